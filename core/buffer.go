@@ -1,0 +1,176 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Owner is whoever must be told that memory is no longer used.
+type Owner interface {
+	// Free gives the memory back. It is called exactly once, from any goroutine,
+	// after everything that used the memory is done. It must not block for long.
+	Free()
+}
+
+// OrderedOwner is an Owner that orders the release itself, as a stream-ordered
+// pool can.
+type OrderedOwner interface {
+	Owner
+	// FreeAfter is called instead of Free, when some work may still be unfinished:
+	// the memory may be used again only after all of pending. It must not block.
+	FreeAfter(pending []Event)
+}
+
+// FreeFunc makes an Owner of a function.
+type FreeFunc func()
+
+// Free calls f.
+func (f FreeFunc) Free() { f() }
+
+// UnknownSize is the Size of memory that came without one, as in DLPack.
+const UnknownSize = -1
+
+// Memory is raw memory of a device, without a count of its users. Whoever holds
+// it must see to it that Owner.Free is called once; [Wrap] takes that duty over.
+type Memory struct {
+	ID     DeviceID // where it lies; a device may have memory of several types
+	Device Device   // the opened device that it belongs to; nil for memory of strangers
+	Handle uintptr  // address, or the object's handle where ID.Type.OpaqueHandle()
+	Offset int64    // bytes from Handle to the first byte, beside the handle
+	Size   int64    // bytes from Offset on, or UnknownSize
+	Owner  Owner    // nil if nobody needs to be told
+}
+
+// Free calls the owner, for memory that was never wrapped.
+func (m Memory) Free() {
+	if m.Owner != nil {
+		m.Owner.Free()
+	}
+}
+
+// Buffer is memory that tensors share. It is freed when the last of them is
+// closed and all work on it is done. A Buffer that a tensor returns is borrowed:
+// use it while the tensor is open, or between Retain and Release.
+// It is safe for concurrent use.
+type Buffer struct {
+	mem   Memory // without its owner
+	owner Owner  // touched by free only
+	refs  atomic.Int32
+
+	mu    sync.Mutex
+	ready Event   // the last write, unless it is done and went well
+	uses  []Event // other work that may be unfinished
+}
+
+// Memory returns what the buffer stands on. It stays the buffer's: Owner is nil.
+func (b *Buffer) Memory() Memory { return b.mem }
+
+// Retain adds a reference, to be given back by one call of Release. It fails with
+// ErrClosed if the last reference is gone.
+func (b *Buffer) Retain() error {
+	for {
+		n := b.refs.Load()
+		if n <= 0 {
+			return Errorf(ErrClosed, "core", "Retain", "the memory was released")
+		}
+		if b.refs.CompareAndSwap(n, n+1) {
+			return nil
+		}
+	}
+}
+
+// Release gives back a reference taken by Retain. With the last one the memory
+// is freed, after all events that are still pending.
+func (b *Buffer) Release() {
+	if b.refs.Add(-1) == 0 {
+		b.free()
+	}
+}
+
+func (b *Buffer) free() {
+	pending := b.Pending()
+	owner := b.owner
+	b.owner = nil // the slot that holds b may outlive it: keep nothing alive through it
+	ordered, ok := owner.(OrderedOwner)
+	switch {
+	case len(pending) == 0:
+		if owner != nil {
+			owner.Free()
+		}
+		liveBuffers.Add(-1)
+	case ok:
+		ordered.FreeAfter(pending)
+		liveBuffers.Add(-1)
+	default:
+		go func() {
+			for _, e := range pending {
+				// An error of the work is its stream's to report; it is over either way.
+				_ = e.Wait(context.Background())
+			}
+			if owner != nil {
+				owner.Free()
+			}
+			liveBuffers.Add(-1)
+		}()
+	}
+}
+
+// Ready is the event of the last write, nil if that is done. Whoever reads the
+// memory waits for it. A write that failed stays, so that its error is not lost.
+func (b *Buffer) Ready() Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prune()
+	return b.ready
+}
+
+// Pending lists all unfinished work on the memory, the last write included.
+// Whoever overwrites the memory waits for all of it.
+func (b *Buffer) Pending() []Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prune()
+	pending := slices.Clone(b.uses)
+	if b.ready != nil {
+		pending = append(pending, b.ready)
+	}
+	return pending
+}
+
+// Wrote records that work which ends with e writes to the memory. What was
+// pending stays so: a writer that did not wait for it must not hide it.
+func (b *Buffer) Wrote(e Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prune()
+	if b.ready != nil {
+		b.uses = append(b.uses, b.ready)
+	}
+	b.ready = e
+}
+
+// Used records that work which ends with e reads the memory.
+func (b *Buffer) Used(e Event) {
+	if e == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prune()
+	b.uses = append(b.uses, e)
+}
+
+// prune forgets the events that were passed. b.mu is held.
+func (b *Buffer) prune() {
+	b.uses = slices.DeleteFunc(b.uses, func(e Event) bool {
+		done, _ := e.Done()
+		return done
+	})
+	if b.ready != nil {
+		if done, err := b.ready.Done(); done && err == nil {
+			b.ready = nil
+		}
+	}
+}

@@ -1,0 +1,30 @@
+// Package core is the vocabulary of dlx: where memory lives ([DeviceID]), what an
+// element is ([DType]), how a shape lies in memory ([Layout]), a view of shared
+// memory ([Tensor]) and the interfaces that a device must offer ([Backend],
+// [Device], [Stream], [Event]). Its model of a tensor is DLPack's, dlpack.h 1.3.
+//
+// # Ownership
+//
+// Raw [Memory] has an [Owner]. [Wrap] turns it into a [Tensor] on a counted
+// [Buffer]; views share the buffer. Every tensor, a view too, is closed once by
+// whoever made it or was given it; more calls of Close do nothing. The buffer is
+// freed after the last of its tensors is closed and all work on it is done. [Live]
+// counts what is open, [TraceTensors] shows who made it, and a tensor that
+// becomes unreachable without Close is closed by the garbage collector's net.
+//
+// # Order
+//
+// Work on a device may still run when a call returns. A buffer knows the event of
+// its last write ([Buffer.Ready]) and of all unfinished work ([Buffer.Pending]):
+// readers wait for the first, writers and the release of the memory for the
+// second. Order thus travels with the tensor.
+//
+// # Errors
+//
+// Every error wraps one of this package's sentinels and, where a call failed, is
+// an [*Error] that names backend, call and code. Nothing panics on input, except
+// that an axis out of range given to [Layout.Dim] and [Layout.Stride] is a
+// programming error, like an index out of range of a slice.
+//
+// The package is pure Go and needs nothing but the standard library.
+package core

@@ -1,0 +1,229 @@
+package core
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// TypeCode is the kind of a number, as DLDataTypeCode in dlpack.h 1.3. The
+// enumeration is open: a code that is not listed here is carried through.
+type TypeCode uint8
+
+// The type codes of DLPack.
+const (
+	CodeInt            TypeCode = 0
+	CodeUInt           TypeCode = 1
+	CodeFloat          TypeCode = 2
+	CodeOpaqueHandle   TypeCode = 3
+	CodeBfloat         TypeCode = 4
+	CodeComplex        TypeCode = 5
+	CodeBool           TypeCode = 6
+	CodeFloat8E3M4     TypeCode = 7
+	CodeFloat8E4M3     TypeCode = 8
+	CodeFloat8E4M3B11  TypeCode = 9 // e4m3b11fnuz
+	CodeFloat8E4M3FN   TypeCode = 10
+	CodeFloat8E4M3FNUZ TypeCode = 11
+	CodeFloat8E5M2     TypeCode = 12
+	CodeFloat8E5M2FNUZ TypeCode = 13
+	CodeFloat8E8M0FNU  TypeCode = 14
+	CodeFloat6E2M3FN   TypeCode = 15
+	CodeFloat6E3M2FN   TypeCode = 16
+	CodeFloat4E2M1FN   TypeCode = 17
+	CodeBcomplex       TypeCode = 18 // unreleased: a complex of two bfloats
+)
+
+// typeCodes is indexed by the code. Where bits is not 0 the name stands for that
+// width; otherwise the width follows the name.
+var typeCodes = [...]struct {
+	name string
+	bits uint8
+}{
+	CodeInt:            {name: "int"},
+	CodeUInt:           {name: "uint"},
+	CodeFloat:          {name: "float"},
+	CodeOpaqueHandle:   {name: "handle"},
+	CodeBfloat:         {name: "bfloat"},
+	CodeComplex:        {name: "complex"},
+	CodeBool:           {"bool", 8},
+	CodeFloat8E3M4:     {"float8_e3m4", 8},
+	CodeFloat8E4M3:     {"float8_e4m3", 8},
+	CodeFloat8E4M3B11:  {"float8_e4m3b11fnuz", 8},
+	CodeFloat8E4M3FN:   {"float8_e4m3fn", 8},
+	CodeFloat8E4M3FNUZ: {"float8_e4m3fnuz", 8},
+	CodeFloat8E5M2:     {"float8_e5m2", 8},
+	CodeFloat8E5M2FNUZ: {"float8_e5m2fnuz", 8},
+	CodeFloat8E8M0FNU:  {"float8_e8m0fnu", 8},
+	CodeFloat6E2M3FN:   {"float6_e2m3fn", 6},
+	CodeFloat6E3M2FN:   {"float6_e3m2fn", 6},
+	CodeFloat4E2M1FN:   {"float4_e2m1fn", 4},
+	CodeBcomplex:       {name: "bcomplex"},
+}
+
+// DType is an element type. It has the layout of DLDataType: an element is Lanes
+// numbers of Bits bits each. A complex64 has Bits 64.
+type DType struct {
+	Code  TypeCode
+	Bits  uint8
+	Lanes uint16
+}
+
+// The element types in common use. A bool is one byte, never one bit.
+var (
+	TypeInt8         = DType{CodeInt, 8, 1}
+	TypeInt16        = DType{CodeInt, 16, 1}
+	TypeInt32        = DType{CodeInt, 32, 1}
+	TypeInt64        = DType{CodeInt, 64, 1}
+	TypeUint8        = DType{CodeUInt, 8, 1}
+	TypeUint16       = DType{CodeUInt, 16, 1}
+	TypeUint32       = DType{CodeUInt, 32, 1}
+	TypeUint64       = DType{CodeUInt, 64, 1}
+	TypeFloat16      = DType{CodeFloat, 16, 1}
+	TypeFloat32      = DType{CodeFloat, 32, 1}
+	TypeFloat64      = DType{CodeFloat, 64, 1}
+	TypeBFloat16     = DType{CodeBfloat, 16, 1}
+	TypeComplex64    = DType{CodeComplex, 64, 1}
+	TypeComplex128   = DType{CodeComplex, 128, 1}
+	TypeBool         = DType{CodeBool, 8, 1}
+	TypeFloat8E4M3FN = DType{CodeFloat8E4M3FN, 8, 1}
+	TypeFloat8E5M2   = DType{CodeFloat8E5M2, 8, 1}
+	TypeFloat4E2M1FN = DType{CodeFloat4E2M1FN, 4, 1}
+	TypeInt4         = DType{CodeInt, 4, 1}
+)
+
+// unknownPrefix stands before a code that has no name.
+const unknownPrefix = "code"
+
+// Known reports whether the code is one of the header's.
+func (c TypeCode) Known() bool { return int(c) < len(typeCodes) }
+
+// Valid reports whether elements of the type have a size: Bits and Lanes are not
+// 0. An unknown code is valid: its bytes can be carried.
+func (t DType) Valid() bool { return t.Bits != 0 && t.Lanes != 0 }
+
+// ElementBits is the number of bits of one packed element, all lanes together.
+func (t DType) ElementBits() int64 { return int64(t.Bits) * int64(t.Lanes) }
+
+// SubByte reports whether an element's number is narrower than a byte, so that
+// several share one unless the tensor is padded (see [FlagSubBytePadded]).
+func (t DType) SubByte() bool { return t.Bits < 8 }
+
+// storageBits is the distance in bits between two neighbouring elements. Padded
+// sub-byte numbers take a byte each.
+func (t DType) storageBits(padded bool) int64 {
+	if padded && t.SubByte() {
+		return 8 * int64(t.Lanes)
+	}
+	return t.ElementBits()
+}
+
+// ItemSize is the number of bytes of one element, and false where an element is
+// not a whole number of bytes.
+func (t DType) ItemSize() (int64, bool) {
+	n := t.ElementBits()
+	return n / 8, n%8 == 0 && n > 0
+}
+
+// Size is the number of bytes of n elements in a row: ceil(n*bits*lanes/8) for
+// packed elements, a byte per number for padded sub-byte ones.
+// It fails with ErrLayout if n is negative or the size overflows int64, and with
+// ErrDType if the type has no size.
+func (t DType) Size(n int64, padded bool) (int64, error) {
+	if !t.Valid() {
+		return 0, Errorf(ErrDType, "core", "Size", "%v has no size: bits and lanes must not be 0", t)
+	}
+	if n < 0 {
+		return 0, Errorf(ErrLayout, "core", "Size", "%d elements: the count is negative", n)
+	}
+	hi, lo := bits.Mul64(uint64(n), uint64(t.storageBits(padded)))
+	if hi >= 4 { // 2^66 bits are 2^63 bytes
+		return 0, Errorf(ErrLayout, "core", "Size", "%d elements of %v overflow int64 bytes", n, t)
+	}
+	size := hi<<61 | lo>>3
+	if lo&7 != 0 {
+		size++
+	}
+	if size > math.MaxInt64 {
+		return 0, Errorf(ErrLayout, "core", "Size", "%d elements of %v overflow int64 bytes", n, t)
+	}
+	return int64(size), nil
+}
+
+// String gives "float32", "bfloat16", "float8_e4m3fn", "bool", "int4x2". A type
+// that has no name prints as "code42b7", code and bits.
+func (t DType) String() string {
+	s := unknownPrefix + strconv.Itoa(int(t.Code)) + "b" + strconv.Itoa(int(t.Bits))
+	if t.Code.Known() {
+		switch row := typeCodes[t.Code]; row.bits {
+		case t.Bits:
+			s = row.name
+		case 0:
+			s = row.name + strconv.Itoa(int(t.Bits))
+		}
+	}
+	if t.Lanes != 1 {
+		s += "x" + strconv.Itoa(int(t.Lanes))
+	}
+	return s
+}
+
+// ParseDType reads what [DType.String] prints. It fails with ErrDType.
+func ParseDType(s string) (DType, error) {
+	fail := func() (DType, error) {
+		return DType{}, Errorf(ErrDType, "core", "ParseDType", "%q is no element type; examples: float32, bfloat16, uint8, bool, int4x2", s)
+	}
+	t := DType{Lanes: 1}
+	name := s
+	if i := strings.LastIndexByte(s, 'x'); i > 0 {
+		if n, err := strconv.ParseUint(s[i+1:], 10, 16); err == nil {
+			t.Lanes, name = uint16(n), s[:i]
+		}
+	}
+	code, width, found := findTypeCode(name)
+	if !found {
+		return fail()
+	}
+	t.Code, t.Bits = code, width
+	if t.String() != s { // refuses "float032", "bool8x1" and the like: one type, one name
+		return fail()
+	}
+	return t, nil
+}
+
+// findTypeCode splits a name without lanes into code and bits.
+func findTypeCode(name string) (TypeCode, uint8, bool) {
+	for c, row := range typeCodes {
+		if row.bits != 0 && row.name == name {
+			return TypeCode(c), row.bits, true
+		}
+	}
+	word := strings.TrimRight(name, "0123456789")
+	width, err := strconv.ParseUint(name[len(word):], 10, 8)
+	if err != nil {
+		return 0, 0, false
+	}
+	for c, row := range typeCodes {
+		if row.bits == 0 && row.name == word {
+			return TypeCode(c), uint8(width), true
+		}
+	}
+	if digits, ok := strings.CutPrefix(word, unknownPrefix); ok {
+		if c, err := strconv.ParseUint(strings.TrimSuffix(digits, "b"), 10, 8); err == nil {
+			return TypeCode(c), uint8(width), true
+		}
+	}
+	return 0, 0, false
+}
+
+// MarshalText makes DType print by name in JSON.
+func (t DType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what [ParseDType] reads.
+func (t *DType) UnmarshalText(text []byte) error {
+	v, err := ParseDType(string(text))
+	if err == nil {
+		*t = v
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package core
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// MaxRank is the largest number of axes that a [Layout] may have. DLPack sets no
+// limit; NumPy's is 64, PyTorch's too. A foreign ndim beyond it is taken for garbage.
+const MaxRank = 64
+
+// Layout tells how a shape lies in memory: an extent and a stride for every axis.
+// Strides count elements, as in DLPack; they may be negative or zero. A Layout is
+// a value and never changes; the zero Layout is that of a 0-d tensor.
+//
+// Every Layout is checked when it is made: no extent is negative, and neither the
+// number of elements nor the distance between any two of them overflows int64.
+type Layout struct {
+	dims []int64 // the shape, then the strides
+}
+
+// NewLayout makes the row-major (C order) layout of a shape, which is copied.
+func NewLayout(shape ...int64) (Layout, error) {
+	return makeLayout(make([]int64, 0, 2*len(shape)), shape, nil)
+}
+
+// NewStridedLayout makes a layout of a shape and its strides in elements. Both
+// are copied; nil strides mean row-major. The strides of axes with extent 1 are
+// kept as they are given.
+func NewStridedLayout(shape, strides []int64) (Layout, error) {
+	return makeLayout(make([]int64, 0, 2*len(shape)), shape, strides)
+}
+
+// makeLayout builds the layout in dims if that has room, so that a caller can
+// keep it beside the tensor.
+func makeLayout(dims, shape, strides []int64) (Layout, error) {
+	if len(shape) > MaxRank {
+		return Layout{}, badLayout("rank is %d; at most %d axes are supported", len(shape), MaxRank)
+	}
+	if strides != nil && len(strides) != len(shape) {
+		return Layout{}, badLayout("shape has %d axes, strides have %d", len(shape), len(strides))
+	}
+	dims = append(dims, shape...)
+	if strides != nil {
+		dims = append(dims, strides...)
+	} else {
+		stride := int64(1)
+		dims = slices.Grow(dims, len(shape))[:2*len(shape)]
+		for i := len(shape) - 1; i >= 0; i-- {
+			dims[len(shape)+i] = stride
+			// An overflow here is found by check, unless an extent is 0 and the strides are never used.
+			stride *= max(shape[i], 1)
+		}
+	}
+	l := Layout{dims: dims[:len(dims):len(dims)]}
+	return l, l.check()
+}
+
+// check proves what the type promises.
+func (l Layout) check() error {
+	n := len(l.dims) / 2
+	empty := false
+	for i, extent := range l.dims[:n] {
+		if extent < 0 {
+			return badLayout("shape[%d] is %d; extents must not be negative", i, extent)
+		}
+		empty = empty || extent == 0
+	}
+	if empty {
+		return nil // no element is ever reached
+	}
+	count := int64(1)
+	var low, high int64
+	for i, extent := range l.dims[:n] {
+		var ok bool
+		if count, ok = mulInt64(count, extent); !ok {
+			return badLayout("shape %v has more elements than an int64 counts", l.dims[:n])
+		}
+		reach, ok := mulInt64(extent-1, l.dims[n+i])
+		if ok && reach < 0 {
+			low, ok = addInt64(low, reach)
+		} else if ok {
+			high, ok = addInt64(high, reach)
+		}
+		if !ok {
+			return badLayout("strides[%d] is %d: with shape %v the elements lie further apart than an int64 counts", i, l.dims[n+i], l.dims[:n])
+		}
+	}
+	if high+1 <= 0 || high+1-low <= 0 {
+		return badLayout("shape %v with strides %v spans more than an int64 counts", l.dims[:n], l.dims[n:])
+	}
+	return nil
+}
+
+func badLayout(format string, args ...any) error {
+	return Errorf(ErrLayout, "core", "Layout", format, args...)
+}
+
+func addInt64(a, b int64) (int64, bool) {
+	c := a + b
+	return c, (c > a) == (b > 0)
+}
+
+func mulInt64(a, b int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b)))
+	return a * b, hi == 0 && lo < 1<<63
+}
+
+// Rank is the number of axes.
+func (l Layout) Rank() int { return len(l.dims) / 2 }
+
+// Dim is the extent of axis i, which must be in [0, Rank).
+func (l Layout) Dim(i int) int64 { return l.dims[:len(l.dims)/2][i] }
+
+// Stride is the distance in elements between neighbours along axis i, which must be in [0, Rank).
+func (l Layout) Stride(i int) int64 { return l.dims[len(l.dims)/2:][i] }
+
+// Shape returns a copy of the extents.
+func (l Layout) Shape() []int64 { return slices.Clone(l.shape()) }
+
+// Strides returns a copy of the strides in elements.
+func (l Layout) Strides() []int64 { return slices.Clone(l.strides()) }
+
+// AppendShape appends the extents to dst, for callers who must not allocate.
+func (l Layout) AppendShape(dst []int64) []int64 { return append(dst, l.shape()...) }
+
+// AppendStrides appends the strides in elements to dst, for callers who must not allocate.
+func (l Layout) AppendStrides(dst []int64) []int64 { return append(dst, l.strides()...) }
+
+func (l Layout) shape() []int64   { return l.dims[:len(l.dims)/2] }
+func (l Layout) strides() []int64 { return l.dims[len(l.dims)/2:] }
+
+// NumElements is the product of the extents; 1 for a 0-d layout.
+func (l Layout) NumElements() int64 {
+	n := int64(1)
+	for _, extent := range l.shape() {
+		n *= extent
+		if n == 0 {
+			return 0
+		}
+	}
+	return n
+}
+
+// Extent gives the half-open range of element offsets that the layout reaches,
+// relative to its first element: low is at most 0. It is empty (0, 0) if there
+// are no elements.
+func (l Layout) Extent() (low, high int64) {
+	for i, extent := range l.shape() {
+		if extent == 0 {
+			return 0, 0
+		}
+		if reach := (extent - 1) * l.Stride(i); reach < 0 {
+			low += reach
+		} else {
+			high += reach
+		}
+	}
+	return low, high + 1
+}
+
+// IsContiguous reports whether the elements lie in row-major order without gaps.
+// Strides of axes with extent 1 do not count, and an empty layout is contiguous.
+func (l Layout) IsContiguous() bool {
+	next := int64(1)
+	for i := l.Rank() - 1; i >= 0; i-- {
+		switch extent := l.Dim(i); {
+		case extent == 0:
+			return true
+		case extent != 1 && l.Stride(i) != next:
+			return l.NumElements() == 0
+		default:
+			next *= extent
+		}
+	}
+	return true
+}
+
+// HasOverlap reports whether some axis repeats elements: an extent above 1 with
+// stride 0, as broadcasting makes it. Such a layout cannot be written to. It does
+// not find two axes whose strides happen to meet.
+func (l Layout) HasOverlap() bool {
+	if l.NumElements() == 0 {
+		return false
+	}
+	for i, extent := range l.shape() {
+		if extent > 1 && l.Stride(i) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// SameShape reports whether both have the same extents.
+func (l Layout) SameShape(m Layout) bool { return slices.Equal(l.shape(), m.shape()) }
+
+// Equal reports whether both have the same extents and the same strides.
+func (l Layout) Equal(m Layout) bool { return slices.Equal(l.dims, m.dims) }

@@ -1,0 +1,251 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Flags are what a tensor carries besides its layout; the values are DLPack's.
+type Flags uint64
+
+// The flags of dlpack.h 1.3.
+const (
+	FlagReadOnly      Flags = 1 << iota // must not be written through; every view has it too
+	FlagCopied                          // a copy made for its consumer, who alone owns it
+	FlagSubBytePadded                   // numbers narrower than a byte take one byte each
+)
+
+// Tensor is a view of a buffer: an element type, a shape with strides, and where
+// the first element lies. Views share the buffer without a copy. Each tensor, a
+// view too, has one owner, who closes it.
+//
+// What a tensor says of itself never changes and may be asked for after Close.
+// Its memory may be used until Close only. Methods may be called concurrently;
+// order between accesses to the memory is the business of events.
+type Tensor struct {
+	ref    *reference
+	dtype  DType
+	id     DeviceID
+	flags  Flags
+	offset int64 // bytes from the memory's handle to the first element
+	layout Layout
+	dims   [8]int64 // room for layout up to 4 axes
+}
+
+// Spec describes a tensor on given memory.
+type Spec struct {
+	DType   DType
+	Shape   []int64 // extents; empty for 0-d
+	Strides []int64 // in elements; nil means row-major
+	Offset  int64   // bytes from the start of the memory to the first element
+	Flags   Flags
+}
+
+// Wrap makes a tensor of memory. On success the tensor owns m.Owner and frees it
+// after the last view is closed; on failure it stays the caller's. The shape and
+// strides are copied. It fails with ErrDType or ErrLayout if the spec is
+// malformed or leaves the memory, and with ErrInvalid if elements have no memory.
+func Wrap(m Memory, s Spec) (*Tensor, error) {
+	t := newSlot()
+	b := &t.ref.own
+	if err := t.init(m, s); err != nil {
+		return nil, err
+	}
+	b.mem, b.owner = m, m.Owner
+	b.mem.Owner = nil
+	b.refs.Store(1)
+	liveBuffers.Add(1)
+	t.ref.open(b)
+	return t, nil
+}
+
+// NewTensor makes another tensor on a buffer that is kept alive by somebody else
+// for the time of the call. The errors are those of [Wrap], and ErrClosed.
+func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
+	if err := b.Retain(); err != nil {
+		return nil, err
+	}
+	t := newSlot()
+	if err := t.init(b.mem, s); err != nil {
+		b.Release()
+		return nil, err
+	}
+	t.ref.open(b)
+	return t, nil
+}
+
+// init fills and checks everything but the reference.
+func (t *Tensor) init(m Memory, s Spec) error {
+	if !s.DType.Valid() {
+		return Errorf(ErrDType, "core", "Wrap", "%v: bits and lanes must not be 0", s.DType)
+	}
+	dims := t.dims[:0]
+	if 2*len(s.Shape) > len(t.dims) {
+		dims = make([]int64, 0, 2*len(s.Shape))
+	}
+	layout, err := makeLayout(dims, s.Shape, s.Strides)
+	if err != nil {
+		return err
+	}
+	t.dtype, t.id, t.flags, t.layout = s.DType, m.ID, s.Flags, layout
+	if err := checkRange(m, s, layout); err != nil {
+		return err
+	}
+	t.offset = m.Offset + s.Offset
+	return nil
+}
+
+// checkRange proves that every element lies inside the memory.
+func checkRange(m Memory, s Spec, l Layout) error {
+	if s.Offset < 0 || m.Offset < 0 || m.Offset > math.MaxInt64-s.Offset {
+		return Errorf(ErrLayout, "core", "Wrap", "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
+	}
+	low, high := l.Extent()
+	if low == high {
+		return nil
+	}
+	if m.Handle == 0 {
+		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", s.Shape)
+	}
+	first, last, ok := byteRange(s.DType.storageBits(s.Flags&FlagSubBytePadded != 0), low, high)
+	if !ok || last > math.MaxInt64-s.Offset-m.Offset {
+		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", s.Shape, s.Strides, s.DType)
+	}
+	if m.Size == UnknownSize {
+		return nil
+	}
+	if first+s.Offset < 0 || last+s.Offset > m.Size {
+		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d, but the memory has %d bytes", first+s.Offset, last+s.Offset, m.Size)
+	}
+	return nil
+}
+
+// byteRange turns a range of elements, low <= 0 < high, into one of bytes.
+func byteRange(width, low, high int64) (first, last int64, ok bool) {
+	hi, lo := bits.Mul64(uint64(high), uint64(width))
+	if hi >= 4 {
+		return 0, 0, false
+	}
+	end, carry := bits.Add64(hi<<61|lo>>3, (lo&7+7)>>3, 0)
+	hi, lo = bits.Mul64(uint64(-low), uint64(width))
+	if carry != 0 || end > math.MaxInt64 || hi >= 4 {
+		return 0, 0, false
+	}
+	begin := hi<<61 | lo>>3
+	if lo&7 != 0 {
+		begin++
+	}
+	return -int64(begin), int64(end), begin <= math.MaxInt64
+}
+
+// Close gives the tensor's share of the memory back. The last view that is
+// closed frees it. A second Close does nothing. It never fails; the error makes
+// Tensor an io.Closer.
+func (t *Tensor) Close() error {
+	t.ref.close()
+	return nil
+}
+
+// Buffer returns the memory that the tensor stands on, borrowed while the tensor
+// is open, or ErrClosed.
+func (t *Tensor) Buffer() (*Buffer, error) {
+	if b := t.ref.buf.Load(); b != nil {
+		return b, nil
+	}
+	return nil, Errorf(ErrClosed, "core", "Tensor", "the tensor was closed")
+}
+
+// DType is the element type.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Layout is the shape with its strides.
+func (t *Tensor) Layout() Layout { return t.layout }
+
+// Shape returns a copy of the extents.
+func (t *Tensor) Shape() []int64 { return t.layout.Shape() }
+
+// Rank is the number of axes.
+func (t *Tensor) Rank() int { return t.layout.Rank() }
+
+// NumElements is the product of the extents.
+func (t *Tensor) NumElements() int64 { return t.layout.NumElements() }
+
+// NumBytes is how many bytes the elements take when they lie in a row: what a
+// copy of the tensor has to move.
+func (t *Tensor) NumBytes() int64 {
+	n, err := t.dtype.Size(t.layout.NumElements(), t.Padded())
+	if err != nil { // only repeated elements (stride 0) can be more than the memory holds
+		return math.MaxInt64
+	}
+	return n
+}
+
+// ID is where the memory lies.
+func (t *Tensor) ID() DeviceID { return t.id }
+
+// Flags are the flags of the tensor.
+func (t *Tensor) Flags() Flags { return t.flags }
+
+// ReadOnly reports whether the memory must not be written through this tensor.
+func (t *Tensor) ReadOnly() bool { return t.flags&FlagReadOnly != 0 }
+
+// Padded reports whether numbers narrower than a byte take one byte each.
+func (t *Tensor) Padded() bool { return t.flags&FlagSubBytePadded != 0 }
+
+// Offset is the distance in bytes from the memory's handle to the first element.
+// On devices with opaque handles it is carried beside the handle.
+func (t *Tensor) Offset() int64 { return t.offset }
+
+// Device is the opened device that the memory belongs to, nil for memory that
+// came from elsewhere or whose tensor was closed.
+func (t *Tensor) Device() Device {
+	if b := t.ref.buf.Load(); b != nil {
+		return b.mem.Device
+	}
+	return nil
+}
+
+// Address is the address of the first element in the address space of its
+// device. It fails with ErrNotSupported where the device has opaque handles, and
+// with ErrClosed. The memory behind it stays the tensor's.
+func (t *Tensor) Address() (uintptr, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return 0, err
+	}
+	if t.id.Type.OpaqueHandle() {
+		return 0, Errorf(ErrNotSupported, "core", "Address", "memory on %v has a handle and an offset, no address", t.id)
+	}
+	return b.mem.Handle + uintptr(t.offset), nil
+}
+
+// Ready is the event of the last write to the memory, through whichever view;
+// nil if that is done. Consumers wait for it.
+func (t *Tensor) Ready() Event {
+	if b := t.ref.buf.Load(); b != nil {
+		return b.Ready()
+	}
+	return nil
+}
+
+// WaitReady blocks until the last write to the memory is done, and returns its error.
+func (t *Tensor) WaitReady(ctx context.Context) error {
+	if e := t.Ready(); e != nil {
+		return e.Wait(ctx)
+	}
+	return nil
+}
+
+// String describes the tensor without its elements: "float32[2 3] on cpu".
+func (t *Tensor) String() string {
+	s := fmt.Sprintf("%v%v on %v", t.dtype, t.layout.shape(), t.id)
+	if !t.layout.IsContiguous() {
+		s += fmt.Sprintf(" strides %v", t.layout.strides())
+	}
+	if t.ReadOnly() {
+		s += " read-only"
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package core
+
+// The methods of this file return views: tensors on the same memory, without a
+// copy. The caller closes each of them; the memory stays until the last one is
+// closed. They fail with ErrClosed, or with ErrLayout where Layout's method of the
+// same name does.
+
+// view makes a tensor with another layout, whose first element lies by so many elements further.
+func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
+	if err != nil {
+		return nil, err
+	}
+	width := t.dtype.storageBits(t.Padded())
+	if by*width%8 != 0 {
+		return nil, Errorf(ErrLayout, "core", "view", "element %d of packed %v does not start on a byte", by, t.dtype)
+	}
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return NewTensor(b, Spec{
+		DType:   t.dtype,
+		Shape:   l.shape(),
+		Strides: l.strides(),
+		Offset:  t.offset - b.mem.Offset + by*width/8,
+		Flags:   t.flags,
+	})
+}
+
+// Share returns a second tensor of the same elements.
+func (t *Tensor) Share() (*Tensor, error) { return t.view(t.layout, 0, nil) }
+
+// AsReadOnly returns a view that must not be written through.
+func (t *Tensor) AsReadOnly() (*Tensor, error) {
+	v, err := t.Share()
+	if err == nil {
+		v.flags |= FlagReadOnly
+	}
+	return v, err
+}
+
+// Slice takes the elements start, start+step, ... before stop of an axis; see [Layout.Slice].
+func (t *Tensor) Slice(axis int, start, stop, step int64) (*Tensor, error) {
+	return t.view(t.layout.Slice(axis, start, stop, step))
+}
+
+// Index takes one element of an axis and drops the axis.
+func (t *Tensor) Index(axis int, i int64) (*Tensor, error) {
+	return t.view(t.layout.Index(axis, i))
+}
+
+// Permute orders the axes anew; see [Layout.Permute].
+func (t *Tensor) Permute(axes ...int) (*Tensor, error) {
+	l, err := t.layout.Permute(axes...)
+	return t.view(l, 0, err)
+}
+
+// Transpose reverses the order of the axes.
+func (t *Tensor) Transpose() (*Tensor, error) {
+	axes := make([]int, t.Rank())
+	for i := range axes {
+		axes[i] = len(axes) - 1 - i
+	}
+	return t.Permute(axes...)
+}
+
+// Reshape gives the elements another shape where a view can; see [Layout.Reshape].
+func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
+	l, err := t.layout.Reshape(shape...)
+	return t.view(l, 0, err)
+}
+
+// Squeeze drops axes of extent 1; see [Layout.Squeeze].
+func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
+	l, err := t.layout.Squeeze(axes...)
+	return t.view(l, 0, err)
+}
+
+// Expand inserts an axis of extent 1; see [Layout.Expand].
+func (t *Tensor) Expand(axis int) (*Tensor, error) {
+	l, err := t.layout.Expand(axis)
+	return t.view(l, 0, err)
+}
+
+// Broadcast repeats axes of extent 1 by stride 0; see [Layout.Broadcast]. The
+// view is read-only if it repeats elements.
+func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
+	l, err := t.layout.Broadcast(shape...)
+	v, err := t.view(l, 0, err)
+	if err == nil && l.HasOverlap() {
+		v.flags |= FlagReadOnly
+	}
+	return v, err
+}

@@ -1,0 +1,164 @@
+package core
+
+import (
+	"iter"
+	"runtime"
+	"unsafe"
+)
+
+// Element is a Go type whose memory is that of a tensor element.
+type Element interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
+		Float16 | BFloat16 | float32 | float64 | complex64 | complex128 | bool
+}
+
+// DTypeOf gives the element type of T.
+func DTypeOf[T Element]() DType {
+	switch any(*new(T)).(type) {
+	case int8:
+		return TypeInt8
+	case int16:
+		return TypeInt16
+	case int32:
+		return TypeInt32
+	case int64:
+		return TypeInt64
+	case uint8:
+		return TypeUint8
+	case uint16:
+		return TypeUint16
+	case uint32:
+		return TypeUint32
+	case uint64:
+		return TypeUint64
+	case Float16:
+		return TypeFloat16
+	case BFloat16:
+		return TypeBFloat16
+	case float32:
+		return TypeFloat32
+	case float64:
+		return TypeFloat64
+	case complex64:
+		return TypeComplex64
+	case complex128:
+		return TypeComplex128
+	default:
+		return TypeBool
+	}
+}
+
+// FromSlice makes a row-major CPU tensor of a Go slice without a copy: both see
+// each other's writes. Without a shape it is 1-d. The slice is pinned until the
+// last view is closed, so that its address may be given to C. It fails with
+// ErrLayout if the shape is bad or does not have len(s) elements.
+func FromSlice[T Element](s []T, shape ...int64) (*Tensor, error) {
+	if shape == nil {
+		shape = []int64{int64(len(s))}
+	}
+	l, err := NewLayout(shape...)
+	if err != nil {
+		return nil, err
+	}
+	if l.NumElements() != int64(len(s)) {
+		return nil, Errorf(ErrLayout, "core", "FromSlice", "shape %v has %d elements, the slice %d", shape, l.NumElements(), len(s))
+	}
+	m := Memory{ID: CPU, Size: int64(len(s)) * int64(unsafe.Sizeof(*new(T)))}
+	if len(s) > 0 {
+		pinned := &pinnedSlice{}
+		pinned.Pin(&s[0])
+		m.Handle, m.Owner = uintptr(unsafe.Pointer(&s[0])), pinned
+	}
+	t, err := Wrap(m, Spec{DType: DTypeOf[T](), Shape: shape})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
+// pinnedSlice keeps Go memory in place and alive.
+type pinnedSlice struct{ runtime.Pinner }
+
+// Free unpins.
+func (p *pinnedSlice) Free() { p.Unpin() }
+
+// Values returns the elements of a contiguous tensor in host-accessible memory,
+// in row-major order and in place. The slice is valid until the tensor is closed;
+// it must not be written to if the tensor is read-only, use [Mutable] for that.
+// It does not wait for [Tensor.Ready]. It fails with ErrClosed, ErrDType if T is
+// not the element type, ErrDevice if the host cannot reach the memory, ErrLayout
+// if the tensor is not contiguous (a copy or [All] helps) or misaligned for T.
+func Values[T Element](t *Tensor) ([]T, error) {
+	p, err := firstElement[T](t, "Values")
+	if err != nil {
+		return nil, err
+	}
+	if !t.layout.IsContiguous() {
+		return nil, Errorf(ErrLayout, "core", "Values", "strides %v are not row-major: copy the tensor, or use All", t.layout.strides())
+	}
+	return unsafe.Slice(p, t.NumElements()), nil
+}
+
+// Mutable is [Values] for writing; it also fails with ErrReadOnly.
+func Mutable[T Element](t *Tensor) ([]T, error) {
+	if t.ReadOnly() {
+		return nil, Errorf(ErrReadOnly, "core", "Mutable", "the tensor may only be read")
+	}
+	return Values[T](t)
+}
+
+// All yields the elements of a tensor in host-accessible memory in row-major
+// order, whatever its strides. The sequence is valid until the tensor is closed.
+// It fails like [Values], but for the strides.
+func All[T Element](t *Tensor) (iter.Seq[T], error) {
+	p, err := firstElement[T](t, "All")
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(T) bool) {
+		if t.NumElements() > 0 {
+			walk(p, t.layout.shape(), t.layout.strides(), yield)
+		}
+	}, nil
+}
+
+// walk yields the elements below p, one axis at a level, and reports whether to go on.
+func walk[T Element](p *T, shape, strides []int64, yield func(T) bool) bool {
+	if len(shape) == 0 {
+		return yield(*p)
+	}
+	step := uintptr(strides[0]) * unsafe.Sizeof(*p)
+	for i := range uintptr(shape[0]) {
+		if !walk((*T)(unsafe.Add(unsafe.Pointer(p), i*step)), shape[1:], strides[1:], yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstElement checks all that typed access needs, but for contiguity. It
+// returns nil for a tensor without elements.
+func firstElement[T Element](t *Tensor, call string) (*T, error) {
+	b, err := t.Buffer()
+	switch {
+	case err != nil:
+		return nil, err
+	case t.dtype != DTypeOf[T]():
+		return nil, Errorf(ErrDType, "core", call, "the tensor has %v, not %v", t.dtype, DTypeOf[T]())
+	case !t.id.Type.HostAccessible():
+		return nil, Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", t.id)
+	case t.NumElements() == 0:
+		return nil, nil
+	}
+	address := b.mem.Handle + uintptr(t.offset)
+	if address%unsafe.Alignof(*new(T)) != 0 {
+		return nil, Errorf(ErrLayout, "core", call, "the memory is not aligned for %v: copy the tensor", t.dtype)
+	}
+	return (*T)(pointer(address)), nil
+}
+
+// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
+func pointer(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
