@@ -55,17 +55,22 @@ func (m Memory) Free() {
 // use it while the tensor is open, or between Retain and Release.
 // It is safe for concurrent use.
 type Buffer struct {
-	mem   Memory // without its owner
-	owner Owner  // touched by free only
+	mem   Memory
 	refs  atomic.Int32
+	order atomic.Pointer[order] // nil until there was work on the memory
+}
 
+// order is the work on a buffer.
+type order struct {
 	mu    sync.Mutex
 	ready Event   // the last write, unless it is done and went well
 	uses  []Event // other work that may be unfinished
 }
 
 // Memory returns what the buffer stands on. It stays the buffer's: Owner is nil.
-func (b *Buffer) Memory() Memory { return b.mem }
+func (b *Buffer) Memory() Memory {
+	return Memory{ID: b.mem.ID, Device: b.mem.Device, Handle: b.mem.Handle, Offset: b.mem.Offset, Size: b.mem.Size}
+}
 
 // Retain adds a reference, to be given back by one call of Release. It fails with
 // ErrClosed if the last reference is gone.
@@ -91,8 +96,8 @@ func (b *Buffer) Release() {
 
 func (b *Buffer) free() {
 	pending := b.Pending()
-	owner := b.owner
-	b.owner = nil // the slot that holds b may outlive it: keep nothing alive through it
+	owner := b.mem.Owner
+	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
 	ordered, ok := owner.(OrderedOwner)
 	switch {
 	case len(pending) == 0:
@@ -120,35 +125,43 @@ func (b *Buffer) free() {
 // Ready is the event of the last write, nil if that is done. Whoever reads the
 // memory waits for it. A write that failed stays, so that its error is not lost.
 func (b *Buffer) Ready() Event {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.prune()
-	return b.ready
+	o := b.order.Load()
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.prune()
+	return o.ready
 }
 
 // Pending lists all unfinished work on the memory, the last write included.
 // Whoever overwrites the memory waits for all of it.
 func (b *Buffer) Pending() []Event {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.prune()
-	pending := slices.Clone(b.uses)
-	if b.ready != nil {
-		pending = append(pending, b.ready)
+	o := b.order.Load()
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.prune()
+	pending := slices.Clone(o.uses)
+	if o.ready != nil {
+		pending = append(pending, o.ready)
 	}
 	return pending
 }
 
-// Wrote records that work which ends with e writes to the memory. What was
-// pending stays so: a writer that did not wait for it must not hide it.
+// Wrote records that work which ends with e writes to the memory; nil stands for
+// work that is done. What was pending stays so: a writer that did not wait for it
+// must not hide it.
 func (b *Buffer) Wrote(e Event) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.prune()
-	if b.ready != nil {
-		b.uses = append(b.uses, b.ready)
+	o := b.lockOrder()
+	defer o.mu.Unlock()
+	if o.ready != nil {
+		o.uses = append(o.uses, o.ready)
 	}
-	b.ready = e
+	o.ready = e
 }
 
 // Used records that work which ends with e reads the memory.
@@ -156,21 +169,32 @@ func (b *Buffer) Used(e Event) {
 	if e == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.prune()
-	b.uses = append(b.uses, e)
+	o := b.lockOrder()
+	defer o.mu.Unlock()
+	o.uses = append(o.uses, e)
 }
 
-// prune forgets the events that were passed. b.mu is held.
-func (b *Buffer) prune() {
-	b.uses = slices.DeleteFunc(b.uses, func(e Event) bool {
+// lockOrder returns the order of the buffer, pruned and locked.
+func (b *Buffer) lockOrder() *order {
+	o := b.order.Load()
+	if o == nil {
+		b.order.CompareAndSwap(nil, new(order))
+		o = b.order.Load()
+	}
+	o.mu.Lock()
+	o.prune()
+	return o
+}
+
+// prune forgets what is done. o.mu is held.
+func (o *order) prune() {
+	o.uses = slices.DeleteFunc(o.uses, func(e Event) bool {
 		done, _ := e.Done()
 		return done
 	})
-	if b.ready != nil {
-		if done, err := b.ready.Done(); done && err == nil {
-			b.ready = nil
+	if o.ready != nil {
+		if done, err := o.ready.Done(); done && err == nil {
+			o.ready = nil
 		}
 	}
 }

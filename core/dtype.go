@@ -156,10 +156,10 @@ func (t DType) String() string {
 	s := unknownPrefix + strconv.Itoa(int(t.Code)) + "b" + strconv.Itoa(int(t.Bits))
 	if t.Code.Known() {
 		switch row := typeCodes[t.Code]; row.bits {
-		case t.Bits:
-			s = row.name
 		case 0:
 			s = row.name + strconv.Itoa(int(t.Bits))
+		case t.Bits:
+			s = row.name
 		}
 	}
 	if t.Lanes != 1 {
@@ -170,28 +170,24 @@ func (t DType) String() string {
 
 // ParseDType reads what [DType.String] prints. It fails with ErrDType.
 func ParseDType(s string) (DType, error) {
-	fail := func() (DType, error) {
-		return DType{}, Errorf(ErrDType, "core", "ParseDType", "%q is no element type; examples: float32, bfloat16, uint8, bool, int4x2", s)
-	}
 	t := DType{Lanes: 1}
-	name := s
-	if i := strings.LastIndexByte(s, 'x'); i > 0 {
-		if n, err := strconv.ParseUint(s[i+1:], 10, 16); err == nil {
-			t.Lanes, name = uint16(n), s[:i]
+	var found bool
+	if t.Code, t.Bits, found = findTypeCode(s); !found { // "complex64" has an x, but no lanes
+		name, lanes := s, ""
+		if i := strings.LastIndexByte(s, 'x'); i >= 0 {
+			name, lanes = s[:i], s[i+1:]
 		}
+		n, err := strconv.ParseUint(lanes, 10, 16)
+		t.Code, t.Bits, found = findTypeCode(name)
+		t.Lanes, found = uint16(n), found && err == nil
 	}
-	code, width, found := findTypeCode(name)
-	if !found {
-		return fail()
-	}
-	t.Code, t.Bits = code, width
-	if t.String() != s { // refuses "float032", "bool8x1" and the like: one type, one name
-		return fail()
+	if !found || t.String() != s { // one type, one name: neither "float032" nor "int8x1"
+		return DType{}, Errorf(ErrDType, "core", "ParseDType", "%q is no element type; examples: float32, bfloat16, uint8, bool, int4x2", s)
 	}
 	return t, nil
 }
 
-// findTypeCode splits a name without lanes into code and bits.
+// findTypeCode reads a name without lanes.
 func findTypeCode(name string) (TypeCode, uint8, bool) {
 	for c, row := range typeCodes {
 		if row.bits != 0 && row.name == name {

@@ -53,8 +53,7 @@ func Wrap(m Memory, s Spec) (*Tensor, error) {
 	if err := t.init(m, s); err != nil {
 		return nil, err
 	}
-	b.mem, b.owner = m, m.Owner
-	b.mem.Owner = nil
+	b.mem = m
 	b.refs.Store(1)
 	liveBuffers.Add(1)
 	t.ref.open(b)
