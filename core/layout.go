@@ -21,87 +21,85 @@ type Layout struct {
 
 // NewLayout makes the row-major (C order) layout of a shape, which is copied.
 func NewLayout(shape ...int64) (Layout, error) {
-	return makeLayout(make([]int64, 0, 2*len(shape)), shape, nil)
+	return NewStridedLayout(shape, nil)
 }
 
 // NewStridedLayout makes a layout of a shape and its strides in elements. Both
 // are copied; nil strides mean row-major. The strides of axes with extent 1 are
 // kept as they are given.
 func NewStridedLayout(shape, strides []int64) (Layout, error) {
-	return makeLayout(make([]int64, 0, 2*len(shape)), shape, strides)
+	l, _, _, err := makeLayout(make([]int64, 0, 2*len(shape)), shape, strides)
+	return l, err
 }
 
 // makeLayout builds the layout in dims if that has room, so that a caller can
-// keep it beside the tensor.
-func makeLayout(dims, shape, strides []int64) (Layout, error) {
-	if len(shape) > MaxRank {
-		return Layout{}, badLayout("rank is %d; at most %d axes are supported", len(shape), MaxRank)
+// keep it beside the tensor. It also returns what [Layout.Extent] does.
+func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err error) {
+	n := len(shape)
+	if n > MaxRank {
+		return l, 0, 0, badLayout("rank is %d; at most %d axes are supported", n, MaxRank)
 	}
-	if strides != nil && len(strides) != len(shape) {
-		return Layout{}, badLayout("shape has %d axes, strides have %d", len(shape), len(strides))
+	if strides != nil && len(strides) != n {
+		return l, 0, 0, badLayout("shape has %d axes, strides have %d", n, len(strides))
 	}
 	dims = append(dims, shape...)
 	if strides != nil {
 		dims = append(dims, strides...)
 	} else {
+		dims = slices.Grow(dims, n)[:2*n]
 		stride := int64(1)
-		dims = slices.Grow(dims, len(shape))[:2*len(shape)]
-		for i := len(shape) - 1; i >= 0; i-- {
-			dims[len(shape)+i] = stride
-			// An overflow here is found by check, unless an extent is 0 and the strides are never used.
+		for i := n - 1; i >= 0; i-- {
+			dims[n+i] = stride
+			// An overflow is found below, unless an extent is 0 and strides are never used.
 			stride *= max(shape[i], 1)
 		}
 	}
-	l := Layout{dims: dims[:len(dims):len(dims)]}
-	return l, l.check()
+	l = Layout{dims: dims[: 2*n : 2*n]}
+	low, high, err = l.check()
+	if err != nil {
+		return Layout{}, 0, 0, err
+	}
+	return l, low, high, nil
 }
 
-// check proves what the type promises.
-func (l Layout) check() error {
-	n := len(l.dims) / 2
-	empty := false
-	for i, extent := range l.dims[:n] {
+// check proves what the type promises and returns the extent.
+func (l Layout) check() (low, high int64, err error) {
+	shape, strides := l.shape(), l.strides()
+	count, fits := int64(1), true
+	for i, extent := range shape {
 		if extent < 0 {
-			return badLayout("shape[%d] is %d; extents must not be negative", i, extent)
+			return 0, 0, badLayout("shape[%d] is %d; extents must not be negative", i, extent)
 		}
-		empty = empty || extent == 0
-	}
-	if empty {
-		return nil // no element is ever reached
-	}
-	count := int64(1)
-	var low, high int64
-	for i, extent := range l.dims[:n] {
-		var ok bool
-		if count, ok = mulInt64(count, extent); !ok {
-			return badLayout("shape %v has more elements than an int64 counts", l.dims[:n])
+		var counted bool
+		count, counted = mulInt64(count, extent)
+		reach, reached := mulInt64(extent-1, strides[i])
+		if reach < 0 {
+			low += reach
+			reached = reached && low < 0 // a sum of negative numbers that overflows is not
+		} else {
+			high += reach
+			reached = reached && high >= 0
 		}
-		reach, ok := mulInt64(extent-1, l.dims[n+i])
-		if ok && reach < 0 {
-			low, ok = addInt64(low, reach)
-		} else if ok {
-			high, ok = addInt64(high, reach)
-		}
-		if !ok {
-			return badLayout("strides[%d] is %d: with shape %v the elements lie further apart than an int64 counts", i, l.dims[n+i], l.dims[:n])
-		}
+		fits = fits && counted && reached
 	}
-	if high+1 <= 0 || high+1-low <= 0 {
-		return badLayout("shape %v with strides %v spans more than an int64 counts", l.dims[:n], l.dims[n:])
+	if slices.Contains(shape, 0) { // no element is ever reached
+		return 0, 0, nil
 	}
-	return nil
+	if !fits || high+1 <= 0 || high+1-low <= 0 {
+		return 0, 0, badLayout("shape %v with strides %v has more elements, or elements further apart, than an int64 counts", shape, strides)
+	}
+	return low, high + 1, nil
 }
 
 func badLayout(format string, args ...any) error {
 	return Errorf(ErrLayout, "core", "Layout", format, args...)
 }
 
-func addInt64(a, b int64) (int64, bool) {
-	c := a + b
-	return c, (c > a) == (b > 0)
-}
-
+// mulInt64 multiplies, and reports whether the product fits.
 func mulInt64(a, b int64) (int64, bool) {
+	if (uint64(a)|uint64(b))>>31 == 0 { // the usual case
+		return a * b, true
+	}
 	hi, lo := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b)))
 	return a * b, hi == 0 && lo < 1<<63
 }

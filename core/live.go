@@ -55,18 +55,19 @@ func Live() map[string]int64 {
 var (
 	liveTensors = NewLiveCounter("core.Tensor")
 	liveBuffers = NewLiveCounter("core.Buffer")
-	leaked      atomic.Int64
+	lost        atomic.Int64
 )
 
 // Leaked is how many tensors became unreachable without Close since the program
 // started; the garbage collector's safety net closed them.
-func Leaked() int64 { return leaked.Load() }
+func Leaked() int64 { return lost.Load() }
 
 // traces keeps the stacks that made the open tensors, while tracing is on.
 var traces struct {
-	on atomic.Bool
-	mu sync.Mutex
-	pc map[*reference][]uintptr
+	on  atomic.Bool
+	any atomic.Bool // whether a tensor was ever traced
+	mu  sync.Mutex
+	pc  map[*share][]uintptr
 }
 
 // TraceTensors switches on or off that each new tensor records the stack that
@@ -95,20 +96,20 @@ func OpenTensors() []string {
 }
 
 // traceOpen records the stack of the caller's caller's caller.
-func traceOpen(r *reference) {
+func traceOpen(s *share) {
 	pc := make([]uintptr, 32)
 	pc = pc[:runtime.Callers(3, pc)]
 	traces.mu.Lock()
 	defer traces.mu.Unlock()
 	if traces.pc == nil {
-		traces.pc = make(map[*reference][]uintptr)
+		traces.pc = make(map[*share][]uintptr)
 	}
-	traces.pc[r] = pc
-	r.traced.Store(true)
+	traces.pc[s] = pc
+	traces.any.Store(true)
 }
 
-func traceClose(r *reference) {
+func traceClose(s *share) {
 	traces.mu.Lock()
 	defer traces.mu.Unlock()
-	delete(traces.pc, r)
+	delete(traces.pc, s)
 }

@@ -6,79 +6,112 @@ import (
 	"sync/atomic"
 )
 
-// slotsPerChunk balances the cost of an allocation and of the safety net, which
-// both fall on a chunk, against the memory that one open tensor holds.
-const slotsPerChunk = 32
+// slotsPerChunk makes a chunk of tensors fill a size class of the allocator. One
+// open tensor keeps its chunk, so it also bounds what that wastes.
+const slotsPerChunk = 63
 
-// chunk is where tensors come from. The garbage collector frees it when none of
-// its tensors is reachable; the net then closes those that were never closed. So
-// the references are an object of their own, which never points back at tensors.
+// chunk is where tensors come from, so that many share the cost of an allocation
+// and of the safety net. No slot is used twice: a second Close, however late,
+// meets the tensor that it was meant for.
 type chunk struct {
 	tensors [slotsPerChunk]Tensor
-	refs    *[slotsPerChunk]reference
+	shares  *shares
 	used    atomic.Int32
 }
 
-// reference is what a tensor must give back: its share of a buffer. A slot is
-// never used twice, so that a second Close of a tensor can do no harm.
-type reference struct {
-	buf    atomic.Pointer[Buffer] // nil once closed
-	own    Buffer                 // the buffer, if this tensor came with it
-	traced atomic.Bool
+// shares are what the tensors of a chunk must give back. They are an object of
+// their own, which never points back at tensors: the garbage collector frees the
+// chunk when none of its tensors is reachable, and the net then gives back what
+// was never closed.
+type shares [slotsPerChunk]share
+
+// share is a tensor's reference of a buffer; nil before it is given and after Close.
+type share struct{ buf atomic.Pointer[Buffer] }
+
+// bufferChunk is where buffers come from.
+type bufferChunk struct {
+	buffers [slotsPerChunk]Buffer
+	used    atomic.Int32
 }
 
-var chunks struct {
-	current atomic.Pointer[chunk]
-	mu      sync.Mutex // held to replace current
+var (
+	tensorChunks current[chunk]
+	bufferChunks current[bufferChunk]
+)
+
+// current is the chunk that slots are being taken from.
+type current[T any] struct {
+	chunk atomic.Pointer[T]
+	mu    sync.Mutex // held to replace chunk
 }
 
-// newSlot returns a fresh tensor with its reference set but empty.
+// replace puts a fresh chunk in the place of the full one, unless somebody else did.
+func (c *current[T]) replace(full *T, fresh func() *T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.chunk.Load() == full {
+		c.chunk.Store(fresh())
+	}
+}
+
+// newSlot returns a fresh tensor that has no share yet.
 func newSlot() *Tensor {
 	for {
-		c := chunks.current.Load()
+		c := tensorChunks.chunk.Load()
 		if c != nil {
 			if i := c.used.Add(1) - 1; i < slotsPerChunk {
 				t := &c.tensors[i]
-				t.ref = &c.refs[i]
+				t.share = &c.shares[i]
 				return t
 			}
 		}
-		chunks.mu.Lock()
-		if chunks.current.Load() == c {
-			fresh := &chunk{refs: new([slotsPerChunk]reference)}
-			runtime.AddCleanup(fresh, closeLeaked, fresh.refs)
-			chunks.current.Store(fresh)
-		}
-		chunks.mu.Unlock()
+		tensorChunks.replace(c, func() *chunk {
+			fresh := &chunk{shares: new(shares)}
+			runtime.AddCleanup(fresh, closeLost, fresh.shares)
+			return fresh
+		})
 	}
 }
 
-// closeLeaked closes the tensors of a chunk that nobody can close any more.
-func closeLeaked(refs *[slotsPerChunk]reference) {
-	for i := range refs {
-		if refs[i].close() {
-			leaked.Add(1)
+// newBuffer returns a fresh buffer without references.
+func newBuffer() *Buffer {
+	for {
+		c := bufferChunks.chunk.Load()
+		if c != nil {
+			if i := c.used.Add(1) - 1; i < slotsPerChunk {
+				return &c.buffers[i]
+			}
+		}
+		bufferChunks.replace(c, func() *bufferChunk { return new(bufferChunk) })
+	}
+}
+
+// closeLost gives back the shares of tensors that nobody can close any more.
+func closeLost(s *shares) {
+	for i := range s {
+		if s[i].buf.Load() != nil && s[i].close() {
+			lost.Add(1)
 		}
 	}
 }
 
-// open fills the reference.
-func (r *reference) open(b *Buffer) {
+// open takes over a reference of b.
+func (s *share) open(b *Buffer) {
 	liveTensors.Add(1)
-	r.buf.Store(b)
+	s.buf.Store(b)
 	if traces.on.Load() {
-		traceOpen(r)
+		traceOpen(s)
 	}
 }
 
-// close gives the share back and reports whether it was still there.
-func (r *reference) close() bool {
-	b := r.buf.Swap(nil)
+// close gives the reference back and reports whether it was still there.
+func (s *share) close() bool {
+	b := s.buf.Swap(nil)
 	if b == nil {
 		return false
 	}
-	if r.traced.Load() {
-		traceClose(r)
+	if traces.any.Load() {
+		traceClose(s)
 	}
 	liveTensors.Add(-1)
 	b.Release()

@@ -25,7 +25,7 @@ const (
 // Its memory may be used until Close only. Methods may be called concurrently;
 // order between accesses to the memory is the business of events.
 type Tensor struct {
-	ref    *reference
+	share  *share
 	dtype  DType
 	id     DeviceID
 	flags  Flags
@@ -49,14 +49,14 @@ type Spec struct {
 // malformed or leaves the memory, and with ErrInvalid if elements have no memory.
 func Wrap(m Memory, s Spec) (*Tensor, error) {
 	t := newSlot()
-	b := &t.ref.own
 	if err := t.init(m, s); err != nil {
 		return nil, err
 	}
+	b := newBuffer()
 	b.mem = m
 	b.refs.Store(1)
 	liveBuffers.Add(1)
-	t.ref.open(b)
+	t.share.open(b)
 	return t, nil
 }
 
@@ -71,7 +71,7 @@ func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
 		b.Release()
 		return nil, err
 	}
-	t.ref.open(b)
+	t.share.open(b)
 	return t, nil
 }
 
@@ -84,24 +84,23 @@ func (t *Tensor) init(m Memory, s Spec) error {
 	if 2*len(s.Shape) > len(t.dims) {
 		dims = make([]int64, 0, 2*len(s.Shape))
 	}
-	layout, err := makeLayout(dims, s.Shape, s.Strides)
+	layout, low, high, err := makeLayout(dims, s.Shape, s.Strides)
 	if err != nil {
 		return err
 	}
 	t.dtype, t.id, t.flags, t.layout = s.DType, m.ID, s.Flags, layout
-	if err := checkRange(m, s, layout); err != nil {
+	if err := checkRange(m, s, low, high); err != nil {
 		return err
 	}
 	t.offset = m.Offset + s.Offset
 	return nil
 }
 
-// checkRange proves that every element lies inside the memory.
-func checkRange(m Memory, s Spec, l Layout) error {
+// checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
+func checkRange(m Memory, s Spec, low, high int64) error {
 	if s.Offset < 0 || m.Offset < 0 || m.Offset > math.MaxInt64-s.Offset {
 		return Errorf(ErrLayout, "core", "Wrap", "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
 	}
-	low, high := l.Extent()
 	if low == high {
 		return nil
 	}
@@ -143,14 +142,14 @@ func byteRange(width, low, high int64) (first, last int64, ok bool) {
 // closed frees it. A second Close does nothing. It never fails; the error makes
 // Tensor an io.Closer.
 func (t *Tensor) Close() error {
-	t.ref.close()
+	t.share.close()
 	return nil
 }
 
 // Buffer returns the memory that the tensor stands on, borrowed while the tensor
 // is open, or ErrClosed.
 func (t *Tensor) Buffer() (*Buffer, error) {
-	if b := t.ref.buf.Load(); b != nil {
+	if b := t.share.buf.Load(); b != nil {
 		return b, nil
 	}
 	return nil, Errorf(ErrClosed, "core", "Tensor", "the tensor was closed")
@@ -200,7 +199,7 @@ func (t *Tensor) Offset() int64 { return t.offset }
 // Device is the opened device that the memory belongs to, nil for memory that
 // came from elsewhere or whose tensor was closed.
 func (t *Tensor) Device() Device {
-	if b := t.ref.buf.Load(); b != nil {
+	if b := t.share.buf.Load(); b != nil {
 		return b.mem.Device
 	}
 	return nil
@@ -223,7 +222,7 @@ func (t *Tensor) Address() (uintptr, error) {
 // Ready is the event of the last write to the memory, through whichever view;
 // nil if that is done. Consumers wait for it.
 func (t *Tensor) Ready() Event {
-	if b := t.ref.buf.Load(); b != nil {
+	if b := t.share.buf.Load(); b != nil {
 		return b.Ready()
 	}
 	return nil
