@@ -94,8 +94,26 @@ func (b *Buffer) Release() {
 	}
 }
 
+// Unique reports whether there is one reference only. That stays so as long as
+// whoever holds it does not share it.
+func (b *Buffer) Unique() bool { return b.refs.Load() == 1 }
+
+// ReleaseUnlessLast is Release, except that it keeps the last reference and
+// reports false: for callers who cannot bear that Release calls the owner.
+func (b *Buffer) ReleaseUnlessLast() bool {
+	for {
+		n := b.refs.Load()
+		if n <= 1 {
+			return false
+		}
+		if b.refs.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
 func (b *Buffer) free() {
-	pending := b.Pending()
+	pending := slices.DeleteFunc(b.Pending(), isDone) // also a write that failed is over
 	owner := b.mem.Owner
 	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
 	ordered, ok := owner.(OrderedOwner)
@@ -188,13 +206,15 @@ func (b *Buffer) lockOrder() *order {
 
 // prune forgets what is done. o.mu is held.
 func (o *order) prune() {
-	o.uses = slices.DeleteFunc(o.uses, func(e Event) bool {
-		done, _ := e.Done()
-		return done
-	})
+	o.uses = slices.DeleteFunc(o.uses, isDone)
 	if o.ready != nil {
 		if done, err := o.ready.Done(); done && err == nil {
 			o.ready = nil
 		}
 	}
+}
+
+func isDone(e Event) bool {
+	done, _ := e.Done()
+	return done
 }

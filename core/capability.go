@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/hex"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -51,6 +52,21 @@ func (c Capabilities) String() string { return strings.Join(c.Names(), ",") }
 // MarshalText makes a set print by its names.
 func (c Capabilities) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
+// UnmarshalText reads what MarshalText writes. It fails with ErrInvalid for a name that is none.
+func (c *Capabilities) UnmarshalText(text []byte) error {
+	var set Capabilities
+	for name := range strings.SplitSeq(string(text), ",") {
+		i := slices.Index(capabilityNames[:], name)
+		if i < 0 && len(text) > 0 {
+			return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no capability", name)
+		} else if i >= 0 {
+			set |= 1 << i
+		}
+	}
+	*c = set
+	return nil
+}
+
 // UUID identifies a device or driver, as in VkPhysicalDeviceIDProperties.
 type UUID [16]byte
 
@@ -62,3 +78,13 @@ func (u UUID) String() string {
 
 // MarshalText makes a UUID print like [UUID.String].
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads 32 hexadecimal digits, with hyphens anywhere. It fails with ErrInvalid.
+func (u *UUID) UnmarshalText(text []byte) error {
+	b, err := hex.DecodeString(strings.ReplaceAll(string(text), "-", ""))
+	if err != nil || len(b) != len(u) {
+		return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no UUID", text)
+	}
+	copy(u[:], b)
+	return nil
+}

@@ -93,7 +93,9 @@ func (t DeviceType) HostAccessible() bool { return t.Known() && deviceTypes[t].h
 // OpaqueHandle reports whether a data pointer of this type is the handle of an
 // object (cl_mem, VkBuffer, id<MTLBuffer>, WGPUBuffer) instead of an address, so
 // that an offset is carried beside it and never added to it.
-func (t DeviceType) OpaqueHandle() bool { return t.Known() && deviceTypes[t].opaque }
+func (t DeviceType) OpaqueHandle() bool {
+	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].opaque
+}
 
 // ParseDeviceType reads what [DeviceType.String] prints.
 func ParseDeviceType(s string) (DeviceType, error) {

@@ -91,4 +91,22 @@ func TestCapabilitiesAndUUIDPrint(t *testing.T) {
 	if got := u.String(); got != "01234567-89ab-cdef-0000-0000000000ff" {
 		t.Error(got)
 	}
+	for _, c := range []core.Capabilities{0, c, all} {
+		var got core.Capabilities
+		if err := got.UnmarshalText([]byte(c.String())); err != nil || got != c {
+			t.Errorf("%v comes back as %v, %v", c, got, err)
+		}
+	}
+	var back core.UUID
+	if err := back.UnmarshalText([]byte(u.String())); err != nil || back != u {
+		t.Errorf("%v comes back as %v, %v", u, back, err)
+	}
+	if err := c.UnmarshalText([]byte("async,fast")); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("an unknown capability: %v, want ErrInvalid", err)
+	}
+	for _, s := range []string{"", "0123", u.String() + "00", "zz234567-89ab-cdef-0000-0000000000ff"} {
+		if err := back.UnmarshalText([]byte(s)); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("UUID %q: %v, want ErrInvalid", s, err)
+		}
+	}
 }

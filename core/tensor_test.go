@@ -400,6 +400,20 @@ func TestReadyKeepsFailedWritesAndForgetsGoodOnes(t *testing.T) {
 	if err := v.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
 		t.Errorf("WaitReady after a failed write: %v, want ErrDeviceLost", err)
 	}
+	o := &orderedOwner{}
+	w, err := core.Wrap(core.Memory{ID: core.CPU, Owner: o}, core.Spec{DType: core.TypeUint8, Shape: []int64{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wb, err := w.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wb.Wrote(bad)
+	mustClose(t, w)
+	if o.freed.Load() != 1 || o.pending != nil {
+		t.Error("a write that failed is over, but the release waits for it")
+	}
 	b.Wrote(nil)
 	if err := v.WaitReady(t.Context()); err != nil {
 		t.Errorf("a new write did not replace the failed one: %v", err)
