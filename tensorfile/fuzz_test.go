@@ -1,0 +1,92 @@
+package tensorfile_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// longestSeed keeps mutations quick: real files beyond it teach nothing more.
+const longestSeed = 4 << 10
+
+// fuzz proves of any file that it is refused with a typed error of the format, or
+// that its tensors can be had, and read equal after they are written again.
+func fuzz(f *testing.F, format tensorfile.Format, seeds ...[]byte) {
+	for _, name := range realFiles {
+		if data := realData(f, name); strings.HasSuffix(name, "."+string(format)) && len(data) <= longestSeed {
+			f.Add(data)
+		}
+	}
+	for _, seed := range seeds {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := tensorfile.Parse(data, "x."+string(format), tensorfile.InflateLimit(1<<20))
+		if err != nil {
+			checkRefusal(t, err, format)
+			return
+		}
+		defer func() { _ = file.Close() }()
+		var tensors []tensorfile.Named
+		for _, info := range file.Tensors() {
+			x, err := file.Tensor(info.Name)
+			if err != nil {
+				checkRefusal(t, err, format)
+				continue
+			}
+			defer func() { _ = x.Close() }()
+			tensors = append(tensors, tensorfile.Named{Name: info.Name, Tensor: x})
+		}
+		if format == tensorfile.NPZ && !writable(tensors) {
+			return
+		}
+		again := must[*tensorfile.File](t)(tensorfile.Parse(written(t, format, tensors), "x."+string(format)))
+		for _, n := range tensors {
+			checkSame(t, must[*core.Tensor](t)(again.Tensor(n.Name)), n.Tensor)
+		}
+	})
+}
+
+// writable reports whether the names, which an archive may hold as any bytes, can be written.
+func writable(tensors []tensorfile.Named) bool {
+	for _, n := range tensors {
+		if strings.ToValidUTF8(n.Name, "") != n.Name || len(n.Name) > 1<<15 {
+			return false
+		}
+	}
+	return true
+}
+
+func checkRefusal(t *testing.T, err error, format tensorfile.Format) {
+	t.Helper()
+	for _, sentinel := range []error{core.ErrLayout, core.ErrDType, core.ErrVersion, core.ErrInvalid, core.ErrNotSupported, core.ErrOutOfMemory} {
+		if errors.Is(err, sentinel) {
+			checkError(t, err, format, sentinel, "")
+			return
+		}
+	}
+	t.Errorf("%v wraps no sentinel", err)
+}
+
+func FuzzNPY(f *testing.F) {
+	fuzz(f, tensorfile.NPY,
+		npy("{'descr': '<c16', 'fortran_order': True, 'shape': (0, 2L), }"),
+		npy(`{"shape":(),"descr":">i4","fortran_order":False}`, 1, 2, 3, 4),
+		npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", 1, 2, 3, 4))
+}
+
+func FuzzNPZ(f *testing.F) {
+	array := npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", 1, 2)
+	fuzz(f, tensorfile.NPZ,
+		archive(f, packed{name: "a.npy", data: array, method: 8}, packed{name: "b.npy", data: array}, packed{name: "c"}),
+		overlapping(f, array))
+}
+
+func FuzzSafetensors(f *testing.F) {
+	fuzz(f, tensorfile.Safetensors,
+		withHeader(`{"__metadata__":{"a":"\u00fc"},"":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}  `, 1),
+		withHeader(`{"x":{"shape":[0,1],"dtype":"C64","data_offsets":[0,0]},"y":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, 1))
+}

@@ -1,0 +1,139 @@
+package tensorfile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+const realFile = "../testdata/digits.safetensors"
+
+// TestTensorsAreTheMappingItself proves that no element is copied.
+func TestTensorsAreTheMappingItself(t *testing.T) {
+	f, err := Open(realFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	mapped := f.share.m.data
+	for _, info := range f.Tensors() {
+		if !info.InPlace || info.Bytes == 0 {
+			continue
+		}
+		x, err := f.Tensor(info.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := x.Address()
+		if want := address(mapped[info.Offset:]); err != nil || p != want {
+			t.Errorf("%s lies at %#x, want %#x, which is byte %d of the mapping; %v", info.Name, p, want, info.Offset, err)
+		}
+		_ = x.Close()
+	}
+}
+
+// TestMappingIsTheFile proves that a mapped file is not a copy of it.
+func TestMappingIsTheFile(t *testing.T) {
+	if _, err := mapBytes(nil, 0); errors.Is(err, core.ErrNotSupported) {
+		t.Skip("files are not mapped on " + runtime.GOOS)
+	}
+	path := filepath.Join(t.TempDir(), "x.npy")
+	if err := os.WriteFile(path, []byte(npyHeaderText("|u1", false, []int64{1})+"a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := mapFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	last := len(m.data) - 1
+	if _, err := file.WriteAt([]byte("b"), int64(last)); err != nil {
+		t.Fatal(err)
+	}
+	if m.data[last] != 'b' {
+		t.Errorf("the mapping holds %q after the file was changed", m.data[last])
+	}
+}
+
+// TestFileThatCannotBeMappedIsRead is about what other systems always do.
+func TestFileThatCannotBeMappedIsRead(t *testing.T) {
+	want, err := os.ReadFile(realFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readWhole(bytes.NewReader(want), len(want))
+	if err != nil || !bytes.Equal(got, want) || address(got)%memoryAlignment != 0 {
+		t.Errorf("%d bytes at %#x, %v", len(got), address(got), err)
+	}
+	if _, err := readWhole(bytes.NewReader(want), len(want)+1); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a file that shrank: %v", err)
+	}
+}
+
+func TestParseTakesMemoryOutsideOfTheHeap(t *testing.T) {
+	m, err := mapFile(realFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	f, err := Parse(m.data, realFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAllocateIsAligned(t *testing.T) {
+	for _, size := range []int{0, 1, 7, 255, 256, 100_000} {
+		data := allocate(size)
+		if len(data) != size || cap(data) != size || address(data)%memoryAlignment != 0 {
+			t.Errorf("%d bytes: length %d, capacity %d, address %#x", size, len(data), cap(data), address(data))
+		}
+	}
+}
+
+func TestByteOrders(t *testing.T) {
+	at := fault{format: NPY, call: "Open"}
+	for _, test := range []struct {
+		descr  string
+		native byte
+		want   error
+	}{
+		{"<f4", '<', nil},
+		{">f4", '>', nil},
+		{">f4", '<', core.ErrNotSupported},
+		{"<f4", '>', core.ErrNotSupported},
+		{"|u1", '>', nil},
+		{"<u1", '>', nil},
+	} {
+		dtype, err := parseDescr(test.descr, test.native, at)
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s on a %c machine: %v, want %v", test.descr, test.native, err, test.want)
+		}
+		if err != nil {
+			continue
+		}
+		if back, err := npyDescr(dtype, test.native, at); err != nil || back[1:] != test.descr[1:] || dtype.Bits > 8 && back[0] != test.native {
+			t.Errorf("%s on a %c machine is written %q, %v", test.descr, test.native, back, err)
+		}
+	}
+	if err := checkOrder(core.TypeFloat16, '>', at); !errors.Is(err, core.ErrNotSupported) {
+		t.Errorf("safetensors on a big-endian machine: %v", err)
+	}
+	if err := checkOrder(core.TypeFloat8E5M2, '>', at); err != nil {
+		t.Errorf("bytes of safetensors on a big-endian machine: %v", err)
+	}
+}

@@ -1,0 +1,252 @@
+package tensorfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// The fixed parts of an .npy file, as numpy.lib.format describes them.
+const (
+	npyMagic     = "\x93NUMPY"
+	npyAlignment = 64 // the header is padded to a multiple of it
+	// npyMaxHeader bounds the text of the header. The longest one of an array that
+	// DLPack can express has 64 extents, less than 2 KiB; what is longer are the
+	// fields of structures.
+	npyMaxHeader = 1<<16 - 1
+)
+
+// npyTypes are the element types that both NumPy and DLPack have, by the part of
+// the descr after the byte order.
+var npyTypes = map[string]core.DType{
+	"b1": core.TypeBool,
+	"i1": core.TypeInt8, "i2": core.TypeInt16, "i4": core.TypeInt32, "i8": core.TypeInt64,
+	"u1": core.TypeUint8, "u2": core.TypeUint16, "u4": core.TypeUint32, "u8": core.TypeUint64,
+	"f2": core.TypeFloat16, "f4": core.TypeFloat32, "f8": core.TypeFloat64,
+	"c8": core.TypeComplex64, "c16": core.TypeComplex128,
+}
+
+// npyKinds are the kinds of elements that NumPy has and a tensor cannot be of, by
+// the first letter of the descr after the byte order.
+var npyKinds = map[byte]string{
+	'O': "objects are Python pickles",
+	'U': "strings are no numbers",
+	'S': "byte strings are no numbers",
+	'a': "byte strings are no numbers",
+	'T': "strings are no numbers",
+	'M': "dates have no DLPack type; view them as int64 in NumPy",
+	'm': "time differences have no DLPack type; view them as int64 in NumPy",
+	'V': "raw void may be bfloat16, a float8 or anything else of that size: store the type as .safetensors, or view it as an unsigned integer in NumPy",
+	'f': "this width of float has no DLPack type (long double differs between machines; '<f1' is ml_dtypes' float8)",
+	'c': "this width of complex has no DLPack type",
+}
+
+// npyHeader is what an .npy file says before its elements.
+type npyHeader struct {
+	dtype  core.DType
+	layout core.Layout
+	size   int64 // of the header, in bytes
+	bytes  int64 // of the elements
+}
+
+// info describes the array to users.
+func (h *npyHeader) info(name string) Info {
+	return Info{Name: name, DType: h.dtype, Shape: h.layout.Shape(), Strides: h.layout.Strides(), Offset: h.size, Bytes: h.bytes}
+}
+
+// readNPY reads a file that is one array.
+func readNPY(data []byte, name string, at fault) ([]entry, error) {
+	h, err := readNPYHeader(bytes.NewReader(data), int64(len(data)), at)
+	if err != nil {
+		return nil, err
+	}
+	return []entry{{Info: h.info(name)}}, nil
+}
+
+// readNPYHeader reads the header from r, which begins a file of total bytes, and
+// checks that exactly the elements follow it.
+func readNPYHeader(r io.Reader, total int64, at fault) (*npyHeader, error) {
+	text, size, err := readNPYText(r, at)
+	if err != nil {
+		return nil, err
+	}
+	d, err := parseNPYDict(text, at)
+	if err != nil {
+		return nil, err
+	}
+	h := &npyHeader{size: size}
+	if h.dtype, err = parseDescr(d.descr, nativeOrder, at); err != nil {
+		return nil, err
+	}
+	if h.layout, err = at.layout(d.shape, d.fortranOrder); err != nil {
+		return nil, err
+	}
+	if h.bytes, err = h.dtype.Size(h.layout.NumElements(), false); err != nil {
+		return nil, at.errorf(core.ErrLayout, "shape %v of %v overflows int64 bytes", d.shape, h.dtype)
+	}
+	switch rest := total - size; {
+	case rest < h.bytes:
+		return nil, at.errorf(core.ErrLayout, "data: shape %v of %v takes %d bytes, but %d follow the header", d.shape, h.dtype, h.bytes, rest)
+	case rest > h.bytes:
+		return nil, at.errorf(core.ErrLayout, "data: %d bytes follow the array, which has %d; a file holds one array", rest-h.bytes, h.bytes)
+	}
+	return h, nil
+}
+
+// readNPYText reads up to the elements and returns the dictionary's text.
+func readNPYText(r io.Reader, at fault) (text []byte, size int64, err error) {
+	read := func(field string, n int) []byte {
+		if err != nil {
+			return nil
+		}
+		field += " has %d bytes, but the file ends after %d of them"
+		b := make([]byte, n)
+		if got, e := io.ReadFull(r, b); errors.Is(e, io.EOF) || errors.Is(e, io.ErrUnexpectedEOF) {
+			err = at.errorf(core.ErrLayout, field, n, got)
+		} else if e != nil {
+			err = at.errorf(because(core.ErrInvalid, e), field, n, got)
+		}
+		size += int64(n)
+		return b
+	}
+	if magic := read("magic string", len(npyMagic)); err == nil && string(magic) != npyMagic {
+		return nil, 0, at.errorf(core.ErrInvalid, "magic string is %s; an .npy file begins with %s", quote(string(magic)), quote(npyMagic))
+	}
+	version := read("format version", 2)
+	if err != nil {
+		return nil, 0, err
+	}
+	width := 4
+	switch [2]byte(version) {
+	case [2]byte{1, 0}:
+		width = 2
+	case [2]byte{2, 0}, [2]byte{3, 0}:
+	default:
+		return nil, 0, at.errorf(core.ErrVersion, "format version is %d.%d; known are 1.0, 2.0 and 3.0", version[0], version[1])
+	}
+	var wide [4]byte
+	copy(wide[:], read("header length", width))
+	length := binary.LittleEndian.Uint32(wide[:])
+	if err == nil && length > npyMaxHeader {
+		return nil, 0, at.errorf(core.ErrLayout, "header length is %d; at most %d bytes are read", length, npyMaxHeader)
+	}
+	text = read("header", int(length))
+	return text, size, err
+}
+
+// npyDict is the dictionary of the header.
+type npyDict struct {
+	descr        string
+	fortranOrder bool
+	shape        []int64
+}
+
+// parseNPYDict reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+// with its padding: the keys in any order, each once, and none else. It evaluates
+// nothing of Python beyond that, but for the suffix L that Python 2 gave to long numbers.
+func parseNPYDict(text []byte, at fault) (npyDict, error) {
+	var d npyDict
+	seen := make(map[string]bool)
+	body, terminated := bytes.CutSuffix(text, []byte("\n"))
+	s := &scanner{text: body, blank: " ", at: at}
+	_, err := s.list("{}", true, "header", func(int) error {
+		key, err := s.pythonString("header")
+		if err != nil {
+			return err
+		}
+		if seen[key] {
+			return at.errorf(core.ErrInvalid, "key %s is there twice", quote(key))
+		}
+		seen[key] = true
+		if !s.accept(':') {
+			return s.expected("':'", quote(key))
+		}
+		return d.value(s, key)
+	})
+	if err != nil {
+		return d, err
+	}
+	for _, key := range []string{"descr", "fortran_order", "shape"} {
+		if !seen[key] {
+			return d, at.errorf(core.ErrInvalid, "key '%s' is missing", key)
+		}
+	}
+	if s.peek() != 0 || s.pos < len(s.text) {
+		return d, s.expected("spaces up to the end", "padding")
+	}
+	if !terminated {
+		return d, at.errorf(core.ErrInvalid, "padding: the header does not end with a newline; is the header length %d right?", len(text))
+	}
+	return d, nil
+}
+
+// value reads the value of a key.
+func (d *npyDict) value(s *scanner, key string) (err error) {
+	switch key {
+	case "descr":
+		if c := s.peek(); c == '[' || c == '(' || c == '{' {
+			return s.at.errorf(core.ErrNotSupported, "descr: structures have no DLPack type; save their fields as arrays of their own")
+		}
+		d.descr, err = s.pythonString(key)
+	case "fortran_order":
+		if d.fortranOrder = s.word("True"); !d.fortranOrder && !s.word("False") {
+			return s.expected("True or False", key)
+		}
+	case "shape":
+		var commas int
+		d.shape, commas, err = s.extents("()", true, key, "L")
+		if err == nil && len(d.shape) == 1 && commas == 0 {
+			return s.at.errorf(core.ErrInvalid, "shape: (n) is a number; a tuple of one is written (n,)")
+		}
+	default:
+		return s.at.errorf(core.ErrInvalid, "key %s is unknown; a header has descr, fortran_order and shape", quote(key))
+	}
+	return err
+}
+
+// pythonString reads a string of printable ASCII without escapes.
+func (s *scanner) pythonString(field string) (string, error) {
+	mark := s.peek()
+	if mark != '\'' && mark != '"' {
+		return "", s.expected("a string", field)
+	}
+	rest := s.text[s.pos+1:]
+	end := bytes.IndexByte(rest, mark)
+	if end < 0 {
+		return "", s.expected("a string with an end", field)
+	}
+	for _, c := range rest[:end] {
+		if c < ' ' || c > '~' || c == '\\' {
+			return "", s.expected("a string of printable ASCII without escapes", field)
+		}
+	}
+	s.pos += 1 + end + 1
+	return string(rest[:end]), nil
+}
+
+// parseDescr reads an element type such as "<f4" on a machine whose byte order is native.
+func parseDescr(descr string, native byte, at fault) (core.DType, error) {
+	if len(descr) < 2 || strings.IndexByte("<>|", descr[0]) < 0 {
+		return core.DType{}, at.errorf(core.ErrDType, "descr is %s; it begins with a byte order, '<', '>' or '|', and a kind", quote(descr))
+	}
+	order, name := descr[0], descr[1:]
+	t, ok := npyTypes[name]
+	if !ok {
+		if reason, known := npyKinds[name[0]]; known {
+			return core.DType{}, at.errorf(core.ErrNotSupported, "descr is %s: %s", quote(descr), reason)
+		}
+		return core.DType{}, at.errorf(core.ErrDType, "descr is %s, which NumPy does not know", quote(descr))
+	}
+	switch {
+	case t.Bits == 8 || order == native:
+		return t, nil
+	case order == '|':
+		return core.DType{}, at.errorf(core.ErrDType, "descr is %s: an element of several bytes has a byte order", quote(descr))
+	}
+	return core.DType{}, at.errorf(core.ErrNotSupported,
+		"descr is %s: tensors have this machine's byte order '%c'; convert with astype(a.dtype.newbyteorder('=')) in NumPy", quote(descr), native)
+}

@@ -1,0 +1,263 @@
+package tensorfile
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// The fixed parts of a .safetensors file.
+const (
+	lengthSize   = 8           // bytes of the header's length, in front
+	maxJSON      = 100_000_000 // bytes of the header; MAX_HEADER_SIZE of the reference implementation
+	metadataName = "__metadata__"
+)
+
+// safetensorsType is an element type by the format's name for it.
+type safetensorsType struct {
+	name  string
+	dtype core.DType
+}
+
+// safetensorsTypes are the format's element types in the order of its reference
+// implementation, by which tensors are sorted when written, the last type first.
+var safetensorsTypes = []safetensorsType{
+	{"BOOL", core.TypeBool},
+	{"F4", core.TypeFloat4E2M1FN},
+	{"F6_E2M3", core.DType{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}},
+	{"F6_E3M2", core.DType{Code: core.CodeFloat6E3M2FN, Bits: 6, Lanes: 1}},
+	{"U8", core.TypeUint8},
+	{"I8", core.TypeInt8},
+	{"F8_E5M2", core.TypeFloat8E5M2},
+	{"F8_E4M3", core.TypeFloat8E4M3FN},
+	{"F8_E8M0", core.DType{Code: core.CodeFloat8E8M0FNU, Bits: 8, Lanes: 1}},
+	{"F8_E4M3FNUZ", core.DType{Code: core.CodeFloat8E4M3FNUZ, Bits: 8, Lanes: 1}},
+	{"F8_E5M2FNUZ", core.DType{Code: core.CodeFloat8E5M2FNUZ, Bits: 8, Lanes: 1}},
+	{"I16", core.TypeInt16},
+	{"U16", core.TypeUint16},
+	{"F16", core.TypeFloat16},
+	{"BF16", core.TypeBFloat16},
+	{"I32", core.TypeInt32},
+	{"U32", core.TypeUint32},
+	{"F32", core.TypeFloat32},
+	{"C64", core.TypeComplex64},
+	{"F64", core.TypeFloat64},
+	{"I64", core.TypeInt64},
+	{"U64", core.TypeUint64},
+}
+
+// header is what the JSON says; offsets are still relative to the first byte after it.
+type header struct {
+	tensors  []entry
+	metadata map[string]string
+}
+
+// readSafetensors reads the header and proves that the tensors cover the rest of
+// the file without holes or overlap.
+func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) {
+	if len(data) < lengthSize {
+		return nil, nil, at.errorf(core.ErrLayout, "header length has %d bytes, but the file ends after %d of them", lengthSize, len(data))
+	}
+	length, rest := binary.LittleEndian.Uint64(data), data[lengthSize:]
+	switch {
+	case length > maxJSON:
+		return nil, nil, at.errorf(core.ErrLayout, "header length is %d; the format allows %d bytes", length, maxJSON)
+	case length > uint64(len(rest)):
+		return nil, nil, at.errorf(core.ErrLayout, "header has %d bytes, but the file ends after %d of them", length, len(rest))
+	}
+	text, rest := rest[:length], rest[length:]
+	switch {
+	case len(text) == 0 || text[0] != '{':
+		return nil, nil, at.errorf(core.ErrInvalid, "header: it does not begin with '{'")
+	case !utf8.Valid(text):
+		return nil, nil, at.errorf(core.ErrInvalid, "header: it is not UTF-8")
+	}
+	h, err := parseHeader(text, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortStableFunc(h.tensors, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes))
+	})
+	end := int64(0)
+	for i := range h.tensors {
+		e := &h.tensors[i]
+		at := at.in("tensor", e.Name)
+		switch {
+		case e.Offset != end:
+			return nil, nil, at.errorf(core.ErrLayout, "data_offsets begin at %d, but the tensors before end at %d: no holes, no overlap", e.Offset, end)
+		case e.Bytes > int64(len(rest))-end:
+			return nil, nil, at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end+e.Bytes, len(rest))
+		}
+		end += e.Bytes
+		e.Offset += lengthSize + int64(len(text))
+	}
+	if end != int64(len(rest)) {
+		return nil, nil, at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end, len(rest))
+	}
+	return h.tensors, h.metadata, nil
+}
+
+// parseHeader reads the JSON object.
+func parseHeader(text []byte, at fault) (header, error) {
+	var h header
+	s := &scanner{text: text, blank: " \t\r\n", at: at}
+	err := s.object("header", func(key string) (err error) {
+		if key == metadataName {
+			h.metadata = make(map[string]string)
+			return s.object(metadataName, func(key string) error {
+				value, err := s.jsonString(metadataName + "." + quote(key))
+				h.metadata[key] = value
+				return err
+			})
+		}
+		e, err := s.tensor(key)
+		h.tensors = append(h.tensors, e)
+		return err
+	})
+	if err != nil {
+		return header{}, err
+	}
+	if padding := text[s.pos:]; strings.Trim(string(padding), " ") != "" {
+		return header{}, s.expected("spaces up to the end", "padding")
+	}
+	return h, nil
+}
+
+// tensor reads the value of a tensor's key.
+func (s *scanner) tensor(name string) (entry, error) {
+	at := s.at
+	defer func() { s.at = at }()
+	s.at = at.in("tensor", name)
+	e := entry{Info: Info{Name: name}}
+	var shape, offsets []int64
+	var dtype string
+	err := s.object("value", func(key string) (err error) {
+		switch key {
+		case "dtype":
+			dtype, err = s.jsonString(key)
+		case "shape":
+			shape, _, err = s.extents("[]", false, key, "")
+		case "data_offsets":
+			offsets, _, err = s.extents("[]", false, key, "")
+		default:
+			return s.at.errorf(core.ErrInvalid, "key %s is unknown; a tensor has dtype, shape and data_offsets", quote(key))
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return e, err
+	case dtype == "":
+		return e, s.at.errorf(core.ErrInvalid, "dtype is missing or empty")
+	case shape == nil:
+		return e, s.at.errorf(core.ErrInvalid, "shape is missing")
+	case len(offsets) != 2:
+		return e, s.at.errorf(core.ErrInvalid, "data_offsets are missing or not two numbers")
+	}
+	return e, e.place(dtype, shape, offsets[0], offsets[1], s.at)
+}
+
+// place fills in type and shape, and checks that they take the bytes from begin to end.
+func (e *entry) place(dtype string, shape []int64, begin, end int64, at fault) error {
+	known := slices.IndexFunc(safetensorsTypes, func(t safetensorsType) bool { return t.name == dtype })
+	if known < 0 {
+		return at.errorf(core.ErrDType, "dtype is %s, which the format does not know", quote(dtype))
+	}
+	e.DType = safetensorsTypes[known].dtype
+	if err := checkOrder(e.DType, nativeOrder, at); err != nil {
+		return err
+	}
+	l, err := at.layout(shape, false)
+	if err != nil {
+		return err
+	}
+	size, err := packedSize(e.DType, l, at)
+	switch {
+	case err != nil:
+		return err
+	case begin > end:
+		return at.errorf(core.ErrLayout, "data_offsets end at %d, before they begin at %d", end, begin)
+	case end-begin != size:
+		return at.errorf(core.ErrLayout, "data_offsets span %d bytes, but shape %v of %s takes %d", end-begin, shape, dtype, size)
+	}
+	e.Shape, e.Strides, e.Offset, e.Bytes = l.Shape(), l.Strides(), begin, size
+	return nil
+}
+
+// checkOrder refuses elements of several bytes on a machine that is not
+// little-endian, as the format is.
+func checkOrder(t core.DType, native byte, at fault) error {
+	if native != '<' && t.Bits > 8 {
+		return at.errorf(core.ErrNotSupported, "%v is stored little-endian, which this machine is not", t)
+	}
+	return nil
+}
+
+// packedSize is the number of bytes of the elements. The format wants it to be whole.
+func packedSize(t core.DType, l core.Layout, at fault) (int64, error) {
+	size, err := t.Size(l.NumElements(), false)
+	if err != nil {
+		return 0, at.errorf(core.ErrLayout, "shape %v of %v overflows int64 bytes", l.Shape(), t)
+	}
+	if l.NumElements()%8*int64(t.Bits)%8 != 0 {
+		return 0, at.errorf(core.ErrLayout, "shape %v: elements of %v must fill their last byte", l.Shape(), t)
+	}
+	return size, nil
+}
+
+// object reads {"key": value, ...}, keys not repeating; value reads what stands
+// behind a key.
+func (s *scanner) object(field string, value func(key string) error) error {
+	seen := make(map[string]struct{})
+	_, err := s.list("{}", false, field, func(int) error {
+		key, err := s.jsonString(field)
+		if err != nil {
+			return err
+		}
+		if _, twice := seen[key]; twice {
+			return s.at.errorf(core.ErrInvalid, "%s: key %s is there twice", field, quote(key))
+		}
+		seen[key] = struct{}{}
+		if !s.accept(':') {
+			return s.expected("':'", quote(key))
+		}
+		return value(key)
+	})
+	return err
+}
+
+// jsonString reads a string.
+func (s *scanner) jsonString(field string) (string, error) {
+	if s.peek() != '"' {
+		return "", s.expected("a string", field)
+	}
+	for i := s.pos + 1; i < len(s.text); i++ {
+		switch s.text[i] {
+		case '\\':
+			i++
+		case '"':
+			raw := s.text[s.pos : i+1]
+			var v string
+			if json.Unmarshal(raw, &v) != nil || losesText(string(raw), v) {
+				return "", s.expected("a valid string", field)
+			}
+			s.pos = i + 1
+			return v, nil
+		}
+	}
+	return "", s.expected("a string with an end", field)
+}
+
+// losesText reports whether decoding a JSON string made U+FFFD of what was not:
+// of an escape that is half a surrogate pair.
+func losesText(raw, decoded string) bool {
+	const replacement, escaped = "\uFFFD", `\ufffd`
+	return strings.Contains(raw, `\u`) &&
+		strings.Count(decoded, replacement) > strings.Count(raw, replacement)+strings.Count(strings.ToLower(raw), escaped)
+}

@@ -1,0 +1,127 @@
+package tensorfile
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// scanner reads header text, token by token. Both headers, a Python dictionary
+// and a JSON object, have a fixed shape, so nothing in it nests without bound.
+type scanner struct {
+	text  []byte
+	pos   int
+	blank string // what may stand between tokens
+	at    fault
+}
+
+// skip passes what may stand between tokens.
+func (s *scanner) skip() {
+	for s.pos < len(s.text) && strings.IndexByte(s.blank, s.text[s.pos]) >= 0 {
+		s.pos++
+	}
+}
+
+// peek is the first byte of the next token, 0 at the end.
+func (s *scanner) peek() byte {
+	s.skip()
+	if s.pos == len(s.text) {
+		return 0
+	}
+	return s.text[s.pos]
+}
+
+// accept passes the token c, if that is next.
+func (s *scanner) accept(c byte) bool {
+	ok := s.peek() == c
+	if ok && s.pos < len(s.text) {
+		s.pos++
+		return true
+	}
+	return false
+}
+
+// word passes a word, if that is next.
+func (s *scanner) word(w string) bool {
+	s.skip()
+	ok := bytes.HasPrefix(s.text[s.pos:], []byte(w))
+	if ok {
+		s.pos += len(w)
+	}
+	return ok
+}
+
+// expected makes the error for text that is not what must stand here.
+func (s *scanner) expected(what, field string) error {
+	s.skip()
+	found := "the end"
+	if rest := s.text[s.pos:]; len(rest) > 0 {
+		found = quote(string(rest[:min(len(rest), 8)]))
+	}
+	return s.at.errorf(core.ErrInvalid, "%s: byte %d of the header: expected %s, found %s", field, s.pos, what, found)
+}
+
+// list reads what stands between brackets, items separated by commas. Item reads
+// one of them. A comma before the closing bracket is let pass if trailing is set.
+// The number of commas is returned.
+func (s *scanner) list(brackets string, trailing bool, field string, item func(i int) error) (commas int, err error) {
+	if !s.accept(brackets[0]) {
+		return 0, s.expected("'"+brackets[:1]+"'", field)
+	}
+	if s.accept(brackets[1]) {
+		return 0, nil
+	}
+	for i := 0; ; i++ {
+		if err := item(i); err != nil {
+			return 0, err
+		}
+		if s.accept(',') {
+			commas++
+			if !trailing || s.peek() != brackets[1] {
+				continue
+			}
+		}
+		if !s.accept(brackets[1]) {
+			return 0, s.expected("',' or '"+brackets[1:]+"'", field)
+		}
+		return commas, nil
+	}
+}
+
+// extents reads a list of numbers that are not negative, at most [core.MaxRank] of
+// them. Suffix may follow each number.
+func (s *scanner) extents(brackets string, trailing bool, field, suffix string) (values []int64, commas int, err error) {
+	values = []int64{}
+	commas, err = s.list(brackets, trailing, field, func(i int) error {
+		if i == core.MaxRank {
+			return s.at.errorf(core.ErrLayout, "%s has more than %d numbers", field, core.MaxRank)
+		}
+		v, err := s.number(field + "[" + strconv.Itoa(i) + "]")
+		s.word(suffix)
+		values = append(values, v)
+		return err
+	})
+	return values, commas, err
+}
+
+// number reads a decimal number from 0 to the largest int64.
+func (s *scanner) number(field string) (int64, error) {
+	negative := s.accept('-')
+	s.skip()
+	rest := s.text[s.pos:]
+	digits := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789"))]
+	if len(digits) == 0 || len(digits) > 1 && digits[0] == '0' {
+		return 0, s.expected("a whole number", field)
+	}
+	s.pos += len(digits)
+	v, err := strconv.ParseInt(string(digits), 10, 64)
+	switch {
+	case negative:
+		return 0, s.at.errorf(core.ErrLayout, "%s is negative", field)
+	case err != nil:
+		return 0, s.at.errorf(core.ErrLayout, "%s is %s, more than an int64 holds", field, quote(string(digits)))
+	}
+	return v, nil
+}
