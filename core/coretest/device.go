@@ -1,0 +1,176 @@
+package coretest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveDevices = core.NewLiveCounter("coretest.Device")
+
+// Device is a device of a simulated [Backend].
+type Device struct {
+	backend *Backend
+	id      core.DeviceID
+
+	mu       sync.Mutex
+	closed   bool
+	streams  int // open ones
+	memories int // not yet freed
+	pool     pool
+}
+
+var (
+	_ core.Device            = (*Device)(nil)
+	_ core.PointerImporter   = (*Device)(nil)
+	_ core.HostMapper        = (*Device)(nil)
+	_ core.PeerCopier        = (*Device)(nil)
+	_ core.PoolController    = (*Device)(nil)
+	_ core.SemaphoreExporter = (*Device)(nil)
+	_ core.SemaphoreImporter = (*Device)(nil)
+)
+
+// ID is ext_dev:0 or ext_dev:1.
+func (d *Device) ID() core.DeviceID { return d.id }
+
+// Properties describe the device.
+func (d *Device) Properties() core.Properties { return d.backend.properties(d.id.Index) }
+
+// call says whether a call fails: by a fault, or since the device is closed or lost.
+func (d *Device) call(call string) error {
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return core.Errorf(core.ErrClosed, name, call, "the device was closed")
+	}
+	return d.backend.call(call, d.id.Index)
+}
+
+func (d *Device) lost() bool {
+	d.backend.mu.Lock()
+	defer d.backend.mu.Unlock()
+	return d.backend.lost[d.id.Index]
+}
+
+// do runs work, if the device is still there and no fault is due.
+func (d *Device) do(work func() error) error {
+	if err := d.backend.call("work", d.id.Index); err != nil {
+		return err
+	}
+	return work()
+}
+
+// forget counts one object less.
+func (d *Device) forget(count *int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*count--
+}
+
+// NewStream returns a [*Stream].
+func (d *Device) NewStream(ctx context.Context) (core.Stream, error) {
+	if err := d.call("NewStream"); err != nil {
+		return nil, err
+	}
+	return d.newStream()
+}
+
+func (d *Device) newStream() (*Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, core.Errorf(core.ErrClosed, name, "NewStream", "the device was closed")
+	}
+	d.streams++
+	liveStreams.Add(1)
+	s := &Stream{device: d}
+	c := s.scheduler()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams = append(c.streams, s)
+	return s, nil
+}
+
+// Copy enqueues a copy between tensors of this device, or with one of the host.
+func (d *Device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	return d.copy(ctx, "Copy", s, dst, src, d.id)
+}
+
+// CanPeer allows all devices of the backend.
+func (d *Device) CanPeer(peer core.Device) error {
+	if p, ok := peer.(*Device); !ok || p.backend != d.backend {
+		return core.Errorf(core.ErrNotSupported, name, "CanPeer", "%T is no device of this backend", peer)
+	}
+	return nil
+}
+
+// CopyPeer enqueues a copy from a tensor of another device of the backend.
+func (d *Device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
+	if err := d.CanPeer(peer); err != nil {
+		return err
+	}
+	return d.copy(ctx, "CopyPeer", s, dst, src, peer.ID())
+}
+
+// copy copies from a tensor that lies on the device from.
+func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src *core.Tensor, from core.DeviceID) error {
+	if err := d.call(call); err != nil {
+		return err
+	}
+	if _, err := core.CheckCopy(dst, src); err != nil {
+		return err
+	}
+	host := func(t *core.Tensor) bool { return t.ID().Type.HostAccessible() }
+	if src.ID() != from && !host(src) || dst.ID() != d.id && !host(dst) || host(src) && host(dst) {
+		return core.Errorf(core.ErrDevice, name, call, "from %v to %v is no copy of %v", src.ID(), dst.ID(), d.id)
+	}
+	if d.backend.options.Submit == nil {
+		return core.Errorf(core.ErrNotSupported, name, call, "the test gave no Options.Submit")
+	}
+	if s == nil {
+		own, err := d.newStream()
+		if err != nil {
+			return err
+		}
+		if err := d.enqueueCopy(ctx, own, dst, src); err != nil {
+			_ = own.Close()
+			return err
+		}
+		err = own.Synchronize(ctx)
+		_ = own.Close() // its errors are Synchronize's
+		return err
+	}
+	own, ok := s.(*Stream)
+	if !ok || own.device != d {
+		return core.Errorf(core.ErrDevice, name, call, "the stream is not of this device")
+	}
+	return d.enqueueCopy(ctx, own, dst, src)
+}
+
+func (d *Device) enqueueCopy(ctx context.Context, s *Stream, dst, src *core.Tensor) error {
+	return d.backend.options.Submit(ctx, s, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
+		work, err := plainCopy(dst, src)
+		if err != nil {
+			return err
+		}
+		return s.Enqueue(work)
+	})
+}
+
+// Close releases the device, if no stream is open and all memory was freed.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return nil
+	case d.streams > 0 || d.memories > 0:
+		return core.Errorf(core.ErrInvalid, name, "Close", "%d streams are open and %d memories not freed", d.streams, d.memories)
+	}
+	d.closed = true
+	d.pool = pool{}
+	liveDevices.Add(-1)
+	return nil
+}

@@ -1,0 +1,182 @@
+package coretest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// scheduler runs the work of all streams of a backend, on the goroutines of those
+// who wait for it and in no hurry: only what must be done before a wait can end
+// is done, and now and then, by the throw of a die, something that need not be.
+type scheduler struct {
+	mu      sync.Mutex
+	changed sync.Cond  // some work was added or is done
+	random  *rand.Rand // guarded by mu
+	streams []*Stream  // the open ones
+}
+
+// step is one entry of a stream: work, a wait for an event or a semaphore, or an
+// event to complete.
+type step struct {
+	work   func() error
+	after  *event
+	reach  *semaphore
+	value  uint64 // of reach
+	record *event
+}
+
+// blocked reports whether the step has to wait. The scheduler's mutex is held.
+func (t *step) blocked() bool {
+	return t.after != nil && !t.after.done || t.reach != nil && t.reach.value < t.value
+}
+
+// event is a point in a stream's work.
+type event struct {
+	stream *Stream
+	done   bool // this and what follows is guarded by the scheduler's mutex
+	err    error
+	then   []func() // called once it is done
+}
+
+var _ core.Event = (*event)(nil)
+
+// Done reports whether the point was passed. It never makes work run: whoever
+// only polls waits for ever, unless somebody calls [Backend.Step].
+func (e *event) Done() (bool, error) {
+	c := e.stream.scheduler()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.done, e.err
+}
+
+// Wait runs work until the point is passed.
+func (e *event) Wait(ctx context.Context) error {
+	if err := e.stream.scheduler().await(ctx, e.stream, func() bool { return e.done }); err != nil {
+		return err
+	}
+	return e.err
+}
+
+// add puts a step on a stream. The mutex is held.
+func (c *scheduler) add(s *Stream, t step) {
+	s.steps = append(s.steps, t)
+	c.changed.Broadcast()
+}
+
+// await runs work, if possible of the stream wanted, until reached returns true
+// or ctx ends. The mutex is held while reached is called.
+func (c *scheduler) await(ctx context.Context, wanted *Stream, reached func() bool) error {
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.changed.Broadcast()
+	})
+	defer stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !reached() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s := c.choose(wanted); s != nil {
+			c.run(s)
+		} else {
+			c.changed.Wait()
+		}
+	}
+	return nil
+}
+
+// choose returns the stream whose next step is to run, nil if the caller has to
+// wait for others. The mutex is held.
+func (c *scheduler) choose(wanted *Stream) *Stream {
+	if c.random.IntN(4) == 0 {
+		if s := c.anyReady(); s != nil {
+			return s
+		}
+	}
+	for s := wanted; s != nil; {
+		switch {
+		case s.ready():
+			return s
+		case s.busy || len(s.steps) == 0:
+			return nil
+		case s.steps[0].after == nil: // a semaphore, and no telling who will signal it
+			return c.anyReady()
+		}
+		s = s.steps[0].after.stream
+	}
+	return c.anyReady()
+}
+
+// anyReady draws one of the streams that can go on, nil if there is none. The mutex is held.
+func (c *scheduler) anyReady() *Stream {
+	for _, i := range c.random.Perm(len(c.streams)) {
+		if c.streams[i].ready() {
+			return c.streams[i]
+		}
+	}
+	return nil
+}
+
+// run does the next step of s. The mutex is held, but not during foreign code.
+func (c *scheduler) run(s *Stream) {
+	t := s.steps[0]
+	s.steps = slices.Delete(s.steps, 0, 1)
+	s.busy = true
+	var then []func()
+	switch {
+	case t.work != nil:
+		c.mu.Unlock()
+		err := s.device.do(t.work)
+		c.mu.Lock()
+		s.finished(err)
+	case t.record != nil:
+		t.record.done, t.record.err = true, s.failed
+		then, t.record.then = t.record.then, nil
+		s.passed = true
+	}
+	c.changed.Broadcast()
+	if then != nil {
+		c.mu.Unlock()
+		for _, f := range then {
+			f()
+		}
+		c.mu.Lock()
+	}
+	s.busy = false
+	c.changed.Broadcast()
+}
+
+// whenDone calls f after all of pending, without making them run sooner where
+// they are this scheduler's.
+func (c *scheduler) whenDone(pending []core.Event, f func()) {
+	for i, e := range pending {
+		rest := func() { c.whenDone(pending[i+1:], f) }
+		own, ok := e.(*event)
+		if !ok || own.stream.scheduler() != c {
+			if done, _ := e.Done(); done {
+				continue
+			}
+			go func() {
+				_ = e.Wait(context.Background()) // over is over, and its error is not ours
+				rest()
+			}()
+			return
+		}
+		c.mu.Lock()
+		done := own.done
+		if !done {
+			own.then = append(own.then, rest)
+		}
+		c.mu.Unlock()
+		if !done {
+			return
+		}
+	}
+	f()
+}

@@ -1,0 +1,278 @@
+package stream
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveQueues = core.NewLiveCounter("stream.Queue")
+
+// Queue is a stream of the host: work that Go functions do, one after the other,
+// in the order in which it was enqueued. A goroutine runs it, which exists only
+// while there is work. The caller of [NewQueue] closes the queue.
+//
+// Each piece of work stands for itself: when one fails, those behind it still
+// run. Its error is carried by the next event recorded behind it, and the first
+// error since the last Synchronize is returned by Synchronize, or else by Close.
+// Work that panics or ends its goroutine has failed with core.ErrInvalid; the
+// error holds the stack.
+//
+// Work must not wait for what is enqueued behind it on the same queue, nor close
+// or synchronise its own queue: that would never end. A Wait cannot do so by
+// itself, since an event of the queue exists only behind the work it stands for.
+type Queue struct {
+	device core.Device
+
+	submitting sync.Mutex // see submission; taken before mu
+
+	mu      sync.Mutex
+	tasks   []task
+	running bool   // a goroutine is there
+	mark    *Event // the last event, if no work came after it
+	end     *Event // reached when a closed queue is empty; nil while it is open
+	err     error  // the first error that Synchronize has not returned
+
+	// The goroutine's own: mu passes them from one that ends to the next.
+	batch  []task // what it took over from tasks
+	next   int    // the task of batch that comes next
+	failed error  // the first error since the last event, for the next one
+	passed bool   // no work was done since the last event
+}
+
+// maxRoom is how many tasks an idle queue keeps room for.
+const maxRoom = 1024
+
+var _ core.Stream = (*Queue)(nil)
+
+// task is one of: work to do, an event to wait for, an event to complete, a
+// caller of Synchronize to wake.
+type task struct {
+	work func() error
+	wait core.Event
+	mark *Event
+	sync *barrier
+}
+
+// barrier is a caller of Synchronize. The queue's mutex guards it, so that an
+// error is either given to the caller or kept for the next one.
+type barrier struct {
+	reached   Event
+	abandoned bool // the caller's context has ended
+}
+
+// NewQueue returns an empty queue that calls itself a stream of d, which may be
+// nil for a queue that belongs to no device.
+func NewQueue(d core.Device) *Queue {
+	liveQueues.Add(1)
+	return &Queue{device: d}
+}
+
+// Device is what NewQueue was given.
+func (q *Queue) Device() core.Device { return q.device }
+
+// Native is 0: there is no API behind a queue.
+func (q *Queue) Native() uintptr { return 0 }
+
+// Enqueue adds work behind all that was enqueued before, and does not wait for
+// it. It fails with core.ErrInvalid if work is nil and with core.ErrClosed.
+func (q *Queue) Enqueue(work func() error) error {
+	if work == nil {
+		return core.Errorf(core.ErrInvalid, "stream", "Enqueue", "work is nil")
+	}
+	return q.push("Enqueue", task{work: work})
+}
+
+// Wait makes work enqueued later wait for e, which may be an event of anything.
+// If e fails, that counts as failed work of this queue. A queue whose e is never
+// reached gets no further: Synchronize then ends with its context, Close never.
+// It fails with core.ErrClosed only.
+func (q *Queue) Wait(e core.Event) error {
+	if e == nil { // passed, by the rules of core.Event
+		return nil
+	}
+	return q.push("Wait", task{wait: e})
+}
+
+// waitSettled is Wait where it does not matter whether e fails. Then what the
+// queue itself has recorded needs no wait at all.
+func (q *Queue) waitSettled(e core.Event) error {
+	if own, ok := e.(*Event); ok && own.queue == q {
+		return nil
+	}
+	return q.push("Wait", task{work: func() error {
+		_ = e.Wait(context.Background())
+		return nil
+	}})
+}
+
+// push adds work or a wait and sees to it that somebody runs it.
+func (q *Queue) push(call string, t task) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.end != nil {
+		return closedQueue(call)
+	}
+	q.mark = nil
+	q.add(t)
+	return nil
+}
+
+// add appends a task and starts the goroutine if there is none. q.mu is held.
+func (q *Queue) add(t task) {
+	q.tasks = append(q.tasks, t)
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+}
+
+// Record returns an event that is reached when all work enqueued before is done.
+// It carries the first error of the work since the event before it. Events
+// without work between them are one event.
+// It fails with core.ErrClosed only.
+func (q *Queue) Record() (core.Event, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.end != nil {
+		return nil, closedQueue("Record")
+	}
+	if q.mark == nil {
+		q.mark = &Event{queue: q}
+		q.add(task{mark: q.mark})
+	}
+	return q.mark, nil
+}
+
+// submission is held by Submit from the first wait to recording, so that the event
+// carries the errors of this work and not of what another goroutine enqueues
+// meanwhile. No wait blocks the caller then, since a queue can wait for anything.
+func (q *Queue) submission() *sync.Mutex { return &q.submitting }
+
+// Synchronize blocks until all work enqueued before is done, and returns the
+// first error of it that no Synchronize returned, or ctx's error; the error of
+// the work is then kept for the next call. It fails with core.ErrClosed after Close.
+func (q *Queue) Synchronize(ctx context.Context) error {
+	b := new(barrier)
+	q.mu.Lock()
+	if q.end != nil {
+		q.mu.Unlock()
+		return closedQueue("Synchronize")
+	}
+	q.add(task{sync: b})
+	q.mu.Unlock()
+
+	err := b.reached.Wait(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if done, err := b.reached.Done(); done {
+		return err
+	}
+	b.abandoned = true
+	return err
+}
+
+// Close waits until all work is done, however long that takes, and returns the
+// first error that no Synchronize returned. Another Close waits too, and returns nil.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	end, first := q.end, q.end == nil
+	if first {
+		end = NewEvent()
+		q.end = end
+		q.add(task{mark: end})
+	}
+	q.mu.Unlock()
+
+	_ = end.Wait(context.Background()) // the errors of the work are in q.err
+	if !first {
+		return nil
+	}
+	liveQueues.Add(-1)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
+}
+
+func closedQueue(call string) error {
+	return core.Errorf(core.ErrClosed, "stream", call, "the queue was closed")
+}
+
+// run does the tasks until there are none.
+func (q *Queue) run() {
+	idle := false
+	defer func() {
+		if !idle { // work ended the goroutine, as t.FailNow does: what is left needs another one
+			go q.run()
+		}
+	}()
+	for q.next < len(q.batch) || q.refill() {
+		t := q.batch[q.next]
+		q.batch[q.next] = task{} // what is done keeps nothing alive
+		q.next++
+		q.do(t)
+	}
+	idle = true
+}
+
+// refill takes over the tasks that were added, and reports whether there are any.
+func (q *Queue) refill() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	room := q.batch[:0]
+	if cap(room) > maxRoom {
+		room = nil
+	}
+	q.batch, q.tasks, q.next = q.tasks, room, 0
+	q.running = len(q.batch) > 0
+	return q.running
+}
+
+// do does one task.
+func (q *Queue) do(t task) {
+	switch {
+	case t.work != nil:
+		q.call(t.work)
+	case t.wait != nil:
+		q.call(func() error { return t.wait.Wait(context.Background()) })
+	case t.mark != nil:
+		t.mark.Complete(q.failed)
+		q.passed = true
+	default:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if !t.sync.abandoned {
+			t.sync.reached.Complete(q.err)
+			q.err = nil
+		}
+	}
+}
+
+// call runs foreign code and keeps its error, whichever way the code ends.
+func (q *Queue) call(work func() error) {
+	var err error = errEnded
+	defer func() {
+		if r := recover(); r != nil {
+			err = core.Errorf(core.ErrInvalid, "stream", "Enqueue", "the work panicked: %v\n%s", r, debug.Stack())
+		}
+		if q.passed {
+			q.failed, q.passed = nil, false
+		}
+		if err == nil {
+			return
+		}
+		if q.failed == nil {
+			q.failed = err
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.err == nil {
+			q.err = err
+		}
+	}()
+	err = work()
+}
+
+var errEnded = core.Errorf(core.ErrInvalid, "stream", "Enqueue", "the work ended its goroutine (runtime.Goexit) instead of returning")

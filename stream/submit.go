@@ -1,0 +1,113 @@
+package stream
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Submit enqueues work that reads and writes tensors, in order with all other
+// work on them. It is what every [core.Device.Copy] is made of:
+//
+//  1. The memory of the tensors is held until Submit returns; from then on the
+//     events recorded on it do that, so the tensors may be closed at once.
+//  2. s waits for the last write of what is read, and for the last write and all
+//     uses of what is written: on the device where s can, else here, where ctx
+//     bounds it. If a tensor to be read is known to hold the result of failed
+//     work, that work's error is returned. What is merely overwritten may have failed.
+//  3. enqueue puts the work on s. If it fails, it must leave no work behind that
+//     still uses the tensors.
+//  4. An event recorded on s becomes the last write of writes and a use of reads.
+//
+// On an error nothing was enqueued, except where s cannot say when the work is
+// done: if no event can be recorded, Submit waits for s instead, and returns the
+// error of that wait; writes then hold failed work, as their events tell.
+//
+// Work that fails later is told by its event. A [Queue] also passes the error of
+// a write that it waits for on to the work behind it; devices do not.
+//
+// A tensor may be in both lists. A nil tensor, stream or enqueue is
+// core.ErrInvalid, a closed tensor core.ErrClosed. enqueue must not call Submit
+// for the same stream.
+func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
+	if s == nil || enqueue == nil {
+		return core.Errorf(core.ErrInvalid, "stream", "Submit", "the stream or enqueue is nil")
+	}
+	var room [4]*core.Buffer
+	held := room[:0]
+	defer func() {
+		for _, b := range held {
+			b.Release()
+		}
+	}()
+	for _, list := range [][]*core.Tensor{writes, reads} {
+		for _, t := range list {
+			b, err := hold("Submit", t)
+			if err != nil {
+				return err
+			}
+			held = append(held, b)
+		}
+	}
+	written, read := held[:len(writes)], held[len(writes):]
+
+	if q, ok := s.(interface{ submission() *sync.Mutex }); ok {
+		mu := q.submission()
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	for _, b := range read {
+		if e := b.Ready(); e != nil {
+			if _, err := await(ctx, s, e, false); err != nil {
+				return err
+			}
+		}
+	}
+	for _, b := range written {
+		for _, e := range b.Pending() {
+			if _, err := await(ctx, s, e, true); err != nil {
+				return err
+			}
+		}
+	}
+
+	done, err := enqueueAndRecord(ctx, s, enqueue)
+	if done != nil {
+		for _, b := range written {
+			b.Wrote(done)
+		}
+		for _, b := range read {
+			b.Used(done)
+		}
+	}
+	return err
+}
+
+// hold takes a reference to the memory of t.
+func hold(call string, t *core.Tensor) (*core.Buffer, error) {
+	if t == nil {
+		return nil, core.Errorf(core.ErrInvalid, "stream", call, "a tensor is nil")
+	}
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Retain()
+}
+
+// enqueueAndRecord returns the event of what enqueue enqueued, or none if enqueue
+// failed. Where s gives no event, it waits for the work and returns how that ended.
+func enqueueAndRecord(ctx context.Context, s core.Stream, enqueue func() error) (core.Event, error) {
+	if err := enqueue(); err != nil {
+		return nil, err
+	}
+	if e, err := s.Record(); err == nil {
+		return e, nil
+	}
+	// The work may be running: not even the end of ctx may free its memory now.
+	err := s.Synchronize(context.WithoutCancel(ctx))
+	e := NewEvent()
+	e.Complete(err)
+	return e, err
+}

@@ -1,0 +1,334 @@
+package stream_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// unordered is a Submit that forgets to wait, but notes the work.
+func unordered(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
+	if err := enqueue(); err != nil {
+		return err
+	}
+	e, err := s.Record()
+	for _, t := range slices.Concat(writes, reads) {
+		b, bufferErr := t.Buffer()
+		if bufferErr != nil {
+			return bufferErr
+		}
+		b.Wrote(e)
+	}
+	return err
+}
+
+// chain copies want from the host through both devices, on two streams, and
+// gives what arrives.
+func chain(t *testing.T, o coretest.Options, want []int32) []int32 {
+	b := newBackend(t, o)
+	d0, d1 := open(t, b, 0), open(t, b, 1)
+	s0, s1 := newStream(t, d0), newStream(t, d1)
+	got := make([]int32, len(want))
+	src, dst := host(t, want), host(t, got)
+	x, y := empty(t, d0, core.TypeInt32, int64(len(want))), empty(t, d1, core.TypeInt32, int64(len(want)))
+	for _, err := range []error{
+		d0.Copy(t.Context(), s0, x, src),
+		d1.(core.PeerCopier).CopyPeer(t.Context(), s1, y, x, d0),
+		d1.Copy(t.Context(), s1, dst, y),
+		dst.WaitReady(t.Context()),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+func TestSubmitOrdersWorkAcrossStreams(t *testing.T) {
+	want := []int32{1, 2, 3, 4, 5}
+	for _, hostWaits := range []bool{false, true} {
+		wrong := 0
+		for seed := range uint64(50) {
+			o := coretest.Options{Seed: seed + 1, HostWaits: hostWaits}
+			if got := chain(t, o, want); !slices.Equal(got, want) {
+				t.Errorf("seed %d, host waits %v: got %v", o.Seed, hostWaits, got)
+			}
+			o.Submit = unordered
+			if !slices.Equal(chain(t, o, want), want) {
+				wrong++
+			}
+		}
+		if wrong == 0 {
+			t.Error("a Submit that does not wait was never found out: this test cannot fail")
+		}
+	}
+}
+
+func TestSubmitWaitsBeforeItOverwrites(t *testing.T) {
+	for seed := range uint64(50) {
+		b := newBackend(t, coretest.Options{Seed: seed + 1})
+		d := open(t, b, 0)
+		reading, writing := newStream(t, d), newStream(t, d)
+		first, second, got := []int32{1, 1}, []int32{2, 2}, make([]int32, 2)
+		x, dst := empty(t, d, core.TypeInt32, 2), host(t, got)
+		for _, err := range []error{
+			d.Copy(t.Context(), reading, x, host(t, first)),
+			d.Copy(t.Context(), reading, dst, x),
+			d.Copy(t.Context(), writing, x, host(t, second)), // must not overtake the read
+			x.WaitReady(t.Context()),
+			dst.WaitReady(t.Context()),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, first) {
+			t.Fatalf("seed %d: the read got %v, want %v", seed+1, got, first)
+		}
+	}
+}
+
+// The tensors may be closed when Submit has returned: their memory stays until the work is done.
+func TestSubmitHoldsMemoryUntilTheWorkIsDone(t *testing.T) {
+	for seed := range uint64(50) {
+		b := newBackend(t, coretest.Options{Seed: seed + 1})
+		d := open(t, b, 0)
+		s := newStream(t, d)
+		want, got := []int64{7, 8, 9}, make([]int64, 3)
+		dst := host(t, got)
+		x := empty(t, d, core.TypeInt64, 3)
+		for _, err := range []error{
+			d.Copy(t.Context(), s, x, host(t, want)),
+			d.Copy(t.Context(), s, dst, x),
+			x.Close(),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Memory that was freed too early would be this one, and poisoned.
+		empty(t, d, core.TypeInt64, 3)
+		if err := dst.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d: got %x, want %v", seed+1, got, want)
+		}
+	}
+}
+
+func TestSubmitFailsAtEachStepAndLeavesNothing(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		call string
+		want error // nil: the failure is made good
+	}{
+		{"Wait", broken},
+		{"Enqueue", broken},
+		{"Record", nil}, // the work is done before Submit returns
+		{"work", nil},   // told by the event
+	} {
+		t.Run(c.call, func(t *testing.T) {
+			coretest.CheckNoLeaks(t)
+			b := newBackend(t, coretest.Options{})
+			d := open(t, b, 0)
+			s0, s1 := newStream(t, d), newStream(t, d)
+			want, got := []int32{1, 2}, []int32{0, 0}
+			x, dst := empty(t, d, core.TypeInt32, 2), host(t, got)
+			if err := d.Copy(t.Context(), s0, x, host(t, want)); err != nil {
+				t.Fatal(err)
+			}
+			n := 1
+			if c.call == "work" {
+				n = 2 // the first is that of the copy before
+			}
+			fired := b.Fail(c.call, n, broken)
+			err := d.Copy(t.Context(), s1, dst, x)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("Copy gives %v, want %v", err, c.want)
+			}
+			if c.call == "Record" && (!slices.Equal(got, want) || dst.Ready() != nil) {
+				t.Errorf("without an event the work must be done at once; got %v", got)
+			}
+			ready := dst.WaitReady(t.Context())
+			if failed := errors.Is(ready, broken); failed != (c.call == "work") {
+				t.Errorf("Ready ends with %v", ready)
+			}
+			if c.call == "work" {
+				// A reader learns of it; a writer does not care.
+				if err := d.Copy(t.Context(), s1, x, dst); !errors.Is(err, broken) {
+					t.Errorf("reading what failed work wrote gives %v", err)
+				}
+				if err := d.Copy(t.Context(), s1, dst, x); err != nil {
+					t.Errorf("overwriting it gives %v", err)
+				}
+			} else if err := d.Copy(t.Context(), s1, dst, x); err != nil {
+				t.Errorf("another try gives %v", err)
+			}
+			if err := dst.WaitReady(t.Context()); err != nil || !slices.Equal(got, want) {
+				t.Errorf("in the end: %v, %v", got, err)
+			}
+			if !fired() {
+				t.Error("the fault was never reached")
+			}
+		})
+	}
+}
+
+func TestSubmitOnALostDevice(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	b := newBackend(t, coretest.Options{})
+	d := open(t, b, 0)
+	s := newStream(t, d)
+	x := empty(t, d, core.TypeInt32, 1)
+	src := host(t, []int32{1})
+	if err := d.Copy(t.Context(), s, x, src); err != nil {
+		t.Fatal(err)
+	}
+	b.Lose(0)
+	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("unfinished work ends with %v", err)
+	}
+	if err := stream.Submit(t.Context(), s, []*core.Tensor{x}, nil, fails(nil)); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("Submit gives %v", err)
+	}
+	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("the tensor that should have been written holds %v", err)
+	}
+}
+
+func TestSubmitRefuses(t *testing.T) {
+	q := newQueue(t)
+	open, closed := host(t, []int8{1}), host(t, []int8{2})
+	_ = closed.Close()
+	shut := stream.NewQueue(nil)
+	_ = shut.Close()
+	list := func(t ...*core.Tensor) []*core.Tensor { return t }
+	for _, c := range []struct {
+		name          string
+		s             core.Stream
+		writes, reads []*core.Tensor
+		enqueue       func() error
+		want          error
+	}{
+		{"no stream", nil, nil, list(open), fails(nil), core.ErrInvalid},
+		{"no work", q, nil, list(open), nil, core.ErrInvalid},
+		{"a nil write", q, list(open, nil), nil, fails(nil), core.ErrInvalid},
+		{"a nil read", q, list(open), list(nil), fails(nil), core.ErrInvalid},
+		{"a closed write", q, list(open, closed), nil, fails(nil), core.ErrClosed},
+		{"a closed read", q, nil, list(open, closed), fails(nil), core.ErrClosed},
+		{"enqueue fails", q, list(open), list(open), fails(errA), errA},
+		{"a closed queue", shut, list(open), nil, func() error { return shut.Enqueue(fails(nil)) }, core.ErrClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := stream.Submit(t.Context(), c.s, c.writes, c.reads, c.enqueue); !errors.Is(err, c.want) {
+				t.Errorf("Submit gives %v, want %v", err, c.want)
+			}
+			if e := open.Ready(); e != nil {
+				t.Error("a Submit that enqueued nothing must leave no event")
+			}
+		})
+	}
+}
+
+func TestSubmitEndsWithItsContextWhereTheHostWaits(t *testing.T) {
+	checkNoGoroutines(t)
+	b := newBackend(t, coretest.Options{HostWaits: true})
+	s := newStream(t, open(t, b, 0))
+	never := stream.NewEvent()
+	x := host(t, []int8{1})
+	buffer, _ := x.Buffer()
+	buffer.Wrote(never)
+	for _, list := range [][2][]*core.Tensor{{{x}, nil}, {nil, {x}}} {
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		err := stream.Submit(short, s, list[0], list[1], func() error { t.Error("the work was enqueued"); return nil })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Submit gives %v", err)
+		}
+		cancel()
+	}
+	never.Complete(nil)
+}
+
+func TestSubmitOnQueuesPassesErrorsOnToReadersOnly(t *testing.T) {
+	gate := stream.NewEvent()
+	writer, reader := newQueue(t), newQueue(t)
+	x, y := host(t, []int8{1}), host(t, []int8{2})
+	list := func(t ...*core.Tensor) []*core.Tensor { return t }
+	submit := func(q *stream.Queue, writes, reads []*core.Tensor, err error) {
+		t.Helper()
+		if err := stream.Submit(t.Context(), q, writes, reads, func() error { return q.Enqueue(fails(err)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Wait(gate); err != nil {
+		t.Fatal(err)
+	}
+	submit(writer, list(x), nil, errA)
+	submit(reader, list(y), list(x), nil)
+	read := y.Ready()
+	submit(reader, list(x), nil, nil) // overwrites
+	gate.Complete(nil)
+	if err := read.Wait(t.Context()); !errors.Is(err, errA) {
+		t.Errorf("what was made of a failed write gives %v, want its error", err)
+	}
+	if err := x.WaitReady(t.Context()); err != nil {
+		t.Errorf("what was overwritten gives %v", err)
+	}
+}
+
+// Several goroutines share a queue; the event of each carries its own errors, and
+// those of what its own work has read.
+func TestSubmitTellsErrorsToWhoseTheyAre(t *testing.T) {
+	q := newQueue(t)
+	var workers sync.WaitGroup
+	for g := range 8 {
+		x, y, z := host(t, []int8{0}), host(t, []int8{0}), host(t, []int8{0})
+		input, err := y.Buffer()
+		pause, pauseErr := z.Buffer()
+		if err := errors.Join(err, pauseErr); err != nil {
+			t.Fatal(err)
+		}
+		workers.Go(func() {
+			for i := range 1000 {
+				work, read := error(nil), error(nil)
+				switch {
+				case g%2 == 0 && i%3 == 0:
+					work = errA
+				case g%2 == 1 && i%5 == 0:
+					read = errB
+				}
+				written := stream.NewEvent()
+				input.Wrote(written)
+				pause.Wrote(yielding{written})
+				err := stream.Submit(t.Context(), q, []*core.Tensor{x}, []*core.Tensor{y, z}, func() error { return q.Enqueue(fails(work)) })
+				written.Complete(read)
+				if err == nil {
+					err = x.WaitReady(t.Context())
+				}
+				if want := cmp.Or(work, read); !errors.Is(err, want) {
+					t.Errorf("goroutine %d, round %d: got %v, want %v", g, i, err, want)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// yielding is an event that lets other goroutines run when it is looked at.
+type yielding struct{ core.Event }
+
+func (e yielding) Done() (bool, error) {
+	runtime.Gosched()
+	return e.Event.Done()
+}

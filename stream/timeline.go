@@ -1,0 +1,178 @@
+package stream
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveTimelines = core.NewLiveCounter("stream.Timeline")
+
+// Timeline is a semaphore of the host: a counter that starts at 0 and only grows.
+// Queues and goroutines wait until it has reached a value. It is safe for
+// concurrent use. The caller of [NewTimeline] closes it.
+type Timeline struct {
+	mu       sync.Mutex
+	value    uint64
+	promised uint64 // the largest value set or enqueued to be set
+	closed   bool
+	changed  chan struct{} // closed at the next change; nil while nobody waits
+}
+
+var _ core.Semaphore = (*Timeline)(nil)
+
+// NewTimeline returns a timeline at value 0.
+func NewTimeline() *Timeline {
+	liveTimelines.Add(1)
+	return new(Timeline)
+}
+
+// Value is the counter now. It fails with core.ErrClosed.
+func (t *Timeline) Value() (uint64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return 0, closedTimeline("Value")
+	}
+	return t.value, nil
+}
+
+// Set sets the counter at once. It fails with core.ErrInvalid if value is not
+// larger than the counter, and with core.ErrClosed.
+func (t *Timeline) Set(value uint64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return closedTimeline("Set")
+	}
+	if value <= t.value {
+		return notLarger("Set", value, t.value)
+	}
+	t.value = value
+	t.promised = max(t.promised, value)
+	t.wake()
+	return nil
+}
+
+// Signal enqueues on s, which must be able to do host work as a [Queue] is, that
+// the counter is set to value. It fails with core.ErrInvalid if value is not
+// larger than all that were set or enqueued before, with core.ErrNotSupported for
+// a stream of a device, and with core.ErrClosed. Where another queue has set a
+// larger value by the time that the work is done, the work fails as Set does.
+func (t *Timeline) Signal(s core.Stream, value uint64) error {
+	q, ok := s.(interface{ Enqueue(func() error) error })
+	if !ok {
+		return core.Errorf(core.ErrNotSupported, "stream", "Signal", "%T cannot run work of the host: record an event on it, wait for that on a Queue and signal there", s)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return closedTimeline("Signal")
+	}
+	if value <= t.promised {
+		return notLarger("Signal", value, t.promised)
+	}
+	if err := q.Enqueue(func() error { return t.Set(value) }); err != nil {
+		return err
+	}
+	t.promised = value
+	return nil
+}
+
+// WaitOn makes later work on s wait until the counter has reached value. It fails
+// as Wait of s does: with core.ErrNotSupported for a device that cannot wait for
+// the host.
+func (t *Timeline) WaitOn(s core.Stream, value uint64) error {
+	if s == nil {
+		return core.Errorf(core.ErrInvalid, "stream", "WaitOn", "the stream is nil")
+	}
+	if _, err := t.Value(); err != nil {
+		return err
+	}
+	return s.Wait(t.At(value))
+}
+
+// Wait blocks until the counter has reached value, and returns nil, or until ctx
+// ends, and returns its error, or until the timeline is closed, which is core.ErrClosed.
+func (t *Timeline) Wait(ctx context.Context, value uint64) error {
+	return t.At(value).Wait(ctx)
+}
+
+// At returns the event that the counter has reached value. A timeline that is
+// closed before fails the event with core.ErrClosed.
+func (t *Timeline) At(value uint64) core.Event { return moment{t, value} }
+
+// Close ends the timeline and all waits for it. A second Close does nothing. It
+// never fails.
+func (t *Timeline) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		liveTimelines.Add(-1)
+		t.wake()
+	}
+	return nil
+}
+
+// wake lets all who wait look again. t.mu is held.
+func (t *Timeline) wake() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// moment is the event that a timeline has reached a value.
+type moment struct {
+	t     *Timeline
+	value uint64
+}
+
+var _ core.Event = moment{}
+
+func (m moment) Done() (bool, error) {
+	done, _, err := m.look(false)
+	return done, err
+}
+
+func (m moment) Wait(ctx context.Context) error {
+	for {
+		done, changed, err := m.look(true)
+		if done {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// look reports what Done does, and for one who waits a channel that is closed
+// when it is worth looking again.
+func (m moment) look(wait bool) (done bool, changed <-chan struct{}, err error) {
+	t := m.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.value >= m.value {
+		return true, nil, nil
+	}
+	if t.closed {
+		return true, nil, closedTimeline("Wait")
+	}
+	if wait && t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return false, t.changed, nil
+}
+
+func closedTimeline(call string) error {
+	return core.Errorf(core.ErrClosed, "stream", call, "the timeline was closed")
+}
+
+func notLarger(call string, value, than uint64) error {
+	return core.Errorf(core.ErrInvalid, "stream", call, "value %d must be larger than %d: a timeline only grows", value, than)
+}
