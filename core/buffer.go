@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Owner is whoever must be told that memory is no longer used.
+// Owner is whoever must be told that memory is no longer used. One that refers to
+// a tensor may keep that and its neighbours from the net that closes lost tensors.
 type Owner interface {
 	// Free gives the memory back. It is called exactly once, from any goroutine,
 	// after everything that used the memory is done. It must not block for long.
@@ -56,7 +57,7 @@ func (m Memory) Free() {
 // It is safe for concurrent use.
 type Buffer struct {
 	mem   Memory
-	refs  atomic.Int32
+	more  atomic.Int32          // references beyond the first; -1 when that is gone, too
 	order atomic.Pointer[order] // nil until there was work on the memory
 }
 
@@ -73,40 +74,44 @@ func (b *Buffer) Memory() Memory {
 }
 
 // Retain adds a reference, to be given back by one call of Release. It fails with
-// ErrClosed if the last reference is gone.
+// ErrClosed if the last reference is gone. No net catches a reference that is lost:
+// the memory leaks, and if it is a Go slice the runtime ends the program for it.
 func (b *Buffer) Retain() error {
 	for {
-		n := b.refs.Load()
-		if n <= 0 {
-			return Errorf(ErrClosed, "core", "Retain", "the memory was released")
+		n := b.more.Load()
+		if n < 0 {
+			return errReleased
 		}
-		if b.refs.CompareAndSwap(n, n+1) {
+		if b.more.CompareAndSwap(n, n+1) {
 			return nil
 		}
 	}
 }
 
+// errReleased is made once, so that Retain is small enough to be inlined.
+var errReleased = Errorf(ErrClosed, "core", "Retain", "the memory was released")
+
 // Release gives back a reference taken by Retain. With the last one the memory
 // is freed, after all events that are still pending.
 func (b *Buffer) Release() {
-	if b.refs.Add(-1) == 0 {
+	if b.more.Add(-1) < 0 {
 		b.free()
 	}
 }
 
 // Unique reports whether there is one reference only. That stays so as long as
 // whoever holds it does not share it.
-func (b *Buffer) Unique() bool { return b.refs.Load() == 1 }
+func (b *Buffer) Unique() bool { return b.more.Load() == 0 }
 
 // ReleaseUnlessLast is Release, except that it keeps the last reference and
 // reports false: for callers who cannot bear that Release calls the owner.
 func (b *Buffer) ReleaseUnlessLast() bool {
 	for {
-		n := b.refs.Load()
-		if n <= 1 {
+		n := b.more.Load()
+		if n <= 0 {
 			return false
 		}
-		if b.refs.CompareAndSwap(n, n-1) {
+		if b.more.CompareAndSwap(n, n-1) {
 			return true
 		}
 	}
@@ -116,16 +121,19 @@ func (b *Buffer) free() {
 	pending := slices.DeleteFunc(b.Pending(), isDone) // also a write that failed is over
 	owner := b.mem.Owner
 	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
+	if b.order.Load() != nil {
+		b.order.Store(nil)
+	}
 	ordered, ok := owner.(OrderedOwner)
 	switch {
 	case len(pending) == 0:
 		if owner != nil {
 			owner.Free()
 		}
-		liveBuffers.Add(-1)
+		freedBuffers.Add(1)
 	case ok:
 		ordered.FreeAfter(pending)
-		liveBuffers.Add(-1)
+		freedBuffers.Add(1)
 	default:
 		go func() {
 			for _, e := range pending {
@@ -135,7 +143,7 @@ func (b *Buffer) free() {
 			if owner != nil {
 				owner.Free()
 			}
-			liveBuffers.Add(-1)
+			freedBuffers.Add(1)
 		}()
 	}
 }

@@ -5,8 +5,9 @@ import "context"
 // CheckCopy proves that the elements of src can be copied into dst, for every
 // implementation of [Device.Copy]. It fails with ErrClosed, ErrDType if the types
 // differ or only one is padded, ErrReadOnly, or ErrLayout if the shapes differ,
-// dst repeats elements, or both share bytes without being the same elements.
-// With same they are, and nothing needs to be copied.
+// dst repeats elements, or both may share bytes without being the same elements:
+// that is judged by the ranges they reach over, so that interleaved views of one
+// memory are refused too. With same they are, and nothing needs to be copied.
 func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	fail := func(sentinel error, format string, args ...any) (bool, error) {
 		return false, Errorf(sentinel, "core", "Copy", format, args...)
@@ -45,7 +46,7 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	if dh <= sl || sh <= dl {
 		return false, nil
 	}
-	if dl == sl && dst.layout.Equal(src.layout) && dst.start(db) == src.start(sb) {
+	if dst.start(db) == src.start(sb) && dst.layout.sameSteps(src.layout) {
 		return true, nil
 	}
 	return fail(ErrLayout, "dst and src share memory but are not the same elements: copy through a third tensor")
@@ -53,7 +54,12 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 
 // start is where the first element lies: an address, or for opaque handles a
 // number that can be compared within one handle only.
-func (t *Tensor) start(b *Buffer) uint64 { return uint64(b.mem.Handle) + uint64(t.offset) }
+func (t *Tensor) start(b *Buffer) uint64 {
+	if t.id.Type.OpaqueHandle() {
+		return uint64(t.offset)
+	}
+	return uint64(b.mem.Handle) + uint64(t.offset)
+}
 
 // reach is the half-open range of bytes that the elements lie in, counted like start.
 func (t *Tensor) reach(b *Buffer) (low, high uint64) {

@@ -9,8 +9,11 @@
 // [Buffer]; views share the buffer. Every tensor, a view too, is closed once by
 // whoever made it or was given it; more calls of Close do nothing. The buffer is
 // freed after the last of its tensors is closed and all work on it is done. [Live]
-// counts what is open, [TraceTensors] shows who made it, and a tensor that
-// becomes unreachable without Close is closed by the garbage collector's net.
+// counts what is open, [TraceTensors] shows who made it, and the garbage
+// collector's net closes a tensor that was forgotten. It is a net, no plan: it
+// comes late, only when the tensors made shortly before and after are
+// unreachable too, and what was taken from a forgotten tensor, an address or
+// [Values], does not hold it back.
 //
 // # Order
 //

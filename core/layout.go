@@ -65,6 +65,9 @@ func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err er
 // check proves what the type promises and returns the extent.
 func (l Layout) check() (low, high int64, err error) {
 	shape, strides := l.shape(), l.strides()
+	if low, high, ok := smallExtent(shape, strides); ok {
+		return low, high, nil
+	}
 	count, fits := int64(1), true
 	for i, extent := range shape {
 		if extent < 0 {
@@ -89,6 +92,34 @@ func (l Layout) check() (low, high int64, err error) {
 		return 0, 0, badLayout("shape %v with strides %v has more elements, or elements further apart, than an int64 counts", shape, strides)
 	}
 	return low, high + 1, nil
+}
+
+// smallExtent is check for the usual tensors, whose numbers are so small that
+// nothing can overflow: up to 4 axes, extents below 2^15, strides below 2^40.
+func smallExtent(shape, strides []int64) (low, high int64, ok bool) {
+	if len(shape) > 4 || len(strides) != len(shape) {
+		return 0, 0, false
+	}
+	var extents, distances uint64
+	count := int64(1)
+	for i, extent := range shape {
+		stride := strides[i]
+		extents |= uint64(extent)
+		distances |= uint64(stride ^ stride>>63)
+		count *= extent
+		if reach := (extent - 1) * stride; reach < 0 {
+			low += reach
+		} else {
+			high += reach
+		}
+	}
+	if extents>>15|distances>>40 != 0 {
+		return 0, 0, false
+	}
+	if count == 0 {
+		return 0, 0, true
+	}
+	return low, high + 1, true
 }
 
 func badLayout(format string, args ...any) error {
@@ -191,6 +222,17 @@ func (l Layout) HasOverlap() bool {
 
 // SameShape reports whether both have the same extents.
 func (l Layout) SameShape(m Layout) bool { return slices.Equal(l.shape(), m.shape()) }
+
+// sameSteps reports whether layouts of the same shape reach their elements by the
+// same steps: strides of axes with extent 1 do not count.
+func (l Layout) sameSteps(m Layout) bool {
+	for i, extent := range l.shape() {
+		if extent > 1 && l.Stride(i) != m.Stride(i) {
+			return false
+		}
+	}
+	return true
+}
 
 // Equal reports whether both have the same extents and the same strides.
 func (l Layout) Equal(m Layout) bool { return slices.Equal(l.dims, m.dims) }

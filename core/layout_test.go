@@ -3,7 +3,6 @@ package core_test
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -164,7 +163,7 @@ func TestReshape(t *testing.T) {
 		{[]int64{6}, []int64{2}, []int64{2, 3}, []int64{6, 2}},
 		{[]int64{6}, []int64{-1}, []int64{2, 3}, []int64{-3, -1}},
 		{[]int64{2, 3}, []int64{1, 2}, []int64{6}, nil},
-		{[]int64{2, 3}, []int64{1, 2}, []int64{2, 1, 3}, []int64{1, 2, 2}},
+		{[]int64{2, 3}, []int64{1, 2}, []int64{2, 1, 3}, []int64{1, 3, 2}},
 		{[]int64{4, 3}, []int64{6, 2}, []int64{12}, []int64{2}},
 		{[]int64{4, 3, 5}, []int64{100, 5, 1}, []int64{4, 15}, []int64{100, 1}},
 		{[]int64{4, 3, 5}, []int64{100, 5, 1}, []int64{12, 5}, nil},
@@ -186,7 +185,7 @@ func TestReshape(t *testing.T) {
 		}
 		if err != nil {
 			t.Errorf("%v/%v as %v: %v", c.shape, c.strides, c.to, err)
-		} else if !slices.Equal(offsets(v, 0), offsets(l, 0)) {
+		} else if !slices.Equal(v.Strides(), c.want) || !slices.Equal(offsets(v, 0), offsets(l, 0)) {
 			t.Errorf("%v/%v as %v has strides %v, want %v", c.shape, c.strides, c.to, v.Strides(), c.want)
 		}
 	}
@@ -247,52 +246,6 @@ func TestPermuteSqueezeExpandBroadcast(t *testing.T) {
 	refuse("Broadcast of extent 3", v, err)
 	v, err = layout(t, []int64{1}, nil).Broadcast(-1)
 	refuse("Broadcast to a negative extent", v, err)
-}
-
-// Every chain of views must reach exactly the elements that the same chain of
-// operations on a list of offsets reaches, inside the extent of the original.
-func TestRandomViewsStayInside(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
-		shape := make([]int64, r.IntN(4))
-		for i := range shape {
-			shape[i] = r.Int64N(5)
-		}
-		base := layout(t, shape, nil)
-		l, at := base, int64(0)
-		for range r.IntN(6) {
-			l, at = randomView(r, l, at)
-		}
-		low, high := l.Extent()
-		for _, o := range offsets(l, 0) {
-			if o < low || o >= high || o+at < 0 || o+at >= base.NumElements() {
-				t.Fatalf("from %v: view %v %v at %d reaches %d", shape, l.Shape(), l.Strides(), at, o)
-			}
-		}
-	}
-}
-
-func randomView(r *rand.Rand, l core.Layout, at int64) (core.Layout, int64) {
-	var v core.Layout
-	var by int64
-	var err error
-	axis := r.IntN(l.Rank() + 1)
-	switch r.IntN(5) {
-	case 0:
-		v, err = l.Permute(r.Perm(l.Rank())...)
-	case 1:
-		v, by, err = l.Slice(axis, r.Int64N(6)-1, r.Int64N(7)-1, r.Int64N(7)-3)
-	case 2:
-		v, by, err = l.Index(axis, r.Int64N(6)-1)
-	case 3:
-		v, err = l.Expand(axis)
-	case 4:
-		v, err = l.Reshape(-1)
-	}
-	if err != nil {
-		return l, at
-	}
-	return v, at + by
 }
 
 func FuzzLayout(f *testing.F) {

@@ -45,18 +45,20 @@ func Live() map[string]int64 {
 	counters.mu.Lock()
 	count := maps.Clone(counters.count)
 	counters.mu.Unlock()
-	live := make(map[string]int64, len(count))
+	live := make(map[string]int64, len(count)+2)
 	for name, f := range count {
 		live[name] = f()
 	}
+	// Last, since counting may give back what was only not collected yet.
+	closed, freed := closedTensors.Load(), freedBuffers.Load()
+	tensors := wrapped.handedOut()
+	live["core.Buffer"] = tensors - freed
+	live["core.Tensor"] = tensors + views.handedOut() - closed
 	return live
 }
 
-var (
-	liveTensors = NewLiveCounter("core.Tensor")
-	liveBuffers = NewLiveCounter("core.Buffer")
-	lost        atomic.Int64
-)
+// lost counts what the net closed.
+var lost atomic.Int64
 
 // Leaked is how many tensors became unreachable without Close since the program
 // started; the garbage collector's safety net closed them.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// slotsPerChunk makes a chunk of tensors fill a size class of the allocator. One
-// open tensor keeps its chunk, so it also bounds what that wastes.
-const slotsPerChunk = 63
+// slotsPerChunk makes the tensors of a chunk fill a size class of the allocator.
+// One open tensor keeps its chunk, so it also bounds what that wastes.
+const slotsPerChunk = 127
 
 // chunk is where tensors come from, so that many share the cost of an allocation
 // and of the safety net. No slot is used twice: a second Close, however late,
@@ -16,7 +16,8 @@ const slotsPerChunk = 63
 type chunk struct {
 	tensors [slotsPerChunk]Tensor
 	shares  *shares
-	used    atomic.Int32
+	buffers *[slotsPerChunk]Buffer // nil where tensors do not come with one
+	used    atomic.Int32           // above slotsPerChunk when somebody found the chunk full
 }
 
 // shares are what the tensors of a chunk must give back. They are an object of
@@ -28,62 +29,70 @@ type shares [slotsPerChunk]share
 // share is a tensor's reference of a buffer; nil before it is given and after Close.
 type share struct{ buf atomic.Pointer[Buffer] }
 
-// bufferChunk is where buffers come from.
-type bufferChunk struct {
-	buffers [slotsPerChunk]Buffer
-	used    atomic.Int32
+// source hands out slots. How many it handed out follows from where it stands, so
+// that making a tensor changes no counter; see [Live].
+type source struct {
+	buffers bool // each tensor comes with a buffer
+
+	chunk atomic.Pointer[chunk] // the one that slots are being taken from
+	mu    sync.Mutex            // held to replace chunk; guards full
+	full  int64                 // chunks that were used up
 }
 
 var (
-	tensorChunks current[chunk]
-	bufferChunks current[bufferChunk]
+	wrapped = source{buffers: true} // tensors of raw memory
+	views   source                  // tensors of a buffer that is there
+
+	closedTensors atomic.Int64 // the others that were handed out are open
+	freedBuffers  atomic.Int64
 )
 
-// current is the chunk that slots are being taken from.
-type current[T any] struct {
-	chunk atomic.Pointer[T]
-	mu    sync.Mutex // held to replace chunk
-}
-
-// replace puts a fresh chunk in the place of the full one, unless somebody else did.
-func (c *current[T]) replace(full *T, fresh func() *T) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.chunk.Load() == full {
-		c.chunk.Store(fresh())
-	}
-}
-
-// newSlot returns a fresh tensor that has no share yet.
-func newSlot() *Tensor {
+// take returns a fresh tensor that has no share yet, and its buffer, if any. The
+// caller opens the share, or counts tensor and buffer as closed and freed.
+func (s *source) take() (*Tensor, *Buffer) {
 	for {
-		c := tensorChunks.chunk.Load()
+		c := s.chunk.Load()
 		if c != nil {
 			if i := c.used.Add(1) - 1; i < slotsPerChunk {
 				t := &c.tensors[i]
 				t.share = &c.shares[i]
-				return t
+				if c.buffers == nil {
+					return t, nil
+				}
+				return t, &c.buffers[i]
 			}
 		}
-		tensorChunks.replace(c, func() *chunk {
-			fresh := &chunk{shares: new(shares)}
-			runtime.AddCleanup(fresh, closeLost, fresh.shares)
-			return fresh
-		})
+		s.replace(c)
 	}
 }
 
-// newBuffer returns a fresh buffer without references.
-func newBuffer() *Buffer {
-	for {
-		c := bufferChunks.chunk.Load()
-		if c != nil {
-			if i := c.used.Add(1) - 1; i < slotsPerChunk {
-				return &c.buffers[i]
-			}
-		}
-		bufferChunks.replace(c, func() *bufferChunk { return new(bufferChunk) })
+// replace puts a fresh chunk in the place of the full one, unless somebody else did.
+func (s *source) replace(full *chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chunk.Load() != full {
+		return
 	}
+	fresh := &chunk{shares: new(shares)}
+	if s.buffers {
+		fresh.buffers = new([slotsPerChunk]Buffer)
+	}
+	runtime.AddCleanup(fresh, closeLost, fresh.shares)
+	if full != nil {
+		s.full++
+	}
+	s.chunk.Store(fresh)
+}
+
+// handedOut is the number of slots taken so far.
+func (s *source) handedOut() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.full * slotsPerChunk
+	if c := s.chunk.Load(); c != nil {
+		n += int64(min(c.used.Load(), slotsPerChunk))
+	}
+	return n
 }
 
 // closeLost gives back the shares of tensors that nobody can close any more.
@@ -97,7 +106,6 @@ func closeLost(s *shares) {
 
 // open takes over a reference of b.
 func (s *share) open(b *Buffer) {
-	liveTensors.Add(1)
 	s.buf.Store(b)
 	if traces.on.Load() {
 		traceOpen(s)
@@ -113,7 +121,7 @@ func (s *share) close() bool {
 	if traces.any.Load() {
 		traceClose(s)
 	}
-	liveTensors.Add(-1)
+	closedTensors.Add(1)
 	b.Release()
 	return true
 }

@@ -28,6 +28,7 @@ type Tensor struct {
 	share  *share
 	dtype  DType
 	id     DeviceID
+	empty  bool
 	flags  Flags
 	offset int64 // bytes from the memory's handle to the first element
 	layout Layout
@@ -48,14 +49,13 @@ type Spec struct {
 // strides are copied. It fails with ErrDType or ErrLayout if the spec is
 // malformed or leaves the memory, and with ErrInvalid if elements have no memory.
 func Wrap(m Memory, s Spec) (*Tensor, error) {
-	t := newSlot()
-	if err := t.init(m, s); err != nil {
+	t, b := wrapped.take()
+	if err := t.init(&m, &s); err != nil {
+		closedTensors.Add(1)
+		freedBuffers.Add(1)
 		return nil, err
 	}
-	b := newBuffer()
 	b.mem = m
-	b.refs.Store(1)
-	liveBuffers.Add(1)
 	t.share.open(b)
 	return t, nil
 }
@@ -66,8 +66,9 @@ func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
-	t := newSlot()
-	if err := t.init(b.mem, s); err != nil {
+	t, _ := views.take()
+	if err := t.init(&b.mem, &s); err != nil {
+		closedTensors.Add(1)
 		b.Release()
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
 }
 
 // init fills and checks everything but the reference.
-func (t *Tensor) init(m Memory, s Spec) error {
+func (t *Tensor) init(m *Memory, s *Spec) error {
 	if !s.DType.Valid() {
 		return Errorf(ErrDType, "core", "Wrap", "%v: bits and lanes must not be 0", s.DType)
 	}
@@ -88,7 +89,7 @@ func (t *Tensor) init(m Memory, s Spec) error {
 	if err != nil {
 		return err
 	}
-	t.dtype, t.id, t.flags, t.layout = s.DType, m.ID, s.Flags, layout
+	t.dtype, t.id, t.empty, t.flags, t.layout = s.DType, m.ID, low == high, s.Flags, layout
 	if err := checkRange(m, s, low, high); err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (t *Tensor) init(m Memory, s Spec) error {
 }
 
 // checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
-func checkRange(m Memory, s Spec, low, high int64) error {
+func checkRange(m *Memory, s *Spec, low, high int64) error {
 	if s.Offset < 0 || m.Offset < 0 || m.Offset > math.MaxInt64-s.Offset {
 		return Errorf(ErrLayout, "core", "Wrap", "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
 	}
@@ -111,6 +112,9 @@ func checkRange(m Memory, s Spec, low, high int64) error {
 	if !ok || last > math.MaxInt64-s.Offset-m.Offset {
 		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", s.Shape, s.Strides, s.DType)
 	}
+	if !m.ID.Type.OpaqueHandle() && wraps(m.Handle, m.Offset+s.Offset, first, last) {
+		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d of address %#x, beyond the ends of the address space", m.Offset+s.Offset+first, m.Offset+s.Offset+last, m.Handle)
+	}
 	if m.Size == UnknownSize {
 		return nil
 	}
@@ -118,6 +122,14 @@ func checkRange(m Memory, s Spec, low, high int64) error {
 		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d, but the memory has %d bytes", first+s.Offset, last+s.Offset, m.Size)
 	}
 	return nil
+}
+
+// wraps reports whether the bytes from first <= 0 to last > 0 around an offset leave
+// the address space that the base lies in.
+func wraps(base uintptr, offset, first, last int64) bool {
+	start := uint64(base) + uint64(offset)
+	end := start + uint64(last)
+	return start < uint64(offset) || start < uint64(-first) || end < start || end > math.MaxUint
 }
 
 // byteRange turns a range of elements, low <= 0 < high, into one of bytes.
@@ -183,6 +195,9 @@ func (t *Tensor) PutDims(dst *[8]int64) bool {
 
 // NumElements is the product of the extents.
 func (t *Tensor) NumElements() int64 { return t.layout.NumElements() }
+
+// IsEmpty reports whether there are no elements.
+func (t *Tensor) IsEmpty() bool { return t.empty }
 
 // NumBytes is how many bytes the elements take when they lie in a row: what a
 // copy of the tensor has to move.

@@ -10,8 +10,11 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Eight elements are a whole number of bytes: counted so, nothing overflows
+	// that was not refused when t was made.
 	width := t.dtype.storageBits(t.Padded())
-	if by*width%8 != 0 {
+	bytes, rest := by/8*width, by%8*width
+	if rest%8 != 0 {
 		return nil, Errorf(ErrLayout, "core", "view", "element %d of packed %v does not start on a byte", by, t.dtype)
 	}
 	b, err := t.Buffer()
@@ -22,7 +25,7 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 		DType:   t.dtype,
 		Shape:   l.shape(),
 		Strides: l.strides(),
-		Offset:  t.offset - b.mem.Offset + by*width/8,
+		Offset:  t.offset - b.mem.Offset + bytes + rest/8,
 		Flags:   t.flags,
 	})
 }

@@ -84,8 +84,9 @@ type pinnedSlice struct{ runtime.Pinner }
 func (p *pinnedSlice) Free() { p.Unpin() }
 
 // Values returns the elements of a contiguous tensor in host-accessible memory,
-// in row-major order and in place. The slice is valid until the tensor is closed;
-// it must not be written to if the tensor is read-only, use [Mutable] for that.
+// in row-major order and in place. The slice is valid until the tensor is closed,
+// and does not keep the tensor from the net: defer the Close. It must not be
+// written to if the tensor is read-only, use [Mutable] for that.
 // It does not wait for [Tensor.Ready]. It fails with ErrClosed, ErrDType if T is
 // not the element type, ErrDevice if the host cannot reach the memory, ErrLayout
 // if the tensor is not contiguous (a copy or [All] helps) or misaligned for T.
@@ -119,6 +120,7 @@ func All[T Element](t *Tensor) (iter.Seq[T], error) {
 	return func(yield func(T) bool) {
 		if t.NumElements() > 0 {
 			walk(p, t.layout.shape(), t.layout.strides(), yield)
+			runtime.KeepAlive(t) // p does not keep the memory: the net would free it
 		}
 	}, nil
 }

@@ -2,12 +2,15 @@ package core_test
 
 import (
 	"errors"
+	"iter"
 	"math"
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 func TestFromSliceSharesMemory(t *testing.T) {
@@ -52,6 +55,47 @@ func TestFromSliceSharesMemory(t *testing.T) {
 	}
 }
 
+func throughTensor[T core.Element](t *testing.T, values ...T) {
+	t.Helper()
+	v, err := core.FromSlice(slices.Clone(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	got, err := core.Mutable[T](v)
+	if err != nil || !slices.Equal(got, values) {
+		t.Errorf("Mutable of %v = %v, %v; want %v", v, got, err, values)
+	}
+	slices.Reverse(got)
+	back, err := v.Slice(0, int64(len(values))-1, -1, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	seq, err := core.All[T](back)
+	if err != nil || !slices.Equal(slices.Collect(seq), values) {
+		t.Errorf("All of %v: %v, want %v", back, err, values)
+	}
+}
+
+func TestEveryElementTypeIsSeenAsItself(t *testing.T) {
+	throughTensor[int8](t, -128, 0, 127)
+	throughTensor[int16](t, math.MinInt16, 0, math.MaxInt16)
+	throughTensor[int32](t, math.MinInt32, 0, math.MaxInt32)
+	throughTensor[int64](t, math.MinInt64, 0, math.MaxInt64)
+	throughTensor[uint8](t, 0, 1, math.MaxUint8)
+	throughTensor[uint16](t, 0, 1, math.MaxUint16)
+	throughTensor[uint32](t, 0, 1, math.MaxUint32)
+	throughTensor[uint64](t, 0, 1, math.MaxUint64)
+	throughTensor(t, core.NewFloat16(-1.5), core.NewFloat16(0), core.NewFloat16(65504))
+	throughTensor(t, core.NewBFloat16(-1.5), core.NewBFloat16(0), core.NewBFloat16(3e38))
+	throughTensor[float32](t, -math.MaxFloat32, 0, math.SmallestNonzeroFloat32)
+	throughTensor(t, -math.MaxFloat64, 0, math.SmallestNonzeroFloat64)
+	throughTensor[complex64](t, 1-2i, 0, 3i)
+	throughTensor[complex128](t, 1-2i, 0, 3i)
+	throughTensor(t, true, false, false)
+}
+
 func TestFromSliceKeepsTheSliceAlive(t *testing.T) {
 	v, err := core.FromSlice(slices.Repeat([]int64{42}, 1<<16))
 	if err != nil {
@@ -68,6 +112,53 @@ func TestFromSliceKeepsTheSliceAlive(t *testing.T) {
 	if err != nil || slices.ContainsFunc(s, func(x int64) bool { return x != 42 }) {
 		t.Errorf("the memory was reused, %v", err)
 	}
+}
+
+// A sequence outlives the last use of its tensor: the net must not free the memory under it.
+func TestAllKeepsTheTensorReachable(t *testing.T) {
+	data, err := core.FromSlice(make([]byte, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	address, err := data.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaveChunk(t) // an open tensor keeps its neighbours from the net
+	o := &owner{}
+	lost := func() iter.Seq[byte] {
+		v, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address, Size: 8, Owner: o}, core.Spec{
+			DType: core.TypeUint8, Shape: []int64{1, 1, 1, 1, 8}, // 5 axes: their extents lie apart from the tensor
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seq, err := core.All[byte](v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}()
+	leaveChunk(t)
+	collect := func(times int) {
+		for range times {
+			runtime.GC()
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range lost {
+		if collect(4); o.freed.Load() != 0 {
+			t.Fatal("the memory was freed under the sequence")
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); o.freed.Load() == 0 && time.Now().Before(deadline); {
+		collect(1)
+	}
+	if o.freed.Load() != 1 {
+		t.Error("the lost tensor was not closed afterwards")
+	}
+	coretest.ExpectLeaks(1)
 }
 
 func TestFromSliceRefuses(t *testing.T) {
@@ -213,25 +304,33 @@ func TestCheckCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unitStride := core.Spec{DType: core.TypeInt16, Shape: []int64{1, 6}, Strides: []int64{99, 1}}
+	object := core.Memory{ID: core.DeviceID{Type: core.DeviceVulkan}, Handle: ^uintptr(0) - 1, Size: 16}
+	object1 := keep(core.Wrap(object, core.Spec{DType: core.TypeInt16, Shape: []int64{4}}))
+	object2 := keep(core.Wrap(object, core.Spec{DType: core.TypeInt16, Shape: []int64{4}, Offset: 6}))
+	object3 := keep(core.Wrap(object, core.Spec{DType: core.TypeInt16, Shape: []int64{4}, Offset: 8}))
 	for name, c := range map[string]struct {
 		dst, src *core.Tensor
 		want     error
 		same     bool
 	}{
-		"plain":               {a, b, nil, false},
-		"itself":              {a, a, nil, true},
-		"a second view of it": {a, keep(a.Share()), nil, true},
-		"nil":                 {nil, a, core.ErrInvalid, false},
-		"read-only dst":       {keep(a.AsReadOnly()), b, core.ErrReadOnly, false},
-		"read-only src":       {a, keep(b.AsReadOnly()), nil, false},
-		"other type":          {a, other, core.ErrDType, false},
-		"other shape":         {a, keep(b.Reshape(3, 2)), core.ErrLayout, false},
-		"dst repeats":         {keep(core.NewTensor(buf, repeated)), b, core.ErrLayout, false},
-		"src repeats":         {b, keep(core.NewTensor(buf, repeated)), nil, false},
-		"overlapping rows":    {row, next, core.ErrLayout, false},
-		"transposed in place": {keep(square.Transpose()), square, core.ErrLayout, false},
-		"halves of one":       {keep(square.Slice(0, 0, 1, 1)), keep(square.Slice(0, 2, 3, 1)), nil, false},
-		"zero-size":           {from(0, 0), from(0, 0), nil, false},
+		"any stride where the extent is 1": {keep(a.Reshape(1, 6)), keep(core.NewTensor(buf, unitStride)), nil, true},
+		"overlap within an opaque object":  {object1, object2, core.ErrLayout, false},
+		"halves of an opaque object":       {object1, object3, nil, false},
+		"plain":                            {a, b, nil, false},
+		"itself":                           {a, a, nil, true},
+		"a second view of it":              {a, keep(a.Share()), nil, true},
+		"nil":                              {nil, a, core.ErrInvalid, false},
+		"read-only dst":                    {keep(a.AsReadOnly()), b, core.ErrReadOnly, false},
+		"read-only src":                    {a, keep(b.AsReadOnly()), nil, false},
+		"other type":                       {a, other, core.ErrDType, false},
+		"other shape":                      {a, keep(b.Reshape(3, 2)), core.ErrLayout, false},
+		"dst repeats":                      {keep(core.NewTensor(buf, repeated)), b, core.ErrLayout, false},
+		"src repeats":                      {b, keep(core.NewTensor(buf, repeated)), nil, false},
+		"overlapping rows":                 {row, next, core.ErrLayout, false},
+		"transposed in place":              {keep(square.Transpose()), square, core.ErrLayout, false},
+		"halves of one":                    {keep(square.Slice(0, 0, 1, 1)), keep(square.Slice(0, 2, 3, 1)), nil, false},
+		"zero-size":                        {from(0, 0), from(0, 0), nil, false},
 	} {
 		same, err := core.CheckCopy(c.dst, c.src)
 		if !errors.Is(err, c.want) || same != c.same {
