@@ -1,0 +1,125 @@
+package backendtest
+
+import "github.com/dlx-go/dlx/core"
+
+var copyErrorCases = []Case{
+	refusal("copy-error/read-only", "core.CheckCopy: a read-only dst fails with ErrReadOnly", core.ErrReadOnly,
+		func(e *env) (dst, src *core.Tensor) {
+			t, err := e.upload(e.pattern(16)).AsReadOnly()
+			return e.keep(t, err), e.upload(e.pattern(16))
+		}),
+	refusal("copy-error/read-only-view", "core.FlagReadOnly: every view of a read-only tensor is read-only too", core.ErrReadOnly,
+		func(e *env) (dst, src *core.Tensor) {
+			t, err := e.upload(e.pattern(16)).AsReadOnly()
+			v, err := e.keep(t, err).Slice(0, 4, 12, 1)
+			return e.keep(v, err), e.upload(e.pattern(8))
+		}),
+	refusal("copy-error/element-types", "core.CheckCopy: other element types fail with ErrDType, of the same size too", core.ErrDType,
+		func(e *env) (dst, src *core.Tensor) {
+			return e.upload(e.pattern(16)), e.view(e.upload(e.pattern(16)), core.Spec{DType: core.TypeInt8, Shape: []int64{16}})
+		}),
+	refusal("copy-error/padding", "core.CheckCopy: packed and padded sub-byte elements do not mix: ErrDType", core.ErrDType,
+		func(e *env) (dst, src *core.Tensor) {
+			s := core.Spec{DType: core.TypeInt4, Shape: []int64{8}}
+			packed := e.view(e.upload(e.pattern(16)), s)
+			s.Flags = core.FlagSubBytePadded
+			return packed, e.view(e.upload(e.pattern(16)), s)
+		}),
+	refusal("copy-error/shapes", "core.CheckCopy: other shapes fail with ErrLayout", core.ErrLayout,
+		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.upload(e.pattern(15)) }),
+	refusal("copy-error/broadcast-shapes", "core.CheckCopy: src is not broadcast unasked: other shapes fail with ErrLayout", core.ErrLayout,
+		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.upload(e.pattern(1)) }),
+	refusal("copy-error/dst-repeats", "core.CheckCopy: a dst whose elements repeat fails with ErrLayout", core.ErrLayout,
+		func(e *env) (dst, src *core.Tensor) {
+			s := core.Spec{DType: core.TypeUint8, Shape: []int64{4, 4}, Strides: []int64{0, 1}}
+			return e.view(e.upload(e.pattern(16)), s), e.view(e.upload(e.pattern(16)), s)
+		}),
+	refusal("copy-error/overlap", "core.CheckCopy: dst and src that share bytes without being the same elements fail with ErrLayout", core.ErrLayout,
+		func(e *env) (dst, src *core.Tensor) {
+			t := e.upload(e.pattern(16))
+			low, err := t.Slice(0, 0, 10, 1)
+			e.keep(low, err)
+			high, err := t.Slice(0, 6, 16, 1)
+			return e.keep(high, err), low
+		}),
+	refusal("copy-error/closed-dst", "core.ErrClosed: a closed dst fails with it", core.ErrClosed,
+		func(e *env) (dst, src *core.Tensor) {
+			t := e.upload(e.pattern(16))
+			_ = t.Close()
+			return t, e.upload(e.pattern(16))
+		}),
+	refusal("copy-error/closed-src", "core.ErrClosed: a closed src fails with it", core.ErrClosed,
+		func(e *env) (dst, src *core.Tensor) {
+			t := e.upload(e.pattern(16))
+			_ = t.Close()
+			return e.upload(e.pattern(16)), t
+		}),
+	refusal("copy-error/nil-dst", "core.ErrInvalid: a nil dst fails with it", core.ErrInvalid,
+		func(e *env) (dst, src *core.Tensor) { return nil, e.upload(e.pattern(16)) }),
+	refusal("copy-error/nil-src", "core.ErrInvalid: a nil src fails with it", core.ErrInvalid,
+		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), nil }),
+	refusal("copy-error/other-device-src", "core.ErrDevice: a src on a device that is neither this one nor the host fails with it", core.ErrDevice,
+		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.elsewhere() }),
+	refusal("copy-error/other-device-dst", "core.ErrDevice: a dst on a device that is neither this one nor the host fails with it", core.ErrDevice,
+		func(e *env) (dst, src *core.Tensor) { return e.elsewhere(), e.upload(e.pattern(16)) }),
+	{
+		Name: "copy-error/same-elements",
+		Rule: "core.CheckCopy: where dst and src are the same elements, nothing needs to be copied, and that is no error",
+		run:  caseSameElements,
+	},
+}
+
+// elsewhere is a tensor of 16 bytes on a device that nobody has. Its address is never used.
+func (e *env) elsewhere() *core.Tensor {
+	e.Helper()
+	id := core.DeviceID{Type: core.DeviceHexagon, Index: 99}
+	if e.props.ID.Type == id.Type {
+		id.Type = core.DeviceTrn
+	}
+	return e.keep(core.Wrap(core.Memory{ID: id, Handle: 1 << 20, Size: 16}, core.Spec{DType: core.TypeUint8, Shape: []int64{16}}))
+}
+
+// refusal is a case in which Copy must fail, typed and before any work.
+func refusal(name, rule string, sentinel error, tensors func(*env) (dst, src *core.Tensor)) Case {
+	return Case{Name: name, Rule: rule + "; no work was enqueued then", run: func(e *env) {
+		dst, src := tensors(e)
+		before := e.contents(dst)
+		s := e.stream()
+		for _, on := range []core.Stream{nil, s} {
+			e.wantError(e.dev.Copy(e.ctx, on, dst, src), sentinel, "Copy(%v <- %v)", dst, src)
+			for _, t := range []*core.Tensor{dst, src} {
+				if t == nil {
+					continue
+				}
+				if b, err := t.Buffer(); err == nil && len(b.Pending()) != 0 {
+					e.Errorf("a copy that failed at once left work pending on %v", t)
+				}
+			}
+		}
+		e.synchronize(s)
+		if after := e.contents(dst); string(after) != string(before) {
+			e.Errorf("a copy that failed wrote to dst: %s", difference(after, before))
+		}
+	}}
+}
+
+// contents reads the memory of a tensor of this device, if it is open.
+func (e *env) contents(t *core.Tensor) []byte {
+	e.Helper()
+	if t == nil || t.Device() != e.dev {
+		return nil
+	}
+	return e.memoryOf(t)
+}
+
+func caseSameElements(e *env) {
+	content := e.pattern(1000)
+	t := e.upload(content)
+	again, err := t.Share()
+	e.keep(again, err)
+	s := e.stream()
+	e.copy(nil, t, again)
+	e.copy(s, again, t)
+	e.synchronize(s)
+	e.wantBytes(t, content, "a tensor that was copied onto itself")
+}

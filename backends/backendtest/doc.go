@@ -1,0 +1,46 @@
+// Package backendtest is the conformance suite of backends: what the interfaces
+// of core promise, as cases that any device can be held to.
+//
+// A backend runs all of it from one test of its own, in a package whose TestMain
+// is that of core/coretest:
+//
+//	func TestConformance(t *testing.T) {
+//		backendtest.Run(t, func(tb testing.TB) core.Device {
+//			d, err := cpu.New().Open(tb.Context(), core.CPU)
+//			if err != nil {
+//				tb.Fatal(err)
+//			}
+//			return d
+//		})
+//	}
+//
+// A backend whose driver may be missing asks its Probe first, and skips the test
+// with the reason. One whose devices copy to each other also says how to open a
+// second one: see [WithPeer].
+//
+// # Cases
+//
+// Every [Case] carries its rule as text, with the place that the rule comes from;
+// it is printed when the case fails. [Cases] lists them.
+//
+// A case is skipped only if the device does not declare a capability that it
+// needs in core.Properties. To declare one without offering its interface, or to
+// offer the interface undeclared, is a failure. One thing is not the device's to
+// declare: the cases on DLPack are skipped in a build that has none.
+//
+// Each case opens a device and closes it; nothing may be left open then, by the
+// counters of core.Live.
+//
+// # The oracle
+//
+// Contents are compared with copies made in host memory, one element after the
+// other. Whole allocations are compared, with guard bytes around the elements, so
+// that a write beside them is seen. Uploading and downloading a row of bytes is
+// all that a device is trusted with, and a case of its own.
+//
+// # Time
+//
+// To see whether work waits, a case holds a stream back by an event of the host,
+// else by a semaphore; on a device that offers neither it keeps the stream busy,
+// so that a missing wait is likely to show, but need not.
+package backendtest

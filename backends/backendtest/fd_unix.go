@@ -1,0 +1,17 @@
+//go:build unix
+
+package backendtest
+
+import "syscall"
+
+// fileID tells open files apart.
+type fileID struct{ device, inode uint64 }
+
+// fileOf identifies the file behind a descriptor.
+func fileOf(fd int) (fileID, error) {
+	var s syscall.Stat_t
+	if err := syscall.Fstat(fd, &s); err != nil {
+		return fileID{}, err
+	}
+	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil //nolint:unconvert // the types differ from system to system
+}

@@ -1,0 +1,207 @@
+package backendtest
+
+import (
+	"os"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+var memoryCases = []Case{
+	{
+		Name:  "export-memory/types",
+		Rule:  "core.MemoryExporter.ExportTypes: Alloc can be asked for each of them, and for no other",
+		Needs: core.CapExportMemory,
+		run:   caseExportTypes,
+	},
+	{
+		Name:  "export-memory/same-memory",
+		Rule:  "core.MemoryImporter: an import is the exported memory; each side sees the other's writes",
+		Needs: core.CapExportMemory,
+		run:   caseExportSame,
+	},
+	{
+		Name:  "export-memory/outlives-the-buffer",
+		Rule:  "core.MemoryExporter.ExportMemory: the memory outlives the buffer as long as a descriptor or an import is open",
+		Needs: core.CapExportMemory,
+		run:   caseExportOutlives,
+	},
+	{
+		Name:  "export-memory/descriptor",
+		Rule:  "core.MemoryImporter.ImportMemory: on success the result owns the descriptor and closes it, once",
+		Needs: core.CapExportMemory,
+		run:   caseExportDescriptor,
+	},
+	{
+		Name:  "export-memory/refused-import",
+		Rule:  "core.MemoryImporter.ImportMemory: UUIDs of another device fail with ErrDevice, a handle type that it does not take with ErrNotSupported, a closed descriptor with ErrInvalid; the descriptor stays the caller's",
+		Needs: core.CapExportMemory,
+		run:   caseImportRefused,
+	},
+	{
+		Name:  "export-memory/plain-memory",
+		Rule:  "core.MemoryExporter: only memory that was allocated with AllocOptions.Export can be exported",
+		Needs: core.CapExportMemory,
+		run:   caseExportPlain,
+	},
+}
+
+// handleTypes is every handle type of core.
+var handleTypes = []core.HandleType{
+	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleHostPointer, core.HandleCUDAIPC, core.HandleMetalShared,
+}
+
+func caseExportTypes(e *env) {
+	exporter := as[core.MemoryExporter](e)
+	types := exporter.ExportTypes()
+	if len(types) == 0 {
+		e.Errorf("the device declares %v, but exports no handle type", core.CapExportMemory)
+	}
+	for _, h := range handleTypes {
+		m, err := e.dev.Alloc(e.ctx, 1000, core.AllocOptions{Export: h})
+		if slices.Contains(types, h) {
+			e.check(err, "Alloc for export as %v", h)
+		} else {
+			e.wantError(err, core.ErrNotSupported, "Alloc for export as %v", h)
+		}
+		if err == nil {
+			m.Free()
+		}
+	}
+}
+
+// eachExport runs f with exported memory of each handle type that the device can
+// import as well. The handle is f's.
+func (e *env) eachExport(f func(t *core.Tensor, content []byte, m core.ExternalMemory)) {
+	e.Helper()
+	exporter, importer := as[core.MemoryExporter](e), as[core.MemoryImporter](e)
+	for _, h := range exporter.ExportTypes() {
+		if !slices.Contains(importer.ImportTypes(), h) {
+			continue
+		}
+		content := e.pattern(5000)
+		t := e.keep(core.Empty(e.ctx, e.dev, core.TypeUint8, []int64{5000}, core.AllocOptions{Export: h}))
+		e.write(t, content)
+		b, err := t.Buffer()
+		e.check(err, "Buffer")
+		m, err := exporter.ExportMemory(b, h)
+		e.check(err, "ExportMemory as %v", h)
+		if m.Type != h || m.Length != 5000 || m.Offset < 0 || m.Size < m.Offset+m.Length {
+			e.Errorf("exported as %v: %+v, want 5000 bytes within the allocation", h, m)
+		}
+		f(t, content, m)
+		_ = t.Close()
+	}
+}
+
+// hasFD reports whether a handle is a descriptor.
+func hasFD(m core.ExternalMemory) bool {
+	return m.Type == core.HandleOpaqueFD || m.Type == core.HandleDMABuf || m.Type == core.HandleMemFD
+}
+
+// closeFD closes a descriptor that the case owns.
+func (e *env) closeFD(fd int) {
+	e.Helper()
+	e.check(os.NewFile(uintptr(fd), "exported").Close(), "closing a descriptor that is the caller's")
+}
+
+// importMemory opens exported memory as a tensor, or closes the handle and ends the case.
+func (e *env) importMemory(m core.ExternalMemory) *core.Tensor {
+	e.Helper()
+	memory, err := as[core.MemoryImporter](e).ImportMemory(e.ctx, m)
+	if err != nil && hasFD(m) {
+		e.closeFD(m.FD)
+	}
+	e.check(err, "ImportMemory of %v", m.Type)
+	if memory.Size != m.Length || memory.Device != e.dev {
+		e.Errorf("imported %d bytes, want %d, with the device as its Device", memory.Size, m.Length)
+	}
+	return e.wrapBytes(memory)
+}
+
+func caseExportSame(e *env) {
+	e.eachExport(func(t *core.Tensor, content []byte, m core.ExternalMemory) {
+		imported := e.importMemory(m)
+		e.wantBytes(imported, content, "the import")
+		next := e.pattern(5000)
+		e.write(imported, next)
+		e.wantBytes(t, next, "the origin, after a write to the import")
+		e.write(t, content)
+		e.wantBytes(imported, content, "the import, after a write to the origin")
+		_ = imported.Close()
+		e.wantBytes(t, content, "the origin, after the import was closed")
+	})
+}
+
+func caseExportOutlives(e *env) {
+	e.eachExport(func(t *core.Tensor, content []byte, m core.ExternalMemory) {
+		_ = t.Close()
+		e.upload(e.pattern(5000)) // would overwrite memory that is used again too early
+		imported := e.importMemory(m)
+		e.wantBytes(imported, content, "the import, after the origin was closed")
+		_ = imported.Close()
+	})
+}
+
+func caseExportDescriptor(e *env) {
+	e.eachExport(func(_ *core.Tensor, _ []byte, m core.ExternalMemory) {
+		if !hasFD(m) {
+			return
+		}
+		before, err := fileOf(m.FD)
+		e.check(err, "the exported descriptor")
+		_ = e.importMemory(m).Close()
+		// The number may be another file's by now.
+		if after, err := fileOf(m.FD); err == nil && after == before {
+			e.Errorf("descriptor %d is still open after the import was freed", m.FD)
+		}
+	})
+}
+
+func caseImportRefused(e *env) {
+	importer := as[core.MemoryImporter](e)
+	e.eachExport(func(_ *core.Tensor, content []byte, m core.ExternalMemory) {
+		refused := func(change func(*core.ExternalMemory), sentinel error, what string) {
+			e.Helper()
+			bad := m
+			change(&bad)
+			memory, err := importer.ImportMemory(e.ctx, bad)
+			e.wantError(err, sentinel, "ImportMemory with %s", what)
+			if err == nil {
+				memory.Free()
+			}
+		}
+		refused(func(m *core.ExternalMemory) { m.DeviceUUID[3] ^= 1 }, core.ErrDevice, "another device's UUID")
+		refused(func(m *core.ExternalMemory) { m.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
+		refused(func(m *core.ExternalMemory) { m.Type = 9999 }, core.ErrNotSupported, "an unknown handle type")
+		refused(func(m *core.ExternalMemory) { m.Length = -1 }, core.ErrInvalid, "a negative length")
+		refused(func(m *core.ExternalMemory) { m.Offset = m.Size }, core.ErrInvalid, "a range that leaves the allocation")
+		if hasFD(m) {
+			refused(func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid, "descriptor -1")
+		}
+		if m.Type == core.HandleMemFD { // of the others, only the driver knows the size
+			refused(func(m *core.ExternalMemory) { m.Size += 1 << 40; m.Length += 1 << 40 }, core.ErrInvalid, "a descriptor that is smaller than it claims")
+		}
+		if e.Failed() {
+			return // the descriptor may be gone
+		}
+		e.wantBytes(e.importMemory(m), content, "the import, after others were refused")
+	})
+}
+
+func caseExportPlain(e *env) {
+	exporter := as[core.MemoryExporter](e)
+	b, err := e.upload(e.pattern(100)).Buffer()
+	e.check(err, "Buffer")
+	for _, h := range append(exporter.ExportTypes(), 9999) {
+		m, err := exporter.ExportMemory(b, h)
+		if err != nil {
+			e.wantTyped(err, "ExportMemory of plain memory")
+			continue
+		}
+		e.Errorf("memory that was not allocated for it was exported as %v", h)
+		if hasFD(m) {
+			e.closeFD(m.FD)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package backendtest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// mutant is a device that breaks one rule.
+type mutant struct {
+	name  string // what it does wrong
+	hooks hooks
+	fails string // the case that must find it
+	says  string // a part of what the case must say
+}
+
+// testTimeout is how long a case waits for a mutant that never does what it should.
+const testTimeout = time.Second
+
+func TestSuiteFindsMutants(t *testing.T) {
+	found := make(map[string]bool)
+	for _, m := range slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants) {
+		found[m.fails] = true
+		t.Run(m.name, func(t *testing.T) { m.check(t) })
+	}
+	for _, c := range Cases() {
+		if !found[c.Name] && !c.Needs.Has(core.CapExportMemory) { // the simulated device cannot export
+			t.Errorf("%s: no mutant shows that it can fail", c.Name)
+		}
+	}
+}
+
+// check runs the case that must fail. That it passes where the rule is kept is for TestFake.
+func (m mutant) check(t *testing.T) {
+	first, second := wrapped(coretest.Options{Seed: 1}, m.hooks)
+	var opened []*device
+	keep := func(open func(testing.TB) *device) func(testing.TB) core.Device {
+		return func(tb testing.TB) core.Device {
+			d := open(tb)
+			opened = append(opened, d)
+			return d
+		}
+	}
+	defer func() {
+		for _, d := range opened {
+			d.release(t)
+		}
+	}()
+	wantFailure(t, m.fails, m.says, keep(first), WithPeer(keep(second)))
+}
+
+// wantFailure proves that a case fails with a device, and says why.
+func wantFailure(t *testing.T, name, says string, open func(testing.TB) core.Device, opts ...Option) {
+	t.Helper()
+	c := caseNamed(t, name)
+	r := record(t, c, open, append(opts, WithTimeout(testTimeout), WithSeed(1))...)
+	switch {
+	case r.said(noDLPack):
+		t.Skip(noDLPack)
+	case r.skipped || !r.Failed():
+		t.Errorf("%s did not fail; it said %q", c.Name, r.log)
+	case !r.said(says):
+		t.Errorf("%s said %q, nothing of %q", c.Name, r.log, says)
+	case !r.said(c.Rule):
+		t.Errorf("%s does not tell its rule: %q", c.Name, r.log)
+	}
+}
+
+func caseNamed(t *testing.T, name string) Case {
+	for _, c := range Cases() {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no case %q", name)
+	return Case{}
+}
+
+// wrapped opens the two devices of a simulated backend behind hooks. The peer has none.
+func wrapped(o coretest.Options, h hooks) (first, second func(testing.TB) *device) {
+	one, two := fakes(o)
+	return func(tb testing.TB) *device { return &device{fake: one(tb).(fake), hooks: h} },
+		func(tb testing.TB) *device { return &device{fake: two(tb).(fake)} }
+}
+
+// respec makes another tensor of the memory of t, with another spec.
+func respec(t *core.Tensor, change func(*core.Spec)) (*core.Tensor, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	s := core.Spec{
+		DType: t.DType(), Shape: t.Shape(), Strides: t.Layout().Strides(),
+		Offset: t.Offset() - b.Memory().Offset, Flags: t.Flags(),
+	}
+	change(&s)
+	return core.NewTensor(b, s)
+}
+
+// copyHook is what hooks.copy is.
+type copyHook = func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error
+
+// copyOther copies to a dst and from a src that are not what they should be. Rows
+// of bytes, by which the suite looks at memory, it copies well.
+func copyOther(change func(dst, src *core.Spec)) copyHook {
+	return func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+		if dst == nil || src == nil || dst.DType() == core.TypeUint8 && dst.Layout().IsContiguous() && !dst.ReadOnly() {
+			return d.fake.Copy(ctx, s, dst, src)
+		}
+		var to, from core.Spec
+		for _, x := range []struct {
+			t *core.Tensor
+			s *core.Spec
+		}{{dst, &to}, {src, &from}} {
+			u, err := respec(x.t, func(s *core.Spec) { *x.s = *s })
+			if err != nil {
+				return err
+			}
+			_ = u.Close()
+		}
+		change(&to, &from)
+		otherDst, err := respec(dst, func(s *core.Spec) { *s = to })
+		if err != nil {
+			return err
+		}
+		defer otherDst.Close()
+		otherSrc, err := respec(src, func(s *core.Spec) { *s = from })
+		if err != nil {
+			return err
+		}
+		defer otherSrc.Close()
+		return d.fake.Copy(ctx, s, otherDst, otherSrc)
+	}
+}
+
+// unordered makes a tensor of the same elements whose memory knows of no work:
+// nothing that uses t is waited for, and t will not know what uses the result.
+func unordered(t *core.Tensor) (*core.Tensor, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	var spec core.Spec
+	same, err := respec(t, func(s *core.Spec) { spec = *s })
+	if err != nil {
+		return nil, err
+	}
+	_ = same.Close()
+	return core.Wrap(b.Memory(), spec)
+}

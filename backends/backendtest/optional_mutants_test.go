@@ -1,0 +1,175 @@
+package backendtest
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+var optionalMutants = []mutant{
+	{
+		name:  "the pool does not count",
+		hooks: hooks{poolStats: func(core.PoolStats) core.PoolStats { return core.PoolStats{} }},
+		fails: "pool/in-use", says: "after Alloc(100000)",
+	},
+	{
+		name:  "the pool has no limit",
+		hooks: hooks{setPoolLimit: func(*device, int64) {}},
+		fails: "pool/limit", says: "Alloc beyond the limit: error <nil>",
+	},
+	{
+		name:  "the pool gives nothing back",
+		hooks: hooks{trimPool: func(*device) {}},
+		fails: "pool/trim", says: "bytes are cached",
+	},
+	{
+		name: "the pool keeps nothing",
+		hooks: hooks{poolStats: func(s core.PoolStats) core.PoolStats {
+			s.Cached, s.Hits = 0, 0
+			return s
+		}},
+		fails: "pool/reuse", says: "0 are cached",
+	},
+	{
+		name: "frees the owner twice",
+		hooks: hooks{importPointer: func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
+			return d.fake.ImportPointer(p, size, core.FreeFunc(func() {
+				if o != nil {
+					o.Free()
+					o.Free()
+				}
+			}))
+		}},
+		fails: "import-pointer/owner", says: "told 2 times",
+	},
+	{
+		name: "forgets the owner",
+		hooks: hooks{importPointer: func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
+			return d.fake.ImportPointer(p, size, nil)
+		}},
+		fails: "import-pointer/owner", says: "told 0 times",
+	},
+	{
+		name: "frees the owner of an import that failed",
+		hooks: hooks{importPointer: func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
+			m, err := d.fake.ImportPointer(p, size, o)
+			if err != nil && o != nil {
+				o.Free()
+			}
+			return m, err
+		}},
+		fails: "import-pointer/failure", says: "but told the owner",
+	},
+	{
+		name: "copies what it should import",
+		hooks: hooks{importPointer: func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
+			ctx := context.Background()
+			from, err := d.fake.ImportPointer(p, size, nil)
+			if err != nil {
+				return core.Memory{}, err
+			}
+			spec := core.Spec{DType: core.TypeUint8, Shape: []int64{size}}
+			src, err := core.Wrap(from, spec)
+			if err != nil {
+				return core.Memory{}, err
+			}
+			defer src.Close()
+			m, err := d.fake.Alloc(ctx, size, core.AllocOptions{})
+			if err != nil {
+				return core.Memory{}, err
+			}
+			borrowed := m
+			borrowed.Owner = nil
+			dst, err := core.Wrap(borrowed, spec)
+			if err != nil {
+				return core.Memory{}, err
+			}
+			defer dst.Close()
+			return m, d.fake.Copy(ctx, nil, dst, src)
+		}},
+		fails: "import-pointer/no-copy", says: "the origin, after a write to the import",
+	},
+	{
+		name: "does not keep mapped host memory alive",
+		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+			m := b.Memory()
+			other, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
+			if err != nil {
+				return core.Memory{}, err
+			}
+			defer other.Close()
+			loose, err := other.Buffer()
+			if err != nil {
+				return core.Memory{}, err
+			}
+			return d.fake.MapHost(ctx, loose)
+		}},
+		fails: "map-host/reference", says: "while it is mapped",
+	},
+	{
+		name: "maps host memory off its alignment",
+		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+			return d.fake.Alloc(ctx, b.Memory().Size, core.AllocOptions{})
+		}},
+		fails: "map-host/alignment", says: "error <nil>",
+	},
+	{
+		name: "a peer copy does not wait",
+		hooks: hooks{copyPeer: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
+			u, err := unordered(src)
+			if err != nil {
+				return err
+			}
+			defer u.Close()
+			return d.fake.CopyPeer(ctx, s, dst, u, peer)
+		}},
+		fails: "peer/order", says: "what came from the peer",
+	},
+	{
+		name: "a peer copy forgets that dst is read-only",
+		hooks: hooks{copyPeer: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
+			u, err := respec(dst, func(s *core.Spec) { s.Flags = 0 })
+			if err != nil {
+				return err
+			}
+			defer u.Close()
+			return d.fake.CopyPeer(ctx, s, u, src, peer)
+		}},
+		fails: "peer/errors", says: "read-only dst: error <nil>",
+	},
+	{
+		name: "a semaphore shrinks without a word",
+		hooks: hooks{semaphore: semaphoreHooks{signal: func(m core.Semaphore, s core.Stream, v uint64) error {
+			if old, err := m.Value(); err == nil && v <= old {
+				return nil
+			}
+			return m.Signal(s, v)
+		}}},
+		fails: "semaphore/only-grows", says: "Signal(4) after 5: error <nil>",
+	},
+	{
+		name: "nobody waits for a semaphore",
+		hooks: hooks{semaphore: semaphoreHooks{waitOn: func(m core.Semaphore, s core.Stream, v uint64) error {
+			_, err := m.Value()
+			return err
+		}}},
+		fails: "semaphore/orders-streams", says: "work that waits for 2",
+	},
+	{
+		name: "a semaphore swallows ctx",
+		hooks: hooks{semaphore: semaphoreHooks{wait: func(m core.Semaphore, _ context.Context, v uint64) error {
+			return m.Wait(deaf(), v)
+		}}},
+		fails: "semaphore/context", says: "did not return",
+	},
+	{
+		name: "a semaphore is closed once only",
+		hooks: hooks{semaphore: semaphoreHooks{close: func(t *timeline) error {
+			if _, err := t.Value(); err != nil {
+				return err
+			}
+			return t.Semaphore.Close()
+		}}},
+		fails: "semaphore/close", says: "Close number 2",
+	},
+}

@@ -1,0 +1,72 @@
+package cpu
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// backend has no state: everything belongs to its opened devices.
+type backend struct{}
+
+var _ core.Backend = backend{}
+
+// New returns the backend "cpu". It serves one device, core.CPU, which may be
+// opened several times; each time with a pool and streams of its own.
+func New() core.Backend { return backend{} }
+
+func (backend) Name() string { return core.DeviceCPU.BackendName() }
+
+func (backend) Probe(context.Context) core.Probe {
+	return core.Probe{Available: true, Version: platform, Features: features()}
+}
+
+func (backend) Devices(ctx context.Context) ([]core.Properties, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return []core.Properties{properties()}, nil
+}
+
+func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if id != core.CPU {
+		return nil, core.Errorf(core.ErrDevice, "cpu", "Open", "there is no device %v: the only one is %v", id, core.CPU)
+	}
+	return openDevice(), nil
+}
+
+// platform stands for the driver, which the host does not have.
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+func properties() core.Properties {
+	p := core.Properties{
+		ID:          core.CPU,
+		Name:        processorName(),
+		Driver:      platform,
+		TotalMemory: totalMemory(),
+		Alignment:   alignment,
+		Features:    features(),
+		Capabilities: core.CapAsync | core.CapHostMemory | core.CapStreamWait |
+			core.CapImportPointer | core.CapPool | core.CapSubByte,
+	}
+	if p.Name == "" {
+		p.Name = runtime.GOARCH + " processor"
+	}
+	if probeMemFD() == nil {
+		p.Capabilities |= core.CapExportMemory
+	}
+	return p
+}
+
+// features are the abilities that not every host has.
+func features() []core.Feature {
+	f := core.Feature{Name: core.HandleMemFD.String(), Available: true}
+	if err := probeMemFD(); err != nil {
+		f.Available, f.Reason = false, err.Error()
+	}
+	return []core.Feature{f}
+}

@@ -1,0 +1,157 @@
+package cpu
+
+import (
+	"context"
+	"runtime"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/cpu/internal/copykernel"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Copy copies between any two tensors in memory that the host can reach, pinned
+// and managed memory and that of other opened devices included. A nil stream
+// makes the caller wait and copy.
+func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	q, err := d.queueOf(s)
+	if err != nil {
+		return err
+	}
+	same, err := core.CheckCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	for _, id := range [...]core.DeviceID{dst.ID(), src.ID()} {
+		if !id.Type.HostAccessible() {
+			return core.Errorf(core.ErrDevice, "cpu", "Copy", "the host cannot reach memory on %v: copy through its own device", id)
+		}
+	}
+	if same || dst.NumElements() == 0 {
+		return nil
+	}
+	work, err := newCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	if q == nil {
+		return copyHere(ctx, dst, src, work)
+	}
+	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
+		return q.Enqueue(func() error {
+			work.run()
+			return nil
+		})
+	})
+}
+
+// queueOf is s as a stream of this device, which is open; nil if s is nil.
+func (d *device) queueOf(s core.Stream) (*queue, error) {
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return nil, closedDevice("Copy")
+	}
+	if s == nil {
+		return nil, nil
+	}
+	q, ok := s.(*queue)
+	if !ok || q.device != d {
+		return nil, core.Errorf(core.ErrDevice, "cpu", "Copy", "the stream belongs to another device")
+	}
+	return q, nil
+}
+
+// copyHere copies in the calling goroutine once all work before it is done.
+func copyHere(ctx context.Context, dst, src *core.Tensor, work hostCopy) error {
+	to, err := hold(dst)
+	if err != nil {
+		return err
+	}
+	defer to.Release()
+	from, err := hold(src)
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+
+	if e := from.Ready(); e != nil {
+		if err := e.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	for _, e := range to.Pending() {
+		// What is overwritten may have failed; only ctx can keep the copy from its turn.
+		if err := e.Wait(ctx); err != nil {
+			if done, _ := e.Done(); !done {
+				return err
+			}
+		}
+	}
+	done := stream.NewEvent()
+	to.Wrote(done)
+	from.Used(done)
+	work.run()
+	done.Complete(nil)
+	return nil
+}
+
+// hold takes a reference to the memory of t, which the caller releases.
+func hold(t *core.Tensor) (*core.Buffer, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Retain()
+}
+
+// hostCopy is a copy that was checked: addresses and layouts without their owners.
+type hostCopy struct {
+	dst, src unsafe.Pointer
+	bits     int64   // between neighbouring elements
+	dims     []int64 // the shape, then the strides of dst and of src in elements
+}
+
+func newCopy(dst, src *core.Tensor) (hostCopy, error) {
+	to, err := dst.Address()
+	if err != nil {
+		return hostCopy{}, err
+	}
+	from, err := src.Address()
+	if err != nil {
+		return hostCopy{}, err
+	}
+	bits := dst.DType().ElementBits()
+	if dst.Padded() && dst.DType().SubByte() {
+		bits = 8 * int64(dst.DType().Lanes)
+	}
+	dims := dst.Layout().AppendShape(make([]int64, 0, 3*dst.Rank()))
+	dims = dst.Layout().AppendStrides(dims)
+	dims = src.Layout().AppendStrides(dims)
+	return hostCopy{pointer(to), pointer(from), bits, dims}, nil
+}
+
+// run copies the elements, in as many goroutines as Go runs at a time. It may be
+// called once.
+func (c hostCopy) run() {
+	rank, workers := len(c.dims)/3, runtime.GOMAXPROCS(0)
+	shape, strides := c.dims[:rank], c.dims[rank:]
+	if c.bits%8 != 0 {
+		copykernel.CopyBits(c.dst, c.src, 0, 0, c.bits, shape, strides[:rank], strides[rank:], workers)
+		return
+	}
+	elem := c.bits / 8
+	for i := range strides {
+		strides[i] *= elem
+	}
+	copykernel.Copy(c.dst, c.src, elem, shape, strides[:rank], strides[rank:], workers)
+}
+
+// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
+func pointer(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}

@@ -1,0 +1,7 @@
+//go:build !linux && !darwin && !windows
+
+package cpu
+
+func processorName() string { return "" }
+
+func totalMemory() int64 { return 0 }

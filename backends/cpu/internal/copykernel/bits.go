@@ -1,0 +1,110 @@
+package copykernel
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// CopyBits copies packed elements of any positive number of bits: element i of a
+// packed run occupies the bits [i*bits, (i+1)*bits), counted from the least
+// significant bit of the first byte, as DLPack lays out types below a byte.
+//
+// Strides count elements. dstIndex and srcIndex say which element, counted
+// from the addresses, is the one with index zero throughout; they need not fall
+// on a whole byte. The rest is as in Copy; bits of the destination that belong
+// to no element written keep their values. Copies that turn out to move whole
+// bytes are shared among the workers, others are not: two shares could meet in
+// one byte.
+func CopyBits(dst, src unsafe.Pointer, dstIndex, srcIndex, bits int64, shape, dstStrides, srcStrides []int64, workers int) {
+	var buf [inlineRank]axis
+	axes, dstOff, srcOff, ok := normalise(buf[:0], shape, dstStrides, srcStrides, bits)
+	if !ok {
+		return
+	}
+	dstOff += dstIndex * bits
+	srcOff += srcIndex * bits
+	axes, bits = widen(axes, bits)
+	whole := dstOff | srcOff | bits
+	for _, a := range axes {
+		whole |= a.dst | a.src
+	}
+	if whole&7 != 0 {
+		walkBits(dst, src, dstOff, srcOff, bits, axes)
+		return
+	}
+	for i := range axes {
+		axes[i].dst >>= 3
+		axes[i].src >>= 3
+	}
+	copyAxes(unsafe.Add(dst, dstOff>>3), unsafe.Add(src, srcOff>>3), bits>>3, axes, workers)
+}
+
+// walkBits copies runs of n bits along axes. Offsets are bits from the bases.
+func walkBits(dst, src unsafe.Pointer, d, s, n int64, axes []axis) {
+	switch len(axes) {
+	case 0:
+		copyBitRun(dst, src, d, s, n)
+	case 1:
+		for range axes[0].n {
+			copyBitRun(dst, src, d, s, n)
+			d += axes[0].dst
+			s += axes[0].src
+		}
+	default:
+		for range axes[0].n {
+			walkBits(dst, src, d, s, n, axes[1:])
+			d += axes[0].dst
+			s += axes[0].src
+		}
+	}
+}
+
+// copyBitRun copies n neighbouring bits from bit s of src to bit d of dst.
+func copyBitRun(dst, src unsafe.Pointer, d, s, n int64) {
+	if head := -d & 7; head != 0 || n < 8 {
+		head = min(n, 8-d&7)
+		putBits(dst, d, head, getBits(src, s, head))
+		d, s, n = d+head, s+head, n-head
+	}
+	if whole := n >> 3; whole > 0 {
+		copyShifted(unsafe.Add(dst, d>>3), unsafe.Add(src, s>>3), whole, uint(s&7))
+		d, s, n = d+whole<<3, s+whole<<3, n&7
+	}
+	if n > 0 {
+		putBits(dst, d, n, getBits(src, s, n))
+	}
+}
+
+// getBits reads n bits, at most 8, from the one or two bytes that hold them.
+func getBits(src unsafe.Pointer, s, n int64) byte {
+	p := unsafe.Add(src, s>>3)
+	v := uint(*(*byte)(p))
+	if s&7+n > 8 {
+		v |= uint(*(*byte)(unsafe.Add(p, 1))) << 8
+	}
+	return byte(v>>(s&7)) & byte(1<<n-1)
+}
+
+// putBits writes n bits that lie in one byte and keeps its others.
+func putBits(dst unsafe.Pointer, d, n int64, v byte) {
+	p := (*byte)(unsafe.Add(dst, d>>3))
+	mask := byte(1<<n-1) << (d & 7)
+	*p = *p&^mask | v<<(d&7)
+}
+
+// copyShifted fills n whole bytes from a source that starts shift bits into
+// its first byte.
+func copyShifted(dst, src unsafe.Pointer, n int64, shift uint) {
+	if shift == 0 {
+		move(dst, src, n)
+		return
+	}
+	to, from := unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n+1)
+	for ; len(to) >= 8; to, from = to[8:], from[8:] {
+		v := binary.LittleEndian.Uint64(from)>>shift | uint64(from[8])<<(64-shift)
+		binary.LittleEndian.PutUint64(to, v)
+	}
+	for i := range to {
+		to[i] = from[i]>>shift | from[i+1]<<(8-shift)
+	}
+}

@@ -1,0 +1,82 @@
+package copykernel
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+func bitAt(b []byte, i int64) byte { return b[i>>3] >> (i & 7) & 1 }
+
+func setBit(b []byte, i int64, v byte) {
+	b[i>>3] = b[i>>3]&^(1<<(i&7)) | v<<(i&7)
+}
+
+// checkCopyBits is checkCopy for packed elements: every bit of the destination
+// is compared, those between and around the elements too.
+func checkCopyBits(t *testing.T, rng *rand.Rand, width int64, shape, dstStrides, srcStrides []int64) {
+	t.Helper()
+	dl, sl := newLayout(shape, dstStrides), newLayout(shape, srcStrides)
+	if elements(shape) == 0 {
+		dl, sl = layout{}, layout{}
+	}
+	dstIndex, srcIndex := rng.Int64N(9)-dl.first, rng.Int64N(9)-sl.first
+	got := make([]byte, (dstIndex+dl.last+1)*width/8+guard)
+	src := make([]byte, (srcIndex+sl.last+1)*width/8+guard)
+	fillRandom(rng, got)
+	fillRandom(rng, src)
+	want := bytes.Clone(got)
+	visit(shape, dstStrides, srcStrides, func(d, s int64) {
+		for b := range width {
+			setBit(want, guard*4+(dstIndex+d)*width+b, bitAt(src, guard*4+(srcIndex+s)*width+b))
+		}
+	})
+	CopyBits(unsafe.Pointer(&got[guard/2]), unsafe.Pointer(&src[guard/2]), dstIndex, srcIndex, width, shape, dstStrides, srcStrides, 2)
+	if !bytes.Equal(got, want) {
+		t.Fatalf("%d bits, shape %v dst %v+%d src %v+%d: wrong from byte %d",
+			width, shape, dstStrides, dstIndex, srcStrides, srcIndex, firstDifference(got, want)-guard/2)
+	}
+}
+
+func TestCopyBitsMatchesBitByBit(t *testing.T) {
+	for _, width := range []int64{1, 2, 3, 4, 5, 6, 7, 12} {
+		t.Run(fmt.Sprintf("bits=%d", width), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(11, uint64(width)))
+			for range 150 {
+				shape := randomShape(rng)
+				checkCopyBits(t, rng, width, shape, randomStrides(rng, shape, 1, false), randomStrides(rng, shape, 1, true))
+			}
+		})
+	}
+}
+
+func TestCopyBitsOfWholeBytesInParallel(t *testing.T) {
+	const side = 2100
+	rng := rand.New(rand.NewPCG(5, 6))
+	checkCopyBits(t, rng, 4, []int64{side, side / 2, 2}, []int64{side, 2, 1}, []int64{2, 2 * side, 1})
+}
+
+// A run that ends or starts in the middle of a byte must leave the other bits
+// of that byte alone, and must not read a byte that holds none of it.
+func TestCopyBitsAtTheEdgesOfMemory(t *testing.T) {
+	for width := int64(1); width < 8; width++ {
+		for n := int64(1); n < 40; n++ {
+			size := (n*width + 7) / 8
+			src := bytes.Repeat([]byte{0xFF}, int(size))
+			dst := make([]byte, size)
+			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), 0, 0, width, []int64{n}, []int64{1}, []int64{1}, 1)
+			for i := range size * 8 {
+				want := byte(0)
+				if i < n*width {
+					want = 1
+				}
+				if bitAt(dst, i) != want {
+					t.Fatalf("%d elements of %d bits: bit %d is %d", n, width, i, bitAt(dst, i))
+				}
+			}
+		}
+	}
+}

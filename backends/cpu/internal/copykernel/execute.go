@@ -1,0 +1,61 @@
+package copykernel
+
+import "unsafe"
+
+// element lists the types that stand for elements of their size. Nothing but
+// the size matters, and nothing is asked of an address: Go lets types without
+// pointers be loaded and stored unaligned wherever the processor does.
+type element interface {
+	uint8 | uint16 | uint32 | uint64 |
+		[3]uint8 | [6]uint8 | [12]uint8 | [16]uint8 | [32]uint8 | row
+}
+
+// row stands for elements of any other size, known only when the copy runs.
+type row struct{}
+
+// execute carries out a schedule.
+func execute[T element](s *schedule, dst, src unsafe.Pointer) {
+	if s.tile {
+		buf := tiles.Get().(*[tileBytes]byte)
+		walkTiles[T](s, s.outer, dst, src, unsafe.Pointer(buf))
+		tiles.Put(buf)
+		return
+	}
+	walkOuter[T](s, s.outer, dst, src)
+}
+
+func walkTiles[T element](s *schedule, axes []axis, dst, src, buf unsafe.Pointer) {
+	if len(axes) == 0 {
+		transpose[T](s, dst, src, buf)
+		return
+	}
+	a := axes[0]
+	for i := range a.n {
+		walkTiles[T](s, axes[1:], unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src), buf)
+	}
+}
+
+func walkOuter[T element](s *schedule, axes []axis, dst, src unsafe.Pointer) {
+	if len(axes) == 0 {
+		for i := int64(0); i < s.run.n; i += s.block {
+			n := min(s.block, s.run.n-i)
+			walkInner[T](s, s.inner, unsafe.Add(dst, i*s.run.dst), unsafe.Add(src, i*s.run.src), n)
+		}
+		return
+	}
+	a := axes[0]
+	for i := range a.n {
+		walkOuter[T](s, axes[1:], unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src))
+	}
+}
+
+func walkInner[T element](s *schedule, axes []axis, dst, src unsafe.Pointer, n int64) {
+	if len(axes) == 0 {
+		run[T](dst, src, s.elem, axis{n, s.run.dst, s.run.src})
+		return
+	}
+	a := axes[0]
+	for i := range a.n {
+		walkInner[T](s, axes[1:], unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src), n)
+	}
+}

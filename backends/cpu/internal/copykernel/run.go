@@ -1,0 +1,89 @@
+package copykernel
+
+import "unsafe"
+
+// run copies elements of elem bytes along one axis.
+func run[T element](dst, src unsafe.Pointer, elem int64, a axis) {
+	switch {
+	case a.dst == elem && a.src == elem:
+		move(dst, src, a.n*elem)
+	case a.dst == elem && a.src == 0:
+		fill[T](dst, src, elem, a.n)
+	case isRow[T]():
+		for i := range a.n {
+			move(unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src), elem)
+		}
+	case a.dst == elem:
+		// The rest may be empty, and then its address may be outside the tensor.
+		if i := packWords(dst, src, elem, a.n, a.src); i < a.n {
+			strided[T](unsafe.Add(dst, i*elem), unsafe.Add(src, i*a.src), axis{a.n - i, elem, a.src})
+		}
+	default:
+		strided[T](dst, src, a)
+	}
+}
+
+// isRow is a constant in every instance.
+func isRow[T element]() bool {
+	var v T
+	return unsafe.Sizeof(v) == 0
+}
+
+// strided copies one element at a time. It counts offsets and forms each
+// address from the base: a pointer that has run past the end of a Go object
+// is an error to the garbage collector, even unused. The same holds for every
+// loop of this package.
+func strided[T element](dst, src unsafe.Pointer, a axis) {
+	var d, s int64
+	i := int64(0)
+	for ; i+4 <= a.n; i += 4 {
+		p, q := unsafe.Add(dst, d), unsafe.Add(src, s)
+		*(*T)(p) = *(*T)(q)
+		*(*T)(unsafe.Add(p, a.dst)) = *(*T)(unsafe.Add(q, a.src))
+		*(*T)(unsafe.Add(p, 2*a.dst)) = *(*T)(unsafe.Add(q, 2*a.src))
+		*(*T)(unsafe.Add(p, 3*a.dst)) = *(*T)(unsafe.Add(q, 3*a.src))
+		d += 4 * a.dst
+		s += 4 * a.src
+	}
+	for ; i < a.n; i++ {
+		*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+		d += a.dst
+		s += a.src
+	}
+}
+
+const (
+	// seedBytes is what fill writes by single stores, before it starts to
+	// double: a shorter seed would be read back while it is still being stored.
+	seedBytes = 512
+	// fillChunk is how far fill doubles what it has written: enough for memmove
+	// at full speed, little enough to be read from L1.
+	fillChunk = 4 << 10
+)
+
+// fill writes n copies of one element side by side.
+func fill[T element](dst, src unsafe.Pointer, elem, n int64) {
+	total := elem * n
+	seed := min(n, max(1, seedBytes/elem))
+	switch {
+	case isRow[T]():
+		for i := range seed {
+			move(unsafe.Add(dst, i*elem), src, elem)
+		}
+	case wordSize%elem == 0 && total >= seedBytes:
+		strided[T](dst, src, axis{wordSize / elem, elem, 0})
+		strided[uint64](unsafe.Add(dst, wordSize), dst, axis{seedBytes/wordSize - 1, wordSize, 0})
+	default:
+		strided[T](dst, src, axis{seed, elem, 0})
+	}
+	for done := seed * elem; done < total; {
+		c := min(done, max(fillChunk/elem, 1)*elem, total-done)
+		move(unsafe.Add(dst, done), dst, c)
+		done += c
+	}
+}
+
+// move copies n bytes that lie side by side.
+func move(dst, src unsafe.Pointer, n int64) {
+	copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
+}

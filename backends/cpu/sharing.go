@@ -1,0 +1,153 @@
+package cpu
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// sharingDevice is a device on a system that can share memory by memfd.
+type sharingDevice struct{ *device }
+
+var (
+	_ core.MemoryExporter = sharingDevice{}
+	_ core.MemoryImporter = sharingDevice{}
+)
+
+func (sharingDevice) ExportTypes() []core.HandleType { return []core.HandleType{core.HandleMemFD} }
+
+func (sharingDevice) ImportTypes() []core.HandleType { return []core.HandleType{core.HandleMemFD} }
+
+// shared is exportable memory: one memfd that is mapped here.
+type shared struct {
+	mapping
+	device    *device
+	fd        int
+	requested int64
+	freed     bool // guarded by device.mu
+}
+
+var _ core.OrderedOwner = (*shared)(nil)
+
+// allocShared makes memory on a memfd. It counts against the pool's limit, but
+// is not reused: whoever has a descriptor could still write to it.
+func (d *device) allocShared(size int64) (uintptr, core.Owner, error) {
+	if err := probeMemFD(); err != nil {
+		return 0, nil, err
+	}
+	if size == 0 {
+		return d.allocBlock(0)
+	}
+	whole, err := wholePages(size)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := d.pool.makeRoom(whole); err != nil {
+		return 0, nil, err
+	}
+	fd, m, err := newMemFD(whole)
+	if err != nil {
+		return 0, nil, err
+	}
+	d.pool.charge(whole, size)
+	s := &shared{mapping: m, device: d, fd: fd, requested: size}
+	d.exports[m.addr] = s
+	return m.addr, s, nil
+}
+
+// Free unmaps the memory and closes this side's descriptor; the memory lives on
+// as long as others have it. Another call does nothing.
+func (s *shared) Free() {
+	d := s.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.freed {
+		return
+	}
+	s.freed = true
+	delete(d.exports, s.addr)
+	d.pool.charge(-s.size, -s.requested)
+	s.unmap()
+	closeFD(s.fd)
+	d.dropMemory()
+}
+
+// FreeAfter frees the memory when pending is done.
+func (s *shared) FreeAfter(pending []core.Event) { s.device.freeAfter(pending, s.Free) }
+
+// ExportMemory duplicates the descriptor of memory that was allocated with
+// Export. It fails with ErrNotSupported for another handle type, ErrDevice for
+// memory of another device, ErrClosed, and ErrInvalid if b cannot be exported.
+func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
+	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
+		return core.ExternalMemory{}, core.Errorf(sentinel, "cpu", "ExportMemory", format, args...)
+	}
+	switch {
+	case t != core.HandleMemFD:
+		return fail(core.ErrNotSupported, "the host can export %v, not %v", core.HandleMemFD, t)
+	case b == nil:
+		return fail(core.ErrInvalid, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return core.ExternalMemory{}, err
+	}
+	defer b.Release()
+	m := b.Memory()
+	if m.Device != core.Device(d) {
+		return fail(core.ErrDevice, "the buffer belongs to another device")
+	}
+	d.mu.Lock()
+	s := d.exports[m.Handle] // stays, since b holds it
+	d.mu.Unlock()
+	if s == nil {
+		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+	}
+	fd, err := duplicateFD(s.fd)
+	if err != nil {
+		return core.ExternalMemory{}, err
+	}
+	return core.ExternalMemory{Type: t, FD: fd, Size: s.size, Offset: m.Offset, Length: m.Size}, nil
+}
+
+// ImportMemory maps a memfd and closes the descriptor. Besides what its interface
+// says, it fails with ErrNotSupported for another handle type, ErrReadOnly if the
+// descriptor does not let the memory be written, and with ErrInvalid if the file
+// is not sealed against shrinking: accesses beyond its end would end the process.
+// The result starts on a multiple of 256 bytes only if m.Offset does.
+func (d sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	if err := ctx.Err(); err != nil {
+		return core.Memory{}, err
+	}
+	if err := checkExternal(m); err != nil {
+		return core.Memory{}, err
+	}
+	mapped, skip, err := mapMemFD(m)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	memory, err := d.adopt("ImportMemory", mapped.addr+uintptr(skip), m.Length, core.FreeFunc(mapped.unmap))
+	if err != nil {
+		mapped.unmap()
+		return core.Memory{}, err
+	}
+	closeFD(m.FD)
+	return memory, nil
+}
+
+// checkExternal proves what can be proved of m without its descriptor.
+func checkExternal(m core.ExternalMemory) error {
+	fail := func(sentinel error, format string, args ...any) error {
+		return core.Errorf(sentinel, "cpu", "ImportMemory", format, args...)
+	}
+	switch {
+	case m.Type != core.HandleMemFD:
+		return fail(core.ErrNotSupported, "Type is %v; the host can import %v only", m.Type, core.HandleMemFD)
+	case m.DeviceUUID != core.UUID{} || m.DriverUUID != core.UUID{}:
+		return fail(core.ErrDevice, "the memory is of device %v, driver %v; the host has no UUID", m.DeviceUUID, m.DriverUUID)
+	case m.Size < 0 || m.Offset < 0 || m.Length <= 0:
+		return fail(core.ErrInvalid, "Size is %d, Offset %d and Length %d bytes; they must be at least 0, 0 and 1", m.Size, m.Offset, m.Length)
+	case m.Length > m.Size-m.Offset:
+		return fail(core.ErrInvalid, "Offset %d + Length %d leave the allocation's Size of %d bytes", m.Offset, m.Length, m.Size)
+	}
+	return nil
+}
