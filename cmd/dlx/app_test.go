@@ -1,0 +1,365 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
+)
+
+func TestMain(m *testing.M) { coretest.Main(m) }
+
+const (
+	digits  = "../../testdata/digits.npy"
+	archive = "../../testdata/digits.npz"
+	tensors = "../../testdata/digits.safetensors"
+)
+
+// outcome is what a run of the program left.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// dlx runs the program with the CPU, two simulated devices that the host cannot
+// reach, and a backend without a driver.
+func dlx(t *testing.T, args ...string) outcome {
+	t.Helper()
+	simulated := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+	return dlxWith(t, t.Context(), []core.Backend{cpu.New(), simulated, driverless{}}, args...)
+}
+
+func dlxWith(t *testing.T, ctx context.Context, backends []core.Backend, args ...string) outcome {
+	t.Helper()
+	registry := new(core.Registry)
+	for _, b := range backends {
+		if err := registry.Register(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, registry, args, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// driverless is a backend whose driver is missing.
+type driverless struct{}
+
+const whyDriverless = "libvulkan.so.1 was not found"
+
+func (driverless) Name() string { return core.DeviceVulkan.BackendName() }
+
+func (driverless) Probe(context.Context) core.Probe { return core.Probe{Reason: whyDriverless} }
+
+func (driverless) Devices(context.Context) ([]core.Properties, error) {
+	return nil, core.Errorf(core.ErrNotSupported, "vulkan", "Devices", whyDriverless)
+}
+
+func (driverless) Open(context.Context, core.DeviceID) (core.Device, error) {
+	return nil, core.Errorf(core.ErrNotSupported, "vulkan", "Open", whyDriverless)
+}
+
+// decode reads the document on standard output, which must be the only thing
+// there and have no field that T does not name.
+func decode[T any](t *testing.T, o outcome, command string) T {
+	t.Helper()
+	var doc struct {
+		Schema  string `json:"schema"`
+		Command string `json:"command"`
+		Result  T      `json:"result"`
+	}
+	d := json.NewDecoder(strings.NewReader(o.stdout))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&doc); err != nil {
+		t.Fatalf("%v\nexit code %d, stdout:\n%s\nstderr:\n%s", err, o.code, o.stdout, o.stderr)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		t.Errorf("after the document comes %v", err)
+	}
+	if doc.Schema != "dlx/1" || doc.Command != command {
+		t.Errorf("schema %q, command %q", doc.Schema, doc.Command)
+	}
+	return doc.Result
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string // a part of it
+	}{
+		{"version", exitOK, ""},
+		{"devices", exitOK, ""},
+		{"--help", exitOK, ""},
+		{"handoff --help", exitOK, ""},
+		{"", exitOK, ""},
+		{"help handoff", exitOK, ""},
+		{"completion", exitOK, ""},
+		{"completion bash", exitOK, ""},
+		{"inspect " + digits, exitOK, ""},
+		{"handoff --via cpu " + digits, exitOK, ""},
+		{"bench --list", exitOK, ""},
+		{"bench -t core/slice -n 1 --max-time 1us", exitOK, ""},
+
+		{"inspect nosuch.npy", exitFailed, "nosuch.npy"},
+		{"inspect " + dir, exitFailed, "no regular file"},
+		{"handoff nosuch.npy --via cpu", exitFailed, "nosuch.npy"},
+		{"handoff " + digits + " --via cuda:0", exitFailed, "cuda"},
+		{"handoff " + digits + " --via ext_dev:7", exitFailed, "ext_dev:7"},
+		{"handoff " + digits + " --via vulkan", exitFailed, whyDriverless},
+		{"handoff " + digits + " --via cpu --tensor nosuch", exitFailed, "nosuch"},
+		{"handoff " + digits + " --via ext_dev:0 --copy never", exitFailed, "without a copy"},
+		{"handoff " + digits + " --via cpu --out " + dir + "/nosuch/x.npy", exitFailed, "x.npy"},
+		{"handoff " + archive + " --via cpu --out " + dir + "/x.npy", exitFailed, "npy"},
+		{"bench --compare nosuch.json", exitFailed, "nosuch.json"},
+		{"bench --compare " + digits, exitFailed, "is no report"},
+
+		{"nosuch", exitUsage, "nosuch"},
+		{"inspct", exitUsage, `unknown command "inspct" for "dlx" Did you mean this? inspect; see dlx --help`},
+		{"help nosuch", exitUsage, "nosuch"},
+		{"completion tcsh", exitUsage, "tcsh"},
+		{"version --nosuch", exitUsage, "nosuch"},
+		{"version what", exitUsage, "what"},
+		{"inspect", exitUsage, "accepts 1 arg"},
+		{"inspect a b", exitUsage, "accepts 1 arg"},
+		{"devices --log-level loud", exitUsage, "must be debug, info, warn, error"},
+		{"devices --log-format xml", exitUsage, "must be console, json"},
+		{"handoff " + digits, exitUsage, "via"},
+		{"handoff --via cpu", exitUsage, "accepts 1 arg"},
+		{"handoff " + digits + " --via gpu", exitUsage, `"gpu"`},
+		{"handoff " + digits + " --via cpu,", exitUsage, `""`},
+		{"handoff " + digits + " --via cpu:x", exitUsage, "cpu:x"},
+		{"handoff " + digits + " --via cpu --copy maybe", exitUsage, "must be never, auto, always"},
+		{"handoff " + digits + " --via cpu --repeat 0", exitUsage, "at least 1"},
+		{"handoff " + digits + " --via cpu --repeat 1000001", exitUsage, "at most 1000000"},
+		{"handoff " + digits + " --via cpu --repeat many", exitUsage, "many"},
+		{"handoff " + digits + " --via cpu --out x.txt", exitUsage, ".safetensors"},
+		{"bench -t nosuch", exitUsage, `"nosuch"`},
+		{"bench -n 0", exitUsage, "at least 1"},
+		{"bench --max-time 0s", exitUsage, "more than 0"},
+		{"bench --max-time soon", exitUsage, "soon"},
+		{"bench what", exitUsage, "what"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			o := dlx(t, strings.Fields(c.args)...)
+			if o.code != c.code || !strings.Contains(o.stderr, c.stderr) {
+				t.Errorf("exit code %d, want %d; stderr, which should have %q:\n%s", o.code, c.code, c.stderr, o.stderr)
+			}
+			if (o.code == exitOK) != (o.stderr == "") {
+				t.Errorf("exit code %d with stderr %q", o.code, o.stderr)
+			}
+			if (o.code == exitOK) != (o.stdout != "") {
+				t.Errorf("exit code %d with stdout %q", o.code, o.stdout)
+			}
+			if c.code == exitUsage && !strings.Contains(o.stderr, "--help") {
+				t.Errorf("stderr does not point to help: %s", o.stderr)
+			}
+		})
+	}
+}
+
+func TestHelpOfEveryCommandShowsTheExitCodes(t *testing.T) {
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		path := strings.Fields(c.CommandPath())[1:]
+		t.Run(strings.Join(path, " "), func(t *testing.T) {
+			if o := dlx(t, append(path, "--help")...); !strings.Contains(o.stdout, "3  --verify found elements that differ") {
+				t.Errorf("help has no exit codes:\n%s", o.stdout)
+			}
+			if c.Short == "" {
+				t.Error("the command has no description")
+			}
+		})
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	check(newRootCommand(&app{stdout: io.Discard, stderr: io.Discard}))
+}
+
+// documentedRuns are command lines whose results have every field that there is.
+var documentedRuns = []string{
+	"devices",
+	"inspect " + tensors,
+	"inspect " + archive,
+	"handoff " + digits + " --via cpu,ext_dev:1 --verify --out {dir}/x.npy",
+	"bench --list",
+	"bench -t copy/contiguous/64KiB -t copy/nhwc-nchw/uint8 -n 1 --max-time 1us --out {dir}/bench.json",
+	"version",
+}
+
+func TestEveryFieldOfTheJSONIsDocumented(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, doc, _ := strings.Cut(string(source), "# JSON")
+	words := strings.FieldsFunc(doc, func(r rune) bool { return !(r == '_' || r >= 'a' && r <= 'z') })
+	var check func(key string, value any)
+	check = func(key string, value any) {
+		found := false
+		for _, w := range words {
+			found = found || w == key
+		}
+		if !found {
+			t.Errorf("doc.go does not name %q", key)
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			for k, x := range v {
+				if key != "metadata" { // its keys are the file's
+					check(k, x)
+				}
+			}
+		case []any:
+			for _, x := range v {
+				check(key, x)
+			}
+		}
+	}
+	for _, line := range documentedRuns {
+		o := dlx(t, append(strings.Fields(strings.ReplaceAll(line, "{dir}", t.TempDir())), "--json")...)
+		var document map[string]any
+		if err := json.Unmarshal([]byte(o.stdout), &document); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, o.stderr)
+		}
+		for k, v := range document {
+			check(k, v)
+		}
+	}
+}
+
+func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
+	o := dlx(t, "handoff", digits, "--via", "cuda:0", "--log-format", "json", "--log-level", "debug")
+	for line := range strings.Lines(o.stderr) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	if !strings.Contains(o.stderr, `"level":"error"`) {
+		t.Errorf("no error in %s", o.stderr)
+	}
+	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect a b",
+		"--log-format json nosuch", "nosuch --log-format=json", "devices --nosuch --log-format json"} {
+		if o := dlx(t, strings.Fields(line)...); !json.Valid([]byte(o.stderr)) {
+			t.Errorf("%s: %s", line, o.stderr)
+		}
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	for level, want := range map[string]bool{"debug": true, "info": false} {
+		o := dlx(t, "handoff", digits, "--via", "cpu", "--log-level", level)
+		if got := strings.Contains(o.stderr, "carried"); got != want {
+			t.Errorf("level %s: stderr %q", level, o.stderr)
+		}
+	}
+}
+
+func TestAnInterruptEndsTheWork(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := dlxWith(t, ctx, []core.Backend{cpu.New()}, "handoff", digits, "--via", "cpu")
+	if o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, "interrupted") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// full is standard output on a disk without room.
+type full struct{}
+
+var errFull = errors.New("no space left")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestAResultThatCannotBeWrittenIsAFailure(t *testing.T) {
+	for _, line := range []string{"version", "version --json", "inspect " + tensors, "devices --json"} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), new(core.Registry), strings.Fields(line), full{}, &stderr)
+		if code != exitFailed || !strings.Contains(stderr.String(), errFull.Error()) {
+			t.Errorf("%s: exit code %d, stderr %s", line, code, stderr.String())
+		}
+	}
+}
+
+func TestHostileFilesAreFailures(t *testing.T) {
+	whole, err := os.ReadFile(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"empty.npy":              "",
+		"truncated.npy":          string(whole[:len(whole)/2]),
+		"text.npy":               "not an array",
+		"lie.npy":                strings.Replace(string(whole), "(1797", "(9797", 1),
+		"negative.npy":           strings.Replace(string(whole), "(1797", "(-797", 1),
+		"noarchive.npz":          "PK\x03\x04",
+		"long.safetensors":       "\xff\xff\xff\xff\xff\xff\xff\x7f{}",
+		"outside.safetensors":    "\x40\x00\x00\x00\x00\x00\x00\x00" + `{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4000000000]}} `,
+		"escape.npy":             "\x1b[31m",
+		"nosuchextension.tensor": "anything",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"inspect", path}, {"handoff", path, "--via", "cpu", "--verify"}} {
+				o := dlx(t, args...)
+				if o.code != exitFailed || o.stdout != "" || o.stderr == "" {
+					t.Errorf("%s: %+v", args[0], o)
+				}
+				if strings.Contains(o.stderr, "\x1b") {
+					t.Errorf("the file's escape sequence reaches the terminal: %q", o.stderr)
+				}
+			}
+		})
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"devices", []string{"handoff", digits, "--via", ""}, []string{"cpu", "ext_dev:0", "ext_dev:1"}},
+		{"devices after a comma", []string{"handoff", digits, "--via", "cpu,"}, []string{"cpu,cpu", "cpu,ext_dev:0", "cpu,ext_dev:1"}},
+		{"tensors of the file", []string{"handoff", archive, "--tensor", ""}, []string{"mean", "first", "target"}},
+		{"tensors without a file", []string{"handoff", "--tensor", ""}, nil},
+		{"tensors of a file that is missing", []string{"handoff", "nosuch.npz", "--tensor", ""}, nil},
+		{"words of a choice", []string{"handoff", "--copy", ""}, []string{"never", "auto", "always"}},
+		{"log formats", []string{"devices", "--log-format", ""}, []string{"console", "json"}},
+		{"files by extension", []string{"inspect", ""}, []string{"npy", "npz", "safetensors"}},
+		{"one file only", []string{"inspect", "x.npy", ""}, nil},
+		{"the file to write, beside the one to read", []string{"handoff", digits, "--out", ""}, []string{"npy", "npz", "safetensors"}},
+		{"cases", []string{"bench", "--case", "call/"}, []string{"call/empty"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := dlx(t, append([]string{"__complete"}, c.args...)...)
+			var got []string
+			for line := range strings.Lines(o.stdout) {
+				if offer, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); !strings.HasPrefix(offer, ":") {
+					got = append(got, offer)
+				}
+			}
+			if strings.Join(got, " ") != strings.Join(c.want, " ") {
+				t.Errorf("offers %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/core"
+)
+
+// quick measures so little that no figure means anything.
+var quick = []string{"bench", "-n", "2", "--max-time", "1us"}
+
+func TestBenchListsAndSelects(t *testing.T) {
+	all := decode[benchList](t, dlx(t, "bench", "--list", "--json"), "bench").List
+	if len(all) != len(benchmarks.Cases()) {
+		t.Errorf("%d cases are listed of %d", len(all), len(benchmarks.Cases()))
+	}
+	some := decode[benchList](t, dlx(t, "bench", "-l", "-t", "core/slice", "-t", "dlpack/export", "--json"), "bench").List
+	if len(some) != 4 || some[0].Name != "dlpack/export" || some[0].Target != "<= 10 ns, 0 allocs" || some[3].Name != "core/slice" {
+		t.Errorf("%+v", some)
+	}
+	if text := dlx(t, "bench", "-l").stdout; !strings.Contains(text, "copy/transpose/float32") || !strings.Contains(text, ">= 1.00 x np.copyto") {
+		t.Errorf("text:\n%s", text)
+	}
+}
+
+func TestBenchKeepsWhatItPrintsAndComparesWithIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.json")
+	o := dlx(t, append(quick, "-t", "core/", "-t", "memory/alloc/4KiB", "--json", "--out", path)...)
+	first := decode[benchResult](t, o, "bench")
+	if len(first.Cases) != 2 || first.Cases[0].Status != benchmarks.OK || first.Cases[0].Change != nil || first.Program.Go == "" || first.Samples != 2 {
+		t.Errorf("%+v", first)
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil || string(kept) != o.stdout {
+		t.Errorf("%v; the file has\n%s\nand standard output\n%s", err, kept, o.stdout)
+	}
+
+	second := decode[benchResult](t, dlx(t, append(quick, "-t", "core/slice", "--json", "--compare", path)...), "bench")
+	want := &benchmarks.Change{Median: first.Cases[0].Median}
+	if got := second.Cases[0].Change; got == nil || got.Median != want.Median || got.Ratio <= 0 {
+		t.Errorf("compared: %+v", got)
+	}
+	if o := dlx(t, append(quick, "-t", "core/slice", "--compare", path)...); !strings.Contains(o.stdout, "OLD/NEW") {
+		t.Errorf("%+v", o)
+	}
+	if o := dlx(t, append(quick, "-t", "stream/timeline", "--compare", path)...); o.code != exitOK || strings.Contains(o.stdout, "OLD/NEW") || !strings.Contains(o.stderr, "none of these cases") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestBenchRefusesReportsThatItCannotRead(t *testing.T) {
+	for content, want := range map[string]string{
+		"":                                       "no report",
+		`{"schema": "dlx/1", "command": "bench"`: "no report",
+		`{"schema": "dlx/2", "command": "bench", "result": {}}`:                "dlx/2",
+		`{"schema": "dlx/1", "command": "version", "result": {}}`:              "version",
+		`{"schema": "dlx/1", "command": "bench", "result": {"cases": "many"}}`: "no report",
+	} {
+		path := filepath.Join(t.TempDir(), "report.json")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := dlx(t, append(quick, "--compare", path)...)
+		if o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: %+v", content, o)
+		}
+	}
+}
+
+// brokenHost is a CPU that cannot be opened.
+type brokenHost struct{ driverless }
+
+func (brokenHost) Name() string { return core.DeviceCPU.BackendName() }
+
+func (brokenHost) Open(context.Context, core.DeviceID) (core.Device, error) {
+	return nil, core.Errorf(core.ErrDeviceLost, "cpu", "Open", "it is on fire")
+}
+
+func TestACaseThatFailsIsAFailureWithAReport(t *testing.T) {
+	o := dlxWith(t, t.Context(), []core.Backend{brokenHost{}}, append(quick, "-t", "memory/alloc/4KiB", "-t", "core/slice", "--json")...)
+	if o.code != exitFailed || !strings.Contains(o.stderr, "memory/alloc/4KiB") || !strings.Contains(o.stderr, "on fire") {
+		t.Errorf("%+v", o)
+	}
+	r := decode[benchResult](t, o, "bench")
+	if len(r.Cases) != 2 || r.Cases[0].Status != benchmarks.OK || r.Cases[1].Status != benchmarks.Failed {
+		t.Errorf("%+v", r.Cases)
+	}
+}
+
+func TestACaseThatThisMachineCannotDoIsNoFailure(t *testing.T) {
+	o := dlxWith(t, t.Context(), nil, append(quick, "-t", "memory/alloc/4KiB")...)
+	if o.code != exitOK || !strings.Contains(o.stdout, "unsupported: ") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
+	r := benchResult{Report: benchmarks.Report{Host: benchmarks.Host{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
+		{
+			Name: "x/slow", Status: benchmarks.OK, Allocs: 3, Series: benchmarks.Series{Median: 13.14, Spread: 0.25, GBPerSecond: 1.5},
+			Baselines: []benchmarks.Series{{Baseline: "best", Median: 2500}, {Baseline: "other", Median: 4e6}, {Baseline: "gone", NotMeasured: "no Python"}},
+			Against:   "best", Speed: 0.9,
+			Verdict: &benchmarks.Verdict{Target: ">= 0.95 x best", Value: "0.90 x", Text: "missed by 0.05"},
+			Change:  &benchmarks.Change{Median: 26, Ratio: 1.98},
+		},
+		{Name: "x/none", Status: benchmarks.Skipped, Reason: "no room"},
+	}}}
+	var got [][]string
+	var text strings.Builder
+	r.writeText(&text)
+	for line := range strings.Lines(text.String()) {
+		got = append(got, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
+	}
+	want := [][]string{
+		{"CASE", "MEDIAN", "SPREAD", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT", "OLD/NEW"},
+		{"x/slow", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x"},
+		{"", "", "", "", "", "other", "4.00 ms", "", "", "", ""},
+		{"", "", "", "", "", "gone", "-", "", "", "", "no Python"},
+		{"x/none", "-", "-", "-", "-", "-", "-", "-", "-", "-", "skipped: no room"},
+	}
+	if len(got) < 3 || !reflect.DeepEqual(got[3:], want) {
+		b, _ := json.MarshalIndent(got, "", " ")
+		t.Errorf("the table is %s", b)
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// devicesResult is the result of `dlx devices`.
+type devicesResult struct {
+	Backends []backendResult `json:"backends"`
+}
+
+// backendResult is what one backend of the build found on this machine.
+type backendResult struct {
+	Name string `json:"name"`
+	core.Probe
+	Error   string         `json:"error,omitempty"` // why an available backend could not list its devices
+	Devices []deviceResult `json:"devices"`
+}
+
+// deviceResult is a device that can be opened.
+type deviceResult struct {
+	core.Properties
+	Capabilities []string `json:"capabilities"`
+}
+
+func newDevicesCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "devices",
+		Short: "List the backends of this build and the devices that they found",
+		Long: `List the backends of this build with what they found on this machine: a driver
+or device that is missing, or a feature that a device lacks, comes with the reason.
+A backend that is not listed was not built in.`,
+		Args: cobra.NoArgs,
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+			return a.show(cmd.Name(), listDevices(cmd.Context(), a.registry))
+		}),
+	}
+}
+
+func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
+	r := devicesResult{Backends: []backendResult{}}
+	for _, b := range registry.Backends() {
+		report := backendResult{Name: b.Name(), Probe: b.Probe(ctx), Devices: []deviceResult{}}
+		found, err := b.Devices(ctx)
+		if err != nil && report.Available {
+			report.Error = err.Error()
+		}
+		for _, p := range found {
+			report.Devices = append(report.Devices, deviceResult{p, p.Capabilities.Names()})
+		}
+		r.Backends = append(r.Backends, report)
+	}
+	return r
+}
+
+func (r devicesResult) writeText(w io.Writer) {
+	for i, b := range r.Backends {
+		if i > 0 {
+			row(w)
+		}
+		row(w, "BACKEND "+b.Name, printable(availability(b.Available, b.Version, b.Reason)))
+		field(w, "error", b.Error)
+		writeFeatures(w, b.Features)
+		for _, d := range b.Devices {
+			row(w)
+			row(w, "  DEVICE "+d.ID.String(), orDash(d.Name))
+			field(w, "driver", d.Driver)
+			field(w, "uuid", identifier(d.UUID))
+			field(w, "driver uuid", identifier(d.DriverUUID))
+			field(w, "pci", d.PCI)
+			field(w, "memory", memorySize(d.TotalMemory))
+			field(w, "alignment", fmt.Sprintf("%d B", d.Alignment))
+			field(w, "capabilities", strings.Join(d.Capabilities, ", "))
+			writeFeatures(w, d.Features)
+		}
+	}
+}
+
+// writeFeatures writes what is there and what is missing, with the reason.
+func writeFeatures(w io.Writer, features []core.Feature) {
+	for _, f := range features {
+		field(w, f.Name, availability(f.Available, "", f.Reason))
+	}
+}
+
+// field writes one property, if it is known.
+func field(w io.Writer, name, value string) {
+	if value != "" {
+		row(w, "    "+printable(name), printable(value))
+	}
+}
+
+func availability(available bool, version, reason string) string {
+	if available {
+		return strings.TrimSpace("available " + version)
+	}
+	return "not available: " + reason
+}
+
+// identifier is empty for a UUID that the API does not have.
+func identifier(u core.UUID) string {
+	if u == (core.UUID{}) {
+		return ""
+	}
+	return u.String()
+}
+
+// memorySize is empty for a size that is not known.
+func memorySize(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return formatBytes(n)
+}

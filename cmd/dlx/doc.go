@@ -1,0 +1,63 @@
+// Dlx is the command of the tensor exchange runtime: it shows which devices there
+// are, looks into tensor files, and carries tensors from one device to another.
+//
+//	dlx devices                                   the backends and devices, and why others are missing
+//	dlx inspect FILE                              the tensors of a .npy, .npz or .safetensors
+//	dlx handoff FILE --via DEVICE[,DEVICE...]     carry tensors along a route and measure it
+//	dlx bench                                     measure dlx beside memcpy, NumPy and an empty C call
+//	dlx version                                   what the program was built from
+//	dlx completion bash|zsh|fish|powershell       the script that makes the shell complete
+//
+// Results go to standard output and nothing else does; the log (--log-level,
+// --log-format console|json) and progress bars go to standard error.
+//
+// # Exit codes
+//
+//	0  success
+//	1  the work failed: a bad file, a device that is missing, an interrupt
+//	2  the command line is wrong; nothing was done. "--via gpu", which names no
+//	   kind of device, is such a mistake; "--via cuda:7", a device that is not
+//	   there or whose backend was not built in, is a failure
+//	3  --verify found elements that differ
+//
+// # JSON
+//
+// With --json a command prints one document:
+//
+//	{"schema": "dlx/1", "command": "inspect", "result": {...}}
+//
+// The schema changes when a field is renamed, removed or means something else;
+// fields may be added under the same one. Names are in snake_case, sizes in bytes,
+// times in nanoseconds (the names end in _ns), strides in elements. A failure
+// prints no document; a mismatch (exit code 3) does, and so does bench if only
+// some cases failed.
+//
+//   - devices: backends[]: name, available, version, reason, features[]; devices[]:
+//     id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
+//     capabilities[], features[]. A feature has name, available, reason.
+//   - inspect: file, format, bytes, metadata; tensors[]: name, dtype, shape, strides,
+//     order ("row-major", "column-major", "strided"), bytes, offset, in_place,
+//     compressed, and for a member that is no tensor its reason.
+//   - handoff: file, copy, bytes_copied, median_ns, verified, out; tensors[]: tensor,
+//     dtype, shape, bytes, trips, bytes_copied, min_ns, median_ns, max_ns, gb_per_s,
+//     verified, mismatch (trip, hop, index, want, got); hops[] of each: from ("file"
+//     or a device), to, mechanism ("alias", "copy"), bytes_copied, min_ns, median_ns,
+//     max_ns, gb_per_s, verified. Bytes and times are those of one trip. Verified is
+//     null without --verify; gb_per_s is left out where nothing was copied.
+//   - bench: program (the fields of version), date; host: platform, cpu, cpus, load
+//     (averages of 1, 5 and 15 minutes); samples, max_time_ns, numpy (its version);
+//     cases[]: name, description, status ("ok", "unsupported", "skipped", "error"),
+//     reason, bytes, allocs_per_op, iterations (of a sample), times_ns (of one
+//     operation, by sample), min_ns, median_ns, spread (between the quartiles, as a
+//     part of the median), gb_per_s; baselines[] with the same figures: baseline (its
+//     name), not_measured (why not); against (the fastest baseline), speed (times as
+//     fast as that), extra_ns (more than that); verdict: target, value, met, miss_by,
+//     text; change, with --compare: old_median_ns, old_to_new (above 1 is faster now).
+//     With --list: list[]: name, description, target.
+//   - version: version, revision, time, modified, go, platform, tags[], cgo, dlpack.
+//
+// # Files
+//
+// Each subcommand has a file with its flags, its result and how that prints. The
+// work of handoff is in internal/handoff, that of bench in package benchmarks.
+package main

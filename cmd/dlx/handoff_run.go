@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// handoff carries the tensors of a file. If some of them did not survive, the
+// result is whole and the error wraps the [*handoff.MismatchError] of the first;
+// with any other error there is no result.
+func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
+	file, err := tensorfile.Open(path)
+	if err != nil {
+		return handoffResult{}, err
+	}
+	defer file.Close()
+	chosen, err := a.chooseTensors(file, f.tensors)
+	if err != nil {
+		return handoffResult{}, err
+	}
+	route, err := handoff.Open(ctx, a.registry, f.via)
+	if err != nil {
+		return handoffResult{}, err
+	}
+	defer func() {
+		// After a failure memory may be on its way back still: that error would only hide the first.
+		if closing := route.Close(); err == nil {
+			err = closing
+		}
+	}()
+	var arrived []tensorfile.Named
+	defer func() {
+		for _, n := range arrived {
+			n.Tensor.Close()
+		}
+	}()
+
+	progress, done := a.progress(chosen, f)
+	defer done()
+	opts := handoff.Options{Policy: f.policy, Trips: f.repeat, Verify: f.verify, Progress: progress}
+	result = handoffResult{File: path, Copy: f.policy, Tensors: []handoff.Report{}}
+	damaged := 0
+	var first error // why the first of them is
+	for _, info := range chosen {
+		t, report, err := carry(ctx, route, file, info.Name, opts, f.out != "")
+		if err != nil && report.Mismatch == nil {
+			return handoffResult{}, err
+		}
+		a.log.Debug().Str("tensor", info.Name).Int("trips", report.Trips).Err(err).Msg("carried")
+		result.add(report)
+		if t != nil {
+			arrived = append(arrived, tensorfile.Named{Name: info.Name, Tensor: t})
+		}
+		if err != nil {
+			damaged++
+			first = cmp.Or(first, err)
+		}
+	}
+	if damaged > 0 {
+		return result, fmt.Errorf("%d of %d tensors arrived damaged, the first of them: %w", damaged, len(chosen), first)
+	}
+	if f.out == "" {
+		return result, nil
+	}
+	if err := writeFile(ctx, f.out, arrived, file.Metadata()); err != nil {
+		return handoffResult{}, err
+	}
+	result.Out = f.out
+	return result, nil
+}
+
+// chooseTensors finds the tensors that were asked for by name, or all of them.
+func (a *app) chooseTensors(file *tensorfile.File, names []string) ([]tensorfile.Info, error) {
+	all := file.Tensors()
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(info tensorfile.Info) bool {
+			if info.Reason != "" {
+				a.log.Warn().Str("member", info.Name).Str("reason", info.Reason).Msg("left out: no tensor")
+			}
+			return info.Reason != ""
+		}), nil
+	}
+	var chosen []tensorfile.Info
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(info tensorfile.Info) bool { return info.Name == name })
+		if i < 0 {
+			return nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists those it has", name)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// carry takes one tensor along the route. If it is to be kept, it is returned in
+// host memory and the caller closes it.
+func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, name string, opts handoff.Options, keep bool) (*core.Tensor, handoff.Report, error) {
+	t, err := file.Tensor(name)
+	if err != nil {
+		return nil, handoff.Report{}, err
+	}
+	defer t.Close()
+	last, report, err := route.Carry(ctx, name, t, opts)
+	if err != nil {
+		return nil, report, err
+	}
+	defer last.Close()
+	if !keep {
+		return nil, report, nil
+	}
+	host, err := route.Fetch(ctx, last)
+	return host, report, err
+}
+
+// add takes the report of one more tensor in.
+func (r *handoffResult) add(report handoff.Report) {
+	r.Tensors = append(r.Tensors, report)
+	r.BytesCopied += report.BytesCopied
+	r.Median += report.Median
+	if report.Verified != nil {
+		all := *report.Verified && (r.Verified == nil || *r.Verified)
+		r.Verified = &all
+	}
+}
+
+// writeFile writes tensors in host memory in the format of the path's extension,
+// and the metadata of the file they came from where the format has a place for it.
+func writeFile(ctx context.Context, path string, tensors []tensorfile.Named, metadata map[string]string) error {
+	var opts []tensorfile.WriteOption
+	if format, err := tensorfile.FormatOf(path); err == nil && format == tensorfile.Safetensors && metadata != nil {
+		opts = append(opts, tensorfile.Metadata(metadata))
+	}
+	return tensorfile.WriteFile(ctx, path, tensors, opts...)
+}
+
+// longWork is how many bytes take long enough to be worth a progress bar.
+const longWork = 256e6
+
+// progress returns a function that moves a progress bar on and one that removes
+// it. The bar is there for long work that somebody watches.
+func (a *app) progress(chosen []tensorfile.Info, f handoffFlags) (move func(bytes int64), done func()) {
+	var total int64
+	for _, info := range chosen {
+		total += info.Bytes * int64(len(f.via)) * int64(f.repeat)
+	}
+	debugging := a.log.GetLevel() <= zerolog.DebugLevel // its lines would run into the bar
+	if total < longWork || debugging || !isTerminal(a.stderr) {
+		return nil, func() {}
+	}
+	bar := progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetDescription("carried"),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetRenderBlankState(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+	// A bar that cannot be drawn must not stop the work.
+	return func(bytes int64) { _ = bar.Add64(bytes) }, func() { _ = bar.Clear() }
+}

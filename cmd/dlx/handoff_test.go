@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+func TestHandoffReportsEveryHopOfEveryTensor(t *testing.T) {
+	o := dlx(t, "handoff", archive, "--via", "cpu,ext_dev:0,ext_dev:1,cpu", "--verify", "--json")
+	r := decode[handoffResult](t, o, "handoff")
+	if o.code != exitOK || len(r.Tensors) != 3 || r.Copy != handoff.Auto || !*r.Verified {
+		t.Fatalf("exit code %d, %+v", o.code, r)
+	}
+	var copied int64
+	for _, x := range r.Tensors {
+		var route []string
+		for _, h := range x.Hops {
+			route = append(route, h.From+" "+string(h.Mechanism)+" "+h.To)
+			if !*h.Verified || h.Median <= 0 || (h.GBPerSecond > 0) != (h.Mechanism == handoff.Copy) {
+				t.Errorf("%s: hop %+v", x.Tensor, h)
+			}
+		}
+		if got, want := strings.Join(route, ", "), "file alias cpu, cpu copy ext_dev:0, ext_dev:0 copy ext_dev:1, ext_dev:1 copy cpu"; got != want {
+			t.Errorf("%s went %s, want %s", x.Tensor, got, want)
+		}
+		if x.BytesCopied != 3*x.Bytes {
+			t.Errorf("%s: %d bytes copied, want 3 x %d", x.Tensor, x.BytesCopied, x.Bytes)
+		}
+		copied += x.BytesCopied
+	}
+	if r.BytesCopied != copied {
+		t.Errorf("%d bytes copied in all, want %d", r.BytesCopied, copied)
+	}
+}
+
+func TestHandoffTextNamesItsUnits(t *testing.T) {
+	once := dlx(t, "handoff", digits, "--via", "cpu", "--copy", "always", "--verify").stdout
+	for _, want := range []string{"digits float64[1797 8 8]", "TIME", "GB/S", "920.06 kB", "copy", "yes"} {
+		if !strings.Contains(once, want) {
+			t.Errorf("no %q in\n%s", want, once)
+		}
+	}
+	often := dlx(t, "handoff", digits, "--via", "cpu", "--repeat", "3").stdout
+	for _, want := range []string{"MIN", "MEDIAN", "MAX", "alias", "0 B", " us"} {
+		if !strings.Contains(often, want) {
+			t.Errorf("no %q in\n%s", want, often)
+		}
+	}
+}
+
+func TestRepeatMakesSoManyTrips(t *testing.T) {
+	r := decode[handoffResult](t, dlx(t, "handoff", digits, "--via", "cpu,cpu", "--copy", "always", "--repeat", "5", "--json"), "handoff")
+	x := r.Tensors[0]
+	if x.Trips != 5 || x.Min > x.Median || x.Median > x.Max || r.Verified != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestTensorChoosesByName(t *testing.T) {
+	r := decode[handoffResult](t, dlx(t, "handoff", archive, "--via", "cpu", "--tensor", "target", "--tensor", "mean", "--json"), "handoff")
+	var names []string
+	for _, x := range r.Tensors {
+		names = append(names, x.Tensor)
+	}
+	if !slices.Equal(names, []string{"target", "mean"}) {
+		t.Errorf("carried %q", names)
+	}
+}
+
+func TestOutHoldsTheElementsThatLeft(t *testing.T) {
+	for _, c := range []struct{ in, out string }{
+		{digits, "x.npy"},
+		{digits, "x.npz"},
+		{digits, "x.safetensors"},
+		{"../../testdata/digits_fortran.npy", "x.npy"},
+		{"../../testdata/digits_compressed.npz", "x.safetensors"},
+		{tensors, "x.safetensors"},
+	} {
+		for _, via := range []string{"cpu", "ext_dev:1"} {
+			t.Run(filepath.Base(c.in)+" by "+via+" to "+c.out, func(t *testing.T) {
+				out := filepath.Join(t.TempDir(), c.out)
+				r := decode[handoffResult](t, dlx(t, "handoff", c.in, "--via", via, "--out", out, "--json"), "handoff")
+				if r.Out != out {
+					t.Errorf("out is %q", r.Out)
+				}
+				sameTensors(t, c.in, out)
+			})
+		}
+	}
+}
+
+// sameTensors compares two files; the name of the tensor in a .npy is that of the file.
+func sameTensors(t *testing.T, in, out string) {
+	t.Helper()
+	want, got := contents(t, in), contents(t, out)
+	if len(want) != len(got) {
+		t.Fatalf("%d tensors became %d", len(want), len(got))
+	}
+	for name, w := range want {
+		g, ok := got[name]
+		if !ok && filepath.Ext(out) == ".npy" {
+			g = got["x"]
+		}
+		if g.dtype != w.dtype || !slices.Equal(g.shape, w.shape) || !bytes.Equal(g.data, w.data) {
+			t.Errorf("%s: %v%v became %v%v, or other elements", name, w.dtype, w.shape, g.dtype, g.shape)
+		}
+	}
+}
+
+type content struct {
+	dtype core.DType
+	shape []int64
+	data  []byte // row-major
+}
+
+// contents reads a file's tensors through its row-major form as .safetensors.
+func contents(t *testing.T, path string) map[string]content {
+	t.Helper()
+	f, err := tensorfile.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all := make(map[string]content)
+	for _, info := range f.Tensors() {
+		x, err := f.Tensor(info.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		var file bytes.Buffer
+		if err := tensorfile.Write(t.Context(), &file, tensorfile.Safetensors, []tensorfile.Named{{Name: "x", Tensor: x}}); err != nil {
+			t.Fatal(err)
+		}
+		all[info.Name] = content{info.DType, info.Shape, file.Bytes()[file.Len()-int(info.Bytes):]}
+	}
+	return all
+}
+
+func TestMetadataTravelsWithSafetensors(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "x.safetensors")
+	if o := dlx(t, "handoff", tensors, "--via", "cpu", "--out", out); o.code != exitOK {
+		t.Fatal(o.stderr)
+	}
+	if r := decode[inspectResult](t, dlx(t, "inspect", out, "--json"), "inspect"); r.Metadata["source"] == "" {
+		t.Errorf("metadata %v", r.Metadata)
+	}
+}
+
+// damaging makes devices that lose all elements that come from the host.
+type damaging struct{ core.Backend }
+
+func (b damaging) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
+	d, err := b.Backend.Open(ctx, id)
+	return damagingDevice{d}, err
+}
+
+type damagingDevice struct{ core.Device }
+
+func (d damagingDevice) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	if src.ID() != core.CPU {
+		return d.Device.Copy(ctx, s, dst, src)
+	}
+	zeros, err := core.FromSlice(make([]uint8, src.NumBytes()))
+	if err != nil {
+		return err
+	}
+	defer zeros.Close()
+	b, err := zeros.Buffer()
+	if err != nil {
+		return err
+	}
+	lost, err := core.NewTensor(b, core.Spec{DType: src.DType(), Shape: src.Shape()})
+	if err != nil {
+		return err
+	}
+	defer lost.Close()
+	return d.Device.Copy(ctx, s, dst, lost)
+}
+
+func TestAMismatchIsReportedAndNothingIsWritten(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "x.npz")
+	simulated := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+	o := dlxWith(t, t.Context(), []core.Backend{cpu.New(), damaging{simulated}},
+		"handoff", archive, "--via", "cpu,ext_dev:0,cpu", "--verify", "--out", out, "--json")
+	r := decode[handoffResult](t, o, "handoff")
+	if o.code != exitMismatch || *r.Verified || r.Out != "" {
+		t.Errorf("exit code %d, verified %v, out %q", o.code, *r.Verified, r.Out)
+	}
+	if len(r.Tensors) != 3 {
+		t.Fatalf("%d tensors are reported, want all 3", len(r.Tensors))
+	}
+	first := r.Tensors[0]
+	if first.Mismatch == nil || first.Mismatch.Hop != 2 || !slices.Equal(first.Mismatch.Index, []int64{0, 0, 1}) || len(first.Hops) != 2 {
+		t.Errorf("mismatch %+v after %d hops", first.Mismatch, len(first.Hops))
+	}
+	if want := "3 of 3 tensors arrived damaged"; !strings.Contains(o.stderr, want) {
+		t.Errorf("stderr does not say %q:\n%s", want, o.stderr)
+	}
+	if _, err := os.Stat(out); !os.IsNotExist(err) {
+		t.Errorf("damaged tensors were written: %v", err)
+	}
+
+	text := dlxWith(t, t.Context(), []core.Backend{cpu.New(), damaging{simulated}}, "handoff", archive, "--via", "ext_dev:0", "--verify")
+	for _, want := range []string{"NO", `"mean" differs`, `"first" differs`, `"target" differs`} {
+		if text.code != exitMismatch || !strings.Contains(text.stdout, want) {
+			t.Errorf("exit code %d, no %q in\n%s", text.code, want, text.stdout)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package handoff
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// MismatchError says that a tensor arrived with other elements than it left with.
+type MismatchError struct {
+	Tensor string  `json:"-"`
+	Trip   int     `json:"trip"`  // counted from 1
+	Hop    int     `json:"hop"`   // counted from 1
+	Index  []int64 `json:"index"` // of the first element that differs, in row-major order
+	Want   string  `json:"want"`  // the bytes of that element in memory, in hexadecimal
+	Got    string  `json:"got"`
+}
+
+var _ error = (*MismatchError)(nil)
+
+// Error names the tensor, the hop and the first element that differs.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("tensor %q differs after hop %d of trip %d: element %v has bytes %s, the file has %s", e.Tensor, e.Hop, e.Trip, e.Index, e.Got, e.Want)
+}
+
+// asMismatch finds the mismatch in an error, nil if it is another one.
+func asMismatch(err error) *MismatchError {
+	var m *MismatchError
+	errors.As(err, &m)
+	return m
+}
+
+// verify compares what arrived after hop i with what left, if that was asked for.
+func (j *journey) verify(ctx context.Context, i int, t *core.Tensor) error {
+	if !j.opts.Verify {
+		return nil
+	}
+	host, err := j.Fetch(ctx, t)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	got, err := rowMajor(host)
+	if err != nil {
+		return err
+	}
+	element, differs := firstDifference(j.want, got, storageBits(t), t.NumElements())
+	intact := !differs
+	j.hops[i].Verified = &intact
+	if intact {
+		return nil
+	}
+	return &MismatchError{
+		Tensor: j.name,
+		Trip:   j.trips,
+		Hop:    i + 1,
+		Index:  unravel(element, t.Layout()),
+		Want:   hex.EncodeToString(elementBytes(j.want, element, storageBits(t))),
+		Got:    hex.EncodeToString(elementBytes(got, element, storageBits(t))),
+	}
+}
+
+// rowMajor returns the bytes of the elements in row-major order: those of the
+// tensor, valid while it is open, or a copy where they lie in another order. It
+// does not use the devices' copies, which are what is being verified. The tensor
+// lies in host memory.
+func rowMajor(t *core.Tensor) ([]byte, error) {
+	b, err := t.Buffer()
+	if err != nil || t.NumElements() == 0 {
+		return nil, err
+	}
+	asBytes := core.Spec{
+		DType:  core.TypeUint8,
+		Shape:  []int64{t.NumBytes()},
+		Offset: t.Offset() - b.Memory().Offset,
+		Flags:  core.FlagReadOnly,
+	}
+	if !t.Layout().IsContiguous() {
+		width := storageBits(t)
+		if width%8 != 0 {
+			return nil, core.Errorf(core.ErrNotSupported, "handoff", "Verify", "packed %v with strides %v cannot be compared", t.DType(), t.Layout().Strides())
+		}
+		l, err := t.Layout().Squeeze() // makes room for one more axis: 64 axes with extents above 1 have too many elements
+		if err != nil {
+			return nil, err
+		}
+		asBytes.Shape = append(l.Shape(), width/8)
+		asBytes.Strides = append(l.Strides(), 1)
+		for i := range l.Rank() {
+			asBytes.Strides[i] *= width / 8
+		}
+	}
+	view, err := core.NewTensor(b, asBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close() // t keeps the memory
+	if asBytes.Strides == nil {
+		return core.Values[uint8](view)
+	}
+	elements, err := core.All[uint8](view)
+	if err != nil {
+		return nil, err
+	}
+	return slices.AppendSeq(make([]byte, 0, view.NumElements()), elements), nil
+}
+
+// storageBits is the distance in bits between neighbouring elements of a row.
+func storageBits(t *core.Tensor) int64 {
+	if t.Padded() && t.DType().SubByte() {
+		return 8 * int64(t.DType().Lanes)
+	}
+	return t.DType().ElementBits()
+}
+
+// firstDifference finds the first of n elements, each width bits wide, that
+// differs. Bits after the last element do not count.
+func firstDifference(want, got []byte, width, n int64) (element int64, differs bool) {
+	if bytes.Equal(want, got) {
+		return 0, false
+	}
+	for i := range want {
+		if x := want[i] ^ got[i]; x != 0 {
+			element = (int64(i)*8 + int64(bits.TrailingZeros8(x))) / width
+			return element, element < n
+		}
+	}
+	return 0, false
+}
+
+// elementBytes returns the bytes that hold an element; narrow ones share theirs with neighbours.
+func elementBytes(data []byte, element, width int64) []byte {
+	first := element * width
+	return data[first/8 : (first+width+7)/8]
+}
+
+// unravel turns the number of an element in row-major order into its index.
+func unravel(element int64, l core.Layout) []int64 {
+	index := make([]int64, l.Rank())
+	for axis := l.Rank() - 1; axis >= 0; axis-- {
+		index[axis] = element % l.Dim(axis)
+		element /= l.Dim(axis)
+	}
+	return index
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// addLogFlags adds the flags of the log. Each has its effect at once, since the log
+// tells what is wrong with the rest of the command line.
+func addLogFlags(root *cobra.Command, a *app) {
+	level, format := "info", "console"
+	start := func() { a.log = newLogger(a.stderr, level, format) }
+	start()
+	levels := logFlag{choice[string]{&level, []string{"debug", "info", "warn", "error"}}, start}
+	formats := logFlag{choice[string]{&format, []string{"console", "json"}}, start}
+	root.PersistentFlags().Var(levels, "log-level", "log from this level on")
+	root.PersistentFlags().Var(formats, "log-format", "write the log for people or as JSON lines")
+	completeFlag(root, "log-level", levels.complete)
+	completeFlag(root, "log-format", formats.complete)
+}
+
+// logFlag is a choice that tells when it was made.
+type logFlag struct {
+	choice[string]
+	chosen func()
+}
+
+// Set takes one of the words.
+func (f logFlag) Set(s string) error {
+	if err := f.choice.Set(s); err != nil {
+		return err
+	}
+	f.chosen()
+	return nil
+}
+
+func newLogger(w io.Writer, level, format string) zerolog.Logger {
+	if format == "console" {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: !isTerminal(w), TimeFormat: time.TimeOnly}
+	}
+	l, err := zerolog.ParseLevel(level)
+	if err != nil {
+		l = zerolog.InfoLevel // not reached: the flag takes no other words
+	}
+	return zerolog.New(w).Level(l).With().Timestamp().Logger()
+}
+
+// isTerminal reports whether somebody watches what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

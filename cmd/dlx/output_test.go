@@ -1,0 +1,33 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestUnits(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{formatBytes(0), "0 B"},
+		{formatBytes(999), "999 B"},
+		{formatBytes(1000), "1.00 kB"},
+		{formatBytes(999_994), "999.99 kB"},
+		{formatBytes(999_999), "1.00 MB"},
+		{formatBytes(1_500_000_000), "1.50 GB"},
+		{formatBytes(math.MaxInt64), "9.22 EB"},
+		{formatDuration(130), "0.13 us"},
+		{formatDuration(42 * time.Microsecond), "42.00 us"},
+		{formatDuration(1500 * time.Microsecond), "1.50 ms"},
+		{formatDuration(2 * time.Second), "2000.00 ms"},
+		{formatDuration(12 * time.Second), "12.00 s"},
+		{formatRate(0), "-"},
+		{formatRate(12.345), "12.35"},
+		{printable("a b_ä"), "a b_ä"},
+		{printable("a\tb\x1b"), `"a\tb\x1b"`},
+		{printable("\u202e"), `"\u202e"`},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
