@@ -1,0 +1,74 @@
+package benchmarks
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Case is one operation to measure.
+type Case struct {
+	Name        string // "copy/transpose/float32": from the general to the special
+	Description string
+	Target      Target // what it is held to, the zero Target if nothing
+
+	// setup makes what the operation needs and leaves its release with [env.cleanup].
+	// An error that wraps core.ErrNotSupported makes the case unsupported, one that
+	// wraps core.ErrOutOfMemory makes it skipped.
+	setup func(*env) (trial, error)
+}
+
+// trial is a case that is ready to be measured.
+type trial struct {
+	bytes     int64 // that one operation moves; 0 where it moves none
+	own       sampler
+	baselines []baseline
+}
+
+// baseline is what a case is measured beside.
+type baseline struct {
+	name   string
+	sample sampler
+	reason string // why there is no sampler
+}
+
+// sampler does its operation n times and returns how long that took.
+type sampler func(n int) (time.Duration, error)
+
+// timed makes a sampler of a loop.
+func timed(loop func(n int) error) sampler {
+	return func(n int) (time.Duration, error) {
+		start := time.Now()
+		err := loop(n)
+		return time.Since(start), err
+	}
+}
+
+// repeat makes a sampler of an operation that takes so long that the call through
+// a variable, of a nanosecond or two, does not count.
+func repeat(op func() error) sampler {
+	return timed(func(n int) error {
+		for range n {
+			if err := op(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Cases lists all cases in the order in which they are reported.
+func Cases() []Case {
+	return slices.Concat(exchangeCases(), runtimeCases(), contiguousCases(), stridedCases())
+}
+
+// Select keeps the cases whose name is one of names or begins with it; all cases
+// if there are no names.
+func Select(cases []Case, names ...string) []Case {
+	if len(names) == 0 {
+		return cases
+	}
+	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(c.Name, name) })
+	})
+}

@@ -1,0 +1,161 @@
+package benchmarks
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/dlx-go/dlx/benchmarks/internal/foreign"
+	"github.com/dlx-go/dlx/core"
+)
+
+// largeCopy is from where on a contiguous copy is held to the speed of memcpy.
+const largeCopy = 64 << 20
+
+// contiguousCases copy bytes in a row.
+func contiguousCases() []Case {
+	var cases []Case
+	for _, size := range []int64{4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20} {
+		c := Case{
+			Name:        "copy/contiguous/" + binarySize(size),
+			Description: "Device.Copy of bytes in a row, on the same memory as the baselines",
+			setup:       func(e *env) (trial, error) { return contiguous(e, e.bytes(size)) },
+		}
+		if size >= largeCopy {
+			c.Target = Target{Measure: Speed, Limit: 0.95, Baseline: "best memcpy"}
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+func contiguous(e *env, size int64) (trial, error) {
+	d, err := e.device()
+	if err != nil {
+		return trial{}, err
+	}
+	dst, err := e.tensor(d, core.TypeUint8, size)
+	if err != nil {
+		return trial{}, err
+	}
+	src, err := e.tensor(d, core.TypeUint8, size)
+	if err != nil {
+		return trial{}, err
+	}
+	to, err := core.Mutable[uint8](dst)
+	if err != nil {
+		return trial{}, err
+	}
+	from, err := core.Values[uint8](src)
+	if err != nil {
+		return trial{}, err
+	}
+	t := trial{bytes: size, own: repeat(func() error { return d.Copy(e.ctx, nil, dst, src) })}
+	for i, threads := range []string{"1 thread", "2 threads"} {
+		t.baselines = append(t.baselines, baseline{
+			name:   foreign.MemcpyName + ", " + threads,
+			sample: repeat(func() error { memcpy(to, from, i+1); return nil }),
+		})
+	}
+	return t, nil
+}
+
+// memcpy divides the bytes among threads.
+func memcpy(dst, src []byte, threads int) {
+	var others sync.WaitGroup
+	for ; threads > 1; threads-- {
+		part := len(dst) / threads &^ 63 // cache lines are not shared
+		d, s := dst[:part], src[:part]
+		dst, src = dst[part:], src[part:]
+		others.Go(func() { foreign.Memcpy(d, s) })
+	}
+	foreign.Memcpy(dst, src)
+	others.Wait()
+}
+
+// view is a strided view of a row-major tensor.
+type view struct {
+	name, description string
+	shape             []int64 // of the row-major tensor
+	of                func(*core.Tensor) (*core.Tensor, error)
+	dtypes            []core.DType
+}
+
+var views = []view{{
+	name: "transpose", description: "the transpose of 4096x4096",
+	shape:  []int64{4096, 4096},
+	of:     (*core.Tensor).Transpose,
+	dtypes: []core.DType{core.TypeUint8, core.TypeInt16, core.TypeFloat32, core.TypeFloat64, core.TypeComplex128},
+}, {
+	name: "nhwc-nchw", description: "images 32x224x224x3, channels first",
+	shape:  []int64{32, 224, 224, 3},
+	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Permute(0, 3, 1, 2) },
+	dtypes: []core.DType{core.TypeUint8, core.TypeFloat32},
+}, {
+	name: "second-column", description: "every second column of 4096x4096",
+	shape:  []int64{4096, 4096},
+	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Slice(1, 0, t.Layout().Dim(1), 2) },
+	dtypes: []core.DType{core.TypeFloat64},
+}, {
+	name: "reversed-rows", description: "4096x4096, the last row first",
+	shape:  []int64{4096, 4096},
+	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Slice(0, t.Layout().Dim(0)-1, -1, -1) },
+	dtypes: []core.DType{core.TypeFloat32},
+}, {
+	name: "reversed-columns", description: "4096x4096, the last column first",
+	shape:  []int64{4096, 4096},
+	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Slice(1, t.Layout().Dim(1)-1, -1, -1) },
+	dtypes: []core.DType{core.TypeFloat32},
+}, {
+	name: "permute-201", description: "256x256x128 with the last axis first",
+	shape:  []int64{256, 256, 128},
+	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Permute(2, 0, 1) },
+	dtypes: []core.DType{core.TypeFloat32},
+}}
+
+// stridedCases copy a strided view into a row-major tensor, beside NumPy's copyto
+// on an array of the same shape and strides.
+func stridedCases() []Case {
+	var cases []Case
+	for _, v := range views {
+		for _, dtype := range v.dtypes {
+			cases = append(cases, Case{
+				Name:        strings.Join([]string{"copy", v.name, dtype.String()}, "/"),
+				Description: "Device.Copy into a row: " + v.description,
+				Target:      Target{Measure: Speed, Limit: 1, Baseline: "np.copyto"},
+				setup:       func(e *env) (trial, error) { return strided(e, v, dtype) },
+			})
+		}
+	}
+	return cases
+}
+
+func strided(e *env, v view, dtype core.DType) (trial, error) {
+	d, err := e.device()
+	if err != nil {
+		return trial{}, err
+	}
+	base, err := e.tensor(d, dtype, e.shape(v.shape)...)
+	if err != nil {
+		return trial{}, err
+	}
+	src, err := e.keep(v.of(base))
+	if err != nil {
+		return trial{}, err
+	}
+	dst, err := e.tensor(d, dtype, src.Shape()...)
+	if err != nil {
+		return trial{}, err
+	}
+	return trial{
+		bytes: src.NumBytes(),
+		own:   repeat(func() error { return d.Copy(e.ctx, nil, dst, src) }),
+		baselines: []baseline{e.numpyBaseline("np.copyto", request{
+			Prepare: "copyto",
+			DType:   dtype,
+			Size:    base.NumElements(),
+			Shape:   src.Shape(),
+			Strides: src.Layout().Strides(),
+			Offset:  src.Offset() - base.Offset(),
+		})},
+	}, nil
+}

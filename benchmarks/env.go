@@ -1,0 +1,110 @@
+package benchmarks
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// env is what the setup of a case works with.
+type env struct {
+	ctx      context.Context
+	registry *core.Registry
+	small    bool
+	numpy    *numpy
+
+	cleanups []func()
+}
+
+// cleanup leaves f to be called when the case is done, the last one first.
+func (e *env) cleanup(f func()) { e.cleanups = append(e.cleanups, f) }
+
+func (e *env) close() {
+	for _, f := range slices.Backward(e.cleanups) {
+		f()
+	}
+}
+
+// device opens the host for the time of the case.
+func (e *env) device() (core.Device, error) {
+	d, err := e.registry.Open(e.ctx, core.CPU)
+	if err == nil {
+		e.cleanup(func() { _ = d.Close() }) // what is left open shows in the live counters
+	}
+	return d, err
+}
+
+// The bounds of a small tensor.
+const (
+	smallBytes  = 16 << 10
+	smallExtent = 16
+)
+
+// bytes is a size, or a small one.
+func (e *env) bytes(n int64) int64 {
+	if e.small {
+		return min(n, smallBytes)
+	}
+	return n
+}
+
+// shape is a shape, or a small one with as many axes.
+func (e *env) shape(shape []int64) []int64 {
+	shape = slices.Clone(shape)
+	if e.small {
+		for i := range shape {
+			shape[i] = min(shape[i], smallExtent)
+		}
+	}
+	return shape
+}
+
+// tensor allocates a row-major tensor for the time of the case, and sets every
+// byte: pages that were never written to are read faster than others.
+func (e *env) tensor(d core.Device, dtype core.DType, shape ...int64) (*core.Tensor, error) {
+	l, err := core.NewLayout(shape...)
+	if err != nil {
+		return nil, err
+	}
+	size, err := dtype.Size(l.NumElements(), false)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := core.Empty(e.ctx, d, core.TypeUint8, []int64{size}, core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	content, err := core.Mutable[uint8](raw)
+	if err != nil {
+		return nil, err
+	}
+	fill(content)
+	b, err := raw.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return e.keep(core.NewTensor(b, core.Spec{DType: dtype, Shape: shape}))
+}
+
+// keep closes a tensor when the case is done.
+func (e *env) keep(t *core.Tensor, err error) (*core.Tensor, error) {
+	if err == nil {
+		e.cleanup(func() { _ = t.Close() })
+	}
+	return t, err
+}
+
+// fill writes a pattern without a short period.
+func fill(b []byte) {
+	x := uint32(1)
+	n := min(len(b), 64<<10)
+	for i := range n {
+		x = x*1664525 + 1013904223
+		b[i] = byte(x >> 24)
+	}
+	for ; 0 < n && n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}

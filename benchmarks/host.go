@@ -1,0 +1,45 @@
+package benchmarks
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// Host is the machine that was measured on. What cannot be found out is left out.
+type Host struct {
+	Platform string    `json:"platform"` // "linux/amd64"
+	CPU      string    `json:"cpu,omitempty"`
+	CPUs     int       `json:"cpus"`           // that Go may use at a time
+	Load     []float64 `json:"load,omitempty"` // averages of the last 1, 5 and 15 minutes before the run
+}
+
+// thisHost asks Linux's /proc for what Go does not know; elsewhere that is missing.
+func thisHost() Host {
+	h := Host{Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0)}
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		h.CPU = cpuModel(string(info))
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		h.Load = loadAverages(string(load))
+	}
+	return h
+}
+
+func cpuModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func loadAverages(loadavg string) []float64 {
+	load := make([]float64, 3)
+	if _, err := fmt.Sscan(loadavg, &load[0], &load[1], &load[2]); err != nil {
+		return nil
+	}
+	return load
+}
