@@ -245,6 +245,42 @@ func TestForgottenFileIsClosedByTheCollector(t *testing.T) {
 	t.Error("the mapping is still there")
 }
 
+func TestNoDescriptorStaysOpen(t *testing.T) {
+	count := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("the system does not list the descriptors of a process")
+		}
+		return len(entries)
+	}
+	folder := t.TempDir()
+	before := count()
+	for range 10 {
+		for _, name := range realFiles {
+			f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name)))
+			x := must[*core.Tensor](t)(f.Tensor(f.Tensors()[0].Name))
+			data := realData(t, name)
+			cut := filepath.Join(folder, name)
+			if err := os.WriteFile(cut, data[:len(data)-1], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tensorfile.Open(cut); err == nil {
+				t.Fatalf("%s was opened without its last byte", name)
+			}
+			named := []tensorfile.Named{{Name: "x", Tensor: x}, {Name: "x", Tensor: x}}
+			if err := tensorfile.WriteFile(t.Context(), cut, named); err == nil {
+				t.Fatal("a name was written twice")
+			}
+			if err := tensorfile.WriteFile(t.Context(), cut, named[:1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if after := count(); after != before {
+		t.Errorf("%d descriptors are open, before %d", after, before)
+	}
+}
+
 func TestParseLeavesTheDataAsItIs(t *testing.T) {
 	for _, name := range realFiles {
 		data := realData(t, name)

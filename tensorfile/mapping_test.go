@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -64,6 +65,24 @@ func TestMappingIsTheFile(t *testing.T) {
 	if m.data[last] != 'b' {
 		t.Errorf("the mapping holds %q after the file was changed", m.data[last])
 	}
+}
+
+func TestMappingCannotBeWrittenTo(t *testing.T) {
+	if _, err := mapBytes(nil, 0); errors.Is(err, core.ErrNotSupported) {
+		t.Skip("files are not mapped on " + runtime.GOOS)
+	}
+	m, err := mapFile(realFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() == nil {
+			t.Error("a write to the mapping went through")
+		}
+	}()
+	m.data[0] = 0
 }
 
 // TestFileThatCannotBeMappedIsRead is about what other systems always do.

@@ -17,12 +17,11 @@ func writeNPY(w io.Writer, sources []*source, at fault) error {
 	if len(sources) != 1 {
 		return at.errorf(core.ErrInvalid, "%d tensors: an .npy holds exactly one; .npz holds many", len(sources))
 	}
-	return sources[0].writeNPY(w, at)
+	return sources[0].writeNPY(w, at.in("tensor", sources[0].name))
 }
 
 // writeNPY writes an array, byte by byte as NumPy would.
 func (s *source) writeNPY(w io.Writer, at fault) error {
-	at = at.in("tensor", s.name)
 	descr, err := npyDescr(s.dtype, nativeOrder, at)
 	if err != nil {
 		return err

@@ -92,12 +92,18 @@ func (s *source) gather(w *bufio.Writer, l core.Layout, size, run int64, axis, e
 	return nil
 }
 
-// gatherAxis writes n pieces, as many at a time as the buffer has room for.
+// gatherAxis writes n pieces, as many at a time as the buffer has room for. One
+// that it has no room for is written as it is.
 func (s *source) gatherAxis(w *bufio.Writer, n, step, run, at int64) error {
 	for n > 0 {
 		pieces := w.AvailableBuffer()
-		for n > 0 && (len(pieces) == 0 || int64(cap(pieces)-len(pieces)) >= run) {
+		for n > 0 && int64(cap(pieces)-len(pieces)) >= run {
 			pieces = append(pieces, s.bytes[at:at+run]...)
+			at += step
+			n--
+		}
+		if len(pieces) == 0 {
+			pieces = s.bytes[at : at+run]
 			at += step
 			n--
 		}

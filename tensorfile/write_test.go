@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -178,6 +179,21 @@ func TestSafetensorsMetadataIsWritten(t *testing.T) {
 	}
 }
 
+func TestLongPiecesAreNotCopied(t *testing.T) {
+	const rows, row = 4, 4 << 20
+	x := must[*core.Tensor](t)(core.FromSlice(make([]byte, rows*row), rows, row))
+	half := must[*core.Tensor](t)(x.Slice(1, 0, row/2, 1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, []tensorfile.Named{{Name: "x", Tensor: half}}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > row/4 {
+		t.Errorf("%d bytes were allocated to write rows of %d", n, row/2)
+	}
+}
+
 // failing fails after some bytes.
 type failing struct{ left int }
 
@@ -257,6 +273,10 @@ func TestWriteRefuses(t *testing.T) {
 			err := tensorfile.Write(context.Background(), io.Discard, test.format, test.tensors, test.opts...)
 			checkError(t, err, test.format, test.want, test.field)
 		})
+	}
+	err = tensorfile.Write(context.Background(), io.Discard, tensorfile.NPZ, one("x", filled(t, core.TypeBFloat16, 4)))
+	if want := `tensor "x": NumPy has no`; err == nil || strings.Count(err.Error(), `tensor "x"`) != 1 {
+		t.Errorf("%v: want one %q", err, want)
 	}
 	if err := tensorfile.Write(context.Background(), io.Discard, "hdf5", nil); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("unknown format: %v", err)

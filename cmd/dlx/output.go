@@ -81,7 +81,7 @@ func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
 		return fmt.Sprintf("%.2f us", float64(d)/float64(time.Microsecond))
-	case d < 10*time.Second:
+	case d < time.Second:
 		return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 	default:
 		return fmt.Sprintf("%.2f s", d.Seconds())

@@ -18,7 +18,10 @@ const (
 	poisonFreed = 0xde
 )
 
-const alignment = 256
+const (
+	alignment = 256
+	largest   = 1 << 40 // bytes of an allocation
+)
 
 // pool hands freed blocks out again, the last one first. The device's mutex guards it.
 type pool struct {
@@ -72,8 +75,10 @@ func (d *Device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 		return core.Memory{}, err
 	}
 	switch {
-	case size < 0 || size > 1<<40:
+	case size < 0:
 		return fail(core.ErrInvalid, "size is %d bytes", size)
+	case size > largest:
+		return fail(core.ErrOutOfMemory, "%d bytes are more than the device has", size)
 	case opts.Type != 0 && opts.Type != d.id.Type:
 		return fail(core.ErrNotSupported, "there is no memory of type %v here", opts.Type)
 	case opts.Export != 0:
@@ -135,6 +140,14 @@ func (d *Device) give(block []byte) {
 	s.Cached += class
 	delete(p.used, &block[0])
 	p.cached[class] = append(p.cached[class], block)
+	p.keepLimit()
+}
+
+// keepLimit drops what is cached if the pool is over its limit.
+func (p *pool) keepLimit() {
+	if s := p.stats; s.Limit > 0 && s.InUse+s.Cached > s.Limit {
+		p.trim()
+	}
 }
 
 func (p *pool) trim() {
@@ -169,6 +182,7 @@ func (d *Device) SetPoolLimit(limit int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pool.stats.Limit = limit
+	d.pool.keepLimit()
 }
 
 // TrimPool drops what is cached.

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Brings what the suites need, runs each one named (a target of the Makefile), all of them even where
+# one fails, and ends with the line: N passed, N failed, N skipped.
+#
+# A suite that counts writes "passed failed skipped" to the file DLX_COUNTS, any number of such lines.
+# One that does not is a single test, which passed if it ended with 0.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+reports=.test
+rm -rf "$reports"
+mkdir "$reports"
+
+say() { printf '\n== %s\n' "$1"; }
+
+say setup
+if ! make --no-print-directory setup; then
+  echo "0 passed, 1 failed, 0 skipped" | tee "$reports/summary"
+  exit 1
+fi
+
+total_passed=0 total_failed=0 total_skipped=0
+for suite in "$@"; do
+  say "$suite"
+  export DLX_COUNTS=$PWD/$reports/$suite
+  : >"$DLX_COUNTS"
+  SECONDS=0
+  make --no-print-directory "$suite"
+  status=$?
+
+  read -r passed failed skipped < <(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$DLX_COUNTS")
+  if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+    failed=1
+  elif [ "$status" = 0 ] && [ ! -s "$DLX_COUNTS" ]; then
+    passed=1
+  fi
+  result=ok
+  [ "$status" = 0 ] || result=FAILED
+  printf '%-16s %-6s %5d passed %5d failed %5d skipped %5ds\n' \
+    "$suite" "$result" "$passed" "$failed" "$skipped" "$SECONDS" | tee -a "$reports/summary"
+
+  total_passed=$((total_passed + passed))
+  total_failed=$((total_failed + failed))
+  total_skipped=$((total_skipped + skipped))
+done
+
+say "all suites"
+echo "$total_passed passed, $total_failed failed, $total_skipped skipped" >>"$reports/summary"
+cat "$reports/summary"
+[ "$total_failed" = 0 ]

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Builds every package for each os/arch named, without cgo, and vets it together with its tests.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export CGO_ENABLED=0
+
+failures=0
+for target in "$@"; do
+  export GOOS=${target%/*} GOARCH=${target#*/}
+  if go build ./... && go vet ./...; then
+    echo "$target: ok"
+    echo "1 0 0" >>"${DLX_COUNTS:-/dev/null}"
+  else
+    echo "$target: FAILED"
+    echo "0 1 0" >>"${DLX_COUNTS:-/dev/null}"
+    failures=$((failures + 1))
+  fi
+done
+[ "$failures" = 0 ]

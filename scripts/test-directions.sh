@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Proves that the depguard rules of .golangci.yml refuse what they must: in a module of nothing but
+# forbidden imports, the linter (the first argument) has to report every one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Who imports what. A cycle would keep the module from loading.
+forbidden=(
+  "core                 github.com/spf13/cobra"
+  "core                 backends/cpu"
+  "core                 core/dlpack"
+  "core                 stream"
+  "core/internal/abi    core"
+  "core/dlpack          stream"
+  "core/coretest        stream"
+  "stream               backends/cpu"
+  "exchange             backends/cpu"
+  "tensorfile           stream"
+  "backends/cpu         backends/cuda"
+  "backends/backendtest backends/cpu"
+  "a/new/folder         core"
+)
+
+linter=$(realpath "$1")
+module=$(go list -m)
+fixture=$(mktemp -d)
+trap 'rm -rf "$fixture"' EXIT
+cp go.mod go.sum .golangci.yml "$fixture"
+cd "$fixture"
+
+expected=()
+for i in "${!forbidden[@]}"; do
+  read -r importer imported <<<"${forbidden[i]}"
+  if [[ $imported != *.* ]]; then # a package of ours
+    mkdir -p "$imported"
+    echo "package ${imported##*/}" >"$imported/doc.go"
+    imported=$module/$imported
+  fi
+  mkdir -p "$importer"
+  printf 'package %s\n\nimport _ "%s"\n' "${importer##*/}" "$imported" >"$importer/import$i.go"
+  expected+=("$importer/import$i.go:3:8: import '$imported' is not allowed")
+done
+
+report=$("$linter" run --enable-only depguard ./... 2>&1) && echo "the linter found nothing"
+
+refused=0
+for line in "${expected[@]}"; do
+  if grep -qF "$line" <<<"$report"; then
+    refused=$((refused + 1))
+  else
+    echo "not reported: $line"
+  fi
+done
+total=${#expected[@]}
+[ "$refused" = "$total" ] || printf '%s\n' "$report"
+
+echo "$refused of $total forbidden imports are refused"
+echo "$refused $((total - refused)) 0" >>"${DLX_COUNTS:-/dev/null}"
+[ "$refused" = "$total" ]

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Fuzzes every target of every package for the time given, one after the other. An input that fails
+# is kept by go test under the package's testdata/fuzz, and from then on is a test.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+fuzztime=$1
+
+# go test -list prints the names, then a line "ok  package".
+failures=0
+if ! list=$(go test -list '^Fuzz' ./...); then
+  printf '%s\n' "$list"
+  failures=1
+  echo "0 1 0" >>"${DLX_COUNTS:-/dev/null}"
+fi
+targets=$(awk '/^Fuzz/ { names[n++] = $1 } /^ok/ { for (i = 0; i < n; i++) print $2, names[i]; n = 0 }' <<<"$list")
+[ -n "$targets" ] || { echo "no fuzz target found"; exit 1; }
+
+while read -r package target; do
+  echo "-- $package $target"
+  if go test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -timeout 10m "$package"; then
+    echo "1 0 0" >>"${DLX_COUNTS:-/dev/null}"
+  else
+    echo "0 1 0" >>"${DLX_COUNTS:-/dev/null}"
+    failures=$((failures + 1))
+  fi
+done <<<"$targets"
+[ "$failures" = 0 ]
