@@ -12,7 +12,7 @@ const emptyCall = "empty call"
 
 // exportBatch is how many structs are out at a time where exporting alone is timed:
 // enough to make the clock's own time, which is in the result, half a nanosecond.
-const exportBatch = 128
+const exportBatch = 64
 
 // exchangeCases measure DLPack in and out of C, on a float32 tensor of 2x3x4.
 func exchangeCases() []Case {

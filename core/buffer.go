@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,9 +58,12 @@ func (m Memory) Free() {
 // It is safe for concurrent use.
 type Buffer struct {
 	mem   Memory
-	more  atomic.Int32          // references beyond the first; -1 when that is gone, too
+	more  atomic.Int32          // references beyond the first; about released when that is gone, too
 	order atomic.Pointer[order] // nil until there was work on the memory
 }
+
+// released is so far below 0 that no number of failed Retains reaches 0 again.
+const released = math.MinInt32 / 2
 
 // order is the work on a buffer.
 type order struct {
@@ -75,17 +79,13 @@ func (b *Buffer) Memory() Memory {
 
 // Retain adds a reference, to be given back by one call of Release. It fails with
 // ErrClosed if the last reference is gone. No net catches a reference that is lost:
-// the memory leaks, and if it is a Go slice the runtime ends the program for it.
+// the memory leaks.
 func (b *Buffer) Retain() error {
-	for {
-		n := b.more.Load()
-		if n < 0 {
-			return errReleased
-		}
-		if b.more.CompareAndSwap(n, n+1) {
-			return nil
-		}
+	if b.more.Add(1) < 0 {
+		b.more.Add(-1)
+		return errReleased
 	}
+	return nil
 }
 
 // errReleased is made once, so that Retain is small enough to be inlined.
@@ -94,7 +94,8 @@ var errReleased = Errorf(ErrClosed, "core", "Retain", "the memory was released")
 // Release gives back a reference taken by Retain. With the last one the memory
 // is freed, after all events that are still pending.
 func (b *Buffer) Release() {
-	if b.more.Add(-1) < 0 {
+	// A Retain may come between: then the reference was not the last.
+	if b.more.Add(-1) < 0 && b.more.CompareAndSwap(-1, released) {
 		b.free()
 	}
 }
@@ -118,34 +119,35 @@ func (b *Buffer) ReleaseUnlessLast() bool {
 }
 
 func (b *Buffer) free() {
-	pending := slices.DeleteFunc(b.Pending(), isDone) // also a write that failed is over
 	owner := b.mem.Owner
 	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
+	var pending []Event
 	if b.order.Load() != nil {
+		pending = slices.DeleteFunc(b.Pending(), isDone) // also a write that failed is over
 		b.order.Store(nil)
 	}
-	ordered, ok := owner.(OrderedOwner)
-	switch {
-	case len(pending) == 0:
+	if len(pending) == 0 {
 		if owner != nil {
 			owner.Free()
 		}
 		freedBuffers.Add(1)
-	case ok:
+	} else if ordered, ok := owner.(OrderedOwner); ok {
 		ordered.FreeAfter(pending)
 		freedBuffers.Add(1)
-	default:
-		go func() {
-			for _, e := range pending {
-				// An error of the work is its stream's to report; it is over either way.
-				_ = e.Wait(context.Background())
-			}
-			if owner != nil {
-				owner.Free()
-			}
-			freedBuffers.Add(1)
-		}()
+	} else {
+		go freeLater(owner, pending)
 	}
+}
+
+// freeLater frees when all work is over. That some of it failed is its stream's to report.
+func freeLater(owner Owner, pending []Event) {
+	for _, e := range pending {
+		_ = e.Wait(context.Background())
+	}
+	if owner != nil {
+		owner.Free()
+	}
+	freedBuffers.Add(1)
 }
 
 // Ready is the event of the last write, nil if that is done. Whoever reads the

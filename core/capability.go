@@ -15,21 +15,25 @@ type Capabilities uint32
 // The abilities. Those that end in an interface's name promise that the device
 // implements that optional interface.
 const (
-	CapAsync         Capabilities = 1 << iota // work on a stream may be unfinished when the call returns
-	CapHostMemory                             // device memory is host memory: its address can be used by the host
-	CapStreamWait                             // streams wait for each other's events without the host
-	CapImportPointer                          // PointerImporter
-	CapMapHost                                // HostMapper
-	CapExportMemory                           // MemoryExporter and MemoryImporter
-	CapSemaphores                             // SemaphoreExporter and SemaphoreImporter
-	CapPeer                                   // PeerCopier
-	CapPool                                   // PoolController
-	CapSubByte                                // strided copies of packed sub-byte elements
+	CapAsync            Capabilities = 1 << iota // work on a stream may be unfinished when the call returns
+	CapHostMemory                                // device memory is host memory: its address can be used by the host
+	CapStreamWait                                // streams wait for each other's events without the host
+	CapImportPointer                             // PointerImporter
+	CapMapHost                                   // HostMapper
+	CapExportMemory                              // MemoryExporter
+	CapImportMemory                              // MemoryImporter
+	CapSemaphores                                // SemaphoreCreator
+	CapExportSemaphores                          // SemaphoreExporter
+	CapImportSemaphores                          // SemaphoreImporter
+	CapPeer                                      // PeerCopier
+	CapPool                                      // PoolController
+	CapSubByte                                   // strided copies of packed sub-byte elements
 )
 
 var capabilityNames = [...]string{
 	"async", "host_memory", "stream_wait", "import_pointer", "map_host",
-	"export_memory", "semaphores", "peer", "pool", "sub_byte",
+	"export_memory", "import_memory", "semaphores", "export_semaphores", "import_semaphores",
+	"peer", "pool", "sub_byte",
 }
 
 // Has reports whether all of want are in the set.

@@ -81,8 +81,8 @@ func TestCapabilitiesAndUUIDPrint(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	all := core.CapSubByte<<1 - 1
-	if got := len(all.Names()); got != 10 {
-		t.Errorf("%d capabilities have names, want 10", got)
+	if got := len(all.Names()); got != 13 {
+		t.Errorf("%d capabilities have names, want 13", got)
 	}
 	if !c.Has(core.CapAsync|core.CapPool) || c.Has(core.CapPeer|core.CapAsync) {
 		t.Error("Has must ask for all")
@@ -107,6 +107,21 @@ func TestCapabilitiesAndUUIDPrint(t *testing.T) {
 	for _, s := range []string{"", "0123", u.String() + "00", "zz234567-89ab-cdef-0000-0000000000ff"} {
 		if err := back.UnmarshalText([]byte(s)); !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("UUID %q: %v, want ErrInvalid", s, err)
+		}
+	}
+}
+
+func TestHandleTypes(t *testing.T) {
+	for h, want := range map[core.HandleType]struct {
+		name string
+		fd   bool
+	}{
+		0: {"none", false}, core.HandleOpaqueFD: {"opaque_fd", true}, core.HandleDMABuf: {"dma_buf", true},
+		core.HandleMemFD: {"mem_fd", true}, core.HandleHostPointer: {"host_pointer", false},
+		core.HandleCUDAIPC: {"cuda_ipc", false}, core.HandleMetalShared: {"metal_shared", false}, 99: {"unknown", false},
+	} {
+		if h.String() != want.name || h.IsFD() != want.fd {
+			t.Errorf("handle type %d is %v, a descriptor: %v", h, h, h.IsFD())
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (v naive) strided() bool {
 }
 
 // operation applies one random operation to a layout and to its naive twin.
-func operation(r *rand.Rand, l core.Layout, v naive) (string, core.Layout, int64, error, naive) {
+func operation(r *rand.Rand, l core.Layout, v naive) (string, core.Layout, int64, naive, error) {
 	rank := l.Rank()
 	axis := r.IntN(rank + 1)
 	switch r.IntN(7) {
@@ -80,46 +80,46 @@ func operation(r *rand.Rand, l core.Layout, v naive) (string, core.Layout, int64
 			shape[i] = v.shape[a]
 		}
 		got, err := l.Permute(axes...)
-		return "Permute", got, 0, err, naive{shape, func(index []int64) int64 {
+		return "Permute", got, 0, naive{shape, func(index []int64) int64 {
 			old := make([]int64, rank)
 			for i, a := range axes {
 				old[a] = index[i]
 			}
 			return v.at(old)
-		}}
+		}}, err
 	case 1:
 		start, stop, step := r.Int64N(6)-1, r.Int64N(7)-1, r.Int64N(7)-3
 		got, by, err := l.Slice(axis, start, stop, step)
 		if err != nil {
-			return "Slice", got, by, err, v
+			return "Slice", got, by, v, err
 		}
 		shape, count := slices.Clone(v.shape), int64(0)
 		for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 			count++
 		}
 		shape[axis] = count
-		return "Slice", got, by, nil, naive{shape, func(index []int64) int64 {
+		return "Slice", got, by, naive{shape, func(index []int64) int64 {
 			index[axis] = start + index[axis]*step
 			return v.at(index)
-		}}
+		}}, nil
 	case 2:
 		i := r.Int64N(6) - 1
 		got, by, err := l.Index(axis, i)
 		if err != nil {
-			return "Index", got, by, err, v
+			return "Index", got, by, v, err
 		}
-		return "Index", got, by, nil, naive{slices.Delete(slices.Clone(v.shape), axis, axis+1), func(index []int64) int64 {
+		return "Index", got, by, naive{slices.Delete(slices.Clone(v.shape), axis, axis+1), func(index []int64) int64 {
 			return v.at(slices.Insert(index, axis, i))
-		}}
+		}}, nil
 	case 3:
 		got, err := l.Expand(axis)
-		return "Expand", got, 0, err, naive{slices.Insert(slices.Clone(v.shape), axis, 1), func(index []int64) int64 {
+		return "Expand", got, 0, naive{slices.Insert(slices.Clone(v.shape), axis, 1), func(index []int64) int64 {
 			return v.at(slices.Delete(index, axis, axis+1))
-		}}
+		}}, err
 	case 4:
 		got, err := l.Squeeze()
 		shape := slices.DeleteFunc(slices.Clone(v.shape), func(extent int64) bool { return extent == 1 })
-		return "Squeeze", got, 0, err, listed(shape, v.cells())
+		return "Squeeze", got, 0, listed(shape, v.cells()), err
 	case 5:
 		shape := slices.Clone(v.shape)
 		for i, extent := range shape {
@@ -130,7 +130,7 @@ func operation(r *rand.Rand, l core.Layout, v naive) (string, core.Layout, int64
 		lead := r.IntN(2)
 		shape = slices.Concat([]int64{2, 2}[:lead], shape)
 		got, err := l.Broadcast(shape...)
-		return "Broadcast", got, 0, err, naive{shape, func(index []int64) int64 {
+		return "Broadcast", got, 0, naive{shape, func(index []int64) int64 {
 			index = index[lead:]
 			for i, extent := range v.shape {
 				if extent == 1 {
@@ -138,7 +138,7 @@ func operation(r *rand.Rand, l core.Layout, v naive) (string, core.Layout, int64
 				}
 			}
 			return v.at(index)
-		}}
+		}}, err
 	}
 	// A shape of as many elements: merge all, then split some off.
 	rest := l.NumElements()
@@ -150,7 +150,7 @@ func operation(r *rand.Rand, l core.Layout, v naive) (string, core.Layout, int64
 	}
 	shape = append(shape, rest)
 	got, err := l.Reshape(shape...)
-	return "Reshape", got, 0, err, listed(shape, v.cells())
+	return "Reshape", got, 0, listed(shape, v.cells()), err
 }
 
 // Every chain of views reaches exactly the elements that the same chain does by
@@ -173,7 +173,7 @@ func TestChainsOfViewsReachTheRightElements(t *testing.T) {
 			if l.NumElements() > 1000 || l.Rank() > 6 {
 				break
 			}
-			name, got, by, err, want := operation(r, l, v)
+			name, got, by, want, err := operation(r, l, v)
 			if err != nil {
 				if !errors.Is(err, core.ErrLayout) || name == "Reshape" && want.strided() {
 					t.Fatalf("%s of %v %v to %v: %v", name, l.Shape(), l.Strides(), want.shape, err)

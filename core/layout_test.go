@@ -34,20 +34,20 @@ func TestNewLayoutIsRowMajor(t *testing.T) {
 }
 
 func TestLayoutRefuses(t *testing.T) {
-	const max = math.MaxInt64
+	const most = math.MaxInt64
 	for name, c := range map[string]struct{ shape, strides []int64 }{
 		"negative extent":               {[]int64{2, -1}, nil},
 		"smallest extent":               {[]int64{math.MinInt64}, nil},
 		"negative beside zero":          {[]int64{0, -1}, nil},
 		"product overflows":             {[]int64{1 << 32, 1 << 31}, nil},
 		"product overflows to zero":     {[]int64{1 << 32, 1 << 32}, nil},
-		"stride times extent overflows": {[]int64{3}, []int64{max}},
+		"stride times extent overflows": {[]int64{3}, []int64{most}},
 		"smallest stride":               {[]int64{2}, []int64{math.MinInt64}},
-		"sum of strides overflows":      {[]int64{2, 2}, []int64{max, 1}},
-		"negative sum overflows":        {[]int64{2, 2, 2}, []int64{-max, -1, -1}},
-		"span overflows":                {[]int64{2, 2}, []int64{max / 2, -max/2 - 2}},
-		"span of the extremes":          {[]int64{2, 2}, []int64{max, -max}},
-		"elements end beyond int64":     {[]int64{2}, []int64{max}},
+		"sum of strides overflows":      {[]int64{2, 2}, []int64{most, 1}},
+		"negative sum overflows":        {[]int64{2, 2, 2}, []int64{-most, -1, -1}},
+		"span overflows":                {[]int64{2, 2}, []int64{most / 2, -most/2 - 2}},
+		"span of the extremes":          {[]int64{2, 2}, []int64{most, -most}},
+		"elements end beyond int64":     {[]int64{2}, []int64{most}},
 		"fewer strides than axes":       {[]int64{2, 2}, []int64{1}},
 		"too many axes":                 {make([]int64, core.MaxRank+1), nil},
 	} {
@@ -57,9 +57,9 @@ func TestLayoutRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ shape, strides []int64 }{
 		"zero-size with huge extents":    {[]int64{1 << 62, 1 << 62, 0}, nil},
-		"zero-size with any strides":     {[]int64{0, 2}, []int64{max, math.MinInt64}},
+		"zero-size with any strides":     {[]int64{0, 2}, []int64{most, math.MinInt64}},
 		"any stride where extent is one": {[]int64{1, 3}, []int64{math.MinInt64, 1}},
-		"the widest span":                {[]int64{2}, []int64{max - 1}},
+		"the widest span":                {[]int64{2}, []int64{most - 1}},
 		"64 axes":                        {slices.Repeat([]int64{1}, core.MaxRank), nil},
 		"repeated elements":              {[]int64{1 << 62}, []int64{0}},
 	} {

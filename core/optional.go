@@ -17,10 +17,21 @@ type PointerImporter interface {
 // HostMapper lets the device use host memory in place.
 type HostMapper interface {
 	// MapHost returns memory of this device that is the memory of host, which is
-	// host-accessible and kept alive by a reference until the result is freed.
-	// It fails with ErrInvalid where address or size do not suit HostAlignment.
+	// host-accessible, has a known size, and is kept alive by a reference until the
+	// result is freed. Result and host have the same Size.
+	//
+	// Where host does not begin and end at multiples of HostAlignment, the device
+	// may map the whole units that host touches, as long as these lie within the
+	// system's pages that host touches: beyond them nothing needs to be mapped. The
+	// result's Handle is then that of the wider mapping and its Offset the bytes up
+	// to host's first; the bytes around are not the result's, and keep what they
+	// hold. A device that does not do so fails with ErrInvalid, as it does for
+	// memory that the host cannot reach or whose size is unknown.
 	MapHost(ctx context.Context, host *Buffer) (Memory, error)
-	// HostAlignment is what address and size must be multiples of, in bytes.
+	// HostAlignment is the unit in which the device maps host memory: a power of
+	// two of bytes. Memory whose address and size are multiples of it is mapped
+	// just as it is; whether other memory can be, MapHost tells.
+	// In Vulkan it is minImportedHostPointerAlignment.
 	HostAlignment() int64
 }
 
@@ -52,17 +63,25 @@ func (h HandleType) String() string {
 // MarshalText makes a handle type print by name.
 func (h HandleType) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// ExternalMemory names a whole allocation beyond its API. Descriptors have one
-// owner: see [MemoryExporter] and [MemoryImporter].
+// IsFD reports whether handles of this type are descriptors, which somebody must close.
+func (h HandleType) IsFD() bool {
+	return h == HandleOpaqueFD || h == HandleDMABuf || h == HandleMemFD
+}
+
+// ExternalMemory names a whole allocation beyond its API. Type decides which of
+// FD, Pointer and Opaque counts; nobody looks at the others, so that the FD of a
+// zero value is not standard input. Descriptors have one owner: see
+// [MemoryExporter] and [MemoryImporter].
 type ExternalMemory struct {
 	Type       HandleType
-	FD         int      // for descriptors, else -1
+	FD         int      // where Type.IsFD()
 	Pointer    uintptr  // for HandleHostPointer
 	Opaque     [64]byte // for HandleCUDAIPC
 	Size       int64    // bytes of the whole allocation
 	Offset     int64    // bytes from its start to the buffer's start
 	Length     int64    // bytes of the buffer
 	Dedicated  bool     // the allocation belongs to one resource; importers must say so too
+	MemoryType uint32   // for HandleOpaqueFD, Vulkan's memoryTypeIndex: an import names the same one (VUID-VkMemoryAllocateInfo-allocationSize-01742)
 	DeviceUUID UUID
 	DriverUUID UUID
 }
@@ -74,7 +93,8 @@ type MemoryExporter interface {
 	ExportTypes() []HandleType
 	// ExportMemory returns a handle of b. The caller owns a descriptor in it and
 	// closes it or gives it to an importer. The memory outlives b as long as a
-	// descriptor or an import is open.
+	// descriptor or an import is open: no pool hands any of it out again while one
+	// may be, which is for good where the API cannot tell.
 	ExportMemory(b *Buffer, t HandleType) (ExternalMemory, error)
 }
 
@@ -95,7 +115,8 @@ type Semaphore interface {
 	Signal(s Stream, value uint64) error
 	// WaitOn makes later work on s wait until the counter has reached value.
 	WaitOn(s Stream, value uint64) error
-	// Value is the counter now.
+	// Value is the counter now. It may fail with ErrNotSupported for a semaphore
+	// that was imported, where the host cannot read it.
 	Value() (uint64, error)
 	// Wait blocks the caller until the counter has reached value or ctx ends.
 	Wait(ctx context.Context, value uint64) error
@@ -103,18 +124,42 @@ type Semaphore interface {
 	Close() error
 }
 
-// SemaphoreExporter makes semaphores that another API can open.
-type SemaphoreExporter interface {
-	// NewSemaphore returns a semaphore at value 0, exportable as t if t is not 0.
+// SemaphoreCreator makes semaphores for the streams of its backend and for the host.
+type SemaphoreCreator interface {
+	// NewSemaphore returns a semaphore at value 0. If t is not 0, a
+	// [SemaphoreExporter] can export it as t; where that cannot be, it fails with
+	// ErrNotSupported.
 	NewSemaphore(ctx context.Context, t HandleType) (Semaphore, error)
-	// ExportSemaphore returns a descriptor, which the caller owns.
-	ExportSemaphore(s Semaphore, t HandleType) (fd int, err error)
 }
 
-// SemaphoreImporter opens semaphores of another API.
+// ExternalSemaphore names a semaphore beyond its API. Type decides which of FD
+// and Opaque counts. Descriptors have one owner: see [SemaphoreExporter] and
+// [SemaphoreImporter].
+type ExternalSemaphore struct {
+	Type       HandleType
+	FD         int      // where Type.IsFD()
+	Opaque     [64]byte // for handles that are neither descriptors nor addresses
+	DeviceUUID UUID
+	DriverUUID UUID
+}
+
+// SemaphoreExporter gives semaphores away by handle. A device that is one is a
+// [SemaphoreCreator] too.
+type SemaphoreExporter interface {
+	// ExportSemaphore returns a handle of s, which NewSemaphore made for t. The
+	// caller owns a descriptor in it and closes it or gives it to an importer. It
+	// fails with ErrNotSupported for a type that the device does not export, and
+	// with ErrInvalid if s was not made for t.
+	ExportSemaphore(s Semaphore, t HandleType) (ExternalSemaphore, error)
+}
+
+// SemaphoreImporter opens semaphores that were exported elsewhere.
 type SemaphoreImporter interface {
-	// ImportSemaphore opens fd; on success the semaphore owns it, on failure it stays the caller's.
-	ImportSemaphore(ctx context.Context, fd int, t HandleType) (Semaphore, error)
+	// ImportSemaphore opens x. On success the result owns a descriptor in x; on
+	// failure it stays the caller's. It fails with ErrNotSupported for a type that
+	// the device does not import, ErrDevice if the UUIDs do not match, ErrInvalid
+	// if the descriptor is closed.
+	ImportSemaphore(ctx context.Context, x ExternalSemaphore) (Semaphore, error)
 }
 
 // PeerCopier copies to and from another device of the same backend without the host.

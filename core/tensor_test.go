@@ -406,3 +406,33 @@ func TestTraceNamesTheMaker(t *testing.T) {
 		t.Error("a closed tensor is listed as open")
 	}
 }
+
+// That a consumer alone owns its memory is no longer so once there are two tensors on it.
+func TestViewsAreNotFlaggedAsCopied(t *testing.T) {
+	m, _ := hostMemory(6)
+	const kept = core.FlagReadOnly | core.FlagSubBytePadded
+	v, err := core.Wrap(m, core.Spec{DType: core.TypeInt4, Shape: []int64{1, 6}, Flags: core.FlagCopied | kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, v)
+	for name, view := range map[string]func() (*core.Tensor, error){
+		"Share":      v.Share,
+		"AsReadOnly": v.AsReadOnly,
+		"Transpose":  v.Transpose,
+		"Slice":      func() (*core.Tensor, error) { return v.Slice(1, 0, 6, 2) },
+		"Broadcast":  func() (*core.Tensor, error) { return v.Broadcast(3, 6) },
+	} {
+		x, err := view()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if x.Flags() != kept {
+			t.Errorf("%s has flags %b, want %b", name, x.Flags(), kept)
+		}
+		mustClose(t, x)
+	}
+	if v.Flags() != core.FlagCopied|kept {
+		t.Errorf("the tensor itself has flags %b", v.Flags())
+	}
+}

@@ -3,7 +3,8 @@ package core
 // The methods of this file return views: tensors on the same memory, without a
 // copy. The caller closes each of them; the memory stays until the last one is
 // closed. They fail with ErrClosed, or with ErrLayout where Layout's method of the
-// same name does.
+// same name does. They have the tensor's flags, but for FlagCopied: the memory has
+// more than one owner now.
 
 // view makes a tensor with another layout, whose first element lies by so many elements further.
 func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
@@ -26,7 +27,7 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 		Shape:   l.shape(),
 		Strides: l.strides(),
 		Offset:  t.offset - b.mem.Offset + bytes + rest/8,
-		Flags:   t.flags,
+		Flags:   t.flags &^ FlagCopied,
 	})
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"iter"
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
@@ -65,9 +66,7 @@ func FromSlice[T Element](s []T, shape ...int64) (*Tensor, error) {
 	}
 	m := Memory{ID: CPU, Size: int64(len(s)) * int64(unsafe.Sizeof(*new(T)))}
 	if len(s) > 0 {
-		pinned := &pinnedSlice{}
-		pinned.Pin(&s[0])
-		m.Handle, m.Owner = uintptr(unsafe.Pointer(&s[0])), pinned
+		m.Handle, m.Owner = uintptr(unsafe.Pointer(&s[0])), pin(&s[0])
 	}
 	t, err := Wrap(m, Spec{DType: DTypeOf[T](), Shape: shape})
 	if err != nil {
@@ -80,13 +79,40 @@ func FromSlice[T Element](s []T, shape ...int64) (*Tensor, error) {
 // pinnedSlice keeps Go memory in place and alive.
 type pinnedSlice struct{ runtime.Pinner }
 
+// pinnedSlices holds all that were not freed: the runtime ends a program that
+// loses a Pinner, and a lost reference shall cost no more than its memory.
+var pinnedSlices struct {
+	mu  sync.Mutex
+	all map[*pinnedSlice]struct{}
+}
+
+// pin pins the slice whose first element it gets.
+func pin(first any) *pinnedSlice {
+	p := new(pinnedSlice)
+	p.Pin(first)
+	pinnedSlices.mu.Lock()
+	defer pinnedSlices.mu.Unlock()
+	if pinnedSlices.all == nil {
+		pinnedSlices.all = make(map[*pinnedSlice]struct{})
+	}
+	pinnedSlices.all[p] = struct{}{}
+	return p
+}
+
 // Free unpins.
-func (p *pinnedSlice) Free() { p.Unpin() }
+func (p *pinnedSlice) Free() {
+	p.Unpin()
+	pinnedSlices.mu.Lock()
+	defer pinnedSlices.mu.Unlock()
+	delete(pinnedSlices.all, p)
+}
 
 // Values returns the elements of a contiguous tensor in host-accessible memory,
 // in row-major order and in place. The slice is valid until the tensor is closed,
 // and does not keep the tensor from the net: defer the Close. It must not be
-// written to if the tensor is read-only, use [Mutable] for that.
+// written to if the tensor is read-only, use [Mutable] for that. A bool that came
+// from abroad may hold a byte other than 0 and 1, which Go does not expect: read
+// such memory as uint8, through a tensor of that type.
 // It does not wait for [Tensor.Ready]. It fails with ErrClosed, ErrDType if T is
 // not the element type, ErrDevice if the host cannot reach the memory, ErrLayout
 // if the tensor is not contiguous (a copy or [All] helps) or misaligned for T.
@@ -101,23 +127,52 @@ func Values[T Element](t *Tensor) ([]T, error) {
 	return unsafe.Slice(p, t.NumElements()), nil
 }
 
-// Mutable is [Values] for writing; it also fails with ErrReadOnly.
+// Mutable is [Values] for writing; it also fails with ErrReadOnly. Where the
+// strides are not row-major, [AllMutable] serves.
 func Mutable[T Element](t *Tensor) ([]T, error) {
 	if t.ReadOnly() {
-		return nil, Errorf(ErrReadOnly, "core", "Mutable", "the tensor may only be read")
+		return nil, readOnly("Mutable")
 	}
 	return Values[T](t)
+}
+
+func readOnly(call string) error {
+	return Errorf(ErrReadOnly, "core", call, "the tensor may only be read")
 }
 
 // All yields the elements of a tensor in host-accessible memory in row-major
 // order, whatever its strides. The sequence is valid until the tensor is closed.
 // It fails like [Values], but for the strides.
 func All[T Element](t *Tensor) (iter.Seq[T], error) {
-	p, err := firstElement[T](t, "All")
+	seq, err := elements[T](t, "All")
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(T) bool) {
+		seq(func(p *T) bool { return yield(*p) })
+	}, nil
+}
+
+// AllMutable is [All] for writing: it yields a pointer to each element, valid until
+// the tensor is closed. It also fails with ErrReadOnly, and with ErrLayout if the
+// tensor repeats elements, as a copy into such a tensor does.
+func AllMutable[T Element](t *Tensor) (iter.Seq[*T], error) {
+	switch {
+	case t.ReadOnly():
+		return nil, readOnly("AllMutable")
+	case t.layout.HasOverlap():
+		return nil, Errorf(ErrLayout, "core", "AllMutable", "the tensor repeats elements: strides %v", t.layout.strides())
+	}
+	return elements[T](t, "AllMutable")
+}
+
+// elements yields where the elements lie, in row-major order.
+func elements[T Element](t *Tensor, call string) (iter.Seq[*T], error) {
+	p, err := firstElement[T](t, call)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(*T) bool) {
 		if t.NumElements() > 0 {
 			walk(p, t.layout.shape(), t.layout.strides(), yield)
 			runtime.KeepAlive(t) // p does not keep the memory: the net would free it
@@ -125,14 +180,15 @@ func All[T Element](t *Tensor) (iter.Seq[T], error) {
 	}, nil
 }
 
-// walk yields the elements below p, one axis at a level, and reports whether to go on.
-func walk[T Element](p *T, shape, strides []int64, yield func(T) bool) bool {
+// walk yields the places below p, one axis at a level, and reports whether to go on.
+func walk[T Element](p *T, shape, strides []int64, yield func(*T) bool) bool {
 	if len(shape) == 0 {
-		return yield(*p)
+		return yield(p)
 	}
-	step := uintptr(strides[0]) * unsafe.Sizeof(*p)
+	step, innermost := uintptr(strides[0])*unsafe.Sizeof(*p), len(shape) == 1
 	for i := range uintptr(shape[0]) {
-		if !walk((*T)(unsafe.Add(unsafe.Pointer(p), i*step)), shape[1:], strides[1:], yield) {
+		at := (*T)(unsafe.Add(unsafe.Pointer(p), i*step))
+		if innermost && !yield(at) || !innermost && !walk(at, shape[1:], strides[1:], yield) {
 			return false
 		}
 	}

@@ -149,6 +149,10 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // device. The caller closes it; it keeps the mapping alive, and may outlive the
 // file. Each call returns another one, and inflates a compressed one anew.
 //
+// The memory of a tensor that lies in place ([Info]) is the whole file, and the
+// tensor's offset leads to its elements. Where the file is mapped, that memory
+// starts on a page, as a [core.HostMapper] wants it.
+//
 // It fails with ErrInvalid if there is no such tensor or its compressed data is
 // damaged, ErrClosed, ErrOutOfMemory if it would inflate to more than
 // [InflateLimit], and for an [Info] with a Reason with that.
@@ -166,18 +170,18 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	if m == nil {
 		return nil, at.errorf(core.ErrClosed, "the file was closed")
 	}
-	data, err := f.load(e, m.data, at.in("tensor", name))
-	if err != nil {
-		m.Free()
-		return nil, err
-	}
+	offset := e.Offset
 	if !e.InPlace {
+		data, err := f.load(e, m.data, at.in("tensor", name))
 		m.Free()
-		m = newMapping(data, nil)
+		if err != nil {
+			return nil, err
+		}
+		m, offset = newMapping(data, nil), 0
 	}
 	t, err := core.Wrap(
-		core.Memory{ID: core.CPU, Handle: address(data), Size: int64(len(data)), Owner: m},
-		core.Spec{DType: e.DType, Shape: e.Shape, Strides: e.Strides, Flags: core.FlagReadOnly},
+		core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m},
+		core.Spec{DType: e.DType, Shape: e.Shape, Strides: e.Strides, Offset: offset, Flags: core.FlagReadOnly},
 	)
 	if err != nil {
 		m.Free()
@@ -186,12 +190,9 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	return t, nil
 }
 
-// load returns the elements of e: in the file, or in memory of their own.
+// load returns a copy of the elements of e.
 func (f *File) load(e *entry, file []byte, at fault) ([]byte, error) {
-	switch {
-	case e.InPlace:
-		return e.bytes(file), nil
-	case e.Compressed:
+	if e.Compressed {
 		return e.member.inflate(e.Bytes, f.opts.inflateLimit, at)
 	}
 	data := allocate(int(e.Bytes))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -110,8 +111,12 @@ func TestOpenTellsWhatItCannotOpen(t *testing.T) {
 			checkError(t, err, test.format, test.want, test.field)
 		})
 	}
-	if _, err := tensorfile.Open(missing); !errors.Is(err, fs.ErrNotExist) {
+	_, err := tensorfile.Open(missing)
+	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v: the system's reason is lost", err)
+	}
+	if text := err.Error(); !strings.Contains(text, missing) || strings.Contains(text, core.ErrInvalid.Error()) {
+		t.Errorf("%q must name the file, and not speak of arguments", text)
 	}
 }
 

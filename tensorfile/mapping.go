@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -32,11 +33,16 @@ type mapping struct {
 
 var _ core.Owner = (*mapping)(nil)
 
+// pinned holds the mappings of Go memory that were not freed: the runtime ends a
+// program that loses a Pinner, and a lost reference shall cost no more than its memory.
+var pinned sync.Map
+
 // newMapping makes a mapping with one reference. Unmap may be nil.
 func newMapping(data []byte, unmap func([]byte) error) *mapping {
 	m := &mapping{data: data, unmap: unmap}
 	if unmap == nil && len(data) > 0 {
 		m.pin.Pin(unsafe.SliceData(data))
+		pinned.Store(m, nil)
 	}
 	m.refs.Store(1)
 	liveMappings.Add(1)
@@ -55,6 +61,7 @@ func (m *mapping) Free() {
 		_ = m.unmap(m.data) // it cannot fail for exactly what was mapped
 	}
 	m.pin.Unpin()
+	pinned.Delete(m)
 	m.data = nil
 	liveMappings.Add(-1)
 }
@@ -94,6 +101,13 @@ func readWhole(r io.Reader, size int) ([]byte, error) {
 	return data, err
 }
 
+// openError is the system's reason why a file could not be opened. It is found as
+// an ErrInvalid, too, but speaks of the file alone.
+type openError struct{ error }
+
+// Unwrap returns the sentinel and the reason.
+func (e openError) Unwrap() []error { return []error{core.ErrInvalid, e.error} }
+
 // openRegular opens a file that has a size. It looks before it opens, since to
 // open a pipe blocks.
 func openRegular(path string, at fault) (file *os.File, size int, err error) {
@@ -105,9 +119,9 @@ func openRegular(path string, at fault) (file *os.File, size int, err error) {
 	}
 	switch {
 	case err != nil:
-		err = at.errorf(because(core.ErrInvalid, err), "the file cannot be opened")
+		err = at.errorf(openError{err}, "the file cannot be opened")
 	case !info.Mode().IsRegular():
-		err = at.errorf(core.ErrNotSupported, "%s is no regular file: read it into memory and Parse that", path)
+		err = at.errorf(core.ErrNotSupported, "%s is no regular file: save its bytes to one first; a program may pass them to Parse instead", path)
 	case info.Size() > maxAllocation:
 		err = at.errorf(core.ErrNotSupported, "%s has %d bytes, more than this machine addresses", path, info.Size())
 	default:

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -35,7 +36,31 @@ func TestTensorsAreTheMappingItself(t *testing.T) {
 		if want := address(mapped[info.Offset:]); err != nil || p != want {
 			t.Errorf("%s lies at %#x, want %#x, which is byte %d of the mapping; %v", info.Name, p, want, info.Offset, err)
 		}
+		b, err := x.Buffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if memory := b.Memory(); memory.Handle != address(mapped) || memory.Size != int64(len(mapped)) || memory.Offset != 0 || x.Offset() != info.Offset {
+			t.Errorf("%s has memory %+v and offset %d; want the whole mapping, %d bytes at %#x, and offset %d", info.Name, memory, x.Offset(), len(mapped), address(mapped), info.Offset)
+		}
 		_ = x.Close()
+	}
+}
+
+// TestLostMappingCostsItsMemoryOnly is about Go memory: the runtime ends a program
+// that loses a pinned slice.
+func TestLostMappingCostsItsMemoryOnly(t *testing.T) {
+	before := core.Live()["tensorfile.mapping"]
+	func() { newMapping(make([]byte, 100), nil) }()
+	for range 10 {
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+	if n := core.Live()["tensorfile.mapping"] - before; n != 1 {
+		t.Errorf("%d mappings more are counted, want the lost one", n)
+	}
+	for m := range pinned.Range { // what is not lost was freed by the tests before
+		m.(*mapping).Free()
 	}
 }
 

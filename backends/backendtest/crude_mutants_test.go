@@ -99,9 +99,6 @@ var crudeMutants = slices.Concat(
 	each("a semaphore counts one too many",
 		hooks{semaphore: semaphoreHooks{signal: func(m core.Semaphore, s core.Stream, v uint64) error { return m.Signal(s, v+1) }}}, "Value is 2",
 		"semaphore/value"),
-	each("takes any number for a semaphore",
-		hooks{semaphore: semaphoreHooks{open: func(d *device) (core.Semaphore, error) { return nil, nil }}}, "unknown type: error <nil>",
-		"semaphore/export"),
 )
 
 // each makes a mutant for every case that must find the same defect.

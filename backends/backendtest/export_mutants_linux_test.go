@@ -14,6 +14,7 @@ type sharer interface {
 	core.Device
 	core.PointerImporter
 	core.PoolController
+	core.SemaphoreCreator
 	core.MemoryExporter
 	core.MemoryImporter
 }
@@ -107,7 +108,7 @@ func (d *sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory)
 }
 
 func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
-	if !openAndClose(t, openCPU).Capabilities.Has(core.CapExportMemory) {
+	if !openAndClose(t, openCPU).Capabilities.Has(core.CapExportMemory | core.CapImportMemory) {
 		t.Skip("the CPU exports no memory here")
 	}
 	found := make(map[string]bool)
@@ -129,6 +130,8 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 			"export-memory/outlives-the-buffer", "the import, after the origin was closed"},
 		{"claims to export more", sharingDevice{types: []core.HandleType{core.HandleDMABuf}},
 			"export-memory/types", "Alloc for export as dma_buf"},
+		{"imports whatever it gets", sharingDevice{open: forgetType},
+			"import-memory/types", "ImportMemory of dma_buf: error"},
 		{"imports from any device", sharingDevice{open: forgetUUIDs},
 			"export-memory/refused-import", "another device's UUID: error <nil>"},
 	} {
@@ -172,6 +175,11 @@ func closeDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemor
 		_ = syscall.Close(m.FD)
 	}
 	return memory, err
+}
+
+func forgetType(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	m.Type = core.HandleMemFD
+	return d.sharer.ImportMemory(ctx, m)
 }
 
 func forgetUUIDs(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {

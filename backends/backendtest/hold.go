@@ -23,7 +23,7 @@ func (e *env) hold(s core.Stream) (release func(), sure bool) {
 		sure = true
 	case !errors.Is(err, core.ErrNotSupported):
 		e.Fatalf("Wait for an event of the host: %v, want nil or ErrNotSupported", err)
-	case is[core.SemaphoreExporter](e.dev):
+	case is[core.SemaphoreCreator](e.dev):
 		release = e.holdBySemaphore(s)
 		sure = true
 	default:

@@ -17,25 +17,25 @@ var memoryCases = []Case{
 	{
 		Name:  "export-memory/same-memory",
 		Rule:  "core.MemoryImporter: an import is the exported memory; each side sees the other's writes",
-		Needs: core.CapExportMemory,
+		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportSame,
 	},
 	{
 		Name:  "export-memory/outlives-the-buffer",
 		Rule:  "core.MemoryExporter.ExportMemory: the memory outlives the buffer as long as a descriptor or an import is open",
-		Needs: core.CapExportMemory,
+		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportOutlives,
 	},
 	{
 		Name:  "export-memory/descriptor",
 		Rule:  "core.MemoryImporter.ImportMemory: on success the result owns the descriptor and closes it, once",
-		Needs: core.CapExportMemory,
+		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportDescriptor,
 	},
 	{
 		Name:  "export-memory/refused-import",
 		Rule:  "core.MemoryImporter.ImportMemory: UUIDs of another device fail with ErrDevice, a handle type that it does not take with ErrNotSupported, a closed descriptor with ErrInvalid; the descriptor stays the caller's",
-		Needs: core.CapExportMemory,
+		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseImportRefused,
 	},
 	{
@@ -43,6 +43,12 @@ var memoryCases = []Case{
 		Rule:  "core.MemoryExporter: only memory that was allocated with AllocOptions.Export can be exported",
 		Needs: core.CapExportMemory,
 		run:   caseExportPlain,
+	},
+	{
+		Name:  "import-memory/types",
+		Rule:  "core.MemoryImporter.ImportTypes: ImportMemory takes these, and fails with ErrNotSupported for any other",
+		Needs: core.CapImportMemory,
+		run:   caseImportTypes,
 	},
 }
 
@@ -94,11 +100,6 @@ func (e *env) eachExport(f func(t *core.Tensor, content []byte, m core.ExternalM
 	}
 }
 
-// hasFD reports whether a handle is a descriptor.
-func hasFD(m core.ExternalMemory) bool {
-	return m.Type == core.HandleOpaqueFD || m.Type == core.HandleDMABuf || m.Type == core.HandleMemFD
-}
-
 // closeFD closes a descriptor that the case owns.
 func (e *env) closeFD(fd int) {
 	e.Helper()
@@ -109,7 +110,7 @@ func (e *env) closeFD(fd int) {
 func (e *env) importMemory(m core.ExternalMemory) *core.Tensor {
 	e.Helper()
 	memory, err := as[core.MemoryImporter](e).ImportMemory(e.ctx, m)
-	if err != nil && hasFD(m) {
+	if err != nil && m.Type.IsFD() {
 		e.closeFD(m.FD)
 	}
 	e.check(err, "ImportMemory of %v", m.Type)
@@ -145,7 +146,7 @@ func caseExportOutlives(e *env) {
 
 func caseExportDescriptor(e *env) {
 	e.eachExport(func(_ *core.Tensor, _ []byte, m core.ExternalMemory) {
-		if !hasFD(m) {
+		if !m.Type.IsFD() {
 			return
 		}
 		before, err := fileOf(m.FD)
@@ -176,7 +177,7 @@ func caseImportRefused(e *env) {
 		refused(func(m *core.ExternalMemory) { m.Type = 9999 }, core.ErrNotSupported, "an unknown handle type")
 		refused(func(m *core.ExternalMemory) { m.Length = -1 }, core.ErrInvalid, "a negative length")
 		refused(func(m *core.ExternalMemory) { m.Offset = m.Size }, core.ErrInvalid, "a range that leaves the allocation")
-		if hasFD(m) {
+		if m.Type.IsFD() {
 			refused(func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid, "descriptor -1")
 		}
 		if m.Type == core.HandleMemFD { // of the others, only the driver knows the size
@@ -200,8 +201,26 @@ func caseExportPlain(e *env) {
 			continue
 		}
 		e.Errorf("memory that was not allocated for it was exported as %v", h)
-		if hasFD(m) {
+		if m.Type.IsFD() {
 			e.closeFD(m.FD)
+		}
+	}
+}
+
+func caseImportTypes(e *env) {
+	importer := as[core.MemoryImporter](e)
+	types := importer.ImportTypes()
+	if len(types) == 0 {
+		e.Errorf("the device declares %v, but imports no handle type", core.CapImportMemory)
+	}
+	for _, h := range append([]core.HandleType{0, 9999}, handleTypes...) {
+		if slices.Contains(types, h) {
+			continue // a handle that is none may be anything to the driver
+		}
+		m, err := importer.ImportMemory(e.ctx, core.ExternalMemory{Type: h, FD: -1, Size: 4096, Length: 4096})
+		e.wantError(err, core.ErrNotSupported, "ImportMemory of %v", h)
+		if err == nil {
+			m.Free()
 		}
 	}
 }

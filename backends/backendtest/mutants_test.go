@@ -138,7 +138,7 @@ var memoryMutants = []mutant{
 	{
 		name:  "cannot do what it declares",
 		hooks: hooks{properties: func(p *core.Properties) { p.Capabilities |= core.CapExportMemory }},
-		fails: "export-memory/same-memory", says: "does not implement",
+		fails: "export-memory/types", says: "does not implement",
 	},
 	{
 		name:  "keeps a capability to itself",

@@ -2,8 +2,10 @@ package backendtest
 
 import (
 	"context"
+	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 var optionalMutants = []mutant{
@@ -107,11 +109,20 @@ var optionalMutants = []mutant{
 		fails: "map-host/reference", says: "while it is mapped",
 	},
 	{
-		name: "maps host memory off its alignment",
+		name: "maps other memory where the alignment does not suit",
 		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 			return d.fake.Alloc(ctx, b.Memory().Size, core.AllocOptions{})
 		}},
-		fails: "map-host/alignment", says: "error <nil>",
+		fails: "map-host/alignment", says: "mapped memory off the alignment",
+	},
+	{
+		name: "maps whole units and forgets the offset",
+		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+			m, err := mapUnits(d, ctx, b)
+			m.Offset = 0
+			return m, err
+		}},
+		fails: "map-host/alignment", says: "mapped memory off the alignment",
 	},
 	{
 		name: "a peer copy does not wait",
@@ -172,4 +183,42 @@ var optionalMutants = []mutant{
 		}}},
 		fails: "semaphore/close", says: "Close number 2",
 	},
+}
+
+// mapUnits maps all units of the alignment that b touches.
+func mapUnits(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	part := b.Memory()
+	start, align := int64(part.Handle)+part.Offset, d.HostAlignment()
+	before := start % align
+	after := -(start + part.Size) & (align - 1)
+	if err := b.Retain(); err != nil {
+		return core.Memory{}, err
+	}
+	units := core.Memory{ID: part.ID, Handle: uintptr(start - before), Size: before + part.Size + after, Owner: core.FreeFunc(b.Release)}
+	t, err := core.Wrap(units, core.Spec{DType: core.TypeUint8, Shape: []int64{units.Size}})
+	if err != nil {
+		units.Free()
+		return core.Memory{}, err
+	}
+	defer t.Close()
+	wide, err := t.Buffer()
+	if err != nil {
+		return core.Memory{}, err
+	}
+	m, err := d.fake.MapHost(ctx, wide)
+	m.Offset, m.Size = before, part.Size
+	return m, err
+}
+
+// Where the alignment does not suit, the suite lets a device map whole units.
+func TestSuiteAllowsWholeUnitsToBeMapped(t *testing.T) {
+	for _, c := range []string{"map-host/no-copy", "map-host/reference", "map-host/alignment"} {
+		first, _ := wrapped(coretest.Options{}, hooks{mapHost: mapUnits})
+		var d *device
+		r := record(t, caseNamed(t, c), func(tb testing.TB) core.Device { d = first(tb); return d })
+		if r.Failed() || r.skipped {
+			t.Errorf("%s: %q", c, r.log)
+		}
+		d.release(t)
+	}
 }

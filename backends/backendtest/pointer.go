@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
@@ -46,7 +47,7 @@ var pointerCases = []Case{
 	},
 	{
 		Name:  "map-host/alignment",
-		Rule:  "core.HostMapper: fails with ErrInvalid where address or size do not suit HostAlignment",
+		Rule:  "core.HostMapper: where address or size do not suit HostAlignment, fails with ErrInvalid, or maps whole units and changes no byte beside host's",
 		Needs: core.CapMapHost,
 		run:   caseMapHostAlignment,
 	},
@@ -159,15 +160,15 @@ func caseImportPointerFailure(e *env) {
 }
 
 // mappable is host memory that suits the device's HostAlignment, with the bytes
-// that the host sees. Slack bytes are added to its address and size.
-func (e *env) mappable(align, size, slack int64) (*core.Tensor, []byte) {
+// that the host sees.
+func (e *env) mappable(align, size int64) (*core.Tensor, []byte) {
 	e.Helper()
 	size = (size + align - 1) / align * align
-	all := make([]byte, size+2*align)
+	all := make([]byte, size+align)
 	base := e.hostBytes(all)
 	skip := (align - int64(e.address(base))%align) % align
-	part := all[skip+slack : skip+slack+size]
-	return e.view(base, core.Spec{DType: core.TypeUint8, Shape: []int64{size}, Offset: skip + slack}), part
+	part := all[skip:][:size:size]
+	return e.view(base, core.Spec{DType: core.TypeUint8, Shape: []int64{size}, Offset: skip}), part
 }
 
 // hostBuffer is host memory as a buffer of its own, since MapHost maps whole buffers.
@@ -182,7 +183,7 @@ func (e *env) hostBuffer(t *core.Tensor) (*core.Tensor, *core.Buffer, *atomic.In
 
 func caseMapHost(e *env) {
 	mapper := as[core.HostMapper](e)
-	memory, host := e.mappable(mapper.HostAlignment(), 5000, 0)
+	memory, host := e.mappable(mapper.HostAlignment(), 5000)
 	_, buffer, _ := e.hostBuffer(memory)
 	copy(host, e.pattern(int64(len(host))))
 	m, err := mapper.MapHost(e.ctx, buffer)
@@ -201,7 +202,7 @@ func caseMapHost(e *env) {
 
 func caseMapHostReference(e *env) {
 	mapper := as[core.HostMapper](e)
-	memory, host := e.mappable(mapper.HostAlignment(), 5000, 0)
+	memory, host := e.mappable(mapper.HostAlignment(), 5000)
 	own, buffer, freed := e.hostBuffer(memory)
 	m, err := mapper.MapHost(e.ctx, buffer)
 	e.check(err, "MapHost")
@@ -224,13 +225,35 @@ func caseMapHostAlignment(e *env) {
 	if align == 1 {
 		return // everything suits
 	}
-	memory, _ := e.mappable(align, 5000, 1)
-	own, buffer, freed := e.hostBuffer(memory)
+	whole, all := e.mappable(align, 5000)
+	first, last := int64(1), int64(len(all))-1
+	own, buffer, freed := e.hostBuffer(e.view(whole, core.Spec{DType: core.TypeUint8, Shape: []int64{last - first}, Offset: first}))
 	m, err := mapper.MapHost(e.ctx, buffer)
-	e.wantError(err, core.ErrInvalid, "MapHost of memory off its alignment")
 	if err == nil {
-		m.Free()
+		e.wantWidened(m, all, first, last)
+	} else {
+		e.wantError(err, core.ErrInvalid, "MapHost of memory off its alignment")
 	}
 	_ = own.Close()
-	e.wantFreedOnce(freed, "host memory after a MapHost that failed")
+	e.wantFreedOnce(freed, "host memory off the alignment, after MapHost")
+}
+
+// wantWidened proves that m is the bytes from first to last of whole units of
+// memory, and that no other is written. It frees m.
+func (e *env) wantWidened(m core.Memory, whole []byte, first, last int64) {
+	e.Helper()
+	if m.Size != last-first || m.Device != e.dev {
+		e.Errorf("mapped %d bytes, want %d, with the device as its Device", m.Size, last-first)
+	}
+	t := e.wrapBytes(m)
+	copy(whole, e.pattern(int64(len(whole))))
+	want := slices.Clone(whole)
+	e.wantBytes(t, want[first:last], "mapped memory off the alignment")
+	next := e.pattern(t.NumElements())
+	copy(want[first:], next)
+	e.write(t, next)
+	if string(whole) != string(want) {
+		e.Errorf("whole units of host memory after a write by the device: %s", difference(whole, want))
+	}
+	_ = t.Close()
 }

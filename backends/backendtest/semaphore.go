@@ -38,17 +38,41 @@ var semaphoreCases = []Case{
 		run:   caseSemaphoreClose,
 	},
 	{
-		Name:  "semaphore/export",
-		Rule:  "core.SemaphoreExporter: each handle type fails with ErrNotSupported or gives a descriptor by which the same counter is imported",
-		Needs: core.CapSemaphores,
-		run:   caseSemaphoreExport,
+		Name:  "export-semaphore/types",
+		Rule:  "core.SemaphoreExporter: at least one handle type can be exported; any other fails with ErrNotSupported, in NewSemaphore and in ExportSemaphore; a semaphore that was not made for it with ErrInvalid",
+		Needs: core.CapExportSemaphores,
+		run:   caseSemaphoreTypes,
+	},
+	{
+		Name:  "export-semaphore/same-counter",
+		Rule:  "core.SemaphoreImporter: an import is the exported counter; each side sees the other's signals; Value of an import may be ErrNotSupported",
+		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
+		run:   caseSemaphoreShared,
+	},
+	{
+		Name:  "export-semaphore/descriptor",
+		Rule:  "core.SemaphoreImporter.ImportSemaphore: on success the result owns the descriptor and closes it, once",
+		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
+		run:   caseSemaphoreDescriptor,
+	},
+	{
+		Name:  "export-semaphore/refused-import",
+		Rule:  "core.SemaphoreImporter.ImportSemaphore: UUIDs of another device fail with ErrDevice, a closed descriptor with ErrInvalid; the descriptor stays the caller's",
+		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
+		run:   caseSemaphoreRefused,
+	},
+	{
+		Name:  "import-semaphore/types",
+		Rule:  "core.SemaphoreImporter.ImportSemaphore: a handle type that is none fails with ErrNotSupported",
+		Needs: core.CapImportSemaphores,
+		run:   caseSemaphoreImportTypes,
 	},
 }
 
 // semaphore opens a semaphore.
 func (e *env) semaphore() core.Semaphore {
 	e.Helper()
-	sem, err := as[core.SemaphoreExporter](e).NewSemaphore(e.ctx, 0)
+	sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, 0)
 	e.check(err, "NewSemaphore")
 	e.closeLater(sem)
 	return sem
@@ -142,31 +166,133 @@ func caseSemaphoreClose(e *env) {
 	e.wantError(sem.Wait(e.ctx, 1), core.ErrClosed, "Wait")
 }
 
-func caseSemaphoreExport(e *env) {
-	exporter, importer := as[core.SemaphoreExporter](e), as[core.SemaphoreImporter](e)
-	s := e.stream()
-	for _, h := range append([]core.HandleType{9999}, handleTypes...) {
-		sem, err := exporter.NewSemaphore(e.ctx, h)
+// eachSemaphore runs f with a semaphore for each handle type that can be exported.
+func (e *env) eachSemaphore(f func(sem core.Semaphore, h core.HandleType)) (types int) {
+	e.Helper()
+	for _, h := range handleTypes {
+		sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, h)
 		if errors.Is(err, core.ErrNotSupported) {
 			e.wantTyped(err, "NewSemaphore")
 			continue
 		}
 		e.check(err, "NewSemaphore exportable as %v", h)
 		e.closeLater(sem)
-		fd, err := exporter.ExportSemaphore(sem, h)
-		e.check(err, "ExportSemaphore as %v", h)
-		imported, err := importer.ImportSemaphore(e.ctx, fd, h)
-		if err != nil {
-			e.closeFD(fd)
+		f(sem, h)
+		types++
+	}
+	return types
+}
+
+// exportSemaphore returns a handle, which the case owns.
+func (e *env) exportSemaphore(sem core.Semaphore, h core.HandleType) core.ExternalSemaphore {
+	e.Helper()
+	x, err := as[core.SemaphoreExporter](e).ExportSemaphore(sem, h)
+	e.check(err, "ExportSemaphore as %v", h)
+	if x.Type != h {
+		e.Errorf("exported as %v: the handle's type is %v", h, x.Type)
+	}
+	return x
+}
+
+// importSemaphore opens a semaphore, or closes the handle and ends the case.
+func (e *env) importSemaphore(x core.ExternalSemaphore) core.Semaphore {
+	e.Helper()
+	sem, err := as[core.SemaphoreImporter](e).ImportSemaphore(e.ctx, x)
+	if err != nil && x.Type.IsFD() {
+		e.closeFD(x.FD)
+	}
+	e.check(err, "ImportSemaphore of %v", x.Type)
+	e.closeLater(sem)
+	return sem
+}
+
+func caseSemaphoreTypes(e *env) {
+	exporter := as[core.SemaphoreExporter](e)
+	plain := e.semaphore()
+	if e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+		x := e.exportSemaphore(sem, h)
+		if x.Type.IsFD() {
+			e.closeFD(x.FD)
 		}
-		e.check(err, "ImportSemaphore of %v", h)
-		e.closeLater(imported)
+		_, err := exporter.ExportSemaphore(plain, h)
+		e.wantError(err, core.ErrInvalid, "ExportSemaphore as %v of a semaphore that was not made for it", h)
+		_, err = exporter.ExportSemaphore(sem, 9999)
+		e.wantError(err, core.ErrNotSupported, "ExportSemaphore as an unknown type")
+	}) == 0 {
+		e.Errorf("the device declares %v, but exports no handle type", core.CapExportSemaphores)
+	}
+	sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, 9999)
+	e.wantError(err, core.ErrNotSupported, "NewSemaphore for an unknown type")
+	if err == nil {
+		e.closeLater(sem)
+	}
+}
+
+func caseSemaphoreShared(e *env) {
+	s := e.stream()
+	e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+		imported := e.importSemaphore(e.exportSemaphore(sem, h))
 		e.check(sem.Signal(s, 3), "Signal")
 		e.check(imported.Wait(e.ctx, 3), "Wait for the signal through the import")
+		if v, err := imported.Value(); !errors.Is(err, core.ErrNotSupported) && (err != nil || v != 3) {
+			e.Errorf("Value of the import is %d, error %v; want 3 or ErrNotSupported", v, err)
+		}
+		e.check(imported.Signal(s, 5), "Signal through the import")
+		e.check(sem.Wait(e.ctx, 5), "Wait for the import's signal")
+		e.wantValue(sem, 5, "after the import's signal")
+		e.check(imported.Close(), "Close of the import")
+		e.wantValue(sem, 5, "after the import was closed")
+	})
+}
+
+func caseSemaphoreDescriptor(e *env) {
+	e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+		x := e.exportSemaphore(sem, h)
+		if !h.IsFD() {
+			return
+		}
+		before, err := fileOf(x.FD)
+		e.check(err, "the exported descriptor")
+		e.check(e.importSemaphore(x).Close(), "Close of the import")
+		// The number may be another file's by now.
+		if after, err := fileOf(x.FD); err == nil && after == before {
+			e.Errorf("descriptor %d is still open after the import was closed", x.FD)
+		}
+	})
+}
+
+func caseSemaphoreRefused(e *env) {
+	importer := as[core.SemaphoreImporter](e)
+	e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+		x := e.exportSemaphore(sem, h)
+		refused := func(change func(*core.ExternalSemaphore), sentinel error, what string) {
+			e.Helper()
+			bad := x
+			change(&bad)
+			imported, err := importer.ImportSemaphore(e.ctx, bad)
+			e.wantError(err, sentinel, "ImportSemaphore with %s", what)
+			if err == nil {
+				e.closeLater(imported)
+			}
+		}
+		refused(func(x *core.ExternalSemaphore) { x.DeviceUUID[3] ^= 1 }, core.ErrDevice, "another device's UUID")
+		refused(func(x *core.ExternalSemaphore) { x.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
+		if h.IsFD() {
+			refused(func(x *core.ExternalSemaphore) { x.FD = -1 }, core.ErrInvalid, "descriptor -1")
+		}
+		if e.Failed() {
+			return // the descriptor may be gone
+		}
+		e.importSemaphore(x)
+	})
+}
+
+func caseSemaphoreImportTypes(e *env) {
+	for _, h := range []core.HandleType{0, 9999} {
+		sem, err := as[core.SemaphoreImporter](e).ImportSemaphore(e.ctx, core.ExternalSemaphore{Type: h, FD: -1})
+		e.wantError(err, core.ErrNotSupported, "ImportSemaphore of type %v", h)
+		if err == nil {
+			e.closeLater(sem)
+		}
 	}
-	plain := e.semaphore()
-	_, err := exporter.ExportSemaphore(plain, 9999)
-	e.wantError(err, core.ErrNotSupported, "ExportSemaphore as an unknown type")
-	_, err = importer.ImportSemaphore(e.ctx, -1, 9999)
-	e.wantError(err, core.ErrNotSupported, "ImportSemaphore of an unknown type")
 }

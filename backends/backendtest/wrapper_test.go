@@ -16,8 +16,7 @@ type fake interface {
 	core.HostMapper
 	core.PeerCopier
 	core.PoolController
-	core.SemaphoreExporter
-	core.SemaphoreImporter
+	core.SemaphoreCreator
 }
 
 // device is a simulated device that breaks the rule that a mutant is about: the
@@ -58,7 +57,6 @@ type streamHooks struct {
 }
 
 type semaphoreHooks struct {
-	open   func(*device) (core.Semaphore, error)
 	signal func(core.Semaphore, core.Stream, uint64) error
 	waitOn func(core.Semaphore, core.Stream, uint64) error
 	wait   func(core.Semaphore, context.Context, uint64) error
@@ -250,13 +248,6 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 		return nil, err
 	}
 	return &timeline{Semaphore: s, device: d}, nil
-}
-
-func (d *device) ImportSemaphore(ctx context.Context, fd int, t core.HandleType) (core.Semaphore, error) {
-	if h := d.hooks.semaphore.open; h != nil {
-		return h(d)
-	}
-	return d.fake.ImportSemaphore(ctx, fd, t)
 }
 
 func (t *timeline) Signal(s core.Stream, v uint64) error {

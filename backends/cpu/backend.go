@@ -51,13 +51,13 @@ func properties() core.Properties {
 		Alignment:   alignment,
 		Features:    features(),
 		Capabilities: core.CapAsync | core.CapHostMemory | core.CapStreamWait |
-			core.CapImportPointer | core.CapPool | core.CapSubByte,
+			core.CapImportPointer | core.CapSemaphores | core.CapPool | core.CapSubByte,
 	}
 	if p.Name == "" {
 		p.Name = runtime.GOARCH + " processor"
 	}
 	if probeMemFD() == nil {
-		p.Capabilities |= core.CapExportMemory
+		p.Capabilities |= core.CapExportMemory | core.CapImportMemory
 	}
 	return p
 }

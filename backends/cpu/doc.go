@@ -24,4 +24,5 @@
 //
 // Streams are ordered queues of goroutine work ([stream.Queue]). A copy runs on
 // its stream, or in the caller if there is none, with up to GOMAXPROCS goroutines.
+// Semaphores are timelines of the process ([stream.Timeline]).
 package cpu

@@ -18,7 +18,7 @@ func TestUnits(t *testing.T) {
 		{formatDuration(130), "0.13 us"},
 		{formatDuration(42 * time.Microsecond), "42.00 us"},
 		{formatDuration(1500 * time.Microsecond), "1.50 ms"},
-		{formatDuration(2 * time.Second), "2000.00 ms"},
+		{formatDuration(time.Second), "1.00 s"},
 		{formatDuration(12 * time.Second), "12.00 s"},
 		{formatRate(0), "-"},
 		{formatRate(12.345), "12.35"},

@@ -22,13 +22,12 @@ type Device struct {
 }
 
 var (
-	_ core.Device            = (*Device)(nil)
-	_ core.PointerImporter   = (*Device)(nil)
-	_ core.HostMapper        = (*Device)(nil)
-	_ core.PeerCopier        = (*Device)(nil)
-	_ core.PoolController    = (*Device)(nil)
-	_ core.SemaphoreExporter = (*Device)(nil)
-	_ core.SemaphoreImporter = (*Device)(nil)
+	_ core.Device           = (*Device)(nil)
+	_ core.PointerImporter  = (*Device)(nil)
+	_ core.HostMapper       = (*Device)(nil)
+	_ core.PeerCopier       = (*Device)(nil)
+	_ core.PoolController   = (*Device)(nil)
+	_ core.SemaphoreCreator = (*Device)(nil)
 )
 
 // ID is ext_dev:0 or ext_dev:1.

@@ -292,7 +292,7 @@ func TestPool(t *testing.T) {
 		want error
 	}{
 		{-1, core.AllocOptions{}, core.ErrInvalid},
-		{1 << 62, core.AllocOptions{}, core.ErrInvalid},
+		{1 << 62, core.AllocOptions{}, core.ErrOutOfMemory},
 		{1, core.AllocOptions{Type: core.DeviceCUDAHost}, core.ErrNotSupported},
 		{1, core.AllocOptions{Export: core.HandleMemFD}, core.ErrNotSupported},
 	} {

@@ -18,7 +18,7 @@ type semaphore struct {
 var _ core.Semaphore = (*semaphore)(nil)
 
 // NewSemaphore returns a semaphore at value 0. It fails with core.ErrNotSupported
-// if it is to be exported.
+// if it is to be exported: the device is no core.SemaphoreExporter.
 func (d *Device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	if err := d.call("NewSemaphore"); err != nil {
 		return nil, err
@@ -28,16 +28,6 @@ func (d *Device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 	}
 	liveSemaphores.Add(1)
 	return &semaphore{device: d}, nil
-}
-
-// ExportSemaphore fails with core.ErrNotSupported.
-func (d *Device) ExportSemaphore(s core.Semaphore, t core.HandleType) (int, error) {
-	return -1, core.Errorf(core.ErrNotSupported, name, "ExportSemaphore", "semaphores cannot be exported as %v", t)
-}
-
-// ImportSemaphore fails with core.ErrNotSupported.
-func (d *Device) ImportSemaphore(ctx context.Context, fd int, t core.HandleType) (core.Semaphore, error) {
-	return nil, core.Errorf(core.ErrNotSupported, name, "ImportSemaphore", "semaphores cannot be imported as %v", t)
 }
 
 // Signal enqueues on s that the counter is set to value. The work fails with

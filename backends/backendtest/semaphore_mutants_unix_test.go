@@ -1,0 +1,209 @@
+//go:build unix
+
+package backendtest
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// beacon is a simulated device whose semaphores can leave it: as the descriptor
+// of a pipe, by which the semaphore is found again.
+type beacon struct {
+	*device
+	hooks beaconHooks
+
+	mu       sync.Mutex
+	made     map[core.Semaphore]bool
+	exported map[fileID]core.Semaphore
+}
+
+type beaconHooks struct {
+	create func(*beacon, context.Context, core.HandleType) (core.Semaphore, error)
+	export func(*beacon, core.Semaphore, core.HandleType) (core.ExternalSemaphore, error)
+	open   func(*beacon, context.Context, core.ExternalSemaphore) (core.Semaphore, error)
+}
+
+var (
+	_ core.SemaphoreCreator  = (*beacon)(nil)
+	_ core.SemaphoreExporter = (*beacon)(nil)
+	_ core.SemaphoreImporter = (*beacon)(nil)
+)
+
+func (b *beacon) Properties() core.Properties {
+	p := b.device.Properties()
+	p.Capabilities |= core.CapExportSemaphores | core.CapImportSemaphores
+	return p
+}
+
+func (b *beacon) fail(sentinel error, call string) error {
+	return core.Errorf(sentinel, "beacon", call, "refused")
+}
+
+func (b *beacon) NewSemaphore(ctx context.Context, h core.HandleType) (core.Semaphore, error) {
+	if b.hooks.create != nil {
+		return b.hooks.create(b, ctx, h)
+	}
+	return b.create(ctx, h)
+}
+
+func (b *beacon) create(ctx context.Context, h core.HandleType) (core.Semaphore, error) {
+	if h != 0 && h != core.HandleOpaqueFD {
+		return nil, b.fail(core.ErrNotSupported, "NewSemaphore")
+	}
+	sem, err := b.device.NewSemaphore(ctx, 0)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.made[sem] = h != 0
+	return sem, err
+}
+
+func (b *beacon) ExportSemaphore(s core.Semaphore, h core.HandleType) (core.ExternalSemaphore, error) {
+	if b.hooks.export != nil {
+		return b.hooks.export(b, s, h)
+	}
+	return b.export(s, h)
+}
+
+func (b *beacon) export(s core.Semaphore, h core.HandleType) (x core.ExternalSemaphore, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case h != core.HandleOpaqueFD:
+		return x, b.fail(core.ErrNotSupported, "ExportSemaphore")
+	case !b.made[s]:
+		return x, b.fail(core.ErrInvalid, "ExportSemaphore")
+	}
+	var pipe [2]int
+	if err := syscall.Pipe(pipe[:]); err != nil {
+		return x, err
+	}
+	if err := syscall.Close(pipe[1]); err != nil {
+		return x, err
+	}
+	id, err := fileOf(pipe[0])
+	b.exported[id] = s
+	return core.ExternalSemaphore{Type: h, FD: pipe[0]}, err
+}
+
+func (b *beacon) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+	if b.hooks.open != nil {
+		return b.hooks.open(b, ctx, x)
+	}
+	return b.open(x)
+}
+
+func (b *beacon) open(x core.ExternalSemaphore) (core.Semaphore, error) {
+	switch {
+	case x.Type != core.HandleOpaqueFD:
+		return nil, b.fail(core.ErrNotSupported, "ImportSemaphore")
+	case x.DeviceUUID != core.UUID{} || x.DriverUUID != core.UUID{}:
+		return nil, b.fail(core.ErrDevice, "ImportSemaphore")
+	}
+	id, err := fileOf(x.FD)
+	if err != nil {
+		return nil, b.fail(core.ErrInvalid, "ImportSemaphore")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return borrowed{b.exported[id]}, os.NewFile(uintptr(x.FD), "pipe").Close()
+}
+
+// borrowed is a semaphore that somebody else closes.
+type borrowed struct{ core.Semaphore }
+
+func (borrowed) Close() error { return nil }
+
+func (borrowed) Value() (uint64, error) {
+	return 0, core.Errorf(core.ErrNotSupported, "beacon", "Value", "the host cannot read it")
+}
+
+func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
+	found := make(map[string]bool)
+	open := func(h beaconHooks) (func(testing.TB) core.Device, func()) {
+		first, _ := wrapped(coretest.Options{}, hooks{})
+		var d *device
+		return func(tb testing.TB) core.Device {
+			d = first(tb)
+			return &beacon{device: d, hooks: h, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
+		}, func() { d.release(t) }
+	}
+	for _, m := range []struct {
+		name  string
+		hooks beaconHooks
+		fails string
+		says  string
+	}{
+		{"makes none for export", beaconHooks{create: func(b *beacon, ctx context.Context, h core.HandleType) (core.Semaphore, error) {
+			if h != 0 {
+				return nil, b.fail(core.ErrNotSupported, "NewSemaphore")
+			}
+			return b.create(ctx, h)
+		}}, "export-semaphore/types", "exports no handle type"},
+		{"exports as what it is not asked for", beaconHooks{export: func(b *beacon, s core.Semaphore, _ core.HandleType) (core.ExternalSemaphore, error) {
+			x, err := b.export(s, core.HandleOpaqueFD)
+			if err == nil {
+				b.later(func() { _ = syscall.Close(x.FD) })
+				x.FD, err = syscall.Dup(x.FD)
+			}
+			return x, err
+		}}, "export-semaphore/types", "as an unknown type: error <nil>"},
+		{"opens another counter", beaconHooks{open: func(b *beacon, ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			if err := syscall.Close(x.FD); err != nil {
+				return nil, err
+			}
+			return b.device.NewSemaphore(ctx, 0)
+		}}, "export-semaphore/same-counter", "Wait for the signal through the import"},
+		{"forgets the descriptor", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			forgotten := x.FD
+			b.later(func() { _ = syscall.Close(forgotten) })
+			var err error
+			if x.FD, err = syscall.Dup(x.FD); err != nil {
+				return nil, err
+			}
+			return b.open(x)
+		}}, "export-semaphore/descriptor", "is still open"},
+		{"opens semaphores of any device", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			x.DeviceUUID, x.DriverUUID = core.UUID{}, core.UUID{}
+			return b.open(x)
+		}}, "export-semaphore/refused-import", "another device's UUID: error <nil>"},
+		{"closes the descriptor of an import that failed", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			s, err := b.open(x)
+			if err != nil && x.FD >= 0 {
+				_ = syscall.Close(x.FD)
+			}
+			return s, err
+		}}, "export-semaphore/refused-import", "ImportSemaphore"},
+		{"opens any type", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			x.Type = core.HandleOpaqueFD
+			return b.open(x)
+		}}, "import-semaphore/types", "ImportSemaphore of type none: error"},
+	} {
+		found[m.fails] = true
+		t.Run(m.name, func(t *testing.T) {
+			device, release := open(m.hooks)
+			defer release()
+			wantFailure(t, m.fails, m.says, device)
+		})
+	}
+	for _, c := range semaphoreCases {
+		if c.Needs&leaves == 0 {
+			continue
+		}
+		if !found[c.Name] {
+			t.Errorf("%s: no mutant shows that it can fail", c.Name)
+		}
+		// The hooks alone make the difference.
+		device, release := open(beaconHooks{})
+		if r := record(t, c, device); r.Failed() || r.skipped {
+			t.Errorf("%s, without hooks: %q", c.Name, r.log)
+		}
+		release()
+	}
+}

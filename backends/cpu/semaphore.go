@@ -1,0 +1,27 @@
+package cpu
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+var _ core.SemaphoreCreator = (*device)(nil)
+
+// NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
+// fails with ErrNotSupported if t is not 0, and with ErrClosed.
+func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if t != 0 {
+		return nil, core.Errorf(core.ErrNotSupported, "cpu", "NewSemaphore", "a semaphore of the host cannot be exported as %v", t)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice("NewSemaphore")
+	}
+	return stream.NewTimeline(), nil
+}
