@@ -37,16 +37,15 @@ const carried = core.FlagReadOnly | core.FlagSubBytePadded
 // with ErrInvalid if t is nil, ErrClosed, or ErrOutOfMemory if there is no room
 // for more structs.
 func Export(t *core.Tensor) (*ManagedTensorVersioned, error) {
-	s, err := share(t, "Export")
+	n, err := handOver(t, "Export", unsafe.Offsetof(ManagedTensorVersioned{}.Tensor))
 	if err != nil {
 		return nil, err
 	}
-	m := &s.node.versioned
+	m := &n.versioned
 	m.Version = abi.Version{Major: abi.MajorVersion, Minor: abi.MinorVersion}
 	m.ManagerCtx = 0
 	m.Deleter = deleteVersioned
 	m.Flags = uint64(t.Flags() & carried)
-	s.handOver(&m.Tensor, t)
 	return m, nil
 }
 
@@ -83,19 +82,20 @@ func ExportLegacy(t *core.Tensor) (*ManagedTensor, error) {
 	case t.Padded() && t.DType().SubByte():
 		return nil, fail(core.ErrDType, "ExportLegacy", "the legacy struct cannot say that %v is padded to bytes: ask for version 1, or pack it", t.DType())
 	}
-	s, err := share(t, "ExportLegacy")
+	n, err := handOver(t, "ExportLegacy", unsafe.Offsetof(ManagedTensor{}.Tensor))
 	if err != nil {
 		return nil, err
 	}
-	m := s.node.legacy()
+	m := n.legacy()
 	m.ManagerCtx = 0
 	m.Deleter = deleteLegacy
-	s.handOver(&m.Tensor, t)
 	return m, nil
 }
 
-// share takes a slot and a share of t's buffer for it.
-func share(t *core.Tensor, call string) (*slot, error) {
+// handOver takes a node and a share of t's buffer for it, and describes t in the
+// DLTensor that lies so many bytes into the node. Every field is written anew: a
+// consumer may have changed them. The node is the consumer's from then on.
+func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	if t == nil {
 		return nil, fail(core.ErrInvalid, call, "the tensor is nil")
 	}
@@ -115,18 +115,14 @@ func share(t *core.Tensor, call string) (*slot, error) {
 		}
 	}
 	s.buffer = b
-	return s, nil
-}
-
-// handOver describes t in the node, which is the consumer's from then on. Every
-// field is written anew: a consumer may have changed them.
-func (s *slot) handOver(d *abi.Tensor, t *core.Tensor) {
+	n := s.node
+	d := (*abi.Tensor)(unsafe.Add(unsafe.Pointer(n), at))
 	id, dtype, rank := t.ID(), t.DType(), t.Rank()
-	data, offset := s.buffer.Memory().Handle, t.Offset()
+	data, offset := b.Memory().Handle, t.Offset()
 	if !id.Type.OpaqueHandle() {
 		data, offset = data+uintptr(offset), 0
 	}
-	dims := s.node.dims()
+	dims := n.dims()
 	if !t.PutDims((*[2 * narrowRank]int64)(dims)) {
 		putWideDims(dims, t.Layout())
 	}
@@ -143,7 +139,8 @@ func (s *slot) handOver(d *abi.Tensor, t *core.Tensor) {
 	if raceDetector {
 		s.handed.Store(true)
 	}
-	s.node.out = 1
+	n.out = 1
+	return n, nil
 }
 
 // putWideDims writes the dims that do not fit into a narrow node. It stands apart
