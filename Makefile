@@ -31,6 +31,7 @@ help: ## Show this list
 
 run: ## Carry a real tensor from one device to another, and verify it
 	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --verify
+	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --copy always --repeat 100 --verify
 
 test: ## Set up all that is needed, then run every suite below
 	@scripts/run-suites.sh $(SUITES)

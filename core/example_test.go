@@ -43,7 +43,7 @@ func ExampleFromSlice() {
 func ExampleWrap() {
 	m := core.Memory{
 		ID:     core.DeviceID{Type: core.DeviceCUDA, Index: 1},
-		Handle: 0x7f0000000000,
+		Handle: 0x7f000000,
 		Size:   1 << 20,
 		Owner:  core.FreeFunc(func() { fmt.Println("freed") }),
 	}

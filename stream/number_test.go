@@ -21,11 +21,11 @@ func TestStreamNumbers(t *testing.T) {
 	invalid, unsupported := want{err: core.ErrInvalid}, want{err: core.ErrNotSupported}
 	cuda := map[int64]want{
 		math.MinInt64: invalid, -2: invalid, -1: kind(stream.NoSync), 0: invalid, 1: kind(stream.Default),
-		2: kind(stream.PerThreadDefault), 3: handle(3), 0x7f00_dead_beef: handle(0x7f00_dead_beef), math.MaxInt64: handle(math.MaxInt64),
+		2: kind(stream.PerThreadDefault), 3: handle(3), 0x7f00_beef: handle(0x7f00_beef), math.MaxInt32: handle(math.MaxInt32),
 	}
 	rocm := map[int64]want{
 		math.MinInt64: invalid, -2: invalid, -1: kind(stream.NoSync), 0: kind(stream.Default), 1: unsupported, 2: unsupported,
-		3: handle(3), 0x7f00_dead_beef: handle(0x7f00_dead_beef),
+		3: handle(3), 0x7f00_beef: handle(0x7f00_beef),
 	}
 	none := map[int64]want{-2: unsupported, -1: unsupported, 0: unsupported, 1: unsupported, 3: unsupported}
 	for device, rows := range map[core.DeviceType]map[int64]want{

@@ -96,10 +96,11 @@ func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.Ext
 	if m.Device != core.Device(d) {
 		return fail(core.ErrDevice, "the buffer belongs to another device")
 	}
+	// An imported pointer may lie on the same address: then b does not hold s.
 	d.mu.Lock()
-	s := d.exports[m.Handle] // stays, since b holds it
-	d.mu.Unlock()
-	if s == nil {
+	defer d.mu.Unlock()
+	s := d.exports[m.Handle]
+	if s == nil || m.Offset+m.Size > s.size {
 		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 	}
 	fd, err := duplicateFD(s.fd)

@@ -312,6 +312,11 @@ func TestRefusedExports(t *testing.T) {
 	closed := buffer(y)
 	_ = y.Close()
 	other := open(t).Device.(sharingDevice)
+	beyond, err := s.ImportPointer(good.Memory().Handle, 1<<20, nil) // never touched: it is not all there
+	if err != nil {
+		t.Fatal(err)
+	}
+	alias := buffer(keep(t)(core.Wrap(beyond, core.Spec{DType: core.TypeInt8, Shape: []int64{1}})))
 
 	for _, c := range []struct {
 		rule string
@@ -324,6 +329,7 @@ func TestRefusedExports(t *testing.T) {
 		{"no buffer", s, nil, core.HandleMemFD, core.ErrInvalid},
 		{"memory that was not asked for it", s, plain, core.HandleMemFD, core.ErrInvalid},
 		{"no bytes", s, empty, core.HandleMemFD, core.ErrInvalid},
+		{"more than was allocated, at the same address", s, alias, core.HandleMemFD, core.ErrInvalid},
 		{"closed", s, closed, core.HandleMemFD, core.ErrClosed},
 		{"memory of another device", other, good, core.HandleMemFD, core.ErrDevice},
 	} {

@@ -50,7 +50,7 @@ func Export(t *core.Tensor) (*ManagedTensorVersioned, error) {
 }
 
 // ExportCopied gives t away: the struct is flagged IS_COPIED, which tells the
-// consumer that it alone owns the memory and may write to it. t must have come
+// consumer that it alone owns the memory and may write to it, unless it is read-only. t must have come
 // from a copy made for this consumer and be the only tensor on its memory, else
 // the call fails with ErrInvalid; otherwise the errors are those of [Export].
 // On success t is closed, on failure it stays the caller's.
@@ -76,7 +76,7 @@ func ExportCopied(t *core.Tensor) (*ManagedTensorVersioned, error) {
 // sub-byte elements.
 func ExportLegacy(t *core.Tensor) (*ManagedTensor, error) {
 	switch {
-	case t == nil: // share says so
+	case t == nil: // handOver says so
 	case t.ReadOnly():
 		return nil, fail(core.ErrReadOnly, "ExportLegacy", "the legacy struct cannot say that a tensor may only be read: ask for version 1, or copy it")
 	case t.Padded() && t.DType().SubByte():

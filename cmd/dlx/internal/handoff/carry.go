@@ -78,7 +78,8 @@ func newCost(times []time.Duration, copied int64) Cost {
 		return Cost{}
 	}
 	slices.Sort(times)
-	c := Cost{Min: times[0], Median: times[len(times)/2], Max: times[len(times)-1]}
+	low, high := times[(len(times)-1)/2], times[len(times)/2]
+	c := Cost{Min: times[0], Median: low + (high-low)/2, Max: times[len(times)-1]}
 	if copied > 0 && c.Median > 0 {
 		c.GBPerSecond = float64(copied) / float64(c.Median.Nanoseconds()) // bytes a nanosecond
 	}
