@@ -9,25 +9,13 @@ import (
 )
 
 func TestAllMutableWritesWhereAllReads(t *testing.T) {
+	keep := keeper(t)
 	base := func(n int, shape ...int64) *core.Tensor {
 		s := make([]int16, n)
 		for i := range s {
 			s[i] = int16(i)
 		}
-		v, err := core.FromSlice(s, shape...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { v.Close() })
-		return v
-	}
-	keep := func(v *core.Tensor, err error) *core.Tensor {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { v.Close() })
-		return v
+		return keep(core.FromSlice(s, shape...))
 	}
 	for name, v := range map[string]*core.Tensor{
 		"row-major":                   base(6, 2, 3),

@@ -53,6 +53,18 @@ func mustClose(t testing.TB, ts ...*core.Tensor) {
 	}
 }
 
+// keeper returns a function that closes a tensor when the test ends.
+func keeper(t *testing.T) func(*core.Tensor, error) *core.Tensor {
+	return func(v *core.Tensor, err error) *core.Tensor {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { v.Close() })
+		return v
+	}
+}
+
 func TestMemoryIsFreedWithTheLastView(t *testing.T) {
 	m, o := hostMemory(24)
 	a, err := core.Wrap(m, core.Spec{DType: core.TypeFloat32, Shape: []int64{2, 3}})

@@ -274,21 +274,9 @@ func TestHalfPrecisionRounding(t *testing.T) {
 }
 
 func TestCheckCopy(t *testing.T) {
+	keep := keeper(t)
 	from := func(n int64, shape ...int64) *core.Tensor {
-		v, err := core.FromSlice(make([]int16, n), shape...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { v.Close() })
-		return v
-	}
-	keep := func(v *core.Tensor, err error) *core.Tensor {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { v.Close() })
-		return v
+		return keep(core.FromSlice(make([]int16, n), shape...))
 	}
 	a, b := from(6, 2, 3), from(6, 2, 3)
 	other, err := core.FromSlice(make([]int32, 6), 2, 3)

@@ -127,19 +127,23 @@ func oneAtATime(d *device, ctx context.Context, s core.Stream, dst, src *core.Te
 
 // mapCopy allocates memory with the contents of b.
 func mapCopy(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	spec := core.Spec{DType: core.TypeUint8, Shape: []int64{b.Memory().Size}}
-	src, err := core.NewTensor(b, spec)
+	src, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{b.Memory().Size}})
 	if err != nil {
 		return core.Memory{}, err
 	}
 	defer src.Close()
-	m, err := d.fake.Alloc(ctx, b.Memory().Size, core.AllocOptions{})
+	return allocCopy(d, ctx, src)
+}
+
+// allocCopy allocates memory with the bytes of src.
+func allocCopy(d *device, ctx context.Context, src *core.Tensor) (core.Memory, error) {
+	m, err := d.fake.Alloc(ctx, src.NumBytes(), core.AllocOptions{})
 	if err != nil {
 		return core.Memory{}, err
 	}
 	borrowed := m
 	borrowed.Owner = nil
-	dst, err := core.Wrap(borrowed, spec)
+	dst, err := core.Wrap(borrowed, core.Spec{DType: core.TypeUint8, Shape: src.Shape()})
 	if err != nil {
 		return core.Memory{}, err
 	}

@@ -65,29 +65,16 @@ var optionalMutants = []mutant{
 	{
 		name: "copies what it should import",
 		hooks: hooks{importPointer: func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
-			ctx := context.Background()
 			from, err := d.fake.ImportPointer(p, size, nil)
 			if err != nil {
 				return core.Memory{}, err
 			}
-			spec := core.Spec{DType: core.TypeUint8, Shape: []int64{size}}
-			src, err := core.Wrap(from, spec)
+			src, err := core.Wrap(from, core.Spec{DType: core.TypeUint8, Shape: []int64{size}})
 			if err != nil {
 				return core.Memory{}, err
 			}
 			defer src.Close()
-			m, err := d.fake.Alloc(ctx, size, core.AllocOptions{})
-			if err != nil {
-				return core.Memory{}, err
-			}
-			borrowed := m
-			borrowed.Owner = nil
-			dst, err := core.Wrap(borrowed, spec)
-			if err != nil {
-				return core.Memory{}, err
-			}
-			defer dst.Close()
-			return m, d.fake.Copy(ctx, nil, dst, src)
+			return allocCopy(d, context.Background(), src)
 		}},
 		fails: "import-pointer/no-copy", says: "the origin, after a write to the import",
 	},
