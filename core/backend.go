@@ -56,13 +56,17 @@ type AllocOptions struct {
 	// Export asks for memory that [MemoryExporter] can export as this kind of
 	// handle. 0 means that it need not be exported.
 	Export HandleType
+	// HostVisible asks for memory that [HostViewer] can show to the host. Memory of
+	// a device may be so without being asked for.
+	HostVisible bool
 	// Stream, if not nil, is where the memory is used first: a stream-ordered
 	// pool may hand out memory whose former use is still running on it.
 	Stream Stream
 }
 
 // Device is an opened device. It is safe for concurrent use. Closing it fails
-// with ErrInvalid while memory or streams of it are open, and changes nothing then.
+// with ErrInvalid while memory or streams of it are open, and changes nothing then,
+// except that hooks were called (see [CloseNotifier]).
 type Device interface {
 	ID() DeviceID
 	Properties() Properties

@@ -70,6 +70,14 @@ type order struct {
 	mu    sync.Mutex
 	ready Event   // the last write, unless it is done and went well
 	uses  []Event // other work that may be unfinished
+
+	origin   *Buffer       // if not nil, the order is kept there, and ready and uses are not used
+	attached []*attachment // see Attach
+}
+
+// attachment is something that a buffer frees before its memory.
+type attachment struct {
+	owner Owner // nil when it was taken back
 }
 
 // Memory returns what the buffer stands on. It stays the buffer's: Owner is nil.
@@ -122,8 +130,9 @@ func (b *Buffer) free() {
 	owner := b.mem.Owner
 	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
 	var pending []Event
-	if b.order.Load() != nil {
+	if o := b.order.Load(); o != nil {
 		pending = slices.DeleteFunc(b.Pending(), isDone) // also a write that failed is over
+		owner = o.withAttached(owner)
 		b.order.Store(nil)
 	}
 	if len(pending) == 0 {
@@ -153,7 +162,7 @@ func freeLater(owner Owner, pending []Event) {
 // Ready is the event of the last write, nil if that is done. Whoever reads the
 // memory waits for it. A write that failed stays, so that its error is not lost.
 func (b *Buffer) Ready() Event {
-	o := b.order.Load()
+	o := b.kept()
 	if o == nil {
 		return nil
 	}
@@ -166,7 +175,7 @@ func (b *Buffer) Ready() Event {
 // Pending lists all unfinished work on the memory, the last write included.
 // Whoever overwrites the memory waits for all of it.
 func (b *Buffer) Pending() []Event {
-	o := b.order.Load()
+	o := b.kept()
 	if o == nil {
 		return nil
 	}
@@ -202,13 +211,88 @@ func (b *Buffer) Used(e Event) {
 	o.uses = append(o.uses, e)
 }
 
-// lockOrder returns the order of the buffer, pruned and locked.
-func (b *Buffer) lockOrder() *order {
+// OrderWith makes b keep one order with origin, whose memory it is under another
+// API or address: work on one is work on the other. It is called before b is
+// used or shared, by whoever made b's memory; b's owner must hold a reference to
+// origin, until it is freed.
+func (b *Buffer) OrderWith(origin *Buffer) {
+	b.order.Store(&order{origin: origin.Origin()})
+}
+
+// Origin is the buffer that b keeps one order with: the first owner of the
+// memory, or b itself. It is open as long as b is.
+func (b *Buffer) Origin() *Buffer {
+	if o := b.order.Load(); o != nil && o.origin != nil {
+		return o.origin
+	}
+	return b
+}
+
+// Attach has b free o before its memory, after all work on that: for what was
+// made of the memory and is worth keeping as long as that lives. The caller holds
+// a reference to b; o must hold none. detach takes o back and reports true, or
+// reports false if b frees it.
+func (b *Buffer) Attach(o Owner) (detach func() bool) {
+	a := &attachment{owner: o}
+	own := b.ownOrder()
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	own.attached = append(own.attached, a)
+	return func() bool {
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		own.attached = slices.DeleteFunc(own.attached, func(x *attachment) bool { return x == a })
+		had := a.owner != nil
+		a.owner = nil
+		return had
+	}
+}
+
+// withAttached takes the attachments and returns an owner that frees them first, then owner.
+func (o *order) withAttached(owner Owner) Owner {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.attached) == 0 {
+		return owner
+	}
+	first := make([]Owner, 0, len(o.attached)+1)
+	for _, a := range o.attached {
+		first = append(first, a.owner)
+		a.owner = nil
+	}
+	o.attached = nil
+	return FreeFunc(func() {
+		for _, o := range first {
+			o.Free()
+		}
+		if owner != nil {
+			owner.Free()
+		}
+	})
+}
+
+// ownOrder returns the order that b itself has, which it makes.
+func (b *Buffer) ownOrder() *order {
 	o := b.order.Load()
 	if o == nil {
 		b.order.CompareAndSwap(nil, new(order))
 		o = b.order.Load()
 	}
+	return o
+}
+
+// kept returns the order of the memory, nil if there was no work on it.
+func (b *Buffer) kept() *order {
+	o := b.order.Load()
+	if o != nil && o.origin != nil {
+		return o.origin.order.Load()
+	}
+	return o
+}
+
+// lockOrder returns the order of the memory, pruned and locked.
+func (b *Buffer) lockOrder() *order {
+	o := b.Origin().ownOrder()
 	o.mu.Lock()
 	o.prune()
 	return o

@@ -28,12 +28,14 @@ const (
 	CapPeer                                      // PeerCopier
 	CapPool                                      // PoolController
 	CapSubByte                                   // strided copies of packed sub-byte elements
+	CapHostView                                  // HostViewer
+	CapImportStream                              // StreamImporter
 )
 
 var capabilityNames = [...]string{
 	"async", "host_memory", "stream_wait", "import_pointer", "map_host",
 	"export_memory", "import_memory", "semaphores", "export_semaphores", "import_semaphores",
-	"peer", "pool", "sub_byte",
+	"peer", "pool", "sub_byte", "host_view", "import_stream",
 }
 
 // Has reports whether all of want are in the set.

@@ -33,7 +33,11 @@ const (
 	DeviceAscend      DeviceType = 21 // unreleased
 )
 
-// deviceTypes is indexed by the type's value. A row without a name is unused in the header.
+// DeviceGL is OpenGL. DLPack has no number for it, and a tensor of it is not
+// handed out by DLPack; this is the one of kOpenGL in TVM's extension of the enumeration.
+const DeviceGL DeviceType = 34
+
+// deviceTypes is indexed by the type's value. A row without a name is unused.
 var deviceTypes = [...]struct {
 	name    string
 	backend string // the backend that serves the type, where it is not the type's own name
@@ -59,12 +63,13 @@ var deviceTypes = [...]struct {
 	DeviceTPU:         {name: "tpu"},
 	DeviceTPUHost:     {name: "tpu_host", backend: "tpu"},
 	DeviceAscend:      {name: "ascend"},
+	DeviceGL:          {name: "gl", opaque: true},
 }
 
 // unknownDevice is the prefix under which a type that has no name prints and parses.
 const unknownDevice = "device"
 
-// Known reports whether the type is one of the header's.
+// Known reports whether the type is one of those above.
 func (t DeviceType) Known() bool {
 	return t > 0 && int(t) < len(deviceTypes) && deviceTypes[t].name != ""
 }
@@ -91,8 +96,8 @@ func (t DeviceType) BackendName() string {
 func (t DeviceType) HostAccessible() bool { return t.Known() && deviceTypes[t].host }
 
 // OpaqueHandle reports whether a data pointer of this type is the handle of an
-// object (cl_mem, VkBuffer, id<MTLBuffer>, WGPUBuffer) instead of an address, so
-// that an offset is carried beside it and never added to it.
+// object (cl_mem, VkBuffer, id<MTLBuffer>, WGPUBuffer, the name of a GL buffer)
+// instead of an address, so that an offset is carried beside it and never added to it.
 func (t DeviceType) OpaqueHandle() bool {
 	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].opaque
 }

@@ -35,6 +35,28 @@ type HostMapper interface {
 	HostAlignment() int64
 }
 
+// HostViewer lets the host use device memory in place.
+type HostViewer interface {
+	// HostView returns memory of the host (ID is [CPU], Device nil) that is the
+	// memory of b, and is kept alive by a reference until the result is freed.
+	// Result and b have the same Size.
+	//
+	// The host may read it while no work that writes b is unfinished, and write it
+	// while no work on b is; what it wrote is seen by work enqueued later. Nothing
+	// needs to be flushed. It fails with ErrNotSupported for memory that the host
+	// cannot reach: memory allocated with AllocOptions.HostVisible it can.
+	HostView(ctx context.Context, b *Buffer) (Memory, error)
+}
+
+// StreamImporter wraps streams of other libraries.
+type StreamImporter interface {
+	// ImportStream returns a stream that enqueues its work on native, a handle as
+	// [Stream.Native] returns. Whoever made native keeps it, and keeps it open
+	// until the result is closed; Close waits for the work and leaves native open.
+	// It fails with ErrInvalid if native is 0 or not a stream of the device, as far as the API can tell.
+	ImportStream(ctx context.Context, native uintptr) (Stream, error)
+}
+
 // HandleType is a way to name memory or a semaphore beyond one API or process.
 type HandleType uint32
 
@@ -146,6 +168,8 @@ type ExternalSemaphore struct {
 // SemaphoreExporter gives semaphores away by handle. A device that is one is a
 // [SemaphoreCreator] too.
 type SemaphoreExporter interface {
+	// SemaphoreExportTypes are the handle types that NewSemaphore can be asked for.
+	SemaphoreExportTypes() []HandleType
 	// ExportSemaphore returns a handle of s, which NewSemaphore made for t. The
 	// caller owns a descriptor in it and closes it or gives it to an importer. It
 	// fails with ErrNotSupported for a type that the device does not export, and
@@ -155,6 +179,8 @@ type SemaphoreExporter interface {
 
 // SemaphoreImporter opens semaphores that were exported elsewhere.
 type SemaphoreImporter interface {
+	// SemaphoreImportTypes are the handle types that ImportSemaphore takes.
+	SemaphoreImportTypes() []HandleType
 	// ImportSemaphore opens x. On success the result owns a descriptor in x; on
 	// failure it stays the caller's. It fails with ErrNotSupported for a type that
 	// the device does not import, ErrDevice if the UUIDs do not match, ErrInvalid

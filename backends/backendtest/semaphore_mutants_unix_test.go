@@ -42,6 +42,12 @@ func (b *beacon) Properties() core.Properties {
 	return p
 }
 
+func (b *beacon) SemaphoreExportTypes() []core.HandleType {
+	return []core.HandleType{core.HandleOpaqueFD}
+}
+
+func (b *beacon) SemaphoreImportTypes() []core.HandleType { return b.SemaphoreExportTypes() }
+
 func (b *beacon) fail(sentinel error, call string) error {
 	return core.Errorf(sentinel, "beacon", call, "refused")
 }

@@ -15,6 +15,7 @@ var liveDevices = core.NewLiveCounter("cpu.Device")
 type device struct {
 	properties core.Properties
 	outer      core.Device // what callers know: this, or the sharingDevice around it
+	core.CloseHooks
 
 	mu       sync.Mutex
 	idle     sync.Cond // deferred has become less
@@ -29,6 +30,7 @@ type device struct {
 var (
 	_ core.Device         = (*device)(nil)
 	_ core.PoolController = (*device)(nil)
+	_ core.CloseNotifier  = (*device)(nil)
 )
 
 func openDevice() core.Device {
@@ -126,6 +128,7 @@ func (d *device) TrimPool() {
 // Close waits for work on memory that was released already, since nobody else
 // could: that memory is not open any more.
 func (d *device) Close() error {
+	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.streams == 0 && d.deferred > 0 && d.memories <= d.deferred {

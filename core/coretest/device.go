@@ -13,6 +13,7 @@ var liveDevices = core.NewLiveCounter("coretest.Device")
 type Device struct {
 	backend *Backend
 	id      core.DeviceID
+	core.CloseHooks
 
 	mu       sync.Mutex
 	closed   bool
@@ -25,6 +26,7 @@ var (
 	_ core.Device           = (*Device)(nil)
 	_ core.PointerImporter  = (*Device)(nil)
 	_ core.HostMapper       = (*Device)(nil)
+	_ core.CloseNotifier    = (*Device)(nil)
 	_ core.PeerCopier       = (*Device)(nil)
 	_ core.PoolController   = (*Device)(nil)
 	_ core.SemaphoreCreator = (*Device)(nil)
@@ -160,6 +162,7 @@ func (d *Device) enqueueCopy(ctx context.Context, s *Stream, dst, src *core.Tens
 
 // Close releases the device, if no stream is open and all memory was freed.
 func (d *Device) Close() error {
+	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

@@ -99,6 +99,9 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	if t == nil {
 		return nil, fail(core.ErrInvalid, call, "the tensor is nil")
 	}
+	if t.ID().Type == core.DeviceGL {
+		return nil, fail(core.ErrNotSupported, call, "DLPack has no device type for OpenGL: move the tensor to another device first")
+	}
 	b, err := t.Buffer()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,115 @@
+package core_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// owned makes a tensor without elements, whose memory has the owner, and returns its buffer too.
+func owned(t *testing.T, by core.Owner) (*core.Tensor, *core.Buffer) {
+	t.Helper()
+	v, err := core.Wrap(core.Memory{ID: core.CPU, Owner: by}, core.Spec{DType: core.TypeUint8, Shape: []int64{0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := v.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, b
+}
+
+func TestBuffersOfOneMemoryKeepOneOrder(t *testing.T) {
+	first, origin := owned(t, nil)
+	second, derived := owned(t, nil)
+	third, further := owned(t, nil)
+	derived.OrderWith(origin)
+	further.OrderWith(derived)
+	if origin.Origin() != origin || derived.Origin() != origin || further.Origin() != origin {
+		t.Error("the origin is not the first buffer")
+	}
+	if origin.Ready() != nil || derived.Ready() != nil || len(further.Pending()) != 0 {
+		t.Error("there is work before any")
+	}
+	write, read := newEvent(), newEvent()
+	further.Wrote(write)
+	derived.Used(read)
+	for _, b := range []*core.Buffer{origin, derived, further} {
+		if b.Ready() != core.Event(write) || len(b.Pending()) != 2 {
+			t.Errorf("a buffer knows of %d pending works, last write %v; want 2 and the one write", len(b.Pending()), b.Ready())
+		}
+	}
+	close(write.c)
+	close(read.c)
+	for _, v := range []*core.Tensor{third, second, first} {
+		v.Close()
+	}
+}
+
+func TestDerivedMemoryIsFreedAfterTheWorkOnItsOrigin(t *testing.T) {
+	first, origin := owned(t, nil)
+	owner := &orderedOwner{}
+	second, derived := owned(t, owner)
+	derived.OrderWith(origin)
+	write := newEvent()
+	origin.Wrote(write)
+	second.Close()
+	if len(owner.pending) != 1 || owner.pending[0] != core.Event(write) {
+		t.Errorf("the owner was told of %v; want the write on the origin", owner.pending)
+	}
+	if derived.Origin() != derived {
+		t.Error("a freed buffer still keeps its origin alive")
+	}
+	close(write.c)
+	first.Close()
+}
+
+func TestAttachmentsAreFreedOnceBeforeTheMemory(t *testing.T) {
+	var freed []string
+	note := func(name string) core.Owner { return core.FreeFunc(func() { freed = append(freed, name) }) }
+	v, b := owned(t, note("memory"))
+	kept := b.Attach(note("kept"))
+	taken := b.Attach(note("taken"))
+	if !taken() || taken() {
+		t.Error("an attachment is taken back once")
+	}
+	v.Close()
+	if want := []string{"kept", "memory"}; !slices.Equal(freed, want) {
+		t.Errorf("freed %v, want %v", freed, want)
+	}
+	if kept() {
+		t.Error("an attachment was taken back after it was freed")
+	}
+}
+
+func TestAttachmentsOutliveWorkOnTheMemory(t *testing.T) {
+	done := make(chan struct{})
+	v, b := owned(t, nil)
+	write := newEvent()
+	b.Wrote(write)
+	b.Attach(core.FreeFunc(func() { close(done) }))
+	v.Close()
+	select {
+	case <-done:
+		t.Error("the attachment was freed while work on the memory was pending")
+	default:
+	}
+	close(write.c)
+	<-done
+}
+
+func TestCloseHooksRunTheLatestFirstUntilCancelled(t *testing.T) {
+	var hooks core.CloseHooks
+	var ran []int
+	hooks.BeforeClose(func() { ran = append(ran, 1) })
+	cancel := hooks.BeforeClose(func() { ran = append(ran, 2) })
+	hooks.RunCloseHooks()
+	cancel()
+	cancel()
+	hooks.RunCloseHooks()
+	if want := []int{2, 1, 1}; !slices.Equal(ran, want) {
+		t.Errorf("ran %v, want %v", ran, want)
+	}
+}
