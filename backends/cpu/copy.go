@@ -33,7 +33,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if same || dst.NumElements() == 0 {
 		return nil
 	}
-	work, err := newCopy(dst, src)
+	work, err := newJob(dst, src)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	}
 	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
 		return q.Enqueue(func() error {
-			work.run()
+			run(work)
 			return nil
 		})
 	})
@@ -67,7 +67,7 @@ func (d *device) queueOf(s core.Stream) (*queue, error) {
 }
 
 // copyHere copies in the calling goroutine once all work before it is done.
-func copyHere(ctx context.Context, dst, src *core.Tensor, work hostCopy) error {
+func copyHere(ctx context.Context, dst, src *core.Tensor, work copykernel.Job) error {
 	to, err := hold(dst)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func copyHere(ctx context.Context, dst, src *core.Tensor, work hostCopy) error {
 	done := stream.NewEvent()
 	to.Wrote(done)
 	from.Used(done)
-	work.run()
+	run(work)
 	done.Complete(nil)
 	return nil
 }
@@ -109,47 +109,21 @@ func hold(t *core.Tensor) (*core.Buffer, error) {
 	return b, b.Retain()
 }
 
-// hostCopy is a copy that was checked: addresses and layouts without their owners.
-type hostCopy struct {
-	dst, src unsafe.Pointer
-	bits     int64   // between neighbouring elements
-	dims     []int64 // the shape, then the strides of dst and of src in elements
+// newJob takes the addresses, so that the job does not need the tensors.
+func newJob(dst, src *core.Tensor) (copykernel.Job, error) {
+	to, err := dst.Buffer()
+	if err != nil {
+		return copykernel.Job{}, err
+	}
+	from, err := src.Buffer()
+	if err != nil {
+		return copykernel.Job{}, err
+	}
+	return copykernel.Between(dst, src, pointer(to.Memory().Handle), pointer(from.Memory().Handle)), nil
 }
 
-func newCopy(dst, src *core.Tensor) (hostCopy, error) {
-	to, err := dst.Address()
-	if err != nil {
-		return hostCopy{}, err
-	}
-	from, err := src.Address()
-	if err != nil {
-		return hostCopy{}, err
-	}
-	bits := dst.DType().ElementBits()
-	if dst.Padded() && dst.DType().SubByte() {
-		bits = 8 * int64(dst.DType().Lanes)
-	}
-	dims := dst.Layout().AppendShape(make([]int64, 0, 3*dst.Rank()))
-	dims = dst.Layout().AppendStrides(dims)
-	dims = src.Layout().AppendStrides(dims)
-	return hostCopy{pointer(to), pointer(from), bits, dims}, nil
-}
-
-// run copies the elements, in as many goroutines as Go runs at a time. It may be
-// called once.
-func (c hostCopy) run() {
-	rank, workers := len(c.dims)/3, runtime.GOMAXPROCS(0)
-	shape, strides := c.dims[:rank], c.dims[rank:]
-	if c.bits%8 != 0 {
-		copykernel.CopyBits(c.dst, c.src, 0, 0, c.bits, shape, strides[:rank], strides[rank:], workers)
-		return
-	}
-	elem := c.bits / 8
-	for i := range strides {
-		strides[i] *= elem
-	}
-	copykernel.Copy(c.dst, c.src, elem, shape, strides[:rank], strides[rank:], workers)
-}
+// run copies in as many goroutines as Go runs at a time.
+func run(j copykernel.Job) { j.Run(runtime.GOMAXPROCS(0)) }
 
 // pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
 func pointer(address uintptr) unsafe.Pointer {

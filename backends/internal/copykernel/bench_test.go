@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
 )
 
 var benchTypes = []struct {
@@ -21,12 +24,12 @@ func benchmark(b *testing.B, size string, shape, dst, src []int64, first int64) 
 			bytes := elements(shape) * ty.elem
 			to := make([]byte, bytes)
 			from := make([]byte, (first+l.last+1)*ty.elem)
-			dst, src := scaled(dst, ty.elem), scaled(src, ty.elem)
+			c := geometry(b, ty.elem, shape, scaled(dst, ty.elem), scaled(src, ty.elem))
 			for _, workers := range []int{1, 2} {
 				b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 					b.SetBytes(bytes)
 					for b.Loop() {
-						Copy(unsafe.Pointer(&to[0]), unsafe.Pointer(&from[first*ty.elem]), ty.elem, shape, dst, src, workers)
+						Copy(unsafe.Pointer(&to[0]), unsafe.Pointer(&from[first*ty.elem]), c, workers)
 					}
 				})
 			}
@@ -95,12 +98,26 @@ func BenchmarkSmall(b *testing.B) {
 			dst, src := make([]byte, 4*n*n), make([]byte, 4*n*n)
 			b.SetBytes(4 * n * n)
 			b.ReportAllocs()
-			shape, to, from := []int64{n, n}, []int64{4 * n, 4}, []int64{4, 4 * n}
+			to, from := rowAndColumnMajor(b, n)
 			for b.Loop() {
-				Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), 4, shape, to, from, 2)
+				Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from), 2)
 			}
 		})
 	}
+}
+
+// rowAndColumnMajor are the layouts of a transpose of n by n elements.
+func rowAndColumnMajor(t testing.TB, n int64) (dst, src core.Layout) {
+	t.Helper()
+	dst, err := core.NewLayout(n, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err = dst.Permute(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dst, src
 }
 
 func BenchmarkCopyBits(b *testing.B) {
@@ -111,14 +128,13 @@ func BenchmarkCopyBits(b *testing.B) {
 		shape, to, from    []int64
 		dstIndex, srcIndex int64
 	}{
-		{"aligned", []int64{n, n}, []int64{n, 1}, []int64{n, 1}, 0, 0},
 		{"shifted", []int64{n*n - 8}, []int64{1}, []int64{1}, 0, 1},
 		{"transpose", []int64{n, n}, []int64{n, 1}, []int64{1, n}, 0, 0},
 	} {
 		b.Run("int4/"+c.name, func(b *testing.B) {
 			b.SetBytes(elements(c.shape) / 2)
 			for b.Loop() {
-				CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), c.dstIndex, c.srcIndex, 4, c.shape, c.to, c.from, 2)
+				CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(b, 4, c.shape, c.to, c.from, c.dstIndex, c.srcIndex))
 			}
 		})
 	}

@@ -3,40 +3,19 @@ package copykernel
 import (
 	"encoding/binary"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
-// CopyBits copies packed elements of any positive number of bits: element i of a
-// packed run occupies the bits [i*bits, (i+1)*bits), counted from the least
-// significant bit of the first byte, as DLPack lays out types below a byte.
-//
-// Strides count elements. dstIndex and srcIndex say which element, counted
-// from the addresses, is the one with index zero throughout; they need not fall
-// on a whole byte. The rest is as in Copy; bits of the destination that belong
-// to no element written keep their values. Copies that turn out to move whole
-// bytes are shared among the workers, others are not: two shares could meet in
-// one byte.
-func CopyBits(dst, src unsafe.Pointer, dstIndex, srcIndex, bits int64, shape, dstStrides, srcStrides []int64, workers int) {
-	var buf [inlineRank]axis
-	axes, dstOff, srcOff, ok := normalise(buf[:0], shape, dstStrides, srcStrides, bits)
-	if !ok {
-		return
+// CopyBits is Copy for a geometry that is counted in bits: of packed elements that
+// are no whole bytes, or lie across them. Bits of a byte count from the least
+// significant, as DLPack lays out types below a byte. Bits of the destination
+// that belong to no element written keep their values. It uses no more than the
+// calling goroutine: two shares could meet in one byte.
+func CopyBits(dst, src unsafe.Pointer, c strided.Copy) {
+	if c.Elem != 0 {
+		walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes)
 	}
-	dstOff += dstIndex * bits
-	srcOff += srcIndex * bits
-	axes, bits = widen(axes, bits)
-	whole := dstOff | srcOff | bits
-	for _, a := range axes {
-		whole |= a.dst | a.src
-	}
-	if whole&7 != 0 {
-		walkBits(dst, src, dstOff, srcOff, bits, axes)
-		return
-	}
-	for i := range axes {
-		axes[i].dst >>= 3
-		axes[i].src >>= 3
-	}
-	copyAxes(unsafe.Add(dst, dstOff>>3), unsafe.Add(src, srcOff>>3), bits>>3, axes, workers)
 }
 
 // walkBits copies runs of n bits along axes. Offsets are bits from the bases.
@@ -45,16 +24,16 @@ func walkBits(dst, src unsafe.Pointer, d, s, n int64, axes []axis) {
 	case 0:
 		copyBitRun(dst, src, d, s, n)
 	case 1:
-		for range axes[0].n {
+		for range axes[0].N {
 			copyBitRun(dst, src, d, s, n)
-			d += axes[0].dst
-			s += axes[0].src
+			d += axes[0].Dst
+			s += axes[0].Src
 		}
 	default:
-		for range axes[0].n {
+		for range axes[0].N {
 			walkBits(dst, src, d, s, n, axes[1:])
-			d += axes[0].dst
-			s += axes[0].src
+			d += axes[0].Dst
+			s += axes[0].Src
 		}
 	}
 }

@@ -33,7 +33,7 @@ func checkCopyBits(t *testing.T, rng *rand.Rand, width int64, shape, dstStrides,
 			setBit(want, guard*4+(dstIndex+d)*width+b, bitAt(src, guard*4+(srcIndex+s)*width+b))
 		}
 	})
-	CopyBits(unsafe.Pointer(&got[guard/2]), unsafe.Pointer(&src[guard/2]), dstIndex, srcIndex, width, shape, dstStrides, srcStrides, 2)
+	CopyBits(unsafe.Pointer(&got[guard/2]), unsafe.Pointer(&src[guard/2]), bitGeometry(t, width, shape, dstStrides, srcStrides, dstIndex, srcIndex))
 	if !bytes.Equal(got, want) {
 		t.Fatalf("%d bits, shape %v dst %v+%d src %v+%d: wrong from byte %d",
 			width, shape, dstStrides, dstIndex, srcStrides, srcIndex, firstDifference(got, want)-guard/2)
@@ -53,12 +53,6 @@ func TestCopyBitsMatchesBitByBit(t *testing.T) {
 	}
 }
 
-func TestCopyBitsOfWholeBytesInParallel(t *testing.T) {
-	const side = 2100
-	rng := rand.New(rand.NewPCG(5, 6))
-	checkCopyBits(t, rng, 4, []int64{side, side / 2, 2}, []int64{side, 2, 1}, []int64{2, 2 * side, 1})
-}
-
 // A run that ends or starts in the middle of a byte must leave the other bits
 // of that byte alone, and must not read a byte that holds none of it.
 func TestCopyBitsAtTheEdgesOfMemory(t *testing.T) {
@@ -67,7 +61,7 @@ func TestCopyBitsAtTheEdgesOfMemory(t *testing.T) {
 			size := (n*width + 7) / 8
 			src := bytes.Repeat([]byte{0xFF}, int(size))
 			dst := make([]byte, size)
-			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), 0, 0, width, []int64{n}, []int64{1}, []int64{1}, 1)
+			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, []int64{n}, []int64{1}, []int64{1}, 0, 0))
 			for i := range size * 8 {
 				want := byte(0)
 				if i < n*width {

@@ -1,16 +1,18 @@
 // Package copykernel copies elements between two strided layouts of host
 // memory, as fast as one or a few threads can.
 //
-// It knows addresses, extents and strides only: dtypes, bounds and ownership
-// are its caller's. Nothing here is checked, so a caller must have proved that
-// every element lies in memory that it holds until the call returns. Source
-// and destination must not overlap.
+// What goes where is a strided.Copy; [Between], [Pack] and [Unpack] make it of
+// tensors. Nothing here is checked, so a caller must have proved that every
+// element lies in memory that it holds until the copy is done. Source and
+// destination must not overlap.
 package copykernel
 
 import (
 	"slices"
 	"sync"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
 const (
@@ -24,21 +26,27 @@ const (
 	minRunShare = 2 << 20
 )
 
-// Copy copies every element of a tensor of the given shape from src to dst.
+// Copy copies the pieces of c, whose offsets count from dst and src.
 //
-// elem is the size of an element in bytes, any positive number. Strides are in
-// bytes, one for each extent, and may be negative; dst and src are the
-// addresses of the element with index zero throughout. Source strides may be 0
-// (broadcasting); destination strides may not, where the extent is above 1. No
-// address needs an alignment. At most workers goroutines take part, the
-// caller's among them. No byte outside the elements is read or written.
-func Copy(dst, src unsafe.Pointer, elem int64, shape, dstStrides, srcStrides []int64, workers int) {
-	var buf [inlineRank]axis
-	axes, dstOff, srcOff, ok := normalise(buf[:0], shape, dstStrides, srcStrides, 1)
-	if !ok {
+// Source steps may be 0 (broadcasting). No address needs an alignment. At most
+// workers goroutines take part, the caller's among them. No byte outside the
+// pieces is read or written.
+func Copy(dst, src unsafe.Pointer, c strided.Copy, workers int) {
+	total := c.Size()
+	if total == 0 {
 		return
 	}
-	copyAxes(unsafe.Add(dst, dstOff), unsafe.Add(src, srcOff), elem, axes, workers)
+	dst, src = unsafe.Add(dst, c.Dst), unsafe.Add(src, c.Src)
+	if len(c.Axes) == 0 {
+		Contiguous(dst, src, total, workers)
+		return
+	}
+	if workers = min(workers, int(total/minShare)); workers > 1 {
+		split(dst, src, c.Elem, c.Axes, workers)
+		return
+	}
+	var room [inlineRank]axis
+	serial(dst, src, c.Elem, append(room[:0], c.Axes...))
 }
 
 // Contiguous copies n bytes from src to dst, with at most workers goroutines.
@@ -47,41 +55,23 @@ func Contiguous(dst, src unsafe.Pointer, n int64, workers int) {
 		return
 	}
 	if workers = min(workers, int(n/minRunShare)); workers > 1 {
-		split(dst, src, 1, []axis{{n, 1, 1}}, workers)
+		split(dst, src, 1, []axis{{N: n, Dst: 1, Src: 1}}, workers)
 		return
 	}
 	move(dst, src, n)
-}
-
-// copyAxes copies along normalised axes.
-func copyAxes(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) {
-	total := elem
-	for _, a := range axes {
-		total *= a.n
-	}
-	axes, elem = widen(axes, elem)
-	if len(axes) == 0 {
-		Contiguous(dst, src, total, workers)
-		return
-	}
-	if workers = min(workers, int(total/minShare)); workers > 1 {
-		split(dst, src, elem, axes, workers)
-		return
-	}
-	serial(dst, src, elem, axes)
 }
 
 // split shares the copy out along one axis, to the caller and workers-1 more.
 func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) {
 	k := splitAxis(axes, workers)
 	a := axes[k]
-	workers = int(min(int64(workers), a.n))
+	workers = int(min(int64(workers), a.N))
 	var wg sync.WaitGroup
 	for w := range int64(workers) {
-		lo, hi := a.n*w/int64(workers), a.n*(w+1)/int64(workers)
+		lo, hi := a.N*w/int64(workers), a.N*(w+1)/int64(workers)
 		share := slices.Clone(axes)
-		share[k].n = hi - lo
-		d, s := unsafe.Add(dst, lo*a.dst), unsafe.Add(src, lo*a.src)
+		share[k].N = hi - lo
+		d, s := unsafe.Add(dst, lo*a.Dst), unsafe.Add(src, lo*a.Src)
 		if w == int64(workers)-1 {
 			serial(d, s, elem, share)
 			break
@@ -95,7 +85,7 @@ func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) {
 // worker writes a region of its own, or else the longest.
 func splitAxis(axes []axis, workers int) int {
 	for k, a := range axes {
-		if a.n >= 8*int64(workers) {
+		if a.N >= 8*int64(workers) {
 			return k
 		}
 	}
@@ -104,11 +94,6 @@ func splitAxis(axes []axis, workers int) int {
 
 // serial copies along axes, which it may reorder, on the calling goroutine.
 func serial(dst, src unsafe.Pointer, elem int64, axes []axis) {
-	axes, elem = widen(axes, elem)
-	if len(axes) == 0 {
-		move(dst, src, elem)
-		return
-	}
 	s := newSchedule(axes, elem)
 	switch elem {
 	case 1:

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
 )
 
 // layout is one side of a copy: strides, and the span of bytes (or packed
@@ -27,6 +30,34 @@ func newLayout(shape, strides []int64) layout {
 		}
 	}
 	return l
+}
+
+// geometry is that of a copy by strides in bytes, which are multiples of elem.
+func geometry(t testing.TB, elem int64, shape, dst, src []int64) strided.Copy {
+	t.Helper()
+	var layouts [2]core.Layout
+	for i, strides := range [][]int64{dst, src} {
+		strides = slices.Clone(strides)
+		for k := range strides {
+			strides[k] /= elem
+		}
+		l, err := core.NewStridedLayout(shape, strides)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layouts[i] = l
+	}
+	return strided.New(elem, layouts[0], layouts[1])
+}
+
+// bitGeometry is that of a copy of packed elements, of which those at dstIndex and
+// srcIndex have index zero throughout.
+func bitGeometry(t testing.TB, width int64, shape, dst, src []int64, dstIndex, srcIndex int64) strided.Copy {
+	t.Helper()
+	c := geometry(t, width, shape, scaled(dst, width), scaled(src, width))
+	c.Dst += dstIndex * width
+	c.Src += srcIndex * width
+	return c
 }
 
 // elements is the number of elements of a shape.
@@ -123,7 +154,7 @@ func checkCopy(t *testing.T, rng *rand.Rand, elem int64, shape, dstStrides, srcS
 	visit(shape, dstStrides, srcStrides, func(d, s int64) {
 		copy(want[dstZero+d:][:elem], src[srcZero+s:][:elem])
 	})
-	Copy(unsafe.Pointer(&got[dstZero]), unsafe.Pointer(&src[srcZero]), elem, shape, dstStrides, srcStrides, workers)
+	Copy(unsafe.Pointer(&got[dstZero]), unsafe.Pointer(&src[srcZero]), geometry(t, elem, shape, dstStrides, srcStrides), workers)
 	if !bytes.Equal(got, want) {
 		t.Fatalf("elem %d shape %v dst %v src %v workers %d: wrong from byte %d of [%d, %d)",
 			elem, shape, dstStrides, srcStrides, workers, firstDifference(got, want), dstZero+dl.first, dstZero+dl.last+elem)
@@ -274,19 +305,24 @@ func TestContiguous(t *testing.T) {
 
 func TestCopyAllocatesNothing(t *testing.T) {
 	dst, src := make([]byte, 1<<16), make([]byte, 1<<16)
-	shape := []int64{2, 2, 2, 2, 4, 4, 16, 16}
-	to := []int64{16384, 8192, 4096, 2048, 512, 128, 16, 1}
-	from := []int64{1, 2, 4, 8, 16, 64, 256, 4096}
+	to, err := core.NewLayout(2, 2, 2, 2, 4, 4, 16, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := core.NewStridedLayout(to.Shape(), []int64{1, 2, 4, 8, 16, 64, 256, 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, f := range map[string]func(){
 		"Copy": func() {
-			Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), 1, shape, to, from, 2)
+			Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(1, to, from), 2)
 		},
 		"CopyBits": func() {
-			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), 3, 5, 4, shape, to, from, 2)
+			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from))
 		},
 	} {
 		if n := testing.AllocsPerRun(20, f); n != 0 {
-			t.Errorf("%s of rank %d: %v allocations, want 0", name, len(shape), n)
+			t.Errorf("%s of rank %d: %v allocations, want 0", name, to.Rank(), n)
 		}
 	}
 }

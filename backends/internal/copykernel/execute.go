@@ -30,32 +30,32 @@ func walkTiles[T element](s *schedule, axes []axis, dst, src, buf unsafe.Pointer
 		return
 	}
 	a := axes[0]
-	for i := range a.n {
-		walkTiles[T](s, axes[1:], unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src), buf)
+	for i := range a.N {
+		walkTiles[T](s, axes[1:], unsafe.Add(dst, i*a.Dst), unsafe.Add(src, i*a.Src), buf)
 	}
 }
 
 func walkOuter[T element](s *schedule, axes []axis, dst, src unsafe.Pointer) {
 	if len(axes) == 0 {
-		for i := int64(0); i < s.run.n; i += s.block {
-			n := min(s.block, s.run.n-i)
-			walkInner[T](s, s.inner, unsafe.Add(dst, i*s.run.dst), unsafe.Add(src, i*s.run.src), n)
+		for i := int64(0); i < s.run.N; i += s.block {
+			n := min(s.block, s.run.N-i)
+			walkInner[T](s, s.inner, unsafe.Add(dst, i*s.run.Dst), unsafe.Add(src, i*s.run.Src), n)
 		}
 		return
 	}
 	a := axes[0]
-	for i := range a.n {
-		walkOuter[T](s, axes[1:], unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src))
+	for i := range a.N {
+		walkOuter[T](s, axes[1:], unsafe.Add(dst, i*a.Dst), unsafe.Add(src, i*a.Src))
 	}
 }
 
 func walkInner[T element](s *schedule, axes []axis, dst, src unsafe.Pointer, n int64) {
 	if len(axes) == 0 {
-		run[T](dst, src, s.elem, axis{n, s.run.dst, s.run.src})
+		run[T](dst, src, s.elem, axis{N: n, Dst: s.run.Dst, Src: s.run.Src})
 		return
 	}
 	a := axes[0]
-	for i := range a.n {
-		walkInner[T](s, axes[1:], unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src), n)
+	for i := range a.N {
+		walkInner[T](s, axes[1:], unsafe.Add(dst, i*a.Dst), unsafe.Add(src, i*a.Src), n)
 	}
 }

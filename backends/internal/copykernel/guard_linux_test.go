@@ -45,7 +45,7 @@ func TestCopyStaysInsideMemory(t *testing.T) {
 		if round%2 == 0 {
 			dstZero, srcZero = room-elem-dl.last, room-elem-sl.last
 		}
-		Copy(unsafe.Pointer(&dst[dstZero]), unsafe.Pointer(&src[srcZero]), elem, shape, to, from, 1)
+		Copy(unsafe.Pointer(&dst[dstZero]), unsafe.Pointer(&src[srcZero]), geometry(t, elem, shape, to, from), 1)
 	}
 }
 
@@ -68,6 +68,6 @@ func TestCopyBitsStaysInsideMemory(t *testing.T) {
 		if round%2 == 0 {
 			dstIndex, srcIndex = limit-1-dl.last, limit-1-sl.last
 		}
-		CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), dstIndex, srcIndex, width, shape, to, from, 1)
+		CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, shape, to, from, dstIndex, srcIndex))
 	}
 }

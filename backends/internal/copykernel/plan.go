@@ -1,87 +1,13 @@
 package copykernel
 
-// axis is one loop of a copy: n elements, dst and src units apart. The unit
-// is a byte in Copy and a bit in CopyBits.
-type axis struct {
-	n, dst, src int64
-}
+import "github.com/dlx-go/dlx/backends/internal/strided"
+
+// axis is one loop of a copy: N elements, Dst and Src units apart. The unit is a
+// byte in Copy and a bit in CopyBits.
+type axis = strided.Axis
 
 // inlineRank is the rank up to which a copy allocates nothing.
 const inlineRank = 8
-
-// normalise appends the loops of a copy to axes (an empty slice over the
-// caller's array) in a form that only the geometry decides:
-// no axis of extent 1, every destination stride positive, the outermost axis
-// first, and axes that are one run in both tensors merged. Strides are
-// multiplied by unit. dstOff and srcOff move the bases to the element that
-// the first iteration of every loop visits. ok is false when there is nothing
-// to copy.
-func normalise(axes []axis, shape, dst, src []int64, unit int64) (_ []axis, dstOff, srcOff int64, ok bool) {
-	for i, n := range shape {
-		if n <= 0 {
-			return nil, 0, 0, false
-		}
-		if n == 1 {
-			continue
-		}
-		a := axis{n, dst[i] * unit, src[i] * unit}
-		if a.dst < 0 {
-			dstOff += (n - 1) * a.dst
-			srcOff += (n - 1) * a.src
-			a.dst, a.src = -a.dst, -a.src
-		}
-		axes = append(axes, a)
-	}
-	sortAxes(axes)
-	return mergeAxes(axes), dstOff, srcOff, true
-}
-
-// sortAxes orders axes by falling destination stride, then falling source
-// stride: an insertion sort, since ranks are small and it allocates nothing.
-func sortAxes(axes []axis) {
-	for i := 1; i < len(axes); i++ {
-		for k := i; k > 0 && outranks(axes[k], axes[k-1]); k-- {
-			axes[k], axes[k-1] = axes[k-1], axes[k]
-		}
-	}
-}
-
-func outranks(a, b axis) bool {
-	if a.dst != b.dst {
-		return a.dst > b.dst
-	}
-	return abs(a.src) > abs(b.src)
-}
-
-// mergeAxes joins neighbours that step through both tensors as one axis.
-func mergeAxes(axes []axis) []axis {
-	out := axes[:0]
-	for _, a := range axes {
-		if k := len(out) - 1; k >= 0 && out[k].dst == a.n*a.dst && out[k].src == a.n*a.src {
-			a.n *= out[k].n
-			out[k] = a
-			continue
-		}
-		out = append(out, a)
-	}
-	return out
-}
-
-// widen takes an innermost axis that is contiguous in both tensors into the
-// element: a row of a plain copy is then just a large element.
-func widen(axes []axis, elem int64) ([]axis, int64) {
-	if k := len(axes) - 1; k >= 0 && axes[k].dst == elem && axes[k].src == elem {
-		return axes[:k], elem * axes[k].n
-	}
-	return axes, elem
-}
-
-func abs(x int64) int64 {
-	if x < 0 {
-		return -x
-	}
-	return x
-}
 
 // schedule is the loop order of one worker's share:
 //
@@ -116,8 +42,8 @@ const (
 	blockBytes = 12 << 10
 )
 
-// newSchedule orders axes, which normalise and widen made, for elements of
-// elem bytes. It reorders axes in place and keeps parts of it.
+// newSchedule orders the axes of a copy whose pieces are elem bytes. It reorders
+// them in place and keeps parts of the slice.
 func newSchedule(axes []axis, elem int64) schedule {
 	run := len(axes) - 1
 	cross := leastSrc(axes)
@@ -126,20 +52,20 @@ func newSchedule(axes []axis, elem int64) schedule {
 		s.outer = append(axes[:cross], axes[cross+1:run]...)
 		return s
 	}
-	if axes[run].n < minRun {
+	if axes[run].N < minRun {
 		run = longest(axes)
 	}
-	s := schedule{elem: elem, run: axes[run], block: axes[run].n}
+	s := schedule{elem: elem, run: axes[run], block: axes[run].N}
 	rest := append(axes[:run], axes[run+1:]...)
 	// What steps less far than the run in either tensor goes inside the block.
 	volume, split := int64(1), len(rest)
 	for k := len(rest) - 1; k >= 0; k-- {
 		a := rest[k]
-		nested := a.dst < s.run.dst || abs(a.src) < abs(s.run.src)
-		if !nested || volume*a.n > maxInner {
+		nested := a.Dst < s.run.Dst || abs(a.Src) < abs(s.run.Src)
+		if !nested || volume*a.N > maxInner {
 			continue
 		}
-		volume *= a.n
+		volume *= a.N
 		split--
 		copy(rest[k:], rest[k+1:split+1])
 		rest[split] = a
@@ -154,10 +80,10 @@ func newSchedule(axes []axis, elem int64) schedule {
 // worthTiling says whether a transpose goes through tiles rather than along
 // the run, once for each step of cross.
 func worthTiling(run, cross axis, elem int64) bool {
-	if run.src == 0 || elem > maxTileElem || run.n < minTile || cross.n < minTile {
+	if run.Src == 0 || elem > maxTileElem || run.N < minTile || cross.N < minTile {
 		return false
 	}
-	return elem < cachedElem || run.n*abs(run.src) > cachedBytes
+	return elem < cachedElem || run.N*abs(run.Src) > cachedBytes
 }
 
 // leastSrc is the axis along which the source is read most densely, the
@@ -165,7 +91,7 @@ func worthTiling(run, cross axis, elem int64) bool {
 func leastSrc(axes []axis) int {
 	best := len(axes) - 1
 	for k := best - 1; k >= 0; k-- {
-		if axes[k].src != 0 && (axes[best].src == 0 || abs(axes[k].src) < abs(axes[best].src)) {
+		if axes[k].Src != 0 && (axes[best].Src == 0 || abs(axes[k].Src) < abs(axes[best].Src)) {
 			best = k
 		}
 	}
@@ -176,9 +102,16 @@ func leastSrc(axes []axis) int {
 func longest(axes []axis) int {
 	best := len(axes) - 1
 	for k := best - 1; k >= 0; k-- {
-		if axes[k].n > axes[best].n {
+		if axes[k].N > axes[best].N {
 			best = k
 		}
 	}
 	return best
+}
+
+func abs(x int64) int64 {
+	if x < 0 {
+		return -x
+	}
+	return x
 }

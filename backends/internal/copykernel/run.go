@@ -5,21 +5,21 @@ import "unsafe"
 // run copies elements of elem bytes along one axis.
 func run[T element](dst, src unsafe.Pointer, elem int64, a axis) {
 	switch {
-	case a.dst == elem && a.src == elem:
-		move(dst, src, a.n*elem)
-	case a.dst == elem && a.src == 0:
-		fill[T](dst, src, elem, a.n)
+	case a.Dst == elem && a.Src == elem:
+		move(dst, src, a.N*elem)
+	case a.Dst == elem && a.Src == 0:
+		fill[T](dst, src, elem, a.N)
 	case isRow[T]():
-		for i := range a.n {
-			move(unsafe.Add(dst, i*a.dst), unsafe.Add(src, i*a.src), elem)
+		for i := range a.N {
+			move(unsafe.Add(dst, i*a.Dst), unsafe.Add(src, i*a.Src), elem)
 		}
-	case a.dst == elem:
+	case a.Dst == elem:
 		// The rest may be empty, and then its address may be outside the tensor.
-		if i := packWords(dst, src, elem, a.n, a.src); i < a.n {
-			strided[T](unsafe.Add(dst, i*elem), unsafe.Add(src, i*a.src), axis{a.n - i, elem, a.src})
+		if i := packWords(dst, src, elem, a.N, a.Src); i < a.N {
+			oneByOne[T](unsafe.Add(dst, i*elem), unsafe.Add(src, i*a.Src), axis{N: a.N - i, Dst: elem, Src: a.Src})
 		}
 	default:
-		strided[T](dst, src, a)
+		oneByOne[T](dst, src, a)
 	}
 }
 
@@ -29,26 +29,26 @@ func isRow[T element]() bool {
 	return unsafe.Sizeof(v) == 0
 }
 
-// strided copies one element at a time. It counts offsets and forms each
+// oneByOne copies one element at a time. It counts offsets and forms each
 // address from the base: a pointer that has run past the end of a Go object
 // is an error to the garbage collector, even unused. The same holds for every
 // loop of this package.
-func strided[T element](dst, src unsafe.Pointer, a axis) {
+func oneByOne[T element](dst, src unsafe.Pointer, a axis) {
 	var d, s int64
 	i := int64(0)
-	for ; i+4 <= a.n; i += 4 {
+	for ; i+4 <= a.N; i += 4 {
 		p, q := unsafe.Add(dst, d), unsafe.Add(src, s)
 		*(*T)(p) = *(*T)(q)
-		*(*T)(unsafe.Add(p, a.dst)) = *(*T)(unsafe.Add(q, a.src))
-		*(*T)(unsafe.Add(p, 2*a.dst)) = *(*T)(unsafe.Add(q, 2*a.src))
-		*(*T)(unsafe.Add(p, 3*a.dst)) = *(*T)(unsafe.Add(q, 3*a.src))
-		d += 4 * a.dst
-		s += 4 * a.src
+		*(*T)(unsafe.Add(p, a.Dst)) = *(*T)(unsafe.Add(q, a.Src))
+		*(*T)(unsafe.Add(p, 2*a.Dst)) = *(*T)(unsafe.Add(q, 2*a.Src))
+		*(*T)(unsafe.Add(p, 3*a.Dst)) = *(*T)(unsafe.Add(q, 3*a.Src))
+		d += 4 * a.Dst
+		s += 4 * a.Src
 	}
-	for ; i < a.n; i++ {
+	for ; i < a.N; i++ {
 		*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
-		d += a.dst
-		s += a.src
+		d += a.Dst
+		s += a.Src
 	}
 }
 
@@ -71,10 +71,10 @@ func fill[T element](dst, src unsafe.Pointer, elem, n int64) {
 			move(unsafe.Add(dst, i*elem), src, elem)
 		}
 	case wordSize%elem == 0 && total >= seedBytes:
-		strided[T](dst, src, axis{wordSize / elem, elem, 0})
-		strided[uint64](unsafe.Add(dst, wordSize), dst, axis{seedBytes/wordSize - 1, wordSize, 0})
+		oneByOne[T](dst, src, axis{N: wordSize / elem, Dst: elem, Src: 0})
+		oneByOne[uint64](unsafe.Add(dst, wordSize), dst, axis{N: seedBytes/wordSize - 1, Dst: wordSize, Src: 0})
 	default:
-		strided[T](dst, src, axis{seed, elem, 0})
+		oneByOne[T](dst, src, axis{N: seed, Dst: elem, Src: 0})
 	}
 	for done := seed * elem; done < total; {
 		c := min(done, max(fillChunk/elem, 1)*elem, total-done)

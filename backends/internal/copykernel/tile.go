@@ -26,19 +26,19 @@ var tiles = sync.Pool{New: func() any { return new([tileBytes]byte) }}
 // all of them; through the buffer each line of source and destination is
 // visited once, whole, so it does not matter.
 func transpose[T element](s *schedule, dst, src, buf unsafe.Pointer) {
-	width := min(max(tileRow/s.elem, minTile), s.cross.n)
+	width := min(max(tileRow/s.elem, minTile), s.cross.N)
 	height := tileBytes / (width * s.elem)
-	for c := int64(0); c < s.cross.n; c += width {
-		w := min(width, s.cross.n-c)
+	for c := int64(0); c < s.cross.N; c += width {
+		w := min(width, s.cross.N-c)
 		pitch := w * s.elem
-		for r := int64(0); r < s.run.n; r += height {
-			h := min(height, s.run.n-r)
-			from := unsafe.Add(src, c*s.cross.src+r*s.run.src)
+		for r := int64(0); r < s.run.N; r += height {
+			h := min(height, s.run.N-r)
+			from := unsafe.Add(src, c*s.cross.Src+r*s.run.Src)
 			for i := range h {
-				run[T](unsafe.Add(buf, i*pitch), unsafe.Add(from, i*s.run.src), s.elem, axis{w, s.elem, s.cross.src})
+				run[T](unsafe.Add(buf, i*pitch), unsafe.Add(from, i*s.run.Src), s.elem, axis{N: w, Dst: s.elem, Src: s.cross.Src})
 			}
-			to := unsafe.Add(dst, c*s.cross.dst+r*s.run.dst)
-			writeTile[T](to, buf, s.elem, axis{h, s.run.dst, pitch}, axis{w, s.cross.dst, s.elem})
+			to := unsafe.Add(dst, c*s.cross.Dst+r*s.run.Dst)
+			writeTile[T](to, buf, s.elem, axis{N: h, Dst: s.run.Dst, Src: pitch}, axis{N: w, Dst: s.cross.Dst, Src: s.elem})
 		}
 	}
 }
@@ -48,27 +48,27 @@ func transpose[T element](s *schedule, dst, src, buf unsafe.Pointer) {
 // the destination: along has the rows of the buffer, cross its columns.
 func writeTile[T element](dst, buf unsafe.Pointer, elem int64, along, cross axis) {
 	c := int64(0)
-	if side := wordSize / elem; side > 1 && wordSize%elem == 0 && along.dst == elem {
-		whole := along.n / side * side
-		for ; c+side <= cross.n; c += side {
-			to, from := unsafe.Add(dst, c*cross.dst), unsafe.Add(buf, c*elem)
+	if side := wordSize / elem; side > 1 && wordSize%elem == 0 && along.Dst == elem {
+		whole := along.N / side * side
+		for ; c+side <= cross.N; c += side {
+			to, from := unsafe.Add(dst, c*cross.Dst), unsafe.Add(buf, c*elem)
 			switch elem {
 			case 1:
-				strip8(to, cross.dst, from, along.src, whole)
+				strip8(to, cross.Dst, from, along.Src, whole)
 			case 2:
-				strip16(to, cross.dst, from, along.src, whole)
+				strip16(to, cross.Dst, from, along.Src, whole)
 			case 4:
-				strip32(to, cross.dst, from, along.src, whole)
+				strip32(to, cross.Dst, from, along.Src, whole)
 			}
-			if whole < along.n {
+			if whole < along.N {
 				for i := range side {
-					run[T](unsafe.Add(to, i*cross.dst+whole*elem), unsafe.Add(from, i*elem+whole*along.src), elem,
-						axis{along.n - whole, along.dst, along.src})
+					run[T](unsafe.Add(to, i*cross.Dst+whole*elem), unsafe.Add(from, i*elem+whole*along.Src), elem,
+						axis{N: along.N - whole, Dst: along.Dst, Src: along.Src})
 				}
 			}
 		}
 	}
-	for ; c < cross.n; c++ {
-		run[T](unsafe.Add(dst, c*cross.dst), unsafe.Add(buf, c*elem), elem, along)
+	for ; c < cross.N; c++ {
+		run[T](unsafe.Add(dst, c*cross.Dst), unsafe.Add(buf, c*elem), elem, along)
 	}
 }

@@ -1,0 +1,35 @@
+package strided
+
+// Box is a block of up to three dimensions: Slices of Rows of Row bytes. On either
+// side rows are RowPitch apart and slices SlicePitch. The pitches are never less
+// than what they step over, and a slice pitch is a multiple of its row pitch, so that
+// clEnqueueCopyBufferRect and cuMemcpy3D (height = slice pitch / row pitch) take them.
+type Box struct {
+	Row, Rows, Slices          int64
+	DstRowPitch, DstSlicePitch int64
+	SrcRowPitch, SrcSlicePitch int64
+}
+
+// Boxes cuts the copy into equal boxes: box is the largest that the innermost axes
+// make, and the pieces of at are such boxes. At worst a box is one piece of c.
+func (c Copy) Boxes() (box Box, at Copy) {
+	box = Box{Row: c.Elem, Rows: 1, Slices: 1, DstRowPitch: c.Elem, SrcRowPitch: c.Elem}
+	k := len(c.Axes)
+	if k > 0 {
+		if a := c.Axes[k-1]; a.Dst >= c.Elem && a.Src >= c.Elem {
+			box.Rows, box.DstRowPitch, box.SrcRowPitch = a.N, a.Dst, a.Src
+			k--
+		}
+	}
+	box.DstSlicePitch, box.SrcSlicePitch = box.Rows*box.DstRowPitch, box.Rows*box.SrcRowPitch
+	if k > 0 && box.Rows > 1 {
+		if a := c.Axes[k-1]; fits(a.Dst, box.DstSlicePitch, box.DstRowPitch) && fits(a.Src, box.SrcSlicePitch, box.SrcRowPitch) {
+			box.Slices, box.DstSlicePitch, box.SrcSlicePitch = a.N, a.Dst, a.Src
+			k--
+		}
+	}
+	return box, Copy{box.Row * box.Rows * box.Slices, c.Dst, c.Src, c.Axes[:k]}
+}
+
+// fits reports whether slices may be step apart.
+func fits(step, slice, row int64) bool { return step >= slice && step%row == 0 }
