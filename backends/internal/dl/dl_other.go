@@ -1,0 +1,25 @@
+//go:build !(linux && cgo)
+
+package dl
+
+import "github.com/dlx-go/dlx/core"
+
+// Library is an open shared library, of which there are none in this build.
+type Library struct{}
+
+// Open fails with core.ErrNotSupported.
+func Open(backend string, _ ...string) (*Library, error) {
+	return nil, core.Errorf(core.ErrNotSupported, backend, "dlopen", "this build cannot open libraries: build on Linux with cgo")
+}
+
+// Name is empty.
+func (*Library) Name() string { return "" }
+
+// Lookup returns 0.
+func (*Library) Lookup(string) uintptr { return 0 }
+
+// Resolve does nothing: there is no Library to call it on.
+func (*Library) Resolve([]Symbol) error { return nil }
+
+// Close does nothing.
+func (*Library) Close() error { return nil }
