@@ -1,0 +1,70 @@
+//go:build vulkan && linux && cgo
+
+package gather_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gather/gathertest"
+)
+
+// open opens the Vulkan device, which is missing only where that was said.
+func open(t testing.TB, validate bool) *gathertest.GPU {
+	t.Helper()
+	g, err := gathertest.Open(validate)
+	if err != nil {
+		if os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
+			t.Skipf("no Vulkan, as DLX_WITHOUT_DRIVERS says: %v", err)
+		}
+		t.Fatalf("%v: install mesa-vulkan-drivers and vulkan-validationlayers", err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+// gpu is the machine that the shaders are for.
+type gpu struct {
+	*gathertest.GPU
+	dst, src *gathertest.Buffer
+}
+
+func (g *gpu) room(t testing.TB, dst, src int) (to, from []byte) {
+	t.Helper()
+	g.free()
+	var err error
+	if g.dst, err = g.Buffer(dst); err != nil {
+		t.Fatal(err)
+	}
+	if g.src, err = g.Buffer(src); err != nil {
+		t.Fatal(err)
+	}
+	return g.dst.Bytes(), g.src.Bytes()
+}
+
+func (g *gpu) free() {
+	for _, b := range []**gathertest.Buffer{&g.dst, &g.src} {
+		if *b != nil {
+			(*b).Free()
+			*b = nil
+		}
+	}
+}
+
+func (g *gpu) run(t testing.TB, plan []gather.Dispatch) {
+	t.Helper()
+	if err := g.Dispatch(g.dst, g.src, plan); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every shader, on a real driver with the validation layer on.
+func TestShadersMoveTheSameElements(t *testing.T) {
+	g := &gpu{GPU: open(t, true)}
+	t.Cleanup(g.free)
+	checkAll(t, g, g.Limits(), 20)
+	if n, first := g.Messages(); n != 0 {
+		t.Errorf("%d messages of the validation layer, the first: %s", n, first)
+	}
+}
