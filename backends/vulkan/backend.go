@@ -1,0 +1,219 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// options are what Options set.
+type options struct {
+	validation bool
+	separate   bool // treat memory as if the host did not reach it, for tests
+}
+
+// Option changes what [New] makes.
+type Option func(*options)
+
+// WithValidation turns the Khronos validation layer on for all that the backend
+// opens. Opening fails with core.ErrNotSupported where it is not installed. See [Messages].
+func WithValidation() Option { return func(o *options) { o.validation = true } }
+
+// Messages returns how many warnings and errors the validation layer has given in
+// this process, and the texts of those behind the first, as far as they are kept.
+func Messages(first uint64) (count uint64, texts []string) { return driver.Messages(first) }
+
+// backend has no state: the library is the process's, all else its devices'.
+type backend struct{ options }
+
+var _ core.Backend = backend{}
+
+// New returns the backend "vulkan". It serves every physical device that has
+// Vulkan 1.1 with timeline semaphores and a queue that computes, in the order
+// of the loader. A device may be opened several times, each time with a VkInstance,
+// a VkDevice and a pool of its own. The library is opened by the first call of a
+// method; DLX_VULKAN_LIBRARY names another one than the system's.
+func New(opts ...Option) core.Backend {
+	var b backend
+	for _, o := range opts {
+		o(&b.options)
+	}
+	return b
+}
+
+func (backend) Name() string { return name }
+
+func (b backend) Probe(ctx context.Context) core.Probe {
+	var p core.Probe
+	err := b.visit(ctx, func(i *driver.Instance, usable []*driver.Physical) error {
+		first := describe(usable[0], b.options, 0, usable[0].Has)
+		p = core.Probe{Available: true, Version: i.Version().String(), Features: first.Features}
+		return nil
+	})
+	if err != nil {
+		return core.Probe{Reason: err.Error()}
+	}
+	return p
+}
+
+func (b backend) Devices(ctx context.Context) ([]core.Properties, error) {
+	var all []core.Properties
+	err := b.visit(ctx, func(_ *driver.Instance, usable []*driver.Physical) error {
+		for i, p := range usable {
+			all = append(all, describe(p, b.options, int32(i), p.Has))
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (b backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
+	i, usable, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if id.Type != core.DeviceVulkan || id.Index < 0 || int(id.Index) >= len(usable) {
+		i.Close()
+		return nil, errorf(core.ErrDevice, "Open", "there is no device %v: this machine has vulkan:0 to vulkan:%d", id, len(usable)-1)
+	}
+	v, err := driver.NewDevice(usable[id.Index])
+	if err != nil {
+		i.Close()
+		return nil, err
+	}
+	return openDevice(i, v, b.options, id.Index)
+}
+
+// visit lends f an instance.
+func (b backend) visit(ctx context.Context, f func(*driver.Instance, []*driver.Physical) error) error {
+	i, usable, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer i.Close()
+	return f(i, usable)
+}
+
+// open makes an instance, which the caller closes, and lists the devices that serve:
+// one at least.
+func (b backend) open(ctx context.Context) (*driver.Instance, []*driver.Physical, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	i, err := driver.NewInstance(b.validation)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := i.Physicals()
+	if err == nil && len(all) == 0 {
+		err = errorf(core.ErrNotSupported, "vkEnumeratePhysicalDevices", "no driver has a device: VK_DRIVER_FILES and VK_ICD_FILENAMES name their manifests")
+	}
+	var usable []*driver.Physical
+	var reason error
+	for _, p := range all {
+		if why := p.Usable(); why == nil {
+			usable = append(usable, p)
+		} else {
+			reason = why
+		}
+	}
+	if err == nil && len(usable) == 0 {
+		err = reason
+	}
+	if err != nil {
+		i.Close()
+		return nil, nil, err
+	}
+	return i, usable, nil
+}
+
+// describe says what a device is and can do. has tells which extensions are on.
+func describe(p *driver.Physical, o options, index int32, has func(string) bool) core.Properties {
+	out := core.Properties{
+		ID:         core.DeviceID{Type: core.DeviceVulkan, Index: index},
+		Name:       p.Name,
+		Driver:     p.Driver,
+		UUID:       p.DeviceUUID,
+		DriverUUID: p.DriverUUID,
+		PCI:        p.PCI,
+		Alignment:  alignment,
+		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
+			core.CapSemaphores | core.CapPool,
+	}
+	for i, size := range p.Heaps {
+		if slices.ContainsFunc(p.Memory, func(t driver.MemoryType) bool { return t.Heap == i && t.DeviceLocal }) {
+			out.TotalMemory += size
+		}
+	}
+	add := func(feature string, capability core.Capabilities, available bool, reason string, args ...any) {
+		f := core.Feature{Name: feature, Available: available}
+		if available {
+			out.Capabilities |= capability
+		} else {
+			f.Reason = fmt.Sprintf(reason, args...)
+		}
+		out.Features = append(out.Features, f)
+	}
+	const without = "the driver does not have %s"
+	probe := &device{physical: p, options: o}
+	add("host_view", core.CapHostView, probe.findType(visible, ^uint32(0)) >= 0, "no memory type is visible to the host and coherent")
+	add("map_host", core.CapMapHost, has(driver.ExternalMemoryHost) && p.ExternalBuffers(driver.HostPointer).Import, without, driver.ExternalMemoryHost)
+	exports, imports := memoryTypes(p, has)
+	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
+		extension := handleExtensions[t]
+		add("export_"+t.String(), core.CapExportMemory, slices.Contains(exports, t), without, extension+", or does not export buffers by it")
+		add("import_"+t.String(), core.CapImportMemory, slices.Contains(imports, t), without, extension+", or does not import buffers by it")
+	}
+	semaphores := driver.External{}
+	if has(driver.ExternalSemaphoreFD) {
+		semaphores = p.ExternalSemaphores()
+	}
+	const notTimelines = "the driver does not have VK_KHR_external_semaphore_fd for timeline semaphores"
+	add("export_semaphore", core.CapExportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
+	add("import_semaphore", core.CapImportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
+	add("pci_bus_info", 0, p.PCI != "", without, "VK_EXT_pci_bus_info")
+	if probe.reachesPlain() {
+		out.Capabilities |= core.CapSubByte
+	}
+	return out
+}
+
+// reachesPlain reports whether the host reaches plain memory as fast as its own.
+func (d *device) reachesPlain() bool {
+	t := d.findType(local, ^uint32(0))
+	return t >= 0 && d.inReach(d.physical.Memory[t])
+}
+
+// handleExtensions is what each kind of handle needs, externalHandles Vulkan's name of it.
+var (
+	handleExtensions = map[core.HandleType]string{
+		core.HandleOpaqueFD: driver.ExternalMemoryFD,
+		core.HandleDMABuf:   driver.ExternalMemoryDMA,
+	}
+	externalHandles = map[core.HandleType]driver.Handles{
+		core.HandleOpaqueFD: driver.OpaqueFD,
+		core.HandleDMABuf:   driver.DMABuf,
+	}
+)
+
+// memoryTypes lists the handles by which memory can be exported, and imported.
+func memoryTypes(p *driver.Physical, has func(string) bool) (exports, imports []core.HandleType) {
+	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
+		if !has(driver.ExternalMemoryFD) || !has(handleExtensions[t]) {
+			continue
+		}
+		can := p.ExternalBuffers(externalHandles[t])
+		if can.Export {
+			exports = append(exports, t)
+		}
+		if can.Import {
+			imports = append(imports, t)
+		}
+	}
+	return exports, imports
+}

@@ -1,0 +1,21 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/backendtest"
+	"github.com/dlx-go/dlx/core"
+)
+
+func TestConformance(t *testing.T) {
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) })
+}
+
+// TestConformanceOfSeparateMemory treats the device's memory as that of a card,
+// which the host does not reach.
+func TestConformanceOfSeparateMemory(t *testing.T) {
+	separate := func(o *options) { o.separate = true }
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) })
+}

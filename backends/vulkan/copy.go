@@ -1,0 +1,265 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"runtime"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Copy copies between memory of this device, which tensors of DLPack on it may
+// be too, and memory that the host can reach. Where the host reaches both as fast as
+// its own memory, it does strided copies, in the stream's turn. It fails with
+// ErrNotSupported for packed elements that do not lie on whole bytes in memory that
+// the host does not reach.
+func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	const call = "Copy"
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.checkOpen(call); err != nil {
+		return err
+	}
+	var q *queue
+	if s != nil {
+		var err error
+		if q, err = d.queueOf(call, s); err != nil {
+			return err
+		}
+	}
+	same, err := core.CheckCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	w := work{device: d}
+	if w.dst, err = d.sideOf(dst); err != nil {
+		return err
+	}
+	if w.src, err = d.sideOf(src); err != nil {
+		return err
+	}
+	switch {
+	case same || dst.NumElements() == 0:
+		return nil
+	case w.dst.object == nil && w.src.object == nil:
+		return errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")
+	}
+	if q != nil {
+		return w.submit(ctx, q)
+	}
+	return d.copyHere(ctx, w)
+}
+
+// copyHere waits for a copy on a queue that nobody else uses meanwhile.
+func (d *device) copyHere(ctx context.Context, w work) error {
+	q, err := d.borrow()
+	if err != nil {
+		return d.noteLoss(err)
+	}
+	if err := w.submit(ctx, q); err != nil {
+		d.giveBack(q)
+		return err
+	}
+	err = q.Synchronize(ctx)
+	if ctx.Err() == nil {
+		d.giveBack(q)
+		return err
+	}
+	go func() { // the copy goes on, and events tell of it
+		_ = q.Synchronize(context.Background())
+		d.giveBack(q)
+	}()
+	return err
+}
+
+// end is where one tensor of a copy lies.
+type end struct {
+	tensor *core.Tensor
+	object *object // nil for memory of the host
+	host   uintptr // for the host, the byte that offsets count from; 0 where it does not reach that
+}
+
+// sideOf finds out about a tensor, or refuses one on another device.
+func (d *device) sideOf(t *core.Tensor) (end, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return end{}, err
+	}
+	m := b.Memory()
+	if m.ID.Type.HostAccessible() {
+		return end{tensor: t, host: m.Handle}, nil
+	}
+	if m.ID != d.ID() || m.Device != nil && m.Device != d.outer {
+		return end{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.ID())
+	}
+	if m.Handle == 0 {
+		return end{tensor: t, object: &object{}}, nil
+	}
+	d.mu.Lock()
+	o := d.objects[m.Handle]
+	d.mu.Unlock()
+	if o == nil {
+		if o, err = d.stranger("Copy", m.Handle); err != nil {
+			return end{}, err
+		}
+	}
+	return end{t, o, o.host}, nil
+}
+
+// work is a copy that was checked.
+type work struct {
+	device   *device
+	dst, src end
+	geometry strided.Copy
+	bits     bool
+}
+
+// maxRegions is up to how many pieces vkCmdCopyBuffer is used for.
+const maxRegions = 1024
+
+// submit chooses how to copy, and enqueues that.
+func (w work) submit(ctx context.Context, q *queue) error {
+	w.geometry, w.bits = strided.OfBits(w.dst.tensor, w.src.tensor)
+	_, plain := w.geometry.Contiguous()
+	plain = plain && !w.bits
+	device := w.dst.object != nil && w.src.object != nil
+	var enqueue func(*queue) error
+	switch {
+	case device && plain:
+		enqueue = w.regions
+	case w.dst.host != 0 && w.src.host != 0:
+		enqueue = w.onHost
+	case w.bits:
+		return errorf(core.ErrNotSupported, "Copy", "packed %v that do not lie on whole bytes can be copied in memory that the host reaches only: allocate it with AllocOptions.HostVisible", w.dst.tensor.DType())
+	case device && w.geometry.Count() <= maxRegions:
+		enqueue = w.regions
+	case device:
+		enqueue = w.gather
+	default:
+		return w.stage(ctx, q, plain)
+	}
+	return w.enqueue(ctx, q, enqueue)
+}
+
+// enqueue is [stream.Submit] with the stream's lock around f.
+func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error {
+	return stream.Submit(ctx, q, []*core.Tensor{w.dst.tensor}, []*core.Tensor{w.src.tensor}, func() error {
+		if err := q.lock("Copy"); err != nil {
+			return err
+		}
+		defer q.mu.Unlock()
+		before := q.next
+		err := f(q)
+		if err != nil && q.next != before { // work that is under way must not outlive its tensors
+			number := q.next
+			q.mu.Unlock()
+			_ = q.device.await(driver.Point{Timeline: q.timeline, Value: number})
+			q.mu.Lock()
+		}
+		return err
+	})
+}
+
+// onHost lets the host copy.
+func (w work) onHost(q *queue) error {
+	job := copykernel.Between(w.dst.tensor, w.src.tensor, cPointer(w.dst.host), cPointer(w.src.host))
+	return q.add(item{host: func() error {
+		job.Run(runtime.GOMAXPROCS(0))
+		return nil
+	}})
+}
+
+// regions lets the device copy the pieces of the geometry.
+func (w work) regions(q *queue) error {
+	list := make([]driver.Region, 0, w.geometry.Count())
+	for to, from := range w.geometry.Pieces() {
+		list = append(list, driver.Region{Src: from, Dst: to, Size: w.geometry.Elem})
+	}
+	return q.command(w.dst.object.side(), w.src.object.side(), list, nil)
+}
+
+// command adds an item of one command buffer. q.mu is held.
+func (q *queue) command(dst, src driver.Side, regions []driver.Region, run func(*command) (*driver.Dispatch, error)) error {
+	return q.add(item{submit: func(number uint64) error {
+		c, err := q.takeCommand()
+		if err != nil {
+			return err
+		}
+		var dispatch *driver.Dispatch
+		if run != nil {
+			if dispatch, err = run(c); err != nil {
+				return err
+			}
+		}
+		if err := q.device.driver.Record(c.handle, dst, src, regions, dispatch); err != nil {
+			return err
+		}
+		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.timeline, Value: number}, driver.Point{}); err != nil {
+			return err
+		}
+		c.busy = number
+		return nil
+	}})
+}
+
+// gather lets a shader copy, in as many dispatches as the device's limits ask for.
+func (w work) gather(q *queue) error {
+	d := w.device
+	for part := range gather.Plan(w.geometry, d.gatherLimits()) {
+		p, err := d.pipeline(part.Shader)
+		if err != nil {
+			return err
+		}
+		dst, src := w.dst.object.side(), w.src.object.side()
+		dst.Offset, dst.Range = part.Dst.Offset, part.Dst.Size
+		src.Offset, src.Range = part.Src.Offset, part.Src.Size
+		constants := part.Constants
+		err = q.command(dst, src, nil, func(c *command) (*driver.Dispatch, error) {
+			set, err := c.setFor(d, p)
+			if err != nil {
+				return nil, err
+			}
+			push := unsafe.Slice((*byte)(unsafe.Pointer(&constants)), unsafe.Sizeof(constants))
+			return &driver.Dispatch{Pipeline: p, Set: set, Groups: part.Groups, Push: push}, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *device) gatherLimits() gather.Limits {
+	p := d.physical
+	return gather.Limits{
+		StorageRange:    p.MaxStorageRange,
+		OffsetAlignment: p.StorageAlignment,
+		Groups:          p.MaxGroups,
+		Storage8:        p.Storage8,
+		Storage16:       p.Storage16,
+		Tiles:           p.Kind != driver.CPU,
+	}
+}
+
+// pipeline returns the pipeline of a shader, which it makes at its first use.
+func (d *device) pipeline(s gather.Shader) (*driver.Pipeline, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p, ok := d.pipelines[s]; ok {
+		return p, nil
+	}
+	p, err := d.driver.NewPipeline(s.SPIRV(), int(unsafe.Sizeof(gather.Constants{})))
+	if err != nil {
+		return nil, d.noteLoss(err)
+	}
+	d.pipelines[s] = p
+	return p, nil
+}

@@ -1,0 +1,144 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+// #include <stdlib.h>
+// #include "dlpack_vulkan.h"
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// Buffer says what a tensor on Vulkan stands on: the fields of DLVulkanBuffer in
+// dlpack_vulkan.h. Handles are those of Vulkan, as numbers; they are borrowed.
+type Buffer struct {
+	Instance, PhysicalDevice, Device, Queue uintptr
+	QueueFamily                             uint32
+	Buffer                                  uint64 // VkBuffer
+	Memory                                  uint64 // VkDeviceMemory; 0 if that is not told
+	MemoryOffset                            int64  // bytes from the start of Memory to that of Buffer
+	Size                                    int64  // bytes of Buffer
+	Mapped                                  uintptr
+	SharedWith                              uint32 // queue family that has it between commands; VK_QUEUE_FAMILY_IGNORED for none
+	MemoryType                              uint32
+	DeviceUUID, DriverUUID                  core.UUID
+}
+
+// BufferOf tells what t stands on, and the bytes from the start of the VkBuffer to the
+// first element. It fails with ErrDevice for a tensor that is not on Vulkan,
+// ErrClosed, and ErrInvalid or ErrVersion if the tensor's handle, which a foreign
+// library may have made, is no DLVulkanBuffer.
+func BufferOf(t *core.Tensor) (b Buffer, offset int64, err error) {
+	const call = "BufferOf"
+	if t == nil {
+		return b, 0, errorf(core.ErrInvalid, call, "the tensor is nil")
+	}
+	buffer, err := t.Buffer()
+	if err != nil {
+		return b, 0, err
+	}
+	if t.ID().Type != core.DeviceVulkan {
+		return b, 0, errorf(core.ErrDevice, call, "the tensor lies on %v", t.ID())
+	}
+	m := buffer.Memory()
+	if m.Handle == 0 {
+		return b, 0, errorf(core.ErrInvalid, call, "the tensor has no elements, so it has no VkBuffer")
+	}
+	b, err = readDescriptor(call, m.Handle)
+	return b, t.Offset(), err
+}
+
+// descriptor is a DLVulkanBuffer in C memory.
+type descriptor = *C.DLVulkanBuffer
+
+// newDescriptor makes one, which freeDescriptor gives back.
+func newDescriptor(d *driver.Device, o *object) descriptor {
+	c := (descriptor)(C.calloc(1, C.sizeof_DLVulkanBuffer))
+	c.magic = C.DLPACK_VULKAN_MAGIC
+	c.version_major, c.version_minor = C.DLPACK_VULKAN_MAJOR, C.DLPACK_VULKAN_MINOR
+	c.struct_size = C.sizeof_DLVulkanBuffer
+	c.queue_family = C.uint32_t(d.Family)
+	c.instance = cPointer(uintptr(d.Instance()))
+	c.physical_device = cPointer(uintptr(d.Physical.Handle))
+	c.device = cPointer(uintptr(d.Handle()))
+	c.queue = cPointer(uintptr(d.Queue))
+	c.buffer, c.memory = C.uint64_t(o.buffer), C.uint64_t(o.memory)
+	c.size = C.uint64_t(o.size)
+	c.mapped = cPointer(o.host)
+	c.shared_with = C.uint32_t(o.sharedWith)
+	c.memory_type = C.uint32_t(o.memoryType)
+	for i := range d.Physical.DeviceUUID {
+		c.device_uuid[i] = C.uint8_t(d.Physical.DeviceUUID[i])
+		c.driver_uuid[i] = C.uint8_t(d.Physical.DriverUUID[i])
+	}
+	lock, unlock, context := d.QueueLock()
+	*(*uintptr)(unsafe.Pointer(&c.queue_lock)) = lock
+	*(*uintptr)(unsafe.Pointer(&c.queue_unlock)) = unlock
+	c.queue_context = cPointer(context)
+	return c
+}
+
+func freeDescriptor(c descriptor) { C.free(unsafe.Pointer(c)) }
+
+// readDescriptor copies what lies at an address that a stranger may have given,
+// and checks all that can be. It does not trust that anything lies there.
+func readDescriptor(call string, handle uintptr) (Buffer, error) {
+	fail := func(sentinel error, format string, args ...any) (Buffer, error) {
+		return Buffer{}, errorf(sentinel, call, format, args...)
+	}
+	var c C.DLVulkanBuffer
+	switch err := readMemory(handle, unsafe.Slice((*byte)(unsafe.Pointer(&c)), C.sizeof_DLVulkanBuffer)); {
+	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
+		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: nothing lies there", handle)
+	case err != nil: // the system forbids to look
+		c = *(descriptor)(cPointer(handle))
+	}
+	switch {
+	case c.magic != C.DLPACK_VULKAN_MAGIC:
+		return fail(core.ErrInvalid, "no DLVulkanBuffer lies at %#x: magic is %#x", handle, uint64(c.magic))
+	case c.version_major != C.DLPACK_VULKAN_MAJOR || c.struct_size < C.sizeof_DLVulkanBuffer:
+		return fail(core.ErrVersion, "the DLVulkanBuffer has version %d.%d and %d bytes; version %d.x with at least %d bytes can be read",
+			c.version_major, c.version_minor, c.struct_size, C.DLPACK_VULKAN_MAJOR, C.sizeof_DLVulkanBuffer)
+	case c.device == nil || c.buffer == 0:
+		return fail(core.ErrInvalid, "device or buffer of the DLVulkanBuffer is 0")
+	case c.size > 1<<62 || c.memory_offset > 1<<62:
+		return fail(core.ErrInvalid, "size %d or memory_offset %d of the DLVulkanBuffer is above 1<<62", uint64(c.size), uint64(c.memory_offset))
+	}
+	b := Buffer{
+		Instance: uintptr(c.instance), PhysicalDevice: uintptr(c.physical_device), Device: uintptr(c.device), Queue: uintptr(c.queue),
+		QueueFamily: uint32(c.queue_family), Buffer: uint64(c.buffer), Memory: uint64(c.memory),
+		MemoryOffset: int64(c.memory_offset), Size: int64(c.size), Mapped: uintptr(c.mapped),
+		SharedWith: uint32(c.shared_with), MemoryType: uint32(c.memory_type),
+	}
+	for i := range b.DeviceUUID {
+		b.DeviceUUID[i], b.DriverUUID[i] = byte(c.device_uuid[i]), byte(c.driver_uuid[i])
+	}
+	return b, nil
+}
+
+// readMemory reads bytes at an address of this process, and fails with EFAULT where
+// nothing lies.
+func readMemory(address uintptr, into []byte) error {
+	local := unix.Iovec{Base: unsafe.SliceData(into)}
+	local.SetLen(len(into))
+	n, err := unix.ProcessVMReadv(unix.Getpid(), []unix.Iovec{local}, []unix.RemoteIovec{{Base: address, Len: len(into)}}, 0)
+	if err == nil && n < len(into) {
+		return unix.EFAULT
+	}
+	return err
+}
+
+// cPointer turns a handle or an address outside of Go's heap into a pointer.
+func cPointer(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+// cAddress is the address of a descriptor.
+func cAddress(c descriptor) unsafe.Pointer { return unsafe.Pointer(c) }

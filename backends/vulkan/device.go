@@ -1,0 +1,245 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveDevices = core.NewLiveCounter("vulkan.Device")
+
+// device is an opened device.
+type device struct {
+	properties  core.Properties
+	options     options
+	instance    *driver.Instance
+	physical    *driver.Physical
+	driver      *driver.Device
+	outer       core.Device // what callers know: the device with the interfaces that it has
+	exportTypes []core.HandleType
+	importTypes []core.HandleType
+	core.CloseHooks
+
+	// hostWork orders what the host did in a stream before whoever sees its event:
+	// Go's memory model knows nothing of timelines. It is added to before a timeline
+	// moves on, and read after.
+	hostWork atomic.Int64
+	lost     atomic.Pointer[error] // set once
+
+	mu        sync.Mutex
+	idle      sync.Cond // deferred has become less
+	closed    bool
+	streams   int // open, and semaphores
+	memories  int // allocations and imports that were not freed
+	deferred  int // of those, released while work on them is unfinished
+	objects   map[uintptr]*object
+	stats     core.PoolStats
+	plain     *pool
+	visible   *pool     // nil where there is no such memory; plain where that is
+	unused    []*queue  // for copies without a stream
+	staging   []*object // for copies between the host and memory that it does not reach
+	staged    int       // pieces of staging memory that are lent
+	pipelines map[gather.Shader]*driver.Pipeline
+}
+
+var (
+	_ core.Device           = (*device)(nil)
+	_ core.PoolController   = (*device)(nil)
+	_ core.CloseNotifier    = (*device)(nil)
+	_ core.PointerImporter  = (*device)(nil)
+	_ core.SemaphoreCreator = (*device)(nil)
+)
+
+// openDevice takes over i and v, on failure too.
+func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (core.Device, error) {
+	d := &device{
+		options: o, instance: i, physical: v.Physical, driver: v,
+		objects: make(map[uintptr]*object), pipelines: make(map[gather.Shader]*driver.Pipeline),
+	}
+	d.idle.L = &d.mu
+	d.properties = describe(v.Physical, o, index, v.Has)
+	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
+	d.plain = &pool{device: d, kind: local}
+	switch t := d.findType(visible, ^uint32(0)); {
+	case t >= 0 && d.findType(local, ^uint32(0)) == t && d.inReach(d.physical.Memory[t]):
+		d.visible = d.plain
+	case t >= 0:
+		d.visible = &pool{device: d, kind: visible}
+	}
+	d.outer = d.withInterfaces()
+	liveDevices.Add(1)
+	return d.outer, nil
+}
+
+// withInterfaces is d with the optional interfaces of its capabilities.
+func (d *device) withInterfaces() core.Device {
+	has := d.properties.Capabilities.Has
+	var outer core.Device = d
+	if has(core.CapHostView) {
+		outer = viewing{d}
+	}
+	const mapping = core.CapHostView | core.CapMapHost
+	const sharing = core.CapExportMemory | core.CapImportMemory
+	const signalling = core.CapExportSemaphores | core.CapImportSemaphores
+	switch {
+	case has(mapping | sharing | signalling):
+		return &struct {
+			viewing
+			hostMapper
+			memorySharer
+			semaphoreExporter
+			semaphoreImporter
+		}{viewing{d}, hostMapper{d}, memorySharer{d}, semaphoreExporter{d}, semaphoreImporter{d}}
+	case has(mapping | sharing):
+		return &struct {
+			viewing
+			hostMapper
+			memorySharer
+		}{viewing{d}, hostMapper{d}, memorySharer{d}}
+	case has(core.CapHostView | sharing):
+		return &struct {
+			viewing
+			memorySharer
+		}{viewing{d}, memorySharer{d}}
+	case has(mapping):
+		return &struct {
+			viewing
+			hostMapper
+		}{viewing{d}, hostMapper{d}}
+	}
+	return outer
+}
+
+// inner is the device itself, whatever interfaces are around it.
+func (d *device) inner() *device { return d }
+
+func (d *device) ID() core.DeviceID { return d.properties.ID }
+
+func (d *device) Properties() core.Properties {
+	p := d.properties
+	p.Features = slices.Clone(p.Features)
+	return p
+}
+
+// noteLoss remembers for good that the device is lost, if err says so. It returns err.
+func (d *device) noteLoss(err error) error {
+	if err != nil && errors.Is(err, core.ErrDeviceLost) {
+		d.lost.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// lostError is the error that said the device is lost; nil if none did.
+func (d *device) lostError() error {
+	if e := d.lost.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// checkOpen fails with ErrClosed after Close.
+func (d *device) checkOpen(call string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return closedDevice(call)
+	}
+	return nil
+}
+
+// NewStream makes a timeline and a pool of commands.
+func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice("NewStream")
+	}
+	q, err := newQueue(d)
+	if err != nil {
+		return nil, d.noteLoss(err)
+	}
+	d.streams++
+	liveStreams.Add(1)
+	return q, nil
+}
+
+// dropStream counts a stream that was closed.
+func (d *device) dropStream() {
+	liveStreams.Add(-1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.streams--
+}
+
+// borrow lends a queue for a copy whose caller waits for it.
+func (d *device) borrow() (*queue, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.unused); n > 0 {
+		q := d.unused[n-1]
+		d.unused = d.unused[:n-1]
+		return q, nil
+	}
+	return newQueue(d)
+}
+
+// giveBack ends a loan. The queue has no work.
+func (d *device) giveBack(q *queue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unused = append(d.unused, q)
+}
+
+// queueOf is s as a stream of this device.
+func (d *device) queueOf(call string, s core.Stream) (*queue, error) {
+	q, ok := s.(*queue)
+	if !ok || q.device != d {
+		return nil, errorf(core.ErrDevice, call, "the stream belongs to another device")
+	}
+	return q, nil
+}
+
+// Close waits for work on memory that was released already, since nobody else
+// could: that memory is not open any more.
+func (d *device) Close() error {
+	d.RunCloseHooks()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.streams == 0 && d.deferred+d.staged > 0 && d.memories <= d.deferred {
+		d.idle.Wait()
+	}
+	if d.closed {
+		return nil
+	}
+	if d.streams > 0 || d.memories > 0 {
+		return errorf(core.ErrInvalid, "Close", "%d streams and semaphores and %d allocations or imports are open: close them first", d.streams, d.memories)
+	}
+	d.closed = true
+	for _, q := range d.unused {
+		q.mu.Lock()
+		q.finish()
+		q.mu.Unlock()
+	}
+	for _, p := range d.pipelines {
+		d.driver.DestroyPipeline(p)
+	}
+	for _, o := range d.staging {
+		d.destroy(o)
+	}
+	d.trim()
+	d.driver.Close()
+	d.instance.Close()
+	liveDevices.Add(-1)
+	return nil
+}

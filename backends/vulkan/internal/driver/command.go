@@ -1,0 +1,136 @@
+//go:build vulkan && linux && cgo
+
+package driver
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"unsafe"
+
+	vk "github.com/vulkan-go/vulkan"
+)
+
+// NewCommandPool makes a pool of command buffers that can be recorded again and
+// again, one after the other. The caller destroys it.
+func (d *Device) NewCommandPool() (uint64, error) {
+	info := newInfos()
+	defer freeInfos(info)
+	info.pool.sType = C.VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO
+	info.pool.flags = C.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | C.VK_COMMAND_POOL_CREATE_TRANSIENT_BIT
+	info.pool.queueFamilyIndex = C.uint32_t(d.Family)
+	var pool vk.CommandPool
+	r := vk.CreateCommandPool(d.handle, vk.NewCommandPoolCreateInfoRef(unsafe.Pointer(&info.pool)), nil, &pool)
+	return number(pool), failed(C.VkResult(r), "vkCreateCommandPool", "")
+}
+
+// DestroyCommandPool destroys a pool and its command buffers, which no work uses.
+func (d *Device) DestroyCommandPool(pool uint64) {
+	vk.DestroyCommandPool(d.handle, as[vk.CommandPool](pool), nil)
+}
+
+// NewCommand makes a command buffer of a pool.
+func (d *Device) NewCommand(pool uint64) (uint64, error) {
+	info := newInfos()
+	defer freeInfos(info)
+	info.commands.sType = C.VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO
+	info.commands.commandPool = as[C.VkCommandPool](pool)
+	info.commands.level = C.VK_COMMAND_BUFFER_LEVEL_PRIMARY
+	info.commands.commandBufferCount = 1
+	command := make([]vk.CommandBuffer, 1)
+	r := vk.AllocateCommandBuffers(d.handle, vk.NewCommandBufferAllocateInfoRef(unsafe.Pointer(&info.commands)), command)
+	return number(command[0]), failed(C.VkResult(r), "vkAllocateCommandBuffers", "")
+}
+
+// Side is a buffer in a job.
+type Side struct {
+	Buffer uint64
+	Owner  uint32 // the family that has it between commands: OwnNone or another Own...
+	Offset int64  // bytes, of what a shader is bound to
+	Range  int64
+}
+
+// Region is a part of a copy: a VkBufferCopy.
+type Region struct{ Src, Dst, Size int64 }
+
+// Dispatch is a run of a pipeline over the two sides of a job.
+type Dispatch struct {
+	Pipeline *Pipeline
+	Set      uint64
+	Groups   [3]uint32
+	Push     []byte
+}
+
+// Record fills a command buffer that is not in use: it acquires what others own,
+// waits for all that was submitted to the queue before, copies the regions or runs
+// the dispatch if there is one, lets the host see the result and releases.
+func (d *Device) Record(command uint64, dst, src Side, regions []Region, run *Dispatch) error {
+	job := C.dlx_job{
+		command: C.uint64_t(command),
+		dst:     C.uint64_t(dst.Buffer), src: C.uint64_t(src.Buffer),
+		dst_owner: C.uint32_t(dst.Owner), src_owner: C.uint32_t(src.Owner),
+	}
+	var push []byte
+	if run != nil {
+		job.pipeline, job.layout, job.set = run.Pipeline.made.pipeline, run.Pipeline.made.layout, C.uint64_t(run.Set)
+		job.dst_offset, job.dst_range = C.uint64_t(dst.Offset), C.uint64_t(dst.Range)
+		job.src_offset, job.src_range = C.uint64_t(src.Offset), C.uint64_t(src.Range)
+		for i, n := range run.Groups {
+			job.groups[i] = C.uint32_t(n)
+		}
+		push = run.Push
+	}
+	r := C.dlx_record(d.shim, &job, C.uint32_t(len(regions)), unsafe.Pointer(unsafe.SliceData(regions)),
+		C.uint32_t(len(push)), unsafe.Pointer(unsafe.SliceData(push)))
+	return failed(r, "vkBeginCommandBuffer", "") // the other call that can fail is vkEndCommandBuffer, with the same codes
+}
+
+// Point is a value of a timeline.
+type Point struct{ Timeline, Value uint64 }
+
+// Submit puts a command buffer on the queue, or nothing if command is 0. When that
+// and all work submitted before is done, the timelines get their values; the
+// second may be missing.
+func (d *Device) Submit(command uint64, signal, also Point) error {
+	locked := C.int(0)
+	if d.lock != nil {
+		d.lock.Lock()
+		defer d.lock.Unlock()
+		locked = 1
+	}
+	timelines := [2]C.uint64_t{C.uint64_t(signal.Timeline), C.uint64_t(also.Timeline)}
+	values := [2]C.uint64_t{C.uint64_t(signal.Value), C.uint64_t(also.Value)}
+	return failed(C.dlx_submit(d.shim, locked, C.uint64_t(command), &timelines[0], &values[0]), "vkQueueSubmit", "")
+}
+
+// Pipeline is a compute pipeline over two storage buffers, destination and
+// source at bindings 0 and 1, and push constants.
+type Pipeline struct{ made C.dlx_pipeline }
+
+// NewPipeline makes a pipeline of SPIR-V code, whose entry point is main. The caller destroys it.
+func (d *Device) NewPipeline(code []uint32, push int) (*Pipeline, error) {
+	p := new(Pipeline)
+	r := C.dlx_pipeline_new(d.shim, C.uint64_t(4*len(code)), unsafe.Pointer(unsafe.SliceData(code)), C.uint32_t(push), &p.made)
+	return p, failed(r, "vkCreateComputePipelines", "")
+}
+
+// DestroyPipeline destroys a pipeline that no work uses.
+func (d *Device) DestroyPipeline(p *Pipeline) { C.dlx_pipeline_free(d.shim, &p.made) }
+
+// NewSet makes a descriptor set for a pipeline, in a pool of its own, which the
+// caller destroys.
+func (d *Device) NewSet(p *Pipeline) (pool, set uint64, err error) {
+	var cpool, cset C.uint64_t
+	r := C.dlx_set_new(d.shim, &p.made, &cpool, &cset)
+	return uint64(cpool), uint64(cset), failed(r, "vkAllocateDescriptorSets", "")
+}
+
+// DestroySet destroys the pool of a descriptor set that no work uses.
+func (d *Device) DestroySet(pool uint64) { C.dlx_set_free(d.shim, C.uint64_t(pool)) }
+
+// Calloc gives cleared memory that does not move, which Free gives back.
+func Calloc(size uintptr) unsafe.Pointer { return C.calloc(1, C.size_t(size)) }
+
+// Free gives back memory of Calloc.
+func Free(p unsafe.Pointer) { C.free(p) }

@@ -1,0 +1,246 @@
+//go:build vulkan && linux && cgo
+
+package driver
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	vk "github.com/vulkan-go/vulkan"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// The extensions that are used where a device has them.
+const (
+	ExternalMemoryFD    = "VK_KHR_external_memory_fd"
+	ExternalMemoryDMA   = "VK_EXT_external_memory_dma_buf"
+	ExternalMemoryHost  = "VK_EXT_external_memory_host"
+	ExternalSemaphoreFD = "VK_KHR_external_semaphore_fd"
+	TimelineSemaphore   = "VK_KHR_timeline_semaphore"
+	QueueFamilyForeign  = "VK_EXT_queue_family_foreign"
+	pciBusInfo          = "VK_EXT_pci_bus_info"
+	driverProperties    = "VK_KHR_driver_properties"
+	storage8Bit         = "VK_KHR_8bit_storage"
+)
+
+// Physical is a physical device and what it can do.
+type Physical struct {
+	Handle     uint64
+	Name       string
+	Driver     string // name and version
+	API        Version
+	Kind       Kind
+	DeviceUUID core.UUID
+	DriverUUID core.UUID
+	PCI        string // empty where unknown
+	Timeline   bool   // the feature timelineSemaphore, without which it cannot be opened
+	Heaps      []int64
+	Memory     []MemoryType
+	Family     int // of the queues that are used: compute and transfer; -1 if there is none
+
+	HostAlignment       int64 // of imported host pointers; 0 without ExternalMemoryHost
+	MaxAllocation       int64 // bytes
+	MaxStorageRange     int64 // bytes that a shader can reach through one binding
+	MaxGroups           [3]uint32
+	StorageAlignment    int64
+	Storage8, Storage16 bool // a shader can load and store words of 8 and 16 bits
+
+	extensions []string
+	instance   *Instance
+	external   C.PFN_vkGetPhysicalDeviceExternalBufferProperties
+}
+
+// Kind is a VkPhysicalDeviceType.
+type Kind uint32
+
+// The kinds whose memory is the host's, so that mapping it costs nothing.
+const (
+	Integrated Kind = C.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU
+	CPU        Kind = C.VK_PHYSICAL_DEVICE_TYPE_CPU
+)
+
+// MemoryType is what one VkMemoryType offers.
+type MemoryType struct {
+	Heap                                   int
+	DeviceLocal, Visible, Coherent, Cached bool
+	Protected                              bool // or else not for everyone
+}
+
+// Physicals lists the physical devices.
+func (i *Instance) Physicals() ([]*Physical, error) {
+	var n uint32
+	const call = "vkEnumeratePhysicalDevices"
+	if err := failed(C.VkResult(vk.EnumeratePhysicalDevices(i.handle, &n, nil)), call, ""); err != nil || n == 0 {
+		return nil, err
+	}
+	handles := make([]vk.PhysicalDevice, n)
+	if err := failed(C.VkResult(vk.EnumeratePhysicalDevices(i.handle, &n, handles)), call, ""); err != nil {
+		return nil, err
+	}
+	found := make([]*Physical, n)
+	for k, h := range handles[:n] {
+		p, err := i.Physical(number(h))
+		if err != nil {
+			return nil, err
+		}
+		found[k] = p
+	}
+	return found, nil
+}
+
+// Physical describes the physical device of a handle.
+func (i *Instance) Physical(handle uint64) (*Physical, error) {
+	p := &Physical{Handle: handle, instance: i}
+	get := function[C.PFN_vkEnumerateDeviceExtensionProperties](i, "vkEnumerateDeviceExtensionProperties")
+	var err error
+	p.extensions, err = list("vkEnumerateDeviceExtensionProperties", func(n *C.uint32_t, names *C.dlx_name) C.VkResult {
+		return C.dlx_device_extensions(get, C.uint64_t(handle), n, names)
+	})
+	if err != nil {
+		return nil, err
+	}
+	properties := function[C.PFN_vkGetPhysicalDeviceProperties2](i, "vkGetPhysicalDeviceProperties2")
+	features := function[C.PFN_vkGetPhysicalDeviceFeatures2](i, "vkGetPhysicalDeviceFeatures2")
+	p.external = function[C.PFN_vkGetPhysicalDeviceExternalBufferProperties](i, "vkGetPhysicalDeviceExternalBufferProperties")
+	if properties == nil || features == nil || p.external == nil {
+		return nil, core.Errorf(core.ErrVersion, backend, "vkGetInstanceProcAddr", "the instance was not made for Vulkan 1.1 or newer: it has no vkGetPhysicalDeviceProperties2")
+	}
+	var d C.dlx_physical
+	C.dlx_describe(properties, features, C.uint64_t(handle), 0, &d)
+	p.API = Version(d.api_version)
+	C.dlx_describe(properties, features, C.uint64_t(handle), p.chains(), &d)
+	p.describe(&d)
+	p.describeMemory()
+	p.Family = family(i, handle)
+	return p, nil
+}
+
+// chains are the structs that the device knows.
+func (p *Physical) chains() C.uint32_t {
+	var has C.uint32_t
+	for _, c := range []struct {
+		flag      C.uint32_t
+		extension string
+		core      bool // since 1.2
+	}{
+		{C.DLX_HAS_DRIVER, driverProperties, true},
+		{C.DLX_HAS_TIMELINE, TimelineSemaphore, true},
+		{C.DLX_HAS_STORAGE8, storage8Bit, true},
+		{C.DLX_HAS_PCI, pciBusInfo, false},
+		{C.DLX_HAS_HOST, ExternalMemoryHost, false},
+	} {
+		if p.Has(c.extension) || c.core && p.API >= Version12 {
+			has |= c.flag
+		}
+	}
+	return has
+}
+
+func (p *Physical) describe(d *C.dlx_physical) {
+	p.Name = C.GoString(&d.name[0])
+	p.Driver = C.GoString(&d.driver_name[0])
+	if p.Driver == "" {
+		p.Driver = fmt.Sprintf("vendor %#x", uint32(d.vendor_id))
+	}
+	if info := C.GoString(&d.driver_info[0]); info != "" {
+		p.Driver += " " + info
+	} else {
+		p.Driver += fmt.Sprintf(" %v", Version(d.driver_version))
+	}
+	p.Kind = Kind(d._type)
+	for k := range p.DeviceUUID {
+		p.DeviceUUID[k], p.DriverUUID[k] = byte(d.device_uuid[k]), byte(d.driver_uuid[k])
+	}
+	if p.Has(pciBusInfo) {
+		p.PCI = fmt.Sprintf("%04x:%02x:%02x.%x", uint32(d.pci_domain), uint32(d.pci_bus), uint32(d.pci_device), uint32(d.pci_function))
+	}
+	p.Timeline = d.timeline != 0
+	p.HostAlignment = int64(d.host_alignment)
+	p.MaxAllocation = clamp(uint64(d.max_allocation))
+	p.MaxStorageRange = int64(d.max_storage_range)
+	p.StorageAlignment = int64(d.storage_alignment)
+	for k := range p.MaxGroups {
+		p.MaxGroups[k] = uint32(d.max_groups[k])
+	}
+	p.Storage8, p.Storage16 = d.storage8 != 0, d.storage16 != 0
+}
+
+// clamp makes a size of the driver's an int64.
+func clamp(n uint64) int64 { return int64(min(n, 1<<62)) }
+
+func (p *Physical) describeMemory() {
+	info := newInfos()
+	defer freeInfos(info)
+	vk.GetPhysicalDeviceMemoryProperties(as[vk.PhysicalDevice](p.Handle), vk.NewPhysicalDeviceMemoryPropertiesRef(unsafe.Pointer(&info.memory_properties)))
+	m := &info.memory_properties
+	for _, h := range m.memoryHeaps[:m.memoryHeapCount] {
+		p.Heaps = append(p.Heaps, clamp(uint64(h.size)))
+	}
+	for _, t := range m.memoryTypes[:m.memoryTypeCount] {
+		has := func(flag C.VkMemoryPropertyFlags) bool { return t.propertyFlags&flag != 0 }
+		p.Memory = append(p.Memory, MemoryType{
+			Heap:        int(t.heapIndex),
+			DeviceLocal: has(C.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT),
+			Visible:     has(C.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT),
+			Coherent:    has(C.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT),
+			Cached:      has(C.VK_MEMORY_PROPERTY_HOST_CACHED_BIT),
+			Protected: has(C.VK_MEMORY_PROPERTY_PROTECTED_BIT | C.VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT |
+				C.VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD | C.VK_MEMORY_PROPERTY_RDMA_CAPABLE_BIT_NV),
+		})
+	}
+}
+
+// family chooses the queues: those that compute and do not draw, since they run
+// beside the drawing of others, else any that compute; -1 if there are none. A
+// family that computes can transfer too.
+func family(i *Instance, physical uint64) int {
+	get := function[C.PFN_vkGetPhysicalDeviceQueueFamilyProperties](i, "vkGetPhysicalDeviceQueueFamilyProperties")
+	var flags [32]C.uint32_t
+	n := C.uint32_t(len(flags))
+	C.dlx_families(get, C.uint64_t(physical), &n, &flags[0])
+	for _, without := range []C.uint32_t{C.VK_QUEUE_GRAPHICS_BIT, 0} {
+		chosen := slices.IndexFunc(flags[:n], func(f C.uint32_t) bool {
+			return f&C.VK_QUEUE_COMPUTE_BIT != 0 && f&without == 0
+		})
+		if chosen >= 0 {
+			return chosen
+		}
+	}
+	return -1
+}
+
+// Has reports whether the device has an extension.
+func (p *Physical) Has(extension string) bool { return slices.Contains(p.extensions, extension) }
+
+// External is what the driver does with buffers of a kind of handle.
+type External struct {
+	Export, Import bool
+	Dedicated      bool // each needs an allocation of its own and says so
+}
+
+// ExternalBuffers asks what can be done with buffers in memory of a handle type.
+func (p *Physical) ExternalBuffers(t Handles) External {
+	var f C.uint32_t
+	C.dlx_external_buffer(p.external, C.uint64_t(p.Handle), usage, C.uint32_t(t), &f)
+	return External{
+		Export:    f&C.VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT != 0,
+		Import:    f&C.VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT != 0,
+		Dedicated: f&C.VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT != 0,
+	}
+}
+
+// ExternalSemaphores asks what can be done with timeline semaphores as opaque descriptors.
+func (p *Physical) ExternalSemaphores() External {
+	get := function[C.PFN_vkGetPhysicalDeviceExternalSemaphoreProperties](p.instance, "vkGetPhysicalDeviceExternalSemaphoreProperties")
+	var f C.uint32_t
+	C.dlx_external_semaphore(get, C.uint64_t(p.Handle), C.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, &f)
+	return External{
+		Export: f&C.VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT != 0,
+		Import: f&C.VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT != 0,
+	}
+}

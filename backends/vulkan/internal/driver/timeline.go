@@ -1,0 +1,70 @@
+//go:build vulkan && linux && cgo
+
+package driver
+
+// #include "shim.h"
+import "C"
+
+import (
+	"time"
+	"unsafe"
+
+	vk "github.com/vulkan-go/vulkan"
+)
+
+// NewTimeline makes a timeline semaphore at value 0, exportable as an opaque
+// descriptor if that is asked for. The caller destroys it.
+func (d *Device) NewTimeline(export bool) (uint64, error) {
+	info := newInfos()
+	defer freeInfos(info)
+	info.timeline.sType = C.VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO
+	info.timeline.semaphoreType = C.VK_SEMAPHORE_TYPE_TIMELINE
+	if export {
+		info.export_semaphore.sType = C.VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO
+		info.export_semaphore.handleTypes = C.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+		info.timeline.pNext = unsafe.Pointer(&info.export_semaphore)
+	}
+	info.semaphore.sType = C.VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO
+	info.semaphore.pNext = unsafe.Pointer(&info.timeline)
+	var s vk.Semaphore
+	r := vk.CreateSemaphore(d.handle, vk.NewSemaphoreCreateInfoRef(unsafe.Pointer(&info.semaphore)), nil, &s)
+	return number(s), failed(C.VkResult(r), "vkCreateSemaphore", "")
+}
+
+// DestroyTimeline destroys a semaphore that no work uses.
+func (d *Device) DestroyTimeline(s uint64) { vk.DestroySemaphore(d.handle, as[vk.Semaphore](s), nil) }
+
+// Counter is the value of a timeline now.
+func (d *Device) Counter(s uint64) (uint64, error) {
+	var v C.uint64_t
+	err := failed(C.dlx_counter(d.shim, C.uint64_t(s), &v), "vkGetSemaphoreCounterValue", "")
+	return uint64(v), err
+}
+
+// Wait blocks until a timeline has reached value, and reports whether it has within the time.
+func (d *Device) Wait(s, value uint64, timeout time.Duration) (bool, error) {
+	r := C.dlx_wait(d.shim, C.uint64_t(s), C.uint64_t(value), C.uint64_t(timeout))
+	if r == C.VK_TIMEOUT {
+		return false, nil
+	}
+	return r == C.VK_SUCCESS, failed(r, "vkWaitSemaphores", "")
+}
+
+// Signal sets a timeline to value, which is larger than what it has and smaller
+// than what submitted work will set it to.
+func (d *Device) Signal(s, value uint64) error {
+	return failed(C.dlx_signal(d.shim, C.uint64_t(s), C.uint64_t(value)), "vkSignalSemaphore", "value %d", value)
+}
+
+// ExportTimeline returns a new descriptor of an exportable timeline, which the caller closes.
+func (d *Device) ExportTimeline(s uint64) (int, error) {
+	var fd C.int
+	err := failed(C.dlx_semaphore_fd(d.shim, C.uint64_t(s), &fd), "vkGetSemaphoreFdKHR", "")
+	return int(fd), err
+}
+
+// ImportTimeline makes s the timeline that a descriptor names, which is the
+// driver's on success.
+func (d *Device) ImportTimeline(s uint64, fd int) error {
+	return failed(C.dlx_import_semaphore(d.shim, C.uint64_t(s), C.int(fd)), "vkImportSemaphoreFdKHR", "FD %d", fd)
+}

@@ -1,0 +1,284 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveMemory = core.NewLiveCounter("vulkan.Memory")
+
+// object is a VkBuffer with all that is known of it.
+type object struct {
+	buffer     uint64
+	memory     uint64
+	size       int64   // bytes of the buffer
+	whole      int64   // bytes of the memory
+	host       uintptr // the buffer's first byte for the host, 0 where that cannot reach it
+	memoryType int
+	sharedWith uint32          // family that has it between commands
+	exportAs   core.HandleType // 0 where it cannot be exported
+	dedicated  bool
+	descriptor descriptor // nil until it is published
+}
+
+// side is the object as one side of a command.
+func (o *object) side() driver.Side {
+	return driver.Side{Buffer: o.buffer, Owner: o.sharedWith, Range: o.size}
+}
+
+// publish makes the object known by the handle that it returns. d.mu is held.
+func (d *device) publish(o *object) uintptr {
+	o.descriptor = newDescriptor(d.driver, o)
+	h := uintptr(cAddress(o.descriptor))
+	d.objects[h] = o
+	return h
+}
+
+// destroy gives an object back to the driver: the buffer, then its memory if that is
+// the object's own. d.mu is held.
+func (d *device) destroy(o *object) {
+	if o.descriptor != nil {
+		delete(d.objects, uintptr(cAddress(o.descriptor)))
+		freeDescriptor(o.descriptor)
+	}
+	if o.buffer != 0 {
+		d.driver.DestroyBuffer(o.buffer)
+	}
+	if o.memory != 0 {
+		d.driver.Free(o.memory)
+	}
+}
+
+// memory is what was handed out of an object.
+type memory struct {
+	device  *device
+	release func() // called once, with device.mu held
+	after   func() // if not nil, called last and without it
+	freed   atomic.Bool
+}
+
+var _ core.OrderedOwner = (*memory)(nil)
+
+// Free gives the memory back. Another call does nothing.
+func (m *memory) Free() {
+	if m.freed.Swap(true) {
+		return
+	}
+	d := m.device
+	d.mu.Lock()
+	m.release()
+	d.memories--
+	liveMemory.Add(-1)
+	d.mu.Unlock()
+	if m.after != nil {
+		m.after()
+	}
+}
+
+// FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
+func (m *memory) FreeAfter(pending []core.Event) {
+	d := m.device
+	d.mu.Lock()
+	d.deferred++
+	d.mu.Unlock()
+	go func() {
+		for _, e := range pending {
+			_ = e.Wait(context.Background()) // it is over either way
+		}
+		m.Free()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.deferred--
+		d.idle.Broadcast()
+	}()
+}
+
+// handOut makes memory of the device. d.mu is held.
+func (d *device) handOut(handle uintptr, offset, size int64, release, after func()) core.Memory {
+	d.memories++
+	liveMemory.Add(1)
+	return core.Memory{
+		ID: d.ID(), Device: d.outer, Handle: handle, Offset: offset, Size: size,
+		Owner: &memory{device: d, release: release, after: after},
+	}
+}
+
+// Alloc takes memory from a pool, or an allocation of its own if it is to be
+// exported. The stream in opts has no influence: memory is handed out only after
+// its former use is done.
+func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
+	const call = "Alloc"
+	switch {
+	case ctx.Err() != nil:
+		return core.Memory{}, ctx.Err()
+	case opts.Type != 0 && opts.Type != core.DeviceVulkan:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceVulkan)
+	case opts.Export != 0 && !slices.Contains(d.exportTypes, opts.Export):
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; the driver exports %v", opts.Export, d.exportTypes)
+	case opts.HostVisible && d.visible == nil:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the driver has no memory that is visible to the host and coherent")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stats.Allocs++
+	m, err := d.alloc(size, opts)
+	if err != nil {
+		d.stats.Failures++
+	}
+	return m, err
+}
+
+// alloc does it, with d.mu held.
+func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) {
+	p := d.plain
+	if opts.HostVisible {
+		p = d.visible
+	}
+	switch {
+	case d.closed:
+		return core.Memory{}, closedDevice("Alloc")
+	case size < 0:
+		return core.Memory{}, errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
+	case size == 0:
+		return d.handOut(0, 0, 0, func() {}, nil), nil
+	case size > d.physical.MaxAllocation-slack:
+		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and maxMemoryAllocationSize is %d: use several tensors", size, d.physical.MaxAllocation)
+	case d.lostError() != nil:
+		return core.Memory{}, d.lostError()
+	case opts.Export != 0:
+		return d.allocExport(p, size, opts.Export)
+	}
+	s, err := p.take(size)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	return d.handOut(s.block.handle, s.offset, size, func() { p.put(s, size) }, nil), nil
+}
+
+// slack is added to memory that is exported: OpenGL on Mesa's llvmpipe wants
+// memory for a buffer to be larger than that.
+const slack = 64
+
+// allocExport makes an object of its own, which is never used again. d.mu is held.
+func (d *device) allocExport(p *pool, size int64, t core.HandleType) (core.Memory, error) {
+	if err := d.makeRoom(roundUp(size+slack, minExport)); err != nil {
+		return core.Memory{}, err
+	}
+	o, err := d.newObject(request{size: size, room: slack, kind: p.kind, export: t})
+	if err != nil {
+		return core.Memory{}, err
+	}
+	h := d.publish(o)
+	d.charge(o.whole, size)
+	return d.handOut(h, 0, size, func() {
+		d.charge(-o.whole, -size)
+		d.destroy(o)
+	}, nil), nil
+}
+
+// minExport is the granularity of exported memory: a page.
+const minExport = 4096
+
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
+
+// request says what object is wanted.
+type request struct {
+	size   int64
+	room   int64 // bytes of memory beyond what the buffer needs
+	kind   kind
+	export core.HandleType
+}
+
+// newObject makes a buffer with memory of its own.
+func (d *device) newObject(r request) (_ *object, err error) {
+	o := &object{size: roundUp(r.size, 4), exportAs: r.export, sharedWith: driver.OwnNone}
+	defer func() {
+		if err != nil {
+			d.destroy(o)
+			err = d.noteLoss(err)
+		}
+	}()
+	var handles driver.Handles
+	if r.export != 0 {
+		handles = externalHandles[r.export]
+		o.sharedWith = d.sharedWith(r.export)
+		o.dedicated = d.physical.ExternalBuffers(handles).Dedicated
+	}
+	var need driver.Requirements
+	if o.buffer, need, err = d.driver.NewBuffer(o.size, handles); err != nil {
+		return nil, err
+	}
+	if o.memoryType = d.findType(r.kind, need.Types); o.memoryType < 0 {
+		return nil, errorf(core.ErrNotSupported, "vkGetBufferMemoryRequirements", "no memory type of the device serves")
+	}
+	o.whole = need.Size
+	if r.export != 0 {
+		o.whole = roundUp(need.Size+r.room, minExport)
+	}
+	q := driver.Request{Size: o.whole, Type: o.memoryType, Export: handles}
+	if o.dedicated {
+		q.Size, o.whole = need.Size, need.Size // VUID-VkMemoryDedicatedAllocateInfo-buffer-02965
+		q.Dedicated = o.buffer
+	}
+	if o.memory, err = d.driver.Allocate(q); err != nil {
+		return nil, err
+	}
+	if err = d.driver.Bind(o.buffer, o.memory, 0); err != nil {
+		return nil, err
+	}
+	if t := d.physical.Memory[o.memoryType]; d.inReach(t) || r.kind == visible {
+		o.host, err = d.driver.Map(o.memory)
+	}
+	return o, err
+}
+
+// kind is what memory is for.
+type kind uint8
+
+const (
+	local   kind = iota // for the device, and where that costs nothing for the host too
+	visible             // for the host too
+)
+
+// findType chooses among the memory types whose bits are set; -1 is none.
+func (d *device) findType(k kind, bits uint32) int {
+	best, most := -1, 0
+	for i, t := range d.physical.Memory {
+		if bits&(1<<i) == 0 || t.Protected {
+			continue
+		}
+		score := 1
+		add := func(has bool, points int) {
+			if has {
+				score += points
+			}
+		}
+		switch k {
+		case local:
+			add(t.DeviceLocal, 4)
+			add(d.inReach(t), 2)
+		case visible:
+			if !t.Visible || !t.Coherent {
+				continue
+			}
+			add(t.Cached, 4)
+			add(t.DeviceLocal, 2)
+		}
+		if score > most {
+			best, most = i, score
+		}
+	}
+	return best
+}
+
+// inReach reports whether the host reaches memory of a type as fast as its own.
+func (d *device) inReach(t driver.MemoryType) bool {
+	own := d.physical.Kind == driver.CPU || d.physical.Kind == driver.Integrated
+	return own && !d.options.separate && t.Visible && t.Coherent && t.Cached
+}

@@ -1,0 +1,237 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+const (
+	// alignment is that of every allocation: what dlpack.h asks for, and a multiple of what
+	// any device wants of storage buffers (the limit minStorageBufferOffsetAlignment is at most 256).
+	alignment = 256
+	// blockSize is what is taken from the driver at once for small allocations: drivers
+	// may allow no more than 4096 allocations (maxMemoryAllocationCount).
+	blockSize = 16 << 20
+	// largeSize is from where an allocation gets a block of its own.
+	largeSize = blockSize / 4
+)
+
+// pool hands out parts of blocks of one kind of memory. It is guarded by the
+// mutex of its device.
+type pool struct {
+	device *device
+	kind   kind
+	blocks []*block
+}
+
+// block is an object that a pool cuts up.
+type block struct {
+	*object
+	handle uintptr
+	large  bool   // for one allocation
+	used   int64  // bytes handed out
+	free   []span // by offset; neighbours are merged
+}
+
+// span is a range of bytes of a block.
+type span struct{ offset, size int64 }
+
+// part is what was handed out of a block.
+type part struct {
+	block *block
+	span
+}
+
+// take hands out size bytes, from the first block that has room.
+func (p *pool) take(size int64) (part, error) {
+	d, want := p.device, roundUp(size, alignment)
+	large := want >= largeSize
+	if large {
+		want = largeClass(want)
+	}
+	if limit := d.stats.Limit; limit > 0 && d.stats.InUse+want > limit {
+		return part{}, errorf(core.ErrOutOfMemory, "Alloc",
+			"%d bytes are needed, but %d are in use of the pool's limit of %d: close tensors or raise the limit", want, d.stats.InUse, limit)
+	}
+	for _, b := range p.blocks {
+		if large != b.large || large && b.size != want {
+			continue
+		}
+		if s, ok := b.cut(want); ok {
+			d.stats.Hits++
+			return p.hand(s, size), nil
+		}
+	}
+	b, err := p.grow(want, large)
+	if err != nil {
+		return part{}, err
+	}
+	s, _ := b.cut(want)
+	return p.hand(s, size), nil
+}
+
+// hand accounts for a part that was cut off, of which size bytes were asked for.
+func (p *pool) hand(s part, size int64) part {
+	d := p.device
+	if s.block.used == s.size { // nothing was in use before
+		d.stats.Cached -= s.block.size
+	}
+	d.charge(s.size, size)
+	d.keepLimit()
+	return s
+}
+
+// largeClass rounds a size up so that one block serves sizes that differ little.
+func largeClass(size int64) int64 {
+	unit := int64(alignment)
+	for unit*16 < size {
+		unit *= 2
+	}
+	return roundUp(size, unit)
+}
+
+// grow adds a block. Where the driver has no room, the caches are given back first.
+func (p *pool) grow(want int64, large bool) (*block, error) {
+	d := p.device
+	size := want
+	if !large {
+		size = blockSize
+		if limit := d.stats.Limit; limit > 0 {
+			size = max(min(size, (limit-d.stats.InUse)/alignment*alignment), want)
+		}
+	}
+	if err := d.makeRoom(size); err != nil {
+		return nil, err
+	}
+	o, err := d.newObject(request{size: size, kind: p.kind})
+	if err != nil && d.stats.Cached > 0 {
+		d.trim()
+		o, err = d.newObject(request{size: size, kind: p.kind})
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &block{object: o, handle: d.publish(o), large: large, free: []span{{0, size}}}
+	p.blocks = append(p.blocks, b)
+	d.stats.Cached += size
+	return b, nil
+}
+
+// cut takes want bytes off.
+func (b *block) cut(want int64) (part, bool) {
+	i := slices.IndexFunc(b.free, func(s span) bool { return s.size >= want })
+	if i < 0 {
+		return part{}, false
+	}
+	s := span{b.free[i].offset, want}
+	b.free[i].offset += want
+	b.free[i].size -= want
+	if b.free[i].size == 0 {
+		b.free = slices.Delete(b.free, i, i+1)
+	}
+	b.used += want
+	return part{b, s}, true
+}
+
+// put takes a part back, of which size bytes had been asked for.
+func (p *pool) put(s part, size int64) {
+	b := s.block
+	i, _ := slices.BinarySearchFunc(b.free, s.offset, func(f span, offset int64) int { return int(min(max(f.offset-offset, -1), 1)) })
+	b.free = slices.Insert(b.free, i, s.span)
+	if i+1 < len(b.free) && s.offset+s.size == b.free[i+1].offset {
+		b.free[i].size += b.free[i+1].size
+		b.free = slices.Delete(b.free, i+1, i+2)
+	}
+	if i > 0 && b.free[i-1].offset+b.free[i-1].size == b.free[i].offset {
+		b.free[i-1].size += b.free[i].size
+		b.free = slices.Delete(b.free, i, i+1)
+	}
+	b.used -= s.size
+	d := p.device
+	d.charge(-s.size, -size)
+	if b.used == 0 {
+		d.stats.Cached += b.size
+		d.keepLimit()
+	}
+}
+
+// charge records that bytes more are in use, of which requested were asked for.
+func (d *device) charge(bytes, requested int64) {
+	d.stats.InUse += bytes
+	d.stats.Requested += requested
+	d.stats.Peak = max(d.stats.Peak, d.stats.InUse)
+}
+
+// makeRoom sees to it that so many bytes more stay within the limit.
+func (d *device) makeRoom(bytes int64) error {
+	s := &d.stats
+	if s.Limit <= 0 {
+		return nil
+	}
+	d.shrink(s.InUse + s.Cached + bytes - s.Limit)
+	if s.InUse+s.Cached+bytes > s.Limit {
+		return errorf(core.ErrOutOfMemory, "Alloc",
+			"%d bytes are needed, but %d are in use of the pool's limit of %d: close tensors or raise the limit", bytes, s.InUse, s.Limit)
+	}
+	return nil
+}
+
+// keepLimit gives back what the cache holds beyond the limit.
+func (d *device) keepLimit() {
+	if d.stats.Limit > 0 {
+		d.shrink(d.stats.InUse + d.stats.Cached - d.stats.Limit)
+	}
+}
+
+// shrink gives blocks that are not in use back to the driver, until that is at
+// least want bytes or there are none.
+func (d *device) shrink(want int64) {
+	for _, p := range d.pools() {
+		p.blocks = slices.DeleteFunc(p.blocks, func(b *block) bool {
+			if want <= 0 || b.used > 0 {
+				return false
+			}
+			want -= b.size
+			d.stats.Cached -= b.size
+			d.destroy(b.object)
+			return true
+		})
+	}
+}
+
+func (d *device) trim() { d.shrink(d.stats.Cached) }
+
+// pools lists the pools, of which there is one where plain memory is the host's too.
+func (d *device) pools() []*pool {
+	if d.visible == nil || d.visible == d.plain {
+		return []*pool{d.plain}
+	}
+	return []*pool{d.plain, d.visible}
+}
+
+// PoolStats counts in Allocs all calls of Alloc whose options this device has, in
+// InUse exported memory too, and in Cached the blocks of which nothing is in use: the
+// rest of a block that is in use counts nowhere.
+func (d *device) PoolStats() core.PoolStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats
+}
+
+// SetPoolLimit gives cached memory beyond the limit back at once. A negative limit is none.
+func (d *device) SetPoolLimit(limit int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stats.Limit = max(limit, 0)
+	d.keepLimit()
+}
+
+// TrimPool keeps blocks of which a part is in use.
+func (d *device) TrimPool() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trim()
+}

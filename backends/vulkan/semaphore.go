@@ -1,0 +1,304 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveSemaphores = core.NewLiveCounter("vulkan.Semaphore")
+
+// semaphore is a timeline semaphore of Vulkan.
+type semaphore struct {
+	device     *device
+	timeline   uint64
+	exportable bool
+	imported   bool
+
+	mu       sync.Mutex
+	idle     sync.Cond // users has become 0
+	closed   bool
+	users    int    // calls in the driver, and items of queues
+	promised uint64 // the largest value that Signal was called with
+	pending  uint64 // the largest value that work on the VkQueue will set
+}
+
+var _ core.Semaphore = (*semaphore)(nil)
+
+// NewSemaphore makes a timeline semaphore, for export as HandleOpaqueFD where the
+// driver exports timelines.
+func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
+	const call = "NewSemaphore"
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if t != 0 && (t != core.HandleOpaqueFD || !d.properties.Capabilities.Has(core.CapExportSemaphores)) {
+		return nil, errorf(core.ErrNotSupported, call, "the driver does not export timeline semaphores as %v", t)
+	}
+	return d.newSemaphore(call, t != 0, -1)
+}
+
+// newSemaphore makes one and gives it the payload of a descriptor, which it takes over if that is not -1.
+func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaphore, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice(call)
+	}
+	timeline, err := d.driver.NewTimeline(exportable)
+	if err != nil {
+		return nil, d.noteLoss(err)
+	}
+	if fd >= 0 {
+		if err := d.driver.ImportTimeline(timeline, fd); err != nil {
+			d.driver.DestroyTimeline(timeline)
+			return nil, d.noteLoss(err)
+		}
+	}
+	s := &semaphore{device: d, timeline: timeline, exportable: exportable, imported: fd >= 0}
+	s.idle.L = &s.mu
+	d.streams++ // like a stream it must be closed before the device
+	liveSemaphores.Add(1)
+	return s, nil
+}
+
+// use counts a user, unless the semaphore was closed.
+func (s *semaphore) use(call string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errorf(core.ErrClosed, call, "the semaphore was closed")
+	}
+	s.users++
+	return nil
+}
+
+func (s *semaphore) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.idle.Broadcast()
+	}
+}
+
+// Signal enqueues that the value is set. The values that were asked for must grow,
+// and an imported semaphore must not be at value already.
+func (s *semaphore) Signal(on core.Stream, value uint64) error {
+	const call = "Signal"
+	q, err := s.device.queueOf(call, on)
+	if err != nil {
+		return err
+	}
+	if err := s.use(call); err != nil {
+		return err
+	}
+	if err := s.promise(value); err != nil {
+		s.drop()
+		return err
+	}
+	if err := q.lock(call); err != nil {
+		s.drop()
+		return err
+	}
+	defer q.mu.Unlock()
+	return q.add(item{submit: func(number uint64) error {
+		err := s.device.driver.Submit(0, driver.Point{Timeline: q.timeline, Value: number}, driver.Point{Timeline: s.timeline, Value: value})
+		s.mu.Lock()
+		if err == nil {
+			s.pending = max(s.pending, value)
+		}
+		s.mu.Unlock()
+		// The semaphore is used until the value is set: see Close.
+		s.drop()
+		return err
+	}})
+}
+
+// promise notes that value will be set, if it is larger than all before.
+func (s *semaphore) promise(value uint64) error {
+	now, err := s.device.driver.Counter(s.timeline)
+	if err != nil {
+		return s.device.noteLoss(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if least := max(now, s.promised); value <= least {
+		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which was signalled before", value, least)
+	}
+	s.promised = value
+	return nil
+}
+
+// WaitOn holds later work back on the host: the VkQueue is every stream's.
+func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
+	const call = "WaitOn"
+	q, err := s.device.queueOf(call, on)
+	if err != nil {
+		return err
+	}
+	if err := s.use(call); err != nil {
+		return err
+	}
+	if now, err := s.device.driver.Counter(s.timeline); err != nil || now >= value {
+		s.drop()
+		return s.device.noteLoss(err)
+	}
+	if err := q.lock(call); err != nil {
+		s.drop()
+		return err
+	}
+	defer q.mu.Unlock()
+	err = q.holdBack(func() error {
+		defer s.drop()
+		return s.await(context.Background(), value)
+	})
+	if err != nil {
+		s.drop()
+	}
+	return err
+}
+
+// await waits until the value is reached, ctx ends, the semaphore is closed or the
+// device is lost. The semaphore is in use.
+func (s *semaphore) await(ctx context.Context, value uint64) error {
+	for {
+		reached, err := s.device.driver.Wait(s.timeline, value, patience)
+		if reached || err != nil {
+			s.device.hostWork.Load()
+			return s.device.noteLoss(err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.device.lostError(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		closed := s.closed && s.promised < value
+		s.mu.Unlock()
+		if closed {
+			return errorf(core.ErrClosed, "Wait", "the semaphore was closed before it reached %d", value)
+		}
+	}
+}
+
+func (s *semaphore) Value() (uint64, error) {
+	if err := s.use("Value"); err != nil {
+		return 0, err
+	}
+	defer s.drop()
+	v, err := s.device.driver.Counter(s.timeline)
+	return v, s.device.noteLoss(err)
+}
+
+func (s *semaphore) Wait(ctx context.Context, value uint64) error {
+	if err := s.use("Wait"); err != nil {
+		return err
+	}
+	defer s.drop()
+	return s.await(ctx, value)
+}
+
+// Close ends waits for values that nobody has promised, and waits until no work on
+// the device uses the semaphore.
+func (s *semaphore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	for s.users > 0 {
+		s.idle.Wait()
+	}
+	if !s.imported && s.pending > 0 {
+		_ = s.device.await(driver.Point{Timeline: s.timeline, Value: s.pending})
+	}
+	s.device.driver.DestroyTimeline(s.timeline)
+	liveSemaphores.Add(-1)
+	s.device.mu.Lock()
+	defer s.device.mu.Unlock()
+	s.device.streams--
+	return nil
+}
+
+// semaphoreExporter is what a device adds whose driver exports timelines.
+type semaphoreExporter struct{ d *device }
+
+var _ core.SemaphoreExporter = semaphoreExporter{}
+
+func (semaphoreExporter) SemaphoreExportTypes() []core.HandleType {
+	return []core.HandleType{core.HandleOpaqueFD}
+}
+
+func (x semaphoreExporter) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.ExternalSemaphore, error) {
+	const call = "ExportSemaphore"
+	if t != core.HandleOpaqueFD {
+		return core.ExternalSemaphore{}, errorf(core.ErrNotSupported, call, "a timeline semaphore can be exported as %v, not as %v", core.HandleOpaqueFD, t)
+	}
+	s, ok := c.(*semaphore)
+	if !ok || s.device != x.d || !s.exportable {
+		return core.ExternalSemaphore{}, errorf(core.ErrInvalid, call, "the semaphore was not made for %v by NewSemaphore of this device", t)
+	}
+	if err := s.use(call); err != nil {
+		return core.ExternalSemaphore{}, err
+	}
+	defer s.drop()
+	fd, err := x.d.driver.ExportTimeline(s.timeline)
+	if err != nil {
+		return core.ExternalSemaphore{}, x.d.noteLoss(err)
+	}
+	p := &x.d.properties
+	return core.ExternalSemaphore{Type: t, FD: fd, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID}, nil
+}
+
+// semaphoreImporter is what a device adds whose driver imports timelines.
+type semaphoreImporter struct{ d *device }
+
+var _ core.SemaphoreImporter = semaphoreImporter{}
+
+func (semaphoreImporter) SemaphoreImportTypes() []core.HandleType {
+	return []core.HandleType{core.HandleOpaqueFD}
+}
+
+func (x semaphoreImporter) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {
+	const call = "ImportSemaphore"
+	p := &x.d.properties
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case e.Type != core.HandleOpaqueFD:
+		return nil, errorf(core.ErrNotSupported, call, "Type is %v; a timeline semaphore can be imported as %v", e.Type, core.HandleOpaqueFD)
+	case e.DeviceUUID != p.UUID || e.DriverUUID != p.DriverUUID:
+		return nil, errorf(core.ErrDevice, call, "the semaphore is of device %v, driver %v; this one has %v, %v", e.DeviceUUID, e.DriverUUID, p.UUID, p.DriverUUID)
+	}
+	fd, err := duplicate(call, e.FD)
+	if err != nil {
+		return nil, err
+	}
+	s, err := x.d.newSemaphore(call, false, fd)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	_ = unix.Close(e.FD)
+	return s, nil
+}
+
+// duplicate returns a descriptor that the driver may have, so that the caller's stays until all went well.
+func duplicate(call string, fd int) (int, error) {
+	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if errors.Is(err, unix.EBADF) {
+		return -1, errorf(core.ErrInvalid, call, "descriptor %d is closed", fd)
+	} else if err != nil {
+		return -1, errorf(core.ErrOutOfMemory, call, "descriptor %d cannot be duplicated: %v", fd, err)
+	}
+	return copied, nil
+}

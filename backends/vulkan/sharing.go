@@ -1,0 +1,345 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// viewing is a device with memory that the host reaches.
+type viewing struct{ *device }
+
+var _ core.HostViewer = viewing{}
+
+// HostView serves memory that is mapped: that of Alloc with HostVisible, plain
+// memory where device and host have one, and mapped host memory.
+func (v viewing) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	const call = "HostView"
+	if err := ctx.Err(); err != nil {
+		return core.Memory{}, err
+	}
+	if b == nil {
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return core.Memory{}, err
+	}
+	m := b.Memory()
+	o, err := v.objectOf(call, m)
+	if err == nil && m.Size != 0 && o.host == 0 {
+		err = errorf(core.ErrNotSupported, call, "the host does not reach this memory: allocate it with AllocOptions.HostVisible")
+	}
+	if err != nil {
+		b.Release()
+		return core.Memory{}, err
+	}
+	view := core.Memory{ID: core.CPU, Size: m.Size, Owner: core.FreeFunc(b.Release)}
+	if m.Size != 0 {
+		view.Handle = o.host + uintptr(m.Offset)
+	}
+	return view, nil
+}
+
+// objectOf finds the object that memory of this device stands on; an empty one for
+// memory without bytes.
+func (d *device) objectOf(call string, m core.Memory) (*object, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch o := d.objects[m.Handle]; {
+	case d.closed:
+		return nil, closedDevice(call)
+	case m.Device != d.outer:
+		return nil, errorf(core.ErrDevice, call, "the buffer belongs to another device")
+	case m.Handle == 0:
+		return &object{}, nil
+	case o == nil:
+		return nil, errorf(core.ErrInvalid, call, "%#x is no handle of this device", m.Handle)
+	default:
+		return o, nil
+	}
+}
+
+// hostMapper is what a device adds that imports host pointers.
+type hostMapper struct{ d *device }
+
+var _ core.HostMapper = hostMapper{}
+
+// HostAlignment is minImportedHostPointerAlignment.
+func (m hostMapper) HostAlignment() int64 { return m.d.physical.HostAlignment }
+
+// MapHost imports the whole units that host touches (VK_EXT_external_memory_host).
+// Where a unit is more than a page of the system, host must begin and end on one.
+func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
+	if err := ctx.Err(); err != nil {
+		return core.Memory{}, err
+	}
+	if host == nil {
+		return core.Memory{}, errorf(core.ErrInvalid, "MapHost", "the buffer is nil")
+	}
+	if err := host.Retain(); err != nil {
+		return core.Memory{}, err
+	}
+	mapped, err := m.d.mapHost(host)
+	if err != nil {
+		host.Release()
+	}
+	return mapped, m.d.noteLoss(err)
+}
+
+// mapHost takes over a reference of host, if it succeeds.
+func (d *device) mapHost(host *core.Buffer) (core.Memory, error) {
+	const call = "MapHost"
+	m := host.Memory()
+	first := m.Handle + uintptr(m.Offset)
+	unit := uintptr(d.physical.HostAlignment)
+	switch {
+	case !m.ID.Type.HostAccessible():
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, where its device can show it", m.ID)
+	case m.Size < 0:
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the size of the buffer is not known")
+	}
+	skip := int64(first % unit)
+	whole := roundUp(skip+m.Size, int64(unit))
+	if unit > uintptr(os.Getpagesize()) && whole != m.Size {
+		return core.Memory{}, errorf(core.ErrInvalid, call, "%d bytes at %#x do not begin and end on multiples of minImportedHostPointerAlignment, %d bytes: allocate them so", m.Size, first, unit)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return core.Memory{}, closedDevice(call)
+	}
+	if m.Size == 0 {
+		return d.handOut(0, 0, 0, func() {}, host.Release), nil
+	}
+	if whole > d.physical.MaxAllocation {
+		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxMemoryAllocationSize is %d", whole, d.physical.MaxAllocation)
+	}
+	types, err := d.driver.HostTypes(first - uintptr(skip))
+	if err != nil {
+		return core.Memory{}, err
+	}
+	o := &object{size: whole, whole: whole, sharedWith: driver.OwnNone, host: first - uintptr(skip)}
+	err = d.adopt(o, types, driver.Request{Import: driver.HostPointer, Pointer: o.host})
+	if err != nil {
+		return core.Memory{}, err
+	}
+	return d.handOut(d.publish(o), skip, m.Size, func() { d.destroy(o) }, host.Release), nil
+}
+
+// adopt makes a buffer of o.size bytes over memory of o.whole bytes that is imported by
+// q, of one of the memory types. If it fails, the driver has taken nothing but what
+// was destroyed again. d.mu is held.
+func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
+	defer func() {
+		if err != nil {
+			d.destroy(o)
+		}
+	}()
+	var need driver.Requirements
+	if o.buffer, need, err = d.driver.NewBuffer(o.size, q.Import); err != nil {
+		return err
+	}
+	k := local
+	if q.Import == driver.HostPointer {
+		k = visible
+	}
+	switch o.memoryType = d.findType(k, need.Types&types); {
+	case o.memoryType < 0:
+		return errorf(core.ErrNotSupported, "vkGetBufferMemoryRequirements", "no memory type serves both the buffer and the imported memory")
+	case need.Size > o.whole:
+		return errorf(core.ErrInvalid, "vkGetBufferMemoryRequirements", "a buffer of %d bytes needs %d, and the imported memory has %d", o.size, need.Size, o.whole)
+	}
+	q.Size, q.Type = o.whole, o.memoryType
+	if o.dedicated {
+		q.Dedicated = o.buffer
+	}
+	if o.memory, err = d.driver.Allocate(q); err != nil {
+		return err
+	}
+	return d.driver.Bind(o.buffer, o.memory, 0)
+}
+
+// memorySharer is what a device adds that exports and imports descriptors.
+type memorySharer struct{ d *device }
+
+var (
+	_ core.MemoryExporter = memorySharer{}
+	_ core.MemoryImporter = memorySharer{}
+)
+
+func (s memorySharer) ExportTypes() []core.HandleType { return slices.Clone(s.d.exportTypes) }
+
+func (s memorySharer) ImportTypes() []core.HandleType { return slices.Clone(s.d.importTypes) }
+
+// sharedWith is the family that has memory of a kind of handle between commands.
+func (d *device) sharedWith(t core.HandleType) uint32 {
+	if t == core.HandleDMABuf && d.driver.Has(driver.QueueFamilyForeign) {
+		return driver.OwnForeign
+	}
+	return driver.OwnExternal
+}
+
+// ExportMemory makes a new descriptor by vkGetMemoryFdKHR.
+func (s memorySharer) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
+	const call = "ExportMemory"
+	d := s.d
+	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
+		return core.ExternalMemory{}, errorf(sentinel, call, format, args...)
+	}
+	switch {
+	case !slices.Contains(d.exportTypes, t):
+		return fail(core.ErrNotSupported, "the driver exports %v, not %v", d.exportTypes, t)
+	case b == nil:
+		return fail(core.ErrInvalid, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return core.ExternalMemory{}, err
+	}
+	defer b.Release()
+	m := b.Memory()
+	o, err := d.objectOf(call, m)
+	switch {
+	case err != nil:
+		return core.ExternalMemory{}, err
+	case o.exportAs != t:
+		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+	}
+	fd, err := d.driver.ExportMemory(o.memory, externalHandles[t])
+	if err != nil {
+		return core.ExternalMemory{}, d.noteLoss(err)
+	}
+	return core.ExternalMemory{
+		Type: t, FD: fd, Size: o.whole, Offset: m.Offset, Length: m.Size,
+		Dedicated: o.dedicated, MemoryType: uint32(o.memoryType),
+		DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID,
+	}, nil
+}
+
+// ImportMemory gives the driver a duplicate of the descriptor, and closes the
+// caller's when all went well. The buffer spans the allocation up to the end of the
+// part that is meant. The host cannot view imported memory.
+func (s memorySharer) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	const call = "ImportMemory"
+	d := s.d
+	if err := ctx.Err(); err != nil {
+		return core.Memory{}, err
+	}
+	if err := d.checkExternal(call, m); err != nil {
+		return core.Memory{}, err
+	}
+	fd, err := duplicate(call, m.FD)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	imported, err := d.importFD(call, m, fd)
+	if err != nil {
+		return core.Memory{}, d.noteLoss(err)
+	}
+	_ = unix.Close(m.FD)
+	return imported, nil
+}
+
+// checkExternal proves what can be proved of m before the driver sees its descriptor.
+func (d *device) checkExternal(call string, m core.ExternalMemory) error {
+	fail := func(sentinel error, format string, args ...any) error {
+		return errorf(sentinel, call, format, args...)
+	}
+	p := &d.properties
+	var none core.UUID
+	switch {
+	case !slices.Contains(d.importTypes, m.Type):
+		return fail(core.ErrNotSupported, "Type is %v; the driver imports %v", m.Type, d.importTypes)
+	case m.Type == core.HandleOpaqueFD && (m.DeviceUUID != p.UUID || m.DriverUUID != p.DriverUUID),
+		m.Type == core.HandleDMABuf && m.DeviceUUID != none && m.DeviceUUID != p.UUID:
+		return fail(core.ErrDevice, "the memory is of device %v, driver %v; this one has %v, %v", m.DeviceUUID, m.DriverUUID, p.UUID, p.DriverUUID)
+	case m.Size < 0 || m.Offset < 0 || m.Length <= 0 || m.Length > m.Size-m.Offset:
+		return fail(core.ErrInvalid, "Offset %d + Length %d must lie within Size %d, and Length be at least 1", m.Offset, m.Length, m.Size)
+	case m.Size > d.physical.MaxAllocation:
+		return fail(core.ErrInvalid, "Size is %d bytes, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
+	case m.Type == core.HandleOpaqueFD && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
+		return fail(core.ErrInvalid, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
+	}
+	// A dma-buf tells its size, and so do drivers that have memory of the host; others say 0, or nothing.
+	var stat unix.Stat_t
+	if err := unix.Fstat(m.FD, &stat); err == nil && stat.Size > 0 && stat.Size < m.Size {
+		return fail(core.ErrInvalid, "Size is %d bytes, and descriptor %d has %d", m.Size, m.FD, stat.Size)
+	}
+	return nil
+}
+
+// importFD takes over fd.
+func (d *device) importFD(call string, m core.ExternalMemory, fd int) (core.Memory, error) {
+	closeFD := func(err error) (core.Memory, error) {
+		_ = unix.Close(fd)
+		return core.Memory{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return closeFD(closedDevice(call))
+	}
+	types := uint32(1) << m.MemoryType
+	handles := externalHandles[m.Type]
+	if m.Type == core.HandleDMABuf {
+		var err error
+		if types, err = d.driver.FDTypes(fd, handles); err != nil {
+			return closeFD(err)
+		}
+	}
+	o := &object{size: min(roundUp(m.Offset+m.Length, 4), m.Size), whole: m.Size, sharedWith: d.sharedWith(m.Type), dedicated: m.Dedicated}
+	if err := d.adopt(o, types, driver.Request{Import: handles, FD: fd}); err != nil {
+		if o.memory != 0 { // the driver had it, and has closed it with the memory
+			return core.Memory{}, err
+		}
+		return closeFD(err)
+	}
+	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.destroy(o) }, nil), nil
+}
+
+// ImportPointer takes the address of a DLVulkanBuffer, which another library may
+// have made on the same VkDevice (see [Wrap]); the bytes are the first size of its
+// VkBuffer. It fails with ErrInvalid for what is no such struct, a size beyond
+// the buffer's, or a buffer of another VkDevice. That the VkBuffer exists and has the
+// usage of a transfer source and destination nobody can tell.
+func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
+	const call = "ImportPointer"
+	if size < 0 {
+		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
+	}
+	o, err := d.stranger(call, p)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	if size > o.size {
+		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes, and the VkBuffer has %d", size, o.size)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return core.Memory{}, closedDevice(call)
+	}
+	after := func() {}
+	if owner != nil {
+		after = owner.Free
+	}
+	return d.handOut(p, 0, size, func() {}, after), nil
+}
+
+// stranger describes the buffer behind a handle that this device did not make.
+func (d *device) stranger(call string, handle uintptr) (*object, error) {
+	b, err := readDescriptor(call, handle)
+	if err != nil {
+		return nil, err
+	}
+	if b.Device != uintptr(d.driver.Handle()) {
+		return nil, errorf(core.ErrInvalid, call, "the VkBuffer belongs to another VkDevice: open the device by vulkan.Wrap over that, or share the memory by ExportMemory")
+	}
+	return &object{buffer: b.Buffer, size: b.Size, host: b.Mapped, sharedWith: b.SharedWith}, nil
+}

@@ -1,0 +1,193 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"runtime"
+	"slices"
+
+	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// chunk is how much of a plain copy goes through one half of the staging memory at
+// once: the host fills one half while the device empties the other.
+const chunk = 4 << 20
+
+// stage copies between the host and memory that it does not reach, through memory
+// that both do: in chunks of two halves if both sides are plain, else all at once,
+// packed.
+func (w work) stage(ctx context.Context, q *queue, plain bool) error {
+	d := w.device
+	size := w.dst.tensor.NumBytes()
+	if plain {
+		size = min(size, 2*chunk)
+	}
+	o, err := d.takeStaging(size)
+	if err != nil {
+		return err
+	}
+	err = w.enqueue(ctx, q, func(q *queue) error {
+		switch upload := w.src.object == nil; {
+		case plain && upload:
+			return w.uploadChunks(q, o)
+		case plain:
+			return w.downloadChunks(q, o)
+		case upload:
+			return w.uploadPacked(q, o)
+		default:
+			return w.downloadPacked(q, o)
+		}
+	})
+	if e, _ := q.Record(); e != nil {
+		go func() {
+			_ = e.Wait(context.Background())
+			d.giveStagingBack(o)
+		}()
+	} else { // the queue is closed or lost: its work is over
+		d.giveStagingBack(o)
+	}
+	return err
+}
+
+// keptStaging is how many pieces of staging memory are kept for the next copies.
+const keptStaging = 4
+
+// takeStaging lends memory of at least size bytes that device and host reach. It is the
+// device's own and does not count as its users'.
+func (d *device) takeStaging(size int64) (*object, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.visible == nil {
+		return nil, errorf(core.ErrNotSupported, "Copy", "the device has no memory that is visible to the host and coherent")
+	}
+	for i, o := range d.staging {
+		if o.size >= size {
+			d.staging = slices.Delete(d.staging, i, i+1)
+			d.staged++
+			return o, nil
+		}
+	}
+	o, err := d.newObject(request{size: roundUp(size, minStaging), kind: visible})
+	if err == nil {
+		d.staged++
+	}
+	return o, err
+}
+
+// minStaging makes small copies find memory that others left.
+const minStaging = 64 << 10
+
+func (d *device) giveStagingBack(o *object) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.staging) < keptStaging {
+		d.staging = append(d.staging, o)
+	} else {
+		d.destroy(o)
+	}
+	d.staged--
+	d.idle.Broadcast()
+}
+
+// at is where the host sees a byte of it.
+func (o *object) at(offset int64) uintptr { return o.host + uintptr(offset) }
+
+// chunks calls f with each chunk of a plain copy, and with the offset of its half.
+func (w work) chunks(f func(done, half, n int64) error) error {
+	total, _ := w.geometry.Contiguous()
+	for done := int64(0); done < total; done += chunk {
+		if err := f(done, done/chunk%2*chunk, min(chunk, total-done)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w work) uploadChunks(q *queue, s *object) error {
+	var used [2]uint64 // the item that emptied each half last
+	used[0], used[1] = q.next, q.next
+	return w.chunks(func(done, half, n int64) error {
+		to, from := cPointer(s.at(half)), cPointer(w.src.host+uintptr(w.geometry.Src+done))
+		err := q.add(item{early: true, after: used[half/chunk], host: func() error {
+			copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+		err = q.command(w.dst.object.side(), s.side(),
+			[]driver.Region{{Src: half, Dst: w.geometry.Dst + done, Size: n}}, nil)
+		used[half/chunk] = q.next
+		return err
+	})
+}
+
+// downloadChunks has the device fill one half before the host empties the other.
+func (w work) downloadChunks(q *queue, s *object) error {
+	empty := func() error { return nil }
+	err := w.chunks(func(done, half, n int64) error {
+		err := q.command(s.side(), w.src.object.side(),
+			[]driver.Region{{Src: w.geometry.Src + done, Dst: half, Size: n}}, nil)
+		if err != nil {
+			return err
+		}
+		if err := empty(); err != nil {
+			return err
+		}
+		to, from, filled := cPointer(w.dst.host+uintptr(w.geometry.Dst+done)), cPointer(s.at(half)), q.next
+		empty = func() error {
+			return q.add(item{early: true, after: filled, host: func() error {
+				copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
+				return nil
+			}})
+		}
+		return nil
+	})
+	if err == nil {
+		err = empty()
+	}
+	if err != nil {
+		return err
+	}
+	return q.add(item{host: func() error { return nil }}) // done when the host is
+}
+
+// uploadPacked has the host pack, and the device spread.
+func (w work) uploadPacked(q *queue, s *object) error {
+	job := copykernel.Pack(cPointer(s.at(0)), w.src.tensor, cPointer(w.src.host))
+	err := q.add(item{host: func() error {
+		job.Run(runtime.GOMAXPROCS(0))
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	c, _ := strided.Unpack(w.dst.tensor)
+	return w.onDevice(q, c, w.dst.object, s)
+}
+
+// downloadPacked has the device pack, and the host spread.
+func (w work) downloadPacked(q *queue, s *object) error {
+	c, _ := strided.Pack(w.src.tensor)
+	if err := w.onDevice(q, c, s, w.src.object); err != nil {
+		return err
+	}
+	job := copykernel.Unpack(w.dst.tensor, cPointer(w.dst.host), cPointer(s.at(0)))
+	return q.add(item{host: func() error {
+		job.Run(runtime.GOMAXPROCS(0))
+		return nil
+	}})
+}
+
+// onDevice lets the device copy by another geometry.
+func (w work) onDevice(q *queue, c strided.Copy, dst, src *object) error {
+	w.geometry, w.dst.object, w.src.object = c, dst, src
+	if c.Count() <= maxRegions {
+		return w.regions(q)
+	}
+	return w.gather(q)
+}
