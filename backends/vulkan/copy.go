@@ -60,6 +60,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 
 // copyHere waits for a copy on a queue that nobody else uses meanwhile.
 func (d *device) copyHere(ctx context.Context, w work) error {
+	w.here = true
 	q, err := d.borrow()
 	if err != nil {
 		return d.noteLoss(err)
@@ -117,13 +118,28 @@ func (d *device) sideOf(t *core.Tensor) (end, error) {
 // work is a copy that was checked.
 type work struct {
 	device   *device
+	here     bool // the caller waits for it
 	dst, src end
 	geometry strided.Copy
 	bits     bool
 }
 
-// maxRegions is up to how many pieces vkCmdCopyBuffer is used for.
-const maxRegions = 1024
+const (
+	// quickBytes is up to where a copy on the host is done by whoever enqueues it, if
+	// its turn has come: handing it on costs more. Moving this much costs 3 us.
+	quickBytes = 64 << 10
+	// maxRegions is up to how many pieces vkCmdCopyBuffer is used for; for pieces of
+	// at least longRegion bytes, which a shader moves no faster, maxLongRegions.
+	maxRegions     = 1024
+	longRegion     = 2048
+	maxLongRegions = 64 << 10
+)
+
+// fewRegions reports whether the device copies by vkCmdCopyBuffer, instead of a shader.
+func (w work) fewRegions() bool {
+	n := w.geometry.Count()
+	return n <= maxRegions || n <= maxLongRegions && w.geometry.Elem >= longRegion
+}
 
 // submit chooses how to copy, and enqueues that.
 func (w work) submit(ctx context.Context, q *queue) error {
@@ -133,13 +149,13 @@ func (w work) submit(ctx context.Context, q *queue) error {
 	device := w.dst.object != nil && w.src.object != nil
 	var enqueue func(*queue) error
 	switch {
-	case device && plain:
+	case device && plain && w.geometry.Size() > quickBytes:
 		enqueue = w.regions
 	case w.dst.host != 0 && w.src.host != 0:
 		enqueue = w.onHost
 	case w.bits:
 		return errorf(core.ErrNotSupported, "Copy", "packed %v that do not lie on whole bytes can be copied in memory that the host reaches only: allocate it with AllocOptions.HostVisible", w.dst.tensor.DType())
-	case device && w.geometry.Count() <= maxRegions:
+	case device && w.fewRegions():
 		enqueue = w.regions
 	case device:
 		enqueue = w.gather
@@ -161,7 +177,7 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 		if err != nil && q.next != before { // work that is under way must not outlive its tensors
 			number := q.next
 			q.mu.Unlock()
-			_ = q.device.await(driver.Point{Timeline: q.timeline, Value: number})
+			_ = q.device.await(driver.Point{Timeline: q.lane.timeline, Value: number})
 			q.mu.Lock()
 		}
 		return err
@@ -171,7 +187,7 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 // onHost lets the host copy.
 func (w work) onHost(q *queue) error {
 	job := copykernel.Between(w.dst.tensor, w.src.tensor, cPointer(w.dst.host), cPointer(w.src.host))
-	return q.add(item{host: func() error {
+	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: func() error {
 		job.Run(runtime.GOMAXPROCS(0))
 		return nil
 	}})
@@ -202,7 +218,7 @@ func (q *queue) command(dst, src driver.Side, regions []driver.Region, run func(
 		if err := q.device.driver.Record(c.handle, dst, src, regions, dispatch); err != nil {
 			return err
 		}
-		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.timeline, Value: number}, driver.Point{}); err != nil {
+		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{}); err != nil {
 			return err
 		}
 		c.busy = number

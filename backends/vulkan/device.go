@@ -45,6 +45,7 @@ type device struct {
 	plain     *pool
 	visible   *pool     // nil where there is no such memory; plain where that is
 	unused    []*queue  // for copies without a stream
+	lanes     []*lane   // of closed queues
 	staging   []*object // for copies between the host and memory that it does not reach
 	staged    int       // pieces of staging memory that are lent
 	pipelines map[gather.Shader]*driver.Pipeline
@@ -174,12 +175,14 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	return q, nil
 }
 
-// dropStream counts a stream that was closed.
-func (d *device) dropStream() {
+// dropStream counts a stream that was closed, and keeps its lane for others.
+func (d *device) dropStream(l *lane, value uint64) {
 	liveStreams.Add(-1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.streams--
+	l.value = value
+	d.lanes = append(d.lanes, l)
 }
 
 // borrow lends a queue for a copy whose caller waits for it.
@@ -226,10 +229,13 @@ func (d *device) Close() error {
 		return errorf(core.ErrInvalid, "Close", "%d streams and semaphores and %d allocations or imports are open: close them first", d.streams, d.memories)
 	}
 	d.closed = true
+	_ = d.driver.WaitIdle() // a lost device has no work
 	for _, q := range d.unused {
-		q.mu.Lock()
-		q.finish()
-		q.mu.Unlock()
+		q.settle(d.lostError())
+		q.lane.destroy(d.driver)
+	}
+	for _, l := range d.lanes {
+		l.destroy(d.driver)
 	}
 	for _, p := range d.pipelines {
 		d.driver.DestroyPipeline(p)

@@ -4,45 +4,32 @@ package vulkan
 
 import (
 	"context"
+	"math"
+	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-// event is done when an item of a queue is.
+// event is done when an item of a queue is, and tells the first error of the items
+// since the event before.
 type event struct {
-	queue  *queue
-	number uint64
-	passed atomic.Bool
+	queue         *queue
+	after, number uint64
 }
 
 var _ core.Event = (*event)(nil)
 
-// Done asks the driver for the timeline's value.
+// Done asks the driver for the timeline's value, unless it is known to be enough.
 func (e *event) Done() (bool, error) {
-	q := e.queue
-	if !e.passed.Load() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if q.timeline != 0 { // else the queue was closed after all its items
-			value, err := q.device.driver.Counter(q.timeline)
-			if err = q.device.noteLoss(err); err != nil {
-				return true, err
-			}
-			if value < e.number {
-				if lost := q.device.lostError(); lost != nil {
-					return true, lost
-				}
-				return false, nil
-			}
-		}
-		q.device.hostWork.Load()
-		e.passed.Store(true)
-		return true, q.failed[e.number]
+	if e.queue.hasReached(e.number) {
+		return true, e.queue.failures.first(e.after, e.number)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return true, q.failed[e.number]
+	if lost := e.queue.device.lostError(); lost != nil {
+		return true, lost
+	}
+	return false, nil
 }
 
 // Wait waits in the driver, a short time at once.
@@ -54,25 +41,115 @@ func (e *event) Wait(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := e.queue.waitInDriver(e.number); err != nil {
-			return err
+		if _, err := e.queue.device.driver.Wait(e.queue.lane.timeline, e.number, patience); err != nil {
+			return e.queue.device.noteLoss(err)
 		}
 	}
 }
 
-// waitInDriver waits until an item is done or patience has run out.
-func (q *queue) waitInDriver(number uint64) error {
-	q.mu.Lock()
-	if q.timeline == 0 {
-		q.mu.Unlock()
+// hasReached reports whether an item is done.
+func (q *queue) hasReached(number uint64) bool {
+	if q.reached.Load() >= number {
+		return true
+	}
+	value, err := q.device.driver.Counter(q.lane.timeline)
+	if err != nil {
+		_ = q.device.noteLoss(err)
+		return false
+	}
+	q.device.hostWork.Load()
+	q.advance(value)
+	return value >= number
+}
+
+// advance notes that items up to value are done.
+func (q *queue) advance(value uint64) {
+	for old := q.reached.Load(); old < value; old = q.reached.Load() {
+		if q.reached.CompareAndSwap(old, value) {
+			return
+		}
+	}
+}
+
+// settle makes the events of a closed queue independent of the driver. failed is
+// nil, or why items may be unfinished.
+func (q *queue) settle(failed error) {
+	if failed != nil {
+		q.failures.add(q.reached.Load()+1, math.MaxUint64, failed)
+	}
+	q.reached.Store(math.MaxUint64)
+}
+
+// failures are the items of a queue that failed.
+type failures struct {
+	any  atomic.Bool
+	mu   sync.Mutex
+	list []failure
+}
+
+type failure struct {
+	first, last uint64
+	err         error
+}
+
+func (f *failures) add(first, last uint64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, failure{first, last, err})
+	f.any.Store(true)
+}
+
+// first is the first error of the items behind after up to number.
+func (f *failures) first(after, number uint64) error {
+	if !f.any.Load() {
 		return nil
 	}
-	q.inDriver++
-	q.mu.Unlock()
-	_, err := q.device.driver.Wait(q.timeline, number, patience)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.inDriver--
-	q.turned.Broadcast()
-	return q.device.noteLoss(err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.list {
+		if x.last > after && x.first <= number {
+			return x.err
+		}
+	}
+	return nil
+}
+
+// lane is what a queue is made of in the driver. One that is closed leaves it to
+// the next, whose items are numbered from there: so a timeline that others may still
+// wait for is destroyed with the device only.
+type lane struct {
+	timeline uint64 // VkSemaphore
+	value    uint64 // of timeline, when no queue has the lane
+	pool     uint64 // VkCommandPool
+	commands []*command
+}
+
+// takeLane returns a lane that nobody has. d.mu is held.
+func (d *device) takeLane() (*lane, error) {
+	if n := len(d.lanes); n > 0 {
+		l := d.lanes[n-1]
+		d.lanes = d.lanes[:n-1]
+		return l, nil
+	}
+	l := new(lane)
+	var err error
+	if l.timeline, err = d.driver.NewTimeline(false); err != nil {
+		return nil, err
+	}
+	if l.pool, err = d.driver.NewCommandPool(); err != nil {
+		d.driver.DestroyTimeline(l.timeline)
+		return nil, err
+	}
+	return l, nil
+}
+
+// destroy gives a lane without work back to the driver.
+func (l *lane) destroy(d *driver.Device) {
+	for _, c := range l.commands {
+		for _, s := range c.sets {
+			d.DestroySet(s.pool)
+		}
+	}
+	d.DestroyCommandPool(l.pool)
+	d.DestroyTimeline(l.timeline)
 }

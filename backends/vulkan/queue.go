@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
@@ -19,24 +20,25 @@ var liveStreams = core.NewLiveCounter("vulkan.Stream")
 // before it are done. Items of the device are submitted at once if they can be.
 // Items of the host, and all that come behind them, wait on a goroutine: the VkQueue
 // is every stream's, so nothing that must wait for the host may stand in it. What
-// stands in it runs in order, since each command begins with a barrier: streams
-// wait for what is submitted by standing behind it.
+// stands in it runs in order, since each command begins with a barrier: items of the
+// device wait for what is submitted by standing behind it.
 type queue struct {
 	device   *device
-	timeline uint64
+	lane     *lane
+	reached  atomic.Uint64 // items up to here are known to be done
+	failures failures
 
 	mu        sync.Mutex
-	turned    sync.Cond // running or inDriver has changed
+	turned    sync.Cond // running or closed has changed
 	closed    bool
-	next      uint64 // number of the newest item
-	submitted uint64 // items up to here are submitted or done
+	finished  bool     // closed, and without work
+	next      uint64   // number of the newest item
+	submitted uint64   // items up to here are submitted or done
+	before    []*event // of other queues, that the next item comes behind
 	later     []item
-	running   bool             // a goroutine works on later
-	inDriver  int              // calls that wait in the driver for the timeline
-	failed    map[uint64]error // items that failed
-	err       error            // the first since the last Synchronize
-	pool      uint64           // VkCommandPool
-	commands  []*command       // all of them
+	running   bool   // a goroutine works on later
+	last      *event // recorded last
+	err       error  // the first since the last Synchronize
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -47,23 +49,25 @@ type item struct {
 	// submit puts work on the VkQueue that sets the timeline to number. q.mu is held.
 	submit func(number uint64) error
 	// host does work of the host when all before it is done; if early, when item after
-	// is, and it has no number then.
-	host  func() error
-	early bool
-	after uint64
+	// is, and it has no number then. Quick work is done by the caller if its turn has
+	// come already.
+	host   func() error
+	quick  bool
+	early  bool
+	after  uint64
+	before []*event // which host comes behind, too
 }
 
+// newQueue makes a queue. d.mu is held.
 func newQueue(d *device) (*queue, error) {
-	q := &queue{device: d, failed: make(map[uint64]error)}
+	l, err := d.takeLane()
+	if err != nil {
+		return nil, err
+	}
+	q := &queue{device: d, lane: l, next: l.value, submitted: l.value}
+	q.reached.Store(l.value)
 	q.turned.L = &q.mu
-	var err error
-	if q.timeline, err = d.driver.NewTimeline(false); err != nil {
-		return nil, err
-	}
-	if q.pool, err = d.driver.NewCommandPool(); err != nil {
-		d.driver.DestroyTimeline(q.timeline)
-		return nil, err
-	}
+	q.last = &event{q, l.value, l.value}
 	return q, nil
 }
 
@@ -91,12 +95,19 @@ func (q *queue) add(i item) error {
 	if i.early {
 		i.number = q.next
 	}
-	if i.host == nil && !q.running {
+	switch {
+	case i.host == nil && !q.running:
 		if err := i.submit(i.number); err != nil {
 			return q.device.noteLoss(err)
 		}
 		q.submitted = i.number
-	} else {
+		q.before = q.before[:0] // what is submitted behind them is done behind them
+	case i.quick && !q.running && q.isIdle():
+		q.next = i.number
+		q.note(q.complete(i, nil))
+		q.submitted = i.number
+	default:
+		i.before = slices.Clone(q.before)
 		q.later = append(q.later, i)
 		if !q.running {
 			q.running = true
@@ -107,6 +118,19 @@ func (q *queue) add(i item) error {
 	return nil
 }
 
+// isIdle reports whether all that a new item comes behind is done. q.mu is held.
+func (q *queue) isIdle() bool {
+	q.before = slices.DeleteFunc(q.before, func(e *event) bool { return e.queue.hasReached(e.number) })
+	return len(q.before) == 0 && q.hasReached(q.next)
+}
+
+// note keeps the error of an item for Synchronize, if it has one. q.mu is held.
+func (q *queue) note(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
 // catchUp works on the items of later until there are none.
 func (q *queue) catchUp() {
 	q.mu.Lock()
@@ -115,45 +139,66 @@ func (q *queue) catchUp() {
 		i := q.later[0]
 		q.later[0] = item{}
 		q.later = q.later[1:]
-		if i.early {
-			q.mu.Unlock()
-			q.device.takeEarly(q, i)
-			q.mu.Lock()
-			continue
-		}
 		var err error
 		if i.host == nil {
 			err = q.device.noteLoss(i.submit(i.number))
 		}
 		if i.host != nil || err != nil {
 			q.mu.Unlock()
-			err = q.takeTurn(i, err)
+			if i.early {
+				q.takeEarly(i)
+			} else {
+				err = q.takeTurn(i, err)
+			}
 			q.mu.Lock()
 		}
-		if err != nil {
-			q.failed[i.number] = err
-			if q.err == nil {
-				q.err = err
-			}
-		}
-		q.submitted = i.number
+		q.note(err)
+		q.submitted = max(q.submitted, i.number)
 	}
 	q.running = false
 	q.turned.Broadcast()
 }
 
-// takeTurn does the work of an item on the host, unless that has failed before, and
-// moves the timeline on.
+// takeTurn does the work of an item on the host when all before it is done, unless
+// that has failed before, and moves the timeline on.
 func (q *queue) takeTurn(i item, failed error) error {
 	d := q.device
-	if err := d.await(driver.Point{Timeline: q.timeline, Value: i.number - 1}); err != nil && failed == nil {
+	err := d.await(driver.Point{Timeline: q.lane.timeline, Value: i.number - 1})
+	if err == nil {
+		err = awaitAll(i.before)
+	}
+	if failed == nil {
 		failed = err
 	}
+	return q.complete(i, failed)
+}
+
+// awaitAll waits for events of other queues. That their work failed is told by the
+// tensors that it wrote.
+func awaitAll(before []*event) error {
+	for _, e := range before {
+		if err := e.Wait(context.Background()); err != nil && !e.queue.hasReached(e.number) {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete does the work of an item on the host, unless that has failed before, and
+// moves the timeline on. It returns the item's error.
+func (q *queue) complete(i item, failed error) error {
+	d := q.device
 	if failed == nil {
 		failed = i.host()
 	}
+	if failed != nil {
+		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
+	}
 	d.hostWork.Add(1)
-	if err := d.noteLoss(d.driver.Signal(q.timeline, i.number)); err != nil && failed == nil {
+	switch err := d.noteLoss(d.driver.Signal(q.lane.timeline, i.number)); {
+	case err == nil:
+		q.advance(i.number)
+	case failed == nil:
 		failed = err
 	}
 	return failed
@@ -161,8 +206,8 @@ func (q *queue) takeTurn(i item, failed error) error {
 
 // takeEarly does the work of an early item, unless the device is lost: the items
 // behind it tell.
-func (d *device) takeEarly(q *queue, i item) {
-	if d.await(driver.Point{Timeline: q.timeline, Value: i.after}) == nil {
+func (q *queue) takeEarly(i item) {
+	if q.device.await(driver.Point{Timeline: q.lane.timeline, Value: i.after}) == nil && awaitAll(i.before) == nil {
 		_ = i.host()
 	}
 }
@@ -185,8 +230,8 @@ func (d *device) await(p driver.Point) error {
 const patience = 10 * time.Millisecond
 
 // Wait serves events of streams of this device. If their work is submitted, later
-// items stand behind it on the VkQueue; if it is still held back, they are held back,
-// too. For other events it fails with ErrNotSupported.
+// items of the device stand behind it on the VkQueue, and those of the host wait; if it is
+// still held back, all are held back, too. For other events it fails with ErrNotSupported.
 func (q *queue) Wait(e core.Event) error {
 	if e == nil {
 		return nil
@@ -195,20 +240,20 @@ func (q *queue) Wait(e core.Event) error {
 	if !ok || own.queue.device != q.device {
 		return errorf(core.ErrNotSupported, "Wait", "%T is no event of this VkDevice: the host must wait", e)
 	}
-	done, _ := own.Done()
-	submitted := done || own.queue == q || own.queue.isSubmitted(own.number)
+	done := own.queue == q || own.queue.hasReached(own.number)
+	submitted := done || own.queue.isSubmitted(own.number)
 	if err := q.lock("Wait"); err != nil {
 		return err
 	}
 	defer q.mu.Unlock()
 	switch {
+	case done:
+		return nil
 	case submitted:
+		q.before = append(q.before, own)
 		return nil
 	default:
-		return q.holdBack(func() error {
-			_ = own.Wait(context.Background()) // what failed is told by the tensors that it wrote
-			return nil
-		})
+		return q.holdBack(func() error { return awaitAll([]*event{own}) })
 	}
 }
 
@@ -227,7 +272,20 @@ func (q *queue) Record() (core.Event, error) {
 		return nil, err
 	}
 	defer q.mu.Unlock()
-	return &event{queue: q, number: q.next}, nil
+	if len(q.before) > 0 { // waits are work, too
+		if err := q.add(item{submit: q.mark}); err != nil {
+			return nil, err
+		}
+	}
+	if q.last.number != q.next {
+		q.last = &event{q, q.last.number, q.next}
+	}
+	return q.last, nil
+}
+
+// mark submits nothing but that the timeline moves on.
+func (q *queue) mark(number uint64) error {
+	return q.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{})
 }
 
 // Synchronize waits for all items.
@@ -256,43 +314,38 @@ func (q *queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		for q.timeline != 0 {
+		for !q.finished {
 			q.turned.Wait()
 		}
 		return nil
 	}
 	q.closed = true
 	q.finish()
-	q.device.dropStream()
 	return q.err
 }
 
-// finish waits for the items and destroys what the queue is made of. Nobody adds any
+// finish waits for the items and leaves the lane to others. Nobody adds any
 // more. q.mu is held.
 func (q *queue) finish() {
 	for q.running {
 		q.turned.Wait()
 	}
-	q.inDriver++
+	d, number, before := q.device, q.next, q.before
 	q.mu.Unlock()
-	err := q.device.await(driver.Point{Timeline: q.timeline, Value: q.next})
+	err := d.await(driver.Point{Timeline: q.lane.timeline, Value: number})
+	if err == nil {
+		err = awaitAll(before)
+	}
 	if err != nil { // the device is lost: what it still holds is given back with it
-		_ = q.device.driver.WaitIdle()
+		_ = d.driver.WaitIdle()
 	}
+	q.settle(err)
+	d.dropStream(q.lane, number)
 	q.mu.Lock()
-	q.inDriver--
-	for q.inDriver > 0 {
-		q.turned.Wait()
-	}
 	if q.err == nil {
 		q.err = err
 	}
-	for _, c := range q.commands {
-		c.destroySets(q.device)
-	}
-	q.device.driver.DestroyCommandPool(q.pool)
-	q.device.driver.DestroyTimeline(q.timeline)
-	q.timeline = 0
+	q.finished = true
 	q.turned.Broadcast()
 }
 
@@ -308,27 +361,19 @@ type set struct{ pool, handle uint64 }
 
 // takeCommand finds a command buffer that is not in use. The caller sets busy. q.mu is held.
 func (q *queue) takeCommand() (*command, error) {
-	if len(q.commands) > 0 {
-		value, err := q.device.driver.Counter(q.timeline)
-		if err != nil {
-			return nil, err
-		}
-		for i, c := range q.commands {
-			if c.busy <= value {
-				q.commands = append(slices.Delete(q.commands, i, i+1), c) // the one used longest ago stands first
-				return c, nil
-			}
-			if i == 1 { // those behind were used later
-				break
-			}
-		}
+	l := q.lane
+	if len(l.commands) > 0 && q.hasReached(l.commands[0].busy) {
+		c := l.commands[0]
+		copy(l.commands, l.commands[1:]) // the one used longest ago stands first
+		l.commands[len(l.commands)-1] = c
+		return c, nil
 	}
-	handle, err := q.device.driver.NewCommand(q.pool)
+	handle, err := q.device.driver.NewCommand(l.pool)
 	if err != nil {
 		return nil, err
 	}
 	c := &command{handle: handle, sets: make(map[*driver.Pipeline]set)}
-	q.commands = append(q.commands, c)
+	l.commands = append(l.commands, c)
 	return c, nil
 }
 
@@ -342,10 +387,4 @@ func (c *command) setFor(d *device, p *driver.Pipeline) (uint64, error) {
 		c.sets[p] = set{pool, handle}
 	}
 	return handle, err
-}
-
-func (c *command) destroySets(d *device) {
-	for _, s := range c.sets {
-		d.driver.DestroySet(s.pool)
-	}
 }

@@ -109,7 +109,7 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	}
 	defer q.mu.Unlock()
 	return q.add(item{submit: func(number uint64) error {
-		err := s.device.driver.Submit(0, driver.Point{Timeline: q.timeline, Value: number}, driver.Point{Timeline: s.timeline, Value: value})
+		err := s.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{Timeline: s.timeline, Value: value})
 		s.mu.Lock()
 		if err == nil {
 			s.pending = max(s.pending, value)

@@ -186,7 +186,7 @@ func (w work) downloadPacked(q *queue, s *object) error {
 // onDevice lets the device copy by another geometry.
 func (w work) onDevice(q *queue, c strided.Copy, dst, src *object) error {
 	w.geometry, w.dst.object, w.src.object = c, dst, src
-	if c.Count() <= maxRegions {
+	if w.fewRegions() {
 		return w.regions(q)
 	}
 	return w.gather(q)

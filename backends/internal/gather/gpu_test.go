@@ -63,7 +63,7 @@ func (g *gpu) run(t testing.TB, plan []gather.Dispatch) {
 func TestShadersMoveTheSameElements(t *testing.T) {
 	g := &gpu{GPU: open(t, true)}
 	t.Cleanup(g.free)
-	checkAll(t, g, g.Limits(), 20)
+	checkAll(t, g, g.Limits(), 10)
 	if n, first := g.Messages(); n != 0 {
 		t.Errorf("%d messages of the validation layer, the first: %s", n, first)
 	}

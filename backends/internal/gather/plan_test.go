@@ -250,7 +250,7 @@ func checkAll(t *testing.T, m machine, l gather.Limits, random int) {
 	}
 }
 
-func TestPlanMovesTheSameElements(t *testing.T) { checkAll(t, &host{}, plain, 100) }
+func TestPlanMovesTheSameElements(t *testing.T) { checkAll(t, &host{}, plain, 40) }
 
 func FuzzPlan(f *testing.F) {
 	f.Add(uint64(1), uint8(0), uint16(4096))

@@ -202,7 +202,7 @@ func TestEveryFormMovesTheSameElements(t *testing.T) {
 	for _, elem := range []int64{1, 2, 3, 4, 6, 8, 12, 16, 32} {
 		t.Run(fmt.Sprintf("elem=%d", elem), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(51, uint64(elem)))
-			for range 200 {
+			for range 100 {
 				dst, src := randomLayouts(t, rng)
 				check(t, rng, elem, dst, src)
 			}
