@@ -1,0 +1,11 @@
+//go:build opencl && linux && cgo
+
+package opencl_test
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/backendtest"
+)
+
+func TestConformance(t *testing.T) { backendtest.Run(t, open) }

@@ -1,0 +1,130 @@
+//go:build opencl && linux && cgo
+
+package opencl
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Copy copies between memory of this device, which tensors of DLPack on it may
+// be too, and memory that the host can reach. Nothing blocks the caller but a nil
+// stream, and what the stream cannot wait for. It fails with ErrNotSupported for
+// packed elements that do not lie on whole bytes in memory that the host does not reach.
+func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.checkOpen("Copy"); err != nil {
+		return err
+	}
+	if s != nil {
+		if _, err := d.streamOf("Copy", s); err != nil {
+			return err
+		}
+	}
+	same, err := core.CheckCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	to, err := d.sideOf(dst)
+	if err != nil {
+		return err
+	}
+	from, err := d.sideOf(src)
+	if err != nil {
+		return err
+	}
+	switch {
+	case same || dst.NumElements() == 0:
+		return nil
+	case to.mem == 0 && from.mem == 0:
+		return errorf(core.ErrDevice, "Copy", "dst and src both lie in memory of the host: copy through the device cpu")
+	}
+	return d.copy(ctx, s, to, from)
+}
+
+// copy does what Copy does with tensors that were checked.
+func (d *device) copy(ctx context.Context, s core.Stream, dst, src side) error {
+	w := &transfer{queue: d.own, waits: s == nil, dst: dst, src: src}
+	if s == nil {
+		s = waiter{d.own, w}
+	} else {
+		w.queue = s.(*queue)
+	}
+	w.geometry, w.bits = strided.OfBits(dst.tensor, src.tensor)
+	how, err := w.choose()
+	if err != nil {
+		return err
+	}
+	if how == nil {
+		if w.waits {
+			s = nil
+		}
+		return d.stage(ctx, s, dst, src)
+	}
+	err = stream.Submit(ctx, s, []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}, how)
+	if err == nil && w.done != nil {
+		err = w.done.Wait(ctx)
+	}
+	if w.failed != nil {
+		return w.failed
+	}
+	return err
+}
+
+// waiter is the device's own queue for a caller who waits. All callers share it, so
+// that it must not wait for the work of others itself: the caller does.
+type waiter struct {
+	*queue
+	w *transfer
+}
+
+func (waiter) Wait(core.Event) error {
+	return errorf(core.ErrNotSupported, "Wait", "the caller waits")
+}
+
+// Record is for the end of the caller's copy.
+func (p waiter) Record() (core.Event, error) {
+	if p.w.done == nil {
+		e, err := p.queue.Record()
+		if err != nil {
+			return nil, err
+		}
+		p.w.done = e
+	}
+	return p.w.done, nil
+}
+
+// side is where one tensor of a copy lies.
+type side struct {
+	tensor *core.Tensor
+	mem    driver.Mem // 0 for memory of the host
+	host   uintptr    // for the host, the byte that offsets count from; 0 where it cannot reach that
+	known
+}
+
+// sideOf finds out about a tensor, or refuses one on another device.
+func (d *device) sideOf(t *core.Tensor) (side, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return side{}, err
+	}
+	m := b.Memory()
+	if m.ID.Type.HostAccessible() {
+		return side{tensor: t, host: m.Handle}, nil
+	}
+	if m.ID != d.ID() || m.Device != nil && m.Device != d.outer {
+		return side{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.ID())
+	}
+	s := side{tensor: t, mem: driver.Mem(m.Handle)}
+	if m.Handle != 0 {
+		s.known, err = d.lookUp("Copy", s.mem)
+		s.host = s.known.host
+	}
+	return s, err
+}

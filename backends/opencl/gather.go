@@ -1,0 +1,129 @@
+//go:build opencl && linux && cgo
+
+package opencl
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+)
+
+//go:embed gather.cl
+var gatherSource string
+
+const (
+	// groupSize divides the work items of a launch: one size, since some drivers
+	// compile a kernel anew for each.
+	groupSize = 64
+	// maxWord is the largest word that the kernel moves, in bytes.
+	maxWord = 16
+)
+
+// launch bounds what the kernel is given at once.
+var launch = strided.Limits{Rank: 8, Count: 1 << 30, Reach: math.MaxInt64}
+
+// wordTypes are the types of OpenCL C by the size of a word.
+var wordTypes = map[int64]string{1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "ulong2"}
+
+// gather is the kernel that copies between any layouts, made for each form when
+// that is first needed.
+type gather struct {
+	mu    sync.Mutex // held from the first argument to the launch too
+	forms map[form]*program
+}
+
+// form is what the kernel is compiled for.
+type form struct {
+	word int64 // bytes
+	axes int   // a power of two up to 8
+}
+
+// formOf is the smallest form for a copy in words: few forms, since a compiler may
+// take long for each.
+func formOf(c strided.Copy) form {
+	f := form{c.Elem, 2}
+	for f.axes < len(c.Axes) {
+		f.axes *= 2
+	}
+	return f
+}
+
+// program is a kernel with what it was made of.
+type program struct {
+	program driver.Program
+	kernel  driver.Kernel
+}
+
+// compile makes the kernel for a form. g.mu is held.
+func (g *gather) compile(d *device, f form) (*program, error) {
+	if p := g.forms[f]; p != nil {
+		return p, nil
+	}
+	made, s := driver.CreateProgram(d.context, fmt.Sprintf("#define WORD %s\n#define AXES %d\n%s", wordTypes[f.word], f.axes, gatherSource))
+	if err := check(s, "clCreateProgramWithSource", "the kernel for strided copies"); err != nil {
+		return nil, err
+	}
+	if s := driver.Build(made, d.handle); s != driver.Success {
+		err := check(s, "clBuildProgram", "the kernel for strided copies; the compiler says: %s", driver.BuildLog(made, d.handle))
+		driver.ReleaseProgram(made)
+		return nil, err
+	}
+	kernel, s := driver.CreateKernel(made, "gather")
+	if err := check(s, "clCreateKernel", "the kernel for strided copies"); err != nil {
+		driver.ReleaseProgram(made)
+		return nil, err
+	}
+	if g.forms == nil {
+		g.forms = make(map[form]*program)
+	}
+	p := &program{made, kernel}
+	g.forms[f] = p
+	return p, nil
+}
+
+// release gives all kernels back.
+func (g *gather) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.forms {
+		driver.ReleaseKernel(p.kernel)
+		driver.ReleaseProgram(p.program)
+	}
+	clear(g.forms)
+}
+
+// enqueue launches the kernel on q for a copy in words that keeps to launch.
+func (g *gather) enqueue(q *queue, dst, src driver.Mem, c strided.Copy) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p, err := g.compile(q.device, formOf(c))
+	if err != nil {
+		return err
+	}
+	steps := [8]uint64{1, 1, 1, 1, 1, 1, 1, 1}
+	var dstSteps, srcSteps [8]int64
+	for i, a := range c.Axes {
+		k := len(c.Axes) - 1 - i
+		steps[k], dstSteps[k], srcSteps[k] = uint64(a.N), a.Dst/c.Elem, a.Src/c.Elem
+	}
+	k, count := p.kernel, c.Count()
+	for _, s := range [...]driver.Status{
+		driver.SetArg(k, 0, dst), driver.SetArg(k, 1, src),
+		driver.SetArg(k, 2, uint64(c.Dst/c.Elem)), driver.SetArg(k, 3, uint64(c.Src/c.Elem)),
+		driver.SetArg(k, 4, steps), driver.SetArg(k, 5, dstSteps), driver.SetArg(k, 6, srcSteps),
+		driver.SetArg(k, 7, uint64(count)),
+	} {
+		if err := check(s, "clSetKernelArg", "the kernel for strided copies"); err != nil {
+			return err
+		}
+	}
+	s := driver.Launch(q.raw, k, (count+groupSize-1)/groupSize*groupSize, groupSize)
+	if err := check(s, "clEnqueueNDRangeKernel", "a strided copy of %d words of %d bytes", count, c.Elem); err != nil {
+		return err
+	}
+	return q.inOrder()
+}

@@ -1,0 +1,57 @@
+//go:build opencl && linux && cgo
+
+package opencl_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/opencl"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// TestMain keeps what PoCL compiles out of the home of whoever runs the tests, in
+// a folder that the next run uses too.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("POCL_CACHE_DIR", filepath.Join(os.TempDir(), "dlx-test-pocl")); err != nil {
+		panic(err)
+	}
+	coretest.Main(m)
+}
+
+// withoutDrivers allows tests to be skipped where the driver is missing.
+const withoutDrivers = "DLX_WITHOUT_DRIVERS"
+
+// first is the device that tests use.
+var first = core.DeviceID{Type: core.DeviceOpenCL}
+
+// open opens the device, or ends the test. The caller closes it.
+func open(tb testing.TB) core.Device {
+	tb.Helper()
+	b := opencl.New()
+	if p := b.Probe(tb.Context()); !p.Available {
+		if os.Getenv(withoutDrivers) == "1" {
+			tb.Skip(p.Reason)
+		}
+		tb.Fatalf("%s; install pocl-opencl-icd and ocl-icd-libopencl1, or set %s=1 to go without", p.Reason, withoutDrivers)
+	}
+	d, err := b.Open(tb.Context(), first)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+// device opens the device and closes it when the test has closed all that is on it.
+func device(tb testing.TB) core.Device {
+	tb.Helper()
+	d := open(tb)
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return d
+}

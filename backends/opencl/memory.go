@@ -1,0 +1,250 @@
+//go:build opencl && linux && cgo
+
+package opencl
+
+import (
+	"context"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveMemory = core.NewLiveCounter("opencl.Memory")
+
+// known is what a device knows of a cl_mem that it handed out.
+type known struct {
+	memories int     // that stand on it
+	host     uintptr // its first byte for the host, 0 where the host cannot use it in place
+	// toldOf says that the driver may keep a copy of host memory, and must be told
+	// whose turn it is: see [queue.handOver].
+	toldOf   bool
+	external bool // other APIs use it too: acquired and released around commands
+	// word is the largest word whose addresses in it are aligned: less than maxWord
+	// only for what another library made of memory of the host. 0 stands for maxWord.
+	word int64
+}
+
+// memory owns a reference of a cl_mem, and what lies below it.
+type memory struct {
+	device  *device
+	mem     driver.Mem // 0 for size 0
+	release func()     // gives the cl_mem back; called without device.mu
+	freed   atomic.Bool
+}
+
+var _ core.OrderedOwner = (*memory)(nil)
+
+// Free gives the memory back. Another call does nothing.
+func (m *memory) Free() {
+	if m.freed.Swap(true) {
+		return
+	}
+	d := m.device
+	d.mu.Lock()
+	if k := d.known[m.mem]; k != nil {
+		if k.memories--; k.memories == 0 {
+			delete(d.known, m.mem)
+		}
+	}
+	d.mu.Unlock()
+	m.release()
+	liveMemory.Add(-1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memories--
+}
+
+// FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
+func (m *memory) FreeAfter(pending []core.Event) {
+	d := m.device
+	d.mu.Lock()
+	d.deferred++
+	d.mu.Unlock()
+	go func() {
+		for _, e := range pending {
+			// An error of the work is its stream's to report; it is over either way.
+			_ = e.Wait(context.Background())
+		}
+		m.Free()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.deferred--
+		d.idle.Broadcast()
+	}()
+}
+
+// adopt makes size bytes of mem memory of the device; release gives mem back. d.mu is held.
+func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func()) core.Memory {
+	if mem != 0 {
+		if d.known[mem] == nil {
+			d.known[mem] = &k
+		}
+		d.known[mem].memories++
+	}
+	d.memories++
+	liveMemory.Add(1)
+	return core.Memory{
+		ID: d.ID(), Device: d.outer, Handle: uintptr(mem), Offset: offset, Size: size,
+		Owner: &memory{device: d, mem: mem, release: release},
+	}
+}
+
+// Alloc takes a cl_mem from the pool, which starts at its first byte: Offset is 0.
+// The stream in opts has no influence: memory is handed out only after its former
+// use is done. It fails with ErrNotSupported for memory to be exported, since
+// OpenCL only imports, and for HostVisible where the device has neither
+// fine-grained SVM nor the host's memory; with ErrOutOfMemory also beyond the
+// device's largest cl_mem.
+func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
+	const call = "Alloc"
+	switch {
+	case ctx.Err() != nil:
+		return core.Memory{}, ctx.Err()
+	case opts.Type != 0 && opts.Type != core.DeviceOpenCL:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceOpenCL)
+	case opts.Export != 0:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v, but OpenCL cannot export memory: allocate where it can be exported, and import it here", opts.Export)
+	case opts.HostVisible && !d.hostVisible():
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the device has neither fine-grained SVM nor unified memory")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pool.stats.Allocs++
+	m, err := d.alloc(size, opts.HostVisible || d.inReach())
+	if err != nil {
+		d.pool.stats.Failures++
+	}
+	return m, err
+}
+
+// alloc does it, with d.mu held.
+func (d *device) alloc(size int64, host bool) (core.Memory, error) {
+	switch {
+	case d.closed:
+		return core.Memory{}, closedDevice("Alloc")
+	case size < 0:
+		return core.Memory{}, errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
+	case size == 0:
+		return d.adopt(0, 0, 0, known{}, func() {}), nil
+	case size > d.maxAlloc:
+		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and CL_DEVICE_MAX_MEM_ALLOC_SIZE is %d: use several tensors", size, d.maxAlloc)
+	}
+	c := classFor(size, host)
+	c.size = min(c.size, d.maxAlloc)
+	b, err := d.pool.take(c, size)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	k := known{host: b.host, toldOf: b.pages != 0}
+	return d.adopt(b.mem, 0, size, k, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.pool.put(b, size)
+	}), nil
+}
+
+// block is a cl_mem of the pool.
+type block struct {
+	class class
+	mem   driver.Mem
+	host  uintptr // for the host, 0 where that cannot use it
+	pages uintptr // the host's own pages below it, 0 where the driver has its memory
+}
+
+// makeBlock has the driver make a block. Memory for the host is fine-grained SVM,
+// which needs no map and unmap (OpenCL 3.0 API, Shared Virtual Memory), with a
+// cl_mem over it; else pages of the host, with a cl_mem over those.
+func (d *device) makeBlock(c class) (b block, err error) {
+	b.class = c
+	if !c.host {
+		var s driver.Status
+		b.mem, s = driver.CreateBuffer(d.context, c.size)
+		return b, check(s, "clCreateBuffer", "%d bytes", c.size)
+	}
+	if d.fineGrained {
+		if b.host = driver.SVMAlloc(d.context, c.size); b.host == 0 {
+			return b, errorf(core.ErrOutOfMemory, "clSVMAlloc", "no memory for %d bytes", c.size)
+		}
+	} else {
+		p, err := unix.MmapPtr(-1, 0, nil, uintptr(c.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return b, errorf(core.ErrOutOfMemory, "mmap", "no memory for %d bytes: %v", c.size, err)
+		}
+		b.host = uintptr(p)
+		b.pages = b.host
+	}
+	var s driver.Status
+	if b.mem, s = driver.CreateBufferOver(d.context, b.host, c.size); s != driver.Success {
+		d.destroyBlock(b)
+		return block{}, check(s, "clCreateBuffer", "over %d bytes that the host uses too", c.size)
+	}
+	return b, nil
+}
+
+// destroyBlock gives a block back to the driver, the cl_mem first.
+func (d *device) destroyBlock(b block) {
+	if b.mem != 0 {
+		driver.ReleaseMem(b.mem)
+	}
+	switch {
+	case b.pages != 0:
+		_ = unix.MunmapPtr(pointer(b.pages), uintptr(b.class.size)) // was mapped, so it can be unmapped
+	case b.host != 0:
+		driver.SVMFree(d.context, b.host)
+	}
+}
+
+// lookUp tells what is known of a cl_mem. One that the device did not hand out,
+// as a tensor of DLPack has it, is asked for its context.
+func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
+	d.mu.Lock()
+	k := d.known[mem]
+	if k != nil {
+		defer d.mu.Unlock()
+		return *k, nil
+	}
+	d.mu.Unlock()
+	if _, err := d.checkMem(call, uintptr(mem)); err != nil {
+		return known{}, err
+	}
+	return stranger(mem), nil
+}
+
+// stranger is what there is to know of a cl_mem that another library made: it
+// takes turns with the host, if it must, by itself.
+func stranger(mem driver.Mem) known {
+	host, s := driver.Number(mem, driver.MemHostPtr)
+	if s != driver.Success || host == 0 {
+		return known{}
+	}
+	return known{word: min(int64(host&-host), maxWord)}
+}
+
+// checkMem proves, as far as the API can tell, that a handle is a buffer of this
+// context, and returns its size.
+func (d *device) checkMem(call string, handle uintptr) (size int64, err error) {
+	if err := d.checkObject(call, handle); err != nil {
+		return 0, err
+	}
+	ask := func(p driver.Param, what string) (n uint64) {
+		if err == nil {
+			var s driver.Status
+			n, s = driver.Number(driver.Mem(handle), p)
+			err = check(s, "clGetMemObjectInfo", "%s of %#x", what, handle)
+		}
+		return n
+	}
+	kind, owner, bytes := ask(driver.MemType, "the type"), ask(driver.MemContext, "the context"), ask(driver.MemSize, "the size")
+	switch {
+	case err != nil:
+		return 0, err
+	case uint32(kind) != driver.MemTypeBuffer:
+		return 0, errorf(core.ErrInvalid, call, "%#x is a cl_mem of type %#x and no buffer", handle, kind)
+	case driver.Context(owner) != d.context:
+		return 0, errorf(core.ErrInvalid, call, "%#x belongs to another cl_context: open the device by opencl.Wrap over that", handle)
+	}
+	return int64(bytes), nil
+}

@@ -1,0 +1,352 @@
+//go:build opencl && linux && cgo
+
+package opencl_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/opencl"
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// other is another library: a context of its own with a queue.
+type other struct {
+	testing.TB
+	device  driver.Device
+	context driver.Context
+	queue   driver.Queue
+}
+
+// ok ends the test where a call of the other library failed.
+func (o *other) ok(s driver.Status) {
+	o.Helper()
+	if s != driver.Success {
+		o.Fatal(s)
+	}
+}
+
+func newOther(tb testing.TB) *other {
+	tb.Helper()
+	open(tb).Close()
+	o := &other{TB: tb}
+	platforms, s := driver.Platforms()
+	o.ok(s)
+	devices, s := driver.Devices(platforms[0])
+	o.ok(s)
+	o.device = devices[0]
+	o.context, s = driver.CreateContext(platforms[0], o.device)
+	o.ok(s)
+	tb.Cleanup(func() { driver.ReleaseContext(o.context) })
+	o.queue, s = driver.CreateQueue(o.context, o.device)
+	o.ok(s)
+	tb.Cleanup(func() { driver.ReleaseQueue(o.queue) })
+	return o
+}
+
+// buffer makes a cl_mem.
+func (o *other) buffer(size int64) driver.Mem {
+	o.Helper()
+	m, s := driver.CreateBuffer(o.context, size)
+	o.ok(s)
+	o.Cleanup(func() { driver.ReleaseMem(m) })
+	return m
+}
+
+// wrap opens a device over the context.
+func (o *other) wrap() core.Device {
+	o.Helper()
+	d, err := opencl.Wrap(uintptr(o.context), uintptr(o.device))
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			o.Error(err)
+		}
+	})
+	return d
+}
+
+func (o *other) references(m driver.Mem) uint64 {
+	o.Helper()
+	n, s := driver.Number(m, driver.MemReferences)
+	o.ok(s)
+	return n & math.MaxUint32
+}
+
+func want(tb testing.TB, err, sentinel error, what string) {
+	tb.Helper()
+	var typed *core.Error
+	if !errors.Is(err, sentinel) || !errors.As(err, &typed) || typed.Backend != "opencl" || typed.Call == "" {
+		tb.Errorf("%s: error %v, want %q of opencl with its call", what, err, sentinel)
+	}
+}
+
+// upload makes a tensor of the device.
+func upload(tb testing.TB, d core.Device, content []byte) *core.Tensor {
+	tb.Helper()
+	t, err := core.Empty(tb.Context(), d, core.TypeUint8, []int64{int64(len(content))}, core.AllocOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = t.Close() })
+	copyTo(tb, d, nil, t, content)
+	return t
+}
+
+func copyTo(tb testing.TB, d core.Device, s core.Stream, t *core.Tensor, content []byte) {
+	tb.Helper()
+	host, err := core.FromSlice(content)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer host.Close()
+	if err := d.Copy(tb.Context(), s, t, host); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// download reads a tensor of the device.
+func download(tb testing.TB, d core.Device, t *core.Tensor) []byte {
+	tb.Helper()
+	content := make([]byte, t.NumElements())
+	host, err := core.FromSlice(content)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer host.Close()
+	if err := d.Copy(tb.Context(), nil, host, t); err != nil {
+		tb.Fatal(err)
+	}
+	return content
+}
+
+func sequence(n int) []byte {
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byte(i*7 + i>>8)
+	}
+	return p
+}
+
+func TestABufferOfAnotherLibraryIsRetainedUntilItIsFreed(t *testing.T) {
+	o := newOther(t)
+	d := o.wrap()
+	mem := o.buffer(1000)
+	before := o.references(mem)
+	freed := 0
+	m, err := d.(core.PointerImporter).ImportPointer(uintptr(mem), 600, core.FreeFunc(func() { freed++ }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := o.references(mem); n != before+1 {
+		t.Errorf("%d references while it is imported, want %d", n, before+1)
+	}
+	tensor, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{600}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := sequence(600)
+	copyTo(t, d, nil, tensor, content)
+	theirs := make([]byte, 600)
+	o.ok(driver.Read(o.queue, mem, 0, 600, uintptr(unsafe.Pointer(&theirs[0]))))
+	o.ok(driver.Finish(o.queue))
+	if string(theirs) != string(content) {
+		t.Error("the other library reads something else in its buffer")
+	}
+	tensor.Close()
+	if n := o.references(mem); n != before || freed != 1 {
+		t.Errorf("%d references after the import was freed, want %d; the owner was told %d times", n, before, freed)
+	}
+}
+
+func TestWhatIsNoBufferOfTheContextIsRefused(t *testing.T) {
+	o := newOther(t)
+	d := o.wrap()
+	importer := d.(core.PointerImporter)
+	mem, stranger := o.buffer(1000), newOther(t).buffer(1000)
+	local := make([]uintptr, 64)
+	for name, bad := range map[string]struct {
+		p    uintptr
+		size int64
+	}{
+		"NULL":                           {0, 16},
+		"an address that is not mapped":  {math.MaxUint - 15, 16},
+		"memory of something else":       {uintptr(unsafe.Pointer(&local[0])), 16},
+		"half a handle":                  {uintptr(mem) + 1, 16},
+		"a size beyond the buffer":       {uintptr(mem), 1001},
+		"a negative size":                {uintptr(mem), -1},
+		"a buffer of another cl_context": {uintptr(stranger), 16},
+	} {
+		m, err := importer.ImportPointer(bad.p, bad.size, core.FreeFunc(func() { t.Errorf("%s: the owner was told", name) }))
+		want(t, err, core.ErrInvalid, name)
+		if err == nil {
+			m.Free()
+		}
+	}
+	if n := o.references(mem); n != 1 {
+		t.Errorf("%d references after imports that were refused, want 1", n)
+	}
+}
+
+func TestAQueueOfAnotherLibrary(t *testing.T) {
+	o := newOther(t)
+	d := o.wrap()
+	importer := d.(core.StreamImporter)
+	s, err := importer.ImportStream(t.Context(), uintptr(o.queue))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensor := upload(t, d, make([]byte, 5000))
+	content := sequence(5000)
+	copyTo(t, d, s, tensor, content)
+	// The other library's command stands behind the copy, without a word between them.
+	mem, offset, err := opencl.MemOf(tensor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := make([]byte, 5000)
+	o.ok(driver.Read(o.queue, driver.Mem(mem), offset, 5000, uintptr(unsafe.Pointer(&theirs[0]))))
+	if err := s.Synchronize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if string(theirs) != string(content) {
+		t.Error("their command did not see the copy before it")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.ok(driver.Finish(o.queue)) // still theirs
+
+	stranger := newOther(t)
+	for name, bad := range map[string]uintptr{
+		"NULL": 0, "a queue of another cl_context": uintptr(stranger.queue), "an address that is not mapped": 4096,
+	} {
+		_, err := importer.ImportStream(t.Context(), bad)
+		want(t, err, core.ErrInvalid, name)
+	}
+}
+
+func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
+	o := newOther(t)
+	d := o.wrap()
+	gate, s := driver.CreateUserEvent(o.context)
+	o.ok(s)
+	defer driver.ReleaseEvent(gate)
+	e, err := opencl.EventOf(d, uintptr(gate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if err := q.Wait(e); err != nil {
+		t.Fatal(err)
+	}
+	tensor := upload(t, d, make([]byte, 100))
+	content := sequence(100)
+	host, err := core.FromSlice(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	if err := d.Copy(t.Context(), q, tensor, host); err != nil {
+		t.Fatal(err)
+	}
+	if done, _ := tensor.Ready().Done(); done {
+		t.Error("the copy did not wait")
+	}
+	if done, _ := e.Done(); done {
+		t.Error("the event is done too early")
+	}
+	o.ok(driver.CompleteUserEvent(gate))
+	if err := errors.Join(e.Wait(t.Context()), tensor.WaitReady(t.Context()), q.Wait(e)); err != nil {
+		t.Fatal(err)
+	}
+	if string(download(t, d, tensor)) != string(content) {
+		t.Error("the copy left something else")
+	}
+
+	stranger := newOther(t)
+	local := make([]uintptr, 64)
+	theirs, s := driver.CreateUserEvent(stranger.context)
+	o.ok(s)
+	defer driver.ReleaseEvent(theirs)
+	for name, bad := range map[string]uintptr{"NULL": 0, "an event of another cl_context": uintptr(theirs), "memory of something else": uintptr(unsafe.Pointer(&local[0]))} {
+		_, err := opencl.EventOf(d, bad)
+		want(t, err, core.ErrInvalid, name)
+	}
+}
+
+func TestWrapRefusesOtherContexts(t *testing.T) {
+	o := newOther(t)
+	_, err := opencl.Wrap(0, uintptr(o.device))
+	want(t, err, core.ErrInvalid, "no context")
+	_, err = opencl.Wrap(uintptr(o.context), uintptr(o.queue))
+	want(t, err, core.ErrDevice, "a queue for a device")
+	_, err = opencl.Wrap(4096, uintptr(o.device))
+	want(t, err, core.ErrInvalid, "an address that is not mapped for a context")
+	d := o.wrap()
+	h, err := opencl.HandlesOf(d)
+	if err != nil || h.Context != uintptr(o.context) || h.Device != uintptr(o.device) || h.Platform == 0 {
+		t.Errorf("HandlesOf: %+v, error %v", h, err)
+	}
+	_, err = opencl.HandlesOf(nil)
+	want(t, err, core.ErrDevice, "no device")
+}
+
+func TestASubBufferIsTheSameElements(t *testing.T) {
+	d := device(t)
+	content := sequence(4096)
+	whole := upload(t, d, content)
+	for name, c := range map[string]struct{ start, stop, step int64 }{
+		"a range": {1024, 2048, 1}, "every third": {1024, 2000, 3}, "backwards": {2047, 1023, -1},
+	} {
+		part, err := whole.Slice(0, c.start, c.stop, c.step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub, err := opencl.SubBuffer(part)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		mem, offset, err := opencl.MemOf(sub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outer, _, _ := opencl.MemOf(part); mem == outer || c.step > 0 && offset != 0 {
+			t.Errorf("%s: cl_mem %#x with offset %d, of %#x", name, mem, offset, outer)
+		}
+		expected := string(download(t, d, part))
+		part.Close()
+		if string(download(t, d, sub)) != expected {
+			t.Errorf("%s: other elements", name)
+		}
+		if err := d.Close(); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s: Close of the device with a sub-buffer open: %v", name, err)
+		}
+		sub.Close()
+	}
+	odd, err := whole.Slice(0, 1, 100, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer odd.Close()
+	_, err = opencl.SubBuffer(odd)
+	want(t, err, core.ErrLayout, "an offset that is not aligned")
+	host, err := core.FromSlice(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	_, err = opencl.SubBuffer(host)
+	want(t, err, core.ErrDevice, "a tensor of the host")
+	_, _, err = opencl.MemOf(nil)
+	want(t, err, core.ErrInvalid, "no tensor")
+}

@@ -1,0 +1,180 @@
+//go:build opencl && linux && cgo
+
+package opencl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// location is a device of a platform and what was found out about it.
+type location struct {
+	platform driver.Platform
+	handle   driver.Device
+
+	// dispatch is what every object of the platform begins with, 0 where that is not known.
+	dispatch uintptr
+
+	properties core.Properties
+	maxAlloc   int64 // bytes of the largest cl_mem
+	baseAlign  int64 // bytes that sub-buffers start at multiples of
+
+	unified     bool // host and device have one memory
+	fineGrained bool // clSVMAlloc gives memory that both use without being told
+	importTypes []core.HandleType
+	acquire     uintptr // clEnqueueAcquireExternalMemObjectsKHR, where importTypes has any
+	release     uintptr
+}
+
+// list finds every device of every platform, in the order of the loader and of
+// each driver: device opencl:n is the n-th of them.
+func list() ([]location, error) {
+	if err := driver.Load(); err != nil {
+		return nil, err
+	}
+	platforms, s := driver.Platforms()
+	if s != driver.Success {
+		return nil, check(s, "clGetPlatformIDs", "no OpenCL driver: install one, such as pocl-opencl-icd, and see OCL_ICD_VENDORS")
+	}
+	var all []location
+	for _, p := range platforms {
+		devices, s := driver.Devices(p)
+		if s != driver.Success && s != driver.DeviceNotFound {
+			return nil, check(s, "clGetDeviceIDs", "the devices of platform %s", driver.Text(p, driver.PlatformName))
+		}
+		for _, d := range devices {
+			all = append(all, examine(p, d, int32(len(all))))
+		}
+	}
+	if len(all) == 0 {
+		return nil, errorf(core.ErrDevice, "clGetDeviceIDs", "no platform has a device: install an OpenCL driver, such as pocl-opencl-icd")
+	}
+	return all, nil
+}
+
+// examine asks a device for all that matters. What it does not answer counts as missing.
+func examine(p driver.Platform, d driver.Device, index int32) location {
+	number := func(param driver.Param) int64 {
+		n, s := driver.Number(d, param)
+		if s != driver.Success {
+			return 0
+		}
+		return int64(n)
+	}
+	l := location{platform: p, handle: d, maxAlloc: number(driver.DeviceMaxAlloc), baseAlign: max(number(driver.DeviceBaseAlign)/8, 1)}
+	if slices.Contains(strings.Fields(driver.Text(p, driver.PlatformExtensions)), "cl_khr_icd") {
+		l.dispatch, _ = peek(uintptr(d)) // where the system forbids to look, it stays 0
+	}
+	extensions := strings.Fields(driver.Text(d, driver.DeviceExtensions))
+	l.properties = core.Properties{
+		ID:          core.DeviceID{Type: core.DeviceOpenCL, Index: index},
+		Name:        driver.Text(d, driver.DeviceName),
+		Driver:      driver.Text(p, driver.PlatformName) + " " + driver.Text(d, driver.DeviceDriver),
+		TotalMemory: number(driver.DeviceMemory),
+		Alignment:   max(l.baseAlign, leastAlignment),
+	}
+	l.unified = number(driver.DeviceUnifiedMemory) != 0
+	l.fineGrained = driver.HasSVM() && number(driver.DeviceSVM)&driver.SVMFineGrainBuffer != 0
+	l.survey(extensions, number(driver.DeviceSVM))
+	return l
+}
+
+// leastAlignment is what dlpack.h asks of the first element.
+const leastAlignment = 256
+
+// survey fills in what depends on extensions and kinds of memory, with the
+// reason for each that is missing.
+func (l *location) survey(extensions []string, svm int64) {
+	p := &l.properties
+	p.Capabilities = core.CapAsync | core.CapStreamWait | core.CapImportPointer |
+		core.CapSemaphores | core.CapPool | core.CapImportStream
+	has := func(extension string) bool { return slices.Contains(extensions, extension) }
+	add := func(feature string, available bool, reason string, args ...any) {
+		f := core.Feature{Name: feature, Available: available}
+		if !available {
+			f.Reason = fmt.Sprintf(reason, args...)
+		}
+		p.Features = append(p.Features, f)
+	}
+	const noExtension = "the driver does not have %s"
+
+	add("svm_coarse_grain", svm&driver.SVMCoarseBuffer != 0, "CL_DEVICE_SVM_CAPABILITIES is without it")
+	add("svm_fine_grain", l.fineGrained, "CL_DEVICE_SVM_CAPABILITIES is without CL_DEVICE_SVM_FINE_GRAIN_BUFFER")
+	add("svm_system", svm&driver.SVMFineGrainSystem != 0, "CL_DEVICE_SVM_CAPABILITIES is without CL_DEVICE_SVM_FINE_GRAIN_SYSTEM")
+	usm := "cl_intel_unified_shared_memory"
+	if has(usm) {
+		add("usm", false, "the driver has %s, but a tensor of OpenCL is a cl_mem: wrap the address as host memory", usm)
+	} else {
+		add("usm", false, noExtension, usm)
+	}
+	add("map_host", l.unified, "CL_DEVICE_HOST_UNIFIED_MEMORY is false: the driver would copy host memory behind a cl_mem of it")
+	if l.unified {
+		p.Capabilities |= core.CapMapHost
+	}
+	add("host_view", l.hostVisible(), "neither fine-grained SVM nor unified memory: the host cannot use device memory in place")
+	if l.hostVisible() {
+		p.Capabilities |= core.CapHostView
+	}
+	if l.inReach() {
+		p.Capabilities |= core.CapSubByte
+	}
+
+	if has("cl_khr_device_uuid") {
+		device, _ := driver.Bytes(l.handle, driver.DeviceUUID)
+		copy(p.UUID[:], device)
+		loaded, _ := driver.Bytes(l.handle, driver.DriverUUID)
+		copy(p.DriverUUID[:], loaded)
+	}
+	add("device_uuid", has("cl_khr_device_uuid"), noExtension, "cl_khr_device_uuid")
+	if bus, s := driver.Bytes(l.handle, driver.DevicePCI); has("cl_khr_pci_bus_info") && s == driver.Success && len(bus) == 16 {
+		word := func(i int) uint32 { return binary.NativeEndian.Uint32(bus[4*i:]) }
+		p.PCI = fmt.Sprintf("%04x:%02x:%02x.%x", word(0), word(1), word(2), word(3))
+	}
+	add("pci_bus_info", p.PCI != "", noExtension, "cl_khr_pci_bus_info")
+
+	l.findImports(has("cl_khr_external_memory"))
+	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
+		offered := slices.Contains(l.importTypes, t)
+		add("import_"+t.String(), offered, noExtension, "cl_khr_external_memory_"+t.String())
+		if offered {
+			p.Capabilities |= core.CapImportMemory
+		}
+	}
+	if has("cl_khr_external_semaphore") {
+		add("external_semaphore", false, "cl_khr_semaphore has binary semaphores only, and core.Semaphore is a timeline")
+	} else {
+		add("external_semaphore", false, noExtension, "cl_khr_external_semaphore")
+	}
+}
+
+// findImports fills in which descriptors of memory can be imported, and by what.
+func (l *location) findImports(offered bool) {
+	if !offered || !driver.HasProperties() {
+		return
+	}
+	l.acquire = driver.Extension(l.platform, "clEnqueueAcquireExternalMemObjectsKHR")
+	l.release = driver.Extension(l.platform, "clEnqueueReleaseExternalMemObjectsKHR")
+	types, s := driver.Bytes(l.handle, driver.DeviceImportTypes)
+	if s != driver.Success || l.acquire == 0 || l.release == 0 {
+		return
+	}
+	for ; len(types) >= 4; types = types[4:] {
+		switch binary.NativeEndian.Uint32(types) {
+		case driver.ImportOpaqueFD:
+			l.importTypes = append(l.importTypes, core.HandleOpaqueFD)
+		case driver.ImportDMABuf:
+			l.importTypes = append(l.importTypes, core.HandleDMABuf)
+		}
+	}
+}
+
+// hostVisible reports whether memory can be had that the host uses in place.
+func (l *location) hostVisible() bool { return l.fineGrained || l.unified }
+
+// inReach reports whether plain memory is such memory, since it costs nothing.
+func (l *location) inReach() bool { return l.fineGrained && l.unified }

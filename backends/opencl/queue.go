@@ -1,0 +1,267 @@
+//go:build opencl && linux && cgo
+
+package opencl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+var liveStreams = core.NewLiveCounter("opencl.Stream")
+
+// queue is a stream: a cl_command_queue. What dlx enqueues on it runs in order,
+// by barriers where the queue itself does not keep one.
+type queue struct {
+	device     *device
+	raw        driver.Queue // owned: one reference
+	outOfOrder bool
+	host       *stream.Queue // work of the host that has its turn in the queue
+	end        stream.Event  // reached when Close is done
+
+	mu       sync.Mutex
+	closed   bool
+	events   []*event // recorded and not known to be passed, oldest first
+	watched  int      // of those, the ones that somebody waits for
+	watching bool     // a goroutine does so
+	turns    []*turn  // work of the host since the last event was recorded
+	err      error    // of the work, first since the last Synchronize
+}
+
+var _ core.Stream = (*queue)(nil)
+
+// newQueue takes over a reference of raw.
+func newQueue(d *device, raw driver.Queue, outOfOrder bool) *queue {
+	return &queue{device: d, raw: raw, outOfOrder: outOfOrder, host: stream.NewQueue(nil)}
+}
+
+func (q *queue) Device() core.Device { return q.device.outer }
+
+// Native is the cl_command_queue.
+func (q *queue) Native() uintptr { return uintptr(q.raw) }
+
+// lock takes q.mu, unless the stream was closed.
+func (q *queue) lock(call string) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return errorf(core.ErrClosed, call, "the stream was closed")
+	}
+	return nil
+}
+
+// Record enqueues a marker. Its event is done when all is done that anybody had
+// enqueued before, and carries an error if the driver passes that on.
+func (q *queue) Record() (core.Event, error) {
+	if err := q.lock("Record"); err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	e, err := q.record()
+	if err != nil { // not a nil *event in an interface
+		return nil, err
+	}
+	return e, nil
+}
+
+// record enqueues a marker. It flushes, for other queues and threads wait for the
+// event (OpenCL 3.0 API, Flush and Finish). q.mu is held.
+func (q *queue) record() (*event, error) {
+	e, err := q.marker()
+	if err != nil {
+		return nil, err
+	}
+	e.turns, q.turns = q.turns, nil
+	q.prune()
+	q.events = append(q.events, e)
+	return e, check(driver.Flush(q.raw), "clFlush", "behind a marker")
+}
+
+// marker enqueues one, whose event nobody watches. q.mu is held.
+func (q *queue) marker() (*event, error) {
+	raw, s := driver.Marker(q.raw)
+	if err := check(s, "clEnqueueMarkerWithWaitList", "an event of a stream"); err != nil {
+		return nil, err
+	}
+	return newEvent(q.device, q, raw), nil
+}
+
+// prune forgets the events that were passed, and keeps the first error. q.mu is held.
+func (q *queue) prune() {
+	for len(q.events) > 0 {
+		e := q.events[0]
+		done, err := e.Done()
+		if !done {
+			return
+		}
+		if q.err == nil {
+			q.err = err
+		}
+		if e.watched {
+			q.watched--
+		}
+		q.events[0] = nil
+		q.events = q.events[1:]
+	}
+}
+
+// watch has a goroutine wait for e, which q recorded.
+func (q *queue) watch(e *event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if done, _ := e.reached.Done(); done || e.watched {
+		return // pruned, or about to be
+	}
+	e.watched = true
+	q.watched++
+	if !q.watching {
+		q.watching = true
+		go q.keepWatch()
+	}
+}
+
+// keepWatch waits for the events in their order, as long as one is watched: a
+// thread that waits in the driver for each event could be thousands.
+func (q *queue) keepWatch() {
+	for {
+		q.mu.Lock()
+		q.prune()
+		if q.watched == 0 {
+			q.watching = false
+			q.mu.Unlock()
+			return
+		}
+		oldest := q.events[0]
+		q.mu.Unlock()
+		_ = oldest.block() // the error stays with the event
+	}
+}
+
+// Wait enqueues a barrier. It serves events of streams and semaphores of this
+// device's context and those of [EventOf]; for others it fails with
+// ErrNotSupported. Where the work behind e fails, what waits for it fails too.
+func (q *queue) Wait(e core.Event) error {
+	if err := q.lock("Wait"); err != nil {
+		return err
+	}
+	defer q.mu.Unlock()
+	var own *event
+	switch e := e.(type) {
+	case nil:
+		return nil
+	case *event:
+		own = e
+	case *foreignEvent:
+		own = e.event
+	}
+	if own == nil || own.device.context != q.device.context {
+		return errorf(core.ErrNotSupported, "Wait", "%T is no event of this cl_context: the host must wait", e)
+	}
+	if own.queue == q && !q.outOfOrder {
+		return nil
+	}
+	return own.holdBack(q.raw)
+}
+
+// Synchronize waits for a marker.
+func (q *queue) Synchronize(ctx context.Context) error {
+	if err := q.lock("Synchronize"); err != nil {
+		return err
+	}
+	e, err := q.record()
+	q.mu.Unlock()
+	if e == nil {
+		return err
+	}
+	if err := e.Wait(ctx); err != nil {
+		if done, _ := e.Done(); !done {
+			return err
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.prune()
+	err, q.err = q.err, nil
+	return err
+}
+
+// Close waits for the work, however long that takes, and returns the first error
+// that no Synchronize returned. Another Close waits too, and returns nil.
+func (q *queue) Close() error {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	q.mu.Unlock()
+	if !first {
+		return q.end.Wait(context.Background())
+	}
+	err := q.finish()
+	q.device.dropStream()
+	q.end.Complete(nil)
+	return err
+}
+
+// finish waits for the work and gives the queue back. Nobody enqueues any more.
+func (q *queue) finish() error {
+	failed := check(driver.Finish(q.raw), "clFinish", "the end of a stream")
+	_ = q.host.Close() // its work has no errors
+	q.mu.Lock()
+	events := slices.Clone(q.events)
+	q.mu.Unlock()
+	for _, e := range events { // passed, unless clFinish failed
+		_ = e.block()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.prune()
+	driver.ReleaseQueue(q.raw)
+	return errors.Join(q.err, failed)
+}
+
+// inOrder follows each command on a queue that keeps no order by itself. q.mu is held.
+func (q *queue) inOrder() error {
+	if !q.outOfOrder {
+		return nil
+	}
+	return check(driver.Barrier(q.raw, 0), "clEnqueueBarrierWithWaitList", "the order of an out-of-order queue")
+}
+
+// ImportStream takes a cl_command_queue of this device's context, in-order or
+// not, and retains it until the stream is closed. What is not a handle of this
+// platform is told apart where its driver is one for the ICD loader; see [Wrap].
+func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	const call = "ImportStream"
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := d.checkObject(call, native); err != nil {
+		return nil, err
+	}
+	raw := driver.Queue(native)
+	owner, s := driver.Number(raw, driver.QueueContext)
+	if err := check(s, "clGetCommandQueueInfo", "the context of %#x", native); err != nil {
+		return nil, err
+	}
+	made, s := driver.Number(raw, driver.QueueDevice)
+	if err := check(s, "clGetCommandQueueInfo", "the device of %#x", native); err != nil {
+		return nil, err
+	}
+	if driver.Context(owner) != d.context || driver.Device(made) != d.handle {
+		return nil, errorf(core.ErrInvalid, call, "the queue belongs to another cl_context or cl_device_id: open the device by opencl.Wrap over the queue's context")
+	}
+	properties, s := driver.Number(raw, driver.QueueProperties)
+	if err := check(s, "clGetCommandQueueInfo", "the properties of %#x", native); err != nil {
+		return nil, err
+	}
+	return d.addStream(call, func() (*queue, error) {
+		if err := check(driver.RetainQueue(raw), "clRetainCommandQueue", "%#x", native); err != nil {
+			return nil, err
+		}
+		return newQueue(d, raw, properties&driver.QueueOutOfOrder != 0), nil
+	})
+}

@@ -1,0 +1,197 @@
+//go:build opencl && linux && cgo
+
+package opencl
+
+import (
+	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// transfer is a copy that was checked.
+type transfer struct {
+	queue    *queue
+	waits    bool // the caller does, for all that is before and for the copy
+	dst, src side
+	geometry strided.Copy
+	bits     bool       // what geometry counts
+	failed   error      // what a command could not be enqueued for
+	done     core.Event // the end of the copy, for a caller who waits
+}
+
+const (
+	// maxBoxes is how many rectangular commands replace one launch of a kernel.
+	maxBoxes = 8
+	// minRow is the least number of bytes of a row that a rectangular command
+	// moves well: drivers move rows one by one.
+	minRow = 256
+	// minCommand is the size from which a plain command is worth its way to the
+	// driver and back, for a caller who waits and could copy meanwhile.
+	minCommand = 64 << 10
+	// minHost is the size from which the host, with all its cores, is faster in its
+	// own memory than a rectangular command, by more than it takes to give it a turn.
+	minHost = 8 << 20
+)
+
+// choose picks the cheapest way that is there, nil if there is none in one piece.
+func (w *transfer) choose() (func() error, error) {
+	_, contiguous := w.geometry.Contiguous()
+	inReach := w.dst.host != 0 && w.src.host != 0
+	box, at := w.geometry.Boxes()
+	// Within one buffer the rectangles would have to have equal pitches.
+	boxes := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
+	switch {
+	case inReach && w.waits && (!contiguous || w.geometry.Size() < minCommand):
+		return w.here, nil
+	case contiguous && !w.bits && !w.sharePages():
+		return w.enqueued(w.plain), nil
+	case boxes && !w.sharePages() && (!inReach || w.geometry.Size() < minHost):
+		return w.enqueued(w.boxes), nil
+	case inReach:
+		return w.enqueued(w.onHost), nil
+	case w.bits:
+		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
+	case w.dst.mem != 0 && w.src.mem != 0:
+		return w.enqueued(w.byKernel), nil
+	}
+	return nil, nil
+}
+
+// sharePages reports whether both sides are mapped host memory, whose pages may be
+// the same: one command must not use both.
+func (w *transfer) sharePages() bool { return w.dst.toldOf && w.src.toldOf }
+
+// enqueued is commands put on the queue. That one cannot be is told by failed:
+// others may have been before it, for which the event must come that ends them.
+func (w *transfer) enqueued(commands func() error) func() error {
+	return func() error {
+		if err := w.queue.lock("Copy"); err != nil {
+			return err
+		}
+		defer w.queue.mu.Unlock()
+		w.failed = commands()
+		return nil
+	}
+}
+
+// onDevice enqueues commands that use both sides, between handing the memory over
+// and taking it back.
+func (w *transfer) onDevice(commands func() error) error {
+	q, r := w.queue, w.geometry.Range()
+	if err := q.handOver(w.src, r.SrcLow, r.SrcHigh); err != nil {
+		return err
+	}
+	if err := q.handOver(w.dst, r.DstLow, r.DstHigh); err != nil {
+		return err
+	}
+	if err := commands(); err != nil {
+		return err
+	}
+	if err := q.handBack(w.src, r.SrcLow, r.SrcHigh, false); err != nil {
+		return err
+	}
+	return q.handBack(w.dst, r.DstLow, r.DstHigh, true)
+}
+
+// plain copies bytes that lie in a row.
+func (w *transfer) plain() error {
+	q, c := w.queue, w.geometry
+	return w.onDevice(func() error {
+		var s driver.Status
+		var call string
+		switch {
+		case w.dst.mem == 0:
+			s, call = driver.Read(q.raw, w.src.mem, c.Src, c.Elem, w.dst.host+uintptr(c.Dst)), "clEnqueueReadBuffer"
+		case w.src.mem == 0:
+			s, call = driver.Write(q.raw, w.dst.mem, c.Dst, c.Elem, w.src.host+uintptr(c.Src)), "clEnqueueWriteBuffer"
+		default:
+			s, call = driver.Copy(q.raw, w.dst.mem, c.Dst, w.src.mem, c.Src, c.Elem), "clEnqueueCopyBuffer"
+		}
+		if err := check(s, call, "a copy of %d bytes", c.Elem); err != nil {
+			return err
+		}
+		return q.inOrder()
+	})
+}
+
+// boxes copies rectangles.
+func (w *transfer) boxes() error {
+	q := w.queue
+	box, at := w.geometry.Boxes()
+	return w.onDevice(func() error {
+		for dst, src := range at.Pieces() {
+			b := driver.Box{
+				Row: box.Row, Rows: box.Rows, Slices: box.Slices,
+				DstRowPitch: box.DstRowPitch, DstSlicePitch: box.DstSlicePitch,
+				SrcRowPitch: box.SrcRowPitch, SrcSlicePitch: box.SrcSlicePitch,
+				DstAt: dst, SrcAt: src,
+			}
+			var s driver.Status
+			var call string
+			switch {
+			case w.dst.mem == 0:
+				s, call = driver.ReadBox(q.raw, w.src.mem, w.dst.host, b), "clEnqueueReadBufferRect"
+			case w.src.mem == 0:
+				s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host, b), "clEnqueueWriteBufferRect"
+			default:
+				s, call = driver.CopyBox(q.raw, w.dst.mem, w.src.mem, b), "clEnqueueCopyBufferRect"
+			}
+			if err := check(s, call, "%d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
+				return err
+			}
+			if err := q.inOrder(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// byKernel copies single words, in as many launches as the kernel needs.
+func (w *transfer) byKernel() error {
+	q := w.queue
+	words := w.geometry.Narrow(min(w.dst.wordSize(), w.src.wordSize()))
+	return w.onDevice(func() error {
+		for part := range words.Split(launch) {
+			if err := q.device.gather.enqueue(q, w.dst.mem, w.src.mem, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// job is the copy by the host.
+func (w *transfer) job() copykernel.Job {
+	return copykernel.Between(w.dst.tensor, w.src.tensor, pointer(w.dst.host), pointer(w.src.host))
+}
+
+// here copies at once, for a caller who has waited for all that is before.
+func (w *transfer) here() error {
+	w.job().Run(workers())
+	done := stream.NewEvent()
+	done.Complete(nil)
+	w.done = done
+	return nil
+}
+
+// onHost has the host copy when the turn of the copy has come.
+func (w *transfer) onHost() error {
+	job := w.job()
+	return w.queue.hostWork(func(failed error) error {
+		if failed == nil {
+			job.Run(workers())
+		}
+		return failed
+	})
+}
+
+// word is the largest word that the kernel may move, as the memory is aligned.
+func (k known) wordSize() int64 {
+	if k.word == 0 {
+		return maxWord
+	}
+	return k.word
+}
