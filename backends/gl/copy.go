@@ -1,0 +1,122 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Copy copies within the context's buffers and between them and host memory.
+func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	if err := d.begin(ctx, "Copy"); err != nil {
+		return err
+	}
+	var q *queue
+	if s != nil {
+		own, ok := s.(*queue)
+		if !ok || own.device != d {
+			return core.Errorf(core.ErrDevice, "gl", "Copy", "the stream belongs to another device")
+		}
+		q = own
+	}
+	same, err := core.CheckCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	to, err := d.sideOf(dst)
+	if err != nil {
+		return err
+	}
+	from, err := d.sideOf(src)
+	if err != nil {
+		return err
+	}
+	if same || dst.NumElements() == 0 {
+		return nil
+	}
+	work := d.transfer(to, from)
+	if q == nil {
+		return copyHere(ctx, dst, src, work)
+	}
+	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
+}
+
+// side is one end of a copy. Of the tensor only what it says of itself is used, which
+// it does when it is closed, too.
+type side struct {
+	*core.Tensor
+	buffer *buffer        // nil for host memory
+	base   unsafe.Pointer // where the host sees the byte at offset 0; nil if it does not
+}
+
+// sideOf finds the memory of a tensor.
+func (d *device) sideOf(t *core.Tensor) (side, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return side{}, err
+	}
+	m := b.Memory()
+	if m.Device == d.outer {
+		if m.Handle == 0 { // of size 0
+			return side{Tensor: t}, nil
+		}
+		known := d.known(m.Handle)
+		return side{t, known, known.mapped}, nil
+	}
+	if !m.ID.Type.HostAccessible() {
+		return side{}, core.Errorf(core.ErrDevice, "gl", "Copy", "%v is neither memory of this context nor of the host: exchange carries it here", m.ID)
+	}
+	return side{t, nil, pointer(m.Handle)}, nil
+}
+
+// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
+func pointer(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+// copyHere copies in the calling goroutine once all work before it is done.
+func copyHere(ctx context.Context, dst, src *core.Tensor, work func() error) error {
+	to, err := hold(dst)
+	if err != nil {
+		return err
+	}
+	defer to.Release()
+	from, err := hold(src)
+	if err != nil {
+		return err
+	}
+	defer from.Release()
+
+	if e := from.Ready(); e != nil {
+		if err := e.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	for _, e := range to.Pending() {
+		// What is overwritten may have failed; only ctx can keep the copy from its turn.
+		if err := e.Wait(ctx); err != nil {
+			if done, _ := e.Done(); !done {
+				return err
+			}
+		}
+	}
+	done := stream.NewEvent()
+	to.Wrote(done)
+	from.Used(done)
+	err = work()
+	done.Complete(err)
+	return err
+}
+
+// hold takes a reference to the memory of t, which the caller releases.
+func hold(t *core.Tensor) (*core.Buffer, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return b, b.Retain()
+}

@@ -1,0 +1,2 @@
+// Package gl is the backend of OpenGL.
+package gl

@@ -1,0 +1,158 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-gl/gl/v2.1/gl"
+
+	"github.com/dlx-go/dlx/backends/gl/internal/egl"
+	_ "github.com/dlx-go/dlx/backends/gl/internal/link" // so that go-gl does not make the program need libGL
+	"github.com/dlx-go/dlx/core"
+)
+
+// Names of OpenGL 3.0 that the bindings of 2.1, which alone have the extensions
+// for external memory, do not know.
+const (
+	majorVersion  = 0x821B
+	minorVersion  = 0x821C
+	numExtensions = 0x821D
+)
+
+// loadFunctions finds the functions of OpenGL, once for all contexts, which libEGL
+// allows.
+var loadFunctions = sync.OnceValue(func() error {
+	if err := gl.InitWithProcAddrFunc(egl.ProcAddress); err != nil {
+		return core.Errorf(core.ErrVersion, "gl", "eglGetProcAddress", "libEGL does not find %v", err)
+	}
+	return nil
+})
+
+// facts are what a context says of itself.
+type facts struct {
+	renderer   string
+	driver     string
+	software   bool // renders on the processor: GPU memory is host memory
+	extensions map[string]bool
+	robust     bool // tells when the context is lost
+
+	deviceUUID, driverUUID core.UUID // zero without GL_EXT_memory_object
+
+	blockSize  int64     // bytes of a buffer that a shader can reach at once
+	blockAlign int64     // of where these begin
+	groups     [3]uint32 // of a shader, the most along each axis
+}
+
+// readFacts asks the context that is current on the calling thread. It fails with
+// core.ErrVersion if that is older than OpenGL 4.5, or is OpenGL ES.
+func readFacts() (facts, error) {
+	if err := loadFunctions(); err != nil {
+		return facts{}, err
+	}
+	version := gl.GoStr(gl.GetString(gl.VERSION))
+	var major, minor, count, strategy, size, align int32
+	gl.GetIntegerv(majorVersion, &major)
+	gl.GetIntegerv(minorVersion, &minor)
+	if strings.HasPrefix(version, "OpenGL ES") || major < 4 || major == 4 && minor < 5 {
+		return facts{}, core.Errorf(core.ErrVersion, "gl", "glGetString", "the context is %q; OpenGL 4.5 is needed", version)
+	}
+	gl.GetIntegerv(numExtensions, &count)
+	gl.GetIntegerv(gl.RESET_NOTIFICATION_STRATEGY, &strategy)
+	gl.GetIntegerv(gl.MAX_SHADER_STORAGE_BLOCK_SIZE, &size)
+	gl.GetIntegerv(gl.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT, &align)
+	f := facts{
+		renderer:   gl.GoStr(gl.GetString(gl.RENDERER)),
+		driver:     fmt.Sprintf("%s, OpenGL %s", gl.GoStr(gl.GetString(gl.VENDOR)), version),
+		extensions: make(map[string]bool, count),
+		robust:     strategy == gl.LOSE_CONTEXT_ON_RESET,
+		blockSize:  int64(size),
+		blockAlign: int64(max(align, 4)),
+	}
+	for i := range f.groups {
+		var n int32
+		gl.GetIntegeri_v(gl.MAX_COMPUTE_WORK_GROUP_COUNT, uint32(i), &n)
+		f.groups[i] = uint32(n)
+	}
+	f.software = slices.ContainsFunc(softwareRenderers, func(name string) bool { return strings.HasPrefix(f.renderer, name) })
+	for _, name := range egl.Extensions(int(count)) {
+		f.extensions[name] = true
+	}
+	if f.has("GL_EXT_memory_object") {
+		var devices int32
+		if gl.GetIntegerv(gl.NUM_DEVICE_UUIDS_EXT, &devices); devices > 0 {
+			gl.GetUnsignedBytei_vEXT(gl.DEVICE_UUID_EXT, 0, &f.deviceUUID[0])
+		}
+		gl.GetUnsignedBytevEXT(gl.DRIVER_UUID_EXT, &f.driverUUID[0])
+	}
+	for gl.GetError() != gl.NO_ERROR { // whoever looks next must not find what a question above left
+	}
+	return f, nil
+}
+
+// softwareRenderers are how the names of renderers begin that use no GPU.
+var softwareRenderers = []string{"llvmpipe", "softpipe", "swrast", "SwiftShader"}
+
+func (f *facts) has(extensions ...string) bool {
+	for _, name := range extensions {
+		if !f.extensions[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// memoryExtensions are what importing memory needs, semaphoreExtensions what
+// importing a timeline needs besides: without the last of them GL_EXT_semaphore
+// knows binary semaphores only, which cannot count.
+var (
+	memoryExtensions    = []string{"GL_EXT_memory_object", "GL_EXT_memory_object_fd"}
+	semaphoreExtensions = []string{"GL_EXT_semaphore", "GL_EXT_semaphore_fd", "GL_NV_timeline_semaphore"}
+)
+
+func (f *facts) importsMemory() bool { return f.has(memoryExtensions...) }
+
+func (f *facts) importsSemaphores() bool { return f.importsMemory() && f.has(semaphoreExtensions...) }
+
+func (f *facts) features() []core.Feature {
+	var list []core.Feature
+	for _, name := range slices.Concat(memoryExtensions, semaphoreExtensions) {
+		feature := core.Feature{Name: name, Available: f.has(name)}
+		if !feature.Available {
+			feature.Reason = "the driver of " + f.renderer + " does not offer it"
+		}
+		list = append(list, feature)
+	}
+	robust := core.Feature{Name: "context loss", Available: f.robust}
+	if !f.robust {
+		robust.Reason = "the context was made without GL_LOSE_CONTEXT_ON_RESET"
+	}
+	return append(list, robust)
+}
+
+func (f *facts) properties(id core.DeviceID) core.Properties {
+	p := core.Properties{
+		ID:         id,
+		Name:       f.renderer,
+		Driver:     f.driver,
+		UUID:       f.deviceUUID,
+		DriverUUID: f.driverUUID,
+		Alignment:  alignment,
+		Features:   f.features(),
+		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapHostView |
+			core.CapSemaphores | core.CapSubByte,
+	}
+	if f.importsMemory() {
+		p.Capabilities |= core.CapImportMemory
+	}
+	if f.importsSemaphores() {
+		p.Capabilities |= core.CapImportSemaphores
+	}
+	return p
+}
+
+// alignment of every allocation: each has a buffer of its own, and begins with it.
+const alignment = 256

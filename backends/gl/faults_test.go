@@ -1,0 +1,141 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-gl/gl/v2.1/gl"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// failOnce has the n-th next call of OpenGL that is looked at fail with code.
+func failOnce(d *device, n int, code uint32) {
+	d.driver.getError = func() uint32 {
+		real := gl.GetError()
+		if n--; n == 0 {
+			return code
+		}
+		return real
+	}
+}
+
+func TestErrorsNameTheCallAndTheCode(t *testing.T) {
+	for _, c := range []struct {
+		code uint32
+		name string
+		want error
+	}{
+		{gl.INVALID_ENUM, "GL_INVALID_ENUM", core.ErrNotSupported},
+		{gl.INVALID_VALUE, "GL_INVALID_VALUE", core.ErrInvalid},
+		{gl.INVALID_OPERATION, "GL_INVALID_OPERATION", core.ErrInvalid},
+		{gl.OUT_OF_MEMORY, "GL_OUT_OF_MEMORY", core.ErrOutOfMemory},
+		{0x1234, "GL error 0x1234", core.ErrInvalid},
+	} {
+		d := openAs(t, asItIs)
+		for n, call := range []string{"glNamedBufferStorage", "glMapNamedBufferRange"} {
+			failOnce(d, n+1, c.code)
+			m, err := d.Alloc(t.Context(), 100, core.AllocOptions{})
+			if err == nil {
+				m.Free()
+			}
+			var typed *core.Error
+			if !errors.Is(err, c.want) || !errors.As(err, &typed) || typed.Backend != "gl" || typed.Call != call ||
+				typed.Code != int64(c.code) || !strings.Contains(typed.Detail, c.name) {
+				t.Errorf("%s in %s: error %v", c.name, call, err)
+			}
+			if len(d.buffers) != 0 {
+				t.Errorf("%s in %s: %d buffers are left", c.name, call, len(d.buffers))
+			}
+		}
+		closeDevice(t, d)
+	}
+}
+
+func TestALostContextFailsEveryCallAndCanBeClosed(t *testing.T) {
+	for _, c := range []struct {
+		rule           string
+		code, status   uint32
+		detail, byCall string
+	}{
+		{"told by an error", gl.CONTEXT_LOST, gl.NO_ERROR, "GL_CONTEXT_LOST", "glClientWaitSync"},
+		{"told by the reset status", gl.NO_ERROR, gl.GUILTY_CONTEXT_RESET, "GL_GUILTY_CONTEXT_RESET", "glGetGraphicsResetStatus"},
+		{"told by both", gl.CONTEXT_LOST, gl.INNOCENT_CONTEXT_RESET, "GL_INNOCENT_CONTEXT_RESET", "glClientWaitSync"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			d := opened(t, func(f *facts) { f.robust = true })
+			s, err := d.NewStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := alloc(t, d, 100, core.AllocOptions{}), alloc(t, d, 100, core.AllocOptions{})
+			d.issued.Add(1) // there is something to wait for
+			d.driver = driver{func() uint32 { return c.code }, func() uint32 { return c.status }}
+			if err := d.Copy(t.Context(), s, a, b); err != nil {
+				t.Fatal(err)
+			}
+			err = s.Synchronize(t.Context())
+			var typed *core.Error
+			if !errors.Is(err, core.ErrDeviceLost) || !errors.As(err, &typed) || typed.Call != c.byCall || !strings.Contains(typed.Detail, c.detail) {
+				t.Errorf("Synchronize: error %v, want %s", err, c.detail)
+			}
+			if _, err := d.Alloc(t.Context(), 100, core.AllocOptions{}); !errors.Is(err, core.ErrDeviceLost) {
+				t.Errorf("Alloc: %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Errorf("Close of the stream: %v", err)
+			}
+			_, _ = a.Close(), b.Close()
+		})
+	}
+}
+
+// Whoever comes too late is told so, and nobody waits for ever.
+func TestCloseWhileOthersCall(t *testing.T) {
+	for range 20 {
+		d := open(t)
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for {
+					m, err := d.Alloc(t.Context(), 1000, core.AllocOptions{})
+					if errors.Is(err, core.ErrClosed) {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					m.Free()
+				}
+			})
+		}
+		for d.Close() != nil {
+		}
+		group.Wait()
+	}
+}
+
+func TestManyOpenedDevicesLeaveNothing(t *testing.T) {
+	closeDevice(t, open(t)) // what the driver opens once is open now
+	before := descriptors(t)
+	for range 10 {
+		d := open(t)
+		alloc := func() core.Memory {
+			m, err := d.Alloc(t.Context(), 5000, core.AllocOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		alloc().Free()
+		closeDevice(t, d)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors are open, before there were %d", after, before)
+	}
+}

@@ -1,0 +1,159 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"github.com/go-gl/gl/v2.1/gl"
+
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
+)
+
+const (
+	// Up to fewPieces, or from bigPiece bytes a piece, plain copies are as fast as a shader.
+	fewPieces = 16
+	bigPiece  = 16 << 10
+)
+
+// moves reports whether OpenGL copies c well: by plain copies, or by a shader on a
+// GPU. On a processor llvmpipe's shader takes twenty times as long as the host.
+func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.facts.software }
+
+func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
+
+// move issues the commands that copy between two buffers of the context, unless it
+// cannot: then it reports false.
+func (d *device) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
+	if fewCopies(c) {
+		return true, d.command("glCopyNamedBufferSubData", func() {
+			for to, from := range c.Pieces() {
+				gl.CopyNamedBufferSubData(src.name, dst.name, int(from), int(to), int(c.Elem))
+			}
+		})
+	}
+	var dispatches []gather.Dispatch
+	for p := range gather.Plan(c, d.limits()) {
+		if p.Dst.Offset+p.Dst.Size > dst.size || p.Src.Offset+p.Src.Size > src.size {
+			return false, nil // a shader reads and writes whole words, and the buffer's last is not whole
+		}
+		dispatches = append(dispatches, p)
+	}
+	var failed error
+	err = d.command("glDispatchCompute", func() { failed = d.dispatch(dst, src, dispatches) })
+	if failed != nil {
+		err = failed
+	}
+	return true, err
+}
+
+func (d *device) limits() gather.Limits {
+	return gather.Limits{
+		StorageRange:    d.facts.blockSize,
+		OffsetAlignment: d.facts.blockAlign,
+		Groups:          d.facts.groups,
+		Tiles:           !d.facts.software,
+	}
+}
+
+// dispatch runs shaders on the context's thread, and leaves the context as it was.
+func (d *device) dispatch(dst, src *buffer, dispatches []gather.Dispatch) error {
+	before := saveState()
+	defer before.restore()
+	for _, p := range dispatches {
+		program, err := d.programs.program(p.Shader)
+		if err != nil {
+			return err
+		}
+		gl.UseProgram(program.name)
+		program.set(&p.Constants)
+		gl.BindBufferRange(gl.SHADER_STORAGE_BUFFER, 0, dst.name, int(p.Dst.Offset), int(p.Dst.Size))
+		gl.BindBufferRange(gl.SHADER_STORAGE_BUFFER, 1, src.name, int(p.Src.Offset), int(p.Src.Size))
+		gl.DispatchCompute(p.Groups[0], p.Groups[1], p.Groups[2])
+	}
+	gl.MemoryBarrier(gl.ALL_BARRIER_BITS)
+	return nil
+}
+
+// state is what dispatch changes of a context.
+type state struct {
+	program, buffer int32
+	bound           [2]int32 // buffers, with their ranges, of which 2 GiB can be told
+	first, size     [2]int32
+}
+
+func saveState() state {
+	var s state
+	gl.GetIntegerv(gl.CURRENT_PROGRAM, &s.program)
+	gl.GetIntegerv(gl.SHADER_STORAGE_BUFFER_BINDING, &s.buffer)
+	for i := range s.bound {
+		gl.GetIntegeri_v(gl.SHADER_STORAGE_BUFFER_BINDING, uint32(i), &s.bound[i])
+		gl.GetIntegeri_v(gl.SHADER_STORAGE_BUFFER_START, uint32(i), &s.first[i])
+		gl.GetIntegeri_v(gl.SHADER_STORAGE_BUFFER_SIZE, uint32(i), &s.size[i])
+	}
+	return s
+}
+
+func (s *state) restore() {
+	gl.UseProgram(uint32(s.program))
+	for i, name := range s.bound {
+		if s.size[i] == 0 { // nothing, or all of a buffer whatever its size becomes
+			gl.BindBufferBase(gl.SHADER_STORAGE_BUFFER, uint32(i), uint32(name))
+		} else {
+			gl.BindBufferRange(gl.SHADER_STORAGE_BUFFER, uint32(i), uint32(name), int(s.first[i]), int(s.size[i]))
+		}
+	}
+	gl.BindBuffer(gl.SHADER_STORAGE_BUFFER, uint32(s.buffer))
+}
+
+// programs are the shaders that were compiled so far. The context's thread alone
+// uses them.
+type programs map[gather.Shader]*program
+
+// program is a compiled shader with the places of its uniforms.
+type program struct {
+	name                       uint32
+	dstFirst, srcFirst         int32
+	planes, wide               int32
+	extents, dstSteps, srcStep int32
+}
+
+// program compiles a shader when it is used for the first time.
+func (p programs) program(s gather.Shader) (*program, error) {
+	if known := p[s]; known != nil {
+		return known, nil
+	}
+	source, free := gl.Strs(s.GLSL() + "\x00")
+	name := gl.CreateShaderProgramv(gl.COMPUTE_SHADER, 1, source)
+	free()
+	var linked int32
+	if gl.GetProgramiv(name, gl.LINK_STATUS, &linked); linked == gl.FALSE {
+		log := make([]byte, 4096)
+		var n int32
+		gl.GetProgramInfoLog(name, int32(len(log)), &n, &log[0])
+		gl.DeleteProgram(name)
+		return nil, core.Errorf(core.ErrNotSupported, "gl", "glCreateShaderProgramv", "the driver refuses %v: %s", s, log[:n])
+	}
+	at := func(uniform string) int32 { return gl.GetUniformLocation(name, gl.Str(uniform+"\x00")) }
+	known := &program{name, at("dstFirst"), at("srcFirst"), at("planes"), at("wide"), at("n"), at("dstStep"), at("srcStep")}
+	p[s] = known
+	return known, nil
+}
+
+// set gives the program that is in use its uniforms.
+func (p *program) set(k *gather.Constants) {
+	gl.ProgramUniform1i(p.name, p.dstFirst, k.DstFirst)
+	gl.ProgramUniform1i(p.name, p.srcFirst, k.SrcFirst)
+	gl.ProgramUniform1ui(p.name, p.planes, k.Planes)
+	gl.ProgramUniform1ui(p.name, p.wide, k.Wide)
+	gl.ProgramUniform1uiv(p.name, p.extents, gather.MaxAxes, &k.N[0])
+	gl.ProgramUniform1iv(p.name, p.dstSteps, gather.MaxAxes, &k.DstStep[0])
+	gl.ProgramUniform1iv(p.name, p.srcStep, gather.MaxAxes, &k.SrcStep[0])
+}
+
+// destroy deletes the programs on the context's thread.
+func (p programs) destroy() {
+	for _, known := range p {
+		gl.DeleteProgram(known.name)
+	}
+}

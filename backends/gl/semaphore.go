@@ -1,0 +1,159 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-gl/gl/v2.1/gl"
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+var _ core.SemaphoreCreator = (*device)(nil)
+
+// NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
+// fails with ErrNotSupported if t is not 0, and with ErrClosed.
+func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
+	if err := d.begin(ctx, "NewSemaphore"); err != nil {
+		return nil, err
+	}
+	if t != 0 {
+		return nil, core.Errorf(core.ErrNotSupported, "gl", "NewSemaphore", "OpenGL cannot export a semaphore as %v: let the other API export and import it here", t)
+	}
+	return stream.NewTimeline(), nil
+}
+
+// sharingDevice is a device whose driver also has GL_EXT_semaphore_fd and
+// GL_NV_timeline_semaphore.
+type sharingDevice struct{ importingDevice }
+
+var _ core.SemaphoreImporter = sharingDevice{}
+
+func (sharingDevice) SemaphoreImportTypes() []core.HandleType {
+	return []core.HandleType{core.HandleOpaqueFD}
+}
+
+// ImportSemaphore opens a timeline semaphore that Vulkan exported.
+func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+	if err := d.begin(ctx, "ImportSemaphore"); err != nil {
+		return nil, err
+	}
+	fail := func(sentinel error, format string, args ...any) (core.Semaphore, error) {
+		return nil, core.Errorf(sentinel, "gl", "ImportSemaphore", format, args...)
+	}
+	switch {
+	case x.Type != core.HandleOpaqueFD:
+		return fail(core.ErrNotSupported, "Type is %v; OpenGL imports %v only", x.Type, core.HandleOpaqueFD)
+	case x.DeviceUUID != d.facts.deviceUUID:
+		return fail(core.ErrDevice, "DeviceUUID is %v, but this device has %v", x.DeviceUUID, d.facts.deviceUUID)
+	case x.DriverUUID != d.facts.driverUUID:
+		return fail(core.ErrDevice, "DriverUUID is %v, but this driver has %v", x.DriverUUID, d.facts.driverUUID)
+	}
+	if err := d.checkFD("ImportSemaphore", x.FD, 0); err != nil {
+		return nil, err
+	}
+	fd, err := duplicateFD(x.FD)
+	if err != nil {
+		return nil, err
+	}
+	s := &semaphore{device: d.device}
+	if err := d.do("glImportSemaphoreFdEXT", func() {
+		timeline := int32(gl.SEMAPHORE_TYPE_TIMELINE_NV)
+		gl.CreateSemaphoresNV(1, &s.name)
+		gl.SemaphoreParameterivNV(s.name, gl.SEMAPHORE_TYPE_NV, &timeline)
+		gl.ImportSemaphoreFdEXT(s.name, gl.HANDLE_TYPE_OPAQUE_FD_EXT, int32(fd))
+	}); err != nil {
+		_ = unix.Close(fd) // the driver takes a descriptor on success only
+		d.run(s.destroy)
+		return nil, err
+	}
+	_ = unix.Close(x.FD)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memories++
+	liveMemory.Add(1)
+	return s, nil
+}
+
+// semaphore is a timeline of another API. OpenGL can wait for it and signal it, but
+// not read it.
+type semaphore struct {
+	device *device
+	name   uint32
+
+	mu       sync.Mutex
+	promised uint64 // the largest value enqueued to be signalled here
+	closed   bool
+}
+
+var _ core.Semaphore = (*semaphore)(nil)
+
+// destroy deletes the semaphore on the context's thread.
+func (s *semaphore) destroy() { gl.DeleteSemaphoresEXT(1, &s.name) }
+
+// Signal fails with ErrInvalid if value is not larger than all that were signalled
+// here, with ErrDevice for a stream of another device, and with ErrClosed.
+func (s *semaphore) Signal(st core.Stream, value uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if value <= s.promised {
+		return core.Errorf(core.ErrInvalid, "gl", "Signal", "value %d must be larger than %d: a timeline only grows", value, s.promised)
+	}
+	err := s.enqueue("glSignalSemaphoreEXT", st, value, func() { gl.SignalSemaphoreEXT(s.name, 0, nil, 0, nil, nil); gl.Flush() })
+	if err == nil {
+		s.promised = value
+	}
+	return err
+}
+
+// WaitOn makes all later work of the context wait, since its streams share it. It
+// fails with ErrDevice for a stream of another device, and with ErrClosed.
+func (s *semaphore) WaitOn(st core.Stream, value uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.enqueue("glWaitSemaphoreEXT", st, value, func() { gl.WaitSemaphoreEXT(s.name, 0, nil, 0, nil, nil) })
+}
+
+// enqueue puts a call with a value on a stream. s.mu is held.
+func (s *semaphore) enqueue(call string, st core.Stream, value uint64, f func()) error {
+	if s.closed {
+		return core.Errorf(core.ErrClosed, "gl", call, "the semaphore was closed")
+	}
+	q, ok := st.(*queue)
+	if !ok || q.device != s.device {
+		return core.Errorf(core.ErrDevice, "gl", call, "the stream belongs to another device")
+	}
+	return q.Enqueue(func() error {
+		return s.device.command(call, func() {
+			gl.SemaphoreParameterui64vEXT(s.name, gl.TIMELINE_SEMAPHORE_VALUE_NV, &value)
+			f()
+		})
+	})
+}
+
+// Value fails with ErrNotSupported: OpenGL has no call for it.
+func (s *semaphore) Value() (uint64, error) {
+	return 0, core.Errorf(core.ErrNotSupported, "gl", "Value", "OpenGL cannot read a semaphore: ask the API that exported it")
+}
+
+// Wait fails with ErrNotSupported, as Value does.
+func (s *semaphore) Wait(context.Context, uint64) error {
+	return core.Errorf(core.ErrNotSupported, "gl", "Wait", "the host cannot wait for a semaphore of OpenGL: wait with the API that exported it")
+}
+
+// Close deletes the semaphore. It does not wait for work that uses it.
+func (s *semaphore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.device.run(s.destroy)
+	s.device.drop()
+	return nil
+}

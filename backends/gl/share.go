@@ -1,0 +1,112 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"context"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/go-gl/gl/v2.1/gl"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// ImportPointer takes the name of a GL buffer of this context or its share group:
+// the first size bytes of it. The name stays the caller's, who deletes it after
+// owner was told. It must not be mapped while work on it runs, unless for good
+// (GL_MAP_PERSISTENT_BIT). It fails with ErrInvalid if p is no such name, or size
+// is negative or more than the buffer has; where size is 0, p may be anything.
+func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
+	fail := func(format string, args ...any) (core.Memory, error) {
+		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "ImportPointer", format, args...)
+	}
+	if err := d.checkOpen("ImportPointer"); err != nil {
+		return core.Memory{}, err
+	}
+	if size < 0 {
+		return fail("size is %d bytes", size)
+	}
+	if size == 0 {
+		return d.adopt("ImportPointer", &buffer{}, 0, 0, owner)
+	}
+	if p == 0 || p > math.MaxUint32 {
+		return fail("p is %#x; it must be the name of a GL buffer, from 1 to %#x", p, uint32(math.MaxUint32))
+	}
+	b := &buffer{name: uint32(p), theirs: true}
+	known := false
+	if err := d.do("glIsBuffer", func() { known = gl.IsBuffer(b.name) }); err != nil {
+		return core.Memory{}, err
+	}
+	if !known {
+		return fail("%d is no GL buffer of the context: it was deleted, never bound, or belongs to another share group", p)
+	}
+	var immutable, flags int32
+	if err := d.do("glGetNamedBufferParameteri64v", func() {
+		gl.GetNamedBufferParameteri64v(b.name, gl.BUFFER_SIZE, &b.size)
+		gl.GetNamedBufferParameteriv(b.name, gl.BUFFER_IMMUTABLE_STORAGE, &immutable)
+		gl.GetNamedBufferParameteriv(b.name, gl.BUFFER_STORAGE_FLAGS, &flags)
+	}); err != nil {
+		return core.Memory{}, err
+	}
+	if size > b.size {
+		return fail("size is %d bytes, but GL buffer %d has %d (GL_BUFFER_SIZE)", size, p, b.size)
+	}
+	b.fixed = immutable != 0 && flags&gl.DYNAMIC_STORAGE_BIT == 0
+	return d.adopt("ImportPointer", b, 0, size, owner)
+}
+
+// hostView keeps the memory that the host looks at.
+type hostView struct {
+	viewed *core.Buffer
+	once   sync.Once
+}
+
+func (v *hostView) Free() { v.once.Do(v.viewed.Release) }
+
+// HostView gives the address at which b is mapped, which it is from the time of its
+// allocation on.
+func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	if err := d.begin(ctx, "HostView"); err != nil {
+		return core.Memory{}, err
+	}
+	if b == nil {
+		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "HostView", "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return core.Memory{}, err
+	}
+	m := b.Memory()
+	base, err := d.viewOf(m)
+	if err != nil {
+		b.Release()
+		return core.Memory{}, err
+	}
+	v := core.Memory{ID: core.CPU, Size: m.Size, Owner: &hostView{viewed: b}}
+	if base != nil {
+		v.Handle = uintptr(unsafe.Add(base, m.Offset))
+	}
+	return v, nil
+}
+
+// viewOf is where the host sees the buffer of m; nil if m has no bytes.
+func (d *device) viewOf(m core.Memory) (unsafe.Pointer, error) {
+	if m.Device != d.outer {
+		return nil, core.Errorf(core.ErrDevice, "gl", "HostView", "the buffer belongs to another device")
+	}
+	if m.Size == 0 {
+		return nil, nil
+	}
+	if b := d.known(m.Handle); b != nil && b.mapped != nil {
+		return b.mapped, nil
+	}
+	return nil, core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
+}
+
+// known finds the buffer that memory of the device is on.
+func (d *device) known(handle uintptr) *buffer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.buffers[uint32(handle)]
+}

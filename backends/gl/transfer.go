@@ -1,0 +1,207 @@
+//go:build gl && linux && cgo
+
+package gl
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/go-gl/gl/v2.1/gl"
+
+	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+)
+
+// transfer chooses how to copy, and returns the work. That is done when OpenGL is.
+func (d *device) transfer(dst, src side) func() error {
+	onHost := dst.buffer == nil || src.buffer == nil || d.facts.software // where a processor copies either way
+	switch {
+	case dst.base != nil && src.base != nil && onHost:
+		return d.byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
+	case dst.buffer == nil:
+		return func() error { return d.download(dst, src) }
+	case src.buffer == nil:
+		return func() error { return d.upload(dst, src) }
+	default:
+		return func() error { return d.within(dst, src) }
+	}
+}
+
+// byHost runs a job of the host on mapped memory when OpenGL is done with that.
+// Commands that are issued later see what it wrote, since the mapping is coherent.
+func (d *device) byHost(job copykernel.Job) func() error {
+	return func() error {
+		if err := d.finish(); err != nil {
+			return err
+		}
+		run(job)
+		return nil
+	}
+}
+
+// run copies in as many goroutines as Go runs at a time.
+func run(j copykernel.Job) { j.Run(runtime.GOMAXPROCS(0)) }
+
+// within copies between two buffers.
+func (d *device) within(dst, src side) error {
+	c, err := strided.Of(dst.Tensor, src.Tensor)
+	if err != nil || !d.moves(c) {
+		return d.bounce(dst, src)
+	}
+	if moved, err := d.move(dst.buffer, src.buffer, c); moved || err != nil {
+		return d.finishAfter(err)
+	}
+	return d.bounce(dst, src)
+}
+
+// finishAfter is finish for commands that did not fail.
+func (d *device) finishAfter(err error) error {
+	if err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// upload copies from the host to a buffer that is not mapped: what lies in a row on
+// both sides at once, all else packed in a row in a buffer that is mapped, and from
+// there.
+func (d *device) upload(dst, src side) error {
+	c, bits := strided.Unpack(dst.Tensor)
+	if bits || !d.moves(c) {
+		return d.bounce(dst, src)
+	}
+	if n, first, ok := plain(dst, src); ok && !dst.buffer.fixed {
+		return d.finishAfter(d.command("glNamedBufferSubData", func() {
+			gl.NamedBufferSubData(dst.buffer.name, int(first.Dst), int(n), unsafe.Add(src.base, first.Src))
+		}))
+	}
+	staging, err := d.stage(dst.NumBytes())
+	if err != nil {
+		return err
+	}
+	defer d.unstage(staging)
+	run(copykernel.Pack(staging.mapped, src.Tensor, src.base))
+	if moved, err := d.move(dst.buffer, staging, c); moved || err != nil {
+		return d.finishAfter(err)
+	}
+	return d.bounce(dst, src)
+}
+
+// download is the reverse of upload.
+func (d *device) download(dst, src side) error {
+	c, bits := strided.Pack(src.Tensor)
+	if bits || !d.moves(c) {
+		return d.bounce(dst, src)
+	}
+	if n, first, ok := plain(dst, src); ok {
+		if err := d.finish(); err != nil { // so that the next call does not wait on the context's thread
+			return err
+		}
+		return d.command("glGetNamedBufferSubData", func() {
+			gl.GetNamedBufferSubData(src.buffer.name, int(first.Src), int(n), unsafe.Add(dst.base, first.Dst))
+		})
+	}
+	staging, err := d.stage(src.NumBytes())
+	if err != nil {
+		return err
+	}
+	defer d.unstage(staging)
+	moved, err := d.move(staging, src.buffer, c)
+	if err == nil && !moved {
+		return d.bounce(dst, src)
+	}
+	if err := d.finishAfter(err); err != nil {
+		return err
+	}
+	run(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
+	return nil
+}
+
+// plain reports whether a copy is one of n bytes.
+func plain(dst, src side) (n int64, c strided.Copy, ok bool) {
+	c, err := strided.Of(dst.Tensor, src.Tensor)
+	if err != nil {
+		return 0, c, false
+	}
+	n, ok = c.Contiguous()
+	return n, c, ok
+}
+
+// bounce copies what OpenGL cannot, such as single bits, or not as fast as the
+// host: that does it in mapped copies of all that either side spans.
+func (d *device) bounce(dst, src side) error {
+	c, bits := strided.OfBits(dst.Tensor, src.Tensor)
+	r, size := c.Range(), c.Size()
+	if bits {
+		r = strided.Range{DstLow: r.DstLow / 8, DstHigh: (r.DstHigh + 7) / 8, SrcLow: r.SrcLow / 8, SrcHigh: (r.SrcHigh + 7) / 8}
+		size /= 8 // rounded down: a byte that is not whole is a gap
+	}
+	from, err := d.mirror(&src, r.SrcLow, r.SrcHigh)
+	if err != nil {
+		return err
+	}
+	defer from.drop()
+	to, err := d.mirror(&dst, r.DstLow, r.DstHigh)
+	if err != nil {
+		return err
+	}
+	defer to.drop()
+	err = from.read()
+	if err == nil && size < r.DstHigh-r.DstLow { // what lies between the elements is written back, too
+		err = to.read()
+	}
+	if err := d.finishAfter(err); err != nil {
+		return err
+	}
+	run(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
+	return d.finishAfter(to.writeBack())
+}
+
+// mirror is a mapped copy of a part of a buffer; of nothing where the host sees
+// the memory itself.
+type mirror struct {
+	device    *device
+	copy, of  *buffer
+	low, size int64
+}
+
+// mirror gives s a base in a mirror of the bytes from low to high, where the host
+// does not see the memory.
+func (d *device) mirror(s *side, low, high int64) (*mirror, error) {
+	if s.base != nil {
+		return &mirror{}, nil
+	}
+	staging, err := d.stage(high - low)
+	if err != nil {
+		return nil, err
+	}
+	s.base = unsafe.Add(staging.mapped, -low)
+	return &mirror{d, staging, s.buffer, low, high - low}, nil
+}
+
+// read makes the mirror what the buffer is.
+func (m *mirror) read() error {
+	if m.copy == nil {
+		return nil
+	}
+	return m.device.command("glCopyNamedBufferSubData", func() {
+		gl.CopyNamedBufferSubData(m.of.name, m.copy.name, int(m.low), 0, int(m.size))
+	})
+}
+
+// writeBack makes the buffer what the mirror is.
+func (m *mirror) writeBack() error {
+	if m.copy == nil {
+		return nil
+	}
+	return m.device.command("glCopyNamedBufferSubData", func() {
+		gl.CopyNamedBufferSubData(m.copy.name, m.of.name, 0, int(m.low), int(m.size))
+	})
+}
+
+// drop gives the mirror's memory back, when OpenGL is done with it.
+func (m *mirror) drop() {
+	if m.copy != nil {
+		m.device.unstage(m.copy)
+	}
+}
