@@ -5,7 +5,8 @@
 // work. [Submit] enqueues work on any stream behind what it must wait for, and
 // notes it on the buffers: every device's Copy is made of it. [Handoff] makes a
 // stream wait until a tensor may be read there, on the device where both sides can
-// and on the host where not, and says which.
+// and on the host where not, and says which. A [Link] is a semaphore that two
+// devices share, for streams that cannot wait for each other's events.
 //
 // [FromDLPack] and [ToDLPack] translate the numbers by which DLPack's consumers
 // name their streams.

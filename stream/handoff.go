@@ -12,12 +12,13 @@ type Mechanism uint8
 
 // The mechanisms.
 const (
-	NoWait     Mechanism = iota // all work was done already
-	StreamWait                  // the stream waits, nobody is blocked
-	HostWait                    // the caller was blocked until the work was done
+	NoWait        Mechanism = iota // all work was done already
+	StreamWait                     // the stream waits, nobody is blocked
+	SemaphoreWait                  // the stream waits for a semaphore that the other device signals, nobody is blocked
+	HostWait                       // the caller was blocked until the work was done
 )
 
-var mechanismNames = [...]string{"none", "stream_wait", "host_wait"}
+var mechanismNames = [...]string{"none", "stream_wait", "semaphore_wait", "host_wait"}
 
 // String gives the mechanism's name: "stream_wait".
 func (m Mechanism) String() string {

@@ -1,0 +1,288 @@
+package exchange_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// driversMayLack is set where the tests run without the drivers that the build has backends for.
+const driversMayLack = "DLX_WITHOUT_DRIVERS"
+
+// openAll opens every device of every backend of this build so many times, the
+// host first. The test closes them at its end.
+func openAll(t testing.TB, times int) []core.Device {
+	t.Helper()
+	var devices []core.Device
+	t.Cleanup(func() {
+		for _, d := range slices.Backward(devices) {
+			if err := d.Close(); err != nil {
+				t.Errorf("closing %v: %v", d.ID(), err)
+			}
+		}
+	})
+	for _, b := range all.New().Backends() {
+		list, err := b.Devices(t.Context())
+		if err != nil {
+			if os.Getenv(driversMayLack) == "1" {
+				t.Logf("without %s: %v", b.Name(), err)
+				continue
+			}
+			t.Fatalf("%s was built in, but has no driver (%v): install it, or set %s=1", b.Name(), err, driversMayLack)
+		}
+		for _, p := range list {
+			for range times {
+				d, err := b.Open(t.Context(), p.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				devices = append(devices, d)
+			}
+		}
+	}
+	return devices
+}
+
+// source is a kind of memory that a tensor may come in.
+type source struct {
+	name  string
+	alloc core.AllocOptions
+}
+
+// sources are the kinds of memory of a device.
+func sources(d core.Device) []source {
+	caps := d.Properties().Capabilities
+	list := []source{{name: "plain"}}
+	if caps.Has(core.CapHostView) {
+		list = append(list, source{"visible", core.AllocOptions{HostVisible: true}})
+	}
+	if caps.Has(core.CapExportMemory) {
+		for _, h := range d.(core.MemoryExporter).ExportTypes() {
+			list = append(list, source{h.String(), core.AllocOptions{Export: h}})
+		}
+	}
+	return list
+}
+
+// promised reports whether the capabilities of two devices promise that memory of
+// this kind is shared.
+func promised(from, to core.Device, s source) bool {
+	p, q := from.Properties(), to.Properties()
+	onHost := func(d core.Device) bool { return d.ID().Type.HostAccessible() }
+	switch {
+	case from == to || onHost(from) && onHost(to):
+		return true
+	case onHost(from):
+		return q.Capabilities.Has(core.CapMapHost)
+	case s.alloc.HostVisible && onHost(to):
+		return true
+	case s.alloc.HostVisible && q.Capabilities.Has(core.CapMapHost):
+		return true
+	case s.alloc.Export != 0 && q.Capabilities.Has(core.CapImportMemory):
+		same := s.alloc.Export != core.HandleOpaqueFD || p.UUID == q.UUID && p.DriverUUID == q.DriverUUID
+		return same && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
+	}
+	return false
+}
+
+// views are layouts of a tensor of 64 x 256 elements.
+var views = []struct {
+	name string
+	make func(*core.Tensor) (*core.Tensor, error)
+}{
+	{"contiguous", (*core.Tensor).Share},
+	{"strided", func(x *core.Tensor) (*core.Tensor, error) { return x.Slice(1, 3, 250, 5) }},
+	{"transposed", (*core.Tensor).Transpose},
+}
+
+func TestEveryPairOfDevices(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	devices := openAll(t, 2)
+	for i, from := range devices {
+		for j, to := range devices {
+			for _, s := range sources(from) {
+				for _, v := range views {
+					name := fmt.Sprintf("%v(%d) to %v(%d), %s, %s", from.ID(), i, to.ID(), j, s.name, v.name)
+					t.Run(name, func(t *testing.T) { pair(t, from, to, s, v.make) })
+				}
+			}
+		}
+	}
+}
+
+// pair moves a tensor between two devices, twice shared where that can be and once copied.
+func pair(t *testing.T, from, dst core.Device, s source, view func(*core.Tensor) (*core.Tensor, error)) {
+	whole := numbered(t, from, s.alloc, 64, 256)
+	defer whole.Close()
+	src, err := view(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	want := read(t, from, src)
+	if _, err := exchange.Plan(src, dst, exchange.Options{}); err != nil {
+		t.Error(err)
+	}
+	got, report := to(t, src, dst, exchange.Options{})
+	t.Logf("%v, %d bytes copied; %+v; refused %+v", report.Mechanism, report.BytesCopied, report.Steps, report.Refused)
+	if report.BytesCopied != report.Mechanism.Copies()*src.NumBytes() {
+		t.Errorf("%v copied %d of %d bytes", report.Mechanism, report.BytesCopied, src.NumBytes())
+	}
+	shared := report.Mechanism.Copies() == 0
+	if !shared && promised(from, dst, s) {
+		t.Errorf("%v, although the devices promise to share: %+v", report.Mechanism, report.Refused)
+	}
+	if !shared && (from.ID().Type.HostAccessible() || dst.ID().Type.HostAccessible()) && report.Mechanism != exchange.Direct {
+		t.Errorf("the host and a device need one copy, it was %v: %+v", report.Mechanism, report.Refused)
+	}
+	if have := read(t, dst, got); !slices.Equal(have, want) || got.Device() != dst {
+		t.Errorf("the elements have changed, on %v", got.Device())
+	}
+
+	again, second := to(t, src, dst, exchange.Options{Stream: newStream(t, dst)})
+	if second.Opened || second.Mechanism != report.Mechanism {
+		t.Errorf("the second move: %+v", second)
+	}
+	fresh, third := to(t, src, dst, exchange.Options{Copy: exchange.Always})
+	if third.BytesCopied < src.NumBytes() {
+		t.Errorf("a fresh copy: %+v", third)
+	}
+	if have := read(t, dst, fresh); !slices.Equal(have, want) {
+		t.Error("a fresh copy has other elements")
+	}
+
+	// A write at the source is seen through memory that is shared, and by no copy.
+	changed := make([]int32, whole.NumElements())
+	for i := range changed {
+		changed[i] = int32(-i)
+	}
+	write(t, from, whole, changed)
+	now := read(t, from, src)
+	for name, x := range map[string]*core.Tensor{"first": got, "second": again, "fresh": fresh} {
+		expected := want
+		if shared && x != fresh {
+			expected = now
+		}
+		if have := read(t, dst, x); !slices.Equal(have, expected) {
+			t.Errorf("after a write to the source the %s result has other elements than it should", name)
+		}
+	}
+	if !shared {
+		return
+	}
+	// And a write at the destination is seen by the source, after the event of the write.
+	dstWhole, _ := to(t, whole, dst, exchange.Options{})
+	fill := make([]int32, whole.NumElements())
+	v := slice(t, fill, whole.Shape()...)
+	st := newStream(t, dst)
+	if err := dst.Copy(t.Context(), st, dstWhole, v); err != nil {
+		t.Fatal(err)
+	}
+	if have := read(t, from, src); have[len(have)-1] != 0 {
+		t.Error("the source does not see what the destination wrote")
+	}
+}
+
+// A stream of the source writes, one of the destination reads, and nobody waits
+// but as the report says.
+func TestEveryPairKeepsTheOrder(t *testing.T) {
+	devices := openAll(t, 1)
+	for _, from := range devices {
+		for _, dst := range devices {
+			t.Run(fmt.Sprintf("%v to %v", from.ID(), dst.ID()), func(t *testing.T) {
+				src := numbered(t, from, core.AllocOptions{}, 1<<18)
+				defer src.Close()
+				writer, reader := newStream(t, from), newStream(t, dst)
+				values, have := make([]int32, 1<<18), make([]int32, 1<<18)
+				v, h := slice(t, values), slice(t, have)
+				for round := range int32(4) {
+					if err := writer.Synchronize(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					for i := range values {
+						values[i] = int32(i) ^ round<<20
+					}
+					if err := from.Copy(t.Context(), writer, src, v); err != nil {
+						t.Fatal(err)
+					}
+					got, report := to(t, src, dst, exchange.Options{Stream: reader, From: writer})
+					if err := dst.Copy(t.Context(), reader, h, got); err != nil {
+						t.Fatal(err)
+					}
+					if err := reader.Synchronize(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if !slices.Equal(have, values) {
+						t.Fatalf("round %d: the reader came before the writer; %v", round, report.Wait)
+					}
+					if round == 0 && report.Wait == stream.SemaphoreWait {
+						t.Log("a shared semaphore")
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestStagedBetweenEveryPair(t *testing.T) {
+	devices := openAll(t, 1)
+	for _, from := range devices {
+		for _, dst := range devices {
+			if from == dst || from.ID().Type.HostAccessible() || dst.ID().Type.HostAccessible() {
+				continue
+			}
+			whole := numbered(t, from, core.AllocOptions{}, 700, 1001) // several pieces, none of them full
+			defer whole.Close()
+			part, err := whole.Slice(1, 1000, 2, -3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer part.Close()
+			for _, src := range []*core.Tensor{whole, part} {
+				got, report := to(t, src, dst, exchange.Options{Only: exchange.Staged})
+				if report.BytesCopied != 2*src.NumBytes() || !slices.Equal(read(t, dst, got), read(t, from, src)) {
+					t.Errorf("%v to %v: other elements, or %d bytes copied", from.ID(), dst.ID(), report.BytesCopied)
+				}
+			}
+		}
+	}
+}
+
+func TestHammerDevices(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	devices := openAll(t, 1)
+	h := devices[0]
+	var roots []*core.Tensor
+	for _, d := range devices {
+		for _, s := range sources(d) {
+			x := numbered(t, d, s.alloc, 1<<12)
+			defer x.Close()
+			roots = append(roots, x)
+		}
+	}
+	ctx := t.Context()
+	end := time.Now().Add(2 * time.Second)
+	var workers sync.WaitGroup
+	for g := range 8 {
+		workers.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 4))
+			for time.Now().Before(end) {
+				if err := wander(ctx, r, roots[r.IntN(len(roots))], devices, h); err != nil {
+					t.Errorf("goroutine %d: %v", g, err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}

@@ -1,0 +1,39 @@
+//go:build unix
+
+package exchange
+
+import (
+	"syscall"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// closeFD closes a descriptor. It cannot fail in a way that leaves it open.
+func closeFD(fd int) { _ = syscall.Close(fd) }
+
+// fileID names the file that a descriptor stands for; ok is false if the number
+// does not tell files of its kind apart, as with devices and anonymous inodes.
+func fileID(fd int, unique bool) (dev, ino uint64, ok bool) {
+	var s syscall.Stat_t
+	if syscall.Fstat(fd, &s) != nil {
+		return 0, 0, false
+	}
+	return uint64(s.Dev), uint64(s.Ino), unique || s.Mode&syscall.S_IFMT == syscall.S_IFREG
+}
+
+// duplicateFD returns a second descriptor, which the caller owns and no child
+// process inherits. It fails with core.ErrInvalid if fd is not open.
+func duplicateFD(fd int) (int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	dup, err := syscall.Dup(fd)
+	if err != nil {
+		sentinel := core.ErrInvalid
+		if err == syscall.EMFILE {
+			sentinel = core.ErrOutOfMemory
+		}
+		return -1, core.Errorf(sentinel, "exchange", "dup", "descriptor %d: %v", fd, err)
+	}
+	syscall.CloseOnExec(dup)
+	return dup, nil
+}

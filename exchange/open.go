@@ -1,0 +1,178 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// foreignKey names memory of others that is open on a device.
+type foreignKey struct {
+	device core.Device
+	memory core.ExternalMemory // without the descriptor's number
+	dev    uint64              // the file behind the descriptor
+	ino    uint64
+}
+
+// foreign is memory of others that is open, or being opened.
+type foreign struct {
+	ready  chan struct{} // closed when the opening has ended
+	err    error
+	buffer *core.Buffer // guarded by the cache's mutex; nil until it is open
+}
+
+// Open opens memory that was exported elsewhere, mostly by another process, and
+// makes a tensor on it, which the caller closes.
+//
+// Memory that is open already is not opened again: its tensors share one buffer,
+// and with it the order of their work. It is closed with the last of them. That
+// two descriptors stand for the same memory is told by the file behind them; where
+// that does not tell, as with descriptors of a driver's device file, every call
+// opens the memory anew, and callers keep the order themselves.
+//
+// A descriptor in x belongs to the package on success, and stays the caller's on
+// failure. It fails with ErrNotSupported if dst imports no memory of that type,
+// like [core.MemoryImporter] and like [core.NewTensor].
+func Open(ctx context.Context, dst core.Device, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
+	i, err := importerOf(dst, x.Type)
+	if err != nil {
+		return nil, err
+	}
+	k, known := identify(dst, x)
+	if !known {
+		t, err := importDuplicate(ctx, i, x, s, nil)
+		if err == nil && x.Type.IsFD() {
+			closeFD(x.FD)
+		}
+		return t, err
+	}
+	t, err := opened.openForeign(ctx, k, i, x, s)
+	if err == nil && x.Type.IsFD() {
+		closeFD(x.FD)
+	}
+	return t, err
+}
+
+// openForeign makes a tensor on the memory that k names, which it opens where
+// nobody has. A descriptor in x stays the caller's.
+func (c *cache) openForeign(ctx context.Context, k foreignKey, i core.MemoryImporter, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
+	for {
+		c.mu.Lock()
+		f := c.foreign[k]
+		switch {
+		case f != nil && f.buffer != nil && f.buffer.Retain() == nil:
+			b := f.buffer
+			c.mu.Unlock()
+			defer b.Release()
+			return core.NewTensor(b, s)
+		case f == nil || f.buffer != nil: // nothing is there, or it is being closed
+			f = &foreign{ready: make(chan struct{})}
+			c.foreign[k] = f
+			c.mu.Unlock()
+			return c.fillForeign(ctx, k, f, i, x, s)
+		}
+		c.mu.Unlock()
+		select {
+		case <-f.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if f.err != nil && !errors.Is(f.err, context.Canceled) && !errors.Is(f.err, context.DeadlineExceeded) {
+			return nil, f.err
+		}
+	}
+}
+
+// fillForeign opens the memory of a fresh entry.
+func (c *cache) fillForeign(ctx context.Context, k foreignKey, f *foreign, i core.MemoryImporter, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
+	defer close(f.ready)
+	t, err := importDuplicate(ctx, i, x, s, func() { c.forget(k, f) })
+	var b *core.Buffer
+	if err == nil {
+		b, err = t.Buffer()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.buffer, f.err = b, err; err != nil && c.foreign[k] == f {
+		delete(c.foreign, k)
+	}
+	return t, err
+}
+
+// forget takes an entry out that is being closed.
+func (c *cache) forget(k foreignKey, f *foreign) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.foreign[k] == f {
+		delete(c.foreign, k)
+	}
+}
+
+// importDuplicate opens x by a duplicate of its descriptor, so that the caller has
+// it still if a later step fails. closing is called before the memory is freed.
+func importDuplicate(ctx context.Context, i core.MemoryImporter, x core.ExternalMemory, s core.Spec, closing func()) (*core.Tensor, error) {
+	var err error
+	if x.Type.IsFD() {
+		if x.FD, err = duplicateFD(x.FD); err != nil {
+			return nil, err
+		}
+	}
+	m, err := i.ImportMemory(ctx, x)
+	if err != nil {
+		if x.Type.IsFD() {
+			closeFD(x.FD)
+		}
+		return nil, err
+	}
+	liveOpened.Add(1)
+	imported := m
+	m.Owner = core.FreeFunc(func() {
+		if closing != nil {
+			closing()
+		}
+		imported.Free()
+		liveOpened.Add(-1)
+	})
+	t, err := core.Wrap(m, s)
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
+// identify finds what memory x stands for, and reports false if that cannot be told.
+func identify(d core.Device, x core.ExternalMemory) (foreignKey, bool) {
+	k := foreignKey{device: d, memory: x}
+	k.memory.FD = 0
+	switch {
+	case x.Type.IsFD():
+		k.memory.Pointer, k.memory.Opaque = 0, [64]byte{}
+		var ok bool
+		// Each dma-buf has an inode of its own since Linux 5.3.
+		k.dev, k.ino, ok = fileID(x.FD, x.Type == core.HandleDMABuf)
+		return k, ok
+	case x.Type == core.HandleHostPointer:
+		k.memory.Opaque = [64]byte{}
+	default:
+		k.memory.Pointer = 0
+	}
+	return k, true
+}
+
+// importerOf finds the ability to import memory of a type.
+func importerOf(d core.Device, t core.HandleType) (core.MemoryImporter, error) {
+	if d == nil {
+		return nil, core.Errorf(core.ErrInvalid, "exchange", "Open", "dst is nil")
+	}
+	i, ok := d.(core.MemoryImporter)
+	if !ok || !d.Properties().Capabilities.Has(core.CapImportMemory) {
+		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "%v cannot import memory", d.ID())
+	}
+	if known := i.ImportTypes(); !slices.Contains(known, t) {
+		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "ExternalMemory.Type is %v, %v imports %v", t, d.ID(), known)
+	}
+	return i, nil
+}

@@ -1,0 +1,209 @@
+package exchange
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// candidates lists every way there is, the best first.
+func (m *move) candidates() []candidate {
+	l := list{move: m, to: m.dst.Properties()}
+	if s := m.from.Device; s != nil {
+		l.from = s.Properties()
+	}
+	if m.low >= m.high || m.src.IsEmpty() {
+		l.offer(Alias, "no elements: a tensor without memory", nil, empty)
+		return l.all
+	}
+	l.share()
+	if m.o.Copy == Always {
+		shared := l.all
+		l.all = nil
+		l.copies(shared)
+	} else {
+		l.copies(nil)
+	}
+	return l.all
+}
+
+// list collects candidates in the order of their rank.
+type list struct {
+	*move
+	from, to core.Properties // of the devices of the two sides; from is zero where there is none
+	all      []candidate
+}
+
+// refuse adds a way that cannot be gone.
+func (l *list) refuse(mechanism Mechanism, what, format string, args ...any) {
+	l.all = append(l.all, candidate{mechanism: mechanism, what: what, reason: fmt.Sprintf(format, args...)})
+}
+
+// offer adds a way, if the options allow it. Without steps, what is the only one.
+func (l *list) offer(mechanism Mechanism, what string, steps []Step, run func(context.Context, *run) (*core.Tensor, error)) {
+	switch o := l.o; {
+	case o.Only != 0 && o.Only != mechanism:
+		l.refuse(mechanism, what, "Options.Only asks for %v", o.Only)
+	case o.Copy == Never && mechanism.Copies() > 0:
+		l.refuse(mechanism, what, "it copies, and Options.Copy is %v", Never)
+	default:
+		if steps == nil {
+			steps = []Step{{What: what}}
+		}
+		l.all = append(l.all, candidate{mechanism: mechanism, what: what, steps: steps, run: run})
+	}
+}
+
+// empty makes a tensor without elements, which needs no memory.
+func empty(_ context.Context, r *run) (*core.Tensor, error) {
+	s := r.spec
+	s.Offset = 0
+	return core.Wrap(core.Memory{ID: r.dst.ID(), Device: r.dst}, s)
+}
+
+// aliasSteps are those of a move within a device.
+var aliasSteps = []Step{{What: "use the memory as it is: it belongs to the device already"}}
+
+// share offers the ways that copy nothing.
+func (l *list) share() {
+	from, to := l.from.ID, l.to.ID
+	place := l.move.from.ID
+	onHost := place.Type.HostAccessible()
+	switch _, imports := l.dst.(core.PointerImporter); {
+	case l.move.from.Device == l.dst:
+		l.offer(Alias, aliasSteps[0].What, aliasSteps, alias)
+		return
+	case place == to && l.move.from.Device == nil || onHost && to.Type.HostAccessible():
+		what := fmt.Sprintf("%v takes the memory over as it is", to)
+		if !imports || !l.to.Capabilities.Has(core.CapImportPointer) {
+			l.refuse(Alias, what, "%v cannot adopt memory that others allocated", to)
+		} else {
+			l.sharing(Alias, what, nil, openPointer)
+		}
+		return
+	default:
+		l.refuse(Alias, "use the memory as it is", "it is memory of %v", place)
+	}
+	if onHost {
+		l.mapped("map the host memory into "+to.String(), nil, openMapped)
+		return
+	}
+	if l.move.from.Device == nil {
+		l.refuse(Map, "share the memory", "no opened device owns it: import it through a device of %v first", place)
+		return
+	}
+	if to.Type.HostAccessible() {
+		l.viewed(fmt.Sprintf("the host uses memory of %v in place", from), openView)
+		return
+	}
+	l.imported()
+	what := fmt.Sprintf("the host views memory of %v, and that view is mapped into %v", from, to)
+	if reason := l.cannotView(l.move.from.Device, l.from); reason != "" {
+		l.refuse(Map, what, "%s", reason)
+		return
+	}
+	l.mapped(what, []Step{{What: fmt.Sprintf("view memory of %v from the host", from)}, {What: fmt.Sprintf("map the view into %v", to)}}, openMappedView)
+}
+
+// mapped offers to map memory of the host, if the destination can.
+func (l *list) mapped(what string, steps []Step, open opener) {
+	if _, ok := l.dst.(core.HostMapper); !ok || !l.to.Capabilities.Has(core.CapMapHost) {
+		l.refuse(Map, what, "%v cannot map host memory", l.to.ID)
+	} else {
+		l.sharing(Map, what, steps, open)
+	}
+}
+
+// viewed offers to view memory of the source's device from the host, as the destination's.
+func (l *list) viewed(what string, open opener) {
+	if reason := l.cannotView(l.move.from.Device, l.from); reason != "" {
+		l.refuse(Map, what, "%s", reason)
+	} else if _, ok := l.dst.(core.PointerImporter); !ok || !l.to.Capabilities.Has(core.CapImportPointer) {
+		l.refuse(Map, what, "%v cannot adopt memory that others allocated", l.to.ID)
+	} else {
+		l.sharing(Map, what, nil, open)
+	}
+}
+
+// sharing offers a way that opens memory of the destination, which the cache then keeps.
+func (l *list) sharing(mechanism Mechanism, what string, steps []Step, open opener) {
+	if l.low < 0 {
+		l.refuse(mechanism, what, "the source's memory has no known size, and elements lie before its start")
+		return
+	}
+	l.offer(mechanism, what, steps, func(ctx context.Context, r *run) (*core.Tensor, error) { return r.shared(ctx, open) })
+}
+
+// imported offers, for each handle type that both sides know, to export the memory there and import it here.
+func (l *list) imported() {
+	from, to := l.from.ID, l.to.ID
+	what := fmt.Sprintf("export memory of %v, import it into %v", from, to)
+	types, reason := commonTypes(l.move.from.Device, l.dst, l.from, l.to)
+	if reason != "" {
+		l.refuse(Map, what, "%s", reason)
+	}
+	for _, t := range types {
+		what := fmt.Sprintf("export memory of %v as %v, import it into %v", from, t, to)
+		l.sharing(Map, what, []Step{
+			{What: fmt.Sprintf("export memory of %v as %v", from, t)},
+			{What: fmt.Sprintf("import it into %v", to)},
+		}, func(ctx context.Context, r *run) (core.Memory, error) {
+			return transfer(ctx, r.from.Device.(core.MemoryExporter), r.root, t, r.dst.(core.MemoryImporter))
+		})
+	}
+}
+
+// commonTypes lists the handle types by which memory of one device can be opened
+// on another, or says why there are none.
+func commonTypes(from, to core.Device, fp, tp core.Properties) ([]core.HandleType, string) {
+	e, ok := from.(core.MemoryExporter)
+	if !ok || !fp.Capabilities.Has(core.CapExportMemory) {
+		return nil, fmt.Sprintf("%v cannot export memory", fp.ID)
+	}
+	i, ok := to.(core.MemoryImporter)
+	if !ok || !tp.Capabilities.Has(core.CapImportMemory) {
+		return nil, fmt.Sprintf("%v cannot import memory", tp.ID)
+	}
+	known := i.ImportTypes()
+	offered := e.ExportTypes()
+	types := slices.DeleteFunc(slices.Clone(offered), func(t core.HandleType) bool { return !slices.Contains(known, t) })
+	if len(types) == 0 {
+		return nil, fmt.Sprintf("%v exports %v, %v imports %v", fp.ID, offered, tp.ID, known)
+	}
+	fit := slices.DeleteFunc(types, func(t core.HandleType) bool { return bound(t) && unequal(fp, tp) != "" })
+	if len(fit) == 0 {
+		return nil, unequal(fp, tp)
+	}
+	return fit, ""
+}
+
+// bound reports whether handles of a type are understood by the same device and driver only.
+func bound(t core.HandleType) bool { return t == core.HandleOpaqueFD || t == core.HandleCUDAIPC }
+
+// unequal says why two devices are not the same hardware under the same driver,
+// "" if they are. Where an API has UUIDs of its own making, as HIP does, the PCI
+// address tells instead.
+func unequal(a, b core.Properties) string {
+	none := core.UUID{}
+	switch {
+	case a.UUID != none && a.UUID == b.UUID || a.PCI != "" && a.PCI == b.PCI:
+		if a.DriverUUID == none || b.DriverUUID == none || a.DriverUUID == b.DriverUUID {
+			return ""
+		}
+		return fmt.Sprintf("%v and %v have different drivers: UUID %v and %v", a.ID, b.ID, a.DriverUUID, b.DriverUUID)
+	case a.UUID == none || b.UUID == none:
+		return fmt.Sprintf("whether %v and %v are the same device cannot be told: one of them has no UUID", a.ID, b.ID)
+	default:
+		return fmt.Sprintf("%v and %v are different devices: UUID %v and %v", a.ID, b.ID, a.UUID, b.UUID)
+	}
+}
+
+// cannotView says why the host cannot view memory of a device, "" if it may.
+func (l *list) cannotView(d core.Device, p core.Properties) string {
+	if _, ok := d.(core.HostViewer); !ok || !p.Capabilities.Has(core.CapHostView) {
+		return fmt.Sprintf("the host cannot use memory of %v in place", p.ID)
+	}
+	return ""
+}
