@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dlx-go/dlx/core"
 )
 
 // Case is one operation to measure.
@@ -20,7 +22,8 @@ type Case struct {
 
 // trial is a case that is ready to be measured.
 type trial struct {
-	bytes     int64 // that one operation moves; 0 where it moves none
+	bytes     int64  // that one operation moves; 0 where it moves none
+	way       string // the mechanism that was chosen, where there was a choice
 	own       sampler
 	baselines []baseline
 }
@@ -59,8 +62,12 @@ func repeat(op func() error) sampler {
 
 // Cases lists all cases in the order in which they are reported.
 func Cases() []Case {
-	return slices.Concat(exchangeCases(), runtimeCases(), contiguousCases(), stridedCases())
+	return slices.Concat(dlpackCases(), runtimeCases(), contiguousCases(), stridedCases(),
+		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...))
 }
+
+// devices are those that are measured where they are there: the first of each API.
+var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}}
 
 // Select keeps the cases whose name is one of names or begins with it; all cases
 // if there are no names.

@@ -78,6 +78,7 @@ type view struct {
 	shape             []int64 // of the row-major tensor
 	of                func(*core.Tensor) (*core.Tensor, error)
 	dtypes            []core.DType
+	onDevices         bool // measured on devices too
 }
 
 // elementSizes has a type for each size of a number.
@@ -87,17 +88,17 @@ var views = []view{{
 	name: "transpose", description: "the transpose of 4096x4096",
 	shape:  []int64{4096, 4096},
 	of:     (*core.Tensor).Transpose,
-	dtypes: elementSizes,
+	dtypes: elementSizes, onDevices: true,
 }, {
 	name: "nhwc-nchw", description: "images 32x224x224x3, channels first",
 	shape:  []int64{32, 224, 224, 3},
 	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Permute(0, 3, 1, 2) },
-	dtypes: elementSizes,
+	dtypes: elementSizes, onDevices: true,
 }, {
 	name: "second-column", description: "every second column of 4096x4096",
 	shape:  []int64{4096, 4096},
 	of:     func(t *core.Tensor) (*core.Tensor, error) { return t.Slice(1, 0, t.Layout().Dim(1), 2) },
-	dtypes: elementSizes,
+	dtypes: elementSizes, onDevices: true,
 }, {
 	name: "reversed-rows", description: "4096x4096, the last row first",
 	shape:  []int64{4096, 4096},

@@ -14,6 +14,7 @@ type env struct {
 	small    bool
 	numpy    *numpy
 
+	opened   map[core.DeviceID]core.Device
 	cleanups []func()
 }
 
@@ -27,12 +28,32 @@ func (e *env) close() {
 }
 
 // device opens the host for the time of the case.
-func (e *env) device() (core.Device, error) {
-	d, err := e.registry.Open(e.ctx, core.CPU)
-	if err == nil {
-		e.cleanup(func() { _ = d.Close() }) // what is left open shows in the live counters
+func (e *env) device() (core.Device, error) { return e.open(core.CPU) }
+
+// open opens a device, once, for the time of the case.
+func (e *env) open(id core.DeviceID) (core.Device, error) {
+	if d, ok := e.opened[id]; ok {
+		return d, nil
 	}
-	return d, err
+	d, err := e.registry.Open(e.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e.cleanup(func() { _ = d.Close() }) // what is left open shows in the live counters
+	if e.opened == nil {
+		e.opened = make(map[core.DeviceID]core.Device)
+	}
+	e.opened[id] = d
+	return d, nil
+}
+
+// stream opens a stream for the time of the case.
+func (e *env) stream(d core.Device) (core.Stream, error) {
+	s, err := d.NewStream(e.ctx)
+	if err == nil {
+		e.cleanup(func() { _ = s.Close() })
+	}
+	return s, err
 }
 
 // The bounds of a small tensor.
@@ -60,8 +81,8 @@ func (e *env) shape(shape []int64) []int64 {
 	return shape
 }
 
-// tensor allocates a row-major tensor for the time of the case, and sets every
-// byte: pages that were never written to are read faster than others.
+// tensor allocates a row-major tensor of the host for the time of the case, and
+// sets every byte: pages that were never written to are read faster than others.
 func (e *env) tensor(d core.Device, dtype core.DType, shape ...int64) (*core.Tensor, error) {
 	l, err := core.NewLayout(shape...)
 	if err != nil {
@@ -86,6 +107,23 @@ func (e *env) tensor(d core.Device, dtype core.DType, shape ...int64) (*core.Ten
 		return nil, err
 	}
 	return e.keep(core.NewTensor(b, core.Spec{DType: dtype, Shape: shape}))
+}
+
+// filled is tensor on any device, whose elements come from the host.
+func (e *env) filled(d core.Device, dtype core.DType, opts core.AllocOptions, shape ...int64) (*core.Tensor, error) {
+	host, err := e.device()
+	if err != nil {
+		return nil, err
+	}
+	content, err := e.tensor(host, dtype, shape...)
+	if err != nil {
+		return nil, err
+	}
+	t, err := e.keep(core.Empty(e.ctx, d, dtype, shape, opts))
+	if err != nil {
+		return nil, err
+	}
+	return t, d.Copy(e.ctx, nil, t, content)
 }
 
 // keep closes a tensor when the case is done.

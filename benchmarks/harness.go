@@ -65,7 +65,7 @@ func measure(e *env, c Case, samples int, maxTime time.Duration) (r Result) {
 	}
 	if err != nil {
 		r.Status, r.Reason = statusOf(err), err.Error()
-		r.Series, r.Baselines = Series{}, nil
+		r.Series, r.Baselines, r.Way = Series{}, nil, ""
 	} else {
 		r.summarize(r.Bytes)
 		for i := range r.Baselines {
@@ -93,7 +93,7 @@ func statusOf(err error) Status {
 // sample samples the operation and its baselines by turns, each round in another
 // order. What fails among the baselines is left out from there on.
 func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.Duration) error {
-	r.Bytes = t.bytes
+	r.Bytes, r.Way = t.bytes, t.way
 	if n := len(t.baselines); n > 0 {
 		r.Baselines = make([]Series, n)
 	}
@@ -150,15 +150,19 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 	return err
 }
 
-// calibrate warms up and finds how many operations take at least as long as wanted.
+// calibrate warms up and finds how many operations take at least as long as wanted,
+// or several times that with what they do off the clock.
 func calibrate(s sampler, length time.Duration) (int, error) {
+	const offClock = 5
 	for n := 1; ; {
+		start := time.Now()
 		d, err := s(n)
-		if err != nil || d >= length || n >= mostLoops {
+		whole := max(time.Since(start)/offClock, d)
+		if err != nil || whole >= length || n >= mostLoops {
 			return n, err
 		}
 		// A fifth more than needed, but a short run foretells little of a long one.
-		n = max(n+1, min(100*n, int(1.2*float64(n)*float64(length)/float64(max(d, 1)))))
+		n = max(n+1, min(100*n, int(1.2*float64(n)*float64(length)/float64(max(whole, 1)))))
 	}
 }
 

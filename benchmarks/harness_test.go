@@ -88,6 +88,16 @@ func TestCalibrationFindsALongEnoughSample(t *testing.T) {
 	}
 }
 
+func TestCalibrationMindsWhatIsOffTheClock(t *testing.T) {
+	mostlyOff := func(n int) (time.Duration, error) {
+		time.Sleep(time.Duration(n) * time.Millisecond)
+		return time.Duration(n), nil
+	}
+	if n, err := calibrate(mostlyOff, time.Millisecond); err != nil || n > 100 {
+		t.Errorf("%d operations of a millisecond each, %v", n, err)
+	}
+}
+
 func TestWhatCannotBeMeasuredSaysWhy(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {

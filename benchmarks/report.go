@@ -31,6 +31,7 @@ type Result struct {
 	Status      Status `json:"status"`
 	Reason      string `json:"reason,omitempty"` // why the status is not ok
 	Bytes       int64  `json:"bytes,omitempty"`  // that one operation moves
+	Way         string `json:"way,omitempty"`    // the mechanism of the move, where there was a choice
 	Allocs      int64  `json:"allocs_per_op"`    // whole ones, as go test counts; those of C are not seen
 	Series
 	Baselines []Series `json:"baselines,omitempty"`

@@ -65,6 +65,7 @@ log goes to standard error.`,
 	root.AddCommand(
 		newDevicesCommand(a),
 		newInspectCommand(a),
+		newPlanCommand(a),
 		newHandoffCommand(a),
 		newBenchCommand(a),
 		newVersionCommand(a),

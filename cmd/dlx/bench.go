@@ -52,7 +52,7 @@ func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure dlx beside an empty C call, memcpy and NumPy",
+		Short: "Measure dlx beside an empty C call, memcpy, NumPy and plain copies of devices",
 		Long: `Measure the cases of this build, each by turns with what it is compared with, and
 print the ratios and how they stand beside the project's targets. A missed target is
 no failure; a case that ends in an error is, and the report is printed all the same.
@@ -60,12 +60,14 @@ no failure; a case that ends in an error is, and the report is printed all the s
 SPEED is how many times as fast as the baseline a case is. SPREAD is the middle half
 of the samples as a part of the median: above some 10% the machine was not quiet.
 GB/s are 10^9 bytes copied in a second. OLD/NEW, with --compare, is above 1 where a
-case has become faster.
+case has become faster. A case that moves a tensor names the mechanism in brackets;
+one whose device is not there is unsupported.
 
 NumPy is measured with the Python that DLX_PYTHON names, or else .venv/bin/python.`,
 		Example: `  dlx bench -t dlpack/ -t call/
   dlx bench --out before.json
-  dlx bench --compare before.json -t copy/`,
+  dlx bench --compare before.json -t copy/
+  dlx bench -t device/ -t exchange/vulkan-opencl/`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.check() },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
@@ -230,6 +232,9 @@ func (r benchResult) writeText(w io.Writer) {
 		cells := benchCells(c)
 		if c.Change != nil {
 			cells = append(cells, factor(c.Change.Ratio))
+		}
+		if c.Way != "" {
+			cells[0] += " (" + c.Way + ")"
 		}
 		row(w, cells...)
 		for _, b := range c.Baselines {

@@ -104,7 +104,7 @@ func TestACaseThatThisMachineCannotDoIsNoFailure(t *testing.T) {
 func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 	r := benchResult{Report: benchmarks.Report{Host: benchmarks.Host{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
 		{
-			Name: "x/slow", Status: benchmarks.OK, Allocs: 3, Series: benchmarks.Series{Median: 13.14, Spread: 0.25, GBPerSecond: 1.5},
+			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Median: 13.14, Spread: 0.25, GBPerSecond: 1.5},
 			Baselines: []benchmarks.Series{{Baseline: "best", Median: 2500}, {Baseline: "other", Median: 4e6}, {Baseline: "gone", NotMeasured: "no Python"}},
 			Against:   "best", Speed: 0.9,
 			Verdict: &benchmarks.Verdict{Target: ">= 0.95 x best", Value: "0.90 x", Text: "missed by 0.05"},
@@ -120,7 +120,7 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 	}
 	want := [][]string{
 		{"CASE", "MEDIAN", "SPREAD", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT", "OLD/NEW"},
-		{"x/slow", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x"},
+		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x"},
 		{"", "", "", "", "", "other", "4.00 ms", "", "", "", ""},
 		{"", "", "", "", "", "gone", "-", "", "", "", "no Python"},
 		{"x/none", "-", "-", "-", "-", "-", "-", "-", "-", "-", "skipped: no room"},

@@ -16,9 +16,10 @@ type devicesResult struct {
 	Backends []backendResult `json:"backends"`
 }
 
-// backendResult is what one backend of the build found on this machine.
+// backendResult is what one backend found on this machine.
 type backendResult struct {
-	Name string `json:"name"`
+	Name    string `json:"name"`
+	BuiltIn bool   `json:"built_in"` // false: only the reason, which says how to build it in, is known
 	core.Probe
 	Error   string         `json:"error,omitempty"` // why an available backend could not list its devices
 	Devices []deviceResult `json:"devices"`
@@ -33,10 +34,10 @@ type deviceResult struct {
 func newDevicesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
-		Short: "List the backends of this build and the devices that they found",
-		Long: `List the backends of this build with what they found on this machine: a driver
-or device that is missing, or a feature that a device lacks, comes with the reason.
-A backend that is not listed was not built in.`,
+		Short: "List the backends and the devices that they found",
+		Long: `List the backends with what they found on this machine: a driver or device that is
+missing, or a feature that a device lacks, comes with the reason. A backend that this
+build lacks is listed with the tag that brings it.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd.Name(), listDevices(cmd.Context(), a.registry))
@@ -47,7 +48,7 @@ A backend that is not listed was not built in.`,
 func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
 	r := devicesResult{Backends: []backendResult{}}
 	for _, b := range registry.Backends() {
-		report := backendResult{Name: b.Name(), Probe: b.Probe(ctx), Devices: []deviceResult{}}
+		report := backendResult{Name: b.Name(), BuiltIn: true, Probe: b.Probe(ctx), Devices: []deviceResult{}}
 		found, err := b.Devices(ctx)
 		if err != nil && report.Available {
 			report.Error = err.Error()
@@ -57,6 +58,9 @@ func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
 		}
 		r.Backends = append(r.Backends, report)
 	}
+	for _, name := range missing(registry) {
+		r.Backends = append(r.Backends, backendResult{Name: name, Probe: core.Probe{Reason: notBuilt(name)}, Devices: []deviceResult{}})
+	}
 	return r
 }
 
@@ -65,7 +69,11 @@ func (r devicesResult) writeText(w io.Writer) {
 		if i > 0 {
 			row(w)
 		}
-		row(w, "BACKEND "+b.Name, printable(availability(b.Available, b.Version, b.Reason)))
+		state := b.Reason
+		if b.BuiltIn {
+			state = availability(b.Available, b.Version, b.Reason)
+		}
+		row(w, "BACKEND "+b.Name, printable(state))
 		field(w, "error", b.Error)
 		writeFeatures(w, b.Features)
 		for _, d := range b.Devices {

@@ -10,8 +10,8 @@ import (
 
 func TestDevicesListsWhatIsThereAndWhyTheRestIsNot(t *testing.T) {
 	r := decode[devicesResult](t, dlx(t, "devices", "--json"), "devices")
-	if len(r.Backends) != 3 {
-		t.Fatalf("%d backends, want 3", len(r.Backends))
+	if len(r.Backends) != 5 {
+		t.Fatalf("%d backends, want 3 that are built in and 2 that are not", len(r.Backends))
 	}
 	host, simulated, missing := r.Backends[0], r.Backends[1], r.Backends[2]
 	if !host.Available || len(host.Devices) != 1 || host.Devices[0].ID != core.CPU || !slices.Contains(host.Devices[0].Capabilities, "host_memory") {
@@ -32,9 +32,21 @@ func TestDevicesListsWhatIsThereAndWhyTheRestIsNot(t *testing.T) {
 	}
 }
 
-func TestDevicesOfAProgramWithoutBackends(t *testing.T) {
-	o := dlxWith(t, t.Context(), nil, "devices", "--json")
-	if r := decode[devicesResult](t, o, "devices"); r.Backends == nil || len(r.Backends) != 0 {
-		t.Errorf("backends %v, want an empty list", r.Backends)
+func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
+	r := decode[devicesResult](t, dlxWith(t, t.Context(), nil, "devices", "--json"), "devices")
+	var names []string
+	for _, b := range r.Backends {
+		names = append(names, b.Name)
+		if b.BuiltIn || b.Available || b.Devices == nil || len(b.Devices) != 0 || !strings.Contains(b.Reason, "-tags "+b.Name) {
+			t.Errorf("%+v", b)
+		}
+	}
+	if want := []string{"opencl", "vulkan", "gl"}; !slices.Equal(names, want) {
+		t.Errorf("a program without backends lacks %q, want %q", names, want)
+	}
+
+	text := dlx(t, "devices").stdout
+	if !strings.Contains(text, "-tags gl") || strings.Contains(text, "-tags vulkan") {
+		t.Errorf("with vulkan and without gl:\n%s", text)
 	}
 }

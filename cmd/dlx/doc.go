@@ -1,7 +1,9 @@
 // Dlx is the command of the tensor exchange runtime: it shows which devices there
-// are, looks into tensor files, and carries tensors from one device to another.
+// are and which ways lead from one to another, looks into tensor files, and carries
+// tensors along such ways.
 //
 //	dlx devices                                   the backends and devices, and why others are missing
+//	dlx plan [--from DEVICE] [--to DEVICE]        by which mechanism tensors go, and why not by a better one
 //	dlx inspect FILE                              the tensors of a .npy, .npz or .safetensors
 //	dlx handoff FILE --via DEVICE[,DEVICE...]     carry tensors along a route and measure it
 //	dlx bench                                     measure dlx beside memcpy, NumPy and an empty C call
@@ -32,22 +34,31 @@
 // prints no document; a mismatch (exit code 3) does, and so does bench if only
 // some cases failed.
 //
-//   - devices: backends[]: name, available, version, reason, features[]; devices[]:
-//     id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
-//     capabilities[], features[]. A feature has name, available, reason.
+//   - devices: backends[]: name, built_in, available, version, reason, features[];
+//     devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
+//     capabilities[], features[]. A feature has name, available, reason. Of a backend
+//     that is not built in, the reason says what brings it.
+//   - plan: bytes, copy; missing[], what is not there: name, reason; pairs[]: from, to;
+//     ways[] of each, the first for plain memory or for that of --memory: memory
+//     ("plain", "host_visible", "export"), handle (of exported memory), and reason
+//     where nothing could be tried, or route: mechanism ("alias", "map", "peer",
+//     "direct", "staged", and "none" where every way was refused), bytes_copied,
+//     steps[]: what, bytes; refused[]: mechanism, what, reason.
 //   - inspect: file, format, bytes, metadata; tensors[]: name, dtype, shape, strides,
 //     order ("row-major", "column-major", "strided"), bytes, offset, in_place,
 //     compressed, and for a member that is no tensor its reason.
 //   - handoff: file, copy, bytes_copied, median_ns, verified, out; tensors[]: tensor,
 //     dtype, shape, bytes, trips, bytes_copied, min_ns, median_ns, max_ns, gb_per_s,
 //     verified, mismatch (trip, hop, index, want, got); hops[] of each: from ("file"
-//     or a device), to, mechanism ("alias", "copy"), bytes_copied, min_ns, median_ns,
-//     max_ns, gb_per_s, verified. Bytes and times are those of one trip. Verified is
-//     null without --verify; gb_per_s is left out where nothing was copied.
+//     or a device), to, mechanism (as in plan), bytes_copied, cold (trips on which the
+//     memory was opened for the device; on later ones it was open), wait ("none",
+//     "stream_wait", "host_wait"), refused[] (as in plan), min_ns, median_ns, max_ns,
+//     gb_per_s, verified. Bytes and times are those of one trip. Verified is null
+//     without --verify; gb_per_s is left out where nothing was copied.
 //   - bench: program (the fields of version), date; host: platform, cpu, cpus, load
 //     (averages of 1, 5 and 15 minutes); samples, max_time_ns, numpy (its version);
 //     cases[]: name, description, status ("ok", "unsupported", "skipped", "error"),
-//     reason, bytes, allocs_per_op, iterations (of a sample), times_ns (of one
+//     reason, bytes, way (the mechanism of a move), allocs_per_op, iterations (of a sample), times_ns (of one
 //     operation, by sample), min_ns, median_ns, spread (between the quartiles, as a
 //     part of the median), gb_per_s; baselines[] with the same figures: baseline (its
 //     name), not_measured (why not); against (the fastest baseline), speed (times as

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -48,16 +49,19 @@ func newHandoffCommand(a *app) *cobra.Command {
 		Long: `Carry the tensors of a file along a route of devices, and report for every hop how
 it was made, what was copied, and how long that took.
 
-A hop is an alias, which shares the memory, or a copy. With --copy auto a tensor that
-lies on the next device already is shared; always copies on every hop; never fails
-where a hop has to copy.
+A hop shares the memory (alias, map) or copies the elements (peer, direct, staged);
+dlx plan --help tells what that means, and dlx plan why a hop goes one way. With --copy
+auto it shares where it can, and memory for a copy is allocated so that the next device
+can share it; always copies on every hop; never fails where a hop has to copy.
 
-The time of a hop counts until the elements may be read on its device, the allocation
-of memory for them included. GB/s are 10^9 bytes copied in a second.
+The time of a hop counts until the elements may be read on its device, what is
+allocated and opened for that included. A hop is cold if it opened the memory on its
+device; that is kept for later trips. GB/s are 10^9 bytes copied in a second.
 
 A device that this build does not know by name is an error in the command line; one
 that it knows but that is not there is a failure.`,
 		Example: `  dlx handoff testdata/digits.npy --via cpu,cpu --copy always --verify
+  dlx handoff testdata/digits.npy --via cpu,vulkan:0,opencl:0,cpu --verify
   dlx handoff model.safetensors --tensor embedding --via cpu --repeat 10 --json
   dlx handoff images.npz --via cpu --copy always --out images.safetensors`,
 		Args:              cobra.ExactArgs(1),
@@ -107,14 +111,14 @@ func (r handoffResult) writeText(w io.Writer) {
 		}
 		timesHeader = "MIN\tMEDIAN\tMAX"
 	}
-	row(w, "TENSOR", "HOP", "FROM", "TO", "MECHANISM", "COPIED", timesHeader, "GB/S", "VERIFIED")
+	row(w, "TENSOR", "HOP", "FROM", "TO", "MECHANISM", "COPIED", timesHeader, "GB/S", "WAIT", "VERIFIED")
 	for _, t := range r.Tensors {
 		label := fmt.Sprintf("%s %v%v", printable(t.Tensor), t.DType, t.Shape)
 		for i, h := range t.Hops {
-			row(w, label, strconv.Itoa(i+1), h.From, h.To, string(h.Mechanism), formatBytes(h.BytesCopied), times(h.Cost), formatRate(h.GBPerSecond), verdict(h.Verified))
+			row(w, label, strconv.Itoa(i+1), h.From, h.To, way(h, t.Trips), formatBytes(h.BytesCopied), times(h.Cost), formatRate(h.GBPerSecond), h.Wait, verdict(h.Verified))
 			label = ""
 		}
-		row(w, "", "all", handoff.Origin, t.Hops[len(t.Hops)-1].To, "", formatBytes(t.BytesCopied), times(t.Cost), formatRate(t.GBPerSecond), verdict(t.Verified))
+		row(w, "", "all", handoff.Origin, t.Hops[len(t.Hops)-1].To, "", formatBytes(t.BytesCopied), times(t.Cost), formatRate(t.GBPerSecond), "", verdict(t.Verified))
 	}
 	for _, t := range r.Tensors {
 		if t.Mismatch != nil {
@@ -122,6 +126,14 @@ func (r handoffResult) writeText(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "\ntensors: %d, copied: %s, time: %s, verified: %s\n", len(r.Tensors), formatBytes(r.BytesCopied), formatDuration(r.Median), verdict(r.Verified))
+}
+
+// way is the mechanism of a hop, "cold" if every trip mapped the memory anew.
+func way(h handoff.Hop, trips int) string {
+	if h.Mechanism == exchange.Map.String() && h.Cold == trips {
+		return h.Mechanism + ", cold"
+	}
+	return h.Mechanism
 }
 
 // repeated reports whether some tensor made more than one trip.

@@ -19,6 +19,9 @@ import (
 // result is whole and the error wraps the [*handoff.MismatchError] of the first;
 // with any other error there is no result.
 func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
+	if err := a.checkBuilt(f.via...); err != nil {
+		return handoffResult{}, err
+	}
 	file, err := tensorfile.Open(path)
 	if err != nil {
 		return handoffResult{}, err

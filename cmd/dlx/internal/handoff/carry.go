@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
 )
 
 // Policy says when a hop may copy; the words are those of DLPack's copy argument.
@@ -14,18 +15,21 @@ type Policy string
 // The policies.
 const (
 	Never  Policy = "never"  // share memory or fail
-	Auto   Policy = "auto"   // share memory where it lies on the device already
+	Auto   Policy = "auto"   // share memory where that is possible
 	Always Policy = "always" // copy on every hop
 )
 
-// Mechanism is how a hop was made.
-type Mechanism string
-
-// The mechanisms.
-const (
-	Alias Mechanism = "alias" // a second tensor on the same memory
-	Copy  Mechanism = "copy"  // new memory on the device
-)
+// Exchange is the policy in the terms of package exchange.
+func (p Policy) Exchange() exchange.Copy {
+	switch p {
+	case Never:
+		return exchange.Never
+	case Always:
+		return exchange.Always
+	default:
+		return exchange.IfNeeded
+	}
+}
 
 // Options say how a tensor travels.
 type Options struct {
@@ -37,16 +41,6 @@ type Options struct {
 
 // Origin is the name of the place that a route starts from.
 const Origin = "file"
-
-// Hop is what happened between two neighbouring places of a route.
-type Hop struct {
-	From        string    `json:"from"` // a device, or Origin
-	To          string    `json:"to"`
-	Mechanism   Mechanism `json:"mechanism"`
-	BytesCopied int64     `json:"bytes_copied"` // in one trip; twice the tensor's size if it went through the host
-	Cost
-	Verified *bool `json:"verified"` // nil if it was not asked for
-}
 
 // Report is what happened to one tensor.
 type Report struct {
@@ -63,7 +57,7 @@ type Report struct {
 }
 
 // Cost is what the trips took, verification apart: from the call until the elements
-// may be read on the device, the allocation of memory for them included.
+// may be read on the device, what was allocated and opened for them included.
 type Cost struct {
 	Min    time.Duration `json:"min_ns"`
 	Median time.Duration `json:"median_ns"`
@@ -88,8 +82,7 @@ func newCost(times []time.Duration, copied int64) Cost {
 
 // Carry takes a tensor in host memory along the route. It returns the tensor at
 // the end of the last trip, which the caller closes; t stays the caller's. With
-// [Never] it fails with ErrDevice where a hop would have to copy, otherwise like
-// [core.Device.Alloc] and [core.Device.Copy].
+// [Never] it fails where a hop would have to copy, otherwise like [exchange.To].
 // If the elements did not survive a hop it fails with a [*MismatchError], and the
 // report tells of the trips up to there.
 func (r *Route) Carry(ctx context.Context, name string, t *core.Tensor, opts Options) (*core.Tensor, Report, error) {
@@ -133,9 +126,8 @@ func (j *journey) trip(ctx context.Context, t *core.Tensor) (*core.Tensor, error
 		if i == len(j.hops) {
 			j.hops = append(j.hops, Hop{From: from, To: stop.device.ID().String()})
 		}
-		hop := &j.hops[i]
 		start := time.Now()
-		next, err := j.hop(ctx, hop, stop, current)
+		next, err := j.hop(ctx, i, current)
 		elapsed := time.Since(start)
 		current.Close()
 		if err != nil {
@@ -150,27 +142,10 @@ func (j *journey) trip(ctx context.Context, t *core.Tensor) (*core.Tensor, error
 		if j.opts.Progress != nil {
 			j.opts.Progress(t.NumBytes())
 		}
-		current, from = next, hop.To
+		current, from = next, j.hops[i].To
 	}
 	j.times[len(j.stops)] = append(j.times[len(j.stops)], total)
 	return current, nil
-}
-
-// hop takes t to one stop and notes in hop how.
-func (j *journey) hop(ctx context.Context, hop *Hop, to station, t *core.Tensor) (next *core.Tensor, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if t.ID() == to.device.ID() && j.opts.Policy != Always {
-		hop.Mechanism = Alias
-		return t.Share()
-	}
-	if j.opts.Policy == Never {
-		return nil, core.Errorf(core.ErrDevice, "handoff", "Carry", "tensor %q lies on %v and %v cannot use it there without a copy, which the policy %q forbids", j.name, t.ID(), to.device.ID(), Never)
-	}
-	hop.Mechanism = Copy
-	next, hop.BytesCopied, err = j.copyTo(ctx, to, t)
-	return next, err
 }
 
 // report sums up the journey, which ended with err.

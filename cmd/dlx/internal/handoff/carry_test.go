@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/wraptest"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -18,6 +21,7 @@ func TestMain(m *testing.M) { coretest.Main(m) }
 var (
 	ext0 = core.DeviceID{Type: core.DeviceExt}
 	ext1 = core.DeviceID{Type: core.DeviceExt, Index: 1}
+	web0 = core.DeviceID{Type: core.DeviceWebGPU} // whose memory the host can see where that was asked for
 )
 
 // simulated makes a backend of devices whose memory the host cannot reach and
@@ -29,7 +33,8 @@ func simulated(t *testing.T) *coretest.Backend {
 func open(t *testing.T, other core.Backend, via ...core.DeviceID) *handoff.Route {
 	t.Helper()
 	var registry core.Registry
-	for _, b := range []core.Backend{cpu.New(), other} {
+	viewable := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf, Opaque: true})
+	for _, b := range []core.Backend{cpu.New(), other, viewable} {
 		if err := registry.Register(b); err != nil {
 			t.Fatal(err)
 		}
@@ -71,39 +76,49 @@ func keep(t *testing.T, x *core.Tensor, err error) *core.Tensor {
 	return x
 }
 
-func TestHopsShareMemoryWhereItIsAndCopyWhereItIsNot(t *testing.T) {
-	const size = 2 * 3 * 4
+func TestHopsShareMemoryWhereTheyCanAndCopyWhereTheyMust(t *testing.T) {
+	type hop struct {
+		how    exchange.Mechanism
+		copied int64
+	}
+	const size = 4 * 16 // what the simulated device can map must begin and end at multiples of 64
+	mapped := simulated(t)
+	alone := wraptest.Backend{Backend: mapped}
 	for _, c := range []struct {
-		name   string
-		policy handoff.Policy
-		via    []core.DeviceID
-		want   []handoff.Mechanism
-		copied []int64
+		name    string
+		backend core.Backend
+		policy  handoff.Policy
+		via     []core.DeviceID
+		want    []hop
 	}{
-		{"auto shares host memory with the cpu", handoff.Auto, []core.DeviceID{core.CPU, core.CPU},
-			[]handoff.Mechanism{handoff.Alias, handoff.Alias}, []int64{0, 0}},
-		{"never shares too", handoff.Never, []core.DeviceID{core.CPU, core.CPU},
-			[]handoff.Mechanism{handoff.Alias, handoff.Alias}, []int64{0, 0}},
-		{"always copies within a device", handoff.Always, []core.DeviceID{core.CPU, core.CPU, ext0, ext0},
-			[]handoff.Mechanism{handoff.Copy, handoff.Copy, handoff.Copy, handoff.Copy}, []int64{size, size, size, size}},
-		{"auto copies there and back", handoff.Auto, []core.DeviceID{ext0, core.CPU},
-			[]handoff.Mechanism{handoff.Copy, handoff.Copy}, []int64{size, size}},
-		{"auto shares what is on the device already", handoff.Auto, []core.DeviceID{ext0, ext0},
-			[]handoff.Mechanism{handoff.Copy, handoff.Alias}, []int64{size, 0}},
-		{"peers copy without the host", handoff.Auto, []core.DeviceID{ext0, ext1},
-			[]handoff.Mechanism{handoff.Copy, handoff.Copy}, []int64{size, size}},
+		{"auto shares host memory with the cpu", mapped, handoff.Auto, []core.DeviceID{core.CPU, core.CPU},
+			[]hop{{exchange.Alias, 0}, {exchange.Alias, 0}}},
+		{"never shares too", mapped, handoff.Never, []core.DeviceID{core.CPU, core.CPU},
+			[]hop{{exchange.Alias, 0}, {exchange.Alias, 0}}},
+		{"never shares by mapping", mapped, handoff.Never, []core.DeviceID{ext0, ext1, core.CPU},
+			[]hop{{exchange.Map, 0}, {exchange.Map, 0}, {exchange.Alias, 0}}},
+		{"always copies within a device and between peers", mapped, handoff.Always, []core.DeviceID{core.CPU, ext0, ext0, ext1},
+			[]hop{{exchange.Direct, size}, {exchange.Direct, size}, {exchange.Direct, size}, {exchange.Peer, size}}},
+		{"auto copies there and back", alone, handoff.Auto, []core.DeviceID{ext0, core.CPU},
+			[]hop{{exchange.Direct, size}, {exchange.Direct, size}}},
+		{"auto shares what is on the device already", alone, handoff.Auto, []core.DeviceID{ext0, ext0},
+			[]hop{{exchange.Direct, size}, {exchange.Alias, 0}}},
+		{"auto copies into memory that the next device can share", alone, handoff.Auto, []core.DeviceID{ext0, web0, web0, core.CPU},
+			[]hop{{exchange.Direct, size}, {exchange.Direct, size}, {exchange.Alias, 0}, {exchange.Map, 0}}},
+		{"devices that cannot meet copy twice", alone, handoff.Auto, []core.DeviceID{ext0, ext1},
+			[]hop{{exchange.Direct, size}, {exchange.Staged, 2 * size}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			route := open(t, simulated(t), c.via...)
-			last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 3), handoff.Options{Policy: c.policy, Verify: true})
+			route := open(t, c.backend, c.via...)
+			last, report, err := route.Carry(t.Context(), "x", aligned(t), handoff.Options{Policy: c.policy, Verify: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			keep(t, last, nil)
 			var total int64
 			for i, h := range report.Hops {
-				if h.Mechanism != c.want[i] || h.BytesCopied != c.copied[i] || !*h.Verified {
-					t.Errorf("hop %d: %s of %d bytes, verified %v; want %s of %d", i+1, h.Mechanism, h.BytesCopied, *h.Verified, c.want[i], c.copied[i])
+				if want := c.want[i]; h.Mechanism != want.how.String() || h.BytesCopied != want.copied || !*h.Verified {
+					t.Errorf("hop %d: %+v; want %v of %d bytes", i+1, h, want.how, want.copied)
 				}
 				total += h.BytesCopied
 			}
@@ -117,32 +132,37 @@ func TestHopsShareMemoryWhereItIsAndCopyWhereItIsNot(t *testing.T) {
 	}
 }
 
-// noPeer hides every optional interface of its devices.
-type noPeer struct{ core.Backend }
-
-func (b noPeer) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
-	d, err := b.Backend.Open(ctx, id)
-	return struct{ core.Device }{d}, err
-}
-
-func TestDevicesWithoutPeerCopyMeetOnTheHost(t *testing.T) {
-	route := open(t, noPeer{simulated(t)}, ext0, ext1)
-	last, report, err := route.Carry(t.Context(), "x", numbers(t, 5), handoff.Options{Verify: true})
+// aligned returns 16 float32 at an address that devices can map.
+func aligned(t *testing.T) *core.Tensor {
+	t.Helper()
+	host, err := cpu.New().Open(t.Context(), core.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
-	last.Close()
-	if got := report.Hops[1].BytesCopied; got != 2*5*4 {
-		t.Errorf("the hop between the devices copied %d bytes, want the 20 twice", got)
+	t.Cleanup(func() { host.Close() })
+	x, err := core.Empty(t.Context(), host, core.TypeFloat32, []int64{4, 4}, core.AllocOptions{})
+	keep(t, x, err)
+	if err := host.Copy(t.Context(), nil, x, numbers(t, 4, 4)); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func TestMemoryIsOpenedOnTheFirstTripOnly(t *testing.T) {
+	route := open(t, simulated(t), ext0, core.CPU)
+	last, report, err := route.Carry(t.Context(), "x", aligned(t), handoff.Options{Trips: 5})
+	keep(t, last, err)
+	if report.Trips != 5 || report.Hops[0].Mechanism != exchange.Map.String() || report.Hops[0].Cold != 1 {
+		t.Errorf("%+v", report.Hops)
 	}
 }
 
 func TestNeverRefusesAHopThatNeedsACopy(t *testing.T) {
-	route := open(t, simulated(t), core.CPU, ext0)
+	route := open(t, wraptest.Backend{Backend: simulated(t)}, core.CPU, ext0)
 	_, _, err := route.Carry(t.Context(), "x", numbers(t, 5), handoff.Options{Policy: handoff.Never})
-	var typed *core.Error
-	if !errors.Is(err, core.ErrDevice) || !errors.As(err, &typed) {
-		t.Errorf("%v is no *core.Error around ErrDevice", err)
+	var none *exchange.NoWayError
+	if !errors.Is(err, core.ErrNotSupported) || !errors.As(err, &none) {
+		t.Errorf("%v is no *exchange.NoWayError around ErrNotSupported", err)
 	}
 }
 
@@ -200,8 +220,8 @@ func TestEveryLayoutArrivesAsItLeft(t *testing.T) {
 			if last.DType() != x.DType() || !last.Layout().SameShape(x.Layout()) || last.Padded() != x.Padded() {
 				t.Errorf("%v arrived as %v", x, last)
 			}
-			if !last.Layout().IsContiguous() || last.Flags()&core.FlagCopied == 0 {
-				t.Errorf("the copy has strides %v and flags %d", last.Layout().Strides(), last.Flags())
+			if !last.Layout().IsContiguous() {
+				t.Errorf("the copy has strides %v", last.Layout().Strides())
 			}
 			if want := 4 * x.NumBytes(); report.BytesCopied != want {
 				t.Errorf("%d bytes copied, want %d", report.BytesCopied, want)
@@ -242,7 +262,7 @@ func TestTripsAreCountedAndTimed(t *testing.T) {
 	}
 }
 
-func TestEveryFaultIsReported(t *testing.T) {
+func TestEveryFaultIsReportedOrOvercome(t *testing.T) {
 	broken := errors.New("broken")
 	for _, call := range []string{"Alloc", "Copy", "CopyPeer", "work"} {
 		t.Run(call, func(t *testing.T) {
@@ -250,7 +270,7 @@ func TestEveryFaultIsReported(t *testing.T) {
 				backend := simulated(t)
 				route := open(t, backend, ext0, ext1, core.CPU)
 				fired := backend.Fail(call, n, broken)
-				last, _, err := route.Carry(t.Context(), "x", numbers(t, 100), handoff.Options{Policy: handoff.Always, Verify: true})
+				last, report, err := route.Carry(t.Context(), "x", numbers(t, 100), handoff.Options{Policy: handoff.Always, Verify: true})
 				if last != nil {
 					last.Close()
 				}
@@ -260,12 +280,24 @@ func TestEveryFaultIsReported(t *testing.T) {
 					}
 					return
 				}
-				if !errors.Is(err, broken) {
-					t.Errorf("call %d failed, but the journey ended with %v", n, err)
+				if err == nil && !tells(report, broken) || err != nil && !errors.Is(err, broken) {
+					t.Errorf("call %d failed, but the journey ended with %v and %+v", n, err, report.Hops)
 				}
 			}
 		})
 	}
+}
+
+// tells reports whether some way was refused with an error.
+func tells(r handoff.Report, err error) bool {
+	for _, h := range r.Hops {
+		for _, f := range h.Refused {
+			if strings.Contains(f.Reason, err.Error()) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func TestAnEndedContextEndsTheJourney(t *testing.T) {

@@ -1,54 +1,33 @@
 package handoff_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
 
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/wraptest"
 	"github.com/dlx-go/dlx/core"
 )
 
 // corrupting makes devices whose n-th copy from the host damages the element 2.
-type corrupting struct {
-	core.Backend
-	n *int
-}
-
-func (b corrupting) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
-	d, err := b.Backend.Open(ctx, id)
-	return corruptingDevice{d, b.n}, err
-}
-
-type corruptingDevice struct {
-	core.Device
-	n *int
-}
-
-func (d corruptingDevice) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if src.ID() == core.CPU {
-		if *d.n--; *d.n == 0 {
-			values, err := core.Values[float32](src)
-			if err != nil {
-				return err
-			}
-			values = slices.Clone(values)
-			values[2] = -1
-			damaged, err := core.FromSlice(values, src.Shape()...)
-			if err != nil {
-				return err
-			}
-			defer damaged.Close()
-			src = damaged
+func corrupting(t *testing.T, n int) core.Backend {
+	return wraptest.Backend{Backend: simulated(t), FromHost: func(src *core.Tensor) (*core.Tensor, error) {
+		if n--; n != 0 {
+			return src.Share()
 		}
-	}
-	return d.Device.Copy(ctx, s, dst, src)
+		values, err := core.Values[float32](src)
+		if err != nil {
+			return nil, err
+		}
+		values = slices.Clone(values)
+		values[2] = -1
+		return core.FromSlice(values, src.Shape()...)
+	}}
 }
 
 func TestVerifyFindsTheFirstElementThatDiffers(t *testing.T) {
-	damagedCopy := 3
-	route := open(t, corrupting{simulated(t), &damagedCopy}, core.CPU, ext0, core.CPU)
+	route := open(t, corrupting(t, 3), core.CPU, ext0, core.CPU)
 	last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 2), handoff.Options{Trips: 5, Verify: true})
 	var mismatch *handoff.MismatchError
 	if last != nil || !errors.As(err, &mismatch) {
@@ -67,8 +46,7 @@ func TestVerifyFindsTheFirstElementThatDiffers(t *testing.T) {
 }
 
 func TestDamageIsNotSeenWithoutVerify(t *testing.T) {
-	damagedCopy := 1
-	route := open(t, corrupting{simulated(t), &damagedCopy}, ext0)
+	route := open(t, corrupting(t, 1), ext0)
 	last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 2), handoff.Options{})
 	if err != nil || report.Verified != nil {
 		t.Errorf("%v, verified %v", err, report.Verified)

@@ -15,8 +15,8 @@ const emptyCall = "empty call"
 // tensors to a consumer who uses them up.
 const exportBatch = 64
 
-// exchangeCases measure DLPack in and out of C, on a float32 tensor of 2x3x4.
-func exchangeCases() []Case {
+// dlpackCases measure DLPack in and out of C, on a float32 tensor of 2x3x4.
+func dlpackCases() []Case {
 	return []Case{{
 		Name:        "call/empty",
 		Description: "a call of a C function that does nothing",

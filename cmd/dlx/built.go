@@ -1,0 +1,38 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// tagged are the backends that a build has only with the tag of their name.
+var tagged = []string{
+	core.DeviceOpenCL.BackendName(),
+	core.DeviceVulkan.BackendName(),
+	core.DeviceGL.BackendName(),
+}
+
+// notBuilt says how a program gets a backend that this one lacks.
+func notBuilt(backend string) string {
+	return "not built in: build with -tags " + backend + ", on Linux with cgo"
+}
+
+// missing lists the backends that another build of this program has.
+func missing(registry *core.Registry) []string {
+	return slices.DeleteFunc(slices.Clone(tagged), func(name string) bool {
+		_, err := registry.Backend(name)
+		return err == nil
+	})
+}
+
+// checkBuilt fails for a device whose backend is missing in this build.
+func (a *app) checkBuilt(ids ...core.DeviceID) error {
+	without := missing(a.registry)
+	for _, id := range ids {
+		if name := id.Type.BackendName(); slices.Contains(without, name) {
+			return core.Errorf(core.ErrNotSupported, "dlx", "Open", "%v: the backend %s is %s", id, name, notBuilt(name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package handoff
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Fetch returns the elements of t in host memory: t's own memory where its
+// address is the host's, else what its device reads there, even if the host could
+// see the same memory. They are there when it returns. The caller closes the
+// result. It fails like [core.Device.Copy].
+func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error) {
+	if t.ID().Type.HostAccessible() {
+		if err := t.WaitReady(ctx); err != nil {
+			return nil, err
+		}
+		return t.Share()
+	}
+	from, ok := r.find(t.ID())
+	if !ok {
+		return nil, core.Errorf(core.ErrDevice, "handoff", "Fetch", "the tensor lies on %v, which is not on the route", t.ID())
+	}
+	host, err := emptyLike(ctx, r.host.device, t)
+	if err != nil {
+		return nil, err
+	}
+	err = from.device.Copy(ctx, from.stream, host, t)
+	if err == nil {
+		err = host.WaitReady(ctx)
+	}
+	if err != nil {
+		_ = from.stream.Synchronize(context.WithoutCancel(ctx)) // as in hop
+		_ = host.Close()
+		return nil, err
+	}
+	return host, nil
+}
+
+// emptyLike allocates a row-major tensor on d for a copy of t's elements.
+func emptyLike(ctx context.Context, d core.Device, t *core.Tensor) (*core.Tensor, error) {
+	m, err := d.Alloc(ctx, t.NumBytes(), core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	dst, err := core.Wrap(m, core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return dst, nil
+}

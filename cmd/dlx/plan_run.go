@@ -1,0 +1,197 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+)
+
+// memoryKind is how the memory of a source is allocated.
+type memoryKind string
+
+// The kinds of memory.
+const (
+	anyMemory   memoryKind = "any" // plain, and what the destination can share beside it
+	plainMemory memoryKind = "plain"
+	hostVisible memoryKind = "host_visible"
+	exportable  memoryKind = "export"
+)
+
+// plan tries the ways between all devices that were asked for.
+func (a *app) plan(ctx context.Context, f planFlags) (result planResult, err error) {
+	if err := a.checkBuilt(slices.Concat(f.from, f.to)...); err != nil {
+		return planResult{}, err
+	}
+	s := survey{registry: a.registry, opened: make(map[core.DeviceID]core.Device)}
+	defer func() {
+		if closing := s.close(); err == nil {
+			err = closing
+		}
+	}()
+	result = planResult{Bytes: f.bytes, Copy: f.policy, Pairs: []pairResult{}}
+	from, to := f.from, f.to
+	if len(from) == 0 || len(to) == 0 {
+		var there []core.DeviceID
+		there, result.Missing = s.openAll(ctx)
+		if len(from) == 0 {
+			from = there
+		}
+		if len(to) == 0 {
+			to = there
+		}
+	}
+	for _, id := range from {
+		src, err := s.open(ctx, id)
+		if err != nil {
+			return planResult{}, err
+		}
+		for _, id := range to {
+			dst, err := s.open(ctx, id)
+			if err != nil {
+				return planResult{}, err
+			}
+			pair := pairResult{From: src.ID(), To: dst.ID()}
+			for _, m := range f.memory.options(src, dst) {
+				pair.Ways = append(pair.Ways, m.try(ctx, src, dst, f))
+			}
+			result.Pairs = append(result.Pairs, pair)
+		}
+	}
+	result.single = len(f.from) == 1 && len(f.to) == 1
+	return result, nil
+}
+
+// survey holds the devices that are planned for.
+type survey struct {
+	registry *core.Registry
+	opened   map[core.DeviceID]core.Device
+}
+
+// open opens a device, once.
+func (s *survey) open(ctx context.Context, id core.DeviceID) (core.Device, error) {
+	if d, ok := s.opened[id]; ok {
+		return d, nil
+	}
+	d, err := s.registry.Open(ctx, id)
+	if err == nil {
+		s.opened[id] = d
+	}
+	return d, err
+}
+
+// openAll opens all that is there, and says what is not.
+func (s *survey) openAll(ctx context.Context) (there []core.DeviceID, absent []absentResult) {
+	for _, b := range listDevices(ctx, s.registry).Backends {
+		if reason := cmp.Or(b.Reason, b.Error); reason != "" {
+			absent = append(absent, absentResult{b.Name, reason})
+		}
+		for _, d := range b.Devices {
+			if _, err := s.open(ctx, d.ID); err != nil {
+				absent = append(absent, absentResult{d.ID.String(), err.Error()})
+				continue
+			}
+			there = append(there, d.ID)
+		}
+	}
+	return there, absent
+}
+
+func (s *survey) close() error {
+	var errs []error
+	for _, d := range s.opened {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// sourceMemory is one kind of memory with what its device is asked for.
+type sourceMemory struct {
+	kind memoryKind
+	core.AllocOptions
+}
+
+// options lists the kinds of memory of src that the way to dst is planned for.
+func (k memoryKind) options(src, dst core.Device) []sourceMemory {
+	plain := sourceMemory{kind: plainMemory}
+	switch k {
+	case hostVisible:
+		return []sourceMemory{{hostVisible, core.AllocOptions{HostVisible: true}}}
+	case exportable:
+		return []sourceMemory{{exportable, core.AllocOptions{Export: exportType(src, dst)}}}
+	case plainMemory:
+		return []sourceMemory{plain}
+	}
+	switch shared := handoff.AllocFor(src, dst); {
+	case shared.Export != 0:
+		return []sourceMemory{plain, {exportable, shared}}
+	case shared.HostVisible:
+		return []sourceMemory{plain, {hostVisible, shared}}
+	default:
+		return []sourceMemory{plain}
+	}
+}
+
+// exportType is a handle type that src exports, if possible one that dst imports;
+// 0 if there is none.
+func exportType(src, dst core.Device) core.HandleType {
+	e, ok := src.(core.MemoryExporter)
+	if !ok || len(e.ExportTypes()) == 0 {
+		return 0
+	}
+	if i, ok := dst.(core.MemoryImporter); ok {
+		for _, t := range e.ExportTypes() {
+			if slices.Contains(i.ImportTypes(), t) {
+				return t
+			}
+		}
+	}
+	return e.ExportTypes()[0]
+}
+
+// try moves a tensor in memory of this kind and tells which way it went: only that
+// shows what a driver refuses.
+func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags) wayResult {
+	w := wayResult{Memory: m.kind}
+	if m.kind == exportable {
+		if m.Export == 0 {
+			w.Reason = src.ID().String() + " exports no memory"
+			return w
+		}
+		w.Handle = m.Export.String()
+	}
+	t, err := core.Empty(ctx, src, core.TypeUint8, []int64{f.bytes}, m.AllocOptions)
+	if err != nil {
+		w.Reason = err.Error()
+		return w
+	}
+	defer t.Close()
+	moved, report, err := exchange.To(ctx, t, dst, exchange.Options{Copy: f.policy.Exchange()})
+	var none *exchange.NoWayError
+	switch {
+	case errors.As(err, &none):
+		report.From, report.To, report.Refused = none.From, none.To, none.Refused
+	case err != nil:
+		w.Reason = err.Error()
+		return w
+	default:
+		defer moved.Close()
+		if err := moved.WaitReady(ctx); err != nil {
+			w.Reason = err.Error()
+			return w
+		}
+	}
+	gone := exchange.Route{From: report.From, To: report.To, Mechanism: report.Mechanism, Steps: report.Steps, Refused: report.Refused}
+	w.Route = &routeResult{
+		Mechanism:   gone.Mechanism.String(),
+		BytesCopied: report.BytesCopied,
+		Steps:       append([]exchange.Step{}, gone.Steps...),
+		Refused:     handoff.Refusals(gone.Refused),
+		explanation: gone.Explain(),
+	}
+	return w
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// planned runs a plan with the CPU, devices that map host memory, ext_dev, and
+// devices whose memory the host can see and that export it, webgpu.
+func planned(t *testing.T, args ...string) outcome {
+	t.Helper()
+	maps := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+	exports := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf, Opaque: true})
+	return dlxWith(t, t.Context(), []core.Backend{cpu.New(), maps, exports, driverless{}}, append([]string{"plan"}, args...)...)
+}
+
+func TestPlanPrintsAMatrixOfMechanisms(t *testing.T) {
+	const want = `FROM \ TO  cpu                         ext_dev:0                   ext_dev:1                   webgpu:0                  webgpu:1
+cpu        alias                       map                         map                         map                       map
+ext_dev:0  direct                      alias                       peer                        staged                    staged
+ext_dev:1  direct                      peer                        alias                       staged                    staged
+webgpu:0   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  alias                     peer (host_visible: map)
+webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  peer (host_visible: map)  alias
+
+vulkan  not there: libvulkan.so.1 was not found
+opencl  not there: not built in: build with -tags opencl, on Linux with cgo
+gl      not there: not built in: build with -tags gl, on Linux with cgo
+`
+	if got := planned(t).stdout; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPlanOfAPairTellsStepsAndRefusals(t *testing.T) {
+	const want = `memory: plain, 4.10 kB
+webgpu:0 -> ext_dev:0: staged, 8192 bytes copied
+  1. webgpu:0 copies to the host, piece by piece (4096 bytes)
+  2. ext_dev:0 copies from the host, while the next piece arrives (4096 bytes)
+  not alias: use the memory as it is: it is memory of webgpu:0
+  not map: export memory of webgpu:0, import it into ext_dev:0: ext_dev:0 cannot import memory
+  not map: the host views memory of webgpu:0, and that view is mapped into ext_dev:0: webgpu: HostView: not supported: the memory was not allocated with AllocOptions.HostVisible
+  not peer: ext_dev:0 copies from its peer webgpu:0: they are of different backends
+  not direct: the host views memory of webgpu:0, ext_dev:0 copies from there: webgpu: HostView: not supported: the memory was not allocated with AllocOptions.HostVisible
+  not direct: the host views memory of ext_dev:0, webgpu:0 copies into it: the host cannot use memory of ext_dev:0 in place
+  not direct: allocate memory of ext_dev:0 for export, webgpu:0 imports it and copies into it: ext_dev:0 cannot export memory
+
+memory: host_visible, 4.10 kB
+webgpu:0 -> ext_dev:0: map, 0 bytes copied
+  1. view memory of webgpu:0 from the host
+  2. map the view into ext_dev:0
+  not alias: use the memory as it is: it is memory of webgpu:0
+  not map: export memory of webgpu:0, import it into ext_dev:0: ext_dev:0 cannot import memory
+`
+	if got := planned(t, "--from", "webgpu:0", "--to", "ext_dev:0", "--bytes", "4096").stdout; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPlanTriesTheMemoryAndTheCopiesThatItIsAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		args      string
+		memory    memoryKind
+		mechanism string
+		reason    string // why nothing could be tried, a part of it
+	}{
+		{"--from webgpu:0 --to cpu --memory host_visible", hostVisible, "map", ""},
+		{"--from webgpu:0 --to cpu --memory plain", plainMemory, "direct", ""},
+		{"--from webgpu:0 --to cpu --memory export", exportable, "direct", ""},
+		{"--from ext_dev:0 --to cpu --memory export", exportable, "", "ext_dev:0 exports no memory"},
+		{"--from ext_dev:0 --to cpu --copy never", plainMemory, "none", ""},
+		{"--from cpu --to ext_dev:0 --copy always", plainMemory, "direct", ""},
+		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", plainMemory, "", "out of memory"},
+		{"--from ext_dev:0 --to cpu --bytes 0", plainMemory, "alias", ""},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := decode[planResult](t, planned(t, append(strings.Fields(c.args), "--json")...), "plan")
+			if len(r.Pairs) != 1 || len(r.Pairs[0].Ways) != 1 || r.Missing != nil {
+				t.Fatalf("%+v", r)
+			}
+			w := r.Pairs[0].Ways[0]
+			if w.Memory != c.memory || !strings.Contains(w.Reason, c.reason) || (w.Route == nil) != (c.reason != "") {
+				t.Fatalf("%+v", w)
+			}
+			if w.Route != nil && (w.Route.Mechanism != c.mechanism || c.mechanism == "none" && len(w.Route.Refused) == 0) {
+				t.Errorf("%+v", w.Route)
+			}
+		})
+	}
+}
+
+func TestPlanTellsWhichHandleExportedMemoryHas(t *testing.T) {
+	const want = "memory: export as opaque_fd, 1.05 MB\nwebgpu:0 -> cpu: direct, "
+	if got := planned(t, "--from", "webgpu:0", "--to", "cpu", "--memory", "export").stdout; !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	const none = "memory: export, 1.05 MB\next_dev:0 -> cpu: ext_dev:0 exports no memory\n"
+	if got := planned(t, "--from", "ext_dev:0", "--to", "cpu", "--memory", "export").stdout; got != none {
+		t.Errorf("got\n%s\nwant\n%s", got, none)
+	}
+}
+
+func TestPlanTakesListsOfDevices(t *testing.T) {
+	const want = `FROM \ TO  cpu     ext_dev:1
+ext_dev:0  direct  peer
+`
+	if got := planned(t, "--from", "ext_dev:0", "--to", "cpu,ext_dev:1").stdout; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPlanLeavesOutADeviceThatDoesNotOpen(t *testing.T) {
+	maps := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+	maps.Fail("Open", 2, core.ErrDeviceLost)
+	o := dlxWith(t, t.Context(), []core.Backend{cpu.New(), maps}, "plan", "--json")
+	r := decode[planResult](t, o, "plan")
+	if len(r.Pairs) != 4 || len(r.Missing) == 0 || r.Missing[0].Name != "ext_dev:1" || !strings.Contains(r.Missing[0].Reason, "device lost") {
+		t.Errorf("exit code %d, %+v", o.code, r)
+	}
+}
