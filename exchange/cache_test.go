@@ -286,6 +286,56 @@ func wander(ctx context.Context, r *rand.Rand, x *core.Tensor, devices []core.De
 	return nil
 }
 
+// A device that is asked to close while moves to and from it are under way stays
+// open, since tensors are, and the moves go well.
+func TestCloseDuringMoves(t *testing.T) {
+	for _, caps := range []core.Capabilities{0, hostView, exports | imports | hostView | mapHost | peer} {
+		a, b := newFakes(t, caps, caps)
+		onA, onB := numbered(t, a, core.AllocOptions{Export: handleType}, 64), numbered(t, b, core.AllocOptions{}, 64)
+		defer onA.Close()
+		defer onB.Close()
+		var moves, closing sync.WaitGroup
+		stop := make(chan struct{})
+		for _, d := range []core.Device{a, b} {
+			closing.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						if err := d.Close(); !errors.Is(err, core.ErrInvalid) {
+							t.Errorf("Close gives %v", err)
+							return
+						}
+					}
+				}
+			})
+		}
+		for range 4 {
+			moves.Go(func() {
+				for i := range 16 {
+					src, dst := onA, core.Device(b)
+					if i%2 == 1 {
+						src, dst = onB, a
+					}
+					got, _, err := exchange.To(t.Context(), src, dst, exchange.Options{Copy: exchange.Copy(i % 4 / 2 * 2)})
+					if err == nil {
+						err = got.WaitReady(t.Context())
+						_ = got.Close()
+					}
+					// A stream of the cache may have been closed under the move.
+					if err != nil && !errors.Is(err, core.ErrClosed) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		moves.Wait()
+		close(stop)
+		closing.Wait()
+	}
+}
+
 func TestHandoff(t *testing.T) {
 	all := exports | imports | core.CapExportSemaphores | core.CapImportSemaphores
 	for _, c := range []struct {

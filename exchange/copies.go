@@ -10,8 +10,8 @@ import (
 // copies offers the ways that copy. shared are those that share the memory with
 // the destination, where they are not to be its result but what it copies from.
 func (l *list) copies(shared []candidate) {
-	from, to := l.from.ID, l.to.ID
-	owner, place := l.move.from.Device, l.move.from.ID
+	from, to := l.source.ID, l.target.ID
+	owner, place := l.from.Device, l.from.ID
 	onHost := place.Type.HostAccessible()
 	toHost := to.Type.HostAccessible()
 	if owner == nil && !onHost {
@@ -61,12 +61,12 @@ func (l *list) copying(mechanism Mechanism, what string, fill func(context.Conte
 
 // copyShared offers to copy, on the destination, from memory that is shared with it.
 func (l *list) copyShared(c candidate) {
-	what := fmt.Sprintf("%s, %v copies from there", c.what, l.to.ID)
-	if c.reason != "" && c.run == nil {
+	what := fmt.Sprintf("%s, %v copies from there", c.what, l.target.ID)
+	if c.reason != "" {
 		l.refuse(Direct, what, "%s", c.reason)
 		return
 	}
-	steps := append(c.steps[:len(c.steps):len(c.steps)], Step{What: fmt.Sprintf("%v copies from there", l.to.ID), Bytes: l.parcel().bytes})
+	steps := append(c.steps[:len(c.steps):len(c.steps)], Step{What: fmt.Sprintf("%v copies from there", l.target.ID), Bytes: l.parcel().bytes})
 	l.offer(Direct, what, steps, func(ctx context.Context, r *run) (*core.Tensor, error) {
 		near, err := c.run(ctx, r)
 		r.entry = nil // what it was opened for is not the result
@@ -86,10 +86,10 @@ func (l *list) copyShared(c candidate) {
 
 // peer offers a copy between two devices of a backend.
 func (l *list) peer() {
-	from, to := l.from.ID, l.to.ID
+	from, to := l.source.ID, l.target.ID
 	what := fmt.Sprintf("%v copies from its peer %v", to, from)
 	c, ok := l.dst.(core.PeerCopier)
-	if !ok || !l.to.Capabilities.Has(core.CapPeer) {
+	if !ok || !l.target.Capabilities.Has(core.CapPeer) {
 		l.refuse(Peer, what, "%v has no peer copies", to)
 		return
 	}
@@ -97,7 +97,7 @@ func (l *list) peer() {
 		l.refuse(Peer, what, "they are of different backends")
 		return
 	}
-	if err := c.CanPeer(l.move.from.Device); err != nil {
+	if err := c.CanPeer(l.from.Device); err != nil {
 		l.refuse(Peer, what, "%v", err)
 		return
 	}
@@ -112,8 +112,8 @@ func (l *list) peer() {
 
 // copyView offers to copy, on the destination, from the host's view of the source.
 func (l *list) copyView() {
-	what := fmt.Sprintf("the host views memory of %v, %v copies from there", l.from.ID, l.to.ID)
-	if reason := l.cannotView(l.move.from.Device, l.from); reason != "" {
+	what := fmt.Sprintf("the host views memory of %v, %v copies from there", l.source.ID, l.target.ID)
+	if reason := cannotView(l.from.Device, l.source); reason != "" {
 		l.refuse(Direct, what, "%s", reason)
 		return
 	}
@@ -133,8 +133,8 @@ func (l *list) copyView() {
 
 // copyIntoView offers to copy, on the source's device, into the host's view of the result.
 func (l *list) copyIntoView() {
-	what := fmt.Sprintf("the host views memory of %v, %v copies into it", l.to.ID, l.from.ID)
-	if reason := l.cannotView(l.dst, l.to); reason != "" {
+	what := fmt.Sprintf("the host views memory of %v, %v copies into it", l.target.ID, l.source.ID)
+	if reason := cannotView(l.dst, l.target); reason != "" {
 		l.refuse(Direct, what, "%s", reason)
 		return
 	}
@@ -153,9 +153,9 @@ func (l *list) copyIntoView() {
 
 // copyIntoImport offers to allocate memory that the source's device can import and copy into.
 func (l *list) copyIntoImport() {
-	from, to := l.from.ID, l.to.ID
+	from, to := l.source.ID, l.target.ID
 	what := fmt.Sprintf("allocate memory of %v for export, %v imports it and copies into it", to, from)
-	types, reason := commonTypes(l.dst, l.move.from.Device, l.to, l.from)
+	types, reason := commonTypes(l.dst, l.from.Device, l.target, l.source)
 	if reason != "" {
 		l.refuse(Direct, what, "%s", reason)
 	}
@@ -191,8 +191,8 @@ func (l *list) copyIntoImport() {
 func (l *list) staged() {
 	bytes := l.parcel().bytes
 	l.offer(Staged, fmt.Sprintf("copy through host memory in pieces of %d KiB", chunkBytes>>10), []Step{
-		{What: fmt.Sprintf("%v copies to the host, piece by piece", l.from.ID), Bytes: bytes},
-		{What: fmt.Sprintf("%v copies from the host, while the next piece arrives", l.to.ID), Bytes: bytes},
+		{What: fmt.Sprintf("%v copies to the host, piece by piece", l.source.ID), Bytes: bytes},
+		{What: fmt.Sprintf("%v copies from the host, while the next piece arrives", l.target.ID), Bytes: bytes},
 	}, func(ctx context.Context, r *run) (*core.Tensor, error) {
 		return r.copied(ctx, r.o.Alloc, stage)
 	})

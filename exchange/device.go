@@ -23,7 +23,8 @@ type deviceState struct {
 // lane is a stream for copies.
 type lane struct {
 	stream core.Stream
-	last   core.Event // its latest work
+	last   core.Event   // its latest work
+	state  *deviceState // that counts it; nil if the device was closed meanwhile
 }
 
 // done reports whether the lane has nothing to do.
@@ -65,12 +66,10 @@ func (c *cache) watch(d core.Device) bool {
 func (c *cache) closing(d core.Device) {
 	c.mu.Lock()
 	var lanes []lane
-	var staging []pinned
 	state := c.devices[d]
 	if state != nil {
 		lanes, state.idle = state.idle, nil
 		state.lanes -= len(lanes)
-		staging, state.pinned = state.pinned, nil
 	}
 	var unused []*entry
 	for k, e := range c.entries {
@@ -83,15 +82,8 @@ func (c *cache) closing(d core.Device) {
 	for _, l := range lanes {
 		_ = l.stream.Close() // the errors of its work are the events'
 	}
-	for _, p := range staging {
-		p.close()
-	}
 	c.closeLinks(d)
-	c.mu.Lock()
-	for c.owed[d] > 0 {
-		c.settled.Wait()
-	}
-	c.mu.Unlock()
+	c.settle(d)
 	for _, e := range unused {
 		c.evict(e)
 	}
@@ -131,6 +123,26 @@ func (c *cache) owe(o core.Owner, devices ...core.Device) core.Owner {
 		}
 		c.settled.Broadcast()
 	})
+}
+
+// settle waits until nothing is owed to d, and closes what is kept for staging.
+func (c *cache) settle(d core.Device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.owed[d] > 0 {
+		state := c.devices[d]
+		if state == nil || len(state.pinned) == 0 {
+			c.settled.Wait()
+			continue
+		}
+		staging := state.pinned
+		state.pinned = nil
+		c.mu.Unlock()
+		for _, p := range staging {
+			p.close()
+		}
+		c.mu.Lock()
+	}
 }
 
 // evict closes an entry that only its root uses.
@@ -178,12 +190,10 @@ func (c *cache) lane(ctx context.Context, d core.Device) (s core.Stream, done fu
 func (c *cache) takeLane(ctx context.Context, d core.Device) (lane, error) {
 	var l lane
 	c.mu.Lock()
-	full := false
-	if state := c.devices[d]; state != nil {
-		full = state.lanes >= maxLanes
-		if len(state.idle) > 0 {
-			l, state.idle = state.idle[0], state.idle[1:]
-		}
+	state := c.devices[d]
+	full := state != nil && state.lanes >= maxLanes
+	if state != nil && len(state.idle) > 0 {
+		l, state.idle = state.idle[0], state.idle[1:]
 	}
 	c.mu.Unlock()
 	if l.stream != nil {
@@ -192,27 +202,25 @@ func (c *cache) takeLane(ctx context.Context, d core.Device) (lane, error) {
 		}
 		c.keepLane(d, l)
 	}
-	s, err := d.NewStream(ctx)
-	if err != nil {
-		return lane{}, err
-	}
+
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if state := c.devices[d]; state != nil {
+	if state = c.devices[d]; state != nil {
 		state.lanes++
 	}
-	return lane{stream: s}, nil
+	c.mu.Unlock()
+	s, err := d.NewStream(ctx)
+	l = lane{stream: s, state: state}
+	if err != nil {
+		c.dropLane(l)
+	}
+	return l, err
 }
 
 // giveLane takes a lane back.
 func (c *cache) giveLane(d core.Device, l lane) error {
 	e, err := l.stream.Record()
 	if err != nil { // the stream is of no more use
-		c.mu.Lock()
-		if state := c.devices[d]; state != nil {
-			state.lanes--
-		}
-		c.mu.Unlock()
+		c.dropLane(l)
 		return l.stream.Close()
 	}
 	l.last = e
@@ -223,12 +231,21 @@ func (c *cache) giveLane(d core.Device, l lane) error {
 // keepLane makes a lane idle, or closes it if the device was closed meanwhile.
 func (c *cache) keepLane(d core.Device, l lane) {
 	c.mu.Lock()
-	state := c.devices[d]
-	if state != nil {
-		state.idle = append(state.idle, l)
+	keep := l.state != nil && c.devices[d] == l.state
+	if keep {
+		l.state.idle = append(l.state.idle, l)
 	}
 	c.mu.Unlock()
-	if state == nil {
+	if !keep {
 		_ = l.stream.Close()
+	}
+}
+
+// dropLane counts a lane no more.
+func (c *cache) dropLane(l lane) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.state != nil {
+		l.state.lanes--
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,8 +90,9 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		for _, name := range names(t, home) {
 			t.Errorf("the temporary file %s has outlived its process", name)
 		}
+		pid := regexp.MustCompile(fmt.Sprintf(`(^|\D)%d(\D|$)`, child.Process.Pid))
 		for _, name := range names(t, os.TempDir()) {
-			if strings.Contains(name, strconv.Itoa(child.Process.Pid)) {
+			if pid.MatchString(name) {
 				t.Errorf("%s has outlived its process", filepath.Join(os.TempDir(), name))
 			}
 		}

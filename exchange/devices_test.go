@@ -120,6 +120,71 @@ func TestEveryPairOfDevices(t *testing.T) {
 	}
 }
 
+// The same with simulated devices whose memories are parts of larger objects, each
+// with an offset, and whose work runs as late as it may.
+func TestEveryPairOfOpaqueDevices(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	devices := []core.Device{host(t)}
+	b := coretest.NewBackend(coretest.Options{Opaque: true, Submit: stream.Submit, Log: t.Logf})
+	list, err := b.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list {
+		d, err := b.Open(t.Context(), p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Errorf("closing %v: %v", d.ID(), err)
+			}
+		})
+		devices = append(devices, d)
+	}
+	for _, from := range devices {
+		for _, to := range devices {
+			for _, s := range sources(from) {
+				for _, v := range views {
+					name := fmt.Sprintf("%v to %v, %s, %s", from.ID(), to.ID(), s.name, v.name)
+					t.Run(name, func(t *testing.T) { pair(t, from, to, s, v.make) })
+				}
+			}
+		}
+	}
+}
+
+// Memory of strangers on a device with handles is adopted by its handle and offset.
+func TestOpaqueMemoryOfStrangers(t *testing.T) {
+	b := coretest.NewBackend(coretest.Options{Opaque: true, Submit: stream.Submit, Log: t.Logf})
+	d, err := b.Open(t.Context(), core.DeviceID{Type: core.DeviceWebGPU})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	first := numbered(t, d, core.AllocOptions{}, 16)
+	defer first.Close()
+	own := numbered(t, d, core.AllocOptions{}, 16) // behind the first, in the same object
+	defer own.Close()
+	buffer, err := own.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := buffer.Memory()
+	m.Device = nil
+	stranger, err := core.Wrap(m, core.Spec{DType: core.TypeInt32, Shape: []int64{15}, Offset: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	got, report := to(t, stranger, d, exchange.Options{})
+	check(t, report, 60, way{mechanism: exchange.Alias})
+	if have := read(t, d, got); m.Offset == 0 || have[0] != 1 || have[14] != 15 {
+		t.Errorf("at offset %d: the result holds %v", m.Offset, have)
+	}
+	_ = got.Close()
+}
+
 // pair moves a tensor between two devices, twice shared where that can be and once copied.
 func pair(t *testing.T, from, dst core.Device, s source, view func(*core.Tensor) (*core.Tensor, error)) {
 	whole := numbered(t, from, s.alloc, 64, 256)

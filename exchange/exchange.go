@@ -129,11 +129,10 @@ type Report struct {
 // than both where the memory was opened before.
 //
 // src stays the caller's and open. The caller closes the result, whose memory
-// belongs to dst (but for memory types of the host that dst itself names): where
-// it is shared, shape and strides are those of src and the memory of src lives
-// at least as long; where it is copied, it is row-major (packed elements narrower
-// than a byte keep the strides of src). The result is read-only if src is, unless
-// Options.Copy is Always.
+// belongs to dst. Where it is shared, shape and strides are those of src and the
+// memory of src lives at least as long; where it is copied, it is row-major (packed
+// elements that are no whole bytes keep the strides of src). The result is read-only
+// if src is, unless Options.Copy is Always.
 //
 // Nothing waits for a copy: it may still run when To returns, and if it fails then,
 // the result's Ready event tells. It fails with ErrClosed if src is closed,

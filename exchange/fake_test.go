@@ -46,9 +46,6 @@ type world struct {
 
 const handleType = core.HandleCUDAIPC // a type without descriptors, of one device and driver
 
-// sharing are the abilities that a fake adds to those of its simulated device.
-const sharing = core.CapHostView | core.CapExportMemory | core.CapImportMemory | core.CapExportSemaphores | core.CapImportSemaphores
-
 // newFakes makes two devices of one backend with the given abilities of those that
 // have to do with sharing: map_host, peer and all of sharing.
 func newFakes(t testing.TB, from, to core.Capabilities) (a, b *fake) {

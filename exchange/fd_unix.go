@@ -18,7 +18,7 @@ func fileID(fd int, unique bool) (dev, ino uint64, ok bool) {
 	if syscall.Fstat(fd, &s) != nil {
 		return 0, 0, false
 	}
-	return uint64(s.Dev), uint64(s.Ino), unique || s.Mode&syscall.S_IFMT == syscall.S_IFREG
+	return uint64(s.Dev), s.Ino, unique || s.Mode&syscall.S_IFMT == syscall.S_IFREG //nolint:unconvert // Dev is an int32 on some systems
 }
 
 // duplicateFD returns a second descriptor, which the caller owns and no child

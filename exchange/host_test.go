@@ -273,6 +273,32 @@ func TestSharedTensorsKeepWhatTheSourceIs(t *testing.T) {
 	}
 }
 
+// Tensors larger than a staging buffer go in pieces, cut along the first axes.
+func TestStagedInPieces(t *testing.T) {
+	a, b := newFakes(t, 0, 0)
+	h := host(t)
+	for _, shape := range [][]int64{{3, 1, 1500000}, {1, 4300000}, {1500000, 3}} {
+		n := int64(1)
+		for _, extent := range shape {
+			n *= extent
+		}
+		values := make([]uint8, n)
+		for i := range values {
+			values[i] = uint8(i * 11)
+		}
+		onA, _ := to(t, slice(t, values, shape...), a, exchange.Options{})
+		onB, report := to(t, onA, b, exchange.Options{})
+		check(t, report, n, way{mechanism: exchange.Staged, copies: 2})
+		back, _ := to(t, onB, h, exchange.Options{})
+		if err := back.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := core.Values[uint8](back); err != nil || !slices.Equal(got, values) {
+			t.Errorf("%v came with other elements, %v", shape, err)
+		}
+	}
+}
+
 // Packed elements go as the bytes that they lie in.
 func TestPackedElements(t *testing.T) {
 	h := host(t)

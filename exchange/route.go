@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -180,6 +179,3 @@ func (r *run) fatal(ctx context.Context) error {
 	}
 	return nil
 }
-
-// isNotSupported is errors.Is for the sentinel that steers most decisions here.
-func isNotSupported(err error) bool { return errors.Is(err, core.ErrNotSupported) }

@@ -10,30 +10,33 @@ import (
 
 // candidates lists every way there is, the best first.
 func (m *move) candidates() []candidate {
-	l := list{move: m, to: m.dst.Properties()}
-	if s := m.from.Device; s != nil {
-		l.from = s.Properties()
+	l := list{move: m, target: m.dst.Properties()}
+	if d := m.from.Device; d != nil {
+		l.source = d.Properties()
 	}
 	if m.low >= m.high || m.src.IsEmpty() {
 		l.offer(Alias, "no elements: a tensor without memory", nil, empty)
 		return l.all
 	}
-	l.share()
-	if m.o.Copy == Always {
-		shared := l.all
-		l.all = nil
-		l.copies(shared)
-	} else {
+	if m.o.Copy != Always {
+		l.share()
 		l.copies(nil)
+		return l.all
 	}
+	l.before = true
+	l.share()
+	shared := l.all
+	l.before, l.all = false, nil
+	l.copies(shared)
 	return l.all
 }
 
 // list collects candidates in the order of their rank.
 type list struct {
 	*move
-	from, to core.Properties // of the devices of the two sides; from is zero where there is none
-	all      []candidate
+	source, target core.Properties // of the devices of the two sides; source is zero where there is none
+	before         bool            // what is offered comes before a copy: Options.Only is about that
+	all            []candidate
 }
 
 // refuse adds a way that cannot be gone.
@@ -44,7 +47,7 @@ func (l *list) refuse(mechanism Mechanism, what, format string, args ...any) {
 // offer adds a way, if the options allow it. Without steps, what is the only one.
 func (l *list) offer(mechanism Mechanism, what string, steps []Step, run func(context.Context, *run) (*core.Tensor, error)) {
 	switch o := l.o; {
-	case o.Only != 0 && o.Only != mechanism:
+	case o.Only != 0 && o.Only != mechanism && !l.before:
 		l.refuse(mechanism, what, "Options.Only asks for %v", o.Only)
 	case o.Copy == Never && mechanism.Copies() > 0:
 		l.refuse(mechanism, what, "it copies, and Options.Copy is %v", Never)
@@ -68,16 +71,16 @@ var aliasSteps = []Step{{What: "use the memory as it is: it belongs to the devic
 
 // share offers the ways that copy nothing.
 func (l *list) share() {
-	from, to := l.from.ID, l.to.ID
-	place := l.move.from.ID
+	from, to := l.source.ID, l.target.ID
+	place := l.from.ID
 	onHost := place.Type.HostAccessible()
 	switch _, imports := l.dst.(core.PointerImporter); {
-	case l.move.from.Device == l.dst:
+	case l.from.Device == l.dst:
 		l.offer(Alias, aliasSteps[0].What, aliasSteps, alias)
 		return
-	case place == to && l.move.from.Device == nil || onHost && to.Type.HostAccessible():
+	case place == to && l.from.Device == nil || onHost && to.Type.HostAccessible():
 		what := fmt.Sprintf("%v takes the memory over as it is", to)
-		if !imports || !l.to.Capabilities.Has(core.CapImportPointer) {
+		if !imports || !l.target.Capabilities.Has(core.CapImportPointer) {
 			l.refuse(Alias, what, "%v cannot adopt memory that others allocated", to)
 		} else {
 			l.sharing(Alias, what, nil, openPointer)
@@ -90,7 +93,7 @@ func (l *list) share() {
 		l.mapped("map the host memory into "+to.String(), nil, openMapped)
 		return
 	}
-	if l.move.from.Device == nil {
+	if l.from.Device == nil {
 		l.refuse(Map, "share the memory", "no opened device owns it: import it through a device of %v first", place)
 		return
 	}
@@ -100,7 +103,7 @@ func (l *list) share() {
 	}
 	l.imported()
 	what := fmt.Sprintf("the host views memory of %v, and that view is mapped into %v", from, to)
-	if reason := l.cannotView(l.move.from.Device, l.from); reason != "" {
+	if reason := cannotView(l.from.Device, l.source); reason != "" {
 		l.refuse(Map, what, "%s", reason)
 		return
 	}
@@ -109,8 +112,8 @@ func (l *list) share() {
 
 // mapped offers to map memory of the host, if the destination can.
 func (l *list) mapped(what string, steps []Step, open opener) {
-	if _, ok := l.dst.(core.HostMapper); !ok || !l.to.Capabilities.Has(core.CapMapHost) {
-		l.refuse(Map, what, "%v cannot map host memory", l.to.ID)
+	if _, ok := l.dst.(core.HostMapper); !ok || !l.target.Capabilities.Has(core.CapMapHost) {
+		l.refuse(Map, what, "%v cannot map host memory", l.target.ID)
 	} else {
 		l.sharing(Map, what, steps, open)
 	}
@@ -118,10 +121,10 @@ func (l *list) mapped(what string, steps []Step, open opener) {
 
 // viewed offers to view memory of the source's device from the host, as the destination's.
 func (l *list) viewed(what string, open opener) {
-	if reason := l.cannotView(l.move.from.Device, l.from); reason != "" {
+	if reason := cannotView(l.from.Device, l.source); reason != "" {
 		l.refuse(Map, what, "%s", reason)
-	} else if _, ok := l.dst.(core.PointerImporter); !ok || !l.to.Capabilities.Has(core.CapImportPointer) {
-		l.refuse(Map, what, "%v cannot adopt memory that others allocated", l.to.ID)
+	} else if _, ok := l.dst.(core.PointerImporter); !ok || !l.target.Capabilities.Has(core.CapImportPointer) {
+		l.refuse(Map, what, "%v cannot adopt memory that others allocated", l.target.ID)
 	} else {
 		l.sharing(Map, what, nil, open)
 	}
@@ -138,9 +141,9 @@ func (l *list) sharing(mechanism Mechanism, what string, steps []Step, open open
 
 // imported offers, for each handle type that both sides know, to export the memory there and import it here.
 func (l *list) imported() {
-	from, to := l.from.ID, l.to.ID
+	from, to := l.source.ID, l.target.ID
 	what := fmt.Sprintf("export memory of %v, import it into %v", from, to)
-	types, reason := commonTypes(l.move.from.Device, l.dst, l.from, l.to)
+	types, reason := commonTypes(l.from.Device, l.dst, l.source, l.target)
 	if reason != "" {
 		l.refuse(Map, what, "%s", reason)
 	}
@@ -201,7 +204,7 @@ func unequal(a, b core.Properties) string {
 }
 
 // cannotView says why the host cannot view memory of a device, "" if it may.
-func (l *list) cannotView(d core.Device, p core.Properties) string {
+func cannotView(d core.Device, p core.Properties) string {
 	if _, ok := d.(core.HostViewer); !ok || !p.Capabilities.Has(core.CapHostView) {
 		return fmt.Sprintf("the host cannot use memory of %v in place", p.ID)
 	}

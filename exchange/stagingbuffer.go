@@ -131,6 +131,7 @@ func (c *cache) keepPinned(p pinned) {
 	keep := state != nil && len(state.pinned) < stages
 	if keep {
 		state.pinned = append(state.pinned, p)
+		c.settled.Broadcast() // the device may be closing
 	}
 	c.mu.Unlock()
 	if !keep {
