@@ -77,6 +77,11 @@ var crudeMutants = slices.Concat(
 	each("is not safe for concurrent use",
 		hooks{copy: oneAtATime}, "two calls at once",
 		"hammer/memory", "hammer/streams", "hammer/one-stream", "hammer/one-source"),
+	each("maps host memory for one at a time",
+		hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+			return alone(d, func() (core.Memory, error) { return d.fake.MapHost(ctx, b) })
+		}}, "two calls at once",
+		"hammer/map-host"),
 	each("maps a copy of host memory",
 		hooks{mapHost: mapCopy}, "the host's view after a write by the device",
 		"map-host/no-copy"),
@@ -115,14 +120,19 @@ type undone struct{ core.Event }
 
 func (undone) Done() (bool, error) { return false, nil }
 
-// oneAtATime refuses a copy while another one is on its way, and all after it.
-func oneAtATime(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if d.copies.Add(1) > 1 {
-		return core.Errorf(core.ErrInvalid, "mutant", "Copy", "two calls at once")
+// alone does work unless a call is on its way, and after such a clash none at all.
+func alone[R any](d *device, work func() (R, error)) (none R, err error) {
+	if d.calls.Add(1) > 1 {
+		return none, core.Errorf(core.ErrInvalid, "mutant", "Copy", "two calls at once")
 	}
-	defer d.copies.Add(-1)
+	defer d.calls.Add(-1)
 	time.Sleep(time.Millisecond) // for the others to come
-	return d.fake.Copy(ctx, s, dst, src)
+	return work()
+}
+
+func oneAtATime(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	_, err := alone(d, func() (struct{}, error) { return struct{}{}, d.fake.Copy(ctx, s, dst, src) })
+	return err
 }
 
 // mapCopy allocates memory with the contents of b.

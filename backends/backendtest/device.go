@@ -14,7 +14,7 @@ var deviceCases = []Case{
 	},
 	{
 		Name: "device/capabilities",
-		Rule: "core.Capabilities: a device that offers one declares the capability of the same name, and one that declares it offers the interface",
+		Rule: "core.Capabilities: a device that offers an optional interface declares the capability of the same name, and one that declares it offers the interface; the host cannot use addresses of memory that has none",
 		run:  caseCapabilities,
 	},
 	{
@@ -31,6 +31,16 @@ var deviceCases = []Case{
 		Name: "device/close-twice",
 		Rule: "core.Device.Close: a second Close does nothing",
 		run:  caseCloseTwice,
+	},
+	{
+		Name: "device/close-hooks",
+		Rule: "core.CloseNotifier: Close calls each hook before it looks for what is open, so that memory which a hook frees is not",
+		run:  caseCloseHooks,
+	},
+	{
+		Name: "device/cancelled-close-hook",
+		Rule: "core.CloseNotifier: a hook that was cancelled is not called; one that was not is, by a Close that is refused too",
+		run:  caseCancelledHook,
 	},
 	{
 		Name: "device/use-after-close",
@@ -81,6 +91,8 @@ var optional = []struct {
 	{core.CapImportSemaphores, "SemaphoreImporter", is[core.SemaphoreImporter]},
 	{core.CapPeer, "PeerCopier", is[core.PeerCopier]},
 	{core.CapPool, "PoolController", is[core.PoolController]},
+	{core.CapHostView, "HostViewer", is[core.HostViewer]},
+	{core.CapImportStream, "StreamImporter", is[core.StreamImporter]},
 }
 
 func is[I any](d core.Device) bool {
@@ -94,6 +106,9 @@ func caseCapabilities(e *env) {
 		if offered := o.offered(e.dev); offered != declared {
 			e.Errorf("capability %v is declared: %v, but %s is offered: %v", o.capability, declared, o.name, offered)
 		}
+	}
+	if e.props.ID.Type.OpaqueHandle() && e.props.Capabilities.Has(core.CapHostMemory) {
+		e.Errorf("capability %v is declared, but memory of type %v has no address", core.CapHostMemory, e.props.ID.Type)
 	}
 }
 
@@ -134,6 +149,39 @@ func caseCloseTwice(e *env) {
 	}
 }
 
+// beforeClose registers a hook that counts its calls and then runs f.
+func (e *env) beforeClose(f func()) (calls *int, cancel func()) {
+	e.Helper()
+	notifier, ok := e.dev.(core.CloseNotifier)
+	if !ok {
+		e.Fatalf("%T is no core.CloseNotifier: embed core.CloseHooks, and begin Close with RunCloseHooks", e.dev)
+	}
+	calls = new(int)
+	return calls, notifier.BeforeClose(func() { *calls++; f() })
+}
+
+func caseCloseHooks(e *env) {
+	cached := e.upload(e.pattern(1000))
+	calls, _ := e.beforeClose(func() { _ = cached.Close() })
+	e.check(e.dev.Close(), "Close with memory open that a hook frees")
+	if *calls != 1 {
+		e.Errorf("the hook was called %d times, want once", *calls)
+	}
+}
+
+func caseCancelledHook(e *env) {
+	t := e.upload(e.pattern(1000))
+	stays, cancelStays := e.beforeClose(func() {})
+	gone, cancel := e.beforeClose(func() { _ = t.Close() })
+	cancel()
+	e.wantError(e.dev.Close(), core.ErrInvalid, "Close with memory open whose hook was cancelled")
+	if *gone != 0 || *stays != 1 {
+		e.Errorf("the hook that was cancelled was called %d times, the other %d; want never and once", *gone, *stays)
+	}
+	cancel()
+	cancelStays()
+}
+
 func caseUseAfterClose(e *env) {
 	e.check(e.dev.Close(), "Close")
 	m, err := e.dev.Alloc(e.ctx, 16, core.AllocOptions{})
@@ -168,7 +216,11 @@ func caseHostMemory(e *env) {
 // hostView is the memory of a uint8 tensor whose address the host can use.
 func hostView(e *env, t *core.Tensor) []byte {
 	e.Helper()
-	address := e.address(t)
+	return bytesAt(e.address(t), t.NumElements())
+}
+
+// bytesAt is memory of the host at an address.
+func bytesAt(address uintptr, size int64) []byte {
 	// The address is not Go's, or pinned: read as a pointer, it needs no conversion that vet refuses.
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), t.NumElements())
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&address)), size)
 }

@@ -14,9 +14,10 @@
 //		})
 //	}
 //
-// A backend whose driver may be missing asks its Probe first, and skips the test
-// with the reason. One whose devices copy to each other also says how to open a
-// second one: see [WithPeer].
+// A backend whose driver may be missing asks its Probe first, and says so. Options
+// tell what the suite cannot find out by the interfaces of core: how to open a
+// second device ([WithPeer]), how other libraries make memory ([WithPointer]) and
+// how the API holds a stream back ([WithHold]).
 //
 // # Cases
 //
@@ -24,9 +25,13 @@
 // it is printed when the case fails. [Cases] lists them.
 //
 // A case is skipped only if the device does not declare a capability that it
-// needs in core.Properties. To declare one without offering its interface, or to
-// offer the interface undeclared, is a failure. One thing is not the device's to
-// declare: the cases on DLPack are skipped in a build that has none.
+// needs in core.Properties, or declares one whose lack it is about. To declare one
+// without offering its interface, or to offer the interface undeclared, is a
+// failure. One thing is not the device's to declare: the cases on DLPack are
+// skipped in a build that has none, and for OpenGL, which DLPack does not know.
+//
+// Memory may have addresses, or handles with offsets beside them: no case adds to
+// a handle, compares it with that of other memory, or reads through it.
 //
 // Each case opens a device and closes it; nothing may be left open then, by the
 // counters of core.Live.
@@ -41,6 +46,6 @@
 // # Time
 //
 // To see whether work waits, a case holds a stream back by an event of the host,
-// else by a semaphore; on a device that offers neither it keeps the stream busy,
-// so that a missing wait is likely to show, but need not.
+// else by what WithHold names, else by a semaphore; on a device that offers none of
+// them it keeps the stream busy, so that a missing wait is likely to show, but need not.
 package backendtest

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -23,9 +22,6 @@ type env struct {
 	props core.Properties
 	rng   *rand.Rand
 }
-
-// grace is how long a case lets a device go wrong before it looks.
-const grace = 20 * time.Millisecond
 
 // open opens a device and closes it last, which must work and work twice.
 func (e *env) open(open func(testing.TB) core.Device) core.Device {
@@ -174,11 +170,11 @@ func (e *env) wantBytes(t *core.Tensor, want []byte, format string, args ...any)
 
 // pattern makes n random bytes.
 func (e *env) pattern(n int64) []byte {
-	p := make([]byte, 0, n+8)
-	for int64(len(p)) < n {
-		p = binary.LittleEndian.AppendUint64(p, e.rng.Uint64())
-	}
-	return p[:n:n]
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], e.rng.Uint64())
+	p := make([]byte, n)
+	_, _ = rand.NewChaCha8(seed).Read(p) // never fails
+	return p
 }
 
 // start runs f beside the case; finish waits for it. f must not end the test.

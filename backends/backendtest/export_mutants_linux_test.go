@@ -2,8 +2,11 @@ package backendtest
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -27,6 +30,7 @@ type sharingDevice struct {
 	types  []core.HandleType // that it claims to export besides
 	wipe   bool              // memory when it is freed, the memory of others too
 	undo   []func()
+	busy   atomic.Int32 // calls on their way, where a mutant counts them
 }
 
 var _ sharer = (*sharingDevice)(nil)
@@ -114,39 +118,47 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 	found := make(map[string]bool)
 	for _, m := range []struct {
 		name   string
-		device sharingDevice
+		device *sharingDevice
 		fails  string
 		says   string
 	}{
-		{"exports a copy", sharingDevice{export: (*sharingDevice).exportCopy},
+		{"exports a copy", &sharingDevice{export: (*sharingDevice).exportCopy},
 			"export-memory/same-memory", "the origin, after a write to the import"},
-		{"exports plain memory", sharingDevice{export: (*sharingDevice).exportCopy},
+		{"keeps a descriptor of every import", &sharingDevice{open: keepDescriptor},
+			"export-memory/descriptor", "left 20 descriptors open"},
+		{"imports from the start", &sharingDevice{open: forgetOffset},
+			"export-memory/part", "the import of a part"},
+		{"is not safe for concurrent use", &sharingDevice{open: oneImportAtATime},
+			"hammer/export-memory", "two calls at once"},
+		{"exports memory of another device", &sharingDevice{export: exportUUID},
+			"export-memory/identity", "UUIDs of device and driver"},
+		{"exports plain memory", &sharingDevice{export: (*sharingDevice).exportCopy},
 			"export-memory/plain-memory", "memory that was not allocated for it was exported"},
-		{"forgets the descriptor of an import", sharingDevice{open: forgetDescriptor},
+		{"forgets the descriptor of an import", &sharingDevice{open: forgetDescriptor},
 			"export-memory/descriptor", "is still open"},
-		{"closes the descriptor of an import that failed", sharingDevice{open: closeDescriptor},
+		{"closes the descriptor of an import that failed", &sharingDevice{open: closeDescriptor},
 			"export-memory/refused-import", "closing a descriptor that is the caller's"},
-		{"wipes memory when it is freed", sharingDevice{wipe: true},
+		{"wipes memory when it is freed", &sharingDevice{wipe: true},
 			"export-memory/outlives-the-buffer", "the import, after the origin was closed"},
-		{"claims to export more", sharingDevice{types: []core.HandleType{core.HandleDMABuf}},
+		{"claims to export more", &sharingDevice{types: []core.HandleType{core.HandleDMABuf}},
 			"export-memory/types", "Alloc for export as dma_buf"},
-		{"imports whatever it gets", sharingDevice{open: forgetType},
+		{"imports whatever it gets", &sharingDevice{open: forgetType},
 			"import-memory/types", "ImportMemory of dma_buf: error"},
-		{"imports from any device", sharingDevice{open: forgetUUIDs},
+		{"imports from any device", &sharingDevice{open: forgetUUIDs},
 			"export-memory/refused-import", "another device's UUID: error <nil>"},
 	} {
 		found[m.fails] = true
 		t.Run(m.name, func(t *testing.T) {
 			wantFailure(t, m.fails, m.says, func(tb testing.TB) core.Device {
 				m.device.sharer = openCPU(tb).(sharer)
-				return &m.device
+				return m.device
 			})
 			for _, f := range m.device.undo {
 				f()
 			}
 		})
 	}
-	for _, c := range memoryCases {
+	for _, c := range append(slices.Clone(memoryCases), caseNamed(t, "hammer/export-memory")) {
 		if !found[c.Name] {
 			t.Errorf("%s: no mutant shows that it can fail", c.Name)
 		}
@@ -158,6 +170,12 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 	}
 }
 
+func exportUUID(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
+	m, err := d.exportTrue(b, h)
+	m.DeviceUUID[0]++
+	return m, err
+}
+
 func forgetDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	forgotten := m.FD
 	fd, err := syscall.Dup(m.FD)
@@ -166,6 +184,30 @@ func forgetDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemo
 	}
 	d.undo = append(d.undo, func() { _ = syscall.Close(forgotten) })
 	m.FD = fd
+	return d.sharer.ImportMemory(ctx, m)
+}
+
+func keepDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	fd, err := syscall.Dup(m.FD)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	d.undo = append(d.undo, func() { _ = syscall.Close(fd) })
+	return d.sharer.ImportMemory(ctx, m)
+}
+
+func forgetOffset(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	m.Offset = 0
+	return d.sharer.ImportMemory(ctx, m)
+}
+
+func oneImportAtATime(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	defer d.busy.Add(-1)
+	if d.busy.Add(1) > 1 {
+		_ = syscall.Close(m.FD)
+		return core.Memory{}, core.Errorf(core.ErrInvalid, "mutant", "ImportMemory", "two calls at once")
+	}
+	time.Sleep(time.Millisecond) // for the others to come
 	return d.sharer.ImportMemory(ctx, m)
 }
 

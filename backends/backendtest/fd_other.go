@@ -9,5 +9,10 @@ type fileID struct{}
 
 // fileOf fails: there are no descriptors here that memory could be exported as.
 func fileOf(int) (fileID, error) {
-	return fileID{}, core.Errorf(core.ErrNotSupported, "backendtest", "fstat", "this system has no descriptors of memory")
+	return fileID{}, errNoDescriptors
 }
+
+// descriptors fails for the same reason.
+func descriptors() (int, error) { return 0, errNoDescriptors }
+
+var errNoDescriptors = core.Errorf(core.ErrNotSupported, "backendtest", "fstat", "this system has no descriptors of memory")

@@ -2,7 +2,10 @@
 
 package backendtest
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // fileID tells open files apart.
 type fileID struct{ device, inode uint64 }
@@ -14,4 +17,10 @@ func fileOf(fd int) (fileID, error) {
 		return fileID{}, err
 	}
 	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil //nolint:unconvert // the types differ from system to system
+}
+
+// descriptors counts those that the process has open.
+func descriptors() (int, error) {
+	list, err := os.ReadDir("/dev/fd")
+	return len(list), err
 }

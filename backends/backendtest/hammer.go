@@ -31,6 +31,24 @@ var hammerCases = []Case{
 		run:  caseHammerOneSource,
 	},
 	{
+		Name:  "hammer/map-host",
+		Rule:  "core.HostMapper: safe for concurrent use; many goroutines map host memory, each its own",
+		Needs: core.CapMapHost,
+		run:   caseHammerMapHost,
+	},
+	{
+		Name:  "hammer/host-view",
+		Rule:  "core.HostViewer: safe for concurrent use; many goroutines view device memory, each its own",
+		Needs: core.CapHostView,
+		run:   caseHammerHostView,
+	},
+	{
+		Name:  "hammer/export-memory",
+		Rule:  "core.MemoryExporter, core.MemoryImporter: safe for concurrent use; many goroutines export one memory and import it",
+		Needs: core.CapExportMemory | core.CapImportMemory,
+		run:   caseHammerExport,
+	},
+	{
 		Name: "hammer/close",
 		Rule: "core.Tensor.Close: idempotent, from many goroutines too; the memory is freed once",
 		run:  caseHammerClose,
@@ -146,19 +164,96 @@ func caseHammerOneSource(e *env) {
 			return err
 		}
 		defer func() { _ = part.Close() }()
-		got := make([]byte, 500)
-		host, err := core.FromSlice(got)
+		return e.read(part, content[w*300:][:500])
+	})
+}
+
+// read copies a tensor of the device to the host and compares it. It does not end the test.
+func (e *env) read(t *core.Tensor, want []byte) error {
+	got := make([]byte, len(want))
+	host, err := core.FromSlice(got)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = host.Close() }()
+	if err := e.dev.Copy(e.ctx, nil, host, t); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("what was read: %s", difference(got, want))
+	}
+	return nil
+}
+
+// readMemory is read for memory, which it frees.
+func (e *env) readMemory(m core.Memory, want []byte) error {
+	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
+	if err != nil {
+		m.Free()
+		return err
+	}
+	defer func() { _ = t.Close() }()
+	return e.read(t, want)
+}
+
+func caseHammerMapHost(e *env) {
+	mapper := as[core.HostMapper](e)
+	var buffers [hammerWorkers]*core.Buffer
+	var hosts [hammerWorkers][]byte
+	for w := range buffers {
+		memory, host := e.mappable(mapper.HostAlignment(), 3000)
+		copy(host, e.pattern(int64(len(host))))
+		_, buffers[w], _ = e.hostBuffer(memory)
+		hosts[w] = host
+	}
+	e.hammer(func(w, r int) error {
+		m, err := mapper.MapHost(e.ctx, buffers[w])
 		if err != nil {
 			return err
 		}
-		defer func() { _ = host.Close() }()
-		if err := e.dev.Copy(e.ctx, nil, host, part); err != nil {
+		return e.readMemory(m, hosts[w])
+	})
+}
+
+func caseHammerHostView(e *env) {
+	viewer := as[core.HostViewer](e)
+	e.hammer(func(w, r int) error {
+		content := load(w, r)
+		t, err := core.Empty(e.ctx, e.dev, core.TypeUint8, []int64{int64(len(content))}, core.AllocOptions{HostVisible: true})
+		if err != nil {
 			return err
 		}
-		if want := content[w*300:][:500]; !bytes.Equal(got, want) {
-			return fmt.Errorf("what was read: %s", difference(got, want))
+		defer func() { _ = t.Close() }()
+		b, err := t.Buffer()
+		if err != nil {
+			return err
 		}
-		return nil
+		m, err := viewer.HostView(e.ctx, b)
+		if err != nil {
+			return err
+		}
+		defer m.Free()
+		copy(bytesAt(m.Handle, m.Size), content)
+		return e.read(t, content)
+	})
+}
+
+func caseHammerExport(e *env) {
+	e.eachExport(func(t *core.Tensor, content []byte, m core.ExternalMemory) {
+		_ = e.importMemory(m).Close()
+		b, err := t.Buffer()
+		e.check(err, "Buffer")
+		e.hammer(func(w, r int) error {
+			x, err := as[core.MemoryExporter](e).ExportMemory(b, m.Type)
+			if err != nil {
+				return err
+			}
+			imported, err := as[core.MemoryImporter](e).ImportMemory(e.ctx, x)
+			if err != nil {
+				return err
+			}
+			return e.readMemory(imported, content)
+		})
 	})
 }
 

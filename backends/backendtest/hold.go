@@ -23,14 +23,14 @@ func (e *env) hold(s core.Stream) (release func(), sure bool) {
 		sure = true
 	case !errors.Is(err, core.ErrNotSupported):
 		e.Fatalf("Wait for an event of the host: %v, want nil or ErrNotSupported", err)
+	case e.cfg.hold != nil:
+		release = e.cfg.hold(e.TB, s)
+		sure = true
 	case is[core.SemaphoreCreator](e.dev):
 		release = e.holdBySemaphore(s)
 		sure = true
 	default:
-		from, to := e.bytes(1<<22), e.bytes(1<<22)
-		for range 4 {
-			e.copy(s, to, from)
-		}
+		e.busyness()(s)
 		release = func() {}
 	}
 	e.Cleanup(release)
@@ -62,7 +62,7 @@ func (e *env) holdBySemaphore(s core.Stream) (release func()) {
 func (e *env) whileHeld(release func(), f func() error) error {
 	e.Helper()
 	done := e.start(f)
-	time.Sleep(grace)
+	time.Sleep(e.cfg.grace)
 	release()
 	return e.finish(done)
 }
@@ -106,5 +106,5 @@ func (e *env) passes(s core.Stream) bool {
 
 // soon is a context that ends while a case looks on.
 func (e *env) soon() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(e.ctx, grace)
+	return context.WithTimeout(e.ctx, e.cfg.grace)
 }

@@ -16,6 +16,11 @@ var layoutCases = []Case{
 		run:  caseElementTypes,
 	},
 	{
+		Name: "layout/element-sizes",
+		Rule: "core.Device.Copy: elements have any number of bytes, odd ones too, and strides may be any",
+		run:  caseElementSizes,
+	},
+	{
 		Name: "layout/ranks",
 		Rule: "core.Device.Copy: tensors have any number of axes, 0 too",
 		run:  caseRanks,
@@ -58,6 +63,11 @@ var layoutCases = []Case{
 		strided{shape: []int64{1}, dst: []int64{1 << 40}, src: []int64{-1 << 40}},
 		strided{shape: []int64{1, 6, 1}, dst: []int64{0, 1, 12345}, src: []int64{-3, 1, 0}},
 		strided{shape: []int64{4, 1, 5}, dst: []int64{5, 1 << 50, 1}, src: []int64{5, -1 << 50, 1}}),
+	stridedCase("layout/beyond-32-bits", "core.Layout: extents and strides have 64 bits, of which a tensor can use more than 32 in little memory",
+		strided{shape: []int64{3, 1, 4}, dst: []int64{4, 1 << 31, 1}, src: []int64{1, 1 << 32, 3}},
+		strided{shape: []int64{1, 4, 3}, dst: []int64{-1<<33 - 1, 1, 4}, src: []int64{1<<32 + 1, -3, 1}},
+		strided{shape: []int64{0, 1 << 33}, dst: []int64{1 << 33, 1}, src: []int64{1, 0}},
+		strided{shape: []int64{1 << 31, 0, 1 << 31}, dst: []int64{1, 1, 1}, src: []int64{0, 0, 0}}),
 	{
 		Name: "layout/any-offset",
 		Rule: "dlpack.md: the data address is data + byte_offset, and consumers do not rely on its alignment",
@@ -122,9 +132,25 @@ func caseElementTypes(e *env) {
 	}
 }
 
+func caseElementSizes(e *env) {
+	layouts := []strided{
+		{shape: []int64{37}},
+		{shape: []int64{5, 7}, dst: []int64{1, 5}},
+		{shape: []int64{5, 7}, src: []int64{-9, 1}},
+		{shape: []int64{9}, dst: []int64{-2}, src: []int64{3}},
+		{shape: []int64{4, 3}, dst: []int64{1, 4}, src: []int64{0, -1}},
+	}
+	for _, size := range []uint16{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 33} {
+		t := core.DType{Code: core.CodeUInt, Bits: 8, Lanes: size}
+		for _, l := range layouts {
+			e.wantCopied(e.newImage(t, 0, l.shape, l.dst, 0), e.newImage(t, 0, l.shape, l.src, 0))
+		}
+	}
+}
+
 func caseRanks(e *env) {
-	for rank := range 7 {
-		shape := []int64{2, 3, 1, 4, 2, 3}[:rank]
+	for rank := range 9 {
+		shape := []int64{2, 3, 1, 4, 2, 3, 2, 2}[:rank]
 		reversed := make([]int64, rank)
 		stride := int64(1)
 		for a, n := range shape { // column-major

@@ -81,7 +81,7 @@ func caseHostSource(e *env) {
 	release, sure := e.hold(s)
 	e.copy(s, dst, src)
 	_ = src.Close()
-	time.Sleep(grace)
+	time.Sleep(e.cfg.grace)
 	if sure && freed.Load() != 0 {
 		e.Errorf("src was freed before the copy from it began")
 	}
@@ -100,7 +100,7 @@ func caseHostDestination(e *env) {
 	release, sure := e.hold(s)
 	e.copy(s, dst, src)
 	_ = dst.Close()
-	time.Sleep(grace)
+	time.Sleep(e.cfg.grace)
 	if sure && freed.Load() != 0 {
 		e.Errorf("dst was freed before the copy to it began")
 	}

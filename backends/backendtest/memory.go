@@ -15,10 +15,22 @@ var memoryCases = []Case{
 		run:   caseExportTypes,
 	},
 	{
+		Name:  "export-memory/identity",
+		Rule:  "core.ExternalMemory: tells the UUIDs of the device's Properties, and the buffer's bytes within the whole allocation",
+		Needs: core.CapExportMemory,
+		run:   caseExportIdentity,
+	},
+	{
 		Name:  "export-memory/same-memory",
-		Rule:  "core.MemoryImporter: an import is the exported memory; each side sees the other's writes",
+		Rule:  "core.MemoryImporter: an import is the exported memory, and so is a second one; each side sees the other's writes",
 		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportSame,
+	},
+	{
+		Name:  "export-memory/part",
+		Rule:  "core.ExternalMemory.Offset: an import is the Length bytes from Offset on, wherever these lie in the allocation",
+		Needs: core.CapExportMemory | core.CapImportMemory,
+		run:   caseExportPart,
 	},
 	{
 		Name:  "export-memory/outlives-the-buffer",
@@ -28,7 +40,7 @@ var memoryCases = []Case{
 	},
 	{
 		Name:  "export-memory/descriptor",
-		Rule:  "core.MemoryImporter.ImportMemory: on success the result owns the descriptor and closes it, once",
+		Rule:  "core.MemoryImporter.ImportMemory: on success the result owns the descriptor and closes it, once; no other stays open",
 		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportDescriptor,
 	},
@@ -76,26 +88,53 @@ func caseExportTypes(e *env) {
 	}
 }
 
+// exportable allocates memory that can be exported as h.
+func (e *env) exportable(content []byte, h core.HandleType) *core.Tensor {
+	e.Helper()
+	t := e.keep(core.Empty(e.ctx, e.dev, core.TypeUint8, []int64{int64(len(content))}, core.AllocOptions{Export: h}))
+	e.write(t, content)
+	return t
+}
+
+// export returns a handle of a tensor's memory, which the case owns.
+func (e *env) export(t *core.Tensor, h core.HandleType) core.ExternalMemory {
+	e.Helper()
+	b, err := t.Buffer()
+	e.check(err, "Buffer")
+	m, err := as[core.MemoryExporter](e).ExportMemory(b, h)
+	e.check(err, "ExportMemory as %v", h)
+	return m
+}
+
+func caseExportIdentity(e *env) {
+	for _, h := range as[core.MemoryExporter](e).ExportTypes() {
+		for _, size := range []int64{1, 5000, 1 << 20} {
+			m := e.export(e.exportable(e.pattern(size), h), h)
+			if m.Type.IsFD() {
+				e.closeFD(m.FD)
+			}
+			if m.Type != h || m.Length != size || m.Offset < 0 || m.Size < m.Offset+m.Length {
+				e.Errorf("%d bytes exported as %v: %+v, want the bytes within the allocation", size, h, m)
+			}
+			if m.DeviceUUID != e.props.UUID || m.DriverUUID != e.props.DriverUUID {
+				e.Errorf("exported as %v: UUIDs of device and driver are %v and %v, want %v and %v", h, m.DeviceUUID, m.DriverUUID, e.props.UUID, e.props.DriverUUID)
+			}
+		}
+	}
+}
+
 // eachExport runs f with exported memory of each handle type that the device can
 // import as well. The handle is f's.
 func (e *env) eachExport(f func(t *core.Tensor, content []byte, m core.ExternalMemory)) {
 	e.Helper()
-	exporter, importer := as[core.MemoryExporter](e), as[core.MemoryImporter](e)
-	for _, h := range exporter.ExportTypes() {
+	importer := as[core.MemoryImporter](e)
+	for _, h := range as[core.MemoryExporter](e).ExportTypes() {
 		if !slices.Contains(importer.ImportTypes(), h) {
 			continue
 		}
 		content := e.pattern(5000)
-		t := e.keep(core.Empty(e.ctx, e.dev, core.TypeUint8, []int64{5000}, core.AllocOptions{Export: h}))
-		e.write(t, content)
-		b, err := t.Buffer()
-		e.check(err, "Buffer")
-		m, err := exporter.ExportMemory(b, h)
-		e.check(err, "ExportMemory as %v", h)
-		if m.Type != h || m.Length != 5000 || m.Offset < 0 || m.Size < m.Offset+m.Length {
-			e.Errorf("exported as %v: %+v, want 5000 bytes within the allocation", h, m)
-		}
-		f(t, content, m)
+		t := e.exportable(content, h)
+		f(t, content, e.export(t, h))
 		_ = t.Close()
 	}
 }
@@ -129,8 +168,28 @@ func caseExportSame(e *env) {
 		e.wantBytes(t, next, "the origin, after a write to the import")
 		e.write(t, content)
 		e.wantBytes(imported, content, "the import, after a write to the origin")
+		second := e.importMemory(e.export(t, m.Type))
+		e.write(second, next)
+		e.wantBytes(imported, next, "the first import, after a write to the second")
+		_ = second.Close()
+		e.write(imported, content)
 		_ = imported.Close()
 		e.wantBytes(t, content, "the origin, after the import was closed")
+	})
+}
+
+func caseExportPart(e *env) {
+	const skip = 512
+	e.eachExport(func(t *core.Tensor, content []byte, m core.ExternalMemory) {
+		m.Offset += skip
+		m.Length -= skip
+		imported := e.importMemory(m)
+		e.wantBytes(imported, content[skip:], "the import of a part")
+		next := e.pattern(m.Length)
+		e.write(imported, next)
+		copy(content[skip:], next)
+		e.wantBytes(t, content, "the origin, after a write to the import of a part")
+		_ = imported.Close()
 	})
 }
 
@@ -145,7 +204,7 @@ func caseExportOutlives(e *env) {
 }
 
 func caseExportDescriptor(e *env) {
-	e.eachExport(func(_ *core.Tensor, _ []byte, m core.ExternalMemory) {
+	e.eachExport(func(t *core.Tensor, _ []byte, m core.ExternalMemory) {
 		if !m.Type.IsFD() {
 			return
 		}
@@ -155,6 +214,15 @@ func caseExportDescriptor(e *env) {
 		// The number may be another file's by now.
 		if after, err := fileOf(m.FD); err == nil && after == before {
 			e.Errorf("descriptor %d is still open after the import was freed", m.FD)
+		}
+		const rounds = 20 // many, since a driver may open a file for itself now and then
+		open, err := descriptors()
+		e.check(err, "counting descriptors")
+		for range rounds {
+			_ = e.importMemory(e.export(t, m.Type)).Close()
+		}
+		if now, err := descriptors(); err != nil || now-open >= rounds {
+			e.Errorf("%d exports and imports left %d descriptors open, error %v", rounds, now-open, err)
 		}
 	})
 }
@@ -217,7 +285,7 @@ func caseImportTypes(e *env) {
 		if slices.Contains(types, h) {
 			continue // a handle that is none may be anything to the driver
 		}
-		m, err := importer.ImportMemory(e.ctx, core.ExternalMemory{Type: h, FD: -1, Size: 4096, Length: 4096})
+		m, err := importer.ImportMemory(e.ctx, core.ExternalMemory{Type: h, FD: -1, Size: 4096, Length: 4096, DeviceUUID: e.props.UUID, DriverUUID: e.props.DriverUUID})
 		e.wantError(err, core.ErrNotSupported, "ImportMemory of %v", h)
 		if err == nil {
 			m.Free()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -114,6 +115,27 @@ var memoryMutants = []mutant{
 			return d.fake.Close()
 		}},
 		fails: "device/close-twice", says: "Close number",
+	},
+	{
+		name:  "tells nobody that it closes",
+		hooks: hooks{beforeClose: func(*device, func()) func() { return func() {} }},
+		fails: "device/close-hooks", says: "Close with memory open that a hook frees",
+	},
+	{
+		name: "forgets that a hook was cancelled",
+		hooks: hooks{beforeClose: func(d *device, f func()) func() {
+			d.fake.BeforeClose(f)
+			return func() {}
+		}},
+		fails: "device/cancelled-close-hook", says: "whose hook was cancelled: error <nil>",
+	},
+	{
+		name: "ignores that the host is to see memory",
+		hooks: hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+			o.HostVisible = false
+			return d.fake.Alloc(ctx, size, o)
+		}},
+		fails: "host-view/unsupported", says: "error <nil>",
 	},
 	{
 		name:  "stays open after Close",
@@ -235,6 +257,23 @@ var copyMutants = []mutant{
 		fails: "layout/element-types", says: "not supported",
 	},
 	{
+		name:  "cannot copy elements of 12 bytes",
+		hooks: hooks{copy: failFor(func(t *core.Tensor) bool { return t.DType().ElementBits() == 96 })},
+		fails: "layout/element-sizes", says: "not supported",
+	},
+	{
+		name:  "cannot copy more than 6 axes",
+		hooks: hooks{copy: failFor(func(t *core.Tensor) bool { return t.Rank() > 6 })},
+		fails: "layout/ranks", says: "not supported",
+	},
+	{
+		name: "counts with 32 bits",
+		hooks: hooks{copy: failFor(func(t *core.Tensor) bool {
+			return slices.ContainsFunc(slices.Concat(t.Shape(), t.Layout().Strides()), func(n int64) bool { return n != int64(int32(n)) })
+		})},
+		fails: "layout/beyond-32-bits", says: "not supported",
+	},
+	{
 		name:  "cannot copy tensors without elements",
 		hooks: hooks{copy: failFor(func(t *core.Tensor) bool { return t.NumElements() == 0 })},
 		fails: "layout/zero-size", says: "not supported",
@@ -243,6 +282,20 @@ var copyMutants = []mutant{
 		name:  "cannot copy strided sub-byte elements",
 		hooks: hooks{copy: failFor(func(t *core.Tensor) bool { return t.DType().SubByte() && !t.Layout().IsContiguous() })},
 		fails: "subbyte/strided", says: "not supported",
+	},
+	{
+		name: "gives up strided sub-byte elements half-way",
+		hooks: hooks{
+			properties: func(p *core.Properties) { p.Capabilities &^= core.CapSubByte },
+			copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+				err := d.fake.Copy(ctx, s, dst, src)
+				if err == nil && dst.DType().SubByte() {
+					err = core.Errorf(core.ErrNotSupported, "mutant", "Copy", "not for %v", dst)
+				}
+				return err
+			},
+		},
+		fails: "subbyte/unsupported", says: "bytes differ",
 	},
 	{
 		name: "writes whole bytes of packed elements",

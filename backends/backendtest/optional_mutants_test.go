@@ -103,6 +103,16 @@ var optionalMutants = []mutant{
 		fails: "map-host/alignment", says: "mapped memory off the alignment",
 	},
 	{
+		name: "maps no memory for memory of unknown size",
+		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+			if b != nil && b.Memory().Size == core.UnknownSize {
+				return d.fake.Alloc(ctx, 0, core.AllocOptions{})
+			}
+			return d.fake.MapHost(ctx, b)
+		}},
+		fails: "map-host/refused", says: "MapHost of memory of unknown size: error <nil>",
+	},
+	{
 		name: "maps whole units and forgets the offset",
 		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 			m, err := mapUnits(d, ctx, b)

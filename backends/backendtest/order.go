@@ -51,6 +51,12 @@ var orderCases = []Case{
 		run:  caseViewsShareOrder,
 	},
 	{
+		Name:  "order/many-streams",
+		Rule:  "core.Device.Copy: a tensor that goes from stream to stream is written and read in the order of the calls",
+		Needs: core.CapAsync,
+		run:   caseManyStreams,
+	},
+	{
 		Name: "order/failed-write",
 		Rule: "core.Buffer.Ready: the error of a write that failed is not lost on who copies its result",
 		run:  caseFailedWrite,
@@ -93,7 +99,7 @@ func caseReady(e *env) {
 	src, dst := e.upload(e.pattern(100)), e.bytes(100)
 	release, sure := e.hold(s)
 	e.copy(s, dst, src)
-	time.Sleep(grace)
+	time.Sleep(e.cfg.grace)
 	if sure && e.isDone(dst.Ready()) {
 		e.Errorf("dst is ready before the copy has begun")
 	}
@@ -161,7 +167,7 @@ func caseForeignEvent(e *env) {
 	src, dst := e.upload(content), e.bytes(100)
 	gate := e.pending(src)
 	call := e.start(func() error { return e.dev.Copy(e.ctx, s, dst, src) })
-	time.Sleep(grace)
+	time.Sleep(e.cfg.grace)
 	select {
 	case err := <-call:
 		e.check(err, "Copy")
@@ -185,13 +191,52 @@ func caseViewsShareOrder(e *env) {
 	e.keep(front, err)
 	back, err := t.Slice(0, 500, 1000, 1)
 	e.keep(back, err)
-	e.copy(first, front, e.hostBytes(content[:500]))
-	e.copy(second, back, e.hostBytes(content[500:]))
-	_, _ = front.Close(), back.Close()
+	release := func() {}
+	if e.props.Capabilities.Has(core.CapAsync) {
+		release, _ = e.hold(first)
+	}
 	third := e.stream()
-	e.copy(third, out, t)
-	e.synchronize(third)
+	e.copy(first, front, e.hostBytes(content[:500]))
+	rest := e.hostBytes(content[500:])
+	err = e.whileHeld(release, func() error {
+		err := e.dev.Copy(e.ctx, second, back, rest)
+		_, _ = front.Close(), back.Close()
+		return errors.Join(err, e.dev.Copy(e.ctx, third, out, t), third.Synchronize(e.ctx))
+	})
+	e.check(err, "Copy of memory whose parts are being written")
 	e.wantBytes(out, content, "what a reader of the whole got")
+}
+
+func caseManyStreams(e *env) {
+	const count = 6
+	streams := make([]core.Stream, count)
+	contents := make([][]byte, count)
+	sources, results := make([]*core.Tensor, count), make([]*core.Tensor, count)
+	for i := range streams {
+		streams[i], contents[i] = e.stream(), e.pattern(3000)
+		sources[i], results[i] = e.upload(contents[i]), e.bytes(3000)
+	}
+	t := e.bytes(3000)
+	release, _ := e.hold(streams[0])
+	err := e.whileHeld(release, func() error {
+		for i, s := range streams { // each writes, and its neighbour reads
+			reader := streams[(i+count-1)%count]
+			if err := errors.Join(e.dev.Copy(e.ctx, s, t, sources[i]), e.dev.Copy(e.ctx, reader, results[i], t)); err != nil {
+				return err
+			}
+		}
+		for _, s := range streams[1:] {
+			if err := s.Synchronize(e.ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	e.check(err, "Copy on stream after stream")
+	e.synchronize(streams[0])
+	for i := range results {
+		e.wantBytes(results[i], contents[i], "what was read of write %d", i)
+	}
 }
 
 func caseFailedWrite(e *env) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -48,6 +49,31 @@ var orderMutants = []mutant{
 		name:  "ignores events of others",
 		hooks: hooks{copy: forget(false, true)},
 		fails: "order/foreign-event", says: "dst is ready, but the write of src is unfinished",
+	},
+	{
+		name:  "forgets all order",
+		hooks: hooks{copy: forget(true, true)},
+		fails: "order/many-streams", says: "what was read of write",
+	},
+	{
+		name:  "does not wait for writes within the device",
+		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return src.ID() != core.CPU && dst.ID() == core.CPU })},
+		fails: "order/between-streams", says: "144 bytes, written within the device, read with the host on another stream",
+	},
+	{
+		name:  "does not wait before strided downloads",
+		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return dst.ID() == core.CPU && !dst.Layout().IsContiguous() })},
+		fails: "order/between-streams", says: "read with the host, strided on another stream",
+	},
+	{
+		name:  "does not wait for large copies",
+		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return dst.NumBytes() > 1<<20 && dst.DType() != core.TypeUint8 })},
+		fails: "order/between-streams-large", says: "4194304 bytes, written within the device, read",
+	},
+	{
+		name:  "forgets the order of a mapping and its host memory",
+		hooks: hooks{copy: forget(false, true)},
+		fails: "map-host/order", says: "what a reader got of a write through",
 	},
 	{
 		name:  "loses the error of a failed write",
@@ -97,6 +123,17 @@ func forget(dstEvents, srcEvents bool) copyHook {
 			}
 			defer u.Close()
 			*x.t = u
+		}
+		return d.fake.Copy(ctx, s, dst, src)
+	}
+}
+
+// forgetWhere copies on a stream without events where a copy matches.
+func forgetWhere(match func(dst, src *core.Tensor) bool) copyHook {
+	loose := forget(true, true)
+	return func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+		if match(dst, src) {
+			return loose(d, ctx, s, dst, src)
 		}
 		return d.fake.Copy(ctx, s, dst, src)
 	}
@@ -154,6 +191,12 @@ var streamMutants = []mutant{
 			return nil
 		}}},
 		fails: "stream/wait-for-another", says: "the second stream",
+	},
+	{
+		name:    "Wait neither waits nor refuses",
+		hooks:   hooks{stream: streamHooks{wait: func(core.Stream, core.Event) error { return nil }}},
+		options: coretest.Options{HostWaits: true},
+		fails:   "stream/wait-unsupported", says: "Wait for an event of another stream: error <nil>",
 	},
 	{
 		name:  "Wait for a stranger does not wait",
@@ -217,6 +260,6 @@ func (d deafEvent) Wait(context.Context) error { return d.Event.Wait(deaf()) }
 // the case is over, so that no goroutine stays behind.
 func deaf() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(2*testTimeout, cancel)
+	time.AfterFunc(2*patience[0], cancel)
 	return ctx
 }

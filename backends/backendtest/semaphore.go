@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -39,7 +40,7 @@ var semaphoreCases = []Case{
 	},
 	{
 		Name:  "export-semaphore/types",
-		Rule:  "core.SemaphoreExporter: at least one handle type can be exported; any other fails with ErrNotSupported, in NewSemaphore and in ExportSemaphore; a semaphore that was not made for it with ErrInvalid",
+		Rule:  "core.SemaphoreExporter.SemaphoreExportTypes: NewSemaphore can be asked for each of them; any other type fails with ErrNotSupported, in NewSemaphore and in ExportSemaphore; a semaphore that was not made for it with ErrInvalid",
 		Needs: core.CapExportSemaphores,
 		run:   caseSemaphoreTypes,
 	},
@@ -63,7 +64,7 @@ var semaphoreCases = []Case{
 	},
 	{
 		Name:  "import-semaphore/types",
-		Rule:  "core.SemaphoreImporter.ImportSemaphore: a handle type that is none fails with ErrNotSupported",
+		Rule:  "core.SemaphoreImporter.SemaphoreImportTypes: ImportSemaphore takes these, and fails with ErrNotSupported for any other",
 		Needs: core.CapImportSemaphores,
 		run:   caseSemaphoreImportTypes,
 	},
@@ -166,21 +167,19 @@ func caseSemaphoreClose(e *env) {
 	e.wantError(sem.Wait(e.ctx, 1), core.ErrClosed, "Wait")
 }
 
-// eachSemaphore runs f with a semaphore for each handle type that can be exported.
-func (e *env) eachSemaphore(f func(sem core.Semaphore, h core.HandleType)) (types int) {
+// eachSemaphore runs f with a semaphore for each handle type that can be exported
+// and, if imported is set, imported as well.
+func (e *env) eachSemaphore(imported bool, f func(sem core.Semaphore, h core.HandleType)) {
 	e.Helper()
-	for _, h := range handleTypes {
-		sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, h)
-		if errors.Is(err, core.ErrNotSupported) {
-			e.wantTyped(err, "NewSemaphore")
+	for _, h := range as[core.SemaphoreExporter](e).SemaphoreExportTypes() {
+		if imported && !slices.Contains(as[core.SemaphoreImporter](e).SemaphoreImportTypes(), h) {
 			continue
 		}
+		sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, h)
 		e.check(err, "NewSemaphore exportable as %v", h)
 		e.closeLater(sem)
 		f(sem, h)
-		types++
 	}
-	return types
 }
 
 // exportSemaphore returns a handle, which the case owns.
@@ -208,8 +207,12 @@ func (e *env) importSemaphore(x core.ExternalSemaphore) core.Semaphore {
 
 func caseSemaphoreTypes(e *env) {
 	exporter := as[core.SemaphoreExporter](e)
+	types := exporter.SemaphoreExportTypes()
+	if len(types) == 0 {
+		e.Errorf("the device declares %v, but exports no handle type", core.CapExportSemaphores)
+	}
 	plain := e.semaphore()
-	if e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+	e.eachSemaphore(false, func(sem core.Semaphore, h core.HandleType) {
 		x := e.exportSemaphore(sem, h)
 		if x.Type.IsFD() {
 			e.closeFD(x.FD)
@@ -218,19 +221,22 @@ func caseSemaphoreTypes(e *env) {
 		e.wantError(err, core.ErrInvalid, "ExportSemaphore as %v of a semaphore that was not made for it", h)
 		_, err = exporter.ExportSemaphore(sem, 9999)
 		e.wantError(err, core.ErrNotSupported, "ExportSemaphore as an unknown type")
-	}) == 0 {
-		e.Errorf("the device declares %v, but exports no handle type", core.CapExportSemaphores)
-	}
-	sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, 9999)
-	e.wantError(err, core.ErrNotSupported, "NewSemaphore for an unknown type")
-	if err == nil {
-		e.closeLater(sem)
+	})
+	for _, h := range append(slices.Clone(handleTypes), 9999) {
+		if slices.Contains(types, h) {
+			continue
+		}
+		sem, err := as[core.SemaphoreCreator](e).NewSemaphore(e.ctx, h)
+		e.wantError(err, core.ErrNotSupported, "NewSemaphore for %v, which is not listed", h)
+		if err == nil {
+			e.closeLater(sem)
+		}
 	}
 }
 
 func caseSemaphoreShared(e *env) {
 	s := e.stream()
-	e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+	e.eachSemaphore(true, func(sem core.Semaphore, h core.HandleType) {
 		imported := e.importSemaphore(e.exportSemaphore(sem, h))
 		e.check(sem.Signal(s, 3), "Signal")
 		e.check(imported.Wait(e.ctx, 3), "Wait for the signal through the import")
@@ -246,7 +252,7 @@ func caseSemaphoreShared(e *env) {
 }
 
 func caseSemaphoreDescriptor(e *env) {
-	e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+	e.eachSemaphore(true, func(sem core.Semaphore, h core.HandleType) {
 		x := e.exportSemaphore(sem, h)
 		if !h.IsFD() {
 			return
@@ -263,7 +269,7 @@ func caseSemaphoreDescriptor(e *env) {
 
 func caseSemaphoreRefused(e *env) {
 	importer := as[core.SemaphoreImporter](e)
-	e.eachSemaphore(func(sem core.Semaphore, h core.HandleType) {
+	e.eachSemaphore(true, func(sem core.Semaphore, h core.HandleType) {
 		x := e.exportSemaphore(sem, h)
 		refused := func(change func(*core.ExternalSemaphore), sentinel error, what string) {
 			e.Helper()
@@ -288,8 +294,16 @@ func caseSemaphoreRefused(e *env) {
 }
 
 func caseSemaphoreImportTypes(e *env) {
-	for _, h := range []core.HandleType{0, 9999} {
-		sem, err := as[core.SemaphoreImporter](e).ImportSemaphore(e.ctx, core.ExternalSemaphore{Type: h, FD: -1})
+	importer := as[core.SemaphoreImporter](e)
+	types := importer.SemaphoreImportTypes()
+	if len(types) == 0 {
+		e.Errorf("the device declares %v, but imports no handle type", core.CapImportSemaphores)
+	}
+	for _, h := range append([]core.HandleType{0, 9999}, handleTypes...) {
+		if slices.Contains(types, h) {
+			continue // a handle that is none may be anything to the driver
+		}
+		sem, err := importer.ImportSemaphore(e.ctx, core.ExternalSemaphore{Type: h, FD: -1, DeviceUUID: e.props.UUID, DriverUUID: e.props.DriverUUID})
 		e.wantError(err, core.ErrNotSupported, "ImportSemaphore of type %v", h)
 		if err == nil {
 			e.closeLater(sem)

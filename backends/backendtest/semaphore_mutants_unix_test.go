@@ -26,6 +26,7 @@ type beacon struct {
 
 type beaconHooks struct {
 	create func(*beacon, context.Context, core.HandleType) (core.Semaphore, error)
+	types  func() []core.HandleType // that it says it exports and imports
 	export func(*beacon, core.Semaphore, core.HandleType) (core.ExternalSemaphore, error)
 	open   func(*beacon, context.Context, core.ExternalSemaphore) (core.Semaphore, error)
 }
@@ -43,6 +44,9 @@ func (b *beacon) Properties() core.Properties {
 }
 
 func (b *beacon) SemaphoreExportTypes() []core.HandleType {
+	if b.hooks.types != nil {
+		return b.hooks.types()
+	}
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
@@ -134,11 +138,16 @@ func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 	found := make(map[string]bool)
 	open := func(h beaconHooks) (func(testing.TB) core.Device, func()) {
 		first, _ := wrapped(coretest.Options{}, hooks{})
-		var d *device
+		var opened []*device
 		return func(tb testing.TB) core.Device {
-			d = first(tb)
-			return &beacon{device: d, hooks: h, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
-		}, func() { d.release(t) }
+				d := first(tb)
+				opened = append(opened, d)
+				return &beacon{device: d, hooks: h, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
+			}, func() {
+				for _, d := range opened {
+					d.release(t)
+				}
+			}
 	}
 	for _, m := range []struct {
 		name  string
@@ -151,7 +160,11 @@ func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 				return nil, b.fail(core.ErrNotSupported, "NewSemaphore")
 			}
 			return b.create(ctx, h)
-		}}, "export-semaphore/types", "exports no handle type"},
+		}}, "export-semaphore/types", "NewSemaphore exportable as opaque_fd"},
+		{"tells nobody what it exports", beaconHooks{types: func() []core.HandleType { return nil }},
+			"export-semaphore/types", "for opaque_fd, which is not listed: error <nil>"},
+		{"tells nobody what it imports", beaconHooks{types: func() []core.HandleType { return nil }},
+			"import-semaphore/types", "imports no handle type"},
 		{"exports as what it is not asked for", beaconHooks{export: func(b *beacon, s core.Semaphore, _ core.HandleType) (core.ExternalSemaphore, error) {
 			x, err := b.export(s, core.HandleOpaqueFD)
 			if err == nil {

@@ -53,6 +53,12 @@ var streamCases = []Case{
 		run:   caseWaitForAnother,
 	},
 	{
+		Name:  "stream/wait-unsupported",
+		Rule:  "core.Stream.Wait: a device that does not wait for events of its other streams fails with ErrNotSupported, and the stream goes on as before",
+		Lacks: core.CapStreamWait,
+		run:   caseWaitUnsupported,
+	},
+	{
 		Name:  "stream/wait-for-a-stranger",
 		Rule:  "core.Stream.Wait: for an event that the device cannot wait for, fails with ErrNotSupported; otherwise it waits",
 		Needs: core.CapAsync,
@@ -154,7 +160,7 @@ func caseEventNotEarly(e *env) {
 	release, sure := e.hold(s)
 	e.copy(s, e.bytes(100), e.hostBytes(e.pattern(100)))
 	ev := e.record(s)
-	time.Sleep(grace)
+	time.Sleep(e.cfg.grace)
 	if sure && e.isDone(ev) {
 		e.Errorf("the event is done, but the work before it has not begun")
 	}
@@ -222,6 +228,21 @@ func caseWaitForAnother(e *env) {
 	if !e.isDone(ev) {
 		e.Errorf("the second stream overtook the first")
 	}
+}
+
+func caseWaitUnsupported(e *env) {
+	first, second := e.stream(), e.stream()
+	content := e.pattern(100)
+	t := e.bytes(100)
+	release, sure := e.hold(first)
+	err := second.Wait(e.record(first))
+	if sure || err != nil {
+		e.wantError(err, core.ErrNotSupported, "Wait for an event of another stream")
+	}
+	release()
+	e.copy(second, t, e.hostBytes(content))
+	e.synchronize(second)
+	e.wantBytes(t, content, "work after the refused Wait")
 }
 
 // stranger is an event of no device. It knows nothing but its interface.

@@ -31,6 +31,12 @@ var subByteCases = []Case{
 		Needs: core.CapSubByte,
 		run:   caseSubByteRandom,
 	},
+	{
+		Name:  "subbyte/unsupported",
+		Rule:  "core.CapSubByte: without it a strided copy of packed sub-byte elements fails with ErrNotSupported and writes nothing, unless it is right",
+		Lacks: core.CapSubByte,
+		run:   caseSubByteUnsupported,
+	},
 }
 
 // subByteTypes are those of dlpack.h, of every width below a byte, some with lanes.
@@ -102,6 +108,27 @@ func caseSubByteRandom(e *env) {
 		e.wantCopied(dst, src)
 		if e.Failed() {
 			e.Fatalf("random layout %d of %s", i, seedText(e.cfg.seed))
+		}
+	}
+}
+
+func caseSubByteUnsupported(e *env) {
+	for _, t := range subByteTypes() {
+		for _, l := range []strided{
+			{shape: []int64{3}}, {shape: []int64{9}, dst: []int64{2}}, {shape: []int64{5, 7}, src: []int64{1, 5}}, {shape: []int64{8}, src: []int64{-1}},
+		} {
+			dst, src := e.newImage(t, 0, l.shape, l.dst, 0), e.newImage(t, 0, l.shape, l.src, 0)
+			for _, from := range []*core.Tensor{e.onHost(src), e.onDevice(src)} {
+				to, want := e.onDevice(dst), dst.copied(src)
+				if err := e.dev.Copy(e.ctx, nil, to, from); err != nil {
+					e.wantError(err, core.ErrNotSupported, "Copy(%v <- %v)", to, from)
+					want = dst.bytes
+				}
+				if got := e.memoryOf(to); string(got) != string(want) {
+					e.Errorf("%v <- %v: %s", to, from, difference(got, want))
+				}
+				_, _ = to.Close(), from.Close()
+			}
 		}
 	}
 }

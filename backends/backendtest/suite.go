@@ -18,6 +18,9 @@ type Case struct {
 	Rule string
 	// Needs are the capabilities without which the case is skipped.
 	Needs core.Capabilities
+	// Lacks are the capabilities with which the case is skipped: it is about how
+	// a device refuses what it cannot do.
+	Lacks core.Capabilities
 
 	run func(*env)
 }
@@ -25,10 +28,10 @@ type Case struct {
 // Cases lists every case in the order in which [Run] takes them.
 func Cases() []Case {
 	return slices.Concat(
-		deviceCases, allocCases, poolCases, streamCases, contextCases,
+		deviceCases, allocCases, poolCases, streamCases, importStreamCases, contextCases,
 		layoutCases, subByteCases, copyErrorCases,
-		orderCases, lifetimeCases,
-		pointerCases, memoryCases, semaphoreCases, peerCases, dlpackCases,
+		orderCases, crossingCases, lifetimeCases,
+		pointerCases, mapCases, viewCases, memoryCases, semaphoreCases, peerCases, dlpackCases,
 		hammerCases,
 	)
 }
@@ -50,12 +53,15 @@ type Option func(*config)
 
 type config struct {
 	openPeer func(testing.TB) core.Device
+	pointer  func(testing.TB, core.Device, int64) uintptr
+	hold     func(testing.TB, core.Stream) (release func())
 	seed     uint64
 	timeout  time.Duration
+	grace    time.Duration // how long a case lets a device go wrong before it looks
 }
 
 func newConfig(opts []Option) config {
-	cfg := config{seed: rand.Uint64(), timeout: 30 * time.Second}
+	cfg := config{seed: rand.Uint64(), timeout: time.Minute, grace: 20 * time.Millisecond}
 	for _, o := range opts {
 		o(&cfg)
 	}
@@ -71,8 +77,27 @@ func WithPeer(open func(testing.TB) core.Device) Option {
 // WithSeed makes the random layouts those of an earlier run. Without it every run has others.
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
-// WithTimeout says how long a case may wait for one thing before it fails; 30 seconds by default.
+// WithTimeout says how long a case may take, and how long it waits for what a
+// device owes; a minute by default.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
+
+// WithPointer tells how another library makes memory that core.PointerImporter
+// takes: create returns the address, or the handle where the device has such, of at
+// least size bytes, and frees them by Cleanup of the test. Without it the suite
+// imports memory of the device itself.
+func WithPointer(create func(tb testing.TB, d core.Device, size int64) uintptr) Option {
+	return func(c *config) { c.pointer = create }
+}
+
+// WithHold tells how the device's own API keeps later work of a stream from
+// running until release is called, which may be twice: by a user event, or a
+// semaphore that the host signals. A device whose streams can neither wait for
+// events of the host nor signal each other needs it, or else cases on order see
+// less; so does one whose streams share a queue, where one that waits for the
+// semaphore of another may hold that up too.
+func WithHold(hold func(tb testing.TB, s core.Stream) (release func())) Option {
+	return func(c *config) { c.hold = hold }
+}
 
 // check runs the case on a device of its own.
 func (c Case) check(tb testing.TB, open func(testing.TB) core.Device, cfg config) {
@@ -96,6 +121,9 @@ func (c Case) check(tb testing.TB, open func(testing.TB) core.Device, cfg config
 	e.props = e.dev.Properties()
 	if missing := c.Needs &^ e.props.Capabilities; missing != 0 {
 		tb.Skipf("skipped: needs capability %v, which %v does not declare", missing, e.props.ID)
+	}
+	if has := c.Lacks & e.props.Capabilities; has != 0 {
+		tb.Skipf("skipped: is for devices without capability %v, which %v declares", has, e.props.ID)
 	}
 	c.run(e)
 }

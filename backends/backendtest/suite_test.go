@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestCasesHaveRulesAndUniqueNames(t *testing.T) {
 			t.Errorf("%s does nothing", c.Name)
 		}
 	}
-	if len(seen) < 40 {
+	if len(seen) < 120 {
 		t.Errorf("%d cases; some table is missing in Cases", len(seen))
 	}
 }
@@ -48,9 +49,13 @@ func TestCPU(t *testing.T) { Run(t, openCPU) }
 func fakes(o coretest.Options) (first, second func(testing.TB) core.Device) {
 	o.Submit = stream.Submit
 	b := coretest.NewBackend(o)
+	id := core.DeviceID{Type: core.DeviceExt}
+	if o.Opaque {
+		id.Type = core.DeviceWebGPU
+	}
 	open := func(index int32) func(testing.TB) core.Device {
 		return func(tb testing.TB) core.Device {
-			d, err := b.Open(tb.Context(), core.DeviceID{Type: core.DeviceExt, Index: index})
+			d, err := b.Open(tb.Context(), core.DeviceID{Type: id.Type, Index: index})
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -61,11 +66,25 @@ func fakes(o coretest.Options) (first, second func(testing.TB) core.Device) {
 }
 
 func TestFake(t *testing.T) {
-	for name, o := range map[string]coretest.Options{"device waits": {}, "host waits": {HostWaits: true}} {
+	for name, o := range map[string]coretest.Options{
+		"device waits": {}, "host waits": {HostWaits: true},
+		"opaque": {Opaque: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Log = t.Logf
+			first, second := fakes(o)
+			Run(t, first, WithPeer(second))
+		})
+	}
+}
+
+// The hooks alone make the difference between a mutant and a device that keeps all rules.
+func TestWrappedFake(t *testing.T) {
+	for name, o := range map[string]coretest.Options{"addresses": {}, "opaque": {Opaque: true}} {
 		t.Run(name, func(t *testing.T) {
 			o.Log = t.Logf
 			first, second := wrapped(o, hooks{})
-			Run(t, func(tb testing.TB) core.Device { return first(tb) }, WithPeer(func(tb testing.TB) core.Device { return second(tb) }))
+			Run(t, func(tb testing.TB) core.Device { return first(tb).outer }, WithPeer(func(tb testing.TB) core.Device { return second(tb).outer }))
 		})
 	}
 }
@@ -76,11 +95,13 @@ const noDLPack = "skipped: this build has no DLPack"
 func TestCaseIsSkippedOnlyWithoutItsCapability(t *testing.T) {
 	for _, c := range Cases() {
 		r := record(t, c, openCPU)
-		lacks := !openAndClose(t, openCPU).Capabilities.Has(c.Needs)
-		if r.skipped != lacks && !r.said(noDLPack) {
-			t.Errorf("%s: skipped %v, lacks a capability %v", c.Name, r.skipped, lacks)
+		has := openAndClose(t, openCPU).Capabilities
+		needs, lacks := !has.Has(c.Needs), has&c.Lacks != 0
+		if r.skipped != (needs || lacks) && !r.said(noDLPack) {
+			t.Errorf("%s: skipped %v, needs a capability %v, must not have one %v", c.Name, r.skipped, needs, lacks)
 		}
-		if lacks && !(r.said("skipped: needs capability") && r.said("which cpu does not declare")) {
+		if needs && !(r.said("skipped: needs capability") && r.said("which cpu does not declare")) ||
+			lacks && !(r.said("skipped: is for devices without capability") && r.said("which cpu declares")) {
 			t.Errorf("%s was skipped with %q", c.Name, r.log)
 		}
 	}
@@ -119,4 +140,61 @@ func TestHoldKeepsAStreamBusyWhereNothingElseWorks(t *testing.T) {
 	}
 	release()
 	e.synchronize(s)
+}
+
+// Streams that can neither wait for the host nor for semaphores are held as the test says.
+func TestHoldIsWhatWithHoldNames(t *testing.T) {
+	first, _ := fakes(coretest.Options{HostWaits: true})
+	gate := stream.NewEvent()
+	hold := func(_ testing.TB, s core.Stream) func() {
+		if err := s.(*coretest.Stream).Enqueue(func() error { return gate.Wait(t.Context()) }); err != nil {
+			t.Error(err)
+		}
+		return func() { gate.Complete(nil) }
+	}
+	e := &env{TB: t, cfg: newConfig([]Option{WithHold(hold)}), ctx: t.Context()}
+	e.dev = e.open(first)
+	s := e.stream()
+	release, sure := e.hold(s)
+	if !sure {
+		t.Error("the stream is not said to be held")
+	}
+	synchronized := e.start(func() error { return s.Synchronize(t.Context()) })
+	if gate.Wait(shortly(t)) == nil {
+		t.Error("the stream was released too early")
+	}
+	release()
+	e.check(e.finish(synchronized), "Synchronize")
+}
+
+// shortly is a context that ends soon.
+func shortly(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), newConfig(nil).grace)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Memory to import is made as the test says, and freed when the case is over.
+func TestPointersAreThoseOfWithPointer(t *testing.T) {
+	for _, o := range []coretest.Options{{}, {Opaque: true}} {
+		made, freed := 0, 0
+		outside := func(tb testing.TB, d core.Device, size int64) uintptr {
+			m, err := d.Alloc(tb.Context(), size, core.AllocOptions{})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			made++
+			tb.Cleanup(func() { freed++; m.Free() })
+			return m.Handle
+		}
+		first, _ := fakes(o)
+		for _, c := range []string{"import-pointer/no-copy", "import-pointer/owner", "import-pointer/failure"} {
+			if r := record(t, caseNamed(t, c), first, WithPointer(outside)); r.Failed() || r.skipped {
+				t.Errorf("%s: %q", c, r.log)
+			}
+		}
+		if made != 3 || freed != 3 {
+			t.Errorf("memory was made %d times and freed %d times; want 3", made, freed)
+		}
+	}
 }

@@ -17,6 +17,13 @@ type fake interface {
 	core.PeerCopier
 	core.PoolController
 	core.SemaphoreCreator
+	core.CloseNotifier
+}
+
+// opaque is what an opaque device can do besides.
+type opaque interface {
+	core.HostViewer
+	core.StreamImporter
 }
 
 // device is a simulated device that breaks the rule that a mutant is about: the
@@ -24,12 +31,13 @@ type fake interface {
 type device struct {
 	fake
 	hooks hooks
+	outer core.Device // what the suite knows: this, or the opaqueDevice around it
 
 	mu     sync.Mutex
 	undo   []func()    // releases what a mutant keeps
 	shared core.Memory // what a mutant hands out more than once
 
-	copies atomic.Int32 // on their way, where a mutant counts them
+	calls atomic.Int32 // on their way, where a mutant counts them
 }
 
 // hooks take unwrapped streams and give unwrapped results.
@@ -40,6 +48,9 @@ type hooks struct {
 	copyPeer      func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error
 	importPointer func(*device, uintptr, int64, core.Owner) (core.Memory, error)
 	mapHost       func(*device, context.Context, *core.Buffer) (core.Memory, error)
+	hostView      func(*device, context.Context, *core.Buffer) (core.Memory, error)
+	importStream  func(*device, context.Context, uintptr) (core.Stream, error)
+	beforeClose   func(*device, func()) func()
 	close         func(*device) error
 	setPoolLimit  func(*device, int64)
 	poolStats     func(core.PoolStats) core.PoolStats
@@ -65,6 +76,11 @@ type semaphoreHooks struct {
 
 var _ fake = (*device)(nil)
 
+// opaqueDevice is a device whose memory has handles instead of addresses.
+type opaqueDevice struct{ *device }
+
+var _ opaque = opaqueDevice{}
+
 // later is for what a mutant keeps: it is released when the case is over.
 func (d *device) later(f func()) {
 	d.mu.Lock()
@@ -89,6 +105,7 @@ func (d *device) release(tb testing.TB) {
 
 func (d *device) Properties() core.Properties {
 	p := d.fake.Properties()
+	p.Capabilities &^= core.CapExportMemory | core.CapImportMemory // which the wrapper does not offer
 	if d.hooks.properties != nil {
 		d.hooks.properties(&p)
 	}
@@ -98,7 +115,7 @@ func (d *device) Properties() core.Properties {
 // mine makes the wrapper the device that memory belongs to.
 func (d *device) mine(m core.Memory, err error) (core.Memory, error) {
 	if m.Device != nil {
-		m.Device = d
+		m.Device = d.outer
 	}
 	return m, err
 }
@@ -125,6 +142,32 @@ func (d *device) MapHost(ctx context.Context, b *core.Buffer) (core.Memory, erro
 	return d.mine(d.fake.MapHost(ctx, b))
 }
 
+func (d opaqueDevice) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	if d.hooks.hostView != nil {
+		return d.hooks.hostView(d.device, ctx, b)
+	}
+	return d.fake.(opaque).HostView(ctx, b)
+}
+
+func (d opaqueDevice) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	open := d.fake.(opaque).ImportStream
+	if h := d.hooks.importStream; h != nil {
+		open = func(ctx context.Context, native uintptr) (core.Stream, error) { return h(d.device, ctx, native) }
+	}
+	s, err := open(ctx, native)
+	if err != nil {
+		return nil, err
+	}
+	return &queue{s, d.device}, nil
+}
+
+func (d *device) BeforeClose(f func()) (cancel func()) {
+	if d.hooks.beforeClose != nil {
+		return d.hooks.beforeClose(d, f)
+	}
+	return d.fake.BeforeClose(f)
+}
+
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	if d.hooks.copy != nil {
 		return d.hooks.copy(d, ctx, plain(s), dst, src)
@@ -134,7 +177,10 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 
 // plainPeer unwraps a peer.
 func plainPeer(peer core.Device) core.Device {
-	if p, ok := peer.(*device); ok {
+	switch p := peer.(type) {
+	case *device:
+		return p.fake
+	case opaqueDevice:
 		return p.fake
 	}
 	return peer
@@ -187,11 +233,13 @@ type queue struct {
 
 // plain unwraps a stream.
 func plain(s core.Stream) core.Stream {
-	if q, ok := s.(*queue); ok {
-		return q.Stream
+	if q, ok := s.(interface{ plain() core.Stream }); ok {
+		return q.plain()
 	}
 	return s
 }
+
+func (q *queue) plain() core.Stream { return q.Stream }
 
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	s, err := d.fake.NewStream(ctx)
@@ -205,7 +253,7 @@ func (q *queue) Device() core.Device {
 	if h := q.device.hooks.stream.device; h != nil {
 		return h()
 	}
-	return q.device
+	return q.device.outer
 }
 
 func (q *queue) Record() (core.Event, error) {

@@ -8,9 +8,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// name is the backend's name: that of core.DeviceExt.
-const name = "ext_dev"
-
 // deviceCount is how many devices the backend has.
 const deviceCount = 2
 
@@ -26,6 +23,11 @@ type Options struct {
 	Log func(format string, args ...any)
 	// HostWaits makes streams refuse to wait for any event, so that the host has to.
 	HostWaits bool
+	// Opaque makes the devices webgpu:0 and webgpu:1, whose memory has handles and
+	// offsets beside them instead of addresses. They also offer core.HostViewer
+	// (for memory allocated so), core.StreamImporter and, where the system has
+	// descriptors, core.MemoryExporter and core.MemoryImporter of opaque ones.
+	Opaque bool
 }
 
 // Backend is a simulated backend of two devices, ext_dev:0 and ext_dev:1, which
@@ -35,13 +37,15 @@ type Options struct {
 //     else runs with it is drawn by lot. A missing wait shows as wrong data.
 //   - Memory is filled with rubbish when it is allocated and when it is freed, and
 //     what was freed last is allocated first. A use after free shows as wrong data.
-//   - A host that uses an address of the device faults.
+//   - A host that uses an address of the device faults. Opaque handles are small
+//     numbers; several allocations have the same one, with different offsets.
 //   - Every call fails when a test says so, see [Backend.Fail] and [Backend.Lose].
 //
 // It is safe for concurrent use.
 type Backend struct {
 	options   Options
 	scheduler *scheduler
+	objects   objects
 
 	mu     sync.Mutex
 	faults []*fault
@@ -123,25 +127,38 @@ func (b *Backend) call(call string, index int32) error {
 		}
 		if f.after == 0 {
 			f.fired = true
-			return core.Errorf(f.err, name, call, "the test made this call fail")
+			return b.errorf(f.err, call, "the test made this call fail")
 		}
 		f.after--
 	}
 	if b.lost[index] {
-		return core.Errorf(core.ErrDeviceLost, name, call, "the test took device %d away", index)
+		return b.errorf(core.ErrDeviceLost, call, "the test took device %d away", index)
 	}
 	return nil
 }
 
-// Name is "ext_dev".
-func (b *Backend) Name() string { return name }
+// deviceType is the type of the backend's devices and their memory.
+func (b *Backend) deviceType() core.DeviceType {
+	if b.options.Opaque {
+		return core.DeviceWebGPU
+	}
+	return core.DeviceExt
+}
+
+// Name is "ext_dev" or, with Options.Opaque, "webgpu".
+func (b *Backend) Name() string { return b.deviceType().String() }
+
+// errorf makes an error of the backend.
+func (b *Backend) errorf(err error, call, format string, args ...any) error {
+	return core.Errorf(err, b.Name(), call, format, args...)
+}
 
 // Probe says that the backend is there.
 func (b *Backend) Probe(ctx context.Context) core.Probe {
 	return core.Probe{Available: true, Version: "simulated"}
 }
 
-// Devices lists ext_dev:0 and ext_dev:1.
+// Devices lists the two devices.
 func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
 	list := make([]core.Properties, deviceCount)
 	for i := range list {
@@ -152,11 +169,15 @@ func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
 
 func (b *Backend) properties(index int32) core.Properties {
 	p := core.Properties{
-		ID:        core.DeviceID{Type: core.DeviceExt, Index: index},
+		ID:        core.DeviceID{Type: b.deviceType(), Index: index},
 		Name:      "dlx simulated device",
 		Alignment: alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapMapHost |
 			core.CapSemaphores | core.CapPeer | core.CapPool | core.CapSubByte,
+	}
+	if b.options.Opaque {
+		p.UUID, p.DriverUUID = core.UUID{0xd1, byte(index)}, core.UUID{0xd1}
+		p.Capabilities |= opaqueCapabilities
 	}
 	if b.options.HostWaits {
 		p.Capabilities &^= core.CapStreamWait
@@ -164,14 +185,20 @@ func (b *Backend) properties(index int32) core.Properties {
 	return p
 }
 
-// Open opens a device; the result is a [*Device].
+// Open opens a device. The result is a [*Device] or, with Options.Opaque, one
+// with more abilities around it.
 func (b *Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
-	if id.Type != core.DeviceExt || id.Index < 0 || id.Index >= deviceCount {
-		return nil, core.Errorf(core.ErrDevice, name, "Open", "there is no %v, only %s:0 and %s:1", id, name, name)
+	if id.Type != b.deviceType() || id.Index < 0 || id.Index >= deviceCount {
+		return nil, b.errorf(core.ErrDevice, "Open", "there is no %v, only %[2]s:0 and %[2]s:1", id, b.Name())
 	}
 	if err := b.call("Open", id.Index); err != nil {
 		return nil, err
 	}
 	liveDevices.Add(1)
-	return &Device{backend: b, id: id}, nil
+	d := &Device{backend: b, id: id}
+	d.outer = d
+	if b.options.Opaque {
+		d.outer = newOpaque(d)
+	}
+	return d.outer, nil
 }

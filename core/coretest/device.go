@@ -13,6 +13,7 @@ var liveDevices = core.NewLiveCounter("coretest.Device")
 type Device struct {
 	backend *Backend
 	id      core.DeviceID
+	outer   core.Device // what callers know: this, or what is around it
 	core.CloseHooks
 
 	mu       sync.Mutex
@@ -20,6 +21,7 @@ type Device struct {
 	streams  int // open ones
 	memories int // not yet freed
 	pool     pool
+	handles  uintptr // of streams, the last one given
 }
 
 var (
@@ -32,7 +34,7 @@ var (
 	_ core.SemaphoreCreator = (*Device)(nil)
 )
 
-// ID is ext_dev:0 or ext_dev:1.
+// ID is ext_dev:0 or ext_dev:1, or webgpu:0 or webgpu:1.
 func (d *Device) ID() core.DeviceID { return d.id }
 
 // Properties describe the device.
@@ -44,7 +46,7 @@ func (d *Device) call(call string) error {
 	closed := d.closed
 	d.mu.Unlock()
 	if closed {
-		return core.Errorf(core.ErrClosed, name, call, "the device was closed")
+		return d.backend.errorf(core.ErrClosed, call, "the device was closed")
 	}
 	return d.backend.call(call, d.id.Index)
 }
@@ -82,11 +84,15 @@ func (d *Device) newStream() (*Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, core.Errorf(core.ErrClosed, name, "NewStream", "the device was closed")
+		return nil, d.backend.errorf(core.ErrClosed, "NewStream", "the device was closed")
 	}
 	d.streams++
 	liveStreams.Add(1)
 	s := &Stream{device: d}
+	if d.backend.options.Opaque {
+		d.handles++
+		s.native = d.handles
+	}
 	c := s.scheduler()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,10 +105,13 @@ func (d *Device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	return d.copy(ctx, "Copy", s, dst, src, d.id)
 }
 
+// inner is the device itself, where callers know only what is around it.
+func (d *Device) inner() *Device { return d }
+
 // CanPeer allows all devices of the backend.
 func (d *Device) CanPeer(peer core.Device) error {
-	if p, ok := peer.(*Device); !ok || p.backend != d.backend {
-		return core.Errorf(core.ErrNotSupported, name, "CanPeer", "%T is no device of this backend", peer)
+	if p, ok := peer.(interface{ inner() *Device }); !ok || p.inner().backend != d.backend {
+		return d.backend.errorf(core.ErrNotSupported, "CanPeer", "%T is no device of this backend", peer)
 	}
 	return nil
 }
@@ -125,10 +134,10 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 	}
 	host := func(t *core.Tensor) bool { return t.ID().Type.HostAccessible() }
 	if src.ID() != from && !host(src) || dst.ID() != d.id && !host(dst) || host(src) && host(dst) {
-		return core.Errorf(core.ErrDevice, name, call, "from %v to %v is no copy of %v", src.ID(), dst.ID(), d.id)
+		return d.backend.errorf(core.ErrDevice, call, "from %v to %v is no copy of %v", src.ID(), dst.ID(), d.id)
 	}
 	if d.backend.options.Submit == nil {
-		return core.Errorf(core.ErrNotSupported, name, call, "the test gave no Options.Submit")
+		return d.backend.errorf(core.ErrNotSupported, call, "the test gave no Options.Submit")
 	}
 	if s == nil {
 		own, err := d.newStream()
@@ -145,14 +154,14 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 	}
 	own, ok := s.(*Stream)
 	if !ok || own.device != d {
-		return core.Errorf(core.ErrDevice, name, call, "the stream is not of this device")
+		return d.backend.errorf(core.ErrDevice, call, "the stream is not of this device")
 	}
 	return d.enqueueCopy(ctx, own, dst, src)
 }
 
 func (d *Device) enqueueCopy(ctx context.Context, s *Stream, dst, src *core.Tensor) error {
 	return d.backend.options.Submit(ctx, s, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-		work, err := plainCopy(dst, src)
+		work, err := plainCopy(dst, src, d.backend.locate)
 		if err != nil {
 			return err
 		}
@@ -169,10 +178,11 @@ func (d *Device) Close() error {
 	case d.closed:
 		return nil
 	case d.streams > 0 || d.memories > 0:
-		return core.Errorf(core.ErrInvalid, name, "Close", "%d streams are open and %d memories not freed", d.streams, d.memories)
+		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams are open and %d memories not freed", d.streams, d.memories)
 	}
 	d.closed = true
 	d.pool = pool{}
+	d.backend.objects.drop(d)
 	liveDevices.Add(-1)
 	return nil
 }

@@ -25,9 +25,24 @@ const (
 
 // pool hands freed blocks out again, the last one first. The device's mutex guards it.
 type pool struct {
-	cached map[int64][][]byte // by size class
-	used   map[*byte]int64    // blocks that are handed out, with the size asked for
+	cached map[kind][]block
+	rest   map[kind]block  // what opaque objects have left for new blocks
+	used   map[*byte]int64 // blocks that are handed out, with the size asked for
 	stats  core.PoolStats
+}
+
+// kind is what blocks must have in common to stand in for each other.
+type kind struct {
+	class   int64 // bytes
+	visible bool  // to the host, of an opaque device
+}
+
+// block is memory of one kind and how the device names it.
+type block struct {
+	bytes  []byte
+	kind   kind
+	handle uintptr
+	offset int64
 }
 
 // memory owns what the device hands out.
@@ -39,14 +54,14 @@ type memory struct {
 
 var _ core.OrderedOwner = (*memory)(nil)
 
-// own wraps address and size as memory of the device.
-func (d *Device) own(address uintptr, size int64, release func()) core.Memory {
+// own makes memory of the device of a handle, an offset beside it, and a size.
+func (d *Device) own(handle uintptr, offset, size int64, release func()) core.Memory {
 	liveMemories.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.memories++
 	return core.Memory{
-		ID: d.id, Device: d, Handle: address | deviceBit, Size: size,
+		ID: d.id, Device: d.outer, Handle: handle, Offset: offset, Size: size,
 		Owner: &memory{device: d, release: release},
 	}
 }
@@ -68,11 +83,24 @@ func (m *memory) FreeAfter(pending []core.Event) {
 
 // Alloc returns memory full of rubbish.
 func (d *Device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
-	fail := func(sentinel error, format string, args ...any) (core.Memory, error) {
-		return core.Memory{}, core.Errorf(sentinel, name, "Alloc", format, args...)
+	if err := d.checkAlloc(size, opts); err != nil {
+		return core.Memory{}, err
+	}
+	b, ok := d.take(size, opts.HostVisible)
+	if !ok {
+		return core.Memory{}, d.backend.errorf(core.ErrOutOfMemory, "Alloc", "%d bytes would pass the limit of the pool", size)
+	}
+	fill(b.bytes, poisonFresh)
+	return d.own(b.handle, b.offset, size, func() { d.give(b) }), nil
+}
+
+// checkAlloc says why memory that need not be exported cannot be had.
+func (d *Device) checkAlloc(size int64, opts core.AllocOptions) error {
+	fail := func(sentinel error, format string, args ...any) error {
+		return d.backend.errorf(sentinel, "Alloc", format, args...)
 	}
 	if err := d.call("Alloc"); err != nil {
-		return core.Memory{}, err
+		return err
 	}
 	switch {
 	case size < 0:
@@ -83,63 +111,67 @@ func (d *Device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 		return fail(core.ErrNotSupported, "there is no memory of type %v here", opts.Type)
 	case opts.Export != 0:
 		return fail(core.ErrNotSupported, "memory cannot be exported as %v", opts.Export)
+	case opts.HostVisible && !d.backend.options.Opaque:
+		return fail(core.ErrNotSupported, "memory cannot be shown to the host")
 	}
-	block := d.take(size)
-	if block == nil {
-		return fail(core.ErrOutOfMemory, "%d bytes would pass the limit of the pool", size)
-	}
-	fill(block, poisonFresh)
-	address := uintptr(unsafe.Pointer(&block[0]))
-	return d.own(address, size, func() { d.give(block) }), nil
+	return nil
 }
 
-// take finds or makes a block, nil if the limit forbids it.
-func (d *Device) take(size int64) []byte {
-	class := int64(alignment)
-	if size > class {
-		class = 1 << bits.Len64(uint64(size-1))
+// take finds or makes a block; it reports false if the limit forbids it.
+func (d *Device) take(size int64, visible bool) (block, bool) {
+	k := kind{class: alignment, visible: visible}
+	if size > k.class {
+		k.class = 1 << bits.Len64(uint64(size-1))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p, s := &d.pool, &d.pool.stats
 	s.Allocs++
-	var block []byte
-	if free := p.cached[class]; len(free) > 0 {
-		block, p.cached[class] = free[len(free)-1], free[:len(free)-1]
+	var b block
+	if free := p.cached[k]; len(free) > 0 {
+		b, p.cached[k] = free[len(free)-1], free[:len(free)-1]
 		s.Hits++
-		s.Cached -= class
+		s.Cached -= k.class
 	} else {
-		if s.Limit > 0 && s.InUse+s.Cached+class > s.Limit {
+		if s.Limit > 0 && s.InUse+s.Cached+k.class > s.Limit {
 			p.trim()
 		}
-		if s.Limit > 0 && s.InUse+class > s.Limit {
+		if s.Limit > 0 && s.InUse+k.class > s.Limit {
 			s.Failures++
-			return nil
+			return block{}, false
 		}
-		block = aligned(class)
+		b = d.newBlock(k)
 	}
 	if p.used == nil {
-		p.used, p.cached = make(map[*byte]int64), make(map[int64][][]byte)
+		p.used, p.cached = make(map[*byte]int64), make(map[kind][]block)
 	}
-	p.used[&block[0]] = size
-	s.InUse += class
+	p.used[&b.bytes[0]] = size
+	s.InUse += k.class
 	s.Requested += size
 	s.Peak = max(s.Peak, s.InUse)
-	return block
+	return b, true
+}
+
+// newBlock makes a block. d.mu is held.
+func (d *Device) newBlock(k kind) block {
+	if d.backend.options.Opaque {
+		return d.blockOfObject(k)
+	}
+	bytes := aligned(k.class)
+	return block{bytes: bytes, kind: k, handle: addressOf(bytes) | deviceBit}
 }
 
 // give takes a block back.
-func (d *Device) give(block []byte) {
-	fill(block, poisonFreed)
-	class := int64(len(block))
+func (d *Device) give(b block) {
+	fill(b.bytes, poisonFreed)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p, s := &d.pool, &d.pool.stats
-	s.Requested -= p.used[&block[0]]
-	s.InUse -= class
-	s.Cached += class
-	delete(p.used, &block[0])
-	p.cached[class] = append(p.cached[class], block)
+	p, s, start := &d.pool, &d.pool.stats, &b.bytes[0]
+	s.Requested -= p.used[start]
+	s.InUse -= b.kind.class
+	s.Cached += b.kind.class
+	delete(p.used, start)
+	p.cached[b.kind] = append(p.cached[b.kind], b)
 	p.keepLimit()
 }
 
@@ -155,10 +187,12 @@ func (p *pool) trim() {
 	p.stats.Cached = 0
 }
 
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
 // aligned makes a block of so many bytes.
 func aligned(size int64) []byte {
 	b := make([]byte, size+alignment)
-	skip := -uintptr(unsafe.Pointer(&b[0])) & (alignment - 1)
+	skip := -addressOf(b) & (alignment - 1)
 	return b[skip:][:size:size]
 }
 
@@ -198,13 +232,18 @@ func (d *Device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return core.Memory{}, err
 	}
 	if size < 0 || !d.holds(p, size) {
-		return core.Memory{}, core.Errorf(core.ErrInvalid, name, "ImportPointer", "%d bytes at %#x are not within an allocation of %v", size, p, d.id)
+		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "ImportPointer", "%d bytes at %#x are not within an allocation of %v", size, p, d.id)
 	}
-	return d.own(p, size, core.Memory{Owner: owner}.Free), nil
+	return d.own(p, 0, size, core.Memory{Owner: owner}.Free), nil
 }
 
-// holds reports whether a range of addresses lies within a block that is handed out.
+// holds reports whether a range of addresses lies within a block that is handed
+// out; of an opaque device, whether p is an object of so many bytes.
 func (d *Device) holds(p uintptr, size int64) bool {
+	if d.backend.options.Opaque {
+		o, ok := d.backend.objects.find(p)
+		return ok && o.device == d && size <= o.size
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for start, requested := range d.pool.used {
@@ -216,7 +255,7 @@ func (d *Device) holds(p uintptr, size int64) bool {
 	return false
 }
 
-// HostAlignment is what MapHost asks of address and size.
+// HostAlignment is 64: MapHost takes no other memory.
 func (d *Device) HostAlignment() int64 { return 64 }
 
 // MapHost makes host memory usable under an address of the device.
@@ -225,15 +264,15 @@ func (d *Device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, e
 		return core.Memory{}, err
 	}
 	if host == nil {
-		return core.Memory{}, core.Errorf(core.ErrInvalid, name, "MapHost", "host is nil")
+		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "host is nil")
 	}
 	m := host.Memory()
 	address := m.Handle + uintptr(m.Offset)
 	if a := d.HostAlignment(); !m.ID.Type.HostAccessible() || m.Size == core.UnknownSize || address%uintptr(a) != 0 || m.Size%a != 0 {
-		return core.Memory{}, core.Errorf(core.ErrInvalid, name, "MapHost", "%d bytes at %#x on %v: address and size must be known multiples of %d on the host", m.Size, address, m.ID, a)
+		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "%d bytes at %#x on %v: address and size must be known multiples of %d on the host", m.Size, address, m.ID, a)
 	}
 	if err := host.Retain(); err != nil {
 		return core.Memory{}, err
 	}
-	return d.own(address, m.Size, host.Release), nil
+	return d.own(address|deviceBit, 0, m.Size, host.Release), nil
 }

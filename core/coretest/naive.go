@@ -7,28 +7,31 @@ import (
 )
 
 // CopyNaive copies the elements of src into dst, both in memory that the host can
-// reach or memory of this package's devices: one element after the other, found
+// reach or memory of this package's devices that has addresses: one element after the other, found
 // by its index, without any cleverness. It is the oracle for copies that are fast.
 // It waits for nothing, and fails like [core.CheckCopy].
 func CopyNaive(dst, src *core.Tensor) error {
 	if _, err := core.CheckCopy(dst, src); err != nil {
 		return err
 	}
-	work, err := naiveCopy(dst, src)
+	work, err := naiveCopy(dst, src, (*core.Tensor).Address)
 	if err != nil {
 		return err
 	}
 	return work()
 }
 
+// locator finds the address of a tensor's first element.
+type locator func(*core.Tensor) (uintptr, error)
+
 // naiveCopy prepares the copy of two tensors that were checked. The work needs
 // their memory, but not the tensors.
-func naiveCopy(dst, src *core.Tensor) (work func() error, err error) {
-	to, err := dst.Address()
+func naiveCopy(dst, src *core.Tensor, locate locator) (work func() error, err error) {
+	to, err := locate(dst)
 	if err != nil {
 		return nil, err
 	}
-	from, err := src.Address()
+	from, err := locate(src)
 	if err != nil {
 		return nil, err
 	}
@@ -50,17 +53,17 @@ func naiveCopy(dst, src *core.Tensor) (work func() error, err error) {
 
 // plainCopy is naiveCopy, or one move of bytes where both tensors lie in a row and
 // share no byte with others: large tensors would take seconds otherwise.
-func plainCopy(dst, src *core.Tensor) (work func() error, err error) {
+func plainCopy(dst, src *core.Tensor, locate locator) (work func() error, err error) {
 	n := dst.NumElements()
 	bytes, whole := dst.DType().ItemSize()
 	if n == 0 || !whole || dst.Padded() || !dst.Layout().IsContiguous() || !src.Layout().IsContiguous() {
-		return naiveCopy(dst, src)
+		return naiveCopy(dst, src, locate)
 	}
-	to, err := dst.Address()
+	to, err := locate(dst)
 	if err != nil {
 		return nil, err
 	}
-	from, err := src.Address()
+	from, err := locate(src)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +99,8 @@ func copyBits(to, from uintptr, toBit, fromBit, n int64) {
 		d, s := at(to, toBit>>3), at(from, fromBit>>3)
 		step := int64(1)
 		if toBit%8 == 0 && fromBit%8 == 0 && n >= 8 {
-			*d = *s
-			step = 8
+			step = n &^ 7
+			copy(unsafe.Slice(d, step/8), unsafe.Slice(s, step/8))
 		} else if bit := byte(1) << (toBit & 7); *s>>(fromBit&7)&1 == 1 {
 			*d |= bit
 		} else {

@@ -123,6 +123,17 @@ func (c *scheduler) anyReady() *Stream {
 	return nil
 }
 
+// find returns the open stream of a device that has a native handle, nil if there is none.
+func (c *scheduler) find(d *Device, native uintptr) *Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.streams, func(s *Stream) bool { return s.device == d && s.native == native && native != 0 })
+	if i < 0 {
+		return nil
+	}
+	return c.streams[i]
+}
+
 // run does the next step of s. The mutex is held, but not during foreign code.
 func (c *scheduler) run(s *Stream) {
 	t := s.steps[0]

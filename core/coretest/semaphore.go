@@ -24,7 +24,7 @@ func (d *Device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 		return nil, err
 	}
 	if t != 0 {
-		return nil, core.Errorf(core.ErrNotSupported, name, "NewSemaphore", "semaphores cannot be exported as %v", t)
+		return nil, d.backend.errorf(core.ErrNotSupported, "NewSemaphore", "semaphores cannot be exported as %v", t)
 	}
 	liveSemaphores.Add(1)
 	return &semaphore{device: d}, nil
@@ -42,7 +42,7 @@ func (m *semaphore) Signal(s core.Stream, value uint64) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if value <= m.value {
-			return core.Errorf(core.ErrInvalid, name, "Signal", "value %d must be larger than %d", value, m.value)
+			return m.device.backend.errorf(core.ErrInvalid, "Signal", "value %d must be larger than %d", value, m.value)
 		}
 		m.value = value
 		return nil
@@ -65,7 +65,7 @@ func (m *semaphore) own(call string, s core.Stream) (*Stream, error) {
 	}
 	own, ok := s.(*Stream)
 	if !ok || own.device.backend != m.device.backend {
-		return nil, core.Errorf(core.ErrNotSupported, name, call, "%T is no stream of this backend", s)
+		return nil, m.device.backend.errorf(core.ErrNotSupported, call, "%T is no stream of this backend", s)
 	}
 	return own, nil
 }
@@ -76,7 +76,7 @@ func (m *semaphore) Value() (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.closed {
-		return 0, core.Errorf(core.ErrClosed, name, "Value", "the semaphore was closed")
+		return 0, m.device.backend.errorf(core.ErrClosed, "Value", "the semaphore was closed")
 	}
 	return m.value, nil
 }

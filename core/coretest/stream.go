@@ -14,6 +14,8 @@ var liveStreams = core.NewLiveCounter("coretest.Stream")
 // of the work since the event before it, Synchronize the first since the last one.
 type Stream struct {
 	device *Device
+	native uintptr // on an opaque device
+	of     *Stream // whose work this is, if it was imported
 
 	// Guarded by the scheduler's mutex:
 	steps  []step
@@ -29,22 +31,30 @@ var _ core.Stream = (*Stream)(nil)
 func (s *Stream) scheduler() *scheduler { return s.device.backend.scheduler }
 
 // Device is the device that the stream belongs to.
-func (s *Stream) Device() core.Device { return s.device }
+func (s *Stream) Device() core.Device { return s.device.outer }
 
-// Native is 0.
-func (s *Stream) Native() uintptr { return 0 }
+// Native is 0, or a handle that an opaque device can import.
+func (s *Stream) Native() uintptr { return s.native }
+
+// queue is where the stream's work is.
+func (s *Stream) queue() *Stream {
+	if s.of != nil {
+		return s.of
+	}
+	return s
+}
 
 // Enqueue adds work of any kind, which runs on the goroutine of somebody who waits.
 func (s *Stream) Enqueue(work func() error) error {
 	if work == nil {
-		return core.Errorf(core.ErrInvalid, name, "Enqueue", "work is nil")
+		return s.device.backend.errorf(core.ErrInvalid, "Enqueue", "work is nil")
 	}
 	return s.enter("Enqueue", step{work: work})
 }
 
 // Record returns an event that is done when all work enqueued before is done.
 func (s *Stream) Record() (core.Event, error) {
-	e := &event{stream: s}
+	e := &event{stream: s.queue()}
 	if err := s.enter("Record", step{record: e}); err != nil {
 		return nil, err
 	}
@@ -59,7 +69,7 @@ func (s *Stream) Wait(e core.Event) error {
 	}
 	own, ok := e.(*event)
 	if !ok || own.stream.scheduler() != s.scheduler() || s.device.backend.options.HostWaits {
-		return core.Errorf(core.ErrNotSupported, name, "Wait", "the device cannot wait for this %T: the host must", e)
+		return s.device.backend.errorf(core.ErrNotSupported, "Wait", "the device cannot wait for this %T: the host must", e)
 	}
 	return s.enter("Wait", step{after: own})
 }
@@ -72,34 +82,34 @@ func (s *Stream) enter(call string, t step) error {
 	c := s.scheduler()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.closed {
-		return core.Errorf(core.ErrClosed, name, call, "the stream was closed")
+	if s.closed || s.queue().closed {
+		return s.device.backend.errorf(core.ErrClosed, call, "the stream was closed")
 	}
-	c.add(s, t)
+	c.add(s.queue(), t)
 	return nil
 }
 
 // Synchronize runs all work enqueued before, and whatever that waits for.
 func (s *Stream) Synchronize(ctx context.Context) error {
-	e := &event{stream: s}
+	e := &event{stream: s.queue()}
 	if err := s.enter("Synchronize", step{record: e}); err != nil {
 		return err
 	}
-	if err := s.scheduler().await(ctx, s, func() bool { return e.done }); err != nil {
+	if err := s.scheduler().await(ctx, e.stream, func() bool { return e.done }); err != nil {
 		return err
 	}
-	return s.takeError()
+	return e.stream.takeError()
 }
 
 // Close runs all work, and returns the first error that no Synchronize returned.
 func (s *Stream) Close() error {
-	c := s.scheduler()
+	c, q := s.scheduler(), s.queue()
 	c.mu.Lock()
 	first := !s.closed
 	s.closed = true
 	c.mu.Unlock()
 
-	_ = c.await(context.Background(), s, func() bool { return len(s.steps) == 0 && !s.busy })
+	_ = c.await(context.Background(), q, func() bool { return len(q.steps) == 0 && !q.busy })
 	if !first {
 		return nil
 	}
@@ -108,7 +118,7 @@ func (s *Stream) Close() error {
 	c.mu.Unlock()
 	s.device.forget(&s.device.streams)
 	liveStreams.Add(-1)
-	return s.takeError()
+	return q.takeError()
 }
 
 func (s *Stream) takeError() error {

@@ -1,0 +1,163 @@
+//go:build unix
+
+package coretest
+
+import (
+	"context"
+	"sync"
+	"syscall"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// opaqueCapabilities are what opaque devices have besides those of all.
+const opaqueCapabilities = core.CapHostView | core.CapImportStream | core.CapExportMemory | core.CapImportMemory
+
+// memoryType is what Vulkan calls the index of a memory type: an import must know it.
+const memoryType = 3
+
+// exportingDevice is an opaque device on a system that has descriptors. Those that
+// it exports stand for memory, but nothing can be read from them.
+type exportingDevice struct{ opaqueDevice }
+
+var (
+	_ core.MemoryExporter = exportingDevice{}
+	_ core.MemoryImporter = exportingDevice{}
+)
+
+// newOpaque returns what the callers of an opaque device know.
+func newOpaque(d *Device) core.Device { return exportingDevice{opaqueDevice{d}} }
+
+// exported holds what descriptors stand for, for as long as the process lives:
+// when the last of them is closed, nobody tells.
+var exported struct {
+	mu   sync.Mutex
+	list map[fileID]object
+}
+
+// fileID tells open files apart.
+type fileID struct{ device, inode uint64 }
+
+// fileOf identifies the file behind a descriptor.
+func fileOf(fd int) (fileID, error) {
+	var s syscall.Stat_t
+	if err := syscall.Fstat(fd, &s); err != nil {
+		return fileID{}, err
+	}
+	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil //nolint:unconvert // the types differ from system to system
+}
+
+// newFile opens a file that is no other: the end of a pipe.
+func newFile() (fd int, id fileID, err error) {
+	var pipe [2]int
+	if err := syscall.Pipe(pipe[:]); err != nil {
+		return -1, fileID{}, err
+	}
+	_ = syscall.Close(pipe[1])
+	id, err = fileOf(pipe[0])
+	return pipe[0], id, err
+}
+
+// ExportTypes are opaque descriptors.
+func (exportingDevice) ExportTypes() []core.HandleType {
+	return []core.HandleType{core.HandleOpaqueFD}
+}
+
+// ImportTypes are opaque descriptors.
+func (d exportingDevice) ImportTypes() []core.HandleType { return d.ExportTypes() }
+
+// Alloc gives memory that is to be exported whole pages of its own, which are
+// never used again.
+func (d exportingDevice) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
+	if opts.Export != core.HandleOpaqueFD {
+		return d.opaqueDevice.Alloc(ctx, size, opts)
+	}
+	opts.Export = 0
+	if err := d.checkAlloc(size, opts); err != nil {
+		return core.Memory{}, err
+	}
+	pages := aligned((max(size, 1) + page - 1) &^ (page - 1))
+	fill(pages, poisonFresh)
+	handle := d.backend.objects.add(object{
+		device: d.Device, address: addressOf(pages), size: int64(len(pages)), keep: pages,
+		visible: opts.HostVisible, export: core.HandleOpaqueFD,
+	})
+	return d.own(handle, 0, size, func() { d.backend.objects.remove(handle) }), nil
+}
+
+// ExportMemory returns a new descriptor for the whole pages of b. It fails with
+// core.ErrNotSupported for another type, and with core.ErrInvalid if b was not
+// allocated for it.
+func (d exportingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
+	fail := func(err error, format string, args ...any) (core.ExternalMemory, error) {
+		return core.ExternalMemory{}, d.backend.errorf(err, "ExportMemory", format, args...)
+	}
+	if err := d.call("ExportMemory"); err != nil {
+		return core.ExternalMemory{}, err
+	}
+	switch {
+	case t != core.HandleOpaqueFD:
+		return fail(core.ErrNotSupported, "memory cannot be exported as %v", t)
+	case b == nil:
+		return fail(core.ErrInvalid, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return core.ExternalMemory{}, err
+	}
+	defer b.Release()
+	m := b.Memory()
+	x, ok := d.backend.objects.find(m.Handle)
+	if !ok || x.device != d.Device || x.export != t {
+		return fail(core.ErrInvalid, "the memory was not allocated with AllocOptions.Export = %v on %v", t, d.id)
+	}
+	fd, id, err := newFile()
+	if err != nil {
+		return fail(core.ErrOutOfMemory, "no descriptor left: %v", err)
+	}
+	exported.mu.Lock()
+	defer exported.mu.Unlock()
+	if exported.list == nil {
+		exported.list = make(map[fileID]object)
+	}
+	exported.list[id] = object{address: x.address, size: x.size, keep: x.keep, visible: x.visible}
+	p := d.Properties()
+	return core.ExternalMemory{
+		Type: t, FD: fd, Size: x.size, Offset: m.Offset, Length: m.Size, Dedicated: true,
+		MemoryType: memoryType, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID,
+	}, nil
+}
+
+// ImportMemory opens what a descriptor stands for and closes that. Besides what
+// its interface says, it fails with core.ErrInvalid where Size, MemoryType or
+// Dedicated are not those of the export.
+func (d exportingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	fail := func(err error, format string, args ...any) (core.Memory, error) {
+		return core.Memory{}, d.backend.errorf(err, "ImportMemory", format, args...)
+	}
+	if err := d.call("ImportMemory"); err != nil {
+		return core.Memory{}, err
+	}
+	p := d.Properties()
+	switch {
+	case m.Type != core.HandleOpaqueFD:
+		return fail(core.ErrNotSupported, "Type is %v; only %v can be imported", m.Type, core.HandleOpaqueFD)
+	case m.DeviceUUID != p.UUID || m.DriverUUID != p.DriverUUID:
+		return fail(core.ErrDevice, "the memory is of device %v, driver %v", m.DeviceUUID, m.DriverUUID)
+	case m.Offset < 0 || m.Length < 0 || m.Length > m.Size || m.Offset > m.Size-m.Length:
+		return fail(core.ErrInvalid, "Offset %d and Length %d leave the Size of %d bytes", m.Offset, m.Length, m.Size)
+	}
+	id, err := fileOf(m.FD)
+	if err != nil {
+		return fail(core.ErrInvalid, "FD %d: %v", m.FD, err)
+	}
+	exported.mu.Lock()
+	x, ok := exported.list[id]
+	exported.mu.Unlock()
+	if !ok || m.Size != x.size || m.MemoryType != memoryType || !m.Dedicated {
+		return fail(core.ErrInvalid, "FD %d does not stand for the memory that %+v says", m.FD, m)
+	}
+	_ = syscall.Close(m.FD)
+	x.device = d.Device
+	handle := d.backend.objects.add(x)
+	return d.own(handle, m.Offset, m.Length, func() { d.backend.objects.remove(handle) }), nil
+}
