@@ -65,6 +65,9 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 			return side{Tensor: t}, nil
 		}
 		known := d.known(m.Handle)
+		if known == nil { // freed since
+			return side{}, core.Errorf(core.ErrClosed, "gl", "Copy", "a tensor was closed during the call")
+		}
 		return side{t, known, known.mapped}, nil
 	}
 	if !m.ID.Type.HostAccessible() {

@@ -13,7 +13,7 @@ import (
 const (
 	// Up to fewPieces, or from bigPiece bytes a piece, plain copies are as fast as a shader.
 	fewPieces = 16
-	bigPiece  = 16 << 10
+	bigPiece  = 4 << 10
 )
 
 // moves reports whether OpenGL copies c well: by plain copies, or by a shader on a
@@ -22,11 +22,11 @@ func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.facts.so
 
 func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
 
-// move issues the commands that copy between two buffers of the context, unless it
-// cannot: then it reports false.
+// move copies between two buffers of the context, unless it cannot: then it reports
+// false.
 func (d *device) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 	if fewCopies(c) {
-		return true, d.command("glCopyNamedBufferSubData", func() {
+		return true, d.complete("glCopyNamedBufferSubData", func() {
 			for to, from := range c.Pieces() {
 				gl.CopyNamedBufferSubData(src.name, dst.name, int(from), int(to), int(c.Elem))
 			}
@@ -40,7 +40,7 @@ func (d *device) move(dst, src *buffer, c strided.Copy) (moved bool, err error) 
 		dispatches = append(dispatches, p)
 	}
 	var failed error
-	err = d.command("glDispatchCompute", func() { failed = d.dispatch(dst, src, dispatches) })
+	err = d.complete("glDispatchCompute", func() { failed = d.dispatch(dst, src, dispatches) })
 	if failed != nil {
 		err = failed
 	}

@@ -116,7 +116,9 @@ func (d *device) checkFD(call string, fd int, size int64) error {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return systemError(core.ErrInvalid, "fstat", err, "FD %d is no open descriptor", fd)
 	}
-	fail := func(format string, args ...any) error { return core.Errorf(core.ErrInvalid, "gl", call, format, args...) }
+	fail := func(format string, args ...any) error {
+		return core.Errorf(core.ErrInvalid, "gl", call, format, args...)
+	}
 	switch kind := stat.Mode & unix.S_IFMT; {
 	case kind == unix.S_IFIFO || kind == unix.S_IFSOCK || kind == unix.S_IFDIR,
 		d.facts.software && kind != unix.S_IFREG:

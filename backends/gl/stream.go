@@ -67,23 +67,43 @@ const (
 )
 
 // finish waits until OpenGL is done with every command that was issued before, and
-// both shaders and the host see what they wrote. It looks at a fence now and then,
-// so that the context's thread is free for others.
+// both shaders and the host see what they wrote.
 func (d *device) finish() error {
-	issued := d.issued.Load()
-	if d.stop != nil && d.finished.Load() >= issued {
+	if d.stop != nil && d.finished.Load() >= d.issued.Load() {
 		return nil
 	}
-	fence := uintptr(0)
+	return d.complete("glClientWaitSync", nil)
+}
+
+// command issues the commands of f, which work on buffers.
+func (d *device) command(call string, f func()) error {
+	return d.do(call, func() { d.issue(f) })
+}
+
+// complete issues the commands of f, which may be nil, and waits as finish does. It
+// looks at a fence now and then, so that the context's thread is free for others.
+func (d *device) complete(call string, f func()) error {
+	var fence uintptr
+	var issued uint64
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var passed bool
 		var status uint32
-		err := d.do("glClientWaitSync", func() {
-			fence, passed = look(fence)
+		err := d.do(call, func() {
+			if fence == 0 {
+				d.issue(f)
+				issued = d.issued.Load()
+				fence = gl.FenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0)
+			}
+			if passed = gl.ClientWaitSync(fence, gl.SYNC_FLUSH_COMMANDS_BIT, 0) != gl.TIMEOUT_EXPIRED; passed {
+				gl.DeleteSync(fence)
+			}
 			status = d.resetStatus()
 		})
 		if err == nil && status != gl.NO_ERROR {
 			err = d.failed("glGetGraphicsResetStatus", status)
+		}
+		if err != nil && !passed {
+			d.run(func() { gl.DeleteSync(fence) })
 		}
 		if err != nil {
 			return err
@@ -101,27 +121,12 @@ func (d *device) finish() error {
 	}
 }
 
-// look asks on the context's thread whether a fence was passed, which is deleted
-// then; with 0 it makes one first.
-func look(fence uintptr) (_ uintptr, passed bool) {
-	if fence == 0 {
-		gl.MemoryBarrier(gl.ALL_BARRIER_BITS)
-		fence = gl.FenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0)
-	}
-	if gl.ClientWaitSync(fence, gl.SYNC_FLUSH_COMMANDS_BIT, 0) == gl.TIMEOUT_EXPIRED {
-		return fence, false
-	}
-	gl.DeleteSync(fence)
-	return 0, true
-}
-
-// command issues commands that work on buffers.
-func (d *device) command(call string, f func()) error {
-	return d.do(call, func() {
-		if d.stop == nil { // shaders of the caller's may have written what is read now
-			gl.MemoryBarrier(gl.ALL_BARRIER_BITS)
-		}
+// issue issues the commands of f, which may be nil, on the context's thread. What
+// shaders of others wrote is seen by them, and by the host once a fence was passed.
+func (d *device) issue(f func()) {
+	gl.MemoryBarrier(gl.ALL_BARRIER_BITS)
+	if f != nil {
 		f()
 		d.issued.Add(1)
-	})
+	}
 }

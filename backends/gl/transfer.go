@@ -49,17 +49,9 @@ func (d *device) within(dst, src side) error {
 		return d.bounce(dst, src)
 	}
 	if moved, err := d.move(dst.buffer, src.buffer, c); moved || err != nil {
-		return d.finishAfter(err)
-	}
-	return d.bounce(dst, src)
-}
-
-// finishAfter is finish for commands that did not fail.
-func (d *device) finishAfter(err error) error {
-	if err != nil {
 		return err
 	}
-	return d.finish()
+	return d.bounce(dst, src)
 }
 
 // upload copies from the host to a buffer that is not mapped: what lies in a row on
@@ -71,9 +63,9 @@ func (d *device) upload(dst, src side) error {
 		return d.bounce(dst, src)
 	}
 	if n, first, ok := plain(dst, src); ok && !dst.buffer.fixed {
-		return d.finishAfter(d.command("glNamedBufferSubData", func() {
+		return d.complete("glNamedBufferSubData", func() {
 			gl.NamedBufferSubData(dst.buffer.name, int(first.Dst), int(n), unsafe.Add(src.base, first.Src))
-		}))
+		})
 	}
 	staging, err := d.stage(dst.NumBytes())
 	if err != nil {
@@ -82,7 +74,7 @@ func (d *device) upload(dst, src side) error {
 	defer d.unstage(staging)
 	run(copykernel.Pack(staging.mapped, src.Tensor, src.base))
 	if moved, err := d.move(dst.buffer, staging, c); moved || err != nil {
-		return d.finishAfter(err)
+		return err
 	}
 	return d.bounce(dst, src)
 }
@@ -97,7 +89,7 @@ func (d *device) download(dst, src side) error {
 		if err := d.finish(); err != nil { // so that the next call does not wait on the context's thread
 			return err
 		}
-		return d.command("glGetNamedBufferSubData", func() {
+		return d.do("glGetNamedBufferSubData", func() {
 			gl.GetNamedBufferSubData(src.buffer.name, int(first.Src), int(n), unsafe.Add(dst.base, first.Dst))
 		})
 	}
@@ -106,12 +98,10 @@ func (d *device) download(dst, src side) error {
 		return err
 	}
 	defer d.unstage(staging)
-	moved, err := d.move(staging, src.buffer, c)
-	if err == nil && !moved {
-		return d.bounce(dst, src)
-	}
-	if err := d.finishAfter(err); err != nil {
+	if moved, err := d.move(staging, src.buffer, c); err != nil {
 		return err
+	} else if !moved {
+		return d.bounce(dst, src)
 	}
 	run(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
 	return nil
@@ -150,11 +140,14 @@ func (d *device) bounce(dst, src side) error {
 	if err == nil && size < r.DstHigh-r.DstLow { // what lies between the elements is written back, too
 		err = to.read()
 	}
-	if err := d.finishAfter(err); err != nil {
+	if err == nil {
+		err = d.finish() // what the host reads and writes in place
+	}
+	if err != nil {
 		return err
 	}
 	run(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
-	return d.finishAfter(to.writeBack())
+	return to.writeBack()
 }
 
 // mirror is a mapped copy of a part of a buffer; of nothing where the host sees
@@ -184,7 +177,7 @@ func (m *mirror) read() error {
 	if m.copy == nil {
 		return nil
 	}
-	return m.device.command("glCopyNamedBufferSubData", func() {
+	return m.device.complete("glCopyNamedBufferSubData", func() {
 		gl.CopyNamedBufferSubData(m.of.name, m.copy.name, int(m.low), 0, int(m.size))
 	})
 }
@@ -194,7 +187,7 @@ func (m *mirror) writeBack() error {
 	if m.copy == nil {
 		return nil
 	}
-	return m.device.command("glCopyNamedBufferSubData", func() {
+	return m.device.complete("glCopyNamedBufferSubData", func() {
 		gl.CopyNamedBufferSubData(m.copy.name, m.of.name, 0, int(m.low), int(m.size))
 	})
 }

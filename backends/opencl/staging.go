@@ -4,7 +4,6 @@ package opencl
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -84,6 +83,3 @@ func (d *device) step(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	}
 	return d.copy(ctx, s, to, from)
 }
-
-// workers is how many goroutines a copy by the host may have.
-func workers() int { return runtime.GOMAXPROCS(0) }

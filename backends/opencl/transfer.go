@@ -3,6 +3,8 @@
 package opencl
 
 import (
+	"runtime"
+
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
@@ -163,14 +165,24 @@ func (w *transfer) byKernel() error {
 	})
 }
 
-// job is the copy by the host.
-func (w *transfer) job() copykernel.Job {
-	return copykernel.Between(w.dst.tensor, w.src.tensor, pointer(w.dst.host), pointer(w.src.host))
+// run has the host copy. The addresses are those of the first elements: the start
+// of a wider mapping lies outside of what Go would let a pointer of it step through.
+func (w *transfer) run() {
+	c := w.geometry
+	if !w.bits {
+		dst, src := w.dst.host+uintptr(c.Dst), w.src.host+uintptr(c.Src)
+		c.Dst, c.Src = 0, 0
+		copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0))
+		return
+	}
+	dst, src := w.dst.host+uintptr(c.Dst/8), w.src.host+uintptr(c.Src/8)
+	c.Dst, c.Src = c.Dst%8, c.Src%8
+	copykernel.CopyBits(pointer(dst), pointer(src), c)
 }
 
 // here copies at once, for a caller who has waited for all that is before.
 func (w *transfer) here() error {
-	w.job().Run(workers())
+	w.run()
 	done := stream.NewEvent()
 	done.Complete(nil)
 	w.done = done
@@ -179,10 +191,9 @@ func (w *transfer) here() error {
 
 // onHost has the host copy when the turn of the copy has come.
 func (w *transfer) onHost() error {
-	job := w.job()
 	return w.queue.hostWork(func(failed error) error {
 		if failed == nil {
-			job.Run(workers())
+			w.run()
 		}
 		return failed
 	})

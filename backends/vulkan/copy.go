@@ -186,9 +186,20 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 
 // onHost lets the host copy.
 func (w work) onHost(q *queue) error {
-	job := copykernel.Between(w.dst.tensor, w.src.tensor, cPointer(w.dst.host), cPointer(w.src.host))
+	// The pointers are made where the pieces are: around host memory that was mapped,
+	// the handle's first byte may be another object of Go's.
+	c, unit := w.geometry, int64(1)
+	if w.bits {
+		unit = 8
+	}
+	dst, src := cPointer(w.dst.host+uintptr(c.Dst/unit)), cPointer(w.src.host+uintptr(c.Src/unit))
+	c.Dst, c.Src = c.Dst%unit, c.Src%unit
 	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: func() error {
-		job.Run(runtime.GOMAXPROCS(0))
+		if w.bits {
+			copykernel.CopyBits(dst, src, c)
+		} else {
+			copykernel.Copy(dst, src, c, runtime.GOMAXPROCS(0))
+		}
 		return nil
 	}})
 }

@@ -55,6 +55,9 @@ func BufferOf(t *core.Tensor) (b Buffer, offset int64, err error) {
 	return b, t.Offset(), err
 }
 
+// descriptorBytes is the size of a DLVulkanBuffer.
+const descriptorBytes = C.sizeof_DLVulkanBuffer
+
 // descriptor is a DLVulkanBuffer in C memory.
 type descriptor = *C.DLVulkanBuffer
 
@@ -94,7 +97,7 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 		return Buffer{}, errorf(sentinel, call, format, args...)
 	}
 	var c C.DLVulkanBuffer
-	switch err := readMemory(handle, unsafe.Slice((*byte)(unsafe.Pointer(&c)), C.sizeof_DLVulkanBuffer)); {
+	switch err := readMemory(handle, unsafe.Slice((*byte)(unsafe.Pointer(&c)), descriptorBytes)); {
 	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
 		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: nothing lies there", handle)
 	case err != nil: // the system forbids to look

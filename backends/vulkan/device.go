@@ -35,11 +35,11 @@ type device struct {
 	lost     atomic.Pointer[error] // set once
 
 	mu        sync.Mutex
-	idle      sync.Cond // deferred has become less
+	idle      sync.Cond // reaper.left or lent has become less
 	closed    bool
 	streams   int // open, and semaphores
 	memories  int // allocations and imports that were not freed
-	deferred  int // of those, released while work on them is unfinished
+	reaper    reaper
 	objects   map[uintptr]*object
 	stats     core.PoolStats
 	plain     *pool
@@ -47,7 +47,7 @@ type device struct {
 	unused    []*queue  // for copies without a stream
 	lanes     []*lane   // of closed queues
 	staging   []*object // for copies between the host and memory that it does not reach
-	staged    int       // pieces of staging memory that are lent
+	lent      int       // queues and pieces of staging memory that are in use
 	pipelines map[gather.Shader]*driver.Pipeline
 }
 
@@ -192,9 +192,14 @@ func (d *device) borrow() (*queue, error) {
 	if n := len(d.unused); n > 0 {
 		q := d.unused[n-1]
 		d.unused = d.unused[:n-1]
+		d.lent++
 		return q, nil
 	}
-	return newQueue(d)
+	q, err := newQueue(d)
+	if err == nil {
+		d.lent++
+	}
+	return q, err
 }
 
 // giveBack ends a loan. The queue has no work.
@@ -202,6 +207,8 @@ func (d *device) giveBack(q *queue) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.unused = append(d.unused, q)
+	d.lent--
+	d.idle.Broadcast()
 }
 
 // queueOf is s as a stream of this device.
@@ -219,7 +226,7 @@ func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.streams == 0 && d.deferred+d.staged > 0 && d.memories <= d.deferred {
+	for d.streams == 0 && d.reaper.left+d.lent > 0 && d.memories <= d.reaper.left {
 		d.idle.Wait()
 	}
 	if d.closed {

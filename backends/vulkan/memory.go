@@ -82,22 +82,7 @@ func (m *memory) Free() {
 }
 
 // FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) {
-	d := m.device
-	d.mu.Lock()
-	d.deferred++
-	d.mu.Unlock()
-	go func() {
-		for _, e := range pending {
-			_ = e.Wait(context.Background()) // it is over either way
-		}
-		m.Free()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.deferred--
-		d.idle.Broadcast()
-	}()
-}
+func (m *memory) FreeAfter(pending []core.Event) { m.device.later(pending, m.Free) }
 
 // handOut makes memory of the device. d.mu is held.
 func (d *device) handOut(handle uintptr, offset, size int64, release, after func()) core.Memory {

@@ -108,6 +108,9 @@ func (q *queue) add(i item) error {
 		q.submitted = i.number
 	default:
 		i.before = slices.Clone(q.before)
+		if !i.early { // what is added later comes behind this
+			q.before = q.before[:0]
+		}
 		q.later = append(q.later, i)
 		if !q.running {
 			q.running = true
@@ -195,12 +198,11 @@ func (q *queue) complete(i item, failed error) error {
 		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
 	}
 	d.hostWork.Add(1)
-	switch err := d.noteLoss(d.driver.Signal(q.lane.timeline, i.number)); {
-	case err == nil:
-		q.advance(i.number)
-	case failed == nil:
-		failed = err
+	if err := d.driver.Signal(q.lane.timeline, i.number); err != nil {
+		// All that comes behind would wait for ever.
+		return d.noteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err))
 	}
+	q.advance(i.number)
 	return failed
 }
 
@@ -212,16 +214,22 @@ func (q *queue) takeEarly(i item) {
 	}
 }
 
-// await blocks until a timeline has a value or the device is lost.
+// await blocks until a timeline has a value or the device is lost, whose error it
+// returns then. A wait that fails otherwise, for want of memory, is tried again: the
+// work goes on, and nothing that it uses may be touched before.
 func (d *device) await(p driver.Point) error {
 	for {
 		reached, err := d.driver.Wait(p.Timeline, p.Value, patience)
-		if reached || err != nil {
+		_ = d.noteLoss(err)
+		if reached {
 			d.hostWork.Load()
-			return d.noteLoss(err)
+			return nil
 		}
-		if err := d.lostError(); err != nil {
-			return err
+		if lost := d.lostError(); lost != nil {
+			return lost
+		}
+		if err != nil {
+			time.Sleep(time.Millisecond)
 		}
 	}
 }

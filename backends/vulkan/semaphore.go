@@ -99,41 +99,56 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	if err := s.use(call); err != nil {
 		return err
 	}
-	if err := s.promise(value); err != nil {
+	before, err := s.promise(value)
+	if err != nil {
 		s.drop()
 		return err
 	}
 	if err := q.lock(call); err != nil {
+		s.takeBack(value, before)
 		s.drop()
 		return err
 	}
 	defer q.mu.Unlock()
 	return q.add(item{submit: func(number uint64) error {
 		err := s.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{Timeline: s.timeline, Value: value})
-		s.mu.Lock()
 		if err == nil {
+			s.mu.Lock()
 			s.pending = max(s.pending, value)
+			s.mu.Unlock()
+		} else {
+			s.takeBack(value, before)
 		}
-		s.mu.Unlock()
 		// The semaphore is used until the value is set: see Close.
 		s.drop()
 		return err
 	}})
 }
 
-// promise notes that value will be set, if it is larger than all before.
-func (s *semaphore) promise(value uint64) error {
+// promise notes that value will be set, if it is larger than all before, and returns
+// what was promised before.
+func (s *semaphore) promise(value uint64) (before uint64, err error) {
 	now, err := s.device.driver.Counter(s.timeline)
 	if err != nil {
-		return s.device.noteLoss(err)
+		return 0, s.device.noteLoss(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if least := max(now, s.promised); value <= least {
-		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which was signalled before", value, least)
+		return 0, errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which was signalled before", value, least)
 	}
-	s.promised = value
-	return nil
+	before, s.promised = s.promised, value
+	return before, nil
+}
+
+// takeBack ends the promise of a value that could not be submitted, unless a larger
+// one was promised since.
+func (s *semaphore) takeBack(value, before uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.promised == value {
+		s.promised = before
+	}
 }
 
 // WaitOn holds later work back on the host: the VkQueue is every stream's.

@@ -4,6 +4,7 @@ package vulkan
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"slices"
 
@@ -19,7 +20,7 @@ type viewing struct{ *device }
 var _ core.HostViewer = viewing{}
 
 // HostView serves memory that is mapped: that of Alloc with HostVisible, plain
-// memory where device and host have one, and mapped host memory.
+// and imported memory where device and host have one, and mapped host memory.
 func (v viewing) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	const call = "HostView"
 	if err := ctx.Err(); err != nil {
@@ -163,7 +164,13 @@ func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
 	if o.memory, err = d.driver.Allocate(q); err != nil {
 		return err
 	}
-	return d.driver.Bind(o.buffer, o.memory, 0)
+	if err = d.driver.Bind(o.buffer, o.memory, 0); err != nil {
+		return err
+	}
+	if o.host == 0 && d.inReach(d.physical.Memory[o.memoryType]) {
+		o.host, err = d.driver.Map(o.memory)
+	}
+	return err
 }
 
 // memorySharer is what a device adds that exports and imports descriptors.
@@ -224,7 +231,7 @@ func (s memorySharer) ExportMemory(b *core.Buffer, t core.HandleType) (core.Exte
 
 // ImportMemory gives the driver a duplicate of the descriptor, and closes the
 // caller's when all went well. The buffer spans the allocation up to the end of the
-// part that is meant. The host cannot view imported memory.
+// part that is meant.
 func (s memorySharer) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
 	d := s.d
@@ -266,12 +273,35 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	case m.Type == core.HandleOpaqueFD && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
 		return fail(core.ErrInvalid, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}
-	// A dma-buf tells its size, and so do drivers that have memory of the host; others say 0, or nothing.
-	var stat unix.Stat_t
-	if err := unix.Fstat(m.FD, &stat); err == nil && stat.Size > 0 && stat.Size < m.Size {
-		return fail(core.ErrInvalid, "Size is %d bytes, and descriptor %d has %d", m.Size, m.FD, stat.Size)
+	if size, known := d.bytesOf(m.FD); known && size < m.Size {
+		return fail(core.ErrInvalid, "Size is %d bytes, and descriptor %d has %d: its owner tells the size of the whole allocation", m.Size, m.FD, size)
 	}
 	return nil
+}
+
+// bytesOf is how many bytes of memory a descriptor stands for, as far as that can be
+// known: an access beyond them may end the process. A dma-buf tells its size, most
+// opaque descriptors do not. Those of Mesa's drivers for the CPU are memory
+// files that begin with two words, the size of the file and where the memory begins,
+// which the driver believes.
+func (d *device) bytesOf(fd int) (size int64, known bool) {
+	var stat unix.Stat_t
+	err := unix.Fstat(fd, &stat)
+	file := stat.Mode&unix.S_IFMT == unix.S_IFREG
+	if err != nil || stat.Size == 0 && !file {
+		return 0, false
+	}
+	size = stat.Size
+	var head [16]byte
+	n, err := unix.Pread(fd, head[:], 0)
+	if d.physical.Kind != driver.CPU || !file || err != nil || n < len(head) {
+		return size, true
+	}
+	claimed, begin := binary.NativeEndian.Uint64(head[:]), binary.NativeEndian.Uint64(head[8:])
+	if claimed > uint64(size) || begin > claimed {
+		return 0, true
+	}
+	return int64(claimed - begin), true
 }
 
 // importFD takes over fd.

@@ -43,18 +43,16 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 		}
 	})
 	if e, _ := q.Record(); e != nil {
-		go func() {
-			_ = e.Wait(context.Background())
-			d.giveStagingBack(o)
-		}()
+		d.later([]core.Event{e}, func() { d.giveStagingBack(o) })
 	} else { // the queue is closed or lost: its work is over
 		d.giveStagingBack(o)
 	}
 	return err
 }
 
-// keptStaging is how many pieces of staging memory are kept for the next copies.
-const keptStaging = 4
+// keptStaging is how many pieces of staging memory are kept for the next copies,
+// and how many of the smallest size.
+const keptStaging, keptSmallStaging = 4, 64
 
 // takeStaging lends memory of at least size bytes that device and host reach. It is the
 // device's own and does not count as its users'.
@@ -67,13 +65,13 @@ func (d *device) takeStaging(size int64) (*object, error) {
 	for i, o := range d.staging {
 		if o.size >= size {
 			d.staging = slices.Delete(d.staging, i, i+1)
-			d.staged++
+			d.lent++
 			return o, nil
 		}
 	}
 	o, err := d.newObject(request{size: roundUp(size, minStaging), kind: visible})
 	if err == nil {
-		d.staged++
+		d.lent++
 	}
 	return o, err
 }
@@ -84,12 +82,12 @@ const minStaging = 64 << 10
 func (d *device) giveStagingBack(o *object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.staging) < keptStaging {
+	if len(d.staging) < keptStaging || o.size == minStaging && len(d.staging) < keptSmallStaging {
 		d.staging = append(d.staging, o)
 	} else {
 		d.destroy(o)
 	}
-	d.staged--
+	d.lent--
 	d.idle.Broadcast()
 }
 

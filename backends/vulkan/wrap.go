@@ -10,6 +10,13 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
+// KeepVulkanGo is called, before anything else of this package, by a program that
+// uses github.com/vulkan-go/vulkan itself and has initialised it with vk.Init and
+// vk.InitInstance: that package keeps the functions of libvulkan in variables, one
+// set for the process. Without this call the first instance that is opened here
+// sets them, and those of extensions that dlx does not use become NULL.
+func KeepVulkanGo() { driver.KeepVulkanGo() }
+
 // Handles name a VkDevice that another library made, for [Wrap]. It stays that
 // library's, which keeps it until the device that Wrap returns is closed.
 type Handles struct {

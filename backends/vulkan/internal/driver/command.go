@@ -4,6 +4,10 @@ package driver
 
 // #include <stdlib.h>
 // #include "shim.h"
+// #cgo noescape dlx_record
+// #cgo nocallback dlx_record
+// #cgo noescape dlx_submit
+// #cgo nocallback dlx_submit
 import "C"
 
 import (

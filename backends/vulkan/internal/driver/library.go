@@ -37,6 +37,14 @@ func UseLoader(proc uintptr) {
 	library.proc = proc
 }
 
+// KeepVulkanGo says that the program has initialised vulkan-go itself, for every
+// instance: its functions are left as they are.
+func KeepVulkanGo() {
+	library.mu.Lock()
+	defer library.mu.Unlock()
+	library.ready = true
+}
+
 // SystemLoader opens libvulkan and returns its vkGetInstanceProcAddr.
 func SystemLoader() (uintptr, error) {
 	names := []string{"libvulkan.so.1", "libvulkan.so"}

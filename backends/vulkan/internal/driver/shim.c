@@ -214,7 +214,9 @@ VkResult dlx_record(dlx_device *d, const dlx_job *j, uint32_t count, const void 
 	n = transfer(&owners[0], j->src, d->family, j->src_owner, read | write, 0);
 	if (j->dst != j->src) n += transfer(&owners[n], j->dst, d->family, j->dst_owner, read | write, 0);
 	d->CmdPipelineBarrier(cmd, stage, VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, 0, 1, &after, n, owners, 0, NULL);
-	return d->EndCommandBuffer(cmd);
+	r = d->EndCommandBuffer(cmd);
+	if (r) d->ResetCommandBuffer(cmd, 0); // it is used again
+	return r;
 }
 
 

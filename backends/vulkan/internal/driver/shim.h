@@ -14,6 +14,7 @@
 	X(QueueSubmit)              \
 	X(BeginCommandBuffer)       \
 	X(EndCommandBuffer)         \
+	X(ResetCommandBuffer)       \
 	X(CmdCopyBuffer)            \
 	X(CmdPipelineBarrier)       \
 	X(CmdBindPipeline)          \

@@ -3,6 +3,12 @@
 package driver
 
 // #include "shim.h"
+// #cgo noescape dlx_counter
+// #cgo nocallback dlx_counter
+// #cgo noescape dlx_wait
+// #cgo nocallback dlx_wait
+// #cgo noescape dlx_signal
+// #cgo nocallback dlx_signal
 import "C"
 
 import (

@@ -1,0 +1,276 @@
+//go:build vulkan && linux && cgo
+
+package vulkan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/vulkan/internal/faults"
+	"github.com/dlx-go/dlx/core"
+)
+
+// scenario uses all of a device, and returns the errors that it met. It closes all
+// that it opened.
+func scenario(ctx context.Context, opts ...Option) error {
+	d, err := New(opts...).Open(ctx, core.DeviceID{Type: core.DeviceVulkan})
+	if err != nil {
+		return err
+	}
+	u := &user{ctx: ctx, d: d}
+	u.copies()
+	u.shares()
+	u.orders()
+	for i := len(u.close) - 1; i >= 0; i-- {
+		u.note(u.close[i]())
+	}
+	return errors.Join(u.failed, d.Close())
+}
+
+// user goes on after errors, as far as that makes sense.
+type user struct {
+	ctx    context.Context
+	d      core.Device
+	failed error
+	close  []func() error
+}
+
+// note keeps an error, and reports whether there was none.
+func (u *user) note(err error) bool {
+	u.failed = errors.Join(u.failed, err)
+	return err == nil
+}
+
+// tensor is nil where it could not be made.
+func (u *user) tensor(o core.AllocOptions, shape ...int64) *core.Tensor {
+	t, err := core.Empty(u.ctx, u.d, core.TypeFloat32, shape, o)
+	if !u.note(err) {
+		return nil
+	}
+	u.close = append(u.close, t.Close)
+	return t
+}
+
+func (u *user) stream() core.Stream {
+	s, err := u.d.NewStream(u.ctx)
+	if !u.note(err) {
+		return nil
+	}
+	u.close = append(u.close, s.Close)
+	return s
+}
+
+func (u *user) copy(s core.Stream, dst, src *core.Tensor) {
+	if dst != nil && src != nil {
+		u.note(u.d.Copy(u.ctx, s, dst, src))
+	}
+}
+
+func (u *user) copies() {
+	host, err := core.FromSlice(make([]float32, 64*64), 64, 64)
+	u.note(err)
+	u.close = append(u.close, host.Close)
+	a, b := u.tensor(core.AllocOptions{}, 64, 64), u.tensor(core.AllocOptions{HostVisible: true}, 64, 64)
+	s := u.stream()
+	for _, on := range []core.Stream{nil, s} {
+		u.copy(on, a, host)
+		u.copy(on, b, a)
+		u.copy(on, host, b)
+	}
+	if a != nil && b != nil { // more pieces than regions are used for
+		across, err := a.Permute(1, 0)
+		u.note(err)
+		u.close = append(u.close, across.Close)
+		u.copy(s, b, across)
+	}
+	if s != nil {
+		u.note(s.Synchronize(u.ctx))
+	}
+}
+
+func (u *user) shares() {
+	exporter, ok := u.d.(core.MemoryExporter)
+	if ok {
+		if t := u.tensor(core.AllocOptions{Export: core.HandleOpaqueFD}, 1000); t != nil {
+			b, _ := t.Buffer()
+			x, err := exporter.ExportMemory(b, core.HandleOpaqueFD)
+			if u.note(err) {
+				m, err := u.d.(core.MemoryImporter).ImportMemory(u.ctx, x)
+				if u.note(err) {
+					m.Free()
+				} else {
+					u.note(unix.Close(x.FD)) // the caller's, and open
+				}
+			}
+		}
+	}
+	if mapper, ok := u.d.(core.HostMapper); ok {
+		host, err := core.FromSlice(make([]float32, 5000))
+		u.note(err)
+		b, _ := host.Buffer()
+		m, err := mapper.MapHost(u.ctx, b)
+		if u.note(err) {
+			m.Free()
+		}
+		u.note(host.Close())
+	}
+}
+
+func (u *user) orders() {
+	s, other := u.stream(), u.stream()
+	sem, err := u.d.(core.SemaphoreCreator).NewSemaphore(u.ctx, 0)
+	if !u.note(err) || s == nil || other == nil {
+		if err == nil {
+			u.note(sem.Close())
+		}
+		return
+	}
+	waits := sem.WaitOn(s, 1)
+	u.note(waits)
+	t := u.tensor(core.AllocOptions{}, 100_000)
+	v := u.tensor(core.AllocOptions{}, 100_000)
+	u.copy(s, t, v)
+	if !u.note(sem.Signal(other, 1)) && waits == nil {
+		u.note(sem.Signal(other, 1)) // s waits for it
+	}
+	u.note(s.Synchronize(u.ctx))
+	u.note(other.Synchronize(u.ctx))
+	u.note(sem.Close())
+}
+
+// typed proves that every error in a tree of them tells backend and call.
+func typed(t *testing.T, err error, what string) {
+	t.Helper()
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			typed(t, e, what)
+		}
+		return
+	}
+	var e *core.Error
+	if err != nil && !errors.As(err, &e) {
+		t.Errorf("%s: error %v names neither backend nor call", what, err)
+	}
+}
+
+func TestNothingIsLeakedWhereACallFails(t *testing.T) {
+	for _, separate := range []bool{false, true} {
+		opts := []Option{WithValidation()}
+		if separate {
+			opts = append(opts, separateMemory)
+		}
+		_ = open(t).Close() // says what to install
+		if err := scenario(t.Context(), opts...); err != nil {
+			t.Fatalf("without a fault: %v", err)
+		}
+		for index, call := range faults.Calls() {
+			t.Run(fmt.Sprintf("%s/separate=%v", call, separate), func(t *testing.T) {
+				noMessages(t)
+				before, live := descriptors(t), core.Live()
+				for skip := range 3 {
+					faults.Once(index, skip, faults.OutOfDeviceMemory)
+					err := scenario(t.Context(), opts...)
+					if faults.Disarm() == 0 {
+						break
+					}
+					typed(t, err, fmt.Sprintf("call %d of %s fails", skip+1, call))
+				}
+				for end := time.Now().Add(5 * time.Second); descriptors(t) > before && time.Now().Before(end); {
+					time.Sleep(time.Millisecond)
+				}
+				if now := descriptors(t); now > before {
+					t.Errorf("%d descriptors were left open", now-before)
+				}
+				for kind, n := range core.Live() {
+					if n > live[kind] {
+						t.Errorf("%d of %s were left open", n-live[kind], kind)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
+	d := open(t)
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := row(t, d, 1<<20, core.AllocOptions{}), row(t, d, 1<<20, core.AllocOptions{})
+	sem, err := d.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(sem.WaitOn(s, 1), d.Copy(t.Context(), s, a, b)); err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan error, 3)
+	go func() { waits <- s.Synchronize(context.Background()) }()
+	go func() { waits <- sem.Wait(context.Background(), 1) }()
+	go func() { waits <- a.WaitReady(context.Background()) }()
+	time.Sleep(10 * time.Millisecond)
+
+	faults.Every(faults.DeviceLost)
+	for range cap(waits) {
+		select {
+		case err := <-waits:
+			wantError(t, err, core.ErrDeviceLost, "a wait when the device gets lost")
+		case <-time.After(10 * time.Second):
+			t.Fatal("a wait did not end when the device got lost")
+		}
+	}
+	faults.Disarm()
+	// It stays lost, though the driver would do the work.
+	wantError(t, d.Copy(t.Context(), s, b, a), core.ErrDeviceLost, "Copy")
+	_, err = s.Record()
+	wantError(t, err, core.ErrDeviceLost, "Record")
+	_, err = d.Alloc(t.Context(), 100, core.AllocOptions{})
+	wantError(t, err, core.ErrDeviceLost, "Alloc")
+	wantError(t, s.Close(), core.ErrDeviceLost, "Close of a stream with work")
+	if err := sem.Close(); err != nil {
+		t.Errorf("Close of a semaphore: %v", err)
+	}
+	_, _ = a.Close(), b.Close()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		err := d.Close() // memory is freed soon
+		if err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnEventTellsOfEveryItemSinceTheOneBefore(t *testing.T) {
+	d := opened(t, separateMemory)
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	// Larger than a chunk of staging memory: several submissions, of which the first fails late.
+	dst, src := row(t, d, 3*chunk, core.AllocOptions{}), keep(t)(core.FromSlice(make([]byte, 3*chunk)))
+	for index, call := range faults.Calls() {
+		if call == "vkQueueSubmit" {
+			faults.Once(index, 0, faults.OutOfDeviceMemory)
+		}
+	}
+	err = d.Copy(t.Context(), s, dst, src)
+	if err == nil {
+		err = dst.WaitReady(t.Context())
+	}
+	if faults.Disarm() != 1 {
+		t.Fatal("the fault was not met")
+	}
+	wantError(t, err, core.ErrOutOfMemory, "the copy and its event")
+	if err := s.Synchronize(t.Context()); err != nil {
+		wantError(t, err, core.ErrOutOfMemory, "Synchronize")
+	}
+	put(t, d, dst, pattern(3*chunk, 1))
+}

@@ -1,0 +1,44 @@
+//go:build vulkan && linux && cgo
+
+package faults
+
+// #include "faults.h"
+import "C"
+
+import (
+	"math"
+	"unsafe"
+)
+
+// The codes that tests let calls fail with.
+const (
+	OutOfDeviceMemory = int(C.VK_ERROR_OUT_OF_DEVICE_MEMORY)
+	DeviceLost        = int(C.VK_ERROR_DEVICE_LOST)
+)
+
+// Loader returns a vkGetInstanceProcAddr in front of the one at real.
+func Loader(real uintptr) uintptr {
+	return uintptr(C.faults_loader(*(*unsafe.Pointer)(unsafe.Pointer(&real))))
+}
+
+// Calls lists the names of the functions that can fail.
+func Calls() []string {
+	names := make([]string, C.faults_count())
+	for i := range names {
+		names[i] = C.GoString(C.faults_name(C.int(i)))
+	}
+	return names
+}
+
+// Once makes one call of a function of [Calls], by its index, fail with a code, after
+// that skip calls of it went well.
+func Once(index, skip, code int) { C.faults_arm(C.int(index), C.uint64_t(skip), 1, C.int(code)) }
+
+// From makes every call of a function fail from now on.
+func From(index, code int) { C.faults_arm(C.int(index), 0, math.MaxUint64, C.int(code)) }
+
+// Every makes all that can fail do so from now on.
+func Every(code int) { C.faults_arm(C.FAULTS_EVERY, 0, math.MaxUint64, C.int(code)) }
+
+// Disarm ends that, and tells how many calls failed.
+func Disarm() int { return int(C.faults_disarm()) }

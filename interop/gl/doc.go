@@ -1,0 +1,49 @@
+// Package gl is for programs that draw with OpenGL: buffers of theirs as tensors, and
+// tensors, also those that Vulkan allocated, as buffers of theirs. The backend
+// behind it is backends/gl; the build tag of both is gl, on Linux with cgo.
+//
+// # A renderer
+//
+// A context is current on one thread, and calls from any goroutine must get there.
+// The thread that draws makes a [Loop], wraps its context with it, and polls the
+// loop once a frame:
+//
+//	runtime.LockOSThread()
+//	// ... make a context current: of a window, or by gl.NewContext ...
+//	loop := gl.NewLoop()
+//	device, err := gl.Wrap(loop.Run)
+//	// ...
+//	for draw() {
+//		loop.Poll()
+//	}
+//	err = loop.Call(device.Close)
+//
+// The device is one like any other: exchange moves tensors to it, goroutines copy
+// on its streams. The drawing thread itself must never wait for what needs the
+// loop: it enqueues on streams, or has [Loop.Call] run what blocks.
+//
+// # Buffers as tensors, tensors as buffers
+//
+// [Import] makes a tensor of a buffer of the program. [Name] tells the buffer of a
+// tensor, with the offset of the first element, to draw from or write to. Memory
+// that Vulkan exported becomes a buffer by the device's [core.MemoryImporter],
+// which is what exchange uses: no byte is copied.
+//
+// # Order
+//
+// dlx issues its commands into the program's context, so that they are ordered with
+// the program's own by the time at which they are issued. What remains:
+//
+//   - Before drawing from a tensor, wait until it is ready, by
+//     loop.Call(func() error { return t.WaitReady(ctx) }), or skip it for this
+//     frame while its Ready event is not Done.
+//   - After commands that read a tensor, record an event on a stream of the device,
+//     which then stands for these commands, too, and note it on the tensor's
+//     buffer by Used; by Wrote after commands that write it. Without that, nobody
+//     else knows of them.
+//   - Shaders that write a buffer need no glMemoryBarrier for dlx, which makes one
+//     before its commands and one behind them.
+//
+// Other APIs wait for such an event on the host. Where the driver has
+// GL_NV_timeline_semaphore, [core.SemaphoreImporter] lets them wait on the device.
+package gl

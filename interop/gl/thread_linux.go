@@ -1,0 +1,8 @@
+//go:build gl
+
+package gl
+
+import "syscall"
+
+// currentThread tells threads apart.
+func currentThread() int { return syscall.Gettid() }
