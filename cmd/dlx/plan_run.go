@@ -126,7 +126,7 @@ func (k memoryKind) options(src, dst core.Device) []sourceMemory {
 	case plainMemory:
 		return []sourceMemory{plain}
 	}
-	switch shared := handoff.AllocFor(src, dst); {
+	switch shared := exchange.AllocFor(src, dst); {
 	case shared.Export != 0:
 		return []sourceMemory{plain, {exportable, shared}}
 	case shared.HostVisible:

@@ -72,7 +72,7 @@ func (j *journey) alloc(i int) core.AllocOptions {
 	here := j.stops[i].device
 	for _, stop := range j.stops[i+1:] {
 		if stop.device != here {
-			return AllocFor(here, stop.device)
+			return exchange.AllocFor(here, stop.device)
 		}
 	}
 	return core.AllocOptions{}
