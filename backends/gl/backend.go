@@ -119,9 +119,9 @@ func Wrap(run func(f func())) (core.Device, error) {
 
 // NewContext makes a context without a window on a device of the backend, and makes
 // it current on the calling thread, to which the caller has locked its goroutine.
-// close destroys it, on the same thread, after all that uses it was closed; the
+// destroy ends it, on the same thread, after all that uses it was closed; the
 // goroutine then ends without unlocking. It fails as Open does.
-func NewContext(id core.DeviceID) (close func(), err error) {
+func NewContext(id core.DeviceID) (destroy func(), err error) {
 	devices, err := egl.Devices()
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package gl
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -95,11 +96,7 @@ func (d *device) do(call string, f func()) error {
 	if !d.run(func() {
 		d.sweep()
 		if d.stop == nil { // what the caller's own calls left is not f's
-			for range maxErrors {
-				if gl.GetError() == gl.NO_ERROR {
-					break
-				}
-			}
+			drainErrors()
 		}
 		f()
 		if code := d.driver.getError(); code != gl.NO_ERROR {
@@ -114,14 +111,20 @@ func (d *device) do(call string, f func()) error {
 	return err
 }
 
-// maxErrors bounds how many errors are taken from a context: one that is lost may
-// return them for ever.
-const maxErrors = 16
+// drainErrors takes what errors the context on this thread has. One that is lost
+// may return them for ever.
+func drainErrors() {
+	for range 16 {
+		if gl.GetError() == gl.NO_ERROR {
+			return
+		}
+	}
+}
 
 // failed makes an error of a code, and remembers if that says that the context is lost.
 func (d *device) failed(call string, code uint32) error {
 	err := failure(call, code)
-	if err.Err == core.ErrDeviceLost {
+	if errors.Is(err, core.ErrDeviceLost) {
 		d.lost.Store(true)
 	}
 	return err

@@ -88,8 +88,7 @@ func readFacts() (facts, error) {
 		}
 		gl.GetUnsignedBytevEXT(gl.DRIVER_UUID_EXT, &f.driverUUID[0])
 	}
-	for gl.GetError() != gl.NO_ERROR { // whoever looks next must not find what a question above left
-	}
+	drainErrors() // whoever looks next must not find what a question above left
 	return f, nil
 }
 

@@ -4,6 +4,7 @@ package gl
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,11 +17,11 @@ import (
 // failOnce has the n-th next call of OpenGL that is looked at fail with code.
 func failOnce(d *device, n int, code uint32) {
 	d.driver.getError = func() uint32 {
-		real := gl.GetError()
+		own := gl.GetError()
 		if n--; n == 0 {
 			return code
 		}
-		return real
+		return own
 	}
 }
 
@@ -114,7 +115,8 @@ func TestCloseWhileOthersCall(t *testing.T) {
 				}
 			})
 		}
-		for d.Close() != nil {
+		for d.Close() != nil { // memory is open
+			runtime.Gosched()
 		}
 		group.Wait()
 	}

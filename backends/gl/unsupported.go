@@ -33,7 +33,7 @@ func (backend) Open(context.Context, core.DeviceID) (core.Device, error) {
 func Wrap(func(func())) (core.Device, error) { return nil, unsupported("Wrap") }
 
 // NewContext fails with core.ErrNotSupported.
-func NewContext(core.DeviceID) (close func(), err error) { return nil, unsupported("NewContext") }
+func NewContext(core.DeviceID) (destroy func(), err error) { return nil, unsupported("NewContext") }
 
 func unsupported(call string) error {
 	return core.Errorf(core.ErrNotSupported, "gl", call, "this build has no OpenGL: build with the tag gl and cgo, on Linux")

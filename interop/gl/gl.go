@@ -12,11 +12,11 @@ func New() core.Backend { return gl.New() }
 
 // NewContext makes a context without a window, on the device of the backend with
 // that index, and makes it current on the calling thread, to which the caller has
-// locked its goroutine. close destroys it, on the same thread, after all that uses
+// locked its goroutine. destroy ends it, on the same thread, after all that uses
 // it was closed; the goroutine then ends without unlocking. It fails with
 // core.ErrDevice if there is no such device, and with core.ErrNotSupported if libEGL is
 // missing or gives no context.
-func NewContext(index int32) (close func(), err error) {
+func NewContext(index int32) (destroy func(), err error) {
 	return gl.NewContext(core.DeviceID{Type: core.DeviceGL, Index: index})
 }
 

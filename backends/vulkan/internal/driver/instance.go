@@ -70,9 +70,9 @@ func NewInstance(validation bool) (*Instance, error) {
 		return nil, err
 	}
 	if validation {
-		make := function[C.PFN_vkCreateDebugUtilsMessengerEXT](i, "vkCreateDebugUtilsMessengerEXT")
+		newMessenger := function[C.PFN_vkCreateDebugUtilsMessengerEXT](i, "vkCreateDebugUtilsMessengerEXT")
 		var m C.uint64_t
-		if err := failed(C.dlx_messenger_new(make, C.uint64_t(i.Handle()), &m), "vkCreateDebugUtilsMessengerEXT", ""); err != nil {
+		if err := failed(C.dlx_messenger_new(newMessenger, C.uint64_t(i.Handle()), &m), "vkCreateDebugUtilsMessengerEXT", ""); err != nil {
 			i.Close()
 			return nil, err
 		}

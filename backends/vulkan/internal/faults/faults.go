@@ -16,9 +16,9 @@ const (
 	DeviceLost        = int(C.VK_ERROR_DEVICE_LOST)
 )
 
-// Loader returns a vkGetInstanceProcAddr in front of the one at real.
-func Loader(real uintptr) uintptr {
-	return uintptr(C.faults_loader(*(*unsafe.Pointer)(unsafe.Pointer(&real))))
+// Loader returns a vkGetInstanceProcAddr in front of the driver's.
+func Loader(driver uintptr) uintptr {
+	return uintptr(C.faults_loader(*(*unsafe.Pointer)(unsafe.Pointer(&driver))))
 }
 
 // Calls lists the names of the functions that can fail.
