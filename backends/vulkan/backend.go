@@ -5,6 +5,7 @@ package vulkan
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
@@ -14,6 +15,7 @@ import (
 // options are what Options set.
 type options struct {
 	validation bool
+	strict     bool // a device that the validation layer spoke of cannot be closed without an error
 	separate   bool // treat memory as if the host did not reach it, for tests
 }
 
@@ -38,8 +40,14 @@ var _ core.Backend = backend{}
 // of the loader. A device may be opened several times, each time with a VkInstance,
 // a VkDevice and a pool of its own. The library is opened by the first call of a
 // method; DLX_VULKAN_LIBRARY names another one than the system's.
+//
+// With DLX_VULKAN_VALIDATION=1 in the environment the validation layer is on, and
+// Close of a device fails with ErrInvalid if the layer has said anything since it was opened: for tests.
 func New(opts ...Option) core.Backend {
 	var b backend
+	if os.Getenv("DLX_VULKAN_VALIDATION") == "1" {
+		b.validation, b.strict = true, true
+	}
 	for _, o := range opts {
 		o(&b.options)
 	}

@@ -24,10 +24,13 @@ type Buffer struct {
 	Buffer                                  uint64 // VkBuffer
 	Memory                                  uint64 // VkDeviceMemory; 0 if that is not told
 	MemoryOffset                            int64  // bytes from the start of Memory to that of Buffer
+	MemorySize                              int64  // bytes of Memory
 	Size                                    int64  // bytes of Buffer
 	Mapped                                  uintptr
 	SharedWith                              uint32 // queue family that has it between commands; VK_QUEUE_FAMILY_IGNORED for none
 	MemoryType                              uint32
+	ExportTypes                             uint32 // VkExternalMemoryHandleTypeFlags that Memory was allocated with
+	Dedicated                               bool   // Memory is a dedicated allocation of Buffer
 	DeviceUUID, DriverUUID                  core.UUID
 }
 
@@ -73,10 +76,15 @@ func newDescriptor(d *driver.Device, o *object) descriptor {
 	c.device = cPointer(uintptr(d.Handle()))
 	c.queue = cPointer(uintptr(d.Queue))
 	c.buffer, c.memory = C.uint64_t(o.buffer), C.uint64_t(o.memory)
+	c.memory_size = C.uint64_t(o.whole)
 	c.size = C.uint64_t(o.size)
 	c.mapped = cPointer(o.host)
 	c.shared_with = C.uint32_t(o.sharedWith)
 	c.memory_type = C.uint32_t(o.memoryType)
+	c.export_types = C.uint32_t(externalHandles[o.exportAs])
+	if o.dedicated {
+		c.flags = C.DLPACK_VULKAN_DEDICATED
+	}
 	for i := range d.Physical.DeviceUUID {
 		c.device_uuid[i] = C.uint8_t(d.Physical.DeviceUUID[i])
 		c.driver_uuid[i] = C.uint8_t(d.Physical.DriverUUID[i])
@@ -111,14 +119,15 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 			c.version_major, c.version_minor, c.struct_size, C.DLPACK_VULKAN_MAJOR, C.sizeof_DLVulkanBuffer)
 	case c.device == nil || c.buffer == 0:
 		return fail(core.ErrInvalid, "device or buffer of the DLVulkanBuffer is 0")
-	case c.size > 1<<62 || c.memory_offset > 1<<62:
-		return fail(core.ErrInvalid, "size %d or memory_offset %d of the DLVulkanBuffer is above 1<<62", uint64(c.size), uint64(c.memory_offset))
+	case c.size > 1<<62 || c.memory_offset > 1<<62 || c.memory_size > 1<<62:
+		return fail(core.ErrInvalid, "size %d, memory_offset %d or memory_size %d of the DLVulkanBuffer is above 1<<62", uint64(c.size), uint64(c.memory_offset), uint64(c.memory_size))
 	}
 	b := Buffer{
 		Instance: uintptr(c.instance), PhysicalDevice: uintptr(c.physical_device), Device: uintptr(c.device), Queue: uintptr(c.queue),
 		QueueFamily: uint32(c.queue_family), Buffer: uint64(c.buffer), Memory: uint64(c.memory),
-		MemoryOffset: int64(c.memory_offset), Size: int64(c.size), Mapped: uintptr(c.mapped),
+		MemoryOffset: int64(c.memory_offset), MemorySize: int64(c.memory_size), Size: int64(c.size), Mapped: uintptr(c.mapped),
 		SharedWith: uint32(c.shared_with), MemoryType: uint32(c.memory_type),
+		ExportTypes: uint32(c.export_types), Dedicated: c.flags&C.DLPACK_VULKAN_DEDICATED != 0,
 	}
 	for i := range b.DeviceUUID {
 		b.DeviceUUID[i], b.DriverUUID[i] = byte(c.device_uuid[i]), byte(c.driver_uuid[i])

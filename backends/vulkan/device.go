@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type device struct {
 	physical    *driver.Physical
 	driver      *driver.Device
 	outer       core.Device // what callers know: the device with the interfaces that it has
+	messages    uint64      // of the validation layer, before the device was opened
 	exportTypes []core.HandleType
 	importTypes []core.HandleType
 	core.CloseHooks
@@ -76,6 +78,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 		d.visible = &pool{device: d, kind: visible}
 	}
 	d.outer = d.withInterfaces()
+	d.messages, _ = Messages(0)
 	liveDevices.Add(1)
 	return d.outer, nil
 }
@@ -254,5 +257,8 @@ func (d *device) Close() error {
 	d.driver.Close()
 	d.instance.Close()
 	liveDevices.Add(-1)
+	if count, texts := Messages(d.messages); d.options.strict && count > d.messages {
+		return errorf(core.ErrInvalid, "VK_LAYER_KHRONOS_validation", "%d messages since the device was opened: %s", count-d.messages, strings.Join(texts, "; "))
+	}
 	return nil
 }

@@ -23,13 +23,13 @@ func TestHeaderStandsAlone(t *testing.T) {
 #define AT(member, offset) ASSERT(offsetof(DLVulkanBuffer, member) == (offset), #member)
 AT(magic, 0); AT(version_major, 8); AT(version_minor, 12); AT(struct_size, 16); AT(queue_family, 20);
 AT(instance, 24); AT(physical_device, 32); AT(device, 40); AT(queue, 48);
-AT(buffer, 56); AT(memory, 64); AT(memory_offset, 72); AT(size, 80); AT(mapped, 88);
-AT(shared_with, 96); AT(memory_type, 100); AT(device_uuid, 104); AT(driver_uuid, 120);
-AT(queue_lock, 136); AT(queue_unlock, 144); AT(queue_context, 152);
-ASSERT(sizeof(DLVulkanBuffer) == 160, "size");
+AT(buffer, 56); AT(memory, 64); AT(memory_offset, 72); AT(memory_size, 80); AT(size, 88); AT(mapped, 96);
+AT(shared_with, 104); AT(memory_type, 108); AT(export_types, 112); AT(flags, 116);
+AT(device_uuid, 120); AT(driver_uuid, 136); AT(queue_lock, 152); AT(queue_unlock, 160); AT(queue_context, 168);
+ASSERT(sizeof(DLVulkanBuffer) == 176, "size");
 `
-	if descriptorBytes != 160 {
-		t.Errorf("Go's DLVulkanBuffer has %d bytes, the header's 160", descriptorBytes)
+	if descriptorBytes != 176 {
+		t.Errorf("Go's DLVulkanBuffer has %d bytes, the header's 176", descriptorBytes)
 	}
 	for _, c := range []struct{ compiler, file, standard string }{{"cc", "layout.c", "-std=c11"}, {"c++", "layout.cc", "-std=c++11"}} {
 		if _, err := exec.LookPath(c.compiler); err != nil {

@@ -7,9 +7,9 @@ import (
 )
 
 // CopyNaive copies the elements of src into dst, both in memory that the host can
-// reach or memory of this package's devices that has addresses: one element after the other, found
-// by its index, without any cleverness. It is the oracle for copies that are fast.
-// It waits for nothing, and fails like [core.CheckCopy].
+// reach or memory of this package's devices that has addresses: one element after
+// the other, found by its index, without any cleverness. It is the oracle for
+// copies that are fast. It waits for nothing, and fails like [core.CheckCopy].
 func CopyNaive(dst, src *core.Tensor) error {
 	if _, err := core.CheckCopy(dst, src); err != nil {
 		return err
