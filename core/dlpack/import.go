@@ -104,6 +104,8 @@ func wrap(d *abi.Tensor, flags core.Flags, owner core.Owner, call string, opts [
 		return nil, fail(core.ErrLayout, call, "shape is NULL, but ndim is %d", rank)
 	case d.ByteOffset > math.MaxInt64:
 		return nil, fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
+	case core.DeviceType(d.Device.Type) == core.DeviceGL:
+		return nil, fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not know; here it stands for OpenGL, whose tensors it cannot carry", d.Device.Type)
 	case o.size < core.UnknownSize:
 		return nil, fail(core.ErrInvalid, call, "WithSize(%d): the size is negative", o.size)
 	}
