@@ -102,7 +102,8 @@ type Stream interface {
 	Synchronize(ctx context.Context) error
 	// Native is the API's own handle (a CUstream, a cl_command_queue), 0 where there is none.
 	Native() uintptr
-	// Close waits for the work and releases the stream. A second Close does nothing.
+	// Close waits for the work and releases the stream. Another Close waits as well,
+	// and returns nil.
 	Close() error
 }
 

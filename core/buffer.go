@@ -255,20 +255,17 @@ func (o *order) withAttached(owner Owner) Owner {
 	if len(o.attached) == 0 {
 		return owner
 	}
-	first := make([]Owner, 0, len(o.attached)+1)
+	first := make([]Owner, 0, len(o.attached))
 	for _, a := range o.attached {
 		first = append(first, a.owner)
 		a.owner = nil
 	}
 	o.attached = nil
-	return FreeFunc(func() {
-		for _, o := range first {
-			o.Free()
-		}
-		if owner != nil {
-			owner.Free()
-		}
-	})
+	all := attachedOwner{first, owner}
+	if ordered, ok := owner.(OrderedOwner); ok {
+		return orderedAttached{all, ordered}
+	}
+	return all
 }
 
 // ownOrder returns the order that b itself has, which it makes.

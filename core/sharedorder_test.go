@@ -100,6 +100,32 @@ func TestAttachmentsOutliveWorkOnTheMemory(t *testing.T) {
 	<-done
 }
 
+// TestAnOrderedOwnerIsToldAtOnceOfMemoryWithAttachments: else its device could not wait for it.
+func TestAnOrderedOwnerIsToldAtOnceOfMemoryWithAttachments(t *testing.T) {
+	detached := make(chan struct{})
+	owner := &orderedOwner{}
+	v, b := owned(t, owner)
+	write := newEvent()
+	b.Wrote(write)
+	b.Attach(core.FreeFunc(func() { close(detached) }))
+	v.Close()
+	if len(owner.pending) != 2 {
+		t.Fatalf("the owner was told of %d events, want the write and the end of the attachment", len(owner.pending))
+	}
+	for _, e := range owner.pending {
+		if done, _ := e.Done(); done {
+			t.Error("an event is done while the write is not")
+		}
+	}
+	close(write.c)
+	for _, e := range owner.pending {
+		if err := e.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	<-detached
+}
+
 func TestCloseHooksRunTheLatestFirstUntilCancelled(t *testing.T) {
 	var hooks core.CloseHooks
 	var ran []int

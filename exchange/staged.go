@@ -29,6 +29,7 @@ func stage(ctx context.Context, r *run, p *parcel) error {
 					}
 				}()
 				c := conveyor{ctx: ctx, from: r.from.Device, to: r.dst, out: from, in: to, buffers: &buffers}
+				defer c.drop()
 				size := min(max(chunkBytes, p.bytes/max(1, src.NumElements())), p.bytes)
 				for i := range buffers {
 					var err error
@@ -130,9 +131,16 @@ func (c *conveyor) flush() error {
 		return nil
 	}
 	err := c.to.Copy(c.ctx, c.in, c.filled, c.staged)
-	_, _ = c.filled.Close(), c.staged.Close()
-	c.filled, c.staged = nil, nil
+	c.drop()
 	return err
+}
+
+// drop forgets the piece that was filled last.
+func (c *conveyor) drop() {
+	if c.filled != nil {
+		_, _ = c.filled.Close(), c.staged.Close()
+		c.filled, c.staged = nil, nil
+	}
 }
 
 // like makes a row-major tensor of the type and shape of t on the memory of buffer.

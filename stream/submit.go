@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
@@ -107,6 +108,10 @@ func enqueueAndRecord(ctx context.Context, s core.Stream, enqueue func() error) 
 	}
 	// The work may be running: not even the end of ctx may free its memory now.
 	err := s.Synchronize(context.WithoutCancel(ctx))
+	if errors.Is(err, core.ErrClosed) {
+		// Somebody is closing the stream, which waits for the work, as a second Close does.
+		err = errors.Join(err, s.Close())
+	}
 	e := NewEvent()
 	e.Complete(err)
 	return e, err

@@ -1,7 +1,12 @@
 // Package all knows every backend. It is the one package that imports them.
+//
+// The CPU is always there. Build tags add the others, on Linux and with cgo: opencl, vulkan, gl. Their
+// drivers are opened at run time, so that a program with all of them starts on any machine.
 package all
 
 import (
+	"slices"
+
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 )
@@ -18,7 +23,12 @@ func New() *core.Registry {
 
 // backends lists what was built in. A backend behind a build tag joins by a
 // function of its own, which returns it in the file with the tag and nothing in
-// the file without.
+// the file without: with its tag, on Linux, with cgo.
 func backends() []core.Backend {
-	return []core.Backend{cpu.New()}
+	return slices.Concat(
+		[]core.Backend{cpu.New()},
+		openclBackends(),
+		vulkanBackends(),
+		glBackends(),
+	)
 }

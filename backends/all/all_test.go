@@ -1,8 +1,11 @@
 package all
 
 import (
-	"context"
 	"errors"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -11,43 +14,65 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
-func TestNewRegistersEveryBackend(t *testing.T) {
-	want, got := backends(), New().Backends()
-	if len(got) != len(want) {
-		t.Fatalf("%d of %d backends are registered: two have one name", len(got), len(want))
+func TestNewRegistersTheHostAndWhatTheTagsName(t *testing.T) {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		t.Fatal("this program does not know how it was built")
 	}
-	for i, b := range got {
-		if b.Name() != want[i].Name() {
-			t.Errorf("backend %d is %q, want %q", i, b.Name(), want[i].Name())
+	settings := make(map[string]string)
+	for _, s := range build.Settings {
+		settings[s.Key] = s.Value
+	}
+	want := []string{"cpu"}
+	if settings["GOOS"] == "linux" && settings["CGO_ENABLED"] == "1" {
+		tags := strings.Split(settings["-tags"], ",")
+		for _, name := range []string{"opencl", "vulkan", "gl"} {
+			if slices.Contains(tags, name) {
+				want = append(want, name)
+			}
 		}
 	}
-	if got[0].Name() != "cpu" {
-		t.Errorf("the first backend is %q, want the host", got[0].Name())
+
+	var got []string
+	for _, b := range New().Backends() {
+		got = append(got, b.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("backends %v, want %v: the host first, and each that was built in", got, want)
 	}
 }
 
 func TestEveryBackendServesItsDevices(t *testing.T) {
-	ctx := context.Background()
 	r := New()
 	for _, b := range r.Backends() {
-		probe := b.Probe(ctx)
-		list, err := b.Devices(ctx)
-		if probe.Available != (err == nil) || probe.Available == (probe.Reason != "") {
-			t.Errorf("%s: probe %+v, but Devices fails with %v", b.Name(), probe, err)
-		}
-		for _, p := range list {
-			d, err := r.Open(ctx, p.ID)
-			if err != nil {
-				t.Errorf("%v: %v", p.ID, err)
-				continue
+		t.Run(b.Name(), func(t *testing.T) {
+			ctx := t.Context()
+			probe := b.Probe(ctx)
+			list, err := b.Devices(ctx)
+			if probe.Available != (err == nil) || probe.Available == (probe.Reason != "") {
+				t.Errorf("probe %+v, but Devices fails with %v", probe, err)
 			}
-			if d.ID() != p.ID {
-				t.Errorf("%v opens as %v", p.ID, d.ID())
+			switch {
+			case probe.Available:
+			case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
+				t.Skip(probe.Reason)
+			default:
+				t.Fatalf("%s (scripts/system-packages.sh installs a driver; DLX_WITHOUT_DRIVERS=1 skips this test)", probe.Reason)
 			}
-			if err := d.Close(); err != nil {
-				t.Errorf("%v: %v", p.ID, err)
+			for _, p := range list {
+				d, err := r.Open(ctx, p.ID)
+				if err != nil {
+					t.Errorf("%v: %v", p.ID, err)
+					continue
+				}
+				if d.ID() != p.ID {
+					t.Errorf("%v opens as %v", p.ID, d.ID())
+				}
+				if err := d.Close(); err != nil {
+					t.Errorf("%v: %v", p.ID, err)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -65,17 +65,16 @@ func (d *device) copyHere(ctx context.Context, w work) error {
 	if err != nil {
 		return d.noteLoss(err)
 	}
-	if err := w.submit(ctx, q); err != nil {
-		d.giveBack(q)
-		return err
+	if err = w.submit(ctx, q); err == nil {
+		err = q.Synchronize(ctx)
 	}
-	err = q.Synchronize(ctx)
-	if ctx.Err() == nil {
+	if err == nil {
 		d.giveBack(q)
-		return err
+		return nil
 	}
-	go func() { // the copy goes on, and events tell of it
+	go func() { // what was enqueued may go on, and events tell of it
 		_ = q.Synchronize(context.Background())
+		q.rest()
 		d.giveBack(q)
 	}()
 	return err
@@ -110,6 +109,14 @@ func (d *device) sideOf(t *core.Tensor) (end, error) {
 	if o == nil {
 		if o, err = d.stranger("Copy", m.Handle); err != nil {
 			return end{}, err
+		}
+	}
+	if m.Size == core.UnknownSize && t.NumElements() > 0 {
+		first, last := t.Layout().Extent()
+		before, err1 := t.DType().Size(-first, t.Padded())
+		behind, err2 := t.DType().Size(last, t.Padded())
+		if err1 != nil || err2 != nil || t.Offset() < before || behind > o.size-t.Offset() {
+			return end{}, errorf(core.ErrInvalid, "Copy", "%v at byte %d leaves its VkBuffer of %d bytes", t, t.Offset(), o.size)
 		}
 	}
 	return end{t, o, o.host}, nil
@@ -186,20 +193,9 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 
 // onHost lets the host copy.
 func (w work) onHost(q *queue) error {
-	// The pointers are made where the pieces are: around host memory that was mapped,
-	// the handle's first byte may be another object of Go's.
-	c, unit := w.geometry, int64(1)
-	if w.bits {
-		unit = 8
-	}
-	dst, src := cPointer(w.dst.host+uintptr(c.Dst/unit)), cPointer(w.src.host+uintptr(c.Src/unit))
-	c.Dst, c.Src = c.Dst%unit, c.Src%unit
+	job := copykernel.Between(w.dst.tensor, w.src.tensor, cPointer(w.dst.host), cPointer(w.src.host))
 	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: func() error {
-		if w.bits {
-			copykernel.CopyBits(dst, src, c)
-		} else {
-			copykernel.Copy(dst, src, c, runtime.GOMAXPROCS(0))
-		}
+		job.Run(runtime.GOMAXPROCS(0))
 		return nil
 	}})
 }

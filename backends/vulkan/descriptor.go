@@ -104,12 +104,15 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 	fail := func(sentinel error, format string, args ...any) (Buffer, error) {
 		return Buffer{}, errorf(sentinel, call, format, args...)
 	}
-	var c C.DLVulkanBuffer
-	switch err := readMemory(handle, unsafe.Slice((*byte)(unsafe.Pointer(&c)), descriptorBytes)); {
+	// In C memory: what a stranger calls a pointer must not lie where Go looks for its own.
+	c := (descriptor)(C.calloc(1, C.sizeof_DLVulkanBuffer))
+	defer freeDescriptor(c)
+	room := unsafe.Slice((*byte)(unsafe.Pointer(c)), descriptorBytes)
+	switch err := readMemory(handle, room); {
 	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
 		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: nothing lies there", handle)
 	case err != nil: // the system forbids to look
-		c = *(descriptor)(cPointer(handle))
+		copy(room, unsafe.Slice((*byte)(cPointer(handle)), descriptorBytes))
 	}
 	switch {
 	case c.magic != C.DLPACK_VULKAN_MAGIC:
@@ -117,15 +120,15 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 	case c.version_major != C.DLPACK_VULKAN_MAJOR || c.struct_size < C.sizeof_DLVulkanBuffer:
 		return fail(core.ErrVersion, "the DLVulkanBuffer has version %d.%d and %d bytes; version %d.x with at least %d bytes can be read",
 			c.version_major, c.version_minor, c.struct_size, C.DLPACK_VULKAN_MAJOR, C.sizeof_DLVulkanBuffer)
-	case c.device == nil || c.buffer == 0:
+	case number(&c.device) == 0 || c.buffer == 0:
 		return fail(core.ErrInvalid, "device or buffer of the DLVulkanBuffer is 0")
 	case c.size > 1<<62 || c.memory_offset > 1<<62 || c.memory_size > 1<<62:
 		return fail(core.ErrInvalid, "size %d, memory_offset %d or memory_size %d of the DLVulkanBuffer is above 1<<62", uint64(c.size), uint64(c.memory_offset), uint64(c.memory_size))
 	}
 	b := Buffer{
-		Instance: uintptr(c.instance), PhysicalDevice: uintptr(c.physical_device), Device: uintptr(c.device), Queue: uintptr(c.queue),
+		Instance: number(&c.instance), PhysicalDevice: number(&c.physical_device), Device: number(&c.device), Queue: number(&c.queue),
 		QueueFamily: uint32(c.queue_family), Buffer: uint64(c.buffer), Memory: uint64(c.memory),
-		MemoryOffset: int64(c.memory_offset), MemorySize: int64(c.memory_size), Size: int64(c.size), Mapped: uintptr(c.mapped),
+		MemoryOffset: int64(c.memory_offset), MemorySize: int64(c.memory_size), Size: int64(c.size), Mapped: number(&c.mapped),
 		SharedWith: uint32(c.shared_with), MemoryType: uint32(c.memory_type),
 		ExportTypes: uint32(c.export_types), Dedicated: c.flags&C.DLPACK_VULKAN_DEDICATED != 0,
 	}
@@ -154,3 +157,6 @@ func cPointer(address uintptr) unsafe.Pointer {
 
 // cAddress is the address of a descriptor.
 func cAddress(c descriptor) unsafe.Pointer { return unsafe.Pointer(c) }
+
+// number reads a pointer of a stranger as a number.
+func number(p *unsafe.Pointer) uintptr { return *(*uintptr)(unsafe.Pointer(p)) }

@@ -192,6 +192,9 @@ func (d *device) dropStream(l *lane, value uint64) {
 func (d *device) borrow() (*queue, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice("Copy")
+	}
 	if n := len(d.unused); n > 0 {
 		q := d.unused[n-1]
 		d.unused = d.unused[:n-1]

@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -26,7 +27,7 @@ func (e *event) Done() (bool, error) {
 	if e.queue.hasReached(e.number) {
 		return true, e.queue.failures.first(e.after, e.number)
 	}
-	if lost := e.queue.device.lostError(); lost != nil {
+	if lost := e.queue.device.lostError(); lost != nil && e.queue.hosting.Load() == 0 {
 		return true, lost
 	}
 	return false, nil
@@ -41,15 +42,32 @@ func (e *event) Wait(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := e.queue.device.driver.Wait(e.queue.lane.timeline, e.number, patience); err != nil {
-			return e.queue.device.noteLoss(err)
+		if err := e.queue.ask(e.number); err != nil { // it is lost, or tries again
+			_ = e.queue.device.noteLoss(err)
+			time.Sleep(time.Millisecond)
 		}
 	}
+}
+
+// ask waits in the driver for an item, a short time.
+func (q *queue) ask(number uint64) error {
+	q.asking.RLock()
+	defer q.asking.RUnlock()
+	if q.reached.Load() >= number {
+		return nil
+	}
+	_, err := q.device.driver.Wait(q.lane.timeline, number, patience)
+	return err
 }
 
 // hasReached reports whether an item is done.
 func (q *queue) hasReached(number uint64) bool {
 	if q.reached.Load() >= number {
+		return true
+	}
+	q.asking.RLock()
+	defer q.asking.RUnlock()
+	if q.reached.Load() >= number { // the queue was closed
 		return true
 	}
 	value, err := q.device.driver.Counter(q.lane.timeline)
@@ -77,6 +95,8 @@ func (q *queue) settle(failed error) {
 	if failed != nil {
 		q.failures.add(q.reached.Load()+1, math.MaxUint64, failed)
 	}
+	q.asking.Lock()
+	defer q.asking.Unlock()
 	q.reached.Store(math.MaxUint64)
 }
 

@@ -27,6 +27,8 @@ type queue struct {
 	lane     *lane
 	reached  atomic.Uint64 // items up to here are known to be done
 	failures failures
+	asking   sync.RWMutex // held while an event asks the driver; settle ends that
+	hosting  atomic.Int32 // works of the host that are under way
 
 	mu        sync.Mutex
 	turned    sync.Cond // running or closed has changed
@@ -101,7 +103,7 @@ func (q *queue) add(i item) error {
 			return q.device.noteLoss(err)
 		}
 		q.submitted = i.number
-		q.before = q.before[:0] // what is submitted behind them is done behind them
+		q.forgetBefore() // what is submitted behind them is done behind them
 	case i.quick && !q.running && q.isIdle():
 		q.next = i.number
 		q.note(q.complete(i, nil))
@@ -109,7 +111,7 @@ func (q *queue) add(i item) error {
 	default:
 		i.before = slices.Clone(q.before)
 		if !i.early { // what is added later comes behind this
-			q.before = q.before[:0]
+			q.forgetBefore()
 		}
 		q.later = append(q.later, i)
 		if !q.running {
@@ -119,6 +121,11 @@ func (q *queue) add(i item) error {
 	}
 	q.next = i.number
 	return nil
+}
+
+func (q *queue) forgetBefore() {
+	clear(q.before)
+	q.before = q.before[:0]
 }
 
 // isIdle reports whether all that a new item comes behind is done. q.mu is held.
@@ -192,7 +199,7 @@ func awaitAll(before []*event) error {
 func (q *queue) complete(i item, failed error) error {
 	d := q.device
 	if failed == nil {
-		failed = i.host()
+		failed = q.doHostWork(i)
 	}
 	if failed != nil {
 		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
@@ -210,7 +217,27 @@ func (q *queue) complete(i item, failed error) error {
 // behind it tell.
 func (q *queue) takeEarly(i item) {
 	if q.device.await(driver.Point{Timeline: q.lane.timeline, Value: i.after}) == nil && awaitAll(i.before) == nil {
-		_ = i.host()
+		_ = q.doHostWork(i)
+	}
+}
+
+// doHostWork does the work of an item, unless the device is lost: its events are done
+// then as soon as no work of the host is under way.
+func (q *queue) doHostWork(i item) error {
+	q.hosting.Add(1)
+	defer q.hosting.Add(-1)
+	if lost := q.device.lostError(); lost != nil { // asked when hosting is set: see event.Done
+		return lost
+	}
+	return i.host()
+}
+
+// rest waits until no goroutine works for the queue.
+func (q *queue) rest() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.running {
+		q.turned.Wait()
 	}
 }
 

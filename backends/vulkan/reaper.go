@@ -69,23 +69,26 @@ func (d *device) reap() {
 // nextToFree takes what waits for work that is over, failed or not, and the work that
 // the oldest of the rest waits for. Where there is neither, nobody is reaping any more.
 func (d *device) nextToFree() (ready []func(), oldest []core.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	r := &d.reaper
-	waiting := r.waiting[:0]
-	for _, x := range r.waiting {
+	d.mu.Lock()
+	all := r.waiting
+	r.waiting = nil
+	d.mu.Unlock()
+	var rest []release
+	for _, x := range all { // without the lock: events of others call their drivers
 		if allDone(x.pending) {
 			ready = append(ready, x.free)
 		} else {
-			waiting = append(waiting, x)
+			rest = append(rest, x)
 		}
 	}
-	clear(r.waiting[len(waiting):])
-	r.waiting = waiting
-	if len(waiting) > 0 {
-		oldest = waiting[0].pending
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.waiting = append(rest, r.waiting...)
+	if len(r.waiting) > 0 {
+		oldest = r.waiting[0].pending
 	}
-	r.running = len(ready) > 0 || len(waiting) > 0
+	r.running = len(ready) > 0 || len(r.waiting) > 0
 	return ready, oldest
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +21,6 @@ type semaphore struct {
 	device     *device
 	timeline   uint64
 	exportable bool
-	imported   bool
 
 	mu       sync.Mutex
 	idle     sync.Cond // users has become 0
@@ -62,7 +62,7 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 			return nil, d.noteLoss(err)
 		}
 	}
-	s := &semaphore{device: d, timeline: timeline, exportable: exportable, imported: fd >= 0}
+	s := &semaphore{device: d, timeline: timeline, exportable: exportable}
 	s.idle.L = &s.mu
 	d.streams++ // like a stream it must be closed before the device
 	liveSemaphores.Add(1)
@@ -111,16 +111,18 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	}
 	defer q.mu.Unlock()
 	return q.add(item{submit: func(number uint64) error {
+		defer s.drop() // it is used until the value is set: see Close
+		s.mu.Lock()
+		defer s.mu.Unlock() // values are submitted one after the other
+		if value <= s.pending {
+			return errorf(core.ErrInvalid, call, "value %d comes after %d, which another stream has signalled meanwhile", value, s.pending)
+		}
 		err := s.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{Timeline: s.timeline, Value: value})
 		if err == nil {
-			s.mu.Lock()
-			s.pending = max(s.pending, value)
-			s.mu.Unlock()
-		} else {
-			s.takeBack(value, before)
+			s.pending = value
+		} else if s.promised == value {
+			s.promised = before
 		}
-		// The semaphore is used until the value is set: see Close.
-		s.drop()
 		return err
 	}})
 }
@@ -141,7 +143,7 @@ func (s *semaphore) promise(value uint64) (before uint64, err error) {
 	return before, nil
 }
 
-// takeBack ends the promise of a value that could not be submitted, unless a larger
+// takeBack ends the promise of a value that could not be enqueued, unless a larger
 // one was promised since.
 func (s *semaphore) takeBack(value, before uint64) {
 	s.mu.Lock()
@@ -185,9 +187,13 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 func (s *semaphore) await(ctx context.Context, value uint64) error {
 	for {
 		reached, err := s.device.driver.Wait(s.timeline, value, patience)
-		if reached || err != nil {
+		_ = s.device.noteLoss(err)
+		if reached {
 			s.device.hostWork.Load()
-			return s.device.noteLoss(err)
+			return nil
+		}
+		if err != nil { // for want of memory, say: tried again
+			time.Sleep(time.Millisecond)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -233,7 +239,7 @@ func (s *semaphore) Close() error {
 	for s.users > 0 {
 		s.idle.Wait()
 	}
-	if !s.imported && s.pending > 0 {
+	if s.pending > 0 {
 		_ = s.device.await(driver.Point{Timeline: s.timeline, Value: s.pending})
 	}
 	s.device.driver.DestroyTimeline(s.timeline)

@@ -105,6 +105,8 @@ func (d *device) mapHost(host *core.Buffer) (core.Memory, error) {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, where its device can show it", m.ID)
 	case m.Size < 0:
 		return core.Memory{}, errorf(core.ErrInvalid, call, "the size of the buffer is not known")
+	case m.Size > d.physical.MaxAllocation:
+		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
 	}
 	skip := int64(first % unit)
 	whole := roundUp(skip+m.Size, int64(unit))
@@ -273,10 +275,19 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	case m.Type == core.HandleOpaqueFD && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
 		return fail(core.ErrInvalid, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}
+	if d.physical.Kind == driver.CPU && m.Type == core.HandleOpaqueFD && !isFile(m.FD) {
+		return fail(core.ErrInvalid, "descriptor %d is no memory file: a driver for the CPU would read it, for ever maybe", m.FD)
+	}
 	if size, known := d.bytesOf(m.FD); known && size < m.Size {
 		return fail(core.ErrInvalid, "Size is %d bytes, and descriptor %d has %d: its owner tells the size of the whole allocation", m.Size, m.FD, size)
 	}
 	return nil
+}
+
+// isFile reports whether a descriptor is that of a file, or closed, which the next step tells.
+func isFile(fd int) bool {
+	var stat unix.Stat_t
+	return unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
 // bytesOf is how many bytes of memory a descriptor stands for, as far as that can be

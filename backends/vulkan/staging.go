@@ -44,7 +44,8 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 	})
 	if e, _ := q.Record(); e != nil {
 		d.later([]core.Event{e}, func() { d.giveStagingBack(o) })
-	} else { // the queue is closed or lost: its work is over
+	} else { // the queue is closed or lost
+		_ = q.Close() // waits for its work, as whoever is closing it does
 		d.giveStagingBack(o)
 	}
 	return err

@@ -39,11 +39,23 @@ func Unpack(dst *core.Tensor, base, packed unsafe.Pointer) Job {
 	return newJob(base, packed, c, bits)
 }
 
-// newJob keeps a copy of the axes that are left, mostly none to three: c has room
-// for more, on the stack.
+// newJob moves the bases to the first piece: around mapped host memory, the first
+// byte of a handle may be another object of Go's. It keeps a copy of the axes that are
+// left, mostly none to three: c has room for more, on the stack.
 func newJob(dst, src unsafe.Pointer, c strided.Copy, bits bool) Job {
+	unit := int64(1)
+	if bits {
+		unit = 8
+	}
 	axes := append([]axis(nil), c.Axes...)
-	return Job{dst, src, strided.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: axes}, bits}
+	first := strided.Copy{Elem: c.Elem, Dst: c.Dst % unit, Src: c.Src % unit, Axes: axes}
+	return Job{at(dst, c.Dst/unit), at(src, c.Src/unit), first, bits}
+}
+
+// at is the address n bytes behind p, which may lie in another object.
+func at(p unsafe.Pointer, n int64) unsafe.Pointer {
+	address := uintptr(p) + uintptr(n)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
 // Run copies, with at most workers goroutines, the caller's among them.

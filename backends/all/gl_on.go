@@ -1,0 +1,10 @@
+//go:build linux && cgo && gl
+
+package all
+
+import (
+	"github.com/dlx-go/dlx/backends/gl"
+	"github.com/dlx-go/dlx/core"
+)
+
+func glBackends() []core.Backend { return []core.Backend{gl.New()} }
