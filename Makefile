@@ -1,10 +1,15 @@
 # `make run` needs Go. `make test` brings what it needs: the packages of the system that are missing
 # (as root, on Debian and its kin), a Python environment in .venv, and tools in .tools.
+#
+# Variables: TAGS, the backends to build beside the CPU's (TAGS= is none); DRIVERS, a command that chooses
+# the drivers (DRIVERS= leaves it to the system, which finds its cards).
 
 SHELL       := /bin/bash
 PYTHON      ?= python3
 FUZZTIME    ?= 10s
 TESTTIMEOUT ?= 5m
+TAGS        ?= vulkan,opencl,gl
+DRIVERS     ?= scripts/software-drivers.sh
 # No suite is answered from a cache.
 GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT)
 
@@ -20,11 +25,18 @@ GOTESTSUM    := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --po
 export DLX_PYTHON         := $(CURDIR)/$(VENV)/bin/python
 export DLX_DLPACK_INCLUDE := $(CURDIR)/$(VENV)/dlpack-include
 
+# What the tags change. test-race and test-asan test all packages, built with the tags.
+TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/...
+
 SUITES := test-format test-mod test-vet test-lint test-directions test-testdata \
-	test-go test-nocgo test-race test-asan test-cross test-bench test-fuzz
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-race test-asan test-cross test-bench test-fuzz
 
 .DEFAULT_GOAL := help
 .PHONY: help run test bench lint fuzz setup system-packages testdata testdata-fetch clean $(SUITES)
+export TAGS
+ifeq ($(TAGS),)
+export DLX_WITHOUT_DRIVERS := 1
+endif
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,14 +48,23 @@ run: ## Carry a real tensor from one device to another, and verify it
 test: ## Set up all that is needed, then run every suite below
 	@scripts/run-suites.sh $(SUITES)
 
-bench: setup ## Measure, and print the table with the ratios
-	go run -buildvcs=true ./cmd/dlx bench --out benchmarks/results/cpu.json
+# Apart, so that the figures of the host do not depend on the drivers.
+bench: setup ## Measure, and print the tables with the ratios: the host, then the other devices
+	go run -buildvcs=true ./cmd/dlx bench -t call/ -t dlpack/ -t core/ -t memory/ -t stream/ -t copy/ \
+		--out benchmarks/results/cpu.json
+	$(DRIVERS) go run -buildvcs=true -tags "$(TAGS)" ./cmd/dlx bench -t device/ -t exchange/ \
+		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
 
 lint: test-lint test-directions ## Run the linters
 
 fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (10s)
 
 $(SUITES): setup
+
+# By GOFLAGS, so that what a test builds has the tags too.
+test-tags test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
+# Khronos' layer watches every use of Vulkan; see vulkan.New.
+test-tags test-race test-asan: export DLX_VULKAN_VALIDATION := 1
 
 test-format: ## gofmt has nothing to change
 	@unformatted=$$(find . -path './.*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
@@ -55,9 +76,10 @@ test-mod: ## go.mod and go.sum are what the imports ask for
 
 test-vet: ## go vet
 	go vet ./...
+	go vet -tags "$(TAGS)" ./...
 
-test-lint: ## golangci-lint, with cgo and without, here and for the other systems
-	$(GOLANGCILINT) run ./...
+test-lint: ## golangci-lint, with the tags, without cgo, and for the other systems
+	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	CGO_ENABLED=0 $(GOLANGCILINT) run ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GOLANGCILINT) run ./...
@@ -68,28 +90,43 @@ test-directions: ## The linter refuses every forbidden import
 test-testdata: ## testdata is what its generator makes
 	$(DLX_PYTHON) scripts/make_testdata.py --check
 
-test-go: ## All tests
+test-go: ## All tests of the build without tags
 	$(GOTESTSUM) -- $(GOTESTFLAGS) ./...
 
-test-nocgo: ## All tests, without cgo
+test-nocgo: ## The same, without cgo
 	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) ./...
 
+test-tags: ## The tests of what the tags change
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
+
+test-start: ## A program with every backend starts where there is no driver, and says so
+	scripts/test-start.sh "$(TAGS)"
+
 test-race: ## All tests, under the race detector
-	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -race ./...
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -race ./...
 
-# A request no machine can meet fails as it does without the sanitizer, which would end the program.
-test-asan: export ASAN_OPTIONS := allocator_may_return_null=1:$(ASAN_OPTIONS)
-test-asan: ## All tests, under the address sanitizer, where Go and the C compiler have it
-	@if scripts/probe-asan.sh; then CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -asan ./...; fi
+KEEP := $(CURDIR)/.cache/keep-libraries.so
 
-test-cross: ## Everything builds, and passes vet with its tests, on the other systems
-	scripts/test-cross.sh darwin/arm64 windows/amd64 linux/arm64
+# A request no machine can meet fails as it does without the sanitizer, which would end the program. LLVM, in a
+# driver, gives threads a signal stack of its own, which the sanitizer would take for one of its own and free.
+test-asan: export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:$(ASAN_OPTIONS)
+test-asan: export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
+test-asan: $(KEEP) ## All tests, under the address sanitizer, where Go and the C compiler have it
+	@if scripts/probe-asan.sh; then \
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -asan -exec "env LD_PRELOAD=$(KEEP)" ./...; fi
+
+$(KEEP): scripts/keep-libraries.c | system-packages
+	mkdir -p $(@D)
+	$$(go env CC) -shared -fPIC -o $@ $<
+
+test-cross: ## Everything builds, and passes vet with its tests, without cgo and on the other systems
+	scripts/test-cross.sh "$(TAGS)" linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 test-bench: ## Every benchmark of go test runs once
-	go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x ./...
+	$(DRIVERS) go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x ./...
 
 test-fuzz: ## Every fuzz target, for FUZZTIME each
-	scripts/test-fuzz.sh $(FUZZTIME)
+	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
 
 setup: system-packages $(VENV)/ready $(TOOLS)/ready ## Bring what the suites need
 
@@ -115,4 +152,4 @@ testdata-fetch: requirements-testdata.txt ## Take the digits from scikit-learn a
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
 clean: ## Remove all that make brought or built
-	rm -rf $(VENV) $(VENV_DATA) .tools .test
+	rm -rf $(VENV) $(VENV_DATA) .tools .test .cache

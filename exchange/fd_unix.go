@@ -18,8 +18,11 @@ func fileID(fd int, unique bool) (dev, ino uint64, ok bool) {
 	if syscall.Fstat(fd, &s) != nil {
 		return 0, 0, false
 	}
-	return uint64(s.Dev), s.Ino, unique || s.Mode&syscall.S_IFMT == syscall.S_IFREG //nolint:unconvert // Dev is an int32 on some systems
+	return wide(s.Dev), s.Ino, unique || s.Mode&syscall.S_IFMT == syscall.S_IFREG
 }
+
+// wide is a number of a device, which some systems give as an int32.
+func wide[T int32 | uint32 | uint64](n T) uint64 { return uint64(n) }
 
 // duplicateFD returns a second descriptor, which the caller owns and no child
 // process inherits. It fails with core.ErrInvalid if fd is not open.

@@ -1,30 +1,78 @@
 #!/usr/bin/env bash
-# Sees to what Go alone does not bring: a C compiler with its headers, and a Python that can make a
-# virtual environment. Installs what is missing as root with apt-get, or else says what to install.
+# Sees to what Go alone does not bring: a C compiler with its headers, a Python that can make a virtual
+# environment, and for each backend that TAGS names its headers, its loader and a driver that needs no
+# card. Installs what is missing as root with apt-get, or else says what to install.
+#
+# TAGS empty asks for nothing of a backend, DLX_WITHOUT_DRIVERS=1 for what builds but no drivers.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
-has_compiler() {
+# When it is needed, how it is found, the Debian packages that bring it, what it is.
+needs="
+always        | compiles stdlib.h                        | gcc libc6-dev           | a C compiler with the C library's headers
+always        | is_python                                | python3 python3-venv    | $python 3.10 or newer with venv and ensurepip
+vulkan        | compiles vulkan/vulkan.h                 | libvulkan-dev           | Vulkan's headers
+vulkan        | is_command c++                           | g++                     | a C++ compiler, for the header of Vulkan's tensors
+vulkan driver | is_command glslangValidator              | glslang-tools           | the compiler of the committed shaders
+vulkan driver | is_command spirv-val                     | spirv-tools             | the validator of the committed shaders
+vulkan driver | compiles stdlib.h -l:libvulkan.so.1      | libvulkan1              | Vulkan's loader
+vulkan driver | is_file VK_DRIVER_FILES                  | mesa-vulkan-drivers     | lavapipe, Vulkan on the CPU
+vulkan driver | is_layer                                 | vulkan-validationlayers | Vulkan's validation layer
+opencl        | compiles CL/cl_ext.h                     | opencl-headers          | OpenCL's headers
+opencl driver | compiles stdlib.h -l:libOpenCL.so.1      | ocl-icd-libopencl1      | OpenCL's loader
+opencl driver | is_file OCL_ICD_VENDORS /pocl.icd        | pocl-opencl-icd         | PoCL, OpenCL on the CPU
+gl            | compiles EGL/egl.h                       | libegl-dev              | EGL's headers
+gl            | is_module gl                             | pkg-config libgl-dev    | pkg-config, and what it says of OpenGL
+gl driver     | compiles stdlib.h -l:libEGL.so.1         | libegl1                 | EGL's loader
+gl driver     | is_file __EGL_VENDOR_LIBRARY_FILENAMES   | libegl-mesa0            | Mesa's EGL
+gl driver     | is_renderer                              | libgl1-mesa-dri         | llvmpipe, OpenGL on the CPU
+"
+
+# compiles is true if the C compiler makes a program that includes the header and links with the flags after it.
+compiles() {
   # shellcheck disable=SC2046 # go env CC may carry flags
-  printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $(go env CC) -x c - -o /dev/null 2>/dev/null
+  printf '#include <%s>\nint main(void) { return 0; }\n' "$1" | $(go env CC) -x c - -o /dev/null "${@:2}" 2>/dev/null
 }
-has_python() {
-  "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null
+is_command() { command -v "$1" >/dev/null; }
+is_python() { "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
+is_module() { pkg-config --exists "$1" 2>/dev/null; }
+# is_file is true if a file is where a variable of software-drivers.sh sends the loader.
+is_file() { scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }
+is_layer() { found {/etc,/usr/share,/usr/local/share}/vulkan/explicit_layer.d -name VkLayer_khronos_validation.json; }
+is_renderer() { found /usr/lib* /usr/local/lib* "(" -name swrast_dri.so -o -name "libgallium*.so" ")"; }
+found() { [ -n "$(find "$@" -print -quit 2>/dev/null)" ]; }
+
+# Whether a need of a backend is one of this run.
+is_needed() {
+  [ "$1" = always ] && return
+  [ "$(uname -s)" = Linux ] && [[ ,${TAGS:-}, = *,$1,* ]] && [ "${2:-}${DLX_WITHOUT_DRIVERS:-}" != driver1 ]
 }
 
-missing=()
-has_compiler || missing+=(gcc libc6-dev)
-has_python || missing+=(python3 python3-venv)
-[ "${#missing[@]}" -gt 0 ] || exit 0
+# missing prints the lines of what is needed and not found.
+missing() {
+  while IFS='|' read -r when check packages name; do
+    # shellcheck disable=SC2086 # words
+    if [ -n "$when" ] && is_needed $when && ! $check </dev/null; then
+      echo "$packages|$name"
+    fi
+  done <<<"$needs"
+}
 
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+wanted=$(missing)
+if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && is_command apt-get; then
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
-  apt-get install -qq -y --no-install-recommends "${missing[@]}"
+  # shellcheck disable=SC2046 # words
+  apt-get install -qq -y --no-install-recommends $(cut -d'|' -f1 <<<"$wanted")
+  # Installed is not yet usable: an old Python stays an old Python.
+  wanted=$(missing)
 fi
+[ -n "$wanted" ] || exit 0
 
-# Installed is not yet usable: an old Python stays an old Python.
-status=0
-has_compiler || { echo "missing: a C compiler with the C library's headers (Debian: gcc libc6-dev)" >&2; status=1; }
-has_python || { echo "missing: $python 3.10 or newer with venv and ensurepip (Debian: python3 python3-venv)" >&2; status=1; }
-exit "$status"
+while IFS='|' read -r packages name; do
+  # shellcheck disable=SC2116,SC2086 # echo takes the blanks of the column away
+  echo "missing:$name (Debian: $(echo $packages))" >&2
+done <<<"$wanted"
+echo "Install it, or call make with DLX_WITHOUT_DRIVERS=1 (tests of drivers are skipped) or TAGS= (no backend but the CPU's)." >&2
+exit 1

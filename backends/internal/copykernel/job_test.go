@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -20,7 +21,10 @@ func hosted(t *testing.T, memory []byte, s core.Spec) *core.Tensor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = x.Close() })
+	t.Cleanup(func() {
+		_ = x.Close()
+		runtime.KeepAlive(memory) // the tensor knows an address only
+	})
 	return x
 }
 
