@@ -33,9 +33,9 @@ func sentinel(s driver.Status) error {
 		return core.ErrOutOfMemory
 	case driver.DeviceNotAvailable, driver.ContextTerminated, driver.NVIDIAIllegalAccess:
 		return core.ErrDeviceLost
-	case driver.DeviceNotFound, driver.InvalidDevice, driver.NoPlatform:
+	case driver.DeviceNotFound, driver.InvalidDevice:
 		return core.ErrDevice
-	case driver.CompilerNotAvailable, driver.BuildFailure, driver.InvalidOperation:
+	case driver.CompilerNotAvailable, driver.BuildFailure, driver.InvalidOperation, driver.NoPlatform:
 		return core.ErrNotSupported
 	}
 	return core.ErrInvalid

@@ -26,7 +26,7 @@ func TestCodesAreNamedAndSorted(t *testing.T) {
 		-38:   {"CL_INVALID_MEM_OBJECT", core.ErrInvalid},
 		-59:   {"CL_INVALID_OPERATION", core.ErrNotSupported},
 		-61:   {"CL_INVALID_BUFFER_SIZE", core.ErrOutOfMemory},
-		-1001: {"CL_PLATFORM_NOT_FOUND_KHR", core.ErrDevice},
+		-1001: {"CL_PLATFORM_NOT_FOUND_KHR", core.ErrNotSupported},
 		-1121: {"CL_CONTEXT_TERMINATED_KHR", core.ErrDeviceLost},
 		-9999: {"OpenCL code -9999", core.ErrDeviceLost},
 		-4711: {"OpenCL code -4711", core.ErrInvalid},

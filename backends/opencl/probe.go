@@ -42,7 +42,9 @@ func list() ([]location, error) {
 		return nil, check(s, "clGetPlatformIDs", "no OpenCL driver: install one, such as pocl-opencl-icd, and see OCL_ICD_VENDORS")
 	}
 	var all []location
+	var names []string
 	for _, p := range platforms {
+		names = append(names, driver.Text(p, driver.PlatformName))
 		devices, s := driver.Devices(p)
 		if s != driver.Success && s != driver.DeviceNotFound {
 			return nil, check(s, "clGetDeviceIDs", "the devices of platform %s", driver.Text(p, driver.PlatformName))
@@ -52,7 +54,7 @@ func list() ([]location, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, errorf(core.ErrDevice, "clGetDeviceIDs", "no platform has a device: install an OpenCL driver, such as pocl-opencl-icd")
+		return nil, errorf(core.ErrNotSupported, "clGetDeviceIDs", "no device on the platforms that were found (%s): install the driver of a device; PoCL has none without a folder for its cache, which HOME or POCL_CACHE_DIR names", strings.Join(names, ", "))
 	}
 	return all, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,9 @@ func (r devicesResult) writeText(w io.Writer) {
 		}
 		row(w, "BACKEND "+b.Name, printable(state))
 		field(w, "error", b.Error)
-		writeFeatures(w, b.Features)
+		if len(b.Devices) != 1 || !slices.Equal(b.Features, b.Devices[0].Features) {
+			writeFeatures(w, b.Features)
+		}
 		for _, d := range b.Devices {
 			row(w)
 			row(w, "  DEVICE "+d.ID.String(), orDash(d.Name))

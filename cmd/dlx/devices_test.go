@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -48,5 +49,17 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 	text := dlx(t, "devices").stdout
 	if !strings.Contains(text, "-tags gl") || strings.Contains(text, "-tags vulkan") {
 		t.Errorf("with vulkan and without gl:\n%s", text)
+	}
+}
+
+// unlisted is a backend with a driver that does not list its devices.
+type unlisted struct{ driverless }
+
+func (unlisted) Probe(context.Context) core.Probe { return core.Probe{Available: true} }
+
+func TestABackendThatCannotListItsDevicesSaysWhy(t *testing.T) {
+	r := decode[devicesResult](t, dlxWith(t, t.Context(), []core.Backend{unlisted{}}, "devices", "--json"), "devices")
+	if b := r.Backends[0]; !b.Available || !strings.Contains(b.Error, whyDriverless) || len(b.Devices) != 0 {
+		t.Errorf("%+v", b)
 	}
 }

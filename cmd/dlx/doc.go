@@ -34,8 +34,8 @@
 // prints no document; a mismatch (exit code 3) does, and so does bench if only
 // some cases failed.
 //
-//   - devices: backends[]: name, built_in, available, version, reason, features[];
-//     devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
+//   - devices: backends[]: name, built_in, available, version, reason, features[],
+//     error (why an available backend could not list its devices); devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
 //     capabilities[], features[]. A feature has name, available, reason. Of a backend
 //     that is not built in, the reason says what brings it.
 //   - plan: bytes, copy; missing[], what is not there: name, reason; pairs[]: from, to;

@@ -51,7 +51,7 @@ it was made, what was copied, and how long that took.
 
 A hop shares the memory (alias, map) or copies the elements (peer, direct, staged);
 dlx plan --help tells what that means, and dlx plan why a hop goes one way. With --copy
-auto it shares where it can, and memory for a copy is allocated so that the next device
+if_needed it shares where it can, and memory for a copy is allocated so that the next device
 can share it; always copies on every hop; never fails where a hop has to copy.
 
 The time of a hop counts until the elements may be read on its device, what is
