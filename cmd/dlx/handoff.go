@@ -41,8 +41,8 @@ type handoffFlags struct {
 }
 
 func newHandoffCommand(a *app) *cobra.Command {
-	f := handoffFlags{policy: handoff.Auto}
-	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.Auto, handoff.Always}}
+	f := handoffFlags{policy: handoff.IfNeeded}
+	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
 	cmd := &cobra.Command{
 		Use:   "handoff FILE --via DEVICE[,DEVICE...]",
 		Short: "Carry the tensors of a file along a route of devices",

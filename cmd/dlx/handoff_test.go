@@ -20,7 +20,7 @@ import (
 func TestHandoffReportsEveryHopOfEveryTensor(t *testing.T) {
 	o := dlx(t, "handoff", archive, "--via", "cpu,ext_dev:0,ext_dev:1,cpu", "--verify", "--json")
 	r := decode[handoffResult](t, o, "handoff")
-	if o.code != exitOK || len(r.Tensors) != 3 || r.Copy != handoff.Auto || !*r.Verified {
+	if o.code != exitOK || len(r.Tensors) != 3 || r.Copy != handoff.IfNeeded || !*r.Verified {
 		t.Fatalf("exit code %d, %+v", o.code, r)
 	}
 	// One of them lies in the file where the simulated devices can map it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,9 +63,9 @@ type planFlags struct {
 }
 
 func newPlanCommand(a *app) *cobra.Command {
-	f := planFlags{memory: anyMemory, policy: handoff.Auto}
+	f := planFlags{memory: anyMemory, policy: handoff.IfNeeded}
 	memories := choice[memoryKind]{&f.memory, []memoryKind{anyMemory, plainMemory, hostVisible, exportable}}
-	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.Auto, handoff.Always}}
+	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DEVICE] [--to DEVICE]",
 		Short: "Show which way tensors go between devices, and why no better one",
@@ -146,6 +147,30 @@ func (r planResult) writeMatrix(w io.Writer) {
 	}
 	for _, line := range slices.Insert(lines, 0, header) {
 		row(w, line...)
+	}
+	r.writeReasons(w)
+}
+
+// writeReasons says below the matrix why a way could not even be tried, once for
+// each reason.
+func (r planResult) writeReasons(w io.Writer) {
+	var reasons []string
+	pairs := make(map[string][]string)
+	for _, p := range r.Pairs {
+		reason := p.Ways[0].Reason
+		if reason == "" {
+			continue
+		}
+		if pairs[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		pairs[reason] = append(pairs[reason], fmt.Sprintf("%v -> %v", p.From, p.To))
+	}
+	if len(reasons) > 0 {
+		row(w)
+	}
+	for _, reason := range reasons {
+		fmt.Fprintf(w, "- %s: %s\n", strings.Join(pairs[reason], ", "), printable(reason))
 	}
 }
 

@@ -104,6 +104,17 @@ func TestPlanTellsWhichHandleExportedMemoryHas(t *testing.T) {
 	}
 }
 
+func TestPlanSaysBelowTheMatrixWhatCouldNotBeTried(t *testing.T) {
+	const want = `FROM \ TO  cpu  webgpu:0
+ext_dev:0  -    -
+
+- ext_dev:0 -> cpu, ext_dev:0 -> webgpu:0: ext_dev:0 exports no memory
+`
+	if got := planned(t, "--from", "ext_dev:0", "--to", "cpu,webgpu:0", "--memory", "export").stdout; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestPlanTakesListsOfDevices(t *testing.T) {
 	const want = `FROM \ TO  cpu     ext_dev:1
 ext_dev:0  direct  peer

@@ -14,9 +14,9 @@ type Policy string
 
 // The policies.
 const (
-	Never  Policy = "never"     // share memory or fail
-	Auto   Policy = "if_needed" // share memory where that is possible
-	Always Policy = "always"    // copy on every hop
+	Never    Policy = "never"     // share memory or fail
+	IfNeeded Policy = "if_needed" // share memory where that is possible
+	Always   Policy = "always"    // copy on every hop
 )
 
 // Exchange is the policy in the terms of package exchange.

@@ -91,7 +91,7 @@ func TestHopsShareMemoryWhereTheyCanAndCopyWhereTheyMust(t *testing.T) {
 		via     []core.DeviceID
 		want    []hop
 	}{
-		{"auto shares host memory with the cpu", mapped, handoff.Auto, []core.DeviceID{core.CPU, core.CPU},
+		{"if needed shares host memory with the cpu", mapped, handoff.IfNeeded, []core.DeviceID{core.CPU, core.CPU},
 			[]hop{{exchange.Alias, 0}, {exchange.Alias, 0}}},
 		{"never shares too", mapped, handoff.Never, []core.DeviceID{core.CPU, core.CPU},
 			[]hop{{exchange.Alias, 0}, {exchange.Alias, 0}}},
@@ -99,13 +99,13 @@ func TestHopsShareMemoryWhereTheyCanAndCopyWhereTheyMust(t *testing.T) {
 			[]hop{{exchange.Map, 0}, {exchange.Map, 0}, {exchange.Alias, 0}}},
 		{"always copies within a device and between peers", mapped, handoff.Always, []core.DeviceID{core.CPU, ext0, ext0, ext1},
 			[]hop{{exchange.Direct, size}, {exchange.Direct, size}, {exchange.Direct, size}, {exchange.Peer, size}}},
-		{"auto copies there and back", alone, handoff.Auto, []core.DeviceID{ext0, core.CPU},
+		{"if needed copies there and back", alone, handoff.IfNeeded, []core.DeviceID{ext0, core.CPU},
 			[]hop{{exchange.Direct, size}, {exchange.Direct, size}}},
-		{"auto shares what is on the device already", alone, handoff.Auto, []core.DeviceID{ext0, ext0},
+		{"if needed shares what is on the device already", alone, handoff.IfNeeded, []core.DeviceID{ext0, ext0},
 			[]hop{{exchange.Direct, size}, {exchange.Alias, 0}}},
-		{"auto copies into memory that the next device can share", alone, handoff.Auto, []core.DeviceID{ext0, web0, web0, core.CPU},
+		{"if needed copies into memory that the next device can share", alone, handoff.IfNeeded, []core.DeviceID{ext0, web0, web0, core.CPU},
 			[]hop{{exchange.Direct, size}, {exchange.Direct, size}, {exchange.Alias, 0}, {exchange.Map, 0}}},
-		{"devices that cannot meet copy twice", alone, handoff.Auto, []core.DeviceID{ext0, ext1},
+		{"devices that cannot meet copy twice", alone, handoff.IfNeeded, []core.DeviceID{ext0, ext1},
 			[]hop{{exchange.Direct, size}, {exchange.Staged, 2 * size}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
