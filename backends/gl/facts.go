@@ -117,19 +117,25 @@ func (f *facts) importsMemory() bool { return f.has(memoryExtensions...) }
 func (f *facts) importsSemaphores() bool { return f.importsMemory() && f.has(semaphoreExtensions...) }
 
 func (f *facts) features() []core.Feature {
-	var list []core.Feature
-	for _, name := range slices.Concat(memoryExtensions, semaphoreExtensions) {
-		feature := core.Feature{Name: name, Available: f.has(name)}
-		if !feature.Available {
-			feature.Reason = "the driver of " + f.renderer + " does not offer it"
-		}
-		list = append(list, feature)
+	list := []core.Feature{
+		f.feature("import_opaque_fd", memoryExtensions),
+		f.feature("import_semaphore", slices.Concat(memoryExtensions, semaphoreExtensions)),
 	}
-	robust := core.Feature{Name: "context loss", Available: f.robust}
+	robust := core.Feature{Name: "context_loss", Available: f.robust}
 	if !f.robust {
 		robust.Reason = "the context was made without GL_LOSE_CONTEXT_ON_RESET"
 	}
 	return append(list, robust)
+}
+
+// feature is one that needs extensions.
+func (f *facts) feature(name string, extensions []string) core.Feature {
+	for _, e := range extensions {
+		if !f.has(e) {
+			return core.Feature{Name: name, Reason: "the driver of " + f.renderer + " does not have " + e}
+		}
+	}
+	return core.Feature{Name: name, Available: true}
 }
 
 func (f *facts) properties(id core.DeviceID) core.Properties {

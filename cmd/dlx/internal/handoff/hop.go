@@ -49,7 +49,7 @@ func (j *journey) hop(ctx context.Context, i int, t *core.Tensor) (*core.Tensor,
 		Alloc:  j.alloc(i),
 	})
 	h.Mechanism, h.BytesCopied, h.Wait, h.Refused = how.Mechanism.String(), how.BytesCopied, how.Wait.String(), Refusals(how.Refused)
-	if how.Opened {
+	if how.Opened && how.Mechanism == exchange.Map { // to adopt the host's own memory opens nothing
 		h.Cold++
 	}
 	if err == nil {
