@@ -123,6 +123,10 @@ func TestMovesStartFromTheOriginOfTheMemory(t *testing.T) {
 	src := numbered(t, h, core.AllocOptions{}, 64)
 	defer src.Close()
 	onA, _ := to(t, src, a, exchange.Options{})
+	for _, o := range []exchange.Options{{}, {Only: exchange.Alias}} { // where it lies already, it stays
+		_, report := to(t, onA, a, o)
+		check(t, report, 256, way{mechanism: exchange.Alias})
+	}
 	onB, report := to(t, onA, b, exchange.Options{Copy: exchange.Never})
 	check(t, report, 256, way{mechanism: exchange.Map, step: "map the host memory into ext_dev:1"})
 	if report.From != core.CPU {

@@ -68,7 +68,10 @@ func (m *move) look() (*core.Buffer, error) {
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
-	root := rootOf(b)
+	root := b
+	if b.Memory().Device != m.dst { // else it lies where it is needed, whoever made it
+		root = rootOf(b)
+	}
 	if root != b {
 		err = root.Retain()
 		b.Release()

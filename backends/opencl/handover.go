@@ -3,6 +3,8 @@
 package opencl
 
 import (
+	"time"
+
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 )
 
@@ -46,8 +48,13 @@ func (q *queue) mapped(mem driver.Mem, p uintptr, s driver.Status) error {
 		return err
 	}
 	s = driver.Unmap(q.raw, mem, p)
-	if s != driver.Success {
-		s = driver.Unmap(q.raw, mem, p) // what stays mapped keeps its cl_mem for ever
+	// What stays mapped keeps its cl_mem for ever. PoCL 3.1 confuses mappings of two queues
+	// that begin at one address, until the other's unmap was done.
+	for try := 0; s != driver.Success && (try == 0 || s == driver.InvalidValue && try < patience); try++ {
+		if try > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		s = driver.Unmap(q.raw, mem, p)
 	}
 	if err := check(s, "clEnqueueUnmapMemObject", "handing memory over between host and device"); err != nil {
 		return err

@@ -19,6 +19,7 @@ const (
 	BuildFailure         Status = -11
 	WaitListFailed       Status = -14
 	InvalidDevice        Status = -33
+	InvalidValue         Status = -30
 	InvalidOperation     Status = -59
 	InvalidBufferSize    Status = -61
 	NoPlatform           Status = -1001
