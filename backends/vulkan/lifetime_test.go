@@ -4,6 +4,7 @@ package vulkan
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ func TestEventsMayBeAskedWhileTheirDeviceCloses(t *testing.T) {
 					return
 				}
 				for done, _ := e.Done(); !done; done, _ = e.Done() {
+					runtime.Gosched()
 				}
 			})
 		}
