@@ -48,11 +48,14 @@ run: ## Carry a real tensor from one device to another, and verify it
 test: ## Set up all that is needed, then run every suite below
 	@scripts/run-suites.sh $(SUITES)
 
-# Apart, so that the figures of the host do not depend on the drivers.
+# Apart, so that the figures of the host do not depend on the drivers. Both are built first: results name the
+# state of the tree, which the first ones change.
 bench: setup ## Measure, and print the tables with the ratios: the host, then the other devices
-	go run -buildvcs=true ./cmd/dlx bench -t call/ -t dlpack/ -t core/ -t memory/ -t stream/ -t copy/ \
+	go build -buildvcs=true -o .cache/ ./cmd/dlx
+	go build -buildvcs=true -tags "$(TAGS)" -o .cache/dlx-tags ./cmd/dlx
+	.cache/dlx bench -t call/ -t dlpack/ -t core/ -t memory/ -t stream/ -t copy/ \
 		--out benchmarks/results/cpu.json
-	$(DRIVERS) go run -buildvcs=true -tags "$(TAGS)" ./cmd/dlx bench -t device/ -t exchange/ \
+	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ \
 		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
 
 lint: test-lint test-directions ## Run the linters
