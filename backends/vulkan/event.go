@@ -102,9 +102,10 @@ func (q *queue) settle(failed error) {
 
 // failures are the items of a queue that failed.
 type failures struct {
-	any  atomic.Bool
-	mu   sync.Mutex
-	list []failure
+	any    atomic.Bool
+	mu     sync.Mutex
+	list   []failure
+	untold error // the first since the last Synchronize
 }
 
 type failure struct {
@@ -117,6 +118,27 @@ func (f *failures) add(first, last uint64, err error) {
 	defer f.mu.Unlock()
 	f.list = append(f.list, failure{first, last, err})
 	f.any.Store(true)
+	if f.untold == nil {
+		f.untold = err
+	}
+}
+
+// note keeps an error that is no item's.
+func (f *failures) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.untold == nil {
+		f.untold = err
+	}
+}
+
+// take returns the first error that was not told yet.
+func (f *failures) take() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.untold
+	f.untold = nil
+	return err
 }
 
 // first is the first error of the items behind after up to number.

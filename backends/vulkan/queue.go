@@ -40,7 +40,6 @@ type queue struct {
 	later     []item
 	running   bool   // a goroutine works on later
 	last      *event // recorded last
-	err       error  // the first since the last Synchronize
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -106,7 +105,7 @@ func (q *queue) add(i item) error {
 		q.forgetBefore() // what is submitted behind them is done behind them
 	case i.quick && !q.running && q.isIdle():
 		q.next = i.number
-		q.note(q.complete(i, nil))
+		q.complete(i, nil)
 		q.submitted = i.number
 	default:
 		i.before = slices.Clone(q.before)
@@ -134,13 +133,6 @@ func (q *queue) isIdle() bool {
 	return len(q.before) == 0 && q.hasReached(q.next)
 }
 
-// note keeps the error of an item for Synchronize, if it has one. q.mu is held.
-func (q *queue) note(err error) {
-	if q.err == nil {
-		q.err = err
-	}
-}
-
 // catchUp works on the items of later until there are none.
 func (q *queue) catchUp() {
 	q.mu.Lock()
@@ -158,11 +150,10 @@ func (q *queue) catchUp() {
 			if i.early {
 				q.takeEarly(i)
 			} else {
-				err = q.takeTurn(i, err)
+				q.takeTurn(i, err)
 			}
 			q.mu.Lock()
 		}
-		q.note(err)
 		q.submitted = max(q.submitted, i.number)
 	}
 	q.running = false
@@ -171,7 +162,7 @@ func (q *queue) catchUp() {
 
 // takeTurn does the work of an item on the host when all before it is done, unless
 // that has failed before, and moves the timeline on.
-func (q *queue) takeTurn(i item, failed error) error {
+func (q *queue) takeTurn(i item, failed error) {
 	d := q.device
 	err := d.await(driver.Point{Timeline: q.lane.timeline, Value: i.number - 1})
 	if err == nil {
@@ -180,7 +171,7 @@ func (q *queue) takeTurn(i item, failed error) error {
 	if failed == nil {
 		failed = err
 	}
-	return q.complete(i, failed)
+	q.complete(i, failed)
 }
 
 // awaitAll waits for events of other queues. That their work failed is told by the
@@ -195,8 +186,8 @@ func awaitAll(before []*event) error {
 }
 
 // complete does the work of an item on the host, unless that has failed before, and
-// moves the timeline on. It returns the item's error.
-func (q *queue) complete(i item, failed error) error {
+// moves the timeline on.
+func (q *queue) complete(i item, failed error) {
 	d := q.device
 	if failed == nil {
 		failed = q.doHostWork(i)
@@ -207,10 +198,10 @@ func (q *queue) complete(i item, failed error) error {
 	d.hostWork.Add(1)
 	if err := d.driver.Signal(q.lane.timeline, i.number); err != nil {
 		// All that comes behind would wait for ever.
-		return d.noteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err))
+		q.failures.note(d.noteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err)))
+		return
 	}
 	q.advance(i.number)
-	return failed
 }
 
 // takeEarly does the work of an early item, unless the device is lost: the items
@@ -336,7 +327,7 @@ func (q *queue) Synchronize(ctx context.Context) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	err, q.err = q.err, nil
+	err = q.failures.take()
 	if lost := q.device.lostError(); lost != nil {
 		err = lost
 	}
@@ -356,7 +347,7 @@ func (q *queue) Close() error {
 	}
 	q.closed = true
 	q.finish()
-	return q.err
+	return q.failures.take()
 }
 
 // finish waits for the items and leaves the lane to others. Nobody adds any
@@ -377,9 +368,6 @@ func (q *queue) finish() {
 	q.settle(err)
 	d.dropStream(q.lane, number)
 	q.mu.Lock()
-	if q.err == nil {
-		q.err = err
-	}
 	q.finished = true
 	q.turned.Broadcast()
 }
