@@ -68,8 +68,8 @@ func (m *move) look() (*core.Buffer, error) {
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
-	root := b
-	if b.Memory().Device != m.dst { // else it lies where it is needed, whoever made it
+	root := b // where it lies on dst already, whoever made it; a copy reads the origin
+	if m.o.Copy == Always || b.Memory().Device != m.dst {
 		root = rootOf(b)
 	}
 	if root != b {

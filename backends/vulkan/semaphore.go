@@ -117,13 +117,15 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		if value <= s.pending {
 			return errorf(core.ErrInvalid, call, "value %d comes after %d, which another stream has signalled meanwhile", value, s.pending)
 		}
-		err := s.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{Timeline: s.timeline, Value: value})
-		if err == nil {
-			s.pending = value
-		} else if s.promised == value {
-			s.promised = before
+		// Signals of one submission have no order: who sees that the item is done must see the value.
+		if err := s.device.driver.Submit(0, driver.Point{Timeline: s.timeline, Value: value}, driver.Point{}); err != nil {
+			if s.promised == value {
+				s.promised = before
+			}
+			return err
 		}
-		return err
+		s.pending = value
+		return q.mark(number)
 	}})
 }
 
