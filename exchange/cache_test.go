@@ -347,6 +347,7 @@ func TestHandoff(t *testing.T) {
 		want     stream.Mechanism
 	}{
 		{name: "a semaphore that both devices share", from: all, to: all, named: true, want: stream.SemaphoreWait},
+		{name: "a semaphore of the destination's", from: exports | core.CapImportSemaphores, to: imports | core.CapExportSemaphores, named: true, want: stream.SemaphoreWait},
 		{name: "nothing to wait for", from: all, to: all, done: true, want: stream.NoWait},
 		{name: "no stream of the source", from: all, to: all, want: stream.HostWait},
 		{name: "no semaphores at the source", from: exports, to: all, named: true, want: stream.HostWait},
@@ -396,7 +397,7 @@ func TestHandoff(t *testing.T) {
 					t.Errorf("round %d: work on the stream read %v, %v", round, have, err)
 				}
 			}
-			if n := a.called("NewSemaphore"); c.want == stream.SemaphoreWait && n != 1 {
+			if n := a.called("NewSemaphore") + b.called("NewSemaphore"); c.want == stream.SemaphoreWait && n != 1 {
 				t.Errorf("%d semaphores were made for one pair of streams", n)
 			}
 		})

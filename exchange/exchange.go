@@ -94,7 +94,10 @@ type Options struct {
 	// With From and Stream named, devices that share a timeline semaphore keep the
 	// order by it and nobody is blocked.
 	From core.Stream
-	// Alloc is for the memory that is allocated on the destination where bytes are copied.
+	// Alloc is for the memory that is allocated on the destination where bytes are
+	// copied. A tensor of the destination's own that lies in memory of another type
+	// than Alloc.Type, or than the destination's own where that is 0, is copied:
+	// pinned memory of CUDA moves to the card.
 	Alloc core.AllocOptions
 }
 

@@ -116,33 +116,46 @@ func (c *cache) closeLinks(d core.Device) {
 	}
 }
 
-// newLink makes a semaphore of a that b imports, nil where they share no handle type.
+// newLink makes a semaphore that a signals and b waits for: of a, imported by b, or
+// the reverse, since CUDA imports semaphores and makes none. It is nil where they
+// share no handle type.
 func newLink(ctx context.Context, a, b core.Device) (*link, error) {
-	ap, bp := a.Properties(), b.Properties()
-	e, exports := a.(core.SemaphoreExporter)
-	n, creates := a.(core.SemaphoreCreator)
-	i, imports := b.(core.SemaphoreImporter)
-	if !exports || !creates || !imports || unequal(ap, bp) != "" ||
-		!ap.Capabilities.Has(core.CapExportSemaphores) || !bp.Capabilities.Has(core.CapImportSemaphores) {
-		return nil, nil
+	signal, wait, err := sharedSemaphore(ctx, a, b)
+	if signal == nil && err == nil {
+		wait, signal, err = sharedSemaphore(ctx, b, a)
+	}
+	if signal == nil {
+		return nil, err
+	}
+	return &link{Link: stream.NewLink(signal, wait), to: b}, nil
+}
+
+// sharedSemaphore makes a semaphore of owner and has other import it, nil where they
+// share no handle type.
+func sharedSemaphore(ctx context.Context, owner, other core.Device) (own, imported core.Semaphore, err error) {
+	op, ip := owner.Properties(), other.Properties()
+	e, exports := owner.(core.SemaphoreExporter)
+	n, creates := owner.(core.SemaphoreCreator)
+	i, imports := other.(core.SemaphoreImporter)
+	if !exports || !creates || !imports || unequal(op, ip) != "" ||
+		!op.Capabilities.Has(core.CapExportSemaphores) || !ip.Capabilities.Has(core.CapImportSemaphores) {
+		return nil, nil, nil
 	}
 	known := i.SemaphoreImportTypes()
 	for _, t := range e.SemaphoreExportTypes() {
 		if !slices.Contains(known, t) {
 			continue
 		}
-		signal, err := n.NewSemaphore(ctx, t)
-		if err != nil {
-			return nil, err
+		if own, err = n.NewSemaphore(ctx, t); err != nil {
+			return nil, nil, err
 		}
-		wait, err := transferSemaphore(ctx, e, signal, t, i)
-		if err != nil {
-			_ = signal.Close()
-			return nil, err
+		if imported, err = transferSemaphore(ctx, e, own, t, i); err != nil {
+			_ = own.Close()
+			return nil, nil, err
 		}
-		return &link{Link: stream.NewLink(signal, wait), to: b}, nil
+		return own, imported, nil
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // transferSemaphore exports s from one device and imports it into another.

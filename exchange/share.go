@@ -66,6 +66,14 @@ func empty(_ context.Context, r *run) (*core.Tensor, error) {
 	return core.Wrap(core.Memory{ID: r.dst.ID(), Device: r.dst}, s)
 }
 
+// wanted is the type of memory that the move is to end in.
+func (l *list) wanted() core.DeviceType {
+	if t := l.o.Alloc.Type; t != 0 {
+		return t
+	}
+	return l.target.ID.Type
+}
+
 // aliasSteps are those of a move within a device.
 var aliasSteps = []Step{{What: "use the memory as it is: it belongs to the device already"}}
 
@@ -75,6 +83,9 @@ func (l *list) share() {
 	place := l.from.ID
 	onHost := place.Type.HostAccessible()
 	switch _, imports := l.dst.(core.PointerImporter); {
+	case l.from.Device == l.dst && place.Type != l.wanted():
+		l.refuse(Alias, aliasSteps[0].What, "it is memory of %v, and memory of type %v is wanted: Options.Alloc.Type says which", place, l.wanted())
+		return
 	case l.from.Device == l.dst:
 		l.offer(Alias, aliasSteps[0].What, aliasSteps, alias)
 		return
