@@ -63,11 +63,13 @@ func repeat(op func() error) sampler {
 // Cases lists all cases in the order in which they are reported.
 func Cases() []Case {
 	return slices.Concat(dlpackCases(), runtimeCases(), contiguousCases(), stridedCases(),
-		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...))
+		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...), cudaCases(cuda))
 }
 
 // devices are those that are measured where they are there: the first of each API.
-var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}}
+var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}, cuda}
+
+var cuda = core.DeviceID{Type: core.DeviceCUDA}
 
 // Select keeps the cases whose name is one of names or begins with it; all cases
 // if there are no names.

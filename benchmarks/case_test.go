@@ -59,7 +59,8 @@ func hostRegistry(t *testing.T) *core.Registry {
 // hostCases are those that need nothing but the host.
 func hostCases() []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool {
-		return strings.HasPrefix(c.Name, "device/") || strings.HasPrefix(c.Name, "exchange/")
+		group, _, _ := strings.Cut(c.Name, "/")
+		return slices.Contains([]string{"device", "exchange", "cuda"}, group)
 	})
 }
 

@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -30,7 +31,11 @@ func (e *env) close() {
 // device opens the host for the time of the case.
 func (e *env) device() (core.Device, error) { return e.open(core.CPU) }
 
-// open opens a device, once, for the time of the case.
+// simulated begins the names of devices that are there for tests: they have no speed of their own.
+const simulated = "dlx simulated"
+
+// open opens a device, once, for the time of the case. One that is simulated is not
+// measured, except in tests of the cases.
 func (e *env) open(id core.DeviceID) (core.Device, error) {
 	if d, ok := e.opened[id]; ok {
 		return d, nil
@@ -38,6 +43,10 @@ func (e *env) open(id core.DeviceID) (core.Device, error) {
 	d, err := e.registry.Open(e.ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if name := d.Properties().Name; strings.HasPrefix(name, simulated) && !e.small {
+		_ = d.Close()
+		return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s: its speed says nothing", id, name)
 	}
 	e.cleanup(func() { _ = d.Close() }) // what is left open shows in the live counters
 	if e.opened == nil {
