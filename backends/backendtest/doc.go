@@ -43,6 +43,11 @@
 // that a write beside them is seen. Uploading and downloading a row of bytes is
 // all that a device is trusted with, and a case of its own.
 //
+// # Programs
+//
+// [Programs] runs random programs of allocations, copies, streams and events on a device, and
+// compares what they leave with what the same steps leave in memory of the host.
+//
 // # Time
 //
 // To see whether work waits, a case holds a stream back by an event of the host,

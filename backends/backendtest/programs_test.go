@@ -1,0 +1,45 @@
+package backendtest
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func TestProgramsOnTheHost(t *testing.T) { Programs(t, openCPU, 1000) }
+
+func TestProgramsOnSimulatedDevices(t *testing.T) {
+	for name, o := range map[string]coretest.Options{"device waits": {}, "host waits": {HostWaits: true}, "opaque": {Opaque: true}} {
+		t.Run(name, func(t *testing.T) {
+			first, second := fakes(o)
+			Programs(t, first, 300, WithPeer(second))
+		})
+	}
+}
+
+func TestProgramsFindDevicesThatGoWrong(t *testing.T) {
+	for name, h := range map[string]hooks{
+		"does not wait for the last write of src": {copy: forget(false, true)},
+		"does not wait for the last use of dst":   {copy: forget(true, false)},
+		"copies whole rows only":                  {copy: copyOther(func(dst, src *core.Spec) { dst.Strides, src.Strides = nil, nil })},
+		"lets streams pass":                       {stream: streamHooks{wait: func(core.Stream, core.Event) error { return core.ErrClosed }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, _ := wrapped(coretest.Options{Seed: 1}, h)
+			d := first(t)
+			defer d.release(t)
+			r := &recorder{TB: t}
+			r.run(func() {
+				for i := range uint64(500) {
+					if runProgram(r, []core.Device{d.outer}, newConfig([]Option{WithSeed(1)}), i); r.Failed() {
+						return
+					}
+				}
+			})
+			if !r.Failed() {
+				t.Error("no program shows it")
+			}
+		})
+	}
+}
