@@ -8,7 +8,7 @@ SHELL       := /bin/bash
 PYTHON      ?= python3
 FUZZTIME    ?= 10s
 TESTTIMEOUT ?= 5m
-TAGS        ?= vulkan,opencl,gl
+TAGS        ?= vulkan,opencl,gl,cuda
 DRIVERS     ?= scripts/software-drivers.sh
 # No suite is answered from a cache.
 GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT)
@@ -21,22 +21,31 @@ GOLANGCILINT := $(TOOLS)/golangci-lint
 # The counts of a run go to DLX_COUNTS, where run-suites.sh adds them up.
 GOTESTSUM    := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --post-run-command scripts/count-tests.sh
 
-# Where tests find the real NumPy and the real dlpack.h.
+# Where tests find the real NumPy, the real dlpack.h, and the compiler and the assembler of CUDA's kernels.
 export DLX_PYTHON         := $(CURDIR)/$(VENV)/bin/python
 export DLX_DLPACK_INCLUDE := $(CURDIR)/$(VENV)/dlpack-include
+export DLX_CUDA_TOOLS     := $(CURDIR)/$(VENV)/cuda-tools
+
+# Where the C compiler finds cuda.h, after the folders that the caller names. cu looks in /usr/local/cuda last.
+CUDA_INCLUDE := -I$(CURDIR)/$(VENV)/cuda-include
+CGO_CFLAGS   ?= -g -O2
+export CGO_CFLAGS := $(filter-out $(CUDA_INCLUDE),$(CGO_CFLAGS)) $(CUDA_INCLUDE)
 
 # What the tags change. test-race and test-asan test all packages, built with the tags.
-TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/...
+TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
 SUITES := test-format test-mod test-vet test-lint test-directions test-testdata \
 	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-race test-asan test-cross test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint fuzz setup system-packages testdata testdata-fetch clean $(SUITES)
+.PHONY: help run test bench lint fuzz setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
 export TAGS
 ifeq ($(TAGS),)
 export DLX_WITHOUT_DRIVERS := 1
 endif
+
+# The simulated driver is one more driver, for Linux.
+SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +64,7 @@ bench: setup ## Measure, and print the tables with the ratios: the host, then th
 	go build -buildvcs=true -tags "$(TAGS)" -o .cache/dlx-tags ./cmd/dlx
 	.cache/dlx bench -t call/ -t dlpack/ -t core/ -t memory/ -t stream/ -t copy/ \
 		--out benchmarks/results/cpu.json
-	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ \
+	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ -t cuda/ \
 		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
 
 lint: test-lint test-directions ## Run the linters
@@ -81,7 +90,8 @@ test-vet: ## go vet
 	go vet ./...
 	go vet -tags "$(TAGS)" ./...
 
-test-lint: ## golangci-lint, with the tags, without cgo, and for the other systems
+test-lint: ## golangci-lint, with the tags, without cgo, and for the other systems; the simulator's C
+	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint.so)
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	CGO_ENABLED=0 $(GOLANGCILINT) run ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run ./...
@@ -131,7 +141,7 @@ test-bench: ## Every benchmark of go test runs once
 test-fuzz: ## Every fuzz target, for FUZZTIME each
 	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
 
-setup: system-packages $(VENV)/ready $(TOOLS)/ready ## Bring what the suites need
+setup: system-packages $(VENV)/ready $(TOOLS)/ready $(SIMULATOR) ## Bring what the suites need
 
 system-packages:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
@@ -140,7 +150,20 @@ $(VENV)/ready: requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --requirement $<
 	ln -sfn "$$($(VENV)/bin/python -c 'from tvm_ffi import libinfo; print(libinfo.find_dlpack_include_path())')" $(VENV)/dlpack-include
+	ln -sfn "$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia" $(VENV)/cuda-tools
+	ln -sfn cuda-tools/cuda_runtime/include $(VENV)/cuda-include
 	touch $@
+
+GPUSIM := .cache/gpusim/libcuda.so.1
+
+gpusim: $(GPUSIM) ## Build the simulated CUDA driver
+
+$(GPUSIM): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) $(VENV)/ready | system-packages
+	mkdir -p $(@D)
+	$< $@
+
+gpu-kit: setup ## Build what tests dlx on a machine with a card and no Go
+	scripts/gpu-kit.sh
 
 $(TOOLS)/ready: tools/go.mod tools/go.sum
 	GOBIN=$(TOOLS) go -C tools install tool
@@ -155,4 +178,4 @@ testdata-fetch: requirements-testdata.txt ## Take the digits from scikit-learn a
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
 clean: ## Remove all that make brought or built
-	rm -rf $(VENV) $(VENV_DATA) .tools .test .cache
+	rm -rf $(VENV) $(VENV_DATA) .tools .test .cache dist

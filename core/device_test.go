@@ -123,5 +123,11 @@ func TestHandleTypes(t *testing.T) {
 		if h.String() != want.name || h.IsFD() != want.fd {
 			t.Errorf("handle type %d is %v, a descriptor: %v", h, h, h.IsFD())
 		}
+		var back core.HandleType
+		if err := back.UnmarshalText([]byte(want.name)); want.name != "unknown" && (err != nil || back != h) {
+			t.Errorf("%q is read as %v, error %v", want.name, back, err)
+		} else if want.name == "unknown" && !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("an unknown name: %v, want ErrInvalid", err)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package core
 
-import "context"
+import (
+	"context"
+	"math"
+	"slices"
+)
 
 // The interfaces of this file are optional: a Device that offers one declares the
 // capability of the same name and is found by a type assertion.
@@ -85,6 +89,16 @@ func (h HandleType) String() string {
 // MarshalText makes a handle type print by name.
 func (h HandleType) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
+// UnmarshalText reads what [HandleType.String] prints. It fails with ErrInvalid.
+func (h *HandleType) UnmarshalText(text []byte) error {
+	i := slices.Index(handleTypeNames[:], string(text))
+	if i < 0 {
+		return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no handle type", text)
+	}
+	*h = HandleType(i)
+	return nil
+}
+
 // IsFD reports whether handles of this type are descriptors, which somebody must close.
 func (h HandleType) IsFD() bool {
 	return h == HandleOpaqueFD || h == HandleDMABuf || h == HandleMemFD
@@ -103,10 +117,16 @@ type ExternalMemory struct {
 	Offset     int64    // bytes from its start to the buffer's start
 	Length     int64    // bytes of the buffer
 	Dedicated  bool     // the allocation belongs to one resource; importers must say so too
-	MemoryType uint32   // for HandleOpaqueFD, Vulkan's memoryTypeIndex: an import names the same one (VUID-VkMemoryAllocateInfo-allocationSize-01742)
+	MemoryType uint32   // for HandleOpaqueFD, Vulkan's memoryTypeIndex: an import names the same one (VUID-VkMemoryAllocateInfo-allocationSize-01742), or NoMemoryType
 	DeviceUUID UUID
 	DriverUUID UUID
 }
+
+// NoMemoryType is the MemoryType of memory that Vulkan did not make: that of CUDA's
+// virtual memory management. Vulkan imports it with a type that suits its buffer and
+// lies on the device, since the specification names none (Vulkan-Docs #1783); CUDA
+// opens it by cuMemImportFromShareableHandle. Its DriverUUID is zero: CUDA tells none.
+const NoMemoryType uint32 = math.MaxUint32
 
 // MemoryExporter gives memory away by handle. Only memory that was allocated
 // with AllocOptions.Export can be exported.

@@ -3,7 +3,6 @@ package exchange_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -15,9 +14,6 @@ import (
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/stream"
 )
-
-// driversMayLack is set where the tests run without the drivers that the build has backends for.
-const driversMayLack = "DLX_WITHOUT_DRIVERS"
 
 // openAll opens every device of every backend of this build so many times, the
 // host first. The test closes them at its end.
@@ -32,13 +28,10 @@ func openAll(t testing.TB, times int) []core.Device {
 		}
 	})
 	for _, b := range all.New().Backends() {
+		coretest.NeedDriver(t, b.Probe(t.Context()).Reason, "a driver for "+b.Name())
 		list, err := b.Devices(t.Context())
 		if err != nil {
-			if os.Getenv(driversMayLack) == "1" {
-				t.Logf("without %s: %v", b.Name(), err)
-				continue
-			}
-			t.Fatalf("%s was built in, but has no driver (%v): install it, or set %s=1", b.Name(), err, driversMayLack)
+			t.Fatal(err)
 		}
 		for _, p := range list {
 			for range times {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs a command so that it finds the drivers that need no card and no others: lavapipe for Vulkan,
-# PoCL for OpenCL, Mesa's llvmpipe for OpenGL. A driver that is not installed is simply not found.
+# PoCL for OpenCL, Mesa's llvmpipe for OpenGL, and for CUDA the simulated driver that make gpusim builds.
+# A driver that is not installed is simply not found.
 #
-#   scripts/software-drivers.sh go run -tags vulkan,opencl,gl ./cmd/dlx devices
+#   scripts/software-drivers.sh go run -tags vulkan,opencl,gl,cuda ./cmd/dlx devices
 #
 # Without this script the loaders of the system choose, and find the cards.
 set -euo pipefail
@@ -33,6 +34,10 @@ __EGL_VENDOR_LIBRARY_FILENAMES=$(find_file {/usr/local/share,/usr/share,/etc}/gl
 export __EGL_VENDOR_LIBRARY_FILENAMES LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=llvmpipe
 export MESA_SHADER_CACHE_DIR=$cache/mesa
 mkdir -p "$MESA_SHADER_CACHE_DIR"
+
+# The simulator is found by this name only, never by a program that nobody told of it.
+DLX_CUDA_LIBRARY=$(find_file "$cache/gpusim/libcuda.so.1")
+export DLX_CUDA_LIBRARY
 
 # The drivers keep their sockets there, and complain where nobody logged in to make it.
 if [ -z "${XDG_RUNTIME_DIR:-}" ]; then

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Proves that a program with the backends named (the first argument, build tags) starts without any of
 # their drivers and gives the reason for each: it needs no library of theirs, starts where there is
-# nothing but the C library, and starts where the loaders are there and find no driver.
+# nothing but the C library, where the loaders are there and find no driver, and where CUDA's driver is
+# there and finds no card. Called by make, which tells the compiler where cuda.h is.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tags=$1
@@ -24,28 +25,41 @@ mkdir "$work/root"
 dlx=$work/root/dlx
 CGO_ENABLED=1 go build -tags "$tags" -o "$dlx" ./cmd/dlx || { fail "dlx builds with -tags $tags"; exit 1; }
 
-# has_reasons is true if the program, run by the command before it, lists each backend as not available.
+# has_reasons is true if the program, run by the command after the first two arguments, lists each backend that
+# the first one names as not available, for a reason with the second one in it.
 has_reasons() {
-  report=$("$@" devices 2>&1) || { echo "ends with $?:"; echo "$report"; return 1; }
-  for backend in ${tags//,/ }; do
-    grep -q "^BACKEND $backend  *not available: ." <<<"$report" || { echo "no reason for $backend:"; echo "$report"; return 1; }
+  report=$("${@:3}" devices 2>&1) || { echo "ends with $?:"; echo "$report"; return 1; }
+  for backend in ${1//,/ }; do
+    grep -q "^BACKEND $backend  *not available: .*$2" <<<"$report" || { echo "no reason for $backend:"; echo "$report"; return 1; }
   done
 }
 
 name="the program is linked with no library of a driver"
 linked=$(readelf --dynamic --wide "$dlx") || fail "$name: readelf"
-if found=$(grep -E 'NEEDED.*lib(vulkan|OpenCL|EGL|GL|GLX|GLESv2|OpenGL)\.' <<<"$linked"); then
+if found=$(grep -E 'NEEDED.*lib(vulkan|OpenCL|EGL|GL|GLX|GLESv2|OpenGL|cuda)\.' <<<"$linked"); then
   fail "$name: $found"
 else
   pass "$name"
 fi
 
 name="the program starts where the loaders find no driver"
-if why=$(has_reasons env VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS="$work" \
-  __EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent "$dlx"); then
+if why=$(has_reasons "$tags" . env VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS="$work" \
+  __EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent DLX_CUDA_LIBRARY=/nonexistent "$dlx"); then
   pass "$name"
 else
   fail "$name: $why"
+fi
+
+name="the program starts where CUDA's driver finds no card"
+if [[ ,$tags, = *,cuda,* ]]; then
+  if [ "${DLX_WITHOUT_DRIVERS:-}" = 1 ]; then
+    echo "skipped: $name: DLX_WITHOUT_DRIVERS=1, so the simulator is not built"
+    count "0 0 1"
+  elif why=$(has_reasons cuda CUDA_ERROR_NO_DEVICE scripts/software-drivers.sh env DLX_GPUSIM_DEVICES=0 "$dlx"); then
+    pass "$name"
+  else
+    fail "$name: $why"
+  fi
 fi
 
 # A root folder with the program, the libraries that it is linked with, and nothing else.
@@ -61,7 +75,7 @@ fi
 if ! why=$("${enter[@]}" /dlx version 2>&1) && [[ $why =~ [Pp]ermi|permitted ]]; then
   echo "skipped: $name: $why"
   count "0 0 1"
-elif why=$(has_reasons "${enter[@]}" /dlx); then
+elif why=$(has_reasons "$tags" . "${enter[@]}" /dlx); then
   pass "$name"
 else
   fail "$name: $why"

@@ -1,7 +1,7 @@
 // Package all knows every backend. It is the one package that imports them.
 //
-// The CPU is always there. Build tags add the others, on Linux and with cgo: opencl, vulkan, gl. Their
-// drivers are opened at run time, so that a program with all of them starts on any machine.
+// The CPU is always there. Build tags add the others, on Linux and with cgo: cuda, opencl, vulkan, gl.
+// Their drivers are opened at run time, so that a program with all of them starts on any machine.
 package all
 
 import (
@@ -27,6 +27,7 @@ func New() *core.Registry {
 func backends() []core.Backend {
 	return slices.Concat(
 		[]core.Backend{cpu.New()},
+		cudaBackends(),
 		openclBackends(),
 		vulkanBackends(),
 		glBackends(),

@@ -2,7 +2,6 @@ package all
 
 import (
 	"errors"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func TestNewRegistersTheHostAndWhatTheTagsName(t *testing.T) {
 	want := []string{"cpu"}
 	if settings["GOOS"] == "linux" && settings["CGO_ENABLED"] == "1" {
 		tags := strings.Split(settings["-tags"], ",")
-		for _, name := range []string{"opencl", "vulkan", "gl"} {
+		for _, name := range []string{"cuda", "opencl", "vulkan", "gl"} {
 			if slices.Contains(tags, name) {
 				want = append(want, name)
 			}
@@ -52,13 +51,7 @@ func TestEveryBackendServesItsDevices(t *testing.T) {
 			if probe.Available != (err == nil) || probe.Available == (probe.Reason != "") {
 				t.Errorf("probe %+v, but Devices fails with %v", probe, err)
 			}
-			switch {
-			case probe.Available:
-			case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
-				t.Skip(probe.Reason)
-			default:
-				t.Fatalf("%s (scripts/system-packages.sh installs a driver; DLX_WITHOUT_DRIVERS=1 skips this test)", probe.Reason)
-			}
+			coretest.NeedDriver(t, probe.Reason, "a driver for "+b.Name())
 			for _, p := range list {
 				d, err := r.Open(ctx, p.ID)
 				if err != nil {

@@ -2,10 +2,11 @@ package cpu
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
+	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -16,15 +17,14 @@ type device struct {
 	properties core.Properties
 	outer      core.Device // what callers know: this, or the sharingDevice around it
 	core.CloseHooks
+	reaper reaper.Reaper
 
 	mu       sync.Mutex
-	idle     sync.Cond // deferred has become less
 	closed   bool
-	streams  int // open
-	memories int // allocations and imports that were not freed
-	deferred int // of those, released while work on them is unfinished
-	pool     pool
+	streams  int                 // open
+	memories int                 // allocations and imports that were not freed
 	exports  map[uintptr]*shared // by address
+	pool
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 
 func openDevice() core.Device {
 	d := &device{properties: properties(), exports: make(map[uintptr]*shared)}
-	d.idle.L = &d.mu
+	d.Ledger = blockpool.NewLedger("cpu", &d.mu, d.shrink)
 	d.outer = d
 	if d.properties.Capabilities.Has(core.CapExportMemory) {
 		d.outer = sharingDevice{d}
@@ -76,13 +76,12 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 func (d *device) alloc(size int64, get func(size int64) (uintptr, core.Owner, error)) (core.Memory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pool.stats.Allocs++
 	addr, owner, err := uintptr(0), core.Owner(nil), d.checkAlloc(size)
 	if err == nil {
 		addr, owner, err = get(size)
 	}
+	d.Count(err)
 	if err != nil {
-		d.pool.stats.Failures++
 		return core.Memory{}, err
 	}
 	d.addMemory()
@@ -103,37 +102,13 @@ func closedDevice(call string) error {
 	return core.Errorf(core.ErrClosed, "cpu", call, "the device was closed")
 }
 
-// PoolStats counts in Allocs all calls of Alloc whose options this device has,
-// and in InUse exportable memory too.
-func (d *device) PoolStats() core.PoolStats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.pool.stats
-}
-
-// SetPoolLimit gives cached memory beyond the limit back at once. A negative limit is none.
-func (d *device) SetPoolLimit(limit int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pool.setLimit(limit)
-}
-
-// TrimPool keeps what shares a span with memory in use.
-func (d *device) TrimPool() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pool.release(math.MaxInt64)
-}
-
 // Close waits for work on memory that was released already, since nobody else
 // could: that memory is not open any more.
 func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.streams == 0 && d.deferred > 0 && d.memories <= d.deferred {
-		d.idle.Wait()
-	}
+	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
 	if d.closed {
 		return nil
 	}
@@ -141,7 +116,7 @@ func (d *device) Close() error {
 		return core.Errorf(core.ErrInvalid, "cpu", "Close", "%d streams and %d allocations or imports are open: close them first", d.streams, d.memories)
 	}
 	d.closed = true
-	d.pool.release(math.MaxInt64)
+	d.Trim()
 	liveDevices.Add(-1)
 	return nil
 }

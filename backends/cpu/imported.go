@@ -42,7 +42,7 @@ func (i *imported) Free() {
 }
 
 // FreeAfter gives the memory back when pending is done.
-func (i *imported) FreeAfter(pending []core.Event) { i.device.freeAfter(pending, i.Free) }
+func (i *imported) FreeAfter(pending []core.Event) { i.device.reaper.After(pending, i.Free) }
 
 var _ core.PointerImporter = (*device)(nil)
 

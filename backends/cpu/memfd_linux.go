@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -67,22 +68,15 @@ func newMemFD(size int64) (int, mapping, error) {
 // mapMemFD maps the bytes that m names, which stays the owner of its descriptor.
 // The first of them lies skip bytes into the mapping.
 func mapMemFD(m core.ExternalMemory) (_ mapping, skip int64, _ error) {
-	fail := func(err error, call, format string, args ...any) (mapping, int64, error) {
-		return mapping{}, 0, systemError(core.ErrInvalid, call, err, format, args...)
-	}
-	var stat unix.Stat_t
-	if err := unix.Fstat(m.FD, &stat); err != nil {
-		return fail(err, "fstat", "FD %d is no open descriptor", m.FD)
+	if err := importer.CheckFD("ImportMemory", m.Type, m.FD, m.Size); err != nil {
+		return mapping{}, 0, err
 	}
 	seals, err := unix.FcntlInt(uintptr(m.FD), unix.F_GET_SEALS, 0)
 	if err != nil {
-		return fail(err, "fcntl", "FD %d is no memfd", m.FD)
+		return mapping{}, 0, systemError(core.ErrInvalid, "fcntl", err, "FD %d is no memfd", m.FD)
 	}
 	if seals&unix.F_SEAL_SHRINK == 0 {
 		return mapping{}, 0, core.Errorf(core.ErrInvalid, "cpu", "ImportMemory", "FD %d lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared", m.FD)
-	}
-	if stat.Size < m.Size {
-		return mapping{}, 0, core.Errorf(core.ErrInvalid, "cpu", "ImportMemory", "Size is %d bytes, but FD %d has %d", m.Size, m.FD, stat.Size)
 	}
 	skip = m.Offset % int64(os.Getpagesize())
 	mapped, err := mapFD(m.FD, m.Offset-skip, m.Length+skip)
@@ -106,13 +100,7 @@ func mapFD(fd int, offset, size int64) (mapping, error) {
 }
 
 // duplicateFD returns a second descriptor, which the caller owns.
-func duplicateFD(fd int) (int, error) {
-	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return -1, systemError(core.ErrOutOfMemory, "fcntl", err, "no descriptor left; close some or raise RLIMIT_NOFILE")
-	}
-	return dup, nil
-}
+func duplicateFD(fd int) (int, error) { return external.Duplicate("cpu", "ExportMemory", fd) }
 
 // closeFD closes a descriptor. It cannot fail in a way that leaves it open.
 func closeFD(fd int) { _ = unix.Close(fd) }

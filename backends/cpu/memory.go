@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"context"
-
-	"github.com/dlx-go/dlx/core"
-)
+import "github.com/dlx-go/dlx/core"
 
 var liveMemory = core.NewLiveCounter("cpu.Memory")
 
@@ -18,24 +14,6 @@ func (d *device) addMemory() {
 func (d *device) dropMemory() {
 	d.memories--
 	liveMemory.Add(-1)
-}
-
-// freeAfter calls free when all of pending is done. [device.Close] waits for it.
-func (d *device) freeAfter(pending []core.Event, free func()) {
-	d.mu.Lock()
-	d.deferred++
-	d.mu.Unlock()
-	go func() {
-		for _, e := range pending {
-			// An error of the work is its stream's to report; it is over either way.
-			_ = e.Wait(context.Background())
-		}
-		free()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.deferred--
-		d.idle.Broadcast()
-	}()
 }
 
 // allocation owns a block of the pool.
@@ -52,7 +30,7 @@ func (d *device) allocBlock(size int64) (uintptr, core.Owner, error) {
 	a := &allocation{device: d, requested: size}
 	if size > 0 {
 		var err error
-		if a.block, err = d.pool.take(size); err != nil {
+		if a.block, err = d.take(size); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -69,10 +47,10 @@ func (a *allocation) Free() {
 	}
 	a.freed = true
 	if a.block.span != nil {
-		d.pool.put(a.block, a.requested)
+		d.put(a.block, a.requested)
 	}
 	d.dropMemory()
 }
 
-// FreeAfter puts the block into the cache when pending is done.
-func (a *allocation) FreeAfter(pending []core.Event) { a.device.freeAfter(pending, a.Free) }
+// FreeAfter puts the block into the cache when pending is done. [device.Close] waits for it.
+func (a *allocation) FreeAfter(pending []core.Event) { a.device.reaper.After(pending, a.Free) }

@@ -1,9 +1,9 @@
 package cpu
 
 import (
-	"math"
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -19,10 +19,10 @@ const (
 // pool hands out blocks by size class and keeps freed ones for reuse. It is
 // guarded by the mutex of its device.
 //
-// InUse + Cached of its stats stays within Limit. Parts of a span that were never
+// InUse of its stats counts exportable memory too. Parts of a span that were never
 // handed out are address space only and do not count.
 type pool struct {
-	stats   core.PoolStats
+	*blockpool.Ledger
 	classes [numClasses]class
 }
 
@@ -57,7 +57,7 @@ func (p *pool) take(size int64) (block, error) {
 		return block{}, err
 	}
 	b.span.inUse++
-	p.charge(classSize(c), size)
+	p.Charge(classSize(c), size)
 	return b, nil
 }
 
@@ -67,11 +67,11 @@ func (p *pool) pick(class int) (block, error) {
 	if last := len(c.free) - 1; last >= 0 {
 		b := c.free[last]
 		c.free = c.free[:last]
-		p.stats.Cached -= bytes
-		p.stats.Hits++
+		p.Stats.Cached -= bytes
+		p.Stats.Hits++
 		return b, nil
 	}
-	if err := p.makeRoom(bytes); err != nil {
+	if err := p.MakeRoom(bytes); err != nil {
 		return block{}, err
 	}
 	if c.fresh == nil {
@@ -96,8 +96,8 @@ func (p *pool) mapSpan(bytes int64) (mapping, error) {
 		bytes = spanBytes / bytes * bytes
 	}
 	m, err := newMapping(bytes)
-	if err != nil && p.stats.Cached > 0 {
-		p.release(math.MaxInt64)
+	if err != nil && p.Stats.Cached > 0 {
+		p.Trim()
 		m, err = newMapping(bytes)
 	}
 	return m, err
@@ -107,51 +107,17 @@ func (p *pool) mapSpan(bytes int64) (mapping, error) {
 func (p *pool) put(b block, size int64) {
 	bytes := classSize(b.span.class)
 	b.span.inUse--
-	p.charge(-bytes, -size)
+	p.Charge(-bytes, -size)
 	c := &p.classes[b.span.class]
 	c.free = append(c.free, b)
-	p.stats.Cached += bytes
-	if p.stats.Limit > 0 {
-		p.release(p.stats.InUse + p.stats.Cached - p.stats.Limit)
-	}
+	p.Stats.Cached += bytes
+	p.KeepLimit()
 }
 
-// charge records that bytes more are in use, of which requested were asked for.
-func (p *pool) charge(bytes, requested int64) {
-	p.stats.InUse += bytes
-	p.stats.Requested += requested
-	p.stats.Peak = max(p.stats.Peak, p.stats.InUse)
-}
-
-// makeRoom sees to it that so many bytes more stay within the limit.
-func (p *pool) makeRoom(bytes int64) error {
-	s := &p.stats
-	if s.Limit <= 0 {
-		return nil
-	}
-	if s.InUse+bytes <= s.Limit {
-		p.release(s.InUse + s.Cached + bytes - s.Limit)
-	}
-	if s.InUse+s.Cached+bytes > s.Limit {
-		return core.Errorf(core.ErrOutOfMemory, "cpu", "Alloc",
-			"%d bytes are needed, but %d are in use and %d cached of the pool's limit of %d: close tensors or raise the limit",
-			bytes, s.InUse, s.Cached, s.Limit)
-	}
-	return nil
-}
-
-// setLimit sets the limit and gives back what the cache holds beyond it.
-func (p *pool) setLimit(limit int64) {
-	p.stats.Limit = max(limit, 0)
-	if limit > 0 {
-		p.release(p.stats.InUse + p.stats.Cached - limit)
-	}
-}
-
-// release gives at least want bytes of cached memory back to the system, if spans
+// shrink gives at least want bytes of cached memory back to the system, if spans
 // that hold so much are idle: the largest blocks first, of those the ones that
 // were freed longest ago.
-func (p *pool) release(want int64) {
+func (p *pool) shrink(want int64) {
 	for i := numClasses - 1; i >= 0 && want > 0; i-- {
 		c, bytes := &p.classes[i], classSize(i)
 		c.free = slices.DeleteFunc(c.free, func(b block) bool {
@@ -164,7 +130,7 @@ func (p *pool) release(want int64) {
 			if b.span.open() { // else by now, or by a neighbour's turn, it is unmapped
 				return false
 			}
-			p.stats.Cached -= bytes
+			p.Stats.Cached -= bytes
 			want -= bytes
 			return true
 		})

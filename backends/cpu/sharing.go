@@ -2,7 +2,9 @@ package cpu
 
 import (
 	"context"
+	"slices"
 
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -16,7 +18,10 @@ var (
 
 func (sharingDevice) ExportTypes() []core.HandleType { return []core.HandleType{core.HandleMemFD} }
 
-func (sharingDevice) ImportTypes() []core.HandleType { return []core.HandleType{core.HandleMemFD} }
+func (sharingDevice) ImportTypes() []core.HandleType { return slices.Clone(importer.Types) }
+
+// importer takes what has no UUID, as the host has none.
+var importer = external.Importer{Backend: "cpu", Types: []core.HandleType{core.HandleMemFD}}
 
 // shared is exportable memory: one memfd that is mapped here.
 type shared struct {
@@ -42,14 +47,14 @@ func (d *device) allocShared(size int64) (uintptr, core.Owner, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := d.pool.makeRoom(whole); err != nil {
+	if err := d.MakeRoom(whole); err != nil {
 		return 0, nil, err
 	}
 	fd, m, err := newMemFD(whole)
 	if err != nil {
 		return 0, nil, err
 	}
-	d.pool.charge(whole, size)
+	d.Charge(whole, size)
 	s := &shared{mapping: m, device: d, fd: fd, requested: size}
 	d.exports[m.addr] = s
 	return m.addr, s, nil
@@ -66,14 +71,14 @@ func (s *shared) Free() {
 	}
 	s.freed = true
 	delete(d.exports, s.addr)
-	d.pool.charge(-s.size, -s.requested)
+	d.Charge(-s.size, -s.requested)
 	s.unmap()
 	closeFD(s.fd)
 	d.dropMemory()
 }
 
 // FreeAfter frees the memory when pending is done.
-func (s *shared) FreeAfter(pending []core.Event) { s.device.freeAfter(pending, s.Free) }
+func (s *shared) FreeAfter(pending []core.Event) { s.device.reaper.After(pending, s.Free) }
 
 // ExportMemory duplicates the descriptor of memory that was allocated with
 // Export. It fails with ErrNotSupported for another handle type, ErrDevice for
@@ -119,7 +124,7 @@ func (d sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) 
 	if err := ctx.Err(); err != nil {
 		return core.Memory{}, err
 	}
-	if err := checkExternal(m); err != nil {
+	if err := importer.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
 	mapped, skip, err := mapMemFD(m)
@@ -133,22 +138,4 @@ func (d sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) 
 	}
 	closeFD(m.FD)
 	return memory, nil
-}
-
-// checkExternal proves what can be proved of m without its descriptor.
-func checkExternal(m core.ExternalMemory) error {
-	fail := func(sentinel error, format string, args ...any) error {
-		return core.Errorf(sentinel, "cpu", "ImportMemory", format, args...)
-	}
-	switch {
-	case m.Type != core.HandleMemFD:
-		return fail(core.ErrNotSupported, "Type is %v; the host can import %v only", m.Type, core.HandleMemFD)
-	case m.DeviceUUID != core.UUID{} || m.DriverUUID != core.UUID{}:
-		return fail(core.ErrDevice, "the memory is of device %v, driver %v; the host has no UUID", m.DeviceUUID, m.DriverUUID)
-	case m.Size < 0 || m.Offset < 0 || m.Length <= 0:
-		return fail(core.ErrInvalid, "Size is %d, Offset %d and Length %d bytes; they must be at least 0, 0 and 1", m.Size, m.Offset, m.Length)
-	case m.Length > m.Size-m.Offset:
-		return fail(core.ErrInvalid, "Offset %d + Length %d leave the allocation's Size of %d bytes", m.Offset, m.Length, m.Size)
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-gl/gl/v2.1/gl"
 
+	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -24,6 +25,7 @@ type device struct {
 	stop       func()      // ends the context; nil for one that is the caller's
 	outer      core.Device // what callers know: this, or what is around it
 	core.CloseHooks
+	reaper reaper.Reaper
 
 	driver   driver
 	lost     atomic.Bool
@@ -32,11 +34,9 @@ type device struct {
 	issued, finished atomic.Uint64 // commands: see finish
 
 	mu       sync.Mutex
-	idle     sync.Cond // deferred has become less
 	closed   bool
 	streams  int // open
 	memories int // allocations, imports and semaphores that were not freed
-	deferred int // of those, released while work on them is unfinished
 	buffers  map[uint32]*buffer
 	spares   []*buffer // mapped, for the next copy
 	garbage  []buffer  // to be deleted by the next call on the context's thread
@@ -66,7 +66,6 @@ func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 		programs:   make(programs),
 		buffers:    make(map[uint32]*buffer),
 	}
-	d.idle.L = &d.mu
 	d.outer = d
 	if d.facts.importsMemory() {
 		d.outer = importingDevice{d}
@@ -155,9 +154,7 @@ func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.streams == 0 && d.deferred > 0 && d.memories <= d.deferred {
-		d.idle.Wait()
-	}
+	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
 	if d.closed {
 		return nil
 	}

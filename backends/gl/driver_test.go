@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // first is the device that tests use.
@@ -17,17 +18,10 @@ var first = core.DeviceID{Type: core.DeviceGL}
 
 var probe = sync.OnceValue(func() core.Probe { return New().Probe(context.Background()) })
 
-// needDriver ends a test where there is no driver: it fails, unless
-// DLX_WITHOUT_DRIVERS=1 says that there is none.
+// needDriver ends a test where there is no driver.
 func needDriver(tb testing.TB) {
 	tb.Helper()
-	switch p := probe(); {
-	case p.Available:
-	case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
-		tb.Skipf("skipped: no OpenGL: %s", p.Reason)
-	default:
-		tb.Fatalf("no OpenGL: %s\ninstall a driver (Debian: libegl1 libgl1-mesa-dri), or set DLX_WITHOUT_DRIVERS=1", p.Reason)
-	}
+	coretest.NeedDriver(tb, probe().Reason, "libegl1 and libgl1-mesa-dri")
 }
 
 // open opens the first device, which its caller closes.

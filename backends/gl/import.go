@@ -5,11 +5,10 @@ package gl
 import (
 	"context"
 	"errors"
-	"syscall"
 
 	"github.com/go-gl/gl/v2.1/gl"
-	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -35,32 +34,41 @@ func (d importingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory
 	if err := d.begin(ctx, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
-	if err := d.checkExternal(m); err != nil {
+	by := d.importer()
+	if err := by.CheckMemory(m); err != nil {
+		return core.Memory{}, err
+	}
+	if err := by.CheckFD("ImportMemory", m.Type, m.FD, m.Size); err != nil {
 		return core.Memory{}, err
 	}
 	b := &buffer{size: m.Offset + m.Length}
 	if b.size%4 != 0 && roundUp(b.size)+slack <= m.Size {
 		b.size = roundUp(b.size)
 	}
-	fd, err := duplicateFD(m.FD)
-	if err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.importFD(b, m, fd); err != nil {
-		d.discard(b)
-		return core.Memory{}, err
-	}
-	memory, err := d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
-	if err == nil {
-		_ = unix.Close(m.FD) // the memory needs no descriptor any more
-	}
+	var memory core.Memory
+	err := by.Give("ImportMemory", m.FD, func(fd int) (taken bool, err error) {
+		if taken, err = d.importFD(b, m, fd); err != nil {
+			d.discard(b)
+			return taken, err
+		}
+		memory, err = d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
+		return taken, err
+	})
 	return memory, err
 }
 
-// importFD fills b with a memory object of fd, which it owns, and a buffer on it.
-// What it made by the time that it fails is in b.
-func (d importingDevice) importFD(b *buffer, m core.ExternalMemory, fd int) error {
-	if err := d.do("glImportMemoryFdEXT", func() {
+// importer is what the device imports.
+func (d importingDevice) importer() *external.Importer {
+	return &external.Importer{
+		Backend: "gl", Types: d.ImportTypes(),
+		DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID, Software: d.facts.software,
+	}
+}
+
+// importFD fills b with a memory object of fd and a buffer on it, and says whether the
+// driver owns fd now. What it made by the time that it fails is in b.
+func (d importingDevice) importFD(b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
+	if err = d.do("glImportMemoryFdEXT", func() {
 		gl.CreateMemoryObjectsEXT(1, &b.object)
 		if m.Dedicated {
 			dedicated := int32(gl.TRUE)
@@ -68,10 +76,9 @@ func (d importingDevice) importFD(b *buffer, m core.ExternalMemory, fd int) erro
 		}
 		gl.ImportMemoryFdEXT(b.object, uint64(m.Size), gl.HANDLE_TYPE_OPAQUE_FD_EXT, int32(fd))
 	}); err != nil {
-		_ = unix.Close(fd) // the driver takes a descriptor on success only
-		return err
+		return false, err // the driver takes a descriptor on success only
 	}
-	err := d.do("glNamedBufferStorageMemEXT", func() {
+	err = d.do("glNamedBufferStorageMemEXT", func() {
 		gl.CreateBuffers(1, &b.name)
 		gl.NamedBufferStorageMemEXT(b.name, int(b.size), b.object, 0)
 	})
@@ -85,66 +92,5 @@ func (d importingDevice) importFD(b *buffer, m core.ExternalMemory, fd int) erro
 			typed.Detail += ": export an allocation that is larger than what is used of it; 64 bytes more are enough"
 		}
 	}
-	return err
-}
-
-// checkExternal proves what can be proved before the driver sees the descriptor.
-func (d importingDevice) checkExternal(m core.ExternalMemory) error {
-	fail := func(sentinel error, format string, args ...any) error {
-		return core.Errorf(sentinel, "gl", "ImportMemory", format, args...)
-	}
-	switch {
-	case m.Type != core.HandleOpaqueFD:
-		return fail(core.ErrNotSupported, "Type is %v; OpenGL imports %v only", m.Type, core.HandleOpaqueFD)
-	case m.DeviceUUID != d.facts.deviceUUID:
-		return fail(core.ErrDevice, "DeviceUUID is %v, but this device has %v: opaque descriptors fit only between the same physical device", m.DeviceUUID, d.facts.deviceUUID)
-	case m.DriverUUID != d.facts.driverUUID:
-		return fail(core.ErrDevice, "DriverUUID is %v, but this driver has %v: opaque descriptors fit only between drivers of one build", m.DriverUUID, d.facts.driverUUID)
-	case m.Size < 0 || m.Offset < 0 || m.Length <= 0:
-		return fail(core.ErrInvalid, "Size is %d, Offset %d and Length %d bytes; they must be at least 0, 0 and 1", m.Size, m.Offset, m.Length)
-	case m.Length > m.Size-m.Offset:
-		return fail(core.ErrInvalid, "Offset %d + Length %d leave the allocation's Size of %d bytes", m.Offset, m.Length, m.Size)
-	}
-	return d.checkFD("ImportMemory", m.FD, m.Size)
-}
-
-// checkFD proves that fd is open and may be memory of size bytes. A software
-// renderer's is a file, which knows its size; what stands for memory of a GPU tells
-// nothing. Anything else could have the driver wait for ever: Mesa reads from it.
-func (d *device) checkFD(call string, fd int, size int64) error {
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return systemError(core.ErrInvalid, "fstat", err, "FD %d is no open descriptor", fd)
-	}
-	fail := func(format string, args ...any) error {
-		return core.Errorf(core.ErrInvalid, "gl", call, format, args...)
-	}
-	switch kind := stat.Mode & unix.S_IFMT; {
-	case kind == unix.S_IFIFO || kind == unix.S_IFSOCK || kind == unix.S_IFDIR,
-		d.facts.software && kind != unix.S_IFREG:
-		return fail("FD %d is no memory (its mode is %#o)", fd, stat.Mode)
-	case kind == unix.S_IFREG && stat.Size < size:
-		return fail("Size is %d bytes, but FD %d has %d", size, fd, stat.Size)
-	}
-	return nil
-}
-
-// duplicateFD returns a second descriptor, which the caller owns.
-func duplicateFD(fd int) (int, error) {
-	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return -1, systemError(core.ErrOutOfMemory, "fcntl", err, "no descriptor left; close some or raise RLIMIT_NOFILE")
-	}
-	return dup, nil
-}
-
-// systemError says that a system call failed with err; format and args tell what for.
-func systemError(sentinel error, call string, err error, format string, args ...any) error {
-	e := core.Errorf(sentinel, "gl", call, format, args...)
-	e.Detail += ": " + err.Error()
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		e.Code = int64(errno)
-	}
-	return e
+	return true, err
 }

@@ -3,6 +3,7 @@
 package gl
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"testing"
@@ -33,7 +34,12 @@ func memoryFile(tb testing.TB, size int64) int {
 func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 	d := opened(t, asItIs)
 	importer := d.outer.(core.MemoryImporter)
-	file := memoryFile(t, 1<<16)
+	const head = 4096 // as Mesa's drivers for the CPU begin a file: its size, and where the memory begins
+	file := memoryFile(t, head+1<<16)
+	if _, err := unix.Pwrite(file, binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, head+1<<16), head), 0); err != nil {
+		t.Fatal(err)
+	}
+	headless := memoryFile(t, 1<<17)
 	pipe, other, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +70,7 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 		{"descriptor -1", func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid},
 		{"a closed descriptor", func(m *core.ExternalMemory) { m.FD = gone }, core.ErrInvalid},
 		{"a descriptor that is smaller than it claims", func(m *core.ExternalMemory) { m.Size = 1<<16 + 1 }, core.ErrInvalid},
+		{"a file that does not tell what it holds", func(m *core.ExternalMemory) { m.FD = headless }, core.ErrInvalid},
 		{"memory that the driver did not make", func(*core.ExternalMemory) {}, core.ErrInvalid},
 		{"a descriptor that is no memory", func(m *core.ExternalMemory) { m.FD = int(pipe.Fd()) }, core.ErrInvalid},
 		{"an allocation without room beyond the buffer", func(m *core.ExternalMemory) { m.Length = m.Size }, core.ErrOutOfMemory},

@@ -105,20 +105,4 @@ func (d *device) drop() {
 }
 
 // FreeAfter frees the memory when pending is done. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) {
-	d := m.device
-	d.mu.Lock()
-	d.deferred++
-	d.mu.Unlock()
-	go func() {
-		for _, e := range pending {
-			// An error of the work is its stream's to report; it is over either way.
-			_ = e.Wait(context.Background())
-		}
-		m.Free()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.deferred--
-		d.idle.Broadcast()
-	}()
-}
+func (m *memory) FreeAfter(pending []core.Event) { m.device.reaper.After(pending, m.Free) }

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/go-gl/gl/v2.1/gl"
-	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -42,36 +41,26 @@ func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemap
 	if err := d.begin(ctx, "ImportSemaphore"); err != nil {
 		return nil, err
 	}
-	fail := func(sentinel error, format string, args ...any) (core.Semaphore, error) {
-		return nil, core.Errorf(sentinel, "gl", "ImportSemaphore", format, args...)
-	}
-	switch {
-	case x.Type != core.HandleOpaqueFD:
-		return fail(core.ErrNotSupported, "Type is %v; OpenGL imports %v only", x.Type, core.HandleOpaqueFD)
-	case x.DeviceUUID != d.facts.deviceUUID:
-		return fail(core.ErrDevice, "DeviceUUID is %v, but this device has %v", x.DeviceUUID, d.facts.deviceUUID)
-	case x.DriverUUID != d.facts.driverUUID:
-		return fail(core.ErrDevice, "DriverUUID is %v, but this driver has %v", x.DriverUUID, d.facts.driverUUID)
-	}
-	if err := d.checkFD("ImportSemaphore", x.FD, 0); err != nil {
+	by := d.importer()
+	if err := by.CheckSemaphore(x); err != nil {
 		return nil, err
 	}
-	fd, err := duplicateFD(x.FD)
-	if err != nil {
+	if err := by.CheckFD("ImportSemaphore", x.Type, x.FD, 0); err != nil {
 		return nil, err
 	}
 	s := &semaphore{device: d.device}
-	if err := d.do("glImportSemaphoreFdEXT", func() {
-		timeline := int32(gl.SEMAPHORE_TYPE_TIMELINE_NV)
-		gl.CreateSemaphoresNV(1, &s.name)
-		gl.SemaphoreParameterivNV(s.name, gl.SEMAPHORE_TYPE_NV, &timeline)
-		gl.ImportSemaphoreFdEXT(s.name, gl.HANDLE_TYPE_OPAQUE_FD_EXT, int32(fd))
+	if err := by.Give("ImportSemaphore", x.FD, func(fd int) (taken bool, err error) {
+		err = d.do("glImportSemaphoreFdEXT", func() {
+			timeline := int32(gl.SEMAPHORE_TYPE_TIMELINE_NV)
+			gl.CreateSemaphoresNV(1, &s.name)
+			gl.SemaphoreParameterivNV(s.name, gl.SEMAPHORE_TYPE_NV, &timeline)
+			gl.ImportSemaphoreFdEXT(s.name, gl.HANDLE_TYPE_OPAQUE_FD_EXT, int32(fd))
+		})
+		return err == nil, err // the driver takes a descriptor on success only
 	}); err != nil {
-		_ = unix.Close(fd) // the driver takes a descriptor on success only
 		d.run(s.destroy)
 		return nil, err
 	}
-	_ = unix.Close(x.FD)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.memories++

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
+	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -22,6 +24,7 @@ type device struct {
 	own     *queue      // for copies without a stream
 	gather  gather
 	core.CloseHooks
+	reaper reaper.Reaper
 
 	// hostWorkDone counts it. Go's memory model knows nothing of the driver's events,
 	// so what the host did before one is ordered by this: added to before the event
@@ -29,13 +32,11 @@ type device struct {
 	hostWorkDone atomic.Int64
 
 	mu       sync.Mutex
-	idle     sync.Cond // deferred has become less
 	closed   bool
-	streams  int // open
-	memories int // allocations and imports that were not freed
-	deferred int // of those, released while work on them is unfinished
-	pool     pool
+	streams  int                   // open
+	memories int                   // allocations and imports that were not freed
 	known    map[driver.Mem]*known // every cl_mem that the device handed out
+	*blockpool.Pool[class, block]
 }
 
 var (
@@ -55,9 +56,8 @@ func openDevice(l location, c driver.Context) (core.Device, error) {
 		return nil, err
 	}
 	d := &device{location: l, context: c, known: make(map[driver.Mem]*known)}
-	d.idle.L = &d.mu
 	d.own = newQueue(d, q, false)
-	d.pool.make, d.pool.destroy = d.makeBlock, d.destroyBlock
+	d.Pool = blockpool.New(name, &d.mu, d.makeBlock, d.destroyBlock)
 	d.outer = d.withInterfaces()
 	liveDevices.Add(1)
 	return d.outer, nil
@@ -175,9 +175,7 @@ func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.streams == 0 && d.deferred > 0 && d.memories <= d.deferred {
-		d.idle.Wait()
-	}
+	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
 	if d.closed {
 		return nil
 	}
@@ -187,7 +185,7 @@ func (d *device) Close() error {
 	d.closed = true
 	_ = d.own.finish() // whoever copied without a stream was told
 	d.gather.release()
-	d.pool.trim()
+	d.Trim()
 	driver.ReleaseContext(d.context)
 	liveDevices.Add(-1)
 	return nil

@@ -4,11 +4,9 @@ package opencl
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -74,7 +72,11 @@ func (i memoryImporter) ImportMemory(ctx context.Context, m core.ExternalMemory)
 	if err := ctx.Err(); err != nil {
 		return core.Memory{}, err
 	}
-	if err := d.checkExternal(m); err != nil {
+	by := external.Importer{Backend: name, Types: d.importTypes, DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID}
+	if err := by.CheckMemory(m); err != nil {
+		return core.Memory{}, err
+	}
+	if err := by.CheckFD(call, m.Type, m.FD, m.Size); err != nil {
 		return core.Memory{}, err
 	}
 	kind := uint64(driver.ImportOpaqueFD)
@@ -86,37 +88,14 @@ func (i memoryImporter) ImportMemory(ctx context.Context, m core.ExternalMemory)
 	if d.closed {
 		return core.Memory{}, closedDevice(call)
 	}
-	mem, s := driver.ImportFD(d.context, kind, m.FD, m.Size)
-	if s != driver.Success {
-		err := check(s, "clCreateBufferWithProperties", "%d bytes of descriptor %d as %v", m.Size, m.FD, m.Type)
+	var mem driver.Mem
+	err := by.Give(call, m.FD, func(fd int) (taken bool, err error) {
+		var s driver.Status
+		mem, s = driver.ImportFD(d.context, kind, fd, m.Size)
+		return s == driver.Success, check(s, "clCreateBufferWithProperties", "%d bytes of FD %d as %v", m.Size, m.FD, m.Type)
+	})
+	if err != nil {
 		return core.Memory{}, err
 	}
 	return d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), nil
-}
-
-// checkExternal proves what can be proved of m before the driver gets its descriptor.
-func (d *device) checkExternal(m core.ExternalMemory) error {
-	fail := func(sentinel error, format string, args ...any) error {
-		return errorf(sentinel, "ImportMemory", format, args...)
-	}
-	p := &d.properties
-	var none core.UUID
-	switch {
-	case !slices.Contains(d.importTypes, m.Type):
-		return fail(core.ErrNotSupported, "Type is %v; the driver imports %v", m.Type, d.importTypes)
-	case m.Type == core.HandleOpaqueFD && (m.DeviceUUID != p.UUID || m.DriverUUID != p.DriverUUID):
-		return fail(core.ErrDevice, "the memory is of device %v, driver %v; this one has %v, %v", m.DeviceUUID, m.DriverUUID, p.UUID, p.DriverUUID)
-	case m.Type == core.HandleDMABuf && m.DeviceUUID != none && m.DeviceUUID != p.UUID:
-		return fail(core.ErrDevice, "the memory is of device %v; this one has %v", m.DeviceUUID, p.UUID)
-	case m.Size < 0 || m.Offset < 0 || m.Length <= 0 || m.Length > m.Size-m.Offset:
-		return fail(core.ErrInvalid, "Offset %d + Length %d must lie within Size %d, and Length be at least 1", m.Offset, m.Length, m.Size)
-	}
-	if _, err := unix.FcntlInt(uintptr(m.FD), unix.F_GETFD, 0); errors.Is(err, unix.EBADF) {
-		return fail(core.ErrInvalid, "descriptor %d is closed", m.FD)
-	}
-	// A dma-buf tells its size; an opaque descriptor may, or say 0.
-	if size, err := unix.Seek(m.FD, 0, unix.SEEK_END); err == nil && size > 0 && size < m.Size {
-		return fail(core.ErrInvalid, "Size is %d bytes, and descriptor %d has %d", m.Size, m.FD, size)
-	}
-	return nil
 }

@@ -21,9 +21,6 @@ func TestMain(m *testing.M) {
 	coretest.Main(m)
 }
 
-// withoutDrivers allows tests to be skipped where the driver is missing.
-const withoutDrivers = "DLX_WITHOUT_DRIVERS"
-
 // first is the device that tests use.
 var first = core.DeviceID{Type: core.DeviceOpenCL}
 
@@ -31,12 +28,7 @@ var first = core.DeviceID{Type: core.DeviceOpenCL}
 func open(tb testing.TB) core.Device {
 	tb.Helper()
 	b := opencl.New()
-	if p := b.Probe(tb.Context()); !p.Available {
-		if os.Getenv(withoutDrivers) == "1" {
-			tb.Skip(p.Reason)
-		}
-		tb.Fatalf("%s; install pocl-opencl-icd and ocl-icd-libopencl1, or set %s=1 to go without", p.Reason, withoutDrivers)
-	}
+	coretest.NeedDriver(tb, b.Probe(tb.Context()).Reason, "pocl-opencl-icd and ocl-icd-libopencl1")
 	d, err := b.Open(tb.Context(), first)
 	if err != nil {
 		tb.Fatal(err)

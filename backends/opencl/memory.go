@@ -6,8 +6,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -58,23 +56,7 @@ func (m *memory) Free() {
 }
 
 // FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) {
-	d := m.device
-	d.mu.Lock()
-	d.deferred++
-	d.mu.Unlock()
-	go func() {
-		for _, e := range pending {
-			// An error of the work is its stream's to report; it is over either way.
-			_ = e.Wait(context.Background())
-		}
-		m.Free()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.deferred--
-		d.idle.Broadcast()
-	}()
-}
+func (m *memory) FreeAfter(pending []core.Event) { m.device.reaper.After(pending, m.Free) }
 
 // adopt makes size bytes of mem memory of the device; release gives mem back. d.mu is held.
 func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func()) core.Memory {
@@ -112,11 +94,8 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pool.stats.Allocs++
 	m, err := d.alloc(size, opts.HostVisible || d.inReach())
-	if err != nil {
-		d.pool.stats.Failures++
-	}
+	d.Count(err)
 	return m, err
 }
 
@@ -132,9 +111,7 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 	case size > d.maxAlloc:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and CL_DEVICE_MAX_MEM_ALLOC_SIZE is %d: use several tensors", size, d.maxAlloc)
 	}
-	c := classFor(size, host)
-	c.size = min(c.size, d.maxAlloc)
-	b, err := d.pool.take(c, size)
+	b, _, err := d.Take(d.classFor(size, host), size, nil)
 	if err != nil {
 		return core.Memory{}, err
 	}
@@ -142,59 +119,8 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 	return d.adopt(b.mem, 0, size, k, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.pool.put(b, size)
+		d.Put(b.class, b, size, nil)
 	}), nil
-}
-
-// block is a cl_mem of the pool.
-type block struct {
-	class class
-	mem   driver.Mem
-	host  uintptr // for the host, 0 where that cannot use it
-	pages uintptr // the host's own pages below it, 0 where the driver has its memory
-}
-
-// makeBlock has the driver make a block. Memory for the host is fine-grained SVM,
-// which needs no map and unmap (OpenCL 3.0 API, Shared Virtual Memory), with a
-// cl_mem over it; else pages of the host, with a cl_mem over those.
-func (d *device) makeBlock(c class) (b block, err error) {
-	b.class = c
-	if !c.host {
-		var s driver.Status
-		b.mem, s = driver.CreateBuffer(d.context, c.size)
-		return b, check(s, "clCreateBuffer", "%d bytes", c.size)
-	}
-	if d.fineGrained {
-		if b.host = driver.SVMAlloc(d.context, c.size); b.host == 0 {
-			return b, errorf(core.ErrOutOfMemory, "clSVMAlloc", "no memory for %d bytes", c.size)
-		}
-	} else {
-		p, err := unix.MmapPtr(-1, 0, nil, uintptr(c.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-		if err != nil {
-			return b, errorf(core.ErrOutOfMemory, "mmap", "no memory for %d bytes: %v", c.size, err)
-		}
-		b.host = uintptr(p)
-		b.pages = b.host
-	}
-	var s driver.Status
-	if b.mem, s = driver.CreateBufferOver(d.context, b.host, c.size); s != driver.Success {
-		d.destroyBlock(b)
-		return block{}, check(s, "clCreateBuffer", "over %d bytes that the host uses too", c.size)
-	}
-	return b, nil
-}
-
-// destroyBlock gives a block back to the driver, the cl_mem first.
-func (d *device) destroyBlock(b block) {
-	if b.mem != 0 {
-		driver.ReleaseMem(b.mem)
-	}
-	switch {
-	case b.pages != 0:
-		_ = unix.MunmapPtr(pointer(b.pages), uintptr(b.class.size)) // was mapped, so it can be unmapped
-	case b.host != 0:
-		driver.SVMFree(d.context, b.host)
-	}
 }
 
 // lookUp tells what is known of a cl_mem. One that the device did not hand out,

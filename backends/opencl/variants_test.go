@@ -3,12 +3,12 @@
 package opencl
 
 import (
-	"os"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // variant is the first device as if the host could not reach its memory so well.
@@ -44,14 +44,7 @@ func (v variant) open() (core.Device, error) {
 // needDriver ends a test that cannot run.
 func needDriver(tb testing.TB) {
 	tb.Helper()
-	_, err := list()
-	switch {
-	case err == nil:
-	case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
-		tb.Skip(err)
-	default:
-		tb.Fatalf("%v; install pocl-opencl-icd and ocl-icd-libopencl1, or set DLX_WITHOUT_DRIVERS=1 to go without", err)
-	}
+	coretest.NeedDriver(tb, New().Probe(tb.Context()).Reason, "pocl-opencl-icd and ocl-icd-libopencl1")
 }
 
 // On a processor every device is one whose memory the host reaches. The ways that

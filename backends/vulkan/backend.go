@@ -151,7 +151,7 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 		PCI:        p.PCI,
 		Alignment:  alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
-			core.CapSemaphores | core.CapPool,
+			core.CapSemaphores | core.CapPool | core.CapHostView,
 	}
 	for i, size := range p.Heaps {
 		if slices.ContainsFunc(p.Memory, func(t driver.MemoryType) bool { return t.Heap == i && t.DeviceLocal }) {
@@ -169,7 +169,6 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 	}
 	const without = "the driver does not have %s"
 	probe := &device{physical: p, options: o}
-	add("host_view", core.CapHostView, probe.findType(visible, ^uint32(0)) >= 0, "no memory type is visible to the host and coherent")
 	add("map_host", core.CapMapHost, has(driver.ExternalMemoryHost) && p.ExternalBuffers(driver.HostPointer).Import, without, driver.ExternalMemoryHost)
 	exports, imports := memoryTypes(p, has)
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
@@ -178,10 +177,10 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 		add("import_"+t.String(), core.CapImportMemory, slices.Contains(imports, t), without, extension+", or does not import buffers by it")
 	}
 	semaphores := driver.External{}
-	if has(driver.ExternalSemaphoreFD) {
+	if has(driver.ExternalSemaphoreFD) && len(exports) > 0 { // alone they have nothing to order
 		semaphores = p.ExternalSemaphores()
 	}
-	const notTimelines = "the driver does not have VK_KHR_external_semaphore_fd for timeline semaphores"
+	const notTimelines = "the driver does not have VK_KHR_external_semaphore_fd for timeline semaphores, or shares no memory"
 	add("export_semaphore", core.CapExportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
 	add("import_semaphore", core.CapImportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
 	add("pci_bus_info", 0, p.PCI != "", without, "VK_EXT_pci_bus_info")
@@ -209,7 +208,8 @@ var (
 	}
 )
 
-// memoryTypes lists the handles by which memory can be exported, and imported.
+// memoryTypes lists the handles by which memory can be exported, and imported: none of
+// either where there are none of the other, which is so of no driver that is known.
 func memoryTypes(p *driver.Physical, has func(string) bool) (exports, imports []core.HandleType) {
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
 		if !has(driver.ExternalMemoryFD) || !has(handleExtensions[t]) {
@@ -222,6 +222,9 @@ func memoryTypes(p *driver.Physical, has func(string) bool) (exports, imports []
 		if can.Import {
 			imports = append(imports, t)
 		}
+	}
+	if len(exports) == 0 || len(imports) == 0 {
+		return nil, nil
 	}
 	return exports, imports
 }

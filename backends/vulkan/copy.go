@@ -225,7 +225,7 @@ func (q *queue) command(dst, src driver.Side, regions []driver.Region, run func(
 		if err := q.device.driver.Record(c.handle, dst, src, regions, dispatch); err != nil {
 			return err
 		}
-		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{}); err != nil {
+		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.lane.timeline, Value: number}); err != nil {
 			return err
 		}
 		c.busy = number

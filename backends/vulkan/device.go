@@ -10,7 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -29,6 +31,7 @@ type device struct {
 	exportTypes []core.HandleType
 	importTypes []core.HandleType
 	core.CloseHooks
+	reaper reaper.Reaper
 
 	// hostWork orders what the host did in a stream before whoever sees its event:
 	// Go's memory model knows nothing of timelines. It is added to before a timeline
@@ -36,16 +39,15 @@ type device struct {
 	hostWork atomic.Int64
 	lost     atomic.Pointer[error] // set once
 
-	mu        sync.Mutex
-	idle      sync.Cond // reaper.left or lent has become less
-	closed    bool
-	streams   int // open, and semaphores
-	memories  int // allocations and imports that were not freed
-	reaper    reaper
-	objects   map[uintptr]*object
-	stats     core.PoolStats
+	mu       sync.Mutex
+	idle     sync.Cond // lent has become less
+	closed   bool
+	streams  int // open, and semaphores
+	memories int // allocations and imports that were not freed
+	objects  map[uintptr]*object
+	*blockpool.Ledger
 	plain     *pool
-	visible   *pool     // nil where there is no such memory; plain where that is
+	visible   *pool     // plain where that is
 	unused    []*queue  // for copies without a stream
 	lanes     []*lane   // of closed queues
 	staging   []*object // for copies between the host and memory that it does not reach
@@ -58,6 +60,7 @@ var (
 	_ core.PoolController   = (*device)(nil)
 	_ core.CloseNotifier    = (*device)(nil)
 	_ core.PointerImporter  = (*device)(nil)
+	_ core.HostViewer       = (*device)(nil)
 	_ core.SemaphoreCreator = (*device)(nil)
 )
 
@@ -68,13 +71,12 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 		objects: make(map[uintptr]*object), pipelines: make(map[gather.Shader]*driver.Pipeline),
 	}
 	d.idle.L = &d.mu
+	d.Ledger = blockpool.NewLedger(name, &d.mu, d.shrink)
 	d.properties = describe(v.Physical, o, index, v.Has)
 	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
 	d.plain = &pool{device: d, kind: local}
-	switch t := d.findType(visible, ^uint32(0)); {
-	case t >= 0 && d.findType(local, ^uint32(0)) == t && d.inReach(d.physical.Memory[t]):
-		d.visible = d.plain
-	case t >= 0:
+	d.visible = d.plain
+	if !d.reachesPlain() || d.findType(visible, ^uint32(0)) != d.findType(local, ^uint32(0)) {
 		d.visible = &pool{device: d, kind: visible}
 	}
 	d.outer = d.withInterfaces()
@@ -83,43 +85,47 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	return d.outer, nil
 }
 
-// withInterfaces is d with the optional interfaces of its capabilities.
+// withInterfaces is d with the optional interfaces of its capabilities: see describe,
+// which lets a device share semaphores only where it shares memory, and both both ways.
 func (d *device) withInterfaces() core.Device {
-	has := d.properties.Capabilities.Has
-	var outer core.Device = d
-	if has(core.CapHostView) {
-		outer = viewing{d}
+	type linking struct {
+		memorySharer
+		semaphoreExporter
+		semaphoreImporter
 	}
-	const mapping = core.CapHostView | core.CapMapHost
-	const sharing = core.CapExportMemory | core.CapImportMemory
-	const signalling = core.CapExportSemaphores | core.CapImportSemaphores
-	switch {
-	case has(mapping | sharing | signalling):
+	mapper, sharer := hostMapper{d}, memorySharer{d}
+	linker := linking{sharer, semaphoreExporter{d}, semaphoreImporter{d}}
+	const maps, shares, links = core.CapMapHost, core.CapImportMemory, core.CapImportSemaphores
+	switch c := d.properties.Capabilities; {
+	case c.Has(maps | links):
 		return &struct {
-			viewing
+			*device
+			hostMapper
+			linking
+		}{d, mapper, linker}
+	case c.Has(maps | shares):
+		return &struct {
+			*device
 			hostMapper
 			memorySharer
-			semaphoreExporter
-			semaphoreImporter
-		}{viewing{d}, hostMapper{d}, memorySharer{d}, semaphoreExporter{d}, semaphoreImporter{d}}
-	case has(mapping | sharing):
+		}{d, mapper, sharer}
+	case c.Has(links):
 		return &struct {
-			viewing
-			hostMapper
+			*device
+			linking
+		}{d, linker}
+	case c.Has(shares):
+		return &struct {
+			*device
 			memorySharer
-		}{viewing{d}, hostMapper{d}, memorySharer{d}}
-	case has(core.CapHostView | sharing):
+		}{d, sharer}
+	case c.Has(maps):
 		return &struct {
-			viewing
-			memorySharer
-		}{viewing{d}, memorySharer{d}}
-	case has(mapping):
-		return &struct {
-			viewing
+			*device
 			hostMapper
-		}{viewing{d}, hostMapper{d}}
+		}{d, mapper}
 	}
-	return outer
+	return d
 }
 
 // inner is the device itself, whatever interfaces are around it.
@@ -232,7 +238,8 @@ func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.streams == 0 && d.reaper.left+d.lent > 0 && d.memories <= d.reaper.left {
+	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
+	for d.streams == 0 && d.memories == 0 && d.lent > 0 {
 		d.idle.Wait()
 	}
 	if d.closed {
@@ -256,7 +263,7 @@ func (d *device) Close() error {
 	for _, o := range d.staging {
 		d.destroy(o)
 	}
-	d.trim()
+	d.Trim()
 	d.driver.Close()
 	d.instance.Close()
 	liveDevices.Add(-1)

@@ -71,8 +71,9 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		{"a file that claims to be larger", func(m *core.ExternalMemory) { m.FD = liar }, core.ErrInvalid},
 		{"a Size one page above the descriptor's", func(m *core.ExternalMemory) { m.Size += 4096 }, core.ErrInvalid},
 		{"a Size that no memory has", func(m *core.ExternalMemory) { m.Size, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
+		{"another driver's memory that has no type", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[15]++ }, core.ErrDevice},
 		{"a memory type that the device lacks", func(m *core.ExternalMemory) { m.MemoryType = 31 }, core.ErrInvalid},
-		{"a memory type beyond 32 bits of them", func(m *core.ExternalMemory) { m.MemoryType = math.MaxUint32 }, core.ErrInvalid},
+		{"a memory type beyond 32 bits of them", func(m *core.ExternalMemory) { m.MemoryType = math.MaxUint32 - 1 }, core.ErrInvalid},
 		{"a range that overflows", func(m *core.ExternalMemory) { m.Offset, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
 		{"no bytes", func(m *core.ExternalMemory) { m.Length = 0 }, core.ErrInvalid},
 		{"a negative offset", func(m *core.ExternalMemory) { m.Offset = -1 }, core.ErrInvalid},
@@ -106,6 +107,21 @@ func TestAnImportedAllocationIsClosedOnce(t *testing.T) {
 	_ = imported.Close()
 	if now := descriptors(t); now != before-1 {
 		t.Errorf("%d descriptors are open after the import was freed, want %d", now, before-1)
+	}
+}
+
+func TestMemoryThatVulkanDidNotMakeIsImported(t *testing.T) {
+	d := opened(t)
+	x, m := exported(t, d)
+	put(t, d, x, pattern(5000, 3))
+	m.MemoryType, m.DriverUUID = core.NoMemoryType, core.UUID{}
+	memory, err := d.(core.MemoryImporter).ImportMemory(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := keep(t)(core.Wrap(memory, core.Spec{DType: core.TypeUint8, Shape: []int64{5000}}))
+	if got := get(t, d, imported); !bytes.Equal(got, pattern(5000, 3)) {
+		t.Error("the import has other bytes")
 	}
 }
 

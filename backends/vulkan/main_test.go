@@ -28,12 +28,7 @@ func TestMain(m *testing.M) {
 func open(t testing.TB, opts ...Option) core.Device {
 	t.Helper()
 	b := New(append(opts, WithValidation())...)
-	if p := b.Probe(context.Background()); !p.Available {
-		if os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
-			t.Skipf("DLX_WITHOUT_DRIVERS: %s", p.Reason)
-		}
-		t.Fatalf("%s\ninstall a driver and the validation layer (Debian: mesa-vulkan-drivers, vulkan-validationlayers)", p.Reason)
-	}
+	coretest.NeedDriver(t, b.Probe(context.Background()).Reason, "mesa-vulkan-drivers and vulkan-validationlayers")
 	noMessages(t)
 	d, err := b.Open(context.Background(), core.DeviceID{Type: core.DeviceVulkan})
 	if err != nil {

@@ -82,7 +82,7 @@ func (m *memory) Free() {
 }
 
 // FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) { m.device.later(pending, m.Free) }
+func (m *memory) FreeAfter(pending []core.Event) { m.device.reaper.After(pending, m.Free) }
 
 // handOut makes memory of the device. d.mu is held.
 func (d *device) handOut(handle uintptr, offset, size int64, release, after func()) core.Memory {
@@ -106,16 +106,11 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceVulkan)
 	case opts.Export != 0 && !slices.Contains(d.exportTypes, opts.Export):
 		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; the driver exports %v", opts.Export, d.exportTypes)
-	case opts.HostVisible && d.visible == nil:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the driver has no memory that is visible to the host and coherent")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stats.Allocs++
 	m, err := d.alloc(size, opts)
-	if err != nil {
-		d.stats.Failures++
-	}
+	d.Count(err)
 	return m, err
 }
 
@@ -152,7 +147,7 @@ const slack = 64
 
 // allocExport makes an object of its own, which is never used again. d.mu is held.
 func (d *device) allocExport(p *pool, size int64, t core.HandleType) (core.Memory, error) {
-	if err := d.makeRoom(roundUp(size+slack, minExport)); err != nil {
+	if err := d.MakeRoom(roundUp(size+slack, minExport)); err != nil {
 		return core.Memory{}, err
 	}
 	o, err := d.newObject(request{size: size, room: slack, kind: p.kind, export: t})
@@ -160,9 +155,9 @@ func (d *device) allocExport(p *pool, size int64, t core.HandleType) (core.Memor
 		return core.Memory{}, err
 	}
 	h := d.publish(o)
-	d.charge(o.whole, size)
+	d.Charge(o.whole, size)
 	return d.handOut(h, 0, size, func() {
-		d.charge(-o.whole, -size)
+		d.Charge(-o.whole, -size)
 		d.destroy(o)
 	}, nil), nil
 }

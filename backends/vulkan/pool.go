@@ -5,7 +5,7 @@ package vulkan
 import (
 	"slices"
 
-	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
 )
 
 const (
@@ -20,7 +20,8 @@ const (
 )
 
 // pool hands out parts of blocks of one kind of memory. It is guarded by the
-// mutex of its device.
+// mutex of its device, whose ledger counts as cached the blocks of which nothing is in
+// use: the rest of a block that is in use counts nowhere.
 type pool struct {
 	device *device
 	kind   kind
@@ -50,18 +51,17 @@ func (p *pool) take(size int64) (part, error) {
 	d, want := p.device, roundUp(size, alignment)
 	large := want >= largeSize
 	if large {
-		want = largeClass(want)
+		want = blockpool.RoundUp(want, alignment) // so that one block serves sizes that differ little
 	}
-	if limit := d.stats.Limit; limit > 0 && d.stats.InUse+want > limit {
-		return part{}, errorf(core.ErrOutOfMemory, "Alloc",
-			"%d bytes are needed, but %d are in use of the pool's limit of %d: close tensors or raise the limit", want, d.stats.InUse, limit)
+	if err := d.CheckLimit(want); err != nil {
+		return part{}, err
 	}
 	for _, b := range p.blocks {
 		if large != b.large || large && b.size != want {
 			continue
 		}
 		if s, ok := b.cut(want); ok {
-			d.stats.Hits++
+			d.Stats.Hits++
 			return p.hand(s, size), nil
 		}
 	}
@@ -77,20 +77,11 @@ func (p *pool) take(size int64) (part, error) {
 func (p *pool) hand(s part, size int64) part {
 	d := p.device
 	if s.block.used == s.size { // nothing was in use before
-		d.stats.Cached -= s.block.size
+		d.Stats.Cached -= s.block.size
 	}
-	d.charge(s.size, size)
-	d.keepLimit()
+	d.Charge(s.size, size)
+	d.KeepLimit()
 	return s
-}
-
-// largeClass rounds a size up so that one block serves sizes that differ little.
-func largeClass(size int64) int64 {
-	unit := int64(alignment)
-	for unit*16 < size {
-		unit *= 2
-	}
-	return roundUp(size, unit)
 }
 
 // grow adds a block. Where the driver has no room, the caches are given back first.
@@ -99,16 +90,16 @@ func (p *pool) grow(want int64, large bool) (*block, error) {
 	size := want
 	if !large {
 		size = blockSize
-		if limit := d.stats.Limit; limit > 0 {
-			size = max(min(size, (limit-d.stats.InUse)/alignment*alignment), want)
+		if limit := d.Stats.Limit; limit > 0 {
+			size = max(min(size, (limit-d.Stats.InUse)/alignment*alignment), want)
 		}
 	}
-	if err := d.makeRoom(size); err != nil {
+	if err := d.MakeRoom(size); err != nil {
 		return nil, err
 	}
 	o, err := d.newObject(request{size: size, kind: p.kind})
-	if err != nil && d.stats.Cached > 0 {
-		d.trim()
+	if err != nil && d.Stats.Cached > 0 {
+		d.Trim()
 		o, err = d.newObject(request{size: size, kind: p.kind})
 	}
 	if err != nil {
@@ -116,7 +107,7 @@ func (p *pool) grow(want int64, large bool) (*block, error) {
 	}
 	b := &block{object: o, handle: d.publish(o), large: large, free: []span{{0, size}}}
 	p.blocks = append(p.blocks, b)
-	d.stats.Cached += size
+	d.Stats.Cached += size
 	return b, nil
 }
 
@@ -151,38 +142,10 @@ func (p *pool) put(s part, size int64) {
 	}
 	b.used -= s.size
 	d := p.device
-	d.charge(-s.size, -size)
+	d.Charge(-s.size, -size)
 	if b.used == 0 {
-		d.stats.Cached += b.size
-		d.keepLimit()
-	}
-}
-
-// charge records that bytes more are in use, of which requested were asked for.
-func (d *device) charge(bytes, requested int64) {
-	d.stats.InUse += bytes
-	d.stats.Requested += requested
-	d.stats.Peak = max(d.stats.Peak, d.stats.InUse)
-}
-
-// makeRoom sees to it that so many bytes more stay within the limit.
-func (d *device) makeRoom(bytes int64) error {
-	s := &d.stats
-	if s.Limit <= 0 {
-		return nil
-	}
-	d.shrink(s.InUse + s.Cached + bytes - s.Limit)
-	if s.InUse+s.Cached+bytes > s.Limit {
-		return errorf(core.ErrOutOfMemory, "Alloc",
-			"%d bytes are needed, but %d are in use of the pool's limit of %d: close tensors or raise the limit", bytes, s.InUse, s.Limit)
-	}
-	return nil
-}
-
-// keepLimit gives back what the cache holds beyond the limit.
-func (d *device) keepLimit() {
-	if d.stats.Limit > 0 {
-		d.shrink(d.stats.InUse + d.stats.Cached - d.stats.Limit)
+		d.Stats.Cached += b.size
+		d.KeepLimit()
 	}
 }
 
@@ -195,43 +158,17 @@ func (d *device) shrink(want int64) {
 				return false
 			}
 			want -= b.size
-			d.stats.Cached -= b.size
+			d.Stats.Cached -= b.size
 			d.destroy(b.object)
 			return true
 		})
 	}
 }
 
-func (d *device) trim() { d.shrink(d.stats.Cached) }
-
 // pools lists the pools, of which there is one where plain memory is the host's too.
 func (d *device) pools() []*pool {
-	if d.visible == nil || d.visible == d.plain {
+	if d.visible == d.plain {
 		return []*pool{d.plain}
 	}
 	return []*pool{d.plain, d.visible}
-}
-
-// PoolStats counts in Allocs all calls of Alloc whose options this device has, in
-// InUse exported memory too, and in Cached the blocks of which nothing is in use: the
-// rest of a block that is in use counts nowhere.
-func (d *device) PoolStats() core.PoolStats {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stats
-}
-
-// SetPoolLimit gives cached memory beyond the limit back at once. A negative limit is none.
-func (d *device) SetPoolLimit(limit int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stats.Limit = max(limit, 0)
-	d.keepLimit()
-}
-
-// TrimPool keeps blocks of which a part is in use.
-func (d *device) TrimPool() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.trim()
 }

@@ -311,7 +311,7 @@ func (q *queue) Record() (core.Event, error) {
 
 // mark submits nothing but that the timeline moves on.
 func (q *queue) mark(number uint64) error {
-	return q.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number}, driver.Point{})
+	return q.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number})
 }
 
 // Synchronize waits for all items.

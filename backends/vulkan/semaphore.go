@@ -4,11 +4,8 @@ package vulkan
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -118,7 +115,7 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 			return errorf(core.ErrInvalid, call, "value %d comes after %d, which another stream has signalled meanwhile", value, s.pending)
 		}
 		// Signals of one submission have no order: who sees that the item is done must see the value.
-		if err := s.device.driver.Submit(0, driver.Point{Timeline: s.timeline, Value: value}, driver.Point{}); err != nil {
+		if err := s.device.driver.Submit(0, driver.Point{Timeline: s.timeline, Value: value}); err != nil {
 			if s.promised == value {
 				s.promised = before
 			}
@@ -293,35 +290,17 @@ func (semaphoreImporter) SemaphoreImportTypes() []core.HandleType {
 
 func (x semaphoreImporter) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {
 	const call = "ImportSemaphore"
-	p := &x.d.properties
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case e.Type != core.HandleOpaqueFD:
-		return nil, errorf(core.ErrNotSupported, call, "Type is %v; a timeline semaphore can be imported as %v", e.Type, core.HandleOpaqueFD)
-	case e.DeviceUUID != p.UUID || e.DriverUUID != p.DriverUUID:
-		return nil, errorf(core.ErrDevice, call, "the semaphore is of device %v, driver %v; this one has %v, %v", e.DeviceUUID, e.DriverUUID, p.UUID, p.DriverUUID)
-	}
-	fd, err := duplicate(call, e.FD)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, err := x.d.newSemaphore(call, false, fd)
-	if err != nil {
-		_ = unix.Close(fd)
+	by := x.d.importer()
+	if err := by.CheckSemaphore(e); err != nil {
 		return nil, err
 	}
-	_ = unix.Close(e.FD)
-	return s, nil
-}
-
-// duplicate returns a descriptor that the driver may have, so that the caller's stays until all went well.
-func duplicate(call string, fd int) (int, error) {
-	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if errors.Is(err, unix.EBADF) {
-		return -1, errorf(core.ErrInvalid, call, "descriptor %d is closed", fd)
-	} else if err != nil {
-		return -1, errorf(core.ErrOutOfMemory, call, "descriptor %d cannot be duplicated: %v", fd, err)
-	}
-	return copied, nil
+	var s core.Semaphore
+	err := by.Give(call, e.FD, func(fd int) (taken bool, err error) {
+		s, err = x.d.newSemaphore(call, false, fd)
+		return err == nil, err
+	})
+	return s, err
 }

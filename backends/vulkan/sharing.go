@@ -4,24 +4,18 @@ package vulkan
 
 import (
 	"context"
-	"encoding/binary"
+	"math"
 	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-// viewing is a device with memory that the host reaches.
-type viewing struct{ *device }
-
-var _ core.HostViewer = viewing{}
-
 // HostView serves memory that is mapped: that of Alloc with HostVisible, plain
 // and imported memory where device and host have one, and mapped host memory.
-func (v viewing) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	const call = "HostView"
 	if err := ctx.Err(); err != nil {
 		return core.Memory{}, err
@@ -33,7 +27,7 @@ func (v viewing) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 		return core.Memory{}, err
 	}
 	m := b.Memory()
-	o, err := v.objectOf(call, m)
+	o, err := d.objectOf(call, m)
 	if err == nil && m.Size != 0 && o.host == 0 {
 		err = errorf(core.ErrNotSupported, call, "the host does not reach this memory: allocate it with AllocOptions.HostVisible")
 	}
@@ -243,105 +237,59 @@ func (s memorySharer) ImportMemory(ctx context.Context, m core.ExternalMemory) (
 	if err := d.checkExternal(call, m); err != nil {
 		return core.Memory{}, err
 	}
-	fd, err := duplicate(call, m.FD)
-	if err != nil {
-		return core.Memory{}, err
+	var imported core.Memory
+	err := d.importer().Give(call, m.FD, func(fd int) (taken bool, err error) {
+		imported, taken, err = d.importFD(call, m, fd)
+		return taken, err
+	})
+	return imported, d.noteLoss(err)
+}
+
+// importer is what the device imports.
+func (d *device) importer() *external.Importer {
+	return &external.Importer{
+		Backend: name, Types: d.importTypes,
+		DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID, Software: d.physical.Kind == driver.CPU,
 	}
-	imported, err := d.importFD(call, m, fd)
-	if err != nil {
-		return core.Memory{}, d.noteLoss(err)
-	}
-	_ = unix.Close(m.FD)
-	return imported, nil
 }
 
 // checkExternal proves what can be proved of m before the driver sees its descriptor.
 func (d *device) checkExternal(call string, m core.ExternalMemory) error {
-	fail := func(sentinel error, format string, args ...any) error {
-		return errorf(sentinel, call, format, args...)
+	by := d.importer()
+	if err := by.CheckMemory(m); err != nil {
+		return err
 	}
-	p := &d.properties
-	var none core.UUID
 	switch {
-	case !slices.Contains(d.importTypes, m.Type):
-		return fail(core.ErrNotSupported, "Type is %v; the driver imports %v", m.Type, d.importTypes)
-	case m.Type == core.HandleOpaqueFD && (m.DeviceUUID != p.UUID || m.DriverUUID != p.DriverUUID),
-		m.Type == core.HandleDMABuf && m.DeviceUUID != none && m.DeviceUUID != p.UUID:
-		return fail(core.ErrDevice, "the memory is of device %v, driver %v; this one has %v, %v", m.DeviceUUID, m.DriverUUID, p.UUID, p.DriverUUID)
-	case m.Size < 0 || m.Offset < 0 || m.Length <= 0 || m.Length > m.Size-m.Offset:
-		return fail(core.ErrInvalid, "Offset %d + Length %d must lie within Size %d, and Length be at least 1", m.Offset, m.Length, m.Size)
 	case m.Size > d.physical.MaxAllocation:
-		return fail(core.ErrInvalid, "Size is %d bytes, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
-	case m.Type == core.HandleOpaqueFD && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
-		return fail(core.ErrInvalid, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
+		return errorf(core.ErrInvalid, call, "Size is %d bytes, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
+	case m.Type == core.HandleOpaqueFD && m.MemoryType != core.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
+		return errorf(core.ErrInvalid, call, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}
-	if d.physical.Kind == driver.CPU && m.Type == core.HandleOpaqueFD && !isFile(m.FD) {
-		return fail(core.ErrInvalid, "descriptor %d is no memory file: a driver for the CPU would read it, for ever maybe", m.FD)
-	}
-	if size, known := d.bytesOf(m.FD); known && size < m.Size {
-		return fail(core.ErrInvalid, "Size is %d bytes, and descriptor %d has %d: its owner tells the size of the whole allocation", m.Size, m.FD, size)
-	}
-	return nil
+	return by.CheckFD(call, m.Type, m.FD, m.Size)
 }
 
-// isFile reports whether a descriptor is that of a file, or closed, which the next step tells.
-func isFile(fd int) bool {
-	var stat unix.Stat_t
-	return unix.Fstat(fd, &stat) != nil || stat.Mode&unix.S_IFMT == unix.S_IFREG
-}
-
-// bytesOf is how many bytes of memory a descriptor stands for, as far as that can be
-// known: an access beyond them may end the process. A dma-buf tells its size, most
-// opaque descriptors do not. Those of Mesa's drivers for the CPU are memory
-// files that begin with two words, the size of the file and where the memory begins,
-// which the driver believes.
-func (d *device) bytesOf(fd int) (size int64, known bool) {
-	var stat unix.Stat_t
-	err := unix.Fstat(fd, &stat)
-	file := stat.Mode&unix.S_IFMT == unix.S_IFREG
-	if err != nil || stat.Size == 0 && !file {
-		return 0, false
-	}
-	size = stat.Size
-	var head [16]byte
-	n, err := unix.Pread(fd, head[:], 0)
-	if d.physical.Kind != driver.CPU || !file || err != nil || n < len(head) {
-		return size, true
-	}
-	claimed, begin := binary.NativeEndian.Uint64(head[:]), binary.NativeEndian.Uint64(head[8:])
-	if claimed > uint64(size) || begin > claimed {
-		return 0, true
-	}
-	return int64(claimed - begin), true
-}
-
-// importFD takes over fd.
-func (d *device) importFD(call string, m core.ExternalMemory, fd int) (core.Memory, error) {
-	closeFD := func(err error) (core.Memory, error) {
-		_ = unix.Close(fd)
-		return core.Memory{}, err
-	}
+// importFD has the driver import fd for m, and says whether the driver owns it now.
+func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Memory, taken bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return closeFD(closedDevice(call))
+		return core.Memory{}, false, closedDevice(call)
 	}
 	types := uint32(1) << m.MemoryType
+	if m.MemoryType == core.NoMemoryType {
+		types = math.MaxUint32
+	}
 	handles := externalHandles[m.Type]
 	if m.Type == core.HandleDMABuf {
-		var err error
 		if types, err = d.driver.FDTypes(fd, handles); err != nil {
-			return closeFD(err)
+			return core.Memory{}, false, err
 		}
 	}
 	o := &object{size: min(roundUp(m.Offset+m.Length, 4), m.Size), whole: m.Size, sharedWith: d.sharedWith(m.Type), dedicated: m.Dedicated}
 	if err := d.adopt(o, types, driver.Request{Import: handles, FD: fd}); err != nil {
-		if o.memory != 0 { // the driver had it, and has closed it with the memory
-			return core.Memory{}, err
-		}
-		return closeFD(err)
+		return core.Memory{}, o.memory != 0, err // which the driver has closed with the memory
 	}
-	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.destroy(o) }, nil), nil
+	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.destroy(o) }, nil), true, nil
 }
 
 // ImportPointer takes the address of a DLVulkanBuffer, which another library may

@@ -43,7 +43,7 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 		}
 	})
 	if e, _ := q.Record(); e != nil {
-		d.later([]core.Event{e}, func() { d.giveStagingBack(o) })
+		d.reaper.After([]core.Event{e}, func() { d.giveStagingBack(o) })
 	} else { // the queue is closed or lost
 		_ = q.Close() // waits for its work, as whoever is closing it does
 		d.giveStagingBack(o)
@@ -60,9 +60,6 @@ const keptStaging, keptSmallStaging = 4, 64
 func (d *device) takeStaging(size int64) (*object, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.visible == nil {
-		return nil, errorf(core.ErrNotSupported, "Copy", "the device has no memory that is visible to the host and coherent")
-	}
 	for i, o := range d.staging {
 		if o.size >= size {
 			d.staging = slices.Delete(d.staging, i, i+1)

@@ -8,6 +8,7 @@ import (
 
 // tagged are the backends that a build has only with the tag of their name.
 var tagged = []string{
+	core.DeviceCUDA.BackendName(),
 	core.DeviceOpenCL.BackendName(),
 	core.DeviceVulkan.BackendName(),
 	core.DeviceGL.BackendName(),

@@ -11,8 +11,8 @@ import (
 
 func TestDevicesListsWhatIsThereAndWhyTheRestIsNot(t *testing.T) {
 	r := decode[devicesResult](t, dlx(t, "devices", "--json"), "devices")
-	if len(r.Backends) != 5 {
-		t.Fatalf("%d backends, want 3 that are built in and 2 that are not", len(r.Backends))
+	if len(r.Backends) != 6 {
+		t.Fatalf("%d backends, want 3 that are built in and 3 that are not", len(r.Backends))
 	}
 	host, simulated, missing := r.Backends[0], r.Backends[1], r.Backends[2]
 	if !host.Available || len(host.Devices) != 1 || host.Devices[0].ID != core.CPU || !slices.Contains(host.Devices[0].Capabilities, "host_memory") {
@@ -42,7 +42,7 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 	}
-	if want := []string{"opencl", "vulkan", "gl"}; !slices.Equal(names, want) {
+	if want := []string{"cuda", "opencl", "vulkan", "gl"}; !slices.Equal(names, want) {
 		t.Errorf("a program without backends lacks %q, want %q", names, want)
 	}
 

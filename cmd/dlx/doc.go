@@ -16,7 +16,8 @@
 // # Exit codes
 //
 //	0  success
-//	1  the work failed: a bad file, a device that is missing, an interrupt
+//	1  the work failed: a bad file, a device that is missing, an interrupt; or plan
+//	   found no way between devices that both --from and --to name
 //	2  the command line is wrong; nothing was done. "--via gpu", which names no
 //	   kind of device, is such a mistake; "--via cuda:7", a device that is not
 //	   there or whose backend was not built in, is a failure
@@ -31,8 +32,8 @@
 // The schema changes when a field is renamed, removed or means something else;
 // fields may be added under the same one. Names are in snake_case, sizes in bytes,
 // times in nanoseconds (the names end in _ns), strides in elements. A failure
-// prints no document; a mismatch (exit code 3) does, and so does bench if only
-// some cases failed.
+// prints no document; a mismatch (exit code 3) does, and so do plan where there is no
+// way and bench if only some cases failed.
 //
 //   - devices: backends[]: name, built_in, available, version, reason, features[],
 //     error (why an available backend could not list its devices); devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,

@@ -4,11 +4,11 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // onDrivers runs the program with the backends of this build, on their drivers.
@@ -16,14 +16,7 @@ func onDrivers(t *testing.T, args ...string) outcome {
 	t.Helper()
 	registry := all.New()
 	for _, b := range registry.Backends() {
-		probe := b.Probe(t.Context())
-		switch {
-		case probe.Available:
-		case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
-			t.Skipf("%s: %s", b.Name(), probe.Reason)
-		default:
-			t.Fatalf("%s: %s; install the driver (scripts/system-packages.sh) or set DLX_WITHOUT_DRIVERS=1", b.Name(), probe.Reason)
-		}
+		coretest.NeedDriver(t, b.Probe(t.Context()).Reason, "a driver for "+b.Name())
 	}
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), registry, args, &stdout, &stderr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -82,7 +83,10 @@ driver refuses counts, too.
   staged  two copies, by way of the host
 
 Which way it is depends on how the memory of the source was allocated. It is plain
-unless --memory says otherwise; what other memory would change stands in brackets.`,
+unless --memory says otherwise; what other memory would change stands in brackets.
+
+Where devices are named by both --from and --to and there is no way from one to the
+other, the plan says why and the command fails.`,
 		Example: `  dlx plan
   dlx plan --from vulkan:0 --to opencl:0
   dlx plan --from cpu --copy always --json`,
@@ -93,7 +97,11 @@ unless --memory says otherwise; what other memory would change stands in bracket
 			if err != nil {
 				return err
 			}
-			return a.show(cmd.Name(), r)
+			err = a.show(cmd.Name(), r)
+			if len(f.from) > 0 && len(f.to) > 0 {
+				err = errors.Join(err, r.missingWays())
+			}
+			return err
 		}),
 	}
 	flags := cmd.Flags()
@@ -183,6 +191,25 @@ func (p pairResult) summary() string {
 		}
 	}
 	return s
+}
+
+// missingWays is an error that names the pairs with no way at all, nil if there are none.
+func (r planResult) missingWays() error {
+	var pairs []string
+	for _, p := range r.Pairs {
+		if !slices.ContainsFunc(p.Ways, wayResult.leads) {
+			pairs = append(pairs, fmt.Sprintf("%v -> %v", p.From, p.To))
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("there is no way %s: the plan says why", strings.Join(pairs, ", "))
+}
+
+// leads reports whether a tensor arrives.
+func (v wayResult) leads() bool {
+	return v.Route != nil && v.Route.Mechanism != exchange.Mechanism(0).String()
 }
 
 func (v wayResult) mechanism() string {

@@ -28,6 +28,7 @@ webgpu:0   direct (host_visible: map)  staged (host_visible: map)  staged (host_
 webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  peer (host_visible: map)  alias
 
 vulkan  not there: libvulkan.so.1 was not found
+cuda    not there: not built in: build with -tags cuda, on Linux with cgo
 opencl  not there: not built in: build with -tags opencl, on Linux with cgo
 gl      not there: not built in: build with -tags gl, on Linux with cgo
 `
@@ -88,6 +89,33 @@ func TestPlanTriesTheMemoryAndTheCopiesThatItIsAskedFor(t *testing.T) {
 			}
 			if w.Route != nil && (w.Route.Mechanism != c.mechanism || c.mechanism == "none" && len(w.Route.Refused) == 0) {
 				t.Errorf("%+v", w.Route)
+			}
+		})
+	}
+}
+
+// The plan is printed all the same, since it says why.
+func TestPlanFailsWhereNamedDevicesHaveNoWay(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string // a part of it
+	}{
+		{"--from ext_dev:0 --to cpu --copy never", exitFailed, "no way ext_dev:0 -> cpu:"},
+		{"--from ext_dev:0 --to ext_dev:0,cpu,webgpu:0 --copy never", exitFailed, "no way ext_dev:0 -> cpu, ext_dev:0 -> webgpu:0:"},
+		{"--from ext_dev:0 --to cpu --memory export", exitFailed, "no way ext_dev:0 -> cpu:"},
+		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", exitFailed, "no way ext_dev:0 -> cpu:"},
+		{"--from ext_dev:0 --to ext_dev:0 --copy never", exitOK, ""},
+		{"--from ext_dev:0 --copy never", exitOK, ""}, // pairs that nobody named
+		{"--copy never", exitOK, ""},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			o := planned(t, append(strings.Fields(c.args), "--json")...)
+			if o.code != c.code || !strings.Contains(o.stderr, c.stderr) || (o.stderr == "") != (c.stderr == "") {
+				t.Errorf("exit code %d, want %d; stderr %q, want %q", o.code, c.code, o.stderr, c.stderr)
+			}
+			if r := decode[planResult](t, o, "plan"); len(r.Pairs) == 0 {
+				t.Errorf("%+v", r)
 			}
 		})
 	}

@@ -29,6 +29,19 @@
 // that Vulkan exported becomes a buffer by the device's [core.MemoryImporter],
 // which is what exchange uses: no byte is copied.
 //
+// # Buffers that CUDA uses
+//
+// CUDA takes a buffer of OpenGL over for a time: with the build tag cuda too,
+// [RegisterCUDA] makes it known to a device of CUDA, Map gives a tensor on it, and
+// Unmap gives it back, in order with the work of both sides. No byte is copied.
+//
+//	shared, err := gl.RegisterCUDA(loop.Run, device, buffer, gl.ReadWrite)
+//	// ...
+//	x, err := shared.Map(ctx, stream, core.Spec{DType: core.TypeFloat32, Shape: []int64{n}})
+//	// ... copies and kernels on x ...
+//	err = x.Close()
+//	err = shared.Unmap(ctx, stream)
+//
 // # Order
 //
 // dlx issues its commands into the program's context, so that they are ordered with

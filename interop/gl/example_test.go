@@ -5,18 +5,18 @@ package gl_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 
 	opengl "github.com/go-gl/gl/v2.1/gl"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/interop/gl"
 )
 
 // A renderer makes a tensor of a buffer that it has drawn into, and reads it.
 func Example() {
-	if os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
+	if coretest.WithoutDrivers() {
 		fmt.Println("[1 2 3 4]")
 		return
 	}

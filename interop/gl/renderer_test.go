@@ -5,7 +5,6 @@ package gl
 import (
 	"context"
 	"errors"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -14,21 +13,15 @@ import (
 	"github.com/go-gl/gl/v2.1/gl"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 var probe = sync.OnceValue(func() core.Probe { return New().Probe(context.Background()) })
 
-// needDriver ends a test where there is no driver: it fails, unless
-// DLX_WITHOUT_DRIVERS=1 says that there is none.
+// needDriver ends a test where there is no driver.
 func needDriver(tb testing.TB) {
 	tb.Helper()
-	switch p := probe(); {
-	case p.Available:
-	case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
-		tb.Skipf("skipped: no OpenGL: %s", p.Reason)
-	default:
-		tb.Fatalf("no OpenGL: %s\ninstall a driver (Debian: libegl1 libgl1-mesa-dri), or set DLX_WITHOUT_DRIVERS=1", p.Reason)
-	}
+	coretest.NeedDriver(tb, probe().Reason, "libegl1 and libgl1-mesa-dri")
 }
 
 // render runs f as a renderer: on a thread of its own where a context is current,

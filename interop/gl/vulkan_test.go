@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/vulkan"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
 )
 
@@ -23,12 +24,10 @@ func openBoth(t *testing.T) (vk, gles core.Device) {
 	t.Helper()
 	needDriver(t)
 	opened := func(b core.Backend, id core.DeviceID) core.Device {
+		coretest.NeedDriver(t, b.Probe(t.Context()).Reason, "mesa-vulkan-drivers and libvulkan1")
 		d, err := b.Open(t.Context(), id)
 		if err != nil {
-			if os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
-				t.Skipf("skipped: %v", err)
-			}
-			t.Fatalf("%v\ninstall a driver (Debian: mesa-vulkan-drivers libvulkan1), or set DLX_WITHOUT_DRIVERS=1", err)
+			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			if err := d.Close(); err != nil {

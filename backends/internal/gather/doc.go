@@ -1,6 +1,7 @@
 // Package gather copies between any two strided layouts of buffers on a GPU: a compute
-// shader in GLSL, its SPIR-V, and the plan of dispatches for a strided.Copy. It
-// calls no driver; Vulkan and OpenGL backends do what a [Dispatch] says:
+// shader in GLSL, its SPIR-V, the same in CUDA C and its PTX, and the plan of dispatches
+// for a strided.Copy. It calls no driver. [PTX] says how CUDA launches a [Dispatch];
+// Vulkan and OpenGL backends do what it says so:
 //
 //   - one pipeline for each [Shader], made when it is first needed: SPIRV for Vulkan
 //     1.1, GLSL for OpenGL 4.3. The stage's entry is "main".
@@ -25,3 +26,4 @@
 package gather
 
 //go:generate go run generate.go .
+//go:generate go run generate_ptx.go .

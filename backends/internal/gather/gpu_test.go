@@ -3,11 +3,11 @@
 package gather_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/gather/gathertest"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // open opens the Vulkan device, which is missing only where that was said.
@@ -15,10 +15,7 @@ func open(t testing.TB, validate bool) *gathertest.GPU {
 	t.Helper()
 	g, err := gathertest.Open(validate)
 	if err != nil {
-		if os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
-			t.Skipf("no Vulkan, as DLX_WITHOUT_DRIVERS says: %v", err)
-		}
-		t.Fatalf("%v: install mesa-vulkan-drivers and vulkan-validationlayers", err)
+		coretest.NeedDriver(t, err.Error(), "mesa-vulkan-drivers and vulkan-validationlayers")
 	}
 	t.Cleanup(g.Close)
 	return g

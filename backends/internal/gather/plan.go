@@ -23,7 +23,8 @@ type Limits struct {
 const MaxAxes = 8
 
 // Constants are the push constants of a dispatch, in memory as the shader reads
-// them; in OpenGL, uniforms of these names. Offsets and steps count words.
+// them; in OpenGL, uniforms of these names; in CUDA, a parameter. Offsets and steps
+// count words.
 type Constants struct {
 	DstFirst, SrcFirst int32
 	Planes             uint32

@@ -233,20 +233,23 @@ func (h *host) run(_ testing.TB, plan []gather.Dispatch) {
 	}
 }
 
-// checkAll runs all cases on a machine, and a number of random ones.
+// checkAll runs all cases on a machine with each variant of its limits.
 func checkAll(t *testing.T, m machine, l gather.Limits, random int) {
 	for name, l := range variants(l) {
-		t.Run(name, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(61, 62))
-			for _, dtype := range types {
-				for _, c := range namedCases {
-					check(t, m, rng, l, dtype, c)
-				}
-				for range random {
-					check(t, m, rng, l, dtype, randomCase(rng))
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { checkCases(t, m, l, random) })
+	}
+}
+
+// checkCases runs all cases on a machine, and a number of random ones.
+func checkCases(t *testing.T, m machine, l gather.Limits, random int) {
+	rng := rand.New(rand.NewPCG(61, 62))
+	for _, dtype := range types {
+		for _, c := range namedCases {
+			check(t, m, rng, l, dtype, c)
+		}
+		for range random {
+			check(t, m, rng, l, dtype, randomCase(rng))
+		}
 	}
 }
 

@@ -26,7 +26,8 @@ func Shaders() []Shader {
 	}
 }
 
-// String gives "gather4_tiled": the name of the file of its SPIR-V.
+// String gives "gather4_tiled": the name of the file of its SPIR-V, and of its entry in
+// the PTX.
 func (s Shader) String() string {
 	name := fmt.Sprintf("gather%d", s.Word)
 	if s.Packed {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // compiler is the version whose output is committed.
@@ -20,10 +21,7 @@ const compiler = "Glslang Version: 11:12.0.0"
 func tool(t *testing.T, pack, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		if os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
-			t.Skipf("%s is missing, as DLX_WITHOUT_DRIVERS says", name)
-		}
-		t.Fatalf("%s is missing: install %s", name, pack)
+		coretest.NeedDriver(t, name+" is missing", pack)
 	}
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {

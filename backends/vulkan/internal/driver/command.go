@@ -94,18 +94,15 @@ func (d *Device) Record(command uint64, dst, src Side, regions []Region, run *Di
 type Point struct{ Timeline, Value uint64 }
 
 // Submit puts a command buffer on the queue, or nothing if command is 0. When that
-// and all work submitted before is done, the timelines get their values; the
-// second may be missing.
-func (d *Device) Submit(command uint64, signal, also Point) error {
+// and all work submitted before is done, the timeline gets its value.
+func (d *Device) Submit(command uint64, signal Point) error {
 	locked := C.int(0)
 	if d.lock != nil {
 		d.lock.Lock()
 		defer d.lock.Unlock()
 		locked = 1
 	}
-	timelines := [2]C.uint64_t{C.uint64_t(signal.Timeline), C.uint64_t(also.Timeline)}
-	values := [2]C.uint64_t{C.uint64_t(signal.Value), C.uint64_t(also.Value)}
-	return failed(C.dlx_submit(d.shim, locked, C.uint64_t(command), &timelines[0], &values[0]), "vkQueueSubmit", "")
+	return failed(C.dlx_submit(d.shim, locked, C.uint64_t(command), C.uint64_t(signal.Timeline), C.uint64_t(signal.Value)), "vkQueueSubmit", "")
 }
 
 // Pipeline is a compute pipeline over two storage buffers, destination and

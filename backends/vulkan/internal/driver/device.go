@@ -70,6 +70,8 @@ func (p *Physical) Usable() error {
 		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceFeatures2", "%s has no feature timelineSemaphore: install a newer driver", p.Name)
 	case p.Family < 0:
 		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceQueueFamilyProperties", "%s has no queue that computes", p.Name)
+	case !slices.ContainsFunc(p.Memory, func(t MemoryType) bool { return t.Visible && t.Coherent && !t.Protected }):
+		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceMemoryProperties", "%s has no memory that is visible to the host and coherent, which the specification promises", p.Name)
 	}
 	return nil
 }

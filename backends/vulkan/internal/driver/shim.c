@@ -221,15 +221,14 @@ VkResult dlx_record(dlx_device *d, const dlx_job *j, uint32_t count, const void 
 
 
 
-VkResult dlx_submit(dlx_device *d, int locked, uint64_t command, const uint64_t signals[2], const uint64_t values[2]) {
+VkResult dlx_submit(dlx_device *d, int locked, uint64_t command, uint64_t signal, uint64_t value) {
 	VkCommandBuffer cmd = HANDLE(VkCommandBuffer, command);
-	VkSemaphore semaphores[2] = {HANDLE(VkSemaphore, signals[0]), HANDLE(VkSemaphore, signals[1])};
-	uint32_t count = semaphores[1] ? 2 : 1;
+	VkSemaphore semaphore = HANDLE(VkSemaphore, signal);
 	VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-		.signalSemaphoreValueCount = count, .pSignalSemaphoreValues = values};
+		.signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &value};
 	VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &timeline,
 		.commandBufferCount = cmd != NULL, .pCommandBuffers = &cmd,
-		.signalSemaphoreCount = count, .pSignalSemaphores = semaphores};
+		.signalSemaphoreCount = 1, .pSignalSemaphores = &semaphore};
 	if (!locked) dlx_queue_lock(d);
 	VkResult r = d->QueueSubmit(d->queue, 1, &submit, VK_NULL_HANDLE);
 	if (!locked) dlx_queue_unlock(d);

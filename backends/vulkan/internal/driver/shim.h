@@ -154,9 +154,9 @@ typedef struct dlx_job {
 // regions are triples of source offset, destination offset and size.
 VkResult dlx_record(dlx_device *d, const dlx_job *job, uint32_t count, const void *regions, uint32_t push_size, const void *push);
 // dlx_submit puts a command buffer, or nothing if that is 0, on the queue, and sets
-// the timelines that are not 0 to their values when it and all work before are done.
+// the timeline to a value when it and all work before are done.
 // locked says that the caller holds the queue's lock by other means.
-VkResult dlx_submit(dlx_device *d, int locked, uint64_t command, const uint64_t signals[2], const uint64_t values[2]);
+VkResult dlx_submit(dlx_device *d, int locked, uint64_t command, uint64_t signal, uint64_t value);
 
 // dlx_pipeline is a compute pipeline over two storage buffers and push constants.
 typedef struct dlx_pipeline {

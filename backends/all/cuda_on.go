@@ -1,0 +1,10 @@
+//go:build linux && cgo && cuda
+
+package all
+
+import (
+	"github.com/dlx-go/dlx/backends/cuda"
+	"github.com/dlx-go/dlx/core"
+)
+
+func cudaBackends() []core.Backend { return []core.Backend{cuda.New()} }

@@ -1,0 +1,15 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/backendtest"
+	"github.com/dlx-go/dlx/core"
+)
+
+func first(tb testing.TB) core.Device  { return open(tb) }
+func second(tb testing.TB) core.Device { return open(tb, 1) }
+
+func TestConformance(t *testing.T) { backendtest.Run(t, first, backendtest.WithPeer(second)) }

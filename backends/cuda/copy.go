@@ -1,0 +1,141 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Copy copies between memory of this device, pinned and managed memory, and any
+// other that the host can reach; tensors of DLPack may lie in all of these. Memory of
+// the host that is not pinned goes through pinned memory, in pieces. It
+// fails with ErrNotSupported for packed elements that do not lie on whole bytes,
+// and for a stream that is being captured into a graph: a graph runs its work when dlx
+// knows nothing of it, so that no event could tell of it.
+func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	const call = "Copy"
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.checkOpen(call); err != nil {
+		return err
+	}
+	q, waits := (*queue)(nil), s == nil
+	if !waits {
+		var err error
+		if q, err = d.streamOf(call, s); err != nil {
+			return err
+		}
+	}
+	same, err := core.CheckCopy(dst, src)
+	if err != nil {
+		return err
+	}
+	to, err := d.sideOf(dst)
+	if err != nil {
+		return err
+	}
+	from, err := d.sideOf(src)
+	switch {
+	case err != nil:
+		return err
+	case same || dst.NumElements() == 0:
+		return nil
+	case !to.mapped && !from.mapped:
+		return errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")
+	}
+	w := &transfer{device: d, queue: q, waits: waits, dst: to, src: from}
+	if !waits {
+		return w.run(ctx)
+	}
+	return d.waited(ctx, func(q *queue) error {
+		w.queue = q
+		return w.run(ctx)
+	})
+}
+
+// side is where one tensor of a copy lies.
+type side struct {
+	tensor *core.Tensor
+	base   uintptr // what offsets count from
+	mapped bool    // the device uses the memory by its address: its own, pinned and managed memory
+	host   bool    // the host does, and it is not the driver's to move
+	probe  bool    // nobody has proved that it is what it says
+}
+
+// sideOf finds out about a tensor, or refuses one on another device.
+func (d *device) sideOf(t *core.Tensor) (side, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return side{}, err
+	}
+	m := b.Memory()
+	s := side{tensor: t, base: m.Handle}
+	switch {
+	case m.ID.Type == core.DeviceCUDAHost:
+		s.mapped, s.host = true, true
+	case m.ID.Type == core.DeviceCUDAManaged:
+		s.mapped = true
+	case m.ID.Type.HostAccessible():
+		s.host = true
+	case m.ID != d.ID() || m.Device != nil && m.Device != d.outer:
+		return side{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, CopyPeer, or see package exchange", t, d.ID())
+	default:
+		s.mapped = true
+	}
+	s.probe = s.mapped && m.Device == nil && m.Handle != 0
+	return s, nil
+}
+
+// run carries the copy out, or enqueues it.
+func (w *transfer) run(ctx context.Context) error {
+	w.geometry, w.bits = strided.OfBits(w.dst.tensor, w.src.tensor)
+	if err := w.verify(); err != nil {
+		return err
+	}
+	how, err := w.choose()
+	if err != nil {
+		return err
+	}
+	if how == nil {
+		return w.pack(ctx)
+	}
+	return w.submit(ctx, nil, how)
+}
+
+// submit enqueues commands that use a third tensor besides, which may be nil. That one cannot
+// be enqueued is told by failed: others may have been before it, for which the event
+// must come that ends them.
+func (w *transfer) submit(ctx context.Context, between *core.Tensor, commands func() error) error {
+	var s core.Stream = w.queue
+	if w.waits {
+		s = waiter{w.queue}
+	}
+	writes := []*core.Tensor{w.dst.tensor}
+	if between != nil {
+		writes = append(writes, between)
+	}
+	var failed error
+	err := stream.Submit(ctx, s, writes, []*core.Tensor{w.src.tensor}, func() error {
+		return w.queue.enqueue("Copy", func() error {
+			failed = commands()
+			return nil
+		})
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// waiter is a stream for a caller who waits, for what is before too: the driver reads
+// and writes memory that is not pinned when it is called, not in the stream's turn.
+type waiter struct{ *queue }
+
+func (waiter) Wait(core.Event) error {
+	return errorf(core.ErrNotSupported, "Wait", "the caller waits")
+}

@@ -1,0 +1,229 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
+	"github.com/dlx-go/dlx/backends/internal/reaper"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveDevices = core.NewLiveCounter("cuda.Device")
+
+// device is an opened device: a reference to its primary context and what belongs to it.
+type device struct {
+	properties  core.Properties
+	handleTypes []core.HandleType // of memory that is exported and imported
+	outer       core.Device       // this device, as callers know it
+	ordinal     cu.Device
+	context     driver.Context
+	lost        atomic.Pointer[error] // set once
+	events      eventList
+	kernels     kernels
+	ipc         ipcExports
+	exports     exports
+	reaper      reaper.Reaper
+
+	// hostWorkDone counts it. Go's memory model knows nothing of the driver's events,
+	// so what the host did before one is ordered by this: added to before the event
+	// can be done, read before it is reported.
+	hostWorkDone atomic.Int64
+
+	core.CloseHooks
+	*blockpool.Pool[class, block] // guarded by mu, like all below
+
+	mu       sync.Mutex
+	closed   bool
+	streams  int      // open, and what else is, except memory: see hold
+	memories int      // allocations and imports that were not freed
+	unused   []*queue // for copies without a stream
+}
+
+var (
+	_ core.Device            = (*device)(nil)
+	_ core.PoolController    = (*device)(nil)
+	_ core.CloseNotifier     = (*device)(nil)
+	_ core.StreamImporter    = (*device)(nil)
+	_ core.PointerImporter   = (*device)(nil)
+	_ core.MemoryExporter    = (*device)(nil)
+	_ core.MemoryImporter    = (*device)(nil)
+	_ core.SemaphoreImporter = (*device)(nil)
+	_ core.PeerCopier        = (*device)(nil)
+)
+
+// openDevice opens the device of an ordinal.
+func openDevice(ordinal int) (core.Device, error) {
+	p, err := describe(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	handle, s := driver.Device(ordinal)
+	if err := check(s, "cuDeviceGet", "device %d", ordinal); err != nil {
+		return nil, err
+	}
+	c, s := driver.Retain(handle)
+	if err := check(s, "cuDevicePrimaryCtxRetain", "%v", p.ID); err != nil {
+		return nil, err
+	}
+	d := &device{properties: p, handleTypes: handleTypes(handle), ordinal: handle, context: c}
+	d.outer = d
+	d.events.context = c
+	d.Pool = blockpool.New(name, &d.mu, d.makeBlock, d.freeBlock)
+	liveDevices.Add(1)
+	return d, nil
+}
+
+// deviceOf finds the device of this package behind one that callers know.
+func deviceOf(call string, outer core.Device) (*device, error) {
+	d, ok := outer.(*device)
+	if !ok {
+		return nil, errorf(core.ErrDevice, call, "%T is no device of CUDA", outer)
+	}
+	return d, nil
+}
+
+func (d *device) ID() core.DeviceID { return d.properties.ID }
+
+func (d *device) Properties() core.Properties {
+	p := d.properties
+	p.Features = slices.Clone(p.Features)
+	return p
+}
+
+// checkOpen fails with ErrClosed after Close, and with ErrDeviceLost for a device that is.
+func (d *device) checkOpen(call string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return closedDevice(call)
+	}
+	return d.lostError()
+}
+
+// NewStream returns a stream that does not wait for the legacy stream.
+func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return d.addStream("NewStream", d.newQueue)
+}
+
+// addStream counts a stream that open makes, unless the device is closed.
+func (d *device) addStream(call string, open func() (*queue, error)) (core.Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice(call)
+	}
+	q, err := open()
+	if err != nil {
+		return nil, err
+	}
+	d.streams++
+	liveStreams.Add(1)
+	return q, nil
+}
+
+// dropStream counts a stream that was closed.
+func (d *device) dropStream() {
+	liveStreams.Add(-1)
+	d.drop()
+}
+
+// hold counts something that is open on the device until drop, unless that is closed.
+func (d *device) hold(call string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return closedDevice(call)
+	}
+	d.streams++
+	return nil
+}
+
+func (d *device) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.streams--
+}
+
+// open holds what f opens.
+func (d *device) open(call string, f func() error) error {
+	if err := d.hold(call); err != nil {
+		return err
+	}
+	err := f()
+	if err != nil {
+		d.drop()
+	}
+	return err
+}
+
+// waited calls f with a stream of the device's own, and waits for what f enqueued.
+func (d *device) waited(ctx context.Context, f func(*queue) error) error {
+	q, err := d.borrow()
+	if err != nil {
+		return err
+	}
+	defer d.giveBack(q)
+	err = f(q)
+	// Not even the end of ctx may give back a stream with work on it.
+	return cmp.Or(err, q.Synchronize(context.WithoutCancel(ctx)))
+}
+
+// borrow lends a stream for a copy whose caller waits for it.
+func (d *device) borrow() (*queue, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice("Copy")
+	}
+	if n := len(d.unused); n > 0 {
+		q := d.unused[n-1]
+		d.unused = d.unused[:n-1]
+		return q, nil
+	}
+	return d.newQueue()
+}
+
+// giveBack ends a loan. The stream has no work.
+func (d *device) giveBack(q *queue) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unused = append(d.unused, q)
+}
+
+// Close waits for work on memory that was released already, since nobody else
+// could: that memory is not open any more.
+func (d *device) Close() error {
+	d.RunCloseHooks()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
+	if d.closed {
+		return nil
+	}
+	if d.streams > 0 || d.memories > 0 {
+		return errorf(core.ErrInvalid, "Close", "%d streams, semaphores, events or buffers of OpenGL and %d allocations or imports are open: close them first", d.streams, d.memories)
+	}
+	d.closed = true
+	d.Drain()
+	for _, q := range d.unused {
+		q.destroy()
+	}
+	d.ipc.freeKept(d.context)
+	d.kernels.unload(d.context)
+	d.events.destroy()
+	driver.Release(d.ordinal)
+	liveDevices.Add(-1)
+	return nil
+}

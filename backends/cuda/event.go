@@ -1,0 +1,121 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// event is a CUevent and, once that is known to be passed, its result.
+type event struct {
+	device  *device
+	queue   *queue       // that recorded it
+	reached stream.Event // what the host knows
+
+	mu  sync.Mutex
+	raw uintptr // 0 once the event was passed
+}
+
+var _ core.Event = (*event)(nil)
+
+// Done asks the driver, unless it has answered before.
+func (e *event) Done() (bool, error) {
+	if done, err := e.reached.Done(); done {
+		return true, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.raw != 0 {
+		switch s := e.device.context.Query(e.raw); {
+		case s == driver.Success:
+			e.settle(nil)
+		case s.Sticky():
+			e.settle(e.device.check(s, "cuEventQuery", "the work before an event failed, or other work of the device"))
+		} // else: that the driver does not answer does not mean that the work is done
+	}
+	return e.reached.Done()
+}
+
+// settle is the end of the event. e.mu is held.
+func (e *event) settle(err error) {
+	e.device.hostWorkDone.Load()
+	e.reached.Complete(err)
+	e.device.events.put(e.raw)
+	e.raw = 0
+}
+
+// The driver's own wait cannot be ended, and holds a thread: Wait asks again and
+// again instead, after an eighth of the time that it has waited, and at
+// most after maxNap.
+const (
+	minNap = 2 * time.Microsecond
+	maxNap = 200 * time.Microsecond
+)
+
+// Wait blocks no thread.
+func (e *event) Wait(ctx context.Context) error {
+	start := time.Now()
+	for {
+		if done, err := e.Done(); done {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if nap := time.Since(start) / 8; nap > minNap {
+			time.Sleep(min(nap, maxNap))
+		}
+	}
+}
+
+// holdBack makes later work of a stream wait for e.
+func (e *event) holdBack(q *queue) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.raw == 0 {
+		return nil
+	}
+	return q.device.check(q.device.context.StreamWaitEvent(q.raw, e.raw), "cuStreamWaitEvent", "on a stream of %v", q.device.ID())
+}
+
+// eventList keeps the CUevents of a device for their next use.
+type eventList struct {
+	context driver.Context
+	mu      sync.Mutex
+	unused  []uintptr
+}
+
+// take returns an event, which put takes back.
+func (l *eventList) take() (uintptr, driver.Status) {
+	l.mu.Lock()
+	if n := len(l.unused); n > 0 {
+		defer l.mu.Unlock()
+		raw := l.unused[n-1]
+		l.unused = l.unused[:n-1]
+		return raw, driver.Success
+	}
+	l.mu.Unlock()
+	return l.context.NewEvent(false)
+}
+
+func (l *eventList) put(raw uintptr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unused = append(l.unused, raw)
+}
+
+// destroy gives all events back to the driver. None is in use.
+func (l *eventList) destroy() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, raw := range l.unused {
+		l.context.DestroyEvent(raw)
+	}
+	l.unused = nil
+}

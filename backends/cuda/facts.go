@@ -1,0 +1,83 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// alignment is that of every allocation (cuMemAlloc: suitable for any kind of
+// variable, which is 256 bytes), and what dlpack.h asks for.
+const alignment = 256
+
+// describe says what a device is and can do.
+func describe(ordinal int) (core.Properties, error) {
+	d, s := driver.Device(ordinal)
+	if err := check(s, "cuDeviceGet", "device %d", ordinal); err != nil {
+		return core.Properties{}, err
+	}
+	p := core.Properties{
+		ID:        core.DeviceID{Type: core.DeviceCUDA, Index: int32(ordinal)},
+		Driver:    "CUDA " + versionText(driver.Version()),
+		PCI:       driver.PCI(d),
+		Alignment: alignment,
+		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
+			core.CapPool | core.CapImportStream | core.CapPeer,
+	}
+	var err error
+	if p.Name, err = d.Name(); err != nil {
+		return p, check(driver.StatusOf(err), "cuDeviceGetName", "device %d", ordinal)
+	}
+	if p.TotalMemory, err = d.TotalMem(); err != nil {
+		return p, check(driver.StatusOf(err), "cuDeviceTotalMem", "device %d", ordinal)
+	}
+	id, err := d.UUID()
+	if err != nil {
+		return p, check(driver.StatusOf(err), "cuDeviceGetUuid", "device %d", ordinal)
+	}
+	p.UUID = core.UUID(id)
+	survey(&p, d)
+	return p, nil
+}
+
+// survey fills in what a device need not have, with the reason for each that is missing.
+func survey(p *core.Properties, d cu.Device) {
+	add := func(feature string, capability core.Capabilities, available bool, reason string, args ...any) {
+		f := core.Feature{Name: feature, Available: available}
+		if available {
+			p.Capabilities |= capability
+		} else {
+			f.Reason = fmt.Sprintf(reason, args...)
+		}
+		p.Features = append(p.Features, f)
+	}
+	has := func(a cu.DeviceAttribute) bool { return driver.Attribute(d, a) != 0 }
+	const without = "%s is 0"
+	types := handleTypes(d)
+	add("managed", 0, has(driver.ManagedMemory), without, "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY")
+	fd := slices.Contains(types, core.HandleOpaqueFD)
+	add("export_opaque_fd", core.CapExportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
+	add("import_opaque_fd", core.CapImportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
+	add("export_dma_buf", 0, false, "dlx exports memory of CUDA as %v and %v only", core.HandleOpaqueFD, core.HandleCUDAIPC)
+	add("cuda_ipc", core.CapExportMemory|core.CapImportMemory, slices.Contains(types, core.HandleCUDAIPC), "the device is integrated, or the driver has no cuIpcGetMemHandle")
+	add("import_semaphore", core.CapImportSemaphores, has(driver.TimelineSemaphore), without, "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED")
+	add("export_semaphore", 0, false, "CUDA makes no semaphores for others: it imports those of Vulkan")
+	add("map_host", 0, false, "memory of the host would be read over the bus each time: allocate %v, which is pinned", core.DeviceCUDAHost)
+}
+
+// handleTypes are the handles of memory that a device exports and imports.
+func handleTypes(d cu.Device) (types []core.HandleType) {
+	if driver.Attribute(d, driver.VirtualMemory) != 0 && driver.Attribute(d, driver.ExportFD) != 0 {
+		types = append(types, core.HandleOpaqueFD)
+	}
+	if driver.Has("cuIpcGetMemHandle") && driver.Attribute(d, driver.Integrated) == 0 {
+		types = append(types, core.HandleCUDAIPC)
+	}
+	return types
+}

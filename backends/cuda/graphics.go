@@ -1,0 +1,241 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveGLBuffers = core.NewLiveCounter("cuda.GLBuffer")
+
+// GLBuffer is a buffer of OpenGL that CUDA uses while it is mapped. It is safe for
+// concurrent use.
+type GLBuffer struct {
+	device *device
+	run    func(f func())
+	access GLAccess
+
+	mu       sync.Mutex // never held while something waits for run
+	resource driver.Graphics
+	closed   bool
+	mapped   bool
+	tensors  bool         // the memory of the mapping is in use
+	pending  []core.Event // work on it that may be unfinished
+}
+
+// RegisterGLBuffer registers a buffer of OpenGL with d (cuGraphicsGLRegisterBuffer).
+// run runs a function on the thread where the buffer's context is current and returns
+// when it has run; it is used until Close. The buffer stays the caller's, who
+// neither deletes it nor gives it other storage until Close of the result. It fails
+// with core.ErrInvalid if run is nil, no context is current there or it has no such
+// buffer with storage, core.ErrDevice if d is no device of CUDA or the context is on another
+// card, core.ErrNotSupported where the driver does not share with OpenGL, and core.ErrClosed.
+func RegisterGLBuffer(run func(f func()), d core.Device, buffer uint32, access GLAccess) (*GLBuffer, error) {
+	const call = "RegisterGLBuffer"
+	inner, err := deviceOf(call, d)
+	switch {
+	case err != nil:
+		return nil, err
+	case run == nil:
+		return nil, errorf(core.ErrInvalid, call, "run is nil")
+	case access > GLWriteDiscard:
+		return nil, errorf(core.ErrInvalid, call, "access is %d", access)
+	}
+	g := &GLBuffer{device: inner, run: run, access: access}
+	err = inner.open(call, func() error {
+		var s driver.Status
+		run(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, registerFlags[access]) })
+		return inner.checkGL(s, "cuGraphicsGLRegisterBuffer", "buffer %d", buffer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	liveGLBuffers.Add(1)
+	return g, nil
+}
+
+// registerFlags are those of cuGraphicsGLRegisterBuffer.
+var registerFlags = [...]uint32{
+	GLReadOnly: driver.GraphicsReadOnly, GLWriteDiscard: driver.GraphicsWriteDiscard,
+}
+
+// Map lets CUDA use the buffer and returns a tensor on it, which the caller closes
+// before Unmap. It is ready when all is done that OpenGL was told before. OpenGL must
+// not use the buffer until Unmap. s is a stream of the device.
+//
+// It fails with core.ErrInvalid if the buffer is mapped already or s is nil, with what
+// [core.Wrap] fails with if spec leaves the buffer, and with core.ErrClosed; nothing
+// is mapped then.
+func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	q, err := g.device.streamOf("Map", s)
+	if err != nil {
+		return nil, err
+	}
+	var m core.Memory
+	g.run(func() { m, err = g.mapOn(q) })
+	if err != nil {
+		return nil, err
+	}
+	if g.access == GLReadOnly {
+		spec.Flags |= core.FlagReadOnly
+	}
+	t, err := core.Wrap(m, spec)
+	if err != nil {
+		m.Free()
+		return nil, errors.Join(err, g.Unmap(ctx, s))
+	}
+	ready, err := s.Record()
+	if err == nil {
+		var b *core.Buffer
+		if b, err = t.Buffer(); err == nil {
+			b.Wrote(ready)
+			return t, nil
+		}
+	}
+	return nil, errors.Join(err, t.Close(), g.Unmap(ctx, s))
+}
+
+// mapOn does it, on the thread of OpenGL's context.
+func (g *GLBuffer) mapOn(q *queue) (core.Memory, error) {
+	const call = "Map"
+	d := g.device
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closed:
+		return core.Memory{}, errorf(core.ErrClosed, call, "the registered buffer was closed")
+	case g.mapped:
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer is mapped already: close its tensors and call Unmap first")
+	}
+	var address uintptr
+	var size int64
+	err := q.enqueue(call, func() error {
+		if err := d.checkGL(d.context.Map(g.resource, q.raw), "cuGraphicsMapResources", "a buffer of OpenGL"); err != nil {
+			return err
+		}
+		var s driver.Status
+		if address, size, s = d.context.MappedPointer(g.resource); s != driver.Success {
+			d.context.Unmap(g.resource, q.raw)
+		}
+		return d.checkGL(s, "cuGraphicsResourceGetMappedPointer", "a buffer of OpenGL")
+	})
+	if err != nil {
+		return core.Memory{}, err
+	}
+	g.mapped, g.tensors = true, true
+	return d.handOut(d.ID(), address, size, func(pending []core.Event) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.tensors, g.pending = false, pending
+		d.dropMemory()
+	}), nil
+}
+
+// Unmap gives the buffer back to OpenGL: what that is told later comes after the
+// work on the tensor of Map, and after work enqueued on s before. s is a stream of the device.
+//
+// It fails with core.ErrInvalid if the buffer is not mapped, or tensors on it are open,
+// and with core.ErrClosed. Where the driver fails, the buffer may still be mapped: try again.
+func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
+	const call = "Unmap"
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	q, err := g.device.streamOf(call, s)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	err = g.checkUnused(call)
+	pending := g.pending
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, e := range pending {
+		if err := q.Wait(e); errors.Is(err, core.ErrNotSupported) {
+			_ = e.Wait(ctx) // an error of the work is its stream's to report
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	g.run(func() { err = g.unmapOn(q) })
+	return err
+}
+
+// checkUnused fails unless the buffer is mapped and nobody has a tensor on it. g.mu is held.
+func (g *GLBuffer) checkUnused(call string) error {
+	switch {
+	case g.closed:
+		return errorf(core.ErrClosed, call, "the registered buffer was closed")
+	case !g.mapped:
+		return errorf(core.ErrInvalid, call, "the buffer is not mapped")
+	case g.tensors:
+		return errorf(core.ErrInvalid, call, "tensors on the buffer are open: close them first")
+	}
+	return nil
+}
+
+// unmapOn does it, on the thread of OpenGL's context.
+func (g *GLBuffer) unmapOn(q *queue) error {
+	const call = "Unmap"
+	d := g.device
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.checkUnused(call); err != nil {
+		return err
+	}
+	return q.enqueue(call, func() error {
+		s := d.context.Unmap(g.resource, q.raw)
+		// A failure may be that of earlier work, and the buffer unmapped nevertheless.
+		if _, _, still := d.context.MappedPointer(g.resource); s == driver.Success || still != driver.Success {
+			g.mapped, g.pending = false, nil
+		}
+		return d.checkGL(s, "cuGraphicsUnmapResources", "a buffer of OpenGL")
+	})
+}
+
+// Close ends the registration. A second Close does nothing. It fails with
+// core.ErrInvalid while the buffer is mapped, and changes nothing then.
+func (g *GLBuffer) Close() (err error) {
+	d := g.device
+	g.run(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		switch {
+		case g.closed:
+			return
+		case g.tensors, g.mapped && d.lostError() == nil: // nothing unmaps on a device that is lost
+			err = errorf(core.ErrInvalid, "Close", "the buffer is mapped: close its tensors and call Unmap first")
+			return
+		}
+		g.closed = true
+		err = d.checkGL(d.context.Unregister(g.resource), "cuGraphicsUnregisterResource", "a buffer of OpenGL")
+		d.drop()
+		liveGLBuffers.Add(-1)
+	})
+	return err
+}
+
+// checkGL is check for calls that need a context of OpenGL.
+func (d *device) checkGL(s driver.Status, call, format string, args ...any) error {
+	switch s {
+	case driver.InvalidGraphicsContext:
+		return statusf(core.ErrInvalid, s, call, "no context of OpenGL is current where run runs it")
+	case driver.InvalidValue, driver.InvalidHandle:
+		return statusf(core.ErrInvalid, s, call, "the context has no such buffer with storage")
+	case driver.InvalidDevice, driver.OperatingSystem:
+		return statusf(core.ErrDevice, s, call, "the context of OpenGL is not on %v", d.ID())
+	}
+	return d.check(s, call, format, args...)
+}

@@ -1,0 +1,138 @@
+//go:build cuda && linux && cgo
+
+package main
+
+// #include <stdint.h>
+// #include <stdlib.h>
+import "C"
+
+import (
+	"context"
+	"encoding/json"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/cuda"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/dlpack"
+)
+
+var device core.Device // by dlx_open
+
+// answer is what every function returns, as JSON.
+type answer struct {
+	Error   string           `json:"error,omitempty"`
+	Managed uintptr          `json:"managed,omitempty"` // address of the struct
+	Address uintptr          `json:"address,omitempty"` // of the first element
+	Place   string           `json:"place,omitempty"`
+	Values  []float32        `json:"values,omitempty"`
+	Live    map[string]int64 `json:"live,omitempty"`
+}
+
+// reply turns an answer into a C string, which Python frees with dlx_free.
+func reply(a answer, err error) *C.char {
+	if err != nil {
+		a.Error = err.Error()
+	}
+	text, _ := json.Marshal(a) // none of the types can fail
+	return C.CString(string(text))
+}
+
+// dlx_open opens the first device.
+//
+//export dlx_open
+func dlx_open() *C.char {
+	var err error
+	device, err = cuda.New().Open(context.Background(), core.DeviceID{Type: core.DeviceCUDA})
+	if err != nil {
+		return reply(answer{}, err)
+	}
+	return reply(answer{Place: device.Properties().Name}, nil)
+}
+
+// dlx_make exports a tensor with the elements 0, 1, 2 and so on, in memory of the device.
+//
+//export dlx_make
+func dlx_make(elements C.int64_t) *C.char {
+	values := make([]float32, elements)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	host, err := core.FromSlice(values)
+	if err != nil {
+		return reply(answer{}, err)
+	}
+	defer host.Close()
+	t, err := core.Empty(context.Background(), device, core.TypeFloat32, []int64{int64(elements)}, core.AllocOptions{})
+	if err != nil {
+		return reply(answer{}, err)
+	}
+	defer t.Close() // what is exported keeps the memory
+	if err := device.Copy(context.Background(), nil, t, host); err != nil {
+		return reply(answer{}, err)
+	}
+	address, err := t.Address()
+	if err != nil {
+		return reply(answer{}, err)
+	}
+	m, err := dlpack.Export(t)
+	return reply(answer{Managed: uintptr(unsafe.Pointer(m)), Address: address}, err)
+}
+
+// dlx_read takes a struct over, and reads its elements by the device, which adopts the memory.
+//
+//export dlx_read
+func dlx_read(managed unsafe.Pointer) *C.char {
+	t, err := dlpack.Import((*dlpack.ManagedTensorVersioned)(managed))
+	if err != nil {
+		return reply(answer{}, err)
+	}
+	return reply(read(t))
+}
+
+// read closes t, or has the device close it.
+func read(t *core.Tensor) (a answer, err error) {
+	defer t.Close()
+	if a.Address, err = t.Address(); err != nil {
+		return a, err
+	}
+	foreign, err := t.Buffer()
+	if err != nil {
+		return a, err
+	}
+	if err := foreign.Retain(); err != nil {
+		return a, err
+	}
+	m, err := device.(core.PointerImporter).ImportPointer(a.Address, t.NumBytes(), core.FreeFunc(foreign.Release))
+	if err != nil {
+		foreign.Release()
+		return a, err
+	}
+	a.Place = m.ID.String()
+	adopted, err := core.Wrap(m, core.Spec{DType: t.DType(), Shape: t.Shape()})
+	if err != nil {
+		m.Free()
+		return a, err
+	}
+	defer adopted.Close()
+	a.Values = make([]float32, t.NumElements())
+	host, err := core.FromSlice(a.Values, t.Shape()...)
+	if err != nil {
+		return a, err
+	}
+	defer host.Close()
+	return a, device.Copy(context.Background(), nil, host, adopted)
+}
+
+// dlx_live closes the device and tells the live counters, when all that was deleted is given back.
+//
+//export dlx_live
+func dlx_live() *C.char {
+	dlpack.Flush()
+	err := device.Close()
+	return reply(answer{Live: core.Live()}, err)
+}
+
+// dlx_free frees an answer.
+//
+//export dlx_free
+func dlx_free(text *C.char) { C.free(unsafe.Pointer(text)) }

@@ -1,0 +1,55 @@
+// What every function of ours does around its call.
+#ifndef DLX_CUDA_SHIM_H
+#define DLX_CUDA_SHIM_H
+
+#include <cuda.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+// dlx_enter makes a context current, unless it is; dlx_leave undoes that.
+static inline CUresult dlx_enter(CUcontext context, int *pushed) {
+	CUcontext current;
+	CUresult r = cuCtxGetCurrent(&current);
+	*pushed = 0;
+	if (r != CUDA_SUCCESS || current == context) return r;
+	r = cuCtxPushCurrent(context);
+	*pushed = r == CUDA_SUCCESS;
+	return r;
+}
+
+static inline void dlx_leave(int pushed) {
+	CUcontext ours;
+	if (pushed) cuCtxPopCurrent(&ours);
+}
+
+// DLX_IN returns what a call answers with a context current.
+#define DLX_IN(context, call)                              \
+	do {                                                   \
+		int pushed;                                        \
+		CUresult r = dlx_enter((CUcontext)(context), &pushed); \
+		if (r != CUDA_SUCCESS) return r;                   \
+		r = (call);                                        \
+		dlx_leave(pushed);                                 \
+		return r;                                          \
+	} while (0)
+
+// dlx_relax lets calls through that would invalidate a capture which another thread
+// has begun (CUstreamCaptureMode); a second call with the mode that it gave undoes that.
+static inline CUstreamCaptureMode dlx_relax(CUstreamCaptureMode mode) {
+	return cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS ? mode : CU_STREAM_CAPTURE_MODE_RELAXED;
+}
+
+// DLX_RELAXED is DLX_IN for such a call.
+#define DLX_RELAXED(context, call)                             \
+	do {                                                       \
+		int pushed;                                            \
+		CUresult r = dlx_enter((CUcontext)(context), &pushed);     \
+		if (r != CUDA_SUCCESS) return r;                       \
+		CUstreamCaptureMode mode = dlx_relax(CU_STREAM_CAPTURE_MODE_RELAXED); \
+		r = (call);                                            \
+		dlx_relax(mode);                                       \
+		dlx_leave(pushed);                                     \
+		return r;                                              \
+	} while (0)
+
+#endif

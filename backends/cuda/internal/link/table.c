@@ -1,0 +1,25 @@
+//go:build cuda && linux && cgo
+
+// Nothing is opened when the program starts: until then the functions answer that CUDA
+// is not initialised. cuInit is the exception, since the init function of
+// gorgonia.org/cu ends the process unless it succeeds.
+
+#include <cuda.h>
+
+#include "symbols.h"
+#include "table.h"
+
+static CUresult dlx_cuda_not_opened(void) { return CUDA_ERROR_NOT_INITIALIZED; }
+static CUresult dlx_cuda_not_there(void) { return CUDA_ERROR_NOT_SUPPORTED; }
+static CUresult dlx_cuda_init_later(unsigned flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
+
+void *const dlx_cuda_missing = (void *)dlx_cuda_not_there;
+
+#define DLX_POINTER(name, first) __attribute__((visibility("hidden"))) void *dlx_cuda_at_##name = (void *)first;
+#define DLX_CLOSED(name) DLX_POINTER(name, dlx_cuda_not_opened)
+DLX_POINTER(cuInit, dlx_cuda_init_later)
+DLX_CUDA_SYMBOLS(DLX_CLOSED)
+
+#define DLX_ENTRY(name) {#name, &dlx_cuda_at_##name},
+const struct dlx_cuda_entry dlx_cuda_entries[] = {DLX_ENTRY(cuInit) DLX_CUDA_SYMBOLS(DLX_ENTRY)};
+const int dlx_cuda_count = sizeof dlx_cuda_entries / sizeof *dlx_cuda_entries;

@@ -1,0 +1,232 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"sync"
+
+	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// ipcUnit is what an allocation for other processes is rounded up to. The driver cuts
+// smaller ones out of one block, all of which a handle opens to the other process
+// (CUDA C++ Programming Guide, "Interprocess Communication").
+const ipcUnit = 2 << 20
+
+// ipcSupported reports whether other processes can open memory and events of a device:
+// on Linux, with unified addresses (cuIpcGetMemHandle).
+func ipcSupported(d cu.Device) bool {
+	return driver.Has("cuIpcOpenMemHandle_v2") && driver.Attribute(d, driver.UnifiedAddressing) != 0
+}
+
+// ipcMemory is an allocation that other processes may open.
+type ipcMemory struct {
+	address  uintptr
+	whole    int64
+	exported bool // somebody may have it open: see [EndExport]
+}
+
+// ipcExports are the allocations of a device that other processes may open.
+type ipcExports struct {
+	mu   sync.Mutex
+	all  map[uintptr]*ipcMemory // in use, by address
+	kept []*ipcMemory           // freed here, while others may have them open
+}
+
+// allocIPC allocates memory that can be exported as HandleCUDAIPC: by cuMemAlloc, of
+// its own. The size is at least 1.
+func (d *device) allocIPC(size int64) (core.Memory, error) {
+	m := &ipcMemory{whole: (size + ipcUnit - 1) / ipcUnit * ipcUnit}
+	if err := d.charge(m.whole, size); err != nil {
+		return core.Memory{}, err
+	}
+	var s driver.Status
+	m.address, s = d.context.Alloc(m.whole)
+	if s == driver.OutOfMemory { // the pool may keep what is wanted
+		d.TrimPool()
+		m.address, s = d.context.Alloc(m.whole)
+	}
+	if err := d.check(s, "cuMemAlloc", "%d bytes that other processes can open", m.whole); err != nil {
+		d.uncharge(m.whole, size)
+		return core.Memory{}, err
+	}
+	d.ipc.add(m)
+	return d.handOut(d.ID(), m.address, size, d.after(func() {
+		if d.ipc.remove(m) {
+			d.context.Free(m.address)
+			d.uncharge(m.whole, size)
+		}
+	})), nil
+}
+
+func (e *ipcExports) add(m *ipcMemory) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = make(map[uintptr]*ipcMemory)
+	}
+	e.all[m.address] = m
+}
+
+// remove reports whether an allocation may be freed. "Calling cuMemFree on an exported
+// memory region before calling cuIpcCloseMemHandle in the importing context will result
+// in undefined behavior" (cuIpcOpenMemHandle).
+func (e *ipcExports) remove(m *ipcMemory) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.all, m.address)
+	if m.exported {
+		e.kept = append(e.kept, m)
+	}
+	return !m.exported
+}
+
+// freeKept frees what others might still use: the device closes.
+func (e *ipcExports) freeKept(c driver.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, m := range e.kept {
+		c.Free(m.address)
+	}
+	e.kept = nil
+}
+
+// exportIPC gives the handle of an allocation of allocIPC. The caller holds b.
+func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
+	const call = "ExportMemory"
+	m := b.Memory()
+	if m.Device != core.Device(d) {
+		return core.ExternalMemory{}, errorf(core.ErrDevice, call, "the buffer belongs to another device")
+	}
+	d.ipc.mu.Lock()
+	defer d.ipc.mu.Unlock()
+	whole := d.ipc.all[m.Handle]
+	if whole == nil {
+		return core.ExternalMemory{}, errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", core.HandleCUDAIPC)
+	}
+	h, s := d.context.ExportIPC(whole.address)
+	if err := d.check(s, "cuIpcGetMemHandle", "of %#x", whole.address); err != nil {
+		return core.ExternalMemory{}, err
+	}
+	whole.exported = true
+	return core.ExternalMemory{
+		Type: core.HandleCUDAIPC, Opaque: h, Size: whole.whole, Offset: m.Offset, Length: m.Size,
+		DeviceUUID: d.properties.UUID,
+	}, nil
+}
+
+// EndExport says that no other process has the memory of b open any more, nor will
+// open it: it is freed with its last tensor then. Without that, memory that was
+// exported as core.HandleCUDAIPC stays allocated until its device is closed, since
+// CUDA does not tell whether somebody uses it, and must not free it before. It fails
+// with core.ErrInvalid if b was not allocated with that AllocOptions.Export, core.ErrDevice if
+// it does not lie on CUDA, and core.ErrClosed.
+func EndExport(b *core.Buffer) error {
+	const call = "EndExport"
+	if b == nil {
+		return errorf(core.ErrInvalid, call, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return err
+	}
+	defer b.Release()
+	d, err := deviceOf(call, b.Memory().Device)
+	if err != nil {
+		return err
+	}
+	d.ipc.mu.Lock()
+	defer d.ipc.mu.Unlock()
+	m := d.ipc.all[b.Memory().Handle]
+	if m == nil {
+		return errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v", core.HandleCUDAIPC)
+	}
+	m.exported = false
+	return nil
+}
+
+// importIPC maps an allocation of another process. m was checked; that it is as large as
+// it says, the driver tells.
+func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
+	k := ipcKey{d.context, m.Opaque}
+	opened, err := d.openIPC(k)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	if opened.size < m.Size {
+		d.closeIPC(k)
+		return core.Memory{}, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, opened.size)
+	}
+	return d.handOut(d.ID(), opened.address+uintptr(m.Offset), m.Length, d.after(func() { d.closeIPC(k) })), nil
+}
+
+// ipcKey names an allocation of another process where it is mapped.
+type ipcKey struct {
+	context driver.Context
+	handle  driver.IPCHandle
+}
+
+// ipcMapping is one that is open.
+type ipcMapping struct {
+	address uintptr
+	size    int64
+	users   int
+}
+
+// ipcImports are those of this process. A context maps an allocation once, whichever
+// of our devices on it asks: drivers before CUDA 11 refuse to do it again, and it takes long.
+var ipcImports struct {
+	mu   sync.Mutex
+	open map[ipcKey]*ipcMapping
+}
+
+// openIPC maps what is not mapped, for one user more.
+func (d *device) openIPC(k ipcKey) (ipcMapping, error) {
+	ipcImports.mu.Lock()
+	defer ipcImports.mu.Unlock()
+	if m := ipcImports.open[k]; m != nil {
+		m.users++
+		return *m, nil
+	}
+	m := &ipcMapping{users: 1}
+	var s driver.Status
+	m.address, s = d.context.OpenIPC(k.handle)
+	if err := d.checkIPC(s, "cuIpcOpenMemHandle"); err != nil {
+		return ipcMapping{}, err
+	}
+	_, m.size, s = d.context.Mapping(m.address)
+	if err := d.check(s, "cuMemGetAddressRange", "of memory of another process"); err != nil {
+		d.context.CloseIPC(m.address)
+		return ipcMapping{}, err
+	}
+	if ipcImports.open == nil {
+		ipcImports.open = make(map[ipcKey]*ipcMapping)
+	}
+	ipcImports.open[k] = m
+	return *m, nil
+}
+
+// closeIPC ends one use, and with the last one the mapping.
+func (d *device) closeIPC(k ipcKey) {
+	ipcImports.mu.Lock()
+	defer ipcImports.mu.Unlock()
+	m := ipcImports.open[k]
+	if m.users--; m.users > 0 {
+		return
+	}
+	delete(ipcImports.open, k)
+	d.context.CloseIPC(m.address)
+}
+
+// checkIPC is check for calls that open a handle of another process.
+func (d *device) checkIPC(s driver.Status, call string) error {
+	switch s {
+	case driver.InvalidContext:
+		return statusf(core.ErrNotSupported, s, call, "the handle is of this very process, which uses what it has without one; or another context of this process has opened handles of that one")
+	case driver.InvalidValue, driver.InvalidHandle, driver.MapFailed:
+		return statusf(core.ErrInvalid, s, call, "this is no handle, or the process that gave it has ended or freed what it stands for")
+	}
+	return d.check(s, call, "a handle of another process")
+}

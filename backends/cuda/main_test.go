@@ -1,0 +1,161 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/link"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/gpusim"
+)
+
+func TestMain(m *testing.M) { coretest.Main(m) }
+
+// open opens a device. The test closes it.
+func open(t testing.TB, index ...int32) core.Device {
+	t.Helper()
+	id := core.DeviceID{Type: core.DeviceCUDA}
+	for _, id.Index = range index {
+	}
+	b := New()
+	coretest.NeedDriver(t, b.Probe(context.Background()).Reason, "NVIDIA's driver, or name the simulated one in "+link.LibraryVariable+" (make gpusim)")
+	d, err := b.Open(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// opened is open, for tests that leave closing to the end.
+func opened(t testing.TB, index ...int32) core.Device {
+	t.Helper()
+	d := open(t, index...)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// simulator is the control of the simulated driver, for what no card can be made to
+// do. At the test's end it does what it does unasked, and the driver must not have been misused.
+func simulator(t testing.TB) *gpusim.Simulator {
+	t.Helper()
+	sim, err := gpusim.Open()
+	if err != nil {
+		t.Skip("not the simulated driver: " + err.Error())
+	}
+	sim.ClearMisuse()
+	t.Cleanup(func() {
+		sim.Hold(false)
+		for _, m := range sim.Misuse() {
+			t.Errorf("the driver was misused: %s", m)
+		}
+		sim.ClearMisuse()
+	})
+	return sim
+}
+
+// wantLive proves that the driver has open what it had before, of all kinds or of some,
+// when what is freed late is freed.
+func wantLive(t testing.TB, sim *gpusim.Simulator, before map[string]int, kinds ...string) {
+	t.Helper()
+	same := func(now map[string]int) bool {
+		return len(kinds) == 0 && maps.Equal(now, before) ||
+			len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k string) bool { return now[k] != before[k] })
+	}
+	now := sim.Live()
+	for end := time.Now().Add(5 * time.Second); !same(now) && time.Now().Before(end); now = sim.Live() {
+		time.Sleep(time.Millisecond)
+	}
+	if !same(now) {
+		t.Errorf("open at the driver: %v, before %v", now, before)
+	}
+}
+
+// keep closes a tensor at the test's end.
+func keep(t testing.TB) func(*core.Tensor, error) *core.Tensor {
+	return func(x *core.Tensor, err error) *core.Tensor {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = x.Close() })
+		return x
+	}
+}
+
+// row allocates n bytes on a device.
+func row(t testing.TB, d core.Device, n int64, o core.AllocOptions) *core.Tensor {
+	t.Helper()
+	return keep(t)(core.Empty(context.Background(), d, core.TypeUint8, []int64{n}, o))
+}
+
+// pattern is n bytes that differ from those of another seed.
+func pattern(n int, seed uint64) []byte {
+	p := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(p) // never fails
+	return p
+}
+
+// put and get move bytes between the host and a row of a device.
+func put(t testing.TB, d core.Device, dst *core.Tensor, p []byte) {
+	t.Helper()
+	if err := d.Copy(context.Background(), nil, dst, keep(t)(core.FromSlice(p))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t testing.TB, d core.Device, src *core.Tensor) []byte {
+	t.Helper()
+	p := make([]byte, src.NumElements())
+	if err := d.Copy(context.Background(), nil, keep(t)(core.FromSlice(p)), src); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// newStream opens a stream, which the test's end closes.
+func newStream(t testing.TB, d core.Device) core.Stream {
+	t.Helper()
+	s, err := d.NewStream(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// descriptors counts the open descriptors of this process.
+func descriptors(t testing.TB) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// wantError proves that a call failed with an error that wraps the sentinel and names
+// backend and call.
+func wantError(t testing.TB, err, sentinel error, what string) {
+	t.Helper()
+	var typed *core.Error
+	if !errors.Is(err, sentinel) || !errors.As(err, &typed) || typed.Backend == "" || typed.Call == "" {
+		t.Errorf("%s: error %v, want %q with backend and call", what, err, sentinel)
+	}
+}

@@ -1,0 +1,220 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/blockpool"
+	"github.com/dlx-go/dlx/core"
+)
+
+var liveMemory = core.NewLiveCounter("cuda.Memory")
+
+// class is what blocks of the pool must have in common to stand in for each other.
+type class struct {
+	kind core.DeviceType
+	size int64
+}
+
+// Bytes implements [blockpool.Class].
+func (c class) Bytes() int64 { return c.size }
+
+// block is memory that the driver allocated for the pool.
+type block struct {
+	kind    core.DeviceType
+	address uintptr
+}
+
+// memory owns what was handed out.
+type memory struct {
+	device  *device
+	release func(pending []core.Event) // called once, without device.mu
+	freed   atomic.Bool
+}
+
+var _ core.OrderedOwner = (*memory)(nil)
+
+// Free gives the memory back. Another call does nothing.
+func (m *memory) Free() { m.FreeAfter(nil) }
+
+// FreeAfter gives the memory back when pending is done, or to the pool at once, which
+// orders its next use behind that. [device.Close] waits for it.
+func (m *memory) FreeAfter(pending []core.Event) {
+	if !m.freed.Swap(true) {
+		m.release(pending)
+	}
+}
+
+// handOut makes memory of the device of size bytes at an address. release gives it
+// back, once, and says so by [device.dropMemory].
+func (d *device) handOut(id core.DeviceID, address uintptr, size int64, release func(pending []core.Event)) core.Memory {
+	d.mu.Lock()
+	d.memories++
+	d.mu.Unlock()
+	liveMemory.Add(1)
+	return core.Memory{
+		ID: id, Device: d, Handle: address, Size: size,
+		Owner: &memory{device: d, release: release},
+	}
+}
+
+// dropMemory counts memory that was given back.
+func (d *device) dropMemory() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memories--
+	liveMemory.Add(-1)
+}
+
+// after makes a release of free: it is called when all work is done.
+func (d *device) after(free func()) func([]core.Event) {
+	all := func() {
+		free()
+		d.dropMemory()
+	}
+	return func(pending []core.Event) {
+		if len(pending) == 0 {
+			all()
+			return
+		}
+		d.reaper.After(pending, all)
+	}
+}
+
+// adopt is handOut of memory that somebody else allocated, unless the device is
+// closed. owner, which may be nil, is freed last.
+func (d *device) adopt(call string, id core.DeviceID, address uintptr, size int64, owner core.Owner) (core.Memory, error) {
+	if err := d.checkOpen(call); err != nil {
+		return core.Memory{}, err
+	}
+	return d.handOut(id, address, size, d.after(func() {
+		if owner != nil {
+			owner.Free()
+		}
+	})), nil
+}
+
+// Alloc takes memory from the pool: of the device, pinned (core.DeviceCUDAHost) or
+// managed (core.DeviceCUDAManaged), by AllocOptions.Type. Where a block is kept on
+// which work is unfinished, AllocOptions.Stream is made to wait for that on the
+// device; without a stream only blocks without work are handed out. Memory to be
+// exported is an allocation of its own. Managed memory that the device has no room
+// for is refused, though the driver would swap it.
+func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
+	const call = "Alloc"
+	if err := ctx.Err(); err != nil {
+		return core.Memory{}, err
+	}
+	id := core.DeviceID{Type: opts.Type}
+	if opts.Type == 0 || opts.Type == core.DeviceCUDA {
+		id = d.ID()
+	}
+	var s *queue
+	switch {
+	case id.Type.BackendName() != name:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has %v, %v and %v", opts.Type, core.DeviceCUDA, core.DeviceCUDAHost, core.DeviceCUDAManaged)
+	case id.Type == core.DeviceCUDAManaged && driver.Attribute(d.ordinal, driver.ManagedMemory) == 0:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "the device has no managed memory")
+	case opts.Export != 0 && (id.Type != core.DeviceCUDA || !slices.Contains(d.ExportTypes(), opts.Export)):
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; memory of %v can be exported as %v", opts.Export, core.DeviceCUDA, d.ExportTypes())
+	case opts.HostVisible && id.Type == core.DeviceCUDA:
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the host does not reach memory of the card; ask for Type %v or %v", core.DeviceCUDAHost, core.DeviceCUDAManaged)
+	case size < 0:
+		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
+	}
+	if opts.Stream != nil {
+		var err error
+		if s, err = d.streamOf(call, opts.Stream); err != nil {
+			return core.Memory{}, err
+		}
+	}
+	m, err := d.alloc(ctx, id, size, opts.Export, s)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Count(err)
+	return m, err
+}
+
+// alloc does it for options that the device has.
+func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export core.HandleType, s *queue) (core.Memory, error) {
+	if err := d.checkOpen("Alloc"); err != nil {
+		return core.Memory{}, err
+	}
+	switch {
+	case size == 0:
+		return d.handOut(id, 0, 0, d.after(func() {})), nil
+	case size > maxAlloc:
+		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, more than any device has", size)
+	case export != 0:
+		return d.allocExport(size, export)
+	}
+	c := class{id.Type, blockpool.RoundUp(size, alignment)}
+	b, busy, err := d.take(ctx, c, size, s)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	return d.handOut(id, b.address, size, func(pending []core.Event) {
+		d.mu.Lock()
+		d.Put(c, b, size, slices.Concat(busy, pending))
+		d.mu.Unlock()
+		d.dropMemory()
+	}), nil
+}
+
+// maxAlloc bounds sizes so that they can be rounded up.
+const maxAlloc = 1 << 56
+
+// take takes a block from the pool. Where there is no room, it waits for the work on
+// those that are kept, and tries again.
+func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b block, busy []core.Event, err error) {
+	var accept func([]core.Event) bool
+	if s != nil {
+		accept = s.waitForAll
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return block{}, nil, closedDevice("Alloc")
+	}
+	b, busy, err = d.Take(c, size, accept)
+	if err != nil && d.Await(ctx) {
+		b, busy, err = d.Take(c, size, accept)
+	}
+	return b, busy, err
+}
+
+// makeBlock has the driver make a block of the pool. d.mu is held.
+func (d *device) makeBlock(c class) (block, error) {
+	b := block{kind: c.kind}
+	allocate, call := d.context.Alloc, "cuMemAlloc"
+	switch c.kind {
+	case core.DeviceCUDAHost:
+		allocate, call = d.context.AllocHost, "cuMemHostAlloc"
+	case core.DeviceCUDAManaged:
+		free, s := d.context.FreeMemory()
+		if err := d.check(s, "cuMemGetInfo", "before an allocation of managed memory"); err != nil {
+			return b, err
+		}
+		if free < c.size {
+			return b, errorf(core.ErrOutOfMemory, "cuMemAllocManaged", "%d bytes of managed memory were asked for, and the device has %d free", c.size, free)
+		}
+		allocate, call = d.context.AllocManaged, "cuMemAllocManaged"
+	}
+	var s driver.Status
+	b.address, s = allocate(c.size)
+	return b, d.check(s, call, "%d bytes", c.size)
+}
+
+// freeBlock gives a block back to the driver. That it fails means that the device is
+// lost, with all its memory. d.mu is held.
+func (d *device) freeBlock(b block) {
+	if b.kind == core.DeviceCUDAHost {
+		d.context.FreeHost(b.address)
+		return
+	}
+	d.context.Free(b.address)
+}

@@ -1,0 +1,266 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"bytes"
+	"math"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// library is another user of CUDA in the process: it allocates in the primary context
+// of a device, and frees at the test's end.
+type library struct {
+	testing.TB
+	device  *device
+	context driver.Context
+}
+
+func libraryOf(t testing.TB, d core.Device) library {
+	inner, err := deviceOf("test", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return library{t, inner, inner.context}
+}
+
+func (l library) allocate(size int64, allocate func(int64) (uintptr, driver.Status), free func(uintptr) driver.Status) uintptr {
+	l.Helper()
+	p, s := allocate(size)
+	if s != driver.Success {
+		l.Fatal(s)
+	}
+	l.Cleanup(func() {
+		if s := free(p); s != driver.Success {
+			l.Error(s)
+		}
+	})
+	return p
+}
+
+func (l library) plain(size int64) uintptr {
+	return l.allocate(size, l.context.Alloc, l.context.Free)
+}
+
+func (l library) pinned(size int64) uintptr {
+	return l.allocate(size, l.context.AllocHost, l.context.FreeHost)
+}
+
+func (l library) managed(size int64) uintptr {
+	return l.allocate(size, l.context.AllocManaged, l.context.Free)
+}
+
+// mapped is memory of cuMemCreate at reserved addresses, which has at least size bytes.
+func (l library) mapped(size int64) driver.Mapped {
+	l.Helper()
+	unit, s := driver.Granularity(l.device.ordinal)
+	if s != driver.Success {
+		l.Fatal(s)
+	}
+	m, call, s := l.context.NewMapped((size+unit-1)/unit*unit, []cu.Device{l.device.ordinal})
+	if s != driver.Success {
+		l.Fatal(call, s)
+	}
+	l.Cleanup(func() {
+		if s := l.context.CloseMapped(m); s != driver.Success {
+			l.Error(s)
+		}
+	})
+	return m
+}
+
+// elsewhere is memory of another context of the same device.
+func (l library) elsewhere(size int64) uintptr {
+	l.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	other, err := l.device.ordinal.MakeContext(cu.SchedAuto) // current from here on
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer func() { _, _ = cu.PopCurrentCtx() }()
+	p, err := cu.MemAlloc(size)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		if err := other.Destroy(); err != nil { // with all of its memory
+			l.Error(err)
+		}
+	})
+	return p.Uintptr()
+}
+
+func TestMemoryOfAnotherLibraryIsWhatItIs(t *testing.T) {
+	simulator(t)
+	d := opened(t)
+	l := libraryOf(t, d)
+	const size = 10000
+	for _, c := range []struct {
+		kind string
+		p    uintptr
+		want core.DeviceID
+	}{
+		{"memory of cuMemAlloc", l.plain(size), d.ID()},
+		{"memory of cuMemCreate", l.mapped(size).Address, d.ID()},
+		{"pinned memory", l.pinned(size), core.DeviceID{Type: core.DeviceCUDAHost}},
+		{"managed memory", l.managed(size), core.DeviceID{Type: core.DeviceCUDAManaged}},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			for _, part := range [][2]int64{{0, size}, {0, 1}, {size - 1, 1}, {77, 1000}} {
+				var told atomic.Int32
+				m, err := d.(core.PointerImporter).ImportPointer(c.p+uintptr(part[0]), part[1], core.FreeFunc(func() { told.Add(1) }))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.ID != c.want || m.Device != d || m.Handle != c.p+uintptr(part[0]) || m.Offset != 0 || m.Size != part[1] {
+					t.Errorf("%+v: want %d bytes of %v at %#x", m, part[1], c.want, c.p+uintptr(part[0]))
+				}
+				x, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{part[1]}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				copyThrough(t, d, x, pattern(int(part[1]), 1))
+				if told.Load() != 0 {
+					t.Error("the owner was told while the tensor is open")
+				}
+				if _ = x.Close(); told.Load() != 1 {
+					t.Errorf("the owner was told %d times", told.Load())
+				}
+			}
+		})
+	}
+}
+
+// copyThrough writes bytes by way of memory of the device, and reads them so.
+func copyThrough(t *testing.T, d core.Device, x *core.Tensor, p []byte) {
+	t.Helper()
+	between := row(t, d, x.NumElements(), core.AllocOptions{})
+	put(t, d, between, p)
+	if err := d.Copy(t.Context(), nil, x, between); err != nil {
+		t.Fatal(err)
+	}
+	put(t, d, between, make([]byte, len(p)))
+	if err := d.Copy(t.Context(), nil, between, x); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(get(t, d, between), p) {
+		t.Error("other bytes come back")
+	}
+}
+
+func TestAPointerThatIsNoneIsRefused(t *testing.T) {
+	sim := simulator(t)
+	d, peer := opened(t), opened(t, 1)
+	l := libraryOf(t, d)
+	host := make([]byte, 4096)
+	own := row(t, d, 4096, core.AllocOptions{})
+	address, err := own.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	freed, s := l.context.Alloc(4096)
+	if s != driver.Success {
+		t.Fatal(s)
+	}
+	l.context.Free(freed)
+	plain, pinned, mapped := l.plain(4096), l.pinned(4096), l.mapped(1)
+	live := sim.Live()
+	for _, c := range []struct {
+		rule string
+		p    uintptr
+		size int64
+		want error
+		says string
+	}{
+		{"NULL", 0, 16, core.ErrInvalid, "no memory of CUDA"},
+		{"a number", 12345, 16, core.ErrInvalid, "no memory of CUDA"},
+		{"memory of the host", uintptr(unsafe.Pointer(&host[0])), 16, core.ErrInvalid, "pinned"},
+		{"freed memory", freed, 16, core.ErrInvalid, "freed"},
+		{"a negative size", address, -1, core.ErrInvalid, "size is -1"},
+		{"the least size", address, math.MinInt64, core.ErrInvalid, "size"},
+		{"beyond the address space", math.MaxUint - 15, 4096, core.ErrInvalid, "address space"},
+		{"a byte more than was allocated", plain, 4097, core.ErrInvalid, "has 4096 bytes"},
+		{"the most bytes", plain, math.MaxInt64, core.ErrInvalid, "has 4096 bytes"},
+		{"an end outside", plain + 4000, 97, core.ErrInvalid, "has 4096 bytes"},
+		{"a byte more than was pinned", pinned, 4097, core.ErrInvalid, "has 4096 bytes"},
+		{"more than is mapped", mapped.Address, mapped.Size + 1, core.ErrInvalid, ""},
+		{"memory of another device", libraryOf(t, peer).plain(4096), 16, core.ErrDevice, "cuda:1"},
+		{"memory of another context", l.elsewhere(4096), 16, core.ErrInvalid, "another context"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			told := 0
+			_, err := d.(core.PointerImporter).ImportPointer(c.p, c.size, core.FreeFunc(func() { told++ }))
+			wantError(t, err, c.want, "ImportPointer")
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %q does not say %q", err, c.says)
+			}
+			if told != 0 {
+				t.Error("the owner was told")
+			}
+		})
+	}
+	runtime.KeepAlive(host)
+	wantLive(t, sim, live)
+}
+
+func TestHostMemoryOfOneDeviceIsMemoryOfEach(t *testing.T) {
+	simulator(t)
+	d, peer := opened(t), opened(t, 1)
+	l := libraryOf(t, peer)
+	for _, p := range []uintptr{l.pinned(1000), l.managed(1000)} {
+		m, err := d.(core.PointerImporter).ImportPointer(p, 1000, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{1000}}))
+		copyThrough(t, d, x, pattern(1000, 2))
+	}
+}
+
+func TestAnOwnerIsToldAfterTheWork(t *testing.T) {
+	sim := simulator(t)
+	d := opened(t)
+	s := newStream(t, d)
+	p := libraryOf(t, d).plain(1000)
+	told := make(chan struct{})
+	m, err := d.(core.PointerImporter).ImportPointer(p, 1000, core.FreeFunc(func() { close(told) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Hold(true)
+	from := row(t, d, 1000, core.AllocOptions{})
+	if err := d.Copy(t.Context(), s, x, from); err != nil {
+		t.Fatal(err)
+	}
+	_ = x.Close()
+	select {
+	case <-told:
+		t.Error("the owner was told while work on the memory is unfinished")
+	default:
+	}
+	sim.Hold(false)
+	<-told
+}
+
+func TestImportPointerOfAClosedDevice(t *testing.T) {
+	d := open(t)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.(core.PointerImporter).ImportPointer(0, 0, nil)
+	wantError(t, err, core.ErrClosed, "ImportPointer")
+}

@@ -1,0 +1,237 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+var liveStreams = core.NewLiveCounter("cuda.Stream")
+
+// queue is a stream: a CUstream.
+type queue struct {
+	device *device
+	raw    uintptr
+	own    bool         // destroyed with the stream
+	end    stream.Event // reached when Close is done
+
+	mu     sync.Mutex
+	closed bool
+	events []*event // recorded and not known to be passed, oldest first
+}
+
+var _ core.Stream = (*queue)(nil)
+
+// newQueue makes a CUstream of the device's.
+func (d *device) newQueue() (*queue, error) {
+	raw, s := d.context.NewStream()
+	if err := d.check(s, "cuStreamCreate", "a stream of %v", d.ID()); err != nil {
+		return nil, err
+	}
+	return &queue{device: d, raw: raw, own: true}, nil
+}
+
+// streamOf is s as a stream of this device.
+func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
+	q, ok := s.(*queue)
+	if !ok || q.device != d {
+		return nil, errorf(core.ErrDevice, call, "the stream belongs to another device")
+	}
+	return q, nil
+}
+
+func (q *queue) Device() core.Device { return q.device }
+
+// Native is the CUstream.
+func (q *queue) Native() uintptr { return q.raw }
+
+// lock takes q.mu, unless the stream was closed.
+func (q *queue) lock(call string) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return errorf(core.ErrClosed, call, "the stream was closed")
+	}
+	return nil
+}
+
+// enqueue calls f, which enqueues work, unless the stream was closed, its device is
+// lost, or it is being captured into a graph.
+func (q *queue) enqueue(call string, f func() error) error {
+	if err := q.lock(call); err != nil {
+		return err
+	}
+	defer q.mu.Unlock()
+	d := q.device
+	if err := d.lostError(); err != nil {
+		return err
+	}
+	if err := d.check(d.context.CheckCapture(q.raw), "cuStreamIsCapturing", "work of dlx cannot be captured into a graph"); err != nil {
+		return err
+	}
+	return f()
+}
+
+// Record fails with ErrNotSupported for a stream that is being captured into a graph:
+// its work is not run, and an event of it cannot be waited for.
+func (q *queue) Record() (core.Event, error) {
+	if err := q.lock("Record"); err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	e, err := q.record()
+	if err != nil { // not a nil *event in an interface
+		return nil, err
+	}
+	return e, nil
+}
+
+// record records an event. q.mu is held.
+func (q *queue) record() (*event, error) {
+	d := q.device
+	if err := d.lostError(); err != nil {
+		return nil, err
+	}
+	raw, s := d.events.take()
+	if err := d.check(s, "cuEventCreate", "an event of a stream"); err != nil {
+		return nil, err
+	}
+	if err := d.check(d.context.RecordEvent(raw, q.raw), "cuEventRecord", "an event of a stream"); err != nil {
+		d.events.put(raw)
+		return nil, err
+	}
+	e := &event{device: d, queue: q, raw: raw}
+	q.prune()
+	q.events = append(q.events, e)
+	return e, nil
+}
+
+// prune forgets the events that were passed, so that their CUevents are used again. q.mu is held.
+func (q *queue) prune() {
+	passed := 0
+	for _, e := range q.events {
+		if done, _ := e.Done(); !done {
+			break
+		}
+		passed++
+	}
+	q.events = slices.Delete(q.events, 0, passed)
+}
+
+// Wait takes the events of every device of this backend.
+func (q *queue) Wait(e core.Event) error {
+	if err := q.lock("Wait"); err != nil {
+		return err
+	}
+	defer q.mu.Unlock()
+	switch e := e.(type) {
+	case nil:
+		return nil
+	case *event:
+		if e.queue == q {
+			return nil
+		}
+		return e.holdBack(q)
+	}
+	return errorf(core.ErrNotSupported, "Wait", "%T is no event of CUDA: the host must wait", e)
+}
+
+// waitForAll reports whether the stream waits on the device for all of pending. It is
+// called by the pool.
+func (q *queue) waitForAll(pending []core.Event) bool {
+	for _, e := range pending {
+		if q.Wait(e) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Synchronize waits for an event. Work of CUDA that fails takes its device with it:
+// the error is that, from then on.
+func (q *queue) Synchronize(ctx context.Context) error {
+	e, err := q.Record()
+	if err != nil {
+		return err
+	}
+	return e.Wait(ctx)
+}
+
+// Close waits for the work, however long that takes, and returns the error of the
+// device if that was lost. Another Close waits too, and returns nil.
+func (q *queue) Close() error {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	q.mu.Unlock()
+	if !first {
+		return q.end.Wait(context.Background())
+	}
+	err := q.finish()
+	q.device.dropStream()
+	q.end.Complete(nil)
+	return err
+}
+
+// finish waits for the work and gives the stream back. Nobody enqueues any more.
+func (q *queue) finish() error {
+	d := q.device
+	s := d.context.Synchronize(q.raw)
+	err := d.check(s, "cuStreamSynchronize", "the end of a stream")
+	q.mu.Lock()
+	events := q.events
+	q.mu.Unlock()
+	for _, e := range events { // passed, unless the call failed
+		_ = e.Wait(context.Background())
+	}
+	q.destroy()
+	return err
+}
+
+// destroy gives the CUstream back, if it is ours.
+func (q *queue) destroy() {
+	if q.own {
+		q.device.context.DestroyStream(q.raw)
+	}
+}
+
+// The handles that stand for a stream without being one (cuda.h).
+const (
+	legacyStream    = 1 // CU_STREAM_LEGACY
+	perThreadStream = 2 // CU_STREAM_PER_THREAD
+)
+
+// ImportStream takes a CUstream of the device's primary context, or
+// CU_STREAM_LEGACY (1): as DLPack has it, 0 is not a stream. CU_STREAM_PER_THREAD
+// (2) is refused, since goroutines change their threads. It fails with ErrInvalid
+// for a stream of another context.
+func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	const call = "ImportStream"
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := d.checkOpen(call); err != nil {
+		return nil, err
+	}
+	switch native {
+	case 0:
+		return nil, errorf(core.ErrInvalid, call, "the stream is 0: CU_STREAM_LEGACY (1) stands for the legacy stream")
+	case perThreadStream:
+		return nil, errorf(core.ErrInvalid, call, "CU_STREAM_PER_THREAD is another stream on each thread, and goroutines change theirs: make a stream")
+	case legacyStream:
+	default:
+		of, s := d.context.StreamContext(native)
+		if err := d.check(s, "cuStreamGetCtx", "of %#x", native); err != nil {
+			return nil, err
+		}
+		if of != d.context {
+			return nil, errorf(core.ErrInvalid, call, "the stream belongs to another context than the primary one of %v", d.ID())
+		}
+	}
+	return d.addStream(call, func() (*queue, error) { return &queue{device: d, raw: native}, nil })
+}

@@ -1,0 +1,135 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// The tests play the other driver, which shares memory and semaphores with CUDA: Vulkan
+// on the CPU, whose memory the host sees and whose opaque descriptors the simulator knows.
+
+// head is where the memory begins in the file behind such a descriptor.
+const head = 4096
+
+// view maps the memory behind an opaque descriptor, as the other driver has it.
+func view(t testing.TB, fd int, size int64) []byte {
+	t.Helper()
+	p, err := unix.Mmap(fd, head, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(p) })
+	return p
+}
+
+// foreign makes memory of the other driver. The descriptor is whose import it gets, or
+// closed at the test's end.
+func foreign(t testing.TB, d core.Device, size int64) (core.ExternalMemory, []byte) {
+	t.Helper()
+	fd, err := unix.MemfdCreate("memory of another driver", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := binary.NativeEndian.AppendUint64(nil, uint64(head+size))
+	words = binary.NativeEndian.AppendUint64(words, head)
+	if _, err := unix.Pwrite(fd, words, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Ftruncate(fd, head+size); err != nil {
+		t.Fatal(err)
+	}
+	return core.ExternalMemory{
+		Type: core.HandleOpaqueFD, FD: fd, Size: size, Length: size, MemoryType: 0,
+		DeviceUUID: d.Properties().UUID, DriverUUID: core.UUID{0x1a, 0x7a},
+	}, view(t, fd, size)
+}
+
+// otherStream is a stream of the other driver, which knows nothing of CUDA's events.
+type otherStream struct{ *stream.Queue }
+
+func newOtherStream(t testing.TB) otherStream {
+	s := otherStream{stream.NewQueue(nil)}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Wait waits for events of its own driver.
+func (s otherStream) Wait(e core.Event) error {
+	if _, own := e.(*stream.Event); !own {
+		return core.Errorf(core.ErrNotSupported, "test", "Wait", "an event of another driver")
+	}
+	return s.Queue.Wait(e)
+}
+
+// timeline is a semaphore of the other driver.
+type timeline struct{ *gpusim.Timeline }
+
+var _ core.Semaphore = timeline{}
+
+// newTimeline makes a semaphore, and imports it into a device.
+func newTimeline(t testing.TB, d core.Device) (timeline, core.Semaphore) {
+	t.Helper()
+	own, err := simulator(t).NewTimeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(own.FD) })
+	x := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: duplicate(t, own.FD), DeviceUUID: d.Properties().UUID, DriverUUID: core.UUID{0x1a, 0x7a}}
+	imported, err := d.(core.SemaphoreImporter).ImportSemaphore(t.Context(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = imported.Close() })
+	return timeline{own}, imported
+}
+
+func (s timeline) Signal(on core.Stream, value uint64) error {
+	return on.(otherStream).Enqueue(func() error { return s.Timeline.Signal(value) })
+}
+
+func (s timeline) WaitOn(on core.Stream, value uint64) error {
+	return on.(otherStream).Enqueue(func() error { return s.Wait(context.Background(), value) })
+}
+
+func (s timeline) Wait(ctx context.Context, value uint64) error {
+	for {
+		err := s.Timeline.Wait(value, time.Millisecond)
+		if err == nil || ctx.Err() != nil {
+			return cmp.Or(ctx.Err(), err)
+		}
+	}
+}
+
+func (s timeline) Close() error { return nil }
+
+// duplicate is another descriptor of the same.
+func duplicate(t testing.TB, fd int) int {
+	t.Helper()
+	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
+// isOpen reports whether a descriptor is.
+func isOpen(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return !errors.Is(err, unix.EBADF)
+}

@@ -1,0 +1,194 @@
+//go:build cuda && linux && cgo
+
+package gather_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/gpusim/ptx"
+)
+
+// cudaTool gives the path of a part of NVIDIA's wheels, which are missing only where
+// that was said.
+func cudaTool(t *testing.T, parts ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{os.Getenv("DLX_CUDA_TOOLS")}, parts...)...)
+	if _, err := os.Stat(path); err != nil {
+		coretest.NeedDriver(t, err.Error(), "requirements.txt and let DLX_CUDA_TOOLS be its folder nvidia, as make does")
+	}
+	return path
+}
+
+// The PTX is what the source compiles to.
+func TestPTXIsMadeOfItsSource(t *testing.T) {
+	cudaTool(t, "cuda_nvrtc", "lib", "libnvrtc.so.12")
+	folder := t.TempDir()
+	if out, err := exec.Command("go", "run", "generate_ptx.go", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	made, err := os.ReadFile(filepath.Join(folder, "gather.ptx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := func(text string) string {
+		header, _, _ := strings.Cut(text, ".version")
+		return header
+	}
+	if compiler(string(made)) != compiler(gather.PTX()) {
+		t.Logf("the text was not compared: another NVRTC made it, %s", compiler(string(made)))
+	} else if string(made) != gather.PTX() {
+		t.Error("gather.ptx is not what its source compiles to: run go generate")
+	}
+}
+
+// Every card since Maxwell runs the kernels, and keeps what they hold in registers.
+func TestPTXIsAssembledForEveryCard(t *testing.T) {
+	ptxas := cudaTool(t, "cuda_nvcc", "bin", "ptxas")
+	for _, card := range []string{"sm_50", "sm_60", "sm_70", "sm_80", "sm_90"} {
+		t.Run(card, func(t *testing.T) {
+			out, err := exec.Command(ptxas, "-v", "-arch="+card, "-o", filepath.Join(t.TempDir(), "cubin"), "gather.ptx").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			kept := strings.Count(string(out), "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads")
+			if kernels := strings.Count(gather.PTX(), ".entry "); kept != kernels {
+				t.Errorf("%d of %d kernels need no stack:\n%s", kept, kernels, out)
+			}
+		})
+	}
+}
+
+// The entries are the shaders that a plan may ask for with CUDA's limits.
+func TestPTXHasEveryShader(t *testing.T) {
+	m := load(t, gather.PTX())
+	for _, s := range gather.Shaders() {
+		f, err := m.Function(s.String())
+		if s.Packed {
+			if err == nil {
+				t.Errorf("%v: CUDA needs no packed words", s)
+			}
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := f.ParamSizes(); len(got) != 3 || got[0] != 8 || got[1] != 8 || got[2] != binary.Size(gather.Constants{}) {
+			t.Errorf("%v: parameters of %v bytes", s, got)
+		}
+		if f.MaxThreads() != gather.GroupSize {
+			t.Errorf("%v: blocks of %d threads, not %d", s, f.MaxThreads(), gather.GroupSize)
+		}
+	}
+}
+
+func load(t testing.TB, text string) *ptx.Module {
+	t.Helper()
+	m, err := ptx.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// cuda carries dispatches out by the interpreter, in memory at addresses of its own.
+type cuda struct {
+	module   *ptx.Module
+	dst, src ptx.Memory
+}
+
+func (c *cuda) room(_ testing.TB, dst, src int) (to, from []byte) {
+	c.dst = ptx.Memory{Address: 0x7_0000_0000, Bytes: make([]byte, dst)}
+	c.src = ptx.Memory{Address: 0x9_0000_0000, Bytes: make([]byte, src), ReadOnly: true}
+	return c.dst.Bytes, c.src.Bytes
+}
+
+func (c *cuda) run(t testing.TB, plan []gather.Dispatch) {
+	t.Helper()
+	for _, d := range plan {
+		if err := c.launch(d); err != nil {
+			t.Fatalf("%+v: %v", d, err)
+		}
+	}
+}
+
+// launch gives the kernel no more memory than the windows of the dispatch.
+func (c *cuda) launch(d gather.Dispatch) error {
+	f, err := c.module.Function(d.Shader.String())
+	if err != nil {
+		return err
+	}
+	window := func(m ptx.Memory, w gather.Window) ptx.Memory {
+		return ptx.Memory{Address: m.Address + uint64(w.Offset), Bytes: m.Bytes[w.Offset:][:w.Size], ReadOnly: m.ReadOnly}
+	}
+	dst, src := window(c.dst, d.Dst), window(c.src, d.Src)
+	var constants bytes.Buffer
+	if err := binary.Write(&constants, binary.LittleEndian, d.Constants); err != nil {
+		return err
+	}
+	return f.Run(d.Groups, [3]uint32{gather.GroupSize, 1, 1}, []ptx.Memory{dst, src},
+		binary.LittleEndian.AppendUint64(nil, dst.Address), binary.LittleEndian.AppendUint64(nil, src.Address), constants.Bytes())
+}
+
+// Every kernel, as the text that a card's driver would compile.
+func TestPTXMovesTheSameElements(t *testing.T) {
+	c := &cuda{module: load(t, gather.PTX())}
+	untiled := gather.CUDALimits()
+	untiled.Tiles = false
+	for name, l := range variants(untiled) {
+		if !l.Storage8 {
+			continue // CUDA stores words of any size
+		}
+		t.Run(name, func(t *testing.T) { checkCases(t, c, l, 10) })
+	}
+}
+
+// A barrier that is missing shows: the tests above would find it.
+func TestPTXWithoutBarriersMovesOthers(t *testing.T) {
+	text := strings.ReplaceAll(gather.PTX(), "bar.sync \t0;", "")
+	if text == gather.PTX() {
+		t.Fatal("no kernel has a barrier")
+	}
+	right, wrong := &cuda{module: load(t, gather.PTX())}, &cuda{module: load(t, text)}
+	d := gather.Dispatch{
+		Shader: gather.Shader{Word: 4, Tiled: true}, Dst: gather.Window{Size: 4096}, Src: gather.Window{Size: 4096},
+		Constants: gather.Constants{
+			Planes: 1, N: [8]uint32{32, 32, 1, 1, 1, 1, 1, 1}, DstStep: [8]int32{1, 32}, SrcStep: [8]int32{32, 1},
+		},
+		Groups: [3]uint32{1, 1, 1},
+	}
+	for _, c := range []*cuda{right, wrong} {
+		_, from := c.room(t, 4096, 4096)
+		for i := range from {
+			from[i] = byte(i * i >> 4)
+		}
+		c.run(t, []gather.Dispatch{d})
+	}
+	if bytes.Equal(right.dst.Bytes, wrong.dst.Bytes) {
+		t.Error("the same elements without a barrier")
+	}
+}
+
+// A dispatch that leaves its windows is found, so that one that passes does not.
+func TestPTXKeepsToItsWindows(t *testing.T) {
+	c := &cuda{module: load(t, gather.PTX())}
+	c.room(t, 64, 64)
+	d := gather.Dispatch{
+		Shader: gather.Shader{Word: 1}, Dst: gather.Window{Size: 64}, Src: gather.Window{Size: 63},
+		Constants: gather.Constants{Planes: 1, Wide: 8, N: [8]uint32{64, 1, 1, 1, 1, 1, 1, 1}, DstStep: [8]int32{1}, SrcStep: [8]int32{1}},
+		Groups:    [3]uint32{1, 1, 1},
+	}
+	if err := c.launch(d); !errors.Is(err, ptx.ErrBadAccess) {
+		t.Errorf("%v, want a bad access", err)
+	}
+}

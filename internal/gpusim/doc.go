@@ -1,0 +1,15 @@
+// Package gpusim is a simulated CUDA driver, for tests on machines without a card: a shared
+// library with the driver's own symbols (src, built by build.sh), which the backend opens
+// where DLX_CUDA_LIBRARY names it, and this package, by which tests see and steer it.
+//
+// It is adverse: memory of a device cannot be touched by the host, work runs as late and in as
+// odd an order as the documentation allows, what was freed is never handed out soon, and what a driver
+// need not survive is noted as misuse. It shares memory with Mesa's lavapipe, as a card's driver
+// does with its own Vulkan. Its device is called "dlx simulated GPU", it is chosen only
+// by name, and nothing is ever measured on it.
+//
+// The environment chooses, before the first call: DLX_GPUSIM_DEVICES (0 to 8, 2 by default),
+// DLX_GPUSIM_MEMORY (bytes of each, 1 GiB by default), DLX_GPUSIM_SEED (of the order of
+// work), DLX_GPUSIM_UUID (of device 0; by default that of the CPU under Vulkan), DLX_GPUSIM_INTEGRATED (1: the devices
+// say that they share the host's memory).
+package gpusim

@@ -1,0 +1,255 @@
+//go:build linux && cgo
+
+package gpusim_test
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+)
+
+// externalHandle is CUDA_EXTERNAL_MEMORY_HANDLE_DESC, externalBuffer
+// CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
+type externalHandle struct {
+	kind  int32
+	_     int32
+	fd    int32
+	_     [12]byte
+	size  uint64
+	flags uint32
+	_     [17]uint32
+}
+
+type externalBuffer struct {
+	offset, size uint64
+	flags        uint32
+	_            [17]uint32
+}
+
+const (
+	opaqueFD  = 1
+	dedicated = 1
+	page      = 4096
+)
+
+// llvmpipe is the mark of Mesa's driver: 16 bytes of the SHA-1 of its name.
+var llvmpipe = []byte{0x6c, 0xb9, 0xee, 0x07, 0x4a, 0x0b, 0xad, 0x7b, 0x01, 0x2e, 0x1b, 0xe9, 0x69, 0x7e, 0x53, 0x0f}
+
+// lavapipeFile is a descriptor as Vulkan exports it on lavapipe: the file's size, where
+// the memory begins, the driver's mark, and the memory with some bytes behind it.
+func lavapipeFile(t *testing.T, size int) int {
+	t.Helper()
+	const tail = 40
+	fd, err := unix.MemfdCreate("as of lavapipe", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := page + size + tail
+	head := binary.NativeEndian.AppendUint64(nil, uint64(whole))
+	head = binary.NativeEndian.AppendUint64(head, page)
+	if err := unix.Ftruncate(fd, int64(whole)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Pwrite(fd, append(head, llvmpipe...), 0); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// isOpen reports whether a descriptor is open.
+func isOpen(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil
+}
+
+// "External Resource Interoperability", cuImportExternalMemory: the descriptor is the
+// driver's once it was imported.
+func TestMemoryOfVulkanIsShared(t *testing.T) {
+	d := gpusimtest.Start(t)
+	const size = 3 * page
+	fd := lavapipeFile(t, size)
+	vulkan, err := unix.Mmap(fd, page, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(vulkan) }()
+	copy(vulkan, gpusimtest.Pattern(3, size))
+
+	var memory, all, part uint64
+	d.OK("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: size, flags: dedicated})
+	d.OK("cuExternalMemoryGetMappedBuffer", &all, memory, &externalBuffer{size: size})
+	d.OK("cuExternalMemoryGetMappedBuffer", &part, memory, &externalBuffer{offset: 100, size: size - 100})
+	d.Holds(all, gpusimtest.Pattern(3, size))
+	d.Holds(part, gpusimtest.Pattern(3, size)[100:])
+	d.Write(part, []byte("written by CUDA"))
+	if got := string(vulkan[100:115]); got != "written by CUDA" {
+		t.Errorf("Vulkan finds %q", got)
+	}
+	data := make([]byte, size+1)
+	d.Want(gpusimtest.InvalidValue, "cuMemcpyDtoH_v2", &data[0], all, size+1)
+
+	d.OK("cuDestroyExternalMemory", memory)
+	if isOpen(fd) {
+		t.Error("the descriptor is still open")
+	}
+	d.WantMisuse(gpusimtest.InvalidHandle, "cuDestroyExternalMemory", memory)
+	d.OK("cuMemFree_v2", all)
+	d.OK("cuMemFree_v2", part)
+}
+
+// A descriptor of cuMemExportToShareableHandle is in lavapipe's layout, so Vulkan imports
+// it, and so does cuImportExternalMemory.
+func TestExportedMemoryHasTheLayoutOfVulkans(t *testing.T) {
+	d := gpusimtest.Start(t)
+	handle := create(t, d, granularity)
+	ptr := mapping(t, d, handle, granularity)
+	d.Write(ptr, gpusimtest.Pattern(5, granularity))
+	var fd int32
+	d.OK("cuMemExportToShareableHandle", &fd, handle, posixFD, 0)
+
+	file := make([]byte, page+granularity)
+	if n, err := unix.Pread(int(fd), file, 0); n != len(file) || err != nil {
+		t.Fatal(n, err)
+	}
+	if size, begin := binary.NativeEndian.Uint64(file), binary.NativeEndian.Uint64(file[8:]); size != page+granularity || begin != page {
+		t.Errorf("the file tells %d bytes, from %d", size, begin)
+	}
+	if string(file[16:32]) != string(llvmpipe) {
+		t.Errorf("the mark is % x", file[16:32])
+	}
+	if string(file[page:]) != string(gpusimtest.Pattern(5, granularity)) {
+		t.Error("the memory is not there")
+	}
+
+	var memory, buffer uint64
+	d.OK("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: fd, size: granularity})
+	d.OK("cuExternalMemoryGetMappedBuffer", &buffer, memory, &externalBuffer{size: granularity})
+	d.Write(buffer, []byte("both"))
+	d.Holds(ptr, []byte("both"))
+	d.OK("cuMemFree_v2", buffer)
+	d.OK("cuDestroyExternalMemory", memory)
+}
+
+func TestWhatIsNoMemoryIsNotImportedAndStaysTheCallers(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var ends, sockets [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	sockets, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(name string) int {
+		fd, err := unix.Open(name, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	null, plain := open(os.DevNull), open(filepath.Join(t.TempDir(), "plain"))
+	if err := unix.Ftruncate(plain, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	empty, err := unix.MemfdCreate("empty", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, liar := lavapipeFile(t, page), lavapipeFile(t, page)
+	if err := unix.Ftruncate(short, page); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Pwrite(liar, binary.NativeEndian.AppendUint64(nil, 1<<40), 0); err != nil {
+		t.Fatal(err)
+	}
+	good, timeline := lavapipeFile(t, page), int(int32(d.Call("dlx_gpusim_timeline_new")))
+	fds := []int{ends[0], ends[1], sockets[0], sockets[1], null, plain, empty, short, liar, good, timeline}
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
+	for _, c := range []struct {
+		name string
+		desc externalHandle
+		want gpusimtest.Result
+	}{
+		{"a closed descriptor", externalHandle{kind: opaqueFD, fd: -1, size: page}, gpusimtest.InvalidValue},
+		{"a number that is none", externalHandle{kind: opaqueFD, fd: 1 << 30, size: page}, gpusimtest.InvalidValue},
+		{"a pipe", externalHandle{kind: opaqueFD, fd: int32(ends[0]), size: page}, gpusimtest.OperatingSystem},
+		{"a socket", externalHandle{kind: opaqueFD, fd: int32(sockets[0]), size: page}, gpusimtest.OperatingSystem},
+		{"a device", externalHandle{kind: opaqueFD, fd: int32(null), size: page}, gpusimtest.OperatingSystem},
+		{"a file", externalHandle{kind: opaqueFD, fd: int32(plain), size: page}, gpusimtest.OperatingSystem},
+		{"an empty file in memory", externalHandle{kind: opaqueFD, fd: int32(empty), size: page}, gpusimtest.OperatingSystem},
+		{"memory that was cut", externalHandle{kind: opaqueFD, fd: int32(short), size: page}, gpusimtest.OperatingSystem},
+		{"memory that tells more than it has", externalHandle{kind: opaqueFD, fd: int32(liar), size: page}, gpusimtest.OperatingSystem},
+		{"a semaphore", externalHandle{kind: opaqueFD, fd: int32(timeline), size: page}, gpusimtest.OperatingSystem},
+		{"more than there is", externalHandle{kind: opaqueFD, fd: int32(good), size: 2 * page}, gpusimtest.InvalidValue},
+		{"no bytes", externalHandle{kind: opaqueFD, fd: int32(good)}, gpusimtest.InvalidValue},
+		{"flags that nobody knows", externalHandle{kind: opaqueFD, fd: int32(good), size: page, flags: 2}, gpusimtest.InvalidValue},
+		{"a handle of Windows", externalHandle{kind: 2, fd: int32(good), size: page}, gpusimtest.NotSupported},
+		{"no kind", externalHandle{fd: int32(good), size: page}, gpusimtest.InvalidValue},
+		{"a kind that nobody knows", externalHandle{kind: 99, fd: int32(good), size: page}, gpusimtest.InvalidValue},
+	} {
+		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
+			var memory uint64
+			d.Want(c.want, "cuImportExternalMemory", &memory, &c.desc)
+		})
+	}
+	for _, fd := range fds {
+		if !isOpen(fd) {
+			t.Errorf("descriptor %d was taken, and nothing imported", fd)
+		}
+	}
+}
+
+func TestABufferLiesInItsMemory(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var memory, buffer uint64
+	d.OK("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(lavapipeFile(t, 2*page)), size: page})
+	for _, c := range []struct {
+		name string
+		desc externalBuffer
+	}{
+		{"no bytes", externalBuffer{}},
+		{"more than was imported", externalBuffer{size: page + 1}},
+		{"beyond the end", externalBuffer{offset: page, size: 1}},
+		{"an offset that wraps around", externalBuffer{offset: 1 << 63, size: 1 << 63}},
+		{"flags", externalBuffer{size: page, flags: 1}},
+	} {
+		d.Run(t, c.name, func(_ *testing.T, d *gpusimtest.Driver) {
+			d.Want(gpusimtest.InvalidValue, "cuExternalMemoryGetMappedBuffer", &buffer, memory, &c.desc)
+		})
+	}
+	d.OK("cuDestroyExternalMemory", memory)
+	d.WantMisuse(gpusimtest.InvalidHandle, "cuExternalMemoryGetMappedBuffer", &buffer, memory, &externalBuffer{size: page})
+}
+
+// Opaque descriptors are good between drivers of one device.
+func TestMemoryOfAnotherDeviceIsNotImported(t *testing.T) {
+	d := gpusimtest.Start(t)
+	fd := lavapipeFile(t, page)
+	defer func() { _ = unix.Close(fd) }()
+	d.Retain(1)
+	var memory uint64
+	d.Want(gpusimtest.InvalidDevice, "cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: page})
+}
+
+// A failing import by injection takes nothing.
+func TestAnInjectedFaultLeavesTheDescriptor(t *testing.T) {
+	d := gpusimtest.Start(t)
+	fd := lavapipeFile(t, page)
+	defer func() { _ = unix.Close(fd) }()
+	name := append([]byte("cuImportExternalMemory"), 0)
+	d.Call("dlx_gpusim_fail", &name[0], 1, int(gpusimtest.OutOfMemory))
+	var memory uint64
+	d.Want(gpusimtest.OutOfMemory, "cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: page})
+	if !isOpen(fd) {
+		t.Error("the descriptor was taken")
+	}
+}

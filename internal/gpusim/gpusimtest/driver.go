@@ -1,0 +1,226 @@
+//go:build linux && cgo
+
+package gpusimtest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Result is a CUresult.
+type Result int32
+
+// The results that tests name.
+const (
+	Success                Result = 0
+	InvalidValue           Result = 1
+	OutOfMemory            Result = 2
+	NotInitialized         Result = 3
+	InvalidDevice          Result = 101
+	InvalidContext         Result = 201
+	MapFailed              Result = 205
+	AlreadyMapped          Result = 208
+	NotMapped              Result = 211
+	InvalidGraphicsContext Result = 219
+	OperatingSystem        Result = 304
+	InvalidHandle          Result = 400
+	NotReady               Result = 600
+	IllegalAddress         Result = 700
+	NotPermitted           Result = 800
+	NotSupported           Result = 801
+	Timeout                Result = 909
+)
+
+// Driver is the simulated driver as one test uses it.
+type Driver struct {
+	*Library
+	tb  testing.TB
+	ctx uint64 // the context that was made current last
+}
+
+// Start opens the driver that DLX_CUDA_LIBRARY names, locks the goroutine to its thread and
+// makes device 0's primary context current there. When the test ends, nothing more may be
+// open than before, and no misuse may have been noted. Without a driver the test fails, or is skipped where
+// DLX_WITHOUT_DRIVERS=1 says that there is none.
+func Start(tb testing.TB) *Driver {
+	tb.Helper()
+	path := os.Getenv("DLX_CUDA_LIBRARY")
+	switch {
+	case path != "":
+	case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
+		tb.Skip("DLX_WITHOUT_DRIVERS=1: there is no simulated driver")
+	default:
+		tb.Fatal("DLX_CUDA_LIBRARY names no driver: make gpusim builds one; or set DLX_WITHOUT_DRIVERS=1")
+	}
+	l, err := Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	d := &Driver{Library: l, tb: tb}
+	runtime.LockOSThread()
+	d.OK("cuInit", 0)
+	before := d.Live()
+	tb.Cleanup(func() {
+		if m := d.Misuse(); m != "" {
+			tb.Errorf("misuse was noted:\n%s", m)
+		}
+		d.Call("dlx_gpusim_clear_misuse")
+		if left := d.Live(); left != before {
+			tb.Errorf("open at the end:\n%s\nbefore:\n%s", left, before)
+		}
+		runtime.UnlockOSThread()
+	})
+	d.Retain(0)
+	return d
+}
+
+// Retain makes a device's primary context current on this thread until the test ends.
+func (d *Driver) Retain(device int) {
+	d.tb.Helper()
+	d.OK("cuDevicePrimaryCtxRetain", &d.ctx, device)
+	d.OK("cuCtxSetCurrent", d.ctx)
+	d.tb.Cleanup(func() {
+		d.OK("cuCtxSetCurrent", nil)
+		d.OK("cuDevicePrimaryCtxRelease_v2", device)
+	})
+}
+
+// Run runs a subtest, which has a thread of its own, with the same context current.
+func (d *Driver) Run(t *testing.T, name string, f func(*testing.T, *Driver)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		sub := &Driver{Library: d.Library, tb: t, ctx: d.ctx}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		sub.OK("cuCtxSetCurrent", d.ctx)
+		defer sub.OK("cuCtxSetCurrent", nil)
+		f(t, sub)
+	})
+}
+
+// Result calls a function that returns a CUresult.
+func (d *Driver) Result(name string, args ...any) Result { return Result(int32(d.Call(name, args...))) }
+
+// OK calls a function that must succeed.
+func (d *Driver) OK(name string, args ...any) {
+	d.tb.Helper()
+	d.Want(Success, name, args...)
+}
+
+// Want calls a function that must return what is wanted.
+func (d *Driver) Want(want Result, name string, args ...any) {
+	d.tb.Helper()
+	if got := d.Result(name, args...); got != want {
+		d.tb.Fatalf("%s returns %s, want %s", name, d.Name(got), d.Name(want))
+	}
+}
+
+// WantMisuse is Want for a call that is noted as misuse besides.
+func (d *Driver) WantMisuse(want Result, name string, args ...any) {
+	d.tb.Helper()
+	d.Want(want, name, args...)
+	d.Noted()
+}
+
+// Illegal calls a function that must report an illegal access. That is the end of the
+// current context; its device gets a new one.
+func (d *Driver) Illegal(name string, args ...any) {
+	d.tb.Helper()
+	var device int32
+	d.OK("cuCtxGetDevice", &device)
+	d.WantMisuse(IllegalAddress, name, args...)
+	d.OK("cuCtxSetCurrent", nil)
+	d.OK("cuDevicePrimaryCtxRelease_v2", device)
+	d.OK("cuDevicePrimaryCtxRetain", &d.ctx, device)
+	d.OK("cuCtxSetCurrent", d.ctx)
+}
+
+// Pinned is n bytes of the host to which copies are asynchronous, until the test ends.
+func (d *Driver) Pinned(n int) []byte {
+	d.tb.Helper()
+	data := make([]byte, n)
+	d.OK("cuMemHostRegister_v2", &data[0], n, 0)
+	d.tb.Cleanup(func() { d.OK("cuMemHostUnregister", &data[0]) })
+	return data
+}
+
+// Noted fails unless misuse was noted since the last time, and forgets it.
+func (d *Driver) Noted() {
+	d.tb.Helper()
+	if d.Misuse() == "" {
+		d.tb.Error("no misuse was noted")
+	}
+	d.Call("dlx_gpusim_clear_misuse")
+}
+
+// Name is what the driver calls a result.
+func (d *Driver) Name(r Result) string {
+	return fmt.Sprintf("%s (%d)", d.string("cuGetErrorName", int(r)), r)
+}
+
+// Live is what is open, a kind and its number a line; what went with its context is not.
+func (d *Driver) Live() string {
+	var open strings.Builder
+	for line := range strings.Lines(d.text("dlx_gpusim_live")) {
+		if !strings.HasPrefix(line, "abandoned ") {
+			open.WriteString(line)
+		}
+	}
+	return open.String()
+}
+
+// Misuse is what was noted since it was cleared.
+func (d *Driver) Misuse() string { return d.text("dlx_gpusim_misuse") }
+
+// text asks a control function for its text.
+func (d *Driver) text(name string) string {
+	buf := make([]byte, 1<<16)
+	d.Call(name, &buf[0], len(buf))
+	text, _, _ := bytes.Cut(buf, []byte{0})
+	return string(text)
+}
+
+// Write copies bytes to device memory before it returns.
+func (d *Driver) Write(to uint64, data []byte) {
+	d.tb.Helper()
+	d.OK("cuMemcpyHtoD_v2", to, &data[0], len(data))
+}
+
+// Read copies n bytes from device memory.
+func (d *Driver) Read(from uint64, n int) []byte {
+	d.tb.Helper()
+	data := make([]byte, n)
+	d.OK("cuMemcpyDtoH_v2", &data[0], from, n)
+	return data
+}
+
+// Holds fails unless device memory begins with the bytes.
+func (d *Driver) Holds(at uint64, want []byte) {
+	d.tb.Helper()
+	if got := d.Read(at, len(want)); !bytes.Equal(got, want) {
+		d.tb.Fatalf("the memory begins with % x, want % x", got[:min(16, len(got))], want[:min(16, len(want))])
+	}
+}
+
+// NewStream makes a non-blocking stream, which is destroyed when the test ends.
+func (d *Driver) NewStream() uint64 {
+	d.tb.Helper()
+	const nonBlocking = 1
+	var stream uint64
+	d.OK("cuStreamCreate", &stream, nonBlocking)
+	d.tb.Cleanup(func() { d.OK("cuStreamDestroy_v2", stream) })
+	return stream
+}
+
+// Pattern is n bytes that differ from those of another seed, and from their neighbours.
+func Pattern(seed byte, n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = seed + byte(i) ^ byte(i>>8)
+	}
+	return data
+}

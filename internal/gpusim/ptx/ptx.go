@@ -1,0 +1,165 @@
+//go:build linux && cgo
+
+package ptx
+
+// #cgo CFLAGS: -std=gnu11 -Wall -Wextra
+// #include "ptx.h"
+// #include <stdlib.h>
+//
+// // A piece of simulated memory.
+// typedef struct {
+//     uint64_t address, size;
+//     void *host;
+//     int read_only;
+// } piece;
+//
+// typedef struct {
+//     const piece *list;
+//     size_t count;
+// } pieces;
+//
+// static void *find_piece(void *ctx, uint64_t address, size_t bytes, int write) {
+//     const pieces *all = ctx;
+//     for (size_t i = 0; i < all->count; i++) {
+//         const piece *p = &all->list[i];
+//         if (address < p->address || bytes > p->size || address - p->address > p->size - bytes) continue;
+//         return write && p->read_only ? NULL : (char *)p->host + (address - p->address);
+//     }
+//     return NULL;
+// }
+//
+// static int run_on_pieces(const ptx_function *f, void *const *params, const unsigned *grid,
+//                          const unsigned *block, const pieces *all, char *log, size_t room) {
+//     return ptx_run(f, params, grid, block, find_piece, (void *)all, log, room);
+// }
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// How a launch fails. The sentinels are found by errors.Is.
+var (
+	ErrBadLaunch  = errors.New("bad launch")
+	ErrBadAccess  = errors.New("bad access")
+	ErrMisaligned = errors.New("misaligned address")
+	ErrFailed     = errors.New("kernel failed")
+	ErrEndless    = errors.New("kernel does not end")
+	ErrNoMemory   = errors.New("memory of the host is out")
+)
+
+var statuses = map[C.int]error{
+	C.PTX_BAD_LAUNCH: ErrBadLaunch,
+	C.PTX_BAD_ACCESS: ErrBadAccess,
+	C.PTX_MISALIGNED: ErrMisaligned,
+	C.PTX_FAILED:     ErrFailed,
+	C.PTX_ENDLESS:    ErrEndless,
+	C.PTX_NO_MEMORY:  ErrNoMemory,
+}
+
+const logRoom = 512
+
+// Module is a text that was read. Whoever loads it closes it, once, after the last use
+// of its functions.
+type Module struct{ handle *C.ptx_module }
+
+// Load reads a text. The error names the line and what is wrong or not covered.
+func Load(text string) (*Module, error) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	var log [logRoom]C.char
+	m := C.ptx_load(c, &log[0], logRoom)
+	if m == nil {
+		return nil, errors.New(C.GoString(&log[0]))
+	}
+	return &Module{m}, nil
+}
+
+// Close frees the module and its functions.
+func (m *Module) Close() {
+	C.ptx_unload(m.handle)
+	m.handle = nil
+}
+
+// SetPatience changes how many branches a thread may take before a launch is ErrEndless.
+func (m *Module) SetPatience(branches uint64) {
+	C.ptx_set_patience(m.handle, C.uint64_t(branches))
+}
+
+// Function is an entry of a module, valid until that is closed.
+type Function struct{ handle *C.ptx_function }
+
+// Function finds an entry by its name.
+func (m *Module) Function(name string) (Function, error) {
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	f := C.ptx_find(m.handle, c)
+	if f == nil {
+		return Function{}, fmt.Errorf("there is no entry %s", name)
+	}
+	return Function{f}, nil
+}
+
+// ParamSizes gives the size of each parameter in bytes.
+func (f Function) ParamSizes() []int {
+	var sizes []int
+	for {
+		n := int(C.ptx_param_size(f.handle, C.int(len(sizes))))
+		if n == 0 {
+			return sizes
+		}
+		sizes = append(sizes, n)
+	}
+}
+
+// MaxThreads is how many threads a block may have.
+func (f Function) MaxThreads() int { return int(C.ptx_max_threads(f.handle)) }
+
+// SharedSize is how many bytes of shared memory a block has.
+func (f Function) SharedSize() int { return int(C.ptx_shared_size(f.handle)) }
+
+// Memory is a piece of memory at an address of the simulated device.
+type Memory struct {
+	Address  uint64
+	Bytes    []byte // not empty; a kernel reads and writes it while Run runs
+	ReadOnly bool
+}
+
+// Run launches a function, with the bytes of each parameter, and waits for it. What is
+// in none of the pieces of memory is a bad access. The error wraps one of the
+// sentinels and says which thread failed at which line.
+func (f Function) Run(grid, block [3]uint32, memory []Memory, params ...[]byte) error {
+	sizes := f.ParamSizes()
+	if len(params) != len(sizes) {
+		return fmt.Errorf("%w: %d parameters, the function has %d", ErrBadLaunch, len(params), len(sizes))
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	pointers := make([]unsafe.Pointer, len(params)+1)
+	for i, p := range params {
+		if len(p) != sizes[i] {
+			return fmt.Errorf("%w: parameter %d has %d bytes, not %d", ErrBadLaunch, i, sizes[i], len(p))
+		}
+		pointers[i] = unsafe.Pointer(&p[0])
+		pinner.Pin(&p[0])
+	}
+	list := make([]C.piece, len(memory)+1)
+	for i, m := range memory {
+		pinner.Pin(&m.Bytes[0])
+		list[i] = C.piece{address: C.uint64_t(m.Address), size: C.uint64_t(len(m.Bytes)), host: unsafe.Pointer(&m.Bytes[0])}
+		if m.ReadOnly {
+			list[i].read_only = 1
+		}
+	}
+	pinner.Pin(&list[0])
+	all := C.pieces{&list[0], C.size_t(len(memory))}
+	var log [logRoom]C.char
+	status := C.run_on_pieces(f.handle, &pointers[0], (*C.uint)(unsafe.Pointer(&grid)), (*C.uint)(unsafe.Pointer(&block)), &all, &log[0], logRoom)
+	if status != C.PTX_OK {
+		return fmt.Errorf("%w: %s", statuses[status], C.GoString(&log[0]))
+	}
+	return nil
+}

@@ -1,0 +1,390 @@
+// memory.c: the table of addresses, and the memory of devices and of the host.
+
+#include "core.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+// ---- The table -------------------------------------------------------------------------
+
+static sim_range **ranges;  // by address
+static size_t range_count, range_room;
+static uint64_t last_id;
+
+// place is the index of the first range that ends after an address.
+static size_t place(uintptr_t address) {
+    size_t low = 0, high = range_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (ranges[middle]->address + ranges[middle]->size <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+sim_range *sim_range_add(const sim_range *range) {
+    if (range_count == range_room) {
+        size_t n = range_room ? range_room * 2 : 256;
+        sim_range **more = realloc(ranges, n * sizeof *more);
+        if (more == NULL) return NULL;
+        ranges = more;
+        range_room = n;
+    }
+    sim_range *r = malloc(sizeof *r);
+    if (r == NULL) return NULL;
+    *r = *range;
+    r->id = ++last_id;
+    size_t i = place(r->address);
+    memmove(ranges + i + 1, ranges + i, (range_count - i) * sizeof *ranges);
+    ranges[i] = r;
+    range_count++;
+    return r;
+}
+
+void sim_range_remove(sim_range *range) {
+    size_t i = place(range->address);
+    memmove(ranges + i, ranges + i + 1, (range_count - i - 1) * sizeof *ranges);
+    range_count--;
+    free(range);
+}
+
+sim_range *sim_range_find(uintptr_t address) {
+    size_t i = place(address);
+    return i < range_count && ranges[i]->address <= address ? ranges[i] : NULL;
+}
+
+sim_range *sim_range_next(const sim_range *after) {
+    size_t i = after ? place(after->address) + 1 : 0;
+    return i < range_count ? ranges[i] : NULL;
+}
+
+bool sim_range_on_device(const sim_range *r) {
+    return r->kind != SIM_RANGE_HOST && r->kind != SIM_RANGE_REGISTERED && r->kind != SIM_RANGE_MANAGED;
+}
+
+void *sim_translate(uintptr_t address, size_t bytes, bool write) {
+    (void)write;
+    sim_range *r = sim_range_find(address);
+    if (r == NULL || !r->active || bytes > r->size - (address - r->address)) return NULL;
+    return r->work + (address - r->address);
+}
+
+void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes, bool write) {
+    sim_range *r = sim_range_find(address);
+    if (r && sim_range_on_device(r)) {
+        uint32_t bit = 1u << ctx->device->ordinal;
+        if (r->kind == SIM_RANGE_VMM || r->kind == SIM_RANGE_POOL) {
+            if (!(r->access & bit) || (write && r->kind == SIM_RANGE_VMM && (r->flags & bit))) return NULL;
+        } else if (r->device != ctx->device && !(ctx->peers & 1u << r->device->ordinal)) {
+            return NULL;
+        }
+    }
+    return sim_translate(address, bytes, write);
+}
+
+// ---- Address space ---------------------------------------------------------------------
+
+static size_t pages(size_t bytes) { return (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE; }
+
+uintptr_t sim_reserve(size_t bytes, size_t alignment) {
+    if (alignment < SIM_PAGE) alignment = SIM_PAGE;
+    uint8_t *p = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return 0;
+    uintptr_t start = ((uintptr_t)p + alignment - 1) / alignment * alignment;
+    size_t before = start - (uintptr_t)p, after = alignment - before;
+    if (before) munmap(p, before);
+    if (after) munmap((void *)(start + pages(bytes)), after);
+    return start;
+}
+
+void sim_unreserve(uintptr_t address, size_t bytes) { munmap((void *)address, pages(bytes)); }
+
+CUresult sim_map_external(int fd, uint64_t offset, size_t size, sim_range_kind kind, sim_context *ctx, void *owner, sim_range **out) {
+    uint64_t low = offset / SIM_PAGE * SIM_PAGE, distance = offset - low;
+    size_t whole = pages(distance + size);
+    uint8_t *work = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)low);
+    if (work == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    uintptr_t address = sim_reserve(whole, 0);
+    sim_range r = {
+        .address = address + distance, .size = size, .work = work + distance, .kind = kind, .device = ctx->device, .ctx = ctx,
+        .active = true, .owner = owner, .mapped = work, .reserved = address, .mapped_size = whole,
+    };
+    *out = address ? sim_range_add(&r) : NULL;
+    if (*out) return CUDA_SUCCESS;
+    if (address) sim_unreserve(address, whole);
+    munmap(work, whole);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void sim_unmap_external(sim_range *range) {
+    munmap(range->mapped, range->mapped_size);
+    sim_unreserve(range->reserved, range->mapped_size);
+    sim_range_remove(range);
+}
+
+// ---- Memory of a device ----------------------------------------------------------------
+
+CUresult sim_device_take(sim_device *d, size_t bytes, size_t alignment, size_t *offset) {
+    if (bytes > d->memory - d->used) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (alignment < SIM_PAGE) alignment = SIM_PAGE;
+    size_t whole = pages(bytes) + SIM_PAGE;  // a page between, so that what runs over is found
+    for (int around = 0; around < 2; around++) {
+        for (;;) {
+            size_t at = (d->next + alignment - 1) / alignment * alignment;
+            if (at + whole > d->arena) break;
+            sim_range *there = NULL;
+            size_t i = place(d->base + at);
+            if (i < range_count && ranges[i]->address < d->base + at + whole) there = ranges[i];
+            if (there == NULL) {
+                d->next = at + whole;
+                d->used += bytes;
+                *offset = at;
+                memset(d->work + at, SIM_FRESH, bytes);
+                return CUDA_SUCCESS;
+            }
+            d->next = there->address + there->size - d->base;
+        }
+        d->next = 0;
+    }
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void sim_device_give(sim_device *d, size_t offset, size_t bytes) {
+    d->used -= bytes;
+    fallocate(d->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)pages(bytes));
+}
+
+CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
+    ENTER(cuMemAlloc, SIM_CONTEXT | SIM_UNSAFE);
+    if (out == NULL || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    sim_device *d = scope.ctx->device;
+    size_t offset;
+    CUresult r = sim_device_take(d, bytes, 0, &offset);
+    if (r != CUDA_SUCCESS) return r;
+    sim_range range = {
+        .address = d->base + offset, .size = bytes, .work = d->work + offset, .kind = SIM_RANGE_DEVICE, .device = d, .ctx = scope.ctx, .active = true,
+    };
+    if (sim_range_add(&range) == NULL) {
+        sim_device_give(d, offset, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sim_live(SIM_ALLOCATIONS, 1);
+    *out = range.address;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
+    ENTER(cuMemAllocManaged, SIM_CONTEXT | SIM_UNSAFE);
+    if (out == NULL || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+    void *p = mmap(NULL, pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(p, SIM_FRESH, bytes);
+    sim_range range = {
+        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_MANAGED, .device = scope.ctx->device, .ctx = scope.ctx, .active = true,
+    };
+    if (sim_range_add(&range) == NULL) {
+        munmap(p, pages(bytes));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sim_live(SIM_MANAGED_ALLOCATIONS, 1);
+    *out = range.address;
+    return CUDA_SUCCESS;
+}
+
+// end_range frees what lies behind a range, whatever it is, and takes it out of the table.
+static void end_range(sim_range *r) {
+    switch (r->kind) {
+    case SIM_RANGE_DEVICE:
+        if (r->holds) sim_ipc_revoke(r);
+        sim_device_give(r->device, r->address - r->device->base, r->size);
+        sim_live(SIM_ALLOCATIONS, -1);
+        sim_range_remove(r);
+        break;
+    case SIM_RANGE_MANAGED:
+    case SIM_RANGE_HOST:
+        munmap(r->work, pages(r->size));
+        sim_live(r->kind == SIM_RANGE_HOST ? SIM_HOST_ALLOCATIONS : SIM_MANAGED_ALLOCATIONS, -1);
+        sim_range_remove(r);
+        break;
+    case SIM_RANGE_REGISTERED:
+        sim_live(SIM_REGISTERED_RANGES, -1);
+        sim_range_remove(r);
+        break;
+    case SIM_RANGE_EXTERNAL:
+        sim_live(SIM_EXTERNAL_BUFFERS, -1);
+        sim_unmap_external(r);
+        break;
+    case SIM_RANGE_IPC:
+        sim_live(SIM_IPC_MAPPINGS, -1);
+        free(r->owner);
+        sim_unmap_external(r);
+        break;
+    default:  // of a file that frees it by itself
+        r->ctx = NULL;
+    }
+}
+
+void sim_forget_ranges(sim_context *c) {
+    for (size_t i = 0; i < range_count;) {
+        sim_range *r = ranges[i];
+        if (r->ctx == c) {
+            sim_live(SIM_ABANDONED, 1);
+            end_range(r);
+        }
+        if (i < range_count && ranges[i] == r) i++;
+    }
+}
+
+static void wait_device(sim_device *d) {
+    for (sim_context *c = sim.contexts; c; c = c->next)
+        if (c->device == d) sim_wait_context(c);
+}
+
+CUresult CUDAAPI cuMemFree(CUdeviceptr p) {
+    ENTER(cuMemFree, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    if (p == 0) return SIM_RESULT(CUDA_SUCCESS);
+    sim_range *r = sim_range_find(p);
+    if (r && r->address == p) wait_device(r->device);  // implicit synchronisation
+    r = sim_range_find(p);
+    if (r == NULL || r->address != p) {
+        sim_misuse(scope.call, "%p is no allocation, or was freed", (void *)p);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (r->kind != SIM_RANGE_DEVICE && r->kind != SIM_RANGE_MANAGED && r->kind != SIM_RANGE_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    end_range(r);
+    return SIM_RESULT(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
+    ENTER(cuMemGetInfo, SIM_CONTEXT);
+    sim_device *d = scope.ctx->device;
+    if (available) *available = d->memory - d->used;
+    if (total) *total = d->memory;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr p) {
+    ENTER(cuMemGetAddressRange, SIM_CONTEXT);
+    sim_range *r = sim_range_find(p);
+    if (r == NULL) return CUDA_ERROR_NOT_FOUND;
+    if (base) *base = r->address;
+    if (size) *size = r->size;
+    return CUDA_SUCCESS;
+}
+
+// ---- Memory of the host ----------------------------------------------------------------
+
+CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+    ENTER(cuMemHostAlloc, SIM_CONTEXT | SIM_UNSAFE);
+    if (out == NULL || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    void *p = mmap(NULL, pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(p, SIM_FRESH, bytes);
+    sim_range range = {
+        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_HOST, .device = scope.ctx->device, .ctx = scope.ctx,
+        .flags = flags, .active = true,
+    };
+    if (sim_range_add(&range) == NULL) {
+        munmap(p, pages(bytes));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sim_live(SIM_HOST_ALLOCATIONS, 1);
+    *out = p;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemFreeHost(void *p) {
+    ENTER(cuMemFreeHost, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    sim_range *r = sim_range_find((uintptr_t)p);
+    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_HOST) {
+        sim_misuse(scope.call, "%p is no allocation of cuMemHostAlloc, or was freed", p);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (sim_context *c = sim.contexts; c; c = c->next) sim_wait_context(c);
+    r = sim_range_find((uintptr_t)p);
+    if (r == NULL || r->kind != SIM_RANGE_HOST) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
+    end_range(r);
+    return SIM_RESULT(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
+    ENTER(cuMemHostRegister, SIM_CONTEXT | SIM_UNSAFE);
+    if (p == NULL || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    size_t i = place((uintptr_t)p);
+    if (i < range_count && ranges[i]->address < (uintptr_t)p + bytes) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    sim_range range = {
+        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_REGISTERED, .device = scope.ctx->device, .ctx = scope.ctx,
+        .flags = flags, .active = true,
+    };
+    if (sim_range_add(&range) == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_live(SIM_REGISTERED_RANGES, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemHostUnregister(void *p) {
+    ENTER(cuMemHostUnregister, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    sim_range *r = sim_range_find((uintptr_t)p);
+    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_REGISTERED) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    end_range(r);
+    return SIM_RESULT(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned flags) {
+    ENTER(cuMemHostGetDevicePointer, SIM_CONTEXT);
+    sim_range *r = sim_range_find((uintptr_t)p);
+    if (out == NULL || flags != 0 || r == NULL || sim_range_on_device(r)) return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUdeviceptr)p;
+    return CUDA_SUCCESS;
+}
+
+// ---- What is known of an address ---------------------------------------------------------
+
+static CUresult attribute(void *out, CUpointer_attribute name, CUdeviceptr p) {
+    sim_range *r = sim_range_find(p);
+    if (r == NULL || !r->active) return CUDA_ERROR_INVALID_VALUE;
+    bool device = sim_range_on_device(r);
+    switch ((int)name) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)out = r->ctx ? r->ctx->handle : NULL; break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)out = device || r->kind == SIM_RANGE_MANAGED ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)out = p; break;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        if (device) return CUDA_ERROR_INVALID_VALUE;
+        *(void **)out = (void *)p;
+        break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(uint64_t *)out = r->id; break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)out = r->kind == SIM_RANGE_MANAGED; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = r->device->ordinal; break;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(unsigned *)out = r->kind == SIM_RANGE_DEVICE; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)out = r->address; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)out = r->size; break;
+    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned *)out = 1; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute name, CUdeviceptr p) {
+    ENTER(cuPointerGetAttribute, SIM_INIT);
+    return out == NULL ? CUDA_ERROR_INVALID_VALUE : attribute(out, name, p);
+}
+
+// "If there is no such memory, the attributes are set to default values and CUDA_SUCCESS is returned."
+CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *names, void **out, CUdeviceptr p) {
+    ENTER(cuPointerGetAttributes, SIM_INIT);
+    if (names == NULL || out == NULL) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < n; i++) {
+        if (attribute(out[i], names[i], p) == CUDA_SUCCESS) continue;
+        switch ((int)names[i]) {
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out[i] = -2; break;
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)out[i] = 0; break;
+        default: *(uint64_t *)out[i] = 0;
+        }
+    }
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,162 @@
+// module.c: kernels, from PTX text.
+
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx.h"
+
+struct module {
+    ptx_module *ptx;
+    unsigned refs;  // the handle and what was launched
+    struct function *functions;
+};
+
+struct function {
+    struct module *module;
+    ptx_function *ptx;
+    CUfunction handle;
+    struct function *next;
+};
+
+static void drop(struct module *m) {
+    if (--m->refs > 0) return;
+    while (m->functions) {
+        struct function *f = m->functions;
+        m->functions = f->next;
+        free(f);
+    }
+    ptx_unload(m->ptx);
+    free(m);
+}
+
+static CUresult load(CUmodule *out, const void *image) {
+    char log[512];
+    if (out == NULL || image == NULL) return CUDA_ERROR_INVALID_VALUE;
+    struct module *m = calloc(1, sizeof *m);
+    if (m == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    m->refs = 1;
+    m->ptx = ptx_load(image, log, sizeof log);
+    if (m->ptx == NULL) {
+        sim_misuse("cuModuleLoadData", "%s", log);
+        free(m);
+        return CUDA_ERROR_INVALID_PTX;
+    }
+    *out = sim_handle_new(SIM_MODULES, m);
+    sim_live(SIM_MODULES, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
+    ENTER(cuModuleLoadData, SIM_CONTEXT | SIM_UNSAFE);
+    return load(out, image);
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, CUjit_option *options, void **values) {
+    ENTER(cuModuleLoadDataEx, SIM_CONTEXT | SIM_UNSAFE);
+    (void)n, (void)options, (void)values;
+    return load(out, image);
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
+    ENTER(cuModuleGetFunction, SIM_CONTEXT);
+    struct module *m = sim_handle_get(SIM_MODULES, module, scope.call);
+    if (m == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    if (out == NULL || name == NULL) return CUDA_ERROR_INVALID_VALUE;
+    ptx_function *p = ptx_find(m->ptx, name);
+    if (p == NULL) return CUDA_ERROR_NOT_FOUND;
+    for (struct function *f = m->functions; f; f = f->next)
+        if (f->ptx == p) {
+            *out = f->handle;
+            return CUDA_SUCCESS;
+        }
+    struct function *f = calloc(1, sizeof *f);
+    if (f == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    *f = (struct function){.module = m, .ptx = p, .handle = sim_handle_new(SIM_FUNCTIONS, f), .next = m->functions};
+    m->functions = f;
+    *out = f->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule module) {
+    ENTER(cuModuleUnload, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    struct module *m = sim_handle_get(SIM_MODULES, module, scope.call);
+    if (m == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    for (struct function *f = m->functions; f; f = f->next) sim_handle_drop(f->handle);
+    sim_handle_drop(module);
+    sim_live(SIM_MODULES, -1);
+    drop(m);
+    return SIM_RESULT(CUDA_SUCCESS);
+}
+
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+    ENTER(cuFuncGetAttribute, SIM_CONTEXT);
+    struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
+    if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    switch ((int)attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)ptx_max_threads(f->ptx); break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)ptx_shared_size(f->ptx); break;
+    default: *value = 0;
+    }
+    return CUDA_SUCCESS;
+}
+
+enum { MAX_PARAMS = 16 };
+
+struct launch {
+    struct function *function;
+    struct module *module;
+    unsigned grid[3], block[3];
+    void *params[MAX_PARAMS];
+};
+
+static void *translate(void *ctx, uint64_t address, size_t bytes, int write) { return sim_translate_from(ctx, address, bytes, write != 0); }
+
+static CUresult run(sim_op *op) {
+    struct launch *l = (struct launch *)op->payload;
+    char log[512] = "";
+    switch (ptx_run(l->function->ptx, l->params, l->grid, l->block, translate, op->ctx, log, sizeof log)) {
+    case PTX_OK: return CUDA_SUCCESS;
+    case PTX_BAD_ACCESS: return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case PTX_MISALIGNED: return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case PTX_ENDLESS: return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case PTX_NO_MEMORY: return CUDA_ERROR_OUT_OF_MEMORY;
+    default: return CUDA_ERROR_LAUNCH_FAILED;
+    }
+}
+
+static void release(sim_op *op) {
+    struct launch *l = (struct launch *)op->payload;
+    for (int i = 0; i < MAX_PARAMS; i++) free(l->params[i]);
+    if (l->module) drop(l->module);
+}
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                unsigned shared, CUstream stream, void **params, void **extra) {
+    ENTER(cuLaunchKernel, SIM_CONTEXT);
+    struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
+    if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    uint64_t threads = (uint64_t)bx * by * bz;
+    if (extra || shared || gx == 0 || gy == 0 || gz == 0 || gy > 0xffff || gz > 0xffff || threads == 0 || threads > ptx_max_threads(f->ptx)) return CUDA_ERROR_INVALID_VALUE;
+    CUresult error;
+    sim_stream *s = sim_stream_get(&scope, stream, &error);
+    if (s == NULL) return error;
+    sim_op *op = sim_op_new(scope.call, sizeof(struct launch), run);
+    if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    struct launch *l = (struct launch *)op->payload;
+    *l = (struct launch){.function = f, .module = f->module, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
+    f->module->refs++;
+    op->release = release;
+    op->node = CU_GRAPH_NODE_TYPE_KERNEL;
+    for (int i = 0;; i++) {
+        size_t n = ptx_param_size(f->ptx, i);
+        if (n == 0) break;
+        if (i == MAX_PARAMS || (l->params[i] = malloc(n)) == NULL) {
+            sim_op_drop(op);
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        memcpy(l->params[i], params[i], n);
+    }
+    return sim_enqueue(s, op);
+}

