@@ -59,6 +59,9 @@ func sources(d core.Device) []source {
 	if caps.Has(core.CapHostView) {
 		list = append(list, source{"visible", core.AllocOptions{HostVisible: true}})
 	}
+	if d.ID().Type == core.DeviceCUDA {
+		list = append(list, source{"pinned", core.AllocOptions{Type: core.DeviceCUDAHost}}, source{"managed", core.AllocOptions{Type: core.DeviceCUDAManaged}})
+	}
 	if caps.Has(core.CapExportMemory) {
 		for _, h := range d.(core.MemoryExporter).ExportTypes() {
 			list = append(list, source{h.String(), core.AllocOptions{Export: h}})
@@ -71,8 +74,12 @@ func sources(d core.Device) []source {
 // this kind is shared.
 func promised(from, to core.Device, s source) bool {
 	p, q := from.Properties(), to.Properties()
-	onHost := func(d core.Device) bool { return d.ID().Type.HostAccessible() }
+	onHost := func(d core.Device) bool {
+		return d.ID().Type.HostAccessible() || d == from && s.alloc.Type.HostAccessible()
+	}
 	switch {
+	case from == to && s.alloc.Type != 0:
+		return false // memory of the device is wanted
 	case from == to || onHost(from) && onHost(to):
 		return true
 	case onHost(from):
@@ -82,8 +89,9 @@ func promised(from, to core.Device, s source) bool {
 	case s.alloc.HostVisible && q.Capabilities.Has(core.CapMapHost):
 		return true
 	case s.alloc.Export != 0 && q.Capabilities.Has(core.CapImportMemory):
-		same := s.alloc.Export != core.HandleOpaqueFD || p.UUID == q.UUID && p.DriverUUID == q.DriverUUID
-		return same && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
+		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleCUDAIPC
+		driver := p.DriverUUID == q.DriverUUID || p.DriverUUID == core.UUID{} || q.DriverUUID == core.UUID{}
+		return !(bound && (p.UUID != q.UUID || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
 	}
 	return false
 }

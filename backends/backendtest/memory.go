@@ -241,7 +241,9 @@ func caseImportRefused(e *env) {
 			}
 		}
 		refused(func(m *core.ExternalMemory) { m.DeviceUUID[3] ^= 1 }, core.ErrDevice, "another device's UUID")
-		refused(func(m *core.ExternalMemory) { m.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
+		if m.DriverUUID != (core.UUID{}) || m.Type == core.HandleMemFD { // CUDA tells none of its driver
+			refused(func(m *core.ExternalMemory) { m.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
+		}
 		refused(func(m *core.ExternalMemory) { m.Type = 9999 }, core.ErrNotSupported, "an unknown handle type")
 		refused(func(m *core.ExternalMemory) { m.Length = -1 }, core.ErrInvalid, "a negative length")
 		refused(func(m *core.ExternalMemory) { m.Offset = m.Size }, core.ErrInvalid, "a range that leaves the allocation")
