@@ -1,13 +1,13 @@
-//go:build linux && cgo && vulkan && opencl && gl
+//go:build linux && cgo && vulkan && opencl && gl && cuda
 
 package main
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
@@ -38,9 +38,27 @@ func TestARealTensorGoesThroughVulkanAndOpenCLWithoutACopy(t *testing.T) {
 func TestARealTensorArrivesOverEveryDevice(t *testing.T) {
 	for _, file := range []string{digits, archive, tensors} {
 		for _, policy := range []string{"if_needed", "always"} {
-			o := onDrivers(t, "handoff", file, "--via", "cpu,opencl:0,vulkan:0,gl,vulkan:0,gl,opencl:0,gl,cpu", "--copy", policy, "--verify", "--json")
+			o := onDrivers(t, "handoff", file, "--via", "cpu,cuda:0,opencl:0,vulkan:0,cuda:0,gl,vulkan:0,gl,opencl:0,gl,cuda:1,cuda:0,cpu", "--copy", policy, "--verify", "--json")
 			if r := decode[handoffResult](t, o, "handoff"); o.code != exitOK || !*r.Verified {
 				t.Errorf("%s, %s: exit code %d, verified %v", file, policy, o.code, *r.Verified)
+			}
+		}
+	}
+}
+
+// A buffer goes from CUDA to Vulkan and from Vulkan to CUDA without a copy, on the one device that both have.
+func TestARealTensorIsSharedByCUDAAndVulkan(t *testing.T) {
+	for _, via := range []string{"cpu,cuda:0,vulkan:0,cpu", "cpu,opencl:0,cuda:0,vulkan:0,cuda:0,vulkan:0,cpu", "cuda:0,vulkan:0", "cpu,cuda:0,gl,cpu"} {
+		for _, repeat := range []string{"1", "20"} {
+			o := onDrivers(t, "handoff", digits, "--via", via, "--repeat", repeat, "--verify", "--json")
+			r := decode[handoffResult](t, o, "handoff")
+			if o.code != exitOK || !*r.Verified || len(r.Tensors) != 1 {
+				t.Fatalf("%s: exit code %d, verified %v", via, o.code, *r.Verified)
+			}
+			for _, hop := range r.Tensors[0].Hops {
+				if graphics := hop.To != "cpu" && hop.From != "cpu" && hop.From != "file" && hop.From != "opencl:0"; graphics && hop.BytesCopied != 0 {
+					t.Errorf("%s: %s to %s: %s, %d bytes copied, for %+v", via, hop.From, hop.To, hop.Mechanism, hop.BytesCopied, hop.Refused)
+				}
 			}
 		}
 	}
@@ -49,7 +67,7 @@ func TestARealTensorArrivesOverEveryDevice(t *testing.T) {
 // What is copied with software drivers is copied for a reason that is told.
 func TestThePlanExplainsEveryRealPair(t *testing.T) {
 	r := decode[planResult](t, onDrivers(t, "plan", "--json"), "plan")
-	if len(r.Missing) > 0 || len(r.Pairs) != 16 {
+	if len(r.Missing) > 0 || len(r.Pairs) != 36 {
 		t.Fatalf("%d pairs, missing %+v", len(r.Pairs), r.Missing)
 	}
 	for _, p := range r.Pairs {
@@ -62,8 +80,12 @@ func TestThePlanExplainsEveryRealPair(t *testing.T) {
 			}
 		}
 		shared := p.Ways[0].Route.BytesCopied == 0 || len(p.Ways) > 1 && p.Ways[1].Route.BytesCopied == 0
-		if !shared && !strings.HasPrefix(p.To.String(), "gl") {
-			t.Errorf("%v -> %v copies, whatever the memory", p.From, p.To)
+		hosts := p.From.Type != core.DeviceCUDA && p.To.Type != core.DeviceCUDA && p.To.Type != core.DeviceGL // memory that the host reaches and they map
+		exported := p.From.Type == core.DeviceCUDA || p.From.Type == core.DeviceVulkan
+		imported := p.To.Type == core.DeviceCUDA || p.To.Type == core.DeviceVulkan || p.To.Type == core.DeviceGL
+		one := p.From.Index == 0 && p.To.Index == 0 // the device that CUDA, Vulkan and OpenGL have in common
+		if want := p.From == p.To || hosts || exported && imported && one; shared != want {
+			t.Errorf("%v -> %v: shared %v, want %v: %+v", p.From, p.To, shared, want, p.Ways)
 		}
 	}
 }
