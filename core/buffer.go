@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -209,6 +210,25 @@ func (b *Buffer) Used(e Event) {
 	o := b.lockOrder()
 	defer o.mu.Unlock()
 	o.uses = append(o.uses, e)
+}
+
+// Supersede has later stand for events of the memory that are over when it is: so
+// that who knows the one, and not the others, can wait on a device. later is
+// not nil. If work behind the others fails, whoever waits for later does not learn of it.
+func (b *Buffer) Supersede(events []Event, later Event) {
+	o := b.lockOrder()
+	defer o.mu.Unlock()
+	superseded := func(e Event) bool {
+		return reflect.TypeOf(e).Comparable() && slices.ContainsFunc(events, func(x Event) bool { return x == e })
+	}
+	found := len(o.uses)
+	o.uses = slices.DeleteFunc(o.uses, superseded)
+	switch {
+	case o.ready != nil && superseded(o.ready):
+		o.ready = later
+	case len(o.uses) < found:
+		o.uses = append(o.uses, later)
+	}
 }
 
 // OrderWith makes b keep one order with origin, whose memory it is under another

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -138,4 +139,43 @@ func TestCloseHooksRunTheLatestFirstUntilCancelled(t *testing.T) {
 	if want := []int{2, 1, 1}; !slices.Equal(ran, want) {
 		t.Errorf("ran %v, want %v", ran, want)
 	}
+}
+
+// uncomparable is an event that == would panic on.
+type uncomparable struct{ list []int }
+
+func (uncomparable) Done() (bool, error)        { return false, nil }
+func (uncomparable) Wait(context.Context) error { return nil }
+
+func TestALaterEventStandsForOthers(t *testing.T) {
+	first, origin := owned(t, nil)
+	second, derived := owned(t, nil)
+	derived.OrderWith(origin)
+	write, read, other, later := newEvent(), newEvent(), newEvent(), newEvent()
+	origin.Wrote(write)
+	origin.Used(read)
+	origin.Used(other)
+	origin.Used(uncomparable{[]int{1}})
+
+	derived.Supersede([]core.Event{newEvent()}, later) // of no work on this memory
+	if n := len(origin.Pending()); n != 4 || slices.Contains(origin.Pending()[:2], core.Event(later)) {
+		t.Errorf("%d pending works after an event that stands for none of them", n)
+	}
+	derived.Supersede([]core.Event{read}, later)
+	if n := len(origin.Pending()); n != 4 || origin.Ready() != core.Event(write) {
+		t.Errorf("%d pending works, and the last write is %v; want 4 and the one that was", n, origin.Ready())
+	}
+	derived.Supersede([]core.Event{write, later}, later)
+	if n := len(origin.Pending()); n != 3 || origin.Ready() != core.Event(later) {
+		t.Errorf("%d pending works, and the last write is %v; want 3 and the later event", n, origin.Ready())
+	}
+	close(later.c)
+	if origin.Ready() != nil {
+		t.Error("the last write is not over with the event that stands for it")
+	}
+	for _, e := range []*event{write, read, other} {
+		close(e.c)
+	}
+	second.Close()
+	first.Close()
 }

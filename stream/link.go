@@ -27,7 +27,9 @@ func NewLink(signal, wait core.Semaphore) *Link { return &Link{signal: signal, w
 // Handoff is [Handoff] of t alone, for a stream from of the signalling side and a
 // stream to of the waiting side: where to cannot wait for the last write of t, but
 // from can, to waits for from by the semaphore. All work that from holds is then
-// waited for.
+// waited for, and an event of to stands for all work on t that from can wait for
+// ([core.Buffer.Supersede]): work on t that is submitted to streams of that side later
+// blocks nobody either. A semaphore carries no errors: that work on from failed is from's to tell.
 func (l *Link) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
 	if e := t.Ready(); e != nil && !isDone(e) {
 		err := to.Wait(e)
@@ -35,7 +37,7 @@ func (l *Link) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream
 			return StreamWait, nil
 		}
 		if errors.Is(err, core.ErrNotSupported) {
-			err = l.pass(from, to, e)
+			err = l.pass(t, from, to, e)
 		}
 		if !errors.Is(err, core.ErrNotSupported) {
 			return SemaphoreWait, err
@@ -49,11 +51,34 @@ func isDone(e core.Event) bool {
 	return done
 }
 
-// pass makes from wait for e, and to for from.
-func (l *Link) pass(from, to core.Stream, e core.Event) error {
+// pass makes from wait for e, the last write of t, and for what else it can of the
+// work on t, and to for from.
+func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
+	b, err := hold("Handoff", t)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
 	if err := from.Wait(e); err != nil {
 		return err
 	}
+	before := []core.Event{e}
+	for _, use := range b.Pending() {
+		if from.Wait(use) == nil { // what from cannot wait for is the next one's, as ever
+			before = append(before, use)
+		}
+	}
+	if err := l.signalAndWait(from, to); err != nil {
+		return err
+	}
+	if after, err := to.Record(); err == nil {
+		b.Supersede(before, after)
+	}
+	return nil
+}
+
+// signalAndWait makes to wait for all that from holds.
+func (l *Link) signalAndWait(from, to core.Stream) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.value++

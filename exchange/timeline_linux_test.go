@@ -1,0 +1,196 @@
+//go:build linux && cgo && cuda && vulkan
+
+package exchange_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// followed stands for a timeline semaphore that Vulkan exports, which lavapipe cannot: a
+// real one of Vulkan, and one that CUDA imports, each of which follows the other.
+type followed struct {
+	core.Semaphore // Vulkan's
+	timeline       *gpusim.Timeline
+	helper         core.Stream // of Vulkan
+	followers      *sync.WaitGroup
+}
+
+// Signal has the timeline follow.
+func (x followed) Signal(s core.Stream, value uint64) error {
+	err := x.Semaphore.Signal(s, value)
+	if err == nil {
+		x.followers.Go(func() {
+			if x.Wait(context.Background(), value) == nil {
+				_ = x.timeline.Signal(value) // that it failed shows in a wait that does not end
+			}
+		})
+	}
+	return err
+}
+
+// WaitOn has Vulkan's semaphore follow.
+func (x followed) WaitOn(s core.Stream, value uint64) error {
+	err := x.Semaphore.WaitOn(s, value)
+	if err == nil {
+		x.followers.Go(func() {
+			if x.timeline.Wait(value, time.Minute) == nil {
+				_ = x.Semaphore.Signal(x.helper, value)
+			}
+		})
+	}
+	return err
+}
+
+// crossing is a card that CUDA and Vulkan have in common.
+type crossing struct {
+	sim          *gpusim.Simulator
+	cuda, vulkan core.Device
+	followers    sync.WaitGroup
+}
+
+// shared makes a semaphore as both sides know it.
+func (c *crossing) shared(t *testing.T) (cuda, vulkan core.Semaphore) {
+	t.Helper()
+	timeline, err := c.sim.NewTimeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(timeline.FD) })
+	fd, err := unix.FcntlInt(uintptr(timeline.FD), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cuda, err = c.cuda.(core.SemaphoreImporter).ImportSemaphore(t.Context(), core.ExternalSemaphore{
+		Type: core.HandleOpaqueFD, FD: fd, DeviceUUID: c.cuda.Properties().UUID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := c.vulkan.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cuda, followed{inner, timeline, newStream(t, c.vulkan), &c.followers}
+}
+
+func newCrossing(t *testing.T) *crossing {
+	t.Helper()
+	registry := all.New()
+	backend, err := registry.Backend("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	coretest.NeedDriver(t, backend.Probe(t.Context()).Reason, "NVIDIA's driver, or name the simulated one (make gpusim)")
+	c := new(crossing)
+	if c.sim, err = gpusim.Open(); err != nil {
+		t.Skip("a card's Vulkan exports semaphores itself: ", err)
+	}
+	for _, x := range []struct {
+		id core.DeviceID
+		d  *core.Device
+	}{{core.DeviceID{Type: core.DeviceCUDA}, &c.cuda}, {core.DeviceID{Type: core.DeviceVulkan}, &c.vulkan}} {
+		d, err := registry.Open(t.Context(), x.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*x.d = d
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return c
+}
+
+// One buffer goes to Vulkan and back, again and again, and the host waits for nothing:
+// while CUDA's work is held back, all of a round is enqueued.
+func TestATimelineOrdersCUDAAndVulkanInBothDirections(t *testing.T) {
+	c := newCrossing(t)
+	onCUDA, onVulkan := newStream(t, c.cuda), newStream(t, c.vulkan)
+	signal, wait := c.shared(t)
+	there := stream.NewLink(signal, wait)
+	back, vulkanSignals := c.shared(t)
+	home := stream.NewLink(vulkanSignals, back)
+	defer func() {
+		c.followers.Wait()
+		for _, l := range []*stream.Link{there, home} {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+
+	const n = 4096
+	buffer := numbered(t, c.cuda, exchange.AllocFor(c.cuda, c.vulkan), 2, n)
+	defer buffer.Close()
+	shared, report := to(t, buffer, c.vulkan, exchange.Options{Copy: exchange.Never})
+	if report.BytesCopied != 0 {
+		t.Fatalf("%d bytes were copied", report.BytesCopied)
+	}
+	row := func(x *core.Tensor, i int64) *core.Tensor {
+		v, err := x.Slice(0, i, i+1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = v.Close() })
+		return v
+	}
+	first, last := row(buffer, 0), row(buffer, 1)
+	vulkanFirst, vulkanLast := row(shared, 0), row(shared, 1)
+
+	var blocked int
+	for round := range int32(50) {
+		values, got := make([]int32, n), make([]int32, n)
+		for i := range values {
+			values[i] = round*n + int32(i)
+		}
+		staged, err := core.Empty(t.Context(), c.cuda, core.TypeInt32, []int64{1, n}, core.AllocOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, c.cuda, staged, values)
+		c.sim.Hold(true)
+		if err := c.cuda.Copy(t.Context(), onCUDA, first, staged); err != nil {
+			t.Fatal(err)
+		}
+		how, err := there.Handoff(t.Context(), buffer, onCUDA, onVulkan)
+		if err != nil || how != stream.SemaphoreWait {
+			t.Fatalf("round %d, to Vulkan: %v, %v", round, how, err)
+		}
+		if err := c.vulkan.Copy(t.Context(), onVulkan, vulkanLast, vulkanFirst); err != nil {
+			t.Fatal(err)
+		}
+		if how, err = home.Handoff(t.Context(), shared, onVulkan, onCUDA); err != nil || how != stream.SemaphoreWait {
+			t.Fatalf("round %d, to CUDA: %v, %v", round, how, err)
+		}
+		result := slice(t, got, 1, n)
+		if err := c.cuda.Copy(t.Context(), onCUDA, result, last); err != nil {
+			t.Fatal(err)
+		}
+		if buffer.Ready() == nil {
+			blocked++ // somebody has waited for what was held back
+		}
+		c.sim.Hold(false)
+		if err := result.WaitReady(t.Context()); err != nil || !slices.Equal(got, values) {
+			t.Fatalf("round %d: CUDA reads %v..., want %v... (%v)", round, got[:4], values[:4], err)
+		}
+		_ = staged.Close()
+	}
+	if blocked > 0 {
+		t.Errorf("in %d rounds of 50 the host waited", blocked)
+	}
+}
