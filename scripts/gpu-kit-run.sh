@@ -86,7 +86,9 @@ card=$(sed -n 's/^  DEVICE cuda:0 *//p' <<<"$devices")
 driver=$(awk '/^  DEVICE cuda:0/ { here = 1 } here && $1 == "driver" { $1 = ""; print substr($0, 2); exit }' <<<"$devices")
 simulated=false
 [[ $card != *simulated* ]] || simulated=true
-dlx devices --json >"$out/devices.json"
+number=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+[ -z "$number" ] || driver+=", driver $number"
+timeout 60 dlx devices --json >"$out/devices.json"
 
 given 'command -v nvidia-smi >/dev/null' "no nvidia-smi here" nvidia-smi 60 nvidia-smi -q
 for package in backends-cuda exchange interop-gl backends-vulkan backends-opencl backends-gl; do

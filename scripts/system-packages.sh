@@ -2,6 +2,7 @@
 # Sees to what Go alone does not bring: a C compiler with its headers, a Python that can make a virtual
 # environment, and for each backend that TAGS names its headers, its loader and a driver that needs no
 # card. Installs what is missing as root with apt-get, or else says what to install.
+# CUDA needs no package of the system: make brings its headers (requirements.txt) and builds its simulated driver.
 #
 # TAGS empty asks for nothing of a backend, DLX_WITHOUT_DRIVERS=1 for what builds but no drivers.
 set -euo pipefail
