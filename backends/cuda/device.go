@@ -76,20 +76,25 @@ func openDevice(ordinal int) (core.Device, error) {
 	}
 	d := &device{properties: p, handleTypes: handleTypes(handle), ordinal: handle, context: c}
 	d.outer = d
+	if p.Capabilities.Has(core.CapMapHost) {
+		d.outer = integrated{d}
+	}
 	d.events.context = c
 	d.Pool = blockpool.New(name, &d.mu, d.makeBlock, d.freeBlock)
 	liveDevices.Add(1)
-	return d, nil
+	return d.outer, nil
 }
 
 // deviceOf finds the device of this package behind one that callers know.
 func deviceOf(call string, outer core.Device) (*device, error) {
-	d, ok := outer.(*device)
+	d, ok := outer.(interface{ inner() *device })
 	if !ok {
 		return nil, errorf(core.ErrDevice, call, "%T is no device of CUDA", outer)
 	}
-	return d, nil
+	return d.inner(), nil
 }
+
+func (d *device) inner() *device { return d }
 
 func (d *device) ID() core.DeviceID { return d.properties.ID }
 
@@ -217,8 +222,11 @@ func (d *device) Close() error {
 	}
 	d.closed = true
 	d.Drain()
+	if d.lostError() != nil {
+		d.context.ForgetTurns()
+	}
 	for _, q := range d.unused {
-		q.destroy()
+		_ = q.finish() // whoever copied without a stream was told
 	}
 	d.ipc.freeKept(d.context)
 	d.kernels.unload(d.context)

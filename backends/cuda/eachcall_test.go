@@ -23,7 +23,7 @@ func everyCallMayFail(t *testing.T, sim *gpusim.Simulator, calls []string, devic
 	for _, call := range calls {
 		t.Run(call, func(t *testing.T) {
 			for n := 1; ; n++ {
-				trim(devices)
+				trim(t, devices)
 				live, open, calls := sim.Live(), descriptors(t), sim.Count(call)
 				done := make(chan error, 1)
 				sim.Fail(call, n, 0)
@@ -50,7 +50,7 @@ func everyCallMayFail(t *testing.T, sim *gpusim.Simulator, calls []string, devic
 				now := sim.Live()
 				for end := time.Now().Add(5 * time.Second); !maps.Equal(now, live) && time.Now().Before(end); now = sim.Live() {
 					time.Sleep(time.Millisecond)
-					trim(devices)
+					trim(t, devices)
 				}
 				if !maps.Equal(now, live) {
 					t.Errorf("call %d: open at the driver: %v, before %v", n, now, live)
@@ -64,16 +64,20 @@ func everyCallMayFail(t *testing.T, sim *gpusim.Simulator, calls []string, devic
 }
 
 // trim gives back what devices keep for later use.
-func trim(devices []core.Device) {
+func trim(t *testing.T, devices []core.Device) {
 	for _, d := range devices {
-		inner := d.(*device)
-		inner.TrimPool()
-		inner.events.destroy()
+		inner, err := deviceOf("trim", d)
+		if err != nil {
+			t.Fatal(err)
+		}
 		inner.mu.Lock()
+		inner.reaper.WaitWhile(&inner.mu, func(int) bool { return true })
 		for _, q := range inner.unused {
-			q.destroy()
+			_ = q.finish()
 		}
 		inner.unused = nil
 		inner.mu.Unlock()
+		inner.TrimPool()
+		inner.events.destroy()
 	}
 }

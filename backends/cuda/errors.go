@@ -50,6 +50,12 @@ func (d *device) lostError() error {
 	return nil
 }
 
+// captured reports whether a call was refused for the sake of a capture: of its stream, or
+// of one that waits for the legacy stream, which was the call's.
+func captured(s driver.Status) bool {
+	return s == driver.CaptureUnsupported || s == driver.CaptureImplicit
+}
+
 // sentinel is what errors.Is finds for a code.
 func sentinel(s driver.Status) error {
 	switch {
@@ -57,12 +63,14 @@ func sentinel(s driver.Status) error {
 		return core.ErrOutOfMemory
 	case s.Sticky():
 		return core.ErrDeviceLost
+	case captured(s):
+		return core.ErrNotSupported
 	}
 	switch s {
 	case driver.NoDevice, driver.InvalidDevice, driver.DeviceUnavailable:
 		return core.ErrDevice
 	case driver.NotInitialized, driver.StubLibrary, driver.NotSupported, driver.NotPermitted, driver.PeerAccessUnsupported, driver.InvalidPTX,
-		driver.JITCompilerNotFound, driver.UnsupportedPTXVersion, driver.CaptureUnsupported, driver.SystemNotReady:
+		driver.JITCompilerNotFound, driver.UnsupportedPTXVersion, driver.SystemNotReady:
 		return core.ErrNotSupported
 	case driver.SystemDriverMismatch:
 		return core.ErrVersion

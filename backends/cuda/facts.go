@@ -68,7 +68,7 @@ func survey(p *core.Properties, d cu.Device) {
 	add("cuda_ipc", core.CapExportMemory|core.CapImportMemory, slices.Contains(types, core.HandleCUDAIPC), "the device is integrated, or the driver has no cuIpcGetMemHandle")
 	add("import_semaphore", core.CapImportSemaphores, has(driver.TimelineSemaphore), without, "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED")
 	add("export_semaphore", 0, false, "CUDA makes no semaphores for others: it imports those of Vulkan")
-	add("map_host", 0, false, "memory of the host would be read over the bus each time: allocate %v, which is pinned", core.DeviceCUDAHost)
+	add("map_host", core.CapMapHost, has(driver.Integrated), "memory of the host would be read over the bus each time: allocate %v, which is pinned", core.DeviceCUDAHost)
 }
 
 // handleTypes are the handles of memory that a device exports and imports.

@@ -165,6 +165,10 @@ func (l *lifetime) run() {
 		}
 	}
 	if s != nil {
+		many := l.tensor(core.Empty(l.ctx, l.device, core.TypeUint8, []int64{stagingBytes + 1}, core.AllocOptions{}))
+		manyHost := l.tensor(core.FromSlice(make([]byte, stagingBytes+1)))
+		l.copy(s, many, manyHost)
+		l.copy(s, manyHost, many)
 		l.order(s)
 		l.time(s)
 	}

@@ -27,6 +27,17 @@ type ipcMemory struct {
 	address  uintptr
 	whole    int64
 	exported bool // somebody may have it open: see [EndExport]
+	listed   bool // in ipcImports, by key
+	key      ipcKey
+}
+
+// free gives the allocation back, or leaves that to the last user in this process.
+func (m *ipcMemory) free(c driver.Context) {
+	if m.listed {
+		closeIPC(m.key)
+	} else {
+		c.Free(m.address)
+	}
 }
 
 // ipcExports are the allocations of a device that other processes may open.
@@ -56,7 +67,7 @@ func (d *device) allocIPC(size int64) (core.Memory, error) {
 	d.ipc.add(m)
 	return d.handOut(d.ID(), m.address, size, d.after(func() {
 		if d.ipc.remove(m) {
-			d.context.Free(m.address)
+			m.free(d.context)
 			d.uncharge(m.whole, size)
 		}
 	})), nil
@@ -89,7 +100,7 @@ func (e *ipcExports) freeKept(c driver.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, m := range e.kept {
-		c.Free(m.address)
+		m.free(c)
 	}
 	e.kept = nil
 }
@@ -98,7 +109,7 @@ func (e *ipcExports) freeKept(c driver.Context) {
 func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
 	m := b.Memory()
-	if m.Device != core.Device(d) {
+	if m.Device != d.outer {
 		return core.ExternalMemory{}, errorf(core.ErrDevice, call, "the buffer belongs to another device")
 	}
 	d.ipc.mu.Lock()
@@ -112,6 +123,10 @@ func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, err
 	}
 	whole.exported = true
+	if !whole.listed {
+		whole.listed, whole.key = true, ipcKey{d.context, h}
+		listIPC(whole)
+	}
 	return core.ExternalMemory{
 		Type: core.HandleCUDAIPC, Opaque: h, Size: whole.whole, Offset: m.Offset, Length: m.Size,
 		DeviceUUID: d.properties.UUID,
@@ -147,8 +162,8 @@ func EndExport(b *core.Buffer) error {
 	return nil
 }
 
-// importIPC maps an allocation of another process. m was checked; that it is as large as
-// it says, the driver tells.
+// importIPC maps an allocation of another process, or finds one of this. m was checked;
+// that it is as large as it says, the driver tells.
 func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 	k := ipcKey{d.context, m.Opaque}
 	opened, err := d.openIPC(k)
@@ -156,13 +171,13 @@ func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	if opened.size < m.Size {
-		d.closeIPC(k)
+		closeIPC(k)
 		return core.Memory{}, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, opened.size)
 	}
-	return d.handOut(d.ID(), opened.address+uintptr(m.Offset), m.Length, d.after(func() { d.closeIPC(k) })), nil
+	return d.handOut(d.ID(), opened.address+uintptr(m.Offset), m.Length, d.after(func() { closeIPC(k) })), nil
 }
 
-// ipcKey names an allocation of another process where it is mapped.
+// ipcKey names an allocation where it is mapped.
 type ipcKey struct {
 	context driver.Context
 	handle  driver.IPCHandle
@@ -173,13 +188,30 @@ type ipcMapping struct {
 	address uintptr
 	size    int64
 	users   int
+	own     bool // allocated in this process, whose device is a user
 }
 
 // ipcImports are those of this process. A context maps an allocation once, whichever
-// of our devices on it asks: drivers before CUDA 11 refuse to do it again, and it takes long.
+// of our devices on it asks: drivers before CUDA 11 refuse to do it again, and it takes
+// long. What this process exported is there too, since no driver opens a handle where it was made.
 var ipcImports struct {
 	mu   sync.Mutex
 	open map[ipcKey]*ipcMapping
+}
+
+// listIPC lets this process open what it exported.
+func listIPC(m *ipcMemory) {
+	ipcImports.mu.Lock()
+	defer ipcImports.mu.Unlock()
+	addIPC(m.key, &ipcMapping{address: m.address, size: m.whole, users: 1, own: true})
+}
+
+// addIPC adds a mapping. ipcImports.mu is held.
+func addIPC(k ipcKey, m *ipcMapping) {
+	if ipcImports.open == nil {
+		ipcImports.open = make(map[ipcKey]*ipcMapping)
+	}
+	ipcImports.open[k] = m
 }
 
 // openIPC maps what is not mapped, for one user more.
@@ -201,15 +233,12 @@ func (d *device) openIPC(k ipcKey) (ipcMapping, error) {
 		d.context.CloseIPC(m.address)
 		return ipcMapping{}, err
 	}
-	if ipcImports.open == nil {
-		ipcImports.open = make(map[ipcKey]*ipcMapping)
-	}
-	ipcImports.open[k] = m
+	addIPC(k, m)
 	return *m, nil
 }
 
-// closeIPC ends one use, and with the last one the mapping.
-func (d *device) closeIPC(k ipcKey) {
+// closeIPC ends one use, and with the last one the mapping, or the allocation.
+func closeIPC(k ipcKey) {
 	ipcImports.mu.Lock()
 	defer ipcImports.mu.Unlock()
 	m := ipcImports.open[k]
@@ -217,14 +246,18 @@ func (d *device) closeIPC(k ipcKey) {
 		return
 	}
 	delete(ipcImports.open, k)
-	d.context.CloseIPC(m.address)
+	if m.own {
+		k.context.Free(m.address)
+	} else {
+		k.context.CloseIPC(m.address)
+	}
 }
 
 // checkIPC is check for calls that open a handle of another process.
 func (d *device) checkIPC(s driver.Status, call string) error {
 	switch s {
 	case driver.InvalidContext:
-		return statusf(core.ErrNotSupported, s, call, "the handle is of this very process, which uses what it has without one; or another context of this process has opened handles of that one")
+		return statusf(core.ErrNotSupported, s, call, "the handle is of this very process, and of another context; or another context of this process has opened handles of that one")
 	case driver.InvalidValue, driver.InvalidHandle, driver.MapFailed:
 		return statusf(core.ErrInvalid, s, call, "this is no handle, or the process that gave it has ended or freed what it stands for")
 	}

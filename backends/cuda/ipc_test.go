@@ -48,7 +48,7 @@ func startExporter(t *testing.T) *exporter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), self, "-test.run=^TestMemoryAndOrderOfAnotherProcess$", "-test.count=1")
+	child := exec.Command(self, "-test.run=^TestMemoryAndOrderOfAnotherProcess$", "-test.count=1")
 	child.Env = append(os.Environ(), exporterVariable+"=1")
 	child.ExtraFiles = []*os.File{inEnd, outEnd}
 	var said bytes.Buffer
@@ -232,12 +232,41 @@ func refusals(t *testing.T, d core.Device, good core.ExternalMemory) {
 	}
 }
 
-func TestAProcessDoesNotOpenItsOwnHandles(t *testing.T) {
-	simulator(t)
+func TestAProcessOpensItsOwnMemoryInTheSameContext(t *testing.T) {
+	sim := simulator(t)
+	d, again, peer := opened(t), opened(t), opened(t, 1)
+	x := row(t, d, 5000, core.AllocOptions{Export: core.HandleCUDAIPC})
+	put(t, d, x, pattern(5000, 1))
+	m := exportIPC(t, d, x)
+	if again := exportIPC(t, d, x); again != m {
+		t.Error("another export gives another handle")
+	}
+	y := imported(t, again, m)
+	if !bytes.Equal(get(t, again, y), pattern(5000, 1)) {
+		t.Error("other bytes")
+	}
+	elsewhere := m
+	elsewhere.DeviceUUID = peer.Properties().UUID
+	_, err := peer.(core.MemoryImporter).ImportMemory(t.Context(), elsewhere)
+	wantError(t, err, core.ErrNotSupported, "ImportMemory into another context of the process")
+
+	if err := EndExport(buffer(t, x)); err != nil {
+		t.Error(err)
+	}
+	frees := sim.Count("cuMemFree")
+	if _ = x.Close(); sim.Count("cuMemFree") != frees {
+		t.Error("the memory was freed while an import is open")
+	}
+	if !bytes.Equal(get(t, again, y), pattern(5000, 1)) {
+		t.Error("the memory did not outlive its first owner")
+	}
+	if _ = y.Close(); sim.Count("cuMemFree") != frees+1 {
+		t.Error("the memory was not freed with its last user")
+	}
+}
+
+func TestAProcessDoesNotOpenItsOwnEvent(t *testing.T) {
 	d := opened(t)
-	m := exportIPC(t, d, row(t, d, 100, core.AllocOptions{Export: core.HandleCUDAIPC}))
-	_, err := d.(core.MemoryImporter).ImportMemory(t.Context(), m)
-	wantError(t, err, core.ErrNotSupported, "ImportMemory")
 	e, err := NewIPCEvent(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { coretest.Main(m) }
 func open(t testing.TB, index ...int32) core.Device {
 	t.Helper()
 	id := core.DeviceID{Type: core.DeviceCUDA}
-	for _, id.Index = range index {
+	if len(index) > 0 {
+		id.Index = index[0]
 	}
 	b := New()
 	coretest.NeedDriver(t, b.Probe(context.Background()).Reason, "NVIDIA's driver, or name the simulated one in "+link.LibraryVariable+" (make gpusim)")

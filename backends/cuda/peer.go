@@ -97,7 +97,7 @@ func (d *device) beside(call, side string, t *core.Tensor) (bool, error) {
 	if t.ID().Type.HostAccessible() {
 		return false, nil
 	}
-	if t.ID() != d.ID() || t.Device() != nil && t.Device() != core.Device(d) {
+	if t.ID() != d.ID() || t.Device() != nil && t.Device() != d.outer {
 		return false, errorf(core.ErrDevice, call, "%s, %v, does not belong to this opening of %v", side, t, d.ID())
 	}
 	return true, nil

@@ -5,8 +5,10 @@ package cuda
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -95,10 +97,13 @@ func TestPeerCopiesAreInOrderWithTheWorkOfTheirStream(t *testing.T) {
 		if done, _ := e.Done(); done {
 			t.Error("the copy did not wait for what it reads")
 		}
-		sim.Hold(false)
-		if err := e.Wait(t.Context()); err != nil {
-			t.Fatal(err)
+		if s := libraryOf(t, on).context.Synchronize(s.Native()); s != driver.Success { // runs what this stream waits for only
+			t.Fatal(s)
 		}
+		if pending := buffer(t, here).Pending(); len(pending) > 0 {
+			t.Errorf("%v: the work of the stream is done, and %d parts of the copy are not", on.ID(), len(pending))
+		}
+		sim.Hold(false)
 		want := make([]byte, 4000)
 		for i := range 100 {
 			for k := range 40 {
@@ -106,7 +111,44 @@ func TestPeerCopiesAreInOrderWithTheWorkOfTheirStream(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(get(t, d, here), want) {
-			t.Error("what the event of the stream stands for was not all done")
+			t.Errorf("%v: other bytes were copied", on.ID())
+		}
+	}
+}
+
+// Work that only the stream knows of, as other libraries enqueue it, comes first too.
+func TestEveryPartOfAPeerCopyComesAfterTheWorkOfItsStream(t *testing.T) {
+	d, p := opened(t), opened(t, 1)
+	for _, on := range []core.Device{d, p} {
+		s, writer := newStream(t, on), newStream(t, p)
+		there, here := row(t, p, 4000, core.AllocOptions{}), row(t, d, 4000, core.AllocOptions{})
+		address, err := there.Address()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := p.(core.PointerImporter).ImportPointer(address, 4000, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{4000}}))
+		content := pattern(4000, 6)
+		if err := p.Copy(t.Context(), writer, unknown, keep(t)(core.FromSlice(content))); err != nil {
+			t.Fatal(err)
+		}
+		written, err := writer.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(written); err != nil {
+			t.Fatal(err)
+		}
+		backwards := keep(t)(core.NewTensor(buffer(t, there), core.Spec{DType: core.TypeUint8, Shape: []int64{4000}, Strides: []int64{-1}, Offset: 3999}))
+		if err := d.(core.PeerCopier).CopyPeer(t.Context(), s, here, backwards, p); err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(content)
+		if !bytes.Equal(get(t, d, here), content) {
+			t.Errorf("on a stream of %v: the copy came before what the stream was given first", on.ID())
 		}
 	}
 }

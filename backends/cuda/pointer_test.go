@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"runtime"
 	"strings"
@@ -93,7 +94,9 @@ func (l library) elsewhere(size int64) uintptr {
 		l.Fatal(err)
 	}
 	l.Cleanup(func() {
-		if err := other.Destroy(); err != nil { // with all of its memory
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := errors.Join(cu.PushCurrentCtx(other), cu.MemFree(p), other.Destroy()); err != nil {
 			l.Error(err)
 		}
 	})
@@ -174,8 +177,7 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	}
 	l.context.Free(freed)
 	plain, pinned, mapped := l.plain(4096), l.pinned(4096), l.mapped(1)
-	live := sim.Live()
-	for _, c := range []struct {
+	cases := []struct {
 		rule string
 		p    uintptr
 		size int64
@@ -196,7 +198,9 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 		{"more than is mapped", mapped.Address, mapped.Size + 1, core.ErrInvalid, ""},
 		{"memory of another device", libraryOf(t, peer).plain(4096), 16, core.ErrDevice, "cuda:1"},
 		{"memory of another context", l.elsewhere(4096), 16, core.ErrInvalid, "another context"},
-	} {
+	}
+	live := sim.Live()
+	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
 			told := 0
 			_, err := d.(core.PointerImporter).ImportPointer(c.p, c.size, core.FreeFunc(func() { told++ }))
@@ -211,6 +215,56 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	}
 	runtime.KeepAlive(host)
 	wantLive(t, sim, live)
+}
+
+// A tensor of DLPack has an address and a type of device, and neither a size nor an
+// opened device.
+func TestTensorsOfOtherLibrariesAreCopiedWhereTheyLie(t *testing.T) {
+	simulator(t)
+	d := opened(t)
+	l := libraryOf(t, d)
+	plain, pinned, managed, host := l.plain(1000), l.pinned(1000), l.managed(1000), make([]byte, 1000)
+	pinnedID, managedID := core.DeviceID{Type: core.DeviceCUDAHost}, core.DeviceID{Type: core.DeviceCUDAManaged}
+	for _, c := range []struct {
+		rule string
+		id   core.DeviceID
+		p    uintptr
+		n    int64
+		want error
+	}{
+		{"kDLCUDA", d.ID(), plain, 1000, nil},
+		{"kDLCUDAHost", pinnedID, pinned, 1000, nil},
+		{"kDLCUDAManaged", managedID, managed, 1000, nil},
+		{"kDLCUDA of memory of the host", d.ID(), uintptr(unsafe.Pointer(&host[0])), 1000, core.ErrInvalid},
+		{"kDLCUDA of pinned memory", d.ID(), pinned, 1000, core.ErrInvalid},
+		{"kDLCUDAHost of memory of the device", pinnedID, plain, 1000, core.ErrInvalid},
+		{"kDLCUDAManaged of pinned memory", managedID, pinned, 1000, core.ErrInvalid},
+		{"more elements than were allocated", d.ID(), plain, 1001, core.ErrInvalid},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			x := keep(t)(core.Wrap(core.Memory{ID: c.id, Handle: c.p, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{c.n}}))
+			if c.want == nil {
+				copyThrough(t, d, x, pattern(int(c.n), 3))
+				return
+			}
+			y := row(t, d, c.n, core.AllocOptions{})
+			wantError(t, d.Copy(t.Context(), nil, y, x), c.want, "from it")
+			wantError(t, d.Copy(t.Context(), nil, x, y), c.want, "into it")
+		})
+	}
+	runtime.KeepAlive(host)
+}
+
+func TestReservedAddressesWithoutMemoryAreRefused(t *testing.T) {
+	sim := simulator(t)
+	d := opened(t)
+	m := libraryOf(t, d).mapped(1)
+	sim.Fail("cuMemGetAddressRange", 1, int(driver.NotFound)) // as for a part of what was reserved
+	_, err := d.(core.PointerImporter).ImportPointer(m.Address, m.Size, nil)
+	wantError(t, err, core.ErrInvalid, "ImportPointer")
+	if err != nil && !strings.Contains(err.Error(), "nothing is mapped") {
+		t.Error(err)
+	}
 }
 
 func TestHostMemoryOfOneDeviceIsMemoryOfEach(t *testing.T) {

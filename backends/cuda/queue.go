@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -18,6 +19,7 @@ type queue struct {
 	device *device
 	raw    uintptr
 	own    bool         // destroyed with the stream
+	thread uint64       // of CU_STREAM_PER_THREAD: see pin
 	end    stream.Event // reached when Close is done
 
 	mu     sync.Mutex
@@ -45,19 +47,27 @@ func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
 	return q, nil
 }
 
-func (q *queue) Device() core.Device { return q.device }
+func (q *queue) Device() core.Device { return q.device.outer }
 
 // Native is the CUstream.
 func (q *queue) Native() uintptr { return q.raw }
 
-// lock takes q.mu, unless the stream was closed.
+// lock takes q.mu, unless the stream was closed or is another thread's; unlock undoes that.
 func (q *queue) lock(call string) error {
+	if err := q.pin(call); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	if q.closed {
-		q.mu.Unlock()
+		q.unlock()
 		return errorf(core.ErrClosed, call, "the stream was closed")
 	}
 	return nil
+}
+
+func (q *queue) unlock() {
+	q.mu.Unlock()
+	q.unpin()
 }
 
 // enqueue calls f, which enqueues work, unless the stream was closed, its device is
@@ -66,7 +76,7 @@ func (q *queue) enqueue(call string, f func() error) error {
 	if err := q.lock(call); err != nil {
 		return err
 	}
-	defer q.mu.Unlock()
+	defer q.unlock()
 	d := q.device
 	if err := d.lostError(); err != nil {
 		return err
@@ -83,7 +93,7 @@ func (q *queue) Record() (core.Event, error) {
 	if err := q.lock("Record"); err != nil {
 		return nil, err
 	}
-	defer q.mu.Unlock()
+	defer q.unlock()
 	e, err := q.record()
 	if err != nil { // not a nil *event in an interface
 		return nil, err
@@ -128,7 +138,7 @@ func (q *queue) Wait(e core.Event) error {
 	if err := q.lock("Wait"); err != nil {
 		return err
 	}
-	defer q.mu.Unlock()
+	defer q.unlock()
 	switch e := e.(type) {
 	case nil:
 		return nil
@@ -181,8 +191,7 @@ func (q *queue) Close() error {
 // finish waits for the work and gives the stream back. Nobody enqueues any more.
 func (q *queue) finish() error {
 	d := q.device
-	s := d.context.Synchronize(q.raw)
-	err := d.check(s, "cuStreamSynchronize", "the end of a stream")
+	err := d.check(q.drain(), "cuStreamSynchronize", "the end of a stream")
 	q.mu.Lock()
 	events := q.events
 	q.mu.Unlock()
@@ -193,45 +202,23 @@ func (q *queue) finish() error {
 	return err
 }
 
+// drain waits for the work, as far as it can: the stream of another thread it cannot, nor
+// one that is captured. No work of ours is in the graph, and what came before has its events.
+func (q *queue) drain() driver.Status {
+	if q.pin("Close") != nil {
+		return driver.Success
+	}
+	defer q.unpin()
+	s := q.device.context.Synchronize(q.raw)
+	if captured(s) {
+		return driver.Success
+	}
+	return s
+}
+
 // destroy gives the CUstream back, if it is ours.
 func (q *queue) destroy() {
 	if q.own {
 		q.device.context.DestroyStream(q.raw)
 	}
-}
-
-// The handles that stand for a stream without being one (cuda.h).
-const (
-	legacyStream    = 1 // CU_STREAM_LEGACY
-	perThreadStream = 2 // CU_STREAM_PER_THREAD
-)
-
-// ImportStream takes a CUstream of the device's primary context, or
-// CU_STREAM_LEGACY (1): as DLPack has it, 0 is not a stream. CU_STREAM_PER_THREAD
-// (2) is refused, since goroutines change their threads. It fails with ErrInvalid
-// for a stream of another context.
-func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
-	const call = "ImportStream"
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := d.checkOpen(call); err != nil {
-		return nil, err
-	}
-	switch native {
-	case 0:
-		return nil, errorf(core.ErrInvalid, call, "the stream is 0: CU_STREAM_LEGACY (1) stands for the legacy stream")
-	case perThreadStream:
-		return nil, errorf(core.ErrInvalid, call, "CU_STREAM_PER_THREAD is another stream on each thread, and goroutines change theirs: make a stream")
-	case legacyStream:
-	default:
-		of, s := d.context.StreamContext(native)
-		if err := d.check(s, "cuStreamGetCtx", "of %#x", native); err != nil {
-			return nil, err
-		}
-		if of != d.context {
-			return nil, errorf(core.ErrInvalid, call, "the stream belongs to another context than the primary one of %v", d.ID())
-		}
-	}
-	return d.addStream(call, func() (*queue, error) { return &queue{device: d, raw: native}, nil })
 }

@@ -266,6 +266,23 @@ func TestASemaphoreRefusesStreamsOfOthers(t *testing.T) {
 	}
 }
 
+func TestASemaphoreLeavesACapturedStreamAlone(t *testing.T) {
+	simulator(t)
+	native, end := capture(t, captureGlobal)
+	d := opened(t)
+	_, own := newTimeline(t, d)
+	s, err := d.(core.StreamImporter).ImportStream(t.Context(), native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, own.Signal(s, 1), core.ErrNotSupported, "Signal")
+	wantError(t, own.WaitOn(s, 1), core.ErrNotSupported, "WaitOn")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	end()
+}
+
 func TestARefusedSemaphoreStaysTheCallers(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)

@@ -141,7 +141,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	m := b.Memory()
 	mapped, ok := d.exports.find(m.Handle)
 	switch {
-	case m.Device != core.Device(d):
+	case m.Device != d.outer:
 		return fail(core.ErrDevice, "the buffer belongs to another device")
 	case !ok:
 		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
@@ -172,6 +172,10 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := i.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
+	ofCUDA := m.Type == core.HandleCUDAIPC || m.MemoryType == core.NoMemoryType
+	if ofCUDA && m.DriverUUID != (core.UUID{}) {
+		return core.Memory{}, errorf(core.ErrDevice, call, "DriverUUID is %v, and CUDA, which made the memory, tells no UUID of its driver", m.DriverUUID)
+	}
 	if m.Type == core.HandleCUDAIPC {
 		return d.importIPC(m)
 	}
@@ -179,7 +183,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		return core.Memory{}, err
 	}
 	open := d.openExternal
-	if m.MemoryType == core.NoMemoryType {
+	if ofCUDA {
 		open = d.openMapped
 	}
 	var address uintptr
@@ -211,16 +215,12 @@ func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, r
 // openMapped opens memory of cuMemCreate. The driver has a reference of its own then, and
 // takes no descriptor.
 func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
-	const call = "ImportMemory"
 	unit, s := driver.Granularity(d.ordinal)
 	if err := d.check(s, "cuMemGetAllocationGranularity", "of %v", d.ID()); err != nil {
 		return 0, nil, false, err
 	}
-	switch {
-	case m.DriverUUID != core.UUID{}:
-		return 0, nil, false, errorf(core.ErrDevice, call, "DriverUUID is %v, and MemoryType that of memory which CUDA made: CUDA tells no UUID of its driver", m.DriverUUID)
-	case m.Size%unit != 0 || m.Size > d.properties.TotalMemory:
-		return 0, nil, false, errorf(core.ErrInvalid, call, "Size is %d bytes: memory that CUDA made has a multiple of %d, and the device %d in all; its owner tells the size of the whole allocation", m.Size, unit, d.properties.TotalMemory)
+	if m.Size%unit != 0 || m.Size > d.properties.TotalMemory {
+		return 0, nil, false, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: memory that CUDA made has a multiple of %d, and the device %d in all; its owner tells the size of the whole allocation", m.Size, unit, d.properties.TotalMemory)
 	}
 	v, failed, s := d.context.ImportMapped(fd, m.Size, d.sharers())
 	if err := d.check(s, failed, "FD %d is no memory of cuMemCreate, or has less than Size, %d bytes", m.FD, m.Size); err != nil {

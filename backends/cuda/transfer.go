@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
@@ -27,32 +28,41 @@ const (
 	maxBoxes = 8
 	// minRow is the least number of bytes of a row that a rectangular command moves well.
 	minRow = 256
-	// stagingBytes is the largest piece that goes through pinned memory at once.
-	stagingBytes = 4 << 20
 )
 
-// verify proves that memory which another library says to be CUDA's is.
+// verify proves that memory which another library says to be CUDA's is, and finds
+// memory of the host that another library has pinned.
 func (w *transfer) verify() error {
 	r := w.geometry.Range()
 	if w.bits {
 		r = strided.Range{DstLow: r.DstLow / 8, DstHigh: (r.DstHigh + 7) / 8, SrcLow: r.SrcLow / 8, SrcHigh: (r.SrcHigh + 7) / 8}
 	}
 	for _, x := range []struct {
-		side
+		*side
 		low, high int64
-	}{{w.dst, r.DstLow, r.DstHigh}, {w.src, r.SrcLow, r.SrcHigh}} {
-		if !x.probe {
-			continue
-		}
-		id, _, err := w.device.identify("Copy", x.base+uintptr(x.low), x.high-x.low)
-		if err != nil {
-			return err
-		}
-		if place := x.tensor.ID(); id.Type != place.Type {
-			return errorf(core.ErrInvalid, "Copy", "%v says that it lies on %v, and it lies on %v", x.tensor, place, id)
+	}{{&w.dst, r.DstLow, r.DstHigh}, {&w.src, r.SrcLow, r.SrcHigh}} {
+		first, size := x.base+uintptr(x.low), x.high-x.low
+		switch {
+		case x.probe:
+			id, _, err := w.device.identify("Copy", first, size)
+			if err != nil {
+				return err
+			}
+			if place := x.tensor.ID(); id.Type != place.Type {
+				return errorf(core.ErrInvalid, "Copy", "%v says that it lies on %v, and it lies on %v", x.tensor, place, id)
+			}
+		case !x.mapped && !w.waits: // who waits gains nothing by it
+			x.mapped = w.device.pinned(first, size)
 		}
 	}
 	return nil
+}
+
+// pinned reports whether size bytes of the host from p on are registered with the driver, so that the
+// card copies them itself.
+func (d *device) pinned(p uintptr, size int64) bool {
+	a, s := d.context.Pointer(p)
+	return s == driver.Success && a.Type == driver.HostMemory && !a.Managed && a.Size-int64(p-a.Start) >= size
 }
 
 // choose picks the cheapest way that is there, nil if there is none in one piece.
@@ -100,17 +110,18 @@ func (w *transfer) onHost() error {
 	c := w.geometry
 	dst, src := w.dst.base+uintptr(c.Dst), w.src.base+uintptr(c.Src)
 	c.Dst, c.Src = 0, 0
-	return w.turn(func() { copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0)) })
-}
-
-// turn enqueues work of the host.
-func (w *transfer) turn(work func()) error {
+	work := func() { copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0)) }
 	if w.waits { // for all that is before
 		work()
 		return nil
 	}
-	d := w.device
-	s := d.context.HostTurn(w.queue.raw, func() {
+	return w.queue.turn(work)
+}
+
+// turn enqueues work of the host.
+func (q *queue) turn(work func()) error {
+	d := q.device
+	s := d.context.HostTurn(q.raw, func() {
 		work()
 		d.hostWorkDone.Add(1)
 	})
@@ -177,45 +188,4 @@ func (w *transfer) room(ctx context.Context, place core.DeviceType, bytes int64,
 		return side{}, err
 	}
 	return side{tensor: t, base: m.Handle, mapped: true, host: place == core.DeviceCUDAHost}, nil
-}
-
-// stage copies bytes in a row between memory of the host that is not pinned and the
-// device, through pinned memory, when the turn of the copy has come.
-func (w *transfer) stage(ctx context.Context) error {
-	c := w.geometry
-	between, err := w.room(ctx, core.DeviceCUDAHost, min(c.Elem, stagingBytes), core.Spec{DType: core.TypeUint8, Shape: []int64{min(c.Elem, stagingBytes)}})
-	if err != nil {
-		return err
-	}
-	defer between.tensor.Close()
-	return w.submit(ctx, between.tensor, func() error {
-		for done := int64(0); done < c.Elem; done += stagingBytes {
-			n := min(c.Elem-done, stagingBytes)
-			dst, src := w.dst.base+uintptr(c.Dst+done), w.src.base+uintptr(c.Src+done)
-			if err := w.piece(dst, src, between.base, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// piece copies n bytes from src to dst by way of pinned memory at between.
-func (w *transfer) piece(dst, src, between uintptr, n int64) error {
-	d := w.device
-	if w.src.host {
-		if err := w.turn(func() { move(between, src, n) }); err != nil {
-			return err
-		}
-		return d.check(d.context.Copy(dst, between, n, w.queue.raw), "cuMemcpyAsync", "a copy of %d bytes to the device", n)
-	}
-	if err := d.check(d.context.Copy(between, src, n, w.queue.raw), "cuMemcpyAsync", "a copy of %d bytes from the device", n); err != nil {
-		return err
-	}
-	return w.turn(func() { move(dst, between, n) })
-}
-
-// move copies bytes of the host.
-func move(dst, src uintptr, n int64) {
-	copykernel.Copy(pointer(dst), pointer(src), strided.Copy{Elem: n}, runtime.GOMAXPROCS(0))
 }

@@ -245,8 +245,7 @@ func TestAnInjectedFaultLeavesTheDescriptor(t *testing.T) {
 	d := gpusimtest.Start(t)
 	fd := lavapipeFile(t, page)
 	defer func() { _ = unix.Close(fd) }()
-	name := append([]byte("cuImportExternalMemory"), 0)
-	d.Call("dlx_gpusim_fail", &name[0], 1, int(gpusimtest.OutOfMemory))
+	failNext(d, "cuImportExternalMemory", gpusimtest.OutOfMemory)
 	var memory uint64
 	d.Want(gpusimtest.OutOfMemory, "cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: page})
 	if !isOpen(fd) {

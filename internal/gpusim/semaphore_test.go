@@ -178,6 +178,20 @@ func TestACallMayNameSeveralSemaphores(t *testing.T) {
 	}
 }
 
+func TestWrongArgumentsOfASignalOrWaitAreRefused(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream := d.NewStream()
+	_, semaphore := newTimeline(t, d)
+	for _, call := range []string{"cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"} {
+		d.Want(gpusimtest.InvalidValue, call, &semaphore, &semaphorePoint{value: 1, flags: 1}, 1, stream)
+		d.Want(gpusimtest.InvalidValue, call, &semaphore, nil, 1, stream)
+		d.Want(gpusimtest.InvalidValue, call, nil, &semaphorePoint{value: 1}, 1, stream)
+		d.Want(gpusimtest.InvalidValue, call, &semaphore, &semaphorePoint{value: 1}, 0, stream)
+		d.WantMisuse(gpusimtest.InvalidHandle, call, &[1]uint64{4711}, &semaphorePoint{value: 1}, 1, stream)
+		d.WantMisuse(gpusimtest.InvalidHandle, call, &semaphore, &semaphorePoint{value: 1}, 1, 4711)
+	}
+}
+
 func TestWrongUseOfASemaphoreIsNoted(t *testing.T) {
 	d := gpusimtest.Start(t)
 	stream := d.NewStream()

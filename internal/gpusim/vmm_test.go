@@ -19,7 +19,7 @@ type properties struct {
 	at            location
 	win32         uint64
 	compression   uint8
-	rdma          uint8
+	_             uint8
 	usage         uint16
 	_             [4]byte
 }
@@ -90,6 +90,7 @@ func TestMemoryIsCreatedOnlyAsTheDeviceCan(t *testing.T) {
 		{"attributes of Windows", granularity, func(p *properties) { p.win32 = 1 }, 0, gpusimtest.InvalidValue},
 		{"handles of Windows", granularity, func(p *properties) { p.handles = 2 }, 0, gpusimtest.NotSupported},
 		{"fabric handles without a channel", granularity, func(p *properties) { p.handles = 8 }, 0, gpusimtest.NotPermitted},
+		{"a pool of tiles", granularity, func(p *properties) { p.usage = 1 }, 0, gpusimtest.NotSupported},
 		{"more than there is", 1 << 50, nil, 0, gpusimtest.OutOfMemory},
 	} {
 		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
@@ -101,6 +102,21 @@ func TestMemoryIsCreatedOnlyAsTheDeviceCan(t *testing.T) {
 			d.Want(c.want, "cuMemCreate", &handle, c.size, p, c.flags)
 		})
 	}
+}
+
+// CUmemAllocationProp: compression is a hint; what was granted the properties tell.
+func TestCompressionIsNotGranted(t *testing.T) {
+	d := gpusimtest.Start(t)
+	wish := pinned()
+	wish.compression = 1
+	var handle uint64
+	var got properties
+	d.OK("cuMemCreate", &handle, granularity, wish, 0)
+	d.OK("cuMemGetAllocationPropertiesFromHandle", &got, handle)
+	if got != *pinned() {
+		t.Errorf("the properties are %+v", got)
+	}
+	d.OK("cuMemRelease", handle)
 }
 
 // cuMemRelease: "The memory allocation will be freed when all outstanding mappings to the

@@ -6,7 +6,7 @@ package driver
 #include "shim.h"
 
 static CUresult dlx_copy(uintptr_t context, CUdeviceptr dst, CUdeviceptr src, size_t n, uintptr_t stream) {
-	DLX_IN(context, cuMemcpyAsync(dst, src, n, (CUstream)stream));
+	DLX_RELAXED(context, cuMemcpyAsync(dst, src, n, (CUstream)stream));
 }
 
 // By unified addresses the driver knows what lies where, of the host's memory too
@@ -19,20 +19,20 @@ static CUresult dlx_copy_box(uintptr_t context, CUdeviceptr dst, CUdeviceptr src
 			.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = dst, .dstPitch = dst_pitch,
 			.WidthInBytes = row, .Height = rows,
 		};
-		DLX_IN(context, cuMemcpy2DAsync(&c, (CUstream)stream));
+		DLX_RELAXED(context, cuMemcpy2DAsync(&c, (CUstream)stream));
 	}
 	CUDA_MEMCPY3D c = {
 		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = src, .srcPitch = src_pitch, .srcHeight = src_height,
 		.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = dst, .dstPitch = dst_pitch, .dstHeight = dst_height,
 		.WidthInBytes = row, .Height = rows, .Depth = slices,
 	};
-	DLX_IN(context, cuMemcpy3DAsync(&c, (CUstream)stream));
+	DLX_RELAXED(context, cuMemcpy3DAsync(&c, (CUstream)stream));
 }
 
 static CUresult dlx_launch(uintptr_t context, uintptr_t function, const uint32_t *grid, unsigned block,
 		CUdeviceptr dst, CUdeviceptr src, void *constants, uintptr_t stream) {
 	void *arguments[] = {&dst, &src, constants};
-	DLX_IN(context, cuLaunchKernel((CUfunction)function, grid[0], grid[1], grid[2], block, 1, 1, 0, (CUstream)stream, arguments, NULL));
+	DLX_RELAXED(context, cuLaunchKernel((CUfunction)function, grid[0], grid[1], grid[2], block, 1, 1, 0, (CUstream)stream, arguments, NULL));
 }
 */
 import "C"

@@ -5,34 +5,84 @@ package driver
 /*
 #include "shim.h"
 
-extern void dlxCUDAHostTurn(void *);
+extern void dlxCUDAHostTurn(uintptr_t);
 
-static CUresult dlx_launch_host(uintptr_t context, uintptr_t stream, uintptr_t work) {
-	DLX_IN(context, cuLaunchHostFunc((CUstream)stream, dlxCUDAHostTurn, (void *)work));
+static void dlx_host_turn(void *n) { dlxCUDAHostTurn((uintptr_t)n); }
+
+static CUresult dlx_launch_host(uintptr_t context, uintptr_t stream, uintptr_t turn) {
+	DLX_RELAXED(context, cuLaunchHostFunc((CUstream)stream, dlx_host_turn, (void *)turn));
 }
 */
 import "C"
 
 import (
-	"runtime/cgo"
-	"unsafe"
+	"maps"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
 )
+
+var liveTurns = core.NewLiveCounter("cuda.HostTurn")
+
+// turns is the work of the host that did not begin, by the number that the driver hands back.
+var turns struct {
+	mu   sync.Mutex
+	last uintptr
+	all  map[uintptr]turn
+}
+
+type turn struct {
+	context Context
+	work    func()
+}
 
 // HostTurn enqueues work that the host does when all before it is done, and that all
 // behind it waits for. It runs on a thread of the driver's, and calls nothing of CUDA
-// (cuLaunchHostFunc). In a context that has failed it never runs, and stays.
+// (cuLaunchHostFunc). In a context that has failed it never runs: see [Context.ForgetTurns].
 func (c Context) HostTurn(stream uintptr, work func()) Status {
-	h := cgo.NewHandle(work)
-	s := Status(C.dlx_launch_host(C.uintptr_t(c), C.uintptr_t(stream), C.uintptr_t(h)))
+	turns.mu.Lock()
+	if turns.all == nil {
+		turns.all = make(map[uintptr]turn)
+	}
+	turns.last++
+	n := turns.last
+	turns.all[n] = turn{c, work}
+	turns.mu.Unlock()
+	liveTurns.Add(1)
+	s := Status(C.dlx_launch_host(C.uintptr_t(c), C.uintptr_t(stream), C.uintptr_t(n)))
 	if s != Success {
-		h.Delete()
+		takeTurn(n)
 	}
 	return s
 }
 
 //export dlxCUDAHostTurn
-func dlxCUDAHostTurn(work unsafe.Pointer) {
-	h := cgo.Handle(uintptr(work))
-	h.Value().(func())()
-	h.Delete()
+func dlxCUDAHostTurn(n C.uintptr_t) {
+	if work := takeTurn(uintptr(n)); work != nil {
+		work()
+	}
+}
+
+// takeTurn is the work of a number, once.
+func takeTurn(n uintptr) func() {
+	turns.mu.Lock()
+	defer turns.mu.Unlock()
+	t, ok := turns.all[n]
+	if ok {
+		delete(turns.all, n)
+		liveTurns.Add(-1)
+	}
+	return t.work
+}
+
+// ForgetTurns drops what never runs, since the context has failed.
+func (c Context) ForgetTurns() {
+	turns.mu.Lock()
+	defer turns.mu.Unlock()
+	maps.DeleteFunc(turns.all, func(_ uintptr, t turn) bool {
+		if t.context == c {
+			liveTurns.Add(-1)
+		}
+		return t.context == c
+	})
 }

@@ -6,8 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-// dlx_enter makes a context current, unless it is; dlx_leave undoes that.
-static inline CUresult dlx_enter(CUcontext context, int *pushed) {
+static inline CUresult dlx_try_enter(CUcontext context, int *pushed) {
 	CUcontext current;
 	CUresult r = cuCtxGetCurrent(&current);
 	*pushed = 0;
@@ -15,6 +14,13 @@ static inline CUresult dlx_enter(CUcontext context, int *pushed) {
 	r = cuCtxPushCurrent(context);
 	*pushed = r == CUDA_SUCCESS;
 	return r;
+}
+
+// dlx_enter makes a context current, unless it is; dlx_leave undoes that. It tries
+// twice, since what a call was to give back nobody would give back later.
+static inline CUresult dlx_enter(CUcontext context, int *pushed) {
+	CUresult r = dlx_try_enter(context, pushed);
+	return r == CUDA_SUCCESS ? r : dlx_try_enter(context, pushed);
 }
 
 static inline void dlx_leave(int pushed) {

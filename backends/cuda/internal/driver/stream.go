@@ -40,12 +40,21 @@ static CUresult dlx_check_capture(uintptr_t context, uintptr_t stream) {
 	DLX_RELAXED(context, dlx_captured((CUstream)stream));
 }
 
+static inline CUresult dlx_stream_synchronize(CUstream stream) {
+	CUresult r = dlx_captured(stream);
+	return r == CUDA_SUCCESS ? cuStreamSynchronize(stream) : r;
+}
+
 static CUresult dlx_synchronize(uintptr_t context, uintptr_t stream) {
-	DLX_RELAXED(context, cuStreamSynchronize((CUstream)stream));
+	DLX_RELAXED(context, dlx_stream_synchronize((CUstream)stream));
 }
 
 static CUresult dlx_stream_context(uintptr_t context, uintptr_t stream, CUcontext *out) {
 	DLX_RELAXED(context, cuStreamGetCtx((CUstream)stream, out));
+}
+
+static CUresult dlx_stream_id(uintptr_t context, uintptr_t stream, unsigned long long *out) {
+	DLX_RELAXED(context, cuStreamGetId((CUstream)stream, out));
 }
 
 static CUresult dlx_destroy_event(uintptr_t context, uintptr_t event) {
@@ -86,7 +95,16 @@ func (c Context) StreamContext(raw uintptr) (Context, Status) {
 	return Context(unsafe.Pointer(of)), s
 }
 
-// Synchronize blocks until the work of a stream is done.
+// StreamID is never that of another stream in the life of the process, and not 0. That of
+// CU_STREAM_PER_THREAD is the calling thread's.
+func (c Context) StreamID(raw uintptr) (uint64, Status) {
+	var id C.ulonglong
+	s := Status(C.dlx_stream_id(C.uintptr_t(c), C.uintptr_t(raw), &id))
+	return uint64(id), s
+}
+
+// Synchronize blocks until the work of a stream is done. It answers CaptureUnsupported at
+// once if the stream is being captured into a graph.
 func (c Context) Synchronize(raw uintptr) Status {
 	return Status(C.dlx_synchronize(C.uintptr_t(c), C.uintptr_t(raw)))
 }

@@ -1,0 +1,125 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Numbers of the simulator tell what dlx costs beside the driver, and nothing of a card.
+
+// BenchmarkAlloc measures memory that the pool has.
+func BenchmarkAlloc(b *testing.B) {
+	d := opened(b)
+	s := newStream(b, d)
+	for _, kind := range memoryKinds {
+		for _, o := range []core.AllocOptions{{Type: kind}, {Type: kind, Stream: s}} {
+			b.Run(fmt.Sprintf("%v/stream=%v", kind, o.Stream != nil), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					m, err := d.Alloc(b.Context(), 1<<20, o)
+					if err != nil {
+						b.Fatal(err)
+					}
+					m.Free()
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkCopy measures copies on a stream between the kinds of memory, and the driver's own
+// call in a loop. All wait once, for 16 copies.
+func BenchmarkCopy(b *testing.B) {
+	const copies = 16
+	d := opened(b)
+	s := newStream(b, d)
+	c := libraryOf(b, d).context
+	for _, size := range []int64{4096, 32 << 20} {
+		card := row(b, d, size, core.AllocOptions{})
+		for _, x := range []struct {
+			name     string
+			dst, src *core.Tensor
+		}{
+			{"pinned to card", card, row(b, d, size, core.AllocOptions{Type: core.DeviceCUDAHost})},
+			{"card to pinned", row(b, d, size, core.AllocOptions{Type: core.DeviceCUDAHost}), card},
+			{"card to card", row(b, d, size, core.AllocOptions{}), card},
+			{"pageable to card", card, keep(b)(core.FromSlice(make([]byte, size)))},
+			{"card to pageable", keep(b)(core.FromSlice(make([]byte, size))), card},
+		} {
+			run := func(who string, copy func() error) {
+				b.Run(fmt.Sprintf("%s/%d/%s", x.name, size, who), func(b *testing.B) {
+					b.SetBytes(copies * size)
+					for b.Loop() {
+						for range copies {
+							if err := copy(); err != nil {
+								b.Fatal(err)
+							}
+						}
+						if err := s.Synchronize(b.Context()); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+			run("dlx", func() error { return d.Copy(b.Context(), s, x.dst, x.src) })
+			dst, src := address(b, x.dst), address(b, x.src)
+			run("driver", func() error { return check(c.Copy(dst, src, size, s.Native()), "cuMemcpyAsync", "of %d bytes", size) })
+		}
+	}
+}
+
+// address is where a tensor of a benchmark lies.
+func address(b *testing.B, x *core.Tensor) uintptr {
+	b.Helper()
+	p, err := x.Address()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// BenchmarkStrided compares the ways of a strided copy within the device.
+func BenchmarkStrided(b *testing.B) {
+	const n = 2048
+	d := opened(b)
+	matrix := keep(b)(core.Empty(b.Context(), d, core.TypeFloat32, []int64{n, n}, core.AllocOptions{}))
+	for _, x := range []struct {
+		name string
+		src  *core.Tensor
+	}{
+		{"turned", keep(b)(matrix.Transpose())},
+		{"every other column", keep(b)(matrix.Slice(1, 0, n/2, 2))},
+		{"half of each row", keep(b)(matrix.Slice(1, 0, n/2, 1))},
+		{"every other row", keep(b)(matrix.Slice(0, 0, n/2, 2))},
+	} {
+		dst := keep(b)(core.Empty(b.Context(), d, core.TypeFloat32, x.src.Shape(), core.AllocOptions{}))
+		b.Run(x.name, func(b *testing.B) {
+			b.SetBytes(dst.NumBytes())
+			for b.Loop() {
+				if err := d.Copy(b.Context(), nil, dst, x.src); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkEvent measures what orders two streams.
+func BenchmarkEvent(b *testing.B) {
+	d := opened(b)
+	s, other := newStream(b, d), newStream(b, d)
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := s.Record()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := other.Wait(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// The handles that stand for a stream without being one (cuda.h).
+const (
+	legacyStream    = 1 // CU_STREAM_LEGACY
+	perThreadStream = 2 // CU_STREAM_PER_THREAD
+)
+
+// ImportStream takes a CUstream of the device's primary context, CU_STREAM_LEGACY
+// (1) or CU_STREAM_PER_THREAD (2): as DLPack has it, 0 is not a stream. The last is the
+// stream of the thread that imports it: the calls that enqueue something fail
+// with ErrInvalid on another, so that a goroutine must hold on to its own by
+// runtime.LockOSThread. It fails with ErrInvalid for a stream of another context, and
+// ErrNotSupported for the stream of a thread where the driver cannot tell threads
+// apart (cuStreamGetId, of CUDA 12).
+func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	const call = "ImportStream"
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := d.checkOpen(call); err != nil {
+		return nil, err
+	}
+	q := &queue{device: d, raw: native}
+	switch native {
+	case 0:
+		return nil, errorf(core.ErrInvalid, call, "the stream is 0: CU_STREAM_LEGACY (1) stands for the legacy stream")
+	case legacyStream:
+	case perThreadStream:
+		id, s := d.context.StreamID(native)
+		if err := d.check(s, "cuStreamGetId", "of the thread's stream"); err != nil {
+			return nil, err
+		}
+		q.thread = id
+	default:
+		of, s := d.context.StreamContext(native)
+		if err := d.check(s, "cuStreamGetCtx", "of %#x", native); err != nil {
+			return nil, err
+		}
+		if of != d.context {
+			return nil, errorf(core.ErrInvalid, call, "the stream belongs to another context than the primary one of %v", d.ID())
+		}
+	}
+	return d.addStream(call, func() (*queue, error) { return q, nil })
+}
+
+// pin keeps the goroutine on its thread until unpin, if the stream is that of a
+// thread, which must be this one.
+func (q *queue) pin(call string) error {
+	if q.thread == 0 {
+		return nil
+	}
+	runtime.LockOSThread()
+	if id, _ := q.device.context.StreamID(q.raw); id != q.thread { // 0 if the driver fails
+		runtime.UnlockOSThread()
+		return errorf(core.ErrInvalid, call, "CU_STREAM_PER_THREAD is another stream on this thread than where it was imported: lock the goroutine by runtime.LockOSThread before")
+	}
+	return nil
+}
+
+func (q *queue) unpin() {
+	if q.thread != 0 {
+		runtime.UnlockOSThread()
+	}
+}

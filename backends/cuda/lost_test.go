@@ -1,0 +1,73 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// The loss of device 1 is the end of its primary context, and of nothing else in the process.
+func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
+	sim := simulator(t)
+	live := sim.Live()
+	d := open(t, 1)
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Hold(true)
+	a, b := row(t, d, 1<<20, core.AllocOptions{}), row(t, d, 1<<20, core.AllocOptions{})
+	host := keep(t)(core.FromSlice(make([]byte, 1<<20)))
+	if err := d.Copy(t.Context(), s, a, host); err != nil { // by a function of the host, which never runs
+		t.Fatal(err)
+	}
+	if err := d.Copy(t.Context(), s, b, a); err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan error, 2)
+	go func() { waits <- s.Synchronize(context.Background()) }()
+	go func() { waits <- b.WaitReady(context.Background()) }()
+	time.Sleep(10 * time.Millisecond)
+	sim.Lose(1)
+	for range cap(waits) {
+		select {
+		case err := <-waits:
+			wantError(t, err, core.ErrDeviceLost, "a wait when the device gets lost")
+		case <-time.After(10 * time.Second):
+			t.Fatal("a wait did not end when the device got lost")
+		}
+	}
+	sim.Hold(false)
+	wantError(t, d.Copy(t.Context(), s, a, b), core.ErrDeviceLost, "Copy")
+	wantError(t, d.Copy(t.Context(), nil, a, host), core.ErrDeviceLost, "Copy without a stream")
+	_, err = s.Record()
+	wantError(t, err, core.ErrDeviceLost, "Record")
+	_, err = d.NewStream(t.Context())
+	wantError(t, err, core.ErrDeviceLost, "NewStream")
+	_, err = d.Alloc(t.Context(), 100, core.AllocOptions{})
+	wantError(t, err, core.ErrDeviceLost, "Alloc")
+	wantError(t, s.Close(), core.ErrDeviceLost, "Close of a stream with work")
+	_, _, _ = a.Close(), b.Close(), host.Close()
+	if err := d.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	wantLive(t, sim, live)
+	// The last reference to the primary context is gone, and the next makes another.
+	again := opened(t, 1)
+	x := row(t, again, 100, core.AllocOptions{})
+	put(t, again, x, pattern(100, 1))
+}
+
+func TestOneLostDeviceIsNotAnother(t *testing.T) {
+	sim := simulator(t)
+	d, other := opened(t), opened(t, 1)
+	sim.Lose(1)
+	_, err := other.Alloc(t.Context(), 100, core.AllocOptions{})
+	wantError(t, err, core.ErrDeviceLost, "Alloc on the device that is lost")
+	x := row(t, d, 100, core.AllocOptions{})
+	put(t, d, x, pattern(100, 1))
+}

@@ -1,0 +1,65 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+	"os"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// integrated is a device that has its memory in common with the host. A card does not
+// offer what it adds: it would read the host's memory over the bus each time.
+type integrated struct{ *device }
+
+var _ core.HostMapper = integrated{}
+
+// HostAlignment is the size of a page, which is what the driver registers.
+func (integrated) HostAlignment() int64 { return int64(os.Getpagesize()) }
+
+// MapHost registers the memory with the driver (cuMemHostRegister). It fails with
+// core.ErrInvalid for memory that is registered already, by whomever: ImportPointer
+// takes that.
+func (d integrated) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
+	const call = "MapHost"
+	if err := ctx.Err(); err != nil {
+		return core.Memory{}, err
+	}
+	if host == nil {
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer is nil")
+	}
+	if err := host.Retain(); err != nil {
+		return core.Memory{}, err
+	}
+	m, err := d.mapHost(call, host)
+	if err != nil {
+		host.Release()
+	}
+	return m, err
+}
+
+// mapHost takes over a reference of host, if it succeeds.
+func (d *device) mapHost(call string, host *core.Buffer) (core.Memory, error) {
+	m := host.Memory()
+	first := m.Handle + uintptr(m.Offset)
+	if err := d.checkOpen(call); err != nil {
+		return core.Memory{}, err
+	}
+	switch {
+	case !m.ID.Type.HostAccessible():
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach", m.ID)
+	case m.Size < 0:
+		return core.Memory{}, errorf(core.ErrInvalid, call, "the size of the buffer is not known")
+	case m.Size == 0:
+		return d.handOut(d.ID(), 0, 0, d.after(host.Release)), nil
+	}
+	address, failed, s := d.context.MapHost(first, m.Size)
+	if err := d.check(s, failed, "%d bytes of the host at %#x", m.Size, first); err != nil {
+		return core.Memory{}, err
+	}
+	return d.handOut(d.ID(), address, m.Size, d.after(func() {
+		d.context.UnmapHost(first)
+		host.Release()
+	})), nil
+}

@@ -1,0 +1,136 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// memoryKinds are the values of AllocOptions.Type that come from the pool.
+var memoryKinds = []core.DeviceType{core.DeviceCUDA, core.DeviceCUDAHost, core.DeviceCUDAManaged}
+
+func TestMemoryOfEveryKindIsKeptForTheNextUse(t *testing.T) {
+	sim := simulator(t)
+	for _, kind := range memoryKinds {
+		d := opened(t)
+		alloc := func() core.Memory {
+			m, err := d.Alloc(t.Context(), 5000, core.AllocOptions{Type: kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		m := alloc()
+		m.Free()
+		calls := sim.Calls()
+		again := alloc()
+		if again.Handle != m.Handle || again.ID.Type != kind {
+			t.Errorf("%v: %#x on %v was handed out, %#x was kept", kind, again.Handle, again.ID, m.Handle)
+		}
+		again.Free()
+		for _, call := range []string{"cuMemAlloc", "cuMemHostAlloc", "cuMemAllocManaged", "cuMemGetInfo"} {
+			if now := sim.Count(call); now != calls[call] {
+				t.Errorf("%v: %s was called for memory that was kept", kind, call)
+			}
+		}
+		stats := d.(core.PoolController).PoolStats()
+		if stats.Hits != 1 || stats.InUse != 0 || stats.Cached == 0 {
+			t.Errorf("%v: %+v", kind, stats)
+		}
+		d.(core.PoolController).TrimPool()
+		if stats := d.(core.PoolController).PoolStats(); stats.Cached != 0 {
+			t.Errorf("%v: %d bytes are kept after TrimPool", kind, stats.Cached)
+		}
+	}
+}
+
+// busy is a tensor with a value that a held stream is still to write.
+func busy(t *testing.T, d core.Device, s core.Stream, kind core.DeviceType) *core.Tensor {
+	t.Helper()
+	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{5000}, core.AllocOptions{Type: kind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := row(t, d, 5000, core.AllocOptions{})
+	if err := d.Copy(t.Context(), s, x, from); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func addressOf(t *testing.T, x *core.Tensor) uintptr { return buffer(t, x).Memory().Handle }
+
+func TestUnfinishedMemoryGoesToStreamsThatWaitForIt(t *testing.T) {
+	sim := simulator(t)
+	for _, kind := range memoryKinds {
+		d := opened(t)
+		s, other := newStream(t, d), newStream(t, d)
+		sim.Hold(true)
+		x := busy(t, d, s, kind)
+		was := addressOf(t, x)
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// Its work is not done: who names no stream gets other memory.
+		if y := row(t, d, 5000, core.AllocOptions{Type: kind}); addressOf(t, y) == was {
+			t.Errorf("%v: memory with unfinished work was handed out without a stream", kind)
+		}
+		z := row(t, d, 5000, core.AllocOptions{Type: kind, Stream: other})
+		if addressOf(t, z) != was {
+			t.Errorf("%v: a stream that can wait for memory got other memory", kind)
+		}
+		want := pattern(5000, 9)
+		if err := d.Copy(t.Context(), other, z, keep(t)(core.FromSlice(want))); err != nil {
+			t.Fatal(err)
+		}
+		sim.Hold(false)
+		if !bytes.Equal(get(t, d, z), want) {
+			t.Errorf("%v: the work of the memory's former use came after that of the next", kind)
+		}
+	}
+}
+
+func TestMemoryIsFoundWhereItIsOnlyKeptOrUnfinished(t *testing.T) {
+	sim := simulator(t)
+	d := opened(t)
+	s := newStream(t, d)
+	total := d.Properties().TotalMemory
+	most := total - total/8
+	// Kept: another class needs its room.
+	m, err := d.Alloc(t.Context(), most, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Free()
+	x := row(t, d, most/2, core.AllocOptions{})
+	// Unfinished: Alloc waits for the work.
+	if err := d.Copy(t.Context(), s, x, x); err != nil {
+		t.Fatal(err)
+	}
+	y := keep(t)(core.Empty(t.Context(), d, core.TypeUint8, []int64{4096}, core.AllocOptions{}))
+	small, err := x.Slice(0, 0, 4096, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Copy(t.Context(), s, y, small); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = small.Close(), x.Close()
+	if m, err = d.Alloc(t.Context(), most, core.AllocOptions{}); err != nil {
+		t.Fatalf("with room once the work is done: %v", err)
+	}
+	live := sim.Live()
+	_, err = d.Alloc(t.Context(), most, core.AllocOptions{})
+	wantError(t, err, core.ErrOutOfMemory, "memory of the device")
+	_, err = d.Alloc(t.Context(), most, core.AllocOptions{Type: core.DeviceCUDAManaged})
+	wantError(t, err, core.ErrOutOfMemory, "managed memory, which the driver would swap")
+	_, err = d.Alloc(t.Context(), most, core.AllocOptions{Export: core.HandleOpaqueFD})
+	wantError(t, err, core.ErrOutOfMemory, "memory to be exported")
+	_, err = d.Alloc(t.Context(), 1<<62, core.AllocOptions{})
+	wantError(t, err, core.ErrOutOfMemory, "more than any device has")
+	wantLive(t, sim, live)
+	m.Free()
+}

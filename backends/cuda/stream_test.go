@@ -1,0 +1,185 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// wrapped imports a stream, and closes the import at the test's end.
+func wrapped(t testing.TB, d core.Device, native uintptr) core.Stream {
+	t.Helper()
+	s, err := d.(core.StreamImporter).ImportStream(t.Context(), native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestTheStreamsOfOthersAreUsedAsTheyAre(t *testing.T) {
+	simulator(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	d := opened(t)
+	for what, native := range map[string]uintptr{
+		"of another library": newStream(t, d).Native(),
+		"legacy":             legacyStream,
+		"the thread's":       perThreadStream,
+	} {
+		s := wrapped(t, d, native)
+		if s.Native() != native {
+			t.Errorf("%s: Native is %#x, want %#x", what, s.Native(), native)
+		}
+		x := row(t, d, 3000, core.AllocOptions{})
+		host := keep(t)(core.FromSlice(pattern(3000, 7)))
+		if err := d.Copy(t.Context(), s, x, host); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := s.Synchronize(t.Context()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if !bytes.Equal(get(t, d, x), pattern(3000, 7)) {
+			t.Errorf("%s: the copy is not there", what)
+		}
+	}
+}
+
+func TestNoStreamIsImportedThatIsNotTheDevices(t *testing.T) {
+	simulator(t)
+	d, other := opened(t), opened(t, 1)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c, err := d.(*device).ordinal.MakeContext(cu.SchedAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Destroy() }()
+	elsewhere, err := cu.MakeStream(cu.NonBlocking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = elsewhere.Destroy() }()
+	if _, err := cu.PopCurrentCtx(); err != nil {
+		t.Fatal(err)
+	}
+	for what, native := range map[string]uintptr{
+		"0":                  0,
+		"of another context": *(*uintptr)(unsafe.Pointer(&elsewhere)),
+		"of another device":  newStream(t, other).Native(),
+	} {
+		_, err := d.(core.StreamImporter).ImportStream(t.Context(), native)
+		wantError(t, err, core.ErrInvalid, what)
+	}
+}
+
+func TestTheStreamOfAThreadIsRefusedOnOthers(t *testing.T) {
+	simulator(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	d := opened(t)
+	s := wrapped(t, d, perThreadStream)
+	a, b := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{})
+	done := make(chan error)
+	go func() { done <- d.Copy(t.Context(), s, a, b) }()
+	wantError(t, <-done, core.ErrInvalid, "Copy on another thread")
+	go func() { _, err := s.Record(); done <- err }()
+	wantError(t, <-done, core.ErrInvalid, "Record on another thread")
+	if err := d.Copy(t.Context(), s, a, b); err != nil {
+		t.Errorf("Copy on the thread: %v", err)
+	}
+	go func() { done <- s.Close() }()
+	if err := <-done; err != nil {
+		t.Errorf("Close on another thread: %v", err)
+	}
+}
+
+func TestAStreamWaitsForEventsOfEveryDeviceOfCUDAAndOfNoOther(t *testing.T) {
+	sim := simulator(t)
+	d, other := opened(t), opened(t, 1)
+	first, second := newStream(t, other), newStream(t, d)
+	sim.Hold(true)
+	x := row(t, other, 1<<20, core.AllocOptions{})
+	if err := other.Copy(t.Context(), first, x, keep(t)(core.FromSlice(pattern(1<<20, 1)))); err != nil {
+		t.Fatal(err)
+	}
+	e, err := first.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Wait(e); err != nil {
+		t.Fatal(err)
+	}
+	after, err := second.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, _ := e.Done(); done {
+		t.Error("an event was done while the streams were held")
+	}
+	sim.Hold(false)
+	if err := after.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := e.Done(); !done || err != nil {
+		t.Errorf("the event of a stream was passed before one that it waits for: %v, %v", done, err)
+	}
+	wantError(t, second.Wait(stream.NewEvent()), core.ErrNotSupported, "Wait for an event of the host")
+	if err := second.Wait(nil); err != nil {
+		t.Errorf("Wait for nothing: %v", err)
+	}
+}
+
+func TestCUeventsAreUsedAgain(t *testing.T) {
+	sim := simulator(t)
+	d := opened(t)
+	s := newStream(t, d)
+	for range 200 {
+		if err := s.Synchronize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := sim.Live()["events"]; n > 4 {
+		t.Errorf("%d events are open after 200 in a row", n)
+	}
+}
+
+func TestATimerMeasuresTheCard(t *testing.T) {
+	d := opened(t)
+	s := newStream(t, d)
+	timer, err := NewTimer(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = timer.Elapsed(t.Context())
+	wantError(t, err, core.ErrInvalid, "Elapsed before Start and Stop")
+	x, y := row(t, d, 1<<20, core.AllocOptions{}), row(t, d, 1<<20, core.AllocOptions{})
+	began := time.Now()
+	if err := errors.Join(timer.Start(s), d.Copy(t.Context(), s, x, y), timer.Stop(s)); err != nil {
+		t.Fatal(err)
+	}
+	took, err := timer.Elapsed(t.Context())
+	if whole := time.Since(began); err != nil || took < 0 || took > whole {
+		t.Errorf("a copy took %v of %v: %v", took, whole, err)
+	}
+	if err := errors.Join(timer.Close(), timer.Close()); err != nil {
+		t.Error(err)
+	}
+	wantError(t, timer.Start(s), core.ErrClosed, "Start after Close")
+	_, err = timer.Elapsed(t.Context())
+	wantError(t, err, core.ErrClosed, "Elapsed after Close")
+}
