@@ -50,12 +50,12 @@ func BenchmarkCopy(b *testing.B) {
 			{"pageable to card", card, keep(b)(core.FromSlice(make([]byte, size)))},
 			{"card to pageable", keep(b)(core.FromSlice(make([]byte, size))), card},
 		} {
-			run := func(who string, copy func() error) {
+			run := func(who string, move func() error) {
 				b.Run(fmt.Sprintf("%s/%d/%s", x.name, size, who), func(b *testing.B) {
 					b.SetBytes(copies * size)
 					for b.Loop() {
 						for range copies {
-							if err := copy(); err != nil {
+							if err := move(); err != nil {
 								b.Fatal(err)
 							}
 						}

@@ -98,17 +98,22 @@ static CUresult context_new(sim_device *device, unsigned flags, bool primary, si
     return CUDA_SUCCESS;
 }
 
+static sim_context *gone;
+
 static void context_free(sim_context *c) {
+    sim_handle_drop(c->handle);  // first, so that no work is added while it is waited for
+    c->handle = NULL;
     sim_forget_context(c);
     sim_forget_ranges(c);
+    sim_forget_modules(c);
     for (sim_context **p = &sim.contexts; *p; p = &(*p)->next)
         if (*p == c) {
             *p = c->next;
             break;
         }
-    sim_handle_drop(c->handle);
     sim_live(SIM_CONTEXTS, -1);
-    free(c);
+    c->gone = gone;
+    gone = c;
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
@@ -148,6 +153,33 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, in
     if (flags) *flags = d->primary_flags;
     if (active) *active = d->primary != NULL;
     return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+    ENTER(cuDevicePrimaryCtxSetFlags, SIM_INIT);
+    sim_device *d = sim_device_get(device);
+    if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
+    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK) return CUDA_ERROR_INVALID_VALUE;
+    d->primary_flags = flags;
+    if (d->primary) d->primary->flags = flags;
+    return CUDA_SUCCESS;
+}
+
+// All that the context has goes, and with it the context, however often it is retained; those
+// who retained it release it still.
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
+    ENTER(cuDevicePrimaryCtxReset, SIM_INIT | SIM_RELEASE);
+    sim_device *d = sim_device_get(device);
+    if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
+    sim_context *c = d->primary;
+    if (c == NULL) return SIM_RESULT(CUDA_SUCCESS);
+    sim_context *fresh;
+    CUresult r = context_new(d, d->primary_flags, true, &fresh);
+    if (r != CUDA_SUCCESS) return r;
+    fresh->retains = c->retains;
+    d->primary = fresh;
+    context_free(c);
+    return SIM_RESULT(CUDA_SUCCESS);
 }
 
 CUresult CUDAAPI cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
@@ -208,6 +240,22 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
     ENTER(cuCtxGetDevice, SIM_CONTEXT);
     if (device == NULL) return CUDA_ERROR_INVALID_VALUE;
     *device = scope.ctx->device->ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetFlags(unsigned *flags) {
+    ENTER(cuCtxGetFlags, SIM_CONTEXT);
+    if (flags == NULL) return CUDA_ERROR_INVALID_VALUE;
+    *flags = scope.ctx->flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned *version) {
+    ENTER(cuCtxGetApiVersion, SIM_INIT);
+    sim_context *c = context ? sim_handle_get(SIM_CONTEXTS, context, scope.call) : sim_current_context();
+    if (c == NULL) return CUDA_ERROR_INVALID_CONTEXT;
+    if (version == NULL) return CUDA_ERROR_INVALID_VALUE;
+    *version = 3020;  // of contexts since CUDA 3.2
     return CUDA_SUCCESS;
 }
 

@@ -145,7 +145,7 @@ SIM_API long dlx_gpusim_count(const char *name) {
     return n;
 }
 
-// list writes lines "name number" and returns how many bytes they take, without the zero.
+// line writes a line "name number" behind what is used, and returns how much is used then.
 static int line(char *out, size_t room, int used, const char *name, long n) {
     int m = snprintf((size_t)used < room ? out + used : NULL, (size_t)used < room ? room - used : 0, "%s %ld\n", name, n);
     return used + m;

@@ -1,6 +1,6 @@
-// copy.c: copies and fills. All of them are boxes of rows and slices.
+// copy.c: copies. All of them are boxes of rows and slices.
 
-#include "core.h"
+#include "copy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,24 +8,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// side is where one side of a copy lies. With a staging buffer, at is not used.
-struct side {
-    uintptr_t at;
-    size_t pitch, slice;  // bytes from row to row, from slice to slice
-    uint8_t *staged;      // what pageable memory held when the call was made
-    bool pageable;        // memory of the host that CUDA does not know
-};
-
-struct box {
-    struct side dst, src;
-    size_t row, rows, slices;
-    bool peer;  // between devices whose contexts the call names: access is not asked for
-    bool fill;
-    unsigned char pattern[4];
-    size_t unit;
-};
-
-static size_t span(const struct box *b, const struct side *s) { return (b->slices - 1) * s->slice + (b->rows - 1) * s->pitch + b->row; }
+// span is how many bytes of a side a box covers, SIZE_MAX where that is beyond all memory.
+static size_t span(const struct box *b, const struct side *s) {
+    size_t slices, rows, sum;
+    if (__builtin_mul_overflow(b->slices - 1, s->slice, &slices) || __builtin_mul_overflow(b->rows - 1, s->pitch, &rows) ||
+        __builtin_add_overflow(slices, rows, &sum) || __builtin_add_overflow(sum, b->row, &sum))
+        return SIZE_MAX;
+    return sum;
+}
 
 // find is where the bytes of a side are, NULL where they must not be touched.
 static uint8_t *find(sim_op *op, const struct side *s, bool write) {
@@ -63,11 +53,11 @@ static bool reachable(uintptr_t at) {
 // check says whether a side is known, and fits into its allocation. What is not known
 // is pageable memory of the host, if the host can reach it.
 static CUresult check(const sim_scope *scope, const struct box *b, struct side *s) {
-    if (s->at == 0) return CUDA_ERROR_INVALID_VALUE;
     size_t n = span(b, s);
+    if (s->at == 0 || n > UINTPTR_MAX - s->at) return CUDA_ERROR_INVALID_VALUE;
     sim_range *r = sim_range_find(s->at);
     if (r) return n > r->size - (s->at - r->address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-    if (b->fill || !reachable(s->at) || !reachable(s->at + n - 1)) {
+    if (s->known || sim_range_within(s->at, n) || !reachable(s->at) || !reachable(s->at + n - 1)) {
         sim_misuse(scope->call, "%p is no memory of a device or the host: freed, unmapped, or never allocated", (void *)s->at);
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -75,11 +65,18 @@ static CUresult check(const sim_scope *scope, const struct box *b, struct side *
     return CUDA_SUCCESS;
 }
 
-// enqueue enqueues a box on a stream. "For transfers from pageable host memory to device
+// settles reports that a call which is not asynchronous by its name waits because of a
+// side: memory of the host, or memory that was set so.
+static bool settles(const struct side *s) {
+    const sim_range *r = sim_range_find(s->at);
+    return s->pageable || (r && (r->synchronous || !sim_range_on_device(r)));
+}
+
+// "For transfers from pageable host memory to device
 // memory, host memory is copied to a staging buffer; the function will return once the
 // pageable buffer has been copied. For transfers from device memory to pageable host memory,
 // the function will return only once the copy has completed" (API synchronization behavior).
-static CUresult enqueue(const sim_scope *scope, struct box b, CUstream stream, bool wait) {
+CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, bool wait) {
     CUresult error;
     sim_stream *s = sim_stream_get(scope, stream, &error);
     if (s == NULL) return error;
@@ -105,7 +102,9 @@ static CUresult enqueue(const sim_scope *scope, struct box b, CUstream stream, b
     memcpy(op->payload, &b, sizeof b);
     op->release = release;
     op->node = b.fill ? CU_GRAPH_NODE_TYPE_MEMSET : CU_GRAPH_NODE_TYPE_MEMCPY;
-    wait = wait || b.dst.pageable;
+    // "For transfers from device memory to device memory, no host-side synchronization is
+    // performed", and fills wait only "when the target memory is pinned host memory".
+    wait = b.dst.pageable || (wait && (settles(&b.dst) || (!b.fill && settles(&b.src))));
     if (wait) sim_op_retain(op);
     r = sim_enqueue(s, op);
     if (wait) {
@@ -115,26 +114,28 @@ static CUresult enqueue(const sim_scope *scope, struct box b, CUstream stream, b
     return r;
 }
 
-static struct box line(uintptr_t dst, uintptr_t src, size_t n) { return (struct box){{.at = dst}, {.at = src}, n, 1, 1, false, false, {0}, 0}; }
+static struct box line(uintptr_t dst, bool device_dst, uintptr_t src, bool device_src, size_t n) {
+    return (struct box){.dst = {.at = dst, .known = device_dst}, .src = {.at = src, .known = device_src}, .row = n, .rows = 1, .slices = 1};
+}
 
-#define LINE(name, dst_type, src_type)                                                    \
-    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n) {                         \
-        ENTER(name, SIM_CONTEXT | SIM_UNSAFE);                                            \
-        return enqueue(&scope, line((uintptr_t)dst, (uintptr_t)src, n), NULL, true);      \
+#define LINE(name, dst_type, dst_known, src_type, src_known)                                                           \
+    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n) {                                                      \
+        ENTER(name, SIM_CONTEXT | SIM_UNSAFE);                                                                         \
+        return sim_box_enqueue(&scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), NULL, true);     \
     }
-#define LINE_ASYNC(name, dst_type, src_type)                                              \
-    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n, CUstream stream) {        \
-        ENTER(name, SIM_CONTEXT);                                                         \
-        return enqueue(&scope, line((uintptr_t)dst, (uintptr_t)src, n), stream, false);   \
+#define LINE_ASYNC(name, dst_type, dst_known, src_type, src_known)                                                     \
+    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n, CUstream stream) {                                     \
+        ENTER(name, SIM_CONTEXT);                                                                                      \
+        return sim_box_enqueue(&scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), stream, false);  \
     }
-LINE(cuMemcpy, CUdeviceptr, CUdeviceptr)
-LINE(cuMemcpyHtoD, CUdeviceptr, const void *)
-LINE(cuMemcpyDtoH, void *, CUdeviceptr)
-LINE(cuMemcpyDtoD, CUdeviceptr, CUdeviceptr)
-LINE_ASYNC(cuMemcpyAsync, CUdeviceptr, CUdeviceptr)
-LINE_ASYNC(cuMemcpyHtoDAsync, CUdeviceptr, const void *)
-LINE_ASYNC(cuMemcpyDtoHAsync, void *, CUdeviceptr)
-LINE_ASYNC(cuMemcpyDtoDAsync, CUdeviceptr, CUdeviceptr)
+LINE(cuMemcpy, CUdeviceptr, false, CUdeviceptr, false)
+LINE(cuMemcpyHtoD, CUdeviceptr, true, const void *, false)
+LINE(cuMemcpyDtoH, void *, false, CUdeviceptr, true)
+LINE(cuMemcpyDtoD, CUdeviceptr, true, CUdeviceptr, true)
+LINE_ASYNC(cuMemcpyAsync, CUdeviceptr, false, CUdeviceptr, false)
+LINE_ASYNC(cuMemcpyHtoDAsync, CUdeviceptr, true, const void *, false)
+LINE_ASYNC(cuMemcpyDtoHAsync, void *, false, CUdeviceptr, true)
+LINE_ASYNC(cuMemcpyDtoDAsync, CUdeviceptr, true, CUdeviceptr, true)
 
 // peers checks that memory lies where its context says.
 static CUresult peers(const sim_scope *scope, uintptr_t at, CUcontext context) {
@@ -148,31 +149,35 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr sr
     ENTER(cuMemcpyPeerAsync, SIM_CONTEXT);
     CUresult r = peers(&scope, dst, to);
     if (r == CUDA_SUCCESS) r = peers(&scope, src, from);
-    struct box b = line(dst, src, n);
+    struct box b = line(dst, true, src, true, n);
     b.peer = true;
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, stream, false) : r;
+    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, stream, false) : r;
 }
 
 CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n) {
     ENTER(cuMemcpyPeer, SIM_CONTEXT | SIM_UNSAFE);
     CUresult r = peers(&scope, dst, to);
     if (r == CUDA_SUCCESS) r = peers(&scope, src, from);
-    struct box b = line(dst, src, n);
+    struct box b = line(dst, true, src, true, n);
     b.peer = true;
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, NULL, true) : r;
+    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
 }
 
-// place is where a side of a box begins, 0 for arrays, which are not simulated.
+// place is where a side of a box begins, 0 for arrays, which are not simulated, and for places beyond all memory.
 static uintptr_t place(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch, size_t height) {
     uintptr_t at = type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? (uintptr_t)device : 0;
-    return at ? at + (z * height + y) * pitch + x : 0;
+    size_t rows, bytes;
+    if (at == 0 || __builtin_mul_overflow(z, height, &rows) || __builtin_add_overflow(rows, y, &rows) || __builtin_mul_overflow(rows, pitch, &bytes) ||
+        __builtin_add_overflow(bytes, x, &bytes) || __builtin_add_overflow(at, bytes, &at))
+        return 0;
+    return at;
 }
 
 static CUresult flat(const CUDA_MEMCPY2D *c, struct box *b) {
     if (c == NULL || (c->Height > 1 && (c->srcPitch < c->WidthInBytes || c->dstPitch < c->WidthInBytes))) return CUDA_ERROR_INVALID_VALUE;
     *b = (struct box){.row = c->WidthInBytes, .rows = c->Height, .slices = 1};
-    b->src = (struct side){.at = place(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0), .pitch = c->srcPitch};
-    b->dst = (struct side){.at = place(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0), .pitch = c->dstPitch};
+    b->src = (struct side){.at = place(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0), .pitch = c->srcPitch, .known = c->srcMemoryType == CU_MEMORYTYPE_DEVICE};
+    b->dst = (struct side){.at = place(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0), .pitch = c->dstPitch, .known = c->dstMemoryType == CU_MEMORYTYPE_DEVICE};
     return CUDA_SUCCESS;
 }
 
@@ -180,89 +185,72 @@ CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream) {
     ENTER(cuMemcpy2DAsync, SIM_CONTEXT);
     struct box b;
     CUresult r = flat(c, &b);
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, stream, false) : r;
+    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, stream, false) : r;
 }
 
 CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D *c) {
     ENTER(cuMemcpy2D, SIM_CONTEXT | SIM_UNSAFE);
     struct box b;
     CUresult r = flat(c, &b);
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, NULL, true) : r;
+    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
 }
 
 CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c) {
     ENTER(cuMemcpy2DUnaligned, SIM_CONTEXT | SIM_UNSAFE);
     struct box b;
     CUresult r = flat(c, &b);
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, NULL, true) : r;
+    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
 }
 
-#define SOLID(c, b)                                                                                                                      \
-    (*(b) = (struct box){.row = (c)->WidthInBytes, .rows = (c)->Height, .slices = (c)->Depth},                                            \
-     (b)->src = (struct side){.at = place((c)->srcMemoryType, (c)->srcHost, (c)->srcDevice, (c)->srcXInBytes, (c)->srcY, (c)->srcZ,       \
-                                          (c)->srcPitch, (c)->srcHeight),                                                                 \
-                              .pitch = (c)->srcPitch, .slice = (c)->srcPitch * (c)->srcHeight},                                           \
-     (b)->dst = (struct side){.at = place((c)->dstMemoryType, (c)->dstHost, (c)->dstDevice, (c)->dstXInBytes, (c)->dstY, (c)->dstZ,       \
-                                          (c)->dstPitch, (c)->dstHeight),                                                                 \
-                              .pitch = (c)->dstPitch, .slice = (c)->dstPitch * (c)->dstHeight},                                           \
-     ((c)->Height > 1 && ((c)->srcPitch < (c)->WidthInBytes || (c)->dstPitch < (c)->WidthInBytes)) ||                                     \
-             ((c)->Depth > 1 && ((c)->srcHeight < (c)->Height || (c)->dstHeight < (c)->Height))                                           \
-         ? CUDA_ERROR_INVALID_VALUE                                                                                                       \
-         : CUDA_SUCCESS)
+// solid is the box of a copy of three dimensions; the structures of both kinds of it have the same names.
+#define SIDE(c, side)                                                                                                              \
+    {                                                                                                                              \
+        .at = place((c)->side##MemoryType, (c)->side##Host, (c)->side##Device, (c)->side##XInBytes, (c)->side##Y, (c)->side##Z,    \
+                    (c)->side##Pitch, (c)->side##Height),                                                                          \
+        .pitch = (c)->side##Pitch, .slice = slice((c)->side##Pitch, (c)->side##Height, (c)->Depth),                                \
+        .known = (c)->side##MemoryType == CU_MEMORYTYPE_DEVICE,                                                                    \
+    }
+#define SOLID(c)                                                                                                                   \
+    (struct box) { .dst = SIDE(c, dst), .src = SIDE(c, src), .row = (c)->WidthInBytes, .rows = (c)->Height, .slices = (c)->Depth }
+#define LIES_WRONG(c)                                                                                                              \
+    (((c)->Height > 1 && ((c)->srcPitch < (c)->WidthInBytes || (c)->dstPitch < (c)->WidthInBytes)) ||                              \
+     ((c)->Depth > 1 && ((c)->srcHeight < (c)->Height || (c)->dstHeight < (c)->Height)))
+
+static size_t slice(size_t pitch, size_t height, size_t depth) {
+    size_t bytes = 0;
+    return depth > 1 && __builtin_mul_overflow(pitch, height, &bytes) ? SIZE_MAX : bytes;
+}
+
+static CUresult solid(const sim_scope *scope, const CUDA_MEMCPY3D *c, CUstream stream, bool wait) {
+    if (c == NULL || LIES_WRONG(c)) return CUDA_ERROR_INVALID_VALUE;
+    return sim_box_enqueue(scope, SOLID(c), stream, wait);
+}
 
 CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D *c, CUstream stream) {
     ENTER(cuMemcpy3DAsync, SIM_CONTEXT);
-    struct box b;
-    if (c == NULL) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = SOLID(c, &b);
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, stream, false) : r;
+    return solid(&scope, c, stream, false);
 }
 
 CUresult CUDAAPI cuMemcpy3D(const CUDA_MEMCPY3D *c) {
     ENTER(cuMemcpy3D, SIM_CONTEXT | SIM_UNSAFE);
-    struct box b;
-    if (c == NULL) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = SOLID(c, &b);
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, NULL, true) : r;
+    return solid(&scope, c, NULL, true);
+}
+
+static CUresult solid_peer(const sim_scope *scope, const CUDA_MEMCPY3D_PEER *c, CUstream stream, bool wait) {
+    if (c == NULL || LIES_WRONG(c)) return CUDA_ERROR_INVALID_VALUE;
+    struct box b = SOLID(c);
+    b.peer = true;
+    CUresult r = peers(scope, b.dst.at, c->dstContext);
+    if (r == CUDA_SUCCESS) r = peers(scope, b.src.at, c->srcContext);
+    return r == CUDA_SUCCESS ? sim_box_enqueue(scope, b, stream, wait) : r;
 }
 
 CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream stream) {
     ENTER(cuMemcpy3DPeerAsync, SIM_CONTEXT);
-    struct box b;
-    if (c == NULL) return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = SOLID(c, &b);
-    if (r == CUDA_SUCCESS) r = peers(&scope, b.dst.at, c->dstContext);
-    if (r == CUDA_SUCCESS) r = peers(&scope, b.src.at, c->srcContext);
-    b.peer = true;
-    return r == CUDA_SUCCESS ? enqueue(&scope, b, stream, false) : r;
+    return solid_peer(&scope, c, stream, false);
 }
 
-// fill enqueues n units of up to four bytes, in rows.
-static CUresult fill(const sim_scope *scope, CUdeviceptr dst, size_t pitch, unsigned value, size_t unit, size_t n, size_t rows, CUstream stream, bool wait) {
-    struct box b = {.dst = {.at = dst, .pitch = pitch}, .row = n * unit, .rows = rows, .slices = 1, .fill = true, .unit = unit};
-    if (dst % unit) return CUDA_ERROR_INVALID_VALUE;
-    memcpy(b.pattern, &value, unit);
-    return enqueue(scope, b, stream, wait);
-}
-
-#define FILL(name, type)                                                                       \
-    CUresult CUDAAPI name(CUdeviceptr dst, type value, size_t n) {                             \
-        ENTER(name, SIM_CONTEXT | SIM_UNSAFE);                                                 \
-        return fill(&scope, dst, 0, value, sizeof value, n, 1, NULL, true);                    \
-    }
-#define FILL_ASYNC(name, type)                                                                 \
-    CUresult CUDAAPI name(CUdeviceptr dst, type value, size_t n, CUstream stream) {            \
-        ENTER(name, SIM_CONTEXT);                                                              \
-        return fill(&scope, dst, 0, value, sizeof value, n, 1, stream, false);                 \
-    }
-FILL(cuMemsetD8, unsigned char)
-FILL(cuMemsetD16, unsigned short)
-FILL(cuMemsetD32, unsigned int)
-FILL_ASYNC(cuMemsetD8Async, unsigned char)
-FILL_ASYNC(cuMemsetD16Async, unsigned short)
-FILL_ASYNC(cuMemsetD32Async, unsigned int)
-
-CUresult CUDAAPI cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream) {
-    ENTER(cuMemsetD2D8Async, SIM_CONTEXT);
-    return fill(&scope, dst, pitch, value, 1, width, height, stream, false);
+CUresult CUDAAPI cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *c) {
+    ENTER(cuMemcpy3DPeer, SIM_CONTEXT | SIM_UNSAFE);
+    return solid_peer(&scope, c, NULL, true);
 }

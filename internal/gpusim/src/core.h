@@ -12,6 +12,19 @@ bool sim_capture_forbids(void);
 // sim_capture_take puts op into the graph that the stream is captured into.
 CUresult sim_capture_take(sim_stream *stream, sim_op *op);
 
+// sim_capture_id tells captures apart; 0 for a stream that is not captured.
+uint64_t sim_capture_id(const sim_stream *stream);
+// sim_capture_abandon ends a capture without a graph, because its stream goes.
+void sim_capture_abandon(sim_stream *stream);
+
+// sim_stream_find is sim_stream_get for calls that only look: the legacy stream is found
+// during a capture too.
+sim_stream *sim_stream_find(const sim_scope *scope, CUstream handle, CUresult *error);
+// sim_legacy_captures reports that this is the legacy stream, and one that it would wait for is captured.
+bool sim_legacy_captures(const sim_stream *stream);
+
+// sim_nap lets go of the lock until something changes, or the time is over.
+void sim_nap(long ns);
 // sim_progress runs, for a caller who asks again and again, something that op waits for.
 bool sim_progress(sim_stream *stream, sim_op *op);
 
@@ -23,8 +36,21 @@ sim_stream *sim_stream_new(sim_context *ctx, unsigned flags, int priority);
 void sim_stream_free(sim_stream *stream);
 // sim_event_free drops an event.
 void sim_event_free(sim_event *event);
+// sim_pages is a number of bytes in whole pages.
+size_t sim_pages(size_t bytes);
+// sim_host_take makes memory of the host, pinned or managed, and counts it.
+CUresult sim_host_take(sim_context *ctx, size_t bytes, sim_range_kind kind, unsigned flags, uintptr_t *out);
+// sim_range_within is the first range that has bytes in [address, address+size), or NULL.
+sim_range *sim_range_within(uintptr_t address, size_t size);
+// sim_range_end frees what lies behind a range, whatever it is, and takes it out of the table.
+void sim_range_end(sim_range *range);
+// sim_pool_end gives memory of a pool back and takes its range out of the table.
+void sim_pool_end(sim_range *range);
+CUmemoryPool sim_pool_handle(const sim_pool *pool);
 // sim_forget_ranges frees the memory that a context still has: it ends with its context.
 void sim_forget_ranges(sim_context *ctx);
+// sim_forget_modules unloads the modules that a context still has.
+void sim_forget_modules(sim_context *ctx);
 // sim_forget_context waits for all work of a context and drops what it still has.
 void sim_forget_context(sim_context *ctx);
 

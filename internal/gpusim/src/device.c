@@ -177,6 +177,10 @@ static const struct {
     ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context is destroyed"),
     ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "memory is registered already"),
     ERROR(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "memory is not registered"),
+    ERROR(CUDA_ERROR_LAUNCH_TIMEOUT, "a launch took too long"),
+    ERROR(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address"),
+    ERROR(CUDA_ERROR_ILLEGAL_STATE, "illegal state for this call"),
+    ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "a capture cannot depend on work that is not captured"),
     ERROR(CUDA_ERROR_LAUNCH_FAILED, "a launch failed"),
     ERROR(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
     ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
@@ -200,5 +204,12 @@ static CUresult describe(CUresult code, const char **name, const char **text) {
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuGetErrorName(CUresult code, const char **name) { return describe(code, name, NULL); }
-CUresult CUDAAPI cuGetErrorString(CUresult code, const char **text) { return describe(code, NULL, text); }
+CUresult CUDAAPI cuGetErrorName(CUresult code, const char **name) {
+    if (name) *name = NULL;
+    return describe(code, name, NULL);
+}
+
+CUresult CUDAAPI cuGetErrorString(CUresult code, const char **text) {
+    if (text) *text = NULL;
+    return describe(code, NULL, text);
+}

@@ -2,12 +2,22 @@
 
 #include "core.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 sim_event *sim_event_get(const sim_scope *scope, CUevent handle) { return sim_handle_get(SIM_EVENTS, handle, scope->call); }
+
+// forget frees what an event has.
+static void forget(sim_event *e) {
+    if (e->record) sim_op_drop(e->record);
+    if (e->captured) sim_op_drop(e->captured);
+    if (e->shared) munmap(e->shared, SIM_PAGE);
+    if (e->shared_fd >= 0) close(e->shared_fd);
+    free(e);
+}
 
 static CUresult event_new(sim_context *ctx, unsigned flags, int fd, CUevent *out) {
     sim_event *e = calloc(1, sizeof *e);
@@ -21,9 +31,13 @@ static CUresult event_new(sim_context *ctx, unsigned flags, int fd, CUevent *out
             free(e);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        e->shared_fd = dup(fd);
+        e->shared_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
-    e->handle = sim_handle_new(SIM_EVENTS, e);
+    e->handle = fd >= 0 && e->shared_fd < 0 ? NULL : sim_handle_new(SIM_EVENTS, e);
+    if (e->handle == NULL) {
+        forget(e);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     e->next = ctx->events;
     ctx->events = e;
     sim_live(SIM_EVENTS, 1);
@@ -41,13 +55,9 @@ void sim_event_free(sim_event *e) {
             *p = e->next;
             break;
         }
-    if (e->record) sim_op_drop(e->record);
-    if (e->captured) sim_op_drop(e->captured);
-    if (e->shared) munmap(e->shared, SIM_PAGE);
-    if (e->shared_fd >= 0) close(e->shared_fd);
     sim_handle_drop(e->handle);
     sim_live(SIM_EVENTS, -1);
-    free(e);
+    forget(e);
 }
 
 CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned flags) {
@@ -123,18 +133,23 @@ static CUresult record(const sim_scope *scope, CUevent event, CUstream stream) {
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     op->node = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
     op->always = true;
+    sim_op_retain(op);
     if (s->capture) {
-        sim_op_retain(op);
+        CUresult r = sim_enqueue(s, op);
+        if (r != CUDA_SUCCESS) {
+            sim_op_drop(op);
+            return r;
+        }
         if (e->captured) sim_op_drop(e->captured);
         e->captured = op;
-        return sim_enqueue(s, op);
+        e->capture_id = sim_capture_id(s);
+        return CUDA_SUCCESS;
     }
     if (e->shared) ((struct shared *)op->payload)->point = atomic_fetch_add(&e->shared->recorded, 1) + 1;
     if (e->captured) {
         sim_op_drop(e->captured);
         e->captured = NULL;
     }
-    sim_op_retain(op);
     CUresult r = sim_enqueue(s, op);
     if (r != CUDA_SUCCESS) {
         sim_op_drop(op);
@@ -166,35 +181,33 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
     sim_event *e = sim_event_get(&scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
-    if (e->ctx->sticky) return e->ctx->sticky;
-    if (!done(e) && e->record && !e->record->done) {
-        sim_op_retain(e->record);
-        sim_op *op = e->record;
-        sim_progress(op->stream, op);
-        sim_op_drop(op);
-    }
-    return e->ctx->sticky ? e->ctx->sticky : done(e) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    sim_context *c = e->ctx;
+    if (c->sticky || done(e)) return c->sticky;
+    sim_op *op = e->record;  // the event may be destroyed while work runs
+    if (op == NULL || op->done) return CUDA_ERROR_NOT_READY;
+    sim_op_retain(op);
+    sim_progress(op->stream, op);
+    bool reached = op->done;
+    sim_op_drop(op);
+    return c->sticky ? c->sticky : reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {
-    for (;;) {
-        ENTER(cuEventSynchronize, SIM_CONTEXT | SIM_UNSAFE);
-        sim_event *e = sim_event_get(&scope, event);
-        if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
-        if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
-        sim_context *c = e->ctx;
-        if (e->record && !e->record->done) {
-            sim_op *op = e->record;
-            sim_op_retain(op);
-            sim_wait(op);
-            sim_op_drop(op);
-        }
-        e = sim_handle_get(SIM_EVENTS, event, NULL);
-        if (c->sticky || e == NULL || done(e)) return c->sticky;
-        sim_leave(&scope);
-        usleep(200);  // another process's work
-        pthread_mutex_lock(&sim.mu);
+    ENTER(cuEventSynchronize, SIM_CONTEXT | SIM_UNSAFE);
+    sim_event *e = sim_event_get(&scope, event);
+    if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
+    sim_context *c = e->ctx;
+    if (e->record && !e->record->done) {
+        sim_op *op = e->record;
+        sim_op_retain(op);
+        sim_wait(op);
+        sim_op_drop(op);
+        return c->sticky;
     }
+    // Another process's work is asked for again and again; the event may be destroyed meanwhile.
+    while (c->sticky == CUDA_SUCCESS && (e = sim_handle_get(SIM_EVENTS, event, NULL)) != NULL && !done(e)) sim_nap(200000);
+    return c->sticky;
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -205,7 +218,16 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
-    if (e->captured) return s->capture ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (e->captured) {
+        // Within one capture the order is there already; it does not spread to other streams here.
+        if (e->capture_id == sim_capture_id(s)) return CUDA_SUCCESS;
+        sim_capture_refuses(s);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (s->capture && (e->record || e->shared)) {
+        sim_capture_refuses(s);
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
     if (done(e)) return CUDA_SUCCESS;
     bool mine = e->record && !e->record->done;
     sim_op *op = mine ? sim_op_new(scope.call, 0, nothing) : shared_op(scope.call, e, nothing);

@@ -63,6 +63,11 @@ sim_range *sim_range_next(const sim_range *after) {
     return i < range_count ? ranges[i] : NULL;
 }
 
+sim_range *sim_range_within(uintptr_t address, size_t size) {
+    size_t i = place(address);
+    return i < range_count && ranges[i]->address - 1 < address + (size - 1) ? ranges[i] : NULL;
+}
+
 bool sim_range_on_device(const sim_range *r) {
     return r->kind != SIM_RANGE_HOST && r->kind != SIM_RANGE_REGISTERED && r->kind != SIM_RANGE_MANAGED;
 }
@@ -89,24 +94,26 @@ void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes
 
 // ---- Address space ---------------------------------------------------------------------
 
-static size_t pages(size_t bytes) { return (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE; }
+size_t sim_pages(size_t bytes) { return (bytes + SIM_PAGE - 1) / SIM_PAGE * SIM_PAGE; }
 
 uintptr_t sim_reserve(size_t bytes, size_t alignment) {
     if (alignment < SIM_PAGE) alignment = SIM_PAGE;
+    if (bytes > PTRDIFF_MAX - SIM_PAGE || alignment > PTRDIFF_MAX - SIM_PAGE - bytes) return 0;
+    bytes = sim_pages(bytes);
     uint8_t *p = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return 0;
     uintptr_t start = ((uintptr_t)p + alignment - 1) / alignment * alignment;
     size_t before = start - (uintptr_t)p, after = alignment - before;
     if (before) munmap(p, before);
-    if (after) munmap((void *)(start + pages(bytes)), after);
+    if (after) munmap((void *)(start + bytes), after);
     return start;
 }
 
-void sim_unreserve(uintptr_t address, size_t bytes) { munmap((void *)address, pages(bytes)); }
+void sim_unreserve(uintptr_t address, size_t bytes) { munmap((void *)address, sim_pages(bytes)); }
 
 CUresult sim_map_external(int fd, uint64_t offset, size_t size, sim_range_kind kind, sim_context *ctx, void *owner, sim_range **out) {
     uint64_t low = offset / SIM_PAGE * SIM_PAGE, distance = offset - low;
-    size_t whole = pages(distance + size);
+    size_t whole = sim_pages(distance + size);
     uint8_t *work = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)low);
     if (work == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     uintptr_t address = sim_reserve(whole, 0);
@@ -132,14 +139,12 @@ void sim_unmap_external(sim_range *range) {
 CUresult sim_device_take(sim_device *d, size_t bytes, size_t alignment, size_t *offset) {
     if (bytes > d->memory - d->used) return CUDA_ERROR_OUT_OF_MEMORY;
     if (alignment < SIM_PAGE) alignment = SIM_PAGE;
-    size_t whole = pages(bytes) + SIM_PAGE;  // a page between, so that what runs over is found
+    size_t whole = sim_pages(bytes) + SIM_PAGE;  // a page between, so that what runs over is found
     for (int around = 0; around < 2; around++) {
         for (;;) {
             size_t at = (d->next + alignment - 1) / alignment * alignment;
             if (at + whole > d->arena) break;
-            sim_range *there = NULL;
-            size_t i = place(d->base + at);
-            if (i < range_count && ranges[i]->address < d->base + at + whole) there = ranges[i];
+            sim_range *there = sim_range_within(d->base + at, whole);
             if (there == NULL) {
                 d->next = at + whole;
                 d->used += bytes;
@@ -156,7 +161,7 @@ CUresult sim_device_take(sim_device *d, size_t bytes, size_t alignment, size_t *
 
 void sim_device_give(sim_device *d, size_t offset, size_t bytes) {
     d->used -= bytes;
-    fallocate(d->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)pages(bytes));
+    fallocate(d->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)sim_pages(bytes));
 }
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
@@ -178,26 +183,34 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
-    ENTER(cuMemAllocManaged, SIM_CONTEXT | SIM_UNSAFE);
-    if (out == NULL || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
-    void *p = mmap(NULL, pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+CUresult sim_host_take(sim_context *ctx, size_t bytes, sim_range_kind kind, unsigned flags, uintptr_t *out) {
+    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > PTRDIFF_MAX - SIM_PAGE) return CUDA_ERROR_OUT_OF_MEMORY;
+    void *p = mmap(NULL, sim_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     memset(p, SIM_FRESH, bytes);
     sim_range range = {
-        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_MANAGED, .device = scope.ctx->device, .ctx = scope.ctx, .active = true,
+        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = kind, .device = ctx->device, .ctx = ctx, .flags = flags, .active = true,
     };
     if (sim_range_add(&range) == NULL) {
-        munmap(p, pages(bytes));
+        munmap(p, sim_pages(bytes));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    sim_live(SIM_MANAGED_ALLOCATIONS, 1);
-    *out = range.address;
+    sim_live(kind == SIM_RANGE_HOST ? SIM_HOST_ALLOCATIONS : SIM_MANAGED_ALLOCATIONS, 1);
+    *out = (uintptr_t)p;
     return CUDA_SUCCESS;
 }
 
-// end_range frees what lies behind a range, whatever it is, and takes it out of the table.
-static void end_range(sim_range *r) {
+CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
+    ENTER(cuMemAllocManaged, SIM_CONTEXT | SIM_UNSAFE);
+    if (out == NULL || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
+    uintptr_t p;
+    CUresult r = sim_host_take(scope.ctx, bytes, SIM_RANGE_MANAGED, 0, &p);
+    if (r == CUDA_SUCCESS) *out = p;
+    return r;
+}
+
+void sim_range_end(sim_range *r) {
     switch (r->kind) {
     case SIM_RANGE_DEVICE:
         if (r->holds) sim_ipc_revoke(r);
@@ -207,7 +220,7 @@ static void end_range(sim_range *r) {
         break;
     case SIM_RANGE_MANAGED:
     case SIM_RANGE_HOST:
-        munmap(r->work, pages(r->size));
+        munmap(r->work, sim_pages(r->size));
         sim_live(r->kind == SIM_RANGE_HOST ? SIM_HOST_ALLOCATIONS : SIM_MANAGED_ALLOCATIONS, -1);
         sim_range_remove(r);
         break;
@@ -224,6 +237,7 @@ static void end_range(sim_range *r) {
         free(r->owner);
         sim_unmap_external(r);
         break;
+    case SIM_RANGE_POOL: sim_pool_end(r); break;
     default:  // of a file that frees it by itself
         r->ctx = NULL;
     }
@@ -234,7 +248,7 @@ void sim_forget_ranges(sim_context *c) {
         sim_range *r = ranges[i];
         if (r->ctx == c) {
             sim_live(SIM_ABANDONED, 1);
-            end_range(r);
+            sim_range_end(r);
         }
         if (i < range_count && ranges[i] == r) i++;
     }
@@ -251,12 +265,18 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr p) {
     sim_range *r = sim_range_find(p);
     if (r && r->address == p) wait_device(r->device);  // implicit synchronisation
     r = sim_range_find(p);
-    if (r == NULL || r->address != p) {
+    if (r == NULL || r->address != p || (r->kind == SIM_RANGE_POOL && r->holds)) {
         sim_misuse(scope.call, "%p is no allocation, or was freed", (void *)p);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (r->kind != SIM_RANGE_DEVICE && r->kind != SIM_RANGE_MANAGED && r->kind != SIM_RANGE_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-    end_range(r);
+    switch ((int)r->kind) {
+    case SIM_RANGE_POOL: sim_live(SIM_ASYNC_ALLOCATIONS, -1); break;
+    case SIM_RANGE_DEVICE:
+    case SIM_RANGE_MANAGED:
+    case SIM_RANGE_EXTERNAL: break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_range_end(r);
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
@@ -274,117 +294,5 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdevicep
     if (r == NULL) return CUDA_ERROR_NOT_FOUND;
     if (base) *base = r->address;
     if (size) *size = r->size;
-    return CUDA_SUCCESS;
-}
-
-// ---- Memory of the host ----------------------------------------------------------------
-
-CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
-    ENTER(cuMemHostAlloc, SIM_CONTEXT | SIM_UNSAFE);
-    if (out == NULL || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    void *p = mmap(NULL, pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(p, SIM_FRESH, bytes);
-    sim_range range = {
-        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_HOST, .device = scope.ctx->device, .ctx = scope.ctx,
-        .flags = flags, .active = true,
-    };
-    if (sim_range_add(&range) == NULL) {
-        munmap(p, pages(bytes));
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    sim_live(SIM_HOST_ALLOCATIONS, 1);
-    *out = p;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemFreeHost(void *p) {
-    ENTER(cuMemFreeHost, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
-    sim_range *r = sim_range_find((uintptr_t)p);
-    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_HOST) {
-        sim_misuse(scope.call, "%p is no allocation of cuMemHostAlloc, or was freed", p);
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    for (sim_context *c = sim.contexts; c; c = c->next) sim_wait_context(c);
-    r = sim_range_find((uintptr_t)p);
-    if (r == NULL || r->kind != SIM_RANGE_HOST) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
-    end_range(r);
-    return SIM_RESULT(CUDA_SUCCESS);
-}
-
-CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
-    ENTER(cuMemHostRegister, SIM_CONTEXT | SIM_UNSAFE);
-    if (p == NULL || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    size_t i = place((uintptr_t)p);
-    if (i < range_count && ranges[i]->address < (uintptr_t)p + bytes) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    sim_range range = {
-        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_REGISTERED, .device = scope.ctx->device, .ctx = scope.ctx,
-        .flags = flags, .active = true,
-    };
-    if (sim_range_add(&range) == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-    sim_live(SIM_REGISTERED_RANGES, 1);
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemHostUnregister(void *p) {
-    ENTER(cuMemHostUnregister, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
-    sim_range *r = sim_range_find((uintptr_t)p);
-    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_REGISTERED) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    end_range(r);
-    return SIM_RESULT(CUDA_SUCCESS);
-}
-
-CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned flags) {
-    ENTER(cuMemHostGetDevicePointer, SIM_CONTEXT);
-    sim_range *r = sim_range_find((uintptr_t)p);
-    if (out == NULL || flags != 0 || r == NULL || sim_range_on_device(r)) return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUdeviceptr)p;
-    return CUDA_SUCCESS;
-}
-
-// ---- What is known of an address ---------------------------------------------------------
-
-static CUresult attribute(void *out, CUpointer_attribute name, CUdeviceptr p) {
-    sim_range *r = sim_range_find(p);
-    if (r == NULL || !r->active) return CUDA_ERROR_INVALID_VALUE;
-    bool device = sim_range_on_device(r);
-    switch ((int)name) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)out = r->ctx ? r->ctx->handle : NULL; break;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)out = device || r->kind == SIM_RANGE_MANAGED ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)out = p; break;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (device) return CUDA_ERROR_INVALID_VALUE;
-        *(void **)out = (void *)p;
-        break;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(uint64_t *)out = r->id; break;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)out = r->kind == SIM_RANGE_MANAGED; break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = r->device->ordinal; break;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(unsigned *)out = r->kind == SIM_RANGE_DEVICE; break;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)out = r->address; break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)out = r->size; break;
-    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned *)out = 1; break;
-    default: return CUDA_ERROR_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute name, CUdeviceptr p) {
-    ENTER(cuPointerGetAttribute, SIM_INIT);
-    return out == NULL ? CUDA_ERROR_INVALID_VALUE : attribute(out, name, p);
-}
-
-// "If there is no such memory, the attributes are set to default values and CUDA_SUCCESS is returned."
-CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *names, void **out, CUdeviceptr p) {
-    ENTER(cuPointerGetAttributes, SIM_INIT);
-    if (names == NULL || out == NULL) return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < n; i++) {
-        if (attribute(out[i], names[i], p) == CUDA_SUCCESS) continue;
-        switch ((int)names[i]) {
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out[i] = -2; break;
-        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)out[i] = 0; break;
-        default: *(uint64_t *)out[i] = 0;
-        }
-    }
     return CUDA_SUCCESS;
 }

@@ -10,6 +10,9 @@
 struct module {
     ptx_module *ptx;
     unsigned refs;  // the handle and what was launched
+    CUmodule handle;
+    sim_context *ctx;
+    struct module *next;  // of all that are loaded
     struct function *functions;
 };
 
@@ -31,7 +34,30 @@ static void drop(struct module *m) {
     free(m);
 }
 
-static CUresult load(CUmodule *out, const void *image) {
+static struct module *loaded;
+
+static void unload(struct module *m) {
+    for (struct module **p = &loaded; *p; p = &(*p)->next)
+        if (*p == m) {
+            *p = m->next;
+            break;
+        }
+    for (struct function *f = m->functions; f; f = f->next) sim_handle_drop(f->handle);
+    sim_handle_drop(m->handle);
+    sim_live(SIM_MODULES, -1);
+    drop(m);
+}
+
+void sim_forget_modules(sim_context *c) {
+    for (struct module *m = loaded, *next; m; m = next) {
+        next = m->next;
+        if (m->ctx != c) continue;
+        sim_live(SIM_ABANDONED, 1);
+        unload(m);
+    }
+}
+
+static CUresult load(sim_context *ctx, CUmodule *out, const void *image) {
     char log[512];
     if (out == NULL || image == NULL) return CUDA_ERROR_INVALID_VALUE;
     struct module *m = calloc(1, sizeof *m);
@@ -43,20 +69,28 @@ static CUresult load(CUmodule *out, const void *image) {
         free(m);
         return CUDA_ERROR_INVALID_PTX;
     }
-    *out = sim_handle_new(SIM_MODULES, m);
+    m->handle = sim_handle_new(SIM_MODULES, m);
+    if (m->handle == NULL) {
+        drop(m);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    m->ctx = ctx;
+    m->next = loaded;
+    loaded = m;
     sim_live(SIM_MODULES, 1);
+    *out = m->handle;
     return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
     ENTER(cuModuleLoadData, SIM_CONTEXT | SIM_UNSAFE);
-    return load(out, image);
+    return load(scope.ctx, out, image);
 }
 
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, CUjit_option *options, void **values) {
     ENTER(cuModuleLoadDataEx, SIM_CONTEXT | SIM_UNSAFE);
     (void)n, (void)options, (void)values;
-    return load(out, image);
+    return load(scope.ctx, out, image);
 }
 
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
@@ -72,8 +106,12 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const cha
             return CUDA_SUCCESS;
         }
     struct function *f = calloc(1, sizeof *f);
-    if (f == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-    *f = (struct function){.module = m, .ptx = p, .handle = sim_handle_new(SIM_FUNCTIONS, f), .next = m->functions};
+    void *handle = f ? sim_handle_new(SIM_FUNCTIONS, f) : NULL;
+    if (handle == NULL) {
+        free(f);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *f = (struct function){.module = m, .ptx = p, .handle = handle, .next = m->functions};
     m->functions = f;
     *out = f->handle;
     return CUDA_SUCCESS;
@@ -83,10 +121,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module) {
     ENTER(cuModuleUnload, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
     struct module *m = sim_handle_get(SIM_MODULES, module, scope.call);
     if (m == NULL) return CUDA_ERROR_INVALID_HANDLE;
-    for (struct function *f = m->functions; f; f = f->next) sim_handle_drop(f->handle);
-    sim_handle_drop(module);
-    sim_live(SIM_MODULES, -1);
-    drop(m);
+    unload(m);
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
@@ -94,6 +129,7 @@ CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, 
     ENTER(cuFuncGetAttribute, SIM_CONTEXT);
     struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
     if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    if (value == NULL) return CUDA_ERROR_INVALID_VALUE;
     switch ((int)attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)ptx_max_threads(f->ptx); break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)ptx_shared_size(f->ptx); break;
@@ -142,6 +178,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
     CUresult error;
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
+    if (s->ctx != f->module->ctx) return CUDA_ERROR_INVALID_HANDLE;
     sim_op *op = sim_op_new(scope.call, sizeof(struct launch), run);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     struct launch *l = (struct launch *)op->payload;
@@ -152,7 +189,11 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
     for (int i = 0;; i++) {
         size_t n = ptx_param_size(f->ptx, i);
         if (n == 0) break;
-        if (i == MAX_PARAMS || (l->params[i] = malloc(n)) == NULL) {
+        if (i == MAX_PARAMS || params == NULL || params[i] == NULL) {
+            sim_op_drop(op);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        if ((l->params[i] = malloc(n)) == NULL) {
             sim_op_drop(op);
             return CUDA_ERROR_OUT_OF_MEMORY;
         }

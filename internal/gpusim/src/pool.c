@@ -11,6 +11,9 @@ struct sim_pool {
     CUmemoryPool handle;
     size_t used, high, threshold, most;
     bool own;  // of the device: not destroyed by users
+    size_t allocations;  // that are not given back yet
+    bool destroyed;      // goes with the last of them
+    uint32_t access;     // bit d: device d may use its memory
 };
 
 static sim_pool *pool_new(sim_device *d, size_t most) {
@@ -18,8 +21,11 @@ static sim_pool *pool_new(sim_device *d, size_t most) {
     if (p == NULL) return NULL;
     p->device = d;
     p->most = most;
+    p->access = 1u << d->ordinal;
     p->handle = sim_handle_new(SIM_POOLS, p);
-    return p;
+    if (p->handle) return p;
+    free(p);
+    return NULL;
 }
 
 static sim_pool *default_pool(sim_device *d) {
@@ -40,14 +46,32 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
     return CUDA_SUCCESS;
 }
 
+// "released automatically once there are no more outstanding allocations"
+static void drop(sim_pool *p) {
+    if (p->destroyed && p->allocations == 0) free(p);
+}
+
+CUmemoryPool sim_pool_handle(const sim_pool *p) { return p->destroyed ? NULL : p->handle; }
+
+void sim_pool_end(sim_range *r) {
+    sim_pool *p = r->owner;
+    p->used -= r->size;
+    p->allocations--;
+    sim_device_give(r->device, r->address - r->device->base, r->size);
+    sim_range_remove(r);
+    drop(p);
+}
+
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool) {
     ENTER(cuMemPoolDestroy, SIM_INIT | SIM_RELEASE);
     sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
     if (p == NULL || p->own) return CUDA_ERROR_INVALID_VALUE;
-    if (p->used) sim_misuse(scope.call, "%zu bytes of the pool are in use", p->used);
+    for (int i = 0; i < sim.device_count; i++)
+        if (sim.devices[i].current_pool == p) sim.devices[i].current_pool = NULL;  // the default one again
     sim_handle_drop(pool);
     sim_live(SIM_POOLS, -1);
-    free(p);
+    p->destroyed = true;
+    drop(p);
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
@@ -96,6 +120,47 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute na
     return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+    ENTER(cuMemPoolSetAccess, SIM_INIT);
+    sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
+    if (p == NULL || (map == NULL && count != 0)) return CUDA_ERROR_INVALID_VALUE;
+    uint32_t access = p->access;
+    for (size_t i = 0; i < count; i++) {
+        sim_device *d = map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? sim_device_get(map[i].location.id) : NULL;
+        if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
+        uint32_t bit = 1u << d->ordinal;
+        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+            access |= bit;
+        } else if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && d != p->device) {
+            access &= ~bit;
+        } else {
+            return CUDA_ERROR_INVALID_VALUE;  // the device of the pool keeps its access
+        }
+    }
+    p->access = access;
+    for (sim_range *r = sim_range_next(NULL); r; r = sim_range_next(r))
+        if (r->kind == SIM_RANGE_POOL && r->owner == p) r->access = access;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location) {
+    ENTER(cuMemPoolGetAccess, SIM_INIT);
+    sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
+    if (p == NULL || flags == NULL || location == NULL || sim_device_get(location->id) == NULL) return CUDA_ERROR_INVALID_VALUE;
+    *flags = p->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+    ENTER(cuDeviceSetMemPool, SIM_INIT);
+    sim_device *d = sim_device_get(device);
+    if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
+    sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
+    if (p == NULL || p->device != d) return CUDA_ERROR_INVALID_VALUE;
+    d->current_pool = p;
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     ENTER(cuMemPoolTrimTo, SIM_INIT);
     (void)keep;  // nothing is kept: what is released goes back at once
@@ -114,11 +179,7 @@ static CUresult begin(sim_op *op) {
 
 static CUresult end(sim_op *op) {
     sim_range *r = sim_range_find(((struct change *)op->payload)->address);
-    if (r == NULL) return CUDA_SUCCESS;
-    sim_pool *p = r->owner;
-    p->used -= r->size;
-    sim_device_give(r->device, r->address - r->device->base, r->size);
-    sim_range_remove(r);
+    if (r) sim_pool_end(r);
     return CUDA_SUCCESS;
 }
 
@@ -136,7 +197,7 @@ static CUresult take(const sim_scope *scope, CUdeviceptr *out, size_t bytes, sim
     if (out == NULL) return CUDA_ERROR_INVALID_VALUE;
     sim_stream *s = sim_stream_get(scope, stream, &r);
     if (s == NULL) return r;
-    if (s->capture) return CUDA_ERROR_NOT_SUPPORTED;
+    if (sim_capture_refuses(s)) return CUDA_ERROR_NOT_SUPPORTED;
     if (bytes == 0) {
         *out = 0;
         return CUDA_SUCCESS;
@@ -147,17 +208,23 @@ static CUresult take(const sim_scope *scope, CUdeviceptr *out, size_t bytes, sim
     r = sim_device_take(d, bytes, 0, &offset);
     if (r != CUDA_SUCCESS) return r;
     sim_range range = {
-        .address = d->base + offset, .size = bytes, .work = d->work + offset, .kind = SIM_RANGE_POOL, .device = d, .access = 1u << d->ordinal, .owner = p,
+        .address = d->base + offset, .size = bytes, .work = d->work + offset, .kind = SIM_RANGE_POOL, .device = d, .access = p->access, .owner = p,
     };
     if (sim_range_add(&range) == NULL) {
         sim_device_give(d, offset, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    p->allocations++;
     p->used += bytes;
+    r = enqueue(scope, range.address, begin, s, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+    if (r != CUDA_SUCCESS) {
+        sim_pool_end(sim_range_find(range.address));
+        return r;
+    }
     if (p->used > p->high) p->high = p->used;
     sim_live(SIM_ASYNC_ALLOCATIONS, 1);
     *out = range.address;
-    return enqueue(scope, range.address, begin, s, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
@@ -184,8 +251,10 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
     }
     sim_stream *s = sim_stream_get(&scope, stream, &r);
     if (s == NULL) return r;
+    if (sim_capture_refuses(s)) return CUDA_ERROR_NOT_SUPPORTED;
+    r = enqueue(&scope, p, end, s, CU_GRAPH_NODE_TYPE_MEM_FREE);
+    if (r != CUDA_SUCCESS) return r;
     range->holds = 1;  // a second release finds it
     sim_live(SIM_ASYNC_ALLOCATIONS, -1);
-    r = enqueue(&scope, p, end, s, CU_GRAPH_NODE_TYPE_MEM_FREE);
-    return SIM_RESULT(r);
+    return SIM_RESULT(CUDA_SUCCESS);
 }

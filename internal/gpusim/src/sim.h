@@ -120,10 +120,13 @@ typedef struct {
 
 extern sim_state sim;
 
+// A destroyed context stays, without a handle and with nothing in it: a call that let go
+// of the lock may still look at it.
 struct sim_context {
     CUcontext handle;
     sim_device *device;
     sim_context *next;
+    sim_context *gone;       // the context that was destroyed before it
     bool primary;
     unsigned retains;        // of a primary context
     unsigned flags;
@@ -203,6 +206,7 @@ struct sim_range {
     uint32_t access;      // bit d: device d may use it (VMM, pools); device kinds with an
                           // owner go by cuCtxEnablePeerAccess instead
     bool active;          // false: not allocated yet or freed already in stream order
+    bool synchronous;     // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
     unsigned holds;       // exports and other reasons not to give the place to another
     void *owner;          // for the file that made it
     // for the file that made it: what was mapped (whole pages)
@@ -266,6 +270,7 @@ struct sim_op {
     sim_op **deps;        // what must be done before, apart from the op before it
     size_t dep_count;
     bool done;
+    uint64_t number;      // grows with every op that is enqueued
     uint64_t due;         // when the background thread may run it
     uint64_t finished;    // when it was done, ns
     sim_context *ctx;     // whose sticky error a failing run is; set by sim_enqueue
@@ -310,6 +315,7 @@ struct sim_stream {
     sim_op *head, *tail;     // what is still to do
     sim_op *last;            // the newest op, also when done; retained
     unsigned queries;        // since something ran: a spinning caller gets progress
+    uint64_t searched;       // the last search for work that came by
     sim_capture *capture;    // NULL unless captured
 };
 
