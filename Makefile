@@ -7,7 +7,7 @@
 SHELL       := /bin/bash
 PYTHON      ?= python3
 FUZZTIME    ?= 10s
-TESTTIMEOUT ?= 5m
+TESTTIMEOUT ?= 10m
 TAGS        ?= vulkan,opencl,gl,cuda
 DRIVERS     ?= scripts/software-drivers.sh
 # No suite is answered from a cache.

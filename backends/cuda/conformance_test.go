@@ -52,7 +52,7 @@ func TestConformanceOfAnIntegratedDevice(t *testing.T) {
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 	n := 10_000
-	if testing.Short() {
+	if testing.Short() || sanitized {
 		n = 500
 	}
 	backendtest.Programs(t, first, n, options()...)

@@ -42,3 +42,5 @@ func TestConformanceInAWrappedContext(t *testing.T) {
 		return uintptr(name)
 	}))
 }
+
+func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, open, 1000) }

@@ -19,3 +19,11 @@ func TestConformanceOfSeparateMemory(t *testing.T) {
 	separate := func(o *options) { o.separate = true }
 	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) })
 }
+
+func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
+	for name, opts := range map[string][]Option{"reached": nil, "separate": {func(o *options) { o.separate = true }}} {
+		t.Run(name, func(t *testing.T) {
+			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, opts...) }, 1000)
+		})
+	}
+}

@@ -1,0 +1,5 @@
+//go:build cuda && linux && cgo && !race && !asan
+
+package cuda
+
+const sanitized = false
