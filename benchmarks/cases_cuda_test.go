@@ -3,11 +3,11 @@
 package benchmarks
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // On the simulated device the cases run, small, but nothing of it is ever a result.
@@ -17,12 +17,10 @@ func TestTheCasesOfCUDARunAndASimulatedDeviceIsNotMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	coretest.NeedDriver(t, backend.Probe(t.Context()).Reason, "NVIDIA's driver, or name the simulated one (make gpusim)")
 	devices, err := backend.Devices(t.Context())
-	if err != nil && os.Getenv("DLX_WITHOUT_DRIVERS") == "1" {
-		t.Skip(err)
-	}
-	if err != nil || len(devices) == 0 {
-		t.Fatalf("%d devices, %v: scripts/software-drivers.sh names the simulator", len(devices), err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	report, err := Run(t.Context(), cudaCases(cuda), Options{Registry: registry, Samples: 2, MaxTime: 1, Small: true})
 	if err != nil {
