@@ -76,7 +76,7 @@ func handleTypes(d cu.Device) (types []core.HandleType) {
 	if driver.Attribute(d, driver.VirtualMemory) != 0 && driver.Attribute(d, driver.ExportFD) != 0 {
 		types = append(types, core.HandleOpaqueFD)
 	}
-	if driver.Has("cuIpcGetMemHandle") && driver.Attribute(d, driver.Integrated) == 0 {
+	if ipcSupported(d) {
 		types = append(types, core.HandleCUDAIPC)
 	}
 	return types

@@ -161,7 +161,8 @@ func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 		return err
 	}
 	for _, e := range pending {
-		if err := q.Wait(e); errors.Is(err, core.ErrNotSupported) {
+		err := q.Wait(e)
+		if errors.Is(err, core.ErrNotSupported) {
 			_ = e.Wait(ctx) // an error of the work is its stream's to report
 			err = ctx.Err()
 		}

@@ -17,9 +17,9 @@ import (
 const ipcUnit = 2 << 20
 
 // ipcSupported reports whether other processes can open memory and events of a device:
-// on Linux, with unified addresses (cuIpcGetMemHandle).
+// on Linux, with unified addresses (cuIpcGetMemHandle), and not where the device shares the host's memory.
 func ipcSupported(d cu.Device) bool {
-	return driver.Has("cuIpcOpenMemHandle_v2") && driver.Attribute(d, driver.UnifiedAddressing) != 0
+	return driver.Has("cuIpcOpenMemHandle_v2") && driver.Attribute(d, driver.UnifiedAddressing) != 0 && driver.Attribute(d, driver.Integrated) == 0
 }
 
 // ipcMemory is an allocation that other processes may open.
