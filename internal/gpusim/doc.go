@@ -12,4 +12,9 @@
 // DLX_GPUSIM_MEMORY (bytes of each, 1 GiB by default), DLX_GPUSIM_SEED (of the order of
 // work), DLX_GPUSIM_UUID (of device 0; by default that of the CPU under Vulkan), DLX_GPUSIM_INTEGRATED (1: the devices
 // say that they share the host's memory).
+//
+// Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built by hand
+// or looked into, memory of pools in graphs, pools shared between processes, memory of NUMA nodes and fabric handles, binary
+// external semaphores, cubins (kernels are PTX), and multicast. Such calls are not exported, or answer
+// CUDA_ERROR_NOT_SUPPORTED.
 package gpusim

@@ -261,7 +261,9 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
     ENTER(cuCtxSynchronize, SIM_CONTEXT | SIM_UNSAFE);
-    return sim_wait_context(scope.ctx);
+    bool captured = false;  // "while any of its streams is being captured", in every mode
+    for (sim_stream *s = scope.ctx->streams; s; s = s->next) captured |= sim_capture_refuses(s);
+    return captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : sim_wait_context(scope.ctx);
 }
 
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {

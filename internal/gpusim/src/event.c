@@ -221,8 +221,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     if (e->captured) {
         // Within one capture the order is there already; it does not spread to other streams here.
         if (e->capture_id == sim_capture_id(s)) return CUDA_SUCCESS;
-        sim_capture_refuses(s);
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return sim_capture_refuses(s) ? CUDA_ERROR_STREAM_CAPTURE_MERGE : CUDA_ERROR_NOT_SUPPORTED;
     }
     if (s->capture && (e->record || e->shared)) {
         sim_capture_refuses(s);

@@ -27,7 +27,7 @@ static void put(void *out, CUpointer_attribute name, uint64_t value) {
 
 static CUresult attribute(uint64_t *out, CUpointer_attribute name, CUdeviceptr p) {
     sim_range *r = sim_range_find(p);
-    if (r == NULL) return CUDA_ERROR_INVALID_VALUE;
+    if (r == NULL || (r->kind == SIM_RANGE_POOL && r->holds)) return CUDA_ERROR_INVALID_VALUE;  // cuMemFreeAsync was called
     bool device = sim_range_on_device(r);
     switch ((int)name) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: *out = r->ctx ? (uintptr_t)r->ctx->handle : 0; break;

@@ -236,7 +236,7 @@ void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes
 // sim_device_take takes bytes of the device's memory and returns their offset in
 // memory_fd (address = base + offset, bytes at work + offset), filled with SIM_FRESH;
 // CUDA_ERROR_OUT_OF_MEMORY when the device has not that much left. Whole pages are
-// reserved, only `bytes` are counted. sim_device_give poisons them and gives them back;
+// reserved, only `bytes` are counted. sim_device_give gives them back, after which they read as zeros;
 // the place is not used again for as long as there is other space.
 CUresult sim_device_take(sim_device *device, size_t bytes, size_t alignment, size_t *offset);
 void sim_device_give(sim_device *device, size_t offset, size_t bytes);

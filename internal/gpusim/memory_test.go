@@ -1,0 +1,212 @@
+//go:build linux && cgo
+
+package gpusim_test
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+)
+
+// "Unified Addressing": an address of device memory is none of the host's; the host faults there.
+func TestTheHostCannotTouchMemoryOfADevice(t *testing.T) {
+	d := gpusimtest.Start(t)
+	if os.Getenv("DLX_GPUSIM_CHILD") != "touch" {
+		out, err := child(t, "touch").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "SIGSEGV") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	var ptr uint64
+	d.OK("cuMemAlloc_v2", &ptr, 1)
+	t.Logf("%d", **(**byte)(unsafe.Pointer(&ptr)))
+}
+
+// "Memory Management", cuMemAlloc: "the memory is not cleared".
+func TestFreshMemoryIsNotZero(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var ptr uint64
+	d.OK("cuMemAlloc_v2", &ptr, page)
+	for _, b := range d.Read(ptr, page) {
+		if b == 0 {
+			t.Fatal("a byte is zero")
+		}
+	}
+	d.OK("cuMemFree_v2", ptr)
+}
+
+// A place that was freed is not given out at once, so that a stale address is found.
+func TestAFreedPlaceIsNotUsedAgainSoon(t *testing.T) {
+	d := gpusimtest.Start(t)
+	seen := make(map[uint64]bool)
+	for range 100 {
+		var ptr uint64
+		d.OK("cuMemAlloc_v2", &ptr, page)
+		if seen[ptr] {
+			t.Fatalf("%#x is given out again", ptr)
+		}
+		seen[ptr] = true
+		d.OK("cuMemFree_v2", ptr)
+	}
+}
+
+// cuMemFree: memory still in use by work is freed after it.
+func TestFreeingWaitsForWork(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream := d.NewStream()
+	var ptr uint64
+	d.OK("cuMemAlloc_v2", &ptr, page)
+	hold(t, d)
+	d.OK("cuMemsetD8Async", ptr, 1, page, stream)
+	d.OK("cuMemFree_v2", ptr)
+	d.OK("cuStreamQuery", stream)
+}
+
+// cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY, and what cuMemGetInfo says.
+func TestADeviceHasOnlyItsMemory(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var free, total, ptr, left uint64
+	d.OK("cuMemGetInfo_v2", &free, &total)
+	d.Want(gpusimtest.OutOfMemory, "cuMemAlloc_v2", &ptr, free+1)
+	d.Want(gpusimtest.OutOfMemory, "cuMemHostAlloc", &ptr, ^uint64(0), 0)
+	d.Want(gpusimtest.InvalidValue, "cuMemAlloc_v2", &ptr, 0)
+	d.OK("cuMemAlloc_v2", &ptr, 3*page)
+	d.OK("cuMemGetInfo_v2", &left, &total)
+	if left != free-3*page {
+		t.Errorf("%d bytes are free, want %d", left, free-3*page)
+	}
+	d.OK("cuMemFree_v2", ptr)
+}
+
+// "Unified Addressing", cuPointerGetAttribute.
+func TestWhatIsKnownOfAnAddress(t *testing.T) {
+	const (
+		memoryType, isManaged, ordinal, start, size = 2, 8, 9, 11, 12
+		onHost                                      = 1
+	)
+	d := gpusimtest.Start(t)
+	device := memory(t, d, page)
+	var locked, managed uint64
+	d.OK("cuMemHostAlloc", &locked, page, 0)
+	d.OK("cuMemAllocManaged", &managed, page, 1)
+	for _, c := range []struct {
+		name          string
+		at            uint64
+		kind, managed uint32
+	}{{"device", device, onDevice, 0}, {"pinned", locked, onHost, 0}, {"managed", managed, onDevice, 1}} {
+		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
+			var kind, isM, dev uint32
+			var first, n uint64
+			d.OK("cuPointerGetAttribute", &kind, memoryType, c.at+7)
+			d.OK("cuPointerGetAttribute", &isM, isManaged, c.at+7)
+			d.OK("cuPointerGetAttribute", &dev, ordinal, c.at+7)
+			d.OK("cuPointerGetAttribute", &first, start, c.at+7)
+			d.OK("cuPointerGetAttribute", &n, size, c.at+7)
+			if kind != c.kind || isM != c.managed || dev != 0 || first != c.at || n != page {
+				t.Errorf("type %d, managed %d, device %d, [%#x, +%d)", kind, isM, dev, first, n)
+			}
+		})
+	}
+	d.OK("cuMemFreeHost", locked)
+	d.OK("cuMemFree_v2", managed)
+	var kind uint32
+	d.Want(gpusimtest.InvalidValue, "cuPointerGetAttribute", &kind, memoryType, managed)
+}
+
+// What is destroyed or freed twice is found.
+func TestTwiceIsMisuse(t *testing.T) {
+	d := gpusimtest.Start(t)
+	for _, c := range []struct {
+		make, end string
+		args      []any
+		want      gpusimtest.Result
+	}{
+		{"cuStreamCreate", "cuStreamDestroy_v2", []any{1}, gpusimtest.InvalidHandle},
+		{"cuEventCreate", "cuEventDestroy_v2", []any{2}, gpusimtest.InvalidHandle},
+		{"cuMemAlloc_v2", "cuMemFree_v2", []any{page}, gpusimtest.InvalidValue},
+		{"cuMemHostAlloc", "cuMemFreeHost", []any{page, 0}, gpusimtest.InvalidValue},
+	} {
+		d.Run(t, c.end, func(_ *testing.T, d *gpusimtest.Driver) {
+			var x uint64
+			d.OK(c.make, append([]any{&x}, c.args...)...)
+			d.OK(c.end, x)
+			d.WantMisuse(c.want, c.end, x)
+		})
+	}
+}
+
+// "Error Checking": after an illegal access every call of the context reports it, until the context is destroyed.
+func TestAFailedContextStaysFailed(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var stream, event, ptr uint64
+	d.OK("cuStreamCreate", &stream, 1)
+	d.OK("cuEventCreate", &event, 2)
+	d.Call("dlx_gpusim_lose", 0)
+	for range 2 {
+		d.Want(gpusimtest.IllegalAddress, "cuMemAlloc_v2", &ptr, 1)
+		d.Want(gpusimtest.IllegalAddress, "cuStreamSynchronize", stream)
+		d.Want(gpusimtest.IllegalAddress, "cuEventRecord", event, stream)
+		d.Want(gpusimtest.IllegalAddress, "cuCtxSynchronize")
+	}
+	d.OK("cuStreamDestroy_v2", stream)
+	d.OK("cuEventDestroy_v2", event)
+	d.OK("cuCtxSetCurrent", nil)
+	d.OK("cuDevicePrimaryCtxRelease_v2", 0)
+	var ctx uint64
+	d.OK("cuDevicePrimaryCtxRetain", &ctx, 0)
+	d.OK("cuCtxSetCurrent", ctx)
+	memory(t, d, 1)
+}
+
+// The nth call fails, once, with the code that was asked for.
+func TestTheNthCallFails(t *testing.T) {
+	d := gpusimtest.Start(t)
+	name := append([]byte("cuStreamQuery"), 0)
+	d.Call("dlx_gpusim_fail", &name[0], 3, int(gpusimtest.OperatingSystem))
+	for i := 1; i <= 4; i++ {
+		want := gpusimtest.Success
+		if i == 3 {
+			want = gpusimtest.OperatingSystem
+		}
+		d.Want(want, "cuStreamQuery", legacy)
+	}
+}
+
+// "any thread may call": many at once, on streams of their own and one of all.
+func TestManyThreadsAtOnce(t *testing.T) {
+	d := gpusimtest.Start(t)
+	shared := d.NewStream()
+	var ctx uint64
+	d.OK("cuCtxGetCurrent", &ctx)
+	var wg sync.WaitGroup
+	for i := range byte(8) {
+		wg.Go(func() {
+			t.Run("", func(t *testing.T) {
+				d.Run(t, "thread", func(t *testing.T, d *gpusimtest.Driver) {
+					for range 50 {
+						var stream, ptr, event uint64
+						d.OK("cuMemAlloc_v2", &ptr, 64)
+						d.OK("cuStreamCreate", &stream, 1)
+						d.OK("cuEventCreate", &event, 2)
+						d.OK("cuMemsetD8Async", ptr, int(i)+1, 64, stream)
+						d.OK("cuEventRecord", event, stream)
+						d.OK("cuStreamWaitEvent", shared, event, 0)
+						d.OK("cuStreamDestroy_v2", stream)
+						d.OK("cuMemcpyDtoDAsync_v2", ptr, ptr+32, 32, shared)
+						d.OK("cuEventRecord", event, shared)
+						d.OK("cuEventSynchronize", event)
+						d.OK("cuEventDestroy_v2", event)
+						wantByte(t, d, ptr, i+1, "at the end")
+						d.OK("cuMemFree_v2", ptr)
+					}
+				})
+			})
+		})
+	}
+	wg.Wait()
+}
