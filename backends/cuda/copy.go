@@ -21,9 +21,10 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := d.checkOpen(call); err != nil {
+	if err := d.hold(call); err != nil {
 		return err
 	}
+	defer d.drop()
 	q, waits := (*queue)(nil), s == nil
 	if !waits {
 		var err error

@@ -144,12 +144,16 @@ func (d *device) dropStream() {
 	d.drop()
 }
 
-// hold counts something that is open on the device until drop, unless that is closed.
+// hold is checkOpen, and counts something that is open on the device, or a call that
+// uses it, until drop: Close does not come in between.
 func (d *device) hold(call string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return closedDevice(call)
+	}
+	if err := d.lostError(); err != nil {
+		return err
 	}
 	d.streams++
 	return nil
@@ -218,7 +222,7 @@ func (d *device) Close() error {
 		return nil
 	}
 	if d.streams > 0 || d.memories > 0 {
-		return errorf(core.ErrInvalid, "Close", "%d streams, semaphores, events or buffers of OpenGL and %d allocations or imports are open: close them first", d.streams, d.memories)
+		return errorf(core.ErrInvalid, "Close", "%d streams, semaphores, events, buffers of OpenGL or calls and %d allocations or imports are open: close them first", d.streams, d.memories)
 	}
 	d.closed = true
 	d.Drain()

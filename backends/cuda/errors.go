@@ -37,8 +37,14 @@ func statusf(sentinel error, s driver.Status, call, format string, args ...any) 
 func (d *device) check(s driver.Status, call, format string, args ...any) error {
 	err := check(s, call, format, args...)
 	if s.Sticky() {
-		d.lost.CompareAndSwap(nil, &err)
+		return d.lose(err)
 	}
+	return err
+}
+
+// lose remembers for good that the device is lost, by err unless it was before.
+func (d *device) lose(err error) error {
+	d.lost.CompareAndSwap(nil, &err)
 	return err
 }
 

@@ -18,11 +18,15 @@ type event struct {
 	queue   *queue       // that recorded it
 	reached stream.Event // what the host knows
 
-	mu  sync.Mutex
-	raw uintptr // 0 once the event was passed
+	mu      sync.Mutex
+	raw     uintptr // 0 once the event was passed
+	refused int     // how often the driver gave no answer
 }
 
 var _ core.Event = (*event)(nil)
+
+// maxRefused is how often the driver may fail to tell of an event.
+const maxRefused = 100
 
 // Done asks the driver, unless it has answered before.
 func (e *event) Done() (bool, error) {
@@ -37,7 +41,12 @@ func (e *event) Done() (bool, error) {
 			e.settle(nil)
 		case s.Sticky():
 			e.settle(e.device.check(s, "cuEventQuery", "the work before an event failed, or other work of the device"))
-		} // else: that the driver does not answer does not mean that the work is done
+		case s != driver.NotReady:
+			// No answer does not mean that the work is done. A driver that never has one is lost.
+			if e.refused++; e.refused == maxRefused {
+				e.settle(e.device.lose(statusf(core.ErrDeviceLost, s, "cuEventQuery", "the driver does not tell of an event any more")))
+			}
+		}
 	}
 	return e.reached.Done()
 }

@@ -43,9 +43,10 @@ func (d integrated) MapHost(ctx context.Context, host *core.Buffer) (core.Memory
 func (d *device) mapHost(call string, host *core.Buffer) (core.Memory, error) {
 	m := host.Memory()
 	first := m.Handle + uintptr(m.Offset)
-	if err := d.checkOpen(call); err != nil {
+	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.drop()
 	switch {
 	case !m.ID.Type.HostAccessible():
 		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach", m.ID)

@@ -88,9 +88,10 @@ func (d *device) after(free func()) func([]core.Event) {
 // adopt is handOut of memory that somebody else allocated, unless the device is
 // closed. owner, which may be nil, is freed last.
 func (d *device) adopt(call string, id core.DeviceID, address uintptr, size int64, owner core.Owner) (core.Memory, error) {
-	if err := d.checkOpen(call); err != nil {
+	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.drop()
 	return d.handOut(id, address, size, d.after(func() {
 		if owner != nil {
 			owner.Free()
@@ -132,18 +133,19 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 			return core.Memory{}, err
 		}
 	}
+	if err := d.hold(call); err != nil {
+		return core.Memory{}, err
+	}
 	m, err := d.alloc(ctx, id, size, opts.Export, s)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.streams-- // as drop
 	d.Count(err)
 	return m, err
 }
 
 // alloc does it for options that the device has.
 func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export core.HandleType, s *queue) (core.Memory, error) {
-	if err := d.checkOpen("Alloc"); err != nil {
-		return core.Memory{}, err
-	}
 	switch {
 	case size == 0:
 		return d.handOut(id, 0, 0, d.after(func() {})), nil
@@ -177,9 +179,6 @@ func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b blo
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return block{}, nil, closedDevice("Alloc")
-	}
 	b, busy, err = d.Take(c, size, accept)
 	if err != nil && d.Await(ctx) {
 		b, busy, err = d.Take(c, size, accept)

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -162,14 +163,30 @@ func (q *queue) waitForAll(pending []core.Event) bool {
 	return true
 }
 
-// Synchronize waits for an event. Work of CUDA that fails takes its device with it:
-// the error is that, from then on.
+// Synchronize waits for an event, or, where the driver has none to give, for as long as
+// the work takes: memory may be freed when it returns. Work of CUDA that fails takes
+// its device with it: the error is that, from then on.
 func (q *queue) Synchronize(ctx context.Context) error {
-	e, err := q.Record()
-	if err != nil {
+	e, err := q.recordOrDrain()
+	if e == nil {
 		return err
 	}
 	return e.Wait(ctx)
+}
+
+// recordOrDrain returns an event, or none when the work is done or cannot be waited for.
+func (q *queue) recordOrDrain() (*event, error) {
+	const call = "Synchronize"
+	if err := q.lock(call); err != nil {
+		return nil, err
+	}
+	defer q.unlock()
+	e, err := q.record()
+	if err == nil || errors.Is(err, core.ErrDeviceLost) || errors.Is(err, core.ErrNotSupported) {
+		return e, err
+	}
+	d := q.device
+	return nil, d.check(d.context.Synchronize(q.raw), "cuStreamSynchronize", "the work of a stream, since no event could be recorded: %v", err)
 }
 
 // Close waits for the work, however long that takes, and returns the error of the

@@ -12,6 +12,7 @@ import (
 
 	"gorgonia.org/cu"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -182,4 +183,51 @@ func TestATimerMeasuresTheCard(t *testing.T) {
 	wantError(t, timer.Start(s), core.ErrClosed, "Start after Close")
 	_, err = timer.Elapsed(t.Context())
 	wantError(t, err, core.ErrClosed, "Elapsed after Close")
+}
+
+// Synchronize promises that memory may be freed: it waits when no event can be recorded, too.
+func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
+	sim := simulator(t)
+	for _, call := range []string{"cuEventCreate", "cuEventRecord"} {
+		d := opened(t)
+		s := newStream(t, d)
+		want := pattern(5000, 4)
+		x := row(t, d, 5000, core.AllocOptions{})
+		put(t, d, x, want)
+		d.(*device).events.destroy() // so that one must be made
+		sim.Hold(true)
+		dst := row(t, d, 5000, core.AllocOptions{Type: core.DeviceCUDAHost})
+		if err := check(d.(*device).context.Copy(addressOf(t, dst), addressOf(t, x), 5000, s.Native()), "cuMemcpyAsync", "held"); err != nil {
+			t.Fatal(err)
+		}
+		sim.Fail(call, 1, int(driver.OutOfMemory))
+		if err := s.Synchronize(t.Context()); err != nil {
+			t.Errorf("%s fails: %v", call, err)
+		}
+		if got := unsafe.Slice((*byte)(pointer(addressOf(t, dst))), 5000); !bytes.Equal(got, want) {
+			t.Errorf("%s fails: Synchronize returned before the work was done", call)
+		}
+		sim.Hold(false)
+	}
+}
+
+func TestADriverThatNeverTellsOfAnEventIsLost(t *testing.T) {
+	sim := simulator(t)
+	d := opened(t)
+	s := newStream(t, d)
+	sim.Hold(true)
+	e, err := s.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxRefused {
+		if done, err := e.Done(); done {
+			t.Fatalf("an event was done that the driver does not tell of: %v", err)
+		}
+		sim.Fail("cuEventQuery", 1, int(driver.Unknown))
+		_, err = e.Done()
+	}
+	wantError(t, err, core.ErrDeviceLost, "Done")
+	_, err = s.Record()
+	wantError(t, err, core.ErrDeviceLost, "Record")
 }
