@@ -3,8 +3,10 @@
 package cuda
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -144,10 +146,36 @@ func (l *lifetime) stream(s core.Stream, err error) core.Stream {
 	return s
 }
 
-// copy copies, if both tensors could be made.
-func (l *lifetime) copy(s core.Stream, dst, src *core.Tensor) {
-	if dst != nil && src != nil {
-		l.note(l.device.Copy(l.ctx, s, dst, src))
+// copy copies, if both tensors could be made, and reports whether that worked.
+func (l *lifetime) copy(s core.Stream, dst, src *core.Tensor) bool {
+	return dst != nil && src != nil && l.note(l.device.Copy(l.ctx, s, dst, src))
+}
+
+// journey has numbers go to the device, through a kernel and back, and many bytes in pieces
+// of staging. What no call refused must have arrived.
+func (l *lifetime) journey(s core.Stream) {
+	const n = 64
+	values, back := make([]float32, n*n), make([]float32, n*n)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	from, to := l.tensor(core.FromSlice(values, n, n)), l.tensor(core.FromSlice(back, n, n))
+	if a, b := l.square(core.AllocOptions{Stream: s}), l.square(core.AllocOptions{}); a != nil && b != nil {
+		across := l.tensor(a.Transpose())
+		if l.copy(s, a, from) && l.copy(s, b, across) && l.copy(s, to, b) && l.note(to.WaitReady(l.ctx)) {
+			for i, x := range back {
+				if want := values[i%n*n+i/n]; x != want {
+					l.note(fmt.Errorf("no call failed, and element %d is %v, want %v", i, x, want))
+					break
+				}
+			}
+		}
+	}
+	sent, received := bytes.Repeat([]byte("staged "), stagingBytes/7+2), make([]byte, (stagingBytes/7+2)*7)
+	in, out := l.tensor(core.FromSlice(sent)), l.tensor(core.FromSlice(received))
+	many := l.tensor(core.Empty(l.ctx, l.device, core.TypeUint8, []int64{int64(len(sent))}, core.AllocOptions{}))
+	if l.copy(s, many, in) && l.copy(s, out, many) && l.note(out.WaitReady(l.ctx)) && !bytes.Equal(sent, received) {
+		l.note(errors.New("no call failed, and what was staged has changed"))
 	}
 }
 
@@ -170,10 +198,7 @@ func (l *lifetime) run() {
 		}
 	}
 	if s != nil {
-		many := l.tensor(core.Empty(l.ctx, l.device, core.TypeUint8, []int64{stagingBytes + 1}, core.AllocOptions{}))
-		manyHost := l.tensor(core.FromSlice(make([]byte, stagingBytes+1)))
-		l.copy(s, many, manyHost)
-		l.copy(s, manyHost, many)
+		l.journey(s)
 		l.order(s)
 		l.time(s)
 	}
