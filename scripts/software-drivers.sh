@@ -7,7 +7,13 @@
 #
 # Without this script the loaders of the system choose, and find the cards.
 set -euo pipefail
-cache=$(cd "$(dirname "$0")/.." && pwd)/.cache
+root=$(cd "$(dirname "$0")/.." && pwd)
+cache=$root/.cache
+
+# So that a command which builds finds the cuda.h that make setup brings.
+if [ -z "${CGO_CFLAGS:-}" ] && [ -f "$root/.venv/cuda-include/cuda.h" ]; then
+  export CGO_CFLAGS="-g -O2 -I$root/.venv/cuda-include"
+fi
 
 # find_file prints the first of its arguments that is a file, or a path where there is none: an empty
 # variable would leave the choice to the loader.

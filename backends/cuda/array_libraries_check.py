@@ -1,7 +1,7 @@
 """Exchanges tensors on a card between dlx and the array libraries that are installed: PyTorch, CuPy.
 
 Called with the path of the library that internal/cshared makes. Prints the number of
-checks for each library, or that it is not there; a check that fails ends the run.
+checks for each library, or that it is not there or too old; a check that fails ends the run.
 """
 
 import ctypes
@@ -65,6 +65,11 @@ def take(capsule):
     return ask(lib.dlx_read, managed)
 
 
+def arange(library, size):
+    """The numbers from 0 on, on the card."""
+    return library.arange(size, dtype=library.float32, **({"device": "cuda"} if library.__name__ == "torch" else {}))
+
+
 def exchange(library, address_of, synchronize):
     checks = 0
     for size in SIZES:
@@ -79,7 +84,7 @@ def exchange(library, address_of, synchronize):
         assert back["address"] == answer["address"], (library, "the tensor was copied on its way back")
         assert back["values"][0] == 1 and back["values"][-1] == size, back["values"][:3]
         # Theirs here.
-        own = library.arange(size, dtype=library.float32, **({"device": "cuda"} if library.__name__ == "torch" else {}))
+        own = arange(library, size)
         synchronize()
         read = take(own.__dlpack__(max_version=(1, 1)))
         assert read["address"] == address_of(own), (library, "its tensor was copied")
@@ -97,7 +102,9 @@ for name, address_of, synchronize in [
 ]:
     try:
         module = importlib.import_module(name)
-    except ImportError as reason:
+        module.from_dlpack  # and it must know the struct with a version, which came with DLPack 1.0
+        arange(module, 1).__dlpack__(max_version=(1, 1))
+    except (ImportError, AttributeError, TypeError) as reason:
         print(f"skipped: {name}: {reason}")
         continue
     exchange(module, address_of, lambda: synchronize(module))

@@ -22,7 +22,7 @@ static uint8_t *find(sim_op *op, const struct side *s, bool write) {
     const struct box *b = (const struct box *)op->payload;
     if (s->staged) return s->staged;
     if (s->pageable) return (uint8_t *)s->at;
-    return b->peer ? sim_translate(s->at, span(b, s), write) : sim_translate_from(op->ctx, s->at, span(b, s), write);
+    return b->peer ? sim_translate(s->at, span(b, s)) : sim_translate_from(op->ctx, s->at, span(b, s), write);
 }
 
 static CUresult run(sim_op *op) {

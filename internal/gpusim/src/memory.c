@@ -72,8 +72,7 @@ bool sim_range_on_device(const sim_range *r) {
     return r->kind != SIM_RANGE_HOST && r->kind != SIM_RANGE_REGISTERED && r->kind != SIM_RANGE_MANAGED;
 }
 
-void *sim_translate(uintptr_t address, size_t bytes, bool write) {
-    (void)write;
+void *sim_translate(uintptr_t address, size_t bytes) {
     sim_range *r = sim_range_find(address);
     if (r == NULL || !r->active || bytes > r->size - (address - r->address)) return NULL;
     return r->work + (address - r->address);
@@ -89,7 +88,7 @@ void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes
             return NULL;
         }
     }
-    return sim_translate(address, bytes, write);
+    return sim_translate(address, bytes);
 }
 
 // ---- Address space ---------------------------------------------------------------------

@@ -226,11 +226,11 @@ sim_range *sim_range_next(const sim_range *after);
 bool sim_range_on_device(const sim_range *range);
 
 // sim_translate returns where the bytes of a handed-out range are, or NULL unless they
-// lie in one live range (write is for the kinds that can be read only). Host pointers
-// that belong to no range are not translated: they are used as they are.
-void *sim_translate(uintptr_t address, size_t bytes, bool write);
-// sim_translate_from also checks that code running in ctx may reach it (peer access,
-// VMM access, pinned host memory always).
+// lie in one live range. Host pointers that belong to no range are not translated: they
+// are used as they are.
+void *sim_translate(uintptr_t address, size_t bytes);
+// sim_translate_from also checks that code running in ctx may read or write it (peer
+// access, VMM access, pinned host memory always).
 void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes, bool write);
 
 // sim_device_take takes bytes of the device's memory and returns their offset in
