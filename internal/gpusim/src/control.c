@@ -128,8 +128,6 @@ void sim_misuse(const char *call, const char *format, ...) {
 
 // ---- What tests call -------------------------------------------------------------------
 
-SIM_API int dlx_gpusim_version(void) { return 1; }
-
 SIM_API void dlx_gpusim_fail(const char *name, int nth, int code) {
     pthread_mutex_lock(&sim.mu);
     struct call *c = call_of(name);

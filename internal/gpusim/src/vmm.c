@@ -1,6 +1,7 @@
 // "Virtual Memory Management": memory without an address, addresses without memory, and
 // what brings both together. Allocating and what is documented to synchronise in most
 // cases counts as unsafe during a capture.
+#include "core.h"
 #include "sharing.h"
 
 #include <fcntl.h>
@@ -225,14 +226,6 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t align
     return CUDA_SUCCESS;
 }
 
-// overlaps reports whether anything is mapped in a range of addresses.
-static bool overlaps(uintptr_t address, size_t size) {
-    for (sim_range *r = sim_range_next(NULL); r != NULL; r = sim_range_next(r))
-        if (r->address < address + size && address < r->address + r->size)
-            return true;
-    return false;
-}
-
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     ENTER(cuMemAddressFree, SIM_INIT | SIM_RELEASE);
     reservation **at = &reservations;
@@ -241,7 +234,7 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     reservation *r = *at;
     if (r == NULL || r->size != size)
         return CUDA_ERROR_INVALID_VALUE;
-    if (overlaps(ptr, size)) {
+    if (sim_range_within(ptr, size)) {
         sim_misuse("cuMemAddressFree", "memory is still mapped there: cuMemUnmap comes first");
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -267,7 +260,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     if (p == NULL || flags != 0 || size == 0 || (ptr | size | offset) % granularity != 0)
         return CUDA_ERROR_INVALID_VALUE;
     // "Note: currently must be zero."
-    if (offset != 0 || size > p->file.size || !reserved(ptr, size) || overlaps(ptr, size))
+    if (offset != 0 || size > p->file.size || !reserved(ptr, size) || sim_range_within(ptr, size))
         return CUDA_ERROR_INVALID_VALUE;
     const sim_range range = {
         .address = ptr,
