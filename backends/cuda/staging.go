@@ -23,7 +23,7 @@ type staging struct {
 	beside *queue
 	pinned uintptr   // room for one piece, or for two
 	piece  int64     // bytes
-	idle   [2]*event // when the room of a piece is free again; nil for now
+	idle   [2]*event // when the room of a piece is free again; nil where it is already
 	end    *event    // of all work beside
 }
 
