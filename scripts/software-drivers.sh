@@ -14,6 +14,10 @@ cache=$root/.cache
 if [ -z "${CGO_CFLAGS:-}" ] && [ -f "$root/.venv/cuda-include/cuda.h" ]; then
   export CGO_CFLAGS="-g -O2 -I$root/.venv/cuda-include"
 fi
+# And tests, the compiler and the assembler of PTX.
+if [ -z "${DLX_CUDA_TOOLS:-}" ] && [ -e "$root/.venv/cuda-tools" ]; then
+  export DLX_CUDA_TOOLS=$root/.venv/cuda-tools
+fi
 
 # find_file prints the first of its arguments that is a file, or a path where there is none: an empty
 # variable would leave the choice to the loader.

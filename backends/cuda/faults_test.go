@@ -198,12 +198,26 @@ func (l *lifetime) run() {
 		}
 	}
 	if s != nil {
+		l.solid(s)
 		l.journey(s)
 		l.order(s)
 		l.time(s)
 	}
 	l.share()
 	l.peer(a)
+}
+
+// solid copies boxes of three dimensions.
+func (l *lifetime) solid(s core.Stream) {
+	var parts [2]*core.Tensor
+	for i := range parts {
+		whole := l.tensor(core.Empty(l.ctx, l.device, core.TypeFloat32, []int64{4, 10, 64}, core.AllocOptions{}))
+		if whole == nil {
+			return
+		}
+		parts[i] = l.tensor(whole.Slice(1, int64(i), int64(i)+7, 2))
+	}
+	l.copy(s, parts[0], parts[1])
 }
 
 // order uses streams, events and the order of the pool's memory.
