@@ -123,9 +123,11 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, errorf(sentinel, call, format, args...)
 	}
-	switch err := d.checkOpen(call); {
-	case err != nil:
+	if err := d.hold(call); err != nil {
 		return core.ExternalMemory{}, err
+	}
+	defer d.drop()
+	switch {
 	case !slices.Contains(d.handleTypes, t):
 		return fail(core.ErrNotSupported, "the device exports %v, not %v", d.handleTypes, t)
 	case b == nil:
@@ -165,9 +167,10 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := ctx.Err(); err != nil {
 		return core.Memory{}, err
 	}
-	if err := d.checkOpen(call); err != nil {
+	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.drop()
 	i := d.importer()
 	if err := i.CheckMemory(m); err != nil {
 		return core.Memory{}, err

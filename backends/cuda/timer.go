@@ -78,16 +78,10 @@ func (t *Timer) record(call string, s core.Stream, event *uintptr) error {
 // Elapsed waits for both ends, or until ctx ends, and returns the time between them, with a resolution
 // of about half a microsecond. It fails with core.ErrInvalid unless Start and Stop came before.
 func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) {
-	const call = "Elapsed"
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.start == 0 {
-		return 0, closedTimer(call)
-	}
 	for {
-		d, s := t.device.context.Elapsed(t.start, t.stop)
-		if s != driver.NotReady {
-			return d, t.device.check(s, "cuEventElapsedTime", "Start and Stop of a timer")
+		d, s, err := t.elapsed()
+		if err != nil || s != driver.NotReady {
+			return d, err
 		}
 		select {
 		case <-ctx.Done():
@@ -95,6 +89,20 @@ func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) {
 		case <-time.After(maxNap):
 		}
 	}
+}
+
+// elapsed asks once, so that the timer can be closed between.
+func (t *Timer) elapsed() (time.Duration, driver.Status, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.start == 0 {
+		return 0, driver.Success, closedTimer("Elapsed")
+	}
+	d, s := t.device.context.Elapsed(t.start, t.stop)
+	if s == driver.NotReady {
+		return 0, s, nil
+	}
+	return d, s, t.device.check(s, "cuEventElapsedTime", "Start and Stop of a timer")
 }
 
 // Close gives the events back. A second Close does nothing.

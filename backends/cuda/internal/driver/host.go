@@ -29,6 +29,8 @@ var turns struct {
 	mu   sync.Mutex
 	last uintptr
 	all  map[uintptr]turn
+
+	running map[Context]int // that have begun and not ended
 }
 
 type turn struct {
@@ -51,28 +53,50 @@ func (c Context) HostTurn(stream uintptr, work func()) Status {
 	liveTurns.Add(1)
 	s := Status(C.dlx_launch_host(C.uintptr_t(c), C.uintptr_t(stream), C.uintptr_t(n)))
 	if s != Success {
-		takeTurn(n)
+		if t, ok := takeTurn(n); ok {
+			t.end()
+		}
 	}
 	return s
 }
 
 //export dlxCUDAHostTurn
 func dlxCUDAHostTurn(n C.uintptr_t) {
-	if work := takeTurn(uintptr(n)); work != nil {
-		work()
+	if t, ok := takeTurn(uintptr(n)); ok {
+		defer t.end()
+		t.work()
 	}
 }
 
-// takeTurn is the work of a number, once.
-func takeTurn(n uintptr) func() {
+// takeTurn is the work of a number, once, which runs until its end.
+func takeTurn(n uintptr) (t turn, ok bool) {
 	turns.mu.Lock()
 	defer turns.mu.Unlock()
-	t, ok := turns.all[n]
-	if ok {
+	if t, ok = turns.all[n]; ok {
 		delete(turns.all, n)
 		liveTurns.Add(-1)
+		if turns.running == nil {
+			turns.running = make(map[Context]int)
+		}
+		turns.running[t.context]++
 	}
-	return t.work
+	return t, ok
+}
+
+func (t turn) end() {
+	turns.mu.Lock()
+	defer turns.mu.Unlock()
+	if turns.running[t.context]--; turns.running[t.context] == 0 {
+		delete(turns.running, t.context)
+	}
+}
+
+// RunsTurn reports whether the host is at work in a stream of the context: it uses its
+// memory even if the context has failed meanwhile.
+func (c Context) RunsTurn() bool {
+	turns.mu.Lock()
+	defer turns.mu.Unlock()
+	return turns.running[c] > 0
 }
 
 // ForgetTurns drops what never runs, since the context has failed.
