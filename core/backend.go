@@ -96,6 +96,7 @@ type Stream interface {
 	Record() (Event, error)
 	// Wait makes work enqueued later wait for e without blocking the caller. It
 	// fails with ErrNotSupported if this device cannot wait for e: the host must.
+	// If e has failed already, it may return that error instead: nothing is to wait for.
 	Wait(e Event) error
 	// Synchronize blocks until all work enqueued before is done and returns the
 	// first error of that work since the last Synchronize, or ctx's error.

@@ -27,7 +27,7 @@ func uses(t *testing.T, f func() error) map[string]int {
 		t.Fatal(err)
 	}
 	made := make(map[string]int)
-	for _, call := range []string{"cuMemcpyAsync", "cuMemcpy2DAsync", "cuMemcpy3DAsync", "cuLaunchKernel", "cuLaunchHostFunc"} {
+	for _, call := range []string{"cuMemcpyAsync", "cuMemcpy3DAsync", "cuLaunchKernel", "cuLaunchHostFunc"} {
 		if n := sim.Count(call) - before[call]; n > 0 {
 			made[call] = n
 		}
@@ -64,9 +64,9 @@ func TestEachCopyTakesTheShortestWay(t *testing.T) {
 		{"card to registered", registered, card, map[string]int{"cuMemcpyAsync": 1}},
 		{"pageable to card", card, pageable, map[string]int{"cuMemcpyAsync": 1, "cuLaunchHostFunc": 1}},
 		{"card to pageable", pageable, card, map[string]int{"cuMemcpyAsync": 1, "cuLaunchHostFunc": 1}},
-		{"half of each row", half(card), half(card2), map[string]int{"cuMemcpy2DAsync": 1}},
-		{"half of each row to pinned", half(pinned), half(card), map[string]int{"cuMemcpy2DAsync": 1}},
-		{"half of each row from registered", half(card), half(registered), map[string]int{"cuMemcpy2DAsync": 1}},
+		{"half of each row", half(card), half(card2), map[string]int{"cuMemcpy3DAsync": 1}},
+		{"half of each row to pinned", half(pinned), half(card), map[string]int{"cuMemcpy3DAsync": 1}},
+		{"half of each row from registered", half(card), half(registered), map[string]int{"cuMemcpy3DAsync": 1}},
 		{"a block of rows", cube(card), cube(card2), map[string]int{"cuMemcpy3DAsync": 1}},
 		{"turned", square(core.DeviceCUDA), turned(card2), map[string]int{"cuLaunchKernel": 1}},
 		{"turned to pinned", square(core.DeviceCUDAHost), turned(card), map[string]int{"cuLaunchKernel": 1, "cuMemcpyAsync": 1}},

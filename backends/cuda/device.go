@@ -33,11 +33,6 @@ type device struct {
 	exports     exports
 	reaper      reaper.Reaper
 
-	// hostWorkDone counts it. Go's memory model knows nothing of the driver's events,
-	// so what the host did before one is ordered by this: added to before the event
-	// can be done, read before it is reported.
-	hostWorkDone atomic.Int64
-
 	core.CloseHooks
 	*blockpool.Pool[class, block] // guarded by mu, like all below
 

@@ -20,7 +20,7 @@ type event struct {
 
 	mu      sync.Mutex
 	raw     uintptr // 0 once the event was passed
-	refused int     // how often the driver gave no answer
+	refused int     // how often in a row the driver gave no answer
 }
 
 var _ core.Event = (*event)(nil)
@@ -39,23 +39,31 @@ func (e *event) Done() (bool, error) {
 		switch s := e.device.context.Query(e.raw); {
 		case s == driver.Success:
 			e.settle(nil)
-		case s.Sticky() && e.device.context.RunsTurn():
-			// The host still uses memory that is freed when the work is over.
+		case s == driver.NotReady:
+			e.refused = 0
 		case s.Sticky():
-			e.settle(e.device.check(s, "cuEventQuery", "the work before an event failed, or other work of the device"))
-		case s != driver.NotReady:
+			e.fail(e.device.check(s, "cuEventQuery", "the work before an event failed, or other work of the device"))
+		default:
 			// No answer does not mean that the work is done. A driver that never has one is lost.
-			if e.refused++; e.refused == maxRefused {
-				e.settle(e.device.lose(statusf(core.ErrDeviceLost, s, "cuEventQuery", "the driver does not tell of an event any more")))
+			if e.refused++; e.refused >= maxRefused {
+				e.fail(e.device.lose(statusf(core.ErrDeviceLost, s, "cuEventQuery", "the driver does not tell of an event any more")))
 			}
 		}
 	}
 	return e.reached.Done()
 }
 
+// fail is the end of an event whose device is lost, but not while the host is at work in
+// a stream: it uses memory that is freed when the work is over. e.mu is held.
+func (e *event) fail(err error) {
+	if !e.device.context.RunsTurn() {
+		e.settle(err)
+	}
+}
+
 // settle is the end of the event. e.mu is held.
 func (e *event) settle(err error) {
-	e.device.hostWorkDone.Load()
+	hostWorkDone.Load()
 	e.reached.Complete(err)
 	e.device.events.put(e.raw)
 	e.raw = 0
@@ -90,7 +98,8 @@ func (e *event) holdBack(q *queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
-		return nil
+		_, err := e.reached.Done()
+		return err
 	}
 	return q.device.check(q.device.context.StreamWaitEvent(q.raw, e.raw), "cuStreamWaitEvent", "on a stream of %v", q.device.ID())
 }

@@ -60,7 +60,7 @@ func survey(p *core.Properties, d cu.Device) {
 	has := func(a cu.DeviceAttribute) bool { return driver.Attribute(d, a) != 0 }
 	const without = "%s is 0"
 	types := handleTypes(d)
-	add("managed", 0, has(driver.ManagedMemory), without, "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY")
+	add("managed", 0, hasManaged(d), "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY or CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
 	fd := slices.Contains(types, core.HandleOpaqueFD)
 	add("export_opaque_fd", core.CapExportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
 	add("import_opaque_fd", core.CapImportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
@@ -69,6 +69,12 @@ func survey(p *core.Properties, d cu.Device) {
 	add("import_semaphore", core.CapImportSemaphores, has(driver.TimelineSemaphore), without, "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED")
 	add("export_semaphore", 0, false, "CUDA makes no semaphores for others: it imports those of Vulkan")
 	add("map_host", core.CapMapHost, has(driver.Integrated), "memory of the host would be read over the bus each time: allocate %v, which is pinned", core.DeviceCUDAHost)
+}
+
+// hasManaged reports whether a device has managed memory that the host may use while any
+// work of the device runs: without CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS that faults.
+func hasManaged(d cu.Device) bool {
+	return driver.Attribute(d, driver.ManagedMemory) != 0 && driver.Attribute(d, driver.ConcurrentManaged) != 0
 }
 
 // handleTypes are the handles of memory that a device exports and imports.

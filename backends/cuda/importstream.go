@@ -15,7 +15,8 @@ const (
 	perThreadStream = 2 // CU_STREAM_PER_THREAD
 )
 
-// ImportStream takes a CUstream of the device's primary context, CU_STREAM_LEGACY
+// ImportStream takes a CUstream of the device's primary context, which is not destroyed
+// as long as it is in use here (no driver survives to be asked for another), CU_STREAM_LEGACY
 // (1) or CU_STREAM_PER_THREAD (2): as DLPack has it, 0 is not a stream. The last is the
 // stream of the thread that imports it: the calls that enqueue something fail
 // with ErrInvalid on another, so that a goroutine must hold on to its own by
@@ -27,9 +28,10 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := d.checkOpen(call); err != nil {
+	if err := d.hold(call); err != nil {
 		return nil, err
 	}
+	defer d.drop()
 	q := &queue{device: d, raw: native}
 	switch native {
 	case 0:

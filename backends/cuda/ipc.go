@@ -57,7 +57,7 @@ func (d *device) allocIPC(size int64) (core.Memory, error) {
 	var s driver.Status
 	m.address, s = d.context.Alloc(m.whole)
 	if s == driver.OutOfMemory { // the pool may keep what is wanted
-		d.TrimPool()
+		d.reclaim()
 		m.address, s = d.context.Alloc(m.whole)
 	}
 	if err := d.check(s, "cuMemAlloc", "%d bytes that other processes can open", m.whole); err != nil {
@@ -166,15 +166,15 @@ func EndExport(b *core.Buffer) error {
 // that it is as large as it says, the driver tells.
 func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 	k := ipcKey{d.context, m.Opaque}
-	opened, err := d.openIPC(k)
+	address, size, err := d.openIPC(k)
 	if err != nil {
 		return core.Memory{}, err
 	}
-	if opened.size < m.Size {
+	if size < m.Size {
 		closeIPC(k)
-		return core.Memory{}, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, opened.size)
+		return core.Memory{}, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, size)
 	}
-	return d.handOut(d.ID(), opened.address+uintptr(m.Offset), m.Length, d.after(func() { closeIPC(k) })), nil
+	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(func() { closeIPC(k) })), nil
 }
 
 // ipcKey names an allocation where it is mapped.
@@ -183,11 +183,14 @@ type ipcKey struct {
 	handle  driver.IPCHandle
 }
 
-// ipcMapping is one that is open.
+// ipcMapping is an allocation that is open, or about to be, or no more.
 type ipcMapping struct {
+	callers int // of its with; guarded by ipcImports.mu
+
+	mu      sync.Mutex // held while the driver opens and closes, which may take long
+	users   int
 	address uintptr
 	size    int64
-	users   int
 	own     bool // allocated in this process, whose device is a user
 }
 
@@ -199,58 +202,81 @@ var ipcImports struct {
 	open map[ipcKey]*ipcMapping
 }
 
-// listIPC lets this process open what it exported.
-func listIPC(m *ipcMemory) {
-	ipcImports.mu.Lock()
-	defer ipcImports.mu.Unlock()
-	addIPC(m.key, &ipcMapping{address: m.address, size: m.whole, users: 1, own: true})
+// with calls f with the mapping of a key, and for no other goroutine meanwhile. Without
+// users it is forgotten.
+func (k ipcKey) with(f func(*ipcMapping)) {
+	x := &ipcImports
+	x.mu.Lock()
+	m := x.open[k]
+	if m == nil {
+		if x.open == nil {
+			x.open = make(map[ipcKey]*ipcMapping)
+		}
+		m = new(ipcMapping)
+		x.open[k] = m
+	}
+	m.callers++
+	x.mu.Unlock()
+
+	m.mu.Lock()
+	f(m)
+	m.mu.Unlock()
+
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if m.callers--; m.callers == 0 && m.users == 0 {
+		delete(x.open, k)
+	}
 }
 
-// addIPC adds a mapping. ipcImports.mu is held.
-func addIPC(k ipcKey, m *ipcMapping) {
-	if ipcImports.open == nil {
-		ipcImports.open = make(map[ipcKey]*ipcMapping)
-	}
-	ipcImports.open[k] = m
+// listIPC lets this process open what it exported.
+func listIPC(e *ipcMemory) {
+	e.key.with(func(m *ipcMapping) {
+		m.users, m.address, m.size, m.own = 1, e.address, e.whole, true
+	})
 }
 
 // openIPC maps what is not mapped, for one user more.
-func (d *device) openIPC(k ipcKey) (ipcMapping, error) {
-	ipcImports.mu.Lock()
-	defer ipcImports.mu.Unlock()
-	if m := ipcImports.open[k]; m != nil {
+func (d *device) openIPC(k ipcKey) (address uintptr, size int64, err error) {
+	k.with(func(m *ipcMapping) {
+		if m.users == 0 {
+			if err = d.mapIPC(m, k.handle); err != nil {
+				return
+			}
+		}
 		m.users++
-		return *m, nil
-	}
-	m := &ipcMapping{users: 1}
-	var s driver.Status
-	m.address, s = d.context.OpenIPC(k.handle)
+		address, size = m.address, m.size
+	})
+	return address, size, err
+}
+
+// mapIPC has the driver map an allocation of another process.
+func (d *device) mapIPC(m *ipcMapping, h driver.IPCHandle) error {
+	address, s := d.context.OpenIPC(h)
 	if err := d.checkIPC(s, "cuIpcOpenMemHandle"); err != nil {
-		return ipcMapping{}, err
+		return err
 	}
-	_, m.size, s = d.context.Mapping(m.address)
+	_, size, s := d.context.Mapping(address)
 	if err := d.check(s, "cuMemGetAddressRange", "of memory of another process"); err != nil {
-		d.context.CloseIPC(m.address)
-		return ipcMapping{}, err
+		d.context.CloseIPC(address)
+		return err
 	}
-	addIPC(k, m)
-	return *m, nil
+	m.address, m.size, m.own = address, size, false
+	return nil
 }
 
 // closeIPC ends one use, and with the last one the mapping, or the allocation.
 func closeIPC(k ipcKey) {
-	ipcImports.mu.Lock()
-	defer ipcImports.mu.Unlock()
-	m := ipcImports.open[k]
-	if m.users--; m.users > 0 {
-		return
-	}
-	delete(ipcImports.open, k)
-	if m.own {
-		k.context.Free(m.address)
-	} else {
-		k.context.CloseIPC(m.address)
-	}
+	k.with(func(m *ipcMapping) {
+		if m.users--; m.users > 0 {
+			return
+		}
+		if m.own {
+			k.context.Free(m.address)
+		} else {
+			k.context.CloseIPC(m.address)
+		}
+	})
 }
 
 // checkIPC is check for calls that open a handle of another process.

@@ -85,20 +85,6 @@ func (d *device) after(free func()) func([]core.Event) {
 	}
 }
 
-// adopt is handOut of memory that somebody else allocated, unless the device is
-// closed. owner, which may be nil, is freed last.
-func (d *device) adopt(call string, id core.DeviceID, address uintptr, size int64, owner core.Owner) (core.Memory, error) {
-	if err := d.hold(call); err != nil {
-		return core.Memory{}, err
-	}
-	defer d.drop()
-	return d.handOut(id, address, size, d.after(func() {
-		if owner != nil {
-			owner.Free()
-		}
-	})), nil
-}
-
 // Alloc takes memory from the pool: of the device, pinned (core.DeviceCUDAHost) or
 // managed (core.DeviceCUDAManaged), by AllocOptions.Type. Where a block is kept on
 // which work is unfinished, AllocOptions.Stream is made to wait for that on the
@@ -118,8 +104,8 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	switch {
 	case id.Type.BackendName() != name:
 		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has %v, %v and %v", opts.Type, core.DeviceCUDA, core.DeviceCUDAHost, core.DeviceCUDAManaged)
-	case id.Type == core.DeviceCUDAManaged && driver.Attribute(d.ordinal, driver.ManagedMemory) == 0:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "the device has no managed memory")
+	case id.Type == core.DeviceCUDAManaged && !hasManaged(d.ordinal):
+		return core.Memory{}, errorf(core.ErrNotSupported, call, "the device has no managed memory, or none that the host may use while the device works")
 	case opts.Export != 0 && (id.Type != core.DeviceCUDA || !slices.Contains(d.ExportTypes(), opts.Export)):
 		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; memory of %v can be exported as %v", opts.Export, core.DeviceCUDA, d.ExportTypes())
 	case opts.HostVisible && id.Type == core.DeviceCUDA:
@@ -186,8 +172,10 @@ func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b blo
 	return b, busy, err
 }
 
-// makeBlock has the driver make a block of the pool. d.mu is held.
+// makeBlock has the driver make a block of the pool. d.mu is held, before and after.
 func (d *device) makeBlock(c class) (block, error) {
+	d.mu.Unlock() // which others want while the driver waits for the device, as it may
+	defer d.mu.Lock()
 	b := block{kind: c.kind}
 	allocate, call := d.context.Alloc, "cuMemAlloc"
 	switch c.kind {
@@ -208,9 +196,11 @@ func (d *device) makeBlock(c class) (block, error) {
 	return b, d.check(s, call, "%d bytes", c.size)
 }
 
-// freeBlock gives a block back to the driver. That it fails means that the device is
-// lost, with all its memory. d.mu is held.
+// freeBlock gives a block back to the driver, which waits for the device. That it fails
+// means that the device is lost, with all its memory. d.mu is held, before and after.
 func (d *device) freeBlock(b block) {
+	d.mu.Unlock()
+	defer d.mu.Lock()
 	if b.kind == core.DeviceCUDAHost {
 		d.context.FreeHost(b.address)
 		return

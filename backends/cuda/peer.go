@@ -55,6 +55,12 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	if err != nil {
 		return err
 	}
+	for _, x := range []*device{d, p} {
+		if err := x.hold(call); err != nil {
+			return err
+		}
+		defer x.drop()
+	}
 	same, err := core.CheckCopy(dst, src)
 	if err != nil {
 		return err
@@ -77,10 +83,13 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	copies := func(q *queue) error { return d.aside(ctx, q, dst, src) }
 	switch {
 	case near && far:
+		c := peerCopy{d, p, dst, src}
+		if err := c.verify(call); err != nil {
+			return err
+		}
 		if err := d.reach(p); err != nil {
 			return err
 		}
-		c := peerCopy{d, p, dst, src}
 		copies = func(q *queue) error { return c.enqueue(ctx, q) }
 	case far:
 		copies = func(q *queue) error { return p.aside(ctx, q, dst, src) }
@@ -124,6 +133,28 @@ func (d *device) reach(p *device) error {
 type peerCopy struct {
 	to, from *device
 	dst, src *core.Tensor
+}
+
+// verify proves that memory which another library says to be CUDA's is.
+func (c peerCopy) verify(call string) error {
+	r := byteRange(strided.OfBits(c.dst, c.src))
+	for _, x := range []struct {
+		*device
+		*core.Tensor
+		low, high int64
+	}{{c.to, c.dst, r.DstLow, r.DstHigh}, {c.from, c.src, r.SrcLow, r.SrcHigh}} {
+		b, err := x.Tensor.Buffer()
+		if err != nil {
+			return err
+		}
+		if b.Memory().Device != nil {
+			continue
+		}
+		if err := x.device.prove(call, x.Tensor, b.Memory().Handle+uintptr(x.low), x.high-x.low); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // enqueue picks the way, and enqueues it on q, a stream of either device.

@@ -18,13 +18,15 @@ import (
 //
 // Beside what [core.PointerImporter] says, it fails with ErrInvalid for memory that was
 // freed, as far as the driver knows, for reserved addresses that nothing is mapped
-// to, and for memory of another context, and with ErrDevice for memory of another device.
+// to, and for memory of another context, memory of the host that was registered in
+// one among it, and with ErrDevice for memory of another device.
 // A size of 0 may have any address.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.checkOpen(call); err != nil {
+	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
+	defer d.drop()
 	id := d.ID()
 	switch {
 	case size < 0:
@@ -37,7 +39,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 			return core.Memory{}, err
 		}
 	}
-	return d.adopt(call, id, p, size, owner)
+	return d.handOut(id, p, size, d.after(core.Memory{Owner: owner}.Free)), nil
 }
 
 // identify says where size bytes from p on lie, and at which address they are used.
@@ -54,7 +56,9 @@ func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, ui
 	case a.Managed:
 		id = core.DeviceID{Type: core.DeviceCUDAManaged}
 	case a.Type == driver.HostMemory:
-		id, at = core.DeviceID{Type: core.DeviceCUDAHost}, a.Host
+		if id, at = (core.DeviceID{Type: core.DeviceCUDAHost}), a.Host; !d.reaches(a) {
+			return fail(core.ErrInvalid, "%#x is memory of the host that another context has registered: it is pinned for that one", p)
+		}
 	case a.Type != driver.DeviceMemory:
 		return fail(core.ErrInvalid, "%#x is no memory of CUDA, or was freed: memory of the host must be pinned or registered (cuMemHostRegister)", p)
 	case a.Device != int32(d.ordinal):

@@ -63,7 +63,7 @@ func (l library) managed(size int64) uintptr {
 // mapped is memory of cuMemCreate at reserved addresses, which has at least size bytes.
 func (l library) mapped(size int64) driver.Mapped {
 	l.Helper()
-	unit, s := driver.Granularity(l.device.ordinal)
+	unit, s := driver.BestGranularity.Of(l.device.ordinal)
 	if s != driver.Success {
 		l.Fatal(s)
 	}

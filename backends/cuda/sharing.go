@@ -56,7 +56,7 @@ func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error)
 	if t == core.HandleCUDAIPC {
 		return d.allocIPC(size)
 	}
-	unit, s := driver.Granularity(d.ordinal)
+	unit, s := driver.BestGranularity.Of(d.ordinal)
 	if err := d.check(s, "cuMemGetAllocationGranularity", "of %v", d.ID()); err != nil {
 		return core.Memory{}, err
 	}
@@ -66,7 +66,7 @@ func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error)
 	}
 	m, call, s := d.context.NewMapped(whole, d.sharers())
 	if s == driver.OutOfMemory { // the pool may keep what is wanted
-		d.TrimPool()
+		d.reclaim()
 		m, call, s = d.context.NewMapped(whole, d.sharers())
 	}
 	if err := d.check(s, call, "%d bytes that can be exported as %v", whole, t); err != nil {
@@ -107,6 +107,13 @@ func (d *device) charge(whole, size int64) error {
 	}
 	d.Charge(whole, size)
 	return nil
+}
+
+// reclaim gives back to the driver what the pool keeps.
+func (d *device) reclaim() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Reclaim()
 }
 
 func (d *device) uncharge(whole, size int64) {
@@ -218,7 +225,7 @@ func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, r
 // openMapped opens memory of cuMemCreate. The driver has a reference of its own then, and
 // takes no descriptor.
 func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
-	unit, s := driver.Granularity(d.ordinal)
+	unit, s := driver.LeastGranularity.Of(d.ordinal)
 	if err := d.check(s, "cuMemGetAllocationGranularity", "of %v", d.ID()); err != nil {
 		return 0, nil, false, err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
@@ -62,7 +63,10 @@ func (x *staging) pieces() error {
 	}
 	end, failed := x.order(x.queue, x.beside)
 	if x.end = end; failed != nil { // nobody knows when that is over, unless it is now
-		_ = x.device.context.Synchronize(x.beside.raw)
+		d := x.device
+		if s := d.context.Synchronize(x.beside.raw); s != driver.Success {
+			_ = d.lose(statusf(core.ErrDeviceLost, s, "cuStreamSynchronize", "nothing tells any more when pinned memory is free"))
+		}
 	}
 	return cmp.Or(err, failed)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
@@ -33,10 +34,7 @@ const (
 // verify proves that memory which another library says to be CUDA's is, and finds
 // memory of the host that another library has pinned.
 func (w *transfer) verify() error {
-	r := w.geometry.Range()
-	if w.bits {
-		r = strided.Range{DstLow: r.DstLow / 8, DstHigh: (r.DstHigh + 7) / 8, SrcLow: r.SrcLow / 8, SrcHigh: (r.SrcHigh + 7) / 8}
-	}
+	r := byteRange(w.geometry, w.bits)
 	for _, x := range []struct {
 		*side
 		low, high int64
@@ -44,12 +42,8 @@ func (w *transfer) verify() error {
 		first, size := x.base+uintptr(x.low), x.high-x.low
 		switch {
 		case x.probe:
-			id, _, err := w.device.identify("Copy", first, size)
-			if err != nil {
+			if err := w.device.prove("Copy", x.tensor, first, size); err != nil {
 				return err
-			}
-			if place := x.tensor.ID(); id.Type != place.Type {
-				return errorf(core.ErrInvalid, "Copy", "%v says that it lies on %v, and it lies on %v", x.tensor, place, id)
 			}
 		case !x.mapped && !w.waits: // who waits gains nothing by it
 			x.mapped = w.device.pinned(first, size)
@@ -58,11 +52,39 @@ func (w *transfer) verify() error {
 	return nil
 }
 
+// byteRange is the range of a copy, which may count in bits, in bytes.
+func byteRange(c strided.Copy, bits bool) strided.Range {
+	r := c.Range()
+	if bits {
+		r = strided.Range{DstLow: r.DstLow / 8, DstHigh: (r.DstHigh + 7) / 8, SrcLow: r.SrcLow / 8, SrcHigh: (r.SrcHigh + 7) / 8}
+	}
+	return r
+}
+
+// prove fails unless size bytes from p on are memory of the kind that a tensor on them says.
+func (d *device) prove(call string, t *core.Tensor, p uintptr, size int64) error {
+	id, _, err := d.identify(call, p, size)
+	if err != nil {
+		return err
+	}
+	if place := t.ID(); id.Type != place.Type {
+		return errorf(core.ErrInvalid, call, "%v says that it lies on %v, and it lies on %v", t, place, id)
+	}
+	return nil
+}
+
 // pinned reports whether size bytes of the host from p on are registered with the driver, so that the
 // card copies them itself.
 func (d *device) pinned(p uintptr, size int64) bool {
 	a, s := d.context.Pointer(p)
-	return s == driver.Success && a.Type == driver.HostMemory && !a.Managed && a.Size-int64(p-a.Start) >= size
+	return s == driver.Success && a.Type == driver.HostMemory && !a.Managed && d.reaches(a) && a.Size-int64(p-a.Start) >= size
+}
+
+// reaches reports whether pinned memory is that for this device, too: what was allocated
+// by any context is, but what another has registered need not be (CUDA Driver API,
+// "Unified Addressing"), and is copied like all other memory of the host then.
+func (d *device) reaches(a driver.Pointer) bool {
+	return a.Context == d.context || d.context.IsHostAllocation(a.Host)
 }
 
 // choose picks the cheapest way that is there, nil if there is none in one piece.
@@ -118,12 +140,17 @@ func (w *transfer) onHost() error {
 	return w.queue.turn(work)
 }
 
+// hostWorkDone counts it, on all devices, whose streams wait for each other. Go's memory
+// model knows nothing of the driver's events, so what the host did before one is ordered
+// by this: added to before the event can be done, read before it is reported.
+var hostWorkDone atomic.Int64
+
 // turn enqueues work of the host.
 func (q *queue) turn(work func()) error {
 	d := q.device
 	s := d.context.HostTurn(q.raw, func() {
 		work()
-		d.hostWorkDone.Add(1)
+		hostWorkDone.Add(1)
 	})
 	return d.check(s, "cuLaunchHostFunc", "a copy by the host")
 }

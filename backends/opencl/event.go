@@ -138,7 +138,8 @@ func (e *event) holdBack(q driver.Queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
-		return nil
+		_, err := e.reached.Done()
+		return err
 	}
 	return check(driver.Barrier(q, e.raw), "clEnqueueBarrierWithWaitList", "a wait for an event")
 }

@@ -266,7 +266,10 @@ func (q *queue) Wait(e core.Event) error {
 	if !ok || own.queue.device != q.device {
 		return errorf(core.ErrNotSupported, "Wait", "%T is no event of this VkDevice: the host must wait", e)
 	}
-	done := own.queue == q || own.queue.hasReached(own.number)
+	done, failed := own.queue == q, error(nil)
+	if !done {
+		done, failed = own.Done()
+	}
 	submitted := done || own.queue.isSubmitted(own.number)
 	if err := q.lock("Wait"); err != nil {
 		return err
@@ -274,7 +277,7 @@ func (q *queue) Wait(e core.Event) error {
 	defer q.mu.Unlock()
 	switch {
 	case done:
-		return nil
+		return failed
 	case submitted:
 		q.before = append(q.before, own)
 		return nil

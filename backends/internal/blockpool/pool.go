@@ -27,6 +27,8 @@ type Pool[C Class, B any] struct {
 	make    func(C) (B, error)
 	destroy func(B)
 	shelves map[C]*shelf[B]
+	leaving int        // blocks that are being destroyed, which nothing else counts
+	left    *sync.Cond // leaving is 0
 }
 
 // shelf has the blocks of a class.
@@ -52,9 +54,9 @@ func (u *used[B]) over() bool {
 
 // New makes an empty pool without a limit. Its errors name the backend; mu guards
 // it. create has the driver make a block, and destroy give it back; both are called
-// with mu held.
+// with mu held, and may let go of it meanwhile: where the driver waits for the device.
 func New[C Class, B any](backend string, mu sync.Locker, create func(C) (B, error), destroy func(B)) *Pool[C, B] {
-	p := &Pool[C, B]{make: create, destroy: destroy, shelves: make(map[C]*shelf[B])}
+	p := &Pool[C, B]{make: create, destroy: destroy, shelves: make(map[C]*shelf[B]), left: sync.NewCond(mu)}
 	p.Ledger = *NewLedger(backend, mu, p.shrink)
 	return p
 }
@@ -113,21 +115,18 @@ func (s *shelf[B]) free(accept func(pending []core.Event) bool) int {
 	return slices.IndexFunc(s.busy, func(u used[B]) bool { return accept(u.pending) })
 }
 
-// grow has the driver make a block.
-func (p *Pool[C, B]) grow(c C) (B, error) {
-	var none B
+// grow has the driver make a block, for which there is room meanwhile.
+func (p *Pool[C, B]) grow(c C) (b B, err error) {
 	if err := p.MakeRoom(c.Bytes()); err != nil {
-		return none, err
+		return b, err
 	}
-	b, err := p.make(c)
-	if err != nil && p.Stats.Cached > 0 {
-		p.Trim()
+	p.Stats.InUse += c.Bytes()
+	defer func() { p.Stats.InUse -= c.Bytes() }()
+	b, err = p.make(c)
+	if err != nil && p.Reclaim() {
 		b, err = p.make(c)
 	}
-	if err != nil {
-		return none, err
-	}
-	return b, nil
+	return b, err
 }
 
 // Put takes a block of class c back, of which requested bytes had been asked for.
@@ -173,20 +172,39 @@ func (p *Pool[C, B]) Await(ctx context.Context) bool {
 // lets go of the mutex while it waits.
 func (p *Pool[C, B]) Drain() {
 	p.Await(context.Background())
+	p.Reclaim()
+}
+
+// Reclaim is Trim for whom the driver had no room: it also waits for what others are
+// giving back. It reports whether there was anything.
+func (p *Pool[C, B]) Reclaim() bool {
+	any := p.Stats.Cached > 0 || p.leaving > 0
 	p.Trim()
+	for p.leaving > 0 {
+		p.left.Wait()
+	}
+	return any
 }
 
 // shrink destroys at least want bytes of what is kept, if it can: of each class the
 // blocks that were freed longest ago, and none whose work is unfinished.
 func (p *Pool[C, B]) shrink(want int64) {
+	var gone []B
 	for c, s := range p.shelves {
-		gone := func(b B) bool {
-			p.destroy(b)
+		leaves := func(b B) bool {
+			gone = append(gone, b)
 			p.Stats.Cached -= c.Bytes()
 			want -= c.Bytes()
 			return true
 		}
-		s.idle = slices.DeleteFunc(s.idle, func(b B) bool { return want > 0 && gone(b) })
-		s.busy = slices.DeleteFunc(s.busy, func(u used[B]) bool { return want > 0 && u.over() && gone(u.block) })
+		s.idle = slices.DeleteFunc(s.idle, func(b B) bool { return want > 0 && leaves(b) })
+		s.busy = slices.DeleteFunc(s.busy, func(u used[B]) bool { return want > 0 && u.over() && leaves(u.block) })
+	}
+	p.leaving += len(gone)
+	for _, b := range gone {
+		p.destroy(b) // the shelves may be others' meanwhile
+	}
+	if p.leaving -= len(gone); p.leaving == 0 {
+		p.left.Broadcast()
 	}
 }

@@ -33,7 +33,7 @@ var errNoRoom = errors.New("the driver has no room")
 func newSystem() *system {
 	s := &system{room: -1}
 	s.Pool = blockpool.New("test", &s.mu, func(c class) (int, error) {
-		if s.room >= 0 && s.Stats.InUse+s.Stats.Cached+c.Bytes() > s.room {
+		if s.room >= 0 && s.Stats.InUse+s.Stats.Cached > s.room { // InUse has it already
 			return 0, errNoRoom
 		}
 		s.made++
@@ -239,6 +239,54 @@ func TestDrainWaitsAndDestroysAll(t *testing.T) {
 	if len(s.destroyed) != 2 || s.Stats.Cached != 0 || s.Stats.InUse != 0 {
 		t.Errorf("destroyed %v; %+v", s.destroyed, s.Stats)
 	}
+}
+
+// A driver may wait for the device before it takes a block back. The mutex is free
+// meanwhile, and who has no room waits for what is on its way.
+func TestNobodyIsHeldUpByABlockThatLeaves(t *testing.T) {
+	var mu sync.Mutex
+	room := 1
+	leaves, proceed := make(chan struct{}), make(chan struct{})
+	p := blockpool.New("test", &mu, func(class) (int, error) {
+		if room == 0 {
+			return 0, errNoRoom
+		}
+		room--
+		return 0, nil
+	}, func(int) {
+		mu.Unlock()
+		close(leaves)
+		<-proceed
+		mu.Lock()
+		room++
+	})
+	mu.Lock()
+	if _, _, err := p.Take(256, 256, nil); err != nil {
+		t.Fatal(err)
+	}
+	p.Put(256, 0, 256, nil)
+	mu.Unlock()
+	trimmed := make(chan struct{})
+	go func() {
+		p.TrimPool()
+		close(trimmed)
+	}()
+	<-leaves
+	if got := p.PoolStats(); got.Cached != 0 {
+		t.Errorf("%+v: what leaves is not kept", got)
+	}
+	time.AfterFunc(5*time.Millisecond, func() { close(proceed) })
+	mu.Lock()
+	defer mu.Unlock()
+	if _, _, err := p.Take(512, 512, nil); err != nil {
+		t.Errorf("%v, though a block is on its way back", err)
+	}
+	if want := (core.PoolStats{InUse: 512, Requested: 512, Peak: 512}); p.Stats != want {
+		t.Errorf("%+v, want %+v", p.Stats, want)
+	}
+	mu.Unlock()
+	<-trimmed
+	mu.Lock()
 }
 
 func TestCountTellsCallsFromFailures(t *testing.T) {

@@ -10,17 +10,10 @@ static CUresult dlx_copy(uintptr_t context, CUdeviceptr dst, CUdeviceptr src, si
 }
 
 // By unified addresses the driver knows what lies where, of the host's memory too
-// (CU_MEMORYTYPE_UNIFIED).
+// (CU_MEMORYTYPE_UNIFIED). Rectangles are boxes of one slice: cuMemcpy2DAsync may refuse
+// pitches on the device that cuMemAllocPitch has not chosen.
 static CUresult dlx_copy_box(uintptr_t context, CUdeviceptr dst, CUdeviceptr src, size_t row, size_t rows, size_t slices,
 		size_t dst_pitch, size_t dst_height, size_t src_pitch, size_t src_height, uintptr_t stream) {
-	if (slices == 1) {
-		CUDA_MEMCPY2D c = {
-			.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = src, .srcPitch = src_pitch,
-			.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = dst, .dstPitch = dst_pitch,
-			.WidthInBytes = row, .Height = rows,
-		};
-		DLX_RELAXED(context, cuMemcpy2DAsync(&c, (CUstream)stream));
-	}
 	CUDA_MEMCPY3D c = {
 		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = src, .srcPitch = src_pitch, .srcHeight = src_height,
 		.dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = dst, .dstPitch = dst_pitch, .dstHeight = dst_height,

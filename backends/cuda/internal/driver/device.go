@@ -34,6 +34,7 @@ func Device(ordinal int) (cu.Device, Status) {
 const (
 	Integrated        cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_INTEGRATED
 	ManagedMemory     cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
+	ConcurrentManaged cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
 	VirtualMemory     cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 	ExportFD          cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
 	DMABuf            cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED

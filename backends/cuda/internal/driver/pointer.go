@@ -26,6 +26,10 @@ static CUresult dlx_pointer(uintptr_t context, CUdeviceptr p, struct dlx_pointer
 static CUresult dlx_mapping(uintptr_t context, CUdeviceptr p, CUdeviceptr *start, size_t *size) {
 	DLX_IN(context, cuMemGetAddressRange(start, size, p));
 }
+
+static CUresult dlx_host_flags(uintptr_t context, uintptr_t p, unsigned *flags) {
+	DLX_IN(context, cuMemHostGetFlags(flags, (void *)p));
+}
 */
 import "C"
 
@@ -57,6 +61,13 @@ func (c Context) Pointer(p uintptr) (Pointer, Status) {
 		Type: MemoryType(a.memory_type), Managed: uint32(a.managed) != 0, Context: Context(a.context),
 		Device: int32(a.device), Host: uintptr(a.host), Start: uintptr(a.start), Size: int64(a.size),
 	}, s
+}
+
+// IsHostAllocation reports whether an address of the host lies in an allocation of
+// cuMemHostAlloc, and not in memory that was registered: cuMemHostGetFlags knows only the former.
+func (c Context) IsHostAllocation(p uintptr) bool {
+	var flags C.uint
+	return Status(C.dlx_host_flags(C.uintptr_t(c), C.uintptr_t(p), &flags)) == Success
 }
 
 // Mapping is the mapped range around an address, which may be a part of what is reserved.

@@ -21,9 +21,9 @@ static CUmemAllocationProp dlx_vmm_properties(int device) {
 	return p;
 }
 
-static CUresult dlx_vmm_granularity(int device, size_t *bytes) {
+static CUresult dlx_vmm_granularity(int device, size_t *bytes, CUmemAllocationGranularity_flags which) {
 	CUmemAllocationProp p = dlx_vmm_properties(device);
-	return cuMemGetAllocationGranularity(bytes, &p, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+	return cuMemGetAllocationGranularity(bytes, &p, which);
 }
 
 // dlx_vmm_map maps memory that is there.
@@ -91,10 +91,18 @@ type Mapped struct {
 	Size    int64
 }
 
-// Granularity is what the sizes of [Context.NewMapped] on a device are multiples of.
-func Granularity(d cu.Device) (int64, Status) {
+// Granularity is what the sizes of memory on a device are multiples of.
+type Granularity uint32
+
+const (
+	LeastGranularity Granularity = C.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+	BestGranularity  Granularity = C.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED // for speed
+)
+
+// Of tells the bytes for a device.
+func (g Granularity) Of(d cu.Device) (int64, Status) {
 	var n C.size_t
-	s := Status(C.dlx_vmm_granularity(C.int(d), &n))
+	s := Status(C.dlx_vmm_granularity(C.int(d), &n, C.CUmemAllocationGranularity_flags(g)))
 	return int64(n), s
 }
 
