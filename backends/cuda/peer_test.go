@@ -233,3 +233,40 @@ func TestCopyPeerRefusesWhatItCannotDo(t *testing.T) {
 	sim.Fail("cuDeviceCanAccessPeer", 1, 0)
 	wantError(t, copier.CanPeer(p), core.ErrInvalid, "CanPeer where the driver fails")
 }
+
+// Memory that another library says to be a device's is not the driver's to find out about:
+// on a card a wrong address would end the context.
+func TestCopyPeerProvesMemoryOfOthers(t *testing.T) {
+	sim := simulator(t)
+	d, p := opened(t), opened(t, 1)
+	copier := d.(core.PeerCopier)
+	dst, src := row(t, d, 64, core.AllocOptions{}), row(t, p, 64, core.AllocOptions{})
+	claimed := func(on core.Device, address uintptr) *core.Tensor {
+		return keep(t)(core.Wrap(core.Memory{ID: on.ID(), Handle: address, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{64}}))
+	}
+	short := libraryOf(t, p).plain(63)
+	put(t, p, src, pattern(64, 8))
+	calls := sim.Count("cuMemcpyPeerAsync")
+	for _, c := range []struct {
+		rule     string
+		dst, src *core.Tensor
+		want     error
+	}{
+		{"an address of nothing", dst, claimed(p, 0x1000), core.ErrInvalid},
+		{"an allocation that is too short", dst, claimed(p, short), core.ErrInvalid},
+		{"memory of the other device to read", dst, claimed(p, addressOf(t, dst)), core.ErrDevice},
+		{"memory of the other device to write", claimed(d, addressOf(t, src)), src, core.ErrDevice},
+		{"pinned memory", dst, claimed(p, libraryOf(t, p).pinned(64)), core.ErrInvalid},
+	} {
+		wantError(t, copier.CopyPeer(t.Context(), nil, c.dst, c.src, p), c.want, c.rule)
+	}
+	if now := sim.Count("cuMemcpyPeerAsync"); now != calls {
+		t.Errorf("the driver was given %d of them", now-calls)
+	}
+	if err := copier.CopyPeer(t.Context(), nil, claimed(d, addressOf(t, dst)), claimed(p, addressOf(t, src)), p); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(get(t, d, dst), pattern(64, 8)) {
+		t.Error("other bytes")
+	}
+}

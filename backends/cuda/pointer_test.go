@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
 	"gorgonia.org/cu"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
@@ -317,4 +318,41 @@ func TestImportPointerOfAClosedDevice(t *testing.T) {
 	}
 	_, err := d.(core.PointerImporter).ImportPointer(0, 0, nil)
 	wantError(t, err, core.ErrClosed, "ImportPointer")
+}
+
+// Only what any context allocated is pinned for every context.
+func TestHostMemoryThatAnotherContextHasRegisteredIsPageable(t *testing.T) {
+	simulator(t)
+	d, p := opened(t), opened(t, 1)
+	other := libraryOf(t, p)
+	const size = 1 << 16
+	bytes, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(bytes) })
+	registered := uintptr(unsafe.Pointer(&bytes[0]))
+	if _, call, s := other.context.MapHost(registered, size); s != driver.Success {
+		t.Fatal(call, s)
+	}
+	t.Cleanup(func() { other.context.UnmapHost(registered) })
+	_, err = d.(core.PointerImporter).ImportPointer(registered, size, nil)
+	wantError(t, err, core.ErrInvalid, "registered elsewhere")
+	host := keep(t)(core.FromSlice(bytes))
+	for _, c := range []struct {
+		rule   string
+		on     core.Device
+		staged int
+	}{{"where it was registered", p, 0}, {"elsewhere", d, 1}} {
+		x, s := row(t, c.on, size, core.AllocOptions{}), newStream(t, c.on)
+		used := uses(t, func() error { return c.on.Copy(t.Context(), s, x, host) })
+		if used["cuLaunchHostFunc"] != c.staged {
+			t.Errorf("%s: %v, want %d turns of the host", c.rule, used, c.staged)
+		}
+	}
+	m, err := d.(core.PointerImporter).ImportPointer(other.pinned(size), size, nil)
+	if err != nil {
+		t.Fatalf("allocated elsewhere: %v", err)
+	}
+	m.Free()
 }

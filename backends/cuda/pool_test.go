@@ -5,7 +5,9 @@ package cuda
 import (
 	"bytes"
 	"testing"
+	"time"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -133,4 +135,47 @@ func TestMemoryIsFoundWhereItIsOnlyKeptOrUnfinished(t *testing.T) {
 	wantError(t, err, core.ErrOutOfMemory, "more than any device has")
 	wantLive(t, sim, live)
 	m.Free()
+}
+
+// cuMemFree waits for the work of the device, which may wait for the host.
+func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
+	sim := simulator(t)
+	d := opened(t)
+	s := newStream(t, d)
+	m, err := d.Alloc(t.Context(), 5000, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Free()
+	goOn, freed := make(chan struct{}), make(chan struct{})
+	if s := libraryOf(t, d).context.HostTurn(s.Native(), func() { <-goOn }); s != driver.Success {
+		t.Fatal(s)
+	}
+	calls := sim.Count("cuMemFree")
+	go func() {
+		d.(core.PoolController).TrimPool()
+		close(freed)
+	}()
+	for sim.Count("cuMemFree") == calls {
+		time.Sleep(time.Millisecond)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if got := d.(core.PoolController).PoolStats(); got.Cached != 0 {
+			t.Errorf("%+v: what goes back to the driver is not kept", got)
+		}
+		x := row(t, d, 9000, core.AllocOptions{})
+		if err := d.Copy(t.Context(), newStream(t, d), x, keep(t)(core.FromSlice(pattern(9000, 1)))); err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Error("others wait until the driver has taken memory back")
+	}
+	close(goOn)
+	<-done
+	<-freed
 }

@@ -227,7 +227,7 @@ func TestADriverThatNeverTellsOfAnEventIsLost(t *testing.T) {
 		}
 		return done
 	}
-	if refuse(maxRefused-1) {
+	if refuse(maxRefused - 1) {
 		t.Fatalf("an event was done that the driver may yet tell of: %v", err)
 	}
 	if done, err := e.Done(); done || err != nil { // the driver answers
