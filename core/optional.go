@@ -210,7 +210,8 @@ type SemaphoreImporter interface {
 
 // PeerCopier copies to and from another device of the same backend without the host.
 type PeerCopier interface {
-	// CanPeer reports whether direct copies between this device and peer work; the error is the reason why not.
+	// CanPeer reports whether direct copies between this device and peer work; the error
+	// is the reason why not: ErrNotSupported where the machine has no way between them.
 	CanPeer(peer Device) error
 	// CopyPeer is [Device.Copy] where src lies on peer.
 	CopyPeer(ctx context.Context, s Stream, dst, src *Tensor, peer Device) error
