@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
@@ -67,7 +68,11 @@ func newFake(t testing.TB, backend *coretest.Backend, w *world, index int32, cap
 	f.properties.Capabilities &^= core.CapMapHost | core.CapPeer
 	f.properties.Capabilities |= caps
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
+		err := f.Close()
+		for end := time.Now().Add(2 * time.Second); err != nil && time.Now().Before(end); err = f.Close() {
+			time.Sleep(time.Millisecond) // another goroutine may be about to free what was released
+		}
+		if err != nil {
 			t.Errorf("closing %v: %v", f.ID(), err)
 		}
 	})
