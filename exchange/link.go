@@ -69,7 +69,7 @@ func (c *cache) takeLink(a, b core.Device, from core.Stream) *link {
 // giveLink takes a link back, on which to has waited last.
 func (c *cache) giveLink(a core.Device, l *link, to core.Stream) {
 	e, err := to.Record()
-	if err != nil { // a stream that tells nothing: its device is lost, or it was closed and has done its work
+	if err != nil { // nobody tells when the link is idle again; its semaphores end after their work
 		_ = l.Close()
 		return
 	}

@@ -26,7 +26,8 @@ import (
 // error of that wait; writes then hold failed work, as their events tell.
 //
 // Work that fails later is told by its event. A [Queue] also passes the error of
-// a write that it waits for on to the work behind it; devices do not.
+// a write that it waits for on to the work behind it, and so do streams of CUDA where
+// the write is another device's; other devices do not.
 //
 // A tensor may be in both lists. A nil tensor, stream or enqueue is
 // core.ErrInvalid, a closed tensor core.ErrClosed. enqueue must not call Submit

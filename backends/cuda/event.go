@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ type event struct {
 	device  *device
 	queue   *queue       // that recorded it
 	reached stream.Event // what the host knows
+	after   []*event     // of other devices: what the stream waited for since the event before; their errors are its, too
 
 	mu      sync.Mutex
 	raw     uintptr // 0 once the event was passed
@@ -38,7 +40,9 @@ func (e *event) Done() (bool, error) {
 	if e.raw != 0 {
 		switch s := e.device.context.Query(e.raw); {
 		case s == driver.Success:
-			e.settle(nil)
+			if done, err := overWithError(e.after); done {
+				e.settle(err)
+			}
 		case s == driver.NotReady:
 			e.refused = 0
 		case s.Sticky():
@@ -66,7 +70,26 @@ func (e *event) settle(err error) {
 	hostWorkDone.Load()
 	e.reached.Complete(err)
 	e.device.events.put(e.raw)
-	e.raw = 0
+	e.raw, e.after = 0, nil
+}
+
+// wentWell reports whether an event is over, without an error.
+func wentWell(e *event) bool {
+	done, err := e.Done()
+	return done && err == nil
+}
+
+// overWithError reports whether all of the events are over, and the first error of one.
+func overWithError(events []*event) (bool, error) {
+	var failed error
+	for _, e := range events {
+		done, err := e.Done()
+		if !done {
+			return false, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return true, failed
 }
 
 // The driver's own wait cannot be ended, and holds a thread: Wait asks again and

@@ -71,3 +71,46 @@ func TestOneLostDeviceIsNotAnother(t *testing.T) {
 	x := row(t, d, 100, core.AllocOptions{})
 	put(t, d, x, pattern(100, 1))
 }
+
+// A stream goes on when a device is lost whose work it waits for: with bytes that were never written.
+func TestAnEventTellsThatAnotherDeviceWasLostBeforeIt(t *testing.T) {
+	sim := simulator(t)
+	d, lost := opened(t), open(t, 1)
+	writer, err := lost.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := newStream(t, d)
+	there, err := core.Empty(t.Context(), lost, core.TypeUint8, []int64{1000}, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, unrelated := row(t, d, 1000, core.AllocOptions{}), row(t, d, 1000, core.AllocOptions{})
+	sim.Hold(true)
+	if err := lost.Copy(t.Context(), writer, there, keep(t)(core.FromSlice(pattern(1000, 1)))); err != nil {
+		t.Fatal(err)
+	}
+	written, err := writer.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Wait(written); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Copy(t.Context(), reader, here, unrelated); err != nil {
+		t.Fatal(err)
+	}
+	sim.Lose(1)
+	sim.Hold(false)
+	wantError(t, here.WaitReady(t.Context()), core.ErrDeviceLost, "the work behind")
+	if err := d.Copy(t.Context(), reader, here, unrelated); err != nil {
+		t.Errorf("later work: %v", err)
+	}
+	if err := here.WaitReady(t.Context()); err != nil {
+		t.Errorf("later work: %v", err)
+	}
+	_, _ = there.Close(), writer.Close()
+	if err := lost.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -26,6 +26,7 @@ type queue struct {
 	mu     sync.Mutex
 	closed bool
 	events []*event // recorded and not known to be passed, oldest first
+	after  []*event // of other devices, for the next event: see event.after
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -116,7 +117,8 @@ func (q *queue) record() (*event, error) {
 		d.events.put(raw)
 		return nil, err
 	}
-	e := &event{device: d, queue: q, raw: raw}
+	e := &event{device: d, queue: q, raw: raw, after: q.after}
+	q.after = nil
 	q.prune()
 	q.events = append(q.events, e)
 	return e, nil
@@ -134,7 +136,8 @@ func (q *queue) prune() {
 	q.events = slices.Delete(q.events, 0, passed)
 }
 
-// Wait takes the events of every device of this backend.
+// Wait takes the events of every device of this backend. The next event of the stream
+// has failed if e fails and is another device's: the stream's own device goes on then.
 func (q *queue) Wait(e core.Event) error {
 	if err := q.lock("Wait"); err != nil {
 		return err
@@ -147,7 +150,11 @@ func (q *queue) Wait(e core.Event) error {
 		if e.queue == q {
 			return nil
 		}
-		return e.holdBack(q)
+		err := e.holdBack(q)
+		if err == nil && e.device != q.device {
+			q.after = append(slices.DeleteFunc(q.after, wentWell), e)
+		}
+		return err
 	}
 	return errorf(core.ErrNotSupported, "Wait", "%T is no event of CUDA: the host must wait", e)
 }

@@ -198,7 +198,8 @@ func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 	if err == nil {
 		err = e.Wait(ctx)
 	}
-	if e == nil || !reaper.Over([]core.Event{e}) {
+	unfinished := e == nil || !reaper.Over([]core.Event{e})
+	if unfinished && !errors.Is(err, core.ErrDeviceLost) { // on a device that is lost nothing runs
 		go func() { _ = own.Close() }() // waits, and nobody is there to be told
 		return err
 	}
