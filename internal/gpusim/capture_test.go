@@ -246,3 +246,49 @@ func TestADestroyedStreamEndsItsCapture(t *testing.T) {
 	d.OK("cuStreamDestroy_v2", stream)
 	memory(t, d, 1) // which a global capture would forbid
 }
+
+// cuStreamGetCaptureInfo: "an id for the capture sequence, which is unique over the lifetime of the process"; for the
+// legacy stream, while a blocking stream is captured, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT.
+func TestACaptureHasANumberOfItsOwn(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream := blocking(t, d)
+	var state int32
+	var graph uint64
+	seen := make(map[uint64]bool)
+	for range 2 {
+		id := uint64(0)
+		d.OK("cuStreamGetCaptureInfo_v2", stream, &state, &id, nil, nil, nil)
+		if state != statusNone || id != 0 {
+			t.Errorf("before: status %d, number %d", state, id)
+		}
+		d.OK("cuStreamBeginCapture_v2", stream, modeRelaxed)
+		d.OK("cuStreamGetCaptureInfo_v2", stream, &state, &id, nil, nil, nil)
+		if state != statusActive || id == 0 || seen[id] {
+			t.Errorf("status %d, number %d", state, id)
+		}
+		seen[id] = true
+		d.Want(captureImplicit, "cuStreamGetCaptureInfo_v2", legacy, &state, nil, nil, nil, nil)
+		d.Want(gpusimtest.InvalidValue, "cuStreamGetCaptureInfo_v2", stream, nil, &id, nil, nil, nil)
+		if s := status(t, d, stream); s != statusActive {
+			t.Errorf("the questions left status %d", s)
+		}
+		d.OK("cuStreamEndCapture", stream, &graph)
+		d.OK("cuGraphDestroy", graph)
+	}
+}
+
+// cuGraphGetNodes: how many operations were captured.
+func TestAGraphHasANodeForEachOperation(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream, ptr := d.NewStream(), memory(t, d, 2)
+	var graph, n uint64
+	d.OK("cuStreamBeginCapture_v2", stream, modeRelaxed)
+	d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
+	d.OK("cuMemcpyAsync", ptr+1, ptr, 1, stream)
+	d.OK("cuStreamEndCapture", stream, &graph)
+	d.OK("cuGraphGetNodes", graph, nil, &n)
+	if n != 2 {
+		t.Errorf("the graph has %d nodes", n)
+	}
+	d.OK("cuGraphDestroy", graph)
+}

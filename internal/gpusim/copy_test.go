@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 )
@@ -80,31 +81,44 @@ func TestMemoryCanAskForSynchronousCopies(t *testing.T) {
 	d.Want(gpusimtest.InvalidValue, "cuPointerSetAttribute", &on, 1, ptr)
 }
 
-// box2D is CUDA_MEMCPY2D, without what the tests leave at zero.
+// side2D and side3D are how CUDA_MEMCPY2D and CUDA_MEMCPY3D describe a side, box2D and box3D the whole.
+type side2D struct {
+	x, y         uint64
+	kind         int32
+	_            int32
+	host, device uint64
+	_            uint64 // an array
+	pitch        uint64
+}
+
 type box2D struct {
-	srcX, srcY           uint64
-	srcType              int32
-	_                    int32
-	_, srcDevice         uint64
-	_, srcPitch          uint64
-	_, _                 uint64
-	dstType              int32
-	_                    int32
-	_, dstDevice         uint64
-	_, dstPitch          uint64
+	src, dst             side2D
 	widthInBytes, height uint64
 }
 
-const onDevice = 2 // CU_MEMORYTYPE_DEVICE
+type side3D struct {
+	x, y, z       uint64
+	level         uint64
+	kind          int32
+	_             int32
+	host, device  uint64
+	_, _          uint64 // an array, and what is reserved
+	pitch, height uint64
+}
+
+type box3D struct {
+	src, dst                    side3D
+	widthInBytes, height, depth uint64
+}
 
 // "Memory Management", cuMemcpy2D: rows of WidthInBytes, from pitch to pitch; what lies between stays.
 func TestACopyOfRowsLeavesWhatLiesBetween(t *testing.T) {
 	d := gpusimtest.Start(t)
 	src, dst := memory(t, d, 16), memory(t, d, 16)
 	d.Write(src, gpusimtest.Pattern(1, 16))
-	c := box2D{srcType: onDevice, srcDevice: src, srcX: 1, srcY: 1, srcPitch: 4,
-		dstType: onDevice, dstDevice: dst, dstPitch: 8, widthInBytes: 2, height: 2}
-	d.OK("cuMemcpy2D_v2", &c)
+	c := box2D{src: side2D{kind: onDevice, device: src, x: 1, y: 1, pitch: 4},
+		dst: side2D{kind: onDevice, device: dst, pitch: 8}, widthInBytes: 2, height: 2}
+	d.OK("cuMemcpy2DUnaligned_v2", &c)
 	p := gpusimtest.Pattern(1, 16)
 	want := []byte{p[5], p[6], 0, 0, 0, 0, 0, 0, p[9], p[10], 0, 0, 0, 0, 0, 0}
 	if got := d.Read(dst, 16); !bytes.Equal(got, want) {
@@ -114,16 +128,93 @@ func TestACopyOfRowsLeavesWhatLiesBetween(t *testing.T) {
 	d.Holds(dst, []byte{1, 1, 0, 0, 0, 0, 0, 0, 1, 1})
 }
 
+// cuMemcpy3D: slices of Height rows; "the starting address is srcDevice+(srcZ*srcHeight+srcY)*srcPitch+srcXInBytes".
+func TestACopyOfSlicesLeavesWhatLiesBetween(t *testing.T) {
+	d := gpusimtest.Start(t)
+	src, dst := memory(t, d, 64), memory(t, d, 32)
+	p := gpusimtest.Pattern(1, 64)
+	d.Write(src, p)
+	c := box3D{src: side3D{kind: onDevice, device: src, x: 1, y: 1, z: 1, pitch: 4, height: 3},
+		dst: side3D{kind: onDevice, device: dst, pitch: 4, height: 2}, widthInBytes: 2, height: 2, depth: 2}
+	for _, call := range []func(){
+		func() { d.OK("cuMemcpy3D_v2", &c) },
+		func() { d.OK("cuMemcpy3DAsync_v2", &c, legacy) },
+	} {
+		d.OK("cuMemsetD8_v2", dst, 0, 32)
+		call()
+		want := []byte{p[17], p[18], 0, 0, p[21], p[22], 0, 0, p[29], p[30], 0, 0, p[33], p[34], 0, 0}
+		if got := d.Read(dst, 16); !bytes.Equal(got, want) {
+			t.Errorf("the copy is %v, want %v", got, want)
+		}
+	}
+}
+
+// "srcPitch must be greater than or equal to WidthInBytes + srcXInBytes", "srcHeight must be greater than or equal to
+// Height + srcY", no pitch is "greater than the maximum allowed (CU_DEVICE_ATTRIBUTE_MAX_PITCH)", and "srcLOD and dstLOD
+// must be set to 0".
+func TestABoxLiesWithinItsPitchesAndHeights(t *testing.T) {
+	d := gpusimtest.Start(t)
+	ptr := memory(t, d, 256)
+	good := side3D{kind: onDevice, device: ptr, pitch: 8, height: 4}
+	for _, c := range []struct {
+		name   string
+		change func(*side3D)
+		ok     bool
+	}{
+		{"as it should be", func(*side3D) {}, true},
+		{"up to the end of a row and a slice", func(s *side3D) { s.x, s.y = 4, 2 }, true},
+		{"beyond the end of a row", func(s *side3D) { s.x = 5 }, false},
+		{"beyond the end of a slice", func(s *side3D) { s.y = 3 }, false},
+		{"a pitch of nothing", func(s *side3D) { s.pitch = 0 }, false},
+		{"a height of nothing", func(s *side3D) { s.height = 0 }, false},
+		{"a pitch beyond all", func(s *side3D) { s.pitch = 1 << 31 }, false},
+		{"a level of detail", func(s *side3D) { s.level = 1 }, false},
+		{"an array", func(s *side3D) { s.kind = 3 }, false},
+	} {
+		d.Run(t, c.name, func(_ *testing.T, d *gpusimtest.Driver) {
+			want := gpusimtest.InvalidValue
+			if c.ok {
+				want = gpusimtest.Success
+			}
+			changed := good
+			c.change(&changed)
+			d.Want(want, "cuMemcpy3D_v2", &box3D{src: changed, dst: good, widthInBytes: 4, height: 2, depth: 2})
+			d.Want(want, "cuMemcpy3D_v2", &box3D{src: good, dst: changed, widthInBytes: 4, height: 2, depth: 2})
+		})
+	}
+	row := good
+	row.pitch, row.height = 0, 0 // "may be 0 if Depth==1"
+	d.OK("cuMemcpy3D_v2", &box3D{src: row, dst: row, widthInBytes: 4, height: 1, depth: 1})
+}
+
+// "On intra-device memory copies [...] cuMemcpy2D() may fail for pitches not computed by cuMemAllocPitch().
+// cuMemcpy2DUnaligned() does not have this restriction."
+func TestRowsWithinADeviceHaveAnAlignedPitch(t *testing.T) {
+	d := gpusimtest.Start(t)
+	ptr, stream := memory(t, d, 2048), d.NewStream()
+	locked := d.Pinned(16)
+	odd, even := side2D{kind: onDevice, device: ptr, pitch: 8}, side2D{kind: onDevice, device: ptr, pitch: 1024}
+	host := side2D{kind: onHost, host: uint64(uintptr(unsafe.Pointer(&locked[0]))), pitch: 8}
+	copying := func(src, dst side2D) *box2D { return &box2D{src: src, dst: dst, widthInBytes: 4, height: 2} }
+	d.Want(gpusimtest.InvalidValue, "cuMemcpy2D_v2", copying(odd, even))
+	d.Want(gpusimtest.InvalidValue, "cuMemcpy2DAsync_v2", copying(even, odd), stream)
+	d.OK("cuMemcpy2DUnaligned_v2", copying(odd, even))
+	d.OK("cuMemcpy2D_v2", copying(even, even))
+	d.OK("cuMemcpy2DAsync_v2", copying(host, odd), stream)
+	d.OK("cuStreamSynchronize", stream)
+}
+
 // A copy that leaves an allocation, or all memory, is refused and nothing is enqueued.
 func TestWhatLeavesAnAllocationIsRefused(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr := memory(t, d, 16)
 	host := make([]byte, 32)
-	rows := box2D{srcType: onDevice, srcDevice: ptr, srcPitch: 8, dstType: onDevice, dstDevice: ptr, dstPitch: 8, widthInBytes: 8, height: 2}
+	side := side2D{kind: onDevice, device: ptr, pitch: 8}
+	rows := box2D{src: side, dst: side, widthInBytes: 8, height: 2}
 	narrow, far, huge := rows, rows, rows
-	narrow.srcPitch = 7
-	far.srcY = math.MaxUint64 / 8
-	huge.srcPitch, huge.height = math.MaxUint64/2, 3
+	narrow.src.pitch = 7
+	far.src.y = math.MaxUint64 / 8
+	huge.src.pitch, huge.height = math.MaxInt32, math.MaxUint64/2
 	for _, c := range []struct {
 		name string
 		call string
@@ -136,13 +227,68 @@ func TestWhatLeavesAnAllocationIsRefused(t *testing.T) {
 		{"a fill that overflows", "cuMemsetD32_v2", []any{ptr, 0, uint64(1 << 62)}},
 		{"a fill that is not aligned", "cuMemsetD16_v2", []any{ptr + 1, 0, 1}},
 		{"nothing", "cuMemcpyHtoD_v2", []any{0, &host[0], 1}},
-		{"a pitch below the width", "cuMemcpy2D_v2", []any{&narrow}},
-		{"a row beyond all memory", "cuMemcpy2D_v2", []any{&far}},
-		{"rows beyond all memory", "cuMemcpy2D_v2", []any{&huge}},
+		{"a pitch below the width", "cuMemcpy2DUnaligned_v2", []any{&narrow}},
+		{"a row beyond all memory", "cuMemcpy2DUnaligned_v2", []any{&far}},
+		{"rows beyond all memory", "cuMemcpy2DUnaligned_v2", []any{&huge}},
 	} {
 		d.Run(t, c.name, func(_ *testing.T, d *gpusimtest.Driver) { d.Want(gpusimtest.InvalidValue, c.call, c.args...) })
 	}
 	d.OK("cuMemcpyDtoD_v2", ptr, ptr, 0)
+}
+
+// A copy lies in one allocation, also where another one follows at once.
+func TestACopyDoesNotCrossFromOneAllocationToTheNext(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var ptr uint64
+	first, second := create(t, d, granularity), create(t, d, granularity)
+	d.OK("cuMemAddressReserve", &ptr, 2*granularity, 0, 0, 0)
+	d.OK("cuMemMap", ptr, granularity, 0, first, 0)
+	d.OK("cuMemMap", ptr+granularity, granularity, 0, second, 0)
+	d.OK("cuMemSetAccess", ptr, 2*granularity, &access{location{kind: 1}, readWrite}, 1)
+	d.OK("cuMemsetD8_v2", ptr+granularity-2, 1, 2)
+	d.Want(gpusimtest.InvalidValue, "cuMemsetD8_v2", ptr+granularity-1, 1, 2)
+	d.Want(gpusimtest.InvalidValue, "cuMemcpy", ptr, ptr+granularity-1, 2)
+	d.OK("cuCtxSynchronize")
+	d.OK("cuMemUnmap", ptr, 2*granularity)
+	d.OK("cuMemAddressFree", ptr, 2*granularity)
+}
+
+// "Memory Management", cuMemset: values of 8, 16 and 32 bits, in a row or in rows, at once or in a stream.
+func TestFillsHaveTheWidthsOfTheirNames(t *testing.T) {
+	d := gpusimtest.Start(t)
+	ptr, stream := memory(t, d, 32), d.NewStream()
+	row8, row16, row32 := []byte{1, 1, 0, 0, 0, 0, 0, 0}, []byte{1, 2, 1, 2, 0, 0, 0, 0}, []byte{1, 2, 3, 4, 1, 2, 3, 4}
+	for _, c := range []struct {
+		name  string
+		args  []any
+		want  []byte
+		async bool
+	}{
+		{"cuMemsetD8_v2", []any{ptr, 1, 2}, row8, false},
+		{"cuMemsetD16_v2", []any{ptr, 0x0201, 2}, row16, false},
+		{"cuMemsetD32_v2", []any{ptr, 0x04030201, 2}, row32, false},
+		{"cuMemsetD8Async", []any{ptr, 1, 2}, row8, true},
+		{"cuMemsetD16Async", []any{ptr, 0x0201, 2}, row16, true},
+		{"cuMemsetD32Async", []any{ptr, 0x04030201, 2}, row32, true},
+		{"cuMemsetD2D8_v2", []any{ptr, 8, 1, 2, 2}, bytes.Repeat(row8, 2), false},
+		{"cuMemsetD2D16_v2", []any{ptr, 8, 0x0201, 2, 2}, bytes.Repeat(row16, 2), false},
+		{"cuMemsetD2D32_v2", []any{ptr, 8, 0x04030201, 2, 2}, bytes.Repeat(row32, 2), false},
+		{"cuMemsetD2D8Async", []any{ptr, 8, 1, 2, 2}, bytes.Repeat(row8, 2), true},
+		{"cuMemsetD2D16Async", []any{ptr, 8, 0x0201, 2, 2}, bytes.Repeat(row16, 2), true},
+		{"cuMemsetD2D32Async", []any{ptr, 8, 0x04030201, 2, 2}, bytes.Repeat(row32, 2), true},
+	} {
+		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
+			d.Write(ptr, make([]byte, 32))
+			d.OK("cuCtxSynchronize")
+			if c.async {
+				d.OK(c.name, append(c.args, stream)...)
+			} else {
+				d.OK(c.name, c.args...)
+			}
+			d.OK("cuCtxSynchronize")
+			d.Holds(ptr, append(c.want, make([]byte, 32-len(c.want))...))
+		})
+	}
 }
 
 // Pointers that CUDA does not know are no device memory.
@@ -179,7 +325,7 @@ func TestMemoryOfAnotherDeviceNeedsAccess(t *testing.T) {
 	d.Want(notEnabled, "cuCtxDisablePeerAccess", there)
 	d.OK("cuCtxEnablePeerAccess", there, 0)
 	d.Want(alreadyEnabled, "cuCtxEnablePeerAccess", there, 0)
-	d.Want(gpusimtest.InvalidDevice, "cuCtxEnablePeerAccess", here, 0)
+	d.Want(gpusimtest.InvalidContext, "cuCtxEnablePeerAccess", here, 0)
 	d.OK("cuMemsetD8_v2", far, 8, 1)
 	d.OK("cuCtxSynchronize")
 	d.OK("cuCtxDisablePeerAccess", there)
@@ -187,4 +333,59 @@ func TestMemoryOfAnotherDeviceNeedsAccess(t *testing.T) {
 	d.Holds(near, []byte{8})
 	d.OK("cuMemFree_v2", far)
 	d.OK("cuDevicePrimaryCtxRelease_v2", 1)
+}
+
+// box3DPeer is CUDA_MEMCPY3D_PEER.
+type sidePeer struct {
+	x, y, z       uint64
+	level         uint64
+	kind          int32
+	_             int32
+	host, device  uint64
+	_             uint64 // an array
+	context       uint64
+	pitch, height uint64
+}
+
+type box3DPeer struct {
+	src, dst                    sidePeer
+	widthInBytes, height, depth uint64
+}
+
+// cuMemcpy3DPeer copies between contexts; each side is reached as its own device reaches it, so that memory which
+// cuMemSetAccess did not open there is not.
+func TestCopiesBetweenContextsReachEachSideAtHome(t *testing.T) {
+	d := gpusimtest.Start(t)
+	near := memory(t, d, 16)
+	var here, far uint64
+	d.OK("cuCtxGetCurrent", &here)
+	there := push(t, d, 1)
+	d.OK("cuMemAlloc_v2", &far, 16)
+	defer d.OK("cuMemFree_v2", far)
+	d.Write(far, gpusimtest.Pattern(3, 16))
+	c := box3DPeer{src: sidePeer{kind: onDevice, device: far, context: there, pitch: 4, height: 2},
+		dst: sidePeer{kind: onDevice, device: near, context: here, pitch: 4, height: 2}, widthInBytes: 4, height: 2, depth: 2}
+	d.OK("cuMemcpy3DPeer", &c)
+	d.OK("cuMemcpy3DPeerAsync", &c, legacy)
+	d.OK("cuCtxSynchronize")
+	c.src.context = here
+	d.Want(gpusimtest.InvalidValue, "cuMemcpy3DPeer", &c)
+	d.Run(t, "what came", func(_ *testing.T, d *gpusimtest.Driver) {
+		d.OK("cuCtxSetCurrent", here)
+		d.Holds(near, gpusimtest.Pattern(3, 16))
+	})
+
+	var closed uint64
+	handle := create(t, d, granularity)
+	d.OK("cuMemAddressReserve", &closed, granularity, 0, 0, 0)
+	d.OK("cuMemMap", closed, granularity, 0, handle, 0)
+	d.OK("cuMemSetAccess", closed, granularity, &access{location{1, 1}, readWrite}, 1)
+	var other, stream uint64
+	d.OK("cuCtxCreate_v2", &other, 0, 1)
+	d.OK("cuStreamCreate", &stream, 1)
+	d.OK("cuMemcpyPeerAsync", far, there, closed, here, 4, stream)
+	d.WantMisuse(gpusimtest.IllegalAddress, "cuStreamSynchronize", stream)
+	d.OK("cuCtxDestroy_v2", other)
+	d.OK("cuMemUnmap", closed, granularity)
+	d.OK("cuMemAddressFree", closed, granularity)
 }

@@ -121,3 +121,15 @@ func TestOnlyEventsWithTimingHaveATime(t *testing.T) {
 	d.Want(gpusimtest.InvalidValue, "cuEventCreate", &timed, 8)
 	d.Want(gpusimtest.InvalidValue, "cuEventCreate", &timed, 4) // of several processes, but with timing
 }
+
+// CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL: "This flag is invalid outside of stream capture."
+func TestExternalEventsAreForCaptures(t *testing.T) {
+	const external = 1
+	d := gpusimtest.Start(t)
+	stream, event := d.NewStream(), newEvent(t, d, 2)
+	d.OK("cuEventRecordWithFlags", event, stream, 0)
+	d.Want(gpusimtest.InvalidValue, "cuEventRecordWithFlags", event, stream, external)
+	d.Want(gpusimtest.InvalidValue, "cuEventRecordWithFlags", event, stream, 2)
+	d.Want(gpusimtest.InvalidValue, "cuStreamWaitEvent", stream, event, external)
+	d.OK("cuStreamSynchronize", stream)
+}

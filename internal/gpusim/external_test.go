@@ -32,9 +32,10 @@ type externalBuffer struct {
 }
 
 const (
-	opaqueFD  = 1
-	dedicated = 1
-	page      = 4096
+	opaqueFD     = 1
+	dedicated    = 1
+	page         = 4096
+	lavapipeTail = 40 // bytes behind the memory in a file of lavapipe
 )
 
 // llvmpipe is the mark of Mesa's driver: 16 bytes of the SHA-1 of its name.
@@ -44,12 +45,11 @@ var llvmpipe = []byte{0x6c, 0xb9, 0xee, 0x07, 0x4a, 0x0b, 0xad, 0x7b, 0x01, 0x2e
 // the memory begins, the driver's mark, and the memory with some bytes behind it.
 func lavapipeFile(t *testing.T, size int) int {
 	t.Helper()
-	const tail = 40
 	fd, err := unix.MemfdCreate("as of lavapipe", unix.MFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := page + size + tail
+	whole := page + size + lavapipeTail
 	head := binary.NativeEndian.AppendUint64(nil, uint64(whole))
 	head = binary.NativeEndian.AppendUint64(head, page)
 	if err := unix.Ftruncate(fd, int64(whole)); err != nil {
@@ -93,17 +93,30 @@ func TestMemoryOfVulkanIsShared(t *testing.T) {
 	data := make([]byte, size+1)
 	d.Want(gpusimtest.InvalidValue, "cuMemcpyDtoH_v2", &data[0], all, size+1)
 
+	d.OK("cuMemFree_v2", part)
 	d.OK("cuDestroyExternalMemory", memory)
 	if isOpen(fd) {
 		t.Error("the descriptor is still open")
 	}
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuDestroyExternalMemory", memory)
 	d.OK("cuMemFree_v2", all)
-	d.OK("cuMemFree_v2", part)
 }
 
-// A descriptor of cuMemExportToShareableHandle is in lavapipe's layout, so Vulkan imports
-// it, and so does cuImportExternalMemory.
+// cuDestroyExternalMemory: "Any existing buffers [...] must no longer be used and must be explicitly freed".
+func TestABufferIsNotUsedBeyondItsMemory(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var memory, buffer, stream uint64
+	d.OK("cuStreamCreate", &stream, 1)
+	d.OK("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(lavapipeFile(t, page)), size: page})
+	d.OK("cuExternalMemoryGetMappedBuffer", &buffer, memory, &externalBuffer{size: page})
+	d.Call("dlx_gpusim_hold", 1)
+	d.OK("cuMemsetD8Async", buffer, 1, 1, stream)
+	d.OK("cuDestroyExternalMemory", memory)
+	d.Call("dlx_gpusim_hold", 0)
+	d.Illegal("cuStreamSynchronize", stream)
+}
+
+// A descriptor of cuMemExportToShareableHandle is in lavapipe's layout, so Vulkan imports it.
 func TestExportedMemoryHasTheLayoutOfVulkans(t *testing.T) {
 	d := gpusimtest.Start(t)
 	handle := create(t, d, granularity)
@@ -126,13 +139,29 @@ func TestExportedMemoryHasTheLayoutOfVulkans(t *testing.T) {
 		t.Error("the memory is not there")
 	}
 
-	var memory, buffer uint64
-	d.OK("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: fd, size: granularity})
-	d.OK("cuExternalMemoryGetMappedBuffer", &buffer, memory, &externalBuffer{size: granularity})
-	d.Write(buffer, []byte("both"))
-	d.Holds(ptr, []byte("both"))
-	d.OK("cuMemFree_v2", buffer)
-	d.OK("cuDestroyExternalMemory", memory)
+	if err := unix.Close(int(fd)); err != nil {
+		t.Error(err)
+	}
+}
+
+// cuImportExternalMemory is for the memory of other APIs, cuMemImportFromShareableHandle for
+// that of cuMemCreate: of "handles exported from some graphics APIs" it says that they "may
+// not be supported".
+func TestEachDescriptorHasItsDoor(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var own int32
+	d.OK("cuMemExportToShareableHandle", &own, create(t, d, granularity), posixFD, 0)
+	vulkans := lavapipeFile(t, granularity-lavapipeTail)
+	defer func() {
+		for _, fd := range []int{int(own), vulkans} {
+			if err := unix.Close(fd); err != nil {
+				t.Errorf("the descriptor was taken, and nothing imported: %v", err)
+			}
+		}
+	}()
+	var out uint64
+	d.Want(gpusimtest.OperatingSystem, "cuImportExternalMemory", &out, &externalHandle{kind: opaqueFD, fd: own, size: granularity})
+	d.Want(gpusimtest.NotSupported, "cuMemImportFromShareableHandle", &out, vulkans, posixFD)
 }
 
 func TestWhatIsNoMemoryIsNotImportedAndStaysTheCallers(t *testing.T) {

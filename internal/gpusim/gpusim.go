@@ -83,6 +83,7 @@ func Open() (*Simulator, error) {
 
 // Fail has the nth call from now on of a function, by its name without version, fail
 // once with a code (CUresult; 0 is CUDA_ERROR_UNKNOWN). nth 1 is the next; 0 takes that back.
+// A code that is the end of a context ends the one that is current then, or all if none is.
 func (s *Simulator) Fail(call string, nth, code int) {
 	name := C.CString(call)
 	defer C.free(unsafe.Pointer(name))

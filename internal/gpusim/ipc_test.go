@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -44,8 +45,11 @@ func startPeer(t *testing.T, role string, fds ...int) *peer {
 		defer func() { _ = given.Close() }()
 		program.ExtraFiles = append(program.ExtraFiles, given)
 	}
-	program.Env = append(os.Environ(), peerRole+"="+role)
+	program.Env = append(os.Environ(), peerRole+"="+role, atOnce())
 	program.Stderr = os.Stderr
+	// A peer polls for what another process does: it ends with the one that started it, which
+	// is the thread that the driver has locked.
+	program.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := program.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +130,14 @@ var peers = map[string]func(*testing.T, *gpusimtest.Driver, asPeer){
 		d.Want(gpusimtest.InvalidValue, "cuIpcCloseMemHandle", ptr)
 		p.say("done")
 	},
+	"keep open": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
+		h := p.handle(t)
+		var ptr uint64
+		d.OK("cuIpcOpenMemHandle_v2", &ptr, h, lazyPeerAccess)
+		p.say("open")
+		p.in.Scan() // until the other process has freed the memory
+		d.OK("cuIpcCloseMemHandle", ptr)
+	},
 	"open fails": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
 		h := p.handle(t)
 		var ptr uint64
@@ -168,6 +180,10 @@ var peers = map[string]func(*testing.T, *gpusimtest.Driver, asPeer){
 		p.say("waiting")
 		d.OK("cuStreamSynchronize", stream)
 		d.OK("cuEventSynchronize", event)
+		p.say("waited")
+		p.in.Scan() // the other process has destroyed the event
+		d.OK("cuEventQuery", event)
+		d.Noted()
 		for i, b := range data {
 			if b != 0x5A {
 				t.Fatalf("byte %d is %#x after the wait", i, b)
@@ -230,6 +246,24 @@ func TestAHandleIsRefusedWhereItIsNotGood(t *testing.T) {
 	d.OK("cuMemFree_v2", next)
 }
 
+// "Calling cuMemFree on an exported memory region before calling cuIpcCloseMemHandle in the importing context will
+// result in undefined behavior."
+func TestMemoryIsClosedByOthersBeforeItIsFreed(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var ptr uint64
+	var h gpusimtest.Handle
+	d.OK("cuMemAlloc_v2", &ptr, page)
+	d.OK("cuIpcGetMemHandle", &h, ptr)
+	p := startPeer(t, "keep open")
+	p.tell(hex.EncodeToString(h[:]))
+	if got := p.hear(); got != "open" {
+		t.Fatal(got)
+	}
+	d.OK("cuMemFree_v2", ptr)
+	d.Noted()
+	p.tell("freed")
+}
+
 func TestHandlesOfADeadProcessAreRefused(t *testing.T) {
 	d := gpusimtest.Start(t)
 	p := startPeer(t, "export and die")
@@ -267,7 +301,8 @@ func TestOnlyMemoryOfCuMemAllocIsExported(t *testing.T) {
 	d.OK("cuMemFreeHost", host)
 }
 
-// cuIpcGetEventHandle, cuIpcOpenEventHandle: work of one process waits for another's.
+// cuIpcGetEventHandle, cuIpcOpenEventHandle: work of one process waits for another's. "Performing operations on the
+// imported event after the exported event has been freed with cuEventDestroy will result in undefined behavior."
 func TestProcessesShareEvents(t *testing.T) {
 	d := gpusimtest.Start(t)
 	stream := d.NewStream()
@@ -294,11 +329,15 @@ func TestProcessesShareEvents(t *testing.T) {
 		t.Fatal(got)
 	}
 	d.OK("dlx_gpusim_timeline_signal", fd, 1)
-	if got := p.hear(); got != "done" {
+	if got := p.hear(); got != "waited" {
 		t.Fatal(got)
 	}
 	d.OK("cuEventSynchronize", event)
 	d.OK("cuEventDestroy_v2", event)
+	p.tell("destroyed")
+	if got := p.hear(); got != "done" {
+		t.Fatal(got)
+	}
 	d.OK("cuEventDestroy_v2", local)
 	d.OK("cuMemFree_v2", ptr)
 }

@@ -27,6 +27,41 @@ func TestTheHostCannotTouchMemoryOfADevice(t *testing.T) {
 	t.Logf("%d", **(**byte)(unsafe.Pointer(&ptr)))
 }
 
+// "Coherency and Concurrency": where CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0, the host
+// must not touch managed memory while any work is under way, in whichever stream and on whichever memory.
+func TestTheHostKeepsOffManagedMemoryWhileADeviceWorks(t *testing.T) {
+	const concurrent = 89
+	d := gpusimtest.Start(t)
+	role := os.Getenv("DLX_GPUSIM_CHILD")
+	if role == "" {
+		if out, err := child(t, "waits", "DLX_GPUSIM_CONCURRENT=0").CombinedOutput(); err != nil {
+			t.Errorf("a host that waits: %v\n%s", err, out)
+		}
+		out, err := child(t, "touches", "DLX_GPUSIM_CONCURRENT=0").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "SIGSEGV") {
+			t.Errorf("a host that does not wait: %v\n%s", err, out)
+		}
+		return
+	}
+	var can int32
+	d.OK("cuDeviceGetAttribute", &can, concurrent, 0)
+	if can != 0 {
+		t.Errorf("the attribute is %d", can)
+	}
+	other, stream := memory(t, d, 1), d.NewStream()
+	d.OK("cuCtxSynchronize")
+	var managed unsafe.Pointer
+	d.OK("cuMemAllocManaged", &managed, page, 1)
+	first := (*byte)(managed)
+	*first = 1
+	d.OK("cuMemsetD8Async", other, 1, 1, stream)
+	if role == "waits" {
+		d.OK("cuStreamSynchronize", stream)
+	}
+	*first++
+	d.OK("cuMemFree_v2", uint64(uintptr(managed)))
+}
+
 // "Memory Management", cuMemAlloc: "the memory is not cleared".
 func TestFreshMemoryIsNotZero(t *testing.T) {
 	d := gpusimtest.Start(t)
@@ -52,6 +87,47 @@ func TestAFreedPlaceIsNotUsedAgainSoon(t *testing.T) {
 		}
 		seen[ptr] = true
 		d.OK("cuMemFree_v2", ptr)
+	}
+}
+
+// Nothing promises that handles and addresses differ from those that were given back: with DLX_GPUSIM_REUSE they are
+// the same at once.
+func TestHandlesAndPlacesMayBeUsedAgainAtOnce(t *testing.T) {
+	d := gpusimtest.Start(t)
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		if out, err := child(t, "reuse", "DLX_GPUSIM_REUSE=1").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	for _, c := range []struct {
+		make, end string
+		args      []any
+	}{
+		{"cuStreamCreate", "cuStreamDestroy_v2", []any{1}},
+		{"cuEventCreate", "cuEventDestroy_v2", []any{2}},
+		{"cuMemAlloc_v2", "cuMemFree_v2", []any{page}},
+	} {
+		var first, again, other uint64
+		d.OK(c.make, append([]any{&first}, c.args...)...)
+		d.OK(c.end, first)
+		d.OK(c.make, append([]any{&again}, c.args...)...)
+		d.OK(c.make, append([]any{&other}, c.args...)...)
+		if again != first || other == first {
+			t.Errorf("%s gives %#x, then %#x and %#x", c.make, first, again, other)
+		}
+		d.OK(c.end, again)
+		d.OK(c.end, other)
+	}
+}
+
+// "Device Memory Accesses": an address of cuMemAlloc is "always aligned to at least 256 bytes": here to no more.
+func TestMemoryIsAlignedAsPromised(t *testing.T) {
+	d := gpusimtest.Start(t)
+	for _, n := range []int{1, page, 3*page + 1} {
+		if ptr := memory(t, d, n); ptr%512 != 256 {
+			t.Errorf("%d bytes lie at %#x", n, ptr)
+		}
 	}
 }
 
@@ -81,41 +157,6 @@ func TestADeviceHasOnlyItsMemory(t *testing.T) {
 		t.Errorf("%d bytes are free, want %d", left, free-3*page)
 	}
 	d.OK("cuMemFree_v2", ptr)
-}
-
-// "Unified Addressing", cuPointerGetAttribute.
-func TestWhatIsKnownOfAnAddress(t *testing.T) {
-	const (
-		memoryType, isManaged, ordinal, start, size = 2, 8, 9, 11, 12
-		onHost                                      = 1
-	)
-	d := gpusimtest.Start(t)
-	device := memory(t, d, page)
-	var locked, managed uint64
-	d.OK("cuMemHostAlloc", &locked, page, 0)
-	d.OK("cuMemAllocManaged", &managed, page, 1)
-	for _, c := range []struct {
-		name          string
-		at            uint64
-		kind, managed uint32
-	}{{"device", device, onDevice, 0}, {"pinned", locked, onHost, 0}, {"managed", managed, onDevice, 1}} {
-		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
-			var kind, isM, dev uint32
-			var first, n uint64
-			d.OK("cuPointerGetAttribute", &kind, memoryType, c.at+7)
-			d.OK("cuPointerGetAttribute", &isM, isManaged, c.at+7)
-			d.OK("cuPointerGetAttribute", &dev, ordinal, c.at+7)
-			d.OK("cuPointerGetAttribute", &first, start, c.at+7)
-			d.OK("cuPointerGetAttribute", &n, size, c.at+7)
-			if kind != c.kind || isM != c.managed || dev != 0 || first != c.at || n != page {
-				t.Errorf("type %d, managed %d, device %d, [%#x, +%d)", kind, isM, dev, first, n)
-			}
-		})
-	}
-	d.OK("cuMemFreeHost", locked)
-	d.OK("cuMemFree_v2", managed)
-	var kind uint32
-	d.Want(gpusimtest.InvalidValue, "cuPointerGetAttribute", &kind, memoryType, managed)
 }
 
 // What is destroyed or freed twice is found.
@@ -175,6 +216,29 @@ func TestTheNthCallFails(t *testing.T) {
 		}
 		d.Want(want, "cuStreamQuery", legacy)
 	}
+}
+
+// CUDA_ERROR_LAUNCH_FAILED and the like: "any further CUDA work will return the same error", also where a test asked for
+// the first one, so that nothing which was enqueued runs any more.
+func TestACallThatTellsOfTheEndIsTheEnd(t *testing.T) {
+	const launchFailed gpusimtest.Result = 719
+	d := gpusimtest.Start(t)
+	var stream, locked uint64
+	d.OK("cuStreamCreate", &stream, 1)
+	d.OK("cuMemHostAlloc", &locked, page, 0)
+	d.Call("dlx_gpusim_hold", 1)
+	d.OK("cuMemsetD8Async", locked, 1, page, stream)
+	failNext(d, "cuStreamGetId", launchFailed)
+	d.Want(launchFailed, "cuStreamGetId", stream, &stream)
+	d.Want(launchFailed, "cuMemFreeHost", locked)
+	d.Want(launchFailed, "cuStreamSynchronize", stream)
+	d.Call("dlx_gpusim_hold", 0)
+	d.OK("cuCtxSetCurrent", nil)
+	d.OK("cuDevicePrimaryCtxRelease_v2", 0)
+	var ctx uint64
+	d.OK("cuDevicePrimaryCtxRetain", &ctx, 0)
+	d.OK("cuCtxSetCurrent", ctx)
+	memory(t, d, 1)
 }
 
 // "any thread may call": many at once, on streams of their own and one of all.

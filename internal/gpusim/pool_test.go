@@ -23,12 +23,88 @@ func newPool(d *gpusimtest.Driver, most uint64) (pool uint64) {
 	return pool
 }
 
-const usedNow = 7 // CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+// Values of CUmemPool_attribute: how many bytes.
+const (
+	threshold    = 4 // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+	reservedNow  = 5 // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+	reservedHigh = 6
+	usedNow      = 7 // CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+	usedHigh     = 8
+)
 
-// used is how many bytes of a pool are in use.
-func used(d *gpusimtest.Driver, pool uint64) (n uint64) {
-	d.OK("cuMemPoolGetAttribute", pool, usedNow, &n)
-	return n
+// wantPool fails unless attributes of a pool are as wanted.
+func wantPool(t *testing.T, d *gpusimtest.Driver, pool uint64, when string, want map[int]uint64) {
+	t.Helper()
+	for name, bytes := range want {
+		var n uint64
+		d.OK("cuMemPoolGetAttribute", pool, name, &n)
+		if n != bytes {
+			t.Errorf("%s: attribute %d is %d, want %d", when, name, n, bytes)
+		}
+	}
+}
+
+// cuMemPoolSetAttribute: what the pool holds beyond CU_MEMPOOL_ATTR_RELEASE_THRESHOLD goes back "on the next call to
+// stream, event or context synchronize"; cuMemPoolTrimTo; the high watermarks, which are reset by zero only.
+func TestAPoolKeepsMemoryUpToItsThreshold(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream, event := d.NewStream(), newEvent(t, d, 2)
+	pool := newPool(d, 0)
+	defer d.OK("cuMemPoolDestroy", pool)
+	free := func() (n uint64) {
+		var total uint64
+		d.OK("cuMemGetInfo_v2", &n, &total)
+		return n
+	}
+	before := free()
+	for _, c := range []struct {
+		name        string
+		synchronise func()
+	}{
+		{"a stream", func() { d.OK("cuStreamSynchronize", stream) }},
+		{"an event", func() { d.OK("cuEventSynchronize", event) }},
+		{"the context", func() { d.OK("cuCtxSynchronize") }},
+	} {
+		var first, second uint64
+		d.OK("cuMemAllocFromPoolAsync", &first, 2*page, pool, stream)
+		d.OK("cuMemAllocFromPoolAsync", &second, page, pool, stream)
+		d.OK("cuMemFreeAsync", first, stream)
+		for d.Result("cuStreamQuery", stream) != gpusimtest.Success { // which does not synchronise
+		}
+		wantPool(t, d, pool, "before "+c.name+" is synchronised", map[int]uint64{usedNow: page, reservedNow: 3 * page})
+		if n := before - free(); n != 3*page {
+			t.Errorf("the device has %d bytes less", n)
+		}
+		c.synchronise()
+		wantPool(t, d, pool, "after "+c.name, map[int]uint64{
+			usedNow: page, reservedNow: page, usedHigh: 3 * page, reservedHigh: 3 * page,
+		})
+		d.OK("cuMemFreeAsync", second, stream)
+		d.OK("cuStreamSynchronize", stream)
+	}
+
+	keep, zero, one := uint64(2*page), uint64(0), uint64(1)
+	d.OK("cuMemPoolSetAttribute", pool, threshold, &keep)
+	var ptr uint64
+	d.OK("cuMemAllocFromPoolAsync", &ptr, 3*page, pool, stream)
+	d.OK("cuMemFreeAsync", ptr, stream)
+	d.OK("cuStreamSynchronize", stream)
+	wantPool(t, d, pool, "with a threshold", map[int]uint64{usedNow: 0, reservedNow: keep, threshold: keep})
+	d.OK("cuMemAllocFromPoolAsync", &ptr, page, pool, stream)
+	wantPool(t, d, pool, "when kept memory is used again", map[int]uint64{usedNow: page, reservedNow: keep})
+	d.OK("cuMemPoolTrimTo", pool, page/2)
+	wantPool(t, d, pool, "trimmed to less than is in use", map[int]uint64{reservedNow: page})
+	d.Want(gpusimtest.InvalidValue, "cuMemPoolSetAttribute", pool, usedHigh, &one)
+	d.Want(gpusimtest.InvalidValue, "cuMemPoolSetAttribute", pool, reservedNow, &zero)
+	d.OK("cuMemPoolSetAttribute", pool, usedHigh, &zero)
+	d.OK("cuMemPoolSetAttribute", pool, reservedHigh, &zero)
+	wantPool(t, d, pool, "after a reset", map[int]uint64{usedHigh: page, reservedHigh: page})
+	d.OK("cuMemFreeAsync", ptr, stream)
+	d.OK("cuStreamSynchronize", stream)
+	d.OK("cuMemPoolTrimTo", pool, 0)
+	if n := free(); n != before {
+		t.Errorf("the device has %d bytes less at the end", before-n)
+	}
 }
 
 // "Stream Ordered Memory Allocator": "the allocation is accessible as soon as the stream comes to it", and in streams
@@ -109,18 +185,14 @@ func TestAPoolKeepsToItsSize(t *testing.T) {
 	d.OK("cuMemAllocFromPoolAsync", &first, page, pool, stream)
 	d.OK("cuMemAllocFromPoolAsync", &second, page, pool, stream)
 	d.Want(gpusimtest.OutOfMemory, "cuMemAllocFromPoolAsync", &third, 1, pool, stream)
-	if n := used(d, pool); n != 2*page {
-		t.Errorf("%d bytes are in use", n)
-	}
+	wantPool(t, d, pool, "full", map[int]uint64{usedNow: 2 * page})
 	d.OK("cuMemFree_v2", first)
 	d.WantMisuse(gpusimtest.InvalidValue, "cuMemFree_v2", first)
 	d.OK("cuMemAllocFromPoolAsync", &third, page, pool, stream)
 	d.OK("cuMemFreeAsync", second, stream)
 	d.OK("cuMemFreeAsync", third, stream)
 	d.OK("cuStreamSynchronize", stream)
-	if n := used(d, pool); n != 0 {
-		t.Errorf("%d bytes are in use at the end", n)
-	}
+	wantPool(t, d, pool, "at the end", map[int]uint64{usedNow: 0})
 }
 
 // cuMemPoolSetAccess: other devices reach a pool's memory by this, and not by cuCtxEnablePeerAccess.
@@ -130,6 +202,13 @@ func TestAPoolGivesAccessToOtherDevices(t *testing.T) {
 	defer d.OK("cuMemPoolDestroy", pool)
 	other := access{location{1, 1}, readWrite}
 	d.OK("cuMemPoolSetAccess", pool, &other, 1)
+	var flags int32
+	for device, want := range []int32{readWrite, readWrite} {
+		d.OK("cuMemPoolGetAccess", &flags, pool, &location{1, int32(device)})
+		if flags != want {
+			t.Errorf("device %d has access %d", device, flags)
+		}
+	}
 	own := access{location{1, 0}, 0}
 	d.Want(gpusimtest.InvalidValue, "cuMemPoolSetAccess", pool, &own, 1)
 	var ptr, ctx, before uint64

@@ -135,12 +135,15 @@ func TestTheOrderOfStreamsIsDrawnByTheSeed(t *testing.T) {
 	}
 }
 
+// atOnce is what keeps the race detector, in the environment of another process, from waiting a second at its end.
+func atOnce() string { return "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0" }
+
 // child is this test in a process of its own.
 func child(t *testing.T, role string, env ...string) *exec.Cmd {
 	t.Helper()
 	//nolint:gosec // this program itself
 	c := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
-	c.Env = append(append(os.Environ(), "DLX_GPUSIM_CHILD="+role), env...)
+	c.Env = append(append(os.Environ(), "DLX_GPUSIM_CHILD="+role, atOnce()), env...)
 	return c
 }
 
@@ -221,15 +224,22 @@ func TestEveryThreadHasItsStream(t *testing.T) {
 // "Stream Management": what a stream tells of itself.
 func TestAStreamKnowsItsProperties(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var stream, ctx, of uint64
+	var stream, ctx, of, id, other uint64
 	var flags, priority int32
 	d.OK("cuCtxGetCurrent", &ctx)
 	d.OK("cuStreamCreateWithPriority", &stream, 1, -100)
 	d.OK("cuStreamGetCtx", stream, &of)
 	d.OK("cuStreamGetFlags", stream, &flags)
 	d.OK("cuStreamGetPriority", stream, &priority)
-	if of != ctx || flags != 1 || priority != -5 {
-		t.Errorf("the stream is of context %#x with flags %d, priority %d", of, flags, priority)
+	d.OK("cuStreamGetId", stream, &id)
+	d.OK("cuStreamGetId", legacy, &other)
+	if of != ctx || flags != 1 || priority != -5 || id == other {
+		t.Errorf("the stream is of context %#x with flags %d, priority %d, number %d", of, flags, priority, id)
+	}
+	push(t, d, 1)
+	d.OK("cuStreamGetCtx", stream, &of)
+	if of != ctx {
+		t.Errorf("seen from another context, the stream is of %#x", of)
 	}
 	d.OK("cuStreamDestroy_v2", stream)
 	d.Want(gpusimtest.InvalidValue, "cuStreamCreate", &stream, 2)
@@ -254,4 +264,27 @@ func TestAStreamWaitsForAValueInMemory(t *testing.T) {
 	d.OK("cuStreamSynchronize", waiting)
 	d.Want(gpusimtest.InvalidValue, "cuStreamWaitValue32_v2", waiting, flag+1, 0, 0)
 	d.Want(gpusimtest.NotSupported, "cuStreamWaitValue32_v2", waiting, flag, 0, 1<<30)
+}
+
+// "Streams": nothing promises that two of them run side by side. With DLX_GPUSIM_ONE_QUEUE work waits for all that was
+// enqueued before it, in whichever stream, as where the hardware has one queue (CUDA_DEVICE_MAX_CONNECTIONS).
+func TestStreamsMayShareOneQueue(t *testing.T) {
+	d := gpusimtest.Start(t)
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		if out, err := child(t, "queue", "DLX_GPUSIM_ONE_QUEUE=1").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	first, second, flag := d.NewStream(), d.NewStream(), d.Pinned(4)
+	locked := d.Pinned(1)
+	d.OK("cuStreamWaitValue32_v2", first, &flag[0], 1, 1) // equal
+	d.OK("cuMemsetD8Async", &locked[0], 1, 1, second)
+	time.Sleep(20 * time.Millisecond)
+	d.Want(gpusimtest.NotReady, "cuStreamQuery", second)
+	flag[0] = 1
+	d.OK("cuStreamSynchronize", second)
+	if locked[0] != 1 {
+		t.Error("the work behind was not done")
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // Result is a CUresult.
@@ -19,6 +20,8 @@ const (
 	Success                Result = 0
 	InvalidValue           Result = 1
 	OutOfMemory            Result = 2
+	NotInitialized         Result = 3
+	NoDevice               Result = 100
 	InvalidDevice          Result = 101
 	InvalidContext         Result = 201
 	MapFailed              Result = 205
@@ -27,8 +30,10 @@ const (
 	InvalidGraphicsContext Result = 219
 	OperatingSystem        Result = 304
 	InvalidHandle          Result = 400
+	NotFound               Result = 500
 	NotReady               Result = 600
 	IllegalAddress         Result = 700
+	ContextIsDestroyed     Result = 709
 	NotPermitted           Result = 800
 	NotSupported           Result = 801
 	Timeout                Result = 909
@@ -138,12 +143,14 @@ func (d *Driver) Illegal(name string, args ...any) {
 	d.OK("cuCtxSetCurrent", d.ctx)
 }
 
-// Pinned is n bytes of the host to which copies are asynchronous, until the test ends.
+// Pinned is n bytes of the host to which copies are asynchronous, until the test ends. They hold zeros.
 func (d *Driver) Pinned(n int) []byte {
 	d.tb.Helper()
-	data := make([]byte, n)
-	d.OK("cuMemHostRegister_v2", &data[0], n, 0)
-	d.tb.Cleanup(func() { d.OK("cuMemHostUnregister", &data[0]) })
+	var at unsafe.Pointer
+	d.OK("cuMemHostAlloc", &at, n, 0)
+	d.tb.Cleanup(func() { d.OK("cuMemFreeHost", uint64(uintptr(at))) })
+	data := unsafe.Slice((*byte)(at), n)
+	clear(data)
 	return data
 }
 

@@ -1,4 +1,4 @@
-// code.h is what load.c and decode.c make of a text, and run.c runs.
+// code.h is what token.c, load.c and decode.c make of a text, and run.c runs.
 #ifndef DLX_PTX_CODE_H
 #define DLX_PTX_CODE_H
 
@@ -8,13 +8,13 @@
 #include <stdbool.h>
 
 enum {
-    PTX_MAX_THREADS = 1024,         // of a block
-    PTX_MAX_SHARED = 48 << 10,      // bytes that a kernel can declare
-    PTX_MAX_PARAMS = 4 << 10,       // bytes
-    PTX_MAX_SLOTS = 8 << 10,        // of a function
-    PTX_MAX_CODE = 64 << 10,        // instructions of a function
-    PTX_MAX_NAMES = 1 << 10,        // of one kind, in a function
-    PTX_MAX_TEXT = 8 << 20,         // bytes
+    PTX_MAX_THREADS = 1024,     // of a block
+    PTX_MAX_SHARED = 48 << 10,  // bytes that a kernel can declare
+    PTX_MAX_PARAMS = 4 << 10,   // bytes
+    PTX_MAX_SLOTS = 8 << 10,    // of a function
+    PTX_MAX_CODE = 64 << 10,    // instructions of a function
+    PTX_MAX_NAMES = 1 << 10,    // of one kind, in a function
+    PTX_MAX_TEXT = 8 << 20,     // bytes
 };
 
 // Addresses in shared memory are offsets; as generic addresses they lie above this one.
@@ -27,11 +27,55 @@ typedef struct {
 } ptx_word;
 
 typedef enum {
-    OP_MOV, OP_ADD, OP_SUB, OP_MUL, OP_MUL_HI, OP_MUL_WIDE, OP_MAD, OP_MAD_HI, OP_MAD_WIDE,
-    OP_DIV, OP_REM, OP_MIN, OP_MAX, OP_ABS, OP_NEG, OP_AND, OP_OR, OP_XOR, OP_NOT, OP_CNOT,
-    OP_SHL, OP_SHR, OP_SHF_L, OP_SHF_R, OP_BFE, OP_BFI, OP_POPC, OP_CLZ, OP_BREV, OP_PRMT, OP_LOP3,
-    OP_SELP, OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE, OP_CVT, OP_PACK, OP_UNPACK,
-    OP_TO_SHARED, OP_FROM_SHARED, OP_LOAD, OP_STORE, OP_BRANCH, OP_BARRIER, OP_EXIT, OP_TRAP,
+    OP_MOV,
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_MUL_HI,
+    OP_MUL_WIDE,
+    OP_MAD,
+    OP_MAD_HI,
+    OP_MAD_WIDE,
+    OP_DIV,
+    OP_REM,
+    OP_MIN,
+    OP_MAX,
+    OP_ABS,
+    OP_NEG,
+    OP_AND,
+    OP_OR,
+    OP_XOR,
+    OP_NOT,
+    OP_CNOT,
+    OP_SHL,
+    OP_SHR,
+    OP_SHF_L,
+    OP_SHF_R,
+    OP_BFE,
+    OP_BFI,
+    OP_POPC,
+    OP_CLZ,
+    OP_BREV,
+    OP_PRMT,
+    OP_LOP3,
+    OP_SELP,
+    OP_EQ,
+    OP_NE,
+    OP_LT,
+    OP_LE,
+    OP_GT,
+    OP_GE,
+    OP_CVT,
+    OP_PACK,
+    OP_UNPACK,
+    OP_TO_SHARED,
+    OP_FROM_SHARED,
+    OP_LOAD,
+    OP_STORE,
+    OP_BRANCH,
+    OP_BARRIER,
+    OP_EXIT,
+    OP_TRAP,
 } ptx_op;
 
 typedef enum { SPACE_GENERIC, SPACE_PARAM, SPACE_GLOBAL, SPACE_SHARED } ptx_space;
@@ -49,26 +93,30 @@ typedef struct {
 typedef struct {
     uint8_t op;
     bool is_signed;
-    bool unless;         // runs where the guard is 0
-    uint8_t shift;       // 64 less the bits of the type, or of the source of a conversion
-    uint8_t lanes;       // words of a vector: 1, 2 or 4
+    bool unless;    // runs where the guard is 0
+    uint8_t shift;  // 64 less the bits of the type, or of the source of a conversion
+    uint8_t lanes;  // words of a vector: 1, 2 or 4
     uint8_t space;
-    uint8_t out_shift;   // of a conversion: 64 less the bits of the destination's type
+    uint8_t out_shift;  // of a conversion: 64 less the bits of the destination's type
     bool out_signed;
-    uint16_t guard;      // a slot: that of the constant 1 where there is no guard
-    uint16_t d[4];       // slots of destinations; of a store and a pack, of its sources
+    uint16_t guard;  // a slot: that of the constant 1 where there is no guard
+    uint16_t d[4];   // slots of destinations; of a store and a pack, of its sources
     uint16_t a, b, c, e;
-    uint32_t target;     // of a branch
-    int64_t offset;      // of an address
-    uint64_t mask;       // the bits of the destination
+    uint32_t target;  // of a branch
+    int64_t offset;   // of an address
+    uint64_t mask;    // the bits of the destination
     int line;
-    ptx_word name;       // with all its parts, as it is written
+    ptx_word name;  // with all its parts, as it is written
 } ptx_insn;
 
 // Slots that every function has.
 enum {
-    SLOT_ONE, SLOT_ZERO,
-    SLOT_TID, SLOT_NTID = SLOT_TID + 3, SLOT_CTAID = SLOT_NTID + 3, SLOT_NCTAID = SLOT_CTAID + 3,
+    SLOT_ONE,
+    SLOT_ZERO,
+    SLOT_TID,
+    SLOT_NTID = SLOT_TID + 3,
+    SLOT_CTAID = SLOT_NTID + 3,
+    SLOT_NCTAID = SLOT_CTAID + 3,
     SLOT_LANEID = SLOT_NCTAID + 3,
     SLOT_FIRST_FREE,
 };
@@ -103,7 +151,7 @@ struct ptx_function {
     uint32_t param_bytes, shared_bytes;
     ptx_registers *registers;
     uint32_t register_count;
-    uint64_t *slots;  // as they are when a thread begins
+    uint64_t *slots;    // as they are when a thread begins
     uint8_t *constant;  // bits of a constant slot, 0 of others: the decoder's
     uint32_t slot_count;
     ptx_insn *code;
@@ -141,7 +189,8 @@ typedef struct {
 } ptx_reader;
 
 // ptx_fail ends the load with a message about the line that is read.
-_Noreturn void ptx_fail(ptx_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void ptx_fail(ptx_reader *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void ptx_next(ptx_reader *r);
 bool ptx_same(ptx_word word, const char *text);
 bool ptx_accept(ptx_reader *r, const char *text);  // goes past the token if it is this one

@@ -13,14 +13,14 @@ typedef struct {
 static bool find_register(const ptx_function *f, ptx_word name, operand *out) {
     for (uint32_t i = 0; i < f->register_count; i++) {
         const ptx_registers *g = &f->registers[i];
-        if (name.size < g->prefix.size || memcmp(name.at, g->prefix.at, g->prefix.size) != 0) continue;
+        if (name.size < g->prefix.size || memcmp(name.at, g->prefix.at, g->prefix.size) != 0)
+            continue;
         uint32_t n = 0;
         size_t k = g->prefix.size;
         if (g->numbered) {
             if (k == name.size || (name.at[k] == '0' && name.size > k + 1)) continue;
-            for (; k < name.size && name.at[k] >= '0' && name.at[k] <= '9' && n < g->count; k++) {
+            for (; k < name.size && name.at[k] >= '0' && name.at[k] <= '9' && n < g->count; k++)
                 n = 10 * n + (uint32_t)(name.at[k] - '0');
-            }
         }
         if (k != name.size || n >= g->count) continue;
         *out = (operand){(uint16_t)(g->first + n), g->bits};
@@ -33,16 +33,19 @@ static bool find_special(ptx_word name, operand *out) {
     static const struct {
         const char *name;
         uint16_t first;
-    } specials[] = {{"%tid.", SLOT_TID}, {"%ntid.", SLOT_NTID}, {"%ctaid.", SLOT_CTAID}, {"%nctaid.", SLOT_NCTAID}};
+    } list[] = {{"%tid.", SLOT_TID},
+                {"%ntid.", SLOT_NTID},
+                {"%ctaid.", SLOT_CTAID},
+                {"%nctaid.", SLOT_NCTAID}};
     if (ptx_same(name, "%laneid")) {
         *out = (operand){SLOT_LANEID, 32};
         return true;
     }
-    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
-        size_t n = strlen(specials[i].name);
-        char axis = name.size == n + 1 && memcmp(name.at, specials[i].name, n) == 0 ? name.at[n] : '\0';
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        size_t n = strlen(list[i].name);
+        char axis = name.size == n + 1 && memcmp(name.at, list[i].name, n) == 0 ? name.at[n] : '\0';
         if (axis >= 'x' && axis <= 'z') {
-            *out = (operand){(uint16_t)(specials[i].first + axis - 'x'), 32};
+            *out = (operand){(uint16_t)(list[i].first + axis - 'x'), 32};
             return true;
         }
     }
@@ -54,16 +57,19 @@ static const ptx_name *find_shared(const ptx_reader *r, ptx_word name) {
     return n != NULL ? n : ptx_look_up(&r->module->shared, name);
 }
 
-// check_bits refuses a register that the type does not fit. Loads, stores and conversions take wider ones.
+// check_bits refuses a register that the type does not fit. Loads, stores and conversions take
+// wider ones.
 static uint16_t check_bits(ptx_reader *r, ptx_word name, operand o, unsigned bits, bool wider) {
     if (o.bits == bits || (wider && o.bits > bits && bits > 1)) return o.slot;
-    ptx_fail(r, "%.*s has %u bits, the instruction takes %u", (int)name.size, name.at, o.bits, bits);
+    ptx_fail(r, "%.*s has %u bits, the instruction takes %u", (int)name.size, name.at, o.bits,
+             bits);
 }
 
 static operand take_register(ptx_reader *r, unsigned bits, bool wider) {
     ptx_word name = ptx_take_word(r);
     operand o;
-    if (!find_register(r->function, name, &o)) ptx_fail(r, "there is no register %.*s", (int)name.size, name.at);
+    if (!find_register(r->function, name, &o))
+        ptx_fail(r, "there is no register %.*s", (int)name.size, name.at);
     check_bits(r, name, o, bits, wider);
     return o;
 }
@@ -71,12 +77,15 @@ static operand take_register(ptx_reader *r, unsigned bits, bool wider) {
 static uint64_t low_bits(unsigned bits) { return UINT64_MAX >> (64 - bits); }
 
 static uint16_t take_source(ptx_reader *r, unsigned bits, bool wider) {
-    if (r->token.kind != TOKEN_WORD) return ptx_slot(r, ptx_take_number(r) & low_bits(bits), (uint8_t)bits);
+    if (r->token.kind != TOKEN_WORD)
+        return ptx_slot(r, ptx_take_number(r) & low_bits(bits), (uint8_t)bits);
     ptx_word name = ptx_take_word(r);
     operand o;
-    if (find_register(r->function, name, &o) || find_special(name, &o)) return check_bits(r, name, o, bits, wider);
+    if (find_register(r->function, name, &o) || find_special(name, &o))
+        return check_bits(r, name, o, bits, wider);
     const ptx_name *shared = find_shared(r, name);
-    if (shared == NULL || bits < 32) ptx_fail(r, "%.*s is no operand that is covered here", (int)name.size, name.at);
+    if (shared == NULL || bits < 32)
+        ptx_fail(r, "%.*s is no operand that is covered here", (int)name.size, name.at);
     return ptx_slot(r, shared->offset, (uint8_t)bits);
 }
 
@@ -157,7 +166,8 @@ static unsigned operand_bits(char operand, ptx_type type) {
     }
 }
 
-// decode_packing reads mov between a register and a vector of its parts, false if it is another mov.
+// decode_packing reads mov between a register and a vector of its parts, false if it is another
+// mov.
 static bool decode_packing(ptx_reader *r, ptx_insn *insn, ptx_type type) {
     operand whole = {0};
     if (insn->op != OP_MOV || type.kind != 'b') return false;
@@ -175,9 +185,8 @@ static bool decode_packing(ptx_reader *r, ptx_insn *insn, ptx_type type) {
     const char *end = r->at + strcspn(r->at, "}");
     insn->lanes = 1;
     for (const char *at = r->at; at < end && insn->lanes < 8; at++) insn->lanes += *at == ',';
-    if (type.bits < 32 || (insn->lanes != 2 && insn->lanes != 4) || type.bits / insn->lanes < 16) {
+    if (type.bits < 32 || (insn->lanes != 2 && insn->lanes != 4) || type.bits / insn->lanes < 16)
         ptx_fail(r, "a vector of %u parts is not covered here", insn->lanes);
-    }
     insn->op = unpack ? OP_UNPACK : OP_PACK;
     unsigned part = type.bits / insn->lanes;
     insn->shift = (uint8_t)(64 - part);
@@ -233,11 +242,13 @@ static void take_address(ptx_reader *r, ptx_insn *insn, size_t bytes) {
     insn->a = SLOT_ZERO;
     const ptx_name *param = NULL;
     if (r->token.kind == TOKEN_WORD) {
-        param = insn->space == SPACE_PARAM ? ptx_look_up(&r->function->params, r->token.word) : NULL;
+        param =
+            insn->space == SPACE_PARAM ? ptx_look_up(&r->function->params, r->token.word) : NULL;
         if (param != NULL) {
             ptx_next(r);
         } else if (insn->space == SPACE_PARAM) {
-            ptx_fail(r, "%.*s is no parameter: they are read by name", (int)r->token.word.size, r->token.word.at);
+            ptx_fail(r, "%.*s is no parameter: they are read by name", (int)r->token.word.size,
+                     r->token.word.at);
         } else if (insn->space == SPACE_SHARED) {
             insn->a = take_source(r, 32, true);
         } else if (find_shared(r, r->token.word) != NULL) {
@@ -318,9 +329,9 @@ static bool decode_memory(ptx_reader *r, ptx_insn *insn, ptx_word parts) {
 static bool decode_conversion(ptx_reader *r, ptx_insn *insn, ptx_word parts) {
     ptx_type to, from;
     next_part(&parts);
-    if (!ptx_parse_type(next_part(&parts), &to) || !ptx_parse_type(next_part(&parts), &from)) return false;
-    if (parts.size != 0) return false;
-    if (strchr("us", to.kind) == NULL || strchr("us", from.kind) == NULL) return false;
+    if (!ptx_parse_type(next_part(&parts), &to) || !ptx_parse_type(next_part(&parts), &from) ||
+        parts.size != 0 || strchr("us", to.kind) == NULL || strchr("us", from.kind) == NULL)
+        return false;
     insn->op = OP_CVT;
     insn->is_signed = from.kind == 's';
     insn->shift = (uint8_t)(64 - from.bits);
@@ -353,7 +364,7 @@ static bool decode_control(ptx_reader *r, ptx_insn *insn, ptx_word name) {
 }
 
 void ptx_decode(ptx_reader *r) {
-    ptx_insn insn = {.guard = SLOT_ONE, .lanes = 1, .line = r->token.line};
+    ptx_insn insn = {.guard = SLOT_ONE, .lanes = 1};
     if (ptx_accept(r, "@")) {
         insn.unless = ptx_accept(r, "!");
         insn.guard = take_register(r, 1, false).slot;
@@ -372,13 +383,12 @@ void ptx_decode(ptx_reader *r) {
         break;
     }
     bool known;
-    if (ptx_same(first, "ld") || ptx_same(first, "st")) {
+    if (ptx_same(first, "ld") || ptx_same(first, "st"))
         known = decode_memory(r, &insn, name);
-    } else if (ptx_same(first, "cvt")) {
+    else if (ptx_same(first, "cvt"))
         known = decode_conversion(r, &insn, name);
-    } else {
+    else
         known = decode_control(r, &insn, name) || (typed && decode_form(r, &insn, stem, type));
-    }
     if (!known) {
         r->token.line = insn.line;
         ptx_fail(r, "the instruction %.*s is not covered", (int)name.size, name.at);

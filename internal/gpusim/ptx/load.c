@@ -2,127 +2,15 @@
 // declarations. Statements are read in decode.c.
 #include "code.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// ---- Tokens ----------------------------------------------------------------------------
-
-void ptx_fail(ptx_reader *r, const char *format, ...) {
-    if (r->room > 0) {
-        int n = snprintf(r->log, r->room, "line %d: ", r->token.line);
-        va_list list;
-        va_start(list, format);
-        if (n >= 0 && (size_t)n < r->room) vsnprintf(r->log + n, r->room - (size_t)n, format, list);
-        va_end(list);
-    }
-    longjmp(r->end, 1);
-}
-
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-static bool in_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || (c != '\0' && strchr("_$%.", c) != NULL);
-}
-
-static void skip_space(ptx_reader *r) {
-    for (;; r->at++) {
-        if (r->at[0] == '/' && r->at[1] == '/') {
-            r->at += strcspn(r->at, "\n");
-        } else if (r->at[0] == '/' && r->at[1] == '*') {
-            const char *end = strstr(r->at + 2, "*/");
-            if (end == NULL) ptx_fail(r, "a comment has no end");
-            for (; r->at < end + 1; r->at++) r->line += *r->at == '\n';
-            continue;
-        }
-        if (*r->at == '\n') {
-            r->line++;
-        } else if (*r->at != ' ' && *r->at != '\t' && *r->at != '\r') {
-            return;
-        }
-    }
-}
-
-// number reads an integer, or the bits of a floating-point number: 0fXXXXXXXX, 0dXXXXXXXXXXXXXXXX.
-static void number(ptx_reader *r, ptx_token *t) {
-    const char *digits = r->at;
-    int base = 10;
-    if (digits[0] == '0' && digits[1] != '\0' && strchr("xXfFdDbB", digits[1]) != NULL) {
-        base = digits[1] == 'b' || digits[1] == 'B' ? 2 : 16;
-        digits += 2;
-    } else if (digits[0] == '0') {
-        base = 8;
-    }
-    for (r->at = digits; in_word(*r->at) && *r->at != 'U' && *r->at != '.'; r->at++) {
-        char c = *r->at | 32;
-        int digit = is_digit(*r->at) ? *r->at - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
-        if (digit >= base) {
-            ptx_fail(r, "%.*s is no number that is covered", (int)strcspn(t->word.at, " \t\r\n,;]"), t->word.at);
-        }
-        if (t->number > (UINT64_MAX - (uint64_t)digit) / (uint64_t)base) ptx_fail(r, "a number is beyond 64 bits");
-        t->number = t->number * (uint64_t)base + (uint64_t)digit;
-    }
-    if (r->at == digits) ptx_fail(r, "a number has no digits");
-    if (*r->at == 'U') r->at++;
-}
-
-void ptx_next(ptx_reader *r) {
-    skip_space(r);
-    ptx_token *t = &r->token;
-    *t = (ptx_token){.word.at = r->at, .line = r->line};
-    if (*r->at == '\0') {
-        t->kind = TOKEN_END;
-    } else if (is_digit(*r->at)) {
-        t->kind = TOKEN_NUMBER;
-        number(r, t);
-    } else if (in_word(*r->at)) {
-        t->kind = TOKEN_WORD;
-        while (in_word(*r->at)) r->at++;
-    } else {
-        t->kind = TOKEN_MARK;
-        r->at++;
-    }
-    t->word.size = (size_t)(r->at - t->word.at);
-}
-
-bool ptx_same(ptx_word word, const char *text) {
-    return strlen(text) == word.size && memcmp(word.at, text, word.size) == 0;
-}
+// ---- Lists -----------------------------------------------------------------------------
 
 static bool same_words(ptx_word a, ptx_word b) {
     return a.size == b.size && memcmp(a.at, b.at, a.size) == 0;
 }
-
-bool ptx_accept(ptx_reader *r, const char *text) {
-    if (r->token.kind == TOKEN_END || !ptx_same(r->token.word, text)) return false;
-    ptx_next(r);
-    return true;
-}
-
-void ptx_expect(ptx_reader *r, const char *text) {
-    if (ptx_accept(r, text)) return;
-    if (r->token.kind == TOKEN_END) ptx_fail(r, "the text ends where %s should be", text);
-    ptx_fail(r, "%.*s stands where %s should be", (int)r->token.word.size, r->token.word.at, text);
-}
-
-ptx_word ptx_take_word(ptx_reader *r) {
-    ptx_word word = r->token.word;
-    if (r->token.kind != TOKEN_WORD) ptx_fail(r, "a name is missing before %.*s", (int)word.size, word.at);
-    ptx_next(r);
-    return word;
-}
-
-uint64_t ptx_take_number(ptx_reader *r) {
-    bool negative = ptx_accept(r, "-");
-    ptx_word word = r->token.word;
-    if (r->token.kind != TOKEN_NUMBER) ptx_fail(r, "a number is missing before %.*s", (int)word.size, word.at);
-    uint64_t n = r->token.number;
-    ptx_next(r);
-    return negative ? -n : n;
-}
-
-// ---- Lists -----------------------------------------------------------------------------
 
 void *ptx_grow(ptx_reader *r, void *list, uint32_t count, size_t item, uint32_t limit) {
     if (count >= limit) ptx_fail(r, "more than %u of a kind", limit);
@@ -135,14 +23,14 @@ void *ptx_grow(ptx_reader *r, void *list, uint32_t count, size_t item, uint32_t 
 }
 
 const ptx_name *ptx_look_up(const ptx_names *names, ptx_word name) {
-    for (uint32_t i = 0; i < names->count; i++) {
+    for (uint32_t i = 0; i < names->count; i++)
         if (same_words(names->list[i].name, name)) return &names->list[i];
-    }
     return NULL;
 }
 
 static void add_name(ptx_reader *r, ptx_names *names, ptx_name n) {
-    if (ptx_look_up(names, n.name) != NULL) ptx_fail(r, "%.*s is declared twice", (int)n.name.size, n.name.at);
+    if (ptx_look_up(names, n.name) != NULL)
+        ptx_fail(r, "%.*s is declared twice", (int)n.name.size, n.name.at);
     ptx_name *list = ptx_grow(r, names->list, names->count, sizeof *list, PTX_MAX_NAMES);
     names->list = list;
     list[names->count++] = n;
@@ -150,9 +38,8 @@ static void add_name(ptx_reader *r, ptx_names *names, ptx_name n) {
 
 uint16_t ptx_slot(ptx_reader *r, uint64_t value, uint8_t bits) {
     ptx_function *f = r->function;
-    for (uint32_t i = 0; bits != 0 && i < f->slot_count; i++) {
+    for (uint32_t i = 0; bits != 0 && i < f->slot_count; i++)
         if (f->constant[i] == bits && f->slots[i] == value) return (uint16_t)i;
-    }
     uint64_t *slots = ptx_grow(r, f->slots, f->slot_count, sizeof *slots, PTX_MAX_SLOTS);
     f->slots = slots;
     uint8_t *constant = ptx_grow(r, f->constant, f->slot_count, sizeof *constant, PTX_MAX_SLOTS);
@@ -169,9 +56,10 @@ bool ptx_parse_type(ptx_word text, ptx_type *type) {
         const char *name;
         ptx_type type;
     } types[] = {
-        {"pred", {'p', 1}}, {"b8", {'b', 8}}, {"b16", {'b', 16}}, {"b32", {'b', 32}}, {"b64", {'b', 64}},
-        {"u8", {'u', 8}}, {"u16", {'u', 16}}, {"u32", {'u', 32}}, {"u64", {'u', 64}}, {"s8", {'s', 8}},
-        {"s16", {'s', 16}}, {"s32", {'s', 32}}, {"s64", {'s', 64}}, {"f32", {'f', 32}}, {"f64", {'f', 64}},
+        {"pred", {'p', 1}}, {"b8", {'b', 8}},   {"b16", {'b', 16}}, {"b32", {'b', 32}},
+        {"b64", {'b', 64}}, {"u8", {'u', 8}},   {"u16", {'u', 16}}, {"u32", {'u', 32}},
+        {"u64", {'u', 64}}, {"s8", {'s', 8}},   {"s16", {'s', 16}}, {"s32", {'s', 32}},
+        {"s64", {'s', 64}}, {"f32", {'f', 32}}, {"f64", {'f', 64}},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (ptx_same(text, types[i].name)) {
@@ -185,7 +73,8 @@ bool ptx_parse_type(ptx_word text, ptx_type *type) {
 static ptx_type take_type(ptx_reader *r) {
     ptx_type type;
     ptx_word word = r->token.word;
-    if (word.size < 2 || word.at[0] != '.' || !ptx_parse_type((ptx_word){word.at + 1, word.size - 1}, &type)) {
+    if (word.size < 2 || word.at[0] != '.' ||
+        !ptx_parse_type((ptx_word){word.at + 1, word.size - 1}, &type)) {
         ptx_fail(r, "%.*s is no type that is covered", (int)word.size, word.at);
     }
     ptx_next(r);
@@ -197,9 +86,8 @@ static ptx_name take_variable(ptx_reader *r, uint32_t *bytes, uint32_t limit) {
     uint64_t alignment = 0, size = 1;
     if (ptx_accept(r, ".align")) {
         alignment = ptx_take_number(r);
-        if (alignment == 0 || alignment > 128 || (alignment & (alignment - 1)) != 0) {
+        if (alignment == 0 || alignment > 128 || (alignment & (alignment - 1)) != 0)
             ptx_fail(r, "no alignment: %llu", (unsigned long long)alignment);
-        }
     }
     ptx_type type = take_type(r);
     if (type.kind == 'p') ptx_fail(r, "a predicate cannot lie in memory");
@@ -216,7 +104,8 @@ static ptx_name take_variable(ptx_reader *r, uint32_t *bytes, uint32_t limit) {
     }
     n.offset = (uint32_t)((*bytes + alignment - 1) & ~(alignment - 1));
     if (size == 0 || size > limit || n.offset + size * (type.bits / 8) > limit) {
-        ptx_fail(r, "%.*s is empty, or more than the %u bytes there are", (int)n.name.size, n.name.at, limit);
+        ptx_fail(r, "%.*s is empty, or more than the %u bytes there are", (int)n.name.size,
+                 n.name.at, limit);
     }
     n.size = (uint32_t)size * (type.bits / 8);
     *bytes = n.offset + n.size;
@@ -243,9 +132,8 @@ static void take_registers(ptx_reader *r) {
         if (ptx_accept(r, "<")) {
             uint64_t count = ptx_take_number(r);
             ptx_expect(r, ">");
-            if (count == 0 || count > PTX_MAX_SLOTS) {
+            if (count == 0 || count > PTX_MAX_SLOTS)
                 ptx_fail(r, "%.*s: no or too many registers", (int)g.prefix.size, g.prefix.at);
-            }
             g.numbered = true;
             g.count = (uint32_t)count;
         }
@@ -282,16 +170,16 @@ static void take_limits(ptx_reader *r) {
             uint64_t threads = 1;
             do {
                 uint64_t n = ptx_take_number(r);
-                if (n == 0 || n > PTX_MAX_THREADS || threads * n > PTX_MAX_THREADS) {
+                if (n == 0 || n > PTX_MAX_THREADS || threads * n > PTX_MAX_THREADS)
                     ptx_fail(r, ".maxntid is more than a block has");
-                }
                 threads *= n;
             } while (ptx_accept(r, ","));
             f->max_threads = (unsigned)threads;
         } else if (ptx_accept(r, ".minnctapersm") || ptx_accept(r, ".maxnreg")) {
             ptx_take_number(r);
         } else {
-            ptx_fail(r, "%.*s after an entry is not covered", (int)r->token.word.size, r->token.word.at);
+            ptx_fail(r, "%.*s after an entry is not covered", (int)r->token.word.size,
+                     r->token.word.at);
         }
     }
 }
@@ -311,7 +199,8 @@ static bool take_label(ptx_reader *r) {
     return true;
 }
 
-// link_branches replaces the labels of branches, which stand in their names, by what they stand for.
+// link_branches replaces the labels of branches, which stand in their names, by what they stand
+// for.
 static void link_branches(ptx_reader *r) {
     ptx_function *f = r->function;
     for (uint32_t i = 0; i < f->code_count; i++) {
@@ -319,7 +208,8 @@ static void link_branches(ptx_reader *r) {
         if (insn->op != OP_BRANCH) continue;
         const ptx_name *label = ptx_look_up(&f->labels, insn->name);
         r->token.line = insn->line;
-        if (label == NULL) ptx_fail(r, "there is no label %.*s", (int)insn->name.size, insn->name.at);
+        if (label == NULL)
+            ptx_fail(r, "there is no label %.*s", (int)insn->name.size, insn->name.at);
         insn->target = label->offset;
         insn->name = (ptx_word){"bra", 3};
     }
@@ -333,9 +223,9 @@ static void take_entry(ptx_reader *r) {
     f->next = r->module->functions;
     r->function = r->module->functions = f;
     f->name = ptx_take_word(r);
-    for (ptx_function *other = f->next; other != NULL; other = other->next) {
-        if (same_words(other->name, f->name)) ptx_fail(r, "%.*s is defined twice", (int)f->name.size, f->name.at);
-    }
+    for (ptx_function *other = f->next; other != NULL; other = other->next)
+        if (same_words(other->name, f->name))
+            ptx_fail(r, "%.*s is defined twice", (int)f->name.size, f->name.at);
     for (int i = 0; i < SLOT_FIRST_FREE; i++) ptx_slot(r, i == SLOT_ONE, i <= SLOT_ZERO ? 64 : 0);
     take_params(r);
     take_limits(r);
@@ -353,7 +243,8 @@ static void take_entry(ptx_reader *r) {
     }
     ptx_insn *code = ptx_grow(r, f->code, f->code_count, sizeof *code, PTX_MAX_CODE);
     f->code = code;
-    code[f->code_count++] = (ptx_insn){.op = OP_EXIT, .guard = SLOT_ONE, .line = r->token.line, .name = {"}", 1}};
+    code[f->code_count++] =
+        (ptx_insn){.op = OP_EXIT, .guard = SLOT_ONE, .line = r->token.line, .name = {"}", 1}};
     link_branches(r);
     r->function = NULL;
 }
@@ -369,13 +260,12 @@ static void take_module(ptx_reader *r) {
     if (ptx_take_number(r) != 64) ptx_fail(r, "addresses of 64 bits only are covered");
     while (r->token.kind != TOKEN_END) {
         while (ptx_accept(r, ".visible") || ptx_accept(r, ".weak")) continue;
-        if (ptx_accept(r, ".entry")) {
+        if (ptx_accept(r, ".entry"))
             take_entry(r);
-        } else if (ptx_accept(r, ".shared")) {
+        else if (ptx_accept(r, ".shared"))
             take_shared(r);
-        } else {
+        else
             ptx_fail(r, "%.*s is not covered", (int)r->token.word.size, r->token.word.at);
-        }
     }
 }
 
@@ -394,7 +284,8 @@ ptx_module *ptx_load(const char *text, char *log, size_t room) {
     ptx_module *m = calloc(1, sizeof *m);
     char *copy = size <= PTX_MAX_TEXT ? malloc(size + 1) : NULL;
     if (m == NULL || copy == NULL) {
-        if (room > 0) snprintf(log, room, "memory is out, or the text is longer than %d bytes", PTX_MAX_TEXT);
+        if (room > 0)
+            snprintf(log, room, "memory is out, or the text is longer than %d bytes", PTX_MAX_TEXT);
         free(m);
         free(copy);
         return NULL;

@@ -34,9 +34,10 @@ void ptx_unload(ptx_module *module);  // and all its functions; NULL is allowed
 // ptx_find returns an entry, which belongs to the module, or NULL.
 ptx_function *ptx_find(ptx_module *module, const char *name);
 
-size_t ptx_param_size(const ptx_function *function, int i);  // bytes of parameter i, 0 past the last
-unsigned ptx_max_threads(const ptx_function *function);      // of a block
-size_t ptx_shared_size(const ptx_function *function);        // bytes for each block
+size_t ptx_param_size(const ptx_function *function,
+                      int i);                            // bytes of parameter i, 0 past the last
+unsigned ptx_max_threads(const ptx_function *function);  // of a block
+size_t ptx_shared_size(const ptx_function *function);    // bytes for each block
 
 // ptx_set_patience changes how many branches a thread may take, 2^28 at first. Not while
 // a function of the module runs.
@@ -49,9 +50,9 @@ typedef void *ptx_translate(void *ctx, uint64_t address, size_t bytes, int write
 // ptx_run launches a function: params[i] points to ptx_param_size(i) bytes. It returns when
 // all threads have ended, or at the first fault, with a message in log.
 //
-// The order is adverse, and the same each time: blocks run one after the other from the last to the
-// first; the threads of a block run one after the other, shuffled anew after each barrier. Registers
-// and shared memory begin with rubbish.
+// The order is adverse, and the same each time: blocks run one after the other from the last to
+// the first; the threads of a block run one after the other, shuffled anew after each barrier.
+// Registers and shared memory begin with rubbish.
 int ptx_run(const ptx_function *function, void *const *params, const unsigned grid[3],
             const unsigned block[3], ptx_translate *translate, void *ctx, char *log, size_t room);
 

@@ -31,14 +31,19 @@ typedef struct {
 } launch;
 
 // fault tells where a launch ended.
-__attribute__((format(printf, 5, 6)))
-static int fault(launch *l, unsigned id, const ptx_insn *insn, int status, const char *format, ...) {
+static int fault(launch *l, unsigned id, const ptx_insn *insn, int status, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+static int fault(launch *l, unsigned id, const ptx_insn *insn, int status, const char *format,
+                 ...) {
     if (l->room == 0) return status;
     ptx_word entry = l->function->name;
-    unsigned x = id % l->block[0], y = id / l->block[0] % l->block[1], z = id / l->block[0] / l->block[1];
-    int n = snprintf(l->log, l->room, "%.*s, line %d, %.*s, thread (%u, %u, %u) of block (%u, %u, %u): ",
-                     (int)entry.size, entry.at, insn->line, (int)insn->name.size, insn->name.at,
-                     x, y, z, l->at[0], l->at[1], l->at[2]);
+    unsigned x = id % l->block[0], y = id / l->block[0] % l->block[1],
+             z = id / l->block[0] / l->block[1];
+    int n = snprintf(l->log, l->room,
+                     "%.*s, line %d, %.*s, thread (%u, %u, %u) of block (%u, %u, %u): ",
+                     (int)entry.size, entry.at, insn->line, (int)insn->name.size, insn->name.at, x,
+                     y, z, l->at[0], l->at[1], l->at[2]);
     va_list list;
     va_start(list, format);
     if (n >= 0 && (size_t)n < l->room) vsnprintf(l->log + n, l->room - (size_t)n, format, list);
@@ -49,15 +54,17 @@ static int fault(launch *l, unsigned id, const ptx_insn *insn, int status, const
 // ---- Memory ------------------------------------------------------------------------------
 
 // locate returns where the bytes of an access are, NULL after *status was set.
-static unsigned char *locate(launch *l, unsigned id, const ptx_insn *insn, uint64_t address, size_t bytes,
-                             int *status) {
+static unsigned char *locate(launch *l, unsigned id, const ptx_insn *insn, uint64_t address,
+                             size_t bytes, int *status) {
     unsigned space = insn->space;
     if (space == SPACE_PARAM) return l->params + address;
     if (address % bytes != 0) {
-        *status = fault(l, id, insn, PTX_MISALIGNED, "0x%llx is no multiple of %zu", (unsigned long long)address, bytes);
+        *status = fault(l, id, insn, PTX_MISALIGNED, "0x%llx is no multiple of %zu",
+                        (unsigned long long)address, bytes);
         return NULL;
     }
-    if (space == SPACE_GENERIC && address >= PTX_SHARED_WINDOW && address - PTX_SHARED_WINDOW < PTX_MAX_SHARED) {
+    if (space == SPACE_GENERIC && address >= PTX_SHARED_WINDOW &&
+        address - PTX_SHARED_WINDOW < PTX_MAX_SHARED) {
         space = SPACE_SHARED;
         address -= PTX_SHARED_WINDOW;
     }
@@ -79,7 +86,8 @@ static unsigned char *locate(launch *l, unsigned id, const ptx_insn *insn, uint6
 static int access_memory(launch *l, unsigned id, const ptx_insn *insn, uint64_t *s) {
     size_t word = (64u - insn->shift) / 8;
     int status = PTX_OK;
-    unsigned char *at = locate(l, id, insn, s[insn->a] + (uint64_t)insn->offset, word * insn->lanes, &status);
+    unsigned char *at =
+        locate(l, id, insn, s[insn->a] + (uint64_t)insn->offset, word * insn->lanes, &status);
     if (at == NULL) return status;
     // The bytes of a word are in the order of the host, which is little-endian as a card is.
     for (unsigned i = 0; i < insn->lanes; i++, at += word) {
@@ -116,7 +124,8 @@ static uint64_t remainder_of(uint64_t a, uint64_t b, bool is_signed) {
     return b == UINT64_MAX ? 0 : (uint64_t)((int64_t)a % (int64_t)b);
 }
 
-static uint64_t extract(uint64_t a, unsigned position, unsigned length, unsigned bits, bool is_signed) {
+static uint64_t extract(uint64_t a, unsigned position, unsigned length, unsigned bits,
+                        bool is_signed) {
     unsigned last = position + length - 1 < bits - 1 ? position + length - 1 : bits - 1;
     uint64_t sign = is_signed && length > 0 && (a >> last & 1) ? UINT64_MAX : 0;
     uint64_t keep = length >= 64 ? UINT64_MAX : (UINT64_C(1) << length) - 1;
@@ -150,9 +159,8 @@ static uint64_t permute(uint64_t a, uint64_t b, uint64_t selector) {
 
 static uint64_t logic(uint64_t a, uint64_t b, uint64_t c, uint64_t table) {
     uint64_t out = 0;
-    for (unsigned i = 0; i < 8; i++) {
+    for (unsigned i = 0; i < 8; i++)
         if (table >> i & 1) out |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
-    }
     return out;
 }
 
@@ -164,7 +172,8 @@ static inline uint64_t calculate(const ptx_insn *insn, const uint64_t *s) {
     const uint64_t c = s[insn->c];
     // A slot has zeros above its value: what depends on a sign widens it first.
 #define WIDE(x) ((uint64_t)((int64_t)((x) << insn->shift) >> insn->shift))
-#define COMPARE(op) (is_signed ? (int64_t)WIDE(a) op (int64_t)WIDE(b) : a op b)
+#define SIGNED(x) ((int64_t)WIDE(x))
+#define COMPARE(op) (is_signed ? SIGNED(a) op SIGNED(b) : a op b)
     switch (insn->op) {
     case OP_MOV: return a;
     case OP_ADD: return a + b;
@@ -220,6 +229,7 @@ static inline uint64_t calculate(const ptx_insn *insn, const uint64_t *s) {
     default: return (int64_t)a < 0 ? 0 - a : a;  // OP_ABS
     }
 #undef WIDE
+#undef SIGNED
 #undef COMPARE
 }
 
@@ -237,7 +247,8 @@ static int run_thread(launch *l, unsigned id) {
         default: s[insn->d[0]] = calculate(insn, s) & insn->mask; break;
         case OP_BRANCH:
             if (++t->branches > patience) {
-                return fault(l, id, insn, PTX_ENDLESS, "%llu branches", (unsigned long long)patience);
+                return fault(l, id, insn, PTX_ENDLESS, "%llu branches",
+                             (unsigned long long)patience);
             }
             insn = code + insn->target - 1;
             break;
@@ -249,7 +260,8 @@ static int run_thread(launch *l, unsigned id) {
         }
         case OP_PACK: {
             uint64_t whole = 0;
-            for (unsigned i = 0; i < insn->lanes; i++) whole |= s[insn->d[i]] << (i * (64u - insn->shift));
+            for (unsigned i = 0; i < insn->lanes; i++)
+                whole |= s[insn->d[i]] << (i * (64u - insn->shift));
             s[insn->a] = whole;
             break;
         }
@@ -335,9 +347,10 @@ static int run_grid(launch *l) {
     return PTX_OK;
 }
 
-int ptx_run(const ptx_function *f, void *const *params, const unsigned grid[3], const unsigned block[3],
-            ptx_translate *translate, void *ctx, char *log, size_t room) {
-    launch l = {.function = f, .translate = translate, .ctx = ctx, .log = log, .room = room, .random = 1};
+int ptx_run(const ptx_function *f, void *const *params, const unsigned grid[3],
+            const unsigned block[3], ptx_translate *translate, void *ctx, char *log, size_t room) {
+    launch l = {
+        .function = f, .translate = translate, .ctx = ctx, .log = log, .room = room, .random = 1};
     uint64_t count = 1;
     for (int k = 0; k < 3; k++) {
         l.grid[k] = grid[k];
@@ -347,9 +360,11 @@ int ptx_run(const ptx_function *f, void *const *params, const unsigned grid[3], 
     }
     if (count == 0 || count > f->max_threads) {
         if (room > 0) {
-            snprintf(log, room, "%.*s: a grid of %u x %u x %u blocks of %u x %u x %u threads: it takes 1 to %u threads",
-                     (int)f->name.size, f->name.at, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-                     f->max_threads);
+            snprintf(log, room,
+                     "%.*s: a grid of %u x %u x %u blocks of %u x %u x %u threads: it takes 1 to "
+                     "%u threads",
+                     (int)f->name.size, f->name.at, grid[0], grid[1], grid[2], block[0], block[1],
+                     block[2], f->max_threads);
         }
         return PTX_BAD_LAUNCH;
     }
@@ -360,10 +375,10 @@ int ptx_run(const ptx_function *f, void *const *params, const unsigned grid[3], 
     l.threads = malloc(count * sizeof *l.threads);
     l.order = malloc(count * sizeof *l.order);
     int status = PTX_NO_MEMORY;
-    if (l.params != NULL && l.shared != NULL && l.slots != NULL && l.threads != NULL && l.order != NULL) {
-        for (uint32_t i = 0; i < f->params.count; i++) {
+    if (l.params != NULL && l.shared != NULL && l.slots != NULL && l.threads != NULL &&
+        l.order != NULL) {
+        for (uint32_t i = 0; i < f->params.count; i++)
             memcpy(l.params + f->params.list[i].offset, params[i], f->params.list[i].size);
-        }
         for (unsigned id = 0; id < l.count; id++) l.order[id] = id;
         status = run_grid(&l);
     } else if (room > 0) {

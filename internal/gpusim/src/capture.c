@@ -41,7 +41,9 @@ bool sim_capture_forbids(void) {
     for (sim_capture *c = captures; c; c = c->next) {
         bool own = pthread_equal(c->thread, pthread_self());
         if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
-        if (own || (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mode == CU_STREAM_CAPTURE_MODE_GLOBAL)) forbids = c->invalid = true;
+        if (own ||
+            (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mode == CU_STREAM_CAPTURE_MODE_GLOBAL))
+            forbids = c->invalid = true;
     }
     return forbids;
 }
@@ -133,7 +135,9 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode how) 
 }
 
 static CUstreamCaptureStatus status_of(const sim_stream *s) {
-    return s->capture == NULL ? CU_STREAM_CAPTURE_STATUS_NONE : s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return s->capture == NULL    ? CU_STREAM_CAPTURE_STATUS_NONE
+           : s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                 : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
@@ -155,9 +159,11 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *out) {
     if (s == NULL) return error;
     sim_capture *c = s->capture;
     if (c == NULL || out == NULL) return CUDA_ERROR_ILLEGAL_STATE;
-    if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(c->thread, pthread_self())) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(c->thread, pthread_self()))
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     *out = NULL;
-    CUresult r = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : graph_new(SIM_GRAPHS, c->ops, c->count, (void **)out);
+    CUresult r = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                            : graph_new(SIM_GRAPHS, c->ops, c->count, (void **)out);
     sim_capture_abandon(s);
     return r;
 }
@@ -176,7 +182,8 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
+                                             unsigned long long flags) {
     ENTER(cuGraphInstantiateWithFlags, SIM_CONTEXT);
     sim_graph *g = sim_handle_get(SIM_GRAPHS, graph, scope.call);
     if (g == NULL || out == NULL || flags) return CUDA_ERROR_INVALID_VALUE;
@@ -215,7 +222,8 @@ static sim_op *stand_in(const char *call, sim_op *node) {
     return op;
 }
 
-// "Each launch is ordered behind both any previous work in hStream and any previous launches of hGraphExec."
+// "Each launch is ordered behind both any previous work in hStream and any previous launches of
+// hGraphExec."
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(cuGraphLaunch, SIM_CONTEXT);
     CUresult r;
@@ -241,7 +249,8 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
+                                        cuuint64_t *id, CUgraph *graph,
                                         const CUgraphNode **dependencies, size_t *count) {
     ENTER(cuStreamGetCaptureInfo, SIM_CONTEXT);
     CUresult r;
@@ -251,7 +260,8 @@ CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *
     if (sim_legacy_captures(s)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *status = status_of(s);
     if (s->capture == NULL) return CUDA_SUCCESS;
-    if (graph || dependencies || count) return CUDA_ERROR_NOT_SUPPORTED;  // a graph is there only at its end
+    if (graph || dependencies || count)
+        return CUDA_ERROR_NOT_SUPPORTED;  // a graph is there only at its end
     if (id) *id = s->capture->id;
     return CUDA_SUCCESS;
 }

@@ -18,13 +18,19 @@ static uint32_t slot_count, first_free, last_free;
 enum { HANDLE_SHIFT = 20 };
 #define HANDLE_TAG ((uintptr_t)0x5d << 56)
 
+// handle_of is the present handle of a slot.
+static uintptr_t handle_of(uint32_t i) {
+    return HANDLE_TAG | (uintptr_t)slots[i].uses << HANDLE_SHIFT << 4 | (uintptr_t)i << 4;
+}
+
 void *sim_handle_new(sim_kind kind, void *object) {
     if (first_free == 0) {
         uint32_t n = slot_count ? slot_count * 2 : 1024;
         struct slot *more = realloc(slots, n * sizeof *more);
         if (more == NULL) return NULL;
         slots = more;
-        for (uint32_t i = slot_count ? slot_count : 1; i < n; i++) slots[i] = (struct slot){.next_free = i + 1 < n ? i + 1 : 0};
+        for (uint32_t i = slot_count ? slot_count : 1; i < n; i++)
+            slots[i] = (struct slot){.next_free = i + 1 < n ? i + 1 : 0};
         first_free = slot_count ? slot_count : 1;
         last_free = n - 1;
         slot_count = n;
@@ -33,8 +39,8 @@ void *sim_handle_new(sim_kind kind, void *object) {
     first_free = slots[i].next_free;
     slots[i].object = object;
     slots[i].kind = kind;
-    slots[i].uses++;
-    return (void *)(HANDLE_TAG | (uintptr_t)slots[i].uses << HANDLE_SHIFT << 4 | (uintptr_t)i << 4);
+    slots[i].uses += !sim.reuse;
+    return (void *)handle_of(i);
 }
 
 static struct slot *slot_of(const void *handle) {
@@ -42,7 +48,7 @@ static struct slot *slot_of(const void *handle) {
     uint32_t i = (uint32_t)(h >> 4) & ((1u << HANDLE_SHIFT) - 1);
     if ((h & ((uintptr_t)0xff << 56)) != HANDLE_TAG || i == 0 || i >= slot_count) return NULL;
     struct slot *s = &slots[i];
-    return s->object && h == (HANDLE_TAG | (uintptr_t)s->uses << HANDLE_SHIFT << 4 | (uintptr_t)i << 4) ? s : NULL;
+    return s->object && h == handle_of(i) ? s : NULL;
 }
 
 void *sim_handle_get(sim_kind kind, const void *handle, const char *call) {
@@ -56,13 +62,16 @@ void sim_handle_drop(const void *handle) {
     struct slot *s = slot_of(handle);
     if (s == NULL) return;
     s->object = NULL;
-    s->next_free = 0;
+    s->next_free = sim.reuse ? first_free : 0;
     uint32_t i = (uint32_t)(s - slots);
-    if (first_free == 0) {
+    if (sim.reuse && first_free != 0) {
         first_free = i;
-    } else {
-        slots[last_free].next_free = i;
+        return;
     }
+    if (first_free == 0)
+        first_free = i;
+    else
+        slots[last_free].next_free = i;
     last_free = i;
 }
 
@@ -72,9 +81,13 @@ enum { STACK = 64 };
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;  // 0: nothing is current
 
-sim_context *sim_context_get(CUcontext handle) { return sim_handle_get(SIM_CONTEXTS, handle, NULL); }
+sim_context *sim_context_get(CUcontext handle) {
+    return sim_handle_get(SIM_CONTEXTS, handle, NULL);
+}
 
 sim_context *sim_current_context(void) { return depth ? sim_context_get(stack[depth - 1]) : NULL; }
+
+bool sim_context_is_gone(void) { return depth && sim_current_context() == NULL; }
 
 void sim_fail_context(sim_context *ctx, CUresult code) {
     if (ctx->sticky == CUDA_SUCCESS) ctx->sticky = code;
@@ -208,7 +221,8 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
         if (depth) depth--;
         return CUDA_SUCCESS;
     }
-    if (sim_handle_get(SIM_CONTEXTS, context, scope.call) == NULL) return CUDA_ERROR_INVALID_CONTEXT;
+    if (sim_handle_get(SIM_CONTEXTS, context, scope.call) == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (depth == 0) depth = 1;
     stack[depth - 1] = context;
     return CUDA_SUCCESS;
@@ -223,7 +237,8 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
 
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
     ENTER(cuCtxPushCurrent, SIM_INIT);
-    if (depth == STACK || sim_handle_get(SIM_CONTEXTS, context, scope.call) == NULL) return CUDA_ERROR_INVALID_CONTEXT;
+    if (depth == STACK || sim_handle_get(SIM_CONTEXTS, context, scope.call) == NULL)
+        return CUDA_ERROR_INVALID_CONTEXT;
     stack[depth++] = context;
     return CUDA_SUCCESS;
 }
@@ -252,7 +267,8 @@ CUresult CUDAAPI cuCtxGetFlags(unsigned *flags) {
 
 CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned *version) {
     ENTER(cuCtxGetApiVersion, SIM_INIT);
-    sim_context *c = context ? sim_handle_get(SIM_CONTEXTS, context, scope.call) : sim_current_context();
+    sim_context *c =
+        context ? sim_handle_get(SIM_CONTEXTS, context, scope.call) : sim_current_context();
     if (c == NULL) return CUDA_ERROR_INVALID_CONTEXT;
     if (version == NULL) return CUDA_ERROR_INVALID_VALUE;
     *version = 3020;  // of contexts since CUDA 3.2
@@ -263,7 +279,10 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
     ENTER(cuCtxSynchronize, SIM_CONTEXT | SIM_UNSAFE);
     bool captured = false;  // "while any of its streams is being captured", in every mode
     for (sim_stream *s = scope.ctx->streams; s; s = s->next) captured |= sim_capture_refuses(s);
-    return captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : sim_wait_context(scope.ctx);
+    if (captured) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUresult r = sim_wait_context(scope.ctx);
+    sim_pools_settle();
+    return r;
 }
 
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
@@ -278,7 +297,9 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     sim_context *p = sim_handle_get(SIM_CONTEXTS, peer, scope.call);
     if (p == NULL) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (p->device == scope.ctx->device) return CUDA_ERROR_INVALID_DEVICE;
+    if (p == scope.ctx) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!sim_device_reaches(scope.ctx->device, p->device))
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     uint32_t bit = 1u << p->device->ordinal;
     if (scope.ctx->peers & bit) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     scope.ctx->peers |= bit;

@@ -47,6 +47,34 @@ static struct call *call_of(const char *name) {
     abort();  // more entry points than the API has
 }
 
+// ends_context reports that a code "leaves the process in an inconsistent state and any further
+// CUDA work will return the same error" (CUresult).
+static bool ends_context(CUresult code) {
+    switch ((int)code) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_EXTERNAL_DEVICE: return true;
+    default: return false;
+    }
+}
+
+// end_contexts fails the current context, where a call is told of what happened in it; all of
+// them where none is.
+static void end_contexts(CUresult code) {
+    sim_context *current = sim_current_context();
+    for (sim_context *c = sim.contexts; c; c = c->next)
+        if (current == NULL || c == current) sim_fail_context(c, code);
+}
+
 _Thread_local bool sim_in_callback;
 
 sim_scope sim_enter(const char *name, unsigned needs) {
@@ -55,12 +83,15 @@ sim_scope sim_enter(const char *name, unsigned needs) {
     sim_scope scope = {.call = c->name};
     c->count++;
     CUresult code = CUDA_SUCCESS;
-    if (c->fail_in > 0 && --c->fail_in == 0) code = c->code;
+    if (c->fail_in > 0 && --c->fail_in == 0) {
+        code = c->code;
+        if (ends_context(code)) end_contexts(code);
+    }
     if ((needs & SIM_INIT) && !sim.initialised) {
         scope.result = CUDA_ERROR_NOT_INITIALIZED;
         return scope;
     }
-    if (sim_in_callback && !(needs & SIM_IN_CALLBACK)) {
+    if (sim_in_callback) {
         sim_misuse(name, "called from a host function, which must not call CUDA");
         scope.result = CUDA_ERROR_NOT_PERMITTED;
         return scope;
@@ -68,17 +99,19 @@ sim_scope sim_enter(const char *name, unsigned needs) {
     if ((needs & SIM_CONTEXT) == SIM_CONTEXT) {
         scope.ctx = sim_current_context();
         if (scope.ctx == NULL) {
-            scope.result = CUDA_ERROR_INVALID_CONTEXT;
+            // "If ctx is current to other threads, then ctx will remain current to those threads".
+            scope.result = sim_context_is_gone() ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                 : CUDA_ERROR_INVALID_CONTEXT;
             return scope;
         }
         if (code == CUDA_SUCCESS) code = scope.ctx->sticky;
     }
-    if (needs & SIM_RELEASE) {
+    if (needs & SIM_RELEASE)
         scope.late = code;
-    } else {
+    else
         scope.result = code;
-    }
-    if (scope.result == CUDA_SUCCESS && (needs & SIM_UNSAFE) && sim_capture_forbids()) scope.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (scope.result == CUDA_SUCCESS && (needs & SIM_UNSAFE) && sim_capture_forbids())
+        scope.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return scope;
 }
 
@@ -87,18 +120,34 @@ void sim_leave(sim_scope *scope) {
     pthread_mutex_unlock(&sim.mu);
 }
 
-CUresult sim_result(const sim_scope *scope, CUresult result) { return result != CUDA_SUCCESS ? result : scope->late; }
+CUresult sim_result(const sim_scope *scope, CUresult result) {
+    return result != CUDA_SUCCESS ? result : scope->late;
+}
 
 // ---- Live objects and misuse -----------------------------------------------------------
 
 static const char *const kinds[SIM_KINDS] = {
-    [SIM_CONTEXTS] = "contexts", [SIM_STREAMS] = "streams", [SIM_EVENTS] = "events", [SIM_ALLOCATIONS] = "allocations",
-    [SIM_ASYNC_ALLOCATIONS] = "async_allocations", [SIM_HOST_ALLOCATIONS] = "host_allocations",
-    [SIM_MANAGED_ALLOCATIONS] = "managed_allocations", [SIM_REGISTERED_RANGES] = "registered_ranges", [SIM_POOLS] = "pools",
-    [SIM_MODULES] = "modules", [SIM_GRAPHS] = "graphs", [SIM_GRAPH_EXECS] = "graph_execs", [SIM_VMM_HANDLES] = "vmm_handles",
-    [SIM_RESERVATIONS] = "reservations", [SIM_MAPPINGS] = "mappings", [SIM_EXTERNAL_MEMORIES] = "external_memories",
-    [SIM_EXTERNAL_BUFFERS] = "external_buffers", [SIM_EXTERNAL_SEMAPHORES] = "external_semaphores",
-    [SIM_IPC_MAPPINGS] = "ipc_mappings", [SIM_GRAPHICS_RESOURCES] = "graphics_resources", [SIM_ABANDONED] = "abandoned",
+    [SIM_CONTEXTS] = "contexts",
+    [SIM_STREAMS] = "streams",
+    [SIM_EVENTS] = "events",
+    [SIM_ALLOCATIONS] = "allocations",
+    [SIM_ASYNC_ALLOCATIONS] = "async_allocations",
+    [SIM_HOST_ALLOCATIONS] = "host_allocations",
+    [SIM_MANAGED_ALLOCATIONS] = "managed_allocations",
+    [SIM_REGISTERED_RANGES] = "registered_ranges",
+    [SIM_POOLS] = "pools",
+    [SIM_MODULES] = "modules",
+    [SIM_GRAPHS] = "graphs",
+    [SIM_GRAPH_EXECS] = "graph_execs",
+    [SIM_VMM_HANDLES] = "vmm_handles",
+    [SIM_RESERVATIONS] = "reservations",
+    [SIM_MAPPINGS] = "mappings",
+    [SIM_EXTERNAL_MEMORIES] = "external_memories",
+    [SIM_EXTERNAL_BUFFERS] = "external_buffers",
+    [SIM_EXTERNAL_SEMAPHORES] = "external_semaphores",
+    [SIM_IPC_MAPPINGS] = "ipc_mappings",
+    [SIM_GRAPHICS_RESOURCES] = "graphics_resources",
+    [SIM_ABANDONED] = "abandoned",
 };
 
 static long live[SIM_KINDS];
@@ -145,7 +194,8 @@ SIM_API long dlx_gpusim_count(const char *name) {
 
 // line writes a line "name number" behind what is used, and returns how much is used then.
 static int line(char *out, size_t room, int used, const char *name, long n) {
-    int m = snprintf((size_t)used < room ? out + used : NULL, (size_t)used < room ? room - used : 0, "%s %ld\n", name, n);
+    int m = snprintf((size_t)used < room ? out + used : NULL, (size_t)used < room ? room - used : 0,
+                     "%s %ld\n", name, n);
     return used + m;
 }
 

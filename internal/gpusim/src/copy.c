@@ -11,7 +11,8 @@
 // span is how many bytes of a side a box covers, SIZE_MAX where that is beyond all memory.
 static size_t span(const struct box *b, const struct side *s) {
     size_t slices, rows, sum;
-    if (__builtin_mul_overflow(b->slices - 1, s->slice, &slices) || __builtin_mul_overflow(b->rows - 1, s->pitch, &rows) ||
+    if (__builtin_mul_overflow(b->slices - 1, s->slice, &slices) ||
+        __builtin_mul_overflow(b->rows - 1, s->pitch, &rows) ||
         __builtin_add_overflow(slices, rows, &sum) || __builtin_add_overflow(sum, b->row, &sum))
         return SIZE_MAX;
     return sum;
@@ -22,7 +23,9 @@ static uint8_t *find(sim_op *op, const struct side *s, bool write) {
     const struct box *b = (const struct box *)op->payload;
     if (s->staged) return s->staged;
     if (s->pageable) return (uint8_t *)s->at;
-    return b->peer ? sim_translate(s->at, span(b, s)) : sim_translate_from(op->ctx, s->at, span(b, s), write);
+    if (b->peer) return sim_translate_at_home(s->at, span(b, s), write);
+    return b->fill ? sim_translate_from(op->ctx, s->at, span(b, s), write)
+                   : sim_translate_copy(op->ctx, s->at, span(b, s), write);
 }
 
 static CUresult run(sim_op *op) {
@@ -32,11 +35,10 @@ static CUresult run(sim_op *op) {
     for (size_t z = 0; z < b->slices; z++)
         for (size_t y = 0; y < b->rows; y++) {
             uint8_t *to = dst + z * b->dst.slice + y * b->dst.pitch;
-            if (b->fill) {
+            if (b->fill)
                 for (size_t x = 0; x < b->row; x += b->unit) memcpy(to + x, b->pattern, b->unit);
-            } else {
+            else
                 memmove(to, src + z * b->src.slice + y * b->src.pitch, b->row);
-            }
         }
     return CUDA_SUCCESS;
 }
@@ -52,13 +54,20 @@ static bool reachable(uintptr_t at) {
 
 // check says whether a side is known, and fits into its allocation. What is not known
 // is pageable memory of the host, if the host can reach it.
-static CUresult check(const sim_scope *scope, const struct box *b, struct side *s) {
+static CUresult check(const sim_scope *scope, const sim_context *ctx, const struct box *b,
+                      struct side *s) {
     size_t n = span(b, s);
     if (s->at == 0 || n > UINTPTR_MAX - s->at) return CUDA_ERROR_INVALID_VALUE;
     sim_range *r = sim_range_find(s->at);
-    if (r) return n > r->size - (s->at - r->address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (r) {
+        if (n > r->size - (s->at - r->address)) return CUDA_ERROR_INVALID_VALUE;
+        s->pageable = !sim_range_on_device(r) && !sim_host_known(r, ctx);
+        return CUDA_SUCCESS;
+    }
     if (s->known || sim_range_within(s->at, n) || !reachable(s->at) || !reachable(s->at + n - 1)) {
-        sim_misuse(scope->call, "%p is no memory of a device or the host: freed, unmapped, or never allocated", (void *)s->at);
+        sim_misuse(scope->call,
+                   "%p is no memory of a device or the host: freed, unmapped, or never allocated",
+                   (void *)s->at);
         return CUDA_ERROR_INVALID_VALUE;
     }
     s->pageable = true;
@@ -72,17 +81,16 @@ static bool settles(const struct side *s) {
     return s->pageable || (r && (r->synchronous || !sim_range_on_device(r)));
 }
 
-// "For transfers from pageable host memory to device
-// memory, host memory is copied to a staging buffer; the function will return once the
-// pageable buffer has been copied. For transfers from device memory to pageable host memory,
-// the function will return only once the copy has completed" (API synchronization behavior).
+// "For transfers from pageable host memory to device memory, host memory is copied to a staging
+// buffer"; "from device memory to pageable host memory, the function will return only once the copy
+// has completed" (API synchronization behavior).
 CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, bool wait) {
     CUresult error;
     sim_stream *s = sim_stream_get(scope, stream, &error);
     if (s == NULL) return error;
     if (b.row == 0 || b.rows == 0 || b.slices == 0) return CUDA_SUCCESS;
-    CUresult r = check(scope, &b, &b.dst);
-    if (r == CUDA_SUCCESS && !b.fill) r = check(scope, &b, &b.src);
+    CUresult r = check(scope, s->ctx, &b, &b.dst);
+    if (r == CUDA_SUCCESS && !b.fill) r = check(scope, s->ctx, &b, &b.src);
     if (r != CUDA_SUCCESS) return r;
     if ((b.src.pageable || b.dst.pageable) && s->capture) {
         sim_capture_refuses(s);
@@ -114,19 +122,26 @@ CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, 
     return r;
 }
 
-static struct box line(uintptr_t dst, bool device_dst, uintptr_t src, bool device_src, size_t n) {
-    return (struct box){.dst = {.at = dst, .known = device_dst}, .src = {.at = src, .known = device_src}, .row = n, .rows = 1, .slices = 1};
+static struct box box(struct side dst, struct side src, size_t row, size_t rows, size_t slices) {
+    return (struct box){.dst = dst, .src = src, .row = row, .rows = rows, .slices = slices};
 }
 
-#define LINE(name, dst_type, dst_known, src_type, src_known)                                                           \
-    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n) {                                                      \
-        ENTER(name, SIM_CONTEXT | SIM_UNSAFE);                                                                         \
-        return sim_box_enqueue(&scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), NULL, true);     \
+static struct box line(uintptr_t dst, bool device_dst, uintptr_t src, bool device_src, size_t n) {
+    return box((struct side){.at = dst, .known = device_dst},
+               (struct side){.at = src, .known = device_src}, n, 1, 1);
+}
+
+#define LINE(name, dst_type, dst_known, src_type, src_known)                                    \
+    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n) {                               \
+        ENTER(name, SIM_CONTEXT | SIM_UNSAFE);                                                  \
+        return sim_box_enqueue(                                                                 \
+            &scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), NULL, true); \
     }
-#define LINE_ASYNC(name, dst_type, dst_known, src_type, src_known)                                                     \
-    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n, CUstream stream) {                                     \
-        ENTER(name, SIM_CONTEXT);                                                                                      \
-        return sim_box_enqueue(&scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), stream, false);  \
+#define LINE_ASYNC(name, dst_type, dst_known, src_type, src_known)                                 \
+    CUresult CUDAAPI name(dst_type dst, src_type src, size_t n, CUstream stream) {                 \
+        ENTER(name, SIM_CONTEXT);                                                                  \
+        return sim_box_enqueue(                                                                    \
+            &scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), stream, false); \
     }
 LINE(cuMemcpy, CUdeviceptr, false, CUdeviceptr, false)
 LINE(cuMemcpyHtoD, CUdeviceptr, true, const void *, false)
@@ -142,10 +157,12 @@ static CUresult peers(const sim_scope *scope, uintptr_t at, CUcontext context) {
     sim_context *c = sim_handle_get(SIM_CONTEXTS, context, scope->call);
     sim_range *r = sim_range_find(at);
     if (c == NULL) return CUDA_ERROR_INVALID_CONTEXT;
-    return r == NULL || !sim_range_on_device(r) || r->device != c->device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return r == NULL || !sim_range_on_device(r) || r->device != c->device ? CUDA_ERROR_INVALID_VALUE
+                                                                          : CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n, CUstream stream) {
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+                                   size_t n, CUstream stream) {
     ENTER(cuMemcpyPeerAsync, SIM_CONTEXT);
     CUresult r = peers(&scope, dst, to);
     if (r == CUDA_SUCCESS) r = peers(&scope, src, from);
@@ -154,7 +171,8 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr sr
     return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, stream, false) : r;
 }
 
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t n) {
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+                              size_t n) {
     ENTER(cuMemcpyPeer, SIM_CONTEXT | SIM_UNSAFE);
     CUresult r = peers(&scope, dst, to);
     if (r == CUDA_SUCCESS) r = peers(&scope, src, from);
@@ -163,66 +181,93 @@ CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CU
     return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
 }
 
-// place is where a side of a box begins, 0 for arrays, which are not simulated, and for places beyond all memory.
-static uintptr_t place(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y, size_t z, size_t pitch, size_t height) {
-    uintptr_t at = type == CU_MEMORYTYPE_HOST ? (uintptr_t)host : type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED ? (uintptr_t)device : 0;
+// place is where a side of a box begins, 0 for arrays, which are not simulated, and for places
+// beyond all memory.
+static uintptr_t place(CUmemorytype type, const void *host, CUdeviceptr device, size_t x, size_t y,
+                       size_t z, size_t pitch, size_t height) {
+    uintptr_t at = type == CU_MEMORYTYPE_HOST ? (uintptr_t)host
+                   : type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED
+                       ? (uintptr_t)device
+                       : 0;
     size_t rows, bytes;
-    if (at == 0 || __builtin_mul_overflow(z, height, &rows) || __builtin_add_overflow(rows, y, &rows) || __builtin_mul_overflow(rows, pitch, &bytes) ||
+    if (at == 0 || __builtin_mul_overflow(z, height, &rows) ||
+        __builtin_add_overflow(rows, y, &rows) || __builtin_mul_overflow(rows, pitch, &bytes) ||
         __builtin_add_overflow(bytes, x, &bytes) || __builtin_add_overflow(at, bytes, &at))
         return 0;
     return at;
 }
-
-static CUresult flat(const CUDA_MEMCPY2D *c, struct box *b) {
-    if (c == NULL || (c->Height > 1 && (c->srcPitch < c->WidthInBytes || c->dstPitch < c->WidthInBytes))) return CUDA_ERROR_INVALID_VALUE;
-    *b = (struct box){.row = c->WidthInBytes, .rows = c->Height, .slices = 1};
-    b->src = (struct side){.at = place(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0), .pitch = c->srcPitch, .known = c->srcMemoryType == CU_MEMORYTYPE_DEVICE};
-    b->dst = (struct side){.at = place(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0), .pitch = c->dstPitch, .known = c->dstMemoryType == CU_MEMORYTYPE_DEVICE};
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream) {
-    ENTER(cuMemcpy2DAsync, SIM_CONTEXT);
-    struct box b;
-    CUresult r = flat(c, &b);
-    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, stream, false) : r;
-}
-
-CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D *c) {
-    ENTER(cuMemcpy2D, SIM_CONTEXT | SIM_UNSAFE);
-    struct box b;
-    CUresult r = flat(c, &b);
-    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
-}
-
-CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c) {
-    ENTER(cuMemcpy2DUnaligned, SIM_CONTEXT | SIM_UNSAFE);
-    struct box b;
-    CUresult r = flat(c, &b);
-    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
-}
-
-// solid is the box of a copy of three dimensions; the structures of both kinds of it have the same names.
-#define SIDE(c, side)                                                                                                              \
-    {                                                                                                                              \
-        .at = place((c)->side##MemoryType, (c)->side##Host, (c)->side##Device, (c)->side##XInBytes, (c)->side##Y, (c)->side##Z,    \
-                    (c)->side##Pitch, (c)->side##Height),                                                                          \
-        .pitch = (c)->side##Pitch, .slice = slice((c)->side##Pitch, (c)->side##Height, (c)->Depth),                                \
-        .known = (c)->side##MemoryType == CU_MEMORYTYPE_DEVICE,                                                                    \
-    }
-#define SOLID(c)                                                                                                                   \
-    (struct box) { .dst = SIDE(c, dst), .src = SIDE(c, src), .row = (c)->WidthInBytes, .rows = (c)->Height, .slices = (c)->Depth }
-#define LIES_WRONG(c)                                                                                                              \
-    (((c)->Height > 1 && ((c)->srcPitch < (c)->WidthInBytes || (c)->dstPitch < (c)->WidthInBytes)) ||                              \
-     ((c)->Depth > 1 && ((c)->srcHeight < (c)->Height || (c)->dstHeight < (c)->Height)))
 
 static size_t slice(size_t pitch, size_t height, size_t depth) {
     size_t bytes = 0;
     return depth > 1 && __builtin_mul_overflow(pitch, height, &bytes) ? SIZE_MAX : bytes;
 }
 
+// The structures of all copies have the same names; those of two dimensions have no z, height
+// and depth.
+#define SIDE(c, which, z, height, depth)                                                \
+    ((struct side){                                                                     \
+        .at = place((c)->which##MemoryType, (c)->which##Host, (c)->which##Device,       \
+                    (c)->which##XInBytes, (c)->which##Y, z, (c)->which##Pitch, height), \
+        .pitch = (c)->which##Pitch,                                                     \
+        .slice = slice((c)->which##Pitch, height, depth),                               \
+        .known = (c)->which##MemoryType == CU_MEMORYTYPE_DEVICE,                        \
+    })
+#define FLAT(c) box(SIDE(c, dst, 0, 0, 1), SIDE(c, src, 0, 0, 1), (c)->WidthInBytes, (c)->Height, 1)
+#define SOLID(c)                                                                             \
+    box(SIDE(c, dst, (c)->dstZ, (c)->dstHeight, (c)->Depth),                                 \
+        SIDE(c, src, (c)->srcZ, (c)->srcHeight, (c)->Depth), (c)->WidthInBytes, (c)->Height, \
+        (c)->Depth)
+// What the pitches and heights of a copy must be: "greater than or equal to WidthInBytes +
+// srcXInBytes", and "to Height + srcY", where they are given, and no pitch beyond
+// CU_DEVICE_ATTRIBUTE_MAX_PITCH.
+#define PITCH_FITS(c, which)                          \
+    ((c)->which##Pitch <= SIM_MAX_PITCH &&            \
+     (((c)->which##Pitch == 0 && (c)->Height <= 1) || \
+      fits((c)->which##XInBytes, (c)->WidthInBytes, (c)->which##Pitch)))
+#define HEIGHT_FITS(c, which)                        \
+    (((c)->which##Height == 0 && (c)->Depth <= 1) || \
+     fits((c)->which##Y, (c)->Height, (c)->which##Height))
+#define LIES_RIGHT(c)                                                                          \
+    (PITCH_FITS(c, src) && PITCH_FITS(c, dst) && HEIGHT_FITS(c, src) && HEIGHT_FITS(c, dst) && \
+     (c)->srcLOD == 0 && (c)->dstLOD == 0)
+
+static bool fits(size_t first, size_t n, size_t room) { return first <= room && n <= room - first; }
+
+static bool on_device(uintptr_t at) {
+    const sim_range *r = sim_range_find(at);
+    return r && sim_range_on_device(r);
+}
+
+// "On intra-device memory copies [...] cuMemcpy2D() may fail for pitches not computed by
+// cuMemAllocPitch(). cuMemcpy2DUnaligned() does not have this restriction": it does fail.
+static CUresult flat(const sim_scope *scope, const CUDA_MEMCPY2D *c, CUstream stream, bool wait,
+                     size_t alignment) {
+    if (c == NULL || !PITCH_FITS(c, src) || !PITCH_FITS(c, dst)) return CUDA_ERROR_INVALID_VALUE;
+    struct box b = FLAT(c);
+    if ((b.dst.pitch | b.src.pitch) % alignment && on_device(b.dst.at) && on_device(b.src.at))
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_box_enqueue(scope, b, stream, wait);
+}
+
+enum { PITCH_ALIGNMENT = 512 };  // of the pitches that cuMemAllocPitch computes on cards
+
+CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream) {
+    ENTER(cuMemcpy2DAsync, SIM_CONTEXT);
+    return flat(&scope, c, stream, false, PITCH_ALIGNMENT);
+}
+
+CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D *c) {
+    ENTER(cuMemcpy2D, SIM_CONTEXT | SIM_UNSAFE);
+    return flat(&scope, c, NULL, true, PITCH_ALIGNMENT);
+}
+
+CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c) {
+    ENTER(cuMemcpy2DUnaligned, SIM_CONTEXT | SIM_UNSAFE);
+    return flat(&scope, c, NULL, true, 1);
+}
+
 static CUresult solid(const sim_scope *scope, const CUDA_MEMCPY3D *c, CUstream stream, bool wait) {
-    if (c == NULL || LIES_WRONG(c)) return CUDA_ERROR_INVALID_VALUE;
+    if (c == NULL || !LIES_RIGHT(c)) return CUDA_ERROR_INVALID_VALUE;
     return sim_box_enqueue(scope, SOLID(c), stream, wait);
 }
 
@@ -236,8 +281,9 @@ CUresult CUDAAPI cuMemcpy3D(const CUDA_MEMCPY3D *c) {
     return solid(&scope, c, NULL, true);
 }
 
-static CUresult solid_peer(const sim_scope *scope, const CUDA_MEMCPY3D_PEER *c, CUstream stream, bool wait) {
-    if (c == NULL || LIES_WRONG(c)) return CUDA_ERROR_INVALID_VALUE;
+static CUresult solid_peer(const sim_scope *scope, const CUDA_MEMCPY3D_PEER *c, CUstream stream,
+                           bool wait) {
+    if (c == NULL || !LIES_RIGHT(c)) return CUDA_ERROR_INVALID_VALUE;
     struct box b = SOLID(c);
     b.peer = true;
     CUresult r = peers(scope, b.dst.at, c->dstContext);

@@ -22,7 +22,8 @@ struct box {
     size_t unit;  // bytes of it
 };
 
-// sim_box_enqueue enqueues a box on a stream. wait is for calls that are not asynchronous by their name.
+// sim_box_enqueue enqueues a box on a stream. wait is for calls that are not asynchronous by
+// their name.
 CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, bool wait);
 
 #endif

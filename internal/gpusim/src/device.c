@@ -27,7 +27,8 @@ static bool open_device(sim_device *d, int ordinal) {
     d->memory_fd = memfd_create("dlx-gpusim", MFD_CLOEXEC);
     if (d->memory_fd < 0 || ftruncate(d->memory_fd, (off_t)d->arena) != 0) return false;
     d->base = sim_reserve(d->arena, 2 << 20);
-    void *work = mmap(NULL, d->arena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, d->memory_fd, 0);
+    void *work =
+        mmap(NULL, d->arena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, d->memory_fd, 0);
     d->work = work;
     return d->base != 0 && work != MAP_FAILED;
 }
@@ -38,7 +39,11 @@ CUresult CUDAAPI cuInit(unsigned flags) {
     if (sim.initialised) return CUDA_SUCCESS;
     int n = (int)environment("DLX_GPUSIM_DEVICES", 2, 0, SIM_MAX_DEVICES);
     if (n == 0) return CUDA_ERROR_NO_DEVICE;
-    sim.random = (uint64_t)environment("DLX_GPUSIM_SEED", (long)(sim_now() | 1), 1, 0x7fffffffffffffff);
+    sim.random =
+        (uint64_t)environment("DLX_GPUSIM_SEED", (long)(sim_now() | 1), 1, 0x7fffffffffffffff);
+    sim.concurrent = environment("DLX_GPUSIM_CONCURRENT", 1, 0, 1);
+    sim.reuse = environment("DLX_GPUSIM_REUSE", 0, 0, 1);
+    sim.one_queue = environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
     for (int i = 0; i < n; i++)
         if (!open_device(&sim.devices[i], i)) return CUDA_ERROR_OUT_OF_MEMORY;
     sim.device_count = n;
@@ -100,29 +105,33 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int room, CUdevice device) {
 
 CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     ENTER(cuDeviceGetAttribute, SIM_INIT);
-    if (value == NULL || attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+    if (value == NULL || attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
     if (sim_device_get(device) == NULL) return CUDA_ERROR_INVALID_DEVICE;
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
-    case CU_DEVICE_ATTRIBUTE_INTEGRATED: *value = (int)environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1); break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: *value = sim.concurrent; break;
+    case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+        *value = (int)environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1);
+        break;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
-    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: *value = 1; break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X: *value = 1024; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: *value = 0x7fffffff; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: *value = SIM_MAX_BLOCK_XY; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: *value = SIM_MAX_BLOCK_Z; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: *value = SIM_MAX_GRID_X; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: *value = SIM_MAX_PITCH; break;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = 0xffff; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = SIM_MAX_GRID_YZ; break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = 32; break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 2; break;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0xF0 + device; break;
@@ -131,19 +140,27 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     return CUDA_SUCCESS;
 }
 
+bool sim_device_reaches(const sim_device *d, const sim_device *other) {
+    return d != other && environment("DLX_GPUSIM_PEERS", 1, 0, 1);
+}
+
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
     ENTER(cuDeviceCanAccessPeer, SIM_INIT);
     if (can == NULL) return CUDA_ERROR_INVALID_VALUE;
-    if (sim_device_get(device) == NULL || sim_device_get(peer) == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    *can = device != peer;
+    if (sim_device_get(device) == NULL || sim_device_get(peer) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *can = sim_device_reaches(sim_device_get(device), sim_device_get(peer));
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice src, CUdevice dst) {
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice src,
+                                         CUdevice dst) {
     ENTER(cuDeviceGetP2PAttribute, SIM_INIT);
     if (value == NULL || src == dst) return CUDA_ERROR_INVALID_VALUE;
-    if (sim_device_get(src) == NULL || sim_device_get(dst) == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
+    if (sim_device_get(src) == NULL || sim_device_get(dst) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED &&
+             sim_device_reaches(sim_device_get(src), sim_device_get(dst));
     return CUDA_SUCCESS;
 }
 
@@ -187,14 +204,17 @@ static const struct {
     ERROR(CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures would become one"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture began on another stream"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "the capture has work that was not joined"),
-    ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "a capture cannot depend on work that is not captured"),
+    ERROR(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+          "a capture cannot depend on work that is not captured"),
     ERROR(CUDA_ERROR_LAUNCH_FAILED, "a launch failed"),
     ERROR(CUDA_ERROR_NOT_PERMITTED, "operation not permitted"),
     ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "not permitted while a stream is captured"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was invalidated"),
-    ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the legacy stream cannot depend on a capturing blocking stream"),
-    ERROR(CUDA_ERROR_CAPTURED_EVENT, "not permitted on an event last recorded in a capturing stream"),
+    ERROR(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+          "the legacy stream cannot depend on a capturing blocking stream"),
+    ERROR(CUDA_ERROR_CAPTURED_EVENT,
+          "not permitted on an event last recorded in a capturing stream"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "a capture of another thread"),
     ERROR(CUDA_ERROR_TIMEOUT, "timed out"),
     ERROR(CUDA_ERROR_UNKNOWN, "unknown error"),

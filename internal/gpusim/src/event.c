@@ -8,15 +8,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-sim_event *sim_event_get(const sim_scope *scope, CUevent handle) { return sim_handle_get(SIM_EVENTS, handle, scope->call); }
+sim_event *sim_event_get(const sim_scope *scope, CUevent handle) {
+    return sim_handle_get(SIM_EVENTS, handle, scope->call);
+}
 
 // forget frees what an event has.
 static void forget(sim_event *e) {
     if (e->record) sim_op_drop(e->record);
     if (e->captured) sim_op_drop(e->captured);
+    if (e->shared && !e->imported) atomic_store(&e->shared->gone, 1);
     if (e->shared) munmap(e->shared, SIM_PAGE);
     if (e->shared_fd >= 0) close(e->shared_fd);
     free(e);
+}
+
+// used is sim_event_get for calls that do something with an event: "Performing operations on the
+// imported event after the exported event has been freed with cuEventDestroy will result in
+// undefined behavior".
+static sim_event *used(const sim_scope *scope, CUevent handle) {
+    sim_event *e = sim_event_get(scope, handle);
+    if (e && e->imported && atomic_load(&e->shared->gone))
+        sim_misuse(scope->call, "the process that made the event has destroyed it");
+    return e;
 }
 
 static CUresult event_new(sim_context *ctx, unsigned flags, int fd, CUevent *out) {
@@ -46,7 +59,9 @@ static CUresult event_new(sim_context *ctx, unsigned flags, int fd, CUevent *out
 }
 
 CUresult sim_event_open(sim_context *ctx, int fd, CUevent *out) {
-    return event_new(ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, fd, out);
+    CUresult r = event_new(ctx, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, fd, out);
+    if (r == CUDA_SUCCESS) ctx->events->imported = true;
+    return r;
 }
 
 void sim_event_free(sim_event *e) {
@@ -67,7 +82,8 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned flags) {
     if (!(flags & CU_EVENT_INTERPROCESS)) return event_new(scope.ctx, flags, -1, out);
     if (!(flags & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_VALUE;
     int fd = memfd_create("dlx-gpusim-event", MFD_CLOEXEC);
-    CUresult r = fd < 0 || ftruncate(fd, SIM_PAGE) != 0 ? CUDA_ERROR_OPERATING_SYSTEM : event_new(scope.ctx, flags, fd, out);
+    CUresult r = fd < 0 || ftruncate(fd, SIM_PAGE) != 0 ? CUDA_ERROR_OPERATING_SYSTEM
+                                                        : event_new(scope.ctx, flags, fd, out);
     if (fd >= 0) close(fd);
     return r;
 }
@@ -98,7 +114,8 @@ static CUresult nothing(sim_op *op) {
 
 static CUresult reach_shared(sim_op *op) {
     struct shared *x = (struct shared *)op->payload;
-    if (x->state && atomic_load(&x->state->done) < x->point) atomic_store(&x->state->done, x->point);
+    if (x->state && atomic_load(&x->state->done) < x->point)
+        atomic_store(&x->state->done, x->point);
     return CUDA_SUCCESS;
 }
 
@@ -122,20 +139,30 @@ static sim_op *shared_op(const char *call, sim_event *e, CUresult (*run)(sim_op 
     return op;
 }
 
-static CUresult record(const sim_scope *scope, CUevent event, CUstream stream) {
+// only_in_captures answers for CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL: "This flag is
+// invalid outside of stream capture". There it makes nodes that are not simulated.
+static CUresult only_in_captures(const sim_stream *s, bool external) {
+    return !external    ? CUDA_SUCCESS
+           : s->capture ? CUDA_ERROR_NOT_SUPPORTED
+                        : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult record(const sim_scope *scope, CUevent event, CUstream stream, unsigned flags) {
     CUresult error;
-    sim_event *e = sim_event_get(scope, event);
+    sim_event *e = used(scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     sim_stream *s = sim_stream_get(scope, stream, &error);
     if (s == NULL) return error;
     if (s->ctx != e->ctx) return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = only_in_captures(s, flags & CU_EVENT_RECORD_EXTERNAL);
+    if (r != CUDA_SUCCESS) return r;
     sim_op *op = shared_op(scope->call, e, reach_shared);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     op->node = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
     op->always = true;
     sim_op_retain(op);
     if (s->capture) {
-        CUresult r = sim_enqueue(s, op);
+        r = sim_enqueue(s, op);
         if (r != CUDA_SUCCESS) {
             sim_op_drop(op);
             return r;
@@ -145,12 +172,13 @@ static CUresult record(const sim_scope *scope, CUevent event, CUstream stream) {
         e->capture_id = sim_capture_id(s);
         return CUDA_SUCCESS;
     }
-    if (e->shared) ((struct shared *)op->payload)->point = atomic_fetch_add(&e->shared->recorded, 1) + 1;
+    if (e->shared)
+        ((struct shared *)op->payload)->point = atomic_fetch_add(&e->shared->recorded, 1) + 1;
     if (e->captured) {
         sim_op_drop(e->captured);
         e->captured = NULL;
     }
-    CUresult r = sim_enqueue(s, op);
+    r = sim_enqueue(s, op);
     if (r != CUDA_SUCCESS) {
         sim_op_drop(op);
         return r;
@@ -162,12 +190,13 @@ static CUresult record(const sim_scope *scope, CUevent event, CUstream stream) {
 
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
     ENTER(cuEventRecord, SIM_CONTEXT);
-    return record(&scope, event, stream);
+    return record(&scope, event, stream, 0);
 }
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
     ENTER(cuEventRecordWithFlags, SIM_CONTEXT);
-    return flags > CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_INVALID_VALUE : record(&scope, event, stream);
+    if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+    return record(&scope, event, stream, flags);
 }
 
 // done reports whether what the event stands for now is done.
@@ -178,11 +207,14 @@ static bool done(const sim_event *e) {
 
 CUresult CUDAAPI cuEventQuery(CUevent event) {
     ENTER(cuEventQuery, SIM_CONTEXT | SIM_UNSAFE);
-    sim_event *e = sim_event_get(&scope, event);
+    sim_event *e = used(&scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
     sim_context *c = e->ctx;
-    if (c->sticky || done(e)) return c->sticky;
+    if (c->sticky || done(e)) {
+        sim_managed_settle();
+        return c->sticky;
+    }
     sim_op *op = e->record;  // the event may be destroyed while work runs
     if (op == NULL || op->done) return CUDA_ERROR_NOT_READY;
     sim_op_retain(op);
@@ -194,7 +226,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     ENTER(cuEventSynchronize, SIM_CONTEXT | SIM_UNSAFE);
-    sim_event *e = sim_event_get(&scope, event);
+    sim_event *e = used(&scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
     sim_context *c = e->ctx;
@@ -203,10 +235,14 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
         sim_op_retain(op);
         sim_wait(op);
         sim_op_drop(op);
-        return c->sticky;
+    } else {
+        // Another process's work is asked for again and again; the event may be destroyed
+        // meanwhile.
+        while (c->sticky == CUDA_SUCCESS && (e = sim_handle_get(SIM_EVENTS, event, NULL)) != NULL &&
+               !done(e))
+            sim_nap(200000);
     }
-    // Another process's work is asked for again and again; the event may be destroyed meanwhile.
-    while (c->sticky == CUDA_SUCCESS && (e = sim_handle_get(SIM_EVENTS, event, NULL)) != NULL && !done(e)) sim_nap(200000);
+    sim_pools_settle();
     return c->sticky;
 }
 
@@ -214,10 +250,12 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     ENTER(cuStreamWaitEvent, SIM_CONTEXT);
     CUresult error;
     if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-    sim_event *e = sim_event_get(&scope, event);
+    sim_event *e = used(&scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
+    CUresult r = only_in_captures(s, flags & CU_EVENT_WAIT_EXTERNAL);
+    if (r != CUDA_SUCCESS) return r;
     if (e->captured) {
         // Within one capture the order is there already; it does not spread to other streams here.
         if (e->capture_id == sim_capture_id(s)) return CUDA_SUCCESS;
@@ -234,7 +272,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     op->node = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     op->always = true;
     if (mine) {
-        CUresult r = sim_op_after(op, e->record);
+        r = sim_op_after(op, e->record);
         if (r != CUDA_SUCCESS) {
             sim_op_drop(op);
             return r;
@@ -248,8 +286,10 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
 
 CUresult CUDAAPI cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
     ENTER(cuEventElapsedTime, SIM_CONTEXT);
-    sim_event *a = sim_event_get(&scope, from), *b = sim_event_get(&scope, to);
-    if (a == NULL || b == NULL || a->record == NULL || b->record == NULL || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_HANDLE;
+    sim_event *a = used(&scope, from), *b = used(&scope, to);
+    if (a == NULL || b == NULL || a->record == NULL || b->record == NULL ||
+        ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (ms == NULL) return CUDA_ERROR_INVALID_VALUE;
     if (!a->record->done || !b->record->done) {
         sim_op *op = b->record->done ? a->record : b->record;

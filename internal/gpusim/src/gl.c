@@ -1,5 +1,6 @@
-// OpenGL's buffers, by the functions of whichever of EGL and GLX has a context current on
+// gl.c: OpenGL's buffers, by the functions of whichever of EGL and GLX has a context current on
 // the calling thread.
+
 #include "gl.h"
 
 #include <GL/gl.h>
@@ -24,14 +25,12 @@ static const struct platform {
 static get_proc find_proc(void) {
     for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++) {
         void *library = dlopen(platforms[i].library, RTLD_NOW | RTLD_NOLOAD);
-        if (library == NULL)
-            continue;
+        if (library == NULL) continue;
         get_context current = (get_context)dlsym(library, platforms[i].current);
         get_proc get = (get_proc)dlsym(library, platforms[i].get);
         bool made = current != NULL && current() != NULL;
         dlclose(library);  // the process keeps it
-        if (made)
-            return get;
+        if (made) return get;
     }
     return NULL;
 }
@@ -54,8 +53,7 @@ typedef struct {
 
 static bool find_calls(calls *gl) {
     get_proc get = find_proc();
-    if (get == NULL)
-        return false;
+    if (get == NULL) return false;
     gl->error = (get_error *)get("glGetError");
     gl->integer = (get_integer *)get("glGetIntegerv");
     gl->is_buffer = (PFNGLISBUFFERPROC)get("glIsBuffer");
@@ -80,16 +78,13 @@ static GLuint bound(const calls *gl, GLenum target, GLenum query, GLuint buffer)
 
 CUresult sim_gl_buffer_size(unsigned buffer, size_t *size) {
     calls gl;
-    if (!find_calls(&gl))
-        return CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
-    if (!gl.is_buffer(buffer))
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!find_calls(&gl)) return CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
+    if (!gl.is_buffer(buffer)) return CUDA_ERROR_INVALID_VALUE;
     GLint64 bytes = 0;
     GLuint before = bound(&gl, GL_COPY_READ_BUFFER, GL_COPY_READ_BUFFER_BINDING, buffer);
     gl.parameter(GL_COPY_READ_BUFFER, GL_BUFFER_SIZE, &bytes);
     gl.bind(GL_COPY_READ_BUFFER, before);
-    if (bytes <= 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
     *size = (size_t)bytes;
     return CUDA_SUCCESS;
 }
@@ -98,10 +93,9 @@ CUresult sim_gl_read(unsigned buffer, size_t size, void *to) {
     calls gl;
     size_t present;
     CUresult r = sim_gl_buffer_size(buffer, &present);
-    if (r != CUDA_SUCCESS || !find_calls(&gl))
-        return r;
-    if (present < size)
-        return CUDA_ERROR_UNKNOWN;
+    if (r == CUDA_SUCCESS && !find_calls(&gl)) r = CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
+    if (r != CUDA_SUCCESS) return r;
+    if (present < size) return CUDA_ERROR_UNKNOWN;
     GLuint before = bound(&gl, GL_COPY_READ_BUFFER, GL_COPY_READ_BUFFER_BINDING, buffer);
     gl.read(GL_COPY_READ_BUFFER, 0, (GLsizeiptr)size, to);
     gl.bind(GL_COPY_READ_BUFFER, before);
@@ -113,10 +107,9 @@ CUresult sim_gl_write(unsigned buffer, size_t size, const void *from) {
     calls gl;
     size_t present;
     CUresult r = sim_gl_buffer_size(buffer, &present);
-    if (r != CUDA_SUCCESS || !find_calls(&gl))
-        return r;
-    if (present < size)
-        return CUDA_ERROR_UNKNOWN;
+    if (r == CUDA_SUCCESS && !find_calls(&gl)) r = CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
+    if (r != CUDA_SUCCESS) return r;
+    if (present < size) return CUDA_ERROR_UNKNOWN;
     GLuint staging = 0;
     gl.generate(1, &staging);
     GLuint read = bound(&gl, GL_COPY_READ_BUFFER, GL_COPY_READ_BUFFER_BINDING, staging);

@@ -1,7 +1,7 @@
-// "Graphics Interoperability" and "OpenGL Interoperability": buffers of OpenGL. The
-// software drivers of OpenGL cannot share a buffer's memory, so its bytes are copied: into
-// device memory when it is mapped, back when it is unmapped. What a program may rely on
-// is the same.
+// graphics.c: "Graphics Interoperability" and "OpenGL Interoperability": buffers of OpenGL. The
+// software drivers of OpenGL cannot share a buffer's memory, so its bytes are copied: into device
+// memory when it is mapped, back when it is unmapped. What a program may rely on is the same.
+
 #include "gl.h"
 
 #pragma GCC visibility push(default)
@@ -28,8 +28,7 @@ CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *out, GLuint buff
         return CUDA_ERROR_INVALID_VALUE;
     size_t size;
     CUresult r = sim_gl_buffer_size(buffer, &size);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS) return r;
     resource *res = malloc(sizeof *res);
     void *handle = res ? sim_handle_new(SIM_GRAPHICS_RESOURCES, res) : NULL;
     if (handle == NULL) {
@@ -54,8 +53,7 @@ static void unmap(resource *res) {
 CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource handle) {
     ENTER(cuGraphicsUnregisterResource, SIM_CONTEXT | SIM_RELEASE);
     resource *res = resource_get(handle, "cuGraphicsUnregisterResource");
-    if (res == NULL)
-        return CUDA_ERROR_INVALID_HANDLE;
+    if (res == NULL) return CUDA_ERROR_INVALID_HANDLE;
     if (res->mapped != NULL) {
         sim_misuse("cuGraphicsUnregisterResource",
                    "the resource is mapped: what was written to it is lost");
@@ -70,12 +68,9 @@ CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource handle) {
 CUresult CUDAAPI cuGraphicsResourceSetMapFlags(CUgraphicsResource handle, unsigned int flags) {
     ENTER(cuGraphicsResourceSetMapFlags, SIM_CONTEXT);
     resource *res = resource_get(handle, "cuGraphicsResourceSetMapFlags");
-    if (res == NULL)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (res->mapped != NULL)
-        return CUDA_ERROR_ALREADY_MAPPED;
-    if (flags > CU_GRAPHICS_MAP_RESOURCE_FLAGS_WRITE_DISCARD)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (res == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    if (res->mapped != NULL) return CUDA_ERROR_ALREADY_MAPPED;
+    if (flags > CU_GRAPHICS_MAP_RESOURCE_FLAGS_WRITE_DISCARD) return CUDA_ERROR_INVALID_VALUE;
     res->flags = flags;
     return CUDA_SUCCESS;
 }
@@ -84,29 +79,22 @@ CUresult CUDAAPI cuGraphicsResourceGetMappedPointer(CUdeviceptr *ptr, size_t *si
                                                     CUgraphicsResource handle) {
     ENTER(cuGraphicsResourceGetMappedPointer, SIM_CONTEXT);
     const resource *res = resource_get(handle, "cuGraphicsResourceGetMappedPointer");
-    if (res == NULL)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (res->mapped == NULL)
-        return CUDA_ERROR_NOT_MAPPED;
-    if (ptr != NULL)
-        *ptr = res->mapped->address;
-    if (size != NULL)
-        *size = res->size;
+    if (res == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    if (res->mapped == NULL) return CUDA_ERROR_NOT_MAPPED;
+    if (ptr != NULL) *ptr = res->mapped->address;
+    if (size != NULL) *size = res->size;
     return CUDA_SUCCESS;
 }
 
 // check finds every resource of a list, none of them twice, and all of them mapped or none.
 static CUresult check(const char *call, unsigned count, const CUgraphicsResource *list,
                       bool mapped) {
-    if (count == 0 || list == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (count == 0 || list == NULL) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         const resource *res = resource_get(list[i], call);
-        if (res == NULL)
-            return CUDA_ERROR_INVALID_HANDLE;
+        if (res == NULL) return CUDA_ERROR_INVALID_HANDLE;
         for (unsigned j = 0; j < i; j++)
-            if (list[j] == list[i])
-                return CUDA_ERROR_INVALID_HANDLE;
+            if (list[j] == list[i]) return CUDA_ERROR_INVALID_HANDLE;
         if (mapped != (res->mapped != NULL))
             return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
     }
@@ -117,9 +105,8 @@ static CUresult check(const char *call, unsigned count, const CUgraphicsResource
 static CUresult map(resource *res, sim_context *ctx) {
     sim_device *device = ctx->device;
     size_t offset;
-    CUresult r = sim_device_take(device, res->size, 256, &offset);
-    if (r != CUDA_SUCCESS)
-        return r;
+    CUresult r = sim_device_take(device, res->size, &offset);
+    if (r != CUDA_SUCCESS) return r;
     if (res->flags != CU_GRAPHICS_MAP_RESOURCE_FLAGS_WRITE_DISCARD)
         r = sim_gl_read(res->buffer, res->size, device->work + offset);
     const sim_range range = {
@@ -146,14 +133,12 @@ CUresult CUDAAPI cuGraphicsMapResources(unsigned int count, CUgraphicsResource *
                                         CUstream hstream) {
     ENTER(cuGraphicsMapResources, SIM_CONTEXT | SIM_UNSAFE);
     CUresult r;
-    if (sim_stream_get(&scope, hstream, &r) == NULL)
-        return r;
+    if (sim_stream_get(&scope, hstream, &r) == NULL) return r;
     r = check("cuGraphicsMapResources", count, list, false);
     unsigned done = 0;
     while (r == CUDA_SUCCESS && done < count) {
         r = map(resource_get(list[done], NULL), scope.ctx);
-        if (r == CUDA_SUCCESS)
-            done++;
+        if (r == CUDA_SUCCESS) done++;
     }
     while (r != CUDA_SUCCESS && done > 0)  // all of them or none
         unmap(resource_get(list[--done], NULL));
@@ -167,19 +152,16 @@ CUresult CUDAAPI cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource
     ENTER(cuGraphicsUnmapResources, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
     CUresult r;
     sim_stream *stream = sim_stream_get(&scope, hstream, &r);
-    if (stream == NULL)
-        return r;
+    if (stream == NULL) return r;
     r = check("cuGraphicsUnmapResources", count, list, true);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS) return r;
     CUresult worked = sim_wait_stream(stream);
     r = check("cuGraphicsUnmapResources", count, list, true);  // others ran meanwhile
     for (unsigned i = 0; r == CUDA_SUCCESS && i < count; i++) {
         resource *res = resource_get(list[i], NULL);
         if (res->flags != CU_GRAPHICS_MAP_RESOURCE_FLAGS_READ_ONLY)
             r = sim_gl_write(res->buffer, res->size, res->mapped->work);
-        if (r == CUDA_SUCCESS)
-            unmap(res);
+        if (r == CUDA_SUCCESS) unmap(res);
     }
     return SIM_RESULT(r != CUDA_SUCCESS ? r : worked);
 }

@@ -42,8 +42,10 @@ static CUresult run_callback(sim_op *op) {
     return CUDA_SUCCESS;
 }
 
-// Unlike a host function it is called, with the error, where the context has failed; and it is no part of a graph.
-CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data, unsigned flags) {
+// Unlike a host function it is called, with the error, where the context has failed; and it is
+// no part of a graph.
+CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data,
+                                     unsigned flags) {
     ENTER(cuStreamAddCallback, SIM_CONTEXT);
     CUresult error;
     if (function == NULL || flags != 0) return CUDA_ERROR_INVALID_VALUE;

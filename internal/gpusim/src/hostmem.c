@@ -2,15 +2,37 @@
 
 #include "core.h"
 
-#include <stddef.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 
 static CUresult alloc(const sim_scope *scope, void **out, size_t bytes, unsigned flags) {
-    const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
-    if (out == NULL || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
-    uintptr_t p;
-    CUresult r = sim_host_take(scope->ctx, bytes, SIM_RANGE_HOST, flags, &p);
-    if (r == CUDA_SUCCESS) *out = (void *)p;
-    return r;
+    const unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    if (out == NULL || bytes == 0 || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > PTRDIFF_MAX - SIM_PAGE) return CUDA_ERROR_OUT_OF_MEMORY;
+    void *p =
+        mmap(NULL, sim_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(p, SIM_FRESH, bytes);
+    const sim_range range = {
+        .address = (uintptr_t)p,
+        .size = bytes,
+        .work = p,
+        .kind = SIM_RANGE_HOST,
+        .device = scope->ctx->device,
+        .ctx = scope->ctx,
+        .flags = flags,
+        .active = true,
+    };
+    if (sim_range_add(&range) == NULL) {
+        munmap(p, sim_pages(bytes));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sim_live(SIM_HOST_ALLOCATIONS, 1);
+    *out = p;
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
@@ -23,6 +45,7 @@ CUresult CUDAAPI cuMemAllocHost(void **out, size_t bytes) {
     return alloc(&scope, out, bytes, 0);
 }
 
+// What is freed is not waited for: no section says so, and work that comes too late fails.
 CUresult CUDAAPI cuMemFreeHost(void *p) {
     ENTER(cuMemFreeHost, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
     sim_range *r = sim_range_find((uintptr_t)p);
@@ -30,23 +53,76 @@ CUresult CUDAAPI cuMemFreeHost(void *p) {
         sim_misuse(scope.call, "%p is no allocation of cuMemHostAlloc, or was freed", p);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    for (sim_context *c = sim.contexts; c; c = c->next) sim_wait_context(c);
-    r = sim_range_find((uintptr_t)p);
-    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_HOST) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
     sim_range_end(r);
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
+// writable reports that the host can read and write all of a range.
+static bool writable(uintptr_t address, size_t size) {
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (maps == NULL) return false;
+    char line[4352];
+    uintptr_t low, high;
+    char mode[2];
+    while (size > 0 && fgets(line, sizeof line, maps) &&
+           sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %2c", &low, &high, mode) == 3) {
+        if (high <= address) continue;
+        if (low > address || mode[0] != 'r' || mode[1] != 'w') break;
+        size_t part = high - address < size ? high - address : size;
+        address += part;
+        size -= part;
+    }
+    fclose(maps);
+    return size == 0;
+}
+
+// twin_add gives registered memory an address for devices, another one than the host's:
+// CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0.
+static bool twin_add(sim_range *r) {
+    const uintptr_t distance = r->address % SIM_PAGE;
+    sim_range twin = *r;
+    twin.kind = SIM_RANGE_TWIN;
+    twin.owner = r;
+    twin.mapped_size = sim_pages(distance + r->size);
+    twin.reserved = sim_reserve(twin.mapped_size, 0);
+    twin.address = twin.reserved + distance;
+    r->owner = twin.reserved ? sim_range_add(&twin) : NULL;
+    if (r->owner == NULL && twin.reserved) sim_unreserve(twin.reserved, twin.mapped_size);
+    return r->owner != NULL;
+}
+
+// Memory is locked by whole pages, so that two ranges may not have one in common. Memory that the
+// host only reads wants CU_MEMHOSTREGISTER_READ_ONLY, "queried from the device attribute
+// CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED", which is 0.
 CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
     ENTER(cuMemHostRegister, SIM_CONTEXT | SIM_UNSAFE);
-    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
-    if (p == NULL || bytes == 0 || bytes - 1 > UINTPTR_MAX - (uintptr_t)p || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
-    if (sim_range_within((uintptr_t)p, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                           CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+    const uintptr_t at = (uintptr_t)p, first = at / SIM_PAGE * SIM_PAGE;
+    if (p == NULL || bytes == 0 || bytes > PTRDIFF_MAX - SIM_PAGE || at > UINTPTR_MAX - bytes ||
+        (flags & ~known))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (sim_range_within(first, sim_pages(at - first + bytes)))
+        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (!writable(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
     sim_range range = {
-        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = SIM_RANGE_REGISTERED, .device = scope.ctx->device, .ctx = scope.ctx,
-        .flags = flags, .active = true,
+        .address = at,
+        .size = bytes,
+        .work = p,
+        .kind = SIM_RANGE_REGISTERED,
+        .device = scope.ctx->device,
+        .ctx = scope.ctx,
+        .flags = flags,
+        .active = true,
     };
-    if (sim_range_add(&range) == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    sim_range *r = sim_range_add(&range);
+    if (r == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
+    if ((flags & CU_MEMHOSTREGISTER_DEVICEMAP) && !twin_add(r)) {
+        sim_range_remove(r);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     sim_live(SIM_REGISTERED_RANGES, 1);
     return CUDA_SUCCESS;
 }
@@ -54,16 +130,30 @@ CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
 CUresult CUDAAPI cuMemHostUnregister(void *p) {
     ENTER(cuMemHostUnregister, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
     sim_range *r = sim_range_find((uintptr_t)p);
-    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_REGISTERED) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_REGISTERED)
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     sim_range_end(r);
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
+bool sim_host_for_device(const sim_range *r, const sim_context *c, uintptr_t p, uint64_t *out) {
+    const sim_range *twin = r->kind == SIM_RANGE_REGISTERED ? r->owner : r;
+    if (twin == NULL || !sim_host_known(twin, c)) return false;
+    *out = twin->address + (p - r->address);
+    return true;
+}
+
+// "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not specified";
+// with unified addresses all that was allocated has it ("Unified Addressing").
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned flags) {
     ENTER(cuMemHostGetDevicePointer, SIM_CONTEXT);
     sim_range *r = sim_range_find((uintptr_t)p);
-    if (out == NULL || flags != 0 || r == NULL || sim_range_on_device(r)) return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUdeviceptr)p;
+    uint64_t at;
+    if (out == NULL || flags != 0 || r == NULL ||
+        (r->kind != SIM_RANGE_HOST && r->kind != SIM_RANGE_REGISTERED) ||
+        !sim_host_for_device(r, scope.ctx, (uintptr_t)p, &at))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = at;
     return CUDA_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
-// Memory files: memfds in the layout by which Mesa's drivers for the CPU export memory.
+// memfile.c: memfds in the layout by which Mesa's drivers for the CPU export memory.
+
 #include "sharing.h"
 
 #include <errno.h>
@@ -30,8 +31,7 @@ int sim_memory_file_new(size_t size, int device, sim_memory_file *out) {
     memcpy(h.identity, llvmpipe, sizeof h.identity);
     memcpy(h.magic, magic, sizeof h.magic);
     int fd = memfd_create("dlx simulated device memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -1;
+    if (fd < 0) return -1;
     // Sealed in its size: whoever maps it need not fear that another process cuts it.
     // Mesa unmaps an import by what stands right before its data: the way back to the header.
     if (ftruncate(fd, (off_t)h.size) != 0 || pwrite(fd, &h, sizeof h, 0) != sizeof h ||
@@ -42,15 +42,14 @@ int sim_memory_file_new(size_t size, int device, sim_memory_file *out) {
         errno = code;
         return -1;
     }
-    *out = (sim_memory_file){.begin = h.begin, .size = size, .device = device};
+    *out = (sim_memory_file){.begin = h.begin, .size = size, .device = device, .ours = true};
     return fd;
 }
 
 CUresult sim_memory_file_read(int fd, sim_memory_file *out) {
     struct stat st;
     header h;
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (fd < 0 || fstat(fd, &st) != 0) return CUDA_ERROR_INVALID_VALUE;
     // A file is read only when reading cannot block or eat something: no pipe, socket,
     // device. Only files in memory know seals.
     if (!S_ISREG(st.st_mode) || fcntl(fd, F_GET_SEALS) < 0 ||
@@ -61,6 +60,6 @@ CUresult sim_memory_file_read(int fd, sim_memory_file *out) {
         return CUDA_ERROR_OPERATING_SYSTEM;
     bool ours = memcmp(h.magic, magic, sizeof magic) == 0;
     *out = (sim_memory_file){
-        .begin = h.begin, .size = h.size - h.begin, .device = ours ? h.device : 0};
+        .begin = h.begin, .size = h.size - h.begin, .device = ours ? h.device : 0, .ours = ours};
     return CUDA_SUCCESS;
 }

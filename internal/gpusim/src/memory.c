@@ -1,4 +1,4 @@
-// memory.c: the table of addresses, and the memory of devices and of the host.
+// memory.c: the table of addresses, address space, and the memory of devices.
 
 #include "core.h"
 
@@ -18,11 +18,10 @@ static size_t place(uintptr_t address) {
     size_t low = 0, high = range_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (ranges[middle]->address + ranges[middle]->size <= address) {
+        if (ranges[middle]->address + ranges[middle]->size <= address)
             low = middle + 1;
-        } else {
+        else
             high = middle;
-        }
     }
     return low;
 }
@@ -69,26 +68,55 @@ sim_range *sim_range_within(uintptr_t address, size_t size) {
 }
 
 bool sim_range_on_device(const sim_range *r) {
-    return r->kind != SIM_RANGE_HOST && r->kind != SIM_RANGE_REGISTERED && r->kind != SIM_RANGE_MANAGED;
+    return r->kind != SIM_RANGE_HOST && r->kind != SIM_RANGE_REGISTERED &&
+           r->kind != SIM_RANGE_TWIN && r->kind != SIM_RANGE_MANAGED;
 }
 
-void *sim_translate(uintptr_t address, size_t bytes) {
-    sim_range *r = sim_range_find(address);
+// bytes_of is where bytes of a range are, or NULL unless they lie in it.
+static void *bytes_of(const sim_range *r, uintptr_t address, size_t bytes) {
     if (r == NULL || !r->active || bytes > r->size - (address - r->address)) return NULL;
     return r->work + (address - r->address);
 }
 
+// granted reports that a device has been given access to a range that has no owner.
+static bool granted(const sim_range *r, const sim_device *d, bool write) {
+    uint32_t bit = 1u << d->ordinal;
+    return (r->access & bit) && !(write && r->kind == SIM_RANGE_VMM && (r->flags & bit));
+}
+
+static bool has_access_list(const sim_range *r) {
+    return r->kind == SIM_RANGE_VMM || r->kind == SIM_RANGE_POOL;
+}
+
+bool sim_range_reached(const sim_range *r, const sim_context *ctx, bool write) {
+    if (has_access_list(r)) return granted(r, ctx->device, write);
+    // "The host address will correspond to an invalid unmapped device address".
+    if (r->kind == SIM_RANGE_REGISTERED) return false;
+    if (!sim_range_on_device(r)) return sim_host_known(r, ctx);
+    return r->device == ctx->device || (ctx->peers & 1u << r->device->ordinal);
+}
+
 void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes, bool write) {
     sim_range *r = sim_range_find(address);
-    if (r && sim_range_on_device(r)) {
-        uint32_t bit = 1u << ctx->device->ordinal;
-        if (r->kind == SIM_RANGE_VMM || r->kind == SIM_RANGE_POOL) {
-            if (!(r->access & bit) || (write && r->kind == SIM_RANGE_VMM && (r->flags & bit))) return NULL;
-        } else if (r->device != ctx->device && !(ctx->peers & 1u << r->device->ordinal)) {
-            return NULL;
-        }
-    }
-    return sim_translate(address, bytes);
+    return r && sim_range_reached(r, ctx, write) ? bytes_of(r, address, bytes) : NULL;
+}
+
+void *sim_translate_copy(const sim_context *ctx, uintptr_t address, size_t bytes, bool write) {
+    sim_range *r = sim_range_find(address);
+    if (r && r->kind == SIM_RANGE_REGISTERED && sim_host_known(r, ctx))
+        return bytes_of(r, address, bytes);
+    return sim_translate_from(ctx, address, bytes, write);
+}
+
+void *sim_translate_at_home(uintptr_t address, size_t bytes, bool write) {
+    sim_range *r = sim_range_find(address);
+    if (r && has_access_list(r) && !granted(r, r->device, write)) return NULL;
+    return bytes_of(r, address, bytes);
+}
+
+bool sim_host_known(const sim_range *r, const sim_context *ctx) {
+    bool registered = r->kind == SIM_RANGE_REGISTERED || r->kind == SIM_RANGE_TWIN;
+    return !registered || r->ctx == ctx || (r->flags & CU_MEMHOSTREGISTER_PORTABLE);
 }
 
 // ---- Address space ---------------------------------------------------------------------
@@ -99,7 +127,8 @@ uintptr_t sim_reserve(size_t bytes, size_t alignment) {
     if (alignment < SIM_PAGE) alignment = SIM_PAGE;
     if (bytes > PTRDIFF_MAX - SIM_PAGE || alignment > PTRDIFF_MAX - SIM_PAGE - bytes) return 0;
     bytes = sim_pages(bytes);
-    uint8_t *p = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *p = mmap(NULL, bytes + alignment, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return 0;
     uintptr_t start = ((uintptr_t)p + alignment - 1) / alignment * alignment;
     size_t before = start - (uintptr_t)p, after = alignment - before;
@@ -110,15 +139,25 @@ uintptr_t sim_reserve(size_t bytes, size_t alignment) {
 
 void sim_unreserve(uintptr_t address, size_t bytes) { munmap((void *)address, sim_pages(bytes)); }
 
-CUresult sim_map_external(int fd, uint64_t offset, size_t size, sim_range_kind kind, sim_context *ctx, void *owner, sim_range **out) {
+CUresult sim_map_external(int fd, uint64_t offset, size_t size, sim_range_kind kind,
+                          sim_context *ctx, void *owner, sim_range **out) {
     uint64_t low = offset / SIM_PAGE * SIM_PAGE, distance = offset - low;
     size_t whole = sim_pages(distance + size);
     uint8_t *work = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)low);
     if (work == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     uintptr_t address = sim_reserve(whole, 0);
     sim_range r = {
-        .address = address + distance, .size = size, .work = work + distance, .kind = kind, .device = ctx->device, .ctx = ctx,
-        .active = true, .owner = owner, .mapped = work, .reserved = address, .mapped_size = whole,
+        .address = address + distance,
+        .size = size,
+        .work = work + distance,
+        .kind = kind,
+        .device = ctx->device,
+        .ctx = ctx,
+        .active = true,
+        .owner = owner,
+        .mapped = work,
+        .reserved = address,
+        .mapped_size = whole,
     };
     *out = address ? sim_range_add(&r) : NULL;
     if (*out) return CUDA_SUCCESS;
@@ -135,23 +174,28 @@ void sim_unmap_external(sim_range *range) {
 
 // ---- Memory of a device ----------------------------------------------------------------
 
-CUresult sim_device_take(sim_device *d, size_t bytes, size_t alignment, size_t *offset) {
+// region is how much of a device's addresses an allocation takes: whole pages, and one more, so that
+// it need not begin with the first of them, and what runs over is found.
+static size_t region(size_t bytes) { return sim_pages(bytes) + SIM_PAGE; }
+
+static size_t page_of(size_t offset) { return offset / SIM_PAGE * SIM_PAGE; }
+
+// An address is a multiple of 256 and of nothing more, as promised ("Device Memory Accesses").
+CUresult sim_device_take(sim_device *d, size_t bytes, size_t *offset) {
     if (bytes > d->memory - d->used) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (alignment < SIM_PAGE) alignment = SIM_PAGE;
-    size_t whole = sim_pages(bytes) + SIM_PAGE;  // a page between, so that what runs over is found
     for (int around = 0; around < 2; around++) {
-        for (;;) {
-            size_t at = (d->next + alignment - 1) / alignment * alignment;
-            if (at + whole > d->arena) break;
-            sim_range *there = sim_range_within(d->base + at, whole);
-            if (there == NULL) {
-                d->next = at + whole;
-                d->used += bytes;
-                *offset = at;
-                memset(d->work + at, SIM_FRESH, bytes);
-                return CUDA_SUCCESS;
+        while (d->next + region(bytes) <= d->arena) {
+            size_t at = d->next;
+            sim_range *there = sim_range_within(d->base + at, region(bytes));
+            if (there) {
+                d->next = page_of(there->address - d->base) + region(there->size);
+                continue;
             }
-            d->next = there->address + there->size - d->base;
+            d->next = at + region(bytes);
+            d->used += bytes;
+            *offset = at + (sim.reuse ? 0 : 256 * (1 + 2 * (sim_random() % 8)));
+            memset(d->work + *offset, SIM_FRESH, bytes);
+            return CUDA_SUCCESS;
         }
         d->next = 0;
     }
@@ -160,7 +204,9 @@ CUresult sim_device_take(sim_device *d, size_t bytes, size_t alignment, size_t *
 
 void sim_device_give(sim_device *d, size_t offset, size_t bytes) {
     d->used -= bytes;
-    fallocate(d->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)sim_pages(bytes));
+    if (sim.reuse) d->next = page_of(offset);
+    fallocate(d->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page_of(offset),
+              (off_t)region(bytes));
 }
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
@@ -168,10 +214,16 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
     if (out == NULL || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     sim_device *d = scope.ctx->device;
     size_t offset;
-    CUresult r = sim_device_take(d, bytes, 0, &offset);
+    CUresult r = sim_device_take(d, bytes, &offset);
     if (r != CUDA_SUCCESS) return r;
     sim_range range = {
-        .address = d->base + offset, .size = bytes, .work = d->work + offset, .kind = SIM_RANGE_DEVICE, .device = d, .ctx = scope.ctx, .active = true,
+        .address = d->base + offset,
+        .size = bytes,
+        .work = d->work + offset,
+        .kind = SIM_RANGE_DEVICE,
+        .device = d,
+        .ctx = scope.ctx,
+        .active = true,
     };
     if (sim_range_add(&range) == NULL) {
         sim_device_give(d, offset, bytes);
@@ -182,33 +234,6 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr *out, size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-CUresult sim_host_take(sim_context *ctx, size_t bytes, sim_range_kind kind, unsigned flags, uintptr_t *out) {
-    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (bytes > PTRDIFF_MAX - SIM_PAGE) return CUDA_ERROR_OUT_OF_MEMORY;
-    void *p = mmap(NULL, sim_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(p, SIM_FRESH, bytes);
-    sim_range range = {
-        .address = (uintptr_t)p, .size = bytes, .work = p, .kind = kind, .device = ctx->device, .ctx = ctx, .flags = flags, .active = true,
-    };
-    if (sim_range_add(&range) == NULL) {
-        munmap(p, sim_pages(bytes));
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    sim_live(kind == SIM_RANGE_HOST ? SIM_HOST_ALLOCATIONS : SIM_MANAGED_ALLOCATIONS, 1);
-    *out = (uintptr_t)p;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
-    ENTER(cuMemAllocManaged, SIM_CONTEXT | SIM_UNSAFE);
-    if (out == NULL || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) return CUDA_ERROR_INVALID_VALUE;
-    uintptr_t p;
-    CUresult r = sim_host_take(scope.ctx, bytes, SIM_RANGE_MANAGED, 0, &p);
-    if (r == CUDA_SUCCESS) *out = p;
-    return r;
-}
-
 void sim_range_end(sim_range *r) {
     switch (r->kind) {
     case SIM_RANGE_DEVICE:
@@ -217,25 +242,28 @@ void sim_range_end(sim_range *r) {
         sim_live(SIM_ALLOCATIONS, -1);
         sim_range_remove(r);
         break;
-    case SIM_RANGE_MANAGED:
+    case SIM_RANGE_MANAGED: sim_managed_end(r); break;
     case SIM_RANGE_HOST:
         munmap(r->work, sim_pages(r->size));
-        sim_live(r->kind == SIM_RANGE_HOST ? SIM_HOST_ALLOCATIONS : SIM_MANAGED_ALLOCATIONS, -1);
+        sim_live(SIM_HOST_ALLOCATIONS, -1);
         sim_range_remove(r);
         break;
-    case SIM_RANGE_REGISTERED:
+    case SIM_RANGE_TWIN: sim_range_end(r->owner); break;
+    case SIM_RANGE_REGISTERED: {
+        sim_range *twin = r->owner;
+        if (twin) {
+            sim_unreserve(twin->reserved, twin->mapped_size);
+            sim_range_remove(twin);
+        }
         sim_live(SIM_REGISTERED_RANGES, -1);
         sim_range_remove(r);
         break;
+    }
     case SIM_RANGE_EXTERNAL:
         sim_live(SIM_EXTERNAL_BUFFERS, -1);
         sim_unmap_external(r);
         break;
-    case SIM_RANGE_IPC:
-        sim_live(SIM_IPC_MAPPINGS, -1);
-        free(r->owner);
-        sim_unmap_external(r);
-        break;
+    case SIM_RANGE_IPC: sim_ipc_close(r); break;
     case SIM_RANGE_POOL: sim_pool_end(r); break;
     default:  // of a file that frees it by itself
         r->ctx = NULL;
@@ -244,12 +272,13 @@ void sim_range_end(sim_range *r) {
 
 void sim_forget_ranges(sim_context *c) {
     for (size_t i = 0; i < range_count;) {
-        sim_range *r = ranges[i];
-        if (r->ctx == c) {
-            sim_live(SIM_ABANDONED, 1);
-            sim_range_end(r);
+        if (ranges[i]->ctx != c) {
+            i++;
+            continue;
         }
-        if (i < range_count && ranges[i] == r) i++;
+        sim_live(SIM_ABANDONED, 1);
+        sim_range_end(ranges[i]);
+        i = 0;  // more than one may have gone
     }
 }
 
@@ -262,7 +291,9 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr p) {
     ENTER(cuMemFree, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
     if (p == 0) return SIM_RESULT(CUDA_SUCCESS);
     sim_range *r = sim_range_find(p);
-    if (r && r->address == p) wait_device(r->device);  // implicit synchronisation
+    // "will not perform any implicit synchronization when the pointer was allocated with
+    // cuMemAllocAsync".
+    if (r && r->address == p && r->kind != SIM_RANGE_POOL) wait_device(r->device);
     r = sim_range_find(p);
     if (r == NULL || r->address != p || (r->kind == SIM_RANGE_POOL && r->holds)) {
         sim_misuse(scope.call, "%p is no allocation, or was freed", (void *)p);
@@ -290,7 +321,8 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr p) {
     ENTER(cuMemGetAddressRange, SIM_CONTEXT);
     sim_range *r = sim_range_find(p);
-    if (r == NULL) return CUDA_ERROR_NOT_FOUND;
+    if (r == NULL || (!sim_range_on_device(r) && r->kind != SIM_RANGE_MANAGED))
+        return CUDA_ERROR_NOT_FOUND;
     if (base) *base = r->address;
     if (size) *size = r->size;
     return CUDA_SUCCESS;

@@ -87,7 +87,8 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
     return load(scope.ctx, out, image);
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, CUjit_option *options, void **values) {
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n,
+                                    CUjit_option *options, void **values) {
     ENTER(cuModuleLoadDataEx, SIM_CONTEXT | SIM_UNSAFE);
     (void)n, (void)options, (void)values;
     return load(scope.ctx, out, image);
@@ -125,7 +126,8 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
+                                    CUfunction function) {
     ENTER(cuFuncGetAttribute, SIM_CONTEXT);
     struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
     if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
@@ -147,12 +149,15 @@ struct launch {
     void *params[MAX_PARAMS];
 };
 
-static void *translate(void *ctx, uint64_t address, size_t bytes, int write) { return sim_translate_from(ctx, address, bytes, write != 0); }
+static void *translate(void *ctx, uint64_t address, size_t bytes, int write) {
+    return sim_translate_from(ctx, address, bytes, write != 0);
+}
 
 static CUresult run(sim_op *op) {
     struct launch *l = (struct launch *)op->payload;
     char log[512] = "";
-    switch (ptx_run(l->function->ptx, l->params, l->grid, l->block, translate, op->ctx, log, sizeof log)) {
+    switch (ptx_run(l->function->ptx, l->params, l->grid, l->block, translate, op->ctx, log,
+                    sizeof log)) {
     case PTX_OK: return CUDA_SUCCESS;
     case PTX_BAD_ACCESS: return CUDA_ERROR_ILLEGAL_ADDRESS;
     case PTX_MISALIGNED: return CUDA_ERROR_MISALIGNED_ADDRESS;
@@ -168,13 +173,18 @@ static void release(sim_op *op) {
     if (l->module) drop(l->module);
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                                unsigned shared, CUstream stream, void **params, void **extra) {
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
+                                unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                CUstream stream, void **params, void **extra) {
     ENTER(cuLaunchKernel, SIM_CONTEXT);
     struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
     if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
     uint64_t threads = (uint64_t)bx * by * bz;
-    if (extra || shared || gx == 0 || gy == 0 || gz == 0 || gy > 0xffff || gz > 0xffff || threads == 0 || threads > ptx_max_threads(f->ptx)) return CUDA_ERROR_INVALID_VALUE;
+    if (extra || shared || gx == 0 || gy == 0 || gz == 0 || gx > SIM_MAX_GRID_X ||
+        gy > SIM_MAX_GRID_YZ || gz > SIM_MAX_GRID_YZ || bx > SIM_MAX_BLOCK_XY ||
+        by > SIM_MAX_BLOCK_XY || bz > SIM_MAX_BLOCK_Z || threads == 0 ||
+        threads > ptx_max_threads(f->ptx))
+        return CUDA_ERROR_INVALID_VALUE;
     CUresult error;
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
@@ -182,7 +192,8 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
     sim_op *op = sim_op_new(scope.call, sizeof(struct launch), run);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     struct launch *l = (struct launch *)op->payload;
-    *l = (struct launch){.function = f, .module = f->module, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
+    *l = (struct launch){
+        .function = f, .module = f->module, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
     f->module->refs++;
     op->release = release;
     op->node = CU_GRAPH_NODE_TYPE_KERNEL;

@@ -6,15 +6,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+// What a pool has of its device is used, or idle: given back to it, and kept for its next
+// allocation. Idle memory has no place, since a place is not given out again soon.
 struct sim_pool {
     sim_device *device;
     CUmemoryPool handle;
-    size_t used, high, threshold, most;
-    bool own;  // of the device: not destroyed by users
+    sim_pool *next;  // of all
+    size_t used, idle;
+    size_t used_high, reserved_high;
+    size_t threshold, most;
+    int reuse[3];        // CU_MEMPOOL_ATTR_REUSE_*, which change nothing here
+    bool own;            // of the device: not destroyed by users
     size_t allocations;  // that are not given back yet
     bool destroyed;      // goes with the last of them
     uint32_t access;     // bit d: device d may use its memory
 };
+
+static sim_pool *pools;
+
+// let_go gives idle memory back to the device until only `keep` bytes are reserved.
+static void let_go(sim_pool *p, size_t keep) {
+    size_t reserved = p->used + p->idle;
+    size_t n = reserved <= keep ? 0 : reserved - keep < p->idle ? reserved - keep : p->idle;
+    p->idle -= n;
+    p->device->used -= n;
+}
+
+// "When more than the release threshold bytes of memory are held by the memory pool, the allocator
+// will try to release memory back to the OS on the next call to stream, event or context
+// synchronize."
+void sim_pools_settle(void) {
+    for (sim_pool *p = pools; p; p = p->next) let_go(p, p->threshold);
+}
 
 static sim_pool *pool_new(sim_device *d, size_t most) {
     sim_pool *p = calloc(1, sizeof *p);
@@ -22,10 +45,15 @@ static sim_pool *pool_new(sim_device *d, size_t most) {
     p->device = d;
     p->most = most;
     p->access = 1u << d->ordinal;
+    for (int i = 0; i < 3; i++) p->reuse[i] = 1;
     p->handle = sim_handle_new(SIM_POOLS, p);
-    if (p->handle) return p;
-    free(p);
-    return NULL;
+    if (p->handle == NULL) {
+        free(p);
+        return NULL;
+    }
+    p->next = pools;
+    pools = p;
+    return p;
 }
 
 static sim_pool *default_pool(sim_device *d) {
@@ -36,7 +64,10 @@ static sim_pool *default_pool(sim_device *d) {
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
     ENTER(cuMemPoolCreate, SIM_INIT);
-    if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
     sim_device *d = sim_device_get(props->location.id);
     if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
     sim_pool *p = pool_new(d, props->maxSize);
@@ -48,7 +79,14 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 
 // "released automatically once there are no more outstanding allocations"
 static void drop(sim_pool *p) {
-    if (p->destroyed && p->allocations == 0) free(p);
+    if (!p->destroyed || p->allocations != 0) return;
+    let_go(p, 0);
+    for (sim_pool **at = &pools; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    free(p);
 }
 
 CUmemoryPool sim_pool_handle(const sim_pool *p) { return p->destroyed ? NULL : p->handle; }
@@ -57,7 +95,9 @@ void sim_pool_end(sim_range *r) {
     sim_pool *p = r->owner;
     p->used -= r->size;
     p->allocations--;
-    sim_device_give(r->device, r->address - r->device->base, r->size);
+    sim_device_give(p->device, r->address - p->device->base, r->size);
+    p->idle += r->size;  // the place goes, its bytes stay with the pool
+    p->device->used += r->size;
     sim_range_remove(r);
     drop(p);
 }
@@ -67,7 +107,8 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool) {
     sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
     if (p == NULL || p->own) return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < sim.device_count; i++)
-        if (sim.devices[i].current_pool == p) sim.devices[i].current_pool = NULL;  // the default one again
+        if (sim.devices[i].current_pool == p)
+            sim.devices[i].current_pool = NULL;  // the default one again
     sim_handle_drop(pool);
     sim_live(SIM_POOLS, -1);
     p->destroyed = true;
@@ -100,9 +141,26 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute na
     ENTER(cuMemPoolSetAttribute, SIM_INIT);
     sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
     if (p == NULL || value == NULL) return CUDA_ERROR_INVALID_VALUE;
-    if (name == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) p->threshold = *(cuuint64_t *)value;
-    if (name == CU_MEMPOOL_ATTR_USED_MEM_HIGH) p->high = p->used;
-    return CUDA_SUCCESS;
+    switch ((int)name) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        p->reuse[name - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *(int *)value;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        p->threshold = *(cuuint64_t *)value;
+        return CUDA_SUCCESS;
+    }
+    // "It is illegal to set this attribute to a non-zero value", and the present amounts are not
+    // set at all.
+    if (*(cuuint64_t *)value != 0) return CUDA_ERROR_INVALID_VALUE;
+    switch ((int)name) {
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: p->used_high = p->used; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        p->reserved_high = p->used + p->idle;
+        return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
 }
 
 CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute name, void *value) {
@@ -110,12 +168,17 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute na
     sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
     if (p == NULL || value == NULL) return CUDA_ERROR_INVALID_VALUE;
     switch ((int)name) {
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t *)value = p->used; break;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t *)value = p->high; break;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        *(int *)value = p->reuse[name - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+        return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *(cuuint64_t *)value = p->threshold; break;
-    default: *(int *)value = 1;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: *(cuuint64_t *)value = p->used; break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: *(cuuint64_t *)value = p->used_high; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t *)value = p->used + p->idle; break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t *)value = p->reserved_high; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
 }
@@ -126,16 +189,18 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
     if (p == NULL || (map == NULL && count != 0)) return CUDA_ERROR_INVALID_VALUE;
     uint32_t access = p->access;
     for (size_t i = 0; i < count; i++) {
-        sim_device *d = map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE ? sim_device_get(map[i].location.id) : NULL;
-        if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
+        sim_device *d = map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                            ? sim_device_get(map[i].location.id)
+                            : NULL;
+        if (d == NULL || (d != p->device && !sim_device_reaches(d, p->device)))
+            return CUDA_ERROR_INVALID_DEVICE;
         uint32_t bit = 1u << d->ordinal;
-        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+        if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             access |= bit;
-        } else if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && d != p->device) {
+        else if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE && d != p->device)
             access &= ~bit;
-        } else {
+        else
             return CUDA_ERROR_INVALID_VALUE;  // the device of the pool keeps its access
-        }
     }
     p->access = access;
     for (sim_range *r = sim_range_next(NULL); r; r = sim_range_next(r))
@@ -143,11 +208,14 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location) {
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
+                                    CUmemLocation *location) {
     ENTER(cuMemPoolGetAccess, SIM_INIT);
     sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
-    if (p == NULL || flags == NULL || location == NULL || sim_device_get(location->id) == NULL) return CUDA_ERROR_INVALID_VALUE;
-    *flags = p->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (p == NULL || flags == NULL || location == NULL || sim_device_get(location->id) == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = p->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                            : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 
@@ -163,8 +231,10 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
     ENTER(cuMemPoolTrimTo, SIM_INIT);
-    (void)keep;  // nothing is kept: what is released goes back at once
-    return sim_handle_get(SIM_POOLS, pool, scope.call) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
+    if (p == NULL) return CUDA_ERROR_INVALID_VALUE;
+    let_go(p, keep);
+    return CUDA_SUCCESS;
 }
 
 struct change {
@@ -183,7 +253,8 @@ static CUresult end(sim_op *op) {
     return CUDA_SUCCESS;
 }
 
-static CUresult enqueue(const sim_scope *scope, uintptr_t address, CUresult (*run)(sim_op *), sim_stream *s, CUgraphNodeType node) {
+static CUresult enqueue(const sim_scope *scope, uintptr_t address, CUresult (*run)(sim_op *),
+                        sim_stream *s, CUgraphNodeType node) {
     sim_op *op = sim_op_new(scope->call, sizeof(struct change), run);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     ((struct change *)op->payload)->address = address;
@@ -192,7 +263,8 @@ static CUresult enqueue(const sim_scope *scope, uintptr_t address, CUresult (*ru
     return sim_enqueue(s, op);
 }
 
-static CUresult take(const sim_scope *scope, CUdeviceptr *out, size_t bytes, sim_pool *p, CUstream stream) {
+static CUresult take(const sim_scope *scope, CUdeviceptr *out, size_t bytes, sim_pool *p,
+                     CUstream stream) {
     CUresult r;
     if (out == NULL) return CUDA_ERROR_INVALID_VALUE;
     sim_stream *s = sim_stream_get(scope, stream, &r);
@@ -204,11 +276,19 @@ static CUresult take(const sim_scope *scope, CUdeviceptr *out, size_t bytes, sim
     }
     if (p->most && bytes > p->most - p->used) return CUDA_ERROR_OUT_OF_MEMORY;
     sim_device *d = p->device;
-    size_t offset;
-    r = sim_device_take(d, bytes, 0, &offset);
+    size_t offset, again = bytes < p->idle ? bytes : p->idle;
+    p->idle -= again;
+    d->used -= again;
+    r = sim_device_take(d, bytes, &offset);
     if (r != CUDA_SUCCESS) return r;
     sim_range range = {
-        .address = d->base + offset, .size = bytes, .work = d->work + offset, .kind = SIM_RANGE_POOL, .device = d, .access = p->access, .owner = p,
+        .address = d->base + offset,
+        .size = bytes,
+        .work = d->work + offset,
+        .kind = SIM_RANGE_POOL,
+        .device = d,
+        .access = p->access,
+        .owner = p,
     };
     if (sim_range_add(&range) == NULL) {
         sim_device_give(d, offset, bytes);
@@ -221,7 +301,8 @@ static CUresult take(const sim_scope *scope, CUdeviceptr *out, size_t bytes, sim
         sim_pool_end(sim_range_find(range.address));
         return r;
     }
-    if (p->used > p->high) p->high = p->used;
+    if (p->used > p->used_high) p->used_high = p->used;
+    if (p->used + p->idle > p->reserved_high) p->reserved_high = p->used + p->idle;
     sim_live(SIM_ASYNC_ALLOCATIONS, 1);
     *out = range.address;
     return CUDA_SUCCESS;
@@ -234,7 +315,8 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream
     return p ? take(&scope, out, bytes, p, stream) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
+                                         CUstream stream) {
     ENTER(cuMemAllocFromPoolAsync, SIM_CONTEXT);
     sim_pool *p = sim_handle_get(SIM_POOLS, pool, scope.call);
     return p ? take(&scope, out, bytes, p, stream) : CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,7 @@
-// "External Resource Interoperability", semaphores: timelines of another driver, raised
-// and waited for in the order of a stream. Those are all: no driver for the CPU exports
+// semaphore.c: "External Resource Interoperability", semaphores: timelines of another driver,
+// raised and waited for in the order of a stream. Those are all: no driver for the CPU exports
 // binary semaphores, so nothing could be tested by them.
+
 #include "sharing.h"
 
 #include <stdlib.h>
@@ -14,8 +15,7 @@ typedef struct {
 } semaphore;
 
 static void semaphore_drop(semaphore *s) {
-    if (--s->refs != 0)
-        return;
+    if (--s->refs != 0) return;
     sim_timeline_unmap(s->timeline);
     free(s);
 }
@@ -23,8 +23,7 @@ static void semaphore_drop(semaphore *s) {
 CUresult CUDAAPI cuImportExternalSemaphore(CUexternalSemaphore *out,
                                            const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc) {
     ENTER(cuImportExternalSemaphore, SIM_CONTEXT);
-    if (out == NULL || desc == NULL || desc->flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (out == NULL || desc == NULL || desc->flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (desc->type < CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD ||
         desc->type > CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32)
         return CUDA_ERROR_INVALID_VALUE;
@@ -32,8 +31,7 @@ CUresult CUDAAPI cuImportExternalSemaphore(CUexternalSemaphore *out,
         return CUDA_ERROR_NOT_SUPPORTED;
     sim_timeline *timeline;
     CUresult r = sim_timeline_map(desc->handle.fd, &timeline);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS) return r;
     semaphore *s = malloc(sizeof *s);
     void *handle = s ? sim_handle_new(SIM_EXTERNAL_SEMAPHORES, s) : NULL;
     if (handle == NULL) {
@@ -53,8 +51,7 @@ CUresult CUDAAPI cuImportExternalSemaphore(CUexternalSemaphore *out,
 CUresult CUDAAPI cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
     ENTER(cuDestroyExternalSemaphore, SIM_INIT | SIM_RELEASE);
     semaphore *s = sim_handle_get(SIM_EXTERNAL_SEMAPHORES, handle, "cuDestroyExternalSemaphore");
-    if (s == NULL)
-        return CUDA_ERROR_INVALID_HANDLE;
+    if (s == NULL) return CUDA_ERROR_INVALID_HANDLE;
     s->destroyed = true;
     semaphore_drop(s);
     sim_handle_drop(handle);
@@ -73,14 +70,11 @@ typedef struct {
     } at[];
 } points;
 
-static points *points_of(sim_op *op) {
-    return (points *)op->payload;
-}
+static points *points_of(sim_op *op) { return (points *)op->payload; }
 
 static void points_release(sim_op *op) {
     points *p = points_of(op);
-    for (size_t i = 0; i < p->count; i++)
-        semaphore_drop(p->at[i].semaphore);
+    for (size_t i = 0; i < p->count; i++) semaphore_drop(p->at[i].semaphore);
 }
 
 static void check_alive(const sim_op *op, const semaphore *s) {
@@ -106,15 +100,13 @@ static CUresult signal_run(sim_op *op) {
 static bool wait_ready(sim_op *op) {
     const points *p = points_of(op);
     for (size_t i = 0; i < p->count; i++)
-        if (sim_timeline_value(p->at[i].semaphore->timeline) < p->at[i].value)
-            return false;
+        if (sim_timeline_value(p->at[i].semaphore->timeline) < p->at[i].value) return false;
     return true;
 }
 
 static CUresult wait_run(sim_op *op) {
     const points *p = points_of(op);
-    for (size_t i = 0; i < p->count; i++)
-        check_alive(op, p->at[i].semaphore);
+    for (size_t i = 0; i < p->count; i++) check_alive(op, p->at[i].semaphore);
     return CUDA_SUCCESS;
 }
 
@@ -125,13 +117,10 @@ static CUresult new_op(const sim_scope *scope, const CUexternalSemaphore *handle
                        sim_op **out) {
     CUresult error = CUDA_SUCCESS;
     *stream = sim_stream_get(scope, hstream, &error);
-    if (*stream == NULL)
-        return error;
-    if (handles == NULL || count == 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (*stream == NULL) return error;
+    if (handles == NULL || count == 0) return CUDA_ERROR_INVALID_VALUE;
     sim_op *op = sim_op_new(scope->call, sizeof(points) + count * sizeof(struct point), run);
-    if (op == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     op->release = points_release;
     points *p = points_of(op);
     for (; p->count < count; p->count++) {
@@ -152,15 +141,12 @@ CUresult CUDAAPI cuSignalExternalSemaphoresAsync(
     unsigned int count, CUstream hstream) {
     ENTER(cuSignalExternalSemaphoresAsync, SIM_CONTEXT);
     for (unsigned i = 0; i < count; i++)
-        if (params == NULL || params[i].flags != 0)
-            return CUDA_ERROR_INVALID_VALUE;
+        if (params == NULL || params[i].flags != 0) return CUDA_ERROR_INVALID_VALUE;
     sim_stream *stream;
     sim_op *op;
     CUresult r = new_op(&scope, handles, count, hstream, signal_run, &stream, &op);
-    if (r != CUDA_SUCCESS)
-        return r;
-    for (unsigned i = 0; i < count; i++)
-        points_of(op)->at[i].value = params[i].params.fence.value;
+    if (r != CUDA_SUCCESS) return r;
+    for (unsigned i = 0; i < count; i++) points_of(op)->at[i].value = params[i].params.fence.value;
     op->node = CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL;
     return sim_enqueue(stream, op);
 }
@@ -170,15 +156,12 @@ CUresult CUDAAPI cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *handle
                                                unsigned int count, CUstream hstream) {
     ENTER(cuWaitExternalSemaphoresAsync, SIM_CONTEXT);
     for (unsigned i = 0; i < count; i++)
-        if (params == NULL || params[i].flags != 0)
-            return CUDA_ERROR_INVALID_VALUE;
+        if (params == NULL || params[i].flags != 0) return CUDA_ERROR_INVALID_VALUE;
     sim_stream *stream;
     sim_op *op;
     CUresult r = new_op(&scope, handles, count, hstream, wait_run, &stream, &op);
-    if (r != CUDA_SUCCESS)
-        return r;
-    for (unsigned i = 0; i < count; i++)
-        points_of(op)->at[i].value = params[i].params.fence.value;
+    if (r != CUDA_SUCCESS) return r;
+    for (unsigned i = 0; i < count; i++) points_of(op)->at[i].value = params[i].params.fence.value;
     op->ready = wait_ready;
     op->node = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
     return sim_enqueue(stream, op);

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t begin;  // where the data begins in the file
     uint64_t size;   // bytes of data
     int device;      // the ordinal of the device that has it; 0 for lavapipe's
+    bool ours;       // cuMemCreate made it: only cuMemImportFromShareableHandle takes it
 } sim_memory_file;
 
 // sim_memory_file_new makes one for size bytes (whole pages) and returns its descriptor,

@@ -54,7 +54,6 @@ enum {
     SIM_UNSAFE = 8,       // "potentially unsafe" in the words of
                           // cuThreadExchangeStreamCaptureMode: refused, and a capture
                           // invalidated, while one in global mode is under way
-    SIM_IN_CALLBACK = 16, // allowed inside a host function
 };
 
 // sim_scope is one call of an entry point; its end lets the lock go.
@@ -80,9 +79,8 @@ CUresult sim_result(const sim_scope *scope, CUresult result);
 //       ... scope.ctx ...
 //       return CUDA_SUCCESS;
 //   }
-#define ENTER(name, needs)                                                         \
-    sim_scope scope __attribute__((cleanup(sim_leave), unused)) =                  \
-        sim_enter(#name, (needs));                                                 \
+#define ENTER(name, needs)                                                                   \
+    sim_scope scope __attribute__((cleanup(sim_leave), unused)) = sim_enter(#name, (needs)); \
     if (scope.result != CUDA_SUCCESS) return scope.result
 
 // SIM_RESULT is what a SIM_RELEASE entry point returns after its work.
@@ -101,10 +99,10 @@ struct sim_device {
     // Device memory: one sparse memfd mapped twice. Offsets in the file are offsets from
     // either base, so an allocation's place for another process is (memory_fd, address - base).
     int memory_fd;
-    uintptr_t base;     // handed out, PROT_NONE
-    uint8_t *work;      // the simulator's own view
-    size_t arena;       // bytes of address space
-    size_t next;        // where the search for space goes on
+    uintptr_t base;  // handed out, PROT_NONE
+    uint8_t *work;   // the simulator's own view
+    size_t arena;    // bytes of address space
+    size_t next;     // where the search for space goes on
 };
 
 typedef struct {
@@ -113,9 +111,12 @@ typedef struct {
     bool initialised;
     int device_count;
     sim_device devices[SIM_MAX_DEVICES];
-    sim_context *contexts;   // all live ones, by next
-    uint64_t random;         // state of the seeded generator
-    bool hold;               // dlx_gpusim_hold
+    sim_context *contexts;  // all live ones, by next
+    uint64_t random;        // state of the seeded generator
+    bool hold;              // dlx_gpusim_hold
+    bool one_queue;         // DLX_GPUSIM_ONE_QUEUE
+    bool reuse;             // DLX_GPUSIM_REUSE
+    bool concurrent;        // DLX_GPUSIM_CONCURRENT
 } sim_state;
 
 extern sim_state sim;
@@ -126,19 +127,22 @@ struct sim_context {
     CUcontext handle;
     sim_device *device;
     sim_context *next;
-    sim_context *gone;       // the context that was destroyed before it
+    sim_context *gone;  // the context that was destroyed before it
     bool primary;
-    unsigned retains;        // of a primary context
+    unsigned retains;  // of a primary context
     unsigned flags;
-    CUresult sticky;         // the error that every later call returns
-    sim_stream *legacy;      // made when first used
-    sim_stream *streams;     // all of the context, by next; destroyed ones until drained
-    sim_event *events;       // all of the context, by next
-    uint32_t peers;          // bit d: access to device d's memory is enabled
+    CUresult sticky;      // the error that every later call returns
+    sim_stream *legacy;   // made when first used
+    sim_stream *streams;  // all of the context, by next; destroyed ones until drained
+    sim_event *events;    // all of the context, by next
+    uint32_t peers;       // bit d: access to device d's memory is enabled
 };
 
-// sim_current_context returns the calling thread's context, NULL where there is none or it was destroyed.
+// sim_current_context returns the calling thread's context, NULL where there is none or it was
+// destroyed.
 sim_context *sim_current_context(void);
+// sim_context_is_gone reports that the context which is current on the thread was destroyed.
+bool sim_context_is_gone(void);
 // sim_context_get looks a handle up; NULL when it is stale.
 sim_context *sim_context_get(CUcontext handle);
 // sim_device_get checks an ordinal; NULL when there is no such device.
@@ -152,13 +156,28 @@ uint64_t sim_now(void);  // CLOCK_MONOTONIC in ns
 
 // What dlx_gpusim_live counts; the names are in control.c.
 typedef enum {
-    SIM_CONTEXTS, SIM_STREAMS, SIM_EVENTS, SIM_ALLOCATIONS, SIM_ASYNC_ALLOCATIONS,
-    SIM_HOST_ALLOCATIONS, SIM_MANAGED_ALLOCATIONS, SIM_REGISTERED_RANGES, SIM_POOLS,
-    SIM_MODULES, SIM_GRAPHS, SIM_GRAPH_EXECS, SIM_VMM_HANDLES, SIM_RESERVATIONS,
-    SIM_MAPPINGS, SIM_EXTERNAL_MEMORIES, SIM_EXTERNAL_BUFFERS, SIM_EXTERNAL_SEMAPHORES,
-    SIM_IPC_MAPPINGS, SIM_GRAPHICS_RESOURCES,
-    SIM_ABANDONED,     // went with their context instead of being destroyed
-    SIM_FUNCTIONS,     // handles that nobody destroys, and graph nodes: not shown
+    SIM_CONTEXTS,
+    SIM_STREAMS,
+    SIM_EVENTS,
+    SIM_ALLOCATIONS,
+    SIM_ASYNC_ALLOCATIONS,
+    SIM_HOST_ALLOCATIONS,
+    SIM_MANAGED_ALLOCATIONS,
+    SIM_REGISTERED_RANGES,
+    SIM_POOLS,
+    SIM_MODULES,
+    SIM_GRAPHS,
+    SIM_GRAPH_EXECS,
+    SIM_VMM_HANDLES,
+    SIM_RESERVATIONS,
+    SIM_MAPPINGS,
+    SIM_EXTERNAL_MEMORIES,
+    SIM_EXTERNAL_BUFFERS,
+    SIM_EXTERNAL_SEMAPHORES,
+    SIM_IPC_MAPPINGS,
+    SIM_GRAPHICS_RESOURCES,
+    SIM_ABANDONED,  // went with their context instead of being destroyed
+    SIM_FUNCTIONS,  // handles that nobody destroys, and graph nodes: not shown
     SIM_GRAPH_NODES,
     SIM_KINDS
 } sim_kind;
@@ -167,7 +186,7 @@ typedef enum {
 void sim_live(sim_kind kind, int change);
 
 // A handle is a number outside every mapping, never handed out twice within thousands
-// of reuses of its slot. sim_handle_new does not count in sim_live.
+// of reuses of its slot; with DLX_GPUSIM_REUSE the one that was dropped last is the next. sim_handle_new does not count in sim_live.
 void *sim_handle_new(sim_kind kind, void *object);  // NULL when memory is out
 // sim_handle_get returns the object, or NULL after noting misuse by `call` where the
 // handle was destroyed or is of another kind. call NULL: look only.
@@ -185,6 +204,7 @@ typedef enum {
     SIM_RANGE_POOL,        // cuMemAllocAsync
     SIM_RANGE_HOST,        // cuMemHostAlloc
     SIM_RANGE_REGISTERED,  // cuMemHostRegister
+    SIM_RANGE_TWIN,        // the device's address of registered memory; each is the other's owner
     SIM_RANGE_MANAGED,     // cuMemAllocManaged
     SIM_RANGE_VMM,         // cuMemMap
     SIM_RANGE_EXTERNAL,    // cuExternalMemoryGetMappedBuffer
@@ -196,22 +216,22 @@ typedef enum {
 // out, and the bytes behind them at work. Ranges never overlap.
 struct sim_range {
     uintptr_t address;
-    size_t size;          // as asked for: a byte more is out of range
-    uint8_t *work;        // equals address for host and managed memory
+    size_t size;    // as asked for: a byte more is out of range
+    uint8_t *work;  // equals address for memory of the host, but for a twin
     sim_range_kind kind;
     sim_device *device;
-    sim_context *ctx;     // owner; NULL for VMM and pool memory, which have none
-    uint64_t id;          // CU_POINTER_ATTRIBUTE_BUFFER_ID
-    unsigned flags;       // of the call that made it
-    uint32_t access;      // bit d: device d may use it (VMM, pools); device kinds with an
-                          // owner go by cuCtxEnablePeerAccess instead
-    bool active;          // false: not allocated yet or freed already in stream order
-    bool synchronous;     // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
-    unsigned holds;       // exports and other reasons not to give the place to another
-    void *owner;          // for the file that made it
+    sim_context *ctx;  // owner; NULL for VMM and pool memory, which have none
+    uint64_t id;       // CU_POINTER_ATTRIBUTE_BUFFER_ID
+    unsigned flags;    // of the call that made it
+    uint32_t access;   // bit d: device d may use it (VMM, pools); device kinds with an
+                       // owner go by cuCtxEnablePeerAccess instead
+    bool active;       // false: not allocated yet or freed already in stream order
+    bool synchronous;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+    unsigned holds;    // exports and other reasons not to give the place to another
+    void *owner;       // for the file that made it
     // for the file that made it: what was mapped (whole pages)
-    void *mapped;         // working mapping to unmap, or NULL
-    uintptr_t reserved;   // address space to release, or 0
+    void *mapped;        // working mapping to unmap, or NULL
+    uintptr_t reserved;  // address space to release, or 0
     size_t mapped_size;
 };
 
@@ -225,20 +245,24 @@ sim_range *sim_range_find(uintptr_t address);
 sim_range *sim_range_next(const sim_range *after);
 bool sim_range_on_device(const sim_range *range);
 
-// sim_translate returns where the bytes of a handed-out range are, or NULL unless they
-// lie in one live range. Host pointers that belong to no range are not translated: they
-// are used as they are.
-void *sim_translate(uintptr_t address, size_t bytes);
-// sim_translate_from also checks that code running in ctx may read or write it (peer
-// access, VMM access, pinned host memory always).
+// sim_translate_from returns where the bytes of a handed-out range are, or NULL unless they lie
+// in one live range that code running in ctx may read or write: memory of its device, of a peer
+// while access is enabled, what cuMemSetAccess and cuMemPoolSetAccess open to the device, and
+// memory of the host that the context knows.
 void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes, bool write);
+// sim_translate_copy does so for copies, which take the host's address of registered memory too.
+// Host pointers that belong to no range are not translated: copies use them as they are.
+void *sim_translate_copy(const sim_context *ctx, uintptr_t address, size_t bytes, bool write);
+// sim_translate_at_home does so for the device that has the memory, as copies between contexts
+// reach it.
+void *sim_translate_at_home(uintptr_t address, size_t bytes, bool write);
 
-// sim_device_take takes bytes of the device's memory and returns their offset in
-// memory_fd (address = base + offset, bytes at work + offset), filled with SIM_FRESH;
-// CUDA_ERROR_OUT_OF_MEMORY when the device has not that much left. Whole pages are
-// reserved, only `bytes` are counted. sim_device_give gives them back, after which they read as zeros;
-// the place is not used again for as long as there is other space.
-CUresult sim_device_take(sim_device *device, size_t bytes, size_t alignment, size_t *offset);
+// sim_device_take takes bytes of the device's memory and returns their offset in memory_fd
+// (address = base + offset, bytes at work + offset), filled with SIM_FRESH;
+// CUDA_ERROR_OUT_OF_MEMORY when the device has not that much left. sim_device_give gives them
+// back, after which they read as zeros; the place is not used again for as long as there is other
+// space, unless DLX_GPUSIM_REUSE is set.
+CUresult sim_device_take(sim_device *device, size_t bytes, size_t *offset);
 void sim_device_give(sim_device *device, size_t offset, size_t bytes);
 
 // sim_reserve returns PROT_NONE address space (a multiple of SIM_PAGE long, aligned to
@@ -258,6 +282,8 @@ void sim_unmap_external(sim_range *range);
 // sim_ipc_revoke makes the interprocess handles of a SIM_RANGE_DEVICE range invalid; for
 // cuMemFree of one with holds.
 void sim_ipc_revoke(const sim_range *range);
+// sim_ipc_close unmaps a SIM_RANGE_IPC range, however often it was opened.
+void sim_ipc_close(sim_range *range);
 
 // ---- Work ----------------------------------------------------------------------------
 
@@ -265,16 +291,16 @@ void sim_ipc_revoke(const sim_range *range);
 // graph it is run at each launch, so run must leave its payload as it was.
 struct sim_op {
     unsigned refs;
-    sim_stream *stream;   // where it was enqueued; NULL for a graph's node
-    sim_op *next;         // in the stream's queue
-    sim_op **deps;        // what must be done before, apart from the op before it
+    sim_stream *stream;  // where it was enqueued; NULL for a graph's node
+    sim_op *next;        // in the stream's queue
+    sim_op **deps;       // what must be done before, apart from the op before it
     size_t dep_count;
     bool done;
-    uint64_t number;      // grows with every op that is enqueued
-    uint64_t due;         // when the background thread may run it
-    uint64_t finished;    // when it was done, ns
-    sim_context *ctx;     // whose sticky error a failing run is; set by sim_enqueue
-    const char *call;     // for misuse notes
+    uint64_t number;    // grows with every op that is enqueued
+    uint64_t due;       // when the background thread may run it
+    uint64_t finished;  // when it was done, ns
+    sim_context *ctx;   // whose sticky error a failing run is; set by sim_enqueue
+    const char *call;   // for misuse notes
     // ready, where set, is asked again and again until it is true ("poll until true":
     // a wait for an external semaphore, a value in memory, another process's event).
     bool (*ready)(sim_op *op);
@@ -282,10 +308,10 @@ struct sim_op {
     CUresult (*run)(sim_op *op);
     // release frees what the payload holds, when the last reference goes. May be NULL.
     void (*release)(sim_op *op);
-    bool unlocked;        // run is called without the lock (host functions)
-    bool always;          // run even in a context with a sticky error (callbacks)
-    CUgraphNodeType node; // what it is in a graph
-    CUgraphNode handle;   // as a node of a graph, made when first asked for
+    bool unlocked;         // run is called without the lock (host functions)
+    bool always;           // run even in a context with a sticky error (callbacks)
+    CUgraphNodeType node;  // what it is in a graph
+    CUgraphNode handle;    // as a node of a graph, made when first asked for
     _Alignas(16) unsigned char payload[];
 };
 
@@ -304,19 +330,19 @@ CUresult sim_enqueue(sim_stream *stream, sim_op *op);
 struct sim_stream {
     CUstream handle;
     sim_context *ctx;
-    sim_stream *next;        // of the context
-    unsigned flags;          // CU_STREAM_NON_BLOCKING
+    sim_stream *next;  // of the context
+    unsigned flags;    // CU_STREAM_NON_BLOCKING
     int priority;
     uint64_t id;
-    pthread_t thread;        // of a per-thread default stream
+    pthread_t thread;  // of a per-thread default stream
     bool per_thread;
-    bool destroyed;          // goes when its work is done
-    bool running;            // its first op runs without the lock
-    sim_op *head, *tail;     // what is still to do
-    sim_op *last;            // the newest op, also when done; retained
-    unsigned queries;        // since something ran: a spinning caller gets progress
-    uint64_t searched;       // the last search for work that came by
-    sim_capture *capture;    // NULL unless captured
+    bool destroyed;        // goes when its work is done
+    bool running;          // its first op runs without the lock
+    sim_op *head, *tail;   // what is still to do
+    sim_op *last;          // the newest op, also when done; retained
+    unsigned queries;      // since something ran: a spinning caller gets progress
+    uint64_t searched;     // the last search for work that came by
+    sim_capture *capture;  // NULL unless captured
 };
 
 // sim_stream_get finds the stream of a handle for the current context: NULL and 0x1 are
@@ -326,9 +352,9 @@ sim_stream *sim_stream_get(const sim_scope *scope, CUstream handle, CUresult *er
 
 // Waits. Each runs what is needed (and, by the seed, sometimes more) and returns the
 // context's sticky error.
-CUresult sim_wait(sim_op *op);                  // the caller holds a reference
-CUresult sim_wait_stream(sim_stream *stream);   // all that is in it now
-CUresult sim_wait_context(sim_context *ctx);    // all that is in its streams now
+CUresult sim_wait(sim_op *op);                 // the caller holds a reference
+CUresult sim_wait_stream(sim_stream *stream);  // all that is in it now
+CUresult sim_wait_context(sim_context *ctx);   // all that is in its streams now
 
 // ---- Events --------------------------------------------------------------------------
 
@@ -336,18 +362,20 @@ CUresult sim_wait_context(sim_context *ctx);    // all that is in its streams no
 typedef struct {
     _Atomic uint64_t recorded;  // records called so far, by any process
     _Atomic uint64_t done;      // the newest record that was reached
+    _Atomic uint64_t gone;      // not 0: who made the event has destroyed it
 } sim_shared_event;
 
 struct sim_event {
     CUevent handle;
     sim_context *ctx;
-    sim_event *next;          // of the context
+    sim_event *next;  // of the context
     unsigned flags;
-    sim_op *record;           // the newest record; NULL before the first; retained
-    uint64_t capture_id;      // of the capture that recorded it last, 0 for none
-    sim_op *captured;         // its node there; retained
-    sim_shared_event *shared; // of CU_EVENT_INTERPROCESS
-    int shared_fd;            // -1 otherwise
+    sim_op *record;            // the newest record; NULL before the first; retained
+    uint64_t capture_id;       // of the capture that recorded it last, 0 for none
+    sim_op *captured;          // its node there; retained
+    sim_shared_event *shared;  // of CU_EVENT_INTERPROCESS
+    int shared_fd;             // -1 otherwise
+    bool imported;             // by cuIpcOpenEventHandle
 };
 
 // sim_event_open makes an event of ctx over another process's shared state (one page of

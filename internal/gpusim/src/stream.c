@@ -84,7 +84,10 @@ sim_stream *sim_stream_get(const sim_scope *scope, CUstream handle, CUresult *er
 
 static CUresult create(const sim_scope *scope, CUstream *out, unsigned flags, int priority) {
     if (out == NULL || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = sim_stream_new(scope->ctx, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
+    sim_stream *s = sim_stream_new(scope->ctx, flags,
+                                   priority > 0    ? 0
+                                   : priority < -5 ? -5
+                                                   : priority);
     if (s == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     s->handle = sim_handle_new(SIM_STREAMS, s);
     if (s->handle == NULL) {
@@ -126,7 +129,9 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
     if (sim_capture_refuses(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return sim_wait_stream(s);
+    CUresult r = sim_wait_stream(s);
+    sim_pools_settle();
+    return r;
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream stream) {
@@ -135,8 +140,11 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
     if (sim_capture_refuses(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (s->head == NULL) return s->ctx->sticky;
     sim_context *c = s->ctx;
+    if (s->head == NULL) {
+        sim_managed_settle();
+        return c->sticky;
+    }
     sim_op *last = s->last;  // the stream may go while work runs
     sim_op_retain(last);
     sim_progress(s, last);
@@ -145,15 +153,15 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
     return c->sticky ? c->sticky : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-#define PROPERTY(name, type, value)                                     \
-    CUresult CUDAAPI name(CUstream stream, type *out) {                 \
-        ENTER(name, SIM_CONTEXT);                                       \
-        CUresult error;                                                 \
-        if (out == NULL) return CUDA_ERROR_INVALID_VALUE;               \
-        sim_stream *s = sim_stream_find(&scope, stream, &error);        \
-        if (s == NULL) return error;                                    \
-        *out = (value);                                                 \
-        return CUDA_SUCCESS;                                            \
+#define PROPERTY(name, type, value)                              \
+    CUresult CUDAAPI name(CUstream stream, type *out) {          \
+        ENTER(name, SIM_CONTEXT);                                \
+        CUresult error;                                          \
+        if (out == NULL) return CUDA_ERROR_INVALID_VALUE;        \
+        sim_stream *s = sim_stream_find(&scope, stream, &error); \
+        if (s == NULL) return error;                             \
+        *out = (value);                                          \
+        return CUDA_SUCCESS;                                     \
     }
 PROPERTY(cuStreamGetCtx, CUcontext, s->ctx->handle)
 PROPERTY(cuStreamGetFlags, unsigned, s->flags)

@@ -1,5 +1,6 @@
-// The UUID of a device. Device 0 has that of the Vulkan driver for the CPU, where
-// there is one: its memory and ours can be shared, and UUIDs are how programs tell.
+// uuid.c: the UUID of a device. Device 0 has that of the Vulkan driver for the CPU, where there
+// is one: its memory and ours can be shared, and UUIDs are how programs tell.
+
 #include "sim.h"
 
 #include <dlfcn.h>
@@ -84,16 +85,14 @@ static bool uuid_of_cpu_driver(get_proc get, VkInstance instance,
     get_properties describe = (get_properties)get(instance, "vkGetPhysicalDeviceProperties2");
     VkPhysicalDevice devices[more_devices];
     uint32_t n = more_devices;
-    if (!list || !describe || list(instance, &n, devices) < VK_SUCCESS)
-        return false;
+    if (!list || !describe || list(instance, &n, devices) < VK_SUCCESS) return false;
     for (uint32_t i = 0; i < n; i++) {
         VkPhysicalDeviceIDProperties id = {0};
         VkPhysicalDeviceProperties2 p = {.pNext = &id};
         id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
         p.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
         describe(devices[i], &p);
-        if (p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU)
-            continue;
+        if (p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
         memcpy(uuid, id.deviceUUID, VK_UUID_SIZE);
         return true;
     }
@@ -102,8 +101,7 @@ static bool uuid_of_cpu_driver(get_proc get, VkInstance instance,
 
 static bool uuid_by_vulkan(unsigned char uuid[VK_UUID_SIZE]) {
     void *loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!loader)
-        return false;
+    if (!loader) return false;
     // The loader stays open: a driver of its may have left threads or hooks.
     get_proc get = (get_proc)dlsym(loader, "vkGetInstanceProcAddr");
     create_instance create = get ? (create_instance)get(NULL, "vkCreateInstance") : NULL;
@@ -112,12 +110,10 @@ static bool uuid_by_vulkan(unsigned char uuid[VK_UUID_SIZE]) {
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pApplicationInfo = &app};
     VkInstance instance;
-    if (!create || create(&info, NULL, &instance) != VK_SUCCESS)
-        return false;
+    if (!create || create(&info, NULL, &instance) != VK_SUCCESS) return false;
     bool found = uuid_of_cpu_driver(get, instance, uuid);
     destroy_instance destroy = (destroy_instance)get(instance, "vkDestroyInstance");
-    if (destroy)
-        destroy(instance, NULL);
+    if (destroy) destroy(instance, NULL);
     return found;
 }
 
@@ -129,15 +125,12 @@ static bool uuid_by_environment(unsigned char uuid[VK_UUID_SIZE]) {
     for (; s && *s; s++) {
         static const char hex[] = "0123456789abcdef0123456789ABCDEF";
         const char *at = strchr(hex, *s);
-        if (*s == '-')
-            continue;
-        if (!at || digits == 2 * VK_UUID_SIZE)
-            return false;
+        if (*s == '-') continue;
+        if (!at || digits == 2 * VK_UUID_SIZE) return false;
         parsed[digits / 2] = (unsigned char)(parsed[digits / 2] << 4 | ((at - hex) & 15));
         digits++;
     }
-    if (digits != 2 * VK_UUID_SIZE)
-        return false;
+    if (digits != 2 * VK_UUID_SIZE) return false;
     memcpy(uuid, parsed, VK_UUID_SIZE);
     return true;
 }
@@ -154,10 +147,8 @@ static void find_first(void) {
 // their last byte, whatever that is.
 static CUresult uuid_of(CUuuid *out, CUdevice ordinal) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (sim_device_get(ordinal) == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (out == NULL) return CUDA_ERROR_INVALID_VALUE;
+    if (sim_device_get(ordinal) == NULL) return CUDA_ERROR_INVALID_DEVICE;
     pthread_once(&once, find_first);
     memcpy(out->bytes, first_uuid, VK_UUID_SIZE);
     out->bytes[VK_UUID_SIZE - 1] = (char)(first_uuid[VK_UUID_SIZE - 1] ^ ordinal);

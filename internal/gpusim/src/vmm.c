@@ -1,6 +1,7 @@
-// "Virtual Memory Management": memory without an address, addresses without memory, and
-// what brings both together. Allocating and what is documented to synchronise in most
-// cases counts as unsafe during a capture.
+// vmm.c: "Virtual Memory Management": memory without an address, addresses without memory, and
+// what brings both together. Allocating and what is documented to synchronise in most cases
+// counts as unsafe during a capture.
+
 #include "core.h"
 #include "sharing.h"
 
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 static const size_t granularity = 2 << 20;  // as cards have it
-enum { fabric = 8 };  // CU_MEM_HANDLE_TYPE_FABRIC, in headers since 12.3
+enum { fabric = 8 };                        // CU_MEM_HANDLE_TYPE_FABRIC, in headers since 12.3
 
 // physical is the memory behind a handle: freed when no handle and no mapping is left.
 typedef struct {
@@ -51,10 +52,8 @@ static physical *physical_get(CUmemGenericAllocationHandle handle, const char *c
 
 // physical_free lets the memory go if nothing refers to it.
 static void physical_free(physical *p) {
-    if (p->handles != 0 || p->mappings != 0)
-        return;
-    if (!p->imported)
-        sim.devices[p->prop.location.id].used -= p->file.size;
+    if (p->handles != 0 || p->mappings != 0) return;
+    if (!p->imported) sim.devices[p->prop.location.id].used -= p->file.size;
     munmap(p->work, p->file.size);
     close(p->fd);
     sim_handle_drop(p->handle);
@@ -69,8 +68,7 @@ static CUresult physical_new(int fd, const sim_memory_file *file, const CUmemAll
     physical *p = calloc(1, sizeof *p);
     void *handle = p && work != MAP_FAILED ? sim_handle_new(SIM_VMM_HANDLES, p) : NULL;
     if (handle == NULL) {
-        if (work != MAP_FAILED)
-            munmap(work, file->size);
+        if (work != MAP_FAILED) munmap(work, file->size);
         free(p);
         close(fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -90,8 +88,7 @@ static CUresult check_properties(const CUmemAllocationProp *prop) {
     if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE
                                                                    : CUDA_ERROR_NOT_SUPPORTED;
-    if (sim_device_get(prop->location.id) == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (sim_device_get(prop->location.id) == NULL) return CUDA_ERROR_INVALID_DEVICE;
     if (prop->requestedHandleTypes == (CUmemAllocationHandleType)fabric)
         return CUDA_ERROR_NOT_PERMITTED;  // "does not have access setup for an IMEX channel"
     if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
@@ -107,8 +104,7 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *out, const CUmemAllocatio
                         option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = check_properties(prop);
-    if (r == CUDA_SUCCESS)
-        *out = granularity;
+    if (r == CUDA_SUCCESS) *out = granularity;
     return r;
 }
 
@@ -118,19 +114,15 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
     if (out == NULL || size == 0 || size % granularity != 0 || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = check_properties(prop);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS) return r;
     sim_device *device = sim_device_get(prop->location.id);
-    if (size > device->memory - device->used)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (size > device->memory - device->used) return CUDA_ERROR_OUT_OF_MEMORY;
     sim_memory_file file;
     int fd = sim_memory_file_new(size, device->ordinal, &file);
-    if (fd < 0)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
     physical *p;
     r = physical_new(fd, &file, prop, &p);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS) return r;
     p->prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;  // a wish that is not granted
     device->used += size;
     memset(p->work, SIM_FRESH, size);
@@ -141,8 +133,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
     ENTER(cuMemRelease, SIM_INIT | SIM_RELEASE);
     physical *p = physical_get(handle, "cuMemRelease");
-    if (p == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (p == NULL) return CUDA_ERROR_INVALID_VALUE;
     if (--p->handles == 0) {
         sim_live(SIM_VMM_HANDLES, -1);
         physical_free(p);
@@ -154,8 +145,7 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *pro
                                                         CUmemGenericAllocationHandle handle) {
     ENTER(cuMemGetAllocationPropertiesFromHandle, SIM_INIT);
     physical *p = physical_get(handle, "cuMemGetAllocationPropertiesFromHandle");
-    if (prop == NULL || p == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (prop == NULL || p == NULL) return CUDA_ERROR_INVALID_VALUE;
     *prop = p->prop;
     return CUDA_SUCCESS;
 }
@@ -169,8 +159,7 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationH
         type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || p->prop.requestedHandleTypes != type)
         return CUDA_ERROR_INVALID_VALUE;
     int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return CUDA_ERROR_OPERATING_SYSTEM;
+    if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
     *(int *)out = fd;
     return CUDA_SUCCESS;
 }
@@ -183,13 +172,13 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ou
         return CUDA_ERROR_INVALID_VALUE;
     sim_memory_file file;
     CUresult r = sim_memory_file_read((int)(intptr_t)shared, &file);
-    if (r != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (file.size % granularity != 0 || sim_device_get(file.device) == NULL)
+    if (r != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
+    // "Importing shareable handles exported from some graphics APIs [...] may not be
+    // supported", so none are: they are for cuImportExternalMemory.
+    if (!file.ours || file.size % granularity != 0 || sim_device_get(file.device) == NULL)
         return CUDA_ERROR_NOT_SUPPORTED;
     int fd = fcntl((int)(intptr_t)shared, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return CUDA_ERROR_OPERATING_SYSTEM;
+    if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
     const CUmemAllocationProp prop = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = type,
@@ -197,8 +186,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ou
     };
     physical *p;
     r = physical_new(fd, &file, &prop, &p);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (r != CUDA_SUCCESS) return r;
     p->imported = true;
     *out = handle_value(p);
     return CUDA_SUCCESS;
@@ -229,11 +217,9 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t align
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     ENTER(cuMemAddressFree, SIM_INIT | SIM_RELEASE);
     reservation **at = &reservations;
-    while (*at != NULL && (*at)->address != ptr)
-        at = &(*at)->next;
+    while (*at != NULL && (*at)->address != ptr) at = &(*at)->next;
     reservation *r = *at;
-    if (r == NULL || r->size != size)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (r == NULL || r->size != size) return CUDA_ERROR_INVALID_VALUE;
     if (sim_range_within(ptr, size)) {
         sim_misuse("cuMemAddressFree", "memory is still mapped there: cuMemUnmap comes first");
         return CUDA_ERROR_INVALID_VALUE;
@@ -245,12 +231,21 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
+bool sim_reservation_find(uintptr_t address, uintptr_t *start, size_t *size) {
+    for (const reservation *r = reservations; r != NULL; r = r->next)
+        if (address >= r->address && address - r->address < r->size) {
+            *start = r->address;
+            *size = r->size;
+            return true;
+        }
+    return false;
+}
+
 // reserved reports whether a range lies in one reservation.
 static bool reserved(uintptr_t address, size_t size) {
-    for (const reservation *r = reservations; r != NULL; r = r->next)
-        if (address >= r->address && size <= r->size && address - r->address <= r->size - size)
-            return true;
-    return false;
+    uintptr_t start;
+    size_t all;
+    return sim_reservation_find(address, &start, &all) && size <= all - (address - start);
 }
 
 CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
@@ -271,8 +266,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
         .active = true,
         .owner = p,
     };
-    if (sim_range_add(&range) == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (sim_range_add(&range) == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     p->mappings++;
     sim_live(SIM_MAPPINGS, +1);
     return CUDA_SUCCESS;
@@ -288,8 +282,7 @@ static sim_range *mapping_at(uintptr_t address) {
 static bool whole_mappings(uintptr_t address, size_t size) {
     while (size != 0) {
         const sim_range *r = mapping_at(address);
-        if (r == NULL || r->address != address || r->size > size)
-            return false;
+        if (r == NULL || r->address != address || r->size > size) return false;
         address += r->size;
         size -= r->size;
     }
@@ -299,8 +292,7 @@ static bool whole_mappings(uintptr_t address, size_t size) {
 // Work that still uses the mappings is not waited for: it fails when it runs.
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
     ENTER(cuMemUnmap, SIM_INIT | SIM_RELEASE | SIM_UNSAFE);
-    if (size == 0 || !whole_mappings(ptr, size))
-        return CUDA_ERROR_INVALID_VALUE;
+    if (size == 0 || !whole_mappings(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
     for (uintptr_t at = ptr; at < ptr + size;) {
         sim_range *r = mapping_at(at);
         physical *p = r->owner;
@@ -324,10 +316,10 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
     if (size == 0 || desc == NULL || count == 0 || !whole_mappings(ptr, size))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
-        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-            return CUDA_ERROR_NOT_SUPPORTED;
-        if (!is_device(&desc[i].location))
-            return CUDA_ERROR_INVALID_DEVICE;
+        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+        if (!is_device(&desc[i].location)) return CUDA_ERROR_INVALID_DEVICE;
+        const sim_device *d = sim_device_get(desc[i].location.id), *owner = mapping_at(ptr)->device;
+        if (d != owner && !sim_device_reaches(d, owner)) return CUDA_ERROR_INVALID_DEVICE;
         if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
@@ -339,10 +331,8 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
             uint32_t bit = 1u << desc[i].location.id;
             r->access &= ~bit;
             r->flags &= ~bit;
-            if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
-                r->access |= bit;
-            if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
-                r->flags |= bit;
+            if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) r->access |= bit;
+            if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ) r->flags |= bit;
         }
         at += r->size;
     }
@@ -353,10 +343,8 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
                                 CUdeviceptr ptr) {
     ENTER(cuMemGetAccess, SIM_INIT);
     const sim_range *r = mapping_at(ptr);
-    if (flags == NULL || location == NULL || r == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!is_device(location))
-        return CUDA_ERROR_INVALID_DEVICE;
+    if (flags == NULL || location == NULL || r == NULL) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_device(location)) return CUDA_ERROR_INVALID_DEVICE;
     uint32_t bit = 1u << location->id;
     *flags = !(r->access & bit) ? CU_MEM_ACCESS_FLAGS_PROT_NONE
              : r->flags & bit   ? CU_MEM_ACCESS_FLAGS_PROT_READ
@@ -368,11 +356,9 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
     ENTER(cuMemRetainAllocationHandle, SIM_INIT);
     const sim_range *r = mapping_at((uintptr_t)address);
-    if (out == NULL || r == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (out == NULL || r == NULL) return CUDA_ERROR_INVALID_VALUE;
     physical *p = r->owner;
-    if (p->handles++ == 0)
-        sim_live(SIM_VMM_HANDLES, +1);
+    if (p->handles++ == 0) sim_live(SIM_VMM_HANDLES, +1);
     *out = handle_value(p);
     return CUDA_SUCCESS;
 }

@@ -52,7 +52,8 @@ static CUresult after_legacy(sim_stream *s, sim_op *op) {
     sim_context *c = s->ctx;
     if (s == c->legacy) {
         for (sim_stream *other = c->streams; other; other = other->next) {
-            if (other == s || (other->flags & CU_STREAM_NON_BLOCKING) || other->last == NULL) continue;
+            if (other == s || (other->flags & CU_STREAM_NON_BLOCKING) || other->last == NULL)
+                continue;
             CUresult r = sim_op_after(op, other->last);
             if (r != CUDA_SUCCESS) return r;
         }
@@ -81,16 +82,16 @@ CUresult sim_enqueue(sim_stream *s, sim_op *op) {
     op->ctx = s->ctx;
     op->number = ++last_number;
     op->due = sim_now() + 1000000 + sim_random() % LATEST;
-    if (s->tail) {
+    if (s->tail)
         s->tail->next = op;
-    } else {
+    else
         s->head = op;
-    }
     s->tail = op;
     if (s->last) sim_op_drop(s->last);
     sim_op_retain(op);
     s->last = op;
     s->queries = 0;
+    sim_managed_take();
     pthread_cond_broadcast(&sim.changed);
     return CUDA_SUCCESS;
 }
@@ -101,10 +102,23 @@ static bool deps_done(const sim_op *op) {
     return true;
 }
 
+// "Host functions without a mandated order [...] may be serialized": they are.
+static bool host_runs;
+
+// queued reports that work lies behind older work of another stream. Nothing promises that streams
+// run side by side: with one queue for all of a context, each waits for what was enqueued before.
+static bool queued(const sim_op *op) {
+    if (!sim.one_queue) return false;
+    for (const sim_stream *s = op->ctx->streams; s; s = s->next)
+        if (s->head && s->head->number < op->number) return true;
+    return false;
+}
+
 // runnable is the first work of a stream if it may run now.
 static sim_op *runnable(sim_stream *s) {
     sim_op *op = s->head;
-    if (op == NULL || s->running || !deps_done(op)) return NULL;
+    if (op == NULL || s->running || !deps_done(op) || (op->unlocked && host_runs) || queued(op))
+        return NULL;
     if (op->ready && op->ctx->sticky == CUDA_SUCCESS && !op->ready(op)) return NULL;
     return op;
 }
@@ -115,13 +129,13 @@ static void run(sim_stream *s) {
     CUresult r = CUDA_SUCCESS;
     if (op->ctx->sticky == CUDA_SUCCESS || op->always) {
         if (op->unlocked) {
-            s->running = true;
+            s->running = host_runs = true;
             pthread_mutex_unlock(&sim.mu);
             sim_in_callback = true;
             r = op->run(op);
             sim_in_callback = false;
             pthread_mutex_lock(&sim.mu);
-            s->running = false;
+            s->running = host_runs = false;
         } else {
             r = op->run(op);
         }
@@ -168,7 +182,8 @@ static sim_stream *anything(uint64_t due) {
     unsigned n = 0;
     for (sim_context *c = sim.contexts; c; c = c->next)
         for (sim_stream *s = c->streams; s; s = s->next)
-            if (s->head && s->head->due <= due && runnable(s) && sim_random() % ++n == 0) chosen = s;
+            if (s->head && s->head->due <= due && runnable(s) && sim_random() % ++n == 0)
+                chosen = s;
     return chosen;
 }
 
@@ -187,20 +202,23 @@ CUresult sim_wait(sim_op *op) {
         sim_stream *s = sim_random() % 8 == 0 && !sim.hold ? anything(UINT64_MAX) : NULL;
         if (s == NULL) s = needed(op);
         // What it waits for may be a value that other work sets: nothing is held back then.
-        if (s == NULL && sim.hold) s = anything(UINT64_MAX);
-        if (s) {
+        if (s == NULL && (sim.hold || sim.one_queue)) s = anything(UINT64_MAX);
+        if (s)
             run(s);
-        } else {
+        else
             sim_nap(200000);
-        }
     }
+    sim_managed_settle();
     return c ? c->sticky : CUDA_SUCCESS;
 }
 
 CUresult sim_wait_stream(sim_stream *s) {
     sim_context *c = s->ctx;
     sim_op *last = s->last;
-    if (last == NULL || last->done) return c->sticky;
+    if (last == NULL || last->done) {
+        sim_managed_settle();
+        return c->sticky;
+    }
     sim_op_retain(last);
     CUresult r = sim_wait(last);
     sim_op_drop(last);
@@ -224,6 +242,7 @@ CUresult sim_wait_context(sim_context *c) {
         sim_wait(op);
         sim_op_drop(op);
     }
+    sim_managed_settle();
     return c->sticky;
 }
 
@@ -231,11 +250,10 @@ static void *worker(void *unused) {
     pthread_mutex_lock(&sim.mu);
     for (;;) {
         sim_stream *s = sim.hold ? NULL : anything(sim_now());
-        if (s) {
+        if (s)
             run(s);
-        } else {
+        else
             sim_nap(1000000);
-        }
     }
     return unused;
 }
