@@ -31,14 +31,6 @@ CUDA_INCLUDE := -I$(CURDIR)/$(VENV)/cuda-include
 CGO_CFLAGS   ?= -g -O2
 export CGO_CFLAGS := $(filter-out $(CUDA_INCLUDE),$(CGO_CFLAGS)) $(CUDA_INCLUDE)
 
-# What the tags change. test-race and test-asan test all packages, built with the tags.
-TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
-
-SUITES := test-format test-mod test-vet test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-race test-asan test-cross test-bench test-fuzz
-
-.DEFAULT_GOAL := help
-.PHONY: help run test bench lint fuzz setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
 export TAGS
 ifeq ($(TAGS),)
 export DLX_WITHOUT_DRIVERS := 1
@@ -46,9 +38,25 @@ endif
 
 # The simulated driver is one more driver, for Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
+# On the other processor that CUDA's backend has assembly for, an emulator runs both.
+EMULATED  := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)),$(filter x86_64,$(shell uname -m)))
+
+GPUSIM       := .cache/gpusim/libcuda.so.1
+GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
+CC_ARM64     := aarch64-linux-gnu-gcc
+
+# What the tags change. test-race and test-asan test all packages, built with the tags.
+TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
+
+SUITES := test-format test-mod test-vet test-lint test-directions test-testdata \
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	test-bench test-fuzz
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench lint fuzz setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Carry a real tensor from one device to another, and verify it
 	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --verify
@@ -135,6 +143,12 @@ $(KEEP): scripts/keep-libraries.c | system-packages
 test-cross: ## Everything builds, and passes vet with its tests, without cgo and on the other systems
 	scripts/test-cross.sh "$(TAGS)" linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
+# Processes that other tests start from their own binary would need the emulator, too.
+test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend on an emulated arm64 processor
+	CC="$(CC_ARM64)" GOARCH=arm64 CGO_ENABLED=1 CGO_LDFLAGS=-Wl,--no-warn-search-mismatch \
+	DLX_CUDA_LIBRARY=$(CURDIR)/$(GPUSIM_ARM64) $(GOTESTSUM) -- $(GOTESTFLAGS) -tags cuda \
+		-exec "qemu-aarch64 -L /usr/aarch64-linux-gnu" -run '^TestConformance$$' ./backends/cuda
+
 test-bench: ## Every benchmark of go test runs once
 	$(DRIVERS) go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x ./...
 
@@ -154,13 +168,15 @@ $(VENV)/ready: requirements.txt
 	ln -sfn cuda-tools/cuda_runtime/include $(VENV)/cuda-include
 	touch $@
 
-GPUSIM := .cache/gpusim/libcuda.so.1
-
 gpusim: $(GPUSIM) ## Build the simulated CUDA driver
 
 $(GPUSIM): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) $(VENV)/ready | system-packages
 	mkdir -p $(@D)
 	$< $@
+
+$(GPUSIM_ARM64): $(GPUSIM)
+	mkdir -p $(@D)
+	CC="$(CC_ARM64)" internal/gpusim/build.sh $@
 
 gpu-kit: setup ## Build what tests dlx on a machine with a card and no Go
 	scripts/gpu-kit.sh

@@ -28,6 +28,8 @@ gl            | is_module gl                             | pkg-config libgl-dev 
 gl driver     | compiles stdlib.h -l:libEGL.so.1         | libegl1                 | EGL's loader
 gl driver     | is_file __EGL_VENDOR_LIBRARY_FILENAMES   | libegl-mesa0            | Mesa's EGL
 gl driver     | is_renderer                              | libgl1-mesa-dri         | llvmpipe, OpenGL on the CPU
+cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
+cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
 "
 
 # compiles is true if the C compiler makes a program that includes the header and links with the flags after it.
@@ -36,6 +38,8 @@ compiles() {
   printf '#include <%s>\nint main(void) { return 0; }\n' "$1" | $(go env CC) -x c - -o /dev/null "${@:2}" 2>/dev/null
 }
 is_command() { command -v "$1" >/dev/null; }
+# arm64 is emulated on amd64 only.
+is_emulated() { [ "$(uname -m)" != x86_64 ] || is_command "$1"; }
 is_python() { "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 is_module() { pkg-config --exists "$1" 2>/dev/null; }
 # is_file is true if a file is where a variable of software-drivers.sh sends the loader.

@@ -1,13 +1,16 @@
-"""Exchanges tensors on a card between dlx and the array libraries that are installed: PyTorch, CuPy.
+"""Exchanges tensors on a card between dlx and array libraries: a small one below, and PyTorch
+and CuPy where they are installed.
 
 Called with the path of the library that internal/cshared makes. Prints the number of
-checks for each library, or that it is not there or too old; a check that fails ends the run.
+checks for each library, or why it cannot be used; a check that fails ends the run.
 """
 
+import array
 import ctypes
 import gc
 import importlib
 import json
+import os
 import sys
 
 lib = ctypes.CDLL(sys.argv[1])
@@ -58,11 +61,122 @@ class Tensor:
         return python.PyCapsule_New(self.managed, NAME, None)
 
 
-def take(capsule):
-    """Hands the struct in a capsule to dlx, which reads it."""
+def opened(capsule):
+    """The address of the struct in a capsule, which is the caller's from now on."""
     managed = python.PyCapsule_GetPointer(capsule, NAME)
     python.PyCapsule_SetName(capsule, USED)
-    return ask(lib.dlx_read, managed)
+    return managed
+
+
+def take(capsule):
+    """Hands the struct in a capsule to dlx, which reads it."""
+    return ask(lib.dlx_read, opened(capsule))
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensorVersioned, with the DLTensor in it."""
+
+    DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", DELETER),
+        ("flags", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Driver:
+    """An array library over CUDA's driver, with rows of float32 alone. It waits for all that it does."""
+
+    __name__, __version__ = "the driver", "alone"
+    float32 = (2, 32, 1)  # kDLFloat
+
+    def __init__(self):
+        self.cuda = ctypes.CDLL(os.environ.get("DLX_CUDA_LIBRARY", "libcuda.so.1"))
+        self.given = {}  # what others have, by the address of its struct
+        self.context = ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        self.call("cuCtxSetCurrent", self.context)
+
+    def close(self):
+        assert not self.given, self.given
+        self.call("cuCtxSetCurrent", None)
+        self.call("cuDevicePrimaryCtxRelease_v2", 0)
+
+    def call(self, name, *arguments):
+        result = getattr(self.cuda, name)(*arguments)
+        assert result == 0, (name, result)
+
+    def arange(self, size, dtype):
+        assert dtype == self.float32
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(4 * size))
+        row = Row(self, address.value, size, lambda: self.free(address))
+        row.write(array.array("f", range(size)))
+        return row
+
+    def free(self, address):
+        """Frees memory on whatever thread this is."""
+        self.call("cuCtxPushCurrent_v2", self.context)
+        self.call("cuMemFree_v2", address)
+        self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def from_dlpack(self, tensor):
+        at = opened(tensor.__dlpack__(max_version=(1, 1)))
+        m = Managed.from_address(at)
+        assert (m.major, m.ndim, m.device[:]) == (1, 1, [CUDA, 0]), (m.major, m.ndim, m.device[:])
+        assert (m.code, m.bits, m.lanes) == self.float32 and (not m.strides or m.strides[0] == 1)
+        return Row(self, m.data + m.byte_offset, m.shape[0], lambda: m.deleter(at))
+
+
+class Row:
+    """A row of float32 on the card; end gives its memory back."""
+
+    def __init__(self, driver, address, size, end):
+        self.driver, self.address, self.size, self.end = driver, address, size, end
+
+    def __del__(self):
+        self.end()
+
+    def read(self):
+        values = (ctypes.c_float * self.size)()
+        self.driver.call("cuMemcpyDtoH_v2", values, ctypes.c_uint64(self.address), ctypes.c_size_t(4 * self.size))
+        return array.array("f", values)
+
+    def write(self, values):
+        raw = (ctypes.c_float * self.size).from_buffer(values)
+        self.driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(self.address), raw, ctypes.c_size_t(4 * self.size))
+
+    def __getitem__(self, i):
+        return self.read()[i]
+
+    def __iadd__(self, n):
+        self.write(array.array("f", (x + n for x in self.read())))
+        return self
+
+    def __dlpack__(self, *, max_version):
+        m = Managed(major=1, minor=1, deleter=given_back, data=self.address, device=(CUDA, 0), ndim=1)
+        m.code, m.bits, m.lanes = self.driver.float32
+        m.shape, m.strides = (ctypes.c_int64 * 1)(self.size), (ctypes.c_int64 * 1)(1)
+        self.driver.given[ctypes.addressof(m)] = m, self
+        return python.PyCapsule_New(ctypes.addressof(m), NAME, None)
+
+
+@Managed.DELETER
+def given_back(managed):
+    """What dlx calls, on any thread, when it has closed a tensor of a Row."""
+    driver.given.pop(managed)
 
 
 def arange(library, size):
@@ -96,6 +210,8 @@ def exchange(library, address_of, synchronize):
 
 
 print("on", ask(lib.dlx_open)["place"])
+driver = Driver()
+exchange(driver, lambda row: row.address, lambda: None)
 for name, address_of, synchronize in [
     ("torch", lambda t: t.data_ptr(), lambda m: m.cuda.synchronize()),
     ("cupy", lambda a: a.data.ptr, lambda m: m.cuda.Device().synchronize()),
@@ -104,9 +220,11 @@ for name, address_of, synchronize in [
         module = importlib.import_module(name)
         module.from_dlpack  # and it must know the struct with a version, which came with DLPack 1.0
         arange(module, 1).__dlpack__(max_version=(1, 1))
-    except (ImportError, AttributeError, TypeError) as reason:
+    # A build without CUDA fails by AssertionError (PyTorch), one that finds no card by RuntimeError.
+    except (ImportError, AttributeError, TypeError, AssertionError, RuntimeError) as reason:
         print(f"skipped: {name}: {reason}")
         continue
     exchange(module, address_of, lambda: synchronize(module))
 live = {kind: n for kind, n in ask(lib.dlx_live)["live"].items() if n}
 assert not live, live
+driver.close()

@@ -3,11 +3,13 @@
 package cuda
 
 import (
+	"os"
 	"sync"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/gpusim"
 )
 
@@ -36,24 +38,50 @@ func hold(tb testing.TB, s core.Stream) (release func()) {
 	})
 }
 
-func TestConformance(t *testing.T) { backendtest.Run(t, first, options()...) }
-
-// TestConformanceOfAnIntegratedDevice takes a device for one that has its memory in
-// common with the host.
-func TestConformanceOfAnIntegratedDevice(t *testing.T) {
-	simulator(t)
-	backendtest.Run(t, func(tb testing.TB) core.Device {
-		d := open(tb).(*device)
-		d.properties.Capabilities |= core.CapMapHost
-		d.outer = integrated{d}
-		return d.outer
-	}, options()...)
+func TestConformance(t *testing.T) {
+	if os.Getenv(integratedVariable) == "1" {
+		d := open(t)
+		if p := d.Properties(); !p.Capabilities.Has(core.CapMapHost) {
+			t.Errorf("%+v is not integrated", p)
+		}
+		_ = d.Close()
+	}
+	backendtest.Run(t, first, options()...)
 }
 
+// integratedVariable has the devices of the simulator say that they share the host's memory.
+const integratedVariable = "DLX_GPUSIM_INTEGRATED"
+
+// What the documentation lets one driver do and another not: devices that share the host's
+// memory, that do not reach each other, streams that share a queue, handles and addresses
+// that are given out again at once, managed memory that the host may not touch while the device works.
+func TestConformanceWhateverTheDriverDoes(t *testing.T) {
+	simulator(t)
+	processes := make(map[string]func(*testing.T))
+	for _, variable := range []string{
+		integratedVariable + "=1", "DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
+	} {
+		processes[variable] = coretest.Child(t, "TestConformance", variable)
+	}
+	for variable, wait := range processes {
+		t.Run(variable, wait)
+	}
+}
+
+// programsVariable tells the test binary to run its share of the random programs.
+const programsVariable = "DLX_CUDA_TEST_PROGRAMS"
+
+// Several processes at once sleep through the simulator's naps.
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
-	n := 10_000
+	n, processes := 10_000, 4
 	if testing.Short() || sanitized {
 		n = 500
 	}
-	backendtest.Programs(t, first, n, options()...)
+	if os.Getenv(programsVariable) == "1" {
+		backendtest.Programs(t, first, n/processes, options()...)
+		return
+	}
+	for range processes {
+		defer coretest.Child(t, t.Name(), programsVariable+"=1")(t)
+	}
 }

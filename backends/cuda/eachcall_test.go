@@ -3,81 +3,125 @@
 package cuda
 
 import (
-	"errors"
-	"maps"
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
-	"time"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// everyCallMayFail has each of the driver's calls fail once, at each of its places in
-// life, which opens things on the devices, works on them and gives all back. Whatever
-// comes of it ends, is a typed error, and loses nothing.
-func everyCallMayFail(t *testing.T, sim *gpusim.Simulator, calls []string, devices []core.Device, life func() error) {
-	t.Helper()
-	if err := life(); err != nil {
-		t.Fatalf("without a fault: %v", err)
+// codeVariable tells the test binary that it is another process of
+// TestEveryCallMayFail, and the code that its calls fail with.
+const codeVariable = "DLX_CUDA_TEST_CODE"
+
+// Each call to the driver fails once, at each of its places in lives that have all that
+// devices do. Each code has a process of its own: the lives wait for the simulator's naps.
+func TestEveryCallMayFail(t *testing.T) {
+	codes := []driver.Status{driver.OutOfMemory, driver.Unknown, driver.IllegalAddress}
+	if code, err := strconv.Atoi(os.Getenv(codeVariable)); err == nil {
+		everyLife(t, driver.Status(code))
+		return
 	}
-	for _, call := range calls {
-		t.Run(call, func(t *testing.T) {
-			for n := 1; ; n++ {
-				trim(t, devices)
-				live, open, calls := sim.Live(), descriptors(t), sim.Count(call)
-				done := make(chan error, 1)
-				sim.Fail(call, n, 0)
-				go func() { done <- life() }()
-				var err error
-				select {
-				case err = <-done:
-				case <-time.After(20 * time.Second):
-					t.Fatalf("call %d: nothing went on", n)
-				}
-				sim.Fail(call, 0, 0)
-				if sim.Count(call)-calls < n {
-					if n == 1 {
-						t.Error("it was not called")
-					}
-					if err != nil {
-						t.Errorf("without the fault: %v", err)
-					}
-					return
-				}
-				if typed := (*core.Error)(nil); err != nil && !errors.As(err, &typed) {
-					t.Errorf("call %d: error %v is no *core.Error", n, err)
-				}
-				now := sim.Live()
-				for end := time.Now().Add(5 * time.Second); !maps.Equal(now, live) && time.Now().Before(end); now = sim.Live() {
-					time.Sleep(time.Millisecond)
-					trim(t, devices)
-				}
-				if !maps.Equal(now, live) {
-					t.Errorf("call %d: open at the driver: %v, before %v", n, now, live)
-				}
-				if now := descriptors(t); now != open {
-					t.Errorf("call %d: %d descriptors are open, %d were", n, now, open)
-				}
-			}
-		})
+	if testing.Short() {
+		codes = codes[:1]
+	}
+	for _, code := range codes[1:] {
+		defer coretest.Child(t, t.Name(), codeVariable+"="+strconv.Itoa(int(code)))(t)
+	}
+	failed := append(everyLife(t, codes[0]), elsewhere...)
+	for _, call := range driverCalls(t) {
+		if !slices.Contains(failed, call) {
+			t.Errorf("%s is called by internal/driver, and is in no life", call)
+		}
 	}
 }
 
-// trim gives back what devices keep for later use.
-func trim(t *testing.T, devices []core.Device) {
-	for _, d := range devices {
-		inner, err := deviceOf("trim", d)
+// everyLife has each call of each life fail with a code, and returns the calls.
+func everyLife(t *testing.T, code driver.Status) (failed []string) {
+	sim := simulator(t)
+	run := func(name string, life func(context.Context) error) {
+		t.Run(fmt.Sprintf("%s with %d", name, code), func(t *testing.T) {
+			failed = append(failed, coretest.EachCall{Faults: sim, Code: int(code), Life: life}.Run(t)...)
+		})
+	}
+	run("whole", wholeLife)
+	run("sharing", func(ctx context.Context) error { return sharingLife(ctx, t, sim) })
+	if !code.Sticky() { // which would be the end of the other library's contexts, too
+		run("importing", importingLife(t))
+	}
+	return failed
+}
+
+// elsewhere are calls that other tests have fail.
+var elsewhere = []string{
+	"cuInit", // TestTheDriverMayNotStart
+	// TestACodeThatTheDriverDoesNotKnowIsTold
+	"cuGetErrorName", "cuGetErrorString",
+	// those of interop/gl
+	"cuGraphicsGLRegisterBuffer", "cuGraphicsMapResources", "cuGraphicsResourceGetMappedPointer",
+	"cuGraphicsUnmapResources", "cuGraphicsUnregisterResource",
+}
+
+//go:embed internal/driver/*.go internal/driver/*.h
+var driverSources embed.FS
+
+// driverCalls are the functions of the driver that internal/driver calls in C. Those that
+// gorgonia.org/cu calls for it are found by the lives.
+func driverCalls(t *testing.T) (all []string) {
+	t.Helper()
+	files, err := driverSources.ReadDir("internal/driver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := regexp.MustCompile(`\b(cu[A-Z]\w+)\(`)
+	for _, f := range files {
+		text, err := driverSources.ReadFile("internal/driver/" + f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
-		inner.mu.Lock()
-		inner.reaper.WaitWhile(&inner.mu, func(int) bool { return true })
-		for _, q := range inner.unused {
-			_ = q.finish()
+		for _, m := range call.FindAllSubmatch(text, -1) {
+			all = append(all, string(m[1]))
 		}
-		inner.unused = nil
-		inner.mu.Unlock()
-		inner.TrimPool()
-		inner.events.destroy()
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// initVariable tells the test binary to be a process whose cuInit fails.
+const initVariable = "DLX_CUDA_TEST_INIT"
+
+// A process calls cuInit once.
+func TestTheDriverMayNotStart(t *testing.T) {
+	sim := simulator(t)
+	if os.Getenv(initVariable) == "" {
+		coretest.Child(t, t.Name(), initVariable+"=1")(t)
+		return
+	}
+	sim.Fail("cuInit", 1, int(driver.SystemDriverMismatch))
+	b := New()
+	for range 2 {
+		if p := b.Probe(t.Context()); p.Available || !strings.Contains(p.Reason, "cuInit: incompatible version (code 803)") {
+			t.Errorf("Probe: %+v", p)
+		}
+		_, err := b.Open(t.Context(), core.DeviceID{Type: core.DeviceCUDA})
+		wantError(t, err, core.ErrVersion, "Open")
+	}
+	if n := sim.Count("cuInit"); n != 1 {
+		t.Errorf("cuInit was called %d times", n)
+	}
+}
+
+func TestACodeThatTheDriverDoesNotKnowIsTold(t *testing.T) {
+	_ = open(t).Close()
+	if got, want := driver.Status(99_999).String(), "CUDA code 99999"; got != want {
+		t.Errorf("the code is %q, want %q", got, want)
 	}
 }

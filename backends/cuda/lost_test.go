@@ -62,6 +62,50 @@ func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
 	put(t, again, x, pattern(100, 1))
 }
 
+// A function of the host that has begun goes on when its device gets lost. What it reads and
+// writes is not free until it has ended: the host's memory, and pinned memory of the pool.
+func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
+	sim := simulator(t)
+	d := open(t, 1)
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, goOn := make(chan struct{}), make(chan struct{})
+	q := s.(*queue)
+	if err := q.enqueue("test", func() error { return q.turn(func() { close(began); <-goOn }) }); err != nil { // a piece of a copy
+		t.Fatal(err)
+	}
+	x, host := row(t, d, 5000, core.AllocOptions{}), keep(t)(core.FromSlice(pattern(5000, 1)))
+	if err := d.Copy(t.Context(), s, x, host); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan string, 3)
+	buffer(t, host).Attach(core.FreeFunc(func() { over <- "the memory of the host" }))
+	<-began
+	sim.Lose(1)
+	_ = host.Close()
+	go func() { _ = x.WaitReady(context.Background()); over <- "a wait for the tensor" }()
+	go func() { _ = s.Close(); over <- "Close of the stream" }()
+	select {
+	case what := <-over:
+		t.Errorf("%s did not wait for the function of the host", what)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	for range cap(over) {
+		select {
+		case <-over:
+		case <-time.After(10 * time.Second):
+			t.Fatal("something waits for ever")
+		}
+	}
+	_ = x.Close()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOneLostDeviceIsNotAnother(t *testing.T) {
 	sim := simulator(t)
 	d, other := opened(t), opened(t, 1)

@@ -4,10 +4,7 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +16,17 @@ import (
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }
+
+// What the tests of all backends have in common, by short names.
+var (
+	keep        = coretest.Keep
+	row         = coretest.Row
+	pattern     = coretest.Pattern
+	put         = coretest.Put
+	get         = coretest.Get
+	wantError   = coretest.WantError
+	descriptors = coretest.Descriptors
+)
 
 // open opens a device. The test closes it.
 func open(t testing.TB, index ...int32) core.Device {
@@ -84,48 +92,6 @@ func wantLive(t testing.TB, sim *gpusim.Simulator, before map[string]int, kinds 
 	}
 }
 
-// keep closes a tensor at the test's end.
-func keep(t testing.TB) func(*core.Tensor, error) *core.Tensor {
-	return func(x *core.Tensor, err error) *core.Tensor {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = x.Close() })
-		return x
-	}
-}
-
-// row allocates n bytes on a device.
-func row(t testing.TB, d core.Device, n int64, o core.AllocOptions) *core.Tensor {
-	t.Helper()
-	return keep(t)(core.Empty(context.Background(), d, core.TypeUint8, []int64{n}, o))
-}
-
-// pattern is n bytes that differ from those of another seed.
-func pattern(n int, seed uint64) []byte {
-	p := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(p) // never fails
-	return p
-}
-
-// put and get move bytes between the host and a row of a device.
-func put(t testing.TB, d core.Device, dst *core.Tensor, p []byte) {
-	t.Helper()
-	if err := d.Copy(context.Background(), nil, dst, keep(t)(core.FromSlice(p))); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func get(t testing.TB, d core.Device, src *core.Tensor) []byte {
-	t.Helper()
-	p := make([]byte, src.NumElements())
-	if err := d.Copy(context.Background(), nil, keep(t)(core.FromSlice(p)), src); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 // newStream opens a stream, which the test's end closes.
 func newStream(t testing.TB, d core.Device) core.Stream {
 	t.Helper()
@@ -139,24 +105,4 @@ func newStream(t testing.TB, d core.Device) core.Stream {
 		}
 	})
 	return s
-}
-
-// descriptors counts the open descriptors of this process.
-func descriptors(t testing.TB) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(all)
-}
-
-// wantError proves that a call failed with an error that wraps the sentinel and names
-// backend and call.
-func wantError(t testing.TB, err, sentinel error, what string) {
-	t.Helper()
-	var typed *core.Error
-	if !errors.Is(err, sentinel) || !errors.As(err, &typed) || typed.Backend == "" || typed.Call == "" {
-		t.Errorf("%s: error %v, want %q with backend and call", what, err, sentinel)
-	}
 }

@@ -4,171 +4,96 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
-func TestEveryCallOfImportsAndPeersMayFail(t *testing.T) {
-	sim := simulator(t)
-	d, p := opened(t), opened(t, 1)
-	l := libraryOf(t, d)
-	foreign := []uintptr{l.plain(4096), l.mapped(4096).Address, l.pinned(4096)}
+// importingLife imports memory of another library and of another process, and copies
+// between devices.
+func importingLife(t *testing.T) func(context.Context) error {
+	l, beside := libraryOf(t, opened(t)), libraryOf(t, opened(t, 1))
+	foreign := []uintptr{l.plain(4096), l.mapped(4096).Address, l.pinned(4096), beside.pinned(4096)}
 	other := startExporter(t)
-	everyCallMayFail(t, sim, []string{
-		"cuPointerGetAttributes", "cuMemGetAddressRange", "cuMemAlloc", "cuMemFree",
-		"cuIpcGetMemHandle", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle",
-		"cuIpcGetEventHandle", "cuIpcOpenEventHandle", "cuEventCreate", "cuEventRecord", "cuEventDestroy", "cuStreamWaitEvent",
-		"cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync", "cuMemcpy3DPeerAsync",
-		"cuStreamCreate", "cuStreamIsCapturing", "cuLaunchKernel",
-	}, []core.Device{d, p}, func() error {
-		a := life{ctx: context.Background(), d: d, p: p}
-		for _, address := range foreign {
-			a.imports(address)
+	return func(ctx context.Context) error {
+		l := &crossing{Life: coretest.Life{Context: ctx}}
+		l.d = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA}))
+		l.p = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA, Index: 1}))
+		if l.d != nil && l.p != nil {
+			for _, address := range foreign {
+				l.imports(address)
+			}
+			l.exports()
+			l.opens(other.given.Left, other.given.Event)
+			l.copies(nil)
+			l.copies(l.p)
 		}
-		a.exports()
-		a.opens(other.given.Left, other.given.Event)
-		a.copies(nil)
-		a.copies(p)
-		return a.end()
-	})
-}
-
-// life does one thing after the other until one fails.
-type life struct {
-	ctx    context.Context
-	d, p   core.Device
-	opened []interface{ Close() error }
-	err    error
-}
-
-// closes notes what to close at the end.
-func (a *life) closes(x interface{ Close() error }, err error) {
-	if a.err = err; err == nil {
-		a.opened = append(a.opened, x)
+		return l.End()
 	}
 }
 
-// end closes all, the latest first.
-func (a *life) end() error {
-	err := a.err
-	for i := range a.opened {
-		err = errors.Join(err, a.opened[len(a.opened)-1-i].Close())
-	}
-	return err
+// crossing is a life of two devices.
+type crossing struct {
+	coretest.Life
+	d, p core.Device
 }
 
-func (a *life) do(f func() error) {
-	if a.err == nil {
-		a.err = f()
-	}
+// row is a row of bytes on a device, or nil.
+func (l *crossing) row(on core.Device, n int64, o core.AllocOptions) *core.Tensor {
+	return l.Tensor(core.Empty(l.Context, on, core.TypeUint8, []int64{n}, o))
 }
 
-// row is a row of bytes on a device, nil after a failure.
-func (a *life) row(on core.Device, n int64, o core.AllocOptions) (x *core.Tensor) {
-	a.do(func() error {
-		var err error
-		x, err = core.Empty(a.ctx, on, core.TypeUint8, []int64{n}, o)
-		a.closes(x, err)
-		return err
-	})
-	return x
+func (l *crossing) imports(address uintptr) {
+	x := l.Wrap(l.d.(core.PointerImporter).ImportPointer(address, 1000, nil))
+	l.Copy(l.d, nil, l.row(l.d, 1000, core.AllocOptions{}), x)
 }
 
-// wrapped is memory as a row of bytes.
-func (a *life) wrapped(m core.Memory, err error) (x *core.Tensor) {
-	a.do(func() error {
-		if err != nil {
-			return err
-		}
-		x, err = core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
-		a.closes(x, err)
-		return err
-	})
-	return x
-}
-
-func (a *life) stream(on core.Device) (s core.Stream) {
-	a.do(func() error {
-		var err error
-		s, err = on.NewStream(a.ctx)
-		a.closes(s, err)
-		return err
-	})
-	return s
-}
-
-func (a *life) imports(address uintptr) {
-	if a.err != nil {
+func (l *crossing) exports() {
+	x := l.row(l.d, 1000, core.AllocOptions{Export: core.HandleCUDAIPC})
+	if x == nil {
 		return
 	}
-	x := a.wrapped(a.d.(core.PointerImporter).ImportPointer(address, 1000, nil))
-	y := a.row(a.d, 1000, core.AllocOptions{})
-	a.do(func() error { return a.d.Copy(a.ctx, nil, y, x) })
-}
-
-func (a *life) exports() {
-	x := a.row(a.d, 1000, core.AllocOptions{Export: core.HandleCUDAIPC})
-	a.do(func() error {
-		b, err := x.Buffer()
-		if err != nil {
-			return err
-		}
-		_, err = a.d.(core.MemoryExporter).ExportMemory(b, core.HandleCUDAIPC)
-		return errors.Join(err, EndExport(b))
-	})
-}
-
-func (a *life) opens(m core.ExternalMemory, event [64]byte) {
-	if a.err != nil {
+	b, err := x.Buffer()
+	if !l.OK(err) {
 		return
 	}
-	x := a.wrapped(a.d.(core.MemoryImporter).ImportMemory(a.ctx, m))
-	y := a.row(a.d, m.Length, core.AllocOptions{})
-	s := a.stream(a.d)
-	a.do(func() error {
-		e, err := OpenIPCEvent(a.ctx, a.d, event)
-		a.closes(e, err)
-		if err != nil {
-			return err
-		}
-		own, err := NewIPCEvent(a.ctx, a.d)
-		a.closes(own, err)
-		if err != nil {
-			return err
-		}
-		return errors.Join(e.WaitOn(s), a.d.Copy(a.ctx, s, y, x), own.Record(s))
-	})
+	_, err = l.d.(core.MemoryExporter).ExportMemory(b, core.HandleCUDAIPC)
+	l.OK(err)
+	l.OK(EndExport(b))
+}
+
+func (l *crossing) opens(m core.ExternalMemory, event [64]byte) {
+	x := l.Wrap(l.d.(core.MemoryImporter).ImportMemory(l.Context, m))
+	y, s := l.row(l.d, m.Length, core.AllocOptions{}), l.Stream(l.d.NewStream(l.Context))
+	theirs, err := OpenIPCEvent(l.Context, l.d, event)
+	if l.Opened(theirs, err) && s != nil {
+		l.OK(theirs.WaitOn(s))
+	}
+	l.Copy(l.d, s, y, x)
+	own, err := NewIPCEvent(l.Context, l.d)
+	if l.Opened(own, err) && s != nil {
+		l.OK(own.Record(s))
+	}
 }
 
 // copies copies from the peer, on a stream of a device.
-func (a *life) copies(on core.Device) {
-	dst, src := a.row(a.d, 8000, core.AllocOptions{}), a.row(a.p, 8000, core.AllocOptions{})
+func (l *crossing) copies(on core.Device) {
+	dst, src := l.row(l.d, 8000, core.AllocOptions{}), l.row(l.p, 8000, core.AllocOptions{})
+	if dst == nil || src == nil {
+		return
+	}
 	var s core.Stream
 	if on != nil {
-		s = a.stream(on)
+		s = l.Stream(on.NewStream(l.Context))
 	}
+	view := func(x *core.Tensor, strides []int64) *core.Tensor {
+		b, err := x.Buffer()
+		l.OK(err)
+		return l.Tensor(core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{20, 300}, Strides: strides}))
+	}
+	to := view(dst, nil)
 	for _, strides := range [][]int64{{400, 1}, {300, 1}, {1, 20}} {
-		a.do(func() error {
-			b, err := src.Buffer()
-			if err != nil {
-				return err
-			}
-			from, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{20, 300}, Strides: strides})
-			if err != nil {
-				return err
-			}
-			defer from.Close()
-			if b, err = dst.Buffer(); err != nil {
-				return err
-			}
-			to, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{20, 300}})
-			if err != nil {
-				return err
-			}
-			defer to.Close()
-			return a.d.(core.PeerCopier).CopyPeer(a.ctx, s, to, from, a.p)
-		})
+		l.OK(l.d.(core.PeerCopier).CopyPeer(l.Context, s, to, view(src, strides), l.p))
 	}
 }

@@ -172,12 +172,13 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	freed, s := l.context.Alloc(4096)
+	plain, pinned, mapped := l.plain(4096), l.pinned(4096), l.mapped(1)
+	far, elsewhere := libraryOf(t, peer).plain(4096), l.elsewhere(4096)
+	freed, s := l.context.Alloc(4096) // the last of all, whose address nobody gets
 	if s != driver.Success {
 		t.Fatal(s)
 	}
 	l.context.Free(freed)
-	plain, pinned, mapped := l.plain(4096), l.pinned(4096), l.mapped(1)
 	cases := []struct {
 		rule string
 		p    uintptr
@@ -197,8 +198,8 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 		{"an end outside", plain + 4000, 97, core.ErrInvalid, "has 4096 bytes"},
 		{"a byte more than was pinned", pinned, 4097, core.ErrInvalid, "has 4096 bytes"},
 		{"more than is mapped", mapped.Address, mapped.Size + 1, core.ErrInvalid, ""},
-		{"memory of another device", libraryOf(t, peer).plain(4096), 16, core.ErrDevice, "cuda:1"},
-		{"memory of another context", l.elsewhere(4096), 16, core.ErrInvalid, "another context"},
+		{"memory of another device", far, 16, core.ErrDevice, "cuda:1"},
+		{"memory of another context", elsewhere, 16, core.ErrInvalid, "another context"},
 	}
 	live := sim.Live()
 	for _, c := range cases {

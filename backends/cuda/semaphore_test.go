@@ -309,7 +309,7 @@ func TestARefusedSemaphoreStaysTheCallers(t *testing.T) {
 	for what, fd := range strangers(t) {
 		cases = append(cases, bad{what, func(x *core.ExternalSemaphore) { x.FD = fd }, core.ErrInvalid})
 	}
-	before, live := descriptors(t), sim.Live()
+	before, live := descriptors(), sim.Live()
 	for _, c := range cases {
 		x := good
 		c.change(&x)
@@ -318,7 +318,7 @@ func TestARefusedSemaphoreStaysTheCallers(t *testing.T) {
 			_ = s.Close()
 		}
 		wantError(t, err, c.sentinel, c.rule)
-		if now := descriptors(t); now != before {
+		if now := descriptors(); now != before {
 			t.Errorf("%s: %d descriptors are open, %d were", c.rule, now, before)
 		}
 	}

@@ -61,7 +61,7 @@ func TestMemoryOfAnotherDriverIsUsedInPlace(t *testing.T) {
 			live := sim.Live()
 			m, host := foreign(t, d, c.size)
 			m.Offset, m.Length, m.Dedicated = c.offset, c.length, c.dedicated
-			before := descriptors(t)
+			before := descriptors()
 			x := imported(t, d, m)
 			put(t, d, x, pattern(int(c.length), 1))
 			want := make([]byte, c.size)
@@ -74,7 +74,7 @@ func TestMemoryOfAnotherDriverIsUsedInPlace(t *testing.T) {
 				t.Error("CUDA sees other bytes than the other driver wrote")
 			}
 			_ = x.Close()
-			if now := descriptors(t); now != before-1 {
+			if now := descriptors(); now != before-1 {
 				t.Errorf("%d descriptors are open after the import was closed, %d were before", now, before)
 			}
 			wantLive(t, sim, live, sharedKinds...)
@@ -213,7 +213,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	for what, fd := range strangers(t) {
 		cases = append(cases, bad{what, func(m *core.ExternalMemory) { m.FD = fd }, core.ErrInvalid})
 	}
-	before, live := descriptors(t), sim.Live()
+	before, live := descriptors(), sim.Live()
 	for of, good := range map[string]core.ExternalMemory{"CUDA": ofCUDA, "another driver": ofOther} {
 		for _, c := range cases {
 			m := good
@@ -223,7 +223,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 				memory.Free()
 			}
 			wantError(t, err, c.sentinel, "memory of "+of+", "+c.rule)
-			if now := descriptors(t); now != before {
+			if now := descriptors(); now != before {
 				t.Errorf("memory of %s, %s: %d descriptors are open, %d were", of, c.rule, now, before)
 			}
 		}
@@ -250,10 +250,10 @@ func TestOnlyMemoryMadeForItIsExported(t *testing.T) {
 		{"no buffer", nil, core.HandleOpaqueFD, core.ErrInvalid},
 		{"a closed buffer", closed, core.HandleOpaqueFD, core.ErrClosed},
 	} {
-		before := descriptors(t)
+		before := descriptors()
 		_, err := d.(core.MemoryExporter).ExportMemory(c.buffer, c.as)
 		wantError(t, err, c.sentinel, c.rule)
-		if now := descriptors(t); now != before {
+		if now := descriptors(); now != before {
 			t.Errorf("%s: %d descriptors are open, %d were", c.rule, now, before)
 		}
 	}

@@ -185,6 +185,40 @@ func TestATimerMeasuresTheCard(t *testing.T) {
 	wantError(t, err, core.ErrClosed, "Elapsed after Close")
 }
 
+func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
+	simulator(t)
+	d := opened(t)
+	s := newStream(t, d)
+	q := s.(*queue)
+	timer, err := NewTimer(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goOn := make(chan struct{})
+	defer close(goOn)
+	work := func() error { return q.enqueue("test", func() error { return q.turn(func() { <-goOn }) }) }
+	if err := errors.Join(timer.Start(s), work(), timer.Stop(s)); err != nil {
+		t.Fatal(err)
+	}
+	elapsed := make(chan error, 1)
+	go func() { _, err := timer.Elapsed(t.Context()); elapsed <- err }()
+	time.Sleep(10 * time.Millisecond)
+	used := make(chan error, 1)
+	go func() { used <- errors.Join(timer.Start(s), timer.Stop(s), timer.Close()) }()
+	for what, done := range map[string]chan error{"Start, Stop and Close": used, "Elapsed": elapsed} {
+		select {
+		case err = <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: wait for the work that is timed", what)
+		}
+		if what == "Elapsed" {
+			wantError(t, err, core.ErrClosed, what)
+		} else if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // Synchronize promises that memory may be freed: it waits when no event can be recorded, too.
 func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
 	sim := simulator(t)

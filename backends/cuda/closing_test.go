@@ -1,0 +1,86 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Close tries again and again while another goroutine opens something and gives it back, for a
+// moment. It must not succeed in the middle of that.
+func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
+	sim := simulator(t)
+	owner := opened(t)
+	_, given := exported(t, owner, 100)
+	defer func() { _ = unix.Close(given.FD) }()
+	live, files := sim.Live(), descriptors()
+	alloc := func(o core.AllocOptions) func(core.Device) (func(), error) {
+		return func(d core.Device) (func(), error) {
+			m, err := d.Alloc(t.Context(), 5000, o)
+			return m.Free, err
+		}
+	}
+	for what, use := range map[string]func(core.Device) (end func(), err error){
+		"Alloc":                alloc(core.AllocOptions{}),
+		"Alloc for the pinned": alloc(core.AllocOptions{Type: core.DeviceCUDAHost}),
+		"Alloc for an export":  alloc(core.AllocOptions{Export: core.HandleOpaqueFD}),
+		"ImportMemory": func(d core.Device) (func(), error) {
+			own := given
+			own.FD = duplicate(t, given.FD)
+			m, err := d.(core.MemoryImporter).ImportMemory(t.Context(), own)
+			if err != nil {
+				_ = unix.Close(own.FD)
+			}
+			return m.Free, err
+		},
+	} {
+		for range 25 {
+			d := open(t)
+			began, done := make(chan struct{}), make(chan error)
+			var closed atomic.Bool
+			go func() {
+				for n, until := 0, time.Now().Add(2*time.Millisecond); time.Now().Before(until); n++ {
+					end, err := use(d)
+					if err != nil {
+						done <- err
+						return
+					}
+					if n == 0 {
+						close(began)
+					}
+					time.Sleep(20 * time.Microsecond) // until a Close that came in between has returned
+					if closed.Load() {
+						done <- errors.New("what was opened is on a device that was closed")
+						return
+					}
+					end()
+				}
+				done <- nil
+			}()
+			select {
+			case <-began:
+			case err := <-done:
+				t.Fatalf("%s: %v", what, err)
+			}
+			for d.Close() != nil {
+				runtime.Gosched()
+			}
+			closed.Store(true)
+			if err := <-done; err != nil {
+				wantError(t, err, core.ErrClosed, what)
+			}
+		}
+	}
+	wantLive(t, sim, live)
+	if now := descriptors(); now != files {
+		t.Errorf("%d descriptors are open, %d were", now, files)
+	}
+}

@@ -1,0 +1,36 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Tensors go to array libraries of Python and come from them: see array_libraries_check.py.
+func TestArrayLibrariesExchangeTensors(t *testing.T) {
+	_ = open(t).Close() // or says what is missing
+	python := os.Getenv("DLX_PYTHON")
+	if python == "" {
+		t.Skip("DLX_PYTHON names no Python; make test sets it")
+	}
+	const source, script = "./internal/cshared", "array_libraries_check.py"
+	if _, err := os.Stat(source); err != nil {
+		t.Skip("a test binary alone: its kit runs " + script)
+	}
+	library := filepath.Join(t.TempDir(), "libdlx.so")
+	if out, err := exec.Command("go", "build", "-tags=cuda", "-buildmode=c-shared", "-o", library, source).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	out, err := exec.Command(python, script, library).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "24 checks with the driver") {
+		t.Fatalf("the library in the script was not used:\n%s", out)
+	}
+	t.Logf("%s", out)
+}

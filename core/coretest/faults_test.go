@@ -1,0 +1,110 @@
+package coretest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// shaky is a driver with as many functions as are called.
+type shaky struct {
+	calls   map[string]int
+	failing string
+	in      int // calls until it fails
+	open    int
+}
+
+func (s *shaky) Fail(call string, nth, code int) { s.failing, s.in = call, nth }
+
+func (s *shaky) Calls() map[string]int { return maps.Clone(s.calls) }
+
+func (s *shaky) Live() map[string]int { return map[string]int{"things": s.open} }
+
+func (s *shaky) call(name string) error {
+	s.calls[name]++
+	if s.failing == name && s.in > 0 {
+		if s.in--; s.in == 0 {
+			return core.Errorf(core.ErrOutOfMemory, "shaky", name, "as asked for")
+		}
+	}
+	return nil
+}
+
+// life opens a thing, works twice, and closes it.
+func (s *shaky) life(context.Context) error {
+	if err := s.call("open"); err != nil {
+		return err
+	}
+	s.open++
+	err := errors.Join(s.call("work"), s.call("work"))
+	s.open--
+	return errors.Join(err, s.call("close"))
+}
+
+func TestEachCallFailsAtEachOfItsPlaces(t *testing.T) {
+	s := &shaky{calls: make(map[string]int)}
+	places := make(map[string]int)
+	e := EachCall{Faults: s, Life: func(ctx context.Context) error {
+		err := s.life(ctx)
+		if err != nil {
+			places[s.failing]++
+		}
+		return err
+	}}
+	if failed, want := e.Run(t), []string{"close", "open", "work"}; !slices.Equal(failed, want) {
+		t.Errorf("failed were %v, want %v", failed, want)
+	}
+	if want := map[string]int{"open": 1, "work": 2, "close": 1}; !maps.Equal(places, want) {
+		t.Errorf("lives with a fault, by its call: %v, want %v", places, want)
+	}
+}
+
+// failures keeps what a test is told.
+type failures struct {
+	testing.TB
+	all []string
+}
+
+func (f *failures) Helper() {}
+func (f *failures) Errorf(format string, args ...any) {
+	f.all = append(f.all, fmt.Sprintf(format, args...))
+}
+
+func TestEachCallFindsMistakes(t *testing.T) {
+	defer func(d time.Duration) { lifetime = d }(lifetime)
+	lifetime = 10 * time.Millisecond
+	for _, c := range []struct {
+		mistake string
+		after   func(*shaky, error) error // what comes of a life
+		says    string
+	}{
+		{"nothing", func(_ *shaky, err error) error { return err }, ""},
+		{"not typed", func(_ *shaky, err error) error { return errors.Join(err, errors.New("bare")) }, "error bare is no *core.Error"},
+		{"left open", func(s *shaky, err error) error { s.open++; return err }, "open at the driver: map[things:1], before map[things:0]"},
+		{"stuck", func(*shaky, error) error { select {} }, "nothing went on"},
+	} {
+		s := &shaky{calls: make(map[string]int)}
+		e := EachCall{Faults: s, Life: func(ctx context.Context) error { return c.after(s, s.life(ctx)) }}
+		f := &failures{TB: t}
+		fired := e.fails(f, "work", 2)
+		if said := strings.Join(f.all, "\n"); !strings.Contains(said, c.says) || (c.says == "") != (said == "") {
+			t.Errorf("%s: it is told %q, want %q", c.mistake, said, c.says)
+		}
+		if want := c.mistake != "stuck"; fired != want {
+			t.Errorf("%s: the call failed: %v, want %v", c.mistake, fired, want)
+		}
+	}
+	s := &shaky{calls: make(map[string]int)}
+	e := EachCall{Faults: s, Life: func(context.Context) error { return core.ErrInvalid }}
+	f := &failures{TB: t}
+	if e.fails(f, "work", 1); len(f.all) == 0 || !strings.HasPrefix(f.all[0], "without call 1") {
+		t.Errorf("a life without a fault that fails: it is told %q", f.all)
+	}
+}
