@@ -47,7 +47,7 @@ func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 			began, done := make(chan struct{}), make(chan error)
 			var closed atomic.Bool
 			go func() {
-				for n, until := 0, time.Now().Add(2*time.Millisecond); time.Now().Before(until); n++ {
+				for n, until := 0, time.Now().Add(2*time.Millisecond); n == 0 || time.Now().Before(until); n++ {
 					end, err := use(d)
 					if err != nil {
 						done <- err

@@ -76,13 +76,13 @@ func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 	if err := q.enqueue("test", func() error { return q.turn(func() { close(began); <-goOn }) }); err != nil { // a piece of a copy
 		t.Fatal(err)
 	}
+	<-began
 	x, host := row(t, d, 5000, core.AllocOptions{}), keep(t)(core.FromSlice(pattern(5000, 1)))
 	if err := d.Copy(t.Context(), s, x, host); err != nil {
 		t.Fatal(err)
 	}
 	over := make(chan string, 3)
 	buffer(t, host).Attach(core.FreeFunc(func() { over <- "the memory of the host" }))
-	<-began
 	sim.Lose(1)
 	_ = host.Close()
 	go func() { _ = x.WaitReady(context.Background()); over <- "a wait for the tensor" }()

@@ -143,14 +143,14 @@ func (c peerCopy) verify(call string) error {
 		*core.Tensor
 		low, high int64
 	}{{c.to, c.dst, r.DstLow, r.DstHigh}, {c.from, c.src, r.SrcLow, r.SrcHigh}} {
-		b, err := x.Tensor.Buffer()
+		b, err := x.Buffer()
 		if err != nil {
 			return err
 		}
 		if b.Memory().Device != nil {
 			continue
 		}
-		if err := x.device.prove(call, x.Tensor, b.Memory().Handle+uintptr(x.low), x.high-x.low); err != nil {
+		if err := x.prove(call, x.Tensor, b.Memory().Handle+uintptr(x.low), x.high-x.low); err != nil {
 			return err
 		}
 	}

@@ -194,12 +194,15 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goOn := make(chan struct{})
+	began, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
-	work := func() error { return q.enqueue("test", func() error { return q.turn(func() { <-goOn }) }) }
+	work := func() error {
+		return q.enqueue("test", func() error { return q.turn(func() { close(began); <-goOn }) })
+	}
 	if err := errors.Join(timer.Start(s), work(), timer.Stop(s)); err != nil {
 		t.Fatal(err)
 	}
+	<-began // on a thread of the driver's
 	elapsed := make(chan error, 1)
 	go func() { _, err := timer.Elapsed(t.Context()); elapsed <- err }()
 	time.Sleep(10 * time.Millisecond)

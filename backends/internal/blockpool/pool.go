@@ -178,12 +178,12 @@ func (p *Pool[C, B]) Drain() {
 // Reclaim is Trim for whom the driver had no room: it also waits for what others are
 // giving back. It reports whether there was anything.
 func (p *Pool[C, B]) Reclaim() bool {
-	any := p.Stats.Cached > 0 || p.leaving > 0
+	kept := p.Stats.Cached > 0 || p.leaving > 0
 	p.Trim()
 	for p.leaving > 0 {
 		p.left.Wait()
 	}
-	return any
+	return kept
 }
 
 // shrink destroys at least want bytes of what is kept, if it can: of each class the

@@ -270,6 +270,7 @@ void sim_start_worker(void) {
 bool sim_progress(sim_stream *s, sim_op *op) {
     if (++s->queries % 4 || sim.hold) return false;
     sim_stream *next = needed(op);
-    if (next) run(next);
-    return next != NULL;
+    if (next == NULL || next->head->unlocked) return false;  // a query waits for no host function
+    run(next);
+    return true;
 }

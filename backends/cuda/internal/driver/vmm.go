@@ -94,6 +94,7 @@ type Mapped struct {
 // Granularity is what the sizes of memory on a device are multiples of.
 type Granularity uint32
 
+// The granularities: CUmemAllocationGranularity_flags.
 const (
 	LeastGranularity Granularity = C.CU_MEM_ALLOC_GRANULARITY_MINIMUM
 	BestGranularity  Granularity = C.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED // for speed

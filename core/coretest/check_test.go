@@ -1,0 +1,73 @@
+package coretest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+func TestWantErrorWantsTheSentinelAndACall(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		wrong bool
+	}{
+		{err: core.Errorf(core.ErrClosed, "test", "Close", "again")},
+		{err: fmt.Errorf("more: %w", core.Errorf(core.ErrClosed, "test", "Close", "again"))},
+		{core.Errorf(core.ErrInvalid, "test", "Close", "another sentinel"), true},
+		{core.Errorf(core.ErrClosed, "", "Close", "no backend"), true},
+		{core.Errorf(core.ErrClosed, "test", "", "no call"), true},
+		{core.ErrClosed, true},
+		{errors.New("bare"), true},
+		{nil, true},
+	} {
+		f := &failures{TB: t}
+		if WantError(f, c.err, core.ErrClosed, "Close"); (len(f.all) > 0) != c.wrong {
+			t.Errorf("of %v it says %q", c.err, f.all)
+		}
+	}
+}
+
+func TestDescriptorsAreCounted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells them")
+	}
+	before := Descriptors()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := Descriptors() - before; n != 2 {
+		t.Errorf("a pipe has %d descriptors", n)
+	}
+	_, _ = r.Close(), w.Close()
+	if n := Descriptors() - before; n != 0 {
+		t.Errorf("%d descriptors of a pipe are left", n)
+	}
+}
+
+func TestARowHoldsWhatIsPut(t *testing.T) {
+	d, err := NewBackend(Options{Submit: hostOrder}).Open(t.Context(), core.DeviceID{Type: core.DeviceExt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	x := Row(t, d, 1000, core.AllocOptions{})
+	for seed := range uint64(300) {
+		Put(t, d, x, Pattern(1000, seed))
+		if !bytes.Equal(Get(t, d, x), Pattern(1000, seed)) {
+			t.Errorf("pattern %d is not what was put", seed)
+		}
+	}
+	if bytes.Equal(Pattern(1000, 1), Pattern(1000, 257)) {
+		t.Error("two seeds have one pattern")
+	}
+}
