@@ -90,11 +90,16 @@ func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Me
 	return how, failed
 }
 
+// settler is a stream that can wait where it does not matter whether e fails, because what
+// it made is overwritten. Those that cannot need not: an event of a device
+// carries no errors of what its stream waited for.
+type settler interface{ WaitSettled(e core.Event) error }
+
 // streamWait is s.Wait(e), without taking the failure of what is to be
 // overwritten for a failure of s.
 func streamWait(s core.Stream, e core.Event, overwrite bool) error {
-	if q, ok := s.(interface{ waitSettled(core.Event) error }); ok && overwrite {
-		return q.waitSettled(e)
+	if q, ok := s.(settler); ok && overwrite {
+		return q.WaitSettled(e)
 	}
 	err := s.Wait(e)
 	if err != nil && overwrite && isDone(e) { // it has failed meanwhile

@@ -64,7 +64,7 @@ func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
 	}
 	before := []core.Event{e}
 	for _, use := range b.Pending() {
-		if from.Wait(use) == nil { // what from cannot wait for is the next one's, as ever
+		if streamWait(from, use, true) == nil { // what from cannot wait for is the next one's, as ever
 			before = append(before, use)
 		}
 	}

@@ -96,9 +96,9 @@ func (q *Queue) Wait(e core.Event) error {
 	return q.push("Wait", task{wait: e})
 }
 
-// waitSettled is Wait where it does not matter whether e fails. Then what the
+// WaitSettled is [Queue.Wait] where it does not matter whether e fails. Then what the
 // queue itself has recorded needs no wait at all.
-func (q *Queue) waitSettled(e core.Event) error {
+func (q *Queue) WaitSettled(e core.Event) error {
 	if own, ok := e.(*Event); ok && own.queue == q {
 		return nil
 	}

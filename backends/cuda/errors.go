@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -54,6 +56,12 @@ func (d *device) lostError() error {
 		return *e
 	}
 	return nil
+}
+
+// dead reports whether the driver has said that the context is over: nothing runs, and no call waits.
+func (d *device) dead() bool {
+	var e *core.Error
+	return errors.As(d.lostError(), &e) && driver.Status(e.Code).Sticky()
 }
 
 // captured reports whether a call was refused for the sake of a capture: of its stream, or

@@ -116,13 +116,12 @@ func (e *event) Wait(ctx context.Context) error {
 	}
 }
 
-// holdBack makes later work of a stream wait for e.
+// holdBack makes later work of a stream wait for e, whether that fails or not.
 func (e *event) holdBack(q *queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
-		_, err := e.reached.Done()
-		return err
+		return nil
 	}
 	return q.device.check(q.device.context.StreamWaitEvent(q.raw, e.raw), "cuStreamWaitEvent", "on a stream of %v", q.device.ID())
 }

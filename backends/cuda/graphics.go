@@ -161,7 +161,7 @@ func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 		return err
 	}
 	for _, e := range pending {
-		err := q.Wait(e)
+		err := q.WaitSettled(e)
 		if errors.Is(err, core.ErrNotSupported) {
 			_ = e.Wait(ctx) // an error of the work is its stream's to report
 			err = ctx.Err()

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -116,44 +117,119 @@ func TestOneLostDeviceIsNotAnother(t *testing.T) {
 	put(t, d, x, pattern(100, 1))
 }
 
-// A stream goes on when a device is lost whose work it waits for: with bytes that were never written.
-func TestAnEventTellsThatAnotherDeviceWasLostBeforeIt(t *testing.T) {
+// A stream goes on when a device is lost whose work it waits for: with bytes that were never
+// written, if it reads them. Its events tell, and only those of such work.
+func TestTheLossOfADeviceIsToldWhereItsWorkWasRead(t *testing.T) {
+	const size = 2*stagingBytes + 1000 // in pieces, where the host takes part
+	for _, c := range []struct {
+		rule  string
+		write bool // the lost device writes here, else it reads it
+		work  func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error)
+		want  error
+	}{
+		{"what it wrote is copied", true, func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error) {
+			dst := row(t, d, size, core.AllocOptions{})
+			return dst, d.Copy(t.Context(), s, dst, here)
+		}, core.ErrDeviceLost},
+		{"what it wrote is copied to the host", true, func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error) {
+			dst := keep(t)(core.FromSlice(make([]byte, size)))
+			return dst, d.Copy(t.Context(), s, dst, here)
+		}, core.ErrDeviceLost},
+		{"what it read is overwritten", false, func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error) {
+			return here, d.Copy(t.Context(), s, here, row(t, d, size, core.AllocOptions{}))
+		}, nil},
+		{"what it wrote is overwritten", true, func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error) {
+			return here, d.Copy(t.Context(), s, here, row(t, d, size, core.AllocOptions{}))
+		}, nil},
+		{"what it read is freed, and used again", false, func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error) {
+			was := addressOf(t, here)
+			_ = here.Close()
+			dst := row(t, d, size, core.AllocOptions{Stream: s})
+			if addressOf(t, dst) != was {
+				t.Error("the pool had other memory")
+			}
+			return dst, d.Copy(t.Context(), s, dst, row(t, d, size, core.AllocOptions{}))
+		}, nil},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			sim := simulator(t)
+			d, lost := opened(t), open(t, 1)
+			here, there := row(t, d, size, core.AllocOptions{}), row(t, lost, size, core.AllocOptions{})
+			far, err := lost.NewStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			near := newStream(t, d)
+			sim.Hold(true)
+			if c.write {
+				err = d.(core.PeerCopier).CopyPeer(t.Context(), far, here, there, lost)
+			} else {
+				err = lost.(core.PeerCopier).CopyPeer(t.Context(), far, there, here, d)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := c.work(t, d, near, here)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sim.Lose(1)
+			sim.Hold(false)
+			if err := result.WaitReady(t.Context()); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			// And it is over with that work.
+			if err := d.Copy(t.Context(), near, result, row(t, d, size, core.AllocOptions{})); err != nil {
+				t.Errorf("later work: %v", err)
+			}
+			if err := result.WaitReady(t.Context()); err != nil {
+				t.Errorf("later work: %v", err)
+			}
+			_, _ = there.Close(), far.Close()
+			if err := lost.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A signal orders streams, and carries no errors: they stay with the stream that waited.
+func TestASignalBehindALostDeviceHoldsNobodyUp(t *testing.T) {
 	sim := simulator(t)
 	d, lost := opened(t), open(t, 1)
-	writer, err := lost.NewStream(t.Context())
+	there := row(t, lost, 1000, core.AllocOptions{})
+	far, err := lost.NewStream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := newStream(t, d)
-	there, err := core.Empty(t.Context(), lost, core.TypeUint8, []int64{1000}, core.AllocOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	here, unrelated := row(t, d, 1000, core.AllocOptions{}), row(t, d, 1000, core.AllocOptions{})
+	first, second := newStream(t, d), newStream(t, d)
+	_, timeline := newTimeline(t, d)
 	sim.Hold(true)
-	if err := lost.Copy(t.Context(), writer, there, keep(t)(core.FromSlice(pattern(1000, 1)))); err != nil {
+	if err := lost.Copy(t.Context(), far, there, keep(t)(core.FromSlice(pattern(1000, 1)))); err != nil {
 		t.Fatal(err)
 	}
-	written, err := writer.Record()
+	written, err := far.Record()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.Wait(written); err != nil {
+	if err := first.Wait(written); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Copy(t.Context(), reader, here, unrelated); err != nil {
+	if err := timeline.Signal(first, 1); err != nil {
 		t.Fatal(err)
 	}
 	sim.Lose(1)
 	sim.Hold(false)
-	wantError(t, here.WaitReady(t.Context()), core.ErrDeviceLost, "the work behind")
-	if err := d.Copy(t.Context(), reader, here, unrelated); err != nil {
-		t.Errorf("later work: %v", err)
+	wantError(t, first.Synchronize(t.Context()), core.ErrDeviceLost, "Synchronize of the stream that waited")
+	for value := uint64(2); value < 4; value++ {
+		if err := timeline.Signal(second, value); err != nil {
+			t.Errorf("Signal of another stream: %v", err)
+		}
 	}
-	if err := here.WaitReady(t.Context()); err != nil {
-		t.Errorf("later work: %v", err)
+	if err := second.Synchronize(t.Context()); err != nil {
+		t.Errorf("Synchronize of another stream: %v", err)
 	}
-	_, _ = there.Close(), writer.Close()
+	_, _ = there.Close(), far.Close()
 	if err := lost.Close(); err != nil {
 		t.Error(err)
 	}

@@ -272,7 +272,7 @@ func (d *device) aside(ctx context.Context, q *queue, dst, src *core.Tensor) err
 
 // between copies on own, after the work of q so far and before its later work.
 func (d *device) between(ctx context.Context, q, own *queue, dst, src *core.Tensor) (done core.Event, err error) {
-	before, err := q.Record()
+	before, err := q.mark()
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type queue struct {
 	mu     sync.Mutex
 	closed bool
 	events []*event // recorded and not known to be passed, oldest first
-	after  []*event // of other devices, for the next event: see event.after
+	after  []*event // of other devices, since the last event that was told of: see event.after
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -100,6 +100,21 @@ func (q *queue) Record() (core.Event, error) {
 	if err != nil { // not a nil *event in an interface
 		return nil, err
 	}
+	q.after = nil
+	return e, nil
+}
+
+// mark is Record for an event that orders streams and is told to nobody: the errors that it
+// carries are the next one's, too.
+func (q *queue) mark() (core.Event, error) {
+	if err := q.lock("Record"); err != nil {
+		return nil, err
+	}
+	defer q.unlock()
+	e, err := q.record()
+	if err != nil {
+		return nil, err
+	}
 	return e, nil
 }
 
@@ -117,8 +132,7 @@ func (q *queue) record() (*event, error) {
 		d.events.put(raw)
 		return nil, err
 	}
-	e := &event{device: d, queue: q, raw: raw, after: q.after}
-	q.after = nil
+	e := &event{device: d, queue: q, raw: raw, after: slices.Clone(q.after)}
 	q.prune()
 	q.events = append(q.events, e)
 	return e, nil
@@ -138,32 +152,43 @@ func (q *queue) prune() {
 
 // Wait takes the events of every device of this backend. The next event of the stream
 // has failed if e fails and is another device's: the stream's own device goes on then.
-func (q *queue) Wait(e core.Event) error {
+func (q *queue) Wait(e core.Event) error { return q.wait(e, true) }
+
+// WaitSettled is Wait where it does not matter whether e fails.
+func (q *queue) WaitSettled(e core.Event) error { return q.wait(e, false) }
+
+func (q *queue) wait(e core.Event, matters bool) error {
 	if err := q.lock("Wait"); err != nil {
 		return err
 	}
 	defer q.unlock()
-	switch e := e.(type) {
-	case nil:
+	if e == nil {
 		return nil
-	case *event:
-		if e.queue == q {
-			return nil
-		}
-		err := e.holdBack(q)
-		if err == nil && e.device != q.device {
-			q.after = append(slices.DeleteFunc(q.after, wentWell), e)
-		}
+	}
+	other, ok := e.(*event)
+	if !ok {
+		return errorf(core.ErrNotSupported, "Wait", "%T is no event of CUDA: the host must wait", e)
+	}
+	if other.queue == q {
+		return nil
+	}
+	if err := other.holdBack(q); err != nil || !matters {
 		return err
 	}
-	return errorf(core.ErrNotSupported, "Wait", "%T is no event of CUDA: the host must wait", e)
+	if done, failed := other.reached.Done(); done {
+		return failed
+	}
+	if other.device != q.device {
+		q.after = append(slices.DeleteFunc(q.after, wentWell), other)
+	}
+	return nil
 }
 
 // waitForAll reports whether the stream waits on the device for all of pending. It is
 // called by the pool.
 func (q *queue) waitForAll(pending []core.Event) bool {
 	for _, e := range pending {
-		if q.Wait(e) != nil {
+		if q.WaitSettled(e) != nil {
 			return false
 		}
 	}
@@ -189,11 +214,18 @@ func (q *queue) recordOrDrain() (*event, error) {
 	}
 	defer q.unlock()
 	e, err := q.record()
-	if err == nil || errors.Is(err, core.ErrDeviceLost) || errors.Is(err, core.ErrNotSupported) {
-		return e, err
+	switch {
+	case errors.Is(err, core.ErrDeviceLost), errors.Is(err, core.ErrNotSupported):
+		return nil, err
+	case err != nil:
+		d := q.device
+		if err := d.check(d.context.Synchronize(q.raw), "cuStreamSynchronize", "the work of a stream, since no event could be recorded: %v", err); err != nil {
+			return nil, err
+		}
+		_, err = overWithError(q.after)
 	}
-	d := q.device
-	return nil, d.check(d.context.Synchronize(q.raw), "cuStreamSynchronize", "the work of a stream, since no event could be recorded: %v", err)
+	q.after = nil
+	return e, err
 }
 
 // Close waits for the work, however long that takes, and returns the error of the

@@ -41,7 +41,7 @@ func (u *use) end() (core.Event, error) {
 	if u.event != nil {
 		return u.event, nil
 	}
-	e, err := u.queue.Record()
+	e, err := u.queue.mark()
 	if errors.Is(err, core.ErrClosed) { // Close of the stream has waited for the work
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		if err != nil {
 			return err
 		}
-		if err := q.Wait(before); err != nil {
+		if err := q.WaitSettled(before); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 		err = e.Wait(ctx)
 	}
 	unfinished := e == nil || !reaper.Over([]core.Event{e})
-	if unfinished && !errors.Is(err, core.ErrDeviceLost) { // on a device that is lost nothing runs
+	if unfinished && !s.device.dead() {
 		go func() { _ = own.Close() }() // waits, and nobody is there to be told
 		return err
 	}

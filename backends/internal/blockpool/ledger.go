@@ -58,9 +58,9 @@ func (l *Ledger) MakeRoom(bytes int64) error {
 	if err := l.CheckLimit(bytes); err != nil {
 		return err
 	}
-	if l.Stats.Limit > 0 {
-		l.shrinkTo(l.Stats.Limit - bytes)
-	}
+	l.Stats.InUse += bytes // what others put back while shrink lets go of the mutex is not kept then
+	l.KeepLimit()
+	l.Stats.InUse -= bytes
 	return l.check(bytes, l.Stats.InUse+l.Stats.Cached)
 }
 

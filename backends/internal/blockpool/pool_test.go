@@ -289,6 +289,53 @@ func TestNobodyIsHeldUpByABlockThatLeaves(t *testing.T) {
 	mu.Lock()
 }
 
+// What somebody makes room for is his, whatever others take and put back meanwhile.
+func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
+	var mu sync.Mutex
+	leaves, proceed := make(chan struct{}), make(chan struct{})
+	wait := sync.OnceFunc(func() {
+		mu.Unlock()
+		close(leaves)
+		<-proceed
+		mu.Lock()
+	})
+	p := blockpool.New("test", &mu, func(class) (int, error) { return 0, nil }, func(int) { wait() })
+	take := func(bytes class) error {
+		_, _, err := p.Take(bytes, int64(bytes), nil)
+		return err
+	}
+	p.SetPoolLimit(1000)
+	mu.Lock()
+	if err := errors.Join(take(500), take(400)); err != nil {
+		t.Fatal(err)
+	}
+	p.Put(400, 0, 400, nil)
+	mu.Unlock()
+	done := make(chan error)
+	go func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done <- take(300) // the 400 must go
+	}()
+	<-leaves
+	mu.Lock()
+	if err := take(450); !errors.Is(err, core.ErrOutOfMemory) {
+		t.Errorf("%v: 500 are in use, and 300 are spoken for", err)
+	}
+	if err := take(150); err != nil {
+		t.Error(err)
+	}
+	p.Put(150, 0, 150, nil)
+	mu.Unlock()
+	close(proceed)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s := p.PoolStats(); s.InUse != 800 || s.InUse+s.Cached > s.Limit {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestCountTellsCallsFromFailures(t *testing.T) {
 	s := newSystem()
 	s.Count(nil)
