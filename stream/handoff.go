@@ -90,9 +90,8 @@ func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Me
 	return how, failed
 }
 
-// settler is a stream that can wait where it does not matter whether e fails, because what
-// it made is overwritten. Those that cannot need not: an event of a device
-// carries no errors of what its stream waited for.
+// settler is a stream whose events tell errors of what it waited for, and which can wait
+// where it does not matter whether e fails, because what it made is overwritten.
 type settler interface{ WaitSettled(e core.Event) error }
 
 // streamWait is s.Wait(e), without taking the failure of what is to be

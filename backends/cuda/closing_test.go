@@ -44,17 +44,17 @@ func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 	} {
 		for range 25 {
 			d := open(t)
-			began, done := make(chan struct{}), make(chan error)
+			began, done := make(chan error, 1), make(chan error, 1)
 			var closed atomic.Bool
 			go func() {
 				for n, until := 0, time.Now().Add(2*time.Millisecond); n == 0 || time.Now().Before(until); n++ {
 					end, err := use(d)
+					if n == 0 {
+						began <- err
+					}
 					if err != nil {
 						done <- err
 						return
-					}
-					if n == 0 {
-						close(began)
 					}
 					time.Sleep(20 * time.Microsecond) // until a Close that came in between has returned
 					if closed.Load() {
@@ -65,9 +65,7 @@ func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 				}
 				done <- nil
 			}()
-			select {
-			case <-began:
-			case err := <-done:
+			if err := <-began; err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 			for d.Close() != nil {

@@ -140,3 +140,5 @@ type waiter struct{ *queue }
 func (waiter) Wait(core.Event) error {
 	return errorf(core.ErrNotSupported, "Wait", "the caller waits")
 }
+
+func (w waiter) WaitSettled(e core.Event) error { return w.Wait(e) }

@@ -169,3 +169,22 @@ func TestATensorThatLiesAboutItsMemoryIsRefused(t *testing.T) {
 		wantError(t, d.Copy(t.Context(), nil, z, y), core.ErrInvalid, what)
 	}
 }
+
+// The host is at work at once, and not in the turn of a stream.
+func TestACopyWithoutAStreamComesAfterTheReadersOfWhatItOverwrites(t *testing.T) {
+	d := opened(t)
+	s := newStream(t, d)
+	pinned, x := row(t, d, 4000, core.AllocOptions{Type: core.DeviceCUDAHost}), row(t, d, 4000, core.AllocOptions{})
+	put(t, d, pinned, pattern(4000, 1))
+	if err := d.Copy(t.Context(), s, x, pinned); err != nil { // late
+		t.Fatal(err)
+	}
+	host := buffer(t, keep(t)(core.FromSlice(pattern(4000, 2))))
+	backwards := keep(t)(core.NewTensor(host, core.Spec{DType: core.TypeUint8, Shape: []int64{4000}, Strides: []int64{-1}, Offset: 3999}))
+	if err := d.Copy(t.Context(), nil, pinned, backwards); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(get(t, d, x), pattern(4000, 1)) {
+		t.Error("the host overwrote what the stream had still to read")
+	}
+}

@@ -27,6 +27,7 @@ type device struct {
 	ordinal     cu.Device
 	context     driver.Context
 	lost        atomic.Pointer[error] // set once
+	dead        atomic.Bool           // it is lost, since its context is over: nothing runs, and no call waits
 	events      eventList
 	kernels     kernels
 	ipc         ipcExports
@@ -38,7 +39,7 @@ type device struct {
 
 	mu       sync.Mutex
 	closed   bool
-	streams  int      // open, and what else is, except memory: see hold
+	held     int      // what is open, except memory, and calls: see hold
 	memories int      // allocations and imports that were not freed
 	unused   []*queue // for copies without a stream
 }
@@ -101,12 +102,11 @@ func (d *device) Properties() core.Properties {
 
 // checkOpen fails with ErrClosed after Close, and with ErrDeviceLost for a device that is.
 func (d *device) checkOpen(call string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return closedDevice(call)
+	err := d.hold(call)
+	if err == nil {
+		d.drop()
 	}
-	return d.lostError()
+	return err
 }
 
 // NewStream returns a stream that does not wait for the legacy stream.
@@ -128,7 +128,7 @@ func (d *device) addStream(call string, open func() (*queue, error)) (core.Strea
 	if err != nil {
 		return nil, err
 	}
-	d.streams++
+	d.held++
 	liveStreams.Add(1)
 	return q, nil
 }
@@ -139,8 +139,8 @@ func (d *device) dropStream() {
 	d.drop()
 }
 
-// hold is checkOpen, and counts something that is open on the device, or a call that
-// uses it, until drop: Close does not come in between.
+// hold fails like checkOpen, and counts something that is open on the device, or a call
+// that uses it, until drop: Close does not come in between.
 func (d *device) hold(call string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,14 +150,14 @@ func (d *device) hold(call string) error {
 	if err := d.lostError(); err != nil {
 		return err
 	}
-	d.streams++
+	d.held++
 	return nil
 }
 
 func (d *device) drop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.streams--
+	d.held--
 }
 
 // open holds what f opens.
@@ -212,16 +212,16 @@ func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
+	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.held == 0 && d.memories <= left })
 	if d.closed {
 		return nil
 	}
-	if d.streams > 0 || d.memories > 0 {
-		return errorf(core.ErrInvalid, "Close", "%d streams, semaphores, events, buffers of OpenGL or calls and %d allocations or imports are open: close them first", d.streams, d.memories)
+	if d.held > 0 || d.memories > 0 {
+		return errorf(core.ErrInvalid, "Close", "%d streams, semaphores, events, buffers of OpenGL or calls and %d allocations or imports are open: close them first", d.held, d.memories)
 	}
 	d.closed = true
 	d.Drain()
-	if d.lostError() != nil {
+	if d.dead.Load() {
 		d.context.ForgetTurns()
 	}
 	for _, q := range d.unused {

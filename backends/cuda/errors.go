@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"errors"
-
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -39,6 +37,7 @@ func statusf(sentinel error, s driver.Status, call, format string, args ...any) 
 func (d *device) check(s driver.Status, call, format string, args ...any) error {
 	err := check(s, call, format, args...)
 	if s.Sticky() {
+		d.dead.Store(true)
 		return d.lose(err)
 	}
 	return err
@@ -56,12 +55,6 @@ func (d *device) lostError() error {
 		return *e
 	}
 	return nil
-}
-
-// dead reports whether the driver has said that the context is over: nothing runs, and no call waits.
-func (d *device) dead() bool {
-	var e *core.Error
-	return errors.As(d.lostError(), &e) && driver.Status(e.Code).Sticky()
 }
 
 // captured reports whether a call was refused for the sake of a capture: of its stream, or

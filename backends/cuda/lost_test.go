@@ -3,11 +3,13 @@
 package cuda
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -232,5 +234,67 @@ func TestASignalBehindALostDeviceHoldsNobodyUp(t *testing.T) {
 	_, _ = there.Close(), far.Close()
 	if err := lost.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// giveUp has the driver not tell of an event until the device counts as lost, though it works.
+func giveUp(t *testing.T, e core.Event) {
+	t.Helper()
+	sim := simulator(t)
+	for range maxRefused {
+		sim.Fail("cuEventQuery", 1, int(driver.Unknown))
+		_, _ = e.Done()
+	}
+	_, err := e.Done()
+	wantError(t, err, core.ErrDeviceLost, "an event that the driver does not tell of")
+}
+
+// held is a copy to memory of the host, and the bytes of that memory.
+func held(t *testing.T, d core.Device, s core.Stream) (host *core.Tensor, bytes []byte) {
+	t.Helper()
+	x := row(t, d, 5000, core.AllocOptions{})
+	put(t, d, x, pattern(5000, 1))
+	bytes = make([]byte, 5000)
+	host = keep(t)(core.FromSlice(bytes))
+	simulator(t).Hold(true)
+	if err := d.Copy(t.Context(), s, host, x); err != nil {
+		t.Fatal(err)
+	}
+	return host, bytes
+}
+
+func TestWorkOfTheHostOnADeviceGivenUpDoesNotBegin(t *testing.T) {
+	d := opened(t)
+	s := newStream(t, d)
+	host, p := held(t, d, s)
+	giveUp(t, host.Ready()) // from here on its memory may be freed
+	simulator(t).Hold(false)
+	if got := libraryOf(t, d).context.Synchronize(s.Native()); got != driver.Success {
+		t.Fatal(got)
+	}
+	if !bytes.Equal(p, make([]byte, 5000)) {
+		t.Error("memory of the host was written after it could be freed")
+	}
+}
+
+func TestADeviceGivenUpTakesNoWorkOfAnotherOpeningWithIt(t *testing.T) {
+	d, other := open(t), opened(t)
+	host, p := held(t, other, newStream(t, other))
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	giveUp(t, e)
+	_ = s.Close()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	simulator(t).Hold(false)
+	if err := host.WaitReady(t.Context()); err != nil || !bytes.Equal(p, pattern(5000, 1)) {
+		t.Errorf("%v, and other bytes", err)
 	}
 }

@@ -60,7 +60,7 @@ func (d *device) mapHost(call string, host *core.Buffer) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	return d.handOut(d.ID(), address, m.Size, d.after(func() {
-		d.context.UnmapHost(first)
+		_ = d.check(d.context.UnmapHost(first), "cuMemHostUnregister", "%d bytes of the host at %#x", m.Size, first)
 		host.Release()
 	})), nil
 }

@@ -125,7 +125,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	m, err := d.alloc(ctx, id, size, opts.Export, s)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.streams-- // as drop
+	d.held-- // as drop
 	d.Count(err)
 	return m, err
 }
@@ -202,8 +202,8 @@ func (d *device) freeBlock(b block) {
 	d.mu.Unlock()
 	defer d.mu.Lock()
 	if b.kind == core.DeviceCUDAHost {
-		d.context.FreeHost(b.address)
+		_ = d.check(d.context.FreeHost(b.address), "cuMemFreeHost", "a block of the pool")
 		return
 	}
-	d.context.Free(b.address)
+	_ = d.check(d.context.Free(b.address), "cuMemFree", "a block of the pool")
 }

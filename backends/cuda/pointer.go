@@ -57,7 +57,7 @@ func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, ui
 		id = core.DeviceID{Type: core.DeviceCUDAManaged}
 	case a.Type == driver.HostMemory:
 		if id, at = (core.DeviceID{Type: core.DeviceCUDAHost}), a.Host; !d.reaches(a) {
-			return fail(core.ErrInvalid, "%#x is memory of the host that another context has registered: it is pinned for that one", p)
+			return fail(core.ErrInvalid, "%#x is memory of the host that another context has registered, perhaps for itself alone: import it by that one's device", p)
 		}
 	case a.Type != driver.DeviceMemory:
 		return fail(core.ErrInvalid, "%#x is no memory of CUDA, or was freed: memory of the host must be pinned or registered (cuMemHostRegister)", p)

@@ -198,8 +198,8 @@ func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 	if err == nil {
 		err = e.Wait(ctx)
 	}
-	unfinished := e == nil || !reaper.Over([]core.Event{e})
-	if unfinished && !s.device.dead() {
+	unfinished := e == nil || !reaper.Over([]core.Event{e}) || s.device.lostError() != nil
+	if unfinished && !s.device.dead.Load() {
 		go func() { _ = own.Close() }() // waits, and nobody is there to be told
 		return err
 	}

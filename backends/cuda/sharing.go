@@ -76,7 +76,7 @@ func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error)
 	d.exports.add(m)
 	return d.handOut(d.ID(), m.Address, size, d.after(func() {
 		d.exports.remove(m)
-		d.context.CloseMapped(m)
+		_ = d.check(d.context.CloseMapped(m), "cuMemUnmap", "%d bytes that could be exported", whole)
 		d.uncharge(whole, size)
 	})), nil
 }
@@ -219,7 +219,7 @@ func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, r
 	if err := d.check(s, call, "FD %d is no memory of this device, or has less than Size, %d bytes", m.FD, m.Size); err != nil {
 		return 0, nil, true, err
 	}
-	return x.Address, func() { d.context.CloseExternal(x) }, true, nil
+	return x.Address, func() { _ = d.check(d.context.CloseExternal(x), "cuDestroyExternalMemory", "memory that was imported") }, true, nil
 }
 
 // openMapped opens memory of cuMemCreate. The driver has a reference of its own then, and
@@ -236,5 +236,5 @@ func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, rel
 	if err := d.check(s, failed, "FD %d is no memory of cuMemCreate, or has less than Size, %d bytes", m.FD, m.Size); err != nil {
 		return 0, nil, false, err
 	}
-	return v.Address, func() { d.context.CloseMapped(v) }, false, nil
+	return v.Address, func() { _ = d.check(d.context.CloseMapped(v), "cuMemUnmap", "memory that was imported") }, false, nil
 }

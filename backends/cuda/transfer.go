@@ -82,9 +82,10 @@ func (d *device) pinned(p uintptr, size int64) bool {
 
 // reaches reports whether pinned memory is that for this device, too: what was allocated
 // by any context is, but what another has registered need not be (CUDA Driver API,
-// "Unified Addressing"), and is copied like all other memory of the host then.
+// "Unified Addressing"), and is copied like all other memory of the host then: the driver
+// does not tell whether it is.
 func (d *device) reaches(a driver.Pointer) bool {
-	return a.Context == d.context || d.context.IsHostAllocation(a.Host)
+	return a.Context == 0 || a.Context == d.context || d.context.IsHostAllocation(a.Host)
 }
 
 // choose picks the cheapest way that is there, nil if there is none in one piece.
@@ -149,7 +150,9 @@ var hostWorkDone atomic.Int64
 func (q *queue) turn(work func()) error {
 	d := q.device
 	s := d.context.HostTurn(q.raw, func() {
-		work()
+		if d.lostError() == nil { // else its memory may be freed: see event.fail
+			work()
+		}
 		hostWorkDone.Add(1)
 	})
 	return d.check(s, "cuLaunchHostFunc", "a copy by the host")

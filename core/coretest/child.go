@@ -29,7 +29,7 @@ func Child(t *testing.T, test string, env ...string) (wait func(*testing.T)) {
 		args = append(args, "-test.short")
 	}
 	if end, ok := t.Deadline(); ok {
-		args = append(args, "-test.timeout="+time.Until(end).String())
+		args = append(args, "-test.timeout="+(time.Until(end)*9/10).String()) // it tells where it hangs before t ends
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0], args...)
 	child.Env = append(os.Environ(), env...)
@@ -41,9 +41,16 @@ func Child(t *testing.T, test string, env ...string) (wait func(*testing.T)) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
+	waited := false
+	t.Cleanup(func() {
+		if !waited { // t ended before, or not all of it was run; its context has ended the process
+			_ = child.Wait()
+		}
+		_ = out.Close()
+	})
 	return func(t *testing.T) {
 		t.Helper()
-		defer out.Close()
+		waited = true
 		err := child.Wait()
 		said, failed := os.ReadFile(out.Name())
 		if err = cmp.Or(err, failed); err == nil && !strings.Contains(string(said), ": "+test+" (") {

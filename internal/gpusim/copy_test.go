@@ -101,7 +101,8 @@ type side3D struct {
 	level         uint64
 	kind          int32
 	_             int32
-	host, device  uint64
+	_             uint64 // an address of the host
+	device        uint64
 	_, _          uint64 // an array, and what is reserved
 	pitch, height uint64
 }
@@ -337,11 +338,11 @@ func TestMemoryOfAnotherDeviceNeedsAccess(t *testing.T) {
 
 // box3DPeer is CUDA_MEMCPY3D_PEER.
 type sidePeer struct {
-	x, y, z       uint64
-	level         uint64
+	_, _, _, _    uint64 // x, y, z, level
 	kind          int32
 	_             int32
-	host, device  uint64
+	_             uint64 // an address of the host
+	device        uint64
 	_             uint64 // an array
 	context       uint64
 	pitch, height uint64

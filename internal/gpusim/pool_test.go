@@ -3,6 +3,7 @@
 package gpusim_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
@@ -70,6 +71,7 @@ func TestAPoolKeepsMemoryUpToItsThreshold(t *testing.T) {
 		d.OK("cuMemAllocFromPoolAsync", &second, page, pool, stream)
 		d.OK("cuMemFreeAsync", first, stream)
 		for d.Result("cuStreamQuery", stream) != gpusimtest.Success { // which does not synchronise
+			runtime.Gosched()
 		}
 		wantPool(t, d, pool, "before "+c.name+" is synchronised", map[int]uint64{usedNow: page, reservedNow: 3 * page})
 		if n := before - free(); n != 3*page {

@@ -27,7 +27,8 @@ var _ core.PoolController = (*Ledger)(nil)
 
 // NewLedger makes a ledger without a limit. Its errors name the backend; mu is the
 // mutex that guards the pool. shrink gives at least want bytes of what is kept back
-// to the system, if it can give so many, and takes them from Stats.Cached.
+// to the system, if it can give so many, and takes them from Stats.Cached. It may let go of mu
+// once that is done; then so may MakeRoom, KeepLimit and Trim.
 func NewLedger(backend string, mu sync.Locker, shrink func(want int64)) *Ledger {
 	return &Ledger{backend: backend, mu: mu, shrink: shrink}
 }

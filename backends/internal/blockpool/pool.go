@@ -27,8 +27,8 @@ type Pool[C Class, B any] struct {
 	make    func(C) (B, error)
 	destroy func(B)
 	shelves map[C]*shelf[B]
-	leaving int        // blocks that are being destroyed, which nothing else counts
-	left    *sync.Cond // leaving is 0
+	leaving int64      // bytes that are being destroyed, which nothing else counts
+	left    *sync.Cond // leaving is less
 }
 
 // shelf has the blocks of a class.
@@ -115,6 +115,20 @@ func (s *shelf[B]) free(accept func(pending []core.Event) bool) int {
 	return slices.IndexFunc(s.busy, func(u used[B]) bool { return accept(u.pending) })
 }
 
+// MakeRoom is [Ledger.MakeRoom], and waits until what leaves makes room at the driver, too.
+func (p *Pool[C, B]) MakeRoom(bytes int64) error {
+	if err := p.Ledger.MakeRoom(bytes); err != nil {
+		return err
+	}
+	s := &p.Stats
+	s.InUse += bytes
+	for s.Limit > 0 && p.leaving > 0 && s.InUse+s.Cached+p.leaving > s.Limit {
+		p.left.Wait()
+	}
+	s.InUse -= bytes
+	return nil
+}
+
 // grow has the driver make a block, for which there is room meanwhile.
 func (p *Pool[C, B]) grow(c C) (b B, err error) {
 	if err := p.MakeRoom(c.Bytes()); err != nil {
@@ -131,7 +145,7 @@ func (p *Pool[C, B]) grow(c C) (b B, err error) {
 
 // Put takes a block of class c back, of which requested bytes had been asked for.
 // pending is work on it that may be unfinished, which the pool takes over; with the
-// mutex held, it asks those events whether they are done.
+// mutex held, it asks those events whether they are done. What is beyond the limit is destroyed.
 func (p *Pool[C, B]) Put(c C, b B, requested int64, pending []core.Event) {
 	p.Charge(-c.Bytes(), -requested)
 	s := p.shelves[c]
@@ -190,6 +204,7 @@ func (p *Pool[C, B]) Reclaim() bool {
 // blocks that were freed longest ago, and none whose work is unfinished.
 func (p *Pool[C, B]) shrink(want int64) {
 	var gone []B
+	cached := p.Stats.Cached
 	for c, s := range p.shelves {
 		leaves := func(b B) bool {
 			gone = append(gone, b)
@@ -200,11 +215,11 @@ func (p *Pool[C, B]) shrink(want int64) {
 		s.idle = slices.DeleteFunc(s.idle, func(b B) bool { return want > 0 && leaves(b) })
 		s.busy = slices.DeleteFunc(s.busy, func(u used[B]) bool { return want > 0 && u.over() && leaves(u.block) })
 	}
-	p.leaving += len(gone)
+	leaving := cached - p.Stats.Cached
+	p.leaving += leaving
 	for _, b := range gone {
 		p.destroy(b) // the shelves may be others' meanwhile
 	}
-	if p.leaving -= len(gone); p.leaving == 0 {
-		p.left.Broadcast()
-	}
+	p.leaving -= leaving
+	p.left.Broadcast()
 }

@@ -289,6 +289,47 @@ func TestNobodyIsHeldUpByABlockThatLeaves(t *testing.T) {
 	mu.Lock()
 }
 
+// What leaves is the driver's until it has left: the limit holds there, too.
+func TestTheLimitCountsWhatLeaves(t *testing.T) {
+	var mu sync.Mutex
+	var held, most int64
+	leaves, proceed := make(chan struct{}), make(chan struct{})
+	p := blockpool.New("test", &mu, func(c class) (class, error) {
+		held += c.Bytes()
+		most = max(most, held)
+		return c, nil
+	}, func(c class) {
+		mu.Unlock()
+		close(leaves)
+		<-proceed
+		mu.Lock()
+		held -= c.Bytes()
+	})
+	p.SetPoolLimit(1000)
+	mu.Lock()
+	for _, c := range []class{500, 400} {
+		if _, _, err := p.Take(c, c.Bytes(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Put(400, 400, 400, nil)
+	mu.Unlock()
+	trimmed := make(chan struct{})
+	go func() {
+		p.TrimPool()
+		close(trimmed)
+	}()
+	<-leaves
+	time.AfterFunc(5*time.Millisecond, func() { close(proceed) })
+	mu.Lock()
+	_, _, err := p.Take(450, 450, nil)
+	mu.Unlock()
+	<-trimmed
+	if err != nil || most > 1000 {
+		t.Errorf("%v; the driver held %d bytes", err, most)
+	}
+}
+
 // What somebody makes room for is his, whatever others take and put back meanwhile.
 func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
 	var mu sync.Mutex
@@ -311,7 +352,7 @@ func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
 	}
 	p.Put(400, 0, 400, nil)
 	mu.Unlock()
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
 		mu.Lock()
 		defer mu.Unlock()
@@ -322,12 +363,12 @@ func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
 	if err := take(450); !errors.Is(err, core.ErrOutOfMemory) {
 		t.Errorf("%v: 500 are in use, and 300 are spoken for", err)
 	}
+	close(proceed)
 	if err := take(150); err != nil {
 		t.Error(err)
 	}
 	p.Put(150, 0, 150, nil)
 	mu.Unlock()
-	close(proceed)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
