@@ -66,6 +66,7 @@ type side struct {
 	mapped bool    // the device uses the memory by its address: its own, pinned and managed memory
 	host   bool    // the host does, and it is not the driver's to move
 	probe  bool    // nobody has proved that it is what it says
+	others bool    // it is pinned for another opening of a device, if not for this one
 }
 
 // sideOf finds out about a tensor, or refuses one on another device.
@@ -89,6 +90,7 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 		s.mapped = true
 	}
 	s.probe = s.mapped && m.Device == nil && m.Handle != 0
+	s.others = s.mapped && s.host && m.Device != nil && m.Device != d.outer
 	return s, nil
 }
 

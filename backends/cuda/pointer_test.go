@@ -339,19 +339,25 @@ func TestHostMemoryThatAnotherContextHasRegisteredIsPageable(t *testing.T) {
 	t.Cleanup(func() { other.context.UnmapHost(registered) })
 	_, err = d.(core.PointerImporter).ImportPointer(registered, size, nil)
 	wantError(t, err, core.ErrInvalid, "registered elsewhere")
-	host := keep(t)(core.FromSlice(bytes))
-	for _, c := range []struct {
-		rule   string
-		on     core.Device
-		staged int
-	}{{"where it was registered", p, 0}, {"elsewhere", d, 1}} {
-		x, s := row(t, c.on, size, core.AllocOptions{}), newStream(t, c.on)
-		used := uses(t, func() error { return c.on.Copy(t.Context(), s, x, host) })
-		if used["cuLaunchHostFunc"] != c.staged {
-			t.Errorf("%s: %v, want %d turns of the host", c.rule, used, c.staged)
+	m, err := p.(core.PointerImporter).ImportPointer(registered, size, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{size}}))
+	for _, host := range []*core.Tensor{keep(t)(core.FromSlice(bytes)), imported} {
+		for _, c := range []struct {
+			rule   string
+			on     core.Device
+			staged int
+		}{{"where it was registered", p, 0}, {"elsewhere", d, 1}} {
+			x, s := row(t, c.on, size, core.AllocOptions{}), newStream(t, c.on)
+			used := uses(t, func() error { return c.on.Copy(t.Context(), s, x, host) })
+			if used["cuLaunchHostFunc"] != c.staged {
+				t.Errorf("%v, %s: %v, want %d turns of the host", host, c.rule, used, c.staged)
+			}
 		}
 	}
-	m, err := d.(core.PointerImporter).ImportPointer(other.pinned(size), size, nil)
+	m, err = d.(core.PointerImporter).ImportPointer(other.pinned(size), size, nil)
 	if err != nil {
 		t.Fatalf("allocated elsewhere: %v", err)
 	}

@@ -91,7 +91,13 @@ func (q *queue) enqueue(call string, f func() error) error {
 
 // Record fails with ErrNotSupported for a stream that is being captured into a graph:
 // its work is not run, and an event of it cannot be waited for.
-func (q *queue) Record() (core.Event, error) {
+func (q *queue) Record() (core.Event, error) { return q.recordAs(true) }
+
+// mark is Record for an event that only orders streams: what errors it carries, the next
+// one that is told of carries, too.
+func (q *queue) mark() (core.Event, error) { return q.recordAs(false) }
+
+func (q *queue) recordAs(told bool) (core.Event, error) {
 	if err := q.lock("Record"); err != nil {
 		return nil, err
 	}
@@ -100,20 +106,8 @@ func (q *queue) Record() (core.Event, error) {
 	if err != nil { // not a nil *event in an interface
 		return nil, err
 	}
-	q.after = nil
-	return e, nil
-}
-
-// mark is Record for an event that orders streams and is told to nobody: the errors that it
-// carries are the next one's, too.
-func (q *queue) mark() (core.Event, error) {
-	if err := q.lock("Record"); err != nil {
-		return nil, err
-	}
-	defer q.unlock()
-	e, err := q.record()
-	if err != nil {
-		return nil, err
+	if told {
+		q.after = nil
 	}
 	return e, nil
 }

@@ -45,6 +45,8 @@ func (w *transfer) verify() error {
 			if err := w.device.prove("Copy", x.tensor, first, size); err != nil {
 				return err
 			}
+		case x.others:
+			x.mapped = w.device.pinned(first, size)
 		case !x.mapped && !w.waits: // who waits gains nothing by it
 			x.mapped = w.device.pinned(first, size)
 		}
