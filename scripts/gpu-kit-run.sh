@@ -40,7 +40,7 @@ note() { # name, status, passed, failed, skipped, seconds, reason
 is_wanted() { [[ $wanted = "  " || $wanted = *" $1 "* ]]; }
 
 # step runs a command for at most so many seconds, if the step is wanted. It counts the tests that a Go test
-# program names, or else one.
+# program names, the libraries that a script has checked, or else one.
 step() { # name, seconds, command...
   local name=$1 limit=$2 status=passed reason="" passed failed skipped
   is_wanted "$name" || return 0
@@ -49,7 +49,7 @@ step() { # name, seconds, command...
   timeout --kill-after=10 "$limit" "$@" >"$work/.step" 2>&1
   local code=$?
   { printf '\n== %s: %s\n' "$name" "$*"; cat "$work/.step"; } >>"$out/log.txt"
-  passed=$(grep -c '^ *--- PASS' "$work/.step")
+  passed=$(grep -c '^ *--- PASS\|^[0-9]* checks with ' "$work/.step")
   failed=$(grep -c '^ *--- FAIL' "$work/.step")
   skipped=$(grep -c '^ *--- SKIP\|^skipped: ' "$work/.step")
   if [ "$code" != 0 ]; then

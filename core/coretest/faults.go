@@ -16,7 +16,7 @@ type Faults interface {
 	// Fail has the nth call from now on of a function fail once, with a code of the driver's;
 	// nth 1 is the next, and 0 takes that back.
 	Fail(call string, nth, code int)
-	// Calls is how often each function was called.
+	// Calls is how often each function was called. The map is the caller's.
 	Calls() map[string]int
 	// Live is what is open at the driver, by its kind. What is not there is 0.
 	Live() map[string]int

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,19 +16,41 @@ import (
 
 // shaky is a driver with as many functions as are called.
 type shaky struct {
+	mu      sync.Mutex // a life may go on when it is given up
 	calls   map[string]int
 	failing string
 	in      int // calls until it fails
 	open    int
 }
 
-func (s *shaky) Fail(call string, nth, code int) { s.failing, s.in = call, nth }
+func (s *shaky) Fail(call string, nth, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing, s.in = call, nth
+}
 
-func (s *shaky) Calls() map[string]int { return maps.Clone(s.calls) }
+func (s *shaky) Calls() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.calls)
+}
 
-func (s *shaky) Live() map[string]int { return map[string]int{"things": s.open} }
+func (s *shaky) Live() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[string]int{"things": s.open}
+}
+
+// opens counts things that are opened, or with a minus closed.
+func (s *shaky) opens(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open += n
+}
 
 func (s *shaky) call(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls[name]++
 	if s.failing == name && s.in > 0 {
 		if s.in--; s.in == 0 {
@@ -42,9 +65,9 @@ func (s *shaky) life(context.Context) error {
 	if err := s.call("open"); err != nil {
 		return err
 	}
-	s.open++
+	s.opens(1)
 	err := errors.Join(s.call("work"), s.call("work"))
-	s.open--
+	s.opens(-1)
 	return errors.Join(err, s.call("close"))
 }
 
@@ -87,7 +110,7 @@ func TestEachCallFindsMistakes(t *testing.T) {
 	}{
 		{"nothing", func(_ *shaky, err error) error { return err }, ""},
 		{"not typed", func(_ *shaky, err error) error { return errors.Join(err, errors.New("bare")) }, "error bare is no *core.Error"},
-		{"left open", func(s *shaky, err error) error { s.open++; return err }, "open at the driver: map[things:1], before map[things:0]"},
+		{"left open", func(s *shaky, err error) error { s.opens(1); return err }, "open at the driver: map[things:1], before map[things:0]"},
 		{"stuck", func(*shaky, error) error { select {} }, "nothing went on"},
 	} {
 		s := &shaky{calls: make(map[string]int)}
