@@ -4,11 +4,13 @@ package cuda
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // memoryKinds are the values of AllocOptions.Type that come from the pool.
@@ -156,26 +158,31 @@ func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
 		d.(core.PoolController).TrimPool()
 		close(freed)
 	}()
-	for sim.Count("cuMemFree") == calls {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(20 * time.Second); sim.Count("cuMemFree") == calls; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("TrimPool gives nothing back")
+		}
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
+		l := &coretest.Life{Context: t.Context()}
+		row := func() *core.Tensor {
+			return l.Tensor(core.Empty(t.Context(), d, core.TypeUint8, []int64{9000}, core.AllocOptions{}))
+		}
+		l.Copy(d, l.Stream(d.NewStream(t.Context())), row(), row())
 		if got := d.(core.PoolController).PoolStats(); got.Cached != 0 {
-			t.Errorf("%+v: what goes back to the driver is not kept", got)
+			l.OK(fmt.Errorf("%+v: what goes back to the driver is not kept", got))
 		}
-		x := row(t, d, 9000, core.AllocOptions{})
-		if err := d.Copy(t.Context(), newStream(t, d), x, keep(t)(core.FromSlice(pattern(9000, 1)))); err != nil {
-			t.Error(err)
-		}
+		done <- l.End()
 	}()
 	select {
-	case <-done:
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
 	case <-time.After(20 * time.Second):
 		t.Error("others wait until the driver has taken memory back")
 	}
 	close(goOn)
-	<-done
 	<-freed
 }
