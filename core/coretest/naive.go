@@ -25,13 +25,10 @@ func CopyNaive(dst, src *core.Tensor) error {
 type locator func(*core.Tensor) (uintptr, error)
 
 // naiveCopy prepares the copy of two tensors that were checked. The work needs
-// their memory, but not the tensors.
+// their memory, but not the tensors. It holds memory of Go by pointers, so that a
+// device which is late on purpose spoils no memory of others.
 func naiveCopy(dst, src *core.Tensor, locate locator) (work func() error, err error) {
-	to, err := locate(dst)
-	if err != nil {
-		return nil, err
-	}
-	from, err := locate(src)
+	to, from, err := locateBoth(dst, src, locate)
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +56,27 @@ func plainCopy(dst, src *core.Tensor, locate locator) (work func() error, err er
 	if n == 0 || !whole || dst.Padded() || !dst.Layout().IsContiguous() || !src.Layout().IsContiguous() {
 		return naiveCopy(dst, src, locate)
 	}
-	to, err := locate(dst)
-	if err != nil {
-		return nil, err
-	}
-	from, err := locate(src)
+	to, from, err := locateBoth(dst, src, locate)
 	if err != nil {
 		return nil, err
 	}
 	return func() error {
-		copy(unsafe.Slice(at(to, 0), n*bytes), unsafe.Slice(at(from, 0), n*bytes))
+		copy(unsafe.Slice(to, n*bytes), unsafe.Slice(from, n*bytes))
 		return nil
 	}, nil
+}
+
+// locateBoth finds the first bytes of two tensors, nil where they have no elements.
+func locateBoth(dst, src *core.Tensor, locate locator) (to, from *byte, err error) {
+	d, err := locate(dst)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := locate(src)
+	if err != nil || dst.IsEmpty() {
+		return nil, nil, err
+	}
+	return at(d, 0), at(s, 0), nil
 }
 
 // offset is where the element at index lies, in elements.
@@ -94,9 +100,9 @@ func advance(index []int64, l core.Layout) {
 
 // copyBits copies n bits that lie so many bits from two addresses. Bits of a byte
 // count from the lowest.
-func copyBits(to, from uintptr, toBit, fromBit, n int64) {
+func copyBits(to, from *byte, toBit, fromBit, n int64) {
 	for n > 0 {
-		d, s := at(to, toBit>>3), at(from, fromBit>>3)
+		d, s := byteAt(to, toBit>>3), byteAt(from, fromBit>>3)
 		step := int64(1)
 		if toBit%8 == 0 && fromBit%8 == 0 && n >= 8 {
 			step = n &^ 7
@@ -109,6 +115,8 @@ func copyBits(to, from uintptr, toBit, fromBit, n int64) {
 		toBit, fromBit, n = toBit+step, fromBit+step, n-step
 	}
 }
+
+func byteAt(p *byte, by int64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
 // deviceBit is set in the addresses of this package's devices, so that a host
 // which uses one faults. It makes no address that a process can have.
