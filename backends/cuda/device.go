@@ -227,7 +227,7 @@ func (d *device) Close() error {
 	for _, q := range d.unused {
 		_ = q.finish() // whoever copied without a stream was told
 	}
-	d.ipc.freeKept(d.context)
+	d.freeKept()
 	d.kernels.unload(d.context)
 	d.events.destroy()
 	driver.Release(d.ordinal)

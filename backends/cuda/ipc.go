@@ -31,13 +31,19 @@ type ipcMemory struct {
 	key      ipcKey
 }
 
-// free gives the allocation back, or leaves that to the last user in this process.
-func (m *ipcMemory) free(c driver.Context) {
+// freeIPC gives an allocation back, or leaves that to the last user in this process.
+func (d *device) freeIPC(m *ipcMemory) {
 	if m.listed {
-		closeIPC(m.key)
+		d.closeIPC(m.key)
 	} else {
-		c.Free(m.address)
+		d.freePlain(m.address)
 	}
+}
+
+// freePlain frees an allocation of cuMemAlloc. Who frees learns of no error: the device
+// does, if it is lost.
+func (d *device) freePlain(address uintptr) {
+	_ = d.check(d.context.Free(address), "cuMemFree", "memory that other processes can open")
 }
 
 // ipcExports are the allocations of a device that other processes may open.
@@ -67,7 +73,7 @@ func (d *device) allocIPC(size int64) (core.Memory, error) {
 	d.ipc.add(m)
 	return d.handOut(d.ID(), m.address, size, d.after(func() {
 		if d.ipc.remove(m) {
-			m.free(d.context)
+			d.freeIPC(m)
 			d.uncharge(m.whole, size)
 		}
 	})), nil
@@ -96,11 +102,12 @@ func (e *ipcExports) remove(m *ipcMemory) bool {
 }
 
 // freeKept frees what others might still use: the device closes.
-func (e *ipcExports) freeKept(c driver.Context) {
+func (d *device) freeKept() {
+	e := &d.ipc
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, m := range e.kept {
-		m.free(c)
+		d.freeIPC(m)
 	}
 	e.kept = nil
 }
@@ -171,10 +178,10 @@ func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	if size < m.Size {
-		closeIPC(k)
+		d.closeIPC(k)
 		return core.Memory{}, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, size)
 	}
-	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(func() { closeIPC(k) })), nil
+	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(func() { d.closeIPC(k) })), nil
 }
 
 // ipcKey names an allocation where it is mapped.
@@ -258,7 +265,7 @@ func (d *device) mapIPC(m *ipcMapping, h driver.IPCHandle) error {
 	}
 	_, size, s := d.context.Mapping(address)
 	if err := d.check(s, "cuMemGetAddressRange", "of memory of another process"); err != nil {
-		d.context.CloseIPC(address)
+		d.unmapIPC(address)
 		return err
 	}
 	m.address, m.size, m.own = address, size, false
@@ -266,17 +273,22 @@ func (d *device) mapIPC(m *ipcMapping, h driver.IPCHandle) error {
 }
 
 // closeIPC ends one use, and with the last one the mapping, or the allocation.
-func closeIPC(k ipcKey) {
+func (d *device) closeIPC(k ipcKey) {
 	k.with(func(m *ipcMapping) {
 		if m.users--; m.users > 0 {
 			return
 		}
 		if m.own {
-			k.context.Free(m.address)
+			d.freePlain(m.address)
 		} else {
-			k.context.CloseIPC(m.address)
+			d.unmapIPC(m.address)
 		}
 	})
+}
+
+// unmapIPC is freePlain for memory of another process.
+func (d *device) unmapIPC(address uintptr) {
+	_ = d.check(d.context.CloseIPC(address), "cuIpcCloseMemHandle", "memory of another process")
 }
 
 // checkIPC is check for calls that open a handle of another process.

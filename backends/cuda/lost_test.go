@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -117,6 +118,31 @@ func TestOneLostDeviceIsNotAnother(t *testing.T) {
 	wantError(t, err, core.ErrDeviceLost, "Alloc on the device that is lost")
 	x := row(t, d, 100, core.AllocOptions{})
 	put(t, d, x, pattern(100, 1))
+}
+
+// Nobody gets the errors of what gives memory back: the device keeps them.
+func TestMemoryForOtherProcessesTellsOfALostDevice(t *testing.T) {
+	for name, export := range map[string]bool{"memory": false, "exported memory": true} {
+		t.Run(name, func(t *testing.T) {
+			sim := simulator(t)
+			d := opened(t)
+			x := row(t, d, 100, core.AllocOptions{Export: core.HandleCUDAIPC})
+			if export {
+				exportIPC(t, d, x)
+				if err := EndExport(buffer(t, x)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sim.Lose(0)
+			_ = x.Close()
+			calls := sim.Calls()
+			_, err := d.Alloc(t.Context(), 100, core.AllocOptions{})
+			wantError(t, err, core.ErrDeviceLost, "Alloc on the device that is lost")
+			if !maps.Equal(sim.Calls(), calls) {
+				t.Error("the driver was asked: giving the memory back told the device nothing")
+			}
+		})
+	}
 }
 
 // A stream goes on when a device is lost whose work it waits for: with bytes that were never
