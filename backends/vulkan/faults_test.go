@@ -207,7 +207,11 @@ func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(sem.WaitOn(s, 1), d.Copy(t.Context(), s, a, b)); err != nil {
+	behind, err := d.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(sem.WaitOn(s, 1), behind.WaitOn(s, 1), d.Copy(t.Context(), s, a, b)); err != nil {
 		t.Fatal(err)
 	}
 	waits := make(chan error, 3)
@@ -233,7 +237,7 @@ func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
 	_, err = d.Alloc(t.Context(), 100, core.AllocOptions{})
 	wantError(t, err, core.ErrDeviceLost, "Alloc")
 	wantError(t, s.Close(), core.ErrDeviceLost, "Close of a stream with work")
-	if err := sem.Close(); err != nil {
+	if err := errors.Join(sem.Close(), behind.Close()); err != nil { // behind's wait never began
 		t.Errorf("Close of a semaphore: %v", err)
 	}
 	_, _ = a.Close(), b.Close()

@@ -57,6 +57,7 @@ type item struct {
 	early  bool
 	after  uint64
 	before []*event // which host comes behind, too
+	over   func()   // called, if set, when host is over, or when it will never run
 }
 
 // newQueue makes a queue. d.mu is held.
@@ -192,6 +193,9 @@ func (q *queue) complete(i item, failed error) {
 	if failed == nil {
 		failed = q.doHostWork(i)
 	}
+	if i.over != nil {
+		i.over()
+	}
 	if failed != nil {
 		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
 	}
@@ -282,7 +286,7 @@ func (q *queue) Wait(e core.Event) error {
 		q.before = append(q.before, own)
 		return nil
 	default:
-		return q.holdBack(func() error { return awaitAll([]*event{own}) })
+		return q.add(item{host: func() error { return awaitAll([]*event{own}) }})
 	}
 }
 
@@ -291,9 +295,6 @@ func (q *queue) isSubmitted(number uint64) bool {
 	defer q.mu.Unlock()
 	return q.submitted >= number
 }
-
-// holdBack keeps later items back until wait returns. q.mu is held.
-func (q *queue) holdBack(wait func() error) error { return q.add(item{host: wait}) }
 
 // Record returns an event for the newest item.
 func (q *queue) Record() (core.Event, error) {

@@ -171,10 +171,7 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	err = q.holdBack(func() error {
-		defer s.drop()
-		return s.await(context.Background(), value)
-	})
+	err = q.add(item{host: func() error { return s.await(context.Background(), value) }, over: s.drop})
 	if err != nil {
 		s.drop()
 	}
