@@ -38,8 +38,9 @@ endif
 
 # The simulated driver is one more driver, for Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
+CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
 # On the other processor that CUDA's backend has assembly for, an emulator runs both.
-EMULATED  := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)),$(filter x86_64,$(shell uname -m)))
+EMULATED  := $(and $(CARD),$(filter x86_64,$(shell uname -m)))
 
 GPUSIM       := .cache/gpusim/libcuda.so.1
 GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
@@ -49,7 +50,7 @@ CC_ARM64     := aarch64-linux-gnu-gcc
 TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
 SUITES := test-format test-mod test-vet test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) $(if $(CARD),test-card) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	test-bench test-fuzz
 
 .DEFAULT_GOAL := help
@@ -82,7 +83,7 @@ fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (10s)
 $(SUITES): setup
 
 # By GOFLAGS, so that what a test builds has the tags too.
-test-tags test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
+test-tags test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
 # Khronos' layer watches every use of Vulkan; see vulkan.New.
 test-tags test-race test-asan: export DLX_VULKAN_VALIDATION := 1
 
@@ -122,6 +123,16 @@ test-tags: ## The tests of what the tags change
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"
+
+# What make gpu-kit packs must pass on a machine with one card and no driver of another API.
+test-card: export DLX_CUDA_LIBRARY := $(CURDIR)/$(GPUSIM)
+test-card: export DLX_GPUSIM_AS_CARD := 1
+test-card: export DLX_GPUSIM_DEVICES := 1
+test-card: export DLX_WITHOUT_DRIVERS := 1
+test-card: ## CUDA's tests, as they run on one card: the simulator does nothing on their behalf
+	VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS=/nonexistent \
+	__EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent CGO_ENABLED=1 \
+		$(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/cuda ./interop/gl ./exchange
 
 test-race: ## All tests, under the race detector
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -race ./...

@@ -50,7 +50,7 @@ func detect(name string, data []byte) (Format, error) {
 		return Safetensors, nil
 	}
 	return "", core.Errorf(core.ErrNotSupported, "tensorfile", "Open",
-		"%s: neither the extension nor the first bytes are those of .npy, .npz or .safetensors", quote(name))
+		"%s: neither the extension nor the first bytes are those of .npy, .npz or .safetensors", strconv.Quote(name))
 }
 
 // nativeOrder is this machine's byte order, in NumPy's spelling.

@@ -72,7 +72,10 @@ func wantFailure(t *testing.T, name, says string, open func(testing.TB) core.Dev
 	var problem string
 	for _, timeout := range patience {
 		slow := func(c *config) { c.timeout, c.grace = timeout, timeout/15 }
+		ctx, over := context.WithCancel(t.Context())
+		caseContext.Store(&ctx)
 		r := record(t, c, open, append(opts, WithSeed(1), slow)...)
+		over()
 		switch {
 		case r.said(noDLPack):
 			t.Skip(noDLPack)

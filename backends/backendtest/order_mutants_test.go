@@ -2,7 +2,7 @@ package backendtest
 
 import (
 	"context"
-	"time"
+	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -258,8 +258,7 @@ func (d deafEvent) Wait(context.Context) error { return d.Event.Wait(deaf()) }
 
 // deaf is what a mutant listens to instead of its caller's context. It ends when
 // the case is over, so that no goroutine stays behind.
-func deaf() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(2*patience[0], cancel)
-	return ctx
-}
+func deaf() context.Context { return *caseContext.Load() }
+
+// caseContext is that of the case which runs: see wantFailure.
+var caseContext atomic.Pointer[context.Context]

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"context"
 	"os"
 	"sync"
 	"testing"
@@ -13,16 +14,27 @@ import (
 	"github.com/dlx-go/dlx/internal/gpusim"
 )
 
-func first(tb testing.TB) core.Device  { return open(tb) }
-func second(tb testing.TB) core.Device { return open(tb, 1) }
+func first(tb testing.TB) core.Device { return open(tb) }
 
-// options are those of the simulator, which alone has a second device for sure, and a
-// semaphore that the host signals; on a card the suite keeps streams busy instead.
-func options() []backendtest.Option {
-	if _, err := gpusim.Open(); err != nil {
-		return nil
+// second opens the second device or, where there is one only, that once more: another
+// opening is a peer, too.
+func second(tb testing.TB) core.Device {
+	tb.Helper()
+	list, err := New().Devices(context.Background())
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return []backendtest.Option{backendtest.WithPeer(second), backendtest.WithHold(hold)}
+	return open(tb, int32(min(1, len(list)-1)))
+}
+
+// options for the suite. The simulator alone has a semaphore that the host signals; on a
+// card the suite keeps streams busy instead.
+func options() []backendtest.Option {
+	o := []backendtest.Option{backendtest.WithPeer(second)}
+	if _, err := gpusim.Open(); err == nil {
+		o = append(o, backendtest.WithHold(hold))
+	}
+	return o
 }
 
 // hold keeps a stream from going on until the result is called.

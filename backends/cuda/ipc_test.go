@@ -342,7 +342,7 @@ func TestOnlyMemoryMadeForOtherProcessesIsExported(t *testing.T) {
 }
 
 func TestAnIPCEventBelongsToItsDevice(t *testing.T) {
-	d, p := open(t), opened(t, 1)
+	d, p := open(t), closedAtEnd(t, second(t))
 	s := newStream(t, p)
 	e, err := NewIPCEvent(t.Context(), d)
 	if err != nil {

@@ -304,6 +304,7 @@ func TestWorkOfTheHostOnADeviceGivenUpDoesNotBegin(t *testing.T) {
 }
 
 func TestADeviceGivenUpTakesNoWorkOfAnotherOpeningWithIt(t *testing.T) {
+	sim := simulator(t)
 	d, other := open(t), opened(t)
 	host, p := held(t, other, newStream(t, other))
 	s, err := d.NewStream(t.Context())
@@ -319,7 +320,7 @@ func TestADeviceGivenUpTakesNoWorkOfAnotherOpeningWithIt(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	simulator(t).Hold(false)
+	sim.Hold(false)
 	if err := host.WaitReady(t.Context()); err != nil || !bytes.Equal(p, pattern(5000, 1)) {
 		t.Errorf("%v, and other bytes", err)
 	}

@@ -47,7 +47,11 @@ func open(t testing.TB, index ...int32) core.Device {
 // opened is open, for tests that leave closing to the end.
 func opened(t testing.TB, index ...int32) core.Device {
 	t.Helper()
-	d := open(t, index...)
+	return closedAtEnd(t, open(t, index...))
+}
+
+func closedAtEnd(t testing.TB, d core.Device) core.Device {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -17,7 +17,7 @@ import (
 // peers are two devices, which need not reach each other.
 func peers(t *testing.T) (d, p core.Device) {
 	t.Helper()
-	d, p = opened(t), opened(t, 1)
+	d, p = opened(t), closedAtEnd(t, second(t))
 	if err := d.(core.PeerCopier).CanPeer(p); err != nil {
 		if !errors.Is(err, core.ErrNotSupported) {
 			t.Fatal(err)

@@ -34,7 +34,26 @@ func renderWithCUDA(t *testing.T, f func(loop *Loop, d core.Device, s core.Strea
 		t.Fatal(err)
 	}
 	defer s.Close()
-	render(t, func(loop *Loop, _ core.Device) { f(loop, d, s) })
+	var apart error
+	render(t, func(loop *Loop, _ core.Device) {
+		name := newBuffer("sixteen bytes!!!")
+		shared, err := RegisterCUDA(loop.Run, d, name, ReadOnly)
+		if err == nil {
+			err = shared.Close()
+		}
+		gl.DeleteBuffers(1, &name)
+		switch {
+		case errors.Is(err, core.ErrDevice):
+			apart = err
+		case err != nil:
+			t.Errorf("RegisterCUDA: %v", err)
+		default:
+			f(loop, d, s)
+		}
+	})
+	if apart != nil { // Mesa's OpenGL beside a card, say
+		coretest.NeedDriver(t, apart.Error(), "the card's driver for OpenGL")
+	}
 }
 
 // register makes a buffer of the renderer with a content, and registers it. end deletes both.
