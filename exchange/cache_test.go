@@ -218,7 +218,7 @@ func TestHammer(t *testing.T) {
 	// What was closed before its work was done is freed by goroutines of the simulated backend.
 	t.Cleanup(func() {
 		for _, d := range []core.Device{a, b} {
-			for deadline := time.Now().Add(2 * time.Second); d.Close() != nil && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(20 * time.Second); d.Close() != nil && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -402,6 +402,40 @@ func TestHandoff(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A device that is lost keeps no other one waiting, nor is its own Close kept waiting.
+func TestALostDeviceHoldsNobodyUp(t *testing.T) {
+	all := exports | imports | core.CapExportSemaphores | core.CapImportSemaphores
+	a, b := newFakes(t, all, all)
+	src := numbered(t, a, core.AllocOptions{Export: handleType}, 16)
+	from, err := a.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := newStream(t, b)
+	written, err := from.Record()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer, err := src.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer.Wrote(written)
+	got, report := to(t, src, b, exchange.Options{From: from, Stream: next})
+	if report.Wait != stream.SemaphoreWait {
+		t.Fatalf("the stream waited by %v", report.Wait)
+	}
+	a.backend.Lose(a.ID().Index)
+	_ = from.Close()
+	if err := next.Synchronize(t.Context()); err != nil {
+		t.Errorf("the stream that waits: %v", err)
+	}
+	if err := got.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("the tensor: %v", err)
+	}
+	_, _ = got.Close(), src.Close() // the test closes the devices
 }
 
 // Work on Options.From that left no event is waited for.

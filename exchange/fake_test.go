@@ -69,7 +69,7 @@ func newFake(t testing.TB, backend *coretest.Backend, w *world, index int32, cap
 	f.properties.Capabilities |= caps
 	t.Cleanup(func() {
 		err := f.Close()
-		for end := time.Now().Add(2 * time.Second); err != nil && time.Now().Before(end); err = f.Close() {
+		for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); err = f.Close() {
 			time.Sleep(time.Millisecond) // another goroutine may be about to free what was released
 		}
 		if err != nil {

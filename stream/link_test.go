@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -90,5 +91,43 @@ func TestLink(t *testing.T) {
 			}
 			_ = from.Synchronize(t.Context())
 		})
+	}
+}
+
+func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
+	b := newBackend(t, coretest.Options{})
+	d, other := open(t, b, 0), open(t, b, 1)
+	semaphore, err := d.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := stream.NewLink(semaphore, ofDeaf{semaphore, nil})
+	defer link.Close()
+	from, plain := newStream(t, d), newStream(t, other)
+	written, late := empty(t, d, core.TypeInt8, 4), empty(t, d, core.TypeInt8, 4)
+	hand := func(x *core.Tensor) {
+		t.Helper()
+		if err := d.Copy(t.Context(), from, x, host(t, []int8{0, 1, 2, 3})); err != nil {
+			t.Fatal(err)
+		}
+		if how, err := link.Handoff(t.Context(), x, from, deaf{plain}); how != stream.SemaphoreWait || err != nil {
+			t.Fatal(how, err)
+		}
+	}
+	hand(written)
+	if err := plain.Synchronize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Synchronize(t.Context()); err != nil { // and the link has nothing to look after
+		t.Fatal(err)
+	}
+	hand(late)
+	b.Lose(0)
+	go func() { _ = from.Synchronize(context.Background()) }() // fails
+	if err := plain.Synchronize(t.Context()); err != nil {
+		t.Errorf("the device that waits: %v", err)
+	}
+	if err := late.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("what was never written: %v", err)
 	}
 }

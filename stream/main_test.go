@@ -18,7 +18,7 @@ func checkNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				buf := make([]byte, 1<<16)
 				t.Fatalf("%d goroutines were left behind:\n%s", runtime.NumGoroutine()-before, buf[:runtime.Stack(buf, true)])
