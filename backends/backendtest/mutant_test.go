@@ -21,7 +21,7 @@ type mutant struct {
 }
 
 // testTimeout is how long tests wait for what mutants leave behind.
-const testTimeout = 2 * time.Second
+const testTimeout = 20 * time.Second
 
 // patience is how long a case waits for a mutant that never does what it should,
 // on a busy machine once more. The longer it waits, the later it looks.

@@ -238,11 +238,11 @@ func (d *device) packed(ctx context.Context, t *core.Tensor) (packed, error) {
 	if err != nil {
 		return packed{}, err
 	}
+	var elements *core.Tensor
 	b, err := bytes.Buffer()
-	if err != nil {
-		return packed{}, err
+	if err == nil {
+		elements, err = core.NewTensor(b, core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded})
 	}
-	elements, err := core.NewTensor(b, core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded})
 	if err != nil {
 		bytes.Close()
 		return packed{}, err

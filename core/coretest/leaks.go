@@ -19,7 +19,7 @@ import (
 const traceVariable = "DLX_TRACE_TENSORS"
 
 // patience is how long releases that other goroutines still owe are waited for.
-const patience = 2 * time.Second
+const patience = 5 * time.Second
 
 // expected is how many leaks tests have announced.
 var expected atomic.Int64

@@ -25,7 +25,7 @@ func TestMistake(t *testing.T) {
 		kept, _ = core.FromSlice([]int8{1})
 	case "late":
 		go func(x *core.Tensor, err error) {
-			time.Sleep(patience / 10)
+			time.Sleep(200 * time.Millisecond)
 			_ = x.Close()
 		}(core.FromSlice([]int8{1}))
 	case "lost", "lost as announced":

@@ -26,7 +26,7 @@ func share(ctx context.Context, registry *core.Registry) error {
 		return err
 	}
 	defer cuda.Close()
-	vulkan, err := registry.Open(ctx, core.DeviceID{Type: core.DeviceVulkan}) // the same card: their UUIDs tell
+	vulkan, err := openVulkan(ctx, registry, cuda.Properties().UUID)
 	if err != nil {
 		return err
 	}
@@ -103,4 +103,22 @@ func share(ctx context.Context, registry *core.Registry) error {
 	}
 	fmt.Println("CUDA reads what Vulkan wrote")
 	return nil
+}
+
+// openVulkan opens the device of Vulkan that is the card with that UUID.
+func openVulkan(ctx context.Context, registry *core.Registry, card core.UUID) (core.Device, error) {
+	b, err := registry.Backend("vulkan")
+	if err != nil {
+		return nil, err
+	}
+	list, err := b.Devices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		if p.UUID == card {
+			return b.Open(ctx, p.ID)
+		}
+	}
+	return nil, fmt.Errorf("no device of Vulkan is the card with UUID %v", card)
 }

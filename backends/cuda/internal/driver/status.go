@@ -57,6 +57,8 @@ const (
 	CaptureInvalidated     Status = C.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
 	CaptureImplicit        Status = C.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
 	CapturedEvent          Status = C.CUDA_ERROR_CAPTURED_EVENT
+	TensorMemoryLeak       Status = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK, which older headers do not have
+	MPSClientTerminated    Status = 810 // CUDA_ERROR_MPS_CLIENT_TERMINATED, likewise
 	ExternalDevice         Status = C.CUDA_ERROR_EXTERNAL_DEVICE
 	Unknown                Status = C.CUDA_ERROR_UNKNOWN
 )
@@ -66,7 +68,7 @@ const (
 func (s Status) Sticky() bool {
 	switch s {
 	case ECCUncorrectable, NVLinkUncorrectable, IllegalAddress, LaunchTimeout, ContextIsDestroyed, Assert, HardwareStackError,
-		IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, ExternalDevice:
+		IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, TensorMemoryLeak, MPSClientTerminated, ExternalDevice:
 		return true
 	}
 	return false
