@@ -4,6 +4,7 @@ package exchange_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -193,4 +194,37 @@ func TestATimelineOrdersCUDAAndVulkanInBothDirections(t *testing.T) {
 	if blocked > 0 {
 		t.Errorf("in %d rounds of 50 the host waited", blocked)
 	}
+}
+
+// What CUDA will never signal, Vulkan signals itself when the card is lost.
+func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) {
+	c := newCrossing(t)
+	onCUDA, err := c.cuda.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	onVulkan := newStream(t, c.vulkan)
+	link := stream.NewLink(c.shared(t))
+	defer func() {
+		c.followers.Wait()
+		_ = link.Close()
+	}()
+	buffer := numbered(t, c.cuda, exchange.AllocFor(c.cuda, c.vulkan), 64)
+	defer buffer.Close()
+	c.sim.Hold(true)
+	defer c.sim.Hold(false)
+	if err := c.cuda.Copy(t.Context(), onCUDA, buffer, slice(t, make([]int32, 64))); err != nil {
+		t.Fatal(err)
+	}
+	if how, err := link.Handoff(t.Context(), buffer, onCUDA, onVulkan); err != nil || how != stream.SemaphoreWait {
+		t.Fatal(how, err)
+	}
+	c.sim.Lose(0)
+	if err := onVulkan.Synchronize(t.Context()); err != nil {
+		t.Errorf("Vulkan: %v", err)
+	}
+	if err := buffer.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("what CUDA never wrote: %v", err)
+	}
+	_ = onCUDA.Close()
 }
