@@ -33,15 +33,25 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	case code == exitOK:
 	case code == exitUsage:
 		cmd.FParseErrWhitelist.UnknownFlags = true
-		_ = cmd.ParseFlags(args)                                  // those of the log may stand behind what is wrong
-		oneLine := strings.Join(strings.Fields(err.Error()), " ") // cobra puts its suggestions on more
-		a.log.Error().Msgf("%s; see %s --help", oneLine, cmd.CommandPath())
+		_ = cmd.ParseFlags(args) // those of the log may stand behind what is wrong
+		a.log.Error().Msgf("%s; see %s --help", usageText(err), cmd.CommandPath())
 	case errors.Is(err, context.Canceled):
 		a.log.Error().Msg("interrupted")
 	default:
 		a.log.Error().Err(err).Msgf("%s failed", cmd.Name())
 	}
 	return code
+}
+
+// usageText gives an error in the command line on one line, without the Go function that found it.
+func usageText(err error) string {
+	text := err.Error()
+	var e *core.Error
+	if errors.As(err, &e) {
+		plain := core.Error{Code: e.Code, Detail: e.Detail, Err: e.Err}
+		text = strings.Replace(text, e.Error(), plain.Error(), 1)
+	}
+	return strings.Join(strings.Fields(text), " ") // cobra puts its suggestions on more lines
 }
 
 // newRootCommand builds the command with all its subcommands.
@@ -59,7 +69,7 @@ log goes to standard error.`,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetHelpTemplate(root.HelpTemplate() + exitHelp)
+	root.SetHelpTemplate(root.HelpTemplate() + "{{if not .HasParent}}" + exitHelp + "{{end}}") // else each subcommand has it, too
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the result as JSON")
 	addLogFlags(root, a)
 	root.AddCommand(

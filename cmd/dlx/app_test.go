@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -182,13 +183,51 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestHelpOfEveryCommandShowsTheExitCodes(t *testing.T) {
+func TestUsageErrorsNameNoGoFunction(t *testing.T) {
+	for args, want := range map[string]string{
+		"handoff x.npy --via cpu,foo": `ERR invalid argument "cpu,foo" for "--via" flag: wrong device: "foo" is no device type; ` +
+			"examples: cpu, cuda, cuda_host, vulkan; see dlx handoff --help\n",
+		"plan --from cpu:x": `ERR invalid argument "cpu:x" for "--from" flag: wrong device: "cpu:x": ` +
+			"the index after ':' must be a decimal number from 0 to 2147483647; see dlx plan --help\n",
+		"handoff x.npy --via cpu --out x.txt": `ERR not supported: extension ".txt": ` +
+			"the formats are .npy, .npz and .safetensors; see dlx handoff --help\n",
+	} {
+		if o := dlx(t, strings.Fields(args)...); o.code != exitUsage || !strings.HasSuffix(o.stderr, " "+want) {
+			t.Errorf("%s: exit code %d, stderr\n%swant\n%s", args, o.code, o.stderr, want)
+		}
+	}
+}
+
+func TestAFileThatCannotBeOpenedIsNamedWithOneReason(t *testing.T) {
+	const missing = "nosuch.npy"
+	_, reason := os.Stat(missing)
+	for _, args := range []string{"inspect " + missing, "handoff " + missing + " --via cpu"} {
+		o := dlx(t, strings.Fields(args)...)
+		if want := fmt.Sprintf(" failed error=%q\n", reason); o.code != exitFailed || !strings.HasSuffix(o.stderr, want) {
+			t.Errorf("%s: exit code %d, stderr %q, want %q at its end", args, o.code, o.stderr, want)
+		}
+	}
+}
+
+// The help of dlx has all exit codes, that of a command those it mentions only.
+func TestHelpShowsTheExitCodes(t *testing.T) {
+	own := map[string][]string{
+		"plan":    {"exit code 1"},
+		"handoff": {"exit\ncode 2", "exit code 1", "exit code 3"},
+		"bench":   {"exit code 1"},
+	}
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())[1:]
 		t.Run(strings.Join(path, " "), func(t *testing.T) {
-			if o := dlx(t, append(path, "--help")...); !strings.Contains(o.stdout, "3  --verify found elements that differ") {
-				t.Errorf("help has no exit codes:\n%s", o.stdout)
+			help := dlx(t, append(path, "--help")...).stdout
+			if all := strings.HasSuffix(help, exitHelp); all == c.HasParent() {
+				t.Errorf("all exit codes: %v:\n%s", all, help)
+			}
+			for _, code := range own[c.Name()] {
+				if !strings.Contains(help, code) {
+					t.Errorf("no %q in\n%s", code, help)
+				}
 			}
 			if c.Short == "" {
 				t.Error("the command has no description")

@@ -55,7 +55,8 @@ func newBenchCommand(a *app) *cobra.Command {
 		Short: "Measure dlx beside an empty C call, memcpy, NumPy and plain copies of devices",
 		Long: `Measure the cases of this build, each by turns with what it is compared with, and
 print the ratios and how they stand beside the project's targets. A missed target is
-no failure; a case that ends in an error is, and the report is printed all the same.
+no failure; a case that ends in an error is, exit code 1, and the report is printed all
+the same.
 
 SPEED is how many times as fast as the baseline a case is. SPREAD is the middle half
 of the samples as a part of the median: above some 10% the machine was not quiet.

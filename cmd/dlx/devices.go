@@ -37,8 +37,9 @@ func newDevicesCommand(a *app) *cobra.Command {
 		Use:   "devices",
 		Short: "List the backends and the devices that they found",
 		Long: `List the backends with what they found on this machine: a driver or device that is
-missing, or a feature that a device lacks, comes with the reason. A backend that this
-build lacks is listed with the tag that brings it.`,
+missing, or a feature that a device lacks, comes with the reason. Features that stand
+below a backend are those of its devices; below a device stands what differs there. A
+backend that this build lacks is listed with the tag that brings it.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd.Name(), listDevices(cmd.Context(), a.registry))
@@ -76,9 +77,7 @@ func (r devicesResult) writeText(w io.Writer) {
 		}
 		row(w, "BACKEND "+b.Name, printable(state))
 		field(w, "error", b.Error)
-		if len(b.Devices) != 1 || !slices.Equal(b.Features, b.Devices[0].Features) {
-			writeFeatures(w, b.Features)
-		}
+		writeFeatures(w, b.Features)
 		for _, d := range b.Devices {
 			row(w)
 			row(w, "  DEVICE "+d.ID.String(), orDash(d.Name))
@@ -89,7 +88,9 @@ func (r devicesResult) writeText(w io.Writer) {
 			field(w, "memory", memorySize(d.TotalMemory))
 			field(w, "alignment", fmt.Sprintf("%d B", d.Alignment))
 			field(w, "capabilities", strings.Join(d.Capabilities, ", "))
-			writeFeatures(w, d.Features)
+			writeFeatures(w, slices.DeleteFunc(slices.Clone(d.Features), func(f core.Feature) bool {
+				return slices.Contains(b.Features, f) // said of the backend
+			}))
 		}
 	}
 }

@@ -33,6 +33,52 @@ func TestDevicesListsWhatIsThereAndWhyTheRestIsNot(t *testing.T) {
 	}
 }
 
+// twoCards is a backend with two devices, of which the second lacks a feature.
+type twoCards struct{ driverless }
+
+func (twoCards) Probe(context.Context) core.Probe {
+	return core.Probe{Available: true, Version: "1.0", Features: features(true)}
+}
+
+func (twoCards) Devices(context.Context) ([]core.Properties, error) {
+	return []core.Properties{
+		{ID: core.DeviceID{Type: core.DeviceVulkan}, Name: "big", Alignment: 256, Features: features(true)},
+		{ID: core.DeviceID{Type: core.DeviceVulkan, Index: 1}, Name: "small", Alignment: 256, Features: features(false)},
+	}, nil
+}
+
+// features are one that every device has, one that none has, and one that some have.
+func features(some bool) []core.Feature {
+	f := core.Feature{Name: "map_host", Available: some}
+	if !some {
+		f.Reason = "too small"
+	}
+	return []core.Feature{{Name: "managed", Available: true}, {Name: "import_fd", Reason: "old driver"}, f}
+}
+
+func TestADeviceIsListedWithTheFeaturesThatDifferFromItsBackends(t *testing.T) {
+	const want = `BACKEND vulkan  available 1.0
+    managed     available
+    import_fd   not available: old driver
+    map_host    available
+
+  DEVICE vulkan:0  big
+    alignment      256 B
+
+  DEVICE vulkan:1  small
+    alignment      256 B
+    map_host       not available: too small
+`
+	if got := dlxWith(t, t.Context(), []core.Backend{twoCards{}}, "devices").stdout; !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	r := decode[devicesResult](t, dlxWith(t, t.Context(), []core.Backend{twoCards{}}, "devices", "--json"), "devices")
+	if b := r.Backends[0]; !slices.Equal(b.Features, features(true)) || !slices.Equal(b.Devices[0].Features, features(true)) ||
+		!slices.Equal(b.Devices[1].Features, features(false)) {
+		t.Errorf("the JSON has not all features: %+v", b)
+	}
+}
+
 func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 	r := decode[devicesResult](t, dlxWith(t, t.Context(), nil, "devices", "--json"), "devices")
 	var names []string

@@ -6,7 +6,7 @@ import (
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
 )
 
-// The exit codes, which help prints below every command.
+// The exit codes, which the help of dlx lists; that of a command names those of its own.
 const (
 	exitOK       = 0
 	exitFailed   = 1

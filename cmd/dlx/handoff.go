@@ -58,8 +58,8 @@ The time of a hop counts until the elements may be read on its device, what is
 allocated and opened for that included. A hop is cold if it opened the memory on its
 device; that is kept for later trips. GB/s are 10^9 bytes copied in a second.
 
-A device that this build does not know by name is an error in the command line; one
-that it knows but that is not there is a failure.`,
+A device that this build does not know by name is an error in the command line, exit
+code 2; one that it knows but that is not there is a failure, exit code 1.`,
 		Example: `  dlx handoff testdata/digits.npy --via cpu,cpu --copy always --verify
   dlx handoff testdata/digits.npy --via cpu,vulkan:0,opencl:0,cpu --verify
   dlx handoff model.safetensors --tensor embedding --via cpu --repeat 10 --json
@@ -80,7 +80,7 @@ that it knows but that is not there is a failure.`,
 	flags.Var(&f.via, "via", "the route, in the order of travel: cpu, cuda:1, ...")
 	flags.Var(policies, "copy", "when a hop may copy")
 	flags.IntVar(&f.repeat, "repeat", 1, "travel the route `N` times, a million at most, and report the shortest, median and longest time")
-	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop")
+	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop; exit code 3 if some differ")
 	flags.StringVar(&f.out, "out", "", "write the tensors at the end of the route to a .npy, .npz or .safetensors `file`")
 	cobra.CheckErr(cmd.MarkFlagRequired("via"))
 	completeFlag(cmd, "via", a.completeDevices)

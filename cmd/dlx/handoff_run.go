@@ -22,7 +22,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	if err := a.checkBuilt(f.via...); err != nil {
 		return handoffResult{}, err
 	}
-	file, err := tensorfile.Open(path)
+	file, err := openFile(path)
 	if err != nil {
 		return handoffResult{}, err
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -51,7 +53,7 @@ STORAGE tells what it takes to use a tensor: "in place" is the file's own memory
 }
 
 func inspect(path string) (inspectResult, error) {
-	f, err := tensorfile.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return inspectResult{}, err
 	}
@@ -67,6 +69,16 @@ func inspect(path string) (inspectResult, error) {
 		r.Tensors = append(r.Tensors, tensorResult{info, order(info)})
 	}
 	return r, nil
+}
+
+// openFile opens a tensor file. Where the system cannot, its error says all: which file, and why.
+func openFile(path string) (*tensorfile.File, error) {
+	f, err := tensorfile.Open(path)
+	var system *fs.PathError
+	if errors.As(err, &system) {
+		return nil, system
+	}
+	return f, err
 }
 
 // order names the order in which the elements lie.

@@ -86,7 +86,7 @@ Which way it is depends on how the memory of the source was allocated. It is pla
 unless --memory says otherwise; what other memory would change stands in brackets.
 
 Where devices are named by both --from and --to and there is no way from one to the
-other, the plan says why and the command fails.`,
+other, the plan says why and the command fails with exit code 1.`,
 		Example: `  dlx plan
   dlx plan --from vulkan:0 --to opencl:0
   dlx plan --from cpu --copy always --json`,
