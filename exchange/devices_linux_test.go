@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
 )
 
@@ -24,7 +25,7 @@ import (
 func TestNoDescriptorIsLeft(t *testing.T) {
 	var before int
 	for range 2 {
-		before = descriptors(t)
+		before = coretest.Descriptors()
 		t.Run("", func(t *testing.T) {
 			devices := openAll(t, 1)
 			for _, from := range devices {
@@ -38,9 +39,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 			}
 		})
 	}
-	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors are open, %d were before", after, before)
-	}
+	coretest.WantDescriptors(t, before, "the second time")
 }
 
 // childVariable makes the test below exchange until it is killed.
@@ -78,20 +77,22 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 			fmt.Fprintln(&told, lines.Text())
 		}
 		time.Sleep(time.Duration(20+rand.IntN(100)) * time.Millisecond)
+		held := openFiles(t, child.Process.Pid)
 		_ = child.Process.Kill()
 		_ = child.Wait()
 		if !ready {
 			t.Fatalf("the child did not get to work:\n%s", told.String())
 		}
-		for _, name := range names(t, "/dev/shm") {
-			if !slices.Contains(shared, name) {
-				t.Errorf("/dev/shm/%s has outlived its process", name)
+		pid := regexp.MustCompile(fmt.Sprintf(`(^|\D)%d(\D|$)`, child.Process.Pid))
+		for _, name := range names(t, "/dev/shm") { // which other processes use too
+			path := "/dev/shm/" + name
+			if !slices.Contains(shared, name) && (pid.MatchString(name) || strings.Contains(held, path+"\n")) {
+				t.Errorf("%s has outlived its process", path)
 			}
 		}
 		for _, name := range names(t, home) {
 			t.Errorf("the temporary file %s has outlived its process", name)
 		}
-		pid := regexp.MustCompile(fmt.Sprintf(`(^|\D)%d(\D|$)`, child.Process.Pid))
 		for _, name := range names(t, os.TempDir()) {
 			if pid.MatchString(name) {
 				t.Errorf("%s has outlived its process", filepath.Join(os.TempDir(), name))
@@ -143,6 +144,22 @@ func names(t *testing.T, folder string) []string {
 		list = append(list, e.Name())
 	}
 	return list
+}
+
+// openFiles are the files that the processes of a group have mapped and open, each at the end of a line.
+func openFiles(t *testing.T, id int) string {
+	t.Helper()
+	var all strings.Builder
+	for _, stat := range group(t, id) { // of which some may have ended meanwhile
+		maps, _ := os.ReadFile(filepath.Join(filepath.Dir(stat), "maps"))
+		all.Write(maps)
+		links, _ := filepath.Glob(filepath.Join(filepath.Dir(stat), "fd", "*"))
+		for _, link := range links {
+			path, _ := os.Readlink(link)
+			fmt.Fprintln(&all, path)
+		}
+	}
+	return all.String()
 }
 
 // group lists the processes of a process group that have not ended.

@@ -3,7 +3,6 @@ package exchange_test
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,22 +34,13 @@ func exported(t testing.TB, d core.Device) (*core.Tensor, func() core.ExternalMe
 // isOpen reports whether a descriptor is open, and closes it.
 func isOpen(fd int) bool { return syscall.Close(fd) == nil }
 
-func descriptors(t testing.TB) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
 var sixteen = core.Spec{DType: core.TypeInt32, Shape: []int64{16}}
 
 func TestOpenSharesOneOpening(t *testing.T) {
 	coretest.CheckNoLeaks(t)
 	h := host(t)
 	x, export := exported(t, h)
-	fds, before := descriptors(t), exchange.Opened()
+	fds, before := coretest.Descriptors(), exchange.Opened()
 	var tensors []*core.Tensor
 	var mu sync.Mutex
 	var workers sync.WaitGroup
@@ -71,9 +61,7 @@ func TestOpenSharesOneOpening(t *testing.T) {
 	if n := exchange.Opened() - before; n != 1 {
 		t.Errorf("one memory was opened %d times", n)
 	}
-	if n := descriptors(t) - fds; n != 0 {
-		t.Errorf("%d descriptors are left", n)
-	}
+	coretest.WantDescriptors(t, fds, "one memory that was opened often")
 	write(t, h, x, make([]int32, 16))
 	for _, got := range tensors {
 		if have := read(t, h, got); have[15] != 0 {
@@ -201,12 +189,13 @@ func TestAMoveThatFailsLeavesNoDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	before := descriptors(t)
+	before := coretest.Descriptors()
 	if _, _, err := exchange.To(t.Context(), src, dst, exchange.Options{Copy: exchange.Never}); !errors.Is(err, core.ErrDevice) {
 		t.Errorf("the import gives %v", err)
 	}
-	if n := descriptors(t) - before; n != 0 || !dst.seen {
-		t.Errorf("%d descriptors are left; imported: %v", n, dst.seen)
+	coretest.WantDescriptors(t, before, "a failed import")
+	if !dst.seen {
+		t.Error("nothing was imported")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestAContextThatHasEndedIsRefused(t *testing.T) {
 	d := opened(t, asItIs)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	buffer, err := alloc(t, d, 16, core.AllocOptions{}).Buffer()
+	buffer, err := row(t, d, 16, core.AllocOptions{}).Buffer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTheHostViewsOnlyWhatIsMappedAndTheDevices(t *testing.T) {
 		}
 		return err
 	}
-	plain, visible := alloc(t, d, 100, core.AllocOptions{}), alloc(t, d, 100, core.AllocOptions{HostVisible: true})
+	plain, visible := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{HostVisible: true})
 	if err := view(d, visible); err != nil {
 		t.Errorf("visible memory: %v", err)
 	}
@@ -141,5 +141,5 @@ func TestTheHostViewsOnlyWhatIsMappedAndTheDevices(t *testing.T) {
 	if _, err := d.HostView(t.Context(), nil); !errors.Is(err, core.ErrInvalid) {
 		t.Errorf("no buffer: %v", err)
 	}
-	write(t, d, visible, make([]byte, 100))
+	put(t, d, visible, make([]byte, 100))
 }

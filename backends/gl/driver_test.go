@@ -4,13 +4,22 @@ package gl
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// What the tests of all backends have in common, by short names.
+var (
+	keep            = coretest.Keep
+	row             = coretest.Row
+	put             = coretest.Put
+	get             = coretest.Get
+	descriptors     = coretest.Descriptors
+	wantDescriptors = coretest.WantDescriptors
 )
 
 // first is the device that tests use.
@@ -90,52 +99,4 @@ func wrapped(tb testing.TB) (core.Device, func(func())) {
 		tb.Fatal(err)
 	}
 	return d, run
-}
-
-// alloc allocates n bytes as a tensor of uint8, closed at the end.
-func alloc(tb testing.TB, d core.Device, n int64, opts core.AllocOptions) *core.Tensor {
-	tb.Helper()
-	t, err := core.Empty(tb.Context(), d, core.TypeUint8, []int64{n}, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { t.Close() })
-	return t
-}
-
-// write and read copy bytes to and from a tensor of uint8.
-func write(tb testing.TB, d core.Device, t *core.Tensor, p []byte) {
-	tb.Helper()
-	host, err := core.FromSlice(p)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer host.Close()
-	if err := d.Copy(tb.Context(), nil, t, host); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-func read(tb testing.TB, d core.Device, t *core.Tensor) []byte {
-	tb.Helper()
-	p := make([]byte, t.NumElements())
-	host, err := core.FromSlice(p)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer host.Close()
-	if err := d.Copy(tb.Context(), nil, host, t); err != nil {
-		tb.Fatal(err)
-	}
-	return p
-}
-
-// descriptors counts the descriptors that the process has open.
-func descriptors(tb testing.TB) int {
-	tb.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return len(list)
 }

@@ -73,7 +73,7 @@ func TestALostContextFailsEveryCallAndCanBeClosed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, b := alloc(t, d, 100, core.AllocOptions{}), alloc(t, d, 100, core.AllocOptions{})
+			a, b := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{})
 			d.issued.Add(1) // there is something to wait for
 			d.driver = driver{func() uint32 { return c.code }, func() uint32 { return c.status }}
 			if err := d.Copy(t.Context(), s, a, b); err != nil {
@@ -124,7 +124,7 @@ func TestCloseWhileOthersCall(t *testing.T) {
 
 func TestManyOpenedDevicesLeaveNothing(t *testing.T) {
 	closeDevice(t, open(t)) // what the driver opens once is open now
-	before := descriptors(t)
+	before := descriptors()
 	for range 10 {
 		d := open(t)
 		alloc := func() core.Memory {
@@ -137,7 +137,5 @@ func TestManyOpenedDevicesLeaveNothing(t *testing.T) {
 		alloc().Free()
 		closeDevice(t, d)
 	}
-	if after := descriptors(t); after != before {
-		t.Errorf("%d descriptors are open, before there were %d", after, before)
-	}
+	wantDescriptors(t, before, "ten devices that are closed")
 }

@@ -52,7 +52,7 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 	}
 	_ = unix.Close(gone)
 	valid := core.ExternalMemory{Type: core.HandleOpaqueFD, FD: file, Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
-	before := descriptors(t)
+	before := descriptors()
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalMemory)
@@ -86,9 +86,7 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 		if err == nil {
 			memory.Free()
 		}
-		if after := descriptors(t); after != before {
-			t.Fatalf("%s: %d descriptors are open, before there were %d", c.rule, after, before)
-		}
+		wantDescriptors(t, before, c.rule)
 	}
 }
 
@@ -105,7 +103,7 @@ func TestImportSemaphoreRefusesWhatDoesNotFit(t *testing.T) {
 	}
 	importer := d.outer.(core.SemaphoreImporter)
 	valid := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: memoryFile(t, 64), DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
-	before := descriptors(t)
+	before := descriptors()
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalSemaphore)
@@ -127,8 +125,6 @@ func TestImportSemaphoreRefusesWhatDoesNotFit(t *testing.T) {
 		if err == nil {
 			_ = s.Close()
 		}
-		if after := descriptors(t); after != before {
-			t.Fatalf("%s: %d descriptors are open, before there were %d", c.rule, after, before)
-		}
+		wantDescriptors(t, before, c.rule)
 	}
 }

@@ -30,12 +30,7 @@ func importBuffer(tb testing.TB, d core.Device, name uint32, size int64) *core.T
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{size}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { t.Close() })
-	return t
+	return keep(tb)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{size}}))
 }
 
 func TestABufferWithoutDynamicStorageCanBeWritten(t *testing.T) {
@@ -43,8 +38,8 @@ func TestABufferWithoutDynamicStorageCanBeWritten(t *testing.T) {
 	t.Cleanup(func() { closeDevice(t, d) })
 	name := makeBuffer(t, run, []byte("a buffer that nobody may set"), 0)
 	buffer := importBuffer(t, d, name, 28)
-	write(t, d, buffer, []byte("A BUFFER THAT NOBODY MAY SET"))
-	if got := read(t, d, buffer); string(got) != "A BUFFER THAT NOBODY MAY SET" {
+	put(t, d, buffer, []byte("A BUFFER THAT NOBODY MAY SET"))
+	if got := get(t, d, buffer); string(got) != "A BUFFER THAT NOBODY MAY SET" {
 		t.Errorf("it holds %q", got)
 	}
 }
@@ -64,12 +59,7 @@ func TestStridedCopiesReachTheEndOfAnOddBuffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := core.NewTensor(buffer, core.Spec{DType: core.TypeUint8, Shape: []int64{rows, columns}, Strides: strides})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { v.Close() })
-		return v
+		return keep(t)(core.NewTensor(buffer, core.Spec{DType: core.TypeUint8, Shape: []int64{rows, columns}, Strides: strides}))
 	}
 	if err := d.Copy(t.Context(), nil, as(dst), as(src, 1, rows)); err != nil {
 		t.Fatal(err)
@@ -80,7 +70,7 @@ func TestStridedCopiesReachTheEndOfAnOddBuffer(t *testing.T) {
 			want = append(want, content[k*rows+i])
 		}
 	}
-	if got := read(t, d, dst); !bytes.Equal(got, want) {
+	if got := get(t, d, dst); !bytes.Equal(got, want) {
 		t.Error("the transpose is wrong")
 	}
 }
@@ -107,7 +97,7 @@ func TestADeviceLeavesTheStateOfAWrappedContext(t *testing.T) {
 		gl.BindBuffer(gl.SHADER_STORAGE_BUFFER, a)
 	})
 	before := state()
-	src, dst := alloc(t, d, 100*100, core.AllocOptions{}), alloc(t, d, 100*100, core.AllocOptions{})
+	src, dst := row(t, d, 100*100, core.AllocOptions{}), row(t, d, 100*100, core.AllocOptions{})
 	square, err := src.Reshape(100, 100)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +129,7 @@ func TestErrorsOfTheRendererAreNotTheDevices(t *testing.T) {
 	d, run := wrapped(t)
 	t.Cleanup(func() { closeDevice(t, d) })
 	run(func() { gl.Enable(0xFFFF) })
-	alloc(t, d, 100, core.AllocOptions{})
+	row(t, d, 100, core.AllocOptions{})
 }
 
 func TestAnEventOfAWrappedContextStandsForTheRenderersCommands(t *testing.T) {

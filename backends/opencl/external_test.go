@@ -13,6 +13,7 @@ import (
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/backends/opencl/internal/faults"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // PoCL imports no descriptors. What a driver would do is stood in for: all around
@@ -76,10 +77,7 @@ func TestImportOfADescriptor(t *testing.T) {
 		if err == nil {
 			memory.Free()
 		}
-		var typed *core.Error
-		if !errors.Is(err, bad.sentinel) || !errors.As(err, &typed) {
-			t.Errorf("%s: error %v, want %q", name, err, bad.sentinel)
-		}
+		coretest.WantError(t, err, bad.sentinel, name)
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 			t.Fatalf("%s: the descriptor is not the caller's any more: %v", name, err)
 		}
@@ -97,21 +95,11 @@ func TestImportOfADescriptor(t *testing.T) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
 		t.Error("the descriptor is still open after the import")
 	}
-	tensor, err := wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{100}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tensor.Close()
-	content := bytes.Repeat([]byte{1, 2, 3, 4, 5}, 20)
-	host, err := core.FromSlice(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
+	tensor := coretest.Keep(t)(wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{100}}))
+	defer tensor.Close() // before the device is
+	content := coretest.Pattern(100, 1)
 	_, before := faults.Acquired()
-	if err := d.Copy(t.Context(), nil, tensor, host); err != nil {
-		t.Fatal(err)
-	}
+	coretest.Put(t, d, tensor, content)
 	theirs := make([]byte, 100)
 	if _, err := unix.Pread(peer, theirs, 4096); err != nil || !bytes.Equal(theirs, content) {
 		t.Errorf("the other side reads %v, error %v", theirs, err)

@@ -55,7 +55,7 @@ func TestAnExhaustedHeapIsAnError(t *testing.T) {
 
 func TestTensorsOfAnotherContextAreRefused(t *testing.T) {
 	a, b := device(t), device(t)
-	mine, theirs := upload(t, a, sequence(100)), upload(t, b, sequence(100))
+	mine, theirs := upload(t, a, pattern(100, 1)), upload(t, b, pattern(100, 1))
 	want(t, a.Copy(t.Context(), nil, mine, theirs), core.ErrDevice, "a source of another opened device")
 	s, err := b.NewStream(t.Context())
 	if err != nil {
@@ -68,11 +68,7 @@ func TestTensorsOfAnotherContextAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stray, err := core.Wrap(core.Memory{ID: first, Handle: mem, Size: 100}, core.Spec{DType: core.TypeUint8, Shape: []int64{100}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stray.Close()
+	stray := keep(t)(core.Wrap(core.Memory{ID: first, Handle: mem, Size: 100}, core.Spec{DType: core.TypeUint8, Shape: []int64{100}}))
 	want(t, a.Copy(t.Context(), nil, mine, stray), core.ErrInvalid, "a cl_mem of another cl_context")
 	e, err := s.Record()
 	if err != nil {
@@ -94,11 +90,7 @@ func TestMapHostRefusesMemoryOfUnknownSize(t *testing.T) {
 		t.Skip("the device has memory of its own")
 	}
 	page := make([]byte, 8192)
-	host, err := core.FromSlice(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
+	host := keep(t)(core.FromSlice(page))
 	address, err := host.Address()
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@
 package opencl_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/opencl"
@@ -12,14 +10,16 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// TestMain keeps what PoCL compiles out of the home of whoever runs the tests, in
-// a folder that the next run uses too.
-func TestMain(m *testing.M) {
-	if err := os.Setenv("POCL_CACHE_DIR", filepath.Join(os.TempDir(), "dlx-test-pocl")); err != nil {
-		panic(err)
-	}
-	coretest.Main(m)
-}
+func TestMain(m *testing.M) { coretest.Main(m) }
+
+// What the tests of all backends have in common, by short names.
+var (
+	keep    = coretest.Keep
+	row     = coretest.Row
+	pattern = coretest.Pattern
+	put     = coretest.Put
+	get     = coretest.Get
+)
 
 // first is the device that tests use.
 var first = core.DeviceID{Type: core.DeviceOpenCL}

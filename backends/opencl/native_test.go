@@ -89,48 +89,9 @@ func want(tb testing.TB, err, sentinel error, what string) {
 // upload makes a tensor of the device.
 func upload(tb testing.TB, d core.Device, content []byte) *core.Tensor {
 	tb.Helper()
-	t, err := core.Empty(tb.Context(), d, core.TypeUint8, []int64{int64(len(content))}, core.AllocOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = t.Close() })
-	copyTo(tb, d, nil, t, content)
+	t := row(tb, d, int64(len(content)), core.AllocOptions{})
+	put(tb, d, t, content)
 	return t
-}
-
-func copyTo(tb testing.TB, d core.Device, s core.Stream, t *core.Tensor, content []byte) {
-	tb.Helper()
-	host, err := core.FromSlice(content)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer host.Close()
-	if err := d.Copy(tb.Context(), s, t, host); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// download reads a tensor of the device.
-func download(tb testing.TB, d core.Device, t *core.Tensor) []byte {
-	tb.Helper()
-	content := make([]byte, t.NumElements())
-	host, err := core.FromSlice(content)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer host.Close()
-	if err := d.Copy(tb.Context(), nil, host, t); err != nil {
-		tb.Fatal(err)
-	}
-	return content
-}
-
-func sequence(n int) []byte {
-	p := make([]byte, n)
-	for i := range p {
-		p[i] = byte(i*7 + i>>8)
-	}
-	return p
 }
 
 func TestABufferOfAnotherLibraryIsRetainedUntilItIsFreed(t *testing.T) {
@@ -150,8 +111,8 @@ func TestABufferOfAnotherLibraryIsRetainedUntilItIsFreed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := sequence(600)
-	copyTo(t, d, nil, tensor, content)
+	content := pattern(600, 1)
+	put(t, d, tensor, content)
 	theirs := make([]byte, 600)
 	o.ok(driver.Read(o.queue, mem, 0, 600, uintptr(unsafe.Pointer(&theirs[0]))))
 	o.ok(driver.Finish(o.queue))
@@ -202,8 +163,12 @@ func TestAQueueOfAnotherLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	tensor := upload(t, d, make([]byte, 5000))
-	content := sequence(5000)
-	copyTo(t, d, s, tensor, content)
+	content := pattern(5000, 1)
+	host := keep(t)(core.FromSlice(content))
+	if err := d.Copy(t.Context(), s, tensor, host); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Close() // the copy holds it
 	// The other library's command stands behind the copy, without a word between them.
 	mem, offset, err := opencl.MemOf(tensor)
 	if err != nil {
@@ -250,12 +215,8 @@ func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	tensor := upload(t, d, make([]byte, 100))
-	content := sequence(100)
-	host, err := core.FromSlice(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
+	content := pattern(100, 1)
+	host := keep(t)(core.FromSlice(content))
 	if err := d.Copy(t.Context(), q, tensor, host); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +230,7 @@ func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 	if err := errors.Join(e.Wait(t.Context()), tensor.WaitReady(t.Context()), q.Wait(e)); err != nil {
 		t.Fatal(err)
 	}
-	if string(download(t, d, tensor)) != string(content) {
+	if string(get(t, d, tensor)) != string(content) {
 		t.Error("the copy left something else")
 	}
 
@@ -303,7 +264,7 @@ func TestWrapRefusesOtherContexts(t *testing.T) {
 
 func TestASubBufferIsTheSameElements(t *testing.T) {
 	d := device(t)
-	content := sequence(4096)
+	content := pattern(4096, 1)
 	whole := upload(t, d, content)
 	for name, c := range map[string]struct{ start, stop, step int64 }{
 		"a range": {1024, 2048, 1}, "every third": {1024, 2000, 3}, "backwards": {2047, 1023, -1},
@@ -323,9 +284,9 @@ func TestASubBufferIsTheSameElements(t *testing.T) {
 		if outer, _, _ := opencl.MemOf(part); mem == outer || c.step > 0 && offset != 0 {
 			t.Errorf("%s: cl_mem %#x with offset %d, of %#x", name, mem, offset, outer)
 		}
-		expected := string(download(t, d, part))
+		expected := string(get(t, d, part))
 		part.Close()
-		if string(download(t, d, sub)) != expected {
+		if string(get(t, d, sub)) != expected {
 			t.Errorf("%s: other elements", name)
 		}
 		if err := d.Close(); !errors.Is(err, core.ErrInvalid) {
@@ -333,18 +294,9 @@ func TestASubBufferIsTheSameElements(t *testing.T) {
 		}
 		sub.Close()
 	}
-	odd, err := whole.Slice(0, 1, 100, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer odd.Close()
-	_, err = opencl.SubBuffer(odd)
+	_, err := opencl.SubBuffer(keep(t)(whole.Slice(0, 1, 100, 1)))
 	want(t, err, core.ErrLayout, "an offset that is not aligned")
-	host, err := core.FromSlice(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
+	host := keep(t)(core.FromSlice(content))
 	_, err = opencl.SubBuffer(host)
 	want(t, err, core.ErrDevice, "a tensor of the host")
 	_, _, err = opencl.MemOf(nil)

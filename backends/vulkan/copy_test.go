@@ -157,7 +157,7 @@ func scattered(x *core.Tensor, memory, elements []byte) []byte {
 func TestHammer(t *testing.T) {
 	for _, opts := range [][]Option{nil, {separateMemory}} {
 		d := opened(t, opts...)
-		before := descriptors(t)
+		before := descriptors()
 		var group sync.WaitGroup
 		failed := make([]error, 8)
 		for w := range failed {
@@ -174,7 +174,7 @@ func TestHammer(t *testing.T) {
 		if err := errors.Join(failed...); err != nil {
 			t.Error(err)
 		}
-		if now := descriptors(t); now > before+2 { // the driver may have opened one or two for good
+		if now := descriptors(); now > before+2 { // the driver may have opened one or two for good
 			t.Errorf("%d descriptors are open, %d were", now, before)
 		}
 	}

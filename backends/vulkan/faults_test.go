@@ -171,7 +171,7 @@ func TestNothingIsLeakedWhereACallFails(t *testing.T) {
 		for index, call := range faults.Calls() {
 			t.Run(fmt.Sprintf("%s/separate=%v", call, separate), func(t *testing.T) {
 				noMessages(t)
-				before, live := descriptors(t), core.Live()
+				before, live := descriptors(), core.Live()
 				for skip := range 3 {
 					faults.Once(index, skip, faults.OutOfDeviceMemory)
 					err := scenario(t.Context(), opts...)
@@ -180,10 +180,10 @@ func TestNothingIsLeakedWhereACallFails(t *testing.T) {
 					}
 					typed(t, err, fmt.Sprintf("call %d of %s fails", skip+1, call))
 				}
-				for end := time.Now().Add(5 * time.Second); descriptors(t) > before && time.Now().Before(end); {
+				for end := time.Now().Add(5 * time.Second); descriptors() > before && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
-				if now := descriptors(t); now > before {
+				if now := descriptors(); now > before {
 					t.Errorf("%d descriptors were left open", now-before)
 				}
 				for kind, n := range core.Live() {

@@ -55,7 +55,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	}
 	_ = unix.Close(closed)
 
-	before := descriptors(t)
+	before := descriptors()
 	for _, c := range []struct {
 		rule     string
 		change   func(*core.ExternalMemory)
@@ -85,9 +85,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 			m.Free()
 		}
 		wantError(t, err, c.sentinel, c.rule)
-		if now := descriptors(t); now != before {
-			t.Errorf("%s: %d descriptors are open, %d were", c.rule, now, before)
-		}
+		wantDescriptors(t, before, c.rule)
 	}
 }
 
@@ -95,7 +93,7 @@ func TestAnImportedAllocationIsClosedOnce(t *testing.T) {
 	d := opened(t)
 	x, m := exported(t, d)
 	put(t, d, x, pattern(5000, 1))
-	before := descriptors(t)
+	before := descriptors()
 	memory, err := d.(core.MemoryImporter).ImportMemory(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +103,7 @@ func TestAnImportedAllocationIsClosedOnce(t *testing.T) {
 		t.Error("the import has other bytes")
 	}
 	_ = imported.Close()
-	if now := descriptors(t); now != before-1 {
-		t.Errorf("%d descriptors are open after the import was freed, want %d", now, before-1)
-	}
+	wantDescriptors(t, before-1, "after the import was freed")
 }
 
 func TestMemoryThatVulkanDidNotMakeIsImported(t *testing.T) {

@@ -4,9 +4,6 @@ package vulkan
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
@@ -23,6 +20,18 @@ func TestMain(m *testing.M) {
 	}
 	coretest.Main(m)
 }
+
+// What the tests of all backends have in common, by short names.
+var (
+	keep            = coretest.Keep
+	row             = coretest.Row
+	pattern         = coretest.Pattern
+	put             = coretest.Put
+	get             = coretest.Get
+	wantError       = coretest.WantError
+	descriptors     = coretest.Descriptors
+	wantDescriptors = coretest.WantDescriptors
+)
 
 // open opens the first device with the validation layer, whose messages fail the test.
 func open(t testing.TB, opts ...Option) core.Device {
@@ -65,67 +74,3 @@ func opened(t testing.TB, opts ...Option) core.Device {
 
 // inner is the device without the interfaces around it.
 func inner(d core.Device) *device { return d.(interface{ inner() *device }).inner() }
-
-// keep closes a tensor at the test's end.
-func keep(t testing.TB) func(*core.Tensor, error) *core.Tensor {
-	return func(x *core.Tensor, err error) *core.Tensor {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = x.Close() })
-		return x
-	}
-}
-
-// row allocates n bytes on a device.
-func row(t testing.TB, d core.Device, n int64, o core.AllocOptions) *core.Tensor {
-	t.Helper()
-	return keep(t)(core.Empty(context.Background(), d, core.TypeUint8, []int64{n}, o))
-}
-
-// pattern is n bytes that differ from those of another seed.
-func pattern(n int, seed uint64) []byte {
-	p := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(p) // never fails
-	return p
-}
-
-// put and get move bytes between the host and a row of a device.
-func put(t testing.TB, d core.Device, dst *core.Tensor, p []byte) {
-	t.Helper()
-	src := keep(t)(core.FromSlice(p))
-	if err := d.Copy(context.Background(), nil, dst, src); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func get(t testing.TB, d core.Device, src *core.Tensor) []byte {
-	t.Helper()
-	p := make([]byte, src.NumElements())
-	dst := keep(t)(core.FromSlice(p))
-	if err := d.Copy(context.Background(), nil, dst, src); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// descriptors counts the open descriptors of this process.
-func descriptors(t testing.TB) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(all)
-}
-
-// wantError proves that a call failed with an error that wraps the sentinel and names
-// backend and call.
-func wantError(t testing.TB, err, sentinel error, what string) {
-	t.Helper()
-	var typed *core.Error
-	if !errors.Is(err, sentinel) || !errors.As(err, &typed) || typed.Backend == "" || typed.Call == "" {
-		t.Errorf("%s: error %v, want %q with backend and call", what, err, sentinel)
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -29,6 +30,19 @@ func Descriptors() int {
 	defer dir.Close()
 	open, _ := dir.Readdirnames(-1)
 	return len(open)
+}
+
+// WantDescriptors proves that this process has so many descriptors open. Those that threads
+// of a driver have open for a moment are waited for; where the number stays another, the test ends.
+func WantDescriptors(tb testing.TB, want int, what string) {
+	tb.Helper()
+	now := Descriptors()
+	for end := time.Now().Add(10 * time.Second); now != want && time.Now().Before(end); now = Descriptors() {
+		time.Sleep(time.Millisecond)
+	}
+	if now != want {
+		tb.Fatalf("%s: %d descriptors are open, want %d", what, now, want)
+	}
 }
 
 // Keep is for the results of what makes a tensor: the test's end closes it, an error ends the test.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -44,11 +46,17 @@ func TestDescriptorsAreCounted(t *testing.T) {
 	if n := Descriptors() - before; n != 2 {
 		t.Errorf("a pipe has %d descriptors", n)
 	}
-	_, _ = r.Close(), w.Close()
-	if n := Descriptors() - before; n != 0 {
-		t.Errorf("%d descriptors of a pipe are left", n)
-	}
+	time.AfterFunc(10*time.Millisecond, func() { _, _ = r.Close(), w.Close() })
+	WantDescriptors(t, before, "a pipe that another thread closes")
+	synctest.Test(t, func(t *testing.T) { // where waiting takes no time
+		f := &failures{TB: t}
+		if WantDescriptors(f, before+1, "nothing"); len(f.all) != 1 {
+			t.Errorf("of a descriptor that is not there it says %q", f.all)
+		}
+	})
 }
+
+func (f *failures) Fatalf(format string, args ...any) { f.Errorf(format, args...) }
 
 func TestARowHoldsWhatIsPut(t *testing.T) {
 	d, err := NewBackend(Options{Submit: hostOrder}).Open(t.Context(), core.DeviceID{Type: core.DeviceExt})

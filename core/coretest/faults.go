@@ -93,16 +93,12 @@ func (e EachCall) fails(tb testing.TB, call string, n int) bool {
 	if bad := untyped(err); bad != nil {
 		tb.Errorf("call %d: error %v is no *core.Error", n, bad)
 	}
-	now := e.Faults.Live()
-	for end := time.Now().Add(patience); !maps.Equal(now, live) && time.Now().Before(end); now = e.Faults.Live() {
-		time.Sleep(time.Millisecond) // what is freed late
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) { // what is freed late
+		if maps.Equal(e.Faults.Live(), live) && Descriptors() == open {
+			return fired
+		}
 	}
-	if !maps.Equal(now, live) {
-		tb.Errorf("call %d: open at the driver: %v, before %v", n, now, live)
-	}
-	if now := Descriptors(); now != open {
-		tb.Errorf("call %d: %d descriptors are open, %d were", n, now, open)
-	}
+	tb.Errorf("call %d: open at the driver: %v, before %v; %d descriptors, before %d", n, e.Faults.Live(), live, Descriptors(), open)
 	return fired
 }
 

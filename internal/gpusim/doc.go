@@ -20,6 +20,7 @@
 //   - DLX_GPUSIM_REUSE: 1 has handles and addresses that were given back handed out again at once,
 //     as drivers do; stale ones are then not found
 //   - DLX_GPUSIM_ONE_QUEUE: 1 has all streams of a context share one queue
+//   - DLX_GPUSIM_AS_CARD: 1 has Open find no simulator, so that tests do what they do on a card
 //
 // Not simulated: arrays and textures, captures that spread to other streams by events, graphs that
 // are built by hand or looked into, memory of pools in graphs, pools shared between processes,

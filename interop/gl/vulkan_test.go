@@ -5,7 +5,6 @@ package gl
 import (
 	"bytes"
 	"errors"
-	"os"
 	"slices"
 	"testing"
 
@@ -17,6 +16,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
+)
+
+// What the tests of backends have in common, by short names.
+var (
+	put             = coretest.Put
+	get             = coretest.Get
+	pattern         = coretest.Pattern
+	descriptors     = coretest.Descriptors
+	wantDescriptors = coretest.WantDescriptors
 )
 
 // openBoth opens a device of Vulkan and one of OpenGL that share memory.
@@ -42,12 +50,7 @@ func openBoth(t *testing.T) (vk, gles core.Device) {
 // exportable allocates n bytes on d that can be exported.
 func exportable(t *testing.T, d core.Device, n int64) *core.Tensor {
 	t.Helper()
-	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{n}, core.AllocOptions{Export: core.HandleOpaqueFD})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { x.Close() })
-	return x
+	return coretest.Row(t, d, n, core.AllocOptions{Export: core.HandleOpaqueFD})
 }
 
 func export(t *testing.T, d core.Device, x *core.Tensor) core.ExternalMemory {
@@ -63,57 +66,12 @@ func export(t *testing.T, d core.Device, x *core.Tensor) core.ExternalMemory {
 	return m
 }
 
-// put and get copy bytes to and from a tensor, without a stream.
-func put(t *testing.T, d core.Device, x *core.Tensor, p []byte) {
-	t.Helper()
-	host, err := core.FromSlice(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
-	if err := d.Copy(t.Context(), nil, x, host); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func get(t *testing.T, d core.Device, x *core.Tensor) []byte {
-	t.Helper()
-	p := make([]byte, x.NumElements())
-	host, err := core.FromSlice(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer host.Close()
-	if err := d.Copy(t.Context(), nil, host, x); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// pattern makes n bytes, different for each seed.
-func pattern(n int64, seed byte) []byte {
-	p := make([]byte, n)
-	for i := range p {
-		p[i] = byte(i*7+i>>8) ^ seed
-	}
-	return p
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
-
 func TestMemoryOfVulkanIsABufferOfOpenGL(t *testing.T) {
 	vk, gles := openBoth(t)
 	for _, n := range []int64{1, 63, 4096, 4097, 1 << 20} {
 		x := exportable(t, vk, n)
-		put(t, vk, x, pattern(n, 1))
-		before := descriptors(t)
+		put(t, vk, x, pattern(int(n), 1))
+		before := descriptors()
 		m, err := gles.(core.MemoryImporter).ImportMemory(t.Context(), export(t, vk, x))
 		if err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
@@ -122,22 +80,22 @@ func TestMemoryOfVulkanIsABufferOfOpenGL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if after := descriptors(t); after > before {
+		if after := descriptors(); after > before {
 			t.Errorf("%d bytes: %d descriptors are open after the import, before there were %d", n, after, before)
 		}
-		if !bytes.Equal(get(t, gles, imported), pattern(n, 1)) {
+		if !bytes.Equal(get(t, gles, imported), pattern(int(n), 1)) {
 			t.Errorf("%d bytes: OpenGL does not see what Vulkan wrote", n)
 		}
-		put(t, gles, imported, pattern(n, 2))
-		if !bytes.Equal(get(t, vk, x), pattern(n, 2)) {
+		put(t, gles, imported, pattern(int(n), 2))
+		if !bytes.Equal(get(t, vk, x), pattern(int(n), 2)) {
 			t.Errorf("%d bytes: Vulkan does not see what OpenGL wrote", n)
 		}
 		_ = x.Close()
-		if !bytes.Equal(get(t, gles, imported), pattern(n, 2)) {
+		if !bytes.Equal(get(t, gles, imported), pattern(int(n), 2)) {
 			t.Errorf("%d bytes: the memory did not outlive Vulkan's tensor", n)
 		}
 		_ = imported.Close()
-		if after := descriptors(t); after > before {
+		if after := descriptors(); after > before {
 			t.Errorf("%d bytes: %d descriptors are open at the end, before there were %d", n, after, before)
 		}
 	}
@@ -179,7 +137,7 @@ func TestARefusedImportLeavesTheDescriptorToItsCaller(t *testing.T) {
 			t.Errorf("the descriptor is not the caller's any more: %v", err)
 		}
 	}()
-	before := descriptors(t)
+	before := descriptors()
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalMemory)
@@ -198,9 +156,7 @@ func TestARefusedImportLeavesTheDescriptorToItsCaller(t *testing.T) {
 		if err == nil {
 			memory.Free()
 		}
-		if after := descriptors(t); after != before {
-			t.Errorf("%s: %d descriptors are open, before there were %d", c.rule, after, before)
-		}
+		wantDescriptors(t, before, c.rule)
 	}
 }
 

@@ -93,11 +93,12 @@ func TestWaitWhileEndsWhenItsConditionDoes(t *testing.T) {
 		mu.Lock() // which WaitWhile has let go of
 		defer mu.Unlock()
 	})
-	time.AfterFunc(5*time.Millisecond, func() { other.Complete(nil) })
 	var seen []int
 	mu.Lock()
 	r.WaitWhile(&mu, func(left int) bool {
-		seen = append(seen, left)
+		if seen = append(seen, left); len(seen) == 1 {
+			other.Complete(nil)
+		}
 		return left > 1
 	})
 	mu.Unlock()
