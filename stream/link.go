@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -110,7 +109,7 @@ func (l *Link) signalAndWait(from, to core.Stream, b *core.Buffer) error {
 		time.AfterFunc(attention, l.look)
 	}
 	l.signalled, l.to = signalled, to.Device()
-	if p := weak.Make(b); !slices.Contains(l.handed, p) {
+	if p, n := weak.Make(b), len(l.handed); n == 0 || l.handed[n-1] != p {
 		l.handed = append(l.handed, p)
 	}
 	return nil
