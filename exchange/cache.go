@@ -31,7 +31,7 @@ type cache struct {
 	entries map[key]*entry
 	devices map[core.Device]*deviceState // those in use that tell when they close
 	foreign map[foreignKey]*foreign
-	owed    map[core.Device]int // what copies use and free when they are done
+	owed    map[core.Device]int // what is being freed, or used by copies that free it when they are done
 	settled sync.Cond           // some of owed was freed
 }
 
@@ -148,14 +148,18 @@ func (e *entry) release() {
 	c.mu.Lock()
 	e.users--
 	last := e.users == 0
-	if last && c.entries[e.key] == e {
-		delete(c.entries, e.key)
+	if last {
+		if c.entries[e.key] == e {
+			delete(c.entries, e.key)
+		}
+		c.owed[e.key.device]++ // which may be about to close
 	}
 	c.mu.Unlock()
 	if last {
 		e.memory.Free()
 		liveOpened.Add(-1)
 		close(e.gone)
+		c.paid(e.key.device)
 	}
 }
 

@@ -69,6 +69,31 @@ func TestOpenedMemoryIsGivenBackBeforeTheDeviceCloses(t *testing.T) {
 	}
 }
 
+func TestADeviceDoesNotCloseWhileASourceFreesItsMemory(t *testing.T) {
+	a, b := newFakes(t, exports, imports)
+	src := numbered(t, a, core.AllocOptions{Export: handleType}, 16)
+	got, _ := to(t, src, b, exchange.Options{})
+	_ = got.Close()
+	begun, goOn, closed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	b.freeing = func() {
+		close(begun)
+		<-goOn
+	}
+	go src.Close()
+	<-begun
+	go func() { closed <- b.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("the device closes while its memory is freed: %v", err)
+		closed <- nil
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 // quiet hides that a device tells when it closes.
 type quiet struct {
 	core.Device

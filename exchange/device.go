@@ -87,6 +87,7 @@ func (c *cache) closing(d core.Device) {
 	for _, e := range unused {
 		c.evict(e)
 	}
+	c.settle(d) // with those that their roots free meanwhile
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,15 +115,20 @@ func (c *cache) owe(o core.Owner, devices ...core.Device) core.Owner {
 	}
 	return core.FreeFunc(func() {
 		o.Free()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, d := range devices {
-			if c.owed[d]--; c.owed[d] == 0 {
-				delete(c.owed, d)
-			}
-		}
-		c.settled.Broadcast()
+		c.paid(devices...)
 	})
+}
+
+// paid takes back what owe, or an entry that is freed, has counted.
+func (c *cache) paid(devices ...core.Device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range devices {
+		if c.owed[d]--; c.owed[d] == 0 {
+			delete(c.owed, d)
+		}
+	}
+	c.settled.Broadcast()
 }
 
 // settle waits until nothing is owed to d, and closes what is kept for staging.

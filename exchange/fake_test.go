@@ -28,7 +28,8 @@ type fake struct {
 	backend    *coretest.Backend
 	world      *world
 	properties core.Properties
-	visible    bool // all memory, asked for or not
+	visible    bool   // all memory, asked for or not
+	freeing    func() // called, if set, before a view or an import is freed
 
 	mu       sync.Mutex
 	handles  map[uintptr]core.AllocOptions // how memory was allocated, by address
@@ -130,6 +131,9 @@ func (f *fake) options(b *core.Buffer) core.AllocOptions {
 func (f *fake) owned(m core.Memory, free func()) core.Memory {
 	f.open.Add(1)
 	m.Owner = core.FreeFunc(func() {
+		if f.freeing != nil {
+			f.freeing()
+		}
 		f.open.Add(-1)
 		free()
 	})
