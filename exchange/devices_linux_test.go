@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
@@ -181,4 +183,46 @@ func group(t *testing.T, id int) []string {
 		}
 	}
 	return left
+}
+
+// A device waits for the work on memory that was opened on it and closed, like on its own.
+func TestADeviceClosesAfterTheWorkOnWhatWasOpened(t *testing.T) {
+	const n = 1 << 18
+	registry := all.New()
+	for _, from := range openAll(t, 1) {
+		if !from.Properties().Capabilities.Has(core.CapExportMemory) {
+			continue
+		}
+		handle := from.(core.MemoryExporter).ExportTypes()[0]
+		src := numbered(t, from, core.AllocOptions{Export: handle}, n)
+		defer src.Close()
+		b, err := src.Buffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			m, err := from.(core.MemoryExporter).ExportMemory(b, handle)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := registry.Open(t.Context(), from.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := exchange.Open(t.Context(), d, m, core.Spec{DType: core.TypeInt32, Shape: []int64{n}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := d.NewStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Copy(t.Context(), s, x, slice(t, make([]int32, n))); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(x.Close(), s.Close(), d.Close()); err != nil {
+				t.Errorf("%v: %v", d.ID(), err)
+			}
+		}
+	}
 }

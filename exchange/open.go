@@ -127,20 +127,47 @@ func importDuplicate(ctx context.Context, i core.MemoryImporter, x core.External
 		return nil, err
 	}
 	liveOpened.Add(1)
-	imported := m
-	m.Owner = core.FreeFunc(func() {
-		if closing != nil {
-			closing()
-		}
-		imported.Free()
-		liveOpened.Add(-1)
-	})
+	f := foreignOwner{m, closing}
+	if ordered, ok := m.Owner.(core.OrderedOwner); ok {
+		m.Owner = orderedForeign{f, ordered}
+	} else {
+		m.Owner = f
+	}
 	t, err := core.Wrap(m, s)
 	if err != nil {
 		m.Free()
 		return nil, err
 	}
 	return t, nil
+}
+
+// foreignOwner frees memory that was imported for [Open].
+type foreignOwner struct {
+	imported core.Memory
+	closing  func()
+}
+
+func (f foreignOwner) Free() {
+	f.leave()
+	f.imported.Free()
+}
+
+func (f foreignOwner) leave() {
+	if f.closing != nil {
+		f.closing()
+	}
+	liveOpened.Add(-1)
+}
+
+// orderedForeign leaves the waiting for work to the device, whose Close waits for that.
+type orderedForeign struct {
+	foreignOwner
+	ordered core.OrderedOwner
+}
+
+func (f orderedForeign) FreeAfter(pending []core.Event) {
+	f.leave()
+	f.ordered.FreeAfter(pending)
 }
 
 // identify finds what memory x stands for, and reports false if that cannot be told.
