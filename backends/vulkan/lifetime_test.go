@@ -6,6 +6,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,6 +132,55 @@ func TestASemaphoreNeverRunsBackwards(t *testing.T) {
 	for _, c := range closers {
 		if err := c.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestManyAskForOneEvent: two at once must not lead the validation layer to lose what it keeps of a timeline, which
+// the address sanitizer sees (Counter of package driver).
+func TestManyAskForOneEvent(t *testing.T) {
+	ctx := context.Background()
+	d := opened(t, separateMemory)
+	s, err := d.NewStream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	a, b := row(t, d, 64, core.AllocOptions{}), row(t, d, 64, core.AllocOptions{})
+	var latest atomic.Pointer[core.Event]
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 3 {
+		asked.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if e := latest.Load(); e != nil {
+					if _, err := (*e).Done(); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for range 2000 {
+		err := d.Copy(ctx, s, a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		latest.Store(&e)
+		if err := e.Wait(ctx); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

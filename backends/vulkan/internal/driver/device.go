@@ -27,6 +27,7 @@ type Device struct {
 	owned      bool
 	extensions []string
 	lock       sync.Locker // of a queue that somebody else owns; nil: the shim's
+	counting   sync.Mutex  // see Counter
 }
 
 // NewDevice makes a device with all the extensions of this package that it has.

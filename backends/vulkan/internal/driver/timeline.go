@@ -40,8 +40,14 @@ func (d *Device) NewTimeline(export bool) (uint64, error) {
 // DestroyTimeline destroys a semaphore that no work uses.
 func (d *Device) DestroyTimeline(s uint64) { vk.DestroySemaphore(d.handle, as[vk.Semaphore](s), nil) }
 
-// Counter is the value of a timeline now.
+// Counter is the value of a timeline now. Where a validation layer may be, one at a time asks: before 1.3.257 the
+// layer notes the question in what it keeps of the timeline, under a lock that lets others in, and two at once leak or
+// corrupt it (SEMAPHORE_STATE::Wait).
 func (d *Device) Counter(s uint64) (uint64, error) {
+	if i := d.Physical.instance; i.messenger != 0 || !i.owned {
+		d.counting.Lock()
+		defer d.counting.Unlock()
+	}
 	var v C.uint64_t
 	err := failed(C.dlx_counter(d.shim, C.uint64_t(s), &v), "vkGetSemaphoreCounterValue", "")
 	return uint64(v), err
