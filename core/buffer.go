@@ -13,7 +13,8 @@ import (
 // a tensor may keep that and its neighbours from the net that closes lost tensors.
 type Owner interface {
 	// Free gives the memory back. It is called exactly once, from any goroutine,
-	// after everything that used the memory is done. It must not block for long.
+	// after everything that used the memory is done. It must not block for long, and not
+	// close the device of the memory, whose Close waits for it.
 	Free()
 }
 
@@ -214,7 +215,7 @@ func (b *Buffer) Used(e Event) {
 
 // Supersede has later stand for events of the memory that are over when it is: so
 // that who knows the one, and not the others, can wait on a device. later is
-// not nil. If work behind the others fails, whoever waits for later does not learn of it.
+// not nil. If work behind the others fails, later must tell, or whoever waits for it does not learn.
 func (b *Buffer) Supersede(events []Event, later Event) {
 	o := b.lockOrder()
 	defer o.mu.Unlock()

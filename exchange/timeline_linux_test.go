@@ -211,6 +211,12 @@ func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) {
 	}()
 	buffer := numbered(t, c.cuda, exchange.AllocFor(c.cuda, c.vulkan), 64)
 	defer buffer.Close()
+	shared, _ := to(t, buffer, c.vulkan, exchange.Options{Copy: exchange.Never})
+	made, err := core.Empty(t.Context(), c.vulkan, core.TypeInt32, []int64{64}, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
 	c.sim.Hold(true)
 	defer c.sim.Hold(false)
 	if err := c.cuda.Copy(t.Context(), onCUDA, buffer, slice(t, make([]int32, 64))); err != nil {
@@ -219,9 +225,15 @@ func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) {
 	if how, err := link.Handoff(t.Context(), buffer, onCUDA, onVulkan); err != nil || how != stream.SemaphoreWait {
 		t.Fatal(how, err)
 	}
+	if err := c.vulkan.Copy(t.Context(), onVulkan, made, shared); err != nil {
+		t.Fatal(err)
+	}
 	c.sim.Lose(0)
 	if err := onVulkan.Synchronize(t.Context()); err != nil {
 		t.Errorf("Vulkan: %v", err)
+	}
+	if err := made.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("what Vulkan made of what CUDA never wrote: %v", err)
 	}
 	if err := buffer.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
 		t.Errorf("what CUDA never wrote: %v", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-	"weak"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -15,8 +14,9 @@ import (
 // values must come in order: until a stream has signalled, no other stream may be
 // handed over from. The caller of [NewLink] closes it.
 //
-// A device that is lost signals nothing any more. Soon after, the link does so for it:
-// the waiting side goes on, and the tensors that were on their way tell the loss.
+// A device that is lost signals nothing any more, nor does a signal that fails. Soon
+// after, the link does so instead: the waiting side goes on, and tensors that a lost
+// device never wrote, or that were made of such, tell so.
 type Link struct {
 	signal, wait core.Semaphore
 
@@ -24,11 +24,9 @@ type Link struct {
 	value     uint64     // the latest
 	signalled core.Event // behind the latest signal; nil if none is looked after
 	to        core.Device
-	handed    []weak.Pointer[core.Buffer] // that may wait for a signal
-	closed    bool
 }
 
-// attention is how often a link looks whether the device is lost that is to signal.
+// attention is how often a link looks whether its latest signal will never come.
 const attention = 100 * time.Millisecond
 
 // NewLink makes a link of one semaphore as both sides know it: streams of the one
@@ -41,11 +39,12 @@ func NewLink(signal, wait core.Semaphore) *Link { return &Link{signal: signal, w
 // from can, to waits for from by the semaphore. All work that from holds is then
 // waited for, and an event of to stands for all work on t that from can wait for
 // ([core.Buffer.Supersede]): work on t that is submitted to streams of that side later
-// blocks nobody either. A semaphore carries no errors: that work on from failed is from's to
-// tell, and that its device was lost meanwhile, t's, as soon as the link knows.
+// blocks nobody either. A semaphore carries no errors: to does not learn that the write
+// failed or that its device was lost, but t's event and those of work on t tell
+// ([core.Tensor.WaitReady]). Other work on from is from's to tell.
 func (l *Link) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
 	if e := t.Ready(); e != nil && !isDone(e) {
-		err := to.Wait(e)
+		err := streamWait(to, e, false)
 		if err == nil {
 			return StreamWait, nil
 		}
@@ -72,7 +71,7 @@ func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
 		return err
 	}
 	defer b.Release()
-	if err := from.Wait(e); err != nil {
+	if err := streamWait(from, e, false); err != nil {
 		return err
 	}
 	before := []core.Event{e}
@@ -81,45 +80,42 @@ func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
 			before = append(before, use)
 		}
 	}
-	if err := l.signalAndWait(from, to, b.Origin()); err != nil {
+	signalled, err := l.signalAndWait(from, to)
+	if err != nil {
 		return err
 	}
 	if after, err := to.Record(); err == nil {
-		b.Supersede(before, after)
+		b.Supersede(before, tellingOf(after, e, loss{signalled}))
 	}
 	return nil
 }
 
-// signalAndWait makes to wait for all that from holds, for the sake of b.
-func (l *Link) signalAndWait(from, to core.Stream, b *core.Buffer) error {
+// signalAndWait makes to wait for all that from holds, and returns an event behind the signal.
+func (l *Link) signalAndWait(from, to core.Stream) (signalled core.Event, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.value++
 	if err := l.signal.Signal(from, l.value); err != nil {
-		return err
+		return nil, err
 	}
-	signalled, err := from.Record()
-	if err != nil {
-		return err
+	if signalled, err = from.Record(); err != nil {
+		return nil, err
 	}
 	if err := l.wait.WaitOn(to, l.value); err != nil {
-		return err
+		return nil, err
 	}
 	if l.signalled == nil {
 		time.AfterFunc(attention, l.look)
 	}
 	l.signalled, l.to = signalled, to.Device()
-	if p, n := weak.Make(b), len(l.handed); n == 0 || l.handed[n-1] != p {
-		l.handed = append(l.handed, p)
-	}
-	return nil
+	return signalled, nil
 }
 
 // look looks again later, unless the latest signal is over or will never be.
 func (l *Link) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.signalled == nil { // Close was faster
 		return
 	}
 	done, err := l.signalled.Done()
@@ -127,26 +123,29 @@ func (l *Link) look() {
 	case !done:
 		time.AfterFunc(attention, l.look)
 		return
-	case errors.Is(err, core.ErrDeviceLost) && !reached(l.wait, l.value) && !reached(l.signal, l.value):
+	case err != nil && l.isMissing(err):
 		l.stepIn()
 	}
-	l.signalled, l.handed = nil, nil
+	l.signalled = nil
 }
 
-// reached reports whether a semaphore is known to have a value.
-func reached(s core.Semaphore, value uint64) bool {
-	now, err := s.Value()
-	return err == nil && now >= value
+// isMissing reports whether the latest value will never come, after a signal whose
+// stream failed. A side that cannot read the semaphore, or whose device is lost, does not know.
+func (l *Link) isMissing(failed error) bool {
+	known := false
+	for _, s := range []core.Semaphore{l.wait, l.signal} {
+		if now, err := s.Value(); err == nil {
+			if now >= l.value {
+				return false
+			}
+			known = true
+		}
+	}
+	return known || errors.Is(failed, core.ErrDeviceLost)
 }
 
 // stepIn has the waiting side signal, since nobody else will.
 func (l *Link) stepIn() {
-	for _, p := range l.handed {
-		if b := p.Value(); b != nil && b.Retain() == nil {
-			b.Wrote(l.signalled) // before somebody reads what was never written
-			b.Release()
-		}
-	}
 	s, err := l.to.NewStream(context.Background())
 	if err != nil { // that device is lost too, and waits for nothing
 		return
@@ -155,10 +154,14 @@ func (l *Link) stepIn() {
 	_ = s.Close()
 }
 
-// Close closes both semaphores, after the last work that uses them.
+// Close waits for the work that uses the semaphores, and closes both.
 func (l *Link) Close() error {
 	l.mu.Lock()
-	l.closed = true
+	signalled := l.signalled
 	l.mu.Unlock()
+	if signalled != nil {
+		_ = signalled.Wait(context.Background()) // its error is its stream's to tell
+		l.look()
+	}
 	return errors.Join(l.wait.Close(), l.signal.Close())
 }

@@ -94,7 +94,16 @@ func TestLink(t *testing.T) {
 	}
 }
 
-func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
+// linked is two devices and a link from the one to the other, whose streams wait for nothing else.
+type linked struct {
+	backend  *coretest.Backend
+	d, other core.Device
+	link     *stream.Link
+	from, to core.Stream
+}
+
+func newLinked(t *testing.T) linked {
+	t.Helper()
 	b := newBackend(t, coretest.Options{})
 	d, other := open(t, b, 0), open(t, b, 1)
 	semaphore, err := d.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
@@ -102,32 +111,104 @@ func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := stream.NewLink(semaphore, ofDeaf{semaphore, nil})
-	defer link.Close()
-	from, plain := newStream(t, d), newStream(t, other)
-	written, late := empty(t, d, core.TypeInt8, 4), empty(t, d, core.TypeInt8, 4)
-	hand := func(x *core.Tensor) {
-		t.Helper()
-		if err := d.Copy(t.Context(), from, x, host(t, []int8{0, 1, 2, 3})); err != nil {
-			t.Fatal(err)
-		}
-		if how, err := link.Handoff(t.Context(), x, from, deaf{plain}); how != stream.SemaphoreWait || err != nil {
-			t.Fatal(how, err)
-		}
-	}
-	hand(written)
-	if err := plain.Synchronize(t.Context()); err != nil {
+	t.Cleanup(func() { _ = link.Close() })
+	return linked{b, d, other, link, newStream(t, d), newStream(t, other)}
+}
+
+// hand writes x on the one device, and hands it over to the other.
+func (l linked) hand(t *testing.T, x *core.Tensor) {
+	t.Helper()
+	if err := l.d.Copy(t.Context(), l.from, x, host(t, []int8{0, 1, 2, 3})); err != nil {
 		t.Fatal(err)
 	}
-	if err := from.Synchronize(t.Context()); err != nil { // and the link has nothing to look after
+	if how, err := l.link.Handoff(t.Context(), x, l.from, deaf{l.to}); how != stream.SemaphoreWait || err != nil {
+		t.Fatal(how, err)
+	}
+}
+
+// work has the other device make one tensor of another.
+func (l linked) work(t *testing.T, made, of *core.Tensor) {
+	t.Helper()
+	err := stream.Submit(t.Context(), l.to, []*core.Tensor{made}, []*core.Tensor{of}, func() error {
+		return l.to.(*coretest.Stream).Enqueue(nothing)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	hand(late)
-	b.Lose(0)
-	go func() { _ = from.Synchronize(context.Background()) }() // fails
-	if err := plain.Synchronize(t.Context()); err != nil {
+}
+
+func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
+	l := newLinked(t)
+	early, late := empty(t, l.d, core.TypeInt8, 4), empty(t, l.d, core.TypeInt8, 4)
+	l.hand(t, early)
+	if err := errors.Join(l.to.Synchronize(t.Context()), l.from.Synchronize(t.Context()), early.WaitReady(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	l.hand(t, late)
+	made := empty(t, l.other, core.TypeInt8, 4)
+	l.work(t, made, late)
+	waits := make(chan error, 1)
+	go func() { waits <- made.WaitReady(context.Background()) }()
+	l.backend.Lose(0)
+	if err := <-waits; !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("what was made of what was never written: %v", err)
+	}
+	if err := l.to.Synchronize(t.Context()); err != nil {
 		t.Errorf("the device that waits: %v", err)
 	}
 	if err := late.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
 		t.Errorf("what was never written: %v", err)
+	}
+	if err := early.WaitReady(t.Context()); err != nil {
+		t.Errorf("what had arrived: %v", err)
+	}
+}
+
+// The tensor was written, and nobody is lost: only the signal did not come.
+func TestALinkSignalsWhereASignalFails(t *testing.T) {
+	l := newLinked(t)
+	x := empty(t, l.d, core.TypeInt8, 4)
+	l.backend.Fail("work", 2, core.ErrOutOfMemory)
+	l.hand(t, x)
+	if err := l.from.Synchronize(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
+		t.Errorf("the stream that was to signal: %v", err)
+	}
+	if err := errors.Join(l.to.Synchronize(t.Context()), x.WaitReady(t.Context())); err != nil {
+		t.Errorf("the side that waits: %v", err)
+	}
+	l.hand(t, x) // the link still serves
+	if err := l.to.Synchronize(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALinkTellsThatAWriteFailed(t *testing.T) {
+	l := newLinked(t)
+	x, made := empty(t, l.d, core.TypeInt8, 4), empty(t, l.other, core.TypeInt8, 4)
+	l.backend.Fail("work", 1, core.ErrOutOfMemory)
+	l.hand(t, x)
+	l.work(t, made, x)
+	for name, x := range map[string]*core.Tensor{"what was written": x, "what was made of it": made} {
+		if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_ = l.from.Synchronize(t.Context())
+}
+
+func TestALinkClosesAfterItsWork(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		l := newLinked(t)
+		x := empty(t, l.d, core.TypeInt8, 4)
+		l.hand(t, x)
+		if lose {
+			l.backend.Lose(0)
+		}
+		if err := l.link.Close(); err != nil && !lose {
+			t.Error(err)
+		}
+		if err := l.to.Synchronize(t.Context()); err != nil {
+			t.Errorf("the side that waits: %v", err)
+		}
 	}
 }

@@ -27,7 +27,8 @@ import (
 //
 // Work that fails later is told by its event. A [Queue] also passes the error of
 // a write that it waits for on to the work behind it, and so do streams of CUDA where
-// the write is another device's; other devices do not.
+// the write is another device's; other devices do not, except for what was handed over
+// by a [Link].
 //
 // A tensor may be in both lists. A nil tensor, stream or enqueue is
 // core.ErrInvalid, a closed tensor core.ErrClosed. enqueue must not call Submit
@@ -59,10 +60,14 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 		mu.Lock()
 		defer mu.Unlock()
 	}
+	var kept []core.Event
 	for _, b := range read {
 		if e := b.Ready(); e != nil {
 			if _, err := await(ctx, s, e, false); err != nil {
 				return err
+			}
+			if t, ok := e.(*telling); ok {
+				kept = append(kept, t.kept()...)
 			}
 		}
 	}
@@ -76,6 +81,7 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 
 	done, err := enqueueAndRecord(ctx, s, enqueue)
 	if done != nil {
+		done = tellingOf(done, kept...)
 		for _, b := range written {
 			b.Wrote(done)
 		}
