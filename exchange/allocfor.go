@@ -16,8 +16,7 @@ func AllocFor(from, next core.Device) core.AllocOptions {
 	if types, reason := commonTypes(from, next, fp, np); !toHost && reason == "" {
 		return core.AllocOptions{Export: types[0]}
 	}
-	_, maps := next.(core.HostMapper)
-	if cannotView(from, fp) == "" && (toHost || maps && np.Capabilities.Has(core.CapMapHost)) {
+	if cannotView(from, fp) == "" && (toHost || cannotMap(next, np) == "") {
 		return core.AllocOptions{HostVisible: true}
 	}
 	return core.AllocOptions{}

@@ -88,8 +88,8 @@ func (l *list) copyShared(c candidate) {
 func (l *list) peer() {
 	from, to := l.source.ID, l.target.ID
 	what := fmt.Sprintf("%v copies from its peer %v", to, from)
-	c, ok := l.dst.(core.PeerCopier)
-	if !ok || !l.target.Capabilities.Has(core.CapPeer) {
+	c, ok := ability[core.PeerCopier](l.dst, l.target, core.CapPeer)
+	if !ok {
 		l.refuse(Peer, what, "%v has no peer copies", to)
 		return
 	}

@@ -134,11 +134,10 @@ func newLink(ctx context.Context, a, b core.Device) (*link, error) {
 // share no handle type.
 func sharedSemaphore(ctx context.Context, owner, other core.Device) (own, imported core.Semaphore, err error) {
 	op, ip := owner.Properties(), other.Properties()
-	e, exports := owner.(core.SemaphoreExporter)
+	e, exports := ability[core.SemaphoreExporter](owner, op, core.CapExportSemaphores)
 	n, creates := owner.(core.SemaphoreCreator)
-	i, imports := other.(core.SemaphoreImporter)
-	if !exports || !creates || !imports || unequal(op, ip) != "" ||
-		!op.Capabilities.Has(core.CapExportSemaphores) || !ip.Capabilities.Has(core.CapImportSemaphores) {
+	i, imports := ability[core.SemaphoreImporter](other, ip, core.CapImportSemaphores)
+	if !exports || !creates || !imports || unequal(op, ip) != "" {
 		return nil, nil, nil
 	}
 	known := i.SemaphoreImportTypes()

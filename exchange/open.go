@@ -194,8 +194,8 @@ func importerOf(d core.Device, t core.HandleType) (core.MemoryImporter, error) {
 	if d == nil {
 		return nil, core.Errorf(core.ErrInvalid, "exchange", "Open", "dst is nil")
 	}
-	i, ok := d.(core.MemoryImporter)
-	if !ok || !d.Properties().Capabilities.Has(core.CapImportMemory) {
+	i, ok := ability[core.MemoryImporter](d, d.Properties(), core.CapImportMemory)
+	if !ok {
 		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "%v cannot import memory", d.ID())
 	}
 	if known := i.ImportTypes(); !slices.Contains(known, t) {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -82,7 +83,7 @@ func (l *list) share() {
 	from, to := l.source.ID, l.target.ID
 	place := l.from.ID
 	onHost := place.Type.HostAccessible()
-	switch _, imports := l.dst.(core.PointerImporter); {
+	switch {
 	case l.from.Device == l.dst && place.Type != l.wanted():
 		l.refuse(Alias, aliasSteps[0].What, "it is memory of %v, and memory of type %v is wanted: Options.Alloc.Type says which", place, l.wanted())
 		return
@@ -90,61 +91,39 @@ func (l *list) share() {
 		l.offer(Alias, aliasSteps[0].What, aliasSteps, alias)
 		return
 	case place == to && l.from.Device == nil || onHost && to.Type.HostAccessible():
-		what := fmt.Sprintf("%v takes the memory over as it is", to)
-		if !imports || !l.target.Capabilities.Has(core.CapImportPointer) {
-			l.refuse(Alias, what, "%v cannot adopt memory that others allocated", to)
-		} else {
-			l.sharing(Alias, what, nil, openPointer)
-		}
+		l.sharing(Alias, fmt.Sprintf("%v takes the memory over as it is", to), cannotAdopt(l.dst, l.target), nil, openPointer)
 		return
 	default:
 		l.refuse(Alias, "use the memory as it is", "it is memory of %v", place)
 	}
 	if onHost {
-		l.mapped("map the host memory into "+to.String(), nil, openMapped)
+		l.sharing(Map, "map the host memory into "+to.String(), cannotMap(l.dst, l.target), nil, openMapped)
 		return
 	}
 	if l.from.Device == nil {
 		l.refuse(Map, "share the memory", "no opened device owns it: import it through a device of %v first", place)
 		return
 	}
+	hidden := cannotView(l.from.Device, l.source)
 	if to.Type.HostAccessible() {
-		l.viewed(fmt.Sprintf("the host uses memory of %v in place", from), openView)
+		l.sharing(Map, fmt.Sprintf("the host uses memory of %v in place", from), cmp.Or(hidden, cannotAdopt(l.dst, l.target)), nil, openView)
 		return
 	}
 	l.imported()
-	what := fmt.Sprintf("the host views memory of %v, and that view is mapped into %v", from, to)
-	if reason := cannotView(l.from.Device, l.source); reason != "" {
-		l.refuse(Map, what, "%s", reason)
-		return
-	}
-	l.mapped(what, []Step{{What: fmt.Sprintf("view memory of %v from the host", from)}, {What: fmt.Sprintf("map the view into %v", to)}}, openMappedView)
+	l.sharing(Map, fmt.Sprintf("the host views memory of %v, and that view is mapped into %v", from, to), cmp.Or(hidden, cannotMap(l.dst, l.target)), []Step{
+		{What: fmt.Sprintf("view memory of %v from the host", from)},
+		{What: fmt.Sprintf("map the view into %v", to)},
+	}, openMappedView)
 }
 
-// mapped offers to map memory of the host, if the destination can.
-func (l *list) mapped(what string, steps []Step, open opener) {
-	if _, ok := l.dst.(core.HostMapper); !ok || !l.target.Capabilities.Has(core.CapMapHost) {
-		l.refuse(Map, what, "%v cannot map host memory", l.target.ID)
-	} else {
-		l.sharing(Map, what, steps, open)
+// sharing offers a way that opens memory of the destination, which the cache then
+// keeps, unless there is a reason against it.
+func (l *list) sharing(mechanism Mechanism, what, reason string, steps []Step, open opener) {
+	if reason == "" && l.low < 0 {
+		reason = "the source's memory has no known size, and elements lie before its start"
 	}
-}
-
-// viewed offers to view memory of the source's device from the host, as the destination's.
-func (l *list) viewed(what string, open opener) {
-	if reason := cannotView(l.from.Device, l.source); reason != "" {
-		l.refuse(Map, what, "%s", reason)
-	} else if _, ok := l.dst.(core.PointerImporter); !ok || !l.target.Capabilities.Has(core.CapImportPointer) {
-		l.refuse(Map, what, "%v cannot adopt memory that others allocated", l.target.ID)
-	} else {
-		l.sharing(Map, what, nil, open)
-	}
-}
-
-// sharing offers a way that opens memory of the destination, which the cache then keeps.
-func (l *list) sharing(mechanism Mechanism, what string, steps []Step, open opener) {
-	if l.low < 0 {
-		l.refuse(mechanism, what, "the source's memory has no known size, and elements lie before its start")
+	if reason != "" {
+		l.refuse(mechanism, what, "%s", reason)
 		return
 	}
 	l.offer(mechanism, what, steps, func(ctx context.Context, r *run) (*core.Tensor, error) { return r.shared(ctx, open) })
@@ -160,7 +139,7 @@ func (l *list) imported() {
 	}
 	for _, t := range types {
 		what := fmt.Sprintf("export memory of %v as %v, import it into %v", from, t, to)
-		l.sharing(Map, what, []Step{
+		l.sharing(Map, what, "", []Step{
 			{What: fmt.Sprintf("export memory of %v as %v", from, t)},
 			{What: fmt.Sprintf("import it into %v", to)},
 		}, func(ctx context.Context, r *run) (core.Memory, error) {
@@ -172,12 +151,12 @@ func (l *list) imported() {
 // commonTypes lists the handle types by which memory of one device can be opened
 // on another, or says why there are none.
 func commonTypes(from, to core.Device, fp, tp core.Properties) ([]core.HandleType, string) {
-	e, ok := from.(core.MemoryExporter)
-	if !ok || !fp.Capabilities.Has(core.CapExportMemory) {
+	e, ok := ability[core.MemoryExporter](from, fp, core.CapExportMemory)
+	if !ok {
 		return nil, fmt.Sprintf("%v cannot export memory", fp.ID)
 	}
-	i, ok := to.(core.MemoryImporter)
-	if !ok || !tp.Capabilities.Has(core.CapImportMemory) {
+	i, ok := ability[core.MemoryImporter](to, tp, core.CapImportMemory)
+	if !ok {
 		return nil, fmt.Sprintf("%v cannot import memory", tp.ID)
 	}
 	known := i.ImportTypes()
@@ -216,8 +195,29 @@ func unequal(a, b core.Properties) string {
 
 // cannotView says why the host cannot view memory of a device, "" if it may.
 func cannotView(d core.Device, p core.Properties) string {
-	if _, ok := d.(core.HostViewer); !ok || !p.Capabilities.Has(core.CapHostView) {
-		return fmt.Sprintf("the host cannot use memory of %v in place", p.ID)
+	return lacks[core.HostViewer](d, p, core.CapHostView, "the host cannot use memory of %v in place")
+}
+
+// cannotMap says why a device cannot map memory of the host, "" if it may.
+func cannotMap(d core.Device, p core.Properties) string {
+	return lacks[core.HostMapper](d, p, core.CapMapHost, "%v cannot map host memory")
+}
+
+// cannotAdopt says why a device cannot take memory over by its address, "" if it may.
+func cannotAdopt(d core.Device, p core.Properties) string {
+	return lacks[core.PointerImporter](d, p, core.CapImportPointer, "%v cannot adopt memory that others allocated")
+}
+
+// lacks is a reason with the device's name in it, "" if d has the ability.
+func lacks[T any](d core.Device, p core.Properties, declared core.Capabilities, reason string) string {
+	if _, ok := ability[T](d, p, declared); ok {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf(reason, p.ID)
+}
+
+// ability is d as an optional interface: it counts if it is implemented and its capability declared.
+func ability[T any](d core.Device, p core.Properties, declared core.Capabilities) (T, bool) {
+	t, ok := d.(T)
+	return t, ok && p.Capabilities.Has(declared)
 }

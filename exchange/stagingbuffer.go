@@ -77,8 +77,8 @@ type pinned struct{ own, view *core.Tensor }
 // pinned takes memory of d for staging, which the caller gives back by keepPinned.
 // It returns none where d has none: then plain memory of the host does, only slower.
 func (c *cache) pinned(ctx context.Context, d core.Device, size int64) pinned {
-	v, ok := d.(core.HostViewer)
-	if !ok || size > chunkBytes || !d.Properties().Capabilities.Has(core.CapHostView) || !c.watch(d) {
+	v, ok := ability[core.HostViewer](d, d.Properties(), core.CapHostView)
+	if !ok || size > chunkBytes || !c.watch(d) {
 		return pinned{}
 	}
 	c.mu.Lock()
