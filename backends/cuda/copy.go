@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/dlx-go/dlx/backends/internal/strided"
@@ -110,9 +111,7 @@ func (w *transfer) run(ctx context.Context) error {
 	return w.submit(ctx, nil, how)
 }
 
-// submit enqueues commands that use a third tensor besides, which may be nil. That one cannot
-// be enqueued is told by failed: others may have been before it, for which the event
-// must come that ends them.
+// submit enqueues commands that use a third tensor besides, which may be nil.
 func (w *transfer) submit(ctx context.Context, between *core.Tensor, commands func() error) error {
 	var s core.Stream = w.queue
 	if w.waits {
@@ -122,17 +121,21 @@ func (w *transfer) submit(ctx context.Context, between *core.Tensor, commands fu
 	if between != nil {
 		writes = append(writes, between)
 	}
+	return w.queue.submit(ctx, s, "Copy", writes, w.src.tensor, commands)
+}
+
+// submit is stream.Submit to s, which is q in one guise or another. That a command cannot
+// be enqueued Submit does not learn: others may have been before it, for which the event
+// must come that ends them.
+func (q *queue) submit(ctx context.Context, s core.Stream, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
 	var failed error
-	err := stream.Submit(ctx, s, writes, []*core.Tensor{w.src.tensor}, func() error {
-		return w.queue.enqueue("Copy", func() error {
+	err := stream.Submit(ctx, s, writes, []*core.Tensor{src}, func() error {
+		return q.enqueue(call, func() error {
 			failed = commands()
 			return nil
 		})
 	})
-	if failed != nil {
-		return failed
-	}
-	return err
+	return cmp.Or(failed, err)
 }
 
 // waiter is a stream for a caller who waits, for what is before too: the driver reads

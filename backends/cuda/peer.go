@@ -3,14 +3,12 @@
 package cuda
 
 import (
-	"cmp"
 	"context"
 	"math"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // CanPeer asks cuDeviceCanAccessPeer. Another opening of the same device is a peer, too.
@@ -177,8 +175,7 @@ func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 	return c.staged(ctx, q)
 }
 
-// submit enqueues each piece of a copy. If one cannot be, the event that ends those
-// before it must come nevertheless.
+// submit enqueues each piece of a copy.
 func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, call string, enqueue func(driver.PeerCopy) driver.Status) error {
 	dst, err := c.dst.Buffer()
 	if err != nil {
@@ -188,22 +185,18 @@ func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, cal
 	if err != nil {
 		return err
 	}
-	var failed error
-	err = stream.Submit(ctx, q, []*core.Tensor{c.dst}, []*core.Tensor{c.src}, func() error {
-		return q.enqueue("CopyPeer", func() error {
-			for to, from := range pieces.Pieces() {
-				s := enqueue(driver.PeerCopy{
-					To: c.to.context, Dst: dst.Memory().Handle + uintptr(to),
-					From: c.from.context, Src: src.Memory().Handle + uintptr(from),
-				})
-				if failed = q.device.check(s, call, "from %v to %v", c.from.ID(), c.to.ID()); failed != nil {
-					break
-				}
+	return q.submit(ctx, q, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
+		for to, from := range pieces.Pieces() {
+			s := enqueue(driver.PeerCopy{
+				To: c.to.context, Dst: dst.Memory().Handle + uintptr(to),
+				From: c.from.context, Src: src.Memory().Handle + uintptr(from),
+			})
+			if err := q.device.check(s, call, "from %v to %v", c.from.ID(), c.to.ID()); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	})
-	return cmp.Or(failed, err)
 }
 
 // staged gathers the elements on the one device, carries them over, and spreads them on the other.

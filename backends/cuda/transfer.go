@@ -161,32 +161,25 @@ func (q *queue) turn(work func()) error {
 }
 
 // pack copies where neither one command nor a kernel does: elements are packed on
-// either side where they are not, and cross in one piece. What lies in between is closed
+// the side where they are not, and cross in one piece. What lies in between is closed
 // at once, and stays until the work is done.
 func (w *transfer) pack(ctx context.Context) error {
-	if !w.src.tensor.Layout().IsContiguous() {
-		packed, err := w.packed(ctx, w.src)
-		if err != nil {
-			return err
-		}
-		defer packed.tensor.Close()
-		if err := w.step(ctx, packed, w.src); err != nil {
-			return err
-		}
-		return w.step(ctx, w.dst, packed)
+	loose := w.src
+	if loose.tensor.Layout().IsContiguous() {
+		loose = w.dst
 	}
-	if !w.dst.tensor.Layout().IsContiguous() {
-		packed, err := w.packed(ctx, w.dst)
-		if err != nil {
-			return err
-		}
-		defer packed.tensor.Close()
-		if err := w.step(ctx, packed, w.src); err != nil {
-			return err
-		}
-		return w.step(ctx, w.dst, packed)
+	if loose.tensor.Layout().IsContiguous() {
+		return w.stage(ctx)
 	}
-	return w.stage(ctx)
+	packed, err := w.packed(ctx, loose)
+	if err != nil {
+		return err
+	}
+	defer packed.tensor.Close()
+	if err := w.step(ctx, packed, w.src); err != nil {
+		return err
+	}
+	return w.step(ctx, w.dst, packed)
 }
 
 // step is a copy that is a part of this one.
