@@ -37,11 +37,8 @@ const (
 	ConcurrentManaged cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
 	VirtualMemory     cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 	ExportFD          cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
-	DMABuf            cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
 	TimelineSemaphore cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED
 	UnifiedAddressing cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING
-	CapabilityMajor   cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-	CapabilityMinor   cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
 )
 
 // Attribute is a number that describes a device; 0 is what an older driver does not know.

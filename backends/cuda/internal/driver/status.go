@@ -25,7 +25,6 @@ const (
 	InvalidDevice          Status = C.CUDA_ERROR_INVALID_DEVICE
 	InvalidContext         Status = C.CUDA_ERROR_INVALID_CONTEXT
 	MapFailed              Status = C.CUDA_ERROR_MAP_FAILED
-	NotMapped              Status = C.CUDA_ERROR_NOT_MAPPED
 	ECCUncorrectable       Status = C.CUDA_ERROR_ECC_UNCORRECTABLE
 	PeerAccessUnsupported  Status = C.CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
 	InvalidPTX             Status = C.CUDA_ERROR_INVALID_PTX
@@ -54,9 +53,7 @@ const (
 	SystemNotReady         Status = C.CUDA_ERROR_SYSTEM_NOT_READY
 	SystemDriverMismatch   Status = C.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 	CaptureUnsupported     Status = C.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-	CaptureInvalidated     Status = C.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
 	CaptureImplicit        Status = C.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-	CapturedEvent          Status = C.CUDA_ERROR_CAPTURED_EVENT
 	TensorMemoryLeak       Status = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK, which older headers do not have
 	MPSClientTerminated    Status = 810 // CUDA_ERROR_MPS_CLIENT_TERMINATED, likewise
 	ExternalDevice         Status = C.CUDA_ERROR_EXTERNAL_DEVICE

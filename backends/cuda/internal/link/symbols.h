@@ -36,7 +36,6 @@
 	X(cuDeviceCanAccessPeer) \
 	X(cuDeviceGet) \
 	X(cuDeviceGetAttribute) \
-	X(cuDeviceGetByPCIBusId) \
 	X(cuDeviceGetCount) \
 	X(cuDeviceGetName) \
 	X(cuDeviceGetP2PAttribute) \
@@ -55,7 +54,6 @@
 	X(cuEventElapsedTime) \
 	X(cuEventQuery) \
 	X(cuEventRecord) \
-	X(cuEventRecordWithFlags) \
 	X(cuEventSynchronize) \
 	X(cuExternalMemoryGetMappedBuffer) \
 	X(cuFuncGetAttribute) \
@@ -63,7 +61,6 @@
 	X(cuFuncSetSharedMemConfig) \
 	X(cuGetErrorName) \
 	X(cuGetErrorString) \
-	X(cuGetProcAddress_v2) \
 	X(cuGraphAddChildGraphNode) \
 	X(cuGraphAddDependencies) \
 	X(cuGraphAddEmptyNode) \
@@ -77,12 +74,9 @@
 	X(cuGraphDestroyNode) \
 	X(cuGraphExecDestroy) \
 	X(cuGraphGetEdges) \
-	X(cuGraphInstantiateWithFlags) \
-	X(cuGraphLaunch) \
 	X(cuGraphicsGLRegisterBuffer) \
 	X(cuGraphicsMapResources) \
 	X(cuGraphicsResourceGetMappedPointer_v2) \
-	X(cuGraphicsResourceSetMapFlags_v2) \
 	X(cuGraphicsUnmapResources) \
 	X(cuGraphicsUnregisterResource) \
 	X(cuImportExternalMemory) \
@@ -102,20 +96,15 @@
 	X(cuMemAddressFree) \
 	X(cuMemAddressReserve) \
 	X(cuMemAdvise) \
-	X(cuMemAllocAsync) \
-	X(cuMemAllocFromPoolAsync) \
 	X(cuMemAllocManaged) \
 	X(cuMemAllocPitch_v2) \
 	X(cuMemAlloc_v2) \
 	X(cuMemCreate) \
 	X(cuMemExportToShareableHandle) \
-	X(cuMemFreeAsync) \
 	X(cuMemFreeHost) \
 	X(cuMemFree_v2) \
 	X(cuMemGetAddressRange_v2) \
 	X(cuMemGetAllocationGranularity) \
-	X(cuMemGetAllocationPropertiesFromHandle) \
-	X(cuMemGetHandleForAddressRange) \
 	X(cuMemGetInfo_v2) \
 	X(cuMemHostAlloc) \
 	X(cuMemHostGetDevicePointer_v2) \
@@ -124,8 +113,6 @@
 	X(cuMemHostUnregister) \
 	X(cuMemImportFromShareableHandle) \
 	X(cuMemMap) \
-	X(cuMemPoolCreate) \
-	X(cuMemPoolDestroy) \
 	X(cuMemPrefetchAsync) \
 	X(cuMemRelease) \
 	X(cuMemSetAccess) \
@@ -182,11 +169,9 @@
 	X(cuPointerSetAttribute) \
 	X(cuSignalExternalSemaphoresAsync) \
 	X(cuStreamAttachMemAsync) \
-	X(cuStreamBeginCapture_v2) \
 	X(cuStreamCreate) \
 	X(cuStreamCreateWithPriority) \
 	X(cuStreamDestroy_v2) \
-	X(cuStreamEndCapture) \
 	X(cuStreamGetCtx) \
 	X(cuStreamGetFlags) \
 	X(cuStreamGetId) \
