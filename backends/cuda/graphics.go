@@ -68,9 +68,9 @@ var registerFlags = [...]uint32{
 // before Unmap. It is ready when all is done that OpenGL was told before. OpenGL must
 // not use the buffer until Unmap. s is a stream of the device.
 //
-// It fails with core.ErrInvalid if the buffer is mapped already or s is nil, with what
-// [core.Wrap] fails with if spec leaves the buffer, and with core.ErrClosed; nothing
-// is mapped then.
+// It fails with core.ErrInvalid if the buffer is mapped already, core.ErrDevice if s is
+// nil or another device's, with what [core.Wrap] fails with if spec leaves the buffer, and
+// with core.ErrClosed; nothing is mapped then.
 func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 	t, err := core.Wrap(m, spec)
 	if err != nil {
 		m.Free()
-		return nil, errors.Join(err, g.Unmap(ctx, s))
+		return nil, errors.Join(err, g.undoMap(ctx, s))
 	}
 	ready, err := s.Record()
 	if err == nil {
@@ -100,7 +100,12 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 			return t, nil
 		}
 	}
-	return nil, errors.Join(err, t.Close(), g.Unmap(ctx, s))
+	return nil, errors.Join(err, t.Close(), g.undoMap(ctx, s))
+}
+
+// undoMap is Unmap after a Map that failed: ctx may have ended meanwhile.
+func (g *GLBuffer) undoMap(ctx context.Context, s core.Stream) error {
+	return g.Unmap(context.WithoutCancel(ctx), s)
 }
 
 // mapOn does it, on the thread of OpenGL's context.

@@ -271,3 +271,32 @@ func TestACUDABufferIsUsedInItsOrder(t *testing.T) {
 		wants("Unmap after Close", shared.Unmap(t.Context(), s), core.ErrClosed)
 	})
 }
+
+// run ends the context behind the driver's call: what Map undoes then it undoes nevertheless.
+func TestAMapWhoseContextEndsLeavesNothingMapped(t *testing.T) {
+	renderWithCUDA(t, func(loop *Loop, d core.Device, s core.Stream) {
+		name := newBuffer("sixteen bytes!!!")
+		defer gl.DeleteBuffers(1, &name)
+		_ = loop.Call(func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			end := func() {}
+			shared, err := RegisterCUDA(func(f func()) { loop.Run(f); end() }, d, name, ReadWrite)
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			end = cancel
+			if _, err = shared.Map(ctx, s, bytesOf(17)); !errors.Is(err, core.ErrLayout) {
+				t.Error(err)
+			}
+			if err := shared.Unmap(t.Context(), s); !errors.Is(err, core.ErrInvalid) {
+				t.Errorf("the buffer was still mapped: %v", err)
+			}
+			if err := shared.Close(); err != nil {
+				t.Error(err)
+			}
+			return nil
+		})
+	})
+}
