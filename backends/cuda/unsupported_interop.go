@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -54,3 +55,21 @@ func (*GLBuffer) Unmap(context.Context, core.Stream) error { return unsupported(
 
 // Close does nothing.
 func (*GLBuffer) Close() error { return nil }
+
+// Timer measures how long work takes. There are none in this build.
+type Timer struct{}
+
+// NewTimer fails with core.ErrNotSupported.
+func NewTimer(context.Context, core.Device) (*Timer, error) { return nil, unsupported("NewTimer") }
+
+// Start fails with core.ErrNotSupported.
+func (*Timer) Start(core.Stream) error { return unsupported("Start") }
+
+// Stop fails with core.ErrNotSupported.
+func (*Timer) Stop(core.Stream) error { return unsupported("Stop") }
+
+// Elapsed fails with core.ErrNotSupported.
+func (*Timer) Elapsed(context.Context) (time.Duration, error) { return 0, unsupported("Elapsed") }
+
+// Close does nothing.
+func (*Timer) Close() error { return nil }

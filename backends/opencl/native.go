@@ -12,13 +12,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Handles are the objects of OpenCL behind a device. They stay the device's.
-type Handles struct {
-	Platform uintptr // cl_platform_id
-	Device   uintptr // cl_device_id
-	Context  uintptr // cl_context
-}
-
 // HandlesOf returns what is behind d, for who makes kernels and command queues of
 // its context. It fails with ErrDevice for a device of another backend and with ErrClosed.
 func HandlesOf(d core.Device) (Handles, error) {

@@ -16,24 +16,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Buffer says what a tensor on Vulkan stands on: the fields of DLVulkanBuffer in
-// dlpack_vulkan.h. Handles are those of Vulkan, as numbers; they are borrowed.
-type Buffer struct {
-	Instance, PhysicalDevice, Device, Queue uintptr
-	QueueFamily                             uint32
-	Buffer                                  uint64 // VkBuffer
-	Memory                                  uint64 // VkDeviceMemory; 0 if that is not told
-	MemoryOffset                            int64  // bytes from the start of Memory to that of Buffer
-	MemorySize                              int64  // bytes of Memory
-	Size                                    int64  // bytes of Buffer
-	Mapped                                  uintptr
-	SharedWith                              uint32 // queue family that has it between commands; VK_QUEUE_FAMILY_IGNORED for none
-	MemoryType                              uint32
-	ExportTypes                             uint32 // VkExternalMemoryHandleTypeFlags that Memory was allocated with
-	Dedicated                               bool   // Memory is a dedicated allocation of Buffer
-	DeviceUUID, DriverUUID                  core.UUID
-}
-
 // BufferOf tells what t stands on, and the bytes from the start of the VkBuffer to the
 // first element. It fails with ErrDevice for a tensor that is not on Vulkan,
 // ErrClosed, and ErrInvalid or ErrVersion if the tensor's handle, which a foreign

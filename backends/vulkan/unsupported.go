@@ -35,6 +35,20 @@ func (backend) Open(context.Context, core.DeviceID) (core.Device, error) {
 	return nil, unsupported("Open")
 }
 
+// Messages returns none.
+func Messages(uint64) (count uint64, texts []string) { return 0, nil }
+
+// KeepVulkanGo does nothing.
+func KeepVulkanGo() {}
+
+// Wrap fails with core.ErrNotSupported.
+func Wrap(context.Context, Handles) (core.Device, error) { return nil, unsupported("Wrap") }
+
+// BufferOf fails with core.ErrNotSupported.
+func BufferOf(*core.Tensor) (b Buffer, offset int64, err error) {
+	return b, 0, unsupported("BufferOf")
+}
+
 func unsupported(call string) error {
 	return core.Errorf(core.ErrNotSupported, "vulkan", call, "this build has no Vulkan: build with the tag vulkan and cgo, on Linux")
 }

@@ -4,7 +4,6 @@ package vulkan
 
 import (
 	"context"
-	"sync"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -16,20 +15,6 @@ import (
 // set for the process. Without this call the first instance that is opened here
 // sets them, and those of extensions that dlx does not use become NULL.
 func KeepVulkanGo() { driver.KeepVulkanGo() }
-
-// Handles name a VkDevice that another library made, for [Wrap]. It stays that
-// library's, which keeps it until the device that Wrap returns is closed.
-type Handles struct {
-	Instance, PhysicalDevice, Device, Queue uintptr // VkInstance, VkPhysicalDevice, VkDevice, VkQueue
-	// Family is the index of the queue family of Queue, which must compute.
-	Family int
-	// Extensions are the device extensions that Device was made with: only those are used.
-	Extensions []string
-	// Lock is held around each use of Queue. It may be nil if nobody else uses that.
-	Lock sync.Locker
-	// Index is that of the DeviceID which the device gets.
-	Index int32
-}
 
 // Wrap opens a device over a VkDevice of another library, so that VkBuffers of it can
 // be imported (see ImportPointer of [core.PointerImporter]) and tensors be used with it. The
