@@ -93,7 +93,8 @@ func (e EachCall) fails(tb testing.TB, call string, n int) bool {
 	if bad := untyped(err); bad != nil {
 		tb.Errorf("call %d: error %v is no *core.Error", n, bad)
 	}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) { // what is freed late
+	for end, late := time.Now().Add(patience), false; !late; time.Sleep(time.Millisecond) { // what is freed late
+		late = time.Now().After(end)
 		if maps.Equal(e.Faults.Live(), live) && Descriptors() == open {
 			return fired
 		}
