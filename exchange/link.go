@@ -41,25 +41,20 @@ func (c *cache) link(ctx context.Context, from, to core.Stream) (l *link, done f
 // takeLink finds a link whose next value can only come after the one before: that
 // of the same stream, or one that is done.
 func (c *cache) takeLink(a, b core.Device, from core.Stream) *link {
+	var l *link
 	c.mu.Lock()
-	state := c.devices[a]
-	if state == nil {
-		c.mu.Unlock()
-		return nil
+	if state := c.devices[a]; state != nil {
+		i := slices.IndexFunc(state.links, func(l *link) bool { return l.to == b && l.from == from })
+		if i < 0 {
+			i = slices.IndexFunc(state.links, func(l *link) bool { return l.to == b })
+		}
+		if i >= 0 {
+			l = state.links[i]
+			state.links = slices.Delete(state.links, i, i+1)
+		}
 	}
-	i := slices.IndexFunc(state.links, func(l *link) bool { return l.to == b && l.from == from })
-	same := i >= 0
-	if !same {
-		i = slices.IndexFunc(state.links, func(l *link) bool { return l.to == b })
-	}
-	if i < 0 {
-		c.mu.Unlock()
-		return nil
-	}
-	l := state.links[i]
-	state.links = slices.Delete(state.links, i, i+1)
 	c.mu.Unlock()
-	if same || l.done() {
+	if l == nil || l.from == from || l.done() {
 		return l
 	}
 	c.keepLink(a, l)

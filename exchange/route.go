@@ -95,12 +95,7 @@ func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 // and one for each better way that was refused.
 func (r *Route) Explain() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v -> %v: %v", r.From, r.To, r.Mechanism)
-	var copied int64
-	for _, s := range r.Steps {
-		copied += s.Bytes
-	}
-	fmt.Fprintf(&b, ", %d bytes copied\n", copied)
+	fmt.Fprintf(&b, "%v -> %v: %v, %d bytes copied\n", r.From, r.To, r.Mechanism, copied(r.Steps))
 	for i, s := range r.Steps {
 		fmt.Fprintf(&b, "  %d. %s", i+1, s.What)
 		if s.Bytes > 0 {

@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"context"
-	"math"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/strided"
@@ -159,15 +158,14 @@ func (c peerCopy) verify(call string) error {
 func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 	geometry, bits := strided.OfBits(c.dst, c.src)
 	n, contiguous := geometry.Contiguous()
-	box, at := geometry.Boxes()
 	switch {
 	case bits:
-		return c.staged(ctx, q)
 	case contiguous:
 		return c.submit(ctx, q, geometry, "cuMemcpyPeerAsync", func(p driver.PeerCopy) driver.Status {
 			return q.device.context.CopyPeer(p, n, q.raw)
 		})
-	case at.Count() <= maxBoxes && box.Row >= minRow && max(box.DstRowPitch, box.SrcRowPitch) <= math.MaxInt32:
+	case fewBoxes(geometry):
+		box, at := geometry.Boxes()
 		return c.submit(ctx, q, at, "cuMemcpy3DPeerAsync", func(p driver.PeerCopy) driver.Status {
 			return q.device.context.CopyPeerBox(p, box, q.raw)
 		})

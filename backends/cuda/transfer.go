@@ -29,7 +29,15 @@ const (
 	maxBoxes = 8
 	// minRow is the least number of bytes of a row that a rectangular command moves well.
 	minRow = 256
+	// maxPitch is CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device known, in bytes.
+	maxPitch = math.MaxInt32
 )
+
+// fewBoxes reports whether rectangular commands do a copy well.
+func fewBoxes(c strided.Copy) bool {
+	box, at := c.Boxes()
+	return at.Count() <= maxBoxes && box.Row >= minRow && max(box.DstRowPitch, box.SrcRowPitch) <= maxPitch
+}
 
 // verify proves that memory which another library says to be CUDA's is, and finds
 // memory of the host that another library has pinned.
@@ -94,13 +102,12 @@ func (d *device) reaches(a driver.Pointer) bool {
 func (w *transfer) choose() (func() error, error) {
 	_, contiguous := w.geometry.Contiguous()
 	mapped := w.dst.mapped && w.src.mapped
-	box, at := w.geometry.Boxes()
 	switch {
 	case w.bits:
 		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
 	case contiguous && (mapped || w.waits):
 		return w.plain, nil
-	case mapped && at.Count() <= maxBoxes && box.Row >= minRow && max(box.DstRowPitch, box.SrcRowPitch) <= math.MaxInt32:
+	case mapped && fewBoxes(w.geometry):
 		return w.boxes, nil
 	case w.dst.host && w.src.host:
 		return w.onHost, nil

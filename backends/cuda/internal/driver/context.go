@@ -2,20 +2,7 @@
 
 package driver
 
-/*
-#include "shim.h"
-
-static CUresult dlx_do_enter(uintptr_t context, int *pushed, CUstreamCaptureMode *mode) {
-	CUresult r = dlx_enter((CUcontext)context, pushed);
-	if (r == CUDA_SUCCESS) *mode = dlx_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
-	return r;
-}
-
-static void dlx_do_leave(int pushed, CUstreamCaptureMode mode) {
-	dlx_relax(mode);
-	dlx_leave(pushed);
-}
-*/
+// #include "shim.h"
 import "C"
 
 import (
@@ -52,10 +39,10 @@ func (c Context) Do(f func() error) Status {
 	defer runtime.UnlockOSThread()
 	var pushed C.int
 	var mode C.CUstreamCaptureMode
-	if s := Status(C.dlx_do_enter(C.uintptr_t(c), &pushed, &mode)); s != Success {
+	if s := Status(C.dlx_enter_relaxed(C.uintptr_t(c), &pushed, &mode)); s != Success {
 		return s
 	}
-	defer C.dlx_do_leave(pushed, mode)
+	defer C.dlx_leave_relaxed(pushed, mode)
 	return status(f())
 }
 

@@ -45,17 +45,28 @@ static inline CUstreamCaptureMode dlx_relax(CUstreamCaptureMode mode) {
 	return cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS ? mode : CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
+// dlx_enter_relaxed is dlx_enter and dlx_relax, for such calls; dlx_leave_relaxed undoes both.
+static inline CUresult dlx_enter_relaxed(uintptr_t context, int *pushed, CUstreamCaptureMode *mode) {
+	CUresult r = dlx_enter((CUcontext)context, pushed);
+	if (r == CUDA_SUCCESS) *mode = dlx_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+	return r;
+}
+
+static inline void dlx_leave_relaxed(int pushed, CUstreamCaptureMode mode) {
+	dlx_relax(mode);
+	dlx_leave(pushed);
+}
+
 // DLX_RELAXED is DLX_IN for such a call.
-#define DLX_RELAXED(context, call)                             \
-	do {                                                       \
-		int pushed;                                            \
-		CUresult r = dlx_enter((CUcontext)(context), &pushed);     \
-		if (r != CUDA_SUCCESS) return r;                       \
-		CUstreamCaptureMode mode = dlx_relax(CU_STREAM_CAPTURE_MODE_RELAXED); \
-		r = (call);                                            \
-		dlx_relax(mode);                                       \
-		dlx_leave(pushed);                                     \
-		return r;                                              \
+#define DLX_RELAXED(context, call)                                              \
+	do {                                                                        \
+		int pushed;                                                             \
+		CUstreamCaptureMode mode;                                               \
+		CUresult r = dlx_enter_relaxed(context, &pushed, &mode);                \
+		if (r != CUDA_SUCCESS) return r;                                        \
+		r = (call);                                                             \
+		dlx_leave_relaxed(pushed, mode);                                        \
+		return r;                                                               \
 	} while (0)
 
 #endif
