@@ -240,3 +240,52 @@ func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) {
 	}
 	_ = onCUDA.Close()
 }
+
+// What CUDA's stream waited for, another card was to write: no semaphore tells of its loss.
+func TestALinkTellsOfAThirdDevice(t *testing.T) {
+	c := newCrossing(t)
+	second, err := all.New().Open(t.Context(), core.DeviceID{Type: core.DeviceCUDA, Index: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	onSecond, err := second.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	onCUDA, onVulkan := newStream(t, c.cuda), newStream(t, c.vulkan)
+	link := stream.NewLink(c.shared(t))
+	defer func() {
+		c.followers.Wait()
+		if err := link.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	buffer := numbered(t, c.cuda, exchange.AllocFor(c.cuda, c.vulkan), 64)
+	defer buffer.Close()
+	there := numbered(t, second, core.AllocOptions{}, 64)
+	defer there.Close()
+	c.sim.Hold(true)
+	defer c.sim.Hold(false)
+	err = errors.Join(
+		c.cuda.Copy(t.Context(), onCUDA, buffer, slice(t, make([]int32, 64))),
+		second.Copy(t.Context(), onSecond, there, slice(t, make([]int32, 64))))
+	if err == nil {
+		err = onCUDA.Wait(there.Ready())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if how, err := link.Handoff(t.Context(), buffer, onCUDA, onVulkan); err != nil || how != stream.SemaphoreWait {
+		t.Fatal(how, err)
+	}
+	c.sim.Lose(1)
+	c.sim.Hold(false)
+	if err := onVulkan.Synchronize(t.Context()); err != nil {
+		t.Errorf("Vulkan: %v", err)
+	}
+	if err := buffer.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("what was handed over: %v", err)
+	}
+	_ = onSecond.Close()
+}

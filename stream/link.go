@@ -39,9 +39,9 @@ func NewLink(signal, wait core.Semaphore) *Link { return &Link{signal: signal, w
 // from can, to waits for from by the semaphore. All work that from holds is then
 // waited for, and an event of to stands for all work on t that from can wait for
 // ([core.Buffer.Supersede]): work on t that is submitted to streams of that side later
-// blocks nobody either. A semaphore carries no errors: to does not learn that the write
-// failed or that its device was lost, but t's event and those of work on t tell
-// ([core.Tensor.WaitReady]). Other work on from is from's to tell.
+// blocks nobody either. A semaphore carries no errors: to does not learn that the write,
+// or other work that from holds, failed or lost its device, but t's event tells, and
+// those of work on t do ([core.Tensor.WaitReady]).
 func (l *Link) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
 	if e := t.Ready(); e != nil && !isDone(e) {
 		err := streamWait(to, e, false)
@@ -85,7 +85,7 @@ func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
 		return err
 	}
 	if after, err := to.Record(); err == nil {
-		b.Supersede(before, tellingOf(after, e, loss{signalled}))
+		b.Supersede(before, tellingOf(after, e, signalled))
 	}
 	return nil
 }

@@ -73,13 +73,18 @@ func TestLink(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				written := x.Ready()
 				how, err := link.Handoff(t.Context(), x, signalling, to)
 				if how != c.want || !errors.Is(err, c.err) {
 					t.Errorf("round %d: %v, %v; want %v, %v", round, how, err, c.want, c.err)
 				}
 				done := make(chan bool, 1)
 				err = plain.(*coretest.Stream).Enqueue(func() error {
-					done <- x.Ready() == nil
+					isDone := written == nil
+					if !isDone {
+						isDone, _ = written.Done()
+					}
+					done <- isDone
 					return nil
 				})
 				if err := errors.Join(err, plain.Synchronize(t.Context())); err != nil {
@@ -144,12 +149,21 @@ func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
 	if err := errors.Join(l.to.Synchronize(t.Context()), l.from.Synchronize(t.Context()), early.WaitReady(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+	held := make(chan struct{})
+	err := l.from.(*coretest.Stream).Enqueue(func() error {
+		<-held
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.hand(t, late)
 	made := empty(t, l.other, core.TypeInt8, 4)
 	l.work(t, made, late)
 	waits := make(chan error, 1)
 	go func() { waits <- made.WaitReady(context.Background()) }()
 	l.backend.Lose(0)
+	close(held)
 	if err := <-waits; !errors.Is(err, core.ErrDeviceLost) {
 		t.Errorf("what was made of what was never written: %v", err)
 	}
@@ -164,7 +178,7 @@ func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
 	}
 }
 
-// The tensor was written, and nobody is lost: only the signal did not come.
+// Nobody is lost: only the signal did not come.
 func TestALinkSignalsWhereASignalFails(t *testing.T) {
 	l := newLinked(t)
 	x := empty(t, l.d, core.TypeInt8, 4)
@@ -173,11 +187,14 @@ func TestALinkSignalsWhereASignalFails(t *testing.T) {
 	if err := l.from.Synchronize(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
 		t.Errorf("the stream that was to signal: %v", err)
 	}
-	if err := errors.Join(l.to.Synchronize(t.Context()), x.WaitReady(t.Context())); err != nil {
+	if err := l.to.Synchronize(t.Context()); err != nil {
 		t.Errorf("the side that waits: %v", err)
 	}
+	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
+		t.Errorf("what was handed over: %v", err)
+	}
 	l.hand(t, x) // the link still serves
-	if err := l.to.Synchronize(t.Context()); err != nil {
+	if err := errors.Join(l.to.Synchronize(t.Context()), x.WaitReady(t.Context())); err != nil {
 		t.Error(err)
 	}
 }

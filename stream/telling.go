@@ -2,20 +2,20 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 )
 
 // telling is an event that tells of the errors of other work, too, which a semaphore has
-// kept from it. Streams that take the event inside wait for that.
+// kept from it. For streams that take the event inside that is enough to wait for: on
+// the device the other work is before it.
 type telling struct {
 	core.Event
-	before atomic.Pointer[[]core.Event] // fails before Event is done, if it fails; nil if all is known to have gone well
+	before atomic.Pointer[[]core.Event] // nil if all is known to have gone well
 }
 
-// tellingOf makes e tell of the errors of before that are known when e is done.
+// tellingOf makes e tell of the errors of before as well.
 func tellingOf(e core.Event, before ...core.Event) core.Event {
 	var unknown []core.Event
 	for _, b := range before {
@@ -60,8 +60,8 @@ func (t *telling) Done() (bool, error) {
 		return done, err
 	}
 	for _, e := range t.kept() {
-		if _, err := e.Done(); err != nil {
-			return true, err
+		if done, err := e.Done(); !done || err != nil {
+			return done, err
 		}
 	}
 	t.before.Store(nil)
@@ -69,21 +69,12 @@ func (t *telling) Done() (bool, error) {
 }
 
 func (t *telling) Wait(ctx context.Context) error {
-	if err := t.Event.Wait(ctx); err != nil {
-		return err
+	err := t.Event.Wait(ctx)
+	for _, e := range t.kept() {
+		if err != nil {
+			break
+		}
+		err = e.Wait(ctx)
 	}
-	_, err := t.Done()
 	return err
-}
-
-// loss is an event behind a signal, of which only the loss of its device counts: then
-// the signal has not come.
-type loss struct{ core.Event }
-
-func (l loss) Done() (bool, error) {
-	done, err := l.Event.Done()
-	if !errors.Is(err, core.ErrDeviceLost) {
-		err = nil
-	}
-	return done, err
 }
