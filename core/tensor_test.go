@@ -138,7 +138,8 @@ func TestFailedWrapLeavesTheOwnerToTheCaller(t *testing.T) {
 		t.Error("a failed Wrap freed the memory")
 	}
 	m.Free()
-	if after := core.Live(); after["core.Tensor"] != before["core.Tensor"] || after["core.Buffer"] != before["core.Buffer"] {
+	// Buffers of tests before may still be freed meanwhile.
+	if after := core.Live(); after["core.Tensor"] > before["core.Tensor"] || after["core.Buffer"] > before["core.Buffer"] {
 		t.Errorf("live objects %v, before %v", after, before)
 	}
 }
