@@ -3,6 +3,7 @@
 package exchange
 
 import (
+	"errors"
 	"syscall"
 
 	"github.com/dlx-go/dlx/core"
@@ -25,17 +26,23 @@ func fileID(fd int, unique bool) (dev, ino uint64, ok bool) {
 func wide[T int32 | uint32 | uint64](n T) uint64 { return uint64(n) }
 
 // duplicateFD returns a second descriptor, which the caller owns and no child
-// process inherits. It fails with core.ErrInvalid if fd is not open.
+// process inherits. It fails with core.ErrInvalid if fd is not open, and with
+// core.ErrOutOfMemory where no more descriptors can be had.
 func duplicateFD(fd int) (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	dup, err := syscall.Dup(fd)
 	if err != nil {
-		sentinel := core.ErrInvalid
-		if err == syscall.EMFILE {
-			sentinel = core.ErrOutOfMemory
+		sentinel := core.ErrOutOfMemory
+		if errors.Is(err, syscall.EBADF) {
+			sentinel = core.ErrInvalid
 		}
-		return -1, core.Errorf(sentinel, "exchange", "dup", "descriptor %d: %v", fd, err)
+		failed := core.Errorf(sentinel, "exchange", "dup", "descriptor %d: %v", fd, err)
+		var errno syscall.Errno
+		if errors.As(err, &errno) {
+			failed.Code = int64(errno)
+		}
+		return -1, failed
 	}
 	syscall.CloseOnExec(dup)
 	return dup, nil

@@ -13,7 +13,7 @@ mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 [ -z "$(ls -A "$out")" ] || { echo "$1 is not empty" >&2; exit 2; }
 shift
-wanted=" $* "
+wanted=" $* " unknown=" $* "
 kit=$(cd "$(dirname "$0")" && pwd)
 export PATH=$kit/bin:$PATH LC_ALL=C DLX_PYTHON=${DLX_PYTHON:-python3}
 # A driver of another API than CUDA may be missing here: its tests are skipped. CUDA's own is a step.
@@ -39,7 +39,10 @@ note() { # name, status, passed, failed, skipped, seconds, reason
   printf '%-16s %-8s %4d passed %3d failed %3d skipped %4ds  %s\n' "${@:1:6}" "${7:-}"
 }
 
-is_wanted() { [[ $wanted = "  " || $wanted = *" $1 "* ]]; }
+is_wanted() {
+  unknown=${unknown// $1 / }
+  [[ $wanted = "  " || $wanted = *" $1 "* ]]
+}
 
 # step runs a command for at most so many seconds, if the step is wanted. It counts the tests that a Go test
 # program names, the libraries that a script has checked, or else one.
@@ -60,6 +63,8 @@ step() { # name, seconds, command...
     [ "$failed" != 0 ] || failed=1
   elif [ "$passed" = 0 ] && [ "$skipped" != 0 ]; then
     status=skipped reason=$(grep -m 1 -A 1 '^ *--- SKIP\|^skipped: ' "$work/.step")
+  elif grep -q '^skipped: ' "$work/.step"; then # libraries, of which the others passed
+    reason=$(grep '^skipped: ' "$work/.step")
   elif [ "$passed" = 0 ]; then
     passed=1
   fi
@@ -76,6 +81,7 @@ given() { # condition, reason, name, seconds, command...
 }
 
 # Whatever is wanted: nothing is worth much without the card.
+is_wanted devices
 devices=$(timeout 60 dlx devices 2>&1)
 printf '%s\n' "$devices" >"$out/log.txt"
 has() { grep -q "^BACKEND $1  *available" <<<"$devices"; }
@@ -111,6 +117,10 @@ given 'command -v "$DLX_PYTHON" >/dev/null' "no $DLX_PYTHON here" array-librarie
 slug=$(tr -cs '[:alnum:]' - <<<"${card,,}" | sed 's/-*$//')
 given 'has cuda && ! $simulated' "${card:-nothing} is no card: it is not measured" bench 540 \
   dlx bench -t device/ -t exchange/ -t cuda/ --out "$out/$slug.json"
+
+for name in $unknown; do
+  note "$name" failed 0 1 0 0 "there is no such step"
+done
 
 {
   printf '{\n  "card": %s,\n  "driver": %s,\n  "simulated": %s,\n  "date": "%s",\n  "kernel": %s,\n  "revision": %s,\n  "steps": [\n' \

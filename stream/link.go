@@ -42,6 +42,8 @@ func NewLink(signal, wait core.Semaphore) *Link { return &Link{signal: signal, w
 // blocks nobody either. A semaphore carries no errors: to does not learn that the write,
 // or other work that from holds, failed or lost its device, but t's event tells, and
 // those of work on t do ([core.Tensor.WaitReady]).
+//
+// It fails as the package's [Handoff] does, and as Signal and WaitOn of the semaphores do.
 func (l *Link) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
 	if e := t.Ready(); e != nil && !isDone(e) {
 		err := streamWait(to, e, false)
@@ -154,7 +156,8 @@ func (l *Link) stepIn() {
 	_ = s.Close()
 }
 
-// Close waits for the work that uses the semaphores, and closes both.
+// Close waits for the work that uses the semaphores, and closes both. Its errors are
+// theirs. Another Close does what theirs does.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	signalled := l.signalled

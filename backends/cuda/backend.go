@@ -70,17 +70,24 @@ func count(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// list describes every device.
+// list describes every device that the driver can describe, one at least.
 func list(ctx context.Context) ([]core.Properties, error) {
 	n, err := count(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]core.Properties, n)
-	for i := range all {
-		if all[i], err = describe(i); err != nil {
-			return nil, err
+	var all []core.Properties
+	var failed error
+	for i := range n {
+		p, err := describe(i)
+		if err == nil {
+			all = append(all, p)
+		} else if failed == nil {
+			failed = err
 		}
+	}
+	if len(all) == 0 {
+		return nil, failed
 	}
 	return all, nil
 }

@@ -148,7 +148,7 @@ func (g *GLBuffer) mapOn(q *queue) (core.Memory, error) {
 // work on the tensor of Map, and after work enqueued on s before. s is a stream of the device.
 //
 // It fails with core.ErrInvalid if the buffer is not mapped, or tensors on it are open,
-// and with core.ErrClosed. Where the driver fails, the buffer may still be mapped: try again.
+// with core.ErrDevice if s is nil or another device's, and with core.ErrClosed. Where the driver fails, the buffer may still be mapped: try again.
 func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 	const call = "Unmap"
 	if err := ctx.Err(); err != nil {
@@ -203,8 +203,12 @@ func (g *GLBuffer) unmapOn(q *queue) error {
 	}
 	return q.enqueue(call, func() error {
 		s := d.context.Unmap(g.resource, q.raw)
-		// A failure may be that of earlier work, and the buffer unmapped nevertheless.
-		if _, _, still := d.context.MappedPointer(g.resource); s == driver.Success || still != driver.Success {
+		over := s == driver.Success
+		if !over { // that may be earlier work, and the buffer unmapped nevertheless
+			_, _, still := d.context.MappedPointer(g.resource)
+			over = still != driver.Success
+		}
+		if over {
 			g.mapped, g.pending = false, nil
 		}
 		return d.checkGL(s, "cuGraphicsUnmapResources", "a buffer of OpenGL")

@@ -269,6 +269,6 @@ func (q *queue) drain() driver.Status {
 // destroy gives the CUstream back, if it is ours.
 func (q *queue) destroy() {
 	if q.own {
-		q.device.context.DestroyStream(q.raw)
+		_ = q.device.check(q.device.context.DestroyStream(q.raw), "cuStreamDestroy", "a stream without work")
 	}
 }

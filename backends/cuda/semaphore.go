@@ -227,7 +227,9 @@ func (s *semaphore) Close() error {
 		}
 		pending = append(pending, e)
 	}
-	free := func() { s.device.context.CloseTimeline(s.timeline) }
+	free := func() {
+		_ = s.device.check(s.device.context.CloseTimeline(s.timeline), "cuDestroyExternalSemaphore", "a semaphore without work")
+	}
 	if reaper.Over(pending) {
 		free()
 	} else {

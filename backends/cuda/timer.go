@@ -54,7 +54,9 @@ func (t *Timer) open() error {
 	return t.device.check(s, "cuEventCreate", "an event with a time")
 }
 
-// Start has the time begin when the work enqueued on s before is done.
+// Start has the time begin when the work enqueued on s before is done. It fails with
+// core.ErrDevice if s is nil or of another device, with core.ErrNotSupported while s is
+// captured, and with core.ErrClosed; so does Stop.
 func (t *Timer) Start(s core.Stream) error { return t.record("Start", s, &t.start) }
 
 // Stop has the time end when the work enqueued on s before is done.
@@ -75,8 +77,10 @@ func (t *Timer) record(call string, s core.Stream, event *uintptr) error {
 	})
 }
 
-// Elapsed waits for both ends, or until ctx ends, and returns the time between them, with a resolution
-// of about half a microsecond. It fails with core.ErrInvalid unless Start and Stop came before.
+// Elapsed waits for both ends, or until ctx ends, whose error it returns then, and
+// returns the time between them, with a resolution of about half a microsecond (driver
+// API, cuEventElapsedTime). It fails with core.ErrInvalid unless Start and Stop came
+// before, and with core.ErrClosed.
 func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) {
 	for {
 		d, s, err := t.elapsed()

@@ -67,7 +67,7 @@ func share(ctx context.Context, registry *core.Registry) error {
 		return err
 	}
 	defer there.Close()
-	fmt.Printf("%v to %v: %v, %d bytes copied\n", cuda.ID(), vulkan.ID(), report.Mechanism, report.BytesCopied)
+	fmt.Printf("%v to %v: %v, %d bytes copied, order by %v\n", cuda.ID(), vulkan.ID(), report.Mechanism, report.BytesCopied, report.Wait)
 	first, err := there.Slice(0, 0, 1, 1)
 	if err != nil {
 		return err

@@ -29,7 +29,8 @@ const (
 // neither deletes it nor gives it other storage before Close of the result. It fails with
 // core.ErrInvalid if run is nil, no context is current there, or that has no such
 // buffer with storage; with core.ErrDevice if d is no device of CUDA, or the context
-// is on another card; and with core.ErrNotSupported where the driver of OpenGL is not NVIDIA's.
+// is on another card; with core.ErrNotSupported where the driver of OpenGL is not NVIDIA's;
+// and with core.ErrClosed.
 func RegisterCUDA(run func(f func()), d core.Device, buffer uint32, access Access) (*CUDABuffer, error) {
 	return cuda.RegisterGLBuffer(run, d, buffer, access)
 }

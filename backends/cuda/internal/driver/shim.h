@@ -41,8 +41,12 @@ static inline void dlx_leave(int pushed) {
 
 // dlx_relax lets calls through that would invalidate a capture which another thread
 // has begun (CUstreamCaptureMode); a second call with the mode that it gave undoes that.
+// The mode is DLX_SAME_MODE if nothing was changed.
+#define DLX_SAME_MODE ((CUstreamCaptureMode)-1)
+
 static inline CUstreamCaptureMode dlx_relax(CUstreamCaptureMode mode) {
-	return cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS ? mode : CU_STREAM_CAPTURE_MODE_RELAXED;
+	if (mode == DLX_SAME_MODE || cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) return DLX_SAME_MODE;
+	return mode;
 }
 
 // dlx_enter_relaxed is dlx_enter and dlx_relax, for such calls; dlx_leave_relaxed undoes both.
