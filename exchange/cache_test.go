@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -91,6 +93,34 @@ func TestADeviceDoesNotCloseWhileASourceFreesItsMemory(t *testing.T) {
 	close(goOn)
 	if err := <-closed; err != nil {
 		t.Error(err)
+	}
+}
+
+// A device that was closed before a move names it will never tell that it closes.
+func TestAClosedDeviceIsNotKept(t *testing.T) {
+	h := host(t)
+	src := numbered(t, h, core.AllocOptions{}, 16)
+	defer src.Close()
+	closed := func() weak.Pointer[coretest.Device] {
+		b := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+		d, err := b.Open(t.Context(), core.DeviceID{Type: core.DeviceExt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := exchange.To(t.Context(), src, d, exchange.Options{}); !errors.Is(err, core.ErrClosed) {
+			t.Errorf("a move to a closed device: %v", err)
+		}
+		return weak.Make(d.(*coretest.Device))
+	}()
+	for end, late := time.Now().Add(20*time.Second), false; closed.Value() != nil; time.Sleep(time.Millisecond) {
+		if late {
+			t.Fatal("it is kept")
+		}
+		late = time.Now().After(end)
+		runtime.GC()
 	}
 }
 

@@ -89,11 +89,17 @@ func (c *cache) closing(d core.Device) {
 	}
 	c.settle(d) // with those that their roots free meanwhile
 
+	c.unwatch(d)
+}
+
+// unwatch ends the watch over d, unless something of it is open still: then the device
+// cannot close, and will tell again.
+func (c *cache) unwatch(d core.Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k := range c.entries {
 		if k.device == d {
-			return // the device cannot close, and will tell again
+			return
 		}
 	}
 	if state := c.devices[d]; state != nil && c.owed[d] == 0 && state.lanes == 0 && len(state.links) == 0 {

@@ -144,6 +144,7 @@ func (r *Route) run(ctx context.Context) (*core.Tensor, Report, error) {
 			report.BytesCopied = copied(report.Steps)
 			return m.finish(ctx, t, report)
 		}
+		opened.unwatch(m.dst) // a device that was closed before tells nothing any more
 		if fatal := run.fatal(ctx); fatal != nil {
 			return nil, report, fatal
 		}
