@@ -57,17 +57,11 @@ type ipcExports struct {
 // its own. The size is at least 1.
 func (d *device) allocIPC(size int64) (core.Memory, error) {
 	m := &ipcMemory{whole: (size + ipcUnit - 1) / ipcUnit * ipcUnit}
-	if err := d.charge(m.whole, size); err != nil {
-		return core.Memory{}, err
-	}
-	var s driver.Status
-	m.address, s = d.context.Alloc(m.whole)
-	if s == driver.OutOfMemory { // the pool may keep what is wanted
-		d.reclaim()
+	err := d.allocApart(m.whole, size, core.HandleCUDAIPC, func() (call string, s driver.Status) {
 		m.address, s = d.context.Alloc(m.whole)
-	}
-	if err := d.check(s, "cuMemAlloc", "%d bytes that other processes can open", m.whole); err != nil {
-		d.uncharge(m.whole, size)
+		return "cuMemAlloc", s
+	})
+	if err != nil {
 		return core.Memory{}, err
 	}
 	d.ipc.add(m)

@@ -61,16 +61,12 @@ func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error)
 		return core.Memory{}, err
 	}
 	whole := (size + unit - 1) / unit * unit
-	if err := d.charge(whole, size); err != nil {
-		return core.Memory{}, err
-	}
-	m, call, s := d.context.NewMapped(whole, d.sharers())
-	if s == driver.OutOfMemory { // the pool may keep what is wanted
-		d.reclaim()
+	var m driver.Mapped
+	err := d.allocApart(whole, size, t, func() (call string, s driver.Status) {
 		m, call, s = d.context.NewMapped(whole, d.sharers())
-	}
-	if err := d.check(s, call, "%d bytes that can be exported as %v", whole, t); err != nil {
-		d.uncharge(whole, size)
+		return call, s
+	})
+	if err != nil {
 		return core.Memory{}, err
 	}
 	d.exports.add(m)
@@ -98,22 +94,29 @@ func (d *device) sharers() []cu.Device {
 	return all
 }
 
-// charge counts an allocation of its own in the pool's figures, if its limit has room.
-func (d *device) charge(whole, size int64) error {
+// allocApart has allocate make an allocation of whole bytes, of which size were asked for,
+// and name its call; it counts in the pool's figures until uncharge, if their limit has room.
+func (d *device) allocApart(whole, size int64, t core.HandleType, allocate func() (call string, s driver.Status)) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.MakeRoom(whole); err != nil {
+	err := d.MakeRoom(whole)
+	if err == nil {
+		d.Charge(whole, size)
+	}
+	d.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	d.Charge(whole, size)
-	return nil
-}
-
-// reclaim gives back to the driver what the pool keeps.
-func (d *device) reclaim() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.Reclaim()
+	call, s := allocate()
+	if s == driver.OutOfMemory { // the pool may keep what is wanted
+		d.mu.Lock()
+		d.Reclaim()
+		d.mu.Unlock()
+		call, s = allocate()
+	}
+	if err = d.check(s, call, "%d bytes that can be exported as %v", whole, t); err != nil {
+		d.uncharge(whole, size)
+	}
+	return err
 }
 
 func (d *device) uncharge(whole, size int64) {
