@@ -96,6 +96,33 @@ func TestADeviceDoesNotCloseWhileASourceFreesItsMemory(t *testing.T) {
 	}
 }
 
+// What a device has of links that come to it must be given back, though a move to it failed.
+func TestAMoveThatFailsLeavesTheDeviceWatched(t *testing.T) {
+	const both = exports | imports | core.CapExportSemaphores | core.CapImportSemaphores
+	a, b := newFakes(t, both, both)
+	src := numbered(t, a, core.AllocOptions{Export: handleType}, 16)
+	from, next := newStream(t, a), newStream(t, b)
+	if err := a.Copy(t.Context(), from, src, slice(t, make([]int32, 16))); err != nil {
+		t.Fatal(err)
+	}
+	got, report := to(t, src, b, exchange.Options{From: from, Stream: next})
+	if report.Wait != stream.SemaphoreWait {
+		t.Fatal(report.Wait)
+	}
+	if err := errors.Join(next.Synchronize(t.Context()), got.Close(), src.Close(), from.Close(), next.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, fails := range []error{core.ErrOutOfMemory, core.ErrClosed} {
+		b.backend.Fail("Alloc", 1, core.Errorf(fails, "test", "Alloc", "as asked"))
+		if _, _, err := exchange.To(t.Context(), slice(t, make([]int32, 16)), b, exchange.Options{}); !errors.Is(err, fails) {
+			t.Errorf("a move that fails: %v", err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A device that was closed before a move names it will never tell that it closes.
 func TestAClosedDeviceIsNotKept(t *testing.T) {
 	h := host(t)

@@ -102,6 +102,11 @@ func (c *cache) unwatch(d core.Device) {
 			return
 		}
 	}
+	for _, state := range c.devices {
+		if slices.ContainsFunc(state.links, func(l *link) bool { return l.to == d }) {
+			return
+		}
+	}
 	if state := c.devices[d]; state != nil && c.owed[d] == 0 && state.lanes == 0 && len(state.links) == 0 {
 		delete(c.devices, d)
 		state.cancel()

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -144,7 +145,9 @@ func (r *Route) run(ctx context.Context) (*core.Tensor, Report, error) {
 			report.BytesCopied = copied(report.Steps)
 			return m.finish(ctx, t, report)
 		}
-		opened.unwatch(m.dst) // a device that was closed before tells nothing any more
+		if errors.Is(err, core.ErrClosed) { // a device that was closed before tells nothing any more
+			opened.unwatch(m.dst)
+		}
 		if fatal := run.fatal(ctx); fatal != nil {
 			return nil, report, fatal
 		}
