@@ -61,7 +61,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	cfg := config{seed: rand.Uint64(), timeout: time.Minute, grace: 20 * time.Millisecond}
+	cfg := config{seed: rand.Uint64(), timeout: 3 * time.Minute, grace: 20 * time.Millisecond}
 	for _, o := range opts {
 		o(&cfg)
 	}
@@ -78,7 +78,7 @@ func WithPeer(open func(testing.TB) core.Device) Option {
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
 // WithTimeout says how long a case may take, and how long it waits for what a
-// device owes; a minute by default.
+// device owes; three minutes by default, since machines stand still at times.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
 // WithPointer tells how another library makes memory that core.PointerImporter
