@@ -40,7 +40,7 @@ note() { # name, status, passed, failed, skipped, seconds, reason
 }
 
 is_wanted() {
-  unknown=${unknown// $1 / }
+  while [[ $unknown = *" $1 "* ]]; do unknown=${unknown/ $1 / }; done
   [[ $wanted = "  " || $wanted = *" $1 "* ]]
 }
 
