@@ -97,6 +97,7 @@ type Stream interface {
 	// Wait makes work enqueued later wait for e without blocking the caller. It
 	// fails with ErrNotSupported if this device cannot wait for e: the host must.
 	// If e has failed already, it may return that error instead: nothing is to wait for.
+	// What waits on the device waits for [UnwrapEvent] of e.
 	Wait(e Event) error
 	// Synchronize blocks until all work enqueued before is done and returns the
 	// first error of that work since the last Synchronize, or ctx's error.
@@ -118,4 +119,20 @@ type Event interface {
 	// Wait blocks the caller until the point is passed or ctx ends, and returns
 	// the error of the work or ctx's error.
 	Wait(ctx context.Context) error
+}
+
+// EventWrapper is an Event around another one, which tells more errors than that. In the
+// order of the device's work the two are one point.
+type EventWrapper interface {
+	Event
+	Unwrap() Event
+}
+
+// UnwrapEvent returns what a Stream waits for, where it waits on the device: the event
+// inside an [EventWrapper], or e itself.
+func UnwrapEvent(e Event) Event {
+	if w, ok := e.(EventWrapper); ok {
+		return w.Unwrap()
+	}
+	return e
 }

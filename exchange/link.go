@@ -64,8 +64,8 @@ func (c *cache) takeLink(a, b core.Device, from core.Stream) *link {
 // giveLink takes a link back, on which to has waited last.
 func (c *cache) giveLink(a core.Device, l *link, to core.Stream) {
 	e, err := to.Record()
-	if err != nil { // nobody tells when the link is idle again; its semaphores end after their work
-		_ = l.Close()
+	if err != nil { // nobody tells when the link is idle again: it closes when it is, and the devices wait for that
+		go c.owe(core.FreeFunc(func() { _ = l.Close() }), a, l.to).Free()
 		return
 	}
 	l.last = e

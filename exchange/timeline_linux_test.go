@@ -289,3 +289,96 @@ func TestALinkTellsOfAThirdDevice(t *testing.T) {
 	}
 	_ = onSecond.Close()
 }
+
+// Memory that is used by work behind a handover is used again behind it, in the same stream.
+func TestWhatWasHandedOverHoldsNoPoolUp(t *testing.T) {
+	c := newCrossing(t)
+	onCUDA, other, onVulkan := newStream(t, c.cuda), newStream(t, c.cuda), newStream(t, c.vulkan)
+	there := stream.NewLink(c.shared(t))
+	back, vulkanSignals := c.shared(t)
+	home := stream.NewLink(vulkanSignals, back)
+	defer func() {
+		c.followers.Wait()
+		if err := errors.Join(there.Close(), home.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	buffer := numbered(t, c.cuda, exchange.AllocFor(c.cuda, c.vulkan), 64)
+	defer buffer.Close()
+	c.sim.Hold(true)
+	defer c.sim.Hold(false)
+	if err := c.cuda.Copy(t.Context(), onCUDA, buffer, slice(t, make([]int32, 64))); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		l        *stream.Link
+		from, to core.Stream
+	}{{there, onCUDA, onVulkan}, {home, onVulkan, onCUDA}} {
+		if how, err := x.l.Handoff(t.Context(), buffer, x.from, x.to); err != nil || how != stream.SemaphoreWait {
+			t.Fatal(how, err)
+		}
+	}
+	if err := other.Wait(buffer.Ready()); err != nil {
+		t.Errorf("another stream of CUDA waits: %v", err)
+	}
+	addresses := map[uintptr]bool{}
+	for range 10 {
+		x, err := core.Empty(t.Context(), c.cuda, core.TypeInt32, []int64{64}, core.AllocOptions{Stream: onCUDA})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := x.Buffer()
+		addresses[b.Memory().Handle] = true
+		if err := errors.Join(c.cuda.Copy(t.Context(), onCUDA, x, buffer), x.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(addresses) != 1 {
+		t.Errorf("ten tensors of one stream took %d blocks", len(addresses))
+	}
+}
+
+// Vulkan is still to write what was handed over to a card that is lost: nobody gets the memory before.
+func TestMemoryIsNotFreeWhileItsFirstDeviceWrites(t *testing.T) {
+	c := newCrossing(t)
+	onVulkan, helper := newStream(t, c.vulkan), newStream(t, c.vulkan)
+	onCUDA, err := c.cuda.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, vulkanSignals := c.shared(t)
+	home := stream.NewLink(vulkanSignals, back)
+	gate, err := c.vulkan.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := core.Empty(t.Context(), c.vulkan, core.TypeInt32, []int64{64}, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := numbered(t, c.vulkan, core.AllocOptions{}, 64)
+	defer src.Close()
+	if err := errors.Join(gate.WaitOn(onVulkan, 1), c.vulkan.Copy(t.Context(), onVulkan, x, src)); err != nil {
+		t.Fatal(err)
+	}
+	wrote := x.Ready()
+	if how, err := home.Handoff(t.Context(), x, onVulkan, onCUDA); err != nil || how != stream.SemaphoreWait {
+		t.Fatal(how, err)
+	}
+	c.sim.Lose(0)
+	for range 50 { // the loss gets about
+		if done, err := x.Ready().Done(); done {
+			t.Fatalf("the tensor counts as unused: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := errors.Join(gate.Signal(helper, 1), wrote.Wait(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrDeviceLost) {
+		t.Errorf("afterwards: %v", err)
+	}
+	_ = x.Close()
+	c.followers.Wait()
+	_, _, _ = home.Close(), gate.Close(), onCUDA.Close()
+}

@@ -97,14 +97,6 @@ type settler interface{ WaitSettled(e core.Event) error }
 // streamWait is s.Wait(e), without taking the failure of what is to be
 // overwritten for a failure of s.
 func streamWait(s core.Stream, e core.Event, overwrite bool) error {
-	err := streamWaitFor(s, e, overwrite)
-	if t, ok := e.(*telling); ok && errors.Is(err, core.ErrNotSupported) {
-		return streamWaitFor(s, t.Event, overwrite)
-	}
-	return err
-}
-
-func streamWaitFor(s core.Stream, e core.Event, overwrite bool) error {
 	if q, ok := s.(settler); ok && overwrite {
 		return q.WaitSettled(e)
 	}

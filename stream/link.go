@@ -76,10 +76,11 @@ func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
 	if err := streamWait(from, e, false); err != nil {
 		return err
 	}
-	before := []core.Event{e}
+	before, parts := []core.Event{e}, []part{{Event: e}}
 	for _, use := range b.Pending() {
 		if streamWait(from, use, true) == nil { // what from cannot wait for is the next one's, as ever
 			before = append(before, use)
+			parts = append(parts, part{use, true})
 		}
 	}
 	signalled, err := l.signalAndWait(from, to)
@@ -87,7 +88,7 @@ func (l *Link) pass(t *core.Tensor, from, to core.Stream, e core.Event) error {
 		return err
 	}
 	if after, err := to.Record(); err == nil {
-		b.Supersede(before, tellingOf(after, e, signalled))
+		b.Supersede(before, tellingOf(after, append(parts, part{Event: signalled})...))
 	}
 	return nil
 }

@@ -60,14 +60,14 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 		mu.Lock()
 		defer mu.Unlock()
 	}
-	var kept []core.Event
+	var handed []part
 	for _, b := range read {
 		if e := b.Ready(); e != nil {
 			if _, err := await(ctx, s, e, false); err != nil {
 				return err
 			}
-			if t, ok := e.(*telling); ok {
-				kept = append(kept, t.kept()...)
+			if _, ok := e.(*telling); ok {
+				handed = append(handed, part{Event: e})
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 
 	done, err := enqueueAndRecord(ctx, s, enqueue)
 	if done != nil {
-		done = tellingOf(done, kept...)
+		done = tellingOf(done, handed...)
 		for _, b := range written {
 			b.Wrote(done)
 		}

@@ -159,7 +159,7 @@ func (q *queue) wait(e core.Event, matters bool) error {
 	if e == nil {
 		return nil
 	}
-	other, ok := e.(*event)
+	other, ok := core.UnwrapEvent(e).(*event)
 	if !ok {
 		return errorf(core.ErrNotSupported, "Wait", "%T is no event of CUDA: the host must wait", e)
 	}

@@ -151,7 +151,7 @@ func (q *queue) Wait(e core.Event) error {
 	}
 	defer q.mu.Unlock()
 	var own *event
-	switch e := e.(type) {
+	switch e := core.UnwrapEvent(e).(type) {
 	case nil:
 		return nil
 	case *event:

@@ -266,7 +266,7 @@ func (q *queue) Wait(e core.Event) error {
 	if e == nil {
 		return nil
 	}
-	own, ok := e.(*event)
+	own, ok := core.UnwrapEvent(e).(*event)
 	if !ok || own.queue.device != q.device {
 		return errorf(core.ErrNotSupported, "Wait", "%T is no event of this VkDevice: the host must wait", e)
 	}

@@ -67,7 +67,7 @@ func (s *Stream) Wait(e core.Event) error {
 	if e == nil {
 		return nil
 	}
-	own, ok := e.(*event)
+	own, ok := core.UnwrapEvent(e).(*event)
 	if !ok || own.stream.scheduler() != s.scheduler() || s.device.backend.options.HostWaits {
 		return s.device.backend.errorf(core.ErrNotSupported, "Wait", "the device cannot wait for this %T: the host must", e)
 	}
