@@ -148,7 +148,8 @@ func (g *GLBuffer) mapOn(q *queue) (core.Memory, error) {
 // work on the tensor of Map, and after work enqueued on s before. s is a stream of the device.
 //
 // It fails with core.ErrInvalid if the buffer is not mapped, or tensors on it are open,
-// with core.ErrDevice if s is nil or another device's, and with core.ErrClosed. Where the driver fails, the buffer may still be mapped: try again.
+// with core.ErrDevice if s is nil or another device's, and with core.ErrClosed. Where the
+// driver fails, the buffer may still be mapped: try again.
 func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 	const call = "Unmap"
 	if err := ctx.Err(); err != nil {
