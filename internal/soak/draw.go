@@ -1,0 +1,763 @@
+package soak
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+)
+
+const (
+	pageBytes   = 16 << 10 // of Go's memory that tensors of a program have parts of
+	mostThreads = 4
+	mostSteps   = 40 // of a thread
+	mostOpen    = 10 // tensors of a thread
+)
+
+// program is what a seed draws: steps that run first, and threads of steps that then
+// run at the same time. Steps name what they use by number; a step that was taken out
+// is nil, and what it would have made is missing.
+type program struct {
+	seed                           uint64
+	prelude                        []step
+	threads                        [][]step
+	vars, streams, events, devices int
+}
+
+// all lists where every step stands.
+func (p *program) all() []*step {
+	var list []*step
+	for i := range p.prelude {
+		list = append(list, &p.prelude[i])
+	}
+	for _, steps := range p.threads {
+		for i := range steps {
+			list = append(list, &steps[i])
+		}
+	}
+	return list
+}
+
+// sym is what is known of a tensor before the program runs.
+type sym struct {
+	id       int
+	kind     Kind
+	dtype    core.DType
+	padded   bool
+	readOnly bool
+	shape    []int64
+	dev      int // -1 if it is of no device
+	host     bool
+	shared   bool
+	closed   bool
+}
+
+// drawer draws the steps of a thread.
+type drawer struct {
+	*rand.Rand
+	p       *program
+	world   []*Device
+	pageEnd *int64 // of what is taken of the program's page
+	syms    []*sym
+	streams []symStream
+	events  []int
+	devices []symDevice // of the program
+	steps   []step
+}
+
+type symStream struct{ id, dev int }
+type symDevice struct{ id, of int }
+
+// draw draws a program for the devices of a world.
+func draw(seed uint64, world []*Device) *program {
+	p := &program{seed: seed}
+	rng := rand.New(rand.NewPCG(seed, 0x646c78))
+	pageEnd := int64(0)
+	first := &drawer{Rand: rng, p: p, world: world, pageEnd: &pageEnd}
+	for range 1 + rng.IntN(3) {
+		first.make(first.kind())
+	}
+	p.prelude = first.steps
+	for _, s := range first.syms {
+		s.shared = true
+	}
+	threads := 1
+	if rng.IntN(2) == 0 {
+		threads = 2 + rng.IntN(mostThreads-1)
+	}
+	for range threads {
+		d := &drawer{Rand: rng, p: p, world: world, pageEnd: &pageEnd, syms: slices.Clone(first.syms)}
+		for range 4 + rng.IntN(mostSteps) {
+			d.step()
+		}
+		p.threads = append(p.threads, d.steps)
+	}
+	return p
+}
+
+// choices are the kinds of steps, with how often each is drawn.
+var choices = []struct {
+	weight int
+	draw   func(*drawer)
+}{
+	{12, func(d *drawer) { d.make(d.kind()) }},
+	{3, (*drawer).overlap},
+	{10, (*drawer).view},
+	{16, (*drawer).move},
+	{18, (*drawer).copyBetween},
+	{8, (*drawer).fill},
+	{6, (*drawer).hostWrite},
+	{5, (*drawer).kernel},
+	{3, (*drawer).reader},
+	{3, (*drawer).reexport},
+	{4, (*drawer).share},
+	{12, (*drawer).compare},
+	{10, (*drawer).closeTensor},
+	{3, (*drawer).openStream},
+	{1, (*drawer).closeStream},
+	{2, (*drawer).synchronize},
+	{2, (*drawer).record},
+	{2, (*drawer).waitEvent},
+	{2, (*drawer).handoff},
+	{1, (*drawer).openDevice},
+	{1, (*drawer).closeDevice},
+	{1, func(d *drawer) { d.add(collect{}) }},
+}
+
+var weights = func() (sum int) {
+	for _, c := range choices {
+		sum += c.weight
+	}
+	return sum
+}()
+
+func (d *drawer) step() {
+	n := d.IntN(weights)
+	for _, c := range choices {
+		if n -= c.weight; n < 0 {
+			c.draw(d)
+			return
+		}
+	}
+}
+
+func (d *drawer) add(s step) { d.steps = append(d.steps, s) }
+
+// pick is one of the tensors; nil if there is none. Seldom it is one that was closed.
+func (d *drawer) pick(fit func(*sym) bool) *sym {
+	var list []*sym
+	late := d.IntN(40) == 0
+	for _, s := range d.syms {
+		if (late || !s.closed) && (fit == nil || fit(s)) {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[d.IntN(len(list))]
+}
+
+func (d *drawer) kind() Kind { return Kind(d.IntN(int(kinds))) }
+
+// anyDevice is a device by its number.
+func (d *drawer) anyDevice() int {
+	if len(d.devices) > 0 && d.IntN(3) == 0 {
+		return d.devices[d.IntN(len(d.devices))].id
+	}
+	return d.IntN(len(d.world))
+}
+
+// idOf is the device that a number stands for.
+func (d *drawer) idOf(dev int) core.DeviceID {
+	for _, x := range d.devices {
+		if x.id == dev {
+			return d.world[x.of].ID()
+		}
+	}
+	return d.world[dev].ID()
+}
+
+// streamOf is a stream of a device, -1 for none.
+func (d *drawer) streamOf(dev int) int {
+	if d.IntN(3) == 0 {
+		return -1
+	}
+	for _, i := range d.Perm(len(d.streams)) {
+		if d.streams[i].dev == dev {
+			return d.streams[i].id
+		}
+	}
+	if d.IntN(3) == 0 && dev >= 0 {
+		return d.newStream(dev)
+	}
+	return -1
+}
+
+// deadline is 0, or when the context of a call ends: seldom.
+func (d *drawer) deadline() int {
+	switch d.IntN(24) {
+	case 0:
+		return -1
+	case 1:
+		return 1 + d.IntN(300)
+	}
+	return 0
+}
+
+// dtypes are the types that are drawn, lanes and numbers of less than a byte among them.
+var dtypes = []core.DType{
+	core.TypeUint8, core.TypeInt16, core.TypeFloat16, core.TypeFloat32, core.TypeFloat64, core.TypeComplex128,
+	core.TypeBool, core.TypeBFloat16, core.TypeInt4, core.TypeFloat4E2M1FN, core.TypeFloat8E5M2,
+	{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}, {Code: core.CodeUInt, Bits: 8, Lanes: 3},
+	{Code: core.CodeInt, Bits: 4, Lanes: 2}, {Code: core.CodeFloat, Bits: 32, Lanes: 4},
+	{Code: core.CodeUInt, Bits: 1, Lanes: 1}, {Code: 42, Bits: 24, Lanes: 2},
+}
+
+// shape draws extents: mostly few elements, sometimes a page or more, seldom a MiB.
+func (d *drawer) shape(dtype core.DType) []int64 {
+	most := int64(64)
+	switch n := d.IntN(40); {
+	case n == 0:
+		most = 1 << 20
+	case n < 9:
+		most = 16 << 10
+	}
+	most = max(1, most/max(1, dtype.ElementBits()/8))
+	rank := d.IntN(5)
+	shape := make([]int64, rank)
+	for i := range shape {
+		shape[i] = 1 + d.Int64N(12)
+		if d.IntN(40) == 0 {
+			shape[i] = 0
+		}
+	}
+	for product(shape) > most {
+		i := d.IntN(rank)
+		shape[i] = (shape[i] + 1) / 2
+	}
+	if rank > 0 && most > 64 && product(shape) > 0 {
+		i := d.IntN(rank)
+		if grown := most / (product(shape) / shape[i]); grown > shape[i] {
+			shape[i] += d.Int64N(grown - shape[i] + 1)
+		}
+	}
+	return shape
+}
+
+// make draws a tensor on memory of its own.
+func (d *drawer) make(kind Kind) *sym {
+	dtype := dtypes[d.IntN(len(dtypes))]
+	if d.IntN(3) == 0 {
+		dtype = dtypes[d.IntN(6)]
+	}
+	if kind == GoNumbers {
+		dtype = core.TypeFloat32
+	}
+	return d.makeLike(kind, dtype, dtype.SubByte() && d.IntN(3) == 0, d.shape(dtype))
+}
+
+func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int64) *sym {
+	switch {
+	case kind == GoNumbers && dtype != core.TypeFloat32:
+		kind = GoBytes
+	case kind == ForeignLegacy && padded: // the old struct cannot say so
+		kind = Foreign
+	}
+	s := &makeTensor{v: d.p.vars, kind: kind, dtype: dtype, padded: padded, shape: shape, stream: -1, export: d.IntN(4)}
+	d.p.vars++
+	v := &sym{id: s.v, kind: kind, dtype: dtype, padded: padded, shape: shape, dev: -1, host: true}
+	p := place{dtype: dtype, padded: padded, shape: shape, strides: rowMajor(shape)}
+	s.size = (p.elements()*p.width() + 7) / 8
+	s.skip = d.Int64N(80)
+	if item, _ := dtype.ItemSize(); d.IntN(2) == 0 && item > 0 {
+		s.skip -= s.skip % min(item, 16)
+	}
+	switch {
+	case kind == GoNumbers:
+		s.skip = 0
+	case kind == GoPage:
+		if d.IntN(2) == 0 { // next to the neighbour
+			s.skip = 0
+		}
+		if *d.pageEnd+s.skip+s.size > pageBytes {
+			s.kind, v.kind = GoBytes, GoBytes
+			break
+		}
+		s.skip += *d.pageEnd
+		*d.pageEnd = s.skip + s.size
+	case kind == FileReadOnly:
+		s.readOnly = true
+	case kind == Foreign || kind == ForeignLegacy:
+		d.foreign(s, p)
+	case kind.ofDevice():
+		s.dev = d.anyDevice()
+		if kind == Pinned || kind == Managed {
+			if cards := d.devicesOf(core.DeviceCUDA); len(cards) > 0 {
+				s.dev = cards[d.IntN(len(cards))]
+			}
+		}
+		s.stream = d.streamOf(s.dev)
+		v.dev, v.host = s.dev, d.idOf(s.dev).Type.HostAccessible() || kind == Pinned || kind == Managed
+	}
+	if kind == GoBytes && d.IntN(12) == 0 {
+		s.readOnly = true
+	}
+	v.readOnly = s.readOnly
+	d.add(s)
+	d.syms = append(d.syms, v)
+	return v
+}
+
+func (d *drawer) devicesOf(t core.DeviceType) (list []int) {
+	for i, x := range d.world {
+		if x.ID().Type == t {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// foreign gives a tensor of another library strides of any kind.
+func (d *drawer) foreign(s *makeTensor, p place) {
+	if s.kind == Foreign && d.IntN(5) == 0 {
+		s.readOnly = true
+	}
+	s.skip = 0
+	if item := p.width() / 8; p.packed() || d.IntN(4) == 0 || p.elements() == 0 {
+		s.offset = d.Int64N(40)
+		s.size += s.offset
+	} else {
+		strides := rowMajor(s.shape)
+		if len(s.shape) > 1 && d.IntN(2) == 0 { // column-major
+			slices.Reverse(strides)
+			step := int64(1)
+			for i, extent := range s.shape {
+				strides[i] = step
+				step *= extent
+			}
+		}
+		gap := 1 + d.Int64N(2)
+		low, high := int64(0), int64(0)
+		for i := range strides {
+			strides[i] *= gap
+			switch d.IntN(6) {
+			case 0, 1:
+				strides[i] = -strides[i]
+			case 2:
+				if d.IntN(4) == 0 {
+					strides[i] = 0
+				}
+			}
+			span := (s.shape[i] - 1) * strides[i]
+			low, high = low+min(span, 0), high+max(span, 0)
+		}
+		s.strides = strides
+		s.offset = -low*item + d.Int64N(40)
+		s.size = s.offset + (high+1)*item
+	}
+	s.byteOffset = s.offset
+	if d.IntN(2) == 0 {
+		s.byteOffset = d.Int64N(s.offset + 1)
+	}
+}
+
+func (d *drawer) overlap() {
+	of := d.pick(func(s *sym) bool {
+		return s.kind <= GoPage && s.kind != GoNumbers && s.dev < 0 && len(s.shape) > 0 && s.shape[0] > 1 && !s.shared
+	})
+	if of == nil {
+		return
+	}
+	s := &overlap{v: d.p.vars, of: of.id, from: d.Int64N(of.shape[0])}
+	d.p.vars++
+	v := *of
+	v.id, v.closed, v.shape = s.v, false, slices.Clone(of.shape)
+	v.shape[0] -= s.from
+	d.add(s)
+	d.syms = append(d.syms, &v)
+}
+
+func (d *drawer) view() {
+	of := d.pick(nil)
+	if of == nil {
+		return
+	}
+	d.viewOf(of, viewKind(d.IntN(int(viewKinds))))
+}
+
+func (d *drawer) viewOf(of *sym, kind viewKind) *sym {
+	v := *of
+	v.shape, v.closed, v.shared = slices.Clone(of.shape), false, false
+	s := &view{v: d.p.vars, of: of.id, kind: kind, step: 1}
+	if rank := len(of.shape); rank > 0 {
+		s.axis = d.IntN(rank)
+	} else if kind == viewSlice || kind == viewReverse || kind == viewIndex || kind == viewSqueeze {
+		kind, s.kind = viewShare, viewShare
+	}
+	n := int64(0)
+	if len(of.shape) > 0 {
+		n = of.shape[s.axis]
+	}
+	switch kind {
+	case viewSlice:
+		c := d.cutOf(n)
+		s.start, s.stop, s.step = c.start, c.stop, c.step
+		v.shape[s.axis] = c.len()
+	case viewReverse:
+		s.start, s.stop, s.step = n-1, -1, -1
+		if n == 0 {
+			s.kind = viewShare
+		}
+	case viewIndex:
+		if n == 0 {
+			s.kind = viewShare
+			break
+		}
+		s.start = d.Int64N(n)
+		v.shape = slices.Delete(v.shape, s.axis, s.axis+1)
+	case viewTranspose:
+		slices.Reverse(v.shape)
+	case viewReshape:
+		s.shape = d.reshape(v.shape)
+		v.shape = s.shape
+	case viewSqueeze:
+		if n != 1 {
+			s.kind = viewShare
+			break
+		}
+		v.shape = slices.Delete(v.shape, s.axis, s.axis+1)
+	case viewExpand:
+		s.axis = d.IntN(len(v.shape) + 1)
+		v.shape = slices.Insert(v.shape, s.axis, 1)
+	case viewBroadcast:
+		if len(v.shape) > 5 || product(v.shape) > 4096 {
+			s.kind = viewShare
+			break
+		}
+		s.start = 1 + d.Int64N(4)
+		v.shape = slices.Insert(v.shape, 0, s.start)
+	}
+	v.readOnly = v.readOnly || kind == viewReadOnly
+	v.id = s.v
+	d.p.vars++
+	d.add(s)
+	d.syms = append(d.syms, &v)
+	return &v
+}
+
+// reshape draws another shape with as many elements.
+func (d *drawer) reshape(shape []int64) []int64 {
+	n := product(shape)
+	var out []int64
+	for n > 1 && len(out) < 3 {
+		k := 1 + d.Int64N(min(n, 12))
+		if n%k == 0 {
+			out = append(out, k)
+			n /= k
+		}
+	}
+	return append(out, n)
+}
+
+// cutOf draws a part of an axis.
+func (d *drawer) cutOf(n int64) cut {
+	if n == 0 {
+		return cut{0, 0, 1}
+	}
+	a, b := d.Int64N(n), d.Int64N(n)
+	a, b = min(a, b), max(a, b)
+	step := 1 + d.Int64N(3)
+	if d.IntN(3) == 0 {
+		return cut{b, a - 1, -step}
+	}
+	return cut{a, b + 1, step}
+}
+
+func (c cut) len() int64 {
+	if c.step > 0 {
+		return max(0, (c.stop-c.start+c.step-1)/c.step)
+	}
+	return max(0, (c.start-c.stop-c.step-1)/-c.step)
+}
+
+func (d *drawer) move() {
+	of := d.pick(nil)
+	if of == nil || d.full() {
+		return
+	}
+	s := &move{v: d.p.vars, of: of.id, dev: d.anyDevice(), from: -1, deadline: d.deadline()}
+	s.copy = exchange.Copy(d.IntN(3))
+	if d.IntN(6) == 0 {
+		s.only = exchange.Mechanism(1 + d.IntN(5))
+	}
+	s.stream = d.streamOf(s.dev)
+	if of.dev >= 0 && d.IntN(4) == 0 {
+		s.from = d.streamOf(of.dev)
+	}
+	if d.IntN(4) == 0 {
+		s.kind = []Kind{Visible, Exportable, Pinned}[d.IntN(3)]
+	}
+	s.plan = d.IntN(6) == 0
+	d.p.vars++
+	v := *of
+	v.id, v.closed, v.shared, v.dev = s.v, false, false, s.dev
+	v.host = d.idOf(s.dev).Type.HostAccessible()
+	v.kind = Plain
+	d.add(s)
+	d.syms = append(d.syms, &v)
+}
+
+// full closes a tensor where many are open.
+func (d *drawer) full() bool {
+	n := 0
+	for _, s := range d.syms {
+		if !s.closed && !s.shared {
+			n++
+		}
+	}
+	if n > mostOpen {
+		d.closeTensor()
+	}
+	return n > mostOpen+4
+}
+
+func alike(a, b *sym) bool {
+	return a.dtype == b.dtype && a.padded == b.padded && len(a.shape) == len(b.shape)
+}
+
+func (d *drawer) copyBetween() {
+	src := d.pick(nil)
+	if src == nil {
+		return
+	}
+	s := &copyTensor{src: src.id, deadline: d.deadline()}
+	var dst *sym
+	switch d.IntN(8) {
+	case 0, 1, 2: // another one like it, or parts of both
+		if dst = d.pick(func(x *sym) bool { return x != src && !x.shared && alike(x, src) }); dst != nil {
+			s.to, s.from = d.windows(dst.shape, src.shape)
+		}
+	case 3, 4: // itself, or a view: turned round or moved
+		if dst = d.pick(func(x *sym) bool { return !x.shared && alike(x, src) && slices.Equal(x.shape, src.shape) }); dst != nil && len(src.shape) > 0 {
+			s.to, s.from = d.moved(src.shape)
+		}
+	case 5: // whatever comes
+		dst = d.pick(func(x *sym) bool { return !x.shared })
+	}
+	if dst == nil {
+		dst = d.makeLike(d.kind(), src.dtype, src.padded && src.dtype.SubByte(), slices.Clone(src.shape))
+	}
+	s.dst = dst.id
+	dev := dst.dev
+	if dst.host {
+		dev = src.dev
+		if src.host {
+			dev = 0
+		}
+	}
+	s.stream = d.streamOf(dev)
+	d.add(s)
+}
+
+// windows are parts of two shapes that have the same extents.
+func (d *drawer) windows(a, b []int64) (to, from window) {
+	if slices.Equal(a, b) && d.IntN(2) == 0 {
+		return nil, nil
+	}
+	to, from = make(window, len(a)), make(window, len(a))
+	for i := range a {
+		most := min(a[i], b[i])
+		if most == 0 {
+			to[i], from[i] = cut{0, 0, 1}, cut{0, 0, 1}
+			continue
+		}
+		n := 1 + d.Int64N(most)
+		to[i], from[i] = d.within(a[i], n), d.within(b[i], n)
+	}
+	return to, from
+}
+
+// within places n elements somewhere in an axis.
+func (d *drawer) within(extent, n int64) cut {
+	step := int64(1)
+	if n > 1 {
+		step = 1 + d.Int64N(min((extent-1)/(n-1), 3))
+	}
+	start := d.Int64N(extent - (n-1)*step)
+	last := start + (n-1)*step
+	if d.IntN(3) == 0 {
+		return cut{last, start - 1, -step}
+	}
+	return cut{start, last + 1, step}
+}
+
+// moved are windows of one shape that share most of their elements, in other places.
+func (d *drawer) moved(shape []int64) (to, from window) {
+	to, from = make(window, len(shape)), make(window, len(shape))
+	i := d.IntN(len(shape))
+	n := shape[i]
+	switch {
+	case n > 1 && d.IntN(2) == 0:
+		by := 1 + d.Int64N(min(n-1, 3))
+		to[i], from[i] = cut{by, n, 1}, cut{0, n - by, 1}
+		if d.IntN(2) == 0 {
+			to, from = from, to
+		}
+	case n > 0:
+		from[i] = cut{n - 1, -1, -1}
+	}
+	return to, from
+}
+
+func (d *drawer) fill() {
+	if v := d.pick(func(s *sym) bool { return !s.readOnly && !s.shared }); v != nil {
+		dev := v.dev
+		if v.host {
+			dev = 0
+		}
+		d.add(&fill{dst: v.id, skip: d.Int64N(40), seed: d.Uint64() >> 40, stream: d.streamOf(dev)})
+	}
+}
+
+func (d *drawer) onHost(s *sym) bool { return s.host && !s.shared }
+
+func (d *drawer) hostWrite() {
+	if v := d.pick(d.onHost); v != nil {
+		d.add(&hostWrite{dst: v.id, seed: d.Uint64() >> 40, door: d.IntN(2) == 0})
+	}
+}
+
+func (d *drawer) kernel() {
+	if v := d.pick(d.onHost); v != nil {
+		d.add(&kernel{dst: v.id, seed: d.Uint64() >> 40, after: time.Duration(d.IntN(500)) * time.Microsecond, fails: d.IntN(10) == 0, queued: d.IntN(3) == 0})
+	}
+}
+
+func (d *drawer) reader() {
+	if v := d.pick(func(s *sym) bool { return s.host }); v != nil {
+		d.add(&reader{of: v.id, after: time.Duration(d.IntN(500)) * time.Microsecond})
+	}
+}
+
+func (d *drawer) reexport() {
+	if of := d.pick(func(s *sym) bool { return !s.shared }); of != nil && !d.full() {
+		v := *of
+		v.id, v.closed = d.p.vars, false
+		if !v.host {
+			v.dev = -1
+		}
+		d.p.vars++
+		d.add(&reexport{v: v.id, of: of.id, legacy: d.IntN(3) == 0})
+		d.syms = append(d.syms, &v)
+	}
+}
+
+func (d *drawer) share() {
+	of := d.pick(func(s *sym) bool { return s.kind == Exportable && !s.shared })
+	if of == nil {
+		of = d.make(Exportable)
+	}
+	v := *of
+	v.id, v.closed, v.dev = d.p.vars, false, d.anyDevice()
+	if d.IntN(2) == 0 && of.dev >= 0 {
+		v.dev = of.dev
+	}
+	v.host = d.idOf(v.dev).Type.HostAccessible()
+	d.p.vars++
+	d.add(&share{v: v.id, of: of.id, handle: d.IntN(4), dev: v.dev, open: d.IntN(2) == 0})
+	d.syms = append(d.syms, &v)
+}
+
+func (d *drawer) compare() {
+	if v := d.pick(nil); v != nil {
+		d.add(&compare{of: v.id, how: d.IntN(hows), stream: d.streamOf(v.dev)})
+	}
+}
+
+func (d *drawer) closeTensor() {
+	if v := d.pick(func(s *sym) bool { return !s.shared }); v != nil {
+		v.closed = true
+		d.add(&closeTensor{of: v.id, twice: d.IntN(4) == 0})
+	}
+}
+
+func (d *drawer) openStream() { d.newStream(d.anyDevice()) }
+
+func (d *drawer) newStream(dev int) int {
+	if len(d.streams) > 4 {
+		return -1
+	}
+	id := d.p.streams
+	d.p.streams++
+	d.add(&openStream{v: id, dev: dev})
+	d.streams = append(d.streams, symStream{id, dev})
+	return id
+}
+
+// anyStream is a stream by its number, -1 if there is none.
+func (d *drawer) anyStream() int {
+	if len(d.streams) == 0 {
+		return -1
+	}
+	return d.streams[d.IntN(len(d.streams))].id
+}
+
+func (d *drawer) closeStream() {
+	if len(d.streams) > 0 {
+		i := d.IntN(len(d.streams))
+		d.add(&closeStream{of: d.streams[i].id})
+		d.streams = slices.Delete(d.streams, i, i+1)
+	}
+}
+
+func (d *drawer) synchronize() {
+	if s := d.anyStream(); s >= 0 {
+		d.add(&synchronize{of: s, deadline: d.deadline()})
+	}
+}
+
+func (d *drawer) record() {
+	if s := d.anyStream(); s >= 0 {
+		d.add(&record{v: d.p.events, of: s})
+		d.events = append(d.events, d.p.events)
+		d.p.events++
+	}
+}
+
+func (d *drawer) waitEvent() {
+	if len(d.events) > 0 {
+		s := -1
+		if d.IntN(2) == 0 {
+			s = d.anyStream()
+		}
+		d.add(&waitEvent{event: d.events[d.IntN(len(d.events))], stream: s})
+	}
+}
+
+func (d *drawer) handoff() {
+	if v, s := d.pick(nil), d.anyStream(); v != nil && s >= 0 {
+		from := -1
+		if d.IntN(2) == 0 {
+			from = d.anyStream()
+		}
+		d.add(&handoff{of: v.id, from: from, to: s})
+	}
+}
+
+func (d *drawer) openDevice() {
+	if len(d.devices) < 2 {
+		x := symDevice{id: len(d.world) + d.p.devices, of: d.IntN(len(d.world))}
+		d.p.devices++
+		d.add(&openDevice{v: x.id, of: x.of})
+		d.devices = append(d.devices, x)
+	}
+}
+
+func (d *drawer) closeDevice() {
+	if len(d.devices) > 0 {
+		d.add(&closeDevice{dev: d.devices[d.IntN(len(d.devices))].id})
+	}
+}

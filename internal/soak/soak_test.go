@@ -1,0 +1,306 @@
+package soak
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/dlpack"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// childVariable holds the job of a process that a test has started.
+const childVariable = "DLX_SOAK_JOB"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childVariable); text != "" {
+		os.Exit(child(text))
+	}
+	coretest.Main(m)
+}
+
+// child does a job, proves that nothing is left, and returns the exit status.
+func child(text string) int {
+	var j Job
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	devices, err := openWorld()
+	if err != nil {
+		if j.Tight {
+			fmt.Fprintln(os.Stderr, "not run:", err)
+			return 0
+		}
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	w := &World{Devices: devices, Cover: NewCoverage(), Tight: j.Tight, Timeout: 2 * time.Minute}
+	stop := make(chan struct{})
+	if os.Getenv("GOGC") == "1" {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					runtime.GC()
+				}
+			}
+		}()
+	}
+	if !j.Run(w, os.Stdout) {
+		return 3
+	}
+	close(stop)
+	dlpack.Flush()
+	for _, d := range devices {
+		if err := d.Close(); err != nil {
+			fmt.Fprintf(os.Stderr, "closing %s: %v\n", d.Name, err)
+			return 3
+		}
+	}
+	if left := leftOver(); left != "" {
+		fmt.Fprintln(os.Stderr, "left open:", left)
+		return 3
+	}
+	return 0
+}
+
+// leftOver names what is still open, after a while in which deleters do their work.
+func leftOver() string {
+	var left string
+	for range 200 {
+		left = ""
+		for name, n := range core.Live() {
+			if n != 0 {
+				left += fmt.Sprintf(" %s: %d", name, n)
+			}
+		}
+		if left == "" {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return left
+}
+
+// openWorld opens every device of this build, the host first, and simulated ones whose
+// work runs as late as it may.
+func openWorld() ([]*Device, error) {
+	ctx := context.Background()
+	var devices []*Device
+	add := func(b core.Backend) error {
+		if p := b.Probe(ctx); !p.Available && coretest.WithoutDrivers() {
+			return nil
+		}
+		list, err := b.Devices(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			open := func(ctx context.Context) (core.Device, error) { return b.Open(ctx, p.ID) }
+			d, err := open(ctx)
+			if err != nil {
+				return err
+			}
+			devices = append(devices, &Device{Name: p.ID.String(), Open: open, Device: d})
+		}
+		return nil
+	}
+	for _, b := range all.New().Backends() {
+		if err := add(b); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range []coretest.Options{{Submit: stream.Submit}, {Submit: stream.Submit, Opaque: true}} {
+		if err := add(coretest.NewBackend(o)); err != nil {
+			return nil, err
+		}
+	}
+	return devices, nil
+}
+
+// result is what came of a process.
+type result struct {
+	program  uint64 // the last that began
+	steps    int64
+	wrong    string // empty if all went well
+	coverage map[combination]int64
+}
+
+// runChild does a job in a process of its own. shell, if not empty, is run before it.
+func runChild(ctx context.Context, j Job, env []string, shell string) result {
+	text, err := json.Marshal(j)
+	if err != nil {
+		return result{wrong: err.Error()}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return result{wrong: err.Error()}
+	}
+	var cmd *exec.Cmd
+	if shell != "" {
+		cmd = exec.CommandContext(ctx, "bash", "-c", shell+`; exec "$0"`, self)
+	} else {
+		cmd = exec.CommandContext(ctx, self)
+	}
+	cmd.Env = append(append(os.Environ(), env...), childVariable+"="+string(text))
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	r := result{coverage: make(map[combination]int64)}
+	lines := bufio.NewScanner(&out)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var m message
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			continue
+		}
+		if m.Program != nil {
+			r.program = *m.Program
+		}
+		r.steps = max(r.steps, m.Steps)
+		if m.Wrong != "" {
+			r.wrong = m.Wrong
+		}
+		for _, c := range m.Coverage {
+			r.coverage[c.combination] += c.N
+		}
+	}
+	if err != nil && r.wrong == "" {
+		noise := errs.String()
+		if len(noise) > 4000 {
+			noise = noise[:4000]
+		}
+		r.wrong = fmt.Sprintf("the process ended with %v\n%s", err, noise)
+	}
+	return r
+}
+
+// mode is one way to run programs.
+type mode struct {
+	name  string
+	share int64 // of the steps, in percent
+	env   []string
+	shell string
+}
+
+var modes = []mode{
+	{name: "plain", share: 40},
+	{name: "collector", share: 25, env: []string{"GOGC=1", "GODEBUG=clobberfree=1"}},
+	{name: "reuse", share: 15, env: []string{"DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0"}},
+	{name: "one-queue", share: 10, env: []string{"DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_PEERS=0", "GOMAXPROCS=1"}},
+	{name: "descriptors", share: 5, shell: "ulimit -n 48"},
+	{name: "memory", share: 5, shell: "ulimit -v 12000000"},
+}
+
+// number is an environment variable as a number.
+func number(name string, otherwise uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// TestPrograms runs random programs: DLX_SOAK_STEPS steps, from DLX_SOAK_SEED on, in
+// the modes that DLX_SOAK_MODES names, or all.
+func TestPrograms(t *testing.T) {
+	devices, err := openWorld()
+	if err != nil {
+		coretest.NeedDriver(t, err.Error(), "the drivers that scripts/software-drivers.sh names")
+	}
+	world := &World{Devices: devices, Cover: NewCoverage()}
+	var names []string
+	for _, d := range devices {
+		names = append(names, d.Name)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps, seed := int64(number("DLX_SOAK_STEPS", defaultSteps)), number("DLX_SOAK_SEED", uint64(time.Now().UnixNano()>>10&0xffffffff))
+	t.Logf("seed %d, %d steps, on %s", seed, steps, strings.Join(names, ", "))
+	only := os.Getenv("DLX_SOAK_MODES")
+	for i, m := range modes {
+		if only != "" && !strings.Contains(","+only+",", ","+m.name+",") {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			j := Job{Seed: seed + uint64(i)<<32, Steps: steps * m.share / 100, Tight: m.shell != ""}
+			if only != "" {
+				j.Steps = steps
+			}
+			start := time.Now()
+			r := runChild(t.Context(), j, m.env, m.shell)
+			world.Cover.merge(r.steps, r.coverage)
+			t.Logf("%d steps in %v", r.steps, time.Since(start).Round(time.Millisecond))
+			if r.wrong != "" {
+				report(t, names, devices, j, m, r)
+			}
+		})
+	}
+	t.Logf("%d steps%s", world.Cover.steps, world.Cover.Tables())
+	if missing := world.Cover.Missing(world); len(missing) > 0 && only == "" && steps >= 50000 && !t.Failed() {
+		t.Errorf("never exercised: %s", strings.Join(missing, "; "))
+	}
+}
+
+// report makes the program that went wrong short, and prints it as Go.
+func report(t *testing.T, names []string, devices []*Device, j Job, m mode, r result) {
+	t.Errorf("mode %s, program %d: %s", m.name, r.program, r.wrong)
+	one := Job{Seed: r.program, Tight: j.Tight, Repeat: int(number("DLX_SOAK_REPEAT", 5))}
+	n := Length(r.program, devices)
+	again := func(keep []bool, traces string) string {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		job := one
+		job.Keep, job.Traces = keep, traces
+		return runChild(ctx, job, m.env, m.shell).wrong
+	}
+	if again(nil, "") == "" {
+		t.Logf("the program alone went well %d times", one.Repeat)
+		return
+	}
+	keep := Shrink(n, time.Duration(number("DLX_SOAK_SHRINK", 60))*time.Second, func(keep []bool) bool { return class(again(keep, "")) == class(r.wrong) })
+	folder := t.TempDir()
+	wrong := again(keep, folder)
+	source, err := Source(folder, names, r.program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(os.TempDir(), fmt.Sprintf("dlx-soak-%d.go.txt", r.program))
+	if to := os.Getenv("DLX_SOAK_OUT"); to != "" {
+		out = filepath.Join(to, fmt.Sprintf("soak-%d.go", r.program))
+	}
+	if err := os.WriteFile(out, []byte(source), 0o644); err != nil {
+		t.Log(err)
+	}
+	t.Errorf("the shortest program found, of %d steps, in %s: %s\n%s", len(keep), out, wrong, source)
+}
+
+// class tells defects apart, so that a program keeps its own while it gets shorter.
+func class(wrong string) string {
+	for _, sort := range []string{"elements are wrong", "the process ended", "reports", "left open"} {
+		if strings.Contains(wrong, sort) {
+			return sort
+		}
+	}
+	name, _, _ := strings.Cut(wrong, ":")
+	return name
+}
+
+// defaultSteps is how many steps go test does.
+var defaultSteps = uint64(4000)

@@ -1,0 +1,434 @@
+package soak
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/soak/parts"
+)
+
+// move is exchange.To.
+type move struct {
+	v, of    int
+	dev      int
+	copy     exchange.Copy
+	only     exchange.Mechanism
+	stream   int // of the destination
+	from     int // a stream of the source's device
+	kind     Kind
+	plan     bool // by Plan and Run
+	explain  bool
+	deadline int
+}
+
+func (s *move) run(t *thread) error {
+	v, d := t.open(s.of), t.dev(s.dev)
+	if v == nil || d == nil || d.closed {
+		return errSkip
+	}
+	o := exchange.Options{Copy: s.copy, Only: s.only}
+	var stream, from string
+	o.Stream, stream = t.on(s.stream, d)
+	o.From, from = t.on(s.from, v.dev)
+	switch s.kind {
+	case Visible:
+		o.Alloc.HostVisible = d.has(core.CapHostView)
+	case Exportable:
+		if e, ok := d.Device.(core.MemoryExporter); ok && len(e.ExportTypes()) > 0 {
+			o.Alloc.Export = e.ExportTypes()[0]
+		}
+	case Pinned:
+		if d.ID().Type == core.DeviceCUDA {
+			o.Alloc.Type = core.DeviceCUDAHost
+		}
+	}
+	ctx, ctxName, cancel := t.limited(s.deadline)
+	defer cancel()
+	after := t.before(v)
+	before, _ := v.real.Buffer()
+	call := "exchange.To"
+	if s.plan {
+		call = "parts.PlanAndRun"
+	}
+	t.say("t%d, report%d, err = %s(%s, t%d, %s, %s)", s.v, s.v, call, ctxName, s.of, t.devName(d), optionsCode(o, stream, from))
+	t.say("check(err); fmt.Printf(\"%%+v\\n\", report%d)", s.v)
+	var real *core.Tensor
+	var report exchange.Report
+	var err error
+	if s.plan {
+		real, report, err = parts.PlanAndRun(ctx, v.real, d.Device, o)
+	} else {
+		real, report, err = exchange.To(ctx, v.real, d.Device, o)
+	}
+	after()
+	t.cover(v.mem.kind, "to", d, s.option())
+
+	w := wants{}
+	if s.copy == exchange.Never || s.only != 0 || v.dev == nil && !v.onHost() || v.packed() {
+		w.may = append(w.may, errNoWay)
+	}
+	if s.deadline != 0 {
+		w.may = append(w.may, ended...)
+	}
+	if v.mem.tainted {
+		w.may = append(w.may, errKernel)
+	}
+	if o.Alloc.Export != 0 || o.Alloc.Type != 0 {
+		w.may = append(w.may, errNoWay)
+	}
+	if e := t.check(call, err, w); e != nil || err != nil {
+		return e
+	}
+	p, sharing := v.clone(), report.Mechanism.Copies() == 0
+	empty := v.elements() == 0
+	switch {
+	case empty:
+		p.mem = newMemory(v.mem.kind, nil)
+		p.bit, p.strides = 0, real.Layout().Strides()
+		if s.copy == exchange.Always {
+			p.readOnly = false
+		}
+	case !sharing:
+		p = v.copied()
+		if s.copy == exchange.Always {
+			p.readOnly = false
+		}
+		p.mem.kind = Plain
+		if real.ID().Type == core.DeviceCUDAHost {
+			p.mem.kind = Pinned
+		} else if s.kind == Visible || s.kind == Exportable {
+			p.mem.kind = s.kind
+		}
+	}
+	from0 := v
+	if !sharing || empty {
+		from0 = nil
+	}
+	n, err := t.add(s.v, p, real, d, from0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", call, err)
+	}
+	if err := s.truth(v, n, before, report, o); err != nil {
+		return fmt.Errorf("%s reports %+v: %w", call, report, err)
+	}
+	return nil
+}
+
+func (s *move) option() string {
+	name := s.copy.String()
+	switch {
+	case s.only != 0:
+		name = "only_" + s.only.String()
+	case s.plan:
+		name = "plan"
+	case s.deadline != 0:
+		name = "deadline"
+	}
+	return name
+}
+
+// copied is what a copy of p looks like: row-major elements, or the same bytes where
+// elements are no whole ones.
+func (p *place) copied() place {
+	q := p.clone()
+	if p.packed() {
+		low, high := p.reach()
+		q.mem = newMemory(Plain, p.mem.data[low:high])
+		if p.mem.unknown != nil {
+			q.mem.unknown = slices.Clone(p.mem.unknown[low:high])
+		}
+		q.bit -= 8 * low
+	} else {
+		q.mem = newMemory(Plain, make([]byte, p.elements()*p.width()/8))
+		q.bit, q.strides = 0, rowMajor(p.shape)
+		q.write(p.read())
+	}
+	q.mem.tainted = p.mem.tainted
+	return q
+}
+
+// truth compares a report with what happened.
+func (s *move) truth(v, n *variable, source *core.Buffer, r exchange.Report, o exchange.Options) error {
+	copies := r.Mechanism.Copies()
+	if n.elements() == 0 {
+		if r.BytesCopied != 0 {
+			return errors.New("nothing could be copied")
+		}
+		return nil
+	}
+	bytes := v.elements() * v.width() / 8
+	if v.packed() {
+		low, high := v.reach()
+		bytes = high - low
+	}
+	switch {
+	case r.Mechanism == 0:
+		return errors.New("there is no mechanism")
+	case s.copy == exchange.Always && copies == 0:
+		return errors.New("the memory is shared, and was to be copied")
+	case s.copy == exchange.Never && copies != 0:
+		return errors.New("the memory was copied, and was to be shared")
+	case s.only != 0 && r.Mechanism != s.only:
+		return fmt.Errorf("only %v was allowed", s.only)
+	case r.BytesCopied != copies*bytes:
+		return fmt.Errorf("the copy has %d bytes", copies*bytes)
+	case r.To != n.dev.ID():
+		return fmt.Errorf("the device is %v", n.dev.ID())
+	case len(r.Steps) == 0:
+		return errors.New("there are no steps")
+	}
+	sum := int64(0)
+	for _, step := range r.Steps {
+		sum += step.Bytes
+	}
+	if sum != r.BytesCopied {
+		return fmt.Errorf("the steps copy %d bytes", sum)
+	}
+	for _, f := range r.Refused {
+		if f.Reason == "" || f.What == "" || f.Mechanism == 0 {
+			return fmt.Errorf("refused %+v says too little", f)
+		}
+	}
+	if v.onHost() && n.onHost() {
+		a, err := v.real.Address()
+		if err != nil {
+			return err
+		}
+		b, err := n.real.Address()
+		if err != nil {
+			return err
+		}
+		if (a == b) != (copies == 0) {
+			return fmt.Errorf("the elements lie at %#x and %#x", a, b)
+		}
+	}
+	if copies > 0 && n.root == v.root {
+		return errors.New("a copy keeps the order of its source")
+	}
+	if route, err := exchange.Plan(v.real, n.dev.Device, o); err == nil && route.Mechanism == r.Mechanism && slices.Equal(route.Steps, r.Steps) {
+		if !slices.Equal(route.Refused, r.Refused) {
+			return fmt.Errorf("a plan of the same way refuses %+v", route.Refused)
+		}
+	}
+	return nil
+}
+
+// window is what part of each axis a copy takes: none is all of it.
+type window []cut
+
+type cut struct{ start, stop, step int64 }
+
+// copyTensor is Device.Copy between two tensors, or windows of them.
+type copyTensor struct {
+	dst, src int
+	to, from window
+	stream   int
+	deadline int
+}
+
+func (s *copyTensor) run(t *thread) error {
+	dst, src := t.vars[s.dst], t.vars[s.src]
+	if dst == nil || src == nil || dst.mem.frozen {
+		return errSkip
+	}
+	if dst.mem == src.mem && dst.mem.hidden && dst.root != src.root {
+		return errSkip
+	}
+	d := deviceFor(t, dst, src)
+	if d == nil || d.closed {
+		return errSkip
+	}
+	dr, dp, dn, closeDst, err := s.cut(t, dst, s.to, "dst")
+	if err != nil {
+		return err
+	}
+	defer closeDst()
+	sr, sp, sn, closeSrc, err := s.cut(t, src, s.from, "src")
+	if err != nil {
+		return err
+	}
+	defer closeSrc()
+	on, name := t.on(s.stream, d)
+	ctx, ctxName, cancel := t.limited(s.deadline)
+	defer cancel()
+
+	w := wants{}
+	same := dp.mem == sp.mem && dp.bit == sp.bit && slices.Equal(dp.strides, sp.strides)
+	switch {
+	case dst.closed || src.closed:
+		w.must = []error{core.ErrClosed}
+	case dp.readOnly || dp.repeats():
+		if dp.readOnly {
+			w.must = append(w.must, core.ErrReadOnly)
+		}
+		if dp.repeats() {
+			w.must = append(w.must, core.ErrLayout)
+		}
+	case dp.dtype != sp.dtype || dp.dtype.SubByte() && dp.padded != sp.padded:
+		w.must = []error{core.ErrDType, core.ErrLayout}
+	case !slices.Equal(dp.shape, sp.shape):
+		w.must = []error{core.ErrLayout}
+	case !reachable(d, dst) || !reachable(d, src):
+		if dp.elements() > 0 && !same {
+			w.may = []error{core.ErrDevice, core.ErrNotSupported}
+		}
+	case dp.touches(&sp) && !same:
+		w.may = []error{core.ErrLayout}
+	}
+	if len(w.must) > 0 && s.deadline != 0 {
+		w.must = append(w.must, ended...)
+	}
+	if s.deadline != 0 {
+		w.may = append(w.may, ended...)
+	}
+	if dp.mem.tainted || sp.mem.tainted {
+		w.may = append(w.may, errKernel)
+	}
+	if dp.packed() {
+		w.may = append(w.may, core.ErrNotSupported)
+	}
+	if len(w.must) > 0 && !reachable(d, dst) || !reachable(d, src) {
+		w.may = append(w.may, core.ErrDevice)
+	}
+	after := func() {}
+	if !dst.closed && !src.closed {
+		after = t.before(dst, src)
+	}
+	t.say("check(%s.Copy(%s, %s, %s, %s))", t.devName(d), ctxName, name, dn, sn)
+	err = d.Copy(ctx, on, dr, sr)
+	after()
+	option := "no_stream"
+	switch {
+	case s.deadline != 0:
+		option = "deadline"
+	case on != nil:
+		option = "stream"
+	case same:
+		option = "same"
+	case dp.touches(&sp):
+		option = "overlap"
+	}
+	t.cover(dst.mem.kind, "copy", d, option)
+	t.cover(src.mem.kind, "copied", d, option)
+	if e := t.check("Copy", err, w); e != nil {
+		return e
+	}
+	switch {
+	case err == nil && dp.elements() > 0:
+		v := sp.read()
+		dp.write(v)
+		dst.mem.wrote(dst.root, src.mem.tainted)
+	case err != nil && !dst.closed && !dp.readOnly && !errors.Is(err, core.ErrLayout) && !errors.Is(err, core.ErrReadOnly) && !errors.Is(err, core.ErrDType) && !errors.Is(err, core.ErrClosed):
+		dp.lose()
+		dst.mem.wrote(dst.root, true)
+	}
+	return nil
+}
+
+// cut makes the view that a window is.
+func (s *copyTensor) cut(t *thread, v *variable, w window, name string) (*core.Tensor, place, string, func(), error) {
+	real, p, text := v.real, v.clone(), v.name
+	var views []*core.Tensor
+	end := func() {
+		for _, x := range views {
+			_ = x.Close()
+		}
+	}
+	if v.closed {
+		return real, p, text, end, nil
+	}
+	for axis, c := range w {
+		if c.step == 0 || axis >= len(p.shape) {
+			continue
+		}
+		next := p.slice(axis, c.start, c.stop, c.step)
+		x, err := real.Slice(axis, c.start, c.stop, c.step)
+		if err != nil {
+			end()
+			if p.packed() && errors.Is(err, core.ErrLayout) {
+				return nil, p, "", nil, errSkip
+			}
+			return nil, p, "", nil, fmt.Errorf("Slice(%d, %d, %d, %d) of shape %v: %w", axis, c.start, c.stop, c.step, p.shape, err)
+		}
+		p, real = next, x
+		text = fmt.Sprintf("parts.Slice(%s, %d, %d, %d, %d)", text, axis, c.start, c.stop, c.step)
+		views = append(views, x)
+	}
+	return real, p, text, end, nil
+}
+
+// deviceFor is the device that copies between two tensors.
+func deviceFor(t *thread, dst, src *variable) *Device {
+	switch {
+	case !dst.onHost() && dst.dev != nil:
+		return dst.dev
+	case !src.onHost() && src.dev != nil:
+		return src.dev
+	case dst.onHost() && src.onHost():
+		return t.host()
+	}
+	return nil
+}
+
+// reachable reports whether a device can copy to or from a tensor.
+func reachable(d *Device, v *variable) bool { return v.onHost() || v.dev == d }
+
+// wrote notes a write to the memory: what failed before is over.
+func (m *memory) wrote(root *core.Buffer, tainted bool) {
+	m.failed = nil
+	m.tainted = m.tainted || tainted
+}
+
+// fill copies new elements into a tensor from memory of Go that is let go at once.
+type fill struct {
+	dst    int
+	skip   int64
+	seed   uint64
+	stream int
+}
+
+func (s *fill) run(t *thread) error {
+	v := t.open(s.dst)
+	if v == nil || v.mem.frozen || v.readOnly || v.repeats() {
+		return errSkip
+	}
+	d := deviceFor(t, v, v)
+	if d == nil || d.closed {
+		return errSkip
+	}
+	p := v.clone()
+	size := (v.elements()*v.width() + 7) / 8
+	data := pattern(size, s.seed)
+	p.mem, p.bit, p.strides, p.readOnly = newMemory(GoBytes, data), 0, rowMajor(v.shape), false
+	b := parts.Bytes(s.skip, size)
+	copy(b, data)
+	spec := p.spec(0)
+	from, err := parts.Over(b, spec)
+	if err != nil {
+		return err
+	}
+	on, name := t.on(s.stream, d)
+	defer t.before(v)()
+	t.say("check(parts.Fill(ctx, %s, %s, %s, parts.Filled(parts.Bytes(%d, %d), parts.Pattern(%d, %d))))", t.devName(d), name, v.name, s.skip, size, size, s.seed)
+	err = d.Copy(t.ctx, on, v.real, from)
+	_ = from.Close()
+	b = nil
+	t.cover(v.mem.kind, "fill", d, map[bool]string{true: "stream", false: "no_stream"}[on != nil])
+	w := wants{}
+	if v.packed() {
+		w.may = []error{core.ErrNotSupported}
+	}
+	if e := t.check("Copy", err, w); e != nil {
+		return e
+	}
+	if err == nil && v.elements() > 0 {
+		v.write(p.read())
+		v.mem.wrote(v.root, false)
+	} else if err != nil {
+		v.lose()
+	}
+	return nil
+}
