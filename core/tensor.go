@@ -40,7 +40,7 @@ type Spec struct {
 	DType   DType
 	Shape   []int64 // extents; empty for 0-d
 	Strides []int64 // in elements; nil means row-major
-	Offset  int64   // bytes from the start of the memory to the first element
+	Offset  int64   // bytes from the start of the memory to the first element; negative only where the size is unknown
 	Flags   Flags
 }
 
@@ -99,7 +99,9 @@ func (t *Tensor) init(m *Memory, s *Spec) error {
 
 // checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
 func checkRange(m *Memory, s *Spec, low, high int64) error {
-	if s.Offset < 0 || m.Offset < 0 || m.Offset > math.MaxInt64-s.Offset {
+	// Memory of unknown size may have elements before its start, and views that begin at one of them.
+	before := m.Size == UnknownSize && !m.ID.Type.OpaqueHandle() && s.Offset > math.MinInt64
+	if s.Offset < 0 && !before || m.Offset < 0 || m.Offset > math.MaxInt64-max(s.Offset, 0) {
 		return Errorf(ErrLayout, "core", "Wrap", "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
 	}
 	if low == high {
@@ -109,7 +111,7 @@ func checkRange(m *Memory, s *Spec, low, high int64) error {
 		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", s.Shape)
 	}
 	first, last, ok := byteRange(s.DType.storageBits(s.Flags&FlagSubBytePadded != 0), low, high)
-	if !ok || last > math.MaxInt64-s.Offset-m.Offset {
+	if at := m.Offset + s.Offset; !ok || last > math.MaxInt64-max(at, 0) || first < math.MinInt64-min(at, 0) {
 		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", s.Shape, s.Strides, s.DType)
 	}
 	if !m.ID.Type.OpaqueHandle() && wraps(m.Handle, m.Offset+s.Offset, first, last) {
@@ -127,9 +129,8 @@ func checkRange(m *Memory, s *Spec, low, high int64) error {
 // wraps reports whether the bytes from first <= 0 to last > 0 around an offset leave
 // the address space that the base lies in.
 func wraps(base uintptr, offset, first, last int64) bool {
-	start := uint64(base) + uint64(offset)
-	end := start + uint64(last)
-	return start < uint64(offset) || start < uint64(-first) || end < start || end > math.MaxUint
+	low, high := offset+first, offset+last
+	return low < 0 && uint64(base) < uint64(-low) || high > 0 && uint64(base) > math.MaxUint-uint64(high)
 }
 
 // byteRange turns a range of elements, low <= 0 < high, into one of bytes.

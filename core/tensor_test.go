@@ -169,6 +169,51 @@ func TestViewsFarFromTheFirstElementLieWhereTheyShould(t *testing.T) {
 	mustClose(t, v, w)
 }
 
+// NumPy's a[::-1] is such a tensor: its rows lie before the data pointer.
+func TestViewsBeginBeforeMemoryOfUnknownSize(t *testing.T) {
+	numbers := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+	base, err := core.FromSlice(numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := base.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := core.Memory{ID: core.CPU, Handle: address + 6*4, Size: core.UnknownSize}
+	v, err := core.Wrap(m, core.Spec{DType: core.TypeInt32, Shape: []int64{4, 2}, Strides: []int64{-2, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, view := range map[string]struct {
+		of   func() (*core.Tensor, error)
+		want []int32
+	}{
+		"Slice":           {func() (*core.Tensor, error) { return v.Slice(0, 2, 4, 1) }, []int32{2, 3, 0, 1}},
+		"Index":           {func() (*core.Tensor, error) { return v.Index(0, 3) }, []int32{0, 1}},
+		"Slice backwards": {func() (*core.Tensor, error) { return v.Slice(0, 3, -1, -1) }, []int32{0, 1, 2, 3, 4, 5, 6, 7}},
+	} {
+		w, err := view.of()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		all, err := core.All[int32](w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Collect(all); !slices.Equal(got, view.want) {
+			t.Errorf("%s: %v, want %v", name, got, view.want)
+		}
+		mustClose(t, w)
+	}
+	mustClose(t, v, base)
+
+	if _, err := core.Wrap(core.Memory{ID: core.DeviceID{Type: core.DeviceVulkan}, Handle: 1, Size: core.UnknownSize}, core.Spec{DType: core.TypeInt32, Shape: []int64{1}, Offset: -4}); !errors.Is(err, core.ErrLayout) {
+		t.Errorf("a negative offset beside an opaque handle: %v", err)
+	}
+}
+
 func TestZeroSizeTensorsNeedNoMemory(t *testing.T) {
 	v, err := core.Wrap(core.Memory{ID: core.CPU}, core.Spec{DType: core.TypeFloat32, Shape: []int64{3, 0}})
 	if err != nil {
