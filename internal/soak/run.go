@@ -78,6 +78,9 @@ type streamVar struct {
 	core.Stream
 	dev    *Device
 	closed bool
+
+	// It has waited for work that failed: a queue passes that on to the work behind.
+	tainted bool
 }
 
 func (v *variable) onHost() bool { return v.real.ID().Type.HostAccessible() }
@@ -209,6 +212,23 @@ func (r *run) on(i int, d *Device) (core.Stream, string) {
 		return nil, "nil"
 	}
 	return r.stream[i].Stream, fmt.Sprintf("s%d", i)
+}
+
+// pass has a stream of the thread, by its number, pass on what failed: from the memories
+// that it works on, and to them. on is nil if it was not used.
+func (t *thread) pass(i int, on core.Stream, memories ...*memory) {
+	if on == nil {
+		return
+	}
+	s := t.stream[i]
+	for _, m := range memories {
+		s.tainted = s.tainted || m.tainted
+	}
+	for _, m := range memories {
+		if s.tainted && !m.frozen {
+			m.tainted = true
+		}
+	}
 }
 
 // add makes a variable of a tensor.

@@ -107,6 +107,8 @@ func (s *move) run(t *thread) error {
 	if !sharing || empty {
 		from0 = nil
 	}
+	t.pass(s.from, o.From, v.mem)
+	t.pass(s.stream, o.Stream, v.mem, p.mem)
 	n, err := t.add(s.v, p, real, d, from0)
 	if err != nil {
 		return fmt.Errorf("%s: %w", call, err)
@@ -271,12 +273,12 @@ func (s *copyTensor) run(t *thread) error {
 		w.must = []error{core.ErrDType, core.ErrLayout}
 	case !slices.Equal(dp.shape, sp.shape):
 		w.must = []error{core.ErrLayout}
-	case !reachable(d, dst) || !reachable(d, src):
-		if dp.elements() > 0 && !same {
-			w.may = []error{core.ErrDevice, core.ErrNotSupported}
-		}
-	case dp.touches(&sp) && !same:
-		w.may = []error{core.ErrLayout}
+	}
+	if dp.touches(&sp) && !same {
+		w.may = append(w.may, core.ErrLayout)
+	}
+	if !reachable(d, dst) || !reachable(d, src) {
+		w.may = append(w.may, core.ErrDevice, core.ErrNotSupported)
 	}
 	if len(w.must) > 0 && s.deadline != 0 {
 		w.must = append(w.must, ended...)
@@ -289,9 +291,6 @@ func (s *copyTensor) run(t *thread) error {
 	}
 	if dp.packed() {
 		w.may = append(w.may, core.ErrNotSupported)
-	}
-	if len(w.must) > 0 && !reachable(d, dst) || !reachable(d, src) {
-		w.may = append(w.may, core.ErrDevice)
 	}
 	after := func() {}
 	if !dst.closed && !src.closed {
@@ -321,6 +320,7 @@ func (s *copyTensor) run(t *thread) error {
 		v := sp.read()
 		dp.write(v)
 		dst.mem.wrote(dst.root, src.mem.tainted)
+		t.pass(s.stream, on, src.mem, dst.mem)
 	case err != nil && !dst.closed && !dp.readOnly && !errors.Is(err, core.ErrLayout) && !errors.Is(err, core.ErrReadOnly) && !errors.Is(err, core.ErrDType) && !errors.Is(err, core.ErrClosed):
 		dp.lose()
 		dst.mem.wrote(dst.root, true)
@@ -427,6 +427,7 @@ func (s *fill) run(t *thread) error {
 	if err == nil && v.elements() > 0 {
 		v.write(p.read())
 		v.mem.wrote(v.root, false)
+		t.pass(s.stream, on, v.mem)
 	} else if err != nil {
 		v.lose()
 	}

@@ -117,6 +117,7 @@ func (s *waitEvent) run(t *thread) error {
 	t.say("check(s%d.Wait(e%d))", s.stream, s.event)
 	t.cover(Plain, "wait_event", x.dev, "stream")
 	w.may = append(w.may, core.ErrNotSupported)
+	x.tainted = true // the event may be that of work that fails
 	return t.check("Stream.Wait", x.Wait(e), w)
 }
 
@@ -135,6 +136,7 @@ func (s *handoff) run(t *thread) error {
 	}
 	t.say("_, err = stream.Handoff(ctx, %s, %s, s%d)", v.name, name, s.to)
 	t.say("check(err)")
+	to.tainted = to.tainted || v.mem.tainted || from != nil
 	_, err := stream.Handoff(t.ctx, v.real, from, to.Stream)
 	t.cover(v.mem.kind, "handoff", to.dev, "stream")
 	return t.check("Handoff", err, wants{may: []error{errKernel}})
