@@ -50,11 +50,11 @@ CC_ARM64     := aarch64-linux-gnu-gcc
 TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
 SUITES := test-format test-mod test-vet test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) $(if $(CARD),test-card) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint fuzz setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
+.PHONY: help run test bench lint fuzz soak setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,10 +80,23 @@ lint: test-lint test-directions ## Run the linters
 
 fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (10s)
 
+# Random programs over everything, see internal/soak: so many steps, from a seed that is drawn if none is given,
+# and for so long with a look at what the process holds.
+SOAK_STEPS ?= 1000000
+SOAK_TIME  ?= 15m
+SOAK_SEED  ?=
+# What a program draws on is checked by the compiler's own means, too. All but go-gl, whose C takes minutes to compile.
+CHECKED       = GOEXPERIMENT=cgocheck2 GOFLAGS="$(filter-out -tags=%,$(GOFLAGS)) -tags=vulkan,opencl,cuda"
+CHECKED_FLAGS := -gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2
+
+soak: setup ## Run SOAK_STEPS steps of random programs over all devices, and SOAK_TIME more with a table of what is held
+	DLX_SOAK_STEPS=$(SOAK_STEPS) DLX_SOAK_SEED=$(SOAK_SEED) DLX_SOAK_TIME=$(SOAK_TIME) DLX_SOAK_MUTANTS=all $(DRIVERS) \
+		go test -tags "$(TAGS)" -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/soak
+
 $(SUITES): setup
 
 # By GOFLAGS, so that what a test builds has the tags too.
-test-tags test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
+test-tags test-soak test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
 # Khronos' layer watches every use of Vulkan; see vulkan.New.
 test-tags test-race test-asan: export DLX_VULKAN_VALIDATION := 1
 
@@ -120,6 +133,11 @@ test-nocgo: ## The same, without cgo
 
 test-tags: ## The tests of what the tags change
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
+
+test-soak: ## 50,000 steps of random programs over all devices, and some with the checks of the compiler
+	DLX_SOAK_STEPS=50000 CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) ./internal/soak
+	DLX_SOAK_STEPS=5000 DLX_SOAK_MODES=plain,collector $(if $(TAGS),$(CHECKED)) CGO_ENABLED=1 $(DRIVERS) \
+		$(GOTESTSUM) -- $(GOTESTFLAGS) $(CHECKED_FLAGS) -run TestPrograms ./internal/soak
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"

@@ -4,7 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/dlpack"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/soak/parts"
 )
 
 // Job is what one process runs.
@@ -15,16 +23,52 @@ type Job struct {
 	Keep   []bool        // of the steps of the one program; nil is all
 	Repeat int           // of the one program, until it goes wrong
 	Traces string        // a folder for the program as Go
-	Tight  bool          // descriptors or memory are short
+	Limits parts.Limits  // of the process, once the devices are open
+	Sample time.Duration // between looks at what the process holds; 0 is never
 }
 
 // message is what a process says of its job, a line of JSON each.
 type message struct {
 	Program  *uint64 `json:",omitempty"` // begins
 	Steps    int64   `json:",omitempty"` // were done so far
+	Short    int64   `json:",omitempty"` // calls failed for want of descriptors or memory
 	Wrong    string  `json:",omitempty"`
 	Coverage []count `json:",omitempty"`
-	Table    string  `json:",omitempty"` // a line of the soak table
+	Sample   *Sample `json:",omitempty"`
+}
+
+// Sample is what a process holds between two programs.
+type Sample struct {
+	After       time.Duration
+	Steps       int64
+	Resident    int64 // bytes of memory
+	Heap        int64 // of those, objects of Go
+	Descriptors int
+	Goroutines  int
+	Live        int64 // objects that are counted by core.Live
+	Opened      int   // memories that exchange keeps open
+	Kinds       map[string]int64
+}
+
+// take looks at the process, when what is given back later was given back.
+func take(start time.Time, steps int64) *Sample {
+	dlpack.Flush()
+	runtime.GC()
+	s := &Sample{After: time.Since(start), Steps: steps, Goroutines: runtime.NumGoroutine(), Descriptors: coretest.Descriptors(), Opened: exchange.Opened()}
+	s.Kinds = core.Live()
+	for _, n := range s.Kinds {
+		s.Live += n
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.Heap = int64(m.HeapAlloc)
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+		var size, pages int64
+		if _, err := fmt.Sscan(string(text), &size, &pages); err == nil {
+			s.Resident = pages * int64(os.Getpagesize())
+		}
+	}
+	return s
 }
 
 type count struct {
@@ -36,6 +80,7 @@ type count struct {
 func (j Job) Run(w *World, out io.Writer) bool {
 	say := json.NewEncoder(out)
 	start := time.Now()
+	sampled := start
 	for seed := j.Seed; ; seed++ {
 		_ = say.Encode(message{Program: &seed, Steps: w.Cover.Steps()})
 		err := j.program(w, seed)
@@ -43,11 +88,15 @@ func (j Job) Run(w *World, out io.Writer) bool {
 			_ = say.Encode(message{Wrong: err.Error(), Steps: w.Cover.Steps()})
 			return false
 		}
-		if w.Cover.Steps() >= j.Steps || j.Until > 0 && time.Since(start) > j.Until {
+		if j.Sample > 0 && time.Since(sampled) >= j.Sample {
+			sampled = time.Now()
+			_ = say.Encode(message{Sample: take(start, w.Cover.Steps())})
+		}
+		if w.Cover.Steps() >= j.Steps && (j.Steps > 0 || j.Until == 0) || j.Until > 0 && time.Since(start) > j.Until {
 			break
 		}
 	}
-	done := message{Steps: w.Cover.Steps()}
+	done := message{Steps: w.Cover.Steps(), Short: w.Cover.short}
 	for k, n := range w.Cover.count {
 		done.Coverage = append(done.Coverage, count{k, n})
 	}
@@ -58,7 +107,7 @@ func (j Job) Run(w *World, out io.Writer) bool {
 // program runs the program of a seed.
 func (j Job) program(w *World, seed uint64) error {
 	for range max(1, j.Repeat) {
-		p := draw(seed, w.Devices)
+		p := draw(seed, w.Devices, j.largest())
 		steps := p.all()
 		if j.Keep != nil {
 			if len(j.Keep) != len(steps) {
@@ -77,5 +126,8 @@ func (j Job) program(w *World, seed uint64) error {
 	return nil
 }
 
-// Length is how many steps the program of a seed has.
-func Length(seed uint64, devices []*Device) int { return len(draw(seed, devices).all()) }
+// largest is how many bytes a tensor has at most: enough to reach a limit.
+func (j Job) largest() int64 { return max(1<<20, j.Limits.Memory/4) }
+
+// Length is how many steps the program of the job's seed has.
+func (j Job) Length(devices []*Device) int { return len(draw(j.Seed, devices, j.largest()).all()) }

@@ -59,6 +59,7 @@ type drawer struct {
 	*rand.Rand
 	p       *program
 	world   []*Device
+	largest int64
 	pageEnd *int64 // of what is taken of the program's page
 	syms    []*sym
 	streams []symStream
@@ -70,12 +71,12 @@ type drawer struct {
 type symStream struct{ id, dev int }
 type symDevice struct{ id, of int }
 
-// draw draws a program for the devices of a world.
-func draw(seed uint64, world []*Device) *program {
+// draw draws a program for the devices of a world, whose tensors have so many bytes at most.
+func draw(seed uint64, world []*Device, largest int64) *program {
 	p := &program{seed: seed}
 	rng := rand.New(rand.NewPCG(seed, 0x646c78))
 	pageEnd := int64(0)
-	first := &drawer{Rand: rng, p: p, world: world, pageEnd: &pageEnd}
+	first := &drawer{Rand: rng, p: p, largest: largest, world: world, pageEnd: &pageEnd}
 	for range 1 + rng.IntN(3) {
 		first.make(first.kind())
 	}
@@ -88,7 +89,7 @@ func draw(seed uint64, world []*Device) *program {
 		threads = 2 + rng.IntN(mostThreads-1)
 	}
 	for range threads {
-		d := &drawer{Rand: rng, p: p, world: world, pageEnd: &pageEnd, syms: slices.Clone(first.syms)}
+		d := &drawer{Rand: rng, p: p, largest: largest, world: world, pageEnd: &pageEnd, syms: slices.Clone(first.syms)}
 		for range 4 + rng.IntN(mostSteps) {
 			d.step()
 		}
@@ -221,7 +222,7 @@ func (d *drawer) shape(dtype core.DType) []int64 {
 	most := int64(64)
 	switch n := d.IntN(40); {
 	case n == 0:
-		most = 1 << 20
+		most = d.largest
 	case n < 9:
 		most = 16 << 10
 	}

@@ -346,7 +346,8 @@ func (t *thread) check(call string, err error, w wants) error {
 		}
 	}
 	if t.world.Tight && isShortage(err) {
-		return nil
+		t.world.Cover.shortage()
+		return typed(call, err)
 	}
 	return fmt.Errorf("%s: %w", call, err)
 }

@@ -13,12 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/core/dlpack"
+	"github.com/dlx-go/dlx/internal/soak/parts"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -40,15 +42,14 @@ func child(text string) int {
 		return 2
 	}
 	devices, err := openWorld()
+	if err == nil {
+		err = j.Limits.Set()
+	}
 	if err != nil {
-		if j.Tight {
-			fmt.Fprintln(os.Stderr, "not run:", err)
-			return 0
-		}
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	w := &World{Devices: devices, Cover: NewCoverage(), Tight: j.Tight, Timeout: 2 * time.Minute}
+	w := &World{Devices: devices, Cover: NewCoverage(), Tight: j.Limits != parts.Limits{}, Timeout: 2 * time.Minute}
 	stop := make(chan struct{})
 	if os.Getenv("GOGC") == "1" {
 		go func() {
@@ -140,10 +141,15 @@ type result struct {
 	steps    int64
 	wrong    string // empty if all went well
 	coverage map[combination]int64
+	samples  []Sample
+	short    int64
+
+	// Go itself ended the process, since it got no memory or thread.
+	exhausted bool
 }
 
-// runChild does a job in a process of its own. shell, if not empty, is run before it.
-func runChild(ctx context.Context, j Job, env []string, shell string) result {
+// runChild does a job in a process of its own.
+func runChild(ctx context.Context, j Job, env []string) result {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return result{wrong: err.Error()}
@@ -152,12 +158,7 @@ func runChild(ctx context.Context, j Job, env []string, shell string) result {
 	if err != nil {
 		return result{wrong: err.Error()}
 	}
-	var cmd *exec.Cmd
-	if shell != "" {
-		cmd = exec.CommandContext(ctx, "bash", "-c", shell+`; exec "$0"`, self)
-	} else {
-		cmd = exec.CommandContext(ctx, self)
-	}
+	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(append(os.Environ(), env...), childVariable+"="+string(text))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -173,9 +174,12 @@ func runChild(ctx context.Context, j Job, env []string, shell string) result {
 		if m.Program != nil {
 			r.program = *m.Program
 		}
-		r.steps = max(r.steps, m.Steps)
+		r.steps, r.short = max(r.steps, m.Steps), max(r.short, m.Short)
 		if m.Wrong != "" {
 			r.wrong = m.Wrong
+		}
+		if m.Sample != nil {
+			r.samples = append(r.samples, *m.Sample)
 		}
 		for _, c := range m.Coverage {
 			r.coverage[c.combination] += c.N
@@ -186,6 +190,12 @@ func runChild(ctx context.Context, j Job, env []string, shell string) result {
 		if len(noise) > 4000 {
 			noise = noise[:4000]
 		}
+		for _, end := range []string{"pthread_create failed", "runtime: out of memory", "runtime: cannot allocate"} {
+			if strings.Contains(noise, end) && j.Limits.Memory > 0 {
+				r.exhausted = true
+				return r
+			}
+		}
 		r.wrong = fmt.Sprintf("the process ended with %v\n%s", err, noise)
 	}
 	return r
@@ -193,10 +203,10 @@ func runChild(ctx context.Context, j Job, env []string, shell string) result {
 
 // mode is one way to run programs.
 type mode struct {
-	name  string
-	share int64 // of the steps, in percent
-	env   []string
-	shell string
+	name   string
+	share  int64 // of the steps, in percent
+	env    []string
+	limits parts.Limits
 }
 
 var modes = []mode{
@@ -204,8 +214,8 @@ var modes = []mode{
 	{name: "collector", share: 25, env: []string{"GOGC=1", "GODEBUG=clobberfree=1"}},
 	{name: "reuse", share: 15, env: []string{"DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0"}},
 	{name: "one-queue", share: 10, env: []string{"DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_PEERS=0", "GOMAXPROCS=1"}},
-	{name: "descriptors", share: 5, shell: "ulimit -n 48"},
-	{name: "memory", share: 5, shell: "ulimit -v 12000000"},
+	{name: "descriptors", share: 5, limits: parts.Limits{Descriptors: 3}},
+	{name: "memory", share: 5, limits: parts.Limits{Memory: 32 << 20}},
 }
 
 // number is an environment variable as a number.
@@ -231,7 +241,7 @@ func TestPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	steps, seed := int64(number("DLX_SOAK_STEPS", defaultSteps)), number("DLX_SOAK_SEED", uint64(time.Now().UnixNano()>>10&0xffffffff))
+	steps, seed := int64(number("DLX_SOAK_STEPS", defaultSteps)), number("DLX_SOAK_SEED", 1)
 	t.Logf("seed %d, %d steps, on %s", seed, steps, strings.Join(names, ", "))
 	only := os.Getenv("DLX_SOAK_MODES")
 	for i, m := range modes {
@@ -239,14 +249,21 @@ func TestPrograms(t *testing.T) {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			j := Job{Seed: seed + uint64(i)<<32, Steps: steps * m.share / 100, Tight: m.shell != ""}
+			j := Job{Seed: seed + uint64(i)<<32, Steps: steps * m.share / 100, Limits: m.limits}
 			if only != "" {
 				j.Steps = steps
 			}
 			start := time.Now()
-			r := runChild(t.Context(), j, m.env, m.shell)
+			r := runChild(t.Context(), j, m.env)
+			for done := r; done.exhausted && r.steps < j.Steps; { // Go's own end, which is nobody's defect
+				rest := j
+				rest.Seed, rest.Steps = done.program+1, j.Steps-r.steps
+				done = runChild(t.Context(), rest, m.env)
+				r.wrong, r.program = done.wrong, done.program
+				r.steps, r.short = r.steps+done.steps, r.short+done.short
+			}
 			world.Cover.merge(r.steps, r.coverage)
-			t.Logf("%d steps in %v", r.steps, time.Since(start).Round(time.Millisecond))
+			t.Logf("%d steps in %v, %d calls failed for want of something", r.steps, time.Since(start).Round(time.Millisecond), r.short)
 			if r.wrong != "" {
 				report(t, names, devices, j, m, r)
 			}
@@ -258,17 +275,72 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// TestFlat runs programs for DLX_SOAK_TIME and proves that the process holds no more at
+// the end than after a third of that.
+func TestFlat(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("DLX_SOAK_TIME"))
+	if err != nil {
+		length = 3 * time.Second
+	}
+	seed := number("DLX_SOAK_SEED", 1)
+	r := runChild(t.Context(), Job{Seed: seed, Until: length, Sample: length / 30}, nil)
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "TIME\tSTEPS\tRESIDENT MiB\tHEAP MiB\tDESCRIPTORS\tGOROUTINES\tLIVE\tOPENED\t")
+	for _, s := range r.samples {
+		fmt.Fprintf(w, "%v\t%d\t%.1f\t%.1f\t%d\t%d\t%d\t%d\t\n", s.After.Round(time.Second/10), s.Steps, float64(s.Resident)/(1<<20), float64(s.Heap)/(1<<20), s.Descriptors, s.Goroutines, s.Live, s.Opened)
+	}
+	_ = w.Flush()
+	t.Logf("seed %d\n%s", seed, table.String())
+	if n := len(r.samples); n > 0 {
+		t.Logf("live at the end: %v", r.samples[n-1].Kinds)
+	}
+	if r.wrong != "" {
+		t.Fatalf("program %d: %s", r.program, r.wrong)
+	}
+	if len(r.samples) < 6 {
+		t.Fatalf("%d samples: too few to compare", len(r.samples))
+	}
+	early, late := highest(r.samples[len(r.samples)/3:len(r.samples)*2/3]), highest(r.samples[len(r.samples)*2/3:])
+	for _, x := range []struct {
+		name              string
+		early, late, some int64
+	}{
+		{"resident memory", early.Resident, late.Resident, max(64<<20, early.Resident/8)},
+		{"Go's heap", early.Heap, late.Heap, 16 << 20},
+		{"descriptors", int64(early.Descriptors), int64(late.Descriptors), 8},
+		{"goroutines", int64(early.Goroutines), int64(late.Goroutines), 16},
+		{"live objects", early.Live, late.Live, 64},
+		{"opened memories", int64(early.Opened), int64(late.Opened), 0},
+	} {
+		if x.late > x.early+x.some {
+			t.Errorf("%s grew from %d to %d", x.name, x.early, x.late)
+		}
+	}
+}
+
+// highest is the most of each figure.
+func highest(list []Sample) Sample {
+	var h Sample
+	for _, s := range list {
+		h.Resident, h.Heap = max(h.Resident, s.Resident), max(h.Heap, s.Heap)
+		h.Descriptors, h.Goroutines = max(h.Descriptors, s.Descriptors), max(h.Goroutines, s.Goroutines)
+		h.Live, h.Opened = max(h.Live, s.Live), max(h.Opened, s.Opened)
+	}
+	return h
+}
+
 // report makes the program that went wrong short, and prints it as Go.
 func report(t *testing.T, names []string, devices []*Device, j Job, m mode, r result) {
 	t.Errorf("mode %s, program %d: %s", m.name, r.program, r.wrong)
-	one := Job{Seed: r.program, Tight: j.Tight, Repeat: int(number("DLX_SOAK_REPEAT", 5))}
-	n := Length(r.program, devices)
+	one := Job{Seed: r.program, Limits: j.Limits, Repeat: int(number("DLX_SOAK_REPEAT", 5))}
+	n := one.Length(devices)
 	again := func(keep []bool, traces string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		job := one
 		job.Keep, job.Traces = keep, traces
-		return runChild(ctx, job, m.env, m.shell).wrong
+		return runChild(ctx, job, m.env).wrong
 	}
 	if again(nil, "") == "" {
 		t.Logf("the program alone went well %d times", one.Repeat)
