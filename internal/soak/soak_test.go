@@ -150,11 +150,16 @@ type result struct {
 
 // runChild does a job in a process of its own.
 func runChild(ctx context.Context, j Job, env []string) result {
-	text, err := json.Marshal(j)
+	self, err := os.Executable()
 	if err != nil {
 		return result{wrong: err.Error()}
 	}
-	self, err := os.Executable()
+	return runBinary(ctx, self, j, env)
+}
+
+// runBinary does a job in a process of a test binary of this package.
+func runBinary(ctx context.Context, self string, j Job, env []string) result {
+	text, err := json.Marshal(j)
 	if err != nil {
 		return result{wrong: err.Error()}
 	}
