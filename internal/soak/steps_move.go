@@ -259,20 +259,19 @@ func (s *copyTensor) run(t *thread) error {
 
 	w := wants{}
 	same := dp.mem == sp.mem && dp.bit == sp.bit && slices.Equal(dp.strides, sp.strides)
-	switch {
-	case dst.closed || src.closed:
-		w.must = []error{core.ErrClosed}
-	case dp.readOnly || dp.repeats():
-		if dp.readOnly {
-			w.must = append(w.must, core.ErrReadOnly)
+	// Whichever is found first is told.
+	for _, x := range []struct {
+		so  bool
+		err error
+	}{
+		{dst.closed || src.closed, core.ErrClosed},
+		{dp.readOnly, core.ErrReadOnly},
+		{dp.repeats() || !slices.Equal(dp.shape, sp.shape), core.ErrLayout},
+		{dp.dtype != sp.dtype || dp.dtype.SubByte() && dp.padded != sp.padded, core.ErrDType},
+	} {
+		if x.so {
+			w.must = append(w.must, x.err)
 		}
-		if dp.repeats() {
-			w.must = append(w.must, core.ErrLayout)
-		}
-	case dp.dtype != sp.dtype || dp.dtype.SubByte() && dp.padded != sp.padded:
-		w.must = []error{core.ErrDType, core.ErrLayout}
-	case !slices.Equal(dp.shape, sp.shape):
-		w.must = []error{core.ErrLayout}
 	}
 	if dp.touches(&sp) && !same {
 		w.may = append(w.may, core.ErrLayout)
