@@ -20,6 +20,7 @@ type Device struct {
 	closed   bool
 	streams  int // open ones
 	memories int // not yet freed
+	released map[*memory]releasing
 	pool     pool
 	handles  uintptr // of streams, the last one given
 }
@@ -169,9 +170,11 @@ func (d *Device) enqueueCopy(ctx context.Context, s *Stream, dst, src *core.Tens
 	})
 }
 
-// Close releases the device, if no stream is open and all memory was freed.
+// Close releases the device, if no stream is open and all memory was freed. It waits for
+// the work on memory that was released.
 func (d *Device) Close() error {
 	d.RunCloseHooks()
+	d.finishReleased()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

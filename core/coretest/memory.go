@@ -2,7 +2,9 @@ package coretest
 
 import (
 	"context"
+	"maps"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -76,9 +78,45 @@ func (m *memory) Free() {
 	liveMemories.Add(-1)
 }
 
-// FreeAfter frees the memory once all of pending are done, without hurrying them.
+// FreeAfter frees the memory once all of pending are done, without hurrying them. The
+// device does that when it closes.
 func (m *memory) FreeAfter(pending []core.Event) {
-	m.device.backend.scheduler.whenDone(pending, m.Free)
+	d, freed := m.device, make(chan struct{})
+	d.mu.Lock()
+	if d.released == nil {
+		d.released = make(map[*memory]releasing)
+	}
+	d.released[m] = releasing{pending, freed}
+	d.mu.Unlock()
+	d.backend.scheduler.whenDone(pending, func() {
+		m.Free()
+		d.mu.Lock()
+		delete(d.released, m)
+		d.mu.Unlock()
+		close(freed)
+	})
+}
+
+// releasing is memory that nobody has open, and that work still uses.
+type releasing struct {
+	pending []core.Event
+	freed   chan struct{}
+}
+
+// finishReleased waits until no work uses memory that was released, if nothing else is open.
+func (d *Device) finishReleased() {
+	d.mu.Lock()
+	var released []releasing
+	if d.streams == 0 && d.memories <= len(d.released) {
+		released = slices.Collect(maps.Values(d.released))
+	}
+	d.mu.Unlock()
+	for _, r := range released {
+		for _, e := range r.pending {
+			_ = e.Wait(context.Background()) // over is over, and its error is its stream's to tell
+		}
+		<-r.freed
+	}
 }
 
 // Alloc returns memory full of rubbish.

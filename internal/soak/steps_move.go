@@ -113,6 +113,10 @@ func (s *move) run(t *thread) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", call, err)
 	}
+	if empty { // it has no memory, and keeps no device open
+		d.use(-1)
+		n.involved = nil
+	}
 	if err := s.truth(v, n, before, report, o); err != nil {
 		return fmt.Errorf("%s reports %+v: %w", call, report, err)
 	}
