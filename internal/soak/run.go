@@ -245,7 +245,8 @@ func (t *thread) add(i int, p place, real *core.Tensor, dev *Device, from *varia
 			p.mem.multi = true
 		}
 	}
-	if dev != nil && !slices.Contains(v.involved, dev) {
+	inherited := from != nil && from.mem == p.mem && from.dev == dev
+	if dev != nil && !inherited && !slices.Contains(v.involved, dev) {
 		v.involved = append(v.involved, dev)
 	}
 	for _, d := range v.involved {
