@@ -141,6 +141,23 @@ func TestLegacyStructsAreDeletedOnForeignThreads(t *testing.T) {
 	wantLive(t, "dlpack.Export", 0)
 }
 
+// Each share that is given back calls the deleter of the next.
+func TestFlushGivesBackAWholeChain(t *testing.T) {
+	freed := false
+	m := core.Memory{ID: core.CPU, Handle: 4096, Size: 4, Owner: core.FreeFunc(func() { freed = true })}
+	tensor := must[*core.Tensor](t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{4}}))
+	for range 5 {
+		managed := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
+		_ = tensor.Close()
+		tensor = must[*core.Tensor](t)(dlpack.Import(managed))
+	}
+	_ = tensor.Close()
+	dlpack.Flush()
+	if !freed {
+		t.Error("after Flush some export holds the memory")
+	}
+}
+
 func TestFlushInsideFreeDoesNotHang(t *testing.T) {
 	done := make(chan struct{})
 	tensor := must[*core.Tensor](t)(core.Wrap(core.Memory{

@@ -98,13 +98,20 @@ func sweep() (found bool) {
 	return found
 }
 
-// Flush gives back the share of every tensor whose deleter was called before. It
-// also waits for shares that are being given back elsewhere, for at most a
-// second: an Owner whose Free calls Flush would otherwise wait for itself.
+// Flush gives back the share of every tensor whose deleter was called before, and of
+// those whose deleters that calls in turn, as where a tensor was exported, imported
+// and exported again. It also waits for shares that are being given back elsewhere, for
+// at most a second: an Owner whose Free calls Flush would otherwise wait for itself.
 func Flush() {
-	sweep()
-	for deadline := time.Now().Add(patience); sweeping.Load() != 0 && time.Now().Before(deadline); {
-		time.Sleep(pollEvery / 10)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		alone := sweeping.Load() == 0
+		switch found := sweep(); {
+		case found:
+		case alone:
+			return
+		default:
+			time.Sleep(pollEvery / 10)
+		}
 	}
 }
 
