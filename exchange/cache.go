@@ -174,7 +174,7 @@ func (e *entry) tensor(root *core.Buffer, s core.Spec) (*core.Tensor, error) {
 	return wrapOver(m, root, s)
 }
 
-// wrapOver makes a tensor on memory that is that of origin, and whose owner
+// wrapOver makes a tensor on memory that is that of origin, from its first byte on, and whose owner
 // releases a reference to it, which is taken here. On failure the owner is freed.
 func wrapOver(m core.Memory, origin *core.Buffer, s core.Spec) (*core.Tensor, error) {
 	err := origin.Retain()
@@ -190,7 +190,7 @@ func wrapOver(m core.Memory, origin *core.Buffer, s core.Spec) (*core.Tensor, er
 	if err != nil {
 		return nil, err
 	}
-	b.OrderWith(origin)
+	b.OrderWith(origin, 0)
 	return t, nil
 }
 

@@ -112,10 +112,9 @@ func (m *move) look() (*core.Buffer, error) {
 
 // rootOf is the buffer that moves of b start from: the first owner of the memory,
 // where that is memory of an opened device or of the host, and has the bytes of b.
-// Memory that was made here begins where its origin does.
 func rootOf(b *core.Buffer) *core.Buffer {
 	o := b.Origin()
-	if o == b {
+	if o == b || b.OriginOffset() != 0 {
 		return b
 	}
 	m := o.Memory()

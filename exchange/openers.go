@@ -54,6 +54,9 @@ func openPointer(_ context.Context, r *run) (core.Memory, error) {
 	}
 	p, err := i.ImportPointer(m.Handle, m.Offset+m.Size, nil)
 	p.Offset, p.Size = p.Offset+m.Offset, m.Size
+	if p.Host != 0 {
+		p.Host += uintptr(m.Offset)
+	}
 	return p, err
 }
 
