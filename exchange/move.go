@@ -127,11 +127,10 @@ func rootOf(b *core.Buffer) *core.Buffer {
 // run is one execution of a move.
 type run struct {
 	move
-	root      *core.Buffer // held
-	candidate *candidate   // being tried
-	refused   []Refusal    // before it
-	entry     *entry       // that the result shares, if any
-	opened    bool         // something was opened
+	root     *core.Buffer // held
+	unshared []Refusal    // ways to share the memory that could not be gone so far
+	entry    *entry       // that the candidate being tried shares or copies from, if any
+	opened   bool         // something was opened
 }
 
 // start holds the source's memory and makes work on Options.From part of its order.
