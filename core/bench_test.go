@@ -34,3 +34,59 @@ func BenchmarkSliceClose(b *testing.B) {
 		t.Close()
 	}
 }
+
+// BenchmarkCheckCopy is what every copy pays before any work.
+func BenchmarkCheckCopy(b *testing.B) {
+	host := func() *core.Tensor {
+		t, err := core.FromSlice(make([]float32, 12), 3, 4)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { t.Close() })
+		return t
+	}
+	first, second := host(), host()
+	object, err := core.Wrap(core.Memory{ID: core.DeviceID{Type: core.DeviceVulkan}, Handle: 1 << 20, Size: 48}, core.Spec{DType: core.TypeFloat32, Shape: []int64{3, 4}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer object.Close()
+	for name, pair := range map[string][2]*core.Tensor{"host": {first, second}, "object": {object, first}, "itself": {first, first}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := core.CheckCopy(pair[0], pair[1]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkValues(b *testing.B) {
+	t, err := core.FromSlice(make([]float32, 12), 3, 4)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer t.Close()
+	var sum float32
+	read := func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			v, err := core.Values[float32](t)
+			if err != nil {
+				b.Fatal(err)
+			}
+			sum += v[0]
+		}
+	}
+	b.Run("without work", read)
+	buffer, err := t.Buffer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := newEvent()
+	buffer.Wrote(done)
+	close(done.c)
+	b.Run("after work", read)
+}

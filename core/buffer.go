@@ -45,6 +45,15 @@ type Memory struct {
 	Offset int64    // bytes from Handle to the first byte, beside the handle
 	Size   int64    // bytes from Offset on, or UnknownSize
 	Owner  Owner    // nil if nobody needs to be told
+
+	// Host is where the host sees the first byte of memory that is not
+	// ID.Type.HostAccessible(); 0 if it does not, or nobody knows. It stays so as long
+	// as the memory lives. The host must not use it without a [HostViewer]: it serves
+	// to find out which tensors share bytes, see [CheckCopy].
+	Host uintptr
+	// Backing is what the memory was imported from, nil if it was not, or if that
+	// cannot be told: see [ExternalMemory.Backing].
+	Backing *Backing
 }
 
 // Free calls the owner, for memory that was never wrapped.
@@ -69,12 +78,15 @@ const released = math.MinInt32 / 2
 
 // order is the work on a buffer.
 type order struct {
+	busy  atomic.Bool // whether there is anything in ready or uses; changed with mu held
 	mu    sync.Mutex
 	ready Event   // the last write, unless it is done and went well
 	uses  []Event // other work that may be unfinished
 
 	origin   *Buffer       // if not nil, the order is kept there, and ready and uses are not used
+	at       int64         // bytes from the first of origin to the buffer's first
 	attached []*attachment // see Attach
+	exported atomic.Pointer[Backing]
 }
 
 // attachment is something that a buffer frees before its memory.
@@ -84,7 +96,8 @@ type attachment struct {
 
 // Memory returns what the buffer stands on. It stays the buffer's: Owner is nil.
 func (b *Buffer) Memory() Memory {
-	return Memory{ID: b.mem.ID, Device: b.mem.Device, Handle: b.mem.Handle, Offset: b.mem.Offset, Size: b.mem.Size}
+	m := &b.mem
+	return Memory{ID: m.ID, Device: m.Device, Handle: m.Handle, Offset: m.Offset, Size: m.Size, Host: m.Host, Backing: m.Backing}
 }
 
 // Retain adds a reference, to be given back by one call of Release. It fails with
@@ -165,7 +178,7 @@ func freeLater(owner Owner, pending []Event) {
 // memory waits for it. A write that failed stays, so that its error is not lost.
 func (b *Buffer) Ready() Event {
 	o := b.kept()
-	if o == nil {
+	if o == nil || !o.busy.Load() {
 		return nil
 	}
 	o.mu.Lock()
@@ -178,7 +191,7 @@ func (b *Buffer) Ready() Event {
 // Whoever overwrites the memory waits for all of it.
 func (b *Buffer) Pending() []Event {
 	o := b.kept()
-	if o == nil {
+	if o == nil || !o.busy.Load() {
 		return nil
 	}
 	o.mu.Lock()
@@ -201,6 +214,7 @@ func (b *Buffer) Wrote(e Event) {
 		o.uses = append(o.uses, o.ready)
 	}
 	o.ready = e
+	o.note()
 }
 
 // Used records that work which ends with e reads the memory.
@@ -211,6 +225,7 @@ func (b *Buffer) Used(e Event) {
 	o := b.lockOrder()
 	defer o.mu.Unlock()
 	o.uses = append(o.uses, e)
+	o.note()
 }
 
 // Supersede has later stand for events of the memory that are over when it is: so
@@ -233,11 +248,12 @@ func (b *Buffer) Supersede(events []Event, later Event) {
 }
 
 // OrderWith makes b keep one order with origin, whose memory it is under another
-// API or address: work on one is work on the other. It is called before b is
-// used or shared, by whoever made b's memory; b's owner must hold a reference to
-// origin, until it is freed.
-func (b *Buffer) OrderWith(origin *Buffer) {
-	b.order.Store(&order{origin: origin.Origin()})
+// API or address: work on one is work on the other. The first byte of b is the one
+// at offset in origin; by that [CheckCopy] knows which bytes they share. It is
+// called before b is used or shared, by whoever made b's memory; b's owner must hold
+// a reference to origin, until it is freed.
+func (b *Buffer) OrderWith(origin *Buffer, offset int64) {
+	b.order.Store(&order{origin: origin.Origin(), at: origin.OriginOffset() + offset})
 }
 
 // Origin is the buffer that b keeps one order with: the first owner of the
@@ -247,6 +263,37 @@ func (b *Buffer) Origin() *Buffer {
 		return o.origin
 	}
 	return b
+}
+
+// OriginOffset is where in [Buffer.Origin] the first byte of b lies: 0 where b is
+// its own origin.
+func (b *Buffer) OriginOffset() int64 {
+	if o := b.order.Load(); o != nil {
+		return o.at
+	}
+	return 0
+}
+
+// Exported records that x stands for the memory: so that [CheckCopy] knows what is
+// imported from it in this process. Implementations of [MemoryExporter] call it; the
+// descriptor in x stays the caller's.
+func (b *Buffer) Exported(x ExternalMemory) {
+	// A later file takes the place of an earlier one: a system that gives the same
+	// memory another file does so when nobody has the earlier one open any more.
+	if k := x.Backing(); k != nil {
+		b.ownOrder().exported.Store(k)
+	}
+}
+
+// backing is the file that stands for the memory, nil if none is known.
+func (b *Buffer) backing() *Backing {
+	if b.mem.Backing != nil {
+		return b.mem.Backing
+	}
+	if o := b.order.Load(); o != nil {
+		return o.exported.Load()
+	}
+	return nil
 }
 
 // Attach has b free o before its memory, after all work on that: for what was
@@ -308,6 +355,14 @@ func (b *Buffer) kept() *order {
 	return o
 }
 
+// busy reports whether work on the memory is noted, which may be done by now.
+//
+//go:noinline
+func (b *Buffer) busy() bool {
+	o := b.kept()
+	return o != nil && o.busy.Load()
+}
+
 // lockOrder returns the order of the memory, pruned and locked.
 func (b *Buffer) lockOrder() *order {
 	o := b.Origin().ownOrder()
@@ -324,7 +379,11 @@ func (o *order) prune() {
 			o.ready = nil
 		}
 	}
+	o.note()
 }
+
+// note keeps busy true to ready and uses. o.mu is held.
+func (o *order) note() { o.busy.Store(o.ready != nil || len(o.uses) > 0) }
 
 func isDone(e Event) bool {
 	done, _ := e.Done()

@@ -26,8 +26,8 @@ func TestBuffersOfOneMemoryKeepOneOrder(t *testing.T) {
 	first, origin := owned(t, nil)
 	second, derived := owned(t, nil)
 	third, further := owned(t, nil)
-	derived.OrderWith(origin)
-	further.OrderWith(derived)
+	derived.OrderWith(origin, 0)
+	further.OrderWith(derived, 0)
 	if origin.Origin() != origin || derived.Origin() != origin || further.Origin() != origin {
 		t.Error("the origin is not the first buffer")
 	}
@@ -53,7 +53,7 @@ func TestDerivedMemoryIsFreedAfterTheWorkOnItsOrigin(t *testing.T) {
 	first, origin := owned(t, nil)
 	owner := &orderedOwner{}
 	second, derived := owned(t, owner)
-	derived.OrderWith(origin)
+	derived.OrderWith(origin, 0)
 	write := newEvent()
 	origin.Wrote(write)
 	second.Close()
@@ -150,7 +150,7 @@ func (uncomparable) Wait(context.Context) error { return nil }
 func TestALaterEventStandsForOthers(t *testing.T) {
 	first, origin := owned(t, nil)
 	second, derived := owned(t, nil)
-	derived.OrderWith(origin)
+	derived.OrderWith(origin, 0)
 	write, read, other, later := newEvent(), newEvent(), newEvent(), newEvent()
 	origin.Wrote(write)
 	origin.Used(read)

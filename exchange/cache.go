@@ -49,13 +49,12 @@ type entry struct {
 	gone  chan struct{} // closed when the memory was freed
 
 	// Final once ready is closed:
-	err       error
-	memory    core.Memory
-	kept      bool        // the root keeps the entry, else the last user closes it
-	detach    func() bool // from the root; of kept entries
-	mechanism Mechanism   // how it was opened
-	steps     []Step
-	refused   []Refusal
+	err     error
+	memory  core.Memory
+	kept    bool        // the root keeps the entry, else the last user closes it
+	detach  func() bool // from the root; of kept entries
+	way     sharedBy    // how it was opened, whether to be a result or to be copied from
+	refused []Refusal   // ways to share it that rank before that, and why they were not gone
 
 	// Guarded by the cache's mutex:
 	open    bool         // ready is closed, and err nil
@@ -64,6 +63,12 @@ type entry struct {
 }
 
 var _ core.Owner = (*entry)(nil)
+
+// sharedBy is a way to share memory.
+type sharedBy struct {
+	mechanism Mechanism
+	steps     []Step
+}
 
 // opener opens the source's memory on the destination. The memory's owner keeps
 // what it was made of, but for the source's memory.
@@ -82,16 +87,16 @@ func (c *cache) find(k key) *entry {
 }
 
 // acquire returns the entry of k with one user more, which it opens where nobody
-// has. Of several callers one opens and the others wait for it; where it fails,
+// has, by the way that by tells of. Of several callers one opens and the others wait for it; where it fails,
 // they fail with the same error. The caller holds a reference to k.root.
-func (r *run) acquire(ctx context.Context, k key, open opener) (*entry, error) {
+func (r *run) acquire(ctx context.Context, k key, by sharedBy, open opener) (*entry, error) {
 	c := opened
 	for {
 		c.mu.Lock()
 		e := c.entries[k]
 		switch {
 		case e == nil:
-			e = &entry{key: k, ready: make(chan struct{}), gone: make(chan struct{}), users: 1}
+			e = &entry{key: k, way: by, refused: slices.Clone(r.unshared), ready: make(chan struct{}), gone: make(chan struct{}), users: 1}
 			c.entries[k] = e
 			c.mu.Unlock()
 			return e, c.fill(ctx, e, r, open)
@@ -117,7 +122,6 @@ func (r *run) acquire(ctx context.Context, k key, open opener) (*entry, error) {
 func (c *cache) fill(ctx context.Context, e *entry, r *run, open opener) error {
 	defer close(e.ready)
 	e.kept = e.key.device == nil || c.watch(e.key.device)
-	e.mechanism, e.steps, e.refused = r.candidate.mechanism, r.candidate.steps, r.refused
 	e.memory, e.err = open(ctx, r)
 	if e.err == nil {
 		r.opened = true
@@ -174,7 +178,7 @@ func (e *entry) tensor(root *core.Buffer, s core.Spec) (*core.Tensor, error) {
 	return wrapOver(m, root, s)
 }
 
-// wrapOver makes a tensor on memory that is that of origin, and whose owner
+// wrapOver makes a tensor on memory that is that of origin, from its first byte on, and whose owner
 // releases a reference to it, which is taken here. On failure the owner is freed.
 func wrapOver(m core.Memory, origin *core.Buffer, s core.Spec) (*core.Tensor, error) {
 	err := origin.Retain()
@@ -190,7 +194,7 @@ func wrapOver(m core.Memory, origin *core.Buffer, s core.Spec) (*core.Tensor, er
 	if err != nil {
 		return nil, err
 	}
-	b.OrderWith(origin)
+	b.OrderWith(origin, 0)
 	return t, nil
 }
 

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -61,15 +62,15 @@ func (l *list) copying(mechanism Mechanism, what string, fill func(context.Conte
 
 // copyShared offers to copy, on the destination, from memory that is shared with it.
 func (l *list) copyShared(c candidate) {
-	what := fmt.Sprintf("%s, %v copies from there", c.what, l.target.ID)
+	copying := Step{What: fmt.Sprintf("%v copies from there", l.target.ID), Bytes: l.parcel().bytes}
+	what := copyOf(c.refusal(""), Direct, copying).What
+	defer func() { l.all[len(l.all)-1].shares = &c }()
 	if c.reason != "" {
 		l.refuse(Direct, what, "%s", c.reason)
 		return
 	}
-	steps := append(c.steps[:len(c.steps):len(c.steps)], Step{What: fmt.Sprintf("%v copies from there", l.target.ID), Bytes: l.parcel().bytes})
-	l.offer(Direct, what, steps, func(ctx context.Context, r *run) (*core.Tensor, error) {
+	l.offer(Direct, what, append(slices.Clone(c.steps), copying), func(ctx context.Context, r *run) (*core.Tensor, error) {
 		near, err := c.run(ctx, r)
-		r.entry = nil // what it was opened for is not the result
 		if err != nil {
 			return nil, err
 		}

@@ -172,13 +172,20 @@ func warm(ctx context.Context, src *core.Tensor, dst core.Device, o Options) (*c
 	defer root.Release()
 	report := Report{From: m.from.ID, To: dst.ID()}
 	var t *core.Tensor
-	if m.from.Device == dst && m.low < m.high {
+	var e *entry
+	switch {
+	case m.low >= m.high: // no elements
+		return nil, Report{}, nil
+	case m.from.Device == dst && m.from.ID.Type == m.wanted():
 		report.Mechanism, report.Steps = Alias, aliasSteps
 		t, err = core.NewTensor(root, m.spec)
-	} else if e := opened.find(key{root, dst, m.size}); e != nil {
-		report.Mechanism, report.Steps, report.Refused = e.mechanism, e.steps, e.refused
+	case m.low >= 0 && m.from.Device != dst:
+		if e = opened.find(key{root, dst, m.size}); e == nil {
+			return nil, Report{}, nil
+		}
+		report.Mechanism, report.Steps, report.Refused = e.way.mechanism, e.way.steps, e.refused
 		t, err = e.tensor(root, m.spec)
-	} else {
+	default:
 		return nil, Report{}, nil
 	}
 	if err != nil {

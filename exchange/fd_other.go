@@ -7,9 +7,6 @@ import "github.com/dlx-go/dlx/core"
 // closeFD does nothing: on this system no device has memory with descriptors.
 func closeFD(int) {}
 
-// fileID knows no descriptors.
-func fileID(int, bool) (dev, ino uint64, ok bool) { return 0, 0, false }
-
 func duplicateFD(fd int) (int, error) {
 	return -1, core.Errorf(core.ErrNotSupported, "exchange", "dup", "this system has no memory with descriptors")
 }

@@ -12,19 +12,6 @@ import (
 // closeFD closes a descriptor. It cannot fail in a way that leaves it open.
 func closeFD(fd int) { _ = syscall.Close(fd) }
 
-// fileID names the file that a descriptor stands for; ok is false if the number
-// does not tell files of its kind apart, as with devices and anonymous inodes.
-func fileID(fd int, unique bool) (dev, ino uint64, ok bool) {
-	var s syscall.Stat_t
-	if syscall.Fstat(fd, &s) != nil {
-		return 0, 0, false
-	}
-	return wide(s.Dev), s.Ino, unique || s.Mode&syscall.S_IFMT == syscall.S_IFREG
-}
-
-// wide is a number of a device, which some systems give as an int32.
-func wide[T int32 | uint32 | uint64](n T) uint64 { return uint64(n) }
-
 // duplicateFD returns a second descriptor, which the caller owns and no child
 // process inherits. It fails with core.ErrInvalid if fd is not open, and with
 // core.ErrOutOfMemory where no more descriptors can be had.

@@ -180,6 +180,51 @@ func TestMemoryOfUnknownSize(t *testing.T) {
 	if report.Mechanism != 0 {
 		t.Errorf("a failed move reports %v", report.Mechanism)
 	}
+
+	// That memory is open already as far as the tensor reaches behind its start does not
+	// make what lies before the start a part of it.
+	middle, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(t, values) + 64, Size: core.UnknownSize}, core.Spec{DType: core.TypeInt32, Shape: []int64{16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer middle.Close()
+	_, report = to(t, middle, a, exchange.Options{})
+	check(t, report, 64, way{mechanism: exchange.Map})
+	b, err := middle.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	around, err := core.NewTensor(b, core.Spec{DType: core.TypeInt32, Shape: []int64{17}, Strides: []int64{-1}, Offset: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer around.Close()
+	got, report = to(t, around, a, exchange.Options{})
+	check(t, report, 68, way{mechanism: exchange.Direct, copies: 1, refused: "elements lie before its start"})
+	if have := read(t, a, got); have[0] != 31 || have[16] != 15 {
+		t.Errorf("the result holds %v", have)
+	}
+}
+
+// A fresh copy may be written to, and one without elements is a fresh copy too.
+func TestReadOnlyTensors(t *testing.T) {
+	h := host(t)
+	a, _ := newFakes(t, mapHost, 0)
+	for _, n := range []int{0, 16} {
+		x, err := slice(t, make([]int32, n)).AsReadOnly()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		for _, d := range []core.Device{h, a} {
+			for _, c := range []exchange.Copy{exchange.IfNeeded, exchange.Never, exchange.Always} {
+				got, _ := to(t, x, d, exchange.Options{Copy: c})
+				if want := c != exchange.Always; got.ReadOnly() != want || got.NumElements() != int64(n) {
+					t.Errorf("%d elements to %v, copy %v: %v; want it to be read-only: %v", n, d.ID(), c, got, want)
+				}
+			}
+		}
+	}
 }
 
 func TestHostMemoryThatCannotBeMappedIsCopied(t *testing.T) {

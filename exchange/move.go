@@ -112,10 +112,9 @@ func (m *move) look() (*core.Buffer, error) {
 
 // rootOf is the buffer that moves of b start from: the first owner of the memory,
 // where that is memory of an opened device or of the host, and has the bytes of b.
-// Memory that was made here begins where its origin does.
 func rootOf(b *core.Buffer) *core.Buffer {
 	o := b.Origin()
-	if o == b {
+	if o == b || b.OriginOffset() != 0 {
 		return b
 	}
 	m := o.Memory()
@@ -128,11 +127,10 @@ func rootOf(b *core.Buffer) *core.Buffer {
 // run is one execution of a move.
 type run struct {
 	move
-	root      *core.Buffer // held
-	candidate *candidate   // being tried
-	refused   []Refusal    // before it
-	entry     *entry       // that the result shares, if any
-	opened    bool         // something was opened
+	root     *core.Buffer // held
+	unshared []Refusal    // ways to share the memory that could not be gone so far
+	entry    *entry       // that the candidate being tried shares or copies from, if any
+	opened   bool         // something was opened
 }
 
 // start holds the source's memory and makes work on Options.From part of its order.

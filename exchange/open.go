@@ -12,8 +12,7 @@ import (
 type foreignKey struct {
 	device core.Device
 	memory core.ExternalMemory // without the descriptor's number
-	dev    uint64              // the file behind the descriptor
-	ino    uint64
+	file   core.Backing        // behind the descriptor
 }
 
 // foreign is memory of others that is open, or being opened.
@@ -28,9 +27,11 @@ type foreign struct {
 //
 // Memory that is open already is not opened again: its tensors share one buffer,
 // and with it the order of their work. It is closed with the last of them. That
-// two descriptors stand for the same memory is told by the file behind them; where
-// that does not tell, as with descriptors of a driver's device file, every call
-// opens the memory anew, and callers keep the order themselves.
+// two descriptors stand for the same memory is told by the file behind them (see
+// [core.ExternalMemory.Backing]); where that does not tell, as with descriptors of a
+// driver's device file, every call opens the memory anew, and callers keep the order
+// themselves: that of tensors on one memory, and that no copy goes between parts of
+// it that overlap.
 //
 // A descriptor in x belongs to the package on success, and stays the caller's on
 // failure. It fails with ErrNotSupported if dst imports no memory of that type,
@@ -177,10 +178,11 @@ func identify(d core.Device, x core.ExternalMemory) (foreignKey, bool) {
 	switch {
 	case x.Type.IsFD():
 		k.memory.Pointer, k.memory.Opaque = 0, [64]byte{}
-		var ok bool
-		// Each dma-buf has an inode of its own since Linux 5.3.
-		k.dev, k.ino, ok = fileID(x.FD, x.Type == core.HandleDMABuf)
-		return k, ok
+		file := x.Backing()
+		if file == nil {
+			return k, false
+		}
+		k.file = *file
 	case x.Type == core.HandleHostPointer:
 		k.memory.Opaque = [64]byte{}
 	default:

@@ -13,13 +13,16 @@ func alias(_ context.Context, r *run) (*core.Tensor, error) {
 
 // shared makes a tensor on memory of the destination that is the source's, opened
 // now or before.
-func (r *run) shared(ctx context.Context, open opener) (*core.Tensor, error) {
-	e, err := r.acquire(ctx, key{r.root, r.dst, r.size}, open)
+func (r *run) shared(ctx context.Context, by sharedBy, open opener) (*core.Tensor, error) {
+	e, err := r.acquire(ctx, key{r.root, r.dst, r.size}, by, open)
 	if err != nil {
 		return nil, err
 	}
-	r.entry = e
-	return e.tensor(r.root, r.spec)
+	t, err := e.tensor(r.root, r.spec)
+	if err == nil {
+		r.entry = e
+	}
+	return t, err
 }
 
 // part is the source's memory as far as it is shared, without an owner.
@@ -54,6 +57,9 @@ func openPointer(_ context.Context, r *run) (core.Memory, error) {
 	}
 	p, err := i.ImportPointer(m.Handle, m.Offset+m.Size, nil)
 	p.Offset, p.Size = p.Offset+m.Offset, m.Size
+	if p.Host != 0 {
+		p.Host += uintptr(m.Offset)
+	}
 	return p, err
 }
 
@@ -66,7 +72,7 @@ func openMapped(ctx context.Context, r *run) (core.Memory, error) {
 
 // hostView returns the source's memory as the host sees it. The caller releases the entry.
 func (r *run) hostView(ctx context.Context) (*entry, error) {
-	return r.acquire(ctx, key{r.root, nil, r.size}, func(ctx context.Context, r *run) (core.Memory, error) {
+	return r.acquire(ctx, key{r.root, nil, r.size}, sharedBy{}, func(ctx context.Context, r *run) (core.Memory, error) {
 		return proxy(r.part(), func(b *core.Buffer) (core.Memory, error) {
 			return r.from.Device.(core.HostViewer).HostView(ctx, b)
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type candidate struct {
 	what      string
 	reason    string // why the way cannot be gone, known beforehand; empty if it can
 	steps     []Step
+	shares    *candidate // that shares memory: the way itself, or what it copies from; nil for others
 	// run goes the way. It returns the tensor on the destination, and leaves nothing
 	// behind if it fails.
 	run func(ctx context.Context, r *run) (*core.Tensor, error)
@@ -133,17 +135,23 @@ func (r *Route) run(ctx context.Context) (*core.Tensor, Report, error) {
 		c := &r.candidates[i]
 		if c.reason != "" {
 			report.Refused = append(report.Refused, c.refusal(c.reason))
+			if s := c.shares; s != nil && s.reason != "" {
+				run.unshared = append(run.unshared, s.refusal(s.reason))
+			}
 			continue
 		}
-		run.candidate, run.refused = c, report.Refused
+		run.entry = nil
 		t, err := c.run(ctx, run)
 		if err == nil {
 			report.Mechanism, report.Steps, report.Opened = c.mechanism, c.steps, run.opened
-			if e := run.entry; e != nil { // what was found open may have been opened by another way
-				report.Mechanism, report.Steps, report.Refused = e.mechanism, e.steps, e.refused
+			if run.entry != nil {
+				report.sharedBy(run.entry, c)
 			}
 			report.BytesCopied = copied(report.Steps)
 			return m.finish(ctx, t, report)
+		}
+		if c.shares != nil && run.entry == nil {
+			run.unshared = append(run.unshared, c.shares.refusal(err.Error()))
 		}
 		if errors.Is(err, core.ErrClosed) { // a device that was closed before tells nothing any more
 			opened.unwatch(m.dst)
@@ -155,6 +163,28 @@ func (r *Route) run(ctx context.Context) (*core.Tensor, Report, error) {
 		report.Refused = append(report.Refused, c.refusal(err.Error()))
 	}
 	return nil, report, noWay("Run", m, report.Refused, tried)
+}
+
+// sharedBy tells how the memory was opened that c shares, or copies from: another
+// move may have opened it, by a way that ranks behind that of c.
+func (r *Report) sharedBy(e *entry, c *candidate) {
+	if c.mechanism.Copies() == 0 {
+		r.Mechanism, r.Steps, r.Refused = e.way.mechanism, e.way.steps, e.refused
+		return
+	}
+	copying := c.steps[len(c.steps)-1]
+	r.Steps = append(slices.Clone(e.way.steps), copying)
+	for _, f := range e.refused {
+		f = copyOf(f, c.mechanism, copying)
+		if !slices.ContainsFunc(r.Refused, func(x Refusal) bool { return x.What == f.What }) {
+			r.Refused = append(r.Refused, f)
+		}
+	}
+}
+
+// copyOf makes of a way to share memory that was refused the way that copies from there.
+func copyOf(f Refusal, m Mechanism, copying Step) Refusal {
+	return Refusal{Mechanism: m, What: f.What + ", " + copying.What, Reason: f.Reason}
 }
 
 // copied sums up what steps copy.

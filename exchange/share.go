@@ -19,14 +19,16 @@ func (m *move) candidates() []candidate {
 		l.offer(Alias, "no elements: a tensor without memory", nil, empty)
 		return l.all
 	}
+	l.before = m.o.Copy == Always
+	l.share()
+	shared := slices.Clone(l.all)
+	for i := range l.all {
+		l.all[i].shares = &shared[i]
+	}
 	if m.o.Copy != Always {
-		l.share()
 		l.copies(nil)
 		return l.all
 	}
-	l.before = true
-	l.share()
-	shared := l.all
 	l.before, l.all = false, nil
 	l.copies(shared)
 	return l.all
@@ -64,15 +66,18 @@ func (l *list) offer(mechanism Mechanism, what string, steps []Step, run func(co
 func empty(_ context.Context, r *run) (*core.Tensor, error) {
 	s := r.spec
 	s.Offset = 0
+	if r.o.Copy == Always {
+		s.Flags &^= core.FlagReadOnly
+	}
 	return core.Wrap(core.Memory{ID: r.dst.ID(), Device: r.dst}, s)
 }
 
 // wanted is the type of memory that the move is to end in.
-func (l *list) wanted() core.DeviceType {
-	if t := l.o.Alloc.Type; t != 0 {
+func (m *move) wanted() core.DeviceType {
+	if t := m.o.Alloc.Type; t != 0 {
 		return t
 	}
-	return l.target.ID.Type
+	return m.dst.ID().Type
 }
 
 // aliasSteps are those of a move within a device.
@@ -126,7 +131,11 @@ func (l *list) sharing(mechanism Mechanism, what, reason string, steps []Step, o
 		l.refuse(mechanism, what, "%s", reason)
 		return
 	}
-	l.offer(mechanism, what, steps, func(ctx context.Context, r *run) (*core.Tensor, error) { return r.shared(ctx, open) })
+	if steps == nil {
+		steps = []Step{{What: what}}
+	}
+	by := sharedBy{mechanism, steps}
+	l.offer(mechanism, what, steps, func(ctx context.Context, r *run) (*core.Tensor, error) { return r.shared(ctx, by, open) })
 }
 
 // imported offers, for each handle type that both sides know, to export the memory there and import it here.

@@ -10,7 +10,7 @@ import (
 var mapCases = []Case{
 	{
 		Name:  "map-host/no-copy",
-		Rule:  "core.HostMapper: the result is the memory of host; each side sees the other's writes",
+		Rule:  "core.HostMapper: the result is the memory of host, whose address is its Memory.Host; each side sees the other's writes",
 		Needs: core.CapMapHost,
 		run:   caseMapHost,
 	},
@@ -71,6 +71,9 @@ func caseMapHost(e *env) {
 	e.check(err, "MapHost")
 	if m.Size != int64(len(host)) || m.Device != e.dev {
 		e.Errorf("mapped %d bytes, want %d, with the device as its Device", m.Size, len(host))
+	}
+	if m.Host != e.address(memory) && !e.props.ID.Type.HostAccessible() {
+		e.Errorf("Memory.Host is %#x, and the host memory lies at %#x", m.Host, e.address(memory))
 	}
 	t := e.wrapBytes(m)
 	e.wantBytes(t, host, "mapped memory")

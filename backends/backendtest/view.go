@@ -21,7 +21,7 @@ var viewCases = []Case{
 	},
 	{
 		Name:  "host-view/no-copy",
-		Rule:  "core.HostViewer: the result is the memory of b, of the same Size; what the host wrote is seen by work enqueued later, and the work's writes by the host when it is done",
+		Rule:  "core.HostViewer: the result is the memory of b, of the same Size, and lies at b's Memory.Host; what the host wrote is seen by work enqueued later, and the work's writes by the host when it is done",
 		Needs: core.CapHostView,
 		run:   caseHostView,
 	},
@@ -62,6 +62,9 @@ func (e *env) viewed(t *core.Tensor) (*core.Tensor, []byte) {
 	e.check(err, "HostView of %v", t)
 	if m.ID != core.CPU || m.Device != nil || m.Size != b.Memory().Size {
 		e.Errorf("the view has %d bytes on %v, device %v; want %d on %v without a device", m.Size, m.ID, m.Device, b.Memory().Size, core.CPU)
+	}
+	if m.Size > 0 && b.Memory().Host != m.Handle+uintptr(m.Offset) {
+		e.Errorf("the view lies at %#x, and Memory.Host of what is viewed is %#x", m.Handle+uintptr(m.Offset), b.Memory().Host)
 	}
 	host := e.derived(m, b)
 	return host, hostView(e, host)
@@ -188,7 +191,7 @@ func (e *env) derived(m core.Memory, origin *core.Buffer) *core.Tensor {
 	t := e.wrapBytes(m)
 	b, err := t.Buffer()
 	e.check(err, "Buffer")
-	b.OrderWith(origin)
+	b.OrderWith(origin, 0)
 	return t
 }
 

@@ -30,7 +30,10 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 			return core.Errorf(core.ErrDevice, "cpu", "Copy", "the host cannot reach memory on %v: copy through its own device", id)
 		}
 	}
-	if same || dst.NumElements() == 0 {
+	switch {
+	case same:
+		return stream.SubmitSame(ctx, s, dst, src)
+	case dst.NumElements() == 0:
 		return nil
 	}
 	work, err := newJob(dst, src)

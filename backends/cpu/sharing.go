@@ -112,7 +112,9 @@ func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.Ext
 	if err != nil {
 		return core.ExternalMemory{}, err
 	}
-	return core.ExternalMemory{Type: t, FD: fd, Size: s.size, Offset: m.Offset, Length: m.Size}, nil
+	x := core.ExternalMemory{Type: t, FD: fd, Size: s.size, Offset: m.Offset, Length: m.Size}
+	b.Exported(x)
+	return x, nil
 }
 
 // ImportMemory maps a memfd and closes the descriptor. Besides what its interface
@@ -136,6 +138,7 @@ func (d sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) 
 		mapped.unmap()
 		return core.Memory{}, err
 	}
+	memory.Backing = m.Backing()
 	closeFD(m.FD)
 	return memory, nil
 }

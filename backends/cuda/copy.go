@@ -45,7 +45,9 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	switch {
 	case err != nil:
 		return err
-	case same || dst.NumElements() == 0:
+	case same:
+		return stream.SubmitSame(ctx, s, dst, src)
+	case dst.NumElements() == 0:
 		return nil
 	case !to.mapped && !from.mapped:
 		return errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")

@@ -59,8 +59,10 @@ func (d *device) mapHost(call string, host *core.Buffer) (core.Memory, error) {
 	if err := d.check(s, failed, "%d bytes of the host at %#x", m.Size, first); err != nil {
 		return core.Memory{}, err
 	}
-	return d.handOut(d.ID(), address, m.Size, d.after(func() {
+	mapped := d.handOut(d.ID(), address, m.Size, d.after(func() {
 		_ = d.check(d.context.UnmapHost(first), "cuMemHostUnregister", "%d bytes of the host at %#x", m.Size, first)
 		host.Release()
-	})), nil
+	}))
+	mapped.Host = first
+	return mapped, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // CanPeer asks cuDeviceCanAccessPeer. Another opening of the same device is a peer, too.
@@ -74,8 +75,13 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		return err
 	}
 	far, err := p.beside(call, "src", src)
-	if err != nil || same || dst.NumElements() == 0 {
+	switch {
+	case err != nil:
 		return err
+	case same:
+		return stream.SubmitSame(ctx, s, dst, src)
+	case dst.NumElements() == 0:
+		return nil
 	}
 	copies := func(q *queue) error { return d.aside(ctx, q, dst, src) }
 	switch {

@@ -162,10 +162,12 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	if err := d.check(s, "cuMemExportToShareableHandle", "of %#x", mapped.Address); err != nil {
 		return core.ExternalMemory{}, err
 	}
-	return core.ExternalMemory{
+	x := core.ExternalMemory{
 		Type: t, FD: fd, Size: mapped.Size, Offset: m.Offset, Length: m.Size,
 		MemoryType: core.NoMemoryType, DeviceUUID: d.properties.UUID,
-	}, nil
+	}
+	b.Exported(x)
+	return x, nil
 }
 
 // ImportMemory opens memory that another API exported, or CUDA in another process. Who
@@ -201,6 +203,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	}
 	var address uintptr
 	var release func()
+	file := m.Backing()
 	err := i.Give(call, m.FD, func(fd int) (taken bool, err error) {
 		address, release, taken, err = open(m, fd)
 		return taken, err
@@ -208,7 +211,9 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err != nil {
 		return core.Memory{}, err
 	}
-	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(release)), nil
+	imported := d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(release))
+	imported.Backing = file
+	return imported, nil
 }
 
 // importer has what handles of others are compared with.

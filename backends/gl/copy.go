@@ -35,7 +35,10 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
-	if same || dst.NumElements() == 0 {
+	switch {
+	case same:
+		return stream.SubmitSame(ctx, s, dst, src)
+	case dst.NumElements() == 0:
 		return nil
 	}
 	work := d.transfer(to, from)

@@ -46,12 +46,14 @@ func (d importingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory
 		b.size = roundUp(b.size)
 	}
 	var memory core.Memory
+	file := m.Backing()
 	err := by.Give("ImportMemory", m.FD, func(fd int) (taken bool, err error) {
 		if taken, err = d.importFD(b, m, fd); err != nil {
 			d.discard(b)
 			return taken, err
 		}
 		memory, err = d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
+		memory.Backing = file
 		return taken, err
 	})
 	return memory, err

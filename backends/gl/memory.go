@@ -63,10 +63,14 @@ func (d *device) adopt(call string, b *buffer, offset, size int64, owner core.Ow
 	}
 	d.memories++
 	liveMemory.Add(1)
-	return core.Memory{
+	m := core.Memory{
 		ID: d.properties.ID, Device: d.outer, Handle: uintptr(b.name), Offset: offset, Size: size,
 		Owner: &memory{device: d, buffer: b, owner: owner},
-	}, nil
+	}
+	if b.mapped != nil {
+		m.Host = uintptr(b.mapped) + uintptr(offset)
+	}
+	return m, nil
 }
 
 // Free deletes the buffer, if it is dlx's and no other memory is on it. Another

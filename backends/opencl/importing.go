@@ -89,6 +89,7 @@ func (i memoryImporter) ImportMemory(ctx context.Context, m core.ExternalMemory)
 		return core.Memory{}, closedDevice(call)
 	}
 	var mem driver.Mem
+	file := m.Backing()
 	err := by.Give(call, m.FD, func(fd int) (taken bool, err error) {
 		var s driver.Status
 		mem, s = driver.ImportFD(d.context, kind, fd, m.Size)
@@ -97,5 +98,7 @@ func (i memoryImporter) ImportMemory(ctx context.Context, m core.ExternalMemory)
 	if err != nil {
 		return core.Memory{}, err
 	}
-	return d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), nil
+	memory := d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) })
+	memory.Backing = file
+	return memory, nil
 }

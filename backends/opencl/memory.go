@@ -68,10 +68,14 @@ func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func
 	}
 	d.memories++
 	liveMemory.Add(1)
-	return core.Memory{
+	m := core.Memory{
 		ID: d.ID(), Device: d.outer, Handle: uintptr(mem), Offset: offset, Size: size,
 		Owner: &memory{device: d, mem: mem, release: release},
 	}
+	if known := d.known[mem]; known != nil && known.host != 0 {
+		m.Host = known.host + uintptr(offset)
+	}
+	return m
 }
 
 // Alloc takes a cl_mem from the pool, which starts at its first byte: Offset is 0.

@@ -125,7 +125,7 @@ func SubBuffer(t *core.Tensor) (*core.Tensor, error) {
 		return nil, err
 	}
 	if own, err := view.Buffer(); err == nil { // nobody else can have closed it yet
-		own.OrderWith(b)
+		own.OrderWith(b, first-b.Memory().Offset)
 	}
 	return view, nil
 }

@@ -88,10 +88,14 @@ func (m *memory) FreeAfter(pending []core.Event) { m.device.reaper.After(pending
 func (d *device) handOut(handle uintptr, offset, size int64, release, after func()) core.Memory {
 	d.memories++
 	liveMemory.Add(1)
-	return core.Memory{
+	m := core.Memory{
 		ID: d.ID(), Device: d.outer, Handle: handle, Offset: offset, Size: size,
 		Owner: &memory{device: d, release: release, after: after},
 	}
+	if o := d.objects[handle]; o != nil && o.host != 0 {
+		m.Host = o.host + uintptr(offset)
+	}
+	return m
 }
 
 // Alloc takes memory from a pool, or an allocation of its own if it is to be

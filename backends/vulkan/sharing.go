@@ -218,11 +218,13 @@ func (s memorySharer) ExportMemory(b *core.Buffer, t core.HandleType) (core.Exte
 	if err != nil {
 		return core.ExternalMemory{}, d.noteLoss(err)
 	}
-	return core.ExternalMemory{
+	x := core.ExternalMemory{
 		Type: t, FD: fd, Size: o.whole, Offset: m.Offset, Length: m.Size,
 		Dedicated: o.dedicated, MemoryType: uint32(o.memoryType),
 		DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID,
-	}, nil
+	}
+	b.Exported(x)
+	return x, nil
 }
 
 // ImportMemory gives the driver a duplicate of the descriptor, and closes the
@@ -238,8 +240,10 @@ func (s memorySharer) ImportMemory(ctx context.Context, m core.ExternalMemory) (
 		return core.Memory{}, err
 	}
 	var imported core.Memory
+	file := m.Backing()
 	err := d.importer().Give(call, m.FD, func(fd int) (taken bool, err error) {
 		imported, taken, err = d.importFD(call, m, fd)
+		imported.Backing = file
 		return taken, err
 	})
 	return imported, d.noteLoss(err)
@@ -318,7 +322,9 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if owner != nil {
 		after = owner.Free
 	}
-	return d.handOut(p, 0, size, func() {}, after), nil
+	m := d.handOut(p, 0, size, func() {}, after)
+	m.Host = o.host
+	return m, nil
 }
 
 // stranger describes the buffer behind a handle that this device did not make.

@@ -62,10 +62,16 @@ func (d *Device) own(handle uintptr, offset, size int64, release func()) core.Me
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.memories++
-	return core.Memory{
+	m := core.Memory{
 		ID: d.id, Device: d.outer, Handle: handle, Offset: offset, Size: size,
 		Owner: &memory{device: d, release: release},
 	}
+	if d.backend.options.Opaque {
+		if x, ok := d.backend.objects.find(handle); ok {
+			m.Host = x.address + uintptr(offset)
+		}
+	}
+	return m
 }
 
 // Free gives the memory back. Twice is a bug that no test may hide.
@@ -312,5 +318,7 @@ func (d *Device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, e
 	if err := host.Retain(); err != nil {
 		return core.Memory{}, err
 	}
-	return d.own(address|deviceBit, 0, m.Size, host.Release), nil
+	mapped := d.own(address|deviceBit, 0, m.Size, host.Release)
+	mapped.Host = address
+	return mapped, nil
 }
