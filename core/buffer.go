@@ -145,6 +145,9 @@ func (b *Buffer) free() {
 	owner := b.mem.Owner
 	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
 	var pending []Event
+	if b.backing() != nil {
+		b.forgetBacked()
+	}
 	if o := b.order.Load(); o != nil {
 		pending = slices.DeleteFunc(b.Pending(), isDone) // also a write that failed is over
 		owner = o.withAttached(owner)
@@ -282,6 +285,7 @@ func (b *Buffer) Exported(x ExternalMemory) {
 	// memory another file does so when nobody has the earlier one open any more.
 	if k := x.Backing(); k != nil {
 		b.ownOrder().exported.Store(k)
+		b.noteBacked()
 	}
 }
 

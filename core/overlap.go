@@ -71,8 +71,10 @@ func (v *view) relate(w *view) relation {
 			return r
 		}
 	}
-	if k, l := v.buffer.backing(), w.buffer.backing(); k != nil && l != nil && k.file == l.file {
-		r = compare(v.Tensor, w.Tensor, k.offset+v.at, l.offset+w.at, false)
+	if f, at, ok := v.inFile(); ok {
+		if g, to, ok := w.inFile(); ok && f == g {
+			r = compare(v.Tensor, w.Tensor, at, to, false)
+		}
 	}
 	return r
 }

@@ -173,6 +173,21 @@ func TestMemoryOfOneFile(t *testing.T) {
 	bufferOf(t, view).OrderWith(bufferOf(t, exported), 2)
 	wantShifted(t, view, at(2<<20, external(one, 14)), 8)
 
+	// Who gets the address alone, as by DLPack, is found by that.
+	known := at(5<<20, external(one, 0))
+	stranger := over(t, core.Memory{ID: core.CPU, Handle: 5<<20 + 8, Size: core.UnknownSize}, core.Spec{Shape: []int64{40}})
+	second := at(6<<20, external(one, 0))
+	wantShifted(t, second, stranger, 8)
+	_ = known.Close()
+	start, err := second.Slice(0, 0, 40, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer start.Close()
+	if same, err := core.CheckCopy(stranger, start); same || err != nil {
+		t.Errorf("an address that nothing is known of any more: %v, %v", same, err)
+	}
+
 	if same, err := core.CheckCopy(exported, at(2<<20, external(other, 4))); same || err != nil {
 		t.Errorf("memory of another file: %v, %v", same, err)
 	}

@@ -56,6 +56,9 @@ func Wrap(m Memory, s Spec) (*Tensor, error) {
 		return nil, err
 	}
 	b.mem = m
+	if m.Backing != nil {
+		b.noteBacked()
+	}
 	t.share.open(b)
 	return t, nil
 }

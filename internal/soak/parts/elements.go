@@ -197,7 +197,6 @@ func Queued(ctx context.Context, q *stream.Queue, t *core.Tensor, items []byte) 
 // Door reads a tensor through core.Values and core.All, as bytes of row-major
 // elements. It waits for nothing itself.
 func Door(t *core.Tensor) ([]byte, error) {
-	_ = t.WaitReady(context.Background()) // TEMPORARY
 	switch t.DType() {
 	case core.TypeUint8:
 		return door[uint8](t)
@@ -239,7 +238,6 @@ func door[T core.Element](t *core.Tensor) ([]byte, error) {
 // DoorWrite writes elements through core.Mutable, or core.AllMutable where the
 // strides are not row-major. It waits for nothing itself.
 func DoorWrite(t *core.Tensor, items []byte) error {
-	_ = Wait(context.Background(), t) // TEMPORARY
 	switch t.DType() {
 	case core.TypeUint8:
 		return doorWrite[uint8](t, items)
