@@ -265,6 +265,29 @@ func (t *Tensor) WaitReady(ctx context.Context) error {
 	return nil
 }
 
+// WaitIdle blocks until all work on the memory is done that is known of now, reads
+// included, so that the memory may be overwritten. It returns the error of the last
+// write, or ctx's.
+func (t *Tensor) WaitIdle(ctx context.Context) error {
+	b := t.share.buf.Load()
+	if b == nil {
+		return nil
+	}
+	for _, e := range b.Pending() {
+		if err := e.Wait(ctx); err != nil && !isDone(e) { // what failed is over, too
+			return err
+		}
+	}
+	return t.WaitReady(ctx)
+}
+
+// unsettled reports whether there may be work on the memory that is not done, or whose
+// error is kept. Most memory never had any: that is found out inline.
+func (t *Tensor) unsettled() bool {
+	b := t.share.buf.Load()
+	return b != nil && b.order.Load() != nil && b.busy()
+}
+
 // String describes the tensor without its elements: "float32[2 3] on cpu".
 func (t *Tensor) String() string {
 	s := fmt.Sprintf("%v%v on %v", t.dtype, t.layout.shape(), t.id)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"iter"
 	"runtime"
 	"sync"
@@ -113,10 +114,29 @@ func (p *pinnedSlice) Free() {
 // written to if the tensor is read-only, use [Mutable] for that. A bool that came
 // from abroad may hold a byte other than 0 and 1, which Go does not expect: read
 // such memory as uint8, through a tensor of that type.
-// It does not wait for [Tensor.Ready]. It fails with ErrClosed, ErrDType if T is
-// not the element type, ErrDevice if the host cannot reach the memory, ErrLayout
-// if the tensor is not contiguous (a copy or [All] helps) or misaligned for T.
+//
+// It blocks until the last write to the memory is done, however long that takes:
+// call [Tensor.WaitReady] before to bound the time. Work that is enqueued later it
+// knows nothing of. Work that writes t must not call it, since it would wait for
+// itself; [ValuesWithoutWaiting] is for that.
+//
+// It fails with ErrClosed, ErrDType if T is not the element type, ErrDevice if the
+// host cannot reach the memory, ErrLayout if the tensor is not contiguous (a copy or
+// [All] helps) or misaligned for T, or with the error of the last write.
 func Values[T Element](t *Tensor) ([]T, error) {
+	v, err := ValuesWithoutWaiting[T](t)
+	if err == nil && t.unsettled() {
+		err = t.WaitReady(context.Background())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// ValuesWithoutWaiting is [Values] for callers who keep the order themselves, such as
+// work on a stream that was made to wait: the elements may still be written to.
+func ValuesWithoutWaiting[T Element](t *Tensor) ([]T, error) {
 	p, err := firstElement[T](t, "Values")
 	if err != nil {
 		return nil, err
@@ -127,13 +147,28 @@ func Values[T Element](t *Tensor) ([]T, error) {
 	return unsafe.Slice(p, t.NumElements()), nil
 }
 
-// Mutable is [Values] for writing; it also fails with ErrReadOnly. Where the
-// strides are not row-major, [AllMutable] serves.
+// Mutable is [Values] for writing: it blocks until all work on the memory is done,
+// reads included; [Tensor.WaitIdle] bounds the time. It also fails with ErrReadOnly.
+// Where the strides are not row-major, [AllMutable] serves. To overwrite what failed
+// work has left, use [MutableWithoutWaiting], and tell of it by [Buffer.Wrote].
 func Mutable[T Element](t *Tensor) ([]T, error) {
+	v, err := MutableWithoutWaiting[T](t)
+	if err == nil && t.unsettled() {
+		err = t.WaitIdle(context.Background())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// MutableWithoutWaiting is [Mutable] for callers who keep the order themselves: the
+// elements may still be read and written.
+func MutableWithoutWaiting[T Element](t *Tensor) ([]T, error) {
 	if t.ReadOnly() {
 		return nil, readOnly("Mutable")
 	}
-	return Values[T](t)
+	return ValuesWithoutWaiting[T](t)
 }
 
 func readOnly(call string) error {
@@ -142,8 +177,21 @@ func readOnly(call string) error {
 
 // All yields the elements of a tensor in host-accessible memory in row-major
 // order, whatever its strides. The sequence is valid until the tensor is closed.
-// It fails like [Values], but for the strides.
+// It blocks and fails like [Values], but for the strides; the sequence itself waits
+// for nothing.
 func All[T Element](t *Tensor) (iter.Seq[T], error) {
+	seq, err := AllWithoutWaiting[T](t)
+	if err == nil && t.unsettled() {
+		err = t.WaitReady(context.Background())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return seq, nil
+}
+
+// AllWithoutWaiting is [All] for callers who keep the order themselves.
+func AllWithoutWaiting[T Element](t *Tensor) (iter.Seq[T], error) {
 	seq, err := elements[T](t, "All")
 	if err != nil {
 		return nil, err
@@ -154,9 +202,21 @@ func All[T Element](t *Tensor) (iter.Seq[T], error) {
 }
 
 // AllMutable is [All] for writing: it yields a pointer to each element, valid until
-// the tensor is closed. It also fails with ErrReadOnly, and with ErrLayout if the
-// tensor repeats elements, as a copy into such a tensor does.
+// the tensor is closed. It blocks like [Mutable]. It also fails with ErrReadOnly, and
+// with ErrLayout if the tensor repeats elements, as a copy into such a tensor does.
 func AllMutable[T Element](t *Tensor) (iter.Seq[*T], error) {
+	seq, err := AllMutableWithoutWaiting[T](t)
+	if err == nil && t.unsettled() {
+		err = t.WaitIdle(context.Background())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return seq, nil
+}
+
+// AllMutableWithoutWaiting is [AllMutable] for callers who keep the order themselves.
+func AllMutableWithoutWaiting[T Element](t *Tensor) (iter.Seq[*T], error) {
 	switch {
 	case t.ReadOnly():
 		return nil, readOnly("AllMutable")
