@@ -281,13 +281,6 @@ func (t *Tensor) WaitIdle(ctx context.Context) error {
 	return t.WaitReady(ctx)
 }
 
-// unsettled reports whether there may be work on the memory that is not done, or whose
-// error is kept. Most memory never had any: that is found out inline.
-func (t *Tensor) unsettled() bool {
-	b := t.share.buf.Load()
-	return b != nil && b.order.Load() != nil && b.busy()
-}
-
 // String describes the tensor without its elements: "float32[2 3] on cpu".
 func (t *Tensor) String() string {
 	s := fmt.Sprintf("%v%v on %v", t.dtype, t.layout.shape(), t.id)
