@@ -111,22 +111,22 @@ func (b *Buffer) forgetBacked() {
 	}
 }
 
-// inFile is where the first element of a view lies in a file, if that is known.
-func (v *view) inFile() (f file, at int64, ok bool) {
-	if k := v.buffer.backing(); k != nil {
-		return k.file, k.offset + v.at, true
+// inFile is where the byte that lies at bytes behind the first lies in a file, if that is known.
+func (b *Buffer) inFile(at int64) (f file, offset int64, ok bool) {
+	if k := b.backing(); k != nil {
+		return k.file, k.offset + at, true
 	}
 	if backed.any.Load() == 0 {
 		return f, 0, false
 	}
 	backed.mu.Lock()
 	defer backed.mu.Unlock()
-	v.buffer.mem.spaces(func(s space, first int64) {
+	b.mem.spaces(func(s space, first int64) {
 		for _, x := range backed.list[s] {
-			if k := x.buffer.backing(); k != nil && x.from <= first+v.at && first+v.at < x.to {
-				f, at, ok = k.file, k.offset+first+v.at-x.from, true
+			if k := x.buffer.backing(); k != nil && x.from <= first+at && first+at < x.to {
+				f, offset, ok = k.file, k.offset+first+at-x.from, true
 			}
 		}
 	})
-	return f, at, ok
+	return f, offset, ok
 }

@@ -360,8 +360,6 @@ func (b *Buffer) kept() *order {
 }
 
 // busy reports whether work on the memory is noted, which may be done by now.
-//
-//go:noinline
 func (b *Buffer) busy() bool {
 	o := b.kept()
 	return o != nil && o.busy.Load()

@@ -93,7 +93,9 @@ func (t DeviceType) BackendName() string {
 
 // HostAccessible reports whether the host may read and write memory of this type
 // through its data address: CPU, pinned and managed memory.
-func (t DeviceType) HostAccessible() bool { return t.Known() && deviceTypes[t].host }
+func (t DeviceType) HostAccessible() bool {
+	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].host
+}
 
 // OpaqueHandle reports whether a data pointer of this type is the handle of an
 // object (cl_mem, VkBuffer, id<MTLBuffer>, WGPUBuffer, the name of a GL buffer)

@@ -20,7 +20,9 @@
 // Work on a device may still run when a call returns. A buffer knows the event of
 // its last write ([Buffer.Ready]) and of all unfinished work ([Buffer.Pending]):
 // readers wait for the first, writers and the release of the memory for the
-// second. Order thus travels with the tensor.
+// second. Order thus travels with the tensor. On the host, [Values], [All], [Mutable]
+// and [AllMutable] wait by themselves; code that keeps the order itself, such as work on
+// a stream, uses the functions that say WithoutWaiting.
 //
 // # Errors
 //

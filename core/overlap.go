@@ -17,63 +17,60 @@ const (
 
 // relate compares two tensors with elements under every name that their memory has in common.
 func relate(dst, src *Tensor, db, sb *Buffer) relation {
-	to, from := view{dst, db, dst.offset - db.mem.Offset}, view{src, sb, src.offset - sb.mem.Offset}
-	toRoot, fromRoot := to.root(), from.root()
-	if toRoot.buffer == fromRoot.buffer {
-		return compare(dst, src, toRoot.at, fromRoot.at, db == sb)
+	to, from := dst.offset-db.mem.Offset, src.offset-sb.mem.Offset
+	toRoot, toAt := db.root()
+	fromRoot, fromAt := sb.root()
+	if toRoot == fromRoot {
+		return compare(dst, src, to+toAt, from+fromAt, db == sb)
 	}
-	r := to.relate(&from)
-	if r == apart && fromRoot.buffer != sb {
-		r = to.relate(&fromRoot)
+	p := pair{dst, src}
+	r := p.relate(db, sb, to, from)
+	if r == apart && fromRoot != sb {
+		r = p.relate(db, fromRoot, to, from+fromAt)
 	}
-	if r == apart && toRoot.buffer != db {
-		if r = toRoot.relate(&from); r == apart && fromRoot.buffer != sb {
-			r = toRoot.relate(&fromRoot)
+	if r == apart && toRoot != db {
+		if r = p.relate(toRoot, sb, to+toAt, from); r == apart && fromRoot != sb {
+			r = p.relate(toRoot, fromRoot, to+toAt, from+fromAt)
 		}
 	}
 	return r
 }
 
-// view is a tensor as one on a buffer that has its bytes.
-type view struct {
-	*Tensor
-	buffer *Buffer
-	at     int64 // from the buffer's first byte to the first element
-}
-
-// root is the view on what the buffer keeps one order with. It is open as long as the buffer is.
-func (v view) root() view {
-	if o := v.buffer.order.Load(); o != nil && o.origin != nil {
-		return view{v.Tensor, o.origin, v.at + o.at}
+// root is the buffer that b keeps one order with, which is open as long as b is, and
+// where in it b begins.
+func (b *Buffer) root() (*Buffer, int64) {
+	if o := b.order.Load(); o != nil && o.origin != nil {
+		return o.origin, o.at
 	}
-	return v
+	return b, 0
 }
 
-// relate compares two views of buffers that are not known to be one memory.
-func (v *view) relate(w *view) relation {
-	a, b := &v.buffer.mem, &w.buffer.mem
+// pair are two tensors that are to be compared.
+type pair struct{ dst, src *Tensor }
+
+// relate compares them as views of buffers that are not known to be one memory: their
+// first elements lie to and from bytes behind the buffers' first.
+func (p pair) relate(db, sb *Buffer, to, from int64) relation {
+	a, b := &db.mem, &sb.mem
 	r := apart
+	h, g := a.host(), b.host()
 	switch {
-	case a.ID != b.ID: // different address spaces, but for the host's
-	case a.ID.Type.OpaqueHandle():
-		if a.Handle == b.Handle && oneObject(a, b) {
-			r = compare(v.Tensor, w.Tensor, a.Offset+v.at, b.Offset+w.at, true)
-		}
-	case !a.ID.Type.HostAccessible():
-		r = compare(v.Tensor, w.Tensor, a.address()+v.at, b.address()+w.at, true)
+	case a.ID != b.ID || a.ID.Type.HostAccessible(): // of different address spaces, or the host's: see below
+	case !a.ID.Type.OpaqueHandle():
+		r = compare(p.dst, p.src, a.address()+to, b.address()+from, true)
+	case a.Handle == b.Handle && oneObject(a, b):
+		r = compare(p.dst, p.src, a.Offset+to, b.Offset+from, true)
+	}
+	if r == apart && h != 0 && g != 0 {
+		within := a.Host == 0 && b.Host == 0
+		r = compare(p.dst, p.src, h+to, g+from, within)
 	}
 	if r != apart {
 		return r
 	}
-	if h, g := a.host(), b.host(); h != 0 && g != 0 {
-		within := a.Host == 0 && b.Host == 0
-		if r = compare(v.Tensor, w.Tensor, h+v.at, g+w.at, within); r != apart {
-			return r
-		}
-	}
-	if f, at, ok := v.inFile(); ok {
-		if g, to, ok := w.inFile(); ok && f == g {
-			r = compare(v.Tensor, w.Tensor, at, to, false)
+	if f, at, ok := db.inFile(to); ok {
+		if g, other, ok := sb.inFile(from); ok && f == g {
+			r = compare(p.dst, p.src, at, other, false)
 		}
 	}
 	return r

@@ -269,6 +269,22 @@ func (t *Tensor) WaitReady(ctx context.Context) error {
 	return nil
 }
 
+// WaitIdle blocks until all work on the memory is done that is known of now, reads
+// included, so that the memory may be overwritten. It returns the error of the last
+// write, or ctx's.
+func (t *Tensor) WaitIdle(ctx context.Context) error {
+	b := t.share.buf.Load()
+	if b == nil {
+		return nil
+	}
+	for _, e := range b.Pending() {
+		if err := e.Wait(ctx); err != nil && !isDone(e) { // what failed is over, too
+			return err
+		}
+	}
+	return t.WaitReady(ctx)
+}
+
 // String describes the tensor without its elements: "float32[2 3] on cpu".
 func (t *Tensor) String() string {
 	s := fmt.Sprintf("%v%v on %v", t.dtype, t.layout.shape(), t.id)

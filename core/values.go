@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"iter"
 	"runtime"
 	"sync"
@@ -113,27 +114,49 @@ func (p *pinnedSlice) Free() {
 // written to if the tensor is read-only, use [Mutable] for that. A bool that came
 // from abroad may hold a byte other than 0 and 1, which Go does not expect: read
 // such memory as uint8, through a tensor of that type.
-// It does not wait for [Tensor.Ready]. It fails with ErrClosed, ErrDType if T is
-// not the element type, ErrDevice if the host cannot reach the memory, ErrLayout
-// if the tensor is not contiguous (a copy or [All] helps) or misaligned for T.
-func Values[T Element](t *Tensor) ([]T, error) {
-	p, err := firstElement[T](t, "Values")
-	if err != nil {
-		return nil, err
-	}
-	if !t.layout.IsContiguous() {
-		return nil, Errorf(ErrLayout, "core", "Values", "strides %v are not row-major: copy the tensor, or use All", t.layout.strides())
-	}
-	return unsafe.Slice(p, t.NumElements()), nil
+//
+// It blocks until the last write to the memory is done, however long that takes:
+// call [Tensor.WaitReady] before to bound the time. Work that is enqueued later it
+// knows nothing of. Work that writes t must not call it, since it would wait for
+// itself; [ValuesWithoutWaiting] is for that.
+//
+// It fails with ErrClosed, ErrDType if T is not the element type, ErrDevice if the
+// host cannot reach the memory, ErrLayout if the tensor is not contiguous (a copy or
+// [All] helps) or misaligned for T, or with the error of the last write.
+func Values[T Element](t *Tensor) ([]T, error) { return values[T](t, "Values", forReading) }
+
+// ValuesWithoutWaiting is [Values] for callers who keep the order themselves, such as
+// work on a stream that was made to wait: the elements may still be written to.
+func ValuesWithoutWaiting[T Element](t *Tensor) ([]T, error) {
+	return values[T](t, "ValuesWithoutWaiting", withoutWaiting)
 }
 
-// Mutable is [Values] for writing; it also fails with ErrReadOnly. Where the
-// strides are not row-major, [AllMutable] serves.
+// Mutable is [Values] for writing: it blocks until all work on the memory is done,
+// reads included; [Tensor.WaitIdle] bounds the time. It also fails with ErrReadOnly.
+// Where the strides are not row-major, [AllMutable] serves. To overwrite what failed
+// work has left, use [MutableWithoutWaiting], and tell of it by [Buffer.Wrote].
 func Mutable[T Element](t *Tensor) ([]T, error) {
 	if t.ReadOnly() {
 		return nil, readOnly("Mutable")
 	}
-	return Values[T](t)
+	return values[T](t, "Mutable", forWriting)
+}
+
+// MutableWithoutWaiting is [Mutable] for callers who keep the order themselves: the
+// elements may still be read and written.
+func MutableWithoutWaiting[T Element](t *Tensor) ([]T, error) {
+	if t.ReadOnly() {
+		return nil, readOnly("MutableWithoutWaiting")
+	}
+	return values[T](t, "MutableWithoutWaiting", withoutWaiting)
+}
+
+func values[T Element](t *Tensor, call string, w waiting) ([]T, error) {
+	p, err := firstElement[T](t, call, true, w)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice(p, t.NumElements()), nil
 }
 
 func readOnly(call string) error {
@@ -142,9 +165,17 @@ func readOnly(call string) error {
 
 // All yields the elements of a tensor in host-accessible memory in row-major
 // order, whatever its strides. The sequence is valid until the tensor is closed.
-// It fails like [Values], but for the strides.
-func All[T Element](t *Tensor) (iter.Seq[T], error) {
-	seq, err := elements[T](t, "All")
+// It blocks and fails like [Values], but for the strides; the sequence itself waits
+// for nothing.
+func All[T Element](t *Tensor) (iter.Seq[T], error) { return all[T](t, "All", forReading) }
+
+// AllWithoutWaiting is [All] for callers who keep the order themselves.
+func AllWithoutWaiting[T Element](t *Tensor) (iter.Seq[T], error) {
+	return all[T](t, "AllWithoutWaiting", withoutWaiting)
+}
+
+func all[T Element](t *Tensor, call string, w waiting) (iter.Seq[T], error) {
+	seq, err := elements[T](t, call, w)
 	if err != nil {
 		return nil, err
 	}
@@ -154,21 +185,30 @@ func All[T Element](t *Tensor) (iter.Seq[T], error) {
 }
 
 // AllMutable is [All] for writing: it yields a pointer to each element, valid until
-// the tensor is closed. It also fails with ErrReadOnly, and with ErrLayout if the
-// tensor repeats elements, as a copy into such a tensor does.
+// the tensor is closed. It blocks like [Mutable]. It also fails with ErrReadOnly, and
+// with ErrLayout if the tensor repeats elements, as a copy into such a tensor does.
 func AllMutable[T Element](t *Tensor) (iter.Seq[*T], error) {
+	return allMutable[T](t, "AllMutable", forWriting)
+}
+
+// AllMutableWithoutWaiting is [AllMutable] for callers who keep the order themselves.
+func AllMutableWithoutWaiting[T Element](t *Tensor) (iter.Seq[*T], error) {
+	return allMutable[T](t, "AllMutableWithoutWaiting", withoutWaiting)
+}
+
+func allMutable[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], error) {
 	switch {
 	case t.ReadOnly():
-		return nil, readOnly("AllMutable")
+		return nil, readOnly(call)
 	case t.layout.HasOverlap():
-		return nil, Errorf(ErrLayout, "core", "AllMutable", "the tensor repeats elements: strides %v", t.layout.strides())
+		return nil, Errorf(ErrLayout, "core", call, "the tensor repeats elements: strides %v", t.layout.strides())
 	}
-	return elements[T](t, "AllMutable")
+	return elements[T](t, call, w)
 }
 
 // elements yields where the elements lie, in row-major order.
-func elements[T Element](t *Tensor, call string) (iter.Seq[*T], error) {
-	p, err := firstElement[T](t, call)
+func elements[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], error) {
+	p, err := firstElement[T](t, call, false, w)
 	if err != nil {
 		return nil, err
 	}
@@ -195,9 +235,18 @@ func walk[T Element](p *T, shape, strides []int64, yield func(*T) bool) bool {
 	return true
 }
 
-// firstElement checks all that typed access needs, but for contiguity. It
-// returns nil for a tensor without elements.
-func firstElement[T Element](t *Tensor, call string) (*T, error) {
+// waiting says which work is to be over before the host uses the memory.
+type waiting uint8
+
+const (
+	withoutWaiting waiting = iota
+	forReading             // the last write
+	forWriting             // all
+)
+
+// firstElement checks all that typed access needs, rowMajor strides if it needs those,
+// and waits. It returns nil for a tensor without elements.
+func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (*T, error) {
 	b, err := t.Buffer()
 	switch {
 	case err != nil:
@@ -213,7 +262,27 @@ func firstElement[T Element](t *Tensor, call string) (*T, error) {
 	if address%unsafe.Alignof(*new(T)) != 0 {
 		return nil, Errorf(ErrLayout, "core", call, "the memory is not aligned for %v: copy the tensor", t.dtype)
 	}
+	if rowMajor && !t.layout.IsContiguous() {
+		return nil, Errorf(ErrLayout, "core", call, "strides %v are not row-major: copy the tensor, or use All", t.layout.strides())
+	}
+	if o := b.order.Load(); o != nil && (o.origin != nil || o.busy.Load()) && w != withoutWaiting {
+		if err := t.await(b, w); err != nil {
+			return nil, err
+		}
+	}
 	return (*T)(pointer(address)), nil
+}
+
+// await waits for work on b, the tensor's buffer, however long that takes.
+func (t *Tensor) await(b *Buffer, w waiting) error {
+	switch {
+	case !b.busy():
+		return nil
+	case w == forWriting:
+		return t.WaitIdle(context.Background())
+	default:
+		return t.WaitReady(context.Background())
+	}
 }
 
 // pointer turns an address outside of Go's heap, or pinned in it, into a pointer.

@@ -23,6 +23,8 @@ var liveQueues = core.NewLiveCounter("stream.Queue")
 // Work must not wait for what is enqueued behind it on the same queue, nor close
 // or synchronise its own queue: that would never end. A Wait cannot do so by
 // itself, since an event of the queue exists only behind the work it stands for.
+// core.Values and its kin wait for the work on a tensor: work that was enqueued by
+// [Submit] and is in order with the rest uses core.ValuesWithoutWaiting instead.
 type Queue struct {
 	device core.Device
 

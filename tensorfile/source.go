@@ -43,8 +43,8 @@ func newSource(ctx context.Context, t Named, at fault) (*source, error) {
 	if s.memory, err = core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{high - low}, Offset: begin + low}); err != nil {
 		return nil, at.errorf(err, "its memory")
 	}
-	if s.bytes, err = core.Values[uint8](s.memory); err == nil {
-		err = s.memory.WaitReady(ctx)
+	if s.bytes, err = core.ValuesWithoutWaiting[uint8](s.memory); err == nil {
+		err = s.memory.WaitReady(ctx) // not as Values, which no ctx ends
 	}
 	if err != nil {
 		_ = s.memory.Close()

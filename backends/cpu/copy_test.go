@@ -40,10 +40,10 @@ func (d testDevice) newStream() core.Stream {
 	return s
 }
 
-// elements lists the elements of x in row-major order.
+// elements lists what x holds now, in row-major order, though it may be written to still.
 func elements[T core.Element](t testing.TB, x *core.Tensor) []T {
 	t.Helper()
-	all, err := core.All[T](x)
+	all, err := core.AllWithoutWaiting[T](x)
 	if err != nil {
 		t.Fatal(err)
 	}

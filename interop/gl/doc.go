@@ -49,7 +49,8 @@
 //
 //   - Before drawing from a tensor, wait until it is ready, by
 //     loop.Call(func() error { return t.WaitReady(ctx) }), or skip it for this
-//     frame while its Ready event is not Done.
+//     frame while its Ready event is not Done. The same holds before [core.Values]
+//     and its kin, which wait: on the drawing thread they belong behind such a call.
 //   - After commands that read a tensor, record an event on a stream of the device,
 //     which then stands for these commands, too, and note it on the tensor's
 //     buffer by Used; by Wrote after commands that write it. Without that, nobody
