@@ -32,7 +32,7 @@ func Cases() []Case {
 		layoutCases, subByteCases, copyErrorCases,
 		orderCases, crossingCases, lifetimeCases,
 		pointerCases, mapCases, viewCases, memoryCases, semaphoreCases, peerCases, dlpackCases,
-		hammerCases,
+		neighbourCases, hammerCases,
 	)
 }
 

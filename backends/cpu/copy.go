@@ -3,7 +3,6 @@ package cpu
 import (
 	"context"
 	"runtime"
-	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/core"
@@ -122,13 +121,8 @@ func newJob(dst, src *core.Tensor) (copykernel.Job, error) {
 	if err != nil {
 		return copykernel.Job{}, err
 	}
-	return copykernel.Between(dst, src, pointer(to.Memory().Handle), pointer(from.Memory().Handle)), nil
+	return copykernel.Between(dst, src, to.Memory().Handle, from.Memory().Handle), nil
 }
 
 // run copies in as many goroutines as Go runs at a time.
 func run(j copykernel.Job) { j.Run(runtime.GOMAXPROCS(0)) }
-
-// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
-func pointer(address uintptr) unsafe.Pointer {
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
-}

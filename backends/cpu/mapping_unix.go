@@ -3,6 +3,8 @@
 package cpu
 
 import (
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
@@ -19,5 +21,5 @@ func mapMemory(size uintptr) (uintptr, error) {
 }
 
 func unmapMemory(addr, size uintptr) error {
-	return unix.MunmapPtr(pointer(addr), size)
+	return unix.MunmapPtr(*(*unsafe.Pointer)(unsafe.Pointer(&addr)), size)
 }

@@ -60,7 +60,9 @@ func (d testDevice) wantStats(want core.PoolStats) {
 }
 
 // bytesOf is the memory as the host sees it.
-func bytesOf(m core.Memory) []byte { return unsafe.Slice((*byte)(pointer(m.Handle)), m.Size) }
+func bytesOf(m core.Memory) []byte {
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&m.Handle)), m.Size)
+}
 
 // sizes has a block of every kind: one of many in a span, the largest that
 // shares one, the smallest that does not, and one with huge pages.

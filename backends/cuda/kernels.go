@@ -68,8 +68,3 @@ func (w *transfer) byKernel() error {
 	}
 	return nil
 }
-
-// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
-func pointer(address uintptr) unsafe.Pointer {
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
-}

@@ -140,7 +140,8 @@ type peerCopy struct {
 
 // verify proves that memory which another library says to be CUDA's is.
 func (c peerCopy) verify(call string) error {
-	r := byteRange(strided.OfBits(c.dst, c.src))
+	geometry, bits := strided.OfBits(c.dst, c.src)
+	r := geometry.ByteRange(bits)
 	for _, x := range []struct {
 		*device
 		*core.Tensor

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -116,6 +115,6 @@ func (x *staging) byCard(dst, src uintptr, n int64) error {
 
 func (x *staging) byHost(dst, src uintptr, n int64) error {
 	return x.beside.turn(func() {
-		copykernel.Copy(pointer(dst), pointer(src), strided.Copy{Elem: n}, runtime.GOMAXPROCS(0))
+		copykernel.Bytes(dst, src, n).Run(runtime.GOMAXPROCS(0))
 	})
 }

@@ -241,7 +241,8 @@ func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
 		if err := s.Synchronize(t.Context()); err != nil {
 			t.Errorf("%s fails: %v", call, err)
 		}
-		if got := unsafe.Slice((*byte)(pointer(addressOf(t, dst))), 5000); !bytes.Equal(got, want) {
+		at := addressOf(t, dst)
+		if got := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), 5000); !bytes.Equal(got, want) {
 			t.Errorf("%s fails: Synchronize returned before the work was done", call)
 		}
 		sim.Hold(false)

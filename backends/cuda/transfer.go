@@ -42,7 +42,7 @@ func fewBoxes(c strided.Copy) bool {
 // verify proves that memory which another library says to be CUDA's is, and finds
 // memory of the host that another library has pinned.
 func (w *transfer) verify() error {
-	r := byteRange(w.geometry, w.bits)
+	r := w.geometry.ByteRange(w.bits)
 	for _, x := range []struct {
 		*side
 		low, high int64
@@ -60,15 +60,6 @@ func (w *transfer) verify() error {
 		}
 	}
 	return nil
-}
-
-// byteRange is the range of a copy, which may count in bits, in bytes.
-func byteRange(c strided.Copy, bits bool) strided.Range {
-	r := c.Range()
-	if bits {
-		r = strided.Range{DstLow: r.DstLow / 8, DstHigh: (r.DstHigh + 7) / 8, SrcLow: r.SrcLow / 8, SrcHigh: (r.SrcHigh + 7) / 8}
-	}
-	return r
 }
 
 // prove fails unless size bytes from p on are memory of the kind that a tensor on them says.
@@ -138,11 +129,8 @@ func (w *transfer) boxes() error {
 
 // onHost has the host copy when the turn of the copy has come, or now.
 func (w *transfer) onHost() error {
-	// The addresses are those of the first elements: what lies before may not be Go's.
-	c := w.geometry
-	dst, src := w.dst.base+uintptr(c.Dst), w.src.base+uintptr(c.Src)
-	c.Dst, c.Src = 0, 0
-	work := func() { copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0)) }
+	dst, src, c := w.dst.base, w.src.base, w.geometry
+	work := func() { copykernel.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
 	if w.waits { // for all that is before
 		work()
 		return nil

@@ -35,7 +35,7 @@ func BenchmarkStrided(b *testing.B) {
 			all := must(core.FromSlice(make([]float32, whole.NumElements()), whole.Shape()...))
 			if memory == "imported" {
 				for _, t := range []*core.Tensor{whole, dst} {
-					must(d.sideOf(t)).buffer.mapped = nil
+					must(d.sideOf(t)).buffer.mapped = 0
 				}
 			}
 			run := func(way string, f func() error) {
@@ -55,9 +55,9 @@ func BenchmarkStrided(b *testing.B) {
 					if err := d.Copy(b.Context(), nil, all, whole); err != nil {
 						return err
 					}
-					from = pointer(must(all.Address()))
+					from = must(all.Address())
 				}
-				copykernel.Pack(pointer(must(packed.Address())), src, from).Run(runtime.GOMAXPROCS(0))
+				copykernel.Pack(must(packed.Address()), src, from).Run(runtime.GOMAXPROCS(0))
 				return d.Copy(b.Context(), nil, dst, packed)
 			})
 			for _, t := range []*core.Tensor{whole, src, dst, packed, all} {

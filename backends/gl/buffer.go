@@ -4,7 +4,6 @@ package gl
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/go-gl/gl/v2.1/gl"
 
@@ -14,12 +13,12 @@ import (
 // buffer is a GL buffer that the device knows, as long as memory of it is open.
 type buffer struct {
 	name   uint32
-	object uint32         // the memory object that it stands on, 0 for its own memory
-	size   int64          // GL_BUFFER_SIZE
-	mapped unsafe.Pointer // where the host sees it for as long as it lives, nil if it does not
-	fixed  bool           // glNamedBufferSubData may not be used
-	users  int            // memories that are open; guarded by device.mu
-	theirs bool           // the name is the caller's
+	object uint32  // the memory object that it stands on, 0 for its own memory
+	size   int64   // GL_BUFFER_SIZE
+	mapped uintptr // where the host sees it for as long as it lives, 0 if it does not
+	fixed  bool    // glNamedBufferSubData may not be used
+	users  int     // memories that are open; guarded by device.mu
+	theirs bool    // the name is the caller's
 }
 
 // destroy deletes on the context's thread what is dlx's.
@@ -58,7 +57,7 @@ func (d *device) newBuffer(call string, size int64, visible bool) (*buffer, erro
 	})
 	if err == nil && visible {
 		err = d.do("glMapNamedBufferRange", func() {
-			b.mapped = gl.MapNamedBufferRange(b.name, 0, int(b.size), mappable)
+			b.mapped = uintptr(gl.MapNamedBufferRange(b.name, 0, int(b.size), mappable))
 		})
 	}
 	if err != nil {

@@ -52,8 +52,8 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 // it does when it is closed, too.
 type side struct {
 	*core.Tensor
-	buffer *buffer        // nil for host memory
-	base   unsafe.Pointer // where the host sees the byte at offset 0; nil if it does not
+	buffer *buffer // nil for host memory
+	base   uintptr // where the host sees the byte at offset 0; 0 if it does not
 }
 
 // sideOf finds the memory of a tensor.
@@ -76,10 +76,11 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 	if !m.ID.Type.HostAccessible() {
 		return side{}, core.Errorf(core.ErrDevice, "gl", "Copy", "%v is neither memory of this context nor of the host: exchange carries it here", m.ID)
 	}
-	return side{t, nil, pointer(m.Handle)}, nil
+	return side{t, nil, m.Handle}, nil
 }
 
-// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
+// pointer turns the address of an element, outside of Go's heap or pinned in it, into
+// a pointer.
 func pointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"math"
 	"sync"
-	"unsafe"
 
 	"github.com/go-gl/gl/v2.1/gl"
 
@@ -84,24 +83,24 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 		return core.Memory{}, err
 	}
 	v := core.Memory{ID: core.CPU, Size: m.Size, Owner: &hostView{viewed: b}}
-	if base != nil {
-		v.Handle = uintptr(unsafe.Add(base, m.Offset))
+	if base != 0 {
+		v.Handle = base + uintptr(m.Offset)
 	}
 	return v, nil
 }
 
-// viewOf is where the host sees the buffer of m; nil if m has no bytes.
-func (d *device) viewOf(m core.Memory) (unsafe.Pointer, error) {
+// viewOf is where the host sees the buffer of m; 0 if m has no bytes.
+func (d *device) viewOf(m core.Memory) (uintptr, error) {
 	if m.Device != d.outer {
-		return nil, core.Errorf(core.ErrDevice, "gl", "HostView", "the buffer belongs to another device")
+		return 0, core.Errorf(core.ErrDevice, "gl", "HostView", "the buffer belongs to another device")
 	}
 	if m.Size == 0 {
-		return nil, nil
+		return 0, nil
 	}
-	if b := d.known(m.Handle); b != nil && b.mapped != nil {
+	if b := d.known(m.Handle); b != nil && b.mapped != 0 {
 		return b.mapped, nil
 	}
-	return nil, core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
+	return 0, core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
 }
 
 // known finds the buffer that memory of the device is on.

@@ -4,7 +4,6 @@ package gl
 
 import (
 	"runtime"
-	"unsafe"
 
 	"github.com/go-gl/gl/v2.1/gl"
 
@@ -16,7 +15,7 @@ import (
 func (d *device) transfer(dst, src side) func() error {
 	onHost := dst.buffer == nil || src.buffer == nil || d.facts.software // where a processor copies either way
 	switch {
-	case dst.base != nil && src.base != nil && onHost:
+	case dst.base != 0 && src.base != 0 && onHost:
 		return d.byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
 	case dst.buffer == nil:
 		return func() error { return d.download(dst, src) }
@@ -64,7 +63,7 @@ func (d *device) upload(dst, src side) error {
 	}
 	if n, first, ok := plain(dst, src); ok && !dst.buffer.fixed {
 		return d.complete("glNamedBufferSubData", func() {
-			gl.NamedBufferSubData(dst.buffer.name, int(first.Dst), int(n), unsafe.Add(src.base, first.Src))
+			gl.NamedBufferSubData(dst.buffer.name, int(first.Dst), int(n), pointer(src.base+uintptr(first.Src)))
 		})
 	}
 	staging, err := d.stage(dst.NumBytes())
@@ -90,7 +89,7 @@ func (d *device) download(dst, src side) error {
 			return err
 		}
 		return d.do("glGetNamedBufferSubData", func() {
-			gl.GetNamedBufferSubData(src.buffer.name, int(first.Src), int(n), unsafe.Add(dst.base, first.Dst))
+			gl.GetNamedBufferSubData(src.buffer.name, int(first.Src), int(n), pointer(dst.base+uintptr(first.Dst)))
 		})
 	}
 	staging, err := d.stage(src.NumBytes())
@@ -121,9 +120,8 @@ func plain(dst, src side) (n int64, c strided.Copy, ok bool) {
 // host: that does it in mapped copies of all that either side spans.
 func (d *device) bounce(dst, src side) error {
 	c, bits := strided.OfBits(dst.Tensor, src.Tensor)
-	r, size := c.Range(), c.Size()
+	r, size := c.ByteRange(bits), c.Size()
 	if bits {
-		r = strided.Range{DstLow: r.DstLow / 8, DstHigh: (r.DstHigh + 7) / 8, SrcLow: r.SrcLow / 8, SrcHigh: (r.SrcHigh + 7) / 8}
 		size /= 8 // rounded down: a byte that is not whole is a gap
 	}
 	from, err := d.mirror(&src, r.SrcLow, r.SrcHigh)
@@ -161,14 +159,14 @@ type mirror struct {
 // mirror gives s a base in a mirror of the bytes from low to high, where the host
 // does not see the memory.
 func (d *device) mirror(s *side, low, high int64) (*mirror, error) {
-	if s.base != nil {
+	if s.base != 0 {
 		return &mirror{}, nil
 	}
 	staging, err := d.stage(high - low)
 	if err != nil {
 		return nil, err
 	}
-	s.base = unsafe.Add(staging.mapped, -low)
+	s.base = staging.mapped - uintptr(low)
 	return &mirror{d, staging, s.buffer, low, high - low}, nil
 }
 

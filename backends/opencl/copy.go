@@ -67,7 +67,7 @@ func (d *device) copy(ctx context.Context, s core.Stream, dst, src side) error {
 		if w.waits {
 			s = nil
 		}
-		return d.stage(ctx, s, dst, src)
+		return d.stage(ctx, s, dst, src, w.sharePages())
 	}
 	err = stream.Submit(ctx, s, []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}, how)
 	if err == nil && w.done != nil {
@@ -108,6 +108,15 @@ type side struct {
 	mem    driver.Mem // 0 for memory of the host
 	host   uintptr    // for the host, the byte that offsets count from; 0 where it cannot reach that
 	known
+}
+
+// pages is the memory of the host that a command which copies the bytes from low to
+// high of the side may use.
+func (s side) pages(low, high int64) span {
+	if s.mem != 0 {
+		return s.over
+	}
+	return span{s.host + uintptr(low), s.host + uintptr(high)}
 }
 
 // sideOf finds out about a tensor, or refuses one on another device.

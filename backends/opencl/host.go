@@ -22,7 +22,8 @@ func (hostMapper) HostAlignment() int64 { return int64(os.Getpagesize()) }
 // MapHost makes a cl_mem over host memory with CL_MEM_USE_HOST_PTR, of whole pages.
 // The copies of dlx tell the driver whose turn it is; who enqueues work on the
 // cl_mem by other means maps and unmaps it: see the package. One command must not
-// use two such cl_mem that lie on one page (clCreateBuffer); Copy never does.
+// use two such cl_mem that lie on one page (clCreateBuffer), or such a cl_mem and a
+// pointer to one of its pages; Copy never does.
 func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	const call = "MapHost"
 	d := m.d
@@ -71,7 +72,7 @@ func (d *device) mapHost(host *core.Buffer) (core.Memory, error) {
 	if err := check(s, "clCreateBuffer", "over %d bytes of the host", m.Size); err != nil {
 		return core.Memory{}, err
 	}
-	k := known{host: first - skip, toldOf: true}
+	k := known{host: first - skip, toldOf: true, over: spanOf(first-skip, whole)}
 	return d.adopt(mem, int64(skip), m.Size, k, func() {
 		driver.ReleaseMem(mem)
 		host.Release()

@@ -48,7 +48,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if err := check(driver.RetainMem(mem), "clRetainMemObject", "%#x", p); err != nil {
 		return core.Memory{}, err
 	}
-	return d.adopt(mem, 0, size, stranger(mem), func() {
+	return d.adopt(mem, 0, size, stranger(mem, whole), func() {
 		driver.ReleaseMem(mem)
 		if owner != nil {
 			owner.Free()

@@ -23,7 +23,16 @@ type known struct {
 	// word is the largest word whose addresses in it are aligned: less than maxWord
 	// only for what another library made of memory of the host. 0 stands for maxWord.
 	word int64
+	over span // the memory of the host that the driver was given for it, empty if it has its own
 }
+
+// span is a range of addresses of the host, without high.
+type span struct{ low, high uintptr }
+
+func (a span) meets(b span) bool { return a.low < b.high && b.low < a.high }
+
+// spanOf is n bytes from an address on.
+func spanOf(first uintptr, n int64) span { return span{first, first + uintptr(n)} }
 
 // memory owns a reference of a cl_mem, and what lies below it.
 type memory struct {
@@ -120,6 +129,9 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	k := known{host: b.host, toldOf: b.pages != 0}
+	if b.host != 0 {
+		k.over = spanOf(b.host, b.class.size)
+	}
 	return d.adopt(b.mem, 0, size, k, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -137,20 +149,21 @@ func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
 		return *k, nil
 	}
 	d.mu.Unlock()
-	if _, err := d.checkMem(call, uintptr(mem)); err != nil {
+	size, err := d.checkMem(call, uintptr(mem))
+	if err != nil {
 		return known{}, err
 	}
-	return stranger(mem), nil
+	return stranger(mem, size), nil
 }
 
 // stranger is what there is to know of a cl_mem that another library made: it
 // takes turns with the host, if it must, by itself.
-func stranger(mem driver.Mem) known {
+func stranger(mem driver.Mem, size int64) known {
 	host, s := driver.Number(mem, driver.MemHostPtr)
 	if s != driver.Success || host == 0 {
 		return known{}
 	}
-	return known{word: min(int64(host&-host), maxWord)}
+	return known{word: min(int64(host&-host), maxWord), over: spanOf(uintptr(host), size)}
 }
 
 // checkMem proves, as far as the API can tell, that a handle is a buffer of this

@@ -100,11 +100,8 @@ func SubBuffer(t *core.Tensor) (*core.Tensor, error) {
 		return nil, err
 	}
 	c, bits := strided.OfBits(t, t)
-	r := c.Range()
+	r := c.ByteRange(bits)
 	first, end := r.DstLow, r.DstHigh
-	if bits {
-		first, end = first/8, (end+7)/8
-	}
 	if end == first || first%d.baseAlign != 0 {
 		return nil, errorf(core.ErrLayout, call, "the elements have %d bytes from byte %d of the cl_mem on: they must not be none, and begin at a multiple of CL_DEVICE_MEM_BASE_ADDR_ALIGN, %d bytes", end-first, first, d.baseAlign)
 	}
@@ -149,6 +146,9 @@ func (d *device) cut(mem driver.Mem, first, size int64, b *core.Buffer) (core.Me
 	}
 	if k.host != 0 {
 		k.host += uintptr(first)
+	}
+	if k.over != (span{}) {
+		k.over = spanOf(k.over.low+uintptr(first), size)
 	}
 	return d.adopt(sub, 0, size, k, func() {
 		driver.ReleaseMem(sub)

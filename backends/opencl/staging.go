@@ -11,10 +11,11 @@ import (
 // stage copies between the host and memory that it does not reach, where neither
 // one plain nor a few rectangular commands will do: elements are packed on either
 // side where they are not, and cross in one piece. What lies in between is closed
-// at once, and stays until the work is done.
-func (d *device) stage(ctx context.Context, s core.Stream, to, from side) error {
+// at once, and stays until the work is done. With apart, the two sides must not meet in
+// one command, and what lies in between keeps them so.
+func (d *device) stage(ctx context.Context, s core.Stream, to, from side, apart bool) error {
 	src := from.tensor
-	if !src.Layout().IsContiguous() {
+	if apart || !src.Layout().IsContiguous() {
 		packed, err := d.packed(ctx, src, from.mem != 0)
 		if err != nil {
 			return err

@@ -41,29 +41,39 @@ const (
 func (w *transfer) choose() (func() error, error) {
 	_, contiguous := w.geometry.Contiguous()
 	inReach := w.dst.host != 0 && w.src.host != 0
+	apart := !w.sharePages()
 	box, at := w.geometry.Boxes()
 	// Within one buffer the rectangles would have to have equal pitches.
 	boxes := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
 	switch {
 	case inReach && w.waits && (!contiguous || w.geometry.Size() < minCommand):
 		return w.here, nil
-	case contiguous && !w.bits && !w.sharePages():
+	case contiguous && !w.bits && apart:
 		return w.enqueued(w.plain), nil
-	case boxes && !w.sharePages() && (!inReach || w.geometry.Size() < minHost):
+	case boxes && apart && (!inReach || w.geometry.Size() < minHost):
 		return w.enqueued(w.boxes), nil
 	case inReach:
 		return w.enqueued(w.onHost), nil
 	case w.bits:
 		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
-	case w.dst.mem != 0 && w.src.mem != 0:
+	case w.dst.mem != 0 && w.src.mem != 0 && apart:
 		return w.enqueued(w.byKernel), nil
 	}
 	return nil, nil
 }
 
-// sharePages reports whether both sides are mapped host memory, whose pages may be
-// the same: one command must not use both.
-func (w *transfer) sharePages() bool { return w.dst.toldOf && w.src.toldOf }
+// sharePages reports whether one command must not use both sides, since the driver may
+// get the same pages of the host twice: by two cl_mem, between which the result is
+// undefined (clCreateBuffer), or by a cl_mem and a pointer to what it is over. The
+// driver may take that pointer for the cl_mem's own: PoCL up to 7.1 copies nothing if it
+// is the address where the cl_mem begins, whatever the offset is.
+func (w *transfer) sharePages() bool {
+	if w.dst.toldOf && w.src.toldOf {
+		return true
+	}
+	r := w.geometry.ByteRange(w.bits)
+	return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))
+}
 
 // enqueued is commands put on the queue. That one cannot be is told by failed:
 // others may have been before it, for which the event must come that ends them.
@@ -118,7 +128,8 @@ func (w *transfer) plain() error {
 	})
 }
 
-// boxes copies rectangles.
+// boxes copies rectangles. On the host each begins at the address that the driver gets:
+// it takes no negative offsets, which tensors have whose memory starts before their handle.
 func (w *transfer) boxes() error {
 	q := w.queue
 	box, at := w.geometry.Boxes()
@@ -134,9 +145,11 @@ func (w *transfer) boxes() error {
 			var call string
 			switch {
 			case w.dst.mem == 0:
-				s, call = driver.ReadBox(q.raw, w.src.mem, w.dst.host, b), "clEnqueueReadBufferRect"
+				b.DstAt = 0
+				s, call = driver.ReadBox(q.raw, w.src.mem, w.dst.host+uintptr(dst), b), "clEnqueueReadBufferRect"
 			case w.src.mem == 0:
-				s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host, b), "clEnqueueWriteBufferRect"
+				b.SrcAt = 0
+				s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host+uintptr(src), b), "clEnqueueWriteBufferRect"
 			default:
 				s, call = driver.CopyBox(q.raw, w.dst.mem, w.src.mem, b), "clEnqueueCopyBufferRect"
 			}
@@ -165,19 +178,9 @@ func (w *transfer) byKernel() error {
 	})
 }
 
-// run has the host copy. The addresses are those of the first elements: the start
-// of a wider mapping lies outside of what Go would let a pointer of it step through.
+// run has the host copy.
 func (w *transfer) run() {
-	c := w.geometry
-	if !w.bits {
-		dst, src := w.dst.host+uintptr(c.Dst), w.src.host+uintptr(c.Src)
-		c.Dst, c.Src = 0, 0
-		copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0))
-		return
-	}
-	dst, src := w.dst.host+uintptr(c.Dst/8), w.src.host+uintptr(c.Src/8)
-	c.Dst, c.Src = c.Dst%8, c.Src%8
-	copykernel.CopyBits(pointer(dst), pointer(src), c)
+	copykernel.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
 }
 
 // here copies at once, for a caller who has waited for all that is before.

@@ -137,7 +137,7 @@ func BenchmarkStrided(b *testing.B) {
 			packed, dst := benchTensor(b, d, false, src.Shape()...), benchTensor(b, d, true, src.Shape()...)
 			to, _ := packed.Address()
 			from, _ := whole.Address()
-			job := copykernel.Between(packed, src, cPointer(to), cPointer(from))
+			job := copykernel.Between(packed, src, to, from)
 			b.SetBytes(src.NumBytes())
 			for b.Loop() {
 				job.Run(2)

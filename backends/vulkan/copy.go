@@ -195,11 +195,16 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 
 // onHost lets the host copy.
 func (w work) onHost(q *queue) error {
-	job := copykernel.Between(w.dst.tensor, w.src.tensor, cPointer(w.dst.host), cPointer(w.src.host))
-	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: func() error {
+	job := copykernel.Between(w.dst.tensor, w.src.tensor, w.dst.host, w.src.host)
+	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: run(job)})
+}
+
+// run is a job as the work of an item.
+func run(job copykernel.Job) func() error {
+	return func() error {
 		job.Run(runtime.GOMAXPROCS(0))
 		return nil
-	}})
+	}
 }
 
 // regions lets the device copy the pieces of the geometry.

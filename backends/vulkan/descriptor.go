@@ -2,8 +2,16 @@
 
 package vulkan
 
-// #include <stdlib.h>
-// #include "dlpack_vulkan.h"
+/*
+#include <stdlib.h>
+#include <string.h>
+#include "dlpack_vulkan.h"
+
+// In C, since Go must not have a pointer to what a stranger says is an address.
+static void dlx_copy_descriptor(DLVulkanBuffer *to, uintptr_t from) {
+	memcpy(to, (const void *)from, sizeof *to);
+}
+*/
 import "C"
 
 import (
@@ -53,14 +61,14 @@ func newDescriptor(d *driver.Device, o *object) descriptor {
 	c.version_major, c.version_minor = C.DLPACK_VULKAN_MAJOR, C.DLPACK_VULKAN_MINOR
 	c.struct_size = C.sizeof_DLVulkanBuffer
 	c.queue_family = C.uint32_t(d.Family)
-	c.instance = cPointer(uintptr(d.Instance()))
-	c.physical_device = cPointer(uintptr(d.Physical.Handle))
-	c.device = cPointer(uintptr(d.Handle()))
-	c.queue = cPointer(uintptr(d.Queue))
+	setNumber(&c.instance, uintptr(d.Instance()))
+	setNumber(&c.physical_device, uintptr(d.Physical.Handle))
+	setNumber(&c.device, uintptr(d.Handle()))
+	setNumber(&c.queue, uintptr(d.Queue))
 	c.buffer, c.memory = C.uint64_t(o.buffer), C.uint64_t(o.memory)
 	c.memory_size = C.uint64_t(o.whole)
 	c.size = C.uint64_t(o.size)
-	c.mapped = cPointer(o.host)
+	setNumber(&c.mapped, o.host)
 	c.shared_with = C.uint32_t(o.sharedWith)
 	c.memory_type = C.uint32_t(o.memoryType)
 	c.export_types = C.uint32_t(externalHandles[o.exportAs])
@@ -74,7 +82,7 @@ func newDescriptor(d *driver.Device, o *object) descriptor {
 	lock, unlock, context := d.QueueLock()
 	*(*uintptr)(unsafe.Pointer(&c.queue_lock)) = lock
 	*(*uintptr)(unsafe.Pointer(&c.queue_unlock)) = unlock
-	c.queue_context = cPointer(context)
+	setNumber(&c.queue_context, context)
 	return c
 }
 
@@ -94,7 +102,7 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
 		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: nothing lies there", handle)
 	case err != nil: // the system forbids to look
-		copy(room, unsafe.Slice((*byte)(cPointer(handle)), descriptorBytes))
+		C.dlx_copy_descriptor(c, C.uintptr_t(handle))
 	}
 	switch {
 	case c.magic != C.DLPACK_VULKAN_MAGIC:
@@ -132,13 +140,13 @@ func readMemory(address uintptr, into []byte) error {
 	return err
 }
 
-// cPointer turns a handle or an address outside of Go's heap into a pointer.
-func cPointer(address uintptr) unsafe.Pointer {
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
-}
-
 // cAddress is the address of a descriptor.
 func cAddress(c descriptor) unsafe.Pointer { return unsafe.Pointer(c) }
 
-// number reads a pointer of a stranger as a number.
+// number reads a field that C calls a pointer. In Go it is a number: a handle, or an
+// address where an object of Go's may lie that nobody holds, which ends the program
+// when the garbage collector finds a pointer to it.
 func number(p *unsafe.Pointer) uintptr { return *(*uintptr)(unsafe.Pointer(p)) }
+
+// setNumber writes such a field.
+func setNumber(p *unsafe.Pointer, value uintptr) { *(*uintptr)(unsafe.Pointer(p)) = value }

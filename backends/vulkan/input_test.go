@@ -176,7 +176,8 @@ func TestHostileDescriptors(t *testing.T) {
 	x := row(t, d, 4096, core.AllocOptions{})
 	b, _ := x.Buffer()
 	const words = 256
-	good := unsafe.Slice((*byte)(cPointer(b.Memory().Handle)), descriptorBytes)
+	handle := b.Memory().Handle
+	good := unsafe.Slice(*(**byte)(unsafe.Pointer(&handle)), descriptorBytes)
 	if _, _, err := BufferOf(x); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ package vulkan
 
 import (
 	"context"
-	"runtime"
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
@@ -107,11 +106,8 @@ func (w work) uploadChunks(q *queue, s *object) error {
 	var used [2]uint64 // the item that emptied each half last
 	used[0], used[1] = q.next, q.next
 	return w.chunks(func(done, half, n int64) error {
-		to, from := cPointer(s.at(half)), cPointer(w.src.host+uintptr(w.geometry.Src+done))
-		err := q.add(item{early: true, after: used[half/chunk], host: func() error {
-			copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
-			return nil
-		}})
+		fill := copykernel.Bytes(s.at(half), w.src.host+uintptr(w.geometry.Src+done), n)
+		err := q.add(item{early: true, after: used[half/chunk], host: run(fill)})
 		if err != nil {
 			return err
 		}
@@ -134,13 +130,8 @@ func (w work) downloadChunks(q *queue, s *object) error {
 		if err := empty(); err != nil {
 			return err
 		}
-		to, from, filled := cPointer(w.dst.host+uintptr(w.geometry.Dst+done)), cPointer(s.at(half)), q.next
-		empty = func() error {
-			return q.add(item{early: true, after: filled, host: func() error {
-				copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
-				return nil
-			}})
-		}
+		job, filled := copykernel.Bytes(w.dst.host+uintptr(w.geometry.Dst+done), s.at(half), n), q.next
+		empty = func() error { return q.add(item{early: true, after: filled, host: run(job)}) }
 		return nil
 	})
 	if err == nil {
@@ -154,12 +145,8 @@ func (w work) downloadChunks(q *queue, s *object) error {
 
 // uploadPacked has the host pack, and the device spread.
 func (w work) uploadPacked(q *queue, s *object) error {
-	job := copykernel.Pack(cPointer(s.at(0)), w.src.tensor, cPointer(w.src.host))
-	err := q.add(item{host: func() error {
-		job.Run(runtime.GOMAXPROCS(0))
-		return nil
-	}})
-	if err != nil {
+	job := copykernel.Pack(s.at(0), w.src.tensor, w.src.host)
+	if err := q.add(item{host: run(job)}); err != nil {
 		return err
 	}
 	c, _ := strided.Unpack(w.dst.tensor)
@@ -172,11 +159,7 @@ func (w work) downloadPacked(q *queue, s *object) error {
 	if err := w.onDevice(q, c, s, w.src.object); err != nil {
 		return err
 	}
-	job := copykernel.Unpack(w.dst.tensor, cPointer(w.dst.host), cPointer(s.at(0)))
-	return q.add(item{host: func() error {
-		job.Run(runtime.GOMAXPROCS(0))
-		return nil
-	}})
+	return q.add(item{host: run(copykernel.Unpack(w.dst.tensor, w.dst.host, s.at(0)))})
 }
 
 // onDevice lets the device copy by another geometry.

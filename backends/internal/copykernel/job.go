@@ -11,7 +11,7 @@ import (
 // knows addresses, and does not need the tensors any more; whoever runs it sees to
 // it that the memory stays. A Job may run more than once.
 type Job struct {
-	dst, src unsafe.Pointer
+	dst, src uintptr
 	geometry strided.Copy
 	bits     bool
 }
@@ -20,49 +20,62 @@ type Job struct {
 // bases are where the host sees the start of each memory, the byte with offset 0
 // from its handle: the handle itself for host memory, what [core.HostViewer] or a
 // mapping gives for memory of a device.
-func Between(dst, src *core.Tensor, dstBase, srcBase unsafe.Pointer) Job {
+func Between(dst, src *core.Tensor, dstBase, srcBase uintptr) Job {
 	c, bits := strided.OfBits(dst, src)
 	return newJob(dstBase, srcBase, c, bits)
 }
 
 // Pack is the job of gathering the elements of src, whose memory starts at base,
 // in row-major order at packed, which has room for src.NumBytes() bytes.
-func Pack(packed unsafe.Pointer, src *core.Tensor, base unsafe.Pointer) Job {
+func Pack(packed uintptr, src *core.Tensor, base uintptr) Job {
 	c, bits := strided.Pack(src)
 	return newJob(packed, base, c, bits)
 }
 
 // Unpack is the reverse of [Pack]: the job of spreading the row-major elements at
 // packed over dst, whose memory starts at base.
-func Unpack(dst *core.Tensor, base, packed unsafe.Pointer) Job {
+func Unpack(dst *core.Tensor, base, packed uintptr) Job {
 	c, bits := strided.Unpack(dst)
 	return newJob(base, packed, c, bits)
 }
 
-// newJob moves the bases to the first piece: around mapped host memory, the first
-// byte of a handle may be another object of Go's. It keeps a copy of the axes that are
-// left, mostly none to three: c has room for more, on the stack.
-func newJob(dst, src unsafe.Pointer, c strided.Copy, bits bool) Job {
-	unit := int64(1)
-	if bits {
-		unit = 8
-	}
-	axes := append([]axis(nil), c.Axes...)
-	first := strided.Copy{Elem: c.Elem, Dst: c.Dst % unit, Src: c.Src % unit, Axes: axes}
-	return Job{at(dst, c.Dst/unit), at(src, c.Src/unit), first, bits}
+// Bytes is the job of copying n bytes from src to dst.
+func Bytes(dst, src uintptr, n int64) Job {
+	return Job{dst: dst, src: src, geometry: strided.Copy{Elem: n}}
 }
 
-// at is the address n bytes behind p, which may lie in another object.
-func at(p unsafe.Pointer, n int64) unsafe.Pointer {
-	address := uintptr(p) + uintptr(n)
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+// newJob keeps a copy of the axes that are left, mostly none to three: c has room for
+// more, on the stack.
+func newJob(dst, src uintptr, c strided.Copy, bits bool) Job {
+	c.Axes = append([]axis(nil), c.Axes...)
+	return Job{dst, src, c, bits}
 }
 
 // Run copies, with at most workers goroutines, the caller's among them.
-func (j Job) Run(workers int) {
-	if j.bits {
-		CopyBits(j.dst, j.src, j.geometry)
+func (j Job) Run(workers int) { Run(j.dst, j.src, j.geometry, j.bits, workers) }
+
+// Run carries out c, which counts in bits if bits is set and else in bytes, with at
+// most workers goroutines. dst and src are the addresses that its offsets count from,
+// and numbers: no element need lie there. Around mapped memory of the host other
+// objects of Go lie there, which may be freed, and a pointer to one that is ends the
+// program at the next garbage collection. Pointers begin with the first piece.
+func Run(dst, src uintptr, c strided.Copy, bits bool, workers int) {
+	if c.Elem == 0 {
 		return
 	}
-	Copy(j.dst, j.src, j.geometry, workers)
+	if bits {
+		to, from := pointer(dst+uintptr(c.Dst>>3)), pointer(src+uintptr(c.Src>>3))
+		c.Dst, c.Src = c.Dst&7, c.Src&7
+		CopyBits(to, from, c)
+		return
+	}
+	to, from := pointer(dst+uintptr(c.Dst)), pointer(src+uintptr(c.Src))
+	c.Dst, c.Src = 0, 0
+	Copy(to, from, c, workers)
+}
+
+// pointer turns the address of an element, which is outside of Go's heap or kept
+// alive and in place by its owner, into a pointer.
+func pointer(address uintptr) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

@@ -14,10 +14,13 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
+// start is the address of memory, which its user keeps alive.
+func start(memory []byte) uintptr { return uintptr(unsafe.Pointer(&memory[0])) }
+
 // hosted is a tensor of memory, which starts at its handle.
 func hosted(t *testing.T, memory []byte, s core.Spec) *core.Tensor {
 	t.Helper()
-	x, err := core.Wrap(core.Memory{Handle: uintptr(unsafe.Pointer(&memory[0])), Size: int64(len(memory)), ID: core.CPU}, s)
+	x, err := core.Wrap(core.Memory{Handle: start(memory), Size: int64(len(memory)), ID: core.CPU}, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,13 +49,45 @@ func TestBetweenMatchesTheNaiveCopy(t *testing.T) {
 				if err := coretest.CopyNaive(naive, src.tensor); err != nil {
 					t.Fatal(err)
 				}
-				job := Between(dst.tensor, src.tensor, unsafe.Pointer(&dst.memory[0]), unsafe.Pointer(&src.memory[0]))
+				job := Between(dst.tensor, src.tensor, start(dst.memory), start(src.memory))
 				for range 2 {
 					job.Run(2)
 					if !bytes.Equal(dst.memory, want) {
 						t.Fatalf("%v: %v to %v: wrong from byte %d", dtype, src.tensor, dst.tensor, firstDifference(dst.memory, want))
 					}
 				}
+			}
+		}
+	}
+}
+
+// A base is a number: it may lie before the memory, or between elements that strides
+// below 0 put before it, in the middle of a byte too.
+func TestBasesNeedNotBeInTheMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 52))
+	for _, dtype := range jobTypes {
+		for range 60 {
+			dst, src := randomPair(t, rng, dtype, 0)
+			want := bytes.Clone(dst.memory)
+			if err := coretest.CopyNaive(hosted(t, want, dst.spec), src.tensor); err != nil {
+				t.Fatal(err)
+			}
+			moved := func(p placed) (*core.Tensor, uintptr) {
+				by := rng.Int64N(p.spec.Offset+1000) - 1000 // at most up to the first element
+				base := start(p.memory) + uintptr(by)
+				p.spec.Offset -= by
+				x, err := core.Wrap(core.Memory{Handle: base, Size: core.UnknownSize, ID: core.CPU}, p.spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = x.Close() })
+				return x, base
+			}
+			to, toBase := moved(dst)
+			from, fromBase := moved(src)
+			Between(to, from, toBase, fromBase).Run(2)
+			if !bytes.Equal(dst.memory, want) {
+				t.Fatalf("%v: %v to %v: wrong from byte %d", dtype, from, to, firstDifference(dst.memory, want))
 			}
 		}
 	}
@@ -70,7 +105,7 @@ func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 			if err := coretest.CopyNaive(hosted(t, wantPacked, core.Spec{DType: dtype, Shape: shape}), src.tensor); err != nil {
 				t.Fatal(err)
 			}
-			Pack(unsafe.Pointer(&packed[0]), src.tensor, unsafe.Pointer(&src.memory[0])).Run(2)
+			Pack(start(packed), src.tensor, start(src.memory)).Run(2)
 			if !bytes.Equal(packed, wantPacked) {
 				t.Fatalf("pack %v: wrong from byte %d", src.tensor, firstDifference(packed, wantPacked))
 			}
@@ -78,7 +113,7 @@ func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 			if err := coretest.CopyNaive(hosted(t, want, dst.spec), src.tensor); err != nil {
 				t.Fatal(err)
 			}
-			Unpack(dst.tensor, unsafe.Pointer(&dst.memory[0]), unsafe.Pointer(&packed[0])).Run(2)
+			Unpack(dst.tensor, start(dst.memory), start(packed)).Run(2)
 			if !bytes.Equal(dst.memory, want) {
 				t.Fatalf("unpack to %v: wrong from byte %d", dst.tensor, firstDifference(dst.memory, want))
 			}
@@ -95,7 +130,7 @@ func TestPackedElementsOnWholeBytesAreCopiedAsBytes(t *testing.T) {
 	src := hosted(t, memory[0], core.Spec{DType: core.TypeInt4, Shape: shape, Strides: []int64{2, 2 * side, 1}})
 	dst := hosted(t, memory[1], core.Spec{DType: core.TypeInt4, Shape: shape})
 	want := hosted(t, make([]byte, len(memory[1])), core.Spec{DType: core.TypeInt4, Shape: shape})
-	job := Between(dst, src, unsafe.Pointer(&memory[1][0]), unsafe.Pointer(&memory[0][0]))
+	job := Between(dst, src, start(memory[1]), start(memory[0]))
 	if job.bits {
 		t.Error("the job counts bits")
 	}
@@ -149,13 +184,24 @@ func ExamplePack() {
 		return
 	}
 	defer columns.Close()
-	address, err := x.Address()
+	from, err := x.Address()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	var packed [6]int16
-	Pack(unsafe.Pointer(&packed), columns, *(*unsafe.Pointer)(unsafe.Pointer(&address))).Run(1)
+	packed := make([]int16, 6)
+	y, err := core.FromSlice(packed) // keeps packed in place
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer y.Close()
+	to, err := y.Address()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	Pack(to, columns, from).Run(1)
 	fmt.Println(packed)
 	// Output: [1 4 2 5 3 6]
 }

@@ -244,3 +244,12 @@ func (c Copy) Range() Range {
 	}
 	return r
 }
+
+// ByteRange is [Copy.Range] in bytes, of a copy that counts in bits if bits is set.
+func (c Copy) ByteRange(bits bool) Range {
+	r := c.Range()
+	if bits { // rounded down and up, below 0 too
+		r = Range{r.DstLow >> 3, (r.DstHigh + 7) >> 3, r.SrcLow >> 3, (r.SrcHigh + 7) >> 3}
+	}
+	return r
+}

@@ -389,3 +389,23 @@ func ExampleCopy_Boxes() {
 	fmt.Println(at.Count(), "box:", box.Rows, "rows of", box.Row, "bytes,", box.SrcRowPitch, "apart")
 	// Output: 1 box: 100 rows of 300 bytes, 1920 apart
 }
+
+// Elements of bits may lie before the address that offsets count from: a byte that holds
+// any of them belongs to the range.
+func TestByteRangeHoldsAllBits(t *testing.T) {
+	for _, c := range []struct {
+		elem, dst, src int64
+		bits           bool
+		want           strided.Range
+	}{
+		{4, 4, 12, true, strided.Range{0, 1, 1, 2}},
+		{4, -4, -12, true, strided.Range{-1, 0, -2, -1}},
+		{12, -12, -4, true, strided.Range{-2, 0, -1, 1}},
+		{8, -8, 0, true, strided.Range{-1, 0, 0, 1}},
+		{4, -4, 12, false, strided.Range{-4, 0, 12, 16}},
+	} {
+		if got := (strided.Copy{Elem: c.elem, Dst: c.dst, Src: c.src}).ByteRange(c.bits); got != c.want {
+			t.Errorf("%d from %d and %d, bits %v: %v, want %v", c.elem, c.dst, c.src, c.bits, got, c.want)
+		}
+	}
+}
