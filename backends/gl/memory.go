@@ -67,8 +67,8 @@ func (d *device) adopt(call string, b *buffer, offset, size int64, owner core.Ow
 		ID: d.properties.ID, Device: d.outer, Handle: uintptr(b.name), Offset: offset, Size: size,
 		Owner: &memory{device: d, buffer: b, owner: owner},
 	}
-	if b.mapped != nil {
-		m.Host = uintptr(b.mapped) + uintptr(offset)
+	if b.mapped != 0 {
+		m.Host = b.mapped + uintptr(offset)
 	}
 	return m, nil
 }
