@@ -308,7 +308,7 @@ func (s *reexport) run(t *thread) error {
 		w.may = []error{core.ErrNotSupported, core.ErrDType}
 	}
 	if v.real.ID().Type == core.DeviceGL || !parts.HasC {
-		w.must = []error{core.ErrNotSupported}
+		w.must = append(w.must, core.ErrNotSupported)
 	}
 	defer t.before(v)()
 	var real *core.Tensor
