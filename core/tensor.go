@@ -90,7 +90,7 @@ func (t *Tensor) init(m *Memory, s *Spec) error {
 		return err
 	}
 	t.dtype, t.id, t.empty, t.flags, t.layout = s.DType, m.ID, low == high, s.Flags, layout
-	if err := checkRange(m, s, low, high); err != nil {
+	if err := t.checkRange(m, s, low, high); err != nil {
 		return err
 	}
 	t.offset = m.Offset + s.Offset
@@ -98,7 +98,7 @@ func (t *Tensor) init(m *Memory, s *Spec) error {
 }
 
 // checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
-func checkRange(m *Memory, s *Spec, low, high int64) error {
+func (t *Tensor) checkRange(m *Memory, s *Spec, low, high int64) error {
 	if s.Offset < 0 || m.Offset < 0 || m.Offset > math.MaxInt64-s.Offset {
 		return Errorf(ErrLayout, "core", "Wrap", "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
 	}
@@ -106,11 +106,11 @@ func checkRange(m *Memory, s *Spec, low, high int64) error {
 		return nil
 	}
 	if m.Handle == 0 {
-		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", s.Shape)
+		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", t.layout.shape())
 	}
 	first, last, ok := byteRange(s.DType.storageBits(s.Flags&FlagSubBytePadded != 0), low, high)
 	if !ok || last > math.MaxInt64-s.Offset-m.Offset {
-		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", s.Shape, s.Strides, s.DType)
+		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", t.layout.shape(), t.layout.strides(), s.DType)
 	}
 	if !m.ID.Type.OpaqueHandle() && wraps(m.Handle, m.Offset+s.Offset, first, last) {
 		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d of address %#x, beyond the ends of the address space", m.Offset+s.Offset+first, m.Offset+s.Offset+last, m.Handle)
