@@ -38,6 +38,7 @@ forbidden=(
   "backends/internal/reaper     stream"
   "backends/internal/strided    backends/internal/gather"
   "backends/backendtest backends/cpu"
+  "internal/atomicfile  core"
   "internal/gpusim      benchmarks"
   "internal/gpusim      backends/all         test"
   "a/new/folder         core"
