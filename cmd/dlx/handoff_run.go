@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/atomicfile"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -21,6 +22,11 @@ import (
 func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
 	if err := a.checkBuilt(f.via...); err != nil {
 		return handoffResult{}, err
+	}
+	if f.out != "" {
+		if err := atomicfile.Check(f.out); err != nil {
+			return handoffResult{}, err
+		}
 	}
 	file, err := openFile(path)
 	if err != nil {
