@@ -41,6 +41,7 @@ forbidden=(
   "internal/atomicfile  core"
   "internal/gpusim      benchmarks"
   "internal/gpusim      backends/all         test"
+  "internal/memfault    core"
   "a/new/folder         core"
 )
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"syscall"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/atomicfile"
+	"github.com/dlx-go/dlx/internal/memfault"
 )
 
 // Named is a tensor with the name that it has in a file.
@@ -47,7 +50,7 @@ func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteO
 //
 // It fails with ErrInvalid (a nil tensor, a name that is twice there or not allowed,
 // one that is not UTF-8 for safetensors, a number of tensors other than 1 for npy, a
-// failure of w),
+// failure of w, elements in a mapped file that was truncated),
 // ErrNotSupported (an element type, lanes or an option that the format does not
 // have; padded sub-byte elements, or packed ones that are not contiguous),
 // ErrLayout (packed elements that do not fill their last byte), ErrDevice,
@@ -70,6 +73,30 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 	if err != nil {
 		return err
 	}
+	var gone memfault.Error
+	if errors.As(memfault.Guard(within(sources), func() { err = writeFormat(w, format, sources, o, at) }), &gone) {
+		for _, s := range sources {
+			if memfault.Within(s.bytes)(gone.Address) {
+				at = at.in("tensor", s.name)
+			}
+		}
+		return at.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
+	}
+	if errors.Is(err, syscall.EFAULT) { // the system's word for a fault in a call of its own
+		return at.errorf(because(core.ErrInvalid, err), "elements cannot be read: was a file that is mapped truncated?")
+	}
+	return err
+}
+
+// within is the concern for faults in the memory of sources.
+func within(sources []*source) func(address uintptr) bool {
+	return func(address uintptr) bool {
+		return slices.ContainsFunc(sources, func(s *source) bool { return memfault.Within(s.bytes)(address) })
+	}
+}
+
+// writeFormat writes sources that are ready.
+func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, at fault) error {
 	switch format {
 	case NPY:
 		return writeNPY(w, sources, at)
