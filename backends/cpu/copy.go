@@ -41,10 +41,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		return copyHere(ctx, dst, src, work)
 	}
 	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-		return q.Enqueue(func() error {
-			run(work)
-			return nil
-		})
+		return q.Enqueue(func() error { return run(work) })
 	})
 }
 
@@ -95,9 +92,9 @@ func copyHere(ctx context.Context, dst, src *core.Tensor, work copykernel.Job) e
 	done := stream.NewEvent()
 	to.Wrote(done)
 	from.Used(done)
-	run(work)
-	done.Complete(nil)
-	return nil
+	err = run(work)
+	done.Complete(err)
+	return err
 }
 
 // hold takes a reference to the memory of t, which the caller releases.
@@ -123,7 +120,7 @@ func newJob(dst, src *core.Tensor) (copykernel.Job, error) {
 }
 
 // run copies in as many goroutines as Go runs at a time.
-func run(j copykernel.Job) { j.Run(runtime.GOMAXPROCS(0)) }
+func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
 
 // pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
 func pointer(address uintptr) unsafe.Pointer {

@@ -115,7 +115,7 @@ func (x *staging) byCard(dst, src uintptr, n int64) error {
 }
 
 func (x *staging) byHost(dst, src uintptr, n int64) error {
-	return x.beside.turn(func() {
-		copykernel.Copy(pointer(dst), pointer(src), strided.Copy{Elem: n}, runtime.GOMAXPROCS(0))
+	return x.beside.turn(x.queue, func() error {
+		return copykernel.Copy(pointer(dst), pointer(src), strided.Copy{Elem: n}, runtime.GOMAXPROCS(0))
 	})
 }

@@ -20,6 +20,7 @@ type transfer struct {
 	geometry strided.Copy
 	bits     bool       // what geometry counts
 	failed   error      // what a command could not be enqueued for
+	behind   []*turn    // see copy
 	done     core.Event // the end of the copy, for a caller who waits
 }
 
@@ -73,6 +74,7 @@ func (w *transfer) enqueued(commands func() error) func() error {
 			return err
 		}
 		defer w.queue.mu.Unlock()
+		w.queue.turns = append(w.queue.turns, w.behind...)
 		w.failed = commands()
 		return nil
 	}
@@ -167,24 +169,22 @@ func (w *transfer) byKernel() error {
 
 // run has the host copy. The addresses are those of the first elements: the start
 // of a wider mapping lies outside of what Go would let a pointer of it step through.
-func (w *transfer) run() {
+func (w *transfer) run() error {
 	c := w.geometry
 	if !w.bits {
 		dst, src := w.dst.host+uintptr(c.Dst), w.src.host+uintptr(c.Src)
 		c.Dst, c.Src = 0, 0
-		copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0))
-		return
+		return copykernel.Copy(pointer(dst), pointer(src), c, runtime.GOMAXPROCS(0))
 	}
 	dst, src := w.dst.host+uintptr(c.Dst/8), w.src.host+uintptr(c.Src/8)
 	c.Dst, c.Src = c.Dst%8, c.Src%8
-	copykernel.CopyBits(pointer(dst), pointer(src), c)
+	return copykernel.CopyBits(pointer(dst), pointer(src), c)
 }
 
 // here copies at once, for a caller who has waited for all that is before.
 func (w *transfer) here() error {
-	w.run()
 	done := stream.NewEvent()
-	done.Complete(nil)
+	done.Complete(w.run())
 	w.done = done
 	return nil
 }
@@ -193,7 +193,7 @@ func (w *transfer) here() error {
 func (w *transfer) onHost() error {
 	return w.queue.hostWork(func(failed error) error {
 		if failed == nil {
-			w.run()
+			failed = w.run()
 		}
 		return failed
 	})

@@ -195,8 +195,7 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 func (w work) onHost(q *queue) error {
 	job := copykernel.Between(w.dst.tensor, w.src.tensor, cPointer(w.dst.host), cPointer(w.src.host))
 	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: func() error {
-		job.Run(runtime.GOMAXPROCS(0))
-		return nil
+		return job.Run(runtime.GOMAXPROCS(0))
 	}})
 }
 

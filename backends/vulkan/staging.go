@@ -109,8 +109,7 @@ func (w work) uploadChunks(q *queue, s *object) error {
 	return w.chunks(func(done, half, n int64) error {
 		to, from := cPointer(s.at(half)), cPointer(w.src.host+uintptr(w.geometry.Src+done))
 		err := q.add(item{early: true, after: used[half/chunk], host: func() error {
-			copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
-			return nil
+			return copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
 		}})
 		if err != nil {
 			return err
@@ -137,8 +136,7 @@ func (w work) downloadChunks(q *queue, s *object) error {
 		to, from, filled := cPointer(w.dst.host+uintptr(w.geometry.Dst+done)), cPointer(s.at(half)), q.next
 		empty = func() error {
 			return q.add(item{early: true, after: filled, host: func() error {
-				copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
-				return nil
+				return copykernel.Contiguous(to, from, n, runtime.GOMAXPROCS(0))
 			}})
 		}
 		return nil
@@ -156,8 +154,7 @@ func (w work) downloadChunks(q *queue, s *object) error {
 func (w work) uploadPacked(q *queue, s *object) error {
 	job := copykernel.Pack(cPointer(s.at(0)), w.src.tensor, cPointer(w.src.host))
 	err := q.add(item{host: func() error {
-		job.Run(runtime.GOMAXPROCS(0))
-		return nil
+		return job.Run(runtime.GOMAXPROCS(0))
 	}})
 	if err != nil {
 		return err
@@ -174,8 +171,7 @@ func (w work) downloadPacked(q *queue, s *object) error {
 	}
 	job := copykernel.Unpack(w.dst.tensor, cPointer(w.dst.host), cPointer(s.at(0)))
 	return q.add(item{host: func() error {
-		job.Run(runtime.GOMAXPROCS(0))
-		return nil
+		return job.Run(runtime.GOMAXPROCS(0))
 	}})
 }
 

@@ -58,11 +58,11 @@ func at(p unsafe.Pointer, n int64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
-// Run copies, with at most workers goroutines, the caller's among them.
-func (j Job) Run(workers int) {
+// Run copies, with at most workers goroutines, the caller's among them. It fails
+// like [Copy].
+func (j Job) Run(workers int) error {
 	if j.bits {
-		CopyBits(j.dst, j.src, j.geometry)
-		return
+		return CopyBits(j.dst, j.src, j.geometry)
 	}
-	Copy(j.dst, j.src, j.geometry, workers)
+	return Copy(j.dst, j.src, j.geometry, workers)
 }

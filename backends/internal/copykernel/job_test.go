@@ -48,7 +48,9 @@ func TestBetweenMatchesTheNaiveCopy(t *testing.T) {
 				}
 				job := Between(dst.tensor, src.tensor, unsafe.Pointer(&dst.memory[0]), unsafe.Pointer(&src.memory[0]))
 				for range 2 {
-					job.Run(2)
+					if err := job.Run(2); err != nil {
+						t.Fatal(err)
+					}
 					if !bytes.Equal(dst.memory, want) {
 						t.Fatalf("%v: %v to %v: wrong from byte %d", dtype, src.tensor, dst.tensor, firstDifference(dst.memory, want))
 					}
@@ -70,7 +72,9 @@ func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 			if err := coretest.CopyNaive(hosted(t, wantPacked, core.Spec{DType: dtype, Shape: shape}), src.tensor); err != nil {
 				t.Fatal(err)
 			}
-			Pack(unsafe.Pointer(&packed[0]), src.tensor, unsafe.Pointer(&src.memory[0])).Run(2)
+			if err := Pack(unsafe.Pointer(&packed[0]), src.tensor, unsafe.Pointer(&src.memory[0])).Run(2); err != nil {
+				t.Fatal(err)
+			}
 			if !bytes.Equal(packed, wantPacked) {
 				t.Fatalf("pack %v: wrong from byte %d", src.tensor, firstDifference(packed, wantPacked))
 			}
@@ -78,7 +82,9 @@ func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 			if err := coretest.CopyNaive(hosted(t, want, dst.spec), src.tensor); err != nil {
 				t.Fatal(err)
 			}
-			Unpack(dst.tensor, unsafe.Pointer(&dst.memory[0]), unsafe.Pointer(&packed[0])).Run(2)
+			if err := Unpack(dst.tensor, unsafe.Pointer(&dst.memory[0]), unsafe.Pointer(&packed[0])).Run(2); err != nil {
+				t.Fatal(err)
+			}
 			if !bytes.Equal(dst.memory, want) {
 				t.Fatalf("unpack to %v: wrong from byte %d", dst.tensor, firstDifference(dst.memory, want))
 			}
@@ -99,7 +105,9 @@ func TestPackedElementsOnWholeBytesAreCopiedAsBytes(t *testing.T) {
 	if job.bits {
 		t.Error("the job counts bits")
 	}
-	job.Run(2)
+	if err := job.Run(2); err != nil {
+		t.Fatal(err)
+	}
 	if err := coretest.CopyNaive(want, src); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +163,10 @@ func ExamplePack() {
 		return
 	}
 	var packed [6]int16
-	Pack(unsafe.Pointer(&packed), columns, *(*unsafe.Pointer)(unsafe.Pointer(&address))).Run(1)
+	if err := Pack(unsafe.Pointer(&packed), columns, *(*unsafe.Pointer)(unsafe.Pointer(&address))).Run(1); err != nil {
+		fmt.Println(err)
+		return
+	}
 	fmt.Println(packed)
 	// Output: [1 4 2 5 3 6]
 }
