@@ -23,6 +23,10 @@
 //	   there or whose backend was not built in, is a failure
 //	3  --verify found elements that differ
 //
+// A file that is truncated while dlx uses it is a failure. Where it is a driver that reads
+// the file, which was mapped for it, dlx cannot catch that: the process then ends with a
+// trace of the fault and with 2, the code of Go's runtime for every crash.
+//
 // # JSON
 //
 // With --json a command prints one document:

@@ -137,7 +137,7 @@ func TestFilesAreWholeOrAsTheyWere(t *testing.T) {
 		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT} {
 			folder := t.TempDir()
 			source := filepath.Join(folder, "big.npy")
-			large(t, source)
+			large(t, source, false)
 			kept := filepath.Join(folder, "kept")
 			if err := os.Mkdir(kept, 0o700); err != nil {
 				t.Fatal(err)
@@ -194,10 +194,14 @@ func TestFilesAreWholeOrAsTheyWere(t *testing.T) {
 }
 
 // large makes a file of a tensor that takes a while to be written. It has a hole.
-func large(t *testing.T, path string) {
+func large(t *testing.T, path string, columnMajor bool) {
 	t.Helper()
-	const size = 256 << 20
-	dict := fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }", size)
+	const rows, size = 1 << 14, 256 << 20
+	order := "False"
+	if columnMajor {
+		order = "True"
+	}
+	dict := fmt.Sprintf("{'descr': '|u1', 'fortran_order': %s, 'shape': (%d, %d), }", order, rows, size/rows)
 	dict += strings.Repeat(" ", 117-len(dict)) + "\n"
 	if err := os.WriteFile(path, []byte("\x93NUMPY\x01\x00"+string([]byte{byte(len(dict)), 0})+dict), 0o600); err != nil {
 		t.Fatal(err)
