@@ -36,10 +36,10 @@
 // The schema changes when a field is renamed, removed or means something else;
 // fields may be added under the same one. Names are in snake_case, sizes in bytes,
 // times in nanoseconds (the names end in _ns), strides in elements. A failure
-// prints no document. A name of a tensor or a file that is not UTF-8, or begins with a
-// quotation mark, is a quoted Go string ("\"\\x9b\"" in JSON), so that no two are one;
-// --tensor takes that form. A mismatch (exit code 3) does, and so do plan where there is no
-// way and bench if only some cases failed.
+// prints no document; a mismatch (exit code 3) does, and so do plan where there is no
+// way and bench if only some cases failed. A name of a tensor or a file that is not
+// UTF-8, or begins with a quotation mark, is a quoted Go string ("\"\\x9b\"" in JSON),
+// so that no two names become one; --tensor takes that form.
 //
 //   - devices: backends[]: name, built_in, available, version, reason, features[],
 //     error (why an available backend could not list its devices); devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
