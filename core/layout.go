@@ -32,8 +32,10 @@ func NewStridedLayout(shape, strides []int64) (Layout, error) {
 	return l, err
 }
 
-// makeLayout builds the layout in dims if that has room, so that a caller can
-// keep it beside the tensor. It also returns what [Layout.Extent] does.
+// makeLayout builds the layout in dims if that has room, so that a caller can keep
+// it beside the tensor. It also returns what [Layout.Extent] does. It reads each
+// number of shape and strides once, since these may be memory of a foreign producer
+// that still writes there: what is checked is the copy.
 func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err error) {
 	n := len(shape)
 	if n > MaxRank {
@@ -51,7 +53,7 @@ func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err er
 		for i := n - 1; i >= 0; i-- {
 			dims[n+i] = stride
 			// An overflow is found below, unless an extent is 0 and strides are never used.
-			stride *= max(shape[i], 1)
+			stride *= max(dims[i], 1)
 		}
 	}
 	l = Layout{dims: dims[: 2*n : 2*n]}

@@ -93,7 +93,7 @@ func (t *Tensor) init(m *Memory, s *Spec) error {
 		return err
 	}
 	t.dtype, t.id, t.empty, t.flags, t.layout = s.DType, m.ID, low == high, s.Flags, layout
-	if err := checkRange(m, s, low, high); err != nil {
+	if err := t.checkRange(m, s, low, high); err != nil {
 		return err
 	}
 	t.offset = m.Offset + s.Offset
@@ -101,7 +101,7 @@ func (t *Tensor) init(m *Memory, s *Spec) error {
 }
 
 // checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
-func checkRange(m *Memory, s *Spec, low, high int64) error {
+func (t *Tensor) checkRange(m *Memory, s *Spec, low, high int64) error {
 	// Memory of unknown size may have elements before its start, and views that begin at one of them.
 	before := m.Size == UnknownSize && !m.ID.Type.OpaqueHandle() && s.Offset > math.MinInt64
 	if s.Offset < 0 && !before || m.Offset < 0 || m.Offset > math.MaxInt64-max(s.Offset, 0) {
@@ -111,11 +111,11 @@ func checkRange(m *Memory, s *Spec, low, high int64) error {
 		return nil
 	}
 	if m.Handle == 0 {
-		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", s.Shape)
+		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", t.layout.shape())
 	}
 	first, last, ok := byteRange(s.DType.storageBits(s.Flags&FlagSubBytePadded != 0), low, high)
 	if at := m.Offset + s.Offset; !ok || last > math.MaxInt64-max(at, 0) || first < math.MinInt64-min(at, 0) {
-		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", s.Shape, s.Strides, s.DType)
+		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", t.layout.shape(), t.layout.strides(), s.DType)
 	}
 	if !m.ID.Type.OpaqueHandle() && wraps(m.Handle, m.Offset+s.Offset, first, last) {
 		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d of address %#x, beyond the ends of the address space", m.Offset+s.Offset+first, m.Offset+s.Offset+last, m.Handle)

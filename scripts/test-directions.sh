@@ -38,8 +38,10 @@ forbidden=(
   "backends/internal/reaper     stream"
   "backends/internal/strided    backends/internal/gather"
   "backends/backendtest backends/cpu"
+  "internal/atomicfile  core"
   "internal/gpusim      benchmarks"
   "internal/gpusim      backends/all         test"
+  "internal/memfault    core"
   "a/new/folder         core"
 )
 

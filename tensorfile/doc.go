@@ -13,10 +13,13 @@
 // [Parse] reads the same formats from memory.
 //
 // A mapping is the file, not a copy of its bytes: who overwrites the file in place
-// changes the tensors, and who truncates it makes the system kill the process
-// that touches the missing pages (SIGBUS). Writers that replace a file by a
-// rename, as [WriteFile] does, disturb no reader. The pages are protected: a write
-// to them through an address, against [core.FlagReadOnly], ends the process too.
+// changes the tensors, and who truncates it takes memory away from them. Where this
+// package reads that memory, and where the host copies it for a device, the call or
+// the copy's event then fails with core.ErrInvalid. Whatever else touches the missing
+// pages ends the process (SIGBUS): a program's own access to the elements, unless
+// it asks for [runtime/debug.SetPanicOnFault], and a driver's. Writers that replace a
+// file by a rename, as [WriteFile] does, disturb no reader. The pages are protected: a
+// write to them through an address, against [core.FlagReadOnly], ends the process too.
 //
 // Files are mapped on Unix. Elsewhere, and on the few file systems that cannot
 // map, a file is read into memory whole.

@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"cmp"
 	"maps"
 	"path/filepath"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/memfault"
 )
 
 // Info describes a tensor of a file.
@@ -78,7 +80,11 @@ func Parse(data []byte, name string, opts ...OpenOption) (*File, error) {
 // open takes over m, on failure too.
 func open(m *mapping, name string, opts []OpenOption) (*File, error) {
 	f := &File{opts: newOpenOptions(opts), share: &share{m: m}, index: make(map[string]int)}
-	if err := f.read(m.data, name); err != nil {
+	var err error
+	if gone := memfault.Guard(memfault.Within(m.data), func() { err = f.read(m.data, name) }); gone != nil {
+		err = fault{format: cmp.Or(f.format, "tensorfile"), call: "Open"}.errorf(because(core.ErrInvalid, gone), "reading the headers failed")
+	}
+	if err != nil {
 		m.Free()
 		return nil, err
 	}
@@ -153,8 +159,8 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // tensor's offset leads to its elements. Where the file is mapped, that memory
 // starts on a page, as a [core.HostMapper] wants it.
 //
-// It fails with ErrInvalid if there is no such tensor or its compressed data is
-// damaged, ErrClosed, ErrOutOfMemory if it would inflate to more than
+// It fails with ErrInvalid if there is no such tensor, its compressed data is damaged
+// or the file was truncated, ErrClosed, ErrOutOfMemory if it would inflate to more than
 // [InflateLimit], and for an [Info] with a Reason with that.
 func (f *File) Tensor(name string) (*core.Tensor, error) {
 	at := fault{format: f.format, call: "Tensor"}
@@ -191,13 +197,19 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 }
 
 // load returns a copy of the elements of e.
-func (f *File) load(e *entry, file []byte, at fault) ([]byte, error) {
-	if e.Compressed {
-		return e.member.inflate(e.Bytes, f.opts.inflateLimit, at)
+func (f *File) load(e *entry, file []byte, at fault) (data []byte, err error) {
+	gone := memfault.Guard(memfault.Within(file), func() {
+		if e.Compressed {
+			data, err = e.member.inflate(e.Bytes, f.opts.inflateLimit, at)
+			return
+		}
+		data = allocate(int(e.Bytes))
+		copy(data, e.bytes(file))
+	})
+	if gone != nil {
+		return nil, at.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
 	}
-	data := allocate(int(e.Bytes))
-	copy(data, e.bytes(file))
-	return data, nil
+	return data, err
 }
 
 // Close gives up the file. Its tensors stay valid until they are closed. It

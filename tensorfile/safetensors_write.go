@@ -38,8 +38,11 @@ func writeSafetensors(w io.Writer, sources []*source, metadata map[string]string
 	end := int64(0)
 	for _, s := range sources {
 		at := at.in("tensor", s.name)
-		if s.name == metadataName {
+		switch {
+		case s.name == metadataName:
 			return at.errorf(core.ErrInvalid, "the name is the format's own")
+		case !utf8.ValidString(s.name):
+			return at.errorf(core.ErrInvalid, "the name is not UTF-8: rename the tensor, or write an .npz, which takes any name")
 		}
 		known := rank(s)
 		if known < 0 {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
-	"os"
-	"strconv"
-	"unicode/utf8"
+	"slices"
+	"syscall"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/atomicfile"
+	"github.com/dlx-go/dlx/internal/memfault"
 )
 
 // Named is a tensor with the name that it has in a file.
@@ -20,14 +20,20 @@ type Named struct {
 
 // WriteFile writes a file of the format that the extension of path names; see
 // [Write]. The file appears under its name only when it is whole and on the disk,
-// replacing one that was there; after an error nothing of it is left. Whoever has
-// the replaced file open keeps its content.
+// replacing one that was there; after an error, the end of ctx included, nothing of
+// it is left. Whoever has the replaced file open keeps its content.
+//
+// A file that is replaced passes its permissions on, and its owner and group as far
+// as the process may set them. A symbolic link stays, and the file that it leads to
+// is replaced or made. A hard link to the replaced file keeps the old content.
+// WriteFile fails with ErrInvalid on a directory, a pipe, a socket or a device; a
+// program writes to a pipe with Write.
 func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteOption) error {
 	format, err := FormatOf(path)
 	if err != nil {
 		return err
 	}
-	err = replaceFile(path, func(w io.Writer) error { return Write(ctx, w, format, tensors, opts...) })
+	err = atomicfile.Write(ctx, path, func(w io.Writer) error { return Write(ctx, w, format, tensors, opts...) })
 	var typed *core.Error
 	if err == nil || errors.As(err, &typed) {
 		return err
@@ -35,37 +41,16 @@ func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteO
 	return fault{format: format, call: "Write"}.errorf(because(core.ErrInvalid, err), "%s was not written", path)
 }
 
-// replaceFile lets fill write a new file beside path and gives it that name when
-// it is whole.
-func replaceFile(path string, fill func(io.Writer) error) error {
-	temporary := path + "." + strconv.FormatUint(rand.Uint64(), 36) + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	if err = fill(file); err == nil {
-		err = file.Sync()
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		_ = os.Remove(temporary) // the error that led here says more
-	}
-	return err
-}
-
 // Write writes tensors in host-accessible memory to w, each after the last write
 // to it is done. They stay the caller's. Any strides may be written: npy and npz
 // keep column-major tensors as they lie, all others become row-major. An .npy
 // holds one tensor and not its name; a .safetensors is sorted by type and name as
-// by its reference implementation.
+// by its reference implementation. Names in an .npz may be any bytes, as in those
+// that are read.
 //
-// It fails with ErrInvalid (a nil tensor, a name that is twice there, not UTF-8
-// or not allowed, a number of tensors other than 1 for npy, a failure of w),
+// It fails with ErrInvalid (a nil tensor, a name that is twice there or not allowed,
+// one that is not UTF-8 for safetensors, a number of tensors other than 1 for npy, a
+// failure of w, elements in a mapped file that was truncated),
 // ErrNotSupported (an element type, lanes or an option that the format does not
 // have; padded sub-byte elements, or packed ones that are not contiguous),
 // ErrLayout (packed elements that do not fill their last byte), ErrDevice,
@@ -88,6 +73,30 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 	if err != nil {
 		return err
 	}
+	var gone memfault.Error
+	if errors.As(memfault.Guard(within(sources), func() { err = writeFormat(w, format, sources, o, at) }), &gone) {
+		for _, s := range sources {
+			if memfault.Within(s.bytes)(gone.Address) {
+				at = at.in("tensor", s.name)
+			}
+		}
+		return at.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
+	}
+	if errors.Is(err, syscall.EFAULT) { // the system's word for a fault in a call of its own
+		return at.errorf(because(core.ErrInvalid, err), "elements cannot be read: was a file that is mapped truncated?")
+	}
+	return err
+}
+
+// within is the concern for faults in the memory of sources.
+func within(sources []*source) func(address uintptr) bool {
+	return func(address uintptr) bool {
+		return slices.ContainsFunc(sources, func(s *source) bool { return memfault.Within(s.bytes)(address) })
+	}
+}
+
+// writeFormat writes sources that are ready.
+func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, at fault) error {
 	switch format {
 	case NPY:
 		return writeNPY(w, sources, at)
@@ -111,8 +120,6 @@ func readSources(ctx context.Context, tensors []Named, at fault) ([]*source, err
 			return sources, at.errorf(core.ErrInvalid, "it is nil")
 		case seen[t.Name]:
 			return sources, at.errorf(core.ErrInvalid, "the name is there twice")
-		case !utf8.ValidString(t.Name):
-			return sources, at.errorf(core.ErrInvalid, "the name is not UTF-8")
 		}
 		seen[t.Name] = true
 		s, err := newSource(ctx, t, at)

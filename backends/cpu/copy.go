@@ -43,10 +43,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		return copyHere(ctx, dst, src, work)
 	}
 	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-		return q.Enqueue(func() error {
-			run(work)
-			return nil
-		})
+		return q.Enqueue(func() error { return run(work) })
 	})
 }
 
@@ -97,9 +94,9 @@ func copyHere(ctx context.Context, dst, src *core.Tensor, work copykernel.Job) e
 	done := stream.NewEvent()
 	to.Wrote(done)
 	from.Used(done)
-	run(work)
-	done.Complete(nil)
-	return nil
+	err = run(work)
+	done.Complete(err)
+	return err
 }
 
 // hold takes a reference to the memory of t, which the caller releases.
@@ -125,4 +122,4 @@ func newJob(dst, src *core.Tensor) (copykernel.Job, error) {
 }
 
 // run copies in as many goroutines as Go runs at a time.
-func run(j copykernel.Job) { j.Run(runtime.GOMAXPROCS(0)) }
+func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }

@@ -123,7 +123,10 @@ func (w *transfer) submit(ctx context.Context, between *core.Tensor, commands fu
 	if between != nil {
 		writes = append(writes, between)
 	}
-	return w.queue.submit(ctx, s, "Copy", writes, w.src.tensor, commands)
+	return w.queue.submit(ctx, s, "Copy", writes, w.src.tensor, func() error {
+		w.queue.turns = append(w.queue.turns, w.behind...)
+		return commands()
+	})
 }
 
 // submit is stream.Submit to s, which is q in one guise or another. That a command cannot

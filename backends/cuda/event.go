@@ -5,6 +5,7 @@ package cuda
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type event struct {
 	queue   *queue       // that recorded it
 	reached stream.Event // what the host knows
 	after   []*event     // of other devices: what the stream waited for since the event before; their errors are its, too
+	turns   []*turn      // work of the host since the event before, whose errors are its, too
 
 	mu      sync.Mutex
 	raw     uintptr // 0 once the event was passed
@@ -68,9 +70,19 @@ func (e *event) fail(err error) {
 // settle is the end of the event. e.mu is held.
 func (e *event) settle(err error) {
 	hostWorkDone.Load()
+	for i := 0; i < len(e.turns) && err == nil; i++ {
+		err = e.turns[i].err
+	}
 	e.reached.Complete(err)
 	e.device.events.put(e.raw)
-	e.raw, e.after = 0, nil
+	e.raw, e.after, e.turns = 0, nil, nil
+}
+
+// turnsLeft are the turns of the host before the event, unless that has told already.
+func (e *event) turnsLeft() []*turn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.turns)
 }
 
 // wentWell reports whether an event is over, without an error.

@@ -77,7 +77,7 @@ func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 	}
 	began, goOn := make(chan struct{}), make(chan struct{})
 	q := s.(*queue)
-	if err := q.enqueue("test", func() error { return q.turn(func() { close(began); <-goOn }) }); err != nil { // a piece of a copy
+	if err := q.enqueue("test", func() error { return q.turn(q, func() error { close(began); <-goOn; return nil }) }); err != nil { // a piece of a copy
 		t.Fatal(err)
 	}
 	<-began

@@ -27,6 +27,7 @@ type queue struct {
 	closed bool
 	events []*event // recorded and not known to be passed, oldest first
 	after  []*event // of other devices, since the last event that was told of: see event.after
+	turns  []*turn  // of the host, since then: see event.turns
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -107,7 +108,7 @@ func (q *queue) recordAs(told bool) (core.Event, error) {
 		return nil, err
 	}
 	if told {
-		q.after = nil
+		q.after, q.turns = nil, nil
 	}
 	return e, nil
 }
@@ -126,7 +127,7 @@ func (q *queue) record() (*event, error) {
 		d.events.put(raw)
 		return nil, err
 	}
-	e := &event{device: d, queue: q, raw: raw, after: slices.Clone(q.after)}
+	e := &event{device: d, queue: q, raw: raw, after: slices.Clone(q.after), turns: slices.Clone(q.turns)}
 	q.prune()
 	q.events = append(q.events, e)
 	return e, nil

@@ -114,7 +114,7 @@ func (x *staging) byCard(dst, src uintptr, n int64) error {
 }
 
 func (x *staging) byHost(dst, src uintptr, n int64) error {
-	return x.beside.turn(func() {
-		copykernel.Bytes(dst, src, n).Run(runtime.GOMAXPROCS(0))
+	return x.beside.turn(x.queue, func() error {
+		return copykernel.Bytes(dst, src, n).Run(runtime.GOMAXPROCS(0))
 	})
 }

@@ -197,7 +197,7 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
 	work := func() error {
-		return q.enqueue("test", func() error { return q.turn(func() { close(began); <-goOn }) })
+		return q.enqueue("test", func() error { return q.turn(q, func() error { close(began); <-goOn; return nil }) })
 	}
 	if err := errors.Join(timer.Start(s), work(), timer.Stop(s)); err != nil {
 		t.Fatal(err)

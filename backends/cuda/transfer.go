@@ -18,7 +18,8 @@ import (
 type transfer struct {
 	device   *device
 	queue    *queue
-	waits    bool // the caller does, for all that is before and for the copy
+	behind   []*turn // whose errors are the copy's, too
+	waits    bool    // the caller does, for all that is before and for the copy
 	dst, src side
 	geometry strided.Copy
 	bits     bool // what geometry counts
@@ -130,12 +131,11 @@ func (w *transfer) boxes() error {
 // onHost has the host copy when the turn of the copy has come, or now.
 func (w *transfer) onHost() error {
 	dst, src, c := w.dst.base, w.src.base, w.geometry
-	work := func() { copykernel.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
+	work := func() error { return copykernel.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
 	if w.waits { // for all that is before
-		work()
-		return nil
+		return work()
 	}
-	return w.queue.turn(work)
+	return w.queue.turn(w.queue, work)
 }
 
 // hostWorkDone counts it, on all devices, whose streams wait for each other. Go's memory
@@ -143,15 +143,22 @@ func (w *transfer) onHost() error {
 // by this: added to before the event can be done, read before it is reported.
 var hostWorkDone atomic.Int64
 
-// turn enqueues work of the host.
-func (q *queue) turn(work func()) error {
-	d := q.device
+// turn is work of the host that has its turn in a stream, and how it ended.
+type turn struct{ err error }
+
+// turn enqueues work of the host. The events of told, which is q or waits for it, tell
+// what it failed with. The mutexes of both are held.
+func (q *queue) turn(told *queue, work func() error) error {
+	d, t := q.device, new(turn)
 	s := d.context.HostTurn(q.raw, func() {
 		if d.lostError() == nil { // else its memory may be freed: see event.fail
-			work()
+			t.err = work()
 		}
 		hostWorkDone.Add(1)
 	})
+	if s == driver.Success {
+		told.turns = append(told.turns, t)
+	}
 	return d.check(s, "cuLaunchHostFunc", "a copy by the host")
 }
 
@@ -177,9 +184,14 @@ func (w *transfer) pack(ctx context.Context) error {
 	return w.step(ctx, w.dst, packed)
 }
 
-// step is a copy that is a part of this one.
+// step is a copy that is a part of this one. It tells what work of the host failed with
+// that src comes from.
 func (w *transfer) step(ctx context.Context, dst, src side) error {
-	return (&transfer{device: w.device, queue: w.queue, waits: w.waits, dst: dst, src: src}).run(ctx)
+	step := transfer{device: w.device, queue: w.queue, waits: w.waits, dst: dst, src: src}
+	if e, ok := core.UnwrapEvent(src.tensor.Ready()).(*event); ok && e.queue == w.queue {
+		step.behind = e.turnsLeft()
+	}
+	return step.run(ctx)
 }
 
 // packed is a row-major tensor like that of s, on the device or in pinned memory.

@@ -33,13 +33,12 @@ func (d *device) byHost(job copykernel.Job) func() error {
 		if err := d.finish(); err != nil {
 			return err
 		}
-		run(job)
-		return nil
+		return run(job)
 	}
 }
 
 // run copies in as many goroutines as Go runs at a time.
-func run(j copykernel.Job) { j.Run(runtime.GOMAXPROCS(0)) }
+func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
 
 // within copies between two buffers.
 func (d *device) within(dst, src side) error {
@@ -71,7 +70,9 @@ func (d *device) upload(dst, src side) error {
 		return err
 	}
 	defer d.unstage(staging)
-	run(copykernel.Pack(staging.mapped, src.Tensor, src.base))
+	if err := run(copykernel.Pack(staging.mapped, src.Tensor, src.base)); err != nil {
+		return err
+	}
 	if moved, err := d.move(dst.buffer, staging, c); moved || err != nil {
 		return err
 	}
@@ -102,8 +103,7 @@ func (d *device) download(dst, src side) error {
 	} else if !moved {
 		return d.bounce(dst, src)
 	}
-	run(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
-	return nil
+	return run(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
 }
 
 // plain reports whether a copy is one of n bytes.
@@ -144,7 +144,9 @@ func (d *device) bounce(dst, src side) error {
 	if err != nil {
 		return err
 	}
-	run(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
+	if err := run(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base)); err != nil {
+		return err
+	}
 	return to.writeBack()
 }
 

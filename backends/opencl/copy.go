@@ -50,9 +50,10 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	return d.copy(ctx, s, to, from)
 }
 
-// copy does what Copy does with tensors that were checked.
-func (d *device) copy(ctx context.Context, s core.Stream, dst, src side) error {
-	w := &transfer{queue: d.own, waits: s == nil, dst: dst, src: src}
+// copy does what Copy does with tensors that were checked. Its event also carries the
+// errors of behind, work of the host on the same stream.
+func (d *device) copy(ctx context.Context, s core.Stream, dst, src side, behind ...*turn) error {
+	w := &transfer{queue: d.own, waits: s == nil, dst: dst, src: src, behind: behind}
 	if s == nil {
 		s = waiter{d.own, w}
 	} else {

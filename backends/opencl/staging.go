@@ -72,7 +72,8 @@ func wrap(m core.Memory, spec core.Spec) (*core.Tensor, error) {
 	return t, err
 }
 
-// step copies between tensors of which both may lie on the host.
+// step copies between tensors of which both may lie on the host. It tells what work of
+// the host failed with that src comes from.
 func (d *device) step(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	to, err := d.sideOf(dst)
 	if err != nil {
@@ -82,5 +83,9 @@ func (d *device) step(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
-	return d.copy(ctx, s, to, from)
+	var behind []*turn
+	if e, ok := core.UnwrapEvent(src.Ready()).(*event); ok && s != nil && e.queue == s.(*queue) {
+		behind = e.turns
+	}
+	return d.copy(ctx, s, to, from, behind...)
 }

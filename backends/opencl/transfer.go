@@ -20,6 +20,7 @@ type transfer struct {
 	geometry strided.Copy
 	bits     bool       // what geometry counts
 	failed   error      // what a command could not be enqueued for
+	behind   []*turn    // see copy
 	done     core.Event // the end of the copy, for a caller who waits
 }
 
@@ -83,6 +84,7 @@ func (w *transfer) enqueued(commands func() error) func() error {
 			return err
 		}
 		defer w.queue.mu.Unlock()
+		w.queue.turns = append(w.queue.turns, w.behind...)
 		w.failed = commands()
 		return nil
 	}
@@ -179,15 +181,14 @@ func (w *transfer) byKernel() error {
 }
 
 // run has the host copy.
-func (w *transfer) run() {
-	copykernel.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
+func (w *transfer) run() error {
+	return copykernel.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
 }
 
 // here copies at once, for a caller who has waited for all that is before.
 func (w *transfer) here() error {
-	w.run()
 	done := stream.NewEvent()
-	done.Complete(nil)
+	done.Complete(w.run())
 	w.done = done
 	return nil
 }
@@ -196,7 +197,7 @@ func (w *transfer) here() error {
 func (w *transfer) onHost() error {
 	return w.queue.hostWork(func(failed error) error {
 		if failed == nil {
-			w.run()
+			failed = w.run()
 		}
 		return failed
 	})

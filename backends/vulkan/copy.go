@@ -201,10 +201,7 @@ func (w work) onHost(q *queue) error {
 
 // run is a job as the work of an item.
 func run(job copykernel.Job) func() error {
-	return func() error {
-		job.Run(runtime.GOMAXPROCS(0))
-		return nil
-	}
+	return func() error { return job.Run(runtime.GOMAXPROCS(0)) }
 }
 
 // regions lets the device copy the pieces of the geometry.

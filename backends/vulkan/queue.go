@@ -209,10 +209,13 @@ func (q *queue) complete(i item, failed error) {
 }
 
 // takeEarly does the work of an early item, unless the device is lost: the items
-// behind it tell.
+// behind it tell. That the work fails is told by the next item, which is of the same copy.
 func (q *queue) takeEarly(i item) {
-	if q.device.await(driver.Point{Timeline: q.lane.timeline, Value: i.after}) == nil && awaitAll(i.before) == nil {
-		_ = q.doHostWork(i)
+	if q.device.await(driver.Point{Timeline: q.lane.timeline, Value: i.after}) != nil || awaitAll(i.before) != nil {
+		return
+	}
+	if err := q.doHostWork(i); err != nil && q.device.lostError() == nil {
+		q.failures.add(i.number+1, i.number+1, err)
 	}
 }
 

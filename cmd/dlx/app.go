@@ -34,11 +34,11 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	case code == exitUsage:
 		cmd.FParseErrWhitelist.UnknownFlags = true
 		_ = cmd.ParseFlags(args) // those of the log may stand behind what is wrong
-		a.log.Error().Msgf("%s; see %s --help", usageText(err), cmd.CommandPath())
+		a.log.Error().Msgf("%s; see %s --help", textEscape(usageText(err)), cmd.CommandPath())
 	case errors.Is(err, context.Canceled):
 		a.log.Error().Msg("interrupted")
 	default:
-		a.log.Error().Err(err).Msgf("%s failed", cmd.Name())
+		a.log.Error().Err(validError{err}).Msgf("%s failed", cmd.Name())
 	}
 	return code
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlx-go/dlx/benchmarks"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/atomicfile"
 )
 
 // benchResult is the result of `dlx bench`.
@@ -126,9 +127,14 @@ func listCases(cases []benchmarks.Case) benchList {
 	return r
 }
 
-// bench measures, shows the report, and keeps it. A report is shown even if it
+// bench measures, keeps the report, and shows it. A report is shown even if it
 // has errors in it or cannot be kept.
 func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
+	if f.out != "" {
+		if err := checkReport(f.out); err != nil {
+			return err
+		}
+	}
 	var old benchResult
 	if f.compare != "" {
 		var err error
@@ -154,10 +160,11 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
 	}
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info), report}
-	errs := []error{a.show(command, r)}
-	if f.out != "" {
-		errs = append(errs, writeReport(f.out, command, r))
+	var errs []error
+	if f.out != "" { // first: whoever reads the output may have enough of it, which ends the program
+		errs = append(errs, writeReport(ctx, f.out, command, r))
 	}
+	errs = append(errs, a.show(command, r))
 	for _, c := range r.Cases {
 		if c.Status == benchmarks.Failed {
 			errs = append(errs, fmt.Errorf("%s: %s", c.Name, c.Reason))
@@ -183,14 +190,34 @@ func readReport(path, command string) (benchResult, error) {
 	return r, nil
 }
 
-// writeReport writes what --json prints.
-func writeReport(path, command string, r benchResult) (err error) {
-	file, err := os.Create(path)
+// checkReport finds out before any work whether writeReport can write to path.
+func checkReport(path string) error {
+	if err := atomicfile.Check(path); !isOutput(err) {
+		return err
+	}
+	return nil
+}
+
+// writeReport writes what --json prints. A file appears when it is whole; pipes and
+// devices, such as /dev/stdout, are written to.
+func writeReport(ctx context.Context, path, command string, r benchResult) error {
+	write := func(w io.Writer) error { return (&app{stdout: w, json: true}).show(command, r) }
+	err := atomicfile.Write(ctx, path, write)
+	if !isOutput(err) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return (&app{stdout: file, json: true}).show(command, r)
+	return errors.Join(write(file), file.Close())
+}
+
+// isOutput reports whether err says that a path names something that is no file but
+// can be written to.
+func isOutput(err error) bool {
+	var irregular *atomicfile.IrregularError
+	return errors.As(err, &irregular) && !irregular.Mode.IsDir()
 }
 
 // benchProgress returns a function that names the case that comes next and one

@@ -34,7 +34,7 @@ func (a *app) completeDevices(cmd *cobra.Command, _ []string, list string) ([]co
 			continue // a driver that is missing offers nothing
 		}
 		for _, p := range found {
-			offers = append(offers, cobra.CompletionWithDesc(done+p.ID.String(), p.Name))
+			offers = append(offers, cobra.CompletionWithDesc(done+p.ID.String(), printable(p.Name)))
 		}
 	}
 	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -52,7 +52,7 @@ func completeTensors(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	defer f.Close()
 	var offers []cobra.Completion
 	for _, t := range f.Tensors() {
-		offers = append(offers, cobra.CompletionWithDesc(t.Name, t.DType.String()))
+		offers = append(offers, cobra.CompletionWithDesc(shownName(resultName(t.Name)), t.DType.String()))
 	}
 	return offers, cobra.ShellCompDirectiveNoFileComp
 }

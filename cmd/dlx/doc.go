@@ -23,6 +23,10 @@
 //	   there or whose backend was not built in, is a failure
 //	3  --verify found elements that differ
 //
+// A file that is truncated while dlx uses it is a failure. Where it is a driver that reads
+// the file, which was mapped for it, dlx cannot catch that: the process then ends with a
+// trace of the fault and with 2, the code of Go's runtime for every crash.
+//
 // # JSON
 //
 // With --json a command prints one document:
@@ -33,7 +37,9 @@
 // fields may be added under the same one. Names are in snake_case, sizes in bytes,
 // times in nanoseconds (the names end in _ns), strides in elements. A failure
 // prints no document; a mismatch (exit code 3) does, and so do plan where there is no
-// way and bench if only some cases failed.
+// way and bench if only some cases failed. A name of a tensor or a file that is not
+// UTF-8, or begins with a quotation mark, is a quoted Go string ("\"\\x9b\"" in JSON),
+// so that no two names become one; --tensor takes that form.
 //
 //   - devices: backends[]: name, built_in, available, version, reason, features[],
 //     error (why an available backend could not list its devices); devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,

@@ -76,7 +76,7 @@ code 2; one that it knows but that is not there is a failure, exit code 1.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.tensors, "tensor", nil, "carry only the tensor of this `name`; may be repeated")
+	flags.StringArrayVar(&f.tensors, "tensor", nil, "carry only the tensor of this `name`, as it is or as dlx inspect prints it; may be repeated")
 	flags.Var(&f.via, "via", "the route, in the order of travel: cpu, cuda:1, ...")
 	flags.Var(policies, "copy", "when a hop may copy")
 	flags.IntVar(&f.repeat, "repeat", 1, "travel the route `N` times, a million at most, and report the shortest, median and longest time")
@@ -113,7 +113,7 @@ func (r handoffResult) writeText(w io.Writer) {
 	}
 	row(w, "TENSOR", "HOP", "FROM", "TO", "MECHANISM", "COPIED", timesHeader, "GB/S", "WAIT", "VERIFIED")
 	for _, t := range r.Tensors {
-		label := fmt.Sprintf("%s %v%v", printable(t.Tensor), t.DType, t.Shape)
+		label := fmt.Sprintf("%s %v%v", shownName(t.Tensor), t.DType, t.Shape)
 		for i, h := range t.Hops {
 			row(w, label, strconv.Itoa(i+1), h.From, h.To, way(h, t.Trips), formatBytes(h.BytesCopied), times(h.Cost), formatRate(h.GBPerSecond), h.Wait, verdict(h.Verified))
 			label = ""

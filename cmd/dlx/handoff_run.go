@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/atomicfile"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -21,6 +22,11 @@ import (
 func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
 	if err := a.checkBuilt(f.via...); err != nil {
 		return handoffResult{}, err
+	}
+	if f.out != "" {
+		if err := atomicfile.Check(f.out); err != nil {
+			return handoffResult{}, err
+		}
 	}
 	file, err := openFile(path)
 	if err != nil {
@@ -51,7 +57,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	progress, done := a.progress(chosen, f)
 	defer done()
 	opts := handoff.Options{Policy: f.policy, Trips: f.repeat, Verify: f.verify, Progress: progress}
-	result = handoffResult{File: path, Copy: f.policy, Tensors: []handoff.Report{}}
+	result = handoffResult{File: resultName(path), Copy: f.policy, Tensors: []handoff.Report{}}
 	damaged := 0
 	var first error // why the first of them is
 	for _, info := range chosen {
@@ -59,7 +65,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 		if err != nil && report.Mismatch == nil {
 			return handoffResult{}, err
 		}
-		a.log.Debug().Str("tensor", info.Name).Int("trips", report.Trips).Err(err).Msg("carried")
+		a.log.Debug().Str("tensor", resultName(info.Name)).Int("trips", report.Trips).Err(err).Msg("carried")
 		result.add(report)
 		if t != nil {
 			arrived = append(arrived, tensorfile.Named{Name: info.Name, Tensor: t})
@@ -78,7 +84,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	if err := writeFile(ctx, f.out, arrived, file.Metadata()); err != nil {
 		return handoffResult{}, err
 	}
-	result.Out = f.out
+	result.Out = resultName(f.out)
 	return result, nil
 }
 
@@ -88,20 +94,34 @@ func (a *app) chooseTensors(file *tensorfile.File, names []string) ([]tensorfile
 	if len(names) == 0 {
 		return slices.DeleteFunc(all, func(info tensorfile.Info) bool {
 			if info.Reason != "" {
-				a.log.Warn().Str("member", info.Name).Str("reason", info.Reason).Msg("left out: no tensor")
+				a.log.Warn().Str("member", resultName(info.Name)).Str("reason", info.Reason).Msg("left out: no tensor")
 			}
 			return info.Reason != ""
 		}), nil
 	}
 	var chosen []tensorfile.Info
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(info tensorfile.Info) bool { return info.Name == name })
+		i := findTensor(all, name)
 		if i < 0 {
 			return nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists those it has", name)
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
+}
+
+// findTensor returns the place of a tensor by its name, as it is or as it is shown;
+// -1 if there is none.
+func findTensor(all []tensorfile.Info, name string) int {
+	at := func(name string) int {
+		return slices.IndexFunc(all, func(info tensorfile.Info) bool { return info.Name == name })
+	}
+	if real, ok := realName(name); ok {
+		if i := at(real); i >= 0 {
+			return i
+		}
+	}
+	return at(name)
 }
 
 // carry takes one tensor along the route. If it is to be kept, it is returned in
@@ -126,6 +146,7 @@ func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, nam
 
 // add takes the report of one more tensor in.
 func (r *handoffResult) add(report handoff.Report) {
+	report.Tensor = resultName(report.Tensor)
 	r.Tensors = append(r.Tensors, report)
 	r.BytesCopied += report.BytesCopied
 	r.Median += report.Median

@@ -38,7 +38,10 @@ func newInspectCommand(a *app) *cobra.Command {
 memory (strides count elements), and where in the file. Only the headers are read.
 
 STORAGE tells what it takes to use a tensor: "in place" is the file's own memory,
-"unaligned" is copied first, "compressed" is inflated first.`,
+"unaligned" is copied first, "compressed" is inflated first.
+
+A name that a terminal would not show as it is stands there as a quoted Go string,
+which dlx handoff --tensor takes, too.`,
 		Example:           "  dlx inspect testdata/digits.safetensors",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFile,
@@ -62,9 +65,10 @@ func inspect(path string) (inspectResult, error) {
 	if err != nil {
 		return inspectResult{}, err
 	}
-	r := inspectResult{File: path, Format: f.Format(), Bytes: stat.Size(), Metadata: f.Metadata(), Tensors: []tensorResult{}}
+	r := inspectResult{File: resultName(path), Format: f.Format(), Bytes: stat.Size(), Metadata: f.Metadata(), Tensors: []tensorResult{}}
 	for _, info := range f.Tensors() {
 		// A 0-d tensor has an empty shape, which is not null.
+		info.Name = resultName(info.Name)
 		info.Shape, info.Strides = append([]int64{}, info.Shape...), append([]int64{}, info.Strides...)
 		r.Tensors = append(r.Tensors, tensorResult{info, order(info)})
 	}
@@ -101,7 +105,7 @@ func order(info tensorfile.Info) string {
 }
 
 func (r inspectResult) writeText(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s, %s\n", printable(r.File), r.Format, formatBytes(r.Bytes))
+	fmt.Fprintf(w, "%s: %s, %s\n", shownName(r.File), r.Format, formatBytes(r.Bytes))
 	for _, key := range slices.Sorted(maps.Keys(r.Metadata)) {
 		fmt.Fprintf(w, "%s = %s\n", printable(key), printable(r.Metadata[key]))
 	}
@@ -109,10 +113,10 @@ func (r inspectResult) writeText(w io.Writer) {
 	row(w, "NAME", "DTYPE", "SHAPE", "STRIDES", "ORDER", "BYTES", "OFFSET", "STORAGE")
 	for _, t := range r.Tensors {
 		if t.Reason != "" {
-			row(w, printable(t.Name), "-", "-", "-", "-", "-", fmt.Sprint(t.Offset), "no tensor: "+printable(t.Reason))
+			row(w, shownName(t.Name), "-", "-", "-", "-", "-", fmt.Sprint(t.Offset), "no tensor: "+printable(t.Reason))
 			continue
 		}
-		row(w, printable(t.Name), t.DType.String(), fmt.Sprint(t.Shape), fmt.Sprint(t.Strides), t.Order, fmt.Sprint(t.Bytes), fmt.Sprint(t.Offset), t.storage())
+		row(w, shownName(t.Name), t.DType.String(), fmt.Sprint(t.Shape), fmt.Sprint(t.Strides), t.Order, fmt.Sprint(t.Bytes), fmt.Sprint(t.Offset), t.storage())
 	}
 }
 

@@ -40,7 +40,9 @@ func (f logFlag) Set(s string) error {
 }
 
 func newLogger(w io.Writer, level, format string) zerolog.Logger {
-	if format == "console" {
+	if format == "json" {
+		w = escaping{w, jsonEscape}
+	} else {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: !isTerminal(w), TimeFormat: time.TimeOnly}
 	}
 	l, err := zerolog.ParseLevel(level)

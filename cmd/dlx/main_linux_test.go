@@ -18,10 +18,7 @@ import (
 
 // TestTheRealProgram is about what only a process shows: signals, pipes, terminals.
 func TestTheRealProgram(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "dlx")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildDLX(t)
 
 	t.Run("carries a real tensor", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), program, "handoff", digits, "--via", "cpu,cpu", "--copy", "always", "--verify", "--json").Output()
@@ -90,6 +87,16 @@ func TestTheRealProgram(t *testing.T) {
 		}
 		screen.waitFor(t, "interrupted")
 	})
+}
+
+// buildDLX builds the program.
+func buildDLX(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "dlx")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
 }
 
 // start starts a process that is gone when the test is, however that ends.

@@ -33,7 +33,7 @@ type result interface {
 func (a *app) show(command string, r result) error {
 	buffered := bufio.NewWriter(a.stdout) // its error is the first of all writes
 	if a.json {
-		e := json.NewEncoder(buffered)
+		e := json.NewEncoder(escaping{buffered, jsonEscape})
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		if err := e.Encode(document{schema, command, r}); err != nil {
@@ -41,7 +41,7 @@ func (a *app) show(command string, r result) error {
 		}
 	} else {
 		table := tabwriter.NewWriter(buffered, 0, 0, 2, ' ', 0)
-		r.writeText(table)
+		r.writeText(escaping{table, textEscape})
 		if err := table.Flush(); err != nil {
 			return err
 		}
@@ -52,14 +52,6 @@ func (a *app) show(command string, r result) error {
 // row writes the cells of one line of a table.
 func row(w io.Writer, cells ...string) {
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
-}
-
-// printable makes text from a file or driver harmless to a terminal and a table.
-func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
 }
 
 // formatBytes gives "812 B", "920.06 kB", "1.50 GB": decimal units, as in GB/s.

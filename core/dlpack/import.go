@@ -23,6 +23,9 @@ import (
 // negative, and NULL strides, as producers before 1.2 send them, mean row-major.
 // Without [WithSize] nothing can be said about where the memory ends.
 //
+// Each field, extent and stride is read once, and what was read is what is checked:
+// a producer that changes m meanwhile gets an error or a tensor, as for any other struct.
+//
 // It fails with ErrInvalid if m is nil, or if data is NULL although there are
 // elements; ErrVersion if the major version is not 1 or a flag is unknown, which
 // could change the meaning of all else; ErrDType if bits or lanes are 0 or do not
@@ -40,15 +43,17 @@ func Import(m *ManagedTensorVersioned, opts ...Option) (*core.Tensor, error) {
 	return t, err
 }
 
-// wrapVersioned checks what stands before the tensor in m.
+// wrapVersioned checks what stands before the tensor in m, and reads the rest of m
+// only if that is known to be there.
 func wrapVersioned(m *ManagedTensorVersioned, opts []Option) (*core.Tensor, error) {
-	if m.Version.Major != abi.MajorVersion {
-		return nil, fail(core.ErrVersion, "Import", "the tensor has DLPack version %d.%d, only major version %d can be read: ask the producer for that (max_version)", m.Version.Major, m.Version.Minor, abi.MajorVersion)
+	version, flags := m.Version, m.Flags
+	if version.Major != abi.MajorVersion {
+		return nil, fail(core.ErrVersion, "Import", "the tensor has DLPack version %d.%d, only major version %d can be read: ask the producer for that (max_version)", version.Major, version.Minor, abi.MajorVersion)
 	}
-	if unknown := m.Flags &^ (abi.FlagReadOnly | abi.FlagCopied | abi.FlagSubBytePadded); unknown != 0 {
+	if unknown := flags &^ (abi.FlagReadOnly | abi.FlagCopied | abi.FlagSubBytePadded); unknown != 0 {
 		return nil, fail(core.ErrVersion, "Import", "flags has unknown bits %#x, which a newer version than %d.%d may have given a meaning", unknown, abi.MajorVersion, abi.MinorVersion)
 	}
-	return wrap(&m.Tensor, core.Flags(m.Flags), (*foreign)(m), "Import", opts)
+	return wrap(m.Tensor, core.Flags(flags), (*foreign)(m), "Import", opts)
 }
 
 // ImportLegacy is [Import] of the struct of DLPack 0.x, which has neither version
@@ -57,7 +62,7 @@ func ImportLegacy(m *ManagedTensor, opts ...Option) (*core.Tensor, error) {
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "ImportLegacy", "the managed tensor is nil")
 	}
-	t, err := wrap(&m.Tensor, 0, (*foreignLegacy)(m), "ImportLegacy", opts)
+	t, err := wrap(m.Tensor, 0, (*foreignLegacy)(m), "ImportLegacy", opts)
 	if err != nil {
 		(*foreignLegacy)(m).Free()
 	}
@@ -71,8 +76,8 @@ var _ core.Owner = (*foreign)(nil)
 
 // Free calls the deleter, which frees the struct itself.
 func (m *foreign) Free() {
-	if m.Deleter != 0 {
-		C.dlx_call_versioned(C.uintptr_t(uintptr(unsafe.Pointer(m))))
+	if deleter := m.Deleter; deleter != 0 {
+		C.dlx_call_versioned(C.uintptr_t(deleter), C.uintptr_t(uintptr(unsafe.Pointer(m))))
 	}
 }
 
@@ -83,14 +88,15 @@ var _ core.Owner = (*foreignLegacy)(nil)
 
 // Free calls the deleter, which frees the struct itself.
 func (m *foreignLegacy) Free() {
-	if m.Deleter != 0 {
-		C.dlx_call_legacy(C.uintptr_t(uintptr(unsafe.Pointer(m))))
+	if deleter := m.Deleter; deleter != 0 {
+		C.dlx_call_legacy(C.uintptr_t(deleter), C.uintptr_t(uintptr(unsafe.Pointer(m))))
 	}
 }
 
 // wrap makes the tensor, which owns owner then. It checks what core cannot: the
-// struct itself.
-func wrap(d *abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []Option) (*core.Tensor, error) {
+// struct itself, of which d is a copy. What shape and strides point at is still the
+// producer's; core.Wrap reads it once.
+func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []Option) (*core.Tensor, error) {
 	o := options{size: core.UnknownSize}
 	for _, option := range opts {
 		o = option(o)

@@ -65,12 +65,10 @@ void dlx_delete_versioned(DLManagedTensorVersioned *self) { give_back((struct dl
 
 void dlx_delete_legacy(DLManagedTensor *self) { give_back((struct dlx_node *)self); }
 
-void dlx_call_versioned(uintptr_t managed) {
-	DLManagedTensorVersioned *m = (DLManagedTensorVersioned *)managed;
-	m->deleter(m);
+void dlx_call_versioned(uintptr_t deleter, uintptr_t managed) {
+	((void (*)(DLManagedTensorVersioned *))deleter)((DLManagedTensorVersioned *)managed);
 }
 
-void dlx_call_legacy(uintptr_t managed) {
-	DLManagedTensor *m = (DLManagedTensor *)managed;
-	m->deleter(m);
+void dlx_call_legacy(uintptr_t deleter, uintptr_t managed) {
+	((void (*)(DLManagedTensor *))deleter)((DLManagedTensor *)managed);
 }

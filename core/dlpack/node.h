@@ -61,10 +61,10 @@ void *dlx_new_nodes(struct dlx_returned *home, uint32_t first, size_t n, size_t 
 void dlx_delete_versioned(DLManagedTensorVersioned *self);
 void dlx_delete_legacy(DLManagedTensor *self);
 
-/* dlx_call_versioned and dlx_call_legacy call the deleter of a managed tensor,
- * which must have one. */
-void dlx_call_versioned(uintptr_t managed);
-void dlx_call_legacy(uintptr_t managed);
+/* dlx_call_versioned and dlx_call_legacy call the deleter that was read from a
+ * managed tensor. */
+void dlx_call_versioned(uintptr_t deleter, uintptr_t managed);
+void dlx_call_legacy(uintptr_t deleter, uintptr_t managed);
 
 #pragma GCC visibility pop
 

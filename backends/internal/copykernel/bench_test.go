@@ -29,7 +29,9 @@ func benchmark(b *testing.B, size string, shape, dst, src []int64, first int64) 
 				b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 					b.SetBytes(bytes)
 					for b.Loop() {
-						Copy(unsafe.Pointer(&to[0]), unsafe.Pointer(&from[first*ty.elem]), c, workers)
+						if err := Copy(unsafe.Pointer(&to[0]), unsafe.Pointer(&from[first*ty.elem]), c, workers); err != nil {
+							b.Fatal(err)
+						}
 					}
 				})
 			}
@@ -84,7 +86,9 @@ func BenchmarkContiguous(b *testing.B) {
 			b.Run(fmt.Sprintf("%dMiB/workers=%d", mib, workers), func(b *testing.B) {
 				b.SetBytes(n)
 				for b.Loop() {
-					Contiguous(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n, workers)
+					if err := Contiguous(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n, workers); err != nil {
+						b.Fatal(err)
+					}
 				}
 			})
 		}
@@ -100,7 +104,9 @@ func BenchmarkSmall(b *testing.B) {
 			b.ReportAllocs()
 			to, from := rowAndColumnMajor(b, n)
 			for b.Loop() {
-				Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from), 2)
+				if err := Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from), 2); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
@@ -134,7 +140,9 @@ func BenchmarkCopyBits(b *testing.B) {
 		b.Run("int4/"+c.name, func(b *testing.B) {
 			b.SetBytes(elements(c.shape) / 2)
 			for b.Loop() {
-				CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(b, 4, c.shape, c.to, c.from, c.dstIndex, c.srcIndex))
+				if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(b, 4, c.shape, c.to, c.from, c.dstIndex, c.srcIndex)); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

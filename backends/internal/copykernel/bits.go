@@ -11,11 +11,12 @@ import (
 // are no whole bytes, or lie across them. Bits of a byte count from the least
 // significant, as DLPack lays out types below a byte. Bits of the destination
 // that belong to no element written keep their values. It uses no more than the
-// calling goroutine: two shares could meet in one byte.
-func CopyBits(dst, src unsafe.Pointer, c strided.Copy) {
-	if c.Elem != 0 {
-		walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes)
+// calling goroutine: two shares could meet in one byte. It fails like Copy.
+func CopyBits(dst, src unsafe.Pointer, c strided.Copy) error {
+	if c.Elem == 0 {
+		return nil
 	}
+	return guarded(dst, src, 1, c, func() { walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes) })
 }
 
 // walkBits copies runs of n bits along axes. Offsets are bits from the bases.

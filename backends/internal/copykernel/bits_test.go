@@ -33,7 +33,9 @@ func checkCopyBits(t *testing.T, rng *rand.Rand, width int64, shape, dstStrides,
 			setBit(want, guard*4+(dstIndex+d)*width+b, bitAt(src, guard*4+(srcIndex+s)*width+b))
 		}
 	})
-	CopyBits(unsafe.Pointer(&got[guard/2]), unsafe.Pointer(&src[guard/2]), bitGeometry(t, width, shape, dstStrides, srcStrides, dstIndex, srcIndex))
+	if err := CopyBits(unsafe.Pointer(&got[guard/2]), unsafe.Pointer(&src[guard/2]), bitGeometry(t, width, shape, dstStrides, srcStrides, dstIndex, srcIndex)); err != nil {
+		t.Fatal(err)
+	}
 	if !bytes.Equal(got, want) {
 		t.Fatalf("%d bits, shape %v dst %v+%d src %v+%d: wrong from byte %d",
 			width, shape, dstStrides, dstIndex, srcStrides, srcIndex, firstDifference(got, want)-guard/2)
@@ -61,7 +63,9 @@ func TestCopyBitsAtTheEdgesOfMemory(t *testing.T) {
 			size := (n*width + 7) / 8
 			src := bytes.Repeat([]byte{0xFF}, int(size))
 			dst := make([]byte, size)
-			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, []int64{n}, []int64{1}, []int64{1}, 0, 0))
+			if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, []int64{n}, []int64{1}, []int64{1}, 0, 0)); err != nil {
+				t.Fatal(err)
+			}
 			for i := range size * 8 {
 				want := byte(0)
 				if i < n*width {

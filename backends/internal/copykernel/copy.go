@@ -8,6 +8,7 @@
 package copykernel
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"unsafe"
@@ -30,55 +31,63 @@ const (
 //
 // Source steps may be 0 (broadcasting). No address needs an alignment. At most
 // workers goroutines take part, the caller's among them. No byte outside the
-// pieces is read or written.
-func Copy(dst, src unsafe.Pointer, c strided.Copy, workers int) {
+// pieces is read or written. It fails with core.ErrInvalid if some of the memory is
+// not there any more, as after the truncation of a mapped file; then some of the
+// pieces are copied.
+func Copy(dst, src unsafe.Pointer, c strided.Copy, workers int) error {
 	total := c.Size()
 	if total == 0 {
-		return
+		return nil
 	}
 	dst, src = unsafe.Add(dst, c.Dst), unsafe.Add(src, c.Src)
 	if len(c.Axes) == 0 {
-		Contiguous(dst, src, total, workers)
-		return
+		return Contiguous(dst, src, total, workers)
 	}
 	if workers = min(workers, int(total/minShare)); workers > 1 {
-		split(dst, src, c.Elem, c.Axes, workers)
-		return
+		return split(dst, src, c.Elem, c.Axes, workers)
 	}
-	var room [inlineRank]axis
-	serial(dst, src, c.Elem, append(room[:0], c.Axes...))
+	return guarded(dst, src, 8, strided.Copy{Elem: c.Elem, Axes: c.Axes}, func() {
+		var room [inlineRank]axis
+		serial(dst, src, c.Elem, append(room[:0], c.Axes...))
+	})
 }
 
-// Contiguous copies n bytes from src to dst, with at most workers goroutines.
-func Contiguous(dst, src unsafe.Pointer, n int64, workers int) {
+// Contiguous copies n bytes from src to dst, with at most workers goroutines. It
+// fails like [Copy].
+func Contiguous(dst, src unsafe.Pointer, n int64, workers int) error {
 	if n <= 0 {
-		return
+		return nil
 	}
 	if workers = min(workers, int(n/minRunShare)); workers > 1 {
-		split(dst, src, 1, []axis{{N: n, Dst: 1, Src: 1}}, workers)
-		return
+		return split(dst, src, 1, []axis{{N: n, Dst: 1, Src: 1}}, workers)
 	}
-	move(dst, src, n)
+	return guarded(dst, src, 8, strided.Copy{Elem: n}, func() { move(dst, src, n) })
 }
 
 // split shares the copy out along one axis, to the caller and workers-1 more.
-func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) {
+func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) error {
 	k := splitAxis(axes, workers)
 	a := axes[k]
 	workers = int(min(int64(workers), a.N))
+	whole := strided.Copy{Elem: elem, Axes: slices.Clone(axes)} // those of the caller stay on its stack
+	errs := make([]error, workers)
 	var wg sync.WaitGroup
-	for w := range int64(workers) {
-		lo, hi := a.N*w/int64(workers), a.N*(w+1)/int64(workers)
+	for w := range workers {
+		lo, hi := a.N*int64(w)/int64(workers), a.N*int64(w+1)/int64(workers)
 		share := slices.Clone(axes)
 		share[k].N = hi - lo
 		d, s := unsafe.Add(dst, lo*a.Dst), unsafe.Add(src, lo*a.Src)
-		if w == int64(workers)-1 {
-			serial(d, s, elem, share)
+		work := func() {
+			errs[w] = guarded(dst, src, 8, whole, func() { serial(d, s, elem, share) })
+		}
+		if w == workers-1 {
+			work()
 			break
 		}
-		wg.Go(func() { serial(d, s, elem, share) })
+		wg.Go(work)
 	}
 	wg.Wait()
+	return cmp.Or(errs...)
 }
 
 // splitAxis picks the outermost axis that splits evenly enough, so that each

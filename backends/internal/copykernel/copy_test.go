@@ -154,7 +154,9 @@ func checkCopy(t *testing.T, rng *rand.Rand, elem int64, shape, dstStrides, srcS
 	visit(shape, dstStrides, srcStrides, func(d, s int64) {
 		copy(want[dstZero+d:][:elem], src[srcZero+s:][:elem])
 	})
-	Copy(unsafe.Pointer(&got[dstZero]), unsafe.Pointer(&src[srcZero]), geometry(t, elem, shape, dstStrides, srcStrides), workers)
+	if err := Copy(unsafe.Pointer(&got[dstZero]), unsafe.Pointer(&src[srcZero]), geometry(t, elem, shape, dstStrides, srcStrides), workers); err != nil {
+		t.Fatal(err)
+	}
 	if !bytes.Equal(got, want) {
 		t.Fatalf("elem %d shape %v dst %v src %v workers %d: wrong from byte %d of [%d, %d)",
 			elem, shape, dstStrides, srcStrides, workers, firstDifference(got, want), dstZero+dl.first, dstZero+dl.last+elem)
@@ -295,7 +297,9 @@ func TestContiguous(t *testing.T) {
 			got := make([]byte, len(src))
 			want := make([]byte, len(src))
 			copy(want[guard:guard+n], src[guard:])
-			Contiguous(unsafe.Pointer(&got[guard]), unsafe.Pointer(&src[guard]), n, workers)
+			if err := Contiguous(unsafe.Pointer(&got[guard]), unsafe.Pointer(&src[guard]), n, workers); err != nil {
+				t.Fatal(err)
+			}
 			if !bytes.Equal(got, want) {
 				t.Fatalf("%d bytes, %d workers: wrong from byte %d", n, workers, firstDifference(got, want)-guard)
 			}
@@ -315,10 +319,14 @@ func TestCopyAllocatesNothing(t *testing.T) {
 	}
 	for name, f := range map[string]func(){
 		"Copy": func() {
-			Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(1, to, from), 2)
+			if err := Copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(1, to, from), 2); err != nil {
+				t.Fatal(err)
+			}
 		},
 		"CopyBits": func() {
-			CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from))
+			if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from)); err != nil {
+				t.Fatal(err)
+			}
 		},
 	} {
 		if n := testing.AllocsPerRun(20, f); n != 0 {

@@ -45,7 +45,9 @@ func TestCopyStaysInsideMemory(t *testing.T) {
 		if round%2 == 0 {
 			dstZero, srcZero = room-elem-dl.last, room-elem-sl.last
 		}
-		Copy(unsafe.Pointer(&dst[dstZero]), unsafe.Pointer(&src[srcZero]), geometry(t, elem, shape, to, from), 1)
+		if err := Copy(unsafe.Pointer(&dst[dstZero]), unsafe.Pointer(&src[srcZero]), geometry(t, elem, shape, to, from), 1); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -68,6 +70,8 @@ func TestCopyBitsStaysInsideMemory(t *testing.T) {
 		if round%2 == 0 {
 			dstIndex, srcIndex = limit-1-dl.last, limit-1-sl.last
 		}
-		CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, shape, to, from, dstIndex, srcIndex))
+		if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, shape, to, from, dstIndex, srcIndex)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

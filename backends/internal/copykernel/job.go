@@ -51,27 +51,28 @@ func newJob(dst, src uintptr, c strided.Copy, bits bool) Job {
 	return Job{dst, src, c, bits}
 }
 
-// Run copies, with at most workers goroutines, the caller's among them.
-func (j Job) Run(workers int) { Run(j.dst, j.src, j.geometry, j.bits, workers) }
+// Run copies, with at most workers goroutines, the caller's among them. It fails
+// like [Copy].
+func (j Job) Run(workers int) error { return Run(j.dst, j.src, j.geometry, j.bits, workers) }
 
 // Run carries out c, which counts in bits if bits is set and else in bytes, with at
 // most workers goroutines. dst and src are the addresses that its offsets count from,
 // and numbers: no element need lie there. Around mapped memory of the host other
 // objects of Go lie there, which may be freed, and a pointer to one that is ends the
-// program at the next garbage collection. Pointers begin with the first piece.
-func Run(dst, src uintptr, c strided.Copy, bits bool, workers int) {
+// program at the next garbage collection. Pointers begin with the first piece. It
+// fails like [Copy].
+func Run(dst, src uintptr, c strided.Copy, bits bool, workers int) error {
 	if c.Elem == 0 {
-		return
+		return nil
 	}
 	if bits {
 		to, from := pointer(dst+uintptr(c.Dst>>3)), pointer(src+uintptr(c.Src>>3))
 		c.Dst, c.Src = c.Dst&7, c.Src&7
-		CopyBits(to, from, c)
-		return
+		return CopyBits(to, from, c)
 	}
 	to, from := pointer(dst+uintptr(c.Dst)), pointer(src+uintptr(c.Src))
 	c.Dst, c.Src = 0, 0
-	Copy(to, from, c, workers)
+	return Copy(to, from, c, workers)
 }
 
 // pointer turns the address of an element, which is outside of Go's heap or kept

@@ -51,7 +51,9 @@ func TestBetweenMatchesTheNaiveCopy(t *testing.T) {
 				}
 				job := Between(dst.tensor, src.tensor, start(dst.memory), start(src.memory))
 				for range 2 {
-					job.Run(2)
+					if err := job.Run(2); err != nil {
+						t.Fatal(err)
+					}
 					if !bytes.Equal(dst.memory, want) {
 						t.Fatalf("%v: %v to %v: wrong from byte %d", dtype, src.tensor, dst.tensor, firstDifference(dst.memory, want))
 					}
@@ -105,7 +107,9 @@ func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 			if err := coretest.CopyNaive(hosted(t, wantPacked, core.Spec{DType: dtype, Shape: shape}), src.tensor); err != nil {
 				t.Fatal(err)
 			}
-			Pack(start(packed), src.tensor, start(src.memory)).Run(2)
+			if err := Pack(start(packed), src.tensor, start(src.memory)).Run(2); err != nil {
+				t.Fatal(err)
+			}
 			if !bytes.Equal(packed, wantPacked) {
 				t.Fatalf("pack %v: wrong from byte %d", src.tensor, firstDifference(packed, wantPacked))
 			}
@@ -113,7 +117,9 @@ func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 			if err := coretest.CopyNaive(hosted(t, want, dst.spec), src.tensor); err != nil {
 				t.Fatal(err)
 			}
-			Unpack(dst.tensor, start(dst.memory), start(packed)).Run(2)
+			if err := Unpack(dst.tensor, start(dst.memory), start(packed)).Run(2); err != nil {
+				t.Fatal(err)
+			}
 			if !bytes.Equal(dst.memory, want) {
 				t.Fatalf("unpack to %v: wrong from byte %d", dst.tensor, firstDifference(dst.memory, want))
 			}
@@ -134,7 +140,9 @@ func TestPackedElementsOnWholeBytesAreCopiedAsBytes(t *testing.T) {
 	if job.bits {
 		t.Error("the job counts bits")
 	}
-	job.Run(2)
+	if err := job.Run(2); err != nil {
+		t.Fatal(err)
+	}
 	if err := coretest.CopyNaive(want, src); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +209,10 @@ func ExamplePack() {
 		fmt.Println(err)
 		return
 	}
-	Pack(to, columns, from).Run(1)
+	if err := Pack(to, columns, from).Run(1); err != nil {
+		fmt.Println(err)
+		return
+	}
 	fmt.Println(packed)
 	// Output: [1 4 2 5 3 6]
 }

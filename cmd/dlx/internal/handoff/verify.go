@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/memfault"
 )
 
 // MismatchError says that a tensor arrived with other elements than it left with.
@@ -50,10 +51,26 @@ func (j *journey) verify(ctx context.Context, i int, t *core.Tensor) error {
 	if err != nil {
 		return err
 	}
-	element, differs := firstDifference(j.want, got, storageBits(t), t.NumElements())
-	intact := !differs
+	var mismatch *MismatchError
+	gone := memfault.Guard(
+		func(address uintptr) bool { return memfault.Within(j.want)(address) || memfault.Within(got)(address) },
+		func() { mismatch = j.compare(i, t, got) },
+	)
+	if gone != nil {
+		return unreadable(gone)
+	}
+	intact := mismatch == nil
 	j.hops[i].Verified = &intact
 	if intact {
+		return nil
+	}
+	return mismatch
+}
+
+// compare finds the first element of t that is not what left; got are t's bytes.
+func (j *journey) compare(i int, t *core.Tensor, got []byte) *MismatchError {
+	element, differs := firstDifference(j.want, got, storageBits(t), t.NumElements())
+	if !differs {
 		return nil
 	}
 	return &MismatchError{
@@ -64,6 +81,11 @@ func (j *journey) verify(ctx context.Context, i int, t *core.Tensor) error {
 		Want:   hex.EncodeToString(elementBytes(j.want, element, storageBits(t))),
 		Got:    hex.EncodeToString(elementBytes(got, element, storageBits(t))),
 	}
+}
+
+// unreadable is the error for memory that is gone, as that of a truncated file.
+func unreadable(gone error) error {
+	return core.Errorf(core.ErrInvalid, "handoff", "Verify", "the elements cannot be compared: %v", gone)
 }
 
 // rowMajor returns the bytes of the elements in row-major order: those of the
@@ -108,7 +130,15 @@ func rowMajor(t *core.Tensor) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.AppendSeq(make([]byte, 0, view.NumElements()), elements), nil
+	var gathered []byte
+	memory := b.Memory()
+	if gone := memfault.Guard(
+		memfault.Between(memory.Handle+uintptr(memory.Offset), uintptr(memory.Size)),
+		func() { gathered = slices.AppendSeq(make([]byte, 0, view.NumElements()), elements) },
+	); gone != nil {
+		return nil, unreadable(gone)
+	}
+	return gathered, nil
 }
 
 // storageBits is the distance in bits between neighbouring elements of a row.

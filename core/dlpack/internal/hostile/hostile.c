@@ -68,6 +68,92 @@ void delete_producer(DLManagedTensorVersioned *self) { poison(self->manager_ctx)
 
 void delete_producer_legacy(DLManagedTensor *self) { poison(self->manager_ctx); }
 
+enum { fickle_axes = 65 }; /* one more than is accepted */
+
+struct fickle {
+	DLManagedTensorVersioned versioned;
+	DLManagedTensor legacy;
+	int64_t shape[fickle_axes], strides[fickle_axes];
+	uintptr_t data;
+	_Atomic int64_t deleted;
+	_Atomic int ended, drops_deleter;
+	pthread_t thread;
+};
+
+static void count_fickle(DLManagedTensorVersioned *self) { atomic_fetch_add(&((struct fickle *)self->manager_ctx)->deleted, 1); }
+
+static void count_fickle_legacy(DLManagedTensor *self) { atomic_fetch_add(&((struct fickle *)self->manager_ctx)->deleted, 1); }
+
+/* change sets the fields by the bits of a number, so that in time each is seen with each. */
+static void change(struct fickle *f, volatile DLTensor *t, uint32_t bits) {
+	static const int32_t ndims[] = {2, 0, 64, 65, 3, -1, 1, 2};
+	static const int64_t extents[] = {1, 2, 2, -1};
+	t->data = bits & 1 ? (void *)f->data : NULL;
+	t->shape = bits & 2 ? f->shape : NULL;
+	t->strides = bits & 4 ? f->strides : NULL;
+	t->ndim = ndims[bits >> 3 & 7];
+	t->dtype.bits = bits & 64 ? 32 : 0;
+	t->device.device_type = bits & 128 ? 1 : 2;
+	t->byte_offset = bits & 256 ? 4 : 1ull << 63;
+	for (int i = 0; i < 3; i++) {
+		((volatile int64_t *)f->shape)[i] = extents[bits >> (9 + 2 * i) & 3];
+		((volatile int64_t *)f->strides)[i] = bits & 256 ? 3 : INT64_MAX;
+	}
+}
+
+static void *be_fickle(void *argument) {
+	struct fickle *f = argument;
+	volatile DLManagedTensorVersioned *m = &f->versioned;
+	volatile DLManagedTensor *legacy = &f->legacy;
+	uint32_t bits = 1;
+	while (!atomic_load(&f->ended)) {
+		bits = bits * 1664525u + 1013904223u;
+		uint32_t high = bits >> 12; /* the lower ones of such a sequence repeat soon */
+		m->version.major = high & 1 << 15 ? 1 : 2;
+		m->flags = high & 1 << 16 ? 0 : 1u << 9;
+		change(f, &m->dl_tensor, high);
+		change(f, &legacy->dl_tensor, high);
+		if (atomic_load(&f->drops_deleter)) {
+			m->deleter = high & 1 << 17 ? count_fickle : NULL;
+			legacy->deleter = high & 1 << 17 ? count_fickle_legacy : NULL;
+		}
+	}
+	return NULL;
+}
+
+struct fickle *new_fickle(uintptr_t data) {
+	struct fickle *f = calloc(1, sizeof *f);
+	if (f == NULL) {
+		return NULL;
+	}
+	f->data = data;
+	for (int i = 0; i < fickle_axes; i++) {
+		f->shape[i] = 1;
+		f->strides[i] = 3;
+	}
+	f->versioned = (DLManagedTensorVersioned){.manager_ctx = f, .deleter = count_fickle, .dl_tensor = {.dtype = {2, 32, 1}}};
+	f->legacy = (DLManagedTensor){.manager_ctx = f, .deleter = count_fickle_legacy, .dl_tensor = {.dtype = {2, 32, 1}}};
+	if (pthread_create(&f->thread, NULL, be_fickle, f) != 0) {
+		free(f);
+		return NULL;
+	}
+	return f;
+}
+
+DLManagedTensorVersioned *fickle_versioned(struct fickle *f) { return &f->versioned; }
+
+DLManagedTensor *fickle_legacy(struct fickle *f) { return &f->legacy; }
+
+int64_t fickle_deleted(struct fickle *f) { return atomic_load(&f->deleted); }
+
+void fickle_drop_deleter(struct fickle *f) { atomic_store(&f->drops_deleter, 1); }
+
+void free_fickle(struct fickle *f) {
+	atomic_store(&f->ended, 1);
+	pthread_join(f->thread, NULL);
+	free(f);
+}
+
 static _Atomic int64_t immortal_count;
 
 static void count_immortal(DLManagedTensorVersioned *self) {

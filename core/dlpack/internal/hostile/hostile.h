@@ -26,6 +26,19 @@ void free_producer(struct producer *p);
 void delete_producer(DLManagedTensorVersioned *self);
 void delete_producer_legacy(DLManagedTensor *self);
 
+/* A fickle producer changes its structs from a thread of its own, again and again,
+ * for as long as it lives: every field but the deleter takes valid and invalid
+ * values by turns, and shape and strides have room for any ndim that is accepted.
+ * Deleters only count. */
+struct fickle;
+struct fickle *new_fickle(uintptr_t data); /* NULL if there is no memory or thread */
+DLManagedTensorVersioned *fickle_versioned(struct fickle *f);
+DLManagedTensor *fickle_legacy(struct fickle *f);
+int64_t fickle_deleted(struct fickle *f);
+/* fickle_drop_deleter has the deleter be NULL by turns, too. */
+void fickle_drop_deleter(struct fickle *f);
+void free_fickle(struct fickle *f);
+
 /* A managed tensor that can be imported again and again: its deleter only counts. */
 DLManagedTensorVersioned *immortal(void);
 int64_t immortal_deleted(void);

@@ -107,6 +107,43 @@ func (p Producer) Deleted() int { return int(C.producer_deleted(p.c)) }
 // Free gives the memory of the struct back.
 func (p Producer) Free() { C.free_producer(p.c) }
 
+// Fickle is a producer that changes its structs all the time, from a thread of its
+// own: every field but the deleter is valid and invalid by turns. Its tensors are of
+// float32; where it gives strides, each is [FickleStride] or the largest int64.
+type Fickle struct{ c *C.struct_fickle }
+
+// FickleStride is what row-major tensors of a Fickle's shapes do not have.
+const FickleStride = 3
+
+// NewFickle starts the thread. Data is an address of 64 bytes or more. The test
+// closes the producer.
+func NewFickle(data uintptr) Fickle {
+	c := C.new_fickle(C.uintptr_t(data))
+	if c == nil {
+		panic("hostile: no memory")
+	}
+	return Fickle{c}
+}
+
+// Versioned is its struct of DLPack 1.x, which may be imported again and again.
+func (f Fickle) Versioned() *abi.ManagedTensorVersioned {
+	return (*abi.ManagedTensorVersioned)(unsafe.Pointer(C.fickle_versioned(f.c)))
+}
+
+// Legacy is its struct of DLPack 0.x, which may be imported again and again.
+func (f Fickle) Legacy() *abi.ManagedTensor {
+	return (*abi.ManagedTensor)(unsafe.Pointer(C.fickle_legacy(f.c)))
+}
+
+// Deleted is how often the deleters were called.
+func (f Fickle) Deleted() int64 { return int64(C.fickle_deleted(f.c)) }
+
+// DropDeleter has the deleters be NULL by turns, too.
+func (f Fickle) DropDeleter() { C.fickle_drop_deleter(f.c) }
+
+// Close ends the thread and gives the memory back.
+func (f Fickle) Close() { C.free_fickle(f.c) }
+
 // Immortal is a float32 tensor of shape 2x3x4 that may be imported any number of
 // times, one after the other.
 func Immortal() *abi.ManagedTensorVersioned {

@@ -1,0 +1,105 @@
+package copykernel
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
+)
+
+// truncated is the memory of a mapped file of which the second half is gone.
+func truncated(t *testing.T, size int) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	data, err := syscall.Mmap(int(file.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Munmap(data) })
+	if err := os.Truncate(path, int64(size/2)); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Memory that is gone is an error, whoever of the workers meets it, and on either
+// side.
+func TestMemoryThatIsGoneIsAnError(t *testing.T) {
+	const size = 8 << 20
+	whole, gone := make([]byte, size), truncated(t, size)
+	matrix, err := core.NewLayout(1<<10, 1<<11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, err := matrix.Permute(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := core.NewLayout(columns.Shape()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := strided.Copy{Elem: 100, Dst: size - 100, Src: size - 100}
+	copies := map[string]func(dst, src unsafe.Pointer, workers int) error{
+		"contiguous": func(dst, src unsafe.Pointer, workers int) error { return Contiguous(dst, src, size, workers) },
+		"transposed": func(dst, src unsafe.Pointer, workers int) error {
+			return Copy(dst, src, strided.New(4, rows, columns), workers)
+		},
+		"the last bytes": func(dst, src unsafe.Pointer, workers int) error { return Copy(dst, src, end, workers) },
+		"bits": func(dst, src unsafe.Pointer, _ int) error {
+			return CopyBits(dst, src, strided.Copy{Elem: 8*size - 8, Dst: 3, Src: 5})
+		},
+		"the last bit": func(dst, src unsafe.Pointer, _ int) error {
+			return CopyBits(dst, src, strided.Copy{Elem: 1, Dst: 8*size - 1, Src: 8*size - 1})
+		},
+	}
+	for name, f := range copies {
+		for _, workers := range []int{1, 2, 4} {
+			for _, c := range []struct {
+				side     string
+				dst, src []byte
+			}{{"src", whole, gone}, {"dst", gone, whole}} {
+				err := f(unsafe.Pointer(&c.dst[0]), unsafe.Pointer(&c.src[0]), workers)
+				var typed *core.Error
+				if !errors.As(err, &typed) || !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "truncated") {
+					t.Errorf("%s, %d workers, %s is gone: %v", name, workers, c.side, err)
+				}
+			}
+			if err := f(unsafe.Pointer(&whole[0]), unsafe.Pointer(&make([]byte, size)[0]), workers); err != nil {
+				t.Errorf("%s, %d workers: %v", name, workers, err)
+			}
+		}
+	}
+	half := size / 2
+	if err := Contiguous(unsafe.Pointer(&whole[0]), unsafe.Pointer(&gone[0]), int64(half), 4); err != nil {
+		t.Errorf("what is still there: %v", err)
+	}
+	runtime.KeepAlive(whole)
+}
+
+// A fault at an address that the copy does not reach is a mistake, and no error.
+func TestOtherFaultsAreNotTakenForThose(t *testing.T) {
+	gone, whole := truncated(t, 1<<20), make([]byte, 64)
+	defer func() {
+		if r, ok := recover().(runtime.Error); !ok {
+			t.Errorf("the fault was swallowed: %v", r)
+		}
+	}()
+	p := unsafe.Pointer(&whole[0])
+	_ = guarded(p, p, 8, strided.Copy{Elem: 64}, func() { runtime.KeepAlive(gone[1<<20-1]) })
+}

@@ -1,0 +1,196 @@
+// Package atomicfile writes files that appear under their names only when they are
+// whole.
+package atomicfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Write has fill write a new file, and gives it the name path when it is whole and
+// on the disk. After an error, or a panic of fill, nothing of it is left, and a file
+// that was there is as it was.
+//
+// A file that was there is replaced. The new one has its permissions and, as far as
+// the process may give them, its owner and group; access control lists and extended
+// attributes are not carried over. A hard link to the old file, and whoever has it
+// open, keeps the old content. A symbolic link stays: what it leads to is replaced,
+// or made. Everything else that has a name is left alone: Write fails with an
+// [*IrregularError] on a directory, a pipe, a socket, a device.
+//
+// The writer that fill gets fails with the error of ctx once that has ended.
+func Write(ctx context.Context, path string, fill func(io.Writer) error) (err error) {
+	t, err := find(path)
+	if err != nil {
+		return err
+	}
+	file, err := t.create()
+	if err != nil {
+		return err
+	}
+	whole := false
+	defer func() {
+		if !whole {
+			_ = file.Close()           // the error that led here says more
+			_ = os.Remove(file.Name()) // likewise
+		}
+	}()
+	if err := fill(writer{ctx, file}); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), t.path); err != nil {
+		return err
+	}
+	whole = true
+	return nil
+}
+
+// Check fails as [Write] would before it calls fill, so that long work need not be
+// done in vain. It leaves nothing behind.
+func Check(path string) error {
+	t, err := find(path)
+	if err != nil {
+		return err
+	}
+	file, err := t.create()
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// IrregularError says that a path names something that a file must not replace.
+type IrregularError struct {
+	Path string
+	Mode fs.FileMode // of what is there
+}
+
+var _ error = (*IrregularError)(nil)
+
+// Error names what is there.
+func (e *IrregularError) Error() string {
+	kind := "no regular file"
+	switch e.Mode.Type() {
+	case 0:
+		kind = "a file that has lost its name"
+	case fs.ModeDir:
+		kind = "a directory"
+	case fs.ModeNamedPipe:
+		kind = "a pipe"
+	case fs.ModeSocket:
+		kind = "a socket"
+	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
+		kind = "a device"
+	}
+	return fmt.Sprintf("%s is %s, which is not replaced by a file: name another path", e.Path, kind)
+}
+
+// target is where a file shall appear.
+type target struct {
+	path string      // no symbolic link
+	old  fs.FileInfo // of the regular file that is there, nil if there is none
+}
+
+// find follows the links of path and looks at what is there.
+func find(path string) (target, error) {
+	t := target{path: path}
+	info, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if t.path, err = follow(path); err != nil || info == nil {
+		return t, err
+	}
+	// A descriptor under /proc may stand for a file that no name leads to.
+	named, err := os.Lstat(t.path)
+	if !info.Mode().IsRegular() || err != nil || !os.SameFile(info, named) {
+		return t, &IrregularError{path, info.Mode()}
+	}
+	t.old = info
+	return t, nil
+}
+
+// maxLinks bounds a chain of symbolic links, as systems do.
+const maxLinks = 40
+
+// follow returns what a chain of symbolic links leads to, which need not be there.
+// Nothing is cleaned from a path: "link/.." is not where the link stands.
+func follow(path string) (string, error) {
+	end := path
+	for range maxLinks {
+		next, err := os.Readlink(end)
+		if err != nil {
+			return end, nil // no link; whatever else is wrong shows when it is used
+		}
+		if !filepath.IsAbs(next) {
+			folder, _ := filepath.Split(end)
+			next = folder + next
+		}
+		end = next
+	}
+	return "", &fs.PathError{Op: "readlink", Path: path, Err: errors.New("too many symbolic links")}
+}
+
+// create opens a new file in the folder of the target, as it shall be but for its
+// name. The caller removes or renames it.
+func (t target) create() (*os.File, error) {
+	mode := fs.FileMode(0o666) // less the process's mask
+	if t.old != nil {
+		mode = 0o600 // what the old file kept secret is not shown meanwhile
+	}
+	folder, _ := filepath.Split(t.path)
+	for {
+		// The name is short: that of the target may be as long as the system allows.
+		name := folder + ".dlx-" + strconv.FormatUint(uint64(rand.Uint32()), 36) + ".tmp"
+		file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("%s: no file can be made in its folder: %w", t.path, errors.Unwrap(err))
+		}
+		if t.old != nil {
+			adopt(file, t.old)
+		}
+		return file, nil
+	}
+}
+
+// maxPiece is how much is written between two looks at the context.
+const maxPiece = 16 << 20
+
+// writer is a file that can be written to until ctx ends.
+type writer struct {
+	ctx  context.Context
+	file *os.File
+}
+
+// Write implements io.Writer.
+func (w writer) Write(p []byte) (n int, err error) {
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return n, err
+		}
+		piece := p[n:min(len(p), n+maxPiece)]
+		written, err := w.file.Write(piece)
+		if n += written; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}

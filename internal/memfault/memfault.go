@@ -1,0 +1,58 @@
+// Package memfault makes an error of a fault: of touching memory that is not there,
+// as the pages of a mapped file are not any more once somebody has truncated it. By
+// itself such a fault ends the process.
+//
+// Only Go code is guarded, in the goroutine that asks for it. A fault inside C, a
+// driver's say, still ends the process.
+package memfault
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"unsafe"
+)
+
+// Error is a fault.
+type Error struct{ Address uintptr }
+
+var _ error = Error{}
+
+// Error tells what such memory usually was.
+func (e Error) Error() string {
+	return fmt.Sprintf("the memory at address %#x cannot be accessed: a file that is mapped there was truncated, or the memory was unmapped or protected too early", e.Address)
+}
+
+// Guard calls f, and returns an [Error] if f faulted at an address for which
+// concerned is true. Every other panic goes on. What f was doing stays half done.
+func Guard(concerned func(address uintptr) bool, f func()) (err error) {
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if r := recover(); r != nil {
+			at, ok := r.(fault)
+			if !ok || !concerned(at.Addr()) {
+				panic(r)
+			}
+			err = Error{at.Addr()}
+		}
+	}()
+	f()
+	return nil
+}
+
+// fault is what the runtime panics with.
+type fault interface {
+	runtime.Error
+	Addr() uintptr
+}
+
+// Within is the concern of [Guard] for the bytes of data.
+func Within(data []byte) func(address uintptr) bool {
+	return Between(uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
+}
+
+// Between is the concern of [Guard] for size bytes from start on.
+func Between(start, size uintptr) func(address uintptr) bool {
+	return func(address uintptr) bool { return address-start < size }
+}
