@@ -25,23 +25,23 @@ func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >=
 
 // move copies between two buffers of the context, unless it cannot: then it reports
 // false.
-func (d *device) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
+func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 	if fewCopies(c) {
-		return true, d.complete("glCopyNamedBufferSubData", func() {
+		return true, j.complete("glCopyNamedBufferSubData", func() {
 			for to, from := range c.Pieces() {
 				gl.CopyNamedBufferSubData(src.name, dst.name, int(from), int(to), int(c.Elem))
 			}
 		})
 	}
 	var dispatches []gather.Dispatch
-	for p := range gather.Plan(c, d.limits()) {
+	for p := range gather.Plan(c, j.device.limits()) {
 		if p.Dst.Offset+p.Dst.Size > dst.size || p.Src.Offset+p.Src.Size > src.size {
 			return false, nil // a shader reads and writes whole words, and the buffer's last is not whole
 		}
 		dispatches = append(dispatches, p)
 	}
 	var failed error
-	err = d.complete("glDispatchCompute", func() { failed = d.dispatch(dst, src, dispatches) })
+	err = j.complete("glDispatchCompute", func() { failed = j.device.dispatch(dst, src, dispatches) })
 	if failed != nil {
 		err = failed
 	}
