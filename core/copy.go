@@ -49,13 +49,25 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	case dst.NumElements() == 0:
 		return false, nil
 	}
-	switch relate(dst, src, db, sb) {
-	case identical:
-		return true, nil
-	case meeting:
-		return fail(ErrLayout, "dst and src share memory but are not the same elements: copy src to a third tensor, and that to dst")
+	return relate(dst, src, db, sb).verdict()
+}
+
+// CheckCopyOnHost is the part of [CheckCopy] that only a device can do for memory of
+// strangers, as of DLPack: the elements of dst and src, which passed CheckCopy, lie
+// at dst.Offset and src.Offset behind these addresses of the host. An address of 0
+// is one that is not known; then nothing is found out.
+func CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
+	if dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
+		return false, nil
 	}
-	return false, nil
+	return compare(dst, src, int64(dstAddress)+dst.offset, int64(srcAddress)+src.offset, false).verdict()
+}
+
+func (r relation) verdict() (same bool, err error) {
+	if r == meeting {
+		return false, Errorf(ErrLayout, "core", "Copy", "dst and src share memory but are not the same elements: copy src to a third tensor, and that to dst")
+	}
+	return r == identical, nil
 }
 
 // Empty allocates a row-major tensor whose elements are not set. The caller

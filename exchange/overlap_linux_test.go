@@ -59,6 +59,37 @@ func (a *aliases) ofHost(name string, values []byte) {
 	}
 }
 
+// foreign adds t as another library hands it back: a handle or an address of no opened device.
+func (a *aliases) foreign(t *core.Tensor) {
+	a.Helper()
+	if t.ID().Type == core.DeviceGL { // its names mean nothing without their context
+		return
+	}
+	b, err := t.Buffer()
+	if err != nil {
+		a.Fatal(err)
+	}
+	m := b.Memory()
+	x, err := core.Wrap(core.Memory{ID: m.ID, Handle: m.Handle, Offset: m.Offset, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: t.Shape()})
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.everywhere("foreign", 0, a.add("foreign", 0, x))
+	for _, d := range a.devices {
+		if i, ok := d.(core.PointerImporter); ok && d == t.Device() && m.Offset == 0 {
+			m, err := i.ImportPointer(m.Handle, m.Size, nil)
+			if err != nil {
+				a.Fatal(err)
+			}
+			x, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: t.Shape()})
+			if err != nil {
+				a.Fatal(err)
+			}
+			a.add("foreign, imported", 0, x)
+		}
+	}
+}
+
 // bytesOn allocates uint8 elements.
 func (a *aliases) bytesOn(d core.Device, size int64, o core.AllocOptions) *core.Tensor {
 	a.Helper()
@@ -184,6 +215,7 @@ func TestCopiesBetweenNamesOfOneMemory(t *testing.T) {
 				fresh(fmt.Sprintf("%v, %s", d.ID(), s.name), func(a *aliases) {
 					whole := a.add("all of it", 0, a.bytesOn(d, size, s.alloc))
 					a.everywhere("all of it", 0, whole)
+					a.foreign(whole)
 					for _, x := range a.all {
 						if !x.t.ID().Type.HostAccessible() {
 							continue
@@ -237,7 +269,7 @@ func reaches(d core.Device, x, y *core.Tensor) bool {
 	own := false
 	for _, t := range []*core.Tensor{x, y} {
 		switch {
-		case t.Device() == d:
+		case t.Device() == d || t.Device() == nil && t.ID() == d.ID():
 			own = true
 		case !t.ID().Type.HostAccessible():
 			return false

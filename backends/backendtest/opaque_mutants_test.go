@@ -124,6 +124,15 @@ var viewMutants = []mutant{
 		fails: "host-view/host-visible", says: "no *core.Error",
 	},
 	{
+		name: "does not tell where the host sees its memory",
+		hooks: hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+			m, err := d.fake.Alloc(ctx, size, o)
+			m.Host = 0
+			return m, err
+		}},
+		fails: "host-view/no-copy", says: "Memory.Host of what is viewed is 0x0",
+	},
+	{
 		name:  "shows a copy",
 		hooks: hooks{hostView: showCopy},
 		fails: "host-view/no-copy", says: "the memory, after the host wrote to the view",

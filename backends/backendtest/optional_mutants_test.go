@@ -96,6 +96,15 @@ var optionalMutants = []mutant{
 		fails: "map-host/reference", says: "while it is mapped",
 	},
 	{
+		name: "does not tell which memory of the host it has mapped",
+		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+			m, err := d.fake.MapHost(ctx, b)
+			m.Host = 0
+			return m, err
+		}},
+		fails: "map-host/no-copy", says: "Memory.Host is 0x0",
+	},
+	{
 		name: "maps other memory where the alignment does not suit",
 		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 			return d.fake.Alloc(ctx, b.Memory().Size, core.AllocOptions{})

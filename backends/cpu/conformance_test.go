@@ -8,13 +8,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-func TestConformance(t *testing.T) {
-	backendtest.Run(t, func(tb testing.TB) core.Device {
-		tb.Helper()
-		d, err := cpu.New().Open(tb.Context(), core.CPU)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return d
-	})
+func open(tb testing.TB) core.Device {
+	tb.Helper()
+	d, err := cpu.New().Open(tb.Context(), core.CPU)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
 }
+
+func TestConformance(t *testing.T) { backendtest.Run(t, open) }
+
+func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, open) }

@@ -18,6 +18,7 @@ type device struct {
 	outer      core.Device // what callers know: this, or the sharingDevice around it
 	core.CloseHooks
 	reaper reaper.Reaper
+	gate   reaper.Gate
 
 	mu       sync.Mutex
 	closed   bool
@@ -56,7 +57,7 @@ func (d *device) Properties() core.Properties {
 // exported. The stream in opts has no influence: memory is handed out only after
 // its former use is done.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if opts.Type != 0 && opts.Type != core.DeviceCPU {
@@ -103,12 +104,12 @@ func closedDevice(call string) error {
 }
 
 // Close waits for work on memory that was released already, since nobody else
-// could: that memory is not open any more.
+// could: that memory is not open any more. See [reaper.Gate].
 func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
+	d.gate.Await(context.Background(), &d.mu, &d.reaper, func() (int, int) { return d.streams, d.memories })
 	if d.closed {
 		return nil
 	}

@@ -12,7 +12,7 @@ var _ core.SemaphoreCreator = (*device)(nil)
 // NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
 // fails with ErrNotSupported if t is not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if t != 0 {

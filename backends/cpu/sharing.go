@@ -123,7 +123,7 @@ func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.Ext
 // is not sealed against shrinking: accesses beyond its end would end the process.
 // The result starts on a multiple of 256 bytes only if m.Offset does.
 func (d sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if err := importer.CheckMemory(m); err != nil {

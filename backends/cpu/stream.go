@@ -19,7 +19,7 @@ var _ core.Stream = (*queue)(nil)
 
 // NewStream returns an ordered queue whose work runs on a goroutine of its own.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()

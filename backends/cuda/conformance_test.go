@@ -97,3 +97,7 @@ func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 		defer coretest.Child(t, t.Name(), programsVariable+"=1")(t)
 	}
 }
+
+func TestCloseEndsWhileOthersOpen(t *testing.T) {
+	backendtest.ClosesUnderLoad(t, func(tb testing.TB) core.Device { return open(tb) })
+}

@@ -33,6 +33,7 @@ type device struct {
 	ipc         ipcExports
 	exports     exports
 	reaper      reaper.Reaper
+	gate        reaper.Gate
 
 	core.CloseHooks
 	*blockpool.Pool[class, block] // guarded by mu, like all below
@@ -111,7 +112,7 @@ func (d *device) checkOpen(call string) error {
 
 // NewStream returns a stream that does not wait for the legacy stream.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	return d.addStream("NewStream", d.newQueue)
@@ -207,12 +208,12 @@ func (d *device) giveBack(q *queue) {
 }
 
 // Close waits for work on memory that was released already, since nobody else
-// could: that memory is not open any more.
+// could: that memory is not open any more. See [reaper.Gate].
 func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.held == 0 && d.memories <= left })
+	d.gate.Await(context.Background(), &d.mu, &d.reaper, func() (int, int) { return d.held, d.memories })
 	if d.closed {
 		return nil
 	}

@@ -3,11 +3,13 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -17,10 +19,10 @@ var liveGLBuffers = core.NewLiveCounter("cuda.GLBuffer")
 // concurrent use.
 type GLBuffer struct {
 	device *device
-	run    func(f func())
+	relay  *relay.Relay
 	access GLAccess
 
-	mu       sync.Mutex // never held while something waits for run
+	mu       sync.Mutex // never held while something waits for the relay
 	resource driver.Graphics
 	closed   bool
 	mapped   bool
@@ -30,7 +32,7 @@ type GLBuffer struct {
 
 // RegisterGLBuffer registers a buffer of OpenGL with d (cuGraphicsGLRegisterBuffer).
 // run runs a function on the thread where the buffer's context is current and returns
-// when it has run; it is used until Close. The buffer stays the caller's, who
+// when it has run; RegisterGLBuffer waits for it, and it is used until Close. The buffer stays the caller's, who
 // neither deletes it nor gives it other storage until Close of the result. It fails
 // with core.ErrInvalid if run is nil, no context is current there or it has no such
 // buffer with storage, core.ErrDevice if d is no device of CUDA or the context is on another
@@ -46,10 +48,12 @@ func RegisterGLBuffer(run func(f func()), d core.Device, buffer uint32, access G
 	case access > GLWriteDiscard:
 		return nil, errorf(core.ErrInvalid, call, "access is %d", access)
 	}
-	g := &GLBuffer{device: inner, run: run, access: access}
+	g := &GLBuffer{device: inner, relay: relay.New(name, run), access: access}
 	err = inner.open(call, func() error {
 		var s driver.Status
-		run(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, registerFlags[access]) })
+		if err := g.relay.First(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, registerFlags[access]) }); err != nil {
+			return err
+		}
 		return inner.checkGL(s, "cuGraphicsGLRegisterBuffer", "buffer %d", buffer)
 	})
 	if err != nil {
@@ -79,8 +83,17 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 	if err != nil {
 		return nil, err
 	}
-	var m core.Memory
-	g.run(func() { m, err = g.mapOn(q) })
+	var t *core.Tensor
+	unserved := g.relay.Do(ctx, func() { t, err = g.mapTensor(q, spec) })
+	if err := cmp.Or(unserved, err); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// mapTensor does it, on the thread of OpenGL's context.
+func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
+	m, err := g.mapOn(q)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +103,9 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 	t, err := core.Wrap(m, spec)
 	if err != nil {
 		m.Free()
-		return nil, errors.Join(err, g.undoMap(ctx, s))
+		return nil, errors.Join(err, g.unmapOn(q))
 	}
-	ready, err := s.Record()
+	ready, err := q.Record()
 	if err == nil {
 		var b *core.Buffer
 		if b, err = t.Buffer(); err == nil {
@@ -100,15 +113,10 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 			return t, nil
 		}
 	}
-	return nil, errors.Join(err, t.Close(), g.undoMap(ctx, s))
+	return nil, errors.Join(err, t.Close(), g.unmapOn(q))
 }
 
-// undoMap is Unmap after a Map that failed: ctx may have ended meanwhile.
-func (g *GLBuffer) undoMap(ctx context.Context, s core.Stream) error {
-	return g.Unmap(context.WithoutCancel(ctx), s)
-}
-
-// mapOn does it, on the thread of OpenGL's context.
+// mapOn maps the buffer, on the thread of OpenGL's context.
 func (g *GLBuffer) mapOn(q *queue) (core.Memory, error) {
 	const call = "Map"
 	d := g.device
@@ -176,8 +184,8 @@ func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 			return err
 		}
 	}
-	g.run(func() { err = g.unmapOn(q) })
-	return err
+	unserved := g.relay.Do(ctx, func() { err = g.unmapOn(q) })
+	return cmp.Or(unserved, err)
 }
 
 // checkUnused fails unless the buffer is mapped and nobody has a tensor on it. g.mu is held.
@@ -193,7 +201,7 @@ func (g *GLBuffer) checkUnused(call string) error {
 	return nil
 }
 
-// unmapOn does it, on the thread of OpenGL's context.
+// unmapOn unmaps it, on the thread of OpenGL's context.
 func (g *GLBuffer) unmapOn(q *queue) error {
 	const call = "Unmap"
 	d := g.device
@@ -217,10 +225,13 @@ func (g *GLBuffer) unmapOn(q *queue) error {
 }
 
 // Close ends the registration. A second Close does nothing. It fails with
-// core.ErrInvalid while the buffer is mapped, and changes nothing then.
+// core.ErrInvalid while the buffer is mapped, and when run has run nothing for 5
+// seconds; it changes nothing then.
 func (g *GLBuffer) Close() (err error) {
 	d := g.device
-	g.run(func() {
+	ctx, stop := g.relay.Patient()
+	defer stop()
+	unserved := g.relay.Do(ctx, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		switch {
@@ -235,7 +246,10 @@ func (g *GLBuffer) Close() (err error) {
 		d.drop()
 		liveGLBuffers.Add(-1)
 	})
-	return err
+	if ctx.Err() != nil && errors.Is(unserved, ctx.Err()) {
+		return g.relay.Untaken("Close")
+	}
+	return cmp.Or(unserved, err)
 }
 
 // checkGL is check for calls that need a context of OpenGL.

@@ -25,7 +25,7 @@ const (
 // apart (cuStreamGetId, of CUDA 12).
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	const call = "ImportStream"
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.hold(call); err != nil {

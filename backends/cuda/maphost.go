@@ -23,7 +23,7 @@ func (integrated) HostAlignment() int64 { return int64(os.Getpagesize()) }
 // takes that.
 func (d integrated) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	const call = "MapHost"
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if host == nil {

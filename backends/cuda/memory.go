@@ -93,7 +93,7 @@ func (d *device) after(free func()) func([]core.Event) {
 // for is refused, though the driver would swap it.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	const call = "Alloc"
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	id := core.DeviceID{Type: opts.Type}

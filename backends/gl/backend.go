@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
+	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -66,7 +67,7 @@ func start(d egl.Device) (*thread, facts, error) {
 		return nil, facts{}, err
 	}
 	var f facts
-	t.run(func() { f, err = readFacts() })
+	_ = t.run(context.Background(), func() { f, err = readFacts() }) // the thread has just started
 	if err != nil {
 		t.stop()
 		return nil, facts{}, err
@@ -96,25 +97,33 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 // both can be used by both. run runs a function on the thread where that context is
 // current and returns when it has run; it may be called from any goroutine, until
 // Close of the device has returned. The context stays the caller's and must be
-// current, when run runs something, until then.
+// current, when run runs something, until then: calls fail with core.ErrInvalid where none is.
 //
-// The device's calls wait for run, so the context's own thread may make them only
-// if run works there, and it must not wait there for work on a stream, which
-// needs run too; the package interop/gl has a run that allows both. It fails with
-// core.ErrInvalid if run is nil, and with core.ErrVersion if the context is older
-// than OpenGL 4.5 or is OpenGL ES.
+// Wrap waits for run. The device's calls wait for it until their context ends: what run
+// has not begun to run by then it never runs, and memory that commands of OpenGL may
+// still use stays allocated until they are done. Close, ImportPointer and Close of a
+// stream, which have no context, fail with core.ErrInvalid when run has run nothing for 5
+// seconds; what was to be closed stays open then, and may be closed again. The context's own thread
+// may make the device's calls only if run works there, and it must not wait there
+// for work on a stream, which needs run too; the package interop/gl has a run that
+// allows both. Wrap fails with core.ErrInvalid if run is nil, and with
+// core.ErrVersion if the context is older than OpenGL 4.5 or is OpenGL ES.
 func Wrap(run func(f func())) (core.Device, error) {
 	if run == nil {
 		return nil, core.Errorf(core.ErrInvalid, "gl", "Wrap", "run is nil")
 	}
 	var f facts
 	var err error
-	run(func() { f, err = readFacts() })
+	r := relay.New("gl", run)
+	if err := r.First(func() { f, err = readFacts() }); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}
-	always := func(f func()) bool { run(f); return true }
-	return newDevice(core.DeviceID{Type: core.DeviceGL}, f, always, nil).outer, nil
+	d := newDevice(core.DeviceID{Type: core.DeviceGL}, f, r.Do, nil)
+	d.relay = r
+	return d.outer, nil
 }
 
 // NewContext makes a context without a window on a device of the backend, and makes

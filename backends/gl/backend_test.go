@@ -94,7 +94,7 @@ func TestAClosedDeviceRefusesEverything(t *testing.T) {
 	_, pointer := d.ImportPointer(1, 16, nil)
 	for call, err := range map[string]error{
 		"HostView": view, "NewSemaphore": semaphore, "ImportMemory": memory, "ImportPointer": pointer,
-		"a call that came too late": d.do("glFinish", func() {}),
+		"a call that came too late": d.do(t.Context(), "glFinish", func() {}),
 	} {
 		if !errors.Is(err, core.ErrClosed) {
 			t.Errorf("%s: %v", call, err)

@@ -3,6 +3,7 @@
 package gl
 
 import (
+	"context"
 	"slices"
 
 	"github.com/go-gl/gl/v2.1/gl"
@@ -42,7 +43,7 @@ func roundUp(size int64) int64 { return (size + 3) &^ 3 }
 
 // newBuffer makes a buffer of at least size bytes, above 0, which the caller
 // discards or registers. With visible, the host sees it.
-func (d *device) newBuffer(call string, size int64, visible bool) (*buffer, error) {
+func (d *device) newBuffer(ctx context.Context, call string, size int64, visible bool) (*buffer, error) {
 	if size > maxSize {
 		return nil, core.Errorf(core.ErrOutOfMemory, "gl", call, "%d bytes were asked for; no allocation can have more than %d", size, int64(maxSize))
 	}
@@ -51,31 +52,20 @@ func (d *device) newBuffer(call string, size int64, visible bool) (*buffer, erro
 	if visible {
 		flags |= mappable
 	}
-	err := d.do("glNamedBufferStorage", func() {
+	err := d.do(ctx, "glNamedBufferStorage", func() {
 		gl.CreateBuffers(1, &b.name)
 		gl.NamedBufferStorage(b.name, int(b.size), nil, flags)
 	})
 	if err == nil && visible {
-		err = d.do("glMapNamedBufferRange", func() {
+		err = d.do(ctx, "glMapNamedBufferRange", func() {
 			b.mapped = uintptr(gl.MapNamedBufferRange(b.name, 0, int(b.size), mappable))
 		})
 	}
 	if err != nil {
-		d.discard(b)
+		d.discard(b.destroy)
 		return nil, err
 	}
 	return b, nil
-}
-
-// discard has a buffer of dlx's deleted: at once on a context of the device's own;
-// on one of the caller's, whose thread may be the one that frees, by the next call.
-func (d *device) discard(b *buffer) {
-	d.mu.Lock()
-	d.garbage = append(d.garbage, *b)
-	d.mu.Unlock()
-	if d.stop != nil {
-		d.run(d.sweep)
-	}
 }
 
 // Mapped buffers are kept for the next copy that needs one, since the first touch of
@@ -85,9 +75,16 @@ const (
 	maxSpare  = 64 << 20
 )
 
-// stage gives a mapped buffer of at least size bytes, to be given back by unstage
-// when OpenGL is done with it.
-func (d *device) stage(size int64) (*buffer, error) {
+// stage gives a mapped buffer of at least size bytes for the rest of the job.
+func (j *job) stage(size int64) (*buffer, error) {
+	b, err := j.device.spare(j.ctx, size)
+	if err == nil {
+		j.after = append(j.after, func() { j.device.keep(b) })
+	}
+	return b, err
+}
+
+func (d *device) spare(ctx context.Context, size int64) (*buffer, error) {
 	d.mu.Lock()
 	for i, b := range d.spares {
 		if b.size >= size {
@@ -97,10 +94,11 @@ func (d *device) stage(size int64) (*buffer, error) {
 		}
 	}
 	d.mu.Unlock()
-	return d.newBuffer("Copy", size, true)
+	return d.newBuffer(ctx, "Copy", size, true)
 }
 
-func (d *device) unstage(b *buffer) {
+// keep takes a spare back, with which OpenGL is done.
+func (d *device) keep(b *buffer) {
 	d.mu.Lock()
 	if b.size <= maxSpare {
 		d.spares = append(d.spares, b)
@@ -112,6 +110,6 @@ func (d *device) unstage(b *buffer) {
 	}
 	d.mu.Unlock()
 	if b != nil {
-		d.discard(b)
+		d.discard(b.destroy)
 	}
 }

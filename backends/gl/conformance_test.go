@@ -44,3 +44,5 @@ func TestConformanceInAWrappedContext(t *testing.T) {
 }
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, open, 1000) }
+
+func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, open) }

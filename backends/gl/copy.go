@@ -43,9 +43,11 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	}
 	work := d.transfer(to, from)
 	if q == nil {
-		return copyHere(ctx, dst, src, work)
+		return d.copyHere(ctx, dst, src, work)
 	}
-	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
+	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
+		return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
+	})
 }
 
 // side is one end of a copy. Of the tensor only what it says of itself is used, which
@@ -86,37 +88,55 @@ func pointer(address uintptr) unsafe.Pointer {
 }
 
 // copyHere copies in the calling goroutine once all work before it is done.
-func copyHere(ctx context.Context, dst, src *core.Tensor, work func() error) error {
+func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, work func(*job) error) error {
 	to, err := hold(dst)
 	if err != nil {
 		return err
 	}
-	defer to.Release()
 	from, err := hold(src)
 	if err != nil {
+		to.Release()
 		return err
 	}
-	defer from.Release()
+	before, err := awaitTurn(ctx, to, from)
+	if err != nil {
+		to.Release()
+		from.Release()
+		return err
+	}
+	done := stream.NewEvent()
+	to.Wrote(done)
+	from.Used(done)
+	return d.perform(ctx, work, func(j *job, err error) {
+		if !j.began { // dst holds what it held
+			err = before
+		}
+		done.Complete(err)
+		to.Release()
+		from.Release()
+	})
+}
 
+// awaitTurn waits for the work that a copy comes after, and returns what the last write
+// of to failed with as before.
+func awaitTurn(ctx context.Context, to, from *core.Buffer) (before, err error) {
 	if e := from.Ready(); e != nil {
 		if err := e.Wait(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, e := range to.Pending() {
 		// What is overwritten may have failed; only ctx can keep the copy from its turn.
 		if err := e.Wait(ctx); err != nil {
 			if done, _ := e.Done(); !done {
-				return err
+				return nil, err
 			}
 		}
 	}
-	done := stream.NewEvent()
-	to.Wrote(done)
-	from.Used(done)
-	err = work()
-	done.Complete(err)
-	return err
+	if e := to.Ready(); e != nil {
+		_, before = e.Done()
+	}
+	return before, nil
 }
 
 // hold takes a reference to the memory of t, which the caller releases.

@@ -3,6 +3,7 @@
 package gl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-gl/gl/v2.1/gl"
 
 	"github.com/dlx-go/dlx/backends/internal/reaper"
+	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -22,10 +24,13 @@ type device struct {
 	properties core.Properties
 	facts      facts
 	run        executor
-	stop       func()      // ends the context; nil for one that is the caller's
-	outer      core.Device // what callers know: this, or what is around it
+	relay      *relay.Relay // behind run, for a context that is the caller's
+	stop       func()       // ends the context; nil for one that is the caller's
+	outer      core.Device  // what callers know: this, or what is around it
 	core.CloseHooks
-	reaper reaper.Reaper
+	reaper  reaper.Reaper
+	gate    reaper.Gate
+	closing sync.Mutex // one Close at a time; comes before mu
 
 	driver   driver
 	lost     atomic.Bool
@@ -39,12 +44,13 @@ type device struct {
 	memories int // allocations, imports and semaphores that were not freed
 	buffers  map[uint32]*buffer
 	spares   []*buffer // mapped, for the next copy
-	garbage  []buffer  // to be deleted by the next call on the context's thread
+	garbage  []func()  // what deletes things, for the next call on the context's thread
 }
 
 // driver are the calls of which tests want to decide what they return.
 type driver struct {
 	getError, getGraphicsResetStatus func() uint32
+	clientWaitSync                   func(fence uintptr, flags uint32, timeout uint64) uint32
 }
 
 var (
@@ -62,7 +68,7 @@ func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 		facts:      f,
 		run:        run,
 		stop:       stop,
-		driver:     driver{gl.GetError, gl.GetGraphicsResetStatus},
+		driver:     driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
 		programs:   make(programs),
 		buffers:    make(map[uint32]*buffer),
 	}
@@ -86,28 +92,53 @@ func (d *device) Properties() core.Properties {
 }
 
 // do runs f, which calls OpenGL, on the context's thread, and returns the error
-// that the context then has.
-func (d *device) do(call string, f func()) error {
+// that the context then has. Where ctx ends before that, it returns ctx's error, and f never runs.
+func (d *device) do(ctx context.Context, call string, f func()) error {
 	if d.lost.Load() {
 		return core.Errorf(core.ErrDeviceLost, "gl", call, "the context was lost: close the device and all that was opened on it")
 	}
-	var err error
-	if !d.run(func() {
-		d.sweep()
-		if d.stop == nil { // what the caller's own calls left is not f's
-			drainErrors()
+	var failed error
+	err := d.run(ctx, func() {
+		if d.stop == nil {
+			if gl.GetString(gl.VERSION) == nil {
+				failed = core.Errorf(core.ErrInvalid, "gl", call, "no context of OpenGL is current on the thread that run reaches")
+				return
+			}
+			drainErrors() // what the caller's own calls left is not f's
 		}
+		d.sweep()
 		f()
 		if code := d.driver.getError(); code != gl.NO_ERROR {
 			if status := d.resetStatus(); status != gl.NO_ERROR {
 				code = status
 			}
-			err = d.failed(call, code)
+			failed = d.failed(call, code)
 		}
-	}) {
+	})
+	if errors.Is(err, errEnded) {
 		return closedDevice(call)
 	}
+	return cmp.Or(err, failed)
+}
+
+// doSoon is do for calls that have no context of their own.
+func (d *device) doSoon(call string, f func()) error {
+	ctx, stop := d.patient()
+	defer stop()
+	err := d.do(ctx, call, f)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return d.relay.Untaken(call)
+	}
 	return err
+}
+
+// patient returns a context that ends when the thread of a wrapped context takes no
+// calls: see [relay.Relay.Patient]. A thread of the device's own takes them always.
+func (d *device) patient() (ctx context.Context, stop func()) {
+	if d.relay == nil {
+		return context.Background(), func() {}
+	}
+	return d.relay.Patient()
 }
 
 // drainErrors takes what errors the context on this thread has. One that is lost
@@ -143,30 +174,49 @@ func (d *device) sweep() {
 	garbage := d.garbage
 	d.garbage = nil
 	d.mu.Unlock()
-	for _, b := range garbage {
-		b.destroy()
+	for _, destroy := range garbage {
+		destroy()
+	}
+}
+
+// discard has destroy called on the context's thread: at once on a context of the
+// device's own; on one of the caller's, whose thread may be the one that frees, by
+// the next call. It waits for no thread of the caller's.
+func (d *device) discard(destroy func()) {
+	d.mu.Lock()
+	d.garbage = append(d.garbage, destroy)
+	d.mu.Unlock()
+	if d.stop != nil {
+		_ = d.run(context.Background(), d.sweep) // where the context has ended, all that it had has
 	}
 }
 
 // Close waits for work on memory that was released already, since nobody else
-// could: that memory is not open any more.
+// could: that memory is not open any more. See [reaper.Gate], and [Wrap] for a context of the caller's.
 func (d *device) Close() error {
+	d.closing.Lock()
+	defer d.closing.Unlock()
 	d.RunCloseHooks()
+	ctx, stop := d.patient()
+	defer stop()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
-	if d.closed {
+	d.gate.Await(ctx, &d.mu, &d.reaper, func() (int, int) { return d.streams, d.memories })
+	switch {
+	case d.closed:
 		return nil
-	}
-	if d.streams > 0 || d.memories > 0 {
+	case ctx.Err() != nil: // what was released waits for work that nobody does
+		return d.relay.Untaken("Close")
+	case d.streams > 0 || d.memories > 0:
 		return core.Errorf(core.ErrInvalid, "gl", "Close", "%d streams and %d allocations, imports or semaphores are open: close them first", d.streams, d.memories)
 	}
 	d.closed = true
 	for _, b := range d.spares {
-		d.garbage = append(d.garbage, *b)
+		d.garbage = append(d.garbage, b.destroy)
 	}
+	d.spares = nil
 	d.mu.Unlock() // the context's thread takes it
-	d.run(func() {
+	err := d.run(ctx, func() {
 		d.sweep()
 		d.programs.destroy()
 	})
@@ -174,6 +224,10 @@ func (d *device) Close() error {
 		d.stop()
 	}
 	d.mu.Lock()
+	if err != nil {
+		d.closed = false
+		return d.relay.Untaken("Close")
+	}
 	liveDevices.Add(-1)
 	return nil
 }
@@ -188,9 +242,17 @@ func (d *device) checkOpen(call string) error {
 	return nil
 }
 
-// begin is what calls that get something new have in common.
+// begin is what calls have in common.
 func (d *device) begin(ctx context.Context, call string) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.checkOpen(call)
+}
+
+// enter is begin for calls that open something.
+func (d *device) enter(ctx context.Context, call string) error {
+	if err := d.gate.Enter(ctx); err != nil {
 		return err
 	}
 	return d.checkOpen(call)

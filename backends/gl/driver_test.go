@@ -93,7 +93,7 @@ func wrapped(tb testing.TB) (core.Device, func(func())) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(t.stop)
-	run := func(f func()) { t.run(f) }
+	run := func(f func()) { _ = t.run(context.Background(), f) }
 	d, err := Wrap(run)
 	if err != nil {
 		tb.Fatal(err)

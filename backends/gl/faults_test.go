@@ -75,7 +75,7 @@ func TestALostContextFailsEveryCallAndCanBeClosed(t *testing.T) {
 			}
 			a, b := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{})
 			d.issued.Add(1) // there is something to wait for
-			d.driver = driver{func() uint32 { return c.code }, func() uint32 { return c.status }}
+			d.driver.getError, d.driver.getGraphicsResetStatus = func() uint32 { return c.code }, func() uint32 { return c.status }
 			if err := d.Copy(t.Context(), s, a, b); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ package gl
 import (
 	"github.com/go-gl/gl/v2.1/gl"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
@@ -24,23 +25,23 @@ func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >=
 
 // move copies between two buffers of the context, unless it cannot: then it reports
 // false.
-func (d *device) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
+func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 	if fewCopies(c) {
-		return true, d.complete("glCopyNamedBufferSubData", func() {
+		return true, j.complete("glCopyNamedBufferSubData", func() {
 			for to, from := range c.Pieces() {
 				gl.CopyNamedBufferSubData(src.name, dst.name, int(from), int(to), int(c.Elem))
 			}
 		})
 	}
 	var dispatches []gather.Dispatch
-	for p := range gather.Plan(c, d.limits()) {
+	for p := range gather.Plan(c, j.device.limits()) {
 		if p.Dst.Offset+p.Dst.Size > dst.size || p.Src.Offset+p.Src.Size > src.size {
 			return false, nil // a shader reads and writes whole words, and the buffer's last is not whole
 		}
 		dispatches = append(dispatches, p)
 	}
 	var failed error
-	err = d.complete("glDispatchCompute", func() { failed = d.dispatch(dst, src, dispatches) })
+	err = j.complete("glDispatchCompute", func() { failed = j.device.dispatch(dst, src, dispatches) })
 	if failed != nil {
 		err = failed
 	}
@@ -69,7 +70,7 @@ func (d *device) dispatch(dst, src *buffer, dispatches []gather.Dispatch) error 
 		program.set(&p.Constants)
 		gl.BindBufferRange(gl.SHADER_STORAGE_BUFFER, 0, dst.name, int(p.Dst.Offset), int(p.Dst.Size))
 		gl.BindBufferRange(gl.SHADER_STORAGE_BUFFER, 1, src.name, int(p.Src.Offset), int(p.Src.Size))
-		gl.DispatchCompute(p.Groups[0], p.Groups[1], p.Groups[2])
+		program.dispatch(p.Groups)
 	}
 	gl.MemoryBarrier(gl.ALL_BARRIER_BITS)
 	return nil
@@ -116,6 +117,7 @@ type program struct {
 	dstFirst, srcFirst         int32
 	planes, wide               int32
 	extents, dstSteps, srcStep int32
+	ran                        bool
 }
 
 // program compiles a shader when it is used for the first time.
@@ -123,6 +125,7 @@ func (p programs) program(s gather.Shader) (*program, error) {
 	if known := p[s]; known != nil {
 		return known, nil
 	}
+	defer dl.KeepHandlers()()
 	source, free := gl.Strs(s.GLSL() + "\x00")
 	name := gl.CreateShaderProgramv(gl.COMPUTE_SHADER, 1, source)
 	free()
@@ -135,7 +138,7 @@ func (p programs) program(s gather.Shader) (*program, error) {
 		return nil, core.Errorf(core.ErrNotSupported, "gl", "glCreateShaderProgramv", "the driver refuses %v: %s", s, log[:n])
 	}
 	at := func(uniform string) int32 { return gl.GetUniformLocation(name, gl.Str(uniform+"\x00")) }
-	known := &program{name, at("dstFirst"), at("srcFirst"), at("planes"), at("wide"), at("n"), at("dstStep"), at("srcStep")}
+	known := &program{name, at("dstFirst"), at("srcFirst"), at("planes"), at("wide"), at("n"), at("dstStep"), at("srcStep"), false}
 	p[s] = known
 	return known, nil
 }
@@ -149,6 +152,15 @@ func (p *program) set(k *gather.Constants) {
 	gl.ProgramUniform1uiv(p.name, p.extents, gather.MaxAxes, &k.N[0])
 	gl.ProgramUniform1iv(p.name, p.dstSteps, gather.MaxAxes, &k.DstStep[0])
 	gl.ProgramUniform1iv(p.name, p.srcStep, gather.MaxAxes, &k.SrcStep[0])
+}
+
+// dispatch runs the program that is in use.
+func (p *program) dispatch(groups [3]uint32) {
+	if !p.ran { // some drivers compile now
+		p.ran = true
+		defer dl.KeepHandlers()()
+	}
+	gl.DispatchCompute(groups[0], groups[1], groups[2])
 }
 
 // destroy deletes the programs on the context's thread.

@@ -31,7 +31,7 @@ const slack = 64
 // another handle type, and with ErrOutOfMemory (GL_OUT_OF_MEMORY) where the driver
 // wants the allocation to be larger than the buffer: 64 bytes are enough.
 func (d importingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	if err := d.begin(ctx, "ImportMemory"); err != nil {
+	if err := d.enter(ctx, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
 	by := d.importer()
@@ -48,8 +48,8 @@ func (d importingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory
 	var memory core.Memory
 	file := m.Backing()
 	err := by.Give("ImportMemory", m.FD, func(fd int) (taken bool, err error) {
-		if taken, err = d.importFD(b, m, fd); err != nil {
-			d.discard(b)
+		if taken, err = d.importFD(ctx, b, m, fd); err != nil {
+			d.discard(b.destroy)
 			return taken, err
 		}
 		memory, err = d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
@@ -69,8 +69,8 @@ func (d importingDevice) importer() *external.Importer {
 
 // importFD fills b with a memory object of fd and a buffer on it, and says whether the
 // driver owns fd now. What it made by the time that it fails is in b.
-func (d importingDevice) importFD(b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
-	if err = d.do("glImportMemoryFdEXT", func() {
+func (d importingDevice) importFD(ctx context.Context, b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
+	if err = d.do(ctx, "glImportMemoryFdEXT", func() {
 		gl.CreateMemoryObjectsEXT(1, &b.object)
 		if m.Dedicated {
 			dedicated := int32(gl.TRUE)
@@ -80,7 +80,7 @@ func (d importingDevice) importFD(b *buffer, m core.ExternalMemory, fd int) (tak
 	}); err != nil {
 		return false, err // the driver takes a descriptor on success only
 	}
-	err = d.do("glNamedBufferStorageMemEXT", func() {
+	err = d.do(ctx, "glNamedBufferStorageMemEXT", func() {
 		gl.CreateBuffers(1, &b.name)
 		gl.NamedBufferStorageMemEXT(b.name, int(b.size), b.object, 0)
 	})

@@ -14,7 +14,7 @@ var liveMemory = core.NewLiveCounter("gl.Memory")
 // HostVisible is asked for or the renderer is a software one. It fails with
 // ErrNotSupported for Export: OpenGL exports nothing.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
-	if err := d.begin(ctx, "Alloc"); err != nil {
+	if err := d.enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
 	}
 	switch {
@@ -28,7 +28,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	b := &buffer{}
 	if size > 0 {
 		var err error
-		if b, err = d.newBuffer("Alloc", size, opts.HostVisible || d.facts.software); err != nil {
+		if b, err = d.newBuffer(ctx, "Alloc", size, opts.HostVisible || d.facts.software); err != nil {
 			return core.Memory{}, err
 		}
 	}
@@ -92,7 +92,7 @@ func (m *memory) Free() {
 		return
 	}
 	if last && !m.buffer.theirs {
-		d.discard(m.buffer)
+		d.discard(m.buffer.destroy)
 	}
 	if m.owner != nil {
 		m.owner.Free()

@@ -38,7 +38,7 @@ func (sharingDevice) SemaphoreImportTypes() []core.HandleType {
 
 // ImportSemaphore opens a timeline semaphore that Vulkan exported.
 func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
-	if err := d.begin(ctx, "ImportSemaphore"); err != nil {
+	if err := d.enter(ctx, "ImportSemaphore"); err != nil {
 		return nil, err
 	}
 	by := d.importer()
@@ -50,7 +50,7 @@ func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemap
 	}
 	s := &semaphore{device: d.device}
 	if err := by.Give("ImportSemaphore", x.FD, func(fd int) (taken bool, err error) {
-		err = d.do("glImportSemaphoreFdEXT", func() {
+		err = d.do(ctx, "glImportSemaphoreFdEXT", func() {
 			timeline := int32(gl.SEMAPHORE_TYPE_TIMELINE_NV)
 			gl.CreateSemaphoresNV(1, &s.name)
 			gl.SemaphoreParameterivNV(s.name, gl.SEMAPHORE_TYPE_NV, &timeline)
@@ -58,11 +58,14 @@ func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemap
 		})
 		return err == nil, err // the driver takes a descriptor on success only
 	}); err != nil {
-		d.run(s.destroy)
+		d.discard(s.destroy)
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil, closedDevice("ImportSemaphore") // the context went with all that it had
+	}
 	d.memories++
 	liveMemory.Add(1)
 	return s, nil
@@ -117,7 +120,7 @@ func (s *semaphore) enqueue(call string, st core.Stream, value uint64, f func())
 		return core.Errorf(core.ErrDevice, "gl", call, "the stream belongs to another device")
 	}
 	return q.Enqueue(func() error {
-		return s.device.command(call, func() {
+		return s.device.command(context.Background(), call, func() {
 			gl.SemaphoreParameterui64vEXT(s.name, gl.TIMELINE_SEMAPHORE_VALUE_NV, &value)
 			f()
 		})
@@ -142,7 +145,7 @@ func (s *semaphore) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.device.run(s.destroy)
+	s.device.discard(s.destroy)
 	s.device.drop()
 	return nil
 }

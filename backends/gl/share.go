@@ -35,14 +35,14 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	}
 	b := &buffer{name: uint32(p), theirs: true}
 	known := false
-	if err := d.do("glIsBuffer", func() { known = gl.IsBuffer(b.name) }); err != nil {
+	if err := d.doSoon("glIsBuffer", func() { known = gl.IsBuffer(b.name) }); err != nil {
 		return core.Memory{}, err
 	}
 	if !known {
 		return fail("%d is no GL buffer of the context: it was deleted, never bound, or belongs to another share group", p)
 	}
 	var immutable, flags int32
-	if err := d.do("glGetNamedBufferParameteri64v", func() {
+	if err := d.doSoon("glGetNamedBufferParameteri64v", func() {
 		gl.GetNamedBufferParameteri64v(b.name, gl.BUFFER_SIZE, &b.size)
 		gl.GetNamedBufferParameteriv(b.name, gl.BUFFER_IMMUTABLE_STORAGE, &immutable)
 		gl.GetNamedBufferParameteriv(b.name, gl.BUFFER_STORAGE_FLAGS, &flags)

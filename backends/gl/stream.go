@@ -5,7 +5,6 @@ package gl
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/go-gl/gl/v2.1/gl"
 
@@ -27,7 +26,7 @@ var _ core.Stream = (*queue)(nil)
 // NewStream returns an ordered queue. Streams share the context, so that their work
 // overlaps only with that of the host.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -43,14 +42,25 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 // the caller has drawn there by the time that the stream gets to it.
 func (q *queue) Record() (core.Event, error) {
 	if q.device.stop == nil {
-		if err := q.Enqueue(q.device.finish); err != nil {
+		if err := q.Enqueue(func() error { return q.device.finish(context.Background()) }); err != nil {
 			return nil, err
 		}
 	}
 	return q.Queue.Record()
 }
 
+// Close fails, and leaves the stream open, where its work waits for a context of the
+// caller's whose thread takes no calls.
 func (q *queue) Close() error {
+	if q.device.relay != nil {
+		ctx, stop := q.device.patient()
+		defer stop()
+		if e, err := q.Queue.Record(); err == nil { // else it was closed already
+			if err := e.Wait(ctx); err != nil && ctx.Err() != nil {
+				return q.device.relay.Untaken("Close")
+			}
+		}
+	}
 	err := q.Queue.Close()
 	q.closed.Do(func() {
 		q.device.mu.Lock()
@@ -60,65 +70,14 @@ func (q *queue) Close() error {
 	return err
 }
 
-// Pauses between two looks at a fence.
-const (
-	firstPause = 10 * time.Microsecond
-	lastPause  = time.Millisecond
-)
-
-// finish waits until OpenGL is done with every command that was issued before, and
-// both shaders and the host see what they wrote.
-func (d *device) finish() error {
-	if d.stop != nil && d.finished.Load() >= d.issued.Load() {
-		return nil
-	}
-	return d.complete("glClientWaitSync", nil)
-}
-
 // command issues the commands of f, which work on buffers.
-func (d *device) command(call string, f func()) error {
-	return d.do(call, func() { d.issue(f) })
+func (d *device) command(ctx context.Context, call string, f func()) error {
+	return d.do(ctx, call, func() { d.issue(f) })
 }
 
-// complete issues the commands of f, which may be nil, and waits as finish does. It
-// looks at a fence now and then, so that the context's thread is free for others.
-func (d *device) complete(call string, f func()) error {
-	var fence uintptr
-	var issued uint64
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		var passed bool
-		var status uint32
-		err := d.do(call, func() {
-			if fence == 0 {
-				d.issue(f)
-				issued = d.issued.Load()
-				fence = gl.FenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0)
-			}
-			if passed = gl.ClientWaitSync(fence, gl.SYNC_FLUSH_COMMANDS_BIT, 0) != gl.TIMEOUT_EXPIRED; passed {
-				gl.DeleteSync(fence)
-			}
-			status = d.resetStatus()
-		})
-		if err == nil && status != gl.NO_ERROR {
-			err = d.failed("glGetGraphicsResetStatus", status)
-		}
-		if err != nil && !passed {
-			d.run(func() { gl.DeleteSync(fence) })
-		}
-		if err != nil {
-			return err
-		}
-		if passed {
-			break
-		}
-		time.Sleep(pause)
-	}
-	for {
-		finished := d.finished.Load()
-		if finished >= issued || d.finished.CompareAndSwap(finished, issued) {
-			return nil
-		}
-	}
+// finish is [job.finish] on its own.
+func (d *device) finish(ctx context.Context) error {
+	return (&job{device: d, ctx: ctx}).finish()
 }
 
 // issue issues the commands of f, which may be nil, on the context's thread. What

@@ -3,14 +3,20 @@
 package gl
 
 import (
+	"context"
+	"errors"
 	"runtime"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
 )
 
-// executor runs a function where the device's context is current, and returns when
-// it has run, or false if there is no context any more. It is safe for concurrent use.
-type executor func(f func()) bool
+// executor runs a function where the device's context is current, and returns nil when
+// it has run. Where it returns an error the function has not run, and never will: ctx's
+// if that has ended before, errEnded if there is no context any more. It is safe for
+// concurrent use.
+type executor func(ctx context.Context, f func()) error
+
+var errEnded = errors.New("the context has ended")
 
 // thread is a system thread with a context of its own.
 type thread struct {
@@ -51,14 +57,16 @@ func (t *thread) main(device egl.Device, started chan<- error) {
 }
 
 // run is the thread's executor.
-func (t *thread) run(f func()) bool {
+func (t *thread) run(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	select {
 	case t.work <- func() { f(); close(done) }:
 		<-done
-		return true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-t.ended:
-		return false
+		return errEnded
 	}
 }
 

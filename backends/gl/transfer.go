@@ -12,28 +12,28 @@ import (
 )
 
 // transfer chooses how to copy, and returns the work. That is done when OpenGL is.
-func (d *device) transfer(dst, src side) func() error {
+func (d *device) transfer(dst, src side) func(*job) error {
 	onHost := dst.buffer == nil || src.buffer == nil || d.facts.software // where a processor copies either way
 	switch {
 	case dst.base != 0 && src.base != 0 && onHost:
-		return d.byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
+		return byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
 	case dst.buffer == nil:
-		return func() error { return d.download(dst, src) }
+		return func(j *job) error { return j.download(dst, src) }
 	case src.buffer == nil:
-		return func() error { return d.upload(dst, src) }
+		return func(j *job) error { return j.upload(dst, src) }
 	default:
-		return func() error { return d.within(dst, src) }
+		return func(j *job) error { return j.within(dst, src) }
 	}
 }
 
 // byHost runs a job of the host on mapped memory when OpenGL is done with that.
 // Commands that are issued later see what it wrote, since the mapping is coherent.
-func (d *device) byHost(job copykernel.Job) func() error {
-	return func() error {
-		if err := d.finish(); err != nil {
+func byHost(k copykernel.Job) func(*job) error {
+	return func(j *job) error {
+		if err := j.finish(); err != nil {
 			return err
 		}
-		return run(job)
+		return j.host(k)
 	}
 }
 
@@ -41,69 +41,67 @@ func (d *device) byHost(job copykernel.Job) func() error {
 func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
 
 // within copies between two buffers.
-func (d *device) within(dst, src side) error {
+func (j *job) within(dst, src side) error {
 	c, err := strided.Of(dst.Tensor, src.Tensor)
-	if err != nil || !d.moves(c) {
-		return d.bounce(dst, src)
+	if err != nil || !j.device.moves(c) {
+		return j.bounce(dst, src)
 	}
-	if moved, err := d.move(dst.buffer, src.buffer, c); moved || err != nil {
+	if moved, err := j.move(dst.buffer, src.buffer, c); moved || err != nil {
 		return err
 	}
-	return d.bounce(dst, src)
+	return j.bounce(dst, src)
 }
 
 // upload copies from the host to a buffer that is not mapped: what lies in a row on
 // both sides at once, all else packed in a row in a buffer that is mapped, and from
 // there.
-func (d *device) upload(dst, src side) error {
+func (j *job) upload(dst, src side) error {
 	c, bits := strided.Unpack(dst.Tensor)
-	if bits || !d.moves(c) {
-		return d.bounce(dst, src)
+	if bits || !j.device.moves(c) {
+		return j.bounce(dst, src)
 	}
 	if n, first, ok := plain(dst, src); ok && !dst.buffer.fixed {
-		return d.complete("glNamedBufferSubData", func() {
+		return j.complete("glNamedBufferSubData", func() {
 			gl.NamedBufferSubData(dst.buffer.name, int(first.Dst), int(n), pointer(src.base+uintptr(first.Src)))
 		})
 	}
-	staging, err := d.stage(dst.NumBytes())
+	staging, err := j.stage(dst.NumBytes())
 	if err != nil {
 		return err
 	}
-	defer d.unstage(staging)
-	if err := run(copykernel.Pack(staging.mapped, src.Tensor, src.base)); err != nil {
+	if err := j.host(copykernel.Pack(staging.mapped, src.Tensor, src.base)); err != nil {
 		return err
 	}
-	if moved, err := d.move(dst.buffer, staging, c); moved || err != nil {
+	if moved, err := j.move(dst.buffer, staging, c); moved || err != nil {
 		return err
 	}
-	return d.bounce(dst, src)
+	return j.bounce(dst, src)
 }
 
 // download is the reverse of upload.
-func (d *device) download(dst, src side) error {
+func (j *job) download(dst, src side) error {
 	c, bits := strided.Pack(src.Tensor)
-	if bits || !d.moves(c) {
-		return d.bounce(dst, src)
+	if bits || !j.device.moves(c) {
+		return j.bounce(dst, src)
 	}
 	if n, first, ok := plain(dst, src); ok {
-		if err := d.finish(); err != nil { // so that the next call does not wait on the context's thread
+		if err := j.finish(); err != nil { // so that the next call does not wait on the context's thread
 			return err
 		}
-		return d.do("glGetNamedBufferSubData", func() {
+		return j.device.do(j.ctx, "glGetNamedBufferSubData", func() {
 			gl.GetNamedBufferSubData(src.buffer.name, int(first.Src), int(n), pointer(dst.base+uintptr(first.Dst)))
 		})
 	}
-	staging, err := d.stage(src.NumBytes())
+	staging, err := j.stage(src.NumBytes())
 	if err != nil {
 		return err
 	}
-	defer d.unstage(staging)
-	if moved, err := d.move(staging, src.buffer, c); err != nil {
+	if moved, err := j.move(staging, src.buffer, c); err != nil {
 		return err
 	} else if !moved {
-		return d.bounce(dst, src)
+		return j.bounce(dst, src)
 	}
-	return run(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
+	return j.host(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
 }
 
 // plain reports whether a copy is one of n bytes.
@@ -118,33 +116,31 @@ func plain(dst, src side) (n int64, c strided.Copy, ok bool) {
 
 // bounce copies what OpenGL cannot, such as single bits, or not as fast as the
 // host: that does it in mapped copies of all that either side spans.
-func (d *device) bounce(dst, src side) error {
+func (j *job) bounce(dst, src side) error {
 	c, bits := strided.OfBits(dst.Tensor, src.Tensor)
 	r, size := c.ByteRange(bits), c.Size()
 	if bits {
 		size /= 8 // rounded down: a byte that is not whole is a gap
 	}
-	from, err := d.mirror(&src, r.SrcLow, r.SrcHigh)
+	from, err := j.mirror(&src, r.SrcLow, r.SrcHigh)
 	if err != nil {
 		return err
 	}
-	defer from.drop()
-	to, err := d.mirror(&dst, r.DstLow, r.DstHigh)
+	to, err := j.mirror(&dst, r.DstLow, r.DstHigh)
 	if err != nil {
 		return err
 	}
-	defer to.drop()
 	err = from.read()
 	if err == nil && size < r.DstHigh-r.DstLow { // what lies between the elements is written back, too
 		err = to.read()
 	}
 	if err == nil {
-		err = d.finish() // what the host reads and writes in place
+		err = j.finish() // what the host reads and writes in place
 	}
 	if err != nil {
 		return err
 	}
-	if err := run(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base)); err != nil {
+	if err := j.host(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base)); err != nil {
 		return err
 	}
 	return to.writeBack()
@@ -153,23 +149,23 @@ func (d *device) bounce(dst, src side) error {
 // mirror is a mapped copy of a part of a buffer; of nothing where the host sees
 // the memory itself.
 type mirror struct {
-	device    *device
+	job       *job
 	copy, of  *buffer
 	low, size int64
 }
 
 // mirror gives s a base in a mirror of the bytes from low to high, where the host
 // does not see the memory.
-func (d *device) mirror(s *side, low, high int64) (*mirror, error) {
+func (j *job) mirror(s *side, low, high int64) (*mirror, error) {
 	if s.base != 0 {
 		return &mirror{}, nil
 	}
-	staging, err := d.stage(high - low)
+	staging, err := j.stage(high - low)
 	if err != nil {
 		return nil, err
 	}
 	s.base = staging.mapped - uintptr(low)
-	return &mirror{d, staging, s.buffer, low, high - low}, nil
+	return &mirror{j, staging, s.buffer, low, high - low}, nil
 }
 
 // read makes the mirror what the buffer is.
@@ -177,7 +173,7 @@ func (m *mirror) read() error {
 	if m.copy == nil {
 		return nil
 	}
-	return m.device.complete("glCopyNamedBufferSubData", func() {
+	return m.job.complete("glCopyNamedBufferSubData", func() {
 		gl.CopyNamedBufferSubData(m.of.name, m.copy.name, int(m.low), 0, int(m.size))
 	})
 }
@@ -187,14 +183,7 @@ func (m *mirror) writeBack() error {
 	if m.copy == nil {
 		return nil
 	}
-	return m.device.complete("glCopyNamedBufferSubData", func() {
+	return m.job.complete("glCopyNamedBufferSubData", func() {
 		gl.CopyNamedBufferSubData(m.copy.name, m.of.name, 0, int(m.low), int(m.size))
 	})
-}
-
-// drop gives the mirror's memory back, when OpenGL is done with it.
-func (m *mirror) drop() {
-	if m.copy != nil {
-		m.device.unstage(m.copy)
-	}
 }

@@ -4,6 +4,7 @@ package gl
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestABufferWithoutDynamicStorageCanBeWritten(t *testing.T) {
 // The last word of a buffer whose size is odd is not whole: no shader reaches it.
 func TestStridedCopiesReachTheEndOfAnOddBuffer(t *testing.T) {
 	d := opened(t, asGPU)
-	run := func(f func()) { d.run(f) }
+	run := func(f func()) { _ = d.run(context.Background(), f) }
 	const rows, columns = 51, 41
 	content := make([]byte, rows*columns)
 	for i := range content {
@@ -146,7 +147,7 @@ func TestAnEventOfAWrappedContextStandsForTheRenderersCommands(t *testing.T) {
 	fences := 0
 	inner := d.(importingDevice).device
 	through := inner.run
-	inner.run = func(f func()) bool { fences++; return through(f) }
+	inner.run = func(ctx context.Context, f func()) error { fences++; return through(ctx, f) }
 	e, err := s.Record()
 	if err != nil {
 		t.Fatal(err)

@@ -11,3 +11,5 @@ import (
 func TestConformance(t *testing.T) { backendtest.Run(t, open) }
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, open, 1000) }
+
+func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, open) }

@@ -39,6 +39,11 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
+	if !same {
+		if same, err = core.CheckCopyOnHost(dst, src, to.host, from.host); err != nil {
+			return err
+		}
+	}
 	switch {
 	case same:
 		return stream.SubmitSame(ctx, s, dst, src)

@@ -25,6 +25,7 @@ type device struct {
 	gather  gather
 	core.CloseHooks
 	reaper reaper.Reaper
+	gate   reaper.Gate
 
 	// hostWorkDone counts it. Go's memory model knows nothing of the driver's events,
 	// so what the host did before one is ordered by this: added to before the event
@@ -133,7 +134,7 @@ func (d *device) checkOpen(call string) error {
 
 // NewStream returns an in-order command queue.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	return d.addStream("NewStream", func() (*queue, error) {
@@ -170,12 +171,12 @@ func (d *device) dropStream() {
 }
 
 // Close waits for work on memory that was released already, since nobody else
-// could: that memory is not open any more.
+// could: that memory is not open any more. See [reaper.Gate].
 func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
+	d.gate.Await(context.Background(), &d.mu, &d.reaper, func() (int, int) { return d.streams, d.memories })
 	if d.closed {
 		return nil
 	}

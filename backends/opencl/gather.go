@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 )
@@ -54,8 +55,9 @@ func formOf(c strided.Copy) form {
 
 // program is a kernel with what it was made of.
 type program struct {
-	program driver.Program
-	kernel  driver.Kernel
+	program  driver.Program
+	kernel   driver.Kernel
+	launched bool // guarded by gather.mu
 }
 
 // compile makes the kernel for a form. g.mu is held.
@@ -80,7 +82,7 @@ func (g *gather) compile(d *device, f form) (*program, error) {
 	if g.forms == nil {
 		g.forms = make(map[form]*program)
 	}
-	p := &program{made, kernel}
+	p := &program{program: made, kernel: kernel}
 	g.forms[f] = p
 	return p, nil
 }
@@ -120,6 +122,10 @@ func (g *gather) enqueue(q *queue, dst, src driver.Mem, c strided.Copy) error {
 		if err := check(s, "clSetKernelArg", "the kernel for strided copies"); err != nil {
 			return err
 		}
+	}
+	if !p.launched { // some drivers compile now
+		p.launched = true
+		defer dl.KeepHandlers()()
 	}
 	s := driver.Launch(q.raw, k, (count+groupSize-1)/groupSize*groupSize, groupSize)
 	if err := check(s, "clEnqueueNDRangeKernel", "a strided copy of %d words of %d bytes", count, c.Elem); err != nil {

@@ -27,7 +27,7 @@ func (hostMapper) HostAlignment() int64 { return int64(os.Getpagesize()) }
 func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	const call = "MapHost"
 	d := m.d
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if host == nil {

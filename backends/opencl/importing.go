@@ -69,7 +69,7 @@ func (i memoryImporter) ImportTypes() []core.HandleType { return slices.Clone(i.
 func (i memoryImporter) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
 	d := i.d
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	by := external.Importer{Backend: name, Types: d.importTypes, DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID}

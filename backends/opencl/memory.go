@@ -95,9 +95,10 @@ func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func
 // device's largest cl_mem.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	const call = "Alloc"
+	if err := d.gate.Enter(ctx); err != nil {
+		return core.Memory{}, err
+	}
 	switch {
-	case ctx.Err() != nil:
-		return core.Memory{}, ctx.Err()
 	case opts.Type != 0 && opts.Type != core.DeviceOpenCL:
 		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceOpenCL)
 	case opts.Export != 0:

@@ -236,7 +236,7 @@ func (q *queue) inOrder() error {
 // platform is told apart where its driver is one for the ICD loader; see [Wrap].
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	const call = "ImportStream"
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.checkObject(call, native); err != nil {

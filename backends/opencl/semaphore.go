@@ -24,7 +24,7 @@ var _ core.Semaphore = semaphore{}
 // nobody release OpenCL objects that the waiting work uses (OpenCL 3.0 API,
 // clSetUserEventStatus); a device keeps to that for its own memory.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if t != 0 {

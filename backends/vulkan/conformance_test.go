@@ -27,3 +27,7 @@ func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 		})
 	}
 }
+
+func TestCloseEndsWhileOthersOpen(t *testing.T) {
+	backendtest.ClosesUnderLoad(t, func(tb testing.TB) core.Device { return open(tb) })
+}

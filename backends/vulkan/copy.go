@@ -46,6 +46,11 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if w.src, err = d.sideOf(src); err != nil {
 		return err
 	}
+	if !same {
+		if same, err = core.CheckCopyOnHost(dst, src, w.dst.host, w.src.host); err != nil {
+			return err
+		}
+	}
 	switch {
 	case same:
 		return stream.SubmitSame(ctx, s, dst, src)

@@ -32,6 +32,7 @@ type device struct {
 	importTypes []core.HandleType
 	core.CloseHooks
 	reaper reaper.Reaper
+	gate   reaper.Gate
 
 	// hostWork orders what the host did in a stream before whoever sees its event:
 	// Go's memory model knows nothing of timelines. It is added to before a timeline
@@ -167,7 +168,7 @@ func (d *device) checkOpen(call string) error {
 
 // NewStream makes a timeline and a pool of commands.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -233,12 +234,12 @@ func (d *device) queueOf(call string, s core.Stream) (*queue, error) {
 }
 
 // Close waits for work on memory that was released already, since nobody else
-// could: that memory is not open any more.
+// could: that memory is not open any more. See [reaper.Gate].
 func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
+	d.gate.Await(context.Background(), &d.mu, &d.reaper, func() (int, int) { return d.streams, d.memories })
 	for d.streams == 0 && d.memories == 0 && d.lent > 0 {
 		d.idle.Wait()
 	}

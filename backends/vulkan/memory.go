@@ -103,9 +103,10 @@ func (d *device) handOut(handle uintptr, offset, size int64, release, after func
 // its former use is done.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	const call = "Alloc"
+	if err := d.gate.Enter(ctx); err != nil {
+		return core.Memory{}, err
+	}
 	switch {
-	case ctx.Err() != nil:
-		return core.Memory{}, ctx.Err()
 	case opts.Type != 0 && opts.Type != core.DeviceVulkan:
 		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceVulkan)
 	case opts.Export != 0 && !slices.Contains(d.exportTypes, opts.Export):

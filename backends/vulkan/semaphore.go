@@ -33,7 +33,7 @@ var _ core.Semaphore = (*semaphore)(nil)
 // driver exports timelines.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	const call = "NewSemaphore"
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if t != 0 && (t != core.HandleOpaqueFD || !d.properties.Capabilities.Has(core.CapExportSemaphores)) {
@@ -287,7 +287,7 @@ func (semaphoreImporter) SemaphoreImportTypes() []core.HandleType {
 
 func (x semaphoreImporter) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {
 	const call = "ImportSemaphore"
-	if err := ctx.Err(); err != nil {
+	if err := x.d.gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	by := x.d.importer()

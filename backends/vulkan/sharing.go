@@ -72,7 +72,7 @@ func (m hostMapper) HostAlignment() int64 { return m.d.physical.HostAlignment }
 // MapHost imports the whole units that host touches (VK_EXT_external_memory_host).
 // Where a unit is more than a page of the system, host must begin and end on one.
 func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	if err := ctx.Err(); err != nil {
+	if err := m.d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if host == nil {
@@ -233,7 +233,7 @@ func (s memorySharer) ExportMemory(b *core.Buffer, t core.HandleType) (core.Exte
 func (s memorySharer) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
 	d := s.d
-	if err := ctx.Err(); err != nil {
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if err := d.checkExternal(call, m); err != nil {

@@ -119,8 +119,8 @@ var choices = []struct {
 	{3, (*drawer).openStream},
 	{1, (*drawer).closeStream},
 	{2, (*drawer).synchronize},
-	{2, (*drawer).record},
-	{2, (*drawer).waitEvent},
+	{3, (*drawer).record},
+	{4, (*drawer).waitEvent},
 	{2, (*drawer).handoff},
 	{1, (*drawer).openDevice},
 	{1, (*drawer).closeDevice},
@@ -536,7 +536,7 @@ func (d *drawer) copyBetween() {
 	}
 	s := &copyTensor{src: src.id, deadline: d.deadline()}
 	var dst *sym
-	switch d.IntN(8) {
+	switch d.IntN(9) {
 	case 0, 1, 2: // another one like it, or parts of both
 		if dst = d.pick(func(x *sym) bool { return x != src && !x.shared && alike(x, src) }); dst != nil {
 			s.to, s.from = d.windows(dst.shape, src.shape)
@@ -545,7 +545,14 @@ func (d *drawer) copyBetween() {
 		if dst = d.pick(func(x *sym) bool { return !x.shared && alike(x, src) && slices.Equal(x.shape, src.shape) }); dst != nil && len(src.shape) > 0 {
 			s.to, s.from = d.moved(src.shape)
 		}
-	case 5: // whatever comes
+	case 5: // itself, or a view of it
+		if dst = src; d.IntN(2) == 0 {
+			dst = d.viewOf(src, viewShare)
+		}
+		if len(src.shape) > 0 && d.IntN(2) == 0 {
+			s.to, s.from = d.moved(src.shape)
+		}
+	case 6: // whatever comes
 		dst = d.pick(func(x *sym) bool { return !x.shared })
 	}
 	if dst == nil {

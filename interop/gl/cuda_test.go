@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/go-gl/gl/v2.1/gl"
 
@@ -298,5 +299,36 @@ func TestAMapWhoseContextEndsLeavesNothingMapped(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+func TestACUDABufferObeysItsContextWhileNobodyPolls(t *testing.T) {
+	renderWithCUDA(t, func(loop *Loop, d core.Device, s core.Stream) {
+		shared, _, end := register(t, loop, d, "sixteen bytes!!!", ReadWrite)
+		defer end()
+		asked := func(f func(context.Context) error) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- f(ctx) }()
+			if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+			}
+			if err := loop.Poll(); err != nil {
+				t.Error(err)
+			}
+		}
+		asked(func(ctx context.Context) error { _, err := shared.Map(ctx, s, bytesOf(16)); return err })
+		x, err := shared.Map(t.Context(), s, bytesOf(16)) // it is not mapped
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = x.Close()
+		asked(func(ctx context.Context) error { return shared.Unmap(ctx, s) })
+		if err := shared.Unmap(t.Context(), s); err != nil { // it is mapped
+			t.Error(err)
+		}
 	})
 }

@@ -14,13 +14,19 @@
 //	device, err := gl.Wrap(loop.Run)
 //	// ...
 //	for draw() {
-//		loop.Poll()
+//		err = loop.Poll() // core.ErrInvalid if this is another thread
 //	}
 //	err = loop.Call(device.Close)
 //
 // The device is one like any other: exchange moves tensors to it, goroutines copy
 // on its streams. The drawing thread itself must never wait for what needs the
 // loop: it enqueues on streams, or has [Loop.Call] run what blocks.
+//
+// Where nobody polls, calls wait until their context ends. What the thread has not begun by
+// then it never runs; memory that commands of OpenGL may still use stays
+// allocated until a later poll finds that they are done. Calls that have no context, as
+// Close, fail with core.ErrInvalid after 5 seconds without a poll; what they were to close stays open, and
+// can be closed again.
 //
 // # Buffers as tensors, tensors as buffers
 //

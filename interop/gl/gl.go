@@ -23,7 +23,8 @@ func NewContext(index int32) (destroy func(), err error) {
 // Wrap returns a device, gl:0 by name, whose context is the caller's. run runs a
 // function on the thread where that context is current and returns when it has
 // run; it may be called from any goroutine, and is [Loop.Run] in most programs. The context
-// stays the caller's and must live until Close of the device has returned. It
+// stays the caller's and must live until Close of the device has returned, which fails
+// with core.ErrInvalid, and may be repeated, when run has run nothing for 5 seconds. Wrap
 // fails with core.ErrInvalid if run is nil, and with core.ErrVersion if the context
 // is older than OpenGL 4.5 or is OpenGL ES.
 func Wrap(run func(f func())) (core.Device, error) { return gl.Wrap(run) }

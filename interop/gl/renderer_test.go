@@ -143,7 +143,10 @@ func TestOtherGoroutinesUseTheContextWhileTheRendererPolls(t *testing.T) {
 		}
 		go func() { group.Wait(); close(done) }()
 		for {
-			loop.Poll()
+			if err := loop.Poll(); err != nil {
+				t.Error(err)
+				return
+			}
 			select {
 			case <-done:
 				return

@@ -69,6 +69,7 @@ func Open(backend string, names ...string) (*Library, error) {
 }
 
 func open(name string) (handle unsafe.Pointer, why string) {
+	defer KeepHandlers()()
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
 	var reason *C.char
@@ -118,6 +119,7 @@ func (l *Library) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.handle != nil {
+		defer KeepHandlers()()
 		C.dlx_dl_close(l.handle)
 		l.handle = nil
 	}

@@ -23,3 +23,6 @@ func (*Library) Resolve([]Symbol) error { return nil }
 
 // Close does nothing.
 func (*Library) Close() error { return nil }
+
+// KeepHandlers does nothing: there is no driver that could change them.
+func KeepHandlers() (putBack func()) { return func() {} }

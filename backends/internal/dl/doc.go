@@ -2,6 +2,7 @@
 // that can use it starts without it. [Open] tries names until one can be loaded,
 // [Library.Resolve] fills a table with the addresses of its functions. What is
 // missing is an error that names the library, the symbol and the loader's words.
+// [KeepHandlers] protects Go's handlers of signals from what drivers do to them.
 //
 // It works with cgo on Linux; elsewhere Open fails with core.ErrNotSupported.
 package dl

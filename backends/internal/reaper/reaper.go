@@ -46,19 +46,21 @@ func (r *Reaper) After(pending []core.Event, free func()) {
 }
 
 // WaitWhile blocks as long as something is left to be freed and waiting says yes to
-// how much that is. It is called with held, which waiting may count on, and lets go
-// of it while it waits; what is being freed counts until its free has returned.
-// Close of a device waits so while nothing of it is open but what was released already:
-//
-//	d.mu.Lock()
-//	d.reaper.WaitWhile(&d.mu, func(left int) bool { return d.streams == 0 && d.memories <= left })
-func (r *Reaper) WaitWhile(held sync.Locker, waiting func(left int) bool) {
+// how much that is, or until ctx ends. It is called with held, which waiting may count
+// on, and lets go of it while it waits; what is being freed counts until its free has
+// returned. See [Gate.Await].
+func (r *Reaper) WaitWhile(ctx context.Context, held sync.Locker, waiting func(left int) bool) {
+	defer context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.less.Broadcast()
+	})()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.less.L == nil {
 		r.less.L = &r.mu
 	}
-	for r.left > 0 && waiting(r.left) {
+	for r.left > 0 && ctx.Err() == nil && waiting(r.left) {
 		held.Unlock()
 		r.less.Wait()
 		r.mu.Unlock() // held comes first, as for whoever calls

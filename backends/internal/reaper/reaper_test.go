@@ -21,7 +21,7 @@ func settle(r *reaper.Reaper) {
 	var mu sync.Mutex
 	mu.Lock()
 	defer mu.Unlock()
-	r.WaitWhile(&mu, always)
+	r.WaitWhile(context.Background(), &mu, always)
 }
 
 func TestNothingIsFreedBeforeAllWorkIsOver(t *testing.T) {
@@ -95,7 +95,7 @@ func TestWaitWhileEndsWhenItsConditionDoes(t *testing.T) {
 	})
 	var seen []int
 	mu.Lock()
-	r.WaitWhile(&mu, func(left int) bool {
+	r.WaitWhile(t.Context(), &mu, func(left int) bool {
 		if seen = append(seen, left); len(seen) == 1 {
 			other.Complete(nil)
 		}

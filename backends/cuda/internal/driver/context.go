@@ -13,6 +13,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/link"
+	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
 // Load opens the library and initialises it, once for the life of the process. No
@@ -25,7 +26,10 @@ func Load() (s Status, opened error) {
 	return initialise(), nil
 }
 
-var initialise = sync.OnceValue(func() Status { return Status(C.cuInit(0)) })
+var initialise = sync.OnceValue(func() Status {
+	defer dl.KeepHandlers()()
+	return Status(C.cuInit(0))
+})
 
 // Has reports whether the library has a function, by the name under which it is exported.
 func Has(name string) bool { return link.Has(name) }
@@ -48,12 +52,16 @@ func (c Context) Do(f func() error) Status {
 
 // Retain takes a reference to the primary context of a device, which [Release] gives back.
 func Retain(d cu.Device) (Context, Status) {
+	defer dl.KeepHandlers()()
 	c, err := d.RetainPrimaryCtx()
 	return Context(handle(c)), status(err)
 }
 
 // Release gives a reference to the primary context of a device back.
-func Release(d cu.Device) Status { return status(d.ReleasePrimaryCtx()) }
+func Release(d cu.Device) Status {
+	defer dl.KeepHandlers()()
+	return status(d.ReleasePrimaryCtx())
+}
 
 // handle is the C handle in one of cu's structs, which have no other field.
 func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Module | cu.Function](object T) uintptr {

@@ -2,10 +2,15 @@
 
 package driver
 
-import "gorgonia.org/cu"
+import (
+	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/internal/dl"
+)
 
 // LoadModule has the driver compile PTX.
 func (c Context) LoadModule(ptx string) (raw uintptr, s Status) {
+	defer dl.KeepHandlers()()
 	s = c.Do(func() error {
 		m, err := cu.LoadData(ptx)
 		raw = handle(m)
@@ -16,6 +21,7 @@ func (c Context) LoadModule(ptx string) (raw uintptr, s Status) {
 
 // Function finds a kernel of a module, which it is valid as long as.
 func (c Context) Function(module uintptr, name string) (raw uintptr, s Status) {
+	defer dl.KeepHandlers()()
 	s = c.Do(func() error {
 		f, err := object[cu.Module](module).Function(name)
 		raw = handle(f)
@@ -26,5 +32,6 @@ func (c Context) Function(module uintptr, name string) (raw uintptr, s Status) {
 
 // UnloadModule gives a module back. No work may be using it.
 func (c Context) UnloadModule(raw uintptr) Status {
+	defer dl.KeepHandlers()()
 	return c.Do(func() error { return object[cu.Module](raw).Unload() })
 }

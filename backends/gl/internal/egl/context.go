@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -34,6 +35,7 @@ var Devices = sync.OnceValues(func() ([]Device, error) {
 	if t.getDisplay == 0 {
 		return nil, core.Errorf(core.ErrNotSupported, "gl", "eglQueryString", "libEGL has no EGL_EXT_platform_base, by which displays without a window are made")
 	}
+	defer dl.KeepHandlers()()
 	if t.queryDevices != 0 && t.clientHas("EGL_EXT_platform_device") {
 		var handles [maxDevices]C.EGLDeviceEXT
 		var n C.EGLint
@@ -66,6 +68,7 @@ func (t *table) deviceName(h C.EGLDeviceEXT, i int) string {
 
 func (t *table) device(name string, platform C.EGLenum, native unsafe.Pointer) Device {
 	return Device{name, sync.OnceValues(func() (C.EGLDisplay, error) {
+		defer dl.KeepHandlers()()
 		d := C.dlx_get_display(C.uintptr_t(t.getDisplay), platform, native)
 		if d == 0 {
 			return 0, t.failure("eglGetPlatformDisplayEXT", name+" has no display")
@@ -107,6 +110,7 @@ func (d Device) NewContext() (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer dl.KeepHandlers()()
 	if C.dlx_bind_api(C.uintptr_t(t.bindAPI), C.EGL_OPENGL_API) == 0 {
 		return nil, t.failure("eglBindAPI", d.name+" has no OpenGL")
 	}
@@ -130,6 +134,7 @@ func (d Device) NewContext() (*Context, error) {
 // Close destroys the context and what EGL keeps for the thread. Nothing may be
 // called through the context any more.
 func (c *Context) Close() {
+	defer dl.KeepHandlers()()
 	t := c.table
 	C.dlx_make_current(C.uintptr_t(t.makeCurrent), c.display, nil)
 	C.dlx_destroy_context(C.uintptr_t(t.destroyContext), c.display, c.handle)

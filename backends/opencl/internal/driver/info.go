@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
 // Platform is a cl_platform_id as an integer; 0 is none, as for all handles.
@@ -144,6 +146,7 @@ func Number[O Object](o O, p Param) (uint64, Status) {
 
 // Platforms lists what the library knows, in its order.
 func Platforms() ([]Platform, Status) {
+	defer dl.KeepHandlers()()
 	return list(func(n C.cl_uint, out *C.dlx_handle, count *C.cl_uint) C.cl_int {
 		return C.dlx_platforms(n, out, count)
 	}, func(h C.dlx_handle) Platform { return Platform(h) })
@@ -151,6 +154,7 @@ func Platforms() ([]Platform, Status) {
 
 // Devices lists the devices of a platform, of any kind, in the driver's order.
 func Devices(p Platform) ([]Device, Status) {
+	defer dl.KeepHandlers()()
 	return list(func(n C.cl_uint, out *C.dlx_handle, count *C.cl_uint) C.cl_int {
 		return C.dlx_devices(C.dlx_handle(p), n, out, count)
 	}, func(h C.dlx_handle) Device { return Device(h) })

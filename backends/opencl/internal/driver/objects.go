@@ -10,6 +10,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -40,6 +41,7 @@ func dropped(live *core.LiveCounter, s C.cl_int) Status {
 
 // CreateContext calls clCreateContext for one device.
 func CreateContext(p Platform, d Device) (c Context, s Status) {
+	defer dl.KeepHandlers()()
 	s = counted(liveContexts, C.dlx_create_context(C.dlx_handle(p), C.dlx_handle(d), out(&c)))
 	return c, s
 }
@@ -51,11 +53,13 @@ func RetainContext(c Context) Status {
 
 // ReleaseContext calls clReleaseContext.
 func ReleaseContext(c Context) Status {
+	defer dl.KeepHandlers()()
 	return dropped(liveContexts, C.dlx_release_context(C.dlx_handle(c)))
 }
 
 // CreateQueue calls clCreateCommandQueue for an in-order queue.
 func CreateQueue(c Context, d Device) (q Queue, s Status) {
+	defer dl.KeepHandlers()()
 	s = counted(liveQueues, C.dlx_create_queue(C.dlx_handle(c), C.dlx_handle(d), out(&q)))
 	return q, s
 }
@@ -119,6 +123,7 @@ func SVMFree(c Context, p uintptr) {
 
 // CreateProgram calls clCreateProgramWithSource.
 func CreateProgram(c Context, source string) (p Program, s Status) {
+	defer dl.KeepHandlers()()
 	text := C.CString(source)
 	defer C.free(unsafe.Pointer(text))
 	s = counted(livePrograms, C.dlx_create_program(C.dlx_handle(c), text, C.size_t(len(source)), out(&p)))
@@ -127,6 +132,7 @@ func CreateProgram(c Context, source string) (p Program, s Status) {
 
 // Build calls clBuildProgram.
 func Build(p Program, d Device) Status {
+	defer dl.KeepHandlers()()
 	return Status(C.dlx_build(C.dlx_handle(p), C.dlx_handle(d)))
 }
 
@@ -144,11 +150,13 @@ func BuildLog(p Program, d Device) string {
 
 // ReleaseProgram calls clReleaseProgram.
 func ReleaseProgram(p Program) Status {
+	defer dl.KeepHandlers()()
 	return dropped(livePrograms, C.dlx_release_program(C.dlx_handle(p)))
 }
 
 // CreateKernel calls clCreateKernel.
 func CreateKernel(p Program, name string) (k Kernel, s Status) {
+	defer dl.KeepHandlers()()
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
 	s = counted(liveKernels, C.dlx_create_kernel(C.dlx_handle(p), cname, out(&k)))

@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	vk "github.com/vulkan-go/vulkan"
+
+	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
 // NewCommandPool makes a pool of command buffers that can be recorded again and
@@ -111,6 +113,7 @@ type Pipeline struct{ made C.dlx_pipeline }
 
 // NewPipeline makes a pipeline of SPIR-V code, whose entry point is main. The caller destroys it.
 func (d *Device) NewPipeline(code []uint32, push int) (*Pipeline, error) {
+	defer dl.KeepHandlers()()
 	p := new(Pipeline)
 	r := C.dlx_pipeline_new(d.shim, C.uint64_t(4*len(code)), unsafe.Pointer(unsafe.SliceData(code)), C.uint32_t(push), &p.made)
 	return p, failed(r, "vkCreateComputePipelines", "")

@@ -12,6 +12,7 @@ import (
 
 	vk "github.com/vulkan-go/vulkan"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -33,6 +34,7 @@ type Device struct {
 // NewDevice makes a device with all the extensions of this package that it has.
 // The caller closes it. It fails with core.ErrNotSupported if p lacks what is needed.
 func NewDevice(p *Physical) (*Device, error) {
+	defer dl.KeepHandlers()()
 	if err := p.Usable(); err != nil {
 		return nil, err
 	}
@@ -138,6 +140,7 @@ func WrapDevice(p *Physical, device, queue uint64, family int, extensions []stri
 // destroyed, and its work done.
 func (d *Device) Close() {
 	if d.owned {
+		defer dl.KeepHandlers()()
 		vk.DestroyDevice(d.handle, nil)
 	}
 	C.dlx_device_free(d.shim)

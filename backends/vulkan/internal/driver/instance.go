@@ -13,6 +13,7 @@ import (
 
 	vk "github.com/vulkan-go/vulkan"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -48,6 +49,7 @@ const (
 // for; see [Messages]. It fails with core.ErrNotSupported where there is no library,
 // no driver or no such layer, and with core.ErrVersion below Vulkan 1.1.
 func NewInstance(validation bool) (*Instance, error) {
+	defer dl.KeepHandlers()()
 	library.mu.Lock()
 	defer library.mu.Unlock()
 	proc, err := load()
@@ -123,6 +125,7 @@ func (i *Instance) checkValidation() error {
 
 // WrapInstance takes an instance that somebody else made and keeps.
 func WrapInstance(handle uint64) (*Instance, error) {
+	defer dl.KeepHandlers()()
 	library.mu.Lock()
 	defer library.mu.Unlock()
 	proc, err := load()
@@ -145,6 +148,7 @@ func (i *Instance) Close() {
 	if !i.owned {
 		return
 	}
+	defer dl.KeepHandlers()()
 	if i.messenger != 0 {
 		destroy := function[C.PFN_vkDestroyDebugUtilsMessengerEXT](i, "vkDestroyDebugUtilsMessengerEXT")
 		C.dlx_messenger_free(destroy, C.uint64_t(i.Handle()), C.uint64_t(i.messenger))

@@ -12,6 +12,7 @@ import (
 
 	vk "github.com/vulkan-go/vulkan"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -73,6 +74,7 @@ type MemoryType struct {
 
 // Physicals lists the physical devices.
 func (i *Instance) Physicals() ([]*Physical, error) {
+	defer dl.KeepHandlers()()
 	var n uint32
 	const call = "vkEnumeratePhysicalDevices"
 	if err := failed(C.VkResult(vk.EnumeratePhysicalDevices(i.handle, &n, nil)), call, ""); err != nil || n == 0 {
@@ -95,6 +97,7 @@ func (i *Instance) Physicals() ([]*Physical, error) {
 
 // Physical describes the physical device of a handle.
 func (i *Instance) Physical(handle uint64) (*Physical, error) {
+	defer dl.KeepHandlers()()
 	p := &Physical{Handle: handle, instance: i}
 	get := function[C.PFN_vkEnumerateDeviceExtensionProperties](i, "vkEnumerateDeviceExtensionProperties")
 	var err error
