@@ -14,6 +14,8 @@ var neighbourMutants = onOpaque(slices.Concat(
 	each("takes no memory before an address", hooks{copy: failIf(func(dst, src *core.Tensor) bool {
 		return slices.ContainsFunc([]*core.Tensor{dst, src}, isReversed)
 	})}, "Copy(", "layout/before-the-handle", "dlpack/reversed"),
+	each("takes no array beside a pointer", hooks{copy: failFor(func(t *core.Tensor) bool { return t.NumBytes() == 3001 })},
+		"Copy(", "layout/beside-pointers"),
 ))
 
 // losesFirst copies nothing between host memory that begins as mapped pages do and the

@@ -35,6 +35,11 @@ var neighbourCases = []Case{
 		run:  caseBeforeTheHandle,
 	},
 	{
+		Name: "layout/beside-pointers",
+		Rule: "core.FromSlice: a slice may be of an array in a struct that has Go pointers",
+		run:  caseBesidePointers,
+	},
+	{
 		Name: "dlpack/reversed",
 		Rule: "dlpack.h DLTensor: data is the address of the first element; a reversed tensor has the others before it",
 		run:  caseDLPackReversed,
@@ -181,6 +186,26 @@ func caseBeforeTheHandle(e *env) {
 			ID: core.CPU, Handle: e.address(base), Size: core.UnknownSize, Owner: core.FreeFunc(func() { _ = base.Close() }),
 		}, spec))
 	})
+}
+
+func caseBesidePointers(e *env) {
+	x := &struct {
+		pointer *int
+		array   [3001]byte
+	}{pointer: new(int)}
+	host, content := e.hostBytes(x.array[:]), e.pattern(int64(len(x.array)))
+	for _, s := range e.streams() {
+		copy(x.array[:], content)
+		device := e.bytes(int64(len(content)))
+		e.copy(s, device, host)
+		e.check(device.WaitReady(e.ctx), "WaitReady")
+		clear(x.array[:])
+		e.copy(s, host, device)
+		e.check(host.WaitReady(e.ctx), "WaitReady")
+		if !bytes.Equal(x.array[:], content) {
+			e.Errorf("an array beside a pointer, stream %v: %s", s != nil, difference(x.array[:], content))
+		}
+	}
 }
 
 func caseDLPackReversed(e *env) {

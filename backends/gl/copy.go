@@ -4,7 +4,6 @@ package gl
 
 import (
 	"context"
-	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -79,12 +78,6 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 		return side{}, core.Errorf(core.ErrDevice, "gl", "Copy", "%v is neither memory of this context nor of the host: exchange carries it here", m.ID)
 	}
 	return side{t, nil, m.Handle}, nil
-}
-
-// pointer turns the address of an element, outside of Go's heap or pinned in it, into
-// a pointer.
-func pointer(address uintptr) unsafe.Pointer {
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
 // copyHere copies in the calling goroutine once all work before it is done.

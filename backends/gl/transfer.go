@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-gl/gl/v2.1/gl"
 
+	"github.com/dlx-go/dlx/backends/gl/internal/egl"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 )
@@ -62,7 +63,7 @@ func (j *job) upload(dst, src side) error {
 	}
 	if n, first, ok := plain(dst, src); ok && !dst.buffer.fixed {
 		return j.complete("glNamedBufferSubData", func() {
-			gl.NamedBufferSubData(dst.buffer.name, int(first.Dst), int(n), pointer(src.base+uintptr(first.Src)))
+			egl.NamedBufferSubData(dst.buffer.name, first.Dst, n, src.base+uintptr(first.Src))
 		})
 	}
 	staging, err := j.stage(dst.NumBytes())
@@ -89,7 +90,7 @@ func (j *job) download(dst, src side) error {
 			return err
 		}
 		return j.device.do(j.ctx, "glGetNamedBufferSubData", func() {
-			gl.GetNamedBufferSubData(src.buffer.name, int(first.Src), int(n), pointer(dst.base+uintptr(first.Dst)))
+			egl.GetNamedBufferSubData(src.buffer.name, first.Src, n, dst.base+uintptr(first.Dst))
 		})
 	}
 	staging, err := j.stage(src.NumBytes())

@@ -3,6 +3,7 @@
 package opencl_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // other is another library: a context of its own with a queue.
@@ -123,6 +125,79 @@ func TestABufferOfAnotherLibraryIsRetainedUntilItIsFreed(t *testing.T) {
 	if n := o.references(mem); n != before || freed != 1 {
 		t.Errorf("%d references after the import was freed, want %d; the owner was told %d times", n, before, freed)
 	}
+}
+
+// Between a cl_mem that another library made over memory of the host and the host's own
+// tensors on that memory, no command may copy directly.
+func TestABufferOverMemoryOfTheHostIsCopiedToAndFromThatMemory(t *testing.T) {
+	o := newOther(t)
+	d := o.wrap()
+	s, err := d.NewStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	all := make([]byte, 1<<20)
+	host := keep(t)(core.FromSlice(all))
+	address, err := host.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, status := driver.CreateBufferOver(o.context, address, int64(len(all)))
+	o.ok(status)
+	defer driver.ReleaseMem(mem)
+	m, err := d.(core.PointerImporter).ImportPointer(uintptr(mem), int64(len(all)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}}))
+	view := func(of *core.Tensor, spec core.Spec) *core.Tensor {
+		b, err := of.Buffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.DType = core.TypeUint8
+		return keep(t)(core.NewTensor(b, spec))
+	}
+	const half = 512 << 10
+	for _, spec := range []core.Spec{
+		{Shape: []int64{100}}, {Shape: []int64{200 << 10}}, {Shape: []int64{300, 700}, Strides: []int64{701, 1}}, {Shape: []int64{300, 700}, Strides: []int64{1, 300}},
+	} {
+		near := spec
+		far := core.Spec{Shape: spec.Shape, Offset: half}
+		for _, c := range []struct{ dst, src *core.Tensor }{
+			{view(device, far), view(host, near)}, {view(host, near), view(device, far)},
+			{view(device, near), view(host, far)}, {view(host, far), view(device, near)},
+		} {
+			for _, on := range []core.Stream{nil, s} {
+				copy(all, pattern(len(all), uint64(c.dst.Offset()+c.dst.NumElements())))
+				want := append([]byte(nil), all...)
+				if err := coretest.CopyNaive(over(t, want, c.dst), over(t, want, c.src)); err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Copy(t.Context(), on, c.dst, c.src); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.dst.WaitReady(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(all, want) {
+					t.Errorf("%v <- %v, stream %v: wrong bytes", c.dst, c.src, on != nil)
+				}
+			}
+		}
+	}
+}
+
+// over is a tensor like another in memory of the host.
+func over(tb testing.TB, memory []byte, like *core.Tensor) *core.Tensor {
+	tb.Helper()
+	all := keep(tb)(core.FromSlice(memory))
+	b, err := all.Buffer()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return keep(tb)(core.NewTensor(b, core.Spec{DType: like.DType(), Shape: like.Shape(), Strides: like.Layout().Strides(), Offset: like.Offset()}))
 }
 
 func TestWhatIsNoBufferOfTheContextIsRefused(t *testing.T) {

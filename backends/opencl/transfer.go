@@ -42,22 +42,22 @@ const (
 func (w *transfer) choose() (func() error, error) {
 	_, contiguous := w.geometry.Contiguous()
 	inReach := w.dst.host != 0 && w.src.host != 0
-	apart := !w.sharePages()
+	command := (w.dst.mem != 0 || w.src.mem != 0) && !w.sharePages() // may use both sides
 	box, at := w.geometry.Boxes()
 	// Within one buffer the rectangles would have to have equal pitches.
 	boxes := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
 	switch {
 	case inReach && w.waits && (!contiguous || w.geometry.Size() < minCommand):
 		return w.here, nil
-	case contiguous && !w.bits && apart:
+	case contiguous && !w.bits && command:
 		return w.enqueued(w.plain), nil
-	case boxes && apart && (!inReach || w.geometry.Size() < minHost):
+	case boxes && command && (!inReach || w.geometry.Size() < minHost):
 		return w.enqueued(w.boxes), nil
 	case inReach:
 		return w.enqueued(w.onHost), nil
 	case w.bits:
 		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
-	case w.dst.mem != 0 && w.src.mem != 0 && apart:
+	case w.dst.mem != 0 && w.src.mem != 0 && command:
 		return w.enqueued(w.byKernel), nil
 	}
 	return nil, nil
@@ -69,8 +69,8 @@ func (w *transfer) choose() (func() error, error) {
 // driver may take that pointer for the cl_mem's own: PoCL up to 7.1 copies nothing if it
 // is the address where the cl_mem begins, whatever the offset is.
 func (w *transfer) sharePages() bool {
-	if w.dst.toldOf && w.src.toldOf {
-		return true
+	if w.dst.mem == w.src.mem || w.dst.toldOf && w.src.toldOf {
+		return w.dst.toldOf
 	}
 	r := w.geometry.ByteRange(w.bits)
 	return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))
