@@ -44,7 +44,7 @@ func detect(name string, data []byte) (Format, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(npyMagic)):
 		return NPY, nil
-	case bytes.HasPrefix(data, []byte("PK\x03\x04")), bytes.HasPrefix(data, []byte("PK\x05\x06")): // a member; an empty archive
+	case bytes.HasPrefix(data, []byte(zipLocalMark)), bytes.HasPrefix(data, []byte(zipEndMark)): // a member; an empty archive
 		return NPZ, nil
 	case len(data) > lengthSize && data[lengthSize] == '{':
 		return Safetensors, nil

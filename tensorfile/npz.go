@@ -30,6 +30,9 @@ func readNPZ(data []byte, at fault) ([]entry, error) {
 	if err := checkDisjoint(archive.File, int64(len(data)), at); err != nil {
 		return nil, err
 	}
+	if err := checkDirectory(data, archive.File, at); err != nil {
+		return nil, err
+	}
 	entries := make([]entry, 0, len(archive.File))
 	for _, file := range archive.File {
 		e, err := readMember(file, data, at.in("member", file.Name))
