@@ -306,12 +306,12 @@ func (s *copyTensor) run(t *thread) error {
 	switch {
 	case s.deadline != 0:
 		option = "deadline"
-	case on != nil:
-		option = "stream"
 	case same:
 		option = "same"
 	case dp.touches(&sp):
 		option = "overlap"
+	case on != nil:
+		option = "stream"
 	}
 	t.cover(dst.mem.kind, "copy", d, option)
 	t.cover(src.mem.kind, "copied", d, option)
