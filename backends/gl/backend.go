@@ -104,10 +104,11 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 // still use stays allocated until they are done. Close, ImportPointer and Close of a
 // stream, which have no context, fail with core.ErrInvalid when run has run nothing for 5
 // seconds; what was to be closed stays open then, and may be closed again. The context's own thread
-// may make the device's calls only if run works there, and it must not wait there
-// for work on a stream, which needs run too; the package interop/gl has a run that
-// allows both. Wrap fails with core.ErrInvalid if run is nil, and with
-// core.ErrVersion if the context is older than OpenGL 4.5 or is OpenGL ES.
+// may make the device's calls only if run works there, as that of the package interop/gl
+// does; then it may wait for events of the device too, and calls by run what they need
+// meanwhile, but not for work of others that waits for the device. Wrap fails with
+// core.ErrInvalid if run is nil, and with core.ErrVersion if the context is older than
+// OpenGL 4.5 or is OpenGL ES.
 func Wrap(run func(f func())) (core.Device, error) {
 	if run == nil {
 		return nil, core.Errorf(core.ErrInvalid, "gl", "Wrap", "run is nil")

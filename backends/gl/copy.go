@@ -98,8 +98,8 @@ func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, work func(
 		return err
 	}
 	done := stream.NewEvent()
-	to.Wrote(done)
-	from.Used(done)
+	to.Wrote(d.served(done))
+	from.Used(d.served(done))
 	return d.perform(ctx, work, func(j *job, err error) {
 		if !j.began { // dst holds what it held
 			err = before

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-gl/gl/v2.1/gl"
 
+	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -46,7 +47,39 @@ func (q *queue) Record() (core.Event, error) {
 			return nil, err
 		}
 	}
-	return q.Queue.Record()
+	e, err := q.Queue.Record()
+	if err != nil {
+		return nil, err
+	}
+	return q.device.served(e), nil
+}
+
+// WaitSettled is that of the queue, which knows its own events by what is inside.
+func (q *queue) WaitSettled(e core.Event) error {
+	if s, ok := e.(served); ok {
+		e = s.Event
+	}
+	return q.Queue.WaitSettled(e)
+}
+
+// served is an event of a wrapped context, which the context's own thread may wait for: it
+// serves the others meanwhile.
+type served struct {
+	core.Event
+	relay *relay.Relay
+}
+
+var _ core.EventWrapper = served{}
+
+func (s served) Wait(ctx context.Context) error { return s.relay.Await(ctx, s.Event) }
+func (s served) Unwrap() core.Event             { return s.Event }
+
+// served makes e one that the context's thread may wait for.
+func (d *device) served(e core.Event) core.Event {
+	if d.relay == nil || e == nil {
+		return e
+	}
+	return served{e, d.relay}
 }
 
 // Close fails, and leaves the stream open, where its work waits for a context of the

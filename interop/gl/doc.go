@@ -19,8 +19,10 @@
 //	err = loop.Call(device.Close)
 //
 // The device is one like any other: exchange moves tensors to it, goroutines copy
-// on its streams. The drawing thread itself must never wait for what needs the
-// loop: it enqueues on streams, or has [Loop.Call] run what blocks.
+// on its streams. The drawing thread itself may wait for the device's work, by
+// [core.Values] or WaitReady of a tensor: it serves the loop meanwhile. It must not wait
+// in other ways for what needs the loop, such as for work of another device that comes
+// behind this one's: it enqueues on streams, or has [Loop.Call] run what blocks.
 //
 // Where nobody polls, calls wait until their context ends. What the thread has not begun by
 // then it never runs; memory that commands of OpenGL may still use stays
@@ -55,8 +57,7 @@
 //
 //   - Before drawing from a tensor, wait until it is ready, by
 //     loop.Call(func() error { return t.WaitReady(ctx) }), or skip it for this
-//     frame while its Ready event is not Done. The same holds before [core.Values]
-//     and its kin, which wait: on the drawing thread they belong behind such a call.
+//     frame while its Ready event is not Done.
 //   - After commands that read a tensor, record an event on a stream of the device,
 //     which then stands for these commands, too, and note it on the tensor's
 //     buffer by Used; by Wrote after commands that write it. Without that, nobody

@@ -24,6 +24,8 @@ type Relay struct {
 	backend string
 	run     func(f func())
 
+	arrived chan struct{} // holds one where something came to wait: see [Relay.Await]
+
 	mu      sync.Mutex
 	thread  int       // where functions were called last, 0 before the first
 	waiting []*call   // not taken yet
@@ -43,7 +45,7 @@ type call struct {
 // New makes a relay to the thread that run reaches: run calls a function there and returns
 // when it has returned, and may be called from any goroutine. Errors name backend.
 func New(backend string, run func(f func())) *Relay {
-	return &Relay{Patience: 5 * time.Second, backend: backend, run: run}
+	return &Relay{Patience: 5 * time.Second, backend: backend, run: run, arrived: make(chan struct{}, 1)}
 }
 
 // First calls f by run itself, in the calling goroutine, and so learns which thread that
@@ -87,6 +89,10 @@ func (r *Relay) Do(ctx context.Context, f func()) error {
 		go r.carry()
 	}
 	r.mu.Unlock()
+	select {
+	case r.arrived <- struct{}{}:
+	default: // one is enough: whoever takes it serves all
+	}
 	select {
 	case <-c.done:
 		return c.err
@@ -137,6 +143,14 @@ func (r *Relay) carry() {
 // who calls again at once does not keep the thread from what else it has to do.
 func (r *Relay) serve() (more bool) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.callWaiting()
+	r.carried = len(r.waiting) > 0
+	return r.carried
+}
+
+// callWaiting does that. r.mu is held, before and after.
+func (r *Relay) callWaiting() {
 	r.thread, r.busy = syscall.Gettid(), true
 	batch := len(r.waiting)
 	for ; batch > 0 && len(r.waiting) > 0; batch-- {
@@ -147,10 +161,36 @@ func (r *Relay) serve() (more bool) {
 		close(c.done)
 		r.mu.Lock()
 	}
-	defer r.mu.Unlock()
 	r.busy, r.served = false, time.Now()
-	r.carried = len(r.waiting) > 0
-	return r.carried
+}
+
+// Await waits for e, or until ctx ends, and returns the error of e's work or ctx's. The
+// thread itself may call it, though e may need the thread: it calls what waits for it meanwhile.
+func (r *Relay) Await(ctx context.Context, e core.Event) error {
+	if done, err := e.Done(); done {
+		return err
+	}
+	if !r.here() {
+		return e.Wait(ctx)
+	}
+	defer runtime.UnlockOSThread()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over := make(chan error, 1)
+	go func() { over <- e.Wait(ctx) }()
+	for {
+		// By run, which may have to make the context current first.
+		r.run(func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.callWaiting()
+		})
+		select {
+		case err := <-over:
+			return err
+		case <-r.arrived:
+		}
+	}
 }
 
 // refuse tells those who wait that run did not call them.

@@ -8,11 +8,13 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // thread is a thread that runs a function whenever serve is called. Its run is that of a loop:
@@ -99,6 +101,50 @@ func TestTheThreadItselfIsServedAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The thread waits for work that needs the thread many times over.
+func TestTheThreadServesWhatItWaitsFor(t *testing.T) {
+	th := newThread(t)
+	const steps = 50
+	th.on(func() {
+		self := syscall.Gettid()
+		r := relay.New("test", func(f func()) {
+			if syscall.Gettid() == self {
+				f()
+			} else {
+				th.run(f) // which nobody serves
+			}
+		})
+		if err := r.First(func() {}); err != nil {
+			t.Error(err)
+		}
+		before := runtime.NumGoroutine()
+		failure := errors.New("the work failed")
+		for _, want := range []error{nil, failure} {
+			e, ran := stream.NewEvent(), 0
+			go func() {
+				for range steps {
+					if err := r.Do(context.Background(), func() { ran++ }); err != nil {
+						t.Error(err)
+					}
+				}
+				e.Complete(want)
+			}()
+			if err := r.Await(context.Background(), e); !errors.Is(err, want) || ran != steps {
+				t.Errorf("Await: %v after %d of %d functions", err, ran, steps)
+			}
+		}
+		ended, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		if err := r.Await(ended, stream.NewEvent()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Await of what never comes: %v", err)
+		}
+		if n := runtime.NumGoroutine(); n > before+5 {
+			t.Errorf("%d goroutines, %d before", n, before)
+		}
+	})
+	th.serve(1) // the goroutine that came for the first function
 }
 
 func TestWhatIsLetGoOfNeverRuns(t *testing.T) {
