@@ -44,10 +44,10 @@
 // version 1.0, whose header always suffices, byte by byte as NumPy does.
 //
 // npz: a ZIP archive of npy members. The archive's end record and directory must be
-// whole and agree, and each member must have the name that the directory gives it. Stored members are used in place, deflated
-// ones are inflated when asked for. A sound member that is no tensor (of strings,
-// say) keeps its place in the list with the reason. Stored members are written
-// aligned, so that they can be used in place.
+// whole and agree, and each member must have the name that the directory gives it.
+// Stored members are used in place, deflated ones are inflated when asked for. A sound
+// member that is no tensor (of strings, say) keeps its place in the list with the
+// reason. Stored members are written aligned, so that they can be used in place.
 //
 // safetensors: the length of a JSON header, the header, the elements without
 // holes. Stricter than the reference implementation, as the format's text is:
