@@ -52,6 +52,7 @@ type sym struct {
 	host     bool
 	shared   bool
 	closed   bool
+	family   int // tensors that may share bytes have the same
 }
 
 // drawer draws the steps of a thread.
@@ -231,7 +232,7 @@ func (d *drawer) shape(dtype core.DType) []int64 {
 	shape := make([]int64, rank)
 	for i := range shape {
 		shape[i] = 1 + d.Int64N(12)
-		if d.IntN(40) == 0 {
+		if d.IntN(25) == 0 {
 			shape[i] = 0
 		}
 	}
@@ -269,7 +270,7 @@ func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int6
 	}
 	s := &makeTensor{v: d.p.vars, kind: kind, dtype: dtype, padded: padded, shape: shape, stream: -1, export: d.IntN(4)}
 	d.p.vars++
-	v := &sym{id: s.v, kind: kind, dtype: dtype, padded: padded, shape: shape, dev: -1, host: true}
+	v := &sym{id: s.v, family: s.v, kind: kind, dtype: dtype, padded: padded, shape: shape, dev: -1, host: true}
 	p := place{dtype: dtype, padded: padded, shape: shape, strides: rowMajor(shape)}
 	s.size = (p.elements()*p.width() + 7) / 8
 	s.skip = d.Int64N(80)
@@ -303,7 +304,7 @@ func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int6
 		s.stream = d.streamOf(s.dev)
 		v.dev, v.host = s.dev, d.idOf(s.dev).Type.HostAccessible() || kind == Pinned || kind == Managed
 	}
-	if kind == GoBytes && d.IntN(12) == 0 {
+	if kind == GoBytes && d.IntN(5) == 0 {
 		s.readOnly = true
 	}
 	v.readOnly = s.readOnly
@@ -507,6 +508,9 @@ func (d *drawer) move() {
 	v.id, v.closed, v.shared, v.dev = s.v, false, false, s.dev
 	v.host = d.idOf(s.dev).Type.HostAccessible()
 	v.kind = Plain
+	if s.copy == exchange.Always {
+		v.family = v.id
+	}
 	d.add(s)
 	d.syms = append(d.syms, &v)
 }
@@ -541,15 +545,14 @@ func (d *drawer) copyBetween() {
 		if dst = d.pick(func(x *sym) bool { return x != src && !x.shared && alike(x, src) }); dst != nil {
 			s.to, s.from = d.windows(dst.shape, src.shape)
 		}
-	case 3, 4: // itself, or a view: turned round or moved
-		if dst = d.pick(func(x *sym) bool { return !x.shared && alike(x, src) && slices.Equal(x.shape, src.shape) }); dst != nil && len(src.shape) > 0 {
-			s.to, s.from = d.moved(src.shape)
-		}
-	case 5: // itself, or a view of it
-		if dst = src; d.IntN(2) == 0 {
+	case 3, 4, 5: // itself, or what may share its bytes: turned round, moved, or the same
+		if dst = d.pick(func(x *sym) bool { return !x.shared && x.family == src.family && alike(x, src) }); dst == nil {
 			dst = d.viewOf(src, viewShare)
 		}
-		if len(src.shape) > 0 && d.IntN(2) == 0 {
+		switch {
+		case !slices.Equal(dst.shape, src.shape):
+			s.to, s.from = d.windows(dst.shape, src.shape)
+		case len(src.shape) > 0 && d.IntN(4) > 0:
 			s.to, s.from = d.moved(src.shape)
 		}
 	case 6: // whatever comes
