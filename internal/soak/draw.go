@@ -123,8 +123,8 @@ var choices = []struct {
 	{3, (*drawer).record},
 	{4, (*drawer).waitEvent},
 	{2, (*drawer).handoff},
-	{1, (*drawer).openDevice},
-	{1, (*drawer).closeDevice},
+	{2, (*drawer).openDevice},
+	{3, (*drawer).closeDevice},
 	{1, func(d *drawer) { d.add(collect{}) }},
 }
 

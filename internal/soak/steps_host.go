@@ -39,8 +39,8 @@ func (s *compare) run(t *thread) error {
 	if !v.onHost() && how >= byAddress {
 		how -= byAddress
 	}
-	if !v.onHost() && v.dev == nil {
-		return errSkip // memory of a stranger, which no device of ours can read
+	if !v.onHost() && (v.dev == nil || v.dev.closed) {
+		return errSkip // no elements, or memory of a stranger, which no device of ours can read
 	}
 	if (how == byDoor || how == byToDoor) && !doored[v.dtype] || how < byTo && v.packed() {
 		how = byTo
