@@ -36,12 +36,14 @@ forbidden=(
   "backends/internal/external   stream"
   "backends/internal/gather     backends/internal/dl"
   "backends/internal/reaper     stream"
+  "backends/internal/relay      stream"
   "backends/internal/strided    backends/internal/gather"
   "backends/backendtest backends/cpu"
   "internal/atomicfile  core"
   "internal/gpusim      benchmarks"
   "internal/gpusim      backends/all         test"
   "internal/memfault    core"
+  "internal/soak        backends/vulkan"
   "a/new/folder         core"
 )
 

@@ -57,7 +57,9 @@ func BenchmarkStrided(b *testing.B) {
 					}
 					from = must(all.Address())
 				}
-				copykernel.Pack(must(packed.Address()), src, from).Run(runtime.GOMAXPROCS(0))
+				if err := copykernel.Pack(must(packed.Address()), src, from).Run(runtime.GOMAXPROCS(0)); err != nil {
+					return err
+				}
 				return d.Copy(b.Context(), nil, dst, packed)
 			})
 			for _, t := range []*core.Tensor{whole, src, dst, packed, all} {

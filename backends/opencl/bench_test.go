@@ -71,7 +71,9 @@ func BenchmarkStrided(b *testing.B) {
 		address := must[uintptr](b)(packed.Address())
 		run("as chosen for a caller who waits", func() error { return d.Copy(b.Context(), nil, dst, src) })
 		run("packed on the host, then copied", func() error {
-			copykernel.Pack(address, src, from.host).Run(runtime.GOMAXPROCS(0))
+			if err := copykernel.Pack(address, src, from.host).Run(runtime.GOMAXPROCS(0)); err != nil {
+				return err
+			}
 			return d.Copy(b.Context(), nil, dst, packed)
 		})
 		for _, t := range []*core.Tensor{whole, src, dst, packed} {

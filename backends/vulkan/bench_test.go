@@ -140,7 +140,9 @@ func BenchmarkStrided(b *testing.B) {
 			job := copykernel.Between(packed, src, to, from)
 			b.SetBytes(src.NumBytes())
 			for b.Loop() {
-				job.Run(2)
+				if err := job.Run(2); err != nil {
+					b.Fatal(err)
+				}
 				if err := d.Copy(b.Context(), nil, dst, packed); err != nil {
 					b.Fatal(err)
 				}

@@ -116,8 +116,8 @@ func findTensor(all []tensorfile.Info, name string) int {
 	at := func(name string) int {
 		return slices.IndexFunc(all, func(info tensorfile.Info) bool { return info.Name == name })
 	}
-	if real, ok := realName(name); ok {
-		if i := at(real); i >= 0 {
+	if whole, ok := realName(name); ok {
+		if i := at(whole); i >= 0 {
 			return i
 		}
 	}

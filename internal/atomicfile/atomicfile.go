@@ -136,7 +136,7 @@ func follow(path string) (string, error) {
 	for range maxLinks {
 		next, err := os.Readlink(end)
 		if err != nil {
-			return end, nil // no link; whatever else is wrong shows when it is used
+			return end, nil //nolint:nilerr // no link; whatever else is wrong shows when it is used
 		}
 		if !filepath.IsAbs(next) {
 			folder, _ := filepath.Split(end)

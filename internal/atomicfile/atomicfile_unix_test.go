@@ -194,7 +194,7 @@ func TestAHardLinkKeepsTheOldContent(t *testing.T) {
 
 func TestWhatIsNoFileIsLeftAlone(t *testing.T) {
 	folder := t.TempDir()
-	make := map[string]func(path string) error{
+	makers := map[string]func(path string) error{
 		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
 		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a socket": func(path string) error {
@@ -207,7 +207,7 @@ func TestWhatIsNoFileIsLeftAlone(t *testing.T) {
 		"a device":                func(path string) error { return os.Symlink(os.DevNull, path) },
 		"a file without its name": func(path string) error { return lostFile(t, path) },
 	}
-	for kind, make := range make {
+	for kind, make := range makers {
 		path := filepath.Join(folder, "x")
 		if err := make(path); err != nil {
 			t.Logf("%s cannot be made here: %v", kind, err)
@@ -230,7 +230,7 @@ func TestWhatIsNoFileIsLeftAlone(t *testing.T) {
 			t.Errorf("%s was replaced: %v", kind, err)
 		}
 		wantOnly(t, folder, "x")
-		os.Remove(path)
+		_ = os.Remove(path)
 	}
 }
 
@@ -252,19 +252,19 @@ func TestAnyNameThatTheSystemAllows(t *testing.T) {
 	for _, name := range []string{strings.Repeat("n", 240), strings.Repeat("n", 255), "caf\xe9", "\xff\xfe", "a\nb", "-"} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, name)
-		if file, err := os.Create(path); err != nil {
+		file, err := os.Create(path)
+		if err != nil {
 			t.Logf("%q: not here: %v", name, err)
 			continue
-		} else {
-			file.Close()
 		}
+		file.Close()
 		for range 2 {
 			if err := atomicfile.Write(t.Context(), path, content("new")); err != nil {
 				t.Fatalf("%q: %v", name, err)
 			}
 			wantFile(t, path, "new")
 			wantOnly(t, folder, name)
-			os.Remove(path)
+			_ = os.Remove(path)
 		}
 	}
 }

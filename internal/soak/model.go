@@ -33,16 +33,6 @@ type note struct {
 
 func newMemory(kind Kind, data []byte) *memory { return &memory{kind: kind, data: slices.Clone(data)} }
 
-// forget makes the bytes from low to high unknown.
-func (m *memory) forget(low, high int64) {
-	if m.unknown == nil {
-		m.unknown = make([]bool, len(m.data))
-	}
-	for i := low; i < high; i++ {
-		m.unknown[i] = true
-	}
-}
-
 // place is a tensor as the model sees it: elements of a memory. Where they lie is
 // counted in bits, so that one arithmetic serves packed elements too.
 type place struct {

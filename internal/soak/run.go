@@ -21,6 +21,9 @@ var errKernel = errors.New("the program's kernel failed")
 // errNoWay stands for an error around [*exchange.NoWayError].
 var errNoWay = errors.New("no way")
 
+// errNothing stands for an error that did not come.
+var errNothing = errors.New("nothing fails")
+
 // errSkip says that a step did nothing, since what it needs is not there.
 var errSkip = errors.New("nothing to do")
 
@@ -66,7 +69,7 @@ type run struct {
 type variable struct {
 	place
 	name     string
-	real     *core.Tensor
+	tensor   *core.Tensor
 	root     *core.Buffer // that keeps the order of the memory
 	dev      *Device      // the device that the tensor belongs to, nil for memory of nobody's
 	involved []*Device    // those that cannot close while the tensor is open
@@ -83,7 +86,7 @@ type streamVar struct {
 	tainted bool
 }
 
-func (v *variable) onHost() bool { return v.real.ID().Type.HostAccessible() }
+func (v *variable) onHost() bool { return v.tensor.ID().Type.HostAccessible() }
 
 // thread runs steps one after the other.
 type thread struct {
@@ -232,12 +235,12 @@ func (t *thread) pass(i int, on core.Stream, memories ...*memory) {
 }
 
 // add makes a variable of a tensor.
-func (t *thread) add(i int, p place, real *core.Tensor, dev *Device, from *variable) (*variable, error) {
-	b, err := real.Buffer()
+func (t *thread) add(i int, p place, tensor *core.Tensor, dev *Device, from *variable) (*variable, error) {
+	b, err := tensor.Buffer()
 	if err != nil {
 		return nil, err
 	}
-	v := &variable{place: p, name: fmt.Sprintf("t%d", i), real: real, root: b.Origin(), dev: dev, shared: t.index < 0}
+	v := &variable{place: p, name: fmt.Sprintf("t%d", i), tensor: tensor, root: b.Origin(), dev: dev, shared: t.index < 0}
 	if from != nil && from.mem == p.mem {
 		v.involved = slices.Clone(from.involved)
 		if v.root != from.root { // another name, whose order dlx does not know
@@ -264,7 +267,7 @@ func (d *Device) use(n int) {
 
 // sameShape proves that the tensor says of itself what the model says.
 func (v *variable) sameShape() error {
-	t := v.real
+	t := v.tensor
 	switch {
 	case !slices.Equal(t.Shape(), v.shape):
 		return fmt.Errorf("%s has shape %v, must have %v", v.name, t.Shape(), v.shape)
@@ -281,7 +284,7 @@ func (v *variable) sameShape() error {
 // noteWork keeps the events of unfinished work on the memory of v, for those who know
 // the memory under another name.
 func (t *thread) noteWork(v *variable) {
-	b, err := v.real.Buffer()
+	b, err := v.tensor.Buffer()
 	if err != nil {
 		return
 	}
@@ -333,7 +336,7 @@ type wants struct {
 func (t *thread) check(call string, err error, w wants) error {
 	if err == nil {
 		if len(w.must) > 0 {
-			return fmt.Errorf("%s went well, must fail with %v", call, errors.Join(w.must...))
+			return fmt.Errorf("%s went well, must fail with %w", call, errors.Join(w.must...))
 		}
 		return nil
 	}
@@ -342,7 +345,7 @@ func (t *thread) check(call string, err error, w wants) error {
 	}
 	t.say("// fails: %v", err)
 	for _, e := range slices.Concat(w.must, w.may) {
-		if errors.Is(err, e) || e == errNoWay && errors.As(err, new(*exchange.NoWayError)) {
+		if errors.Is(err, e) || errors.Is(e, errNoWay) && errors.As(err, new(*exchange.NoWayError)) {
 			return typed(call, err)
 		}
 	}

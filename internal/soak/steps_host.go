@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -51,7 +52,7 @@ func (s *compare) run(t *thread) error {
 	defer t.before(v)()
 	want := v.read()
 	t.say("check(parts.Expect(ctx, %s, %s, %q, %#x)) // %s", t.devName(t.readerOf(v)), v.name, howNames[how], crc32.ChecksumIEEE(want.data), short(want))
-	got, err := parts.Look(t.ctx, t.readerOf(v).Device, t.host().Device, t.pickStream(s.stream, v), v.real, howNames[how])
+	got, err := parts.Look(t.ctx, t.readerOf(v).Device, t.host().Device, t.pickStream(s.stream, v), v.tensor, howNames[how])
 	t.cover(v.mem.kind, "compare", v.dev, howNames[how])
 	w := wants{}
 	if v.mem.tainted {
@@ -64,7 +65,7 @@ func (s *compare) run(t *thread) error {
 		return e
 	}
 	if d := v.differs(want, got); d != "" {
-		return fmt.Errorf("%s (%v of %v memory, bit %d, strides %v), looked at by %s: %s", v.name, v.real, v.mem.kind, v.bit, v.strides, howNames[how], d)
+		return fmt.Errorf("%s (%v of %v memory, bit %d, strides %v), looked at by %s: %s", v.name, v.tensor, v.mem.kind, v.bit, v.strides, howNames[how], d)
 	}
 	return nil
 }
@@ -85,8 +86,8 @@ func (t *thread) pickStream(i int, v *variable) core.Stream {
 // failed proves that a tensor tells of the work that failed.
 func (s *compare) failed(t *thread, v *variable) error {
 	t.say("_ = %s.WaitReady(ctx) // fails: %v", v.name, errKernel)
-	if err := v.real.WaitReady(t.ctx); !errors.Is(err, errKernel) {
-		return fmt.Errorf("WaitReady of %s after a write that failed: %v", v.name, err)
+	if err := v.tensor.WaitReady(t.ctx); !errors.Is(err, errKernel) {
+		return fmt.Errorf("WaitReady of %s after a write that failed: %w", v.name, cmp.Or(err, errNothing))
 	}
 	return nil
 }
@@ -108,7 +109,7 @@ var doored = map[core.DType]bool{
 // aligned reports whether the elements of a tensor may be values of Go.
 func (v *variable) aligned() bool {
 	item, _ := v.dtype.ItemSize()
-	address, err := v.real.Address()
+	address, err := v.tensor.Address()
 	return err == nil && (item == 0 || address%uintptr(min(item, 8)) == 0)
 }
 
@@ -130,7 +131,8 @@ func (s *hostWrite) run(t *thread) error {
 		return errSkip
 	}
 	defer t.before(v)()
-	w, call, err := wants{}, "Store", error(nil)
+	w, call := wants{}, "Store"
+	var err error
 	if door {
 		if call = "core.Mutable"; v.readOnly {
 			w.must = []error{core.ErrReadOnly}
@@ -141,10 +143,10 @@ func (s *hostWrite) run(t *thread) error {
 			w.may = []error{errKernel}
 		}
 		t.say("check(parts.DoorWrite(%s, parts.Items(%s, %d)))", v.name, v.name, s.seed)
-		err = parts.DoorWrite(v.real, items.data)
+		err = parts.DoorWrite(v.tensor, items.data)
 	} else {
 		t.say("check(parts.Store(ctx, %s, parts.Items(%s, %d)))", v.name, v.name, s.seed)
-		err = parts.Store(t.ctx, v.real, items.data)
+		err = parts.Store(t.ctx, v.tensor, items.data)
 	}
 	t.cover(v.mem.kind, "host_write", v.dev, map[bool]string{true: "mutable", false: "address"}[door])
 	if e := t.check(call, err, w); e != nil || err != nil {
@@ -190,14 +192,14 @@ func (s *kernel) run(t *thread) error {
 	case s.queued:
 		option = "queue"
 		t.say("check(parts.Queued(ctx, queue, %s, parts.Items(%s, %d)))", v.name, v.name, s.seed)
-		err = parts.Queued(t.ctx, t.queue, v.real, items.data)
+		err = parts.Queued(t.ctx, t.queue, v.tensor, items.data)
 	case s.fails:
 		option = "fails"
 		t.say("check(parts.Kernel(%s, parts.Items(%s, %d), %d, errors.New(\"failed\")))", v.name, v.name, s.seed, s.after)
-		err = parts.Kernel(v.real, items.data, s.after, errKernel)
+		err = parts.Kernel(v.tensor, items.data, s.after, errKernel)
 	default:
 		t.say("check(parts.Kernel(%s, parts.Items(%s, %d), %d, nil))", v.name, v.name, s.seed, s.after)
-		err = parts.Kernel(v.real, items.data, s.after, nil)
+		err = parts.Kernel(v.tensor, items.data, s.after, nil)
 	}
 	t.cover(v.mem.kind, "kernel", v.dev, option)
 	if e := t.check("kernel", err, wants{}); e != nil || err != nil {
@@ -228,7 +230,7 @@ func (s *reader) run(t *thread) error {
 	t.say("parts.Reads(%s, %d, %#x)", v.name, s.after, crc32.ChecksumIEEE(want.data))
 	t.later.Add(1)
 	name := v.name
-	err := parts.Reader(v.real, s.after, func(got []byte, err error) {
+	err := parts.Reader(v.tensor, s.after, func(got []byte, err error) {
 		defer t.later.Done()
 		if err != nil {
 			t.fail(fmt.Errorf("a reader of %s learned: %w", name, err))
@@ -258,10 +260,10 @@ func (s *closeTensor) run(t *thread) error {
 		t.noteWork(v)
 	}
 	t.say("check(%s.Close())", v.name)
-	err := v.real.Close()
+	err := v.tensor.Close()
 	if s.twice {
 		t.say("check(%s.Close())", v.name)
-		err = errors.Join(err, v.real.Close())
+		err = errors.Join(err, v.tensor.Close())
 	}
 	v.closed = true
 	for _, d := range v.involved {
@@ -271,8 +273,8 @@ func (s *closeTensor) run(t *thread) error {
 	if err != nil {
 		return fmt.Errorf("Tensor.Close: %w", err)
 	}
-	if _, err := v.real.Buffer(); !errors.Is(err, core.ErrClosed) {
-		return fmt.Errorf("Buffer after Close: %v", err)
+	if _, err := v.tensor.Buffer(); !errors.Is(err, core.ErrClosed) {
+		return fmt.Errorf("the Buffer of a closed tensor: %w", cmp.Or(err, errNothing))
 	}
 	return nil
 }

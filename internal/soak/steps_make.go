@@ -57,7 +57,7 @@ func (s *makeTensor) run(t *thread) error {
 	}
 	data := fmt.Sprintf("parts.Pattern(%d, %d)", s.size, t.seed+uint64(s.v))
 	specText := specCode(spec)
-	var real *core.Tensor
+	var tensor *core.Tensor
 	var err error
 	w := wants{}
 	option := "alloc"
@@ -70,24 +70,24 @@ func (s *makeTensor) run(t *thread) error {
 		b := parts.Bytes(s.skip, s.size)
 		copy(b, fill)
 		made("parts.Over(parts.Filled(parts.Bytes(%d, %d), %s), %s)", s.skip, s.size, data, specText)
-		real, err = parts.Over(b, spec)
+		tensor, err = parts.Over(b, spec)
 	case GoNumbers:
 		made("parts.Numbers(%s, %#v)", data, s.shape)
-		real, err = parts.Numbers(fill, s.shape)
+		tensor, err = parts.Numbers(fill, s.shape)
 	case GoPage:
 		b := t.page[s.skip:][:s.size]
 		copy(b, fill)
 		made("parts.Over(parts.Filled(page[%d:][:%d], %s), %s)", s.skip, s.size, data, specText)
-		real, err = parts.Over(b, spec)
+		tensor, err = parts.Over(b, spec)
 	case Malloc:
 		made("parts.Wrapped(parts.Malloc(%d, %d))(%s, %s)", s.skip, s.size, data, specText)
-		real, err = parts.Wrapped(parts.Malloc(s.skip, s.size))(fill, spec)
+		tensor, err = parts.Wrapped(parts.Malloc(s.skip, s.size))(fill, spec)
 	case File, FileReadOnly:
 		made("parts.Wrapped(parts.Mapped(%d, %s, %v))(nil, %s)", s.skip, data, s.kind == File, specText)
-		real, err = parts.Wrapped(parts.Mapped(s.skip, fill, s.kind == File))(nil, spec)
+		tensor, err = parts.Wrapped(parts.Mapped(s.skip, fill, s.kind == File))(nil, spec)
 	case Foreign, ForeignLegacy:
 		made("parts.Foreign(%v, %d, %d, %s, %s)", s.kind == ForeignLegacy, s.size, s.byteOffset, data, specText)
-		real, err = parts.Foreign(s.kind == ForeignLegacy, s.size, s.byteOffset, fill, spec)
+		tensor, err = parts.Foreign(s.kind == ForeignLegacy, s.size, s.byteOffset, fill, spec)
 	default:
 		o := core.AllocOptions{}
 		switch s.kind {
@@ -114,7 +114,7 @@ func (s *makeTensor) run(t *thread) error {
 		on, name := t.on(s.stream, d)
 		o.Stream = on
 		made("parts.Alloc(ctx, %s, %s, %s, %s, %s)", t.devName(d), allocCode(o, name), name, data, specText)
-		real, err = parts.Alloc(t.ctx, d.Device, o, on, fill, spec)
+		tensor, err = parts.Alloc(t.ctx, d.Device, o, on, fill, spec)
 	}
 	if !s.kind.ofDevice() {
 		d = nil
@@ -123,7 +123,7 @@ func (s *makeTensor) run(t *thread) error {
 	if e := t.check("make", err, w); e != nil || err != nil {
 		return e
 	}
-	_, err = t.add(s.v, p, real, d, nil)
+	_, err = t.add(s.v, p, tensor, d, nil)
 	return err
 }
 
@@ -136,7 +136,7 @@ type overlap struct {
 
 func (s *overlap) run(t *thread) error {
 	v := t.open(s.of)
-	if v == nil || v.mem.frozen || v.mem.kind > GoPage || v.mem.kind == GoNumbers || v.real.Device() != nil || len(v.shape) == 0 || v.shape[0] <= s.from || v.packed() {
+	if v == nil || v.mem.frozen || v.mem.kind > GoPage || v.mem.kind == GoNumbers || v.tensor.Device() != nil || len(v.shape) == 0 || v.shape[0] <= s.from || v.packed() {
 		return errSkip
 	}
 	p := v.slice(0, s.from, v.shape[0], 1)
@@ -145,22 +145,22 @@ func (s *overlap) run(t *thread) error {
 	if low >= high {
 		return errSkip
 	}
-	b, err := parts.Memory(v.real, low-ml, high-low)
+	b, err := parts.Memory(v.tensor, low-ml, high-low)
 	if err != nil {
-		return nil // not the host's
+		return errSkip // not the host's
 	}
 	spec := p.spec(low)
 	t.say("b%d, err = parts.Memory(t%d, %d, %d)", s.v, s.of, low-ml, high-low)
 	t.say("check(err)")
 	t.say("t%d, err = parts.Over(b%d, %s)", s.v, s.v, specCode(spec))
 	t.say("check(err)")
-	real, err := parts.Over(b, spec)
+	tensor, err := parts.Over(b, spec)
 	t.cover(v.mem.kind, "overlap", nil, "alloc")
 	if e := t.check("FromSlice", err, wants{}); e != nil || err != nil {
 		return e
 	}
 	// Over memory of Go another tensor may come and go: it keeps it alive on its own.
-	_, err = t.add(s.v, p, real, nil, v)
+	_, err = t.add(s.v, p, tensor, nil, v)
 	if err == nil {
 		t.vars[s.v].involved = nil
 	}
@@ -214,7 +214,7 @@ func (s *view) run(t *thread) error {
 		return errSkip
 	}
 	p, err := v.clone(), error(nil)
-	real := (*core.Tensor)(nil)
+	tensor := (*core.Tensor)(nil)
 	w := wants{}
 	made := func(format string, args ...any) {
 		t.say("t%d, err = t%d.%s", s.v, s.of, fmt.Sprintf(format, args...))
@@ -223,19 +223,19 @@ func (s *view) run(t *thread) error {
 	switch s.kind {
 	case viewShare:
 		made("Share()")
-		real, err = v.real.Share()
+		tensor, err = v.tensor.Share()
 	case viewReadOnly:
 		p.readOnly = true
 		made("AsReadOnly()")
-		real, err = v.real.AsReadOnly()
+		tensor, err = v.tensor.AsReadOnly()
 	case viewSlice, viewReverse:
 		p = v.slice(s.axis, s.start, s.stop, s.step)
 		made("Slice(%d, %d, %d, %d)", s.axis, s.start, s.stop, s.step)
-		real, err = v.real.Slice(s.axis, s.start, s.stop, s.step)
+		tensor, err = v.tensor.Slice(s.axis, s.start, s.stop, s.step)
 	case viewIndex:
 		p = v.index(s.axis, s.start)
 		made("Index(%d, %d)", s.axis, s.start)
-		real, err = v.real.Index(s.axis, s.start)
+		tensor, err = v.tensor.Index(s.axis, s.start)
 	case viewTranspose:
 		axes := make([]int, len(v.shape))
 		for i := range axes {
@@ -243,26 +243,26 @@ func (s *view) run(t *thread) error {
 		}
 		p = v.permute(axes)
 		made("Transpose()")
-		real, err = v.real.Transpose()
+		tensor, err = v.tensor.Transpose()
 	case viewExpand:
 		p = v.expand(s.axis)
 		made("Expand(%d)", s.axis)
-		real, err = v.real.Expand(s.axis)
+		tensor, err = v.tensor.Expand(s.axis)
 	case viewBroadcast:
 		p = v.broadcast(s.start)
 		p.readOnly = p.readOnly || p.repeats() || v.repeats()
 		made("Broadcast(%s)", list(p.shape))
-		real, err = v.real.Broadcast(p.shape...)
+		tensor, err = v.tensor.Broadcast(p.shape...)
 	case viewReshape:
 		made("Reshape(%s)", list(s.shape))
-		if real, err = v.real.Reshape(s.shape...); err == nil {
-			p.shape, p.strides = slices.Clone(s.shape), real.Layout().Strides()
+		if tensor, err = v.tensor.Reshape(s.shape...); err == nil {
+			p.shape, p.strides = slices.Clone(s.shape), tensor.Layout().Strides()
 		} else if !slices.Equal(v.strides, rowMajor(v.shape)) {
 			w.may = []error{core.ErrLayout}
 		}
 	case viewSqueeze:
 		made("Squeeze(%d)", s.axis)
-		real, err = v.real.Squeeze(s.axis)
+		tensor, err = v.tensor.Squeeze(s.axis)
 		p.shape, p.strides = slices.Delete(p.shape, s.axis, s.axis+1), slices.Delete(p.strides, s.axis, s.axis+1)
 	}
 	if p.bit%8 != 0 && p.elements() > 0 {
@@ -275,9 +275,9 @@ func (s *view) run(t *thread) error {
 		return e
 	}
 	if s.kind == viewReshape && !sameBits(&v.place, &p) {
-		return fmt.Errorf("Reshape of strides %v to %v with strides %v orders elements anew", v.strides, p.shape, p.strides)
+		return fmt.Errorf("the Reshape of strides %v to %v with strides %v orders elements anew", v.strides, p.shape, p.strides)
 	}
-	_, err = t.add(s.v, p, real, v.dev, v)
+	_, err = t.add(s.v, p, tensor, v.dev, v)
 	return err
 }
 
@@ -307,23 +307,23 @@ func (s *reexport) run(t *thread) error {
 	case s.legacy && v.padded:
 		w.may = []error{core.ErrNotSupported, core.ErrDType}
 	}
-	if v.real.ID().Type == core.DeviceGL || !parts.HasC {
+	if v.tensor.ID().Type == core.DeviceGL || !parts.HasC {
 		w.must = append(w.must, core.ErrNotSupported)
 	}
 	defer t.before(v)()
-	var real *core.Tensor
+	var tensor *core.Tensor
 	var err error
 	if s.legacy {
 		t.say("t%d, err = parts.ReexportLegacy(t%d)", s.v, s.of)
 		var m *dlpack.ManagedTensor
-		if m, err = dlpack.ExportLegacy(v.real); err == nil {
-			real, err = dlpack.ImportLegacy(m)
+		if m, err = dlpack.ExportLegacy(v.tensor); err == nil {
+			tensor, err = dlpack.ImportLegacy(m)
 		}
 	} else {
 		t.say("t%d, err = parts.Reexport(t%d)", s.v, s.of)
 		var m *dlpack.ManagedTensorVersioned
-		if m, err = dlpack.Export(v.real); err == nil {
-			real, err = dlpack.Import(m)
+		if m, err = dlpack.Export(v.tensor); err == nil {
+			tensor, err = dlpack.Import(m)
 		}
 	}
 	t.say("check(err)")
@@ -331,7 +331,7 @@ func (s *reexport) run(t *thread) error {
 	if e := t.check("Export and Import", err, w); e != nil || err != nil {
 		return e
 	}
-	_, err = t.add(s.v, v.clone(), real, nil, v)
+	_, err = t.add(s.v, v.clone(), tensor, nil, v)
 	return err
 }
 
@@ -355,36 +355,36 @@ func (s *share) run(t *thread) error {
 	h := e.ExportTypes()[s.handle%len(e.ExportTypes())]
 	t.say("x%d, err = parts.Exported(t%d, %d)", s.v, s.of, h)
 	t.say("check(err)")
-	x, err := parts.Exported(v.real, h)
+	x, err := parts.Exported(v.tensor, h)
 	t.cover(v.mem.kind, "export", v.dev, h.String())
 	// Which type it was allocated for, and whether this name for it can export, is not known here.
 	if e := t.check("ExportMemory", err, wants{may: []error{core.ErrInvalid, core.ErrNotSupported, core.ErrDevice}}); e != nil || err != nil {
 		return e
 	}
 	t.before(v) // what opens it may not wait for the work
-	if err := parts.Wait(t.ctx, v.real); err != nil {
+	if err := parts.Wait(t.ctx, v.tensor); err != nil {
 		parts.CloseHandle(x)
-		return nil
+		return err
 	}
 	spec := v.spec(0)
-	var real *core.Tensor
+	var tensor *core.Tensor
 	how := "import"
 	if s.open {
 		how = "open"
 		t.say("t%d, err = exchange.Open(ctx, %s, x%d, %s)", s.v, t.devName(d), s.v, specCode(spec))
-		if real, err = exchange.Open(t.ctx, d.Device, x, spec); err != nil {
+		if tensor, err = exchange.Open(t.ctx, d.Device, x, spec); err != nil {
 			parts.CloseHandle(x)
 		}
 	} else {
 		t.say("t%d, err = parts.Wrapped(parts.Imported(ctx, %s, x%d))(nil, %s)", s.v, t.devName(d), s.v, specCode(spec))
-		real, err = parts.Wrapped(parts.Imported(t.ctx, d.Device, x))(nil, spec)
+		tensor, err = parts.Wrapped(parts.Imported(t.ctx, d.Device, x))(nil, spec)
 	}
 	t.say("check(err)")
 	t.cover(v.mem.kind, "import", d, how)
 	if e := t.check("ImportMemory", err, wants{may: []error{core.ErrNotSupported, core.ErrDevice, core.ErrInvalid}}); e != nil || err != nil {
 		return e
 	}
-	_, err = t.add(s.v, v.clone(), real, d, v)
+	_, err = t.add(s.v, v.clone(), tensor, d, v)
 	if err == nil {
 		t.dropInvolved(s.v, d)
 		if h == core.HandleOpaqueFD || h == core.HandleCUDAIPC {

@@ -20,7 +20,6 @@ type move struct {
 	from     int // a stream of the source's device
 	kind     Kind
 	plan     bool // by Plan and Run
-	explain  bool
 	deadline int
 }
 
@@ -48,20 +47,20 @@ func (s *move) run(t *thread) error {
 	ctx, ctxName, cancel := t.limited(s.deadline)
 	defer cancel()
 	after := t.before(v)
-	before, _ := v.real.Buffer()
+	before, _ := v.tensor.Buffer()
 	call := "exchange.To"
 	if s.plan {
 		call = "parts.PlanAndRun"
 	}
 	t.say("t%d, report%d, err = %s(%s, t%d, %s, %s)", s.v, s.v, call, ctxName, s.of, t.devName(d), optionsCode(o, stream, from))
 	t.say("check(err); fmt.Printf(\"%%+v\\n\", report%d)", s.v)
-	var real *core.Tensor
+	var tensor *core.Tensor
 	var report exchange.Report
 	var err error
 	if s.plan {
-		real, report, err = parts.PlanAndRun(ctx, v.real, d.Device, o)
+		tensor, report, err = parts.PlanAndRun(ctx, v.tensor, d.Device, o)
 	} else {
-		real, report, err = exchange.To(ctx, v.real, d.Device, o)
+		tensor, report, err = exchange.To(ctx, v.tensor, d.Device, o)
 	}
 	after()
 	t.cover(v.mem.kind, "to", d, s.option())
@@ -87,7 +86,7 @@ func (s *move) run(t *thread) error {
 	switch {
 	case empty:
 		p.mem = newMemory(v.mem.kind, nil)
-		p.bit, p.strides = 0, real.Layout().Strides()
+		p.bit, p.strides = 0, tensor.Layout().Strides()
 		if s.copy == exchange.Always {
 			p.readOnly = false
 		}
@@ -97,7 +96,7 @@ func (s *move) run(t *thread) error {
 			p.readOnly = false
 		}
 		p.mem.kind = Plain
-		if real.ID().Type == core.DeviceCUDAHost {
+		if tensor.ID().Type == core.DeviceCUDAHost {
 			p.mem.kind = Pinned
 		} else if s.kind == Visible || s.kind == Exportable {
 			p.mem.kind = s.kind
@@ -109,7 +108,7 @@ func (s *move) run(t *thread) error {
 	}
 	t.pass(s.from, o.From, v.mem)
 	t.pass(s.stream, o.Stream, v.mem, p.mem)
-	n, err := t.add(s.v, p, real, d, from0)
+	n, err := t.add(s.v, p, tensor, d, from0)
 	if err != nil {
 		return fmt.Errorf("%s: %w", call, err)
 	}
@@ -199,11 +198,11 @@ func (s *move) truth(v, n *variable, source *core.Buffer, r exchange.Report, o e
 		}
 	}
 	if v.onHost() && n.onHost() {
-		a, err := v.real.Address()
+		a, err := v.tensor.Address()
 		if err != nil {
 			return err
 		}
-		b, err := n.real.Address()
+		b, err := n.tensor.Address()
 		if err != nil {
 			return err
 		}
@@ -214,7 +213,7 @@ func (s *move) truth(v, n *variable, source *core.Buffer, r exchange.Report, o e
 	if copies > 0 && n.root == v.root {
 		return errors.New("a copy keeps the order of its source")
 	}
-	if route, err := exchange.Plan(v.real, n.dev.Device, o); err == nil && route.Mechanism == r.Mechanism && slices.Equal(route.Steps, r.Steps) {
+	if route, err := exchange.Plan(v.tensor, n.dev.Device, o); err == nil && route.Mechanism == r.Mechanism && slices.Equal(route.Steps, r.Steps) {
 		if !slices.Equal(route.Refused, r.Refused) {
 			return fmt.Errorf("a plan of the same way refuses %+v", route.Refused)
 		}
@@ -333,7 +332,7 @@ func (s *copyTensor) run(t *thread) error {
 
 // cut makes the view that a window is.
 func (s *copyTensor) cut(t *thread, v *variable, w window, name string) (*core.Tensor, place, string, func(), error) {
-	real, p, text := v.real, v.clone(), v.name
+	tensor, p, text := v.tensor, v.clone(), v.name
 	var views []*core.Tensor
 	end := func() {
 		for _, x := range views {
@@ -341,14 +340,14 @@ func (s *copyTensor) cut(t *thread, v *variable, w window, name string) (*core.T
 		}
 	}
 	if v.closed {
-		return real, p, text, end, nil
+		return tensor, p, text, end, nil
 	}
 	for axis, c := range w {
 		if c.step == 0 || axis >= len(p.shape) {
 			continue
 		}
 		next := p.slice(axis, c.start, c.stop, c.step)
-		x, err := real.Slice(axis, c.start, c.stop, c.step)
+		x, err := tensor.Slice(axis, c.start, c.stop, c.step)
 		if err != nil {
 			end()
 			if p.packed() && errors.Is(err, core.ErrLayout) {
@@ -356,11 +355,11 @@ func (s *copyTensor) cut(t *thread, v *variable, w window, name string) (*core.T
 			}
 			return nil, p, "", nil, fmt.Errorf("Slice(%d, %d, %d, %d) of shape %v: %w", axis, c.start, c.stop, c.step, p.shape, err)
 		}
-		p, real = next, x
+		p, tensor = next, x
 		text = fmt.Sprintf("parts.Slice(%s, %d, %d, %d, %d)", text, axis, c.start, c.stop, c.step)
 		views = append(views, x)
 	}
-	return real, p, text, end, nil
+	return tensor, p, text, end, nil
 }
 
 // deviceFor is the device that copies between two tensors.
@@ -416,9 +415,8 @@ func (s *fill) run(t *thread) error {
 	on, name := t.on(s.stream, d)
 	defer t.before(v)()
 	t.say("check(parts.Fill(ctx, %s, %s, %s, parts.Filled(parts.Bytes(%d, %d), parts.Pattern(%d, %d))))", t.devName(d), name, v.name, s.skip, size, size, s.seed)
-	err = d.Copy(t.ctx, on, v.real, from)
+	err = d.Copy(t.ctx, on, v.tensor, from)
 	_ = from.Close()
-	b = nil
 	t.cover(v.mem.kind, "fill", d, map[bool]string{true: "stream", false: "no_stream"}[on != nil])
 	w := wants{}
 	if v.packed() {

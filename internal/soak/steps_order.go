@@ -137,7 +137,7 @@ func (s *handoff) run(t *thread) error {
 	t.say("_, err = stream.Handoff(ctx, %s, %s, s%d)", v.name, name, s.to)
 	t.say("check(err)")
 	to.tainted = to.tainted || v.mem.tainted || from != nil
-	_, err := stream.Handoff(t.ctx, v.real, from, to.Stream)
+	_, err := stream.Handoff(t.ctx, v.tensor, from, to.Stream)
 	t.cover(v.mem.kind, "handoff", to.dev, "stream")
 	return t.check("Handoff", err, wants{may: []error{errKernel}})
 }

@@ -87,7 +87,9 @@ func TestBasesNeedNotBeInTheMemory(t *testing.T) {
 			}
 			to, toBase := moved(dst)
 			from, fromBase := moved(src)
-			Between(to, from, toBase, fromBase).Run(2)
+			if err := Between(to, from, toBase, fromBase).Run(2); err != nil {
+				t.Fatal(err)
+			}
 			if !bytes.Equal(dst.memory, want) {
 				t.Fatalf("%v: %v to %v: wrong from byte %d", dtype, from, to, firstDifference(dst.memory, want))
 			}

@@ -73,7 +73,9 @@ func benchmarkStrategies(b *testing.B, g *gathertest.GPU, dtype core.DType, c co
 		})
 	}
 	host := func(to *gathertest.Buffer) {
-		copykernel.Copy(unsafe.Pointer(&to.Bytes()[0]), unsafe.Pointer(&src.Bytes()[0]), geometry, runtime.GOMAXPROCS(0))
+		if err := copykernel.Copy(unsafe.Pointer(&to.Bytes()[0]), unsafe.Pointer(&src.Bytes()[0]), geometry, runtime.GOMAXPROCS(0)); err != nil {
+			b.Fatal(err)
+		}
 	}
 	whole := []gathertest.Region{{Size: geometry.Size()}}
 	limits := variants(g.Limits())

@@ -55,13 +55,15 @@ func TestCloseHasItsTurn(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			for u.open(t) {
+			for open := true; open; {
+				open = u.open(t)
 			}
 		})
 	}
 	time.Sleep(5 * time.Millisecond)
 	begin := time.Now()
-	for !u.close(t.Context()) {
+	for closed := false; !closed; {
+		closed = u.close(t.Context())
 	}
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("it took %v", took)
@@ -119,7 +121,8 @@ func TestCloseWaitsForWhatIsBeingFreed(t *testing.T) {
 		defer u.mu.Unlock()
 		freed = true
 	})
-	for !u.close(t.Context()) {
+	for closed := false; !closed; {
+		closed = u.close(t.Context())
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -32,9 +32,7 @@ func (l Limits) Set() error {
 	if l.Memory > 0 {
 		// Go ends a program whose own heap cannot grow: it gets what it needs before, and keeps
 		// the addresses.
-		ballast := make([]byte, 256<<20)
-		ballast[0] = 1
-		ballast = nil
+		runtime.KeepAlive(make([]byte, 256<<20))
 		runtime.GC()
 		debug.SetMemoryLimit(192 << 20)
 		text, err := os.ReadFile("/proc/self/statm")
