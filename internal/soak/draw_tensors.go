@@ -281,4 +281,3 @@ func (c cut) len() int64 {
 	}
 	return max(0, (c.start-c.stop-c.step-1)/-c.step)
 }
-

@@ -1,10 +1,10 @@
 package soak
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +19,14 @@ func TestSourceRuns(t *testing.T) {
 	if err != nil {
 		t.Skipf("the drivers are not here, as TestPrograms tells: %v", err)
 	}
+	t.Cleanup(func() {
+		dlpack.Flush()
+		for _, d := range devices {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	// The ones that a program opens by name.
 	var names []string
 	var world []*Device
@@ -44,8 +52,9 @@ func TestSourceRuns(t *testing.T) {
 		w := &World{Devices: world, Cover: NewCoverage(), Timeout: time.Minute}
 		traces := t.TempDir()
 		j := Job{Seed: seed, Traces: traces}
-		if !j.Run(w, io.Discard) {
-			t.Skip("a program goes wrong, as TestPrograms tells")
+		var said strings.Builder
+		if !j.Run(w, &said) {
+			t.Fatal(said.String())
 		}
 		source, err := Source(traces, names, seed)
 		if err != nil {
@@ -59,12 +68,6 @@ func TestSourceRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		args = append(args, "./"+filepath.Dir(file))
-	}
-	dlpack.Flush()
-	for _, d := range devices {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("go vet: %v\n%s", err, out)
