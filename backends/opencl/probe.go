@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -45,6 +46,11 @@ func list() ([]location, error) {
 	var names []string
 	for _, p := range platforms {
 		names = append(names, driver.Text(p, driver.PlatformName))
+		if driver.Text(p, driver.PlatformName) == pocl {
+			if err := poclRoom.Check(name, "clGetDeviceIDs"); err != nil {
+				return nil, err
+			}
+		}
 		devices, s := driver.Devices(p)
 		if s != driver.Success && s != driver.DeviceNotFound {
 			return nil, check(s, "clGetDeviceIDs", "the devices of platform %s", driver.Text(p, driver.PlatformName))
@@ -58,6 +64,11 @@ func list() ([]location, error) {
 	}
 	return all, nil
 }
+
+const pocl = "Portable Computing Language"
+
+// poclRoom is what clGetDeviceIDs of PoCL takes, which ends the process where it gets no thread for each processor.
+var poclRoom = dl.Room{Bytes: 8 << 20}
 
 // examine asks a device for all that matters. What it does not answer counts as missing.
 func examine(p driver.Platform, d driver.Device, index int32) location {

@@ -26,3 +26,5 @@ func (*Library) Close() error { return nil }
 
 // KeepHandlers does nothing: there is no driver that could change them.
 func KeepHandlers() (putBack func()) { return func() {} }
+
+func (Room) check(string, string) error { return nil }

@@ -38,6 +38,11 @@ func NewDevice(p *Physical) (*Device, error) {
 	if err := p.Usable(); err != nil {
 		return nil, err
 	}
+	if p.Kind == CPU {
+		if err := lavapipeRoom.Check(backend, "vkCreateDevice"); err != nil {
+			return nil, err
+		}
+	}
 	d := &Device{Physical: p, Family: p.Family, owned: true}
 	for _, e := range []string{ExternalMemoryFD, ExternalMemoryDMA, ExternalMemoryHost, ExternalSemaphoreFD, QueueFamilyForeign} {
 		if p.Has(e) {
@@ -63,6 +68,10 @@ func NewDevice(p *Physical) (*Device, error) {
 	}
 	return d, nil
 }
+
+// lavapipeRoom is what vkCreateDevice of lavapipe of Mesa 22.3 takes. It ends the process where
+// memory for a small struct is missing, but not where that for a thread is.
+var lavapipeRoom = dl.Room{Threads: 4, Fewer: true, Bytes: 4 << 20}
 
 // Usable says why the device cannot be opened; nil if it can.
 func (p *Physical) Usable() error {

@@ -14,12 +14,13 @@
 
 static void fatal(int s) {
 	static const char text[] = "a handler of the driver ended the process\n";
-	if (write(2, text, sizeof text - 1)) _exit(70);
-	_exit(70 + s);
+	ssize_t n = write(2, text, sizeof text - 1);
+	_exit(n < 0 ? s : 70);
 }
 
 static void take_over(void) {
-	static const int taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGURG, SIGPIPE, SIGTERM};
+	// Not SIGURG, by which Go stops goroutines at any time.
+	static const int taken[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE, SIGTERM};
 	struct sigaction a = {.sa_handler = fatal};
 	for (unsigned i = 0; i < sizeof taken / sizeof *taken; i++) sigaction(taken[i], &a, NULL);
 }

@@ -1,0 +1,40 @@
+package dltest
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// LimitMemory leaves the process room for so many bytes of address space more (RLIMIT_AS)
+// until the function that it returns is called, or the test ends.
+func LimitMemory(tb testing.TB, more int64) (end func()) {
+	tb.Helper()
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(string(bytes.Fields(statm)[0]), 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
+		tb.Fatal(err)
+	}
+	end = func() {
+		if err := unix.Setrlimit(unix.RLIMIT_AS, &before); err != nil {
+			tb.Error(err)
+		}
+	}
+	tb.Cleanup(end)
+	limit := before
+	limit.Cur = uint64(pages*int64(os.Getpagesize()) + more)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		tb.Fatal(err)
+	}
+	return end
+}
