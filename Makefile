@@ -84,7 +84,7 @@ fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (10s)
 # and for so long with a look at what the process holds.
 SOAK_STEPS ?= 1000000
 SOAK_TIME  ?= 15m
-SOAK_SEED  ?=
+SOAK_SEED  ?= $(shell date +%s)
 # What a program draws on is checked by the compiler's own means, too. All but go-gl, whose C takes minutes to compile.
 CHECKED       = GOEXPERIMENT=cgocheck2 GOFLAGS="$(filter-out -tags=%,$(GOFLAGS)) -tags=vulkan,opencl,cuda"
 CHECKED_FLAGS := -gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2

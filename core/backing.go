@@ -80,9 +80,9 @@ func (b *Buffer) noteBacked() {
 	if b.mem.Size <= 0 {
 		return
 	}
-	b.forgetBacked()
 	backed.mu.Lock()
 	defer backed.mu.Unlock()
+	b.unlist()
 	if backed.list == nil {
 		backed.list = make(map[space][]stretch)
 	}
@@ -95,6 +95,11 @@ func (b *Buffer) noteBacked() {
 func (b *Buffer) forgetBacked() {
 	backed.mu.Lock()
 	defer backed.mu.Unlock()
+	b.unlist()
+}
+
+// unlist takes a buffer out. backed.mu is held.
+func (b *Buffer) unlist() {
 	had := false
 	b.mem.spaces(func(s space, _ int64) {
 		before := len(backed.list[s])

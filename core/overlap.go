@@ -141,7 +141,7 @@ func shareBytes(dst, src *Tensor, first int64) bool {
 	// The distance from an element of src to one of dst is first, and a multiple of a
 	// stride for each axis of either. Their signs are turned so that all add.
 	terms := make([]term, 0, 2*dst.Rank())
-	distance, most := first, float64(first)
+	distance, most := first, math.Abs(float64(first))
 	for _, side := range [...]struct {
 		Layout
 		sign int64

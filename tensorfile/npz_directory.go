@@ -46,7 +46,7 @@ func checkDirectory(data []byte, files []*zip.File, at fault) error {
 	}
 	start := d.end - int64(total)
 	switch {
-	case d.records != uint64(len(files)):
+	case d.records != uint64(len(files)) && d.records != uint64(len(files)&0xffff): // the old record counts so far
 		return at.errorf(core.ErrInvalid, "end record: it counts %d members, the central directory has %d", d.records, len(files))
 	case d.size != total || start < 0:
 		return at.errorf(core.ErrInvalid, "end record: the central directory has %d bytes by it, but %d of %d members", d.size, total, len(files))

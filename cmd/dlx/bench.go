@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -217,7 +218,7 @@ func writeReport(ctx context.Context, path, command string, r benchResult) error
 // can be written to.
 func isOutput(err error) bool {
 	var irregular *atomicfile.IrregularError
-	return errors.As(err, &irregular) && !irregular.Mode.IsDir()
+	return errors.As(err, &irregular) && irregular.Mode&(fs.ModeNamedPipe|fs.ModeDevice) != 0
 }
 
 // benchProgress returns a function that names the case that comes next and one

@@ -103,13 +103,12 @@ func sweep() (found bool) {
 // and exported again. It also waits for shares that are being given back elsewhere, for
 // at most a second: an Owner whose Free calls Flush would otherwise wait for itself.
 func Flush() {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); ; {
 		alone := sweeping.Load() == 0
 		switch found := sweep(); {
-		case found:
-		case alone:
+		case alone && !found || time.Now().After(deadline):
 			return
-		default:
+		case !found:
 			time.Sleep(pollEvery / 10)
 		}
 	}

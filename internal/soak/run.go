@@ -21,6 +21,9 @@ var errKernel = errors.New("the program's kernel failed")
 // errNoWay stands for an error around [*exchange.NoWayError].
 var errNoWay = errors.New("no way")
 
+// hangs is what a process says that ends since a program does not.
+const hangs = "the program hangs"
+
 // errNothing stands for an error that did not come.
 var errNothing = errors.New("nothing fails")
 
@@ -99,6 +102,8 @@ type thread struct {
 func (w *World) run(p *program, traces string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.Timeout)
 	defer cancel()
+	// A call that does not obey its context.
+	defer time.AfterFunc(w.Timeout+20*time.Second, func() { panic(hangs) }).Stop()
 	r := &run{
 		world: w, seed: p.seed, ctx: ctx, queue: stream.NewQueue(nil), page: parts.Page(pageBytes),
 		vars: make([]*variable, p.vars), stream: make([]*streamVar, p.streams), events: make([]core.Event, p.events), device: make([]*Device, p.devices),
@@ -129,7 +134,12 @@ func (r *run) steps(index int, steps []step, traces string) {
 		if s == nil {
 			continue
 		}
-		if err := s.run(t); err != nil && !errors.Is(err, errSkip) {
+		err := s.run(t)
+		if errors.Is(err, errSkip) {
+			continue
+		}
+		r.world.Cover.step()
+		if err != nil {
 			t.say("// WRONG: %v", err)
 			t.fail(fmt.Errorf("%T: %w", s, err))
 			return

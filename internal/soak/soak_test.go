@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,9 @@ func child(text string) int {
 		return 2
 	}
 	w := &World{Devices: devices, Cover: NewCoverage(), Tight: j.Limits != parts.Limits{}, Timeout: 2 * time.Minute}
+	if j.Repeat > 0 { // one program that is being made short
+		w.Timeout = 20 * time.Second
+	}
 	stop := make(chan struct{})
 	if os.Getenv("GOGC") == "1" {
 		go func() {
@@ -100,7 +104,7 @@ func leftOver() string {
 }
 
 // openWorld opens every device of this build, the host first, and simulated ones whose
-// work runs as late as it may.
+// work runs as late as it may; or of these the host and those that DLX_SOAK_DEVICES names.
 func openWorld() ([]*Device, error) {
 	ctx := context.Background()
 	var devices []*Device
@@ -113,6 +117,9 @@ func openWorld() ([]*Device, error) {
 			return err
 		}
 		for _, p := range list {
+			if only := os.Getenv("DLX_SOAK_DEVICES"); only != "" && !strings.Contains(","+only+",", ","+p.ID.String()+",") && p.ID != core.CPU {
+				continue
+			}
 			open := func(ctx context.Context) (core.Device, error) { return b.Open(ctx, p.ID) }
 			d, err := open(ctx)
 			if err != nil {
@@ -144,6 +151,8 @@ type result struct {
 	samples  []Sample
 	short    int64
 
+	// The devices could not be opened, or the limits not be set.
+	unready bool
 	// Go itself ended the process, since it got no memory or thread.
 	exhausted bool
 }
@@ -164,7 +173,8 @@ func runBinary(ctx context.Context, self string, j Job, env []string) result {
 		return result{wrong: err.Error()}
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(append(os.Environ(), env...), childVariable+"="+string(text))
+	cmd.Env = append(append(os.Environ(), "GOTRACEBACK=all"), env...)
+	cmd.Env = append(cmd.Env, childVariable+"="+string(text))
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
@@ -201,7 +211,11 @@ func runBinary(ctx context.Context, self string, j Job, env []string) result {
 				return r
 			}
 		}
+		r.unready = cmd.ProcessState.ExitCode() == 2 && !strings.Contains(noise, "goroutine ")
 		r.wrong = fmt.Sprintf("the process ended with %v\n%s", err, noise)
+		if strings.Contains(noise, hangs) {
+			r.wrong = fmt.Sprintf("%s\n%s", hangs, noise)
+		}
 	}
 	return r
 }
@@ -266,6 +280,7 @@ func TestPrograms(t *testing.T) {
 				done = runChild(t.Context(), rest, m.env)
 				r.wrong, r.program = done.wrong, done.program
 				r.steps, r.short = r.steps+done.steps, r.short+done.short
+				maps.Copy(r.coverage, done.coverage)
 			}
 			world.Cover.merge(r.steps, r.coverage)
 			t.Logf("%d steps in %v, %d calls failed for want of something", r.steps, time.Since(start).Round(time.Millisecond), r.short)
@@ -345,7 +360,11 @@ func report(t *testing.T, names []string, devices []*Device, j Job, m mode, r re
 		defer cancel()
 		job := one
 		job.Keep, job.Traces = keep, traces
-		return runChild(ctx, job, m.env).wrong
+		r := runChild(ctx, job, m.env)
+		if ctx.Err() != nil {
+			return "" // its end says nothing
+		}
+		return r.wrong
 	}
 	if again(nil, "") == "" {
 		t.Logf("the program alone went well %d times", one.Repeat)
@@ -365,12 +384,18 @@ func report(t *testing.T, names []string, devices []*Device, j Job, m mode, r re
 	if err := os.WriteFile(out, []byte(source), 0o644); err != nil {
 		t.Log(err)
 	}
-	t.Errorf("the shortest program found, of %d steps, in %s: %s\n%s", len(keep), out, wrong, source)
+	left := 0
+	for _, kept := range keep {
+		if kept {
+			left++
+		}
+	}
+	t.Errorf("the shortest program found, of %d steps, in %s: %s\n%s", left, out, wrong, source)
 }
 
 // class tells defects apart, so that a program keeps its own while it gets shorter.
 func class(wrong string) string {
-	for _, sort := range []string{"elements are wrong", "the process ended", "reports", "left open"} {
+	for _, sort := range []string{"elements are wrong", hangs, "the process ended", "reports", "left open"} {
 		if strings.Contains(wrong, sort) {
 			return sort
 		}

@@ -123,6 +123,9 @@ func (s *makeTensor) run(t *thread) error {
 	if e := t.check("make", err, w); e != nil || err != nil {
 		return e
 	}
+	if on, _ := t.on(s.stream, d); on != nil {
+		t.pass(s.stream, on, p.mem)
+	}
 	_, err = t.add(s.v, p, tensor, d, nil)
 	return err
 }
@@ -366,6 +369,7 @@ func (s *share) run(t *thread) error {
 		parts.CloseHandle(x)
 		return err
 	}
+	known := x.Backing() != nil // else nobody can tell that both are one memory
 	spec := v.spec(0)
 	var tensor *core.Tensor
 	how := "import"
@@ -387,9 +391,7 @@ func (s *share) run(t *thread) error {
 	_, err = t.add(s.v, v.clone(), tensor, d, v)
 	if err == nil {
 		t.dropInvolved(s.v, d)
-		if h == core.HandleOpaqueFD || h == core.HandleCUDAIPC {
-			v.mem.hidden = !nameable(x)
-		}
+		v.mem.hidden = v.mem.hidden || !known
 	}
 	return err
 }
@@ -404,7 +406,3 @@ func (t *thread) dropInvolved(i int, d *Device) {
 	v.involved = []*Device{d}
 	d.use(1)
 }
-
-// nameable reports whether the file behind a handle tells memory apart. It is asked
-// too late for a descriptor, so that handles of drivers count as not nameable.
-func nameable(x core.ExternalMemory) bool { return x.Type == core.HandleMemFD }

@@ -63,7 +63,11 @@ func (s *move) run(t *thread) error {
 		tensor, report, err = exchange.To(ctx, v.tensor, d.Device, o)
 	}
 	after()
-	t.cover(v.mem.kind, "to", d, s.option())
+	option := s.option()
+	if err != nil {
+		option += refused
+	}
+	t.cover(v.mem.kind, "to", d, option)
 
 	w := wants{}
 	if s.copy == exchange.Never || s.only != 0 || v.dev == nil && !v.onHost() || v.packed() {
@@ -121,6 +125,9 @@ func (s *move) run(t *thread) error {
 	}
 	return nil
 }
+
+// refused follows an option that was asked for in vain.
+const refused = ", refused"
 
 func (s *move) option() string {
 	name := s.copy.String()
@@ -280,7 +287,7 @@ func (s *copyTensor) run(t *thread) error {
 		w.may = append(w.may, core.ErrLayout)
 	}
 	if !reachable(d, dst) || !reachable(d, src) {
-		w.may = append(w.may, core.ErrDevice, core.ErrNotSupported)
+		w.may = append(w.may, core.ErrDevice, core.ErrNotSupported, core.ErrInvalid)
 	}
 	if len(w.must) > 0 && s.deadline != 0 {
 		w.must = append(w.must, ended...)

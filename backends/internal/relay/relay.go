@@ -157,9 +157,11 @@ func (r *Relay) callWaiting() {
 		c := r.waiting[0]
 		r.waiting = r.waiting[1:]
 		r.mu.Unlock()
-		c.f()
-		close(c.done)
-		r.mu.Lock()
+		func() {
+			defer r.mu.Lock() // where f panics, too
+			c.f()
+			close(c.done)
+		}()
 	}
 	r.busy, r.served = false, time.Now()
 }
