@@ -14,7 +14,7 @@ type Backing struct {
 	offset int64 // of the memory's first byte, in what the descriptors stand for
 }
 
-// file tells what descriptors stand for apart.
+// file identifies what a descriptor stands for.
 type file struct {
 	kind          HandleType // offsets count from the start of what it names
 	device, inode uint64
@@ -23,9 +23,9 @@ type file struct {
 // Backing identifies the buffer that x stands for, nil where x has no descriptor or
 // the system does not tell what is behind it. It does for regular files, which memfds
 // are, and the memory of lavapipe and of other drivers on the CPU is; and for dma-bufs,
-// each of which has an inode of its own since Linux 5.3. Opaque descriptors
-// of other drivers it does not tell apart: they are those of a device's file, or all have
-// one inode. The descriptor stays its owner's.
+// each of which has an inode of its own since Linux 5.3. It is nil for opaque descriptors
+// of other drivers, which all have the inode of one device file. The descriptor stays its
+// owner's.
 //
 // Devices note it in [Memory.Backing] when they import memory, and by
 // [Buffer.Exported] when they export some.

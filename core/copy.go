@@ -12,8 +12,9 @@ import "context"
 // host's view of it, mapped into two devices, exported and imported again. CheckCopy
 // compares them under each name that both have: what they were made of
 // ([Buffer.OrderWith]), the address or handle on one device, the address on the host
-// ([Memory.Host]), and the file that was imported ([Memory.Backing]). Memory of
-// strangers that has no name in common it cannot tell apart.
+// ([Memory.Host]), and the file that was imported ([Memory.Backing]). It cannot
+// detect that two tensors of other libraries overlap if they have none of these in
+// common: a file that a program maps twice by itself needs a Backing in its Memory.
 // Within one object or address space, two tensors are taken to share bytes where the
 // ranges that they reach over meet, so that interleaved views are refused, too.
 //
@@ -52,10 +53,10 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	return relate(dst, src, db, sb).verdict()
 }
 
-// CheckCopyOnHost is the part of [CheckCopy] that only a device can do for memory of
-// strangers, as of DLPack: the elements of dst and src, which passed CheckCopy, lie
-// at dst.Offset and src.Offset behind these addresses of the host. An address of 0
-// is one that is not known; then nothing is found out.
+// CheckCopyOnHost compares two tensors by their addresses on the host. Devices call it
+// after [CheckCopy], for memory of other libraries whose address only the device knows:
+// the elements of dst and src lie at dst.Offset and src.Offset behind the addresses.
+// If an address is 0, which stands for unknown, it reports false and no error.
 func CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
 	if dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
 		return false, nil

@@ -111,13 +111,13 @@ func (p *pinnedSlice) Free() {
 // Values returns the elements of a contiguous tensor in host-accessible memory,
 // in row-major order and in place. The slice is valid until the tensor is closed,
 // and does not keep the tensor from the net: defer the Close. It must not be
-// written to if the tensor is read-only, use [Mutable] for that. A bool that came
-// from abroad may hold a byte other than 0 and 1, which Go does not expect: read
+// written to if the tensor is read-only, use [Mutable] for that. A bool from
+// another library may hold a byte other than 0 and 1, which Go does not expect: read
 // such memory as uint8, through a tensor of that type.
 //
 // It blocks until the last write to the memory is done, however long that takes:
-// call [Tensor.WaitReady] before to bound the time. Work that is enqueued later it
-// knows nothing of. Work that writes t must not call it, since it would wait for
+// call [Tensor.WaitReady] before to bound the time. It does not wait for work that
+// is enqueued after the call. Work that writes t must not call it, since it would wait for
 // itself; [ValuesWithoutWaiting] is for that.
 //
 // It fails with ErrClosed, ErrDType if T is not the element type, ErrDevice if the
@@ -134,7 +134,7 @@ func ValuesWithoutWaiting[T Element](t *Tensor) ([]T, error) {
 // Mutable is [Values] for writing: it blocks until all work on the memory is done,
 // reads included; [Tensor.WaitIdle] bounds the time. It also fails with ErrReadOnly.
 // Where the strides are not row-major, [AllMutable] serves. To overwrite what failed
-// work has left, use [MutableWithoutWaiting], and tell of it by [Buffer.Wrote].
+// work has left, use [MutableWithoutWaiting], and record the write with [Buffer.Wrote].
 func Mutable[T Element](t *Tensor) ([]T, error) {
 	if t.ReadOnly() {
 		return nil, readOnly("Mutable")

@@ -54,7 +54,7 @@ type entry struct {
 	kept    bool        // the root keeps the entry, else the last user closes it
 	detach  func() bool // from the root; of kept entries
 	way     sharedBy    // how it was opened, whether to be a result or to be copied from
-	refused []Refusal   // ways to share it that rank before that, and why they were not gone
+	refused []Refusal   // ways to share it that rank before that, and why they were not taken
 
 	// Guarded by the cache's mutex:
 	open    bool         // ready is closed, and err nil
@@ -87,7 +87,7 @@ func (c *cache) find(k key) *entry {
 }
 
 // acquire returns the entry of k with one user more, which it opens where nobody
-// has, by the way that by tells of. Of several callers one opens and the others wait for it; where it fails,
+// has, as by describes. Of several callers one opens and the others wait for it; where it fails,
 // they fail with the same error. The caller holds a reference to k.root.
 func (r *run) acquire(ctx context.Context, k key, by sharedBy, open opener) (*entry, error) {
 	c := opened

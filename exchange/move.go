@@ -128,7 +128,7 @@ func rootOf(b *core.Buffer) *core.Buffer {
 type run struct {
 	move
 	root     *core.Buffer // held
-	unshared []Refusal    // ways to share the memory that could not be gone so far
+	unshared []Refusal    // ways to share the memory that could not be taken so far
 	entry    *entry       // that the candidate being tried shares or copies from, if any
 	opened   bool         // something was opened
 }

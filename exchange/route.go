@@ -29,7 +29,7 @@ type Route struct {
 type candidate struct {
 	mechanism Mechanism
 	what      string
-	reason    string // why the way cannot be gone, known beforehand; empty if it can
+	reason    string // why the way cannot be taken, known beforehand; empty if it can
 	steps     []Step
 	shares    *candidate // that shares memory: the way itself, or what it copies from; nil for others
 	// run goes the way. It returns the tensor on the destination, and leaves nothing

@@ -42,7 +42,7 @@ type list struct {
 	all            []candidate
 }
 
-// refuse adds a way that cannot be gone.
+// refuse adds a way that cannot be taken.
 func (l *list) refuse(mechanism Mechanism, what, format string, args ...any) {
 	l.all = append(l.all, candidate{mechanism: mechanism, what: what, reason: fmt.Sprintf(format, args...)})
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// SubmitSame is what a copy comes to where [core.CheckCopy] says that dst and src are
-// the same elements: no bytes move, but later work on s comes behind the last write
-// of the elements and all uses of dst, and so does whoever waits for dst, which may
-// not know of that write, as where one memory was opened twice. With a nil stream the
-// caller waits. Where nothing is pending, nothing is done.
+// SubmitSame orders a copy of a tensor onto itself, which [core.CheckCopy] reports as the
+// same elements. It moves no bytes. Later work on s waits for the last write of the
+// elements and for all uses of dst. So does whoever waits for dst: where one memory was
+// opened twice, dst may not know of that write. With a nil stream the caller waits. If
+// nothing is pending, SubmitSame does nothing.
 //
-// It fails like [Submit]; a write of either tensor that is known to have failed is
-// one of what is read.
+// It fails like [Submit]. A write of dst or of src that failed counts as a failed write of
+// what is read.
 func SubmitSame(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	to, err := hold("SubmitSame", dst)
 	if err != nil {

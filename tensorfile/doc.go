@@ -12,8 +12,8 @@
 // mapping stays until the file and all its tensors are closed, in any order.
 // [Parse] reads the same formats from memory.
 //
-// A mapping is the file, not a copy of its bytes: who overwrites the file in place
-// changes the tensors, and who truncates it takes memory away from them. Where this
+// A mapping is the file, not a copy of its bytes: whoever overwrites the file in place
+// changes the tensors, and whoever truncates it removes memory that they use. Where this
 // package reads that memory, and where the host copies it for a device, the call or
 // the copy's event then fails with core.ErrInvalid. Whatever else touches the missing
 // pages ends the process (SIGBUS): a program's own access to the elements, unless

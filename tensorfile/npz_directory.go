@@ -49,7 +49,7 @@ func checkDirectory(data []byte, files []*zip.File, at fault) error {
 	case d.records != uint64(len(files)) && d.records != uint64(len(files)&0xffff): // the old record counts so far
 		return at.errorf(core.ErrInvalid, "end record: it counts %d members, the central directory has %d", d.records, len(files))
 	case d.size != total || start < 0:
-		return at.errorf(core.ErrInvalid, "end record: the central directory has %d bytes by it, but %d of %d members", d.size, total, len(files))
+		return at.errorf(core.ErrInvalid, "end record: it says that the central directory has %d bytes, but its %d members take %d", d.size, len(files), total)
 	case len(files) == 0 && d.end != 0:
 		return at.errorf(core.ErrInvalid, "end record: it ends an empty archive, but %d bytes are before it", d.end)
 	}

@@ -76,8 +76,8 @@ func (w *transfer) sharePages() bool {
 	return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))
 }
 
-// enqueued is commands put on the queue. That one cannot be is told by failed:
-// others may have been before it, for which the event must come that ends them.
+// enqueued returns a function that puts the commands on the queue. If one fails, failed
+// keeps its error: commands before it may run, and need their event.
 func (w *transfer) enqueued(commands func() error) func() error {
 	return func() error {
 		if err := w.queue.lock("Copy"); err != nil {

@@ -47,12 +47,12 @@ type fault interface {
 	Addr() uintptr
 }
 
-// Within is the concern of [Guard] for the bytes of data.
+// Within returns a predicate for [Guard]: whether an address lies in data.
 func Within(data []byte) func(address uintptr) bool {
 	return Between(uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
 }
 
-// Between is the concern of [Guard] for size bytes from start on.
+// Between returns a predicate for [Guard]: whether an address is one of size bytes from start on.
 func Between(start, size uintptr) func(address uintptr) bool {
 	return func(address uintptr) bool { return address-start < size }
 }

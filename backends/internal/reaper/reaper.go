@@ -45,8 +45,8 @@ func (r *Reaper) After(pending []core.Event, free func()) {
 	}
 }
 
-// WaitWhile blocks as long as something is left to be freed and waiting says yes to
-// how much that is, or until ctx ends. It is called with held, which waiting may count
+// WaitWhile blocks as long as something is left to be freed and waiting(left) is true,
+// or until ctx ends. It is called with held, which waiting may count
 // on, and lets go of it while it waits; what is being freed counts until its free has
 // returned. See [Gate.Await].
 func (r *Reaper) WaitWhile(ctx context.Context, held sync.Locker, waiting func(left int) bool) {

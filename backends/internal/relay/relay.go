@@ -124,8 +124,8 @@ func (r *Relay) here() bool {
 	return false
 }
 
-// carry goes to the thread as often as something waits. There is one at a time, however
-// many calls wait, and what their callers let go of leaves no goroutine behind.
+// carry runs what waits on the thread, until nothing waits. At most one carry runs at a
+// time, so that a call whose context has ended leaves no goroutine behind.
 func (r *Relay) carry() {
 	for more := true; more; {
 		served := false
