@@ -36,6 +36,7 @@ forbidden=(
   "backends/internal/external   stream"
   "backends/internal/gather     backends/internal/dl"
   "backends/internal/reaper     stream"
+  "backends/internal/relay      stream"
   "backends/internal/strided    backends/internal/gather"
   "backends/backendtest backends/cpu"
   "internal/gpusim      benchmarks"

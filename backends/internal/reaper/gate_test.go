@@ -3,6 +3,7 @@ package reaper_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -62,6 +63,7 @@ func TestCloseHasItsTurn(t *testing.T) {
 	time.Sleep(5 * time.Millisecond)
 	begin := time.Now()
 	for !u.close(t.Context()) {
+		runtime.Gosched()
 	}
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("it took %v", took)
@@ -120,6 +122,7 @@ func TestCloseWaitsForWhatIsBeingFreed(t *testing.T) {
 		freed = true
 	})
 	for !u.close(t.Context()) {
+		runtime.Gosched()
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
