@@ -66,7 +66,8 @@ type AllocOptions struct {
 
 // Device is an opened device. It is safe for concurrent use. Closing it fails
 // with ErrInvalid while memory or streams of it are open, and changes nothing then,
-// except that hooks were called (see [CloseNotifier]).
+// except that hooks were called (see [CloseNotifier]). It may wait a moment for others
+// to close what they have open; calls that open something wait as long then.
 type Device interface {
 	ID() DeviceID
 	Properties() Properties

@@ -3,6 +3,7 @@ package reaper_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -55,15 +56,14 @@ func TestCloseHasItsTurn(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			for open := true; open; {
-				open = u.open(t)
+			for u.open(t) {
 			}
 		})
 	}
 	time.Sleep(5 * time.Millisecond)
 	begin := time.Now()
-	for closed := false; !closed; {
-		closed = u.close(t.Context())
+	for !u.close(t.Context()) {
+		runtime.Gosched()
 	}
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("it took %v", took)
@@ -121,8 +121,8 @@ func TestCloseWaitsForWhatIsBeingFreed(t *testing.T) {
 		defer u.mu.Unlock()
 		freed = true
 	})
-	for closed := false; !closed; {
-		closed = u.close(t.Context())
+	for !u.close(t.Context()) {
+		runtime.Gosched()
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

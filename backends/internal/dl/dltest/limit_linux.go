@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // LimitMemory leaves the process room for so many bytes of address space more (RLIMIT_AS)
@@ -21,19 +20,19 @@ func LimitMemory(tb testing.TB, more int64) (end func()) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &before); err != nil {
 		tb.Fatal(err)
 	}
 	end = func() {
-		if err := unix.Setrlimit(unix.RLIMIT_AS, &before); err != nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_AS, &before); err != nil {
 			tb.Error(err)
 		}
 	}
 	tb.Cleanup(end)
 	limit := before
 	limit.Cur = uint64(pages*int64(os.Getpagesize()) + more)
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &limit); err != nil {
 		tb.Fatal(err)
 	}
 	return end
