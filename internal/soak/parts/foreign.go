@@ -82,3 +82,11 @@ func Foreign(legacy bool, size, byteOffset int64, fill []byte, s core.Spec) (*co
 	}
 	return dlpack.Import(versioned)
 }
+
+func product(shape []int64) int64 {
+	n := int64(1)
+	for _, extent := range shape {
+		n *= extent
+	}
+	return n
+}

@@ -113,14 +113,6 @@ func Imported(ctx context.Context, d core.Device, x core.ExternalMemory) (core.M
 	return m, err
 }
 
-func product(shape []int64) int64 {
-	n := int64(1)
-	for _, extent := range shape {
-		n *= extent
-	}
-	return n
-}
-
 // pointer turns an address of memory that is no object of Go's, or pinned, into a pointer.
 func pointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
