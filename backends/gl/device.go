@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -91,6 +92,10 @@ func (d *device) Properties() core.Properties {
 	return p
 }
 
+// errNotCurrent is what a call fails with that runs where the context is not current. The
+// context has its work all the same, and may be current again for the next call.
+var errNotCurrent = fmt.Errorf("%w: no context of OpenGL is current on the thread that run reaches", core.ErrInvalid)
+
 // do runs f, which calls OpenGL, on the context's thread, and returns the error
 // that the context then has. Where ctx ends before that, it returns ctx's error, and f never runs.
 func (d *device) do(ctx context.Context, call string, f func()) error {
@@ -101,7 +106,7 @@ func (d *device) do(ctx context.Context, call string, f func()) error {
 	err := d.run(ctx, func() {
 		if d.stop == nil {
 			if gl.GetString(gl.VERSION) == nil {
-				failed = core.Errorf(core.ErrInvalid, "gl", call, "no context of OpenGL is current on the thread that run reaches")
+				failed = &core.Error{Backend: "gl", Call: call, Err: errNotCurrent}
 				return
 			}
 			drainErrors() // what the caller's own calls left is not f's

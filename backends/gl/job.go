@@ -4,6 +4,7 @@ package gl
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -30,8 +31,9 @@ func (d *device) perform(ctx context.Context, work func(*job) error, over func(j
 	j := &job{device: d, ctx: ctx}
 	err := work(j)
 	end := func() {
-		if j.issued {
-			_ = d.finish(context.Background()) // a context that is lost has no work
+		// A context that is lost has no work; one that is not current has.
+		for j.issued && errors.Is(d.finish(context.Background()), errNotCurrent) {
+			time.Sleep(lastPause)
 		}
 		for _, f := range slices.Backward(j.after) {
 			f()

@@ -302,3 +302,46 @@ func TestAThreadWithoutAContextIsTold(t *testing.T) {
 	_ = x.Close()
 	closeDevice(t, d)
 }
+
+func TestWhatWasIssuedIsWaitedForUntilItsContextIsCurrent(t *testing.T) {
+	var elsewhere, done atomic.Bool
+	first, through := wrapped(t)
+	closeDevice(t, first)
+	outer, err := Wrap(func(f func()) {
+		if !elsewhere.Load() {
+			through(f)
+			return
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); f() }()
+		<-ended
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := outer.(importingDevice).device
+	d.facts.software = false
+	d.driver.clientWaitSync = func(fence uintptr, flags uint32, timeout uint64) uint32 {
+		if done.Load() {
+			return gl.ClientWaitSync(fence, flags, timeout)
+		}
+		elsewhere.Store(true) // from the next call on
+		return gl.TIMEOUT_EXPIRED
+	}
+	x, y := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{})
+	err = within(t, "Copy", func() error { return d.Copy(t.Context(), nil, y, x) })
+	if !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("Copy: error %v, want %q", err, core.ErrInvalid)
+	}
+	_, _ = x.Close(), y.Close()
+	time.Sleep(5 * time.Millisecond)
+	d.mu.Lock()
+	open := d.memories
+	d.mu.Unlock()
+	if open == 0 {
+		t.Error("memory was freed before the work on it was done")
+	}
+	done.Store(true)
+	elsewhere.Store(false)
+	closeDevice(t, d)
+}

@@ -8,22 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-gl/gl/v2.1/gl"
-
 	"github.com/dlx-go/dlx/core"
 )
 
 // The loop's thread may wait for work that needs the loop: it serves that meanwhile.
 func TestTheLoopsThreadWaitsForWorkThatNeedsIt(t *testing.T) {
-	render(t, func(loop *Loop, d core.Device) {
-		name := newBuffer("drawn")
-		defer gl.DeleteBuffers(1, &name)
-		x, err := Import(d, name, 5, bytesOf(5), nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer x.Close()
+	renderDrawn(t, func(loop *Loop, d core.Device, x *core.Tensor) {
 		s, err := d.NewStream(context.Background())
 		if err != nil {
 			t.Error(err)

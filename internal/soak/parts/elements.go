@@ -33,6 +33,16 @@ func elementsOf(t *core.Tensor) (elements, error) {
 	return e, nil
 }
 
+// opened is the elements of a tensor, with the buffer that keeps their order.
+func opened(t *core.Tensor) (elements, *core.Buffer, error) {
+	e, err := elementsOf(t)
+	if err != nil {
+		return elements{}, nil, err
+	}
+	b, err := t.Buffer()
+	return e, b, err
+}
+
 // each calls f with the byte and the bit in it at which each element begins.
 func (e *elements) each(f func(at uintptr, bit int64)) { e.walk(0, 0, f) }
 
@@ -113,11 +123,7 @@ func Store(ctx context.Context, t *core.Tensor, items []byte) error {
 	if err := Wait(ctx, t); err != nil {
 		return err
 	}
-	e, err := elementsOf(t)
-	if err != nil {
-		return err
-	}
-	b, err := t.Buffer()
+	e, b, err := opened(t)
 	if err != nil {
 		return err
 	}
@@ -130,11 +136,7 @@ func Store(ctx context.Context, t *core.Tensor, items []byte) error {
 // own: it writes items after a while and after the work before it, and fails with
 // fails, if that is not nil. The tensor may be closed at once.
 func Kernel(t *core.Tensor, items []byte, after time.Duration, fails error) error {
-	e, err := elementsOf(t)
-	if err != nil {
-		return err
-	}
-	b, err := t.Buffer()
+	e, b, err := opened(t)
 	if err != nil {
 		return err
 	}
@@ -154,11 +156,7 @@ func Kernel(t *core.Tensor, items []byte, after time.Duration, fails error) erro
 // Reader is work of the program itself that reads t after a while, and gives what it
 // read to got. The tensor may be closed at once.
 func Reader(t *core.Tensor, after time.Duration, got func([]byte, error)) error {
-	e, err := elementsOf(t)
-	if err != nil {
-		return err
-	}
-	b, err := t.Buffer()
+	e, b, err := opened(t)
 	if err != nil {
 		return err
 	}
