@@ -86,7 +86,7 @@ const programsVariable = "DLX_CUDA_TEST_PROGRAMS"
 // Several processes at once sleep through the simulator's naps.
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 	n, processes := 10_000, 4
-	if testing.Short() || sanitized {
+	if testing.Short() || coretest.Sanitized {
 		n = 500
 	}
 	if os.Getenv(programsVariable) == "1" {

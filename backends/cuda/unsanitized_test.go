@@ -1,5 +1,0 @@
-//go:build cuda && linux && cgo && !race && !asan
-
-package cuda
-
-const sanitized = false
