@@ -6,8 +6,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/gl/internal/ext"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -28,7 +29,7 @@ func (b *buffer) destroy() {
 		gl.DeleteBuffers(1, &b.name)
 	}
 	if b.object != 0 {
-		gl.DeleteMemoryObjectsEXT(1, &b.object)
+		ext.DeleteMemoryObject(b.object)
 	}
 }
 

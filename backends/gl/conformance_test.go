@@ -5,7 +5,7 @@ package gl
 import (
 	"testing"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/core"

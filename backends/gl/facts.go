@@ -8,19 +8,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
+	"github.com/dlx-go/dlx/backends/gl/internal/ext"
 	_ "github.com/dlx-go/dlx/backends/gl/internal/link" // so that go-gl does not make the program need libGL
 	"github.com/dlx-go/dlx/core"
-)
-
-// Names of OpenGL 3.0 that the bindings of 2.1, which alone have the extensions
-// for external memory, do not know.
-const (
-	majorVersion  = 0x821B
-	minorVersion  = 0x821C
-	numExtensions = 0x821D
 )
 
 // loadFunctions finds the functions of OpenGL, once for all contexts, which libEGL
@@ -55,12 +48,12 @@ func readFacts() (facts, error) {
 	}
 	version := gl.GoStr(gl.GetString(gl.VERSION))
 	var major, minor, count, strategy, size, align int32
-	gl.GetIntegerv(majorVersion, &major)
-	gl.GetIntegerv(minorVersion, &minor)
+	gl.GetIntegerv(gl.MAJOR_VERSION, &major)
+	gl.GetIntegerv(gl.MINOR_VERSION, &minor)
 	if strings.HasPrefix(version, "OpenGL ES") || major < 4 || major == 4 && minor < 5 {
 		return facts{}, core.Errorf(core.ErrVersion, "gl", "glGetString", "the context is %q; OpenGL 4.5 is needed", version)
 	}
-	gl.GetIntegerv(numExtensions, &count)
+	gl.GetIntegerv(gl.NUM_EXTENSIONS, &count)
 	gl.GetIntegerv(gl.RESET_NOTIFICATION_STRATEGY, &strategy)
 	gl.GetIntegerv(gl.MAX_SHADER_STORAGE_BLOCK_SIZE, &size)
 	gl.GetIntegerv(gl.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT, &align)
@@ -78,15 +71,11 @@ func readFacts() (facts, error) {
 		f.groups[i] = uint32(n)
 	}
 	f.software = slices.ContainsFunc(softwareRenderers, func(name string) bool { return strings.HasPrefix(f.renderer, name) })
-	for _, name := range egl.Extensions(int(count)) {
-		f.extensions[name] = true
+	for i := range count {
+		f.extensions[gl.GoStr(gl.GetStringi(gl.EXTENSIONS, uint32(i)))] = true
 	}
 	if f.has("GL_EXT_memory_object") {
-		var devices int32
-		if gl.GetIntegerv(gl.NUM_DEVICE_UUIDS_EXT, &devices); devices > 0 {
-			gl.GetUnsignedBytei_vEXT(gl.DEVICE_UUID_EXT, 0, &f.deviceUUID[0])
-		}
-		gl.GetUnsignedBytevEXT(gl.DRIVER_UUID_EXT, &f.driverUUID[0])
+		f.deviceUUID, f.driverUUID = ext.UUIDs()
 	}
 	drainErrors() // whoever looks next must not find what a question above left
 	return f, nil

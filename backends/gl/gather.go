@@ -3,7 +3,7 @@
 package gl
 
 import (
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gather"

@@ -6,8 +6,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/gl/internal/ext"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
@@ -71,18 +72,14 @@ func (d importingDevice) importer() *external.Importer {
 // driver owns fd now. What it made by the time that it fails is in b.
 func (d importingDevice) importFD(ctx context.Context, b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
 	if err = d.do(ctx, "glImportMemoryFdEXT", func() {
-		gl.CreateMemoryObjectsEXT(1, &b.object)
-		if m.Dedicated {
-			dedicated := int32(gl.TRUE)
-			gl.MemoryObjectParameterivEXT(b.object, gl.DEDICATED_MEMORY_OBJECT_EXT, &dedicated)
-		}
-		gl.ImportMemoryFdEXT(b.object, uint64(m.Size), gl.HANDLE_TYPE_OPAQUE_FD_EXT, int32(fd))
+		b.object = ext.CreateMemoryObject(m.Dedicated)
+		ext.ImportMemoryFD(b.object, m.Size, fd)
 	}); err != nil {
 		return false, err // the driver takes a descriptor on success only
 	}
 	err = d.do(ctx, "glNamedBufferStorageMemEXT", func() {
 		gl.CreateBuffers(1, &b.name)
-		gl.NamedBufferStorageMemEXT(b.name, int(b.size), b.object, 0)
+		ext.NamedBufferStorageMem(b.name, b.size, b.object)
 	})
 	var typed *core.Error
 	if errors.As(err, &typed) && typed.Code == gl.OUT_OF_MEMORY {

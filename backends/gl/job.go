@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 )

@@ -6,8 +6,9 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/gl/internal/ext"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -51,10 +52,8 @@ func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemap
 	s := &semaphore{device: d.device}
 	if err := by.Give("ImportSemaphore", x.FD, func(fd int) (taken bool, err error) {
 		err = d.do(ctx, "glImportSemaphoreFdEXT", func() {
-			timeline := int32(gl.SEMAPHORE_TYPE_TIMELINE_NV)
-			gl.CreateSemaphoresNV(1, &s.name)
-			gl.SemaphoreParameterivNV(s.name, gl.SEMAPHORE_TYPE_NV, &timeline)
-			gl.ImportSemaphoreFdEXT(s.name, gl.HANDLE_TYPE_OPAQUE_FD_EXT, int32(fd))
+			s.name = ext.CreateTimelineSemaphore()
+			ext.ImportSemaphoreFD(s.name, fd)
 		})
 		return err == nil, err // the driver takes a descriptor on success only
 	}); err != nil {
@@ -85,7 +84,7 @@ type semaphore struct {
 var _ core.Semaphore = (*semaphore)(nil)
 
 // destroy deletes the semaphore on the context's thread.
-func (s *semaphore) destroy() { gl.DeleteSemaphoresEXT(1, &s.name) }
+func (s *semaphore) destroy() { ext.DeleteSemaphore(s.name) }
 
 // Signal fails with ErrInvalid if value is not larger than all that were signalled
 // here, with ErrDevice for a stream of another device, and with ErrClosed.
@@ -95,7 +94,7 @@ func (s *semaphore) Signal(st core.Stream, value uint64) error {
 	if value <= s.promised {
 		return core.Errorf(core.ErrInvalid, "gl", "Signal", "value %d must be larger than %d: a timeline only grows", value, s.promised)
 	}
-	err := s.enqueue("glSignalSemaphoreEXT", st, value, func() { gl.SignalSemaphoreEXT(s.name, 0, nil, 0, nil, nil); gl.Flush() })
+	err := s.enqueue("glSignalSemaphoreEXT", st, func() { ext.SignalSemaphore(s.name, value); gl.Flush() })
 	if err == nil {
 		s.promised = value
 	}
@@ -107,11 +106,11 @@ func (s *semaphore) Signal(st core.Stream, value uint64) error {
 func (s *semaphore) WaitOn(st core.Stream, value uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.enqueue("glWaitSemaphoreEXT", st, value, func() { gl.WaitSemaphoreEXT(s.name, 0, nil, 0, nil, nil) })
+	return s.enqueue("glWaitSemaphoreEXT", st, func() { ext.WaitSemaphore(s.name, value) })
 }
 
-// enqueue puts a call with a value on a stream. s.mu is held.
-func (s *semaphore) enqueue(call string, st core.Stream, value uint64, f func()) error {
+// enqueue puts a call on a stream. s.mu is held.
+func (s *semaphore) enqueue(call string, st core.Stream, f func()) error {
 	if s.closed {
 		return core.Errorf(core.ErrClosed, "gl", call, "the semaphore was closed")
 	}
@@ -120,10 +119,7 @@ func (s *semaphore) enqueue(call string, st core.Stream, value uint64, f func())
 		return core.Errorf(core.ErrDevice, "gl", call, "the stream belongs to another device")
 	}
 	return q.Enqueue(func() error {
-		return s.device.command(context.Background(), call, func() {
-			gl.SemaphoreParameterui64vEXT(s.name, gl.TIMELINE_SEMAPHORE_VALUE_NV, &value)
-			f()
-		})
+		return s.device.command(context.Background(), call, f)
 	})
 }
 

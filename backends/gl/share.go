@@ -7,7 +7,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/core"
 )

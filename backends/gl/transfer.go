@@ -5,7 +5,7 @@ package gl
 import (
 	"runtime"
 
-	"github.com/go-gl/gl/v2.1/gl"
+	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"

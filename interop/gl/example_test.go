@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"runtime"
 
-	opengl "github.com/go-gl/gl/v2.1/gl"
+	opengl "github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"

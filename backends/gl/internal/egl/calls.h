@@ -42,9 +42,4 @@ static inline EGLBoolean dlx_destroy_context(uintptr_t f, EGLDisplay d, EGLConte
 }
 static inline EGLBoolean dlx_release_thread(uintptr_t f) { return ((PFNEGLRELEASETHREADPROC)f)(); }
 
-// glGetStringi, which the bindings of OpenGL 2.1 do not have.
-static inline const char *dlx_get_stringi(void *f, unsigned name, unsigned i) {
-	return ((const char *(*)(unsigned, unsigned))f)(name, i);
-}
-
 #endif

@@ -93,21 +93,6 @@ func ProcAddress(name string) unsafe.Pointer {
 	return t.proc(name)
 }
 
-// Extensions lists the extensions of the context that is current on the calling
-// thread, of OpenGL 3.0 or later, which has n of them (GL_NUM_EXTENSIONS).
-func Extensions(n int) []string {
-	const extensions = 0x1F03 // GL_EXTENSIONS
-	get := ProcAddress("glGetStringi")
-	if get == nil {
-		return nil
-	}
-	names := make([]string, 0, n)
-	for i := range n {
-		names = append(names, C.GoString(C.dlx_get_stringi(get, extensions, C.uint(i))))
-	}
-	return names
-}
-
 // failure is the error of a call that has just failed on this thread.
 func (t *table) failure(call, what string) error {
 	code := int64(C.dlx_error(C.uintptr_t(t.getError)))
