@@ -56,7 +56,7 @@ SUITES := test-format test-mod test-vet test-lint test-directions test-testdata 
 	test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint fuzz soak setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
+.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,17 @@ run: ## Carry a real tensor from one device to another, and verify it
 
 test: ## Set up all that is needed, then run every suite below
 	@scripts/run-suites.sh $(SUITES)
+
+# Go answers for what did not change from its cache, so this tests what a change can touch.
+check: setup ## What to run before a commit: format, lint, and the short tests of what changed
+	@$(MAKE) --no-print-directory test-format
+	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
+	$(DRIVERS) go test -short -tags "$(TAGS)" ./...
+
+test-backend: setup ## Test one backend, built alone: make test-backend B=vulkan
+	@[ -d "backends/$(B)" ] && [ -n "$(B)" ] || { echo "B names no folder of backends: make test-backend B=vulkan"; exit 2; }
+	$(DRIVERS) go test -count=1 -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
+	$(DRIVERS) go test -count=1 -short -race -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
 
 # Apart, so that the figures of the host do not depend on the drivers. Both are built first: results name the
 # state of the tree, which the first ones change.

@@ -38,6 +38,7 @@ forbidden=(
   "backends/internal/reaper     stream"
   "backends/internal/relay      stream"
   "backends/internal/strided    backends/internal/gather"
+  "backends/internal/unbuilt    stream"
   "backends/backendtest backends/cpu"
   "internal/atomicfile  core"
   "internal/gpusim      benchmarks"

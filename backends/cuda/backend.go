@@ -15,12 +15,7 @@ type backend struct{}
 
 var _ core.Backend = backend{}
 
-// New returns the backend "cuda". It serves every device that the driver lists, in
-// its order (CUDA_VISIBLE_DEVICES chooses). A device may be opened several times; all
-// use its primary context, as the runtime API and most libraries do, with a pool
-// and streams of their own. The library, libcuda.so.1, is opened by the first call of a method;
-// DLX_CUDA_LIBRARY names another one.
-func New() core.Backend { return backend{} }
+func newBackend() core.Backend { return backend{} }
 
 func (backend) Name() string { return name }
 

@@ -15,9 +15,7 @@ import (
 
 var liveGLBuffers = core.NewLiveCounter("cuda.GLBuffer")
 
-// GLBuffer is a buffer of OpenGL that CUDA uses while it is mapped. It is safe for
-// concurrent use.
-type GLBuffer struct {
+type glBuffer struct {
 	device *device
 	relay  *relay.Relay
 	access GLAccess
@@ -30,14 +28,7 @@ type GLBuffer struct {
 	pending  []core.Event // work on it that may be unfinished
 }
 
-// RegisterGLBuffer registers a buffer of OpenGL with d (cuGraphicsGLRegisterBuffer).
-// run runs a function on the thread where the buffer's context is current and returns
-// when it has run; RegisterGLBuffer waits for it, and it is used until Close. The buffer stays the caller's, who
-// neither deletes it nor gives it other storage until Close of the result. It fails
-// with core.ErrInvalid if run is nil, no context is current there or it has no such
-// buffer with storage, core.ErrDevice if d is no device of CUDA or the context is on another
-// card, core.ErrNotSupported where the driver does not share with OpenGL, and core.ErrClosed.
-func RegisterGLBuffer(run func(f func()), d core.Device, buffer uint32, access GLAccess) (*GLBuffer, error) {
+func registerGLBuffer(run func(f func()), d core.Device, buffer uint32, access GLAccess) (*GLBuffer, error) {
 	const call = "RegisterGLBuffer"
 	inner, err := deviceOf(call, d)
 	switch {
@@ -48,7 +39,7 @@ func RegisterGLBuffer(run func(f func()), d core.Device, buffer uint32, access G
 	case access > GLWriteDiscard:
 		return nil, errorf(core.ErrInvalid, call, "access is %d", access)
 	}
-	g := &GLBuffer{device: inner, relay: relay.New(name, run), access: access}
+	g := &GLBuffer{glBuffer{device: inner, relay: relay.New(name, run), access: access}}
 	err = inner.open(call, func() error {
 		var s driver.Status
 		if err := g.relay.First(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, registerFlags[access]) }); err != nil {
@@ -68,15 +59,8 @@ var registerFlags = [...]uint32{
 	GLReadOnly: driver.GraphicsReadOnly, GLWriteDiscard: driver.GraphicsWriteDiscard,
 }
 
-// Map lets CUDA use the buffer and returns a tensor on it, which the caller closes
-// before Unmap. It is ready when all is done that OpenGL was told before. OpenGL must
-// not use the buffer until Unmap. s is a stream of the device.
-//
-// It fails with core.ErrInvalid if the buffer is mapped already, core.ErrDevice if s is
-// nil or another device's, with what [core.Wrap] fails with if spec leaves the buffer, and
-// with core.ErrClosed; nothing is mapped then.
-func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
-	if err := ctx.Err(); err != nil {
+func (g *glBuffer) mapOn(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
+	if err := g.usable(ctx, "Map"); err != nil {
 		return nil, err
 	}
 	q, err := g.device.streamOf("Map", s)
@@ -91,9 +75,17 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 	return t, nil
 }
 
+// usable fails for the zero value, which is no registered buffer, and when ctx has ended.
+func (g *glBuffer) usable(ctx context.Context, call string) error {
+	if g.device == nil {
+		return errorf(core.ErrClosed, call, "the buffer is not registered")
+	}
+	return ctx.Err()
+}
+
 // mapTensor does it, on the thread of OpenGL's context.
-func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
-	m, err := g.mapOn(q)
+func (g *glBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
+	m, err := g.mapNow(q)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +95,7 @@ func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
 	t, err := core.Wrap(m, spec)
 	if err != nil {
 		m.Free()
-		return nil, errors.Join(err, g.unmapOn(q))
+		return nil, errors.Join(err, g.unmapNow(q))
 	}
 	ready, err := q.Record()
 	if err == nil {
@@ -113,11 +105,11 @@ func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
 			return t, nil
 		}
 	}
-	return nil, errors.Join(err, t.Close(), g.unmapOn(q))
+	return nil, errors.Join(err, t.Close(), g.unmapNow(q))
 }
 
-// mapOn maps the buffer, on the thread of OpenGL's context.
-func (g *GLBuffer) mapOn(q *queue) (core.Memory, error) {
+// mapNow maps the buffer, on the thread of OpenGL's context.
+func (g *glBuffer) mapNow(q *queue) (core.Memory, error) {
 	const call = "Map"
 	d := g.device
 	g.mu.Lock()
@@ -152,15 +144,9 @@ func (g *GLBuffer) mapOn(q *queue) (core.Memory, error) {
 	}), nil
 }
 
-// Unmap gives the buffer back to OpenGL: what that is told later comes after the
-// work on the tensor of Map, and after work enqueued on s before. s is a stream of the device.
-//
-// It fails with core.ErrInvalid if the buffer is not mapped, or tensors on it are open,
-// with core.ErrDevice if s is nil or another device's, and with core.ErrClosed. Where the
-// driver fails, the buffer may still be mapped: try again.
-func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
+func (g *glBuffer) unmapOn(ctx context.Context, s core.Stream) error {
 	const call = "Unmap"
-	if err := ctx.Err(); err != nil {
+	if err := g.usable(ctx, call); err != nil {
 		return err
 	}
 	q, err := g.device.streamOf(call, s)
@@ -184,12 +170,12 @@ func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 			return err
 		}
 	}
-	unserved := g.relay.Do(ctx, func() { err = g.unmapOn(q) })
+	unserved := g.relay.Do(ctx, func() { err = g.unmapNow(q) })
 	return cmp.Or(unserved, err)
 }
 
 // checkUnused fails unless the buffer is mapped and nobody has a tensor on it. g.mu is held.
-func (g *GLBuffer) checkUnused(call string) error {
+func (g *glBuffer) checkUnused(call string) error {
 	switch {
 	case g.closed:
 		return errorf(core.ErrClosed, call, "the registered buffer was closed")
@@ -201,8 +187,8 @@ func (g *GLBuffer) checkUnused(call string) error {
 	return nil
 }
 
-// unmapOn unmaps it, on the thread of OpenGL's context.
-func (g *GLBuffer) unmapOn(q *queue) error {
+// unmapNow unmaps it, on the thread of OpenGL's context.
+func (g *glBuffer) unmapNow(q *queue) error {
 	const call = "Unmap"
 	d := g.device
 	g.mu.Lock()
@@ -224,11 +210,11 @@ func (g *GLBuffer) unmapOn(q *queue) error {
 	})
 }
 
-// Close ends the registration. A second Close does nothing. It fails with
-// core.ErrInvalid while the buffer is mapped, and when run has run nothing for 5
-// seconds; it changes nothing then.
-func (g *GLBuffer) Close() (err error) {
+func (g *glBuffer) close() (err error) {
 	d := g.device
+	if d == nil {
+		return nil
+	}
 	ctx, stop := g.relay.Patient()
 	defer stop()
 	unserved := g.relay.Do(ctx, func() {

@@ -134,13 +134,7 @@ func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
 	}, nil
 }
 
-// EndExport says that no other process has the memory of b open any more, nor will
-// open it: it is freed with its last tensor then. Without that, memory that was
-// exported as core.HandleCUDAIPC stays allocated until its device is closed, since
-// CUDA does not tell whether somebody uses it, and must not free it before. It fails
-// with core.ErrInvalid if b was not allocated with that AllocOptions.Export, core.ErrDevice if
-// it does not lie on CUDA, and core.ErrClosed.
-func EndExport(b *core.Buffer) error {
+func endExport(b *core.Buffer) error {
 	const call = "EndExport"
 	if b == nil {
 		return errorf(core.ErrInvalid, call, "the buffer is nil")

@@ -15,12 +15,7 @@ type backend struct{}
 
 var _ core.Backend = backend{}
 
-// New returns the backend "opencl". It serves every device of every platform that
-// the loader knows, counted in the loader's order. A device may be opened several
-// times, each time with a cl_context, a pool and streams of its own. The library
-// is opened by the first call of a method: a program starts without it, and Probe
-// says why it is missing. DLX_OPENCL_LIBRARY names another one than the system's.
-func New() core.Backend { return backend{} }
+func newBackend() core.Backend { return backend{} }
 
 func (backend) Name() string { return name }
 

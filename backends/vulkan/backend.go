@@ -5,12 +5,13 @@ package vulkan
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
+
+func messages(first uint64) (count uint64, texts []string) { return driver.Messages(first) }
 
 // options are what Options set.
 type options struct {
@@ -19,40 +20,12 @@ type options struct {
 	separate   bool // treat memory as if the host did not reach it, for tests
 }
 
-// Option changes what [New] makes.
-type Option func(*options)
-
-// WithValidation turns the Khronos validation layer on for all that the backend
-// opens. Opening fails with core.ErrNotSupported where it is not installed. See [Messages].
-func WithValidation() Option { return func(o *options) { o.validation = true } }
-
-// Messages returns how many warnings and errors the validation layer has given in
-// this process, and the texts of those behind the first, as far as they are kept.
-func Messages(first uint64) (count uint64, texts []string) { return driver.Messages(first) }
-
 // backend has no state: the library is the process's, all else its devices'.
 type backend struct{ options }
 
 var _ core.Backend = backend{}
 
-// New returns the backend "vulkan". It serves every physical device that has
-// Vulkan 1.1 with timeline semaphores and a queue that computes, in the order
-// of the loader. A device may be opened several times, each time with a VkInstance,
-// a VkDevice and a pool of its own. The library is opened by the first call of a
-// method; DLX_VULKAN_LIBRARY names another one than the system's.
-//
-// With DLX_VULKAN_VALIDATION=1 in the environment the validation layer is on, and
-// Close of a device fails with ErrInvalid if the layer has said anything since it was opened: for tests.
-func New(opts ...Option) core.Backend {
-	var b backend
-	if os.Getenv("DLX_VULKAN_VALIDATION") == "1" {
-		b.validation, b.strict = true, true
-	}
-	for _, o := range opts {
-		o(&b.options)
-	}
-	return b
-}
+func newBackend(o options) core.Backend { return backend{o} }
 
 func (backend) Name() string { return name }
 

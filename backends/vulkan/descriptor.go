@@ -24,11 +24,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// BufferOf tells what t stands on, and the bytes from the start of the VkBuffer to the
-// first element. It fails with ErrDevice for a tensor that is not on Vulkan,
-// ErrClosed, and ErrInvalid or ErrVersion if the tensor's handle, which a foreign
-// library may have made, is no DLVulkanBuffer.
-func BufferOf(t *core.Tensor) (b Buffer, offset int64, err error) {
+func bufferOf(t *core.Tensor) (b Buffer, offset int64, err error) {
 	const call = "BufferOf"
 	if t == nil {
 		return b, 0, errorf(core.ErrInvalid, call, "the tensor is nil")

@@ -1,5 +1,3 @@
-//go:build gl && cuda
-
 package gl
 
 import (

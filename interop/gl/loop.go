@@ -1,5 +1,3 @@
-//go:build gl
-
 package gl
 
 import (

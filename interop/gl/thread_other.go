@@ -1,4 +1,4 @@
-//go:build gl && !linux
+//go:build !linux
 
 package gl
 

@@ -1,0 +1,5 @@
+//go:build cgo
+
+package unbuilt
+
+const cgo = true

@@ -1,0 +1,56 @@
+// Package unbuilt stands for the backends that a program was built without: their
+// API is there in every build, and says what is missing.
+package unbuilt
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Error returns the error of a call of a backend that was not built. It wraps
+// core.ErrNotSupported. The name is the backend's and that of its build tag.
+func Error(name, call string) error {
+	return core.Errorf(core.ErrNotSupported, name, call, "%s", reason(name))
+}
+
+func reason(name string) string {
+	switch {
+	case runtime.GOOS != "linux":
+		return fmt.Sprintf("the backend %s works on Linux only", name)
+	case !cgo:
+		return fmt.Sprintf("built without cgo: build with CGO_ENABLED=1 and the tag %s", name)
+	}
+	return "built without the tag " + name
+}
+
+// Backend is a backend without devices. Its value is its name.
+type Backend string
+
+var _ core.Backend = Backend("")
+
+// Name returns the backend's name.
+func (b Backend) Name() string { return string(b) }
+
+// Probe returns the reason why the backend was not built.
+func (b Backend) Probe(context.Context) core.Probe {
+	return core.Probe{Reason: Error(string(b), "Probe").Error()}
+}
+
+// Devices fails with core.ErrNotSupported.
+func (b Backend) Devices(context.Context) ([]core.Properties, error) {
+	return nil, Error(string(b), "Devices")
+}
+
+// Open fails with core.ErrNotSupported.
+func (b Backend) Open(context.Context, core.DeviceID) (core.Device, error) {
+	return nil, Error(string(b), "Open")
+}
+
+// Is reports whether b stands for a backend that was not built.
+func Is(b core.Backend) bool {
+	_, ok := b.(Backend)
+	return ok
+}
