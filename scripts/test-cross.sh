@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds every package for each os/arch named, without cgo, and vets it together with its tests: once without
-# tags and once with those named first, which change nothing where cgo is missing, and break nothing.
+# Builds every package for each os/arch named, without cgo, and vets it together with its tests: with the tags named
+# first, which change nothing where cgo is missing, and break nothing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0
@@ -10,7 +10,7 @@ shift
 failures=0
 for target in "$@"; do
   export GOOS=${target%/*} GOARCH=${target#*/}
-  if go build ./... && go vet ./... && go build -tags "$tags" ./... && go vet -tags "$tags" ./...; then
+  if go build ./... && go vet -tags "$tags" ./...; then
     echo "$target: ok"
     echo "1 0 0" >>"${DLX_COUNTS:-/dev/null}"
   else
