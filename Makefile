@@ -8,7 +8,7 @@ SHELL       := /bin/bash
 PYTHON      ?= python3
 FUZZTIME    ?= 5s
 TESTTIMEOUT ?= 10m
-TAGS        ?= vulkan,opencl,gl,cuda
+TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
 # No suite is answered from a cache.
 GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT)

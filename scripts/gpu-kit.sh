@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 kit=dist/gpu-kit
 export GOOS=linux GOARCH=amd64 CGO_ENABLED=1
-flags=(-trimpath -tags vulkan,opencl,gl,cuda -ldflags "-s -w")
+flags=(-trimpath -tags "$(scripts/tags.sh)" -ldflags "-s -w")
 
 rm -rf "$kit" "$kit.tar.gz"
 mkdir -p "$kit/bin"

@@ -1,35 +1,48 @@
 // Package all knows every backend. It is the one package that imports them.
 //
-// The CPU is always there. Build tags add the others, on Linux and with cgo: cuda, opencl, vulkan, gl.
-// Their drivers are opened at run time, so that a program with all of them starts on any machine.
+// The CPU is always there. The others need the build tag of their name, Linux and cgo.
+// Their drivers are opened at run time, so that a program with all of them starts on
+// any machine.
 package all
 
 import (
-	"slices"
-
 	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/backends/cuda"
+	"github.com/dlx-go/dlx/backends/gl"
+	"github.com/dlx-go/dlx/backends/internal/unbuilt"
+	"github.com/dlx-go/dlx/backends/opencl"
+	"github.com/dlx-go/dlx/backends/vulkan"
 	"github.com/dlx-go/dlx/core"
 )
 
-// New returns a registry of its own with the backends of this build, the host
-// first. Whether they can be used on this machine is told by their Probe.
+// backends lists every backend, the host first. A new one adds a line.
+func backends() []core.Backend {
+	return []core.Backend{
+		cpu.New(),
+		cuda.New(),
+		opencl.New(),
+		vulkan.New(),
+		gl.New(),
+	}
+}
+
+// New returns a new registry with the backends of this build, the host first. Whether
+// they can be used on this machine is told by their Probe.
 func New() *core.Registry {
 	r := new(core.Registry)
 	for _, b := range backends() {
-		_ = r.Register(b) // fails only if two backends have one name, which a test excludes
+		if !unbuilt.Is(b) {
+			_ = r.Register(b) // fails only if two backends have one name, which a test excludes
+		}
 	}
 	return r
 }
 
-// backends lists what was built in. A backend behind a build tag joins by a
-// function of its own, which returns it in the file with the tag and nothing in
-// the file without: with its tag, on Linux, with cgo.
-func backends() []core.Backend {
-	return slices.Concat(
-		[]core.Backend{cpu.New()},
-		cudaBackends(),
-		openclBackends(),
-		vulkanBackends(),
-		glBackends(),
-	)
+// Tags returns the build tags of dlx. Each adds the backend of its name.
+func Tags() []string {
+	var tags []string
+	for _, b := range backends()[1:] {
+		tags = append(tags, b.Name())
+	}
+	return tags
 }

@@ -2,6 +2,7 @@ package all
 
 import (
 	"errors"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func TestNewRegistersTheHostAndWhatTheTagsName(t *testing.T) {
 	want := []string{"cpu"}
 	if settings["GOOS"] == "linux" && settings["CGO_ENABLED"] == "1" {
 		tags := strings.Split(settings["-tags"], ",")
-		for _, name := range []string{"cuda", "opencl", "vulkan", "gl"} {
+		for _, name := range Tags() {
 			if slices.Contains(tags, name) {
 				want = append(want, name)
 			}
@@ -38,6 +39,21 @@ func TestNewRegistersTheHostAndWhatTheTagsName(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("backends %v, want %v: the host first, and each that was built in", got, want)
+	}
+}
+
+// A new backend is a folder, with a file for builds without its tag, and a line in backends.
+func TestEveryFolderWithATagIsABackend(t *testing.T) {
+	files, err := filepath.Glob("../*/unbuilt.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, f := range files {
+		folders = append(folders, filepath.Base(filepath.Dir(f)))
+	}
+	if got := slices.Sorted(slices.Values(Tags())); !slices.Equal(got, folders) {
+		t.Errorf("tags %v, folders %v", got, folders)
 	}
 }
 

@@ -10,22 +10,28 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/dlx-go/dlx/backends/all"
 )
 
-// What uses a backend builds wherever the backend does, and is told there what is missing.
+// What uses a backend builds everywhere, and is told there what is missing.
 func TestBackendsExportTheSameInEveryBuild(t *testing.T) {
 	full := build.Default
 	full.GOOS, full.GOARCH, full.CgoEnabled = "linux", "amd64", true
 	withoutCgo, windows := full, full
 	withoutCgo.CgoEnabled = false
 	windows.GOOS, windows.CgoEnabled = "windows", false
-	for _, tag := range []string{"cuda", "gl", "opencl", "vulkan"} {
-		want := exports(t, full, tag)
+	for _, tag := range all.Tags() {
+		want := exports(t, full, tag, tag)
 		if len(want) == 0 {
 			t.Errorf("%s exports nothing", tag)
 		}
-		for name, c := range map[string]build.Context{"without cgo": withoutCgo, "windows": windows} {
-			got := exports(t, c, tag)
+		for name, c := range map[string]build.Context{"without cgo": withoutCgo, "windows": windows, "without the tag": full} {
+			with := tag
+			if name == "without the tag" {
+				with = ""
+			}
+			got := exports(t, c, tag, with)
 			for _, s := range slices.Sorted(maps.Keys(want)) {
 				if !got[s] {
 					t.Errorf("%s, %s: there is no %s", tag, name, s)
@@ -40,11 +46,11 @@ func TestBackendsExportTheSameInEveryBuild(t *testing.T) {
 	}
 }
 
-// exports lists the exported declarations of a backend, methods as "Type.Method".
-func exports(t *testing.T, c build.Context, tag string) map[string]bool {
+// exports lists the exported declarations of a folder in a build with a tag, methods as "Type.Method".
+func exports(t *testing.T, c build.Context, folder, tag string) map[string]bool {
 	t.Helper()
 	c.BuildTags = []string{tag}
-	p, err := c.ImportDir(filepath.Join("..", tag), 0)
+	p, err := c.ImportDir(filepath.Join("..", folder), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,0 @@
-//go:build !(linux && cgo && opencl)
-
-package all
-
-import "github.com/dlx-go/dlx/core"
-
-func openclBackends() []core.Backend { return nil }

@@ -1,7 +1,0 @@
-//go:build !(linux && cgo && vulkan)
-
-package all
-
-import "github.com/dlx-go/dlx/core"
-
-func vulkanBackends() []core.Backend { return nil }
