@@ -74,15 +74,18 @@ func (x Float8E5M2FNUZ) Float32() float32 { return e5m2fnuz.decode(uint8(x)) }
 // zero. It is the scale of blocks in the OCP Microscaling formats.
 type Float8E8M0FNU uint8
 
-// NewFloat8E8M0FNU rounds f to the nearest power of two, ties up. Zero, negative numbers,
-// NaN and what is too large become NaN.
+// NewFloat8E8M0FNU rounds f to the nearest power of two, ties up, except that it rounds
+// numbers between 2**-127 and 2**-126 up, as ml_dtypes does. Zero, negative numbers, NaN
+// and what is too large become NaN.
 func NewFloat8E8M0FNU(f float32) Float8E8M0FNU {
 	b := math.Float32bits(f)
 	switch exp := uint8(b >> 23); {
 	case b == 0 || b >= 0x7f800000-1<<22: // zero, negative, NaN, or above the largest
 		return 0xff
-	case exp == 0: // below the smallest, or a tie and above, between it and the next
-		return Float8E8M0FNU(b >> 22 & (b >> 21) & 1)
+	case exp == 0 && b > 1<<22:
+		return 1
+	case exp == 0:
+		return 0
 	default:
 		return Float8E8M0FNU(exp + uint8(b>>22&1))
 	}
@@ -150,7 +153,7 @@ func (s *smallFloat) decode(x uint8) float32 {
 	negative := x&s.sign() != 0
 	x &= s.sign() - 1
 	if x == 0 && negative && s.special == negZero {
-		return float32(math.NaN())
+		return math.Float32frombits(0xffc00000)
 	}
 	var f float32
 	switch {
