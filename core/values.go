@@ -96,11 +96,8 @@ func AllMutableWithoutWaiting[T Element](t *Tensor) (iter.Seq[*T], error) {
 }
 
 func allMutable[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], error) {
-	switch {
-	case t != nil && t.ReadOnly():
-		return nil, readOnly(call)
-	case t != nil && t.layout.HasOverlap():
-		return nil, Errorf(ErrLayout, "core", call, "the tensor repeats elements: strides %v", t.layout.strides())
+	if err := writable(t, call); err != nil {
+		return nil, err
 	}
 	return elements[T](t, call, w)
 }
