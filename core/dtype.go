@@ -71,25 +71,34 @@ type DType struct {
 
 // The element types in common use. A bool is one byte, never one bit.
 var (
-	TypeInt8         = DType{CodeInt, 8, 1}
-	TypeInt16        = DType{CodeInt, 16, 1}
-	TypeInt32        = DType{CodeInt, 32, 1}
-	TypeInt64        = DType{CodeInt, 64, 1}
-	TypeUint8        = DType{CodeUInt, 8, 1}
-	TypeUint16       = DType{CodeUInt, 16, 1}
-	TypeUint32       = DType{CodeUInt, 32, 1}
-	TypeUint64       = DType{CodeUInt, 64, 1}
-	TypeFloat16      = DType{CodeFloat, 16, 1}
-	TypeFloat32      = DType{CodeFloat, 32, 1}
-	TypeFloat64      = DType{CodeFloat, 64, 1}
-	TypeBFloat16     = DType{CodeBfloat, 16, 1}
-	TypeComplex64    = DType{CodeComplex, 64, 1}
-	TypeComplex128   = DType{CodeComplex, 128, 1}
-	TypeBool         = DType{CodeBool, 8, 1}
-	TypeFloat8E4M3FN = DType{CodeFloat8E4M3FN, 8, 1}
-	TypeFloat8E5M2   = DType{CodeFloat8E5M2, 8, 1}
-	TypeFloat4E2M1FN = DType{CodeFloat4E2M1FN, 4, 1}
-	TypeInt4         = DType{CodeInt, 4, 1}
+	TypeInt8              = DType{CodeInt, 8, 1}
+	TypeInt16             = DType{CodeInt, 16, 1}
+	TypeInt32             = DType{CodeInt, 32, 1}
+	TypeInt64             = DType{CodeInt, 64, 1}
+	TypeUint8             = DType{CodeUInt, 8, 1}
+	TypeUint16            = DType{CodeUInt, 16, 1}
+	TypeUint32            = DType{CodeUInt, 32, 1}
+	TypeUint64            = DType{CodeUInt, 64, 1}
+	TypeFloat16           = DType{CodeFloat, 16, 1}
+	TypeFloat32           = DType{CodeFloat, 32, 1}
+	TypeFloat64           = DType{CodeFloat, 64, 1}
+	TypeBFloat16          = DType{CodeBfloat, 16, 1}
+	TypeComplex64         = DType{CodeComplex, 64, 1}
+	TypeComplex128        = DType{CodeComplex, 128, 1}
+	TypeBool              = DType{CodeBool, 8, 1}
+	TypeFloat8E3M4        = DType{CodeFloat8E3M4, 8, 1}
+	TypeFloat8E4M3        = DType{CodeFloat8E4M3, 8, 1}
+	TypeFloat8E4M3B11FNUZ = DType{CodeFloat8E4M3B11, 8, 1}
+	TypeFloat8E4M3FN      = DType{CodeFloat8E4M3FN, 8, 1}
+	TypeFloat8E4M3FNUZ    = DType{CodeFloat8E4M3FNUZ, 8, 1}
+	TypeFloat8E5M2        = DType{CodeFloat8E5M2, 8, 1}
+	TypeFloat8E5M2FNUZ    = DType{CodeFloat8E5M2FNUZ, 8, 1}
+	TypeFloat8E8M0FNU     = DType{CodeFloat8E8M0FNU, 8, 1}
+	TypeFloat6E2M3FN      = DType{CodeFloat6E2M3FN, 6, 1}
+	TypeFloat6E3M2FN      = DType{CodeFloat6E3M2FN, 6, 1}
+	TypeFloat4E2M1FN      = DType{CodeFloat4E2M1FN, 4, 1}
+	TypeInt4              = DType{CodeInt, 4, 1}
+	TypeUint4             = DType{CodeUInt, 4, 1}
 )
 
 // unknownPrefix stands before a code that has no name.

@@ -67,7 +67,7 @@ func ExampleError() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// core: Layout: bad layout: shape[1] is -1; extents must not be negative
+	// core: NewLayout: bad layout: shape[1] is -1; extents must not be negative
 }
 
 func ExampleParseDType() {

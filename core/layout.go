@@ -21,28 +21,33 @@ type Layout struct {
 
 // NewLayout makes the row-major (C order) layout of a shape, which is copied.
 func NewLayout(shape ...int64) (Layout, error) {
-	return NewStridedLayout(shape, nil)
+	return newLayout("NewLayout", shape, nil)
 }
 
 // NewStridedLayout makes a layout of a shape and its strides in elements. Both
 // are copied; nil strides mean row-major. The strides of axes with extent 1 are
 // kept as they are given.
 func NewStridedLayout(shape, strides []int64) (Layout, error) {
-	l, _, _, err := makeLayout(make([]int64, 0, 2*len(shape)), shape, strides)
+	return newLayout("NewStridedLayout", shape, strides)
+}
+
+// newLayout is NewStridedLayout for the function call, which its errors name.
+func newLayout(call string, shape, strides []int64) (Layout, error) {
+	l, _, _, err := makeLayout(call, make([]int64, 0, 2*len(shape)), shape, strides)
 	return l, err
 }
 
 // makeLayout builds the layout in dims if that has room, so that a caller can keep
 // it beside the tensor. It also returns what [Layout.Extent] does. It reads each
 // number of shape and strides once, since these may be memory of a foreign producer
-// that still writes there: what is checked is the copy.
-func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err error) {
+// that still writes there: what is checked is the copy. Its errors name call.
+func makeLayout(call string, dims, shape, strides []int64) (l Layout, low, high int64, err error) {
 	n := len(shape)
 	if n > MaxRank {
-		return l, 0, 0, badLayout("rank is %d; at most %d axes are supported", n, MaxRank)
+		return l, 0, 0, badLayout(call, "rank is %d; at most %d axes are supported", n, MaxRank)
 	}
 	if strides != nil && len(strides) != n {
-		return l, 0, 0, badLayout("shape has %d axes, strides have %d", n, len(strides))
+		return l, 0, 0, badLayout(call, "shape has %d axes, strides have %d", n, len(strides))
 	}
 	dims = append(dims, shape...)
 	if strides != nil {
@@ -57,7 +62,7 @@ func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err er
 		}
 	}
 	l = Layout{dims: dims[: 2*n : 2*n]}
-	low, high, err = l.check()
+	low, high, err = l.check(call)
 	if err != nil {
 		return Layout{}, 0, 0, err
 	}
@@ -65,7 +70,7 @@ func makeLayout(dims, shape, strides []int64) (l Layout, low, high int64, err er
 }
 
 // check proves what the type promises and returns the extent.
-func (l Layout) check() (low, high int64, err error) {
+func (l Layout) check(call string) (low, high int64, err error) {
 	shape, strides := l.shape(), l.strides()
 	if low, high, ok := smallExtent(shape, strides); ok {
 		return low, high, nil
@@ -73,7 +78,7 @@ func (l Layout) check() (low, high int64, err error) {
 	count, fits := int64(1), true
 	for i, extent := range shape {
 		if extent < 0 {
-			return 0, 0, badLayout("shape[%d] is %d; extents must not be negative", i, extent)
+			return 0, 0, badLayout(call, "shape[%d] is %d; extents must not be negative", i, extent)
 		}
 		var counted bool
 		count, counted = mulInt64(count, extent)
@@ -91,7 +96,7 @@ func (l Layout) check() (low, high int64, err error) {
 		return 0, 0, nil
 	}
 	if !fits || high+1 <= 0 || high+1-low <= 0 {
-		return 0, 0, badLayout("shape %v with strides %v has more elements, or elements further apart, than an int64 counts", shape, strides)
+		return 0, 0, badLayout(call, "shape %v with strides %v has more elements, or elements further apart, than an int64 counts", shape, strides)
 	}
 	return low, high + 1, nil
 }
@@ -124,8 +129,8 @@ func smallExtent(shape, strides []int64) (low, high int64, ok bool) {
 	return low, high + 1, true
 }
 
-func badLayout(format string, args ...any) error {
-	return Errorf(ErrLayout, "core", "Layout", format, args...)
+func badLayout(call, format string, args ...any) error {
+	return Errorf(ErrLayout, "core", call, format, args...)
 }
 
 // mulInt64 multiplies, and reports whether the product fits.
@@ -177,7 +182,7 @@ func (l Layout) NumElements() int64 {
 // relative to its first element: low is at most 0. It is empty (0, 0) if there
 // are no elements.
 func (l Layout) Extent() (low, high int64) {
-	low, high, _ = l.check() // passed when l was made
+	low, high, _ = l.check("Extent") // passed when l was made
 	return low, high
 }
 

@@ -10,7 +10,7 @@ import "slices"
 // Slice(axis, n-1, -1, -1) reverses an axis of n. Unlike in Python, indices do
 // not count from the end. It returns the offset of the view's first element.
 func (l Layout) Slice(axis int, start, stop, step int64) (Layout, int64, error) {
-	if err := l.checkAxis(axis); err != nil {
+	if err := l.checkAxis("Slice", axis); err != nil {
 		return Layout{}, 0, err
 	}
 	n := l.Dim(axis)
@@ -27,7 +27,7 @@ func (l Layout) Slice(axis int, start, stop, step int64) (Layout, int64, error) 
 			count = 0
 		}
 	default:
-		return Layout{}, 0, badLayout("slice [%d:%d:%d] of axis %d leaves its extent %d or has step 0", start, stop, step, axis, n)
+		return Layout{}, 0, badLayout("Slice", "[%d:%d:%d] leaves axis %d of extent %d, or its step is 0", start, stop, step, axis, n)
 	}
 	// The new stride is only reached if there are two elements; then it is
 	// within the checked extent. Otherwise the old one is as good.
@@ -45,11 +45,17 @@ func (l Layout) Slice(axis int, start, stop, step int64) (Layout, int64, error) 
 // Index takes one element of an axis and drops the axis. It returns the offset
 // of the view's first element.
 func (l Layout) Index(axis int, i int64) (Layout, int64, error) {
-	v, offset, err := l.Slice(axis, i, i+1, 1)
-	if err != nil {
+	if err := l.checkAxis("Index", axis); err != nil {
 		return Layout{}, 0, err
 	}
-	return v.drop(func(a int) bool { return a == axis }), offset, nil
+	if n := l.Dim(axis); i < 0 || i >= n {
+		return Layout{}, 0, badLayout("Index", "index %d of axis %d is out of range for extent %d", i, axis, n)
+	}
+	offset := i * l.Stride(axis)
+	if l.NumElements() == 0 {
+		offset = 0
+	}
+	return l.drop(func(a int) bool { return a == axis }), offset, nil
 }
 
 // Permute orders the axes anew: axis i of the view is axis axes[i] of l. Every
@@ -57,13 +63,13 @@ func (l Layout) Index(axis int, i int64) (Layout, int64, error) {
 func (l Layout) Permute(axes ...int) (Layout, error) {
 	n := l.Rank()
 	if len(axes) != n {
-		return Layout{}, badLayout("permutation %v names %d axes of %d", axes, len(axes), n)
+		return Layout{}, badLayout("Permute", "permutation %v names %d axes of %d", axes, len(axes), n)
 	}
 	dims := make([]int64, 2*n)
 	var seen [MaxRank]bool
 	for i, a := range axes {
 		if a < 0 || a >= n || seen[a] {
-			return Layout{}, badLayout("permutation %v must name each axis from 0 to %d once", axes, n-1)
+			return Layout{}, badLayout("Permute", "permutation %v must name each axis from 0 to %d once", axes, n-1)
 		}
 		seen[a] = true
 		dims[i], dims[n+i] = l.Dim(a), l.Stride(a)
@@ -79,12 +85,12 @@ func (l Layout) Reshape(shape ...int64) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
-	v, err := NewLayout(shape...)
+	v, err := newLayout("Reshape", shape, nil)
 	if err != nil {
 		return Layout{}, err
 	}
 	if count := l.NumElements(); v.NumElements() != count {
-		return Layout{}, badLayout("shape %v has %d elements, the tensor %d", shape, v.NumElements(), count)
+		return Layout{}, badLayout("Reshape", "shape %v has %d elements, the tensor %d", shape, v.NumElements(), count)
 	} else if count == 0 || l.IsContiguous() {
 		return v, nil
 	}
@@ -109,7 +115,7 @@ func (l Layout) Reshape(shape ...int64) (Layout, error) {
 		}
 		for a := o; a+1 < oEnd; a++ {
 			if old.Stride(a) != old.Dim(a+1)*old.Stride(a+1) {
-				return Layout{}, badLayout("shape %v cannot be viewed as %v with strides %v: copy the tensor first", l.shape(), shape, l.strides())
+				return Layout{}, badLayout("Reshape", "shape %v cannot be viewed as %v with strides %v: copy the tensor first", l.shape(), shape, l.strides())
 			}
 		}
 		stride := old.Stride(oEnd - 1)
@@ -130,13 +136,13 @@ func (l Layout) inferExtent(shape []int64) ([]int64, error) {
 	}
 	shape = slices.Clone(shape)
 	shape[unknown] = 1
-	rest, err := NewLayout(shape...)
+	rest, err := newLayout("Reshape", shape, nil)
 	if err != nil {
 		return nil, err // a second -1 is a negative extent
 	}
 	count := rest.NumElements()
 	if count == 0 || l.NumElements()%count != 0 {
-		return nil, badLayout("%d elements do not divide by the other extents of %v", l.NumElements(), shape)
+		return nil, badLayout("Reshape", "%d elements do not divide by the other extents of %v", l.NumElements(), shape)
 	}
 	shape[unknown] = l.NumElements() / count
 	return shape, nil
@@ -146,11 +152,11 @@ func (l Layout) inferExtent(shape []int64) ([]int64, error) {
 // every axis with extent 1.
 func (l Layout) Squeeze(axes ...int) (Layout, error) {
 	for _, a := range axes {
-		if err := l.checkAxis(a); err != nil {
+		if err := l.checkAxis("Squeeze", a); err != nil {
 			return Layout{}, err
 		}
 		if l.Dim(a) != 1 {
-			return Layout{}, badLayout("axis %d has extent %d; only extent 1 can be squeezed", a, l.Dim(a))
+			return Layout{}, badLayout("Squeeze", "axis %d has extent %d; only extent 1 can be squeezed", a, l.Dim(a))
 		}
 	}
 	return l.drop(func(a int) bool {
@@ -162,7 +168,7 @@ func (l Layout) Squeeze(axes ...int) (Layout, error) {
 func (l Layout) Expand(axis int) (Layout, error) {
 	n := l.Rank()
 	if axis < 0 || axis > n || n == MaxRank {
-		return Layout{}, badLayout("no axis can be inserted at %d of %d", axis, n)
+		return Layout{}, badLayout("Expand", "no axis can be inserted at %d of %d", axis, n)
 	}
 	stride := int64(1)
 	if axis < n {
@@ -181,7 +187,7 @@ func (l Layout) Expand(axis int) (Layout, error) {
 func (l Layout) Broadcast(shape ...int64) (Layout, error) {
 	lead := len(shape) - l.Rank()
 	if lead < 0 {
-		return Layout{}, badLayout("shape %v cannot be broadcast to the fewer axes of %v", l.shape(), shape)
+		return Layout{}, badLayout("Broadcast", "shape %v cannot be broadcast to the fewer axes of %v", l.shape(), shape)
 	}
 	strides := make([]int64, len(shape))
 	for i := range strides[lead:] {
@@ -190,10 +196,10 @@ func (l Layout) Broadcast(shape ...int64) (Layout, error) {
 			strides[lead+i] = l.Stride(i)
 		case 1: // stride 0
 		default:
-			return Layout{}, badLayout("axis %d has extent %d, which cannot be broadcast to %d", i, l.Dim(i), shape[lead+i])
+			return Layout{}, badLayout("Broadcast", "axis %d has extent %d, which cannot be broadcast to %d", i, l.Dim(i), shape[lead+i])
 		}
 	}
-	return NewStridedLayout(shape, strides)
+	return newLayout("Broadcast", shape, strides)
 }
 
 // drop leaves out the axes that match.
@@ -208,9 +214,9 @@ func (l Layout) drop(match func(axis int) bool) Layout {
 	return Layout{dims}
 }
 
-func (l Layout) checkAxis(axis int) error {
+func (l Layout) checkAxis(call string, axis int) error {
 	if axis < 0 || axis >= l.Rank() {
-		return badLayout("axis %d is out of range for %d axes", axis, l.Rank())
+		return badLayout(call, "axis %d is out of range for %d axes", axis, l.Rank())
 	}
 	return nil
 }

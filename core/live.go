@@ -83,18 +83,22 @@ func OpenTensors() []string {
 	defer traces.mu.Unlock()
 	var stacks []string
 	for _, pc := range traces.pc {
-		var b strings.Builder
-		frames := runtime.CallersFrames(pc)
-		for {
-			f, more := frames.Next()
-			b.WriteString(f.Function + "\n\t" + f.File + ":" + strconv.Itoa(f.Line) + "\n")
-			if !more {
-				break
-			}
-		}
-		stacks = append(stacks, b.String())
+		stacks = append(stacks, stackOf(pc))
 	}
 	return stacks
+}
+
+// stackOf prints a stack: of each call the function, and a line below it the place.
+func stackOf(pc []uintptr) string {
+	var b strings.Builder
+	frames := runtime.CallersFrames(pc)
+	for {
+		f, more := frames.Next()
+		b.WriteString(f.Function + "\n\t" + f.File + ":" + strconv.Itoa(f.Line) + "\n")
+		if !more {
+			return b.String()
+		}
+	}
 }
 
 // traceOpen records the stack of the caller's caller's caller.

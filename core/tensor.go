@@ -48,9 +48,12 @@ type Spec struct {
 // after the last view is closed; on failure it stays the caller's. The shape and
 // strides are copied. It fails with ErrDType or ErrLayout if the spec is
 // malformed or leaves the memory, and with ErrInvalid if elements have no memory.
-func Wrap(m Memory, s Spec) (*Tensor, error) {
+func Wrap(m Memory, s Spec) (*Tensor, error) { return wrap("Wrap", m, s) }
+
+// wrap is Wrap for the function call, which its errors name.
+func wrap(call string, m Memory, s Spec) (*Tensor, error) {
 	t, b := wrapped.take()
-	if err := t.init(&m, &s); err != nil {
+	if err := t.init(call, &m, &s); err != nil {
 		closedTensors.Add(1)
 		freedBuffers.Add(1)
 		return nil, err
@@ -65,12 +68,18 @@ func Wrap(m Memory, s Spec) (*Tensor, error) {
 
 // NewTensor makes another tensor on a buffer that is kept alive by somebody else
 // for the time of the call. The errors are those of [Wrap], and ErrClosed.
-func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
+func NewTensor(b *Buffer, s Spec) (*Tensor, error) { return newTensor("NewTensor", b, s) }
+
+// newTensor is NewTensor for the function call, which its errors name.
+func newTensor(call string, b *Buffer, s Spec) (*Tensor, error) {
+	if b == nil {
+		return nil, Errorf(ErrInvalid, "core", call, "the buffer is nil")
+	}
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
 	t, _ := views.take()
-	if err := t.init(&b.mem, &s); err != nil {
+	if err := t.init(call, &b.mem, &s); err != nil {
 		closedTensors.Add(1)
 		b.Release()
 		return nil, err
@@ -79,21 +88,21 @@ func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
 	return t, nil
 }
 
-// init fills and checks everything but the reference.
-func (t *Tensor) init(m *Memory, s *Spec) error {
+// init fills and checks everything but the reference. Its errors name call.
+func (t *Tensor) init(call string, m *Memory, s *Spec) error {
 	if !s.DType.Valid() {
-		return Errorf(ErrDType, "core", "Wrap", "%v: bits and lanes must not be 0", s.DType)
+		return Errorf(ErrDType, "core", call, "%v: bits and lanes must not be 0", s.DType)
 	}
 	dims := t.dims[:0]
 	if 2*len(s.Shape) > len(t.dims) {
 		dims = make([]int64, 0, 2*len(s.Shape))
 	}
-	layout, low, high, err := makeLayout(dims, s.Shape, s.Strides)
+	layout, low, high, err := makeLayout(call, dims, s.Shape, s.Strides)
 	if err != nil {
 		return err
 	}
 	t.dtype, t.id, t.empty, t.flags, t.layout = s.DType, m.ID, low == high, s.Flags, layout
-	if err := t.checkRange(m, s, low, high); err != nil {
+	if err := t.checkRange(call, m, s, low, high); err != nil {
 		return err
 	}
 	t.offset = m.Offset + s.Offset
@@ -101,30 +110,30 @@ func (t *Tensor) init(m *Memory, s *Spec) error {
 }
 
 // checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
-func (t *Tensor) checkRange(m *Memory, s *Spec, low, high int64) error {
+func (t *Tensor) checkRange(call string, m *Memory, s *Spec, low, high int64) error {
 	// Memory of unknown size may have elements before its start, and views that begin at one of them.
 	before := m.Size == UnknownSize && !m.ID.Type.OpaqueHandle() && s.Offset > math.MinInt64
 	if s.Offset < 0 && !before || m.Offset < 0 || m.Offset > math.MaxInt64-max(s.Offset, 0) {
-		return Errorf(ErrLayout, "core", "Wrap", "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
+		return Errorf(ErrLayout, "core", call, "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
 	}
 	if low == high {
 		return nil
 	}
 	if m.Handle == 0 {
-		return Errorf(ErrInvalid, "core", "Wrap", "data is NULL, but shape %v has elements", t.layout.shape())
+		return Errorf(ErrInvalid, "core", call, "data is NULL, but shape %v has elements", t.layout.shape())
 	}
 	first, last, ok := byteRange(s.DType.storageBits(s.Flags&FlagSubBytePadded != 0), low, high)
 	if at := m.Offset + s.Offset; !ok || last > math.MaxInt64-max(at, 0) || first < math.MinInt64-min(at, 0) {
-		return Errorf(ErrLayout, "core", "Wrap", "shape %v with strides %v of %v spans more bytes than an int64 counts", t.layout.shape(), t.layout.strides(), s.DType)
+		return Errorf(ErrLayout, "core", call, "shape %v with strides %v of %v spans more bytes than an int64 counts", t.layout.shape(), t.layout.strides(), s.DType)
 	}
 	if !m.ID.Type.OpaqueHandle() && wraps(m.Handle, m.Offset+s.Offset, first, last) {
-		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d of address %#x, beyond the ends of the address space", m.Offset+s.Offset+first, m.Offset+s.Offset+last, m.Handle)
+		return Errorf(ErrLayout, "core", call, "the elements reach from byte %d to %d of address %#x, beyond the ends of the address space", m.Offset+s.Offset+first, m.Offset+s.Offset+last, m.Handle)
 	}
 	if m.Size == UnknownSize {
 		return nil
 	}
 	if first+s.Offset < 0 || last+s.Offset > m.Size {
-		return Errorf(ErrLayout, "core", "Wrap", "the elements reach from byte %d to %d, but the memory has %d bytes", first+s.Offset, last+s.Offset, m.Size)
+		return Errorf(ErrLayout, "core", call, "the elements reach from byte %d to %d, but the memory has %d bytes", first+s.Offset, last+s.Offset, m.Size)
 	}
 	return nil
 }
@@ -172,7 +181,19 @@ func (t *Tensor) Buffer() (*Buffer, error) {
 }
 
 // errTensorClosed is made once, so that Buffer is small enough to be inlined.
-var errTensorClosed = Errorf(ErrClosed, "core", "Tensor", "the tensor was closed")
+var errTensorClosed = Errorf(ErrClosed, "core", "Buffer", "the tensor was closed")
+
+// buffer is Buffer for the function call, which its errors name. It also refuses a nil
+// tensor and the zero Tensor, with ErrInvalid.
+func (t *Tensor) buffer(call string) (*Buffer, error) {
+	if t == nil || t.share == nil {
+		return nil, Errorf(ErrInvalid, "core", call, "the tensor is nil or the zero Tensor")
+	}
+	if b := t.share.buf.Load(); b != nil {
+		return b, nil
+	}
+	return nil, Errorf(ErrClosed, "core", call, "the tensor was closed")
+}
 
 // DType is the element type.
 func (t *Tensor) DType() DType { return t.dtype }

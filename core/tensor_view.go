@@ -6,8 +6,13 @@ package core
 // same name does. They have the tensor's flags, but for FlagCopied: the memory has
 // more than one owner now.
 
-// view makes a tensor with another layout, whose first element lies by so many elements further.
-func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
+// view makes a tensor with another layout, whose first element lies by so many elements
+// further. Its errors name call, the method of Tensor; err is that of the layout's method.
+func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, error) {
+	if err != nil {
+		return nil, err
+	}
+	b, err := t.buffer(call)
 	if err != nil {
 		return nil, err
 	}
@@ -16,13 +21,9 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 	width := t.dtype.storageBits(t.Padded())
 	bytes, rest := by/8*width, by%8*width
 	if rest%8 != 0 {
-		return nil, Errorf(ErrLayout, "core", "view", "element %d of packed %v does not start on a byte", by, t.dtype)
+		return nil, Errorf(ErrLayout, "core", call, "element %d of packed %v does not start on a byte", by, t.dtype)
 	}
-	b, err := t.Buffer()
-	if err != nil {
-		return nil, err
-	}
-	return NewTensor(b, Spec{
+	return newTensor(call, b, Spec{
 		DType:   t.dtype,
 		Shape:   l.shape(),
 		Strides: l.strides(),
@@ -32,11 +33,11 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 }
 
 // Share returns a second tensor of the same elements.
-func (t *Tensor) Share() (*Tensor, error) { return t.view(t.layout, 0, nil) }
+func (t *Tensor) Share() (*Tensor, error) { return t.view("Share", t.layout, 0, nil) }
 
 // AsReadOnly returns a view that must not be written through.
 func (t *Tensor) AsReadOnly() (*Tensor, error) {
-	v, err := t.Share()
+	v, err := t.view("AsReadOnly", t.layout, 0, nil)
 	if err == nil {
 		v.flags |= FlagReadOnly
 	}
@@ -45,18 +46,20 @@ func (t *Tensor) AsReadOnly() (*Tensor, error) {
 
 // Slice takes the elements start, start+step, ... before stop of an axis; see [Layout.Slice].
 func (t *Tensor) Slice(axis int, start, stop, step int64) (*Tensor, error) {
-	return t.view(t.layout.Slice(axis, start, stop, step))
+	l, by, err := t.layout.Slice(axis, start, stop, step)
+	return t.view("Slice", l, by, err)
 }
 
 // Index takes one element of an axis and drops the axis.
 func (t *Tensor) Index(axis int, i int64) (*Tensor, error) {
-	return t.view(t.layout.Index(axis, i))
+	l, by, err := t.layout.Index(axis, i)
+	return t.view("Index", l, by, err)
 }
 
 // Permute orders the axes anew; see [Layout.Permute].
 func (t *Tensor) Permute(axes ...int) (*Tensor, error) {
 	l, err := t.layout.Permute(axes...)
-	return t.view(l, 0, err)
+	return t.view("Permute", l, 0, err)
 }
 
 // Transpose reverses the order of the axes.
@@ -65,32 +68,33 @@ func (t *Tensor) Transpose() (*Tensor, error) {
 	for i := range axes {
 		axes[i] = len(axes) - 1 - i
 	}
-	return t.Permute(axes...)
+	l, err := t.layout.Permute(axes...)
+	return t.view("Transpose", l, 0, err)
 }
 
 // Reshape gives the elements another shape where a view can; see [Layout.Reshape].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	l, err := t.layout.Reshape(shape...)
-	return t.view(l, 0, err)
+	return t.view("Reshape", l, 0, err)
 }
 
 // Squeeze drops axes of extent 1; see [Layout.Squeeze].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	l, err := t.layout.Squeeze(axes...)
-	return t.view(l, 0, err)
+	return t.view("Squeeze", l, 0, err)
 }
 
 // Expand inserts an axis of extent 1; see [Layout.Expand].
 func (t *Tensor) Expand(axis int) (*Tensor, error) {
 	l, err := t.layout.Expand(axis)
-	return t.view(l, 0, err)
+	return t.view("Expand", l, 0, err)
 }
 
 // Broadcast repeats axes of extent 1 by stride 0; see [Layout.Broadcast]. The
 // view is read-only if it repeats elements.
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
 	l, err := t.layout.Broadcast(shape...)
-	v, err := t.view(l, 0, err)
+	v, err := t.view("Broadcast", l, 0, err)
 	if err == nil && l.HasOverlap() {
 		v.flags |= FlagReadOnly
 	}

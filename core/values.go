@@ -4,109 +4,8 @@ import (
 	"context"
 	"iter"
 	"runtime"
-	"sync"
 	"unsafe"
 )
-
-// Element is a Go type whose memory is that of a tensor element.
-type Element interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
-		Float16 | BFloat16 | float32 | float64 | complex64 | complex128 | bool
-}
-
-// DTypeOf gives the element type of T.
-func DTypeOf[T Element]() DType {
-	switch any(*new(T)).(type) {
-	case int8:
-		return TypeInt8
-	case int16:
-		return TypeInt16
-	case int32:
-		return TypeInt32
-	case int64:
-		return TypeInt64
-	case uint8:
-		return TypeUint8
-	case uint16:
-		return TypeUint16
-	case uint32:
-		return TypeUint32
-	case uint64:
-		return TypeUint64
-	case Float16:
-		return TypeFloat16
-	case BFloat16:
-		return TypeBFloat16
-	case float32:
-		return TypeFloat32
-	case float64:
-		return TypeFloat64
-	case complex64:
-		return TypeComplex64
-	case complex128:
-		return TypeComplex128
-	default:
-		return TypeBool
-	}
-}
-
-// FromSlice makes a row-major CPU tensor of a Go slice without a copy: both see
-// each other's writes. Without a shape it is 1-d. The slice is pinned until the
-// last view is closed, so that its address may be given to C. It fails with
-// ErrLayout if the shape is bad or does not have len(s) elements.
-func FromSlice[T Element](s []T, shape ...int64) (*Tensor, error) {
-	if shape == nil {
-		shape = []int64{int64(len(s))}
-	}
-	l, err := NewLayout(shape...)
-	if err != nil {
-		return nil, err
-	}
-	if l.NumElements() != int64(len(s)) {
-		return nil, Errorf(ErrLayout, "core", "FromSlice", "shape %v has %d elements, the slice %d", shape, l.NumElements(), len(s))
-	}
-	m := Memory{ID: CPU, Size: int64(len(s)) * int64(unsafe.Sizeof(*new(T)))}
-	if len(s) > 0 {
-		m.Handle, m.Owner = uintptr(unsafe.Pointer(&s[0])), pin(&s[0])
-	}
-	t, err := Wrap(m, Spec{DType: DTypeOf[T](), Shape: shape})
-	if err != nil {
-		m.Free()
-		return nil, err
-	}
-	return t, nil
-}
-
-// pinnedSlice keeps Go memory in place and alive.
-type pinnedSlice struct{ runtime.Pinner }
-
-// pinnedSlices holds all that were not freed: the runtime ends a program that
-// loses a Pinner, and a lost reference shall cost no more than its memory.
-var pinnedSlices struct {
-	mu  sync.Mutex
-	all map[*pinnedSlice]struct{}
-}
-
-// pin pins the slice whose first element it gets.
-func pin(first any) *pinnedSlice {
-	p := new(pinnedSlice)
-	p.Pin(first)
-	pinnedSlices.mu.Lock()
-	defer pinnedSlices.mu.Unlock()
-	if pinnedSlices.all == nil {
-		pinnedSlices.all = make(map[*pinnedSlice]struct{})
-	}
-	pinnedSlices.all[p] = struct{}{}
-	return p
-}
-
-// Free unpins.
-func (p *pinnedSlice) Free() {
-	p.Unpin()
-	pinnedSlices.mu.Lock()
-	defer pinnedSlices.mu.Unlock()
-	delete(pinnedSlices.all, p)
-}
 
 // Values returns the elements of a contiguous tensor in host-accessible memory,
 // in row-major order and in place. The slice is valid until the tensor is closed,
@@ -136,7 +35,7 @@ func ValuesWithoutWaiting[T Element](t *Tensor) ([]T, error) {
 // Where the strides are not row-major, [AllMutable] serves. To overwrite what failed
 // work has left, use [MutableWithoutWaiting], and record the write with [Buffer.Wrote].
 func Mutable[T Element](t *Tensor) ([]T, error) {
-	if t.ReadOnly() {
+	if t != nil && t.ReadOnly() {
 		return nil, readOnly("Mutable")
 	}
 	return values[T](t, "Mutable", forWriting)
@@ -145,7 +44,7 @@ func Mutable[T Element](t *Tensor) ([]T, error) {
 // MutableWithoutWaiting is [Mutable] for callers who keep the order themselves: the
 // elements may still be read and written.
 func MutableWithoutWaiting[T Element](t *Tensor) ([]T, error) {
-	if t.ReadOnly() {
+	if t != nil && t.ReadOnly() {
 		return nil, readOnly("MutableWithoutWaiting")
 	}
 	return values[T](t, "MutableWithoutWaiting", withoutWaiting)
@@ -197,11 +96,8 @@ func AllMutableWithoutWaiting[T Element](t *Tensor) (iter.Seq[*T], error) {
 }
 
 func allMutable[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], error) {
-	switch {
-	case t.ReadOnly():
-		return nil, readOnly(call)
-	case t.layout.HasOverlap():
-		return nil, Errorf(ErrLayout, "core", call, "the tensor repeats elements: strides %v", t.layout.strides())
+	if err := writable(t, call); err != nil {
+		return nil, err
 	}
 	return elements[T](t, call, w)
 }
@@ -247,7 +143,7 @@ const (
 // firstElement checks all that typed access needs, rowMajor strides if it needs those,
 // and waits. It returns nil for a tensor without elements.
 func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (*T, error) {
-	b, err := t.Buffer()
+	b, err := t.buffer(call)
 	switch {
 	case err != nil:
 		return nil, err

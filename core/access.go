@@ -1,0 +1,260 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"slices"
+	"unsafe"
+)
+
+// The functions of this file read and write elements of tensors in memory that the host
+// can reach, whatever the strides. Those for single elements wait as [Values] and
+// [Mutable] do; those for all elements take a context that bounds the time.
+
+// At returns the element at the given position: one index for each axis, none for a 0-d
+// tensor. It blocks and fails like [Values], but for the strides. It also fails with
+// ErrLayout if the number of indexes is not the rank or one is out of range.
+//
+// To read many elements, [Values] and [All] are faster.
+func At[T Element](t *Tensor, index ...int64) (T, error) {
+	p, err := elementAt[T](t, "At", forReading, index)
+	if err != nil {
+		return *new(T), err
+	}
+	x := *p
+	runtime.KeepAlive(t)
+	return x, nil
+}
+
+// Set writes the element at the given position. It blocks and fails like [AllMutable].
+// It also fails with ErrLayout if the number of indexes is not the rank or one is out of range.
+func Set[T Element](t *Tensor, value T, index ...int64) error {
+	if err := writable(t, "Set"); err != nil {
+		return err
+	}
+	p, err := elementAt[T](t, "Set", forWriting, index)
+	if err != nil {
+		return err
+	}
+	*p = value
+	runtime.KeepAlive(t)
+	return nil
+}
+
+// elementAt finds the element at index.
+func elementAt[T Element](t *Tensor, call string, w waiting, index []int64) (*T, error) {
+	if _, err := t.buffer(call); err != nil {
+		return nil, err
+	}
+	if len(index) != t.Rank() {
+		return nil, Errorf(ErrLayout, "core", call, "%d indexes for %d axes", len(index), t.Rank())
+	}
+	offset := int64(0)
+	for axis, i := range index {
+		if n := t.layout.Dim(axis); i < 0 || i >= n {
+			return nil, Errorf(ErrLayout, "core", call, "index %d of axis %d is out of range for extent %d", i, axis, n)
+		}
+		offset += i * t.layout.Stride(axis)
+	}
+	p, err := firstElement[T](t, call, false, w)
+	if err != nil {
+		return nil, err
+	}
+	return (*T)(unsafe.Add(unsafe.Pointer(p), offset*int64(unsafe.Sizeof(*p)))), nil
+}
+
+// writable refuses tensors that must not be written element by element.
+func writable(t *Tensor, call string) error {
+	switch {
+	case t == nil: // refused later
+		return nil
+	case t.ReadOnly():
+		return readOnly(call)
+	case t.layout.HasOverlap():
+		return Errorf(ErrLayout, "core", call, "the tensor repeats elements: strides %v", t.layout.strides())
+	}
+	return nil
+}
+
+// Fill sets every element to value. It blocks until all work on the memory is done, or
+// returns ctx's error. It fails like [AllMutable].
+func Fill[T Element](ctx context.Context, t *Tensor, value T) error {
+	const call = "Fill"
+	if err := writable(t, call); err != nil {
+		return err
+	}
+	p, err := firstElement[T](t, call, false, withoutWaiting)
+	if err != nil {
+		return err
+	}
+	b, err := t.buffer(call)
+	if err == nil {
+		err = t.settle(ctx, b, forWriting)
+	}
+	if err != nil || p == nil {
+		return err
+	}
+	size := int64(unsafe.Sizeof(value))
+	err = eachRow(ctx, steppings(t, t, stepping{1, 8 * size, 8 * size}), func(to, _ int64, s stepping) bool {
+		at := unsafe.Add(unsafe.Pointer(p), to>>3)
+		if s.dst == 8*size {
+			row := unsafe.Slice((*T)(at), s.n)
+			for i := range row {
+				row[i] = value
+			}
+			return true
+		}
+		for i := range s.n {
+			*(*T)(unsafe.Add(at, i*s.dst>>3)) = value
+		}
+		return true
+	})
+	runtime.KeepAlive(t)
+	return err
+}
+
+// ToSlice returns the elements in a new slice, in row-major order, whatever the strides.
+// The slice is the caller's and does not depend on the tensor. ToSlice blocks until the last
+// write to the memory is done, or returns ctx's error. It fails like [Values], but for the
+// strides.
+func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
+	const call = "ToSlice"
+	p, err := firstElement[T](t, call, false, withoutWaiting)
+	if err != nil {
+		return nil, err
+	}
+	b, err := t.buffer(call)
+	if err == nil {
+		err = t.settle(ctx, b, forReading)
+	}
+	if err != nil || p == nil {
+		return nil, err
+	}
+	n := t.NumElements()
+	size := int64(unsafe.Sizeof(*p))
+	if n > (1<<46)/size {
+		return nil, Errorf(ErrOutOfMemory, "core", call, "%d elements cannot be allocated", n)
+	}
+	s := make([]T, n)
+	out, row := unsafe.Pointer(&s[0]), copier(size)
+	err = eachRow(ctx, steppings(t, t, stepping{1, 8 * size, 8 * size}), func(_, from int64, x stepping) bool {
+		row(out, unsafe.Pointer(p), 0, from, stepping{x.n, 8 * size, x.src})
+		out = unsafe.Add(out, x.n*size)
+		return true
+	})
+	runtime.KeepAlive(t)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Equal reports whether two tensors have the same element type, the same shape and equal
+// elements. Elements are compared as Go's == does: a NaN equals nothing, and 0 equals -0.
+// [EqualBits] compares otherwise. Elements of types that [Convert] does not know are
+// compared by their bits. Both tensors lie in memory that the host can reach; their
+// strides may be any.
+//
+// It blocks until the last writes to both are done, or returns ctx's error. It fails with
+// ErrInvalid if a tensor is nil, ErrClosed, ErrDevice if the host cannot reach the memory,
+// or with the error of the last write to either.
+func Equal(ctx context.Context, a, b *Tensor) (bool, error) {
+	return equal(ctx, a, b, "Equal", true)
+}
+
+// EqualBits is [Equal], except that it compares the bits of elements: what is equal to it
+// was copied without a change. Bits around packed elements do not count.
+func EqualBits(ctx context.Context, a, b *Tensor) (bool, error) {
+	return equal(ctx, a, b, "EqualBits", false)
+}
+
+func equal(ctx context.Context, a, b *Tensor, call string, asNumbers bool) (bool, error) {
+	ab, err := hostSide(a, call)
+	if err != nil {
+		return false, err
+	}
+	bb, err := hostSide(b, call)
+	if err != nil {
+		return false, err
+	}
+	if a.dtype != b.dtype || !a.layout.SameShape(b.layout) {
+		return false, nil
+	}
+	if a.NumElements() == 0 {
+		return true, nil
+	}
+	if err := a.settle(ctx, ab, forReading); err != nil {
+		return false, err
+	}
+	if err := b.settle(ctx, bb, forReading); err != nil {
+		return false, err
+	}
+	compare, lanes := comparison(a, b, asNumbers)
+	if compare == nil {
+		return false, Errorf(ErrDType, "core", call, "elements of %v cannot be compared", a.dtype)
+	}
+	pa, pb, same := a.first(ab), b.first(bb), true
+	err = eachRow(ctx, steppings(a, b, lanes), func(i, j int64, s stepping) bool {
+		for s.n > 0 && same {
+			part := stepping{min(s.n, block), s.dst, s.src}
+			same = compare(pa, pb, i, j, part)
+			s.n -= part.n
+			i, j = i+part.n*part.dst, j+part.n*part.src
+		}
+		return same
+	})
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+	return same && err == nil, err
+}
+
+// comparison returns what compares components of two tensors of one type, and how they lie.
+func comparison(a, b *Tensor, asNumbers bool) (func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool, stepping) {
+	c, d := a.component(), b.component()
+	lanes := stepping{c.count, c.stride, d.stride}
+	if asNumbers && (c.code == CodeBool || c.code > CodeUInt) {
+		load, floating := loader(c)
+		if load != nil {
+			return func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool {
+				var x, y numbers
+				x.n, y.n = int(s.n), int(s.n)
+				load(&x, at{pa, i, s.dst})
+				load(&y, at{pb, j, s.src})
+				if floating {
+					return slices.Equal(x.floats[:x.n], y.floats[:y.n])
+				}
+				return slices.Equal(x.ints[:x.n], y.ints[:y.n])
+			}, lanes
+		}
+	}
+	if c.bits < 8 {
+		return func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool {
+			x, y := at{pa, i, s.dst}, at{pb, j, s.src}
+			for k := range int(s.n) {
+				if x.get(k, c.bits) != y.get(k, c.bits) {
+					return false
+				}
+			}
+			return true
+		}, lanes
+	}
+	if c.bits%8 != 0 {
+		return nil, lanes
+	}
+	size := c.bits / 8
+	return func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool {
+		size := size
+		if s.dst == 8*size && s.src == 8*size { // a row is as good as one element
+			s.n, size = 1, s.n*size
+		}
+		for k := range s.n {
+			x := unsafe.Slice((*byte)(unsafe.Add(pa, (i+k*s.dst)>>3)), size)
+			y := unsafe.Slice((*byte)(unsafe.Add(pb, (j+k*s.src)>>3)), size)
+			if !bytes.Equal(x, y) {
+				return false
+			}
+		}
+		return true
+	}, lanes
+}

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"context"
+	"runtime"
+	"unsafe"
+)
+
+// hostAlignment is that of new host memory: a cache line, and the largest vector.
+const hostAlignment = 64
+
+// newHost makes a row-major tensor of new Go memory, all zeros. Its errors name call.
+func newHost(call string, dtype DType, shape []int64, flags Flags) (*Tensor, error) {
+	l, err := newLayout(call, shape, nil)
+	if err != nil {
+		return nil, err
+	}
+	size, err := dtype.Size(l.NumElements(), flags&FlagSubBytePadded != 0)
+	if err != nil {
+		return nil, err
+	}
+	const limit = 1 << 46 // more than any machine has: make would panic
+	if size > limit || int64(int(size)) != size {
+		return nil, Errorf(ErrOutOfMemory, "core", call, "%d bytes cannot be allocated", size)
+	}
+	m := Memory{ID: CPU, Size: size}
+	if size > 0 {
+		bytes := make([]byte, size+hostAlignment-1)
+		start := uintptr(unsafe.Pointer(&bytes[0]))
+		m.Handle = (start + hostAlignment - 1) &^ (hostAlignment - 1)
+		m.Owner = pin(&bytes[0])
+	}
+	t, err := wrap(call, m, Spec{DType: dtype, Shape: shape, Flags: flags})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Clone returns a tensor of the same elements in new memory, where t lies: row-major,
+// and not read-only. The caller closes it. Clone blocks until the last write to t and
+// the copy are done, or returns ctx's error.
+//
+// Memory of an opened device is cloned by that device. It fails with ErrDevice for
+// memory that neither the host can reach nor an opened device owns: the function To of
+// github.com/dlx-go/dlx/exchange copies such a tensor. It also fails with ErrInvalid if t is nil,
+// ErrClosed, ErrOutOfMemory, with the error of the last write, or as [Device.Alloc] and
+// [Device.Copy] do.
+func (t *Tensor) Clone(ctx context.Context) (*Tensor, error) { return t.clone(ctx, "Clone") }
+
+func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
+	b, err := t.buffer(call)
+	if err != nil {
+		return nil, err
+	}
+	if d := b.mem.Device; d != nil && d.ID().Type == t.id.Type {
+		return t.cloneOn(ctx, d)
+	} else if !t.id.Type.HostAccessible() {
+		return nil, Errorf(ErrDevice, "core", call, "no opened device owns the memory on %v: open the device, and use exchange.To", t.id)
+	}
+	v, err := newHost(call, t.dtype, t.layout.shape(), t.flags&FlagSubBytePadded)
+	if err != nil || t.NumElements() == 0 {
+		return v, err
+	}
+	to, err := v.Buffer()
+	if err == nil {
+		err = t.settle(ctx, b, forReading)
+	}
+	if err == nil {
+		err = copyOnHost(ctx, call, v, t, v.first(to), t.first(b))
+	}
+	runtime.KeepAlive(t)
+	if err != nil {
+		_ = v.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// cloneOn clones memory of a device by its Copy.
+func (t *Tensor) cloneOn(ctx context.Context, d Device) (*Tensor, error) {
+	m, err := d.Alloc(ctx, t.NumBytes(), AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	v, err := wrap("Clone", m, Spec{DType: t.dtype, Shape: t.layout.shape(), Flags: t.flags & FlagSubBytePadded})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	if err := d.Copy(ctx, nil, v, t); err != nil {
+		_ = v.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// copyOnHost copies the elements of src into dst, of the same type and shape.
+func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from unsafe.Pointer) error {
+	bits := src.dtype.storageBits(src.Padded())
+	p := &conversion{axes: steppings(dst, src, stepping{1, bits, bits})}
+	c := component{code: CodeUInt, bits: bits}
+	switch {
+	case bits%8 == 0:
+		p.row = copier(bits / 8)
+	case bits < 8:
+		p.row = converterOf(c, c)
+	default:
+		return Errorf(ErrDType, "core", call, "elements of %d bits cannot be copied", bits)
+	}
+	return p.run(ctx, to, from)
+}
+
+// Contiguous returns a row-major tensor of the elements of t: a view of the same memory
+// where t is row-major already, or else a [Tensor.Clone]. The caller closes it. It waits
+// for nothing where it returns a view, and fails as Clone does.
+func (t *Tensor) Contiguous(ctx context.Context) (*Tensor, error) {
+	if _, err := t.buffer("Contiguous"); err != nil {
+		return nil, err
+	}
+	if t.layout.IsContiguous() {
+		return t.view("Contiguous", t.layout, 0, nil)
+	}
+	return t.clone(ctx, "Contiguous")
+}

@@ -1,0 +1,245 @@
+package core
+
+import (
+	"math"
+	"sync"
+	"unsafe"
+)
+
+// The functions of this file convert rows of neighbours between the types that are used
+// most, without a detour and without branches that depend on the numbers.
+
+// bulkConverter returns what converts rows directly, nil if nothing does. Where
+// components are no neighbours, it goes the general way.
+func bulkConverter(to, from component) rowConverter {
+	type pair struct {
+		to, from TypeCode
+		bits     [2]int64
+	}
+	switch (pair{to.code, from.code, [2]int64{to.bits, from.bits}}) {
+	case pair{CodeFloat, CodeFloat, [2]int64{32, 16}}:
+		return bulk(func(to []float32, from []Float16) { float16s().toFloat32(to, from) })
+	case pair{CodeFloat, CodeFloat, [2]int64{16, 32}}:
+		return bulk(func(to []Float16, from []float32) { float16s().fromFloat32(to, from) })
+	case pair{CodeFloat, CodeBfloat, [2]int64{32, 16}}:
+		return bulk(widenBFloat16)
+	case pair{CodeBfloat, CodeFloat, [2]int64{16, 32}}:
+		return bulk(narrowBFloat16)
+	case pair{CodeFloat, CodeFloat, [2]int64{64, 32}}:
+		return bulk(convertFloats[float64, float32])
+	case pair{CodeFloat, CodeFloat, [2]int64{32, 64}}:
+		return bulk(convertFloats[float32, float64])
+	}
+	switch float32s := (component{code: CodeFloat, bits: 32}); {
+	case from.bits == 8 && smallTable(from) != nil && to.code == float32s.code && to.bits == float32s.bits:
+		table := smallTable(from)
+		return bulk(func(to []float32, from []uint8) {
+			for i, x := range from {
+				to[i] = table[x]
+			}
+		})
+	case to.bits == 8 && smallEncoder(to) != nil && from.code == float32s.code && from.bits == float32s.bits:
+		encode := smallEncoder(to)
+		return bulk(func(to []uint8, from []float32) {
+			for i, f := range from {
+				to[i] = encode(f)
+			}
+		})
+	}
+	return nil
+}
+
+// bulk makes a function for slices of the same length one for rows.
+func bulk[To, From any](f func([]To, []From)) rowConverter {
+	toSize, fromSize := int64(unsafe.Sizeof(*new(To))), int64(unsafe.Sizeof(*new(From)))
+	return func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping) {
+		to, from := unsafe.Add(dst, toBit>>3), unsafe.Add(src, fromBit>>3)
+		if s.dst == 8*toSize && s.src == 8*fromSize || s.n == 1 {
+			f(unsafe.Slice((*To)(to), s.n), unsafe.Slice((*From)(from), s.n))
+			return
+		}
+		// Neighbours are made of those that are none, a block at a time.
+		var toBlock [block]To
+		var fromBlock [block]From
+		for s.n > 0 {
+			n := min(s.n, block)
+			for i := range n {
+				fromBlock[i] = *(*From)(unsafe.Add(from, i*s.src>>3))
+			}
+			f(toBlock[:n], fromBlock[:n])
+			for i := range n {
+				*(*To)(unsafe.Add(to, i*s.dst>>3)) = toBlock[i]
+			}
+			s.n -= n
+			to, from = unsafe.Add(to, n*s.dst>>3), unsafe.Add(from, n*s.src>>3)
+		}
+	}
+}
+
+func convertFloats[To, From float32 | float64](to []To, from []From) {
+	to = to[:len(from)]
+	for i, x := range from {
+		to[i] = To(x)
+	}
+}
+
+func widenBFloat16(to []float32, from []BFloat16) {
+	to = to[:len(from)]
+	for i, x := range from {
+		to[i] = math.Float32frombits(uint32(x) << 16)
+	}
+}
+
+func narrowBFloat16(to []BFloat16, from []float32) {
+	to = to[:len(from)]
+	for i, f := range from {
+		b := math.Float32bits(f)
+		if b&0x7fffffff > 0x7f800000 { // foreseen: NaN is rare
+			b |= 1 << 22
+			b &^= 0xffff
+		}
+		to[i] = BFloat16((b + 0x7fff + b>>16&1) >> 16)
+	}
+}
+
+// tables16 turn a float16 into a float32 by two small tables, and back by one: see Jeroen
+// van der Zijp, Fast Half Float Conversions. Here they round to the nearest, ties to even.
+type tables16 struct {
+	// The mantissas of subnormal numbers, made normal, and those of normal ones.
+	mantissa [2048]uint32
+	// By sign and exponent of the float16: what is added, and where in mantissa to look.
+	widen [64]struct{ add, offset uint32 }
+	// By sign and exponent of the float32.
+	narrow [512]struct {
+		base, half uint32 // what is added to the shifted mantissa, and to that before the shift
+		hidden     uint32 // the bit above the mantissa, where it becomes part of it
+		shift      uint8
+	}
+}
+
+var float16s = sync.OnceValue(func() *tables16 {
+	t := new(tables16)
+	for i := range uint32(1024) {
+		t.mantissa[i] = math.Float32bits(Float16(i).Float32())
+		t.mantissa[1024+i] = i << 13
+	}
+	for i := range uint32(64) {
+		w := &t.widen[i]
+		switch sign, exp := i>>5<<31, i&31; exp {
+		case 0:
+			w.add = sign
+		case 31:
+			w.add, w.offset = sign|0x7f800000, 1024
+		default:
+			w.add, w.offset = sign|(exp+112)<<23, 1024
+		}
+	}
+	for i := range t.narrow {
+		n := &t.narrow[i]
+		sign, exp := uint32(i>>8<<15), i&255-127
+		switch {
+		case exp > 15: // infinity; NaN is treated apart
+			n.base, n.shift = sign|0x7c00, 31
+		case exp >= -14:
+			n.base, n.shift = sign|uint32(exp+15)<<10, 13
+		case exp >= -25:
+			n.base, n.shift, n.hidden = sign, uint8(-exp-1), 1<<23
+		default:
+			n.base, n.shift = sign, 31
+		}
+		n.half = 1<<(n.shift-1) - 1
+	}
+	return t
+})
+
+func (t *tables16) toFloat32(to []float32, from []Float16) {
+	to = to[:len(from)]
+	for i, h := range from {
+		w := t.widen[h>>10]
+		to[i] = math.Float32frombits(t.mantissa[(w.offset+uint32(h&0x3ff))&2047] + w.add)
+	}
+}
+
+func (t *tables16) fromFloat32(to []Float16, from []float32) {
+	to = to[:len(from)]
+	for i, f := range from {
+		b := math.Float32bits(f)
+		n := &t.narrow[b>>23]
+		m := b&0x7fffff | n.hidden
+		h := n.base + (m+n.half+m>>(n.shift&31)&1)>>(n.shift&31)
+		if b&0x7fffffff > 0x7f800000 { // foreseen: NaN is rare
+			h = b>>16&0x8000 | 0x7e00 | b>>13&0x3ff
+		}
+		to[i] = Float16(h)
+	}
+}
+
+// copier copies components of so many bytes.
+func copier(size int64) rowConverter {
+	switch size {
+	case 1:
+		return bulk(func(to, from []uint8) { copy(to, from) })
+	case 2:
+		return bulk(func(to, from []uint16) { copy(to, from) })
+	case 4:
+		return bulk(func(to, from []uint32) { copy(to, from) })
+	case 8:
+		return bulk(func(to, from []uint64) { copy(to, from) })
+	}
+	return func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping) {
+		for i := range s.n {
+			to, from := unsafe.Add(dst, (toBit+i*s.dst)>>3), unsafe.Add(src, (fromBit+i*s.src)>>3)
+			copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(from), size))
+		}
+	}
+}
+
+// small are the floating-point types of 8 bits and fewer.
+var small = map[TypeCode]struct {
+	bits   int64
+	decode func(uint8) float32
+	encode func(float32) uint8
+}{
+	CodeFloat8E3M4:     {8, e3m4.decode, e3m4.encode},
+	CodeFloat8E4M3:     {8, e4m3.decode, e4m3.encode},
+	CodeFloat8E4M3B11:  {8, e4m3b11fnuz.decode, e4m3b11fnuz.encode},
+	CodeFloat8E4M3FN:   {8, e4m3fn.decode, e4m3fn.encode},
+	CodeFloat8E4M3FNUZ: {8, e4m3fnuz.decode, e4m3fnuz.encode},
+	CodeFloat8E5M2:     {8, e5m2.decode, e5m2.encode},
+	CodeFloat8E5M2FNUZ: {8, e5m2fnuz.decode, e5m2fnuz.encode},
+	CodeFloat8E8M0FNU: {8,
+		func(x uint8) float32 { return Float8E8M0FNU(x).Float32() },
+		func(f float32) uint8 { return uint8(NewFloat8E8M0FNU(f)) }},
+	CodeFloat6E2M3FN: {6, e2m3fn.decode, e2m3fn.encode},
+	CodeFloat6E3M2FN: {6, e3m2fn.decode, e3m2fn.encode},
+	CodeFloat4E2M1FN: {4, e2m1fn.decode, e2m1fn.encode},
+}
+
+// smallTables are what the bits of small numbers stand for.
+var smallTables = sync.OnceValue(func() map[TypeCode]*[256]float32 {
+	tables := make(map[TypeCode]*[256]float32)
+	for code, row := range small {
+		var t [256]float32
+		for i := range t {
+			t[i] = row.decode(uint8(i))
+		}
+		tables[code] = &t
+	}
+	return tables
+})
+
+// smallTable returns what the bits of c's numbers stand for, nil if c is not small.
+func smallTable(c component) *[256]float32 {
+	if row := small[c.code]; row.bits != c.bits {
+		return nil
+	}
+	return smallTables()[c.code]
+}
+
+// smallEncoder returns what rounds to c, nil if c is not small.
+func smallEncoder(c component) func(float32) uint8 {
+	if row := small[c.code]; row.bits == c.bits {
+		return row.encode
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+func TestOpenSetSaysWhatIsOpen(t *testing.T) {
+	id := core.DeviceID{Type: core.DeviceCUDA}
+	var set core.OpenSet
+	if err := set.Err("cuda", id); err != nil || set.Len() != 0 {
+		t.Error("nothing is open:", err)
+	}
+	first, second := set.Add("stream"), set.Add("stream")
+	memory, query := set.Add("allocation"), set.Add("query")
+	if got, want := set.Err("cuda", id).Error(), "cuda: Close: invalid argument: 2 streams, 1 allocation and 1 query on cuda:0 are open: close what is open first; DLX_TRACE_OPEN=1 or core.TraceOpen shows who opened it"; got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	first.Close()
+	memory.Close()
+	query.Close()
+	core.OpenItem{}.Close()
+	if err := set.Err("cuda", id); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), ": 1 stream on cuda:0 is open: ") {
+		t.Error(err)
+	}
+	second.Close()
+	if err := set.Err("cuda", id); err != nil || set.Len() != 0 {
+		t.Error(err)
+	}
+}
+
+func TestOpenSetCountsConcurrently(t *testing.T) {
+	var set core.OpenSet
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for range 500 {
+				item := set.Add([]string{"stream", "allocation"}[i%2])
+				_ = set.Err("test", core.CPU)
+				item.Close()
+			}
+		})
+	}
+	group.Wait()
+	if n := set.Len(); n != 0 {
+		t.Errorf("%d are open", n)
+	}
+}
+
+func openForTrace(set *core.OpenSet) core.OpenItem { return set.Add("stream") }
+
+func TestTraceOpenShowsWhoOpened(t *testing.T) {
+	core.TraceOpen(true)
+	defer core.TraceOpen(false)
+	id := core.DeviceID{Type: core.DeviceExt, Index: 77}
+	var set core.OpenSet
+	untraced := openForTrace(&set)
+	other := openForTrace(&set)
+	m, err := device{id: id, size: 4}.Alloc(t.Context(), 4, core.AllocOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := core.Wrap(m, core.Spec{DType: core.TypeInt32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := set.Err("test", id).Error()
+	for _, want := range []string{"2 streams on ext_dev:77", "stream opened by\n", "openForTrace", "open_test.go:", "1 tensor opened by\n", "TestTraceOpenShowsWhoOpened"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	v.Close()
+	untraced.Close()
+	other.Close()
+	if err := set.Err("test", id); err != nil {
+		t.Error(err)
+	}
+}
+
+// DLX_TRACE_OPEN is read when a program starts, so another process shows that it is.
+func TestTraceOpenByEnvironment(t *testing.T) {
+	if os.Getenv("DLX_TRACE_OPEN_TEST") != "" {
+		var set core.OpenSet
+		set.Add("stream")
+		fmt.Println(set.Err("test", core.CPU))
+		return
+	}
+	for value, traced := range map[string]bool{"1": true, "0": false, "": false} {
+		c := exec.Command(os.Args[0], "-test.run=^TestTraceOpenByEnvironment$")
+		c.Env = append(os.Environ(), "DLX_TRACE_OPEN_TEST=1", "DLX_TRACE_OPEN="+value)
+		out, err := c.CombinedOutput()
+		if err != nil || strings.Contains(string(out), "1 stream opened by") != traced {
+			t.Errorf("DLX_TRACE_OPEN=%q: %v\n%s", value, err, out)
+		}
+	}
+}
+
+func ExampleOpenSet() {
+	var open core.OpenSet // a field of a device
+	stream := open.Add("stream")
+	fmt.Println(open.Err("mybackend", core.CPU) != nil)
+	stream.Close()
+	fmt.Println(open.Err("mybackend", core.CPU))
+	// Output:
+	// true
+	// <nil>
+}

@@ -1,0 +1,255 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// TextOptions say how [Tensor.Text] lays out elements. A field that is 0 has NumPy's default.
+type TextOptions struct {
+	Threshold int64 // of more elements only those at the edges are printed; 0 means 1000
+	EdgeItems int64 // how many at each end of an axis then; 0 means 3
+	Precision int   // largest number of digits behind the point; 0 means 8
+	LineWidth int   // of a line, in characters; 0 means 75
+}
+
+// Text returns the elements as NumPy prints them: in brackets, aligned, with as many
+// digits as tell a number from its neighbours, and with "..." where there are too many.
+// The lanes of an element are printed like an axis.
+//
+// Text reads memory that the host can reach. It blocks until the last write to the memory
+// is done, or returns ctx's error. It fails with ErrInvalid if t is nil, ErrClosed,
+// ErrDevice if the host cannot reach the memory, ErrDType for types that are no numbers,
+// or with the error of the last write.
+func (t *Tensor) Text(ctx context.Context, o TextOptions) (string, error) {
+	b, err := hostSide(t, "Text")
+	if err != nil {
+		return "", err
+	}
+	if err := t.settle(ctx, b, forReading); err != nil {
+		return "", err
+	}
+	return t.text(ctx, b, o)
+}
+
+// Format lets package fmt print a tensor: %v and %s print what [Tensor.String] returns.
+// %+v prints the elements, too, by [Tensor.Text], where the host can reach them and no
+// write is unfinished. It waits for nothing.
+func (t *Tensor) Format(f fmt.State, verb rune) {
+	switch {
+	case t == nil:
+		_, _ = f.Write([]byte("<nil>"))
+	case verb != 'v' && verb != 's':
+		fmt.Fprintf(f, "%%!%c(*core.Tensor=%v)", verb, t.String())
+	default:
+		s := t.String()
+		if f.Flag('+') && t.share != nil {
+			if b, err := hostSide(t, "Format"); err == nil && b.Ready() == nil {
+				if text, err := t.text(context.Background(), b, TextOptions{}); err == nil {
+					s += "\n" + text
+				}
+			}
+		}
+		_, _ = f.Write([]byte(s))
+	}
+}
+
+// text is Text after the waiting.
+func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, error) {
+	p := &printer{ctx: ctx, component: t.component()}
+	var floating bool
+	if p.load, floating = loader(p.component); p.load == nil {
+		return "", Errorf(ErrDType, "core", "Text", "elements of %v cannot be printed", t.dtype)
+	}
+	p.numbers.floating, p.numbers.unsigned = floating, p.code != CodeInt
+	o.setDefaults()
+	p.edge = o.EdgeItems
+	p.summarize = t.NumElements() > o.Threshold
+
+	bits := t.dtype.storageBits(t.Padded())
+	for i, n := range t.layout.shape() {
+		p.axes = append(p.axes, stepping{n, 0, t.layout.Stride(i) * bits})
+	}
+	if t.dtype.Lanes > 1 {
+		p.axes = append(p.axes, stepping{int64(t.dtype.Lanes), 0, p.count / int64(t.dtype.Lanes) * p.stride})
+	}
+	if t.NumElements() == 0 {
+		return "[]", nil
+	}
+	p.base = t.first(b)
+	err := p.collect(p.axes, 0)
+	runtime.KeepAlive(t)
+	if err != nil {
+		return "", err
+	}
+	p.formatWords(o.Precision)
+	return p.lines(p.axes, " ", o.LineWidth), nil
+}
+
+func (o *TextOptions) setDefaults() {
+	if o.Threshold <= 0 {
+		o.Threshold = 1000
+	}
+	if o.EdgeItems <= 0 {
+		o.EdgeItems = 3
+	}
+	if o.Precision <= 0 {
+		o.Precision = 8
+	}
+	if o.LineWidth <= 0 {
+		o.LineWidth = 75
+	}
+}
+
+// printer prints the elements of a tensor.
+type printer struct {
+	component
+	ctx       context.Context
+	base      unsafe.Pointer
+	load      func(*numbers, at)
+	numbers   numbers
+	axes      []stepping
+	edge      int64
+	summarize bool
+
+	// What is printed, in row-major order: numbers, of complex ones the imaginary parts
+	// apart, and later words.
+	floats, imags []float64
+	ints          []int64
+	words         []string
+}
+
+// visible calls f for the positions of an axis that are printed.
+func (p *printer) visible(n int64, f func(i int64) error) error {
+	for i := int64(0); i < n; i++ {
+		if p.summarize && i == p.edge && n > 2*p.edge {
+			i = n - p.edge
+		}
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect reads the numbers that are printed.
+func (p *printer) collect(axes []stepping, bit int64) error {
+	if len(axes) > 0 {
+		if err := p.ctx.Err(); err != nil {
+			return err
+		}
+		return p.visible(axes[0].n, func(i int64) error {
+			return p.collect(axes[1:], bit+i*axes[0].src)
+		})
+	}
+	v := &p.numbers
+	v.n = 1
+	if p.complex {
+		v.n = 2
+	}
+	p.load(v, at{p.base, bit, p.stride})
+	if !v.floating {
+		p.ints = append(p.ints, v.ints[0])
+		return nil
+	}
+	p.floats = append(p.floats, v.floats[0])
+	if p.complex {
+		p.imags = append(p.imags, v.floats[1])
+	}
+	return nil
+}
+
+// formatWords makes words of the numbers, of one width.
+func (p *printer) formatWords(precision int) {
+	if !p.numbers.floating {
+		for _, x := range p.ints {
+			switch {
+			case p.code == CodeBool && x != 0 && len(p.axes) > 0:
+				p.words = append(p.words, " True")
+			case p.code == CodeBool && x != 0:
+				p.words = append(p.words, "True")
+			case p.code == CodeBool:
+				p.words = append(p.words, "False")
+			case p.numbers.unsigned:
+				p.words = append(p.words, strconv.FormatUint(uint64(x), 10))
+			default:
+				p.words = append(p.words, strconv.FormatInt(x, 10))
+			}
+		}
+		if p.code != CodeBool {
+			width := 0
+			for _, w := range p.words {
+				width = max(width, len(w))
+			}
+			for i, w := range p.words {
+				p.words[i] = strings.Repeat(" ", width-len(w)) + w
+			}
+		}
+		return
+	}
+	switch {
+	case len(p.axes) > 0:
+		p.words = formatFloats(p.floats, p.component, precision, false)
+	case p.complex:
+		p.words = []string{formatComplex(p.floats[0], p.imags[0], p.component)}
+	default:
+		p.words = []string{formatScalar(p.floats[0], p.component, true)}
+	}
+	if p.complex && len(p.axes) > 0 {
+		for i, w := range formatFloats(p.imags, p.component, precision, true) {
+			end := len(strings.TrimRight(w, " "))
+			p.words[i] += w[:end] + "j" + w[end:]
+		}
+	}
+}
+
+// lines lays the words out, as NumPy does, in lines that begin with indent.
+func (p *printer) lines(axes []stepping, indent string, width int) string {
+	if len(axes) == 0 {
+		w := p.words[0]
+		p.words = p.words[1:]
+		return w
+	}
+	n := axes[0].n
+	last, cut := n-1, p.summarize && n > 2*p.edge
+	var s strings.Builder
+	if len(axes) > 1 {
+		separator := strings.Repeat("\n", len(axes)-1)
+		_ = p.visible(n, func(i int64) error {
+			if cut && i == n-p.edge {
+				s.WriteString(indent + "..." + separator)
+			}
+			s.WriteString(indent + p.lines(axes[1:], indent+" ", width-1))
+			if i < last {
+				s.WriteString(separator)
+			}
+			return nil
+		})
+		return "[" + s.String()[len(indent):] + "]"
+	}
+	line := indent
+	add := func(word string) {
+		if len(line)+len(word) > width-1 && len(line) > len(indent) {
+			s.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = indent
+		}
+		line += word
+	}
+	_ = p.visible(n, func(i int64) error {
+		if cut && i == n-p.edge {
+			add("...")
+			line += " "
+		}
+		add(p.lines(nil, "", 0))
+		if i < last {
+			line += " "
+		}
+		return nil
+	})
+	s.WriteString(line)
+	return "[" + s.String()[len(indent):] + "]"
+}

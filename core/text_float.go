@@ -1,0 +1,251 @@
+package core
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// decimal is a finite number in decimal: the sign, and the digits of 0.d1d2d3... times a
+// power of ten.
+type decimal struct {
+	negative bool
+	digits   string // without zeros at the end; "0" for zero
+	exp      int    // of the first digit: 0 for 1 to 9
+}
+
+// formatFloats formats numbers of type c so that all have one width. With plus, positive
+// numbers get a sign.
+func formatFloats(values []float64, c component, precision int, plus bool) []string {
+	var low, high float64
+	finite, negativeInf := 0, false
+	for _, x := range values {
+		if a := math.Abs(x); x-x != 0 {
+			negativeInf = negativeInf || x < 0
+			continue
+		} else if a != 0 {
+			if low == 0 || a < low {
+				low = a
+			}
+			high = max(high, a)
+		}
+		finite++
+	}
+	scientific := low != 0 && (high >= cutoff(c) || low < 0.0001 || ratio(high, low, c) > 1000)
+	type parts struct{ whole, fraction, exp string }
+	split := make([]parts, len(values))
+	var left, right, expSize int
+	for i, x := range values {
+		if x-x != 0 {
+			continue
+		}
+		d, p := shortest(x, c), parts{}
+		if scientific {
+			d = d.round(x, 'e', precision)
+			p = parts{d.digits[:1], d.digits[1:], strconv.Itoa(max(d.exp, -d.exp))}
+			if len(p.exp) < 2 {
+				p.exp = "0" + p.exp
+			}
+			expSize = max(expSize, len(p.exp))
+		} else {
+			p.whole, p.fraction = d.round(x, 'f', precision).positional()
+		}
+		switch {
+		case d.negative:
+			p.whole = "-" + p.whole
+		case plus:
+			p.whole = "+" + p.whole
+		}
+		if scientific && d.exp < 0 {
+			p.exp = "-" + p.exp
+		} else if scientific {
+			p.exp = "+" + p.exp
+		}
+		split[i] = p
+		left, right = max(left, len(p.whole)), max(right, len(p.fraction))
+	}
+	behind := right // what stands behind the point
+	if scientific {
+		behind = expSize + 2 + right
+	}
+	if finite < len(values) {
+		sign := 0
+		if plus || negativeInf {
+			sign = 1
+		}
+		left = max(left, 3-(behind+1), 3+sign-(behind+1))
+	}
+	words := make([]string, len(values))
+	for i, x := range values {
+		p, w := split[i], ""
+		switch {
+		case x-x != 0:
+			w = nonFinite(x, plus)
+			w = strings.Repeat(" ", max(0, left+behind+1-len(w))) + w
+		case scientific:
+			// All have as many digits, which are exact beyond those that are needed.
+			exact, exp, _ := strings.Cut(strconv.FormatFloat(math.Abs(x), 'e', right, 64), "e")
+			if right == 0 {
+				exact += "."
+			}
+			w = strings.TrimRight(p.whole, "0123456789") + exact + "e" + exp[:1] + strings.Repeat("0", max(0, expSize+1-len(exp))) + exp[1:]
+			w = strings.Repeat(" ", left-len(p.whole)) + w
+		default:
+			w = strings.Repeat(" ", left-len(p.whole)) + p.whole + "." + p.fraction + strings.Repeat(" ", right-len(p.fraction))
+		}
+		words[i] = w
+	}
+	return words
+}
+
+// ratio divides numbers of type c and rounds to that.
+func ratio(a, b float64, c component) float64 {
+	switch {
+	case c.bits == 64:
+		return a / b
+	case c.bits == 16 && c.code == CodeFloat:
+		return float64(NewFloat16(float32(a / b)).Float32())
+	default:
+		return float64(float32(a) / float32(b))
+	}
+}
+
+// formatScalar formats the one number of a 0-d tensor, with all digits that it needs.
+func formatScalar(x float64, c component, point bool) string {
+	if x-x != 0 {
+		return nonFinite(x, false)
+	}
+	d, sign := shortest(x, c), ""
+	if d.negative {
+		sign = "-"
+	}
+	limit := 1e16
+	if c.bits < 64 {
+		limit = cutoff(c)
+	}
+	if a := math.Abs(x); a != 0 && (a < 1e-4 || a >= limit) {
+		mantissa := d.digits[:1]
+		if len(d.digits) > 1 {
+			mantissa += "." + d.digits[1:]
+		}
+		exp := strconv.Itoa(max(d.exp, -d.exp))
+		if len(exp) < 2 {
+			exp = "0" + exp
+		}
+		if d.exp < 0 {
+			return sign + mantissa + "e-" + exp
+		}
+		return sign + mantissa + "e+" + exp
+	}
+	whole, fraction := d.positional()
+	switch {
+	case fraction != "":
+		return sign + whole + "." + fraction
+	case point:
+		return sign + whole + ".0"
+	default:
+		return sign + whole
+	}
+}
+
+// formatComplex formats the one number of a 0-d tensor.
+func formatComplex(re, im float64, c component) string {
+	imag := formatScalar(im, c, false) + "j"
+	if re == 0 && !math.Signbit(re) {
+		return imag
+	}
+	if imag[0] != '-' {
+		imag = "+" + imag
+	}
+	return "(" + formatScalar(re, c, false) + imag + ")"
+}
+
+// cutoff is from where on numbers are printed with an exponent: by how many decimal
+// digits of the type are exact.
+func cutoff(c component) float64 {
+	switch {
+	case c.bits == 64:
+		return 1e8
+	case c.bits == 32:
+		return 1e6
+	default:
+		return 1e3
+	}
+}
+
+func nonFinite(x float64, plus bool) string {
+	w := "inf"
+	if x != x {
+		w = "nan"
+	}
+	switch {
+	case x < 0:
+		return "-" + w
+	case plus:
+		return "+" + w
+	}
+	return w
+}
+
+// shortest gives the fewest digits that tell x, a number of type c, from its neighbours.
+// Types that NumPy does not have are printed as float32.
+func shortest(x float64, c component) decimal {
+	if c.bits >= 32 || c.code != CodeFloat {
+		return decimalOf(strconv.FormatFloat(x, 'e', -1, int(max(c.bits, 32))))
+	}
+	for digits := 0; ; digits++ {
+		s := strconv.FormatFloat(x, 'e', digits, 64)
+		if f, err := strconv.ParseFloat(s, 32); err == nil && NewFloat16(float32(f)).Float32() == float32(x) || digits == 17 {
+			return decimalOf(s)
+		}
+	}
+}
+
+// decimalOf takes apart what FormatFloat made with 'e'.
+func decimalOf(s string) decimal {
+	var d decimal
+	s, d.negative = strings.TrimPrefix(s, "-"), s[0] == '-'
+	mantissa, exp, _ := strings.Cut(s, "e")
+	d.exp, _ = strconv.Atoi(exp)
+	d.digits = strings.TrimRight(strings.Replace(mantissa, ".", "", 1), "0")
+	if d.digits == "" {
+		d.digits, d.exp = "0", 0
+	}
+	return d
+}
+
+// round returns x with at most so many digits behind the point, d if that has no more.
+func (d decimal) round(x float64, format byte, precision int) decimal {
+	behind := len(d.digits) - 1
+	if format == 'f' {
+		behind -= d.exp
+	}
+	if behind <= precision {
+		return d
+	}
+	if format == 'e' {
+		return decimalOf(strconv.FormatFloat(x, 'e', precision, 64))
+	}
+	r := decimal{negative: d.negative}
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(strconv.FormatFloat(x, 'f', precision, 64), "-"), ".")
+	all := whole + fraction
+	first := strings.IndexFunc(all, func(c rune) bool { return c != '0' })
+	if first < 0 {
+		r.digits = "0"
+		return r
+	}
+	r.digits, r.exp = strings.TrimRight(all[first:], "0"), len(whole)-1-first
+	return r
+}
+
+// positional gives the digits before and behind the point.
+func (d decimal) positional() (whole, fraction string) {
+	switch n := d.exp + 1; {
+	case n <= 0:
+		return "0", strings.Repeat("0", -n) + strings.TrimRight(d.digits, "0")
+	case n >= len(d.digits):
+		return d.digits + strings.Repeat("0", n-len(d.digits)), ""
+	default:
+		return d.digits[:n], d.digits[n:]
+	}
+}
