@@ -90,7 +90,7 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newDevice(id, f, t.run, t.stop).outer, nil
+	return newDevice(id, f, t.run, t.stop), nil
 }
 
 // Wrap returns a device, gl:0 by name, whose context is the caller's: buffers of
@@ -124,7 +124,7 @@ func Wrap(run func(f func())) (core.Device, error) {
 	}
 	d := newDevice(core.DeviceID{Type: core.DeviceGL}, f, r.Do, nil)
 	d.relay = r
-	return d.outer, nil
+	return d, nil
 }
 
 // NewContext makes a context without a window on a device of the backend, and makes
