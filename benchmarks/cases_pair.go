@@ -107,7 +107,7 @@ func (p pair) share(t *core.Tensor) (*core.Tensor, exchange.Report, error) {
 // such as is visible to the host or exported. It tells the mechanism, too.
 func (p pair) shareable(size int64) (core.AllocOptions, string, error) {
 	kinds := []core.AllocOptions{{}, {HostVisible: true}}
-	if e, ok := p.from.(core.MemoryExporter); ok {
+	if e, ok := core.As[core.MemoryExporter](p.from); ok {
 		for _, t := range e.ExportTypes() {
 			kinds = append(kinds, core.AllocOptions{Export: t})
 		}

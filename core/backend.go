@@ -31,6 +31,8 @@ type Feature struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it is not available
+	// Capability is what a device has with the feature, 0 if that is none of its capabilities.
+	Capability Capabilities `json:"-"`
 }
 
 // Properties describe a device.

@@ -12,8 +12,8 @@ import (
 // is not declared.
 type Capabilities uint32
 
-// The abilities. Those that end in an interface's name promise that the device
-// implements that optional interface.
+// The abilities. Where an interface is named, the capability alone decides whether the
+// device offers it: see [As].
 const (
 	CapAsync            Capabilities = 1 << iota // work on a stream may be unfinished when the call returns
 	CapHostMemory                                // device memory is host memory: its address can be used by the host

@@ -6,8 +6,10 @@ import (
 	"slices"
 )
 
-// The interfaces of this file are optional: a Device that offers one declares the
-// capability of the same name and is found by a type assertion.
+// The interfaces of this file are optional. The capability that stands for an interface
+// decides whether a Device has that ability: ask by [As]. A device type may implement
+// the methods always. Where the device does not declare the capability, they fail with
+// ErrNotSupported, and those that list handle types return none.
 
 // PointerImporter wraps memory that somebody else allocated, without a copy.
 type PointerImporter interface {

@@ -89,7 +89,7 @@ func (l *list) copyShared(c candidate) {
 func (l *list) peer() {
 	from, to := l.source.ID, l.target.ID
 	what := fmt.Sprintf("%v copies from its peer %v", to, from)
-	c, ok := ability[core.PeerCopier](l.dst, l.target, core.CapPeer)
+	c, ok := ability[core.PeerCopier](l.dst, l.target)
 	if !ok {
 		l.refuse(Peer, what, "%v has no peer copies", to)
 		return

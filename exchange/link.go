@@ -129,9 +129,9 @@ func newLink(ctx context.Context, a, b core.Device) (*link, error) {
 // share no handle type.
 func sharedSemaphore(ctx context.Context, owner, other core.Device) (own, imported core.Semaphore, err error) {
 	op, ip := owner.Properties(), other.Properties()
-	e, exports := ability[core.SemaphoreExporter](owner, op, core.CapExportSemaphores)
-	n, creates := owner.(core.SemaphoreCreator)
-	i, imports := ability[core.SemaphoreImporter](other, ip, core.CapImportSemaphores)
+	e, exports := ability[core.SemaphoreExporter](owner, op)
+	n, creates := ability[core.SemaphoreCreator](owner, op)
+	i, imports := ability[core.SemaphoreImporter](other, ip)
 	if !exports || !creates || !imports || unequal(op, ip) != "" {
 		return nil, nil, nil
 	}

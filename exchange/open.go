@@ -196,7 +196,7 @@ func importerOf(d core.Device, t core.HandleType) (core.MemoryImporter, error) {
 	if d == nil {
 		return nil, core.Errorf(core.ErrInvalid, "exchange", "Open", "dst is nil")
 	}
-	i, ok := ability[core.MemoryImporter](d, d.Properties(), core.CapImportMemory)
+	i, ok := core.As[core.MemoryImporter](d)
 	if !ok {
 		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "%v cannot import memory", d.ID())
 	}

@@ -160,11 +160,11 @@ func (l *list) imported() {
 // commonTypes lists the handle types by which memory of one device can be opened
 // on another, or says why there are none.
 func commonTypes(from, to core.Device, fp, tp core.Properties) ([]core.HandleType, string) {
-	e, ok := ability[core.MemoryExporter](from, fp, core.CapExportMemory)
+	e, ok := ability[core.MemoryExporter](from, fp)
 	if !ok {
 		return nil, fmt.Sprintf("%v cannot export memory", fp.ID)
 	}
-	i, ok := ability[core.MemoryImporter](to, tp, core.CapImportMemory)
+	i, ok := ability[core.MemoryImporter](to, tp)
 	if !ok {
 		return nil, fmt.Sprintf("%v cannot import memory", tp.ID)
 	}
@@ -204,29 +204,29 @@ func unequal(a, b core.Properties) string {
 
 // cannotView says why the host cannot view memory of a device, "" if it may.
 func cannotView(d core.Device, p core.Properties) string {
-	return lacks[core.HostViewer](d, p, core.CapHostView, "the host cannot use memory of %v in place")
+	return lacks[core.HostViewer](d, p, "the host cannot use memory of %v in place")
 }
 
 // cannotMap says why a device cannot map memory of the host, "" if it may.
 func cannotMap(d core.Device, p core.Properties) string {
-	return lacks[core.HostMapper](d, p, core.CapMapHost, "%v cannot map host memory")
+	return lacks[core.HostMapper](d, p, "%v cannot map host memory")
 }
 
 // cannotAdopt says why a device cannot take memory over by its address, "" if it may.
 func cannotAdopt(d core.Device, p core.Properties) string {
-	return lacks[core.PointerImporter](d, p, core.CapImportPointer, "%v cannot adopt memory that others allocated")
+	return lacks[core.PointerImporter](d, p, "%v cannot adopt memory that others allocated")
 }
 
 // lacks is a reason with the device's name in it, "" if d has the ability.
-func lacks[T any](d core.Device, p core.Properties, declared core.Capabilities, reason string) string {
-	if _, ok := ability[T](d, p, declared); ok {
+func lacks[T any](d core.Device, p core.Properties, reason string) string {
+	if _, ok := ability[T](d, p); ok {
 		return ""
 	}
 	return fmt.Sprintf(reason, p.ID)
 }
 
-// ability is d as an optional interface: it counts if it is implemented and its capability declared.
-func ability[T any](d core.Device, p core.Properties, declared core.Capabilities) (T, bool) {
+// ability is core.As for a device whose properties are known.
+func ability[T any](d core.Device, p core.Properties) (T, bool) {
 	t, ok := d.(T)
-	return t, ok && p.Capabilities.Has(declared)
+	return t, ok && p.Capabilities.Has(core.CapabilityOf[T]())
 }

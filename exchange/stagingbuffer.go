@@ -77,7 +77,7 @@ type pinned struct{ own, view *core.Tensor }
 // pinned takes memory of d for staging, which the caller gives back by keepPinned.
 // It returns none where d has none: then plain memory of the host does, only slower.
 func (c *cache) pinned(ctx context.Context, d core.Device, size int64) pinned {
-	v, ok := ability[core.HostViewer](d, d.Properties(), core.CapHostView)
+	v, ok := core.As[core.HostViewer](d)
 	if !ok || size > chunkBytes || !c.watch(d) {
 		return pinned{}
 	}

@@ -37,59 +37,48 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 	if s == nil || enqueue == nil {
 		return core.Errorf(core.ErrInvalid, "stream", "Submit", "the stream or enqueue is nil")
 	}
-	var room [4]*core.Buffer
-	held := room[:0]
-	defer func() {
-		for _, b := range held {
-			b.Release()
-		}
-	}()
-	for _, list := range [][]*core.Tensor{writes, reads} {
-		for _, t := range list {
-			b, err := hold("Submit", t)
-			if err != nil {
-				return err
-			}
-			held = append(held, b)
-		}
+	u, err := acquire("Submit", writes, reads)
+	defer u.Release()
+	if err != nil {
+		return err
 	}
-	written, read := held[:len(writes)], held[len(writes):]
-
 	if q, ok := s.(interface{ submission() *sync.Mutex }); ok {
 		mu := q.submission()
 		mu.Lock()
 		defer mu.Unlock()
 	}
-	var handed []part
-	for _, b := range read {
-		if e := b.Ready(); e != nil {
-			if _, err := await(ctx, s, e, false); err != nil {
-				return err
-			}
-			if _, ok := e.(*telling); ok {
-				handed = append(handed, part{Event: e})
-			}
-		}
+	handed, err := u.await(ctx, s)
+	if err != nil {
+		return err
 	}
-	for _, b := range written {
-		for _, e := range b.Pending() {
-			if _, err := await(ctx, s, e, true); err != nil {
-				return err
-			}
-		}
-	}
-
 	done, err := enqueueAndRecord(ctx, s, enqueue)
 	if done != nil {
-		done = tellingOf(done, handed...)
-		for _, b := range written {
-			b.Wrote(done)
-		}
-		for _, b := range read {
-			b.Used(done)
-		}
+		u.Note(tellingOf(done, handed...))
 	}
 	return err
+}
+
+// SubmitAndWait is Submit for a caller who waits until the work is done: what a
+// [core.Device.Copy] with a nil stream is made of, where the device works on streams. s is
+// one of the device's own, which callers may share: it is the caller, and not s, that
+// waits for what the work comes behind. If ctx ends while the work runs, SubmitAndWait
+// returns ctx's error, and the work's event keeps the memory. [Acquire] serves work that the
+// caller does itself.
+func SubmitAndWait(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
+	if s == nil || enqueue == nil {
+		return core.Errorf(core.ErrInvalid, "stream", "SubmitAndWait", "the stream or enqueue is nil")
+	}
+	u, err := Acquire(ctx, writes, reads)
+	if err != nil {
+		return err
+	}
+	defer u.Release()
+	done, err := enqueueAndRecord(ctx, s, enqueue)
+	if done == nil {
+		return err
+	}
+	u.Note(done)
+	return done.Wait(ctx)
 }
 
 // hold takes a reference to the memory of t.
@@ -98,10 +87,13 @@ func hold(call string, t *core.Tensor) (*core.Buffer, error) {
 		return nil, core.Errorf(core.ErrInvalid, "stream", call, "a tensor is nil")
 	}
 	b, err := t.Buffer()
+	if err == nil {
+		err = b.Retain()
+	}
 	if err != nil {
 		return nil, err
 	}
-	return b, b.Retain()
+	return b, nil
 }
 
 // enqueueAndRecord returns the event of what enqueue enqueued, or none if enqueue

@@ -332,3 +332,66 @@ func (e yielding) Done() (bool, error) {
 	runtime.Gosched()
 	return e.Event.Done()
 }
+
+func TestSubmitAndWaitWaitsForWhatIsBeforeAndForTheWork(t *testing.T) {
+	b := newBackend(t, coretest.Options{})
+	d := open(t, b, 0)
+	s := newStream(t, d)
+	x, y := empty(t, d, core.TypeInt32, 3), empty(t, d, core.TypeInt32, 3)
+	if err := errors.Join(
+		d.Copy(t.Context(), s, x, host(t, []int32{1, 2, 3})),
+		stream.SubmitAndWait(t.Context(), s, []*core.Tensor{y}, []*core.Tensor{x}, func() error { return d.Copy(t.Context(), newStream(t, d), y, x) }),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if e := x.Ready(); e != nil {
+		t.Errorf("what the work reads was not waited for: %v", e)
+	}
+	closed := empty(t, d, core.TypeInt32, 3)
+	_ = closed.Close()
+	if err := stream.SubmitAndWait(t.Context(), s, []*core.Tensor{closed}, nil, func() error { return nil }); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("a closed tensor: %v", err)
+	}
+	if err := stream.SubmitAndWait(t.Context(), nil, nil, nil, nil); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("a nil stream: %v", err)
+	}
+	failed := errors.New("not enqueued")
+	if err := stream.SubmitAndWait(t.Context(), s, []*core.Tensor{x}, nil, func() error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("work that is not enqueued: %v", err)
+	}
+}
+
+func TestAcquireHoldsAndWaits(t *testing.T) {
+	x, y := host(t, []int32{1}), host(t, []int32{2})
+	b, err := x.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := stream.NewEvent()
+	b.Used(before)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := stream.Acquire(ended, []*core.Tensor{x}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a use that goes on, and a context that has ended: %v", err)
+	}
+	before.Complete(errors.New("what is overwritten may have failed"))
+	many := []*core.Tensor{x, x, x, x, x}
+	uses, err := stream.Acquire(t.Context(), many, []*core.Tensor{y})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := stream.NewEvent()
+	uses.Note(done)
+	uses.Release()
+	uses.Release()
+	if x.Ready() != core.Event(done) {
+		t.Errorf("the last write is %v", x.Ready())
+	}
+	done.Complete(errors.New("failed"))
+	if _, err := stream.Acquire(t.Context(), nil, []*core.Tensor{x}); err == nil {
+		t.Error("a failed write may be read")
+	}
+	if _, err := stream.Acquire(t.Context(), nil, []*core.Tensor{nil}); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("a nil tensor: %v", err)
+	}
+}

@@ -14,8 +14,13 @@ var deviceCases = []Case{
 	},
 	{
 		Name: "device/capabilities",
-		Rule: "core.Capabilities: a device that offers an optional interface declares the capability of the same name, and one that declares it offers the interface; the host cannot use addresses of memory that has none",
+		Rule: "core.As: a device that declares a capability implements its interface; the host cannot use addresses of memory that has none",
 		run:  caseCapabilities,
+	},
+	{
+		Name: "device/undeclared-capabilities",
+		Rule: "core.ErrNotSupported: methods of an optional interface whose capability a device does not declare fail with it",
+		run:  caseUndeclared,
 	},
 	{
 		Name: "device/close-refused-while-memory-is-open",
@@ -76,48 +81,94 @@ func caseProperties(e *env) {
 	}
 }
 
-// optional tells which capability stands for which interface.
-var optional = []struct {
-	capability core.Capabilities
-	name       string
-	offered    func(core.Device) bool
-}{
-	{core.CapImportPointer, "PointerImporter", is[core.PointerImporter]},
-	{core.CapMapHost, "HostMapper", is[core.HostMapper]},
-	{core.CapExportMemory, "MemoryExporter", is[core.MemoryExporter]},
-	{core.CapImportMemory, "MemoryImporter", is[core.MemoryImporter]},
-	{core.CapSemaphores, "SemaphoreCreator", is[core.SemaphoreCreator]},
-	{core.CapExportSemaphores, "SemaphoreExporter", is[core.SemaphoreExporter]},
-	{core.CapImportSemaphores, "SemaphoreImporter", is[core.SemaphoreImporter]},
-	{core.CapPeer, "PeerCopier", is[core.PeerCopier]},
-	{core.CapPool, "PoolController", is[core.PoolController]},
-	{core.CapHostView, "HostViewer", is[core.HostViewer]},
-	{core.CapImportStream, "StreamImporter", is[core.StreamImporter]},
-}
-
-func is[I any](d core.Device) bool {
-	_, ok := d.(I)
-	return ok
-}
-
 func caseCapabilities(e *env) {
-	for _, o := range optional {
-		declared := e.props.Capabilities.Has(o.capability)
-		if offered := o.offered(e.dev); offered != declared {
-			e.Errorf("capability %v is declared: %v, but %s is offered: %v", o.capability, declared, o.name, offered)
-		}
+	if err := core.CheckCapabilities(e.dev); err != nil {
+		e.Errorf("%v", err)
 	}
 	if e.props.ID.Type.OpaqueHandle() && e.props.Capabilities.Has(core.CapHostMemory) {
 		e.Errorf("capability %v is declared, but memory of type %v has no address", core.CapHostMemory, e.props.ID.Type)
 	}
 }
 
+// caseUndeclared calls what the device implements without declaring it.
+func caseUndeclared(e *env) {
+	bytes := e.bytes(4096)
+	own, err := bytes.Buffer()
+	e.check(err, "Buffer")
+	hostBytes := e.hostBytes(e.pattern(1 << 16))
+	host, err := hostBytes.Buffer()
+	e.check(err, "Buffer")
+
+	undeclared(e, "ImportPointer", func(d core.PointerImporter) error {
+		m, err := d.ImportPointer(own.Memory().Handle, 16, nil)
+		m.Free()
+		return err
+	})
+	undeclared(e, "MapHost", func(d core.HostMapper) error {
+		m, err := d.MapHost(e.ctx, host)
+		m.Free()
+		return err
+	})
+	undeclared(e, "HostView", func(d core.HostViewer) error {
+		m, err := d.HostView(e.ctx, own)
+		m.Free()
+		return err
+	})
+	undeclared(e, "ImportStream", func(d core.StreamImporter) error {
+		_, err := d.ImportStream(e.ctx, 1)
+		return err
+	})
+	undeclared(e, "ExportMemory", func(d core.MemoryExporter) error {
+		e.wantNoTypes("ExportTypes", d.ExportTypes())
+		_, err := d.ExportMemory(own, core.HandleOpaqueFD)
+		return err
+	})
+	undeclared(e, "ImportMemory", func(d core.MemoryImporter) error {
+		e.wantNoTypes("ImportTypes", d.ImportTypes())
+		m, err := d.ImportMemory(e.ctx, core.ExternalMemory{Type: core.HandleOpaqueFD, FD: -1})
+		m.Free()
+		return err
+	})
+	undeclared(e, "NewSemaphore", func(d core.SemaphoreCreator) error {
+		_, err := d.NewSemaphore(e.ctx, 0)
+		return err
+	})
+	undeclared(e, "ExportSemaphore", func(d core.SemaphoreExporter) error {
+		e.wantNoTypes("SemaphoreExportTypes", d.SemaphoreExportTypes())
+		_, err := d.ExportSemaphore(nil, core.HandleOpaqueFD)
+		return err
+	})
+	undeclared(e, "ImportSemaphore", func(d core.SemaphoreImporter) error {
+		e.wantNoTypes("SemaphoreImportTypes", d.SemaphoreImportTypes())
+		_, err := d.ImportSemaphore(e.ctx, core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: -1})
+		return err
+	})
+	undeclared(e, "CanPeer", func(d core.PeerCopier) error { return d.CanPeer(e.dev) })
+}
+
+// undeclared calls f with the device as the interface I, if it implements that and does
+// not declare the capability.
+func undeclared[I any](e *env, call string, f func(I) error) {
+	e.Helper()
+	i, ok := e.dev.(I)
+	if ok && !e.props.Capabilities.Has(core.CapabilityOf[I]()) {
+		e.wantError(f(i), core.ErrNotSupported, "%s without the capability %v", call, core.CapabilityOf[I]())
+	}
+}
+
+func (e *env) wantNoTypes(call string, types []core.HandleType) {
+	e.Helper()
+	if len(types) > 0 {
+		e.Errorf("%s is %v, without the capability", call, types)
+	}
+}
+
 // as returns an optional interface that the device declares.
 func as[I any](e *env) I {
 	e.Helper()
-	i, ok := e.dev.(I)
+	i, ok := core.As[I](e.dev)
 	if !ok {
-		e.Fatalf("the device declares %v, but %T does not implement %T", e.props.Capabilities, e.dev, *new(I))
+		e.Fatalf("the device declares %v, but %T does not implement %T", e.props.Capabilities, e.dev, (*I)(nil))
 	}
 	return i
 }

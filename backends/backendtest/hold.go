@@ -26,7 +26,7 @@ func (e *env) hold(s core.Stream) (release func(), sure bool) {
 	case e.cfg.hold != nil:
 		release = e.cfg.hold(e.TB, s)
 		sure = true
-	case is[core.SemaphoreCreator](e.dev):
+	case e.props.Capabilities.Has(core.CapSemaphores):
 		release = e.holdBySemaphore(s)
 		sure = true
 	default:

@@ -50,7 +50,7 @@ func (o *oneQueue) NewStream(ctx context.Context) (core.Stream, error) {
 		}
 		o.queue = s
 	}
-	s, err := d.fake.(opaque).ImportStream(ctx, o.queue.Native())
+	s, err := d.fake.ImportStream(ctx, o.queue.Native())
 	if err != nil {
 		return nil, err
 	}

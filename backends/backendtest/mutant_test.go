@@ -113,9 +113,6 @@ func wrapped(o coretest.Options, h hooks) (first, second func(testing.TB) *devic
 func wrap(d core.Device, h hooks) *device {
 	w := &device{fake: d.(fake), hooks: h}
 	w.outer = w
-	if d.ID().Type.OpaqueHandle() {
-		w.outer = opaqueDevice{w}
-	}
 	return w
 }
 

@@ -155,7 +155,7 @@ var memoryMutants = []mutant{
 	{
 		name:  "declares what it lacks",
 		hooks: hooks{properties: func(p *core.Properties) { p.Capabilities |= core.CapExportMemory }},
-		fails: "device/capabilities", says: "capability export_memory is declared: true",
+		fails: "device/capabilities", says: "does not implement core.MemoryExporter",
 	},
 	{
 		name:  "cannot do what it declares",
@@ -164,8 +164,8 @@ var memoryMutants = []mutant{
 	},
 	{
 		name:  "keeps a capability to itself",
-		hooks: hooks{properties: func(p *core.Properties) { p.Capabilities &^= core.CapPool }},
-		fails: "device/capabilities", says: "capability pool is declared: false",
+		hooks: hooks{properties: func(p *core.Properties) { p.Capabilities &^= core.CapMapHost }},
+		fails: "device/undeclared-capabilities", says: "MapHost without the capability map_host: error <nil>",
 	},
 }
 

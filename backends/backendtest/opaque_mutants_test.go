@@ -185,7 +185,7 @@ var viewMutants = []mutant{
 }
 
 func showTrue(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	return d.fake.(opaque).HostView(ctx, b)
+	return d.fake.HostView(ctx, b)
 }
 
 // showCopy gives host memory with the contents of b.

@@ -87,7 +87,7 @@ func caseHostVisible(e *env) {
 	} else {
 		e.wantError(err, core.ErrNotSupported, "HostView of plain memory")
 	}
-	if exporter, ok := e.dev.(core.MemoryExporter); ok {
+	if exporter, ok := core.As[core.MemoryExporter](e.dev); ok {
 		e.wantExportsVisible(exporter.ExportTypes())
 	}
 }

@@ -18,10 +18,6 @@ type fake interface {
 	core.PoolController
 	core.SemaphoreCreator
 	core.CloseNotifier
-}
-
-// opaque is what an opaque device can do besides.
-type opaque interface {
 	core.HostViewer
 	core.StreamImporter
 }
@@ -31,7 +27,7 @@ type opaque interface {
 type device struct {
 	fake
 	hooks hooks
-	outer core.Device // what the suite knows: this, or the opaqueDevice around it
+	outer core.Device // what the suite knows: this, or what a test has put around it
 
 	mu     sync.Mutex
 	undo   []func()    // releases what a mutant keeps
@@ -75,11 +71,6 @@ type semaphoreHooks struct {
 }
 
 var _ fake = (*device)(nil)
-
-// opaqueDevice is a device whose memory has handles instead of addresses.
-type opaqueDevice struct{ *device }
-
-var _ opaque = opaqueDevice{}
 
 // later is for what a mutant keeps: it is released when the case is over.
 func (d *device) later(f func()) {
@@ -142,23 +133,23 @@ func (d *device) MapHost(ctx context.Context, b *core.Buffer) (core.Memory, erro
 	return d.mine(d.fake.MapHost(ctx, b))
 }
 
-func (d opaqueDevice) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	if d.hooks.hostView != nil {
-		return d.hooks.hostView(d.device, ctx, b)
+		return d.hooks.hostView(d, ctx, b)
 	}
-	return d.fake.(opaque).HostView(ctx, b)
+	return d.fake.HostView(ctx, b)
 }
 
-func (d opaqueDevice) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
-	open := d.fake.(opaque).ImportStream
+func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	open := d.fake.ImportStream
 	if h := d.hooks.importStream; h != nil {
-		open = func(ctx context.Context, native uintptr) (core.Stream, error) { return h(d.device, ctx, native) }
+		open = func(ctx context.Context, native uintptr) (core.Stream, error) { return h(d, ctx, native) }
 	}
 	s, err := open(ctx, native)
 	if err != nil {
 		return nil, err
 	}
-	return &queue{s, d.device}, nil
+	return &queue{s, d}, nil
 }
 
 func (d *device) BeforeClose(f func()) (cancel func()) {
@@ -177,10 +168,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 
 // plainPeer unwraps a peer.
 func plainPeer(peer core.Device) core.Device {
-	switch p := peer.(type) {
-	case *device:
-		return p.fake
-	case opaqueDevice:
+	if p, ok := peer.(*device); ok {
 		return p.fake
 	}
 	return peer

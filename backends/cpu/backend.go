@@ -19,7 +19,7 @@ func New() core.Backend { return backend{} }
 func (backend) Name() string { return core.DeviceCPU.BackendName() }
 
 func (backend) Probe(context.Context) core.Probe {
-	return core.Probe{Available: true, Version: platform, Features: features()}
+	return core.Probe{Available: true, Version: platform, Features: properties().Features}
 }
 
 func (backend) Devices(ctx context.Context) ([]core.Properties, error) {
@@ -49,24 +49,13 @@ func properties() core.Properties {
 		Driver:      platform,
 		TotalMemory: totalMemory(),
 		Alignment:   alignment,
-		Features:    features(),
 		Capabilities: core.CapAsync | core.CapHostMemory | core.CapStreamWait |
 			core.CapImportPointer | core.CapSemaphores | core.CapPool | core.CapSubByte,
 	}
 	if p.Name == "" {
 		p.Name = runtime.GOARCH + " processor"
 	}
-	if probeMemFD() == nil {
-		p.Capabilities |= core.CapExportMemory | core.CapImportMemory
-	}
+	err := probeMemFD()
+	p.AddFeature(core.HandleMemFD.String(), core.CapExportMemory|core.CapImportMemory, err == nil, "%v", err)
 	return p
-}
-
-// features are the abilities that not every host has.
-func features() []core.Feature {
-	f := core.Feature{Name: core.HandleMemFD.String(), Available: true}
-	if err := probeMemFD(); err != nil {
-		f.Available, f.Reason = false, err.Error()
-	}
-	return []core.Feature{f}
 }

@@ -39,12 +39,22 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
-	if q == nil {
-		return copyHere(ctx, dst, src, work)
+	writes, reads := []*core.Tensor{dst}, []*core.Tensor{src}
+	if q != nil {
+		return stream.Submit(ctx, q, writes, reads, func() error {
+			return q.Enqueue(func() error { return run(work) })
+		})
 	}
-	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-		return q.Enqueue(func() error { return run(work) })
-	})
+	uses, err := stream.Acquire(ctx, writes, reads)
+	if err != nil {
+		return err
+	}
+	defer uses.Release()
+	done := stream.NewEvent()
+	uses.Note(done)
+	err = run(work)
+	done.Complete(err)
+	return err
 }
 
 // queueOf is s as a stream of this device, which is open; nil if s is nil.
@@ -63,49 +73,6 @@ func (d *device) queueOf(s core.Stream) (*queue, error) {
 		return nil, core.Errorf(core.ErrDevice, "cpu", "Copy", "the stream belongs to another device")
 	}
 	return q, nil
-}
-
-// copyHere copies in the calling goroutine once all work before it is done.
-func copyHere(ctx context.Context, dst, src *core.Tensor, work copykernel.Job) error {
-	to, err := hold(dst)
-	if err != nil {
-		return err
-	}
-	defer to.Release()
-	from, err := hold(src)
-	if err != nil {
-		return err
-	}
-	defer from.Release()
-
-	if e := from.Ready(); e != nil {
-		if err := e.Wait(ctx); err != nil {
-			return err
-		}
-	}
-	for _, e := range to.Pending() {
-		// What is overwritten may have failed; only ctx can keep the copy from its turn.
-		if err := e.Wait(ctx); err != nil {
-			if done, _ := e.Done(); !done {
-				return err
-			}
-		}
-	}
-	done := stream.NewEvent()
-	to.Wrote(done)
-	from.Used(done)
-	err = run(work)
-	done.Complete(err)
-	return err
-}
-
-// hold takes a reference to the memory of t, which the caller releases.
-func hold(t *core.Tensor) (*core.Buffer, error) {
-	b, err := t.Buffer()
-	if err != nil {
-		return nil, err
-	}
-	return b, b.Retain()
 }
 
 // newJob takes the addresses, so that the job does not need the tensors.

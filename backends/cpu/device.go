@@ -15,7 +15,6 @@ var liveDevices = core.NewLiveCounter("cpu.Device")
 // device is the opened host.
 type device struct {
 	properties core.Properties
-	outer      core.Device // what callers know: this, or the sharingDevice around it
 	core.CloseHooks
 	reaper reaper.Reaper
 	gate   reaper.Gate
@@ -34,15 +33,11 @@ var (
 	_ core.CloseNotifier  = (*device)(nil)
 )
 
-func openDevice() core.Device {
+func openDevice() *device {
 	d := &device{properties: properties(), exports: make(map[uintptr]*shared)}
 	d.Ledger = blockpool.NewLedger("cpu", &d.mu, d.shrink)
-	d.outer = d
-	if d.properties.Capabilities.Has(core.CapExportMemory) {
-		d.outer = sharingDevice{d}
-	}
 	liveDevices.Add(1)
-	return d.outer
+	return d
 }
 
 func (d *device) ID() core.DeviceID { return core.CPU }
@@ -86,7 +81,7 @@ func (d *device) alloc(size int64, get func(size int64) (uintptr, core.Owner, er
 		return core.Memory{}, err
 	}
 	d.addMemory()
-	return core.Memory{ID: core.CPU, Device: d.outer, Handle: addr, Size: size, Owner: owner}, nil
+	return core.Memory{ID: core.CPU, Device: d, Handle: addr, Size: size, Owner: owner}, nil
 }
 
 func (d *device) checkAlloc(size int64) error {

@@ -25,7 +25,7 @@ func (d *device) adopt(call string, addr uintptr, size int64, owner core.Owner) 
 		return core.Memory{}, closedDevice(call)
 	}
 	d.addMemory()
-	return core.Memory{ID: core.CPU, Device: d.outer, Handle: addr, Size: size, Owner: &imported{device: d, owner: owner}}, nil
+	return core.Memory{ID: core.CPU, Device: d, Handle: addr, Size: size, Owner: &imported{device: d, owner: owner}}, nil
 }
 
 // Free gives the memory back to whom it came from. Another call does nothing.

@@ -13,7 +13,7 @@ func TestSemaphoresStayInTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := opened.(core.SemaphoreExporter); ok {
+	if _, ok := core.As[core.SemaphoreExporter](opened); ok {
 		t.Error("the host is a SemaphoreExporter")
 	}
 	creator := opened.(core.SemaphoreCreator)

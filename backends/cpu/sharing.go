@@ -8,17 +8,21 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// sharingDevice is a device on a system that can share memory by memfd.
-type sharingDevice struct{ *device }
-
 var (
-	_ core.MemoryExporter = sharingDevice{}
-	_ core.MemoryImporter = sharingDevice{}
+	_ core.MemoryExporter = (*device)(nil)
+	_ core.MemoryImporter = (*device)(nil)
 )
 
-func (sharingDevice) ExportTypes() []core.HandleType { return []core.HandleType{core.HandleMemFD} }
+// ExportTypes are descriptors of memfd, where the system has them.
+func (d *device) ExportTypes() []core.HandleType {
+	if !d.properties.Capabilities.Has(core.CapExportMemory) {
+		return nil
+	}
+	return slices.Clone(importer.Types)
+}
 
-func (sharingDevice) ImportTypes() []core.HandleType { return slices.Clone(importer.Types) }
+// ImportTypes are the same.
+func (d *device) ImportTypes() []core.HandleType { return d.ExportTypes() }
 
 // importer takes what has no UUID, as the host has none.
 var importer = external.Importer{Backend: "cpu", Types: []core.HandleType{core.HandleMemFD}}
@@ -83,9 +87,12 @@ func (s *shared) FreeAfter(pending []core.Event) { s.device.reaper.After(pending
 // ExportMemory duplicates the descriptor of memory that was allocated with
 // Export. It fails with ErrNotSupported for another handle type, ErrDevice for
 // memory of another device, ErrClosed, and ErrInvalid if b cannot be exported.
-func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
+func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, core.Errorf(sentinel, "cpu", "ExportMemory", format, args...)
+	}
+	if err := d.properties.Require(core.CapExportMemory, "ExportMemory"); err != nil {
+		return core.ExternalMemory{}, err
 	}
 	switch {
 	case t != core.HandleMemFD:
@@ -98,7 +105,7 @@ func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.Ext
 	}
 	defer b.Release()
 	m := b.Memory()
-	if m.Device != core.Device(d) {
+	if m.Device != d {
 		return fail(core.ErrDevice, "the buffer belongs to another device")
 	}
 	// An imported pointer may lie on the same address: then b does not hold s.
@@ -122,8 +129,11 @@ func (d sharingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.Ext
 // descriptor does not let the memory be written, and with ErrInvalid if the file
 // is not sealed against shrinking: accesses beyond its end would end the process.
 // The result starts on a multiple of 256 bytes only if m.Offset does.
-func (d sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	if err := d.gate.Enter(ctx); err != nil {
+		return core.Memory{}, err
+	}
+	if err := d.properties.Require(core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
 	if err := importer.CheckMemory(m); err != nil {

@@ -33,7 +33,7 @@ func system(t *testing.T) (fds, mappings int) {
 
 // sharing opens a device that can share memory; at the test's end all that the
 // test took from the system must be given back.
-func sharing(t *testing.T) (testDevice, sharingDevice) {
+func sharing(t *testing.T) (testDevice, *device) {
 	t.Helper()
 	if err := probeMemFD(); err != nil {
 		t.Skip(err)
@@ -45,11 +45,11 @@ func sharing(t *testing.T) (testDevice, sharingDevice) {
 		}
 	})
 	d := open(t)
-	return d, d.Device.(sharingDevice)
+	return d, d.Device.(*device)
 }
 
 // export allocates memory for n int32 that can be exported, filled with 0, 1, 2...
-func export(t *testing.T, d sharingDevice, n int64) (*core.Tensor, core.ExternalMemory) {
+func export(t *testing.T, d *device, n int64) (*core.Tensor, core.ExternalMemory) {
 	t.Helper()
 	x := keep(t)(core.Empty(ctx, d, core.TypeInt32, []int64{n}, core.AllocOptions{Export: core.HandleMemFD}))
 	memory, err := core.Mutable[int32](x)
@@ -284,7 +284,7 @@ func TestRefusedImports(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = other.Close()
-		if _, err := other.(sharingDevice).ImportMemory(ctx, good); !errors.Is(err, core.ErrClosed) {
+		if _, err := other.(*device).ImportMemory(ctx, good); !errors.Is(err, core.ErrClosed) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -311,7 +311,7 @@ func TestRefusedExports(t *testing.T) {
 	closeFD(m.FD)
 	closed := buffer(y)
 	_ = y.Close()
-	other := open(t).Device.(sharingDevice)
+	other := open(t).Device.(*device)
 	beyond, err := s.ImportPointer(good.Memory().Handle, 1<<20, nil) // never touched: it is not all there
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestRefusedExports(t *testing.T) {
 
 	for _, c := range []struct {
 		rule string
-		d    sharingDevice
+		d    *device
 		b    *core.Buffer
 		as   core.HandleType
 		want error
@@ -389,7 +389,7 @@ func shareAsChild(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv(childVariable), &m.Size); err != nil {
 		t.Fatal(err)
 	}
-	memory, err := open(t).Device.(sharingDevice).ImportMemory(ctx, m)
+	memory, err := open(t).Device.(*device).ImportMemory(ctx, m)
 	x := wrap(t, memory, err)
 	if got := elements[int32](t, x); !slices.Equal(got, sequence(5000)) {
 		t.Fatalf("what the parent wrote: %v", got)

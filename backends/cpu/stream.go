@@ -28,7 +28,7 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 		return nil, closedDevice("NewStream")
 	}
 	d.streams++
-	return &queue{Queue: stream.NewQueue(d.outer), device: d}, nil
+	return &queue{Queue: stream.NewQueue(d), device: d}, nil
 }
 
 func (q *queue) Close() error {

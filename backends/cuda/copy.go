@@ -87,13 +87,13 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 		s.mapped = true
 	case m.ID.Type.HostAccessible():
 		s.host = true
-	case m.ID != d.ID() || m.Device != nil && m.Device != d.outer:
+	case m.ID != d.ID() || m.Device != nil && m.Device != d:
 		return side{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, CopyPeer, or see package exchange", t, d.ID())
 	default:
 		s.mapped = true
 	}
 	s.probe = s.mapped && m.Device == nil && m.Handle != 0
-	s.others = s.mapped && s.host && m.Device != nil && m.Device != d.outer
+	s.others = s.mapped && s.host && m.Device != nil && m.Device != d
 	return s, nil
 }
 
@@ -115,26 +115,26 @@ func (w *transfer) run(ctx context.Context) error {
 
 // submit enqueues commands that use a third tensor besides, which may be nil.
 func (w *transfer) submit(ctx context.Context, between *core.Tensor, commands func() error) error {
-	var s core.Stream = w.queue
-	if w.waits {
-		s = waiter{w.queue}
-	}
 	writes := []*core.Tensor{w.dst.tensor}
 	if between != nil {
 		writes = append(writes, between)
 	}
-	return w.queue.submit(ctx, s, "Copy", writes, w.src.tensor, func() error {
+	order := stream.Submit
+	if w.waits {
+		order = stream.SubmitAndWait // the driver uses memory that is not pinned when it is called, not in the stream's turn
+	}
+	return w.queue.submit(ctx, order, "Copy", writes, w.src.tensor, func() error {
 		w.queue.turns = append(w.queue.turns, w.behind...)
 		return commands()
 	})
 }
 
-// submit is stream.Submit to s, which is q in one guise or another. That a command cannot
-// be enqueued Submit does not learn: others may have been before it, for which the event
+// submit is stream.Submit to q, or stream.SubmitAndWait. That a command cannot
+// be enqueued neither learns: others may have been before it, for which the event
 // must come that ends them.
-func (q *queue) submit(ctx context.Context, s core.Stream, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
+func (q *queue) submit(ctx context.Context, order submitter, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
 	var failed error
-	err := stream.Submit(ctx, s, writes, []*core.Tensor{src}, func() error {
+	err := order(ctx, q, writes, []*core.Tensor{src}, func() error {
 		return q.enqueue(call, func() error {
 			failed = commands()
 			return nil
@@ -143,12 +143,4 @@ func (q *queue) submit(ctx context.Context, s core.Stream, call string, writes [
 	return cmp.Or(failed, err)
 }
 
-// waiter is a stream for a caller who waits, for what is before too: the driver reads
-// and writes memory that is not pinned when it is called, not in the stream's turn.
-type waiter struct{ *queue }
-
-func (waiter) Wait(core.Event) error {
-	return errorf(core.ErrNotSupported, "Wait", "the caller waits")
-}
-
-func (w waiter) WaitSettled(e core.Event) error { return w.Wait(e) }
+type submitter = func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error

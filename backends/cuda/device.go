@@ -23,7 +23,6 @@ var liveDevices = core.NewLiveCounter("cuda.Device")
 type device struct {
 	properties  core.Properties
 	handleTypes []core.HandleType // of memory that is exported and imported
-	outer       core.Device       // this device, as callers know it
 	ordinal     cu.Device
 	context     driver.Context
 	lost        atomic.Pointer[error] // set once
@@ -55,6 +54,7 @@ var (
 	_ core.MemoryImporter    = (*device)(nil)
 	_ core.SemaphoreImporter = (*device)(nil)
 	_ core.PeerCopier        = (*device)(nil)
+	_ core.HostMapper        = (*device)(nil)
 )
 
 // openDevice opens the device of an ordinal.
@@ -72,26 +72,20 @@ func openDevice(ordinal int) (core.Device, error) {
 		return nil, err
 	}
 	d := &device{properties: p, handleTypes: handleTypes(handle), ordinal: handle, context: c}
-	d.outer = d
-	if p.Capabilities.Has(core.CapMapHost) {
-		d.outer = integrated{d}
-	}
 	d.events.context = c
 	d.Pool = blockpool.New(name, &d.mu, d.makeBlock, d.freeBlock)
 	liveDevices.Add(1)
-	return d.outer, nil
+	return d, nil
 }
 
-// deviceOf finds the device of this package behind one that callers know.
-func deviceOf(call string, outer core.Device) (*device, error) {
-	d, ok := outer.(interface{ inner() *device })
+// deviceOf is d as a device of this package.
+func deviceOf(call string, d core.Device) (*device, error) {
+	own, ok := d.(*device)
 	if !ok {
-		return nil, errorf(core.ErrDevice, call, "%T is no device of CUDA", outer)
+		return nil, errorf(core.ErrDevice, call, "%T is no device of CUDA", d)
 	}
-	return d.inner(), nil
+	return own, nil
 }
-
-func (d *device) inner() *device { return d }
 
 func (d *device) ID() core.DeviceID { return d.properties.ID }
 

@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"fmt"
 	"slices"
 
 	"gorgonia.org/cu"
@@ -48,27 +47,18 @@ func describe(ordinal int) (core.Properties, error) {
 
 // survey fills in what a device need not have, with the reason for each that is missing.
 func survey(p *core.Properties, d cu.Device) {
-	add := func(feature string, capability core.Capabilities, available bool, reason string, args ...any) {
-		f := core.Feature{Name: feature, Available: available}
-		if available {
-			p.Capabilities |= capability
-		} else {
-			f.Reason = fmt.Sprintf(reason, args...)
-		}
-		p.Features = append(p.Features, f)
-	}
 	has := func(a cu.DeviceAttribute) bool { return driver.Attribute(d, a) != 0 }
 	const without = "%s is 0"
 	types := handleTypes(d)
-	add("managed", 0, hasManaged(d), "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY or CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
+	p.AddFeature("managed", 0, hasManaged(d), "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY or CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0")
 	fd := slices.Contains(types, core.HandleOpaqueFD)
-	add("export_opaque_fd", core.CapExportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
-	add("import_opaque_fd", core.CapImportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
-	add("export_dma_buf", 0, false, "dlx exports memory of CUDA as %v and %v only", core.HandleOpaqueFD, core.HandleCUDAIPC)
-	add("cuda_ipc", core.CapExportMemory|core.CapImportMemory, slices.Contains(types, core.HandleCUDAIPC), "the device is integrated, or the driver has no cuIpcGetMemHandle")
-	add("import_semaphore", core.CapImportSemaphores, has(driver.TimelineSemaphore), without, "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED")
-	add("export_semaphore", 0, false, "CUDA makes no semaphores for others: it imports those of Vulkan")
-	add("map_host", core.CapMapHost, has(driver.Integrated), "memory of the host would be read over the bus each time: allocate %v, which is pinned", core.DeviceCUDAHost)
+	p.AddFeature("export_opaque_fd", core.CapExportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
+	p.AddFeature("import_opaque_fd", core.CapImportMemory, fd, without, "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")
+	p.AddFeature("export_dma_buf", 0, false, "dlx exports memory of CUDA as %v and %v only", core.HandleOpaqueFD, core.HandleCUDAIPC)
+	p.AddFeature("cuda_ipc", core.CapExportMemory|core.CapImportMemory, slices.Contains(types, core.HandleCUDAIPC), "the device is integrated, or the driver has no cuIpcGetMemHandle")
+	p.AddFeature("import_semaphore", core.CapImportSemaphores, has(driver.TimelineSemaphore), without, "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED")
+	p.AddFeature("export_semaphore", 0, false, "CUDA makes no semaphores for others: it imports those of Vulkan")
+	p.AddFeature("map_host", core.CapMapHost, has(driver.Integrated), "memory of the host would be read over the bus each time: allocate %v, which is pinned", core.DeviceCUDAHost)
 }
 
 // hasManaged reports whether a device has managed memory that the host may use while any

@@ -100,7 +100,11 @@ func (l *lifetime) mapHost(a *core.Tensor) {
 	host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
 	b, err := host.Buffer()
 	l.OK(err)
-	if m, err := (integrated{l.device.(*device)}).MapHost(l.Context, b); l.OK(err) {
+	l.OK(b.Retain())
+	m, err := l.device.(*device).mapHost("MapHost", b)
+	if !l.OK(err) {
+		b.Release()
+	} else {
 		l.copy(nil, l.Tensor(core.Wrap(m, core.Spec{DType: core.TypeFloat32, Shape: []int64{64, 64}})), a)
 	}
 }

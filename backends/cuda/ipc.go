@@ -110,7 +110,7 @@ func (d *device) freeKept() {
 func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
 	m := b.Memory()
-	if m.Device != d.outer {
+	if m.Device != d {
 		return core.ExternalMemory{}, errorf(core.ErrDevice, call, "the buffer belongs to another device")
 	}
 	d.ipc.mu.Lock()

@@ -9,20 +9,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// integrated is a device that has its memory in common with the host. A card does not
-// offer what it adds: it would read the host's memory over the bus each time.
-type integrated struct{ *device }
-
-var _ core.HostMapper = integrated{}
-
 // HostAlignment is the size of a page, which is what the driver registers.
-func (integrated) HostAlignment() int64 { return int64(os.Getpagesize()) }
+func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 
-// MapHost registers the memory with the driver (cuMemHostRegister). It fails with
+// MapHost registers the memory with the driver (cuMemHostRegister), on a device that has
+// its memory in common with the host: a card would read it over the bus each time. It fails with
 // core.ErrInvalid for memory that is registered already, by whomever: ImportPointer
 // takes that.
-func (d integrated) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
+func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	const call = "MapHost"
+	if err := d.properties.Require(core.CapMapHost, call); err != nil {
+		return core.Memory{}, err
+	}
 	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}

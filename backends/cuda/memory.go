@@ -57,7 +57,7 @@ func (d *device) handOut(id core.DeviceID, address uintptr, size int64, release 
 	d.mu.Unlock()
 	liveMemory.Add(1)
 	return core.Memory{
-		ID: id, Device: d.outer, Handle: address, Size: size,
+		ID: id, Device: d, Handle: address, Size: size,
 		Owner: &memory{device: d, release: release},
 	}
 }

@@ -109,7 +109,7 @@ func (d *device) beside(call, side string, t *core.Tensor) (bool, error) {
 	if t.ID().Type.HostAccessible() {
 		return false, nil
 	}
-	if t.ID() != d.ID() || t.Device() != nil && t.Device() != d.outer {
+	if t.ID() != d.ID() || t.Device() != nil && t.Device() != d {
 		return false, errorf(core.ErrDevice, call, "%s, %v, does not belong to this opening of %v", side, t, d.ID())
 	}
 	return true, nil
@@ -190,7 +190,7 @@ func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, cal
 	if err != nil {
 		return err
 	}
-	return q.submit(ctx, q, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
+	return q.submit(ctx, stream.Submit, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
 		for to, from := range pieces.Pieces() {
 			s := enqueue(driver.PeerCopy{
 				To: c.to.context, Dst: dst.Memory().Handle + uintptr(to),

@@ -50,7 +50,7 @@ func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
 	return q, nil
 }
 
-func (q *queue) Device() core.Device { return q.device.outer }
+func (q *queue) Device() core.Device { return q.device }
 
 // Native is the CUstream.
 func (q *queue) Native() uintptr { return q.raw }

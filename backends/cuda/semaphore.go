@@ -68,6 +68,9 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := d.properties.Require(core.CapImportSemaphores, call); err != nil {
+		return nil, err
+	}
 	if !slices.Contains(d.SemaphoreImportTypes(), x.Type) {
 		return nil, errorf(core.ErrNotSupported, call, "Type is %v; the device imports %v", x.Type, d.SemaphoreImportTypes())
 	}

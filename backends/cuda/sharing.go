@@ -133,6 +133,9 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, errorf(sentinel, call, format, args...)
 	}
+	if err := d.properties.Require(core.CapExportMemory, call); err != nil {
+		return core.ExternalMemory{}, err
+	}
 	if err := d.hold(call); err != nil {
 		return core.ExternalMemory{}, err
 	}
@@ -153,7 +156,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	m := b.Memory()
 	mapped, ok := d.exports.find(m.Handle)
 	switch {
-	case m.Device != d.outer:
+	case m.Device != d:
 		return fail(core.ErrDevice, "the buffer belongs to another device")
 	case !ok:
 		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
@@ -176,6 +179,9 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // cuMemCreate. CUDA does not tell the UUID of its driver, so that only the device's is compared.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
+	if err := d.properties.Require(core.CapImportMemory, call); err != nil {
+		return core.Memory{}, err
+	}
 	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}

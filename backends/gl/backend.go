@@ -87,7 +87,7 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 	if err != nil {
 		return nil, err
 	}
-	return newDevice(id, f, t.run, t.stop).outer, nil
+	return newDevice(id, f, t.run, t.stop), nil
 }
 
 func wrap(run func(f func())) (core.Device, error) {
@@ -105,7 +105,7 @@ func wrap(run func(f func())) (core.Device, error) {
 	}
 	d := newDevice(core.DeviceID{Type: core.DeviceGL}, f, r.Do, nil)
 	d.relay = r
-	return d.outer, nil
+	return d, nil
 }
 
 func newContext(id core.DeviceID) (destroy func(), err error) {

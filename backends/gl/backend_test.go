@@ -63,7 +63,7 @@ func TestAContextThatHasEndedIsRefused(t *testing.T) {
 	_, stream := d.NewStream(ended)
 	_, view := d.HostView(ended, buffer)
 	_, semaphore := d.NewSemaphore(ended, 0)
-	_, memory := d.outer.(core.MemoryImporter).ImportMemory(ended, core.ExternalMemory{})
+	_, memory := d.ImportMemory(ended, core.ExternalMemory{})
 	for call, err := range map[string]error{
 		"Devices": devices, "Open": opened, "Alloc": alloc, "NewStream": stream, "HostView": view,
 		"NewSemaphore": semaphore, "ImportMemory": memory, "Copy": d.Copy(ended, nil, nil, nil),
@@ -90,7 +90,7 @@ func TestAClosedDeviceRefusesEverything(t *testing.T) {
 	}
 	_, view := d.HostView(t.Context(), host)
 	_, semaphore := d.NewSemaphore(t.Context(), 0)
-	_, memory := d.outer.(core.MemoryImporter).ImportMemory(t.Context(), core.ExternalMemory{})
+	_, memory := d.ImportMemory(t.Context(), core.ExternalMemory{})
 	_, pointer := d.ImportPointer(1, 16, nil)
 	for call, err := range map[string]error{
 		"HostView": view, "NewSemaphore": semaphore, "ImportMemory": memory, "ImportPointer": pointer,

@@ -27,9 +27,9 @@ func BenchmarkStrided(b *testing.B) {
 			{"every other row of 8 KiB", 2048, func(t *core.Tensor) (*core.Tensor, error) { return t.Slice(0, 0, t.Layout().Dim(0), 2) }},
 			{"every other column", 2048, func(t *core.Tensor) (*core.Tensor, error) { return t.Slice(1, 0, t.Layout().Dim(1), 2) }},
 		} {
-			whole := must(core.Empty(b.Context(), d.outer, core.TypeFloat32, []int64{layout.n, layout.n}, core.AllocOptions{}))
+			whole := must(core.Empty(b.Context(), d, core.TypeFloat32, []int64{layout.n, layout.n}, core.AllocOptions{}))
 			src := must(layout.view(whole))
-			dst := must(core.Empty(b.Context(), d.outer, core.TypeFloat32, src.Shape(), core.AllocOptions{}))
+			dst := must(core.Empty(b.Context(), d, core.TypeFloat32, src.Shape(), core.AllocOptions{}))
 			packed := must(core.FromSlice(make([]float32, src.NumElements()), src.Shape()...))
 			base := must(d.sideOf(whole)).base
 			all := must(core.FromSlice(make([]float32, whole.NumElements()), whole.Shape()...))

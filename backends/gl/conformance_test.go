@@ -14,13 +14,13 @@ import (
 func TestConformance(t *testing.T) { backendtest.Run(t, open) }
 
 func TestConformanceOfAGPU(t *testing.T) {
-	backendtest.Run(t, func(tb testing.TB) core.Device { return openAs(tb, asGPU).outer })
+	backendtest.Run(t, func(tb testing.TB) core.Device { return openAs(tb, asGPU) })
 }
 
 // Shaders reach so little of a buffer that larger copies take several dispatches.
 func TestConformanceWithSmallBlocks(t *testing.T) {
 	backendtest.Run(t, func(tb testing.TB) core.Device {
-		return openAs(tb, func(f *facts) { f.software, f.blockSize = false, 64<<10 }).outer
+		return openAs(tb, func(f *facts) { f.software, f.blockSize = false, 64<<10 })
 	})
 }
 

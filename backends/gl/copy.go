@@ -64,7 +64,7 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 		return side{}, err
 	}
 	m := b.Memory()
-	if m.Device == d.outer {
+	if m.Device == d {
 		if m.Handle == 0 { // of size 0
 			return side{Tensor: t}, nil
 		}
@@ -82,61 +82,21 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 
 // copyHere copies in the calling goroutine once all work before it is done.
 func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, work func(*job) error) error {
-	to, err := hold(dst)
+	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
 	if err != nil {
 		return err
 	}
-	from, err := hold(src)
-	if err != nil {
-		to.Release()
-		return err
-	}
-	before, err := awaitTurn(ctx, to, from)
-	if err != nil {
-		to.Release()
-		from.Release()
-		return err
+	defer uses.Release()
+	var before error // of the last write of dst
+	if e := dst.Ready(); e != nil {
+		_, before = e.Done()
 	}
 	done := stream.NewEvent()
-	to.Wrote(d.served(done))
-	from.Used(d.served(done))
+	uses.Note(d.served(done))
 	return d.perform(ctx, work, func(j *job, err error) {
 		if !j.began { // dst holds what it held
 			err = before
 		}
 		done.Complete(err)
-		to.Release()
-		from.Release()
 	})
-}
-
-// awaitTurn waits for the work that a copy comes after, and returns what the last write
-// of to failed with as before.
-func awaitTurn(ctx context.Context, to, from *core.Buffer) (before, err error) {
-	if e := from.Ready(); e != nil {
-		if err := e.Wait(ctx); err != nil {
-			return nil, err
-		}
-	}
-	for _, e := range to.Pending() {
-		// What is overwritten may have failed; only ctx can keep the copy from its turn.
-		if err := e.Wait(ctx); err != nil {
-			if done, _ := e.Done(); !done {
-				return nil, err
-			}
-		}
-	}
-	if e := to.Ready(); e != nil {
-		_, before = e.Done()
-	}
-	return before, nil
-}
-
-// hold takes a reference to the memory of t, which the caller releases.
-func hold(t *core.Tensor) (*core.Buffer, error) {
-	b, err := t.Buffer()
-	if err != nil {
-		return nil, err
-	}
-	return b, b.Retain()
 }

@@ -27,7 +27,6 @@ type device struct {
 	run        executor
 	relay      *relay.Relay // behind run, for a context that is the caller's
 	stop       func()       // ends the context; nil for one that is the caller's
-	outer      core.Device  // what callers know: this, or what is around it
 	core.CloseHooks
 	reaper  reaper.Reaper
 	gate    reaper.Gate
@@ -55,14 +54,15 @@ type driver struct {
 }
 
 var (
-	_ core.Device          = (*device)(nil)
-	_ core.CloseNotifier   = (*device)(nil)
-	_ core.PointerImporter = (*device)(nil)
-	_ core.HostViewer      = (*device)(nil)
+	_ core.Device            = (*device)(nil)
+	_ core.CloseNotifier     = (*device)(nil)
+	_ core.PointerImporter   = (*device)(nil)
+	_ core.HostViewer        = (*device)(nil)
+	_ core.MemoryImporter    = (*device)(nil)
+	_ core.SemaphoreImporter = (*device)(nil)
 )
 
-// newDevice makes a device of a context; callers are given its outer, which has the
-// interfaces that the context allows.
+// newDevice makes a device of a context.
 func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 	d := &device{
 		properties: f.properties(id),
@@ -72,13 +72,6 @@ func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 		driver:     driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
 		programs:   make(programs),
 		buffers:    make(map[uint32]*buffer),
-	}
-	d.outer = d
-	if d.facts.importsMemory() {
-		d.outer = importingDevice{d}
-	}
-	if d.facts.importsSemaphores() {
-		d.outer = sharingDevice{importingDevice{d}}
 	}
 	liveDevices.Add(1)
 	return d

@@ -101,32 +101,6 @@ var (
 	semaphoreExtensions = []string{"GL_EXT_semaphore", "GL_EXT_semaphore_fd", "GL_NV_timeline_semaphore"}
 )
 
-func (f *facts) importsMemory() bool { return f.has(memoryExtensions...) }
-
-func (f *facts) importsSemaphores() bool { return f.importsMemory() && f.has(semaphoreExtensions...) }
-
-func (f *facts) features() []core.Feature {
-	list := []core.Feature{
-		f.feature("import_opaque_fd", memoryExtensions),
-		f.feature("import_semaphore", slices.Concat(memoryExtensions, semaphoreExtensions)),
-	}
-	robust := core.Feature{Name: "context_loss", Available: f.robust}
-	if !f.robust {
-		robust.Reason = "the context was made without GL_LOSE_CONTEXT_ON_RESET"
-	}
-	return append(list, robust)
-}
-
-// feature is one that needs extensions.
-func (f *facts) feature(name string, extensions []string) core.Feature {
-	for _, e := range extensions {
-		if !f.has(e) {
-			return core.Feature{Name: name, Reason: "the driver of " + f.renderer + " does not have " + e}
-		}
-	}
-	return core.Feature{Name: name, Available: true}
-}
-
 func (f *facts) properties(id core.DeviceID) core.Properties {
 	p := core.Properties{
 		ID:         id,
@@ -135,16 +109,20 @@ func (f *facts) properties(id core.DeviceID) core.Properties {
 		UUID:       f.deviceUUID,
 		DriverUUID: f.driverUUID,
 		Alignment:  alignment,
-		Features:   f.features(),
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapHostView |
 			core.CapSemaphores | core.CapSubByte,
 	}
-	if f.importsMemory() {
-		p.Capabilities |= core.CapImportMemory
+	add := func(feature string, capability core.Capabilities, extensions []string) {
+		i := slices.IndexFunc(extensions, func(e string) bool { return !f.has(e) })
+		missing := ""
+		if i >= 0 {
+			missing = extensions[i]
+		}
+		p.AddFeature(feature, capability, i < 0, "the driver of %s does not have %s", f.renderer, missing)
 	}
-	if f.importsSemaphores() {
-		p.Capabilities |= core.CapImportSemaphores
-	}
+	add("import_opaque_fd", core.CapImportMemory, memoryExtensions)
+	add("import_semaphore", core.CapImportSemaphores, slices.Concat(memoryExtensions, semaphoreExtensions))
+	p.AddFeature("context_loss", 0, f.robust, "the context was made without GL_LOSE_CONTEXT_ON_RESET")
 	return p
 }
 

@@ -16,7 +16,7 @@ import (
 func TestADriverThatTakesOverSignals(t *testing.T) {
 	needDriver(t)
 	if os.Getenv(dltest.LibraryVariable) != "" {
-		dltest.WantPanics(t, func() core.Device { return openAs(t, asGPU).outer })
+		dltest.WantPanics(t, func() core.Device { return openAs(t, asGPU) })
 		return
 	}
 	taking := []string{

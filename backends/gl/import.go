@@ -13,12 +13,11 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// importingDevice is a device whose driver has GL_EXT_memory_object_fd.
-type importingDevice struct{ *device }
-
-var _ core.MemoryImporter = importingDevice{}
-
-func (importingDevice) ImportTypes() []core.HandleType {
+// ImportTypes are opaque descriptors, where the driver has GL_EXT_memory_object_fd.
+func (d *device) ImportTypes() []core.HandleType {
+	if !d.properties.Capabilities.Has(core.CapImportMemory) {
+		return nil
+	}
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
@@ -31,7 +30,10 @@ const slack = 64
 // offset. Besides what its interface says, it fails with ErrNotSupported for
 // another handle type, and with ErrOutOfMemory (GL_OUT_OF_MEMORY) where the driver
 // wants the allocation to be larger than the buffer: 64 bytes are enough.
-func (d importingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	if err := d.properties.Require(core.CapImportMemory, "ImportMemory"); err != nil {
+		return core.Memory{}, err
+	}
 	if err := d.enter(ctx, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
@@ -61,7 +63,7 @@ func (d importingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory
 }
 
 // importer is what the device imports.
-func (d importingDevice) importer() *external.Importer {
+func (d *device) importer() *external.Importer {
 	return &external.Importer{
 		Backend: "gl", Types: d.ImportTypes(),
 		DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID, Software: d.facts.software,
@@ -70,7 +72,7 @@ func (d importingDevice) importer() *external.Importer {
 
 // importFD fills b with a memory object of fd and a buffer on it, and says whether the
 // driver owns fd now. What it made by the time that it fails is in b.
-func (d importingDevice) importFD(ctx context.Context, b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
+func (d *device) importFD(ctx context.Context, b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
 	if err = d.do(ctx, "glImportMemoryFdEXT", func() {
 		b.object = ext.CreateMemoryObject(m.Dedicated)
 		ext.ImportMemoryFD(b.object, m.Size, fd)

@@ -33,7 +33,7 @@ func memoryFile(tb testing.TB, size int64) int {
 
 func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 	d := opened(t, asItIs)
-	importer := d.outer.(core.MemoryImporter)
+	importer := d
 	const head = 4096 // as Mesa's drivers for the CPU begin a file: its size, and where the memory begins
 	file := memoryFile(t, head+1<<16)
 	if _, err := unix.Pwrite(file, binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, head+1<<16), head), 0); err != nil {
@@ -101,7 +101,7 @@ func TestImportSemaphoreRefusesWhatDoesNotFit(t *testing.T) {
 	if !d.Properties().Capabilities.Has(core.CapImportSemaphores) {
 		t.Errorf("capabilities %v", d.Properties().Capabilities)
 	}
-	importer := d.outer.(core.SemaphoreImporter)
+	importer := d
 	valid := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: memoryFile(t, 64), DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
 	before := descriptors()
 	for _, c := range []struct {

@@ -64,7 +64,7 @@ func (d *device) adopt(call string, b *buffer, offset, size int64, owner core.Ow
 	d.memories++
 	liveMemory.Add(1)
 	m := core.Memory{
-		ID: d.properties.ID, Device: d.outer, Handle: uintptr(b.name), Offset: offset, Size: size,
+		ID: d.properties.ID, Device: d, Handle: uintptr(b.name), Offset: offset, Size: size,
 		Owner: &memory{device: d, buffer: b, owner: owner},
 	}
 	if b.mapped != 0 {

@@ -27,18 +27,20 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 	return stream.NewTimeline(), nil
 }
 
-// sharingDevice is a device whose driver also has GL_EXT_semaphore_fd and
-// GL_NV_timeline_semaphore.
-type sharingDevice struct{ importingDevice }
-
-var _ core.SemaphoreImporter = sharingDevice{}
-
-func (sharingDevice) SemaphoreImportTypes() []core.HandleType {
+// SemaphoreImportTypes are opaque descriptors, where the driver has GL_EXT_semaphore_fd
+// and GL_NV_timeline_semaphore.
+func (d *device) SemaphoreImportTypes() []core.HandleType {
+	if !d.properties.Capabilities.Has(core.CapImportSemaphores) {
+		return nil
+	}
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
 // ImportSemaphore opens a timeline semaphore that Vulkan exported.
-func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+	if err := d.properties.Require(core.CapImportSemaphores, "ImportSemaphore"); err != nil {
+		return nil, err
+	}
 	if err := d.enter(ctx, "ImportSemaphore"); err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (d sharingDevice) ImportSemaphore(ctx context.Context, x core.ExternalSemap
 	if err := by.CheckFD("ImportSemaphore", x.Type, x.FD, 0); err != nil {
 		return nil, err
 	}
-	s := &semaphore{device: d.device}
+	s := &semaphore{device: d}
 	if err := by.Give("ImportSemaphore", x.FD, func(fd int) (taken bool, err error) {
 		err = d.do(ctx, "glImportSemaphoreFdEXT", func() {
 			s.name = ext.CreateTimelineSemaphore()

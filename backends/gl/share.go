@@ -91,7 +91,7 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 
 // viewOf is where the host sees the buffer of m; 0 if m has no bytes.
 func (d *device) viewOf(m core.Memory) (uintptr, error) {
-	if m.Device != d.outer {
+	if m.Device != d {
 		return 0, core.Errorf(core.ErrDevice, "gl", "HostView", "the buffer belongs to another device")
 	}
 	if m.Size == 0 {

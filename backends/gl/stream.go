@@ -36,7 +36,7 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 		return nil, closedDevice("NewStream")
 	}
 	d.streams++
-	return &queue{Queue: stream.NewQueue(d.outer), device: d}, nil
+	return &queue{Queue: stream.NewQueue(d), device: d}, nil
 }
 
 // Record returns an event that, on a context of the caller's, also waits for what

@@ -44,7 +44,7 @@ func newUnserved(tb testing.TB) (*unserved, *device) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	d := outer.(importingDevice).device
+	d := outer.(*device)
 	d.relay.Patience = 50 * time.Millisecond
 	tb.Cleanup(func() {
 		u.allow(always)
@@ -109,7 +109,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 			m := core.ExternalMemory{Type: core.HandleOpaqueFD, FD: memoryFile(t, 1<<16), Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
 			d.facts.software = true // a file without a head
 			defer func() { d.facts.software = false }()
-			if _, err := d.outer.(core.MemoryImporter).ImportMemory(ctx, m); !errors.Is(err, core.ErrInvalid) {
+			if _, err := d.ImportMemory(ctx, m); !errors.Is(err, core.ErrInvalid) {
 				return err
 			}
 			return context.DeadlineExceeded
@@ -319,7 +319,7 @@ func TestWhatWasIssuedIsWaitedForUntilItsContextIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := outer.(importingDevice).device
+	d := outer.(*device)
 	d.facts.software = false
 	d.driver.clientWaitSync = func(fence uintptr, flags uint32, timeout uint64) uint32 {
 		if done.Load() {

@@ -79,7 +79,7 @@ func TestStridedCopiesReachTheEndOfAnOddBuffer(t *testing.T) {
 func TestADeviceLeavesTheStateOfAWrappedContext(t *testing.T) {
 	d, run := wrapped(t)
 	t.Cleanup(func() { closeDevice(t, d) })
-	inner := d.(importingDevice).device
+	inner := d.(*device)
 	inner.facts.software = false // so that a shader copies
 	a := makeBuffer(t, run, make([]byte, 4096), 0)
 	var program uint32
@@ -141,11 +141,11 @@ func TestAnEventOfAWrappedContextStandsForTheRenderersCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	finished := &d.(importingDevice).finished
+	finished := &d.(*device).finished
 	before := finished.Load()
 	run(func() { gl.ClearColor(1, 1, 1, 1) })
 	fences := 0
-	inner := d.(importingDevice).device
+	inner := d.(*device)
 	through := inner.run
 	inner.run = func(ctx context.Context, f func()) error { fences++; return through(ctx, f) }
 	e, err := s.Record()

@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/dlx-go/dlx/backends/internal/strided"
@@ -56,56 +57,45 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 }
 
 // copy does what Copy does with tensors that were checked. Its event also carries the
-// errors of behind, work of the host on the same stream.
+// errors of behind, work of the host on the same stream. All callers without a stream
+// share the device's own queue, and wait for the work of others themselves.
 func (d *device) copy(ctx context.Context, s core.Stream, dst, src side, behind ...*turn) error {
 	w := &transfer{queue: d.own, waits: s == nil, dst: dst, src: src, behind: behind}
-	if s == nil {
-		s = waiter{d.own, w}
-	} else {
+	if s != nil {
 		w.queue = s.(*queue)
 	}
 	w.geometry, w.bits = strided.OfBits(dst.tensor, src.tensor)
 	how, err := w.choose()
+	switch {
+	case err != nil:
+		return err
+	case how == nil && !w.atOnce:
+		return d.stage(ctx, s, dst, src, w.sharePages())
+	}
+	writes, reads := []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}
+	switch {
+	case w.atOnce:
+		return w.copyHere(ctx, writes, reads)
+	case w.waits:
+		err = stream.SubmitAndWait(ctx, w.queue, writes, reads, how)
+	default:
+		err = stream.Submit(ctx, w.queue, writes, reads, how)
+	}
+	return cmp.Or(w.failed, err)
+}
+
+// copyHere copies in the calling goroutine.
+func (w *transfer) copyHere(ctx context.Context, writes, reads []*core.Tensor) error {
+	uses, err := stream.Acquire(ctx, writes, reads)
 	if err != nil {
 		return err
 	}
-	if how == nil {
-		if w.waits {
-			s = nil
-		}
-		return d.stage(ctx, s, dst, src, w.sharePages())
-	}
-	err = stream.Submit(ctx, s, []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}, how)
-	if err == nil && w.done != nil {
-		err = w.done.Wait(ctx)
-	}
-	if w.failed != nil {
-		return w.failed
-	}
+	defer uses.Release()
+	done := stream.NewEvent()
+	uses.Note(done)
+	err = w.run()
+	done.Complete(err)
 	return err
-}
-
-// waiter is the device's own queue for a caller who waits. All callers share it, so
-// that it must not wait for the work of others itself: the caller does.
-type waiter struct {
-	*queue
-	w *transfer
-}
-
-func (waiter) Wait(core.Event) error {
-	return errorf(core.ErrNotSupported, "Wait", "the caller waits")
-}
-
-// Record is for the end of the caller's copy.
-func (p waiter) Record() (core.Event, error) {
-	if p.w.done == nil {
-		e, err := p.queue.Record()
-		if err != nil {
-			return nil, err
-		}
-		p.w.done = e
-	}
-	return p.w.done, nil
 }
 
 // side is where one tensor of a copy lies.
@@ -135,7 +125,7 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 	if m.ID.Type.HostAccessible() {
 		return side{tensor: t, host: m.Handle}, nil
 	}
-	if m.ID != d.ID() || m.Device != nil && m.Device != d.outer {
+	if m.ID != d.ID() || m.Device != nil && m.Device != d {
 		return side{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.ID())
 	}
 	s := side{tensor: t, mem: driver.Mem(m.Handle)}

@@ -20,8 +20,7 @@ var liveDevices = core.NewLiveCounter("opencl.Device")
 type device struct {
 	location
 	context driver.Context
-	outer   core.Device // what callers know: the device with the interfaces that it has
-	own     *queue      // for copies without a stream
+	own     *queue // for copies without a stream
 	gather  gather
 	core.CloseHooks
 	reaper reaper.Reaper
@@ -47,6 +46,9 @@ var (
 	_ core.PointerImporter  = (*device)(nil)
 	_ core.StreamImporter   = (*device)(nil)
 	_ core.SemaphoreCreator = (*device)(nil)
+	_ core.HostMapper       = (*device)(nil)
+	_ core.HostViewer       = (*device)(nil)
+	_ core.MemoryImporter   = (*device)(nil)
 )
 
 // openDevice takes over a reference of c, on failure too.
@@ -59,59 +61,17 @@ func openDevice(l location, c driver.Context) (core.Device, error) {
 	d := &device{location: l, context: c, known: make(map[driver.Mem]*known)}
 	d.own = newQueue(d, q, false)
 	d.Pool = blockpool.New(name, &d.mu, d.makeBlock, d.destroyBlock)
-	d.outer = d.withInterfaces()
 	liveDevices.Add(1)
-	return d.outer, nil
+	return d, nil
 }
 
-// withInterfaces is d with the optional interfaces of its capabilities.
-func (d *device) withInterfaces() core.Device {
-	view, mapper, importer := hostViewer{d}, hostMapper{d}, memoryImporter{d}
-	has := d.properties.Capabilities.Has
-	switch {
-	case has(core.CapMapHost | core.CapImportMemory):
-		return &struct {
-			*device
-			hostViewer
-			hostMapper
-			memoryImporter
-		}{d, view, mapper, importer}
-	case has(core.CapMapHost):
-		return &struct {
-			*device
-			hostViewer
-			hostMapper
-		}{d, view, mapper}
-	case has(core.CapHostView | core.CapImportMemory):
-		return &struct {
-			*device
-			hostViewer
-			memoryImporter
-		}{d, view, importer}
-	case has(core.CapHostView):
-		return &struct {
-			*device
-			hostViewer
-		}{d, view}
-	case has(core.CapImportMemory):
-		return &struct {
-			*device
-			memoryImporter
-		}{d, importer}
-	}
-	return d
-}
-
-// inner is the device itself, whatever interfaces are around it.
-func (d *device) inner() *device { return d }
-
-// deviceOf finds the device of this package behind one that callers know.
-func deviceOf(call string, outer core.Device) (*device, error) {
-	d, ok := outer.(interface{ inner() *device })
+// deviceOf is d as a device of this package.
+func deviceOf(call string, d core.Device) (*device, error) {
+	own, ok := d.(*device)
 	if !ok {
-		return nil, errorf(core.ErrDevice, call, "%T is no device of OpenCL", outer)
+		return nil, errorf(core.ErrDevice, call, "%T is no device of OpenCL", d)
 	}
-	return d.inner(), nil
+	return own, nil
 }
 
 func (d *device) ID() core.DeviceID { return d.properties.ID }

@@ -229,7 +229,7 @@ func (l *lifetime) sharing(a *core.Tensor) {
 	if m, err := l.device.(core.PointerImporter).ImportPointer(b.Memory().Handle, b.Memory().Size, nil); l.note(err) {
 		m.Free()
 	}
-	if viewer, ok := l.device.(core.HostViewer); ok {
+	if viewer, ok := core.As[core.HostViewer](l.device); ok {
 		t := l.tensor(core.Empty(l.ctx, l.device, core.TypeUint8, []int64{5000}, core.AllocOptions{HostVisible: true}))
 		if t != nil {
 			b, _ := t.Buffer()
@@ -238,7 +238,7 @@ func (l *lifetime) sharing(a *core.Tensor) {
 			}
 		}
 	}
-	if mapper, ok := l.device.(core.HostMapper); ok {
+	if mapper, ok := core.As[core.HostMapper](l.device); ok {
 		host := l.tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
 		b, _ := host.Buffer()
 		if m, err := mapper.MapHost(l.ctx, b); l.note(err) {

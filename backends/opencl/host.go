@@ -10,23 +10,20 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// hostMapper is what a device with unified memory adds.
-type hostMapper struct{ d *device }
-
-var _ core.HostMapper = hostMapper{}
-
 // HostAlignment is the size of a page, which every driver with unified memory is
 // content with: some copy what is less aligned.
-func (hostMapper) HostAlignment() int64 { return int64(os.Getpagesize()) }
+func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 
 // MapHost makes a cl_mem over host memory with CL_MEM_USE_HOST_PTR, of whole pages.
 // The copies of dlx tell the driver whose turn it is; who enqueues work on the
 // cl_mem by other means maps and unmaps it: see the package. One command must not
 // use two such cl_mem that lie on one page (clCreateBuffer), or such a cl_mem and a
 // pointer to one of its pages; Copy never does.
-func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
+func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	const call = "MapHost"
-	d := m.d
+	if err := d.properties.Require(core.CapMapHost, call); err != nil {
+		return core.Memory{}, err
+	}
 	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
@@ -79,15 +76,13 @@ func (d *device) mapHost(host *core.Buffer) (core.Memory, error) {
 	}), nil
 }
 
-// hostViewer is what a device adds whose memory the host can use in place.
-type hostViewer struct{ d *device }
-
-var _ core.HostViewer = hostViewer{}
-
 // HostView serves memory that Alloc made for it and mapped host memory. Memory of
 // other libraries it refuses, and imported memory.
-func (v hostViewer) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	const call = "HostView"
+	if err := d.properties.Require(core.CapHostView, call); err != nil {
+		return core.Memory{}, err
+	}
 	if err := ctx.Err(); err != nil {
 		return core.Memory{}, err
 	}
@@ -99,14 +94,14 @@ func (v hostViewer) HostView(ctx context.Context, b *core.Buffer) (core.Memory, 
 	}
 	m := b.Memory()
 	view := core.Memory{ID: core.CPU, Size: m.Size, Owner: core.FreeFunc(b.Release)}
-	err := v.d.checkOpen(call)
+	err := d.checkOpen(call)
 	switch {
 	case err != nil:
-	case m.Device != v.d.outer:
+	case m.Device != d:
 		err = errorf(core.ErrDevice, call, "the buffer belongs to another device")
 	case m.Size != 0:
 		var k known
-		if k, err = v.d.lookUp(call, driver.Mem(m.Handle)); err == nil && k.host == 0 {
+		if k, err = d.lookUp(call, driver.Mem(m.Handle)); err == nil && k.host == 0 {
 			err = errorf(core.ErrNotSupported, call, "the host cannot use this memory in place: allocate it with AllocOptions.HostVisible")
 		}
 		view.Handle = k.host + uintptr(m.Offset)

@@ -56,19 +56,17 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	}), nil
 }
 
-// memoryImporter is what a device with cl_khr_external_memory adds.
-type memoryImporter struct{ d *device }
-
-var _ core.MemoryImporter = memoryImporter{}
-
-func (i memoryImporter) ImportTypes() []core.HandleType { return slices.Clone(i.d.importTypes) }
+// ImportTypes are those of cl_khr_external_memory that the driver has.
+func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.importTypes) }
 
 // ImportMemory makes a cl_mem of a descriptor by clCreateBufferWithProperties. It
 // is acquired before and released after every command of dlx. A Dedicated flag
 // needs no mention here: OpenCL does not ask for it.
-func (i memoryImporter) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
-	d := i.d
+	if err := d.properties.Require(core.CapImportMemory, call); err != nil {
+		return core.Memory{}, err
+	}
 	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}

@@ -85,7 +85,7 @@ func TestTensorsOfAnotherContextAreRefused(t *testing.T) {
 // Pages at the end of a mapping are mapped whole; memory whose size nobody knows is not.
 func TestMapHostRefusesMemoryOfUnknownSize(t *testing.T) {
 	d := device(t)
-	mapper, ok := d.(core.HostMapper)
+	mapper, ok := core.As[core.HostMapper](d)
 	if !ok {
 		t.Skip("the device has memory of its own")
 	}

@@ -78,7 +78,7 @@ func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func
 	d.memories++
 	liveMemory.Add(1)
 	m := core.Memory{
-		ID: d.ID(), Device: d.outer, Handle: uintptr(mem), Offset: offset, Size: size,
+		ID: d.ID(), Device: d, Handle: uintptr(mem), Offset: offset, Size: size,
 		Owner: &memory{device: d, mem: mem, release: release},
 	}
 	if known := d.known[mem]; known != nil && known.host != 0 {

@@ -107,32 +107,19 @@ func (l *location) survey(extensions []string, svm int64) {
 	p.Capabilities = core.CapAsync | core.CapStreamWait | core.CapImportPointer |
 		core.CapSemaphores | core.CapPool | core.CapImportStream
 	has := func(extension string) bool { return slices.Contains(extensions, extension) }
-	add := func(feature string, available bool, reason string, args ...any) {
-		f := core.Feature{Name: feature, Available: available}
-		if !available {
-			f.Reason = fmt.Sprintf(reason, args...)
-		}
-		p.Features = append(p.Features, f)
-	}
 	const noExtension = "the driver does not have %s"
 
-	add("svm_coarse_grain", svm&driver.SVMCoarseBuffer != 0, "CL_DEVICE_SVM_CAPABILITIES is without it")
-	add("svm_fine_grain", l.fineGrained, "CL_DEVICE_SVM_CAPABILITIES is without CL_DEVICE_SVM_FINE_GRAIN_BUFFER")
-	add("svm_system", svm&driver.SVMFineGrainSystem != 0, "CL_DEVICE_SVM_CAPABILITIES is without CL_DEVICE_SVM_FINE_GRAIN_SYSTEM")
+	p.AddFeature("svm_coarse_grain", 0, svm&driver.SVMCoarseBuffer != 0, "CL_DEVICE_SVM_CAPABILITIES is without it")
+	p.AddFeature("svm_fine_grain", 0, l.fineGrained, "CL_DEVICE_SVM_CAPABILITIES is without CL_DEVICE_SVM_FINE_GRAIN_BUFFER")
+	p.AddFeature("svm_system", 0, svm&driver.SVMFineGrainSystem != 0, "CL_DEVICE_SVM_CAPABILITIES is without CL_DEVICE_SVM_FINE_GRAIN_SYSTEM")
 	usm := "cl_intel_unified_shared_memory"
 	if has(usm) {
-		add("usm", false, "the driver has %s, but a tensor of OpenCL is a cl_mem: wrap the address as host memory", usm)
+		p.AddFeature("usm", 0, false, "the driver has %s, but a tensor of OpenCL is a cl_mem: wrap the address as host memory", usm)
 	} else {
-		add("usm", false, noExtension, usm)
+		p.AddFeature("usm", 0, false, noExtension, usm)
 	}
-	add("map_host", l.unified, "CL_DEVICE_HOST_UNIFIED_MEMORY is false: the driver would copy host memory behind a cl_mem of it")
-	if l.unified {
-		p.Capabilities |= core.CapMapHost
-	}
-	add("host_view", l.hostVisible(), "neither fine-grained SVM nor unified memory: the host cannot use device memory in place")
-	if l.hostVisible() {
-		p.Capabilities |= core.CapHostView
-	}
+	p.AddFeature("map_host", core.CapMapHost, l.unified, "CL_DEVICE_HOST_UNIFIED_MEMORY is false: the driver would copy host memory behind a cl_mem of it")
+	p.AddFeature("host_view", core.CapHostView, l.hostVisible(), "neither fine-grained SVM nor unified memory: the host cannot use device memory in place")
 	if l.inReach() {
 		p.Capabilities |= core.CapSubByte
 	}
@@ -143,25 +130,21 @@ func (l *location) survey(extensions []string, svm int64) {
 		loaded, _ := driver.Bytes(l.handle, driver.DriverUUID)
 		copy(p.DriverUUID[:], loaded)
 	}
-	add("device_uuid", has("cl_khr_device_uuid"), noExtension, "cl_khr_device_uuid")
+	p.AddFeature("device_uuid", 0, has("cl_khr_device_uuid"), noExtension, "cl_khr_device_uuid")
 	if bus, s := driver.Bytes(l.handle, driver.DevicePCI); has("cl_khr_pci_bus_info") && s == driver.Success && len(bus) == 16 {
 		word := func(i int) uint32 { return binary.NativeEndian.Uint32(bus[4*i:]) }
 		p.PCI = fmt.Sprintf("%04x:%02x:%02x.%x", word(0), word(1), word(2), word(3))
 	}
-	add("pci_bus_info", p.PCI != "", noExtension, "cl_khr_pci_bus_info")
+	p.AddFeature("pci_bus_info", 0, p.PCI != "", noExtension, "cl_khr_pci_bus_info")
 
 	l.findImports(has("cl_khr_external_memory"))
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
-		offered := slices.Contains(l.importTypes, t)
-		add("import_"+t.String(), offered, noExtension, "cl_khr_external_memory_"+t.String())
-		if offered {
-			p.Capabilities |= core.CapImportMemory
-		}
+		p.AddFeature("import_"+t.String(), core.CapImportMemory, slices.Contains(l.importTypes, t), noExtension, "cl_khr_external_memory_"+t.String())
 	}
 	if has("cl_khr_external_semaphore") {
-		add("external_semaphore", false, "cl_khr_semaphore has binary semaphores only, and core.Semaphore is a timeline")
+		p.AddFeature("external_semaphore", 0, false, "cl_khr_semaphore has binary semaphores only, and core.Semaphore is a timeline")
 	} else {
-		add("external_semaphore", false, noExtension, "cl_khr_external_semaphore")
+		p.AddFeature("external_semaphore", 0, false, noExtension, "cl_khr_external_semaphore")
 	}
 }
 

@@ -40,7 +40,7 @@ func newQueue(d *device, raw driver.Queue, outOfOrder bool) *queue {
 	return &queue{device: d, raw: raw, outOfOrder: outOfOrder, host: stream.NewQueue(nil)}
 }
 
-func (q *queue) Device() core.Device { return q.device.outer }
+func (q *queue) Device() core.Device { return q.device }
 
 // Native is the cl_command_queue.
 func (q *queue) Native() uintptr { return uintptr(q.raw) }

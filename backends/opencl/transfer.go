@@ -9,19 +9,18 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // transfer is a copy that was checked.
 type transfer struct {
 	queue    *queue
 	waits    bool // the caller does, for all that is before and for the copy
+	atOnce   bool // the host copies in the calling goroutine: see copyHere
 	dst, src side
 	geometry strided.Copy
-	bits     bool       // what geometry counts
-	failed   error      // what a command could not be enqueued for
-	behind   []*turn    // see copy
-	done     core.Event // the end of the copy, for a caller who waits
+	bits     bool    // what geometry counts
+	failed   error   // what a command could not be enqueued for
+	behind   []*turn // see copy
 }
 
 const (
@@ -38,7 +37,7 @@ const (
 	minHost = 8 << 20
 )
 
-// choose picks the cheapest way that is there, nil if there is none in one piece.
+// choose picks the cheapest way that is there, nil if there is none in one piece, or sets atOnce.
 func (w *transfer) choose() (func() error, error) {
 	_, contiguous := w.geometry.Contiguous()
 	inReach := w.dst.host != 0 && w.src.host != 0
@@ -48,7 +47,8 @@ func (w *transfer) choose() (func() error, error) {
 	boxes := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
 	switch {
 	case inReach && w.waits && (!contiguous || w.geometry.Size() < minCommand):
-		return w.here, nil
+		w.atOnce = true
+		return nil, nil
 	case contiguous && !w.bits && command:
 		return w.enqueued(w.plain), nil
 	case boxes && command && (!inReach || w.geometry.Size() < minHost):
@@ -183,14 +183,6 @@ func (w *transfer) byKernel() error {
 // run has the host copy.
 func (w *transfer) run() error {
 	return copykernel.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
-}
-
-// here copies at once, for a caller who has waited for all that is before.
-func (w *transfer) here() error {
-	done := stream.NewEvent()
-	done.Complete(w.run())
-	w.done = done
-	return nil
 }
 
 // onHost has the host copy when the turn of the copy has come.

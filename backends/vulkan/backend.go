@@ -4,7 +4,6 @@ package vulkan
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
@@ -131,32 +130,23 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 			out.TotalMemory += size
 		}
 	}
-	add := func(feature string, capability core.Capabilities, available bool, reason string, args ...any) {
-		f := core.Feature{Name: feature, Available: available}
-		if available {
-			out.Capabilities |= capability
-		} else {
-			f.Reason = fmt.Sprintf(reason, args...)
-		}
-		out.Features = append(out.Features, f)
-	}
 	const without = "the driver does not have %s"
 	probe := &device{physical: p, options: o}
-	add("map_host", core.CapMapHost, has(driver.ExternalMemoryHost) && p.ExternalBuffers(driver.HostPointer).Import, without, driver.ExternalMemoryHost)
+	out.AddFeature("map_host", core.CapMapHost, has(driver.ExternalMemoryHost) && p.ExternalBuffers(driver.HostPointer).Import, without, driver.ExternalMemoryHost)
 	exports, imports := memoryTypes(p, has)
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
 		extension := handleExtensions[t]
-		add("export_"+t.String(), core.CapExportMemory, slices.Contains(exports, t), without, extension+", or does not export buffers by it")
-		add("import_"+t.String(), core.CapImportMemory, slices.Contains(imports, t), without, extension+", or does not import buffers by it")
+		out.AddFeature("export_"+t.String(), core.CapExportMemory, slices.Contains(exports, t), without, extension+", or does not export buffers by it")
+		out.AddFeature("import_"+t.String(), core.CapImportMemory, slices.Contains(imports, t), without, extension+", or does not import buffers by it")
 	}
 	semaphores := driver.External{}
 	if has(driver.ExternalSemaphoreFD) && len(exports) > 0 { // alone they have nothing to order
 		semaphores = p.ExternalSemaphores()
 	}
 	const notTimelines = "the driver does not have VK_KHR_external_semaphore_fd for timeline semaphores, or shares no memory"
-	add("export_semaphore", core.CapExportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
-	add("import_semaphore", core.CapImportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
-	add("pci_bus_info", 0, p.PCI != "", without, "VK_EXT_pci_bus_info")
+	out.AddFeature("export_semaphore", core.CapExportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
+	out.AddFeature("import_semaphore", core.CapImportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
+	out.AddFeature("pci_bus_info", 0, p.PCI != "", without, "VK_EXT_pci_bus_info")
 	if probe.reachesPlain() {
 		out.Capabilities |= core.CapSubByte
 	}

@@ -73,9 +73,6 @@ func (d *device) copyHere(ctx context.Context, w work) error {
 		return d.noteLoss(err)
 	}
 	if err = w.submit(ctx, q); err == nil {
-		err = q.Synchronize(ctx)
-	}
-	if err == nil {
 		d.giveBack(q)
 		return nil
 	}
@@ -104,7 +101,7 @@ func (d *device) sideOf(t *core.Tensor) (end, error) {
 	if m.ID.Type.HostAccessible() {
 		return end{tensor: t, host: m.Handle}, nil
 	}
-	if m.ID != d.ID() || m.Device != nil && m.Device != d.outer {
+	if m.ID != d.ID() || m.Device != nil && m.Device != d {
 		return end{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.ID())
 	}
 	if m.Handle == 0 {
@@ -179,9 +176,13 @@ func (w work) submit(ctx context.Context, q *queue) error {
 	return w.enqueue(ctx, q, enqueue)
 }
 
-// enqueue is [stream.Submit] with the stream's lock around f.
+// enqueue is [stream.Submit], or [stream.SubmitAndWait], with the stream's lock around f.
 func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error {
-	return stream.Submit(ctx, q, []*core.Tensor{w.dst.tensor}, []*core.Tensor{w.src.tensor}, func() error {
+	submit := stream.Submit
+	if w.here {
+		submit = stream.SubmitAndWait
+	}
+	return submit(ctx, q, []*core.Tensor{w.dst.tensor}, []*core.Tensor{w.src.tensor}, func() error {
 		if err := q.lock("Copy"); err != nil {
 			return err
 		}

@@ -26,8 +26,7 @@ type device struct {
 	instance    *driver.Instance
 	physical    *driver.Physical
 	driver      *driver.Device
-	outer       core.Device // what callers know: the device with the interfaces that it has
-	messages    uint64      // of the validation layer, before the device was opened
+	messages    uint64 // of the validation layer, before the device was opened
 	exportTypes []core.HandleType
 	importTypes []core.HandleType
 	core.CloseHooks
@@ -57,12 +56,17 @@ type device struct {
 }
 
 var (
-	_ core.Device           = (*device)(nil)
-	_ core.PoolController   = (*device)(nil)
-	_ core.CloseNotifier    = (*device)(nil)
-	_ core.PointerImporter  = (*device)(nil)
-	_ core.HostViewer       = (*device)(nil)
-	_ core.SemaphoreCreator = (*device)(nil)
+	_ core.Device            = (*device)(nil)
+	_ core.PoolController    = (*device)(nil)
+	_ core.CloseNotifier     = (*device)(nil)
+	_ core.PointerImporter   = (*device)(nil)
+	_ core.HostViewer        = (*device)(nil)
+	_ core.SemaphoreCreator  = (*device)(nil)
+	_ core.HostMapper        = (*device)(nil)
+	_ core.MemoryExporter    = (*device)(nil)
+	_ core.MemoryImporter    = (*device)(nil)
+	_ core.SemaphoreExporter = (*device)(nil)
+	_ core.SemaphoreImporter = (*device)(nil)
 )
 
 // openDevice takes over i and v, on failure too.
@@ -80,57 +84,10 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	if !d.reachesPlain() || d.findType(visible, ^uint32(0)) != d.findType(local, ^uint32(0)) {
 		d.visible = &pool{device: d, kind: visible}
 	}
-	d.outer = d.withInterfaces()
 	d.messages, _ = Messages(0)
 	liveDevices.Add(1)
-	return d.outer, nil
+	return d, nil
 }
-
-// withInterfaces is d with the optional interfaces of its capabilities: see describe,
-// which lets a device share semaphores only where it shares memory, and both both ways.
-func (d *device) withInterfaces() core.Device {
-	type linking struct {
-		memorySharer
-		semaphoreExporter
-		semaphoreImporter
-	}
-	mapper, sharer := hostMapper{d}, memorySharer{d}
-	linker := linking{sharer, semaphoreExporter{d}, semaphoreImporter{d}}
-	const maps, shares, links = core.CapMapHost, core.CapImportMemory, core.CapImportSemaphores
-	switch c := d.properties.Capabilities; {
-	case c.Has(maps | links):
-		return &struct {
-			*device
-			hostMapper
-			linking
-		}{d, mapper, linker}
-	case c.Has(maps | shares):
-		return &struct {
-			*device
-			hostMapper
-			memorySharer
-		}{d, mapper, sharer}
-	case c.Has(links):
-		return &struct {
-			*device
-			linking
-		}{d, linker}
-	case c.Has(shares):
-		return &struct {
-			*device
-			memorySharer
-		}{d, sharer}
-	case c.Has(maps):
-		return &struct {
-			*device
-			hostMapper
-		}{d, mapper}
-	}
-	return d
-}
-
-// inner is the device itself, whatever interfaces are around it.
-func (d *device) inner() *device { return d }
 
 func (d *device) ID() core.DeviceID { return d.properties.ID }
 

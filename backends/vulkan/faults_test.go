@@ -94,7 +94,7 @@ func (u *user) copies() {
 }
 
 func (u *user) shares() {
-	exporter, ok := u.d.(core.MemoryExporter)
+	exporter, ok := core.As[core.MemoryExporter](u.d)
 	if ok {
 		if t := u.tensor(core.AllocOptions{Export: core.HandleOpaqueFD}, 1000); t != nil {
 			b, _ := t.Buffer()
@@ -109,7 +109,7 @@ func (u *user) shares() {
 			}
 		}
 	}
-	if mapper, ok := u.d.(core.HostMapper); ok {
+	if mapper, ok := core.As[core.HostMapper](u.d); ok {
 		host, err := core.FromSlice(make([]float32, 5000))
 		u.note(err)
 		b, _ := host.Buffer()

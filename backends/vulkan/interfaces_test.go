@@ -3,49 +3,39 @@
 package vulkan
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
 )
 
-// Every device that describe may tell of offers what it declares, and nothing more.
-func TestADeviceOffersWhatItDeclares(t *testing.T) {
-	const shares = core.CapExportMemory | core.CapImportMemory
-	const links = core.CapExportSemaphores | core.CapImportSemaphores
-	for _, mapping := range []core.Capabilities{0, core.CapMapHost} {
-		for _, sharing := range []core.Capabilities{0, shares, shares | links} {
-			d := &device{properties: core.Properties{Capabilities: core.CapHostView | mapping | sharing}}
-			outer := d.withInterfaces()
-			offered := core.CapHostView
-			for capability, offers := range map[core.Capabilities]bool{
-				core.CapMapHost:          offers[core.HostMapper](outer),
-				core.CapExportMemory:     offers[core.MemoryExporter](outer),
-				core.CapImportMemory:     offers[core.MemoryImporter](outer),
-				core.CapExportSemaphores: offers[core.SemaphoreExporter](outer),
-				core.CapImportSemaphores: offers[core.SemaphoreImporter](outer),
-			} {
-				if offers {
-					offered |= capability
-				}
-			}
-			if declared := d.properties.Capabilities; offered != declared {
-				t.Errorf("a device that declares %v offers %v", declared, offered)
-			}
-			if found, ok := outer.(interface{ inner() *device }); !ok || found.inner() != d {
-				t.Errorf("%v: the device is not found behind its interfaces", d.properties.Capabilities)
-			}
+// What a device does not declare it refuses, and says why.
+func TestADeviceRefusesWhatItDoesNotDeclare(t *testing.T) {
+	d := new(device)
+	d.properties.AddFeature("map_host", core.CapMapHost, false, "the driver is too old")
+	_, mapped := d.MapHost(t.Context(), nil)
+	_, exported := d.ExportMemory(nil, core.HandleOpaqueFD)
+	_, imported := d.ImportMemory(t.Context(), core.ExternalMemory{Type: core.HandleOpaqueFD})
+	_, given := d.ExportSemaphore(nil, core.HandleOpaqueFD)
+	_, taken := d.ImportSemaphore(t.Context(), core.ExternalSemaphore{Type: core.HandleOpaqueFD})
+	for call, err := range map[string]error{"MapHost": mapped, "ExportMemory": exported, "ImportMemory": imported, "ExportSemaphore": given, "ImportSemaphore": taken} {
+		if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), call) {
+			t.Errorf("%s: %v", call, err)
 		}
 	}
-}
-
-func offers[I any](d core.Device) bool {
-	_, ok := d.(I)
-	return ok
+	if !strings.Contains(mapped.Error(), "the driver is too old") {
+		t.Errorf("no reason: %v", mapped)
+	}
+	if types := slices.Concat(d.ExportTypes(), d.ImportTypes(), d.SemaphoreExportTypes(), d.SemaphoreImportTypes()); len(types) > 0 {
+		t.Errorf("it names %v", types)
+	}
 }
 
 // A driver that has semaphores, but no memory to share, shares neither.
 func TestWhatIsSharedIsSharedBothWays(t *testing.T) {
-	d := opened(t).(interface{ inner() *device }).inner()
+	d := inner(opened(t))
 	for _, missing := range []string{"VK_KHR_external_memory_fd", "VK_KHR_external_semaphore_fd", "VK_EXT_external_memory_host"} {
 		p := describe(d.physical, options{}, 0, func(extension string) bool { return extension != missing })
 		has := p.Capabilities.Has

@@ -72,5 +72,4 @@ func opened(t testing.TB, opts ...Option) core.Device {
 	return d
 }
 
-// inner is the device without the interfaces around it.
-func inner(d core.Device) *device { return d.(interface{ inner() *device }).inner() }
+func inner(d core.Device) *device { return d.(*device) }

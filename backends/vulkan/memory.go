@@ -89,7 +89,7 @@ func (d *device) handOut(handle uintptr, offset, size int64, release, after func
 	d.memories++
 	liveMemory.Add(1)
 	m := core.Memory{
-		ID: d.ID(), Device: d.outer, Handle: handle, Offset: offset, Size: size,
+		ID: d.ID(), Device: d, Handle: handle, Offset: offset, Size: size,
 		Owner: &memory{device: d, release: release, after: after},
 	}
 	if o := d.objects[handle]; o != nil && o.host != 0 {

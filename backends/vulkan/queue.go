@@ -73,7 +73,7 @@ func newQueue(d *device) (*queue, error) {
 	return q, nil
 }
 
-func (q *queue) Device() core.Device { return q.device.outer }
+func (q *queue) Device() core.Device { return q.device }
 
 // Native is 0: a VkQueue is not the stream's own. See [Buffer] for it.
 func (q *queue) Native() uintptr { return 0 }

@@ -246,57 +246,56 @@ func (s *semaphore) Close() error {
 	return nil
 }
 
-// semaphoreExporter is what a device adds whose driver exports timelines.
-type semaphoreExporter struct{ d *device }
-
-var _ core.SemaphoreExporter = semaphoreExporter{}
-
-func (semaphoreExporter) SemaphoreExportTypes() []core.HandleType {
+// SemaphoreExportTypes are opaque descriptors, where the driver shares timelines by them.
+func (d *device) SemaphoreExportTypes() []core.HandleType {
+	if !d.properties.Capabilities.Has(core.CapExportSemaphores) {
+		return nil
+	}
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
-func (x semaphoreExporter) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.ExternalSemaphore, error) {
+func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.ExternalSemaphore, error) {
 	const call = "ExportSemaphore"
+	if err := d.properties.Require(core.CapExportSemaphores, call); err != nil {
+		return core.ExternalSemaphore{}, err
+	}
 	if t != core.HandleOpaqueFD {
 		return core.ExternalSemaphore{}, errorf(core.ErrNotSupported, call, "a timeline semaphore can be exported as %v, not as %v", core.HandleOpaqueFD, t)
 	}
 	s, ok := c.(*semaphore)
-	if !ok || s.device != x.d || !s.exportable {
+	if !ok || s.device != d || !s.exportable {
 		return core.ExternalSemaphore{}, errorf(core.ErrInvalid, call, "the semaphore was not made for %v by NewSemaphore of this device", t)
 	}
 	if err := s.use(call); err != nil {
 		return core.ExternalSemaphore{}, err
 	}
 	defer s.drop()
-	fd, err := x.d.driver.ExportTimeline(s.timeline)
+	fd, err := d.driver.ExportTimeline(s.timeline)
 	if err != nil {
-		return core.ExternalSemaphore{}, x.d.noteLoss(err)
+		return core.ExternalSemaphore{}, d.noteLoss(err)
 	}
-	p := &x.d.properties
+	p := &d.properties
 	return core.ExternalSemaphore{Type: t, FD: fd, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID}, nil
 }
 
-// semaphoreImporter is what a device adds whose driver imports timelines.
-type semaphoreImporter struct{ d *device }
+// SemaphoreImportTypes are the same.
+func (d *device) SemaphoreImportTypes() []core.HandleType { return d.SemaphoreExportTypes() }
 
-var _ core.SemaphoreImporter = semaphoreImporter{}
-
-func (semaphoreImporter) SemaphoreImportTypes() []core.HandleType {
-	return []core.HandleType{core.HandleOpaqueFD}
-}
-
-func (x semaphoreImporter) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {
+func (d *device) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {
 	const call = "ImportSemaphore"
-	if err := x.d.gate.Enter(ctx); err != nil {
+	if err := d.properties.Require(core.CapImportSemaphores, call); err != nil {
 		return nil, err
 	}
-	by := x.d.importer()
+	if err := d.gate.Enter(ctx); err != nil {
+		return nil, err
+	}
+	by := d.importer()
 	if err := by.CheckSemaphore(e); err != nil {
 		return nil, err
 	}
 	var s core.Semaphore
 	err := by.Give(call, e.FD, func(fd int) (taken bool, err error) {
-		s, err = x.d.newSemaphore(call, false, fd)
+		s, err = d.newSemaphore(call, false, fd)
 		return err == nil, err
 	})
 	return s, err

@@ -50,7 +50,7 @@ func (d *device) objectOf(call string, m core.Memory) (*object, error) {
 	switch o := d.objects[m.Handle]; {
 	case d.closed:
 		return nil, closedDevice(call)
-	case m.Device != d.outer:
+	case m.Device != d:
 		return nil, errorf(core.ErrDevice, call, "the buffer belongs to another device")
 	case m.Handle == 0:
 		return &object{}, nil
@@ -61,18 +61,16 @@ func (d *device) objectOf(call string, m core.Memory) (*object, error) {
 	}
 }
 
-// hostMapper is what a device adds that imports host pointers.
-type hostMapper struct{ d *device }
-
-var _ core.HostMapper = hostMapper{}
-
 // HostAlignment is minImportedHostPointerAlignment.
-func (m hostMapper) HostAlignment() int64 { return m.d.physical.HostAlignment }
+func (d *device) HostAlignment() int64 { return d.physical.HostAlignment }
 
 // MapHost imports the whole units that host touches (VK_EXT_external_memory_host).
 // Where a unit is more than a page of the system, host must begin and end on one.
-func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	if err := m.d.gate.Enter(ctx); err != nil {
+func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
+	if err := d.properties.Require(core.CapMapHost, "MapHost"); err != nil {
+		return core.Memory{}, err
+	}
+	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	if host == nil {
@@ -81,11 +79,11 @@ func (m hostMapper) MapHost(ctx context.Context, host *core.Buffer) (core.Memory
 	if err := host.Retain(); err != nil {
 		return core.Memory{}, err
 	}
-	mapped, err := m.d.mapHost(host)
+	mapped, err := d.mapHost(host)
 	if err != nil {
 		host.Release()
 	}
-	return mapped, m.d.noteLoss(err)
+	return mapped, d.noteLoss(err)
 }
 
 // mapHost takes over a reference of host, if it succeeds.
@@ -169,17 +167,11 @@ func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
 	return err
 }
 
-// memorySharer is what a device adds that exports and imports descriptors.
-type memorySharer struct{ d *device }
+// ExportTypes are the descriptors by which the driver exports and imports buffers.
+func (d *device) ExportTypes() []core.HandleType { return slices.Clone(d.exportTypes) }
 
-var (
-	_ core.MemoryExporter = memorySharer{}
-	_ core.MemoryImporter = memorySharer{}
-)
-
-func (s memorySharer) ExportTypes() []core.HandleType { return slices.Clone(s.d.exportTypes) }
-
-func (s memorySharer) ImportTypes() []core.HandleType { return slices.Clone(s.d.importTypes) }
+// ImportTypes are those that the driver imports.
+func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.importTypes) }
 
 // sharedWith is the family that has memory of a kind of handle between commands.
 func (d *device) sharedWith(t core.HandleType) uint32 {
@@ -190,9 +182,11 @@ func (d *device) sharedWith(t core.HandleType) uint32 {
 }
 
 // ExportMemory makes a new descriptor by vkGetMemoryFdKHR.
-func (s memorySharer) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
+func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
-	d := s.d
+	if err := d.properties.Require(core.CapExportMemory, call); err != nil {
+		return core.ExternalMemory{}, err
+	}
 	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, errorf(sentinel, call, format, args...)
 	}
@@ -230,9 +224,11 @@ func (s memorySharer) ExportMemory(b *core.Buffer, t core.HandleType) (core.Exte
 // ImportMemory gives the driver a duplicate of the descriptor, and closes the
 // caller's when all went well. The buffer spans the allocation up to the end of the
 // part that is meant.
-func (s memorySharer) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
-	d := s.d
+	if err := d.properties.Require(core.CapImportMemory, call); err != nil {
+		return core.Memory{}, err
+	}
 	if err := d.gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}

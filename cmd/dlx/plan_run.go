@@ -139,11 +139,11 @@ func (k memoryKind) options(src, dst core.Device) []sourceMemory {
 // exportType is a handle type that src exports, if possible one that dst imports;
 // 0 if there is none.
 func exportType(src, dst core.Device) core.HandleType {
-	e, ok := src.(core.MemoryExporter)
+	e, ok := core.As[core.MemoryExporter](src)
 	if !ok || len(e.ExportTypes()) == 0 {
 		return 0
 	}
-	if i, ok := dst.(core.MemoryImporter); ok {
+	if i, ok := core.As[core.MemoryImporter](dst); ok {
 		for _, t := range e.ExportTypes() {
 			if slices.Contains(i.ImportTypes(), t) {
 				return t

@@ -185,8 +185,7 @@ func (b *Backend) properties(index int32) core.Properties {
 	return p
 }
 
-// Open opens a device. The result is a [*Device] or, with Options.Opaque, one
-// with more abilities around it.
+// Open opens a device. The result is a [*Device].
 func (b *Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
 	if id.Type != b.deviceType() || id.Index < 0 || id.Index >= deviceCount {
 		return nil, b.errorf(core.ErrDevice, "Open", "there is no %v, only %[2]s:0 and %[2]s:1", id, b.Name())
@@ -195,10 +194,5 @@ func (b *Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, erro
 		return nil, err
 	}
 	liveDevices.Add(1)
-	d := &Device{backend: b, id: id}
-	d.outer = d
-	if b.options.Opaque {
-		d.outer = newOpaque(d)
-	}
-	return d.outer, nil
+	return &Device{backend: b, id: id}, nil
 }

@@ -13,7 +13,6 @@ var liveDevices = core.NewLiveCounter("coretest.Device")
 type Device struct {
 	backend *Backend
 	id      core.DeviceID
-	outer   core.Device // what callers know: this, or what is around it
 	core.CloseHooks
 
 	mu       sync.Mutex
@@ -33,6 +32,8 @@ var (
 	_ core.PeerCopier       = (*Device)(nil)
 	_ core.PoolController   = (*Device)(nil)
 	_ core.SemaphoreCreator = (*Device)(nil)
+	_ core.HostViewer       = (*Device)(nil)
+	_ core.StreamImporter   = (*Device)(nil)
 )
 
 // ID is ext_dev:0 or ext_dev:1, or webgpu:0 or webgpu:1.
@@ -106,12 +107,9 @@ func (d *Device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	return d.copy(ctx, "Copy", s, dst, src, d.id)
 }
 
-// inner is the device itself, where callers know only what is around it.
-func (d *Device) inner() *Device { return d }
-
 // CanPeer allows all devices of the backend.
 func (d *Device) CanPeer(peer core.Device) error {
-	if p, ok := peer.(interface{ inner() *Device }); !ok || p.inner().backend != d.backend {
+	if p, ok := peer.(*Device); !ok || p.backend != d.backend {
 		return d.backend.errorf(core.ErrNotSupported, "CanPeer", "%T is no device of this backend", peer)
 	}
 	return nil

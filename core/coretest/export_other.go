@@ -7,6 +7,7 @@ import "github.com/dlx-go/dlx/core"
 // opaqueCapabilities are what opaque devices have besides those of all.
 const opaqueCapabilities = core.CapHostView | core.CapImportStream
 
-// newOpaque returns what the callers of an opaque device know. There are no
-// descriptors here that it could export.
-func newOpaque(d *Device) core.Device { return opaqueDevice{d} }
+// allocExport is not called: there are no descriptors here that could be exported.
+func (d *Device) allocExport(size int64, opts core.AllocOptions) (core.Memory, error) {
+	return core.Memory{}, d.checkAlloc(size, opts)
+}

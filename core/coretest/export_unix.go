@@ -16,17 +16,10 @@ const opaqueCapabilities = core.CapHostView | core.CapImportStream | core.CapExp
 // memoryType is what Vulkan calls the index of a memory type: an import must know it.
 const memoryType = 3
 
-// exportingDevice is an opaque device on a system that has descriptors. Those that
-// it exports stand for memory, but nothing can be read from them.
-type exportingDevice struct{ opaqueDevice }
-
 var (
-	_ core.MemoryExporter = exportingDevice{}
-	_ core.MemoryImporter = exportingDevice{}
+	_ core.MemoryExporter = (*Device)(nil)
+	_ core.MemoryImporter = (*Device)(nil)
 )
-
-// newOpaque returns what the callers of an opaque device know.
-func newOpaque(d *Device) core.Device { return exportingDevice{opaqueDevice{d}} }
 
 // exported holds what descriptors stand for, for as long as the process lives:
 // when the last of them is closed, nobody tells.
@@ -58,20 +51,21 @@ func newFile() (fd int, id fileID, err error) {
 	return pipe[0], id, err
 }
 
-// ExportTypes are opaque descriptors.
-func (exportingDevice) ExportTypes() []core.HandleType {
+// ExportTypes are opaque descriptors, of opaque devices. They stand for memory, but
+// nothing can be read from them.
+func (d *Device) ExportTypes() []core.HandleType {
+	if !d.backend.options.Opaque {
+		return nil
+	}
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
-// ImportTypes are opaque descriptors.
-func (d exportingDevice) ImportTypes() []core.HandleType { return d.ExportTypes() }
+// ImportTypes are the same.
+func (d *Device) ImportTypes() []core.HandleType { return d.ExportTypes() }
 
-// Alloc gives memory that is to be exported whole pages of its own, which are
+// allocExport gives memory that is to be exported whole pages of its own, which are
 // never used again.
-func (d exportingDevice) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
-	if opts.Export != core.HandleOpaqueFD {
-		return d.opaqueDevice.Alloc(ctx, size, opts)
-	}
+func (d *Device) allocExport(size int64, opts core.AllocOptions) (core.Memory, error) {
 	opts.Export = 0
 	if err := d.checkAlloc(size, opts); err != nil {
 		return core.Memory{}, err
@@ -79,7 +73,7 @@ func (d exportingDevice) Alloc(ctx context.Context, size int64, opts core.AllocO
 	pages := aligned((max(size, 1) + page - 1) &^ (page - 1))
 	fill(pages, poisonFresh)
 	handle := d.backend.objects.add(object{
-		device: d.Device, address: addressOf(pages), size: int64(len(pages)), keep: pages,
+		device: d, address: addressOf(pages), size: int64(len(pages)), keep: pages,
 		visible: opts.HostVisible, export: core.HandleOpaqueFD,
 	})
 	return d.own(handle, 0, size, func() { d.backend.objects.remove(handle) }), nil
@@ -88,11 +82,11 @@ func (d exportingDevice) Alloc(ctx context.Context, size int64, opts core.AllocO
 // ExportMemory returns a new descriptor for the whole pages of b. It fails with
 // core.ErrNotSupported for another type, and with core.ErrInvalid if b was not
 // allocated for it.
-func (d exportingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
+func (d *Device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	fail := func(err error, format string, args ...any) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, d.backend.errorf(err, "ExportMemory", format, args...)
 	}
-	if err := d.call("ExportMemory"); err != nil {
+	if err := d.require(core.CapExportMemory, "ExportMemory"); err != nil {
 		return core.ExternalMemory{}, err
 	}
 	switch {
@@ -107,7 +101,7 @@ func (d exportingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.E
 	defer b.Release()
 	m := b.Memory()
 	x, ok := d.backend.objects.find(m.Handle)
-	if !ok || x.device != d.Device || x.export != t {
+	if !ok || x.device != d || x.export != t {
 		return fail(core.ErrInvalid, "the memory was not allocated with AllocOptions.Export = %v on %v", t, d.id)
 	}
 	fd, id, err := newFile()
@@ -130,11 +124,11 @@ func (d exportingDevice) ExportMemory(b *core.Buffer, t core.HandleType) (core.E
 // ImportMemory opens what a descriptor stands for and closes that. Besides what
 // its interface says, it fails with core.ErrInvalid where Size, MemoryType or
 // Dedicated are not those of the export.
-func (d exportingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+func (d *Device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	fail := func(err error, format string, args ...any) (core.Memory, error) {
 		return core.Memory{}, d.backend.errorf(err, "ImportMemory", format, args...)
 	}
-	if err := d.call("ImportMemory"); err != nil {
+	if err := d.require(core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
 	p := d.Properties()
@@ -157,7 +151,7 @@ func (d exportingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory
 		return fail(core.ErrInvalid, "FD %d does not stand for the memory that %+v says", m.FD, m)
 	}
 	_ = syscall.Close(m.FD)
-	x.device = d.Device
+	x.device = d
 	handle := d.backend.objects.add(x)
 	return d.own(handle, m.Offset, m.Length, func() { d.backend.objects.remove(handle) }), nil
 }

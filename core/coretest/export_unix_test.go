@@ -12,7 +12,7 @@ import (
 
 func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 	b := NewBackend(Options{Opaque: true})
-	d := openOpaque(t, b, 0).(exportingDevice)
+	d := openOpaque(t, b, 0).(*Device)
 	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{5000}, core.AllocOptions{Export: core.HandleOpaqueFD, HostVisible: true})
 	must(t, err)
 	m, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
@@ -21,10 +21,10 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 		t.Errorf("exported %+v", m)
 	}
 	must(t, x.Close())
-	other := openOpaque(t, b, 1).(exportingDevice)
+	other := openOpaque(t, b, 1).(*Device)
 	for _, c := range []struct {
 		name   string
-		d      exportingDevice
+		d      *Device
 		change func(*core.ExternalMemory)
 		want   error
 	}{
@@ -56,7 +56,7 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 }
 
 func TestExportRefuses(t *testing.T) {
-	d := openOpaque(t, NewBackend(Options{Opaque: true}), 0).(exportingDevice)
+	d := openOpaque(t, NewBackend(Options{Opaque: true}), 0).(*Device)
 	plain := fresh(t, d, 1)
 	b := bufferOf(t, plain)
 	must(t, plain.Close())

@@ -63,7 +63,7 @@ func (d *Device) own(handle uintptr, offset, size int64, release func()) core.Me
 	defer d.mu.Unlock()
 	d.memories++
 	m := core.Memory{
-		ID: d.id, Device: d.outer, Handle: handle, Offset: offset, Size: size,
+		ID: d.id, Device: d, Handle: handle, Offset: offset, Size: size,
 		Owner: &memory{device: d, release: release},
 	}
 	if d.backend.options.Opaque {
@@ -127,6 +127,9 @@ func (d *Device) finishReleased() {
 
 // Alloc returns memory full of rubbish.
 func (d *Device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
+	if d.Properties().Capabilities.Has(core.CapExportMemory) && opts.Export == core.HandleOpaqueFD {
+		return d.allocExport(size, opts)
+	}
 	if err := d.checkAlloc(size, opts); err != nil {
 		return core.Memory{}, err
 	}
@@ -299,16 +302,26 @@ func (d *Device) holds(p uintptr, size int64) bool {
 	return false
 }
 
-// HostAlignment is 64: MapHost takes no other memory.
-func (d *Device) HostAlignment() int64 { return 64 }
+// HostAlignment is 64: MapHost takes no other memory. With Options.Opaque it is a page,
+// and MapHost maps the pages around other memory.
+func (d *Device) HostAlignment() int64 {
+	if d.backend.options.Opaque {
+		return page
+	}
+	return 64
+}
 
-// MapHost makes host memory usable under an address of the device.
+// MapHost makes host memory usable under an address of the device or, with
+// Options.Opaque, makes an object of the pages that host touches.
 func (d *Device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	if err := d.call("MapHost"); err != nil {
 		return core.Memory{}, err
 	}
 	if host == nil {
 		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "host is nil")
+	}
+	if d.backend.options.Opaque {
+		return d.mapPages(host)
 	}
 	m := host.Memory()
 	address := m.Handle + uintptr(m.Offset)

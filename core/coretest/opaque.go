@@ -6,29 +6,20 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// opaqueDevice is a device whose memory has handles, with what those of its kind
-// offer besides.
-type opaqueDevice struct{ *Device }
-
-var (
-	_ core.HostViewer     = opaqueDevice{}
-	_ core.StreamImporter = opaqueDevice{}
-)
-
 // page is the unit in which opaque devices map and export memory.
 const page = 4096
 
-// HostAlignment is a page. MapHost maps the pages around other memory.
-func (opaqueDevice) HostAlignment() int64 { return page }
+// require fails like call, and with core.ErrNotSupported without a capability.
+func (d *Device) require(want core.Capabilities, call string) error {
+	p := d.Properties()
+	if err := p.Require(want, call); err != nil {
+		return err
+	}
+	return d.call(call)
+}
 
-// MapHost makes an object of the pages that host touches.
-func (d opaqueDevice) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	if err := d.call("MapHost"); err != nil {
-		return core.Memory{}, err
-	}
-	if host == nil {
-		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "host is nil")
-	}
+// mapPages is MapHost of an opaque device.
+func (d *Device) mapPages(host *core.Buffer) (core.Memory, error) {
 	m := host.Memory()
 	if !m.ID.Type.HostAccessible() || m.Size == core.UnknownSize {
 		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "%d bytes on %v: only memory of known size on the host can be mapped", m.Size, m.ID)
@@ -39,7 +30,7 @@ func (d opaqueDevice) MapHost(ctx context.Context, host *core.Buffer) (core.Memo
 	address := m.Handle + uintptr(m.Offset)
 	skip := int64(address % page)
 	size := (skip + m.Size + page - 1) &^ (page - 1)
-	handle := d.backend.objects.add(object{device: d.Device, address: address - uintptr(skip), size: size})
+	handle := d.backend.objects.add(object{device: d, address: address - uintptr(skip), size: size})
 	return d.own(handle, skip, m.Size, func() {
 		d.backend.objects.remove(handle)
 		host.Release()
@@ -47,8 +38,8 @@ func (d opaqueDevice) MapHost(ctx context.Context, host *core.Buffer) (core.Memo
 }
 
 // HostView shows memory that was allocated with AllocOptions.HostVisible, and no other.
-func (d opaqueDevice) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	if err := d.call("HostView"); err != nil {
+func (d *Device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	if err := d.require(core.CapHostView, "HostView"); err != nil {
 		return core.Memory{}, err
 	}
 	if b == nil {
@@ -71,11 +62,11 @@ func (d opaqueDevice) HostView(ctx context.Context, b *core.Buffer) (core.Memory
 }
 
 // ImportStream returns a [*Stream] on the work of an open one.
-func (d opaqueDevice) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
-	if err := d.call("ImportStream"); err != nil {
+func (d *Device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	if err := d.require(core.CapImportStream, "ImportStream"); err != nil {
 		return nil, err
 	}
-	of := d.backend.scheduler.find(d.Device, native)
+	of := d.backend.scheduler.find(d, native)
 	if of == nil {
 		return nil, d.backend.errorf(core.ErrInvalid, "ImportStream", "%#x is no stream of %v", native, d.id)
 	}
@@ -83,5 +74,5 @@ func (d opaqueDevice) ImportStream(ctx context.Context, native uintptr) (core.St
 	defer d.mu.Unlock()
 	d.streams++
 	liveStreams.Add(1)
-	return &Stream{device: d.Device, native: native, of: of}, nil
+	return &Stream{device: d, native: native, of: of}, nil
 }

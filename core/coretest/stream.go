@@ -31,7 +31,7 @@ var _ core.Stream = (*Stream)(nil)
 func (s *Stream) scheduler() *scheduler { return s.device.backend.scheduler }
 
 // Device is the device that the stream belongs to.
-func (s *Stream) Device() core.Device { return s.device.outer }
+func (s *Stream) Device() core.Device { return s.device }
 
 // Native is 0, or a handle that an opaque device can import.
 func (s *Stream) Native() uintptr { return s.native }

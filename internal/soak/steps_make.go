@@ -97,7 +97,7 @@ func (s *makeTensor) run(t *thread) error {
 				w.may = []error{core.ErrNotSupported}
 			}
 		case Exportable:
-			e, ok := d.Device.(core.MemoryExporter)
+			e, ok := core.As[core.MemoryExporter](d.Device)
 			if !ok || !d.has(core.CapExportMemory) || len(e.ExportTypes()) == 0 {
 				return errSkip
 			}
@@ -351,7 +351,7 @@ func (s *share) run(t *thread) error {
 	if v == nil || v.mem.frozen || d == nil || d.closed || v.dev == nil || v.mem.kind != Exportable || v.bit%8 != 0 {
 		return errSkip
 	}
-	e, ok := v.dev.Device.(core.MemoryExporter)
+	e, ok := core.As[core.MemoryExporter](v.dev.Device)
 	if !ok || len(e.ExportTypes()) == 0 {
 		return errSkip
 	}

@@ -36,7 +36,7 @@ func (s *move) run(t *thread) error {
 	case Visible:
 		o.Alloc.HostVisible = d.has(core.CapHostView)
 	case Exportable:
-		if e, ok := d.Device.(core.MemoryExporter); ok && len(e.ExportTypes()) > 0 {
+		if e, ok := core.As[core.MemoryExporter](d.Device); ok && len(e.ExportTypes()) > 0 {
 			o.Alloc.Export = e.ExportTypes()[0]
 		}
 	case Pinned:

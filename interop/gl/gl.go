@@ -34,7 +34,7 @@ func Wrap(run func(f func())) (core.Device, error) { return gl.Wrap(run) }
 // there is no such buffer or it is smaller, core.ErrDevice if d is no device of
 // OpenGL, and what [core.Wrap] fails with if the spec leaves the buffer.
 func Import(d core.Device, buffer uint32, size int64, s core.Spec, owner core.Owner) (*core.Tensor, error) {
-	importer, ok := d.(core.PointerImporter)
+	importer, ok := core.As[core.PointerImporter](d)
 	if !ok || d.ID().Type != core.DeviceGL {
 		return nil, core.Errorf(core.ErrDevice, "gl", "Import", "the device is none of OpenGL")
 	}

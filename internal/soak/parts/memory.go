@@ -92,7 +92,7 @@ func Exported(t *core.Tensor, h core.HandleType) (core.ExternalMemory, error) {
 	if err != nil {
 		return core.ExternalMemory{}, err
 	}
-	e, ok := t.Device().(core.MemoryExporter)
+	e, ok := core.As[core.MemoryExporter](t.Device())
 	if !ok {
 		return core.ExternalMemory{}, core.Errorf(core.ErrNotSupported, "soak", "Exported", "%v exports nothing", t)
 	}
@@ -101,7 +101,7 @@ func Exported(t *core.Tensor, h core.HandleType) (core.ExternalMemory, error) {
 
 // Imported is memory of a device by a handle, which it takes over, on failure too.
 func Imported(ctx context.Context, d core.Device, x core.ExternalMemory) (core.Memory, error) {
-	i, ok := d.(core.MemoryImporter)
+	i, ok := core.As[core.MemoryImporter](d)
 	if !ok {
 		CloseHandle(x)
 		return core.Memory{}, core.Errorf(core.ErrNotSupported, "soak", "Imported", "%v imports nothing", d.ID())

@@ -1,0 +1,119 @@
+package stream
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Uses are the buffers that some work writes and reads, held until Release.
+type Uses struct {
+	few     [4]*core.Buffer // the first ones
+	more    []*core.Buffer
+	count   int
+	written int // the first so many are written, the others are read
+}
+
+// Acquire is [Submit] for a caller who does the work, or waits for it. Every
+// [core.Device.Copy] with a nil stream is made of it. Acquire holds the memory of the
+// tensors, and waits, at most until ctx ends, for what a stream would wait for: the last
+// write of what is read, and the last write and all uses of what is written. Then the
+// caller begins the work, and calls [Uses.Note] with the event of its end: before work of
+// the host begins, or after work was enqueued. It calls [Uses.Release] when it is done,
+// whether the event is done or, because ctx ended, is not: from Note on the event keeps
+// the memory.
+//
+//	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
+//	if err != nil {
+//		return err
+//	}
+//	defer uses.Release()
+//	done := stream.NewEvent()
+//	uses.Note(done)
+//	err = work()
+//	done.Complete(err)
+//	return err
+//
+// Acquire fails with core.ErrInvalid for a nil tensor, with core.ErrClosed for a closed one,
+// with ctx's error, and with the error of the last write of a tensor to be read.
+func Acquire(ctx context.Context, writes, reads []*core.Tensor) (Uses, error) {
+	u, err := acquire("Acquire", writes, reads)
+	if err == nil {
+		_, err = u.await(ctx, nil)
+	}
+	if err != nil {
+		u.Release()
+		return Uses{}, err
+	}
+	return u, nil
+}
+
+// acquire holds the buffers of tensors. On failure some may be held.
+func acquire(call string, writes, reads []*core.Tensor) (u Uses, err error) {
+	u.written = len(writes)
+	for _, list := range [...][]*core.Tensor{writes, reads} {
+		for _, t := range list {
+			b, err := hold(call, t)
+			if err != nil {
+				return u, err
+			}
+			if u.count < len(u.few) {
+				u.few[u.count] = b
+			} else {
+				u.more = append(u.more, b)
+			}
+			u.count++
+		}
+	}
+	return u, nil
+}
+
+func (u *Uses) at(i int) *core.Buffer {
+	if i < len(u.few) {
+		return u.few[i]
+	}
+	return u.more[i-len(u.few)]
+}
+
+// await makes s, or the caller where s is nil or cannot, wait for what the work comes
+// behind. It returns the events whose errors the work's event has to report, too.
+func (u *Uses) await(ctx context.Context, s core.Stream) (handed []part, err error) {
+	for i := u.written; i < u.count; i++ {
+		if e := u.at(i).Ready(); e != nil {
+			if _, err := await(ctx, s, e, false); err != nil {
+				return nil, err
+			}
+			if _, ok := e.(*telling); ok {
+				handed = append(handed, part{Event: e})
+			}
+		}
+	}
+	for i := range u.written {
+		for _, e := range u.at(i).Pending() {
+			if _, err := await(ctx, s, e, true); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return handed, nil
+}
+
+// Note makes done, which ends with the work, the last write of what is written and a use
+// of what is read.
+func (u *Uses) Note(done core.Event) {
+	for i := range u.count {
+		if i < u.written {
+			u.at(i).Wrote(done)
+		} else {
+			u.at(i).Used(done)
+		}
+	}
+}
+
+// Release gives the memory back. A second Release does nothing.
+func (u *Uses) Release() {
+	for i := range u.count {
+		u.at(i).Release()
+	}
+	u.count = 0
+}
