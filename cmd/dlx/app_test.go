@@ -72,14 +72,22 @@ func (driverless) Open(context.Context, core.DeviceID) (core.Device, error) {
 	return nil, core.Errorf(core.ErrNotSupported, "vulkan", "Open", whyDriverless)
 }
 
-// decode reads the document on standard output, which must be the only thing
-// there and have no field that T does not name.
+// decode reads the result in the document on standard output, which must be the only
+// thing there and have no field that T does not name. It has an error if the program failed.
 func decode[T any](t *testing.T, o outcome, command string) T {
 	t.Helper()
+	var failure *errorResult
+	return decodeBoth[T](t, o, command, &failure)
+}
+
+// decodeBoth is decode that gives the error, too.
+func decodeBoth[T any](t *testing.T, o outcome, command string, failure **errorResult) T {
+	t.Helper()
 	var doc struct {
-		Schema  string `json:"schema"`
-		Command string `json:"command"`
-		Result  T      `json:"result"`
+		Schema  string       `json:"schema"`
+		Command string       `json:"command"`
+		Result  T            `json:"result"`
+		Error   *errorResult `json:"error"`
 	}
 	d := json.NewDecoder(strings.NewReader(o.stdout))
 	d.DisallowUnknownFields()
@@ -92,6 +100,10 @@ func decode[T any](t *testing.T, o outcome, command string) T {
 	if doc.Schema != "dlx/1" || doc.Command != command {
 		t.Errorf("schema %q, command %q", doc.Schema, doc.Command)
 	}
+	if (doc.Error != nil) != (o.code != exitOK) {
+		t.Errorf("exit code %d with the error %+v", o.code, doc.Error)
+	}
+	*failure = doc.Error
 	return doc.Result
 }
 
@@ -292,6 +304,11 @@ func TestEveryFieldOfTheJSONIsDocumented(t *testing.T) {
 			check(k, v)
 		}
 	}
+	var failure map[string]any
+	if err := json.Unmarshal([]byte(dlx(t, "plan", "--from", "vulkan", "--json").stdout), &failure); err != nil || failure["error"] == nil {
+		t.Fatal(err, failure)
+	}
+	check("error", failure["error"])
 }
 
 func TestTheLogIsJSONWhereAskedFor(t *testing.T) {

@@ -73,9 +73,9 @@ NumPy is measured with the Python that DLX_PYTHON names, or else .venv/bin/pytho
   dlx bench -t device/ -t exchange/vulkan-opencl/`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.check() },
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			if f.list {
-				return a.show(cmd.Name(), listCases(f.cases()))
+				return listCases(f.cases()), nil
 			}
 			return a.bench(cmd.Context(), cmd.Name(), f)
 		}),
@@ -128,19 +128,19 @@ func listCases(cases []benchmarks.Case) benchList {
 	return r
 }
 
-// bench measures, keeps the report, and shows it. A report is shown even if it
-// has errors in it or cannot be kept.
-func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
+// bench measures and keeps the report. It returns a report even if that has errors
+// in it or cannot be kept.
+func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, error) {
 	if f.out != "" {
 		if err := checkReport(f.out); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var old benchResult
 	if f.compare != "" {
 		var err error
 		if old, err = readReport(f.compare, command); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	cases := f.cases()
@@ -154,7 +154,7 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
 	})
 	done()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.compare != "" && report.Compare(old.Report) == 0 {
 		a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
@@ -165,13 +165,12 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
 	if f.out != "" { // first: whoever reads the output may have enough of it, which ends the program
 		errs = append(errs, writeReport(ctx, f.out, command, r))
 	}
-	errs = append(errs, a.show(command, r))
 	for _, c := range r.Cases {
 		if c.Status == benchmarks.Failed {
 			errs = append(errs, fmt.Errorf("%s: %s", c.Name, c.Reason))
 		}
 	}
-	return errors.Join(errs...)
+	return r, errors.Join(errs...)
 }
 
 // readReport reads what --out or --json wrote.
@@ -202,7 +201,9 @@ func checkReport(path string) error {
 // writeReport writes what --json prints. A file appears when it is whole; pipes and
 // devices, such as /dev/stdout, are written to.
 func writeReport(ctx context.Context, path, command string, r benchResult) error {
-	write := func(w io.Writer) error { return (&app{stdout: w, json: true}).show(command, r) }
+	write := func(w io.Writer) error {
+		return writeDocument(w, document{Schema: schema, Command: command, Result: r})
+	}
 	err := atomicfile.Write(ctx, path, write)
 	if !isOutput(err) {
 		return err

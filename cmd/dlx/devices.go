@@ -41,8 +41,8 @@ missing, or a feature that a device lacks, comes with the reason. Features that 
 below a backend are those of its devices; below a device stands what differs there. A
 backend that this build lacks is listed with the tag that brings it.`,
 		Args: cobra.NoArgs,
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
-			return a.show(cmd.Name(), listDevices(cmd.Context(), a.registry))
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
+			return listDevices(cmd.Context(), a.registry), nil
 		}),
 	}
 }

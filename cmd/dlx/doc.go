@@ -33,11 +33,23 @@
 //
 //	{"schema": "dlx/1", "command": "inspect", "result": {...}}
 //
+// A command that fails prints one, too, with its error; the exit code tells the same:
+//
+//	{"schema": "dlx/1", "command": "plan", "error": {
+//	  "kind": "not supported", "backend": "vulkan", "call": "Open", "code": 0, "message": "..."}}
+//
+// An error has kind ("usage", "interrupted", "mismatch", one of the reasons in package
+// core, such as "out of memory" or "wrong device", or "failed"), backend (the part of
+// dlx, the API or the file format that refused), call (what failed there), code (the API's
+// or the system's number), message (the whole text). Backend and call are empty, and code
+// is 0, where they are not known. A command whose line is wrong has the name "dlx" if it
+// is not known which command was meant.
+//
 // The schema changes when a field is renamed, removed or means something else;
 // fields may be added under the same one. Names are in snake_case, sizes in bytes,
-// times in nanoseconds (the names end in _ns), strides in elements. A failure
-// prints no document; a mismatch (exit code 3) does, and so do plan where there is no
-// way and bench if only some cases failed. A name of a tensor or a file that is not
+// times in nanoseconds (the names end in _ns), strides in elements. A document
+// has both a result and an error where something was found out before the failure: a
+// mismatch (exit code 3), plan where there is no way, bench if only some cases failed. A name of a tensor or a file that is not
 // UTF-8, or begins with a quotation mark, is a quoted Go string ("\"\\x9b\"" in JSON),
 // so that no two names become one; --tensor takes that form.
 //

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -67,12 +66,12 @@ code 2; one that it knows but that is not there is a failure, exit code 1.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFile,
 		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
-		RunE: a.runE(func(cmd *cobra.Command, args []string) error {
-			result, err := a.handoff(cmd.Context(), args[0], f)
-			if result.Tensors == nil {
-				return err
+		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
+			r, err := a.handoff(cmd.Context(), args[0], f)
+			if r.Tensors == nil {
+				return nil, err
 			}
-			return errors.Join(a.show(cmd.Name(), result), err)
+			return r, err
 		}),
 	}
 	flags := cmd.Flags()

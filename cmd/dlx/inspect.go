@@ -45,12 +45,12 @@ which dlx handoff --tensor takes, too.`,
 		Example:           "  dlx inspect testdata/digits.safetensors",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFile,
-		RunE: a.runE(func(cmd *cobra.Command, args []string) error {
+		RunE: a.runE(func(_ *cobra.Command, args []string) (result, error) {
 			r, err := inspect(args[0])
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return a.show(cmd.Name(), r)
+			return r, nil
 		}),
 	}
 }

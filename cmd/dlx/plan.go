@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -92,16 +91,15 @@ other, the plan says why and the command fails with exit code 1.`,
   dlx plan --from cpu --copy always --json`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.check() },
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			r, err := a.plan(cmd.Context(), f)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			err = a.show(cmd.Name(), r)
 			if len(f.from) > 0 && len(f.to) > 0 {
-				err = errors.Join(err, r.missingWays())
+				err = r.missingWays()
 			}
-			return err
+			return r, err
 		}),
 	}
 	flags := cmd.Flags()

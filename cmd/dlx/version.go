@@ -31,9 +31,9 @@ func newVersionCommand(a *app) *cobra.Command {
 		Use:   "version",
 		Short: "Show what this program was built from",
 		Args:  cobra.NoArgs,
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+		RunE: a.runE(func(*cobra.Command, []string) (result, error) {
 			info, _ := debug.ReadBuildInfo() // nil where a build has none
-			return a.show(cmd.Name(), newVersionResult(info))
+			return newVersionResult(info), nil
 		}),
 	}
 }
