@@ -66,13 +66,17 @@
 //   - inspect: file, format, bytes, metadata; tensors[]: name, dtype, shape, strides,
 //     order ("row-major", "column-major", "strided"), bytes, offset, in_place,
 //     compressed, and for a member that is no tensor its reason.
-//   - handoff: file, copy, bytes_copied, median_ns, verified, out; tensors[]: tensor,
-//     dtype, shape, bytes, trips, bytes_copied, min_ns, median_ns, max_ns, gb_per_s,
+//   - handoff: file, copy, bytes_copied, median_ns, verified, out, incomplete (where an
+//     error or an interrupt ended the work: tensor, trip); tensors[]: tensor,
+//     dtype, shape, bytes, trips, load (the copy from the file into memory, once before
+//     the trips, of a tensor that is not in place: reason, bytes_copied, time_ns),
+//     bytes_copied, min_ns, median_ns, max_ns, gb_per_s,
 //     verified, mismatch (trip, hop, index, want, got); hops[] of each: from ("file"
 //     or a device), to, mechanism (as in plan), bytes_copied, cold (trips on which the
 //     memory was opened for the device; on later ones it was open), wait ("none",
 //     "stream_wait", "host_wait"), refused[] (as in plan), min_ns, median_ns, max_ns,
-//     gb_per_s, verified. Bytes and times are those of one trip. Verified is null
+//     gb_per_s, verified. Bytes and times are those of one trip; the bytes of a tensor and
+//     of all are with those of the load. Verified is null
 //     without --verify; gb_per_s is left out where nothing was copied.
 //   - bench: program (the fields of version), date; host: platform, cpu, cpus, load
 //     (averages of 1, 5 and 15 minutes); samples, max_time_ns, numpy (its version);
