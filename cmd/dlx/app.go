@@ -31,8 +31,10 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(err, a.working)
 	if code == exitUsage {
-		cmd.FParseErrWhitelist.UnknownFlags = true
-		_ = cmd.ParseFlags(args) // --json and those of the log may stand behind what is wrong
+		// --json and the flags of the log may stand behind what is wrong.
+		common := root.PersistentFlags()
+		common.ParseErrorsAllowlist.UnknownFlags = true
+		_ = common.Parse(args)
 	}
 	if a.json && (a.result != nil || err != nil) {
 		if failed := a.showDocument(cmd.Name(), err); failed != nil {

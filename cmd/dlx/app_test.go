@@ -161,6 +161,8 @@ func TestExitCodes(t *testing.T) {
 		{"plan what", exitUsage, "what"},
 		{"plan --from gpu", exitUsage, `"gpu"`},
 		{"plan --bytes -1", exitUsage, "at least 0"},
+		{"plan --bytes 1XB", exitUsage, "is no size; examples"},
+		{"plan --bytes 16EiB", exitUsage, "more than 9223372036854775807 bytes"},
 		{"plan --memory all", exitUsage, "must be any, plain, host_visible, export"},
 		{"handoff --via cpu", exitUsage, "accepts 1 arg"},
 		{"handoff " + digits + " --via gpu", exitUsage, `"gpu"`},
@@ -324,7 +326,7 @@ func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
 		t.Errorf("no error in %s", o.stderr)
 	}
 	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect a b",
-		"--log-format json nosuch", "nosuch --log-format=json", "devices --nosuch --log-format json"} {
+		"--log-format json nosuch", "nosuch --log-format=json", "plan --bytes -1 --log-format json", "devices --nosuch --log-format json"} {
 		if o := dlx(t, strings.Fields(line)...); !json.Valid([]byte(o.stderr)) {
 			t.Errorf("%s: %s", line, o.stderr)
 		}

@@ -17,7 +17,8 @@
 //
 //	0  success
 //	1  the work failed: a bad file, a device that is missing, an interrupt; or plan
-//	   found no way between devices that both --from and --to name
+//	   found no way between devices that both --from and --to name, or no room for
+//	   a tensor of the size that --bytes asks for
 //	2  the command line is wrong; nothing was done. "--via gpu", which names no
 //	   kind of device, is such a mistake; "--via cuda:7", a device that is not
 //	   there or whose backend was not built in, is a failure

@@ -80,7 +80,7 @@ func TestAFailureKeepsWhatWasFoundOutBefore(t *testing.T) {
 	o := planned(t, "--from", "ext_dev:0", "--to", "cpu", "--copy", "never", "--json")
 	var e *errorResult
 	r := decodeBoth[planResult](t, o, "plan", &e)
-	if o.code != exitFailed || len(r.Pairs) != 1 || e == nil || !strings.Contains(e.Message, "no way ext_dev:0 -> cpu") {
+	if o.code != exitFailed || len(r.Pairs) != 1 || e == nil || !strings.Contains(e.Message, "ext_dev:0 -> cpu: the plan says why") {
 		t.Errorf("exit code %d, %+v, %+v", o.code, r, e)
 	}
 }
