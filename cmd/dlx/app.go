@@ -67,6 +67,7 @@ func usageText(err error) string {
 
 // newRootCommand builds the command with all its subcommands.
 func newRootCommand(a *app) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "dlx",
 		Short: "Move tensors between devices, without a copy where that is possible",
@@ -77,7 +78,14 @@ Results go to standard output, as text or with --json as one JSON document, whic
 also says why a command failed; the log goes to standard error.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !version {
+				return cmd.Help()
+			}
+			return a.runE(a.version)(cmd, args)
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "show what this program was built from, as dlx version does")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetHelpTemplate(root.HelpTemplate() + "{{if not .HasParent}}" + exitHelp + "{{end}}") // else each subcommand has it, too

@@ -115,6 +115,7 @@ func TestExitCodes(t *testing.T) {
 		stderr string // a part of it
 	}{
 		{"version", exitOK, ""},
+		{"--version", exitOK, ""},
 		{"devices", exitOK, ""},
 		{"plan", exitOK, ""},
 		{"plan --from cpu --to ext_dev:1", exitOK, ""},
@@ -152,6 +153,7 @@ func TestExitCodes(t *testing.T) {
 		{"help nosuch", exitUsage, "nosuch"},
 		{"completion tcsh", exitUsage, "tcsh"},
 		{"version --nosuch", exitUsage, "nosuch"},
+		{"devices --version", exitUsage, "unknown flag: --version"},
 		{"version what", exitUsage, "what"},
 		{"inspect", exitUsage, "accepts 1 arg"},
 		{"inspect a b", exitUsage, "accepts 1 arg"},

@@ -160,7 +160,7 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, 
 		a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
 	}
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
-	r := benchResult{newVersionResult(info), report}
+	r := benchResult{newVersionResult(info, a.registry), report}
 	var errs []error
 	if f.out != "" { // first: whoever reads the output may have enough of it, which ends the program
 		errs = append(errs, writeReport(ctx, f.out, command, r))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 // devicesResult is the result of `dlx devices`.
 type devicesResult struct {
 	Backends []backendResult `json:"backends"`
+	Unknown  []string        `json:"unknown_tags,omitempty"` // build tags that are not known, and may be misspelt ones
 }
 
 // backendResult is what one backend found on this machine.
@@ -42,7 +44,10 @@ below a backend are those of its devices; below a device stands what differs the
 backend that this build lacks is listed with the tag that brings it.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
-			return listDevices(cmd.Context(), a.registry), nil
+			r := listDevices(cmd.Context(), a.registry)
+			info, _ := debug.ReadBuildInfo() // nil where a build has none
+			r.Unknown = newVersionResult(info, a.registry).Unknown
+			return r, nil
 		}),
 	}
 }
@@ -92,6 +97,10 @@ func (r devicesResult) writeText(w io.Writer) {
 				return slices.Contains(b.Features, f) // said of the backend
 			}))
 		}
+	}
+	if len(r.Unknown) > 0 {
+		row(w)
+		writeUnknownTags(w, r.Unknown)
 	}
 }
 

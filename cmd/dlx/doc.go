@@ -7,7 +7,7 @@
 //	dlx inspect FILE                              the tensors of a .npy, .npz or .safetensors
 //	dlx handoff FILE --via DEVICE[,DEVICE...]     carry tensors along a route and measure it
 //	dlx bench                                     measure dlx beside memcpy, NumPy and an empty C call
-//	dlx version                                   what the program was built from
+//	dlx version, dlx --version                    what the program was built from, and which backends it has
 //	dlx completion bash|zsh|fish|powershell       the script that makes the shell complete
 //
 // Results go to standard output and nothing else does; the log (--log-level,
@@ -54,7 +54,7 @@
 // UTF-8, or begins with a quotation mark, is a quoted Go string ("\"\\x9b\"" in JSON),
 // so that no two names become one; --tensor takes that form.
 //
-//   - devices: backends[]: name, built_in, available, version, reason, features[],
+//   - devices: unknown_tags[] (as in version); backends[]: name, built_in, available, version, reason, features[],
 //     error (why an available backend could not list its devices); devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
 //     capabilities[], features[]. A feature has name, available, reason. Of a backend
 //     that is not built in, the reason says what brings it.
@@ -89,7 +89,10 @@
 //     fast as that), extra_ns (more than that); verdict: target, value, met, miss_by,
 //     text; change, with --compare: old_median_ns, old_to_new (above 1 is faster now).
 //     With --list: list[]: name, description, target.
-//   - version: version, revision, time, modified, go, platform, tags[], cgo, dlpack.
+//   - version: version, revision, time, modified, go, platform, tags[], unknown_tags[] (of
+//     them, those that neither dlx nor Go knows), built[] and not_built[] (the backends that
+//     are in the program, and those that build tags add), cgo, dlpack. dlx --version prints
+//     the same, as the command "dlx".
 //
 // # Files
 //

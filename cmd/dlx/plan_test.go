@@ -28,9 +28,9 @@ webgpu:0   direct (host_visible: map)  staged (host_visible: map)  staged (host_
 webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  peer (host_visible: map)  alias
 
 vulkan  not there: libvulkan.so.1 was not found
-cuda    not there: not built in: build with -tags cuda, on Linux with cgo
-opencl  not there: not built in: build with -tags opencl, on Linux with cgo
-gl      not there: not built in: build with -tags gl, on Linux with cgo
+cuda    not there: built without the tag cuda: build with -tags cuda, on Linux with cgo
+opencl  not there: built without the tag opencl: build with -tags opencl, on Linux with cgo
+gl      not there: built without the tag gl: build with -tags gl, on Linux with cgo
 `
 	if got := planned(t).stdout; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
