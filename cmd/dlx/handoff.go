@@ -93,7 +93,7 @@ code 2; one that it knows but that is not there is a failure, exit code 1.`,
 	flags.Var(&f.via, "via", "the route, in the order of travel: cpu, cuda:1, ...")
 	flags.Var(policies, "copy", "when a hop may copy")
 	flags.IntVar(&f.repeat, "repeat", 1, "travel the route `N` times, a million at most, and report the shortest, median and longest time")
-	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop; exit code 3 if some differ")
+	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop, exit code 3 if some differ; of a .npz, compare them with its checksums first")
 	flags.StringVar(&f.out, "out", "", "write the tensors at the end of the route to a .npy, .npz or .safetensors `file`")
 	cobra.CheckErr(cmd.MarkFlagRequired("via"))
 	completeFlag(cmd, "via", a.completeDevices)

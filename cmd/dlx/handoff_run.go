@@ -29,7 +29,11 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 			return handoffResult{}, err
 		}
 	}
-	file, err := openFile(path)
+	var opening []tensorfile.OpenOption
+	if f.verify {
+		opening = append(opening, tensorfile.VerifyChecksums())
+	}
+	file, err := openFile(path, opening...)
 	if err != nil {
 		return handoffResult{}, err
 	}

@@ -217,3 +217,21 @@ func TestAMismatchIsReportedAndNothingIsWritten(t *testing.T) {
 		}
 	}
 }
+
+func TestVerifyComparesTheChecksumsOfAnArchive(t *testing.T) {
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := decode[inspectResult](t, dlx(t, "inspect", archive, "--json"), "inspect").Tensors
+	first := all[slices.IndexFunc(all, func(x tensorResult) bool { return x.Name == "first" })]
+	data[first.Offset+5] ^= 1
+	path := filepath.Join(t.TempDir(), "x.npz")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := dlx(t, "handoff", path, "--via", "cpu", "--tensor", "first", "--verify")
+	if !first.InPlace || o.code != exitFailed || !strings.Contains(o.stderr, "its data is damaged") {
+		t.Errorf("in place: %v; %+v", first.InPlace, o)
+	}
+}

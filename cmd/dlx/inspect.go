@@ -76,8 +76,8 @@ func inspect(path string) (inspectResult, error) {
 }
 
 // openFile opens a tensor file. Where the system cannot, its error says all: which file, and why.
-func openFile(path string) (*tensorfile.File, error) {
-	f, err := tensorfile.Open(path)
+func openFile(path string, opts ...tensorfile.OpenOption) (*tensorfile.File, error) {
+	f, err := tensorfile.Open(path, opts...)
 	var system *fs.PathError
 	if errors.As(err, &system) {
 		return nil, system
