@@ -15,6 +15,7 @@ import (
 // app is one run of the program, as its commands see it.
 type app struct {
 	registry *core.Registry
+	stdin    io.Reader
 	stdout   io.Writer // results, nothing else
 	stderr   io.Writer // the log and progress bars
 	log      zerolog.Logger
@@ -24,8 +25,8 @@ type app struct {
 }
 
 // run executes one command line and returns its exit code.
-func run(ctx context.Context, registry *core.Registry, args []string, stdout, stderr io.Writer) int {
-	a := &app{registry: registry, stdout: stdout, stderr: stderr}
+func run(ctx context.Context, registry *core.Registry, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{registry: registry, stdin: stdin, stdout: stdout, stderr: stderr}
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)

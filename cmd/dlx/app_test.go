@@ -44,6 +44,12 @@ func dlx(t *testing.T, args ...string) outcome {
 
 func dlxWith(t *testing.T, ctx context.Context, backends []core.Backend, args ...string) outcome {
 	t.Helper()
+	return dlxReading(t, ctx, strings.NewReader(""), backends, args...)
+}
+
+// dlxReading is dlxWith with a standard input.
+func dlxReading(t *testing.T, ctx context.Context, stdin io.Reader, backends []core.Backend, args ...string) outcome {
+	t.Helper()
 	registry := new(core.Registry)
 	for _, b := range backends {
 		if err := registry.Register(b); err != nil {
@@ -51,7 +57,7 @@ func dlxWith(t *testing.T, ctx context.Context, backends []core.Backend, args ..
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, registry, args, &stdout, &stderr)
+	code := run(ctx, registry, args, stdin, &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
@@ -155,8 +161,8 @@ func TestExitCodes(t *testing.T) {
 		{"version --nosuch", exitUsage, "nosuch"},
 		{"devices --version", exitUsage, "unknown flag: --version"},
 		{"version what", exitUsage, "what"},
-		{"inspect", exitUsage, "accepts 1 arg"},
-		{"inspect a b", exitUsage, "accepts 1 arg"},
+		{"inspect", exitUsage, "requires at least 1 arg"},
+		{"inspect - " + digits + " -", exitUsage, "- stands for standard input, which can be read once"},
 		{"devices --log-level loud", exitUsage, "must be debug, info, warn, error"},
 		{"devices --log-format xml", exitUsage, "must be console, json"},
 		{"handoff " + digits, exitUsage, "via"},
@@ -263,6 +269,7 @@ var documentedRuns = []string{
 	"plan --from cpu --to ext_dev:1 --memory export",
 	"inspect " + tensors,
 	"inspect " + archive,
+	"inspect " + digits + " " + tensors,
 	"handoff " + digits + " --via cpu,ext_dev:1 --verify --out {dir}/x.npy",
 	"handoff " + archive + " --via cpu",
 	"bench --list",
@@ -327,7 +334,7 @@ func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
 	if !strings.Contains(o.stderr, `"level":"error"`) {
 		t.Errorf("no error in %s", o.stderr)
 	}
-	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect a b",
+	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect - -",
 		"--log-format json nosuch", "nosuch --log-format=json", "plan --bytes -1 --log-format json", "devices --nosuch --log-format json"} {
 		if o := dlx(t, strings.Fields(line)...); !json.Valid([]byte(o.stderr)) {
 			t.Errorf("%s: %s", line, o.stderr)
@@ -363,7 +370,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestAResultThatCannotBeWrittenIsAFailure(t *testing.T) {
 	for _, line := range []string{"version", "version --json", "inspect " + tensors, "devices --json"} {
 		var stderr bytes.Buffer
-		code := run(t.Context(), new(core.Registry), strings.Fields(line), full{}, &stderr)
+		code := run(t.Context(), new(core.Registry), strings.Fields(line), strings.NewReader(""), full{}, &stderr)
 		if code != exitFailed || !strings.Contains(stderr.String(), errFull.Error()) {
 			t.Errorf("%s: exit code %d, stderr %s", line, code, stderr.String())
 		}
@@ -420,7 +427,8 @@ func TestCompletion(t *testing.T) {
 		{"words of a choice", []string{"handoff", "--copy", ""}, []string{"never", "if_needed", "always"}},
 		{"log formats", []string{"devices", "--log-format", ""}, []string{"console", "json"}},
 		{"files by extension", []string{"inspect", ""}, []string{"npy", "npz", "safetensors"}},
-		{"one file only", []string{"inspect", "x.npy", ""}, nil},
+		{"more files", []string{"inspect", "x.npy", ""}, []string{"npy", "npz", "safetensors"}},
+		{"one file only", []string{"handoff", "x.npy", "--via", "cpu", ""}, nil},
 		{"the file to write, beside the one to read", []string{"handoff", digits, "--out", ""}, []string{"npy", "npz", "safetensors"}},
 		{"cases", []string{"bench", "--case", "call/"}, []string{"call/empty"}},
 	} {

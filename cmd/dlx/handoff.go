@@ -56,7 +56,7 @@ func newHandoffCommand(a *app) *cobra.Command {
 		Use:   "handoff FILE --via DEVICE[,DEVICE...]",
 		Short: "Carry the tensors of a file along a route of devices",
 		Long: `Carry the tensors of a file along a route of devices, and report for every hop how
-it was made, what was copied, and how long that took.
+it was made, what was copied, and how long that took. The FILE - is standard input.
 
 A hop shares the memory (alias, map) or copies the elements (peer, direct, staged);
 dlx plan --help tells what that means, and dlx plan why a hop goes one way. With --copy

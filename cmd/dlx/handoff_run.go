@@ -33,12 +33,12 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	if f.verify {
 		opening = append(opening, tensorfile.VerifyChecksums())
 	}
-	file, err := openFile(path, opening...)
+	file, err := a.open(ctx, path, opening...)
 	if err != nil {
 		return handoffResult{}, err
 	}
 	defer file.Close()
-	chosen, err := a.chooseTensors(file, f.tensors)
+	chosen, err := a.chooseTensors(file.File, f.tensors)
 	if err != nil {
 		return handoffResult{}, err
 	}
@@ -69,7 +69,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	damaged := 0
 	var first error // why the first of them is
 	for _, info := range chosen {
-		t, report, err := carry(ctx, route, file, info, opts, f.out != "")
+		t, report, err := carry(ctx, route, file.File, info, opts, f.out != "")
 		if err != nil && report.Mismatch == nil {
 			if report.Trips > 0 {
 				result.add(report)
