@@ -95,6 +95,7 @@ also says why a command failed; the log goes to standard error.`,
 	root.AddCommand(
 		newDevicesCommand(a),
 		newInspectCommand(a),
+		newConvertCommand(a),
 		newPlanCommand(a),
 		newHandoffCommand(a),
 		newBenchCommand(a),

@@ -5,6 +5,7 @@
 //	dlx devices                                   the backends and devices, and why others are missing
 //	dlx plan [--from DEVICE] [--to DEVICE]        by which mechanism tensors go, and why not by a better one
 //	dlx inspect FILE...                           the tensors of .npy, .npz and .safetensors files
+//	dlx convert IN OUT                            write tensors in another format or element type
 //	dlx handoff FILE --via DEVICE[,DEVICE...]     carry tensors along a route and measure it
 //	dlx bench                                     measure dlx beside memcpy, NumPy and an empty C call
 //	dlx version, dlx --version                    what the program was built from, and which backends it has
@@ -68,6 +69,7 @@
 //     order ("row-major", "column-major", "strided"), bytes, offset, in_place,
 //     compressed, and for a member that is no tensor its reason. For several files:
 //     files[], each with these fields, or with its file and the error.
+//   - convert: file, out, format (of out); tensors[]: name, from_dtype, dtype, shape, order, bytes.
 //   - handoff: file, copy, bytes_copied, median_ns, verified, out, incomplete (where an
 //     error or an interrupt ended the work: tensor, trip); tensors[]: tensor,
 //     dtype, shape, bytes, trips, load (the copy from the file into memory, once before
