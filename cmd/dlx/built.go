@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime/debug"
 	"slices"
 
 	"github.com/dlx-go/dlx/core"
@@ -17,15 +16,6 @@ var tagged = []string{
 
 // notBuilt says why this program lacks a backend, and how a program gets it.
 func notBuilt(backend string) string {
-	info, _ := debug.ReadBuildInfo() // nil where a build has none
-	return notBuiltFrom(info, backend)
-}
-
-// notBuiltFrom is notBuilt for a program of which info tells.
-func notBuiltFrom(info *debug.BuildInfo, backend string) string {
-	if info != nil && slices.Contains(newVersionResult(info, new(core.Registry)).Tags, backend) {
-		return "built with the tag " + backend + ", which adds it only on Linux with cgo"
-	}
 	return "built without the tag " + backend + ": build with -tags " + backend + ", on Linux with cgo"
 }
 

@@ -57,24 +57,6 @@ func TestVersionListsTheBackendsOfThisBuild(t *testing.T) {
 	}
 }
 
-func TestABackendThatIsNotBuiltSaysWhatItTakes(t *testing.T) {
-	tags := func(list string) *debug.BuildInfo {
-		return &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "-tags", Value: list}}}
-	}
-	for _, c := range []struct {
-		info *debug.BuildInfo
-		want string
-	}{
-		{nil, "built without the tag vulkan: build with -tags vulkan, on Linux with cgo"},
-		{tags("gl"), "built without the tag vulkan: build with -tags vulkan, on Linux with cgo"},
-		{tags("gl,vulkan"), "built with the tag vulkan, which adds it only on Linux with cgo"},
-	} {
-		if got := notBuiltFrom(c.info, "vulkan"); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
-	}
-}
-
 func TestVersionWithoutBuildInformation(t *testing.T) {
 	if v := newVersionResult(nil, new(core.Registry)); v.Version != "unknown" || v.Tags == nil {
 		t.Errorf("%+v", v)
