@@ -37,15 +37,20 @@ type Feature struct {
 
 // Properties describe a device.
 type Properties struct {
-	ID          DeviceID  `json:"id"`
-	Name        string    `json:"name"`
-	Driver      string    `json:"driver,omitempty"`     // name and version
-	UUID        UUID      `json:"uuid,omitzero"`        // zero where the API has none
-	DriverUUID  UUID      `json:"driver_uuid,omitzero"` // memory handles fit only between equal pairs of both
-	PCI         string    `json:"pci,omitempty"`        // "0000:65:00.0"
-	TotalMemory int64     `json:"total_memory"`         // bytes; 0 where unknown
-	Alignment   int64     `json:"alignment"`            // bytes; of every allocation
-	Features    []Feature `json:"features,omitempty"`
+	ID          DeviceID `json:"id"`
+	Name        string   `json:"name"`
+	Driver      string   `json:"driver,omitempty"`      // name and version
+	UUID        UUID     `json:"uuid,omitzero"`         // zero where the API has none
+	DriverUUID  UUID     `json:"driver_uuid,omitzero"`  // memory handles fit only between equal pairs of both
+	PCI         string   `json:"pci,omitempty"`         // "0000:65:00.0"
+	TotalMemory int64    `json:"total_memory"`          // bytes; 0 where unknown
+	FreeMemory  int64    `json:"free_memory,omitempty"` // bytes, when it was asked for; 0 where the API does not tell
+	Alignment   int64    `json:"alignment"`             // bytes; of every allocation
+	// ComputeUnits are the processors of a host, the multiprocessors of CUDA, the compute
+	// units of OpenCL; 0 where the API does not tell.
+	ComputeUnits int       `json:"compute_units,omitempty"`
+	Queues       int       `json:"queues,omitempty"` // of the kind that dlx uses; 0 where the API does not tell
+	Features     []Feature `json:"features,omitempty"`
 	// Capabilities are what the conformance suite may hold the device to.
 	Capabilities Capabilities `json:"capabilities"`
 }

@@ -30,9 +30,10 @@
 // file's true size. What is malformed is refused with an [*core.Error] whose
 // Backend is the format and whose Detail names the field: 'shape[1]', 'descr',
 // 'data_offsets' of a tensor, the member of an archive. Values are not looked at:
-// a bool may be stored as a byte other than 0 and 1, and the checksum of a member
-// of an .npz is only verified where the member is inflated, since a check would
-// read what a mapping need not.
+// a bool may be stored as a byte other than 0 and 1. The checksum of a member of an
+// .npz is verified where the member is inflated or copied. Where it is used in place
+// it is verified only if [VerifyChecksums] asks for that, since the check reads all
+// that a mapping need not read.
 //
 // # Formats
 //

@@ -2,6 +2,7 @@ package tensorfile
 
 import (
 	"cmp"
+	"hash/crc32"
 	"maps"
 	"path/filepath"
 	"runtime"
@@ -32,7 +33,7 @@ type Info struct {
 type entry struct {
 	Info
 	err    error   // behind Info.Reason
-	member *member // of an archive, if compressed
+	member *member // of an archive; nil in other formats
 }
 
 // File is an opened file of tensors. It is safe for concurrent use.
@@ -159,8 +160,8 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // tensor's offset leads to its elements. Where the file is mapped, that memory
 // starts on a page, as a [core.HostMapper] wants it.
 //
-// It fails with ErrInvalid if there is no such tensor, its compressed data is damaged
-// or the file was truncated, ErrClosed, ErrOutOfMemory if it would inflate to more than
+// It fails with ErrInvalid if there is no such tensor, the data of a member of an archive
+// is damaged ([VerifyChecksums] tells where that is found) or the file was truncated, ErrClosed, ErrOutOfMemory if it would inflate to more than
 // [InflateLimit], and for an [Info] with a Reason with that.
 func (f *File) Tensor(name string) (*core.Tensor, error) {
 	at := fault{format: f.format, call: "Tensor"}
@@ -177,6 +178,12 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 		return nil, at.errorf(core.ErrClosed, "the file was closed")
 	}
 	offset := e.Offset
+	if e.InPlace && f.opts.checksums {
+		if err := e.verify(m.data, at.in("tensor", name)); err != nil {
+			m.Free()
+			return nil, err
+		}
+	}
 	if !e.InPlace {
 		data, err := f.load(e, m.data, at.in("tensor", name))
 		m.Free()
@@ -205,11 +212,40 @@ func (f *File) load(e *entry, file []byte, at fault) (data []byte, err error) {
 		}
 		data = allocate(int(e.Bytes))
 		copy(data, e.bytes(file))
+		err = e.checkSum(file, data, at)
 	})
 	if gone != nil {
-		return nil, at.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
+		return nil, at.unreadable(gone)
 	}
 	return data, err
+}
+
+// verify compares the elements in the bytes of the file with their checksum.
+func (e *entry) verify(file []byte, at fault) (err error) {
+	gone := memfault.Guard(memfault.Within(file), func() { err = e.checkSum(file, e.bytes(file), at) })
+	if gone != nil {
+		return at.unreadable(gone)
+	}
+	return err
+}
+
+// checkSum compares elements, which are those of a stored member or a copy of them, with
+// the checksum in the directory of the archive. Other formats have none. As archive/zip
+// does, it takes 0 for a checksum that was not recorded.
+func (e *entry) checkSum(file, elements []byte, at fault) error {
+	if e.member == nil || e.member.file.CRC32 == 0 {
+		return nil
+	}
+	header := file[e.Offset-e.member.header : e.Offset]
+	if got := crc32.Update(crc32.ChecksumIEEE(header), crc32.IEEETable, elements); got != e.member.file.CRC32 {
+		return at.errorf(core.ErrInvalid, "its data is damaged: the checksum is %08x, the central directory has %08x", got, e.member.file.CRC32)
+	}
+	return nil
+}
+
+// unreadable is the error for elements in a mapped file that was truncated.
+func (f fault) unreadable(gone error) error {
+	return f.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
 }
 
 // Close gives up the file. Its tensors stay valid until they are closed. It

@@ -14,8 +14,8 @@ const growthDigits = 21
 
 // writeNPY writes the one source.
 func writeNPY(w io.Writer, sources []*source, at fault) error {
-	if len(sources) != 1 {
-		return at.errorf(core.ErrInvalid, "%d tensors: an .npy holds exactly one; .npz holds many", len(sources))
+	if err := checkCount(NPY, len(sources), at); err != nil {
+		return err
 	}
 	return sources[0].writeNPY(w, at.in("tensor", sources[0].name))
 }

@@ -15,10 +15,10 @@ import (
 // deflateRatio is the most that DEFLATE can shrink: 258 bytes in two bits.
 const deflateRatio = 1032
 
-// member is a compressed member of an archive.
+// member is a member of an archive.
 type member struct {
 	file   *zip.File
-	header int64 // bytes before the elements, inflated
+	header int64 // bytes before the elements, inflated if the member is compressed
 }
 
 // readNPZ reads the directory of an archive and the header of each member.
@@ -109,7 +109,9 @@ func readStored(file *zip.File, name string, data []byte, at fault) (entry, erro
 	if err != nil {
 		return entry{}, err
 	}
-	return entries[0], nil
+	e := entries[0]
+	e.member = &member{file: file, header: e.Offset}
+	return e, nil
 }
 
 // readDeflated describes a compressed member, of which it inflates the header.

@@ -41,10 +41,10 @@ func writeNPZ(w io.Writer, sources []*source, compress bool, at fault) error {
 	pending := int64(0) // bytes of the descriptor that the archive writes before its next member
 	for _, s := range sources {
 		at := at.in("tensor", s.name)
-		h := &zip.FileHeader{Name: s.name + ".npy", Method: zip.Deflate}
-		if len(h.Name) > math.MaxUint16 {
-			return at.errorf(core.ErrInvalid, "the name has %d bytes; an archive allows %d", len(s.name), math.MaxUint16-len(".npy"))
+		if err := checkName(NPZ, s.name, at); err != nil {
+			return err
 		}
+		h := &zip.FileHeader{Name: s.name + ".npy", Method: zip.Deflate}
 		err := archive.Flush()
 		if !compress {
 			h.Method = zip.Store

@@ -8,6 +8,7 @@ type OpenOption func(*openOptions)
 type openOptions struct {
 	inflateLimit int64
 	unaligned    bool
+	checksums    bool
 }
 
 // defaultInflateLimit holds arrays of usual size and keeps a bomb from taking the machine.
@@ -32,6 +33,13 @@ func InflateLimit(bytes int64) OpenOption {
 // tensors can be copied, but [core.Values] refuses them.
 func Unaligned() OpenOption {
 	return func(o *openOptions) { o.unaligned = true }
+}
+
+// VerifyChecksums makes [File.Tensor] compare a tensor that lies in place in an .npz with
+// the checksum of its member, at each call, which reads the whole tensor. A tensor of an
+// .npz that is copied or inflated is always compared. The other formats have no checksums.
+func VerifyChecksums() OpenOption {
+	return func(o *openOptions) { o.checksums = true }
 }
 
 // WriteOption changes what [Write] and [WriteFile] write.

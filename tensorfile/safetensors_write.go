@@ -22,11 +22,8 @@ type jsonTensor struct {
 // writeSafetensors writes the header, padded to 8 bytes, and the elements: those
 // with the widest alignment first, so that all are aligned.
 func writeSafetensors(w io.Writer, sources []*source, metadata map[string]string, at fault) error {
-	rank := func(s *source) int {
-		return slices.IndexFunc(safetensorsTypes, func(t safetensorsType) bool { return t.dtype == s.dtype })
-	}
 	slices.SortFunc(sources, func(a, b *source) int {
-		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(safetensorsIndex(b.dtype), safetensorsIndex(a.dtype)), cmp.Compare(a.name, b.name))
 	})
 	object := newHeaderWriter()
 	if metadata != nil {
@@ -38,17 +35,11 @@ func writeSafetensors(w io.Writer, sources []*source, metadata map[string]string
 	end := int64(0)
 	for _, s := range sources {
 		at := at.in("tensor", s.name)
-		switch {
-		case s.name == metadataName:
-			return at.errorf(core.ErrInvalid, "the name is the format's own")
-		case !utf8.ValidString(s.name):
-			return at.errorf(core.ErrInvalid, "the name is not UTF-8: rename the tensor, or write an .npz, which takes any name")
+		if err := checkName(Safetensors, s.name, at); err != nil {
+			return err
 		}
-		known := rank(s)
-		if known < 0 {
-			return at.errorf(core.ErrNotSupported, "the format has no element type %v", s.dtype)
-		}
-		if err := checkOrder(s.dtype, nativeOrder, at); err != nil {
+		known, err := safetensorsRank(s.dtype, at)
+		if err != nil {
 			return err
 		}
 		size, err := packedSize(s.dtype, s.layout, at)
@@ -73,6 +64,32 @@ func writeSafetensors(w io.Writer, sources []*source, metadata map[string]string
 		return at.errorf(because(core.ErrInvalid, err), "writing failed")
 	}
 	return nil
+}
+
+// safetensorsIndex is the place of an element type in safetensorsTypes, -1 if it has none.
+func safetensorsIndex(dtype core.DType) int {
+	return slices.IndexFunc(safetensorsTypes, func(t safetensorsType) bool { return t.dtype == dtype })
+}
+
+// safetensorsRank is safetensorsIndex of an element type that can be written.
+func safetensorsRank(dtype core.DType, at fault) (int, error) {
+	i := safetensorsIndex(dtype)
+	if i < 0 {
+		return i, at.errorf(core.ErrNotSupported, "the format has no element type %v", dtype)
+	}
+	return i, checkOrder(dtype, nativeOrder, at)
+}
+
+// checkSafetensors refuses an element type or a shape that cannot be written.
+func checkSafetensors(t Info, at fault) error {
+	if _, err := safetensorsRank(t.DType, at); err != nil {
+		return err
+	}
+	l, err := at.layout(t.Shape, false)
+	if err == nil {
+		_, err = packedSize(t.DType, l, at)
+	}
+	return err
 }
 
 // checkMetadata refuses text that JSON cannot carry unchanged.

@@ -31,16 +31,18 @@ func TestAFileThatIsTruncatedMeanwhileIsAnError(t *testing.T) {
 		name   string
 		format tensorfile.Format
 		data   []byte
+		opts   []tensorfile.OpenOption
 	}{
-		{"compressed", tensorfile.NPZ, ofTwoPages(t, tensorfile.NPZ, tensorfile.Compress())},
-		{"unaligned", tensorfile.Safetensors, withHeader(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"F64","shape":[8192],"data_offsets":[1,65537]}}`, make([]byte, 65537)...)},
+		{"compressed", tensorfile.NPZ, ofTwoPages(t, tensorfile.NPZ, tensorfile.Compress()), nil},
+		{"compared with its checksum", tensorfile.NPZ, ofTwoPages(t, tensorfile.NPZ), []tensorfile.OpenOption{tensorfile.VerifyChecksums()}},
+		{"unaligned", tensorfile.Safetensors, withHeader(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"F64","shape":[8192],"data_offsets":[1,65537]}}`, make([]byte, 65537)...), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x."+string(c.format))
 			if err := os.WriteFile(path, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f := must[*tensorfile.File](t)(tensorfile.Open(path))
+			f := must[*tensorfile.File](t)(tensorfile.Open(path, c.opts...))
 			if err := os.Truncate(path, 0); err != nil {
 				t.Fatal(err)
 			}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/atomicfile"
@@ -88,6 +90,70 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 	return err
 }
 
+// CanWrite returns nil if [Write] can write tensors of these names, element types and
+// shapes, or else the error that Write would return. A program calls it before long work
+// whose result it is going to write. It does not look at the other fields of tensors.
+func CanWrite(format Format, tensors []Info) error {
+	at := fault{format: format, call: "Write"}
+	if !slices.Contains([]Format{NPY, NPZ, Safetensors}, format) {
+		return unknownFormat(format)
+	}
+	seen := make(map[string]bool, len(tensors))
+	for _, t := range tensors {
+		if seen[t.Name] {
+			return at.in("tensor", t.Name).twice()
+		}
+		seen[t.Name] = true
+	}
+	if err := checkCount(format, len(tensors), at); err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		at := at.in("tensor", t.Name)
+		err := checkName(format, t.Name, at)
+		switch {
+		case err != nil:
+		case format == Safetensors:
+			err = checkSafetensors(t, at)
+		default:
+			_, err = npyDescr(t.DType, nativeOrder, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCount refuses a number of tensors that the format has no room for.
+func checkCount(format Format, n int, at fault) error {
+	if format == NPY && n != 1 {
+		return at.errorf(core.ErrInvalid, "%d tensors: an .npy holds exactly one; .npz holds many", n)
+	}
+	return nil
+}
+
+// checkName refuses a name that the format does not allow.
+func checkName(format Format, name string, at fault) error {
+	switch {
+	case format == NPZ && len(name) > math.MaxUint16-len(".npy"):
+		return at.errorf(core.ErrInvalid, "the name has %d bytes; an archive allows %d", len(name), math.MaxUint16-len(".npy"))
+	case format == Safetensors && name == metadataName:
+		return at.errorf(core.ErrInvalid, "the name is the format's own")
+	case format == Safetensors && !utf8.ValidString(name):
+		return at.errorf(core.ErrInvalid, "the name is not UTF-8: rename the tensor, or write an .npz, which takes any name")
+	}
+	return nil
+}
+
+// twice is the error for a second tensor of one name.
+func (f fault) twice() error { return f.errorf(core.ErrInvalid, "the name is there twice") }
+
+// unknownFormat is the error for a format that is none.
+func unknownFormat(format Format) error {
+	return core.Errorf(core.ErrNotSupported, "tensorfile", "Write", "format %s: known are npy, npz and safetensors", quote(string(format)))
+}
+
 // within is the concern for faults in the memory of sources.
 func within(sources []*source) func(address uintptr) bool {
 	return func(address uintptr) bool {
@@ -105,7 +171,7 @@ func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, 
 	case Safetensors:
 		return writeSafetensors(w, sources, o.metadata, at)
 	}
-	return core.Errorf(core.ErrNotSupported, "tensorfile", "Write", "format %s: known are npy, npz and safetensors", quote(string(format)))
+	return unknownFormat(format)
 }
 
 // readSources makes the tensors ready to be written. The caller closes the memory
@@ -119,7 +185,7 @@ func readSources(ctx context.Context, tensors []Named, at fault) ([]*source, err
 		case t.Tensor == nil:
 			return sources, at.errorf(core.ErrInvalid, "it is nil")
 		case seen[t.Name]:
-			return sources, at.errorf(core.ErrInvalid, "the name is there twice")
+			return sources, at.twice()
 		}
 		seen[t.Name] = true
 		s, err := newSource(ctx, t, at)

@@ -9,7 +9,7 @@ import (
 var deviceCases = []Case{
 	{
 		Name: "device/properties",
-		Rule: "core.Properties: ID is the device's; it has a name; TotalMemory is not negative; a feature that is not available has a reason",
+		Rule: "core.Properties: ID is the device's; it has a name; sizes and counts are not negative, FreeMemory is at most TotalMemory; a feature that is not available has a reason",
 		run:  caseProperties,
 	},
 	{
@@ -71,8 +71,11 @@ func caseProperties(e *env) {
 	if p.Name == "" {
 		e.Errorf("the device has no name")
 	}
-	if p.TotalMemory < 0 {
-		e.Errorf("TotalMemory is %d", p.TotalMemory)
+	if p.TotalMemory < 0 || p.FreeMemory < 0 || p.TotalMemory > 0 && p.FreeMemory > p.TotalMemory {
+		e.Errorf("TotalMemory is %d, FreeMemory %d", p.TotalMemory, p.FreeMemory)
+	}
+	if p.ComputeUnits < 0 || p.Queues < 0 {
+		e.Errorf("ComputeUnits are %d, Queues %d", p.ComputeUnits, p.Queues)
 	}
 	for _, f := range p.Features {
 		if f.Name == "" || f.Available == (f.Reason != "") {

@@ -44,11 +44,13 @@ const platform = runtime.GOOS + "/" + runtime.GOARCH
 
 func properties() core.Properties {
 	p := core.Properties{
-		ID:          core.CPU,
-		Name:        processorName(),
-		Driver:      platform,
-		TotalMemory: totalMemory(),
-		Alignment:   alignment,
+		ID:           core.CPU,
+		Name:         processorName(),
+		Driver:       platform,
+		TotalMemory:  totalMemory(),
+		FreeMemory:   freeMemory(),
+		ComputeUnits: runtime.NumCPU(),
+		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapHostMemory | core.CapStreamWait |
 			core.CapImportPointer | core.CapSemaphores | core.CapPool | core.CapSubByte,
 	}

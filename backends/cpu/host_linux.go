@@ -3,20 +3,33 @@ package cpu
 import (
 	"bufio"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // processorName is the model as /proc/cpuinfo has it, which on arm64 it has not.
-func processorName() string {
-	f, err := os.Open("/proc/cpuinfo")
+func processorName() string { return lookUp("/proc/cpuinfo", "model name") }
+
+// freeMemory is how much memory programs can still get without swapping, in bytes.
+func freeMemory() int64 {
+	n, err := strconv.ParseInt(strings.TrimSuffix(lookUp("/proc/meminfo", "MemAvailable"), " kB"), 10, 53)
+	if err != nil {
+		return 0
+	}
+	return n << 10
+}
+
+// lookUp returns the first value of a key in a file of lines "key: value", empty if there is none.
+func lookUp(path, key string) string {
+	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == key {
 			return strings.TrimSpace(value)
 		}
 	}

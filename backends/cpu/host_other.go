@@ -5,3 +5,6 @@ package cpu
 func processorName() string { return "" }
 
 func totalMemory() int64 { return 0 }
+
+// freeMemory is not known here.
+func freeMemory() int64 { return 0 }

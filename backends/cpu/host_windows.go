@@ -15,3 +15,6 @@ func processorName() string {
 
 // totalMemory is unknown: x/sys/windows does not have the call.
 func totalMemory() int64 { return 0 }
+
+// freeMemory is not known here.
+func freeMemory() int64 { return 0 }

@@ -22,10 +22,11 @@ func describe(ordinal int) (core.Properties, error) {
 		return core.Properties{}, err
 	}
 	p := core.Properties{
-		ID:        core.DeviceID{Type: core.DeviceCUDA, Index: int32(ordinal)},
-		Driver:    "CUDA " + versionText(driver.Version()),
-		PCI:       driver.PCI(d),
-		Alignment: alignment,
+		ID:           core.DeviceID{Type: core.DeviceCUDA, Index: int32(ordinal)},
+		Driver:       "CUDA " + versionText(driver.Version()),
+		PCI:          driver.PCI(d),
+		ComputeUnits: driver.Attribute(d, driver.Multiprocessors),
+		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
 			core.CapPool | core.CapImportStream | core.CapPeer,
 	}

@@ -85,11 +85,12 @@ func examine(p driver.Platform, d driver.Device, index int32) location {
 	}
 	extensions := strings.Fields(driver.Text(d, driver.DeviceExtensions))
 	l.properties = core.Properties{
-		ID:          core.DeviceID{Type: core.DeviceOpenCL, Index: index},
-		Name:        driver.Text(d, driver.DeviceName),
-		Driver:      driver.Text(p, driver.PlatformName) + " " + driver.Text(d, driver.DeviceDriver),
-		TotalMemory: number(driver.DeviceMemory),
-		Alignment:   max(l.baseAlign, leastAlignment),
+		ID:           core.DeviceID{Type: core.DeviceOpenCL, Index: index},
+		Name:         driver.Text(d, driver.DeviceName),
+		Driver:       driver.Text(p, driver.PlatformName) + " " + driver.Text(d, driver.DeviceDriver),
+		TotalMemory:  number(driver.DeviceMemory),
+		ComputeUnits: int(number(driver.DeviceUnits)),
+		Alignment:    max(l.baseAlign, leastAlignment),
 	}
 	l.unified = number(driver.DeviceUnifiedMemory) != 0
 	l.fineGrained = driver.HasSVM() && number(driver.DeviceSVM)&driver.SVMFineGrainBuffer != 0

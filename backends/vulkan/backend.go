@@ -121,6 +121,7 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 		UUID:       p.DeviceUUID,
 		DriverUUID: p.DriverUUID,
 		PCI:        p.PCI,
+		Queues:     p.Queues,
 		Alignment:  alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
 			core.CapSemaphores | core.CapPool | core.CapHostView,

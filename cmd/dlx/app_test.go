@@ -44,6 +44,12 @@ func dlx(t *testing.T, args ...string) outcome {
 
 func dlxWith(t *testing.T, ctx context.Context, backends []core.Backend, args ...string) outcome {
 	t.Helper()
+	return dlxReading(t, ctx, strings.NewReader(""), backends, args...)
+}
+
+// dlxReading is dlxWith with a standard input.
+func dlxReading(t *testing.T, ctx context.Context, stdin io.Reader, backends []core.Backend, args ...string) outcome {
+	t.Helper()
 	registry := new(core.Registry)
 	for _, b := range backends {
 		if err := registry.Register(b); err != nil {
@@ -51,7 +57,7 @@ func dlxWith(t *testing.T, ctx context.Context, backends []core.Backend, args ..
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, registry, args, &stdout, &stderr)
+	code := run(ctx, registry, args, stdin, &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
@@ -72,14 +78,22 @@ func (driverless) Open(context.Context, core.DeviceID) (core.Device, error) {
 	return nil, core.Errorf(core.ErrNotSupported, "vulkan", "Open", whyDriverless)
 }
 
-// decode reads the document on standard output, which must be the only thing
-// there and have no field that T does not name.
+// decode reads the result in the document on standard output, which must be the only
+// thing there and have no field that T does not name. It has an error if the program failed.
 func decode[T any](t *testing.T, o outcome, command string) T {
 	t.Helper()
+	var failure *errorResult
+	return decodeBoth[T](t, o, command, &failure)
+}
+
+// decodeBoth is decode that gives the error, too.
+func decodeBoth[T any](t *testing.T, o outcome, command string, failure **errorResult) T {
+	t.Helper()
 	var doc struct {
-		Schema  string `json:"schema"`
-		Command string `json:"command"`
-		Result  T      `json:"result"`
+		Schema  string       `json:"schema"`
+		Command string       `json:"command"`
+		Result  T            `json:"result"`
+		Error   *errorResult `json:"error"`
 	}
 	d := json.NewDecoder(strings.NewReader(o.stdout))
 	d.DisallowUnknownFields()
@@ -92,6 +106,10 @@ func decode[T any](t *testing.T, o outcome, command string) T {
 	if doc.Schema != "dlx/1" || doc.Command != command {
 		t.Errorf("schema %q, command %q", doc.Schema, doc.Command)
 	}
+	if (doc.Error != nil) != (o.code != exitOK) {
+		t.Errorf("exit code %d with the error %+v", o.code, doc.Error)
+	}
+	*failure = doc.Error
 	return doc.Result
 }
 
@@ -103,6 +121,7 @@ func TestExitCodes(t *testing.T) {
 		stderr string // a part of it
 	}{
 		{"version", exitOK, ""},
+		{"--version", exitOK, ""},
 		{"devices", exitOK, ""},
 		{"plan", exitOK, ""},
 		{"plan --from cpu --to ext_dev:1", exitOK, ""},
@@ -125,7 +144,7 @@ func TestExitCodes(t *testing.T) {
 		{"handoff " + digits + " --via ext_dev:7", exitFailed, "ext_dev:7"},
 		{"handoff " + digits + " --via vulkan", exitFailed, whyDriverless},
 		{"handoff " + digits + " --via cpu --tensor nosuch", exitFailed, "nosuch"},
-		{"handoff " + archive + " --via ext_dev:0 --copy never", exitFailed, "it copies, and Options.Copy is never"},
+		{"handoff " + archive + " --via ext_dev:0 --tensor first --copy never", exitFailed, "it copies, and Options.Copy is never"},
 		{"handoff " + digits + " --via gl", exitFailed, "-tags gl"},
 		{"plan --from cpu --to opencl:0", exitFailed, "-tags opencl"},
 		{"plan --to ext_dev:7", exitFailed, "ext_dev:7"},
@@ -140,15 +159,18 @@ func TestExitCodes(t *testing.T) {
 		{"help nosuch", exitUsage, "nosuch"},
 		{"completion tcsh", exitUsage, "tcsh"},
 		{"version --nosuch", exitUsage, "nosuch"},
+		{"devices --version", exitUsage, "unknown flag: --version"},
 		{"version what", exitUsage, "what"},
-		{"inspect", exitUsage, "accepts 1 arg"},
-		{"inspect a b", exitUsage, "accepts 1 arg"},
+		{"inspect", exitUsage, "requires at least 1 arg"},
+		{"inspect - " + digits + " -", exitUsage, "- stands for standard input, which can be read once"},
 		{"devices --log-level loud", exitUsage, "must be debug, info, warn, error"},
 		{"devices --log-format xml", exitUsage, "must be console, json"},
 		{"handoff " + digits, exitUsage, "via"},
 		{"plan what", exitUsage, "what"},
 		{"plan --from gpu", exitUsage, `"gpu"`},
 		{"plan --bytes -1", exitUsage, "at least 0"},
+		{"plan --bytes 1XB", exitUsage, "is no size; examples"},
+		{"plan --bytes 16EiB", exitUsage, "more than 9223372036854775807 bytes"},
 		{"plan --memory all", exitUsage, "must be any, plain, host_visible, export"},
 		{"handoff --via cpu", exitUsage, "accepts 1 arg"},
 		{"handoff " + digits + " --via gpu", exitUsage, `"gpu"`},
@@ -159,6 +181,14 @@ func TestExitCodes(t *testing.T) {
 		{"handoff " + digits + " --via cpu --repeat 1000001", exitUsage, "at most 1000000"},
 		{"handoff " + digits + " --via cpu --repeat many", exitUsage, "many"},
 		{"handoff " + digits + " --via cpu --out x.txt", exitUsage, ".safetensors"},
+		{"convert " + digits, exitUsage, "accepts 2 arg"},
+		{"convert " + digits + " x.txt", exitUsage, ".safetensors"},
+		{"convert " + digits + " x.npy --dtype float33x", exitUsage, `"float33x" is no element type`},
+		{"convert nosuch.npy " + dir + "/x.npy", exitFailed, "nosuch.npy"},
+		{"convert " + digits + " " + dir + "/nosuch/x.npy", exitFailed, "x.npy"},
+		{"convert " + archive + " " + dir + "/x.npy", exitFailed, "an .npy holds exactly one"},
+		{"convert " + archive + " " + dir + "/x.npy --tensor nosuch", exitFailed, "nosuch"},
+		{"convert " + digits + " " + dir + "/x.npy --dtype bfloat16", exitFailed, "NumPy has no element type bfloat16"},
 		{"bench -t nosuch", exitUsage, `"nosuch"`},
 		{"bench -n 0", exitUsage, "at least 1"},
 		{"bench --max-time 0s", exitUsage, "more than 0"},
@@ -247,7 +277,10 @@ var documentedRuns = []string{
 	"plan --from cpu --to ext_dev:1 --memory export",
 	"inspect " + tensors,
 	"inspect " + archive,
+	"inspect " + digits + " " + tensors,
 	"handoff " + digits + " --via cpu,ext_dev:1 --verify --out {dir}/x.npy",
+	"handoff " + archive + " --via cpu",
+	"convert " + digits + " {dir}/x.npz --dtype float32",
 	"bench --list",
 	"bench -t copy/contiguous/64KiB -t copy/nhwc-nchw/uint8 -n 1 --max-time 1us --out {dir}/bench.json",
 	"version",
@@ -292,6 +325,11 @@ func TestEveryFieldOfTheJSONIsDocumented(t *testing.T) {
 			check(k, v)
 		}
 	}
+	var failure map[string]any
+	if err := json.Unmarshal([]byte(dlx(t, "plan", "--from", "vulkan", "--json").stdout), &failure); err != nil || failure["error"] == nil {
+		t.Fatal(err, failure)
+	}
+	check("error", failure["error"])
 }
 
 func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
@@ -305,8 +343,8 @@ func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
 	if !strings.Contains(o.stderr, `"level":"error"`) {
 		t.Errorf("no error in %s", o.stderr)
 	}
-	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect a b",
-		"--log-format json nosuch", "nosuch --log-format=json", "devices --nosuch --log-format json"} {
+	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect - -",
+		"--log-format json nosuch", "nosuch --log-format=json", "plan --bytes -1 --log-format json", "devices --nosuch --log-format json"} {
 		if o := dlx(t, strings.Fields(line)...); !json.Valid([]byte(o.stderr)) {
 			t.Errorf("%s: %s", line, o.stderr)
 		}
@@ -341,7 +379,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestAResultThatCannotBeWrittenIsAFailure(t *testing.T) {
 	for _, line := range []string{"version", "version --json", "inspect " + tensors, "devices --json"} {
 		var stderr bytes.Buffer
-		code := run(t.Context(), new(core.Registry), strings.Fields(line), full{}, &stderr)
+		code := run(t.Context(), new(core.Registry), strings.Fields(line), strings.NewReader(""), full{}, &stderr)
 		if code != exitFailed || !strings.Contains(stderr.String(), errFull.Error()) {
 			t.Errorf("%s: exit code %d, stderr %s", line, code, stderr.String())
 		}
@@ -398,7 +436,8 @@ func TestCompletion(t *testing.T) {
 		{"words of a choice", []string{"handoff", "--copy", ""}, []string{"never", "if_needed", "always"}},
 		{"log formats", []string{"devices", "--log-format", ""}, []string{"console", "json"}},
 		{"files by extension", []string{"inspect", ""}, []string{"npy", "npz", "safetensors"}},
-		{"one file only", []string{"inspect", "x.npy", ""}, nil},
+		{"more files", []string{"inspect", "x.npy", ""}, []string{"npy", "npz", "safetensors"}},
+		{"one file only", []string{"handoff", "x.npy", "--via", "cpu", ""}, nil},
 		{"the file to write, beside the one to read", []string{"handoff", digits, "--out", ""}, []string{"npy", "npz", "safetensors"}},
 		{"cases", []string{"bench", "--case", "call/"}, []string{"call/empty"}},
 	} {

@@ -73,9 +73,9 @@ NumPy is measured with the Python that DLX_PYTHON names, or else .venv/bin/pytho
   dlx bench -t device/ -t exchange/vulkan-opencl/`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return f.check() },
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			if f.list {
-				return a.show(cmd.Name(), listCases(f.cases()))
+				return listCases(f.cases()), nil
 			}
 			return a.bench(cmd.Context(), cmd.Name(), f)
 		}),
@@ -86,7 +86,7 @@ NumPy is measured with the Python that DLX_PYTHON names, or else .venv/bin/pytho
 	flags.IntVarP(&f.samples, "samples", "n", 21, "take so many samples of every case")
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "sample a case for about so long; a slow one gets fewer samples")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report, a `file` of --out or --json")
-	flags.StringVar(&f.out, "out", "", "also write the report as JSON to a `file`")
+	flags.StringVar(&f.out, "out", "", "also write the report as JSON to a `file`; a pipe or a device is written to")
 	completeFlag(cmd, "case", completeCases)
 	return cmd
 }
@@ -128,19 +128,19 @@ func listCases(cases []benchmarks.Case) benchList {
 	return r
 }
 
-// bench measures, keeps the report, and shows it. A report is shown even if it
-// has errors in it or cannot be kept.
-func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
+// bench measures and keeps the report. It returns a report even if that has errors
+// in it or cannot be kept.
+func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, error) {
 	if f.out != "" {
-		if err := checkReport(f.out); err != nil {
-			return err
+		if err := a.checkReport(f.out); err != nil {
+			return nil, err
 		}
 	}
 	var old benchResult
 	if f.compare != "" {
 		var err error
 		if old, err = readReport(f.compare, command); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	cases := f.cases()
@@ -154,24 +154,23 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) error {
 	})
 	done()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.compare != "" && report.Compare(old.Report) == 0 {
 		a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
 	}
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
-	r := benchResult{newVersionResult(info), report}
+	r := benchResult{newVersionResult(info, a.registry), report}
 	var errs []error
 	if f.out != "" { // first: whoever reads the output may have enough of it, which ends the program
-		errs = append(errs, writeReport(ctx, f.out, command, r))
+		errs = append(errs, a.writeReport(ctx, f.out, command, r))
 	}
-	errs = append(errs, a.show(command, r))
 	for _, c := range r.Cases {
 		if c.Status == benchmarks.Failed {
 			errs = append(errs, fmt.Errorf("%s: %s", c.Name, c.Reason))
 		}
 	}
-	return errors.Join(errs...)
+	return r, errors.Join(errs...)
 }
 
 // readReport reads what --out or --json wrote.
@@ -192,33 +191,55 @@ func readReport(path, command string) (benchResult, error) {
 }
 
 // checkReport finds out before any work whether writeReport can write to path.
-func checkReport(path string) error {
-	if err := atomicfile.Check(path); !isOutput(err) {
+func (a *app) checkReport(path string) error {
+	if err := atomicfile.Check(path); a.output(path) == nil && !isOutput(err) {
 		return err
 	}
 	return nil
 }
 
-// writeReport writes what --json prints. A file appears when it is whole; pipes and
-// devices, such as /dev/stdout, are written to.
-func writeReport(ctx context.Context, path, command string, r benchResult) error {
-	write := func(w io.Writer) error { return (&app{stdout: w, json: true}).show(command, r) }
+// writeReport writes what --json prints. A file appears when it is whole. Pipes, devices
+// and what is open already, such as /dev/stdout, are written to.
+func (a *app) writeReport(ctx context.Context, path, command string, r benchResult) error {
+	write := func(w io.Writer) error {
+		return writeDocument(w, document{Schema: schema, Command: command, Result: r})
+	}
+	if own := a.output(path); own != nil {
+		return write(own)
+	}
 	err := atomicfile.Write(ctx, path, write)
 	if !isOutput(err) {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // appended to a file that is open
 	if err != nil {
 		return err
 	}
 	return errors.Join(write(file), file.Close())
 }
 
-// isOutput reports whether err says that a path names something that is no file but
-// can be written to.
+// output returns the program's own output that a path names, nil if it names none. A new
+// file under that path would lose what the program prints afterwards.
+func (a *app) output(path string) io.Writer {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	for _, w := range []io.Writer{a.stdout, a.stderr} {
+		if file, ok := w.(*os.File); ok {
+			if own, err := file.Stat(); err == nil && os.SameFile(own, info) {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
+// isOutput reports whether err says that a path names something that is not replaced by
+// a file but can be written to.
 func isOutput(err error) bool {
 	var irregular *atomicfile.IrregularError
-	return errors.As(err, &irregular) && irregular.Mode&(fs.ModeNamedPipe|fs.ModeDevice) != 0
+	return errors.As(err, &irregular) && (irregular.Open || irregular.Mode&(fs.ModeNamedPipe|fs.ModeDevice) != 0)
 }
 
 // benchProgress returns a function that names the case that comes next and one

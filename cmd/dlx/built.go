@@ -14,9 +14,9 @@ var tagged = []string{
 	core.DeviceGL.BackendName(),
 }
 
-// notBuilt says how a program gets a backend that this one lacks.
+// notBuilt says why this program lacks a backend, and how a program gets it.
 func notBuilt(backend string) string {
-	return "not built in: build with -tags " + backend + ", on Linux with cgo"
+	return "built without the tag " + backend + ": build with -tags " + backend + ", on Linux with cgo"
 }
 
 // missing lists the backends that another build of this program has.
@@ -32,7 +32,7 @@ func (a *app) checkBuilt(ids ...core.DeviceID) error {
 	without := missing(a.registry)
 	for _, id := range ids {
 		if name := id.Type.BackendName(); slices.Contains(without, name) {
-			return core.Errorf(core.ErrNotSupported, "dlx", "Open", "%v: the backend %s is %s", id, name, notBuilt(name))
+			return core.Errorf(core.ErrNotSupported, "dlx", "Open", "%v: this program lacks the backend %s: %s", id, name, notBuilt(name))
 		}
 	}
 	return nil

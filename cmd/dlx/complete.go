@@ -17,10 +17,15 @@ func completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 var fileExtensions = []cobra.Completion{"npy", "npz", "safetensors"}
 
 // completeFile offers the files that can be read, for the one argument FILE.
-func completeFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeFile(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return completeFiles(cmd, args, begun)
+}
+
+// completeFiles offers the files that can be read, for each of several arguments.
+func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return fileExtensions, cobra.ShellCompDirectiveFilterFileExt
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 // devicesResult is the result of `dlx devices`.
 type devicesResult struct {
 	Backends []backendResult `json:"backends"`
+	Unknown  []string        `json:"unknown_tags,omitempty"` // build tags that are not known, and may be misspelt ones
 }
 
 // backendResult is what one backend found on this machine.
@@ -30,6 +33,7 @@ type backendResult struct {
 type deviceResult struct {
 	core.Properties
 	Capabilities []string `json:"capabilities"`
+	place
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
@@ -38,11 +42,15 @@ func newDevicesCommand(a *app) *cobra.Command {
 		Short: "List the backends and the devices that they found",
 		Long: `List the backends with what they found on this machine: a driver or device that is
 missing, or a feature that a device lacks, comes with the reason. Features that stand
-below a backend are those of its devices; below a device stands what differs there. A
-backend that this build lacks is listed with the tag that brings it.`,
+below a backend are those of its devices; below a device stands what differs there.
+Compute units, queues, free memory, the link to the host and NUMA nodes are listed where
+the API or the system tells them. A backend that this build lacks is listed with the tag that brings it.`,
 		Args: cobra.NoArgs,
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
-			return a.show(cmd.Name(), listDevices(cmd.Context(), a.registry))
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
+			r := listDevices(cmd.Context(), a.registry)
+			info, _ := debug.ReadBuildInfo() // nil where a build has none
+			r.Unknown = newVersionResult(info, a.registry).Unknown
+			return r, nil
 		}),
 	}
 }
@@ -56,7 +64,7 @@ func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
 			report.Error = err.Error()
 		}
 		for _, p := range found {
-			report.Devices = append(report.Devices, deviceResult{p, p.Capabilities.Names()})
+			report.Devices = append(report.Devices, deviceResult{p, p.Capabilities.Names(), findPlace("/sys", p)})
 		}
 		r.Backends = append(r.Backends, report)
 	}
@@ -85,13 +93,22 @@ func (r devicesResult) writeText(w io.Writer) {
 			field(w, "uuid", identifier(d.UUID))
 			field(w, "driver uuid", identifier(d.DriverUUID))
 			field(w, "pci", d.PCI)
+			field(w, "link", d.Link)
+			field(w, "numa nodes", d.NUMANodes)
+			field(w, "compute units", count(d.ComputeUnits))
+			field(w, "queues", count(d.Queues))
 			field(w, "memory", memorySize(d.TotalMemory))
+			field(w, "free memory", memorySize(d.FreeMemory))
 			field(w, "alignment", fmt.Sprintf("%d B", d.Alignment))
 			field(w, "capabilities", strings.Join(d.Capabilities, ", "))
 			writeFeatures(w, slices.DeleteFunc(slices.Clone(d.Features), func(f core.Feature) bool {
 				return slices.Contains(b.Features, f) // said of the backend
 			}))
 		}
+	}
+	if len(r.Unknown) > 0 {
+		row(w)
+		writeUnknownTags(w, r.Unknown)
 	}
 }
 
@@ -122,6 +139,14 @@ func identifier(u core.UUID) string {
 		return ""
 	}
 	return u.String()
+}
+
+// count is empty for a number that is not known.
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // memorySize is empty for a size that is not known.

@@ -84,7 +84,7 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 	var names []string
 	for _, b := range r.Backends {
 		names = append(names, b.Name)
-		if b.BuiltIn || b.Available || b.Devices == nil || len(b.Devices) != 0 || !strings.Contains(b.Reason, "-tags "+b.Name) {
+		if b.BuiltIn || b.Available || b.Devices == nil || len(b.Devices) != 0 || !strings.Contains(b.Reason, "built without the tag "+b.Name) {
 			t.Errorf("%+v", b)
 		}
 	}
@@ -93,8 +93,16 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 	}
 
 	text := dlx(t, "devices").stdout
-	if !strings.Contains(text, "-tags gl") || strings.Contains(text, "-tags vulkan") {
+	if !strings.Contains(text, "BACKEND gl  built without the tag gl: ") || strings.Contains(text, "-tags vulkan") {
 		t.Errorf("with vulkan and without gl:\n%s", text)
+	}
+}
+
+func TestDevicesNamesTagsThatDlxDoesNotKnow(t *testing.T) {
+	var text strings.Builder
+	devicesResult{Unknown: []string{"vulcan"}}.writeText(&text)
+	if want := "\nunknown tags\tvulcan (dlx has the tags cuda, opencl, vulkan, gl)\n"; text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
 	}
 }
 

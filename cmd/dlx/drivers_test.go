@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
@@ -19,7 +20,7 @@ func onDrivers(t *testing.T, args ...string) outcome {
 		coretest.NeedDriver(t, b.Probe(t.Context()).Reason, "a driver for "+b.Name())
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), registry, args, &stdout, &stderr)
+	code := run(t.Context(), registry, args, strings.NewReader(""), &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 

@@ -18,7 +18,7 @@ const exitHelp = `
 Exit codes:
   0  success
   1  the work failed: a bad file, a device that is missing, no way for plan between
-     devices that were named, an interrupt
+     devices that were named, or no room for the size, an interrupt
   2  the command line is wrong; nothing was done
   3  --verify found elements that differ
 `

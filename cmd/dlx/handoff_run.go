@@ -17,8 +17,9 @@ import (
 )
 
 // handoff carries the tensors of a file. If some of them did not survive, the
-// result is whole and the error wraps the [*handoff.MismatchError] of the first;
-// with any other error there is no result.
+// result is whole and the error wraps the [*handoff.MismatchError] of the first. With
+// any other error the result has the trips that were made; its tensors are nil if
+// there were none.
 func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
 	if err := a.checkBuilt(f.via...); err != nil {
 		return handoffResult{}, err
@@ -28,13 +29,20 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 			return handoffResult{}, err
 		}
 	}
-	file, err := openFile(path)
+	var opening []tensorfile.OpenOption
+	if f.verify {
+		opening = append(opening, tensorfile.VerifyChecksums())
+	}
+	file, err := a.open(ctx, path, opening...)
 	if err != nil {
 		return handoffResult{}, err
 	}
 	defer file.Close()
-	chosen, err := a.chooseTensors(file, f.tensors)
+	chosen, err := a.chooseTensors(file.File, f.tensors)
 	if err != nil {
+		return handoffResult{}, err
+	}
+	if err := f.checkTensors(chosen); err != nil {
 		return handoffResult{}, err
 	}
 	route, err := handoff.Open(ctx, a.registry, f.via)
@@ -61,9 +69,15 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	damaged := 0
 	var first error // why the first of them is
 	for _, info := range chosen {
-		t, report, err := carry(ctx, route, file, info.Name, opts, f.out != "")
+		t, report, err := carry(ctx, route, file.File, info, opts, f.out != "")
 		if err != nil && report.Mismatch == nil {
-			return handoffResult{}, err
+			if report.Trips > 0 {
+				result.add(report)
+			} else if len(result.Tensors) == 0 {
+				return handoffResult{}, err
+			}
+			result.Incomplete = &handoffEnd{resultName(info.Name), min(report.Trips+1, f.repeat), f.repeat}
+			return result, err
 		}
 		a.log.Debug().Str("tensor", resultName(info.Name)).Int("trips", report.Trips).Err(err).Msg("carried")
 		result.add(report)
@@ -82,7 +96,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 		return result, nil
 	}
 	if err := writeFile(ctx, f.out, arrived, file.Metadata()); err != nil {
-		return handoffResult{}, err
+		return result, err
 	}
 	result.Out = resultName(f.out)
 	return result, nil
@@ -110,6 +124,37 @@ func (a *app) chooseTensors(file *tensorfile.File, names []string) ([]tensorfile
 	return chosen, nil
 }
 
+// checkTensors finds before the work what --copy never and the format of --out refuse.
+func (f *handoffFlags) checkTensors(chosen []tensorfile.Info) error {
+	for _, info := range chosen {
+		if reason := loadReason(info); reason != "" && f.policy == handoff.Never {
+			return core.Errorf(core.ErrNotSupported, "handoff", "Tensor",
+				"tensor %q is %s in the file: it has to be copied, and --copy is never", info.Name, reason)
+		}
+	}
+	if f.out == "" {
+		return nil
+	}
+	format, err := tensorfile.FormatOf(f.out)
+	if err != nil {
+		return err
+	}
+	return tensorfile.CanWrite(format, chosen)
+}
+
+// loadReason is why the elements of a tensor are copied into memory before they can be
+// used, empty if they are used where they lie in the file.
+func loadReason(info tensorfile.Info) string {
+	switch {
+	case info.InPlace || info.Bytes == 0:
+		return ""
+	case info.Compressed:
+		return "compressed"
+	default:
+		return "unaligned"
+	}
+}
+
 // findTensor returns the place of a tensor by its name, as it is or as it is shown;
 // -1 if there is none.
 func findTensor(all []tensorfile.Info, name string) int {
@@ -126,13 +171,18 @@ func findTensor(all []tensorfile.Info, name string) int {
 
 // carry takes one tensor along the route. If it is to be kept, it is returned in
 // host memory and the caller closes it.
-func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, name string, opts handoff.Options, keep bool) (*core.Tensor, handoff.Report, error) {
-	t, err := file.Tensor(name)
+func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, info tensorfile.Info, opts handoff.Options, keep bool) (*core.Tensor, handoff.Report, error) {
+	start := time.Now()
+	t, err := file.Tensor(info.Name)
 	if err != nil {
 		return nil, handoff.Report{}, err
 	}
+	loaded := time.Since(start)
 	defer t.Close()
-	last, report, err := route.Carry(ctx, name, t, opts)
+	last, report, err := route.Carry(ctx, info.Name, t, opts)
+	if reason := loadReason(info); reason != "" {
+		report.SetLoad(handoff.Load{Reason: reason, BytesCopied: info.Bytes, Time: loaded})
+	}
 	if err != nil {
 		return nil, report, err
 	}

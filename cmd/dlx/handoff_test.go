@@ -23,11 +23,11 @@ func TestHandoffReportsEveryHopOfEveryTensor(t *testing.T) {
 	if o.code != exitOK || len(r.Tensors) != 3 || r.Copy != handoff.IfNeeded || !*r.Verified {
 		t.Fatalf("exit code %d, %+v", o.code, r)
 	}
-	// One of them lies in the file where the simulated devices can map it.
+	// One of them is copied to where the simulated devices can map it.
 	want := map[string]string{
-		"mean":   "file alias cpu, cpu map ext_dev:0, ext_dev:0 map ext_dev:1, ext_dev:1 alias cpu",
+		"mean":   "cpu alias cpu, cpu map ext_dev:0, ext_dev:0 map ext_dev:1, ext_dev:1 alias cpu",
 		"first":  "file alias cpu, cpu direct ext_dev:0, ext_dev:0 peer ext_dev:1, ext_dev:1 direct cpu",
-		"target": "file alias cpu, cpu direct ext_dev:0, ext_dev:0 peer ext_dev:1, ext_dev:1 direct cpu",
+		"target": "cpu alias cpu, cpu direct ext_dev:0, ext_dev:0 peer ext_dev:1, ext_dev:1 direct cpu",
 	}
 	copies := map[string]int64{"direct": 1, "peer": 1}
 	var copied int64
@@ -43,6 +43,9 @@ func TestHandoffReportsEveryHopOfEveryTensor(t *testing.T) {
 		}
 		if got := strings.Join(route, ", "); got != want[x.Tensor] {
 			t.Errorf("%s went %s, want %s", x.Tensor, got, want[x.Tensor])
+		}
+		if x.Load != nil {
+			bytes += x.Load.BytesCopied
 		}
 		if x.BytesCopied != bytes {
 			t.Errorf("%s: %d bytes copied, want %d", x.Tensor, x.BytesCopied, bytes)
@@ -212,5 +215,23 @@ func TestAMismatchIsReportedAndNothingIsWritten(t *testing.T) {
 		if text.code != exitMismatch || !strings.Contains(text.stdout, want) {
 			t.Errorf("exit code %d, no %q in\n%s", text.code, want, text.stdout)
 		}
+	}
+}
+
+func TestVerifyComparesTheChecksumsOfAnArchive(t *testing.T) {
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := decode[inspectResult](t, dlx(t, "inspect", archive, "--json"), "inspect").Tensors
+	first := all[slices.IndexFunc(all, func(x tensorResult) bool { return x.Name == "first" })]
+	data[first.Offset+5] ^= 1
+	path := filepath.Join(t.TempDir(), "x.npz")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := dlx(t, "handoff", path, "--via", "cpu", "--tensor", "first", "--verify")
+	if !first.InPlace || o.code != exitFailed || !strings.Contains(o.stderr, "its data is damaged") {
+		t.Errorf("in place: %v; %+v", first.InPlace, o)
 	}
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -24,6 +24,18 @@ type inspectResult struct {
 	Tensors  []tensorResult    `json:"tensors"`
 }
 
+// inspectList is the result of `dlx inspect` for several files.
+type inspectList struct {
+	Files []fileResult `json:"files"`
+}
+
+// fileResult is one of several files: what is in it, or why that cannot be said.
+type fileResult struct {
+	File           string       `json:"file"`
+	*inspectResult              // nil after an error
+	Error          *errorResult `json:"error,omitempty"`
+}
+
 // tensorResult is what a file says of one tensor.
 type tensorResult struct {
 	tensorfile.Info
@@ -32,40 +44,84 @@ type tensorResult struct {
 
 func newInspectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "inspect FILE",
-		Short: "List the tensors of a .npy, .npz or .safetensors file",
-		Long: `List the tensors of a .npy, .npz or .safetensors file: their types, how they lie in
+		Use:   "inspect FILE...",
+		Short: "List the tensors of .npy, .npz or .safetensors files",
+		Long: `List the tensors of .npy, .npz or .safetensors files: their types, how they lie in
 memory (strides count elements), and where in the file. Only the headers are read.
+The FILE - is standard input, which is read whole. A file that cannot be read does not
+keep the others from being listed; the exit code is 1 then.
 
 STORAGE tells what it takes to use a tensor: "in place" is the file's own memory,
 "unaligned" is copied first, "compressed" is inflated first.
 
 A name that a terminal would not show as it is stands there as a quoted Go string,
 which dlx handoff --tensor takes, too.`,
-		Example:           "  dlx inspect testdata/digits.safetensors",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeFile,
-		RunE: a.runE(func(cmd *cobra.Command, args []string) error {
-			r, err := inspect(args[0])
-			if err != nil {
-				return err
+		Example: `  dlx inspect testdata/digits.safetensors
+  dlx inspect testdata/*.np[yz]
+  curl -s https://example.com/model.safetensors | dlx inspect -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if slices.Index(args, standardInput) != lastIndex(args, standardInput) {
+				return errors.New("- stands for standard input, which can be read once")
 			}
-			return a.show(cmd.Name(), r)
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		ValidArgsFunction: completeFiles,
+		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
+			if len(args) > 1 {
+				return a.inspectAll(cmd.Context(), args)
+			}
+			r, err := a.inspect(cmd.Context(), args[0])
+			if err != nil {
+				return nil, err
+			}
+			return r, nil
 		}),
 	}
 }
 
-func inspect(path string) (inspectResult, error) {
-	f, err := openFile(path)
+// lastIndex is the place of the last s in list, -1 if there is none.
+func lastIndex(list []string, s string) int {
+	for i, x := range slices.Backward(list) {
+		if x == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// inspectAll looks into each of several files.
+func (a *app) inspectAll(ctx context.Context, paths []string) (result, error) {
+	list := inspectList{Files: []fileResult{}}
+	var errs []error
+	for _, path := range paths {
+		r, err := a.inspect(ctx, path)
+		if err != nil {
+			list.Files = append(list.Files, fileResult{resultName(path), nil, newErrorResult(err, true)})
+			errs = append(errs, named(path, err))
+			continue
+		}
+		list.Files = append(list.Files, fileResult{r.File, r, nil})
+	}
+	return list, errors.Join(errs...)
+}
+
+// named puts the name of a file before an error that does not begin with a call of the
+// system, whose error has it.
+func named(path string, err error) error {
+	var system *fs.PathError
+	if errors.As(err, &system) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+func (a *app) inspect(ctx context.Context, path string) (*inspectResult, error) {
+	f, err := a.open(ctx, path)
 	if err != nil {
-		return inspectResult{}, err
+		return nil, err
 	}
 	defer f.Close()
-	stat, err := os.Stat(path)
-	if err != nil {
-		return inspectResult{}, err
-	}
-	r := inspectResult{File: resultName(path), Format: f.Format(), Bytes: stat.Size(), Metadata: f.Metadata(), Tensors: []tensorResult{}}
+	r := &inspectResult{File: resultName(path), Format: f.Format(), Bytes: f.bytes, Metadata: f.Metadata(), Tensors: []tensorResult{}}
 	for _, info := range f.Tensors() {
 		// A 0-d tensor has an empty shape, which is not null.
 		info.Name = resultName(info.Name)
@@ -73,16 +129,6 @@ func inspect(path string) (inspectResult, error) {
 		r.Tensors = append(r.Tensors, tensorResult{info, order(info)})
 	}
 	return r, nil
-}
-
-// openFile opens a tensor file. Where the system cannot, its error says all: which file, and why.
-func openFile(path string) (*tensorfile.File, error) {
-	f, err := tensorfile.Open(path)
-	var system *fs.PathError
-	if errors.As(err, &system) {
-		return nil, system
-	}
-	return f, err
 }
 
 // order names the order in which the elements lie.
@@ -102,6 +148,19 @@ func order(info tensorfile.Info) string {
 		return "column-major"
 	}
 	return "strided"
+}
+
+func (l inspectList) writeText(w io.Writer) {
+	for i, f := range l.Files {
+		if i > 0 {
+			row(w)
+		}
+		if f.Error != nil {
+			row(w, shownName(f.File)+": not listed: "+printable(f.Error.Message))
+			continue
+		}
+		f.writeText(w)
+	}
 }
 
 func (r inspectResult) writeText(w io.Writer) {

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
 )
 
 func TestInspectListsTheTensorsOfRealFiles(t *testing.T) {
@@ -72,4 +77,98 @@ func TestInspectPrintsNoControlCharactersOfAFile(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, %s", args[0], o.code, o.stdout, o.stderr)
 		}
 	}
+}
+
+func TestInspectListsSeveralFiles(t *testing.T) {
+	type file struct {
+		inspectResult
+		Error *errorResult `json:"error"`
+	}
+	type list struct {
+		Files []file `json:"files"`
+	}
+	r := decode[list](t, dlx(t, "inspect", digits, tensors, "--json"), "inspect")
+	if len(r.Files) != 2 || r.Files[0].File != digits || len(r.Files[0].Tensors) != 1 || r.Files[1].Format != "safetensors" || len(r.Files[1].Metadata) == 0 {
+		t.Errorf("%+v", r)
+	}
+	one, other := dlx(t, "inspect", digits).stdout, dlx(t, "inspect", tensors).stdout
+	if both := dlx(t, "inspect", digits, tensors).stdout; both != one+"\n"+other {
+		t.Errorf("got\n%s\nwant\n%s\n%s", both, one, other)
+	}
+
+	text := filepath.Join(t.TempDir(), "text.npy")
+	if err := os.WriteFile(text, []byte("not an array"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := dlx(t, "inspect", "nosuch.npy", text, digits, "--json")
+	r = decode[list](t, o, "inspect")
+	if o.code != exitFailed || len(r.Files) != 3 || r.Files[2].Error != nil || len(r.Files[2].Tensors) != 1 {
+		t.Errorf("exit code %d, %+v", o.code, r)
+	}
+	if e := r.Files[0].Error; e == nil || e.Call != "stat" || r.Files[0].File != "nosuch.npy" || r.Files[0].Tensors != nil {
+		t.Errorf("a file that is not there: %+v", r.Files[0])
+	}
+	if e := r.Files[1].Error; e == nil || e.Backend != "npy" || !strings.Contains(o.stderr, text+": npy: Open: ") {
+		t.Errorf("a file that is no array: %+v; %s", e, o.stderr)
+	}
+	if shown := dlx(t, "inspect", "nosuch.npy", digits).stdout; !strings.HasPrefix(shown, "nosuch.npy: not listed: ") || !strings.HasSuffix(shown, one) {
+		t.Errorf("text:\n%s", shown)
+	}
+}
+
+func TestInspectReadsStandardInput(t *testing.T) {
+	for path, name := range map[string]string{digits: "stdin", archive: "mean", tensors: "mean_bfloat"} {
+		content, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer content.Close()
+		r := decode[inspectResult](t, dlxReading(t, t.Context(), content, nil, "inspect", "-", "--json"), "inspect")
+		stat, err := content.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.File != "-" || r.Bytes != stat.Size() || !slices.ContainsFunc(r.Tensors, func(x tensorResult) bool { return x.Name == name }) {
+			t.Errorf("%s: %+v", path, r)
+		}
+	}
+	if o := dlx(t, "inspect", "-"); o.code != exitFailed || !strings.Contains(o.stderr, "stdin") { // it is empty
+		t.Errorf("%+v", o)
+	}
+	if o := dlxReading(t, t.Context(), failing{}, nil, "inspect", "-"); o.code != exitFailed || !strings.Contains(o.stderr, "reading standard input: no space left") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// failing is a standard input that cannot be read.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errFull }
+
+func TestAnInterruptEndsTheWaitForStandardInput(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	defer w.Close()
+	defer r.Close()
+	go func() {
+		_, _ = w.Write([]byte("\x93NUMPY")) // it is being read
+		cancel()
+	}()
+	if o := dlxReading(t, ctx, r, nil, "inspect", "-"); o.code != exitFailed || !strings.Contains(o.stderr, "interrupted") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestHandoffReadsStandardInput(t *testing.T) {
+	content, err := os.Open(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	out := filepath.Join(t.TempDir(), "x.npy")
+	o := dlxReading(t, t.Context(), content, []core.Backend{cpu.New()}, "handoff", "-", "--via", "cpu", "--verify", "--out", out, "--json")
+	if r := decode[handoffResult](t, o, "handoff"); r.File != "-" || r.Tensors[0].Tensor != "stdin" || !*r.Verified {
+		t.Errorf("%+v", r)
+	}
+	sameTensors(t, digits, out)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	os.Exit(run(untilInterrupted(), all.New(), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(untilInterrupted(), all.New(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // untilInterrupted returns a context that ends with the first signal that asks the

@@ -90,6 +90,43 @@ func TestAReportGoesToAPipe(t *testing.T) {
 	}
 }
 
+// A report that goes where the results go, too, does not replace the file that they are in.
+func TestAReportGoesToAnOutputThatIsOpen(t *testing.T) {
+	program := buildDLX(t)
+	for _, c := range []struct{ name, redirected string }{
+		{"standard output by its device", `exec "$@" --out /dev/stdout >r.json`},
+		{"standard output by its name", `exec "$@" --out r.json >r.json`},
+		{"standard output by its descriptor, appended", `echo before >r.json; exec "$@" --out /proc/self/fd/1 >>r.json`},
+		{"standard error", `exec "$@" --out /dev/stderr 2>r.json >&2`},
+		{"another descriptor", `exec "$@" --out /dev/fd/3 3>r.json`},
+		{"a pipe", `"$@" --out /dev/stdout | cat >r.json`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			command := exec.CommandContext(t.Context(), "sh", slices.Concat([]string{"-c", c.redirected, "sh", program}, quick, []string{"-t", "core/slice"})...)
+			command.Dir = folder
+			printed, err := command.Output()
+			if err != nil {
+				t.Fatalf("%v: %s", err, printed)
+			}
+			content, err := os.ReadFile(filepath.Join(folder, "r.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.TrimPrefix(string(content), "before\n")
+			end := strings.Index(text, "\n}\n") + len("\n}\n")
+			decode[benchResult](t, outcome{stdout: text[:end]}, "bench")
+			if table := text[end:] + string(printed); !strings.HasPrefix(table, "dlx ") || !strings.Contains(table, "core/slice") {
+				t.Errorf("after the report comes %q", table)
+			}
+			if strings.Contains(c.redirected, "before") && len(text) == len(content) {
+				t.Error("what was there before is gone")
+			}
+			wantNames(t, folder, "r.json")
+		})
+	}
+}
+
 func TestFilesAreWholeOrAsTheyWere(t *testing.T) {
 	program := buildDLX(t)
 

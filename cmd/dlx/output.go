@@ -15,11 +15,13 @@ import (
 // renamed, removed or means something else; new fields leave it as it is.
 const schema = "dlx/1"
 
-// document is what --json prints, whatever the command.
+// document is what --json prints, whatever the command. A command that failed may
+// have a result, too.
 type document struct {
-	Schema  string `json:"schema"`
-	Command string `json:"command"`
-	Result  any    `json:"result"`
+	Schema  string       `json:"schema"`
+	Command string       `json:"command"`
+	Result  any          `json:"result,omitempty"`
+	Error   *errorResult `json:"error,omitempty"`
 }
 
 // result is what a command found out. Its fields are its JSON.
@@ -29,22 +31,35 @@ type result interface {
 	writeText(w io.Writer)
 }
 
-// show writes a result to standard output, in the form that was asked for.
-func (a *app) show(command string, r result) error {
+// showText writes a result to standard output for people.
+func (a *app) showText(r result) error {
 	buffered := bufio.NewWriter(a.stdout) // its error is the first of all writes
-	if a.json {
-		e := json.NewEncoder(escaping{buffered, jsonEscape})
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		if err := e.Encode(document{schema, command, r}); err != nil {
-			return err
-		}
-	} else {
-		table := tabwriter.NewWriter(buffered, 0, 0, 2, ' ', 0)
-		r.writeText(escaping{table, textEscape})
-		if err := table.Flush(); err != nil {
-			return err
-		}
+	table := tabwriter.NewWriter(buffered, 0, 0, 2, ' ', 0)
+	r.writeText(escaping{table, textEscape})
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// showDocument writes the result of the command, and err if it failed, to standard
+// output as JSON.
+func (a *app) showDocument(command string, err error) error {
+	d := document{Schema: schema, Command: command, Error: newErrorResult(err, a.working)}
+	if a.result != nil {
+		d.Result = a.result
+	}
+	return writeDocument(a.stdout, d)
+}
+
+// writeDocument writes a document as indented JSON.
+func writeDocument(w io.Writer, d document) error {
+	buffered := bufio.NewWriter(w)
+	e := json.NewEncoder(escaping{buffered, jsonEscape})
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(d); err != nil {
+		return err
 	}
 	return buffered.Flush()
 }

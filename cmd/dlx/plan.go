@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -44,6 +44,7 @@ type wayResult struct {
 	Handle string       `json:"handle,omitempty"` // what exported memory is named by
 	Route  *routeResult `json:"route,omitempty"`
 	Reason string       `json:"reason,omitempty"` // why nothing could be tried
+	noRoom error        // the reason, if it is that the tensor could not be allocated
 }
 
 // routeResult is the way that was gone. Its mechanism is "none" where every way was refused.
@@ -58,13 +59,13 @@ type routeResult struct {
 // planFlags are the flags of `dlx plan`.
 type planFlags struct {
 	from, to devices
-	bytes    int64
+	bytes    size
 	memory   memoryKind
 	policy   handoff.Policy
 }
 
 func newPlanCommand(a *app) *cobra.Command {
-	f := planFlags{memory: anyMemory, policy: handoff.IfNeeded}
+	f := planFlags{bytes: 1 << 20, memory: anyMemory, policy: handoff.IfNeeded}
 	memories := choice[memoryKind]{&f.memory, []memoryKind{anyMemory, plainMemory, hostVisible, exportable}}
 	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
 	cmd := &cobra.Command{
@@ -86,28 +87,27 @@ Which way it is depends on how the memory of the source was allocated. It is pla
 unless --memory says otherwise; what other memory would change stands in brackets.
 
 Where devices are named by both --from and --to and there is no way from one to the
-other, the plan says why and the command fails with exit code 1.`,
+other, or where a tensor of the --bytes that were asked for cannot be allocated, the
+plan says why and the command fails with exit code 1.
+
+` + sizeHelp,
 		Example: `  dlx plan
   dlx plan --from vulkan:0 --to opencl:0
+  dlx plan --from cuda:0 --to cpu --bytes 2GiB
   dlx plan --from cpu --copy always --json`,
-		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.NoArgs,
+		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			r, err := a.plan(cmd.Context(), f)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			err = a.show(cmd.Name(), r)
-			if len(f.from) > 0 && len(f.to) > 0 {
-				err = errors.Join(err, r.missingWays())
-			}
-			return err
+			return r, r.missingWays(len(f.from) > 0 && len(f.to) > 0, cmd.Flags().Changed("bytes"))
 		}),
 	}
 	flags := cmd.Flags()
 	flags.Var(&f.from, "from", "where the tensor is; all devices if left out")
 	flags.Var(&f.to, "to", "where it is needed; all devices if left out")
-	flags.Int64Var(&f.bytes, "bytes", 1<<20, "try a tensor of `N` bytes")
+	flags.Var(&f.bytes, "bytes", "try a tensor of this size")
 	flags.Var(memories, "memory", "how the memory of the source is allocated")
 	flags.Var(policies, "copy", "when it may be copied")
 	completeFlag(cmd, "from", a.completeDevices)
@@ -115,14 +115,6 @@ other, the plan says why and the command fails with exit code 1.`,
 	completeFlag(cmd, "memory", memories.complete)
 	completeFlag(cmd, "copy", policies.complete)
 	return cmd
-}
-
-// check finds what is wrong with the flags before any work.
-func (f *planFlags) check() error {
-	if f.bytes < 0 {
-		return fmt.Errorf("invalid argument %d for --bytes: must be at least 0", f.bytes)
-	}
-	return nil
 }
 
 func (r planResult) writeText(w io.Writer) {
@@ -193,18 +185,31 @@ func (p pairResult) summary() string {
 	return s
 }
 
-// missingWays is an error that names the pairs with no way at all, nil if there are none.
-func (r planResult) missingWays() error {
+// missingWays is an error that names pairs with no way at all, nil if there are none:
+// all of them if the pairs were named on the command line; if only the size was, those
+// whose tensor could not be allocated.
+func (r planResult) missingWays(named, sized bool) error {
 	var pairs []string
+	var first error // why the first tensor could not be allocated
 	for _, p := range r.Pairs {
-		if !slices.ContainsFunc(p.Ways, wayResult.leads) {
+		if slices.ContainsFunc(p.Ways, wayResult.leads) {
+			continue
+		}
+		noRoom := p.Ways[0].noRoom
+		if named || sized && noRoom != nil {
 			pairs = append(pairs, fmt.Sprintf("%v -> %v", p.From, p.To))
+			first = cmp.Or(first, noRoom)
 		}
 	}
-	if len(pairs) == 0 {
+	way := fmt.Sprintf("there is no way for %s %s", exactBytes(r.Bytes), strings.Join(pairs, ", "))
+	switch {
+	case len(pairs) == 0:
 		return nil
+	case first != nil:
+		return fmt.Errorf("%s: %w", way, first)
+	default:
+		return fmt.Errorf("%s: the plan says why", way)
 	}
-	return fmt.Errorf("there is no way %s: the plan says why", strings.Join(pairs, ", "))
 }
 
 // leads reports whether a tensor arrives.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
@@ -33,7 +34,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (result planResult, err err
 			err = closing
 		}
 	}()
-	result = planResult{Bytes: f.bytes, Copy: f.policy, Pairs: []pairResult{}}
+	result = planResult{Bytes: int64(f.bytes), Copy: f.policy, Pairs: []pairResult{}}
 	from, to := f.from, f.to
 	if len(from) == 0 || len(to) == 0 {
 		var there []core.DeviceID
@@ -164,9 +165,9 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 		}
 		w.Handle = m.Export.String()
 	}
-	t, err := core.Empty(ctx, src, core.TypeUint8, []int64{f.bytes}, m.AllocOptions)
+	t, err := core.Empty(ctx, src, core.TypeUint8, []int64{int64(f.bytes)}, m.AllocOptions)
 	if err != nil {
-		w.Reason = err.Error()
+		w.fail(err, src, f)
 		return w
 	}
 	defer t.Close()
@@ -176,7 +177,7 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 	case errors.As(err, &none):
 		report.From, report.To, report.Refused = none.From, none.To, none.Refused
 	case err != nil:
-		w.Reason = err.Error()
+		w.fail(err, dst, f)
 		return w
 	default:
 		defer moved.Close()
@@ -194,4 +195,13 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 		explanation: gone.Explain(),
 	}
 	return w
+}
+
+// fail notes why nothing could be tried: an error of an allocation on a device, or another one.
+func (v *wayResult) fail(err error, device core.Device, f planFlags) {
+	if errors.Is(err, core.ErrOutOfMemory) {
+		err = fmt.Errorf("%s cannot be allocated on %v: %w", exactBytes(int64(f.bytes)), device.ID(), err)
+		v.noRoom = err
+	}
+	v.Reason = err.Error()
 }

@@ -28,9 +28,9 @@ webgpu:0   direct (host_visible: map)  staged (host_visible: map)  staged (host_
 webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  peer (host_visible: map)  alias
 
 vulkan  not there: libvulkan.so.1 was not found
-cuda    not there: not built in: build with -tags cuda, on Linux with cgo
-opencl  not there: not built in: build with -tags opencl, on Linux with cgo
-gl      not there: not built in: build with -tags gl, on Linux with cgo
+cuda    not there: built without the tag cuda: build with -tags cuda, on Linux with cgo
+opencl  not there: built without the tag opencl: build with -tags opencl, on Linux with cgo
+gl      not there: built without the tag gl: build with -tags gl, on Linux with cgo
 `
 	if got := planned(t).stdout; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -75,7 +75,7 @@ func TestPlanTriesTheMemoryAndTheCopiesThatItIsAskedFor(t *testing.T) {
 		{"--from ext_dev:0 --to cpu --memory export", exportable, "", "ext_dev:0 exports no memory"},
 		{"--from ext_dev:0 --to cpu --copy never", plainMemory, "none", ""},
 		{"--from cpu --to ext_dev:0 --copy always", plainMemory, "direct", ""},
-		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", plainMemory, "", "out of memory"},
+		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", plainMemory, "", "9.22 EB (9223372036854775807 bytes) cannot be allocated on ext_dev:0: ext_dev: Alloc: out of memory"},
 		{"--from ext_dev:0 --to cpu --bytes 0", plainMemory, "alias", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -101,10 +101,12 @@ func TestPlanFailsWhereNamedDevicesHaveNoWay(t *testing.T) {
 		code   int
 		stderr string // a part of it
 	}{
-		{"--from ext_dev:0 --to cpu --copy never", exitFailed, "no way ext_dev:0 -> cpu:"},
-		{"--from ext_dev:0 --to ext_dev:0,cpu,webgpu:0 --copy never", exitFailed, "no way ext_dev:0 -> cpu, ext_dev:0 -> webgpu:0:"},
-		{"--from ext_dev:0 --to cpu --memory export", exitFailed, "no way ext_dev:0 -> cpu:"},
-		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", exitFailed, "no way ext_dev:0 -> cpu:"},
+		{"--from ext_dev:0 --to cpu --copy never", exitFailed, "no way for 1.05 MB (1048576 bytes) ext_dev:0 -> cpu: the plan says why"},
+		{"--from ext_dev:0 --to ext_dev:0,cpu,webgpu:0 --copy never", exitFailed, "no way for 1.05 MB (1048576 bytes) ext_dev:0 -> cpu, ext_dev:0 -> webgpu:0:"},
+		{"--from ext_dev:0 --to cpu --memory export", exitFailed, "(1048576 bytes) ext_dev:0 -> cpu:"},
+		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", exitFailed, "ext_dev:0 -> cpu: 9.22 EB (9223372036854775807 bytes) cannot be allocated on ext_dev:0: "},
+		{"--from ext_dev:0 --bytes 8000PB", exitFailed, "8.00 EB (8000000000000000000 bytes) cannot be allocated on ext_dev:0: "}, // the size was asked for
+		{"--from ext_dev:0 --bytes 4k --copy never", exitOK, ""},
 		{"--from ext_dev:0 --to ext_dev:0 --copy never", exitOK, ""},
 		{"--from ext_dev:0 --copy never", exitOK, ""}, // pairs that nobody named
 		{"--copy never", exitOK, ""},
@@ -114,8 +116,12 @@ func TestPlanFailsWhereNamedDevicesHaveNoWay(t *testing.T) {
 			if o.code != c.code || !strings.Contains(o.stderr, c.stderr) || (o.stderr == "") != (c.stderr == "") {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q", o.code, c.code, o.stderr, c.stderr)
 			}
-			if r := decode[planResult](t, o, "plan"); len(r.Pairs) == 0 {
+			var e *errorResult
+			if r := decodeBoth[planResult](t, o, "plan", &e); len(r.Pairs) == 0 {
 				t.Errorf("%+v", r)
+			}
+			if strings.Contains(c.stderr, "allocated") && e.Kind != core.ErrOutOfMemory.Error() {
+				t.Errorf("%+v", e)
 			}
 		})
 	}

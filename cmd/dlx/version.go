@@ -4,10 +4,13 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/core"
 )
 
 // dlpackVersion is the version of DLPack that tensors leave as.
@@ -20,10 +23,13 @@ type versionResult struct {
 	Time     string   `json:"time,omitempty"`     // of that revision
 	Modified bool     `json:"modified"`           // the source differed from the revision
 	Go       string   `json:"go"`
-	Platform string   `json:"platform"` // "linux/amd64"
-	Tags     []string `json:"tags"`     // build tags; each adds a backend
-	Cgo      bool     `json:"cgo"`      // C code is in the build
-	DLPack   string   `json:"dlpack"`   // the version that tensors are exported as
+	Platform string   `json:"platform"`               // "linux/amd64"
+	Tags     []string `json:"tags"`                   // build tags
+	Unknown  []string `json:"unknown_tags,omitempty"` // of them, those that neither dlx nor Go knows
+	Built    []string `json:"built"`                  // the backends in the program
+	NotBuilt []string `json:"not_built"`              // the backends that a build with their tags adds
+	Cgo      bool     `json:"cgo"`                    // C code is in the build
+	DLPack   string   `json:"dlpack"`                 // the version that tensors are exported as
 }
 
 func newVersionCommand(a *app) *cobra.Command {
@@ -31,20 +37,31 @@ func newVersionCommand(a *app) *cobra.Command {
 		Use:   "version",
 		Short: "Show what this program was built from",
 		Args:  cobra.NoArgs,
-		RunE: a.runE(func(cmd *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo() // nil where a build has none
-			return a.show(cmd.Name(), newVersionResult(info))
-		}),
+		Long: `Show what this program was built from: the version and revision of the source, the
+build tags, and the backends that came with them. A build tag that dlx does not know,
+such as a misspelt one, adds nothing; it is listed as unknown.`,
+		RunE: a.runE(a.version),
 	}
 }
 
-func newVersionResult(info *debug.BuildInfo) versionResult {
+// version is the work of dlx version and of dlx --version.
+func (a *app) version(*cobra.Command, []string) (result, error) {
+	info, _ := debug.ReadBuildInfo() // nil where a build has none
+	return newVersionResult(info, a.registry), nil
+}
+
+func newVersionResult(info *debug.BuildInfo, registry *core.Registry) versionResult {
 	v := versionResult{
 		Version:  "unknown",
 		Go:       runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Tags:     []string{},
+		Built:    []string{},
+		NotBuilt: missing(registry),
 		DLPack:   dlpackVersion,
+	}
+	for _, b := range registry.Backends() {
+		v.Built = append(v.Built, b.Name())
 	}
 	if info == nil {
 		return v
@@ -62,9 +79,31 @@ func newVersionResult(info *debug.BuildInfo) versionResult {
 			v.Cgo = s.Value == "1"
 		case "-tags":
 			v.Tags = strings.Split(s.Value, ",")
+			v.Unknown = unknownTags(v.Tags)
 		}
 	}
 	return v
+}
+
+// goTags are build tags of Go's own packages and of kinds of builds that any program may have.
+var goTags = []string{"netgo", "netcgo", "osusergo", "purego", "timetzdata", "nethttpomithttp2", "static_build"}
+
+// unknownTags lists the tags that neither dlx nor Go knows; each may be a misspelt one.
+func unknownTags(tags []string) []string {
+	var unknown []string
+	for _, tag := range tags {
+		if tag != "" && !slices.Contains(tagged, tag) && !slices.Contains(goTags, tag) {
+			unknown = append(unknown, tag)
+		}
+	}
+	return unknown
+}
+
+// writeUnknownTags writes a row if there are unknown tags.
+func writeUnknownTags(w io.Writer, tags []string) {
+	if len(tags) > 0 {
+		row(w, "unknown tags", printable(strings.Join(tags, " "))+" (dlx has the tags "+strings.Join(tagged, ", ")+")")
+	}
 }
 
 func (v versionResult) writeText(w io.Writer) {
@@ -78,5 +117,8 @@ func (v versionResult) writeText(w io.Writer) {
 	row(w, "go", v.Go+" "+v.Platform)
 	row(w, "cgo", strconv.FormatBool(v.Cgo))
 	row(w, "tags", orDash(strings.Join(v.Tags, " ")))
+	writeUnknownTags(w, v.Unknown)
+	row(w, "backends", orDash(strings.Join(v.Built, " ")))
+	row(w, "not built", orDash(strings.Join(v.NotBuilt, " ")))
 	row(w, "dlpack", v.DLPack)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dlx-go/dlx/core"
 )
 
 func TestVersionTellsWhatTheBuildKnows(t *testing.T) {
@@ -20,7 +22,7 @@ func TestVersionTellsWhatTheBuildKnows(t *testing.T) {
 			{Key: "vcs.modified", Value: "true"},
 		},
 	}
-	v := newVersionResult(info)
+	v := newVersionResult(info, new(core.Registry))
 	if v.Version != "v1.2.3" || !slices.Equal(v.Tags, []string{"cuda", "vulkan"}) || !v.Cgo || v.Revision != "0123abc" || v.Time != "2026-01-02T03:04:05Z" || !v.Modified {
 		t.Errorf("%+v", v)
 	}
@@ -31,8 +33,32 @@ func TestVersionTellsWhatTheBuildKnows(t *testing.T) {
 	}
 }
 
+func TestVersionNamesTagsThatDlxDoesNotKnow(t *testing.T) {
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "-tags", Value: "vulcan,opencl,netgo,x\x1b"}}}
+	v := newVersionResult(info, new(core.Registry))
+	if !slices.Equal(v.Unknown, []string{"vulcan", "x\x1b"}) || !slices.Equal(v.NotBuilt, tagged) || v.Built == nil {
+		t.Errorf("%+v", v)
+	}
+	var text bytes.Buffer
+	v.writeText(&text)
+	if want := `unknown tags	"vulcan x\x1b" (dlx has the tags cuda, opencl, vulkan, gl)`; !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, text.String())
+	}
+}
+
+func TestVersionListsTheBackendsOfThisBuild(t *testing.T) {
+	o := dlx(t, "--version", "--json")
+	v := decode[versionResult](t, o, "dlx")
+	if !slices.Equal(v.Built, []string{"cpu", "ext_dev", "vulkan"}) || !slices.Equal(v.NotBuilt, []string{"cuda", "opencl", "gl"}) {
+		t.Errorf("%+v", v)
+	}
+	if text := dlx(t, "--version"); text != dlx(t, "version") || !strings.Contains(text.stdout, "not built  cuda opencl gl\n") {
+		t.Errorf("%+v", text)
+	}
+}
+
 func TestVersionWithoutBuildInformation(t *testing.T) {
-	if v := newVersionResult(nil); v.Version != "unknown" || v.Tags == nil {
+	if v := newVersionResult(nil, new(core.Registry)); v.Version != "unknown" || v.Tags == nil {
 		t.Errorf("%+v", v)
 	}
 }

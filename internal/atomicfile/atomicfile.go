@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 )
 
@@ -23,7 +24,8 @@ import (
 // attributes are not carried over. A hard link to the old file, and whoever has it
 // open, keeps the old content. A symbolic link stays: what it leads to is replaced,
 // or made. Everything else that has a name is left alone: Write fails with an
-// [*IrregularError] on a directory, a pipe, a socket, a device.
+// [*IrregularError] on a directory, a pipe, a socket, a device, and on what leads to an
+// open descriptor, as /dev/stdout does: whoever has the file open would keep the old one.
 //
 // The writer that fill gets fails with the error of ctx once that has ended.
 func Write(ctx context.Context, path string, fill func(io.Writer) error) (err error) {
@@ -79,6 +81,7 @@ func Check(path string) error {
 type IrregularError struct {
 	Path string
 	Mode fs.FileMode // of what is there
+	Open bool        // the path leads to an open descriptor, as /dev/stdout does
 }
 
 var _ error = (*IrregularError)(nil)
@@ -89,6 +92,9 @@ func (e *IrregularError) Error() string {
 	switch e.Mode.Type() {
 	case 0:
 		kind = "a file that has lost its name"
+		if e.Open {
+			kind = "a file that is open already"
+		}
 	case fs.ModeDir:
 		kind = "a directory"
 	case fs.ModeNamedPipe:
@@ -114,13 +120,14 @@ func find(path string) (target, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
-	if t.path, err = follow(path); err != nil || info == nil {
+	var descriptor bool
+	if t.path, descriptor, err = follow(path); err != nil || info == nil {
 		return t, err
 	}
 	// A descriptor under /proc may stand for a file that no name leads to.
 	named, err := os.Lstat(t.path)
-	if !info.Mode().IsRegular() || err != nil || !os.SameFile(info, named) {
-		return t, &IrregularError{path, info.Mode()}
+	if descriptor || !info.Mode().IsRegular() || err != nil || !os.SameFile(info, named) {
+		return t, &IrregularError{path, info.Mode(), descriptor}
 	}
 	t.old = info
 	return t, nil
@@ -129,22 +136,34 @@ func find(path string) (target, error) {
 // maxLinks bounds a chain of symbolic links, as systems do.
 const maxLinks = 40
 
-// follow returns what a chain of symbolic links leads to, which need not be there.
+// follow returns what a chain of symbolic links leads to, which need not be there, and
+// whether one of them stands for an open descriptor.
 // Nothing is cleaned from a path: "link/.." is not where the link stands.
-func follow(path string) (string, error) {
-	end := path
+func follow(path string) (end string, descriptor bool, err error) {
+	end = path
 	for range maxLinks {
 		next, err := os.Readlink(end)
 		if err != nil {
-			return end, nil //nolint:nilerr // no link; whatever else is wrong shows when it is used
+			return end, descriptor, nil //nolint:nilerr // no link; whatever else is wrong shows when it is used
 		}
+		descriptor = descriptor || isDescriptor(end)
 		if !filepath.IsAbs(next) {
 			folder, _ := filepath.Split(end)
 			next = folder + next
 		}
 		end = next
 	}
-	return "", &fs.PathError{Op: "readlink", Path: path, Err: errors.New("too many symbolic links")}
+	return "", false, &fs.PathError{Op: "readlink", Path: path, Err: errors.New("too many symbolic links")}
+}
+
+// descriptors are the folders in which Linux shows the descriptors of a process as links.
+var descriptors = regexp.MustCompile(`^/proc/[0-9]+/(task/[0-9]+/)?fd$`)
+
+// isDescriptor reports whether a link stands for an open descriptor.
+func isDescriptor(link string) bool {
+	folder, _ := filepath.Split(link)
+	folder, err := filepath.EvalSymlinks(folder)
+	return err == nil && descriptors.MatchString(folder)
 }
 
 // create opens a new file in the folder of the target, as it shall be but for its

@@ -206,6 +206,7 @@ func TestWhatIsNoFileIsLeftAlone(t *testing.T) {
 		},
 		"a device":                func(path string) error { return os.Symlink(os.DevNull, path) },
 		"a file without its name": func(path string) error { return lostFile(t, path) },
+		"an open file":            func(path string) error { return openedFile(t, path) },
 	}
 	for kind, make := range makers {
 		path := filepath.Join(folder, "x")
@@ -246,6 +247,20 @@ func lostFile(t *testing.T, path string) error {
 		return err
 	}
 	return errors.Join(os.Remove(file.Name()), os.Symlink(descriptor, path))
+}
+
+// openedFile makes a link to a file by its descriptor, as /dev/stdout is one.
+func openedFile(t *testing.T, path string) error {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { file.Close() })
+	descriptor := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+	if _, err := os.Stat(descriptor); err != nil {
+		return err
+	}
+	return os.Symlink(descriptor, path)
 }
 
 func TestAnyNameThatTheSystemAllows(t *testing.T) {

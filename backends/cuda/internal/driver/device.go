@@ -33,6 +33,7 @@ func Device(ordinal int) (cu.Device, Status) {
 // Attributes that are asked for: CUdevice_attribute.
 const (
 	Integrated        cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_INTEGRATED
+	Multiprocessors   cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 	ManagedMemory     cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
 	ConcurrentManaged cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
 	VirtualMemory     cu.DeviceAttribute = C.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED

@@ -58,6 +58,7 @@ const (
 	DeviceDriver        Param = C.CL_DRIVER_VERSION
 	DeviceExtensions    Param = C.CL_DEVICE_EXTENSIONS
 	DeviceMemory        Param = C.CL_DEVICE_GLOBAL_MEM_SIZE
+	DeviceUnits         Param = C.CL_DEVICE_MAX_COMPUTE_UNITS
 	DeviceMaxAlloc      Param = C.CL_DEVICE_MAX_MEM_ALLOC_SIZE
 	DeviceBaseAlign     Param = C.CL_DEVICE_MEM_BASE_ADDR_ALIGN // in bits
 	DeviceUnifiedMemory Param = C.CL_DEVICE_HOST_UNIFIED_MEMORY

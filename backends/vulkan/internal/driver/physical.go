@@ -43,6 +43,7 @@ type Physical struct {
 	Heaps      []int64
 	Memory     []MemoryType
 	Family     int // of the queues that are used: compute and transfer; -1 if there is none
+	Queues     int // of that family
 
 	HostAlignment       int64 // of imported host pointers; 0 without ExternalMemoryHost
 	MaxAllocation       int64 // bytes
@@ -119,7 +120,7 @@ func (i *Instance) Physical(handle uint64) (*Physical, error) {
 	C.dlx_describe(properties, features, C.uint64_t(handle), p.chains(), &d)
 	p.describe(&d)
 	p.describeMemory()
-	p.Family = family(i, handle)
+	p.Family, p.Queues = family(i, handle)
 	return p, nil
 }
 
@@ -200,21 +201,21 @@ func (p *Physical) describeMemory() {
 
 // family chooses the queues: those that compute and do not draw, since they run
 // beside the drawing of others, else any that compute; -1 if there are none. A
-// family that computes can transfer too.
-func family(i *Instance, physical uint64) int {
+// family that computes can transfer too. It also returns how many queues the family has.
+func family(i *Instance, physical uint64) (chosen, queues int) {
 	get := function[C.PFN_vkGetPhysicalDeviceQueueFamilyProperties](i, "vkGetPhysicalDeviceQueueFamilyProperties")
-	var flags [32]C.uint32_t
+	var flags, counts [32]C.uint32_t
 	n := C.uint32_t(len(flags))
-	C.dlx_families(get, C.uint64_t(physical), &n, &flags[0])
+	C.dlx_families(get, C.uint64_t(physical), &n, &flags[0], &counts[0])
 	for _, without := range []C.uint32_t{C.VK_QUEUE_GRAPHICS_BIT, 0} {
 		chosen := slices.IndexFunc(flags[:n], func(f C.uint32_t) bool {
 			return f&C.VK_QUEUE_COMPUTE_BIT != 0 && f&without == 0
 		})
 		if chosen >= 0 {
-			return chosen
+			return chosen, int(counts[chosen])
 		}
 	}
-	return -1
+	return -1, 0
 }
 
 // Has reports whether the device has an extension.

@@ -49,13 +49,16 @@ VkResult dlx_device_extensions(PFN_vkEnumerateDeviceExtensionProperties get, uin
 	LIST(VkExtensionProperties, get(HANDLE(VkPhysicalDevice, physical), NULL, &n, properties));
 }
 
-void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags) {
+void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues) {
 	enum { MAX = 32 };
 	VkQueueFamilyProperties properties[MAX];
 	uint32_t n = MAX;
 	get(HANDLE(VkPhysicalDevice, physical), &n, properties);
 	if (*count > n) *count = n;
-	for (uint32_t i = 0; i < *count; i++) flags[i] = properties[i].queueCount ? properties[i].queueFlags : 0;
+	for (uint32_t i = 0; i < *count; i++) {
+		queues[i] = properties[i].queueCount;
+		flags[i] = queues[i] ? properties[i].queueFlags : 0;
+	}
 }
 
 void dlx_describe(PFN_vkGetPhysicalDeviceProperties2 properties, PFN_vkGetPhysicalDeviceFeatures2 features,

@@ -88,7 +88,7 @@ typedef char dlx_name[VK_MAX_EXTENSION_NAME_SIZE];
 VkResult dlx_layers(PFN_vkEnumerateInstanceLayerProperties get, uint32_t *count, dlx_name *names);
 VkResult dlx_instance_extensions(PFN_vkEnumerateInstanceExtensionProperties get, const char *layer, uint32_t *count, dlx_name *names);
 VkResult dlx_device_extensions(PFN_vkEnumerateDeviceExtensionProperties get, uint64_t physical, uint32_t *count, dlx_name *names);
-void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags);
+void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues);
 uint32_t dlx_version(PFN_vkEnumerateInstanceVersion get);
 void *dlx_proc(PFN_vkGetInstanceProcAddr get, uint64_t instance, const char *name);
 

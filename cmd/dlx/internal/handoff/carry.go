@@ -47,13 +47,31 @@ type Report struct {
 	Tensor      string         `json:"tensor"`
 	DType       core.DType     `json:"dtype"`
 	Shape       []int64        `json:"shape"`
-	Bytes       int64          `json:"bytes"` // of the elements in a row
-	Trips       int            `json:"trips"` // that were made; fewer than asked for after a mismatch
+	Bytes       int64          `json:"bytes"`          // of the elements in a row
+	Trips       int            `json:"trips"`          // that were made; fewer than asked for after an error
+	Load        *Load          `json:"load,omitempty"` // nil if the elements are used where they lie in the file
 	Hops        []Hop          `json:"hops"`
-	BytesCopied int64          `json:"bytes_copied"` // in one trip, over all hops
+	BytesCopied int64          `json:"bytes_copied"` // by the load, and in one trip over all hops
 	Cost                       // of one trip, over all hops
 	Verified    *bool          `json:"verified"` // nil if it was not asked for
 	Mismatch    *MismatchError `json:"mismatch,omitempty"`
+}
+
+// Load is the copy that brings elements from a file into host memory, once before all
+// trips, where they cannot be used as they lie in the file.
+type Load struct {
+	Reason      string        `json:"reason"` // "compressed" or "unaligned"
+	BytesCopied int64         `json:"bytes_copied"`
+	Time        time.Duration `json:"time_ns"`
+}
+
+// SetLoad notes that the elements did not lie in host memory at first.
+func (r *Report) SetLoad(load Load) {
+	r.Load = &load
+	r.BytesCopied += load.BytesCopied
+	if len(r.Hops) > 0 {
+		r.Hops[0].From = core.CPU.String()
+	}
 }
 
 // Cost is what the trips took, verification apart: from the call until the elements
@@ -84,7 +102,9 @@ func newCost(times []time.Duration, copied int64) Cost {
 // the end of the last trip, which the caller closes; t stays the caller's. With
 // [Never] it fails where a hop would have to copy, otherwise like [exchange.To].
 // If the elements did not survive a hop it fails with a [*MismatchError], and the
-// report tells of the trips up to there.
+// report tells of the trips up to there. After any other error, the end of ctx included,
+// the report tells of the trips before the one that failed; it has no hops if that was
+// the first.
 func (r *Route) Carry(ctx context.Context, name string, t *core.Tensor, opts Options) (*core.Tensor, Report, error) {
 	j := journey{Route: r, name: name, opts: opts, times: make([][]time.Duration, len(r.stops)+1)}
 	if opts.Verify {
@@ -94,7 +114,11 @@ func (r *Route) Carry(ctx context.Context, name string, t *core.Tensor, opts Opt
 		}
 	}
 	for {
+		whole := slices.Clone(j.hops)
 		last, err := j.trip(ctx, t)
+		if err != nil && asMismatch(err) == nil {
+			j.forgetTrip(whole)
+		}
 		if err != nil || j.trips >= opts.Trips {
 			return last, j.report(t, err), err
 		}
@@ -146,6 +170,16 @@ func (j *journey) trip(ctx context.Context, t *core.Tensor) (*core.Tensor, error
 	}
 	j.times[len(j.stops)] = append(j.times[len(j.stops)], total)
 	return current, nil
+}
+
+// forgetTrip takes back what the last trip, which failed, has noted; hops are those after
+// the trip before it.
+func (j *journey) forgetTrip(hops []Hop) {
+	j.hops = hops
+	j.trips--
+	for i, times := range j.times {
+		j.times[i] = times[:min(len(times), j.trips)]
+	}
 }
 
 // report sums up the journey, which ended with err.

@@ -32,7 +32,7 @@ type answer struct {
 	DType   string           `json:"dtype,omitempty"`
 	Shape   []int64          `json:"shape,omitempty"`
 	Strides []int64          `json:"strides,omitempty"`
-	Flags   core.Flags       `json:"flags,omitempty"`
+	Flags   uint64           `json:"flags,omitempty"`
 	Live    map[string]int64 `json:"live,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func keep(t *core.Tensor, err error) *C.char {
 		DType:   t.DType().String(),
 		Shape:   t.Shape(),
 		Strides: t.Layout().Strides(),
-		Flags:   t.Flags(),
+		Flags:   uint64(t.Flags()),
 	}, err)
 }
 

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/atomicfile"
+	"github.com/dlx-go/dlx/internal/memfault"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// convertResult is the result of `dlx convert`.
+type convertResult struct {
+	File    string            `json:"file"`
+	Out     string            `json:"out"`
+	Format  tensorfile.Format `json:"format"` // of the file that was written
+	Tensors []convertedResult `json:"tensors"`
+}
+
+// convertedResult is one tensor that was written.
+type convertedResult struct {
+	Name      string     `json:"name"`
+	FromDType core.DType `json:"from_dtype"`
+	DType     core.DType `json:"dtype"`
+	Shape     []int64    `json:"shape"`
+	Order     string     `json:"order"` // row-major or column-major
+	Bytes     int64      `json:"bytes"`
+}
+
+// convertFlags are the flags of `dlx convert`.
+type convertFlags struct {
+	tensors    []string
+	dtype      dtypeFlag
+	contiguous bool
+}
+
+func newConvertCommand(a *app) *cobra.Command {
+	var f convertFlags
+	cmd := &cobra.Command{
+		Use:   "convert IN OUT",
+		Short: "Write the tensors of a file in another format or element type",
+		Long: `Write the tensors of a .npy, .npz or .safetensors file to another one. The extension of
+OUT names its format. The IN - is standard input. OUT appears when it is whole; a file
+that was there is replaced.
+
+Element types stay as they are unless --dtype names another one; numbers are rounded
+as NumPy rounds them. A format that does not have an element type refuses it before
+anything is written: .npy and .npz have no bfloat16, .safetensors has no complex128.
+A .npy holds one tensor, which --tensor chooses. The metadata of a .safetensors is
+kept where OUT is one, too.
+
+A .npy or .npz may hold column-major tensors. They stay so, unless --contiguous asks for
+row-major order; a .safetensors is always row-major.`,
+		Example: `  dlx convert images.npz images.safetensors
+  dlx convert model.safetensors half.safetensors --dtype bfloat16
+  dlx convert model.safetensors embedding.npy --tensor embedding --dtype float32
+  dlx convert columns.npy rows.npy --contiguous`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeConvert,
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			_, err := tensorfile.FormatOf(args[1])
+			return err
+		},
+		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
+			return a.convert(cmd.Context(), args[0], args[1], f)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.tensors, "tensor", nil, "convert only the tensor of this `name`, as it is or as dlx inspect prints it; may be repeated")
+	flags.Var(&f.dtype, "dtype", "convert the elements to this type: float32, bfloat16, int8, ...")
+	flags.BoolVar(&f.contiguous, "contiguous", false, "write every tensor in row-major order")
+	completeFlag(cmd, "tensor", completeTensors)
+	return cmd
+}
+
+// completeConvert offers files for IN and for OUT.
+func completeConvert(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completeFiles(cmd, args, begun)
+}
+
+// convert writes the tensors of one file to another.
+func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ result, err error) {
+	format, err := tensorfile.FormatOf(out)
+	if err != nil {
+		return nil, err
+	}
+	if err := atomicfile.Check(out); err != nil {
+		return nil, err
+	}
+	file, err := a.open(ctx, in, tensorfile.VerifyChecksums())
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	chosen, err := a.chooseTensors(file.File, f.tensors)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make([]tensorfile.Info, len(chosen))
+	for i, info := range chosen {
+		wanted[i] = f.wanted(info)
+	}
+	if err := tensorfile.CanWrite(format, wanted); err != nil {
+		return nil, err
+	}
+	host, err := a.registry.Open(ctx, core.CPU)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closing := host.Close(); err == nil {
+			err = closing
+		}
+	}()
+	var tensors []tensorfile.Named
+	defer func() {
+		for _, n := range tensors {
+			n.Tensor.Close()
+		}
+	}()
+	r := convertResult{File: resultName(in), Out: resultName(out), Format: format, Tensors: []convertedResult{}}
+	for i, info := range chosen {
+		t, err := convertTensor(ctx, host, file.File, info, wanted[i])
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", info.Name, err)
+		}
+		tensors = append(tensors, tensorfile.Named{Name: info.Name, Tensor: t})
+		r.add(info, wanted[i], t.NumBytes())
+	}
+	if err := writeFile(ctx, out, tensors, file.Metadata()); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// wanted describes a tensor of the file as it shall be in memory before it is written.
+func (f *convertFlags) wanted(info tensorfile.Info) tensorfile.Info {
+	if f.dtype.given {
+		info.DType = f.dtype.DType
+	}
+	if f.contiguous {
+		info.Strides = nil // row-major
+	}
+	return info
+}
+
+// convertTensor returns a tensor of the file as it is wanted, in host memory. The caller
+// closes it.
+func convertTensor(ctx context.Context, host core.Device, file *tensorfile.File, info, wanted tensorfile.Info) (*core.Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	src, err := file.Tensor(info.Name)
+	if err != nil {
+		return nil, err
+	}
+	sameOrder := wanted.Strides != nil || src.Layout().IsContiguous()
+	if wanted.DType == info.DType && sameOrder {
+		return src, nil
+	}
+	defer src.Close()
+	size, err := wanted.DType.Size(src.NumElements(), false)
+	if err != nil {
+		return nil, err
+	}
+	m, err := host.Alloc(ctx, size, core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	dst, err := core.Wrap(m, core.Spec{DType: wanted.DType, Shape: info.Shape, Strides: wanted.Strides})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	if wanted.DType == info.DType {
+		err = host.Copy(ctx, nil, dst, src)
+	} else {
+		err = guarded(src, func() error { return core.Convert(ctx, dst, src) })
+	}
+	if err != nil {
+		dst.Close()
+		return nil, err
+	}
+	return dst, nil
+}
+
+// guarded does work that reads a tensor of a file, and fails if the file was truncated.
+func guarded(src *core.Tensor, work func() error) error {
+	b, err := src.Buffer()
+	if err != nil {
+		return err
+	}
+	m := b.Memory()
+	gone := memfault.Guard(
+		func(address uintptr) bool { return address-m.Handle < uintptr(m.Size) },
+		func() { err = work() },
+	)
+	if gone != nil {
+		return core.Errorf(core.ErrInvalid, "convert", "Convert", "its elements cannot be read: %v", gone)
+	}
+	return err
+}
+
+// add takes one more tensor in.
+func (r *convertResult) add(from, to tensorfile.Info, bytes int64) {
+	written := "row-major"
+	if order(from) == "column-major" && to.Strides != nil && r.Format != tensorfile.Safetensors {
+		written = "column-major"
+	}
+	shape := append([]int64{}, from.Shape...) // [] for a scalar, not null
+	r.Tensors = append(r.Tensors, convertedResult{resultName(from.Name), from.DType, to.DType, shape, written, bytes})
+}
+
+func (r convertResult) writeText(w io.Writer) {
+	var total int64
+	row(w, "TENSOR", "SHAPE", "FROM", "TO", "ORDER", "BYTES")
+	for _, t := range r.Tensors {
+		row(w, shownName(t.Name), fmt.Sprint(t.Shape), t.FromDType.String(), t.DType.String(), t.Order, fmt.Sprint(t.Bytes))
+		total += t.Bytes
+	}
+	fmt.Fprintf(w, "\n%s: %s, tensors: %d, %s\n", shownName(r.Out), r.Format, len(r.Tensors), formatBytes(total))
+}
+
+// dtypeFlag is a flag that takes an element type.
+type dtypeFlag struct {
+	core.DType
+	given bool
+}
+
+// String returns what Set takes.
+func (d *dtypeFlag) String() string {
+	if !d.given {
+		return ""
+	}
+	return d.DType.String()
+}
+
+// Set takes the name of an element type.
+func (d *dtypeFlag) Set(s string) error {
+	t, err := core.ParseDType(s)
+	if err == nil {
+		*d = dtypeFlag{t, true}
+	}
+	return err
+}
+
+// Type is what help calls the argument.
+func (d *dtypeFlag) Type() string { return "type" }

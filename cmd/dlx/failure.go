@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/core"
+)
+
+// errorResult is an error in the JSON document of a command that failed.
+type errorResult struct {
+	Kind    string `json:"kind"`    // one of errorKinds, or the words below
+	Backend string `json:"backend"` // the part of dlx, the API or the file format that refused; empty where none is known
+	Call    string `json:"call"`    // the call that failed; empty where none is known
+	Code    int64  `json:"code"`    // the API's or the system's own code, 0 where there is none
+	Message string `json:"message"` // all of it, as the log has it
+}
+
+// The kinds of errors beside errorKinds.
+const (
+	kindUsage       = "usage"       // the command line is wrong
+	kindMismatch    = "mismatch"    // --verify found elements that differ
+	kindInterrupted = "interrupted" // by a signal
+	kindFailed      = "failed"      // anything else
+)
+
+// errorKinds are the kinds of errors that the packages of dlx tell apart.
+var errorKinds = []error{
+	core.ErrNotSupported, core.ErrClosed, core.ErrVersion, core.ErrLayout, core.ErrDType, core.ErrReadOnly,
+	core.ErrDevice, core.ErrDeviceLost, core.ErrOutOfMemory, core.ErrInvalid, core.ErrExists,
+}
+
+// newErrorResult describes err, nil for nil. An error before the work is one of the command line.
+func newErrorResult(err error, working bool) *errorResult {
+	if err == nil {
+		return nil
+	}
+	r := &errorResult{Kind: kindFailed, Message: validError{err}.Error()}
+	var own *core.Error
+	var system *fs.PathError
+	var mismatch *handoff.MismatchError
+	switch {
+	case !working:
+		r.Kind, r.Message = kindUsage, textEscape(usageText(err))
+		return r
+	case errors.As(err, &mismatch):
+		r.Kind = kindMismatch
+		return r
+	case errors.Is(err, context.Canceled):
+		r.Kind = kindInterrupted
+		return r
+	case errors.As(err, &own):
+		r.Backend, r.Call, r.Code = own.Backend, own.Call, own.Code
+	case errors.As(err, &system):
+		r.Call = system.Op
+	}
+	for _, kind := range errorKinds {
+		if errors.Is(err, kind) {
+			r.Kind = kind.Error()
+			break
+		}
+	}
+	var number syscall.Errno
+	if r.Code == 0 && errors.As(err, &number) {
+		r.Code = int64(number)
+	}
+	return r
+}
