@@ -137,10 +137,10 @@ func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 		return nil, Errorf(ErrOutOfMemory, "core", call, "%d elements cannot be allocated", n)
 	}
 	s := make([]T, n)
-	out, row := unsafe.Pointer(&s[0]), copier(size)
+	done, row := int64(0), copier(size)
 	err = eachRow(ctx, steppings(t, t, stepping{1, 8 * size, 8 * size}), func(_, from int64, x stepping) bool {
-		row(out, unsafe.Pointer(p), 0, from, stepping{x.n, 8 * size, x.src})
-		out = unsafe.Add(out, x.n*size)
+		row(unsafe.Pointer(&s[done]), unsafe.Pointer(p), 0, from, stepping{x.n, 8 * size, x.src})
+		done += x.n
 		return true
 	})
 	runtime.KeepAlive(t)

@@ -55,7 +55,7 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 		return nil, err
 	}
 	if d := b.mem.Device; d != nil && d.ID().Type == t.id.Type {
-		return t.cloneOn(ctx, d)
+		return t.cloneOn(ctx, call, d)
 	} else if !t.id.Type.HostAccessible() {
 		return nil, Errorf(ErrDevice, "core", call, "no opened device owns the memory on %v: open the device, and use exchange.To", t.id)
 	}
@@ -78,13 +78,13 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 	return v, nil
 }
 
-// cloneOn clones memory of a device by its Copy.
-func (t *Tensor) cloneOn(ctx context.Context, d Device) (*Tensor, error) {
+// cloneOn clones memory of a device by its Copy. Its errors name call.
+func (t *Tensor) cloneOn(ctx context.Context, call string, d Device) (*Tensor, error) {
 	m, err := d.Alloc(ctx, t.NumBytes(), AllocOptions{})
 	if err != nil {
 		return nil, err
 	}
-	v, err := wrap("Clone", m, Spec{DType: t.dtype, Shape: t.layout.shape(), Flags: t.flags & FlagSubBytePadded})
+	v, err := wrap(call, m, Spec{DType: t.dtype, Shape: t.layout.shape(), Flags: t.flags & FlagSubBytePadded})
 	if err != nil {
 		m.Free()
 		return nil, err

@@ -61,17 +61,15 @@ func bulk[To, From any](f func([]To, []From)) rowConverter {
 		// Neighbours are made of those that are none, a block at a time.
 		var toBlock [block]To
 		var fromBlock [block]From
-		for s.n > 0 {
-			n := min(s.n, block)
+		for done := int64(0); done < s.n; done += block {
+			n := min(s.n-done, block)
 			for i := range n {
-				fromBlock[i] = *(*From)(unsafe.Add(from, i*s.src>>3))
+				fromBlock[i] = *(*From)(unsafe.Add(from, (done+i)*s.src>>3))
 			}
 			f(toBlock[:n], fromBlock[:n])
 			for i := range n {
-				*(*To)(unsafe.Add(to, i*s.dst>>3)) = toBlock[i]
+				*(*To)(unsafe.Add(to, (done+i)*s.dst>>3)) = toBlock[i]
 			}
-			s.n -= n
-			to, from = unsafe.Add(to, n*s.dst>>3), unsafe.Add(from, n*s.src>>3)
 		}
 	}
 }

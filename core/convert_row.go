@@ -80,15 +80,15 @@ func (v *numbers) asInts(to component) []int64 {
 		return x
 	}
 	width := int(to.bits)
-	switch {
-	case to.code == CodeBool:
+	switch to.code {
+	case CodeBool:
 		for i := range x {
 			x[i] = 0
 			if f[i] != 0 {
 				x[i] = 1
 			}
 		}
-	case to.code == CodeUInt:
+	case CodeUInt:
 		limit, largest := math.Ldexp(1, width), ^uint64(0)>>(64-width)
 		for i := range x {
 			switch g := f[i]; {

@@ -77,7 +77,8 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 	}
 	words := make([]string, len(values))
 	for i, x := range values {
-		p, w := split[i], ""
+		p := split[i]
+		var w string
 		switch {
 		case x-x != 0:
 			w = nonFinite(x, plus)
@@ -150,23 +151,23 @@ func formatScalar(x float64, c component, point bool) string {
 
 // formatComplex formats the one number of a 0-d tensor.
 func formatComplex(re, im float64, c component) string {
-	imag := formatScalar(im, c, false) + "j"
+	i := formatScalar(im, c, false) + "j"
 	if re == 0 && !math.Signbit(re) {
-		return imag
+		return i
 	}
-	if imag[0] != '-' {
-		imag = "+" + imag
+	if i[0] != '-' {
+		i = "+" + i
 	}
-	return "(" + formatScalar(re, c, false) + imag + ")"
+	return "(" + formatScalar(re, c, false) + i + ")"
 }
 
 // cutoff is from where on numbers are printed with an exponent: by how many decimal
 // digits of the type are exact.
 func cutoff(c component) float64 {
-	switch {
-	case c.bits == 64:
+	switch c.bits {
+	case 64:
 		return 1e8
-	case c.bits == 32:
+	case 32:
 		return 1e6
 	default:
 		return 1e3
