@@ -66,6 +66,9 @@ func Wrap(m Memory, s Spec) (*Tensor, error) {
 // NewTensor makes another tensor on a buffer that is kept alive by somebody else
 // for the time of the call. The errors are those of [Wrap], and ErrClosed.
 func NewTensor(b *Buffer, s Spec) (*Tensor, error) {
+	if b == nil {
+		return nil, Errorf(ErrInvalid, "core", "NewTensor", "the buffer is nil")
+	}
 	if err := b.Retain(); err != nil {
 		return nil, err
 	}
@@ -165,8 +168,10 @@ func (t *Tensor) Close() error {
 // Buffer returns the memory that the tensor stands on, borrowed while the tensor
 // is open, or ErrClosed.
 func (t *Tensor) Buffer() (*Buffer, error) {
-	if b := t.share.buf.Load(); b != nil {
-		return b, nil
+	if t != nil && t.share != nil {
+		if b := t.share.buf.Load(); b != nil {
+			return b, nil
+		}
 	}
 	return nil, errTensorClosed
 }

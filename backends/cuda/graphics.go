@@ -243,7 +243,7 @@ func (g *GLBuffer) Close() (err error) {
 		}
 		g.closed = true
 		err = d.checkGL(d.context.Unregister(g.resource), "cuGraphicsUnregisterResource", "a buffer of OpenGL")
-		d.drop()
+		d.Drop()
 		liveGLBuffers.Add(-1)
 	})
 	if ctx.Err() != nil && errors.Is(unserved, ctx.Err()) {

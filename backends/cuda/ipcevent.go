@@ -113,7 +113,7 @@ func (e *IPCEvent) Close() error {
 	}
 	s := e.device.context.DestroyEvent(e.raw)
 	e.raw = 0
-	e.device.drop()
+	e.device.Drop()
 	liveIPCEvents.Add(-1)
 	return e.device.check(s, "cuEventDestroy", "an event of several processes")
 }

@@ -3,32 +3,13 @@
 package cuda
 
 import (
-	"context"
-
+	"github.com/dlx-go/dlx/backends/internal/absent"
 	"github.com/dlx-go/dlx/core"
 )
 
-type backend struct{}
-
-var _ core.Backend = backend{}
+var none = absent.Backend{Type: core.DeviceCUDA, API: "CUDA"}
 
 // New returns a backend that has no devices and says why.
-func New() core.Backend { return backend{} }
+func New() core.Backend { return none }
 
-func (backend) Name() string { return core.DeviceCUDA.BackendName() }
-
-func (backend) Probe(context.Context) core.Probe {
-	return core.Probe{Reason: unsupported("Probe").Error()}
-}
-
-func (backend) Devices(context.Context) ([]core.Properties, error) {
-	return nil, unsupported("Devices")
-}
-
-func (backend) Open(context.Context, core.DeviceID) (core.Device, error) {
-	return nil, unsupported("Open")
-}
-
-func unsupported(call string) error {
-	return core.Errorf(core.ErrNotSupported, "cuda", call, "this build has no CUDA: build with the tag cuda and cgo, on Linux")
-}
+func unsupported(call string) error { return none.Unsupported(call) }

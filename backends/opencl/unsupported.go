@@ -3,31 +3,14 @@
 package opencl
 
 import (
-	"context"
-
+	"github.com/dlx-go/dlx/backends/internal/absent"
 	"github.com/dlx-go/dlx/core"
 )
 
-type backend struct{}
-
-var _ core.Backend = backend{}
+var none = absent.Backend{Type: core.DeviceOpenCL, API: "OpenCL"}
 
 // New returns a backend that has no devices and says why.
-func New() core.Backend { return backend{} }
-
-func (backend) Name() string { return core.DeviceOpenCL.BackendName() }
-
-func (backend) Probe(context.Context) core.Probe {
-	return core.Probe{Reason: unsupported("Probe").Error()}
-}
-
-func (backend) Devices(context.Context) ([]core.Properties, error) {
-	return nil, unsupported("Devices")
-}
-
-func (backend) Open(context.Context, core.DeviceID) (core.Device, error) {
-	return nil, unsupported("Open")
-}
+func New() core.Backend { return none }
 
 // HandlesOf fails with ErrNotSupported.
 func HandlesOf(core.Device) (Handles, error) { return Handles{}, unsupported("HandlesOf") }
@@ -44,6 +27,4 @@ func SubBuffer(*core.Tensor) (*core.Tensor, error) { return nil, unsupported("Su
 // EventOf fails with ErrNotSupported.
 func EventOf(core.Device, uintptr) (core.Event, error) { return nil, unsupported("EventOf") }
 
-func unsupported(call string) error {
-	return core.Errorf(core.ErrNotSupported, "opencl", call, "this build has no OpenCL: build with the tag opencl and cgo, on Linux")
-}
+func unsupported(call string) error { return none.Unsupported(call) }

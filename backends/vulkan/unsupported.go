@@ -5,12 +5,11 @@ package vulkan
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/internal/absent"
 	"github.com/dlx-go/dlx/core"
 )
 
-type backend struct{}
-
-var _ core.Backend = backend{}
+var none = absent.Backend{Type: core.DeviceVulkan, API: "Vulkan"}
 
 // Option changes nothing in this build.
 type Option struct{}
@@ -19,21 +18,7 @@ type Option struct{}
 func WithValidation() Option { return Option{} }
 
 // New returns a backend that has no devices and says why.
-func New(...Option) core.Backend { return backend{} }
-
-func (backend) Name() string { return core.DeviceVulkan.BackendName() }
-
-func (backend) Probe(context.Context) core.Probe {
-	return core.Probe{Reason: unsupported("Probe").Error()}
-}
-
-func (backend) Devices(context.Context) ([]core.Properties, error) {
-	return nil, unsupported("Devices")
-}
-
-func (backend) Open(context.Context, core.DeviceID) (core.Device, error) {
-	return nil, unsupported("Open")
-}
+func New(...Option) core.Backend { return none }
 
 // Messages returns none.
 func Messages(uint64) (count uint64, texts []string) { return 0, nil }
@@ -49,6 +34,4 @@ func BufferOf(*core.Tensor) (b Buffer, offset int64, err error) {
 	return b, 0, unsupported("BufferOf")
 }
 
-func unsupported(call string) error {
-	return core.Errorf(core.ErrNotSupported, "vulkan", call, "this build has no Vulkan: build with the tag vulkan and cgo, on Linux")
-}
+func unsupported(call string) error { return none.Unsupported(call) }
