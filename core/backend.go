@@ -105,7 +105,8 @@ type Stream interface {
 	// Wait makes work enqueued later wait for e without blocking the caller. It
 	// fails with ErrNotSupported if this device cannot wait for e: the host must.
 	// If e has failed already, it may return that error instead: nothing is to wait for.
-	// What waits on the device waits for [UnwrapEvent] of e.
+	// Implementations must unwrap e by [UnwrapEvent] before they wait for it on the
+	// device: e may be an event of theirs inside another one.
 	Wait(e Event) error
 	// Synchronize blocks until all work enqueued before is done and returns the
 	// first error of that work since the last Synchronize, or ctx's error.
@@ -115,6 +116,23 @@ type Stream interface {
 	// Close waits for the work and releases the stream. Another Close waits as well,
 	// and returns nil.
 	Close() error
+}
+
+// SettledWaiter is a Stream whose events report the errors of what it waited for: a Wait
+// for an event that fails counts as failed work of the stream. Such a stream must also be
+// able to wait where a failure does not matter.
+type SettledWaiter interface {
+	// WaitSettled is Wait for work that is to be overwritten: that e fails is no
+	// failure of the stream.
+	WaitSettled(e Event) error
+}
+
+// HostWorker is a Stream that can do work of the host in its turn, as queues of the host
+// do. Semaphores of the host signal on such streams.
+type HostWorker interface {
+	// Enqueue adds work behind all that was enqueued before. The error of work is
+	// reported by the next event recorded behind it.
+	Enqueue(work func() error) error
 }
 
 // Event is a point in a stream's work. It is safe for concurrent use and needs no
@@ -129,15 +147,16 @@ type Event interface {
 	Wait(ctx context.Context) error
 }
 
-// EventWrapper is an Event around another one, which tells more errors than that. In the
-// order of the device's work the two are one point.
+// EventWrapper is an Event around another one. It reports more errors than the one inside,
+// and is done only when the work that it reports on is done. In the order of the device's
+// work the two are one point, so that a Stream waits for the one inside.
 type EventWrapper interface {
 	Event
 	Unwrap() Event
 }
 
-// UnwrapEvent returns what a Stream waits for, where it waits on the device: the event
-// inside an [EventWrapper], or e itself.
+// UnwrapEvent returns what a Stream waits for on the device: the event inside an
+// [EventWrapper], or e itself.
 func UnwrapEvent(e Event) Event {
 	if w, ok := e.(EventWrapper); ok {
 		return w.Unwrap()

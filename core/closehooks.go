@@ -41,6 +41,8 @@ func (h *CloseHooks) RunCloseHooks() {
 	hooks := slices.Clone(h.hooks)
 	h.mu.Unlock()
 	for _, hook := range slices.Backward(hooks) {
-		(*hook)()
+		if *hook != nil {
+			(*hook)()
+		}
 	}
 }

@@ -58,7 +58,7 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 // the elements of dst and src lie at dst.Offset and src.Offset behind the addresses.
 // If an address is 0, which stands for unknown, it reports false and no error.
 func CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
-	if dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
+	if dst == nil || src == nil || dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
 		return false, nil
 	}
 	return compare(dst, src, int64(dstAddress)+dst.offset, int64(srcAddress)+src.offset, false).verdict()
@@ -82,6 +82,9 @@ func Empty(ctx context.Context, d Device, dtype DType, shape []int64, opts Alloc
 	size, err := dtype.Size(l.NumElements(), false)
 	if err != nil {
 		return nil, err
+	}
+	if d == nil {
+		return nil, Errorf(ErrInvalid, "core", "Empty", "the device is nil")
 	}
 	m, err := d.Alloc(ctx, size, opts)
 	if err != nil {

@@ -24,6 +24,30 @@
 // and [AllMutable] wait by themselves; code that keeps the order itself, such as work on
 // a stream, uses the functions that say WithoutWaiting.
 //
+// # Optional abilities
+//
+// What only some devices can do is an optional interface: [HostMapper], [MemoryImporter]
+// and others. The capability of that name in [Properties] decides whether a device has the
+// ability, and [As] asks for it. A type assertion does not tell: a device type may
+// implement all of them, and its methods return ErrNotSupported where the capability is
+// not declared. A device that wraps another one takes an ability away by clearing the bit.
+//
+// # Errors of work
+//
+// A call that enqueues work returns the errors that are known by then. The work may fail
+// later. Then
+//
+//   - the event of the work is done and reports the error, for good;
+//   - Synchronize of its stream returns the first error since the last Synchronize, and
+//     Close of the stream returns an error that no Synchronize returned;
+//   - the memory that the work writes holds a failed write: waiting for the tensor
+//     ([Tensor.WaitReady]) returns the error, and so does work that reads the tensor, on
+//     every device: at the call if the error is known by then, else by its own event;
+//   - work that overwrites the memory does not fail: it only waits until the failed work
+//     is over ([SettledWaiter]).
+//
+// Package stream's Submit keeps these rules for every device whose Copy is made of it.
+//
 // # Errors
 //
 // Every error wraps one of this package's sentinels and, where a call failed, is

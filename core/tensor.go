@@ -174,8 +174,10 @@ func (t *Tensor) Close() error {
 // Buffer returns the memory that the tensor stands on, borrowed while the tensor
 // is open, or ErrClosed.
 func (t *Tensor) Buffer() (*Buffer, error) {
-	if b := t.share.buf.Load(); b != nil {
-		return b, nil
+	if t != nil && t.share != nil {
+		if b := t.share.buf.Load(); b != nil {
+			return b, nil
+		}
 	}
 	return nil, errTensorClosed
 }

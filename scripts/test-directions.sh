@@ -32,6 +32,7 @@ forbidden=(
   "backends/internal/gather     backends/internal/dl"
   "backends/internal/reaper     stream"
   "backends/internal/relay      stream"
+  "backends/internal/shell      backends/internal/dl"
   "backends/internal/strided    backends/internal/gather"
   "backends/internal/unbuilt    stream"
   "backends/backendtest backends/cpu"

@@ -90,9 +90,9 @@ func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Me
 	return how, failed
 }
 
-// settler is a stream whose events tell errors of what it waited for, and which can wait
-// where it does not matter whether e fails, because what it made is overwritten.
-type settler interface{ WaitSettled(e core.Event) error }
+// settler is a stream whose events report the errors of what it waited for, see
+// [core.SettledWaiter].
+type settler = core.SettledWaiter
 
 // streamWait is s.Wait(e), without taking the failure of what is to be
 // overwritten for a failure of s.

@@ -148,9 +148,11 @@ func (q *Queue) Record() (core.Event, error) {
 	return q.mark, nil
 }
 
-// submission is held by Submit from the first wait to recording, so that the event
-// carries the errors of this work and not of what another goroutine enqueues
-// meanwhile. No wait blocks the caller then, since a queue can wait for anything.
+// submission is the mutex that Submit holds from the first wait until it has recorded the
+// event, so that the event reports the errors of this work and not those of work that
+// another goroutine enqueues meanwhile. It is this package's own: streams of devices do not
+// need it, since their events report the errors of what the device did before. Nobody
+// waits long for the mutex, since a queue can wait for any event without blocking.
 func (q *Queue) submission() *sync.Mutex { return &q.submitting }
 
 // Synchronize blocks until all work enqueued before is done, and returns the

@@ -25,10 +25,9 @@ import (
 // done: if no event can be recorded, Submit waits for s instead, and returns the
 // error of that wait; writes then hold failed work, as their events tell.
 //
-// Work that fails later is told by its event. A [Queue] also passes the error of
-// a write that it waits for on to the work behind it, and so do streams of CUDA where
-// the write is another device's; other devices do not, except for what was handed over
-// by a [Link].
+// Work that fails later is reported by its event. That event also reports the error of
+// the last write of what the work reads: what was made of a failed write counts as failed
+// on every device, whichever stream made it (see package core, "Errors of work").
 //
 // A tensor may be in both lists. A nil tensor, stream or enqueue is
 // core.ErrInvalid, a closed tensor core.ErrClosed. enqueue must not call Submit

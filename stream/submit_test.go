@@ -395,3 +395,27 @@ func TestAcquireHoldsAndWaits(t *testing.T) {
 		t.Errorf("a nil tensor: %v", err)
 	}
 }
+
+// What is made of a failed write has failed, on every stream: see package core.
+func TestAnErrorFollowsTheData(t *testing.T) {
+	for _, hostWaits := range []bool{false, true} {
+		b := newBackend(t, coretest.Options{HostWaits: hostWaits})
+		d := open(t, b, 0)
+		s0, s1 := newStream(t, d), newStream(t, d)
+		x, y, z := empty(t, d, core.TypeInt32, 3), empty(t, d, core.TypeInt32, 3), empty(t, d, core.TypeInt32, 3)
+		failed := errors.New("the first copy fails")
+		b.Fail("work", 1, failed)
+		err := cmp.Or(d.Copy(t.Context(), s0, x, host(t, []int32{1, 2, 3})),
+			d.Copy(t.Context(), s1, y, x),
+			d.Copy(t.Context(), s1, z, y),
+			z.WaitReady(t.Context()))
+		if !errors.Is(err, failed) {
+			t.Errorf("host waits %v: what was made of a failed write: %v", hostWaits, err)
+		}
+		// What is overwritten may have failed.
+		if err := cmp.Or(d.Copy(t.Context(), s1, z, host(t, []int32{4, 5, 6})), z.WaitReady(t.Context())); err != nil {
+			t.Errorf("host waits %v: a copy over a failed one: %v", hostWaits, err)
+		}
+		_, _ = s0.Synchronize(t.Context()), s1.Synchronize(t.Context())
+	}
+}

@@ -61,7 +61,7 @@ func (t *Timeline) Set(value uint64) error {
 // a stream of a device, and with core.ErrClosed. Where another queue has set a
 // larger value by the time that the work is done, the work fails as Set does.
 func (t *Timeline) Signal(s core.Stream, value uint64) error {
-	q, ok := s.(interface{ Enqueue(func() error) error })
+	q, ok := s.(core.HostWorker)
 	if !ok {
 		return core.Errorf(core.ErrNotSupported, "stream", "Signal", "%T cannot run work of the host: record an event on it, wait for that on a Queue and signal there", s)
 	}

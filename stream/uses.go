@@ -78,12 +78,14 @@ func (u *Uses) at(i int) *core.Buffer {
 // await makes s, or the caller where s is nil or cannot, wait for what the work comes
 // behind. It returns the events whose errors the work's event has to report, too.
 func (u *Uses) await(ctx context.Context, s core.Stream) (handed []part, err error) {
+	_, reports := s.(settler) // its events have the errors of what it waits for already
 	for i := u.written; i < u.count; i++ {
 		if e := u.at(i).Ready(); e != nil {
-			if _, err := await(ctx, s, e, false); err != nil {
+			how, err := await(ctx, s, e, false)
+			if err != nil {
 				return nil, err
 			}
-			if _, ok := e.(*telling); ok {
+			if _, ok := e.(*telling); ok || how == StreamWait && !reports {
 				handed = append(handed, part{Event: e})
 			}
 		}

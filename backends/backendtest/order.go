@@ -62,6 +62,11 @@ var orderCases = []Case{
 		run:  caseFailedWrite,
 	},
 	{
+		Name: "order/error-follows-the-data",
+		Rule: "core.Buffer.Ready: what is made of a write that fails later has failed too, whichever streams it passes",
+		run:  caseErrorFollows,
+	},
+	{
 		Name: "order/overwrite-failed-write",
 		Rule: "core.Device.Copy: overwriting what an earlier write failed to make works",
 		run:  caseOverwriteFailed,
@@ -255,6 +260,28 @@ func caseFailedWrite(e *env) {
 	if !errors.Is(err, failure) {
 		e.Errorf("Copy, its event and Synchronize: error %v, want that of the failed write", err)
 	}
+}
+
+func caseErrorFollows(e *env) {
+	failure := core.Errorf(core.ErrDeviceLost, "backendtest", "write", "a write that fails on purpose")
+	src, between, dst := e.upload(e.pattern(100)), e.bytes(100), e.bytes(100)
+	b, err := src.Buffer()
+	e.check(err, "Buffer")
+	pending := stream.NewEvent()
+	b.Wrote(pending)
+	time.AfterFunc(e.cfg.grace/4, func() { pending.Complete(failure) })
+	first, second := e.stream(), e.stream()
+	err = e.dev.Copy(e.ctx, first, between, src)
+	if err == nil {
+		err = e.dev.Copy(e.ctx, second, dst, between)
+	}
+	if err == nil {
+		err = dst.WaitReady(e.ctx)
+	}
+	if !errors.Is(err, failure) {
+		e.Errorf("two copies of what a write leaves that fails, and the event of the second: error %v, want that of the write", err)
+	}
+	_, _ = first.Synchronize(e.ctx), second.Synchronize(e.ctx) // one of them may report it, too
 }
 
 func caseOverwriteFailed(e *env) {

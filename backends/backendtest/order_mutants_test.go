@@ -81,6 +81,11 @@ var orderMutants = []mutant{
 		fails: "order/failed-write", says: "want that of the failed write",
 	},
 	{
+		name:  "loses the error of a write that fails later",
+		hooks: hooks{copy: forget(false, true)},
+		fails: "order/error-follows-the-data", says: "want that of the write",
+	},
+	{
 		name: "returns before a copy without a stream is done",
 		hooks: hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 			if s != nil {

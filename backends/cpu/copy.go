@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -13,12 +14,15 @@ import (
 // and managed memory and that of other opened devices included. A nil stream
 // makes the caller wait and copy.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if err := ctx.Err(); err != nil {
+	if err := d.Begin(ctx, "Copy"); err != nil {
 		return err
 	}
-	q, err := d.queueOf(s)
-	if err != nil {
-		return err
+	var q *shell.Queue
+	if s != nil {
+		var err error
+		if q, err = shell.StreamOf[*shell.Queue](&d.Device, "Copy", s); err != nil {
+			return err
+		}
 	}
 	same, err := core.CheckCopy(dst, src)
 	if err != nil {
@@ -55,24 +59,6 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	err = run(work)
 	done.Complete(err)
 	return err
-}
-
-// queueOf is s as a stream of this device, which is open; nil if s is nil.
-func (d *device) queueOf(s core.Stream) (*queue, error) {
-	d.mu.Lock()
-	closed := d.closed
-	d.mu.Unlock()
-	if closed {
-		return nil, closedDevice("Copy")
-	}
-	if s == nil {
-		return nil, nil
-	}
-	q, ok := s.(*queue)
-	if !ok || q.device != d {
-		return nil, core.Errorf(core.ErrDevice, "cpu", "Copy", "the stream belongs to another device")
-	}
-	return q, nil
 }
 
 // newJob takes the addresses, so that the job does not need the tensors.

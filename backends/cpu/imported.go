@@ -2,47 +2,20 @@ package cpu
 
 import (
 	"math"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 )
 
-// imported is memory that came from elsewhere.
-type imported struct {
-	device *device
-	owner  core.Owner // may be nil
-	freed  atomic.Bool
-}
-
-var _ core.OrderedOwner = (*imported)(nil)
-
 // adopt makes size bytes at addr memory of the device that owns owner; on failure
 // owner stays the caller's.
 func (d *device) adopt(call string, addr uintptr, size int64, owner core.Owner) (core.Memory, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, closedDevice(call)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, err
 	}
-	d.addMemory()
-	return core.Memory{ID: core.CPU, Device: d, Handle: addr, Size: size, Owner: &imported{device: d, owner: owner}}, nil
+	return d.HandOut(core.Memory{ID: core.CPU, Handle: addr, Size: size}, nil, core.Memory{Owner: owner}.Free), nil
 }
-
-// Free gives the memory back to whom it came from. Another call does nothing.
-func (i *imported) Free() {
-	if i.freed.Swap(true) {
-		return
-	}
-	if i.owner != nil {
-		i.owner.Free()
-	}
-	i.device.mu.Lock()
-	defer i.device.mu.Unlock()
-	i.device.dropMemory()
-}
-
-// FreeAfter gives the memory back when pending is done.
-func (i *imported) FreeAfter(pending []core.Event) { i.device.reaper.After(pending, i.Free) }
 
 var _ core.PointerImporter = (*device)(nil)
 

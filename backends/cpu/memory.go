@@ -2,26 +2,12 @@ package cpu
 
 import "github.com/dlx-go/dlx/core"
 
-var liveMemory = core.NewLiveCounter("cpu.Memory")
-
-// addMemory counts memory that a caller gets. d.mu is held.
-func (d *device) addMemory() {
-	d.memories++
-	liveMemory.Add(1)
-}
-
-// dropMemory counts memory that was freed. d.mu is held.
-func (d *device) dropMemory() {
-	d.memories--
-	liveMemory.Add(-1)
-}
-
 // allocation owns a block of the pool.
 type allocation struct {
 	device    *device
 	block     block // without a span for size 0
 	requested int64
-	freed     bool // guarded by device.mu: freeing twice must not take the next user's memory
+	freed     bool // guarded by device.Mu: freeing twice must not take the next user's memory
 }
 
 var _ core.OrderedOwner = (*allocation)(nil)
@@ -40,8 +26,8 @@ func (d *device) allocBlock(size int64) (uintptr, core.Owner, error) {
 // Free puts the block into the cache. Another call does nothing.
 func (a *allocation) Free() {
 	d := a.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	if a.freed {
 		return
 	}
@@ -49,8 +35,8 @@ func (a *allocation) Free() {
 	if a.block.span != nil {
 		d.put(a.block, a.requested)
 	}
-	d.dropMemory()
+	d.DropMemory()
 }
 
 // FreeAfter puts the block into the cache when pending is done. [device.Close] waits for it.
-func (a *allocation) FreeAfter(pending []core.Event) { a.device.reaper.After(pending, a.Free) }
+func (a *allocation) FreeAfter(pending []core.Event) { a.device.Reaper.After(pending, a.Free) }

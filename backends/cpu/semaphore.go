@@ -12,16 +12,11 @@ var _ core.SemaphoreCreator = (*device)(nil)
 // NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
 // fails with ErrNotSupported if t is not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Enter(ctx, "NewSemaphore"); err != nil {
 		return nil, err
 	}
 	if t != 0 {
 		return nil, core.Errorf(core.ErrNotSupported, "cpu", "NewSemaphore", "a semaphore of the host cannot be exported as %v", t)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, closedDevice("NewSemaphore")
 	}
 	return stream.NewTimeline(), nil
 }

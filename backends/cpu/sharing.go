@@ -15,7 +15,7 @@ var (
 
 // ExportTypes are descriptors of memfd, where the system has them.
 func (d *device) ExportTypes() []core.HandleType {
-	if !d.properties.Capabilities.Has(core.CapExportMemory) {
+	if !d.Info.Capabilities.Has(core.CapExportMemory) {
 		return nil
 	}
 	return slices.Clone(importer.Types)
@@ -33,7 +33,7 @@ type shared struct {
 	device    *device
 	fd        int
 	requested int64
-	freed     bool // guarded by device.mu
+	freed     bool // guarded by device.Mu
 }
 
 var _ core.OrderedOwner = (*shared)(nil)
@@ -68,8 +68,8 @@ func (d *device) allocShared(size int64) (uintptr, core.Owner, error) {
 // as long as others have it. Another call does nothing.
 func (s *shared) Free() {
 	d := s.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	if s.freed {
 		return
 	}
@@ -78,50 +78,27 @@ func (s *shared) Free() {
 	d.Charge(-s.size, -s.requested)
 	s.unmap()
 	closeFD(s.fd)
-	d.dropMemory()
+	d.DropMemory()
 }
 
 // FreeAfter frees the memory when pending is done.
-func (s *shared) FreeAfter(pending []core.Event) { s.device.reaper.After(pending, s.Free) }
+func (s *shared) FreeAfter(pending []core.Event) { s.device.Reaper.After(pending, s.Free) }
 
 // ExportMemory duplicates the descriptor of memory that was allocated with
 // Export. It fails with ErrNotSupported for another handle type, ErrDevice for
 // memory of another device, ErrClosed, and ErrInvalid if b cannot be exported.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
-	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
-		return core.ExternalMemory{}, core.Errorf(sentinel, "cpu", "ExportMemory", format, args...)
-	}
-	if err := d.properties.Require(core.CapExportMemory, "ExportMemory"); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	switch {
-	case t != core.HandleMemFD:
-		return fail(core.ErrNotSupported, "the host can export %v, not %v", core.HandleMemFD, t)
-	case b == nil:
-		return fail(core.ErrInvalid, "the buffer is nil")
-	}
-	if err := b.Retain(); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	defer b.Release()
-	m := b.Memory()
-	if m.Device != d {
-		return fail(core.ErrDevice, "the buffer belongs to another device")
-	}
-	// An imported pointer may lie on the same address: then b does not hold s.
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := d.exports[m.Handle]
-	if s == nil || m.Offset+m.Size > s.size {
-		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
-	}
-	fd, err := duplicateFD(s.fd)
-	if err != nil {
-		return core.ExternalMemory{}, err
-	}
-	x := core.ExternalMemory{Type: t, FD: fd, Size: s.size, Offset: m.Offset, Length: m.Size}
-	b.Exported(x)
-	return x, nil
+	return d.Export(b, t, d.ExportTypes(), func(m core.Memory) (core.ExternalMemory, error) {
+		// An imported pointer may lie on the same address: then b does not hold s.
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		s := d.exports[m.Handle]
+		if s == nil || m.Offset+m.Size > s.size {
+			return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, "ExportMemory", "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+		}
+		fd, err := duplicateFD(s.fd)
+		return core.ExternalMemory{Type: t, FD: fd, Size: s.size, Offset: m.Offset, Length: m.Size}, err
+	})
 }
 
 // ImportMemory maps a memfd and closes the descriptor. Besides what its interface
@@ -130,10 +107,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // is not sealed against shrinking: accesses beyond its end would end the process.
 // The result starts on a multiple of 256 bytes only if m.Offset does.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	if err := d.gate.Enter(ctx); err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.properties.Require(core.CapImportMemory, "ImportMemory"); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
 	if err := importer.CheckMemory(m); err != nil {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -18,47 +19,19 @@ import (
 // and for a stream that is being captured into a graph: a graph runs its work when dlx
 // knows nothing of it, so that no event could tell of it.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	const call = "Copy"
-	if err := ctx.Err(); err != nil {
+	if err := d.hold("Copy"); err != nil {
 		return err
 	}
-	if err := d.hold(call); err != nil {
-		return err
-	}
-	defer d.drop()
-	q, waits := (*queue)(nil), s == nil
-	if !waits {
-		var err error
-		if q, err = d.streamOf(call, s); err != nil {
-			return err
+	defer d.Drop()
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from side) error {
+		w := &transfer{device: d, queue: q, waits: q == nil, dst: to, src: from}
+		if !w.waits {
+			return w.run(ctx)
 		}
-	}
-	same, err := core.CheckCopy(dst, src)
-	if err != nil {
-		return err
-	}
-	to, err := d.sideOf(dst)
-	if err != nil {
-		return err
-	}
-	from, err := d.sideOf(src)
-	switch {
-	case err != nil:
-		return err
-	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case dst.NumElements() == 0:
-		return nil
-	case !to.mapped && !from.mapped:
-		return errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")
-	}
-	w := &transfer{device: d, queue: q, waits: waits, dst: to, src: from}
-	if !waits {
-		return w.run(ctx)
-	}
-	return d.waited(ctx, func(q *queue) error {
-		w.queue = q
-		return w.run(ctx)
+		return d.waited(ctx, func(q *queue) error {
+			w.queue = q
+			return w.run(ctx)
+		})
 	})
 }
 
@@ -72,26 +45,20 @@ type side struct {
 	others bool    // it is pinned for another opening of a device, if not for this one
 }
 
+func (s side) Ours() bool { return s.mapped }
+
+// Host is 0: core.CheckCopy knows all addresses of the host.
+func (s side) Host() uintptr { return 0 }
+
 // sideOf finds out about a tensor, or refuses one on another device.
 func (d *device) sideOf(t *core.Tensor) (side, error) {
-	b, err := t.Buffer()
+	m, host, err := d.Locate(t)
 	if err != nil {
 		return side{}, err
 	}
-	m := b.Memory()
 	s := side{tensor: t, base: m.Handle}
-	switch {
-	case m.ID.Type == core.DeviceCUDAHost:
-		s.mapped, s.host = true, true
-	case m.ID.Type == core.DeviceCUDAManaged:
-		s.mapped = true
-	case m.ID.Type.HostAccessible():
-		s.host = true
-	case m.ID != d.ID() || m.Device != nil && m.Device != d:
-		return side{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, CopyPeer, or see package exchange", t, d.ID())
-	default:
-		s.mapped = true
-	}
+	s.mapped = !host || m.ID.Type == core.DeviceCUDAHost || m.ID.Type == core.DeviceCUDAManaged
+	s.host = host && m.ID.Type != core.DeviceCUDAManaged
 	s.probe = s.mapped && m.Device == nil && m.Handle != 0
 	s.others = s.mapped && s.host && m.Device != nil && m.Device != d
 	return s, nil

@@ -69,7 +69,7 @@ func (e *event) fail(err error) {
 
 // settle is the end of the event. e.mu is held.
 func (e *event) settle(err error) {
-	hostWorkDone.Load()
+	hostWork.See()
 	for i := 0; i < len(e.turns) && err == nil; i++ {
 		err = e.turns[i].err
 	}

@@ -101,7 +101,7 @@ func (l *lifetime) mapHost(a *core.Tensor) {
 	b, err := host.Buffer()
 	l.OK(err)
 	l.OK(b.Retain())
-	m, err := l.device.(*device).mapHost("MapHost", b)
+	m, err := l.device.(*device).mapHost("MapHost", b, b.Memory())
 	if !l.OK(err) {
 		b.Release()
 	} else {

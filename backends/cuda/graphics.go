@@ -229,7 +229,7 @@ func (g *glBuffer) close() (err error) {
 		}
 		g.closed = true
 		err = d.checkGL(d.context.Unregister(g.resource), "cuGraphicsUnregisterResource", "a buffer of OpenGL")
-		d.drop()
+		d.Drop()
 		liveGLBuffers.Add(-1)
 	})
 	if ctx.Err() != nil && errors.Is(unserved, ctx.Err()) {

@@ -25,13 +25,13 @@ const (
 // apart (cuStreamGetId, of CUDA 12).
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	const call = "ImportStream"
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.hold(call); err != nil {
 		return nil, err
 	}
-	defer d.drop()
+	defer d.Drop()
 	q := &queue{device: d, raw: native}
 	switch native {
 	case 0:

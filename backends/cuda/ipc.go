@@ -106,13 +106,9 @@ func (d *device) freeKept() {
 	e.kept = nil
 }
 
-// exportIPC gives the handle of an allocation of allocIPC. The caller holds b.
-func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
+// exportIPC gives the handle of m, an allocation of allocIPC, whose buffer the caller holds.
+func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
-	m := b.Memory()
-	if m.Device != d {
-		return core.ExternalMemory{}, errorf(core.ErrDevice, call, "the buffer belongs to another device")
-	}
 	d.ipc.mu.Lock()
 	defer d.ipc.mu.Unlock()
 	whole := d.ipc.all[m.Handle]
@@ -130,7 +126,7 @@ func (d *device) exportIPC(b *core.Buffer) (core.ExternalMemory, error) {
 	}
 	return core.ExternalMemory{
 		Type: core.HandleCUDAIPC, Opaque: h, Size: whole.whole, Offset: m.Offset, Length: m.Size,
-		DeviceUUID: d.properties.UUID,
+		DeviceUUID: d.Info.UUID,
 	}, nil
 }
 

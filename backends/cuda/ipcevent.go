@@ -95,7 +95,7 @@ func (e *ipcEvent) close() error {
 	}
 	s := e.device.context.DestroyEvent(e.raw)
 	e.raw = 0
-	e.device.drop()
+	e.device.Drop()
 	liveIPCEvents.Add(-1)
 	return e.device.check(s, "cuEventDestroy", "an event of several processes")
 }

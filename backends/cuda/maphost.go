@@ -17,42 +17,19 @@ func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 // core.ErrInvalid for memory that is registered already, by whomever: ImportPointer
 // takes that.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	const call = "MapHost"
-	if err := d.properties.Require(core.CapMapHost, call); err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.gate.Enter(ctx); err != nil {
-		return core.Memory{}, err
-	}
-	if host == nil {
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer is nil")
-	}
-	if err := host.Retain(); err != nil {
-		return core.Memory{}, err
-	}
-	m, err := d.mapHost(call, host)
-	if err != nil {
-		host.Release()
-	}
-	return m, err
+	return d.Map(ctx, host, func(m core.Memory) (core.Memory, error) { return d.mapHost("MapHost", host, m) })
 }
 
-// mapHost takes over a reference of host, if it succeeds.
-func (d *device) mapHost(call string, host *core.Buffer) (core.Memory, error) {
-	m := host.Memory()
-	first := m.Handle + uintptr(m.Offset)
+// mapHost maps m, the memory of host.
+func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Memory, error) {
 	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
-	defer d.drop()
-	switch {
-	case !m.ID.Type.HostAccessible():
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach", m.ID)
-	case m.Size < 0:
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the size of the buffer is not known")
-	case m.Size == 0:
+	defer d.Drop()
+	if m.Size == 0 {
 		return d.handOut(d.ID(), 0, 0, d.after(host.Release)), nil
 	}
+	first := m.Handle + uintptr(m.Offset)
 	address, failed, s := d.context.MapHost(first, m.Size)
 	if err := d.check(s, failed, "%d bytes of the host at %#x", m.Size, first); err != nil {
 		return core.Memory{}, err

@@ -12,8 +12,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveMemory = core.NewLiveCounter("cuda.Memory")
-
 // class is what blocks of the pool must have in common to stand in for each other.
 type class struct {
 	kind core.DeviceType
@@ -32,7 +30,7 @@ type block struct {
 // memory owns what was handed out.
 type memory struct {
 	device  *device
-	release func(pending []core.Event) // called once, without device.mu
+	release func(pending []core.Event) // called once, without device.Mu
 	freed   atomic.Bool
 }
 
@@ -52,10 +50,9 @@ func (m *memory) FreeAfter(pending []core.Event) {
 // handOut makes memory of the device of size bytes at an address. release gives it
 // back, once, and says so by [device.dropMemory].
 func (d *device) handOut(id core.DeviceID, address uintptr, size int64, release func(pending []core.Event)) core.Memory {
-	d.mu.Lock()
-	d.memories++
-	d.mu.Unlock()
-	liveMemory.Add(1)
+	d.Mu.Lock()
+	d.CountMemory()
+	d.Mu.Unlock()
 	return core.Memory{
 		ID: id, Device: d, Handle: address, Size: size,
 		Owner: &memory{device: d, release: release},
@@ -64,10 +61,9 @@ func (d *device) handOut(id core.DeviceID, address uintptr, size int64, release 
 
 // dropMemory counts memory that was given back.
 func (d *device) dropMemory() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.memories--
-	liveMemory.Add(-1)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.DropMemory()
 }
 
 // after makes a release of free: it is called when all work is done.
@@ -81,7 +77,7 @@ func (d *device) after(free func()) func([]core.Event) {
 			all()
 			return
 		}
-		d.reaper.After(pending, all)
+		d.Reaper.After(pending, all)
 	}
 }
 
@@ -93,7 +89,7 @@ func (d *device) after(free func()) func([]core.Event) {
 // for is refused, though the driver would swap it.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	const call = "Alloc"
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
 	}
 	id := core.DeviceID{Type: opts.Type}
@@ -123,9 +119,9 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 		return core.Memory{}, err
 	}
 	m, err := d.alloc(ctx, id, size, opts.Export, s)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.held-- // as drop
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.Held-- // as Drop
 	d.Count(err)
 	return m, err
 }
@@ -146,9 +142,9 @@ func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export
 		return core.Memory{}, err
 	}
 	return d.handOut(id, b.address, size, func(pending []core.Event) {
-		d.mu.Lock()
+		d.Mu.Lock()
 		d.Put(c, b, size, slices.Concat(busy, pending))
-		d.mu.Unlock()
+		d.Mu.Unlock()
 		d.dropMemory()
 	}), nil
 }
@@ -163,8 +159,8 @@ func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b blo
 	if s != nil {
 		accept = s.waitForAll
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	b, busy, err = d.Take(c, size, accept)
 	if err != nil && d.Await(ctx) {
 		b, busy, err = d.Take(c, size, accept)
@@ -172,10 +168,10 @@ func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b blo
 	return b, busy, err
 }
 
-// makeBlock has the driver make a block of the pool. d.mu is held, before and after.
+// makeBlock has the driver make a block of the pool. d.Mu is held, before and after.
 func (d *device) makeBlock(c class) (block, error) {
-	d.mu.Unlock() // which others want while the driver waits for the device, as it may
-	defer d.mu.Lock()
+	d.Mu.Unlock() // which others want while the driver waits for the device, as it may
+	defer d.Mu.Lock()
 	b := block{kind: c.kind}
 	allocate, call := d.context.Alloc, "cuMemAlloc"
 	switch c.kind {
@@ -197,10 +193,10 @@ func (d *device) makeBlock(c class) (block, error) {
 }
 
 // freeBlock gives a block back to the driver, which waits for the device. That it fails
-// means that the device is lost, with all its memory. d.mu is held, before and after.
+// means that the device is lost, with all its memory. d.Mu is held, before and after.
 func (d *device) freeBlock(b block) {
-	d.mu.Unlock()
-	defer d.mu.Lock()
+	d.Mu.Unlock()
+	defer d.Mu.Lock()
 	if b.kind == core.DeviceCUDAHost {
 		_ = d.check(d.context.FreeHost(b.address), "cuMemFreeHost", "a block of the pool")
 		return

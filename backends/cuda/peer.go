@@ -57,7 +57,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		if err := x.hold(call); err != nil {
 			return err
 		}
-		defer x.drop()
+		defer x.Drop()
 	}
 	same, err := core.CheckCopy(dst, src)
 	if err != nil {
@@ -264,7 +264,7 @@ func (d *device) aside(ctx context.Context, q *queue, dst, src *core.Tensor) err
 		d.giveBack(own)
 		return err
 	}
-	d.reaper.After([]core.Event{done}, func() { d.giveBack(own) })
+	d.Reaper.After([]core.Event{done}, func() { d.giveBack(own) })
 	return nil
 }
 

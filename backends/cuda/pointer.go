@@ -26,7 +26,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
-	defer d.drop()
+	defer d.Drop()
 	id := d.ID()
 	switch {
 	case size < 0:

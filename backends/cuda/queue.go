@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -43,11 +44,7 @@ func (d *device) newQueue() (*queue, error) {
 
 // streamOf is s as a stream of this device.
 func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
-	q, ok := s.(*queue)
-	if !ok || q.device != d {
-		return nil, errorf(core.ErrDevice, call, "the stream belongs to another device")
-	}
-	return q, nil
+	return shell.StreamOf[*queue](&d.Device, call, s)
 }
 
 func (q *queue) Device() core.Device { return q.device }
@@ -234,7 +231,8 @@ func (q *queue) Close() error {
 		return q.end.Wait(context.Background())
 	}
 	err := q.finish()
-	q.device.dropStream()
+	liveStreams.Add(-1)
+	q.device.Drop()
 	q.end.Complete(nil)
 	return err
 }

@@ -55,7 +55,7 @@ func (u *use) over() bool { return u.event != nil && reaper.Over([]core.Event{u.
 // SemaphoreImportTypes are the opaque descriptors of Vulkan's timeline semaphores,
 // where the driver takes them.
 func (d *device) SemaphoreImportTypes() []core.HandleType {
-	if !d.properties.Capabilities.Has(core.CapImportSemaphores) {
+	if !d.Info.Capabilities.Has(core.CapImportSemaphores) {
 		return nil
 	}
 	return []core.HandleType{core.HandleOpaqueFD}
@@ -68,7 +68,7 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := d.properties.Require(core.CapImportSemaphores, call); err != nil {
+	if err := d.Info.Require(core.CapImportSemaphores, call); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(d.SemaphoreImportTypes(), x.Type) {
@@ -236,9 +236,9 @@ func (s *semaphore) Close() error {
 	if reaper.Over(pending) {
 		free()
 	} else {
-		s.device.reaper.After(pending, free) // before drop: Close of the device waits for it
+		s.device.Reaper.After(pending, free) // before drop: Close of the device waits for it
 	}
 	liveSemaphores.Add(-1)
-	s.device.drop()
+	s.device.Drop()
 	return nil
 }

@@ -97,20 +97,20 @@ func (d *device) sharers() []cu.Device {
 // allocApart has allocate make an allocation of whole bytes, of which size were asked for,
 // and name its call; it counts in the pool's figures until uncharge, if their limit has room.
 func (d *device) allocApart(whole, size int64, t core.HandleType, allocate func() (call string, s driver.Status)) error {
-	d.mu.Lock()
+	d.Mu.Lock()
 	err := d.MakeRoom(whole)
 	if err == nil {
 		d.Charge(whole, size)
 	}
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	if err != nil {
 		return err
 	}
 	call, s := allocate()
 	if s == driver.OutOfMemory { // the pool may keep what is wanted
-		d.mu.Lock()
+		d.Mu.Lock()
 		d.Reclaim()
-		d.mu.Unlock()
+		d.Mu.Unlock()
 		call, s = allocate()
 	}
 	if err = d.check(s, call, "%d bytes that can be exported as %v", whole, t); err != nil {
@@ -120,8 +120,8 @@ func (d *device) allocApart(whole, size int64, t core.HandleType, allocate func(
 }
 
 func (d *device) uncharge(whole, size int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	d.Charge(-whole, -size)
 }
 
@@ -130,47 +130,24 @@ func (d *device) uncharge(whole, size int64) {
 // was asked for: a multiple of cuMemGetAllocationGranularity.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
-	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
-		return core.ExternalMemory{}, errorf(sentinel, call, format, args...)
-	}
-	if err := d.properties.Require(core.CapExportMemory, call); err != nil {
-		return core.ExternalMemory{}, err
-	}
 	if err := d.hold(call); err != nil {
 		return core.ExternalMemory{}, err
 	}
-	defer d.drop()
-	switch {
-	case !slices.Contains(d.handleTypes, t):
-		return fail(core.ErrNotSupported, "the device exports %v, not %v", d.handleTypes, t)
-	case b == nil:
-		return fail(core.ErrInvalid, "the buffer is nil")
-	}
-	if err := b.Retain(); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	defer b.Release()
-	if t == core.HandleCUDAIPC {
-		return d.exportIPC(b)
-	}
-	m := b.Memory()
-	mapped, ok := d.exports.find(m.Handle)
-	switch {
-	case m.Device != d:
-		return fail(core.ErrDevice, "the buffer belongs to another device")
-	case !ok:
-		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
-	}
-	fd, s := d.context.ExportMapped(mapped)
-	if err := d.check(s, "cuMemExportToShareableHandle", "of %#x", mapped.Address); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	x := core.ExternalMemory{
-		Type: t, FD: fd, Size: mapped.Size, Offset: m.Offset, Length: m.Size,
-		MemoryType: core.NoMemoryType, DeviceUUID: d.properties.UUID,
-	}
-	b.Exported(x)
-	return x, nil
+	defer d.Drop()
+	return d.Export(b, t, d.handleTypes, func(m core.Memory) (core.ExternalMemory, error) {
+		if t == core.HandleCUDAIPC {
+			return d.exportIPC(m)
+		}
+		mapped, ok := d.exports.find(m.Handle)
+		if !ok {
+			return core.ExternalMemory{}, errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+		}
+		fd, s := d.context.ExportMapped(mapped)
+		return core.ExternalMemory{
+			Type: t, FD: fd, Size: mapped.Size, Offset: m.Offset, Length: m.Size,
+			MemoryType: core.NoMemoryType, DeviceUUID: d.Info.UUID,
+		}, d.check(s, "cuMemExportToShareableHandle", "of %#x", mapped.Address)
+	})
 }
 
 // ImportMemory opens memory that another API exported, or CUDA in another process. Who
@@ -179,16 +156,13 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // cuMemCreate. CUDA does not tell the UUID of its driver, so that only the device's is compared.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
-	if err := d.properties.Require(core.CapImportMemory, call); err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportMemory, call); err != nil {
 		return core.Memory{}, err
 	}
 	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
-	defer d.drop()
+	defer d.Drop()
 	i := d.importer()
 	if err := i.CheckMemory(m); err != nil {
 		return core.Memory{}, err
@@ -200,31 +174,22 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if m.Type == core.HandleCUDAIPC {
 		return d.importIPC(m)
 	}
-	if err := i.CheckFD(call, m.Type, m.FD, m.Size); err != nil {
-		return core.Memory{}, err
-	}
 	open := d.openExternal
 	if ofCUDA {
 		open = d.openMapped
 	}
-	var address uintptr
-	var release func()
-	file := m.Backing()
-	err := i.Give(call, m.FD, func(fd int) (taken bool, err error) {
-		address, release, taken, err = open(m, fd)
-		return taken, err
+	return i.Memory(m, func(fd int) (_ core.Memory, taken bool, err error) {
+		address, release, taken, err := open(m, fd)
+		if err != nil {
+			return core.Memory{}, taken, err
+		}
+		return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(release)), taken, nil
 	})
-	if err != nil {
-		return core.Memory{}, err
-	}
-	imported := d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(release))
-	imported.Backing = file
-	return imported, nil
 }
 
 // importer has what handles of others are compared with.
 func (d *device) importer() *external.Importer {
-	return &external.Importer{Backend: name, Types: d.handleTypes, DeviceUUID: d.properties.UUID}
+	return &external.Importer{Backend: name, Types: d.handleTypes, DeviceUUID: d.Info.UUID}
 }
 
 // openExternal opens memory of a graphics API.
@@ -243,8 +208,8 @@ func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, rel
 	if err := d.check(s, "cuMemGetAllocationGranularity", "of %v", d.ID()); err != nil {
 		return 0, nil, false, err
 	}
-	if m.Size%unit != 0 || m.Size > d.properties.TotalMemory {
-		return 0, nil, false, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: memory that CUDA made has a multiple of %d, and the device %d in all; its owner tells the size of the whole allocation", m.Size, unit, d.properties.TotalMemory)
+	if m.Size%unit != 0 || m.Size > d.Info.TotalMemory {
+		return 0, nil, false, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: memory that CUDA made has a multiple of %d, and the device %d in all; its owner tells the size of the whole allocation", m.Size, unit, d.Info.TotalMemory)
 	}
 	v, failed, s := d.context.ImportMapped(fd, m.Size, d.sharers())
 	if err := d.check(s, failed, "FD %d is no memory of cuMemCreate, or has less than Size, %d bytes", m.FD, m.Size); err != nil {

@@ -47,7 +47,7 @@ func (w *transfer) stage(ctx context.Context) error {
 	if x.end == nil { // nothing is left there
 		d.giveBack(x.beside)
 	} else {
-		d.reaper.After([]core.Event{x.end}, func() { d.giveBack(x.beside) })
+		d.Reaper.After([]core.Event{x.end}, func() { d.giveBack(x.beside) })
 	}
 	return err
 }

@@ -107,7 +107,7 @@ func (t *timer) close() error {
 	err := t.device.check(c.DestroyEvent(t.start), "cuEventDestroy", "of a timer")
 	err = errors.Join(err, t.device.check(c.DestroyEvent(t.stop), "cuEventDestroy", "of a timer"))
 	t.start, t.stop = 0, 0
-	t.device.drop()
+	t.device.Drop()
 	liveTimers.Add(-1)
 	return err
 }

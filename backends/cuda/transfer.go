@@ -6,10 +6,10 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 )
@@ -138,10 +138,8 @@ func (w *transfer) onHost() error {
 	return w.queue.turn(w.queue, work)
 }
 
-// hostWorkDone counts it, on all devices, whose streams wait for each other. Go's memory
-// model knows nothing of the driver's events, so what the host did before one is ordered
-// by this: added to before the event can be done, read before it is reported.
-var hostWorkDone atomic.Int64
+// hostWork is one for all devices, whose streams wait for each other.
+var hostWork shell.Fence
 
 // turn is work of the host that has its turn in a stream, and how it ended.
 type turn struct{ err error }
@@ -154,7 +152,7 @@ func (q *queue) turn(told *queue, work func() error) error {
 		if d.lostError() == nil { // else its memory may be freed: see event.fail
 			t.err = work()
 		}
-		hostWorkDone.Add(1)
+		hostWork.Pass()
 	})
 	if s == driver.Success {
 		told.turns = append(told.turns, t)

@@ -19,7 +19,7 @@ type buffer struct {
 	size   int64   // GL_BUFFER_SIZE
 	mapped uintptr // where the host sees it for as long as it lives, 0 if it does not
 	fixed  bool    // glNamedBufferSubData may not be used
-	users  int     // memories that are open; guarded by device.mu
+	users  int     // memories that are open; guarded by device.Mu
 	theirs bool    // the name is the caller's
 }
 
@@ -86,21 +86,21 @@ func (j *job) stage(size int64) (*buffer, error) {
 }
 
 func (d *device) spare(ctx context.Context, size int64) (*buffer, error) {
-	d.mu.Lock()
+	d.Mu.Lock()
 	for i, b := range d.spares {
 		if b.size >= size {
 			d.spares = slices.Delete(d.spares, i, i+1)
-			d.mu.Unlock()
+			d.Mu.Unlock()
 			return b, nil
 		}
 	}
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	return d.newBuffer(ctx, "Copy", size, true)
 }
 
 // keep takes a spare back, with which OpenGL is done.
 func (d *device) keep(b *buffer) {
-	d.mu.Lock()
+	d.Mu.Lock()
 	if b.size <= maxSpare {
 		d.spares = append(d.spares, b)
 		b = nil
@@ -109,7 +109,7 @@ func (d *device) keep(b *buffer) {
 			d.spares = d.spares[1:]
 		}
 	}
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	if b != nil {
 		d.discard(b.destroy)
 	}

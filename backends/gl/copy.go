@@ -5,47 +5,21 @@ package gl
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
 // Copy copies within the context's buffers and between them and host memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if err := d.begin(ctx, "Copy"); err != nil {
-		return err
-	}
-	var q *queue
-	if s != nil {
-		own, ok := s.(*queue)
-		if !ok || own.device != d {
-			return core.Errorf(core.ErrDevice, "gl", "Copy", "the stream belongs to another device")
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from side) error {
+		work := d.transfer(to, from)
+		if q == nil {
+			return d.copyHere(ctx, dst, src, work)
 		}
-		q = own
-	}
-	same, err := core.CheckCopy(dst, src)
-	if err != nil {
-		return err
-	}
-	to, err := d.sideOf(dst)
-	if err != nil {
-		return err
-	}
-	from, err := d.sideOf(src)
-	if err != nil {
-		return err
-	}
-	switch {
-	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case dst.NumElements() == 0:
-		return nil
-	}
-	work := d.transfer(to, from)
-	if q == nil {
-		return d.copyHere(ctx, dst, src, work)
-	}
-	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-		return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
+		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
+			return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
+		})
 	})
 }
 
@@ -56,6 +30,9 @@ type side struct {
 	buffer *buffer // nil for host memory
 	base   uintptr // where the host sees the byte at offset 0; 0 if it does not
 }
+
+func (s side) Host() uintptr { return s.base }
+func (s side) Ours() bool    { return s.buffer != nil }
 
 // sideOf finds the memory of a tensor.
 func (d *device) sideOf(t *core.Tensor) (side, error) {

@@ -7,30 +7,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
-	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/backends/internal/relay"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveDevices = core.NewLiveCounter("gl.Device")
+var live = shell.NewCounters("gl")
 
 // device is a context.
 type device struct {
-	properties core.Properties
-	facts      facts
-	run        executor
-	relay      *relay.Relay // behind run, for a context that is the caller's
-	stop       func()       // ends the context; nil for one that is the caller's
-	core.CloseHooks
-	reaper  reaper.Reaper
-	gate    reaper.Gate
-	closing sync.Mutex // one Close at a time; comes before mu
+	shell.Device
+	facts   facts
+	run     executor
+	relay   *relay.Relay // behind run, for a context that is the caller's
+	stop    func()       // ends the context; nil for one that is the caller's
+	closing sync.Mutex   // one Close at a time; comes before Mu
 
 	driver   driver
 	lost     atomic.Bool
@@ -38,13 +34,10 @@ type device struct {
 
 	issued, finished atomic.Uint64 // commands: see finish
 
-	mu       sync.Mutex
-	closed   bool
-	streams  int // open
-	memories int // allocations, imports and semaphores that were not freed
-	buffers  map[uint32]*buffer
-	spares   []*buffer // mapped, for the next copy
-	garbage  []func()  // what deletes things, for the next call on the context's thread
+	// guarded by Mu
+	buffers map[uint32]*buffer
+	spares  []*buffer // mapped, for the next copy
+	garbage []func()  // what deletes things, for the next call on the context's thread
 }
 
 // driver are the calls of which tests want to decide what they return.
@@ -65,24 +58,15 @@ var (
 // newDevice makes a device of a context.
 func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 	d := &device{
-		properties: f.properties(id),
-		facts:      f,
-		run:        run,
-		stop:       stop,
-		driver:     driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
-		programs:   make(programs),
-		buffers:    make(map[uint32]*buffer),
+		facts:    f,
+		run:      run,
+		stop:     stop,
+		driver:   driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
+		programs: make(programs),
+		buffers:  make(map[uint32]*buffer),
 	}
-	liveDevices.Add(1)
+	d.Init(d, f.properties(id), live)
 	return d
-}
-
-func (d *device) ID() core.DeviceID { return d.properties.ID }
-
-func (d *device) Properties() core.Properties {
-	p := d.properties
-	p.Features = slices.Clone(p.Features)
-	return p
 }
 
 // errNotCurrent is what a call fails with that runs where the context is not current. The
@@ -114,7 +98,7 @@ func (d *device) do(ctx context.Context, call string, f func()) error {
 		}
 	})
 	if errors.Is(err, errEnded) {
-		return closedDevice(call)
+		return d.Errorf(core.ErrClosed, call, "the device was closed")
 	}
 	return cmp.Or(err, failed)
 }
@@ -168,10 +152,10 @@ func (d *device) resetStatus() uint32 {
 
 // sweep deletes on the context's thread what was freed.
 func (d *device) sweep() {
-	d.mu.Lock()
+	d.Mu.Lock()
 	garbage := d.garbage
 	d.garbage = nil
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	for _, destroy := range garbage {
 		destroy()
 	}
@@ -181,9 +165,9 @@ func (d *device) sweep() {
 // device's own; on one of the caller's, whose thread may be the one that frees, by
 // the next call. It waits for no thread of the caller's.
 func (d *device) discard(destroy func()) {
-	d.mu.Lock()
+	d.Mu.Lock()
 	d.garbage = append(d.garbage, destroy)
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	if d.stop != nil {
 		_ = d.run(context.Background(), d.sweep) // where the context has ended, all that it had has
 	}
@@ -194,64 +178,27 @@ func (d *device) discard(destroy func()) {
 func (d *device) Close() error {
 	d.closing.Lock()
 	defer d.closing.Unlock()
-	d.RunCloseHooks()
 	ctx, stop := d.patient()
 	defer stop()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.gate.Await(ctx, &d.mu, &d.reaper, func() (int, int) { return d.streams, d.memories })
-	switch {
-	case d.closed:
-		return nil
-	case ctx.Err() != nil: // what was released waits for work that nobody does
-		return d.relay.Untaken("Close")
-	case d.streams > 0 || d.memories > 0:
-		return core.Errorf(core.ErrInvalid, "gl", "Close", "%d streams and %d allocations, imports or semaphores are open: close them first", d.streams, d.memories)
-	}
-	d.closed = true
-	for _, b := range d.spares {
-		d.garbage = append(d.garbage, b.destroy)
-	}
-	d.spares = nil
-	d.mu.Unlock() // the context's thread takes it
-	err := d.run(ctx, func() {
-		d.sweep()
-		d.programs.destroy()
+	err := d.Shut(ctx, "streams", func() error {
+		for _, b := range d.spares {
+			d.garbage = append(d.garbage, b.destroy)
+		}
+		d.spares = nil
+		d.Mu.Unlock() // the context's thread takes it
+		err := d.run(ctx, func() {
+			d.sweep()
+			d.programs.destroy()
+		})
+		if d.stop != nil {
+			d.stop()
+		}
+		d.Mu.Lock()
+		d.Closed = err == nil
+		return err
 	})
-	if d.stop != nil {
-		d.stop()
+	if errors.Is(err, errEnded) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return d.relay.Untaken("Close") // what is to be done waits for a thread that nobody serves
 	}
-	d.mu.Lock()
-	if err != nil {
-		d.closed = false
-		return d.relay.Untaken("Close")
-	}
-	liveDevices.Add(-1)
-	return nil
-}
-
-// checkOpen fails if the device was closed.
-func (d *device) checkOpen(call string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return closedDevice(call)
-	}
-	return nil
-}
-
-// begin is what calls have in common.
-func (d *device) begin(ctx context.Context, call string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return d.checkOpen(call)
-}
-
-// enter is begin for calls that open something.
-func (d *device) enter(ctx context.Context, call string) error {
-	if err := d.gate.Enter(ctx); err != nil {
-		return err
-	}
-	return d.checkOpen(call)
+	return err
 }

@@ -39,7 +39,3 @@ func failure(call string, code uint32) *core.Error {
 	e.Code = int64(code)
 	return e
 }
-
-func closedDevice(call string) error {
-	return core.Errorf(core.ErrClosed, "gl", call, "the device was closed")
-}

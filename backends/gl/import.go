@@ -15,7 +15,7 @@ import (
 
 // ImportTypes are opaque descriptors, where the driver has GL_EXT_memory_object_fd.
 func (d *device) ImportTypes() []core.HandleType {
-	if !d.properties.Capabilities.Has(core.CapImportMemory) {
+	if !d.Info.Capabilities.Has(core.CapImportMemory) {
 		return nil
 	}
 	return []core.HandleType{core.HandleOpaqueFD}
@@ -31,35 +31,25 @@ const slack = 64
 // another handle type, and with ErrOutOfMemory (GL_OUT_OF_MEMORY) where the driver
 // wants the allocation to be larger than the buffer: 64 bytes are enough.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	if err := d.properties.Require(core.CapImportMemory, "ImportMemory"); err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.enter(ctx, "ImportMemory"); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
 	by := d.importer()
 	if err := by.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
-	if err := by.CheckFD("ImportMemory", m.Type, m.FD, m.Size); err != nil {
-		return core.Memory{}, err
-	}
 	b := &buffer{size: m.Offset + m.Length}
 	if b.size%4 != 0 && roundUp(b.size)+slack <= m.Size {
 		b.size = roundUp(b.size)
 	}
-	var memory core.Memory
-	file := m.Backing()
-	err := by.Give("ImportMemory", m.FD, func(fd int) (taken bool, err error) {
+	return by.Memory(m, func(fd int) (_ core.Memory, taken bool, err error) {
 		if taken, err = d.importFD(ctx, b, m, fd); err != nil {
 			d.discard(b.destroy)
-			return taken, err
+			return core.Memory{}, taken, err
 		}
-		memory, err = d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
-		memory.Backing = file
-		return taken, err
+		memory, err := d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
+		return memory, taken, err
 	})
-	return memory, err
 }
 
 // importer is what the device imports.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/ext"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -18,7 +19,7 @@ var _ core.SemaphoreCreator = (*device)(nil)
 // NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
 // fails with ErrNotSupported if t is not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
-	if err := d.begin(ctx, "NewSemaphore"); err != nil {
+	if err := d.Begin(ctx, "NewSemaphore"); err != nil {
 		return nil, err
 	}
 	if t != 0 {
@@ -30,7 +31,7 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 // SemaphoreImportTypes are opaque descriptors, where the driver has GL_EXT_semaphore_fd
 // and GL_NV_timeline_semaphore.
 func (d *device) SemaphoreImportTypes() []core.HandleType {
-	if !d.properties.Capabilities.Has(core.CapImportSemaphores) {
+	if !d.Info.Capabilities.Has(core.CapImportSemaphores) {
 		return nil
 	}
 	return []core.HandleType{core.HandleOpaqueFD}
@@ -38,10 +39,7 @@ func (d *device) SemaphoreImportTypes() []core.HandleType {
 
 // ImportSemaphore opens a timeline semaphore that Vulkan exported.
 func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
-	if err := d.properties.Require(core.CapImportSemaphores, "ImportSemaphore"); err != nil {
-		return nil, err
-	}
-	if err := d.enter(ctx, "ImportSemaphore"); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportSemaphores, "ImportSemaphore"); err != nil {
 		return nil, err
 	}
 	by := d.importer()
@@ -62,13 +60,12 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 		d.discard(s.destroy)
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, closedDevice("ImportSemaphore") // the context went with all that it had
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen("ImportSemaphore"); err != nil {
+		return nil, err // the context went with all that it had
 	}
-	d.memories++
-	liveMemory.Add(1)
+	d.CountMemory()
 	return s, nil
 }
 
@@ -116,9 +113,9 @@ func (s *semaphore) enqueue(call string, st core.Stream, f func()) error {
 	if s.closed {
 		return core.Errorf(core.ErrClosed, "gl", call, "the semaphore was closed")
 	}
-	q, ok := st.(*queue)
-	if !ok || q.device != s.device {
-		return core.Errorf(core.ErrDevice, "gl", call, "the stream belongs to another device")
+	q, err := shell.StreamOf[*queue](&s.device.Device, call, st)
+	if err != nil {
+		return err
 	}
 	return q.Enqueue(func() error {
 		return s.device.command(context.Background(), call, f)
@@ -144,6 +141,8 @@ func (s *semaphore) Close() error {
 	}
 	s.closed = true
 	s.device.discard(s.destroy)
-	s.device.drop()
+	s.device.Mu.Lock()
+	defer s.device.Mu.Unlock()
+	s.device.DropMemory()
 	return nil
 }

@@ -5,7 +5,6 @@ package gl
 import (
 	"context"
 	"math"
-	"sync"
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
@@ -21,7 +20,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	fail := func(format string, args ...any) (core.Memory, error) {
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "ImportPointer", format, args...)
 	}
-	if err := d.checkOpen("ImportPointer"); err != nil {
+	if err := d.CheckOpen("ImportPointer"); err != nil {
 		return core.Memory{}, err
 	}
 	if size < 0 {
@@ -56,56 +55,20 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	return d.adopt("ImportPointer", b, 0, size, owner)
 }
 
-// hostView keeps the memory that the host looks at.
-type hostView struct {
-	viewed *core.Buffer
-	once   sync.Once
-}
-
-func (v *hostView) Free() { v.once.Do(v.viewed.Release) }
-
 // HostView gives the address at which b is mapped, which it is from the time of its
 // allocation on.
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	if err := d.begin(ctx, "HostView"); err != nil {
-		return core.Memory{}, err
-	}
-	if b == nil {
-		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "HostView", "the buffer is nil")
-	}
-	if err := b.Retain(); err != nil {
-		return core.Memory{}, err
-	}
-	m := b.Memory()
-	base, err := d.viewOf(m)
-	if err != nil {
-		b.Release()
-		return core.Memory{}, err
-	}
-	v := core.Memory{ID: core.CPU, Size: m.Size, Owner: &hostView{viewed: b}}
-	if base != 0 {
-		v.Handle = base + uintptr(m.Offset)
-	}
-	return v, nil
-}
-
-// viewOf is where the host sees the buffer of m; 0 if m has no bytes.
-func (d *device) viewOf(m core.Memory) (uintptr, error) {
-	if m.Device != d {
-		return 0, core.Errorf(core.ErrDevice, "gl", "HostView", "the buffer belongs to another device")
-	}
-	if m.Size == 0 {
-		return 0, nil
-	}
-	if b := d.known(m.Handle); b != nil && b.mapped != 0 {
-		return b.mapped, nil
-	}
-	return 0, core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
+	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
+		if b := d.known(m.Handle); b != nil && b.mapped != 0 {
+			return b.mapped, nil
+		}
+		return 0, core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
+	})
 }
 
 // known finds the buffer that memory of the device is on.
 func (d *device) known(handle uintptr) *buffer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	return d.buffers[uint32(handle)]
 }

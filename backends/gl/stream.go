@@ -4,22 +4,20 @@ package gl
 
 import (
 	"context"
-	"sync"
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/internal/relay"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // queue is a stream of a device, which counts it until it is closed. Its work runs
 // on a goroutine, calls OpenGL on the context's thread, and is done when OpenGL is
 // done with it.
 type queue struct {
-	*stream.Queue
+	*shell.Queue
 	device *device
-	closed sync.Once
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -27,16 +25,11 @@ var _ core.Stream = (*queue)(nil)
 // NewStream returns an ordered queue. Streams share the context, so that their work
 // overlaps only with that of the host.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := d.gate.Enter(ctx); err != nil {
+	q, err := d.NewQueue(ctx)
+	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, closedDevice("NewStream")
-	}
-	d.streams++
-	return &queue{Queue: stream.NewQueue(d), device: d}, nil
+	return &queue{q, d}, nil
 }
 
 // Record returns an event that, on a context of the caller's, also waits for what
@@ -94,13 +87,7 @@ func (q *queue) Close() error {
 			}
 		}
 	}
-	err := q.Queue.Close()
-	q.closed.Do(func() {
-		q.device.mu.Lock()
-		defer q.device.mu.Unlock()
-		q.device.streams--
-	})
-	return err
+	return q.Queue.Close()
 }
 
 // command issues the commands of f, which work on buffers.

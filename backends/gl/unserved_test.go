@@ -199,15 +199,15 @@ func TestCloseWithReleasedMemoryIsRefusedWhereNobodyServesTheThread(t *testing.T
 	}
 	b.Used(e)
 	_ = x.Close()
-	d.mu.Lock()
-	d.streams-- // as if its Close had not waited
-	d.mu.Unlock()
+	d.Mu.Lock()
+	d.Held-- // as if its Close had not waited
+	d.Mu.Unlock()
 	if err := within(t, "Close", d.Close); !errors.Is(err, core.ErrInvalid) {
 		t.Errorf("Close: %v", err)
 	}
-	d.mu.Lock()
-	d.streams++
-	d.mu.Unlock()
+	d.Mu.Lock()
+	d.Held++
+	d.Mu.Unlock()
 	u.allow(always)
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -247,9 +247,9 @@ func TestACopyThatIsLetGoOfKeepsItsMemory(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, %d functions served: %v", way, served, err)
 			}
-			d.mu.Lock()
+			d.Mu.Lock()
 			spares := len(d.spares)
-			d.mu.Unlock()
+			d.Mu.Unlock()
 			if spares > 0 && served > 2 {
 				t.Errorf("%s, %d functions served: staging memory was given back before its work was done", way, served)
 			}
@@ -259,9 +259,9 @@ func TestACopyThatIsLetGoOfKeepsItsMemory(t *testing.T) {
 			u.allow(always)
 			if served > 2 {
 				time.Sleep(5 * time.Millisecond)
-				d.mu.Lock()
-				open := d.memories
-				d.mu.Unlock()
+				d.Mu.Lock()
+				open := d.Memories
+				d.Mu.Unlock()
 				if open == 0 {
 					t.Errorf("%s, %d functions served: memory was freed before its work was done", way, served)
 				}
@@ -335,9 +335,9 @@ func TestWhatWasIssuedIsWaitedForUntilItsContextIsCurrent(t *testing.T) {
 	}
 	_, _ = x.Close(), y.Close()
 	time.Sleep(5 * time.Millisecond)
-	d.mu.Lock()
-	open := d.memories
-	d.mu.Unlock()
+	d.Mu.Lock()
+	open := d.Memories
+	d.Mu.Unlock()
 	if open == 0 {
 		t.Error("memory was freed before the work on it was done")
 	}

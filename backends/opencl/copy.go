@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -17,60 +18,23 @@ import (
 // stream, and what the stream cannot wait for. It fails with ErrNotSupported for
 // packed elements that do not lie on whole bytes in memory that the host does not reach.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := d.checkOpen("Copy"); err != nil {
-		return err
-	}
-	if s != nil {
-		if _, err := d.streamOf("Copy", s); err != nil {
-			return err
-		}
-	}
-	same, err := core.CheckCopy(dst, src)
-	if err != nil {
-		return err
-	}
-	to, err := d.sideOf(dst)
-	if err != nil {
-		return err
-	}
-	from, err := d.sideOf(src)
-	if err != nil {
-		return err
-	}
-	if !same {
-		if same, err = core.CheckCopyOnHost(dst, src, to.host, from.host); err != nil {
-			return err
-		}
-	}
-	switch {
-	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case dst.NumElements() == 0:
-		return nil
-	case to.mem == 0 && from.mem == 0:
-		return errorf(core.ErrDevice, "Copy", "dst and src both lie in memory of the host: copy through the device cpu")
-	}
-	return d.copy(ctx, s, to, from)
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from side) error {
+		return d.copy(ctx, q, to, from)
+	})
 }
 
 // copy does what Copy does with tensors that were checked. Its event also carries the
 // errors of behind, work of the host on the same stream. All callers without a stream
 // share the device's own queue, and wait for the work of others themselves.
-func (d *device) copy(ctx context.Context, s core.Stream, dst, src side, behind ...*turn) error {
-	w := &transfer{queue: d.own, waits: s == nil, dst: dst, src: src, behind: behind}
-	if s != nil {
-		w.queue = s.(*queue)
-	}
+func (d *device) copy(ctx context.Context, q *queue, dst, src side, behind ...*turn) error {
+	w := &transfer{queue: cmp.Or(q, d.own), waits: q == nil, dst: dst, src: src, behind: behind}
 	w.geometry, w.bits = strided.OfBits(dst.tensor, src.tensor)
 	how, err := w.choose()
 	switch {
 	case err != nil:
 		return err
 	case how == nil && !w.atOnce:
-		return d.stage(ctx, s, dst, src, w.sharePages())
+		return d.stage(ctx, q, dst, src, w.sharePages())
 	}
 	writes, reads := []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}
 	switch {
@@ -106,6 +70,9 @@ type side struct {
 	known
 }
 
+func (s side) Host() uintptr { return s.host }
+func (s side) Ours() bool    { return s.mem != 0 }
+
 // pages is the memory of the host that a command which copies the bytes from low to
 // high of the side may use.
 func (s side) pages(low, high int64) span {
@@ -117,16 +84,12 @@ func (s side) pages(low, high int64) span {
 
 // sideOf finds out about a tensor, or refuses one on another device.
 func (d *device) sideOf(t *core.Tensor) (side, error) {
-	b, err := t.Buffer()
+	m, host, err := d.Locate(t)
 	if err != nil {
 		return side{}, err
 	}
-	m := b.Memory()
-	if m.ID.Type.HostAccessible() {
+	if host {
 		return side{tensor: t, host: m.Handle}, nil
-	}
-	if m.ID != d.ID() || m.Device != nil && m.Device != d {
-		return side{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.ID())
 	}
 	s := side{tensor: t, mem: driver.Mem(m.Handle)}
 	if m.Handle != 0 {

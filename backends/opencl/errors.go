@@ -40,5 +40,3 @@ func sentinel(s driver.Status) error {
 	}
 	return core.ErrInvalid
 }
-
-func closedDevice(call string) error { return errorf(core.ErrClosed, call, "the device was closed") }

@@ -62,7 +62,7 @@ func (e *event) Done() (bool, error) {
 
 // settle is the end of the event. e.mu is held.
 func (e *event) settle(err error) {
-	e.device.hostWorkDone.Load()
+	e.device.hostWork.See()
 	for i := 0; i < len(e.turns) && err == nil; i++ {
 		err = e.turns[i].err
 	}

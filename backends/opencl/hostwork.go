@@ -75,7 +75,7 @@ func (q *queue) gate() (*gate, error) {
 // open lets the queue go on.
 func (g *gate) open(failed error) {
 	g.err = failed
-	g.device.hostWorkDone.Add(1)
+	g.device.hostWork.Pass()
 	// A queue that is never let go would hang all that waits for it. A gate that
 	// is open already answers CL_INVALID_OPERATION.
 	for range patience {

@@ -19,7 +19,7 @@ import (
 // nobody can tell. An address of SVM or of the host is no cl_mem: map it as host memory.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.checkOpen(call); err != nil {
+	if err := d.CheckOpen(call); err != nil {
 		return core.Memory{}, err
 	}
 	if size < 0 {
@@ -40,10 +40,10 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if flags&(driver.HostWriteOnly|driver.HostReadOnly|driver.HostNoAccess) != 0 {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "%#x was made with CL_MEM_HOST_WRITE_ONLY, CL_MEM_HOST_READ_ONLY or CL_MEM_HOST_NO_ACCESS, so it cannot be copied to and from the host", p)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, closedDevice(call)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, err
 	}
 	if err := check(driver.RetainMem(mem), "clRetainMemObject", "%#x", p); err != nil {
 		return core.Memory{}, err
@@ -64,39 +64,27 @@ func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.importT
 // needs no mention here: OpenCL does not ask for it.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
-	if err := d.properties.Require(core.CapImportMemory, call); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportMemory, call); err != nil {
 		return core.Memory{}, err
 	}
-	if err := d.gate.Enter(ctx); err != nil {
-		return core.Memory{}, err
-	}
-	by := external.Importer{Backend: name, Types: d.importTypes, DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID}
+	by := external.Importer{Backend: name, Types: d.importTypes, DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID}
 	if err := by.CheckMemory(m); err != nil {
-		return core.Memory{}, err
-	}
-	if err := by.CheckFD(call, m.Type, m.FD, m.Size); err != nil {
 		return core.Memory{}, err
 	}
 	kind := uint64(driver.ImportOpaqueFD)
 	if m.Type == core.HandleDMABuf {
 		kind = driver.ImportDMABuf
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, closedDevice(call)
-	}
-	var mem driver.Mem
-	file := m.Backing()
-	err := by.Give(call, m.FD, func(fd int) (taken bool, err error) {
-		var s driver.Status
-		mem, s = driver.ImportFD(d.context, kind, fd, m.Size)
-		return s == driver.Success, check(s, "clCreateBufferWithProperties", "%d bytes of FD %d as %v", m.Size, m.FD, m.Type)
+	return by.Memory(m, func(fd int) (_ core.Memory, taken bool, err error) {
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		if err := d.IsOpen(call); err != nil {
+			return core.Memory{}, false, err
+		}
+		mem, s := driver.ImportFD(d.context, kind, fd, m.Size)
+		if err := check(s, "clCreateBufferWithProperties", "%d bytes of FD %d as %v", m.Size, m.FD, m.Type); err != nil {
+			return core.Memory{}, false, err
+		}
+		return d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), true, nil
 	})
-	if err != nil {
-		return core.Memory{}, err
-	}
-	memory := d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) })
-	memory.Backing = file
-	return memory, nil
 }

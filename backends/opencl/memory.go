@@ -4,13 +4,10 @@ package opencl
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var liveMemory = core.NewLiveCounter("opencl.Memory")
 
 // known is what a device knows of a cl_mem that it handed out.
 type known struct {
@@ -34,57 +31,27 @@ func (a span) meets(b span) bool { return a.low < b.high && b.low < a.high }
 // spanOf is n bytes from an address on.
 func spanOf(first uintptr, n int64) span { return span{first, first + uintptr(n)} }
 
-// memory owns a reference of a cl_mem, and what lies below it.
-type memory struct {
-	device  *device
-	mem     driver.Mem // 0 for size 0
-	release func()     // gives the cl_mem back; called without device.mu
-	freed   atomic.Bool
-}
-
-var _ core.OrderedOwner = (*memory)(nil)
-
-// Free gives the memory back. Another call does nothing.
-func (m *memory) Free() {
-	if m.freed.Swap(true) {
-		return
-	}
-	d := m.device
-	d.mu.Lock()
-	if k := d.known[m.mem]; k != nil {
-		if k.memories--; k.memories == 0 {
-			delete(d.known, m.mem)
-		}
-	}
-	d.mu.Unlock()
-	m.release()
-	liveMemory.Add(-1)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.memories--
-}
-
-// FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) { m.device.reaper.After(pending, m.Free) }
-
-// adopt makes size bytes of mem memory of the device; release gives mem back. d.mu is held.
+// adopt makes size bytes of mem memory of the device; release gives mem back, without
+// d.Mu held. d.Mu is held.
 func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func()) core.Memory {
-	if mem != 0 {
-		if d.known[mem] == nil {
-			d.known[mem] = &k
+	m := core.Memory{ID: d.ID(), Handle: uintptr(mem), Offset: offset, Size: size}
+	if mem == 0 {
+		return d.HandOut(m, nil, release)
+	}
+	own := d.known[mem]
+	if own == nil {
+		own = &k
+		d.known[mem] = own
+	}
+	own.memories++
+	if own.host != 0 {
+		m.Host = own.host + uintptr(offset)
+	}
+	return d.HandOut(m, func() {
+		if own.memories--; own.memories == 0 {
+			delete(d.known, mem)
 		}
-		d.known[mem].memories++
-	}
-	d.memories++
-	liveMemory.Add(1)
-	m := core.Memory{
-		ID: d.ID(), Device: d, Handle: uintptr(mem), Offset: offset, Size: size,
-		Owner: &memory{device: d, mem: mem, release: release},
-	}
-	if known := d.known[mem]; known != nil && known.host != 0 {
-		m.Host = known.host + uintptr(offset)
-	}
-	return m
+	}, release)
 }
 
 // Alloc takes a cl_mem from the pool, which starts at its first byte: Offset is 0.
@@ -94,20 +61,17 @@ func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func
 // fine-grained SVM nor the host's memory; with ErrOutOfMemory also beyond the
 // device's largest cl_mem.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
-	const call = "Alloc"
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
 	}
-	switch {
-	case opts.Type != 0 && opts.Type != core.DeviceOpenCL:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceOpenCL)
-	case opts.Export != 0:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v, but OpenCL cannot export memory: allocate where it can be exported, and import it here", opts.Export)
-	case opts.HostVisible && !d.hostVisible():
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the device has neither fine-grained SVM nor unified memory")
+	if err := d.CheckOptions(opts, nil); err != nil {
+		return core.Memory{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	if opts.HostVisible && !d.hostVisible() {
+		return core.Memory{}, errorf(core.ErrNotSupported, "Alloc", "AllocOptions.HostVisible: the device has neither fine-grained SVM nor unified memory")
+	}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	m, err := d.alloc(size, opts.HostVisible || d.inReach())
 	d.Count(err)
 	return m, err
@@ -115,13 +79,12 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 
 // alloc does it, with d.mu held.
 func (d *device) alloc(size int64, host bool) (core.Memory, error) {
+	if err := d.CheckSize(size); err != nil {
+		return core.Memory{}, err
+	}
 	switch {
-	case d.closed:
-		return core.Memory{}, closedDevice("Alloc")
-	case size < 0:
-		return core.Memory{}, errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
 	case size == 0:
-		return d.adopt(0, 0, 0, known{}, func() {}), nil
+		return d.adopt(0, 0, 0, known{}, nil), nil
 	case size > d.maxAlloc:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and CL_DEVICE_MAX_MEM_ALLOC_SIZE is %d: use several tensors", size, d.maxAlloc)
 	}
@@ -134,8 +97,8 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 		k.over = spanOf(b.host, b.class.size)
 	}
 	return d.adopt(b.mem, 0, size, k, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
 		d.Put(b.class, b, size, nil)
 	}), nil
 }
@@ -143,13 +106,13 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 // lookUp tells what is known of a cl_mem. One that the device did not hand out,
 // as a tensor of DLPack has it, is asked for its context.
 func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
-	d.mu.Lock()
+	d.Mu.Lock()
 	k := d.known[mem]
 	if k != nil {
-		defer d.mu.Unlock()
+		defer d.Mu.Unlock()
 		return *k, nil
 	}
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	size, err := d.checkMem(call, uintptr(mem))
 	if err != nil {
 		return known{}, err

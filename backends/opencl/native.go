@@ -17,7 +17,7 @@ func handlesOf(d core.Device) (Handles, error) {
 	if err != nil {
 		return Handles{}, err
 	}
-	if err := inner.checkOpen("HandlesOf"); err != nil {
+	if err := inner.CheckOpen("HandlesOf"); err != nil {
 		return Handles{}, err
 	}
 	return Handles{uintptr(inner.platform), uintptr(inner.handle), uintptr(inner.context)}, nil
@@ -115,10 +115,10 @@ func (d *device) cut(mem driver.Mem, first, size int64, b *core.Buffer) (core.Me
 	if err != nil {
 		return core.Memory{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, closedDevice("SubBuffer")
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen("SubBuffer"); err != nil {
+		return core.Memory{}, err
 	}
 	sub, s := driver.CreateSubBuffer(mem, first, size)
 	if err := check(s, "clCreateSubBuffer", "%d bytes from byte %d on", size, first); err != nil {
@@ -142,7 +142,7 @@ func eventOf(d core.Device, event uintptr) (core.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := inner.checkOpen(call); err != nil {
+	if err := inner.CheckOpen(call); err != nil {
 		return nil, err
 	}
 	if err := inner.checkObject(call, event); err != nil {

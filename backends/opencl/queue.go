@@ -201,7 +201,8 @@ func (q *queue) Close() error {
 		return q.end.Wait(context.Background())
 	}
 	err := q.finish()
-	q.device.dropStream()
+	liveStreams.Add(-1)
+	q.device.Drop()
 	q.end.Complete(nil)
 	return err
 }
@@ -236,7 +237,7 @@ func (q *queue) inOrder() error {
 // platform is told apart where its driver is one for the ICD loader; see [Wrap].
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	const call = "ImportStream"
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
 	if err := d.checkObject(call, native); err != nil {

@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -24,14 +25,11 @@ var _ core.Semaphore = semaphore{}
 // nobody release OpenCL objects that the waiting work uses (OpenCL 3.0 API,
 // clSetUserEventStatus); a device keeps to that for its own memory.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Enter(ctx, "NewSemaphore"); err != nil {
 		return nil, err
 	}
 	if t != 0 {
 		return nil, errorf(core.ErrNotSupported, "NewSemaphore", "a semaphore of OpenCL cannot be exported as %v", t)
-	}
-	if err := d.checkOpen("NewSemaphore"); err != nil {
-		return nil, err
 	}
 	return semaphore{stream.NewTimeline(), d}, nil
 }
@@ -39,7 +37,7 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 // Signal sets the value when all is done that was enqueued on s before, whether
 // that went well or not.
 func (m semaphore) Signal(s core.Stream, value uint64) error {
-	q, err := m.device.streamOf("Signal", s)
+	q, err := shell.StreamOf[*queue](&m.device.Device, "Signal", s)
 	if err != nil {
 		return err
 	}
@@ -51,7 +49,7 @@ func (m semaphore) WaitOn(s core.Stream, value uint64) error {
 	if _, err := m.Value(); err != nil {
 		return err
 	}
-	q, err := m.device.streamOf("WaitOn", s)
+	q, err := shell.StreamOf[*queue](&m.device.Device, "WaitOn", s)
 	if err != nil {
 		return err
 	}
@@ -80,13 +78,4 @@ func (s signaller) Enqueue(work func() error) error {
 		_ = work()
 		return nil
 	})
-}
-
-// streamOf is s as a stream of this device.
-func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
-	q, ok := s.(*queue)
-	if !ok || q.device != d {
-		return nil, errorf(core.ErrDevice, call, "the stream belongs to another device")
-	}
-	return q, nil
 }

@@ -13,7 +13,7 @@ import (
 // side where they are not, and cross in one piece. What lies in between is closed
 // at once, and stays until the work is done. With apart, the two sides must not meet in
 // one command, and what lies in between keeps them so.
-func (d *device) stage(ctx context.Context, s core.Stream, to, from side, apart bool) error {
+func (d *device) stage(ctx context.Context, q *queue, to, from side, apart bool) error {
 	src := from.tensor
 	if apart || !src.Layout().IsContiguous() {
 		packed, err := d.packed(ctx, src, from.mem != 0)
@@ -21,24 +21,24 @@ func (d *device) stage(ctx context.Context, s core.Stream, to, from side, apart 
 			return err
 		}
 		defer func() { _ = packed.Close() }() // never fails
-		if err := d.step(ctx, s, packed, src); err != nil {
+		if err := d.step(ctx, q, packed, src); err != nil {
 			return err
 		}
 		src = packed
 	}
 	dst := to.tensor
 	if dst.Layout().IsContiguous() {
-		return d.step(ctx, s, dst, src)
+		return d.step(ctx, q, dst, src)
 	}
 	packed, err := d.packed(ctx, dst, to.mem != 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = packed.Close() }()
-	if err := d.step(ctx, s, packed, src); err != nil {
+	if err := d.step(ctx, q, packed, src); err != nil {
 		return err
 	}
-	return d.step(ctx, s, dst, packed)
+	return d.step(ctx, q, dst, packed)
 }
 
 // packed is a row-major tensor like t, on the device or the host.
@@ -74,7 +74,7 @@ func wrap(m core.Memory, spec core.Spec) (*core.Tensor, error) {
 
 // step copies between tensors of which both may lie on the host. It tells what work of
 // the host failed with that src comes from.
-func (d *device) step(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+func (d *device) step(ctx context.Context, q *queue, dst, src *core.Tensor) error {
 	to, err := d.sideOf(dst)
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func (d *device) step(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		return err
 	}
 	var behind []*turn
-	if e, ok := core.UnwrapEvent(src.Ready()).(*event); ok && s != nil && e.queue == s.(*queue) {
+	if e, ok := core.UnwrapEvent(src.Ready()).(*event); ok && q != nil && e.queue == q {
 		behind = e.turns
 	}
-	return d.copy(ctx, s, to, from, behind...)
+	return d.copy(ctx, q, to, from, behind...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -21,65 +22,30 @@ import (
 // ErrNotSupported for packed elements that do not lie on whole bytes in memory that
 // the host does not reach.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	const call = "Copy"
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := d.checkOpen(call); err != nil {
-		return err
-	}
-	var q *queue
-	if s != nil {
-		var err error
-		if q, err = d.queueOf(call, s); err != nil {
-			return err
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from end) error {
+		w := work{device: d, dst: to, src: from}
+		if q != nil {
+			return w.submit(ctx, q)
 		}
-	}
-	same, err := core.CheckCopy(dst, src)
-	if err != nil {
-		return err
-	}
-	w := work{device: d}
-	if w.dst, err = d.sideOf(dst); err != nil {
-		return err
-	}
-	if w.src, err = d.sideOf(src); err != nil {
-		return err
-	}
-	if !same {
-		if same, err = core.CheckCopyOnHost(dst, src, w.dst.host, w.src.host); err != nil {
-			return err
-		}
-	}
-	switch {
-	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case dst.NumElements() == 0:
-		return nil
-	case w.dst.object == nil && w.src.object == nil:
-		return errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")
-	}
-	if q != nil {
-		return w.submit(ctx, q)
-	}
-	return d.copyHere(ctx, w)
+		return d.copyHere(ctx, w)
+	})
 }
 
 // copyHere waits for a copy on a queue that nobody else uses meanwhile.
 func (d *device) copyHere(ctx context.Context, w work) error {
 	w.here = true
-	q, err := d.borrow()
+	q, err := d.queues.Borrow(&d.Device, func() (*queue, error) { return newQueue(d) })
 	if err != nil {
 		return d.noteLoss(err)
 	}
 	if err = w.submit(ctx, q); err == nil {
-		d.giveBack(q)
+		d.queues.GiveBack(&d.Device, q)
 		return nil
 	}
 	go func() { // what was enqueued may go on, and events tell of it
 		_ = q.Synchronize(context.Background())
 		q.rest()
-		d.giveBack(q)
+		d.queues.GiveBack(&d.Device, q)
 	}()
 	return err
 }
@@ -91,25 +57,24 @@ type end struct {
 	host   uintptr // for the host, the byte that offsets count from; 0 where it does not reach that
 }
 
+func (e end) Host() uintptr { return e.host }
+func (e end) Ours() bool    { return e.object != nil }
+
 // sideOf finds out about a tensor, or refuses one on another device.
 func (d *device) sideOf(t *core.Tensor) (end, error) {
-	b, err := t.Buffer()
+	m, host, err := d.Locate(t)
 	if err != nil {
 		return end{}, err
 	}
-	m := b.Memory()
-	if m.ID.Type.HostAccessible() {
+	if host {
 		return end{tensor: t, host: m.Handle}, nil
-	}
-	if m.ID != d.ID() || m.Device != nil && m.Device != d {
-		return end{}, errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.ID())
 	}
 	if m.Handle == 0 {
 		return end{tensor: t, object: &object{}}, nil
 	}
-	d.mu.Lock()
+	d.Mu.Lock()
 	o := d.objects[m.Handle]
-	d.mu.Unlock()
+	d.Mu.Unlock()
 	if o == nil {
 		if o, err = d.stranger("Copy", m.Handle); err != nil {
 			return end{}, err
@@ -284,8 +249,8 @@ func (d *device) gatherLimits() gather.Limits {
 
 // pipeline returns the pipeline of a shader, which it makes at its first use.
 func (d *device) pipeline(s gather.Shader) (*driver.Pipeline, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	if p, ok := d.pipelines[s]; ok {
 		return p, nil
 	}

@@ -10,5 +10,3 @@ const name = "vulkan"
 func errorf(sentinel error, call, format string, args ...any) *core.Error {
 	return core.Errorf(sentinel, name, call, format, args...)
 }
-
-func closedDevice(call string) error { return errorf(core.ErrClosed, call, "the device was closed") }

@@ -75,7 +75,7 @@ func (q *queue) hasReached(number uint64) bool {
 		_ = q.device.noteLoss(err)
 		return false
 	}
-	q.device.hostWork.Load()
+	q.device.hostWork.See()
 	q.advance(value)
 	return value >= number
 }
@@ -166,7 +166,7 @@ type lane struct {
 	commands []*command
 }
 
-// takeLane returns a lane that nobody has. d.mu is held.
+// takeLane returns a lane that nobody has. d.Mu is held.
 func (d *device) takeLane() (*lane, error) {
 	if n := len(d.lanes); n > 0 {
 		l := d.lanes[n-1]

@@ -14,7 +14,7 @@ import (
 // What a device does not declare it refuses, and says why.
 func TestADeviceRefusesWhatItDoesNotDeclare(t *testing.T) {
 	d := new(device)
-	d.properties.AddFeature("map_host", core.CapMapHost, false, "the driver is too old")
+	d.Info.AddFeature("map_host", core.CapMapHost, false, "the driver is too old")
 	_, mapped := d.MapHost(t.Context(), nil)
 	_, exported := d.ExportMemory(nil, core.HandleOpaqueFD)
 	_, imported := d.ImportMemory(t.Context(), core.ExternalMemory{Type: core.HandleOpaqueFD})

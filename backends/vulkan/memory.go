@@ -4,14 +4,10 @@ package vulkan
 
 import (
 	"context"
-	"slices"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var liveMemory = core.NewLiveCounter("vulkan.Memory")
 
 // object is a VkBuffer with all that is known of it.
 type object struct {
@@ -32,7 +28,7 @@ func (o *object) side() driver.Side {
 	return driver.Side{Buffer: o.buffer, Owner: o.sharedWith, Range: o.size}
 }
 
-// publish makes the object known by the handle that it returns. d.mu is held.
+// publish makes the object known by the handle that it returns. d.Mu is held.
 func (d *device) publish(o *object) uintptr {
 	o.descriptor = newDescriptor(d.driver, o)
 	h := uintptr(cAddress(o.descriptor))
@@ -41,7 +37,7 @@ func (d *device) publish(o *object) uintptr {
 }
 
 // destroy gives an object back to the driver: the buffer, then its memory if that is
-// the object's own. d.mu is held.
+// the object's own. d.Mu is held.
 func (d *device) destroy(o *object) {
 	if o.descriptor != nil {
 		delete(d.objects, uintptr(cAddress(o.descriptor)))
@@ -55,83 +51,44 @@ func (d *device) destroy(o *object) {
 	}
 }
 
-// memory is what was handed out of an object.
-type memory struct {
-	device  *device
-	release func() // called once, with device.mu held
-	after   func() // if not nil, called last and without it
-	freed   atomic.Bool
-}
-
-var _ core.OrderedOwner = (*memory)(nil)
-
-// Free gives the memory back. Another call does nothing.
-func (m *memory) Free() {
-	if m.freed.Swap(true) {
-		return
-	}
-	d := m.device
-	d.mu.Lock()
-	m.release()
-	d.memories--
-	liveMemory.Add(-1)
-	d.mu.Unlock()
-	if m.after != nil {
-		m.after()
-	}
-}
-
-// FreeAfter gives the memory back when pending is done. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) { m.device.reaper.After(pending, m.Free) }
-
-// handOut makes memory of the device. d.mu is held.
-func (d *device) handOut(handle uintptr, offset, size int64, release, after func()) core.Memory {
-	d.memories++
-	liveMemory.Add(1)
-	m := core.Memory{
-		ID: d.ID(), Device: d, Handle: handle, Offset: offset, Size: size,
-		Owner: &memory{device: d, release: release, after: after},
-	}
+// handOut makes memory of the device: see [shell.Device.HandOut]. d.Mu is held.
+func (d *device) handOut(handle uintptr, offset, size int64, locked, after func()) core.Memory {
+	m := core.Memory{ID: d.ID(), Handle: handle, Offset: offset, Size: size}
 	if o := d.objects[handle]; o != nil && o.host != 0 {
 		m.Host = o.host + uintptr(offset)
 	}
-	return m
+	return d.HandOut(m, locked, after)
 }
 
 // Alloc takes memory from a pool, or an allocation of its own if it is to be
 // exported. The stream in opts has no influence: memory is handed out only after
 // its former use is done.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
-	const call = "Alloc"
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
 	}
-	switch {
-	case opts.Type != 0 && opts.Type != core.DeviceVulkan:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has memory of type %v only", opts.Type, core.DeviceVulkan)
-	case opts.Export != 0 && !slices.Contains(d.exportTypes, opts.Export):
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; the driver exports %v", opts.Export, d.exportTypes)
+	if err := d.CheckOptions(opts, d.exportTypes); err != nil {
+		return core.Memory{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	m, err := d.alloc(size, opts)
 	d.Count(err)
 	return m, err
 }
 
-// alloc does it, with d.mu held.
+// alloc does it, with d.Mu held.
 func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) {
 	p := d.plain
 	if opts.HostVisible {
 		p = d.visible
 	}
+	if err := d.CheckSize(size); err != nil {
+		return core.Memory{}, err
+	}
 	switch {
-	case d.closed:
-		return core.Memory{}, closedDevice("Alloc")
-	case size < 0:
-		return core.Memory{}, errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
 	case size == 0:
-		return d.handOut(0, 0, 0, func() {}, nil), nil
+		return d.handOut(0, 0, 0, nil, nil), nil
 	case size > d.physical.MaxAllocation-slack:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and maxMemoryAllocationSize is %d: use several tensors", size, d.physical.MaxAllocation)
 	case d.lostError() != nil:
@@ -150,7 +107,7 @@ func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) 
 // memory for a buffer to be larger than that.
 const slack = 64
 
-// allocExport makes an object of its own, which is never used again. d.mu is held.
+// allocExport makes an object of its own, which is never used again. d.Mu is held.
 func (d *device) allocExport(p *pool, size int64, t core.HandleType) (core.Memory, error) {
 	if err := d.MakeRoom(roundUp(size+slack, minExport)); err != nil {
 		return core.Memory{}, err

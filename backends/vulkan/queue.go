@@ -60,7 +60,7 @@ type item struct {
 	over   func()   // called, if set, when host is over, or when it will never run
 }
 
-// newQueue makes a queue. d.mu is held.
+// newQueue makes a queue. d.Mu is held.
 func newQueue(d *device) (*queue, error) {
 	l, err := d.takeLane()
 	if err != nil {
@@ -199,7 +199,7 @@ func (q *queue) complete(i item, failed error) {
 	if failed != nil {
 		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
 	}
-	d.hostWork.Add(1)
+	d.hostWork.Pass()
 	if err := d.driver.Signal(q.lane.timeline, i.number); err != nil {
 		// All that comes behind would wait for ever.
 		q.failures.note(d.noteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err)))
@@ -247,7 +247,7 @@ func (d *device) await(p driver.Point) error {
 		reached, err := d.driver.Wait(p.Timeline, p.Value, patience)
 		_ = d.noteLoss(err)
 		if reached {
-			d.hostWork.Load()
+			d.hostWork.See()
 			return nil
 		}
 		if lost := d.lostError(); lost != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -33,10 +34,10 @@ var _ core.Semaphore = (*semaphore)(nil)
 // driver exports timelines.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	const call = "NewSemaphore"
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
-	if t != 0 && (t != core.HandleOpaqueFD || !d.properties.Capabilities.Has(core.CapExportSemaphores)) {
+	if t != 0 && (t != core.HandleOpaqueFD || !d.Info.Capabilities.Has(core.CapExportSemaphores)) {
 		return nil, errorf(core.ErrNotSupported, call, "the driver does not export timeline semaphores as %v", t)
 	}
 	return d.newSemaphore(call, t != 0, -1)
@@ -44,10 +45,10 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 
 // newSemaphore makes one and gives it the payload of a descriptor, which it takes over if that is not -1.
 func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaphore, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, closedDevice(call)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return nil, err
 	}
 	timeline, err := d.driver.NewTimeline(exportable)
 	if err != nil {
@@ -61,7 +62,7 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 	}
 	s := &semaphore{device: d, timeline: timeline, exportable: exportable}
 	s.idle.L = &s.mu
-	d.streams++ // like a stream it must be closed before the device
+	d.Held++ // like a stream it must be closed before the device
 	liveSemaphores.Add(1)
 	return s, nil
 }
@@ -89,7 +90,7 @@ func (s *semaphore) drop() {
 // and an imported semaphore must not be at value already.
 func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	const call = "Signal"
-	q, err := s.device.queueOf(call, on)
+	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (s *semaphore) takeBack(value, before uint64) {
 // WaitOn holds later work back on the host: the VkQueue is every stream's.
 func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	const call = "WaitOn"
-	q, err := s.device.queueOf(call, on)
+	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (s *semaphore) await(ctx context.Context, value uint64) error {
 		reached, err := s.device.driver.Wait(s.timeline, value, patience)
 		_ = s.device.noteLoss(err)
 		if reached {
-			s.device.hostWork.Load()
+			s.device.hostWork.See()
 			return nil
 		}
 		if err != nil { // for want of memory, say: tried again
@@ -240,15 +241,13 @@ func (s *semaphore) Close() error {
 	}
 	s.device.driver.DestroyTimeline(s.timeline)
 	liveSemaphores.Add(-1)
-	s.device.mu.Lock()
-	defer s.device.mu.Unlock()
-	s.device.streams--
+	s.device.Drop()
 	return nil
 }
 
 // SemaphoreExportTypes are opaque descriptors, where the driver shares timelines by them.
 func (d *device) SemaphoreExportTypes() []core.HandleType {
-	if !d.properties.Capabilities.Has(core.CapExportSemaphores) {
+	if !d.Info.Capabilities.Has(core.CapExportSemaphores) {
 		return nil
 	}
 	return []core.HandleType{core.HandleOpaqueFD}
@@ -256,7 +255,7 @@ func (d *device) SemaphoreExportTypes() []core.HandleType {
 
 func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.ExternalSemaphore, error) {
 	const call = "ExportSemaphore"
-	if err := d.properties.Require(core.CapExportSemaphores, call); err != nil {
+	if err := d.Info.Require(core.CapExportSemaphores, call); err != nil {
 		return core.ExternalSemaphore{}, err
 	}
 	if t != core.HandleOpaqueFD {
@@ -274,7 +273,7 @@ func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.Exte
 	if err != nil {
 		return core.ExternalSemaphore{}, d.noteLoss(err)
 	}
-	p := &d.properties
+	p := &d.Info
 	return core.ExternalSemaphore{Type: t, FD: fd, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID}, nil
 }
 
@@ -283,10 +282,7 @@ func (d *device) SemaphoreImportTypes() []core.HandleType { return d.SemaphoreEx
 
 func (d *device) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {
 	const call = "ImportSemaphore"
-	if err := d.properties.Require(core.CapImportSemaphores, call); err != nil {
-		return nil, err
-	}
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportSemaphores, call); err != nil {
 		return nil, err
 	}
 	by := d.importer()

@@ -16,42 +16,26 @@ import (
 // HostView serves memory that is mapped: that of Alloc with HostVisible, plain
 // and imported memory where device and host have one, and mapped host memory.
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	const call = "HostView"
-	if err := ctx.Err(); err != nil {
-		return core.Memory{}, err
-	}
-	if b == nil {
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer is nil")
-	}
-	if err := b.Retain(); err != nil {
-		return core.Memory{}, err
-	}
-	m := b.Memory()
-	o, err := d.objectOf(call, m)
-	if err == nil && m.Size != 0 && o.host == 0 {
-		err = errorf(core.ErrNotSupported, call, "the host does not reach this memory: allocate it with AllocOptions.HostVisible")
-	}
-	if err != nil {
-		b.Release()
-		return core.Memory{}, err
-	}
-	view := core.Memory{ID: core.CPU, Size: m.Size, Owner: core.FreeFunc(b.Release)}
-	if m.Size != 0 {
-		view.Handle = o.host + uintptr(m.Offset)
-	}
-	return view, nil
+	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
+		o, err := d.objectOf("HostView", m)
+		if err == nil && o.host == 0 {
+			err = errorf(core.ErrNotSupported, "HostView", "the host does not reach this memory: allocate it with AllocOptions.HostVisible")
+		}
+		if err != nil {
+			return 0, err
+		}
+		return o.host, nil
+	})
 }
 
 // objectOf finds the object that memory of this device stands on; an empty one for
 // memory without bytes.
 func (d *device) objectOf(call string, m core.Memory) (*object, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	switch o := d.objects[m.Handle]; {
-	case d.closed:
-		return nil, closedDevice(call)
-	case m.Device != d:
-		return nil, errorf(core.ErrDevice, call, "the buffer belongs to another device")
+	case d.Closed:
+		return nil, d.IsOpen(call)
 	case m.Handle == 0:
 		return &object{}, nil
 	case o == nil:
@@ -67,54 +51,30 @@ func (d *device) HostAlignment() int64 { return d.physical.HostAlignment }
 // MapHost imports the whole units that host touches (VK_EXT_external_memory_host).
 // Where a unit is more than a page of the system, host must begin and end on one.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	if err := d.properties.Require(core.CapMapHost, "MapHost"); err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.gate.Enter(ctx); err != nil {
-		return core.Memory{}, err
-	}
-	if host == nil {
-		return core.Memory{}, errorf(core.ErrInvalid, "MapHost", "the buffer is nil")
-	}
-	if err := host.Retain(); err != nil {
-		return core.Memory{}, err
-	}
-	mapped, err := d.mapHost(host)
-	if err != nil {
-		host.Release()
-	}
+	mapped, err := d.Map(ctx, host, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
 	return mapped, d.noteLoss(err)
 }
 
-// mapHost takes over a reference of host, if it succeeds.
-func (d *device) mapHost(host *core.Buffer) (core.Memory, error) {
+// mapHost maps m, the memory of host.
+func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) {
 	const call = "MapHost"
-	m := host.Memory()
 	first := m.Handle + uintptr(m.Offset)
 	unit := uintptr(d.physical.HostAlignment)
-	switch {
-	case !m.ID.Type.HostAccessible():
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, where its device can show it", m.ID)
-	case m.Size < 0:
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the size of the buffer is not known")
-	case m.Size > d.physical.MaxAllocation:
-		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
-	}
 	skip := int64(first % unit)
+	if most := d.physical.MaxAllocation; m.Size > most || roundUp(skip+m.Size, int64(unit)) > most {
+		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxMemoryAllocationSize is %d", m.Size, most)
+	}
 	whole := roundUp(skip+m.Size, int64(unit))
 	if unit > uintptr(os.Getpagesize()) && whole != m.Size {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "%d bytes at %#x do not begin and end on multiples of minImportedHostPointerAlignment, %d bytes: allocate them so", m.Size, first, unit)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, closedDevice(call)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, err
 	}
 	if m.Size == 0 {
-		return d.handOut(0, 0, 0, func() {}, host.Release), nil
-	}
-	if whole > d.physical.MaxAllocation {
-		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxMemoryAllocationSize is %d", whole, d.physical.MaxAllocation)
+		return d.handOut(0, 0, 0, nil, host.Release), nil
 	}
 	types, err := d.driver.HostTypes(first - uintptr(skip))
 	if err != nil {
@@ -130,7 +90,7 @@ func (d *device) mapHost(host *core.Buffer) (core.Memory, error) {
 
 // adopt makes a buffer of o.size bytes over memory of o.whole bytes that is imported by
 // q, of one of the memory types. If it fails, the driver has taken nothing but what
-// was destroyed again. d.mu is held.
+// was destroyed again. d.Mu is held.
 func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
 	defer func() {
 		if err != nil {
@@ -184,41 +144,21 @@ func (d *device) sharedWith(t core.HandleType) uint32 {
 // ExportMemory makes a new descriptor by vkGetMemoryFdKHR.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
-	if err := d.properties.Require(core.CapExportMemory, call); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
-		return core.ExternalMemory{}, errorf(sentinel, call, format, args...)
-	}
-	switch {
-	case !slices.Contains(d.exportTypes, t):
-		return fail(core.ErrNotSupported, "the driver exports %v, not %v", d.exportTypes, t)
-	case b == nil:
-		return fail(core.ErrInvalid, "the buffer is nil")
-	}
-	if err := b.Retain(); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	defer b.Release()
-	m := b.Memory()
-	o, err := d.objectOf(call, m)
-	switch {
-	case err != nil:
-		return core.ExternalMemory{}, err
-	case o.exportAs != t:
-		return fail(core.ErrInvalid, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
-	}
-	fd, err := d.driver.ExportMemory(o.memory, externalHandles[t])
-	if err != nil {
-		return core.ExternalMemory{}, d.noteLoss(err)
-	}
-	x := core.ExternalMemory{
-		Type: t, FD: fd, Size: o.whole, Offset: m.Offset, Length: m.Size,
-		Dedicated: o.dedicated, MemoryType: uint32(o.memoryType),
-		DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID,
-	}
-	b.Exported(x)
-	return x, nil
+	return d.Export(b, t, d.exportTypes, func(m core.Memory) (core.ExternalMemory, error) {
+		o, err := d.objectOf(call, m)
+		switch {
+		case err != nil:
+			return core.ExternalMemory{}, err
+		case o.exportAs != t:
+			return core.ExternalMemory{}, errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+		}
+		fd, err := d.driver.ExportMemory(o.memory, externalHandles[t])
+		return core.ExternalMemory{
+			Type: t, FD: fd, Size: o.whole, Offset: m.Offset, Length: m.Size,
+			Dedicated: o.dedicated, MemoryType: uint32(o.memoryType),
+			DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID,
+		}, d.noteLoss(err)
+	})
 }
 
 // ImportMemory gives the driver a duplicate of the descriptor, and closes the
@@ -226,22 +166,13 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // part that is meant.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
-	if err := d.properties.Require(core.CapImportMemory, call); err != nil {
-		return core.Memory{}, err
-	}
-	if err := d.gate.Enter(ctx); err != nil {
+	if err := d.EnterWith(ctx, core.CapImportMemory, call); err != nil {
 		return core.Memory{}, err
 	}
 	if err := d.checkExternal(call, m); err != nil {
 		return core.Memory{}, err
 	}
-	var imported core.Memory
-	file := m.Backing()
-	err := d.importer().Give(call, m.FD, func(fd int) (taken bool, err error) {
-		imported, taken, err = d.importFD(call, m, fd)
-		imported.Backing = file
-		return taken, err
-	})
+	imported, err := d.importer().Memory(m, func(fd int) (_ core.Memory, taken bool, err error) { return d.importFD(call, m, fd) })
 	return imported, d.noteLoss(err)
 }
 
@@ -249,7 +180,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 func (d *device) importer() *external.Importer {
 	return &external.Importer{
 		Backend: name, Types: d.importTypes,
-		DeviceUUID: d.properties.UUID, DriverUUID: d.properties.DriverUUID, Software: d.physical.Kind == driver.CPU,
+		DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID, Software: d.physical.Kind == driver.CPU,
 	}
 }
 
@@ -265,15 +196,15 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	case m.Type == core.HandleOpaqueFD && m.MemoryType != core.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
 		return errorf(core.ErrInvalid, call, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}
-	return by.CheckFD(call, m.Type, m.FD, m.Size)
+	return nil
 }
 
 // importFD has the driver import fd for m, and says whether the driver owns it now.
 func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Memory, taken bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, false, closedDevice(call)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, false, err
 	}
 	types := uint32(1) << m.MemoryType
 	if m.MemoryType == core.NoMemoryType {
@@ -309,10 +240,10 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if size > o.size {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes, and the VkBuffer has %d", size, o.size)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return core.Memory{}, closedDevice(call)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.Memory{}, err
 	}
 	after := func() {}
 	if owner != nil {

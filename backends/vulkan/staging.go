@@ -42,7 +42,7 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 		}
 	})
 	if e, _ := q.Record(); e != nil {
-		d.reaper.After([]core.Event{e}, func() { d.giveStagingBack(o) })
+		d.Reaper.After([]core.Event{e}, func() { d.giveStagingBack(o) })
 	} else { // the queue is closed or lost
 		_ = q.Close() // waits for its work, as whoever is closing it does
 		d.giveStagingBack(o)
@@ -57,8 +57,8 @@ const keptStaging, keptSmallStaging = 4, 64
 // takeStaging lends memory of at least size bytes that device and host reach. It is the
 // device's own and does not count as its users'.
 func (d *device) takeStaging(size int64) (*object, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	for i, o := range d.staging {
 		if o.size >= size {
 			d.staging = slices.Delete(d.staging, i, i+1)
@@ -77,8 +77,8 @@ func (d *device) takeStaging(size int64) (*object, error) {
 const minStaging = 64 << 10
 
 func (d *device) giveStagingBack(o *object) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	if len(d.staging) < keptStaging || o.size == minStaging && len(d.staging) < keptSmallStaging {
 		d.staging = append(d.staging, o)
 	} else {

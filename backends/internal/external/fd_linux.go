@@ -82,3 +82,24 @@ func Duplicate(backend, call string, fd int) (int, error) {
 	}
 	return own, nil
 }
+
+// Memory is ImportMemory by a descriptor of m, which CheckMemory has passed: it checks the
+// descriptor and has open import a duplicate, as [Importer.Give] does. The result knows
+// what it was imported from.
+func (i *Importer) Memory(m core.ExternalMemory, open func(fd int) (_ core.Memory, taken bool, err error)) (core.Memory, error) {
+	const call = "ImportMemory"
+	if err := i.CheckFD(call, m.Type, m.FD, m.Size); err != nil {
+		return core.Memory{}, err
+	}
+	backing := m.Backing()
+	var imported core.Memory
+	err := i.Give(call, m.FD, func(fd int) (taken bool, err error) {
+		imported, taken, err = open(fd)
+		return taken, err
+	})
+	if err != nil {
+		return core.Memory{}, err
+	}
+	imported.Backing = backing
+	return imported, nil
+}

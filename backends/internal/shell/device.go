@@ -1,0 +1,147 @@
+// Package shell has what the opened devices of all backends do in the same way: they count
+// what is open, close, free memory once and in order, and check the arguments of the calls
+// of package core. How work is submitted is each backend's own.
+package shell
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dlx-go/dlx/backends/internal/reaper"
+	"github.com/dlx-go/dlx/core"
+)
+
+// Device is embedded by the opened device of a backend, which calls Init first.
+type Device struct {
+	core.CloseHooks
+	Reaper reaper.Reaper
+	Gate   reaper.Gate
+	Info   core.Properties
+	self   core.Device
+	live   Counters
+
+	Mu       sync.Mutex // guards what is below, and more of the device that embeds this one
+	Closed   bool
+	Held     int // streams and the like that are open
+	Memories int // allocations and imports that were not freed
+}
+
+// Counters are the live counters of a backend: see [core.Live].
+type Counters struct{ Devices, Memory *core.LiveCounter }
+
+// NewCounters makes the counters of a backend. It is called once, when the program starts.
+func NewCounters(backend string) Counters {
+	return Counters{core.NewLiveCounter(backend + ".Device"), core.NewLiveCounter(backend + ".Memory")}
+}
+
+// Init makes d the shell of self, and counts self as an open device.
+func (d *Device) Init(self core.Device, info core.Properties, live Counters) {
+	d.self, d.Info, d.live = self, info, live
+	live.Devices.Add(1)
+}
+
+// ID is that of the properties.
+func (d *Device) ID() core.DeviceID { return d.Info.ID }
+
+// Properties returns a copy of Info.
+func (d *Device) Properties() core.Properties {
+	p := d.Info
+	p.Features = slices.Clone(p.Features)
+	return p
+}
+
+// Errorf makes an error of the device's backend.
+func (d *Device) Errorf(sentinel error, call, format string, args ...any) *core.Error {
+	return core.Errorf(sentinel, d.Info.ID.Type.BackendName(), call, format, args...)
+}
+
+// IsOpen fails with ErrClosed after Close. Mu is held.
+func (d *Device) IsOpen(call string) error {
+	if d.Closed {
+		return d.Errorf(core.ErrClosed, call, "the device was closed")
+	}
+	return nil
+}
+
+// CheckOpen is IsOpen without Mu held.
+func (d *Device) CheckOpen(call string) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.IsOpen(call)
+}
+
+// Begin is what calls begin with that have a context.
+func (d *Device) Begin(ctx context.Context, call string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.CheckOpen(call)
+}
+
+// Enter is Begin for calls that open something, which wait for a moment while the device
+// is about to be closed: see [reaper.Gate].
+func (d *Device) Enter(ctx context.Context, call string) error {
+	if err := d.Gate.Enter(ctx); err != nil {
+		return err
+	}
+	return d.CheckOpen(call)
+}
+
+// EnterWith is Enter for calls of an optional interface. It fails with ErrNotSupported
+// first, if the device lacks the capability.
+func (d *Device) EnterWith(ctx context.Context, want core.Capabilities, call string) error {
+	if err := d.Info.Require(want, call); err != nil {
+		return err
+	}
+	return d.Enter(ctx, call)
+}
+
+// Open calls f with Mu held, unless the device is closed, and counts what f opens until
+// Drop. If f fails, nothing is counted.
+func (d *Device) Open(call string, f func() error) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	d.Held++
+	return nil
+}
+
+// Drop counts that something was closed which Open has counted.
+func (d *Device) Drop() {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.Held--
+}
+
+// Shut is Close of a device. It calls the hooks, and waits for work on memory that was
+// released already, since nobody else could: that memory is not open any more. Then it
+// fails with ErrInvalid if something is open, of which holders names the kinds besides
+// allocations and imports. Otherwise the device is closed: finish, called with Mu held,
+// gives back what belongs to it. A finish that fails and sets Closed to false leaves the
+// device open. Shut returns ctx's error if that ends while it waits.
+func (d *Device) Shut(ctx context.Context, holders string, finish func() error) error {
+	d.RunCloseHooks()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.Gate.Await(ctx, &d.Mu, &d.Reaper, func() (int, int) { return d.Held, d.Memories })
+	switch {
+	case d.Closed:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case d.Held > 0 || d.Memories > 0:
+		return d.Errorf(core.ErrInvalid, "Close", "%d %s and %d allocations or imports are open: close them first", d.Held, holders, d.Memories)
+	}
+	d.Closed = true
+	err := finish()
+	if d.Closed {
+		d.live.Devices.Add(-1)
+	}
+	return err
+}

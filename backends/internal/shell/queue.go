@@ -1,0 +1,38 @@
+package shell
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Queue is a stream of a device whose work is done by a goroutine of the host. The device
+// counts it until it is closed.
+type Queue struct {
+	*stream.Queue
+	device *Device
+	closed sync.Once
+}
+
+var _ core.Stream = (*Queue)(nil)
+
+// NewQueue opens a queue.
+func (d *Device) NewQueue(ctx context.Context) (q *Queue, err error) {
+	if err := d.Gate.Enter(ctx); err != nil {
+		return nil, err
+	}
+	err = d.Open("NewStream", func() error {
+		q = &Queue{Queue: stream.NewQueue(d.self), device: d}
+		return nil
+	})
+	return q, err
+}
+
+// Close closes the queue, after its work.
+func (q *Queue) Close() error {
+	err := q.Queue.Close()
+	q.closed.Do(q.device.Drop)
+	return err
+}
