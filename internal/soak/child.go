@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -53,7 +54,8 @@ type Sample struct {
 // take looks at the process, when what is given back later was given back.
 func take(start time.Time, steps int64) *Sample {
 	dlpack.Flush()
-	runtime.GC()
+	debug.FreeOSMemory() // after a collection, so that memory that grows is memory that is held
+	parts.Trim()
 	s := &Sample{After: time.Since(start), Steps: steps, Goroutines: runtime.NumGoroutine(), Descriptors: coretest.Descriptors(), Opened: exchange.Opened()}
 	s.Kinds = core.Live()
 	for _, n := range s.Kinds {
