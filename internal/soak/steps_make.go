@@ -384,6 +384,12 @@ func (s *share) run(t *thread) error {
 		tensor, err = parts.Wrapped(parts.Imported(t.ctx, d.Device, x))(nil, spec)
 	}
 	t.say("check(err)")
+	if h == core.HandleCUDAIPC { // else the device keeps the memory until it closes
+		t.say("check(parts.EndExport(t%d))", s.of)
+		if err := parts.EndExport(v.tensor); err != nil {
+			return fmt.Errorf("EndExport: %w", err)
+		}
+	}
 	t.cover(v.mem.kind, "import", d, how)
 	if e := t.check("ImportMemory", err, wants{may: []error{core.ErrNotSupported, core.ErrDevice, core.ErrInvalid}}); e != nil || err != nil {
 		return e
