@@ -4,6 +4,9 @@ package coretest
 
 import (
 	"context"
+	"maps"
+	"os"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -21,11 +24,42 @@ var (
 	_ core.MemoryImporter = (*Device)(nil)
 )
 
-// exported holds what descriptors stand for, for as long as the process lives:
-// when the last of them is closed, nobody tells.
+// exported holds what descriptors stand for. When the last of them is closed, nobody
+// tells: so now and then those are forgotten that this process has not open any more.
 var exported struct {
 	mu   sync.Mutex
 	list map[fileID]object
+	left int // after the last look
+}
+
+// fewExports are kept without a look at what is open.
+const fewExports = 64
+
+// forgetClosed forgets the files that no descriptor of this process names, once there
+// are twice as many as there were left the last time. The mutex is held.
+func forgetClosed() {
+	if len(exported.list) < max(fewExports, 2*exported.left) {
+		return
+	}
+	dir, err := os.Open("/dev/fd")
+	if err != nil {
+		return
+	}
+	names, err := dir.Readdirnames(-1)
+	_ = dir.Close()
+	if err != nil {
+		return
+	}
+	open := make(map[fileID]bool)
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil {
+			if id, err := fileOf(fd); err == nil {
+				open[id] = true
+			}
+		}
+	}
+	maps.DeleteFunc(exported.list, func(id fileID, _ object) bool { return !open[id] })
+	exported.left = len(exported.list)
 }
 
 // fileID tells open files apart.
@@ -104,12 +138,13 @@ func (d *Device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	if !ok || x.device != d || x.export != t {
 		return fail(core.ErrInvalid, "the memory was not allocated with AllocOptions.Export = %v on %v", t, d.id)
 	}
+	exported.mu.Lock()
+	defer exported.mu.Unlock()
+	forgetClosed()
 	fd, id, err := newFile()
 	if err != nil {
 		return fail(core.ErrOutOfMemory, "no descriptor left: %v", err)
 	}
-	exported.mu.Lock()
-	defer exported.mu.Unlock()
 	if exported.list == nil {
 		exported.list = make(map[fileID]object)
 	}

@@ -55,6 +55,25 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 	}
 }
 
+func TestExportedMemoryIsForgottenWhenItsDescriptorsAreClosed(t *testing.T) {
+	d := openOpaque(t, NewBackend(Options{Opaque: true}), 0).(*Device)
+	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{1}, core.AllocOptions{Export: core.HandleOpaqueFD})
+	must(t, err)
+	defer x.Close()
+	kept, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
+	must(t, err)
+	for range 10 * fewExports {
+		m, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
+		must(t, err, syscall.Close(m.FD))
+	}
+	if n := len(exported.list); n > 3*fewExports {
+		t.Errorf("%d exports are kept", n)
+	}
+	again, err := d.ImportMemory(t.Context(), kept)
+	must(t, err)
+	again.Free()
+}
+
 func TestExportRefuses(t *testing.T) {
 	d := openOpaque(t, NewBackend(Options{Opaque: true}), 0).(*Device)
 	plain := fresh(t, d, 1)

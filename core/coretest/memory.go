@@ -28,8 +28,9 @@ const (
 // pool hands freed blocks out again, the last one first. The device's mutex guards it.
 type pool struct {
 	cached map[kind][]block
-	rest   map[kind]block  // what opaque objects have left for new blocks
-	used   map[*byte]int64 // blocks that are handed out, with the size asked for
+	rest   map[kind]block    // what opaque objects have left for new blocks
+	made   map[uintptr]int64 // bytes of opaque objects that were not dropped, by handle
+	used   map[*byte]int64   // blocks that are handed out, with the size asked for
 	stats  core.PoolStats
 }
 
@@ -181,7 +182,7 @@ func (d *Device) take(size int64, visible bool) (block, bool) {
 		s.Cached -= k.class
 	} else {
 		if s.Limit > 0 && s.InUse+s.Cached+k.class > s.Limit {
-			p.trim()
+			d.trim()
 		}
 		if s.Limit > 0 && s.InUse+k.class > s.Limit {
 			s.Failures++
@@ -219,17 +220,30 @@ func (d *Device) give(b block) {
 	s.Cached += b.kind.class
 	delete(p.used, start)
 	p.cached[b.kind] = append(p.cached[b.kind], b)
-	p.keepLimit()
+	d.keepLimit()
 }
 
-// keepLimit drops what is cached if the pool is over its limit.
-func (p *pool) keepLimit() {
-	if s := p.stats; s.Limit > 0 && s.InUse+s.Cached > s.Limit {
-		p.trim()
+// keepLimit drops what is cached if the pool is over its limit. d.mu is held.
+func (d *Device) keepLimit() {
+	if s := d.pool.stats; s.Limit > 0 && s.InUse+s.Cached > s.Limit {
+		d.trim()
 	}
 }
 
-func (p *pool) trim() {
+// trim drops what is cached, and objects of which all was dropped. d.mu is held.
+func (d *Device) trim() {
+	p := &d.pool
+	if d.backend.options.Opaque {
+		for _, blocks := range p.cached {
+			for _, b := range blocks {
+				d.drop(b)
+			}
+		}
+		for _, b := range p.rest {
+			d.drop(b)
+		}
+		clear(p.rest)
+	}
 	clear(p.cached)
 	p.stats.Cached = 0
 }
@@ -263,14 +277,14 @@ func (d *Device) SetPoolLimit(limit int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pool.stats.Limit = limit
-	d.pool.keepLimit()
+	d.keepLimit()
 }
 
 // TrimPool drops what is cached.
 func (d *Device) TrimPool() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pool.trim()
+	d.trim()
 }
 
 // ImportPointer wraps a part of memory that the device has allocated.

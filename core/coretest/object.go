@@ -86,7 +86,7 @@ const shared = 4
 func (d *Device) blockOfObject(k kind) block {
 	p := &d.pool
 	if p.rest == nil {
-		p.rest = make(map[kind]block)
+		p.rest, p.made = make(map[kind]block), make(map[uintptr]int64)
 	}
 	b := p.rest[k]
 	if len(b.bytes) == 0 {
@@ -96,10 +96,20 @@ func (d *Device) blockOfObject(k kind) block {
 		}
 		b = block{bytes: aligned(size), kind: k}
 		b.handle = d.backend.objects.add(object{device: d, address: addressOf(b.bytes), size: size, keep: b.bytes, visible: k.visible})
+		p.made[b.handle] = size
 	}
 	rest := b
 	rest.bytes, rest.offset = b.bytes[k.class:], b.offset+k.class
 	p.rest[k] = rest
 	b.bytes = b.bytes[:k.class:k.class]
 	return b
+}
+
+// drop forgets a block of an object, and with the last one the object. d.mu is held.
+func (d *Device) drop(b block) {
+	p := &d.pool
+	if p.made[b.handle] -= int64(len(b.bytes)); p.made[b.handle] == 0 {
+		delete(p.made, b.handle)
+		d.backend.objects.remove(b.handle)
+	}
 }

@@ -64,6 +64,23 @@ func TestOpaqueMemoryIsFoundByHandleAndOffset(t *testing.T) {
 	}
 }
 
+func TestATrimmedOpaquePoolKeepsNoObjects(t *testing.T) {
+	b := NewBackend(Options{Opaque: true})
+	d := openOpaque(t, b, 0)
+	pool := d.(core.PoolController)
+	x, y := fresh(t, d, 3), fresh(t, d, 3)
+	must(t, x.Close())
+	pool.TrimPool()
+	if m := bufferOf(t, y).Memory(); len(b.objects.list) != 1 || b.objects.list[m.Handle].size == 0 {
+		t.Errorf("with a block in use the objects are %v", b.objects.list)
+	}
+	must(t, y.Close())
+	pool.TrimPool()
+	if left := len(b.objects.list); left != 0 || pool.PoolStats().Cached != 0 {
+		t.Errorf("%d objects are left, and the pool is %+v", left, pool.PoolStats())
+	}
+}
+
 func TestOpaqueHandleIsImportedWithinItsObject(t *testing.T) {
 	b := NewBackend(Options{Opaque: true})
 	d, other := openOpaque(t, b, 0), openOpaque(t, b, 1)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -50,11 +51,18 @@ type Sample struct {
 	Kinds       map[string]int64
 }
 
-// take looks at the process, when what is given back later was given back.
-func take(start time.Time, steps int64) *Sample {
+// take looks at the process when all was given back that is only kept for the next who
+// asks: by pools of devices, by Go and by the C library. Memory that grows is memory that is held.
+func (w *World) take(start time.Time) *Sample {
 	dlpack.Flush()
-	runtime.GC()
-	s := &Sample{After: time.Since(start), Steps: steps, Goroutines: runtime.NumGoroutine(), Descriptors: coretest.Descriptors(), Opened: exchange.Opened()}
+	for _, d := range w.Devices {
+		if p, ok := d.Device.(core.PoolController); ok {
+			p.TrimPool()
+		}
+	}
+	debug.FreeOSMemory() // after a collection
+	parts.Trim()
+	s := &Sample{After: time.Since(start), Steps: w.Cover.Steps(), Goroutines: runtime.NumGoroutine(), Descriptors: coretest.Descriptors(), Opened: exchange.Opened()}
 	s.Kinds = core.Live()
 	for _, n := range s.Kinds {
 		s.Live += n
@@ -90,7 +98,7 @@ func (j Job) Run(w *World, out io.Writer) bool {
 		}
 		if j.Sample > 0 && time.Since(sampled) >= j.Sample {
 			sampled = time.Now()
-			_ = say.Encode(message{Sample: take(start, w.Cover.Steps())})
+			_ = say.Encode(message{Sample: w.take(start)})
 		}
 		if w.Cover.Steps() >= j.Steps && (j.Steps > 0 || j.Until == 0) || j.Until > 0 && time.Since(start) > j.Until {
 			break

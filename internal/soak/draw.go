@@ -24,6 +24,9 @@ type program struct {
 	prelude                        []step
 	threads                        [][]step
 	vars, streams, events, devices int
+	links                          int
+	gifts                          []int // the threads that give them
+	giftVars                       []int // what they are where they are received
 }
 
 // all lists where every step stands.
@@ -66,18 +69,26 @@ type drawer struct {
 	streams []symStream
 	events  []int
 	devices []symDevice // of the program
+	links   []symLink
+	thread  int
+	last    bool // of the threads
+	prelude bool // what all threads have is drawn
+	offers  *[]offer
 	steps   []step
 }
 
 type symStream struct{ id, dev int }
-type symDevice struct{ id, of int }
+type symDevice struct {
+	id, of   int
+	renderer bool
+}
 
 // draw draws a program for the devices of a world, whose tensors have so many bytes at most.
 func draw(seed uint64, world []*Device, largest int64) *program {
 	p := &program{seed: seed}
 	rng := rand.New(rand.NewPCG(seed, 0x646c78))
 	pageEnd := int64(0)
-	first := &drawer{Rand: rng, p: p, largest: largest, world: world, pageEnd: &pageEnd}
+	first := &drawer{Rand: rng, prelude: true, last: true, offers: new([]offer), p: p, largest: largest, world: world, pageEnd: &pageEnd}
 	for range 1 + rng.IntN(3) {
 		first.make(first.kind())
 	}
@@ -89,13 +100,14 @@ func draw(seed uint64, world []*Device, largest int64) *program {
 	if rng.IntN(2) == 0 {
 		threads = 2 + rng.IntN(mostThreads-1)
 	}
-	for range threads {
-		d := &drawer{Rand: rng, p: p, largest: largest, world: world, pageEnd: &pageEnd, syms: slices.Clone(first.syms)}
+	for i := range threads {
+		d := &drawer{Rand: rng, thread: i, last: i == threads-1, offers: first.offers, p: p, largest: largest, world: world, pageEnd: &pageEnd, syms: slices.Clone(first.syms)}
 		for range 4 + rng.IntN(mostSteps) {
 			d.step()
 		}
 		p.threads = append(p.threads, d.steps)
 	}
+	p.unclaimed()
 	return p
 }
 
@@ -123,6 +135,10 @@ var choices = []struct {
 	{3, (*drawer).record},
 	{4, (*drawer).waitEvent},
 	{2, (*drawer).handoff},
+	{2, (*drawer).link},
+	{2, (*drawer).give},
+	{2, (*drawer).receive},
+	{2, (*drawer).alias},
 	{2, (*drawer).openDevice},
 	{3, (*drawer).closeDevice},
 	{1, func(d *drawer) { d.add(collect{}) }},
@@ -367,8 +383,12 @@ func (d *drawer) hostWrite() {
 
 func (d *drawer) kernel() {
 	if v := d.pick(d.onHost); v != nil {
-		d.add(&kernel{dst: v.id, seed: d.Uint64() >> 40, after: time.Duration(d.IntN(500)) * time.Microsecond, fails: d.IntN(10) == 0, queued: d.IntN(3) == 0})
+		d.kernelOn(v)
 	}
+}
+
+func (d *drawer) kernelOn(v *sym) {
+	d.add(&kernel{dst: v.id, seed: d.Uint64() >> 40, after: time.Duration(d.IntN(500)) * time.Microsecond, fails: d.IntN(10) == 0, queued: d.IntN(3) == 0})
 }
 
 func (d *drawer) reader() {
@@ -483,6 +503,9 @@ func (d *drawer) handoff() {
 }
 
 func (d *drawer) openDevice() {
+	if d.IntN(6) == 0 && d.renderer() >= 0 {
+		return
+	}
 	if len(d.devices) < 2 {
 		x := symDevice{id: len(d.world) + d.p.devices, of: d.IntN(len(d.world))}
 		d.p.devices++

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/soak/parts"
 )
 
 // dtypes are the types that are drawn, lanes and numbers of less than a byte among them.
@@ -59,7 +60,15 @@ func (d *drawer) make(kind Kind) *sym {
 }
 
 func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int64) *sym {
+	renderer := -1
+	if kind == Drawn {
+		if renderer = d.renderer(); renderer < 0 {
+			kind = Plain
+		}
+	}
 	switch {
+	case kind == MemFD && !parts.HasMemFD:
+		kind = File
 	case kind == GoNumbers && dtype != core.TypeFloat32:
 		kind = GoBytes
 	case kind == ForeignLegacy && padded: // the old struct cannot say so
@@ -97,6 +106,9 @@ func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int6
 			if cards := d.devicesOf(core.DeviceCUDA); len(cards) > 0 {
 				s.dev = cards[d.IntN(len(cards))]
 			}
+		}
+		if kind == Drawn {
+			s.dev = renderer
 		}
 		s.stream = d.streamOf(s.dev)
 		v.dev, v.host = s.dev, d.idOf(s.dev).Type.HostAccessible() || kind == Pinned || kind == Managed

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/soak/parts"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // Coverage counts what was mixed with what.
@@ -141,18 +142,29 @@ func (c *Coverage) merge(steps int64, count map[combination]int64) {
 func wanted(w *World) []combination {
 	var rows []combination
 	names := make(map[string]bool)
-	cuda, c := false, parts.HasC
+	cuda, c, drawn := false, parts.HasC, false
 	for _, d := range w.Devices {
 		names[d.Name] = true
 		cuda = cuda || d.ID().Type == core.DeviceCUDA
+		if d.ID().Type == core.DeviceGL && parts.HasRenderer {
+			drawn = true
+			for _, op := range []string{"make", "to", "copy", "copied", "fill", "new_stream", "close_stream", "synchronize", "record", "wait_event", "open_device", "close_device"} {
+				rows = append(rows, combination{Op: op, Device: d.Name + rendererName})
+			}
+		}
 	}
 	for k := range kinds {
 		switch {
-		case (k == Pinned || k == Managed) && !cuda, (k == Malloc || k == Foreign || k == ForeignLegacy) && !c:
+		case k == MemFD && !parts.HasMemFD, k == Drawn && !drawn, (k == Pinned || k == Managed) && !cuda, (k == Malloc || k == Foreign || k == ForeignLegacy) && !c:
 			continue
 		}
 		ops := []string{"make", "view", "to", "copy", "copied", "compare", "close", "fill", "host_write", "kernel", "reader", "handoff"}
-		if k == FileReadOnly {
+		switch k {
+		case Drawn:
+			ops = []string{"make", "view", "to", "copy", "copied", "compare", "close", "fill", "handoff"}
+		case MemFD:
+			ops = append(ops, "alias")
+		case FileReadOnly:
 			ops = []string{"make", "view", "to", "copied", "compare", "close", "reader", "handoff"}
 		}
 		if c {
@@ -176,5 +188,12 @@ func wanted(w *World) []combination {
 			rows = append(rows, combination{Device: name, Option: option})
 		}
 	}
-	return rows
+	for _, option := range []string{"told", "untold", "import", "open"} {
+		if parts.HasMemFD {
+			rows = append(rows, combination{Kind: MemFD.String(), Op: "alias", Option: option})
+		}
+	}
+	return append(rows,
+		combination{Op: "link"}, combination{Op: "close_link"}, combination{Op: "link_handoff", Option: stream.SemaphoreWait.String()},
+		combination{Op: "give", Option: "pending"}, combination{Op: "receive"})
 }

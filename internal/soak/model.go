@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/soak/parts"
@@ -12,14 +13,18 @@ import (
 // memory is what the bytes of a piece of memory must be, by value. Every tensor on
 // the same bytes, under whichever name, refers to one memory.
 type memory struct {
-	kind    Kind
-	data    []byte
-	unknown []bool       // bytes that may hold anything; nil if there are none
-	failed  *core.Buffer // the last write failed, as the program wanted, and this keeps the order that knows
-	tainted bool         // some work on it failed or was given up: later work may tell
-	frozen  bool         // all threads have it, for reading
-	multi   bool         // it has names whose order dlx does not know to be one
-	hidden  bool         // some names for it are known to the kernel alone: dlx cannot order or compare them
+	kind     Kind
+	data     []byte
+	unknown  []bool               // bytes that may hold anything; nil if there are none
+	failed   *core.Buffer         // the last write failed, as the program wanted, and this keeps the order that knows
+	tainted  bool                 // some work on it failed or was given up: later work may tell
+	frozen   bool                 // all threads have it, for reading
+	multi    bool                 // it has names whose order dlx does not know to be one
+	names    atomic.Int32         // tensors that are open
+	file     *core.ExternalMemory // that it is, of a memfd
+	fileName string               // in the program
+	told     bool                 // the first name tells the file
+	hidden   bool                 // some names for it are known to the kernel alone: dlx cannot order or compare them
 
 	mu    sync.Mutex
 	notes []note

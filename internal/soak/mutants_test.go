@@ -104,9 +104,10 @@ func hunt(t *testing.T, root string, m mutant) {
 	}
 	if m.test != "" {
 		pkg, test, _ := strings.Cut(m.test, " ")
-		cmd := exec.Command("go", append(append([]string{"test", "-count=1"}, args...), "-run", test, pkg)...)
+		cmd := exec.Command("go", append(append([]string{"test", "-count=1", "-timeout=2m"}, args...), "-run", test, pkg)...)
 		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(out), "[build failed]") {
+		cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+file) // for what the test builds itself
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic: ") {
 			t.Fatalf("%s does not find it: %v\n%s", m.test, err, out)
 		}
 		return
@@ -172,4 +173,18 @@ var found = []mutant{
 	{name: "a truncated file ends the process", test: "./internal/memfault TestAFaultIsAnError", edits: []edit{{"internal/memfault/memfault.go", "debug.SetPanicOnFault(true)", "debug.SetPanicOnFault(false)"}}},
 	{name: "a name reaches the terminal as it is", test: "./cmd/dlx TestOddNamesAreShownApartAndFoundAgain", edits: []edit{{"cmd/dlx/names.go", "if !utf8.ValidString(s) || strings.ContainsFunc(", "if !utf8.ValidString(s) && s == \"\" && strings.ContainsFunc("}}},
 	{name: "a damaged archive is empty", test: "./tensorfile TestDamageThatOnceWasAnEmptyArchive", edits: []edit{{"tensorfile/npz_directory.go", "\td, ok := findDirectory(data)\n", "\tif len(files) == 0 {\n\t\treturn nil\n\t}\n\td, ok := findDirectory(data)\n"}}},
+
+	{name: "Close of a device has no turn among others", test: "./backends/internal/reaper TestCloseHasItsTurn", edits: []edit{{"backends/internal/reaper/gate.go", "err != nil || g.closing.Load() == 0 {", "err != nil || g.closing.Load() >= 0 {"}}},
+	{name: "a symbolic link is replaced by a file", test: "./internal/atomicfile TestASymbolicLinkIsWrittenThrough", edits: []edit{{"internal/atomicfile/atomicfile.go", "next, err := os.Readlink(end)\n\t\tif err != nil {", "next, err := os.Readlink(end)\n\t\tif err != nil || next != \"\" {"}}},
+	{name: "a pipe is replaced by a file", test: "./internal/atomicfile TestWhatIsNoFileIsLeftAlone", edits: []edit{{"internal/atomicfile/atomicfile.go", "if !info.Mode().IsRegular() || err != nil", "if info.IsDir() || err != nil"}}},
+	{name: "a long name cannot be written", test: "./internal/atomicfile TestAnyNameThatTheSystemAllows", edits: []edit{
+		{"internal/atomicfile/atomicfile.go", "name := folder + \".dlx-\"", "name := t.path + \".dlx-\""},
+		{"internal/atomicfile/atomicfile.go", "\tfolder, _ := filepath.Split(t.path)\n\tfor {", "\tfor {"},
+	}},
+	{name: "SIGHUP leaves the temporary file", test: "./cmd/dlx TestFilesAreWholeOrAsTheyWere", edits: []edit{{"cmd/dlx/main.go", "syscall.SIGTERM, syscall.SIGHUP, os.Interrupt", "syscall.SIGTERM, os.Interrupt"}}},
+	{name: "an impossible path is found after the work", test: "./cmd/dlx TestAPathThatCannotBeWrittenIsFoundBeforeTheWork", edits: []edit{{"cmd/dlx/bench.go", "if f.out != \"\" {\n\t\tif err := checkReport", "if f.out == \"-\" {\n\t\tif err := checkReport"}}},
+	{name: "names that are not UTF-8 collide in JSON", test: "./cmd/dlx TestOddNamesAreShownApartAndFoundAgain", edits: []edit{{"cmd/dlx/names.go", "if !utf8.ValidString(name) || strings.HasPrefix(", "if strings.HasPrefix("}}},
+	{name: "--tensor does not take the quoted form", test: "./cmd/dlx TestOddNamesAreShownApartAndFoundAgain", edits: []edit{{"cmd/dlx/names.go", "return name, err == nil", "return name, err != nil"}}},
+	{name: "a driver is started without room", test: "./backends/internal/dl TestRoom", edits: []edit{{"backends/internal/dl/room_linux.go", "C.size_t(r.Bytes)) != 0 {", "C.size_t(r.Bytes)) >= 0 {"}}},
+	{name: "a report says that nothing waits", edits: []edit{{"exchange/move.go", "report.Wait = how", "report.Wait = min(how, 0)"}}},
 }

@@ -78,11 +78,12 @@ func Source(folder string, devices []string, seed uint64) (string, error) {
 }
 
 // names are the variables of a program.
-var names = regexp.MustCompile(`\b(t|s|e|x|b|d|report)(\d+)\b`)
+var names = regexp.MustCompile(`\b(t|s|e|x|b|d|g|l|report)(\d+)\b`)
 
 var nameTypes = map[string]string{
 	"t": "*core.Tensor", "s": "core.Stream", "e": "core.Event", "x": "core.ExternalMemory",
 	"b": "[]byte", "d": "core.Device", "report": "exchange.Report",
+	"g": "= make(chan *core.Tensor, 1)", "l": "*stream.Link",
 }
 
 // declarations declares the variables that lines use, but for the first devices.

@@ -44,9 +44,10 @@ type Device struct {
 	Open func(context.Context) (core.Device, error)
 	core.Device
 
-	private bool
-	closed  bool
-	users   int // tensors and streams of the program that are open; of a private device
+	private  bool
+	renderer bool // its context is the program's
+	closed   bool
+	users    int // tensors and streams of the program that are open; of a private device
 }
 
 func (d *Device) has(c core.Capabilities) bool { return d.Properties().Capabilities.Has(c) }
@@ -62,10 +63,13 @@ type run struct {
 	stream []*streamVar
 	events []core.Event
 	device []*Device // opened by the program
+	links  []*linkVar
+	gifts  []chan *variable
 
 	mu    sync.Mutex
 	errs  []error
-	later sync.WaitGroup // of reading work
+	files []core.ExternalMemory // that are to be closed at the end
+	later sync.WaitGroup        // of reading work
 }
 
 // variable is a tensor of the program.
@@ -107,6 +111,10 @@ func (w *World) run(p *program, traces string) error {
 	r := &run{
 		world: w, seed: p.seed, ctx: ctx, queue: stream.NewQueue(nil), page: parts.Page(pageBytes),
 		vars: make([]*variable, p.vars), stream: make([]*streamVar, p.streams), events: make([]core.Event, p.events), device: make([]*Device, p.devices),
+		links: make([]*linkVar, p.links),
+	}
+	for range p.gifts {
+		r.gifts = append(r.gifts, make(chan *variable, 1))
 	}
 	r.steps(-1, p.prelude, traces)
 	for _, v := range r.vars {
@@ -116,9 +124,13 @@ func (w *World) run(p *program, traces string) error {
 	}
 	var threads sync.WaitGroup
 	for i, steps := range p.threads {
-		threads.Go(func() { r.steps(i, steps, traces) })
+		threads.Go(func() {
+			defer r.endGifts(p, i)
+			r.steps(i, steps, traces)
+		})
 	}
 	threads.Wait()
+	r.unclaimed(p)
 	r.finish(traces)
 	return errors.Join(r.errs...)
 }
@@ -174,6 +186,9 @@ func (r *run) finish(traces string) {
 			note((&compare{of: i, how: i % hows, stream: -1}).run(t))
 		}
 	}
+	for i := range r.links {
+		note((&closeLink{of: i}).run(t))
+	}
 	for i := range r.stream {
 		note((&closeStream{of: i}).run(t))
 	}
@@ -184,6 +199,7 @@ func (r *run) finish(traces string) {
 	}
 	r.later.Wait()
 	note(r.queue.Close())
+	r.closeFiles()
 	for i, d := range r.device {
 		if d != nil && !d.closed && !r.failed() {
 			note((&closeDevice{dev: i + len(r.world.Devices)}).run(t))
@@ -266,6 +282,7 @@ func (t *thread) add(i int, p place, tensor *core.Tensor, dev *Device, from *var
 		d.use(1)
 	}
 	t.vars[i] = v
+	p.mem.names.Add(1)
 	return v, v.sameShape()
 }
 

@@ -48,7 +48,7 @@ func TestSourceRuns(t *testing.T) {
 		_ = os.Remove("testdata")
 	})
 	args := []string{"vet"}
-	for seed := uint64(1); seed <= 4; seed++ {
+	for seed := uint64(1); seed <= 8; seed++ {
 		w := &World{Devices: world, Cover: NewCoverage(), Timeout: time.Minute}
 		traces := t.TempDir()
 		j := Job{Seed: seed, Traces: traces}

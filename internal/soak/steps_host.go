@@ -266,6 +266,7 @@ func (s *closeTensor) run(t *thread) error {
 		err = errors.Join(err, v.tensor.Close())
 	}
 	v.closed = true
+	v.mem.names.Add(-1)
 	for _, d := range v.involved {
 		d.use(-1)
 	}

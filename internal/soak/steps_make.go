@@ -37,7 +37,7 @@ func (s *makeTensor) run(t *thread) error {
 	if s.kind.ofDevice() && (d == nil || d.closed) {
 		return errSkip
 	}
-	if (s.kind == Malloc || s.kind == Foreign || s.kind == ForeignLegacy) && !parts.HasC {
+	if s.kind == MemFD && !parts.HasMemFD || (s.kind == Malloc || s.kind == Foreign || s.kind == ForeignLegacy) && !parts.HasC {
 		return errSkip
 	}
 	fill := pattern(s.size, t.seed+uint64(s.v))
@@ -85,6 +85,14 @@ func (s *makeTensor) run(t *thread) error {
 	case File, FileReadOnly:
 		made("parts.Wrapped(parts.Mapped(%d, %s, %v))(nil, %s)", s.skip, data, s.kind == File, specText)
 		tensor, err = parts.Wrapped(parts.Mapped(s.skip, fill, s.kind == File))(nil, spec)
+	case MemFD:
+		tensor, err = s.memFD(t, p.mem, fill, data, spec, made)
+	case Drawn:
+		if !d.renderer {
+			return errSkip
+		}
+		made("parts.Buffer(%s, %s, %s)", t.devName(d), data, specText)
+		tensor, err = parts.Buffer(d.Device, fill, spec)
 	case Foreign, ForeignLegacy:
 		made("parts.Foreign(%v, %d, %d, %s, %s)", s.kind == ForeignLegacy, s.size, s.byteOffset, data, specText)
 		tensor, err = parts.Foreign(s.kind == ForeignLegacy, s.size, s.byteOffset, fill, spec)
@@ -128,6 +136,23 @@ func (s *makeTensor) run(t *thread) error {
 	}
 	_, err = t.add(s.v, p, tensor, d, nil)
 	return err
+}
+
+// memFD makes a tensor of memory of a memfd.
+func (s *makeTensor) memFD(t *thread, m *memory, fill []byte, data string, spec core.Spec, made func(string, ...any)) (*core.Tensor, error) {
+	m.fileName, m.told = fmt.Sprintf("x%d", s.v), s.export%2 == 0
+	t.say("%s, err = parts.MemFD(%d, %s)", m.fileName, s.skip, data)
+	t.say("check(err)")
+	x, err := parts.MemFD(s.skip, fill)
+	if err != nil {
+		return nil, err
+	}
+	m.file = &x
+	t.mu.Lock()
+	t.files = append(t.files, x)
+	t.mu.Unlock()
+	made("parts.Wrapped(parts.MapFD(%s, %v))(nil, %s)", m.fileName, m.told, specCode(spec))
+	return parts.Wrapped(parts.MapFD(x, m.told))(nil, spec)
 }
 
 // overlap makes a tensor of Go's memory that another tensor has, too: from an element
@@ -384,6 +409,12 @@ func (s *share) run(t *thread) error {
 		tensor, err = parts.Wrapped(parts.Imported(t.ctx, d.Device, x))(nil, spec)
 	}
 	t.say("check(err)")
+	if h == core.HandleCUDAIPC { // else the device keeps the memory until it closes
+		t.say("check(parts.EndExport(t%d))", s.of)
+		if err := parts.EndExport(v.tensor); err != nil {
+			return fmt.Errorf("EndExport: %w", err)
+		}
+	}
 	t.cover(v.mem.kind, "import", d, how)
 	if e := t.check("ImportMemory", err, wants{may: []error{core.ErrNotSupported, core.ErrDevice, core.ErrInvalid}}); e != nil || err != nil {
 		return e

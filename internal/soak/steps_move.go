@@ -47,7 +47,6 @@ func (s *move) run(t *thread) error {
 	ctx, ctxName, cancel := t.limited(s.deadline)
 	defer cancel()
 	after := t.before(v)
-	before, _ := v.tensor.Buffer()
 	call := "exchange.To"
 	if s.plan {
 		call = "parts.PlanAndRun"
@@ -120,7 +119,7 @@ func (s *move) run(t *thread) error {
 		d.use(-1)
 		n.involved = nil
 	}
-	if err := s.truth(v, n, before, report, o); err != nil {
+	if err := errors.Join(s.truth(v, n, report, o), s.waited(n, report, o), t.reopened(v, n, report)); err != nil {
 		return fmt.Errorf("%s reports %+v: %w", call, report, err)
 	}
 	return nil
@@ -160,72 +159,6 @@ func (p *place) copied() place {
 	}
 	q.mem.tainted = p.mem.tainted
 	return q
-}
-
-// truth compares a report with what happened.
-func (s *move) truth(v, n *variable, source *core.Buffer, r exchange.Report, o exchange.Options) error {
-	copies := r.Mechanism.Copies()
-	if n.elements() == 0 {
-		if r.BytesCopied != 0 {
-			return errors.New("nothing could be copied")
-		}
-		return nil
-	}
-	bytes := v.elements() * v.width() / 8
-	if v.packed() {
-		low, high := v.reach()
-		bytes = high - low
-	}
-	switch {
-	case r.Mechanism == 0:
-		return errors.New("there is no mechanism")
-	case s.copy == exchange.Always && copies == 0:
-		return errors.New("the memory is shared, and was to be copied")
-	case s.copy == exchange.Never && copies != 0:
-		return errors.New("the memory was copied, and was to be shared")
-	case s.only != 0 && r.Mechanism != s.only:
-		return fmt.Errorf("only %v was allowed", s.only)
-	case r.BytesCopied != copies*bytes:
-		return fmt.Errorf("the copy has %d bytes", copies*bytes)
-	case r.To != n.dev.ID():
-		return fmt.Errorf("the device is %v", n.dev.ID())
-	case len(r.Steps) == 0:
-		return errors.New("there are no steps")
-	}
-	sum := int64(0)
-	for _, step := range r.Steps {
-		sum += step.Bytes
-	}
-	if sum != r.BytesCopied {
-		return fmt.Errorf("the steps copy %d bytes", sum)
-	}
-	for _, f := range r.Refused {
-		if f.Reason == "" || f.What == "" || f.Mechanism == 0 {
-			return fmt.Errorf("refused %+v says too little", f)
-		}
-	}
-	if v.onHost() && n.onHost() {
-		a, err := v.tensor.Address()
-		if err != nil {
-			return err
-		}
-		b, err := n.tensor.Address()
-		if err != nil {
-			return err
-		}
-		if (a == b) != (copies == 0) {
-			return fmt.Errorf("the elements lie at %#x and %#x", a, b)
-		}
-	}
-	if copies > 0 && n.root == v.root {
-		return errors.New("a copy keeps the order of its source")
-	}
-	if route, err := exchange.Plan(v.tensor, n.dev.Device, o); err == nil && route.Mechanism == r.Mechanism && slices.Equal(route.Steps, r.Steps) {
-		if !slices.Equal(route.Refused, r.Refused) {
-			return fmt.Errorf("a plan of the same way refuses %+v", route.Refused)
-		}
-	}
-	return nil
 }
 
 // window is what part of each axis a copy takes: none is all of it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/dlpack"
+	"github.com/dlx-go/dlx/internal/soak/parts"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -143,10 +144,16 @@ func (s *handoff) run(t *thread) error {
 }
 
 // openDevice opens a device of the world once more.
-type openDevice struct{ v, of int }
+type openDevice struct {
+	v, of    int
+	renderer bool // by a context of the program's
+}
 
 func (s *openDevice) run(t *thread) error {
 	of := t.world.Devices[s.of]
+	if s.renderer {
+		return t.openRenderer(s.v, of)
+	}
 	t.say("d%d = open(%q)", s.v, of.Name)
 	x, err := of.Open(t.ctx)
 	t.cover(Plain, "open_device", of, "stream")
@@ -172,14 +179,18 @@ func (s *closeDevice) run(t *thread) error {
 	}
 	dlpack.Flush() // what was exported is given back a moment later
 	t.say("dlpack.Flush()")
-	t.say("check(%s.Close()) // %d tensors and streams of it are open", t.devName(d), d.users)
+	end, call := d.Close, "%s.Close()"
+	if d.renderer {
+		end, call = func() error { return parts.EndRenderer(d.Device) }, "parts.EndRenderer(%s)"
+	}
+	t.say("check("+call+") // %d tensors and streams of it are open", t.devName(d), d.users)
 	w := wants{}
 	option := "idle"
 	if d.users > 0 {
 		w.must = []error{core.ErrInvalid}
 		option = "in_use"
 	}
-	err := d.Close()
+	err := end()
 	t.cover(Plain, "close_device", d, option)
 	if e := t.check("Device.Close", err, w); e != nil {
 		return e

@@ -1,0 +1,135 @@
+package parts
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Linked is a link by which streams of the device of to wait for streams of that of from: by a
+// semaphore that one of them exports and the other one imports or, where both streams
+// take functions of the host, by one of the program's own.
+// of reports whether the semaphores are the devices', which then do not close before the link.
+func Linked(ctx context.Context, from, to core.Stream) (l *stream.Link, of bool, err error) {
+	if l, err := shared(ctx, from.Device(), to.Device(), true); l != nil || err != nil {
+		return l, true, err
+	}
+	if l, err := shared(ctx, to.Device(), from.Device(), false); l != nil || err != nil {
+		return l, true, err
+	}
+	_, signals := from.(enqueuer)
+	_, waits := to.(enqueuer)
+	if !signals || !waits {
+		return nil, false, core.Errorf(core.ErrNotSupported, "soak", "Linked", "%v and %v share no semaphores", from.Device().ID(), to.Device().ID())
+	}
+	b := &bridge{signals: make(map[uint64]core.Event), changed: make(chan struct{})}
+	return stream.NewLink(b, b), false, nil
+}
+
+// shared is a link by a semaphore of owner, nil where there is none.
+func shared(ctx context.Context, owner, other core.Device, signals bool) (*stream.Link, error) {
+	e, exports := owner.(core.SemaphoreExporter)
+	c, creates := owner.(core.SemaphoreCreator)
+	i, imports := other.(core.SemaphoreImporter)
+	op, ip := owner.Properties(), other.Properties()
+	if !exports || !creates || !imports || !op.Capabilities.Has(core.CapExportSemaphores) || !ip.Capabilities.Has(core.CapImportSemaphores) || op.UUID != ip.UUID {
+		return nil, nil
+	}
+	for _, h := range e.SemaphoreExportTypes() {
+		if !slices.Contains(i.SemaphoreImportTypes(), h) {
+			continue
+		}
+		own, err := c.NewSemaphore(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		x, err := e.ExportSemaphore(own, h)
+		if err != nil {
+			_ = own.Close()
+			return nil, err
+		}
+		imported, err := i.ImportSemaphore(ctx, x)
+		if err != nil {
+			CloseHandle(core.ExternalMemory{Type: x.Type, FD: x.FD})
+			_ = own.Close()
+			return nil, err
+		}
+		if signals {
+			return stream.NewLink(own, imported), nil
+		}
+		return stream.NewLink(imported, own), nil
+	}
+	return nil, nil
+}
+
+// enqueuer is a stream that takes functions of the host.
+type enqueuer interface{ Enqueue(work func() error) error }
+
+// bridge is a semaphore of the program's own between streams that take functions of the
+// host. As other semaphores it carries no errors.
+type bridge struct {
+	mu      sync.Mutex
+	signals map[uint64]core.Event // behind what was enqueued before the value was signalled
+	changed chan struct{}         // closed when signals has one more
+}
+
+var _ core.Semaphore = (*bridge)(nil)
+
+// Signal has the counter reach value when the work of s is done.
+func (b *bridge) Signal(s core.Stream, value uint64) error {
+	e, err := s.Record()
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.signals[value] = e
+	close(b.changed)
+	b.changed = make(chan struct{})
+	return nil
+}
+
+// WaitOn has later work of s wait for value.
+func (b *bridge) WaitOn(s core.Stream, value uint64) error {
+	q, ok := s.(enqueuer)
+	if !ok {
+		return core.Errorf(core.ErrNotSupported, "soak", "WaitOn", "the stream takes no functions")
+	}
+	return q.Enqueue(func() error { return b.Wait(context.Background(), value) })
+}
+
+// Value is the counter now.
+func (b *bridge) Value() (now uint64, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for value, e := range b.signals {
+		if done, _ := e.Done(); done {
+			now = max(now, value)
+		}
+	}
+	return now, nil
+}
+
+// Wait waits until the counter has reached value.
+func (b *bridge) Wait(ctx context.Context, value uint64) error {
+	for {
+		b.mu.Lock()
+		e, changed := b.signals[value], b.changed
+		b.mu.Unlock()
+		if e != nil {
+			_ = e.Wait(ctx) // a semaphore carries no errors
+			return ctx.Err()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close does nothing.
+func (b *bridge) Close() error { return nil }
