@@ -11,16 +11,16 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
 	// Eight elements are a whole number of bytes: counted so, nothing overflows
 	// that was not refused when t was made.
 	width := t.dtype.storageBits(t.Padded())
 	bytes, rest := by/8*width, by%8*width
 	if rest%8 != 0 {
 		return nil, Errorf(ErrLayout, "core", "view", "element %d of packed %v does not start on a byte", by, t.dtype)
-	}
-	b, err := t.Buffer()
-	if err != nil {
-		return nil, err
 	}
 	return NewTensor(b, Spec{
 		DType:   t.dtype,
@@ -32,7 +32,7 @@ func (t *Tensor) view(l Layout, by int64, err error) (*Tensor, error) {
 }
 
 // Share returns a second tensor of the same elements.
-func (t *Tensor) Share() (*Tensor, error) { return t.view(t.layout, 0, nil) }
+func (t *Tensor) Share() (*Tensor, error) { return t.view(t.Layout(), 0, nil) }
 
 // AsReadOnly returns a view that must not be written through.
 func (t *Tensor) AsReadOnly() (*Tensor, error) {
@@ -45,17 +45,17 @@ func (t *Tensor) AsReadOnly() (*Tensor, error) {
 
 // Slice takes the elements start, start+step, ... before stop of an axis; see [Layout.Slice].
 func (t *Tensor) Slice(axis int, start, stop, step int64) (*Tensor, error) {
-	return t.view(t.layout.Slice(axis, start, stop, step))
+	return t.view(t.Layout().Slice(axis, start, stop, step))
 }
 
 // Index takes one element of an axis and drops the axis.
 func (t *Tensor) Index(axis int, i int64) (*Tensor, error) {
-	return t.view(t.layout.Index(axis, i))
+	return t.view(t.Layout().Index(axis, i))
 }
 
 // Permute orders the axes anew; see [Layout.Permute].
 func (t *Tensor) Permute(axes ...int) (*Tensor, error) {
-	l, err := t.layout.Permute(axes...)
+	l, err := t.Layout().Permute(axes...)
 	return t.view(l, 0, err)
 }
 
@@ -70,26 +70,26 @@ func (t *Tensor) Transpose() (*Tensor, error) {
 
 // Reshape gives the elements another shape where a view can; see [Layout.Reshape].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
-	l, err := t.layout.Reshape(shape...)
+	l, err := t.Layout().Reshape(shape...)
 	return t.view(l, 0, err)
 }
 
 // Squeeze drops axes of extent 1; see [Layout.Squeeze].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
-	l, err := t.layout.Squeeze(axes...)
+	l, err := t.Layout().Squeeze(axes...)
 	return t.view(l, 0, err)
 }
 
 // Expand inserts an axis of extent 1; see [Layout.Expand].
 func (t *Tensor) Expand(axis int) (*Tensor, error) {
-	l, err := t.layout.Expand(axis)
+	l, err := t.Layout().Expand(axis)
 	return t.view(l, 0, err)
 }
 
 // Broadcast repeats axes of extent 1 by stride 0; see [Layout.Broadcast]. The
 // view is read-only if it repeats elements.
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
-	l, err := t.layout.Broadcast(shape...)
+	l, err := t.Layout().Broadcast(shape...)
 	v, err := t.view(l, 0, err)
 	if err == nil && l.HasOverlap() {
 		v.flags |= FlagReadOnly

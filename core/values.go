@@ -200,7 +200,7 @@ func allMutable[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], err
 	switch {
 	case t.ReadOnly():
 		return nil, readOnly(call)
-	case t.layout.HasOverlap():
+	case t.Layout().HasOverlap():
 		return nil, Errorf(ErrLayout, "core", call, "the tensor repeats elements: strides %v", t.layout.strides())
 	}
 	return elements[T](t, call, w)
