@@ -96,6 +96,9 @@ type attachment struct {
 
 // Memory returns what the buffer stands on. It stays the buffer's: Owner is nil.
 func (b *Buffer) Memory() Memory {
+	if b == nil {
+		return Memory{}
+	}
 	m := &b.mem
 	return Memory{ID: m.ID, Device: m.Device, Handle: m.Handle, Offset: m.Offset, Size: m.Size, Host: m.Host, Backing: m.Backing}
 }
@@ -104,6 +107,9 @@ func (b *Buffer) Memory() Memory {
 // ErrClosed if the last reference is gone. No net catches a reference that is lost:
 // the memory leaks.
 func (b *Buffer) Retain() error {
+	if b == nil {
+		return errReleased
+	}
 	if b.more.Add(1) < 0 {
 		b.more.Add(-1)
 		return errReleased
@@ -118,19 +124,19 @@ var errReleased = Errorf(ErrClosed, "core", "Retain", "the memory was released")
 // is freed, after all events that are still pending.
 func (b *Buffer) Release() {
 	// A Retain may come between: then the reference was not the last.
-	if b.more.Add(-1) < 0 && b.more.CompareAndSwap(-1, released) {
+	if b != nil && b.more.Add(-1) < 0 && b.more.CompareAndSwap(-1, released) {
 		b.free()
 	}
 }
 
 // Unique reports whether there is one reference only. That stays so as long as
 // whoever holds it does not share it.
-func (b *Buffer) Unique() bool { return b.more.Load() == 0 }
+func (b *Buffer) Unique() bool { return b != nil && b.more.Load() == 0 }
 
 // ReleaseUnlessLast is Release, except that it keeps the last reference and
 // reports false: for callers who cannot bear that Release calls the owner.
 func (b *Buffer) ReleaseUnlessLast() bool {
-	for {
+	for b != nil {
 		n := b.more.Load()
 		if n <= 0 {
 			return false
@@ -139,6 +145,7 @@ func (b *Buffer) ReleaseUnlessLast() bool {
 			return true
 		}
 	}
+	return false
 }
 
 func (b *Buffer) free() {
@@ -211,6 +218,9 @@ func (b *Buffer) Pending() []Event {
 // work that is done. What was pending stays so: a writer that did not wait for it
 // must not hide it.
 func (b *Buffer) Wrote(e Event) {
+	if b == nil {
+		return
+	}
 	o := b.lockOrder()
 	defer o.mu.Unlock()
 	if o.ready != nil {
@@ -222,7 +232,7 @@ func (b *Buffer) Wrote(e Event) {
 
 // Used records that work which ends with e reads the memory.
 func (b *Buffer) Used(e Event) {
-	if e == nil {
+	if b == nil || e == nil {
 		return
 	}
 	o := b.lockOrder()
@@ -235,6 +245,9 @@ func (b *Buffer) Used(e Event) {
 // that who knows the one, and not the others, can wait on a device. later is
 // not nil. If work behind the others fails, later must tell, or whoever waits for it does not learn.
 func (b *Buffer) Supersede(events []Event, later Event) {
+	if b == nil || later == nil {
+		return
+	}
 	o := b.lockOrder()
 	defer o.mu.Unlock()
 	superseded := func(e Event) bool {
@@ -256,12 +269,18 @@ func (b *Buffer) Supersede(events []Event, later Event) {
 // called before b is used or shared, by whoever made b's memory; b's owner must hold
 // a reference to origin, until it is freed.
 func (b *Buffer) OrderWith(origin *Buffer, offset int64) {
+	if b == nil || origin == nil {
+		return
+	}
 	b.order.Store(&order{origin: origin.Origin(), at: origin.OriginOffset() + offset})
 }
 
 // Origin is the buffer that b keeps one order with: the first owner of the
 // memory, or b itself. It is open as long as b is.
 func (b *Buffer) Origin() *Buffer {
+	if b == nil {
+		return nil
+	}
 	if o := b.order.Load(); o != nil && o.origin != nil {
 		return o.origin
 	}
@@ -271,6 +290,9 @@ func (b *Buffer) Origin() *Buffer {
 // OriginOffset is where in [Buffer.Origin] the first byte of b lies: 0 where b is
 // its own origin.
 func (b *Buffer) OriginOffset() int64 {
+	if b == nil {
+		return 0
+	}
 	if o := b.order.Load(); o != nil {
 		return o.at
 	}
@@ -283,7 +305,7 @@ func (b *Buffer) OriginOffset() int64 {
 func (b *Buffer) Exported(x ExternalMemory) {
 	// A later file takes the place of an earlier one: a system that gives the same
 	// memory another file does so when nobody has the earlier one open any more.
-	if k := x.Backing(); k != nil {
+	if k := x.Backing(); b != nil && k != nil {
 		b.ownOrder().exported.Store(k)
 		b.noteBacked()
 	}
@@ -305,6 +327,9 @@ func (b *Buffer) backing() *Backing {
 // a reference to b; o must hold none. detach takes o back and reports true, or
 // reports false if b frees it.
 func (b *Buffer) Attach(o Owner) (detach func() bool) {
+	if b == nil || o == nil {
+		return func() bool { return false }
+	}
 	a := &attachment{owner: o}
 	own := b.ownOrder()
 	own.mu.Lock()
@@ -352,6 +377,9 @@ func (b *Buffer) ownOrder() *order {
 
 // kept returns the order of the memory, nil if there was no work on it.
 func (b *Buffer) kept() *order {
+	if b == nil {
+		return nil
+	}
 	o := b.order.Load()
 	if o != nil && o.origin != nil {
 		return o.origin.order.Load()

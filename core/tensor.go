@@ -167,7 +167,9 @@ func byteRange(width, low, high int64) (first, last int64, ok bool) {
 // closed frees it. A second Close does nothing. It never fails; the error makes
 // Tensor an io.Closer.
 func (t *Tensor) Close() error {
-	t.share.close()
+	if t != nil && t.share != nil {
+		t.share.close()
+	}
 	return nil
 }
 
@@ -198,22 +200,32 @@ func (t *Tensor) buffer(call string) (*Buffer, error) {
 }
 
 // DType is the element type.
-func (t *Tensor) DType() DType { return t.dtype }
+func (t *Tensor) DType() DType {
+	if t == nil {
+		return DType{}
+	}
+	return t.dtype
+}
 
 // Layout is the shape with its strides.
-func (t *Tensor) Layout() Layout { return t.layout }
+func (t *Tensor) Layout() Layout {
+	if t == nil {
+		return Layout{}
+	}
+	return t.layout
+}
 
 // Shape returns a copy of the extents.
-func (t *Tensor) Shape() []int64 { return t.layout.Shape() }
+func (t *Tensor) Shape() []int64 { return t.Layout().Shape() }
 
 // Rank is the number of axes.
-func (t *Tensor) Rank() int { return t.layout.Rank() }
+func (t *Tensor) Rank() int { return t.Layout().Rank() }
 
 // PutDims writes the extents and then the strides into dst, and reports whether
 // they fit. It is what an exporter of many tensors uses: two or three times
 // faster than going through [Tensor.Layout].
 func (t *Tensor) PutDims(dst *[8]int64) bool {
-	if len(t.layout.dims) > len(t.dims) {
+	if t == nil || dst == nil || len(t.layout.dims) > len(t.dims) {
 		return false
 	}
 	*dst = t.dims
@@ -221,15 +233,15 @@ func (t *Tensor) PutDims(dst *[8]int64) bool {
 }
 
 // NumElements is the product of the extents.
-func (t *Tensor) NumElements() int64 { return t.layout.NumElements() }
+func (t *Tensor) NumElements() int64 { return t.Layout().NumElements() }
 
 // IsEmpty reports whether there are no elements.
-func (t *Tensor) IsEmpty() bool { return t.empty }
+func (t *Tensor) IsEmpty() bool { return t == nil || t.empty }
 
 // NumBytes is how many bytes the elements take when they lie in a row: what a
 // copy of the tensor has to move.
 func (t *Tensor) NumBytes() int64 {
-	n, err := t.dtype.Size(t.layout.NumElements(), t.Padded())
+	n, err := t.DType().Size(t.NumElements(), t.Padded())
 	if err != nil { // only repeated elements (stride 0) can be more than the memory holds
 		return math.MaxInt64
 	}
@@ -237,25 +249,40 @@ func (t *Tensor) NumBytes() int64 {
 }
 
 // ID is where the memory lies.
-func (t *Tensor) ID() DeviceID { return t.id }
+func (t *Tensor) ID() DeviceID {
+	if t == nil {
+		return DeviceID{}
+	}
+	return t.id
+}
 
 // Flags are the flags of the tensor.
-func (t *Tensor) Flags() Flags { return t.flags }
+func (t *Tensor) Flags() Flags {
+	if t == nil {
+		return 0
+	}
+	return t.flags
+}
 
 // ReadOnly reports whether the memory must not be written through this tensor.
-func (t *Tensor) ReadOnly() bool { return t.flags&FlagReadOnly != 0 }
+func (t *Tensor) ReadOnly() bool { return t.Flags()&FlagReadOnly != 0 }
 
 // Padded reports whether numbers narrower than a byte take one byte each.
-func (t *Tensor) Padded() bool { return t.flags&FlagSubBytePadded != 0 }
+func (t *Tensor) Padded() bool { return t.Flags()&FlagSubBytePadded != 0 }
 
 // Offset is the distance in bytes from the memory's handle to the first element.
 // On devices with opaque handles it is carried beside the handle.
-func (t *Tensor) Offset() int64 { return t.offset }
+func (t *Tensor) Offset() int64 {
+	if t == nil {
+		return 0
+	}
+	return t.offset
+}
 
 // Device is the opened device that the memory belongs to, nil for memory that
 // came from elsewhere or whose tensor was closed.
 func (t *Tensor) Device() Device {
-	if b := t.share.buf.Load(); b != nil {
+	if b, _ := t.Buffer(); b != nil {
 		return b.mem.Device
 	}
 	return nil
@@ -278,7 +305,7 @@ func (t *Tensor) Address() (uintptr, error) {
 // Ready is the event of the last write to the memory, through whichever view;
 // nil if that is done. Consumers wait for it.
 func (t *Tensor) Ready() Event {
-	if b := t.share.buf.Load(); b != nil {
+	if b, _ := t.Buffer(); b != nil {
 		return b.Ready()
 	}
 	return nil
@@ -296,7 +323,7 @@ func (t *Tensor) WaitReady(ctx context.Context) error {
 // included, so that the memory may be overwritten. It returns the error of the last
 // write, or ctx's.
 func (t *Tensor) WaitIdle(ctx context.Context) error {
-	b := t.share.buf.Load()
+	b, _ := t.Buffer()
 	if b == nil {
 		return nil
 	}
@@ -310,6 +337,9 @@ func (t *Tensor) WaitIdle(ctx context.Context) error {
 
 // String describes the tensor without its elements: "float32[2 3] on cpu".
 func (t *Tensor) String() string {
+	if t == nil {
+		return "nil tensor"
+	}
 	s := fmt.Sprintf("%v%v on %v", t.dtype, t.layout.shape(), t.id)
 	if !t.layout.IsContiguous() {
 		s += fmt.Sprintf(" strides %v", t.layout.strides())

@@ -33,11 +33,11 @@ func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, erro
 }
 
 // Share returns a second tensor of the same elements.
-func (t *Tensor) Share() (*Tensor, error) { return t.view("Share", t.layout, 0, nil) }
+func (t *Tensor) Share() (*Tensor, error) { return t.view("Share", t.Layout(), 0, nil) }
 
 // AsReadOnly returns a view that must not be written through.
 func (t *Tensor) AsReadOnly() (*Tensor, error) {
-	v, err := t.view("AsReadOnly", t.layout, 0, nil)
+	v, err := t.view("AsReadOnly", t.Layout(), 0, nil)
 	if err == nil {
 		v.flags |= FlagReadOnly
 	}
@@ -46,19 +46,19 @@ func (t *Tensor) AsReadOnly() (*Tensor, error) {
 
 // Slice takes the elements start, start+step, ... before stop of an axis; see [Layout.Slice].
 func (t *Tensor) Slice(axis int, start, stop, step int64) (*Tensor, error) {
-	l, by, err := t.layout.Slice(axis, start, stop, step)
+	l, by, err := t.Layout().Slice(axis, start, stop, step)
 	return t.view("Slice", l, by, err)
 }
 
 // Index takes one element of an axis and drops the axis.
 func (t *Tensor) Index(axis int, i int64) (*Tensor, error) {
-	l, by, err := t.layout.Index(axis, i)
+	l, by, err := t.Layout().Index(axis, i)
 	return t.view("Index", l, by, err)
 }
 
 // Permute orders the axes anew; see [Layout.Permute].
 func (t *Tensor) Permute(axes ...int) (*Tensor, error) {
-	l, err := t.layout.Permute(axes...)
+	l, err := t.Layout().Permute(axes...)
 	return t.view("Permute", l, 0, err)
 }
 
@@ -68,32 +68,32 @@ func (t *Tensor) Transpose() (*Tensor, error) {
 	for i := range axes {
 		axes[i] = len(axes) - 1 - i
 	}
-	l, err := t.layout.Permute(axes...)
+	l, err := t.Layout().Permute(axes...)
 	return t.view("Transpose", l, 0, err)
 }
 
 // Reshape gives the elements another shape where a view can; see [Layout.Reshape].
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
-	l, err := t.layout.Reshape(shape...)
+	l, err := t.Layout().Reshape(shape...)
 	return t.view("Reshape", l, 0, err)
 }
 
 // Squeeze drops axes of extent 1; see [Layout.Squeeze].
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
-	l, err := t.layout.Squeeze(axes...)
+	l, err := t.Layout().Squeeze(axes...)
 	return t.view("Squeeze", l, 0, err)
 }
 
 // Expand inserts an axis of extent 1; see [Layout.Expand].
 func (t *Tensor) Expand(axis int) (*Tensor, error) {
-	l, err := t.layout.Expand(axis)
+	l, err := t.Layout().Expand(axis)
 	return t.view("Expand", l, 0, err)
 }
 
 // Broadcast repeats axes of extent 1 by stride 0; see [Layout.Broadcast]. The
 // view is read-only if it repeats elements.
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
-	l, err := t.layout.Broadcast(shape...)
+	l, err := t.Layout().Broadcast(shape...)
 	v, err := t.view("Broadcast", l, 0, err)
 	if err == nil && l.HasOverlap() {
 		v.flags |= FlagReadOnly

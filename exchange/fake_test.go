@@ -292,7 +292,7 @@ func (s *fakeStream) Record() (core.Event, error) {
 }
 
 func (s *fakeStream) Wait(e core.Event) error {
-	own, ok := e.(fakeEvent)
+	own, ok := core.UnwrapEvent(e).(fakeEvent)
 	if !ok || own.fake != s.fake {
 		return core.Errorf(core.ErrNotSupported, "fake", "Wait", "not an event of %v", s.fake.ID())
 	}

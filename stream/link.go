@@ -45,6 +45,9 @@ func NewLink(signal, wait core.Semaphore) *Link { return &Link{signal: signal, w
 //
 // It fails as the package's [Handoff] does, and as Signal and WaitOn of the semaphores do.
 func (l *Link) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
+	if l.signal == nil || l.wait == nil || t == nil || from == nil || to == nil {
+		return NoWait, core.Errorf(core.ErrInvalid, "stream", "Handoff", "a semaphore of the link, the tensor or a stream is nil")
+	}
 	if e := t.Ready(); e != nil && !isDone(e) {
 		err := streamWait(to, e, false)
 		if err == nil {
@@ -157,8 +160,8 @@ func (l *Link) stepIn() {
 	_ = s.Close()
 }
 
-// Close waits for the work that uses the semaphores, and closes both. Its errors are
-// theirs. Another Close does what theirs does.
+// Close waits for the work that uses the semaphores, and closes both. It returns the
+// errors of closing them. Closing twice is safe.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	signalled := l.signalled
@@ -167,5 +170,11 @@ func (l *Link) Close() error {
 		_ = signalled.Wait(context.Background()) // its error is its stream's to tell
 		l.look()
 	}
-	return errors.Join(l.wait.Close(), l.signal.Close())
+	var errs []error
+	for _, s := range []core.Semaphore{l.wait, l.signal} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -101,6 +101,9 @@ func (q *Queue) Wait(e core.Event) error {
 // WaitSettled is [Queue.Wait] where it does not matter whether e fails. Then what the
 // queue itself has recorded needs no wait at all.
 func (q *Queue) WaitSettled(e core.Event) error {
+	if e == nil {
+		return nil
+	}
 	if own, ok := e.(*Event); ok && own.queue == q {
 		return nil
 	}
