@@ -148,7 +148,7 @@ test-tags: ## The tests of what the tags change
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
 
 test-soak: ## 50,000 steps of random programs over all devices, and some with the checks of the compiler
-	DLX_SOAK_STEPS=50000 DLX_SOAK_MUTANTS=quick CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) ./internal/soak
+	DLX_SOAK_STEPS=50000 DLX_SOAK_MUTANTS=quick CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
 	DLX_SOAK_STEPS=5000 DLX_SOAK_MODES=plain,collector $(CHECKED) CGO_ENABLED=1 $(DRIVERS) \
 		$(GOTESTSUM) -- $(GOTESTFLAGS) $(CHECKED_FLAGS) -run TestPrograms ./internal/soak
 
