@@ -29,8 +29,8 @@ type Side interface {
 
 // Copy is Copy of a device whose streams are of the type Q, apart from the copying: it
 // checks the arguments, finds both sides, and orders a copy of elements onto themselves.
-// copy gets what is left to do, with the zero value of Q for a nil stream.
-func Copy[Q core.Stream, S Side](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, side func(*core.Tensor) (S, error), copy func(q Q, dst, src S) error) error {
+// work does what is left to do, with the zero value of Q for a nil stream.
+func Copy[Q core.Stream, S Side](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, side func(*core.Tensor) (S, error), work func(q Q, dst, src S) error) error {
 	const call = "Copy"
 	if err := d.Begin(ctx, call); err != nil {
 		return err
@@ -67,7 +67,7 @@ func Copy[Q core.Stream, S Side](ctx context.Context, d *Device, s core.Stream, 
 	case !to.Ours() && !from.Ours():
 		return d.Errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")
 	}
-	return copy(q, to, from)
+	return work(q, to, from)
 }
 
 // Locate returns the memory of t and whether it is the host's. It refuses memory of
