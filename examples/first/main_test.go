@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func TestMain(m *testing.M) { coretest.Main(m) }
+
+// README shows this program; what it shows must be what compiles.
+func TestReadmeShowsThisProgram(t *testing.T) {
+	source, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(string(source), "\npackage main\n")
+	if !strings.Contains(string(readme), "```go\npackage main\n"+code+"```") {
+		t.Error("README.md does not show main.go as it is")
+	}
+}
+
+func TestTheProgramRuns(t *testing.T) {
+	t.Chdir("../..")
+	main()
+}
