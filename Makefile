@@ -104,12 +104,12 @@ CHECKED_FLAGS := -gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2
 
 soak: setup ## Run SOAK_STEPS steps of random programs over all devices, and SOAK_TIME more with a table of what is held
 	DLX_SOAK_STEPS=$(SOAK_STEPS) DLX_SOAK_SEED=$(SOAK_SEED) DLX_SOAK_TIME=$(SOAK_TIME) DLX_SOAK_MUTANTS=all $(DRIVERS) \
-		go test -tags "$(TAGS)" -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/soak
+		go test -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/soak
 
 $(SUITES): setup
 
 # By GOFLAGS, so that what a test builds has the tags too.
-test-tags test-soak test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
+soak test-tags test-soak test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
 # Khronos' layer watches every use of Vulkan; see vulkan.New.
 test-tags: export DLX_VULKAN_VALIDATION := 1
 

@@ -45,6 +45,7 @@ type Device struct {
 	core.Device
 
 	private  bool
+	number   int  // of the variable of a private device
 	renderer bool // its context is the program's
 	closed   bool
 	users    int // tensors and streams of the program that are open; of a private device
@@ -217,10 +218,10 @@ func (r *run) dev(i int) *Device {
 }
 
 func (r *run) devName(d *Device) string {
-	if i := slices.Index(r.world.Devices, d); i >= 0 {
-		return fmt.Sprintf("d%d", i)
+	if d.private { // others may open theirs meanwhile: r.device is not searched
+		return fmt.Sprintf("d%d", d.number)
 	}
-	return fmt.Sprintf("d%d", len(r.world.Devices)+slices.Index(r.device, d))
+	return fmt.Sprintf("d%d", slices.Index(r.world.Devices, d))
 }
 
 // host is the host's device.

@@ -306,6 +306,9 @@ func TestPrograms(t *testing.T) {
 // the end than after a third of that. The simulated card hands addresses out again at
 // once here: otherwise it keeps a little of each that was ever used.
 func TestFlat(t *testing.T) {
+	if coretest.Sanitized {
+		t.Skip("a sanitizer keeps memory of its own")
+	}
 	length, err := time.ParseDuration(os.Getenv("DLX_SOAK_TIME"))
 	short := err != nil
 	if short {
@@ -345,6 +348,9 @@ func TestFlat(t *testing.T) {
 		{"live objects", early.Live, late.Live, 64},
 		{"opened memories", int64(early.Opened), int64(late.Opened), 0},
 	} {
+		if short { // the devices have not yet made all that they keep
+			x.some *= 4
+		}
 		if x.late > x.early+x.some {
 			t.Errorf("%s grew from %d to %d", x.name, x.early, x.late)
 		}

@@ -164,7 +164,7 @@ func (s *openDevice) run(t *thread) error {
 	if e := t.check("Open", err, w); e != nil || err != nil {
 		return e
 	}
-	t.device[s.v-len(t.world.Devices)] = &Device{Name: of.Name, Open: of.Open, Device: x, private: true}
+	t.device[s.v-len(t.world.Devices)] = &Device{Name: of.Name, Open: of.Open, Device: x, private: true, number: s.v}
 	return nil
 }
 

@@ -261,7 +261,7 @@ func (t *thread) openRenderer(i int, of *Device) error {
 	t.say("check(err)")
 	x, err := parts.Renderer()
 	name := of.Name + rendererName
-	d := &Device{Name: name, Device: x, private: true, renderer: true}
+	d := &Device{Name: name, Device: x, private: true, number: i, renderer: true}
 	t.cover(Plain, "open_device", d, "renderer")
 	w := wants{}
 	if t.world.Tight {
