@@ -106,7 +106,7 @@ func hunt(t *testing.T, root string, m mutant) {
 		pkg, test, _ := strings.Cut(m.test, " ")
 		cmd := exec.Command("go", append(append([]string{"test", "-count=1", "-timeout=2m"}, args...), "-run", test, pkg)...)
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "GOFLAGS=-overlay="+file) // for what the test builds itself
+		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+file) // for what the test builds itself
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL") && !strings.Contains(string(out), "panic: ") {
 			t.Fatalf("%s does not find it: %v\n%s", m.test, err, out)
 		}
