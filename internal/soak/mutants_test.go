@@ -176,7 +176,7 @@ var found = []mutant{
 
 	{name: "Close of a device has no turn among others", test: "./backends/internal/reaper TestCloseHasItsTurn", edits: []edit{{"backends/internal/reaper/gate.go", "err != nil || g.closing.Load() == 0 {", "err != nil || g.closing.Load() >= 0 {"}}},
 	{name: "a symbolic link is replaced by a file", test: "./internal/atomicfile TestASymbolicLinkIsWrittenThrough", edits: []edit{{"internal/atomicfile/atomicfile.go", "next, err := os.Readlink(end)\n\t\tif err != nil {", "next, err := os.Readlink(end)\n\t\tif err != nil || next != \"\" {"}}},
-	{name: "a pipe is replaced by a file", test: "./internal/atomicfile TestWhatIsNoFileIsLeftAlone", edits: []edit{{"internal/atomicfile/atomicfile.go", "if !info.Mode().IsRegular() || err != nil", "if info.IsDir() || err != nil"}}},
+	{name: "a pipe is replaced by a file", test: "./internal/atomicfile TestWhatIsNoFileIsLeftAlone", edits: []edit{{"internal/atomicfile/atomicfile.go", "if descriptor || !info.Mode().IsRegular() || err != nil", "if descriptor || info.IsDir() || err != nil"}}},
 	{name: "a long name cannot be written", test: "./internal/atomicfile TestAnyNameThatTheSystemAllows", edits: []edit{
 		{"internal/atomicfile/atomicfile.go", "name := folder + \".dlx-\"", "name := t.path + \".dlx-\""},
 		{"internal/atomicfile/atomicfile.go", "\tfolder, _ := filepath.Split(t.path)\n\tfor {", "\tfor {"},
