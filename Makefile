@@ -7,7 +7,7 @@
 SHELL       := /bin/bash
 PYTHON      ?= python3
 FUZZTIME    ?= 5s
-TESTTIMEOUT ?= 10m
+TESTTIMEOUT ?= 25m
 TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
 # No suite is answered from a cache.
