@@ -88,6 +88,7 @@ type variable struct {
 type streamVar struct {
 	core.Stream
 	dev    *Device
+	slot   int // its place among the program's streams
 	closed bool
 
 	// It has waited for work that failed: a queue passes that on to the work behind.

@@ -25,7 +25,7 @@ func (s *openStream) run(t *thread) error {
 	if e := t.check("NewStream", err, wants{}); e != nil || err != nil {
 		return e
 	}
-	t.stream[s.v] = &streamVar{Stream: x, dev: d}
+	t.stream[s.v] = &streamVar{Stream: x, dev: d, slot: s.v}
 	d.use(1)
 	return nil
 }

@@ -141,7 +141,7 @@ func (s *linkHandoff) run(t *thread) error {
 		return errSkip
 	}
 	defer t.before(v)()
-	t.say("_, err = l%d.Handoff(ctx, %s, s%d, s%d)", s.link, v.name, t.streamIndex(l.from), t.streamIndex(l.to))
+	t.say("_, err = l%d.Handoff(ctx, %s, s%d, s%d)", s.link, v.name, l.from.slot, l.to.slot)
 	t.say("check(err)")
 	l.from.tainted = l.from.tainted || v.mem.tainted
 	l.to.tainted = l.to.tainted || l.from.tainted
@@ -159,15 +159,6 @@ func (s *linkHandoff) run(t *thread) error {
 		}
 	}
 	return nil
-}
-
-func (t *thread) streamIndex(s *streamVar) int {
-	for i, x := range t.stream {
-		if x == s {
-			return i
-		}
-	}
-	return -1
 }
 
 // closeLink closes a link, whatever waits by it.
