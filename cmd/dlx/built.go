@@ -3,16 +3,9 @@ package main
 import (
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 )
-
-// tagged are the backends that a build has only with the tag of their name.
-var tagged = []string{
-	core.DeviceCUDA.BackendName(),
-	core.DeviceOpenCL.BackendName(),
-	core.DeviceVulkan.BackendName(),
-	core.DeviceGL.BackendName(),
-}
 
 // notBuilt says why this program lacks a backend, and how a program gets it.
 func notBuilt(backend string) string {
@@ -21,7 +14,7 @@ func notBuilt(backend string) string {
 
 // missing lists the backends that another build of this program has.
 func missing(registry *core.Registry) []string {
-	return slices.DeleteFunc(slices.Clone(tagged), func(name string) bool {
+	return slices.DeleteFunc(all.Tags(), func(name string) bool {
 		_, err := registry.Backend(name)
 		return err == nil
 	})

@@ -32,7 +32,8 @@ type backendResult struct {
 // deviceResult is a device that can be opened.
 type deviceResult struct {
 	core.Properties
-	Capabilities []string `json:"capabilities"`
+	Capabilities []string        `json:"capabilities"`
+	SameHardware []core.DeviceID `json:"same_hardware"` // the other devices that are this one under another API
 	place
 }
 
@@ -43,7 +44,8 @@ func newDevicesCommand(a *app) *cobra.Command {
 		Long: `List the backends with what they found on this machine: a driver or device that is
 missing, or a feature that a device lacks, comes with the reason. Features that stand
 below a backend are those of its devices; below a device stands what differs there.
-Compute units, queues, free memory, the link to the host and NUMA nodes are listed where
+Devices that are one piece of hardware under several APIs name each other: they have the
+same UUID or PCI address. Compute units, queues, free memory, the link to the host and NUMA nodes are listed where
 the API or the system tells them. A backend that this build lacks is listed with the tag that brings it.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
@@ -57,6 +59,7 @@ the API or the system tells them. A backend that this build lacks is listed with
 
 func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
 	r := devicesResult{Backends: []backendResult{}}
+	var all []core.Properties
 	for _, b := range registry.Backends() {
 		report := backendResult{Name: b.Name(), BuiltIn: true, Probe: b.Probe(ctx), Devices: []deviceResult{}}
 		found, err := b.Devices(ctx)
@@ -64,14 +67,35 @@ func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
 			report.Error = err.Error()
 		}
 		for _, p := range found {
-			report.Devices = append(report.Devices, deviceResult{p, p.Capabilities.Names(), findPlace("/sys", p)})
+			report.Devices = append(report.Devices, deviceResult{Properties: p, Capabilities: p.Capabilities.Names(), place: findPlace("/sys", p)})
 		}
+		all = append(all, found...)
 		r.Backends = append(r.Backends, report)
+	}
+	for _, b := range r.Backends {
+		for i := range b.Devices {
+			b.Devices[i].SameHardware = sameHardware(b.Devices[i].ID, all)
+		}
 	}
 	for _, name := range missing(registry) {
 		r.Backends = append(r.Backends, backendResult{Name: name, Probe: core.Probe{Reason: notBuilt(name)}, Devices: []deviceResult{}})
 	}
 	return r
+}
+
+// sameHardware lists the devices that are the same hardware as that of the given ID.
+func sameHardware(id core.DeviceID, all []core.Properties) []core.DeviceID {
+	others := []core.DeviceID{}
+	for _, group := range core.GroupByPhysicalDevice(all) {
+		if slices.ContainsFunc(group, func(p core.Properties) bool { return p.ID == id }) {
+			for _, p := range group {
+				if p.ID != id {
+					others = append(others, p.ID)
+				}
+			}
+		}
+	}
+	return others
 }
 
 func (r devicesResult) writeText(w io.Writer) {
@@ -93,6 +117,7 @@ func (r devicesResult) writeText(w io.Writer) {
 			field(w, "uuid", identifier(d.UUID))
 			field(w, "driver uuid", identifier(d.DriverUUID))
 			field(w, "pci", d.PCI)
+			field(w, "same hardware", deviceList(d.SameHardware))
 			field(w, "link", d.Link)
 			field(w, "numa nodes", d.NUMANodes)
 			field(w, "compute units", count(d.ComputeUnits))
@@ -131,6 +156,15 @@ func availability(available bool, version, reason string) string {
 		return strings.TrimSpace("available " + version)
 	}
 	return "not available: " + reason
+}
+
+// deviceList is empty where there is none.
+func deviceList(ids []core.DeviceID) string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, id.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // identifier is empty for a UUID that the API does not have.

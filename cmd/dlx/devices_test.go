@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func (twoCards) Probe(context.Context) core.Probe {
 
 func (twoCards) Devices(context.Context) ([]core.Properties, error) {
 	return []core.Properties{
-		{ID: core.DeviceID{Type: core.DeviceVulkan}, Name: "big", Alignment: 256, Features: features(true)},
+		{ID: core.DeviceID{Type: core.DeviceVulkan}, Name: "big", PCI: "0000:01:00.0", Alignment: 256, Features: features(true)},
 		{ID: core.DeviceID{Type: core.DeviceVulkan, Index: 1}, Name: "small", Alignment: 256, Features: features(false)},
 	}, nil
 }
@@ -63,6 +64,7 @@ func TestADeviceIsListedWithTheFeaturesThatDifferFromItsBackends(t *testing.T) {
     map_host    available
 
   DEVICE vulkan:0  big
+    pci            0000:01:00.0
     alignment      256 B
 
   DEVICE vulkan:1  small
@@ -76,6 +78,28 @@ func TestADeviceIsListedWithTheFeaturesThatDifferFromItsBackends(t *testing.T) {
 	if b := r.Backends[0]; !slices.Equal(b.Features, features(true)) || !slices.Equal(b.Devices[0].Features, features(true)) ||
 		!slices.Equal(b.Devices[1].Features, features(false)) {
 		t.Errorf("the JSON has not all features: %+v", b)
+	}
+}
+
+// oneCard is the first of twoCards under another API.
+type oneCard struct{ driverless }
+
+func (oneCard) Name() string { return "opencl" }
+
+func (oneCard) Probe(context.Context) core.Probe { return core.Probe{Available: true} }
+
+func (oneCard) Devices(context.Context) ([]core.Properties, error) {
+	return []core.Properties{{ID: core.DeviceID{Type: core.DeviceOpenCL}, PCI: "0000:01:00.0"}}, nil
+}
+
+func TestADeviceNamesItselfUnderOtherAPIs(t *testing.T) {
+	backends := []core.Backend{twoCards{}, oneCard{}}
+	r := decode[devicesResult](t, dlxWith(t, t.Context(), backends, "devices", "--json"), "devices")
+	if got := fmt.Sprint(r.Backends[0].Devices[0].SameHardware, r.Backends[0].Devices[1].SameHardware, r.Backends[1].Devices[0].SameHardware); got != "[opencl:0] [] [vulkan:0]" {
+		t.Errorf("same hardware: %s", got)
+	}
+	if text := dlxWith(t, t.Context(), backends, "devices").stdout; strings.Count(text, "same hardware  opencl:0") != 1 {
+		t.Errorf("no row names the other API:\n%s", text)
 	}
 }
 

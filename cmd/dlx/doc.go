@@ -57,7 +57,7 @@
 //
 //   - devices: unknown_tags[] (as in version); backends[]: name, built_in, available, version, reason, features[],
 //     error (why an available backend could not list its devices); devices[]: id, name, driver, uuid, driver_uuid, pci, total_memory, alignment,
-//     compute_units, queues (of the kind that dlx uses), free_memory, link (of PCI, to the
+//     same_hardware[] (the ids under which other APIs have this device), compute_units, queues (of the kind that dlx uses), free_memory, link (of PCI, to the
 //     host) and numa_nodes where they are known,
 //     capabilities[], features[]. A feature has name, available, reason. Of a backend
 //     that is not built in, the reason says what brings it.

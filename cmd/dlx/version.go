@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -92,7 +93,7 @@ var goTags = []string{"netgo", "netcgo", "osusergo", "purego", "timetzdata", "ne
 func unknownTags(tags []string) []string {
 	var unknown []string
 	for _, tag := range tags {
-		if tag != "" && !slices.Contains(tagged, tag) && !slices.Contains(goTags, tag) {
+		if tag != "" && !slices.Contains(all.Tags(), tag) && !slices.Contains(goTags, tag) {
 			unknown = append(unknown, tag)
 		}
 	}
@@ -102,7 +103,7 @@ func unknownTags(tags []string) []string {
 // writeUnknownTags writes a row if there are unknown tags.
 func writeUnknownTags(w io.Writer, tags []string) {
 	if len(tags) > 0 {
-		row(w, "unknown tags", printable(strings.Join(tags, " "))+" (dlx has the tags "+strings.Join(tagged, ", ")+")")
+		row(w, "unknown tags", printable(strings.Join(tags, " "))+" (dlx has the tags "+strings.Join(all.Tags(), ", ")+")")
 	}
 }
 
