@@ -51,7 +51,7 @@ CC_ARM64     := aarch64-linux-gnu-gcc
 # What the tags change. test-race and test-asan test all packages, built with the tags.
 TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
-SUITES := test-format test-mod test-lint test-directions test-testdata \
+SUITES := test-format test-mod test-api test-lint test-directions test-testdata \
 	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	test-bench test-fuzz
 
@@ -120,6 +120,9 @@ test-format: ## gofmt has nothing to change
 test-mod: ## go.mod and go.sum are what the imports ask for
 	go mod tidy -diff
 	go mod verify
+
+test-api: ## The public API is compatible with that of the last tag, or CHANGELOG.md says that it is not
+	scripts/test-api.sh $(TOOLS)/apidiff
 
 # The folders that have files for some systems only.
 PORTED = $(sort $(dir $(shell grep -rlE '^//go:build .*(darwin|windows|!linux|unix)' --include='*.go' . ; git ls-files '*_darwin.go' '*_windows.go')))
