@@ -45,6 +45,41 @@ func ExampleNew() {
 	// Output: float32[3 2] on cpu [1 4 2 5 3 6]
 }
 
+// Copies on a stream run one after the other, while the program goes on.
+func Example_stream() {
+	ctx := context.Background()
+	d, err := cpu.New().Open(ctx, core.CPU)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	s, err := d.NewStream(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	src, err := core.FromSlice([]int32{1, 2, 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := core.Empty(ctx, d, core.TypeInt32, []int64{3}, core.AllocOptions{Stream: s})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dst.Close()
+
+	if err := d.Copy(ctx, s, dst, src); err != nil { // enqueued, perhaps not done
+		log.Fatal(err)
+	}
+	values, err := core.Values[int32](dst) // waits for the copy
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(values)
+	// Output: [1 2 3]
+}
+
 // Freed memory stays in the pool until it is trimmed.
 func Example_pool() {
 	ctx := context.Background()
