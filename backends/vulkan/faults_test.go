@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/faults"
 	"github.com/dlx-go/dlx/core"
 )
@@ -258,8 +259,8 @@ func TestAnEventTellsOfEveryItemSinceTheOneBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	// Larger than a chunk of staging memory: several submissions, of which the first fails late.
-	dst, src := row(t, d, 3*chunk, core.AllocOptions{}), keep(t)(core.FromSlice(make([]byte, 3*chunk)))
+	// Larger than a piece of staging memory: several submissions, of which the first fails late.
+	dst, src := row(t, d, 3*shell.StagingBytes, core.AllocOptions{}), keep(t)(core.FromSlice(make([]byte, 3*shell.StagingBytes)))
 	for index, call := range faults.Calls() {
 		if call == "vkQueueSubmit" {
 			faults.Once(index, 0, faults.OutOfDeviceMemory)
@@ -276,5 +277,5 @@ func TestAnEventTellsOfEveryItemSinceTheOneBefore(t *testing.T) {
 	if err := s.Synchronize(t.Context()); err != nil {
 		wantError(t, err, core.ErrOutOfMemory, "Synchronize")
 	}
-	put(t, d, dst, pattern(3*chunk, 1))
+	put(t, d, dst, pattern(3*shell.StagingBytes, 1))
 }

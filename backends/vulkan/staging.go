@@ -7,23 +7,19 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-// chunk is how much of a plain copy goes through one half of the staging memory at
-// once: the host fills one half while the device empties the other.
-const chunk = 4 << 20
-
 // stage copies between the host and memory that it does not reach, through memory
-// that both do: in chunks of two halves if both sides are plain, else all at once,
-// packed.
+// that both do: in pieces if both sides are plain, else all at once, packed.
 func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 	d := w.device
 	size := w.dst.tensor.NumBytes()
 	if plain {
-		size = min(size, 2*chunk)
+		size = min(size, 2*shell.StagingBytes)
 	}
 	o, err := d.takeStaging(size)
 	if err != nil {
@@ -32,9 +28,9 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 	err = w.enqueue(ctx, q, func(q *queue) error {
 		switch upload := w.src.object == nil; {
 		case plain && upload:
-			return w.uploadChunks(q, o)
+			return w.uploadPieces(q, o)
 		case plain:
-			return w.downloadChunks(q, o)
+			return w.downloadPieces(q, o)
 		case upload:
 			return w.uploadPacked(q, o)
 		default:
@@ -91,46 +87,39 @@ func (d *device) giveStagingBack(o *object) {
 // at is where the host sees a byte of it.
 func (o *object) at(offset int64) uintptr { return o.host + uintptr(offset) }
 
-// chunks calls f with each chunk of a plain copy, and with the offset of its half.
-func (w work) chunks(f func(done, half, n int64) error) error {
-	total, _ := w.geometry.Contiguous()
-	for done := int64(0); done < total; done += chunk {
-		if err := f(done, done/chunk%2*chunk, min(chunk, total-done)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w work) uploadChunks(q *queue, s *object) error {
+func (w work) uploadPieces(q *queue, s *object) error {
 	var used [2]uint64 // the item that emptied each half last
 	used[0], used[1] = q.next, q.next
-	return w.chunks(func(done, half, n int64) error {
-		fill := copykernel.Bytes(s.at(half), w.src.host+uintptr(w.geometry.Src+done), n)
-		err := q.add(item{early: true, after: used[half/chunk], host: run(fill)})
+	total, _ := w.geometry.Contiguous()
+	return shell.Pieces(total, func(done int64, half int, n int64) error {
+		room := int64(half) * shell.StagingBytes
+		fill := copykernel.Bytes(s.at(room), w.src.host+uintptr(w.geometry.Src+done), n)
+		err := q.add(item{early: true, after: used[half], host: run(fill)})
 		if err != nil {
 			return err
 		}
 		err = q.command(w.dst.object.side(), s.side(),
-			[]driver.Region{{Src: half, Dst: w.geometry.Dst + done, Size: n}}, nil)
-		used[half/chunk] = q.next
+			[]driver.Region{{Src: room, Dst: w.geometry.Dst + done, Size: n}}, nil)
+		used[half] = q.next
 		return err
 	})
 }
 
-// downloadChunks has the device fill one half before the host empties the other.
-func (w work) downloadChunks(q *queue, s *object) error {
+// downloadPieces has the device fill one half before the host empties the other.
+func (w work) downloadPieces(q *queue, s *object) error {
 	empty := func() error { return nil }
-	err := w.chunks(func(done, half, n int64) error {
+	total, _ := w.geometry.Contiguous()
+	err := shell.Pieces(total, func(done int64, half int, n int64) error {
+		room := int64(half) * shell.StagingBytes
 		err := q.command(s.side(), w.src.object.side(),
-			[]driver.Region{{Src: w.geometry.Src + done, Dst: half, Size: n}}, nil)
+			[]driver.Region{{Src: w.geometry.Src + done, Dst: room, Size: n}}, nil)
 		if err != nil {
 			return err
 		}
 		if err := empty(); err != nil {
 			return err
 		}
-		job, filled := copykernel.Bytes(w.dst.host+uintptr(w.geometry.Dst+done), s.at(half), n), q.next
+		job, filled := copykernel.Bytes(w.dst.host+uintptr(w.geometry.Dst+done), s.at(room), n), q.next
 		empty = func() error { return q.add(item{early: true, after: filled, host: run(job)}) }
 		return nil
 	})

@@ -3,6 +3,7 @@ package shell_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,5 +172,27 @@ func TestALentStreamKeepsTheDriver(t *testing.T) {
 	defer d.Mu.Unlock()
 	if all := l.All(&d.Device); len(all) != 2 {
 		t.Errorf("the streams are %v", all)
+	}
+}
+
+func TestPiecesTakeTheHalvesInTurn(t *testing.T) {
+	var got [][3]int64
+	err := shell.Pieces(2*shell.StagingBytes+5, func(done int64, half int, size int64) error {
+		got = append(got, [3]int64{done, int64(half), size})
+		return nil
+	})
+	want := [][3]int64{{0, 0, shell.StagingBytes}, {shell.StagingBytes, 1, shell.StagingBytes}, {2 * shell.StagingBytes, 0, 5}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	full := errors.New("full")
+	if err := shell.Pieces(3*shell.StagingBytes, func(done int64, _ int, _ int64) error {
+		if done == 0 {
+			return full
+		}
+		t.Error("another piece after an error")
+		return nil
+	}); err != full {
+		t.Errorf("error %v, want %v", err, full)
 	}
 }
