@@ -168,8 +168,9 @@ test-card: ## CUDA's tests, as they run on one card: the simulator does nothing 
 	__EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent CGO_ENABLED=1 \
 		$(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/cuda ./interop/gl ./exchange
 
-test-race: ## All tests, under the race detector
-	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race ./...
+# The rest computes plans, or shows one goroutine's use of what the others test.
+test-race: ## Tests of what has goroutines, under the race detector
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $$(go list ./... | grep -vE '/(gather|strided|examples)(/|$$)')
 
 KEEP := $(CURDIR)/.cache/keep-libraries.so
 
@@ -182,7 +183,7 @@ test-asan: export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressio
 test-asan: $(KEEP) ## Tests of what has C or pointers, under the address sanitizer, where Go and the C compiler have it
 	@if scripts/probe-asan.sh; then \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -asan -exec "env LD_PRELOAD=$(KEEP)" \
-			$$(go list ./... | grep -vE '/(cmd|examples|benchmarks|backends/all|backends/backendtest)(/|$$)'); fi
+			$$(go list ./... | grep -vE '/(cmd|examples|benchmarks|backends/all|backends/backendtest|gather|strided)(/|$$)'); fi
 
 $(KEEP): scripts/keep-libraries.c | system-packages
 	mkdir -p $(@D)

@@ -2,7 +2,6 @@ package minimalbackend_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/core"
@@ -19,5 +18,5 @@ func TestConformance(t *testing.T) {
 			tb.Fatal(err)
 		}
 		return d
-	}, backendtest.WithTimeout(5*time.Second))
+	})
 }

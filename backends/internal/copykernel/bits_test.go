@@ -47,7 +47,7 @@ func TestCopyBitsMatchesBitByBit(t *testing.T) {
 		t.Run(fmt.Sprintf("bits=%d", width), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(11, uint64(width)))
-			for range 150 {
+			for range rounds(150) {
 				shape := randomShape(rng)
 				checkCopyBits(t, rng, width, shape, randomStrides(rng, shape, 1, false), randomStrides(rng, shape, 1, true))
 			}

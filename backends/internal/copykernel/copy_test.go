@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // layout is one side of a copy: strides, and the span of bytes (or packed
@@ -184,12 +185,20 @@ func firstDifference(a, b []byte) int {
 	return len(a)
 }
 
+// rounds is how many of n random copies a test makes: fewer where each takes long.
+func rounds(n int) int {
+	if coretest.Sanitized {
+		return n / 5
+	}
+	return n
+}
+
 func TestCopyMatchesElementByElement(t *testing.T) {
 	for _, elem := range elemSizes {
 		t.Run(fmt.Sprintf("elem=%d", elem), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(7, uint64(elem)))
-			for range 200 {
+			for range rounds(200) {
 				shape := randomShape(rng)
 				dst := randomStrides(rng, shape, elem, false)
 				src := randomStrides(rng, shape, elem, true)

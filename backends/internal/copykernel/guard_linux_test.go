@@ -32,7 +32,7 @@ func TestCopyStaysInsideMemory(t *testing.T) {
 	const room = 1 << 20
 	dst, src := fenced(t, room), fenced(t, room)
 	rng := rand.New(rand.NewPCG(21, 22))
-	for round := range 800 {
+	for round := range rounds(800) {
 		elem := elemSizes[rng.IntN(len(elemSizes))]
 		shape := randomShape(rng)
 		to := randomStrides(rng, shape, elem, false)
@@ -56,7 +56,7 @@ func TestCopyBitsStaysInsideMemory(t *testing.T) {
 	const room = 1 << 18
 	dst, src := fenced(t, room), fenced(t, room)
 	rng := rand.New(rand.NewPCG(23, 24))
-	for round := range 500 {
+	for round := range rounds(500) {
 		width := 1 + rng.Int64N(7)
 		shape := randomShape(rng)
 		to := randomStrides(rng, shape, 1, false)

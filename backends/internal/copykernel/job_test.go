@@ -42,7 +42,7 @@ func TestBetweenMatchesTheNaiveCopy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	for _, dtype := range jobTypes {
 		for _, flags := range []core.Flags{0, core.FlagSubBytePadded} {
-			for range 60 {
+			for range rounds(60) {
 				dst, src := randomPair(t, rng, dtype, flags)
 				want := bytes.Clone(dst.memory)
 				naive := hosted(t, want, dst.spec)
@@ -68,7 +68,7 @@ func TestBetweenMatchesTheNaiveCopy(t *testing.T) {
 func TestBasesNeedNotBeInTheMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 52))
 	for _, dtype := range jobTypes {
-		for range 60 {
+		for range rounds(60) {
 			dst, src := randomPair(t, rng, dtype, 0)
 			want := bytes.Clone(dst.memory)
 			if err := coretest.CopyNaive(hosted(t, want, dst.spec), src.tensor); err != nil {
@@ -101,7 +101,7 @@ func TestBasesNeedNotBeInTheMemory(t *testing.T) {
 func TestPackAndUnpackMatchTheNaiveCopy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	for _, dtype := range jobTypes {
-		for range 60 {
+		for range rounds(60) {
 			dst, src := randomPair(t, rng, dtype, 0)
 			shape := src.spec.Shape
 			packed := make([]byte, src.tensor.NumBytes()+1)
