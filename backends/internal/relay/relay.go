@@ -1,5 +1,5 @@
-//go:build linux
-
+// Package relay brings functions to a thread of somebody else's: that on which a context of
+// OpenGL is current which a program draws with. See [Relay].
 package relay
 
 import (
@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -55,7 +54,7 @@ func (r *Relay) First(f func()) error {
 	called := false
 	r.run(func() {
 		r.mu.Lock()
-		r.thread = syscall.Gettid()
+		r.thread = thread()
 		r.mu.Unlock()
 		f()
 		called = true
@@ -117,7 +116,7 @@ func (r *Relay) here() bool {
 	runtime.LockOSThread()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.thread == syscall.Gettid() {
+	if t := thread(); t != 0 && r.thread == t {
 		return true
 	}
 	runtime.UnlockOSThread()
@@ -151,7 +150,7 @@ func (r *Relay) serve() (more bool) {
 
 // callWaiting does that. r.mu is held, before and after.
 func (r *Relay) callWaiting() {
-	r.thread, r.busy = syscall.Gettid(), true
+	r.thread, r.busy = thread(), true
 	batch := len(r.waiting)
 	for ; batch > 0 && len(r.waiting) > 0; batch-- {
 		c := r.waiting[0]
