@@ -27,6 +27,7 @@ forbidden=(
   "interop/gl           exchange"
   "backends/internal/blockpool  stream"
   "backends/internal/copykernel stream"
+  "backends/internal/cudalike   gorgonia.org/cu"
   "backends/internal/dl         stream"
   "backends/internal/external   stream"
   "backends/internal/gather     backends/internal/dl"

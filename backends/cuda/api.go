@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -24,59 +25,75 @@ func EndExport(b *core.Buffer) error { return endExport(b) }
 
 // Timer measures how long work takes on the card, by two events with times. It is
 // safe for concurrent use.
-type Timer struct{ timer }
+type Timer struct{ timer cudalike.Timer }
 
 // NewTimer makes a timer for streams of d, which the caller closes. It fails with
 // core.ErrDevice if d is no device of CUDA, and with core.ErrClosed.
-func NewTimer(ctx context.Context, d core.Device) (*Timer, error) { return newTimer(ctx, d) }
+func NewTimer(ctx context.Context, d core.Device) (*Timer, error) {
+	t := new(Timer)
+	if err := openTimer(ctx, d, &t.timer); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
 
 // Start has the time begin when the work enqueued on s before is done. It fails with
 // core.ErrDevice if s is nil or of another device, with core.ErrNotSupported while s is
 // captured, and with core.ErrClosed; so does Stop.
-func (t *Timer) Start(s core.Stream) error { return t.begin(s) }
+func (t *Timer) Start(s core.Stream) error { return t.timer.Start(s) }
 
 // Stop has the time end when the work enqueued on s before is done.
-func (t *Timer) Stop(s core.Stream) error { return t.end(s) }
+func (t *Timer) Stop(s core.Stream) error { return t.timer.Stop(s) }
 
 // Elapsed waits for both ends, or until ctx ends, whose error it returns then, and
 // returns the time between them, with a resolution of about half a microsecond (driver
 // API, cuEventElapsedTime). It fails with core.ErrInvalid unless Start and Stop came
 // before, and with core.ErrClosed.
-func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) { return t.elapsed(ctx) }
+func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) { return t.timer.Elapsed(ctx) }
 
 // Close gives the events back. A second Close does nothing.
-func (t *Timer) Close() error { return t.close() }
+func (t *Timer) Close() error { return t.timer.Close() }
 
 // IPCEvent is an event that streams of several processes record and wait for. Each
 // Record moves it to a new point, and a wait is for the point where it was then: that the
 // record comes before the wait the processes must agree on by other means. It is
 // safe for concurrent use.
-type IPCEvent struct{ ipcEvent }
+type IPCEvent struct{ event cudalike.IPCEvent }
 
 // NewIPCEvent makes an event on d that other processes open by its Handle. The
 // caller closes it, after the others have closed theirs (cuIpcGetEventHandle). It
 // fails with core.ErrDevice if d is no device of CUDA, core.ErrNotSupported where the
 // driver has no such events, and core.ErrClosed.
-func NewIPCEvent(ctx context.Context, d core.Device) (*IPCEvent, error) { return newIPCEvent(ctx, d) }
+func NewIPCEvent(ctx context.Context, d core.Device) (*IPCEvent, error) {
+	e := new(IPCEvent)
+	if err := makeIPCEvent(ctx, d, &e.event); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
 
 // OpenIPCEvent opens, on a device of the same card, the event of another process. The
 // caller closes it. It fails as NewIPCEvent does, and with core.ErrInvalid if
 // handle is none or whoever made it is gone, core.ErrNotSupported if that is this process.
 func OpenIPCEvent(ctx context.Context, d core.Device, handle [64]byte) (*IPCEvent, error) {
-	return openIPCEvent(ctx, d, handle)
+	e := new(IPCEvent)
+	if err := openIPCEvent(ctx, d, handle, &e.event); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // Handle is what [OpenIPCEvent] takes in another process: a CUipcEventHandle.
-func (e *IPCEvent) Handle() [64]byte { return e.export() }
+func (e *IPCEvent) Handle() [64]byte { return e.event.Handle() }
 
 // Record moves the event behind all work that was enqueued on s, a stream of the
 // event's device. It fails with core.ErrDevice for another stream, and core.ErrClosed.
-func (e *IPCEvent) Record(s core.Stream) error { return e.record(s) }
+func (e *IPCEvent) Record(s core.Stream) error { return e.event.Record(s) }
 
 // WaitOn makes work enqueued on s later wait for the point of the latest Record, of
 // any process; if there was none, for nothing. It fails as Record does.
-func (e *IPCEvent) WaitOn(s core.Stream) error { return e.waitOn(s) }
+func (e *IPCEvent) WaitOn(s core.Stream) error { return e.event.WaitOn(s) }
 
 // Close gives the event back. Waits for it that were enqueued stay. A second Close
 // does nothing.
-func (e *IPCEvent) Close() error { return e.close() }
+func (e *IPCEvent) Close() error { return e.event.Close() }

@@ -99,7 +99,7 @@ func TestTheLegacyStreamIsRefusedWhileAStreamThatWaitsForItIsCaptured(t *testing
 	simulator(t)
 	other := gpusimtest.Start(t)
 	d := opened(t)
-	legacy, err := d.(core.StreamImporter).ImportStream(t.Context(), legacyStream)
+	legacy, err := d.(core.StreamImporter).ImportStream(t.Context(), backend.LegacyStream)
 	if err != nil {
 		t.Fatal(err)
 	}

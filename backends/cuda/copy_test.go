@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 )
@@ -85,7 +86,7 @@ func TestEachCopyTakesTheShortestWay(t *testing.T) {
 // The rule holds for memory that is not pinned, too, and for more of it than is staged at once.
 func TestNoCopyOnAStreamWaitsForIt(t *testing.T) {
 	sim := simulator(t)
-	for _, size := range []int{1, 5000, stagingBytes, stagingBytes + 1, 3*stagingBytes + 77} {
+	for _, size := range []int{1, 5000, cudalike.StagingBytes, cudalike.StagingBytes + 1, 3*cudalike.StagingBytes + 77} {
 		d := opened(t)
 		s := newStream(t, d)
 		want := pattern(size, 3)
@@ -123,16 +124,16 @@ func TestCopiesWithoutAStreamDoNotWaitForStreams(t *testing.T) {
 	if err := imported.WaitOn(s, 1); err != nil {
 		t.Fatal(err)
 	}
-	big := row(t, d, 3*stagingBytes, core.AllocOptions{})
-	src := keep(t)(core.FromSlice(make([]byte, 3*stagingBytes)))
+	big := row(t, d, 3*cudalike.StagingBytes, core.AllocOptions{})
+	src := keep(t)(core.FromSlice(make([]byte, 3*cudalike.StagingBytes)))
 	if err := d.Copy(t.Context(), s, big, src); err != nil { // with a stream beside, which waits too
 		t.Fatal(err)
 	}
-	x := row(t, d, 3*stagingBytes, core.AllocOptions{})
+	x := row(t, d, 3*cudalike.StagingBytes, core.AllocOptions{})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			want := pattern(3*stagingBytes, 5)
+			want := pattern(3*cudalike.StagingBytes, 5)
 			if err := d.Copy(t.Context(), nil, keep(t)(core.Empty(t.Context(), d, core.TypeUint8, x.Shape(), core.AllocOptions{})), keep(t)(core.FromSlice(want))); err != nil {
 				t.Error(err)
 			}

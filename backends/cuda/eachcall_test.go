@@ -25,9 +25,9 @@ const codeVariable = "DLX_CUDA_TEST_CODE"
 // Each call to the driver fails once, at each of its places in lives that have all that
 // devices do. Each code has a process of its own: the lives wait for the simulator's naps.
 func TestEveryCallMayFail(t *testing.T) {
-	codes := []driver.Status{driver.OutOfMemory, driver.Unknown, driver.IllegalAddress}
+	codes := []driver.Code{driver.OutOfMemory, driver.Unknown, driver.IllegalAddress}
 	if code, err := strconv.Atoi(os.Getenv(codeVariable)); err == nil {
-		everyLife(t, driver.Status(code))
+		everyLife(t, driver.Code(code))
 		return
 	}
 	if testing.Short() {
@@ -36,6 +36,7 @@ func TestEveryCallMayFail(t *testing.T) {
 	for _, code := range codes[1:] {
 		defer coretest.Child(t, t.Name(), codeVariable+"="+strconv.Itoa(int(code)))(t)
 	}
+	defer coretest.Child(t, t.Name(), codeVariable+"="+strconv.Itoa(int(codes[0])), integratedVariable+"=1")(t)
 	failed := append(everyLife(t, codes[0]), elsewhere...)
 	for _, call := range driverCalls(t) {
 		if !slices.Contains(failed, call) {
@@ -45,12 +46,16 @@ func TestEveryCallMayFail(t *testing.T) {
 }
 
 // everyLife has each call of each life fail with a code, and returns the calls.
-func everyLife(t *testing.T, code driver.Status) (failed []string) {
+func everyLife(t *testing.T, code driver.Code) (failed []string) {
 	sim := simulator(t)
 	run := func(name string, life func(context.Context) error) {
 		t.Run(fmt.Sprintf("%s with %d", name, code), func(t *testing.T) {
 			failed = append(failed, coretest.EachCall{Faults: sim, Code: int(code), Life: life}.Run(t)...)
 		})
+	}
+	if os.Getenv(integratedVariable) == "1" {
+		run("integrated", integratedLife)
+		return failed
 	}
 	run("whole", wholeLife)
 	run("sharing", func(ctx context.Context) error { return sharingLife(ctx, t, sim) })
@@ -65,6 +70,7 @@ var elsewhere = []string{
 	"cuInit", // TestTheDriverMayNotStart
 	// TestACodeThatTheDriverDoesNotKnowIsTold
 	"cuGetErrorName", "cuGetErrorString",
+	"cuMemHostRegister", "cuMemHostGetDevicePointer", "cuMemHostUnregister", // integratedLife, in a process of its own
 	// those of interop/gl
 	"cuGraphicsGLRegisterBuffer", "cuGraphicsMapResources", "cuGraphicsResourceGetMappedPointer",
 	"cuGraphicsUnmapResources", "cuGraphicsUnregisterResource",
@@ -121,7 +127,7 @@ func TestTheDriverMayNotStart(t *testing.T) {
 
 func TestACodeThatTheDriverDoesNotKnowIsTold(t *testing.T) {
 	_ = open(t).Close()
-	if got, want := driver.Status(99_999).String(), "CUDA code 99999"; got != want {
+	if got, want := driver.Code(99_999).String(), "CUDA code 99999"; got != want {
 		t.Errorf("the code is %q, want %q", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -58,7 +59,7 @@ func (l *lifetime) journey(s core.Stream) {
 			}
 		}
 	}
-	sent, received := bytes.Repeat([]byte("staged "), stagingBytes/7+2), make([]byte, (stagingBytes/7+2)*7)
+	sent, received := bytes.Repeat([]byte("staged "), cudalike.StagingBytes/7+2), make([]byte, (cudalike.StagingBytes/7+2)*7)
 	in, out := l.Tensor(core.FromSlice(sent)), l.Tensor(core.FromSlice(received))
 	many := l.Tensor(core.Empty(l.Context, l.device, core.TypeUint8, []int64{int64(len(sent))}, core.AllocOptions{}))
 	if l.copy(s, many, in) && l.copy(s, out, many) && l.OK(out.WaitReady(l.Context)) && !bytes.Equal(sent, received) {
@@ -90,23 +91,22 @@ func (l *lifetime) run() {
 		l.order(s)
 		l.time(s)
 	}
-	l.mapHost(a)
 	l.share()
 	l.peer(a)
 }
 
-// mapHost has the device use memory of the host, as one does that is integrated.
-func (l *lifetime) mapHost(a *core.Tensor) {
-	host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
-	b, err := host.Buffer()
-	l.OK(err)
-	l.OK(b.Retain())
-	m, err := l.device.(*device).mapHost("MapHost", b, b.Memory())
-	if !l.OK(err) {
-		b.Release()
-	} else {
-		l.copy(nil, l.Tensor(core.Wrap(m, core.Spec{DType: core.TypeFloat32, Shape: []int64{64, 64}})), a)
+// integratedLife has a device that shares the host's memory use it.
+func integratedLife(ctx context.Context) error {
+	l := &lifetime{Life: coretest.Life{Context: ctx}}
+	if l.device = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})); l.device != nil {
+		host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
+		b, err := host.Buffer()
+		l.OK(err)
+		if m, err := l.device.(core.HostMapper).MapHost(ctx, b); l.OK(err) {
+			l.copy(nil, l.Tensor(core.Wrap(m, core.Spec{DType: core.TypeFloat32, Shape: []int64{64, 64}})), l.square(core.AllocOptions{}))
+		}
 	}
+	return l.End()
 }
 
 // solid copies boxes of three dimensions.
@@ -126,7 +126,7 @@ func (l *lifetime) solid(s core.Stream) {
 func (l *lifetime) order(s core.Stream) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for _, native := range []uintptr{s.Native(), perThreadStream} {
+	for _, native := range []uintptr{s.Native(), backend.ThreadStream} {
 		if other := l.Stream(l.device.(core.StreamImporter).ImportStream(l.Context, native)); other != nil {
 			l.OK(other.Synchronize(l.Context))
 		}

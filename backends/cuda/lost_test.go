@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -76,8 +77,7 @@ func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	began, goOn := make(chan struct{}), make(chan struct{})
-	q := s.(*queue)
-	if err := q.enqueue("test", func() error { return q.turn(q, func() error { close(began); <-goOn; return nil }) }); err != nil { // a piece of a copy
+	if err := failed(libraryOf(t, d).context.HostTurn(s.Native(), func() { close(began); <-goOn })); err != nil { // as a piece of a copy
 		t.Fatal(err)
 	}
 	<-began
@@ -148,7 +148,7 @@ func TestMemoryForOtherProcessesTellsOfALostDevice(t *testing.T) {
 // A stream goes on when a device is lost whose work it waits for: with bytes that were never
 // written, if it reads them. Its events tell, and only those of such work.
 func TestTheLossOfADeviceIsToldWhereItsWorkWasRead(t *testing.T) {
-	const size = 2*stagingBytes + 1000 // in pieces, where the host takes part
+	const size = 2*cudalike.StagingBytes + 1000 // in pieces, where the host takes part
 	for _, c := range []struct {
 		rule  string
 		write bool // the lost device writes here, else it reads it
@@ -267,7 +267,7 @@ func TestASignalBehindALostDeviceHoldsNobodyUp(t *testing.T) {
 func giveUp(t *testing.T, e core.Event) {
 	t.Helper()
 	sim := simulator(t)
-	for range maxRefused {
+	for range cudalike.MaxRefused {
 		sim.Fail("cuEventQuery", 1, int(driver.Unknown))
 		_, _ = e.Done()
 	}
@@ -295,8 +295,8 @@ func TestWorkOfTheHostOnADeviceGivenUpDoesNotBegin(t *testing.T) {
 	host, p := held(t, d, s)
 	giveUp(t, host.Ready()) // from here on its memory may be freed
 	simulator(t).Hold(false)
-	if got := libraryOf(t, d).context.Synchronize(s.Native()); got != driver.Success {
-		t.Fatal(got)
+	if err := failed(libraryOf(t, d).context.Synchronize(s.Native())); err != nil {
+		t.Fatal(err)
 	}
 	if !bytes.Equal(p, make([]byte, 5000)) {
 		t.Error("memory of the host was written after it could be freed")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -108,8 +107,8 @@ func TestPeerCopiesAreInOrderWithTheWorkOfTheirStream(t *testing.T) {
 		if done, _ := e.Done(); done {
 			t.Error("the copy did not wait for what it reads")
 		}
-		if s := libraryOf(t, on).context.Synchronize(s.Native()); s != driver.Success { // runs what this stream waits for only
-			t.Fatal(s)
+		if err := failed(libraryOf(t, on).context.Synchronize(s.Native())); err != nil { // runs what this stream waits for only
+			t.Fatal(err)
 		}
 		if pending := buffer(t, here).Pending(); len(pending) > 0 {
 			t.Errorf("%v: the work of the stream is done, and %d parts of the copy are not", on.ID(), len(pending))

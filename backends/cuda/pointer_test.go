@@ -5,6 +5,7 @@ package cuda
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -23,27 +25,37 @@ import (
 // of a device, and frees at the test's end.
 type library struct {
 	testing.TB
-	device  *device
-	context driver.Context
+	ordinal int32
+	context cudalike.Context
 }
 
 func libraryOf(t testing.TB, d core.Device) library {
-	inner, err := deviceOf("test", d)
-	if err != nil {
+	ordinal := d.ID().Index
+	c, s := driver.Driver.Retain(ordinal)
+	if err := failed(s); err != nil {
 		t.Fatal(err)
 	}
-	return library{t, inner, inner.context}
+	t.Cleanup(func() { driver.Driver.Release(ordinal) })
+	return library{t, ordinal, c}
 }
 
-func (l library) allocate(size int64, allocate func(int64) (uintptr, driver.Status), free func(uintptr) driver.Status) uintptr {
+// failed is the answer of a driver as an error, nil for success.
+func failed(s cudalike.Status) error {
+	if s.OK() {
+		return nil
+	}
+	return fmt.Errorf("%s: %v", s.Call, driver.Code(s.Code))
+}
+
+func (l library) allocate(size int64, allocate func(int64) (uintptr, cudalike.Status), free func(uintptr) cudalike.Status) uintptr {
 	l.Helper()
 	p, s := allocate(size)
-	if s != driver.Success {
-		l.Fatal(s)
+	if err := failed(s); err != nil {
+		l.Fatal(err)
 	}
 	l.Cleanup(func() {
-		if s := free(p); s != driver.Success {
-			l.Error(s)
+		if err := failed(free(p)); err != nil {
+			l.Error(err)
 		}
 	})
 	return p
@@ -62,19 +74,19 @@ func (l library) managed(size int64) uintptr {
 }
 
 // mapped is memory of cuMemCreate at reserved addresses, which has at least size bytes.
-func (l library) mapped(size int64) driver.Mapped {
+func (l library) mapped(size int64) cudalike.Mapped {
 	l.Helper()
-	unit, s := driver.BestGranularity.Of(l.device.ordinal)
-	if s != driver.Success {
-		l.Fatal(s)
+	unit, s := driver.Driver.Granularity(l.ordinal, true)
+	if err := failed(s); err != nil {
+		l.Fatal(err)
 	}
-	m, call, s := l.context.NewMapped((size+unit-1)/unit*unit, []cu.Device{l.device.ordinal})
-	if s != driver.Success {
-		l.Fatal(call, s)
+	m, s := l.context.NewMapped((size+unit-1)/unit*unit, []int32{l.ordinal})
+	if err := failed(s); err != nil {
+		l.Fatal(err)
 	}
 	l.Cleanup(func() {
-		if s := l.context.CloseMapped(m); s != driver.Success {
-			l.Error(s)
+		if err := failed(l.context.CloseMapped(m)); err != nil {
+			l.Error(err)
 		}
 	})
 	return m
@@ -85,7 +97,7 @@ func (l library) elsewhere(size int64) uintptr {
 	l.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	other, err := l.device.ordinal.MakeContext(cu.SchedAuto) // current from here on
+	other, err := cu.Device(l.ordinal).MakeContext(cu.SchedAuto) // current from here on
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -175,8 +187,8 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	plain, pinned, mapped := l.plain(4096), l.pinned(4096), l.mapped(1)
 	far, elsewhere := libraryOf(t, peer).plain(4096), l.elsewhere(4096)
 	freed, s := l.context.Alloc(4096) // the last of all, whose address nobody gets
-	if s != driver.Success {
-		t.Fatal(s)
+	if err := failed(s); err != nil {
+		t.Fatal(err)
 	}
 	l.context.Free(freed)
 	cases := []struct {
@@ -186,8 +198,8 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 		want error
 		says string
 	}{
-		{"NULL", 0, 16, core.ErrInvalid, "no memory of CUDA"},
-		{"a number", 12345, 16, core.ErrInvalid, "no memory of CUDA"},
+		{"NULL", 0, 16, core.ErrInvalid, "not memory of CUDA"},
+		{"a number", 12345, 16, core.ErrInvalid, "not memory of CUDA"},
 		{"memory of the host", uintptr(unsafe.Pointer(&host[0])), 16, core.ErrInvalid, "pinned"},
 		{"freed memory", freed, 16, core.ErrInvalid, "freed"},
 		{"a negative size", address, -1, core.ErrInvalid, "size is -1"},
@@ -333,8 +345,8 @@ func TestHostMemoryThatAnotherContextHasRegisteredIsPageable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Munmap(bytes) })
 	registered := uintptr(unsafe.Pointer(&bytes[0]))
-	if _, call, s := other.context.MapHost(registered, size); s != driver.Success {
-		t.Fatal(call, s)
+	if _, s := other.context.MapHost(registered, size); !s.OK() {
+		t.Fatal(failed(s))
 	}
 	t.Cleanup(func() { other.context.UnmapHost(registered) })
 	_, err = d.(core.PointerImporter).ImportPointer(registered, size, nil)

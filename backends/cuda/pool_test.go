@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -150,8 +149,8 @@ func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
 	}
 	m.Free()
 	goOn, freed := make(chan struct{}), make(chan struct{})
-	if s := libraryOf(t, d).context.HostTurn(s.Native(), func() { <-goOn }); s != driver.Success {
-		t.Fatal(s)
+	if err := failed(libraryOf(t, d).context.HostTurn(s.Native(), func() { <-goOn })); err != nil {
+		t.Fatal(err)
 	}
 	calls := sim.Count("cuMemFree")
 	go func() {

@@ -13,6 +13,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -39,8 +40,8 @@ func TestTheStreamsOfOthersAreUsedAsTheyAre(t *testing.T) {
 	d := opened(t)
 	for what, native := range map[string]uintptr{
 		"of another library": newStream(t, d).Native(),
-		"legacy":             legacyStream,
-		"the thread's":       perThreadStream,
+		"legacy":             backend.LegacyStream,
+		"the thread's":       backend.ThreadStream,
 	} {
 		s := wrapped(t, d, native)
 		if s.Native() != native {
@@ -65,7 +66,7 @@ func TestNoStreamIsImportedThatIsNotTheDevices(t *testing.T) {
 	d, other := opened(t), opened(t, 1)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c, err := d.(*device).ordinal.MakeContext(cu.SchedAuto)
+	c, err := cu.Device(d.ID().Index).MakeContext(cu.SchedAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestTheStreamOfAThreadIsRefusedOnOthers(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	d := opened(t)
-	s := wrapped(t, d, perThreadStream)
+	s := wrapped(t, d, backend.ThreadStream)
 	a, b := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{})
 	done := make(chan error)
 	go func() { done <- d.Copy(t.Context(), s, a, b) }()
@@ -189,7 +190,6 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 	simulator(t)
 	d := opened(t)
 	s := newStream(t, d)
-	q := s.(*queue)
 	timer, err := NewTimer(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
 	work := func() error {
-		return q.enqueue("test", func() error { return q.turn(q, func() error { close(began); <-goOn; return nil }) })
+		return failed(libraryOf(t, d).context.HostTurn(s.Native(), func() { close(began); <-goOn }))
 	}
 	if err := errors.Join(timer.Start(s), work(), timer.Stop(s)); err != nil {
 		t.Fatal(err)
@@ -226,15 +226,13 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
 	sim := simulator(t)
 	for _, call := range []string{"cuEventCreate", "cuEventRecord"} {
-		d := opened(t)
+		d, other := opened(t), opened(t) // d has no events, so that one must be made
 		s := newStream(t, d)
 		want := pattern(5000, 4)
-		x := row(t, d, 5000, core.AllocOptions{})
-		put(t, d, x, want)
-		d.(*device).events.destroy() // so that one must be made
+		x, dst := row(t, other, 5000, core.AllocOptions{}), row(t, other, 5000, core.AllocOptions{Type: core.DeviceCUDAHost})
+		put(t, other, x, want)
 		sim.Hold(true)
-		dst := row(t, d, 5000, core.AllocOptions{Type: core.DeviceCUDAHost})
-		if err := check(d.(*device).context.Copy(addressOf(t, dst), addressOf(t, x), 5000, s.Native()), "cuMemcpyAsync", "held"); err != nil {
+		if err := failed(libraryOf(t, d).context.Copy(addressOf(t, dst), addressOf(t, x), 5000, s.Native())); err != nil {
 			t.Fatal(err)
 		}
 		sim.Fail(call, 1, int(driver.OutOfMemory))
@@ -265,14 +263,14 @@ func TestADriverThatNeverTellsOfAnEventIsLost(t *testing.T) {
 		}
 		return done
 	}
-	if refuse(maxRefused - 1) {
+	if refuse(cudalike.MaxRefused - 1) {
 		t.Fatalf("an event was done that the driver may yet tell of: %v", err)
 	}
 	if done, err := e.Done(); done || err != nil { // the driver answers
 		t.Fatalf("done %v: %v", done, err)
 	}
-	if refuse(maxRefused-1) || !refuse(1) {
-		t.Errorf("not %d times in a row", maxRefused)
+	if refuse(cudalike.MaxRefused-1) || !refuse(1) {
+		t.Errorf("not %d times in a row", cudalike.MaxRefused)
 	}
 	wantError(t, err, core.ErrDeviceLost, "Done")
 	_, err = s.Record()

@@ -33,25 +33,20 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
-// Copy enqueues a copy of n bytes between any two of memory of the device, pinned and
-// managed memory. Memory of the host that is not pinned is read before it returns, or
-// written (API synchronization behavior).
-func (c Context) Copy(dst, src uintptr, n int64, stream uintptr) Status {
-	return Status(C.dlx_copy(C.uintptr_t(c), C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(n), C.uintptr_t(stream)))
+func (c context) Copy(dst, src uintptr, n int64, stream uintptr) cudalike.Status {
+	return answer("cuMemcpyAsync", C.dlx_copy(C.uintptr_t(c), C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(n), C.uintptr_t(stream)))
 }
 
-// CopyBox enqueues the copy of a box; its pitches are within the device's MaxPitch.
-func (c Context) CopyBox(dst, src uintptr, b strided.Box, stream uintptr) Status {
-	return Status(C.dlx_copy_box(C.uintptr_t(c), C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(b.Row), C.size_t(b.Rows), C.size_t(b.Slices),
+func (c context) CopyBox(dst, src uintptr, b strided.Box, stream uintptr) cudalike.Status {
+	return answer("cuMemcpy3DAsync", C.dlx_copy_box(C.uintptr_t(c), C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(b.Row), C.size_t(b.Rows), C.size_t(b.Slices),
 		C.size_t(b.DstRowPitch), C.size_t(b.DstSlicePitch/b.DstRowPitch), C.size_t(b.SrcRowPitch), C.size_t(b.SrcSlicePitch/b.SrcRowPitch), C.uintptr_t(stream)))
 }
 
-// Launch enqueues a kernel whose parameters are two addresses and constants, which
-// are copied.
-func (c Context) Launch(function uintptr, grid [3]uint32, block uint32, dst, src uintptr, constants unsafe.Pointer, stream uintptr) Status {
-	return Status(C.dlx_launch(C.uintptr_t(c), C.uintptr_t(function), (*C.uint32_t)(&grid[0]), C.uint(block),
+func (c context) Launch(function uintptr, grid [3]uint32, block uint32, dst, src uintptr, constants unsafe.Pointer, stream uintptr) cudalike.Status {
+	return answer("cuLaunchKernel", C.dlx_launch(C.uintptr_t(c), C.uintptr_t(function), (*C.uint32_t)(&grid[0]), C.uint(block),
 		C.CUdeviceptr(dst), C.CUdeviceptr(src), constants, C.uintptr_t(stream)))
 }

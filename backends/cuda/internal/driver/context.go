@@ -13,54 +13,61 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/link"
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-// Load opens the library and initialises it, once for the life of the process. No
-// other function of this package may be called before it has succeeded: opened is
-// the reason why there is no library, s what cuInit answered.
-func Load() (s Status, opened error) {
+// Driver is CUDA's driver.
+var Driver cudalike.Driver = library{}
+
+// library is that of the process.
+type library struct{}
+
+func (library) Load() (s cudalike.Status, opened error) {
 	if err := link.Load(); err != nil {
-		return NotInitialized, err
+		return s, err
 	}
 	return initialise(), nil
 }
 
-var initialise = sync.OnceValue(func() Status {
+var initialise = sync.OnceValue(func() cudalike.Status {
 	defer dl.KeepHandlers()()
-	return Status(C.cuInit(0))
+	return answer("cuInit", C.cuInit(0))
 })
 
-// Has reports whether the library has a function, by the name under which it is exported.
-func Has(name string) bool { return link.Has(name) }
+// context is a CUcontext. Its methods make it current for the time of the call.
+type context uintptr
 
-// Context is a CUcontext. Its methods make it current for the time of the call.
-type Context uintptr
+var _ cudalike.Context = context(0)
 
-// Do calls f, which calls cu, with the context current and the thread the goroutine's own.
-func (c Context) Do(f func() error) Status {
+func (c context) ID() cudalike.ContextID { return cudalike.ContextID(c) }
+
+// do calls f, which has cu make a call, with the context current and the thread the goroutine's own.
+func (c context) do(call string, f func() error) cudalike.Status {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var pushed C.int
 	var mode C.CUstreamCaptureMode
-	if s := Status(C.dlx_enter_relaxed(C.uintptr_t(c), &pushed, &mode)); s != Success {
+	if s := answer(call, C.dlx_enter_relaxed(C.uintptr_t(c), &pushed, &mode)); !s.OK() {
 		return s
 	}
 	defer C.dlx_leave_relaxed(pushed, mode)
-	return status(f())
+	return status(call, code(f()))
 }
 
-// Retain takes a reference to the primary context of a device, which [Release] gives back.
-func Retain(d cu.Device) (Context, Status) {
+func (library) Retain(ordinal int32) (cudalike.Context, cudalike.Status) {
 	defer dl.KeepHandlers()()
+	d, err := cu.GetDevice(int(ordinal))
+	if err != nil {
+		return nil, status("cuDeviceGet", code(err))
+	}
 	c, err := d.RetainPrimaryCtx()
-	return Context(handle(c)), status(err)
+	return context(handle(c)), status("cuDevicePrimaryCtxRetain", code(err))
 }
 
-// Release gives a reference to the primary context of a device back.
-func Release(d cu.Device) Status {
+func (library) Release(ordinal int32) cudalike.Status {
 	defer dl.KeepHandlers()()
-	return status(d.ReleasePrimaryCtx())
+	return status("cuDevicePrimaryCtxRelease", code(cu.Device(ordinal).ReleasePrimaryCtx()))
 }
 
 // handle is the C handle in one of cu's structs, which have no other field.

@@ -75,63 +75,46 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 )
 
-// External is memory that another API made, mapped as a whole: what it asks of the
-// alignment of parts it alone knows.
-type External struct {
-	memory  uintptr // a CUexternalMemory
-	Address uintptr
-}
-
-// ImportExternal opens an allocation of size bytes behind an opaque descriptor, which
-// it takes over, on failure too. If a step fails, call is its name. dedicated says
-// that the allocation belongs to one resource of the other API.
-func (c Context) ImportExternal(fd int, size int64, dedicated bool) (x External, call string, s Status) {
+func (c context) ImportExternal(fd int, size int64, dedicated bool) (cudalike.External, cudalike.Status) {
 	var out C.struct_dlx_external
 	var flag C.int
 	if dedicated {
 		flag = 1
 	}
-	if s = Status(C.dlx_external_open(C.uintptr_t(c), &out, C.int(fd), C.size_t(size), flag)); s != Success {
+	if r := C.dlx_external_open(C.uintptr_t(c), &out, C.int(fd), C.size_t(size), flag); r != C.CUDA_SUCCESS {
 		if out.taken == 0 {
 			_ = unix.Close(fd)
 		}
-		return External{}, C.GoString(out.call), s
+		return cudalike.External{}, answer(C.GoString(out.call), r)
 	}
-	return External{memory: uintptr(unsafe.Pointer(out.memory)), Address: uintptr(out.address)}, "", s
+	return cudalike.External{Memory: uintptr(unsafe.Pointer(out.memory)), Address: uintptr(out.address)}, cudalike.Status{}
 }
 
-// CloseExternal gives back what ImportExternal opened. No work may be using it.
-func (c Context) CloseExternal(x External) Status {
-	return Status(C.dlx_external_close(C.uintptr_t(c), C.uintptr_t(x.memory), C.CUdeviceptr(x.Address)))
+func (c context) CloseExternal(x cudalike.External) cudalike.Status {
+	return answer("cuDestroyExternalMemory", C.dlx_external_close(C.uintptr_t(c), C.uintptr_t(x.Memory), C.CUdeviceptr(x.Address)))
 }
 
-// Timeline is a CUexternalSemaphore: a timeline semaphore that another API made.
-type Timeline uintptr
-
-// ImportTimeline opens a timeline semaphore behind an opaque descriptor, which it takes
-// over, on failure too.
-func (c Context) ImportTimeline(fd int) (Timeline, Status) {
+func (c context) ImportTimeline(fd int) (uintptr, cudalike.Status) {
 	var out C.CUexternalSemaphore
-	s := Status(C.dlx_timeline_open(C.uintptr_t(c), &out, C.int(fd)))
-	if s != Success {
+	s := answer("cuImportExternalSemaphore", C.dlx_timeline_open(C.uintptr_t(c), &out, C.int(fd)))
+	if !s.OK() {
 		_ = unix.Close(fd)
 	}
-	return Timeline(unsafe.Pointer(out)), s
+	return uintptr(unsafe.Pointer(out)), s
 }
 
-// CloseTimeline gives the semaphore back. The work that signals it or waits for it must be done.
-func (c Context) CloseTimeline(t Timeline) Status {
-	return Status(C.dlx_timeline_close(C.uintptr_t(c), C.uintptr_t(t)))
+func (c context) CloseTimeline(timeline uintptr) cudalike.Status {
+	return answer("cuDestroyExternalSemaphore", C.dlx_timeline_close(C.uintptr_t(c), C.uintptr_t(timeline)))
 }
 
-// SignalTimeline enqueues on a stream that the value is set.
-func (c Context) SignalTimeline(t Timeline, value uint64, stream uintptr) Status {
-	return Status(C.dlx_timeline_signal(C.uintptr_t(c), C.uintptr_t(t), C.uint64_t(value), C.uintptr_t(stream)))
+func (c context) SignalTimeline(timeline uintptr, value uint64, stream uintptr) cudalike.Status {
+	return answer("cuSignalExternalSemaphoresAsync", C.dlx_timeline_signal(C.uintptr_t(c), C.uintptr_t(timeline), C.uint64_t(value), C.uintptr_t(stream)))
 }
 
-// WaitTimeline holds later work of a stream back until the value is reached.
-func (c Context) WaitTimeline(t Timeline, value uint64, stream uintptr) Status {
-	return Status(C.dlx_timeline_wait(C.uintptr_t(c), C.uintptr_t(t), C.uint64_t(value), C.uintptr_t(stream)))
+func (c context) WaitTimeline(timeline uintptr, value uint64, stream uintptr) cudalike.Status {
+	return answer("cuWaitExternalSemaphoresAsync", C.dlx_timeline_wait(C.uintptr_t(c), C.uintptr_t(timeline), C.uint64_t(value), C.uintptr_t(stream)))
 }

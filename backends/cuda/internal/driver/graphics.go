@@ -32,45 +32,48 @@ static CUresult dlx_gl_pointer(uintptr_t context, uintptr_t resource, CUdevicept
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
 
-// The flags of RegisterGLBuffer: CUgraphicsRegisterFlags.
-const (
-	GraphicsReadOnly     = C.CU_GRAPHICS_REGISTER_FLAGS_READ_ONLY
-	GraphicsWriteDiscard = C.CU_GRAPHICS_REGISTER_FLAGS_WRITE_DISCARD
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 )
 
-// Graphics is a CUgraphicsResource. Its context of OpenGL is current in all of these calls.
-type Graphics uintptr
+// registerFlags are CUgraphicsRegisterFlags.
+var registerFlags = [...]C.uint{
+	cudalike.GLReadOnly:     C.CU_GRAPHICS_REGISTER_FLAGS_READ_ONLY,
+	cudalike.GLWriteDiscard: C.CU_GRAPHICS_REGISTER_FLAGS_WRITE_DISCARD,
+}
 
-// RegisterGLBuffer registers a buffer of the context of OpenGL that is current.
-func (c Context) RegisterGLBuffer(buffer, flags uint32) (Graphics, Status) {
+func (c context) RegisterGLBuffer(buffer uint32, access cudalike.GLAccess) (resource uintptr, s cudalike.Status) {
 	var r C.CUgraphicsResource
-	s := Status(C.dlx_gl_register(C.uintptr_t(c), C.uint(buffer), C.uint(flags), &r))
-	return Graphics(unsafe.Pointer(r)), s
+	s = answer("cuGraphicsGLRegisterBuffer", C.dlx_gl_register(C.uintptr_t(c), C.uint(buffer), registerFlags[access], &r))
+	return uintptr(unsafe.Pointer(r)), ofGL(s)
 }
 
-// Unregister gives the resource back.
-func (c Context) Unregister(r Graphics) Status {
-	return Status(C.dlx_gl_unregister(C.uintptr_t(c), C.uintptr_t(r)))
+// ofGL is the answer of a call that needs a context of OpenGL: it fails with
+// CUDA_ERROR_OPERATING_SYSTEM, too, where that is not on the card.
+func ofGL(s cudalike.Status) cudalike.Status {
+	if Code(s.Code) == OperatingSystem {
+		s.Kind = cudalike.BadDevice
+	}
+	return s
 }
 
-// Map lets CUDA use the resource: work enqueued on the stream later comes after what
-// the graphics API was told to do before.
-func (c Context) Map(r Graphics, stream uintptr) Status {
-	return Status(C.dlx_gl_map(C.uintptr_t(c), C.uintptr_t(r), C.uintptr_t(stream)))
+func (c context) UnregisterGL(resource uintptr) cudalike.Status {
+	return ofGL(answer("cuGraphicsUnregisterResource", C.dlx_gl_unregister(C.uintptr_t(c), C.uintptr_t(resource))))
 }
 
-// Unmap is the reverse of Map: what the graphics API is told to do later comes after
-// the work enqueued on the stream before.
-func (c Context) Unmap(r Graphics, stream uintptr) Status {
-	return Status(C.dlx_gl_unmap(C.uintptr_t(c), C.uintptr_t(r), C.uintptr_t(stream)))
+func (c context) MapGL(resource, stream uintptr) cudalike.Status {
+	return ofGL(answer("cuGraphicsMapResources", C.dlx_gl_map(C.uintptr_t(c), C.uintptr_t(resource), C.uintptr_t(stream))))
 }
 
-// MappedPointer is where a mapped buffer lies.
-func (c Context) MappedPointer(r Graphics) (address uintptr, size int64, s Status) {
+func (c context) UnmapGL(resource, stream uintptr) cudalike.Status {
+	return ofGL(answer("cuGraphicsUnmapResources", C.dlx_gl_unmap(C.uintptr_t(c), C.uintptr_t(resource), C.uintptr_t(stream))))
+}
+
+func (c context) MappedGL(resource uintptr) (address uintptr, size int64, s cudalike.Status) {
 	var p C.CUdeviceptr
 	var n C.size_t
-	s = Status(C.dlx_gl_pointer(C.uintptr_t(c), C.uintptr_t(r), &p, &n))
-	return uintptr(p), int64(n), s
+	s = answer("cuGraphicsResourceGetMappedPointer", C.dlx_gl_pointer(C.uintptr_t(c), C.uintptr_t(resource), &p, &n))
+	return uintptr(p), int64(n), ofGL(s)
 }

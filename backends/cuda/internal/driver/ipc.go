@@ -31,45 +31,43 @@ static CUresult dlx_ipc_event_open(uintptr_t context, const void *handle, CUeven
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
 
-// IPCHandle is a CUipcMemHandle or a CUipcEventHandle.
-type IPCHandle [C.CU_IPC_HANDLE_SIZE]byte
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+)
 
-// ExportIPC gives the handle of an allocation of cuMemAlloc.
-func (c Context) ExportIPC(address uintptr) (h IPCHandle, s Status) {
-	s = Status(C.dlx_ipc_export(C.uintptr_t(c), C.CUdeviceptr(address), unsafe.Pointer(&h)))
+// What cudalike has room for.
+var _ cudalike.IPCHandle = [C.CU_IPC_HANDLE_SIZE]byte{}
+
+func (c context) ExportIPC(address uintptr) (h cudalike.IPCHandle, s cudalike.Status) {
+	s = answer("cuIpcGetMemHandle", C.dlx_ipc_export(C.uintptr_t(c), C.CUdeviceptr(address), unsafe.Pointer(&h)))
 	return h, s
 }
 
-// OpenIPC maps the allocation of another process.
-func (c Context) OpenIPC(h IPCHandle) (address uintptr, s Status) {
+func (c context) OpenIPC(h cudalike.IPCHandle) (address uintptr, s cudalike.Status) {
 	var p C.CUdeviceptr
-	s = Status(C.dlx_ipc_open(C.uintptr_t(c), unsafe.Pointer(&h), &p))
+	s = answer("cuIpcOpenMemHandle", C.dlx_ipc_open(C.uintptr_t(c), unsafe.Pointer(&h), &p))
 	return uintptr(p), s
 }
 
-// CloseIPC unmaps what OpenIPC mapped.
-func (c Context) CloseIPC(address uintptr) Status {
-	return Status(C.dlx_ipc_close(C.uintptr_t(c), C.CUdeviceptr(address)))
+func (c context) CloseIPC(address uintptr) cudalike.Status {
+	return answer("cuIpcCloseMemHandle", C.dlx_ipc_close(C.uintptr_t(c), C.CUdeviceptr(address)))
 }
 
-// NewIPCEvent makes an event that other processes can open.
-func (c Context) NewIPCEvent() (uintptr, Status) {
+func (c context) NewIPCEvent() (uintptr, cudalike.Status) {
 	var e C.CUevent
-	s := Status(C.dlx_ipc_event(C.uintptr_t(c), &e))
+	s := answer("cuEventCreate", C.dlx_ipc_event(C.uintptr_t(c), &e))
 	return uintptr(unsafe.Pointer(e)), s
 }
 
-// ExportIPCEvent gives the handle of an event of NewIPCEvent.
-func (c Context) ExportIPCEvent(event uintptr) (h IPCHandle, s Status) {
-	s = Status(C.dlx_ipc_event_export(C.uintptr_t(c), C.uintptr_t(event), unsafe.Pointer(&h)))
+func (c context) ExportIPCEvent(event uintptr) (h cudalike.IPCHandle, s cudalike.Status) {
+	s = answer("cuIpcGetEventHandle", C.dlx_ipc_event_export(C.uintptr_t(c), C.uintptr_t(event), unsafe.Pointer(&h)))
 	return h, s
 }
 
-// OpenIPCEvent makes an event of another process's handle.
-func (c Context) OpenIPCEvent(h IPCHandle) (uintptr, Status) {
+func (c context) OpenIPCEvent(h cudalike.IPCHandle) (uintptr, cudalike.Status) {
 	var e C.CUevent
-	s := Status(C.dlx_ipc_event_open(C.uintptr_t(c), unsafe.Pointer(&h), &e))
+	s := answer("cuIpcOpenEventHandle", C.dlx_ipc_event_open(C.uintptr_t(c), unsafe.Pointer(&h), &e))
 	return uintptr(unsafe.Pointer(e)), s
 }

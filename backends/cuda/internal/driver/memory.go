@@ -45,53 +45,46 @@ import (
 	"unsafe"
 
 	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 )
 
-// Alloc allocates memory of the device.
-func (c Context) Alloc(size int64) (uintptr, Status) {
+func (c context) Alloc(size int64) (uintptr, cudalike.Status) {
 	var p C.CUdeviceptr
-	s := Status(C.dlx_alloc(C.uintptr_t(c), &p, C.size_t(size)))
+	s := answer("cuMemAlloc", C.dlx_alloc(C.uintptr_t(c), &p, C.size_t(size)))
 	return uintptr(p), s
 }
 
-// Free gives back what Alloc or AllocManaged returned, after all work of the device.
-func (c Context) Free(address uintptr) Status {
-	return Status(C.dlx_free(C.uintptr_t(c), C.CUdeviceptr(address)))
+func (c context) Free(address uintptr) cudalike.Status {
+	return answer("cuMemFree", C.dlx_free(C.uintptr_t(c), C.CUdeviceptr(address)))
 }
 
-// AllocHost allocates pinned memory of the host, for every context of the process.
-func (c Context) AllocHost(size int64) (uintptr, Status) {
+func (c context) AllocHost(size int64) (uintptr, cudalike.Status) {
 	var p unsafe.Pointer
-	s := Status(C.dlx_host_alloc(C.uintptr_t(c), &p, C.size_t(size)))
+	s := answer("cuMemHostAlloc", C.dlx_host_alloc(C.uintptr_t(c), &p, C.size_t(size)))
 	return uintptr(p), s
 }
 
-// FreeHost gives back what AllocHost returned. No work may be using it.
-func (c Context) FreeHost(address uintptr) Status {
-	return Status(C.dlx_host_free(C.uintptr_t(c), C.uintptr_t(address)))
+func (c context) FreeHost(address uintptr) cudalike.Status {
+	return answer("cuMemFreeHost", C.dlx_host_free(C.uintptr_t(c), C.uintptr_t(address)))
 }
 
-// MapHost has the device use memory of the host, at an address of its own. call is the
-// one that failed.
-func (c Context) MapHost(p uintptr, size int64) (address uintptr, call string, s Status) {
+func (c context) MapHost(p uintptr, size int64) (address uintptr, s cudalike.Status) {
 	var out C.CUdeviceptr
 	var registered C.int
-	s = Status(C.dlx_host_map(C.uintptr_t(c), &out, C.uintptr_t(p), C.size_t(size), &registered))
+	r := C.dlx_host_map(C.uintptr_t(c), &out, C.uintptr_t(p), C.size_t(size), &registered)
 	if registered == 0 {
-		return 0, "cuMemHostRegister", s
+		return 0, answer("cuMemHostRegister", r)
 	}
-	return uintptr(out), "cuMemHostGetDevicePointer", s
+	return uintptr(out), answer("cuMemHostGetDevicePointer", r)
 }
 
-// UnmapHost ends what MapHost began. No work may be using the memory.
-func (c Context) UnmapHost(p uintptr) Status {
-	return Status(C.dlx_host_unmap(C.uintptr_t(c), C.uintptr_t(p)))
+func (c context) UnmapHost(p uintptr) cudalike.Status {
+	return answer("cuMemHostUnregister", C.dlx_host_unmap(C.uintptr_t(c), C.uintptr_t(p)))
 }
 
-// AllocManaged allocates memory that the driver moves between the host and the
-// device as either touches it.
-func (c Context) AllocManaged(size int64) (p uintptr, s Status) {
-	s = c.Do(func() error {
+func (c context) AllocManaged(size int64) (p uintptr, s cudalike.Status) {
+	s = c.do("cuMemAllocManaged", func() error {
 		m, err := cu.MemAllocManaged(size, cu.AttachGlobal)
 		p = m.Uintptr()
 		return err
@@ -99,9 +92,8 @@ func (c Context) AllocManaged(size int64) (p uintptr, s Status) {
 	return p, s
 }
 
-// FreeMemory is how many bytes of the device nobody has.
-func (c Context) FreeMemory() (free int64, s Status) {
-	s = c.Do(func() (err error) {
+func (c context) FreeMemory() (free int64, s cudalike.Status) {
+	s = c.do("cuMemGetInfo", func() (err error) {
 		free, _, err = cu.MemInfo()
 		return err
 	})

@@ -5,13 +5,13 @@ package driver
 import (
 	"gorgonia.org/cu"
 
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-// LoadModule has the driver compile PTX.
-func (c Context) LoadModule(ptx string) (raw uintptr, s Status) {
+func (c context) LoadModule(ptx string) (raw uintptr, s cudalike.Status) {
 	defer dl.KeepHandlers()()
-	s = c.Do(func() error {
+	s = c.do("cuModuleLoadData", func() error {
 		m, err := cu.LoadData(ptx)
 		raw = handle(m)
 		return err
@@ -19,10 +19,9 @@ func (c Context) LoadModule(ptx string) (raw uintptr, s Status) {
 	return raw, s
 }
 
-// Function finds a kernel of a module, which it is valid as long as.
-func (c Context) Function(module uintptr, name string) (raw uintptr, s Status) {
+func (c context) Function(module uintptr, name string) (raw uintptr, s cudalike.Status) {
 	defer dl.KeepHandlers()()
-	s = c.Do(func() error {
+	s = c.do("cuModuleGetFunction", func() error {
 		f, err := object[cu.Module](module).Function(name)
 		raw = handle(f)
 		return err
@@ -30,8 +29,7 @@ func (c Context) Function(module uintptr, name string) (raw uintptr, s Status) {
 	return raw, s
 }
 
-// UnloadModule gives a module back. No work may be using it.
-func (c Context) UnloadModule(raw uintptr) Status {
+func (c context) UnloadModule(raw uintptr) cudalike.Status {
 	defer dl.KeepHandlers()()
-	return c.Do(func() error { return object[cu.Module](raw).Unload() })
+	return c.do("cuModuleUnload", func() error { return object[cu.Module](raw).Unload() })
 }

@@ -28,38 +28,31 @@ static CUresult dlx_peer_copy_box(uintptr_t context, uintptr_t to, CUdeviceptr d
 import "C"
 
 import (
-	"gorgonia.org/cu"
-
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
-// CanAccessPeer reports whether a device reaches memory of another one.
-func CanAccessPeer(d, peer cu.Device) (bool, Status) {
+func (library) CanAccessPeer(ordinal, peer int32) (bool, cudalike.Status) {
 	var can C.int
-	s := Status(C.cuDeviceCanAccessPeer(&can, C.CUdevice(d), C.CUdevice(peer)))
+	s := answer("cuDeviceCanAccessPeer", C.cuDeviceCanAccessPeer(&can, C.CUdevice(ordinal), C.CUdevice(peer)))
 	return can != 0, s
 }
 
-// EnablePeer lets work of the context use memory of the peer's, without which the
-// driver stages copies through the host. PeerAccessEnabled says that it does already.
-func (c Context) EnablePeer(peer Context) Status {
-	return Status(C.dlx_peer_enable(C.uintptr_t(c), C.uintptr_t(peer)))
+func (c context) EnablePeer(peer cudalike.ContextID) cudalike.Status {
+	r := C.dlx_peer_enable(C.uintptr_t(c), C.uintptr_t(peer))
+	switch Code(r) {
+	case PeerAccessEnabled, PeerAccessUnsupported, TooManyPeers:
+		return cudalike.Status{}
+	}
+	return answer("cuCtxEnablePeerAccess", r)
 }
 
-// PeerCopy is a copy from memory of one context to that of another one.
-type PeerCopy struct {
-	To, From Context
-	Dst, Src uintptr
+func (c context) CopyPeer(p cudalike.PeerCopy, n int64, stream uintptr) cudalike.Status {
+	return answer("cuMemcpyPeerAsync", C.dlx_peer_copy(C.uintptr_t(c), C.uintptr_t(p.To), C.CUdeviceptr(p.Dst), C.uintptr_t(p.From), C.CUdeviceptr(p.Src), C.size_t(n), C.uintptr_t(stream)))
 }
 
-// CopyPeer enqueues a copy of n bytes on a stream of the context.
-func (c Context) CopyPeer(p PeerCopy, n int64, stream uintptr) Status {
-	return Status(C.dlx_peer_copy(C.uintptr_t(c), C.uintptr_t(p.To), C.CUdeviceptr(p.Dst), C.uintptr_t(p.From), C.CUdeviceptr(p.Src), C.size_t(n), C.uintptr_t(stream)))
-}
-
-// CopyPeerBox enqueues the copy of a box on a stream of the context.
-func (c Context) CopyPeerBox(p PeerCopy, b strided.Box, stream uintptr) Status {
-	return Status(C.dlx_peer_copy_box(C.uintptr_t(c), C.uintptr_t(p.To), C.CUdeviceptr(p.Dst), C.uintptr_t(p.From), C.CUdeviceptr(p.Src), C.uintptr_t(stream),
+func (c context) CopyPeerBox(p cudalike.PeerCopy, b strided.Box, stream uintptr) cudalike.Status {
+	return answer("cuMemcpy3DPeerAsync", C.dlx_peer_copy_box(C.uintptr_t(c), C.uintptr_t(p.To), C.CUdeviceptr(p.Dst), C.uintptr_t(p.From), C.CUdeviceptr(p.Src), C.uintptr_t(stream),
 		C.size_t(b.Row), C.size_t(b.Rows), C.size_t(b.Slices),
 		C.size_t(b.DstRowPitch), C.size_t(b.DstSlicePitch), C.size_t(b.SrcRowPitch), C.size_t(b.SrcSlicePitch)))
 }

@@ -33,47 +33,36 @@ static CUresult dlx_host_flags(uintptr_t context, uintptr_t p, unsigned *flags) 
 */
 import "C"
 
-// MemoryType is a CUmemorytype.
-type MemoryType uint32
+import "github.com/dlx-go/dlx/backends/internal/cudalike"
 
-// The memory types of addresses. 0 is what is no memory of CUDA.
-const (
-	HostMemory   MemoryType = C.CU_MEMORYTYPE_HOST
-	DeviceMemory MemoryType = C.CU_MEMORYTYPE_DEVICE
-)
-
-// Pointer is what the driver knows of an address.
-type Pointer struct {
-	Type    MemoryType
-	Managed bool
-	Context Context // that the memory was allocated or registered in; 0 for memory of a pool and mapped memory
-	Device  int32   // that the memory was allocated or registered for
-	Host    uintptr // the address for the host, 0 where it has none
-	Start   uintptr // of the allocation, or of the reserved addresses that it is mapped into
-	Size    int64   // from Start on
+// memoryType is what dlx calls a CUmemorytype.
+func memoryType(t C.uint64_t) cudalike.MemoryType {
+	switch uint32(t) {
+	case C.CU_MEMORYTYPE_HOST:
+		return cudalike.HostMemory
+	case C.CU_MEMORYTYPE_DEVICE:
+		return cudalike.DeviceMemory
+	}
+	return 0
 }
 
-// Pointer describes an address. One that is no memory of CUDA is no failure: its Type is 0.
-func (c Context) Pointer(p uintptr) (Pointer, Status) {
+func (c context) Pointer(p uintptr) (cudalike.Pointer, cudalike.Status) {
 	var a C.struct_dlx_pointer
-	s := Status(C.dlx_pointer(C.uintptr_t(c), C.CUdeviceptr(p), &a))
-	return Pointer{
-		Type: MemoryType(a.memory_type), Managed: uint32(a.managed) != 0, Context: Context(a.context),
+	s := answer("cuPointerGetAttributes", C.dlx_pointer(C.uintptr_t(c), C.CUdeviceptr(p), &a))
+	return cudalike.Pointer{
+		Type: memoryType(a.memory_type), Managed: uint32(a.managed) != 0, Context: cudalike.ContextID(a.context),
 		Device: int32(a.device), Host: uintptr(a.host), Start: uintptr(a.start), Size: int64(a.size),
 	}, s
 }
 
-// IsHostAllocation reports whether an address of the host lies in an allocation of
-// cuMemHostAlloc, and not in memory that was registered: cuMemHostGetFlags knows only the former.
-func (c Context) IsHostAllocation(p uintptr) bool {
+func (c context) IsHostAllocation(p uintptr) bool {
 	var flags C.uint
-	return Status(C.dlx_host_flags(C.uintptr_t(c), C.uintptr_t(p), &flags)) == Success
+	return C.dlx_host_flags(C.uintptr_t(c), C.uintptr_t(p), &flags) == C.CUDA_SUCCESS
 }
 
-// Mapping is the mapped range around an address, which may be a part of what is reserved.
-func (c Context) Mapping(p uintptr) (start uintptr, size int64, s Status) {
+func (c context) Mapping(p uintptr) (start uintptr, size int64, s cudalike.Status) {
 	var at C.CUdeviceptr
 	var n C.size_t
-	s = Status(C.dlx_mapping(C.uintptr_t(c), C.CUdeviceptr(p), &at, &n))
+	s = answer("cuMemGetAddressRange", C.dlx_mapping(C.uintptr_t(c), C.CUdeviceptr(p), &at, &n))
 	return uintptr(at), int64(n), s
 }

@@ -68,11 +68,12 @@ import (
 	"unsafe"
 
 	"gorgonia.org/cu"
+
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
 )
 
-// NewStream makes a stream that does not wait for the legacy stream, nor that for it.
-func (c Context) NewStream() (raw uintptr, s Status) {
-	s = c.Do(func() error {
+func (c context) NewStream() (raw uintptr, s cudalike.Status) {
+	s = c.do("cuStreamCreate", func() error {
 		made, err := cu.MakeStream(cu.NonBlocking)
 		raw = handle(made)
 		return err
@@ -80,47 +81,39 @@ func (c Context) NewStream() (raw uintptr, s Status) {
 	return raw, s
 }
 
-// DestroyStream gives a stream back, when its work is done.
-func (c Context) DestroyStream(raw uintptr) Status {
-	return c.Do(func() error {
+func (c context) DestroyStream(raw uintptr) cudalike.Status {
+	return c.do("cuStreamDestroy", func() error {
 		stream := object[cu.Stream](raw)
 		return stream.Destroy()
 	})
 }
 
-// StreamContext is the context of a stream that somebody made.
-func (c Context) StreamContext(raw uintptr) (Context, Status) {
+func (c context) StreamContext(raw uintptr) (cudalike.ContextID, cudalike.Status) {
 	var of C.CUcontext
-	s := Status(C.dlx_stream_context(C.uintptr_t(c), C.uintptr_t(raw), &of))
-	return Context(unsafe.Pointer(of)), s
+	s := answer("cuStreamGetCtx", C.dlx_stream_context(C.uintptr_t(c), C.uintptr_t(raw), &of))
+	return cudalike.ContextID(unsafe.Pointer(of)), s
 }
 
-// StreamID is never that of another stream in the life of the process, and not 0. That of
-// CU_STREAM_PER_THREAD is the calling thread's.
-func (c Context) StreamID(raw uintptr) (uint64, Status) {
+func (c context) StreamID(raw uintptr) (uint64, cudalike.Status) {
 	var id C.ulonglong
-	s := Status(C.dlx_stream_id(C.uintptr_t(c), C.uintptr_t(raw), &id))
+	s := answer("cuStreamGetId", C.dlx_stream_id(C.uintptr_t(c), C.uintptr_t(raw), &id))
 	return uint64(id), s
 }
 
-// Synchronize blocks until the work of a stream is done. It answers CaptureUnsupported at
-// once if the stream is being captured into a graph.
-func (c Context) Synchronize(raw uintptr) Status {
-	return Status(C.dlx_synchronize(C.uintptr_t(c), C.uintptr_t(raw)))
+func (c context) Synchronize(raw uintptr) cudalike.Status {
+	return answer("cuStreamSynchronize", C.dlx_synchronize(C.uintptr_t(c), C.uintptr_t(raw)))
 }
 
-// CheckCapture answers CaptureUnsupported for a stream that is being captured into a graph.
-func (c Context) CheckCapture(raw uintptr) Status {
-	return Status(C.dlx_check_capture(C.uintptr_t(c), C.uintptr_t(raw)))
+func (c context) CheckCapture(raw uintptr) cudalike.Status {
+	return answer("cuStreamIsCapturing", C.dlx_check_capture(C.uintptr_t(c), C.uintptr_t(raw)))
 }
 
-// NewEvent makes an event without times, or with.
-func (c Context) NewEvent(timed bool) (raw uintptr, s Status) {
+func (c context) NewEvent(timed bool) (raw uintptr, s cudalike.Status) {
 	flags := cu.DisableTiming
 	if timed {
 		flags = cu.DefaultEvent
 	}
-	s = c.Do(func() error {
+	s = c.do("cuEventCreate", func() error {
 		made, err := cu.MakeEvent(flags)
 		raw = handle(made)
 		return err
@@ -128,31 +121,24 @@ func (c Context) NewEvent(timed bool) (raw uintptr, s Status) {
 	return raw, s
 }
 
-// DestroyEvent gives an event back. Streams that wait for it go on waiting.
-func (c Context) DestroyEvent(raw uintptr) Status {
-	return Status(C.dlx_destroy_event(C.uintptr_t(c), C.uintptr_t(raw)))
+func (c context) DestroyEvent(raw uintptr) cudalike.Status {
+	return answer("cuEventDestroy", C.dlx_destroy_event(C.uintptr_t(c), C.uintptr_t(raw)))
 }
 
-// RecordEvent has an event stand for all that a stream was given. Like StreamWaitEvent, it
-// answers CaptureUnsupported and does nothing if the stream is being captured into a graph.
-func (c Context) RecordEvent(event, stream uintptr) Status {
-	return Status(C.dlx_record(C.uintptr_t(c), C.uintptr_t(event), C.uintptr_t(stream)))
+func (c context) RecordEvent(event, stream uintptr) cudalike.Status {
+	return answer("cuEventRecord", C.dlx_record(C.uintptr_t(c), C.uintptr_t(event), C.uintptr_t(stream)))
 }
 
-// StreamWaitEvent holds later work of a stream back until an event, which may be
-// another context's, is done.
-func (c Context) StreamWaitEvent(stream, event uintptr) Status {
-	return Status(C.dlx_wait(C.uintptr_t(c), C.uintptr_t(event), C.uintptr_t(stream)))
+func (c context) WaitEvent(stream, event uintptr) cudalike.Status {
+	return answer("cuStreamWaitEvent", C.dlx_wait(C.uintptr_t(c), C.uintptr_t(event), C.uintptr_t(stream)))
 }
 
-// Query answers Success for an event that is done and NotReady for one that is not.
-func (c Context) Query(event uintptr) Status {
-	return Status(C.dlx_query(C.uintptr_t(c), C.uintptr_t(event)))
+func (c context) Query(event uintptr) cudalike.Status {
+	return answer("cuEventQuery", C.dlx_query(C.uintptr_t(c), C.uintptr_t(event)))
 }
 
-// Elapsed is the time between two events with times, both done.
-func (c Context) Elapsed(from, to uintptr) (d time.Duration, s Status) {
-	s = c.Do(func() error {
+func (c context) Elapsed(from, to uintptr) (d time.Duration, s cudalike.Status) {
+	s = c.do("cuEventElapsedTime", func() error {
 		ms, err := object[cu.Event](from).Elapsed(object[cu.Event](to))
 		d = time.Duration(ms * float64(time.Millisecond))
 		return err

@@ -82,68 +82,46 @@ static CUresult dlx_vmm_export(uintptr_t context, CUmemGenericAllocationHandle m
 */
 import "C"
 
-import "gorgonia.org/cu"
+import "github.com/dlx-go/dlx/backends/internal/cudalike"
 
-// Mapped is memory of the driver's virtual memory management, mapped to addresses of its own.
-type Mapped struct {
-	memory  uint64 // a CUmemGenericAllocationHandle
-	Address uintptr
-	Size    int64
-}
-
-// Granularity is what the sizes of memory on a device are multiples of.
-type Granularity uint32
-
-// The granularities: CUmemAllocationGranularity_flags.
-const (
-	LeastGranularity Granularity = C.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-	BestGranularity  Granularity = C.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED // for speed
-)
-
-// Of tells the bytes for a device.
-func (g Granularity) Of(d cu.Device) (int64, Status) {
+func (library) Granularity(ordinal int32, best bool) (int64, cudalike.Status) {
+	which := C.CUmemAllocationGranularity_flags(C.CU_MEM_ALLOC_GRANULARITY_MINIMUM)
+	if best {
+		which = C.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+	}
 	var n C.size_t
-	s := Status(C.dlx_vmm_granularity(C.int(d), &n, C.CUmemAllocationGranularity_flags(g)))
+	s := answer("cuMemGetAllocationGranularity", C.dlx_vmm_granularity(C.int(ordinal), &n, which))
 	return int64(n), s
 }
 
-// NewMapped makes memory on the first of the devices that can be exported as a
-// descriptor, and maps it for all of them: cuCtxEnablePeerAccess does not reach it. If
-// a step fails, call is its name and everything is undone.
-func (c Context) NewMapped(size int64, devices []cu.Device) (m Mapped, call string, s Status) {
-	return c.openMapped(-1, size, devices)
+func (c context) NewMapped(size int64, ordinals []int32) (cudalike.Mapped, cudalike.Status) {
+	return c.openMapped(-1, size, ordinals)
 }
 
-// ImportMapped opens the memory behind a descriptor of [Context.ExportMapped], of
-// another process mostly, and maps it as NewMapped does. The descriptor stays the caller's.
-func (c Context) ImportMapped(fd int, size int64, devices []cu.Device) (m Mapped, call string, s Status) {
-	return c.openMapped(fd, size, devices)
+func (c context) ImportMapped(fd int, size int64, ordinals []int32) (cudalike.Mapped, cudalike.Status) {
+	return c.openMapped(fd, size, ordinals)
 }
 
-func (c Context) openMapped(fd int, size int64, devices []cu.Device) (Mapped, string, Status) {
-	access := make([]C.CUmemAccessDesc, len(devices))
-	for i, d := range devices {
+func (c context) openMapped(fd int, size int64, ordinals []int32) (cudalike.Mapped, cudalike.Status) {
+	access := make([]C.CUmemAccessDesc, len(ordinals))
+	for i, ordinal := range ordinals {
 		access[i].location._type = C.CU_MEM_LOCATION_TYPE_DEVICE
-		access[i].location.id = C.int(d)
+		access[i].location.id = C.int(ordinal)
 		access[i].flags = C.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 	}
 	var v C.struct_dlx_vmm
-	s := Status(C.dlx_vmm_open(C.uintptr_t(c), &v, C.int(fd), C.size_t(size), &access[0], C.size_t(len(access))))
-	if s != Success {
-		return Mapped{}, C.GoString(v.call), s
+	if r := C.dlx_vmm_open(C.uintptr_t(c), &v, C.int(fd), C.size_t(size), &access[0], C.size_t(len(access))); r != C.CUDA_SUCCESS {
+		return cudalike.Mapped{}, answer(C.GoString(v.call), r)
 	}
-	return Mapped{memory: uint64(v.memory), Address: uintptr(v.address), Size: size}, "", s
+	return cudalike.Mapped{Memory: uint64(v.memory), Address: uintptr(v.address), Size: size}, cudalike.Status{}
 }
 
-// CloseMapped unmaps the memory and gives it back: it lives on while a descriptor or
-// another mapping of it does. No work may be using it.
-func (c Context) CloseMapped(m Mapped) Status {
-	return Status(C.dlx_vmm_close(C.uintptr_t(c), C.CUmemGenericAllocationHandle(m.memory), C.CUdeviceptr(m.Address), C.size_t(m.Size)))
+func (c context) CloseMapped(m cudalike.Mapped) cudalike.Status {
+	return answer("cuMemUnmap", C.dlx_vmm_close(C.uintptr_t(c), C.CUmemGenericAllocationHandle(m.Memory), C.CUdeviceptr(m.Address), C.size_t(m.Size)))
 }
 
-// ExportMapped makes a descriptor, which is the caller's.
-func (c Context) ExportMapped(m Mapped) (fd int, s Status) {
+func (c context) ExportMapped(m cudalike.Mapped) (fd int, s cudalike.Status) {
 	var n C.int = -1
-	s = Status(C.dlx_vmm_export(C.uintptr_t(c), C.CUmemGenericAllocationHandle(m.memory), &n))
+	s = answer("cuMemExportToShareableHandle", C.dlx_vmm_export(C.uintptr_t(c), C.CUmemGenericAllocationHandle(m.Memory), &n))
 	return int(n), s
 }

@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"context"
@@ -8,20 +6,17 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
-var liveStreams = core.NewLiveCounter("cuda.Stream")
-
-// queue is a stream: a CUstream.
+// queue is a stream of the driver.
 type queue struct {
 	device *device
 	raw    uintptr
 	own    bool         // destroyed with the stream
-	thread uint64       // of CU_STREAM_PER_THREAD: see pin
+	thread uint64       // of the stream of a thread: see pin
 	end    stream.Event // reached when Close is done
 
 	mu     sync.Mutex
@@ -33,10 +28,10 @@ type queue struct {
 
 var _ core.Stream = (*queue)(nil)
 
-// newQueue makes a CUstream of the device's.
+// newQueue makes a stream of the driver.
 func (d *device) newQueue() (*queue, error) {
 	raw, s := d.context.NewStream()
-	if err := d.check(s, "cuStreamCreate", "a stream of %v", d.ID()); err != nil {
+	if err := d.check(s, "a stream of %v", d.ID()); err != nil {
 		return nil, err
 	}
 	return &queue{device: d, raw: raw, own: true}, nil
@@ -49,7 +44,7 @@ func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
 
 func (q *queue) Device() core.Device { return q.device }
 
-// Native is the CUstream.
+// Native is the driver's stream.
 func (q *queue) Native() uintptr { return q.raw }
 
 // lock takes q.mu, unless the stream was closed or is another thread's; unlock undoes that.
@@ -60,7 +55,7 @@ func (q *queue) lock(call string) error {
 	q.mu.Lock()
 	if q.closed {
 		q.unlock()
-		return errorf(core.ErrClosed, call, "the stream was closed")
+		return q.device.Errorf(core.ErrClosed, call, "the stream was closed")
 	}
 	return nil
 }
@@ -81,7 +76,7 @@ func (q *queue) enqueue(call string, f func() error) error {
 	if err := d.lostError(); err != nil {
 		return err
 	}
-	if err := d.check(d.context.CheckCapture(q.raw), "cuStreamIsCapturing", "work of dlx cannot be captured into a graph"); err != nil {
+	if err := d.check(d.context.CheckCapture(q.raw), "work of dlx cannot be captured into a graph"); err != nil {
 		return err
 	}
 	return f()
@@ -117,10 +112,10 @@ func (q *queue) record() (*event, error) {
 		return nil, err
 	}
 	raw, s := d.events.take()
-	if err := d.check(s, "cuEventCreate", "an event of a stream"); err != nil {
+	if err := d.check(s, "an event of a stream"); err != nil {
 		return nil, err
 	}
-	if err := d.check(d.context.RecordEvent(raw, q.raw), "cuEventRecord", "an event of a stream"); err != nil {
+	if err := d.check(d.context.RecordEvent(raw, q.raw), "an event of a stream"); err != nil {
 		d.events.put(raw)
 		return nil, err
 	}
@@ -130,7 +125,7 @@ func (q *queue) record() (*event, error) {
 	return e, nil
 }
 
-// prune forgets the events that were passed, so that their CUevents are used again. q.mu is held.
+// prune forgets the events that were passed, so that the driver's are used again. q.mu is held.
 func (q *queue) prune() {
 	passed := 0
 	for _, e := range q.events {
@@ -158,8 +153,8 @@ func (q *queue) wait(e core.Event, matters bool) error {
 		return nil
 	}
 	other, ok := core.UnwrapEvent(e).(*event)
-	if !ok {
-		return errorf(core.ErrNotSupported, "Wait", "%T is no event of CUDA: the host must wait", e)
+	if !ok || other.device.backend != q.device.backend {
+		return q.device.Errorf(core.ErrNotSupported, "Wait", "%T is not an event of %s: the host must wait", e, q.device.backend.API)
 	}
 	if other.queue == q {
 		return nil
@@ -188,7 +183,7 @@ func (q *queue) waitForAll(pending []core.Event) bool {
 }
 
 // Synchronize waits for an event, or, where the driver has none to give, for as long as
-// the work takes: memory may be freed when it returns. Work of CUDA that fails takes
+// the work takes: memory may be freed when it returns. Work that fails takes
 // its device with it: the error is that, from then on.
 func (q *queue) Synchronize(ctx context.Context) error {
 	e, err := q.recordOrDrain()
@@ -211,7 +206,7 @@ func (q *queue) recordOrDrain() (*event, error) {
 		return nil, err
 	case err != nil:
 		d := q.device
-		if err := d.check(d.context.Synchronize(q.raw), "cuStreamSynchronize", "the work of a stream, since no event could be recorded: %v", err); err != nil {
+		if err := d.check(d.context.Synchronize(q.raw), "the work of a stream, since no event could be recorded: %v", err); err != nil {
 			return nil, err
 		}
 		_, err = overWithError(q.after)
@@ -231,7 +226,7 @@ func (q *queue) Close() error {
 		return q.end.Wait(context.Background())
 	}
 	err := q.finish()
-	liveStreams.Add(-1)
+	q.device.backend.streams.Add(-1)
 	q.device.Drop()
 	q.end.Complete(nil)
 	return err
@@ -240,7 +235,7 @@ func (q *queue) Close() error {
 // finish waits for the work and gives the stream back. Nobody enqueues any more.
 func (q *queue) finish() error {
 	d := q.device
-	err := d.check(q.drain(), "cuStreamSynchronize", "the end of a stream")
+	err := d.check(q.drain(), "the end of a stream")
 	q.mu.Lock()
 	events := q.events
 	q.mu.Unlock()
@@ -253,21 +248,21 @@ func (q *queue) finish() error {
 
 // drain waits for the work, as far as it can: the stream of another thread it cannot, nor
 // one that is captured. No work of ours is in the graph, and what came before has its events.
-func (q *queue) drain() driver.Status {
+func (q *queue) drain() Status {
 	if q.pin("Close") != nil {
-		return driver.Success
+		return Status{}
 	}
 	defer q.unpin()
 	s := q.device.context.Synchronize(q.raw)
-	if captured(s) {
-		return driver.Success
+	if s.Kind == Captured {
+		return Status{}
 	}
 	return s
 }
 
-// destroy gives the CUstream back, if it is ours.
+// destroy gives the driver's stream back, if it is ours.
 func (q *queue) destroy() {
 	if q.own {
-		_ = q.device.check(q.device.context.DestroyStream(q.raw), "cuStreamDestroy", "a stream without work")
+		_ = q.device.check(q.device.context.DestroyStream(q.raw), "a stream without work")
 	}
 }

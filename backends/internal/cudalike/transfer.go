@@ -1,15 +1,11 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"context"
 	"math"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 )
@@ -30,7 +26,7 @@ const (
 	maxBoxes = 8
 	// minRow is the least number of bytes of a row that a rectangular command moves well.
 	minRow = 256
-	// maxPitch is CU_DEVICE_ATTRIBUTE_MAX_PITCH of every device known, in bytes.
+	// maxPitch is the largest pitch of every device known, in bytes.
 	maxPitch = math.MaxInt32
 )
 
@@ -40,7 +36,7 @@ func fewBoxes(c strided.Copy) bool {
 	return at.Count() <= maxBoxes && box.Row >= minRow && max(box.DstRowPitch, box.SrcRowPitch) <= maxPitch
 }
 
-// verify proves that memory which another library says to be CUDA's is, and finds
+// verify proves that memory which another library says to be the driver's is, and finds
 // memory of the host that another library has pinned.
 func (w *transfer) verify() error {
 	r := w.geometry.ByteRange(w.bits)
@@ -70,7 +66,7 @@ func (d *device) prove(call string, t *core.Tensor, p uintptr, size int64) error
 		return err
 	}
 	if place := t.ID(); id.Type != place.Type {
-		return errorf(core.ErrInvalid, call, "%v says that it lies on %v, and it lies on %v", t, place, id)
+		return d.Errorf(core.ErrInvalid, call, "%v says that it lies on %v, and it lies on %v", t, place, id)
 	}
 	return nil
 }
@@ -79,15 +75,15 @@ func (d *device) prove(call string, t *core.Tensor, p uintptr, size int64) error
 // card copies them itself.
 func (d *device) pinned(p uintptr, size int64) bool {
 	a, s := d.context.Pointer(p)
-	return s == driver.Success && a.Type == driver.HostMemory && !a.Managed && d.reaches(a) && a.Size-int64(p-a.Start) >= size
+	return s.OK() && a.Type == HostMemory && !a.Managed && d.reaches(a) && a.Size-int64(p-a.Start) >= size
 }
 
 // reaches reports whether pinned memory is that for this device, too: what was allocated
-// by any context is, but what another has registered need not be (CUDA Driver API,
+// by any context is, but what another has registered need not be (CUDA driver API,
 // "Unified Addressing"), and is copied like all other memory of the host then: the driver
 // does not tell whether it is.
-func (d *device) reaches(a driver.Pointer) bool {
-	return a.Context == 0 || a.Context == d.context || d.context.IsHostAllocation(a.Host)
+func (d *device) reaches(a Pointer) bool {
+	return a.Context == 0 || a.Context == d.context.ID() || d.context.IsHostAllocation(a.Host)
 }
 
 // choose picks the cheapest way that is there, nil if there is none in one piece.
@@ -96,7 +92,7 @@ func (w *transfer) choose() (func() error, error) {
 	mapped := w.dst.mapped && w.src.mapped
 	switch {
 	case w.bits:
-		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
+		return nil, w.device.Errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
 	case contiguous && (mapped || w.waits):
 		return w.plain, nil
 	case mapped && fewBoxes(w.geometry):
@@ -113,7 +109,7 @@ func (w *transfer) choose() (func() error, error) {
 func (w *transfer) plain() error {
 	c := w.geometry
 	s := w.device.context.Copy(w.dst.base+uintptr(c.Dst), w.src.base+uintptr(c.Src), c.Elem, w.queue.raw)
-	return w.device.check(s, "cuMemcpyAsync", "a copy of %d bytes", c.Elem)
+	return w.device.check(s, "a copy of %d bytes", c.Elem)
 }
 
 // boxes copies rectangles.
@@ -121,7 +117,7 @@ func (w *transfer) boxes() error {
 	box, at := w.geometry.Boxes()
 	for dst, src := range at.Pieces() {
 		s := w.device.context.CopyBox(w.dst.base+uintptr(dst), w.src.base+uintptr(src), box, w.queue.raw)
-		if err := w.device.check(s, "cuMemcpy3DAsync", "%d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
+		if err := w.device.check(s, "%d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
 			return err
 		}
 	}
@@ -138,9 +134,6 @@ func (w *transfer) onHost() error {
 	return w.queue.turn(w.queue, work)
 }
 
-// hostWork is one for all devices, whose streams wait for each other.
-var hostWork shell.Fence
-
 // turn is work of the host that has its turn in a stream, and how it ended.
 type turn struct{ err error }
 
@@ -152,12 +145,12 @@ func (q *queue) turn(told *queue, work func() error) error {
 		if d.lostError() == nil { // else its memory may be freed: see event.fail
 			t.err = work()
 		}
-		hostWork.Pass()
+		d.backend.hostWork.Pass()
 	})
-	if s == driver.Success {
+	if s.OK() {
 		told.turns = append(told.turns, t)
 	}
-	return d.check(s, "cuLaunchHostFunc", "a copy by the host")
+	return d.check(s, "a copy by the host")
 }
 
 // pack copies where neither one command nor a kernel does: elements are packed on
@@ -195,9 +188,9 @@ func (w *transfer) step(ctx context.Context, dst, src side) error {
 // packed is a row-major tensor like that of s, on the device or in pinned memory.
 func (w *transfer) packed(ctx context.Context, s side) (side, error) {
 	t := s.tensor
-	place := core.DeviceCUDA
+	place := w.device.backend.Device
 	if s.host {
-		place = core.DeviceCUDAHost
+		place = w.device.backend.Host
 	}
 	return w.room(ctx, place, t.NumBytes(), core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded})
 }
@@ -217,5 +210,5 @@ func (w *transfer) room(ctx context.Context, place core.DeviceType, bytes int64,
 		m.Free()
 		return side{}, err
 	}
-	return side{tensor: t, base: m.Handle, mapped: true, host: place == core.DeviceCUDAHost}, nil
+	return side{tensor: t, base: m.Handle, mapped: true, host: place == w.device.backend.Host}, nil
 }

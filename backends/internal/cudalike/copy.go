@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"cmp"
@@ -57,8 +55,8 @@ func (d *device) sideOf(t *core.Tensor) (side, error) {
 		return side{}, err
 	}
 	s := side{tensor: t, base: m.Handle}
-	s.mapped = !host || m.ID.Type == core.DeviceCUDAHost || m.ID.Type == core.DeviceCUDAManaged
-	s.host = host && m.ID.Type != core.DeviceCUDAManaged
+	s.mapped = !host || m.ID.Type == d.backend.Host || m.ID.Type == d.backend.Managed
+	s.host = host && m.ID.Type != d.backend.Managed
 	s.probe = s.mapped && m.Device == nil && m.Handle != 0
 	s.others = s.mapped && s.host && m.Device != nil && m.Device != d
 	return s, nil

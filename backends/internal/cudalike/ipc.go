@@ -1,32 +1,21 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"sync"
 
-	"gorgonia.org/cu"
-
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-// ipcUnit is what an allocation for other processes is rounded up to. The driver cuts
+// IPCUnit is what an allocation for other processes is rounded up to. The driver cuts
 // smaller ones out of one block, all of which a handle opens to the other process
 // (CUDA C++ Programming Guide, "Interprocess Communication").
-const ipcUnit = 2 << 20
-
-// ipcSupported reports whether other processes can open memory and events of a device:
-// on Linux, with unified addresses (cuIpcGetMemHandle), and not where the device shares the host's memory.
-func ipcSupported(d cu.Device) bool {
-	return driver.Has("cuIpcOpenMemHandle_v2") && driver.Attribute(d, driver.UnifiedAddressing) != 0 && driver.Attribute(d, driver.Integrated) == 0
-}
+const IPCUnit = 2 << 20
 
 // ipcMemory is an allocation that other processes may open.
 type ipcMemory struct {
 	address  uintptr
 	whole    int64
-	exported bool // somebody may have it open: see [EndExport]
+	exported bool // somebody may have it open: see [Backend.EndExport]
 	listed   bool // in ipcImports, by key
 	key      ipcKey
 }
@@ -40,10 +29,10 @@ func (d *device) freeIPC(m *ipcMemory) {
 	}
 }
 
-// freePlain frees an allocation of cuMemAlloc. Who frees learns of no error: the device
+// freePlain frees an allocation of allocIPC. Who frees learns of no error: the device
 // does, if it is lost.
 func (d *device) freePlain(address uintptr) {
-	_ = d.check(d.context.Free(address), "cuMemFree", "memory that other processes can open")
+	_ = d.check(d.context.Free(address), "memory that other processes can open")
 }
 
 // ipcExports are the allocations of a device that other processes may open.
@@ -53,13 +42,13 @@ type ipcExports struct {
 	kept []*ipcMemory           // freed here, while others may have them open
 }
 
-// allocIPC allocates memory that can be exported as HandleCUDAIPC: by cuMemAlloc, of
+// allocIPC allocates memory that can be exported for other processes: an allocation of
 // its own. The size is at least 1.
 func (d *device) allocIPC(size int64) (core.Memory, error) {
-	m := &ipcMemory{whole: (size + ipcUnit - 1) / ipcUnit * ipcUnit}
-	err := d.allocApart(m.whole, size, core.HandleCUDAIPC, func() (call string, s driver.Status) {
+	m := &ipcMemory{whole: (size + IPCUnit - 1) / IPCUnit * IPCUnit}
+	err := d.allocApart(m.whole, size, d.backend.IPC, func() (s Status) {
 		m.address, s = d.context.Alloc(m.whole)
-		return "cuMemAlloc", s
+		return s
 	})
 	if err != nil {
 		return core.Memory{}, err
@@ -113,41 +102,42 @@ func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
 	defer d.ipc.mu.Unlock()
 	whole := d.ipc.all[m.Handle]
 	if whole == nil {
-		return core.ExternalMemory{}, errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", core.HandleCUDAIPC)
+		return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", d.backend.IPC)
 	}
 	h, s := d.context.ExportIPC(whole.address)
-	if err := d.check(s, "cuIpcGetMemHandle", "of %#x", whole.address); err != nil {
+	if err := d.check(s, "of %#x", whole.address); err != nil {
 		return core.ExternalMemory{}, err
 	}
 	whole.exported = true
 	if !whole.listed {
-		whole.listed, whole.key = true, ipcKey{d.context, h}
-		listIPC(whole)
+		whole.listed, whole.key = true, ipcKey{d.context.ID(), h}
+		d.listIPC(whole)
 	}
 	return core.ExternalMemory{
-		Type: core.HandleCUDAIPC, Opaque: h, Size: whole.whole, Offset: m.Offset, Length: m.Size,
+		Type: d.backend.IPC, Opaque: h, Size: whole.whole, Offset: m.Offset, Length: m.Size,
 		DeviceUUID: d.Info.UUID,
 	}, nil
 }
 
-func endExport(b *core.Buffer) error {
+// EndExport says that no other process has the memory of b open any more.
+func (b *Backend) EndExport(x *core.Buffer) error {
 	const call = "EndExport"
-	if b == nil {
-		return errorf(core.ErrInvalid, call, "the buffer is nil")
+	if x == nil {
+		return b.errorf(core.ErrInvalid, call, "the buffer is nil")
 	}
-	if err := b.Retain(); err != nil {
+	if err := x.Retain(); err != nil {
 		return err
 	}
-	defer b.Release()
-	d, err := deviceOf(call, b.Memory().Device)
+	defer x.Release()
+	d, err := b.deviceOf(call, x.Memory().Device)
 	if err != nil {
 		return err
 	}
 	d.ipc.mu.Lock()
 	defer d.ipc.mu.Unlock()
-	m := d.ipc.all[b.Memory().Handle]
+	m := d.ipc.all[x.Memory().Handle]
 	if m == nil {
-		return errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v", core.HandleCUDAIPC)
+		return b.errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v", b.IPC)
 	}
 	m.exported = false
 	return nil
@@ -156,22 +146,22 @@ func endExport(b *core.Buffer) error {
 // importIPC maps an allocation of another process, or finds one of this. m was checked;
 // that it is as large as it says, the driver tells.
 func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
-	k := ipcKey{d.context, m.Opaque}
+	k := ipcKey{d.context.ID(), m.Opaque}
 	address, size, err := d.openIPC(k)
 	if err != nil {
 		return core.Memory{}, err
 	}
 	if size < m.Size {
 		d.closeIPC(k)
-		return core.Memory{}, errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, size)
+		return core.Memory{}, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, size)
 	}
 	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(func() { d.closeIPC(k) })), nil
 }
 
 // ipcKey names an allocation where it is mapped.
 type ipcKey struct {
-	context driver.Context
-	handle  driver.IPCHandle
+	context ContextID
+	handle  IPCHandle
 }
 
 // ipcMapping is an allocation that is open, or about to be, or no more.
@@ -186,17 +176,16 @@ type ipcMapping struct {
 }
 
 // ipcImports are those of this process. A context maps an allocation once, whichever
-// of our devices on it asks: drivers before CUDA 11 refuse to do it again, and it takes
+// of our devices on it asks: drivers such as those before CUDA 11 refuse to do it again, and it takes
 // long. What this process exported is there too, since no driver opens a handle where it was made.
-var ipcImports struct {
+type ipcImports struct {
 	mu   sync.Mutex
 	open map[ipcKey]*ipcMapping
 }
 
 // with calls f with the mapping of a key, and for no other goroutine meanwhile. Without
 // users it is forgotten.
-func (k ipcKey) with(f func(*ipcMapping)) {
-	x := &ipcImports
+func (x *ipcImports) with(k ipcKey, f func(*ipcMapping)) {
 	x.mu.Lock()
 	m := x.open[k]
 	if m == nil {
@@ -221,15 +210,15 @@ func (k ipcKey) with(f func(*ipcMapping)) {
 }
 
 // listIPC lets this process open what it exported.
-func listIPC(e *ipcMemory) {
-	e.key.with(func(m *ipcMapping) {
+func (d *device) listIPC(e *ipcMemory) {
+	d.backend.imports.with(e.key, func(m *ipcMapping) {
 		m.users, m.address, m.size, m.own = 1, e.address, e.whole, true
 	})
 }
 
 // openIPC maps what is not mapped, for one user more.
 func (d *device) openIPC(k ipcKey) (address uintptr, size int64, err error) {
-	k.with(func(m *ipcMapping) {
+	d.backend.imports.with(k, func(m *ipcMapping) {
 		if m.users == 0 {
 			if err = d.mapIPC(m, k.handle); err != nil {
 				return
@@ -242,13 +231,13 @@ func (d *device) openIPC(k ipcKey) (address uintptr, size int64, err error) {
 }
 
 // mapIPC has the driver map an allocation of another process.
-func (d *device) mapIPC(m *ipcMapping, h driver.IPCHandle) error {
+func (d *device) mapIPC(m *ipcMapping, h IPCHandle) error {
 	address, s := d.context.OpenIPC(h)
-	if err := d.checkIPC(s, "cuIpcOpenMemHandle"); err != nil {
+	if err := d.checkIPC(s); err != nil {
 		return err
 	}
 	_, size, s := d.context.Mapping(address)
-	if err := d.check(s, "cuMemGetAddressRange", "of memory of another process"); err != nil {
+	if err := d.check(s, "of memory of another process"); err != nil {
 		d.unmapIPC(address)
 		return err
 	}
@@ -258,7 +247,7 @@ func (d *device) mapIPC(m *ipcMapping, h driver.IPCHandle) error {
 
 // closeIPC ends one use, and with the last one the mapping, or the allocation.
 func (d *device) closeIPC(k ipcKey) {
-	k.with(func(m *ipcMapping) {
+	d.backend.imports.with(k, func(m *ipcMapping) {
 		if m.users--; m.users > 0 {
 			return
 		}
@@ -272,16 +261,16 @@ func (d *device) closeIPC(k ipcKey) {
 
 // unmapIPC is freePlain for memory of another process.
 func (d *device) unmapIPC(address uintptr) {
-	_ = d.check(d.context.CloseIPC(address), "cuIpcCloseMemHandle", "memory of another process")
+	_ = d.check(d.context.CloseIPC(address), "memory of another process")
 }
 
 // checkIPC is check for calls that open a handle of another process.
-func (d *device) checkIPC(s driver.Status, call string) error {
-	switch s {
-	case driver.InvalidContext:
-		return statusf(core.ErrNotSupported, s, call, "the handle is of this very process, and of another context; or another context of this process has opened handles of that one")
-	case driver.InvalidValue, driver.InvalidHandle, driver.MapFailed:
-		return statusf(core.ErrInvalid, s, call, "this is no handle, or the process that gave it has ended or freed what it stands for")
+func (d *device) checkIPC(s Status) error {
+	switch s.Kind {
+	case BadContext:
+		return d.backend.statusf(core.ErrNotSupported, s, "the handle is of this very process, and of another context; or another context of this process has opened handles of that one")
+	case BadValue, BadHandle:
+		return d.backend.statusf(core.ErrInvalid, s, "this is no handle, or the process that gave it has ended or freed what it stands for")
 	}
-	return d.check(s, call, "a handle of another process")
+	return d.check(s, "a handle of another process")
 }

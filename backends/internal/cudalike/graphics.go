@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"cmp"
@@ -8,58 +6,63 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveGLBuffers = core.NewLiveCounter("cuda.GLBuffer")
+// GLAccess is what a device does with a buffer of OpenGL while it is mapped.
+type GLAccess uint32
 
-type glBuffer struct {
+// The ways to use a buffer.
+const (
+	GLReadWrite GLAccess = iota
+	GLReadOnly
+	GLWriteDiscard
+)
+
+// GLBuffer is a buffer of OpenGL that a device uses while it is mapped. Its zero value is closed.
+type GLBuffer struct {
 	device *device
 	relay  *relay.Relay
 	access GLAccess
 
 	mu       sync.Mutex // never held while something waits for the relay
-	resource driver.Graphics
+	resource uintptr
 	closed   bool
 	mapped   bool
 	tensors  bool         // the memory of the mapping is in use
 	pending  []core.Event // work on it that may be unfinished
 }
 
-func registerGLBuffer(run func(f func()), d core.Device, buffer uint32, access GLAccess) (*GLBuffer, error) {
+// RegisterGLBuffer makes g, which is the zero value, a buffer of OpenGL that is registered with d.
+// run runs functions where its context is current.
+func (b *Backend) RegisterGLBuffer(run func(f func()), d core.Device, buffer uint32, access GLAccess, g *GLBuffer) error {
 	const call = "RegisterGLBuffer"
-	inner, err := deviceOf(call, d)
+	inner, err := b.deviceOf(call, d)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case run == nil:
-		return nil, errorf(core.ErrInvalid, call, "run is nil")
+		return b.errorf(core.ErrInvalid, call, "run is nil")
 	case access > GLWriteDiscard:
-		return nil, errorf(core.ErrInvalid, call, "access is %d", access)
+		return b.errorf(core.ErrInvalid, call, "access is %d", access)
 	}
-	g := &GLBuffer{glBuffer{device: inner, relay: relay.New(name, run), access: access}}
+	g.device, g.relay, g.access = inner, relay.New(b.Name(), run), access
 	err = inner.open(call, func() error {
-		var s driver.Status
-		if err := g.relay.First(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, registerFlags[access]) }); err != nil {
+		var s Status
+		if err := g.relay.First(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, access) }); err != nil {
 			return err
 		}
-		return inner.checkGL(s, "cuGraphicsGLRegisterBuffer", "buffer %d", buffer)
+		return inner.checkGL(s, "buffer %d", buffer)
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		b.buffers.Add(1)
 	}
-	liveGLBuffers.Add(1)
-	return g, nil
+	return err
 }
 
-// registerFlags are those of cuGraphicsGLRegisterBuffer.
-var registerFlags = [...]uint32{
-	GLReadOnly: driver.GraphicsReadOnly, GLWriteDiscard: driver.GraphicsWriteDiscard,
-}
-
-func (g *glBuffer) mapOn(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
+// Map lets the device use the buffer and returns a tensor on it.
+func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
 	if err := g.usable(ctx, "Map"); err != nil {
 		return nil, err
 	}
@@ -76,15 +79,15 @@ func (g *glBuffer) mapOn(ctx context.Context, s core.Stream, spec core.Spec) (*c
 }
 
 // usable fails for the zero value, which is no registered buffer, and when ctx has ended.
-func (g *glBuffer) usable(ctx context.Context, call string) error {
+func (g *GLBuffer) usable(ctx context.Context, call string) error {
 	if g.device == nil {
-		return errorf(core.ErrClosed, call, "the buffer is not registered")
+		return g.device.closed(call, "registered buffer")
 	}
 	return ctx.Err()
 }
 
 // mapTensor does it, on the thread of OpenGL's context.
-func (g *glBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
+func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
 	m, err := g.mapNow(q)
 	if err != nil {
 		return nil, err
@@ -109,28 +112,28 @@ func (g *glBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
 }
 
 // mapNow maps the buffer, on the thread of OpenGL's context.
-func (g *glBuffer) mapNow(q *queue) (core.Memory, error) {
+func (g *GLBuffer) mapNow(q *queue) (core.Memory, error) {
 	const call = "Map"
 	d := g.device
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.closed:
-		return core.Memory{}, errorf(core.ErrClosed, call, "the registered buffer was closed")
+		return core.Memory{}, d.closed(call, "registered buffer")
 	case g.mapped:
-		return core.Memory{}, errorf(core.ErrInvalid, call, "the buffer is mapped already: close its tensors and call Unmap first")
+		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer is mapped already: close its tensors and call Unmap first")
 	}
 	var address uintptr
 	var size int64
 	err := q.enqueue(call, func() error {
-		if err := d.checkGL(d.context.Map(g.resource, q.raw), "cuGraphicsMapResources", "a buffer of OpenGL"); err != nil {
+		if err := d.checkGL(d.context.MapGL(g.resource, q.raw), "a buffer of OpenGL"); err != nil {
 			return err
 		}
-		var s driver.Status
-		if address, size, s = d.context.MappedPointer(g.resource); s != driver.Success {
-			d.context.Unmap(g.resource, q.raw)
+		var s Status
+		if address, size, s = d.context.MappedGL(g.resource); !s.OK() {
+			d.context.UnmapGL(g.resource, q.raw)
 		}
-		return d.checkGL(s, "cuGraphicsResourceGetMappedPointer", "a buffer of OpenGL")
+		return d.checkGL(s, "a buffer of OpenGL")
 	})
 	if err != nil {
 		return core.Memory{}, err
@@ -144,7 +147,8 @@ func (g *glBuffer) mapNow(q *queue) (core.Memory, error) {
 	}), nil
 }
 
-func (g *glBuffer) unmapOn(ctx context.Context, s core.Stream) error {
+// Unmap gives the buffer back to OpenGL.
+func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 	const call = "Unmap"
 	if err := g.usable(ctx, call); err != nil {
 		return err
@@ -175,20 +179,20 @@ func (g *glBuffer) unmapOn(ctx context.Context, s core.Stream) error {
 }
 
 // checkUnused fails unless the buffer is mapped and nobody has a tensor on it. g.mu is held.
-func (g *glBuffer) checkUnused(call string) error {
+func (g *GLBuffer) checkUnused(call string) error {
 	switch {
 	case g.closed:
-		return errorf(core.ErrClosed, call, "the registered buffer was closed")
+		return g.device.closed(call, "registered buffer")
 	case !g.mapped:
-		return errorf(core.ErrInvalid, call, "the buffer is not mapped")
+		return g.device.Errorf(core.ErrInvalid, call, "the buffer is not mapped")
 	case g.tensors:
-		return errorf(core.ErrInvalid, call, "tensors on the buffer are open: close them first")
+		return g.device.Errorf(core.ErrInvalid, call, "tensors on the buffer are open: close them first")
 	}
 	return nil
 }
 
 // unmapNow unmaps it, on the thread of OpenGL's context.
-func (g *glBuffer) unmapNow(q *queue) error {
+func (g *GLBuffer) unmapNow(q *queue) error {
 	const call = "Unmap"
 	d := g.device
 	g.mu.Lock()
@@ -197,20 +201,21 @@ func (g *glBuffer) unmapNow(q *queue) error {
 		return err
 	}
 	return q.enqueue(call, func() error {
-		s := d.context.Unmap(g.resource, q.raw)
-		over := s == driver.Success
+		s := d.context.UnmapGL(g.resource, q.raw)
+		over := s.OK()
 		if !over { // that may be earlier work, and the buffer unmapped nevertheless
-			_, _, still := d.context.MappedPointer(g.resource)
-			over = still != driver.Success
+			_, _, still := d.context.MappedGL(g.resource)
+			over = !still.OK()
 		}
 		if over {
 			g.mapped, g.pending = false, nil
 		}
-		return d.checkGL(s, "cuGraphicsUnmapResources", "a buffer of OpenGL")
+		return d.checkGL(s, "a buffer of OpenGL")
 	})
 }
 
-func (g *glBuffer) close() (err error) {
+// Close ends the registration.
+func (g *GLBuffer) Close() (err error) {
 	d := g.device
 	if d == nil {
 		return nil
@@ -224,13 +229,13 @@ func (g *glBuffer) close() (err error) {
 		case g.closed:
 			return
 		case g.tensors, g.mapped && d.lostError() == nil: // nothing unmaps on a device that is lost
-			err = errorf(core.ErrInvalid, "Close", "the buffer is mapped: close its tensors and call Unmap first")
+			err = d.Errorf(core.ErrInvalid, "Close", "the buffer is mapped: close its tensors and call Unmap first")
 			return
 		}
 		g.closed = true
-		err = d.checkGL(d.context.Unregister(g.resource), "cuGraphicsUnregisterResource", "a buffer of OpenGL")
+		err = d.checkGL(d.context.UnregisterGL(g.resource), "a buffer of OpenGL")
 		d.Drop()
-		liveGLBuffers.Add(-1)
+		d.backend.buffers.Add(-1)
 	})
 	if ctx.Err() != nil && errors.Is(unserved, ctx.Err()) {
 		return g.relay.Untaken("Close")
@@ -239,14 +244,14 @@ func (g *glBuffer) close() (err error) {
 }
 
 // checkGL is check for calls that need a context of OpenGL.
-func (d *device) checkGL(s driver.Status, call, format string, args ...any) error {
-	switch s {
-	case driver.InvalidGraphicsContext:
-		return statusf(core.ErrInvalid, s, call, "no context of OpenGL is current where run runs it")
-	case driver.InvalidValue, driver.InvalidHandle:
-		return statusf(core.ErrInvalid, s, call, "the context has no such buffer with storage")
-	case driver.InvalidDevice, driver.OperatingSystem:
-		return statusf(core.ErrDevice, s, call, "the context of OpenGL is not on %v", d.ID())
+func (d *device) checkGL(s Status, format string, args ...any) error {
+	switch s.Kind {
+	case NoGraphics:
+		return d.backend.statusf(core.ErrInvalid, s, "no context of OpenGL is current where run runs it")
+	case BadValue, BadHandle:
+		return d.backend.statusf(core.ErrInvalid, s, "the context has no such buffer with storage")
+	case BadDevice:
+		return d.backend.statusf(core.ErrDevice, s, "the context of OpenGL is not on %v", d.ID())
 	}
-	return d.check(s, call, format, args...)
+	return d.check(s, format, args...)
 }

@@ -1,28 +1,23 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"cmp"
 	"context"
 	"sync/atomic"
 
-	"gorgonia.org/cu"
-
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = shell.NewCounters(name)
-
 // device is an opened device: a reference to its primary context and what belongs to it.
 type device struct {
 	shell.Device
+	backend     *Backend
 	handleTypes []core.HandleType // of memory that is exported and imported
-	ordinal     cu.Device
-	context     driver.Context
+	managed     bool              // it has managed memory
+	ordinal     int32
+	context     Context
 	lost        atomic.Pointer[error] // set once
 	dead        atomic.Bool           // it is lost, since its context is over: nothing runs, and no call waits
 	events      eventList
@@ -49,31 +44,27 @@ var (
 )
 
 // openDevice opens the device of an ordinal.
-func openDevice(ordinal int) (core.Device, error) {
-	p, err := describe(ordinal)
+func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
+	x, p, err := b.describe(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	handle, s := driver.Device(ordinal)
-	if err := check(s, "cuDeviceGet", "device %d", ordinal); err != nil {
+	c, s := b.driver.Retain(ordinal)
+	if err := b.check(s, "%v", p.ID); err != nil {
 		return nil, err
 	}
-	c, s := driver.Retain(handle)
-	if err := check(s, "cuDevicePrimaryCtxRetain", "%v", p.ID); err != nil {
-		return nil, err
-	}
-	d := &device{handleTypes: handleTypes(handle), ordinal: handle, context: c}
+	d := &device{backend: b, handleTypes: b.handleTypes(x), managed: x.NoManaged == "", ordinal: ordinal, context: c}
 	d.events.context = c
-	d.Init(d, p, live)
-	d.Pool = blockpool.New(name, &d.Mu, d.makeBlock, d.freeBlock)
+	d.Init(d, p, b.live)
+	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
 	return d, nil
 }
 
-// deviceOf is d as a device of this package.
-func deviceOf(call string, d core.Device) (*device, error) {
+// deviceOf is d as a device of this backend.
+func (b *Backend) deviceOf(call string, d core.Device) (*device, error) {
 	own, ok := d.(*device)
-	if !ok {
-		return nil, errorf(core.ErrDevice, call, "%T is no device of CUDA", d)
+	if !ok || own.backend != b {
+		return nil, b.errorf(core.ErrDevice, call, "%T is not a device of %s", d, b.API)
 	}
 	return own, nil
 }
@@ -104,7 +95,7 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 	if err != nil {
 		return nil, err
 	}
-	liveStreams.Add(1)
+	d.backend.streams.Add(1)
 	return q, nil
 }
 
@@ -156,7 +147,7 @@ func (d *device) Close() error {
 		d.freeKept()
 		d.kernels.unload(d.context)
 		d.events.destroy()
-		driver.Release(d.ordinal)
+		d.backend.driver.Release(d.ordinal)
 		return nil
 	})
 }

@@ -1,13 +1,10 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"context"
 	"slices"
 	"sync/atomic"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/core"
 )
@@ -81,8 +78,8 @@ func (d *device) after(free func()) func([]core.Event) {
 	}
 }
 
-// Alloc takes memory from the pool: of the device, pinned (core.DeviceCUDAHost) or
-// managed (core.DeviceCUDAManaged), by AllocOptions.Type. Where a block is kept on
+// Alloc takes memory from the pool: of the device, pinned or managed, by
+// AllocOptions.Type. Where a block is kept on
 // which work is unfinished, AllocOptions.Stream is made to wait for that on the
 // device; without a stream only blocks without work are handed out. Memory to be
 // exported is an allocation of its own. Managed memory that the device has no room
@@ -93,21 +90,22 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 		return core.Memory{}, err
 	}
 	id := core.DeviceID{Type: opts.Type}
-	if opts.Type == 0 || opts.Type == core.DeviceCUDA {
+	if opts.Type == 0 || opts.Type == d.backend.Device {
 		id = d.ID()
 	}
 	var s *queue
+	b := d.backend
 	switch {
-	case id.Type.BackendName() != name:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has %v, %v and %v", opts.Type, core.DeviceCUDA, core.DeviceCUDAHost, core.DeviceCUDAManaged)
-	case id.Type == core.DeviceCUDAManaged && !hasManaged(d.ordinal):
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "the device has no managed memory, or none that the host may use while the device works")
-	case opts.Export != 0 && (id.Type != core.DeviceCUDA || !slices.Contains(d.ExportTypes(), opts.Export)):
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; memory of %v can be exported as %v", opts.Export, core.DeviceCUDA, d.ExportTypes())
-	case opts.HostVisible && id.Type == core.DeviceCUDA:
-		return core.Memory{}, errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the host does not reach memory of the card; ask for Type %v or %v", core.DeviceCUDAHost, core.DeviceCUDAManaged)
+	case id.Type.BackendName() != b.Name():
+		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.Type is %v; this device has %v", opts.Type, b.memoryTypes())
+	case id.Type == b.Managed && !d.managed:
+		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "the device has no managed memory, or none that the host may use while the device works")
+	case opts.Export != 0 && (id.Type != b.Device || !slices.Contains(d.ExportTypes(), opts.Export)):
+		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; memory of %v can be exported as %v", opts.Export, b.Device, d.ExportTypes())
+	case opts.HostVisible && id.Type == b.Device:
+		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the host does not reach memory of the card; ask for one of the others of %v", b.memoryTypes())
 	case size < 0:
-		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
+		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	}
 	if opts.Stream != nil {
 		var err error
@@ -126,13 +124,22 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	return m, err
 }
 
+// memoryTypes are the types of memory that the backend allocates.
+func (b *Backend) memoryTypes() []core.DeviceType {
+	types := []core.DeviceType{b.Device, b.Host}
+	if b.Managed != 0 {
+		types = append(types, b.Managed)
+	}
+	return types
+}
+
 // alloc does it for options that the device has.
 func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export core.HandleType, s *queue) (core.Memory, error) {
 	switch {
 	case size == 0:
 		return d.handOut(id, 0, 0, d.after(func() {})), nil
 	case size > maxAlloc:
-		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, more than any device has", size)
+		return core.Memory{}, d.Errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, more than any device has", size)
 	case export != 0:
 		return d.allocExport(size, export)
 	}
@@ -173,23 +180,23 @@ func (d *device) makeBlock(c class) (block, error) {
 	d.Mu.Unlock() // which others want while the driver waits for the device, as it may
 	defer d.Mu.Lock()
 	b := block{kind: c.kind}
-	allocate, call := d.context.Alloc, "cuMemAlloc"
+	allocate := d.context.Alloc
 	switch c.kind {
-	case core.DeviceCUDAHost:
-		allocate, call = d.context.AllocHost, "cuMemHostAlloc"
-	case core.DeviceCUDAManaged:
+	case d.backend.Host:
+		allocate = d.context.AllocHost
+	case d.backend.Managed:
 		free, s := d.context.FreeMemory()
-		if err := d.check(s, "cuMemGetInfo", "before an allocation of managed memory"); err != nil {
+		if err := d.check(s, "before an allocation of managed memory"); err != nil {
 			return b, err
 		}
 		if free < c.size {
-			return b, errorf(core.ErrOutOfMemory, "cuMemAllocManaged", "%d bytes of managed memory were asked for, and the device has %d free", c.size, free)
+			return b, d.Errorf(core.ErrOutOfMemory, "Alloc", "%d bytes of managed memory were asked for, and the device has %d free", c.size, free)
 		}
-		allocate, call = d.context.AllocManaged, "cuMemAllocManaged"
+		allocate = d.context.AllocManaged
 	}
-	var s driver.Status
+	var s Status
 	b.address, s = allocate(c.size)
-	return b, d.check(s, call, "%d bytes", c.size)
+	return b, d.check(s, "%d bytes", c.size)
 }
 
 // freeBlock gives a block back to the driver, which waits for the device. That it fails
@@ -197,9 +204,9 @@ func (d *device) makeBlock(c class) (block, error) {
 func (d *device) freeBlock(b block) {
 	d.Mu.Unlock()
 	defer d.Mu.Lock()
-	if b.kind == core.DeviceCUDAHost {
-		_ = d.check(d.context.FreeHost(b.address), "cuMemFreeHost", "a block of the pool")
+	if b.kind == d.backend.Host {
+		_ = d.check(d.context.FreeHost(b.address), "a block of the pool")
 		return
 	}
-	_ = d.check(d.context.Free(b.address), "cuMemFree", "a block of the pool")
+	_ = d.check(d.context.Free(b.address), "a block of the pool")
 }

@@ -1,12 +1,9 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"sync"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 )
 
@@ -25,16 +22,16 @@ func (k *kernels) function(d *device, s gather.Shader) (uintptr, error) {
 		return f, nil
 	}
 	if k.module == 0 {
-		var status driver.Status
-		k.module, status = d.context.LoadModule(gather.PTX())
-		if err := d.check(status, "cuModuleLoadData", "the kernels for strided copies"); err != nil {
+		var status Status
+		k.module, status = d.context.LoadModule(d.backend.Kernels)
+		if err := d.check(status, "the kernels for strided copies"); err != nil {
 			k.module = 0
 			return 0, err
 		}
 		k.functions = make(map[gather.Shader]uintptr)
 	}
 	f, status := d.context.Function(k.module, s.String())
-	if err := d.check(status, "cuModuleGetFunction", "%v", s); err != nil {
+	if err := d.check(status, "%v", s); err != nil {
 		return 0, err
 	}
 	k.functions[s] = f
@@ -42,7 +39,7 @@ func (k *kernels) function(d *device, s gather.Shader) (uintptr, error) {
 }
 
 // unload gives the module back. No work is using it.
-func (k *kernels) unload(c driver.Context) {
+func (k *kernels) unload(c Context) {
 	if k.module != 0 {
 		c.UnloadModule(k.module)
 	}
@@ -56,13 +53,13 @@ func (w *transfer) byKernel() error {
 	dst, src := w.dst.base&^(word-1), w.src.base&^(word-1)
 	c.Dst += int64(w.dst.base - dst)
 	c.Src += int64(w.src.base - src)
-	for part := range gather.Plan(c, gather.CUDALimits()) {
+	for part := range gather.Plan(c, d.backend.Limits) {
 		f, err := d.kernels.function(d, part.Shader)
 		if err != nil {
 			return err
 		}
 		s := d.context.Launch(f, part.Groups, gather.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
-		if err := d.check(s, "cuLaunchKernel", "%v", part.Shader); err != nil {
+		if err := d.check(s, "%v", part.Shader); err != nil {
 			return err
 		}
 	}

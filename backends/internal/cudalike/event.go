@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"cmp"
@@ -9,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
-// event is a CUevent and, once that is known to be passed, its result.
+// event is an event of the driver and, once that is known to be passed, its result.
 type event struct {
 	device  *device
 	queue   *queue       // that recorded it
@@ -29,8 +26,8 @@ type event struct {
 
 var _ core.Event = (*event)(nil)
 
-// maxRefused is how often the driver may fail to tell of an event.
-const maxRefused = 100
+// MaxRefused is how often the driver may fail to tell of an event.
+const MaxRefused = 100
 
 // Done asks the driver, unless it has answered before.
 func (e *event) Done() (bool, error) {
@@ -40,19 +37,19 @@ func (e *event) Done() (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw != 0 {
-		switch s := e.device.context.Query(e.raw); {
-		case s == driver.Success:
+		switch s := e.device.context.Query(e.raw); s.Kind {
+		case Success:
 			if done, err := overWithError(e.after); done {
 				e.settle(err)
 			}
-		case s == driver.NotReady:
+		case NotReady:
 			e.refused = 0
-		case s.Sticky():
-			e.fail(e.device.check(s, "cuEventQuery", "the work before an event failed, or other work of the device"))
+		case DeviceLost:
+			e.fail(e.device.check(s, "the work before an event failed, or other work of the device"))
 		default:
 			// No answer does not mean that the work is done. A driver that never has one is lost.
-			if e.refused++; e.refused >= maxRefused {
-				e.fail(e.device.lose(statusf(core.ErrDeviceLost, s, "cuEventQuery", "the driver does not tell of an event any more")))
+			if e.refused++; e.refused >= MaxRefused {
+				e.fail(e.device.lose(e.device.backend.statusf(core.ErrDeviceLost, s, "the driver does not tell of an event any more")))
 			}
 		}
 	}
@@ -69,7 +66,7 @@ func (e *event) fail(err error) {
 
 // settle is the end of the event. e.mu is held.
 func (e *event) settle(err error) {
-	hostWork.See()
+	e.device.backend.hostWork.See()
 	for i := 0; i < len(e.turns) && err == nil; i++ {
 		err = e.turns[i].err
 	}
@@ -135,24 +132,24 @@ func (e *event) holdBack(q *queue) error {
 	if e.raw == 0 {
 		return nil
 	}
-	return q.device.check(q.device.context.StreamWaitEvent(q.raw, e.raw), "cuStreamWaitEvent", "on a stream of %v", q.device.ID())
+	return q.device.check(q.device.context.WaitEvent(q.raw, e.raw), "on a stream of %v", q.device.ID())
 }
 
-// eventList keeps the CUevents of a device for their next use.
+// eventList keeps the driver's events of a device for their next use.
 type eventList struct {
-	context driver.Context
+	context Context
 	mu      sync.Mutex
 	unused  []uintptr
 }
 
 // take returns an event, which put takes back.
-func (l *eventList) take() (uintptr, driver.Status) {
+func (l *eventList) take() (uintptr, Status) {
 	l.mu.Lock()
 	if n := len(l.unused); n > 0 {
 		defer l.mu.Unlock()
 		raw := l.unused[n-1]
 		l.unused = l.unused[:n-1]
-		return raw, driver.Success
+		return raw, Status{}
 	}
 	l.mu.Unlock()
 	return l.context.NewEvent(false)

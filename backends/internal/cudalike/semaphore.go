@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"context"
@@ -8,18 +6,15 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveSemaphores = core.NewLiveCounter("cuda.Semaphore")
-
-// semaphore is a timeline semaphore of another API. CUDA makes none, cannot read the
+// semaphore is a timeline semaphore of another API. This one makes none, cannot read the
 // value, and takes no work back that waits for one.
 type semaphore struct {
 	device   *device
-	timeline driver.Timeline
+	timeline uintptr
 
 	mu     sync.Mutex // held while work is enqueued, so that values come in order
 	closed bool
@@ -61,7 +56,7 @@ func (d *device) SemaphoreImportTypes() []core.HandleType {
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
-// ImportSemaphore opens a timeline semaphore of the same card. CUDA does not tell the
+// ImportSemaphore opens a timeline semaphore of the same card. The API has no
 // UUID of its driver, so that only the device's is compared.
 func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
 	const call = "ImportSemaphore"
@@ -72,7 +67,7 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 		return nil, err
 	}
 	if !slices.Contains(d.SemaphoreImportTypes(), x.Type) {
-		return nil, errorf(core.ErrNotSupported, call, "Type is %v; the device imports %v", x.Type, d.SemaphoreImportTypes())
+		return nil, d.Errorf(core.ErrNotSupported, call, "Type is %v; the device imports %v", x.Type, d.SemaphoreImportTypes())
 	}
 	i := d.importer()
 	if err := i.CheckSemaphore(x); err != nil {
@@ -84,21 +79,21 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	sem := &semaphore{device: d}
 	err := d.open(call, func() error {
 		return i.Give(call, x.FD, func(fd int) (taken bool, err error) {
-			var s driver.Status
+			var s Status
 			sem.timeline, s = d.context.ImportTimeline(fd)
-			return true, d.check(s, "cuImportExternalSemaphore", "FD %d is no timeline semaphore of this device", x.FD)
+			return true, d.check(s, "FD %d is no timeline semaphore of this device", x.FD)
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	liveSemaphores.Add(1)
+	d.backend.semaphores.Add(1)
 	return sem, nil
 }
 
 // Signal enqueues that the value is set. Values must grow, of all that were signalled
 // through this import and that [semaphore.Wait] has seen; which others have signalled
-// CUDA does not tell. A stream waits for the signal of another one before its own.
+// the driver does not tell. A stream waits for the signal of another one before its own.
 func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	const call = "Signal"
 	q, err := s.lock(call, on)
@@ -107,7 +102,7 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	}
 	defer s.mu.Unlock()
 	if value <= s.least {
-		return errorf(core.ErrInvalid, call, "value %d is not larger than %d, which was reached or signalled before", value, s.least)
+		return s.device.Errorf(core.ErrInvalid, call, "value %d is not larger than %d, which was reached or signalled before", value, s.least)
 	}
 	if s.last != nil && s.last.queue != q {
 		before, err := s.last.end()
@@ -119,7 +114,7 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		}
 	}
 	u, err := s.enqueue(call, q, func() error {
-		return s.device.check(s.device.context.SignalTimeline(s.timeline, value, q.raw), "cuSignalExternalSemaphoresAsync", "value %d", value)
+		return s.device.check(s.device.context.SignalTimeline(s.timeline, value, q.raw), "value %d", value)
 	})
 	if err == nil {
 		s.least, s.last = value, u
@@ -140,7 +135,7 @@ func (s *semaphore) waitOn(call string, on core.Stream, value uint64) (*use, err
 	}
 	defer s.mu.Unlock()
 	return s.enqueue(call, q, func() error {
-		return s.device.check(s.device.context.WaitTimeline(s.timeline, value, q.raw), "cuWaitExternalSemaphoresAsync", "value %d", value)
+		return s.device.check(s.device.context.WaitTimeline(s.timeline, value, q.raw), "value %d", value)
 	})
 }
 
@@ -153,13 +148,9 @@ func (s *semaphore) lock(call string, on core.Stream) (*queue, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, closedSemaphore(call)
+		return nil, s.device.closed(call, "semaphore")
 	}
 	return q, nil
-}
-
-func closedSemaphore(call string) error {
-	return errorf(core.ErrClosed, call, "the semaphore was closed")
 }
 
 // enqueue enqueues work and notes that it uses the semaphore. s.mu is held.
@@ -173,18 +164,18 @@ func (s *semaphore) enqueue(call string, q *queue, f func() error) (*use, error)
 	return u, nil
 }
 
-// Value fails with ErrNotSupported: CUDA has no call for it.
+// Value fails with ErrNotSupported: the API has no call for it.
 func (s *semaphore) Value() (uint64, error) {
 	const call = "Value"
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return 0, closedSemaphore(call)
+		return 0, s.device.closed(call, "semaphore")
 	}
-	return 0, errorf(core.ErrNotSupported, call, "CUDA cannot read the value of a semaphore: wait for one, or ask whoever made it")
+	return 0, s.device.Errorf(core.ErrNotSupported, call, "%s cannot read the value of a semaphore: wait for one, or ask whoever made it", s.device.backend.API)
 }
 
-// Wait has a stream of its own wait, which CUDA cannot take back: where ctx ends
+// Wait has a stream of its own wait, which the API cannot take back: where ctx ends
 // first, that stream counts as open on the device until the value is there.
 func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 	own, err := s.device.NewStream(ctx)
@@ -231,14 +222,14 @@ func (s *semaphore) Close() error {
 		pending = append(pending, e)
 	}
 	free := func() {
-		_ = s.device.check(s.device.context.CloseTimeline(s.timeline), "cuDestroyExternalSemaphore", "a semaphore without work")
+		_ = s.device.check(s.device.context.CloseTimeline(s.timeline), "a semaphore without work")
 	}
 	if reaper.Over(pending) {
 		free()
 	} else {
 		s.device.Reaper.After(pending, free) // before drop: Close of the device waits for it
 	}
-	liveSemaphores.Add(-1)
+	s.device.backend.semaphores.Add(-1)
 	s.device.Drop()
 	return nil
 }

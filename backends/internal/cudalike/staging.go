@@ -1,19 +1,16 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"cmp"
 	"context"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/core"
 )
 
-// stagingBytes is the largest piece that goes through pinned memory at once.
-const stagingBytes = 4 << 20
+// StagingBytes is the largest piece that goes through pinned memory at once.
+const StagingBytes = 4 << 20
 
 // staging is a copy of bytes in a row between the device and memory of the host that is
 // not pinned, by way of memory that is. If there are several pieces, the host copies
@@ -29,13 +26,13 @@ type staging struct {
 
 // stage enqueues such a copy.
 func (w *transfer) stage(ctx context.Context) error {
-	room := min(w.geometry.Elem, 2*stagingBytes)
-	between, err := w.room(ctx, core.DeviceCUDAHost, room, core.Spec{DType: core.TypeUint8, Shape: []int64{room}})
+	room := min(w.geometry.Elem, 2*StagingBytes)
+	between, err := w.room(ctx, w.device.backend.Host, room, core.Spec{DType: core.TypeUint8, Shape: []int64{room}})
 	if err != nil {
 		return err
 	}
 	defer between.tensor.Close()
-	x := &staging{transfer: w, beside: w.queue, pinned: between.base, piece: min(room, stagingBytes)}
+	x := &staging{transfer: w, beside: w.queue, pinned: between.base, piece: min(room, StagingBytes)}
 	if x.piece == room {
 		return w.submit(ctx, between.tensor, x.pieces)
 	}
@@ -63,8 +60,8 @@ func (x *staging) pieces() error {
 	end, failed := x.order(x.queue, x.beside)
 	if x.end = end; failed != nil { // nobody knows when that is over, unless it is now
 		d := x.device
-		if s := d.context.Synchronize(x.beside.raw); s != driver.Success {
-			_ = d.lose(statusf(core.ErrDeviceLost, s, "cuStreamSynchronize", "nothing tells any more when pinned memory is free"))
+		if s := d.context.Synchronize(x.beside.raw); !s.OK() {
+			_ = d.lose(d.backend.statusf(core.ErrDeviceLost, s, "nothing tells any more when pinned memory is free"))
 		}
 	}
 	return cmp.Or(err, failed)
@@ -110,7 +107,7 @@ func (x *staging) enqueue(room int, dst, src uintptr, n int64) error {
 
 func (x *staging) byCard(dst, src uintptr, n int64) error {
 	d := x.device
-	return d.check(d.context.Copy(dst, src, n, x.queue.raw), "cuMemcpyAsync", "a copy of %d bytes to or from pinned memory", n)
+	return d.check(d.context.Copy(dst, src, n, x.queue.raw), "a copy of %d bytes to or from pinned memory", n)
 }
 
 func (x *staging) byHost(dst, src uintptr, n int64) error {

@@ -1,17 +1,14 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
-// CanPeer asks cuDeviceCanAccessPeer. Another opening of the same device is a peer, too.
+// CanPeer asks the driver. Another opening of the same device is a peer, too.
 func (d *device) CanPeer(peer core.Device) error {
 	_, err := d.peer("CanPeer", peer)
 	return err
@@ -19,7 +16,7 @@ func (d *device) CanPeer(peer core.Device) error {
 
 // peer is peer as an opened device whose memory this one reaches.
 func (d *device) peer(call string, peer core.Device) (*device, error) {
-	p, err := deviceOf(call, peer)
+	p, err := d.backend.deviceOf(call, peer)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +26,12 @@ func (d *device) peer(call string, peer core.Device) (*device, error) {
 	if err := p.checkOpen(call); err != nil || p.ordinal == d.ordinal {
 		return p, err
 	}
-	can, s := driver.CanAccessPeer(d.ordinal, p.ordinal)
-	if err := d.check(s, "cuDeviceCanAccessPeer", "%v of %v", p.ID(), d.ID()); err != nil {
+	can, s := d.backend.driver.CanAccessPeer(d.ordinal, p.ordinal)
+	if err := d.check(s, "%v of %v", p.ID(), d.ID()); err != nil {
 		return nil, err
 	}
 	if !can {
-		return nil, errorf(core.ErrNotSupported, "cuDeviceCanAccessPeer", "%v does not reach memory of %v: no link of the machine lets it", d.ID(), p.ID())
+		return nil, d.Errorf(core.ErrNotSupported, call, "%v does not reach memory of %v: no link of the machine lets it", d.ID(), p.ID())
 	}
 	return p, nil
 }
@@ -67,7 +64,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	if s != nil {
 		var ok bool
 		if q, ok = s.(*queue); !ok || q.device != d && q.device != p {
-			return errorf(core.ErrDevice, call, "the stream belongs to another device than %v and %v", d.ID(), p.ID())
+			return d.Errorf(core.ErrDevice, call, "the stream belongs to another device than %v and %v", d.ID(), p.ID())
 		}
 	}
 	near, err := d.beside(call, "dst", dst)
@@ -110,22 +107,18 @@ func (d *device) beside(call, side string, t *core.Tensor) (bool, error) {
 		return false, nil
 	}
 	if t.ID() != d.ID() || t.Device() != nil && t.Device() != d {
-		return false, errorf(core.ErrDevice, call, "%s, %v, does not belong to this opening of %v", side, t, d.ID())
+		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to this opening of %v", side, t, d.ID())
 	}
 	return true, nil
 }
 
 // reach lets the driver copy between two devices without the host, once for both directions.
 func (d *device) reach(p *device) error {
-	if p.context == d.context {
+	if p.context.ID() == d.context.ID() {
 		return nil
 	}
 	for _, pair := range [][2]*device{{d, p}, {p, d}} {
-		s := pair[0].context.EnablePeer(pair[1].context)
-		if s == driver.PeerAccessEnabled || s == driver.PeerAccessUnsupported || s == driver.TooManyPeers {
-			continue // where the driver has no way, it copies through the host
-		}
-		if err := pair[0].check(s, "cuCtxEnablePeerAccess", "to %v for %v", pair[1].ID(), pair[0].ID()); err != nil {
+		if err := pair[0].check(pair[0].context.EnablePeer(pair[1].context.ID()), "to %v for %v", pair[1].ID(), pair[0].ID()); err != nil {
 			return err
 		}
 	}
@@ -138,7 +131,7 @@ type peerCopy struct {
 	dst, src *core.Tensor
 }
 
-// verify proves that memory which another library says to be CUDA's is.
+// verify proves that memory which another library says to be the driver's is.
 func (c peerCopy) verify(call string) error {
 	geometry, bits := strided.OfBits(c.dst, c.src)
 	r := geometry.ByteRange(bits)
@@ -168,12 +161,12 @@ func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 	switch {
 	case bits:
 	case contiguous:
-		return c.submit(ctx, q, geometry, "cuMemcpyPeerAsync", func(p driver.PeerCopy) driver.Status {
+		return c.submit(ctx, q, geometry, func(p PeerCopy) Status {
 			return q.device.context.CopyPeer(p, n, q.raw)
 		})
 	case fewBoxes(geometry):
 		box, at := geometry.Boxes()
-		return c.submit(ctx, q, at, "cuMemcpy3DPeerAsync", func(p driver.PeerCopy) driver.Status {
+		return c.submit(ctx, q, at, func(p PeerCopy) Status {
 			return q.device.context.CopyPeerBox(p, box, q.raw)
 		})
 	}
@@ -181,7 +174,7 @@ func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 }
 
 // submit enqueues each piece of a copy.
-func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, call string, enqueue func(driver.PeerCopy) driver.Status) error {
+func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, enqueue func(PeerCopy) Status) error {
 	dst, err := c.dst.Buffer()
 	if err != nil {
 		return err
@@ -192,11 +185,11 @@ func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, cal
 	}
 	return q.submit(ctx, stream.Submit, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
 		for to, from := range pieces.Pieces() {
-			s := enqueue(driver.PeerCopy{
-				To: c.to.context, Dst: dst.Memory().Handle + uintptr(to),
-				From: c.from.context, Src: src.Memory().Handle + uintptr(from),
+			s := enqueue(PeerCopy{
+				To: c.to.context.ID(), Dst: dst.Memory().Handle + uintptr(to),
+				From: c.from.context.ID(), Src: src.Memory().Handle + uintptr(from),
 			})
-			if err := q.device.check(s, call, "from %v to %v", c.from.ID(), c.to.ID()); err != nil {
+			if err := q.device.check(s, "from %v to %v", c.from.ID(), c.to.ID()); err != nil {
 				return err
 			}
 		}

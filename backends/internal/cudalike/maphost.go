@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudalike
 
 import (
 	"context"
@@ -12,7 +10,7 @@ import (
 // HostAlignment is the size of a page, which is what the driver registers.
 func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 
-// MapHost registers the memory with the driver (cuMemHostRegister), on a device that has
+// MapHost registers the memory with the driver, on a device that has
 // its memory in common with the host: a card would read it over the bus each time. It fails with
 // core.ErrInvalid for memory that is registered already, by whomever: ImportPointer
 // takes that.
@@ -30,12 +28,12 @@ func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Me
 		return d.handOut(d.ID(), 0, 0, d.after(host.Release)), nil
 	}
 	first := m.Handle + uintptr(m.Offset)
-	address, failed, s := d.context.MapHost(first, m.Size)
-	if err := d.check(s, failed, "%d bytes of the host at %#x", m.Size, first); err != nil {
+	address, s := d.context.MapHost(first, m.Size)
+	if err := d.check(s, "%d bytes of the host at %#x", m.Size, first); err != nil {
 		return core.Memory{}, err
 	}
 	mapped := d.handOut(d.ID(), address, m.Size, d.after(func() {
-		_ = d.check(d.context.UnmapHost(first), "cuMemHostUnregister", "%d bytes of the host at %#x", m.Size, first)
+		_ = d.check(d.context.UnmapHost(first), "%d bytes of the host at %#x", m.Size, first)
 		host.Release()
 	}))
 	mapped.Host = first

@@ -1,0 +1,46 @@
+//go:build cuda && linux && cgo
+
+package cuda
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/core"
+)
+
+// backend is that of the process, which has one driver.
+var backend = cudalike.New(driver.Driver, cudalike.Facts{
+	API:          "CUDA",
+	Visible:      "CUDA_VISIBLE_DEVICES",
+	Device:       core.DeviceCUDA,
+	Host:         core.DeviceCUDAHost,
+	Managed:      core.DeviceCUDAManaged,
+	IPC:          core.HandleCUDAIPC,
+	LegacyStream: 1, // CU_STREAM_LEGACY
+	ThreadStream: 2, // CU_STREAM_PER_THREAD
+	Kernels:      gather.PTX(),
+	Limits:       gather.CUDALimits(),
+})
+
+func newBackend() core.Backend { return backend }
+
+func endExport(b *core.Buffer) error { return backend.EndExport(b) }
+
+func openTimer(ctx context.Context, d core.Device, t *cudalike.Timer) error {
+	return backend.OpenTimer(ctx, d, t)
+}
+
+func makeIPCEvent(ctx context.Context, d core.Device, e *cudalike.IPCEvent) error {
+	return backend.MakeIPCEvent(ctx, d, e)
+}
+
+func openIPCEvent(ctx context.Context, d core.Device, handle [64]byte, e *cudalike.IPCEvent) error {
+	return backend.OpenIPCEvent(ctx, d, handle, e)
+}
+
+func registerGLBuffer(run func(func()), d core.Device, buffer uint32, access cudalike.GLAccess, g *cudalike.GLBuffer) error {
+	return backend.RegisterGLBuffer(run, d, buffer, access, g)
+}

@@ -1,0 +1,144 @@
+//go:build cuda && linux && cgo
+
+package driver
+
+// #include "shim.h"
+import "C"
+
+import (
+	"reflect"
+	"strconv"
+
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+)
+
+// Code is what a call answers: CUresult. Success is 0.
+type Code int32
+
+// The codes that are acted upon.
+const (
+	Success                Code = C.CUDA_SUCCESS
+	InvalidValue           Code = C.CUDA_ERROR_INVALID_VALUE
+	OutOfMemory            Code = C.CUDA_ERROR_OUT_OF_MEMORY
+	NotInitialized         Code = C.CUDA_ERROR_NOT_INITIALIZED
+	StubLibrary            Code = C.CUDA_ERROR_STUB_LIBRARY
+	DeviceUnavailable      Code = C.CUDA_ERROR_DEVICE_UNAVAILABLE
+	NoDevice               Code = C.CUDA_ERROR_NO_DEVICE
+	InvalidDevice          Code = C.CUDA_ERROR_INVALID_DEVICE
+	InvalidContext         Code = C.CUDA_ERROR_INVALID_CONTEXT
+	MapFailed              Code = C.CUDA_ERROR_MAP_FAILED
+	ECCUncorrectable       Code = C.CUDA_ERROR_ECC_UNCORRECTABLE
+	PeerAccessUnsupported  Code = C.CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
+	InvalidPTX             Code = C.CUDA_ERROR_INVALID_PTX
+	InvalidGraphicsContext Code = C.CUDA_ERROR_INVALID_GRAPHICS_CONTEXT
+	NVLinkUncorrectable    Code = C.CUDA_ERROR_NVLINK_UNCORRECTABLE
+	JITCompilerNotFound    Code = C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+	UnsupportedPTXVersion  Code = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+	OperatingSystem        Code = C.CUDA_ERROR_OPERATING_SYSTEM
+	InvalidHandle          Code = C.CUDA_ERROR_INVALID_HANDLE
+	NotFound               Code = C.CUDA_ERROR_NOT_FOUND
+	NotReady               Code = C.CUDA_ERROR_NOT_READY
+	IllegalAddress         Code = C.CUDA_ERROR_ILLEGAL_ADDRESS
+	LaunchTimeout          Code = C.CUDA_ERROR_LAUNCH_TIMEOUT
+	PeerAccessEnabled      Code = C.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+	TooManyPeers           Code = C.CUDA_ERROR_TOO_MANY_PEERS
+	ContextIsDestroyed     Code = C.CUDA_ERROR_CONTEXT_IS_DESTROYED
+	Assert                 Code = C.CUDA_ERROR_ASSERT
+	HardwareStackError     Code = C.CUDA_ERROR_HARDWARE_STACK_ERROR
+	IllegalInstruction     Code = C.CUDA_ERROR_ILLEGAL_INSTRUCTION
+	MisalignedAddress      Code = C.CUDA_ERROR_MISALIGNED_ADDRESS
+	InvalidAddressSpace    Code = C.CUDA_ERROR_INVALID_ADDRESS_SPACE
+	InvalidPC              Code = C.CUDA_ERROR_INVALID_PC
+	LaunchFailed           Code = C.CUDA_ERROR_LAUNCH_FAILED
+	NotPermitted           Code = C.CUDA_ERROR_NOT_PERMITTED
+	NotSupported           Code = C.CUDA_ERROR_NOT_SUPPORTED
+	SystemNotReady         Code = C.CUDA_ERROR_SYSTEM_NOT_READY
+	SystemDriverMismatch   Code = C.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+	CaptureUnsupported     Code = C.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+	CaptureImplicit        Code = C.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+	TensorMemoryLeak       Code = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK, which older headers do not have
+	MPSClientTerminated    Code = 810 // CUDA_ERROR_MPS_CLIENT_TERMINATED, likewise
+	ExternalDevice         Code = C.CUDA_ERROR_EXTERNAL_DEVICE
+	Unknown                Code = C.CUDA_ERROR_UNKNOWN
+)
+
+// status is the answer c of a call.
+func status(call string, c Code) cudalike.Status {
+	if c == Success {
+		return cudalike.Status{}
+	}
+	return cudalike.Status{Call: call, Code: int32(c), Kind: c.kind()}
+}
+
+// answer is status for a call of C.
+func answer(call string, r C.CUresult) cudalike.Status { return status(call, Code(r)) }
+
+// kind is what dlx makes of a code that is not Success.
+func (c Code) kind() cudalike.Kind {
+	if c.Sticky() {
+		return cudalike.DeviceLost
+	}
+	switch c {
+	case InvalidValue:
+		return cudalike.BadValue
+	case InvalidHandle, MapFailed:
+		return cudalike.BadHandle
+	case InvalidContext:
+		return cudalike.BadContext
+	case InvalidGraphicsContext:
+		return cudalike.NoGraphics
+	case NotFound:
+		return cudalike.NotFound
+	case NotReady:
+		return cudalike.NotReady
+	case OutOfMemory:
+		return cudalike.OutOfMemory
+	case NoDevice:
+		return cudalike.NoDevice
+	case InvalidDevice, DeviceUnavailable:
+		return cudalike.BadDevice
+	case CaptureUnsupported, CaptureImplicit: // of the stream, or of one that waits for the legacy stream
+		return cudalike.Captured
+	case NotInitialized, StubLibrary, NotSupported, NotPermitted, PeerAccessUnsupported, InvalidPTX, JITCompilerNotFound, UnsupportedPTXVersion, SystemNotReady:
+		return cudalike.NotSupported
+	case SystemDriverMismatch:
+		return cudalike.WrongVersion
+	}
+	return cudalike.Failed
+}
+
+// Sticky reports whether no call in the process's context will succeed any more
+// (CUresult: "This leaves the process in an inconsistent state").
+func (c Code) Sticky() bool {
+	switch c {
+	case ECCUncorrectable, NVLinkUncorrectable, IllegalAddress, LaunchTimeout, ContextIsDestroyed, Assert, HardwareStackError,
+		IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, TensorMemoryLeak, MPSClientTerminated, ExternalDevice:
+		return true
+	}
+	return false
+}
+
+// String gives the driver's name of the code and its text: "CUDA_ERROR_OUT_OF_MEMORY, out of memory".
+func (c Code) String() string {
+	var name, text *C.char
+	if C.cuGetErrorName(C.CUresult(c), &name) != C.CUDA_SUCCESS || name == nil {
+		return "CUDA code " + strconv.Itoa(int(c))
+	}
+	if C.cuGetErrorString(C.CUresult(c), &text) != C.CUDA_SUCCESS || text == nil {
+		return C.GoString(name)
+	}
+	return C.GoString(name) + ", " + C.GoString(text)
+}
+
+func (library) Text(code int32) string { return Code(code).String() }
+
+// code is the code behind an error of cu, whose type it does not export.
+func code(err error) Code {
+	if err == nil {
+		return Success
+	}
+	if v := reflect.ValueOf(err); v.Kind() == reflect.Int {
+		return Code(v.Int())
+	}
+	return Unknown
+}

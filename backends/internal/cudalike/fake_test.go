@@ -1,0 +1,297 @@
+package cudalike_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// fake is a driver of two devices that works on memory and queues of the host, with no more
+// than an API must have.
+type fake struct {
+	turns *cudalike.Turns
+
+	mu      sync.Mutex
+	last    uintptr
+	memory  map[uintptr]allocation
+	streams map[uintptr]fakeStream
+	events  map[uintptr]core.Event
+}
+
+type allocation struct {
+	bytes []byte
+	kind  cudalike.MemoryType
+	of    fakeContext
+}
+
+type fakeStream struct {
+	*stream.Queue
+	of cudalike.ContextID
+}
+
+func newFake(name string) *fake {
+	return &fake{
+		turns:  cudalike.NewTurns(name),
+		memory: make(map[uintptr]allocation), streams: make(map[uintptr]fakeStream), events: make(map[uintptr]core.Event),
+	}
+}
+
+func (f *fake) Load() (s cudalike.Status, opened error) { return s, nil }
+
+func (f *fake) Text(code int32) string { return "code " + strconv.Itoa(int(code)) }
+
+func (f *fake) Version() string { return "1.2" }
+
+func (f *fake) Devices() (n int, s cudalike.Status) { return 2, s }
+
+func (f *fake) Describe(ordinal int32) (x cudalike.Description, s cudalike.Status) {
+	const missing = "the fake has none"
+	return cudalike.Description{
+		Name: "fake", UUID: core.UUID{byte(ordinal + 1)}, TotalMemory: 1 << 30, ComputeUnits: 1,
+		NoManaged: missing, NoDescriptors: missing, NoIPC: missing, NoTimelines: missing,
+	}, s
+}
+
+func (f *fake) CanAccessPeer(ordinal, peer int32) (can bool, s cudalike.Status) { return true, s }
+
+func (f *fake) Granularity(ordinal int32, best bool) (bytes int64, s cudalike.Status) { return 1, s }
+
+func (f *fake) Retain(ordinal int32) (c cudalike.Context, s cudalike.Status) {
+	return fakeContext{fake: f, ordinal: ordinal}, s
+}
+
+func (f *fake) Release(int32) (s cudalike.Status) { return s }
+
+// number returns a handle that nothing else has.
+func (f *fake) number() uintptr {
+	f.last++
+	return f.last
+}
+
+// fakeContext has the methods that a device of the fake's description calls.
+type fakeContext struct {
+	cudalike.Context // nil
+	*fake
+	ordinal int32
+}
+
+func (c fakeContext) ID() cudalike.ContextID { return cudalike.ContextID(c.ordinal + 1) }
+
+func (c fakeContext) allocate(size int64, kind cudalike.MemoryType) (p uintptr, s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const alignment = 256
+	bytes := make([]byte, size+alignment)
+	p = uintptr(unsafe.Pointer(&bytes[0]))
+	p += -p % alignment
+	c.memory[p] = allocation{bytes, kind, c}
+	return p, s
+}
+
+func (c fakeContext) Alloc(size int64) (uintptr, cudalike.Status) {
+	return c.allocate(size, cudalike.DeviceMemory)
+}
+
+func (c fakeContext) AllocHost(size int64) (uintptr, cudalike.Status) {
+	return c.allocate(size, cudalike.HostMemory)
+}
+
+func (c fakeContext) Free(p uintptr) (s cudalike.Status) {
+	c.mu.Lock()
+	streams := make([]*stream.Queue, 0, len(c.streams))
+	for _, q := range c.streams {
+		streams = append(streams, q.Queue)
+	}
+	c.mu.Unlock()
+	for _, q := range streams {
+		_ = q.Synchronize(context.Background())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.memory, p)
+	return s
+}
+
+func (c fakeContext) FreeHost(p uintptr) cudalike.Status { return c.Free(p) }
+
+func (c fakeContext) Pointer(p uintptr) (x cudalike.Pointer, s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for start, a := range c.memory {
+		end := uintptr(unsafe.Pointer(unsafe.SliceData(a.bytes))) + uintptr(len(a.bytes))
+		if start <= p && p < end {
+			x = cudalike.Pointer{Type: a.kind, Context: a.of.ID(), Device: a.of.ordinal, Start: start, Size: int64(end - start)}
+			if a.kind == cudalike.HostMemory {
+				x.Host = p
+			}
+		}
+	}
+	return x, s
+}
+
+func (c fakeContext) IsHostAllocation(p uintptr) bool {
+	x, _ := c.Pointer(p)
+	return x.Type == cudalike.HostMemory
+}
+
+func (c fakeContext) NewStream() (n uintptr, s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n = c.number()
+	c.streams[n] = fakeStream{stream.NewQueue(nil), c.ID()}
+	return n, s
+}
+
+func (c fakeContext) stream(n uintptr) fakeStream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.streams[n]
+}
+
+func (c fakeContext) DestroyStream(n uintptr) cudalike.Status {
+	q := c.stream(n)
+	c.mu.Lock()
+	delete(c.streams, n)
+	c.mu.Unlock()
+	return answer("DestroyStream", q.Close())
+}
+
+func (c fakeContext) StreamContext(n uintptr) (cudalike.ContextID, cudalike.Status) {
+	if q := c.stream(n); q.Queue != nil {
+		return q.of, cudalike.Status{}
+	}
+	return 0, cudalike.Status{Call: "StreamContext", Code: 1, Kind: cudalike.BadHandle}
+}
+
+func (c fakeContext) Synchronize(n uintptr) cudalike.Status {
+	return answer("Synchronize", c.stream(n).Synchronize(context.Background()))
+}
+
+func (c fakeContext) CheckCapture(uintptr) (s cudalike.Status) { return s }
+
+func (c fakeContext) NewEvent(bool) (n uintptr, s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.number(), s
+}
+
+func (c fakeContext) DestroyEvent(n uintptr) (s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.events, n)
+	return s
+}
+
+func (c fakeContext) event(n uintptr) core.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.events[n]
+}
+
+func (c fakeContext) RecordEvent(n, on uintptr) cudalike.Status {
+	e, err := c.stream(on).Record()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[n] = e
+	return answer("RecordEvent", err)
+}
+
+func (c fakeContext) WaitEvent(on, n uintptr) cudalike.Status {
+	return answer("WaitEvent", c.stream(on).Wait(c.event(n)))
+}
+
+func (c fakeContext) Query(n uintptr) (s cudalike.Status) {
+	if done, err := c.event(n).Done(); done {
+		return answer("Query", err)
+	}
+	return cudalike.Status{Call: "Query", Code: 2, Kind: cudalike.NotReady}
+}
+
+func (c fakeContext) Elapsed(from, to uintptr) (time.Duration, cudalike.Status) {
+	for _, n := range []uintptr{from, to} {
+		if s := c.Query(n); !s.OK() {
+			return 0, s
+		}
+	}
+	return time.Microsecond, cudalike.Status{}
+}
+
+// do copies in the stream's turn.
+func (c fakeContext) do(on uintptr, call string, dst, src uintptr, x strided.Copy) cudalike.Status {
+	return answer(call, c.stream(on).Enqueue(func() error { return copykernel.Run(dst, src, x, false, 1) }))
+}
+
+func (c fakeContext) Copy(dst, src uintptr, n int64, on uintptr) cudalike.Status {
+	x := strided.Copy{Elem: n}
+	for _, p := range []uintptr{dst, src} {
+		if a, _ := c.Pointer(p); a.Type == 0 { // it is not pinned
+			return answer("Copy", copykernel.Run(dst, src, x, false, 1))
+		}
+	}
+	return c.do(on, "Copy", dst, src, x)
+}
+
+func (c fakeContext) CopyBox(dst, src uintptr, b strided.Box, on uintptr) cudalike.Status {
+	return c.do(on, "CopyBox", dst, src, strided.Copy{Elem: b.Row, Axes: []strided.Axis{
+		{N: b.Slices, Dst: b.DstSlicePitch, Src: b.SrcSlicePitch}, {N: b.Rows, Dst: b.DstRowPitch, Src: b.SrcRowPitch},
+	}})
+}
+
+func (c fakeContext) CopyPeer(p cudalike.PeerCopy, n int64, on uintptr) cudalike.Status {
+	return c.Copy(p.Dst, p.Src, n, on)
+}
+
+func (c fakeContext) CopyPeerBox(p cudalike.PeerCopy, b strided.Box, on uintptr) cudalike.Status {
+	return c.CopyBox(p.Dst, p.Src, b, on)
+}
+
+func (c fakeContext) EnablePeer(cudalike.ContextID) (s cudalike.Status) { return s }
+
+func (c fakeContext) LoadModule(image string) (module uintptr, s cudalike.Status) { return 1, s }
+
+func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) { return s }
+
+// Function returns the bytes of the kernel's words.
+func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status) {
+	word, err := strconv.Atoi(strings.Trim(name, "gather_tild"))
+	return uintptr(word), answer("Function", err)
+}
+
+// Launch does in one piece what the kernel does, see gather.cu.
+func (c fakeContext) Launch(word uintptr, _ [3]uint32, _ uint32, dst, src uintptr, constants unsafe.Pointer, on uintptr) cudalike.Status {
+	k := *(*gather.Constants)(constants)
+	w := int64(word)
+	x := strided.Copy{Elem: w, Dst: int64(k.DstFirst) * w, Src: int64(k.SrcFirst) * w}
+	for i := range k.N {
+		x.Axes = append(x.Axes, strided.Axis{N: int64(k.N[i]), Dst: int64(k.DstStep[i]) * w, Src: int64(k.SrcStep[i]) * w})
+	}
+	slices.Reverse(x.Axes)
+	return c.do(on, "Launch", dst, src, x)
+}
+
+func (c fakeContext) HostTurn(on uintptr, work func()) cudalike.Status {
+	n := c.turns.Add(c.ID(), work)
+	return answer("HostTurn", c.stream(on).Enqueue(func() error { c.turns.Run(n); return nil }))
+}
+
+func (c fakeContext) RunsTurn() bool { return c.turns.Running(c.ID()) }
+
+func (c fakeContext) ForgetTurns() { c.turns.Forget(c.ID()) }
+
+func answer(call string, err error) cudalike.Status {
+	if err != nil {
+		return cudalike.Status{Call: call, Code: 3, Kind: cudalike.DeviceLost}
+	}
+	return cudalike.Status{}
+}
