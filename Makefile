@@ -98,10 +98,6 @@ fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (5s)
 SOAK_STEPS ?= 1000000
 SOAK_TIME  ?= 15m
 SOAK_SEED  ?= $(shell date +%s)
-# What a program draws on is checked by the compiler's own means, too.
-CHECKED       := GOEXPERIMENT=cgocheck2
-CHECKED_FLAGS := -gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2
-
 soak: setup ## Run SOAK_STEPS steps of random programs over all devices, and SOAK_TIME more with a table of what is held
 	DLX_SOAK_STEPS=$(SOAK_STEPS) DLX_SOAK_SEED=$(SOAK_SEED) DLX_SOAK_TIME=$(SOAK_TIME) DLX_SOAK_MUTANTS=all $(DRIVERS) \
 		go test -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/soak
@@ -150,10 +146,8 @@ test-nocgo: ## The same, without cgo
 test-tags: ## The tests of what the tags change
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
 
-test-soak: ## 50,000 steps of random programs over all devices, and some with the checks of the compiler
+test-soak: ## 50,000 steps of random programs over all devices
 	DLX_SOAK_STEPS=50000 DLX_SOAK_MUTANTS=quick CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
-	DLX_SOAK_STEPS=5000 DLX_SOAK_MODES=plain,collector $(CHECKED) CGO_ENABLED=1 $(DRIVERS) \
-		$(GOTESTSUM) -- $(GOTESTFLAGS) $(CHECKED_FLAGS) -run TestPrograms ./internal/soak
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"
@@ -169,8 +163,11 @@ test-card: ## CUDA's tests, as they run on one card: the simulator does nothing 
 		$(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/cuda ./interop/gl ./exchange
 
 # The rest computes plans, or shows one goroutine's use of what the others test.
-test-race: ## Tests of what has goroutines, under the race detector
+test-race: export GOEXPERIMENT := cgocheck2
+test-race: ## Tests of what has goroutines, under the race detector, and with all that Go can check of pointers that C gets
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $$(go list ./... | grep -vE '/(gather|strided|examples)(/|$$)')
+	DLX_SOAK_MODES=plain,collector CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race \
+		-gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2 -run TestPrograms ./internal/soak
 
 KEEP := $(CURDIR)/.cache/keep-libraries.so
 
