@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	pageBytes   = 16 << 10 // of Go's memory that tensors of a program have parts of
+	pageBytes   = 32 << 10 // of Go's memory that tensors of a program have parts of
 	mostThreads = 4
 	mostSteps   = 40 // of a thread
 	mostOpen    = 10 // tensors of a thread
@@ -118,6 +118,9 @@ var choices = []struct {
 }{
 	{12, func(d *drawer) { d.make(d.kind()) }},
 	{3, (*drawer).overlap},
+	{4, (*drawer).neighbours},
+	{4, (*drawer).imported},
+	{2, (*drawer).crowd},
 	{10, (*drawer).view},
 	{16, (*drawer).move},
 	{18, (*drawer).copyBetween},
@@ -244,6 +247,11 @@ func (d *drawer) move() {
 	}
 	s.plan = d.IntN(6) == 0
 	d.p.vars++
+	d.addMove(s, of)
+}
+
+// addMove adds a move, and what it makes of a tensor.
+func (d *drawer) addMove(s *move, of *sym) *sym {
 	v := *of
 	v.id, v.closed, v.shared, v.dev = s.v, false, false, s.dev
 	v.host = d.idOf(s.dev).Type.HostAccessible()
@@ -253,6 +261,7 @@ func (d *drawer) move() {
 	}
 	d.add(s)
 	d.syms = append(d.syms, &v)
+	return &v
 }
 
 // full closes a tensor where many are open.
@@ -442,7 +451,7 @@ func (d *drawer) closeTensor() {
 func (d *drawer) openStream() { d.newStream(d.anyDevice()) }
 
 func (d *drawer) newStream(dev int) int {
-	if len(d.streams) > 4 {
+	if len(d.streams) > 6 {
 		return -1
 	}
 	id := d.p.streams

@@ -87,7 +87,7 @@ func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int6
 	case kind == GoNumbers:
 		s.skip = 0
 	case kind == GoPage:
-		if d.IntN(2) == 0 { // next to the neighbour
+		if *d.pageEnd%4096 == 0 || d.IntN(2) == 0 { // at the start of a page, or next to the neighbour
 			s.skip = 0
 		}
 		if *d.pageEnd+s.skip+s.size > pageBytes {
@@ -142,7 +142,7 @@ func (d *drawer) foreign(s *makeTensor, p place) {
 		s.size += s.offset
 	} else {
 		strides := rowMajor(s.shape)
-		if len(s.shape) > 1 && d.IntN(2) == 0 { // column-major
+		if len(s.shape) > 1 && d.IntN(3) == 0 { // column-major
 			slices.Reverse(strides)
 			step := int64(1)
 			for i, extent := range s.shape {
@@ -151,15 +151,18 @@ func (d *drawer) foreign(s *makeTensor, p place) {
 			}
 		}
 		gap := 1 + d.Int64N(2)
+		whole := d.IntN(3) > 0 // neighbours in a row stay neighbours
 		low, high := int64(0), int64(0)
 		for i := range strides {
-			strides[i] *= gap
-			switch d.IntN(6) {
-			case 0, 1:
-				strides[i] = -strides[i]
-			case 2:
-				if d.IntN(4) == 0 {
-					strides[i] = 0
+			if !whole || strides[i] > 1 {
+				strides[i] *= gap
+				switch d.IntN(6) {
+				case 0, 1, 2:
+					strides[i] = -strides[i]
+				case 3:
+					if d.IntN(4) == 0 {
+						strides[i] = 0
+					}
 				}
 			}
 			span := (s.shape[i] - 1) * strides[i]
@@ -169,8 +172,10 @@ func (d *drawer) foreign(s *makeTensor, p place) {
 		s.offset = -low*item + d.Int64N(40)
 		s.size = s.offset + (high+1)*item
 	}
-	s.byteOffset = s.offset
-	if d.IntN(2) == 0 {
+	switch d.IntN(3) {
+	case 0: // the pointer is that of the memory
+		s.byteOffset = s.offset
+	case 1: // or that of the first element, as NumPy's is, or another
 		s.byteOffset = d.Int64N(s.offset + 1)
 	}
 }

@@ -195,5 +195,5 @@ func wanted(w *World) []combination {
 	}
 	return append(rows,
 		combination{Op: "link"}, combination{Op: "close_link"}, combination{Op: "link_handoff", Option: stream.SemaphoreWait.String()},
-		combination{Op: "give", Option: "pending"}, combination{Op: "receive"})
+		combination{Op: "give", Option: "pending"}, combination{Op: "receive"}, combination{Op: "crowd"})
 }

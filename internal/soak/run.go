@@ -404,6 +404,10 @@ func isShortage(err error) bool {
 // ended is what a call fails with whose context ends.
 var ended = []error{context.DeadlineExceeded, context.Canceled}
 
+// suspected is what later work may fail with after work that failed, or that was given
+// up half-way since its context ended. It has no room: whoever appends makes a copy.
+var suspected = slices.Clip(append([]error{errKernel}, ended...))
+
 // limited is a context that ends after so many microseconds; 0 is never.
 func (t *thread) limited(micros int) (context.Context, string, func()) {
 	switch {

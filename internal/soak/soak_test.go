@@ -35,12 +35,15 @@ func TestMain(m *testing.M) {
 	coretest.Main(m)
 }
 
+// unready is the exit status of a process that could not begin. Go itself ends others with 2.
+const unready = 4
+
 // child does a job, proves that nothing is left, and returns the exit status.
 func child(text string) int {
 	var j Job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 2
+		return unready
 	}
 	devices, err := openWorld()
 	if err == nil {
@@ -48,7 +51,7 @@ func child(text string) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 2
+		return unready
 	}
 	w := &World{Devices: devices, Cover: NewCoverage(), Tight: j.Limits != parts.Limits{}, Timeout: 2 * time.Minute}
 	if j.Repeat > 0 { // one program that is being made short
@@ -153,7 +156,7 @@ type result struct {
 
 	// The devices could not be opened, or the limits not be set.
 	unready bool
-	// Go itself ended the process, since it got no memory or thread.
+	// The process got no memory or thread and ended for that; see endsForWant.
 	exhausted bool
 }
 
@@ -165,6 +168,10 @@ func runChild(ctx context.Context, j Job, env []string) result {
 	}
 	return runBinary(ctx, self, j, env)
 }
+
+// endsForWant are the words with which a process ends that gets no memory or thread for
+// Go itself, or for a context of llvmpipe, which dereferences nil then.
+var endsForWant = []string{"pthread_create failed", "runtime: out of memory", "runtime: cannot allocate", "egl._Cfunc_dlx_create_context("}
 
 // runBinary does a job in a process of a test binary of this package.
 func runBinary(ctx context.Context, self string, j Job, env []string) result {
@@ -209,13 +216,13 @@ func runBinary(ctx context.Context, self string, j Job, env []string) result {
 		if len(noise) > 4000 {
 			noise = noise[:4000]
 		}
-		for _, end := range []string{"pthread_create failed", "runtime: out of memory", "runtime: cannot allocate"} {
+		for _, end := range endsForWant {
 			if strings.Contains(noise, end) && j.Limits.Memory > 0 {
 				r.exhausted = true
 				return r
 			}
 		}
-		r.unready = cmd.ProcessState.ExitCode() == 2 && !strings.Contains(noise, "goroutine ")
+		r.unready = cmd.ProcessState.ExitCode() == unready
 		r.wrong = fmt.Sprintf("the process ended with %v\n%s", err, noise)
 		if strings.Contains(noise, hangs) {
 			r.wrong = fmt.Sprintf("%s\n%s", hangs, noise)
@@ -281,7 +288,7 @@ func TestPrograms(t *testing.T) {
 			}
 			start := time.Now()
 			r := runChild(t.Context(), j, m.env)
-			for done := r; done.exhausted && r.steps < j.Steps; { // Go's own end, which is nobody's defect
+			for done := r; done.exhausted && r.steps < j.Steps; { // which is no defect of ours
 				rest := j
 				rest.Seed, rest.Steps = done.program+1, j.Steps-r.steps
 				done = runChild(t.Context(), rest, m.env)

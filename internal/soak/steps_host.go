@@ -56,7 +56,7 @@ func (s *compare) run(t *thread) error {
 	t.cover(v.mem.kind, "compare", v.dev, howNames[how])
 	w := wants{}
 	if v.mem.tainted {
-		w.may = []error{errKernel}
+		w.may = suspected
 	}
 	if v.packed() {
 		w.may = append(w.may, core.ErrNotSupported)
@@ -140,7 +140,7 @@ func (s *hostWrite) run(t *thread) error {
 			w.must = []error{core.ErrLayout}
 		}
 		if v.mem.tainted {
-			w.may = []error{errKernel}
+			w.may = suspected
 		}
 		t.say("check(parts.DoorWrite(%s, parts.Items(%s, %d)))", v.name, v.name, s.seed)
 		err = parts.DoorWrite(v.tensor, items.data)

@@ -76,7 +76,7 @@ func (s *move) run(t *thread) error {
 		w.may = append(w.may, ended...)
 	}
 	if v.mem.tainted {
-		w.may = append(w.may, errKernel)
+		w.may = append(w.may, suspected...)
 	}
 	if o.Alloc.Export != 0 || o.Alloc.Type != 0 {
 		w.may = append(w.may, errNoWay)
@@ -229,7 +229,7 @@ func (s *copyTensor) run(t *thread) error {
 		w.may = append(w.may, ended...)
 	}
 	if dp.mem.tainted || sp.mem.tainted {
-		w.may = append(w.may, errKernel)
+		w.may = append(w.may, suspected...)
 	}
 	if dp.packed() {
 		w.may = append(w.may, core.ErrNotSupported)

@@ -51,7 +51,7 @@ func (s *closeStream) run(t *thread) error {
 	x.dev.use(-1)
 	err := x.Close()
 	t.cover(Plain, "close_stream", x.dev, "stream")
-	return t.check("Stream.Close", err, wants{may: []error{errKernel}})
+	return t.check("Stream.Close", err, wants{may: suspected})
 }
 
 // synchronize waits for a stream.
@@ -67,7 +67,7 @@ func (s *synchronize) run(t *thread) error {
 	t.say("check(s%d.Synchronize(%s))", s.of, name)
 	err := x.Synchronize(ctx)
 	t.cover(Plain, "synchronize", x.dev, option(s.deadline, "stream"))
-	w := wants{may: []error{errKernel}}
+	w := wants{may: suspected}
 	if s.deadline != 0 {
 		w.may = append(w.may, ended...)
 	}
@@ -105,7 +105,7 @@ func (s *waitEvent) run(t *thread) error {
 	if e == nil {
 		return errSkip
 	}
-	w := wants{may: []error{errKernel}}
+	w := wants{may: suspected}
 	if s.stream < 0 {
 		t.say("check(e%d.Wait(ctx))", s.event)
 		t.cover(Plain, "wait_event", nil, "host")
@@ -140,7 +140,7 @@ func (s *handoff) run(t *thread) error {
 	to.tainted = to.tainted || v.mem.tainted || from != nil
 	_, err := stream.Handoff(t.ctx, v.tensor, from, to.Stream)
 	t.cover(v.mem.kind, "handoff", to.dev, "stream")
-	return t.check("Handoff", err, wants{may: []error{errKernel}})
+	return t.check("Handoff", err, wants{may: suspected})
 }
 
 // openDevice opens a device of the world once more.
@@ -206,4 +206,21 @@ func (collect) run(t *thread) error {
 	t.say("runtime.GC()")
 	runtime.GC()
 	return nil
+}
+
+// crowd makes, moves and closes many small tensors.
+type crowd struct {
+	n, dev int
+	size   int64
+	seed   uint64
+}
+
+func (s *crowd) run(t *thread) error {
+	d := t.dev(s.dev)
+	if d == nil || d.closed {
+		return errSkip
+	}
+	t.say("check(parts.Crowd(ctx, %s, %d, %d, %d))", t.devName(d), s.n, s.size, s.seed)
+	t.cover(GoNumbers, "crowd", d, "no_stream")
+	return t.check("Crowd", parts.Crowd(t.ctx, d.Device, s.n, s.size, s.seed), wants{})
 }

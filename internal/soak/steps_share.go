@@ -148,7 +148,7 @@ func (s *linkHandoff) run(t *thread) error {
 	v.mem.tainted = v.mem.tainted || l.to.tainted // the last write is known by an event of that stream now
 	how, err := l.Handoff(t.ctx, v.tensor, l.from.Stream, l.to.Stream)
 	t.cover(v.mem.kind, "link_handoff", l.to.dev, how.String())
-	if e := t.check("Link.Handoff", err, wants{may: []error{errKernel}}); e != nil || err != nil {
+	if e := t.check("Link.Handoff", err, wants{may: suspected}); e != nil || err != nil {
 		return e
 	}
 	if how == stream.NoWait || how == stream.HostWait {
