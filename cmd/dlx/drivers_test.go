@@ -4,12 +4,20 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/tensorfile"
 )
 
 // onDrivers runs the program with the backends of this build, on their drivers.
@@ -62,6 +70,42 @@ func TestARealTensorIsSharedByCUDAAndVulkan(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Small slices of Go that a device maps lie on pages with others, which the collector
+// frees meanwhile: whoever keeps a pointer to the page's start ends the process, sooner
+// or later. DLX_HANDOFF_REPEAT makes that sooner, with 5000 trips or more.
+func TestManySmallTensorsGoWhileTheCollectorRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "small.npz")
+	var tensors []tensorfile.Named
+	for i := range 40 {
+		x, err := core.FromSlice(make([]float32, 4+i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		tensors = append(tensors, tensorfile.Named{Name: strconv.Itoa(i), Tensor: x})
+	}
+	if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.Compress()); err != nil {
+		t.Fatal(err)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	var collector sync.WaitGroup
+	defer collector.Wait()
+	defer cancel()
+	collector.Go(func() {
+		for ctx.Err() == nil {
+			runtime.GC()
+		}
+	})
+	repeat := "100"
+	if long := os.Getenv("DLX_HANDOFF_REPEAT"); long != "" {
+		repeat = long
+	}
+	if o := onDrivers(t, "handoff", path, "--via", "vulkan:0,cpu", "--repeat", repeat, "--verify"); o.code != exitOK {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -63,6 +63,21 @@ func TestAPathThatCannotBeWrittenIsFoundBeforeTheWork(t *testing.T) {
 	}
 }
 
+func TestAReplacedFileKeepsItsPermissions(t *testing.T) {
+	for name, command := range writers {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if o := dlx(t, slices.Concat(command, []string{path})...); o.code != exitOK {
+			t.Fatalf("%s: %+v", name, o)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 || info.Size() == int64(len("secret")) {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
 func TestAReportGoesToAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
