@@ -137,8 +137,8 @@ func hunt(t *testing.T, root string, m mutant) {
 	case r.wrong == "":
 		t.Errorf("nothing went wrong in %d steps", r.steps)
 	default:
-		first, _, _ := strings.Cut(r.wrong, "\n")
-		t.Logf("after %d steps: %s", r.steps, first)
+		lines := strings.SplitN(r.wrong, "\n", 3)
+		t.Logf("after %d steps: %s", r.steps, strings.Join(lines[:min(2, len(lines))], "; "))
 	}
 }
 
@@ -149,6 +149,7 @@ var found = []mutant{
 		{"backends/internal/copykernel/job.go", "// pointer turns the address of an element", "var kept [64]unsafe.Pointer\n\nvar next atomic.Int32\n\n// pointer turns the address of an element"},
 		{"backends/internal/copykernel/job.go", "\tc.Dst, c.Src = 0, 0\n\treturn Copy(", "\tkept[next.Add(1)&63], kept[next.Add(1)&63] = pointer(dst), pointer(src)\n\tc.Dst, c.Src = 0, 0\n\treturn Copy("},
 	}},
+	{name: "a pointer to what lies beside the memory is written to C", tags: true, mode: "collector", rare: true, edits: []edit{{"backends/vulkan/descriptor.go", "setNumber(&c.mapped, o.host)", "c.mapped = *(*unsafe.Pointer)(unsafe.Pointer(&o.host))"}}},
 	{name: "OpenCL loses copies between two slices on one page", tags: true, edits: []edit{{"backends/opencl/transfer.go", "return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))", "return r.DstLow > r.DstHigh"}}},
 	{name: "a tensor and the host's view of it are not known to overlap", edits: []edit{{"core/overlap.go", "\tif toRoot == fromRoot {\n", "\tif toRoot == fromRoot {\n\t\tif db != sb {\n\t\t\treturn apart\n\t\t}\n"}}},
 	{name: "an import of an own export is not known to overlap", edits: []edit{{"core/overlap.go", "if f, at, ok := db.inFile(to); ok {", "if f, at, ok := db.inFile(to); ok && at < 0 {"}}},
@@ -175,6 +176,16 @@ var found = []mutant{
 	{name: "a damaged archive is empty", test: "./tensorfile TestDamageThatOnceWasAnEmptyArchive", edits: []edit{{"tensorfile/npz_directory.go", "\td, ok := findDirectory(data)\n", "\tif len(files) == 0 {\n\t\treturn nil\n\t}\n\td, ok := findDirectory(data)\n"}}},
 
 	{name: "Close of a device has no turn among others", test: "./backends/internal/reaper TestCloseHasItsTurn", edits: []edit{{"backends/internal/reaper/gate.go", "err != nil || g.closing.Load() == 0 {", "err != nil || g.closing.Load() >= 0 {"}}},
+	{name: "a call on a wrapped context ignores its own", tags: true, test: "./backends/gl TestCallsEndWithTheirContext", edits: []edit{{"backends/internal/relay/relay.go", "\t\treturn c.err\n\tcase <-ctx.Done():\n", "\t\treturn c.err\n\tcase <-context.Background().Done():\n"}}},
+	{name: "a report is truncated on a full disk", test: "./cmd/dlx TestFilesAreWholeOrAsTheyWere/no_room_on_the_disk", edits: []edit{{
+		"cmd/dlx/bench.go", "err := atomicfile.Write(ctx, path, write)\n\tif !isOutput(err) {\n\t\treturn err\n\t}\n\tfile, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)", "file, err := os.Create(path)",
+	}}},
+	{name: "WriteFile takes the old file away first", test: "./tensorfile TestWriteFileKeepsPermissionsAndLinks", edits: []edit{
+		{"tensorfile/write.go", "\t\"math\"\n", "\t\"math\"\n\t\"os\"\n"},
+		{"tensorfile/write.go", "\terr = atomicfile.Write(", "\t_ = os.Remove(path)\n\terr = atomicfile.Write("},
+	}},
+	{name: "bench takes the old report away first", test: "./cmd/dlx TestAReplacedFileKeepsItsPermissions", edits: []edit{{"cmd/dlx/bench.go", "\terr := atomicfile.Write(", "\t_ = os.Remove(path)\n\terr := atomicfile.Write("}}},
+	{name: "a truncated input ends as a wrong command line", test: "./cmd/dlx TestAFileThatIsTruncatedMeanwhileIsAFailure", edits: []edit{{"backends/internal/copykernel/guard.go", "uintptr(end-first))(address)", "uintptr((end-first)*0))(address)"}}},
 	{name: "a symbolic link is replaced by a file", test: "./internal/atomicfile TestASymbolicLinkIsWrittenThrough", edits: []edit{{"internal/atomicfile/atomicfile.go", "next, err := os.Readlink(end)\n\t\tif err != nil {", "next, err := os.Readlink(end)\n\t\tif err != nil || next != \"\" {"}}},
 	{name: "a pipe is replaced by a file", test: "./internal/atomicfile TestWhatIsNoFileIsLeftAlone", edits: []edit{{"internal/atomicfile/atomicfile.go", "if descriptor || !info.Mode().IsRegular() || err != nil", "if descriptor || info.IsDir() || err != nil"}}},
 	{name: "a long name cannot be written", test: "./internal/atomicfile TestAnyNameThatTheSystemAllows", edits: []edit{
