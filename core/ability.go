@@ -31,6 +31,7 @@ var optionalInterfaces = [...]optionalInterface{
 	optional[PoolController](CapPool, "PoolController"),
 	optional[HostViewer](CapHostView, "HostViewer"),
 	optional[StreamImporter](CapImportStream, "StreamImporter"),
+	optional[IPCEventCreator](CapIPCEvents, "IPCEventCreator"),
 }
 
 // CapabilityOf returns the capability that stands for the optional interface I:

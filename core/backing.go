@@ -20,24 +20,28 @@ type file struct {
 	device, inode uint64
 }
 
-// Backing identifies the buffer that x stands for, nil where x has no descriptor or
+// Backing identifies the buffer that m stands for, nil where m has no descriptor or
 // the system does not tell what is behind it. It does for regular files, which memfds
 // are, and the memory of lavapipe and of other drivers on the CPU is; and for dma-bufs,
 // each of which has an inode of its own since Linux 5.3. It is nil for opaque descriptors
-// of other drivers, which all have the inode of one device file. The descriptor stays its
-// owner's.
+// of other drivers, which all have the inode of one device file.
 //
 // Devices note it in [Memory.Backing] when they import memory, and by
 // [Buffer.Exported] when they export some.
-func (x ExternalMemory) Backing() *Backing {
-	if !x.Type.IsFD() {
+func (m ExternalMemory) Backing() *Backing {
+	t := m.Handle.Type()
+	if !t.IsFD() {
 		return nil
 	}
-	device, inode, ok := identify(x.FD, x.Type == HandleDMABuf)
+	fd, err := m.Handle.Number()
+	if err != nil {
+		return nil
+	}
+	device, inode, ok := identify(int(fd), t == HandleDMABuf)
 	if !ok {
 		return nil
 	}
-	return &Backing{file{x.Type, device, inode}, x.Offset}
+	return &Backing{file{t, device, inode}, m.Offset}
 }
 
 // backed lists what has a known file behind it, by where it lies: memory may come back

@@ -301,7 +301,7 @@ func (b *Buffer) OriginOffset() int64 {
 
 // Exported records that x stands for the memory: so that [CheckCopy] knows what is
 // imported from it in this process. Implementations of [MemoryExporter] call it; the
-// descriptor in x stays the caller's.
+// handle of x stays the caller's.
 func (b *Buffer) Exported(x ExternalMemory) {
 	// A later file takes the place of an earlier one: a system that gives the same
 	// memory another file does so when nobody has the earlier one open any more.

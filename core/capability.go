@@ -30,12 +30,13 @@ const (
 	CapSubByte                                   // strided copies of packed sub-byte elements
 	CapHostView                                  // HostViewer
 	CapImportStream                              // StreamImporter
+	CapIPCEvents                                 // IPCEventCreator
 )
 
 var capabilityNames = [...]string{
 	"async", "host_memory", "stream_wait", "import_pointer", "map_host",
 	"export_memory", "import_memory", "semaphores", "export_semaphores", "import_semaphores",
-	"peer", "pool", "sub_byte", "host_view", "import_stream",
+	"peer", "pool", "sub_byte", "host_view", "import_stream", "ipc_events",
 }
 
 // Has reports whether all of want are in the set.

@@ -110,24 +110,3 @@ func TestCapabilitiesAndUUIDPrint(t *testing.T) {
 		}
 	}
 }
-
-func TestHandleTypes(t *testing.T) {
-	for h, want := range map[core.HandleType]struct {
-		name string
-		fd   bool
-	}{
-		0: {"none", false}, core.HandleOpaqueFD: {"opaque_fd", true}, core.HandleDMABuf: {"dma_buf", true},
-		core.HandleMemFD: {"mem_fd", true}, core.HandleHostPointer: {"host_pointer", false},
-		core.HandleCUDAIPC: {"cuda_ipc", false}, core.HandleMetalShared: {"metal_shared", false}, 99: {"unknown", false},
-	} {
-		if h.String() != want.name || h.IsFD() != want.fd {
-			t.Errorf("handle type %d is %v, a descriptor: %v", h, h, h.IsFD())
-		}
-		var back core.HandleType
-		if err := back.UnmarshalText([]byte(want.name)); want.name != "unknown" && (err != nil || back != h) {
-			t.Errorf("%q is read as %v, error %v", want.name, back, err)
-		} else if want.name == "unknown" && !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("an unknown name: %v, want ErrInvalid", err)
-		}
-	}
-}

@@ -1,10 +1,6 @@
 package core
 
-import (
-	"context"
-	"math"
-	"slices"
-)
+import "context"
 
 // The interfaces of this file are optional. The capability that stands for an interface
 // decides whether a Device has that ability: ask by [As]. A device type may implement
@@ -63,92 +59,35 @@ type StreamImporter interface {
 	ImportStream(ctx context.Context, native uintptr) (Stream, error)
 }
 
-// HandleType is a way to name memory or a semaphore beyond one API or process.
-type HandleType uint32
-
-// The handle types.
-const (
-	HandleOpaqueFD    HandleType = iota + 1 // POSIX descriptor that only the same driver and device understand
-	HandleDMABuf                            // Linux dma-buf descriptor
-	HandleMemFD                             // memfd: host memory as a descriptor, mapped by mmap
-	HandleHostPointer                       // address in this process
-	HandleCUDAIPC                           // 64-byte CUipcMemHandle
-	HandleMetalShared                       // MTLSharedTextureHandle or IOSurface
-)
-
-var handleTypeNames = [...]string{
-	"none", "opaque_fd", "dma_buf", "mem_fd", "host_pointer", "cuda_ipc", "metal_shared",
-}
-
-// String gives the type's name: "opaque_fd".
-func (h HandleType) String() string {
-	if int(h) < len(handleTypeNames) {
-		return handleTypeNames[h]
-	}
-	return "unknown"
-}
-
-// MarshalText makes a handle type print by name.
-func (h HandleType) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// UnmarshalText reads what [HandleType.String] prints. It fails with ErrInvalid.
-func (h *HandleType) UnmarshalText(text []byte) error {
-	i := slices.Index(handleTypeNames[:], string(text))
-	if i < 0 {
-		return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no handle type", text)
-	}
-	*h = HandleType(i)
-	return nil
-}
-
-// IsFD reports whether handles of this type are descriptors, which somebody must close.
-func (h HandleType) IsFD() bool {
-	return h == HandleOpaqueFD || h == HandleDMABuf || h == HandleMemFD
-}
-
-// ExternalMemory names a whole allocation beyond its API. Type decides which of
-// FD, Pointer and Opaque counts; nobody looks at the others, so that the FD of a
-// zero value is not standard input. Descriptors have one owner: see
-// [MemoryExporter] and [MemoryImporter].
-type ExternalMemory struct {
-	Type       HandleType
-	FD         int      // where Type.IsFD()
-	Pointer    uintptr  // for HandleHostPointer
-	Opaque     [64]byte // for HandleCUDAIPC
-	Size       int64    // bytes of the whole allocation
-	Offset     int64    // bytes from its start to the buffer's start
-	Length     int64    // bytes of the buffer
-	Dedicated  bool     // the allocation belongs to one resource; importers must say so too
-	MemoryType uint32   // for HandleOpaqueFD, Vulkan's memoryTypeIndex: an import names the same one (VUID-VkMemoryAllocateInfo-allocationSize-01742), or NoMemoryType
-	DeviceUUID UUID
-	DriverUUID UUID
-}
-
-// NoMemoryType is the MemoryType of memory that Vulkan did not make: that of CUDA's
-// virtual memory management. Vulkan imports it with a type that suits its buffer and
-// lies on the device, since the specification names none (Vulkan-Docs #1783); CUDA
-// opens it by cuMemImportFromShareableHandle. Its DriverUUID is zero: CUDA tells none.
-const NoMemoryType uint32 = math.MaxUint32
-
 // MemoryExporter gives memory away by handle. Only memory that was allocated
 // with AllocOptions.Export can be exported.
 type MemoryExporter interface {
 	// ExportTypes are the handle types that Alloc can be asked for.
 	ExportTypes() []HandleType
-	// ExportMemory returns a handle of b. The caller owns a descriptor in it and
-	// closes it or gives it to an importer. The memory outlives b as long as a
-	// descriptor or an import is open: no pool hands any of it out again while one
-	// may be, which is for good where the API cannot tell.
+	// ExportMemory returns a handle of b, which the caller closes or gives to an
+	// importer. The memory outlives b as long as a handle or an import is open: no pool
+	// hands any of it out again while one may be, which is for good where the API cannot
+	// tell.
 	ExportMemory(b *Buffer, t HandleType) (ExternalMemory, error)
+	// EndExport says that nobody has the memory of b open by a handle any more, nor
+	// will open it, so that it can be freed with its last tensor. Where the API does
+	// not count who has it open, as with HandleIPC, exported memory stays allocated
+	// until its device is closed, unless EndExport was called after the last export.
+	// Where the API counts, EndExport does nothing. It fails with ErrInvalid if b was
+	// not allocated for export, with ErrDevice if it belongs to another device, and
+	// with ErrClosed.
+	EndExport(b *Buffer) error
 }
 
 // MemoryImporter opens memory that was exported elsewhere.
 type MemoryImporter interface {
 	// ImportTypes are the handle types that ImportMemory takes.
 	ImportTypes() []HandleType
-	// ImportMemory opens m. On success the result owns a descriptor in m; on
-	// failure it stays the caller's. It fails with ErrDevice if the UUIDs do not
-	// match, ErrInvalid if the descriptor is closed or smaller than it claims.
+	// ImportMemory opens m. On success it takes the payload of the handle, which is
+	// empty then; on failure the handle is as it was. It fails with ErrNotSupported
+	// for a type that the device does not import, or IPC handles of another vendor; with ErrDevice
+	// if the UUIDs do not match; with ErrClosed if the handle is empty; and with
+	// ErrInvalid if its descriptor is not open or stands for less than m says.
 	ImportMemory(ctx context.Context, m ExternalMemory) (Memory, error)
 }
 
@@ -176,26 +115,15 @@ type SemaphoreCreator interface {
 	NewSemaphore(ctx context.Context, t HandleType) (Semaphore, error)
 }
 
-// ExternalSemaphore names a semaphore beyond its API. Type decides which of FD
-// and Opaque counts. Descriptors have one owner: see [SemaphoreExporter] and
-// [SemaphoreImporter].
-type ExternalSemaphore struct {
-	Type       HandleType
-	FD         int      // where Type.IsFD()
-	Opaque     [64]byte // for handles that are neither descriptors nor addresses
-	DeviceUUID UUID
-	DriverUUID UUID
-}
-
 // SemaphoreExporter gives semaphores away by handle. A device that is one is a
 // [SemaphoreCreator] too.
 type SemaphoreExporter interface {
 	// SemaphoreExportTypes are the handle types that NewSemaphore can be asked for.
 	SemaphoreExportTypes() []HandleType
 	// ExportSemaphore returns a handle of s, which NewSemaphore made for t. The
-	// caller owns a descriptor in it and closes it or gives it to an importer. It
-	// fails with ErrNotSupported for a type that the device does not export, and
-	// with ErrInvalid if s was not made for t.
+	// caller closes it or gives it to an importer. It fails with ErrNotSupported for
+	// a type that the device does not export, and with ErrInvalid if s was not made
+	// for t.
 	ExportSemaphore(s Semaphore, t HandleType) (ExternalSemaphore, error)
 }
 
@@ -203,11 +131,46 @@ type SemaphoreExporter interface {
 type SemaphoreImporter interface {
 	// SemaphoreImportTypes are the handle types that ImportSemaphore takes.
 	SemaphoreImportTypes() []HandleType
-	// ImportSemaphore opens x. On success the result owns a descriptor in x; on
-	// failure it stays the caller's. It fails with ErrNotSupported for a type that
-	// the device does not import, ErrDevice if the UUIDs do not match, ErrInvalid
-	// if the descriptor is closed.
+	// ImportSemaphore opens x. On success it takes the payload of the handle, which is
+	// empty then; on failure the handle is as it was. It fails with ErrNotSupported
+	// for a type that the device does not import, with ErrDevice if the UUIDs do not
+	// match, with ErrClosed if the handle is empty, and with ErrInvalid if its
+	// descriptor is not open.
 	ImportSemaphore(ctx context.Context, x ExternalSemaphore) (Semaphore, error)
+}
+
+// IPCEvent is an event that streams of several processes record and wait for. Each
+// Record moves it to a new point, and a wait is for the point where it was then: that
+// the record comes before the wait the processes must agree on by other means. It is
+// safe for concurrent use.
+type IPCEvent interface {
+	// Export returns a handle by which another process opens the event. The caller
+	// closes it. Export fails with ErrClosed.
+	Export() (ExternalEvent, error)
+	// Record moves the event behind all work that was enqueued on s, a stream of the
+	// event's device. It fails with ErrDevice for nil and for a stream of another device, and with ErrClosed.
+	Record(s Stream) error
+	// WaitOn makes work enqueued on s later wait for the point of the latest Record,
+	// by any process; if there was none, for nothing. It fails as Record does.
+	WaitOn(s Stream) error
+	// Close releases the event. Waits for it that were enqueued stay. A second Close
+	// does nothing.
+	Close() error
+}
+
+// IPCEventCreator makes events that other processes open, and opens those of others.
+type IPCEventCreator interface {
+	// NewIPCEvent makes an event. The caller closes it after the other processes have
+	// closed theirs.
+	NewIPCEvent(ctx context.Context) (IPCEvent, error)
+	// OpenIPCEvent opens the event of another process, which the caller closes. On
+	// success it takes the payload of the handle, which is empty then; on failure the
+	// handle is as it was. It fails with ErrNotSupported for a handle of another type
+	// or vendor, and where this process made the event and the API cannot open it
+	// twice; with ErrDevice if the UUIDs do not match; with ErrClosed if the handle is
+	// empty; and with ErrInvalid if its payload is not that of an event, or
+	// the process that made the event is gone.
+	OpenIPCEvent(ctx context.Context, x ExternalEvent) (IPCEvent, error)
 }
 
 // PeerCopier copies to and from another device of the same backend without the host.

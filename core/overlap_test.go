@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // over makes 64 bytes of memory that hold the elements of s.
@@ -156,7 +157,7 @@ func TestMemoryOfOneFile(t *testing.T) {
 	}
 	one, other := file(), file()
 	external := func(f *os.File, offset int64) core.ExternalMemory {
-		return core.ExternalMemory{Type: core.HandleMemFD, FD: int(f.Fd()), Size: 1 << 20, Offset: offset, Length: 64}
+		return core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleMemFD, int(f.Fd())), Size: 1 << 20, Offset: offset, Length: 64}
 	}
 	at := func(address uintptr, x core.ExternalMemory) *core.Tensor {
 		return over(t, core.Memory{ID: core.CPU, Handle: address, Backing: x.Backing()}, core.Spec{Shape: []int64{64}})
@@ -192,7 +193,7 @@ func TestMemoryOfOneFile(t *testing.T) {
 		t.Errorf("memory of another file: %v, %v", same, err)
 	}
 	opaque := external(one, 4)
-	opaque.Type = core.HandleOpaqueFD
+	opaque.Handle = coretest.HandleOf(t, core.HandleOpaqueFD, int(one.Fd()))
 	if same, err := core.CheckCopy(exported, at(2<<20, opaque)); same || err != nil {
 		t.Errorf("an offset that counts from elsewhere: %v, %v", same, err)
 	}
@@ -202,12 +203,18 @@ func TestMemoryOfOneFile(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	for name, x := range map[string]core.ExternalMemory{
-		"a pipe": {Type: core.HandleOpaqueFD, FD: int(r.Fd())},
-		"none":   {Type: core.HandleOpaqueFD, FD: -1},
-		"an address, which zero values would name standard input": {Type: core.HandleHostPointer},
+	ipc, err := core.NewIPCHandle(core.VendorNVIDIA, []byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, h := range map[string]*core.Handle{
+		"a pipe":        coretest.HandleOf(t, core.HandleOpaqueFD, int(r.Fd())),
+		"a closed file": coretest.DeadHandle(t, core.HandleMemFD),
+		"no handle":     nil,
+		"a zero handle": {},
+		"bytes":         ipc,
 	} {
-		if x.Backing() != nil {
+		if (core.ExternalMemory{Handle: h}).Backing() != nil {
 			t.Errorf("%s names a file", name)
 		}
 	}

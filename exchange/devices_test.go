@@ -95,7 +95,7 @@ func promised(from, to core.Device, s source) bool {
 	case s.alloc.HostVisible && q.Capabilities.Has(core.CapMapHost):
 		return true
 	case s.alloc.Export != 0 && q.Capabilities.Has(core.CapImportMemory):
-		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleCUDAIPC
+		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleIPC
 		driver := p.DriverUUID == q.DriverUUID || p.DriverUUID == core.UUID{} || q.DriverUUID == core.UUID{}
 		return !(bound && (p.UUID != q.UUID || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
 	}

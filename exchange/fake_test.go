@@ -46,7 +46,7 @@ type world struct {
 	next       uint64
 }
 
-const handleType = core.HandleCUDAIPC // a type without descriptors, of one device and driver
+const handleType = core.HandleIPC // a type without descriptors, of one device and driver
 
 // newFakes makes two devices of one backend with the given abilities of those that
 // have to do with sharing: map_host, peer and all of sharing.
@@ -177,26 +177,47 @@ func (f *fake) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMem
 	if f.options(b).Export != t {
 		return core.ExternalMemory{}, core.Errorf(core.ErrInvalid, "fake", "ExportMemory", "the memory was not allocated for export")
 	}
-	x := core.ExternalMemory{Type: t, Size: m.Size, Length: m.Size, DeviceUUID: f.properties.UUID, DriverUUID: f.properties.DriverUUID}
-	w := f.world
+	x := core.ExternalMemory{Size: m.Size, Length: m.Size, DeviceUUID: f.properties.UUID, DriverUUID: f.properties.DriverUUID}
+	var err error
+	x.Handle, err = f.world.name(func(n uint64) { f.world.memories[n] = m })
+	return x, err
+}
+
+func (f *fake) EndExport(*core.Buffer) error { return f.call("EndExport") }
+
+// name has keep store something under a number, and returns a handle of that.
+func (w *world) name(keep func(uint64)) (*core.Handle, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next++
-	w.memories[w.next] = m
-	binary.NativeEndian.PutUint64(x.Opaque[:], w.next)
-	return x, nil
+	keep(w.next)
+	return core.NewIPCHandle(core.VendorAMD, binary.NativeEndian.AppendUint64(nil, w.next))
+}
+
+// number is what a handle of name stands for.
+func number(h *core.Handle) (uint64, error) {
+	payload, err := h.Payload()
+	if err != nil {
+		return 0, err
+	}
+	return binary.NativeEndian.Uint64(payload), nil
 }
 
 func (f *fake) ImportMemory(_ context.Context, x core.ExternalMemory) (core.Memory, error) {
 	if err := f.call("ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
+	n, err := number(x.Handle)
+	if err != nil {
+		return core.Memory{}, err
+	}
 	f.world.mu.Lock()
-	m, ok := f.world.memories[binary.NativeEndian.Uint64(x.Opaque[:])]
+	m, ok := f.world.memories[n]
 	f.world.mu.Unlock()
 	if !ok {
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "fake", "ImportMemory", "no such handle")
 	}
+	_ = x.Close()
 	return f.owned(core.Memory{ID: f.ID(), Device: f, Handle: m.Handle, Size: x.Length}, func() {}), nil
 }
 
@@ -317,26 +338,25 @@ func (f *fake) ExportSemaphore(s core.Semaphore, t core.HandleType) (core.Extern
 	if err := f.call("ExportSemaphore"); err != nil {
 		return core.ExternalSemaphore{}, err
 	}
-	x := core.ExternalSemaphore{Type: t, DeviceUUID: f.properties.UUID, DriverUUID: f.properties.DriverUUID}
-	w := f.world
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.next++
-	w.semaphores[w.next] = s
-	binary.NativeEndian.PutUint64(x.Opaque[:], w.next)
-	return x, nil
+	h, err := f.world.name(func(n uint64) { f.world.semaphores[n] = s })
+	return core.ExternalSemaphore{Handle: h, DeviceUUID: f.properties.UUID, DriverUUID: f.properties.DriverUUID}, err
 }
 
 func (f *fake) ImportSemaphore(_ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
 	if err := f.call("ImportSemaphore"); err != nil {
 		return nil, err
 	}
+	n, err := number(x.Handle)
+	if err != nil {
+		return nil, err
+	}
 	f.world.mu.Lock()
 	defer f.world.mu.Unlock()
-	s, ok := f.world.semaphores[binary.NativeEndian.Uint64(x.Opaque[:])].(*fakeSemaphore)
+	s, ok := f.world.semaphores[n].(*fakeSemaphore)
 	if !ok {
 		return nil, core.Errorf(core.ErrInvalid, "fake", "ImportSemaphore", "no such handle")
 	}
+	_ = x.Close()
 	f.open.Add(1)
 	var once sync.Once
 	return &fakeSemaphore{s.Semaphore, func() error {

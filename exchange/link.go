@@ -158,9 +158,6 @@ func transferSemaphore(ctx context.Context, from core.SemaphoreExporter, s core.
 	if err != nil {
 		return nil, err
 	}
-	imported, err := to.ImportSemaphore(ctx, x)
-	if err != nil && x.Type.IsFD() {
-		closeFD(x.FD)
-	}
-	return imported, err
+	defer x.Close()
+	return to.ImportSemaphore(ctx, x)
 }

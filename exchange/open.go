@@ -11,8 +11,11 @@ import (
 // foreignKey names memory of others that is open on a device.
 type foreignKey struct {
 	device core.Device
-	memory core.ExternalMemory // without the descriptor's number
-	file   core.Backing        // behind the descriptor
+	memory core.ExternalMemory // without its handle, of which the rest tells
+	handle core.HandleType
+	vendor core.Vendor
+	bytes  string       // of an IPC handle
+	file   core.Backing // behind a descriptor
 }
 
 // foreign is memory of others that is open, or being opened.
@@ -33,31 +36,28 @@ type foreign struct {
 // themselves: that of tensors on one memory, and that no copy goes between parts of
 // it that overlap.
 //
-// A descriptor in x belongs to the package on success, and stays the caller's on
-// failure. It fails with ErrNotSupported if dst imports no memory of that type,
+// Open takes the payload of x's handle on success, as [core.MemoryImporter] does, and
+// leaves it to the caller on failure. It fails with ErrNotSupported if dst imports no memory of that type,
 // like [core.MemoryImporter] and like [core.NewTensor].
 func Open(ctx context.Context, dst core.Device, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
-	i, err := importerOf(dst, x.Type)
+	i, err := importerOf(dst, x.Handle.Type())
 	if err != nil {
 		return nil, err
 	}
-	k, known := identify(dst, x)
-	if !known {
-		t, err := importDuplicate(ctx, i, x, s, nil)
-		if err == nil && x.Type.IsFD() {
-			closeFD(x.FD)
-		}
-		return t, err
+	var t *core.Tensor
+	if k, known := identify(dst, x); known {
+		t, err = opened.openForeign(ctx, k, i, x, s)
+	} else {
+		t, err = importDuplicate(ctx, i, x, s, nil)
 	}
-	t, err := opened.openForeign(ctx, k, i, x, s)
-	if err == nil && x.Type.IsFD() {
-		closeFD(x.FD)
+	if err == nil {
+		_ = x.Close()
 	}
 	return t, err
 }
 
 // openForeign makes a tensor on the memory that k names, which it opens where
-// nobody has. A descriptor in x stays the caller's.
+// nobody has. The handle of x stays the caller's.
 func (c *cache) openForeign(ctx context.Context, k foreignKey, i core.MemoryImporter, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
 	for {
 		c.mu.Lock()
@@ -111,20 +111,16 @@ func (c *cache) forget(k foreignKey, f *foreign) {
 	}
 }
 
-// importDuplicate opens x by a duplicate of its descriptor, so that the caller has
-// it still if a later step fails. closing is called before the memory is freed.
+// importDuplicate opens x by a duplicate of its handle, so that the caller has it still
+// if a later step fails. closing is called before the memory is freed.
 func importDuplicate(ctx context.Context, i core.MemoryImporter, x core.ExternalMemory, s core.Spec, closing func()) (*core.Tensor, error) {
-	var err error
-	if x.Type.IsFD() {
-		if x.FD, err = duplicateFD(x.FD); err != nil {
-			return nil, err
-		}
+	x, err := x.Duplicate()
+	if err != nil {
+		return nil, err
 	}
+	defer x.Close()
 	m, err := i.ImportMemory(ctx, x)
 	if err != nil {
-		if x.Type.IsFD() {
-			closeFD(x.FD)
-		}
 		return nil, err
 	}
 	liveOpened.Add(1)
@@ -173,22 +169,15 @@ func (f orderedForeign) FreeAfter(pending []core.Event) {
 
 // identify finds what memory x stands for, and reports false if that cannot be told.
 func identify(d core.Device, x core.ExternalMemory) (foreignKey, bool) {
-	k := foreignKey{device: d, memory: x}
-	k.memory.FD = 0
-	switch {
-	case x.Type.IsFD():
-		k.memory.Pointer, k.memory.Opaque = 0, [64]byte{}
-		file := x.Backing()
-		if file == nil {
-			return k, false
-		}
+	k := foreignKey{device: d, memory: x, handle: x.Handle.Type(), vendor: x.Handle.Vendor()}
+	k.memory.Handle = nil
+	if file := x.Backing(); file != nil {
 		k.file = *file
-	case x.Type == core.HandleHostPointer:
-		k.memory.Opaque = [64]byte{}
-	default:
-		k.memory.Pointer = 0
+		return k, true
 	}
-	return k, true
+	payload, err := x.Handle.Payload()
+	k.bytes = string(payload)
+	return k, err == nil
 }
 
 // importerOf finds the ability to import memory of a type.
@@ -201,7 +190,7 @@ func importerOf(d core.Device, t core.HandleType) (core.MemoryImporter, error) {
 		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "%v cannot import memory", d.ID())
 	}
 	if known := i.ImportTypes(); !slices.Contains(known, t) {
-		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "ExternalMemory.Type is %v, %v imports %v", t, d.ID(), known)
+		return nil, core.Errorf(core.ErrNotSupported, "exchange", "Open", "the handle's type is %v, %v imports %v", t, d.ID(), known)
 	}
 	return i, nil
 }

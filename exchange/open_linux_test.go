@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -31,8 +30,11 @@ func exported(t testing.TB, d core.Device) (*core.Tensor, func() core.ExternalMe
 	}
 }
 
-// isOpen reports whether a descriptor is open, and closes it.
-func isOpen(fd int) bool { return syscall.Close(fd) == nil }
+// isOpen reports whether a handle has its descriptor, and closes it.
+func isOpen(h *core.Handle) bool {
+	_, empty := h.Number()
+	return errors.Join(empty, h.Close()) == nil
+}
 
 var sixteen = core.Spec{DType: core.TypeInt32, Shape: []int64{16}}
 
@@ -128,7 +130,7 @@ func TestADescriptorStaysTheCallersOnFailure(t *testing.T) {
 		if _, err := exchange.Open(c.ctx, c.dst, c.memory, c.spec); !errors.Is(err, c.want) {
 			t.Errorf("%s gives %v, want %v", c.name, err, c.want)
 		}
-		if !isOpen(c.memory.FD) {
+		if !isOpen(c.memory.Handle) {
 			t.Errorf("%s: the descriptor was closed", c.name)
 		}
 		if n := exchange.Opened() - before; n != 0 {
@@ -136,13 +138,19 @@ func TestADescriptorStaysTheCallersOnFailure(t *testing.T) {
 		}
 	}
 	m := export()
-	_ = syscall.Close(m.FD)
+	_ = m.Close()
+	if _, err := exchange.Open(t.Context(), h, m, sixteen); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("an empty handle gives %v", err)
+	}
+	m = export()
+	file := coretest.FD(t, m.Handle)
+	wrong := m
+	wrong.Handle = coretest.HandleOf(t, core.HandleOpaqueFD, file)
+	_ = m.Close()
+	m.Handle = coretest.DeadHandle(t, core.HandleMemFD)
 	if _, err := exchange.Open(t.Context(), h, m, sixteen); !errors.Is(err, core.ErrInvalid) {
 		t.Errorf("a closed descriptor gives %v", err)
 	}
-	wrong := export()
-	defer syscall.Close(wrong.FD)
-	wrong.Type = core.HandleOpaqueFD
 	if _, err := exchange.Open(t.Context(), h, wrong, sixteen); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("a type that the host does not import gives %v", err)
 	}

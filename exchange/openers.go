@@ -120,9 +120,6 @@ func transfer(ctx context.Context, from core.MemoryExporter, b *core.Buffer, t c
 	if err != nil {
 		return core.Memory{}, err
 	}
-	m, err := to.ImportMemory(ctx, x)
-	if err != nil && x.Type.IsFD() { // a descriptor is the importer's on success only
-		closeFD(x.FD)
-	}
-	return m, err
+	defer x.Close()
+	return to.ImportMemory(ctx, x)
 }

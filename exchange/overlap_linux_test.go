@@ -126,9 +126,7 @@ func (a *aliases) exported(d core.Device, size int64, o core.AllocOptions) {
 					if directly && part[0] == 0 {
 						a.Logf("%v does not import it: %v", by.ID(), err)
 					}
-					if x.Type.IsFD() {
-						isOpen(x.FD)
-					}
+					_ = x.Close()
 					continue
 				}
 				a.add(fmt.Sprintf("import of %d:%d by %v", part[0], part[1], by.ID()), part[0], t)

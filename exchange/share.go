@@ -182,7 +182,7 @@ func commonTypes(from, to core.Device, fp, tp core.Properties) ([]core.HandleTyp
 }
 
 // bound reports whether handles of a type are understood by the same device and driver only.
-func bound(t core.HandleType) bool { return t == core.HandleOpaqueFD || t == core.HandleCUDAIPC }
+func bound(t core.HandleType) bool { return t == core.HandleOpaqueFD || t == core.HandleIPC }
 
 // unequal says why two devices are not the same hardware under the same driver,
 // "" if they are. Where an API has UUIDs of its own making, as HIP does, the PCI

@@ -70,12 +70,8 @@ func (c *crossing) shared(t *testing.T) (cuda, vulkan core.Semaphore) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(timeline.FD) })
-	fd, err := unix.FcntlInt(uintptr(timeline.FD), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cuda, err = c.cuda.(core.SemaphoreImporter).ImportSemaphore(t.Context(), core.ExternalSemaphore{
-		Type: core.HandleOpaqueFD, FD: fd, DeviceUUID: c.cuda.Properties().UUID,
+		Handle: coretest.HandleOf(t, core.HandleOpaqueFD, timeline.FD), DeviceUUID: c.cuda.Properties().UUID,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestToBetweenTwoDevices(t *testing.T) {
 		want     way
 	}{
 		{name: "exported memory is imported", from: exports, to: imports, alloc: exported,
-			want: way{exchange.Map, 0, "export memory of ext_dev:0 as cuda_ipc", "it is memory of ext_dev:0"}},
+			want: way{exchange.Map, 0, "export memory of ext_dev:0 as ipc", "it is memory of ext_dev:0"}},
 		{name: "importing ranks before viewing", from: exports | hostView, to: imports | mapHost, alloc: exported,
 			set:  func(a, b *fake) { a.visible = true },
 			want: way{mechanism: exchange.Map, step: "import it into ext_dev:1"}},

@@ -126,9 +126,10 @@ func caseUndeclared(e *env) {
 		_, err := d.ExportMemory(own, core.HandleOpaqueFD)
 		return err
 	})
+	undeclared(e, "EndExport", func(d core.MemoryExporter) error { return d.EndExport(own) })
 	undeclared(e, "ImportMemory", func(d core.MemoryImporter) error {
 		e.wantNoTypes("ImportTypes", d.ImportTypes())
-		m, err := d.ImportMemory(e.ctx, core.ExternalMemory{Type: core.HandleOpaqueFD, FD: -1})
+		m, err := d.ImportMemory(e.ctx, core.ExternalMemory{})
 		m.Free()
 		return err
 	})
@@ -143,7 +144,15 @@ func caseUndeclared(e *env) {
 	})
 	undeclared(e, "ImportSemaphore", func(d core.SemaphoreImporter) error {
 		e.wantNoTypes("SemaphoreImportTypes", d.SemaphoreImportTypes())
-		_, err := d.ImportSemaphore(e.ctx, core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: -1})
+		_, err := d.ImportSemaphore(e.ctx, core.ExternalSemaphore{})
+		return err
+	})
+	undeclared(e, "NewIPCEvent", func(d core.IPCEventCreator) error {
+		_, err := d.NewIPCEvent(e.ctx)
+		return err
+	})
+	undeclared(e, "OpenIPCEvent", func(d core.IPCEventCreator) error {
+		_, err := d.OpenIPCEvent(e.ctx, core.ExternalEvent{})
 		return err
 	})
 	undeclared(e, "CanPeer", func(d core.PeerCopier) error { return d.CanPeer(e.dev) })

@@ -27,6 +27,7 @@ type sharingDevice struct {
 	sharer
 	export func(*sharingDevice, *core.Buffer, core.HandleType) (core.ExternalMemory, error)
 	open   func(*sharingDevice, context.Context, core.ExternalMemory) (core.Memory, error)
+	end    func(*core.Buffer) error
 	types  []core.HandleType // that it claims to export besides
 	wipe   bool              // memory when it is freed, the memory of others too
 	undo   []func()
@@ -66,19 +67,39 @@ func (d *sharingDevice) ExportMemory(b *core.Buffer, h core.HandleType) (core.Ex
 }
 
 // exportTrue exports b, as memory of the CPU.
-func (d *sharingDevice) exportTrue(b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
+func (d *sharingDevice) exportTrue(b *core.Buffer, h core.HandleType) (x core.ExternalMemory, err error) {
+	err = d.asCPU(b, func(own *core.Buffer) error {
+		x, err = d.sharer.ExportMemory(own, h)
+		return err
+	})
+	return x, err
+}
+
+// asCPU calls f with b as memory of the CPU.
+func (d *sharingDevice) asCPU(b *core.Buffer, f func(*core.Buffer) error) error {
+	if b == nil || b.Retain() != nil {
+		return f(b)
+	}
+	defer b.Release()
 	m := b.Memory()
-	m.Device = d.sharer
+	m.Device, m.Owner = d.sharer, nil
 	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
 	if err != nil {
-		return core.ExternalMemory{}, err
+		return err
 	}
 	defer t.Close()
 	own, err := t.Buffer()
 	if err != nil {
-		return core.ExternalMemory{}, err
+		return err
 	}
-	return d.sharer.ExportMemory(own, h)
+	return f(own)
+}
+
+func (d *sharingDevice) EndExport(b *core.Buffer) error {
+	if d.end != nil {
+		return d.end(b)
+	}
+	return d.asCPU(b, d.sharer.EndExport)
 }
 
 // exportCopy exports other memory with the contents of b.
@@ -125,7 +146,7 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 		{"exports a copy", &sharingDevice{export: (*sharingDevice).exportCopy},
 			"export-memory/same-memory", "the origin, after a write to the import"},
 		{"keeps a descriptor of every import", &sharingDevice{open: keepDescriptor},
-			"export-memory/descriptor", "left 20 descriptors open"},
+			"export-memory/handle", "left 20 descriptors open"},
 		{"imports from the start", &sharingDevice{open: forgetOffset},
 			"export-memory/part", "the import of a part"},
 		{"is not safe for concurrent use", &sharingDevice{open: oneImportAtATime},
@@ -135,15 +156,21 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 		{"exports plain memory", &sharingDevice{export: (*sharingDevice).exportCopy},
 			"export-memory/plain-memory", "memory that was not allocated for it was exported"},
 		{"forgets the descriptor of an import", &sharingDevice{open: forgetDescriptor},
-			"export-memory/descriptor", "is still open"},
-		{"closes the descriptor of an import that failed", &sharingDevice{open: closeDescriptor},
-			"export-memory/refused-import", "closing a descriptor that is the caller's"},
+			"export-memory/handle", "is still open"},
+		{"leaves the handle of an import", &sharingDevice{open: leaveHandle},
+			"export-memory/handle", "Duplicate of a handle that was imported: error <nil>"},
+		{"closes the handle of an import that failed", &sharingDevice{open: closeHandle},
+			"export-memory/refused-import", "Duplicate of mem_fd"},
+		{"exports what cannot be sent", &sharingDevice{export: exportBeyond},
+			"export-memory/message", "MarshalWithFDs"},
+		{"ends the export of any memory", &sharingDevice{end: func(*core.Buffer) error { return nil }},
+			"export-memory/end", "EndExport of nil: error <nil>"},
 		{"wipes memory when it is freed", &sharingDevice{wipe: true},
 			"export-memory/outlives-the-buffer", "the import, after the origin was closed"},
 		{"claims to export more", &sharingDevice{types: []core.HandleType{core.HandleDMABuf}},
 			"export-memory/types", "Alloc for export as dma_buf"},
 		{"imports whatever it gets", &sharingDevice{open: forgetType},
-			"import-memory/types", "ImportMemory of dma_buf: error"},
+			"import-memory/types", "the import of dma_buf: error"},
 		{"imports from any device", &sharingDevice{open: forgetUUIDs},
 			"export-memory/refused-import", "another device's UUID: error <nil>"},
 	} {
@@ -176,23 +203,40 @@ func exportUUID(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.Exter
 	return m, err
 }
 
+func exportBeyond(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
+	m, err := d.exportTrue(b, h)
+	m.Length = m.Size - m.Offset + 1
+	return m, err
+}
+
+// forgetDescriptor takes the descriptor and does not close it.
 func forgetDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	forgotten := m.FD
-	fd, err := syscall.Dup(m.FD)
+	given := m
+	m, err := m.Duplicate()
 	if err != nil {
 		return core.Memory{}, err
 	}
-	d.undo = append(d.undo, func() { _ = syscall.Close(forgotten) })
-	m.FD = fd
+	if number, err := given.Handle.Take(); err == nil {
+		d.undo = append(d.undo, func() { _ = syscall.Close(int(number)) })
+	}
 	return d.sharer.ImportMemory(ctx, m)
 }
 
+// keepDescriptor opens a second descriptor.
 func keepDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	fd, err := syscall.Dup(m.FD)
+	kept, err := m.Duplicate()
 	if err != nil {
 		return core.Memory{}, err
 	}
-	d.undo = append(d.undo, func() { _ = syscall.Close(fd) })
+	d.undo = append(d.undo, func() { _ = kept.Close() })
+	return d.sharer.ImportMemory(ctx, m)
+}
+
+func leaveHandle(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+	m, err := m.Duplicate()
+	if err != nil {
+		return core.Memory{}, err
+	}
 	return d.sharer.ImportMemory(ctx, m)
 }
 
@@ -204,23 +248,28 @@ func forgetOffset(d *sharingDevice, ctx context.Context, m core.ExternalMemory) 
 func oneImportAtATime(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	defer d.busy.Add(-1)
 	if d.busy.Add(1) > 1 {
-		_ = syscall.Close(m.FD)
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "mutant", "ImportMemory", "two calls at once")
 	}
 	time.Sleep(time.Millisecond) // for the others to come
 	return d.sharer.ImportMemory(ctx, m)
 }
 
-func closeDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+func closeHandle(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	memory, err := d.sharer.ImportMemory(ctx, m)
-	if err != nil && m.FD >= 0 {
-		_ = syscall.Close(m.FD)
+	if err != nil {
+		_ = m.Close()
 	}
 	return memory, err
 }
 
+// forgetType takes any descriptor for one of a memfd.
 func forgetType(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	m.Type = core.HandleMemFD
+	if number, err := m.Handle.Take(); err == nil {
+		if m.Handle, err = core.NewHandle(core.HandleMemFD, number); err != nil {
+			return core.Memory{}, err
+		}
+		defer m.Close()
+	}
 	return d.sharer.ImportMemory(ctx, m)
 }
 

@@ -240,14 +240,16 @@ func caseHammerHostView(e *env) {
 
 func caseHammerExport(e *env) {
 	e.eachExport(func(t *core.Tensor, content []byte, m core.ExternalMemory) {
+		h := m.Handle.Type()
 		_ = e.importMemory(m).Close()
 		b, err := t.Buffer()
 		e.check(err, "Buffer")
 		e.hammer(func(w, r int) error {
-			x, err := as[core.MemoryExporter](e).ExportMemory(b, m.Type)
+			x, err := as[core.MemoryExporter](e).ExportMemory(b, h)
 			if err != nil {
 				return err
 			}
+			defer x.Close()
 			imported, err := as[core.MemoryImporter](e).ImportMemory(e.ctx, x)
 			if err != nil {
 				return err

@@ -34,19 +34,31 @@ var memoryCases = []Case{
 	},
 	{
 		Name:  "export-memory/outlives-the-buffer",
-		Rule:  "core.MemoryExporter.ExportMemory: the memory outlives the buffer as long as a descriptor or an import is open",
+		Rule:  "core.MemoryExporter.ExportMemory: the memory outlives the buffer as long as a handle or an import is open",
 		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportOutlives,
 	},
 	{
-		Name:  "export-memory/descriptor",
-		Rule:  "core.MemoryImporter.ImportMemory: on success the result owns the descriptor and closes it, once; no other stays open",
+		Name:  "export-memory/handle",
+		Rule:  "core.MemoryImporter.ImportMemory: on success the handle is empty, and the result closes its descriptor; no other stays open",
 		Needs: core.CapExportMemory | core.CapImportMemory,
-		run:   caseExportDescriptor,
+		run:   caseExportHandle,
+	},
+	{
+		Name:  "export-memory/message",
+		Rule:  "core.ExternalMemory.MarshalWithFDs: what is exported can be sent, and what UnmarshalExternalMemory makes of the message can be imported",
+		Needs: core.CapExportMemory | core.CapImportMemory,
+		run:   caseExportMessage,
+	},
+	{
+		Name:  "export-memory/end",
+		Rule:  "core.MemoryExporter.EndExport: leaves the memory as it is, any number of times; fails with ErrInvalid for nil and for memory that was not allocated for export, with ErrClosed for a buffer that was freed",
+		Needs: core.CapExportMemory,
+		run:   caseEndExport,
 	},
 	{
 		Name:  "export-memory/refused-import",
-		Rule:  "core.MemoryImporter.ImportMemory: UUIDs of another device fail with ErrDevice, a handle type that it does not take with ErrNotSupported, a closed descriptor with ErrInvalid; the descriptor stays the caller's",
+		Rule:  "core.MemoryImporter.ImportMemory: UUIDs of another device fail with ErrDevice, no handle with ErrNotSupported, an empty one with ErrClosed; the handle stays the caller's",
 		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseImportRefused,
 	},
@@ -66,7 +78,7 @@ var memoryCases = []Case{
 
 // handleTypes is every handle type of core.
 var handleTypes = []core.HandleType{
-	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleHostPointer, core.HandleCUDAIPC, core.HandleMetalShared,
+	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleIPC, core.HandleOpaqueWin32, core.HandleMachPort,
 }
 
 func caseExportTypes(e *env) {
@@ -110,10 +122,8 @@ func caseExportIdentity(e *env) {
 	for _, h := range as[core.MemoryExporter](e).ExportTypes() {
 		for _, size := range []int64{1, 5000, 1 << 20} {
 			m := e.export(e.exportable(e.pattern(size), h), h)
-			if m.Type.IsFD() {
-				e.closeFD(m.FD)
-			}
-			if m.Type != h || m.Length != size || m.Offset < 0 || m.Size < m.Offset+m.Length {
+			_ = m.Close()
+			if m.Handle.Type() != h || m.Length != size || m.Offset < 0 || m.Size < m.Offset+m.Length {
 				e.Errorf("%d bytes exported as %v: %+v, want the bytes within the allocation", size, h, m)
 			}
 			if m.DeviceUUID != e.props.UUID || m.DriverUUID != e.props.DriverUUID {
@@ -139,20 +149,12 @@ func (e *env) eachExport(f func(t *core.Tensor, content []byte, m core.ExternalM
 	}
 }
 
-// closeFD closes a descriptor that the case owns.
-func (e *env) closeFD(fd int) {
-	e.Helper()
-	e.check(os.NewFile(uintptr(fd), "exported").Close(), "closing a descriptor that is the caller's")
-}
-
 // importMemory opens exported memory as a tensor, or closes the handle and ends the case.
 func (e *env) importMemory(m core.ExternalMemory) *core.Tensor {
 	e.Helper()
+	defer m.Close()
 	memory, err := as[core.MemoryImporter](e).ImportMemory(e.ctx, m)
-	if err != nil && m.Type.IsFD() {
-		e.closeFD(m.FD)
-	}
-	e.check(err, "ImportMemory of %v", m.Type)
+	e.check(err, "ImportMemory of %v", m.Handle)
 	if memory.Size != m.Length || memory.Device != e.dev {
 		e.Errorf("imported %d bytes, want %d, with the device as its Device", memory.Size, m.Length)
 	}
@@ -168,7 +170,7 @@ func caseExportSame(e *env) {
 		e.wantBytes(t, next, "the origin, after a write to the import")
 		e.write(t, content)
 		e.wantBytes(imported, content, "the import, after a write to the origin")
-		second := e.importMemory(e.export(t, m.Type))
+		second := e.importMemory(e.export(t, m.Handle.Type()))
 		e.write(second, next)
 		e.wantBytes(imported, next, "the first import, after a write to the second")
 		_ = second.Close()
@@ -203,28 +205,95 @@ func caseExportOutlives(e *env) {
 	})
 }
 
-func caseExportDescriptor(e *env) {
+func caseExportHandle(e *env) {
 	e.eachExport(func(t *core.Tensor, _ []byte, m core.ExternalMemory) {
-		if !m.Type.IsFD() {
-			return
-		}
-		before, err := fileOf(m.FD)
-		e.check(err, "the exported descriptor")
-		_ = e.importMemory(m).Close()
+		h := m.Handle.Type()
+		number, before, known := e.fileOf(m.Handle)
+		imported, err := as[core.MemoryImporter](e).ImportMemory(e.ctx, m)
+		e.wantEmpty(m.Handle, err)
+		_ = e.wrapBytes(imported).Close()
 		// The number may be another file's by now.
-		if after, err := fileOf(m.FD); err == nil && after == before {
-			e.Errorf("descriptor %d is still open after the import was freed", m.FD)
+		if after, err := fileOf(number); known && err == nil && after == before {
+			e.Errorf("descriptor %d is still open after the import was freed", number)
+		}
+		if !known {
+			return
 		}
 		const rounds = 20 // many, since a driver may open a file for itself now and then
 		open, err := descriptors()
 		e.check(err, "counting descriptors")
 		for range rounds {
-			_ = e.importMemory(e.export(t, m.Type)).Close()
+			_ = e.importMemory(e.export(t, h)).Close()
 		}
 		if now, err := descriptors(); err != nil || now-open >= rounds {
 			e.Errorf("%d exports and imports left %d descriptors open, error %v", rounds, now-open, err)
 		}
 	})
+}
+
+// fileOf identifies the file behind the descriptor of a handle. It is not known where the
+// handle has none.
+func (e *env) fileOf(h *core.Handle) (fd int, id fileID, known bool) {
+	e.Helper()
+	if !h.Type().IsFD() {
+		return -1, id, false
+	}
+	number, err := h.Number()
+	e.check(err, "the descriptor of %v", h)
+	id, err = fileOf(int(number))
+	e.check(err, "the descriptor of %v", h)
+	return int(number), id, true
+}
+
+// wantEmpty proves that a handle is empty after an import whose error is err. It closes
+// the handle.
+func (e *env) wantEmpty(h *core.Handle, err error) {
+	e.Helper()
+	other, still := h.Duplicate()
+	_ = other.Close()
+	_ = h.Close()
+	e.check(err, "the import of %v", h)
+	e.wantError(still, core.ErrClosed, "Duplicate of a handle that was imported")
+}
+
+func caseExportMessage(e *env) {
+	e.eachExport(func(_ *core.Tensor, content []byte, m core.ExternalMemory) {
+		defer m.Close()
+		data, fds, err := m.MarshalWithFDs()
+		e.check(err, "MarshalWithFDs of %+v", m)
+		if len(fds) > 0 { // the receiver has descriptors of its own
+			other, err := m.Handle.Duplicate()
+			e.check(err, "Duplicate of %v", m.Handle)
+			number, err := other.Take()
+			e.check(err, "Take of %v", m.Handle)
+			fds[0] = int(number)
+		}
+		received, err := core.UnmarshalExternalMemory(data, fds)
+		e.check(err, "UnmarshalExternalMemory of %+v", m)
+		e.wantBytes(e.importMemory(received), content, "the import of what was sent")
+	})
+}
+
+func caseEndExport(e *env) {
+	exporter := as[core.MemoryExporter](e)
+	plain, err := e.upload(e.pattern(100)).Buffer()
+	e.check(err, "Buffer")
+	e.wantError(exporter.EndExport(nil), core.ErrInvalid, "EndExport of nil")
+	e.wantError(exporter.EndExport(plain), core.ErrInvalid, "EndExport of plain memory")
+	for _, h := range exporter.ExportTypes() {
+		content := e.pattern(5000)
+		t := e.exportable(content, h)
+		b, err := t.Buffer()
+		e.check(err, "Buffer")
+		for range 2 {
+			_ = e.export(t, h).Close()
+			e.check(exporter.EndExport(b), "EndExport of memory for export as %v", h)
+			e.check(exporter.EndExport(b), "a second EndExport")
+			e.wantBytes(t, content, "the memory, after EndExport")
+		}
+		_ = t.Close()
+		e.wantError(exporter.EndExport(b), core.ErrClosed, "EndExport of a buffer that was freed")
+	}
 }
 
 func caseImportRefused(e *env) {
@@ -241,23 +310,28 @@ func caseImportRefused(e *env) {
 			}
 		}
 		refused(func(m *core.ExternalMemory) { m.DeviceUUID[3] ^= 1 }, core.ErrDevice, "another device's UUID")
-		if m.DriverUUID != (core.UUID{}) || m.Type == core.HandleMemFD { // CUDA tells none of its driver
+		h := m.Handle.Type()
+		if m.DriverUUID != (core.UUID{}) || h == core.HandleMemFD { // CUDA tells none of its driver
 			refused(func(m *core.ExternalMemory) { m.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
 		}
-		refused(func(m *core.ExternalMemory) { m.Type = 9999 }, core.ErrNotSupported, "an unknown handle type")
+		refused(func(m *core.ExternalMemory) { m.Handle = nil }, core.ErrNotSupported, "no handle")
+		refused(func(m *core.ExternalMemory) { m.Handle = e.emptied(m.Handle) }, core.ErrClosed, "an empty handle")
 		refused(func(m *core.ExternalMemory) { m.Length = -1 }, core.ErrInvalid, "a negative length")
 		refused(func(m *core.ExternalMemory) { m.Offset = m.Size }, core.ErrInvalid, "a range that leaves the allocation")
-		if m.Type.IsFD() {
-			refused(func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid, "descriptor -1")
-		}
-		if m.Type == core.HandleMemFD { // of the others, only the driver knows the size
+		if h == core.HandleMemFD { // of the others, only the driver knows the size
 			refused(func(m *core.ExternalMemory) { m.Size += 1 << 40; m.Length += 1 << 40 }, core.ErrInvalid, "a descriptor that is smaller than it claims")
-		}
-		if e.Failed() {
-			return // the descriptor may be gone
 		}
 		e.wantBytes(e.importMemory(m), content, "the import, after others were refused")
 	})
+}
+
+// emptied returns an empty handle of the same type.
+func (e *env) emptied(h *core.Handle) *core.Handle {
+	e.Helper()
+	d, err := h.Duplicate()
+	e.check(err, "Duplicate of %v", h)
+	e.check(d.Close(), "Close of %v", d)
+	return d
 }
 
 func caseExportPlain(e *env) {
@@ -271,9 +345,7 @@ func caseExportPlain(e *env) {
 			continue
 		}
 		e.Errorf("memory that was not allocated for it was exported as %v", h)
-		if m.Type.IsFD() {
-			e.closeFD(m.FD)
-		}
+		_ = m.Close()
 	}
 }
 
@@ -283,14 +355,51 @@ func caseImportTypes(e *env) {
 	if len(types) == 0 {
 		e.Errorf("the device declares %v, but imports no handle type", core.CapImportMemory)
 	}
-	for _, h := range append([]core.HandleType{0, 9999}, handleTypes...) {
-		if slices.Contains(types, h) {
-			continue // a handle that is none may be anything to the driver
-		}
-		m, err := importer.ImportMemory(e.ctx, core.ExternalMemory{Type: h, FD: -1, Size: 4096, Length: 4096, DeviceUUID: e.props.UUID, DriverUUID: e.props.DriverUUID})
-		e.wantError(err, core.ErrNotSupported, "ImportMemory of %v", h)
+	e.eachStranger(types, func(h *core.Handle) error {
+		m, err := importer.ImportMemory(e.ctx, core.ExternalMemory{Handle: h, Size: 4096, Length: 4096, DeviceUUID: e.props.UUID, DriverUUID: e.props.DriverUUID})
 		if err == nil {
 			m.Free()
 		}
+		return err
+	})
+}
+
+// eachStranger calls f with no handle, and with one of each type that is not among types
+// and can be made here. f must fail with ErrNotSupported.
+func (e *env) eachStranger(types []core.HandleType, f func(*core.Handle) error) {
+	e.Helper()
+	e.wantError(f(nil), core.ErrNotSupported, "the import of no handle")
+	for _, t := range handleTypes {
+		if slices.Contains(types, t) {
+			continue // a handle of nothing may be anything to the driver
+		}
+		h := e.stranger(t)
+		if h != nil {
+			e.wantError(f(h), core.ErrNotSupported, "the import of %v", t)
+		}
+		_ = h.Close()
 	}
+}
+
+// stranger returns a handle that stands for nothing, or nil where this system has none of its type.
+func (e *env) stranger(t core.HandleType) *core.Handle {
+	e.Helper()
+	if t == core.HandleIPC {
+		h, err := core.NewIPCHandle(core.VendorIntel, make([]byte, 64))
+		e.check(err, "NewIPCHandle")
+		return h
+	}
+	f, err := os.Open(os.DevNull)
+	e.check(err, "Open")
+	defer f.Close()
+	borrowed, err := core.NewHandle(t, f.Fd())
+	if err != nil {
+		e.wantError(err, core.ErrNotSupported, "NewHandle of type %v", t)
+		return nil
+	}
+	h, err := borrowed.Duplicate()
+	e.check(err, "Duplicate")
+	_, err = borrowed.Take() // which leaves it to the file
+	e.check(err, "Take")
+	return h
 }

@@ -29,7 +29,7 @@ var patience = []time.Duration{300 * time.Millisecond, 15 * time.Second}
 
 // leaves is what the simulated device cannot do, since its objects cannot leave it;
 // other tests show that the cases which need it can fail.
-const leaves = core.CapExportMemory | core.CapImportMemory | core.CapExportSemaphores | core.CapImportSemaphores
+const leaves = core.CapExportMemory | core.CapImportMemory | core.CapExportSemaphores | core.CapImportSemaphores | core.CapIPCEvents
 
 func TestSuiteFindsMutants(t *testing.T) {
 	found := make(map[string]bool)

@@ -51,14 +51,14 @@ var semaphoreCases = []Case{
 		run:   caseSemaphoreShared,
 	},
 	{
-		Name:  "export-semaphore/descriptor",
-		Rule:  "core.SemaphoreImporter.ImportSemaphore: on success the result owns the descriptor and closes it, once",
+		Name:  "export-semaphore/handle",
+		Rule:  "core.SemaphoreImporter.ImportSemaphore: on success the handle is empty, and the result closes its descriptor",
 		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
-		run:   caseSemaphoreDescriptor,
+		run:   caseSemaphoreHandle,
 	},
 	{
 		Name:  "export-semaphore/refused-import",
-		Rule:  "core.SemaphoreImporter.ImportSemaphore: UUIDs of another device fail with ErrDevice, a closed descriptor with ErrInvalid; the descriptor stays the caller's",
+		Rule:  "core.SemaphoreImporter.ImportSemaphore: UUIDs of another device fail with ErrDevice, no handle with ErrNotSupported, an empty one with ErrClosed; the handle stays the caller's",
 		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
 		run:   caseSemaphoreRefused,
 	},
@@ -187,8 +187,8 @@ func (e *env) exportSemaphore(sem core.Semaphore, h core.HandleType) core.Extern
 	e.Helper()
 	x, err := as[core.SemaphoreExporter](e).ExportSemaphore(sem, h)
 	e.check(err, "ExportSemaphore as %v", h)
-	if x.Type != h {
-		e.Errorf("exported as %v: the handle's type is %v", h, x.Type)
+	if x.Handle.Type() != h {
+		e.Errorf("exported as %v: the handle is %v", h, x.Handle)
 	}
 	return x
 }
@@ -196,11 +196,9 @@ func (e *env) exportSemaphore(sem core.Semaphore, h core.HandleType) core.Extern
 // importSemaphore opens a semaphore, or closes the handle and ends the case.
 func (e *env) importSemaphore(x core.ExternalSemaphore) core.Semaphore {
 	e.Helper()
+	defer x.Close()
 	sem, err := as[core.SemaphoreImporter](e).ImportSemaphore(e.ctx, x)
-	if err != nil && x.Type.IsFD() {
-		e.closeFD(x.FD)
-	}
-	e.check(err, "ImportSemaphore of %v", x.Type)
+	e.check(err, "ImportSemaphore of %v", x.Handle)
 	e.closeLater(sem)
 	return sem
 }
@@ -213,13 +211,12 @@ func caseSemaphoreTypes(e *env) {
 	}
 	plain := e.semaphore()
 	e.eachSemaphore(false, func(sem core.Semaphore, h core.HandleType) {
-		x := e.exportSemaphore(sem, h)
-		if x.Type.IsFD() {
-			e.closeFD(x.FD)
-		}
-		_, err := exporter.ExportSemaphore(plain, h)
+		_ = e.exportSemaphore(sem, h).Close()
+		x, err := exporter.ExportSemaphore(plain, h)
+		_ = x.Close()
 		e.wantError(err, core.ErrInvalid, "ExportSemaphore as %v of a semaphore that was not made for it", h)
-		_, err = exporter.ExportSemaphore(sem, 9999)
+		x, err = exporter.ExportSemaphore(sem, 9999)
+		_ = x.Close()
 		e.wantError(err, core.ErrNotSupported, "ExportSemaphore as an unknown type")
 	})
 	for _, h := range append(slices.Clone(handleTypes), 9999) {
@@ -251,18 +248,16 @@ func caseSemaphoreShared(e *env) {
 	})
 }
 
-func caseSemaphoreDescriptor(e *env) {
+func caseSemaphoreHandle(e *env) {
 	e.eachSemaphore(true, func(sem core.Semaphore, h core.HandleType) {
 		x := e.exportSemaphore(sem, h)
-		if !h.IsFD() {
-			return
-		}
-		before, err := fileOf(x.FD)
-		e.check(err, "the exported descriptor")
-		e.check(e.importSemaphore(x).Close(), "Close of the import")
+		number, before, known := e.fileOf(x.Handle)
+		imported, err := as[core.SemaphoreImporter](e).ImportSemaphore(e.ctx, x)
+		e.wantEmpty(x.Handle, err)
+		e.check(imported.Close(), "Close of the import")
 		// The number may be another file's by now.
-		if after, err := fileOf(x.FD); err == nil && after == before {
-			e.Errorf("descriptor %d is still open after the import was closed", x.FD)
+		if after, err := fileOf(number); known && err == nil && after == before {
+			e.Errorf("descriptor %d is still open after the import was closed", number)
 		}
 	})
 }
@@ -285,12 +280,8 @@ func caseSemaphoreRefused(e *env) {
 		if x.DriverUUID != (core.UUID{}) {
 			refused(func(x *core.ExternalSemaphore) { x.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
 		}
-		if h.IsFD() {
-			refused(func(x *core.ExternalSemaphore) { x.FD = -1 }, core.ErrInvalid, "descriptor -1")
-		}
-		if e.Failed() {
-			return // the descriptor may be gone
-		}
+		refused(func(x *core.ExternalSemaphore) { x.Handle = nil }, core.ErrNotSupported, "no handle")
+		refused(func(x *core.ExternalSemaphore) { x.Handle = e.emptied(x.Handle) }, core.ErrClosed, "an empty handle")
 		e.importSemaphore(x)
 	})
 }
@@ -301,14 +292,11 @@ func caseSemaphoreImportTypes(e *env) {
 	if len(types) == 0 {
 		e.Errorf("the device declares %v, but imports no handle type", core.CapImportSemaphores)
 	}
-	for _, h := range append([]core.HandleType{0, 9999}, handleTypes...) {
-		if slices.Contains(types, h) {
-			continue // a handle that is none may be anything to the driver
-		}
-		sem, err := importer.ImportSemaphore(e.ctx, core.ExternalSemaphore{Type: h, FD: -1, DeviceUUID: e.props.UUID, DriverUUID: e.props.DriverUUID})
-		e.wantError(err, core.ErrNotSupported, "ImportSemaphore of type %v", h)
+	e.eachStranger(types, func(h *core.Handle) error {
+		sem, err := importer.ImportSemaphore(e.ctx, core.ExternalSemaphore{Handle: h, DeviceUUID: e.props.UUID, DriverUUID: e.props.DriverUUID})
 		if err == nil {
 			e.closeLater(sem)
 		}
-	}
+		return err
+	})
 }

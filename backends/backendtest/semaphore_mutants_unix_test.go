@@ -4,7 +4,6 @@ package backendtest
 
 import (
 	"context"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -98,8 +97,12 @@ func (b *beacon) export(s core.Semaphore, h core.HandleType) (x core.ExternalSem
 		return x, err
 	}
 	id, err := fileOf(pipe[0])
+	if err != nil {
+		return x, err
+	}
 	b.exported[id] = s
-	return core.ExternalSemaphore{Type: h, FD: pipe[0]}, err
+	x.Handle, err = core.NewHandle(h, uintptr(pipe[0]))
+	return x, err
 }
 
 func (b *beacon) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
@@ -111,18 +114,22 @@ func (b *beacon) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 
 func (b *beacon) open(x core.ExternalSemaphore) (core.Semaphore, error) {
 	switch {
-	case x.Type != core.HandleOpaqueFD:
+	case x.Handle.Type() != core.HandleOpaqueFD:
 		return nil, b.fail(core.ErrNotSupported, "ImportSemaphore")
 	case x.DeviceUUID != core.UUID{} || x.DriverUUID != core.UUID{}:
 		return nil, b.fail(core.ErrDevice, "ImportSemaphore")
 	}
-	id, err := fileOf(x.FD)
+	number, err := x.Handle.Number()
+	if err != nil {
+		return nil, err
+	}
+	id, err := fileOf(int(number))
 	if err != nil {
 		return nil, b.fail(core.ErrInvalid, "ImportSemaphore")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return borrowed{b.exported[id]}, os.NewFile(uintptr(x.FD), "pipe").Close()
+	return borrowed{b.exported[id]}, x.Close()
 }
 
 // borrowed is a semaphore that somebody else closes.
@@ -166,43 +173,49 @@ func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 		{"tells nobody what it imports", beaconHooks{types: func() []core.HandleType { return nil }},
 			"import-semaphore/types", "imports no handle type"},
 		{"exports as what it is not asked for", beaconHooks{export: func(b *beacon, s core.Semaphore, _ core.HandleType) (core.ExternalSemaphore, error) {
-			x, err := b.export(s, core.HandleOpaqueFD)
-			if err == nil {
-				b.later(func() { _ = syscall.Close(x.FD) })
-				x.FD, err = syscall.Dup(x.FD)
-			}
-			return x, err
+			return b.export(s, core.HandleOpaqueFD)
 		}}, "export-semaphore/types", "as an unknown type: error <nil>"},
 		{"opens another counter", beaconHooks{open: func(b *beacon, ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
-			if err := syscall.Close(x.FD); err != nil {
+			if err := x.Close(); err != nil {
 				return nil, err
 			}
 			return b.device.NewSemaphore(ctx, 0)
 		}}, "export-semaphore/same-counter", "Wait for the signal through the import"},
 		{"forgets the descriptor", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
-			forgotten := x.FD
-			b.later(func() { _ = syscall.Close(forgotten) })
-			var err error
-			if x.FD, err = syscall.Dup(x.FD); err != nil {
+			given := x
+			x, err := x.Duplicate()
+			if err != nil {
+				return nil, err
+			}
+			if forgotten, err := given.Handle.Take(); err == nil {
+				b.later(func() { _ = syscall.Close(int(forgotten)) })
+			}
+			return b.open(x)
+		}}, "export-semaphore/handle", "is still open"},
+		{"leaves the handle", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			x, err := x.Duplicate()
+			if err != nil {
 				return nil, err
 			}
 			return b.open(x)
-		}}, "export-semaphore/descriptor", "is still open"},
+		}}, "export-semaphore/handle", "Duplicate of a handle that was imported: error <nil>"},
 		{"opens semaphores of any device", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
 			x.DeviceUUID, x.DriverUUID = core.UUID{}, core.UUID{}
 			return b.open(x)
 		}}, "export-semaphore/refused-import", "another device's UUID: error <nil>"},
-		{"closes the descriptor of an import that failed", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+		{"closes the handle of an import that failed", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
 			s, err := b.open(x)
-			if err != nil && x.FD >= 0 {
-				_ = syscall.Close(x.FD)
+			if err != nil {
+				_ = x.Close()
 			}
 			return s, err
-		}}, "export-semaphore/refused-import", "ImportSemaphore"},
+		}}, "export-semaphore/refused-import", "Duplicate of opaque_fd"},
 		{"opens any type", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
-			x.Type = core.HandleOpaqueFD
+			if x.Handle == nil {
+				return b.device.NewSemaphore(context.Background(), 0)
+			}
 			return b.open(x)
-		}}, "import-semaphore/types", "ImportSemaphore of type none: error"},
+		}}, "import-semaphore/types", "the import of no handle: error <nil>"},
 	} {
 		found[m.fails] = true
 		t.Run(m.name, func(t *testing.T) {

@@ -102,9 +102,7 @@ func (e *env) wantExportsVisible(types []core.HandleType) {
 			continue
 		}
 		t := e.wrapBytes(m)
-		if x := e.export(t, h); x.Type.IsFD() {
-			e.closeFD(x.FD)
-		}
+		_ = e.export(t, h).Close()
 		content := e.pattern(1000)
 		e.write(t, content)
 		if _, seen := e.viewed(t); string(seen) != string(content) {

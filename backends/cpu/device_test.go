@@ -57,7 +57,7 @@ func TestOptionsThatTheHostLacksAreNotSupported(t *testing.T) {
 	d := open(t)
 	for _, o := range []core.AllocOptions{
 		{Type: core.DeviceCUDAHost}, {Type: 99},
-		{Export: core.HandleOpaqueFD}, {Export: core.HandleCUDAIPC}, {Export: 99},
+		{Export: core.HandleOpaqueFD}, {Export: core.HandleIPC}, {Export: 99},
 	} {
 		if m, err := d.Alloc(ctx, 100, o); !errors.Is(err, core.ErrNotSupported) {
 			t.Errorf("%+v: %v, %v", o, m, err)

@@ -20,7 +20,7 @@ var probeMemFD = sync.OnceValue(func() error {
 	if err != nil {
 		return core.Errorf(core.ErrNotSupported, "cpu", "memfd_create", "this system gives no sealed memfd: %v", err)
 	}
-	closeFD(fd)
+	_ = unix.Close(fd)
 	return nil
 })
 
@@ -40,11 +40,11 @@ func createMemFD(size int64) (int, error) {
 		return -1, systemError(core.ErrOutOfMemory, "memfd_create", err, "no memory file")
 	}
 	if err := unix.Ftruncate(fd, size); err != nil {
-		closeFD(fd)
+		_ = unix.Close(fd)
 		return -1, systemError(core.ErrOutOfMemory, "ftruncate", err, "no memory file of %d bytes", size)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
-		closeFD(fd)
+		_ = unix.Close(fd)
 		return -1, systemError(core.ErrNotSupported, "fcntl", err, "the memory file cannot be sealed")
 	}
 	return fd, nil
@@ -52,34 +52,41 @@ func createMemFD(size int64) (int, error) {
 
 // newMemFD makes a sealed file of size bytes, whole pages, and maps it. The
 // caller owns both.
-func newMemFD(size int64) (int, mapping, error) {
+func newMemFD(size int64) (*core.Handle, mapping, error) {
 	fd, err := createMemFD(size)
 	if err != nil {
-		return -1, mapping{}, err
+		return nil, mapping{}, err
+	}
+	h, err := external.Export(core.HandleMemFD, fd)
+	if err != nil {
+		return nil, mapping{}, err
 	}
 	m, err := mapFD(fd, 0, size)
 	if err != nil {
-		closeFD(fd)
-		return -1, mapping{}, err
+		_ = h.Close()
+		return nil, mapping{}, err
 	}
-	return fd, m, nil
+	return h, m, nil
 }
 
-// mapMemFD maps the bytes that m names, which stays the owner of its descriptor.
-// The first of them lies skip bytes into the mapping.
+// mapMemFD maps the bytes that m names and leaves its handle as it is. The first of them lies skip bytes into the mapping.
 func mapMemFD(m core.ExternalMemory) (_ mapping, skip int64, _ error) {
-	if err := importer.CheckFD("ImportMemory", m.Type, m.FD, m.Size); err != nil {
+	fd, err := m.Handle.Number()
+	if err != nil {
+		return mapping{}, 0, importer.Refused("ImportMemory", err)
+	}
+	if err := importer.CheckFD("ImportMemory", core.HandleMemFD, int(fd), m.Size); err != nil {
 		return mapping{}, 0, err
 	}
-	seals, err := unix.FcntlInt(uintptr(m.FD), unix.F_GET_SEALS, 0)
+	seals, err := unix.FcntlInt(fd, unix.F_GET_SEALS, 0)
 	if err != nil {
-		return mapping{}, 0, systemError(core.ErrInvalid, "fcntl", err, "FD %d is no memfd", m.FD)
+		return mapping{}, 0, systemError(core.ErrInvalid, "fcntl", err, "descriptor %d is not a memfd", fd)
 	}
 	if seals&unix.F_SEAL_SHRINK == 0 {
-		return mapping{}, 0, core.Errorf(core.ErrInvalid, "cpu", "ImportMemory", "FD %d lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared", m.FD)
+		return mapping{}, 0, core.Errorf(core.ErrInvalid, "cpu", "ImportMemory", "descriptor %d lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared", fd)
 	}
 	skip = m.Offset % int64(os.Getpagesize())
-	mapped, err := mapFD(m.FD, m.Offset-skip, m.Length+skip)
+	mapped, err := mapFD(int(fd), m.Offset-skip, m.Length+skip)
 	return mapped, skip, err
 }
 
@@ -94,13 +101,7 @@ func mapFD(fd int, offset, size int64) (mapping, error) {
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 			sentinel = core.ErrReadOnly
 		}
-		return mapping{}, systemError(sentinel, "mmap", err, "%d bytes of FD %d cannot be mapped for writing", size, fd)
+		return mapping{}, systemError(sentinel, "mmap", err, "%d bytes of descriptor %d cannot be mapped for writing", size, fd)
 	}
 	return mapping{uintptr(p), size}, nil
 }
-
-// duplicateFD returns a second descriptor, which the caller owns.
-func duplicateFD(fd int) (int, error) { return external.Duplicate("cpu", "ExportMemory", fd) }
-
-// closeFD closes a descriptor. It cannot fail in a way that leaves it open.
-func closeFD(fd int) { _ = unix.Close(fd) }

@@ -13,10 +13,6 @@ func probeMemFD() error {
 
 func wholePages(int64) (int64, error) { return 0, probeMemFD() }
 
-func newMemFD(int64) (int, mapping, error) { return -1, mapping{}, probeMemFD() }
+func newMemFD(int64) (*core.Handle, mapping, error) { return nil, mapping{}, probeMemFD() }
 
 func mapMemFD(core.ExternalMemory) (mapping, int64, error) { return mapping{}, 0, probeMemFD() }
-
-func duplicateFD(int) (int, error) { return -1, probeMemFD() }
-
-func closeFD(int) {}

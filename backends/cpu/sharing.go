@@ -31,7 +31,7 @@ var importer = external.Importer{Backend: "cpu", Types: []core.HandleType{core.H
 type shared struct {
 	mapping
 	device    *device
-	fd        int
+	handle    *core.Handle
 	requested int64
 	freed     bool // guarded by device.Mu
 }
@@ -54,12 +54,12 @@ func (d *device) allocShared(size int64) (uintptr, core.Owner, error) {
 	if err := d.MakeRoom(whole); err != nil {
 		return 0, nil, err
 	}
-	fd, m, err := newMemFD(whole)
+	h, m, err := newMemFD(whole)
 	if err != nil {
 		return 0, nil, err
 	}
 	d.Charge(whole, size)
-	s := &shared{mapping: m, device: d, fd: fd, requested: size}
+	s := &shared{mapping: m, device: d, handle: h, requested: size}
 	d.exports[m.addr] = s
 	return m.addr, s, nil
 }
@@ -77,7 +77,7 @@ func (s *shared) Free() {
 	delete(d.exports, s.addr)
 	d.Charge(-s.size, -s.requested)
 	s.unmap()
-	closeFD(s.fd)
+	_ = s.handle.Close()
 	d.DropMemory()
 }
 
@@ -96,8 +96,20 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 		if s == nil || m.Offset+m.Size > s.size {
 			return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, "ExportMemory", "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 		}
-		fd, err := duplicateFD(s.fd)
-		return core.ExternalMemory{Type: t, FD: fd, Size: s.size, Offset: m.Offset, Length: m.Size}, err
+		h, err := s.handle.Duplicate()
+		return core.ExternalMemory{Handle: h, Size: s.size, Offset: m.Offset, Length: m.Size}, err
+	})
+}
+
+// EndExport does nothing: the system counts who has a memfd open.
+func (d *device) EndExport(b *core.Buffer) error {
+	return d.Device.EndExport(b, func(m core.Memory) error {
+		d.Mu.Lock()
+		defer d.Mu.Unlock()
+		if s := d.exports[m.Handle]; s == nil || m.Offset+m.Size > s.size {
+			return d.Errorf(core.ErrInvalid, "EndExport", "the buffer was not allocated with AllocOptions.Export, or has no bytes")
+		}
+		return nil
 	})
 }
 
@@ -123,6 +135,6 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		return core.Memory{}, err
 	}
 	memory.Backing = m.Backing()
-	closeFD(m.FD)
+	_ = m.Close()
 	return memory, nil
 }

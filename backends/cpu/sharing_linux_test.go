@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -81,7 +83,7 @@ func TestExportedMemoryCountsUntilItIsFreed(t *testing.T) {
 	d, s := sharing(t)
 	page := int64(os.Getpagesize())
 	x, m := export(t, s, 100)
-	closeFD(m.FD)
+	_ = m.Close()
 	if m.Size != page || m.Offset != 0 || m.Length != 400 {
 		t.Errorf("exported %+v, want 400 bytes of a page of %d", m, page)
 	}
@@ -118,9 +120,10 @@ func TestWithoutDescriptorsNothingIsShared(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	closeFD(m.FD) // the next descriptor would have this number or a higher one
+	fd := coretest.FD(t, m.Handle)
+	_ = m.Close() // the next descriptor would have this number or a higher one
 	none := limit
-	none.Cur = uint64(m.FD)
+	none.Cur = uint64(fd)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +203,11 @@ func TestImportOfAPart(t *testing.T) {
 func TestRefusedImports(t *testing.T) {
 	_, s := sharing(t)
 	_, good := export(t, s, 100)
-	defer closeFD(good.FD)
+	defer good.Close()
+	fd := coretest.FD(t, good.Handle)
 
-	// file makes a file in memory of a page, for the caller to close.
-	file := func(seals int) int {
+	// file makes a file in memory of a page.
+	file := func(seals int) *core.Handle {
 		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err == nil {
 			err = unix.Ftruncate(fd, good.Size)
@@ -214,27 +218,27 @@ func TestRefusedImports(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { closeFD(fd) })
-		return fd
+		defer unix.Close(fd)
+		return coretest.HandleOf(t, core.HandleMemFD, fd)
 	}
 	disk, err := os.Create(t.TempDir() + "/file")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = disk.Close() }()
-	readOnly, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", good.FD), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	readOnly, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeFD(readOnly)
+	defer unix.Close(readOnly)
 
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalMemory)
 		want   error
 	}{
-		{"another handle type", func(m *core.ExternalMemory) { m.Type = core.HandleDMABuf }, core.ErrNotSupported},
-		{"no handle type", func(m *core.ExternalMemory) { m.Type = 0 }, core.ErrNotSupported},
+		{"another handle type", func(m *core.ExternalMemory) { m.Handle = coretest.HandleOf(t, core.HandleDMABuf, fd) }, core.ErrNotSupported},
+		{"no handle", func(m *core.ExternalMemory) { m.Handle = nil }, core.ErrNotSupported},
 		{"another device", func(m *core.ExternalMemory) { m.DeviceUUID[0] = 1 }, core.ErrDevice},
 		{"another driver", func(m *core.ExternalMemory) { m.DriverUUID[0] = 1 }, core.ErrDevice},
 		{"negative offset", func(m *core.ExternalMemory) { m.Offset = -1 }, core.ErrInvalid},
@@ -245,12 +249,11 @@ func TestRefusedImports(t *testing.T) {
 		{"negative size", func(m *core.ExternalMemory) { m.Size = math.MinInt64 }, core.ErrInvalid},
 		{"negative size that underflows", func(m *core.ExternalMemory) { m.Size, m.Offset, m.Length = math.MinInt64, 1, 1<<20 }, core.ErrInvalid},
 		{"size beyond the file", func(m *core.ExternalMemory) { m.Size++ }, core.ErrInvalid},
-		{"negative descriptor", func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid},
-		{"closed descriptor", func(m *core.ExternalMemory) { m.FD = 1 << 20 }, core.ErrInvalid},
-		{"file on disk", func(m *core.ExternalMemory) { m.FD = int(disk.Fd()) }, core.ErrInvalid},
-		{"file that may shrink", func(m *core.ExternalMemory) { m.FD = file(unix.F_SEAL_GROW) }, core.ErrInvalid},
-		{"file sealed against writing", func(m *core.ExternalMemory) { m.FD = file(unix.F_SEAL_SHRINK | unix.F_SEAL_WRITE) }, core.ErrReadOnly},
-		{"descriptor for reading", func(m *core.ExternalMemory) { m.FD = readOnly }, core.ErrReadOnly},
+		{"closed descriptor", func(m *core.ExternalMemory) { m.Handle = coretest.DeadHandle(t, core.HandleMemFD) }, core.ErrInvalid},
+		{"file on disk", func(m *core.ExternalMemory) { m.Handle = coretest.HandleOf(t, core.HandleMemFD, int(disk.Fd())) }, core.ErrInvalid},
+		{"file that may shrink", func(m *core.ExternalMemory) { m.Handle = file(unix.F_SEAL_GROW) }, core.ErrInvalid},
+		{"file sealed against writing", func(m *core.ExternalMemory) { m.Handle = file(unix.F_SEAL_SHRINK | unix.F_SEAL_WRITE) }, core.ErrReadOnly},
+		{"descriptor for reading", func(m *core.ExternalMemory) { m.Handle = coretest.HandleOf(t, core.HandleMemFD, readOnly) }, core.ErrReadOnly},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			m := good
@@ -288,7 +291,10 @@ func TestRefusedImports(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	if _, err := unix.FcntlInt(uintptr(good.FD), unix.F_GETFD, 0); err != nil {
+	if coretest.FD(t, good.Handle) != fd {
+		t.Error("the handle has another descriptor")
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 		t.Errorf("a failed import has closed the caller's descriptor: %v", err)
 	}
 }
@@ -305,10 +311,10 @@ func TestRefusedExports(t *testing.T) {
 	plain := buffer(keep(t)(core.Empty(ctx, s, core.TypeInt8, []int64{10}, core.AllocOptions{})))
 	empty := buffer(keep(t)(core.Empty(ctx, s, core.TypeInt8, []int64{0}, core.AllocOptions{Export: core.HandleMemFD})))
 	x, m := export(t, s, 1)
-	closeFD(m.FD)
+	_ = m.Close()
 	good := buffer(x)
 	y, m := export(t, s, 1)
-	closeFD(m.FD)
+	_ = m.Close()
 	closed := buffer(y)
 	_ = y.Close()
 	other := open(t).Device.(*device)
@@ -347,9 +353,10 @@ func TestRefusedExports(t *testing.T) {
 func TestTheSizeOfSharedMemoryIsFixed(t *testing.T) {
 	_, s := sharing(t)
 	_, m := export(t, s, 100)
-	defer closeFD(m.FD)
+	defer m.Close()
+	fd := coretest.FD(t, m.Handle)
 	for _, size := range []int64{0, m.Size - 1, m.Size + 1} {
-		if err := unix.Ftruncate(m.FD, size); !errors.Is(err, unix.EPERM) {
+		if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
 			t.Errorf("a peer may set the size to %d: %v", size, err)
 		}
 	}
@@ -366,10 +373,18 @@ func TestTwoProcessesShareMemory(t *testing.T) {
 	}
 	_, s := sharing(t)
 	x, m := export(t, s, 5000)
-	file := os.NewFile(uintptr(m.FD), "shared")
+	data, fds, err := m.MarshalWithFDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := m.Handle.Take()
+	if err != nil || len(fds) != 1 || int(number) != fds[0] {
+		t.Fatalf("descriptor %d, to be sent: %v, error %v", number, fds, err)
+	}
+	file := os.NewFile(number, "shared")
 	defer func() { _ = file.Close() }()
 	child := exec.Command(os.Args[0], "-test.run=^TestTwoProcessesShareMemory$", "-test.v")
-	child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", childVariable, m.Size))
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%x", childVariable, data))
 	child.ExtraFiles = []*os.File{file}
 	if out, err := child.CombinedOutput(); err != nil {
 		t.Fatalf("the other process: %v\n%s", err, out)
@@ -385,8 +400,12 @@ func TestTwoProcessesShareMemory(t *testing.T) {
 
 // shareAsChild checks what the parent wrote, and negates it.
 func shareAsChild(t *testing.T) {
-	m := core.ExternalMemory{Type: core.HandleMemFD, FD: 3, Length: 20000}
-	if _, err := fmt.Sscan(os.Getenv(childVariable), &m.Size); err != nil {
+	data, err := hex.DecodeString(os.Getenv(childVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := core.UnmarshalExternalMemory(data, []int{3})
+	if err != nil {
 		t.Fatal(err)
 	}
 	memory, err := open(t).Device.(*device).ImportMemory(ctx, m)

@@ -18,7 +18,7 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	Device:       core.DeviceCUDA,
 	Host:         core.DeviceCUDAHost,
 	Managed:      core.DeviceCUDAManaged,
-	IPC:          core.HandleCUDAIPC,
+	Vendor:       core.VendorNVIDIA,
 	LegacyStream: 1, // CU_STREAM_LEGACY
 	ThreadStream: 2, // CU_STREAM_PER_THREAD
 	Kernels:      gather.PTX(),
@@ -27,18 +27,8 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 
 func newBackend() core.Backend { return backend }
 
-func endExport(b *core.Buffer) error { return backend.EndExport(b) }
-
 func openTimer(ctx context.Context, d core.Device, t *cudalike.Timer) error {
 	return backend.OpenTimer(ctx, d, t)
-}
-
-func makeIPCEvent(ctx context.Context, d core.Device, e *cudalike.IPCEvent) error {
-	return backend.MakeIPCEvent(ctx, d, e)
-}
-
-func openIPCEvent(ctx context.Context, d core.Device, handle [64]byte, e *cudalike.IPCEvent) error {
-	return backend.OpenIPCEvent(ctx, d, handle, e)
 }
 
 func registerGLBuffer(run func(func()), d core.Device, buffer uint32, access cudalike.GLAccess, g *cudalike.GLBuffer) error {

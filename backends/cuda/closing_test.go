@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -20,7 +18,7 @@ func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 	sim := simulator(t)
 	owner := opened(t)
 	_, given := exported(t, owner, 100)
-	defer func() { _ = unix.Close(given.FD) }()
+	defer given.Close()
 	live, files := sim.Live(), descriptors()
 	alloc := func(o core.AllocOptions) func(core.Device) (func(), error) {
 		return func(d core.Device) (func(), error) {
@@ -33,12 +31,12 @@ func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 		"Alloc for the pinned": alloc(core.AllocOptions{Type: core.DeviceCUDAHost}),
 		"Alloc for an export":  alloc(core.AllocOptions{Export: core.HandleOpaqueFD}),
 		"ImportMemory": func(d core.Device) (func(), error) {
-			own := given
-			own.FD = duplicate(t, given.FD)
-			m, err := d.(core.MemoryImporter).ImportMemory(t.Context(), own)
+			own, err := given.Duplicate()
 			if err != nil {
-				_ = unix.Close(own.FD)
+				return nil, err
 			}
+			defer own.Close()
+			m, err := d.(core.MemoryImporter).ImportMemory(t.Context(), own)
 			return m.Free, err
 		},
 	} {

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -163,14 +161,14 @@ func (l *lifetime) share() {
 		}
 		b, err := x.Buffer()
 		l.OK(err)
-		if m, err := l.device.(core.MemoryExporter).ExportMemory(b, h); l.OK(err) && h.IsFD() {
-			l.OK(unix.Close(m.FD))
+		if m, err := l.device.(core.MemoryExporter).ExportMemory(b, h); l.OK(err) {
+			l.OK(m.Close())
 		}
 		if m, err := l.device.(core.PointerImporter).ImportPointer(b.Memory().Handle, b.Memory().Size, nil); l.OK(err) {
 			m.Free()
 		}
 	}
-	l.Opened(NewIPCEvent(l.Context, l.device))
+	l.Opened(l.device.(core.IPCEventCreator).NewIPCEvent(l.Context))
 }
 
 // peer copies from another device.

@@ -19,11 +19,73 @@ import (
 // answers each line on descriptor 3 with one on descriptor 4.
 const exporterVariable = "DLX_CUDA_TEST_EXPORTER"
 
-// given is what the exporter gives.
+// given is what the exporter gives, as it is sent.
 type given struct {
-	Shared, Left   core.ExternalMemory // Left stays open until the process ends
-	Event          [64]byte
+	Shared, Left   []byte // memory; Left stays open until the process ends
+	Event          []byte
 	SharedByParent bool // what the parent wrote has arrived
+}
+
+// sent is what another process gets.
+func sent(t testing.TB, x interface {
+	MarshalWithFDs() ([]byte, []int, error)
+}) []byte {
+	t.Helper()
+	data, fds, err := x.MarshalWithFDs()
+	if err != nil || len(fds) != 0 {
+		t.Fatalf("descriptors %v, error %v", fds, err)
+	}
+	return data
+}
+
+// memory is what the exporter gave. Each call returns a handle of its own.
+func (x *exporter) memory(data []byte) core.ExternalMemory {
+	x.Helper()
+	m, err := core.UnmarshalExternalMemory(data, nil)
+	if err != nil {
+		x.Fatal(err)
+	}
+	return m
+}
+
+// event is memory for the event.
+func (x *exporter) event() core.ExternalEvent {
+	x.Helper()
+	e, err := core.UnmarshalExternalEvent(x.given.Event, nil)
+	if err != nil {
+		x.Fatal(err)
+	}
+	return e
+}
+
+func newIPCEvent(t testing.TB, d core.Device) core.IPCEvent {
+	t.Helper()
+	e, err := d.(core.IPCEventCreator).NewIPCEvent(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func exportEvent(t testing.TB, e core.IPCEvent) core.ExternalEvent {
+	t.Helper()
+	x, err := e.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func openIPCEvent(t testing.TB, d core.Device, x core.ExternalEvent) (core.IPCEvent, error) {
+	return d.(core.IPCEventCreator).OpenIPCEvent(t.Context(), x)
+}
+
+func endExport(d core.Device, x *core.Tensor) error {
+	b, err := x.Buffer()
+	if err != nil {
+		return err
+	}
+	return d.(core.MemoryExporter).EndExport(b)
 }
 
 // exporter is another process.
@@ -98,17 +160,14 @@ func export(t *testing.T) {
 	}
 	d := opened(t)
 	s := newStream(t, d)
-	shared, left := row(t, d, 5000, core.AllocOptions{Export: core.HandleCUDAIPC}), row(t, d, 100, core.AllocOptions{Export: core.HandleCUDAIPC})
-	e, err := NewIPCEvent(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shared, left := row(t, d, 5000, core.AllocOptions{Export: core.HandleIPC}), row(t, d, 100, core.AllocOptions{Export: core.HandleIPC})
+	e := newIPCEvent(t, d)
 	defer func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	answer := given{Shared: exportIPC(t, d, shared), Left: exportIPC(t, d, left), Event: e.Handle()}
+	answer := given{Shared: sent(t, exportIPC(t, d, shared)), Left: sent(t, exportIPC(t, d, left)), Event: sent(t, exportEvent(t, e))}
 
 	next()
 	if err := d.Copy(t.Context(), s, shared, keep(t)(core.FromSlice(pattern(5000, 2)))); err != nil {
@@ -122,7 +181,7 @@ func export(t *testing.T) {
 	}
 	next()
 	answer.SharedByParent = bytes.Equal(get(t, d, shared), pattern(5000, 3))
-	if err := EndExport(buffer(t, shared)); err != nil {
+	if err := endExport(d, shared); err != nil {
 		t.Error(err)
 	}
 	_ = shared.Close() // and freed
@@ -134,7 +193,7 @@ func export(t *testing.T) {
 
 func exportIPC(t testing.TB, d core.Device, x *core.Tensor) core.ExternalMemory {
 	t.Helper()
-	m, err := d.(core.MemoryExporter).ExportMemory(buffer(t, x), core.HandleCUDAIPC)
+	m, err := d.(core.MemoryExporter).ExportMemory(buffer(t, x), core.HandleIPC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,18 +208,18 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 	d, again := opened(t), opened(t)
 	s := newStream(t, d)
 	x := startExporter(t)
-	m := x.given.Shared
+	m := x.memory(x.given.Shared)
 	if m.Length != 5000 || m.Offset != 0 || m.Size%cudalike.IPCUnit != 0 || m.DeviceUUID != d.Properties().UUID {
 		t.Errorf("%+v: want 5000 bytes at the start of %d", m, cudalike.IPCUnit)
 	}
-	e, err := OpenIPCEvent(t.Context(), d, x.given.Event)
+	e, err := openIPCEvent(t, d, x.event())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := e.WaitOn(s); err != nil {
 		t.Fatal(err)
 	}
-	first, second := imported(t, d, m), imported(t, again, m)
+	first, second := imported(t, d, m), imported(t, again, x.memory(x.given.Shared))
 	wantMappings(t, 1)
 	a, _ := first.Address()
 	if b, _ := second.Address(); a != b {
@@ -177,7 +236,7 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 	if !bytes.Equal(got, pattern(5000, 2)) {
 		t.Error("the event did not hold the stream back until the other process had written")
 	}
-	part := m
+	part := x.memory(x.given.Shared)
 	part.Offset, part.Length = 77, 1000
 	second = imported(t, d, part)
 	if !bytes.Equal(get(t, d, second), pattern(5000, 2)[77:1077]) {
@@ -191,31 +250,46 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 	}
 	wantError(t, e.WaitOn(s), core.ErrClosed, "WaitOn of a closed event")
 	wantError(t, e.Record(s), core.ErrClosed, "Record of a closed event")
-	refusals(t, d, m)
+	refusals(t, d, x.memory(x.given.Shared))
 
-	left := imported(t, d, x.given.Left)
+	left := imported(t, d, x.memory(x.given.Left))
 	x.next()
 	if !x.given.SharedByParent {
 		t.Error("the other process sees other bytes than this one wrote")
 	}
-	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), m)
+	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.memory(x.given.Shared))
 	wantError(t, err, core.ErrInvalid, "memory that was freed")
 	_ = left.Close()
 	x.end()
-	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.given.Left)
+	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.memory(x.given.Left))
 	wantError(t, err, core.ErrInvalid, "memory of a process that has ended")
-	_, err = OpenIPCEvent(t.Context(), d, x.given.Event)
+	_, err = openIPCEvent(t, d, x.event())
 	wantError(t, err, core.ErrInvalid, "an event of a process that has ended")
 }
 
 // refusals changes a good handle.
 func refusals(t *testing.T, d core.Device, good core.ExternalMemory) {
+	ipc := func(v core.Vendor, size int) *core.Handle {
+		h, err := core.NewIPCHandle(v, make([]byte, size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	empty, err := good.Duplicate()
+	if err != nil || empty.Close() != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalMemory)
 		want   error
 	}{
-		{"no handle", func(m *core.ExternalMemory) { m.Opaque = [64]byte{} }, core.ErrInvalid},
+		{"no handle", func(m *core.ExternalMemory) { m.Handle = nil }, core.ErrNotSupported},
+		{"an empty handle", func(m *core.ExternalMemory) { m.Handle = empty.Handle }, core.ErrClosed},
+		{"a handle of nothing", func(m *core.ExternalMemory) { m.Handle = ipc(core.VendorNVIDIA, 64) }, core.ErrInvalid},
+		{"a handle that is short", func(m *core.ExternalMemory) { m.Handle = ipc(core.VendorNVIDIA, 63) }, core.ErrInvalid},
+		{"a handle of another vendor", func(m *core.ExternalMemory) { m.Handle = ipc(core.VendorAMD, 64) }, core.ErrNotSupported},
 		{"memory of another device", func(m *core.ExternalMemory) { m.DeviceUUID[3] ^= 1 }, core.ErrDevice},
 		{"more than was allocated", func(m *core.ExternalMemory) { m.Size += cudalike.IPCUnit }, core.ErrInvalid},
 		{"a part outside", func(m *core.ExternalMemory) { m.Offset, m.Length = m.Size-1, 2 }, core.ErrInvalid},
@@ -241,22 +315,22 @@ func wantMappings(t *testing.T, want int) {
 func TestAProcessOpensItsOwnMemoryInTheSameContext(t *testing.T) {
 	sim := simulator(t)
 	d, again, peer := opened(t), opened(t), opened(t, 1)
-	x := row(t, d, 5000, core.AllocOptions{Export: core.HandleCUDAIPC})
+	x := row(t, d, 5000, core.AllocOptions{Export: core.HandleIPC})
 	put(t, d, x, pattern(5000, 1))
 	m := exportIPC(t, d, x)
-	if again := exportIPC(t, d, x); again != m {
+	if again := exportIPC(t, d, x); !bytes.Equal(sent(t, again), sent(t, m)) {
 		t.Error("another export gives another handle")
 	}
 	y := imported(t, again, m)
 	if !bytes.Equal(get(t, again, y), pattern(5000, 1)) {
 		t.Error("other bytes")
 	}
-	elsewhere := m
+	elsewhere := exportIPC(t, d, x)
 	elsewhere.DeviceUUID = peer.Properties().UUID
 	_, err := peer.(core.MemoryImporter).ImportMemory(t.Context(), elsewhere)
 	wantError(t, err, core.ErrNotSupported, "ImportMemory into another context of the process")
 
-	if err := EndExport(buffer(t, x)); err != nil {
+	if err := endExport(d, x); err != nil {
 		t.Error(err)
 	}
 	frees := sim.Count("cuMemFree")
@@ -273,19 +347,16 @@ func TestAProcessOpensItsOwnMemoryInTheSameContext(t *testing.T) {
 
 func TestAProcessDoesNotOpenItsOwnEvent(t *testing.T) {
 	d := opened(t)
-	e, err := NewIPCEvent(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newIPCEvent(t, d)
 	defer e.Close()
-	_, err = OpenIPCEvent(t.Context(), d, e.Handle())
+	_, err := openIPCEvent(t, d, exportEvent(t, e))
 	wantError(t, err, core.ErrNotSupported, "OpenIPCEvent")
 }
 
 func TestMemoryThatOthersMayHaveOpenIsNotFreed(t *testing.T) {
 	sim := simulator(t)
 	d := open(t)
-	o := core.AllocOptions{Export: core.HandleCUDAIPC}
+	o := core.AllocOptions{Export: core.HandleIPC}
 	frees := func(f func(x *core.Tensor)) int {
 		x := row(t, d, 100, o)
 		f(x)
@@ -304,7 +375,7 @@ func TestMemoryThatOthersMayHaveOpenIsNotFreed(t *testing.T) {
 	}
 	n := frees(func(x *core.Tensor) {
 		exportIPC(t, d, x)
-		if err := EndExport(buffer(t, x)); err != nil {
+		if err := endExport(d, x); err != nil {
 			t.Error(err)
 		}
 	})
@@ -322,38 +393,33 @@ func TestMemoryThatOthersMayHaveOpenIsNotFreed(t *testing.T) {
 
 func TestOnlyMemoryMadeForOtherProcessesIsExported(t *testing.T) {
 	d, again := opened(t), opened(t)
-	plain, shared := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{Export: core.HandleCUDAIPC})
-	empty := row(t, d, 0, core.AllocOptions{Export: core.HandleCUDAIPC})
+	plain, shared := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{Export: core.HandleIPC})
+	empty := row(t, d, 0, core.AllocOptions{Export: core.HandleIPC})
 	host := keep(t)(core.FromSlice([]byte{1}))
 	for _, c := range []struct {
-		rule        string
-		x           *core.Tensor
-		d           core.Device
-		export, end error
+		rule string
+		x    *core.Tensor
+		d    core.Device
+		want error
 	}{
-		{"plain memory", plain, d, core.ErrInvalid, core.ErrInvalid},
-		{"no bytes", empty, d, core.ErrInvalid, core.ErrInvalid},
-		{"memory of the host", host, d, core.ErrDevice, core.ErrDevice},
-		{"memory of another opening", shared, again, core.ErrDevice, nil},
+		{"plain memory", plain, d, core.ErrInvalid},
+		{"no bytes", empty, d, core.ErrInvalid},
+		{"memory of the host", host, d, core.ErrDevice},
+		{"memory of another opening", shared, again, core.ErrDevice},
 	} {
-		_, err := c.d.(core.MemoryExporter).ExportMemory(buffer(t, c.x), core.HandleCUDAIPC)
-		wantError(t, err, c.export, "ExportMemory of "+c.rule)
-		if err := EndExport(buffer(t, c.x)); c.end != nil {
-			wantError(t, err, c.end, "EndExport of "+c.rule)
-		} else if err != nil {
-			t.Errorf("EndExport of %s: %v", c.rule, err)
-		}
+		_, err := c.d.(core.MemoryExporter).ExportMemory(buffer(t, c.x), core.HandleIPC)
+		wantError(t, err, c.want, "ExportMemory of "+c.rule)
+		wantError(t, endExport(c.d, c.x), c.want, "EndExport of "+c.rule)
 	}
-	wantError(t, EndExport(nil), core.ErrInvalid, "EndExport of nil")
+	if err := endExport(d, shared); err != nil {
+		t.Errorf("EndExport of memory that was not exported: %v", err)
+	}
 }
 
 func TestAnIPCEventBelongsToItsDevice(t *testing.T) {
 	d, p := open(t), closedAtEnd(t, second(t))
 	s := newStream(t, p)
-	e, err := NewIPCEvent(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := newIPCEvent(t, d)
 	wantError(t, e.Record(s), core.ErrDevice, "Record on a stream of another device")
 	wantError(t, e.WaitOn(nil), core.ErrDevice, "WaitOn without a stream")
 	wantError(t, d.Close(), core.ErrInvalid, "Close of the device while the event is open")
@@ -365,15 +431,17 @@ func TestAnIPCEventBelongsToItsDevice(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewIPCEvent(t.Context(), d)
+	_, err := d.(core.IPCEventCreator).NewIPCEvent(t.Context())
 	wantError(t, err, core.ErrClosed, "NewIPCEvent of a closed device")
-	_, err = OpenIPCEvent(t.Context(), p, [64]byte{})
-	wantError(t, err, core.ErrInvalid, "OpenIPCEvent of no handle")
-	_, err = NewIPCEvent(t.Context(), nil)
-	wantError(t, err, core.ErrDevice, "NewIPCEvent without a device")
+	nothing, err := core.NewIPCHandle(core.VendorNVIDIA, make([]byte, 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = openIPCEvent(t, p, core.ExternalEvent{Handle: nothing, DeviceUUID: p.Properties().UUID})
+	wantError(t, err, core.ErrInvalid, "OpenIPCEvent of a handle of nothing")
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := NewIPCEvent(ended, p); err != context.Canceled {
+	if _, err := p.(core.IPCEventCreator).NewIPCEvent(ended); err != context.Canceled {
 		t.Errorf("NewIPCEvent with an ended context: %v", err)
 	}
 }

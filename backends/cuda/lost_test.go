@@ -126,10 +126,10 @@ func TestMemoryForOtherProcessesTellsOfALostDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sim := simulator(t)
 			d := opened(t)
-			x := row(t, d, 100, core.AllocOptions{Export: core.HandleCUDAIPC})
+			x := row(t, d, 100, core.AllocOptions{Export: core.HandleIPC})
 			if export {
 				exportIPC(t, d, x)
-				if err := EndExport(buffer(t, x)); err != nil {
+				if err := endExport(d, x); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -25,7 +25,7 @@ func importingLife(t *testing.T) func(context.Context) error {
 				l.imports(address)
 			}
 			l.exports()
-			l.opens(other.given.Left, other.given.Event)
+			l.opens(other.memory(other.given.Left), other.event())
 			l.copies(nil)
 			l.copies(l.p)
 		}
@@ -50,7 +50,7 @@ func (l *crossing) imports(address uintptr) {
 }
 
 func (l *crossing) exports() {
-	x := l.row(l.d, 1000, core.AllocOptions{Export: core.HandleCUDAIPC})
+	x := l.row(l.d, 1000, core.AllocOptions{Export: core.HandleIPC})
 	if x == nil {
 		return
 	}
@@ -58,20 +58,20 @@ func (l *crossing) exports() {
 	if !l.OK(err) {
 		return
 	}
-	_, err = l.d.(core.MemoryExporter).ExportMemory(b, core.HandleCUDAIPC)
+	_, err = l.d.(core.MemoryExporter).ExportMemory(b, core.HandleIPC)
 	l.OK(err)
-	l.OK(EndExport(b))
+	l.OK(l.d.(core.MemoryExporter).EndExport(b))
 }
 
-func (l *crossing) opens(m core.ExternalMemory, event [64]byte) {
+func (l *crossing) opens(m core.ExternalMemory, event core.ExternalEvent) {
 	x := l.Wrap(l.d.(core.MemoryImporter).ImportMemory(l.Context, m))
 	y, s := l.row(l.d, m.Length, core.AllocOptions{}), l.Stream(l.d.NewStream(l.Context))
-	theirs, err := OpenIPCEvent(l.Context, l.d, event)
+	theirs, err := l.d.(core.IPCEventCreator).OpenIPCEvent(l.Context, event)
 	if l.Opened(theirs, err) && s != nil {
 		l.OK(theirs.WaitOn(s))
 	}
 	l.Copy(l.d, s, y, x)
-	own, err := NewIPCEvent(l.Context, l.d)
+	own, err := l.d.(core.IPCEventCreator).NewIPCEvent(l.Context)
 	if l.Opened(own, err) && s != nil {
 		l.OK(own.Record(s))
 	}

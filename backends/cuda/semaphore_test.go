@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -25,8 +26,8 @@ func TestASemaphoreOrdersBothWays(t *testing.T) {
 	other, own := newTimeline(t, d)
 	streams := []core.Stream{newStream(t, d), newStream(t, d)}
 	shared, m := exported(t, d, size)
-	host := view(t, m.FD, m.Size)
-	defer func() { _ = unix.Close(m.FD) }()
+	host := view(t, coretest.FD(t, m.Handle), m.Size)
+	defer m.Close()
 	seen := make([]byte, rounds*size)
 	said := pattern(rounds*size, 9)
 	value := uint64(0)
@@ -83,8 +84,8 @@ func TestALinkServesBothDirections(t *testing.T) {
 	back, backOwn := newTimeline(t, d)
 	ours, theirs := newStream(t, d), newOtherStream(t)
 	shared, m := exported(t, d, size)
-	host := view(t, m.FD, m.Size)
-	defer func() { _ = unix.Close(m.FD) }()
+	host := view(t, coretest.FD(t, m.Handle), m.Size)
+	defer m.Close()
 	toThem, toUs := stream.NewLink(own, other), stream.NewLink(back, backOwn)
 	for round := range uint64(20) {
 		sim.Hold(true)
@@ -300,8 +301,9 @@ func TestARefusedSemaphoreStaysTheCallers(t *testing.T) {
 	}
 	defer func() { _ = unix.Close(own.FD) }()
 	memory, _ := foreign(t, d, 4096)
-	defer func() { _ = unix.Close(memory.FD) }()
-	good := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: own.FD, DeviceUUID: d.Properties().UUID}
+	defer memory.Close()
+	foreigner := coretest.HandleOf(t, core.HandleDMABuf, own.FD)
+	good := core.ExternalSemaphore{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, own.FD), DeviceUUID: d.Properties().UUID}
 	type bad struct {
 		rule     string
 		change   func(*core.ExternalSemaphore)
@@ -310,12 +312,12 @@ func TestARefusedSemaphoreStaysTheCallers(t *testing.T) {
 	cases := []bad{
 		{"another device", func(x *core.ExternalSemaphore) { x.DeviceUUID[7]++ }, core.ErrDevice},
 		{"no device", func(x *core.ExternalSemaphore) { x.DeviceUUID = core.UUID{} }, core.ErrDevice},
-		{"a type that nobody imports", func(x *core.ExternalSemaphore) { x.Type = core.HandleDMABuf }, core.ErrNotSupported},
-		{"no type", func(x *core.ExternalSemaphore) { x.Type = 0 }, core.ErrNotSupported},
-		{"memory", func(x *core.ExternalSemaphore) { x.FD = memory.FD }, core.ErrInvalid},
+		{"a type that nobody imports", func(x *core.ExternalSemaphore) { x.Handle = foreigner }, core.ErrNotSupported},
+		{"no handle", func(x *core.ExternalSemaphore) { x.Handle = nil }, core.ErrNotSupported},
+		{"memory", func(x *core.ExternalSemaphore) { x.Handle = memory.Handle }, core.ErrInvalid},
 	}
-	for what, fd := range strangers(t) {
-		cases = append(cases, bad{what, func(x *core.ExternalSemaphore) { x.FD = fd }, core.ErrInvalid})
+	for what, h := range strangers(t) {
+		cases = append(cases, bad{what, func(x *core.ExternalSemaphore) { x.Handle = h }, core.ErrInvalid})
 	}
 	before, live := descriptors(), sim.Live()
 	for _, c := range cases {

@@ -47,10 +47,10 @@ func shareAndWork(l *coretest.Life, t *testing.T, sim *gpusim.Simulator, d core.
 		return
 	}
 	l.Later(func() error { return unix.Close(counter.FD) })
-	e := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: duplicate(t, counter.FD), DeviceUUID: d.Properties().UUID}
+	e := core.ExternalSemaphore{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, counter.FD), DeviceUUID: d.Properties().UUID}
+	defer e.Close()
 	sem, err := d.(core.SemaphoreImporter).ImportSemaphore(l.Context, e)
 	if !l.Opened(sem, err) {
-		_ = unix.Close(e.FD)
 		return
 	}
 	if l.Copy(d, a, x, src) && l.OK(sem.Signal(a, 1)) && l.OK(sem.WaitOn(b, 1)) && l.Copy(d, b, part, again) &&
@@ -61,9 +61,9 @@ func shareAndWork(l *coretest.Life, t *testing.T, sim *gpusim.Simulator, d core.
 
 // importOrClose opens m as a row of its bytes; the handle is gone then, either way.
 func importOrClose(ctx context.Context, d core.Device, m core.ExternalMemory) (*core.Tensor, error) {
+	defer m.Close()
 	memory, err := d.(core.MemoryImporter).ImportMemory(ctx, m)
 	if err != nil {
-		_ = unix.Close(m.FD)
 		return nil, err
 	}
 	return core.Wrap(memory, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Length}})

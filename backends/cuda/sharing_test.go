@@ -5,7 +5,7 @@ package cuda
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"encoding/hex"
 	"math"
 	"os"
 	"os/exec"
@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// exported makes n bytes of memory that can be exported, and a descriptor of it.
+// exported makes n bytes of memory that can be exported, and a handle of it.
 func exported(t testing.TB, d core.Device, n int64) (*core.Tensor, core.ExternalMemory) {
 	t.Helper()
 	x := row(t, d, n, core.AllocOptions{Export: core.HandleOpaqueFD})
@@ -86,11 +87,11 @@ func TestAnotherDriverUsesMemoryOfCUDA(t *testing.T) {
 	d := opened(t)
 	simulator(t)
 	x, m := exported(t, d, 5000)
-	defer func() { _ = unix.Close(m.FD) }()
+	defer m.Close()
 	if m.MemoryType != core.NoMemoryType || m.Dedicated || m.Offset != 0 || m.Length != 5000 || m.Size < 5000 || m.Size%(64<<10) != 0 {
 		t.Errorf("%+v: want 5000 bytes at the start of whole pages of the device, without a type of Vulkan", m)
 	}
-	host := view(t, m.FD, m.Size)
+	host := view(t, coretest.FD(t, m.Handle), m.Size)
 	put(t, d, x, pattern(5000, 1))
 	if !bytes.Equal(host[:5000], pattern(5000, 1)) {
 		t.Error("the other driver sees other bytes than CUDA wrote")
@@ -110,10 +111,11 @@ func TestEachExportIsADescriptorOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, d, x, pattern(100, 1))
-	_ = unix.Close(first.FD)
+	_ = first.Close()
+	fd := coretest.FD(t, second.Handle)
 	again := imported(t, d, second)
 	_ = x.Close()
-	if isOpen(second.FD) {
+	if isOpen(fd) {
 		t.Error("the imported descriptor is still the caller's")
 	}
 	if !bytes.Equal(get(t, d, again), pattern(100, 1)) {
@@ -128,7 +130,7 @@ func TestExportedMemoryCountsAsAWhole(t *testing.T) {
 	pool := d.(core.PoolController)
 	before := pool.PoolStats()
 	x, m := exported(t, d, 5000)
-	_ = unix.Close(m.FD)
+	_ = m.Close()
 	now := pool.PoolStats()
 	if got := now.InUse - before.InUse; got != m.Size {
 		t.Errorf("%d bytes are in use, want %d", got, m.Size)
@@ -148,8 +150,8 @@ func TestExportedMemoryCountsAsAWhole(t *testing.T) {
 	wantError(t, err, core.ErrOutOfMemory, "Alloc for export of more than there is")
 }
 
-// strangers are descriptors that stand for no memory, by what they are.
-func strangers(t *testing.T) map[string]int {
+// strangers are handles of descriptors that stand for no memory, by what they are.
+func strangers(t *testing.T) map[string]*core.Handle {
 	t.Helper()
 	var pipe, socket [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -170,18 +172,18 @@ func strangers(t *testing.T) map[string]int {
 	if err := file.Truncate(64 << 20); err != nil {
 		t.Fatal(err)
 	}
-	closed := duplicate(t, null)
-	_ = unix.Close(closed)
 	t.Cleanup(func() {
 		for _, fd := range []int{pipe[0], pipe[1], socket[0], socket[1], null} {
 			_ = unix.Close(fd)
 		}
 		_ = file.Close()
 	})
-	return map[string]int{
-		"a pipe": pipe[0], "a socket": socket[0], "a device": null, "a file": int(file.Fd()),
-		"a closed descriptor": closed, "a negative descriptor": -1,
+	handle := func(fd int) *core.Handle { return coretest.HandleOf(t, core.HandleOpaqueFD, fd) }
+	all := map[string]*core.Handle{
+		"a pipe": handle(pipe[0]), "a socket": handle(socket[0]), "a device": handle(null), "a file": handle(int(file.Fd())),
 	}
+	all["a closed descriptor"] = coretest.DeadHandle(t, core.HandleOpaqueFD) // last, since others would get its number
+	return all
 }
 
 func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
@@ -189,7 +191,9 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	d := opened(t)
 	_, ofCUDA := exported(t, d, 5000)
 	ofOther, _ := foreign(t, d, 1<<20)
-	defer func() { _, _ = unix.Close(ofCUDA.FD), unix.Close(ofOther.FD) }()
+	defer ofCUDA.Close()
+	defer ofOther.Close()
+	foreigner := coretest.HandleOf(t, core.HandleDMABuf, coretest.FD(t, ofCUDA.Handle))
 	type bad struct {
 		rule     string
 		change   func(*core.ExternalMemory)
@@ -199,7 +203,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		{"another device", func(m *core.ExternalMemory) { m.DeviceUUID[0]++ }, core.ErrDevice},
 		{"no device", func(m *core.ExternalMemory) { m.DeviceUUID = core.UUID{} }, core.ErrDevice},
 		{"a driver that CUDA cannot have told", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[0]++ }, core.ErrDevice},
-		{"a type that nobody imports", func(m *core.ExternalMemory) { m.Type = core.HandleMetalShared }, core.ErrNotSupported},
+		{"a type that nobody imports", func(m *core.ExternalMemory) { m.Handle = foreigner }, core.ErrNotSupported},
 		{"a Size beyond the memory", func(m *core.ExternalMemory) { m.Size *= 2 }, core.ErrInvalid},
 		{"a Size that no memory has", func(m *core.ExternalMemory) { m.Size, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
 		{"a Size that rounds to no memory", func(m *core.ExternalMemory) { m.Size = math.MaxInt64 &^ (2<<20 - 1) }, core.ErrInvalid},
@@ -210,8 +214,8 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		{"no bytes", func(m *core.ExternalMemory) { m.Length = 0 }, core.ErrInvalid},
 		{"a negative Length", func(m *core.ExternalMemory) { m.Length = -1 }, core.ErrInvalid},
 	}
-	for what, fd := range strangers(t) {
-		cases = append(cases, bad{what, func(m *core.ExternalMemory) { m.FD = fd }, core.ErrInvalid})
+	for what, h := range strangers(t) {
+		cases = append(cases, bad{what, func(m *core.ExternalMemory) { m.Handle = h }, core.ErrInvalid})
 	}
 	before, live := descriptors(), sim.Live()
 	for of, good := range map[string]core.ExternalMemory{"CUDA": ofCUDA, "another driver": ofOther} {
@@ -236,7 +240,7 @@ func TestOnlyMemoryMadeForItIsExported(t *testing.T) {
 	plain := row(t, d, 100, core.AllocOptions{})
 	empty := row(t, d, 0, core.AllocOptions{Export: core.HandleOpaqueFD})
 	forFD, m := exported(t, d, 100)
-	_ = unix.Close(m.FD)
+	_ = m.Close()
 	closed, _ := exportedBuffer(t, d)
 	for _, c := range []struct {
 		rule     string
@@ -273,7 +277,7 @@ func buffer(t testing.TB, x *core.Tensor) *core.Buffer {
 func exportedBuffer(t testing.TB, d core.Device) (*core.Buffer, core.ExternalMemory) {
 	t.Helper()
 	x, m := exported(t, d, 100)
-	_ = unix.Close(m.FD)
+	_ = m.Close()
 	b := buffer(t, x)
 	_ = x.Close()
 	return b, m
@@ -289,12 +293,12 @@ func TestSharedMemoryOutlivesItsWork(t *testing.T) {
 		},
 		"exported": func(t *testing.T, d core.Device) (*core.Tensor, []byte) {
 			x, m := exported(t, d, 1<<20)
-			defer func() { _ = unix.Close(m.FD) }()
-			return x, view(t, m.FD, m.Size)
+			defer m.Close()
+			return x, view(t, coretest.FD(t, m.Handle), m.Size)
 		},
 		"imported from CUDA": func(t *testing.T, d core.Device) (*core.Tensor, []byte) {
 			x, m := exported(t, d, 1<<20)
-			host := view(t, m.FD, m.Size)
+			host := view(t, coretest.FD(t, m.Handle), m.Size)
 			y := imported(t, d, m)
 			_ = x.Close()
 			return y, host
@@ -340,11 +344,14 @@ const other = "DLX_CUDA_TEST_MEMORY"
 func TestMemoryOfAnotherProcess(t *testing.T) {
 	d := opened(t)
 	if text := os.Getenv(other); text != "" {
-		m := core.ExternalMemory{}
-		if err := json.Unmarshal([]byte(text), &m); err != nil {
+		data, err := hex.DecodeString(text)
+		if err != nil {
 			t.Fatal(err)
 		}
-		m.FD = 3
+		m, err := core.UnmarshalExternalMemory(data, []int{3})
+		if err != nil {
+			t.Fatal(err)
+		}
 		x := imported(t, d, m)
 		if !bytes.Equal(get(t, d, x), pattern(5000, 1)) {
 			t.Error("the second process sees other bytes than the first one wrote")
@@ -354,7 +361,7 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	}
 	x, m := exported(t, d, 5000)
 	put(t, d, x, pattern(5000, 1))
-	text, err := json.Marshal(m)
+	data, fds, err := m.MarshalWithFDs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,10 +370,13 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
-	file := os.NewFile(uintptr(m.FD), "exported")
+	file := os.NewFile(uintptr(fds[0]), "exported")
 	defer file.Close()
+	if _, err := m.Handle.Take(); err != nil { // the file is its owner
+		t.Fatal(err)
+	}
 	second.ExtraFiles = []*os.File{file}
-	second.Env = append(os.Environ(), other+"="+string(text))
+	second.Env = append(os.Environ(), other+"="+hex.EncodeToString(data))
 	if output, err := second.CombinedOutput(); err != nil {
 		t.Fatalf("the second process: %v\n%s", err, output)
 	}

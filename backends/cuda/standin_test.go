@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/gpusim"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -50,8 +51,12 @@ func foreign(t testing.TB, d core.Device, size int64) (core.ExternalMemory, []by
 	if err := unix.Ftruncate(fd, head+size); err != nil {
 		t.Fatal(err)
 	}
+	h, err := core.NewHandle(core.HandleOpaqueFD, uintptr(fd))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return core.ExternalMemory{
-		Type: core.HandleOpaqueFD, FD: fd, Size: size, Length: size, MemoryType: 0,
+		Handle: h, Size: size, Length: size, MemoryType: 0,
 		DeviceUUID: d.Properties().UUID, DriverUUID: core.UUID{0x1a, 0x7a},
 	}, view(t, fd, size)
 }
@@ -90,7 +95,7 @@ func newTimeline(t testing.TB, d core.Device) (timeline, core.Semaphore) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(own.FD) })
-	x := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: duplicate(t, own.FD), DeviceUUID: d.Properties().UUID, DriverUUID: core.UUID{0x1a, 0x7a}}
+	x := core.ExternalSemaphore{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, own.FD), DeviceUUID: d.Properties().UUID, DriverUUID: core.UUID{0x1a, 0x7a}}
 	imported, err := d.(core.SemaphoreImporter).ImportSemaphore(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
@@ -117,16 +122,6 @@ func (s timeline) Wait(ctx context.Context, value uint64) error {
 }
 
 func (s timeline) Close() error { return nil }
-
-// duplicate is another descriptor of the same.
-func duplicate(t testing.TB, fd int) int {
-	t.Helper()
-	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return other
-}
 
 // isOpen reports whether a descriptor is.
 func isOpen(fd int) bool {

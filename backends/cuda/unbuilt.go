@@ -16,18 +16,8 @@ const name = "cuda"
 
 func newBackend() core.Backend { return unbuilt.Backend(name) }
 
-func endExport(*core.Buffer) error { return unbuilt.Error(name, "EndExport") }
-
 func openTimer(context.Context, core.Device, *cudalike.Timer) error {
 	return unbuilt.Error(name, "NewTimer")
-}
-
-func makeIPCEvent(context.Context, core.Device, *cudalike.IPCEvent) error {
-	return unbuilt.Error(name, "NewIPCEvent")
-}
-
-func openIPCEvent(context.Context, core.Device, [64]byte, *cudalike.IPCEvent) error {
-	return unbuilt.Error(name, "OpenIPCEvent")
 }
 
 func registerGLBuffer(func(func()), core.Device, uint32, cudalike.GLAccess, *cudalike.GLBuffer) error {

@@ -12,20 +12,18 @@ import (
 func TestZeroValuesFail(t *testing.T) {
 	ctx := t.Context()
 	var timer cuda.Timer
-	var event cuda.IPCEvent
 	var buffer cuda.GLBuffer
 	_, elapsed := timer.Elapsed(ctx)
 	_, mapped := buffer.Map(ctx, nil, core.Spec{})
 	for name, err := range map[string]error{
 		"Timer.Start": timer.Start(nil), "Timer.Stop": timer.Stop(nil), "Timer.Elapsed": elapsed,
-		"IPCEvent.Record": event.Record(nil), "IPCEvent.WaitOn": event.WaitOn(nil),
 		"GLBuffer.Map": mapped, "GLBuffer.Unmap": buffer.Unmap(ctx, nil),
 	} {
 		if !errors.Is(err, core.ErrClosed) && !errors.Is(err, core.ErrNotSupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, err := range map[string]error{"Timer": timer.Close(), "IPCEvent": event.Close(), "GLBuffer": buffer.Close()} {
+	for name, err := range map[string]error{"Timer": timer.Close(), "GLBuffer": buffer.Close()} {
 		if err != nil {
 			t.Errorf("Close of %s: %v", name, err)
 		}

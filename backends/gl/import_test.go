@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // memoryFile is a file in memory of so many bytes, closed at the end.
@@ -46,19 +47,16 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 	}
 	defer pipe.Close()
 	defer other.Close()
-	gone, err := unix.Dup(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = unix.Close(gone)
-	valid := core.ExternalMemory{Type: core.HandleOpaqueFD, FD: file, Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
+	unread, nothing := coretest.HandleOf(t, core.HandleOpaqueFD, headless), coretest.HandleOf(t, core.HandleOpaqueFD, int(pipe.Fd()))
+	foreign := coretest.HandleOf(t, core.HandleDMABuf, file)
+	valid := core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, file), Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
 	before := descriptors()
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalMemory)
 		want   error
 	}{
-		{"another handle type", func(m *core.ExternalMemory) { m.Type = core.HandleDMABuf }, core.ErrNotSupported},
+		{"another handle type", func(m *core.ExternalMemory) { m.Handle = foreign }, core.ErrNotSupported},
 		{"another device", func(m *core.ExternalMemory) { m.DeviceUUID[0] ^= 1 }, core.ErrDevice},
 		{"another driver", func(m *core.ExternalMemory) { m.DriverUUID[0] ^= 1 }, core.ErrDevice},
 		{"no UUIDs", func(m *core.ExternalMemory) { m.DeviceUUID, m.DriverUUID = core.UUID{}, core.UUID{} }, core.ErrDevice},
@@ -67,12 +65,12 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 		{"no bytes", func(m *core.ExternalMemory) { m.Length = 0 }, core.ErrInvalid},
 		{"a range that leaves the allocation", func(m *core.ExternalMemory) { m.Offset = m.Size }, core.ErrInvalid},
 		{"a range that overflows", func(m *core.ExternalMemory) { m.Offset, m.Length = 1<<62, 1<<62 }, core.ErrInvalid},
-		{"descriptor -1", func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid},
-		{"a closed descriptor", func(m *core.ExternalMemory) { m.FD = gone }, core.ErrInvalid},
+		{"no handle", func(m *core.ExternalMemory) { m.Handle = nil }, core.ErrNotSupported},
+		{"a closed descriptor", func(m *core.ExternalMemory) { m.Handle = coretest.DeadHandle(t, core.HandleOpaqueFD) }, core.ErrInvalid},
 		{"a descriptor that is smaller than it claims", func(m *core.ExternalMemory) { m.Size = 1<<16 + 1 }, core.ErrInvalid},
-		{"a file that does not tell what it holds", func(m *core.ExternalMemory) { m.FD = headless }, core.ErrInvalid},
+		{"a file that does not tell what it holds", func(m *core.ExternalMemory) { m.Handle = unread }, core.ErrInvalid},
 		{"memory that the driver did not make", func(*core.ExternalMemory) {}, core.ErrInvalid},
-		{"a descriptor that is no memory", func(m *core.ExternalMemory) { m.FD = int(pipe.Fd()) }, core.ErrInvalid},
+		{"a descriptor that is no memory", func(m *core.ExternalMemory) { m.Handle = nothing }, core.ErrInvalid},
 		{"an allocation without room beyond the buffer", func(m *core.ExternalMemory) { m.Length = m.Size }, core.ErrOutOfMemory},
 		{"a dedicated allocation of another driver", func(m *core.ExternalMemory) { m.Dedicated = true }, core.ErrInvalid},
 	} {
@@ -102,17 +100,19 @@ func TestImportSemaphoreRefusesWhatDoesNotFit(t *testing.T) {
 		t.Errorf("capabilities %v", d.Properties().Capabilities)
 	}
 	importer := d
-	valid := core.ExternalSemaphore{Type: core.HandleOpaqueFD, FD: memoryFile(t, 64), DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
+	file := memoryFile(t, 64)
+	foreign := coretest.HandleOf(t, core.HandleMemFD, file)
+	valid := core.ExternalSemaphore{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, file), DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
 	before := descriptors()
 	for _, c := range []struct {
 		rule   string
 		change func(*core.ExternalSemaphore)
 		want   error
 	}{
-		{"another handle type", func(x *core.ExternalSemaphore) { x.Type = core.HandleMemFD }, core.ErrNotSupported},
+		{"another handle type", func(x *core.ExternalSemaphore) { x.Handle = foreign }, core.ErrNotSupported},
 		{"another device", func(x *core.ExternalSemaphore) { x.DeviceUUID[0] ^= 1 }, core.ErrDevice},
 		{"another driver", func(x *core.ExternalSemaphore) { x.DriverUUID[0] ^= 1 }, core.ErrDevice},
-		{"a closed descriptor", func(x *core.ExternalSemaphore) { x.FD = -1 }, core.ErrInvalid},
+		{"a closed descriptor", func(x *core.ExternalSemaphore) { x.Handle = coretest.DeadHandle(t, core.HandleOpaqueFD) }, core.ErrInvalid},
 		{"a driver without the extension", func(*core.ExternalSemaphore) {}, core.ErrInvalid},
 	} {
 		x := valid

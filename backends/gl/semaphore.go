@@ -46,11 +46,11 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	if err := by.CheckSemaphore(x); err != nil {
 		return nil, err
 	}
-	if err := by.CheckFD("ImportSemaphore", x.Type, x.FD, 0); err != nil {
-		return nil, err
-	}
 	s := &semaphore{device: d}
-	if err := by.Give("ImportSemaphore", x.FD, func(fd int) (taken bool, err error) {
+	if err := by.Give("ImportSemaphore", x.Handle, func(fd int) (taken bool, err error) {
+		if err := by.CheckFD("ImportSemaphore", x.Handle.Type(), fd, 0); err != nil {
+			return false, err
+		}
 		err = d.do(ctx, "glImportSemaphoreFdEXT", func() {
 			s.name = ext.CreateTimelineSemaphore()
 			ext.ImportSemaphoreFD(s.name, fd)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // unserved is a wrapped context whose thread runs what it is given only as often as it is
@@ -106,7 +107,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"a copy within":  func(ctx context.Context) error { return d.Copy(ctx, nil, y, x) },
 		"a strided copy": func(ctx context.Context) error { return d.Copy(ctx, nil, keep(t)(y.Reshape(100, 100)), turned) },
 		"ImportMemory": func(ctx context.Context) error {
-			m := core.ExternalMemory{Type: core.HandleOpaqueFD, FD: memoryFile(t, 1<<16), Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
+			m := core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, memoryFile(t, 1<<16)), Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
 			d.facts.software = true // a file without a head
 			defer func() { d.facts.software = false }()
 			if _, err := d.ImportMemory(ctx, m); !errors.Is(err, core.ErrInvalid) {

@@ -54,8 +54,12 @@ func TestImportOfADescriptor(t *testing.T) {
 	if err := unix.Ftruncate(fd, 8192); err != nil {
 		t.Fatal(err)
 	}
+	h, err := core.NewHandle(core.HandleOpaqueFD, uintptr(fd))
+	if err != nil {
+		t.Fatal(err)
+	}
 	good := core.ExternalMemory{
-		Type: core.HandleOpaqueFD, FD: fd, Size: 8192, Offset: 4096, Length: 100,
+		Handle: h, Size: 8192, Offset: 4096, Length: 100,
 		DeviceUUID: l.properties.UUID, DriverUUID: l.properties.DriverUUID,
 	}
 	for name, bad := range map[string]struct {
@@ -64,8 +68,8 @@ func TestImportOfADescriptor(t *testing.T) {
 	}{
 		"another device":             {func(m *core.ExternalMemory) { m.DeviceUUID[0]++ }, core.ErrDevice},
 		"another driver":             {func(m *core.ExternalMemory) { m.DriverUUID[0]++ }, core.ErrDevice},
-		"another kind of handle":     {func(m *core.ExternalMemory) { m.Type = core.HandleDMABuf }, core.ErrNotSupported},
-		"a closed descriptor":        {func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid},
+		"another kind of handle":     {func(m *core.ExternalMemory) { m.Handle = coretest.HandleOf(t, core.HandleDMABuf, fd) }, core.ErrNotSupported},
+		"a closed descriptor":        {func(m *core.ExternalMemory) { m.Handle = coretest.DeadHandle(t, core.HandleOpaqueFD) }, core.ErrInvalid},
 		"a descriptor that is short": {func(m *core.ExternalMemory) { m.Size = 8193 }, core.ErrInvalid},
 		"no bytes":                   {func(m *core.ExternalMemory) { m.Length = 0 }, core.ErrInvalid},
 		"bytes beyond the end":       {func(m *core.ExternalMemory) { m.Length = 4097 }, core.ErrInvalid},

@@ -72,7 +72,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		return core.Memory{}, err
 	}
 	kind := uint64(driver.ImportOpaqueFD)
-	if m.Type == core.HandleDMABuf {
+	if m.Handle.Type() == core.HandleDMABuf {
 		kind = driver.ImportDMABuf
 	}
 	return by.Memory(m, func(fd int) (_ core.Memory, taken bool, err error) {
@@ -82,7 +82,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 			return core.Memory{}, false, err
 		}
 		mem, s := driver.ImportFD(d.context, kind, fd, m.Size)
-		if err := check(s, "clCreateBufferWithProperties", "%d bytes of FD %d as %v", m.Size, m.FD, m.Type); err != nil {
+		if err := check(s, "clCreateBufferWithProperties", "%d bytes of %v", m.Size, m.Handle); err != nil {
 			return core.Memory{}, false, err
 		}
 		return d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), true, nil

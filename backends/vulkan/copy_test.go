@@ -12,8 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/core"
 )
@@ -212,7 +210,7 @@ func hammerOnce(d core.Device, rng *rand.Rand) (err error) {
 	}
 	memory, err := d.(core.MemoryImporter).ImportMemory(ctx, m)
 	if err != nil {
-		return errors.Join(err, unix.Close(m.FD))
+		return errors.Join(err, m.Close())
 	}
 	y := add(core.Wrap(memory, shape))
 	hb, _ := dst.Buffer()

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/faults"
 	"github.com/dlx-go/dlx/core"
@@ -105,7 +103,8 @@ func (u *user) shares() {
 				if u.note(err) {
 					m.Free()
 				} else {
-					u.note(unix.Close(x.FD)) // the caller's, and open
+					_, empty := x.Handle.Number()
+					u.note(errors.Join(empty, x.Close())) // the caller's, and open
 				}
 			}
 		}

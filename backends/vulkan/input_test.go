@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // exported makes exportable memory of 5000 bytes and a descriptor of it.
@@ -33,7 +34,7 @@ func exported(t *testing.T, d core.Device) (*core.Tensor, core.ExternalMemory) {
 func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	d := opened(t)
 	_, good := exported(t, d)
-	defer func() { _ = unix.Close(good.FD) }()
+	defer good.Close()
 	small, err := unix.MemfdCreate("small", unix.MFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +50,11 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	if _, err := unix.Write(liar, head); err != nil {
 		t.Fatal(err)
 	}
-	closed, err := unix.Dup(small)
+	empty, lying := coretest.HandleOf(t, core.HandleOpaqueFD, small), coretest.HandleOf(t, core.HandleOpaqueFD, liar)
+	ipc, err := core.NewIPCHandle(core.VendorNVIDIA, []byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = unix.Close(closed)
 
 	before := descriptors()
 	for _, c := range []struct {
@@ -64,11 +65,10 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		{"another device", func(m *core.ExternalMemory) { m.DeviceUUID[0]++ }, core.ErrDevice},
 		{"another driver", func(m *core.ExternalMemory) { m.DriverUUID[15]++ }, core.ErrDevice},
 		{"no UUID", func(m *core.ExternalMemory) { m.DeviceUUID = core.UUID{} }, core.ErrDevice},
-		{"a kind of handle that nobody imports", func(m *core.ExternalMemory) { m.Type = core.HandleCUDAIPC }, core.ErrNotSupported},
-		{"a closed descriptor", func(m *core.ExternalMemory) { m.FD = closed }, core.ErrInvalid},
-		{"a negative descriptor", func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid},
-		{"an empty file", func(m *core.ExternalMemory) { m.FD = small }, core.ErrInvalid},
-		{"a file that claims to be larger", func(m *core.ExternalMemory) { m.FD = liar }, core.ErrInvalid},
+		{"a kind of handle that nobody imports", func(m *core.ExternalMemory) { m.Handle = ipc }, core.ErrNotSupported},
+		{"a closed descriptor", func(m *core.ExternalMemory) { m.Handle = coretest.DeadHandle(t, core.HandleOpaqueFD) }, core.ErrInvalid},
+		{"an empty file", func(m *core.ExternalMemory) { m.Handle = empty }, core.ErrInvalid},
+		{"a file that claims to be larger", func(m *core.ExternalMemory) { m.Handle = lying }, core.ErrInvalid},
 		{"a Size one page above the descriptor's", func(m *core.ExternalMemory) { m.Size += 4096 }, core.ErrInvalid},
 		{"a Size that no memory has", func(m *core.ExternalMemory) { m.Size, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
 		{"another driver's memory that has no type", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[15]++ }, core.ErrDevice},

@@ -17,10 +17,11 @@ func TestADeviceRefusesWhatItDoesNotDeclare(t *testing.T) {
 	d.Info.AddFeature("map_host", core.CapMapHost, false, "the driver is too old")
 	_, mapped := d.MapHost(t.Context(), nil)
 	_, exported := d.ExportMemory(nil, core.HandleOpaqueFD)
-	_, imported := d.ImportMemory(t.Context(), core.ExternalMemory{Type: core.HandleOpaqueFD})
+	_, imported := d.ImportMemory(t.Context(), core.ExternalMemory{})
+	ended := d.EndExport(nil)
 	_, given := d.ExportSemaphore(nil, core.HandleOpaqueFD)
-	_, taken := d.ImportSemaphore(t.Context(), core.ExternalSemaphore{Type: core.HandleOpaqueFD})
-	for call, err := range map[string]error{"MapHost": mapped, "ExportMemory": exported, "ImportMemory": imported, "ExportSemaphore": given, "ImportSemaphore": taken} {
+	_, taken := d.ImportSemaphore(t.Context(), core.ExternalSemaphore{})
+	for call, err := range map[string]error{"MapHost": mapped, "ExportMemory": exported, "EndExport": ended, "ImportMemory": imported, "ExportSemaphore": given, "ImportSemaphore": taken} {
 		if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), call) {
 			t.Errorf("%s: %v", call, err)
 		}

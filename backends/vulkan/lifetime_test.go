@@ -210,10 +210,14 @@ func TestADescriptorThatBlocksIsNotRead(t *testing.T) {
 	}
 	p := d.Properties()
 	for _, fd := range pipe {
-		_, err := d.(core.MemoryImporter).ImportMemory(context.Background(), core.ExternalMemory{
-			Type: core.HandleOpaqueFD, FD: fd, Size: 4096, Length: 4096, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID})
+		h, err := core.NewHandle(core.HandleOpaqueFD, uintptr(fd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.(core.MemoryImporter).ImportMemory(context.Background(), core.ExternalMemory{
+			Handle: h, Size: 4096, Length: 4096, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID})
 		wantError(t, err, core.ErrInvalid, "a pipe")
-		if err := unix.Close(fd); err != nil {
+		if number, err := h.Number(); int(number) != fd || h.Close() != nil {
 			t.Errorf("the descriptor did not stay the caller's: %v", err)
 		}
 	}

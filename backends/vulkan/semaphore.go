@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -273,8 +274,8 @@ func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.Exte
 	if err != nil {
 		return core.ExternalSemaphore{}, d.noteLoss(err)
 	}
-	p := &d.Info
-	return core.ExternalSemaphore{Type: t, FD: fd, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID}, nil
+	h, err := external.Export(t, fd)
+	return core.ExternalSemaphore{Handle: h, DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID}, err
 }
 
 // SemaphoreImportTypes are the same.
@@ -290,7 +291,7 @@ func (d *device) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) 
 		return nil, err
 	}
 	var s core.Semaphore
-	err := by.Give(call, e.FD, func(fd int) (taken bool, err error) {
+	err := by.Give(call, e.Handle, func(fd int) (taken bool, err error) {
 		s, err = d.newSemaphore(call, false, fd)
 		return err == nil, err
 	})

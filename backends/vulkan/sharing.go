@@ -153,16 +153,31 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 			return core.ExternalMemory{}, errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 		}
 		fd, err := d.driver.ExportMemory(o.memory, externalHandles[t])
+		if err != nil {
+			return core.ExternalMemory{}, d.noteLoss(err)
+		}
+		h, err := external.Export(t, fd)
 		return core.ExternalMemory{
-			Type: t, FD: fd, Size: o.whole, Offset: m.Offset, Length: m.Size,
+			Handle: h, Size: o.whole, Offset: m.Offset, Length: m.Size,
 			Dedicated: o.dedicated, MemoryType: uint32(o.memoryType),
 			DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID,
-		}, d.noteLoss(err)
+		}, err
 	})
 }
 
-// ImportMemory gives the driver a duplicate of the descriptor, and closes the
-// caller's when all went well. The buffer spans the allocation up to the end of the
+// EndExport does nothing: Vulkan counts who has the memory open.
+func (d *device) EndExport(b *core.Buffer) error {
+	const call = "EndExport"
+	return d.Device.EndExport(b, func(m core.Memory) error {
+		o, err := d.objectOf(call, m)
+		if err == nil && o.exportAs == 0 {
+			err = errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export, or has no bytes")
+		}
+		return err
+	})
+}
+
+// ImportMemory gives the driver a duplicate of the descriptor. The buffer spans the allocation up to the end of the
 // part that is meant.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
@@ -193,7 +208,7 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	switch {
 	case m.Size > d.physical.MaxAllocation:
 		return errorf(core.ErrInvalid, call, "Size is %d bytes, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
-	case m.Type == core.HandleOpaqueFD && m.MemoryType != core.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
+	case m.Handle.Type() == core.HandleOpaqueFD && m.MemoryType != core.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
 		return errorf(core.ErrInvalid, call, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}
 	return nil
@@ -210,13 +225,14 @@ func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Me
 	if m.MemoryType == core.NoMemoryType {
 		types = math.MaxUint32
 	}
-	handles := externalHandles[m.Type]
-	if m.Type == core.HandleDMABuf {
+	t := m.Handle.Type()
+	handles := externalHandles[t]
+	if t == core.HandleDMABuf {
 		if types, err = d.driver.FDTypes(fd, handles); err != nil {
 			return core.Memory{}, false, err
 		}
 	}
-	o := &object{size: min(roundUp(m.Offset+m.Length, 4), m.Size), whole: m.Size, sharedWith: d.sharedWith(m.Type), dedicated: m.Dedicated}
+	o := &object{size: min(roundUp(m.Offset+m.Length, 4), m.Size), whole: m.Size, sharedWith: d.sharedWith(t), dedicated: m.Dedicated}
 	if err := d.adopt(o, types, driver.Request{Import: handles, FD: fd}); err != nil {
 		return core.Memory{}, o.memory != 0, err // which the driver has closed with the memory
 	}

@@ -150,10 +150,39 @@ func (d *Device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	}
 	exported.list[id] = object{address: x.address, size: x.size, keep: x.keep, visible: x.visible}
 	p := d.Properties()
+	h, err := core.NewHandle(t, uintptr(fd))
+	if err != nil {
+		_ = syscall.Close(fd)
+		return core.ExternalMemory{}, err
+	}
 	return core.ExternalMemory{
-		Type: t, FD: fd, Size: x.size, Offset: m.Offset, Length: m.Size, Dedicated: true,
+		Handle: h, Size: x.size, Offset: m.Offset, Length: m.Size, Dedicated: true,
 		MemoryType: memoryType, DeviceUUID: p.UUID, DriverUUID: p.DriverUUID,
 	}, nil
+}
+
+// EndExport does nothing: memory is used by no one again. It fails as ExportMemory does.
+func (d *Device) EndExport(b *core.Buffer) error {
+	const call = "EndExport"
+	if err := d.require(core.CapExportMemory, call); err != nil {
+		return err
+	}
+	if b == nil {
+		return d.backend.errorf(core.ErrInvalid, call, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return err
+	}
+	defer b.Release()
+	m := b.Memory()
+	x, ok := d.backend.objects.find(m.Handle)
+	switch {
+	case m.Device != core.Device(d):
+		return d.backend.errorf(core.ErrDevice, call, "the buffer is not memory of %v", d.id)
+	case !ok || x.export == 0:
+		return d.backend.errorf(core.ErrInvalid, call, "the memory was not allocated with AllocOptions.Export")
+	}
+	return nil
 }
 
 // ImportMemory opens what a descriptor stands for and closes that. Besides what
@@ -168,24 +197,28 @@ func (d *Device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	}
 	p := d.Properties()
 	switch {
-	case m.Type != core.HandleOpaqueFD:
-		return fail(core.ErrNotSupported, "Type is %v; only %v can be imported", m.Type, core.HandleOpaqueFD)
+	case m.Handle.Type() != core.HandleOpaqueFD:
+		return fail(core.ErrNotSupported, "the handle's type is %v; only %v can be imported", m.Handle.Type(), core.HandleOpaqueFD)
 	case m.DeviceUUID != p.UUID || m.DriverUUID != p.DriverUUID:
 		return fail(core.ErrDevice, "the memory is of device %v, driver %v", m.DeviceUUID, m.DriverUUID)
 	case m.Offset < 0 || m.Length < 0 || m.Length > m.Size || m.Offset > m.Size-m.Length:
 		return fail(core.ErrInvalid, "Offset %d and Length %d leave the Size of %d bytes", m.Offset, m.Length, m.Size)
 	}
-	id, err := fileOf(m.FD)
+	fd, err := m.Handle.Number()
 	if err != nil {
-		return fail(core.ErrInvalid, "FD %d: %v", m.FD, err)
+		return core.Memory{}, err
+	}
+	id, err := fileOf(int(fd))
+	if err != nil {
+		return fail(core.ErrInvalid, "%v: %v", m.Handle, err)
 	}
 	exported.mu.Lock()
 	x, ok := exported.list[id]
 	exported.mu.Unlock()
 	if !ok || m.Size != x.size || m.MemoryType != memoryType || !m.Dedicated {
-		return fail(core.ErrInvalid, "FD %d does not stand for the memory that %+v says", m.FD, m)
+		return fail(core.ErrInvalid, "the handle does not stand for the memory that %+v says", m)
 	}
-	_ = syscall.Close(m.FD)
+	_ = m.Close()
 	x.device = d
 	handle := d.backend.objects.add(x)
 	return d.own(handle, m.Offset, m.Length, func() { d.backend.objects.remove(handle) }), nil

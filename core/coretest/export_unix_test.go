@@ -29,13 +29,14 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 		want   error
 	}{
 		{"by another device", other, func(*core.ExternalMemory) {}, core.ErrDevice},
-		{"as another type", d, func(m *core.ExternalMemory) { m.Type = core.HandleMemFD }, core.ErrNotSupported},
+		{"as another type", d, func(m *core.ExternalMemory) { m.Handle = HandleOf(t, core.HandleMemFD, FD(t, m.Handle)) }, core.ErrNotSupported},
 		{"of another size", d, func(m *core.ExternalMemory) { m.Size += page }, core.ErrInvalid},
 		{"beyond its end", d, func(m *core.ExternalMemory) { m.Offset = m.Size }, core.ErrInvalid},
 		{"of another memory type", d, func(m *core.ExternalMemory) { m.MemoryType++ }, core.ErrInvalid},
 		{"as if it were shared", d, func(m *core.ExternalMemory) { m.Dedicated = false }, core.ErrInvalid},
-		{"without a descriptor", d, func(m *core.ExternalMemory) { m.FD = -1 }, core.ErrInvalid},
-		{"of a file that is no memory", d, func(m *core.ExternalMemory) { m.FD = 0 }, core.ErrInvalid},
+		{"without a handle", d, func(m *core.ExternalMemory) { m.Handle = nil }, core.ErrNotSupported},
+		{"of a closed descriptor", d, func(m *core.ExternalMemory) { m.Handle = DeadHandle(t, core.HandleOpaqueFD) }, core.ErrInvalid},
+		{"of a file that is no memory", d, func(m *core.ExternalMemory) { m.Handle = HandleOf(t, core.HandleOpaqueFD, 0) }, core.ErrInvalid},
 	} {
 		bad := m
 		c.change(&bad)
@@ -43,10 +44,14 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 			t.Errorf("an import %s gives %v, want %v", c.name, err, c.want)
 		}
 	}
+	fd := FD(t, m.Handle)
 	again, err := d.ImportMemory(t.Context(), m)
 	must(t, err)
 	defer again.Free()
-	if _, err := fileOf(m.FD); !errors.Is(err, syscall.EBADF) {
+	if _, err := d.ImportMemory(t.Context(), m); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("an import of an empty handle: %v", err)
+	}
+	if _, err := fileOf(fd); !errors.Is(err, syscall.EBADF) {
 		t.Errorf("the descriptor after the import: %v", err)
 	}
 	imported, ok := d.backend.objects.find(again.Handle)
@@ -64,7 +69,7 @@ func TestExportedMemoryIsForgottenWhenItsDescriptorsAreClosed(t *testing.T) {
 	must(t, err)
 	for range 10 * fewExports {
 		m, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
-		must(t, err, syscall.Close(m.FD))
+		must(t, err, m.Close())
 	}
 	if n := len(exported.list); n > 3*fewExports {
 		t.Errorf("%d exports are kept", n)

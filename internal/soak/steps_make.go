@@ -391,7 +391,7 @@ func (s *share) run(t *thread) error {
 	}
 	t.before(v) // what opens it may not wait for the work
 	if err := parts.Wait(t.ctx, v.tensor); err != nil {
-		parts.CloseHandle(x)
+		_ = x.Close()
 		return err
 	}
 	known := x.Backing() != nil // else nobody can tell that both are one memory
@@ -401,19 +401,16 @@ func (s *share) run(t *thread) error {
 	if s.open {
 		how = "open"
 		t.say("t%d, err = exchange.Open(ctx, %s, x%d, %s)", s.v, t.devName(d), s.v, specCode(spec))
-		if tensor, err = exchange.Open(t.ctx, d.Device, x, spec); err != nil {
-			parts.CloseHandle(x)
-		}
+		tensor, err = exchange.Open(t.ctx, d.Device, x, spec)
+		_ = x.Close()
 	} else {
 		t.say("t%d, err = parts.Wrapped(parts.Imported(ctx, %s, x%d))(nil, %s)", s.v, t.devName(d), s.v, specCode(spec))
 		tensor, err = parts.Wrapped(parts.Imported(t.ctx, d.Device, x))(nil, spec)
 	}
 	t.say("check(err)")
-	if h == core.HandleCUDAIPC { // else the device keeps the memory until it closes
-		t.say("check(parts.EndExport(t%d))", s.of)
-		if err := parts.EndExport(v.tensor); err != nil {
-			return fmt.Errorf("EndExport: %w", err)
-		}
+	t.say("check(parts.EndExport(t%d))", s.of) // else a device may keep the memory until it closes
+	if err := parts.EndExport(v.tensor); err != nil {
+		return fmt.Errorf("EndExport: %w", err)
 	}
 	t.cover(v.mem.kind, "import", d, how)
 	if e := t.check("ImportMemory", err, wants{may: []error{core.ErrNotSupported, core.ErrDevice, core.ErrInvalid}}); e != nil || err != nil {

@@ -48,10 +48,10 @@ func (s *alias) run(t *thread) error {
 	var tensor *core.Tensor
 	var err error
 	if s.how >= aliasImport {
-		t.say("x%d, err = parts.Again(%s)", s.v, v.mem.fileName)
+		t.say("x%d, err = %s.Duplicate()", s.v, v.mem.fileName)
 		t.say("check(err)")
-		if x, err = parts.Again(x); err != nil {
-			return t.check("fcntl", err, w)
+		if x, err = x.Duplicate(); err != nil {
+			return t.check("Duplicate", err, w)
 		}
 	}
 	switch s.how {
@@ -64,9 +64,8 @@ func (s *alias) run(t *thread) error {
 		tensor, err = parts.Wrapped(parts.Imported(t.ctx, d.Device, x))(nil, spec)
 	case aliasOpen:
 		t.say("t%d, err = exchange.Open(ctx, %s, x%d, %s)", s.v, t.devName(d), s.v, specCode(spec))
-		if tensor, err = exchange.Open(t.ctx, d.Device, x, spec); err != nil {
-			parts.CloseHandle(x)
-		}
+		tensor, err = exchange.Open(t.ctx, d.Device, x, spec)
+		_ = x.Close()
 		w.may = []error{core.ErrNotSupported, core.ErrDevice, core.ErrInvalid}
 	}
 	t.say("check(err)")
@@ -239,10 +238,10 @@ func (r *run) unclaimed(p *program) {
 	}
 }
 
-// closeFiles gives the descriptors up that the program has kept.
+// closeFiles closes the handles that the program has kept.
 func (r *run) closeFiles() {
 	for _, x := range r.files {
-		parts.CloseHandle(x)
+		_ = x.Close()
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/vulkan"
@@ -133,7 +131,8 @@ func TestARefusedImportLeavesTheDescriptorToItsCaller(t *testing.T) {
 	x := exportable(t, vk, 5000)
 	valid := export(t, vk, x)
 	defer func() {
-		if err := unix.Close(valid.FD); err != nil {
+		_, empty := valid.Handle.Number()
+		if err := errors.Join(empty, valid.Close()); err != nil {
 			t.Errorf("the descriptor is not the caller's any more: %v", err)
 		}
 	}()

@@ -16,7 +16,7 @@ type Facts struct {
 	// The types of memory: of devices, pinned, and moved by the driver. Managed is 0 if DLPack
 	// has no such type.
 	Device, Host, Managed core.DeviceType
-	IPC                   core.HandleType // of memory for other processes
+	Vendor                core.Vendor // whose drivers understand the handles for other processes
 
 	// The numbers that stand for a stream without being one; 0 if there is none.
 	LegacyStream, ThreadStream uintptr

@@ -38,8 +38,8 @@ func (b *Backend) survey(p *core.Properties, x *Description) {
 	add("managed", 0, x.NoManaged)
 	add("export_opaque_fd", core.CapExportMemory, x.NoDescriptors)
 	add("import_opaque_fd", core.CapImportMemory, x.NoDescriptors)
-	p.AddFeature("export_dma_buf", 0, false, "dlx exports memory of %s as %v and %v only", b.API, core.HandleOpaqueFD, b.IPC)
-	add(b.IPC.String(), core.CapExportMemory|core.CapImportMemory, x.NoIPC)
+	p.AddFeature("export_dma_buf", 0, false, "dlx exports memory of %s as %v and %v only", b.API, core.HandleOpaqueFD, core.HandleIPC)
+	add("ipc", core.CapExportMemory|core.CapImportMemory|core.CapIPCEvents, x.NoIPC)
 	add("import_semaphore", core.CapImportSemaphores, x.NoTimelines)
 	p.AddFeature("export_semaphore", 0, false, "%s makes no semaphores for others: it imports those of Vulkan", b.API)
 	p.AddFeature("map_host", core.CapMapHost, x.Integrated, "memory of the host would be read over the bus each time: allocate %v, which is pinned", b.Host)
@@ -51,7 +51,7 @@ func (b *Backend) handleTypes(x Description) (types []core.HandleType) {
 		types = append(types, core.HandleOpaqueFD)
 	}
 	if x.NoIPC == "" {
-		types = append(types, b.IPC)
+		types = append(types, core.HandleIPC)
 	}
 	return types
 }

@@ -15,7 +15,7 @@ const IPCUnit = 2 << 20
 type ipcMemory struct {
 	address  uintptr
 	whole    int64
-	exported bool // somebody may have it open: see [Backend.EndExport]
+	exported bool // somebody may have it open: see [device.EndExport]
 	listed   bool // in ipcImports, by key
 	key      ipcKey
 }
@@ -42,11 +42,11 @@ type ipcExports struct {
 	kept []*ipcMemory           // freed here, while others may have them open
 }
 
-// allocIPC allocates memory that can be exported for other processes: an allocation of
-// its own. The size is at least 1.
+// allocIPC allocates memory that can be exported as HandleIPC: an allocation of its own. The
+// size is at least 1.
 func (d *device) allocIPC(size int64) (core.Memory, error) {
 	m := &ipcMemory{whole: (size + IPCUnit - 1) / IPCUnit * IPCUnit}
-	err := d.allocApart(m.whole, size, d.backend.IPC, func() (s Status) {
+	err := d.allocApart(m.whole, size, core.HandleIPC, func() (s Status) {
 		m.address, s = d.context.Alloc(m.whole)
 		return s
 	})
@@ -102,10 +102,14 @@ func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
 	defer d.ipc.mu.Unlock()
 	whole := d.ipc.all[m.Handle]
 	if whole == nil {
-		return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", d.backend.IPC)
+		return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", core.HandleIPC)
 	}
 	h, s := d.context.ExportIPC(whole.address)
 	if err := d.check(s, "of %#x", whole.address); err != nil {
+		return core.ExternalMemory{}, err
+	}
+	handle, err := core.NewIPCHandle(d.backend.Vendor, h[:])
+	if err != nil {
 		return core.ExternalMemory{}, err
 	}
 	whole.exported = true
@@ -114,39 +118,31 @@ func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
 		d.listIPC(whole)
 	}
 	return core.ExternalMemory{
-		Type: d.backend.IPC, Opaque: h, Size: whole.whole, Offset: m.Offset, Length: m.Size,
+		Handle: handle, Size: whole.whole, Offset: m.Offset, Length: m.Size,
 		DeviceUUID: d.Info.UUID,
 	}, nil
 }
 
-// EndExport says that no other process has the memory of b open any more.
-func (b *Backend) EndExport(x *core.Buffer) error {
-	const call = "EndExport"
-	if x == nil {
-		return b.errorf(core.ErrInvalid, call, "the buffer is nil")
+// end notes that no other process has the allocation at an address open, and reports
+// whether there is one that can be exported.
+func (e *ipcExports) end(address uintptr) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := e.all[address]
+	if m != nil {
+		m.exported = false
 	}
-	if err := x.Retain(); err != nil {
-		return err
-	}
-	defer x.Release()
-	d, err := b.deviceOf(call, x.Memory().Device)
-	if err != nil {
-		return err
-	}
-	d.ipc.mu.Lock()
-	defer d.ipc.mu.Unlock()
-	m := d.ipc.all[x.Memory().Handle]
-	if m == nil {
-		return b.errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v", b.IPC)
-	}
-	m.exported = false
-	return nil
+	return m != nil
 }
 
 // importIPC maps an allocation of another process, or finds one of this. m was checked;
 // that it is as large as it says, the driver tells.
 func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
-	k := ipcKey{d.context.ID(), m.Opaque}
+	h, err := d.ipcHandle("ImportMemory", m.Handle)
+	if err != nil {
+		return core.Memory{}, err
+	}
+	k := ipcKey{d.context.ID(), h}
 	address, size, err := d.openIPC(k)
 	if err != nil {
 		return core.Memory{}, err
@@ -155,7 +151,20 @@ func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 		d.closeIPC(k)
 		return core.Memory{}, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, size)
 	}
+	_ = m.Close()
 	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(func() { d.closeIPC(k) })), nil
+}
+
+// ipcHandle returns the payload of an IPC handle.
+func (d *device) ipcHandle(call string, h *core.Handle) (raw IPCHandle, err error) {
+	payload, err := h.Payload()
+	if err != nil {
+		return raw, d.importer().Refused(call, err)
+	}
+	if len(payload) != len(raw) {
+		return raw, d.Errorf(core.ErrInvalid, call, "the handle has %d bytes, and those of %s have %d", len(payload), d.backend.API, len(raw))
+	}
+	return IPCHandle(payload), nil
 }
 
 // ipcKey names an allocation where it is mapped.

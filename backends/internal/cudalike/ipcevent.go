@@ -7,71 +7,92 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// IPCEvent is an event of several processes. Its zero value is closed.
-type IPCEvent struct {
+var _ core.IPCEventCreator = (*device)(nil)
+
+type ipcEvent struct {
 	device *device
 	handle IPCHandle
 	mu     sync.Mutex
 	raw    uintptr // 0 once it was closed
 }
 
-// MakeIPCEvent makes e, which is the zero value, an event that other processes open by its handle.
-func (b *Backend) MakeIPCEvent(ctx context.Context, d core.Device, e *IPCEvent) error {
-	return b.ipcEvent(ctx, "NewIPCEvent", d, e, func(c Context) (s Status) {
-		if e.raw, s = c.NewIPCEvent(); s.OK() {
-			if e.handle, s = c.ExportIPCEvent(e.raw); !s.OK() {
-				c.DestroyEvent(e.raw)
+var _ core.IPCEvent = (*ipcEvent)(nil)
+
+// NewIPCEvent makes an event that other processes open. The caller closes it after the
+// others have closed theirs.
+func (d *device) NewIPCEvent(ctx context.Context) (core.IPCEvent, error) {
+	return d.makeIPCEvent(ctx, "NewIPCEvent", func(e *ipcEvent) error {
+		var s Status
+		if e.raw, s = d.context.NewIPCEvent(); s.OK() {
+			if e.handle, s = d.context.ExportIPCEvent(e.raw); !s.OK() {
+				d.context.DestroyEvent(e.raw)
 			}
 		}
-		return s
+		return d.check(s, "an event for other processes")
 	})
 }
 
-// OpenIPCEvent makes e, which is the zero value, the event of another process.
-func (b *Backend) OpenIPCEvent(ctx context.Context, d core.Device, handle IPCHandle, e *IPCEvent) error {
-	return b.ipcEvent(ctx, "OpenIPCEvent", d, e, func(c Context) (s Status) {
-		e.handle = handle
-		e.raw, s = c.OpenIPCEvent(handle)
-		return s
+// OpenIPCEvent opens, on a device of the same card, the event of another process. No
+// driver opens one of this process.
+func (d *device) OpenIPCEvent(ctx context.Context, x core.ExternalEvent) (core.IPCEvent, error) {
+	const call = "OpenIPCEvent"
+	e, err := d.makeIPCEvent(ctx, call, func(e *ipcEvent) (err error) {
+		if err := d.importer().CheckEvent(x); err != nil {
+			return err
+		}
+		if e.handle, err = d.ipcHandle(call, x.Handle); err != nil {
+			return err
+		}
+		var s Status
+		e.raw, s = d.context.OpenIPCEvent(e.handle)
+		return d.checkIPC(s)
 	})
+	if err == nil {
+		_ = x.Close()
+	}
+	return e, err
 }
 
-// ipcEvent has open fill in the event.
-func (b *Backend) ipcEvent(ctx context.Context, call string, d core.Device, e *IPCEvent, open func(Context) Status) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// makeIPCEvent has open fill in the event.
+func (d *device) makeIPCEvent(ctx context.Context, call string, open func(*ipcEvent) error) (core.IPCEvent, error) {
+	if err := d.EnterWith(ctx, core.CapIPCEvents, call); err != nil {
+		return nil, err
 	}
-	inner, err := b.deviceOf(call, d)
-	if err != nil {
-		return err
+	e := &ipcEvent{device: d}
+	if err := d.open(call, func() error { return open(e) }); err != nil {
+		return nil, err
 	}
-	e.device = inner
-	if err := inner.open(call, func() error { return inner.checkIPC(open(inner.context)) }); err != nil {
-		return err
-	}
-	b.ipcEvents.Add(1)
-	return nil
+	d.backend.ipcEvents.Add(1)
+	return e, nil
 }
 
-// Handle is what other processes open the event by.
-func (e *IPCEvent) Handle() IPCHandle { return e.handle }
+// Export returns the handle. A closed event has none.
+func (e *ipcEvent) Export() (core.ExternalEvent, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.raw == 0 {
+		return core.ExternalEvent{}, e.device.closed("Export", "event")
+	}
+	h, err := core.NewIPCHandle(e.device.backend.Vendor, e.handle[:])
+	return core.ExternalEvent{Handle: h, DeviceUUID: e.device.Info.UUID}, err
+}
 
-// Record moves the event behind the work of s so far.
-func (e *IPCEvent) Record(s core.Stream) error {
+// Record moves the event behind the work of a stream.
+func (e *ipcEvent) Record(s core.Stream) error {
 	return e.on("Record", s, func(q *queue) error {
 		return e.device.check(e.device.context.RecordEvent(e.raw, q.raw), "an event of several processes")
 	})
 }
 
-// WaitOn makes later work of s wait for the latest Record.
-func (e *IPCEvent) WaitOn(s core.Stream) error {
+// WaitOn has a stream wait for the event on the device.
+func (e *ipcEvent) WaitOn(s core.Stream) error {
 	return e.on("WaitOn", s, func(q *queue) error {
 		return e.device.check(e.device.context.WaitEvent(q.raw, e.raw), "an event of several processes")
 	})
 }
 
 // on calls f with s as a stream of the device, both of them open.
-func (e *IPCEvent) on(call string, s core.Stream, f func(*queue) error) error {
+func (e *ipcEvent) on(call string, s core.Stream, f func(*queue) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
@@ -85,7 +106,7 @@ func (e *IPCEvent) on(call string, s core.Stream, f func(*queue) error) error {
 }
 
 // Close gives the event back.
-func (e *IPCEvent) Close() error {
+func (e *ipcEvent) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {

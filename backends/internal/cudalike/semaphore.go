@@ -66,22 +66,19 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	if err := d.Info.Require(core.CapImportSemaphores, call); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(d.SemaphoreImportTypes(), x.Type) {
-		return nil, d.Errorf(core.ErrNotSupported, call, "Type is %v; the device imports %v", x.Type, d.SemaphoreImportTypes())
-	}
 	i := d.importer()
 	if err := i.CheckSemaphore(x); err != nil {
 		return nil, err
 	}
-	if err := i.CheckFD(call, x.Type, x.FD, 0); err != nil {
-		return nil, err
-	}
 	sem := &semaphore{device: d}
 	err := d.open(call, func() error {
-		return i.Give(call, x.FD, func(fd int) (taken bool, err error) {
+		return i.Give(call, x.Handle, func(fd int) (taken bool, err error) {
+			if err := i.CheckFD(call, x.Handle.Type(), fd, 0); err != nil {
+				return false, err
+			}
 			var s Status
 			sem.timeline, s = d.context.ImportTimeline(fd)
-			return true, d.check(s, "FD %d is no timeline semaphore of this device", x.FD)
+			return true, d.check(s, "the descriptor is no timeline semaphore of this device")
 		})
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.handleT
 // allocExport makes an allocation of its own, at least a byte, which is never used
 // again: who else has it open nobody can tell.
 func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error) {
-	if t == d.backend.IPC {
+	if t == core.HandleIPC {
 		return d.allocIPC(size)
 	}
 	unit, s := d.backend.driver.Granularity(d.ordinal, true)
@@ -128,7 +128,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	}
 	defer d.Drop()
 	return d.Export(b, t, d.handleTypes, func(m core.Memory) (core.ExternalMemory, error) {
-		if t == d.backend.IPC {
+		if t == core.HandleIPC {
 			return d.exportIPC(m)
 		}
 		mapped, ok := d.exports.find(m.Handle)
@@ -136,10 +136,26 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 			return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 		}
 		fd, s := d.context.ExportMapped(mapped)
+		if err := d.check(s, "of %#x", mapped.Address); err != nil {
+			return core.ExternalMemory{}, err
+		}
+		h, err := external.Export(t, fd)
 		return core.ExternalMemory{
-			Type: t, FD: fd, Size: mapped.Size, Offset: m.Offset, Length: m.Size,
+			Handle: h, Size: mapped.Size, Offset: m.Offset, Length: m.Size,
 			MemoryType: core.NoMemoryType, DeviceUUID: d.Info.UUID,
-		}, d.check(s, "of %#x", mapped.Address)
+		}, err
+	})
+}
+
+// EndExport lets an allocation that was exported as HandleIPC be freed with its last
+// tensor: the driver does not tell whether somebody uses it, and must not free it before. Of
+// mapped memory the driver counts the users, and EndExport does nothing.
+func (d *device) EndExport(b *core.Buffer) error {
+	return d.Device.EndExport(b, func(m core.Memory) error {
+		if _, ok := d.exports.find(m.Handle); ok || d.ipc.end(m.Handle) {
+			return nil
+		}
+		return d.Errorf(core.ErrInvalid, "EndExport", "the buffer was not allocated with AllocOptions.Export, or has no bytes")
 	})
 }
 
@@ -159,11 +175,11 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := i.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
-	ours := m.Type == d.backend.IPC || m.MemoryType == core.NoMemoryType
+	ours := m.Handle.Type() == core.HandleIPC || m.MemoryType == core.NoMemoryType
 	if ours && m.DriverUUID != (core.UUID{}) {
 		return core.Memory{}, d.Errorf(core.ErrDevice, call, "DriverUUID is %v, and %s, which made the memory, tells no UUID of its driver", m.DriverUUID, d.backend.API)
 	}
-	if m.Type == d.backend.IPC {
+	if m.Handle.Type() == core.HandleIPC {
 		return d.importIPC(m)
 	}
 	open := d.openExternal
@@ -181,13 +197,13 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 
 // importer has what handles of others are compared with.
 func (d *device) importer() *external.Importer {
-	return &external.Importer{Backend: d.backend.Name(), Types: d.handleTypes, DeviceUUID: d.Info.UUID}
+	return &external.Importer{Backend: d.backend.Name(), Types: d.handleTypes, Vendor: d.backend.Vendor, DeviceUUID: d.Info.UUID}
 }
 
 // openExternal opens memory of a graphics API.
 func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
 	x, s := d.context.ImportExternal(fd, m.Size, m.Dedicated)
-	if err := d.check(s, "FD %d is no memory of this device, or has less than Size, %d bytes", m.FD, m.Size); err != nil {
+	if err := d.check(s, "the descriptor is no memory of this device, or has less than Size, %d bytes", m.Size); err != nil {
 		return 0, nil, true, err
 	}
 	return x.Address, func() { _ = d.check(d.context.CloseExternal(x), "memory that was imported") }, true, nil
@@ -204,7 +220,7 @@ func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, rel
 		return 0, nil, false, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: memory that %s made has a multiple of %d, and the device %d in all; its owner tells the size of the whole allocation", m.Size, d.backend.API, unit, d.Info.TotalMemory)
 	}
 	v, s := d.context.ImportMapped(fd, m.Size, d.sharers())
-	if err := d.check(s, "FD %d is no memory of %s, or has less than Size, %d bytes", m.FD, d.backend.API, m.Size); err != nil {
+	if err := d.check(s, "the descriptor is no memory of %s, or has less than Size, %d bytes", d.backend.API, m.Size); err != nil {
 		return 0, nil, false, err
 	}
 	return v.Address, func() { _ = d.check(d.context.CloseMapped(v), "memory that was imported") }, false, nil

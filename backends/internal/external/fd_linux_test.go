@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // file returns a memory file of size bytes that begins with words. The test closes it.
@@ -99,8 +101,9 @@ func TestADescriptorHasOneOwner(t *testing.T) {
 		{"what comes after the driver fails", true, refused},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			fd, given := file(t, 1), -1
-			err := importer.Give("ImportMemory", fd, func(own int) (bool, error) {
+			h, given := coretest.HandleOf(t, core.HandleOpaqueFD, file(t, 1)), -1
+			fd := coretest.FD(t, h)
+			err := importer.Give("ImportMemory", h, func(own int) (bool, error) {
 				given = own
 				return c.taken, c.err
 			})
@@ -118,6 +121,27 @@ func TestADescriptorHasOneOwner(t *testing.T) {
 			}
 		})
 	}
-	err := importer.Give("ImportMemory", -1, func(int) (bool, error) { t.Error("called"); return false, nil })
-	wantError(t, err, core.ErrInvalid)
+	for h, want := range map[*core.Handle]error{
+		nil: core.ErrInvalid, coretest.DeadHandle(t, core.HandleMemFD): core.ErrInvalid, ipc(t, core.VendorAMD): core.ErrInvalid,
+	} {
+		err := importer.Give("ImportMemory", h, func(int) (bool, error) { t.Error("called"); return false, nil })
+		wantError(t, err, want)
+	}
+}
+
+func TestWhatIsExportedIsOwnedByItsHandle(t *testing.T) {
+	fd, err := unix.Dup(file(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := external.Export(core.HandleOpaqueFD, fd)
+	if err != nil || coretest.FD(t, h) != fd || h.Close() != nil || isOpen(fd) {
+		t.Errorf("%v of descriptor %d, which is open: %v; error %v", h, fd, isOpen(fd), err)
+	}
+	if fd, err = unix.Dup(file(t, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := external.Export(core.HandleIPC, fd); h != nil || !errors.Is(err, core.ErrInvalid) || isOpen(fd) {
+		t.Errorf("%v, error %v; the descriptor is open: %v", h, err, isOpen(fd))
+	}
 }

@@ -141,6 +141,27 @@ func held(d *Device, call string, b *core.Buffer, f func(core.Memory) (core.Memo
 	return m, nil
 }
 
+// EndExport is the method of [core.MemoryExporter]: f checks that m, memory of the device,
+// was allocated for export, and does what is to be done.
+func (d *Device) EndExport(b *core.Buffer, f func(m core.Memory) error) error {
+	const call = "EndExport"
+	if err := d.Info.Require(core.CapExportMemory, call); err != nil {
+		return err
+	}
+	if b == nil {
+		return d.Errorf(core.ErrInvalid, call, "the buffer is nil")
+	}
+	if err := b.Retain(); err != nil {
+		return err
+	}
+	defer b.Release()
+	m := b.Memory()
+	if m.Device != d.self {
+		return d.Errorf(core.ErrDevice, call, "the buffer belongs to another device")
+	}
+	return f(m)
+}
+
 // Export is ExportMemory: f exports m, memory of the device, as t, which is one of types.
 func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) (core.ExternalMemory, error)) (core.ExternalMemory, error) {
 	const call = "ExportMemory"

@@ -8,6 +8,3 @@ import "github.com/dlx-go/dlx/core"
 func Mapped(skip int64, fill []byte, write bool) (core.Memory, error) {
 	return core.Memory{}, core.Errorf(core.ErrNotSupported, "soak", "mmap", "not on this system")
 }
-
-// CloseHandle does nothing: there are no descriptors here.
-func CloseHandle(x core.ExternalMemory) {}

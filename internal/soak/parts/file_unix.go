@@ -44,10 +44,3 @@ func Mapped(skip int64, fill []byte, write bool) (core.Memory, error) {
 		Owner: core.FreeFunc(func() { _ = syscall.Munmap(b) }),
 	}, nil
 }
-
-// CloseHandle gives a handle up that nobody has imported.
-func CloseHandle(x core.ExternalMemory) {
-	if x.Type.IsFD() {
-		_ = syscall.Close(x.FD)
-	}
-}

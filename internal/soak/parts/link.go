@@ -52,8 +52,8 @@ func shared(ctx context.Context, owner, other core.Device, signals bool) (*strea
 			return nil, err
 		}
 		imported, err := i.ImportSemaphore(ctx, x)
+		_ = x.Close()
 		if err != nil {
-			CloseHandle(core.ExternalMemory{Type: x.Type, FD: x.FD})
 			_ = own.Close()
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 const HasMemFD = true
 
 // MemFD is a handle of a memfd with these bytes from skip bytes into it on. The caller
-// owns its descriptor.
+// closes it.
 func MemFD(skip int64, fill []byte) (core.ExternalMemory, error) {
 	fd, err := unix.MemfdCreate("soak", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -27,14 +27,22 @@ func MemFD(skip int64, fill []byte) (core.ExternalMemory, error) {
 		_ = unix.Close(fd)
 		return core.ExternalMemory{}, core.Errorf(core.ErrOutOfMemory, "soak", "pwrite", "%v", err)
 	}
-	return core.ExternalMemory{Type: core.HandleMemFD, FD: fd, Size: size, Offset: skip, Length: int64(len(fill))}, nil
+	h, err := core.NewHandle(core.HandleMemFD, uintptr(fd))
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return core.ExternalMemory{Handle: h, Size: size, Offset: skip, Length: int64(len(fill))}, err
 }
 
 // MapFD maps the memory that a handle of [MemFD] stands for once more. Where told is
 // true, the memory tells which file it is of, as what a device imports does. Its tensors
 // unmap it; the handle stays the caller's.
 func MapFD(x core.ExternalMemory, told bool) (core.Memory, error) {
-	p, err := unix.MmapPtr(x.FD, 0, nil, uintptr(x.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	fd, err := x.Handle.Number()
+	if err != nil {
+		return core.Memory{}, err
+	}
+	p, err := unix.MmapPtr(int(fd), 0, nil, uintptr(x.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return core.Memory{}, core.Errorf(core.ErrOutOfMemory, "soak", "mmap", "%v", err)
 	}
@@ -46,14 +54,4 @@ func MapFD(x core.ExternalMemory, told bool) (core.Memory, error) {
 		m.Backing = x.Backing()
 	}
 	return m, nil
-}
-
-// Again is a handle with a descriptor of its own, to give away.
-func Again(x core.ExternalMemory) (core.ExternalMemory, error) {
-	fd, err := unix.FcntlInt(uintptr(x.FD), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return x, core.Errorf(core.ErrOutOfMemory, "soak", "fcntl", "%v", err)
-	}
-	x.FD = fd
-	return x, nil
 }

@@ -16,8 +16,3 @@ func MemFD(skip int64, fill []byte) (core.ExternalMemory, error) {
 func MapFD(x core.ExternalMemory, told bool) (core.Memory, error) {
 	return core.Memory{}, core.Errorf(core.ErrNotSupported, "soak", "mmap", "not on this system")
 }
-
-// Again fails: memfds are Linux's.
-func Again(x core.ExternalMemory) (core.ExternalMemory, error) {
-	return x, core.Errorf(core.ErrNotSupported, "soak", "fcntl", "not on this system")
-}

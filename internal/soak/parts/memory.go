@@ -101,16 +101,26 @@ func Exported(t *core.Tensor, h core.HandleType) (core.ExternalMemory, error) {
 
 // Imported is memory of a device by a handle, which it takes over, on failure too.
 func Imported(ctx context.Context, d core.Device, x core.ExternalMemory) (core.Memory, error) {
+	defer x.Close()
 	i, ok := core.As[core.MemoryImporter](d)
 	if !ok {
-		CloseHandle(x)
 		return core.Memory{}, core.Errorf(core.ErrNotSupported, "soak", "Imported", "%v imports nothing", d.ID())
 	}
-	m, err := i.ImportMemory(ctx, x)
+	return i.ImportMemory(ctx, x)
+}
+
+// EndExport says that nobody has a tensor's memory open by a handle any more, which was
+// exported. Without that a device may keep it until it closes.
+func EndExport(t *core.Tensor) error {
+	b, err := t.Buffer()
 	if err != nil {
-		CloseHandle(x)
+		return err
 	}
-	return m, err
+	e, ok := core.As[core.MemoryExporter](t.Device())
+	if !ok {
+		return core.Errorf(core.ErrNotSupported, "soak", "EndExport", "%v exports nothing", t)
+	}
+	return e.EndExport(b)
 }
 
 // pointer turns an address of memory that is no object of Go's, or pinned, into a pointer.

@@ -1,0 +1,193 @@
+package backendtest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// caller is a simulated device with events that can leave it: as a number, by which the
+// event is found again.
+type caller struct {
+	*device
+	hooks callerHooks
+
+	mu   sync.Mutex
+	made []*call
+}
+
+type callerHooks struct {
+	uuid      core.UUID // of what is exported
+	again     bool      // the event's only handle is exported again and again
+	takes     bool      // the handle of what cannot be opened
+	leaves    bool      // the handle of what was opened
+	forgets   bool      // to wait
+	unordered bool      // Record and WaitOn go on after Close
+}
+
+var _ core.IPCEventCreator = (*caller)(nil)
+
+func (c *caller) Properties() core.Properties {
+	p := c.device.Properties()
+	p.Capabilities |= core.CapIPCEvents
+	return p
+}
+
+func (c *caller) NewIPCEvent(context.Context) (core.IPCEvent, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &call{device: c, number: byte(len(c.made)), at: new(point)}
+	c.made = append(c.made, e)
+	return e, nil
+}
+
+func (c *caller) OpenIPCEvent(_ context.Context, x core.ExternalEvent) (e core.IPCEvent, err error) {
+	defer func() {
+		if err != nil && c.hooks.takes || err == nil && !c.hooks.leaves {
+			_ = x.Close()
+		}
+	}()
+	p := c.Properties()
+	switch {
+	case x.Handle.Type() != core.HandleIPC:
+		return nil, core.Errorf(core.ErrNotSupported, "caller", "OpenIPCEvent", "the type is %v", x.Handle.Type())
+	case x.DeviceUUID != p.UUID || x.DriverUUID != p.DriverUUID:
+		return nil, core.Errorf(core.ErrDevice, "caller", "OpenIPCEvent", "another device")
+	}
+	payload, err := x.Handle.Payload()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &call{device: c, number: payload[0], at: c.made[payload[0]].at}, nil
+}
+
+// point is where the latest Record was.
+type point struct {
+	mu    sync.Mutex
+	event core.Event
+}
+
+// call is an event of one process.
+type call struct {
+	device *caller
+	number byte
+	at     *point
+	only   core.ExternalEvent // where hooks.again
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func (e *call) isOpen(name string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed && !e.device.hooks.unordered {
+		return core.Errorf(core.ErrClosed, "caller", name, "the event was closed")
+	}
+	return nil
+}
+
+func (e *call) Export() (x core.ExternalEvent, err error) {
+	if err := e.isOpen("Export"); err != nil {
+		return x, err
+	}
+	if e.only.Handle != nil {
+		return e.only, nil
+	}
+	p := e.device.Properties()
+	x = core.ExternalEvent{DeviceUUID: p.UUID, DriverUUID: p.DriverUUID}
+	x.DeviceUUID[0] += e.device.hooks.uuid[0]
+	x.Handle, err = core.NewIPCHandle(core.VendorAMD, []byte{e.number})
+	if e.device.hooks.again {
+		e.only = x
+	}
+	return x, err
+}
+
+func (e *call) on(name string, s core.Stream, f func() error) error {
+	if err := e.isOpen(name); err != nil {
+		return err
+	}
+	if s == nil {
+		return core.Errorf(core.ErrDevice, "caller", name, "no stream")
+	}
+	e.at.mu.Lock()
+	defer e.at.mu.Unlock()
+	return f()
+}
+
+func (e *call) Record(s core.Stream) error {
+	return e.on("Record", s, func() (err error) {
+		e.at.event, err = s.Record()
+		return err
+	})
+}
+
+func (e *call) WaitOn(s core.Stream) error {
+	return e.on("WaitOn", s, func() error {
+		if e.at.event == nil || e.device.hooks.forgets {
+			return nil
+		}
+		return s.Wait(e.at.event)
+	})
+}
+
+func (e *call) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	return nil
+}
+
+func TestSuiteFindsMutantsThatShareEvents(t *testing.T) {
+	open := func(h callerHooks) (func(testing.TB) core.Device, func()) {
+		first, _ := wrapped(coretest.Options{}, hooks{})
+		var opened []*device
+		return func(tb testing.TB) core.Device {
+				d := first(tb)
+				opened = append(opened, d)
+				return &caller{device: d, hooks: h}
+			}, func() {
+				for _, d := range opened {
+					d.release(t)
+				}
+			}
+	}
+	found := make(map[string]bool)
+	for _, m := range []struct {
+		name  string
+		hooks callerHooks
+		fails string
+		says  string
+	}{
+		{"waits for nothing", callerHooks{forgets: true}, "ipc-event/orders-streams", "ran before it"},
+		{"exports events of another device", callerHooks{uuid: core.UUID{1}}, "ipc-event/export", "UUIDs of device and driver"},
+		{"has one handle", callerHooks{again: true}, "ipc-event/export", "after the first was closed"},
+		{"leaves the handle", callerHooks{leaves: true}, "ipc-event/open", "Duplicate of a handle that was imported: error <nil>"},
+		{"takes the handle of what it refuses", callerHooks{takes: true}, "ipc-event/refused", "stays the caller's"},
+		{"goes on after Close", callerHooks{unordered: true}, "ipc-event/close", "Record: error <nil>"},
+	} {
+		found[m.fails] = true
+		t.Run(m.name, func(t *testing.T) {
+			device, release := open(m.hooks)
+			defer release()
+			wantFailure(t, m.fails, m.says, device)
+		})
+	}
+	for _, c := range ipcEventCases {
+		if !found[c.Name] {
+			t.Errorf("%s: no mutant shows that it can fail", c.Name)
+		}
+		// The hooks alone make the difference.
+		device, release := open(callerHooks{})
+		if r := record(t, c, device); r.Failed() || r.skipped {
+			t.Errorf("%s, without hooks: %q", c.Name, r.log)
+		}
+		release()
+	}
+}

@@ -1,0 +1,298 @@
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// HandleType says what a [Handle] stands for and what it is made of. The numbers are
+// part of the format that [ExternalMemory.MarshalWithFDs] writes: new types are added at
+// the end.
+type HandleType uint32
+
+// The handle types.
+const (
+	HandleOpaqueFD    HandleType = iota + 1 // POSIX descriptor that only the same driver and device understand
+	HandleDMABuf                            // descriptor of a Linux dma-buf
+	HandleMemFD                             // descriptor of a memfd: host memory, mapped by mmap
+	HandleIPC                               // bytes that only drivers of one vendor understand: CUipcMemHandle, hipIpcMemHandle_t, ze_ipc_mem_handle_t
+	HandleOpaqueWin32                       // NT handle that only the same driver and device understand
+	HandleMachPort                          // Mach port that carries a send right, as IOSurfaceCreateMachPort returns
+)
+
+// payload is what a handle is made of.
+type payload uint8
+
+const (
+	noPayload   payload = iota
+	descriptor          // a number, closed by close
+	win32Handle         // a number, closed by CloseHandle
+	machPort            // a number, closed by mach_port_deallocate
+	opaqueBytes         // nothing to close
+)
+
+var handleTypes = [...]struct {
+	name    string
+	payload payload
+}{
+	{"none", noPayload},
+	HandleOpaqueFD:    {"opaque_fd", descriptor},
+	HandleDMABuf:      {"dma_buf", descriptor},
+	HandleMemFD:       {"mem_fd", descriptor},
+	HandleIPC:         {"ipc", opaqueBytes},
+	HandleOpaqueWin32: {"opaque_win32", win32Handle},
+	HandleMachPort:    {"mach_port", machPort},
+}
+
+func (h HandleType) payload() payload {
+	if int64(h) < int64(len(handleTypes)) {
+		return handleTypes[h].payload
+	}
+	return noPayload
+}
+
+// String returns the type's name: "opaque_fd".
+func (h HandleType) String() string {
+	if int64(h) < int64(len(handleTypes)) {
+		return handleTypes[h].name
+	}
+	return "unknown"
+}
+
+// MarshalText makes a handle type print by name.
+func (h HandleType) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads what [HandleType.String] returns. It fails with ErrInvalid.
+func (h *HandleType) UnmarshalText(text []byte) error {
+	for i := range handleTypes {
+		if handleTypes[i].name == string(text) {
+			*h = HandleType(i)
+			return nil
+		}
+	}
+	return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is not a handle type", text)
+}
+
+// IsFD reports whether handles of this type are POSIX descriptors.
+func (h HandleType) IsFD() bool { return h.payload() == descriptor }
+
+// Vendor is a maker of devices. An IPC handle names the one whose drivers understand it.
+type Vendor uint8
+
+// The vendors. The numbers are part of the format that [ExternalMemory.MarshalWithFDs]
+// writes: new vendors are added at the end.
+const (
+	VendorNVIDIA Vendor = iota + 1
+	VendorAMD
+	VendorIntel
+)
+
+var vendorNames = [...]string{"none", "nvidia", "amd", "intel"}
+
+// String returns the vendor's name: "nvidia".
+func (v Vendor) String() string {
+	if int(v) < len(vendorNames) {
+		return vendorNames[v]
+	}
+	return "unknown"
+}
+
+// MarshalText makes a vendor print by name.
+func (v Vendor) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads what [Vendor.String] returns. It fails with ErrInvalid.
+func (v *Vendor) UnmarshalText(text []byte) error {
+	i := slices.Index(vendorNames[:], string(text))
+	if i < 0 {
+		return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is not a vendor", text)
+	}
+	*v = Vendor(i)
+	return nil
+}
+
+// Handle stands for memory, a semaphore or an event outside of the API that made it. It
+// owns its payload: a descriptor or another number that the operating system gave, or
+// bytes that a vendor's driver understands.
+//
+// A handle has one owner, who closes it. A call that imports what the handle stands for
+// takes the payload on success and leaves it to the caller on failure, so that
+// "defer h.Close()" is right wherever a handle is made. A handle whose payload was taken
+// or closed is empty: closing it does nothing, and other uses fail with ErrClosed.
+//
+// The zero value and a nil *Handle have no type and no payload. A Handle must not be
+// copied, and is safe for concurrent use.
+type Handle struct {
+	kind   HandleType // fixed, like vendor
+	vendor Vendor     // of HandleIPC
+
+	mu     sync.Mutex
+	open   bool
+	number uintptr // of the operating system, where the type has one
+	bytes  []byte  // where it has not; never written
+}
+
+// liveHandles counts the handles that hold something of the operating system.
+var liveHandles = NewLiveCounter("core.Handle")
+
+// maxHandleBytes bounds the payload of an IPC handle. Those of CUDA, HIP and Level Zero
+// have 64 bytes.
+const maxHandleBytes = 256
+
+// NewHandle returns a handle that owns number: a descriptor, a Win32 handle or a Mach port,
+// whichever the type t stands for. On failure the caller keeps the number. NewHandle fails
+// with ErrInvalid if t has no number or the number is not open, and with ErrNotSupported
+// where dlx does not know the system's numbers of that type: today it knows the
+// descriptors of POSIX systems.
+func NewHandle(t HandleType, number uintptr) (*Handle, error) {
+	const call = "NewHandle"
+	switch t.payload() {
+	case noPayload, opaqueBytes:
+		return nil, Errorf(ErrInvalid, "core", call, "a handle of type %v is not made of a number of the system", t)
+	}
+	if err := checkNumber(call, t, number); err != nil {
+		return nil, err
+	}
+	liveHandles.Add(1)
+	return &Handle{kind: t, open: true, number: number}, nil
+}
+
+// NewIPCHandle returns a handle of type HandleIPC with a copy of payload, which drivers of
+// the vendor v understand. It fails with ErrInvalid for an unknown vendor, an empty
+// payload, and one of more than 256 bytes.
+func NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
+	const call = "NewIPCHandle"
+	switch {
+	case v == 0 || int(v) >= len(vendorNames):
+		return nil, Errorf(ErrInvalid, "core", call, "vendor %d is not known", uint8(v))
+	case len(payload) == 0 || len(payload) > maxHandleBytes:
+		return nil, Errorf(ErrInvalid, "core", call, "the payload has %d bytes; 1 to %d are possible", len(payload), maxHandleBytes)
+	}
+	return &Handle{kind: HandleIPC, vendor: v, open: true, bytes: bytes.Clone(payload)}, nil
+}
+
+// Type returns the handle's type, which it keeps when it is empty. It is 0 for a nil
+// handle and the zero value.
+func (h *Handle) Type() HandleType {
+	if h == nil {
+		return 0
+	}
+	return h.kind
+}
+
+// Vendor returns the vendor of an IPC handle, and 0 for handles of other types.
+func (h *Handle) Vendor() Vendor {
+	if h == nil {
+		return 0
+	}
+	return h.vendor
+}
+
+// Number returns the descriptor, Win32 handle or Mach port. The handle still owns it: the
+// caller must not close it, and may use it until the handle is closed or taken. Number
+// fails with ErrInvalid for an IPC handle and a handle without a type, and with ErrClosed
+// for an empty one.
+func (h *Handle) Number() (uintptr, error) { return h.system("Number", false) }
+
+// Take is Number, but the caller owns the result, and the handle is empty then. An
+// importer whose driver takes descriptors calls it, mostly on a duplicate.
+func (h *Handle) Take() (uintptr, error) { return h.system("Take", true) }
+
+func (h *Handle) system(call string, take bool) (uintptr, error) {
+	if p := h.Type().payload(); p == noPayload || p == opaqueBytes {
+		return 0, Errorf(ErrInvalid, "core", call, "a handle of type %v has no number of the system", h.Type())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open {
+		return 0, h.empty(call)
+	}
+	if take {
+		h.open = false
+		liveHandles.Add(-1)
+	}
+	return h.number, nil
+}
+
+// Payload returns a copy of the bytes of an IPC handle. It fails with ErrInvalid for
+// handles of other types, and with ErrClosed for an empty one.
+func (h *Handle) Payload() ([]byte, error) {
+	const call = "Payload"
+	if h.Type().payload() != opaqueBytes {
+		return nil, Errorf(ErrInvalid, "core", call, "a handle of type %v has no bytes", h.Type())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open {
+		return nil, h.empty(call)
+	}
+	return bytes.Clone(h.bytes), nil
+}
+
+// Duplicate returns a second handle of the same, which the caller closes. A descriptor is
+// duplicated and not inherited by programs that are started. Duplicate fails with ErrInvalid
+// for a nil handle and the zero value, with ErrClosed for an empty handle, with ErrInvalid
+// if the number is not open any more, and with ErrOutOfMemory if the process can open no more.
+func (h *Handle) Duplicate() (*Handle, error) {
+	const call = "Duplicate"
+	if h.Type() == 0 {
+		return nil, Errorf(ErrInvalid, "core", call, "the handle has no type")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open {
+		return nil, h.empty(call)
+	}
+	d := &Handle{kind: h.kind, vendor: h.vendor, open: true, bytes: h.bytes}
+	if h.kind.payload() == opaqueBytes {
+		return d, nil
+	}
+	var err error
+	if d.number, err = duplicateNumber(call, h.number); err != nil {
+		return nil, err
+	}
+	liveHandles.Add(1)
+	return d, nil
+}
+
+// Close closes the payload. It does nothing for an empty handle, the zero value and nil.
+// The handle is empty afterwards even if Close fails, which it does with ErrInvalid if
+// somebody else has closed the number.
+func (h *Handle) Close() error {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open {
+		return nil
+	}
+	h.open = false
+	if h.kind.payload() == opaqueBytes {
+		return nil
+	}
+	liveHandles.Add(-1)
+	return closeNumber("Close", h.number)
+}
+
+// empty is the error of a call that needs the payload.
+func (h *Handle) empty(call string) error {
+	return Errorf(ErrClosed, "core", call, "the handle of type %v is empty: it was closed, or imported before; duplicate it to import it again", h.kind)
+}
+
+// String returns the type and what the handle holds: "opaque_fd 7", "ipc of nvidia", "mem_fd, empty".
+func (h *Handle) String() string {
+	if h.Type() == 0 {
+		return HandleType(0).String()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case !h.open:
+		return h.kind.String() + ", empty"
+	case h.kind.payload() == opaqueBytes:
+		return h.kind.String() + " of " + h.vendor.String()
+	}
+	return fmt.Sprintf("%v %d", h.kind, h.number)
+}
