@@ -6,12 +6,14 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
 // Linked is a link by which streams of the device of to wait for streams of that of from: by a
 // semaphore that one of them exports and the other one imports or, where both streams
-// take functions of the host, by one of the program's own.
+// take functions of the host, by one of the program's own. A simulated device does not wait for
+// that: whoever waits for any work of it may run the function, and must not wait for ever.
 // of reports whether the semaphores are the devices', which then do not close before the link.
 func Linked(ctx context.Context, from, to core.Stream) (l *stream.Link, of bool, err error) {
 	if l, err := shared(ctx, from.Device(), to.Device(), true); l != nil || err != nil {
@@ -22,7 +24,7 @@ func Linked(ctx context.Context, from, to core.Stream) (l *stream.Link, of bool,
 	}
 	_, signals := from.(enqueuer)
 	_, waits := to.(enqueuer)
-	if !signals || !waits {
+	if _, simulated := to.(*coretest.Stream); !signals || !waits || simulated {
 		return nil, false, core.Errorf(core.ErrNotSupported, "soak", "Linked", "%v and %v share no semaphores", from.Device().ID(), to.Device().ID())
 	}
 	b := &bridge{signals: make(map[uint64]core.Event), changed: make(chan struct{})}
