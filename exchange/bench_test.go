@@ -49,29 +49,72 @@ func benchmarkShared(b *testing.B, name string, src *core.Tensor, dst core.Devic
 		}
 	})
 	_ = first.Close()
+	buffer, err := src.Buffer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := buffer.Memory()
 	b.Run("cold/"+report.Mechanism.String()+"/"+name, func(b *testing.B) {
 		b.ReportAllocs()
-		buffer, err := src.Buffer()
-		if err != nil {
-			b.Fatal(err)
+		var fresh, moved [32]*core.Tensor // starting and stopping the clock takes longer than a move
+		for i := range b.N {
+			if i%len(fresh) == 0 {
+				b.StopTimer()
+				for k := range fresh {
+					if moved[k] != nil {
+						_, _ = moved[k].Close(), fresh[k].Close()
+					}
+					if fresh[k], err = core.Wrap(m, core.Spec{DType: src.DType(), Shape: src.Shape()}); err != nil { // of which nothing is open
+						b.Fatal(err)
+					}
+					moved[k] = nil
+				}
+				b.StartTimer()
+			}
+			k := i % len(fresh)
+			if moved[k], _, err = exchange.To(b.Context(), fresh[k], dst, exchange.Options{Copy: exchange.Never}); err != nil {
+				b.Fatal(err)
+			}
 		}
-		m := buffer.Memory()
-		for b.Loop() {
-			b.StopTimer()
-			fresh, err := core.Wrap(m, core.Spec{DType: src.DType(), Shape: src.Shape()}) // of which nothing is open
-			if err != nil {
-				b.Fatal(err)
+		b.StopTimer()
+		for k := range fresh {
+			if moved[k] != nil {
+				_ = moved[k].Close()
 			}
-			b.StartTimer()
-			t, _, err := exchange.To(b.Context(), fresh, dst, exchange.Options{Copy: exchange.Never})
-			if err != nil {
-				b.Fatal(err)
+			if fresh[k] != nil {
+				_ = fresh[k].Close()
 			}
-			b.StopTimer()
-			_, _ = t.Close(), fresh.Close()
-			b.StartTimer()
 		}
 	})
+}
+
+// BenchmarkPlan measures the decision alone, between any two devices of this build.
+func BenchmarkPlan(b *testing.B) {
+	devices := openAll(b, 2)
+	for i, from := range devices {
+		for j, dst := range devices {
+			if i%2 == 1 || j%2 == 1 && i != j-1 {
+				continue // the second of a device is a destination only, of the first
+			}
+			for _, s := range sources(from) {
+				src, err := core.Empty(b.Context(), from, core.TypeInt32, []int64{1024}, s.alloc)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, o := range []exchange.Options{{}, {Copy: exchange.Always}} {
+					b.Run(fmt.Sprintf("%v/%v-%s-to-%v-%d", o.Copy, from.ID(), s.name, dst.ID(), j%2), func(b *testing.B) {
+						b.ReportAllocs()
+						for b.Loop() {
+							if _, err := exchange.Plan(src, dst, o); err != nil {
+								b.Fatal(err)
+							}
+						}
+					})
+				}
+				_ = src.Close()
+			}
+		}
+	}
 }
 
 // BenchmarkStaged measures a staged copy between two devices beside the plain copy

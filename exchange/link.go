@@ -10,7 +10,7 @@ import (
 
 // link is a semaphore that two devices share, kept until one of them closes.
 type link struct {
-	*stream.Link
+	*stream.SharedSemaphore
 	to   core.Device
 	from core.Stream // that signalled last
 	last core.Event  // of the stream that waited last
@@ -122,7 +122,7 @@ func newLink(ctx context.Context, a, b core.Device) (*link, error) {
 	if signal == nil {
 		return nil, err
 	}
-	return &link{Link: stream.NewLink(signal, wait), to: b}, nil
+	return &link{SharedSemaphore: stream.NewSharedSemaphore(signal, wait), to: b}, nil
 }
 
 // sharedSemaphore makes a semaphore of owner and has other import it, nil where they

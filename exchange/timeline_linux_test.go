@@ -119,12 +119,12 @@ func TestATimelineOrdersCUDAAndVulkanInBothDirections(t *testing.T) {
 	c := newCrossing(t)
 	onCUDA, onVulkan := newStream(t, c.cuda), newStream(t, c.vulkan)
 	signal, wait := c.shared(t)
-	there := stream.NewLink(signal, wait)
+	there := stream.NewSharedSemaphore(signal, wait)
 	back, vulkanSignals := c.shared(t)
-	home := stream.NewLink(vulkanSignals, back)
+	home := stream.NewSharedSemaphore(vulkanSignals, back)
 	defer func() {
 		c.followers.Wait()
-		for _, l := range []*stream.Link{there, home} {
+		for _, l := range []*stream.SharedSemaphore{there, home} {
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
@@ -200,7 +200,7 @@ func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	onVulkan := newStream(t, c.vulkan)
-	link := stream.NewLink(c.shared(t))
+	link := stream.NewSharedSemaphore(c.shared(t))
 	defer func() {
 		c.followers.Wait()
 		_ = link.Close()
@@ -250,7 +250,7 @@ func TestALinkTellsOfAThirdDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	onCUDA, onVulkan := newStream(t, c.cuda), newStream(t, c.vulkan)
-	link := stream.NewLink(c.shared(t))
+	link := stream.NewSharedSemaphore(c.shared(t))
 	defer func() {
 		c.followers.Wait()
 		if err := link.Close(); err != nil {
@@ -290,9 +290,9 @@ func TestALinkTellsOfAThirdDevice(t *testing.T) {
 func TestWhatWasHandedOverHoldsNoPoolUp(t *testing.T) {
 	c := newCrossing(t)
 	onCUDA, other, onVulkan := newStream(t, c.cuda), newStream(t, c.cuda), newStream(t, c.vulkan)
-	there := stream.NewLink(c.shared(t))
+	there := stream.NewSharedSemaphore(c.shared(t))
 	back, vulkanSignals := c.shared(t)
-	home := stream.NewLink(vulkanSignals, back)
+	home := stream.NewSharedSemaphore(vulkanSignals, back)
 	defer func() {
 		c.followers.Wait()
 		if err := errors.Join(there.Close(), home.Close()); err != nil {
@@ -307,7 +307,7 @@ func TestWhatWasHandedOverHoldsNoPoolUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
-		l        *stream.Link
+		l        *stream.SharedSemaphore
 		from, to core.Stream
 	}{{there, onCUDA, onVulkan}, {home, onVulkan, onCUDA}} {
 		if how, err := x.l.Handoff(t.Context(), buffer, x.from, x.to); err != nil || how != stream.SemaphoreWait {
@@ -343,7 +343,7 @@ func TestMemoryIsNotFreeWhileItsFirstDeviceWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, vulkanSignals := c.shared(t)
-	home := stream.NewLink(vulkanSignals, back)
+	home := stream.NewSharedSemaphore(vulkanSignals, back)
 	gate, err := c.vulkan.(core.SemaphoreCreator).NewSemaphore(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

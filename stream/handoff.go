@@ -7,7 +7,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Mechanism is how one side of a handoff waits for the other. A larger one costs more.
+// Mechanism is how the reader of a handoff waits for the writer. A larger one costs more.
 type Mechanism uint8
 
 // The mechanisms.
@@ -90,14 +90,10 @@ func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Me
 	return how, failed
 }
 
-// settler is a stream whose events report the errors of what it waited for, see
-// [core.SettledWaiter].
-type settler = core.SettledWaiter
-
 // streamWait is s.Wait(e), without taking the failure of what is to be
 // overwritten for a failure of s.
 func streamWait(s core.Stream, e core.Event, overwrite bool) error {
-	if q, ok := s.(settler); ok && overwrite {
+	if q, ok := s.(core.SettledWaiter); ok && overwrite {
 		return q.WaitSettled(e)
 	}
 	err := s.Wait(e)

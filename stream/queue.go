@@ -34,7 +34,7 @@ type Queue struct {
 	tasks   []task
 	running bool   // a goroutine is there
 	mark    *Event // the last event, if no work came after it
-	end     *Event // reached when a closed queue is empty; nil while it is open
+	drained *Event // reached when a closed queue is empty; nil while it is open
 	err     error  // the first error that Synchronize has not returned
 
 	// The goroutine's own: mu passes them from one that ends to the next.
@@ -117,7 +117,7 @@ func (q *Queue) WaitSettled(e core.Event) error {
 func (q *Queue) push(call string, t task) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.end != nil {
+	if q.drained != nil {
 		return closedQueue(call)
 	}
 	q.mark = nil
@@ -141,7 +141,7 @@ func (q *Queue) add(t task) {
 func (q *Queue) Record() (core.Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.end != nil {
+	if q.drained != nil {
 		return nil, closedQueue("Record")
 	}
 	if q.mark == nil {
@@ -164,7 +164,7 @@ func (q *Queue) submission() *sync.Mutex { return &q.submitting }
 func (q *Queue) Synchronize(ctx context.Context) error {
 	b := new(barrier)
 	q.mu.Lock()
-	if q.end != nil {
+	if q.drained != nil {
 		q.mu.Unlock()
 		return closedQueue("Synchronize")
 	}
@@ -185,15 +185,15 @@ func (q *Queue) Synchronize(ctx context.Context) error {
 // first error that no Synchronize returned. Another Close waits too, and returns nil.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	end, first := q.end, q.end == nil
+	drained, first := q.drained, q.drained == nil
 	if first {
-		end = NewEvent()
-		q.end = end
-		q.add(task{mark: end})
+		drained = NewEvent()
+		q.drained = drained
+		q.add(task{mark: drained})
 	}
 	q.mu.Unlock()
 
-	_ = end.Wait(context.Background()) // the errors of the work are in q.err
+	_ = drained.Wait(context.Background()) // the errors of the work are in q.err
 	if !first {
 		return nil
 	}

@@ -32,13 +32,13 @@ func SubmitSame(ctx context.Context, s core.Stream, dst, src *core.Tensor) error
 		mu.Lock()
 		defer mu.Unlock()
 	}
-	var writes []part
+	var writes []earlierEvent
 	for _, b := range [...]*core.Buffer{from, to} {
 		if e := b.Ready(); e != nil {
 			if _, err := await(ctx, s, e, false); err != nil {
 				return err
 			}
-			writes = append(writes, part{Event: e})
+			writes = append(writes, earlierEvent{Event: e})
 		}
 	}
 	for _, e := range to.Pending() {
@@ -52,7 +52,7 @@ func SubmitSame(ctx context.Context, s core.Stream, dst, src *core.Tensor) error
 	done, err := enqueueAndRecord(ctx, s, func() error { return nil })
 	if done != nil {
 		// Not every stream passes on the error of what it waited for.
-		done = tellingOf(done, writes...)
+		done = chain(done, writes...)
 		to.Wrote(done)
 		from.Used(done)
 	}

@@ -46,13 +46,13 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 		mu.Lock()
 		defer mu.Unlock()
 	}
-	handed, err := u.await(ctx, s)
+	earlier, err := u.await(ctx, s)
 	if err != nil {
 		return err
 	}
 	done, err := enqueueAndRecord(ctx, s, enqueue)
 	if done != nil {
-		u.Note(tellingOf(done, handed...))
+		u.Note(chain(done, earlier...))
 	}
 	return err
 }

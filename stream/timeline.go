@@ -101,7 +101,7 @@ func (t *Timeline) Wait(ctx context.Context, value uint64) error {
 
 // At returns the event that the counter has reached value. A timeline that is
 // closed before fails the event with core.ErrClosed.
-func (t *Timeline) At(value uint64) core.Event { return moment{t, value} }
+func (t *Timeline) At(value uint64) core.Event { return timelineEvent{t, value} }
 
 // Close ends the timeline and all waits for it. A second Close does nothing. It
 // never fails.
@@ -116,7 +116,7 @@ func (t *Timeline) Close() error {
 	return nil
 }
 
-// wake lets all who wait look again. t.mu is held.
+// wake has everyone who waits read the state again. t.mu is held.
 func (t *Timeline) wake() {
 	if t.changed != nil {
 		close(t.changed)
@@ -124,22 +124,22 @@ func (t *Timeline) wake() {
 	}
 }
 
-// moment is the event that a timeline has reached a value.
-type moment struct {
+// timelineEvent is the event that a timeline has reached a value.
+type timelineEvent struct {
 	t     *Timeline
 	value uint64
 }
 
-var _ core.Event = moment{}
+var _ core.Event = timelineEvent{}
 
-func (m moment) Done() (bool, error) {
-	done, _, err := m.look(false)
+func (e timelineEvent) Done() (bool, error) {
+	done, _, err := e.state(false)
 	return done, err
 }
 
-func (m moment) Wait(ctx context.Context) error {
+func (e timelineEvent) Wait(ctx context.Context) error {
 	for {
-		done, changed, err := m.look(true)
+		done, changed, err := e.state(true)
 		if done {
 			return err
 		}
@@ -151,13 +151,13 @@ func (m moment) Wait(ctx context.Context) error {
 	}
 }
 
-// look reports what Done does, and for one who waits a channel that is closed
-// when it is worth looking again.
-func (m moment) look(wait bool) (done bool, changed <-chan struct{}, err error) {
-	t := m.t
+// state reports what Done does and, if wait is set, returns a channel that is closed
+// when the state may have changed.
+func (e timelineEvent) state(wait bool) (done bool, changed <-chan struct{}, err error) {
+	t := e.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.value >= m.value {
+	if t.value >= e.value {
 		return true, nil, nil
 	}
 	if t.closed {

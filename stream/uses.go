@@ -77,16 +77,16 @@ func (u *Uses) at(i int) *core.Buffer {
 
 // await makes s, or the caller where s is nil or cannot, wait for what the work comes
 // behind. It returns the events whose errors the work's event has to report, too.
-func (u *Uses) await(ctx context.Context, s core.Stream) (handed []part, err error) {
-	_, reports := s.(settler) // its events have the errors of what it waits for already
+func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent, err error) {
+	_, reports := s.(core.SettledWaiter) // its events have the errors of what it waits for already
 	for i := u.written; i < u.count; i++ {
 		if e := u.at(i).Ready(); e != nil {
 			how, err := await(ctx, s, e, false)
 			if err != nil {
 				return nil, err
 			}
-			if _, ok := e.(*telling); ok || how == StreamWait && !reports {
-				handed = append(handed, part{Event: e})
+			if _, ok := e.(*chainedEvent); ok || how == StreamWait && !reports {
+				earlier = append(earlier, earlierEvent{Event: e})
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (handed []part, err err
 			}
 		}
 	}
-	return handed, nil
+	return earlier, nil
 }
 
 // Note makes done, which ends with the work, the last write of what is written and a use

@@ -26,8 +26,8 @@ func TestNothingPanicsOnNil(t *testing.T) {
 		"SubmitSame from nil":   func(ctx context.Context) error { return stream.SubmitSame(ctx, nil, tensor, nil) },
 		"Acquire of nil":        func(ctx context.Context) error { _, err := stream.Acquire(ctx, none, none); return err },
 		"Handoff of nil":        func(ctx context.Context) error { _, err := stream.Handoff(ctx, nil, nil, nil); return err },
-		"Handoff of a link of none": func(ctx context.Context) error {
-			_, err := stream.NewLink(nil, nil).Handoff(ctx, nil, nil, nil)
+		"Handoff by no semaphore": func(ctx context.Context) error {
+			_, err := stream.NewSharedSemaphore(nil, nil).Handoff(ctx, nil, nil, nil)
 			return err
 		},
 		"Enqueue of nil": func(context.Context) error { return q.Enqueue(nil) },
@@ -39,7 +39,7 @@ func TestNothingPanicsOnNil(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := errors.Join(q.Wait(nil), q.WaitSettled(nil), q.Synchronize(t.Context()), stream.NewLink(nil, nil).Close()); err != nil {
-		t.Errorf("waits for nil events, and a link of no semaphores: %v", err)
+	if err := errors.Join(q.Wait(nil), q.WaitSettled(nil), q.Synchronize(t.Context()), stream.NewSharedSemaphore(nil, nil).Close()); err != nil {
+		t.Errorf("waits for nil events, and a shared semaphore of none: %v", err)
 	}
 }

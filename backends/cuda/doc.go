@@ -23,7 +23,7 @@
 //
 // Streams wait for each other's events on the card, across the cards of a machine. Events of
 // other backends are waited for by the host, or by a timeline semaphore that Vulkan
-// exports and CUDA imports (core.SemaphoreImporter, stream.Link).
+// exports and CUDA imports (core.SemaphoreImporter, stream.SharedSemaphore).
 //
 // # What fails
 //

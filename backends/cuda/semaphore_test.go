@@ -86,7 +86,7 @@ func TestALinkServesBothDirections(t *testing.T) {
 	shared, m := exported(t, d, size)
 	host := view(t, coretest.FD(t, m.Handle), m.Size)
 	defer m.Close()
-	toThem, toUs := stream.NewLink(own, other), stream.NewLink(back, backOwn)
+	toThem, toUs := stream.NewSharedSemaphore(own, other), stream.NewSharedSemaphore(back, backOwn)
 	for round := range uint64(20) {
 		sim.Hold(true)
 		if err := d.Copy(t.Context(), ours, shared, keep(t)(core.FromSlice(pattern(size, 2*round)))); err != nil {

@@ -83,7 +83,7 @@ var names = regexp.MustCompile(`\b(t|s|e|x|b|d|g|l|report)(\d+)\b`)
 var nameTypes = map[string]string{
 	"t": "*core.Tensor", "s": "core.Stream", "e": "core.Event", "x": "core.ExternalMemory",
 	"b": "[]byte", "d": "core.Device", "report": "exchange.Report",
-	"g": "= make(chan *core.Tensor, 1)", "l": "*stream.Link",
+	"g": "= make(chan *core.Tensor, 1)", "l": "*stream.SharedSemaphore",
 }
 
 // declarations declares the variables that lines use, but for the first devices.

@@ -93,15 +93,15 @@ func (s *alias) run(t *thread) error {
 	return nil
 }
 
-// linkVar is a link of the program.
+// linkVar is a shared semaphore of the program.
 type linkVar struct {
-	*stream.Link
+	*stream.SharedSemaphore
 	from, to *streamVar
 	devices  []*Device // that have its semaphores
 	closed   bool
 }
 
-// openLink makes a link by which one stream waits for another.
+// openLink makes a shared semaphore by which one stream waits for another.
 type openLink struct{ v, from, to int }
 
 func (s *openLink) run(t *thread) error {
@@ -120,7 +120,7 @@ func (s *openLink) run(t *thread) error {
 	if e := t.check("Linked", err, wants{may: []error{core.ErrNotSupported}}); e != nil || err != nil {
 		return e
 	}
-	x := &linkVar{Link: l, from: from, to: to}
+	x := &linkVar{SharedSemaphore: l, from: from, to: to}
 	if of {
 		x.devices = []*Device{from.dev, to.dev}
 	}
@@ -131,7 +131,7 @@ func (s *openLink) run(t *thread) error {
 	return nil
 }
 
-// linkHandoff makes the waiting stream of a link wait until a tensor may be read there.
+// linkHandoff makes the waiting stream of a shared semaphore wait until a tensor may be read there.
 type linkHandoff struct{ link, of int }
 
 func (s *linkHandoff) run(t *thread) error {
@@ -147,20 +147,20 @@ func (s *linkHandoff) run(t *thread) error {
 	v.mem.tainted = v.mem.tainted || l.to.tainted // the last write is known by an event of that stream now
 	how, err := l.Handoff(t.ctx, v.tensor, l.from.Stream, l.to.Stream)
 	t.cover(v.mem.kind, "link_handoff", l.to.dev, how.String())
-	if e := t.check("Link.Handoff", err, wants{may: suspected}); e != nil || err != nil {
+	if e := t.check("SharedSemaphore.Handoff", err, wants{may: suspected}); e != nil || err != nil {
 		return e
 	}
 	if how == stream.NoWait || how == stream.HostWait {
 		if e := v.tensor.Ready(); e != nil {
 			if done, _ := e.Done(); !done {
-				return fmt.Errorf("Link.Handoff says %v, and the last write of %s is not done", how, v.name)
+				return fmt.Errorf("SharedSemaphore.Handoff says %v, and the last write of %s is not done", how, v.name)
 			}
 		}
 	}
 	return nil
 }
 
-// closeLink closes a link, whatever waits by it.
+// closeLink closes a shared semaphore, whatever waits by it.
 type closeLink struct{ of int }
 
 func (s *closeLink) run(t *thread) error {
@@ -175,7 +175,7 @@ func (s *closeLink) run(t *thread) error {
 		d.use(-1)
 	}
 	t.cover(Plain, "close_link", l.from.dev, "linked")
-	return t.check("Link.Close", err, wants{})
+	return t.check("SharedSemaphore.Close", err, wants{})
 }
 
 // give hands a tensor over to another thread of the program, with whatever work there is on it.

@@ -10,12 +10,12 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Linked is a link by which streams of the device of to wait for streams of that of from: by a
-// semaphore that one of them exports and the other one imports or, where both streams
-// take functions of the host, by one of the program's own. A simulated device does not wait for
+// Linked makes a semaphore by which streams of the device of to wait for streams of the device
+// of from: one of them exports it and the other one imports it or, where both streams take
+// functions of the host, it is one of the program's own. A simulated device does not wait for
 // that: whoever waits for any work of it may run the function, and must not wait for ever.
-// of reports whether the semaphores are the devices', which then do not close before the link.
-func Linked(ctx context.Context, from, to core.Stream) (l *stream.Link, of bool, err error) {
+// of reports whether the semaphores are the devices', which then do not close before it.
+func Linked(ctx context.Context, from, to core.Stream) (l *stream.SharedSemaphore, of bool, err error) {
 	if l, err := shared(ctx, from.Device(), to.Device(), true); l != nil || err != nil {
 		return l, true, err
 	}
@@ -28,11 +28,11 @@ func Linked(ctx context.Context, from, to core.Stream) (l *stream.Link, of bool,
 		return nil, false, core.Errorf(core.ErrNotSupported, "soak", "Linked", "%v and %v share no semaphores", from.Device().ID(), to.Device().ID())
 	}
 	b := &bridge{signals: make(map[uint64]core.Event), changed: make(chan struct{})}
-	return stream.NewLink(b, b), false, nil
+	return stream.NewSharedSemaphore(b, b), false, nil
 }
 
-// shared is a link by a semaphore of owner, nil where there is none.
-func shared(ctx context.Context, owner, other core.Device, signals bool) (*stream.Link, error) {
+// shared makes a semaphore of owner that other imports, nil where there is none.
+func shared(ctx context.Context, owner, other core.Device, signals bool) (*stream.SharedSemaphore, error) {
 	e, exports := owner.(core.SemaphoreExporter)
 	c, creates := owner.(core.SemaphoreCreator)
 	i, imports := other.(core.SemaphoreImporter)
@@ -60,9 +60,9 @@ func shared(ctx context.Context, owner, other core.Device, signals bool) (*strea
 			return nil, err
 		}
 		if signals {
-			return stream.NewLink(own, imported), nil
+			return stream.NewSharedSemaphore(own, imported), nil
 		}
-		return stream.NewLink(imported, own), nil
+		return stream.NewSharedSemaphore(imported, own), nil
 	}
 	return nil, nil
 }

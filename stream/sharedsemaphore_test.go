@@ -28,7 +28,7 @@ func (m ofDeaf) WaitOn(s core.Stream, value uint64) error {
 	return m.Semaphore.WaitOn(s.(deaf).Stream, value)
 }
 
-func TestLink(t *testing.T) {
+func TestSharedSemaphore(t *testing.T) {
 	lost := core.Errorf(core.ErrDeviceLost, "test", "WaitOn", "")
 	for _, c := range []struct {
 		name    string
@@ -53,8 +53,8 @@ func TestLink(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			link := stream.NewLink(signal, ofDeaf{signal, c.fails})
-			defer link.Close()
+			shared := stream.NewSharedSemaphore(signal, ofDeaf{signal, c.fails})
+			defer shared.Close()
 			from, plain := newStream(t, d), newStream(t, other)
 			signalling, to := from, plain
 			if c.deaf {
@@ -74,7 +74,7 @@ func TestLink(t *testing.T) {
 					}
 				}
 				written := x.Ready()
-				how, err := link.Handoff(t.Context(), x, signalling, to)
+				how, err := shared.Handoff(t.Context(), x, signalling, to)
 				if how != c.want || !errors.Is(err, c.err) {
 					t.Errorf("round %d: %v, %v; want %v, %v", round, how, err, c.want, c.err)
 				}
@@ -99,15 +99,15 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// linked is two devices and a link from the one to the other, whose streams wait for nothing else.
-type linked struct {
+// pair is two devices and a semaphore from one to the other, whose streams wait for nothing else.
+type pair struct {
 	backend  *coretest.Backend
 	d, other core.Device
-	link     *stream.Link
+	shared   *stream.SharedSemaphore
 	from, to core.Stream
 }
 
-func newLinked(t *testing.T) linked {
+func newPair(t *testing.T) pair {
 	t.Helper()
 	b := newBackend(t, coretest.Options{})
 	d, other := open(t, b, 0), open(t, b, 1)
@@ -115,24 +115,24 @@ func newLinked(t *testing.T) linked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := stream.NewLink(semaphore, ofDeaf{semaphore, nil})
-	t.Cleanup(func() { _ = link.Close() })
-	return linked{b, d, other, link, newStream(t, d), newStream(t, other)}
+	shared := stream.NewSharedSemaphore(semaphore, ofDeaf{semaphore, nil})
+	t.Cleanup(func() { _ = shared.Close() })
+	return pair{b, d, other, shared, newStream(t, d), newStream(t, other)}
 }
 
 // hand writes x on the one device, and hands it over to the other.
-func (l linked) hand(t *testing.T, x *core.Tensor) {
+func (l pair) hand(t *testing.T, x *core.Tensor) {
 	t.Helper()
 	if err := l.d.Copy(t.Context(), l.from, x, host(t, []int8{0, 1, 2, 3})); err != nil {
 		t.Fatal(err)
 	}
-	if how, err := l.link.Handoff(t.Context(), x, l.from, deaf{l.to}); how != stream.SemaphoreWait || err != nil {
+	if how, err := l.shared.Handoff(t.Context(), x, l.from, deaf{l.to}); how != stream.SemaphoreWait || err != nil {
 		t.Fatal(how, err)
 	}
 }
 
 // work has the other device make one tensor of another.
-func (l linked) work(t *testing.T, made, of *core.Tensor) {
+func (l pair) work(t *testing.T, made, of *core.Tensor) {
 	t.Helper()
 	err := stream.Submit(t.Context(), l.to, []*core.Tensor{made}, []*core.Tensor{of}, func() error {
 		return l.to.(*coretest.Stream).Enqueue(nothing)
@@ -142,8 +142,8 @@ func (l linked) work(t *testing.T, made, of *core.Tensor) {
 	}
 }
 
-func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
-	l := newLinked(t)
+func TestASharedSemaphoreSignalsForADeviceThatIsLost(t *testing.T) {
+	l := newPair(t)
 	early, late := empty(t, l.d, core.TypeInt8, 4), empty(t, l.d, core.TypeInt8, 4)
 	l.hand(t, early)
 	if err := errors.Join(l.to.Synchronize(t.Context()), l.from.Synchronize(t.Context()), early.WaitReady(t.Context())); err != nil {
@@ -179,8 +179,8 @@ func TestALinkSignalsForADeviceThatIsLost(t *testing.T) {
 }
 
 // Nobody is lost: only the signal did not come.
-func TestALinkSignalsWhereASignalFails(t *testing.T) {
-	l := newLinked(t)
+func TestASharedSemaphoreSignalsWhereASignalFails(t *testing.T) {
+	l := newPair(t)
 	x := empty(t, l.d, core.TypeInt8, 4)
 	l.backend.Fail("work", 2, core.ErrOutOfMemory)
 	l.hand(t, x)
@@ -193,14 +193,14 @@ func TestALinkSignalsWhereASignalFails(t *testing.T) {
 	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrOutOfMemory) {
 		t.Errorf("what was handed over: %v", err)
 	}
-	l.hand(t, x) // the link still serves
+	l.hand(t, x) // the semaphore can still be used
 	if err := errors.Join(l.to.Synchronize(t.Context()), x.WaitReady(t.Context())); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestALinkTellsThatAWriteFailed(t *testing.T) {
-	l := newLinked(t)
+func TestASharedSemaphoreTellsThatAWriteFailed(t *testing.T) {
+	l := newPair(t)
 	x, made := empty(t, l.d, core.TypeInt8, 4), empty(t, l.other, core.TypeInt8, 4)
 	l.backend.Fail("work", 1, core.ErrOutOfMemory)
 	l.hand(t, x)
@@ -213,15 +213,15 @@ func TestALinkTellsThatAWriteFailed(t *testing.T) {
 	_ = l.from.Synchronize(t.Context())
 }
 
-func TestALinkClosesAfterItsWork(t *testing.T) {
+func TestASharedSemaphoreClosesAfterItsWork(t *testing.T) {
 	for _, lose := range []bool{false, true} {
-		l := newLinked(t)
+		l := newPair(t)
 		x := empty(t, l.d, core.TypeInt8, 4)
 		l.hand(t, x)
 		if lose {
 			l.backend.Lose(0)
 		}
-		if err := l.link.Close(); err != nil && !lose {
+		if err := l.shared.Close(); err != nil && !lose {
 			t.Error(err)
 		}
 		if err := l.to.Synchronize(t.Context()); err != nil {

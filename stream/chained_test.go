@@ -16,9 +16,9 @@ func reach(e core.Event, seen map[core.Event]bool) int {
 	}
 	seen[e] = true
 	n := 1
-	if t, ok := e.(*telling); ok {
-		if before := t.before.Load(); before != nil {
-			for _, b := range *before {
+	if t, ok := e.(*chainedEvent); ok {
+		if earlier := t.earlier.Load(); earlier != nil {
+			for _, b := range *earlier {
 				n += reach(b.Event, seen)
 			}
 		}
@@ -27,24 +27,24 @@ func reach(e core.Event, seen map[core.Event]bool) int {
 }
 
 // A chain of work keeps what is under way, and the errors, however long it gets.
-func TestTellingForgetsWhatWentWell(t *testing.T) {
+func TestAChainDropsWhatSucceeded(t *testing.T) {
 	write := NewEvent()
 	steps := []*Event{write}
 	var e core.Event = write
 	for range 2000 { // nine steps are under way, and each is made of the one before in two ways
 		next := NewEvent()
-		e = tellingOf(next, part{Event: e}, part{e, true})
+		e = chain(next, earlierEvent{Event: e}, earlierEvent{e, true})
 		if steps = append(steps, next); len(steps) == 10 {
 			steps[0].Complete(nil)
 			steps = steps[1:]
 		}
-		if n := reach(e, map[core.Event]bool{}); n > 9+64+1 {
+		if n := reach(e, map[core.Event]bool{}); n > 9+maxDepth+1 {
 			t.Fatalf("%d events are kept", n)
 		}
 	}
 	failed := errors.New("failed")
 	last := NewEvent()
-	e = tellingOf(last, part{Event: e}, part{Event: e})
+	e = chain(last, earlierEvent{Event: e}, earlierEvent{Event: e})
 	for i, s := range steps {
 		if done, err := e.Done(); done || err != nil {
 			t.Errorf("before its work is done: %v, %v", done, err)
@@ -64,15 +64,15 @@ func TestTellingForgetsWhatWentWell(t *testing.T) {
 			t.Errorf("Wait: %v", err)
 		}
 	}
-	if e := tellingOf(last, part{Event: last}); e != last {
-		t.Errorf("%T tells of work that went well", e)
+	if e := chain(last, earlierEvent{Event: last}); e != last {
+		t.Errorf("%T stands for work that succeeded", e)
 	}
 }
 
 // The device of the event inside is lost, and the memory still used by others.
-func TestTellingIsNotDoneBeforeAll(t *testing.T) {
+func TestAChainIsNotDoneBeforeAll(t *testing.T) {
 	write, read, lost := NewEvent(), NewEvent(), NewEvent()
-	e := tellingOf(lost, part{read, true}, part{Event: write})
+	e := chain(lost, earlierEvent{read, true}, earlierEvent{Event: write})
 	failed := errors.New("lost")
 	lost.Complete(failed)
 	for _, under := range []*Event{write, read} {
@@ -94,9 +94,9 @@ func TestTellingIsNotDoneBeforeAll(t *testing.T) {
 	}
 }
 
-func TestTellingIsSilentAboutReaders(t *testing.T) {
+func TestAChainIgnoresErrorsOfReaders(t *testing.T) {
 	read, inside := NewEvent(), NewEvent()
-	e := tellingOf(inside, part{read, true})
+	e := chain(inside, earlierEvent{read, true})
 	read.Complete(errors.New("of the reader"))
 	inside.Complete(nil)
 	if done, err := e.Done(); !done || err != nil {

@@ -1,0 +1,187 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// SharedSemaphore is a timeline semaphore that two devices share. It orders their
+// streams if neither can wait for the other's events. It is safe for concurrent use,
+// but values must come in order: until a stream has signalled, no other stream may be
+// passed as from. The caller of [NewSharedSemaphore] closes it.
+//
+// If the device that signals is lost, or a signal fails, the value never comes. The
+// SharedSemaphore then signals it soon after, on a stream of the waiting device, so
+// that this device goes on. The events of tensors that the lost device did not write,
+// and of tensors made of them, report the error.
+type SharedSemaphore struct {
+	signal, wait core.Semaphore
+
+	mu        sync.Mutex // held while work is enqueued, so that values come in order
+	value     uint64     // the latest
+	signalled core.Event // behind the latest signal; nil if that is known to have come
+	waits     core.Device
+}
+
+// checkInterval is how often a SharedSemaphore checks whether its latest signal failed.
+const checkInterval = 100 * time.Millisecond
+
+// NewSharedSemaphore makes a SharedSemaphore of one semaphore as both devices know it:
+// streams of one device signal the first, streams of the other wait on the second,
+// which was imported. The SharedSemaphore owns both.
+func NewSharedSemaphore(signal, wait core.Semaphore) *SharedSemaphore {
+	return &SharedSemaphore{signal: signal, wait: wait}
+}
+
+// Handoff is the function [Handoff] for one tensor, a stream from of the device that
+// signals and a stream to of the device that waits. If to cannot wait for the last
+// write of t, but from can, to waits for from by the semaphore, and with it for all
+// work that from holds. From then on an event of to stands for all work on t that from
+// can wait for ([core.Buffer.Supersede]): streams of the waiting device wait for later
+// work on t without blocking the caller.
+//
+// A semaphore carries no errors. If the write, or other work that from holds, fails or
+// loses its device, to is not told; the event of t is, and so are the events of work on
+// t ([core.Tensor.WaitReady]).
+//
+// Handoff fails as the function [Handoff] does, and as Signal and WaitOn of the
+// semaphores do.
+func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
+	if s.signal == nil || s.wait == nil || t == nil || from == nil || to == nil {
+		return NoWait, core.Errorf(core.ErrInvalid, "stream", "Handoff", "a semaphore, the tensor or a stream is nil")
+	}
+	if e := t.Ready(); e != nil && !isDone(e) {
+		err := streamWait(to, e, false)
+		if err == nil {
+			return StreamWait, nil
+		}
+		if errors.Is(err, core.ErrNotSupported) {
+			err = s.handoff(t, from, to, e)
+		}
+		if !errors.Is(err, core.ErrNotSupported) {
+			return SemaphoreWait, err
+		}
+	}
+	return Handoff(ctx, t, nil, to)
+}
+
+func isDone(e core.Event) bool {
+	done, _ := e.Done()
+	return done
+}
+
+// handoff makes from wait for write, the last write of t, and for the uses of t that it
+// can wait for, and to for from.
+func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write core.Event) error {
+	b, err := hold("Handoff", t)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	if err := streamWait(from, write, false); err != nil {
+		return err
+	}
+	superseded, earlier := []core.Event{write}, []earlierEvent{{Event: write}}
+	for _, use := range b.Pending() {
+		if streamWait(from, use, true) == nil { // the next writer waits for the others, as without a handoff
+			superseded = append(superseded, use)
+			earlier = append(earlier, earlierEvent{use, true})
+		}
+	}
+	signalled, err := s.signalAndWait(from, to)
+	if err != nil {
+		return err
+	}
+	if after, err := to.Record(); err == nil {
+		b.Supersede(superseded, chain(after, append(earlier, earlierEvent{Event: signalled})...))
+	}
+	return nil
+}
+
+// signalAndWait makes to wait for all that from holds, and returns an event behind the signal.
+func (s *SharedSemaphore) signalAndWait(from, to core.Stream) (signalled core.Event, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.value++
+	if err := s.signal.Signal(from, s.value); err != nil {
+		return nil, err
+	}
+	if signalled, err = from.Record(); err != nil {
+		return nil, err
+	}
+	if err := s.wait.WaitOn(to, s.value); err != nil {
+		return nil, err
+	}
+	if s.signalled == nil {
+		time.AfterFunc(checkInterval, s.checkSignal)
+	}
+	s.signalled, s.waits = signalled, to.Device()
+	return signalled, nil
+}
+
+// checkSignal signals in place of a stream that failed to. It is called again later
+// while the latest signal is unfinished.
+func (s *SharedSemaphore) checkSignal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.signalled == nil { // Close has checked already
+		return
+	}
+	done, err := s.signalled.Done()
+	switch {
+	case !done:
+		time.AfterFunc(checkInterval, s.checkSignal)
+		return
+	case err != nil && s.isMissing(err):
+		s.signalInstead()
+	}
+	s.signalled = nil
+}
+
+// isMissing reports whether the latest value will never come, after the stream that
+// signals has failed. A device that is lost, or that cannot read its semaphore, does not know.
+func (s *SharedSemaphore) isMissing(failed error) bool {
+	known := false
+	for _, semaphore := range []core.Semaphore{s.wait, s.signal} {
+		if now, err := semaphore.Value(); err == nil {
+			if now >= s.value {
+				return false
+			}
+			known = true
+		}
+	}
+	return known || errors.Is(failed, core.ErrDeviceLost)
+}
+
+// signalInstead signals the latest value on a stream of the device that waits for it.
+func (s *SharedSemaphore) signalInstead() {
+	own, err := s.waits.NewStream(context.Background())
+	if err != nil { // that device is lost, too, and waits for nothing
+		return
+	}
+	_ = s.wait.Signal(own, s.value)
+	_ = own.Close()
+}
+
+// Close waits for the work that uses the semaphores, and closes both. It returns the
+// errors of closing them. Closing twice is safe.
+func (s *SharedSemaphore) Close() error {
+	s.mu.Lock()
+	signalled := s.signalled
+	s.mu.Unlock()
+	if signalled != nil {
+		_ = signalled.Wait(context.Background()) // the event of the work reports its error
+		s.checkSignal()
+	}
+	var errs []error
+	for _, semaphore := range []core.Semaphore{s.wait, s.signal} {
+		if semaphore != nil {
+			errs = append(errs, semaphore.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
