@@ -144,7 +144,7 @@ func (p pair) handoff() (trial, error) {
 			return 0, err
 		}
 		start := time.Now()
-		t, _, err := p.move(src, exchange.Options{Copy: exchange.Never, From: from})
+		t, _, err := p.move(src, exchange.Options{Copy: exchange.Never, SourceStream: from})
 		spent = time.Since(start)
 		if err == nil {
 			err = t.Close()

@@ -90,7 +90,7 @@ func (p pair) move(t *core.Tensor, allowed exchange.Options) (*core.Tensor, exch
 func whyNot(none *exchange.NoWayError, allowed exchange.Options) string {
 	asked := cmp.Or(allowed.Only, exchange.Map)
 	var reasons []string
-	for _, r := range none.Refused {
+	for _, r := range none.Refused() {
 		if r.Mechanism == asked {
 			reasons = append(reasons, r.Reason)
 		}

@@ -13,10 +13,10 @@ func AllocFor(from, next core.Device) core.AllocOptions {
 	}
 	fp, np := from.Properties(), next.Properties()
 	toHost := next.ID().Type.HostAccessible()
-	if types, reason := commonTypes(from, next, fp, np); !toHost && reason == "" {
+	if types, reason := commonTypes(from, next, &fp, &np); !toHost && reason == nil {
 		return core.AllocOptions{Export: types[0]}
 	}
-	if cannotView(from, fp) == "" && (toHost || cannotMap(next, np) == "") {
+	if has[core.HostViewer](from, &fp) && (toHost || has[core.HostMapper](next, &np)) {
 		return core.AllocOptions{HostVisible: true}
 	}
 	return core.AllocOptions{}

@@ -105,7 +105,7 @@ func TestAMoveThatFailsLeavesTheDeviceWatched(t *testing.T) {
 	if err := a.Copy(t.Context(), from, src, slice(t, make([]int32, 16))); err != nil {
 		t.Fatal(err)
 	}
-	got, report := to(t, src, b, exchange.Options{From: from, Stream: next})
+	got, report := to(t, src, b, exchange.Options{SourceStream: from, Stream: next})
 	if report.Wait != stream.SemaphoreWait {
 		t.Fatal(report.Wait)
 	}
@@ -424,7 +424,7 @@ func TestHandoff(t *testing.T) {
 		name     string
 		from, to core.Capabilities
 		set      func(a, b *fake)
-		named    bool // Options.From
+		named    bool // Options.SourceStream
 		done     bool // the source was written already
 		want     stream.Mechanism
 	}{
@@ -461,7 +461,7 @@ func TestHandoff(t *testing.T) {
 				}
 				o := exchange.Options{Stream: next}
 				if c.named {
-					o.From = from
+					o.SourceStream = from
 				}
 				got, report := to(t, src, b, o)
 				if report.Wait != c.want || report.BytesCopied != 0 {
@@ -505,7 +505,7 @@ func TestALostDeviceHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	buffer.Wrote(written)
-	got, report := to(t, src, b, exchange.Options{From: from, Stream: next})
+	got, report := to(t, src, b, exchange.Options{SourceStream: from, Stream: next})
 	if report.Wait != stream.SemaphoreWait {
 		t.Fatalf("the stream waited by %v", report.Wait)
 	}
@@ -520,13 +520,13 @@ func TestALostDeviceHoldsNobodyUp(t *testing.T) {
 	_, _ = got.Close(), src.Close() // the test closes the devices
 }
 
-// Work on Options.From that left no event is waited for.
+// Work on Options.SourceStream that left no event is waited for.
 func TestWorkWithoutEventsIsWaitedFor(t *testing.T) {
 	a, b := newFakes(t, exports, imports|peer)
 	src := numbered(t, a, core.AllocOptions{Export: handleType}, 16)
 	defer src.Close()
 	from := newStream(t, a)
-	for _, o := range []exchange.Options{{From: from}, {From: from, Copy: exchange.Always}, {From: from, Only: exchange.Staged}} {
+	for _, o := range []exchange.Options{{SourceStream: from}, {SourceStream: from, Copy: exchange.Always}, {SourceStream: from, Only: exchange.Staged}} {
 		values := make([]int32, 16)
 		values[15] = int32(o.Only) + 7
 		v := slice(t, values)

@@ -210,16 +210,16 @@ func pair(t *testing.T, from, dst core.Device, s source, view func(*core.Tensor)
 		t.Error(err)
 	}
 	got, report := to(t, src, dst, exchange.Options{})
-	t.Logf("%v, %d bytes copied; %+v; refused %+v", report.Mechanism, report.BytesCopied, report.Steps, report.Refused)
+	t.Logf("%v, %d bytes copied; %+v; refused %+v", report.Mechanism, report.BytesCopied, report.Steps(), report.Refused())
 	if report.BytesCopied != report.Mechanism.Copies()*src.NumBytes() {
 		t.Errorf("%v copied %d of %d bytes", report.Mechanism, report.BytesCopied, src.NumBytes())
 	}
 	shared := report.Mechanism.Copies() == 0
 	if !shared && promised(from, dst, s) {
-		t.Errorf("%v, although the devices promise to share: %+v", report.Mechanism, report.Refused)
+		t.Errorf("%v, although the devices promise to share: %+v", report.Mechanism, report.Refused())
 	}
 	if !shared && (from.ID().Type.HostAccessible() || dst.ID().Type.HostAccessible()) && report.Mechanism != exchange.Direct {
-		t.Errorf("the host and a device need one copy, it was %v: %+v", report.Mechanism, report.Refused)
+		t.Errorf("the host and a device need one copy, it was %v: %+v", report.Mechanism, report.Refused())
 	}
 	if have := read(t, dst, got); !slices.Equal(have, want) || got.Device() != dst {
 		t.Errorf("the elements have changed, on %v", got.Device())
@@ -291,7 +291,7 @@ func TestEveryPairKeepsTheOrder(t *testing.T) {
 					if err := from.Copy(t.Context(), writer, src, v); err != nil {
 						t.Fatal(err)
 					}
-					got, report := to(t, src, dst, exchange.Options{Stream: reader, From: writer})
+					got, report := to(t, src, dst, exchange.Options{Stream: reader, SourceStream: writer})
 					if err := dst.Copy(t.Context(), reader, h, got); err != nil {
 						t.Fatal(err)
 					}

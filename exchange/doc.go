@@ -1,8 +1,8 @@
 // Package exchange moves a tensor to the device where it is needed next, without
 // a copy wherever the two devices allow that, and says which way it went and why.
 //
-// [To] does it at once; [Plan] only decides, [Route.Explain] tells the decision in
-// words and [Route.Run] carries it out. The ways, the best first:
+// [To] does it at once; [Plan] only decides. A [Route] prints the decision in
+// words, and [Route.Run] carries it out. The ways, the best first:
 //
 //   - [Alias]: the memory belongs to the device already, or is host memory and the
 //     device is the host.
@@ -11,7 +11,7 @@
 //     export is imported by another device or API; memory that the host views is
 //     mapped into a third device.
 //   - [Peer]: one copy between two devices of a backend, without the host.
-//   - [Direct]: one copy, made by the device of either side, which reaches the other side.
+//   - [Direct]: one copy, made by one of the two devices, which reaches the memory of the other.
 //   - [Staged]: two copies through host memory, in pieces, both at the same time.
 //
 // # Lifetime
@@ -23,8 +23,9 @@
 // What was opened for a move (a mapping, an imported handle) stays open as long as
 // the memory it was made of, so that the next move of the same memory opens
 // nothing. It is given back when that memory is freed, or when the device is
-// closed and no tensor uses it. A device that is no [core.CloseNotifier] keeps
-// nothing: there it is given back with the last tensor.
+// closed and no tensor uses it. For a device that does not implement
+// [core.CloseNotifier] nothing is kept: what was opened is given back with the last
+// tensor that uses it.
 //
 // # Devices
 //

@@ -84,8 +84,8 @@ func TestARouteTellsItself(t *testing.T) {
   not map: export memory of ext_dev:0, import it into ext_dev:1: ext_dev:1 cannot import memory
   not map: the host views memory of ext_dev:0, and that view is mapped into ext_dev:1: the host cannot use memory of ext_dev:0 in place
 `
-	if got := route.Explain(); got != want {
-		t.Errorf("Explain gives\n%swant\n%s", got, want)
+	if got := route.String(); got != want {
+		t.Errorf("String gives\n%swant\n%s", got, want)
 	}
 	encoded, err := json.Marshal(route)
 	if want := `{"from":"ext_dev:0","to":"ext_dev:1","mechanism":"peer","steps":[{"what":"ext_dev:1 copies from its peer ext_dev:0","bytes":16}],"refused":[{"mechanism":"alias",`; err != nil || !strings.HasPrefix(string(encoded), want) {

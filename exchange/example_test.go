@@ -49,7 +49,7 @@ func ExamplePlan() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Print(route.Explain())
+	fmt.Print(route.String())
 	// Output:
 	// cpu -> cpu: direct, 16 bytes copied
 	//   1. cpu copies from cpu (16 bytes)

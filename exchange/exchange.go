@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
+	"github.com/dlx-go/dlx/exchange/internal/opened"
 )
 
 // Copy says when bytes may be copied; the words are those of DLPack's copy argument.
@@ -40,7 +40,7 @@ const (
 	Alias  Mechanism = iota + 1 // the same memory, 0 bytes copied
 	Map                         // the same memory, mapped, viewed or imported: 0 bytes copied
 	Peer                        // one copy between devices of one backend
-	Direct                      // one copy, by the device of one side
+	Direct                      // one copy, by one of the two devices
 	Staged                      // two copies, through the host
 )
 
@@ -89,43 +89,16 @@ type Options struct {
 	// for the data, and copies that the destination makes run on it. With nil the
 	// order travels with the tensor, whose Ready event says when it may be read.
 	Stream core.Stream
-	// From, a stream of the source's device, is where the source was written by work
-	// that left no event on it. All work on From counts as a write of the source.
-	// With From and Stream named, devices that share a timeline semaphore keep the
+	// SourceStream, a stream of the source's device, is where the source was written by
+	// work that left no event on it. All work on SourceStream counts as a write of the
+	// source. If both streams are set, devices that share a timeline semaphore keep the
 	// order by it and nobody is blocked.
-	From core.Stream
+	SourceStream core.Stream
 	// Alloc is for the memory that is allocated on the destination where bytes are
 	// copied. A tensor of the destination's own that lies in memory of another type
 	// than Alloc.Type, or than the destination's own where that is 0, is copied:
 	// pinned memory of CUDA moves to the card.
 	Alloc core.AllocOptions
-}
-
-// Step is one thing that is done for a move.
-type Step struct {
-	What  string `json:"what"`
-	Bytes int64  `json:"bytes"` // that it copies
-}
-
-// Refusal is a way that was not taken.
-type Refusal struct {
-	Mechanism Mechanism `json:"mechanism"`
-	What      string    `json:"what"`
-	Reason    string    `json:"reason"`
-}
-
-// Report tells how a tensor was moved. Its lists may be shared with other reports:
-// they must not be changed.
-type Report struct {
-	From        core.DeviceID    `json:"from"` // where the source's memory lies
-	To          core.DeviceID    `json:"to"`
-	Mechanism   Mechanism        `json:"mechanism"`
-	Steps       []Step           `json:"steps"`
-	Refused     []Refusal        `json:"refused,omitempty"` // ways that rank better, and why they were not taken
-	BytesCopied int64            `json:"bytes_copied"`      // each byte as often as it was copied
-	Opened      bool             `json:"opened"`            // something was opened for this move; the next finds it open
-	Wait        stream.Mechanism `json:"wait"`              // how Options.Stream waits for the data
-	Duration    time.Duration    `json:"duration_ns"`       // until the call returned; copies may still run
 }
 
 // To moves src to dst: it is [Plan] and [Route.Run] in one, and much cheaper
@@ -144,52 +117,58 @@ type Report struct {
 // failed, and where every way was refused with an error around [*NoWayError].
 func To(ctx context.Context, src *core.Tensor, dst core.Device, o Options) (*core.Tensor, Report, error) {
 	start := time.Now()
-	t, report, err := warm(ctx, src, dst, o)
-	if t == nil && err == nil {
-		var route *Route
-		if route, err = Plan(src, dst, o); err == nil {
-			t, report, err = route.run(ctx)
-		}
-	}
+	m := move{call: "To", src: src, dst: dst, o: o}
+	t, report, err := m.to(ctx)
 	report.Duration = time.Since(start)
 	return t, report, err
 }
 
-// warm is [To] where nothing has to be planned: the memory is the destination's,
-// or is open on it. It returns nil and no error where that is not so.
-func warm(ctx context.Context, src *core.Tensor, dst core.Device, o Options) (*core.Tensor, Report, error) {
-	m := move{src: src, dst: dst, o: o}
-	if err := m.check("To"); err != nil || o.Copy == Always || o.Only != 0 || o.From != nil {
+func (m *move) to(ctx context.Context) (*core.Tensor, Report, error) {
+	if err := m.check(); err != nil {
 		return nil, Report{}, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return nil, Report{}, err
 	}
-	root, err := m.look()
-	if err != nil {
-		return nil, Report{}, err
-	}
-	defer root.Release()
-	report := Report{From: m.from.ID, To: dst.ID()}
-	var t *core.Tensor
-	var e *entry
+	defer m.release()
+	t, report, err := m.warm()
 	switch {
-	case m.low >= m.high: // no elements
+	case err != nil:
+		return nil, report, err
+	case t != nil:
+		return m.finish(ctx, t, report)
+	}
+	cold := *m // which goes to the heap, as a move that is warm does not
+	return cold.run(ctx, newPlan(&cold))
+}
+
+// warm is a move for which nothing has to be planned: the memory is the destination's,
+// or is open on it. It returns nil and no error if that is not so.
+func (m *move) warm() (*core.Tensor, Report, error) {
+	if o := &m.o; o.Copy == Always || o.Only != 0 || m.low >= m.high {
 		return nil, Report{}, nil
-	case m.from.Device == dst && m.from.ID.Type == m.wanted():
-		report.Mechanism, report.Steps = Alias, aliasSteps
-		t, err = core.NewTensor(root, m.spec)
-	case m.low >= 0 && m.from.Device != dst:
-		if e = opened.find(key{root, dst, m.size}); e == nil {
+	}
+	report := Report{From: m.from.ID, To: m.dst.ID()}
+	if m.from.Device == m.dst {
+		if m.from.ID.Type != m.wanted() {
 			return nil, Report{}, nil
 		}
-		report.Mechanism, report.Steps, report.Refused = e.way.mechanism, e.way.steps, e.refused
-		t, err = e.tensor(root, m.spec)
-	default:
+		report.Mechanism, report.account = Alias, aliased
+		t, err := core.NewTensor(m.root, m.spec)
+		return t, report, err
+	}
+	if m.low < 0 {
 		return nil, Report{}, nil
 	}
-	if err != nil {
-		return nil, report, err
+	e := cache.Find(opened.Key{Root: m.root, Device: m.dst, Size: m.size})
+	if e == nil {
+		return nil, Report{}, nil
 	}
-	return m.finish(ctx, t, report)
+	report.account = e.How().(*account)
+	report.Mechanism = report.account.taken.mechanism
+	t, err := e.Tensor(m.root, m.spec)
+	return t, report, err
 }
+
+// aliased is the account of moves within a device, whose words name nothing.
+var aliased = &account{plan: new(plan), taken: way{method: &useAsItIs}}

@@ -87,7 +87,7 @@ func TestHostMemoryIsOneMemoryForAllDevicesOfTheHost(t *testing.T) {
 	values := []int32{1, 2, 3, 4}
 	foreign := slice(t, values, 2, 2)
 	adopted, report := to(t, foreign, one, exchange.Options{Copy: exchange.Never})
-	check(t, report, 16, way{mechanism: exchange.Alias, step: "cpu takes the memory over as it is"})
+	check(t, report, 16, way{mechanism: exchange.Alias, step: "cpu imports the memory by its address"})
 	other, report := to(t, adopted, two, exchange.Options{})
 	check(t, report, 16, way{mechanism: exchange.Alias})
 	same, report := to(t, other, two, exchange.Options{})
@@ -258,7 +258,7 @@ func TestDeviceMemoryOfStrangers(t *testing.T) {
 		wantNoWay(t, err, "import it through a device of ext_dev:0 first")
 	}
 	adopted, report := to(t, stranger, a, exchange.Options{})
-	check(t, report, 64, way{mechanism: exchange.Alias, step: "ext_dev:0 takes the memory over as it is"})
+	check(t, report, 64, way{mechanism: exchange.Alias, step: "ext_dev:0 imports the memory by its address"})
 	// Now a device owns it, and can copy.
 	got, report := to(t, adopted, h, exchange.Options{})
 	check(t, report, 64, way{mechanism: exchange.Direct, copies: 1})

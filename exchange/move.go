@@ -10,35 +10,24 @@ import (
 
 // move is what is asked for: a tensor that is to get to a device.
 type move struct {
+	call string // the function that was called, for errors
+
 	src *core.Tensor
 	dst core.Device
 	o   Options
 
-	from core.Memory // that the source stands on, see rootOf
-	size int64       // bytes of it that are shared: all, or those up to the last element
-	spec core.Spec   // of the source on that memory
-	low  int64       // bytes from the memory's start to the first that an element reaches
-	high int64       // and to the end of the last
-}
-
-// newMove checks the arguments of a call.
-func newMove(call string, src *core.Tensor, dst core.Device, o Options) (*move, error) {
-	m := &move{src: src, dst: dst, o: o}
-	if err := m.check(call); err != nil {
-		return nil, err
-	}
-	root, err := m.look()
-	if err != nil {
-		return nil, err
-	}
-	root.Release()
-	return m, nil
+	root *core.Buffer // where the move starts, see rootOf; held from look, or begin, until release
+	from core.Memory  // of root
+	size int64        // bytes of it that are shared: all, or those up to the last element
+	spec core.Spec    // of the source on that memory
+	low  int64        // bytes from the memory's start to the first that an element reaches
+	high int64        // and to the end of the last
 }
 
 // check proves what can be told without looking at the source's memory.
-func (m *move) check(call string) error {
+func (m *move) check() error {
 	fail := func(sentinel error, format string, args ...any) error {
-		return core.Errorf(sentinel, "exchange", call, format, args...)
+		return core.Errorf(sentinel, "exchange", m.call, format, args...)
 	}
 	o := &m.o
 	switch {
@@ -49,7 +38,7 @@ func (m *move) check(call string) error {
 	case o.Copy > Always || o.Only > Staged:
 		return fail(core.ErrInvalid, "Options.Copy is %d and Options.Only %d: at least one is no value of its type", o.Copy, o.Only)
 	case o.Stream != nil && !sameDevice(o.Stream.Device(), m.dst):
-		return fail(core.ErrDevice, "Options.Stream is no stream of %v", m.dst.ID())
+		return fail(core.ErrDevice, "Options.Stream is not a stream of %v", m.dst.ID())
 	}
 	return nil
 }
@@ -59,27 +48,38 @@ func sameDevice(of, d core.Device) bool {
 	return of == d || of == nil && d.ID().Type.HostAccessible()
 }
 
-// look takes a reference to the memory to move, and notes what the plan needs of it.
-func (m *move) look() (*core.Buffer, error) {
+// look takes a reference to the memory that the move starts from and notes what a plan
+// needs of it. The caller gives the reference back by calling release.
+func (m *move) look() error {
 	b, err := m.src.Buffer()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := b.Retain(); err != nil {
-		return nil, err
+		return err
 	}
-	root := b // where it lies on dst already, whoever made it; a copy reads the origin
+	m.root = b // where it lies on dst already, whoever made it; a copy reads the origin
 	if m.o.Copy == Always || b.Memory().Device != m.dst {
-		root = rootOf(b)
+		m.root = rootOf(b)
 	}
-	if root != b {
-		err = root.Retain()
+	if m.root != b {
+		err = m.root.Retain()
 		b.Release()
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	m.from = root.Memory()
+	if err := m.measure(b.Memory().Offset); err != nil { // cannot be: the tensor was checked when it was made
+		m.release()
+		return err
+	}
+	return nil
+}
+
+// measure notes where the elements of the source lie in the memory of root. offset is
+// where the memory of the source's own buffer starts.
+func (m *move) measure(offset int64) error {
+	m.from = m.root.Memory()
 	t := m.src
 	l := t.Layout()
 	n := l.Rank()
@@ -88,30 +88,60 @@ func (m *move) look() (*core.Buffer, error) {
 		DType:   t.DType(),
 		Shape:   dims[:n:n],
 		Strides: dims[n:],
-		Offset:  t.Offset() - b.Memory().Offset,
+		Offset:  t.Offset() - offset,
 		Flags:   t.Flags() &^ core.FlagCopied,
 	}
-	m.size = m.from.Size
 	first, last := l.Extent()
 	before, err := m.spec.DType.Size(-first, t.Padded())
-	if err == nil {
-		m.low = m.spec.Offset - before
-		var after int64
-		after, err = m.spec.DType.Size(last, t.Padded())
-		m.high = m.spec.Offset + after
+	if err != nil {
+		return err
 	}
-	if err != nil { // cannot be: the tensor was checked when it was made
-		root.Release()
-		return nil, err
+	after, err := m.spec.DType.Size(last, t.Padded())
+	if err != nil {
+		return err
 	}
+	m.low, m.high = m.spec.Offset-before, m.spec.Offset+after
+	m.size = m.from.Size
 	if m.size == core.UnknownSize {
 		m.size = m.high
 	}
-	return root, nil
+	return nil
+}
+
+// begin looks at the source, and makes all work on Options.SourceStream its last write.
+// Once it succeeded, the caller calls release.
+func (m *move) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := m.look(); err != nil {
+		return err
+	}
+	if m.o.SourceStream == nil {
+		return nil
+	}
+	err := m.noteSourceStream(ctx)
+	if err != nil {
+		m.release()
+	}
+	return err
+}
+
+func (m *move) release() { m.root.Release() }
+
+// isEmpty reports whether the source has no elements.
+func (m *move) isEmpty() bool { return m.low >= m.high || m.src.IsEmpty() }
+
+// wanted is the type of memory that the move is to end in.
+func (m *move) wanted() core.DeviceType {
+	if t := m.o.Alloc.Type; t != 0 {
+		return t
+	}
+	return m.dst.ID().Type
 }
 
 // rootOf is the buffer that moves of b start from: the first owner of the memory,
-// where that is memory of an opened device or of the host, and has the bytes of b.
+// if that is memory of an opened device or of the host, and has the bytes of b.
 func rootOf(b *core.Buffer) *core.Buffer {
 	o := b.Origin()
 	if o == b || b.OriginOffset() != 0 {
@@ -124,45 +154,15 @@ func rootOf(b *core.Buffer) *core.Buffer {
 	return o
 }
 
-// run is one execution of a move.
-type run struct {
-	move
-	root     *core.Buffer // held
-	unshared []Refusal    // ways to share the memory that could not be taken so far
-	entry    *entry       // that the candidate being tried shares or copies from, if any
-	opened   bool         // something was opened
-}
-
-// start holds the source's memory and makes work on Options.From part of its order.
-func (m *move) start(ctx context.Context) (*run, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	r := &run{move: *m}
-	var err error
-	if r.root, err = r.look(); err != nil {
-		return nil, err
-	}
-	if m.o.From != nil {
-		if err := r.follow(ctx); err != nil {
-			r.end()
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-func (r *run) end() { r.root.Release() }
-
-// follow notes the work on Options.From as the last write of the source.
-func (r *run) follow(ctx context.Context) error {
-	t, err := core.NewTensor(r.root, r.spec)
+// noteSourceStream makes all work on Options.SourceStream the last write of the source.
+func (m *move) noteSourceStream(ctx context.Context) error {
+	t, err := core.NewTensor(m.root, m.spec)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	list := []*core.Tensor{t}
-	return stream.Submit(ctx, r.o.From, list, list, func() error { return nil })
+	return stream.Submit(ctx, m.o.SourceStream, list, list, func() error { return nil })
 }
 
 // finish makes Options.Stream wait for the result, and closes that if it cannot.
@@ -177,4 +177,18 @@ func (m *move) finish(ctx context.Context, t *core.Tensor, report Report) (*core
 	}
 	report.Wait = how
 	return t, report, nil
+}
+
+// handoff makes Options.Stream wait until t may be read.
+func (m *move) handoff(ctx context.Context, t *core.Tensor) (stream.Mechanism, error) {
+	from, to := m.o.SourceStream, m.o.Stream
+	if from == nil || from.Device() == nil || to.Device() == nil {
+		return stream.Handoff(ctx, t, nil, to)
+	}
+	s, giveBack, err := cache.Semaphore(ctx, from, to)
+	if err != nil || s == nil { // the host can always wait
+		return stream.Handoff(ctx, t, nil, to)
+	}
+	defer giveBack()
+	return s.Handoff(ctx, t, from, to)
 }

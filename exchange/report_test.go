@@ -100,12 +100,13 @@ func reported(t *testing.T, src *core.Tensor, from, to core.Device, o exchange.O
 	t.Helper()
 	before := exchange.Opened()
 	got, report, err := exchange.To(t.Context(), src, to, o)
-	refused := report.Refused
+	refused := report.Refused()
 	var none *exchange.NoWayError
 	switch {
 	case errors.As(err, &none):
-		refused = none.Refused
-		report.Refused = refused
+		if !slices.Equal(refused, none.Refused()) {
+			t.Errorf("the report refuses %+v, the error %+v", refused, none.Refused())
+		}
 	case err != nil:
 		t.Fatal(err)
 	default:
@@ -123,7 +124,7 @@ func reported(t *testing.T, src *core.Tensor, from, to core.Device, o exchange.O
 		}
 	}
 	if want != nil && (report.Mechanism != want.Mechanism || report.BytesCopied != want.BytesCopied || report.From != want.From ||
-		!slices.Equal(report.Steps, want.Steps) || !slices.EqualFunc(refused, want.Refused, sameWay)) {
+		!slices.Equal(report.Steps(), want.Steps()) || !slices.EqualFunc(refused, want.Refused(), sameWay)) {
 		t.Errorf("the report is\n%+v\nand that of a tensor which was not moved before\n%+v", report, *want)
 	}
 	return report
@@ -136,7 +137,7 @@ func sameWay(a, b exchange.Refusal) bool { return a.What == b.What && a.Mechanis
 func happened(t *testing.T, src, got *core.Tensor, from, to core.Device, o exchange.Options, r exchange.Report) {
 	t.Helper()
 	var bytes int64
-	for _, s := range r.Steps {
+	for _, s := range r.Steps() {
 		bytes += s.Bytes
 	}
 	if want := r.Mechanism.Copies() * src.NumBytes(); r.BytesCopied != want || bytes != want {
@@ -155,7 +156,7 @@ func happened(t *testing.T, src, got *core.Tensor, from, to core.Device, o excha
 	if shares != (r.Mechanism.Copies() == 0) || shares && o.Copy == exchange.Always || !shares && o.Copy == exchange.Never {
 		t.Errorf("%+v: the memory is shared: %v; %+v", o, shares, r)
 	}
-	if len(r.Steps) == 0 {
+	if len(r.Steps()) == 0 {
 		t.Errorf("%v without a step", r.Mechanism)
 	}
 }

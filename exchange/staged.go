@@ -4,71 +4,70 @@ import (
 	"context"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange/internal/opened"
 )
 
-const (
-	// chunkBytes is how much of a tensor a staging buffer takes: measured, between
-	// PoCL and llvmpipe, 1 MiB is a quarter slower, since each piece costs some 50 us
-	// whatever its size, and 16 MiB leave the cache.
-	chunkBytes = 4 << 20
-	// stages is how many there are: while one is filled, the other is emptied.
-	stages = 2
-)
+// pieceBytes is how much of a tensor a staging buffer takes: measured, between PoCL
+// and llvmpipe, 1 MiB is a quarter slower, since each piece costs some 50 us whatever
+// its size, and 16 MiB leave the cache.
+const pieceBytes = 4 << 20
 
-// stage copies in pieces. Both devices keep the order by the events of the
-// staging buffers: one is filled again when it was emptied. Where a device cannot
+// copyInPieces copies through the host. While the destination empties one staging
+// buffer, the source's device fills the other. Both devices keep the order by the
+// buffers' events: a buffer is filled again when it was emptied. If a device cannot
 // wait for the other's events, this waits, while the other buffer is at work.
-func stage(ctx context.Context, r *run, p *parcel) error {
-	return r.withSource(p, func(src *core.Tensor) error {
-		return r.onLane(ctx, r.from.Device, func(from core.Stream) error {
-			return r.onLane(ctx, r.dst, func(to core.Stream) error {
-				var buffers [stages]stagingBuffer
-				defer func() {
-					for _, b := range buffers {
-						b.release()
-					}
-				}()
-				c := conveyor{ctx: ctx, from: r.from.Device, to: r.dst, out: from, in: to, buffers: &buffers}
-				defer c.drop()
-				size := min(max(chunkBytes, p.bytes/max(1, src.NumElements())), p.bytes)
-				for i := range buffers {
+func copyInPieces(ctx context.Context, r *run, c *copying) error {
+	return r.withSource(c, func(src *core.Tensor) error {
+		return r.onStream(ctx, r.from.Device, func(fill core.Stream) error {
+			return r.onStream(ctx, r.dst, func(empty core.Stream) error {
+				p := pipeline{ctx: ctx, from: r.from.Device, to: r.dst, fill: fill, empty: empty}
+				defer p.release()
+				size := min(max(pieceBytes, c.bytes/max(1, src.NumElements())), c.bytes)
+				for i := range p.buffers {
 					var err error
-					if buffers[i], err = r.stagingBuffer(ctx, size); err != nil {
+					if p.buffers[i], err = r.stagingBuffer(ctx, size); err != nil {
 						return err
 					}
 				}
-				if err := c.carry(p.fresh, src); err != nil {
+				if err := p.run(c.fresh, src); err != nil {
 					return err
 				}
-				return c.flush()
+				return p.drain()
 			})
 		})
 	})
 }
 
-// conveyor carries pieces of a tensor through staging buffers.
-type conveyor struct {
-	ctx      context.Context
-	from, to core.Device
-	out, in  core.Stream // of from and to
-	buffers  *[stages]stagingBuffer
+// pipeline copies a tensor in pieces through staging buffers.
+type pipeline struct {
+	ctx         context.Context
+	from, to    core.Device
+	fill, empty core.Stream // of from and to
+	buffers     [opened.StagingBuffers]stagingBuffer
 
 	next   int          // the buffer that comes next
-	filled *core.Tensor // what the piece in the buffer before is to be copied into; nil if there is none
+	target *core.Tensor // where the piece goes that the buffer before holds; nil if there is none
 	staged *core.Tensor // that piece
 }
 
-// carry moves src to dst, both with the same shape, in pieces that fit a buffer.
-func (c *conveyor) carry(dst, src *core.Tensor) error {
+func (p *pipeline) release() {
+	p.drop()
+	for _, b := range p.buffers {
+		b.release()
+	}
+}
+
+// run copies src to dst, both with the same shape, in pieces that fit a buffer.
+func (p *pipeline) run(dst, src *core.Tensor) error {
 	bytes := src.NumBytes()
 	axis := firstAxis(src)
-	if bytes <= chunkBytes || axis < 0 {
-		return c.piece(dst, src)
+	if bytes <= pieceBytes || axis < 0 {
+		return p.piece(dst, src)
 	}
 	extent := src.Layout().Dim(axis)
-	step := max(1, chunkBytes/(bytes/extent))
+	step := max(1, pieceBytes/(bytes/extent))
 	for i := int64(0); i < extent; i += step {
-		if err := c.slice(dst, src, axis, i, min(i+step, extent)); err != nil {
+		if err := p.slice(dst, src, axis, i, min(i+step, extent)); err != nil {
 			return err
 		}
 	}
@@ -85,8 +84,8 @@ func firstAxis(t *core.Tensor) int {
 	return -1
 }
 
-// slice carries a part of an axis.
-func (c *conveyor) slice(dst, src *core.Tensor, axis int, start, stop int64) error {
+// slice copies a part of an axis.
+func (p *pipeline) slice(dst, src *core.Tensor, axis int, start, stop int64) error {
 	d, err := dst.Slice(axis, start, stop, 1)
 	if err != nil {
 		return err
@@ -97,49 +96,49 @@ func (c *conveyor) slice(dst, src *core.Tensor, axis int, start, stop int64) err
 		return err
 	}
 	defer s.Close()
-	return c.carry(d, s)
+	return p.run(d, s)
 }
 
-// piece fills the next buffer, and has the one before emptied meanwhile.
-func (c *conveyor) piece(dst, src *core.Tensor) error {
-	b := &c.buffers[c.next%stages]
-	c.next++
+// piece fills the next buffer, and empties the one before meanwhile.
+func (p *pipeline) piece(dst, src *core.Tensor) error {
+	b := &p.buffers[p.next%len(p.buffers)]
+	p.next++
 	in, err := like(b.in, src)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if err := c.from.Copy(c.ctx, c.out, in, src); err != nil {
+	if err := p.from.Copy(p.ctx, p.fill, in, src); err != nil {
 		return err
 	}
-	if err := c.flush(); err != nil {
+	if err := p.drain(); err != nil {
 		return err
 	}
-	if c.staged, err = like(b.out, src); err != nil {
+	if p.staged, err = like(b.out, src); err != nil {
 		return err
 	}
-	if c.filled, err = dst.Share(); err != nil {
-		_ = c.staged.Close()
-		c.staged = nil
+	if p.target, err = dst.Share(); err != nil {
+		_ = p.staged.Close()
+		p.staged = nil
 	}
 	return err
 }
 
-// flush empties the buffer that was filled last.
-func (c *conveyor) flush() error {
-	if c.filled == nil {
+// drain empties the buffer that was filled last.
+func (p *pipeline) drain() error {
+	if p.target == nil {
 		return nil
 	}
-	err := c.to.Copy(c.ctx, c.in, c.filled, c.staged)
-	c.drop()
+	err := p.to.Copy(p.ctx, p.empty, p.target, p.staged)
+	p.drop()
 	return err
 }
 
 // drop forgets the piece that was filled last.
-func (c *conveyor) drop() {
-	if c.filled != nil {
-		_, _ = c.filled.Close(), c.staged.Close()
-		c.filled, c.staged = nil, nil
+func (p *pipeline) drop() {
+	if p.target != nil {
+		_, _ = p.target.Close(), p.staged.Close()
+		p.target, p.staged = nil, nil
 	}
 }
 

@@ -28,13 +28,13 @@ type way struct {
 func check(t *testing.T, r exchange.Report, bytes int64, want way) {
 	t.Helper()
 	if r.Mechanism != want.mechanism || r.BytesCopied != want.copies*bytes {
-		t.Errorf("the mechanism was %v with %d bytes copied, want %v with %d; refused: %v", r.Mechanism, r.BytesCopied, want.mechanism, want.copies*bytes, r.Refused)
+		t.Errorf("the mechanism was %v with %d bytes copied, want %v with %d; refused: %v", r.Mechanism, r.BytesCopied, want.mechanism, want.copies*bytes, r.Refused())
 	}
 	var steps, refused strings.Builder
-	for _, s := range r.Steps {
+	for _, s := range r.Steps() {
 		steps.WriteString(s.What + "\n")
 	}
-	for _, f := range r.Refused {
+	for _, f := range r.Refused() {
 		refused.WriteString(f.Mechanism.String() + ": " + f.What + ": " + f.Reason + "\n")
 	}
 	if !strings.Contains(steps.String(), want.step) {

@@ -80,7 +80,7 @@ driver refuses counts, too.
   map     the same memory, made usable by the other device: host memory that is mapped,
           device memory that the host sees, or memory that one API exports to another
   peer    one copy from device to device
-  direct  one copy by the device of one side, which reaches the other's memory
+  direct  one copy by one of the two devices, which reaches the other's memory
   staged  two copies, by way of the host
 
 Which way it is depends on how the memory of the source was allocated. It is plain

@@ -174,8 +174,7 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 	moved, report, err := exchange.To(ctx, t, dst, exchange.Options{Copy: f.policy.Exchange()})
 	var none *exchange.NoWayError
 	switch {
-	case errors.As(err, &none):
-		report.From, report.To, report.Refused = none.From, none.To, none.Refused
+	case errors.As(err, &none): // the report says why
 	case err != nil:
 		w.fail(err, dst, f)
 		return w
@@ -186,13 +185,12 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 			return w
 		}
 	}
-	gone := exchange.Route{From: report.From, To: report.To, Mechanism: report.Mechanism, Steps: report.Steps, Refused: report.Refused}
 	w.Route = &routeResult{
-		Mechanism:   gone.Mechanism.String(),
+		Mechanism:   report.Mechanism.String(),
 		BytesCopied: report.BytesCopied,
-		Steps:       append([]exchange.Step{}, gone.Steps...),
-		Refused:     handoff.Refusals(gone.Refused),
-		explanation: gone.Explain(),
+		Steps:       report.Steps(),
+		Refused:     handoff.Refusals(report.Refused()),
+		explanation: report.String(),
 	}
 	return w
 }

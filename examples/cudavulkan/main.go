@@ -62,7 +62,7 @@ func share(ctx context.Context, registry *core.Registry) error {
 	}
 
 	// Use on Vulkan: the same memory, and a stream that waits for CUDA's.
-	there, report, err := exchange.To(ctx, image, vulkan, exchange.Options{Copy: exchange.Never, From: onCUDA, Stream: onVulkan})
+	there, report, err := exchange.To(ctx, image, vulkan, exchange.Options{Copy: exchange.Never, SourceStream: onCUDA, Stream: onVulkan})
 	if err != nil {
 		return err
 	}

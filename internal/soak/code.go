@@ -61,7 +61,7 @@ func optionsCode(o exchange.Options, stream, from string) string {
 		fields = append(fields, "Stream: "+stream)
 	}
 	if from != "nil" {
-		fields = append(fields, "From: "+from)
+		fields = append(fields, "SourceStream: "+from)
 	}
 	if a := allocCode(o.Alloc, ""); a != "core.AllocOptions{}" {
 		fields = append(fields, "Alloc: "+a)

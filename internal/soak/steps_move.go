@@ -31,7 +31,7 @@ func (s *move) run(t *thread) error {
 	o := exchange.Options{Copy: s.copy, Only: s.only}
 	var stream, from string
 	o.Stream, stream = t.on(s.stream, d)
-	o.From, from = t.on(s.from, v.dev)
+	o.SourceStream, from = t.on(s.from, v.dev)
 	switch s.kind {
 	case Visible:
 		o.Alloc.HostVisible = d.has(core.CapHostView)
@@ -109,7 +109,7 @@ func (s *move) run(t *thread) error {
 	if !sharing || empty {
 		from0 = nil
 	}
-	t.pass(s.from, o.From, v.mem)
+	t.pass(s.from, o.SourceStream, v.mem)
 	t.pass(s.stream, o.Stream, v.mem, p.mem)
 	n, err := t.add(s.v, p, tensor, d, from0)
 	if err != nil {

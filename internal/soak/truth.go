@@ -40,17 +40,17 @@ func (s *move) truth(v, n *variable, r exchange.Report, o exchange.Options) erro
 		return fmt.Errorf("the source lies on %v, and what it was made of on %v", v.tensor.ID(), v.root.Memory().ID)
 	case r.To != n.dev.ID():
 		return fmt.Errorf("the device is %v", n.dev.ID())
-	case len(r.Steps) == 0:
+	case len(r.Steps()) == 0:
 		return errors.New("there are no steps")
 	}
 	sum := int64(0)
-	for _, step := range r.Steps {
+	for _, step := range r.Steps() {
 		sum += step.Bytes
 	}
 	if sum != r.BytesCopied {
 		return fmt.Errorf("the steps copy %d bytes", sum)
 	}
-	for _, f := range r.Refused {
+	for _, f := range r.Refused() {
 		if f.Reason == "" || f.What == "" || f.Mechanism == 0 {
 			return fmt.Errorf("refused %+v says too little", f)
 		}
@@ -71,9 +71,9 @@ func (s *move) truth(v, n *variable, r exchange.Report, o exchange.Options) erro
 	if copies > 0 && n.root == v.root {
 		return errors.New("a copy keeps the order of its source")
 	}
-	if route, err := exchange.Plan(v.tensor, n.dev.Device, o); err == nil && route.Mechanism == r.Mechanism && slices.Equal(route.Steps, r.Steps) {
-		if !slices.Equal(route.Refused, r.Refused) {
-			return fmt.Errorf("a plan of the same way refuses %+v", route.Refused)
+	if route, err := exchange.Plan(v.tensor, n.dev.Device, o); err == nil && route.Mechanism == r.Mechanism && slices.Equal(route.Steps(), r.Steps()) {
+		if !slices.Equal(route.Refused(), r.Refused()) {
+			return fmt.Errorf("a plan of the same way refuses %+v", route.Refused())
 		}
 	}
 	return nil
@@ -90,7 +90,7 @@ func (s *move) waited(n *variable, r exchange.Report, o exchange.Options) error 
 	switch r.Wait {
 	case stream.StreamWait:
 	case stream.SemaphoreWait:
-		if o.From == nil || o.From.Device() == o.Stream.Device() {
+		if o.SourceStream == nil || o.SourceStream.Device() == o.Stream.Device() {
 			return errors.New("there are no two devices that could share a semaphore")
 		}
 	case stream.NoWait, stream.HostWait:

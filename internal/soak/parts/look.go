@@ -124,7 +124,7 @@ func PlanAndRun(ctx context.Context, src *core.Tensor, d core.Device, o exchange
 	if err != nil {
 		return nil, exchange.Report{}, err
 	}
-	_ = route.Explain()
+	_ = route.String()
 	return route.Run(ctx)
 }
 

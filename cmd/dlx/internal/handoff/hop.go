@@ -48,8 +48,8 @@ func (j *journey) hop(ctx context.Context, i int, t *core.Tensor) (*core.Tensor,
 		Stream: stop.stream,
 		Alloc:  j.alloc(i),
 	})
-	h.Mechanism, h.BytesCopied, h.Wait, h.Refused = how.Mechanism.String(), how.BytesCopied, how.Wait.String(), Refusals(how.Refused)
-	if how.Opened && how.Mechanism == exchange.Map { // to adopt the host's own memory opens nothing
+	h.Mechanism, h.BytesCopied, h.Wait, h.Refused = how.Mechanism.String(), how.BytesCopied, how.Wait.String(), Refusals(how.Refused())
+	if how.Opened && how.Mechanism == exchange.Map { // to import the host's own memory by its address opens nothing
 		h.Cold++
 	}
 	if err == nil {

@@ -1,0 +1,152 @@
+package exchange
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Step is one thing that is done for a move.
+type Step struct {
+	What  string `json:"what"`
+	Bytes int64  `json:"bytes"` // that it copies
+}
+
+// Refusal is a way that was not taken.
+type Refusal struct {
+	Mechanism Mechanism `json:"mechanism"`
+	What      string    `json:"what"`
+	Reason    string    `json:"reason"`
+}
+
+// Report says how a tensor was moved. It prints in words.
+type Report struct {
+	From        core.DeviceID // where the source's memory lies
+	To          core.DeviceID
+	Mechanism   Mechanism        // 0 if the tensor was not moved
+	BytesCopied int64            // each byte as often as it was copied
+	Opened      bool             // something was opened for this move; the next finds it open
+	Wait        stream.Mechanism // how Options.Stream waits for the data
+	Duration    time.Duration    // until the call returned; copies may still run
+
+	account *account
+}
+
+// account is what a move did. It is put into words when someone asks.
+type account struct {
+	plan    *plan
+	taken   way   // without a method if none was
+	refused []way // those that rank better
+}
+
+// bytes is how many bytes a copy of the tensor has.
+func (a *account) bytes() int64 {
+	if a.plan == nil {
+		return 0
+	}
+	return a.plan.bytes
+}
+
+// steps lists what was done: nothing by a nil account.
+func (a *account) steps() []Step {
+	if a == nil || a.taken.method == nil {
+		return []Step{}
+	}
+	return a.plan.steps(a.taken, a.plan.bytes)
+}
+
+// refusals puts the refused ways into words: none of a nil account.
+func (a *account) refusals() []Refusal {
+	if a == nil || len(a.refused) == 0 {
+		return nil
+	}
+	list := make([]Refusal, len(a.refused))
+	for i, w := range a.refused {
+		list[i] = a.plan.refusal(w)
+	}
+	return list
+}
+
+// Steps lists what was done.
+func (r Report) Steps() []Step { return r.account.steps() }
+
+// Refused lists the ways that rank better than the one that was taken, all ways if there
+// was none, and why they were not taken.
+func (r Report) Refused() []Refusal { return r.account.refusals() }
+
+// String describes the move: a line with the mechanism, one for each step and one for
+// each better way that was refused.
+func (r Report) String() string {
+	return describe(r.From, r.To, r.Mechanism, r.BytesCopied, r.account)
+}
+
+// MarshalJSON includes the steps and the refused ways.
+func (r Report) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		From        core.DeviceID    `json:"from"`
+		To          core.DeviceID    `json:"to"`
+		Mechanism   Mechanism        `json:"mechanism"`
+		Steps       []Step           `json:"steps"`
+		Refused     []Refusal        `json:"refused,omitempty"`
+		BytesCopied int64            `json:"bytes_copied"`
+		Opened      bool             `json:"opened"`
+		Wait        stream.Mechanism `json:"wait"`
+		Duration    time.Duration    `json:"duration_ns"`
+	}{r.From, r.To, r.Mechanism, r.Steps(), r.Refused(), r.BytesCopied, r.Opened, r.Wait, r.Duration})
+}
+
+// describe puts a move, or the plan of one, into words.
+func describe(from, to core.DeviceID, m Mechanism, copied int64, a *account) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v -> %v: %v, %d bytes copied\n", from, to, m, copied)
+	for i, s := range a.steps() {
+		fmt.Fprintf(&b, "  %d. %s", i+1, s.What)
+		if s.Bytes > 0 {
+			fmt.Fprintf(&b, " (%d bytes)", s.Bytes)
+		}
+		b.WriteByte('\n')
+	}
+	for _, f := range a.refusals() {
+		fmt.Fprintf(&b, "  not %v: %s: %s\n", f.Mechanism, f.What, f.Reason)
+	}
+	return b.String()
+}
+
+// NoWayError says that every way was refused. It wraps the errors of the ways
+// that were tried, or core.ErrNotSupported if none could be.
+type NoWayError struct {
+	From, To core.DeviceID
+
+	account *account
+	tried   []error
+}
+
+// noWay is the error of a call whose report says that every way was refused.
+func noWay(call string, r Report, tried []error) error {
+	return &core.Error{Backend: "exchange", Call: call, Err: &NoWayError{From: r.From, To: r.To, account: r.account, tried: tried}}
+}
+
+// Refused lists every way, and why it was not taken.
+func (e *NoWayError) Refused() []Refusal { return e.account.refusals() }
+
+// Error names both places and every refused way.
+func (e *NoWayError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "no way from %v to %v", e.From, e.To)
+	for _, r := range e.Refused() {
+		fmt.Fprintf(&b, "; %v: %s: %s", r.Mechanism, r.What, r.Reason)
+	}
+	return b.String()
+}
+
+// Unwrap returns the errors of the ways that were tried.
+func (e *NoWayError) Unwrap() []error {
+	if len(e.tried) == 0 {
+		return []error{core.ErrNotSupported}
+	}
+	return e.tried
+}

@@ -1,0 +1,74 @@
+package exchange
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange/internal/opened"
+)
+
+// stagingBuffer is host memory as two devices know it.
+type stagingBuffer struct {
+	in  *core.Tensor // what the source's device writes
+	out *core.Tensor // what the destination reads
+
+	kept opened.Staging // what in and out are tensors of, if the cache keeps it
+}
+
+// release gives the buffer back. Work on it may be unfinished.
+func (b stagingBuffer) release() {
+	if b.kept.Own != nil {
+		cache.GiveStaging(b.kept)
+		return
+	}
+	for _, t := range []*core.Tensor{b.in, b.out} {
+		if t != nil {
+			_ = t.Close()
+		}
+	}
+}
+
+// stagingBuffer returns memory of at least size bytes that the host and one of the
+// devices reach: the source's, else the destination's, else plain memory of the host.
+func (r *run) stagingBuffer(ctx context.Context, size int64) (stagingBuffer, error) {
+	if size <= pieceBytes {
+		if s := cache.TakeStaging(ctx, r.from.Device, pieceBytes); s.Own != nil {
+			return stagingBuffer{in: s.Own, out: s.View, kept: s}, nil
+		}
+		if s := cache.TakeStaging(ctx, r.dst, pieceBytes); s.Own != nil {
+			return stagingBuffer{in: s.View, out: s.Own, kept: s}, nil
+		}
+	}
+	return plainBuffer(size)
+}
+
+// plainBuffers are slices of pieceBytes. Fresh memory would cost as much as the copy.
+var plainBuffers = sync.Pool{New: func() any { return make([]byte, pieceBytes) }}
+
+// plainBuffer makes a staging buffer of Go's memory.
+func plainBuffer(size int64) (stagingBuffer, error) {
+	bytes, pooled := []byte(nil), size == pieceBytes
+	if pooled {
+		bytes = plainBuffers.Get().([]byte)
+	} else {
+		bytes = make([]byte, size)
+	}
+	t, err := core.FromSlice(bytes)
+	if err != nil {
+		return stagingBuffer{}, err
+	}
+	b, err := t.Buffer()
+	if err != nil {
+		return stagingBuffer{}, err
+	}
+	if pooled {
+		b.Attach(core.FreeFunc(func() { plainBuffers.Put(bytes) })) //nolint:staticcheck // SA6002: a slice header costs little beside its memory
+	}
+	view, err := t.Share()
+	if err != nil {
+		_ = t.Close()
+		return stagingBuffer{}, err
+	}
+	return stagingBuffer{in: t, out: view}, nil
+}
