@@ -100,10 +100,30 @@ func TestARouteTellsItself(t *testing.T) {
 		if want := `"bytes_copied":16,"opened":false,"wait":"none","duration_ns":`; err != nil || !strings.Contains(string(encoded), want) || report.Duration <= 0 {
 			t.Errorf("the report in JSON: %s, %v", encoded, err)
 		}
+		if text := report.String(); text != want {
+			t.Errorf("the report prints as\n%swant\n%s", text, want)
+		}
 		if have := read(t, b, got); !slices.Equal(have, []int32{0, 1, 2, 3}) {
 			t.Errorf("the result holds %v", have)
 		}
 		_ = got.Close()
+	}
+}
+
+// Words take longer than the decision: they are made when someone asks.
+func TestPlanningMakesNoText(t *testing.T) {
+	a, b := newFakes(t, exports|hostView, imports|mapHost|peer)
+	x := numbered(t, a, core.AllocOptions{}, 4)
+	defer x.Close()
+	var route *exchange.Route
+	planning := testing.AllocsPerRun(100, func() {
+		var err error
+		if route, err = exchange.Plan(x, b, exchange.Options{Only: exchange.Staged}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if texts := len(route.Refused()); texts < 7 || planning >= float64(texts) {
+		t.Errorf("a plan with %d refused ways makes %v allocations", texts, planning)
 	}
 }
 

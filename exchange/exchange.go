@@ -62,7 +62,7 @@ func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), ni
 func (m *Mechanism) UnmarshalText(text []byte) error {
 	i := slices.Index(mechanismNames[:], string(text))
 	if i < 0 {
-		return core.Errorf(core.ErrInvalid, "exchange", "UnmarshalText", "%q is no mechanism", text)
+		return core.Errorf(core.ErrInvalid, "exchange", "UnmarshalText", "%q is not the name of a mechanism", text)
 	}
 	*m = Mechanism(i)
 	return nil
@@ -92,7 +92,7 @@ type Options struct {
 	// SourceStream, a stream of the source's device, is where the source was written by
 	// work that left no event on it. All work on SourceStream counts as a write of the
 	// source. If both streams are set, devices that share a timeline semaphore keep the
-	// order by it and nobody is blocked.
+	// order by it and the caller is not blocked.
 	SourceStream core.Stream
 	// Alloc is for the memory that is allocated on the destination where bytes are
 	// copied. A tensor of the destination's own that lies in memory of another type
@@ -102,7 +102,7 @@ type Options struct {
 }
 
 // To moves src to dst: it is [Plan] and [Route.Run] in one, and much cheaper
-// than both where the memory was opened before.
+// than both if the memory was opened before.
 //
 // src stays the caller's and open. The caller closes the result, whose memory
 // belongs to dst. Where it is shared, shape and strides are those of src and the
@@ -110,8 +110,8 @@ type Options struct {
 // elements that are no whole bytes keep the strides of src). The result is read-only
 // if src is, unless Options.Copy is Always.
 //
-// Nothing waits for a copy: it may still run when To returns, and if it fails then,
-// the result's Ready event tells. It fails with ErrClosed if src is closed,
+// A copy may still run when To returns. If it fails then, the result's Ready event
+// reports the error. To fails with ErrClosed if src is closed,
 // ErrInvalid if an argument is nil or an option unknown, ErrDevice if a stream is
 // of another device, ctx's error, the error of the work that wrote src if that
 // failed, and where every way was refused with an error around [*NoWayError].

@@ -24,7 +24,7 @@ type move struct {
 	high int64        // and to the end of the last
 }
 
-// check proves what can be told without looking at the source's memory.
+// check checks what can be checked without looking at the source's memory.
 func (m *move) check() error {
 	fail := func(sentinel error, format string, args ...any) error {
 		return core.Errorf(sentinel, "exchange", m.call, format, args...)
@@ -36,7 +36,7 @@ func (m *move) check() error {
 	case !reflect.TypeOf(m.dst).Comparable():
 		return fail(core.ErrInvalid, "dst is a %T, which cannot be compared: pass a pointer", m.dst)
 	case o.Copy > Always || o.Only > Staged:
-		return fail(core.ErrInvalid, "Options.Copy is %d and Options.Only %d: at least one is no value of its type", o.Copy, o.Only)
+		return fail(core.ErrInvalid, "Options.Copy is %d and Options.Only %d: at least one is not a value of its type", o.Copy, o.Only)
 	case o.Stream != nil && !sameDevice(o.Stream.Device(), m.dst):
 		return fail(core.ErrDevice, "Options.Stream is not a stream of %v", m.dst.ID())
 	}
@@ -58,7 +58,7 @@ func (m *move) look() error {
 	if err := b.Retain(); err != nil {
 		return err
 	}
-	m.root = b // where it lies on dst already, whoever made it; a copy reads the origin
+	m.root = b // memory that lies on dst already is taken as it is; a copy reads the origin
 	if m.o.Copy == Always || b.Memory().Device != m.dst {
 		m.root = rootOf(b)
 	}

@@ -261,7 +261,7 @@ func (e *otherDriver) text(*names, way) string {
 	case e.same:
 		return fmt.Sprintf("%v and %v have different drivers: UUID %v and %v", e.from, e.to, e.driver, e.toDriver)
 	case e.uuid == none || e.toUUID == none:
-		return fmt.Sprintf("whether %v and %v are the same device cannot be told: one of them has no UUID", e.from, e.to)
+		return fmt.Sprintf("it is unknown whether %v and %v are the same device: one of them has no UUID", e.from, e.to)
 	default:
 		return fmt.Sprintf("%v and %v are different devices: UUID %v and %v", e.from, e.to, e.uuid, e.toUUID)
 	}

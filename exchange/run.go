@@ -25,7 +25,7 @@ type run struct {
 	opened bool          // something was opened
 }
 
-// follow goes the best way of a plan that does not fail.
+// follow begins a move, and goes the best way of a plan that does not fail.
 func (m *move) follow(ctx context.Context, p *plan) (*core.Tensor, Report, error) {
 	if err := m.begin(ctx); err != nil {
 		return nil, p.refused(nil), err
@@ -34,7 +34,7 @@ func (m *move) follow(ctx context.Context, p *plan) (*core.Tensor, Report, error
 	return m.run(ctx, p)
 }
 
-// run is follow for a caller who has begun the move.
+// run goes the best way that does not fail. The caller has begun the move.
 func (m *move) run(ctx context.Context, p *plan) (*core.Tensor, Report, error) {
 	r := &run{move: m, plan: p, ways: p.ways}
 	var failed []error

@@ -31,13 +31,13 @@ func (m Mechanism) String() string {
 // MarshalText makes a mechanism print by name in JSON.
 func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Handoff makes work enqueued later on to wait until t may be read: for the last
-// write of its memory and, unless from is nil, for all work that from holds now,
-// which is how a producer without events of its own is waited for. The wait is
-// the stream's where to can do it. Where it cannot, or to is nil for a reader on
-// the host, the caller waits, at most until ctx ends. Handoff says which it was.
+// Handoff makes work that is enqueued later on the stream to wait until t may be read:
+// for the last write of its memory and, unless from is nil, for all work that the stream
+// from holds now. The latter is for producers that leave no events on the tensor. If to
+// can wait for the events, the caller does not. Otherwise, or if to is nil for a reader
+// on the host, the caller waits, at most until ctx ends. Handoff returns which it was.
 //
-// It keeps no reference to t, and does not note a use of it: [Submit] does.
+// Handoff keeps no reference to t, and does not note a use of it: [Submit] does.
 // It fails with core.ErrClosed if t or a stream is closed, with the error of the
 // work waited for if that is known to have failed, with ctx's error, or as
 // Record of from and Wait of to do.
@@ -66,8 +66,8 @@ func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechani
 	return how, nil
 }
 
-// await makes s, or the caller where s is nil or cannot, wait for e, and tells
-// which. It returns the error of e's work as far as it is known by then, unless
+// await makes s wait for e, or the caller if s is nil or cannot wait for e, and reports
+// which. It returns the error of e's work as far as that is known by then, unless
 // the work's result is to be overwritten.
 func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Mechanism, error) {
 	how := NoWait

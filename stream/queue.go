@@ -14,15 +14,14 @@ var liveQueues = core.NewLiveCounter("stream.Queue")
 // in the order in which it was enqueued. A goroutine runs it, which exists only
 // while there is work. The caller of [NewQueue] closes the queue.
 //
-// Each piece of work stands for itself: when one fails, those behind it still
-// run. Its error is carried by the next event recorded behind it, and the first
-// error since the last Synchronize is returned by Synchronize, or else by Close.
+// If work fails, the work behind it still runs. The next event recorded behind it
+// reports the error, and Synchronize, or else Close, returns the first error since the
+// last Synchronize.
 // Work that panics or ends its goroutine has failed with core.ErrInvalid; the
 // error holds the stack.
 //
 // Work must not wait for what is enqueued behind it on the same queue, nor close
-// or synchronise its own queue: that would never end. A Wait cannot do so by
-// itself, since an event of the queue exists only behind the work it stands for.
+// or synchronise its own queue: that would never end.
 // core.Values and its kin wait for the work on a tensor: work that was enqueued by
 // [Submit] and is in order with the rest uses core.ValuesWithoutWaiting instead.
 type Queue struct {

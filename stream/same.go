@@ -9,9 +9,9 @@ import (
 
 // SubmitSame orders a copy of a tensor onto itself, which [core.CheckCopy] reports as the
 // same elements. It moves no bytes. Later work on s waits for the last write of the
-// elements and for all uses of dst. So does whoever waits for dst: where one memory was
-// opened twice, dst may not know of that write. With a nil stream the caller waits. If
-// nothing is pending, SubmitSame does nothing.
+// elements and for all uses of dst. So does later work on dst, on any stream: if one
+// memory was opened twice, dst may not know of that write. With a nil stream the caller
+// waits. If nothing is pending, SubmitSame does nothing.
 //
 // It fails like [Submit]. A write of dst or of src that failed counts as a failed write of
 // what is read.

@@ -45,8 +45,8 @@ func NewSharedSemaphore(signal, wait core.Semaphore) *SharedSemaphore {
 // work on t without blocking the caller.
 //
 // A semaphore carries no errors. If the write, or other work that from holds, fails or
-// loses its device, to is not told; the event of t is, and so are the events of work on
-// t ([core.Tensor.WaitReady]).
+// loses its device, work on to does not fail. The event of t reports the error, and so do
+// the events of later work on t ([core.Tensor.WaitReady]).
 //
 // Handoff fails as the function [Handoff] does, and as Signal and WaitOn of the
 // semaphores do.

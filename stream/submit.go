@@ -9,25 +9,25 @@ import (
 )
 
 // Submit enqueues work that reads and writes tensors, in order with all other
-// work on them. It is what every [core.Device.Copy] is made of:
+// work on them. Every [core.Device.Copy] on a stream calls it. The steps are:
 //
 //  1. The memory of the tensors is held until Submit returns; from then on the
 //     events recorded on it do that, so the tensors may be closed at once.
 //  2. s waits for the last write of what is read, and for the last write and all
-//     uses of what is written: on the device where s can, else here, where ctx
-//     bounds it. If a tensor to be read is known to hold the result of failed
-//     work, that work's error is returned. What is merely overwritten may have failed.
+//     uses of what is written. If s cannot wait for an event, Submit does, at most
+//     until ctx ends. If the last write of a tensor to be read is known to have
+//     failed, Submit returns its error. Writes that are overwritten may have failed.
 //  3. enqueue puts the work on s. If it fails, it must leave no work behind that
 //     still uses the tensors.
 //  4. An event recorded on s becomes the last write of writes and a use of reads.
 //
-// On an error nothing was enqueued, except where s cannot say when the work is
-// done: if no event can be recorded, Submit waits for s instead, and returns the
-// error of that wait; writes then hold failed work, as their events tell.
+// If Submit fails, nothing was enqueued, with one exception: if s cannot record an
+// event behind the work, Submit waits for s instead, and returns the error of that wait;
+// the events of writes then report the error.
 //
 // Work that fails later is reported by its event. That event also reports the error of
-// the last write of what the work reads: what was made of a failed write counts as failed
-// on every device, whichever stream made it (see package core, "Errors of work").
+// the last write of what the work reads: work that reads the result of a failed write
+// counts as failed on every device, on whichever stream (see package core, "Errors of work").
 //
 // A tensor may be in both lists. A nil tensor, stream or enqueue is
 // core.ErrInvalid, a closed tensor core.ErrClosed. enqueue must not call Submit
@@ -57,12 +57,12 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 	return err
 }
 
-// SubmitAndWait is Submit for a caller who waits until the work is done: what a
-// [core.Device.Copy] with a nil stream is made of, where the device works on streams. s is
-// one of the device's own, which callers may share: it is the caller, and not s, that
-// waits for what the work comes behind. If ctx ends while the work runs, SubmitAndWait
-// returns ctx's error, and the work's event keeps the memory. [Acquire] serves work that the
-// caller does itself.
+// SubmitAndWait is [Submit] for a caller who waits until the work is done. Devices that
+// work on streams call it for a [core.Device.Copy] with a nil stream. s is a stream of the
+// device's own, which several callers may share: so the caller, and not s, waits for the
+// work that comes before. If ctx ends while the work runs, SubmitAndWait returns ctx's
+// error, and the memory is kept until the work's event is done. See [Acquire] for work that
+// the caller does itself.
 func SubmitAndWait(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
 	if s == nil || enqueue == nil {
 		return core.Errorf(core.ErrInvalid, "stream", "SubmitAndWait", "the stream or enqueue is nil")

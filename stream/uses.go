@@ -14,14 +14,13 @@ type Uses struct {
 	written int // the first so many are written, the others are read
 }
 
-// Acquire is [Submit] for a caller who does the work, or waits for it. Every
-// [core.Device.Copy] with a nil stream is made of it. Acquire holds the memory of the
-// tensors, and waits, at most until ctx ends, for what a stream would wait for: the last
-// write of what is read, and the last write and all uses of what is written. Then the
-// caller begins the work, and calls [Uses.Note] with the event of its end: before work of
-// the host begins, or after work was enqueued. It calls [Uses.Release] when it is done,
-// whether the event is done or, because ctx ended, is not: from Note on the event keeps
-// the memory.
+// Acquire is [Submit] for a caller who does the work itself, or waits for it, as a
+// [core.Device.Copy] with a nil stream does. It holds the memory of the tensors, and waits,
+// at most until ctx ends, for what a stream would wait for: the last write of what is
+// read, and the last write and all uses of what is written. Then the caller does the work,
+// and calls [Uses.Note] with an event of its end: before work of the host begins, or after
+// work was enqueued. At the end it calls [Uses.Release]. It may do so before the event is
+// done, since from Note on the event keeps the memory.
 //
 //	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
 //	if err != nil {
@@ -75,8 +74,8 @@ func (u *Uses) at(i int) *core.Buffer {
 	return u.more[i-len(u.few)]
 }
 
-// await makes s, or the caller where s is nil or cannot, wait for what the work comes
-// behind. It returns the events whose errors the work's event has to report, too.
+// await makes s, or the caller if s is nil or cannot, wait for the work that comes
+// before. It returns the events whose errors the work's event has to report as well.
 func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent, err error) {
 	_, reports := s.(core.SettledWaiter) // its events have the errors of what it waits for already
 	for i := u.written; i < u.count; i++ {

@@ -89,7 +89,7 @@ func (c *Cache) Find(k Key) *Entry {
 // it. Of several callers one calls open and the others wait for it; if open fails,
 // they fail with the same error. The owner of the memory that open returns keeps
 // alive what the memory was made of, except k.Root. The caller holds a reference to
-// k.Root. The entry keeps how for those who find it open.
+// k.Root. The entry keeps how for callers that find it open.
 func (c *Cache) Acquire(ctx context.Context, k Key, how any, open func(context.Context) (core.Memory, error)) (*Entry, bool, error) {
 	for {
 		c.mu.Lock()
@@ -126,8 +126,8 @@ func await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
-// failedForAll reports whether err, of another caller who opened memory, is an error
-// of those who waited as well. That the other caller's ctx has ended is not.
+// failedForAll reports whether err, which another caller got from opening, is an error
+// for the callers that waited as well. The end of the other caller's ctx is not.
 func failedForAll(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
@@ -159,7 +159,7 @@ func (c *Cache) fill(ctx context.Context, e *Entry, open func(context.Context) (
 // Memory returns the memory, which stays the entry's.
 func (e *Entry) Memory() core.Memory { return e.memory }
 
-// How returns what the caller of [Cache.Acquire] said who opened the entry.
+// How returns the how of the call of [Cache.Acquire] that opened the entry.
 func (e *Entry) How() any { return e.how }
 
 // Free implements [core.Owner]: the root calls it before its memory is freed.

@@ -25,7 +25,7 @@ type importedMemory struct {
 }
 
 // Open makes a tensor on memory that was exported elsewhere. Memory that is open
-// already, as far as that can be told, is not opened again. Open takes the payload of x's
+// already, as far as that is known, is not opened again. Open takes the payload of x's
 // handle on success and leaves it to the caller on failure.
 func (c *Cache) Open(ctx context.Context, dst core.Device, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
 	i, err := importerOf(dst, x.Handle.Type())
@@ -44,8 +44,8 @@ func (c *Cache) Open(ctx context.Context, dst core.Device, x core.ExternalMemory
 	return t, err
 }
 
-// openOnce makes a tensor on the memory that k names, which it opens where
-// nobody has. The handle of x stays the caller's.
+// openOnce makes a tensor on the memory that k names, which it opens if
+// it is not open. The handle of x stays the caller's.
 func (c *Cache) openOnce(ctx context.Context, k importKey, i core.MemoryImporter, x core.ExternalMemory, s core.Spec) (*core.Tensor, error) {
 	for {
 		c.mu.Lock()
@@ -153,7 +153,7 @@ func (f orderedImport) FreeAfter(pending []core.Event) {
 	f.ordered.FreeAfter(pending)
 }
 
-// identify finds what memory x stands for, and reports false if that cannot be told.
+// identify finds what memory x stands for, and reports false if that is unknown.
 func identify(d core.Device, x core.ExternalMemory) (importKey, bool) {
 	k := importKey{device: d, memory: x, handle: x.Handle.Type(), vendor: x.Handle.Vendor()}
 	k.memory.Handle = nil
