@@ -12,8 +12,8 @@ import (
 // method that is listed only to say why it is refused.
 //
 // Its texts, and those of reasons, are filled in when someone asks for them: {from} and
-// {to} are the devices, {memory} is where the source's memory lies, {handle} is a type of
-// handles. See plan.fill.
+// {to} are the devices, {memory} is where the source's memory lies, {as handle} names the type
+// of handles, if there is one. See names.fill.
 type method struct {
 	mechanism Mechanism
 	what      string
@@ -110,7 +110,7 @@ type because string
 
 func (b because) text(n *names, w way) string { return n.fill(w, string(b)) }
 
-// failure is the reason that a way was tried and failed.
+// failure is the reason that a device has refused, or that a way was tried and failed.
 type failure struct{ error }
 
 func (f failure) text(*names, way) string { return f.Error() }
@@ -134,8 +134,8 @@ var (
 	exportAnother  reason = because("Options.Alloc asks for export as {export}")
 )
 
-// names are what the texts of a plan name. They hold no device and no tensor, so that a
-// report keeps nothing alive.
+// names are what the texts of a plan name. They hold no device and no tensor: a report
+// keeps neither alive.
 type names struct {
 	from, to, memory core.DeviceID
 	wanted           core.DeviceType
