@@ -2,12 +2,11 @@ package core
 
 import "fmt"
 
-// optionalInterface is an optional interface of a [Device] and the capability that
-// stands for it.
+// optionalInterface is an optional interface of a [Device] with its capability.
 type optionalInterface struct {
 	capability  Capabilities
 	name        string
-	pointer     any // a nil pointer to the interface, by which CapabilityOf finds the row
+	pointer     any // a nil pointer to the interface; CapabilityOf compares it
 	implemented func(Device) bool
 }
 
@@ -18,7 +17,7 @@ func optional[I any](capability Capabilities, name string) optionalInterface {
 	}}
 }
 
-// optionalInterfaces is the one place that says which capability stands for which interface.
+// optionalInterfaces maps capabilities to interfaces. No other code does.
 var optionalInterfaces = [...]optionalInterface{
 	optional[PointerImporter](CapImportPointer, "PointerImporter"),
 	optional[HostMapper](CapMapHost, "HostMapper"),
@@ -34,8 +33,8 @@ var optionalInterfaces = [...]optionalInterface{
 	optional[IPCEventCreator](CapIPCEvents, "IPCEventCreator"),
 }
 
-// CapabilityOf returns the capability that stands for the optional interface I:
-// CapMapHost for [HostMapper]. It returns 0 for any other type.
+// CapabilityOf returns the capability of the optional interface I. For example, it
+// returns CapMapHost for [HostMapper]. It returns 0 if I has no capability.
 func CapabilityOf[I any]() Capabilities {
 	for i := range optionalInterfaces {
 		if row := &optionalInterfaces[i]; row.pointer == any((*I)(nil)) {
@@ -45,16 +44,17 @@ func CapabilityOf[I any]() Capabilities {
 	return 0
 }
 
-// As returns d as the optional interface I, if d has that ability. The capability
-// decides: ok is false if d implements I but does not declare the capability of I, and
-// for a nil d. For an interface without a capability, such as [CloseNotifier], As is a
-// type assertion.
+// As returns d as the optional interface I, and reports whether d has that ability.
+// If d implements I but does not declare the capability of I, ok is false. If d is nil,
+// ok is false too. For an interface without a capability, such as [CloseNotifier], As is
+// a type assertion.
 //
 //	if m, ok := core.As[core.HostMapper](d); ok {
 //		memory, err := m.MapHost(ctx, host)
 //	}
 //
-// Code that holds d's Properties already can test them for [CapabilityOf] I instead.
+// Code that already has d's Properties can test its Capabilities for [CapabilityOf] I
+// instead.
 func As[I any](d Device) (i I, ok bool) {
 	i, ok = d.(I)
 	if c := CapabilityOf[I](); ok && c != 0 {
@@ -67,9 +67,9 @@ func As[I any](d Device) (i I, ok bool) {
 	return i, true
 }
 
-// CheckCapabilities fails with ErrNotSupported if d declares a capability and does not
-// implement the interface that the capability stands for, and with ErrInvalid for a nil
-// d. The conformance suite calls it.
+// CheckCapabilities checks that d implements the interface of every capability that it
+// declares. It returns ErrNotSupported if one is missing, and ErrInvalid if d is nil.
+// The conformance suite calls it.
 func CheckCapabilities(d Device) error {
 	if d == nil {
 		return Errorf(ErrInvalid, "core", "CheckCapabilities", "the device is nil")
@@ -83,8 +83,9 @@ func CheckCapabilities(d Device) error {
 	return nil
 }
 
-// AddFeature adds a feature that devices may lack: where it is available the device has
-// capability, which may be 0, and where not the format and args say why.
+// AddFeature adds a feature to p.Features. If the feature is available, AddFeature also
+// adds capability, which may be 0, to p.Capabilities. If it is not available, reason and
+// args format the text that says why.
 func (p *Properties) AddFeature(name string, capability Capabilities, available bool, reason string, args ...any) {
 	f := Feature{Name: name, Available: available, Capability: capability}
 	if available {
@@ -95,10 +96,10 @@ func (p *Properties) AddFeature(name string, capability Capabilities, available 
 	p.Features = append(p.Features, f)
 }
 
-// Require fails with ErrNotSupported if the device does not have all of want. The error
-// names backend and call, and gives the reason of a feature that would have brought what
-// is missing (see [Properties.AddFeature]). A device calls it in the methods of an optional interface
-// that it does not always offer.
+// Require returns ErrNotSupported if p lacks some of the capabilities in want. The error
+// names the backend and call. It also says why the capability is missing, if
+// [Properties.AddFeature] recorded a reason. A device calls Require in the methods of an
+// optional interface that it does not always offer.
 func (p *Properties) Require(want Capabilities, call string) error {
 	missing := want &^ p.Capabilities
 	if missing == 0 {

@@ -8,15 +8,16 @@ import (
 	"unsafe"
 )
 
-// The functions of this file read and write elements of tensors in memory that the host
-// can reach, whatever the strides. Those for single elements wait as [Values] and
-// [Mutable] do; those for all elements take a context that bounds the time.
+// The functions of this file read and write elements of host-accessible tensors with any
+// strides. The functions for single elements wait as [Values] and [Mutable] do. The
+// functions for all elements take a context that bounds the time to wait.
 
-// At returns the element at the given position: one index for each axis, none for a 0-d
-// tensor. It blocks and fails like [Values], but for the strides. It also fails with
-// ErrLayout if the number of indexes is not the rank or one is out of range.
+// At returns the element at the given position. It takes one index for each axis, and
+// none for a 0-d tensor. At accepts any strides; otherwise it blocks and fails as
+// [Values] does. It also returns ErrLayout if the number of indexes is not the rank of t
+// or an index is out of range.
 //
-// To read many elements, [Values] and [All] are faster.
+// To read many elements, use [Values] or [All], which are faster.
 func At[T Element](t *Tensor, index ...int64) (T, error) {
 	p, err := elementAt[T](t, "At", forReading, index)
 	if err != nil {
@@ -27,8 +28,9 @@ func At[T Element](t *Tensor, index ...int64) (T, error) {
 	return x, nil
 }
 
-// Set writes the element at the given position. It blocks and fails like [AllMutable].
-// It also fails with ErrLayout if the number of indexes is not the rank or one is out of range.
+// Set writes the element at the given position, which is given as for [At]. It blocks
+// and fails as [AllMutable] does. It also returns ErrLayout if the number of indexes is
+// not the rank of t or an index is out of range.
 func Set[T Element](t *Tensor, value T, index ...int64) error {
 	if err := writable(t, "Set"); err != nil {
 		return err
@@ -42,7 +44,7 @@ func Set[T Element](t *Tensor, value T, index ...int64) error {
 	return nil
 }
 
-// elementAt finds the element at index.
+// elementAt returns a pointer to the element at index.
 func elementAt[T Element](t *Tensor, call string, w waiting, index []int64) (*T, error) {
 	if _, err := t.buffer(call); err != nil {
 		return nil, err
@@ -64,7 +66,7 @@ func elementAt[T Element](t *Tensor, call string, w waiting, index []int64) (*T,
 	return (*T)(unsafe.Add(unsafe.Pointer(p), offset*int64(unsafe.Sizeof(*p)))), nil
 }
 
-// writable refuses tensors that must not be written element by element.
+// writable returns an error if t must not be written element by element.
 func writable(t *Tensor, call string) error {
 	switch {
 	case t == nil: // refused later
@@ -78,7 +80,7 @@ func writable(t *Tensor, call string) error {
 }
 
 // Fill sets every element to value. It blocks until all work on the memory is done, or
-// returns ctx's error. It fails like [AllMutable].
+// returns ctx's error if ctx ends first. It fails as [AllMutable] does.
 func Fill[T Element](ctx context.Context, t *Tensor, value T) error {
 	const call = "Fill"
 	if err := writable(t, call); err != nil {
@@ -90,7 +92,7 @@ func Fill[T Element](ctx context.Context, t *Tensor, value T) error {
 	}
 	b, err := t.buffer(call)
 	if err == nil {
-		err = t.settle(ctx, b, forWriting)
+		err = t.waitFor(ctx, b, forWriting)
 	}
 	if err != nil || p == nil {
 		return err
@@ -114,10 +116,10 @@ func Fill[T Element](ctx context.Context, t *Tensor, value T) error {
 	return err
 }
 
-// ToSlice returns the elements in a new slice, in row-major order, whatever the strides.
-// The slice is the caller's and does not depend on the tensor. ToSlice blocks until the last
-// write to the memory is done, or returns ctx's error. It fails like [Values], but for the
-// strides.
+// ToSlice returns a copy of the elements in row-major order. The slice belongs to the
+// caller and does not depend on the tensor. ToSlice blocks until the last write to the
+// memory is done, or returns ctx's error if ctx ends first. It accepts any strides;
+// otherwise it fails as [Values] does.
 func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 	const call = "ToSlice"
 	p, err := firstElement[T](t, call, false, withoutWaiting)
@@ -126,7 +128,7 @@ func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 	}
 	b, err := t.buffer(call)
 	if err == nil {
-		err = t.settle(ctx, b, forReading)
+		err = t.waitFor(ctx, b, forReading)
 	}
 	if err != nil || p == nil {
 		return nil, err
@@ -151,30 +153,31 @@ func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 }
 
 // Equal reports whether two tensors have the same element type, the same shape and equal
-// elements. Elements are compared as Go's == does: a NaN equals nothing, and 0 equals -0.
-// [EqualBits] compares otherwise. Elements of types that [Convert] does not know are
-// compared by their bits. Both tensors lie in memory that the host can reach; their
-// strides may be any.
+// elements. It compares numbers as Go's == does: a NaN is not equal to anything, and 0
+// equals -0. [EqualBits] compares the bits instead. Equal also compares the bits if
+// [Convert] does not support the type. The tensors must be host-accessible and may have
+// any strides.
 //
-// It blocks until the last writes to both are done, or returns ctx's error. It fails with
-// ErrInvalid if a tensor is nil, ErrClosed, ErrDevice if the host cannot reach the memory,
-// or with the error of the last write to either.
+// Equal blocks until the last write to each tensor is done, or returns ctx's error if ctx
+// ends first. It returns ErrInvalid if a tensor is nil, ErrClosed if one is closed,
+// ErrDevice if one is not host-accessible, or the error of the last write to one.
 func Equal(ctx context.Context, a, b *Tensor) (bool, error) {
 	return equal(ctx, a, b, "Equal", true)
 }
 
-// EqualBits is [Equal], except that it compares the bits of elements: what is equal to it
-// was copied without a change. Bits around packed elements do not count.
+// EqualBits is like [Equal], but compares the bits of the elements. It shows whether a
+// copy is exact. It ignores bits that belong to no element, such as those after the last
+// packed element.
 func EqualBits(ctx context.Context, a, b *Tensor) (bool, error) {
 	return equal(ctx, a, b, "EqualBits", false)
 }
 
 func equal(ctx context.Context, a, b *Tensor, call string, asNumbers bool) (bool, error) {
-	ab, err := hostSide(a, call)
+	ab, err := hostBuffer(a, call)
 	if err != nil {
 		return false, err
 	}
-	bb, err := hostSide(b, call)
+	bb, err := hostBuffer(b, call)
 	if err != nil {
 		return false, err
 	}
@@ -184,10 +187,10 @@ func equal(ctx context.Context, a, b *Tensor, call string, asNumbers bool) (bool
 	if a.NumElements() == 0 {
 		return true, nil
 	}
-	if err := a.settle(ctx, ab, forReading); err != nil {
+	if err := a.waitFor(ctx, ab, forReading); err != nil {
 		return false, err
 	}
-	if err := b.settle(ctx, bb, forReading); err != nil {
+	if err := b.waitFor(ctx, bb, forReading); err != nil {
 		return false, err
 	}
 	compare, lanes := comparison(a, b, asNumbers)
@@ -209,7 +212,9 @@ func equal(ctx context.Context, a, b *Tensor, call string, asNumbers bool) (bool
 	return same && err == nil, err
 }
 
-// comparison returns what compares components of two tensors of one type, and how they lie.
+// comparison returns a function that compares components of two tensors of one type, and
+// the axis along which the components of an element lie. The function is nil if elements
+// of the type cannot be compared.
 func comparison(a, b *Tensor, asNumbers bool) (func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool, stepping) {
 	c, d := a.component(), b.component()
 	lanes := stepping{c.count, c.stride, d.stride}
@@ -245,7 +250,7 @@ func comparison(a, b *Tensor, asNumbers bool) (func(pa, pb unsafe.Pointer, i, j 
 	size := c.bits / 8
 	return func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool {
 		size := size
-		if s.dst == 8*size && s.src == 8*size { // a row is as good as one element
+		if s.dst == 8*size && s.src == 8*size { // both rows are dense: compare them in one piece
 			s.n, size = 1, s.n*size
 		}
 		for k := range s.n {

@@ -2,23 +2,24 @@ package core
 
 import "context"
 
-// Backend is one API that reaches devices: "cpu", "cuda", "vulkan". It is safe
-// for concurrent use.
+// Backend gives access to the devices of one API, such as CUDA or Vulkan. It is safe for
+// concurrent use.
 type Backend interface {
-	// Name is the backend's name, equal to [DeviceType.BackendName] of what it serves.
+	// Name returns the backend's name, such as "cuda". It equals
+	// [DeviceType.BackendName] of the device types that the backend serves.
 	Name() string
-	// Probe says whether the API can be used here and, where not, why. It opens
-	// no device and keeps nothing open.
+	// Probe reports whether the API can be used on this machine and, if not, why. It
+	// opens no device and keeps nothing open.
 	Probe(ctx context.Context) Probe
-	// Devices lists what can be opened. A backend whose driver is missing returns
-	// none and the reason as an error.
+	// Devices lists the devices that can be opened. If the driver is missing, it
+	// returns no devices and an error that gives the reason.
 	Devices(ctx context.Context) ([]Properties, error)
-	// Open opens a device. The caller owns it and closes it. It fails with
-	// ErrDevice if there is no such device.
+	// Open opens a device. The caller owns it and closes it. Open returns ErrDevice
+	// if there is no such device.
 	Open(ctx context.Context, id DeviceID) (Device, error)
 }
 
-// Probe is what a backend found out about its API on this machine.
+// Probe is the result of [Backend.Probe].
 type Probe struct {
 	Available bool      `json:"available"`
 	Version   string    `json:"version,omitempty"` // of the API or the driver
@@ -26,12 +27,12 @@ type Probe struct {
 	Features  []Feature `json:"features,omitempty"`
 }
 
-// Feature is one ability of an API or device that may be missing.
+// Feature is an ability that an API or a device may lack.
 type Feature struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it is not available
-	// Capability is what a device has with the feature, 0 if that is none of its capabilities.
+	// Capability is the capability that the feature gives the device; 0 if there is none.
 	Capability Capabilities `json:"-"`
 }
 
@@ -41,59 +42,65 @@ type Properties struct {
 	Name        string   `json:"name"`
 	Driver      string   `json:"driver,omitempty"`      // name and version
 	UUID        UUID     `json:"uuid,omitzero"`         // zero where the API has none
-	DriverUUID  UUID     `json:"driver_uuid,omitzero"`  // memory handles fit only between equal pairs of both
+	DriverUUID  UUID     `json:"driver_uuid,omitzero"`  // a device imports an opaque handle only if both UUIDs match, where they are known
 	PCI         string   `json:"pci,omitempty"`         // "0000:65:00.0"
 	TotalMemory int64    `json:"total_memory"`          // bytes; 0 where unknown
-	FreeMemory  int64    `json:"free_memory,omitempty"` // bytes, when it was asked for; 0 where the API does not tell
+	FreeMemory  int64    `json:"free_memory,omitempty"` // bytes, at the time of the call; 0 where unknown
 	Alignment   int64    `json:"alignment"`             // bytes; of every allocation
-	// ComputeUnits are the processors of a host, the multiprocessors of CUDA, the compute
-	// units of OpenCL; 0 where the API does not tell.
+	// ComputeUnits is the number of processors of a host, of multiprocessors of a CUDA
+	// device, or of compute units of an OpenCL device; 0 where unknown.
 	ComputeUnits int       `json:"compute_units,omitempty"`
-	Queues       int       `json:"queues,omitempty"` // of the kind that dlx uses; 0 where the API does not tell
+	Queues       int       `json:"queues,omitempty"` // of the kind that dlx uses; 0 where unknown
 	Features     []Feature `json:"features,omitempty"`
-	// Capabilities are what the conformance suite may hold the device to.
+	// Capabilities lists what the device can do. The conformance suite tests that it can.
 	Capabilities Capabilities `json:"capabilities"`
 }
 
-// AllocOptions say what memory is wanted. The zero value asks for the device's plain memory.
+// AllocOptions selects the kind of memory that [Device.Alloc] returns. The zero value
+// selects the device's plain memory.
 type AllocOptions struct {
-	// Type asks for another memory type of the same backend, such as
-	// DeviceCUDAHost for pinned memory. 0 is the device's own type.
+	// Type selects another memory type of the same backend, such as
+	// DeviceCUDAHost for pinned memory. 0 selects the device's own type.
 	Type DeviceType
-	// Export asks for memory that [MemoryExporter] can export as this kind of
-	// handle. 0 means that it need not be exported.
+	// Export asks for memory that [MemoryExporter] can export as a handle of this
+	// type. 0 means that the memory will not be exported.
 	Export HandleType
-	// HostVisible asks for memory that [HostViewer] can show to the host. Memory of
-	// a device may be so without being asked for.
+	// HostVisible asks for memory that [HostViewer] can make accessible to the host.
+	// A device may return such memory even if HostVisible is false.
 	HostVisible bool
-	// Stream, if not nil, is where the memory is used first: a stream-ordered
-	// pool may hand out memory whose former use is still running on it.
+	// Stream, if not nil, is the stream that uses the memory first. A stream-ordered
+	// pool may then return memory that earlier work on this stream still uses.
 	Stream Stream
 }
 
-// Device is an opened device. It is safe for concurrent use. Closing it fails
-// with ErrInvalid while memory or streams of it are open, and changes nothing then,
-// except that hooks were called (see [CloseNotifier]). It may wait a moment for others
-// to close what they have open; calls that open something wait as long then.
+// Device is an opened device. It is safe for concurrent use.
 type Device interface {
 	ID() DeviceID
 	Properties() Properties
-	// Alloc returns size bytes, aligned to Properties.Alignment and not cleared.
-	// The caller owns them: it passes them on to [Wrap] or frees them by their
-	// Owner. Size 0 is allowed. It fails with ErrOutOfMemory, ErrInvalid (a
-	// negative size) or ErrNotSupported (an option). Most callers want [Empty].
+	// Alloc returns size bytes, aligned to Properties.Alignment and not cleared. Size 0
+	// is allowed. The caller owns the memory, and passes it to [Wrap] or frees it with
+	// [Memory.Free]. Alloc returns ErrOutOfMemory, ErrInvalid if size is negative, or
+	// ErrNotSupported if the device does not support an option. Most callers use
+	// [Empty] instead.
 	Alloc(ctx context.Context, size int64, opts AllocOptions) (Memory, error)
-	// NewStream returns an ordered queue of work, which the caller closes.
+	// NewStream returns an ordered queue of work. The caller closes it.
 	NewStream(ctx context.Context) (Stream, error)
-	// Copy enqueues on s a copy of the elements of src into dst: both on this
-	// device, or one of them in host memory. Types and shapes must be equal,
-	// strides may be any. The work waits for the last write of src and for the
-	// last write and all uses of dst, and becomes a use of src and the last write
-	// of dst: both may be closed at once, their memory stays until the work is done.
-	// With a nil stream the call returns when the copy is done.
-	// See [CheckCopy] for the errors that come before any work.
+	// Copy enqueues on s a copy of the elements of src into dst. Both tensors lie on
+	// this device, or one of them lies in host memory. Their types and shapes must be
+	// equal; their strides may be any.
+	//
+	// The copy waits for the last write to src and for all work on dst. It is recorded
+	// as a read of src and as the last write to dst. The caller may close both tensors
+	// as soon as Copy returns; their memory stays valid until the copy is done. If s is
+	// nil, Copy returns when the copy is done. [CheckCopy] lists the errors that are
+	// found before the copy is enqueued.
 	Copy(ctx context.Context, s Stream, dst, src *Tensor) error
-	// Close releases the device. A second Close does nothing.
+	// Close closes the device. If the device is a [CloseNotifier], Close first calls
+	// its hooks. While
+	// memory or streams of the device are open, it returns ErrInvalid and leaves the
+	// device open. It may wait a short time for other goroutines to close what they
+	// have open; calls that open something wait during that time. Closing a closed
+	// device does nothing.
 	Close() error
 }
 
@@ -102,61 +109,67 @@ type Stream interface {
 	Device() Device
 	// Record returns an event that is done when all work enqueued before is done.
 	Record() (Event, error)
-	// Wait makes work enqueued later wait for e without blocking the caller. It
-	// fails with ErrNotSupported if this device cannot wait for e: the host must.
-	// If e has failed already, it may return that error instead: nothing is to wait for.
-	// Implementations must unwrap e by [UnwrapEvent] before they wait for it on the
-	// device: e may be an event of theirs inside another one.
+	// Wait makes work enqueued later wait for e. It does not block the caller. It
+	// returns ErrNotSupported if this device cannot wait for e; the caller then waits
+	// for e on the host. If e has already failed, Wait may return its error instead,
+	// because there is nothing left to wait for. Implementations must call
+	// [UnwrapEvent] before they wait for e on the device, because e may wrap one of
+	// their own events.
 	Wait(e Event) error
-	// Synchronize blocks until all work enqueued before is done and returns the
-	// first error of that work since the last Synchronize, or ctx's error.
+	// Synchronize blocks until all work enqueued before is done. It returns the first
+	// error of the work since the last Synchronize, or ctx's error if ctx ends first.
 	Synchronize(ctx context.Context) error
-	// Native is the API's own handle (a CUstream, a cl_command_queue), 0 where there is none.
+	// Native returns the API's own handle, such as a CUstream or a cl_command_queue; 0
+	// if there is none. The handle belongs to the stream.
 	Native() uintptr
-	// Close waits for the work and releases the stream. Another Close waits as well,
-	// and returns nil.
+	// Close waits for the work and closes the stream. It returns the first error of
+	// the work that no Synchronize returned. A second Close also waits, and returns
+	// nil.
 	Close() error
 }
 
-// SettledWaiter is a Stream whose events report the errors of what it waited for: a Wait
-// for an event that fails counts as failed work of the stream. Such a stream must also be
-// able to wait where a failure does not matter.
+// SettledWaiter is implemented by a [Stream] for which waiting counts as work: if it
+// waits for an event that fails, its own later events report that error. Before the
+// stream overwrites memory, it must wait for earlier work on that memory without taking
+// over its errors. WaitSettled does so.
 type SettledWaiter interface {
-	// WaitSettled is Wait for work that is to be overwritten: that e fails is no
-	// failure of the stream.
+	// WaitSettled is like [Stream.Wait], but a failure of e is not a failure of the
+	// stream.
 	WaitSettled(e Event) error
 }
 
-// HostWorker is a Stream that can do work of the host in its turn, as queues of the host
-// do. Semaphores of the host signal on such streams.
+// HostWorker is implemented by a [Stream] that can run a Go function as part of its work,
+// in order, as the queues of package stream do. Semaphores that live on the host use it
+// to signal from a stream.
 type HostWorker interface {
-	// Enqueue adds work behind all that was enqueued before. The error of work is
-	// reported by the next event recorded behind it.
+	// Enqueue adds work after all work enqueued before. If work returns an error, the
+	// next event that is recorded reports it.
 	Enqueue(work func() error) error
 }
 
-// Event is a point in a stream's work. It is safe for concurrent use and needs no
-// Close: what stands behind it is released when it is collected or passed.
-// A nil Event has been passed.
+// Event is a point in the work of a stream. The event is done when all work before that
+// point is done. A nil Event stands for work that is done. An Event is safe for concurrent
+// use and is not closed: its resources are released when it is done or garbage collected.
 type Event interface {
-	// Done reports, without blocking, whether the point was passed; err is the
-	// error of the work, if it failed.
+	// Done reports, without blocking, whether the event is done. If the work failed,
+	// err is its error.
 	Done() (done bool, err error)
-	// Wait blocks the caller until the point is passed or ctx ends, and returns
-	// the error of the work or ctx's error.
+	// Wait blocks the caller until the event is done or ctx ends. It returns the error
+	// of the work, or ctx's error.
 	Wait(ctx context.Context) error
 }
 
-// EventWrapper is an Event around another one. It reports more errors than the one inside,
-// and is done only when the work that it reports on is done. In the order of the device's
-// work the two are one point, so that a Stream waits for the one inside.
+// EventWrapper is an [Event] that wraps another one to report more errors, such as those
+// of earlier work. It is done only when all the work that it reports on is done. Both
+// events stand for the same point in the work of the device, so a [Stream] that has to
+// wait for the wrapper waits for the wrapped event.
 type EventWrapper interface {
 	Event
 	Unwrap() Event
 }
 
-// UnwrapEvent returns what a Stream waits for on the device: the event inside an
-// [EventWrapper], or e itself.
+// UnwrapEvent returns the event that a [Stream] waits for on the device: the event that e
+// wraps, if e is an [EventWrapper], or e itself.
 func UnwrapEvent(e Event) Event {
 	if w, ok := e.(EventWrapper); ok {
 		return w.Unwrap()

@@ -6,28 +6,30 @@ import (
 	"sync/atomic"
 )
 
-// Backing names bytes by the file behind the descriptors that stand for them: two
-// mappings or imports of one file are the same memory, whatever their addresses and
-// handles are.
+// Backing identifies memory by the file that a descriptor refers to and an offset in that
+// file. Two mappings or imports of one file are the same memory, even if their addresses
+// and handles differ. [CheckCopy] uses it to find tensors that share bytes.
 type Backing struct {
 	file   file
-	offset int64 // of the memory's first byte, in what the descriptors stand for
+	offset int64 // bytes from the start of the file to the first byte of the memory
 }
 
-// file identifies what a descriptor stands for.
+// file identifies the file that a descriptor refers to.
 type file struct {
-	kind          HandleType // offsets count from the start of what it names
+	kind          HandleType // offsets count from the start of the object that such a handle names
 	device, inode uint64
 }
 
-// Backing identifies the buffer that m stands for, nil where m has no descriptor or
-// the system does not tell what is behind it. It does for regular files, which memfds
-// are, and the memory of lavapipe and of other drivers on the CPU is; and for dma-bufs,
-// each of which has an inode of its own since Linux 5.3. It is nil for opaque descriptors
-// of other drivers, which all have the inode of one device file.
+// Backing returns the identity of the memory that m refers to. It returns nil if m has no
+// descriptor, or if the system does not identify the file behind it. The system
+// identifies regular files: a memfd is one, and so is the exported memory of lavapipe and
+// of other drivers that run on the CPU. It also identifies dma-bufs, each of which has its
+// own inode since Linux 5.3. It does not identify opaque descriptors of other drivers,
+// which all have the inode of one device file. Backing does not close the descriptor, and
+// its owner does not change.
 //
-// Devices note it in [Memory.Backing] when they import memory, and by
-// [Buffer.Exported] when they export some.
+// A device stores the result in [Memory.Backing] when it imports memory, and calls
+// [Buffer.Exported] when it exports memory.
 func (m ExternalMemory) Backing() *Backing {
 	t := m.Handle.Type()
 	if !t.IsFD() {
@@ -44,42 +46,46 @@ func (m ExternalMemory) Backing() *Backing {
 	return &Backing{file{t, device, inode}, m.Offset}
 }
 
-// backed lists what has a known file behind it, by where it lies: memory may come back
-// under the address or the handle that it has, without its buffer, as by DLPack.
+// backed lists the buffers whose backing is known, by address space. Memory may come back
+// with its address or handle but without its buffer, for example through DLPack; inFile
+// then finds its backing here.
 var backed struct {
-	any  atomic.Int32 // how many there are: mostly none
+	any  atomic.Int32 // number of buffers in list; usually 0, which makes inFile fast
 	mu   sync.Mutex
-	list map[space][]stretch
+	list map[addressSpace][]addressRange
 }
 
-// space is what addresses count in: the host's memory, that of a device, or an object.
-type space struct {
+// addressSpace is the memory of the host, the memory of a device, or one object of a
+// device with opaque handles.
+type addressSpace struct {
 	id     DeviceID
-	object uintptr // the handle where id.Type.OpaqueHandle()
+	object uintptr // the handle, if id.Type.OpaqueHandle()
 }
 
-// stretch is the memory of a buffer in a space.
-type stretch struct {
+// addressRange is the memory of a buffer in an address space, from the first byte up to,
+// but not including, the byte at to.
+type addressRange struct {
 	buffer   *Buffer
 	from, to int64
 }
 
-// spaces calls f for each space that the memory is known to lie in, and where there.
-func (m *Memory) spaces(f func(s space, first int64)) {
+// addressSpaces calls f for each address space that the memory is known to lie in, with the
+// position of its first byte there.
+func (m *Memory) addressSpaces(f func(s addressSpace, first int64)) {
 	switch {
 	case m.ID.Type.HostAccessible():
-		f(space{id: CPU}, m.address())
+		f(addressSpace{id: CPU}, m.address())
 	case m.ID.Type.OpaqueHandle():
-		f(space{m.ID, m.Handle}, m.Offset)
+		f(addressSpace{m.ID, m.Handle}, m.Offset)
 	default:
-		f(space{id: m.ID}, m.address())
+		f(addressSpace{id: m.ID}, m.address())
 	}
 	if m.Host != 0 {
-		f(space{id: CPU}, int64(m.Host))
+		f(addressSpace{id: CPU}, int64(m.Host))
 	}
 }
 
-// noteBacked lists a buffer whose backing is known. forgetBacked takes that back.
+// noteBacked adds b, whose backing is known, to the list. forgetBacked removes it.
 func (b *Buffer) noteBacked() {
 	if b.mem.Size <= 0 {
 		return
@@ -88,10 +94,10 @@ func (b *Buffer) noteBacked() {
 	defer backed.mu.Unlock()
 	b.unlist()
 	if backed.list == nil {
-		backed.list = make(map[space][]stretch)
+		backed.list = make(map[addressSpace][]addressRange)
 	}
-	b.mem.spaces(func(s space, first int64) {
-		backed.list[s] = append(backed.list[s], stretch{b, first, first + b.mem.Size})
+	b.mem.addressSpaces(func(s addressSpace, first int64) {
+		backed.list[s] = append(backed.list[s], addressRange{b, first, first + b.mem.Size})
 	})
 	backed.any.Add(1)
 }
@@ -102,12 +108,12 @@ func (b *Buffer) forgetBacked() {
 	b.unlist()
 }
 
-// unlist takes a buffer out. backed.mu is held.
+// unlist removes b from the list, if it is there. backed.mu is held.
 func (b *Buffer) unlist() {
 	had := false
-	b.mem.spaces(func(s space, _ int64) {
+	b.mem.addressSpaces(func(s addressSpace, _ int64) {
 		before := len(backed.list[s])
-		rest := slices.DeleteFunc(backed.list[s], func(x stretch) bool { return x.buffer == b })
+		rest := slices.DeleteFunc(backed.list[s], func(x addressRange) bool { return x.buffer == b })
 		had = had || len(rest) < before
 		if len(rest) > 0 {
 			backed.list[s] = rest
@@ -120,7 +126,8 @@ func (b *Buffer) unlist() {
 	}
 }
 
-// inFile is where the byte that lies at bytes behind the first lies in a file, if that is known.
+// inFile returns the file that holds the byte at position at of the buffer, and the offset
+// of that byte in the file. ok is false if they are not known.
 func (b *Buffer) inFile(at int64) (f file, offset int64, ok bool) {
 	if k := b.backing(); k != nil {
 		return k.file, k.offset + at, true
@@ -130,7 +137,7 @@ func (b *Buffer) inFile(at int64) (f file, offset int64, ok bool) {
 	}
 	backed.mu.Lock()
 	defer backed.mu.Unlock()
-	b.mem.spaces(func(s space, first int64) {
+	b.mem.addressSpaces(func(s addressSpace, first int64) {
 		for _, x := range backed.list[s] {
 			if k := x.buffer.backing(); k != nil && x.from <= first+at && first+at < x.to {
 				f, offset, ok = k.file, k.offset+first+at-x.from, true

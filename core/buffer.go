@@ -9,82 +9,85 @@ import (
 	"sync/atomic"
 )
 
-// Owner is whoever must be told that memory is no longer used. One that refers to
-// a tensor may keep that and its neighbours from the net that closes lost tensors.
+// Owner frees memory. An Owner should not refer to a tensor: a lost tensor that an Owner
+// refers to stays reachable, so that the garbage collector does not close it.
 type Owner interface {
-	// Free gives the memory back. It is called exactly once, from any goroutine,
-	// after everything that used the memory is done. It must not block for long, and not
-	// close the device of the memory, whose Close waits for it.
+	// Free frees the memory. It is called exactly once, from any goroutine, after all
+	// work that uses the memory is done. It must not block for long. It must not close
+	// the device of the memory, because Close of the device waits for Free.
 	Free()
 }
 
-// OrderedOwner is an Owner that orders the release itself, as a stream-ordered
-// pool can.
+// OrderedOwner is an [Owner] that can free memory in the order of streams, such as a
+// stream-ordered pool.
 type OrderedOwner interface {
 	Owner
-	// FreeAfter is called instead of Free, when some work may still be unfinished:
-	// the memory may be used again only after all of pending. It must not block.
+	// FreeAfter is called instead of Free if work that uses the memory may be
+	// unfinished. The memory must not be used again before all events in pending are
+	// done. FreeAfter must not block.
 	FreeAfter(pending []Event)
 }
 
-// FreeFunc makes an Owner of a function.
+// FreeFunc is a function that is an [Owner].
 type FreeFunc func()
 
 // Free calls f.
 func (f FreeFunc) Free() { f() }
 
-// UnknownSize is the Size of memory that came without one, as in DLPack.
+// UnknownSize is the Size of memory whose size is not known. DLPack, for example, does not
+// carry a size.
 const UnknownSize = -1
 
-// Memory is raw memory of a device, without a count of its users. Whoever holds
-// it must see to it that Owner.Free is called once; [Wrap] takes that duty over.
+// Memory is raw memory of a device. It does not count its users. Its holder must call Free
+// once, or pass it to [Wrap], which takes over that duty.
 type Memory struct {
-	ID     DeviceID // where it lies; a device may have memory of several types
-	Device Device   // the opened device that it belongs to; nil for memory of strangers
-	Handle uintptr  // address, or the object's handle where ID.Type.OpaqueHandle()
-	Offset int64    // bytes from Handle to the first byte, beside the handle
+	ID     DeviceID // where the memory lies; a device may have memory of several types
+	Device Device   // the opened device that the memory belongs to; nil for memory from another library
+	Handle uintptr  // the address, or the handle of an object if ID.Type.OpaqueHandle()
+	Offset int64    // bytes from the address or the start of the object to the first byte
 	Size   int64    // bytes from Offset on, or UnknownSize
-	Owner  Owner    // nil if nobody needs to be told
+	Owner  Owner    // frees the memory; nil if nothing must be freed
 
-	// Host is where the host sees the first byte of memory that is not
-	// ID.Type.HostAccessible(); 0 if it does not, or nobody knows. It stays so as long
-	// as the memory lives. The host must not use it without a [HostViewer]: it serves
-	// to find out which tensors share bytes, see [CheckCopy].
+	// Host is the address of the first byte on the host, for memory that is not
+	// ID.Type.HostAccessible(); 0 if the host has no access or the address is not
+	// known. It is valid until the memory is freed. Its only use is to find tensors
+	// that share bytes (see [CheckCopy]); to access the memory, use a [HostViewer].
 	Host uintptr
-	// Backing is what the memory was imported from, nil if it was not, or if that
-	// cannot be told: see [ExternalMemory.Backing].
+	// Backing identifies the file that the memory was imported from; nil if it was not
+	// imported or the file is not known. See [ExternalMemory.Backing].
 	Backing *Backing
 }
 
-// Free calls the owner, for memory that was never wrapped.
+// Free calls the owner, if there is one. Use it for memory that was not wrapped.
 func (m Memory) Free() {
 	if m.Owner != nil {
 		m.Owner.Free()
 	}
 }
 
-// Buffer is memory that tensors share. It is freed when the last of them is
-// closed and all work on it is done. A Buffer that a tensor returns is borrowed:
-// use it while the tensor is open, or between Retain and Release.
-// It is safe for concurrent use.
+// Buffer is memory that tensors share, with a count of references. The memory is freed
+// when the last reference is released and all work on it is done. The result of
+// [Tensor.Buffer] is borrowed: use it only while the tensor is open, or between Retain and
+// Release. A Buffer is safe for concurrent use.
 type Buffer struct {
 	mem   Memory
-	more  atomic.Int32          // references beyond the first; about released when that is gone, too
-	order atomic.Pointer[order] // nil until there was work on the memory
+	more  atomic.Int32          // references beyond the first; near the value released when there are none
+	order atomic.Pointer[order] // nil until there is work on the memory
 }
 
-// released is so far below 0 that no number of failed Retains reaches 0 again.
+// released is so far below 0 that concurrent failing calls of Retain, which add 1 for a
+// moment, never reach 0.
 const released = math.MinInt32 / 2
 
 // order is the work on a buffer.
 type order struct {
 	busy  atomic.Bool // whether there is anything in ready or uses; changed with mu held
 	mu    sync.Mutex
-	ready Event   // the last write, unless it is done and went well
+	ready Event   // the last write; nil if it is done and did not fail
 	uses  []Event // other work that may be unfinished
 
-	origin   *Buffer       // if not nil, the order is kept there, and ready and uses are not used
-	at       int64         // bytes from the first of origin to the buffer's first
+	origin   *Buffer       // if not nil, it holds the order, and ready and uses here are not used
+	at       int64         // bytes from the first byte of origin to the first byte of the buffer
 	attached []*attachment // see Attach
 	exported atomic.Pointer[Backing]
 }
@@ -94,7 +97,8 @@ type attachment struct {
 	owner Owner // nil when it was taken back
 }
 
-// Memory returns what the buffer stands on. It stays the buffer's: Owner is nil.
+// Memory returns a description of the buffer's memory. The buffer still owns the memory;
+// Owner is nil in the result.
 func (b *Buffer) Memory() Memory {
 	if b == nil {
 		return Memory{}
@@ -103,9 +107,9 @@ func (b *Buffer) Memory() Memory {
 	return Memory{ID: m.ID, Device: m.Device, Handle: m.Handle, Offset: m.Offset, Size: m.Size, Host: m.Host, Backing: m.Backing}
 }
 
-// Retain adds a reference, to be given back by one call of Release. It fails with
-// ErrClosed if the last reference is gone. No net catches a reference that is lost:
-// the memory leaks.
+// Retain adds a reference. The caller releases it by one call of Release. Retain returns
+// ErrClosed if the last reference was released. The garbage collector does not release
+// references: without the call of Release the memory is never freed.
 func (b *Buffer) Retain() error {
 	if b == nil {
 		return errReleased
@@ -120,10 +124,11 @@ func (b *Buffer) Retain() error {
 // errReleased is made once, so that Retain is small enough to be inlined.
 var errReleased = Errorf(ErrClosed, "core", "Retain", "the memory was released")
 
-// Release gives back a reference taken by Retain. With the last one the memory
-// is freed, after all events that are still pending.
+// Release releases a reference added by Retain. When the last reference is released, the
+// memory is freed after all events that are still pending. Release does not wait for them.
 func (b *Buffer) Release() {
-	// A Retain may come between: then the reference was not the last.
+	// A Retain between the two operations makes the second one fail: this reference
+	// was then not the last.
 	if b != nil && b.more.Add(-1) < 0 && b.more.CompareAndSwap(-1, released) {
 		b.free()
 	}
@@ -150,7 +155,7 @@ func (b *Buffer) ReleaseUnlessLast() bool {
 
 func (b *Buffer) free() {
 	owner := b.mem.Owner
-	b.mem.Owner = nil // the slot that holds b may outlive it: keep nothing alive through it
+	b.mem.Owner = nil // the memory of b itself is collected later: do not keep the owner alive until then
 	var pending []Event
 	if b.backing() != nil {
 		b.forgetBacked()
@@ -173,7 +178,8 @@ func (b *Buffer) free() {
 	}
 }
 
-// freeLater frees when all work is over. That some of it failed is its stream's to report.
+// freeLater frees when all work is over. It ignores errors of the work: the stream reports
+// them.
 func freeLater(owner Owner, pending []Event) {
 	for _, e := range pending {
 		_ = e.Wait(context.Background())
@@ -184,8 +190,9 @@ func freeLater(owner Owner, pending []Event) {
 	freedBuffers.Add(1)
 }
 
-// Ready is the event of the last write, nil if that is done. Whoever reads the
-// memory waits for it. A write that failed stays, so that its error is not lost.
+// Ready returns the event of the last write, or nil if that write is done and did not
+// fail. Readers of the memory wait for the event. The event of a failed write is returned
+// until the memory is written again, so that every reader gets the error.
 func (b *Buffer) Ready() Event {
 	o := b.kept()
 	if o == nil || !o.busy.Load() {
@@ -197,7 +204,8 @@ func (b *Buffer) Ready() Event {
 	return o.ready
 }
 
-// Pending lists all unfinished work on the memory, the last write included.
+// Pending returns the events of all unfinished work on the memory, including the last
+// write. If the last write failed, its event is included too.
 // Whoever overwrites the memory waits for all of it.
 func (b *Buffer) Pending() []Event {
 	o := b.kept()
@@ -214,9 +222,9 @@ func (b *Buffer) Pending() []Event {
 	return pending
 }
 
-// Wrote records that work which ends with e writes to the memory; nil stands for
-// work that is done. What was pending stays so: a writer that did not wait for it
-// must not hide it.
+// Wrote records a write to the memory that is done when e is done. A nil e records a write
+// that is already done. Earlier events stay pending, since the writer may not have waited
+// for them.
 func (b *Buffer) Wrote(e Event) {
 	if b == nil {
 		return
@@ -230,7 +238,8 @@ func (b *Buffer) Wrote(e Event) {
 	o.note()
 }
 
-// Used records that work which ends with e reads the memory.
+// Used records a read of the memory that is done when e is done. It does nothing if e is
+// nil.
 func (b *Buffer) Used(e Event) {
 	if b == nil || e == nil {
 		return
@@ -263,11 +272,11 @@ func (b *Buffer) Supersede(events []Event, later Event) {
 	}
 }
 
-// OrderWith makes b keep one order with origin, whose memory it is under another
-// API or address: work on one is work on the other. The first byte of b is the one
-// at offset in origin; by that [CheckCopy] knows which bytes they share. It is
-// called before b is used or shared, by whoever made b's memory; b's owner must hold
-// a reference to origin, until it is freed.
+// OrderWith declares that b is the memory of origin under another API or address. From
+// then on, both buffers have the same events: work recorded on one is recorded on the
+// other. The first byte of b is the byte at offset in origin, from which [CheckCopy]
+// computes which bytes they share. The code that made b's memory calls OrderWith before b
+// is used or shared. The owner of b must hold a reference to origin until it is freed.
 func (b *Buffer) OrderWith(origin *Buffer, offset int64) {
 	if b == nil || origin == nil {
 		return
@@ -275,8 +284,8 @@ func (b *Buffer) OrderWith(origin *Buffer, offset int64) {
 	b.order.Store(&order{origin: origin.Origin(), at: origin.OriginOffset() + offset})
 }
 
-// Origin is the buffer that b keeps one order with: the first owner of the
-// memory, or b itself. It is open as long as b is.
+// Origin returns the buffer that b shares its events with, as set by [Buffer.OrderWith], or
+// b itself. It is open as long as b is.
 func (b *Buffer) Origin() *Buffer {
 	if b == nil {
 		return nil
@@ -287,8 +296,8 @@ func (b *Buffer) Origin() *Buffer {
 	return b
 }
 
-// OriginOffset is where in [Buffer.Origin] the first byte of b lies: 0 where b is
-// its own origin.
+// OriginOffset returns the number of bytes from the first byte of [Buffer.Origin] to the
+// first byte of b. It is 0 if b is its own origin.
 func (b *Buffer) OriginOffset() int64 {
 	if b == nil {
 		return 0
@@ -299,19 +308,19 @@ func (b *Buffer) OriginOffset() int64 {
 	return 0
 }
 
-// Exported records that x stands for the memory: so that [CheckCopy] knows what is
-// imported from it in this process. Implementations of [MemoryExporter] call it; the
-// handle of x stays the caller's.
+// Exported records that x was exported from b, so that [CheckCopy] recognizes memory that
+// this process imports from x. Implementations of [MemoryExporter] call it. The caller
+// keeps the handle of x.
 func (b *Buffer) Exported(x ExternalMemory) {
-	// A later file takes the place of an earlier one: a system that gives the same
-	// memory another file does so when nobody has the earlier one open any more.
+	// A new file replaces an earlier one: the system uses another file for the same
+	// memory only when the earlier one is closed.
 	if k := x.Backing(); b != nil && k != nil {
 		b.ownOrder().exported.Store(k)
 		b.noteBacked()
 	}
 }
 
-// backing is the file that stands for the memory, nil if none is known.
+// backing returns the identity of the file that holds the memory, nil if it is not known.
 func (b *Buffer) backing() *Backing {
 	if b.mem.Backing != nil {
 		return b.mem.Backing
@@ -365,7 +374,7 @@ func (o *order) withAttached(owner Owner) Owner {
 	return all
 }
 
-// ownOrder returns the order that b itself has, which it makes.
+// ownOrder returns the order of b itself. It makes the order if there is none.
 func (b *Buffer) ownOrder() *order {
 	o := b.order.Load()
 	if o == nil {
@@ -375,7 +384,8 @@ func (b *Buffer) ownOrder() *order {
 	return o
 }
 
-// kept returns the order of the memory, nil if there was no work on it.
+// kept returns the order that holds the events of the memory: that of the origin, or that
+// of b. It returns nil if there was no work on the memory.
 func (b *Buffer) kept() *order {
 	if b == nil {
 		return nil
@@ -387,13 +397,13 @@ func (b *Buffer) kept() *order {
 	return o
 }
 
-// busy reports whether work on the memory is noted, which may be done by now.
+// busy reports whether work on the memory is recorded. That work may be done by now.
 func (b *Buffer) busy() bool {
 	o := b.kept()
 	return o != nil && o.busy.Load()
 }
 
-// lockOrder returns the order of the memory, pruned and locked.
+// lockOrder returns the order of the memory, locked and without the events that are done.
 func (b *Buffer) lockOrder() *order {
 	o := b.Origin().ownOrder()
 	o.mu.Lock()
@@ -401,7 +411,7 @@ func (b *Buffer) lockOrder() *order {
 	return o
 }
 
-// prune forgets what is done. o.mu is held.
+// prune removes the events that are done, except a last write that failed. o.mu is held.
 func (o *order) prune() {
 	o.uses = slices.DeleteFunc(o.uses, isDone)
 	if o.ready != nil {
@@ -412,7 +422,7 @@ func (o *order) prune() {
 	o.note()
 }
 
-// note keeps busy true to ready and uses. o.mu is held.
+// note updates busy after a change of ready or uses. o.mu is held.
 func (o *order) note() { o.busy.Store(o.ready != nil || len(o.uses) > 0) }
 
 func isDone(e Event) bool {

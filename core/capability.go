@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Capabilities is a set of abilities that a device declares. The conformance
-// suite (backends/backendtest) leaves a case out only where the ability it needs
-// is not declared.
+// Capabilities is the set of abilities that a device declares. The conformance suite
+// (backends/backendtest) skips a case only if the device does not declare an ability that
+// the case needs.
 type Capabilities uint32
 
-// The abilities. Where an interface is named, the capability alone decides whether the
-// device offers it: see [As].
+// The capabilities. A comment that is the name of an interface means that the device
+// offers that interface: see [As].
 const (
-	CapAsync            Capabilities = 1 << iota // work on a stream may be unfinished when the call returns
-	CapHostMemory                                // device memory is host memory: its address can be used by the host
-	CapStreamWait                                // streams wait for each other's events without the host
+	CapAsync            Capabilities = 1 << iota // work on a stream may be unfinished when the call that enqueued it returns
+	CapHostMemory                                // device memory is host memory: the host can use its address
+	CapStreamWait                                // streams wait for events of other streams of the device without the host
 	CapImportPointer                             // PointerImporter
 	CapMapHost                                   // HostMapper
 	CapExportMemory                              // MemoryExporter
@@ -27,7 +27,7 @@ const (
 	CapImportSemaphores                          // SemaphoreImporter
 	CapPeer                                      // PeerCopier
 	CapPool                                      // PoolController
-	CapSubByte                                   // strided copies of packed sub-byte elements
+	CapSubByte                                   // strided copies of packed elements of fewer than 8 bits
 	CapHostView                                  // HostViewer
 	CapImportStream                              // StreamImporter
 	CapIPCEvents                                 // IPCEventCreator
@@ -42,7 +42,7 @@ var capabilityNames = [...]string{
 // Has reports whether all of want are in the set.
 func (c Capabilities) Has(want Capabilities) bool { return c&want == want }
 
-// Names lists the abilities of the set.
+// Names returns the names of the capabilities in the set, such as "map_host".
 func (c Capabilities) Names() []string {
 	names := make([]string, 0, bits.OnesCount32(uint32(c)))
 	for i, name := range capabilityNames {
@@ -53,19 +53,20 @@ func (c Capabilities) Names() []string {
 	return names
 }
 
-// String gives the names, separated by commas.
+// String returns the names, separated by commas.
 func (c Capabilities) String() string { return strings.Join(c.Names(), ",") }
 
-// MarshalText makes a set print by its names.
+// MarshalText returns the names, separated by commas.
 func (c Capabilities) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads what MarshalText writes. It fails with ErrInvalid for a name that is none.
+// UnmarshalText parses the output of MarshalText. It returns ErrInvalid for an unknown
+// name.
 func (c *Capabilities) UnmarshalText(text []byte) error {
 	var set Capabilities
 	for name := range strings.SplitSeq(string(text), ",") {
 		i := slices.Index(capabilityNames[:], name)
 		if i < 0 && len(text) > 0 {
-			return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no capability", name)
+			return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is not a capability", name)
 		} else if i >= 0 {
 			set |= 1 << i
 		}
@@ -74,23 +75,25 @@ func (c *Capabilities) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UUID identifies a device or driver, as in VkPhysicalDeviceIDProperties.
+// UUID identifies a device or a driver, as in VkPhysicalDeviceIDProperties of Vulkan. The
+// zero UUID means that there is none.
 type UUID [16]byte
 
-// String gives the 32 hexadecimal digits in the usual groups.
+// String returns the 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 func (u UUID) String() string {
 	h := hex.EncodeToString(u[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// MarshalText makes a UUID print like [UUID.String].
+// MarshalText returns the same text as [UUID.String].
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads 32 hexadecimal digits, with hyphens anywhere. It fails with ErrInvalid.
+// UnmarshalText parses 32 hexadecimal digits with any number of hyphens between them. It
+// returns ErrInvalid for anything else.
 func (u *UUID) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(strings.ReplaceAll(string(text), "-", ""))
 	if err != nil || len(b) != len(u) {
-		return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no UUID", text)
+		return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is not a UUID", text)
 	}
 	copy(u[:], b)
 	return nil

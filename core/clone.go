@@ -6,10 +6,11 @@ import (
 	"unsafe"
 )
 
-// hostAlignment is that of new host memory: a cache line, and the largest vector.
+// hostAlignment is the alignment of new host memory in bytes. It suits a cache line and
+// the largest vector registers.
 const hostAlignment = 64
 
-// newHost makes a row-major tensor of new Go memory, all zeros. Its errors name call.
+// newHost makes a row-major tensor of zeros in new Go memory. Its errors name call.
 func newHost(call string, dtype DType, shape []int64, flags Flags) (*Tensor, error) {
 	l, err := newLayout(call, shape, nil)
 	if err != nil {
@@ -19,7 +20,7 @@ func newHost(call string, dtype DType, shape []int64, flags Flags) (*Tensor, err
 	if err != nil {
 		return nil, err
 	}
-	const limit = 1 << 46 // more than any machine has: make would panic
+	const limit = 1 << 46 // more than any machine has; the built-in make would panic
 	if size > limit || int64(int(size)) != size {
 		return nil, Errorf(ErrOutOfMemory, "core", call, "%d bytes cannot be allocated", size)
 	}
@@ -38,15 +39,15 @@ func newHost(call string, dtype DType, shape []int64, flags Flags) (*Tensor, err
 	return t, nil
 }
 
-// Clone returns a tensor of the same elements in new memory, where t lies: row-major,
-// and not read-only. The caller closes it. Clone blocks until the last write to t and
-// the copy are done, or returns ctx's error.
+// Clone returns a copy of the tensor in new memory of the same place. The copy is
+// row-major and not read-only. The caller closes it. Clone blocks until the last write to
+// t and the copy are done, or returns ctx's error if ctx ends first.
 //
-// Memory of an opened device is cloned by that device. It fails with ErrDevice for
-// memory that neither the host can reach nor an opened device owns: the function To of
-// github.com/dlx-go/dlx/exchange copies such a tensor. It also fails with ErrInvalid if t is nil,
-// ErrClosed, ErrOutOfMemory, with the error of the last write, or as [Device.Alloc] and
-// [Device.Copy] do.
+// If the memory belongs to an opened device, that device makes the copy. Otherwise the
+// memory must be host-accessible; if it is not, Clone returns ErrDevice, and To of
+// package exchange can copy the tensor. Clone also returns ErrInvalid if t is nil,
+// ErrClosed, ErrOutOfMemory, the error of the last write to t, or an error of
+// [Device.Alloc] or [Device.Copy].
 func (t *Tensor) Clone(ctx context.Context) (*Tensor, error) { return t.clone(ctx, "Clone") }
 
 func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
@@ -65,7 +66,7 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 	}
 	to, err := v.Buffer()
 	if err == nil {
-		err = t.settle(ctx, b, forReading)
+		err = t.waitFor(ctx, b, forReading)
 	}
 	if err == nil {
 		err = copyOnHost(ctx, call, v, t, v.first(to), t.first(b))
@@ -78,7 +79,7 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 	return v, nil
 }
 
-// cloneOn clones memory of a device by its Copy. Its errors name call.
+// cloneOn clones a tensor on device d. Its errors name call.
 func (t *Tensor) cloneOn(ctx context.Context, call string, d Device) (*Tensor, error) {
 	m, err := d.Alloc(ctx, t.NumBytes(), AllocOptions{})
 	if err != nil {
@@ -96,7 +97,8 @@ func (t *Tensor) cloneOn(ctx context.Context, call string, d Device) (*Tensor, e
 	return v, nil
 }
 
-// copyOnHost copies the elements of src into dst, of the same type and shape.
+// copyOnHost copies the elements of src into dst, which has the same type and shape. to
+// and from point at the first elements.
 func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from unsafe.Pointer) error {
 	bits := src.dtype.storageBits(src.Padded())
 	p := &conversion{axes: steppings(dst, src, stepping{1, bits, bits})}
@@ -112,9 +114,10 @@ func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from uns
 	return p.run(ctx, to, from)
 }
 
-// Contiguous returns a row-major tensor of the elements of t: a view of the same memory
-// where t is row-major already, or else a [Tensor.Clone]. The caller closes it. It waits
-// for nothing where it returns a view, and fails as Clone does.
+// Contiguous returns a row-major tensor with the elements of t. If t is row-major, the
+// result is a view of the same memory and Contiguous does not block. Otherwise the result
+// is a clone, and Contiguous blocks and fails as [Tensor.Clone] does. The caller closes
+// the result.
 func (t *Tensor) Contiguous(ctx context.Context) (*Tensor, error) {
 	if _, err := t.buffer("Contiguous"); err != nil {
 		return nil, err

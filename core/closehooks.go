@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// CloseNotifier is a device that tells before it closes, so that whoever keeps
-// memory of it open for later use can give that back.
+// CloseNotifier is implemented by a [Device] that calls hooks when it is about to close.
+// A cache that keeps memory of the device open uses a hook to free that memory.
 type CloseNotifier interface {
-	// BeforeClose has f called by Close before that looks for what is open. f may
-	// free memory of the device; it must not call Close. cancel ends that; it
-	// does not wait for a call that is running.
+	// BeforeClose registers f. The device's Close calls f before it checks whether
+	// memory or streams are open. f may free memory of the device, and must not call
+	// Close. cancel removes f; it does not wait for a call of f that is running.
 	BeforeClose(f func()) (cancel func())
 }
 
-// CloseHooks makes a device that embeds it a [CloseNotifier]: its Close begins
-// with RunCloseHooks, without a lock that freeing memory takes. The zero value is
-// ready for use.
+// CloseHooks implements [CloseNotifier] for a device that embeds it. The device's Close
+// calls RunCloseHooks first, and holds no lock then that freeing memory needs. The zero
+// value is ready for use.
 type CloseHooks struct {
 	mu    sync.Mutex
 	hooks []*func()
@@ -35,7 +35,8 @@ func (h *CloseHooks) BeforeClose(f func()) (cancel func()) {
 	}
 }
 
-// RunCloseHooks calls every hook, the latest first. Hooks stay until they are cancelled.
+// RunCloseHooks calls every hook, in the reverse order of registration. The hooks stay
+// registered until they are cancelled.
 func (h *CloseHooks) RunCloseHooks() {
 	h.mu.Lock()
 	hooks := slices.Clone(h.hooks)

@@ -6,39 +6,45 @@ import (
 	"unsafe"
 )
 
-// Convert writes the elements of src, converted to dst's element type, into dst. Both
-// lie in memory that the host can reach, have the same shape and any strides, and share
-// no memory. It blocks until the last write to src and all work on dst are done, and
-// returns when the elements are converted, or with ctx's error if ctx ends before.
+// Convert converts the elements of src to the element type of dst and writes them to dst.
+// Both tensors must be host-accessible, have the same shape, and share no memory; their
+// strides may be any. Convert blocks until the last write to src and all work on dst are
+// done and the elements are converted, or returns ctx's error if ctx ends first.
 //
 // Bools, integers of 1 to 8, 16, 32 and 64 bits, and all floating-point types of DLPack
-// convert into each other; complex types convert into each other, and the others
-// into them. Types with several lanes convert lane by lane. The rules are those of
-// NumPy and ml_dtypes:
+// convert to each other and to complex types. Complex types convert only to complex types.
+// A type with several lanes is converted lane by lane. The rules are those of NumPy and of
+// the Python package ml_dtypes:
 //
-//   - Floating-point numbers round to the nearest, ties to even. A float64 that becomes a
-//     type of ml_dtypes (bfloat16 and those of 8 bits or fewer) is rounded to float32 first.
-//   - What is too large becomes infinity, or NaN in a type without infinities, or the
-//     largest number in a type with neither (float6 and float4). NaN stays NaN,
-//     but becomes zero in float6 and float4.
-//   - Integers that do not fit wrap around, as in a conversion in Go.
-//   - A floating-point number that becomes an integer is cut towards zero. Where the
-//     result does not fit, which NumPy leaves open, it is the nearest integer that
-//     does; NaN becomes 0.
-//   - A number that becomes a bool is true unless it is 0. A true is 1.
+//   - A floating-point number is rounded to the nearest, ties to even. A float64 that is
+//     converted to a type of ml_dtypes (bfloat16, or a type of 8 bits or fewer) is rounded
+//     to float32 first.
+//   - A number that is too large becomes infinity, or NaN in a type without infinities, or
+//     the largest number in a type with neither (float6 and float4). NaN stays NaN, but
+//     becomes zero in float6 and float4.
+//   - An integer that does not fit wraps around, as in a conversion in Go.
+//   - A floating-point number that is converted to an integer is truncated towards zero. If
+//     the result does not fit, which NumPy leaves undefined, it becomes the nearest integer
+//     that fits. NaN becomes 0.
+//   - A number that is converted to a bool becomes true unless it is 0. True converts to 1.
 //
-// Convert fails with ErrInvalid if a tensor is nil, ErrClosed, ErrDevice if the host
-// cannot reach the memory, ErrReadOnly, ErrDType if there is no conversion (from complex
-// to others, and of unknown types), ErrLayout if the shapes differ, dst repeats elements,
-// memory is misaligned for its type or both share memory, or with the error of the last
-// write to either. If it fails after it began, some elements of dst are converted.
+// Convert returns
+//
+//   - ErrInvalid if a tensor is nil, ErrClosed if one is closed, ErrReadOnly if dst is
+//     read-only, or ErrDevice if a tensor is not host-accessible;
+//   - ErrDType if there is no such conversion;
+//   - ErrLayout if the shapes differ, dst repeats elements, memory is not aligned for its
+//     type, or the tensors share memory;
+//   - the error of the last write to one of them.
+//
+// If Convert fails while it converts, some elements of dst are already converted.
 func Convert(ctx context.Context, dst, src *Tensor) error {
 	const call = "Convert"
-	to, err := hostSide(dst, call)
+	to, err := hostBuffer(dst, call)
 	if err != nil {
 		return err
 	}
-	from, err := hostSide(src, call)
+	from, err := hostBuffer(src, call)
 	if err != nil {
 		return err
 	}
@@ -54,13 +60,13 @@ func Convert(ctx context.Context, dst, src *Tensor) error {
 	if err != nil || src.NumElements() == 0 {
 		return err
 	}
-	if relate(dst, src, to, from) != apart {
+	if relate(dst, src, to, from) != disjoint {
 		return Errorf(ErrLayout, "core", call, "dst and src share memory: convert into another tensor")
 	}
-	if err := src.settle(ctx, from, forReading); err != nil {
+	if err := src.waitFor(ctx, from, forReading); err != nil {
 		return err
 	}
-	if err := dst.settle(ctx, to, forWriting); err != nil {
+	if err := dst.waitFor(ctx, to, forWriting); err != nil {
 		return err
 	}
 	err = p.run(ctx, dst.first(to), src.first(from))
@@ -69,11 +75,11 @@ func Convert(ctx context.Context, dst, src *Tensor) error {
 	return err
 }
 
-// AsType returns a new row-major tensor in host memory with the elements of t converted
-// to another type. The caller closes it. It blocks, converts and fails as [Convert]
-// does, and with ErrOutOfMemory if the size cannot be allocated.
+// AsType returns a new row-major tensor in host memory, with the elements of t converted
+// to another type. The caller closes it. AsType blocks, converts and fails as [Convert]
+// does. It also returns ErrOutOfMemory if the memory cannot be allocated.
 func (t *Tensor) AsType(ctx context.Context, dtype DType) (*Tensor, error) {
-	if _, err := hostSide(t, "AsType"); err != nil {
+	if _, err := hostBuffer(t, "AsType"); err != nil {
 		return nil, err
 	}
 	v, err := newHost("AsType", dtype, t.layout.shape(), 0)
@@ -87,8 +93,8 @@ func (t *Tensor) AsType(ctx context.Context, dtype DType) (*Tensor, error) {
 	return v, nil
 }
 
-// hostSide returns the buffer of a tensor whose memory the host can reach.
-func hostSide(t *Tensor, call string) (*Buffer, error) {
+// hostBuffer returns the buffer of a host-accessible tensor.
+func hostBuffer(t *Tensor, call string) (*Buffer, error) {
 	b, err := t.buffer(call)
 	if err == nil && !t.id.Type.HostAccessible() {
 		return nil, Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", t.id)
@@ -96,11 +102,12 @@ func hostSide(t *Tensor, call string) (*Buffer, error) {
 	return b, err
 }
 
-// first is where the first element lies in b, memory that the host can reach.
+// first returns a pointer to the first element of t. b is the buffer of t and is
+// host-accessible.
 func (t *Tensor) first(b *Buffer) unsafe.Pointer { return pointer(b.mem.Handle + uintptr(t.offset)) }
 
-// settle waits for work on b, the tensor's buffer, or until ctx ends.
-func (t *Tensor) settle(ctx context.Context, b *Buffer, w waiting) error {
+// waitFor waits for work on b, which is the buffer of t, or until ctx ends.
+func (t *Tensor) waitFor(ctx context.Context, b *Buffer, w waiting) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -114,18 +121,18 @@ func (t *Tensor) settle(ctx context.Context, b *Buffer, w waiting) error {
 	}
 }
 
-// component is the type of the numbers that an element consists of: its lanes, or the
-// two halves of complex ones.
+// component describes the numbers that an element consists of. An element has one for each
+// lane, and a complex lane has two.
 type component struct {
 	code    TypeCode
 	bits    int64
-	count   int64 // in an element
-	stride  int64 // bits from one to the next
-	complex bool
-	padded  bool // a number of fewer than 8 bits has a byte of its own
+	count   int64 // number of components in an element
+	stride  int64 // bits from one component to the next
+	complex bool  // the components are real and imaginary parts
+	padded  bool  // a component of fewer than 8 bits takes a byte
 }
 
-// component tells what the elements of a tensor consist of.
+// component describes the components of t's elements.
 func (t *Tensor) component() component {
 	c := component{code: t.dtype.Code, bits: int64(t.dtype.Bits), count: int64(t.dtype.Lanes)}
 	switch c.code {
@@ -141,22 +148,23 @@ func (t *Tensor) component() component {
 	return c
 }
 
-// conversion is a plan of how elements are converted: over which axes, and by what.
+// conversion holds what is needed to convert all elements of a tensor.
 type conversion struct {
-	axes     []stepping
-	row      rowConverter
-	zeroImag rowConverter // not nil if src is not complex and dst is
-	imag     int64        // bits from the real part of an element of dst to the imaginary
+	axes     []stepping   // the axes to walk along, outermost first
+	row      rowConverter // converts the components along the innermost axis
+	zeroImag rowConverter // sets imaginary parts to 0; nil unless dst is complex and src is not
+	imag     int64        // bits from the real part of an element of dst to its imaginary part
 }
 
-// stepping is an axis: how many components lie along it, and how many bits apart.
+// stepping is an axis of two tensors: n components, dst bits apart in one tensor and src
+// bits apart in the other.
 type stepping struct{ n, dst, src int64 }
 
-// rowConverter converts n components. The first lie so many bits behind dst and src, and
-// the others so many bits apart.
+// rowConverter converts s.n components. The first component lies toBit bits after dst and
+// fromBit bits after src. The following ones lie s.dst and s.src bits apart.
 type rowConverter func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping)
 
-// planConversion plans the conversion of src's elements to dst's. The shapes are equal.
+// planConversion returns the conversion from src to dst. Their shapes are equal.
 func planConversion(call string, dst, src *Tensor) (*conversion, error) {
 	to, from := dst.component(), src.component()
 	none := Errorf(ErrDType, "core", call, "there is no conversion from %v to %v", src.dtype, dst.dtype)
@@ -185,8 +193,8 @@ func planConversion(call string, dst, src *Tensor) (*conversion, error) {
 	return p, nil
 }
 
-// steppings are the axes along which the components of two tensors of one shape lie, the
-// innermost last. Axes that lie like one are joined.
+// steppings returns the axes along which the components of two tensors of one shape lie,
+// outermost first. It merges adjacent axes that can be walked as one.
 func steppings(dst, src *Tensor, lanes stepping) []stepping {
 	var axes []stepping
 	add := func(s stepping) {
@@ -210,8 +218,8 @@ func steppings(dst, src *Tensor, lanes stepping) []stepping {
 	return axes
 }
 
-// between is how many components are converted before the context is asked again.
-const between = 1 << 18
+// checkInterval is how many components are converted between two checks of the context.
+const checkInterval = 1 << 18
 
 func (p *conversion) run(ctx context.Context, dst, src unsafe.Pointer) error {
 	return eachRow(ctx, p.axes, func(to, from int64, s stepping) bool {
@@ -224,10 +232,10 @@ func (p *conversion) run(ctx context.Context, dst, src unsafe.Pointer) error {
 	})
 }
 
-// eachRow calls f for each row, or part of one, until f returns false. It returns ctx's
-// error if that ends before.
+// eachRow calls f for each row of components along the innermost axis, or for parts of a
+// long row, until f returns false. It returns ctx's error if ctx ends first.
 func eachRow(ctx context.Context, axes []stepping, f func(to, from int64, s stepping) bool) error {
-	budget := int64(between)
+	budget := int64(checkInterval)
 	var walk func(axes []stepping, to, from int64) (bool, error)
 	walk = func(axes []stepping, to, from int64) (bool, error) {
 		a := axes[0]
@@ -241,7 +249,7 @@ func eachRow(ctx context.Context, axes []stepping, f func(to, from int64, s step
 			return true, nil
 		}
 		for a.n > 0 {
-			part := stepping{min(a.n, between), a.dst, a.src}
+			part := stepping{min(a.n, checkInterval), a.dst, a.src}
 			if !f(to, from, part) {
 				return false, nil
 			}
@@ -251,7 +259,7 @@ func eachRow(ctx context.Context, axes []stepping, f func(to, from int64, s step
 				if err := ctx.Err(); err != nil {
 					return false, err
 				}
-				budget = between
+				budget = checkInterval
 			}
 		}
 		return true, nil

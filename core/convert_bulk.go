@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// The functions of this file convert rows of neighbours between the types that are used
-// most, without a detour and without branches that depend on the numbers.
+// The functions of this file convert dense rows between the most common types. They are
+// fast because they need no intermediate type and no branches that depend on the numbers.
 
-// bulkConverter returns what converts rows directly, nil if nothing does. Where
-// components are no neighbours, it goes the general way.
+// bulkConverter returns a function that converts rows directly from one type to the other,
+// or nil if there is none for the two types.
 func bulkConverter(to, from component) rowConverter {
 	type pair struct {
 		to, from TypeCode
@@ -49,7 +49,8 @@ func bulkConverter(to, from component) rowConverter {
 	return nil
 }
 
-// bulk makes a function for slices of the same length one for rows.
+// bulk makes a rowConverter of f, which converts a slice into another one of the same
+// length.
 func bulk[To, From any](f func([]To, []From)) rowConverter {
 	toSize, fromSize := int64(unsafe.Sizeof(*new(To))), int64(unsafe.Sizeof(*new(From)))
 	return func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping) {
@@ -58,7 +59,7 @@ func bulk[To, From any](f func([]To, []From)) rowConverter {
 			f(unsafe.Slice((*To)(to), s.n), unsafe.Slice((*From)(from), s.n))
 			return
 		}
-		// Neighbours are made of those that are none, a block at a time.
+		// The components are not adjacent: gather a block, convert it, scatter it.
 		var toBlock [block]To
 		var fromBlock [block]From
 		for done := int64(0); done < s.n; done += block {
@@ -92,7 +93,7 @@ func narrowBFloat16(to []BFloat16, from []float32) {
 	to = to[:len(from)]
 	for i, f := range from {
 		b := math.Float32bits(f)
-		if b&0x7fffffff > 0x7f800000 { // foreseen: NaN is rare
+		if b&0x7fffffff > 0x7f800000 { // NaN is rare: the processor predicts this branch
 			b |= 1 << 22
 			b &^= 0xffff
 		}
@@ -100,17 +101,20 @@ func narrowBFloat16(to []BFloat16, from []float32) {
 	}
 }
 
-// tables16 turn a float16 into a float32 by two small tables, and back by one: see Jeroen
-// van der Zijp, Fast Half Float Conversions. Here they round to the nearest, ties to even.
+// tables16 holds two small tables that convert a float16 to a float32, and one that
+// converts back; see Jeroen van der Zijp, Fast Half Float Conversions. The conversion back
+// rounds to the nearest, ties to even.
 type tables16 struct {
-	// The mantissas of subnormal numbers, made normal, and those of normal ones.
+	// mantissa has the normalized values of subnormal numbers, then the mantissas of
+	// normal numbers.
 	mantissa [2048]uint32
-	// By sign and exponent of the float16: what is added, and where in mantissa to look.
+	// widen is indexed by sign and exponent of the float16. add is added to the entry of
+	// mantissa, whose index begins at offset.
 	widen [64]struct{ add, offset uint32 }
-	// By sign and exponent of the float32.
+	// narrow is indexed by sign and exponent of the float32.
 	narrow [512]struct {
-		base, half uint32 // what is added to the shifted mantissa, and to that before the shift
-		hidden     uint32 // the bit above the mantissa, where it becomes part of it
+		base, half uint32 // added to the mantissa after the shift, and before it
+		hidden     uint32 // the implicit leading bit, where it becomes explicit; else 0
 		shift      uint8
 	}
 }
@@ -136,7 +140,7 @@ var float16s = sync.OnceValue(func() *tables16 {
 		n := &t.narrow[i]
 		sign, exp := uint32(i>>8<<15), i&255-127
 		switch {
-		case exp > 15: // infinity; NaN is treated apart
+		case exp > 15: // infinity; fromFloat32 handles NaN separately
 			n.base, n.shift = sign|0x7c00, 31
 		case exp >= -14:
 			n.base, n.shift = sign|uint32(exp+15)<<10, 13
@@ -165,14 +169,14 @@ func (t *tables16) fromFloat32(to []Float16, from []float32) {
 		n := &t.narrow[b>>23]
 		m := b&0x7fffff | n.hidden
 		h := n.base + (m+n.half+m>>(n.shift&31)&1)>>(n.shift&31)
-		if b&0x7fffffff > 0x7f800000 { // foreseen: NaN is rare
+		if b&0x7fffffff > 0x7f800000 { // NaN is rare: the processor predicts this branch
 			h = b>>16&0x8000 | 0x7e00 | b>>13&0x3ff
 		}
 		to[i] = Float16(h)
 	}
 }
 
-// copier copies components of so many bytes.
+// copier returns a rowConverter that copies components of size bytes.
 func copier(size int64) rowConverter {
 	switch size {
 	case 1:
@@ -192,7 +196,7 @@ func copier(size int64) rowConverter {
 	}
 }
 
-// small are the floating-point types of 8 bits and fewer.
+// small has the functions of the floating-point types of 8 bits and fewer.
 var small = map[TypeCode]struct {
 	bits   int64
 	decode func(uint8) float32
@@ -213,7 +217,7 @@ var small = map[TypeCode]struct {
 	CodeFloat4E2M1FN: {4, e2m1fn.decode, e2m1fn.encode},
 }
 
-// smallTables are what the bits of small numbers stand for.
+// smallTables has the values of all bit patterns of the small types.
 var smallTables = sync.OnceValue(func() map[TypeCode]*[256]float32 {
 	tables := make(map[TypeCode]*[256]float32)
 	for code, row := range small {
@@ -226,7 +230,7 @@ var smallTables = sync.OnceValue(func() map[TypeCode]*[256]float32 {
 	return tables
 })
 
-// smallTable returns what the bits of c's numbers stand for, nil if c is not small.
+// smallTable returns the values of all bit patterns of c, nil if c is not a small type.
 func smallTable(c component) *[256]float32 {
 	if row := small[c.code]; row.bits != c.bits {
 		return nil
@@ -234,7 +238,7 @@ func smallTable(c component) *[256]float32 {
 	return smallTables()[c.code]
 }
 
-// smallEncoder returns what rounds to c, nil if c is not small.
+// smallEncoder returns the function that rounds to c, nil if c is not a small type.
 func smallEncoder(c component) func(float32) uint8 {
 	if row := small[c.code]; row.bits == c.bits {
 		return row.encode

@@ -5,17 +5,18 @@ import (
 	"unsafe"
 )
 
-// block is how many components pass at once from one type to another, by way of float64
-// or int64, in memory that stays in the first cache.
+// block is how many components are converted at once. The intermediate float64 or int64
+// values of a block fit into the first-level cache.
 const block = 256
 
-// converterOf returns what converts components, nil if nothing does.
+// converterOf returns a function that converts components of one type to another, nil if
+// there is no conversion.
 func converterOf(to, from component) rowConverter {
 	if to.code == from.code && to.bits == from.bits {
 		if to.bits%8 == 0 || to.padded && from.padded {
 			return copier((to.bits + 7) / 8)
 		}
-		if to.code != CodeInt { // the bits are what counts, not the number
+		if to.code != CodeInt { // same type: copy the bits, whatever they mean
 			to.code, from.code = CodeUInt, CodeUInt
 		}
 	}
@@ -38,8 +39,8 @@ func converterOf(to, from component) rowConverter {
 	}
 }
 
-// numbers are components on their way: as floats, or as ints, of which unsigned ones
-// are the bits of an uint64.
+// numbers are the intermediate values of a conversion. They are in floats if floating is
+// set. Otherwise they are in ints, and if unsigned is set, those are the bits of a uint64.
 type numbers struct {
 	n                  int
 	floating, unsigned bool
@@ -47,8 +48,8 @@ type numbers struct {
 	ints               [block]int64
 }
 
-// asFloats are the numbers as floats, rounded to float32 if narrow, since that is how
-// NumPy makes narrow types of integers.
+// asFloats returns the numbers as floats. If narrow is set, integers are rounded to float32
+// first, as NumPy does when it converts them to types narrower than float64.
 func (v *numbers) asFloats(narrow bool) []float64 {
 	f, x := v.floats[:v.n], v.ints[:v.n]
 	switch {
@@ -73,7 +74,8 @@ func (v *numbers) asFloats(narrow bool) []float64 {
 	return f
 }
 
-// asInts are the numbers as ints from low to high, cut towards zero; ints wrap around later.
+// asInts returns the numbers as integers. It truncates floats towards zero and limits them
+// to the range of to. Integers are returned unchanged; the store wraps them around.
 func (v *numbers) asInts(to component) []int64 {
 	f, x := v.floats[:v.n], v.ints[:v.n]
 	if !v.floating {
@@ -118,20 +120,22 @@ func (v *numbers) asInts(to component) []int64 {
 	return x
 }
 
-// at is where components lie: the first so many bits behind p, the others so many bits apart.
+// at is the position of components: the first lies bit bits after p, and the following ones
+// lie stride bits apart.
 type at struct {
 	p           unsafe.Pointer
 	bit, stride int64
 }
 
-// each calls f for the places of components that are whole bytes.
+// each calls f with a pointer to each of n components, which are whole bytes.
 func each[T any](a at, n int, f func(i int, p *T)) {
 	for i := range n {
 		f(i, (*T)(unsafe.Add(a.p, (a.bit+int64(i)*a.stride)>>3)))
 	}
 }
 
-// loader returns what reads components, and whether it yields floats; nil if it knows no such type.
+// loader returns a function that reads components into numbers, and reports whether they
+// are floats. load is nil if the type is not supported.
 func loader(c component) (load func(*numbers, at), floating bool) {
 	switch c.code {
 	case CodeBool:
@@ -218,7 +222,8 @@ func loadInts[T integer](v *numbers, a at) {
 	}
 }
 
-// storer returns what writes components, nil if it knows no such type.
+// storer returns a function that writes numbers as components, nil if the type is not
+// supported.
 func storer(c component) func(*numbers, at) {
 	switch c.code {
 	case CodeBool:
@@ -287,7 +292,8 @@ func storer(c component) func(*numbers, at) {
 	return nil
 }
 
-// storeInts writes the low bits of ints: those of signed and unsigned ones are the same.
+// storeInts writes the low bits of integers. They are the same for signed and unsigned
+// types.
 func storeInts[T uint8 | uint16 | uint32 | uint64](c component) func(*numbers, at) {
 	return func(v *numbers, a at) {
 		for i, x := range v.asInts(c) {
@@ -296,8 +302,9 @@ func storeInts[T uint8 | uint16 | uint32 | uint64](c component) func(*numbers, a
 	}
 }
 
-// float16Of rounds once, which two steps by way of float32 would not: it cuts f to a
-// float32 whose last bit tells whether something was cut off.
+// float16Of rounds f to a Float16. Rounding to float32 first could round twice. So it first
+// truncates f to a float32 and sets its last bit if the truncation was inexact (round to
+// odd).
 func float16Of(f float64) Float16 {
 	g := float32(f)
 	if d := float64(g); d != f && f == f && math.Float32bits(g)&1 == 0 {
@@ -310,7 +317,8 @@ func float16Of(f float64) Float16 {
 	return NewFloat16(g)
 }
 
-// get returns the bits of component i, which are at most 8. Bits of a byte count from the lowest.
+// get returns the bits of component i, which has at most 8. The bits of a byte count from
+// the lowest.
 func (a at) get(i int, bits int64) uint8 {
 	bit := a.bit + int64(i)*a.stride
 	p, shift := (*uint8)(unsafe.Add(a.p, bit>>3)), bit&7
@@ -321,9 +329,9 @@ func (a at) get(i int, bits int64) uint8 {
 	return uint8(x >> shift & (1<<bits - 1))
 }
 
-// set writes the low bits of x as component i of type c, and keeps the bits around. One
-// that has a byte of its own fills that, with copies of the sign above signed integers
-// and zeros above all others.
+// set writes the low bits of x as component i of type c and keeps the bits of other
+// components. A padded component fills its byte: signed integers are sign-extended, all
+// other types are zero-extended.
 func (a at) set(i int, c component, x uint8) {
 	bit := a.bit + int64(i)*a.stride
 	p, shift := (*uint8)(unsafe.Add(a.p, bit>>3)), bit&7

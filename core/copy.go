@@ -2,25 +2,32 @@ package core
 
 import "context"
 
-// CheckCopy proves that the elements of src can be copied into dst, for every
-// implementation of [Device.Copy]. It fails with ErrClosed, ErrDType if the types
-// differ or only one is padded, ErrReadOnly, or ErrLayout if the shapes differ,
-// dst repeats elements, or both share bytes without being the same elements: a
-// third tensor between them helps then.
+// CheckCopy checks that the elements of src can be copied into dst. Every implementation
+// of [Device.Copy] calls it first. It returns
 //
-// Tensors may share bytes under different names: as memory of a device and the
-// host's view of it, mapped into two devices, exported and imported again. CheckCopy
-// compares them under each name that both have: what they were made of
+//   - ErrInvalid if a tensor is nil, or ErrClosed if one is closed;
+//   - ErrReadOnly if dst is read-only;
+//   - ErrDType if the element types differ, or only one tensor is padded;
+//   - ErrLayout if the shapes differ, dst repeats elements, or the tensors overlap, which
+//     means that they share bytes but are not the same elements. To copy between
+//     overlapping tensors, copy through a third one.
+//
+// Tensors may share bytes although their addresses or handles differ. Examples are
+// device memory and the host's view of it, host memory that is mapped into two devices,
+// and memory that was exported and imported again. CheckCopy compares the tensors by
+// everything that identifies both: the buffer that their memory was made from
 // ([Buffer.OrderWith]), the address or handle on one device, the address on the host
-// ([Memory.Host]), and the file that was imported ([Memory.Backing]). It cannot
-// detect that two tensors of other libraries overlap if they have none of these in
-// common: a file that a program maps twice by itself needs a Backing in its Memory.
-// Within one object or address space, two tensors are taken to share bytes where the
-// ranges that they reach over meet, so that interleaved views are refused, too.
+// ([Memory.Host]), and the imported file ([Memory.Backing]). It cannot detect an overlap
+// of tensors that have none of these in common. A program that maps one file twice must
+// therefore set Backing in the Memory of both.
 //
-// With same they are the same elements, and no bytes need to be copied. Work on the
-// one may be unknown to the other then: what is left to do is
-// github.com/dlx-go/dlx/stream.SubmitSame.
+// Within one object or address space, CheckCopy compares the ranges of bytes from the
+// first to the last element. It therefore also refuses interleaved views of one object,
+// such as the even and the odd columns of a matrix.
+//
+// If same is true, the tensors are the same elements and no bytes need to be copied. One
+// of them may still have work that is not recorded on the other; call SubmitSame of
+// package stream to order that work.
 func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	fail := func(sentinel error, format string, args ...any) (bool, error) {
 		return false, Errorf(sentinel, "core", "Copy", format, args...)
@@ -50,30 +57,32 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	case dst.NumElements() == 0:
 		return false, nil
 	}
-	return relate(dst, src, db, sb).verdict()
+	return relate(dst, src, db, sb).result()
 }
 
-// CheckCopyOnHost compares two tensors by their addresses on the host. Devices call it
-// after [CheckCopy], for memory of other libraries whose address only the device knows:
-// the elements of dst and src lie at dst.Offset and src.Offset behind the addresses.
-// If an address is 0, which stands for unknown, it reports false and no error.
+// CheckCopyOnHost is like [CheckCopy], but compares the tensors only by their addresses on
+// the host. A device calls it after CheckCopy for memory of other libraries whose host
+// address only the device knows. dstAddress and srcAddress are the addresses of the
+// memory; the first elements lie dst.Offset and src.Offset bytes after them. An address of
+// 0 means unknown; CheckCopyOnHost then returns false and no error.
 func CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
 	if dst == nil || src == nil || dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
 		return false, nil
 	}
-	return compare(dst, src, int64(dstAddress)+dst.offset, int64(srcAddress)+src.offset, false).verdict()
+	return compare(dst, src, int64(dstAddress)+dst.offset, int64(srcAddress)+src.offset, false).result()
 }
 
-func (r relation) verdict() (same bool, err error) {
-	if r == meeting {
+// result returns the results of CheckCopy for a relation.
+func (r relation) result() (same bool, err error) {
+	if r == overlapping {
 		return false, Errorf(ErrLayout, "core", "Copy", "dst and src share memory but are not the same elements: copy src to a third tensor, and that to dst")
 	}
 	return r == identical, nil
 }
 
-// Empty allocates a row-major tensor whose elements are not set. The caller
-// closes it. It fails like [Device.Alloc], and with ErrLayout or ErrDType for a
-// bad shape or type.
+// Empty allocates a row-major tensor on d. Its elements are not initialized. The caller
+// closes it. Empty returns ErrInvalid if d is nil, ErrLayout or ErrDType for an invalid
+// shape or type, or the error of [Device.Alloc].
 func Empty(ctx context.Context, d Device, dtype DType, shape []int64, opts AllocOptions) (*Tensor, error) {
 	l, err := NewLayout(shape...)
 	if err != nil {

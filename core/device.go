@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// DeviceType tells where memory lives. The values are those of DLDeviceType in
-// dlpack.h 1.3 and, from [DeviceTPU] on, of its unreleased main branch. The
-// enumeration is open: a type that is not listed here is carried through.
+// DeviceType is a kind of memory. The values are those of DLDeviceType in dlpack.h 1.3
+// and, from [DeviceTPU] on, of its unreleased main branch. A value that is not listed here
+// is allowed, and is passed on unchanged.
 type DeviceType int32
 
 // The device types of DLPack.
@@ -28,20 +28,20 @@ const (
 	DeviceHexagon     DeviceType = 16
 	DeviceMAIA        DeviceType = 17
 	DeviceTrn         DeviceType = 18
-	DeviceTPU         DeviceType = 19 // unreleased
-	DeviceTPUHost     DeviceType = 20 // unreleased
-	DeviceAscend      DeviceType = 21 // unreleased
+	DeviceTPU         DeviceType = 19 // not in a release of DLPack
+	DeviceTPUHost     DeviceType = 20 // not in a release of DLPack
+	DeviceAscend      DeviceType = 21 // not in a release of DLPack
 )
 
-// DeviceGL is OpenGL. DLPack has no number for it, and a tensor of it is not
-// handed out by DLPack; this is the one of kOpenGL in TVM's extension of the enumeration.
+// DeviceGL is OpenGL. DLPack does not define it, so tensors on it cannot be exported as
+// DLPack. The value is that of kOpenGL in TVM's extension of DLDeviceType.
 const DeviceGL DeviceType = 34
 
 // deviceTypes is indexed by the type's value. A row without a name is unused.
 var deviceTypes = [...]struct {
 	name    string
 	backend string // the backend that serves the type, where it is not the type's own name
-	host    bool   // the host can read and write the memory through its address
+	host    bool   // the host can read and write the memory at its address
 	opaque  bool   // the data pointer is a handle, not an address
 }{
 	DeviceCPU:         {name: "cpu", host: true},
@@ -66,15 +66,16 @@ var deviceTypes = [...]struct {
 	DeviceGL:          {name: "gl", opaque: true},
 }
 
-// unknownDevice is the prefix under which a type that has no name prints and parses.
+// unknownDevice is the prefix of the text of a type that has no name.
 const unknownDevice = "device"
 
-// Known reports whether the type is one of those above.
+// Known reports whether the type is one of the constants of this package.
 func (t DeviceType) Known() bool {
 	return t > 0 && int(t) < len(deviceTypes) && deviceTypes[t].name != ""
 }
 
-// String gives the type's name in dlx ("cuda_host"), or "device99" for a type that has none.
+// String returns the type's name, such as "cuda_host". For an unknown type it returns
+// "device" and the number, such as "device99".
 func (t DeviceType) String() string {
 	if t.Known() {
 		return deviceTypes[t].name
@@ -82,8 +83,8 @@ func (t DeviceType) String() string {
 	return unknownDevice + strconv.FormatInt(int64(t), 10)
 }
 
-// BackendName gives the name of the backend that serves memory of this type:
-// "cuda" for cuda, cuda_host and cuda_managed.
+// BackendName returns the name of the backend that serves memory of this type. For
+// example, it is "cuda" for cuda, cuda_host and cuda_managed.
 func (t DeviceType) BackendName() string {
 	if t.Known() && deviceTypes[t].backend != "" {
 		return deviceTypes[t].backend
@@ -91,20 +92,22 @@ func (t DeviceType) BackendName() string {
 	return t.String()
 }
 
-// HostAccessible reports whether the host may read and write memory of this type
-// through its data address: CPU, pinned and managed memory.
+// HostAccessible reports whether the host can read and write memory of this type at its
+// address. It is true for CPU memory, pinned memory and managed memory.
 func (t DeviceType) HostAccessible() bool {
 	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].host
 }
 
-// OpaqueHandle reports whether a data pointer of this type is the handle of an
-// object (cl_mem, VkBuffer, id<MTLBuffer>, WGPUBuffer, the name of a GL buffer)
-// instead of an address, so that an offset is carried beside it and never added to it.
+// OpaqueHandle reports whether the data pointer of this type is the handle of an object
+// and not an address. Examples are cl_mem, VkBuffer, id<MTLBuffer>, WGPUBuffer and the
+// name of an OpenGL buffer. An offset is then a separate number that must not be added to
+// the handle.
 func (t DeviceType) OpaqueHandle() bool {
 	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].opaque
 }
 
-// ParseDeviceType reads what [DeviceType.String] prints.
+// ParseDeviceType parses the output of [DeviceType.String]. It returns ErrDevice for
+// anything else.
 func ParseDeviceType(s string) (DeviceType, error) {
 	for t, row := range deviceTypes {
 		if row.name != "" && row.name == s {
@@ -117,22 +120,22 @@ func ParseDeviceType(s string) (DeviceType, error) {
 			return t, nil
 		}
 	}
-	return 0, Errorf(ErrDevice, "core", "ParseDeviceType", "%q is no device type; examples: cpu, cuda, cuda_host, vulkan", s)
+	return 0, Errorf(ErrDevice, "core", "ParseDeviceType", "%q is not a device type; examples: cpu, cuda, cuda_host, vulkan", s)
 }
 
-// DeviceID names a place for memory: a type and the index of the device among
-// those of its type. It has the layout of DLDevice. For CPU, pinned and managed
-// memory the index is 0.
+// DeviceID identifies the place of memory: its type, and the index of the device among
+// the devices of that type. It has the layout of DLDevice in dlpack.h. For CPU, pinned and
+// managed memory the index is 0.
 type DeviceID struct {
 	Type  DeviceType
 	Index int32
 }
 
-// CPU is the host.
+// CPU is the DeviceID of the host's memory.
 var CPU = DeviceID{Type: DeviceCPU}
 
-// String gives "cuda:0", and for index 0 of host-accessible types, which have no
-// further indices, the bare type: "cpu".
+// String returns the type and the index, such as "cuda:0". For index 0 of a
+// host-accessible type it returns only the type, such as "cpu".
 func (d DeviceID) String() string {
 	if d.Index == 0 && d.Type.HostAccessible() {
 		return d.Type.String()
@@ -140,7 +143,9 @@ func (d DeviceID) String() string {
 	return d.Type.String() + ":" + strconv.FormatInt(int64(d.Index), 10)
 }
 
-// ParseDevice reads "cuda:1", "cpu" or "vulkan" (which means index 0).
+// ParseDevice parses a type and an index, such as "cuda:1". Without an index, as in "cpu"
+// or "vulkan", the index is 0. It returns ErrDevice for anything else. It does not check
+// that there is such a device.
 func ParseDevice(s string) (DeviceID, error) {
 	name, index, indexed := strings.Cut(s, ":")
 	t, err := ParseDeviceType(name)
@@ -159,10 +164,10 @@ func ParseDevice(s string) (DeviceID, error) {
 	return id, nil
 }
 
-// MarshalText makes DeviceID print by name in JSON.
+// MarshalText returns the same text as [DeviceID.String].
 func (d DeviceID) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what [ParseDevice] reads.
+// UnmarshalText parses text as [ParseDevice] does.
 func (d *DeviceID) UnmarshalText(text []byte) error {
 	id, err := ParseDevice(string(text))
 	if err == nil {

@@ -1,59 +1,65 @@
-// Package core is the vocabulary of dlx: where memory lives ([DeviceID]), what an
-// element is ([DType]), how a shape lies in memory ([Layout]), a view of shared
-// memory ([Tensor]) and the interfaces that a device must offer ([Backend],
-// [Device], [Stream], [Event]). Its model of a tensor is DLPack's, dlpack.h 1.3.
+// Package core defines the types that the rest of dlx works with: the place of memory
+// ([DeviceID]), the type of an element ([DType]), the arrangement of elements in memory
+// ([Layout]), a view of shared memory ([Tensor]), and the interfaces that a backend
+// implements ([Backend], [Device], [Stream], [Event]). Tensors follow the model of
+// DLPack, as dlpack.h 1.3 defines it.
 //
 // # Ownership
 //
-// Raw [Memory] has an [Owner]. [Wrap] turns it into a [Tensor] on a counted
-// [Buffer]; views share the buffer. Every tensor, a view too, is closed once by
-// whoever made it or was given it; more calls of Close do nothing. The buffer is
-// freed after the last of its tensors is closed and all work on it is done. [Live]
-// counts what is open, [TraceTensors] shows who made it, and the garbage
-// collector's net closes a tensor that was forgotten. It is a net, no plan: it
-// comes late, only when the tensors made shortly before and after are
-// unreachable too, and what was taken from a forgotten tensor, an address or
-// [Values], does not hold it back.
+// [Memory] is raw memory with an [Owner]. [Wrap] makes a [Tensor] of it, on a [Buffer]
+// that counts its references. Views of the tensor share the buffer. Whoever makes or
+// receives a tensor closes it once; this includes views. Closing it again does nothing.
+// The memory is freed when the last tensor on the buffer is closed and all work on the
+// memory is done. [Live] counts the open objects, and [TraceTensors] records where each
+// tensor was made.
+//
+// As a safety net, the garbage collector closes tensors that the program lost without
+// closing them. Do not rely on it. It runs late: tensors are allocated in groups, and a
+// lost tensor is closed only when its whole group is unreachable. An address or a slice
+// from [Values] does not keep its tensor open, so the memory may be freed while the
+// program still uses it.
 //
 // # Order
 //
-// Work on a device may still run when a call returns. A buffer knows the event of
-// its last write ([Buffer.Ready]) and of all unfinished work ([Buffer.Pending]):
-// readers wait for the first, writers and the release of the memory for the
-// second. Order thus travels with the tensor. On the host, [Values], [All], [Mutable]
-// and [AllMutable] wait by themselves; code that keeps the order itself, such as work on
-// a stream, uses the functions that say WithoutWaiting.
+// Work on a device may still run when the call that enqueued it returns. A buffer
+// records the event of the last write ([Buffer.Ready]) and the events of all unfinished
+// work ([Buffer.Pending]). Readers wait for the last write. Writers, and the release of
+// the memory, wait for all unfinished work. [Values], [All], [Mutable] and [AllMutable]
+// wait before they give the host access. Code that keeps the order itself, such as a
+// function that runs on a stream, uses the variants whose names end in WithoutWaiting.
 //
 // # Optional abilities
 //
-// What only some devices can do is an optional interface: [HostMapper], [MemoryImporter]
-// and others. The capability of that name in [Properties] decides whether a device has the
-// ability, and [As] asks for it. A type assertion does not tell: a device type may
-// implement all of them, and its methods return ErrNotSupported where the capability is
-// not declared. A device that wraps another one takes an ability away by clearing the bit.
+// An ability that only some devices have is an optional interface, such as [HostMapper]
+// or [MemoryImporter]. The device declares the ability as a capability in its
+// [Properties]; [As] checks the capability and returns the interface. Do not use a type
+// assertion: a device type may implement every optional interface and return
+// ErrNotSupported from the methods whose capability it does not declare. A device that
+// wraps another device removes an ability by clearing its capability.
 //
 // # Errors of work
 //
 // A call that enqueues work returns the errors that are known by then. The work may fail
-// later. Then
+// later. After such a failure:
 //
-//   - the event of the work is done and reports the error, for good;
-//   - Synchronize of its stream returns the first error since the last Synchronize, and
-//     Close of the stream returns an error that no Synchronize returned;
-//   - the memory that the work writes holds a failed write: waiting for the tensor
-//     ([Tensor.WaitReady]) returns the error, and so does work that reads the tensor, on
-//     every device: at the call if the error is known by then, else by its own event;
-//   - work that overwrites the memory does not fail: it only waits until the failed work
+//   - The event of the work is done and always reports the error.
+//   - Synchronize of the stream returns the first error since the last Synchronize.
+//     Close of the stream returns an error that no Synchronize returned.
+//   - The memory that the work writes holds a failed write. Waiting for the tensor
+//     ([Tensor.WaitReady]) returns the error. Work that reads the tensor, on any device,
+//     fails with it: at the call if the error is known by then, otherwise through the
+//     event of that work.
+//   - Work that overwrites the memory does not fail. It only waits until the failed work
 //     is over ([SettledWaiter]).
 //
-// Package stream's Submit keeps these rules for every device whose Copy is made of it.
+// A device that implements Copy with Submit of package stream keeps these rules.
 //
 // # Errors
 //
-// Every error wraps one of this package's sentinels and, where a call failed, is
-// an [*Error] that names backend, call and code. Nothing panics on input, except
-// that an axis out of range given to [Layout.Dim] and [Layout.Stride] is a
-// programming error, like an index out of range of a slice.
+// Every error wraps one of the sentinel errors of this package. The error of a failed
+// call is an [*Error], which names the backend, the call and the API's code. No input
+// makes the package panic, with two exceptions: [Layout.Dim] and [Layout.Stride] panic
+// if the axis is out of range, as indexing a slice does.
 //
-// The package is pure Go and needs nothing but the standard library.
+// The package is pure Go and imports only the standard library.
 package core

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// TypeCode is the kind of a number, as DLDataTypeCode in dlpack.h 1.3. The
-// enumeration is open: a code that is not listed here is carried through.
+// TypeCode is the kind of a number, such as integer or floating point. The values are
+// those of DLDataTypeCode in dlpack.h 1.3. A value that is not listed here is allowed, and
+// is passed on unchanged.
 type TypeCode uint8
 
 // The type codes of DLPack.
@@ -22,7 +23,7 @@ const (
 	CodeBool           TypeCode = 6
 	CodeFloat8E3M4     TypeCode = 7
 	CodeFloat8E4M3     TypeCode = 8
-	CodeFloat8E4M3B11  TypeCode = 9 // e4m3b11fnuz
+	CodeFloat8E4M3B11  TypeCode = 9 // float8_e4m3b11fnuz
 	CodeFloat8E4M3FN   TypeCode = 10
 	CodeFloat8E4M3FNUZ TypeCode = 11
 	CodeFloat8E5M2     TypeCode = 12
@@ -31,11 +32,11 @@ const (
 	CodeFloat6E2M3FN   TypeCode = 15
 	CodeFloat6E3M2FN   TypeCode = 16
 	CodeFloat4E2M1FN   TypeCode = 17
-	CodeBcomplex       TypeCode = 18 // unreleased: a complex of two bfloats
+	CodeBcomplex       TypeCode = 18 // a complex number of two bfloats; not in a release of DLPack
 )
 
-// typeCodes is indexed by the code. Where bits is not 0 the name stands for that
-// width; otherwise the width follows the name.
+// typeCodes is indexed by the code. If bits is not 0, the name includes that width;
+// otherwise the text of a type is the name followed by its width.
 var typeCodes = [...]struct {
 	name string
 	bits uint8
@@ -61,15 +62,17 @@ var typeCodes = [...]struct {
 	CodeBcomplex:       {name: "bcomplex"},
 }
 
-// DType is an element type. It has the layout of DLDataType: an element is Lanes
-// numbers of Bits bits each. A complex64 has Bits 64.
+// DType is an element type. An element consists of Lanes numbers of Bits bits each; most
+// types have one lane. Bits of a complex type counts both parts, so a complex64 has Bits
+// 64. DType has the layout of DLDataType in dlpack.h.
 type DType struct {
 	Code  TypeCode
 	Bits  uint8
 	Lanes uint16
 }
 
-// The element types in common use. A bool is one byte, never one bit.
+// The element types in common use. A bool takes one byte, not one bit. The types of 8 bits
+// and fewer are named as in the Python package ml_dtypes.
 var (
 	TypeInt8              = DType{CodeInt, 8, 1}
 	TypeInt16             = DType{CodeInt, 16, 1}
@@ -101,25 +104,25 @@ var (
 	TypeUint4             = DType{CodeUInt, 4, 1}
 )
 
-// unknownPrefix stands before a code that has no name.
+// unknownPrefix begins the text of a type whose code has no name.
 const unknownPrefix = "code"
 
-// Known reports whether the code is one of the header's.
+// Known reports whether the code is one of the constants of this package.
 func (c TypeCode) Known() bool { return int(c) < len(typeCodes) }
 
-// Valid reports whether elements of the type have a size: Bits and Lanes are not
-// 0. An unknown code is valid: its bytes can be carried.
+// Valid reports whether elements of the type have a size, which means that neither Bits
+// nor Lanes is 0. A type with an unknown code can be valid: its elements can be copied.
 func (t DType) Valid() bool { return t.Bits != 0 && t.Lanes != 0 }
 
-// ElementBits is the number of bits of one packed element, all lanes together.
+// ElementBits returns the number of bits of one packed element with all its lanes.
 func (t DType) ElementBits() int64 { return int64(t.Bits) * int64(t.Lanes) }
 
-// SubByte reports whether an element's number is narrower than a byte, so that
-// several share one unless the tensor is padded (see [FlagSubBytePadded]).
+// SubByte reports whether a number of this type has fewer than 8 bits. Several such
+// numbers share a byte, unless the tensor is padded (see [FlagSubBytePadded]).
 func (t DType) SubByte() bool { return t.Bits < 8 }
 
-// storageBits is the distance in bits between two neighbouring elements. Padded
-// sub-byte numbers take a byte each.
+// storageBits returns the distance in bits between two adjacent elements. With padding, a
+// sub-byte number takes a byte.
 func (t DType) storageBits(padded bool) int64 {
 	if padded && t.SubByte() {
 		return 8 * int64(t.Lanes)
@@ -127,17 +130,17 @@ func (t DType) storageBits(padded bool) int64 {
 	return t.ElementBits()
 }
 
-// ItemSize is the number of bytes of one element, and false where an element is
-// not a whole number of bytes.
-func (t DType) ItemSize() (int64, bool) {
+// ItemSize returns the number of bytes of one packed element. ok is false if an element
+// is not a whole number of bytes.
+func (t DType) ItemSize() (size int64, ok bool) {
 	n := t.ElementBits()
 	return n / 8, n%8 == 0 && n > 0
 }
 
-// Size is the number of bytes of n elements in a row: ceil(n*bits*lanes/8) for
-// packed elements, a byte per number for padded sub-byte ones.
-// It fails with ErrLayout if n is negative or the size overflows int64, and with
-// ErrDType if the type has no size.
+// Size returns the number of bytes of n adjacent elements. Packed elements take
+// ceil(n*Bits*Lanes/8) bytes. If padded is true, each number of fewer than 8 bits takes one
+// byte. Size returns ErrLayout if n is negative or the result overflows int64, and ErrDType
+// if the type is not valid.
 func (t DType) Size(n int64, padded bool) (int64, error) {
 	if !t.Valid() {
 		return 0, Errorf(ErrDType, "core", "Size", "%v has no size: bits and lanes must not be 0", t)
@@ -159,8 +162,9 @@ func (t DType) Size(n int64, padded bool) (int64, error) {
 	return int64(size), nil
 }
 
-// String gives "float32", "bfloat16", "float8_e4m3fn", "bool", "int4x2". A type
-// that has no name prints as "code42b7", code and bits.
+// String returns the name of the type, such as "float32", "bfloat16", "float8_e4m3fn" or
+// "bool". Several lanes follow an x, as in "int4x2". A type without a name is printed with
+// its code and bits, as in "code42b7".
 func (t DType) String() string {
 	s := unknownPrefix + strconv.Itoa(int(t.Code)) + "b" + strconv.Itoa(int(t.Bits))
 	if t.Code.Known() {
@@ -177,7 +181,7 @@ func (t DType) String() string {
 	return s
 }
 
-// ParseDType reads what [DType.String] prints. It fails with ErrDType.
+// ParseDType parses the output of [DType.String]. It returns ErrDType for anything else.
 func ParseDType(s string) (DType, error) {
 	t := DType{Lanes: 1}
 	var found bool
@@ -191,12 +195,12 @@ func ParseDType(s string) (DType, error) {
 		t.Lanes, found = uint16(n), found && err == nil
 	}
 	if !found || t.String() != s { // one type, one name: neither "float032" nor "int8x1"
-		return DType{}, Errorf(ErrDType, "core", "ParseDType", "%q is no element type; examples: float32, bfloat16, uint8, bool, int4x2", s)
+		return DType{}, Errorf(ErrDType, "core", "ParseDType", "%q is not an element type; examples: float32, bfloat16, uint8, bool, int4x2", s)
 	}
 	return t, nil
 }
 
-// findTypeCode reads a name without lanes.
+// findTypeCode parses a type name without lanes.
 func findTypeCode(name string) (TypeCode, uint8, bool) {
 	for c, row := range typeCodes {
 		if row.bits != 0 && row.name == name {
@@ -221,10 +225,10 @@ func findTypeCode(name string) (TypeCode, uint8, bool) {
 	return 0, 0, false
 }
 
-// MarshalText makes DType print by name in JSON.
+// MarshalText returns the same text as [DType.String].
 func (t DType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText reads what [ParseDType] reads.
+// UnmarshalText parses text as [ParseDType] does.
 func (t *DType) UnmarshalText(text []byte) error {
 	v, err := ParseDType(string(text))
 	if err == nil {

@@ -8,16 +8,16 @@ import (
 	"unsafe"
 )
 
-// Element is a Go type whose values lie in memory as the elements of a tensor do. It
-// may be a named type, such as a type of your own whose underlying type is int32.
+// Element is satisfied by the Go types whose values have the memory format of elements of
+// a tensor. A named type, such as one whose underlying type is int32, satisfies it too.
 type Element interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
 		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128 | ~bool
 }
 
-// DTypeOf returns the element type of T. An int is int64 or int32 and a uint is uint64
-// or uint32, as wide as the platform's. The number types of this package, such as
+// DTypeOf returns the element type of T. For int and uint it depends on the platform:
+// int64 or int32, and uint64 or uint32. The number types of this package, such as
 // [Float16] and [Float8E5M2], have the element type of that name. Every other named type
 // has the element type of its underlying type.
 func DTypeOf[T Element]() DType {
@@ -73,7 +73,7 @@ func DTypeOf[T Element]() DType {
 	}
 }
 
-// kindTypes are the element types of named types, by what underlies them.
+// kindTypes are the element types of named types, by the kind of the underlying type.
 var kindTypes = [...]DType{
 	reflect.Int:        {CodeInt, strconv.IntSize, 1},
 	reflect.Int8:       TypeInt8,
@@ -92,10 +92,11 @@ var kindTypes = [...]DType{
 	reflect.Bool:       TypeBool,
 }
 
-// FromSlice makes a row-major CPU tensor of a Go slice without a copy: both see
-// each other's writes. Without a shape it is 1-d. The slice is pinned until the
-// last view is closed, so that its address may be given to C. It fails with
-// ErrLayout if the shape is bad or does not have len(s) elements.
+// FromSlice makes a row-major tensor on the CPU from a Go slice. It does not copy: the
+// tensor and the slice share their elements. Without a shape, the tensor has one axis. The
+// caller closes the tensor. The slice is pinned until the last view is closed, so that its
+// address may be passed to C. FromSlice returns ErrLayout if the shape is invalid or does
+// not have len(s) elements.
 func FromSlice[T Element](s []T, shape ...int64) (*Tensor, error) {
 	if shape == nil {
 		shape = []int64{int64(len(s))}
@@ -110,11 +111,11 @@ func FromSlice[T Element](s []T, shape ...int64) (*Tensor, error) {
 	return fromSlice("FromSlice", s, Spec{Shape: shape})
 }
 
-// FromSliceStrided is [FromSlice] for a part of a slice, or for elements in another
-// order. The tensor's first element is s[first]. Strides count elements of s and may be
-// negative or 0; nil strides mean row-major. It fails with ErrLayout if the shape and the
-// strides are bad, or if an element lies outside of s. A tensor that repeats elements by a
-// stride of 0 is read-only.
+// FromSliceStrided is like [FromSlice] for a part of a slice, or for elements in another
+// order. The first element of the tensor is s[first]. Strides count elements of s and may
+// be negative or 0; nil strides mean row-major. It returns ErrLayout if the shape or the
+// strides are invalid, or if an element would lie outside of s. A tensor that repeats
+// elements by a stride of 0 is read-only.
 func FromSliceStrided[T Element](s []T, first int, shape, strides []int64) (*Tensor, error) {
 	const call = "FromSliceStrided"
 	l, low, high, err := makeLayout(call, make([]int64, 0, 2*len(shape)), shape, strides)
@@ -132,7 +133,7 @@ func FromSliceStrided[T Element](s []T, first int, shape, strides []int64) (*Ten
 	return fromSlice(call, s, spec)
 }
 
-// fromSlice makes a tensor of a slice that a spec without a type fits.
+// fromSlice makes a tensor from a slice. It sets the element type of spec.
 func fromSlice[T Element](call string, s []T, spec Spec) (*Tensor, error) {
 	m := Memory{ID: CPU, Size: int64(len(s)) * int64(unsafe.Sizeof(*new(T)))}
 	if len(s) > 0 {
@@ -147,17 +148,18 @@ func fromSlice[T Element](call string, s []T, spec Spec) (*Tensor, error) {
 	return t, nil
 }
 
-// pinnedSlice keeps Go memory in place and alive.
+// pinnedSlice is the Owner of a Go slice. It keeps the slice alive and at its address.
 type pinnedSlice struct{ runtime.Pinner }
 
-// pinnedSlices holds all that were not freed: the runtime ends a program that
-// loses a Pinner, and a lost reference shall cost no more than its memory.
+// pinnedSlices holds every pinnedSlice that is not freed. Without it, a tensor that is
+// never closed could end the program: the runtime panics when it collects a Pinner that
+// still pins memory.
 var pinnedSlices struct {
 	mu  sync.Mutex
 	all map[*pinnedSlice]struct{}
 }
 
-// pin pins the slice whose first element it gets.
+// pin pins a slice. first is a pointer to its first element.
 func pin(first any) *pinnedSlice {
 	p := new(pinnedSlice)
 	p.Pin(first)
@@ -170,7 +172,7 @@ func pin(first any) *pinnedSlice {
 	return p
 }
 
-// Free unpins.
+// Free unpins the slice.
 func (p *pinnedSlice) Free() {
 	p.Unpin()
 	pinnedSlices.mu.Lock()

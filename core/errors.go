@@ -6,49 +6,60 @@ import (
 	"strings"
 )
 
-// The sentinels that errors.Is finds under every error of dlx. An error that
-// comes from a call carries one of them inside an [*Error].
+// The sentinel errors. Every error of dlx wraps one of them; test for it with errors.Is.
+// The error of a failed call is an [*Error] that wraps one.
 var (
-	// ErrNotSupported: the device, the platform or the build cannot do this at all.
+	// ErrNotSupported means that the device, the platform or the build cannot do what
+	// was asked for.
 	ErrNotSupported = errors.New("not supported")
-	// ErrClosed: the tensor, buffer, stream or device was closed before the call.
+	// ErrClosed means that the tensor, buffer, stream or device was closed before the
+	// call.
 	ErrClosed = errors.New("closed")
-	// ErrVersion: a foreign struct, file or driver has a version that cannot be read.
+	// ErrVersion means that a struct, file or driver has a version that cannot be read.
 	ErrVersion = errors.New("incompatible version")
-	// ErrLayout: a shape, stride, offset or size is malformed, overflows, or leaves its memory.
+	// ErrLayout means that a shape, stride, offset or size is malformed, overflows, or
+	// reaches outside of the memory.
 	ErrLayout = errors.New("bad layout")
-	// ErrDType: an element type is malformed, unknown where it must be known, or not the one asked for.
+	// ErrDType means that an element type is malformed, unknown, or not the expected
+	// one.
 	ErrDType = errors.New("bad element type")
-	// ErrReadOnly: the call would write to memory that may only be read.
+	// ErrReadOnly means that the call would write to read-only memory.
 	ErrReadOnly = errors.New("read-only")
-	// ErrDevice: no such device, or the tensor lies on another device than the call needs.
+	// ErrDevice means that there is no such device, or that a tensor does not lie on
+	// the device that the call needs.
 	ErrDevice = errors.New("wrong device")
-	// ErrDeviceLost: the device stopped working; everything opened on it must be closed.
+	// ErrDeviceLost means that the device stopped working. Everything that was opened
+	// on it must still be closed.
 	ErrDeviceLost = errors.New("device lost")
-	// ErrOutOfMemory: the device, its pool or a limit set on it has no room.
+	// ErrOutOfMemory means that the device has no memory left, or that a limit of its
+	// pool was reached.
 	ErrOutOfMemory = errors.New("out of memory")
-	// ErrInvalid: an argument is nil, out of range or contradicts another one.
+	// ErrInvalid means that an argument is nil, out of range, or contradicts another
+	// argument.
 	ErrInvalid = errors.New("invalid argument")
-	// ErrExists: a name is taken already.
+	// ErrExists means that a name is already in use.
 	ErrExists = errors.New("already exists")
 )
 
-// Error says which backend failed in which call, and why. It wraps one of the
-// sentinels of this package, so that errors.Is(err, core.ErrLayout) works on it.
+// Error is the error of a failed call. It wraps one of the sentinel errors of this
+// package, so that for example errors.Is(err, core.ErrLayout) reports whether a layout was
+// bad.
 type Error struct {
-	Backend string // "cpu", "cuda", "dlpack", "npy"...: the part of dlx or the API that refused
-	Call    string // the API's own name of the call, or dlx's: "memfd_create", "Import"
-	Code    int64  // the API's own code, 0 where it has none
-	Detail  string // what is wrong and what to do about it; names the field
-	Err     error  // a sentinel, or an error that wraps one
+	Backend string // the part of dlx, the API or the file format that failed: "cpu", "cuda", "dlpack", "npy"
+	Call    string // the call that failed, as the API or dlx names it: "memfd_create", "Import"
+	Code    int64  // the API's own error code; 0 if there is none
+	Detail  string // what is wrong, in which argument or field, and what to do about it
+	Err     error  // a sentinel error, or an error that wraps one
 }
 
-// Errorf makes an [*Error] around the sentinel err; format and args make its Detail.
+// Errorf returns an [*Error] that wraps the sentinel error err. Its Detail is the text that
+// format and args describe.
 func Errorf(err error, backend, call, format string, args ...any) *Error {
 	return &Error{Backend: backend, Call: call, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// Error gives "backend: call: sentinel (code n): detail", without the parts that are empty.
+// Error returns "backend: call: sentinel (code n): detail", without the parts that are
+// empty.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for _, s := range []string{e.Backend, e.Call} {
@@ -70,5 +81,5 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the sentinel or the error that e was made around.
+// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -11,7 +11,8 @@ import (
 
 var flagNames = [...]string{"read_only", "copied", "sub_byte_padded"}
 
-// Names lists the flags that are set. A flag without a name is listed as its value, "0x8".
+// Names returns the names of the flags that are set. For a flag without a name it returns
+// the value, such as "0x8".
 func (f Flags) Names() []string {
 	names := make([]string, 0, bits.OnesCount64(uint64(f)))
 	for ; f != 0; f &= f - 1 {
@@ -24,13 +25,14 @@ func (f Flags) Names() []string {
 	return names
 }
 
-// String gives the names, separated by commas: "read_only,copied".
+// String returns the names, separated by commas, such as "read_only,copied".
 func (f Flags) String() string { return strings.Join(f.Names(), ",") }
 
-// MarshalText makes flags print by their names in JSON.
+// MarshalText returns the same text as [Flags.String].
 func (f Flags) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText reads what [Flags.String] prints. It fails with ErrInvalid.
+// UnmarshalText parses the output of [Flags.String]. It returns ErrInvalid for anything
+// else.
 func (f *Flags) UnmarshalText(text []byte) error {
 	var set Flags
 	for name := range strings.SplitSeq(string(text), ",") {
@@ -44,15 +46,15 @@ func (f *Flags) UnmarshalText(text []byte) error {
 		case i >= 0:
 			set |= 1 << i
 		case len(text) > 0:
-			return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is no flag; the flags are %s", name, strings.Join(flagNames[:], ", "))
+			return Errorf(ErrInvalid, "core", "UnmarshalText", "%q is not a flag; the flags are %s", name, strings.Join(flagNames[:], ", "))
 		}
 	}
 	*f = set
 	return nil
 }
 
-// String gives the shape, and the strides where they are not row-major: "[2 3]" or
-// "[2 3] strides [1 2]".
+// String returns the shape, such as "[2 3]". If the layout is not row-major, it adds the
+// strides, as in "[2 3] strides [1 2]".
 func (l Layout) String() string {
 	if l.IsContiguous() {
 		return fmt.Sprint(l.shape())
@@ -60,10 +62,10 @@ func (l Layout) String() string {
 	return fmt.Sprintf("%v strides %v", l.shape(), l.strides())
 }
 
-// layoutJSON is a Layout in JSON.
+// layoutJSON is the JSON form of a Layout.
 type layoutJSON struct {
 	Shape   []int64 `json:"shape"`
-	Strides []int64 `json:"strides,omitempty"` // in elements; left out where row-major
+	Strides []int64 `json:"strides,omitempty"` // in elements; nil if row-major
 }
 
 func (l Layout) json() layoutJSON {
@@ -74,12 +76,12 @@ func (l Layout) json() layoutJSON {
 	return j
 }
 
-// MarshalJSON gives {"shape":[2,3],"strides":[1,2]}. The strides, in elements, are left out
-// where the layout is row-major.
+// MarshalJSON returns an object such as {"shape":[2,3],"strides":[1,2]}. Strides count
+// elements. They are omitted if the layout is row-major.
 func (l Layout) MarshalJSON() ([]byte, error) { return json.Marshal(l.json()) }
 
-// UnmarshalJSON reads what [Layout.MarshalJSON] writes. It fails with ErrLayout for a shape
-// and strides that [NewStridedLayout] refuses.
+// UnmarshalJSON parses the output of [Layout.MarshalJSON]. It returns ErrLayout for
+// malformed JSON, and for a shape and strides that [NewStridedLayout] does not accept.
 func (l *Layout) UnmarshalJSON(text []byte) error {
 	var j layoutJSON
 	if err := json.Unmarshal(text, &j); err != nil {
@@ -92,10 +94,10 @@ func (l *Layout) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// MarshalJSON describes the tensor without its elements:
+// MarshalJSON returns a description of the tensor without its elements, such as
 // {"dtype":"float32","shape":[2,3],"device":"cpu","bytes":24}. It adds "strides", in
-// elements, where they are not row-major, and "flags" where there are some. A closed tensor
-// is described, too.
+// elements, if the tensor is not row-major, and "flags" if it has some. It also works for a
+// closed tensor, and returns null for a nil one.
 func (t *Tensor) MarshalJSON() ([]byte, error) {
 	if t == nil {
 		return []byte("null"), nil

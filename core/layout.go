@@ -5,42 +5,46 @@ import (
 	"slices"
 )
 
-// MaxRank is the largest number of axes that a [Layout] may have. DLPack sets no
-// limit; NumPy's is 64, PyTorch's too. A foreign ndim beyond it is taken for garbage.
+// MaxRank is the largest number of axes that a [Layout] can have. DLPack sets no limit; 64
+// is the limit of NumPy and of PyTorch.
 const MaxRank = 64
 
-// Layout tells how a shape lies in memory: an extent and a stride for every axis.
-// Strides count elements, as in DLPack; they may be negative or zero. A Layout is
-// a value and never changes; the zero Layout is that of a 0-d tensor.
+// Layout describes the arrangement of elements in memory. It has an extent, which is the
+// number of elements, and a stride for each axis. A stride is the distance between
+// neighbors along its axis. As in DLPack it counts elements, and may be negative or zero. A
+// Layout never changes. The zero Layout has no axes and one element.
 //
-// Every Layout is checked when it is made: no extent is negative, and neither the
-// number of elements nor the distance between any two of them overflows int64.
+// The functions that make a Layout check it: no extent is negative, and neither the number
+// of elements nor the distance between two elements overflows int64.
 type Layout struct {
-	dims []int64 // the shape, then the strides
+	dims []int64 // the extents, then the strides
 }
 
-// NewLayout makes the row-major (C order) layout of a shape, which is copied.
+// NewLayout returns the row-major layout (C order) of a shape. It copies the shape. It
+// returns ErrLayout if an extent is negative, there are more than [MaxRank] axes, or the
+// number of elements overflows int64.
 func NewLayout(shape ...int64) (Layout, error) {
 	return newLayout("NewLayout", shape, nil)
 }
 
-// NewStridedLayout makes a layout of a shape and its strides in elements. Both
-// are copied; nil strides mean row-major. The strides of axes with extent 1 are
-// kept as they are given.
+// NewStridedLayout returns the layout with the given shape and strides. Strides count
+// elements; nil strides mean row-major. Both slices are copied. The strides of axes with
+// extent 1 have no effect, but are kept. NewStridedLayout returns ErrLayout as [NewLayout]
+// does, and if the strides do not match the shape or reach farther than an int64 counts.
 func NewStridedLayout(shape, strides []int64) (Layout, error) {
 	return newLayout("NewStridedLayout", shape, strides)
 }
 
-// newLayout is NewStridedLayout for the function call, which its errors name.
+// newLayout is NewStridedLayout. Its errors name call.
 func newLayout(call string, shape, strides []int64) (Layout, error) {
 	l, _, _, err := makeLayout(call, make([]int64, 0, 2*len(shape)), shape, strides)
 	return l, err
 }
 
-// makeLayout builds the layout in dims if that has room, so that a caller can keep
-// it beside the tensor. It also returns what [Layout.Extent] does. It reads each
-// number of shape and strides once, since these may be memory of a foreign producer
-// that still writes there: what is checked is the copy. Its errors name call.
+// makeLayout is newLayout with two additions: it builds the layout in dims if that has
+// room, which saves an allocation, and it returns the result of [Layout.Extent]. It reads
+// each number of shape and strides only once and checks the copy, because another library
+// may own that memory and change it at any time. Its errors name call.
 func makeLayout(call string, dims, shape, strides []int64) (l Layout, low, high int64, err error) {
 	n := len(shape)
 	if n > MaxRank {
@@ -57,7 +61,7 @@ func makeLayout(call string, dims, shape, strides []int64) (l Layout, low, high 
 		stride := int64(1)
 		for i := n - 1; i >= 0; i-- {
 			dims[n+i] = stride
-			// An overflow is found below, unless an extent is 0 and strides are never used.
+			// check finds an overflow, unless an extent is 0; then no stride is ever used.
 			stride *= max(dims[i], 1)
 		}
 	}
@@ -69,7 +73,7 @@ func makeLayout(call string, dims, shape, strides []int64) (l Layout, low, high 
 	return l, low, high, nil
 }
 
-// check proves what the type promises and returns the extent.
+// check checks the layout and returns the result of [Layout.Extent].
 func (l Layout) check(call string) (low, high int64, err error) {
 	shape, strides := l.shape(), l.strides()
 	if low, high, ok := smallExtent(shape, strides); ok {
@@ -85,7 +89,7 @@ func (l Layout) check(call string) (low, high int64, err error) {
 		reach, reached := mulInt64(extent-1, strides[i])
 		if reach < 0 {
 			low += reach
-			reached = reached && low < 0 // a sum of negative numbers that overflows is not
+			reached = reached && low < 0 // a sum of negative numbers that overflows is not negative
 		} else {
 			high += reach
 			reached = reached && high >= 0
@@ -101,8 +105,8 @@ func (l Layout) check(call string) (low, high int64, err error) {
 	return low, high + 1, nil
 }
 
-// smallExtent is check for the usual tensors, whose numbers are so small that
-// nothing can overflow: up to 4 axes, extents below 2^15, strides below 2^40.
+// smallExtent is check for common tensors, whose numbers are so small that nothing can
+// overflow: up to 4 axes, extents below 2^15, strides below 2^40. ok is false for others.
 func smallExtent(shape, strides []int64) (low, high int64, ok bool) {
 	if len(shape) > 4 || len(strides) != len(shape) {
 		return 0, 0, false
@@ -133,7 +137,7 @@ func badLayout(call, format string, args ...any) error {
 	return Errorf(ErrLayout, "core", call, format, args...)
 }
 
-// mulInt64 multiplies, and reports whether the product fits.
+// mulInt64 returns a*b, and reports whether the product fits.
 func mulInt64(a, b int64) (int64, bool) {
 	if (uint64(a)|uint64(b))>>31 == 0 { // the usual case
 		return a * b, true
@@ -142,13 +146,14 @@ func mulInt64(a, b int64) (int64, bool) {
 	return a * b, hi == 0 && lo < 1<<63
 }
 
-// Rank is the number of axes.
+// Rank returns the number of axes.
 func (l Layout) Rank() int { return len(l.dims) / 2 }
 
-// Dim is the extent of axis i, which must be in [0, Rank).
+// Dim returns the extent of axis i. It panics if i is not in [0, Rank).
 func (l Layout) Dim(i int) int64 { return l.dims[:len(l.dims)/2][i] }
 
-// Stride is the distance in elements between neighbours along axis i, which must be in [0, Rank).
+// Stride returns the distance in elements between neighbors along axis i. It panics if i is
+// not in [0, Rank).
 func (l Layout) Stride(i int) int64 { return l.dims[len(l.dims)/2:][i] }
 
 // Shape returns a copy of the extents.
@@ -157,16 +162,19 @@ func (l Layout) Shape() []int64 { return slices.Clone(l.shape()) }
 // Strides returns a copy of the strides in elements.
 func (l Layout) Strides() []int64 { return slices.Clone(l.strides()) }
 
-// AppendShape appends the extents to dst, for callers who must not allocate.
+// AppendShape appends the extents to dst and returns the extended slice. Unlike
+// [Layout.Shape], it does not allocate if dst has room.
 func (l Layout) AppendShape(dst []int64) []int64 { return append(dst, l.shape()...) }
 
-// AppendStrides appends the strides in elements to dst, for callers who must not allocate.
+// AppendStrides appends the strides in elements to dst and returns the extended slice.
+// Unlike [Layout.Strides], it does not allocate if dst has room.
 func (l Layout) AppendStrides(dst []int64) []int64 { return append(dst, l.strides()...) }
 
 func (l Layout) shape() []int64   { return l.dims[:len(l.dims)/2] }
 func (l Layout) strides() []int64 { return l.dims[len(l.dims)/2:] }
 
-// NumElements is the product of the extents; 1 for a 0-d layout.
+// NumElements returns the number of elements, which is the product of the extents. It is 1
+// for a layout without axes.
 func (l Layout) NumElements() int64 {
 	n := int64(1)
 	for _, extent := range l.shape() {
@@ -178,16 +186,16 @@ func (l Layout) NumElements() int64 {
 	return n
 }
 
-// Extent gives the half-open range of element offsets that the layout reaches,
-// relative to its first element: low is at most 0. It is empty (0, 0) if there
-// are no elements.
+// Extent returns the range of positions of the elements, from low up to but not including
+// high. Positions count elements from the first element, so low is at most 0. Both are 0
+// if there are no elements.
 func (l Layout) Extent() (low, high int64) {
 	low, high, _ = l.check("Extent") // passed when l was made
 	return low, high
 }
 
-// IsContiguous reports whether the elements lie in row-major order without gaps.
-// Strides of axes with extent 1 do not count, and an empty layout is contiguous.
+// IsContiguous reports whether the elements lie in row-major order without gaps. It ignores
+// the strides of axes with extent 1. A layout without elements is contiguous.
 func (l Layout) IsContiguous() bool {
 	next := int64(1)
 	for i := l.Rank() - 1; i >= 0; i-- {
@@ -203,9 +211,10 @@ func (l Layout) IsContiguous() bool {
 	return true
 }
 
-// HasOverlap reports whether some axis repeats elements: an extent above 1 with
-// stride 0, as broadcasting makes it. Such a layout cannot be written to. It does
-// not find two axes whose strides happen to meet.
+// HasOverlap reports whether an axis repeats elements, which means that its stride is 0 and
+// its extent is above 1. [Layout.Broadcast] makes such axes. A tensor with such a layout
+// cannot be written to. HasOverlap does not detect elements that coincide because of the
+// strides of two axes.
 func (l Layout) HasOverlap() bool {
 	if l.NumElements() == 0 {
 		return false
@@ -218,11 +227,11 @@ func (l Layout) HasOverlap() bool {
 	return false
 }
 
-// SameShape reports whether both have the same extents.
+// SameShape reports whether l and m have the same extents.
 func (l Layout) SameShape(m Layout) bool { return slices.Equal(l.shape(), m.shape()) }
 
-// sameSteps reports whether layouts of the same shape reach their elements by the
-// same steps: strides of axes with extent 1 do not count.
+// sameSteps reports whether two layouts of the same shape have the same strides, ignoring
+// axes with extent 1.
 func (l Layout) sameSteps(m Layout) bool {
 	for i, extent := range l.shape() {
 		if extent > 1 && l.Stride(i) != m.Stride(i) {
@@ -232,5 +241,6 @@ func (l Layout) sameSteps(m Layout) bool {
 	return true
 }
 
-// Equal reports whether both have the same extents and the same strides.
+// Equal reports whether l and m have the same extents and the same strides. It compares the
+// strides of axes with extent 1, too.
 func (l Layout) Equal(m Layout) bool { return slices.Equal(l.dims, m.dims) }

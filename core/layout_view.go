@@ -2,13 +2,17 @@ package core
 
 import "slices"
 
-// The functions of this file derive the layout of a view. Those that move the
-// first element also return by how many elements.
+// The methods of this file return the layout of a view. Those that may change the first
+// element also return its offset, which is the number of elements from the first element
+// of l to the first element of the view.
 
-// Slice takes the elements start, start+step, ... before stop of one axis. Step
-// may be negative, stop then lies before start and may be -1, "before the first":
-// Slice(axis, n-1, -1, -1) reverses an axis of n. Unlike in Python, indices do
-// not count from the end. It returns the offset of the view's first element.
+// Slice selects the elements start, start+step, and so on along one axis, up to but not
+// including stop. If step is negative, stop must not be above start, and may be -1, which
+// stands for the position before the first element. For example, Slice(axis, n-1, -1, -1)
+// reverses an axis of extent n. Unlike in Python, an index does not count from the end.
+// Slice also returns the offset of the view's first element, in elements. It returns
+// ErrLayout if axis is out of range, step is 0, or start and stop do not lie within the
+// axis in the direction of step.
 func (l Layout) Slice(axis int, start, stop, step int64) (Layout, int64, error) {
 	if err := l.checkAxis("Slice", axis); err != nil {
 		return Layout{}, 0, err
@@ -29,8 +33,8 @@ func (l Layout) Slice(axis int, start, stop, step int64) (Layout, int64, error) 
 	default:
 		return Layout{}, 0, badLayout("Slice", "[%d:%d:%d] leaves axis %d of extent %d, or its step is 0", start, stop, step, axis, n)
 	}
-	// The new stride is only reached if there are two elements; then it is
-	// within the checked extent. Otherwise the old one is as good.
+	// The new stride matters only if there are at least two elements. Then it cannot
+	// overflow, because l was checked. Otherwise the old stride is kept.
 	dims := slices.Clone(l.dims)
 	dims[axis] = count
 	if count > 1 {
@@ -42,8 +46,8 @@ func (l Layout) Slice(axis int, start, stop, step int64) (Layout, int64, error) 
 	return Layout{dims}, start * l.Stride(axis), nil
 }
 
-// Index takes one element of an axis and drops the axis. It returns the offset
-// of the view's first element.
+// Index selects position i of an axis and removes the axis. It also returns the offset of
+// the view's first element, in elements. It returns ErrLayout if axis or i is out of range.
 func (l Layout) Index(axis int, i int64) (Layout, int64, error) {
 	if err := l.checkAxis("Index", axis); err != nil {
 		return Layout{}, 0, err
@@ -58,8 +62,8 @@ func (l Layout) Index(axis int, i int64) (Layout, int64, error) {
 	return l.drop(func(a int) bool { return a == axis }), offset, nil
 }
 
-// Permute orders the axes anew: axis i of the view is axis axes[i] of l. Every
-// axis must be named once.
+// Permute reorders the axes. Axis i of the result is axis axes[i] of l. It returns
+// ErrLayout unless axes contains every axis exactly once.
 func (l Layout) Permute(axes ...int) (Layout, error) {
 	n := l.Rank()
 	if len(axes) != n {
@@ -77,9 +81,10 @@ func (l Layout) Permute(axes ...int) (Layout, error) {
 	return Layout{dims}, nil
 }
 
-// Reshape gives the same elements in the same row-major order another shape. One
-// extent may be -1 and is then computed. It fails with ErrLayout if the number of
-// elements differs, or if the new shape cannot be had without a copy.
+// Reshape returns a layout with another shape that has the same elements in the same
+// row-major order. One extent may be -1; Reshape then computes it. It returns ErrLayout if
+// the number of elements differs, or if no strides express the new shape, so that a copy
+// is needed.
 func (l Layout) Reshape(shape ...int64) (Layout, error) {
 	shape, err := l.inferExtent(shape)
 	if err != nil {
@@ -94,8 +99,8 @@ func (l Layout) Reshape(shape ...int64) (Layout, error) {
 	} else if count == 0 || l.IsContiguous() {
 		return v, nil
 	}
-	// Walk both shapes from the left in groups of axes with equal products. The
-	// old axes of a group must lie like one axis; the new ones divide it.
+	// Walk both shapes from the left in groups of axes with equal products. The old axes
+	// of a group must be mergeable into one axis; the new axes split it.
 	old := l.drop(func(a int) bool { return l.Dim(a) == 1 })
 	o, strides := 0, v.strides()
 	for n := 0; n < len(shape); {
@@ -128,7 +133,8 @@ func (l Layout) Reshape(shape ...int64) (Layout, error) {
 	return v, nil
 }
 
-// inferExtent replaces the one -1 of a shape by what the number of elements leaves for it.
+// inferExtent replaces an extent of -1 by the one that makes the number of elements equal
+// to that of l.
 func (l Layout) inferExtent(shape []int64) ([]int64, error) {
 	unknown := slices.Index(shape, -1)
 	if unknown < 0 {
@@ -148,8 +154,9 @@ func (l Layout) inferExtent(shape []int64) ([]int64, error) {
 	return shape, nil
 }
 
-// Squeeze drops the named axes, each of which must have extent 1; without names,
-// every axis with extent 1.
+// Squeeze removes the given axes, which must have extent 1. Without arguments it removes
+// every axis with extent 1. It returns ErrLayout if an axis is out of range or has another
+// extent.
 func (l Layout) Squeeze(axes ...int) (Layout, error) {
 	for _, a := range axes {
 		if err := l.checkAxis("Squeeze", a); err != nil {
@@ -164,7 +171,8 @@ func (l Layout) Squeeze(axes ...int) (Layout, error) {
 	}), nil
 }
 
-// Expand inserts an axis of extent 1 before the given one; axis Rank appends it.
+// Expand inserts an axis of extent 1 before the given axis. Expand(Rank) appends it. It
+// returns ErrLayout if axis is out of range or there would be more than [MaxRank] axes.
 func (l Layout) Expand(axis int) (Layout, error) {
 	n := l.Rank()
 	if axis < 0 || axis > n || n == MaxRank {
@@ -181,9 +189,9 @@ func (l Layout) Expand(axis int) (Layout, error) {
 	return Layout{slices.Insert(dims, axis, 1)}, nil
 }
 
-// Broadcast stretches axes of extent 1 to the extents of shape by stride 0 and
-// adds leading axes, by the rules of NumPy. The view repeats elements, so it can
-// be read only.
+// Broadcast repeats elements to fill a larger shape, by the rules of NumPy: it sets the
+// stride of an axis of extent 1 to 0, and adds leading axes of stride 0. It returns
+// ErrLayout if another axis has a different extent or shape has fewer axes.
 func (l Layout) Broadcast(shape ...int64) (Layout, error) {
 	lead := len(shape) - l.Rank()
 	if lead < 0 {
@@ -202,7 +210,7 @@ func (l Layout) Broadcast(shape ...int64) (Layout, error) {
 	return newLayout("Broadcast", shape, strides)
 }
 
-// drop leaves out the axes that match.
+// drop returns the layout without the axes that match.
 func (l Layout) drop(match func(axis int) bool) Layout {
 	n := l.Rank()
 	dims := make([]int64, 0, 2*n)

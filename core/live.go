@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Counters of live objects tell whether a program gave everything back. They are
-// the one global state of this package, since a leak is a fact about a process.
+// counters holds the counters of live objects, which show whether a program closed
+// everything. They are global because a leak concerns the whole process.
 var counters struct {
 	mu    sync.Mutex
 	count map[string]func() int64
@@ -19,18 +19,20 @@ var counters struct {
 // LiveCounter counts the open objects of one kind.
 type LiveCounter struct{ n atomic.Int64 }
 
-// NewLiveCounter makes a counter and lists it under name ("cpu.Stream") in [Live].
-// It belongs into a package-level variable.
+// NewLiveCounter makes a counter and registers it under name, such as "cpu.Stream", so that
+// [Live] returns its count. Call it once for each name, to initialize a package-level
+// variable.
 func NewLiveCounter(name string) *LiveCounter {
 	c := new(LiveCounter)
 	CountLive(name, c.n.Load)
 	return c
 }
 
-// Add changes the count by n.
+// Add adds n to the count; n is negative when objects are closed.
 func (c *LiveCounter) Add(n int64) { c.n.Add(n) }
 
-// CountLive lists under name what count returns, for kinds that are counted by other means.
+// CountLive registers count under name, so that [Live] returns its result. Use it for
+// objects that no [LiveCounter] counts.
 func CountLive(name string, count func() int64) {
 	counters.mu.Lock()
 	defer counters.mu.Unlock()
@@ -40,7 +42,7 @@ func CountLive(name string, count func() int64) {
 	counters.count[name] = count
 }
 
-// Live returns how many objects of each kind are open in this process.
+// Live returns the number of open objects of each kind in this process, by name.
 func Live() map[string]int64 {
 	counters.mu.Lock()
 	count := maps.Clone(counters.count)
@@ -49,7 +51,7 @@ func Live() map[string]int64 {
 	for name, f := range count {
 		live[name] = f()
 	}
-	// Last, since counting may give back what was only not collected yet.
+	// The functions above may release tensors and buffers, so count these last.
 	closed, freed := closedTensors.Load(), freedBuffers.Load()
 	tensors := wrapped.handedOut()
 	live["core.Buffer"] = tensors - freed
@@ -57,14 +59,15 @@ func Live() map[string]int64 {
 	return live
 }
 
-// lost counts what the net closed.
+// lost counts the tensors that closeLost closed.
 var lost atomic.Int64
 
-// Leaked is how many tensors became unreachable without Close since the program
-// started; the garbage collector's safety net closed them.
+// Leaked returns the number of tensors that the program lost without closing them since it
+// started, as far as the garbage collector has found and closed them.
 func Leaked() int64 { return lost.Load() }
 
-// traces keeps the stacks that made the open tensors, while tracing is on.
+// traces holds, for each open tensor that was made while tracing was on, the stack that
+// made it.
 var traces struct {
 	on  atomic.Bool
 	any atomic.Bool // whether a tensor was ever traced
@@ -72,12 +75,13 @@ var traces struct {
 	pc  map[*share][]uintptr
 }
 
-// TraceTensors switches on or off that each new tensor records the stack that
-// made it, for [OpenTensors]. It costs about a microsecond a tensor.
+// TraceTensors switches the tracing of tensors on or off. While it is on, each new tensor
+// records the stack of the goroutine that made it; [OpenTensors] returns these stacks. It
+// costs about a microsecond for each tensor.
 func TraceTensors(on bool) { traces.on.Store(on) }
 
-// OpenTensors returns, for each open tensor that was made while tracing was on,
-// the stack that made it.
+// OpenTensors returns the stack that made each open tensor, for the tensors that were made
+// while tracing was on; see [TraceTensors].
 func OpenTensors() []string {
 	traces.mu.Lock()
 	defer traces.mu.Unlock()
@@ -88,7 +92,8 @@ func OpenTensors() []string {
 	return stacks
 }
 
-// stackOf prints a stack: of each call the function, and a line below it the place.
+// stackOf formats a stack. Each call takes two lines: the function, and the file with the
+// line.
 func stackOf(pc []uintptr) string {
 	var b strings.Builder
 	frames := runtime.CallersFrames(pc)
@@ -101,7 +106,8 @@ func stackOf(pc []uintptr) string {
 	}
 }
 
-// traceOpen records the stack of the caller's caller's caller.
+// traceOpen records the stack that made the tensor of s. It leaves out the innermost calls,
+// which belong to this package.
 func traceOpen(s *share) {
 	pc := make([]uintptr, 32)
 	pc = pc[:runtime.Callers(3, pc)]

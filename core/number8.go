@@ -2,81 +2,95 @@ package core
 
 import "math"
 
-// The types of this file are 8-bit floating-point numbers, as their bits. Their values and
+// The types of this file hold the bits of 8-bit floating-point numbers. Their values and
 // their rounding are those of the Python package ml_dtypes.
 
-// Float8E3M4 is a number with 3 bits of exponent and 4 of mantissa, with infinities.
+// Float8E3M4 holds the bits of a number with 3 bits of exponent and 4 of mantissa. It has
+// infinities.
 type Float8E3M4 uint8
 
-// NewFloat8E3M4 rounds f to the nearest Float8E3M4, ties to even. What is too large becomes infinity.
+// NewFloat8E3M4 returns f rounded to the nearest Float8E3M4, ties to even. A number that is
+// too large becomes infinity.
 func NewFloat8E3M4(f float32) Float8E3M4 { return Float8E3M4(e3m4.encode(f)) }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E3M4) Float32() float32 { return e3m4.decode(uint8(x)) }
 
-// Float8E4M3 is a number with 4 bits of exponent and 3 of mantissa, with infinities.
+// Float8E4M3 holds the bits of a number with 4 bits of exponent and 3 of mantissa. It has
+// infinities.
 type Float8E4M3 uint8
 
-// NewFloat8E4M3 rounds f to the nearest Float8E4M3, ties to even. What is too large becomes infinity.
+// NewFloat8E4M3 returns f rounded to the nearest Float8E4M3, ties to even. A number that is
+// too large becomes infinity.
 func NewFloat8E4M3(f float32) Float8E4M3 { return Float8E4M3(e4m3.encode(f)) }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E4M3) Float32() float32 { return e4m3.decode(uint8(x)) }
 
-// Float8E4M3B11FNUZ is a number with 4 bits of exponent, whose bias is 11, and 3 of mantissa. It has one NaN and one zero, and no infinities.
+// Float8E4M3B11FNUZ holds the bits of a number with 4 bits of exponent, whose bias is 11, and 3
+// of mantissa. It has one NaN, one zero and no infinities.
 type Float8E4M3B11FNUZ uint8
 
-// NewFloat8E4M3B11FNUZ rounds f to the nearest Float8E4M3B11FNUZ, ties to even. What is too large becomes NaN.
+// NewFloat8E4M3B11FNUZ returns f rounded to the nearest Float8E4M3B11FNUZ, ties to even.
+// A number that is too large becomes NaN.
 func NewFloat8E4M3B11FNUZ(f float32) Float8E4M3B11FNUZ {
 	return Float8E4M3B11FNUZ(e4m3b11fnuz.encode(f))
 }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E4M3B11FNUZ) Float32() float32 { return e4m3b11fnuz.decode(uint8(x)) }
 
-// Float8E4M3FN is a number with 4 bits of exponent and 3 of mantissa. It has no infinities.
+// Float8E4M3FN holds the bits of a number with 4 bits of exponent and 3 of mantissa. It has no
+// infinities.
 type Float8E4M3FN uint8
 
-// NewFloat8E4M3FN rounds f to the nearest Float8E4M3FN, ties to even. What is too large becomes NaN.
+// NewFloat8E4M3FN returns f rounded to the nearest Float8E4M3FN, ties to even. A number that is
+// too large becomes NaN.
 func NewFloat8E4M3FN(f float32) Float8E4M3FN { return Float8E4M3FN(e4m3fn.encode(f)) }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E4M3FN) Float32() float32 { return e4m3fn.decode(uint8(x)) }
 
-// Float8E4M3FNUZ is a number with 4 bits of exponent and 3 of mantissa. It has one NaN and one zero, and no infinities.
+// Float8E4M3FNUZ holds the bits of a number with 4 bits of exponent and 3 of mantissa. It has
+// one NaN, one zero and no infinities.
 type Float8E4M3FNUZ uint8
 
-// NewFloat8E4M3FNUZ rounds f to the nearest Float8E4M3FNUZ, ties to even. What is too large becomes NaN.
+// NewFloat8E4M3FNUZ returns f rounded to the nearest Float8E4M3FNUZ, ties to even.
+// A number that is too large becomes NaN.
 func NewFloat8E4M3FNUZ(f float32) Float8E4M3FNUZ { return Float8E4M3FNUZ(e4m3fnuz.encode(f)) }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E4M3FNUZ) Float32() float32 { return e4m3fnuz.decode(uint8(x)) }
 
-// Float8E5M2 is a number with 5 bits of exponent and 2 of mantissa, with infinities.
+// Float8E5M2 holds the bits of a number with 5 bits of exponent and 2 of mantissa. It has
+// infinities.
 type Float8E5M2 uint8
 
-// NewFloat8E5M2 rounds f to the nearest Float8E5M2, ties to even. What is too large becomes infinity.
+// NewFloat8E5M2 returns f rounded to the nearest Float8E5M2, ties to even. A number that is
+// too large becomes infinity.
 func NewFloat8E5M2(f float32) Float8E5M2 { return Float8E5M2(e5m2.encode(f)) }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E5M2) Float32() float32 { return e5m2.decode(uint8(x)) }
 
-// Float8E5M2FNUZ is a number with 5 bits of exponent and 2 of mantissa. It has one NaN and one zero, and no infinities.
+// Float8E5M2FNUZ holds the bits of a number with 5 bits of exponent and 2 of mantissa. It has
+// one NaN, one zero and no infinities.
 type Float8E5M2FNUZ uint8
 
-// NewFloat8E5M2FNUZ rounds f to the nearest Float8E5M2FNUZ, ties to even. What is too large becomes NaN.
+// NewFloat8E5M2FNUZ returns f rounded to the nearest Float8E5M2FNUZ, ties to even.
+// A number that is too large becomes NaN.
 func NewFloat8E5M2FNUZ(f float32) Float8E5M2FNUZ { return Float8E5M2FNUZ(e5m2fnuz.encode(f)) }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E5M2FNUZ) Float32() float32 { return e5m2fnuz.decode(uint8(x)) }
 
-// Float8E8M0FNU is a power of two from 2**-127 to 2**127, or NaN. It has no sign and no
-// zero. It is the scale of blocks in the OCP Microscaling formats.
+// Float8E8M0FNU holds the bits of a power of two from 2**-127 to 2**127, or of NaN. It has no
+// sign and no zero. The OCP Microscaling formats use it as the scale of a block.
 type Float8E8M0FNU uint8
 
-// NewFloat8E8M0FNU rounds f to the nearest power of two, ties up, except that it rounds
-// numbers between 2**-127 and 2**-126 up, as ml_dtypes does. Zero, negative numbers, NaN
-// and what is too large become NaN.
+// NewFloat8E8M0FNU returns f rounded to the nearest power of two, ties up. As in ml_dtypes,
+// a number between 2**-127 and 2**-126 is always rounded up. Zero, negative numbers, NaN
+// and numbers that are too large become NaN.
 func NewFloat8E8M0FNU(f float32) Float8E8M0FNU {
 	b := math.Float32bits(f)
 	switch exp := uint8(b >> 23); {
@@ -91,7 +105,7 @@ func NewFloat8E8M0FNU(f float32) Float8E8M0FNU {
 	}
 }
 
-// Float32 converts exactly.
+// Float32 returns the number as a float32. The conversion is exact.
 func (x Float8E8M0FNU) Float32() float32 {
 	switch x {
 	case 0:
@@ -103,21 +117,21 @@ func (x Float8E8M0FNU) Float32() float32 {
 	}
 }
 
-// smallFloat describes a floating-point type of 8 bits or fewer: a sign, exp bits of
+// smallFloat describes a floating-point type of 8 bits or fewer, with a sign, exp bits of
 // exponent and man bits of mantissa.
 type smallFloat struct {
 	exp, man, bias uint8
 	special        specials
 }
 
-// specials says how a type represents what is no finite number.
+// specials is how a type represents NaN and infinities.
 type specials uint8
 
 const (
-	ieee    specials = iota // infinities, and NaNs, have the largest exponent
-	oneNaN                  // fn: NaN has all bits set but the sign; there are no infinities
+	ieee    specials = iota // infinities and NaNs have the largest exponent
+	oneNaN                  // fn: a NaN has all bits but the sign set; there are no infinities
 	negZero                 // fnuz: NaN has the bits of -0; there are no infinities
-	finite                  // fn of fewer than 8 bits: neither; what is too large becomes the largest
+	finite                  // fn of fewer than 8 bits: neither; a number that is too large becomes the largest
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// tracingOpen is whether what is opened records who opened it.
+// tracingOpen is set while new objects record the stack that opened them.
 var tracingOpen atomic.Bool
 
 func init() {
@@ -19,19 +19,20 @@ func init() {
 	}
 }
 
-// TraceOpen switches on or off that each new stream, piece of memory, tensor and so on
-// records the stack that opened it. The error of a device that cannot be closed lists
-// these stacks then; see [OpenSet]. It costs about a microsecond for each. The
-// environment variable DLX_TRACE_OPEN=1 switches it on from the start.
+// TraceOpen switches the tracing of open objects on or off. While it is on, each new
+// stream, allocation, tensor and so on records the stack of the goroutine that opened it.
+// If a device cannot be closed because objects are open, the error lists their stacks; see
+// [OpenSet]. Tracing costs about a microsecond for each object. The environment variable
+// DLX_TRACE_OPEN=1 switches it on at the start of the program.
 func TraceOpen(on bool) {
 	tracingOpen.Store(on)
 	TraceTensors(on)
 }
 
-// OpenSet counts what is open on a device, by kind, so that the error of a Close that
-// comes too early says what keeps the device open. The zero value is ready for use. It is
-// safe for concurrent use; a device that must not open anything while it looks whether
-// something is open holds a lock of its own around both.
+// OpenSet counts the objects that are open on a device, by kind. A device uses it to
+// return an error from Close that says what is still open. The zero value is ready for
+// use. An OpenSet is safe for concurrent use. A device whose Close must not race with
+// calls that open something needs a lock of its own around both.
 type OpenSet struct {
 	mu     sync.Mutex
 	kinds  []openKind
@@ -43,21 +44,22 @@ type openKind struct {
 	n    int
 }
 
-// openSite is where something was opened.
+// openSite is the place where an object was opened.
 type openSite struct {
 	kind string
 	pc   []uintptr
 }
 
-// OpenItem is one open thing of an [OpenSet]. Whoever opened it keeps it, and calls Close
-// once. The zero OpenItem belongs to no set.
+// OpenItem stands for one open object in an [OpenSet]. The object keeps it and calls Close
+// once. Close of the zero OpenItem does nothing.
 type OpenItem struct {
 	set  *OpenSet
 	kind string
 	site *openSite
 }
 
-// Add counts one more thing of a kind, a noun in the singular: "stream", "allocation".
+// Add counts one more open object. kind is a noun in the singular, such as "stream" or
+// "allocation".
 func (s *OpenSet) Add(kind string) OpenItem {
 	item := OpenItem{set: s, kind: kind}
 	if tracingOpen.Load() {
@@ -81,7 +83,7 @@ func (s *OpenSet) Add(kind string) OpenItem {
 	return item
 }
 
-// Close counts one thing less.
+// Close removes the object from the count.
 func (o OpenItem) Close() {
 	if o.set == nil {
 		return
@@ -93,7 +95,7 @@ func (o OpenItem) Close() {
 	delete(o.set.stacks, o.site)
 }
 
-// Len is how many things are open, of all kinds.
+// Len returns the number of open objects of all kinds.
 func (s *OpenSet) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,11 +106,11 @@ func (s *OpenSet) Len() int {
 	return n
 }
 
-// Err returns nil if nothing is open, and otherwise the error of a Close of the device: an
-// [*Error] around ErrInvalid that counts what is open by kind: "2 streams and 1 allocation
-// are open". Where tracing was on (see [TraceOpen]) it lists the stacks that opened
-// them, and those that made tensors of the device which are still open; where it was off,
-// it says how to switch it on.
+// Err returns the error for a Close of the device while objects are open, or nil if none
+// is open. The error is an [*Error] that wraps ErrInvalid. It counts the open objects by
+// kind, as in "2 streams and 1 allocation on cuda:0 are open". If tracing was on, it lists
+// the stacks that opened them, and those that made open tensors of the device. If tracing
+// was off, it says how to switch it on; see [TraceOpen].
 func (s *OpenSet) Err(backend string, device DeviceID) error {
 	s.mu.Lock()
 	var counts []string
@@ -158,7 +160,7 @@ func plural(n int, noun string) string {
 	}
 }
 
-// openedBy describes where things were opened, the most frequent places first.
+// openedBy describes where objects were opened, one text for each place.
 func openedBy(sites []*openSite) []string {
 	count := make(map[string]int)
 	for _, site := range sites {
@@ -167,7 +169,7 @@ func openedBy(sites []*openSite) []string {
 	return describe(count)
 }
 
-// describe makes texts of kinds with their stacks, and how often each came.
+// describe returns a text for each key, which is a kind and a stack, with its count.
 func describe(count map[string]int) []string {
 	var out []string
 	for key, n := range count {
@@ -178,7 +180,7 @@ func describe(count map[string]int) []string {
 	return out
 }
 
-// tensorsOn describes where the open tensors of a device were made, as far as they were traced.
+// tensorsOn describes where the open tensors of a device were made, if they were traced.
 func tensorsOn(device DeviceID) []string {
 	if !traces.any.Load() {
 		return nil

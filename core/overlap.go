@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// relation is what two tensors' bytes have in common.
+// relation says which bytes two tensors share.
 type relation uint8
 
 const (
-	apart     relation = iota // none, as far as is known
-	identical                 // they are the same elements
-	meeting                   // some
+	disjoint    relation = iota // no bytes, as far as is known
+	identical                   // they are the same elements
+	overlapping                 // some bytes
 )
 
-// relate compares two tensors with elements under every name that their memory has in common.
+// relate compares two tensors, which have elements, by everything that identifies the
+// memory of both: origin, address or handle, address on the host, and file.
 func relate(dst, src *Tensor, db, sb *Buffer) relation {
 	to, from := dst.offset-db.mem.Offset, src.offset-sb.mem.Offset
 	toRoot, toAt := db.root()
@@ -25,19 +26,18 @@ func relate(dst, src *Tensor, db, sb *Buffer) relation {
 	}
 	p := pair{dst, src}
 	r := p.relate(db, sb, to, from)
-	if r == apart && fromRoot != sb {
+	if r == disjoint && fromRoot != sb {
 		r = p.relate(db, fromRoot, to, from+fromAt)
 	}
-	if r == apart && toRoot != db {
-		if r = p.relate(toRoot, sb, to+toAt, from); r == apart && fromRoot != sb {
+	if r == disjoint && toRoot != db {
+		if r = p.relate(toRoot, sb, to+toAt, from); r == disjoint && fromRoot != sb {
 			r = p.relate(toRoot, fromRoot, to+toAt, from+fromAt)
 		}
 	}
 	return r
 }
 
-// root is the buffer that b keeps one order with, which is open as long as b is, and
-// where in it b begins.
+// root returns b.Origin and b.OriginOffset.
 func (b *Buffer) root() (*Buffer, int64) {
 	if o := b.order.Load(); o != nil && o.origin != nil {
 		return o.origin, o.at
@@ -45,27 +45,28 @@ func (b *Buffer) root() (*Buffer, int64) {
 	return b, 0
 }
 
-// pair are two tensors that are to be compared.
+// pair is two tensors to compare.
 type pair struct{ dst, src *Tensor }
 
-// relate compares them as views of buffers that are not known to be one memory: their
-// first elements lie to and from bytes behind the buffers' first.
+// relate compares the tensors as views of db and sb, which have different origins. The
+// first element of dst lies to bytes after the first byte of db, and that of src from bytes
+// after the first byte of sb.
 func (p pair) relate(db, sb *Buffer, to, from int64) relation {
 	a, b := &db.mem, &sb.mem
-	r := apart
+	r := disjoint
 	h, g := a.host(), b.host()
 	switch {
-	case a.ID != b.ID || a.ID.Type.HostAccessible(): // of different address spaces, or the host's: see below
+	case a.ID != b.ID || a.ID.Type.HostAccessible(): // different devices, or host memory, which is compared below
 	case !a.ID.Type.OpaqueHandle():
 		r = compare(p.dst, p.src, a.address()+to, b.address()+from, true)
 	case a.Handle == b.Handle && oneObject(a, b):
 		r = compare(p.dst, p.src, a.Offset+to, b.Offset+from, true)
 	}
-	if r == apart && h != 0 && g != 0 {
+	if r == disjoint && h != 0 && g != 0 {
 		within := a.Host == 0 && b.Host == 0
 		r = compare(p.dst, p.src, h+to, g+from, within)
 	}
-	if r != apart {
+	if r != disjoint {
 		return r
 	}
 	if f, at, ok := db.inFile(to); ok {
@@ -76,10 +77,10 @@ func (p pair) relate(db, sb *Buffer, to, from int64) relation {
 	return r
 }
 
-// address is that of the first byte, in the address space of the memory's device.
+// address returns the address of the first byte on the memory's device.
 func (m *Memory) address() int64 { return int64(m.Handle) + m.Offset }
 
-// host is where the host sees the first byte, 0 if that is not known.
+// host returns the address of the first byte on the host, 0 if it is not known.
 func (m *Memory) host() int64 {
 	if m.Host == 0 && m.ID.Type.HostAccessible() {
 		return m.address()
@@ -87,59 +88,63 @@ func (m *Memory) host() int64 {
 	return int64(m.Host)
 }
 
-// oneObject reports whether a handle that two memories have is that of one object. A
-// name of OpenGL means something within its context only; other handles are addresses,
-// which one process has once.
+// oneObject reports whether equal handles of a and b are handles of the same object. The
+// name of an OpenGL buffer is unique only within its context. Handles of other APIs are
+// unique within the process.
 func oneObject(a, b *Memory) bool {
 	return a.ID.Type != DeviceGL || a.Device == b.Device || a.Device == nil || b.Device == nil
 }
 
-// compare compares tensors by where their first elements lie, counted from a place that
-// both have in common. Within one object, bytes between the elements are taken for shared.
+// compare compares tensors by the positions to and from of their first elements, which
+// count bytes from the same point. If within is set, it compares only the ranges of bytes
+// that they span, and takes bytes between elements for shared.
 func compare(dst, src *Tensor, to, from int64, within bool) relation {
-	distance := to - from // which wraps where addresses do
+	distance := to - from // wraps around as addresses do
 	if distance == 0 && dst.layout.sameSteps(src.layout) {
 		return identical
 	}
 	dl, dh := dst.reach()
 	sl, sh := src.reach()
 	if d := bounded(distance); d+dh <= sl || sh <= d+dl {
-		return apart
+		return disjoint
 	}
 	if !within && !shareBytes(dst, src, distance) {
-		return apart
+		return disjoint
 	}
-	return meeting
+	return overlapping
 }
 
-// reach is the half-open range of bytes that the elements lie in, counted from the first.
+// reach returns the range of bytes that the elements span, from low up to but not including
+// high, counted from the first byte of the first element.
 func (t *Tensor) reach() (low, high int64) {
 	l, h := t.layout.Extent()
 	first, last, _ := byteRange(t.dtype.storageBits(t.Padded()), l, h)
 	return bounded(first), bounded(last)
 }
 
-// bounded keeps numbers that no memory has, and strangers may claim, from overflowing.
+// bounded limits n so that sums of a few such numbers do not overflow. No real memory
+// exceeds the limit, but a tensor from another library may claim to.
 func bounded(n int64) int64 { return max(-1<<61, min(n, 1<<61)) }
 
-// term is a number from 0 to count, times step, in the distance between an element of
-// one tensor and one of another.
+// term is one part of the distance between an element of one tensor and an element of
+// another: step times a number from 0 to count.
 type term struct{ step, count int64 }
 
-// maxTries bounds the search of shareBytes: so many steps take some 100 us.
+// maxTries bounds the search of shareBytes. That many tries take about 100 us.
 const maxTries = 1 << 14
 
-// shareBytes reports whether an element of dst and one of src share a byte, where
-// first is the distance in bytes from the first of src to the first of dst. Where
-// that takes too long to find out, it says yes.
+// shareBytes reports whether an element of dst and an element of src share a byte. first is
+// the distance in bytes from the first element of src to the first element of dst. If the
+// search takes more than maxTries, it returns true, which is the safe answer.
 func shareBytes(dst, src *Tensor, first int64) bool {
 	width := dst.dtype.storageBits(dst.Padded())
 	if width%8 != 0 {
 		return true
 	}
 	size := width / 8
-	// The distance from an element of src to one of dst is first, and a multiple of a
-	// stride for each axis of either. Their signs are turned so that all add.
+	// The distance from an element of src to one of dst is first plus a multiple of the
+	// stride for each axis of both tensors. Negative steps are replaced by positive ones
+	// with a smaller start.
 	terms := make([]term, 0, 2*dst.Rank())
 	distance, most := first, math.Abs(float64(first))
 	for _, side := range [...]struct {
@@ -166,8 +171,8 @@ func shareBytes(dst, src *Tensor, first int64) bool {
 	return reachable(terms, -distance-(size-1), -distance+(size-1), &tries)
 }
 
-// reachable reports whether a sum of terms, the largest steps first, lies between low
-// and high, or whether tries have run out.
+// reachable reports whether some sum of the terms, one multiple of each step, lies between
+// low and high. The largest steps come first. It also returns true when tries run out.
 func reachable(terms []term, low, high int64, tries *int) bool {
 	if *tries--; *tries < 0 {
 		return true

@@ -1,15 +1,15 @@
 package core
 
-// SamePhysicalDevice reports whether a and b are the same hardware, perhaps under two
-// APIs: both have the same UUID or the same PCI address. CUDA, Vulkan and OpenGL name
-// one GPU by one UUID; HIP has UUIDs of its own making, so there the PCI address
-// decides. Devices that tell neither are the same only if their IDs are equal.
+// SamePhysicalDevice reports whether a and b are the same hardware, perhaps under different
+// APIs. They are if they have the same ID, the same UUID or the same PCI address. CUDA,
+// Vulkan and OpenGL use the same UUID for a GPU. HIP uses its own UUIDs, so there only the
+// PCI address can match.
 func SamePhysicalDevice(a, b Properties) bool {
 	return a.ID == b.ID || a.UUID != UUID{} && a.UUID == b.UUID || a.PCI != "" && a.PCI == b.PCI
 }
 
-// GroupByPhysicalDevice puts devices that are the same hardware into one group. Groups
-// and the devices in them keep the order of all. See [SamePhysicalDevice].
+// GroupByPhysicalDevice groups the devices that are the same hardware, as reported by
+// [SamePhysicalDevice]. The groups, and the devices in each group, keep the order of all.
 func GroupByPhysicalDevice(all []Properties) [][]Properties {
 	group := make([]int, len(all)) // by device: the first device that is the same hardware
 	for i := range all {

@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// Registry holds the backends of a program. It is a value without global state;
-// the zero Registry is empty and ready. It is safe for concurrent use.
+// Registry holds the backends of a program. The zero Registry is empty and ready for use. A
+// Registry is safe for concurrent use. It uses no global state.
 type Registry struct {
 	mu       sync.RWMutex
 	backends []Backend // in the order of registration
 }
 
-// Register adds a backend. It fails with ErrExists if the name is taken.
+// Register adds a backend. It returns ErrInvalid if b is nil or has no name, and ErrExists
+// if a backend of that name is registered.
 func (r *Registry) Register(b Backend) error {
 	if b == nil || b.Name() == "" {
 		return Errorf(ErrInvalid, "core", "Register", "the backend is nil or has no name")
@@ -27,14 +28,14 @@ func (r *Registry) Register(b Backend) error {
 	return nil
 }
 
-// Backends lists the backends in the order of their registration.
+// Backends returns the backends in the order of registration.
 func (r *Registry) Backends() []Backend {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clone(r.backends)
 }
 
-// Backend finds a backend by name. It fails with ErrNotSupported if the program has none of that name.
+// Backend returns the backend of the given name, or ErrNotSupported if there is none.
 func (r *Registry) Backend(name string) (Backend, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -46,8 +47,9 @@ func (r *Registry) Backend(name string) (Backend, error) {
 	return nil, Errorf(ErrNotSupported, "core", "Backend", "this program was built without the backend %q", name)
 }
 
-// Open opens a device through the backend that serves its type. The caller owns
-// the device and closes it.
+// Open opens a device through the backend that serves its type. The caller owns the device
+// and closes it. Open returns ErrNotSupported if there is no such backend, or the error of
+// [Backend.Open].
 func (r *Registry) Open(ctx context.Context, id DeviceID) (Device, error) {
 	b, err := r.Backend(id.Type.BackendName())
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// Devices lists the devices of all backends, in the order of registration. A backend that
-// is not available on this machine has no devices and is no error: [Registry.Probes] tells
-// the reason.
+// Devices returns the devices of all backends, in the order of registration. A backend that
+// is not available on this machine contributes no devices and no error; [Registry.Probes]
+// returns the reason.
 //
-// If backends fail, the devices of the others are returned all the same, and the error
-// joins one [*Error] for each backend that failed, which names it. Once ctx has ended, no
-// more backends are asked, and the error contains ctx's.
+// If some backends fail, Devices still returns the devices of the others, and an error that
+// joins one [*Error] for each backend that failed. When ctx ends, Devices stops, returns
+// what it has found, and includes ctx's error.
 func (r *Registry) Devices(ctx context.Context) ([]Properties, error) {
 	var devices []Properties
 	var failed []error
@@ -31,14 +31,13 @@ func (r *Registry) Devices(ctx context.Context) ([]Properties, error) {
 	return devices, errors.Join(failed...)
 }
 
-// BackendProbe is what the backend of the given name found out.
+// BackendProbe is the probe of the backend with the given name.
 type BackendProbe struct {
 	Backend string `json:"backend"`
 	Probe
 }
 
-// Probes asks every backend, in the order of registration, whether it can be used here
-// and, where not, why.
+// Probes calls [Backend.Probe] of every backend, in the order of registration.
 func (r *Registry) Probes(ctx context.Context) []BackendProbe {
 	backends := r.Backends()
 	probes := make([]BackendProbe, 0, len(backends))

@@ -6,49 +6,49 @@ import (
 	"sync/atomic"
 )
 
-// slotsPerChunk makes the tensors of a chunk fill a size class of the allocator.
-// One open tensor keeps its chunk, so it also bounds what that wastes.
+// slotsPerChunk makes a chunk fill a size class of the memory allocator. It also bounds the
+// memory that one open tensor can waste, because it keeps its whole chunk alive.
 const slotsPerChunk = 127
 
-// chunk is where tensors come from, so that many share the cost of an allocation
-// and of the safety net. No slot is used twice: a second Close, however late,
-// meets the tensor that it was meant for.
+// chunk is an array from which tensors are allocated, so that many tensors share the cost
+// of one allocation and of one cleanup. A slot is never reused: a second Close of a tensor,
+// even a late one, cannot close another tensor.
 type chunk struct {
 	tensors [slotsPerChunk]Tensor
 	shares  *shares
-	buffers *[slotsPerChunk]Buffer // nil where tensors do not come with one
-	used    atomic.Int32           // above slotsPerChunk when somebody found the chunk full
+	buffers *[slotsPerChunk]Buffer // one for each tensor; nil for views, which use an existing buffer
+	used    atomic.Int32           // slots taken; more than slotsPerChunk if take found the chunk full
 }
 
-// shares are what the tensors of a chunk must give back. They are an object of
-// their own, which never points back at tensors: the garbage collector frees the
-// chunk when none of its tensors is reachable, and the net then gives back what
-// was never closed.
+// shares holds the references that the tensors of a chunk release when they are closed. It
+// is an object of its own that never points to a tensor. When none of the tensors of a
+// chunk is reachable, the garbage collector frees the chunk, and its cleanup closes the
+// shares that are still open.
 type shares [slotsPerChunk]share
 
-// share is a tensor's reference of a buffer; nil before it is given and after Close.
+// share is a tensor's reference to a buffer. It is nil before open and after close.
 type share struct{ buf atomic.Pointer[Buffer] }
 
-// source hands out slots. How many it handed out follows from where it stands, so
-// that making a tensor changes no counter; see [Live].
+// source allocates tensors. The number of tensors that it allocated follows from its
+// position in the chunk, so that making a tensor need not update a counter; see [Live].
 type source struct {
-	buffers bool // each tensor comes with a buffer
+	buffers bool // allocate a buffer with each tensor
 
-	chunk atomic.Pointer[chunk] // the one that slots are being taken from
+	chunk atomic.Pointer[chunk] // the chunk that slots are taken from
 	mu    sync.Mutex            // held to replace chunk; guards full
-	full  int64                 // chunks that were used up
+	full  int64                 // number of chunks that were used up
 }
 
 var (
-	wrapped = source{buffers: true} // tensors of raw memory
-	views   source                  // tensors of a buffer that is there
+	wrapped = source{buffers: true} // tensors on new buffers
+	views   source                  // tensors on existing buffers
 
-	closedTensors atomic.Int64 // the others that were handed out are open
+	closedTensors atomic.Int64 // all other tensors that were allocated are open
 	freedBuffers  atomic.Int64
 )
 
-// take returns a fresh tensor that has no share yet, and its buffer, if any. The
-// caller opens the share, or counts tensor and buffer as closed and freed.
+// take allocates a tensor without a share, and its buffer, if the source allocates
+// buffers. The caller opens the share, or adds to closedTensors and freedBuffers.
 func (s *source) take() (*Tensor, *Buffer) {
 	for {
 		c := s.chunk.Load()
@@ -66,7 +66,7 @@ func (s *source) take() (*Tensor, *Buffer) {
 	}
 }
 
-// replace puts a fresh chunk in the place of the full one, unless somebody else did.
+// replace replaces a full chunk by a new one, unless another goroutine has done so.
 func (s *source) replace(full *chunk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *source) replace(full *chunk) {
 	s.chunk.Store(fresh)
 }
 
-// handedOut is the number of slots taken so far.
+// handedOut returns the number of slots taken so far.
 func (s *source) handedOut() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *source) handedOut() int64 {
 	return n
 }
 
-// closeLost gives back the shares of tensors that nobody can close any more.
+// closeLost closes the shares of tensors that the program lost without closing them.
 func closeLost(s *shares) {
 	for i := range s {
 		if s[i].buf.Load() != nil && s[i].close() {
@@ -104,7 +104,7 @@ func closeLost(s *shares) {
 	}
 }
 
-// open takes over a reference of b.
+// open makes s own a reference to b, which the caller has added.
 func (s *share) open(b *Buffer) {
 	s.buf.Store(b)
 	if traces.on.Load() {
@@ -112,7 +112,7 @@ func (s *share) open(b *Buffer) {
 	}
 }
 
-// close gives the reference back and reports whether it was still there.
+// close releases the reference and reports whether there was one.
 func (s *share) close() bool {
 	b := s.buf.Swap(nil)
 	if b == nil {

@@ -7,23 +7,23 @@ import (
 	"math/bits"
 )
 
-// Flags are what a tensor carries besides its layout; the values are DLPack's.
+// Flags is a set of properties of a tensor. The values are those of DLPack.
 type Flags uint64
 
 // The flags of dlpack.h 1.3.
 const (
-	FlagReadOnly      Flags = 1 << iota // must not be written through; every view has it too
-	FlagCopied                          // a copy made for its consumer, who alone owns it
-	FlagSubBytePadded                   // numbers narrower than a byte take one byte each
+	FlagReadOnly      Flags = 1 << iota // the memory must not be written through this tensor or its views
+	FlagCopied                          // the memory is a copy that was made for its consumer, who is its only owner
+	FlagSubBytePadded                   // each number of fewer than 8 bits takes one byte
 )
 
-// Tensor is a view of a buffer: an element type, a shape with strides, and where
-// the first element lies. Views share the buffer without a copy. Each tensor, a
-// view too, has one owner, who closes it.
+// Tensor is a view of a buffer: it has an element type, a shape with strides, and the
+// position of its first element in the buffer. Several tensors can share a buffer. Each
+// tensor, also one that was made as a view of another, has one owner, who closes it.
 //
-// What a tensor says of itself never changes and may be asked for after Close.
-// Its memory may be used until Close only. Methods may be called concurrently;
-// order between accesses to the memory is the business of events.
+// The properties of a tensor never change and can be read after Close, but its memory must
+// not be used after Close. The methods may be called concurrently. A Tensor does not
+// synchronize accesses to its memory; events do (see the package documentation, "Order").
 type Tensor struct {
 	share  *share
 	dtype  DType
@@ -32,25 +32,26 @@ type Tensor struct {
 	flags  Flags
 	offset int64 // bytes from the memory's handle to the first element
 	layout Layout
-	dims   [8]int64 // room for layout up to 4 axes
+	dims   [8]int64 // used by layout, if it has at most 4 axes
 }
 
-// Spec describes a tensor on given memory.
+// Spec describes a tensor that [Wrap] or [NewTensor] makes.
 type Spec struct {
 	DType   DType
-	Shape   []int64 // extents; empty for 0-d
+	Shape   []int64 // extents; empty for a tensor without axes
 	Strides []int64 // in elements; nil means row-major
-	Offset  int64   // bytes from the start of the memory to the first element; negative only where the size is unknown
+	Offset  int64   // bytes from the start of the memory to the first element; may be negative only if Memory.Size is UnknownSize
 	Flags   Flags
 }
 
-// Wrap makes a tensor of memory. On success the tensor owns m.Owner and frees it
-// after the last view is closed; on failure it stays the caller's. The shape and
-// strides are copied. It fails with ErrDType or ErrLayout if the spec is
-// malformed or leaves the memory, and with ErrInvalid if elements have no memory.
+// Wrap makes a tensor on memory. If it succeeds, the tensor owns the memory, and m.Owner
+// frees it after the last view is closed and all work on it is done. If it fails, the
+// caller still owns the memory. Shape and strides are copied. Wrap returns ErrDType or
+// ErrLayout if s is malformed or an element would lie outside of the memory, and ErrInvalid
+// if the tensor has elements but m.Handle is 0.
 func Wrap(m Memory, s Spec) (*Tensor, error) { return wrap("Wrap", m, s) }
 
-// wrap is Wrap for the function call, which its errors name.
+// wrap is Wrap. Its errors name call.
 func wrap(call string, m Memory, s Spec) (*Tensor, error) {
 	t, b := wrapped.take()
 	if err := t.init(call, &m, &s); err != nil {
@@ -66,11 +67,13 @@ func wrap(call string, m Memory, s Spec) (*Tensor, error) {
 	return t, nil
 }
 
-// NewTensor makes another tensor on a buffer that is kept alive by somebody else
-// for the time of the call. The errors are those of [Wrap], and ErrClosed.
+// NewTensor makes another tensor on a buffer and adds a reference to the buffer. The caller
+// must hold a reference, or an open tensor on the buffer, during the call. The caller
+// closes the result. NewTensor returns the errors of [Wrap], ErrInvalid if b is nil, and
+// ErrClosed if the buffer was released.
 func NewTensor(b *Buffer, s Spec) (*Tensor, error) { return newTensor("NewTensor", b, s) }
 
-// newTensor is NewTensor for the function call, which its errors name.
+// newTensor is NewTensor. Its errors name call.
 func newTensor(call string, b *Buffer, s Spec) (*Tensor, error) {
 	if b == nil {
 		return nil, Errorf(ErrInvalid, "core", call, "the buffer is nil")
@@ -88,7 +91,7 @@ func newTensor(call string, b *Buffer, s Spec) (*Tensor, error) {
 	return t, nil
 }
 
-// init fills and checks everything but the reference. Its errors name call.
+// init checks s and sets all fields of t but share. Its errors name call.
 func (t *Tensor) init(call string, m *Memory, s *Spec) error {
 	if !s.DType.Valid() {
 		return Errorf(ErrDType, "core", call, "%v: bits and lanes must not be 0", s.DType)
@@ -109,9 +112,11 @@ func (t *Tensor) init(call string, m *Memory, s *Spec) error {
 	return nil
 }
 
-// checkRange proves that the elements from low to high, relative to the first, lie inside the memory.
+// checkRange checks that the elements from low to high, counted from the first one, lie
+// inside of the memory.
 func (t *Tensor) checkRange(call string, m *Memory, s *Spec, low, high int64) error {
-	// Memory of unknown size may have elements before its start, and views that begin at one of them.
+	// Memory of unknown size may have elements before its address, and a view may begin
+	// at one of them.
 	before := m.Size == UnknownSize && !m.ID.Type.OpaqueHandle() && s.Offset > math.MinInt64
 	if s.Offset < 0 && !before || m.Offset < 0 || m.Offset > math.MaxInt64-max(s.Offset, 0) {
 		return Errorf(ErrLayout, "core", call, "byte offsets %d + %d are negative or overflow", m.Offset, s.Offset)
@@ -138,14 +143,15 @@ func (t *Tensor) checkRange(call string, m *Memory, s *Spec, low, high int64) er
 	return nil
 }
 
-// wraps reports whether the bytes from first <= 0 to last > 0 around an offset leave
-// the address space that the base lies in.
+// wraps reports whether addresses from base+offset+first to base+offset+last wrap around,
+// where first <= 0 and last > 0.
 func wraps(base uintptr, offset, first, last int64) bool {
 	low, high := offset+first, offset+last
 	return low < 0 && uint64(base) < uint64(-low) || high > 0 && uint64(base) > math.MaxUint-uint64(high)
 }
 
-// byteRange turns a range of elements, low <= 0 < high, into one of bytes.
+// byteRange converts a range of elements of width bits, where low <= 0 < high, to a range
+// of bytes. ok is false if it overflows.
 func byteRange(width, low, high int64) (first, last int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(high), uint64(width))
 	if hi >= 4 {
@@ -163,9 +169,9 @@ func byteRange(width, low, high int64) (first, last int64, ok bool) {
 	return -int64(begin), int64(end), begin <= math.MaxInt64
 }
 
-// Close gives the tensor's share of the memory back. The last view that is
-// closed frees it. A second Close does nothing. It never fails; the error makes
-// Tensor an io.Closer.
+// Close closes the tensor. When the last tensor on a buffer is closed, the memory is freed
+// after all work on it is done; Close does not wait for that. Closing a closed or nil
+// tensor does nothing. Close always returns nil; the result makes Tensor an io.Closer.
 func (t *Tensor) Close() error {
 	if t != nil && t.share != nil {
 		t.share.close()
@@ -173,8 +179,8 @@ func (t *Tensor) Close() error {
 	return nil
 }
 
-// Buffer returns the memory that the tensor stands on, borrowed while the tensor
-// is open, or ErrClosed.
+// Buffer returns the buffer of the tensor. It is borrowed: use it only while the tensor is
+// open, or call [Buffer.Retain]. Buffer returns ErrClosed if the tensor was closed.
 func (t *Tensor) Buffer() (*Buffer, error) {
 	if t != nil && t.share != nil {
 		if b := t.share.buf.Load(); b != nil {
@@ -184,11 +190,11 @@ func (t *Tensor) Buffer() (*Buffer, error) {
 	return nil, errTensorClosed
 }
 
-// errTensorClosed is made once, so that Buffer is small enough to be inlined.
+// errTensorClosed is a variable so that Buffer is small enough to be inlined.
 var errTensorClosed = Errorf(ErrClosed, "core", "Buffer", "the tensor was closed")
 
-// buffer is Buffer for the function call, which its errors name. It also refuses a nil
-// tensor and the zero Tensor, with ErrInvalid.
+// buffer is Buffer, but returns ErrInvalid for a nil tensor and the zero Tensor. Its errors
+// name call.
 func (t *Tensor) buffer(call string) (*Buffer, error) {
 	if t == nil || t.share == nil {
 		return nil, Errorf(ErrInvalid, "core", call, "the tensor is nil or the zero Tensor")
@@ -199,7 +205,7 @@ func (t *Tensor) buffer(call string) (*Buffer, error) {
 	return nil, Errorf(ErrClosed, "core", call, "the tensor was closed")
 }
 
-// DType is the element type.
+// DType returns the element type.
 func (t *Tensor) DType() DType {
 	if t == nil {
 		return DType{}
@@ -207,7 +213,7 @@ func (t *Tensor) DType() DType {
 	return t.dtype
 }
 
-// Layout is the shape with its strides.
+// Layout returns the shape and the strides.
 func (t *Tensor) Layout() Layout {
 	if t == nil {
 		return Layout{}
@@ -218,12 +224,12 @@ func (t *Tensor) Layout() Layout {
 // Shape returns a copy of the extents.
 func (t *Tensor) Shape() []int64 { return t.Layout().Shape() }
 
-// Rank is the number of axes.
+// Rank returns the number of axes.
 func (t *Tensor) Rank() int { return t.Layout().Rank() }
 
-// PutDims writes the extents and then the strides into dst, and reports whether
-// they fit. It is what an exporter of many tensors uses: two or three times
-// faster than going through [Tensor.Layout].
+// PutDims writes the extents and then the strides to dst, and reports whether they fit,
+// which they do for up to 4 axes. It is two or three times as fast as calling
+// [Tensor.Layout], and is meant for code that exports many tensors.
 func (t *Tensor) PutDims(dst *[8]int64) bool {
 	if t == nil || dst == nil || len(t.layout.dims) > len(t.dims) {
 		return false
@@ -232,14 +238,14 @@ func (t *Tensor) PutDims(dst *[8]int64) bool {
 	return true
 }
 
-// NumElements is the product of the extents.
+// NumElements returns the number of elements, which is the product of the extents.
 func (t *Tensor) NumElements() int64 { return t.Layout().NumElements() }
 
-// IsEmpty reports whether there are no elements.
+// IsEmpty reports whether the tensor has no elements.
 func (t *Tensor) IsEmpty() bool { return t == nil || t.empty }
 
-// NumBytes is how many bytes the elements take when they lie in a row: what a
-// copy of the tensor has to move.
+// NumBytes returns the number of bytes that the elements take when they are contiguous.
+// This is how many bytes a copy of the tensor moves.
 func (t *Tensor) NumBytes() int64 {
 	n, err := t.DType().Size(t.NumElements(), t.Padded())
 	if err != nil { // only repeated elements (stride 0) can be more than the memory holds
@@ -248,7 +254,7 @@ func (t *Tensor) NumBytes() int64 {
 	return n
 }
 
-// ID is where the memory lies.
+// ID returns the place of the memory.
 func (t *Tensor) ID() DeviceID {
 	if t == nil {
 		return DeviceID{}
@@ -256,7 +262,7 @@ func (t *Tensor) ID() DeviceID {
 	return t.id
 }
 
-// Flags are the flags of the tensor.
+// Flags returns the flags of the tensor.
 func (t *Tensor) Flags() Flags {
 	if t == nil {
 		return 0
@@ -267,11 +273,12 @@ func (t *Tensor) Flags() Flags {
 // ReadOnly reports whether the memory must not be written through this tensor.
 func (t *Tensor) ReadOnly() bool { return t.Flags()&FlagReadOnly != 0 }
 
-// Padded reports whether numbers narrower than a byte take one byte each.
+// Padded reports whether each number of fewer than 8 bits takes one byte.
 func (t *Tensor) Padded() bool { return t.Flags()&FlagSubBytePadded != 0 }
 
-// Offset is the distance in bytes from the memory's handle to the first element.
-// On devices with opaque handles it is carried beside the handle.
+// Offset returns the number of bytes from [Memory.Handle] to the first element. If the
+// handle is an address, the element lies at their sum. If the handle is opaque, pass both
+// to the API.
 func (t *Tensor) Offset() int64 {
 	if t == nil {
 		return 0
@@ -279,8 +286,9 @@ func (t *Tensor) Offset() int64 {
 	return t.offset
 }
 
-// Device is the opened device that the memory belongs to, nil for memory that
-// came from elsewhere or whose tensor was closed.
+// Device returns the opened device that the memory belongs to. It returns nil if the memory
+// belongs to none, such as a Go slice or memory from another library, or if the tensor was
+// closed.
 func (t *Tensor) Device() Device {
 	if b, _ := t.Buffer(); b != nil {
 		return b.mem.Device
@@ -288,9 +296,9 @@ func (t *Tensor) Device() Device {
 	return nil
 }
 
-// Address is the address of the first element in the address space of its
-// device. It fails with ErrNotSupported where the device has opaque handles, and
-// with ErrClosed. The memory behind it stays the tensor's.
+// Address returns the address of the first element on its device. It is valid while the
+// tensor is open. Address returns ErrNotSupported if memory of the device has opaque
+// handles, and ErrClosed if the tensor was closed.
 func (t *Tensor) Address() (uintptr, error) {
 	b, err := t.Buffer()
 	if err != nil {
@@ -302,8 +310,9 @@ func (t *Tensor) Address() (uintptr, error) {
 	return b.mem.Handle + uintptr(t.offset), nil
 }
 
-// Ready is the event of the last write to the memory, through whichever view;
-// nil if that is done. Consumers wait for it.
+// Ready returns the event of the last write to the memory through any view, or nil if that
+// write is done and did not fail, or the tensor was closed. Readers wait for the event. See
+// [Buffer.Ready].
 func (t *Tensor) Ready() Event {
 	if b, _ := t.Buffer(); b != nil {
 		return b.Ready()
@@ -311,7 +320,8 @@ func (t *Tensor) Ready() Event {
 	return nil
 }
 
-// WaitReady blocks until the last write to the memory is done, and returns its error.
+// WaitReady blocks until the last write to the memory is done, and returns the error of
+// that write. It returns ctx's error if ctx ends first.
 func (t *Tensor) WaitReady(ctx context.Context) error {
 	if e := t.Ready(); e != nil {
 		return e.Wait(ctx)
@@ -319,23 +329,23 @@ func (t *Tensor) WaitReady(ctx context.Context) error {
 	return nil
 }
 
-// WaitIdle blocks until all work on the memory is done that is known of now, reads
-// included, so that the memory may be overwritten. It returns the error of the last
-// write, or ctx's.
+// WaitIdle blocks until all work that is recorded on the memory is done, including reads.
+// The memory may then be overwritten. WaitIdle returns the error of the last write, or
+// ctx's error if ctx ends first. It ignores errors of other work.
 func (t *Tensor) WaitIdle(ctx context.Context) error {
 	b, _ := t.Buffer()
 	if b == nil {
 		return nil
 	}
 	for _, e := range b.Pending() {
-		if err := e.Wait(ctx); err != nil && !isDone(e) { // what failed is over, too
+		if err := e.Wait(ctx); err != nil && !isDone(e) { // work that failed is done, too
 			return err
 		}
 	}
 	return t.WaitReady(ctx)
 }
 
-// String describes the tensor without its elements: "float32[2 3] on cpu".
+// String describes the tensor without its elements, as in "float32[2 3] on cpu".
 func (t *Tensor) String() string {
 	if t == nil {
 		return "nil tensor"

@@ -1,13 +1,12 @@
 package core
 
-// The methods of this file return views: tensors on the same memory, without a
-// copy. The caller closes each of them; the memory stays until the last one is
-// closed. They fail with ErrClosed, or with ErrLayout where Layout's method of the
-// same name does. They have the tensor's flags, but for FlagCopied: the memory has
-// more than one owner now.
+// The methods of this file return views: tensors on the same memory, without a copy. The
+// caller closes each view. They return ErrClosed if the tensor was closed, and ErrLayout if
+// the method of Layout of the same name does. A view has the flags of the tensor except
+// FlagCopied, because the memory then has more than one owner.
 
-// view makes a tensor with another layout, whose first element lies by so many elements
-// further. Its errors name call, the method of Tensor; err is that of the layout's method.
+// view returns a tensor with layout l, whose first element lies by elements after that of
+// t. err is the error of the method that made l; view returns it. Other errors name call.
 func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, error) {
 	if err != nil {
 		return nil, err
@@ -16,8 +15,8 @@ func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, erro
 	if err != nil {
 		return nil, err
 	}
-	// Eight elements are a whole number of bytes: counted so, nothing overflows
-	// that was not refused when t was made.
+	// Eight elements are a whole number of bytes. Computed in this order, the offset in
+	// bytes cannot overflow, because init checked that t lies in its memory.
 	width := t.dtype.storageBits(t.Padded())
 	bytes, rest := by/8*width, by%8*width
 	if rest%8 != 0 {
@@ -32,10 +31,10 @@ func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, erro
 	})
 }
 
-// Share returns a second tensor of the same elements.
+// Share returns a second tensor on the same elements. The caller closes it.
 func (t *Tensor) Share() (*Tensor, error) { return t.view("Share", t.Layout(), 0, nil) }
 
-// AsReadOnly returns a view that must not be written through.
+// AsReadOnly returns a read-only view of the same elements. The caller closes it.
 func (t *Tensor) AsReadOnly() (*Tensor, error) {
 	v, err := t.view("AsReadOnly", t.Layout(), 0, nil)
 	if err == nil {
@@ -44,25 +43,29 @@ func (t *Tensor) AsReadOnly() (*Tensor, error) {
 	return v, err
 }
 
-// Slice takes the elements start, start+step, ... before stop of an axis; see [Layout.Slice].
+// Slice returns a view of the elements start, start+step, and so on along one axis, up to
+// but not including stop; see [Layout.Slice]. It also returns ErrLayout if the first
+// element is packed and does not begin at a byte. The caller closes the view.
 func (t *Tensor) Slice(axis int, start, stop, step int64) (*Tensor, error) {
 	l, by, err := t.Layout().Slice(axis, start, stop, step)
 	return t.view("Slice", l, by, err)
 }
 
-// Index takes one element of an axis and drops the axis.
+// Index returns a view at position i of an axis, without that axis; see [Layout.Index]. It
+// also returns ErrLayout if the first element is packed and does not begin at a byte. The
+// caller closes the view.
 func (t *Tensor) Index(axis int, i int64) (*Tensor, error) {
 	l, by, err := t.Layout().Index(axis, i)
 	return t.view("Index", l, by, err)
 }
 
-// Permute orders the axes anew; see [Layout.Permute].
+// Permute returns a view with reordered axes; see [Layout.Permute]. The caller closes it.
 func (t *Tensor) Permute(axes ...int) (*Tensor, error) {
 	l, err := t.Layout().Permute(axes...)
 	return t.view("Permute", l, 0, err)
 }
 
-// Transpose reverses the order of the axes.
+// Transpose returns a view with the axes in reverse order. The caller closes it.
 func (t *Tensor) Transpose() (*Tensor, error) {
 	axes := make([]int, t.Rank())
 	for i := range axes {
@@ -72,26 +75,29 @@ func (t *Tensor) Transpose() (*Tensor, error) {
 	return t.view("Transpose", l, 0, err)
 }
 
-// Reshape gives the elements another shape where a view can; see [Layout.Reshape].
+// Reshape returns a view with another shape; see [Layout.Reshape]. It returns ErrLayout if
+// that needs a copy; use [Tensor.Contiguous] first then. The caller closes the view.
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	l, err := t.Layout().Reshape(shape...)
 	return t.view("Reshape", l, 0, err)
 }
 
-// Squeeze drops axes of extent 1; see [Layout.Squeeze].
+// Squeeze returns a view without some axes of extent 1; see [Layout.Squeeze]. The caller
+// closes it.
 func (t *Tensor) Squeeze(axes ...int) (*Tensor, error) {
 	l, err := t.Layout().Squeeze(axes...)
 	return t.view("Squeeze", l, 0, err)
 }
 
-// Expand inserts an axis of extent 1; see [Layout.Expand].
+// Expand returns a view with one more axis of extent 1; see [Layout.Expand]. The caller
+// closes it.
 func (t *Tensor) Expand(axis int) (*Tensor, error) {
 	l, err := t.Layout().Expand(axis)
 	return t.view("Expand", l, 0, err)
 }
 
-// Broadcast repeats axes of extent 1 by stride 0; see [Layout.Broadcast]. The
-// view is read-only if it repeats elements.
+// Broadcast returns a view that repeats elements to fill a larger shape; see
+// [Layout.Broadcast]. The view is read-only if it repeats elements. The caller closes it.
 func (t *Tensor) Broadcast(shape ...int64) (*Tensor, error) {
 	l, err := t.Layout().Broadcast(shape...)
 	v, err := t.view("Broadcast", l, 0, err)

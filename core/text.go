@@ -9,36 +9,36 @@ import (
 	"unsafe"
 )
 
-// TextOptions say how [Tensor.Text] lays out elements. A field that is 0 has NumPy's default.
+// TextOptions controls the format of [Tensor.Text]. A field that is 0 means NumPy's default.
 type TextOptions struct {
-	Threshold int64 // of more elements only those at the edges are printed; 0 means 1000
-	EdgeItems int64 // how many at each end of an axis then; 0 means 3
-	Precision int   // largest number of digits behind the point; 0 means 8
-	LineWidth int   // of a line, in characters; 0 means 75
+	Threshold int64 // with more elements than this, only those at the ends of the axes are printed; 0 means 1000
+	EdgeItems int64 // number of elements printed at each end of an axis in that case; 0 means 3
+	Precision int   // largest number of digits after the decimal point; 0 means 8
+	LineWidth int   // largest number of characters in a line; 0 means 75
 }
 
-// Text returns the elements as NumPy prints them: in brackets, aligned, with as many
-// digits as tell a number from its neighbours, and with "..." where there are too many.
-// The lanes of an element are printed like an axis.
+// Text formats the elements as NumPy does: in brackets and aligned, with the fewest digits
+// that identify each number, and with "..." for elements that are left out. It formats the
+// lanes of an element like another axis.
 //
-// Text reads memory that the host can reach. It blocks until the last write to the memory
-// is done, or returns ctx's error. It fails with ErrInvalid if t is nil, ErrClosed,
-// ErrDevice if the host cannot reach the memory, ErrDType for types that are no numbers,
-// or with the error of the last write.
+// The tensor must be host-accessible. Text blocks until the last write to the memory is
+// done, or returns ctx's error if ctx ends first. It returns ErrInvalid if t is nil,
+// ErrClosed if it is closed, ErrDevice if it is not host-accessible, ErrDType if the type
+// cannot be printed, or the error of the last write.
 func (t *Tensor) Text(ctx context.Context, o TextOptions) (string, error) {
-	b, err := hostSide(t, "Text")
+	b, err := hostBuffer(t, "Text")
 	if err != nil {
 		return "", err
 	}
-	if err := t.settle(ctx, b, forReading); err != nil {
+	if err := t.waitFor(ctx, b, forReading); err != nil {
 		return "", err
 	}
 	return t.text(ctx, b, o)
 }
 
-// Format lets package fmt print a tensor: %v and %s print what [Tensor.String] returns.
-// %+v prints the elements, too, by [Tensor.Text], where the host can reach them and no
-// write is unfinished. It waits for nothing.
+// Format implements fmt.Formatter. The verbs %v and %s print the result of [Tensor.String].
+// The verb %+v also prints the elements as [Tensor.Text] does, if the tensor is
+// host-accessible and its last write is done. Format does not block.
 func (t *Tensor) Format(f fmt.State, verb rune) {
 	switch {
 	case t == nil:
@@ -48,7 +48,7 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	default:
 		s := t.String()
 		if f.Flag('+') && t.share != nil {
-			if b, err := hostSide(t, "Format"); err == nil && b.Ready() == nil {
+			if b, err := hostBuffer(t, "Format"); err == nil && b.Ready() == nil {
 				if text, err := t.text(context.Background(), b, TextOptions{}); err == nil {
 					s += "\n" + text
 				}
@@ -58,7 +58,7 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	}
 }
 
-// text is Text after the waiting.
+// text is Text without the wait.
 func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, error) {
 	p := &printer{ctx: ctx, component: t.component()}
 	var floating bool
@@ -116,8 +116,8 @@ type printer struct {
 	edge      int64
 	summarize bool
 
-	// What is printed, in row-major order: numbers, of complex ones the imaginary parts
-	// apart, and later words.
+	// The elements to print, in row-major order, as numbers and later as words. Imaginary
+	// parts are in imags.
 	floats, imags []float64
 	ints          []int64
 	words         []string
@@ -163,7 +163,7 @@ func (p *printer) collect(axes []stepping, bit int64) error {
 	return nil
 }
 
-// formatWords makes words of the numbers, of one width.
+// formatWords formats the numbers as words of equal width.
 func (p *printer) formatWords(precision int) {
 	if !p.numbers.floating {
 		for _, x := range p.ints {
@@ -207,7 +207,7 @@ func (p *printer) formatWords(precision int) {
 	}
 }
 
-// lines lays the words out, as NumPy does, in lines that begin with indent.
+// lines arranges the words as NumPy does, in lines that begin with indent.
 func (p *printer) lines(axes []stepping, indent string, width int) string {
 	if len(axes) == 0 {
 		w := p.words[0]

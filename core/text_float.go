@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// decimal is a finite number in decimal: the sign, and the digits of 0.d1d2d3... times a
-// power of ten.
+// decimal is a finite number in decimal digits: d1.d2d3... times ten to the power of exp.
 type decimal struct {
 	negative bool
 	digits   string // without zeros at the end; "0" for zero
-	exp      int    // of the first digit: 0 for 1 to 9
+	exp      int    // power of ten of the first digit: 0 for numbers from 1 to 9.99
 }
 
-// formatFloats formats numbers of type c so that all have one width. With plus, positive
-// numbers get a sign.
+// formatFloats formats numbers of type c with equal width. If plus is set, positive numbers
+// have a sign, too.
 func formatFloats(values []float64, c component, precision int, plus bool) []string {
 	var low, high float64
 	finite, negativeInf := 0, false
@@ -64,7 +63,7 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 		split[i] = p
 		left, right = max(left, len(p.whole)), max(right, len(p.fraction))
 	}
-	behind := right // what stands behind the point
+	behind := right // characters after the decimal point
 	if scientific {
 		behind = expSize + 2 + right
 	}
@@ -84,7 +83,7 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 			w = nonFinite(x, plus)
 			w = strings.Repeat(" ", max(0, left+behind+1-len(w))) + w
 		case scientific:
-			// All have as many digits, which are exact beyond those that are needed.
+			// All numbers have the same number of digits. Further digits are exact, not 0.
 			exact, exp, _ := strings.Cut(strconv.FormatFloat(math.Abs(x), 'e', right, 64), "e")
 			if right == 0 {
 				exact += "."
@@ -99,7 +98,7 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 	return words
 }
 
-// ratio divides numbers of type c and rounds to that.
+// ratio divides numbers of type c and rounds the result to that type.
 func ratio(a, b float64, c component) float64 {
 	switch {
 	case c.bits == 64:
@@ -111,7 +110,8 @@ func ratio(a, b float64, c component) float64 {
 	}
 }
 
-// formatScalar formats the one number of a 0-d tensor, with all digits that it needs.
+// formatScalar formats the number of a tensor without axes, with as many digits as it
+// needs. If point is set, a whole number ends in ".0".
 func formatScalar(x float64, c component, point bool) string {
 	if x-x != 0 {
 		return nonFinite(x, false)
@@ -149,7 +149,7 @@ func formatScalar(x float64, c component, point bool) string {
 	}
 }
 
-// formatComplex formats the one number of a 0-d tensor.
+// formatComplex formats the complex number of a tensor without axes.
 func formatComplex(re, im float64, c component) string {
 	i := formatScalar(im, c, false) + "j"
 	if re == 0 && !math.Signbit(re) {
@@ -161,8 +161,8 @@ func formatComplex(re, im float64, c component) string {
 	return "(" + formatScalar(re, c, false) + i + ")"
 }
 
-// cutoff is from where on numbers are printed with an exponent: by how many decimal
-// digits of the type are exact.
+// cutoff is the number from which on numbers are printed with an exponent. It depends on how
+// many decimal digits of the type are exact.
 func cutoff(c component) float64 {
 	switch c.bits {
 	case 64:
@@ -188,8 +188,8 @@ func nonFinite(x float64, plus bool) string {
 	return w
 }
 
-// shortest gives the fewest digits that tell x, a number of type c, from its neighbours.
-// Types that NumPy does not have are printed as float32.
+// shortest returns the fewest digits that identify x among the numbers of type c. Types that
+// NumPy does not have are treated as float32.
 func shortest(x float64, c component) decimal {
 	if c.bits >= 32 || c.code != CodeFloat {
 		return decimalOf(strconv.FormatFloat(x, 'e', -1, int(max(c.bits, 32))))
@@ -202,7 +202,7 @@ func shortest(x float64, c component) decimal {
 	}
 }
 
-// decimalOf takes apart what FormatFloat made with 'e'.
+// decimalOf parses a result of FormatFloat with format 'e'.
 func decimalOf(s string) decimal {
 	var d decimal
 	s, d.negative = strings.TrimPrefix(s, "-"), s[0] == '-'
@@ -215,7 +215,8 @@ func decimalOf(s string) decimal {
 	return d
 }
 
-// round returns x with at most so many digits behind the point, d if that has no more.
+// round returns x, whose digits are d, with at most precision digits after the decimal
+// point. It returns d if d has no more.
 func (d decimal) round(x float64, format byte, precision int) decimal {
 	behind := len(d.digits) - 1
 	if format == 'f' {
@@ -239,7 +240,7 @@ func (d decimal) round(x float64, format byte, precision int) decimal {
 	return r
 }
 
-// positional gives the digits before and behind the point.
+// positional returns the digits before and after the decimal point.
 func (d decimal) positional() (whole, fraction string) {
 	switch n := d.exp + 1; {
 	case n <= 0:

@@ -7,33 +7,38 @@ import (
 	"unsafe"
 )
 
-// Values returns the elements of a contiguous tensor in host-accessible memory,
-// in row-major order and in place. The slice is valid until the tensor is closed,
-// and does not keep the tensor from the net: defer the Close. It must not be
-// written to if the tensor is read-only, use [Mutable] for that. A bool from
-// another library may hold a byte other than 0 and 1, which Go does not expect: read
-// such memory as uint8, through a tensor of that type.
+// Values returns the elements of a contiguous, host-accessible tensor in row-major order. It
+// does not copy: the slice is the memory of the tensor. Only read from it; to write, use
+// [Mutable]. The slice is valid until the tensor is closed, and does not keep the tensor
+// open. Defer the call of Close, so that the tensor is not lost while the slice is in use.
+// A bool from another library may be a byte other than 0 and 1, which is not a valid bool in
+// Go; read such memory as uint8, through a tensor of that type.
 //
-// It blocks until the last write to the memory is done, however long that takes:
-// call [Tensor.WaitReady] before to bound the time. It does not wait for work that
-// is enqueued after the call. Work that writes t must not call it, since it would wait for
-// itself; [ValuesWithoutWaiting] is for that.
+// Values blocks until the last write to the memory is done, however long that takes. To
+// bound the time, call [Tensor.WaitReady] first. Values does not wait for work that is
+// enqueued after the call. A function that runs on a stream and writes t must not call
+// Values, because it would wait for itself; it uses [ValuesWithoutWaiting].
 //
-// It fails with ErrClosed, ErrDType if T is not the element type, ErrDevice if the
-// host cannot reach the memory, ErrLayout if the tensor is not contiguous (a copy or
-// [All] helps) or misaligned for T, or with the error of the last write.
+// Values returns ErrInvalid if t is nil, ErrClosed if it is closed, ErrDType if T is not its
+// element type, ErrDevice if it is not host-accessible, ErrLayout if it is not contiguous or
+// not aligned for T, or the error of the last write. For a tensor that is not contiguous,
+// use [All] or a copy.
 func Values[T Element](t *Tensor) ([]T, error) { return values[T](t, "Values", forReading) }
 
-// ValuesWithoutWaiting is [Values] for callers who keep the order themselves, such as
-// work on a stream that was made to wait: the elements may still be written to.
+// ValuesWithoutWaiting is like [Values], but does not wait: work may still write the
+// elements. It is for code that keeps the order itself, such as a function that runs on a
+// stream after the stream waited for that work.
 func ValuesWithoutWaiting[T Element](t *Tensor) ([]T, error) {
 	return values[T](t, "ValuesWithoutWaiting", withoutWaiting)
 }
 
-// Mutable is [Values] for writing: it blocks until all work on the memory is done,
-// reads included; [Tensor.WaitIdle] bounds the time. It also fails with ErrReadOnly.
-// Where the strides are not row-major, [AllMutable] serves. To overwrite what failed
-// work has left, use [MutableWithoutWaiting], and record the write with [Buffer.Wrote].
+// Mutable is like [Values], but the slice may be written to. It blocks until all work on the
+// memory is done, including reads. To bound the time, call [Tensor.WaitIdle] first. Mutable
+// also returns ErrReadOnly if t is read-only. For a tensor that is not contiguous, use
+// [AllMutable].
+//
+// If the last write to the memory failed, Mutable returns its error. To overwrite the memory
+// nevertheless, use [MutableWithoutWaiting], and record the write with [Buffer.Wrote].
 func Mutable[T Element](t *Tensor) ([]T, error) {
 	if t != nil && t.ReadOnly() {
 		return nil, readOnly("Mutable")
@@ -41,8 +46,8 @@ func Mutable[T Element](t *Tensor) ([]T, error) {
 	return values[T](t, "Mutable", forWriting)
 }
 
-// MutableWithoutWaiting is [Mutable] for callers who keep the order themselves: the
-// elements may still be read and written.
+// MutableWithoutWaiting is like [Mutable], but does not wait: work may still read and write
+// the elements. It is for code that keeps the order itself.
 func MutableWithoutWaiting[T Element](t *Tensor) ([]T, error) {
 	if t != nil && t.ReadOnly() {
 		return nil, readOnly("MutableWithoutWaiting")
@@ -62,13 +67,13 @@ func readOnly(call string) error {
 	return Errorf(ErrReadOnly, "core", call, "the tensor may only be read")
 }
 
-// All yields the elements of a tensor in host-accessible memory in row-major
-// order, whatever its strides. The sequence is valid until the tensor is closed.
-// It blocks and fails like [Values], but for the strides; the sequence itself waits
-// for nothing.
+// All returns a sequence of the elements of a host-accessible tensor in row-major order. The
+// strides may be any. The sequence is valid until the tensor is closed. All blocks and
+// otherwise fails as [Values] does. The sequence itself does not wait for work.
 func All[T Element](t *Tensor) (iter.Seq[T], error) { return all[T](t, "All", forReading) }
 
-// AllWithoutWaiting is [All] for callers who keep the order themselves.
+// AllWithoutWaiting is like [All], but does not wait. It is for code that keeps the order
+// itself; see [ValuesWithoutWaiting].
 func AllWithoutWaiting[T Element](t *Tensor) (iter.Seq[T], error) {
 	return all[T](t, "AllWithoutWaiting", withoutWaiting)
 }
@@ -83,14 +88,16 @@ func all[T Element](t *Tensor, call string, w waiting) (iter.Seq[T], error) {
 	}, nil
 }
 
-// AllMutable is [All] for writing: it yields a pointer to each element, valid until
-// the tensor is closed. It blocks like [Mutable]. It also fails with ErrReadOnly, and
-// with ErrLayout if the tensor repeats elements, as a copy into such a tensor does.
+// AllMutable is like [All], but returns a sequence of pointers to the elements, which may be
+// written to until the tensor is closed. It blocks as [Mutable] does. It also returns
+// ErrReadOnly if t is read-only, and ErrLayout if t repeats elements (see
+// [Layout.HasOverlap]).
 func AllMutable[T Element](t *Tensor) (iter.Seq[*T], error) {
 	return allMutable[T](t, "AllMutable", forWriting)
 }
 
-// AllMutableWithoutWaiting is [AllMutable] for callers who keep the order themselves.
+// AllMutableWithoutWaiting is like [AllMutable], but does not wait. It is for code that keeps
+// the order itself; see [MutableWithoutWaiting].
 func AllMutableWithoutWaiting[T Element](t *Tensor) (iter.Seq[*T], error) {
 	return allMutable[T](t, "AllMutableWithoutWaiting", withoutWaiting)
 }
@@ -102,7 +109,7 @@ func allMutable[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], err
 	return elements[T](t, call, w)
 }
 
-// elements yields where the elements lie, in row-major order.
+// elements returns a sequence of pointers to the elements in row-major order.
 func elements[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], error) {
 	p, err := firstElement[T](t, call, false, w)
 	if err != nil {
@@ -111,12 +118,13 @@ func elements[T Element](t *Tensor, call string, w waiting) (iter.Seq[*T], error
 	return func(yield func(*T) bool) {
 		if t.NumElements() > 0 {
 			walk(p, t.layout.shape(), t.layout.strides(), yield)
-			runtime.KeepAlive(t) // p does not keep the memory: the net would free it
+			runtime.KeepAlive(t) // p does not keep t reachable, and a lost tensor is closed
 		}
 	}, nil
 }
 
-// walk yields the places below p, one axis at a level, and reports whether to go on.
+// walk calls yield for each element from p on, with one level of recursion for each axis.
+// It reports whether to continue.
 func walk[T Element](p *T, shape, strides []int64, yield func(*T) bool) bool {
 	if len(shape) == 0 {
 		return yield(p)
@@ -131,17 +139,18 @@ func walk[T Element](p *T, shape, strides []int64, yield func(*T) bool) bool {
 	return true
 }
 
-// waiting says which work is to be over before the host uses the memory.
+// waiting says which work must be done before the host uses the memory.
 type waiting uint8
 
 const (
 	withoutWaiting waiting = iota
 	forReading             // the last write
-	forWriting             // all
+	forWriting             // all work
 )
 
-// firstElement checks all that typed access needs, rowMajor strides if it needs those,
-// and waits. It returns nil for a tensor without elements.
+// firstElement checks that the host can access t with element type T, waits for work, and
+// returns a pointer to the first element; nil if there are no elements. If rowMajor is set,
+// it also checks that t is contiguous.
 func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (*T, error) {
 	b, err := t.buffer(call)
 	switch {
@@ -169,7 +178,7 @@ func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (
 	return (*T)(pointer(address)), nil
 }
 
-// await waits for work on b, the tensor's buffer, however long that takes.
+// await waits for work on b, which is the buffer of t, however long that takes.
 func (t *Tensor) await(b *Buffer, w waiting) error {
 	switch {
 	case !b.busy():
@@ -181,7 +190,8 @@ func (t *Tensor) await(b *Buffer, w waiting) error {
 	}
 }
 
-// pointer turns an address outside of Go's heap, or pinned in it, into a pointer.
+// pointer converts an address to a pointer. The memory lies outside of Go's heap or is
+// pinned.
 func pointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

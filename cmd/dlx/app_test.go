@@ -183,7 +183,7 @@ func TestExitCodes(t *testing.T) {
 		{"handoff " + digits + " --via cpu --out x.txt", exitUsage, ".safetensors"},
 		{"convert " + digits, exitUsage, "accepts 2 arg"},
 		{"convert " + digits + " x.txt", exitUsage, ".safetensors"},
-		{"convert " + digits + " x.npy --dtype float33x", exitUsage, `"float33x" is no element type`},
+		{"convert " + digits + " x.npy --dtype float33x", exitUsage, `"float33x" is not an element type`},
 		{"convert nosuch.npy " + dir + "/x.npy", exitFailed, "nosuch.npy"},
 		{"convert " + digits + " " + dir + "/nosuch/x.npy", exitFailed, "x.npy"},
 		{"convert " + archive + " " + dir + "/x.npy", exitFailed, "an .npy holds exactly one"},
@@ -215,7 +215,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestUsageErrorsNameNoGoFunction(t *testing.T) {
 	for args, want := range map[string]string{
-		"handoff x.npy --via cpu,foo": `ERR invalid argument "cpu,foo" for "--via" flag: wrong device: "foo" is no device type; ` +
+		"handoff x.npy --via cpu,foo": `ERR invalid argument "cpu,foo" for "--via" flag: wrong device: "foo" is not a device type; ` +
 			"examples: cpu, cuda, cuda_host, vulkan; see dlx handoff --help\n",
 		"plan --from cpu:x": `ERR invalid argument "cpu:x" for "--from" flag: wrong device: "cpu:x": ` +
 			"the index after ':' must be a decimal number from 0 to 2147483647; see dlx plan --help\n",
