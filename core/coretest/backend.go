@@ -8,40 +8,41 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// deviceCount is how many devices the backend has.
+// deviceCount is the number of devices of the backend.
 const deviceCount = 2
 
-// Options shape the simulated backend. The zero value cannot copy.
+// Options are the options of [NewBackend]. Without Submit, the devices cannot copy.
 type Options struct {
-	// Submit is stream.Submit, by which copies keep order; it is given since this
-	// package stands below stream. A test of tests may give one that does less.
-	// Copies fail with core.ErrNotSupported without it.
+	// Submit keeps the order of copies. Pass Submit of package stream, which this
+	// package cannot import. A test of the test tools may pass a function that does
+	// less. If Submit is nil, copies fail with core.ErrNotSupported.
 	Submit func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error
-	// Seed decides what runs before what; 0 draws one.
+	// Seed seeds the random order in which work runs. 0 means a random seed.
 	Seed uint64
-	// Log is told the seed, as testing.T.Logf would print it. May be nil.
+	// Log is called once with the seed, such as testing.T.Logf. It may be nil.
 	Log func(format string, args ...any)
-	// HostWaits makes streams refuse to wait for any event, so that the host has to.
+	// HostWaits makes Wait of every stream return core.ErrNotSupported, so that the
+	// host has to wait.
 	HostWaits bool
-	// Opaque makes the devices webgpu:0 and webgpu:1, whose memory has handles and
-	// offsets beside them instead of addresses. They also offer core.HostViewer
-	// (for memory allocated so), core.StreamImporter and, where the system has
-	// descriptors, core.MemoryExporter and core.MemoryImporter of opaque ones.
+	// Opaque makes devices webgpu:0 and webgpu:1, whose memory has opaque handles and
+	// offsets instead of addresses. They also offer core.HostViewer, for memory
+	// allocated with AllocOptions.HostVisible, and core.StreamImporter. On Unix they
+	// offer core.MemoryExporter and core.MemoryImporter for opaque descriptors.
 	Opaque bool
 }
 
-// Backend is a simulated backend of two devices, ext_dev:0 and ext_dev:1, which
-// is hard on those who use it, within what the interfaces of core allow:
+// Backend is a simulated backend with two devices, ext_dev:0 and ext_dev:1. Within the
+// rules of the interfaces of core, it behaves so that errors in its users show:
 //
-//   - Work on a stream runs when somebody waits for it and not before, and what
-//     else runs with it is drawn by lot. A missing wait shows as wrong data.
-//   - Memory is filled with rubbish when it is allocated and when it is freed, and
-//     what was freed last is allocated first. A use after free shows as wrong data.
-//   - A host that uses an address of the device faults. Opaque handles are small
-//     numbers; several allocations have the same one, with different offsets.
-//   - Every call fails when a test says so, see [Backend.Fail] and [Backend.Lose].
+//   - Work on a stream runs only when a caller waits for it. Other work that may run at
+//     that time is chosen at random. A missing wait shows as wrong data.
+//   - Memory is filled with a pattern when it is allocated and when it is freed, and the
+//     memory that was freed last is reused first. A use after free shows as wrong data.
+//   - The host faults when it uses an address of the device. Opaque handles are small
+//     numbers, and several allocations share one handle with different offsets.
+//   - A test can make every call fail, see [Backend.Fail] and [Backend.Lose].
 //
-// It is safe for concurrent use.
+// A Backend is safe for concurrent use.
 type Backend struct {
 	options   Options
 	scheduler *scheduler
@@ -57,12 +58,12 @@ var _ core.Backend = (*Backend)(nil)
 // fault makes a call fail.
 type fault struct {
 	call  string
-	after int // calls that go well before
+	after int // number of calls that succeed first
 	err   error
 	fired bool
 }
 
-// NewBackend makes a backend of its own: nothing is shared with others.
+// NewBackend makes a backend. Backends share no state.
 func NewBackend(o Options) *Backend {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -75,11 +76,10 @@ func NewBackend(o Options) *Backend {
 	return &Backend{options: o, scheduler: c}
 }
 
-// Fail makes the n-th call from now of a method of devices or streams fail with
-// err; 1 is the next. Calls go by the method's name, "Alloc" or "Record"; the call
-// "work" is a piece of work that runs on a stream, whose error shows in events.
-// The error that comes out is a [*core.Error] around err. fired tells whether the
-// call was reached.
+// Fail makes one call of a method of a device or stream fail: the n-th one from now, where 1
+// is the next. call is the name of the method, such as "Alloc" or "Record". The name "work"
+// stands for a piece of work that runs on a stream; its error is reported by events. The
+// call returns a [*core.Error] that wraps err. fired reports whether the call has failed.
 func (b *Backend) Fail(call string, n int, err error) (fired func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,8 +92,8 @@ func (b *Backend) Fail(call string, n int, err error) (fired func() bool) {
 	}
 }
 
-// Lose takes a device away: from now on its calls and its unfinished work fail
-// with core.ErrDeviceLost. Only closing and freeing still work.
+// Lose simulates the loss of a device. From now on, its calls and its unfinished work fail
+// with core.ErrDeviceLost, except for closing and freeing.
 func (b *Backend) Lose(index int32) {
 	b.mu.Lock()
 	b.lost[index] = true
@@ -101,11 +101,11 @@ func (b *Backend) Lose(index int32) {
 	c := b.scheduler
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.changed.Broadcast() // nothing blocks on a lost device
+	c.changed.Broadcast() // work on a lost device no longer blocks
 }
 
-// Step does one step of some stream that can go on, drawn by lot, as if time had
-// passed, and reports whether there was one.
+// Step runs one step of a random stream that is not blocked, as if time had passed. It
+// reports whether there was one.
 func (b *Backend) Step() bool {
 	c := b.scheduler
 	c.mu.Lock()
@@ -117,7 +117,7 @@ func (b *Backend) Step() bool {
 	return s != nil
 }
 
-// call says whether a call of a device fails.
+// call returns an error if a call of a device is to fail.
 func (b *Backend) call(call string, index int32) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,12 +132,12 @@ func (b *Backend) call(call string, index int32) error {
 		f.after--
 	}
 	if b.lost[index] {
-		return b.errorf(core.ErrDeviceLost, call, "the test took device %d away", index)
+		return b.errorf(core.ErrDeviceLost, call, "the test made device %d fail", index)
 	}
 	return nil
 }
 
-// deviceType is the type of the backend's devices and their memory.
+// deviceType returns the type of the backend's devices and of their memory.
 func (b *Backend) deviceType() core.DeviceType {
 	if b.options.Opaque {
 		return core.DeviceWebGPU
@@ -145,20 +145,20 @@ func (b *Backend) deviceType() core.DeviceType {
 	return core.DeviceExt
 }
 
-// Name is "ext_dev" or, with Options.Opaque, "webgpu".
+// Name returns "ext_dev" or, with Options.Opaque, "webgpu".
 func (b *Backend) Name() string { return b.deviceType().String() }
 
-// errorf makes an error of the backend.
+// errorf returns an error of the backend.
 func (b *Backend) errorf(err error, call, format string, args ...any) error {
 	return core.Errorf(err, b.Name(), call, format, args...)
 }
 
-// Probe says that the backend is there.
+// Probe reports that the backend is available.
 func (b *Backend) Probe(ctx context.Context) core.Probe {
 	return core.Probe{Available: true, Version: "simulated"}
 }
 
-// Devices lists the two devices.
+// Devices returns the two devices.
 func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
 	list := make([]core.Properties, deviceCount)
 	for i := range list {

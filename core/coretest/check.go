@@ -11,8 +11,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// WantError proves that a call failed with an error that wraps the sentinel, and that is a
-// [core.Error] which names backend and call.
+// WantError fails the test unless err wraps the sentinel error and is a [core.Error] that
+// names backend and call. what describes the call in the message.
 func WantError(tb testing.TB, err, sentinel error, what string) {
 	tb.Helper()
 	var typed *core.Error
@@ -21,9 +21,10 @@ func WantError(tb testing.TB, err, sentinel error, what string) {
 	}
 }
 
-// Descriptors is how many descriptors this process has open, where the system tells (Linux), and else 0.
+// Descriptors returns the number of open descriptors of this process. It returns 0 on
+// systems other than Linux.
 func Descriptors() int {
-	dir, err := os.Open("/proc/self/fd") // a first file, for which the runtime opens what it polls with
+	dir, err := os.Open("/proc/self/fd") // this also makes the runtime open its poller, so that later counts include it
 	if err != nil {
 		return 0
 	}
@@ -32,8 +33,8 @@ func Descriptors() int {
 	return len(open)
 }
 
-// WantDescriptors proves that this process has so many descriptors open. Those that threads
-// of a driver have open for a moment are waited for; where the number stays another, the test ends.
+// WantDescriptors ends the test with an error unless this process has want descriptors open.
+// It waits up to 10 seconds, because threads of a driver may open descriptors for a moment.
 func WantDescriptors(tb testing.TB, want int, what string) {
 	tb.Helper()
 	now := Descriptors()
@@ -45,7 +46,9 @@ func WantDescriptors(tb testing.TB, want int, what string) {
 	}
 }
 
-// Keep is for the results of what makes a tensor: the test's end closes it, an error ends the test.
+// Keep returns a function that takes the results of a call that makes a tensor. The function
+// ends the test on an error. Otherwise it returns the tensor, which is closed at the end of
+// the test. For example: t := Keep(tb)(core.FromSlice(s)).
 func Keep(tb testing.TB) func(*core.Tensor, error) *core.Tensor {
 	return func(x *core.Tensor, err error) *core.Tensor {
 		tb.Helper()
@@ -57,20 +60,20 @@ func Keep(tb testing.TB) func(*core.Tensor, error) *core.Tensor {
 	}
 }
 
-// Row allocates n bytes on a device until the test's end.
+// Row allocates a tensor of n bytes on a device. It is closed at the end of the test.
 func Row(tb testing.TB, d core.Device, n int64, o core.AllocOptions) *core.Tensor {
 	tb.Helper()
 	return Keep(tb)(core.Empty(context.Background(), d, core.TypeUint8, []int64{n}, o))
 }
 
-// Pattern is n bytes that differ from those of another seed.
+// Pattern returns n pseudo-random bytes that depend on the low 16 bits of seed.
 func Pattern(n int, seed uint64) []byte {
 	p := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(p) // never fails
 	return p
 }
 
-// Put writes bytes to a row of a device, and returns when they are there.
+// Put copies p to dst, a tensor of bytes on d, and returns when the copy is done.
 func Put(tb testing.TB, d core.Device, dst *core.Tensor, p []byte) {
 	tb.Helper()
 	if err := d.Copy(context.Background(), nil, dst, Keep(tb)(core.FromSlice(p))); err != nil {
@@ -78,7 +81,7 @@ func Put(tb testing.TB, d core.Device, dst *core.Tensor, p []byte) {
 	}
 }
 
-// Get reads the bytes of a row of a device.
+// Get returns the bytes of src, a tensor of bytes on d.
 func Get(tb testing.TB, d core.Device, src *core.Tensor) []byte {
 	tb.Helper()
 	p := make([]byte, src.NumElements())

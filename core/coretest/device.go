@@ -17,11 +17,11 @@ type Device struct {
 
 	mu       sync.Mutex
 	closed   bool
-	streams  int // open ones
-	memories int // not yet freed
-	released map[*memory]releasing
+	streams  int                   // number of open streams
+	memories int                   // number of allocations that are not freed
+	released map[*memory]releasing // released, but not freed because of unfinished work
 	pool     pool
-	handles  uintptr // of streams, the last one given
+	handles  uintptr // the native handle of the latest stream
 }
 
 var (
@@ -36,13 +36,13 @@ var (
 	_ core.StreamImporter   = (*Device)(nil)
 )
 
-// ID is ext_dev:0 or ext_dev:1, or webgpu:0 or webgpu:1.
+// ID returns ext_dev:0 or ext_dev:1 or, with Options.Opaque, webgpu:0 or webgpu:1.
 func (d *Device) ID() core.DeviceID { return d.id }
 
-// Properties describe the device.
+// Properties returns the properties of the device.
 func (d *Device) Properties() core.Properties { return d.backend.properties(d.id.Index) }
 
-// call says whether a call fails: by a fault, or since the device is closed or lost.
+// call returns an error if the call is to fail, or if the device is closed or lost.
 func (d *Device) call(call string) error {
 	d.mu.Lock()
 	closed := d.closed
@@ -59,7 +59,7 @@ func (d *Device) lost() bool {
 	return d.backend.lost[d.id.Index]
 }
 
-// do runs work, if the device is still there and no fault is due.
+// do runs work. It returns an error instead if the device is lost or the work is to fail.
 func (d *Device) do(work func() error) error {
 	if err := d.backend.call("work", d.id.Index); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (d *Device) do(work func() error) error {
 	return work()
 }
 
-// forget counts one object less.
+// forget decrements one of the counts.
 func (d *Device) forget(count *int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,20 +102,21 @@ func (d *Device) newStream() (*Stream, error) {
 	return s, nil
 }
 
-// Copy enqueues a copy between tensors of this device, or with one of the host.
+// Copy enqueues a copy between two tensors of this device, or between one and a tensor of
+// the host.
 func (d *Device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	return d.copy(ctx, "Copy", s, dst, src, d.id)
 }
 
-// CanPeer allows all devices of the backend.
+// CanPeer returns nil for every device of the same backend.
 func (d *Device) CanPeer(peer core.Device) error {
 	if p, ok := peer.(*Device); !ok || p.backend != d.backend {
-		return d.backend.errorf(core.ErrNotSupported, "CanPeer", "%T is no device of this backend", peer)
+		return d.backend.errorf(core.ErrNotSupported, "CanPeer", "%T is not a device of this backend", peer)
 	}
 	return nil
 }
 
-// CopyPeer enqueues a copy from a tensor of another device of the backend.
+// CopyPeer enqueues a copy from a tensor of another device of the same backend.
 func (d *Device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
 	if err := d.CanPeer(peer); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (d *Device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	return d.copy(ctx, "CopyPeer", s, dst, src, peer.ID())
 }
 
-// copy copies from a tensor that lies on the device from.
+// copy enqueues a copy. src lies on the device from or on the host.
 func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src *core.Tensor, from core.DeviceID) error {
 	if err := d.call(call); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 	}
 	host := func(t *core.Tensor) bool { return t.ID().Type.HostAccessible() }
 	if src.ID() != from && !host(src) || dst.ID() != d.id && !host(dst) || host(src) && host(dst) {
-		return d.backend.errorf(core.ErrDevice, call, "from %v to %v is no copy of %v", src.ID(), dst.ID(), d.id)
+		return d.backend.errorf(core.ErrDevice, call, "%v cannot copy from %v to %v", d.id, src.ID(), dst.ID())
 	}
 	if d.backend.options.Submit == nil {
 		return d.backend.errorf(core.ErrNotSupported, call, "the test gave no Options.Submit")
@@ -148,7 +149,7 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 			return err
 		}
 		err = own.Synchronize(ctx)
-		_ = own.Close() // its errors are Synchronize's
+		_ = own.Close() // Synchronize has returned its error
 		return err
 	}
 	own, ok := s.(*Stream)
@@ -168,8 +169,8 @@ func (d *Device) enqueueCopy(ctx context.Context, s *Stream, dst, src *core.Tens
 	})
 }
 
-// Close releases the device, if no stream is open and all memory was freed. It waits for
-// the work on memory that was released.
+// Close closes the device if no stream is open and all memory was freed. It first waits for
+// work on memory that was released.
 func (d *Device) Close() error {
 	d.RunCloseHooks()
 	d.finishReleased()
@@ -179,7 +180,7 @@ func (d *Device) Close() error {
 	case d.closed:
 		return nil
 	case d.streams > 0 || d.memories > 0:
-		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams are open and %d memories not freed", d.streams, d.memories)
+		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams are open and %d allocations are not freed", d.streams, d.memories)
 	}
 	d.closed = true
 	d.pool = pool{}

@@ -1,8 +1,8 @@
-// Package coretest is for the tests of everything above core: [Main] fails a
-// test binary that leaves objects open, [NewBackend] makes a simulated
-// asynchronous device whose work runs as late as it may and whose calls fail on
-// demand, with addresses or, like most graphics APIs, with opaque handles, and
-// [CopyNaive] is the slow copy that faster ones are compared with.
+// Package coretest helps to test backends and other packages that use core. [Main] fails a
+// test binary that leaves objects open. [NewBackend] makes a backend of simulated devices,
+// which run work as late as the interfaces allow and whose calls fail on demand. Their
+// memory has addresses or, as in most graphics APIs, opaque handles. [EachCall] makes each
+// call of a driver fail once. [CopyNaive] is a simple copy to compare fast copies with.
 //
-// Nothing outside of tests may use it.
+// Only tests may import this package.
 package coretest

@@ -4,10 +4,10 @@ package coretest
 
 import "github.com/dlx-go/dlx/core"
 
-// opaqueCapabilities are what opaque devices have besides those of all.
+// opaqueCapabilities are the capabilities that only opaque devices have.
 const opaqueCapabilities = core.CapHostView | core.CapImportStream
 
-// allocExport is not called: there are no descriptors here that could be exported.
+// allocExport is not called: opaque devices do not export memory on this system.
 func (d *Device) allocExport(size int64, opts core.AllocOptions) (core.Memory, error) {
 	return core.Memory{}, d.checkAlloc(size, opts)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// opaqueCapabilities are what opaque devices have besides those of all.
+// opaqueCapabilities are the capabilities that only opaque devices have.
 const opaqueCapabilities = core.CapHostView | core.CapImportStream | core.CapExportMemory | core.CapImportMemory
 
-// memoryType is what Vulkan calls the index of a memory type: an import must know it.
+// memoryType simulates the memory type index of Vulkan, which an import must name.
 const memoryType = 3
 
 var (
@@ -24,19 +24,20 @@ var (
 	_ core.MemoryImporter = (*Device)(nil)
 )
 
-// exported holds what descriptors stand for. When the last of them is closed, nobody
-// tells: so now and then those are forgotten that this process has not open any more.
+// exported maps the files of exported descriptors to the memory that they stand for. The
+// process is not notified when the last descriptor of a file is closed, so forgetClosed
+// removes such files from time to time.
 var exported struct {
 	mu   sync.Mutex
 	list map[fileID]object
-	left int // after the last look
+	left int // length of list after the last call of forgetClosed that removed files
 }
 
-// fewExports are kept without a look at what is open.
+// fewExports is the length of the list below which forgetClosed does nothing.
 const fewExports = 64
 
-// forgetClosed forgets the files that no descriptor of this process names, once there
-// are twice as many as there were left the last time. The mutex is held.
+// forgetClosed removes the files that this process has no descriptor of. It does so only when
+// the list is twice as long as after the last time. exported.mu is held.
 func forgetClosed() {
 	if len(exported.list) < max(fewExports, 2*exported.left) {
 		return
@@ -62,10 +63,10 @@ func forgetClosed() {
 	exported.left = len(exported.list)
 }
 
-// fileID tells open files apart.
+// fileID identifies an open file.
 type fileID struct{ device, inode uint64 }
 
-// fileOf identifies the file behind a descriptor.
+// fileOf returns the ID of the file that a descriptor refers to.
 func fileOf(fd int) (fileID, error) {
 	var s syscall.Stat_t
 	if err := syscall.Fstat(fd, &s); err != nil {
@@ -74,7 +75,7 @@ func fileOf(fd int) (fileID, error) {
 	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil //nolint:unconvert // the types differ from system to system
 }
 
-// newFile opens a file that is no other: the end of a pipe.
+// newFile opens a new file, which is the end of a pipe, and returns its descriptor and ID.
 func newFile() (fd int, id fileID, err error) {
 	var pipe [2]int
 	if err := syscall.Pipe(pipe[:]); err != nil {
@@ -85,8 +86,8 @@ func newFile() (fd int, id fileID, err error) {
 	return pipe[0], id, err
 }
 
-// ExportTypes are opaque descriptors, of opaque devices. They stand for memory, but
-// nothing can be read from them.
+// ExportTypes returns core.HandleOpaqueFD for an opaque device, and nothing for others. A
+// descriptor stands for memory, but nothing can be read from it.
 func (d *Device) ExportTypes() []core.HandleType {
 	if !d.backend.options.Opaque {
 		return nil
@@ -94,11 +95,11 @@ func (d *Device) ExportTypes() []core.HandleType {
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
-// ImportTypes are the same.
+// ImportTypes returns the same types as ExportTypes.
 func (d *Device) ImportTypes() []core.HandleType { return d.ExportTypes() }
 
-// allocExport gives memory that is to be exported whole pages of its own, which are
-// never used again.
+// allocExport allocates memory that can be exported. It uses whole pages, which are never
+// reused.
 func (d *Device) allocExport(size int64, opts core.AllocOptions) (core.Memory, error) {
 	opts.Export = 0
 	if err := d.checkAlloc(size, opts); err != nil {
@@ -113,9 +114,8 @@ func (d *Device) allocExport(size int64, opts core.AllocOptions) (core.Memory, e
 	return d.own(handle, 0, size, func() { d.backend.objects.remove(handle) }), nil
 }
 
-// ExportMemory returns a new descriptor for the whole pages of b. It fails with
-// core.ErrNotSupported for another type, and with core.ErrInvalid if b was not
-// allocated for it.
+// ExportMemory returns a new descriptor for the pages of b. It returns core.ErrNotSupported
+// if t is not core.HandleOpaqueFD, and core.ErrInvalid if b was not allocated for export.
 func (d *Device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	fail := func(err error, format string, args ...any) (core.ExternalMemory, error) {
 		return core.ExternalMemory{}, d.backend.errorf(err, "ExportMemory", format, args...)
@@ -185,9 +185,9 @@ func (d *Device) EndExport(b *core.Buffer) error {
 	return nil
 }
 
-// ImportMemory opens what a descriptor stands for and closes that. Besides what
-// its interface says, it fails with core.ErrInvalid where Size, MemoryType or
-// Dedicated are not those of the export.
+// ImportMemory imports the memory that a descriptor stands for and closes the descriptor. In
+// addition to the errors of [core.MemoryImporter], it returns core.ErrInvalid if Size,
+// MemoryType or Dedicated differ from those of the export.
 func (d *Device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	fail := func(err error, format string, args ...any) (core.Memory, error) {
 		return core.Memory{}, d.backend.errorf(err, "ImportMemory", format, args...)
@@ -216,7 +216,7 @@ func (d *Device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	x, ok := exported.list[id]
 	exported.mu.Unlock()
 	if !ok || m.Size != x.size || m.MemoryType != memoryType || !m.Dedicated {
-		return fail(core.ErrInvalid, "the handle does not stand for the memory that %+v says", m)
+		return fail(core.ErrInvalid, "the handle does not stand for the memory that %+v describes", m)
 	}
 	_ = m.Close()
 	x.device = d

@@ -11,37 +11,41 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Faults is a driver, most often a simulated one, whose calls can be made to fail.
+// Faults is a driver, usually a simulated one, whose calls can be made to fail.
 type Faults interface {
-	// Fail has the nth call from now on of a function fail once, with a code of the driver's;
-	// nth 1 is the next, and 0 takes that back.
+	// Fail makes one call of a function of the driver fail with the driver's error code:
+	// the nth one from now, where 1 is the next. An nth of 0 cancels that.
 	Fail(call string, nth, code int)
-	// Calls is how often each function was called. The map is the caller's.
+	// Calls returns how often each function was called. The caller owns the map.
 	Calls() map[string]int
-	// Live is what is open at the driver, by its kind. What is not there is 0.
+	// Live returns the number of objects that are open at the driver, by kind. A kind that
+	// is not in the map has none.
 	Live() map[string]int
 }
 
-// EachCall proves that every call to a driver may fail.
+// EachCall tests that every call of a driver may fail.
 type EachCall struct {
 	Faults Faults
-	Code   int // that the driver answers
-	// Life opens devices, does on them what is to be proved, closes all, and returns the errors
-	// that it met, joined: see [Life].
+	Code   int // the error code with which calls of the driver fail
+	// Life opens devices, uses them, closes everything, and returns all errors that it
+	// got, joined. [Life], the type, helps to write it.
 	Life func(context.Context) error
 }
 
-// lifetime is how long a life may take.
+// lifetime is how long a call of EachCall.Life may take.
 var lifetime = 20 * time.Second
 
-// Run has each call that a life makes fail, in a subtest, in one life after the other: at each
-// of its first eight places, and at the 16th, the 32nd and so on. Whatever comes of it has to end,
-// has to be a [core.Error] or several, and may leave nothing open: not of dlx, not at the driver,
-// no descriptor. Lives without a fault may not fail. Run returns the names of the calls that failed.
+// Run finds the driver functions that Life calls. For each of them, it runs a subtest that
+// calls Life again and again, and each time makes another one of the calls of that function
+// fail: each of the first eight, then the 16th, the 32nd and so on. The test fails if Life
+// does not return in time, if it returns an error that is not a [core.Error] or a join of
+// some, or if an object of dlx, an object of the driver or a descriptor stays open. It also
+// fails if Life returns an error although no call failed. Run returns the names of the
+// functions.
 func (e EachCall) Run(t *testing.T) []string {
 	t.Helper()
 	var before map[string]int
-	for range 2 { // the first makes what the process keeps
+	for range 2 { // the first call makes what the process keeps forever
 		before = e.Faults.Calls()
 		if err := e.Life(t.Context()); err != nil {
 			t.Errorf("without a fault: %v", err)
@@ -59,17 +63,18 @@ func (e EachCall) Run(t *testing.T) []string {
 				n += max(1, n/8*8)
 			}
 			if n == 1 && !t.Failed() {
-				t.Error("it was called in one life, and not in the next")
+				t.Error("Life called it at first, and did not call it again")
 			}
 		})
 		if !ok {
-			break // a life that leaks, or goes on, disturbs the next
+			break // a call of Life that leaks or still runs disturbs the next one
 		}
 	}
 	return failed
 }
 
-// fails has the nth call of a function fail in a life, and reports whether there was one.
+// fails calls Life with the nth call of a function failing, and reports whether there was
+// such a call.
 func (e EachCall) fails(tb testing.TB, call string, n int) bool {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), lifetime)
@@ -83,17 +88,17 @@ func (e EachCall) fails(tb testing.TB, call string, n int) bool {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		tb.Errorf("call %d: nothing went on", n)
+		tb.Errorf("call %d: Life did not return", n)
 		return false
 	}
 	fired := e.Faults.Calls()[call]-calls >= n
 	if err != nil && !fired {
-		tb.Errorf("without call %d: %v", n, err)
+		tb.Errorf("call %d was not reached, but Life failed: %v", n, err)
 	}
 	if bad := untyped(err); bad != nil {
-		tb.Errorf("call %d: error %v is no *core.Error", n, bad)
+		tb.Errorf("call %d: error %v is not a *core.Error", n, bad)
 	}
-	for end, late := time.Now().Add(patience), false; !late; time.Sleep(time.Millisecond) { // what is freed late
+	for end, late := time.Now().Add(releaseTimeout), false; !late; time.Sleep(time.Millisecond) { // some objects are freed late
 		late = time.Now().After(end)
 		if maps.Equal(e.Faults.Live(), live) && Descriptors() == open {
 			return fired
@@ -103,7 +108,8 @@ func (e EachCall) fails(tb testing.TB, call string, n int) bool {
 	return fired
 }
 
-// untyped finds an error that is no [core.Error] among those that were joined.
+// untyped returns an error that is not a [core.Error], among those that err joins; nil if all
+// are.
 func untyped(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {

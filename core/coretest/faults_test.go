@@ -104,13 +104,13 @@ func TestEachCallFindsMistakes(t *testing.T) {
 	whole := lifetime
 	for _, c := range []struct {
 		mistake string
-		after   func(*shaky, error) error // what comes of a life
-		says    string
+		after   func(*shaky, error) error // what Life returns
+		wants   string
 	}{
 		{"nothing", func(_ *shaky, err error) error { return err }, ""},
-		{"not typed", func(_ *shaky, err error) error { return errors.Join(err, errors.New("bare")) }, "error bare is no *core.Error"},
+		{"not typed", func(_ *shaky, err error) error { return errors.Join(err, errors.New("bare")) }, "error bare is not a *core.Error"},
 		{"left open", func(s *shaky, err error) error { s.opens(1); return err }, "open at the driver: map[things:1], before map[things:0]"},
-		{"stuck", func(*shaky, error) error { select {} }, "nothing went on"},
+		{"stuck", func(*shaky, error) error { select {} }, "Life did not return"},
 	} {
 		s := &shaky{calls: make(map[string]int)}
 		e := EachCall{Faults: s, Life: func(ctx context.Context) error { return c.after(s, s.life(ctx)) }}
@@ -120,8 +120,8 @@ func TestEachCallFindsMistakes(t *testing.T) {
 		}
 		fired := e.fails(f, "work", 2)
 		lifetime = whole
-		if said := strings.Join(f.all, "\n"); !strings.Contains(said, c.says) || (c.says == "") != (said == "") {
-			t.Errorf("%s: it is told %q, want %q", c.mistake, said, c.says)
+		if reported := strings.Join(f.all, "\n"); !strings.Contains(reported, c.wants) || (c.wants == "") != (reported == "") {
+			t.Errorf("%s: it reports %q, want %q", c.mistake, reported, c.wants)
 		}
 		if want := c.mistake != "stuck"; fired != want {
 			t.Errorf("%s: the call failed: %v, want %v", c.mistake, fired, want)
@@ -130,7 +130,7 @@ func TestEachCallFindsMistakes(t *testing.T) {
 	s := &shaky{calls: make(map[string]int)}
 	e := EachCall{Faults: s, Life: func(context.Context) error { return core.ErrInvalid }}
 	f := &failures{TB: t}
-	if e.fails(f, "work", 1); len(f.all) == 0 || !strings.HasPrefix(f.all[0], "without call 1") {
-		t.Errorf("a life without a fault that fails: it is told %q", f.all)
+	if e.fails(f, "work", 1); len(f.all) == 0 || !strings.HasPrefix(f.all[0], "call 1 was not reached, but Life failed") {
+		t.Errorf("Life fails without a fault: it reports %q", f.all)
 	}
 }

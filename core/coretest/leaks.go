@@ -14,24 +14,23 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// traceVariable switches [core.TraceTensors] on for a test binary. It is not
-// always on, since benchmarks run in the same binaries.
+// traceVariable is an environment variable. If it is 1, Main switches [core.TraceTensors] on.
+// Tracing is off by default because it would slow down benchmarks.
 const traceVariable = "DLX_TRACE_TENSORS"
 
-// patience is how long releases that other goroutines still owe are waited for.
-const patience = 5 * time.Second
+// releaseTimeout is how long to wait for other goroutines to release objects.
+const releaseTimeout = 5 * time.Second
 
-// expected is how many leaks tests have announced.
+// expected is the number of lost tensors that tests have announced with ExpectLeaks.
 var expected atomic.Int64
 
-// Main is the TestMain of a package whose tests open objects of dlx:
+// Main runs the tests of a package and exits. Call it from TestMain:
 //
 //	func TestMain(m *testing.M) { coretest.Main(m) }
 //
-// It runs the tests and exits. Where they passed, but left a counter of
-// [core.Live] above zero, or tensors that only the garbage collector closed, it
-// prints which and exits with 1. With DLX_TRACE_TENSORS=1 in the environment it
-// also prints the stacks that made the open tensors.
+// If the tests passed but left objects open, as counted by [core.Live], or lost tensors
+// without closing them, Main prints which and exits with status 1. With DLX_TRACE_TENSORS=1
+// in the environment it also prints the stacks that made the open tensors.
 func Main(m *testing.M) {
 	core.TraceTensors(os.Getenv(traceVariable) == "1")
 	code := m.Run()
@@ -44,9 +43,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// CheckNoLeaks fails tb at its end if more objects are open then than now, or if
-// tensors were lost in between. It must not be used beside parallel tests, since
-// the counters are the process's.
+// CheckNoLeaks fails tb at its end if more objects are open than at the call, or if tensors
+// were lost in between. Do not use it while parallel tests run, because it counts the objects
+// of the whole process.
 func CheckNoLeaks(tb testing.TB) {
 	tb.Helper()
 	before, lost := core.Live(), core.Leaked()-expected.Load()
@@ -58,20 +57,21 @@ func CheckNoLeaks(tb testing.TB) {
 	})
 }
 
-// ExpectLeaks announces that the calling test loses n tensors on purpose, so that
-// neither [Main] nor [CheckNoLeaks] complains of them.
+// ExpectLeaks announces that the calling test loses n tensors on purpose. [Main] and
+// [CheckNoLeaks] then do not report them.
 func ExpectLeaks(n int64) { expected.Add(n) }
 
-// leaks compares the counters with what they were, and tells the differences. It
-// collects garbage first, so that lost tensors are found, and waits a moment for
-// releases that follow work.
+// leaks compares the counters with earlier ones and describes the differences. It first
+// collects garbage, so that lost tensors are counted, and waits for objects that other
+// goroutines release. It returns "" if there are no leaks.
 func leaks(before map[string]int64, lost int64) string {
 	runtime.GC()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(releaseTimeout); ; time.Sleep(time.Millisecond) {
 		var lines []string
 		live := core.Live()
 		for _, name := range slices.Sorted(maps.Keys(live)) {
-			// Fewer than before are what an earlier test still owed. Fewer than none are a bug.
+			// Fewer than before is correct: an earlier test released them late. A negative
+			// number is a bug.
 			if n := live[name] - before[name]; n > 0 || live[name] < 0 {
 				lines = append(lines, fmt.Sprintf("left %d of %s open", n, name))
 			}
@@ -88,7 +88,7 @@ func leaks(before map[string]int64, lost int64) string {
 	}
 }
 
-// stacks tells who made the open tensors, or how to find that out.
+// stacks returns the stacks that made the open tensors, or says how to record them.
 func stacks() string {
 	open := core.OpenTensors()
 	if len(open) == 0 {

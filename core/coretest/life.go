@@ -8,16 +8,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Life is what a test does with devices whose calls may fail, as for [EachCall]: it notes all
-// errors, leaves out what needs what could not be made, and closes all that was. The zero
-// value with a context is ready.
+// Life helps to write a function that uses devices whose calls may fail, such as
+// [EachCall].Life. It collects errors and closes what was opened. The methods that make an
+// object return nil on an error, so that the function can leave out what needs the object.
+// Set Context before use.
 type Life struct {
 	Context context.Context
 	errs    []error
 	ends    []func() error
 }
 
-// OK notes an error, and reports whether there is none.
+// OK collects err, if it is not nil, and reports whether it is nil.
 func (l *Life) OK(err error) bool {
 	if err != nil {
 		l.errs = append(l.errs, err)
@@ -25,10 +26,11 @@ func (l *Life) OK(err error) bool {
 	return err == nil
 }
 
-// Later has End call end, before all that was there before.
+// Later makes End call end. End calls the functions in reverse order.
 func (l *Life) Later(end func() error) { l.ends = append(l.ends, end) }
 
-// Opened is whether x could be opened, which End closes then.
+// Opened takes the results of a call that opens x, and reports whether it succeeded. If so,
+// End closes x; if not, Opened collects the error.
 func (l *Life) Opened(x interface{ Close() error }, err error) bool {
 	if !l.OK(err) {
 		return false
@@ -37,7 +39,8 @@ func (l *Life) Opened(x interface{ Close() error }, err error) bool {
 	return true
 }
 
-// Device is d, or nil where it could not be opened.
+// Device takes the results of a call that opens a device, as Opened does, and returns d, or
+// nil on an error.
 func (l *Life) Device(d core.Device, err error) core.Device {
 	if !l.Opened(d, err) {
 		return nil
@@ -45,7 +48,8 @@ func (l *Life) Device(d core.Device, err error) core.Device {
 	return d
 }
 
-// Tensor is x, or nil where it could not be made.
+// Tensor takes the results of a call that makes a tensor, as Opened does, and returns x, or
+// nil on an error.
 func (l *Life) Tensor(x *core.Tensor, err error) *core.Tensor {
 	if !l.Opened(x, err) {
 		return nil
@@ -53,7 +57,8 @@ func (l *Life) Tensor(x *core.Tensor, err error) *core.Tensor {
 	return x
 }
 
-// Stream is s, or nil where it could not be opened.
+// Stream takes the results of a call that opens a stream, as Opened does, and returns s, or
+// nil on an error.
 func (l *Life) Stream(s core.Stream, err error) core.Stream {
 	if !l.Opened(s, err) {
 		return nil
@@ -61,7 +66,8 @@ func (l *Life) Stream(s core.Stream, err error) core.Stream {
 	return s
 }
 
-// Wrap is m as a row of bytes, or nil where m could not be had.
+// Wrap takes the results of a call that allocates memory, and returns a tensor of its bytes,
+// which End closes. On an error it collects the error and returns nil.
 func (l *Life) Wrap(m core.Memory, err error) *core.Tensor {
 	if !l.OK(err) {
 		return nil
@@ -73,12 +79,13 @@ func (l *Life) Wrap(m core.Memory, err error) *core.Tensor {
 	return x
 }
 
-// Copy has d copy from src to dst, and reports whether that worked. It fails where one of them is nil.
+// Copy copies src to dst on d, and reports whether that succeeded. It returns false, and does
+// nothing, if d, dst or src is nil.
 func (l *Life) Copy(d core.Device, s core.Stream, dst, src *core.Tensor) bool {
 	return d != nil && dst != nil && src != nil && l.OK(d.Copy(l.Context, s, dst, src))
 }
 
-// End closes all, the latest first, and returns what was noted.
+// End closes everything in reverse order and returns the collected errors, joined.
 func (l *Life) End() error {
 	for _, end := range slices.Backward(l.ends) {
 		l.OK(end())

@@ -13,34 +13,34 @@ import (
 
 var liveMemories = core.NewLiveCounter("coretest.Memory")
 
-// What memory holds that nobody wrote to, and that nobody may read any more. As
-// numbers of any type they are unlikely results.
+// The bytes that memory is filled with when it is allocated and when it is freed. They are
+// unlikely as results of any element type.
 const (
 	poisonFresh = 0xa5
 	poisonFreed = 0xde
 )
 
 const (
-	alignment = 256
-	largest   = 1 << 40 // bytes of an allocation
+	alignment = 256     // bytes
+	largest   = 1 << 40 // bytes of the largest allocation
 )
 
-// pool hands freed blocks out again, the last one first. The device's mutex guards it.
+// pool reuses freed blocks, the one that was freed last first. The device's mutex guards it.
 type pool struct {
 	cached map[kind][]block
-	rest   map[kind]block    // what opaque objects have left for new blocks
-	made   map[uintptr]int64 // bytes of opaque objects that were not dropped, by handle
-	used   map[*byte]int64   // blocks that are handed out, with the size asked for
+	rest   map[kind]block    // the part of the newest opaque object that is not used yet
+	made   map[uintptr]int64 // bytes of each opaque object that are not dropped, by handle
+	used   map[*byte]int64   // blocks in use, with the requested size
 	stats  core.PoolStats
 }
 
-// kind is what blocks must have in common to stand in for each other.
+// kind is a kind of blocks. A block can be reused for a request of the same kind.
 type kind struct {
 	class   int64 // bytes
-	visible bool  // to the host, of an opaque device
+	visible bool  // the block is accessible to the host; only for opaque devices
 }
 
-// block is memory of one kind and how the device names it.
+// block is memory with its handle and offset on the device.
 type block struct {
 	bytes  []byte
 	kind   kind
@@ -48,7 +48,7 @@ type block struct {
 	offset int64
 }
 
-// memory owns what the device hands out.
+// memory is the Owner of an allocation.
 type memory struct {
 	device  *Device
 	release func()
@@ -57,7 +57,8 @@ type memory struct {
 
 var _ core.OrderedOwner = (*memory)(nil)
 
-// own makes memory of the device of a handle, an offset beside it, and a size.
+// own returns memory of the device with the given handle, offset and size. It is freed by a
+// call of release.
 func (d *Device) own(handle uintptr, offset, size int64, release func()) core.Memory {
 	liveMemories.Add(1)
 	d.mu.Lock()
@@ -75,7 +76,8 @@ func (d *Device) own(handle uintptr, offset, size int64, release func()) core.Me
 	return m
 }
 
-// Free gives the memory back. Twice is a bug that no test may hide.
+// Free frees the memory. It panics if the memory was already freed, so that no test can hide
+// that bug.
 func (m *memory) Free() {
 	if m.freed.Swap(true) {
 		panic("coretest: memory was freed twice")
@@ -85,8 +87,8 @@ func (m *memory) Free() {
 	liveMemories.Add(-1)
 }
 
-// FreeAfter frees the memory once all of pending are done, without hurrying them. The
-// device does that when it closes.
+// FreeAfter frees the memory when all of pending are done. It does not make work run sooner;
+// Close of the device does.
 func (m *memory) FreeAfter(pending []core.Event) {
 	d, freed := m.device, make(chan struct{})
 	d.mu.Lock()
@@ -104,13 +106,13 @@ func (m *memory) FreeAfter(pending []core.Event) {
 	})
 }
 
-// releasing is memory that nobody has open, and that work still uses.
+// releasing is memory that was released while work still used it.
 type releasing struct {
 	pending []core.Event
-	freed   chan struct{}
+	freed   chan struct{} // closed when the memory was freed
 }
 
-// finishReleased waits until no work uses memory that was released, if nothing else is open.
+// finishReleased waits until all released memory is freed, if nothing else is open.
 func (d *Device) finishReleased() {
 	d.mu.Lock()
 	var released []releasing
@@ -120,13 +122,13 @@ func (d *Device) finishReleased() {
 	d.mu.Unlock()
 	for _, r := range released {
 		for _, e := range r.pending {
-			_ = e.Wait(context.Background()) // over is over, and its error is its stream's to tell
+			_ = e.Wait(context.Background()) // the stream reports the error
 		}
 		<-r.freed
 	}
 }
 
-// Alloc returns memory full of rubbish.
+// Alloc returns memory that is filled with a pattern.
 func (d *Device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if d.Properties().Capabilities.Has(core.CapExportMemory) && opts.Export == core.HandleOpaqueFD {
 		return d.allocExport(size, opts)
@@ -136,13 +138,14 @@ func (d *Device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	}
 	b, ok := d.take(size, opts.HostVisible)
 	if !ok {
-		return core.Memory{}, d.backend.errorf(core.ErrOutOfMemory, "Alloc", "%d bytes would pass the limit of the pool", size)
+		return core.Memory{}, d.backend.errorf(core.ErrOutOfMemory, "Alloc", "%d bytes would exceed the limit of the pool", size)
 	}
 	fill(b.bytes, poisonFresh)
 	return d.own(b.handle, b.offset, size, func() { d.give(b) }), nil
 }
 
-// checkAlloc says why memory that need not be exported cannot be had.
+// checkAlloc returns the error of an allocation that is not for export, except for the limit
+// of the pool.
 func (d *Device) checkAlloc(size int64, opts core.AllocOptions) error {
 	fail := func(sentinel error, format string, args ...any) error {
 		return d.backend.errorf(sentinel, "Alloc", format, args...)
@@ -156,16 +159,17 @@ func (d *Device) checkAlloc(size int64, opts core.AllocOptions) error {
 	case size > largest:
 		return fail(core.ErrOutOfMemory, "%d bytes are more than the device has", size)
 	case opts.Type != 0 && opts.Type != d.id.Type:
-		return fail(core.ErrNotSupported, "there is no memory of type %v here", opts.Type)
+		return fail(core.ErrNotSupported, "the device has no memory of type %v", opts.Type)
 	case opts.Export != 0:
 		return fail(core.ErrNotSupported, "memory cannot be exported as %v", opts.Export)
 	case opts.HostVisible && !d.backend.options.Opaque:
-		return fail(core.ErrNotSupported, "memory cannot be shown to the host")
+		return fail(core.ErrNotSupported, "memory cannot be made accessible to the host")
 	}
 	return nil
 }
 
-// take finds or makes a block; it reports false if the limit forbids it.
+// take returns a block from the cache or a new one. It returns false if the pool has reached
+// its limit.
 func (d *Device) take(size int64, visible bool) (block, bool) {
 	k := kind{class: alignment, visible: visible}
 	if size > k.class {
@@ -209,7 +213,7 @@ func (d *Device) newBlock(k kind) block {
 	return block{bytes: bytes, kind: k, handle: addressOf(bytes) | deviceBit}
 }
 
-// give takes a block back.
+// give puts a freed block into the cache.
 func (d *Device) give(b block) {
 	fill(b.bytes, poisonFreed)
 	d.mu.Lock()
@@ -223,14 +227,15 @@ func (d *Device) give(b block) {
 	d.keepLimit()
 }
 
-// keepLimit drops what is cached if the pool is over its limit. d.mu is held.
+// keepLimit drops the cached blocks if the pool exceeds its limit. d.mu is held.
 func (d *Device) keepLimit() {
 	if s := d.pool.stats; s.Limit > 0 && s.InUse+s.Cached > s.Limit {
 		d.trim()
 	}
 }
 
-// trim drops what is cached, and objects of which all was dropped. d.mu is held.
+// trim drops the cached blocks, and the opaque objects all of whose blocks are dropped. d.mu
+// is held.
 func (d *Device) trim() {
 	p := &d.pool
 	if d.backend.options.Opaque {
@@ -250,14 +255,14 @@ func (d *Device) trim() {
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// aligned makes a block of so many bytes.
+// aligned returns size bytes at a multiple of alignment.
 func aligned(size int64) []byte {
 	b := make([]byte, size+alignment)
 	skip := -addressOf(b) & (alignment - 1)
 	return b[skip:][:size:size]
 }
 
-// fill fills a block, which has bytes.
+// fill sets all bytes of b, which is not empty, to value.
 func fill(b []byte, value byte) {
 	b[0] = value
 	for done := 1; done < len(b); done *= 2 {
@@ -265,14 +270,14 @@ func fill(b []byte, value byte) {
 	}
 }
 
-// PoolStats are the figures of the pool.
+// PoolStats returns the statistics of the pool.
 func (d *Device) PoolStats() core.PoolStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pool.stats
 }
 
-// SetPoolLimit bounds the pool.
+// SetPoolLimit sets the limit of the pool in bytes.
 func (d *Device) SetPoolLimit(limit int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -280,14 +285,14 @@ func (d *Device) SetPoolLimit(limit int64) {
 	d.keepLimit()
 }
 
-// TrimPool drops what is cached.
+// TrimPool drops the cached blocks.
 func (d *Device) TrimPool() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trim()
 }
 
-// ImportPointer wraps a part of memory that the device has allocated.
+// ImportPointer wraps a part of an allocation of the device.
 func (d *Device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	if err := d.call("ImportPointer"); err != nil {
 		return core.Memory{}, err
@@ -298,8 +303,8 @@ func (d *Device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	return d.own(p, 0, size, core.Memory{Owner: owner}.Free), nil
 }
 
-// holds reports whether a range of addresses lies within a block that is handed
-// out; of an opaque device, whether p is an object of so many bytes.
+// holds reports whether the size bytes at p lie within a block in use or, for an opaque
+// device, whether p is the handle of an object of at least size bytes.
 func (d *Device) holds(p uintptr, size int64) bool {
 	if d.backend.options.Opaque {
 		o, ok := d.backend.objects.find(p)
@@ -316,8 +321,9 @@ func (d *Device) holds(p uintptr, size int64) bool {
 	return false
 }
 
-// HostAlignment is 64: MapHost takes no other memory. With Options.Opaque it is a page,
-// and MapHost maps the pages around other memory.
+// HostAlignment returns 64; MapHost does not accept memory with another alignment. With
+// Options.Opaque it returns the size of a page, and MapHost maps all pages that the memory
+// touches.
 func (d *Device) HostAlignment() int64 {
 	if d.backend.options.Opaque {
 		return page
@@ -325,8 +331,8 @@ func (d *Device) HostAlignment() int64 {
 	return 64
 }
 
-// MapHost makes host memory usable under an address of the device or, with
-// Options.Opaque, makes an object of the pages that host touches.
+// MapHost maps host memory at an address of the device or, with Options.Opaque, as an object
+// of the pages that host touches.
 func (d *Device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	if err := d.call("MapHost"); err != nil {
 		return core.Memory{}, err

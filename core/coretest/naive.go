@@ -6,10 +6,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// CopyNaive copies the elements of src into dst, both in memory that the host can
-// reach or memory of this package's devices that has addresses: one element after
-// the other, found by its index, without any cleverness. It is the oracle for
-// copies that are fast. It waits for nothing, and fails like [core.CheckCopy].
+// CopyNaive copies the elements of src into dst one by one. Tests compare fast copies with
+// it. Both tensors must be host-accessible, or lie on this package's devices without
+// Options.Opaque. CopyNaive does not wait for work. It returns the errors of
+// [core.CheckCopy].
 func CopyNaive(dst, src *core.Tensor) error {
 	if _, err := core.CheckCopy(dst, src); err != nil {
 		return err
@@ -24,15 +24,15 @@ func CopyNaive(dst, src *core.Tensor) error {
 // locator finds the address of a tensor's first element.
 type locator func(*core.Tensor) (uintptr, error)
 
-// naiveCopy prepares the copy of two tensors that were checked. The work needs
-// their memory, but not the tensors. It holds memory of Go by pointers, so that a
-// device which is late on purpose spoils no memory of others.
+// naiveCopy returns a function that copies src to dst, which CheckCopy has accepted. The
+// function uses their memory, but not the tensors. It refers to memory of Go by pointers, so
+// that the memory is not reused if the function runs late.
 func naiveCopy(dst, src *core.Tensor, locate locator) (work func() error, err error) {
 	to, from, err := locateBoth(dst, src, locate)
 	if err != nil {
 		return nil, err
 	}
-	// Eight elements take as many bytes as one takes bits.
+	// The size of eight elements in bytes equals the size of one in bits.
 	width, err := dst.DType().Size(8, dst.Padded())
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func naiveCopy(dst, src *core.Tensor, locate locator) (work func() error, err er
 	}, nil
 }
 
-// plainCopy is naiveCopy, or one move of bytes where both tensors lie in a row and
-// share no byte with others: large tensors would take seconds otherwise.
+// plainCopy is naiveCopy, but copies all bytes at once if both tensors are contiguous and
+// their elements are whole bytes. Large tensors would otherwise take seconds.
 func plainCopy(dst, src *core.Tensor, locate locator) (work func() error, err error) {
 	n := dst.NumElements()
 	bytes, whole := dst.DType().ItemSize()
@@ -66,7 +66,7 @@ func plainCopy(dst, src *core.Tensor, locate locator) (work func() error, err er
 	}, nil
 }
 
-// locateBoth finds the first bytes of two tensors, nil where they have no elements.
+// locateBoth returns pointers to the first bytes of two tensors, nil if they have no elements.
 func locateBoth(dst, src *core.Tensor, locate locator) (to, from *byte, err error) {
 	d, err := locate(dst)
 	if err != nil {
@@ -79,7 +79,7 @@ func locateBoth(dst, src *core.Tensor, locate locator) (to, from *byte, err erro
 	return at(d, 0), at(s, 0), nil
 }
 
-// offset is where the element at index lies, in elements.
+// offset returns the position of the element at index, in elements from the first one.
 func offset(l core.Layout, index []int64) int64 {
 	var o int64
 	for axis, i := range index {
@@ -88,7 +88,7 @@ func offset(l core.Layout, index []int64) int64 {
 	return o
 }
 
-// advance steps index to the next element in row-major order.
+// advance changes index to that of the next element in row-major order.
 func advance(index []int64, l core.Layout) {
 	for axis := len(index) - 1; axis >= 0; axis-- {
 		if index[axis]++; index[axis] < l.Dim(axis) {
@@ -98,7 +98,7 @@ func advance(index []int64, l core.Layout) {
 	}
 }
 
-// copyBits copies n bits that lie so many bits from two addresses. Bits of a byte
+// copyBits copies n bits from bit fromBit of from to bit toBit of to. The bits of a byte
 // count from the lowest.
 func copyBits(to, from *byte, toBit, fromBit, n int64) {
 	for n > 0 {
@@ -118,12 +118,13 @@ func copyBits(to, from *byte, toBit, fromBit, n int64) {
 
 func byteAt(p *byte, by int64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
-// deviceBit is set in the addresses of this package's devices, so that a host
-// which uses one faults. It makes no address that a process can have.
+// deviceBit is set in the addresses of this package's devices. No process has such addresses,
+// so a host that uses one faults.
 const deviceBit = ^uintptr(0) >> 63 << 52
 
-// at gives the byte at an address of the host or of a device.
+// at returns a pointer to the byte that lies by bytes after an address of the host or of a
+// device.
 func at(address uintptr, by int64) *byte {
 	address = address&^deviceBit + uintptr(by)
-	return *(**byte)(unsafe.Pointer(&address)) // outside of Go's heap, or kept alive by its owner
+	return *(**byte)(unsafe.Pointer(&address)) // the memory is outside of Go's heap, or its owner keeps it alive
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// object is what a handle of an opaque device stands for.
+// object is the memory that a handle of an opaque device stands for.
 type object struct {
 	device  *Device
-	address uintptr // of the host
+	address uintptr // on the host
 	size    int64
-	keep    []byte          // what lies there, unless somebody else keeps it
-	visible bool            // HostView shows it
-	export  core.HandleType // what it was allocated for
+	keep    []byte          // keeps the memory alive; nil if an Owner does
+	visible bool            // HostView accepts it
+	export  core.HandleType // it can be exported as this type; 0 if it cannot
 }
 
-// objects are those of a backend, by handle. The zero value has none.
+// objects are the objects of a backend, by handle. The zero value has none.
 type objects struct {
 	mu   sync.Mutex
 	last uintptr
@@ -43,14 +43,14 @@ func (o *objects) find(handle uintptr) (object, bool) {
 	return x, ok
 }
 
-// remove forgets a handle.
+// remove removes the object of a handle.
 func (o *objects) remove(handle uintptr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.list, handle)
 }
 
-// drop forgets the handles of a device.
+// drop removes the objects of a device.
 func (o *objects) drop(d *Device) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,8 +61,8 @@ func (o *objects) drop(d *Device) {
 	}
 }
 
-// locate finds the first element of a tensor: by its address or, where that lies
-// on an opaque device, by handle and offset.
+// locate returns the address of the first element of a tensor. On an opaque device, it finds
+// the address by handle and offset.
 func (b *Backend) locate(t *core.Tensor) (uintptr, error) {
 	if !t.ID().Type.OpaqueHandle() {
 		return t.Address()
@@ -73,16 +73,16 @@ func (b *Backend) locate(t *core.Tensor) (uintptr, error) {
 	}
 	x, ok := b.objects.find(buffer.Memory().Handle)
 	if !ok && !t.IsEmpty() {
-		return 0, b.errorf(core.ErrInvalid, "Copy", "%#x is no handle of this backend", buffer.Memory().Handle)
+		return 0, b.errorf(core.ErrInvalid, "Copy", "%#x is not a handle of this backend", buffer.Memory().Handle)
 	}
 	return x.address + uintptr(t.Offset()), nil
 }
 
-// shared is how many blocks an object has, as long as they are small.
+// shared is the number of blocks in an object, if they are small.
 const shared = 4
 
-// blockOfObject cuts a block of an object which it shares with others, so that a
-// handle without its offset says nothing. d.mu is held.
+// blockOfObject returns a new block. Several blocks share one object, so that a handle
+// identifies a block only together with its offset. d.mu is held.
 func (d *Device) blockOfObject(k kind) block {
 	p := &d.pool
 	if p.rest == nil {
@@ -105,7 +105,7 @@ func (d *Device) blockOfObject(k kind) block {
 	return b
 }
 
-// drop forgets a block of an object, and with the last one the object. d.mu is held.
+// drop drops a block. With the last block of an object, it removes the object. d.mu is held.
 func (d *Device) drop(b block) {
 	p := &d.pool
 	if p.made[b.handle] -= int64(len(b.bytes)); p.made[b.handle] == 0 {

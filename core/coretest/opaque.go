@@ -6,10 +6,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// page is the unit in which opaque devices map and export memory.
+// page is the unit in bytes in which opaque devices map and export memory.
 const page = 4096
 
-// require fails like call, and with core.ErrNotSupported without a capability.
+// require is call, but also returns core.ErrNotSupported if the device lacks a capability.
 func (d *Device) require(want core.Capabilities, call string) error {
 	p := d.Properties()
 	if err := p.Require(want, call); err != nil {
@@ -37,7 +37,8 @@ func (d *Device) mapPages(host *core.Buffer) (core.Memory, error) {
 	}), nil
 }
 
-// HostView shows memory that was allocated with AllocOptions.HostVisible, and no other.
+// HostView returns the host's view of memory that was allocated with
+// AllocOptions.HostVisible. It returns core.ErrNotSupported for other memory.
 func (d *Device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	if err := d.require(core.CapHostView, "HostView"); err != nil {
 		return core.Memory{}, err
@@ -61,14 +62,15 @@ func (d *Device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 	return core.Memory{ID: core.CPU, Handle: x.address + uintptr(m.Offset), Size: m.Size, Owner: core.FreeFunc(b.Release)}, nil
 }
 
-// ImportStream returns a [*Stream] on the work of an open one.
+// ImportStream returns a [*Stream] that uses the queue of an open stream, given by its native
+// handle.
 func (d *Device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	if err := d.require(core.CapImportStream, "ImportStream"); err != nil {
 		return nil, err
 	}
 	of := d.backend.scheduler.find(d, native)
 	if of == nil {
-		return nil, d.backend.errorf(core.ErrInvalid, "ImportStream", "%#x is no stream of %v", native, d.id)
+		return nil, d.backend.errorf(core.ErrInvalid, "ImportStream", "%#x is not a stream of %v", native, d.id)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

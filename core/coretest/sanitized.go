@@ -2,6 +2,6 @@
 
 package coretest
 
-// Sanitized reports whether a sanitizer watches this program, which then takes many
-// times as long and has address space for nothing else.
+// Sanitized reports whether the program was built with a sanitizer. It then runs several
+// times as long, and the sanitizer occupies most of its address space.
 const Sanitized = true

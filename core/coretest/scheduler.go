@@ -9,18 +9,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// scheduler runs the work of all streams of a backend, on the goroutines of those
-// who wait for it and in no hurry: only what must be done before a wait can end
-// is done, and now and then, by the throw of a die, something that need not be.
+// scheduler runs the work of all streams of a backend on the goroutines that wait for it. It
+// runs as little as possible: only the work that a wait needs, and at random some other work.
 type scheduler struct {
 	mu      sync.Mutex
-	changed sync.Cond  // some work was added or is done
+	changed sync.Cond  // signaled when work was added or is done
 	random  *rand.Rand // guarded by mu
-	streams []*Stream  // the open ones
+	streams []*Stream  // the open streams
 }
 
-// step is one entry of a stream: work, a wait for an event or a semaphore, or an
-// event to complete.
+// step is one entry of a stream: work, a wait for an event or a semaphore, or an event to
+// complete.
 type step struct {
 	work   func() error
 	after  *event
@@ -37,15 +36,15 @@ func (t *step) blocked() bool {
 // event is a point in a stream's work.
 type event struct {
 	stream *Stream
-	done   bool // this and what follows is guarded by the scheduler's mutex
+	done   bool // this and the following fields are guarded by the scheduler's mutex
 	err    error
-	then   []func() // called once it is done
+	then   []func() // called when the event is done
 }
 
 var _ core.Event = (*event)(nil)
 
-// Done reports whether the point was passed. It never makes work run: whoever
-// only polls waits for ever, unless somebody calls [Backend.Step].
+// Done reports whether the event is done. It does not run work, so a program that only polls
+// waits forever, unless another goroutine waits or calls [Backend.Step].
 func (e *event) Done() (bool, error) {
 	c := e.stream.scheduler()
 	c.mu.Lock()
@@ -53,7 +52,7 @@ func (e *event) Done() (bool, error) {
 	return e.done, e.err
 }
 
-// Wait runs work until the point is passed.
+// Wait runs work until the event is done.
 func (e *event) Wait(ctx context.Context) error {
 	if err := e.stream.scheduler().await(ctx, e.stream, func() bool { return e.done }); err != nil {
 		return err
@@ -61,14 +60,14 @@ func (e *event) Wait(ctx context.Context) error {
 	return e.err
 }
 
-// add puts a step on a stream. The mutex is held.
+// add appends a step to a stream. The mutex is held.
 func (c *scheduler) add(s *Stream, t step) {
 	s.steps = append(s.steps, t)
 	c.changed.Broadcast()
 }
 
-// await runs work, if possible of the stream wanted, until reached returns true
-// or ctx ends. The mutex is held while reached is called.
+// await runs work until reached returns true or ctx ends. It prefers the work that the stream
+// wanted needs; wanted may be nil. The mutex is held while reached is called.
 func (c *scheduler) await(ctx context.Context, wanted *Stream, reached func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()
@@ -91,8 +90,8 @@ func (c *scheduler) await(ctx context.Context, wanted *Stream, reached func() bo
 	return nil
 }
 
-// choose returns the stream whose next step is to run, nil if the caller has to
-// wait for others. The mutex is held.
+// choose returns the stream whose next step to run, nil if the caller has to wait for other
+// goroutines. The mutex is held.
 func (c *scheduler) choose(wanted *Stream) *Stream {
 	if c.random.IntN(4) == 0 {
 		if s := c.anyReady(); s != nil {
@@ -105,7 +104,7 @@ func (c *scheduler) choose(wanted *Stream) *Stream {
 			return s
 		case s.busy || len(s.steps) == 0:
 			return nil
-		case s.steps[0].after == nil: // a semaphore, and no telling who will signal it
+		case s.steps[0].after == nil: // it waits for a semaphore, which any stream may signal
 			return c.anyReady()
 		}
 		s = s.steps[0].after.stream
@@ -113,7 +112,7 @@ func (c *scheduler) choose(wanted *Stream) *Stream {
 	return c.anyReady()
 }
 
-// anyReady draws one of the streams that can go on, nil if there is none. The mutex is held.
+// anyReady returns a random stream that is ready, nil if there is none. The mutex is held.
 func (c *scheduler) anyReady() *Stream {
 	for _, i := range c.random.Perm(len(c.streams)) {
 		if c.streams[i].ready() {
@@ -123,7 +122,7 @@ func (c *scheduler) anyReady() *Stream {
 	return nil
 }
 
-// find returns the open stream of a device that has a native handle, nil if there is none.
+// find returns the open stream of a device with the given native handle, nil if there is none.
 func (c *scheduler) find(d *Device, native uintptr) *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +133,8 @@ func (c *scheduler) find(d *Device, native uintptr) *Stream {
 	return c.streams[i]
 }
 
-// run does the next step of s. The mutex is held, but not during foreign code.
+// run runs the next step of s. The mutex is held, but not while work and functions of events
+// are called.
 func (c *scheduler) run(s *Stream) {
 	t := s.steps[0]
 	s.steps = slices.Delete(s.steps, 0, 1)
@@ -163,8 +163,8 @@ func (c *scheduler) run(s *Stream) {
 	c.changed.Broadcast()
 }
 
-// whenDone calls f after all of pending, without making them run sooner where
-// they are this scheduler's.
+// whenDone calls f when all of pending are done. It does not make work of this scheduler run
+// sooner.
 func (c *scheduler) whenDone(pending []core.Event, f func()) {
 	for i, e := range pending {
 		rest := func() { c.whenDone(pending[i+1:], f) }
@@ -174,7 +174,7 @@ func (c *scheduler) whenDone(pending []core.Event, f func()) {
 				continue
 			}
 			go func() {
-				_ = e.Wait(context.Background()) // over is over, and its error is not ours
+				_ = e.Wait(context.Background()) // the stream reports the error
 				rest()
 			}()
 			return

@@ -8,17 +8,17 @@ import (
 
 var liveSemaphores = core.NewLiveCounter("coretest.Semaphore")
 
-// semaphore is a timeline of a simulated device. It cannot leave its backend.
+// semaphore is a timeline of a simulated device. It cannot be exported.
 type semaphore struct {
 	device *Device
-	value  uint64 // guarded by the scheduler's mutex, and so is closed
-	closed bool
+	value  uint64 // guarded by the scheduler's mutex
+	closed bool   // guarded by the scheduler's mutex
 }
 
 var _ core.Semaphore = (*semaphore)(nil)
 
-// NewSemaphore returns a semaphore at value 0. It fails with core.ErrNotSupported
-// if it is to be exported: the device is no core.SemaphoreExporter.
+// NewSemaphore returns a semaphore at value 0. It returns core.ErrNotSupported if t is not 0,
+// because the device cannot export semaphores.
 func (d *Device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	if err := d.call("NewSemaphore"); err != nil {
 		return nil, err
@@ -30,8 +30,8 @@ func (d *Device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 	return &semaphore{device: d}, nil
 }
 
-// Signal enqueues on s that the counter is set to value. The work fails with
-// core.ErrInvalid if it is not larger by then.
+// Signal enqueues work on s that sets the counter to value. The work fails with
+// core.ErrInvalid unless value is larger than the counter.
 func (m *semaphore) Signal(s core.Stream, value uint64) error {
 	own, err := m.own("Signal", s)
 	if err != nil {
@@ -58,19 +58,19 @@ func (m *semaphore) WaitOn(s core.Stream, value uint64) error {
 	return own.enter("WaitOn", step{reach: m, value: value})
 }
 
-// own finds the stream of this backend that s must be.
+// own returns s as a stream of this backend, which it must be.
 func (m *semaphore) own(call string, s core.Stream) (*Stream, error) {
 	if _, err := m.Value(); err != nil {
 		return nil, err
 	}
 	own, ok := s.(*Stream)
 	if !ok || own.device.backend != m.device.backend {
-		return nil, m.device.backend.errorf(core.ErrNotSupported, call, "%T is no stream of this backend", s)
+		return nil, m.device.backend.errorf(core.ErrNotSupported, call, "%T is not a stream of this backend", s)
 	}
 	return own, nil
 }
 
-// Value is the counter now.
+// Value returns the current value of the counter.
 func (m *semaphore) Value() (uint64, error) {
 	c := m.device.backend.scheduler
 	c.mu.Lock()
@@ -89,7 +89,7 @@ func (m *semaphore) Wait(ctx context.Context, value uint64) error {
 	return m.device.backend.scheduler.await(ctx, nil, func() bool { return m.value >= value })
 }
 
-// Close releases the semaphore.
+// Close closes the semaphore. Closing it again does nothing.
 func (m *semaphore) Close() error {
 	c := m.device.backend.scheduler
 	c.mu.Lock()

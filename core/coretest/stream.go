@@ -9,20 +9,21 @@ import (
 
 var liveStreams = core.NewLiveCounter("coretest.Stream")
 
-// Stream is a stream of a simulated device. Its errors follow the rules of
-// stream.Queue: later work runs nevertheless, an event carries the first error
-// of the work since the event before it, Synchronize the first since the last one.
+// Stream is a stream of a simulated device. It reports errors as Queue of package stream
+// does. Work that is enqueued after failed work still runs. An event reports the first error
+// of the work since the previous event, and Synchronize the first error since the last
+// Synchronize.
 type Stream struct {
 	device *Device
 	native uintptr // on an opaque device
-	of     *Stream // whose work this is, if it was imported
+	of     *Stream // the stream whose queue this one uses, if it was imported
 
 	// Guarded by the scheduler's mutex:
 	steps  []step
-	busy   bool // somebody runs a step
+	busy   bool // a goroutine runs a step
 	closed bool
 	failed error // the first error since the last event
-	passed bool  // no work was done since the last event
+	passed bool  // no work ran since the last event
 	err    error // the first error that Synchronize has not returned
 }
 
@@ -30,13 +31,13 @@ var _ core.Stream = (*Stream)(nil)
 
 func (s *Stream) scheduler() *scheduler { return s.device.backend.scheduler }
 
-// Device is the device that the stream belongs to.
+// Device returns the device that the stream belongs to.
 func (s *Stream) Device() core.Device { return s.device }
 
-// Native is 0, or a handle that an opaque device can import.
+// Native returns a handle that ImportStream accepts, or 0 if the device is not opaque.
 func (s *Stream) Native() uintptr { return s.native }
 
-// queue is where the stream's work is.
+// queue returns the stream that holds the work: s or the stream that it was imported from.
 func (s *Stream) queue() *Stream {
 	if s.of != nil {
 		return s.of
@@ -44,7 +45,7 @@ func (s *Stream) queue() *Stream {
 	return s
 }
 
-// Enqueue adds work of any kind, which runs on the goroutine of somebody who waits.
+// Enqueue adds work, which runs on a goroutine that waits for it.
 func (s *Stream) Enqueue(work func() error) error {
 	if work == nil {
 		return s.device.backend.errorf(core.ErrInvalid, "Enqueue", "work is nil")
@@ -61,8 +62,8 @@ func (s *Stream) Record() (core.Event, error) {
 	return e, nil
 }
 
-// Wait makes later work wait for e, if e is an event of this backend and
-// Options.HostWaits is off; else it fails with core.ErrNotSupported.
+// Wait makes later work wait for e. It returns core.ErrNotSupported if e is not an event of
+// this backend or Options.HostWaits is set.
 func (s *Stream) Wait(e core.Event) error {
 	if e == nil {
 		return nil
@@ -74,7 +75,7 @@ func (s *Stream) Wait(e core.Event) error {
 	return s.enter("Wait", step{after: own})
 }
 
-// enter adds a step, unless the call is to fail.
+// enter adds a step, or returns an error if the call is to fail.
 func (s *Stream) enter(call string, t step) error {
 	if err := s.device.call(call); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (s *Stream) enter(call string, t step) error {
 	return nil
 }
 
-// Synchronize runs all work enqueued before, and whatever that waits for.
+// Synchronize runs all work enqueued before, and the work that it waits for.
 func (s *Stream) Synchronize(ctx context.Context) error {
 	e := &event{stream: s.queue()}
 	if err := s.enter("Synchronize", step{record: e}); err != nil {
@@ -135,7 +136,7 @@ func (s *Stream) ready() bool {
 	return !s.busy && len(s.steps) > 0 && (!s.steps[0].blocked() || s.device.lost())
 }
 
-// finished notes how work ended. The scheduler's mutex is held.
+// finished records the result of work. The scheduler's mutex is held.
 func (s *Stream) finished(err error) {
 	if s.passed {
 		s.failed, s.passed = nil, false

@@ -8,9 +8,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// CheckTruncated copies between two tensors of which one is [Truncated], on a stream or,
-// where that is nil, at once. It fails the test unless that ends with an error that
-// says what has happened, and whoever uses dst next is told.
+// CheckTruncated copies src to dst, one of which is [Truncated], on stream s; s may be nil. It
+// fails the test unless Copy or dst.WaitReady returns core.ErrInvalid with a text that
+// contains "truncated". If Copy succeeds, WaitReady must return the error.
 func CheckTruncated(t testing.TB, d core.Device, s core.Stream, dst, src *core.Tensor) {
 	t.Helper()
 	copied := d.Copy(t.Context(), s, dst, src)
@@ -25,9 +25,9 @@ func CheckTruncated(t testing.TB, d core.Device, s core.Stream, dst, src *core.T
 	if !errors.Is(err, core.ErrInvalid) || !errors.As(err, &typed) || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("%v to %v, on stream %v: %v", src, dst, s != nil, err)
 	}
-	// What Copy itself returns was found before the copy was enqueued.
+	// An error that Copy returns was found before the copy was enqueued, so dst has none.
 	if copied == nil && !errors.Is(next, core.ErrInvalid) {
-		t.Errorf("%v to %v: whoever uses dst next is told %v", src, dst, next)
+		t.Errorf("%v to %v: WaitReady of dst returned %v", src, dst, next)
 	}
 	b, err := dst.Buffer()
 	if err != nil {

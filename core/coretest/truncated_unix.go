@@ -12,8 +12,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Truncated returns a tensor of size bytes on the host in a mapped file that has none
-// any more: whoever touches its elements faults. The end of the test closes it.
+// Truncated returns a tensor of size bytes in a mapped file that was then truncated to 0
+// bytes, so that an access to its elements faults. It is closed at the end of the test.
 func Truncated(t testing.TB, size int64) *core.Tensor {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x")

@@ -1,41 +1,40 @@
-// Package dlpack passes tensors to other libraries and takes theirs, without a
-// copy, through the C structs of DLPack: DLManagedTensorVersioned (1.x) and the
-// legacy DLManagedTensor (0.x), and the table of functions DLPackExchangeAPI.
-// Nothing outside of this package reads a foreign struct.
+// Package dlpack exchanges tensors with other libraries without a copy, through the C
+// structs of DLPack: DLManagedTensorVersioned (DLPack 1.x), the legacy DLManagedTensor
+// (DLPack 0.x), and the function table DLPackExchangeAPI. It is the only package that
+// reads structs of other libraries.
 //
-// # Giving a tensor away
+// # Exporting a tensor
 //
-// [Export] returns a struct in C memory that stands for one share of the tensor's
-// memory. It belongs to the caller, who passes it on to exactly one consumer, or
-// deletes it with [Delete]. The consumer calls its deleter once, when it is done
-// with the memory, from any thread. The tensor itself stays the exporter's and is
-// closed as ever; the memory lives until both are done.
+// [Export] returns a struct in C memory that owns one reference to the tensor's memory.
+// The struct belongs to the caller, who passes it to exactly one consumer or deletes it
+// with [Delete]. The consumer calls the struct's deleter once, from any thread, when it no
+// longer uses the memory. The exporter still owns the tensor and closes it. The memory is
+// freed after both.
 //
-// The deleter is a C function. It takes no lock, never enters Go and never
-// blocks; it puts the struct on a list, which a goroutine of this package
-// empties: within about a millisecond the share is given back. [Flush] waits for
-// that. The structs are used again and their memory is never returned to the
-// system, so it stays at what the program needed at most.
+// The deleter is a C function. It takes no lock, never enters Go and never blocks: it puts
+// the struct on a list. A goroutine of this package releases the references of the structs
+// on the list within about a millisecond. [Flush] waits until it has. Structs are reused,
+// and their memory is never returned to the system.
 //
-// # Taking a tensor
+// # Importing a tensor
 //
-// [Import] validates a foreign struct and makes a [core.Tensor] of it. It takes
-// the struct over in every case: after a failure its deleter was called, after a
-// success it is called when the last view of the tensor is closed and the work on
-// it is done. A NULL deleter is never called. Shape and strides are copied, the
-// struct is not read again until then, and not touched after.
+// [Import] validates a struct of another library and makes a [core.Tensor] of it. Import
+// always takes ownership of the struct. If it fails, it has called the deleter. If it
+// succeeds, the deleter is called when the last view of the tensor is closed and all work
+// on the memory is done. A NULL deleter is not called. Import copies shape and strides, and
+// does not read the struct again until it reads and calls the deleter.
 //
 // # Order
 //
-// The structs carry no event. Export does not wait for work that still writes the
-// tensor: a host consumer needs [core.Tensor.WaitReady] before, a device consumer
-// the order that the package stream makes. Whoever hands out a struct to Import
-// has done the same.
+// The structs carry no event, so both sides must agree on the order of work. Export does
+// not wait for work that still writes the tensor. Before a consumer on the host uses the
+// memory, call [core.Tensor.WaitReady]. A consumer on a device needs the order that package
+// stream establishes. Import expects that the producer has done the same.
 //
 // # Platforms
 //
-// Without cgo, and on Windows, every function that needs C fails with
-// [core.ErrNotSupported] and takes nothing over.
+// Without cgo, and on Windows, the functions that need C return [core.ErrNotSupported] and
+// take ownership of nothing.
 package dlpack
 
 import (
@@ -43,8 +42,8 @@ import (
 	"github.com/dlx-go/dlx/core/internal/abi"
 )
 
-// The structs of dlpack.h. Values of these types lie in C memory; what is passed
-// to C is their address, uintptr(unsafe.Pointer(m)).
+// The structs of dlpack.h. Their values lie in C memory. To pass one to C, pass its address,
+// uintptr(unsafe.Pointer(m)).
 type (
 	// ManagedTensorVersioned is DLManagedTensorVersioned, the struct of DLPack 1.x.
 	ManagedTensorVersioned = abi.ManagedTensorVersioned
@@ -55,16 +54,15 @@ type (
 	ExchangeAPI = abi.ExchangeAPI
 )
 
-// Option changes what [Import] and [ImportLegacy] do.
+// Option is an option of [Import] and [ImportLegacy].
 type Option func(options) options
 
 type options struct {
-	size int64 // bytes from data on, or core.UnknownSize
+	size int64 // bytes from the data pointer on, or core.UnknownSize
 }
 
-// WithSize tells how many bytes lie at the data pointer, for callers who know it:
-// a tensor that reaches outside of them is then refused with core.ErrLayout.
-// DLPack itself does not carry the size.
+// WithSize sets the number of bytes at the data pointer, which DLPack does not carry. Import
+// then returns core.ErrLayout for a tensor that reaches outside of these bytes.
 func WithSize(bytes int64) Option {
 	return func(o options) options {
 		o.size = bytes
@@ -72,7 +70,7 @@ func WithSize(bytes int64) Option {
 	}
 }
 
-// fail makes the errors of this package.
+// fail returns an error of this package.
 func fail(sentinel error, call, format string, args ...any) error {
 	return core.Errorf(sentinel, "dlpack", call, format, args...)
 }

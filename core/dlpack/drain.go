@@ -16,24 +16,25 @@ import (
 )
 
 const (
-	pollEvery = 500 * time.Microsecond // while nodes come back
-	quietFor  = 20                     // polls without a node, until the drainer sleeps
-	patience  = time.Second            // of Flush, with releases that run elsewhere
+	pollEvery    = 500 * time.Microsecond // time between polls while nodes are returned
+	quietFor     = 20                     // polls without a returned node after which the drainer sleeps
+	flushTimeout = time.Second            // how long Flush waits for other goroutines
 )
 
-// armed is dlx_armed.
+// armed is the Go view of dlx_armed.
 var armed = (*atomic.Uint32)(unsafe.Pointer(&C.dlx_armed))
 
-// sweeping is how many goroutines are giving shares back.
+// sweeping is the number of goroutines in sweep.
 var sweeping atomic.Int32
 
-// The drainer gives back the shares of nodes that came back, when nobody exports.
+// drainer is the goroutine that releases the references of returned nodes. An exporter that
+// needs nodes does so too, see shard.collect.
 var drainer struct {
 	mu   sync.Mutex
-	pipe [2]*os.File // read and write end, kept for ever; nil until started
+	pipe [2]*os.File // read and write end, never closed; nil until started
 }
 
-// startDrainer starts it once.
+// startDrainer starts the drainer, once.
 func startDrainer() error {
 	drainer.mu.Lock()
 	defer drainer.mu.Unlock()
@@ -42,7 +43,7 @@ func startDrainer() error {
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return fail(core.ErrOutOfMemory, "Export", "no pipe to hear of deleted tensors by: %v", err)
+		return fail(core.ErrOutOfMemory, "Export", "the pipe that reports deleted tensors cannot be made: %v", err)
 	}
 	drainer.pipe = [2]*os.File{r, w}
 	C.dlx_set_pipe(C.int(w.Fd()))
@@ -50,17 +51,17 @@ func startDrainer() error {
 	return nil
 }
 
-// drain sleeps while nothing comes back. Once woken it looks again and again for
-// a while, so that a burst of deletions costs one system call and not one each.
+// drain sleeps until a deleter writes to the pipe. It then polls for a while, so that many
+// deletions cost one system call together and not one each.
 func drain(pipe *os.File) {
 	var one [1]byte
 	for {
 		armed.Store(1)
 		if sweep() {
-			C.dlx_wake() // what came before armed was set wakes nobody
+			C.dlx_wake() // a node that was returned before armed was set did not wake us
 		}
 		if _, err := pipe.Read(one[:]); err != nil {
-			time.Sleep(pollEvery) // somebody closed our pipe: all that is left is to poll
+			time.Sleep(pollEvery) // the program has closed the descriptor of the pipe: poll instead
 		}
 		for quiet := 0; quiet < quietFor; quiet++ {
 			if sweep() {
@@ -71,8 +72,7 @@ func drain(pipe *os.File) {
 	}
 }
 
-// sweep gives back the shares of all nodes that came back, and reports whether
-// there were any.
+// sweep releases the references of all returned nodes, and reports whether there were any.
 func sweep() (found bool) {
 	sweeping.Add(1)
 	defer sweeping.Add(-1)
@@ -86,7 +86,7 @@ func sweep() (found bool) {
 		for last != nil {
 			s := last
 			last = s.next
-			s.buffer.Release() // can call anything: no lock is held
+			s.buffer.Release() // may call an Owner, which can do anything: hold no lock
 			s.buffer = nil
 			h.mu.Lock()
 			h.put(s)
@@ -98,12 +98,13 @@ func sweep() (found bool) {
 	return found
 }
 
-// Flush gives back the share of every tensor whose deleter was called before, and of
-// those whose deleters that calls in turn, as where a tensor was exported, imported
-// and exported again. It also waits for shares that are being given back elsewhere, for
-// at most a second: an Owner whose Free calls Flush would otherwise wait for itself.
+// Flush releases the references of all exported structs whose deleter was called before
+// Flush. Releasing one may call the deleter of another, for example if a tensor was
+// exported, imported and exported again; Flush releases that one too. Flush also waits for
+// releases that other goroutines have begun. It waits for at most a second, because an Owner
+// whose Free calls Flush would otherwise wait for itself.
 func Flush() {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(flushTimeout); ; {
 		alone := sweeping.Load() == 0
 		switch found := sweep(); {
 		case alone && !found || time.Now().After(deadline):

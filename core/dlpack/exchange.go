@@ -14,29 +14,30 @@ import (
 	"github.com/dlx-go/dlx/core/internal/abi"
 )
 
-// Table returns dlx's own table, for other libraries of this process. It is in C
-// memory and lives as long as the process; nobody may change it.
+// Table returns the function table of dlx, for other libraries in the same process. The
+// table lies in C memory, is valid as long as the process runs, and must not be changed.
 //
-// Its allocator makes row-major CPU tensors of malloc'ed memory, aligned to 256
-// bytes. current_work_stream answers NULL for the CPU and refuses other devices,
-// whose streams are passed explicitly in dlx. The functions that convert Python
-// objects must be there but cannot work without a Python type: they answer -1
-// and, if Python runs in this process, set a BufferError. A tensor that was to be
-// converted stays the caller's.
+// Its allocator makes row-major CPU tensors in memory from malloc, aligned to 256 bytes.
+// current_work_stream returns NULL for the CPU and fails for other devices, because dlx has
+// no current stream; callers pass streams explicitly. The two functions that convert Python
+// objects are required by DLPack but cannot work without a Python type. They return -1 and,
+// if Python runs in this process, set a BufferError. The caller then still owns the tensor
+// that was to be converted.
 func Table() *ExchangeAPI { return (*ExchangeAPI)(unsafe.Pointer(&C.dlx_exchange_api)) }
 
-// Producer is another library, reached through the table that it publishes. It
-// is safe for concurrent use as far as the library is.
+// Producer is another library, accessed through its function table. It is safe for
+// concurrent use if the library is.
 type Producer struct{ table *ExchangeAPI }
 
-// maxOlderTables bounds the chain of tables that is looked through: a chain that
-// is longer goes round in circles.
+// maxOlderTables bounds the number of older tables that are tried. It protects against a
+// chain of tables that is a cycle.
 const maxOlderTables = 32
 
-// NewProducer takes the table that is found behind a capsule "dlpack_exchange_api".
-// If it is of a newer major version, the older ones that it points at are tried.
-// The table stays the library's. It fails with ErrVersion if none can be read, and
-// with ErrInvalid if the table is nil or lacks a function that must be there.
+// NewProducer returns the producer for a function table, which a Python library publishes in
+// the capsule "dlpack_exchange_api". If the table has a newer major version, NewProducer
+// tries the older tables that it links to. The library still owns the table. NewProducer
+// returns ErrVersion if no table has a supported version, and ErrInvalid if table is nil or
+// lacks a required function.
 func NewProducer(table *ExchangeAPI) (Producer, error) {
 	if table == nil {
 		return Producer{}, fail(core.ErrInvalid, "NewProducer", "the table is nil")
@@ -64,11 +65,11 @@ func NewProducer(table *ExchangeAPI) (Producer, error) {
 	return Producer{table}, nil
 }
 
-// Allocate asks the library for a new tensor, whose elements are not set. The
-// caller closes it. It fails with ErrOutOfMemory, ErrNotSupported or ErrInvalid,
-// as the library's error is called MemoryError, NotImplementedError or
-// BufferError, or otherwise; with ErrInvalid if the library makes something
-// else than was asked for; and like [Import].
+// Allocate makes the library allocate a tensor, whose elements are not initialized. The
+// caller closes it. Allocate returns ErrOutOfMemory if the library reports a MemoryError,
+// ErrNotSupported if it reports a NotImplementedError or a BufferError, and ErrInvalid if it
+// reports any other error or returns a different tensor than requested. It also returns the
+// errors of [Import].
 func (p Producer) Allocate(id core.DeviceID, dtype core.DType, shape ...int64) (*core.Tensor, error) {
 	if p.table == nil {
 		return nil, fail(core.ErrInvalid, "Allocate", "the producer was not made by NewProducer")
@@ -91,7 +92,7 @@ func (p Producer) Allocate(id core.DeviceID, dtype core.DType, shape ...int64) (
 		case "NotImplementedError", "BufferError":
 			sentinel = core.ErrNotSupported
 		}
-		return nil, fail(sentinel, "managed_tensor_allocator", "the library says %s: %s", kind, message)
+		return nil, fail(sentinel, "managed_tensor_allocator", "the library reports %s: %s", kind, message)
 	}
 	t, err := Import((*ManagedTensorVersioned)(abi.Pointer(uintptr(m))))
 	if err != nil {
@@ -104,8 +105,9 @@ func (p Producer) Allocate(id core.DeviceID, dtype core.DType, shape ...int64) (
 	return t, nil
 }
 
-// CurrentWorkStream asks the library for its current stream on a device, as the
-// API's own handle; 0 for the CPU. It fails with ErrNotSupported if the library refuses.
+// CurrentWorkStream returns the library's current stream on a device, as a handle of the
+// device's API. The handle is 0 for the CPU. CurrentWorkStream returns ErrNotSupported if the
+// library reports an error.
 func (p Producer) CurrentWorkStream(id core.DeviceID) (uintptr, error) {
 	if p.table == nil {
 		return 0, fail(core.ErrInvalid, "CurrentWorkStream", "the producer was not made by NewProducer")
@@ -116,7 +118,7 @@ func (p Producer) CurrentWorkStream(id core.DeviceID) (uintptr, error) {
 			Backend: "dlpack",
 			Call:    "current_work_stream",
 			Code:    int64(code),
-			Detail:  fmt.Sprintf("the library names no stream for %v", id),
+			Detail:  fmt.Sprintf("the library has no current stream for %v", id),
 			Err:     core.ErrNotSupported,
 		}
 	}

@@ -1,4 +1,4 @@
-/* DLPackExchangeAPI, offered and used. */
+/* dlx's own DLPackExchangeAPI, and calls of those of other libraries. */
 #ifndef DLX_EXCHANGE_H
 #define DLX_EXCHANGE_H
 
@@ -9,23 +9,23 @@
 
 #pragma GCC visibility push(hidden) /* as in node.h */
 
-/* Our own table. */
+/* The table of dlx. */
 extern DLPackExchangeAPI dlx_exchange_api;
 
-/* dlx_allocations is how many tensors of its allocator are not deleted yet. */
+/* dlx_allocations returns the number of tensors of its allocator that are not deleted. */
 int64_t dlx_allocations(void);
 
-/* What a foreign allocator said through SetError. */
+/* The error that the allocator of another library reported through SetError. */
 struct dlx_error {
 	char kind[64];
 	char message[256];
 };
 
-/* dlx_allocate calls the allocator of a table. The result belongs to the caller;
- * NULL after a failure, which error then describes as far as the allocator did. */
+/* dlx_allocate calls the allocator of a table. The caller owns the result. It returns NULL on
+ * failure; error then has the text that the allocator reported, if any. */
 uintptr_t dlx_allocate(uintptr_t api, DLDevice device, DLDataType dtype, int32_t ndim, int64_t *shape, struct dlx_error *error);
 
-/* dlx_current_work_stream calls the function of that name of a table. */
+/* dlx_current_work_stream calls current_work_stream of a table. */
 int dlx_current_work_stream(uintptr_t api, DLDevice device, uintptr_t *stream);
 
 #pragma GCC visibility pop

@@ -18,24 +18,25 @@ var (
 	deleteLegacy    = uintptr(unsafe.Pointer(C.dlx_delete_legacy))
 )
 
-// carried are the flags that hold for every share of the memory. FlagCopied does
-// not: the exporter keeps a share, so the consumer is not the only owner.
-const carried = core.FlagReadOnly | core.FlagSubBytePadded
+// exportedFlags are the flags that an export keeps. FlagCopied is not one of them: the
+// exporter still has a reference, so the consumer is not the only owner.
+const exportedFlags = core.FlagReadOnly | core.FlagSubBytePadded
 
-// Export returns a share of t's memory as a struct of DLPack 1.3, which the
-// caller owns: it hands it to one consumer, or deletes it. t stays the caller's
-// and may be closed at once. Nothing is copied, allocated or called in C.
+// Export returns a struct of DLPack 1.3 that owns a reference to the memory of t. The caller
+// owns the struct, and passes it to one consumer or deletes it with [Delete]. The caller
+// also still owns t, and may close it as soon as Export returns. Export does not copy the
+// elements, and usually neither allocates nor calls C.
 //
-// The struct has strides whenever it has axes, and NULL data if it has no
-// elements. For memory with an address, data points at the first element and
-// byte_offset is 0, since many consumers forget to add it; an opaque handle is
-// passed as it is, with the offset beside it. Device type and index are t's. The
-// flags for read-only and for padded sub-byte elements are carried; IS_COPIED is
-// only set by [ExportCopied].
+// The fields of the struct have these values. strides is not NULL, unless the tensor has no
+// axes. data is NULL if there are no elements. For memory with an address, data points to
+// the first element and byte_offset is 0, because many consumers do not add byte_offset. For
+// memory with an opaque handle, data is the handle and byte_offset the offset of the first
+// element. device is that of t. The flags read-only and sub-byte-padded are those of t; only
+// [ExportCopied] sets IS_COPIED.
 //
-// It does not wait for unfinished writes: see [core.Tensor.WaitReady]. It fails
-// with ErrInvalid if t is nil, ErrClosed, or ErrOutOfMemory if there is no room
-// for more structs.
+// Export does not wait for unfinished writes; see [core.Tensor.WaitReady]. It returns
+// ErrInvalid if t is nil, ErrClosed if it is closed, ErrNotSupported for memory of OpenGL,
+// which DLPack does not define, and ErrOutOfMemory if no struct can be allocated.
 func Export(t *core.Tensor) (*ManagedTensorVersioned, error) {
 	n, err := handOver(t, "Export", unsafe.Offsetof(ManagedTensorVersioned{}.Tensor))
 	if err != nil {
@@ -45,19 +46,19 @@ func Export(t *core.Tensor) (*ManagedTensorVersioned, error) {
 	m.Version = abi.Version{Major: abi.MajorVersion, Minor: abi.MinorVersion}
 	m.ManagerCtx = 0
 	m.Deleter = deleteVersioned
-	m.Flags = uint64(t.Flags() & carried)
+	m.Flags = uint64(t.Flags() & exportedFlags)
 	return m, nil
 }
 
-// ExportCopied gives t away: the struct is flagged IS_COPIED, which tells the
-// consumer that it alone owns the memory and may write to it, unless it is read-only. t must have come
-// from a copy made for this consumer and be the only tensor on its memory, else
-// the call fails with ErrInvalid; otherwise the errors are those of [Export].
-// On success t is closed, on failure it stays the caller's.
+// ExportCopied is like [Export], but sets the flag IS_COPIED and gives t to the consumer.
+// The flag means that the consumer is the only owner of the memory and may write to it,
+// unless it is read-only. t must be a copy that was made for this consumer. If ExportCopied
+// succeeds, it closes t; if it fails, the caller still owns t. It returns ErrInvalid if
+// another tensor or export uses the memory, and the errors of Export.
 func ExportCopied(t *core.Tensor) (*ManagedTensorVersioned, error) {
 	if t != nil {
 		if b, err := t.Buffer(); err == nil && !b.Unique() {
-			Flush() // an export that was deleted just now does not count
+			Flush() // release exports whose deleter was called
 			if !b.Unique() {
 				return nil, fail(core.ErrInvalid, "ExportCopied", "other tensors or exports share the memory: copy the tensor first")
 			}
@@ -71,16 +72,16 @@ func ExportCopied(t *core.Tensor) (*ManagedTensorVersioned, error) {
 	return m, t.Close()
 }
 
-// ExportLegacy is [Export] to the struct of DLPack 0.x, which has no flags. So it
-// also fails with ErrReadOnly if t is read-only, and with ErrDType if it has padded
-// sub-byte elements.
+// ExportLegacy is like [Export], but returns the struct of DLPack 0.x, which has no flags.
+// It therefore also returns ErrReadOnly if t is read-only, and ErrDType if its elements have
+// fewer than 8 bits and are padded.
 func ExportLegacy(t *core.Tensor) (*ManagedTensor, error) {
 	switch {
-	case t == nil: // handOver says so
+	case t == nil: // handOver returns the error
 	case t.ReadOnly():
-		return nil, fail(core.ErrReadOnly, "ExportLegacy", "the legacy struct cannot say that a tensor may only be read: ask for version 1, or copy it")
+		return nil, fail(core.ErrReadOnly, "ExportLegacy", "the legacy struct cannot mark a tensor as read-only: ask for version 1, or copy the tensor")
 	case t.Padded() && t.DType().SubByte():
-		return nil, fail(core.ErrDType, "ExportLegacy", "the legacy struct cannot say that %v is padded to bytes: ask for version 1, or pack it", t.DType())
+		return nil, fail(core.ErrDType, "ExportLegacy", "the legacy struct cannot mark %v as padded to bytes: ask for version 1, or pack the elements", t.DType())
 	}
 	n, err := handOver(t, "ExportLegacy", unsafe.Offsetof(ManagedTensor{}.Tensor))
 	if err != nil {
@@ -92,9 +93,10 @@ func ExportLegacy(t *core.Tensor) (*ManagedTensor, error) {
 	return m, nil
 }
 
-// handOver takes a node and a share of t's buffer for it, and describes t in the
-// DLTensor that lies so many bytes into the node. Every field is written anew: a
-// consumer may have changed them. The node is the consumer's from then on.
+// handOver takes a free node, adds a reference to the buffer of t for it, and describes t in
+// the DLTensor that lies at bytes after the start of the node. It sets every field, because
+// an earlier consumer may have changed it. The consumer then owns the node. Errors name
+// call.
 func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	if t == nil {
 		return nil, fail(core.ErrInvalid, call, "the tensor is nil")
@@ -146,8 +148,8 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	return n, nil
 }
 
-// putWideDims writes the dims that do not fit into a narrow node. It stands apart
-// to keep the registers of handOver free.
+// putWideDims writes the shape and strides of a tensor with more axes than a narrow node
+// holds. It is a separate function so that handOver needs fewer registers.
 //
 //go:noinline
 func putWideDims(dims unsafe.Pointer, l core.Layout) {
@@ -157,15 +159,15 @@ func putWideDims(dims unsafe.Pointer, l core.Layout) {
 	l.AppendStrides(room[:rank])
 }
 
-// Delete calls m's deleter, for a struct that no consumer took. It does nothing
-// if m is nil or its deleter NULL; m must not be used after.
+// Delete calls the deleter of a struct that was not passed to a consumer. It does nothing if
+// m is nil or its deleter is NULL. m must not be used afterwards.
 func Delete(m *ManagedTensorVersioned) {
 	if m != nil {
 		(*foreign)(m).Free()
 	}
 }
 
-// DeleteLegacy is [Delete] for the legacy struct.
+// DeleteLegacy is like [Delete], for the legacy struct.
 func DeleteLegacy(m *ManagedTensor) {
 	if m != nil {
 		(*foreignLegacy)(m).Free()

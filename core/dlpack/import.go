@@ -13,38 +13,43 @@ import (
 	"github.com/dlx-go/dlx/core/internal/abi"
 )
 
-// Import makes a tensor of a struct of DLPack 1.x, without a copy. m is taken over
-// in every case: its deleter was called when an error is returned, and else is
-// called once, from any goroutine, after the last view of the tensor was closed
-// and all work on it is done. A NULL deleter is never called.
+// Import makes a tensor from a struct of DLPack 1.x, without a copy of the elements. The
+// caller closes the tensor. Import always takes ownership of m. If it returns an error, it
+// has called the deleter of m. Otherwise the deleter is called once, from any goroutine,
+// after the last view of the tensor is closed and all work on it is done. A NULL deleter is
+// not called.
 //
-// The tensor has m's device, type, shape, strides, offset and flags. Device types
-// and type codes that are unknown here are carried through; strides may be
-// negative, and NULL strides, as producers before 1.2 send them, mean row-major.
-// Without [WithSize] nothing can be said about where the memory ends.
+// The tensor has the device, type, shape, strides, offset and flags of m. Unknown device
+// types and type codes are kept. Strides may be negative. NULL strides, which producers
+// before DLPack 1.2 send, mean row-major. Without [WithSize], Import cannot check whether
+// the elements lie inside of the memory.
 //
-// Each field, extent and stride is read once, and what was read is what is checked:
-// a producer that changes m meanwhile gets an error or a tensor, as for any other struct.
+// Import reads each field, extent and stride once, and checks the values that it read. It is
+// therefore safe if the producer changes m during the call.
 //
-// It fails with ErrInvalid if m is nil, or if data is NULL although there are
-// elements; ErrVersion if the major version is not 1 or a flag is unknown, which
-// could change the meaning of all else; ErrDType if bits or lanes are 0 or do not
-// fit the code; ErrLayout if ndim is negative or above core.MaxRank, shape is
-// NULL, an extent is negative, a product overflows, or elements lie outside of
-// the memory.
+// Import returns
+//
+//   - ErrInvalid if m is nil, or if data is NULL although there are elements;
+//   - ErrVersion if the major version is not 1, or a flag is unknown, since that flag could
+//     change the meaning of the other fields;
+//   - ErrDType if bits or lanes are 0 or do not fit the type code;
+//   - ErrDevice if the device type is the one that dlx uses for OpenGL, which DLPack does
+//     not define;
+//   - ErrLayout if ndim is negative or above core.MaxRank, shape is NULL, an extent is
+//     negative, a product overflows, or an element lies outside of the memory.
 func Import(m *ManagedTensorVersioned, opts ...Option) (*core.Tensor, error) {
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "Import", "the managed tensor is nil")
 	}
 	t, err := wrapVersioned(m, opts)
 	if err != nil {
-		(*foreign)(m).Free() // the error is made: nothing reads m any more
+		(*foreign)(m).Free() // err does not refer to m
 	}
 	return t, err
 }
 
-// wrapVersioned checks what stands before the tensor in m, and reads the rest of m
-// only if that is known to be there.
+// wrapVersioned checks version and flags, and reads the other fields of m only if the version
+// says that they exist.
 func wrapVersioned(m *ManagedTensorVersioned, opts []Option) (*core.Tensor, error) {
 	version, flags := m.Version, m.Flags
 	if version.Major != abi.MajorVersion {
@@ -56,8 +61,8 @@ func wrapVersioned(m *ManagedTensorVersioned, opts []Option) (*core.Tensor, erro
 	return wrap(m.Tensor, core.Flags(flags), (*foreign)(m), "Import", opts)
 }
 
-// ImportLegacy is [Import] of the struct of DLPack 0.x, which has neither version
-// nor flags.
+// ImportLegacy is like [Import], for the struct of DLPack 0.x, which has neither version nor
+// flags.
 func ImportLegacy(m *ManagedTensor, opts ...Option) (*core.Tensor, error) {
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "ImportLegacy", "the managed tensor is nil")
@@ -69,7 +74,7 @@ func ImportLegacy(m *ManagedTensor, opts ...Option) (*core.Tensor, error) {
 	return t, err
 }
 
-// foreign is a managed tensor as the owner of its memory.
+// foreign is a struct of another library. It is the Owner of the memory that it describes.
 type foreign ManagedTensorVersioned
 
 var _ core.Owner = (*foreign)(nil)
@@ -81,7 +86,7 @@ func (m *foreign) Free() {
 	}
 }
 
-// foreignLegacy is a legacy managed tensor as the owner of its memory.
+// foreignLegacy is foreign for the legacy struct.
 type foreignLegacy ManagedTensor
 
 var _ core.Owner = (*foreignLegacy)(nil)
@@ -93,9 +98,10 @@ func (m *foreignLegacy) Free() {
 	}
 }
 
-// wrap makes the tensor, which owns owner then. It checks what core cannot: the
-// struct itself, of which d is a copy. What shape and strides point at is still the
-// producer's; core.Wrap reads it once.
+// wrap makes a tensor from d, which is a copy of the struct, and checks the fields that core
+// cannot check. The tensor takes ownership of owner, unless wrap fails. The arrays that
+// shape and strides point to belong to the producer, who may change them; core.Wrap reads
+// each value once.
 func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []Option) (*core.Tensor, error) {
 	o := options{size: core.UnknownSize}
 	for _, option := range opts {
@@ -111,7 +117,7 @@ func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []
 	case d.ByteOffset > math.MaxInt64:
 		return nil, fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
 	case core.DeviceType(d.Device.Type) == core.DeviceGL:
-		return nil, fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not know; here it stands for OpenGL, whose tensors it cannot carry", d.Device.Type)
+		return nil, fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
 	case o.size < core.UnknownSize:
 		return nil, fail(core.ErrInvalid, call, "WithSize(%d): the size is negative", o.size)
 	}
@@ -138,8 +144,8 @@ func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []
 	return t, nil
 }
 
-// definedBits is the width that dlpack.h fixes for a type code, 0 where any is
-// allowed. A bool of one bit, which some producers send for bytes, is refused.
+// definedBits returns the width that dlpack.h requires for a type code, 0 if it allows any. A
+// bool has 8 bits; some producers wrongly set 1, which is an error.
 func definedBits(code core.TypeCode) uint8 {
 	switch {
 	case code == core.CodeBool, code >= core.CodeFloat8E3M4 && code <= core.CodeFloat8E8M0FNU:

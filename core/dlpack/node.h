@@ -1,12 +1,11 @@
-/* The nodes of exported tensors, and their way back.
+/* The nodes of exported tensors, and how they return to Go.
  *
- * A node is a managed tensor with room for its shape and strides. Nodes belong to
- * a shard of the Go side for ever and are never freed. Go fills a node and gives
- * it away; from then on it is the consumer's, until the consumer calls the
- * deleter, from any thread, at any time. The deleter is all C: it pushes the
- * node on its shard's list of returned nodes, takes no lock, allocates nothing,
- * calls nothing but write(2), and leaves errno as it was. Go takes the list as a
- * whole. */
+ * A node is a managed tensor with memory for its shape and strides. Each node belongs to
+ * one shard of the Go code forever and is never freed. Go fills a node and gives it to a
+ * consumer, who owns it until it calls the deleter, from any thread, at any time. The
+ * deleter is C code only. It pushes the node on its shard's list of returned nodes. It takes
+ * no lock, allocates nothing, calls only write(2), and preserves errno. Go takes the whole
+ * list at once. */
 #ifndef DLX_NODE_H
 #define DLX_NODE_H
 
@@ -16,7 +15,7 @@
 
 #include "abi.h"
 
-/* Two shared libraries with dlx in them may be in one process: each keeps to its own. */
+/* A process may load two shared libraries that contain dlx. Each uses its own symbols. */
 #pragma GCC visibility push(hidden)
 
 struct dlx_node {
@@ -31,8 +30,8 @@ struct dlx_node {
 	_Alignas(64) int64_t dims[]; /* the shape, then the strides */
 };
 
-/* The nodes of a shard that their consumers gave back, the last one first. A
- * pair of cache lines of its own keeps consumers off what exporters write. */
+/* The list of a shard's nodes that consumers have deleted, the last one first. The alignment
+ * puts it on cache lines that exporters do not write to. */
 struct dlx_returned {
 	_Alignas(128) _Atomic(struct dlx_node *) head;
 };
@@ -41,23 +40,23 @@ enum { dlx_shards = 16 };
 
 extern struct dlx_returned dlx_returned[dlx_shards];
 
-/* 1 while the goroutine that empties the lists sleeps. Whoever has put something
- * on a list calls dlx_wake, which then writes one byte to the pipe and sets 0. */
+/* 1 while the goroutine that empties the lists sleeps. After putting a node on a list, call
+ * dlx_wake. If dlx_armed is 1, dlx_wake sets it to 0 and writes one byte to the pipe. */
 extern _Atomic uint32_t dlx_armed;
 void dlx_wake(void);
 
-/* dlx_set_pipe names the pipe, before dlx_armed is set for the first time. */
+/* dlx_set_pipe sets the pipe. Call it before dlx_armed is set for the first time. */
 void dlx_set_pipe(int fd);
 
-/* dlx_node_size is the distance of two nodes with room for rank axes. */
+/* dlx_node_size returns the size in bytes of a node with room for rank axes. */
 size_t dlx_node_size(size_t rank);
 
-/* dlx_new_nodes makes n nodes with room for rank axes, with the indices from first
- * on. They live as long as the process. NULL if there is no memory. */
+/* dlx_new_nodes makes n adjacent nodes with room for rank axes. Their indices begin at first.
+ * They are never freed. It returns NULL if there is no memory. */
 void *dlx_new_nodes(struct dlx_returned *home, uint32_t first, size_t n, size_t rank);
 
-/* The deleters of nodes. A second call for the same node, as long as Go has not
- * given it away again, does nothing. */
+/* The deleters of nodes. A second call for the same node does nothing, unless Go has reused
+ * the node in between. */
 void dlx_delete_versioned(DLManagedTensorVersioned *self);
 void dlx_delete_legacy(DLManagedTensor *self);
 

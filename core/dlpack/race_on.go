@@ -2,6 +2,6 @@
 
 package dlpack
 
-// raceDetector is on where the program is. It does not see the order that C
-// makes between an export and the return of the node, so it gets one in Go.
+// raceDetector is set if the race detector is on. The detector does not see that C code
+// orders the return of a node after its export, so slot.handed shows it that order.
 const raceDetector = true

@@ -16,70 +16,71 @@ import (
 	"github.com/dlx-go/dlx/core/internal/abi"
 )
 
-// node mirrors struct dlx_node of node.h. The dims follow it.
+// node mirrors struct dlx_node of node.h. Shape and strides follow it in memory.
 type node struct {
 	versioned abi.ManagedTensorVersioned // or an abi.ManagedTensor at the same address
 	next      uintptr
-	home      uintptr
-	index     uint32
-	out       uint32
+	home      uintptr // of the shard's list of returned nodes
+	index     uint32  // of the slot in shard.slots
+	out       uint32  // 1 while the consumer owns the node
 	_         [24]byte
 }
 
-// Each line compiles only if C's node is not larger, or not smaller.
+// These lines compile only if node has the size of struct dlx_node.
 var (
 	_ [unsafe.Sizeof(node{}) - C.sizeof_struct_dlx_node]byte
 	_ [C.sizeof_struct_dlx_node - unsafe.Sizeof(node{})]byte
 )
 
-// legacy is the node as its other struct.
+// legacy returns the node as a legacy struct.
 func (n *node) legacy() *abi.ManagedTensor { return (*abi.ManagedTensor)(unsafe.Pointer(n)) }
 
-// dims is the room for shape and strides.
+// dims returns the memory for shape and strides.
 func (n *node) dims() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(n), unsafe.Sizeof(*n)) }
 
-// slot is what Go keeps for a node: the buffer that the node's consumer has a
-// share of. A C node cannot hold it, the garbage collector would not see it.
+// slot is the Go part of a node. It has the buffer that the node refers to, because the
+// garbage collector does not see references from C memory.
 type slot struct {
 	node   *node
 	buffer *core.Buffer
-	next   *slot // in a list of the shard
-	handed atomic.Bool
+	next   *slot       // in a list of the shard
+	handed atomic.Bool // shows the race detector that export happens before return
 }
 
 const (
-	slotsAtOnce = 64  // how many nodes are made in one go: they fit into the first-level cache
+	slotsAtOnce = 64  // number of nodes that grow makes; they fit into the first-level cache
 	ringSize    = 256 // a power of two
 
-	narrowRank = 4            // nearly all tensors; what Tensor.PutDims copies at once
-	wideRank   = core.MaxRank // the rest
+	narrowRank = 4            // axes of most tensors; Tensor.PutDims copies them at once
+	wideRank   = core.MaxRank // axes of all other tensors
 	sharding   = C.dlx_shards / 2
 )
 
-// shard is a set of nodes, to which they return for ever. Exporters are spread
-// over the shards, so that they seldom meet.
+// shard is a set of nodes. A node belongs to its shard forever and returns to it when its
+// consumer deletes it. Goroutines that export use different shards, so that they seldom
+// compete for one.
 //
-// Free nodes wait in a ring. Taking one is lock-free: the ring's head only grows,
-// so a compare-and-swap that succeeds proves that nobody was there in between.
-// All else happens under a mutex that no foreign thread and no foreign function
-// ever meets.
+// Free nodes are in a ring. Taking one is lock-free: head only grows, so if the
+// compare-and-swap succeeds, no other goroutine took a node in between. Everything else is
+// done with mu held. Threads of other libraries never take mu, and no function of another
+// library is called while it is held.
 type shard struct {
 	head atomic.Uint64
-	tail atomic.Uint64 // moved under mu
+	tail atomic.Uint64 // changed with mu held
 	ring [ringSize]atomic.Pointer[slot]
 
 	mu    sync.Mutex
-	spare *slot   // free, but the ring was full
-	last  *slot   // returned, and theirs is the last share of the buffer: for the drainer
-	slots []*slot // all, by index
+	spare *slot   // free slots that did not fit into the ring
+	last  *slot   // returned slots that hold the last reference to their buffer; the drainer releases it
+	slots []*slot // all slots, by index
 
-	returned *C.struct_dlx_returned
-	rank     int // axes that a node has room for
+	returned *C.struct_dlx_returned // the list of nodes that consumers deleted
+	rank     int                    // number of axes that a node has room for
 
-	_ [64]byte // the next shard's head is on another cache line
+	_ [64]byte // puts the next shard's head on another cache line
 }
 
-// shards are first those of narrow nodes, then those of wide ones.
+// shards has the shards of narrow nodes, then those of wide nodes.
 var shards = func() *[C.dlx_shards]shard {
 	all := new([C.dlx_shards]shard)
 	for i := range all {
@@ -92,8 +93,8 @@ var shards = func() *[C.dlx_shards]shard {
 	return all
 }()
 
-// shardFor picks the shard for a tensor of the given rank. Goroutines have stacks
-// of their own: the address of a variable tells them apart.
+// shardFor returns a shard for a tensor of the given rank. Each goroutine has its own stack,
+// so the address of a local variable selects different shards for different goroutines.
 func shardFor(rank int) *shard {
 	var here byte
 	i := uint32(uintptr(unsafe.Pointer(&here))>>11) * 0x9e3779b1 >> 16 % sharding
@@ -103,7 +104,8 @@ func shardFor(rank int) *shard {
 	return &shards[i]
 }
 
-// take takes a slot from the ring; nil if it is empty or somebody else was faster.
+// take takes a slot from the ring. It returns nil if the ring is empty or another goroutine
+// was faster.
 func (h *shard) take() *slot {
 	at := h.head.Load()
 	if at == h.tail.Load() {
@@ -119,8 +121,8 @@ func (h *shard) take() *slot {
 // isEmpty reports whether the ring holds no slot.
 func (h *shard) isEmpty() bool { return h.head.Load() == h.tail.Load() }
 
-// refill takes a slot where the short way failed. If the ring is empty it fills
-// it before, with nodes that came back if there are any.
+// refill takes a slot after take has failed. If the ring is empty, it first fills it with
+// returned nodes, if there are any, or else with spare or new ones.
 func (h *shard) refill() (*slot, error) {
 	h.mu.Lock()
 	s, err := h.refillLocked()
@@ -155,9 +157,10 @@ func (h *shard) refillLocked() (*slot, error) {
 	}
 }
 
-// collect takes back the returned nodes, but for those that hold the last share
-// of their buffer: to give that back can call anything, which is the drainer's
-// business. It reports whether there were any nodes. h.mu is held.
+// collect releases the references of the returned nodes and makes their slots available. It
+// leaves those that hold the last reference to their buffer to the drainer, because
+// releasing the last reference calls an Owner, which can do anything. collect reports
+// whether there were any returned nodes. h.mu is held.
 func (h *shard) collect() bool {
 	list := (*atomic.Uintptr)(unsafe.Pointer(h.returned))
 	if list.Load() == 0 {
@@ -214,7 +217,7 @@ func (h *shard) grow() error {
 	return nil
 }
 
-// out counts the nodes that consumers own.
+// out returns the number of nodes that consumers own.
 func (h *shard) out() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
