@@ -1,59 +1,68 @@
-// Package tensorfile reads and writes tensors in three file formats: .npy and .npz
-// of NumPy, and .safetensors of Hugging Face. Files are mapped, and a tensor is
-// the file's own bytes wherever the format allows: opening a file of many
-// gigabytes costs no more than reading its header.
+// Package tensorfile reads and writes tensors in three file formats: .npy and .npz of
+// NumPy, and .safetensors of Hugging Face. It maps files into memory. A tensor uses the
+// bytes of the file in place if the format allows it, so that opening a file of many
+// gigabytes only reads its headers.
 //
 // # Reading
 //
-// [Open] maps a file, checks all that its headers say against its size, and lists
-// the tensors. [File.Tensor] returns one of them, on the host and read-only. It is
-// the file's memory, unless the data is compressed or does not suit the alignment
-// of the element type; then it is an aligned copy ([Info.InPlace] tells). The
-// mapping stays until the file and all its tensors are closed, in any order.
-// [Parse] reads the same formats from memory.
+// [Open] maps a file, checks its headers against its size, and lists its tensors.
+// [File.Tensor] returns one of them as a read-only tensor on the host. It is in place,
+// which means that its memory is that of the file, unless the data is compressed or not
+// aligned for the element type. In these cases it is an aligned copy. [Info.InPlace]
+// reports which it is. The file stays mapped until the file and all its tensors are closed,
+// in any order. [Parse] reads the same formats from memory.
 //
-// A mapping is the file, not a copy of its bytes: whoever overwrites the file in place
-// changes the tensors, and whoever truncates it removes memory that they use. Where this
-// package reads that memory, and where the host copies it for a device, the call or
-// the copy's event then fails with core.ErrInvalid. Whatever else touches the missing
-// pages ends the process (SIGBUS): a program's own access to the elements, unless
-// it asks for [runtime/debug.SetPanicOnFault], and a driver's. Writers that replace a
-// file by a rename, as [WriteFile] does, disturb no reader. The pages are protected: a
-// write to them through an address, against [core.FlagReadOnly], ends the process too.
+// A mapping is the file itself, not a copy of it. If a program overwrites the file in
+// place, the tensors change. If a program truncates the file, memory that the tensors use
+// is gone:
 //
-// Files are mapped on Unix. Elsewhere, and on the few file systems that cannot
-// map, a file is read into memory whole.
+//   - If this package reads that memory, the call returns core.ErrInvalid. If the host
+//     copies it for a device, the call or the event of the copy returns core.ErrInvalid.
+//   - Any other access ends the process with SIGBUS. This includes the program's own
+//     access to the elements, unless it uses [runtime/debug.SetPanicOnFault], and accesses
+//     by a driver.
 //
-// # What is checked, and what is not
+// A program that replaces a file by renaming another one, as [WriteFile] does, does not
+// affect readers. The mapped pages are read-only: a write to them through an address ends
+// the process, too.
 //
-// No file makes this package panic or allocate more than in proportion to the
-// file's true size. What is malformed is refused with an [*core.Error] whose
-// Backend is the format and whose Detail names the field: 'shape[1]', 'descr',
-// 'data_offsets' of a tensor, the member of an archive. Values are not looked at:
-// a bool may be stored as a byte other than 0 and 1. The checksum of a member of an
-// .npz is verified where the member is inflated or copied. Where it is used in place
-// it is verified only if [VerifyChecksums] asks for that, since the check reads all
-// that a mapping need not read.
+// Files are mapped on Unix. On other systems, and on the few file systems that cannot map,
+// the whole file is read into memory.
+//
+// # What is checked
+//
+// No file makes this package panic, or allocate more memory than in proportion to the size
+// of the file. For a malformed file, a function returns an [*core.Error] whose Backend is
+// the format and whose Detail names the field, such as 'shape[1]', 'descr' or
+// 'data_offsets', with the tensor or the member of the archive. The values of elements are
+// not checked: a bool may be stored as a byte other than 0 and 1.
+//
+// The checksum of a member of an .npz is verified when the member is inflated or copied. If
+// the member is used in place, its checksum is verified only with [VerifyChecksums], because
+// that reads all its bytes.
 //
 // # Formats
 //
-// npy, format versions 1.0, 2.0 and 3.0: a magic string, a Python dictionary as
-// text, the elements. Column-major arrays become strides. Refused by name are
-// element types that DLPack has not (strings, dates, objects, structures, long
-// double), foreign byte order, and raw void: the types of ml_dtypes, such as
-// bfloat16, are stored as '<V2' or '|V1' and cannot be told apart. Written is
-// version 1.0, whose header always suffices, byte by byte as NumPy does.
+// An .npy file (format versions 1.0, 2.0 and 3.0) has a magic string, the text of a Python
+// dictionary, and the elements. An array in column-major order becomes a tensor with
+// strides. These arrays are not supported, and the error says why: element types that
+// DLPack lacks (strings, dates, objects, structures, long double), the other byte order, and
+// raw void. The types of ml_dtypes, such as bfloat16, are stored as raw void ('<V2' or
+// '|V1'), so that the file does not say which type it is. The package writes version 1.0,
+// byte by byte as NumPy does.
 //
-// npz: a ZIP archive of npy members. The archive's end record and directory must be
-// whole and agree, and each member must have the name that the directory gives it.
-// Stored members are used in place, deflated ones are inflated when asked for. A sound
-// member that is no tensor (of strings, say) keeps its place in the list with the
-// reason. Stored members are written aligned, so that they can be used in place.
+// An .npz file is a ZIP archive with an .npy file in each member. The end record and the
+// central directory must be complete and consistent, and each local header must have the
+// name that the central directory gives. Stored members are used in place; deflated members
+// are inflated by each call of [File.Tensor]. A valid member that cannot be a tensor, such
+// as an array of strings, is listed with the reason. The package aligns stored members when
+// it writes them, so that they can be used in place.
 //
-// safetensors: the length of a JSON header, the header, the elements without
-// holes. Stricter than the reference implementation, as the format's text is:
-// keys must not repeat, the header begins with '{', and a tensor has no keys but
-// its three. Packed F4 and F6 elements are tensors of sub-byte elements.
+// A .safetensors file has the length of a JSON header, the header, and the elements without
+// gaps. The package follows the specification where the reference implementation is more
+// lenient: keys must not repeat, the header must begin with '{', and a tensor must not have
+// other keys than its three. Packed elements of the types F4 and F6 become tensors of
+// sub-byte elements.
 //
 // Sources: the docstring of numpy.lib.format and NEP 1 (numpy.org/neps), the
 // section "Format" of the README of github.com/huggingface/safetensors with

@@ -23,20 +23,20 @@ type Info struct {
 	Offset     int64      `json:"offset"`               // bytes from the start of the file to the elements, or to the compressed member
 	Bytes      int64      `json:"bytes"`                // of the elements
 	Compressed bool       `json:"compressed,omitempty"` // File.Tensor inflates it
-	InPlace    bool       `json:"in_place"`             // File.Tensor returns the file's memory, not an aligned copy
-	// Reason is why File.Tensor cannot return the member of an archive, empty if
-	// it can. If it is set, type and shape are not known.
+	InPlace    bool       `json:"in_place"`             // File.Tensor returns the file's memory, not a copy
+	// Reason says why a member of an archive cannot be returned by File.Tensor. It is
+	// empty if it can. If it is not empty, the type and the shape are not known.
 	Reason string `json:"reason,omitempty"`
 }
 
-// entry is a tensor of a file: what is told of it, and how to come by it.
+// entry is a tensor of a file, or a member of an archive that cannot be one.
 type entry struct {
 	Info
-	err    error   // behind Info.Reason
-	member *member // of an archive; nil in other formats
+	err    error   // the error whose text is Info.Reason
+	member *member // the member of an archive; nil in other formats
 }
 
-// File is an opened file of tensors. It is safe for concurrent use.
+// File is an open file of tensors. It is safe for concurrent use.
 type File struct {
 	format   Format
 	opts     openOptions
@@ -46,23 +46,25 @@ type File struct {
 	share    *share
 }
 
-// share is a file's own reference to its mapping. It is an object apart from the
-// File, so that the garbage collector's net can give it back.
+// share is the reference of a File to its mapping. It is a separate object, so that a cleanup
+// can release it after the garbage collector finds that the File is lost.
 type share struct {
 	mu sync.Mutex
 	m  *mapping // nil once closed
 }
 
-// Open maps a file and reads its headers. The extension names the format; a file
-// with another one is taken for what its first bytes are. The tensor of a .npy is
-// named as the file without folder and extension.
+// Open maps a file and reads its headers. The extension of path determines the format. If it
+// is none of the known extensions, the first bytes of the file do. The tensor in an .npy file
+// has the name of the file, without directory and extension.
 //
-// The caller closes the file; its tensors live on. Open fails with ErrInvalid if
-// the file cannot be opened or its header is malformed, ErrLayout if a shape,
-// offset or length contradicts the file's size, ErrDType for an element type that
-// the format does not know, ErrVersion for a format version, and ErrNotSupported
-// for what the format allows but a tensor cannot be. Errors of the system can be
-// found too: errors.Is(err, fs.ErrNotExist).
+// The caller closes the file; its tensors stay valid until they are closed. Open returns
+//
+//   - ErrInvalid if the file cannot be opened or its header is malformed; errors.Is also finds
+//     the system's error, such as fs.ErrNotExist;
+//   - ErrLayout if a shape, an offset or a length contradicts the size of the file;
+//   - ErrDType for an element type that the format does not define;
+//   - ErrVersion for an unknown format version;
+//   - ErrNotSupported for something that the format allows but a tensor cannot express.
 func Open(path string, opts ...OpenOption) (*File, error) {
 	m, err := mapFile(path)
 	if err != nil {
@@ -71,14 +73,14 @@ func Open(path string, opts ...OpenOption) (*File, error) {
 	return open(m, path, opts)
 }
 
-// Parse is [Open] for a file in memory; name stands for its path. The data stays
-// the caller's, who must not change it until the file and its tensors are closed:
-// tensors are views of it.
+// Parse is like [Open], for a file in memory. name is used as its path. The caller still owns
+// data, and must not change it until the file and its tensors are closed, because the tensors
+// are views of it.
 func Parse(data []byte, name string, opts ...OpenOption) (*File, error) {
 	return open(newMapping(data, nil), name, opts)
 }
 
-// open takes over m, on failure too.
+// open makes a File of a mapping. It takes ownership of m even if it fails.
 func open(m *mapping, name string, opts []OpenOption) (*File, error) {
 	f := &File{opts: newOpenOptions(opts), share: &share{m: m}, index: make(map[string]int)}
 	var err error
@@ -93,7 +95,7 @@ func open(m *mapping, name string, opts []OpenOption) (*File, error) {
 	return f, nil
 }
 
-// read fills f from the headers.
+// read reads the headers and sets the fields of f.
 func (f *File) read(data []byte, name string) (err error) {
 	if f.format, err = detect(name, data); err != nil {
 		return err
@@ -122,12 +124,12 @@ func (f *File) read(data []byte, name string) (err error) {
 	return nil
 }
 
-// bytes are those of the elements, in the bytes of the file. The formats' readers
-// have checked that they are there.
+// bytes returns the bytes of the elements in file. The readers of the formats have checked
+// that they exist.
 func (e *entry) bytes(file []byte) []byte { return file[e.Offset:][:e.Bytes:e.Bytes] }
 
-// aligned reports whether elements of a type may be accessed where they lie. A
-// complex number is aligned as its parts are.
+// aligned reports whether data is aligned for elements of type t. A complex number needs the
+// alignment of its parts.
 func aligned(t core.DType, data []byte) bool {
 	bits := t.Bits
 	if t.Code == core.CodeComplex {
@@ -136,10 +138,11 @@ func aligned(t core.DType, data []byte) bool {
 	return bits <= 8 || address(data)%uintptr(bits/8) == 0
 }
 
-// Format is the file's format.
+// Format returns the format of the file.
 func (f *File) Format() Format { return f.format }
 
-// Tensors lists what is in the file, in the order of its place there.
+// Tensors lists the tensors in the file. A .safetensors file lists them in the order of
+// their data, an .npz file in the order of its directory.
 func (f *File) Tensors() []Info {
 	infos := make([]Info, len(f.entries))
 	for i, e := range f.entries {
@@ -149,20 +152,22 @@ func (f *File) Tensors() []Info {
 	return infos
 }
 
-// Metadata returns a copy of the free text that a .safetensors carries; nil if there is none.
+// Metadata returns a copy of the metadata of a .safetensors file, which are keys with texts.
+// It returns nil if there are none, and for other formats.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Tensor returns a tensor by its name: on the host, read-only, of no opened
-// device. The caller closes it; it keeps the mapping alive, and may outlive the
-// file. Each call returns another one, and inflates a compressed one anew.
+// Tensor returns the tensor of the given name. It lies on the host, is read-only and belongs
+// to no opened device. The caller closes it. It keeps the mapping open, and may be closed
+// after the file. Each call returns a new tensor, and inflates compressed data again.
 //
-// The memory of a tensor that lies in place ([Info]) is the whole file, and the
-// tensor's offset leads to its elements. Where the file is mapped, that memory
-// starts on a page, as a [core.HostMapper] wants it.
+// If the tensor is in place (see [Info]), its memory is the whole file, and its offset is the
+// position of its elements in the file. If the file is mapped, that memory begins at a page,
+// as a [core.HostMapper] needs it.
 //
-// It fails with ErrInvalid if there is no such tensor, the data of a member of an archive
-// is damaged ([VerifyChecksums] tells where that is found) or the file was truncated, ErrClosed, ErrOutOfMemory if it would inflate to more than
-// [InflateLimit], and for an [Info] with a Reason with that.
+// Tensor returns ErrInvalid if there is no such tensor, the file was truncated, or the data
+// of a member of an archive does not match its checksum; see [VerifyChecksums]. It returns
+// ErrClosed if the file was closed, ErrOutOfMemory if the data would inflate to more than
+// [InflateLimit], and the error whose text is the Reason of [Info], if it has one.
 func (f *File) Tensor(name string) (*core.Tensor, error) {
 	at := fault{format: f.format, call: "Tensor"}
 	i, ok := f.index[name]
@@ -203,7 +208,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	return t, nil
 }
 
-// load returns a copy of the elements of e.
+// load returns a copy of the elements of e, inflated if they are compressed.
 func (f *File) load(e *entry, file []byte, at fault) (data []byte, err error) {
 	gone := memfault.Guard(memfault.Within(file), func() {
 		if e.Compressed {
@@ -229,9 +234,9 @@ func (e *entry) verify(file []byte, at fault) (err error) {
 	return err
 }
 
-// checkSum compares elements, which are those of a stored member or a copy of them, with
-// the checksum in the directory of the archive. Other formats have none. As archive/zip
-// does, it takes 0 for a checksum that was not recorded.
+// checkSum compares the elements of a stored member, or a copy of them, with the checksum in
+// the directory of the archive. Other formats have no checksums. Like archive/zip, it treats
+// a checksum of 0 as not recorded.
 func (e *entry) checkSum(file, elements []byte, at fault) error {
 	if e.member == nil || e.member.file.CRC32 == 0 {
 		return nil
@@ -243,19 +248,19 @@ func (e *entry) checkSum(file, elements []byte, at fault) error {
 	return nil
 }
 
-// unreadable is the error for elements in a mapped file that was truncated.
+// unreadable returns the error for elements in a mapped file that was truncated.
 func (f fault) unreadable(gone error) error {
 	return f.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
 }
 
-// Close gives up the file. Its tensors stay valid until they are closed. It
-// never fails; the error makes File an io.Closer. A second Close does nothing.
+// Close closes the file. Its tensors stay valid until they are closed. Close always returns
+// nil; the result makes File an io.Closer. A second Close does nothing.
 func (f *File) Close() error {
 	f.share.close()
 	return nil
 }
 
-// retain returns the mapping with a reference for the caller, nil once closed.
+// retain adds a reference for the caller and returns the mapping, nil if the file is closed.
 func (s *share) retain() *mapping {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +270,7 @@ func (s *share) retain() *mapping {
 	return s.m
 }
 
-// close gives the reference back, once.
+// close releases the reference, if it was not released before.
 func (s *share) close() {
 	s.mu.Lock()
 	m := s.m

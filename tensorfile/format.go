@@ -22,8 +22,8 @@ const (
 	Safetensors Format = "safetensors" // named tensors after a JSON header
 )
 
-// FormatOf gives the format that the extension of path names, in any case. It
-// fails with ErrNotSupported for any other extension.
+// FormatOf returns the format that the extension of path names, in upper or lower case. It
+// returns ErrNotSupported for any other extension.
 func FormatOf(path string) (Format, error) {
 	extension := filepath.Ext(path)
 	for _, f := range []Format{NPY, NPZ, Safetensors} {
@@ -35,8 +35,8 @@ func FormatOf(path string) (Format, error) {
 		"extension %q: the formats are .npy, .npz and .safetensors", extension)
 }
 
-// detect gives the format that the extension of name promises or, if that names
-// none, the one that the data begins like.
+// detect returns the format that the extension of name names. If it names none, detect
+// looks at the first bytes of data.
 func detect(name string, data []byte) (Format, error) {
 	if f, err := FormatOf(name); err == nil {
 		return f, nil
@@ -44,7 +44,7 @@ func detect(name string, data []byte) (Format, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(npyMagic)):
 		return NPY, nil
-	case bytes.HasPrefix(data, []byte(zipLocalMark)), bytes.HasPrefix(data, []byte(zipEndMark)): // a member; an empty archive
+	case bytes.HasPrefix(data, []byte(zipLocalMark)), bytes.HasPrefix(data, []byte(zipEndMark)): // an archive with a member, or an empty one
 		return NPZ, nil
 	case len(data) > lengthSize && data[lengthSize] == '{':
 		return Safetensors, nil
@@ -53,7 +53,7 @@ func detect(name string, data []byte) (Format, error) {
 		"%s: neither the extension nor the first bytes are those of .npy, .npz or .safetensors", strconv.Quote(name))
 }
 
-// nativeOrder is this machine's byte order, in NumPy's spelling.
+// nativeOrder is the byte order of this machine, as NumPy writes it.
 var nativeOrder = func() byte {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return '<'
@@ -61,30 +61,30 @@ var nativeOrder = func() byte {
 	return '>'
 }()
 
-// fault makes the errors about one file.
+// fault makes errors about a file, or about a part of it.
 type fault struct {
 	format Format
 	call   string
-	where  string // the part of the file that is looked at, such as `tensor "x": `
+	where  string // the part of the file, such as `tensor "x": `
 }
 
-// errorf makes an error around the sentinel err.
+// errorf returns an error that wraps the sentinel err.
 func (f fault) errorf(err error, format string, args ...any) error {
 	e := core.Errorf(err, string(f.format), f.call, format, args...)
 	e.Detail = f.where + e.Detail
 	return e
 }
 
-// because puts the sentinel that callers look for before the cause.
+// because returns an error that wraps a sentinel error and the cause.
 func because(sentinel, cause error) error { return fmt.Errorf("%w: %w", sentinel, cause) }
 
-// in makes the errors about a named part of the file.
+// in returns a fault for a named part of the file.
 func (f fault) in(kind, name string) fault {
 	f.where += kind + " " + quote(name) + ": "
 	return f
 }
 
-// layout lays a shape out row-major or, if so said, column-major.
+// layout returns the row-major or column-major layout of a shape.
 func (f fault) layout(shape []int64, columnMajor bool) (core.Layout, error) {
 	l, err := core.NewLayout(shape...)
 	if err == nil && columnMajor {
@@ -109,10 +109,10 @@ func transpose(l core.Layout) (core.Layout, error) {
 	return l.Permute(axes...)
 }
 
-// longestQuote bounds what an error repeats of a file.
+// longestQuote is how many bytes of a text from a file are quoted in an error.
 const longestQuote = 64
 
-// quote makes text of the file fit for an error.
+// quote quotes a text from a file for an error, and shortens it.
 func quote(text string) string {
 	if len(text) > longestQuote {
 		text = text[:longestQuote] + "..."

@@ -13,17 +13,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// memoryAlignment is that of memory which this package allocates, in bytes; it
-// suits every element type.
+// memoryAlignment is the alignment in bytes of memory that this package allocates. It suits
+// every element type.
 const memoryAlignment = 256
 
-// maxAllocation is the most bytes that allocate can be asked for.
+// maxAllocation is the largest size that may be passed to allocate.
 const maxAllocation = math.MaxInt - memoryAlignment
 
 var liveMappings = core.NewLiveCounter("tensorfile.mapping")
 
-// mapping is memory that a file and its tensors share: a mapped file or pinned Go
-// memory. It goes when the last reference is given back.
+// mapping is memory that a file and its tensors share: a mapped file or pinned Go memory. It
+// counts its references, and is unmapped or unpinned when the last one is released.
 type mapping struct {
 	data  []byte
 	unmap func([]byte) error // nil for Go memory
@@ -33,11 +33,12 @@ type mapping struct {
 
 var _ core.Owner = (*mapping)(nil)
 
-// pinned holds the mappings of Go memory that were not freed: the runtime ends a
-// program that loses a Pinner, and a lost reference shall cost no more than its memory.
+// pinned holds every mapping of Go memory that is not freed. Without it, a tensor that is
+// never closed could end the program: the runtime panics when it collects a Pinner that
+// still pins memory.
 var pinned sync.Map
 
-// newMapping makes a mapping with one reference. Unmap may be nil.
+// newMapping returns a mapping with one reference. unmap is nil for Go memory.
 func newMapping(data []byte, unmap func([]byte) error) *mapping {
 	m := &mapping{data: data, unmap: unmap}
 	if unmap == nil && len(data) > 0 {
@@ -52,7 +53,7 @@ func newMapping(data []byte, unmap func([]byte) error) *mapping {
 // retain adds a reference. The caller holds one.
 func (m *mapping) retain() { m.refs.Add(1) }
 
-// Free gives one reference back; as an Owner, that of a tensor.
+// Free releases one reference. A tensor calls it to release its own.
 func (m *mapping) Free() {
 	if m.refs.Add(-1) > 0 {
 		return
@@ -66,8 +67,8 @@ func (m *mapping) Free() {
 	liveMappings.Add(-1)
 }
 
-// mapFile maps a regular file, or reads it where the system cannot map it. The
-// descriptor is closed either way. The caller owns the mapping.
+// mapFile maps a regular file, or reads it if the system cannot map it. The file is closed
+// afterwards. The caller owns the reference of the mapping.
 func mapFile(path string) (*mapping, error) {
 	at := fault{format: "tensorfile", call: "Open"}
 	if f, err := FormatOf(path); err == nil {
@@ -77,7 +78,7 @@ func mapFile(path string) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // read only: nothing is lost
+	defer func() { _ = file.Close() }() // the file was only read: an error does not matter
 	if size == 0 {
 		return newMapping(nil, nil), nil // an empty file cannot be mapped
 	}
@@ -94,22 +95,22 @@ func mapFile(path string) (*mapping, error) {
 	return newMapping(data, nil), nil
 }
 
-// readWhole reads size bytes into memory of their own.
+// readWhole reads size bytes into new memory.
 func readWhole(r io.Reader, size int) ([]byte, error) {
 	data := allocate(size)
 	_, err := io.ReadFull(r, data)
 	return data, err
 }
 
-// openError is the system's reason why a file could not be opened. It is found as
-// an ErrInvalid, too, but speaks of the file alone.
+// openError is the system's error for a file that cannot be opened. It also wraps ErrInvalid,
+// but its text is only that of the system's error.
 type openError struct{ error }
 
-// Unwrap returns the sentinel and the reason.
+// Unwrap returns ErrInvalid and the system's error.
 func (e openError) Unwrap() []error { return []error{core.ErrInvalid, e.error} }
 
-// openRegular opens a file that has a size. It looks before it opens, since to
-// open a pipe blocks.
+// openRegular opens a regular file and returns its size. It checks the kind of file first,
+// because opening a pipe would block.
 func openRegular(path string, at fault) (file *os.File, size int, err error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() {
@@ -121,9 +122,9 @@ func openRegular(path string, at fault) (file *os.File, size int, err error) {
 	case err != nil:
 		err = at.errorf(openError{err}, "the file cannot be opened")
 	case !info.Mode().IsRegular():
-		err = at.errorf(core.ErrNotSupported, "%s is no regular file: save its bytes to one first; a program may pass them to Parse instead", path)
+		err = at.errorf(core.ErrNotSupported, "%s is not a regular file: save its bytes to one first; a program can pass them to Parse instead", path)
 	case info.Size() > maxAllocation:
-		err = at.errorf(core.ErrNotSupported, "%s has %d bytes, more than this machine addresses", path, info.Size())
+		err = at.errorf(core.ErrNotSupported, "%s has %d bytes, more than this machine can address", path, info.Size())
 	default:
 		return file, int(info.Size()), nil
 	}
@@ -140,7 +141,7 @@ func allocate(size int) []byte {
 	return data[skip:][:size:size]
 }
 
-// address is where the first byte lies, 0 for no bytes.
+// address returns the address of the first byte, 0 if there are no bytes.
 func address(data []byte) uintptr {
 	if len(data) == 0 {
 		return 0

@@ -8,9 +8,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// mapBytes fails with ErrNotSupported: files are read on this system. On Windows
-// that also leaves them free to be renamed and replaced while tensors are open.
+// mapBytes returns ErrNotSupported: files are read on this system. On Windows, this also
+// allows programs to rename and replace files while tensors are open.
 func mapBytes(*os.File, int) ([]byte, error) { return nil, core.ErrNotSupported }
 
-// unmapBytes has nothing to undo.
+// unmapBytes does nothing.
 func unmapBytes([]byte) error { return nil }

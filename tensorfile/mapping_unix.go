@@ -11,8 +11,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// mapBytes maps a file read-only. It fails with ErrNotSupported where the file
-// system cannot map.
+// mapBytes maps a file read-only. It returns ErrNotSupported if the file system cannot map.
 func mapBytes(file *os.File, size int) ([]byte, error) {
 	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if errors.Is(err, unix.ENODEV) {

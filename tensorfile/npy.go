@@ -13,10 +13,10 @@ import (
 // The fixed parts of an .npy file, as numpy.lib.format describes them.
 const (
 	npyMagic     = "\x93NUMPY"
-	npyAlignment = 64 // the header is padded to a multiple of it
-	// npyMaxHeader bounds the text of the header. The longest one of an array that
-	// DLPack can express has 64 extents, less than 2 KiB; what is longer are the
-	// fields of structures.
+	npyAlignment = 64 // bytes; the header is padded to a multiple of this
+	// npyMaxHeader is the largest length of the header text. The header of an array that
+	// a tensor can express has at most 64 extents, which take less than 2 KiB. Only
+	// headers with the fields of structures are longer.
 	npyMaxHeader = 1<<16 - 1
 )
 
@@ -30,14 +30,14 @@ var npyTypes = map[string]core.DType{
 	"c8": core.TypeComplex64, "c16": core.TypeComplex128,
 }
 
-// npyKinds are the kinds of elements that NumPy has and a tensor cannot be of, by
-// the first letter of the descr after the byte order.
+// npyKinds says why a tensor cannot have elements of some kinds that NumPy has, by the first
+// letter of the descr after the byte order.
 var npyKinds = map[byte]string{
 	'O': "objects are Python pickles",
-	'U': "strings are no numbers",
-	'S': "byte strings are no numbers",
-	'a': "byte strings are no numbers",
-	'T': "strings are no numbers",
+	'U': "strings are not numbers",
+	'S': "byte strings are not numbers",
+	'a': "byte strings are not numbers",
+	'T': "strings are not numbers",
 	'M': "dates have no DLPack type; view them as int64 in NumPy",
 	'm': "time differences have no DLPack type; view them as int64 in NumPy",
 	'V': "raw void may be bfloat16, a float8 or anything else of that size: store the type as .safetensors, or view it as an unsigned integer in NumPy",
@@ -45,7 +45,7 @@ var npyKinds = map[byte]string{
 	'c': "this width of complex has no DLPack type",
 }
 
-// npyHeader is what an .npy file says before its elements.
+// npyHeader is the content of the header of an .npy file.
 type npyHeader struct {
 	dtype  core.DType
 	layout core.Layout
@@ -53,7 +53,7 @@ type npyHeader struct {
 	bytes  int64 // of the elements
 }
 
-// info describes the array to users.
+// info returns the description of the array for users.
 func (h *npyHeader) info(name string) Info {
 	return Info{Name: name, DType: h.dtype, Shape: h.layout.Shape(), Strides: h.layout.Strides(), Offset: h.size, Bytes: h.bytes}
 }
@@ -67,8 +67,8 @@ func readNPY(data []byte, name string, at fault) ([]entry, error) {
 	return []entry{{Info: h.info(name)}}, nil
 }
 
-// readNPYHeader reads the header from r, which begins a file of total bytes, and
-// checks that exactly the elements follow it.
+// readNPYHeader reads the header of a file of total bytes from r, and checks that exactly the
+// elements follow it.
 func readNPYHeader(r io.Reader, total int64, at fault) (*npyHeader, error) {
 	text, size, err := readNPYText(r, at)
 	if err != nil {
@@ -97,7 +97,8 @@ func readNPYHeader(r io.Reader, total int64, at fault) (*npyHeader, error) {
 	return h, nil
 }
 
-// readNPYText reads up to the elements and returns the dictionary's text.
+// readNPYText reads everything before the elements. It returns the text of the dictionary and
+// the number of bytes read.
 func readNPYText(r io.Reader, at fault) (text []byte, size int64, err error) {
 	read := func(field string, n int) []byte {
 		if err != nil {
@@ -145,9 +146,12 @@ type npyDict struct {
 	shape        []int64
 }
 
-// parseNPYDict reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
-// with its padding: the keys in any order, each once, and none else. It evaluates
-// nothing of Python beyond that, but for the suffix L that Python 2 gave to long numbers.
+// parseNPYDict parses a dictionary such as
+//
+//	{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+//
+// with its padding. The three keys may be in any order; other keys are errors. It accepts no
+// other Python syntax, except for the suffix L that Python 2 writes after long integers.
 func parseNPYDict(text []byte, at fault) (npyDict, error) {
 	var d npyDict
 	seen := make(map[string]bool)
@@ -208,7 +212,7 @@ func (d *npyDict) value(s *scanner, key string) (err error) {
 	return err
 }
 
-// pythonString reads a string of printable ASCII without escapes.
+// pythonString reads a Python string of printable ASCII without escapes.
 func (s *scanner) pythonString(field string) (string, error) {
 	mark := s.peek()
 	if mark != '\'' && mark != '"' {
@@ -228,7 +232,7 @@ func (s *scanner) pythonString(field string) (string, error) {
 	return string(rest[:end]), nil
 }
 
-// parseDescr reads an element type such as "<f4" on a machine whose byte order is native.
+// parseDescr parses an element type such as "<f4". native is the machine's byte order.
 func parseDescr(descr string, native byte, at fault) (core.DType, error) {
 	if len(descr) < 2 || strings.IndexByte("<>|", descr[0]) < 0 {
 		return core.DType{}, at.errorf(core.ErrDType, "descr is %s; it begins with a byte order, '<', '>' or '|', and a kind", quote(descr))
@@ -239,7 +243,7 @@ func parseDescr(descr string, native byte, at fault) (core.DType, error) {
 		if reason, known := npyKinds[name[0]]; known {
 			return core.DType{}, at.errorf(core.ErrNotSupported, "descr is %s: %s", quote(descr), reason)
 		}
-		return core.DType{}, at.errorf(core.ErrDType, "descr is %s, which NumPy does not know", quote(descr))
+		return core.DType{}, at.errorf(core.ErrDType, "descr is %s, which is not a type of NumPy", quote(descr))
 	}
 	switch {
 	case t.Bits == 8 || order == native:

@@ -8,11 +8,11 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// growthDigits is how many digits NumPy leaves room for in the extent along which
-// an array could grow in its file.
+// growthDigits is the number of digits that NumPy reserves for the extent of the axis along
+// which an array in a file can grow.
 const growthDigits = 21
 
-// writeNPY writes the one source.
+// writeNPY writes an .npy file with the one source.
 func writeNPY(w io.Writer, sources []*source, at fault) error {
 	if err := checkCount(NPY, len(sources), at); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *source) writeNPY(w io.Writer, at fault) error {
 	return nil
 }
 
-// npyDescr spells an element type on a machine whose byte order is native.
+// npyDescr returns the descr of an element type. native is the machine's byte order.
 func npyDescr(t core.DType, native byte, at fault) (string, error) {
 	for name, known := range npyTypes {
 		switch {
@@ -50,8 +50,8 @@ func npyDescr(t core.DType, native byte, at fault) (string, error) {
 	return "", at.errorf(core.ErrNotSupported, "NumPy has no element type %v; .safetensors has more types", t)
 }
 
-// npyHeaderText is all that precedes the elements. Format version 1.0 does: a
-// header is never long enough for the others.
+// npyHeaderText returns everything that precedes the elements, in format version 1.0. Its
+// limit for the length of a header is never reached.
 func npyHeaderText(descr string, columnMajor bool, shape []int64) string {
 	const fixed = len(npyMagic) + 2 + 2 // with version and length
 	var b strings.Builder

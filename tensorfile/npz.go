@@ -12,20 +12,20 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// deflateRatio is the most that DEFLATE can shrink: 258 bytes in two bits.
+// deflateRatio is the largest compression ratio of DEFLATE: 258 bytes in two bits.
 const deflateRatio = 1032
 
 // member is a member of an archive.
 type member struct {
 	file   *zip.File
-	header int64 // bytes before the elements, inflated if the member is compressed
+	header int64 // uncompressed bytes before the elements
 }
 
 // readNPZ reads the directory of an archive and the header of each member.
 func readNPZ(data []byte, at fault) ([]entry, error) {
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return nil, at.errorf(because(core.ErrInvalid, err), "central directory: the file is no ZIP archive, or cut short")
+		return nil, at.errorf(because(core.ErrInvalid, err), "central directory: the file is not a ZIP archive, or not complete")
 	}
 	if err := checkDisjoint(archive.File, int64(len(data)), at); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func readNPZ(data []byte, at fault) ([]entry, error) {
 	return entries, nil
 }
 
-// checkDisjoint proves that no two members share bytes, as those of a bomb do,
-// and that all lie in the file.
+// checkDisjoint checks that no two members share bytes and that all lie in the file. In a
+// decompression bomb, many members share bytes.
 func checkDisjoint(files []*zip.File, size int64, at fault) error {
 	type extent struct {
 		begin, end int64
@@ -72,8 +72,8 @@ func checkDisjoint(files []*zip.File, size int64, at fault) error {
 	return nil
 }
 
-// readMember reads the header of a member. A sound member that cannot be a tensor
-// becomes an entry with the reason.
+// readMember reads the header of a member. A valid member that cannot be a tensor becomes an
+// entry with the reason.
 func readMember(file *zip.File, data []byte, at fault) (entry, error) {
 	name, isArray := strings.CutSuffix(file.Name, ".npy")
 	offset, err := file.DataOffset()
@@ -83,7 +83,7 @@ func readMember(file *zip.File, data []byte, at fault) (entry, error) {
 	var e entry
 	switch {
 	case !isArray:
-		err = at.errorf(core.ErrNotSupported, "it is no .npy")
+		err = at.errorf(core.ErrNotSupported, "it is not an .npy file")
 	case file.Flags&1 != 0:
 		err = at.errorf(core.ErrNotSupported, "it is encrypted")
 	case file.Method == zip.Store:
@@ -100,7 +100,7 @@ func readMember(file *zip.File, data []byte, at fault) (entry, error) {
 	return e, err
 }
 
-// readStored describes a member that lies in the file as it is.
+// readStored returns the entry of a member that is not compressed.
 func readStored(file *zip.File, name string, data []byte, at fault) (entry, error) {
 	if file.UncompressedSize64 != uint64(len(data)) {
 		return entry{}, at.errorf(core.ErrLayout, "it is stored, but its sizes are %d and, compressed, %d", file.UncompressedSize64, len(data))
@@ -114,7 +114,7 @@ func readStored(file *zip.File, name string, data []byte, at fault) (entry, erro
 	return e, nil
 }
 
-// readDeflated describes a compressed member, of which it inflates the header.
+// readDeflated returns the entry of a compressed member. It inflates only the header.
 func readDeflated(file *zip.File, name string, at fault) (entry, error) {
 	if file.UncompressedSize64/deflateRatio > file.CompressedSize64 {
 		return entry{}, at.errorf(core.ErrLayout, "uncompressed size is %d, but %d bytes cannot inflate to so many", file.UncompressedSize64, file.CompressedSize64)
@@ -133,8 +133,8 @@ func readDeflated(file *zip.File, name string, at fault) (entry, error) {
 	return e, nil
 }
 
-// inflate returns the size bytes of the elements in memory of their own, after
-// the checksum was verified.
+// inflate inflates the elements, which have size bytes, into new memory and verifies the
+// checksum.
 func (m *member) inflate(size, limit int64, at fault) ([]byte, error) {
 	if limit = min(limit, maxAllocation); size > limit {
 		return nil, at.errorf(core.ErrOutOfMemory, "it inflates to %d bytes, the limit is %d: raise InflateLimit", size, limit)
@@ -150,7 +150,7 @@ func (m *member) inflate(size, limit int64, at fault) ([]byte, error) {
 		_, err = io.ReadFull(r, data)
 	}
 	if err == nil {
-		// At the end the size and the checksum are compared with the directory.
+		// archive/zip compares size and checksum with the directory at the end of the data.
 		if _, err = io.ReadFull(r, make([]byte, 1)); errors.Is(err, io.EOF) {
 			return data, nil
 		}

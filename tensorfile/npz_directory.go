@@ -9,9 +9,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// The fixed parts of the end of an archive (APPNOTE.TXT, 4.3.12 to 4.3.16).
+// The sizes in bytes and the signatures of the records at the end of an archive (APPNOTE.TXT,
+// 4.3.12 to 4.3.16).
 const (
-	zipDirectoryHeader = 46 // bytes, without the name, the extra fields and the comment
+	zipDirectoryHeader = 46 // without the name, the extra fields and the comment
 	zipEnd             = 22 // without the comment
 	zipEnd64           = 56
 	zipLocator64       = 20
@@ -23,7 +24,7 @@ const (
 	zipLocator64Mark = "PK\x06\x07"
 )
 
-// directory is what the end of an archive says of its directory.
+// directory is the content of the end record, which describes the central directory.
 type directory struct {
 	end     int64 // where it ends: where the end record begins
 	size    uint64
@@ -31,14 +32,14 @@ type directory struct {
 	offset  uint64 // of its start, in an archive with nothing before it
 }
 
-// checkDirectory proves that the members that archive/zip has found are all that the
-// archive had, under their names. That package reads from where the end record says
-// the directory is and stops at the first bytes that are no header: of an archive that
-// was cut short, or whose end record is damaged, it may find a part, or nothing.
+// checkDirectory checks that archive/zip has found all members of the archive under their
+// names. That package begins where the end record says that the directory is, and stops at
+// the first bytes that are not a header. If an archive is truncated or its end record is
+// damaged, it may therefore find only some members, or none.
 func checkDirectory(data []byte, files []*zip.File, at fault) error {
 	d, ok := findDirectory(data)
 	if !ok {
-		return at.errorf(core.ErrInvalid, "end record: there is none, or it is cut short")
+		return at.errorf(core.ErrInvalid, "end record: there is none, or it is not complete")
 	}
 	var total uint64
 	for _, f := range files {
@@ -46,7 +47,7 @@ func checkDirectory(data []byte, files []*zip.File, at fault) error {
 	}
 	start := d.end - int64(total)
 	switch {
-	case d.records != uint64(len(files)) && d.records != uint64(len(files)&0xffff): // the old record counts so far
+	case d.records != uint64(len(files)) && d.records != uint64(len(files)&0xffff): // the record has 16 bits for the number
 		return at.errorf(core.ErrInvalid, "end record: it counts %d members, the central directory has %d", d.records, len(files))
 	case d.size != total || start < 0:
 		return at.errorf(core.ErrInvalid, "end record: it says that the central directory has %d bytes, but its %d members take %d", d.size, len(files), total)
@@ -66,12 +67,12 @@ func checkDirectory(data []byte, files []*zip.File, at fault) error {
 	return nil
 }
 
-// checkLocalName proves that the local header of a member has the name that its header
-// in the directory has.
+// checkLocalName checks that the local header of a member has the same name as its header in
+// the directory.
 func checkLocalName(data, header []byte, f *zip.File, d directory, at fault) error {
 	offset := uint64(binary.LittleEndian.Uint32(header[42:]))
 	if offset == math.MaxUint32 || d.offset > uint64(d.end)-d.size {
-		return nil // in a field of ZIP64; the elements must fit what their header says, all the same
+		return nil // the offset is in a field of ZIP64; the header of the elements is checked nevertheless
 	}
 	local := uint64(d.end) - d.size - d.offset + offset
 	if local+zipLocalHeader > uint64(len(data)) || !bytes.HasPrefix(data[local:], []byte(zipLocalMark)) {
@@ -84,7 +85,7 @@ func checkLocalName(data, header []byte, f *zip.File, d directory, at fault) err
 	return nil
 }
 
-// findDirectory reads the last end record whose comment the file has room for.
+// findDirectory returns the content of the last end record whose comment fits into the file.
 func findDirectory(data []byte) (directory, bool) {
 	for i := len(data) - zipEnd; i >= max(0, len(data)-zipEnd-math.MaxUint16); i-- {
 		end := data[i:]
@@ -103,14 +104,15 @@ func findDirectory(data []byte) (directory, bool) {
 	return directory{}, false
 }
 
-// widen takes what did not fit the end record from that of ZIP64, if there is one.
+// widen reads the values that did not fit into the end record from the end record of ZIP64,
+// if there is one.
 func (d *directory) widen(data []byte) {
 	locator := d.end - zipLocator64
 	if locator < 0 || !bytes.HasPrefix(data[locator:], []byte(zipLocator64Mark)) {
 		return
 	}
 	at := locator - zipEnd64
-	if at < 0 || !bytes.HasPrefix(data[at:], []byte(zipEnd64Mark)) { // one that is longer
+	if at < 0 || !bytes.HasPrefix(data[at:], []byte(zipEnd64Mark)) { // the record may be longer than the minimum
 		at = int64(min(binary.LittleEndian.Uint64(data[locator+8:]), uint64(max(at, 0))))
 		if !bytes.HasPrefix(data[at:], []byte(zipEnd64Mark)) {
 			return

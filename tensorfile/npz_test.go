@@ -109,7 +109,7 @@ func TestNPZKeepsWhatIsNoTensor(t *testing.T) {
 	)
 	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz"))
 	reasons := map[string]string{
-		"strings": "strings", "deflated": "pickle", "notes.txt": "no .npy", "squeezed": "method is 12", "secret": "encrypted",
+		"strings": "strings", "deflated": "pickle", "notes.txt": "not an .npy", "squeezed": "method is 12", "secret": "encrypted",
 	}
 	for _, info := range f.Tensors() {
 		x, err := f.Tensor(info.Name)

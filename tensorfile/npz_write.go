@@ -11,16 +11,16 @@ import (
 
 const (
 	zipLocalHeader = 30 // bytes, without the name and the extra fields
-	// zipPadding is the extra field that pads a member to an alignment: the one of
-	// Android's zipalign, which readers ignore as they do all they do not know.
+	// zipPadding is the ID of the extra field that aligns a member. Android's zipalign
+	// defines it; other readers ignore it as they ignore every unknown field.
 	zipPadding        = 0xd935
 	zipPaddingMinimum = 6 // its id, its size, the alignment
-	// What follows the data of a member: checksum and sizes, wider in ZIP64.
+	// The sizes in bytes of the descriptor that follows the data of a member.
 	zipDescriptor   = 16
 	zipDescriptor64 = 24
 )
 
-// counter knows how many bytes it let pass.
+// counter is a writer that counts the bytes written to w.
 type counter struct {
 	w io.Writer
 	n int64
@@ -33,12 +33,12 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeNPZ writes an archive. Stored members are aligned, so that the elements of
-// each can be used in place.
+// writeNPZ writes an archive. It aligns stored members, so that their elements can be used in
+// place.
 func writeNPZ(w io.Writer, sources []*source, compress bool, at fault) error {
 	count := &counter{w: w}
 	archive := zip.NewWriter(count)
-	pending := int64(0) // bytes of the descriptor that the archive writes before its next member
+	pending := int64(0) // bytes of the last member's descriptor, which is written before the next member
 	for _, s := range sources {
 		at := at.in("tensor", s.name)
 		if err := checkName(NPZ, s.name, at); err != nil {
@@ -70,7 +70,8 @@ func writeNPZ(w io.Writer, sources []*source, compress bool, at fault) error {
 	return nil
 }
 
-// padding is the extra field after which a position is aligned.
+// padding returns an extra field for a local header whose name ends at position. The data
+// after the field is aligned.
 func padding(position int64) []byte {
 	size := zipPaddingMinimum + -(position+zipPaddingMinimum)&(npyAlignment-1)
 	field := make([]byte, size)

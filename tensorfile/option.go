@@ -2,7 +2,7 @@ package tensorfile
 
 import "maps"
 
-// OpenOption changes how [Open] and [Parse] work.
+// OpenOption is an option of [Open] and [Parse].
 type OpenOption func(*openOptions)
 
 type openOptions struct {
@@ -11,7 +11,7 @@ type openOptions struct {
 	checksums    bool
 }
 
-// defaultInflateLimit holds arrays of usual size and keeps a bomb from taking the machine.
+// defaultInflateLimit is enough for common arrays, and protects against decompression bombs.
 const defaultInflateLimit = 4 << 30
 
 func newOpenOptions(opts []OpenOption) openOptions {
@@ -22,27 +22,27 @@ func newOpenOptions(opts []OpenOption) openOptions {
 	return o
 }
 
-// InflateLimit bounds the bytes that one compressed tensor may inflate to. The
-// default is 4 GiB.
+// InflateLimit sets the largest number of bytes that one compressed tensor may inflate to.
+// The default is 4 GiB.
 func InflateLimit(bytes int64) OpenOption {
 	return func(o *openOptions) { o.inflateLimit = bytes }
 }
 
-// Unaligned makes [File.Tensor] return tensors in place also where their memory
-// is not aligned for the element type, as in archives that NumPy wrote. Such
-// tensors can be copied, but [core.Values] refuses them.
+// Unaligned makes [File.Tensor] return a tensor in place even if its memory is not aligned
+// for the element type, as in archives that NumPy wrote. Such a tensor can be copied, but
+// [core.Values] returns ErrLayout for it.
 func Unaligned() OpenOption {
 	return func(o *openOptions) { o.unaligned = true }
 }
 
-// VerifyChecksums makes [File.Tensor] compare a tensor that lies in place in an .npz with
-// the checksum of its member, at each call, which reads the whole tensor. A tensor of an
-// .npz that is copied or inflated is always compared. The other formats have no checksums.
+// VerifyChecksums makes each call of [File.Tensor] verify the checksum of a tensor that is in
+// place in an .npz file, which reads the whole tensor. For a tensor of an .npz file that is
+// copied or inflated, the checksum is always verified. The other formats have no checksums.
 func VerifyChecksums() OpenOption {
 	return func(o *openOptions) { o.checksums = true }
 }
 
-// WriteOption changes what [Write] and [WriteFile] write.
+// WriteOption is an option of [Write] and [WriteFile].
 type WriteOption func(*writeOptions)
 
 type writeOptions struct {
@@ -58,13 +58,14 @@ func newWriteOptions(opts []WriteOption) writeOptions {
 	return o
 }
 
-// Compress deflates the members of an .npz. The other formats have no compression.
+// Compress compresses the members of an .npz file with DEFLATE. For the other formats, which
+// have no compression, Write returns ErrNotSupported.
 func Compress() WriteOption {
 	return func(o *writeOptions) { o.compress = true }
 }
 
-// Metadata puts free text into a .safetensors. The other formats have no place
-// for it. The map is copied.
+// Metadata sets the metadata of a .safetensors file, which are keys with texts. The map is
+// copied. For the other formats, which have no metadata, Write returns ErrNotSupported.
 func Metadata(text map[string]string) WriteOption {
 	text = maps.Clone(text)
 	return func(o *writeOptions) { o.metadata = text }

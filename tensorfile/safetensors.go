@@ -13,19 +13,19 @@ import (
 
 // The fixed parts of a .safetensors file.
 const (
-	lengthSize   = 8           // bytes of the header's length, in front
-	maxJSON      = 100_000_000 // bytes of the header; MAX_HEADER_SIZE of the reference implementation
+	lengthSize   = 8           // bytes of the header's length, at the start of the file
+	maxJSON      = 100_000_000 // most bytes of the header; MAX_HEADER_SIZE of the reference implementation
 	metadataName = "__metadata__"
 )
 
-// safetensorsType is an element type by the format's name for it.
+// safetensorsType is an element type with the format's name for it.
 type safetensorsType struct {
 	name  string
 	dtype core.DType
 }
 
-// safetensorsTypes are the format's element types in the order of its reference
-// implementation, by which tensors are sorted when written, the last type first.
+// safetensorsTypes are the format's element types in the order of the reference
+// implementation. A file has the tensors of the last type first.
 var safetensorsTypes = []safetensorsType{
 	{"BOOL", core.TypeBool},
 	{"F4", core.TypeFloat4E2M1FN},
@@ -51,14 +51,15 @@ var safetensorsTypes = []safetensorsType{
 	{"U64", core.TypeUint64},
 }
 
-// header is what the JSON says; offsets are still relative to the first byte after it.
+// header is the content of the JSON header. The offsets of the tensors count from the first
+// byte after it.
 type header struct {
 	tensors  []entry
 	metadata map[string]string
 }
 
-// readSafetensors reads the header and proves that the tensors cover the rest of
-// the file without holes or overlap.
+// readSafetensors reads the header and checks that the tensors cover the rest of the file
+// without gaps or overlap.
 func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) {
 	if len(data) < lengthSize {
 		return nil, nil, at.errorf(core.ErrLayout, "header length has %d bytes, but the file ends after %d of them", lengthSize, len(data))
@@ -90,7 +91,7 @@ func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) 
 		at := at.in("tensor", e.Name)
 		switch {
 		case e.Offset != end:
-			return nil, nil, at.errorf(core.ErrLayout, "data_offsets begin at %d, but the tensors before end at %d: no holes, no overlap", e.Offset, end)
+			return nil, nil, at.errorf(core.ErrLayout, "data_offsets begin at %d, but the tensors before end at %d: gaps and overlap are not allowed", e.Offset, end)
 		case e.Bytes > int64(len(rest))-end:
 			return nil, nil, at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end+e.Bytes, len(rest))
 		}
@@ -163,11 +164,12 @@ func (s *scanner) tensor(name string) (entry, error) {
 	return e, e.place(dtype, shape, offsets[0], offsets[1], s.at)
 }
 
-// place fills in type and shape, and checks that they take the bytes from begin to end.
+// place sets the type, the shape and the offset, and checks that the elements take exactly the
+// bytes from begin to end.
 func (e *entry) place(dtype string, shape []int64, begin, end int64, at fault) error {
 	known := slices.IndexFunc(safetensorsTypes, func(t safetensorsType) bool { return t.name == dtype })
 	if known < 0 {
-		return at.errorf(core.ErrDType, "dtype is %s, which the format does not know", quote(dtype))
+		return at.errorf(core.ErrDType, "dtype is %s, which is not a type of the format", quote(dtype))
 	}
 	e.DType = safetensorsTypes[known].dtype
 	if err := checkOrder(e.DType, nativeOrder, at); err != nil {
@@ -190,8 +192,8 @@ func (e *entry) place(dtype string, shape []int64, begin, end int64, at fault) e
 	return nil
 }
 
-// checkOrder refuses elements of several bytes on a machine that is not
-// little-endian, as the format is.
+// checkOrder returns an error for elements of several bytes on a machine that is not
+// little-endian. The format is little-endian.
 func checkOrder(t core.DType, native byte, at fault) error {
 	if native != '<' && t.Bits > 8 {
 		return at.errorf(core.ErrNotSupported, "%v is stored little-endian, which this machine is not", t)
@@ -199,7 +201,7 @@ func checkOrder(t core.DType, native byte, at fault) error {
 	return nil
 }
 
-// packedSize is the number of bytes of the elements. The format wants it to be whole.
+// packedSize returns the number of bytes of the elements, which must fill their last byte.
 func packedSize(t core.DType, l core.Layout, at fault) (int64, error) {
 	size, err := t.Size(l.NumElements(), false)
 	if err != nil {
@@ -211,8 +213,8 @@ func packedSize(t core.DType, l core.Layout, at fault) (int64, error) {
 	return size, nil
 }
 
-// object reads {"key": value, ...}, keys not repeating; value reads what stands
-// behind a key.
+// object reads a JSON object whose keys do not repeat. It calls value to read the value of
+// each key.
 func (s *scanner) object(field string, value func(key string) error) error {
 	seen := make(map[string]struct{})
 	_, err := s.list("{}", false, field, func(int) error {
@@ -254,8 +256,8 @@ func (s *scanner) jsonString(field string) (string, error) {
 	return "", s.expected("a string with an end", field)
 }
 
-// losesText reports whether decoding a JSON string made U+FFFD of what was not:
-// of an escape that is half a surrogate pair.
+// losesText reports whether decoding a JSON string has replaced an invalid escape by U+FFFD. An
+// escape is invalid if it is only half of a surrogate pair.
 func losesText(raw, decoded string) bool {
 	const replacement, escaped = "\uFFFD", `\ufffd`
 	return strings.Contains(raw, `\u`) &&

@@ -12,15 +12,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// jsonTensor is a tensor in the header; the order of its fields is the file's.
+// jsonTensor is a tensor in the header. Its fields are in the order of the file.
 type jsonTensor struct {
 	DType   string   `json:"dtype"`
 	Shape   []int64  `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// writeSafetensors writes the header, padded to 8 bytes, and the elements: those
-// with the widest alignment first, so that all are aligned.
+// writeSafetensors writes the header, padded to 8 bytes, and the elements. The tensors with
+// the largest alignment come first, so that all are aligned.
 func writeSafetensors(w io.Writer, sources []*source, metadata map[string]string, at fault) error {
 	slices.SortFunc(sources, func(a, b *source) int {
 		return cmp.Or(cmp.Compare(safetensorsIndex(b.dtype), safetensorsIndex(a.dtype)), cmp.Compare(a.name, b.name))
@@ -66,12 +66,14 @@ func writeSafetensors(w io.Writer, sources []*source, metadata map[string]string
 	return nil
 }
 
-// safetensorsIndex is the place of an element type in safetensorsTypes, -1 if it has none.
+// safetensorsIndex returns the index of an element type in safetensorsTypes, -1 if it is not
+// there.
 func safetensorsIndex(dtype core.DType) int {
 	return slices.IndexFunc(safetensorsTypes, func(t safetensorsType) bool { return t.dtype == dtype })
 }
 
-// safetensorsRank is safetensorsIndex of an element type that can be written.
+// safetensorsRank is safetensorsIndex, but returns an error for an element type that cannot be
+// written.
 func safetensorsRank(dtype core.DType, at fault) (int, error) {
 	i := safetensorsIndex(dtype)
 	if i < 0 {
@@ -80,7 +82,7 @@ func safetensorsRank(dtype core.DType, at fault) (int, error) {
 	return i, checkOrder(dtype, nativeOrder, at)
 }
 
-// checkSafetensors refuses an element type or a shape that cannot be written.
+// checkSafetensors returns an error if a tensor of this type and shape cannot be written.
 func checkSafetensors(t Info, at fault) error {
 	if _, err := safetensorsRank(t.DType, at); err != nil {
 		return err
@@ -92,7 +94,7 @@ func checkSafetensors(t Info, at fault) error {
 	return err
 }
 
-// checkMetadata refuses text that JSON cannot carry unchanged.
+// checkMetadata returns an error for text that JSON cannot represent exactly.
 func checkMetadata(metadata map[string]string, at fault) error {
 	for key, value := range metadata {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
@@ -102,10 +104,10 @@ func checkMetadata(metadata map[string]string, at fault) error {
 	return nil
 }
 
-// headerWriter builds the JSON object in the order in which its members are added.
+// headerWriter writes a JSON object. Its members are in the order in which they are added.
 type headerWriter struct{ text bytes.Buffer }
 
-// newHeaderWriter leaves room for the length and begins the object.
+// newHeaderWriter returns a writer that has begun the object, after room for the length.
 func newHeaderWriter() *headerWriter {
 	h := new(headerWriter)
 	h.text.Write(make([]byte, lengthSize))
@@ -123,16 +125,16 @@ func (h *headerWriter) add(key string, value any) {
 	h.json(value)
 }
 
-// json appends a value as the reference implementation would, without a newline
-// and without the escapes that HTML needs.
+// json appends a value as the reference implementation does, without a newline and without
+// HTML escapes.
 func (h *headerWriter) json(value any) {
 	e := json.NewEncoder(&h.text)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) // strings and numbers into memory: nothing that can fail
+	_ = e.Encode(value) // writing strings and numbers to memory cannot fail
 	h.text.Truncate(h.text.Len() - len("\n"))
 }
 
-// finish closes and pads the object and puts its length in front.
+// finish ends and pads the object, sets its length, and returns the whole header.
 func (h *headerWriter) finish() []byte {
 	h.text.WriteByte('}')
 	for h.text.Len()%lengthSize != 0 {

@@ -8,23 +8,23 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// scanner reads header text, token by token. Both headers, a Python dictionary
-// and a JSON object, have a fixed shape, so nothing in it nests without bound.
+// scanner reads the text of a header token by token. Both kinds of headers, a Python
+// dictionary and a JSON object, have a fixed structure, so that recursion is bounded.
 type scanner struct {
 	text  []byte
 	pos   int
-	blank string // what may stand between tokens
+	blank string // the characters that may separate tokens
 	at    fault
 }
 
-// skip passes what may stand between tokens.
+// skip skips characters that separate tokens.
 func (s *scanner) skip() {
 	for s.pos < len(s.text) && strings.IndexByte(s.blank, s.text[s.pos]) >= 0 {
 		s.pos++
 	}
 }
 
-// peek is the first byte of the next token, 0 at the end.
+// peek returns the first byte of the next token, 0 at the end.
 func (s *scanner) peek() byte {
 	s.skip()
 	if s.pos == len(s.text) {
@@ -33,7 +33,7 @@ func (s *scanner) peek() byte {
 	return s.text[s.pos]
 }
 
-// accept passes the token c, if that is next.
+// accept skips the next token if it is c, and reports whether it was.
 func (s *scanner) accept(c byte) bool {
 	ok := s.peek() == c
 	if ok && s.pos < len(s.text) {
@@ -43,7 +43,7 @@ func (s *scanner) accept(c byte) bool {
 	return false
 }
 
-// word passes a word, if that is next.
+// word skips the next token if it is w, and reports whether it was.
 func (s *scanner) word(w string) bool {
 	s.skip()
 	ok := bytes.HasPrefix(s.text[s.pos:], []byte(w))
@@ -53,7 +53,7 @@ func (s *scanner) word(w string) bool {
 	return ok
 }
 
-// expected makes the error for text that is not what must stand here.
+// expected returns the error for a position where what was expected and is not there.
 func (s *scanner) expected(what, field string) error {
 	s.skip()
 	found := "the end"
@@ -63,9 +63,9 @@ func (s *scanner) expected(what, field string) error {
 	return s.at.errorf(core.ErrInvalid, "%s: byte %d of the header: expected %s, found %s", field, s.pos, what, found)
 }
 
-// list reads what stands between brackets, items separated by commas. Item reads
-// one of them. A comma before the closing bracket is let pass if trailing is set.
-// The number of commas is returned.
+// list reads items between brackets, separated by commas. It calls item to read each of them.
+// If trailing is set, a comma may precede the closing bracket. list returns the number of
+// commas.
 func (s *scanner) list(brackets string, trailing bool, field string, item func(i int) error) (commas int, err error) {
 	if !s.accept(brackets[0]) {
 		return 0, s.expected("'"+brackets[:1]+"'", field)
@@ -90,8 +90,8 @@ func (s *scanner) list(brackets string, trailing bool, field string, item func(i
 	}
 }
 
-// extents reads a list of numbers that are not negative, at most [core.MaxRank] of
-// them. Suffix may follow each number.
+// extents reads a list of at most [core.MaxRank] numbers, which must not be negative. A suffix
+// may follow each number.
 func (s *scanner) extents(brackets string, trailing bool, field, suffix string) (values []int64, commas int, err error) {
 	values = []int64{}
 	commas, err = s.list(brackets, trailing, field, func(i int) error {

@@ -8,18 +8,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// source is a tensor that is being written.
+// source is a tensor to write.
 type source struct {
 	name   string
 	dtype  core.DType
 	layout core.Layout
-	memory *core.Tensor // the bytes that the elements reach, kept alive
-	bytes  []byte       // those bytes
-	first  int64        // of them, where the first element lies
+	memory *core.Tensor // keeps the memory of the elements alive
+	bytes  []byte       // the range of bytes that the elements span
+	first  int64        // the position of the first element in bytes
 }
 
-// newSource waits for the elements of a tensor. The caller closes the memory of
-// the source.
+// newSource makes a source and waits for the last write to the tensor. The caller closes the
+// memory of the source.
 func newSource(ctx context.Context, t Named, at fault) (*source, error) {
 	s := &source{name: t.Name, dtype: t.Tensor.DType(), layout: t.Tensor.Layout()}
 	b, err := t.Tensor.Buffer()
@@ -44,7 +44,7 @@ func newSource(ctx context.Context, t Named, at fault) (*source, error) {
 		return nil, at.errorf(err, "its memory")
 	}
 	if s.bytes, err = core.ValuesWithoutWaiting[uint8](s.memory); err == nil {
-		err = s.memory.WaitReady(ctx) // not as Values, which no ctx ends
+		err = s.memory.WaitReady(ctx) // Values would wait without ctx
 	}
 	if err != nil {
 		_ = s.memory.Close()
@@ -53,17 +53,18 @@ func newSource(ctx context.Context, t Named, at fault) (*source, error) {
 	return s, nil
 }
 
-// gatherSize is the size of the buffer that scattered elements are gathered in.
+// gatherSize is the size in bytes of the buffer that collects elements before they are written.
 const gatherSize = 1 << 16
 
-// write writes the elements to w in row-major order of a layout that has them all.
+// write writes the elements to w in the row-major order of layout l, which is that of s or its
+// transpose.
 func (s *source) write(w io.Writer, l core.Layout) error {
 	if l.IsContiguous() {
 		_, err := w.Write(s.bytes)
 		return err
 	}
 	size, _ := s.dtype.ItemSize()
-	// The innermost axes that lie in a row are written as one piece.
+	// Innermost axes that are contiguous are written as one piece.
 	axes, run := l.Rank(), size
 	for axes > 0 && (l.Dim(axes-1) == 1 || l.Stride(axes-1)*size == run) {
 		axes--
@@ -76,8 +77,8 @@ func (s *source) write(w io.Writer, l core.Layout) error {
 	return g.Flush()
 }
 
-// gather writes the pieces of run bytes that the axes from axis up to the axis end
-// reach from the byte at on.
+// gather writes pieces of run bytes along the axes from axis up to but not including end. The
+// first piece begins at byte at.
 func (s *source) gather(w *bufio.Writer, l core.Layout, size, run int64, axis, end int, at int64) error {
 	step := l.Stride(axis) * size
 	if axis == end-1 {
@@ -92,8 +93,8 @@ func (s *source) gather(w *bufio.Writer, l core.Layout, size, run int64, axis, e
 	return nil
 }
 
-// gatherAxis writes n pieces, as many at a time as the buffer has room for. One
-// that it has no room for is written as it is.
+// gatherAxis writes n pieces of run bytes that lie step bytes apart. It collects as many at a
+// time as fit into the buffer. A piece that does not fit is written directly.
 func (s *source) gatherAxis(w *bufio.Writer, n, step, run, at int64) error {
 	for n > 0 {
 		pieces := w.AvailableBuffer()
@@ -114,8 +115,8 @@ func (s *source) gatherAxis(w *bufio.Writer, n, step, run, at int64) error {
 	return nil
 }
 
-// columnMajor reports whether the elements lie in column-major order, and only
-// so, and gives the layout in which they are row-major.
+// columnMajor reports whether the elements lie in column-major and not in row-major order. It
+// also returns the layout in whose row-major order to write them.
 func (s *source) columnMajor() (core.Layout, bool) {
 	if s.layout.IsContiguous() {
 		return s.layout, false

@@ -14,22 +14,21 @@ import (
 	"github.com/dlx-go/dlx/internal/memfault"
 )
 
-// Named is a tensor with the name that it has in a file.
+// Named is a tensor with its name in a file.
 type Named struct {
 	Name   string
 	Tensor *core.Tensor
 }
 
-// WriteFile writes a file of the format that the extension of path names; see
-// [Write]. The file appears under its name only when it is whole and on the disk,
-// replacing one that was there; after an error, the end of ctx included, nothing of
-// it is left. Whoever has the replaced file open keeps its content.
+// WriteFile writes tensors to a file, in the format that the extension of path names; see
+// [Write]. The file appears at path only when it is complete and on the disk, and replaces
+// an existing file. If WriteFile fails, or ctx ends, it leaves nothing behind. A program that
+// has the replaced file open keeps the old content.
 //
-// A file that is replaced passes its permissions on, and its owner and group as far
-// as the process may set them. A symbolic link stays, and the file that it leads to
-// is replaced or made. A hard link to the replaced file keeps the old content.
-// WriteFile fails with ErrInvalid on a directory, a pipe, a socket or a device; a
-// program writes to a pipe with Write.
+// The new file has the permissions of the file that it replaces, and its owner and group if
+// the process may set them. If path is a symbolic link, the link stays and its target is
+// replaced or made. A hard link to the replaced file keeps the old content. WriteFile returns
+// ErrInvalid if path is a directory, a pipe, a socket or a device; use Write for a pipe.
 func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteOption) error {
 	format, err := FormatOf(path)
 	if err != nil {
@@ -43,20 +42,22 @@ func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteO
 	return fault{format: format, call: "Write"}.errorf(because(core.ErrInvalid, err), "%s was not written", path)
 }
 
-// Write writes tensors in host-accessible memory to w, each after the last write
-// to it is done. They stay the caller's. Any strides may be written: npy and npz
-// keep column-major tensors as they lie, all others become row-major. An .npy
-// holds one tensor and not its name; a .safetensors is sorted by type and name as
-// by its reference implementation. Names in an .npz may be any bytes, as in those
-// that are read.
+// Write writes host-accessible tensors to w. It waits for the last write to each tensor, or
+// until ctx ends. The caller still owns the tensors. They may have any strides: in npy and
+// npz, column-major tensors stay column-major; all others are written in row-major order. An
+// .npy file holds one tensor and no name. A .safetensors file is sorted by type and name, as
+// by the reference implementation. A name in an .npz file may contain any bytes.
 //
-// It fails with ErrInvalid (a nil tensor, a name that is twice there or not allowed,
-// one that is not UTF-8 for safetensors, a number of tensors other than 1 for npy, a
-// failure of w, elements in a mapped file that was truncated),
-// ErrNotSupported (an element type, lanes or an option that the format does not
-// have; padded sub-byte elements, or packed ones that are not contiguous),
-// ErrLayout (packed elements that do not fill their last byte), ErrDevice,
-// ErrClosed, or the error of the last write to a tensor.
+// Write returns
+//
+//   - ErrInvalid if a tensor is nil, a name repeats or is not allowed by the format, a name
+//     for safetensors is not UTF-8, npy has other than one tensor, w fails, or a tensor lies
+//     in a mapped file that was truncated;
+//   - ErrNotSupported if the format lacks the element type or an option, or elements of
+//     fewer than 8 bits are padded or not contiguous;
+//   - ErrLayout if packed elements do not fill their last byte;
+//   - ErrDevice if a tensor is not host-accessible, ErrClosed if one is closed, or the error
+//     of the last write to one.
 func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opts ...WriteOption) error {
 	at := fault{format: format, call: "Write"}
 	o := newWriteOptions(opts)
@@ -84,15 +85,15 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 		}
 		return at.errorf(because(core.ErrInvalid, gone), "its elements cannot be read")
 	}
-	if errors.Is(err, syscall.EFAULT) { // the system's word for a fault in a call of its own
+	if errors.Is(err, syscall.EFAULT) { // a system call could not read the memory
 		return at.errorf(because(core.ErrInvalid, err), "elements cannot be read: was a file that is mapped truncated?")
 	}
 	return err
 }
 
-// CanWrite returns nil if [Write] can write tensors of these names, element types and
-// shapes, or else the error that Write would return. A program calls it before long work
-// whose result it is going to write. It does not look at the other fields of tensors.
+// CanWrite returns nil if [Write] can write tensors with these names, element types and
+// shapes, or the error that Write would return. Call it before long work whose result is to
+// be written. It ignores the other fields of tensors.
 func CanWrite(format Format, tensors []Info) error {
 	at := fault{format: format, call: "Write"}
 	if !slices.Contains([]Format{NPY, NPZ, Safetensors}, format) {
@@ -125,7 +126,7 @@ func CanWrite(format Format, tensors []Info) error {
 	return nil
 }
 
-// checkCount refuses a number of tensors that the format has no room for.
+// checkCount returns an error if the format cannot hold n tensors.
 func checkCount(format Format, n int, at fault) error {
 	if format == NPY && n != 1 {
 		return at.errorf(core.ErrInvalid, "%d tensors: an .npy holds exactly one; .npz holds many", n)
@@ -133,35 +134,35 @@ func checkCount(format Format, n int, at fault) error {
 	return nil
 }
 
-// checkName refuses a name that the format does not allow.
+// checkName returns an error for a name that the format does not allow.
 func checkName(format Format, name string, at fault) error {
 	switch {
 	case format == NPZ && len(name) > math.MaxUint16-len(".npy"):
 		return at.errorf(core.ErrInvalid, "the name has %d bytes; an archive allows %d", len(name), math.MaxUint16-len(".npy"))
 	case format == Safetensors && name == metadataName:
-		return at.errorf(core.ErrInvalid, "the name is the format's own")
+		return at.errorf(core.ErrInvalid, "the format reserves the name")
 	case format == Safetensors && !utf8.ValidString(name):
 		return at.errorf(core.ErrInvalid, "the name is not UTF-8: rename the tensor, or write an .npz, which takes any name")
 	}
 	return nil
 }
 
-// twice is the error for a second tensor of one name.
+// twice returns the error for a second tensor with the same name.
 func (f fault) twice() error { return f.errorf(core.ErrInvalid, "the name is there twice") }
 
-// unknownFormat is the error for a format that is none.
+// unknownFormat returns the error for an unknown format.
 func unknownFormat(format Format) error {
 	return core.Errorf(core.ErrNotSupported, "tensorfile", "Write", "format %s: known are npy, npz and safetensors", quote(string(format)))
 }
 
-// within is the concern for faults in the memory of sources.
+// within returns a function that reports whether an address lies in the memory of sources.
 func within(sources []*source) func(address uintptr) bool {
 	return func(address uintptr) bool {
 		return slices.ContainsFunc(sources, func(s *source) bool { return memfault.Within(s.bytes)(address) })
 	}
 }
 
-// writeFormat writes sources that are ready.
+// writeFormat writes sources in a format.
 func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, at fault) error {
 	switch format {
 	case NPY:
@@ -174,8 +175,8 @@ func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, 
 	return unknownFormat(format)
 }
 
-// readSources makes the tensors ready to be written. The caller closes the memory
-// of what is returned, on failure too.
+// readSources makes sources of tensors. The caller closes the memory of the sources that are
+// returned, also if readSources fails.
 func readSources(ctx context.Context, tensors []Named, at fault) ([]*source, error) {
 	sources := make([]*source, 0, len(tensors))
 	seen := make(map[string]bool, len(tensors))

@@ -138,7 +138,7 @@ func TestExitCodes(t *testing.T) {
 		{"bench -t core/slice -n 1 --max-time 1us", exitOK, ""},
 
 		{"inspect nosuch.npy", exitFailed, "nosuch.npy"},
-		{"inspect " + dir, exitFailed, "no regular file"},
+		{"inspect " + dir, exitFailed, "not a regular file"},
 		{"handoff nosuch.npy --via cpu", exitFailed, "nosuch.npy"},
 		{"handoff " + digits + " --via cuda:0", exitFailed, "cuda"},
 		{"handoff " + digits + " --via ext_dev:7", exitFailed, "ext_dev:7"},
