@@ -12,16 +12,16 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// app is one run of the program, as its commands see it.
+// app is the state of one run of the program.
 type app struct {
 	registry *core.Registry
 	stdin    io.Reader
 	stdout   io.Writer // results, nothing else
 	stderr   io.Writer // the log and progress bars
 	log      zerolog.Logger
-	json     bool   // results are wanted as JSON
-	working  bool   // the command line was accepted
-	result   result // what the command found out, for the JSON document; nil if nothing
+	json     bool   // print results as JSON
+	working  bool   // the command line is correct and the work has begun
+	result   result // the result for the JSON document; nil if there is none
 }
 
 // run executes one command line and returns its exit code.
@@ -32,7 +32,7 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdin io.R
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(err, a.working)
 	if code == exitUsage {
-		// --json and the flags of the log may stand behind what is wrong.
+		// Parsing stops at the first error: find --json and the log flags after it.
 		common := root.PersistentFlags()
 		common.ParseErrorsAllowlist.UnknownFlags = true
 		_ = common.Parse(args)
@@ -55,7 +55,8 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdin io.R
 	return code
 }
 
-// usageText gives an error in the command line on one line, without the Go function that found it.
+// usageText returns the text of an error in the command line on one line, without the name of
+// the Go function that found it.
 func usageText(err error) string {
 	text := err.Error()
 	var e *core.Error
@@ -63,7 +64,7 @@ func usageText(err error) string {
 		plain := core.Error{Code: e.Code, Detail: e.Detail, Err: e.Err}
 		text = strings.Replace(text, e.Error(), plain.Error(), 1)
 	}
-	return strings.Join(strings.Fields(text), " ") // cobra puts its suggestions on more lines
+	return strings.Join(strings.Fields(text), " ") // suggestions of cobra have several lines
 }
 
 // newRootCommand builds the command with all its subcommands.
@@ -71,12 +72,12 @@ func newRootCommand(a *app) *cobra.Command {
 	version := false
 	root := &cobra.Command{
 		Use:   "dlx",
-		Short: "Move tensors between devices, without a copy where that is possible",
-		Long: `dlx takes tensors from where they are to where they are needed next, without a
-copy where the hardware allows, and says which way they went.
+		Short: "Move tensors between devices, without a copy where possible",
+		Long: `dlx moves tensors between devices and files. It shares memory instead of copying
+it where the hardware allows, and reports how each tensor was moved.
 
-Results go to standard output, as text or with --json as one JSON document, which
-also says why a command failed; the log goes to standard error.`,
+Results are printed to standard output as text or, with --json, as one JSON document,
+which also has the error if the command failed. The log is printed to standard error.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +87,7 @@ also says why a command failed; the log goes to standard error.`,
 			return a.runE(a.version)(cmd, args)
 		},
 	}
-	root.Flags().BoolVar(&version, "version", false, "show what this program was built from, as dlx version does")
+	root.Flags().BoolVar(&version, "version", false, "show the source and the backends of this program, as dlx version does")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetHelpTemplate(root.HelpTemplate() + "{{if not .HasParent}}" + exitHelp + "{{end}}") // else each subcommand has it, too
@@ -105,8 +106,8 @@ also says why a command failed; the log goes to standard error.`,
 	return root
 }
 
-// refuseUnknown makes cobra's own commands fail on a name that they do not know,
-// where they would print help and claim success.
+// refuseUnknown makes the help and completion commands of cobra fail for an unknown name. By
+// default they print help and succeed.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -118,15 +119,15 @@ func refuseUnknown(root *cobra.Command) {
 				return err
 			}
 		case "completion":
-			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() } // now its Args are checked
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() } // cobra checks Args only if there is a RunE
 		}
 	}
 }
 
-// runE returns what a subcommand runs when its command line is in order: errors from
-// here on are failures of the work. Work may return a result with an error, for what
-// was found out before the failure. The result is printed, in JSON after the command
-// has ended.
+// runE returns the RunE function of a subcommand. It is called when the command line is
+// correct, so its errors are failures of the work. work may return both a result, with what
+// it found before the failure, and an error. Text results are printed at once; JSON results
+// are printed when the command has ended.
 func (a *app) runE(work func(cmd *cobra.Command, args []string) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.working = true

@@ -152,7 +152,7 @@ func TestExitCodes(t *testing.T) {
 		{"handoff " + digits + " --via cpu --out " + dir + "/nosuch/x.npy", exitFailed, "x.npy"},
 		{"handoff " + archive + " --via cpu --out " + dir + "/x.npy", exitFailed, "npy"},
 		{"bench --compare nosuch.json", exitFailed, "nosuch.json"},
-		{"bench --compare " + digits, exitFailed, "is no report"},
+		{"bench --compare " + digits, exitFailed, "is not a report"},
 
 		{"nosuch", exitUsage, "nosuch"},
 		{"inspct", exitUsage, `unknown command "inspct" for "dlx" Did you mean this? inspect; see dlx --help`},
@@ -169,7 +169,7 @@ func TestExitCodes(t *testing.T) {
 		{"plan what", exitUsage, "what"},
 		{"plan --from gpu", exitUsage, `"gpu"`},
 		{"plan --bytes -1", exitUsage, "at least 0"},
-		{"plan --bytes 1XB", exitUsage, "is no size; examples"},
+		{"plan --bytes 1XB", exitUsage, "is not a size; examples"},
 		{"plan --bytes 16EiB", exitUsage, "more than 9223372036854775807 bytes"},
 		{"plan --memory all", exitUsage, "must be any, plain, host_visible, export"},
 		{"handoff --via cpu", exitUsage, "accepts 1 arg"},
@@ -243,7 +243,7 @@ func TestAFileThatCannotBeOpenedIsNamedWithOneReason(t *testing.T) {
 func TestHelpShowsTheExitCodes(t *testing.T) {
 	own := map[string][]string{
 		"plan":    {"exit code 1"},
-		"handoff": {"exit\ncode 2", "exit code 1", "exit code 3"},
+		"handoff": {"exit code 2", "exit code 1", "exit code 3"},
 		"bench":   {"exit code 1"},
 	}
 	var check func(c *cobra.Command)

@@ -33,7 +33,7 @@ type benchList struct {
 	List []benchCase `json:"list"`
 }
 
-// benchCase is a case that could be measured.
+// benchCase is a case that can be measured.
 type benchCase struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -54,19 +54,21 @@ func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure dlx beside an empty C call, memcpy, NumPy and plain copies of devices",
-		Long: `Measure the cases of this build, each by turns with what it is compared with, and
-print the ratios and how they stand beside the project's targets. A missed target is
-no failure; a case that ends in an error is, exit code 1, and the report is printed all
-the same.
+		Short: "Compare the speed of dlx with an empty C call, memcpy, NumPy and plain device copies",
+		Long: `Measure the cases of this build. Each case is measured in turns with its baselines.
+Print the speed relative to the baseline and whether the project's target is met. A
+missed target is not a failure. If a case ends in an error, the report is printed
+and the command fails with exit code 1.
 
-SPEED is how many times as fast as the baseline a case is. SPREAD is the middle half
-of the samples as a part of the median: above some 10% the machine was not quiet.
-GB/s are 10^9 bytes copied in a second. OLD/NEW, with --compare, is above 1 where a
-case has become faster. A case that moves a tensor names the mechanism in brackets;
-one whose device is not there is unsupported.
+  SPEED    the time of the baseline divided by the time of the case
+  SPREAD   the range of the middle half of the samples, in percent of the median;
+           above about 10%, other programs have disturbed the measurement
+  GB/S     10^9 bytes copied per second
+  OLD/NEW  with --compare: above 1 if the case is faster than in the older report
 
-NumPy is measured with the Python that DLX_PYTHON names, or else .venv/bin/python.`,
+A case that moves a tensor shows the mechanism in brackets. A case whose device is
+missing is "unsupported". NumPy is measured with the Python interpreter in the
+environment variable DLX_PYTHON, or with .venv/bin/python.`,
 		Example: `  dlx bench -t dlpack/ -t call/
   dlx bench --out before.json
   dlx bench --compare before.json -t copy/
@@ -81,17 +83,17 @@ NumPy is measured with the Python that DLX_PYTHON names, or else .venv/bin/pytho
 		}),
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.list, "list", "l", false, "list the cases, measure nothing")
-	flags.StringArrayVarP(&f.names, "case", "t", nil, "measure only cases whose `name` is or begins with this; may be repeated")
-	flags.IntVarP(&f.samples, "samples", "n", 21, "take so many samples of every case")
-	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "sample a case for about so long; a slow one gets fewer samples")
-	flags.StringVar(&f.compare, "compare", "", "compare with an older report, a `file` of --out or --json")
-	flags.StringVar(&f.out, "out", "", "also write the report as JSON to a `file`; a pipe or a device is written to")
+	flags.BoolVarP(&f.list, "list", "l", false, "list the cases and measure nothing")
+	flags.StringArrayVarP(&f.names, "case", "t", nil, "measure only cases whose `name` begins with this; may be repeated")
+	flags.IntVarP(&f.samples, "samples", "n", 21, "number of samples of each case")
+	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples")
+	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --out or --json wrote")
+	flags.StringVar(&f.out, "out", "", "also write the report as JSON to a `file`, a pipe or a device")
 	completeFlag(cmd, "case", completeCases)
 	return cmd
 }
 
-// completeCases offers the names of the cases that begin like the argument.
+// completeCases completes the name of a case.
 func completeCases(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var offers []cobra.Completion
 	for _, c := range benchmarks.Select(benchmarks.Cases(), begun) {
@@ -104,7 +106,7 @@ func (f *benchFlags) cases() []benchmarks.Case {
 	return benchmarks.Select(benchmarks.Cases(), f.names...)
 }
 
-// check finds what is wrong with the flags before any work.
+// check returns an error if the flags are wrong.
 func (f *benchFlags) check() error {
 	for _, name := range f.names {
 		if len(benchmarks.Select(benchmarks.Cases(), name)) == 0 {
@@ -128,8 +130,8 @@ func listCases(cases []benchmarks.Case) benchList {
 	return r
 }
 
-// bench measures and keeps the report. It returns a report even if that has errors
-// in it or cannot be kept.
+// bench measures the cases and writes the report to --out. It also returns the report if cases
+// failed or the report cannot be written.
 func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, error) {
 	if f.out != "" {
 		if err := a.checkReport(f.out); err != nil {
@@ -162,7 +164,7 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, 
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report}
 	var errs []error
-	if f.out != "" { // first: whoever reads the output may have enough of it, which ends the program
+	if f.out != "" { // before the text output: a reader that closes it, such as head, ends the program
 		errs = append(errs, a.writeReport(ctx, f.out, command, r))
 	}
 	for _, c := range r.Cases {
@@ -173,7 +175,7 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, 
 	return r, errors.Join(errs...)
 }
 
-// readReport reads what --out or --json wrote.
+// readReport reads a report that --out or --json wrote.
 func readReport(path, command string) (benchResult, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -182,15 +184,15 @@ func readReport(path, command string) (benchResult, error) {
 	var r benchResult
 	d := document{Result: &r}
 	if err := json.Unmarshal(content, &d); err != nil {
-		return benchResult{}, core.Errorf(core.ErrInvalid, "bench", "compare", "%s is no report: %v", path, err)
+		return benchResult{}, core.Errorf(core.ErrInvalid, "bench", "compare", "%s is not a report: %v", path, err)
 	}
 	if d.Schema != schema || d.Command != command {
-		return benchResult{}, core.Errorf(core.ErrVersion, "bench", "compare", "%s has schema %q, command %q; wanted are %q, %q", path, d.Schema, d.Command, schema, command)
+		return benchResult{}, core.Errorf(core.ErrVersion, "bench", "compare", "%s has schema %q and command %q; a report has %q and %q", path, d.Schema, d.Command, schema, command)
 	}
 	return r, nil
 }
 
-// checkReport finds out before any work whether writeReport can write to path.
+// checkReport returns an error if writeReport could not write to path.
 func (a *app) checkReport(path string) error {
 	if err := atomicfile.Check(path); a.output(path) == nil && !isOutput(err) {
 		return err
@@ -198,8 +200,9 @@ func (a *app) checkReport(path string) error {
 	return nil
 }
 
-// writeReport writes what --json prints. A file appears when it is whole. Pipes, devices
-// and what is open already, such as /dev/stdout, are written to.
+// writeReport writes the document that --json prints. A regular file appears at path when it
+// is complete. To a pipe, a device, or a file that is already open, such as /dev/stdout, the
+// document is written directly.
 func (a *app) writeReport(ctx context.Context, path, command string, r benchResult) error {
 	write := func(w io.Writer) error {
 		return writeDocument(w, document{Schema: schema, Command: command, Result: r})
@@ -211,15 +214,15 @@ func (a *app) writeReport(ctx context.Context, path, command string, r benchResu
 	if !isOutput(err) {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // appended to a file that is open
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // keep what an open file already has
 	if err != nil {
 		return err
 	}
 	return errors.Join(write(file), file.Close())
 }
 
-// output returns the program's own output that a path names, nil if it names none. A new
-// file under that path would lose what the program prints afterwards.
+// output returns the standard output or standard error of the program if path names it, or nil.
+// Replacing that file by a new one would lose what the program prints afterwards.
 func (a *app) output(path string) io.Writer {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -235,15 +238,15 @@ func (a *app) output(path string) io.Writer {
 	return nil
 }
 
-// isOutput reports whether err says that a path names something that is not replaced by
-// a file but can be written to.
+// isOutput reports whether err says that a path names a pipe, a device or an open file, which is
+// written to and not replaced.
 func isOutput(err error) bool {
 	var irregular *atomicfile.IrregularError
 	return errors.As(err, &irregular) && (irregular.Open || irregular.Mode&(fs.ModeNamedPipe|fs.ModeDevice) != 0)
 }
 
-// benchProgress returns a function that names the case that comes next and one
-// that removes the progress bar. The bar is there if somebody watches.
+// benchProgress returns a function that shows the next case, and one that removes the progress
+// bar. There is a bar only if standard error is a terminal.
 func (a *app) benchProgress(cases int) (next func(benchmarks.Case), done func()) {
 	if a.log.GetLevel() <= zerolog.DebugLevel || !isTerminal(a.stderr) {
 		return func(c benchmarks.Case) { a.log.Debug().Str("case", c.Name).Msg("measuring") }, func() {}
@@ -255,7 +258,7 @@ func (a *app) benchProgress(cases int) (next func(benchmarks.Case), done func())
 	)
 	begun := 0
 	return func(c benchmarks.Case) {
-		// A bar that cannot be drawn must not stop the work.
+		// Ignore errors: they must not stop the work.
 		bar.Describe(c.Name)
 		_ = bar.Set(begun)
 		begun++
@@ -295,8 +298,8 @@ func (r benchResult) writeText(w io.Writer) {
 	}
 }
 
-// benchCells are the cells of a case beside its fastest baseline. All rows have as
-// many, so that the columns are those of the whole table.
+// benchCells returns the cells of a case with its fastest baseline. All rows have the same number
+// of cells.
 func benchCells(c benchmarks.Result) []string {
 	if c.Status != benchmarks.OK {
 		return []string{c.Name, "-", "-", "-", "-", "-", "-", "-", "-", "-", string(c.Status) + ": " + printable(c.Reason)}
@@ -316,11 +319,11 @@ func benchCells(c benchmarks.Result) []string {
 	return append(cells, "-", "-", "-")
 }
 
-// factor prints a ratio.
+// factor formats a ratio.
 func factor(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) + "x" }
 
-// formatNanoseconds is formatDuration where parts of a nanosecond matter, and "-"
-// for what was not measured.
+// formatNanoseconds is formatDuration, but shows fractions of a nanosecond, and "-" for a time
+// that was not measured.
 func formatNanoseconds(ns float64) string {
 	switch {
 	case ns == 0:

@@ -57,11 +57,11 @@ func TestBenchKeepsWhatItPrintsAndComparesWithIt(t *testing.T) {
 
 func TestBenchRefusesReportsThatItCannotRead(t *testing.T) {
 	for content, want := range map[string]string{
-		"":                                       "no report",
-		`{"schema": "dlx/1", "command": "bench"`: "no report",
+		"":                                       "not a report",
+		`{"schema": "dlx/1", "command": "bench"`: "not a report",
 		`{"schema": "dlx/2", "command": "bench", "result": {}}`:                "dlx/2",
 		`{"schema": "dlx/1", "command": "version", "result": {}}`:              "version",
-		`{"schema": "dlx/1", "command": "bench", "result": {"cases": "many"}}`: "no report",
+		`{"schema": "dlx/1", "command": "bench", "result": {"cases": "many"}}`: "not a report",
 	} {
 		path := filepath.Join(t.TempDir(), "report.json")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

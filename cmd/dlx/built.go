@@ -7,12 +7,12 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// notBuilt says why this program lacks a backend, and how a program gets it.
+// notBuilt returns the reason why this program lacks a backend, with the tag that adds it.
 func notBuilt(backend string) string {
 	return "built without the tag " + backend + ": build with -tags " + backend + ", on Linux with cgo"
 }
 
-// missing lists the backends that another build of this program has.
+// missing returns the backends that are not in this build.
 func missing(registry *core.Registry) []string {
 	return slices.DeleteFunc(all.Tags(), func(name string) bool {
 		_, err := registry.Backend(name)
@@ -20,7 +20,7 @@ func missing(registry *core.Registry) []string {
 	})
 }
 
-// checkBuilt fails for a device whose backend is missing in this build.
+// checkBuilt returns an error if the backend of a device is not in this build.
 func (a *app) checkBuilt(ids ...core.DeviceID) error {
 	without := missing(a.registry)
 	for _, id := range ids {

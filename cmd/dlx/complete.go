@@ -8,15 +8,15 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// completeFlag makes the shell complete the argument of a flag.
+// completeFlag sets the completion of a flag's argument.
 func completeFlag(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, f)) // fails only for a flag that is not there
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, f)) // fails only for a flag that does not exist
 }
 
-// fileExtensions are those of the formats that are read and written.
+// fileExtensions are the extensions of the supported formats.
 var fileExtensions = []cobra.Completion{"npy", "npz", "safetensors"}
 
-// completeFile offers the files that can be read, for the one argument FILE.
+// completeFile completes the one argument FILE.
 func completeFile(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -24,19 +24,19 @@ func completeFile(cmd *cobra.Command, args []string, begun string) ([]cobra.Comp
 	return completeFiles(cmd, args, begun)
 }
 
-// completeFiles offers the files that can be read, for each of several arguments.
+// completeFiles completes each of several arguments FILE.
 func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return fileExtensions, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// completeDevices offers the devices of this machine for the last entry of a list.
+// completeDevices completes the last entry of a list of devices.
 func (a *app) completeDevices(cmd *cobra.Command, _ []string, list string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	done := list[:strings.LastIndexByte(list, ',')+1]
 	var offers []cobra.Completion
 	for _, b := range a.registry.Backends() {
 		found, err := b.Devices(cmd.Context())
 		if err != nil {
-			continue // a driver that is missing offers nothing
+			continue // the driver is missing
 		}
 		for _, p := range found {
 			offers = append(offers, cobra.CompletionWithDesc(done+p.ID.String(), printable(p.Name)))
@@ -45,7 +45,7 @@ func (a *app) completeDevices(cmd *cobra.Command, _ []string, list string) ([]co
 	return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeTensors offers the names of the tensors in the file that is the first argument.
+// completeTensors completes the name of a tensor in the file that is the first argument.
 func completeTensors(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -17,7 +17,7 @@ import (
 type convertResult struct {
 	File    string            `json:"file"`
 	Out     string            `json:"out"`
-	Format  tensorfile.Format `json:"format"` // of the file that was written
+	Format  tensorfile.Format `json:"format"` // of Out
 	Tensors []convertedResult `json:"tensors"`
 }
 
@@ -42,19 +42,19 @@ func newConvertCommand(a *app) *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert IN OUT",
-		Short: "Write the tensors of a file in another format or element type",
-		Long: `Write the tensors of a .npy, .npz or .safetensors file to another one. The extension of
-OUT names its format. The IN - is standard input. OUT appears when it is whole; a file
-that was there is replaced.
+		Short: "Write the tensors of a file in another file format or element type",
+		Long: `Read the tensors of an .npy, .npz or .safetensors file and write them to another file.
+The extension of OUT determines its format. If IN is -, read standard input. OUT appears
+when it is complete, and replaces an existing file.
 
-Element types stay as they are unless --dtype names another one; numbers are rounded
-as NumPy rounds them. A format that does not have an element type refuses it before
-anything is written: .npy and .npz have no bfloat16, .safetensors has no complex128.
-A .npy holds one tensor, which --tensor chooses. The metadata of a .safetensors is
-kept where OUT is one, too.
+Without --dtype, element types do not change. With it, numbers are rounded as NumPy
+rounds them. If the format of OUT lacks an element type, the command fails before it
+writes anything: .npy and .npz have no bfloat16, and .safetensors has no complex128. An
+.npy file holds one tensor; choose it with --tensor. The metadata of a .safetensors
+file is kept if OUT is one, too.
 
-A .npy or .npz may hold column-major tensors. They stay so, unless --contiguous asks for
-row-major order; a .safetensors is always row-major.`,
+In .npy and .npz files, column-major tensors stay column-major unless --contiguous is
+given. In .safetensors files, all tensors are row-major.`,
 		Example: `  dlx convert images.npz images.safetensors
   dlx convert model.safetensors half.safetensors --dtype bfloat16
   dlx convert model.safetensors embedding.npy --tensor embedding --dtype float32
@@ -70,14 +70,14 @@ row-major order; a .safetensors is always row-major.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.tensors, "tensor", nil, "convert only the tensor of this `name`, as it is or as dlx inspect prints it; may be repeated")
+	flags.StringArrayVar(&f.tensors, "tensor", nil, "convert only the tensor with this `name`, plain or as dlx inspect prints it; may be repeated")
 	flags.Var(&f.dtype, "dtype", "convert the elements to this type: float32, bfloat16, int8, ...")
 	flags.BoolVar(&f.contiguous, "contiguous", false, "write every tensor in row-major order")
 	completeFlag(cmd, "tensor", completeTensors)
 	return cmd
 }
 
-// completeConvert offers files for IN and for OUT.
+// completeConvert completes IN and OUT.
 func completeConvert(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -140,7 +140,7 @@ func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ re
 	return r, nil
 }
 
-// wanted describes a tensor of the file as it shall be in memory before it is written.
+// wanted returns the description of a tensor after the conversion. Nil strides mean row-major.
 func (f *convertFlags) wanted(info tensorfile.Info) tensorfile.Info {
 	if f.dtype.given {
 		info.DType = f.dtype.DType
@@ -151,8 +151,8 @@ func (f *convertFlags) wanted(info tensorfile.Info) tensorfile.Info {
 	return info
 }
 
-// convertTensor returns a tensor of the file as it is wanted, in host memory. The caller
-// closes it.
+// convertTensor returns a tensor of the file in host memory, converted to what wanted describes.
+// The caller closes it.
 func convertTensor(ctx context.Context, host core.Device, file *tensorfile.File, info, wanted tensorfile.Info) (*core.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -191,7 +191,8 @@ func convertTensor(ctx context.Context, host core.Device, file *tensorfile.File,
 	return dst, nil
 }
 
-// guarded does work that reads a tensor of a file, and fails if the file was truncated.
+// guarded calls work, which reads a tensor of a file, and returns an error if the file was
+// truncated.
 func guarded(src *core.Tensor, work func() error) error {
 	b, err := src.Buffer()
 	if err != nil {
@@ -208,7 +209,7 @@ func guarded(src *core.Tensor, work func() error) error {
 	return err
 }
 
-// add takes one more tensor in.
+// add adds a tensor to the result.
 func (r *convertResult) add(from, to tensorfile.Info, bytes int64) {
 	written := "row-major"
 	if order(from) == "column-major" && to.Strides != nil && r.Format != tensorfile.Safetensors {
@@ -234,7 +235,7 @@ type dtypeFlag struct {
 	given bool
 }
 
-// String returns what Set takes.
+// String returns the name of the type, "" if it is not set.
 func (d *dtypeFlag) String() string {
 	if !d.given {
 		return ""
@@ -242,7 +243,7 @@ func (d *dtypeFlag) String() string {
 	return d.DType.String()
 }
 
-// Set takes the name of an element type.
+// Set sets the type by its name.
 func (d *dtypeFlag) Set(s string) error {
 	t, err := core.ParseDType(s)
 	if err == nil {
@@ -251,5 +252,5 @@ func (d *dtypeFlag) Set(s string) error {
 	return err
 }
 
-// Type is what help calls the argument.
+// Type returns the name of the argument in the help text.
 func (d *dtypeFlag) Type() string { return "type" }

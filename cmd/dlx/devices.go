@@ -17,13 +17,13 @@ import (
 // devicesResult is the result of `dlx devices`.
 type devicesResult struct {
 	Backends []backendResult `json:"backends"`
-	Unknown  []string        `json:"unknown_tags,omitempty"` // build tags that are not known, and may be misspelt ones
+	Unknown  []string        `json:"unknown_tags,omitempty"` // unknown build tags, which may be misspelled
 }
 
 // backendResult is what one backend found on this machine.
 type backendResult struct {
 	Name    string `json:"name"`
-	BuiltIn bool   `json:"built_in"` // false: only the reason, which says how to build it in, is known
+	BuiltIn bool   `json:"built_in"` // if false, only the name and the reason are known
 	core.Probe
 	Error   string         `json:"error,omitempty"` // why an available backend could not list its devices
 	Devices []deviceResult `json:"devices"`
@@ -33,20 +33,21 @@ type backendResult struct {
 type deviceResult struct {
 	core.Properties
 	Capabilities []string        `json:"capabilities"`
-	SameHardware []core.DeviceID `json:"same_hardware"` // the other devices that are this one under another API
+	SameHardware []core.DeviceID `json:"same_hardware"` // the IDs of this device under other APIs
 	place
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
-		Short: "List the backends and the devices that they found",
-		Long: `List the backends with what they found on this machine: a driver or device that is
-missing, or a feature that a device lacks, comes with the reason. Features that stand
-below a backend are those of its devices; below a device stands what differs there.
-Devices that are one piece of hardware under several APIs name each other: they have the
-same UUID or PCI address. Compute units, queues, free memory, the link to the host and NUMA nodes are listed where
-the API or the system tells them. A backend that this build lacks is listed with the tag that brings it.`,
+		Short: "List the backends and the devices of this machine",
+		Long: `List the backends and their devices on this machine. If a driver, a device or a feature
+is missing, the reason is shown. Features below a backend apply to all its devices;
+below a device are those that differ. If several APIs offer the same hardware, each
+device lists the others as "same hardware"; they have the same UUID or PCI address.
+Compute units, queues, free memory, the link to the host and NUMA nodes are shown if the
+API or the system reports them. Backends that are not in this build are listed with the
+build tag that adds them.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			r := listDevices(cmd.Context(), a.registry)
@@ -83,7 +84,7 @@ func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
 	return r
 }
 
-// sameHardware lists the devices that are the same hardware as that of the given ID.
+// sameHardware returns the IDs of other devices that are the same hardware as id.
 func sameHardware(id core.DeviceID, all []core.Properties) []core.DeviceID {
 	others := []core.DeviceID{}
 	for _, group := range core.GroupByPhysicalDevice(all) {
@@ -127,7 +128,7 @@ func (r devicesResult) writeText(w io.Writer) {
 			field(w, "alignment", fmt.Sprintf("%d B", d.Alignment))
 			field(w, "capabilities", strings.Join(d.Capabilities, ", "))
 			writeFeatures(w, slices.DeleteFunc(slices.Clone(d.Features), func(f core.Feature) bool {
-				return slices.Contains(b.Features, f) // said of the backend
+				return slices.Contains(b.Features, f) // already shown for the backend
 			}))
 		}
 	}
@@ -137,7 +138,7 @@ func (r devicesResult) writeText(w io.Writer) {
 	}
 }
 
-// writeFeatures writes what is there and what is missing, with the reason.
+// writeFeatures writes whether each feature is available, with the reason if not.
 func writeFeatures(w io.Writer, features []core.Feature) {
 	for _, f := range features {
 		field(w, f.Name, availability(f.Available, "", f.Reason))
@@ -158,7 +159,7 @@ func availability(available bool, version, reason string) string {
 	return "not available: " + reason
 }
 
-// deviceList is empty where there is none.
+// deviceList returns the IDs, separated by commas.
 func deviceList(ids []core.DeviceID) string {
 	var names []string
 	for _, id := range ids {
@@ -167,7 +168,7 @@ func deviceList(ids []core.DeviceID) string {
 	return strings.Join(names, ", ")
 }
 
-// identifier is empty for a UUID that the API does not have.
+// identifier returns the text of u, "" for the zero UUID.
 func identifier(u core.UUID) string {
 	if u == (core.UUID{}) {
 		return ""
@@ -175,7 +176,7 @@ func identifier(u core.UUID) string {
 	return u.String()
 }
 
-// count is empty for a number that is not known.
+// count formats a number, "" if it is not known.
 func count(n int) string {
 	if n == 0 {
 		return ""
@@ -183,7 +184,7 @@ func count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// memorySize is empty for a size that is not known.
+// memorySize formats a number of bytes, "" if it is not known.
 func memorySize(n int64) string {
 	if n == 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
 )
 
-// The exit codes, which the help of dlx lists; that of a command names those of its own.
+// The exit codes. The help text of dlx lists them.
 const (
 	exitOK       = 0
 	exitFailed   = 1
@@ -17,14 +17,14 @@ const (
 const exitHelp = `
 Exit codes:
   0  success
-  1  the work failed: a bad file, a device that is missing, no way for plan between
-     devices that were named, or no room for the size, an interrupt
+  1  the work failed. Examples: a bad file, a missing device, an interrupt, or a plan
+     that finds no way or not enough memory
   2  the command line is wrong; nothing was done
   3  --verify found elements that differ
 `
 
-// exitCode tells how the program ends after err. What fails before a command
-// starts to work can only be the command line.
+// exitCode returns the exit code for err. An error before the work begins is one in the command
+// line.
 func exitCode(err error, working bool) int {
 	var mismatch *handoff.MismatchError
 	switch {

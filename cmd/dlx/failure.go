@@ -13,27 +13,28 @@ import (
 // errorResult is an error in the JSON document of a command that failed.
 type errorResult struct {
 	Kind    string `json:"kind"`    // one of errorKinds, or the words below
-	Backend string `json:"backend"` // the part of dlx, the API or the file format that refused; empty where none is known
-	Call    string `json:"call"`    // the call that failed; empty where none is known
-	Code    int64  `json:"code"`    // the API's or the system's own code, 0 where there is none
-	Message string `json:"message"` // all of it, as the log has it
+	Backend string `json:"backend"` // the part of dlx, the API or the file format that failed; empty if not known
+	Call    string `json:"call"`    // the call that failed; empty if not known
+	Code    int64  `json:"code"`    // the error number of the API or the system; 0 if not known
+	Message string `json:"message"` // the whole text, as in the log
 }
 
-// The kinds of errors beside errorKinds.
+// The kinds of errors that are not in errorKinds.
 const (
 	kindUsage       = "usage"       // the command line is wrong
 	kindMismatch    = "mismatch"    // --verify found elements that differ
-	kindInterrupted = "interrupted" // by a signal
-	kindFailed      = "failed"      // anything else
+	kindInterrupted = "interrupted" // a signal ended the work
+	kindFailed      = "failed"      // any other error
 )
 
-// errorKinds are the kinds of errors that the packages of dlx tell apart.
+// errorKinds are the sentinel errors of package core. The kind of an error is their text.
 var errorKinds = []error{
 	core.ErrNotSupported, core.ErrClosed, core.ErrVersion, core.ErrLayout, core.ErrDType, core.ErrReadOnly,
 	core.ErrDevice, core.ErrDeviceLost, core.ErrOutOfMemory, core.ErrInvalid, core.ErrExists,
 }
 
-// newErrorResult describes err, nil for nil. An error before the work is one of the command line.
+// newErrorResult describes err, nil if err is nil. If working is not set, err is an error in the
+// command line.
 func newErrorResult(err error, working bool) *errorResult {
 	if err == nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// choice is a flag that takes one of a few words.
+// choice is a flag whose argument is one of a few words.
 type choice[T ~string] struct {
-	value *T // holds the default until Set
+	value *T // the default, until Set changes it
 	words []T
 }
 
-// list gives the words for messages and completion.
+// list returns the words, for messages and completion.
 func (c choice[T]) list() []string {
 	list := make([]string, len(c.words))
 	for i, w := range c.words {
@@ -25,15 +25,15 @@ func (c choice[T]) list() []string {
 	return list
 }
 
-// String returns the word that was chosen.
+// String returns the chosen word.
 func (c choice[T]) String() string {
-	if c.value == nil { // the flag package asks a zero value what needs not be shown as a default
+	if c.value == nil { // the flag package calls String of a zero value to find out which defaults to hide
 		return ""
 	}
 	return string(*c.value)
 }
 
-// Set takes one of the words.
+// Set chooses a word.
 func (c choice[T]) Set(s string) error {
 	if !slices.Contains(c.words, T(s)) {
 		return fmt.Errorf("must be %s", strings.Join(c.list(), ", "))
@@ -42,18 +42,18 @@ func (c choice[T]) Set(s string) error {
 	return nil
 }
 
-// Type is what help calls the argument.
+// Type returns the name of the argument in the help text.
 func (c choice[T]) Type() string { return strings.Join(c.list(), "|") }
 
-// complete offers the words.
+// complete completes the argument.
 func (c choice[T]) complete(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return c.list(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// devices is a flag that takes devices in the order of travel: "cpu,cuda:1".
+// devices is a flag whose argument is a list of devices, such as "cpu,cuda:1".
 type devices []core.DeviceID
 
-// String returns what Set takes.
+// String returns the list.
 func (d *devices) String() string {
 	names := make([]string, len(*d))
 	for i, id := range *d {
@@ -62,7 +62,7 @@ func (d *devices) String() string {
 	return strings.Join(names, ",")
 }
 
-// Set adds the devices of a list, so that the flag may be repeated.
+// Set adds devices to the list, so that the flag may be repeated.
 func (d *devices) Set(s string) error {
 	for name := range strings.SplitSeq(s, ",") {
 		id, err := core.ParseDevice(name)
@@ -74,5 +74,5 @@ func (d *devices) Set(s string) error {
 	return nil
 }
 
-// Type is what help calls the argument.
+// Type returns the name of the argument in the help text.
 func (d *devices) Type() string { return "device,..." }

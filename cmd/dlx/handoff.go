@@ -20,23 +20,23 @@ type handoffResult struct {
 	File        string           `json:"file"`
 	Copy        handoff.Policy   `json:"copy"`
 	Tensors     []handoff.Report `json:"tensors"`
-	BytesCopied int64            `json:"bytes_copied"`  // over all tensors, the load and one trip of each
+	BytesCopied int64            `json:"bytes_copied"`  // sum over all tensors: the load and one trip of each
 	Median      time.Duration    `json:"median_ns"`     // sum of the tensors' medians
-	Verified    *bool            `json:"verified"`      // all tensors arrived as they left; null if it was not asked for
+	Verified    *bool            `json:"verified"`      // all elements were equal after every hop; null without --verify
 	Out         string           `json:"out,omitempty"` // the file that was written
-	// Incomplete says where an error or an interrupt ended the work; nil if nothing did.
+	// Incomplete says where an error or an interrupt ended the work; nil if all was done.
 	Incomplete *handoffEnd `json:"incomplete,omitempty"`
 }
 
-// handoffEnd is where the work ended before its time.
+// handoffEnd is the place where the work ended early.
 type handoffEnd struct {
 	Tensor string `json:"tensor"`
-	Trip   int    `json:"trip"` // counted from 1: the one that was not finished
-	trips  int    // that were asked for
+	Trip   int    `json:"trip"` // the trip that was not finished, counted from 1
+	trips  int    // the number of trips of --repeat
 }
 
-// maxRepeat bounds the memory for the times of all trips, which an exact median
-// needs: 8 MB for every hop, and as much for the whole.
+// maxRepeat bounds the memory for the times of all trips, which an exact median needs: 8 MB for
+// each hop, and 8 MB for the whole trip.
 const maxRepeat = 1_000_000
 
 // handoffFlags are the flags of `dlx handoff`.
@@ -54,25 +54,28 @@ func newHandoffCommand(a *app) *cobra.Command {
 	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
 	cmd := &cobra.Command{
 		Use:   "handoff FILE --via DEVICE[,DEVICE...]",
-		Short: "Carry the tensors of a file along a route of devices",
-		Long: `Carry the tensors of a file along a route of devices, and report for every hop how
-it was made, what was copied, and how long that took. The FILE - is standard input.
+		Short: "Move the tensors of a file along a route of devices and measure it",
+		Long: `Move the tensors of a file along a route of devices. For each move from one device to
+the next, a hop, report its mechanism, the bytes copied and the time. If FILE is -, read
+standard input.
 
-A hop shares the memory (alias, map) or copies the elements (peer, direct, staged);
-dlx plan --help tells what that means, and dlx plan why a hop goes one way. With --copy
-if_needed it shares where it can, and memory for a copy is allocated so that the next device
-can share it; always copies on every hop; never fails where a hop has to copy. Elements
-that are compressed or unaligned in the file are copied into memory first, once; the row
-"load" shows that copy, and --copy never refuses such a tensor.
+A hop shares the memory (alias, map) or copies the elements (peer, direct, staged). dlx
+plan --help explains these mechanisms, and dlx plan shows why a hop uses one of them.
+With --copy if_needed, a hop shares memory if possible; if it has to copy, it allocates
+memory that the next device can share. With --copy always, every hop copies. With --copy
+never, the command fails if a hop has to copy.
 
-The time of a hop counts until the elements may be read on its device, what is
-allocated and opened for that included. A hop is cold if it opened the memory on its
-device; that is kept for later trips. GB/s are 10^9 bytes copied in a second.
+Elements that are compressed or unaligned in the file are first copied into memory, once.
+The row "load" shows that copy. With --copy never, such a tensor is an error.
 
-After an error or an interrupt the results up to there are printed all the same.
+The time of a hop ends when the elements can be read on the device. It includes the time
+to allocate and open memory. A hop is cold if it opened the memory for its device; later
+trips find the memory open. GB/S are 10^9 bytes copied per second.
 
-A device that this build does not know by name is an error in the command line, exit
-code 2; one that it knows but that is not there is a failure, exit code 1.`,
+After an error or an interrupt, the results so far are printed.
+
+A device with an unknown type is an error in the command line, exit code 2. A device that
+is missing on this machine or in this build is a failure, exit code 1.`,
 		Example: `  dlx handoff testdata/digits.npy --via cpu,cpu --copy always --verify
   dlx handoff testdata/digits.npy --via cpu,vulkan:0,opencl:0,cpu --verify
   dlx handoff model.safetensors --tensor embedding --via cpu --repeat 10 --json
@@ -89,12 +92,12 @@ code 2; one that it knows but that is not there is a failure, exit code 1.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.tensors, "tensor", nil, "carry only the tensor of this `name`, as it is or as dlx inspect prints it; may be repeated")
-	flags.Var(&f.via, "via", "the route, in the order of travel: cpu, cuda:1, ...")
-	flags.Var(policies, "copy", "when a hop may copy")
-	flags.IntVar(&f.repeat, "repeat", 1, "travel the route `N` times, a million at most, and report the shortest, median and longest time")
-	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop, exit code 3 if some differ; of a .npz, compare them with its checksums first")
-	flags.StringVar(&f.out, "out", "", "write the tensors at the end of the route to a .npy, .npz or .safetensors `file`")
+	flags.StringArrayVar(&f.tensors, "tensor", nil, "move only the tensor with this `name`, plain or as dlx inspect prints it; may be repeated")
+	flags.Var(&f.via, "via", "the devices of the route, in order: cpu, cuda:1, ...")
+	flags.Var(policies, "copy", "when a hop copies")
+	flags.IntVar(&f.repeat, "repeat", 1, "move each tensor `N` times, at most a million, and report the shortest, median and longest time")
+	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop, exit code 3 if they differ; for an .npz file, first verify its checksums")
+	flags.StringVar(&f.out, "out", "", "at the end of the route, write the tensors to an .npy, .npz or .safetensors `file`")
 	cobra.CheckErr(cmd.MarkFlagRequired("via"))
 	completeFlag(cmd, "via", a.completeDevices)
 	completeFlag(cmd, "copy", policies.complete)
@@ -103,7 +106,7 @@ code 2; one that it knows but that is not there is a failure, exit code 1.`,
 	return cmd
 }
 
-// check finds what is wrong with the flags before any work.
+// check returns an error if the flags are wrong.
 func (f *handoffFlags) check() error {
 	if f.repeat < 1 || f.repeat > maxRepeat {
 		return fmt.Errorf("invalid argument %d for --repeat: must be at least 1 and at most %d", f.repeat, maxRepeat)
@@ -149,7 +152,7 @@ func (r handoffResult) writeText(w io.Writer) {
 	fmt.Fprintf(w, "\ntensors: %d, copied: %s, time: %s, verified: %s\n", len(r.Tensors), formatBytes(r.BytesCopied), formatDuration(r.Median), verdict(r.Verified))
 }
 
-// way is the mechanism of a hop, "cold" if every trip mapped the memory anew.
+// way returns the mechanism of a hop, with "cold" if every trip had to open the memory.
 func way(h handoff.Hop, trips int) string {
 	if h.Mechanism == exchange.Map.String() && h.Cold == trips {
 		return h.Mechanism + ", cold"
@@ -157,12 +160,12 @@ func way(h handoff.Hop, trips int) string {
 	return h.Mechanism
 }
 
-// repeated reports whether some tensor made more than one trip.
+// repeated reports whether a tensor made more than one trip.
 func (r handoffResult) repeated() bool {
 	return slices.ContainsFunc(r.Tensors, func(t handoff.Report) bool { return t.Trips > 1 })
 }
 
-// verdict puts the outcome of a comparison into a word.
+// verdict returns the word for the result of a comparison; nil means not compared.
 func verdict(verified *bool) string {
 	switch {
 	case verified == nil:

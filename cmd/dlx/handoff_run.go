@@ -16,10 +16,9 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// handoff carries the tensors of a file. If some of them did not survive, the
-// result is whole and the error wraps the [*handoff.MismatchError] of the first. With
-// any other error the result has the trips that were made; its tensors are nil if
-// there were none.
+// handoff moves the tensors of a file along the route. If elements differ, the result is complete
+// and the error wraps the [*handoff.MismatchError] of the first such tensor. With any other error
+// the result has the trips that were made; its tensors are nil if there were none.
 func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
 	if err := a.checkBuilt(f.via...); err != nil {
 		return handoffResult{}, err
@@ -50,7 +49,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 		return handoffResult{}, err
 	}
 	defer func() {
-		// After a failure memory may be on its way back still: that error would only hide the first.
+		// After a failure, memory may not be freed yet, so that Close fails, too: return the first error.
 		if closing := route.Close(); err == nil {
 			err = closing
 		}
@@ -67,7 +66,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	opts := handoff.Options{Policy: f.policy, Trips: f.repeat, Verify: f.verify, Progress: progress}
 	result = handoffResult{File: resultName(path), Copy: f.policy, Tensors: []handoff.Report{}}
 	damaged := 0
-	var first error // why the first of them is
+	var first error // the error of the first damaged tensor
 	for _, info := range chosen {
 		t, report, err := carry(ctx, route, file.File, info, opts, f.out != "")
 		if err != nil && report.Mismatch == nil {
@@ -102,13 +101,13 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	return result, nil
 }
 
-// chooseTensors finds the tensors that were asked for by name, or all of them.
+// chooseTensors returns the tensors with the given names, or all tensors if there are no names.
 func (a *app) chooseTensors(file *tensorfile.File, names []string) ([]tensorfile.Info, error) {
 	all := file.Tensors()
 	if len(names) == 0 {
 		return slices.DeleteFunc(all, func(info tensorfile.Info) bool {
 			if info.Reason != "" {
-				a.log.Warn().Str("member", resultName(info.Name)).Str("reason", info.Reason).Msg("left out: no tensor")
+				a.log.Warn().Str("member", resultName(info.Name)).Str("reason", info.Reason).Msg("left out: not a tensor")
 			}
 			return info.Reason != ""
 		}), nil
@@ -117,14 +116,15 @@ func (a *app) chooseTensors(file *tensorfile.File, names []string) ([]tensorfile
 	for _, name := range names {
 		i := findTensor(all, name)
 		if i < 0 {
-			return nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists those it has", name)
+			return nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists its tensors", name)
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
 }
 
-// checkTensors finds before the work what --copy never and the format of --out refuse.
+// checkTensors returns an error for tensors that --copy never or the format of --out does not
+// allow.
 func (f *handoffFlags) checkTensors(chosen []tensorfile.Info) error {
 	for _, info := range chosen {
 		if reason := loadReason(info); reason != "" && f.policy == handoff.Never {
@@ -142,8 +142,8 @@ func (f *handoffFlags) checkTensors(chosen []tensorfile.Info) error {
 	return tensorfile.CanWrite(format, chosen)
 }
 
-// loadReason is why the elements of a tensor are copied into memory before they can be
-// used, empty if they are used where they lie in the file.
+// loadReason returns why the elements of a tensor must be copied into memory before they can be
+// used. It returns "" if they are used in place.
 func loadReason(info tensorfile.Info) string {
 	switch {
 	case info.InPlace || info.Bytes == 0:
@@ -155,8 +155,7 @@ func loadReason(info tensorfile.Info) string {
 	}
 }
 
-// findTensor returns the place of a tensor by its name, as it is or as it is shown;
-// -1 if there is none.
+// findTensor returns the index of a tensor by its name, plain or as shown; -1 if there is none.
 func findTensor(all []tensorfile.Info, name string) int {
 	at := func(name string) int {
 		return slices.IndexFunc(all, func(info tensorfile.Info) bool { return info.Name == name })
@@ -169,8 +168,8 @@ func findTensor(all []tensorfile.Info, name string) int {
 	return at(name)
 }
 
-// carry takes one tensor along the route. If it is to be kept, it is returned in
-// host memory and the caller closes it.
+// carry moves one tensor along the route. If keep is set, it returns the tensor in host memory,
+// and the caller closes it.
 func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, info tensorfile.Info, opts handoff.Options, keep bool) (*core.Tensor, handoff.Report, error) {
 	start := time.Now()
 	t, err := file.Tensor(info.Name)
@@ -194,7 +193,7 @@ func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, inf
 	return host, report, err
 }
 
-// add takes the report of one more tensor in.
+// add adds the report of a tensor to the result.
 func (r *handoffResult) add(report handoff.Report) {
 	report.Tensor = resultName(report.Tensor)
 	r.Tensors = append(r.Tensors, report)
@@ -206,8 +205,8 @@ func (r *handoffResult) add(report handoff.Report) {
 	}
 }
 
-// writeFile writes tensors in host memory in the format of the path's extension,
-// and the metadata of the file they came from where the format has a place for it.
+// writeFile writes tensors in host memory in the format of the path's extension. It also writes
+// the metadata of the source file if the format has metadata.
 func writeFile(ctx context.Context, path string, tensors []tensorfile.Named, metadata map[string]string) error {
 	var opts []tensorfile.WriteOption
 	if format, err := tensorfile.FormatOf(path); err == nil && format == tensorfile.Safetensors && metadata != nil {
@@ -216,11 +215,11 @@ func writeFile(ctx context.Context, path string, tensors []tensorfile.Named, met
 	return tensorfile.WriteFile(ctx, path, tensors, opts...)
 }
 
-// longWork is how many bytes take long enough to be worth a progress bar.
+// longWork is the number of bytes from which on a progress bar is shown.
 const longWork = 256e6
 
-// progress returns a function that moves a progress bar on and one that removes
-// it. The bar is there for long work that somebody watches.
+// progress returns a function that advances a progress bar, and one that removes it. There is a
+// bar only for long work, and only if standard error is a terminal.
 func (a *app) progress(chosen []tensorfile.Info, f handoffFlags) (move func(bytes int64), done func()) {
 	var total int64
 	for _, info := range chosen {
@@ -239,6 +238,6 @@ func (a *app) progress(chosen []tensorfile.Info, f handoffFlags) (move func(byte
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
-	// A bar that cannot be drawn must not stop the work.
+	// Ignore errors: they must not stop the work.
 	return func(bytes int64) { _ = bar.Add64(bytes) }, func() { _ = bar.Clear() }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// standardInput is what stands for standard input where a file is named.
+// standardInput is the argument that stands for standard input.
 const standardInput = "-"
 
 // input is an opened tensor file.
@@ -20,8 +20,8 @@ type input struct {
 	bytes int64 // of the file
 }
 
-// open opens a tensor file, or reads standard input until its end. An array in a .npy
-// that comes from there is named "stdin". The caller closes the file.
+// open opens a tensor file, or reads standard input to its end. The tensor of an .npy file from
+// standard input is named "stdin". The caller closes the file.
 func (a *app) open(ctx context.Context, path string, opts ...tensorfile.OpenOption) (input, error) {
 	if path == standardInput {
 		data, err := readAll(ctx, a.stdin)
@@ -34,7 +34,7 @@ func (a *app) open(ctx context.Context, path string, opts ...tensorfile.OpenOpti
 	f, err := tensorfile.Open(path, opts...)
 	var system *fs.PathError
 	switch {
-	case errors.As(err, &system): // it says all: which file, and why
+	case errors.As(err, &system): // its text already names the file and the reason
 		return input{}, system
 	case err != nil:
 		return input{}, err

@@ -29,33 +29,33 @@ type inspectList struct {
 	Files []fileResult `json:"files"`
 }
 
-// fileResult is one of several files: what is in it, or why that cannot be said.
+// fileResult is one of several files, with its content or the error.
 type fileResult struct {
 	File           string       `json:"file"`
 	*inspectResult              // nil after an error
 	Error          *errorResult `json:"error,omitempty"`
 }
 
-// tensorResult is what a file says of one tensor.
+// tensorResult describes a tensor of a file.
 type tensorResult struct {
 	tensorfile.Info
-	Order string `json:"order"` // row-major, column-major or strided; empty where the layout is not known
+	Order string `json:"order"` // row-major, column-major or strided; empty if the layout is not known
 }
 
 func newInspectCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect FILE...",
-		Short: "List the tensors of .npy, .npz or .safetensors files",
-		Long: `List the tensors of .npy, .npz or .safetensors files: their types, how they lie in
-memory (strides count elements), and where in the file. Only the headers are read.
-The FILE - is standard input, which is read whole. A file that cannot be read does not
-keep the others from being listed; the exit code is 1 then.
+		Short: "List the tensors of .npy, .npz and .safetensors files",
+		Long: `List the tensors of .npy, .npz and .safetensors files with their types, shapes, strides
+(in elements) and positions in the file. Only the headers are read. If FILE is -, read all
+of standard input. If a file cannot be read, the others are still listed, and the exit
+code is 1.
 
-STORAGE tells what it takes to use a tensor: "in place" is the file's own memory,
-"unaligned" is copied first, "compressed" is inflated first.
+STORAGE is how a tensor can be used: "in place" in the mapped file, or after a copy if it
+is "unaligned" or "compressed".
 
-A name that a terminal would not show as it is stands there as a quoted Go string,
-which dlx handoff --tensor takes, too.`,
+A name that a terminal cannot show is printed as a quoted Go string. The flag --tensor of
+other commands accepts that form.`,
 		Example: `  dlx inspect testdata/digits.safetensors
   dlx inspect testdata/*.np[yz]
   curl -s https://example.com/model.safetensors | dlx inspect -`,
@@ -79,7 +79,7 @@ which dlx handoff --tensor takes, too.`,
 	}
 }
 
-// lastIndex is the place of the last s in list, -1 if there is none.
+// lastIndex returns the index of the last s in list, -1 if there is none.
 func lastIndex(list []string, s string) int {
 	for i, x := range slices.Backward(list) {
 		if x == s {
@@ -89,7 +89,7 @@ func lastIndex(list []string, s string) int {
 	return -1
 }
 
-// inspectAll looks into each of several files.
+// inspectAll inspects several files.
 func (a *app) inspectAll(ctx context.Context, paths []string) (result, error) {
 	list := inspectList{Files: []fileResult{}}
 	var errs []error
@@ -105,8 +105,7 @@ func (a *app) inspectAll(ctx context.Context, paths []string) (result, error) {
 	return list, errors.Join(errs...)
 }
 
-// named puts the name of a file before an error that does not begin with a call of the
-// system, whose error has it.
+// named adds the name of a file to an error, unless it is a system's error, which has the name.
 func named(path string, err error) error {
 	var system *fs.PathError
 	if errors.As(err, &system) {
@@ -131,7 +130,7 @@ func (a *app) inspect(ctx context.Context, path string) (*inspectResult, error) 
 	return r, nil
 }
 
-// order names the order in which the elements lie.
+// order returns the word for the order of the elements in memory.
 func order(info tensorfile.Info) string {
 	l, err := core.NewStridedLayout(info.Shape, info.Strides)
 	if err != nil || info.Reason != "" {
@@ -172,14 +171,14 @@ func (r inspectResult) writeText(w io.Writer) {
 	row(w, "NAME", "DTYPE", "SHAPE", "STRIDES", "ORDER", "BYTES", "OFFSET", "STORAGE")
 	for _, t := range r.Tensors {
 		if t.Reason != "" {
-			row(w, shownName(t.Name), "-", "-", "-", "-", "-", fmt.Sprint(t.Offset), "no tensor: "+printable(t.Reason))
+			row(w, shownName(t.Name), "-", "-", "-", "-", "-", fmt.Sprint(t.Offset), "not a tensor: "+printable(t.Reason))
 			continue
 		}
 		row(w, shownName(t.Name), t.DType.String(), fmt.Sprint(t.Shape), fmt.Sprint(t.Strides), t.Order, fmt.Sprint(t.Bytes), fmt.Sprint(t.Offset), t.storage())
 	}
 }
 
-// storage tells what it takes to use the tensor.
+// storage returns how the tensor can be used.
 func (t tensorResult) storage() string {
 	switch {
 	case t.Compressed:

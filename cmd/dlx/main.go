@@ -14,11 +14,11 @@ func main() {
 	os.Exit(run(untilInterrupted(), all.New(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// untilInterrupted returns a context that ends with the first signal that asks the
-// program to end, so that it leaves no half-made file. A second Ctrl-C ends the
-// program at once. A second hang-up does not: the system and the shell may send one each.
+// untilInterrupted returns a context that ends at the first signal to end the program, so that
+// the program can remove incomplete files. A second interrupt (Ctrl-C) ends the program at once.
+// A second hang-up signal does not, because the system and the shell may each send one.
 func untilInterrupted() context.Context {
-	// Those that are ignored stay so: of nohup, and of jobs in the background of a script.
+	// Signals that are ignored stay ignored, such as those of nohup and of background jobs.
 	asking := slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGHUP, os.Interrupt}, signal.Ignored)
 	ctx, stop := signal.NotifyContext(context.Background(), asking...)
 	context.AfterFunc(ctx, func() {

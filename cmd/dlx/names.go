@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// resultName is a name of a file or a tensor as a result has it, in JSON: the name
-// itself or, where JSON cannot carry that, a quoted Go string. A name that begins with
-// a quotation mark is quoted too, so that no two names become one.
+// resultName returns the name of a file or a tensor as it is written in a result: the name
+// itself, or a quoted Go string if JSON cannot represent it. A name that begins with a quotation
+// mark is quoted, too, so that different names stay different.
 func resultName(name string) string {
 	if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
 		return strconv.Quote(name)
@@ -19,8 +19,8 @@ func resultName(name string) string {
 	return name
 }
 
-// shownName is what resultName returned as it is printed: quoted also where a terminal
-// or a table would not show it as it is.
+// shownName returns a result of resultName as it is printed. It also quotes a name that is empty
+// or that a terminal cannot show.
 func shownName(result string) string {
 	switch {
 	case strings.HasPrefix(result, `"`):
@@ -32,7 +32,8 @@ func shownName(result string) string {
 	}
 }
 
-// realName undoes shownName and resultName, for a name that they have quoted.
+// realName returns the name that resultName or shownName has quoted. It returns false if shown is
+// not quoted.
 func realName(shown string) (string, bool) {
 	if !strings.HasPrefix(shown, `"`) {
 		return "", false
@@ -41,7 +42,7 @@ func realName(shown string) (string, bool) {
 	return name, err == nil
 }
 
-// printable makes text from a file or driver harmless to a terminal and a table.
+// printable quotes text from a file or a driver that could disturb a terminal or a table.
 func printable(s string) string {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -49,7 +50,8 @@ func printable(s string) string {
 	return s
 }
 
-// escaping passes on what is written to it, escaped. Each write has whole characters.
+// escaping is a writer that escapes the text written to it. Each write must consist of whole
+// characters.
 type escaping struct {
 	io.Writer
 	escape func(string) string
@@ -63,8 +65,8 @@ func (e escaping) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// textEscape escapes what a terminal must not get, whoever forgot to quote it, and
-// leaves lines and columns.
+// textEscape escapes characters that could disturb a terminal, except newlines and tabs. It is a
+// safety net for text that was not quoted by printable.
 func textEscape(s string) string {
 	return escape(s, func(r rune) string {
 		quoted := strconv.QuoteRune(r)
@@ -72,7 +74,7 @@ func textEscape(s string) string {
 	})
 }
 
-// jsonEscape does that to a document in JSON, which means the same afterwards.
+// jsonEscape escapes the same characters in a JSON document without changing its meaning.
 func jsonEscape(s string) string {
 	return escape(s, func(r rune) string {
 		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
@@ -82,8 +84,8 @@ func jsonEscape(s string) string {
 	})
 }
 
-// escape replaces the characters that are not printable, and bytes that are no
-// characters by their numbers.
+// escape replaces characters that are not printable by the result of character, and invalid
+// bytes by their values.
 func escape(s string, character func(rune) string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -101,10 +103,10 @@ func escape(s string, character func(rune) string) string {
 	return b.String()
 }
 
-// validError is an error whose text is UTF-8: the log would lose all else.
+// validError is an error whose text is valid UTF-8. The log would lose other bytes.
 type validError struct{ error }
 
-// Error gives the text, with bytes that are no characters as numbers.
+// Error returns the text of the error. Invalid bytes are replaced by their values.
 func (e validError) Error() string {
 	text := e.error.Error()
 	if utf8.ValidString(text) {

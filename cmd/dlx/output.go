@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// schema names the form of every JSON document. It changes when a field is
-// renamed, removed or means something else; new fields leave it as it is.
+// schema is the version of the JSON documents. It changes when a field is renamed, removed or
+// changes its meaning, but not when a field is added.
 const schema = "dlx/1"
 
-// document is what --json prints, whatever the command. A command that failed may
-// have a result, too.
+// document is the JSON document of every command. It may have both a result and an error.
 type document struct {
 	Schema  string       `json:"schema"`
 	Command string       `json:"command"`
@@ -24,16 +23,16 @@ type document struct {
 	Error   *errorResult `json:"error,omitempty"`
 }
 
-// result is what a command found out. Its fields are its JSON.
+// result is the result of a command. encoding/json writes its fields.
 type result interface {
-	// writeText writes it for people. Columns are separated by tabs and aligned
-	// afterwards.
+	// writeText writes the result as text. Columns are separated by tabs, which showText
+	// replaces by spaces.
 	writeText(w io.Writer)
 }
 
-// showText writes a result to standard output for people.
+// showText writes a result to standard output as text.
 func (a *app) showText(r result) error {
-	buffered := bufio.NewWriter(a.stdout) // its error is the first of all writes
+	buffered := bufio.NewWriter(a.stdout) // Flush returns the first error of all writes
 	table := tabwriter.NewWriter(buffered, 0, 0, 2, ' ', 0)
 	r.writeText(escaping{table, textEscape})
 	if err := table.Flush(); err != nil {
@@ -69,7 +68,8 @@ func row(w io.Writer, cells ...string) {
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
 
-// formatBytes gives "812 B", "920.06 kB", "1.50 GB": decimal units, as in GB/s.
+// formatBytes formats a number of bytes with a decimal unit, such as "812 B", "920.06 kB" or
+// "1.50 GB".
 func formatBytes(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -83,7 +83,7 @@ func formatBytes(n int64) string {
 	return strconv.FormatFloat(value, 'f', 2, 64) + " " + unit
 }
 
-// formatDuration gives "0.13 us", "4.20 ms", "12.00 s".
+// formatDuration formats a time, such as "0.13 us", "4.20 ms" or "12.00 s".
 func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -95,7 +95,7 @@ func formatDuration(d time.Duration) string {
 	}
 }
 
-// formatRate gives decimal gigabytes a second, "-" if nothing was copied.
+// formatRate formats a rate in gigabytes per second, "-" if nothing was copied.
 func formatRate(gb float64) string {
 	if gb == 0 {
 		return "-"
@@ -103,7 +103,7 @@ func formatRate(gb float64) string {
 	return strconv.FormatFloat(gb, 'f', 2, 64)
 }
 
-// orDash stands for what is not known.
+// orDash returns s, or "-" if s is empty.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

@@ -8,14 +8,14 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// place is where a device is in the machine, as Linux shows it under /sys; empty where
-// that is not known.
+// place is the position of a device in the machine, as Linux reports it in /sys. Fields are
+// empty if they are not known.
 type place struct {
-	Link      string `json:"link,omitempty"`       // the PCI link to the host: "16.0 GT/s PCIe x16"
-	NUMANodes string `json:"numa_nodes,omitempty"` // those of a host, or the one that a device is at: "0", "0-1"
+	Link      string `json:"link,omitempty"`       // the PCI link to the host, such as "16.0 GT/s PCIe x16"
+	NUMANodes string `json:"numa_nodes,omitempty"` // the NUMA nodes of a host ("0-1"), or the one of a device ("0")
 }
 
-// findPlace looks a device up in the system's folder sys.
+// findPlace finds a device in sys, which is /sys or a copy for tests.
 func findPlace(sys string, p core.Properties) place {
 	read := func(path ...string) string {
 		content, err := os.ReadFile(filepath.Join(append([]string{sys}, path...)...))
@@ -40,9 +40,9 @@ func findPlace(sys string, p core.Properties) place {
 	}
 	found := place{Link: link("current"), NUMANodes: read(device, "numa_node")}
 	if most := link("max"); most != "" && most != found.Link && found.Link != "" {
-		found.Link += " (at most " + most + ")" // a card without work may save power by a slow link
+		found.Link += " (at most " + most + ")" // an idle card may slow the link down to save power
 	}
-	if found.NUMANodes == "-1" { // the machine has but one
+	if found.NUMANodes == "-1" { // the machine has only one node
 		found.NUMANodes = ""
 	}
 	return found

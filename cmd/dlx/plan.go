@@ -18,36 +18,36 @@ import (
 type planResult struct {
 	Bytes   int64          `json:"bytes"` // of the tensors
 	Copy    handoff.Policy `json:"copy"`
-	Missing []absentResult `json:"missing,omitempty"` // what could not be planned for
+	Missing []absentResult `json:"missing,omitempty"` // backends and devices that are not available
 	Pairs   []pairResult   `json:"pairs"`
-	single  bool           // the ways are printed step by step
+	single  bool           // there is one pair, which is printed step by step
 }
 
-// absentResult is a backend or device that is not there.
+// absentResult is a backend or device that is not available.
 type absentResult struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// pairResult are the ways from one device to another: one for the source's plain
-// memory, or for that which was asked for; then, unless it was asked for, one for
-// memory that is allocated so that the other device can share it, if there is such.
+// pairResult has the ways from one device to another. The first is for plain memory of the
+// source, or for the memory that --memory names. Without --memory, a second one is for memory
+// that the destination can share, if there is such memory.
 type pairResult struct {
 	From core.DeviceID `json:"from"`
 	To   core.DeviceID `json:"to"`
 	Ways []wayResult   `json:"ways"`
 }
 
-// wayResult is the way that a tensor in one kind of memory takes.
+// wayResult is the way for a tensor in one kind of memory.
 type wayResult struct {
 	Memory memoryKind   `json:"memory"`
-	Handle string       `json:"handle,omitempty"` // what exported memory is named by
+	Handle string       `json:"handle,omitempty"` // the handle type of exported memory
 	Route  *routeResult `json:"route,omitempty"`
 	Reason string       `json:"reason,omitempty"` // why nothing could be tried
-	noRoom error        // the reason, if it is that the tensor could not be allocated
+	noRoom error        // the error, if the tensor could not be allocated
 }
 
-// routeResult is the way that was gone. Its mechanism is "none" where every way was refused.
+// routeResult is the route of a tensor. Its mechanism is "none" if no way is possible.
 type routeResult struct {
 	Mechanism   string            `json:"mechanism"`
 	BytesCopied int64             `json:"bytes_copied"`
@@ -70,25 +70,26 @@ func newPlanCommand(a *app) *cobra.Command {
 	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DEVICE] [--to DEVICE]",
-		Short: "Show which way tensors go between devices, and why no better one",
-		Long: `Show by which mechanism a row-major tensor goes from every device to every other one,
-or, with --from and --to, step by step with every better way and why it is refused.
-Every way is tried with a tensor of --bytes whose elements are not set, so that what a
-driver refuses counts, too.
+		Short: "Show how tensors move between devices, and why no better way is possible",
+		Long: `Show the mechanism that moves a row-major tensor from each device to each other device.
+With one device for --from and one for --to, show the steps of the move, and for every
+better mechanism the reason why it is not possible. Every move is tried with a tensor of
+--bytes uninitialized bytes, so that errors of drivers count, too.
 
-  alias   the same memory
-  map     the same memory, made usable by the other device: host memory that is mapped,
-          device memory that the host sees, or memory that one API exports to another
-  peer    one copy from device to device
-  direct  one copy by one of the two devices, which reaches the other's memory
-  staged  two copies, by way of the host
+  alias   use the memory as it is; nothing is opened or copied
+  map     open the memory for the other device: map host memory into a device, map
+          device memory into the host, or import memory that another API exports
+  peer    copy between two devices of one API, without the host
+  direct  one copy, which one device makes between its memory and host memory
+  staged  two copies, through host memory
 
-Which way it is depends on how the memory of the source was allocated. It is plain
-unless --memory says otherwise; what other memory would change stands in brackets.
+The mechanism depends on how the memory of the source is allocated. By default it is
+plain memory; in brackets is the mechanism for memory that the other device can share.
+--memory selects one kind of memory.
 
-Where devices are named by both --from and --to and there is no way from one to the
-other, or where a tensor of the --bytes that were asked for cannot be allocated, the
-plan says why and the command fails with exit code 1.
+If --from and --to name devices and there is no way between them, or if a tensor of the
+given --bytes cannot be allocated, the plan says why and the command fails
+with exit code 1.
 
 ` + sizeHelp,
 		Example: `  dlx plan
@@ -105,11 +106,11 @@ plan says why and the command fails with exit code 1.
 		}),
 	}
 	flags := cmd.Flags()
-	flags.Var(&f.from, "from", "where the tensor is; all devices if left out")
-	flags.Var(&f.to, "to", "where it is needed; all devices if left out")
-	flags.Var(&f.bytes, "bytes", "try a tensor of this size")
-	flags.Var(memories, "memory", "how the memory of the source is allocated")
-	flags.Var(policies, "copy", "when it may be copied")
+	flags.Var(&f.from, "from", "the device that has the tensor; all devices by default")
+	flags.Var(&f.to, "to", "the device that needs the tensor; all devices by default")
+	flags.Var(&f.bytes, "bytes", "the size of the tensor")
+	flags.Var(memories, "memory", "the kind of memory of the tensor")
+	flags.Var(policies, "copy", "when the move copies")
 	completeFlag(cmd, "from", a.completeDevices)
 	completeFlag(cmd, "to", a.completeDevices)
 	completeFlag(cmd, "memory", memories.complete)
@@ -127,11 +128,11 @@ func (r planResult) writeText(w io.Writer) {
 		row(w)
 	}
 	for _, m := range r.Missing {
-		row(w, m.Name, "not there: "+printable(m.Reason))
+		row(w, m.Name, "not available: "+printable(m.Reason))
 	}
 }
 
-// writeMatrix writes a table with a row for every source.
+// writeMatrix writes a table with a row for each source and a column for each destination.
 func (r planResult) writeMatrix(w io.Writer) {
 	header := []string{"FROM \\ TO"}
 	var lines [][]string
@@ -151,8 +152,7 @@ func (r planResult) writeMatrix(w io.Writer) {
 	r.writeReasons(w)
 }
 
-// writeReasons says below the matrix why a way could not even be tried, once for
-// each reason.
+// writeReasons writes below the table the pairs that could not be tried, grouped by the reason.
 func (r planResult) writeReasons(w io.Writer) {
 	var reasons []string
 	pairs := make(map[string][]string)
@@ -174,7 +174,8 @@ func (r planResult) writeReasons(w io.Writer) {
 	}
 }
 
-// summary is "staged (export: map)", or "map" if other memory changes nothing.
+// summary returns the mechanism for the first kind of memory, such as "map". If another kind of
+// memory changes it, summary adds that in brackets, as in "staged (export: map)".
 func (p pairResult) summary() string {
 	s := p.Ways[0].mechanism()
 	for _, other := range p.Ways[1:] {
@@ -185,9 +186,9 @@ func (p pairResult) summary() string {
 	return s
 }
 
-// missingWays is an error that names pairs with no way at all, nil if there are none:
-// all of them if the pairs were named on the command line; if only the size was, those
-// whose tensor could not be allocated.
+// missingWays returns an error that names pairs without a way, nil if there are none. If the
+// command line names the devices, it considers all pairs. If it only has the size, it considers
+// pairs whose tensor could not be allocated.
 func (r planResult) missingWays(named, sized bool) error {
 	var pairs []string
 	var first error // why the first tensor could not be allocated
@@ -212,7 +213,7 @@ func (r planResult) missingWays(named, sized bool) error {
 	}
 }
 
-// leads reports whether a tensor arrives.
+// leads reports whether the way is possible.
 func (v wayResult) leads() bool {
 	return v.Route != nil && v.Route.Mechanism != exchange.Mechanism(0).String()
 }
@@ -224,8 +225,8 @@ func (v wayResult) mechanism() string {
 	return v.Route.Mechanism
 }
 
-// writeWays writes the steps of every way, and why each better one is refused.
-// Memory that changes nothing is left out.
+// writeWays writes the steps of every way, with the reason why each better mechanism is not
+// possible. It omits a kind of memory that has the same mechanism as the first.
 func (r planResult) writeWays(w io.Writer) {
 	ways := r.Pairs[0].Ways
 	for i, v := range ways {

@@ -12,18 +12,18 @@ import (
 	"github.com/dlx-go/dlx/exchange"
 )
 
-// memoryKind is how the memory of a source is allocated.
+// memoryKind is a kind of memory of the source.
 type memoryKind string
 
 // The kinds of memory.
 const (
-	anyMemory   memoryKind = "any" // plain, and what the destination can share beside it
+	anyMemory   memoryKind = "any" // plain memory, and memory that the destination can share
 	plainMemory memoryKind = "plain"
 	hostVisible memoryKind = "host_visible"
 	exportable  memoryKind = "export"
 )
 
-// plan tries the ways between all devices that were asked for.
+// plan tries the moves between all devices of --from and --to.
 func (a *app) plan(ctx context.Context, f planFlags) (result planResult, err error) {
 	if err := a.checkBuilt(slices.Concat(f.from, f.to)...); err != nil {
 		return planResult{}, err
@@ -67,13 +67,13 @@ func (a *app) plan(ctx context.Context, f planFlags) (result planResult, err err
 	return result, nil
 }
 
-// survey holds the devices that are planned for.
+// survey holds the devices that plan has opened.
 type survey struct {
 	registry *core.Registry
 	opened   map[core.DeviceID]core.Device
 }
 
-// open opens a device, once.
+// open opens a device, or returns it if it is open.
 func (s *survey) open(ctx context.Context, id core.DeviceID) (core.Device, error) {
 	if d, ok := s.opened[id]; ok {
 		return d, nil
@@ -85,7 +85,7 @@ func (s *survey) open(ctx context.Context, id core.DeviceID) (core.Device, error
 	return d, err
 }
 
-// openAll opens all that is there, and says what is not.
+// openAll opens all devices. It also returns the backends and devices that are not available.
 func (s *survey) openAll(ctx context.Context) (there []core.DeviceID, absent []absentResult) {
 	for _, b := range listDevices(ctx, s.registry).Backends {
 		if reason := cmp.Or(b.Reason, b.Error); reason != "" {
@@ -110,13 +110,13 @@ func (s *survey) close() error {
 	return errors.Join(errs...)
 }
 
-// sourceMemory is one kind of memory with what its device is asked for.
+// sourceMemory is a kind of memory with the options to allocate it.
 type sourceMemory struct {
 	kind memoryKind
 	core.AllocOptions
 }
 
-// options lists the kinds of memory of src that the way to dst is planned for.
+// options returns the kinds of memory of src to try for a move to dst.
 func (k memoryKind) options(src, dst core.Device) []sourceMemory {
 	plain := sourceMemory{kind: plainMemory}
 	switch k {
@@ -137,8 +137,8 @@ func (k memoryKind) options(src, dst core.Device) []sourceMemory {
 	}
 }
 
-// exportType is a handle type that src exports, if possible one that dst imports;
-// 0 if there is none.
+// exportType returns a handle type that src exports, if possible one that dst imports. It returns
+// 0 if src exports none.
 func exportType(src, dst core.Device) core.HandleType {
 	e, ok := core.As[core.MemoryExporter](src)
 	if !ok || len(e.ExportTypes()) == 0 {
@@ -154,13 +154,13 @@ func exportType(src, dst core.Device) core.HandleType {
 	return e.ExportTypes()[0]
 }
 
-// try moves a tensor in memory of this kind and tells which way it went: only that
-// shows what a driver refuses.
+// try moves a tensor in memory of this kind and returns the way. Only a real move shows the
+// errors of drivers.
 func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags) wayResult {
 	w := wayResult{Memory: m.kind}
 	if m.kind == exportable {
 		if m.Export == 0 {
-			w.Reason = src.ID().String() + " exports no memory"
+			w.Reason = src.ID().String() + " cannot export memory"
 			return w
 		}
 		w.Handle = m.Export.String()
@@ -195,7 +195,7 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 	return w
 }
 
-// fail notes why nothing could be tried: an error of an allocation on a device, or another one.
+// fail records err as the reason why nothing could be tried on a device.
 func (v *wayResult) fail(err error, device core.Device, f planFlags) {
 	if errors.Is(err, core.ErrOutOfMemory) {
 		err = fmt.Errorf("%s cannot be allocated on %v: %w", exactBytes(int64(f.bytes)), device.ID(), err)

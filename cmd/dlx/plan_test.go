@@ -27,10 +27,10 @@ ext_dev:1  direct                      peer                        alias        
 webgpu:0   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  alias                     peer (host_visible: map)
 webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  peer (host_visible: map)  alias
 
-vulkan  not there: libvulkan.so.1 was not found
-cuda    not there: built without the tag cuda: build with -tags cuda, on Linux with cgo
-opencl  not there: built without the tag opencl: build with -tags opencl, on Linux with cgo
-gl      not there: built without the tag gl: build with -tags gl, on Linux with cgo
+vulkan  not available: libvulkan.so.1 was not found
+cuda    not available: built without the tag cuda: build with -tags cuda, on Linux with cgo
+opencl  not available: built without the tag opencl: build with -tags opencl, on Linux with cgo
+gl      not available: built without the tag gl: build with -tags gl, on Linux with cgo
 `
 	if got := planned(t).stdout; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -72,7 +72,7 @@ func TestPlanTriesTheMemoryAndTheCopiesThatItIsAskedFor(t *testing.T) {
 		{"--from webgpu:0 --to cpu --memory host_visible", hostVisible, "map", ""},
 		{"--from webgpu:0 --to cpu --memory plain", plainMemory, "direct", ""},
 		{"--from webgpu:0 --to cpu --memory export", exportable, "direct", ""},
-		{"--from ext_dev:0 --to cpu --memory export", exportable, "", "ext_dev:0 exports no memory"},
+		{"--from ext_dev:0 --to cpu --memory export", exportable, "", "ext_dev:0 cannot export memory"},
 		{"--from ext_dev:0 --to cpu --copy never", plainMemory, "none", ""},
 		{"--from cpu --to ext_dev:0 --copy always", plainMemory, "direct", ""},
 		{"--from ext_dev:0 --to cpu --bytes 9223372036854775807", plainMemory, "", "9.22 EB (9223372036854775807 bytes) cannot be allocated on ext_dev:0: ext_dev: Alloc: out of memory"},
@@ -132,7 +132,7 @@ func TestPlanTellsWhichHandleExportedMemoryHas(t *testing.T) {
 	if got := planned(t, "--from", "webgpu:0", "--to", "cpu", "--memory", "export").stdout; !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	const none = "memory: export, 1.05 MB\next_dev:0 -> cpu: ext_dev:0 exports no memory\n"
+	const none = "memory: export, 1.05 MB\next_dev:0 -> cpu: ext_dev:0 cannot export memory\n"
 	if got := planned(t, "--from", "ext_dev:0", "--to", "cpu", "--memory", "export").stdout; got != none {
 		t.Errorf("got\n%s\nwant\n%s", got, none)
 	}
@@ -142,7 +142,7 @@ func TestPlanSaysBelowTheMatrixWhatCouldNotBeTried(t *testing.T) {
 	const want = `FROM \ TO  cpu  webgpu:0
 ext_dev:0  -    -
 
-- ext_dev:0 -> cpu, ext_dev:0 -> webgpu:0: ext_dev:0 exports no memory
+- ext_dev:0 -> cpu, ext_dev:0 -> webgpu:0: ext_dev:0 cannot export memory
 `
 	if got := planned(t, "--from", "ext_dev:0", "--to", "cpu,webgpu:0", "--memory", "export").stdout; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

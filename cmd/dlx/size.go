@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// size is a flag that takes a number of bytes, with a unit or without.
+// size is a flag whose argument is a number of bytes, with or without a unit.
 type size int64
 
-// sizeHelp says in the help of a command what its sizes may be.
+// sizeHelp is the description of sizes in help texts.
 const sizeHelp = `A size is a number of bytes, or a number with a unit: k, M, G, T (or kB, MB, ...) count
 in thousands, Ki, Mi, Gi, Ti (or KiB, MiB, ...) in 1024s: 4096, 4k, 1.5MB, 64MiB.`
 
-// sizeUnits are the units in lower case, without the B at their end, in bytes.
+// sizeUnits are the bytes of each unit, which is in lower case and without its final b.
 var sizeUnits = map[string]int64{
 	"":  1,
 	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18,
 	"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40, "pi": 1 << 50, "ei": 1 << 60,
 }
 
-// parseSize reads a size.
+// parseSize parses a size.
 func parseSize(s string) (int64, error) {
 	if strings.HasPrefix(s, "-") {
 		return 0, errors.New("must be at least 0")
@@ -32,7 +32,7 @@ func parseSize(s string) (int64, error) {
 	number, ok := new(big.Rat).SetString(strings.TrimSuffix(s, unit))
 	factor, known := sizeUnits[strings.TrimSuffix(strings.ToLower(strings.TrimSpace(unit)), "b")]
 	if !ok || !known {
-		return 0, fmt.Errorf("%q is no size; examples: 4096, 4k, 1.5MB, 64MiB", s)
+		return 0, fmt.Errorf("%q is not a size; examples: 4096, 4k, 1.5MB, 64MiB", s)
 	}
 	number.Mul(number, new(big.Rat).SetInt64(factor))
 	switch {
@@ -44,7 +44,7 @@ func parseSize(s string) (int64, error) {
 	return number.Num().Int64(), nil
 }
 
-// String returns what Set takes, with the largest unit of 1024s that divides it.
+// String returns the size with the largest binary unit that divides it.
 func (s *size) String() string {
 	n, unit := int64(*s), ""
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
@@ -56,7 +56,7 @@ func (s *size) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// Set takes a size.
+// Set sets the size.
 func (s *size) Set(text string) error {
 	n, err := parseSize(text)
 	if err == nil {
@@ -65,10 +65,10 @@ func (s *size) Set(text string) error {
 	return err
 }
 
-// Type is what help calls the argument.
+// Type returns the name of the argument in the help text.
 func (s *size) Type() string { return "size" }
 
-// exactBytes gives "1.05 MB (1048576 bytes)", and "812 B" for what formatBytes does not round.
+// exactBytes formats a size as "1.05 MB (1048576 bytes)", or as "812 B" if that is exact.
 func exactBytes(n int64) string {
 	if n < 1000 {
 		return formatBytes(n)

@@ -27,8 +27,8 @@ func TestSizes(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"-1": "at least 0", "-1MB": "at least 0",
-		"": "no size", "MB": "no size", "1XB": "no size", "1BB": "no size", "1.2.3": "no size", ".": "no size", "1e6": "no size",
-		"0x10": "no size", "1/2": "no size", "1_000": "no size", "1MB2": "no size", "+1": "no size", "\x1b1": "no size",
+		"": "not a size", "MB": "not a size", "1XB": "not a size", "1BB": "not a size", "1.2.3": "not a size", ".": "not a size", "1e6": "not a size",
+		"0x10": "not a size", "1/2": "not a size", "1_000": "not a size", "1MB2": "not a size", "+1": "not a size", "\x1b1": "not a size",
 		"1.5": "whole", "0.0001k": "whole", "1.5B": "whole",
 		"9223372036854775808": "more than", "8EiB": "more than", "9.3EB": "more than", "99999999999999999999999TB": "more than",
 	} {

@@ -14,7 +14,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// dlpackVersion is the version of DLPack that tensors leave as.
+// dlpackVersion is the version of DLPack of exported tensors.
 const dlpackVersion = "1.3"
 
 // versionResult is the result of `dlx version`.
@@ -26,26 +26,26 @@ type versionResult struct {
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`               // "linux/amd64"
 	Tags     []string `json:"tags"`                   // build tags
-	Unknown  []string `json:"unknown_tags,omitempty"` // of them, those that neither dlx nor Go knows
+	Unknown  []string `json:"unknown_tags,omitempty"` // the tags that neither dlx nor Go defines
 	Built    []string `json:"built"`                  // the backends in the program
-	NotBuilt []string `json:"not_built"`              // the backends that a build with their tags adds
-	Cgo      bool     `json:"cgo"`                    // C code is in the build
-	DLPack   string   `json:"dlpack"`                 // the version that tensors are exported as
+	NotBuilt []string `json:"not_built"`              // the backends that build tags add
+	Cgo      bool     `json:"cgo"`                    // the program was built with cgo
+	DLPack   string   `json:"dlpack"`                 // the version of DLPack of exported tensors
 }
 
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Show what this program was built from",
+		Short: "Show the source and the backends of this program",
 		Args:  cobra.NoArgs,
-		Long: `Show what this program was built from: the version and revision of the source, the
-build tags, and the backends that came with them. A build tag that dlx does not know,
-such as a misspelt one, adds nothing; it is listed as unknown.`,
+		Long: `Show the version and the revision of the source that this program was built from, the
+build tags, and the backends that the tags have added. A tag that neither dlx nor Go
+defines, such as a misspelled one, has no effect and is listed as unknown.`,
 		RunE: a.runE(a.version),
 	}
 }
 
-// version is the work of dlx version and of dlx --version.
+// version runs dlx version and dlx --version.
 func (a *app) version(*cobra.Command, []string) (result, error) {
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	return newVersionResult(info, a.registry), nil
@@ -86,10 +86,11 @@ func newVersionResult(info *debug.BuildInfo, registry *core.Registry) versionRes
 	return v
 }
 
-// goTags are build tags of Go's own packages and of kinds of builds that any program may have.
+// goTags are build tags of Go's standard library, and others that are common in Go programs.
 var goTags = []string{"netgo", "netcgo", "osusergo", "purego", "timetzdata", "nethttpomithttp2", "static_build"}
 
-// unknownTags lists the tags that neither dlx nor Go knows; each may be a misspelt one.
+// unknownTags returns the tags that are neither those of dlx nor in goTags. They may be
+// misspelled.
 func unknownTags(tags []string) []string {
 	var unknown []string
 	for _, tag := range tags {

@@ -9,17 +9,17 @@ import (
 	"github.com/dlx-go/dlx/exchange"
 )
 
-// Policy says when a hop may copy; the words are those of DLPack's copy argument.
+// Policy says when a hop copies. The words are those of DLPack's copy argument.
 type Policy string
 
 // The policies.
 const (
 	Never    Policy = "never"     // share memory or fail
-	IfNeeded Policy = "if_needed" // share memory where that is possible
+	IfNeeded Policy = "if_needed" // share memory if possible
 	Always   Policy = "always"    // copy on every hop
 )
 
-// Exchange is the policy in the terms of package exchange.
+// Exchange returns the policy as a value of package exchange.
 func (p Policy) Exchange() exchange.Copy {
 	switch p {
 	case Never:
@@ -31,41 +31,41 @@ func (p Policy) Exchange() exchange.Copy {
 	}
 }
 
-// Options say how a tensor travels.
+// Options are the options of [Route.Carry].
 type Options struct {
 	Policy   Policy
-	Trips    int               // how often the route is travelled, each time from the start; less than 1 means once. Each keeps 8 bytes for every hop and 8 for the whole
+	Trips    int               // number of trips from the start to the end of the route; less than 1 means 1. Each takes 8 bytes for every hop and 8 for the whole trip
 	Verify   bool              // compare the elements after every hop
 	Progress func(bytes int64) // called after every hop with the tensor's size; may be nil
 }
 
-// Origin is the name of the place that a route starts from.
+// Origin is the name of the place where a route starts.
 const Origin = "file"
 
-// Report is what happened to one tensor.
+// Report is the result for one tensor.
 type Report struct {
 	Tensor      string         `json:"tensor"`
 	DType       core.DType     `json:"dtype"`
 	Shape       []int64        `json:"shape"`
-	Bytes       int64          `json:"bytes"`          // of the elements in a row
-	Trips       int            `json:"trips"`          // that were made; fewer than asked for after an error
-	Load        *Load          `json:"load,omitempty"` // nil if the elements are used where they lie in the file
+	Bytes       int64          `json:"bytes"`          // of the contiguous elements
+	Trips       int            `json:"trips"`          // number of finished trips; after an error, fewer than requested
+	Load        *Load          `json:"load,omitempty"` // nil if the elements are used in place
 	Hops        []Hop          `json:"hops"`
-	BytesCopied int64          `json:"bytes_copied"` // by the load, and in one trip over all hops
-	Cost                       // of one trip, over all hops
-	Verified    *bool          `json:"verified"` // nil if it was not asked for
+	BytesCopied int64          `json:"bytes_copied"` // by the load and by all hops of one trip
+	Cost                       // of one trip over all hops
+	Verified    *bool          `json:"verified"` // nil without Options.Verify
 	Mismatch    *MismatchError `json:"mismatch,omitempty"`
 }
 
-// Load is the copy that brings elements from a file into host memory, once before all
-// trips, where they cannot be used as they lie in the file.
+// Load is the copy of elements from a file into host memory, once before all trips. It is made
+// only if the elements cannot be used in place.
 type Load struct {
 	Reason      string        `json:"reason"` // "compressed" or "unaligned"
 	BytesCopied int64         `json:"bytes_copied"`
 	Time        time.Duration `json:"time_ns"`
 }
 
-// SetLoad notes that the elements did not lie in host memory at first.
+// SetLoad adds a load to the report.
 func (r *Report) SetLoad(load Load) {
 	r.Load = &load
 	r.BytesCopied += load.BytesCopied
@@ -74,8 +74,8 @@ func (r *Report) SetLoad(load Load) {
 	}
 }
 
-// Cost is what the trips took, verification apart: from the call until the elements
-// may be read on the device, what was allocated and opened for them included.
+// Cost is the time of the trips. It counts from the call until the elements can be read on the
+// device, including the time to allocate and open memory, and without the verification.
 type Cost struct {
 	Min    time.Duration `json:"min_ns"`
 	Median time.Duration `json:"median_ns"`
@@ -84,7 +84,7 @@ type Cost struct {
 	GBPerSecond float64 `json:"gb_per_s,omitempty"`
 }
 
-// newCost sums up the times of all trips, which it sorts.
+// newCost computes the cost from the times of all trips, which it sorts.
 func newCost(times []time.Duration, copied int64) Cost {
 	if len(times) == 0 {
 		return Cost{}
@@ -93,18 +93,17 @@ func newCost(times []time.Duration, copied int64) Cost {
 	low, high := times[(len(times)-1)/2], times[len(times)/2]
 	c := Cost{Min: times[0], Median: low + (high-low)/2, Max: times[len(times)-1]}
 	if copied > 0 && c.Median > 0 {
-		c.GBPerSecond = float64(copied) / float64(c.Median.Nanoseconds()) // bytes a nanosecond
+		c.GBPerSecond = float64(copied) / float64(c.Median.Nanoseconds()) // bytes per nanosecond
 	}
 	return c
 }
 
-// Carry takes a tensor in host memory along the route. It returns the tensor at
-// the end of the last trip, which the caller closes; t stays the caller's. With
-// [Never] it fails where a hop would have to copy, otherwise like [exchange.To].
-// If the elements did not survive a hop it fails with a [*MismatchError], and the
-// report tells of the trips up to there. After any other error, the end of ctx included,
-// the report tells of the trips before the one that failed; it has no hops if that was
-// the first.
+// Carry moves a tensor in host memory along the route. It returns the tensor at the end of the
+// last trip; the caller closes it, and still owns t. With [Never], Carry returns an error if a
+// hop has to copy. Otherwise it fails as [exchange.To] does. If elements differ after a hop, it
+// returns a [*MismatchError], and the report includes the trip of that hop. After any other
+// error, including the end of ctx, the report has the finished trips; it has no hops if there
+// are none.
 func (r *Route) Carry(ctx context.Context, name string, t *core.Tensor, opts Options) (*core.Tensor, Report, error) {
 	j := journey{Route: r, name: name, opts: opts, times: make([][]time.Duration, len(r.stops)+1)}
 	if opts.Verify {
@@ -131,13 +130,13 @@ type journey struct {
 	*Route
 	name  string
 	opts  Options
-	want  []byte // the elements as they left, in row-major order
+	want  []byte // the elements at the start, in row-major order
 	trips int
-	hops  []Hop             // those made so far
+	hops  []Hop             // the hops made so far
 	times [][]time.Duration // of each hop, then of the whole trip; an entry for every trip
 }
 
-// trip takes t along the route once.
+// trip moves t along the route once.
 func (j *journey) trip(ctx context.Context, t *core.Tensor) (*core.Tensor, error) {
 	j.trips++
 	current, err := t.Share()
@@ -172,8 +171,8 @@ func (j *journey) trip(ctx context.Context, t *core.Tensor) (*core.Tensor, error
 	return current, nil
 }
 
-// forgetTrip takes back what the last trip, which failed, has noted; hops are those after
-// the trip before it.
+// forgetTrip removes the results of the last trip, which failed. hops are the hops after the
+// trip before it.
 func (j *journey) forgetTrip(hops []Hop) {
 	j.hops = hops
 	j.trips--
@@ -182,7 +181,7 @@ func (j *journey) forgetTrip(hops []Hop) {
 	}
 }
 
-// report sums up the journey, which ended with err.
+// report returns the report of the journey, which ended with err.
 func (j *journey) report(t *core.Tensor, err error) Report {
 	rep := Report{
 		Tensor: j.name,

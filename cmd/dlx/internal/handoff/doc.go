@@ -1,4 +1,4 @@
-// Package handoff carries a tensor along a route of devices by package exchange,
-// and reports, hop by hop, which way it went, what was copied and how long that
-// took. It can compare the elements after every hop with those that left.
+// Package handoff moves a tensor along a route of devices with package exchange. For each hop,
+// which is a move from one device to the next, it reports the mechanism, the bytes copied and
+// the time. It can compare the elements after every hop with those at the start.
 package handoff

@@ -6,10 +6,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Fetch returns the elements of t in host memory: t's own memory where its
-// address is the host's, else what its device reads there, even if the host could
-// see the same memory. They are there when it returns. The caller closes the
-// result. It fails like [core.Device.Copy].
+// Fetch returns a tensor with the elements of t in host memory. If t is host-accessible, the
+// result shares its memory; otherwise its device copies the elements to the host, even if the
+// host could map the memory. Fetch waits for the copy. The caller closes the result. Fetch
+// fails as [core.Device.Copy] does.
 func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error) {
 	if t.ID().Type.HostAccessible() {
 		if err := t.WaitReady(ctx); err != nil {
@@ -37,7 +37,7 @@ func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error)
 	return host, nil
 }
 
-// emptyLike allocates a row-major tensor on d for a copy of t's elements.
+// emptyLike allocates a row-major tensor on d with the type and shape of t.
 func emptyLike(ctx context.Context, d core.Device, t *core.Tensor) (*core.Tensor, error) {
 	m, err := d.Alloc(ctx, t.NumBytes(), core.AllocOptions{})
 	if err != nil {

@@ -7,28 +7,28 @@ import (
 	"github.com/dlx-go/dlx/exchange"
 )
 
-// Hop is what happened between two neighbouring places of a route. Where trips
-// differ, it is what happened in the last of them.
+// Hop is the result of the move between two neighboring places of a route. If trips differ, it
+// has the result of the last one.
 type Hop struct {
 	From        string    `json:"from"` // a device, or Origin
 	To          string    `json:"to"`
 	Mechanism   string    `json:"mechanism"`         // an exchange.Mechanism
-	BytesCopied int64     `json:"bytes_copied"`      // in one trip; twice the tensor's size where it was staged
-	Cold        int       `json:"cold"`              // trips that opened the memory on the device; later ones found it open
-	Wait        string    `json:"wait"`              // how the device's stream was made to wait for the data: a stream.Mechanism
-	Refused     []Refusal `json:"refused,omitempty"` // the better ways, and why they were not taken
+	BytesCopied int64     `json:"bytes_copied"`      // in one trip; twice the tensor's size if it was staged
+	Cold        int       `json:"cold"`              // number of trips that opened the memory for the device; later trips found it open
+	Wait        string    `json:"wait"`              // how the device's stream waited for the data: a stream.Mechanism
+	Refused     []Refusal `json:"refused,omitempty"` // better ways, and why they are not possible
 	Cost
-	Verified *bool `json:"verified"` // nil if it was not asked for
+	Verified *bool `json:"verified"` // nil without Options.Verify
 }
 
-// Refusal is an [exchange.Refusal] in words.
+// Refusal is an [exchange.Refusal] as text.
 type Refusal struct {
 	Mechanism string `json:"mechanism"`
 	What      string `json:"what"`
 	Reason    string `json:"reason"`
 }
 
-// Refusals puts refusals into words.
+// Refusals converts refusals to text.
 func Refusals(refused []exchange.Refusal) []Refusal {
 	var list []Refusal
 	for _, r := range refused {
@@ -37,7 +37,7 @@ func Refusals(refused []exchange.Refusal) []Refusal {
 	return list
 }
 
-// hop takes t to stop i and notes how. The elements may be read there when it returns.
+// hop moves t to stop i and records the result. When it returns, the elements can be read there.
 func (j *journey) hop(ctx context.Context, i int, t *core.Tensor) (*core.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (j *journey) hop(ctx context.Context, i int, t *core.Tensor) (*core.Tensor,
 		Alloc:  j.alloc(i),
 	})
 	h.Mechanism, h.BytesCopied, h.Wait, h.Refused = how.Mechanism.String(), how.BytesCopied, how.Wait.String(), Refusals(how.Refused())
-	if how.Opened && how.Mechanism == exchange.Map { // to import the host's own memory by its address opens nothing
+	if how.Opened && how.Mechanism == exchange.Map { // an alias of host memory opens nothing
 		h.Cold++
 	}
 	if err == nil {
@@ -58,13 +58,13 @@ func (j *journey) hop(ctx context.Context, i int, t *core.Tensor) (*core.Tensor,
 		}
 		_ = next.Close()
 	}
-	// Work that was enqueued may still run although ctx has ended: let it end
-	// before the device is closed. It has no other failure to tell of.
+	// Work that was enqueued may still run although ctx has ended. Wait for it before the
+	// device is closed. Its errors were already reported.
 	_ = stop.stream.Synchronize(context.WithoutCancel(ctx))
 	return nil, err
 }
 
-// alloc says what memory stop i needs for a copy, so that the next device can share it.
+// alloc returns the options to allocate memory at stop i, so that the next device can share it.
 func (j *journey) alloc(i int) core.AllocOptions {
 	if j.opts.Policy == Always {
 		return core.AllocOptions{}

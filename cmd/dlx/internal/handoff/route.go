@@ -8,22 +8,22 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Route is a sequence of opened devices that tensors travel along. The caller
-// closes it after the tensors that came from it. It is not safe for concurrent use.
+// Route is a sequence of opened devices. The caller closes it, after the tensors that its
+// methods returned. It is not safe for concurrent use.
 type Route struct {
-	host   station   // where a tensor is compared and written to a file
-	stops  []station // in the order of travel; a device may be there more than once
+	host   station   // the host, on which elements are compared and written to a file
+	stops  []station // the devices of the route, in order; a device may occur more than once
 	opened []station // each device once, in the order of opening
 }
 
-// station is a device with the stream that its copies run on.
+// station is a device with the stream for its copies.
 type station struct {
 	device core.Device
 	stream core.Stream
 }
 
-// Open opens every device of a route once, and the host. It fails like
-// [core.Registry.Open] and [core.Device.NewStream], and leaves nothing open then.
+// Open opens the host and every device of a route. It fails as [core.Registry.Open] and
+// [core.Device.NewStream] do, and leaves nothing open then.
 func Open(ctx context.Context, registry *core.Registry, via []core.DeviceID) (*Route, error) {
 	r := new(Route)
 	var err error
@@ -57,7 +57,7 @@ func (r *Route) open(ctx context.Context, registry *core.Registry, id core.Devic
 	return s, nil
 }
 
-// find returns the opened device that a place belongs to.
+// find returns the opened device for a device ID.
 func (r *Route) find(id core.DeviceID) (station, bool) {
 	i := slices.IndexFunc(r.opened, func(s station) bool { return s.device.ID() == id })
 	if i < 0 {
@@ -66,8 +66,8 @@ func (r *Route) find(id core.DeviceID) (station, bool) {
 	return r.opened[i], true
 }
 
-// Close closes the streams and devices. Tensors that came from the route must be
-// closed before: a device that still has memory open stays open and is an error.
+// Close closes the streams and devices. Close the tensors of the route first: if a device has
+// open memory, it stays open and Close returns an error.
 func (r *Route) Close() error {
 	var errs []error
 	for _, s := range slices.Backward(r.opened) {

@@ -13,12 +13,12 @@ import (
 	"github.com/dlx-go/dlx/internal/memfault"
 )
 
-// MismatchError says that a tensor arrived with other elements than it left with.
+// MismatchError is the error for a tensor whose elements differ from those at the start.
 type MismatchError struct {
 	Tensor string  `json:"-"`
 	Trip   int     `json:"trip"`  // counted from 1
 	Hop    int     `json:"hop"`   // counted from 1
-	Index  []int64 `json:"index"` // of the first element that differs, in row-major order
+	Index  []int64 `json:"index"` // position of the first element that differs
 	Want   string  `json:"want"`  // the bytes of that element in memory, in hexadecimal
 	Got    string  `json:"got"`
 }
@@ -30,14 +30,14 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("tensor %q differs after hop %d of trip %d: element %v has bytes %s, the file has %s", e.Tensor, e.Hop, e.Trip, e.Index, e.Got, e.Want)
 }
 
-// asMismatch finds the mismatch in an error, nil if it is another one.
+// asMismatch returns err as a MismatchError, nil if it is another error.
 func asMismatch(err error) *MismatchError {
 	var m *MismatchError
 	errors.As(err, &m)
 	return m
 }
 
-// verify compares what arrived after hop i with what left, if that was asked for.
+// verify compares the elements after hop i with those at the start, if Options.Verify is set.
 func (j *journey) verify(ctx context.Context, i int, t *core.Tensor) error {
 	if !j.opts.Verify {
 		return nil
@@ -67,7 +67,7 @@ func (j *journey) verify(ctx context.Context, i int, t *core.Tensor) error {
 	return mismatch
 }
 
-// compare finds the first element of t that is not what left; got are t's bytes.
+// compare compares the elements of t with those at the start. got are their bytes.
 func (j *journey) compare(i int, t *core.Tensor, got []byte) *MismatchError {
 	element, differs := firstDifference(j.want, got, storageBits(t), t.NumElements())
 	if !differs {
@@ -83,15 +83,14 @@ func (j *journey) compare(i int, t *core.Tensor, got []byte) *MismatchError {
 	}
 }
 
-// unreadable is the error for memory that is gone, as that of a truncated file.
+// unreadable returns the error for memory that cannot be read, such as that of a truncated file.
 func unreadable(gone error) error {
 	return core.Errorf(core.ErrInvalid, "handoff", "Verify", "the elements cannot be compared: %v", gone)
 }
 
-// rowMajor returns the bytes of the elements in row-major order: those of the
-// tensor, valid while it is open, or a copy where they lie in another order. It
-// does not use the devices' copies, which are what is being verified. The tensor
-// lies in host memory.
+// rowMajor returns the bytes of the elements of a tensor in host memory, in row-major order. They
+// are the memory of the tensor, valid while it is open, or a copy if the order differs. rowMajor
+// does not copy with devices, because their copies are what is verified.
 func rowMajor(t *core.Tensor) ([]byte, error) {
 	b, err := t.Buffer()
 	if err != nil || t.NumElements() == 0 {
@@ -122,7 +121,7 @@ func rowMajor(t *core.Tensor) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer view.Close() // t keeps the memory
+	defer view.Close() // t keeps the memory alive
 	if asBytes.Strides == nil {
 		return core.Values[uint8](view)
 	}
@@ -141,7 +140,7 @@ func rowMajor(t *core.Tensor) ([]byte, error) {
 	return gathered, nil
 }
 
-// storageBits is the distance in bits between neighbouring elements of a row.
+// storageBits returns the distance in bits between contiguous elements.
 func storageBits(t *core.Tensor) int64 {
 	if t.Padded() && t.DType().SubByte() {
 		return 8 * int64(t.DType().Lanes)
@@ -149,8 +148,8 @@ func storageBits(t *core.Tensor) int64 {
 	return t.DType().ElementBits()
 }
 
-// firstDifference finds the first of n elements, each width bits wide, that
-// differs. Bits after the last element do not count.
+// firstDifference returns the index of the first of n elements of width bits that differs. It
+// ignores bits after the last element.
 func firstDifference(want, got []byte, width, n int64) (element int64, differs bool) {
 	if bytes.Equal(want, got) {
 		return 0, false
@@ -164,13 +163,13 @@ func firstDifference(want, got []byte, width, n int64) (element int64, differs b
 	return 0, false
 }
 
-// elementBytes returns the bytes that hold an element; narrow ones share theirs with neighbours.
+// elementBytes returns the bytes that hold an element. Elements of fewer than 8 bits share bytes.
 func elementBytes(data []byte, element, width int64) []byte {
 	first := element * width
 	return data[first/8 : (first+width+7)/8]
 }
 
-// unravel turns the number of an element in row-major order into its index.
+// unravel converts the position of an element in row-major order to an index for each axis.
 func unravel(element int64, l core.Layout) []int64 {
 	index := make([]int64, l.Rank())
 	for axis := l.Rank() - 1; axis >= 0; axis-- {
