@@ -161,8 +161,8 @@ type Event interface {
 
 // EventWrapper is an [Event] that wraps another one to report more errors, such as those
 // of earlier work. It is done only when all the work that it reports on is done. Both
-// events stand for the same point in the work of the device, so a [Stream] that has to
-// wait for the wrapper waits for the wrapped event.
+// events stand for the same point in the work of the device. A [Stream] that has to wait
+// for the wrapper therefore waits for the wrapped event.
 type EventWrapper interface {
 	Event
 	Unwrap() Event

@@ -14,12 +14,16 @@ import "context"
 //
 // Tensors may share bytes although their addresses or handles differ. Examples are
 // device memory and the host's view of it, host memory that is mapped into two devices,
-// and memory that was exported and imported again. CheckCopy compares the tensors by
-// everything that identifies both: the buffer that their memory was made from
-// ([Buffer.OrderWith]), the address or handle on one device, the address on the host
-// ([Memory.Host]), and the imported file ([Memory.Backing]). It cannot detect an overlap
-// of tensors that have none of these in common. A program that maps one file twice must
-// therefore set Backing in the Memory of both.
+// and memory that was exported and imported again. CheckCopy compares everything that both
+// tensors have of these:
+//
+//   - the buffer that their memory was made from ([Buffer.OrderWith]);
+//   - the address or handle on one device;
+//   - the address on the host ([Memory.Host]);
+//   - the imported file ([Memory.Backing]).
+//
+// It cannot detect an overlap of tensors that have none of these in common. A program that
+// maps one file twice must therefore set Backing in the Memory of both.
 //
 // Within one object or address space, CheckCopy compares the ranges of bytes from the
 // first to the last element. It therefore also refuses interleaved views of one object,

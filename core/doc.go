@@ -1,8 +1,8 @@
-// Package core defines the types that the rest of dlx works with: the place of memory
-// ([DeviceID]), the type of an element ([DType]), the arrangement of elements in memory
-// ([Layout]), a view of shared memory ([Tensor]), and the interfaces that a backend
-// implements ([Backend], [Device], [Stream], [Event]). Tensors follow the model of
-// DLPack, as dlpack.h 1.3 defines it.
+// Package core defines the types that the rest of dlx works with. A [DeviceID] names a
+// place of memory, a [DType] is the type of an element, a [Layout] is an arrangement of
+// elements in memory, and a [Tensor] is a view of shared memory. The package also defines
+// the interfaces that a backend implements: [Backend], [Device], [Stream] and [Event].
+// Tensors follow the model of DLPack, as dlpack.h 1.3 defines it.
 //
 // # Ownership
 //
@@ -56,9 +56,9 @@
 //
 // # Errors
 //
-// Every error wraps one of the sentinel errors of this package. The error of a failed
-// call is an [*Error], which names the backend, the call and the API's code. No input
-// makes the package panic, with two exceptions: [Layout.Dim] and [Layout.Stride] panic
+// Every error wraps one of the sentinel errors of this package, except the error of a
+// context that ended. The error of a failed call is an [*Error], which names the backend,
+// the call and the API's code. No input makes the package panic, with two exceptions: [Layout.Dim] and [Layout.Stride] panic
 // if the axis is out of range, as indexing a slice does.
 //
 // The package is pure Go and imports only the standard library.

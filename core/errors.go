@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The sentinel errors. Every error of dlx wraps one of them; test for it with errors.Is.
-// The error of a failed call is an [*Error] that wraps one.
+// The sentinel errors. Every error of dlx wraps one of them, except the error of a context
+// that ended; test for it with errors.Is. The error of a failed call is an [*Error] that
+// wraps one.
 var (
 	// ErrNotSupported means that the device, the platform or the build cannot do what
 	// was asked for.

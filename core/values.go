@@ -19,10 +19,13 @@ import (
 // enqueued after the call. A function that runs on a stream and writes t must not call
 // Values, because it would wait for itself; it uses [ValuesWithoutWaiting].
 //
-// Values returns ErrInvalid if t is nil, ErrClosed if it is closed, ErrDType if T is not its
-// element type, ErrDevice if it is not host-accessible, ErrLayout if it is not contiguous or
-// not aligned for T, or the error of the last write. For a tensor that is not contiguous,
-// use [All] or a copy.
+// Values returns
+//
+//   - ErrInvalid if t is nil, or ErrClosed if it is closed;
+//   - ErrDType if T is not its element type;
+//   - ErrDevice if it is not host-accessible;
+//   - ErrLayout if it is not contiguous or not aligned for T: use [All], or a copy;
+//   - the error of the last write.
 func Values[T Element](t *Tensor) ([]T, error) { return values[T](t, "Values", forReading) }
 
 // ValuesWithoutWaiting is like [Values], but does not wait: work may still write the

@@ -32,10 +32,10 @@
 // # What is checked
 //
 // No file makes this package panic, or allocate more memory than in proportion to the size
-// of the file. For a malformed file, a function returns an [*core.Error] whose Backend is
-// the format and whose Detail names the field, such as 'shape[1]', 'descr' or
-// 'data_offsets', with the tensor or the member of the archive. The values of elements are
-// not checked: a bool may be stored as a byte other than 0 and 1.
+// of the file. The error for a malformed file is an [*core.Error]. Its Backend is the format,
+// and its Detail names the field, such as 'shape[1]', 'descr' or 'data_offsets', and the
+// tensor or the member of the archive. The values of elements are not checked: a bool may be
+// stored as a byte other than 0 and 1.
 //
 // The checksum of a member of an .npz is verified when the member is inflated or copied. If
 // the member is used in place, its checksum is verified only with [VerifyChecksums], because
@@ -59,10 +59,10 @@
 // it writes them, so that they can be used in place.
 //
 // A .safetensors file has the length of a JSON header, the header, and the elements without
-// gaps. The package follows the specification where the reference implementation is more
-// lenient: keys must not repeat, the header must begin with '{', and a tensor must not have
-// other keys than its three. Packed elements of the types F4 and F6 become tensors of
-// sub-byte elements.
+// gaps. The package follows the specification, which is stricter than the reference
+// implementation: keys must not repeat, the header must begin with '{', and a tensor has
+// exactly three keys. Packed elements of the types F4 and F6 become tensors of sub-byte
+// elements.
 //
 // Sources: the docstring of numpy.lib.format and NEP 1 (numpy.org/neps), the
 // section "Format" of the README of github.com/huggingface/safetensors with

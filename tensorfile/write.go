@@ -50,9 +50,9 @@ func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteO
 //
 // Write returns
 //
-//   - ErrInvalid if a tensor is nil, a name repeats or is not allowed by the format, a name
-//     for safetensors is not UTF-8, npy has other than one tensor, w fails, or a tensor lies
-//     in a mapped file that was truncated;
+//   - ErrInvalid if a tensor is nil, a name repeats, the format does not allow a name or the
+//     number of tensors, or w fails;
+//   - ErrInvalid if a tensor lies in a mapped file that was truncated;
 //   - ErrNotSupported if the format lacks the element type or an option, or elements of
 //     fewer than 8 bits are padded or not contiguous;
 //   - ErrLayout if packed elements do not fill their last byte;

@@ -125,9 +125,9 @@ func refuseUnknown(root *cobra.Command) {
 }
 
 // runE returns the RunE function of a subcommand. It is called when the command line is
-// correct, so its errors are failures of the work. work may return both a result, with what
-// it found before the failure, and an error. Text results are printed at once; JSON results
-// are printed when the command has ended.
+// correct, so its errors are failures of the work. A work that fails may also return a result
+// with what it found before. Text results are printed at once. JSON results are printed when
+// the command has ended.
 func (a *app) runE(work func(cmd *cobra.Command, args []string) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		a.working = true

@@ -35,13 +35,16 @@ type EachCall struct {
 // lifetime is how long a call of EachCall.Life may take.
 var lifetime = 20 * time.Second
 
-// Run finds the driver functions that Life calls. For each of them, it runs a subtest that
-// calls Life again and again, and each time makes another one of the calls of that function
-// fail: each of the first eight, then the 16th, the 32nd and so on. The test fails if Life
-// does not return in time, if it returns an error that is not a [core.Error] or a join of
-// some, or if an object of dlx, an object of the driver or a descriptor stays open. It also
-// fails if Life returns an error although no call failed. Run returns the names of the
-// functions.
+// Run finds the driver functions that Life calls. For each of them it runs a subtest, which
+// calls Life several times and each time makes another call of the function fail: each of the
+// first eight, then the 16th, the 32nd and so on. Run returns the names of the functions.
+//
+// A subtest fails if Life
+//
+//   - does not return in time;
+//   - returns an error that is not a [core.Error] or several joined ones;
+//   - leaves an object of dlx, an object of the driver or a descriptor open;
+//   - returns an error although no call failed.
 func (e EachCall) Run(t *testing.T) []string {
 	t.Helper()
 	var before map[string]int

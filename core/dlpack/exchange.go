@@ -66,10 +66,13 @@ func NewProducer(table *ExchangeAPI) (Producer, error) {
 }
 
 // Allocate makes the library allocate a tensor, whose elements are not initialized. The
-// caller closes it. Allocate returns ErrOutOfMemory if the library reports a MemoryError,
-// ErrNotSupported if it reports a NotImplementedError or a BufferError, and ErrInvalid if it
-// reports any other error or returns a different tensor than requested. It also returns the
-// errors of [Import].
+// caller closes it. Allocate returns
+//
+//   - ErrOutOfMemory if the library reports a MemoryError;
+//   - ErrNotSupported if it reports a NotImplementedError or a BufferError;
+//   - ErrInvalid if it reports another error, or returns a tensor that differs from what was
+//     requested;
+//   - the errors of [Import].
 func (p Producer) Allocate(id core.DeviceID, dtype core.DType, shape ...int64) (*core.Tensor, error) {
 	if p.table == nil {
 		return nil, fail(core.ErrInvalid, "Allocate", "the producer was not made by NewProducer")

@@ -157,10 +157,9 @@ func (h *shard) refillLocked() (*slot, error) {
 	}
 }
 
-// collect releases the references of the returned nodes and makes their slots available. It
-// leaves those that hold the last reference to their buffer to the drainer, because
-// releasing the last reference calls an Owner, which can do anything. collect reports
-// whether there were any returned nodes. h.mu is held.
+// collect releases the references of the returned nodes and makes their slots available, and
+// reports whether there were any. It leaves a node that holds the last reference to its buffer
+// to the drainer: releasing that reference calls an Owner, which can do anything. h.mu is held.
 func (h *shard) collect() bool {
 	list := (*atomic.Uintptr)(unsafe.Pointer(h.returned))
 	if list.Load() == 0 {
