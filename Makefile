@@ -1,8 +1,8 @@
-# `make run` needs Go. `make test` brings what it needs: the packages of the system that are missing
-# (as root, on Debian and its kin), a Python environment in .venv, and tools in .tools.
+# `make run` needs Go. `make test` installs what it needs: missing system packages (as root, on Debian and
+# derived systems), a Python environment in .venv, and tools in .tools.
 #
-# Variables: TAGS, the backends to build beside the CPU's (TAGS= is none); DRIVERS, a command that chooses
-# the drivers (DRIVERS= leaves it to the system, which finds its cards).
+# Variables: TAGS, the backends to build in addition to the CPU's (TAGS= is none); DRIVERS, a command that
+# chooses the drivers (DRIVERS= uses those of the system, which find its GPUs).
 
 SHELL       := /bin/bash
 PYTHON      ?= python3
@@ -10,17 +10,17 @@ FUZZTIME    ?= 5s
 TESTTIMEOUT ?= 25m
 TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
-# No suite is answered from a cache.
+# No suite uses cached results.
 GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT)
 
 VENV         := .venv
 VENV_DATA    := .venv-testdata
-# A linter reads no newer Go than it was built with.
+# A linter cannot read newer Go than it was built with.
 TOOLS        := $(CURDIR)/.tools/$(shell go env GOVERSION)
 GOLANGCILINT := $(TOOLS)/golangci-lint
-# A result of another checkout names files that are not here.
+# Cached results of another checkout name files that are not in this one.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
-# The counts of a run go to DLX_COUNTS, where run-suites.sh adds them up.
+# Each run appends its counts to the file DLX_COUNTS, and run-suites.sh adds them up.
 GOTESTSUM    := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --post-run-command scripts/count-tests.sh
 
 # Where tests find the real NumPy, the real dlpack.h, and the compiler and the assembler of CUDA's kernels.
@@ -28,7 +28,7 @@ export DLX_PYTHON         := $(CURDIR)/$(VENV)/bin/python
 export DLX_DLPACK_INCLUDE := $(CURDIR)/$(VENV)/dlpack-include
 export DLX_CUDA_TOOLS     := $(CURDIR)/$(VENV)/cuda-tools
 
-# Where the C compiler finds cuda.h, after the folders that the caller names. cu looks in /usr/local/cuda last.
+# Where the C compiler finds cuda.h: after the folders that the caller names, and before /usr/local/cuda, which cu adds.
 CUDA_INCLUDE := -I$(CURDIR)/$(VENV)/cuda-include
 CGO_CFLAGS   ?= -g -O2
 export CGO_CFLAGS := $(filter-out $(CUDA_INCLUDE),$(CGO_CFLAGS)) $(CUDA_INCLUDE)
@@ -38,17 +38,17 @@ ifeq ($(TAGS),)
 export DLX_WITHOUT_DRIVERS := 1
 endif
 
-# The simulated driver is one more driver, for Linux.
+# The simulated CUDA driver, on Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
 CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
-# On the other processor that CUDA's backend has assembly for, an emulator runs both.
+# CUDA's backend also has assembly for arm64. An emulator runs it with the simulated driver.
 EMULATED  := $(and $(CARD),$(filter x86_64,$(shell uname -m)))
 
 GPUSIM       := .cache/gpusim/libcuda.so.1
 GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
 CC_ARM64     := aarch64-linux-gnu-gcc
 
-# What the tags change. test-race and test-asan test all packages, built with the tags.
+# The packages that the tags change. test-race and test-asan test all packages with the tags.
 TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
 SUITES := test-format test-mod test-api test-lint test-directions test-testdata \
@@ -61,26 +61,26 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Carry a real tensor from one device to another, and verify it
+run: ## Move a tensor from one device to another, and verify it
 	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --verify
 	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --copy always --repeat 100 --verify
 
-test: ## Set up all that is needed, then run every suite below
+test: ## Set up everything that is needed, then run every suite below
 	@scripts/run-suites.sh $(SUITES)
 
-# Go answers for what did not change from its cache, so this tests what a change can touch.
-check: setup ## What to run before a commit: format, lint, and the short tests of what changed
+# Go's test cache skips packages that a change cannot affect.
+check: setup ## Run before a commit: format, lint, and the short tests of what changed
 	@$(MAKE) --no-print-directory test-format
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	$(DRIVERS) go test -short -tags "$(TAGS)" ./...
 
 test-backend: setup ## Test one backend, built alone: make test-backend B=vulkan
-	@[ -d "backends/$(B)" ] && [ -n "$(B)" ] || { echo "B names no folder of backends: make test-backend B=vulkan"; exit 2; }
+	@[ -d "backends/$(B)" ] && [ -n "$(B)" ] || { echo "B must name a folder in backends: make test-backend B=vulkan"; exit 2; }
 	$(DRIVERS) go test -count=1 -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
 	$(DRIVERS) go test -count=1 -short -race -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
 
-# Apart, so that the figures of the host do not depend on the drivers. Both are built first: results name the
-# state of the tree, which the first ones change.
+# Two runs, so that the figures of the host do not depend on the drivers. Both programs are built first: results
+# name the state of the tree, which the first results change.
 bench: setup ## Measure, and print the tables with the ratios: the host, then the other devices
 	go build -buildvcs=true -o .cache/ ./cmd/dlx
 	go build -buildvcs=true -tags "$(TAGS)" -o .cache/dlx-tags ./cmd/dlx
@@ -93,34 +93,34 @@ lint: test-lint test-directions ## Run the linters
 
 fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (5s)
 
-# Random programs over everything, see internal/soak: so many steps, from a seed that is drawn if none is given,
-# and for so long with a look at what the process holds.
+# Random programs, see internal/soak: the number of steps, the time of a second run that measures what the process
+# holds, and the seed, which is the time by default.
 SOAK_STEPS ?= 1000000
 SOAK_TIME  ?= 15m
 SOAK_SEED  ?= $(shell date +%s)
-soak: setup ## Run SOAK_STEPS steps of random programs over all devices, and SOAK_TIME more with a table of what is held
+soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for SOAK_TIME with a table of what is held
 	DLX_SOAK_STEPS=$(SOAK_STEPS) DLX_SOAK_SEED=$(SOAK_SEED) DLX_SOAK_TIME=$(SOAK_TIME) DLX_SOAK_MUTANTS=all $(DRIVERS) \
 		go test -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/soak
 
 $(SUITES): setup
 
-# By GOFLAGS, so that what a test builds has the tags too.
+# In GOFLAGS, so that programs that tests build have the tags too.
 soak test-tags test-soak test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
-# Khronos' layer watches every use of Vulkan; see vulkan.New.
+# The Khronos validation layer checks every use of Vulkan; see vulkan.New.
 test-tags: export DLX_VULKAN_VALIDATION := 1
 
-test-format: ## gofmt has nothing to change
+test-format: ## All files are formatted by gofmt
 	@unformatted=$$(find . -path './.*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
 		{ [ -z "$$unformatted" ] || { printf 'not formatted by gofmt:\n%s\n' "$$unformatted"; exit 1; }; }
 
-test-mod: ## go.mod and go.sum are what the imports ask for
+test-mod: ## go.mod and go.sum match the imports
 	go mod tidy -diff
 	go mod verify
 
 test-api: ## The public API is compatible with that of the last tag, or CHANGELOG.md says that it is not
 	scripts/test-api.sh $(TOOLS)/apidiff
 
-# The folders that have files for some systems only.
+# The folders with files for certain systems only.
 PORTED = $(sort $(dir $(shell grep -rlE '^//go:build .*(darwin|windows|!linux|unix)' --include='*.go' . ; git ls-files '*_darwin.go' '*_windows.go')))
 
 # go vet is one of the linters.
@@ -134,30 +134,30 @@ test-lint: ## golangci-lint, with the tags, without cgo, and for the other syste
 test-directions: ## The linter refuses every forbidden import
 	scripts/test-directions.sh $(GOLANGCILINT)
 
-test-testdata: ## testdata is what its generator makes
+test-testdata: ## testdata equals the output of its generator
 	$(DLX_PYTHON) scripts/make_testdata.py --check
 
 test-go: ## All tests of the build without tags
 	$(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) ./...
 
-test-nocgo: ## The same, without cgo
+test-nocgo: ## All tests of the build without tags, without cgo
 	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) ./...
 
-test-tags: ## The tests of what the tags change
+test-tags: ## The tests of the packages that the tags change
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
 
-test-soak: ## 50,000 steps of random programs over all devices
+test-soak: ## 50,000 steps of random programs on all devices
 	DLX_SOAK_STEPS=50000 DLX_SOAK_MUTANTS=quick CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"
 
-# What make gpu-kit packs must pass on a machine with one card and no driver of another API.
+# What make gpu-kit packs must pass on a machine with one GPU and no driver of another API.
 test-card: export DLX_CUDA_LIBRARY := $(CURDIR)/$(GPUSIM)
 test-card: export DLX_GPUSIM_AS_CARD := 1
 test-card: export DLX_GPUSIM_DEVICES := 1
 test-card: export DLX_WITHOUT_DRIVERS := 1
-test-card: ## CUDA's tests, as they run on one card: the simulator does nothing on their behalf
+test-card: ## CUDA's tests as they run on one GPU, without the simulator's controls
 	VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS=/nonexistent \
 	__EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent CGO_ENABLED=1 \
 		$(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/cuda ./interop/gl ./exchange
@@ -171,12 +171,13 @@ test-race: ## Tests of what has goroutines, under the race detector, and with al
 
 KEEP := $(CURDIR)/.cache/keep-libraries.so
 
-# A request no machine can meet fails as it does without the sanitizer, which would end the program. LLVM, in a
-# driver, gives threads a signal stack of its own, which the sanitizer would take for one of its own and free.
-# Dynamic TLS at offset 16 of a page the sanitizer takes for that of glibc 2.19, and crashes when it looks for leaks.
+# allocator_may_return_null: an impossible allocation fails, as without the sanitizer, instead of ending the program.
+# use_sigaltstack: LLVM, in a driver, gives threads signal stacks, which the sanitizer would take for its own and free.
+# intercept_tls_get_addr: the sanitizer takes dynamic TLS at offset 16 of a page for that of glibc 2.19, and crashes
+# when it checks for leaks.
 test-asan: export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:intercept_tls_get_addr=0:$(ASAN_OPTIONS)
 test-asan: export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
-# The rest has neither C nor pointers of its own.
+# The packages that are left out have neither C nor unsafe pointers.
 test-asan: $(KEEP) ## Tests of what has C or pointers, under the address sanitizer, where Go and the C compiler have it
 	@if scripts/probe-asan.sh; then \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -asan -exec "env LD_PRELOAD=$(KEEP)" \
@@ -186,10 +187,10 @@ $(KEEP): scripts/keep-libraries.c | system-packages
 	mkdir -p $(@D)
 	$$(go env CC) -shared -fPIC -o $@ $<
 
-test-cross: ## Everything builds, and passes vet with its tests, without cgo and on the other systems
+test-cross: ## Everything builds and passes vet, tests included, without cgo and for the other systems
 	scripts/test-cross.sh "$(TAGS)" linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
-# Processes that other tests start from their own binary would need the emulator, too.
+# Only these tests: others start processes from their own binary, which would need the emulator too.
 test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend on an emulated arm64 processor
 	CC="$(CC_ARM64)" GOARCH=arm64 CGO_ENABLED=1 CGO_LDFLAGS=-Wl,--no-warn-search-mismatch \
 	DLX_CUDA_LIBRARY=$(CURDIR)/$(GPUSIM_ARM64) $(GOTESTSUM) -- $(GOTESTFLAGS) -tags cuda \
@@ -201,7 +202,7 @@ test-bench: ## Every benchmark of go test runs once
 test-fuzz: ## Every fuzz target, for FUZZTIME each
 	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
 
-setup: system-packages $(VENV)/ready $(TOOLS)/ready $(SIMULATOR) ## Bring what the suites need
+setup: system-packages $(VENV)/ready $(TOOLS)/ready $(SIMULATOR) ## Install what the suites need
 
 system-packages:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
@@ -224,20 +225,20 @@ $(GPUSIM_ARM64): $(GPUSIM)
 	mkdir -p $(@D)
 	CC="$(CC_ARM64)" internal/gpusim/build.sh $@
 
-gpu-kit: setup ## Build what tests dlx on a machine with a card and no Go
+gpu-kit: setup ## Build the kit that tests dlx on a machine with a GPU and without Go
 	scripts/gpu-kit.sh
 
 $(TOOLS)/ready: tools/go.mod tools/go.sum
 	GOBIN=$(TOOLS) go -C tools install tool
 	touch $@
 
-testdata: $(VENV)/ready ## Derive testdata again
+testdata: $(VENV)/ready ## Generate testdata again
 	$(DLX_PYTHON) scripts/make_testdata.py
 
-testdata-fetch: requirements-testdata.txt ## Take the digits from scikit-learn again, and derive the rest
+testdata-fetch: requirements-testdata.txt ## Fetch the digits from scikit-learn again, and generate the rest
 	$(PYTHON) -m venv $(VENV_DATA)
 	$(VENV_DATA)/bin/python -m pip install --quiet --requirement $<
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
-clean: ## Remove all that make brought or built
+clean: ## Remove everything that make installed or built
 	rm -rf $(VENV) $(VENV_DATA) .tools .test .cache dist

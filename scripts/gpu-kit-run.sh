@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tests and measures dlx on the NVIDIA card of this machine: run.sh of the kit that make gpu-kit builds.
+# Tests and measures dlx on the NVIDIA GPU of this machine. It is run.sh of the kit that make gpu-kit builds.
 #
-#   ./run.sh OUT [STEP...]          OUT: a folder that is empty or not there; steps: all, or those named
+#   ./run.sh OUT [STEP...]          OUT: an empty or a new folder; STEP: the steps to run, all by default
 #
-# Takes the drivers that the system finds. Every step runs, whatever became of those before. OUT gets
-# summary.json, log.txt (all that the steps printed), devices.json, and from the benchmark a file that is
-# named after the card. With DLX_CUDA_LIBRARY naming the simulator it tries the kit itself: summary.json says
-# "simulated", and nothing is measured. Ends with 0 if no step failed.
+# Uses the drivers that the system finds. Every step runs, even if earlier ones fail. OUT gets summary.json,
+# log.txt (the output of all steps), devices.json, and from the benchmark a file that is named after the GPU.
+# To test the kit itself, set DLX_CUDA_LIBRARY to the simulator: summary.json then says "simulated", and
+# nothing is measured. The exit status is 0 if no step failed.
 set -uo pipefail
 [ $# != 0 ] || { echo "usage: $0 OUT [STEP...]" >&2; exit 2; }
 mkdir -p "$1" || exit 2
@@ -16,14 +16,14 @@ shift
 wanted=" $* " unknown=" $* "
 kit=$(cd "$(dirname "$0")" && pwd)
 export PATH=$kit/bin:$PATH LC_ALL=C DLX_PYTHON=${DLX_PYTHON:-python3}
-# A driver of another API than CUDA may be missing here: its tests are skipped. CUDA's own is a step.
+# Drivers of other APIs than CUDA may be missing: their tests are skipped. The step devices checks CUDA's driver.
 export DLX_WITHOUT_DRIVERS=1
-# Pairs of more than two cards say nothing new, and take long.
+# Pairs of more than two GPUs give no new results, and take long.
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0,1}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 2 # what a test leaves in its folder
+cd "$work" || exit 2 # tests may leave files in the current folder
 steps=() failures=0
 
 json() { # the text as a JSON string
@@ -44,8 +44,8 @@ is_wanted() {
   [[ $wanted = "  " || $wanted = *" $1 "* ]]
 }
 
-# step runs a command for at most so many seconds, if the step is wanted. It counts the tests that a Go test
-# program names, the libraries that a script has checked, or else one.
+# step runs a command with a time limit, if the step is wanted. It counts the tests of a Go test program, or
+# the libraries that a script has checked, or else one test.
 step() { # name, seconds, command...
   local name=$1 limit=$2 status=passed reason="" passed failed skipped
   is_wanted "$name" || return 0
@@ -71,7 +71,7 @@ step() { # name, seconds, command...
   note "$name" "$status" "$passed" "$failed" "$skipped" "$SECONDS" "$reason"
 }
 
-# given is step where a condition holds, and else a step that is skipped for a reason.
+# given is step if a condition is true, and else a skipped step with a reason.
 given() { # condition, reason, name, seconds, command...
   if eval "$1"; then
     step "${@:3}"
@@ -80,7 +80,7 @@ given() { # condition, reason, name, seconds, command...
   fi
 }
 
-# Whatever is wanted: nothing is worth much without the card.
+# This step always runs: without the GPU the other steps mean little.
 is_wanted devices
 devices=$(timeout 60 dlx devices 2>&1)
 printf '%s\n' "$devices" >"$out/log.txt"

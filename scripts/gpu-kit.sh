@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds into dist/gpu-kit, and packs into dist/gpu-kit.tar.gz, what tests and measures dlx on a machine for
-# linux/amd64 with an NVIDIA card, without Go and without a compiler: programs, test programs, and run.sh. Called by
-# make, which tells the compiler where cuda.h is.
+# Builds the kit that tests and measures dlx on a linux/amd64 machine with an NVIDIA GPU, without Go and without a
+# compiler: programs, test programs, and run.sh. It is in dist/gpu-kit, and packed in dist/gpu-kit.tar.gz. make calls
+# this script, and sets the compiler flags that find cuda.h.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kit=dist/gpu-kit

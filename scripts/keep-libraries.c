@@ -1,5 +1,5 @@
-// Preloaded under the address sanitizer: no library is unloaded. A leak in a driver is told by the
-// name of its library, which is gone when that was unloaded, and then cannot be suppressed.
+// Preloaded under the address sanitizer, so that no library is unloaded. A driver's leaks are suppressed by the
+// name of its library, which is lost when the library is unloaded.
 int dlclose(void *handle) {
 	(void)handle;
 	return 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ends with 0 if a Go program with C in it builds and runs under the address sanitizer.
-# Otherwise says why not, and counts the suite as one that was skipped.
+# Exits with 0 if a Go program with cgo builds and runs under the address sanitizer.
+# Otherwise prints the reason, and counts the suite as skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Brings what the suites need, runs each one named (a target of the Makefile), all of them even where
-# one fails, and ends with the line: N passed, N failed, N skipped.
+# Installs what the suites need and runs the suites that are named, which are targets of the Makefile. All of them
+# run, even if one fails. The last line is: N passed, N failed, N skipped.
 #
-# A suite that counts writes "passed failed skipped" to the file DLX_COUNTS, any number of such lines.
-# One that does not is a single test, which passed if it ended with 0.
+# A suite may append lines "passed failed skipped" to the file DLX_COUNTS. A suite without such lines counts as one
+# test, which has passed if the suite exits with 0.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

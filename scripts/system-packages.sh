@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Sees to what Go alone does not bring: a C compiler with its headers, a Python that can make a virtual
-# environment, and for each backend that TAGS names its headers, its loader and a driver that needs no
-# card. Installs what is missing as root with apt-get, or else says what to install.
-# CUDA needs no package of the system: make brings its headers (requirements.txt) and builds its simulated driver.
+# Checks the system packages that are needed in addition to Go: a C compiler with its headers, a Python that can
+# make a virtual environment, and for each backend in TAGS its headers, its loader and a driver that needs no GPU.
+# As root with apt-get it installs the missing ones; otherwise it prints what to install.
+# CUDA needs no system package: make installs its headers (requirements.txt) and builds its simulated driver.
 #
-# TAGS empty asks for nothing of a backend, DLX_WITHOUT_DRIVERS=1 for what builds but no drivers.
+# With empty TAGS no packages of backends are needed; with DLX_WITHOUT_DRIVERS=1 those to build, but no drivers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
-# When it is needed, how it is found, the Debian packages that bring it, what it is.
+# When it is needed | how it is found | its Debian packages | what it is.
 needs="
 always        | compiles stdlib.h                        | gcc libc6-dev           | a C compiler with the C library's headers
 always        | is_python                                | python3 python3-venv    | $python 3.10 or newer with venv and ensurepip
@@ -32,7 +32,7 @@ cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
 "
 
-# compiles is true if the C compiler makes a program that includes the header and links with the flags after it.
+# compiles is true if the C compiler can build a program with the header, and with the flags after it.
 compiles() {
   # shellcheck disable=SC2046 # go env CC may carry flags
   printf '#include <%s>\nint main(void) { return 0; }\n' "$1" | $(go env CC) -x c - -o /dev/null "${@:2}" 2>/dev/null
@@ -42,19 +42,19 @@ is_command() { command -v "$1" >/dev/null; }
 is_emulated() { [ "$(uname -m)" != x86_64 ] || is_command "$1"; }
 is_python() { "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 is_module() { pkg-config --exists "$1" 2>/dev/null; }
-# is_file is true if a file is where a variable of software-drivers.sh sends the loader.
+# is_file is true if the file exists that a variable of software-drivers.sh names.
 is_file() { scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }
 is_layer() { found {/etc,/usr/share,/usr/local/share}/vulkan/explicit_layer.d -name VkLayer_khronos_validation.json; }
 is_renderer() { found /usr/lib* /usr/local/lib* "(" -name swrast_dri.so -o -name "libgallium*.so" ")"; }
 found() { [ -n "$(find "$@" -print -quit 2>/dev/null)" ]; }
 
-# Whether a need of a backend is one of this run.
+# is_needed is true if this run needs packages of a kind.
 is_needed() {
   [ "$1" = always ] && return
   [ "$(uname -s)" = Linux ] && [[ ,${TAGS:-}, = *,$1,* ]] && [ "${2:-}${DLX_WITHOUT_DRIVERS:-}" != driver1 ]
 }
 
-# missing prints the lines of what is needed and not found.
+# missing prints what is needed and not found.
 missing() {
   while IFS='|' read -r when check packages name; do
     # shellcheck disable=SC2086 # words
@@ -70,7 +70,7 @@ if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && is_command apt-get; then
   apt-get update -qq
   # shellcheck disable=SC2046 # words
   apt-get install -qq -y --no-install-recommends $(cut -d'|' -f1 <<<"$wanted")
-  # Installed is not yet usable: an old Python stays an old Python.
+  # An installed package may still be unusable, such as a Python that is too old.
   wanted=$(missing)
 fi
 [ -n "$wanted" ] || exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the build tags of dlx, with commas between them: the names of the backends that a build has only with
-# their tag, which are those with a file for builds without it.
+# Prints the build tags of dlx, separated by commas. They are the names of the backends that have a file for builds
+# without their tag.
 cd "$(dirname "$0")/.." || exit 1
 tags=
 for file in backends/*/unbuilt.go; do

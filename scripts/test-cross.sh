@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds every package for each os/arch named, without cgo, and vets it together with its tests: with the tags named
-# first, which change nothing where cgo is missing, and break nothing.
+# Builds every package without cgo for each os/arch, and vets it with its tests. The first argument is the tags for
+# vet: without cgo they must change nothing, and break nothing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Proves that the depguard rules of .golangci.yml refuse what they must: in a module of nothing but
-# forbidden imports, the linter (the first argument) has to report every one.
+# Tests that the depguard rules of .golangci.yml refuse forbidden imports. The linter (the first argument) must report
+# every import of a module that has only forbidden ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Who imports what; "test" after it means a test file. A cycle would keep the module from loading.
+# The importer and the imported package; "test" means a test file. There must be no cycle, or the module cannot be loaded.
 forbidden=(
   "core                 github.com/spf13/cobra"
   "core                 backends/cpu"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes every target of every package for the time given, one after the other. An input that fails
-# is kept by go test under the package's testdata/fuzz, and from then on is a test.
+# Fuzzes every target of every package for the given time, one after the other. go test keeps an input that fails
+# in the package's testdata/fuzz; later runs use it as a test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 fuzztime=$1
@@ -22,7 +22,7 @@ fuzz() { # package, target
   go test -run '^$' -fuzz "^$2\$" -fuzztime "$fuzztime" -timeout 10m "$1" >"$output" 2>&1
 }
 
-# A run may fail with nothing but that its time is over (go.dev/issue/75804).
+# A run may fail only because its time is over (go.dev/issue/75804).
 was_late() { grep -q 'context deadline exceeded' "$output" && ! grep -q 'Failing input\|panic' "$output"; }
 
 while read -r package target; do
@@ -30,7 +30,7 @@ while read -r package target; do
   fuzz "$package" "$target"
   code=$?
   if [ "$code" != 0 ] && was_late; then
-    echo "its time was over before the fuzzer noticed: once more"
+    echo "the fuzzer noticed the end of its time too late: trying again"
     fuzz "$package" "$target"
     code=$?
   fi

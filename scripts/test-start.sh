@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Proves that a program with the backends named (the first argument, build tags) starts without any of
-# their drivers and gives the reason for each: it needs no library of theirs, starts where there is
-# nothing but the C library, where the loaders are there and find no driver, and where CUDA's driver is
-# there and finds no card. Called by make, which tells the compiler where cuda.h is.
+# Tests that a program with the given backends (the first argument, build tags) starts without their drivers, and
+# prints the reason why each is missing. The program is linked with no driver's library. It starts where there is
+# only the C library, where the loaders find no driver, and where CUDA's driver finds no GPU. make calls this
+# script, and sets the compiler flags that find cuda.h.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tags=$1
@@ -25,8 +25,8 @@ mkdir "$work/root"
 dlx=$work/root/dlx
 CGO_ENABLED=1 go build -tags "$tags" -o "$dlx" ./cmd/dlx || { fail "dlx builds with -tags $tags"; exit 1; }
 
-# has_reasons is true if the program, run by the command after the first two arguments, lists each backend that
-# the first one names as not available, for a reason with the second one in it.
+# has_reasons runs the program by the command after the first two arguments. It is true if the program lists each
+# backend in the first argument as not available, for a reason that contains the second argument.
 has_reasons() {
   report=$("${@:3}" devices 2>&1) || { echo "ends with $?:"; echo "$report"; return 1; }
   for backend in ${1//,/ }; do
@@ -62,7 +62,7 @@ if [[ ,$tags, = *,cuda,* ]]; then
   fi
 fi
 
-# A root folder with the program, the libraries that it is linked with, and nothing else.
+# A root folder that has only the program and the libraries that it is linked with.
 name="the program starts where there are no loaders"
 ldd "$dlx" | grep -oE '/[^ ]+' | while read -r library; do
   install -D "$library" "$work/root$library"
