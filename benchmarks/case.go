@@ -12,7 +12,7 @@ import (
 type Case struct {
 	Name        string // "copy/transpose/float32": from the general to the special
 	Description string
-	Target      Target // what it is held to, the zero Target if nothing
+	Target      Target // the target of the measurement; the zero Target if it has none
 
 	// setup makes what the operation needs and leaves its release with [env.cleanup].
 	// An error that wraps core.ErrNotSupported makes the case unsupported, one that
@@ -71,8 +71,8 @@ var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulka
 
 var cuda = core.DeviceID{Type: core.DeviceCUDA}
 
-// Select keeps the cases whose name is one of names or begins with it; all cases
-// if there are no names.
+// Select returns the cases whose name equals one of names or begins with one of them. Without names it
+// returns all cases.
 func Select(cases []Case, names ...string) []Case {
 	if len(names) == 0 {
 		return cases

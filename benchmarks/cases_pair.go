@@ -104,7 +104,7 @@ func (p pair) share(t *core.Tensor) (*core.Tensor, exchange.Report, error) {
 }
 
 // shareable finds memory that the other device can use in place: plain memory, or
-// such as is visible to the host or exported. It tells the mechanism, too.
+// such as is visible to the host or exported. It also returns the mechanism.
 func (p pair) shareable(size int64) (core.AllocOptions, string, error) {
 	kinds := []core.AllocOptions{{}, {HostVisible: true}}
 	if e, ok := core.As[core.MemoryExporter](p.from); ok {

@@ -46,7 +46,7 @@ func (e *env) open(id core.DeviceID) (core.Device, error) {
 	}
 	if name := d.Properties().Name; strings.HasPrefix(name, simulated) && !e.small {
 		_ = d.Close()
-		return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s: its speed says nothing", id, name)
+		return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s, which is not measured", id, name)
 	}
 	e.cleanup(func() { _ = d.Close() }) // what is left open shows in the live counters
 	if e.opened == nil {

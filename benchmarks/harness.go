@@ -9,15 +9,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Options say how to measure.
+// Options configure [Run].
 type Options struct {
 	Registry *core.Registry // where devices come from
 	Python   string         // an interpreter with NumPy, see [FindPython]; without one NumPy is not measured
 	Samples  int            // of every case, at least 1
-	// MaxTime bounds the time of a case: samples are as long as that allows, up to
-	// 20 ms, and where even one operation a sample is too slow there are fewer.
+	// MaxTime limits the time of a case. Samples are as long as it allows, up to 20 ms. If one operation
+	// takes longer than a sample, fewer samples are taken.
 	MaxTime time.Duration
-	// Small shrinks all tensors to a few kilobytes, to see that the cases work.
+	// Small shrinks all tensors to a few kilobytes, to test that the cases work.
 	Small bool
 	// Progress, if not nil, is called before each case.
 	Progress func(c Case)
@@ -29,8 +29,8 @@ const (
 	mostLoops     = 1 << 30
 )
 
-// Run measures the cases one after the other. A case that cannot be measured is a
-// [Result] with its reason; the error is ctx's, and there is no report then.
+// Run measures the cases one after the other. For a case that cannot be measured, the [Result] holds the
+// reason. Run fails only with ctx's error, and then returns no report.
 func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 	r := Report{
 		Date:    time.Now().UTC().Truncate(time.Second),

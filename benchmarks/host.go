@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Host is the machine that was measured on. What cannot be found out is left out.
+// Host describes the machine that was measured. Fields that cannot be determined are empty.
 type Host struct {
 	Platform string    `json:"platform"` // "linux/amd64"
 	CPU      string    `json:"cpu,omitempty"`

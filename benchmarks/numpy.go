@@ -17,8 +17,8 @@ import (
 //go:embed numpy_sampler.py
 var numpyScript string
 
-// FindPython returns the interpreter that DLX_PYTHON names, or that of the virtual
-// environment in the working directory, or "".
+// FindPython returns the Python interpreter that DLX_PYTHON names, or the one of the virtual environment in
+// the working directory, or "" if there is neither.
 func FindPython() string {
 	if python, ok := os.LookupEnv("DLX_PYTHON"); ok {
 		return python
@@ -63,7 +63,7 @@ type answer struct {
 	Error string        `json:"error"`
 }
 
-// start starts the process, or tells again why that failed.
+// start starts the process, or returns again why that failed.
 func (p *numpy) start() error {
 	if p.version == "" && p.err == nil {
 		p.err = p.launch()
@@ -73,7 +73,7 @@ func (p *numpy) start() error {
 
 func (p *numpy) launch() error {
 	if p.python == "" {
-		return errors.New("no Python was found: let DLX_PYTHON name one that has NumPy, or use make bench")
+		return errors.New("no Python was found: set DLX_PYTHON to an interpreter with NumPy, or use make bench")
 	}
 	command := exec.CommandContext(p.ctx, p.python, "-c", numpyScript)
 	stdout, err := command.StdoutPipe()
@@ -118,7 +118,7 @@ func (p *numpy) receive() (answer, error) {
 	return a, nil
 }
 
-// numpyBaseline prepares NumPy for a case, and lets go of its arrays at the end.
+// numpyBaseline prepares NumPy for a case, and frees its arrays at the end.
 func (e *env) numpyBaseline(name string, r request) baseline {
 	err := e.numpy.start()
 	if err == nil {

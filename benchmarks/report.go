@@ -2,18 +2,17 @@ package benchmarks
 
 import "time"
 
-// Report is what a run found out. Its fields are its JSON, and reading that gives
-// an equal Report.
+// Report is the result of a run. Encoding it as JSON and decoding that gives an equal Report.
 type Report struct {
 	Date    time.Time     `json:"date"`
 	Host    Host          `json:"host"`
-	Samples int           `json:"samples"`         // that were wanted of every case
+	Samples int           `json:"samples"`         // requested for every case
 	MaxTime time.Duration `json:"max_time_ns"`     // for the samples of one case
 	NumPy   string        `json:"numpy,omitempty"` // its version, if it was measured
 	Cases   []Result      `json:"cases"`
 }
 
-// Status tells how a case ended.
+// Status says how a case ended.
 type Status string
 
 // The statuses.
@@ -24,15 +23,15 @@ const (
 	Failed      Status = "error"
 )
 
-// Result is what was measured of one case.
+// Result holds the measurements of one case.
 type Result struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Status      Status `json:"status"`
 	Reason      string `json:"reason,omitempty"` // why the status is not ok
-	Bytes       int64  `json:"bytes,omitempty"`  // that one operation moves
+	Bytes       int64  `json:"bytes,omitempty"`  // moved by one operation
 	Way         string `json:"way,omitempty"`    // the mechanism of the move, where there was a choice
-	Allocs      int64  `json:"allocs_per_op"`    // whole ones, as go test counts; those of C are not seen
+	Allocs      int64  `json:"allocs_per_op"`    // of Go, rounded down as go test does; those of C are not counted
 	Series
 	Baselines []Series `json:"baselines,omitempty"`
 	Against   string   `json:"against,omitempty"`  // the fastest baseline
@@ -54,14 +53,13 @@ type Series struct {
 	GBPerSecond float64   `json:"gb_per_s,omitempty"`
 }
 
-// Change compares a result with that of the same case in an older report.
+// Change compares a result with the result of the same case in an older report.
 type Change struct {
 	Median float64 `json:"old_median_ns"`
 	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now
 }
 
-// Compare notes in every case how it stands beside the same case of an older
-// report, where both were measured. It returns how many cases that were.
+// Compare sets Change in every case that was measured in both reports. It returns the number of these cases.
 func (r *Report) Compare(old Report) int {
 	medians := make(map[string]float64, len(old.Cases))
 	for _, c := range old.Cases {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Measure is the figure of a result that a target limits.
+// Measure is what a target limits.
 type Measure int
 
 // The measures.
@@ -16,15 +16,15 @@ const (
 	Speed             // times as fast as the baseline, at least
 )
 
-// Target is what a case is held to.
+// Target is a limit for the result of a case.
 type Target struct {
 	Measure  Measure
 	Limit    float64
 	Baseline string // for Extra and Speed, in words: "empty call"
-	NoAllocs bool   // besides, nothing may be allocated
+	NoAllocs bool   // in addition, nothing may be allocated
 }
 
-// String gives "<= empty call + 30 ns", and nothing for the zero Target.
+// String returns text such as "<= empty call + 30 ns", and "" for the zero Target.
 func (t Target) String() string {
 	var s string
 	switch t.Measure {
@@ -43,7 +43,7 @@ func (t Target) String() string {
 	return s
 }
 
-// Verdict tells how a result stands beside its target.
+// Verdict compares a result with its target.
 type Verdict struct {
 	Target string  `json:"target"`
 	Value  string  `json:"value,omitempty"` // what was limited: "7.1 ns", "+28.3 ns", "1.31 x"

@@ -1,5 +1,5 @@
-// Command cudavulkan has a CUDA card and Vulkan share one buffer: it is filled by CUDA, used and
-// written by Vulkan, and read back by CUDA, in order and without a copy from one to the other.
+// Command cudavulkan shares one buffer between CUDA and Vulkan. CUDA fills it, Vulkan writes to it, and CUDA
+// reads it back. The two APIs work in order, and the buffer is never copied from one to the other.
 package main
 
 import (
@@ -105,7 +105,7 @@ func share(ctx context.Context, registry *core.Registry) error {
 	return nil
 }
 
-// openVulkan opens the device of Vulkan that is the card with that UUID.
+// openVulkan opens the Vulkan device that is the card with a UUID.
 func openVulkan(ctx context.Context, registry *core.Registry, card core.UUID) (core.Device, error) {
 	b, err := registry.Backend("vulkan")
 	if err != nil {

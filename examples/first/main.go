@@ -1,4 +1,4 @@
-// Program first is the first program of README: a slice goes to a device and back.
+// Command first is the first program of README.md: it moves a slice to a device and back.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Package minimalbackend is a complete backend that does no more than it must. Its
-// memory is that of the host, under a device type of its own, and its streams are
-// queues of the host. backends/README.md explains it.
+// Package minimalbackend is a complete backend that does no more than it must. Its memory is host memory
+// under another device type, and its streams are queues of the host. backends/README.md explains it.
 package minimalbackend
 
 import (
@@ -52,7 +51,7 @@ var properties = core.Properties{
 	Capabilities: core.CapAsync | core.CapStreamWait | core.CapSubByte,
 }
 
-// device is the opened device. Its driver is the host's device: it allocates and copies.
+// device is the opened device. Its driver is a device of the CPU backend, which allocates and copies.
 type device struct {
 	core.CloseHooks
 	host core.Device
@@ -67,7 +66,8 @@ func (d *device) ID() core.DeviceID { return id }
 
 func (d *device) Properties() core.Properties { return properties }
 
-// enter is how every call begins: with its context, and on a device that is open.
+// enter is called first by every call that takes a context. It fails if the device was closed or the context
+// has ended.
 func (d *device) enter(ctx context.Context, call string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (d *device) enter(ctx context.Context, call string) error {
 	return ctx.Err()
 }
 
-// Alloc takes memory of the driver, and gives it back when its owner is told.
+// Alloc allocates memory from the driver. The memory's owner gives it back.
 func (d *device) Alloc(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
 	if err := d.enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
@@ -94,7 +94,7 @@ func (d *device) Alloc(ctx context.Context, size int64, o core.AllocOptions) (co
 	return core.Memory{ID: id, Device: d, Handle: m.Handle, Size: size, Owner: free}, nil
 }
 
-// queue is a stream: one of the host, whose Close the device counts.
+// queue is a stream: a queue of the host, which the device counts until it is closed.
 type queue struct {
 	*stream.Queue
 	item core.OpenItem
@@ -112,7 +112,7 @@ func (q *queue) Close() error {
 	return q.Queue.Close()
 }
 
-// Copy has the driver copy on the stream, or here if that is nil.
+// Copy enqueues the copy on the stream, or waits for it if s is nil.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	if err := d.enter(ctx, "Copy"); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	return submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
 }
 
-// job has the driver copy src to dst, as memory of the host. It needs neither tensor,
+// job returns work by which the driver copies src to dst, as host memory. The work needs neither tensor,
 // since both may be closed before it runs: stream.Submit keeps their memory.
 func (d *device) job(dst, src *core.Tensor) (func() error, error) {
 	to, err := d.onHost(dst)
@@ -165,7 +165,7 @@ func (d *device) job(dst, src *core.Tensor) (func() error, error) {
 	}, nil
 }
 
-// onHost returns what makes a tensor of the host on the memory of t.
+// onHost returns a function that makes a host tensor on the memory of t.
 func (d *device) onHost(t *core.Tensor) (func() (*core.Tensor, error), error) {
 	b, err := t.Buffer()
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *device) onHost(t *core.Tensor) (func() (*core.Tensor, error), error) {
 	return func() (*core.Tensor, error) { return core.Wrap(m, spec) }, nil
 }
 
-// Close fails while something is open, and closes the driver.
+// Close fails while something is open. Otherwise it closes the driver.
 func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()

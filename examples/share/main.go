@@ -1,4 +1,4 @@
-// Command share brings one tensor to every device of this machine, and says which way it went.
+// Command share moves one tensor to every device of this machine, and prints which mechanism was used.
 package main
 
 import (

@@ -1,29 +1,30 @@
-// Package gpusim is a simulated CUDA driver, for tests on machines without a card: a shared
-// library with the driver's own symbols (src, built by build.sh), which the backend opens where
-// DLX_CUDA_LIBRARY names it, and this package, by which tests see and steer it.
+// Package gpusim is a simulated CUDA driver, for tests on machines without a GPU. The driver is a shared library
+// with the real driver's symbols (src, built by build.sh), which the CUDA backend opens if DLX_CUDA_LIBRARY names
+// it. By this package tests inspect and control the library.
 //
-// It is adverse: memory of a device cannot be touched by the host, work runs as late and in as odd
-// an order as the documentation allows, what may fail by the documentation does fail, what was
-// freed is never handed out soon, and what a driver need not survive is noted as misuse. It shares
-// memory with Mesa's lavapipe, as a card's driver does with its own Vulkan. Its device is called
-// "dlx simulated GPU", it is chosen only by name, and nothing is ever measured on it.
+// The simulation is deliberately difficult. The host cannot touch a device's memory. Work runs as late, and
+// in as unusual an order, as CUDA's documentation allows. What may fail by the documentation does fail. Freed
+// addresses and handles are not reused soon. Calls that a driver need not survive are recorded as misuse.
 //
-// The environment chooses, before the first call:
+// It shares memory with Mesa's lavapipe, as an NVIDIA driver does with its own Vulkan. Its device is called
+// "dlx simulated GPU", it is used only if a variable names it, and no benchmark measures it.
 //
-//   - DLX_GPUSIM_DEVICES: how many, 0 to 8; 2 by default
-//   - DLX_GPUSIM_MEMORY: bytes of each; 1 GiB by default
-//   - DLX_GPUSIM_SEED: of the order of work
-//   - DLX_GPUSIM_UUID: of device 0; by default that of the CPU under Vulkan
-//   - DLX_GPUSIM_INTEGRATED: 1 has the devices say that they share the host's memory
-//   - DLX_GPUSIM_CONCURRENT: 0 keeps the host from managed memory while devices work
-//   - DLX_GPUSIM_PEERS: 0 has no device reach another one's memory
-//   - DLX_GPUSIM_REUSE: 1 has handles and addresses that were given back handed out again at once,
-//     as drivers do; stale ones are then not found
-//   - DLX_GPUSIM_ONE_QUEUE: 1 has all streams of a context share one queue
-//   - DLX_GPUSIM_AS_CARD: 1 has Open find no simulator, so that tests do what they do on a card
+// These environment variables configure it. They are read at the first call:
 //
-// Not simulated: arrays and textures, captures that spread to other streams by events, graphs that
-// are built by hand or looked into, memory of pools in graphs, pools shared between processes,
-// memory of NUMA nodes and fabric handles, binary external semaphores, cubins (kernels are PTX),
-// and multicast. Such calls are not exported, or answer CUDA_ERROR_NOT_SUPPORTED.
+//   - DLX_GPUSIM_DEVICES: the number of devices, 0 to 8; 2 by default
+//   - DLX_GPUSIM_MEMORY: bytes of memory of each device; 1 GiB by default
+//   - DLX_GPUSIM_SEED: the seed for the order of work
+//   - DLX_GPUSIM_UUID: the UUID of device 0; by default that of the CPU under Vulkan
+//   - DLX_GPUSIM_INTEGRATED: with 1 the devices report that they share the host's memory
+//   - DLX_GPUSIM_CONCURRENT: with 0 the host cannot use managed memory while devices work
+//   - DLX_GPUSIM_PEERS: with 0 no device reaches another one's memory
+//   - DLX_GPUSIM_REUSE: with 1 freed handles and addresses are reused at once, as drivers do; uses of stale
+//     ones are then not detected
+//   - DLX_GPUSIM_ONE_QUEUE: with 1 all streams of a context share one queue
+//   - DLX_GPUSIM_AS_CARD: with 1 [Open] finds no simulator, so that tests do what they do on a GPU
+//
+// Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built
+// or inspected by hand, pool memory in graphs, pools shared between processes, memory of NUMA nodes and
+// fabric handles, binary external semaphores, cubins (kernels are PTX), and multicast. Such functions are not
+// exported, or return CUDA_ERROR_NOT_SUPPORTED.
 package gpusim

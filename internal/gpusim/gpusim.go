@@ -63,15 +63,15 @@ import (
 	"unsafe"
 )
 
-// Simulator is the simulated driver of this process. Any goroutine may call its methods.
+// Simulator is the simulated driver of this process. Its methods are safe for concurrent use.
 type Simulator struct{ control C.sim_control }
 
-// ErrNone says that the driver in use is not the simulated one.
-var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY does not name the simulated driver, or it stands for a card")
+// ErrNone reports that the driver in use is not the simulated one.
+var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY does not name the simulated driver, or DLX_GPUSIM_AS_CARD is set")
 
-// Open finds the simulated driver that DLX_CUDA_LIBRARY names, which the
-// backend uses too. It fails with [ErrNone] if that is another one, and with
-// DLX_GPUSIM_AS_CARD=1, which has tests do what they do on a card.
+// Open finds the simulated driver that DLX_CUDA_LIBRARY names, which the CUDA backend uses too. It fails with
+// [ErrNone] if the variable names another driver, and if DLX_GPUSIM_AS_CARD is 1, so that tests do what they
+// do on a GPU.
 func Open() (*Simulator, error) {
 	if os.Getenv("DLX_GPUSIM_AS_CARD") == "1" {
 		return nil, ErrNone
@@ -85,16 +85,16 @@ func Open() (*Simulator, error) {
 	return s, nil
 }
 
-// Fail has the nth call from now on of a function, by its name without version, fail
-// once with a code (CUresult; 0 is CUDA_ERROR_UNKNOWN). nth 1 is the next; 0 takes that back.
-// A code that is the end of a context ends the one that is current then, or all if none is.
+// Fail makes a function fail once with a code (a CUresult; 0 is CUDA_ERROR_UNKNOWN), at its nth call from now
+// on: 1 is the next call, and 0 cancels the failure. call is the function's name without a version. A code
+// that ends a context ends the current one, or all contexts if none is current.
 func (s *Simulator) Fail(call string, nth, code int) {
 	name := C.CString(call)
 	defer C.free(unsafe.Pointer(name))
 	C.sim_fail(&s.control, name, C.int(nth), C.int(code))
 }
 
-// Count is how often a function was called.
+// Count returns how often a function was called.
 func (s *Simulator) Count(call string) int {
 	name := C.CString(call)
 	defer C.free(unsafe.Pointer(name))
@@ -110,10 +110,11 @@ func (s *Simulator) text(which C.int) string {
 	return C.GoString(out)
 }
 
-// Calls is how often each function was called.
+// Calls returns how often each function was called, by name.
 func (s *Simulator) Calls() map[string]int { return numbers(s.text(0)) }
 
-// Live is what is open, by its kind: "streams", "allocations". What is not there is 0.
+// Live returns how many objects are open, by kind: "streams", "allocations". A kind without open objects is
+// missing.
 func (s *Simulator) Live() map[string]int { return numbers(s.text(1)) }
 
 // numbers reads lines "name number".
@@ -126,7 +127,7 @@ func numbers(text string) map[string]int {
 	return m
 }
 
-// Misuse lists what was done that a driver need not survive.
+// Misuse lists the calls that a driver need not survive.
 func (s *Simulator) Misuse() []string {
 	text := strings.TrimSpace(s.text(2))
 	if text == "" {
@@ -135,10 +136,10 @@ func (s *Simulator) Misuse() []string {
 	return strings.Split(text, "\n")
 }
 
-// ClearMisuse forgets it.
+// ClearMisuse empties the list of Misuse.
 func (s *Simulator) ClearMisuse() { C.sim_clear(&s.control) }
 
-// Hold keeps work from running, except what somebody must wait for.
+// Hold with true keeps work from running, except work that a call waits for. Hold with false lets it run.
 func (s *Simulator) Hold(on bool) {
 	var n C.int
 	if on {
@@ -147,45 +148,45 @@ func (s *Simulator) Hold(on bool) {
 	C.sim_hold(&s.control, n)
 }
 
-// Lose has every context of a device fail, as after a kernel's access to what is not its own.
+// Lose makes every context of a device fail, as after a kernel's illegal access.
 func (s *Simulator) Lose(device int) { C.sim_lose(&s.control, C.int(device)) }
 
-// Timeline stands for a timeline semaphore that a Vulkan driver exported.
+// Timeline is a timeline semaphore, as a Vulkan driver exports it.
 type Timeline struct {
 	simulator *Simulator
-	FD        int // which CUDA imports; a copy of it that is given away is no loss
+	FD        int // owned by the caller of NewTimeline; CUDA can import it or a duplicate
 }
 
-// NewTimeline makes a timeline at value 0.
+// NewTimeline makes a timeline with value 0.
 func (s *Simulator) NewTimeline() (*Timeline, error) {
 	fd := int(C.sim_timeline(&s.control))
 	if fd < 0 {
-		return nil, errors.New("gpusim: no timeline could be made")
+		return nil, errors.New("gpusim: the timeline could not be made")
 	}
 	return &Timeline{s, fd}, nil
 }
 
-// Value is the counter now.
+// Value returns the current value.
 func (t *Timeline) Value() (uint64, error) {
 	var v C.uint64_t
 	if r := C.sim_value(&t.simulator.control, C.int(t.FD), &v); r != 0 {
-		return 0, fmt.Errorf("gpusim: the value of a timeline: %d", int(r))
+		return 0, fmt.Errorf("gpusim: the value of the timeline could not be read: CUresult %d", int(r))
 	}
 	return uint64(v), nil
 }
 
-// Signal sets a larger value, as a queue of Vulkan does.
+// Signal sets a larger value, as a Vulkan queue does.
 func (t *Timeline) Signal(value uint64) error {
 	if r := C.sim_signal(&t.simulator.control, C.int(t.FD), C.uint64_t(value)); r != 0 {
-		return fmt.Errorf("gpusim: a timeline cannot be set to %d: %d", value, int(r))
+		return fmt.Errorf("gpusim: the timeline could not be set to %d: CUresult %d", value, int(r))
 	}
 	return nil
 }
 
-// Wait blocks until the value is reached, and fails if that takes longer than the time given.
+// Wait blocks until the value is reached, and fails if that takes longer than limit.
 func (t *Timeline) Wait(value uint64, limit time.Duration) error {
 	if r := C.sim_wait(&t.simulator.control, C.int(t.FD), C.uint64_t(value), C.int(limit.Milliseconds())); r != 0 {
-		return fmt.Errorf("gpusim: a timeline has not reached %d: %d", value, int(r))
+		return fmt.Errorf("gpusim: the timeline did not reach %d: CUresult %d", value, int(r))
 	}
 	return nil
 }

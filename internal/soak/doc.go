@@ -1,22 +1,25 @@
-// Package soak is a model of the whole of dlx, and random programs over it.
+// Package soak runs random programs over the whole of dlx and compares them with a model.
 //
-// A program is drawn from a seed: steps over the public API as users mix it, in one
-// goroutine or in several. Tensors are made on memory of every origin, viewed, moved
-// with every option between all devices, copied on streams and on none, written by the
-// host and by work of the program's own, exported, imported, given to another goroutine
-// with the work on them, looked at and closed. Streams of different devices wait for
-// each other by semaphores, a program wraps its own context of OpenGL and maps one memfd
-// several times, and contexts end and devices close in the middle. The model keeps by
-// value what every tensor must contain, which tensors share bytes, what is read-only,
-// closed, or holds the result of work that failed. After a step that orders it the bytes
-// are compared, a report of a move is compared with what happened, and an error must be
-// one that the model predicts.
+// A program is a list of steps over the public API, generated from a seed, for one goroutine or several.
+// Programs do what users do, and mix it:
 //
-// Programs run in child processes, since some defects end the process. A program that
-// goes wrong is made as short as it can be, and printed as Go code that runs in the root
-// of this module.
+//   - They make tensors on memory of every origin, view them, move them between all devices with every
+//     option, copy them with and without streams, and close them.
+//   - The host and commands of the program itself write to tensors.
+//   - Tensors are exported and imported, and passed to another goroutine with unfinished work on them.
+//   - Streams of different devices wait for each other by semaphores. A program wraps its own OpenGL
+//     context, and maps one memfd several times.
+//   - Contexts end and devices close in the middle.
+//
+// The model keeps by value what every tensor must contain. It also knows which tensors share bytes, are
+// read-only or closed, or hold the result of failed work. After a step that orders the work, the bytes are
+// compared. The report of a move is compared with what happened, and an error must be one that the model
+// predicts.
+//
+// Programs run in child processes, since some defects end the process. A program that fails is made as short
+// as possible, and printed as Go code that runs in the root of this module.
 //
 //	make soak                       # a million steps
-//	make soak SOAK_STEPS=10000000   # or as many as wanted
-//	make soak SOAK_SEED=42          # from another seed; it is printed
+//	make soak SOAK_STEPS=10000000   # another number of steps
+//	make soak SOAK_SEED=42          # from another seed; a run prints its seed
 package soak

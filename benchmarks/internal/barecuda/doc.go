@@ -1,5 +1,5 @@
-// Package barecuda is the loop of cuMemcpyAsync that a copy of dlx on CUDA is measured
-// beside: CUDA's driver API and nothing of dlx.
+// Package barecuda copies in a loop of cuMemcpyAsync, by CUDA's driver API alone. It is the baseline for
+// copies of dlx on CUDA.
 //
-// Without cgo, and on other systems than Linux, [Open] says why there is none of that.
+// Without cgo, and on other systems than Linux, [Open] fails and says why.
 package barecuda

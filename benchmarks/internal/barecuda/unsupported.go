@@ -8,10 +8,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Loop cannot be made in this build.
+// Loop copies nothing in this build, which cannot make one.
 type Loop struct{}
 
-// Open says why.
+// Open fails with core.ErrNotSupported.
 func Open(int) (*Loop, error) {
 	return nil, core.Errorf(core.ErrNotSupported, "barecuda", "Open", "this calls C: build with CGO_ENABLED=1, on Linux")
 }

@@ -1,6 +1,5 @@
-// Package foreign is the other side of DLPack as a well-written C library would
-// be, and the C functions that package benchmarks measures beside: a call that does
-// nothing, a consumer, a producer, memcpy. Each does as little as it can.
+// Package foreign holds the C functions that package benchmarks measures: an empty call, memcpy, and a
+// consumer and a producer of DLPack structs, as a C library would have them. Each does as little as possible.
 //
-// Without cgo, and on Windows, [Available] says why there is none of that.
+// Without cgo, and on Windows, [Available] says why they are missing.
 package foreign

@@ -13,13 +13,13 @@ import (
 	"github.com/dlx-go/dlx/core/dlpack"
 )
 
-// Available is nil: the C functions are in the build.
+// Available returns nil: the C functions are in this build.
 func Available() error { return nil }
 
 // EmptyCall calls a C function that does nothing.
 func EmptyCall() { C.foreign_empty() }
 
-// Consume hands a struct to C, which reads it and calls its deleter, in one call.
+// Consume passes a struct to C, which reads it and calls its deleter, in one call.
 func Consume(m *dlpack.ManagedTensorVersioned) {
 	C.foreign_consume(C.uintptr_t(uintptr(unsafe.Pointer(m))))
 }
@@ -36,7 +36,7 @@ func Produce() *dlpack.ManagedTensorVersioned {
 	return (*dlpack.ManagedTensorVersioned)(unsafe.Pointer(C.foreign_produce()))
 }
 
-// Deleted is how often the deleter of [Produce]'s tensor was called.
+// Deleted returns how often the deleter of [Produce]'s tensor was called.
 func Deleted() int64 { return int64(C.foreign_deleted()) }
 
 // MemcpyName says whose memcpy [Memcpy] is.

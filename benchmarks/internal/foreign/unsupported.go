@@ -7,7 +7,7 @@ import (
 	"github.com/dlx-go/dlx/core/dlpack"
 )
 
-// Available says why the C functions are not in the build.
+// Available returns the reason why the C functions are not in this build.
 func Available() error {
 	return core.Errorf(core.ErrNotSupported, "foreign", "Available", "this measures calls of C: build with CGO_ENABLED=1, on another system than Windows")
 }

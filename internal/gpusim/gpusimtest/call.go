@@ -32,17 +32,17 @@ import (
 	"unsafe"
 )
 
-// Handle is an interprocess handle of memory or of an event (CUipcMemHandle,
-// CUipcEventHandle), which functions take by value, as their second argument.
+// Handle is an interprocess handle of memory or of an event (CUipcMemHandle, CUipcEventHandle). Functions
+// take it by value, as their second argument.
 type Handle [64]byte
 
 // maxArgs is as many as cuLaunchKernel has.
 const maxArgs = 11
 
-// Library is a shared library that was opened. It stays open.
+// Library is an opened shared library. It stays open.
 type Library struct{ handle unsafe.Pointer }
 
-// Open opens a library by its path or name, with what dlopen says on failure.
+// Open opens a library by its path or name. The error has dlopen's message.
 func Open(path string) (*Library, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -64,10 +64,9 @@ func (l *Library) symbol(name string) unsafe.Pointer {
 	return f
 }
 
-// Call calls a function by the name it is exported under, and returns what it leaves in
-// the register of results. An argument is an integer, a pointer to a Go value without
-// pointers, which stays in its place for the time of the call, a Handle, or nil. What
-// libraries keep by thread wants a goroutine that is locked to one.
+// Call calls a function by its exported name, and returns the content of the result register. An argument is
+// an integer, a [Handle], nil, or a pointer to a Go value without pointers, which is pinned during the call.
+// For libraries that keep state for each thread, lock the goroutine to its thread.
 func (l *Library) Call(name string, args ...any) uint64 {
 	var words [maxArgs]C.word
 	var pins runtime.Pinner

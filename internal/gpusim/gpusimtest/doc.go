@@ -1,4 +1,3 @@
-// Package gpusimtest calls the functions of the simulated CUDA driver, and of other
-// libraries, from Go tests by the names that they are exported under: with no header and
-// no binding.
+// Package gpusimtest calls functions of the simulated CUDA driver, and of other libraries, from Go tests. It
+// finds them by their exported names, without a header and without a binding.
 package gpusimtest

@@ -39,17 +39,17 @@ const (
 	Timeout                Result = 909
 )
 
-// Driver is the simulated driver as one test uses it.
+// Driver is the simulated driver, as one test uses it.
 type Driver struct {
 	*Library
 	tb  testing.TB
 	ctx uint64 // the context that was made current last
 }
 
-// Start opens the driver that DLX_CUDA_LIBRARY names, locks the goroutine to its thread and
-// makes device 0's primary context current there. When the test ends, nothing more may be
-// open than before, and no misuse may have been noted. The test is skipped where the variable is not set, so that the
-// system's driver is meant. Where it names no driver, the test fails, unless DLX_WITHOUT_DRIVERS=1.
+// Start opens the driver that DLX_CUDA_LIBRARY names, locks the goroutine to its thread, and makes the
+// primary context of device 0 current there. At the end of the test, no more objects may be open than at the
+// start, and no misuse may be recorded. The test is skipped if the variable is not set. If it names no
+// driver, the test fails; with DLX_WITHOUT_DRIVERS=1 it is skipped.
 func Start(tb testing.TB) *Driver {
 	tb.Helper()
 	path := os.Getenv("DLX_CUDA_LIBRARY")
@@ -70,7 +70,7 @@ func Start(tb testing.TB) *Driver {
 	before := d.Live()
 	tb.Cleanup(func() {
 		if m := d.Misuse(); m != "" {
-			tb.Errorf("misuse was noted:\n%s", m)
+			tb.Errorf("misuse was recorded:\n%s", m)
 		}
 		d.Call("dlx_gpusim_clear_misuse")
 		if left := d.Live(); left != before {
@@ -106,7 +106,7 @@ func (d *Driver) Run(t *testing.T, name string, f func(*testing.T, *Driver)) {
 	})
 }
 
-// Result calls a function that returns a CUresult.
+// Result calls a function that returns a CUresult, and returns that.
 func (d *Driver) Result(name string, args ...any) Result { return Result(int32(d.Call(name, args...))) }
 
 // OK calls a function that must succeed.
@@ -123,15 +123,15 @@ func (d *Driver) Want(want Result, name string, args ...any) {
 	}
 }
 
-// WantMisuse is Want for a call that is noted as misuse besides.
+// WantMisuse is Want for a call that must also be recorded as misuse.
 func (d *Driver) WantMisuse(want Result, name string, args ...any) {
 	d.tb.Helper()
 	d.Want(want, name, args...)
 	d.Noted()
 }
 
-// Illegal calls a function that must report an illegal access. That is the end of the
-// current context; its device gets a new one.
+// Illegal calls a function that must report an illegal access. This ends the current context, and the device
+// gets a new one.
 func (d *Driver) Illegal(name string, args ...any) {
 	d.tb.Helper()
 	var device int32
@@ -143,7 +143,8 @@ func (d *Driver) Illegal(name string, args ...any) {
 	d.OK("cuCtxSetCurrent", d.ctx)
 }
 
-// Pinned is n bytes of the host to which copies are asynchronous, until the test ends. They hold zeros.
+// Pinned returns n zero bytes of pinned host memory, which is valid until the test ends. Copies of it are
+// asynchronous.
 func (d *Driver) Pinned(n int) []byte {
 	d.tb.Helper()
 	var at unsafe.Pointer
@@ -154,21 +155,22 @@ func (d *Driver) Pinned(n int) []byte {
 	return data
 }
 
-// Noted fails unless misuse was noted since the last time, and forgets it.
+// Noted fails the test unless misuse was recorded since the last call of Noted, and clears the record.
 func (d *Driver) Noted() {
 	d.tb.Helper()
 	if d.Misuse() == "" {
-		d.tb.Error("no misuse was noted")
+		d.tb.Error("no misuse was recorded")
 	}
 	d.Call("dlx_gpusim_clear_misuse")
 }
 
-// Name is what the driver calls a result.
+// Name returns the driver's name of a result.
 func (d *Driver) Name(r Result) string {
 	return fmt.Sprintf("%s (%d)", d.string("cuGetErrorName", int(r)), r)
 }
 
-// Live is what is open, a kind and its number a line; what went with its context is not.
+// Live lists the open objects, one line for each kind with its number. Objects that ended with their context
+// are not open.
 func (d *Driver) Live() string {
 	var open strings.Builder
 	for line := range strings.Lines(d.text("dlx_gpusim_live")) {
@@ -179,7 +181,7 @@ func (d *Driver) Live() string {
 	return open.String()
 }
 
-// Misuse is what was noted since it was cleared.
+// Misuse returns the recorded misuse since it was cleared.
 func (d *Driver) Misuse() string { return d.text("dlx_gpusim_misuse") }
 
 // text asks a control function for its text.
@@ -204,7 +206,7 @@ func (d *Driver) Read(from uint64, n int) []byte {
 	return data
 }
 
-// Holds fails unless device memory begins with the bytes.
+// Holds fails the test unless device memory at an address begins with the bytes.
 func (d *Driver) Holds(at uint64, want []byte) {
 	d.tb.Helper()
 	if got := d.Read(at, len(want)); !bytes.Equal(got, want) {
@@ -222,7 +224,7 @@ func (d *Driver) NewStream() uint64 {
 	return stream
 }
 
-// Pattern is n bytes that differ from those of another seed, and from their neighbours.
+// Pattern returns n bytes that differ from those of another seed and from their neighbours.
 func Pattern(seed byte, n int) []byte {
 	data := make([]byte, n)
 	for i := range data {

@@ -43,12 +43,12 @@ import (
 	"unsafe"
 )
 
-// HostWork is a function of the host for cuLaunchHostFunc or cuStreamAddCallback, in C: it
-// naps, looks at a byte, and calls a function of the driver, if it is told one.
+// HostWork is a host function in C, for cuLaunchHostFunc or cuStreamAddCallback. It sleeps, reads a byte, and
+// calls a function of the driver if there is one to call.
 type HostWork struct{ work *C.host_work }
 
-// NewHostWork makes one that looks at a byte, which must stay in its place, until the test
-// ends. call is the name of a function that takes a pointer to an int, or empty.
+// NewHostWork makes a host function that sleeps for nap and then reads watched, which must not move until the
+// test ends. call is empty, or the name of a driver function that takes a pointer to an int.
 func (d *Driver) NewHostWork(watched *byte, nap time.Duration, call string) *HostWork {
 	w := (*C.host_work)(C.calloc(1, C.sizeof_host_work))
 	var pin runtime.Pinner
@@ -65,23 +65,23 @@ func (d *Driver) NewHostWork(watched *byte, nap time.Duration, call string) *Hos
 	return &HostWork{w}
 }
 
-// Function is the address of a CUhostFn.
+// Function returns the address of the function as a CUhostFn.
 func (*HostWork) Function() uintptr { return uintptr(C.host_function()) }
 
-// Callback is the address of a CUstreamCallback.
+// Callback returns the address of the function as a CUstreamCallback.
 func (*HostWork) Callback() uintptr { return uintptr(C.host_callback()) }
 
-// Data is what the function is told.
+// Data returns the argument to pass with the function.
 func (w *HostWork) Data() uintptr { return uintptr(unsafe.Pointer(w.work)) }
 
-// Runs is how often it ran. What it saw, and what its call returned, are of the last time.
+// Runs returns how often the function ran. Saw, Result and Status report on the last run.
 func (w *HostWork) Runs() int { return int(C.host_runs(w.work)) }
 
-// Saw is the byte that it looked at.
+// Saw returns the byte that the function read.
 func (w *HostWork) Saw() byte { return byte(w.work.saw) }
 
-// Result is what its call returned.
+// Result returns what the call of the driver function returned.
 func (w *HostWork) Result() Result { return Result(w.work.result) }
 
-// Status is the one that a callback was told.
+// Status returns the status that was passed to the callback.
 func (w *HostWork) Status() Result { return Result(w.work.status) }

@@ -1,4 +1,4 @@
-// Package ptx runs kernels in PTX on the host. Its C files are a part of the simulated
-// driver, which runs what a card would compile; from Go they are there for the
-// tests of kernels and of themselves. ptx.h says what they cover.
+// Package ptx runs kernels in PTX on the host. Its C files are part of the simulated driver, which interprets
+// what a GPU would compile. The Go API is for tests of kernels and of the interpreter itself. ptx.h says
+// which part of PTX is covered.
 package ptx

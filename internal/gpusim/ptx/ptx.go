@@ -41,14 +41,14 @@ import (
 	"unsafe"
 )
 
-// How a launch fails. The sentinels are found by errors.Is.
+// The errors of a launch, for errors.Is.
 var (
 	ErrBadLaunch  = errors.New("bad launch")
 	ErrBadAccess  = errors.New("bad access")
 	ErrMisaligned = errors.New("misaligned address")
 	ErrFailed     = errors.New("kernel failed")
 	ErrEndless    = errors.New("kernel does not end")
-	ErrNoMemory   = errors.New("memory of the host is out")
+	ErrNoMemory   = errors.New("out of host memory")
 )
 
 var statuses = map[C.int]error{
@@ -62,11 +62,10 @@ var statuses = map[C.int]error{
 
 const logRoom = 512
 
-// Module is a text that was read. Whoever loads it closes it, once, after the last use
-// of its functions.
+// Module is PTX that was parsed. The caller of [Load] closes it once, after the last use of its functions.
 type Module struct{ handle *C.ptx_module }
 
-// Load reads a text. The error names the line and what is wrong or not covered.
+// Load parses PTX. The error names the line, and what is wrong or not covered.
 func Load(text string) (*Module, error) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
@@ -84,15 +83,15 @@ func (m *Module) Close() {
 	m.handle = nil
 }
 
-// SetPatience changes how many branches a thread may take before a launch is ErrEndless.
+// SetPatience sets how many branches a thread may take before a launch fails with [ErrEndless].
 func (m *Module) SetPatience(branches uint64) {
 	C.ptx_set_patience(m.handle, C.uint64_t(branches))
 }
 
-// Function is an entry of a module, valid until that is closed.
+// Function is an entry of a module. It is valid until the module is closed.
 type Function struct{ handle *C.ptx_function }
 
-// Function finds an entry by its name.
+// Function returns the entry with a name.
 func (m *Module) Function(name string) (Function, error) {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
@@ -103,7 +102,7 @@ func (m *Module) Function(name string) (Function, error) {
 	return Function{f}, nil
 }
 
-// ParamSizes gives the size of each parameter in bytes.
+// ParamSizes returns the size of each parameter in bytes.
 func (f Function) ParamSizes() []int {
 	var sizes []int
 	for {
@@ -115,22 +114,22 @@ func (f Function) ParamSizes() []int {
 	}
 }
 
-// MaxThreads is how many threads a block may have.
+// MaxThreads returns how many threads a block may have.
 func (f Function) MaxThreads() int { return int(C.ptx_max_threads(f.handle)) }
 
-// SharedSize is how many bytes of shared memory a block has.
+// SharedSize returns how many bytes of shared memory a block has.
 func (f Function) SharedSize() int { return int(C.ptx_shared_size(f.handle)) }
 
-// Memory is a piece of memory at an address of the simulated device.
+// Memory is a range of memory at an address of the simulated device.
 type Memory struct {
 	Address  uint64
 	Bytes    []byte // not empty; a kernel reads and writes it while Run runs
 	ReadOnly bool
 }
 
-// Run launches a function, with the bytes of each parameter, and waits for it. What is
-// in none of the pieces of memory is a bad access. The error wraps one of the
-// sentinels and says which thread failed at which line.
+// Run launches a function with the bytes of each parameter, and waits for it. An access outside of memory
+// fails with [ErrBadAccess]. The error wraps one of the sentinels, and says which thread failed at which
+// line.
 func (f Function) Run(grid, block [3]uint32, memory []Memory, params ...[]byte) error {
 	sizes := f.ParamSizes()
 	if len(params) != len(sizes) {
