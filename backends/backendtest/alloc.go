@@ -29,7 +29,7 @@ var allocCases = []Case{
 	},
 	{
 		Name: "alloc/free-without-tensor",
-		Rule: "core.Memory: memory that was never wrapped is given back by its Owner",
+		Rule: "core.Memory: memory that was never wrapped is freed by its Owner",
 		run:  caseAllocFree,
 	},
 	{
@@ -39,7 +39,7 @@ var allocCases = []Case{
 	},
 	{
 		Name: "alloc/absurd",
-		Rule: "core.Device.Alloc: a size that no memory has fails with ErrOutOfMemory, and the device goes on working",
+		Rule: "core.Device.Alloc: a size larger than any memory fails with ErrOutOfMemory, and the device still works",
 		run:  caseAllocAbsurd,
 	},
 	{
@@ -49,12 +49,12 @@ var allocCases = []Case{
 	},
 	{
 		Name: "alloc/unknown-export",
-		Rule: "core.Device.Alloc: AllocOptions.Export as a kind that the device cannot export fails with ErrNotSupported",
+		Rule: "core.Device.Alloc: AllocOptions.Export fails with ErrNotSupported for a handle type that the device cannot export",
 		run:  caseAllocExport,
 	},
 	{
 		Name: "alloc/for-a-stream",
-		Rule: "core.AllocOptions.Stream: memory whose former use still runs may be handed out for the stream, and work on the stream sees only its own",
+		Rule: "core.AllocOptions.Stream: memory whose earlier work still runs may be allocated for the stream; work on the stream never sees that work's bytes",
 		run:  caseAllocStream,
 	},
 }

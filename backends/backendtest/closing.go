@@ -13,12 +13,12 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// closingTime is how long a device may take to be closed while others use it.
+// closingTime is how long Close of a device may take while others use the device.
 const closingTime = 10 * time.Second
 
-// ClosesUnderLoad holds Close of a device to end soon although goroutines open things on
-// the device and close them again and again, so that hardly ever nothing is open: it may
-// refuse many times, but not for ever. They then fail with core.ErrClosed, and leave nothing.
+// ClosesUnderLoad checks that a device can be closed while goroutines continually open and close things on
+// it, so that something is open nearly always. Close may fail many times, but must succeed soon. After that
+// the goroutines' calls must fail with core.ErrClosed and leave nothing open.
 func ClosesUnderLoad(t *testing.T, open func(testing.TB) core.Device) {
 	for name, use := range map[string]func(core.Device) error{
 		"streams": useStream,

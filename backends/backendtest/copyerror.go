@@ -14,20 +14,20 @@ var copyErrorCases = []Case{
 			v, err := e.keep(t, err).Slice(0, 4, 12, 1)
 			return e.keep(v, err), e.upload(e.pattern(8))
 		}),
-	refusal("copy-error/element-types", "core.CheckCopy: other element types fail with ErrDType, of the same size too", core.ErrDType,
+	refusal("copy-error/element-types", "core.CheckCopy: different element types fail with ErrDType, even of the same size", core.ErrDType,
 		func(e *env) (dst, src *core.Tensor) {
 			return e.upload(e.pattern(16)), e.view(e.upload(e.pattern(16)), core.Spec{DType: core.TypeInt8, Shape: []int64{16}})
 		}),
-	refusal("copy-error/padding", "core.CheckCopy: packed and padded sub-byte elements do not mix: ErrDType", core.ErrDType,
+	refusal("copy-error/padding", "core.CheckCopy: a copy between packed and padded sub-byte elements fails with ErrDType", core.ErrDType,
 		func(e *env) (dst, src *core.Tensor) {
 			s := core.Spec{DType: core.TypeInt4, Shape: []int64{8}}
 			packed := e.view(e.upload(e.pattern(16)), s)
 			s.Flags = core.FlagSubBytePadded
 			return packed, e.view(e.upload(e.pattern(16)), s)
 		}),
-	refusal("copy-error/shapes", "core.CheckCopy: other shapes fail with ErrLayout", core.ErrLayout,
+	refusal("copy-error/shapes", "core.CheckCopy: different shapes fail with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.upload(e.pattern(15)) }),
-	refusal("copy-error/broadcast-shapes", "core.CheckCopy: src is not broadcast unasked: other shapes fail with ErrLayout", core.ErrLayout,
+	refusal("copy-error/broadcast-shapes", "core.CheckCopy: src is not broadcast by itself: different shapes fail with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.upload(e.pattern(1)) }),
 	refusal("copy-error/dst-repeats", "core.CheckCopy: a dst whose elements repeat fails with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) {
@@ -42,34 +42,34 @@ var copyErrorCases = []Case{
 			high, err := t.Slice(0, 6, 16, 1)
 			return e.keep(high, err), low
 		}),
-	refusal("copy-error/closed-dst", "core.ErrClosed: a closed dst fails with it", core.ErrClosed,
+	refusal("copy-error/closed-dst", "core.ErrClosed: a copy to a closed dst fails with it", core.ErrClosed,
 		func(e *env) (dst, src *core.Tensor) {
 			t := e.upload(e.pattern(16))
 			_ = t.Close()
 			return t, e.upload(e.pattern(16))
 		}),
-	refusal("copy-error/closed-src", "core.ErrClosed: a closed src fails with it", core.ErrClosed,
+	refusal("copy-error/closed-src", "core.ErrClosed: a copy from a closed src fails with it", core.ErrClosed,
 		func(e *env) (dst, src *core.Tensor) {
 			t := e.upload(e.pattern(16))
 			_ = t.Close()
 			return e.upload(e.pattern(16)), t
 		}),
-	refusal("copy-error/nil-dst", "core.ErrInvalid: a nil dst fails with it", core.ErrInvalid,
+	refusal("copy-error/nil-dst", "core.ErrInvalid: a copy to a nil dst fails with it", core.ErrInvalid,
 		func(e *env) (dst, src *core.Tensor) { return nil, e.upload(e.pattern(16)) }),
-	refusal("copy-error/nil-src", "core.ErrInvalid: a nil src fails with it", core.ErrInvalid,
+	refusal("copy-error/nil-src", "core.ErrInvalid: a copy from a nil src fails with it", core.ErrInvalid,
 		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), nil }),
-	refusal("copy-error/other-device-src", "core.ErrDevice: a src on a device that is neither this one nor the host fails with it", core.ErrDevice,
+	refusal("copy-error/other-device-src", "core.ErrDevice: a copy fails with it if src is on a device that is neither this one nor the host", core.ErrDevice,
 		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.elsewhere() }),
-	refusal("copy-error/other-device-dst", "core.ErrDevice: a dst on a device that is neither this one nor the host fails with it", core.ErrDevice,
+	refusal("copy-error/other-device-dst", "core.ErrDevice: a copy fails with it if dst is on a device that is neither this one nor the host", core.ErrDevice,
 		func(e *env) (dst, src *core.Tensor) { return e.elsewhere(), e.upload(e.pattern(16)) }),
 	{
 		Name: "copy-error/same-elements",
-		Rule: "core.CheckCopy: where dst and src are the same elements, nothing needs to be copied, and that is no error",
+		Rule: "core.CheckCopy: if dst and src are the same elements, the copy succeeds and nothing needs to be copied",
 		run:  caseSameElements,
 	},
 }
 
-// elsewhere is a tensor of 16 bytes on a device that nobody has. Its address is never used.
+// elsewhere is a tensor of 16 bytes on a device that does not exist. Its address is never used.
 func (e *env) elsewhere() *core.Tensor {
 	e.Helper()
 	id := core.DeviceID{Type: core.DeviceHexagon, Index: 99}
@@ -79,9 +79,9 @@ func (e *env) elsewhere() *core.Tensor {
 	return e.keep(core.Wrap(core.Memory{ID: id, Handle: 1 << 20, Size: 16}, core.Spec{DType: core.TypeUint8, Shape: []int64{16}}))
 }
 
-// refusal is a case in which Copy must fail, typed and before any work.
+// refusal is a case in which Copy must fail with a typed error, before any work.
 func refusal(name, rule string, sentinel error, tensors func(*env) (dst, src *core.Tensor)) Case {
-	return Case{Name: name, Rule: rule + "; no work was enqueued then", run: func(e *env) {
+	return Case{Name: name, Rule: rule + "; no work is enqueued", run: func(e *env) {
 		dst, src := tensors(e)
 		before := e.contents(dst)
 		s := e.stream()

@@ -11,12 +11,12 @@ import (
 var crossingCases = []Case{
 	{
 		Name: "order/between-streams",
-		Rule: "core.Device.Copy: waits for work that another stream was given before, whichever way that and this go: up, down or within the device, in a row or strided",
+		Rule: "core.Device.Copy: waits for earlier work of another stream, whichever way both copy: to the device, from it or within it, contiguous or strided",
 		run:  caseBetweenStreams,
 	},
 	{
 		Name: "order/between-streams-large",
-		Rule: "core.Device.Copy: waits for work that another stream was given before, of megabytes too",
+		Rule: "core.Device.Copy: waits for earlier work of another stream, also for copies of megabytes",
 		run:  caseBetweenStreamsLarge,
 	},
 }

@@ -59,7 +59,7 @@ var crudeMutants = slices.Concat(
 				d.later(b.Release)
 			}
 			return d.fake.Copy(ctx, s, dst, src)
-		}}, "the owner was told 0 times",
+		}}, "the owner was freed 0 times",
 		"hammer/close"),
 	each("frees too early",
 		hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {

@@ -14,7 +14,7 @@ var deviceCases = []Case{
 	},
 	{
 		Name: "device/capabilities",
-		Rule: "core.As: a device that declares a capability implements its interface; the host cannot use addresses of memory that has none",
+		Rule: "core.As: a device that declares a capability implements its interface; a device whose memory has handles instead of addresses does not declare CapHostMemory",
 		run:  caseCapabilities,
 	},
 	{
@@ -39,12 +39,12 @@ var deviceCases = []Case{
 	},
 	{
 		Name: "device/close-hooks",
-		Rule: "core.CloseNotifier: Close calls each hook before it looks for what is open, so that memory which a hook frees is not",
+		Rule: "core.CloseNotifier: Close calls each hook before it checks what is open, so memory that a hook frees does not count as open",
 		run:  caseCloseHooks,
 	},
 	{
 		Name: "device/cancelled-close-hook",
-		Rule: "core.CloseNotifier: a hook that was cancelled is not called; one that was not is, by a Close that is refused too",
+		Rule: "core.CloseNotifier: a cancelled hook is not called; all others are, even by a Close that fails",
 		run:  caseCancelledHook,
 	},
 	{
@@ -66,7 +66,7 @@ func caseProperties(e *env) {
 		e.Errorf("Properties.ID is %v, ID() is %v", p.ID, e.dev.ID())
 	}
 	if !p.ID.Type.Known() || p.ID.Index < 0 {
-		e.Errorf("ID %v is no device of dlpack.h", p.ID)
+		e.Errorf("the type of ID %v is not in dlpack.h", p.ID)
 	}
 	if p.Name == "" {
 		e.Errorf("the device has no name")
@@ -79,7 +79,7 @@ func caseProperties(e *env) {
 	}
 	for _, f := range p.Features {
 		if f.Name == "" || f.Available == (f.Reason != "") {
-			e.Errorf("feature %+v: it has a name, and a reason only where it is not available", f)
+			e.Errorf("feature %+v must have a name, and a reason only if it is not available", f)
 		}
 	}
 }
@@ -158,8 +158,8 @@ func caseUndeclared(e *env) {
 	undeclared(e, "CanPeer", func(d core.PeerCopier) error { return d.CanPeer(e.dev) })
 }
 
-// undeclared calls f with the device as the interface I, if it implements that and does
-// not declare the capability.
+// undeclared calls f with the device as the interface I, if the device implements I and does not declare the
+// capability.
 func undeclared[I any](e *env, call string, f func(I) error) {
 	e.Helper()
 	i, ok := e.dev.(I)
@@ -217,7 +217,7 @@ func (e *env) beforeClose(f func()) (calls *int, cancel func()) {
 	e.Helper()
 	notifier, ok := e.dev.(core.CloseNotifier)
 	if !ok {
-		e.Fatalf("%T is no core.CloseNotifier: embed core.CloseHooks, and begin Close with RunCloseHooks", e.dev)
+		e.Fatalf("%T is not a core.CloseNotifier: embed core.CloseHooks, and begin Close with RunCloseHooks", e.dev)
 	}
 	calls = new(int)
 	return calls, notifier.BeforeClose(func() { *calls++; f() })

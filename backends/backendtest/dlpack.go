@@ -15,12 +15,12 @@ var dlpackCases = []Case{
 	},
 	{
 		Name: "dlpack/outlives-the-tensor",
-		Rule: "dlpack.h DLManagedTensorVersioned: the memory stays until the deleter is called, whatever becomes of the tensor",
+		Rule: "dlpack.h DLManagedTensorVersioned: the memory stays until the deleter is called, even if the tensor is closed",
 		run:  caseDLPackOutlives,
 	},
 	{
 		Name: "dlpack/read-only",
-		Rule: "dlpack.md: READ_ONLY survives export and import, and a read-only tensor has no legacy form: ErrReadOnly",
+		Rule: "dlpack.md: READ_ONLY survives export and import; a legacy export of a read-only tensor fails with ErrReadOnly",
 		run:  caseDLPackReadOnly,
 	},
 	{

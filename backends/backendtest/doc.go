@@ -1,8 +1,7 @@
-// Package backendtest is the conformance suite of backends: what the interfaces
-// of core promise, as cases that any device can be held to.
+// Package backendtest is the conformance suite for backends: cases that check, on any device, what the
+// interfaces of core promise.
 //
-// A backend runs all of it from one test of its own, in a package whose TestMain
-// is that of core/coretest:
+// A backend runs all cases from one test, in a package whose TestMain is that of core/coretest:
 //
 //	func TestConformance(t *testing.T) {
 //		backendtest.Run(t, func(tb testing.TB) core.Device {
@@ -14,43 +13,40 @@
 //		})
 //	}
 //
-// A backend whose driver may be missing asks its Probe first, and says so. Options
-// tell what the suite cannot find out by the interfaces of core: how to open a
-// second device ([WithPeer]), how other libraries make memory ([WithPointer]) and
-// how the API holds a stream back ([WithHold]).
+// A backend whose driver may be missing calls its Probe first, and skips or fails the test with the reason.
+//
+// Options supply what the interfaces of core cannot: how to open a second device ([WithPeer]), how other
+// libraries make memory ([WithPointer]), and how the API keeps a stream from going on ([WithHold]).
 //
 // # Cases
 //
-// Every [Case] carries its rule as text, with the place that the rule comes from;
-// it is printed when the case fails. [Cases] lists them.
+// Every [Case] has its rule as text, which begins with the source of the rule. It is printed when the case
+// fails. [Cases] lists all cases.
 //
-// A case is skipped only if the device does not declare a capability that it
-// needs in core.Properties, or declares one whose lack it is about. To declare one
-// without offering its interface, or to offer the interface undeclared, is a
-// failure. One thing is not the device's to declare: the cases on DLPack are
-// skipped in a build that has none, and for OpenGL, which DLPack does not know.
+// A case is skipped only if the device does not declare a capability in core.Properties that the case needs,
+// or if it declares one whose absence the case tests. It is a failure to declare a capability without its
+// interface, or to do what an undeclared capability stands for. There is one exception: the cases on DLPack
+// are skipped in a build without DLPack, and for OpenGL, which DLPack does not know.
 //
-// Memory may have addresses, or handles with offsets beside them: no case adds to
-// a handle, compares it with that of other memory, or reads through it.
+// Memory may have addresses, or handles with offsets beside them. No case adds to a handle, compares it with
+// the handle of other memory, or reads through it.
 //
-// Each case opens a device and closes it; nothing may be left open then, by the
-// counters of core.Live.
+// Each case opens a device and closes it. The counters of core.Live must then show that nothing is open.
 //
 // # The oracle
 //
-// Contents are compared with copies made in host memory, one element after the
-// other. Whole allocations are compared, with guard bytes around the elements, so
-// that a write beside them is seen. Uploading and downloading a row of bytes is
-// all that a device is trusted with, and a case of its own.
+// Results are compared with copies that are made in host memory, one element after the other. Whole
+// allocations are compared, with guard bytes around the elements, so that a write beside them is detected.
+// The cases trust a device only to upload and download a row of bytes, and one case tests that.
 //
-// # Programs
+// # Random programs
 //
-// [Programs] runs random programs of allocations, copies, streams and events on a device, and
-// compares what they leave with what the same steps leave in memory of the host.
+// [Programs] runs random programs of allocations, copies, streams and events on a device. It compares the
+// resulting memory with that of the same steps in host memory.
 //
 // # Time
 //
-// To see whether work waits, a case holds a stream back by an event of the host,
-// else by what WithHold names, else by a semaphore; on a device that offers none of
-// them it keeps the stream busy, so that a missing wait is likely to show, but need not.
+// To test whether work waits, a case holds a stream back: by an event of the host, else by what WithHold
+// supplies, else by a semaphore. On a device that offers none of these, the case keeps the stream busy. A
+// missing wait is then likely to be detected, but not certain.
 package backendtest

@@ -12,8 +12,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// env is what a case works with: a test, a fresh device, and calls that end the
-// case where they fail. What it opens, it closes at the end.
+// env is what a case works with: a test, a newly opened device, and calls that end the case if they fail. It
+// closes at the end what it opened.
 type env struct {
 	testing.TB
 	cfg   config
@@ -44,7 +44,7 @@ func (e *env) open(open func(testing.TB) core.Device) core.Device {
 	return d
 }
 
-// check ends the case if a call failed that must not.
+// check ends the case if a call failed that must succeed.
 func (e *env) check(err error, format string, args ...any) {
 	e.Helper()
 	if err != nil {
@@ -52,8 +52,7 @@ func (e *env) check(err error, format string, args ...any) {
 	}
 }
 
-// wantError proves that a call failed, with an error that wraps the sentinel and
-// tells backend and call.
+// wantError checks that a call failed, with an error that wraps the sentinel and names backend and call.
 func (e *env) wantError(err, sentinel error, format string, args ...any) {
 	e.Helper()
 	what := fmt.Sprintf(format, args...)
@@ -64,16 +63,16 @@ func (e *env) wantError(err, sentinel error, format string, args ...any) {
 	e.wantTyped(err, what)
 }
 
-// wantTyped proves that a call failed with an error that tells its backend and call.
+// wantTyped checks that a call failed with an error that names its backend and call.
 func (e *env) wantTyped(err error, what string) {
 	e.Helper()
 	var typed *core.Error
 	if !errors.As(err, &typed) || typed.Backend == "" || typed.Call == "" {
-		e.Errorf("%s: error %v is no *core.Error that names backend and call", what, err)
+		e.Errorf("%s: error %v is not a *core.Error that names backend and call", what, err)
 	}
 }
 
-// wantContext proves that a call failed since its context ended, see soon.
+// wantContext checks that a call failed because its context ended; see soon.
 func (e *env) wantContext(err error, what string) {
 	e.Helper()
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -160,7 +159,7 @@ func (e *env) download(t *core.Tensor) []byte {
 	return p
 }
 
-// wantBytes proves what a uint8 tensor of the device holds.
+// wantBytes checks the content of a uint8 tensor of the device.
 func (e *env) wantBytes(t *core.Tensor, want []byte, format string, args ...any) {
 	e.Helper()
 	if got := e.download(t); !bytes.Equal(got, want) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dlx-go/dlx/backends/backendtest"
 )
 
-// The rules that a device with semaphores is held to besides all others.
+// The first rule for devices with semaphores.
 func ExampleCases() {
 	for _, c := range backendtest.Cases() {
 		if strings.HasPrefix(c.Name, "semaphore/") {
@@ -17,5 +17,5 @@ func ExampleCases() {
 	}
 	// Output:
 	// semaphore/value (needs semaphores)
-	// 	core.Semaphore: begins at 0; Signal sets it when the stream gets there
+	// 	core.Semaphore: begins at 0; Signal sets it when the stream reaches the signal
 }

@@ -4,7 +4,7 @@ package backendtest
 
 import "github.com/dlx-go/dlx/core"
 
-// fileID tells open files apart.
+// fileID identifies an open file.
 type fileID struct{}
 
 // fileOf fails: there are no descriptors here that memory could be exported as.

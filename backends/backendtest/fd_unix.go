@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// fileID tells open files apart.
+// fileID identifies an open file.
 type fileID struct{ device, inode uint64 }
 
-// fileOf identifies the file behind a descriptor.
+// fileOf identifies the file of a descriptor.
 func fileOf(fd int) (fileID, error) {
 	var s syscall.Stat_t
 	if err := syscall.Fstat(fd, &s); err != nil {

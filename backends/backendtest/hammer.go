@@ -12,7 +12,7 @@ import (
 var hammerCases = []Case{
 	{
 		Name: "hammer/memory",
-		Rule: "core.Device: safe for concurrent use; memory that many goroutines allocate, use and free stays each one's own",
+		Rule: "core.Device: safe for concurrent use; many goroutines allocate, use and free memory, and none changes the memory of another",
 		run:  caseHammerMemory,
 	},
 	{
@@ -32,13 +32,13 @@ var hammerCases = []Case{
 	},
 	{
 		Name:  "hammer/map-host",
-		Rule:  "core.HostMapper: safe for concurrent use; many goroutines map host memory, each its own",
+		Rule:  "core.HostMapper: safe for concurrent use; many goroutines map host memory of their own",
 		Needs: core.CapMapHost,
 		run:   caseHammerMapHost,
 	},
 	{
 		Name:  "hammer/host-view",
-		Rule:  "core.HostViewer: safe for concurrent use; many goroutines view device memory, each its own",
+		Rule:  "core.HostViewer: safe for concurrent use; many goroutines view device memory of their own",
 		Needs: core.CapHostView,
 		run:   caseHammerHostView,
 	},

@@ -10,9 +10,8 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// hold keeps the later work of a stream from running until release is called,
-// at the latest when the case ends. Sure is false where the device offers no
-// means for that: the stream is then only kept busy for a while.
+// hold keeps the later work of a stream from running until release is called, at the latest when the case
+// ends. sure is false if the device cannot do that: the stream is then only kept busy for a while.
 func (e *env) hold(s core.Stream) (release func(), sure bool) {
 	e.Helper()
 	gate := stream.NewEvent()
@@ -57,8 +56,8 @@ func (e *env) holdBySemaphore(s core.Stream) (release func()) {
 	return release
 }
 
-// whileHeld starts f while s is held, gives it time to run too early, and
-// releases s. Calls of f may block until then. It returns f's error.
+// whileHeld starts f while s is held, gives it time to run too early, and releases s. Calls of f may block
+// until then. It returns f's error.
 func (e *env) whileHeld(release func(), f func() error) error {
 	e.Helper()
 	done := e.start(f)
@@ -104,7 +103,7 @@ func (e *env) passes(s core.Stream) bool {
 	return err == nil
 }
 
-// soon is a context that ends while a case looks on.
+// soon is a context that ends after a short time.
 func (e *env) soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(e.ctx, e.cfg.grace)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // The oracle: every copy is compared with one that is made element by element in
-// host memory, and whole allocations are compared, so that a byte or bit beside
-// the elements that changed is seen too.
+// host memory. Whole allocations are compared, to detect a changed byte or bit
+// beside the elements.
 
 // image is the contents of an allocation in which a tensor lies, with guard
 // bytes before and after it.
@@ -117,7 +117,7 @@ func copyBits(dst, src []byte, d, s, n int64) {
 	}
 }
 
-// difference tells where two unequal byte strings part.
+// difference describes where two unequal byte strings differ.
 func difference(got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))

@@ -9,7 +9,7 @@ import (
 var importStreamCases = []Case{
 	{
 		Name:  "import-stream/same-queue",
-		Rule:  "core.StreamImporter: work goes to the queue of native, in order with other work on that",
+		Rule:  "core.StreamImporter: work runs on the queue native, in order with other work on that queue",
 		Needs: core.CapImportStream,
 		run:   caseImportStream,
 	},

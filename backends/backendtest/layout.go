@@ -17,7 +17,7 @@ var layoutCases = []Case{
 	},
 	{
 		Name: "layout/element-sizes",
-		Rule: "core.Device.Copy: elements have any number of bytes, odd ones too, and strides may be any",
+		Rule: "core.Device.Copy: elements may have any number of bytes, odd numbers too, and strides may be any",
 		run:  caseElementSizes,
 	},
 	{
@@ -35,7 +35,7 @@ var layoutCases = []Case{
 		strided{shape: []int64{5, 7}, dst: []int64{1, 5}},
 		strided{shape: []int64{5, 7}, dst: []int64{1, 5}, src: []int64{1, 5}},
 		strided{shape: []int64{3, 4, 5}, dst: []int64{1, 3, 12}, src: []int64{4, 1, 12}}),
-	stridedCase("layout/gaps", "core.Device.Copy: strides may be any; here there is room between rows, which stays as it is",
+	stridedCase("layout/gaps", "core.Device.Copy: strides may be any; here there are gaps between rows, which keep their bytes",
 		strided{shape: []int64{4, 6}, dst: []int64{10, 1}},
 		strided{shape: []int64{4, 6}, src: []int64{10, 1}},
 		strided{shape: []int64{4, 6}, dst: []int64{9, 1}, src: []int64{7, 1}},
@@ -75,7 +75,7 @@ var layoutCases = []Case{
 	},
 	{
 		Name: "layout/large",
-		Rule: "core.Device.Copy: tensors of many megabytes, in a row and transposed, are copied whole",
+		Rule: "core.Device.Copy: tensors of many megabytes are copied completely, contiguous and transposed",
 		run:  caseLarge,
 	},
 	{
@@ -209,7 +209,7 @@ func caseRandom(e *env) {
 	}
 }
 
-// seedText tells how to have the same random layouts again.
+// seedText says how to repeat the same random layouts.
 func seedText(seed uint64) string {
 	return fmt.Sprintf("seed %d; repeat them by backendtest.WithSeed(%[1]d)", seed)
 }

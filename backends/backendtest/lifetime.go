@@ -18,13 +18,13 @@ var lifetimeCases = []Case{
 	},
 	{
 		Name:  "lifetime/host-source",
-		Rule:  "core.Buffer: the owner of a host src is told once, after the copy from it is done",
+		Rule:  "core.Buffer: the owner of a host src is freed once, after the copy from it is done",
 		Needs: core.CapAsync,
 		run:   caseHostSource,
 	},
 	{
 		Name:  "lifetime/host-destination",
-		Rule:  "core.Buffer: the owner of a host dst is told once, after the copy to it is done",
+		Rule:  "core.Buffer: the owner of a host dst is freed once, after the copy to it is done",
 		Needs: core.CapAsync,
 		run:   caseHostDestination,
 	},
@@ -63,13 +63,13 @@ func (e *env) watched(p []byte) (*core.Tensor, *atomic.Int32) {
 	return e.wrapBytes(core.Memory{ID: core.CPU, Handle: e.address(e.hostBytes(p)), Size: int64(len(p)), Owner: owner}), freed
 }
 
-// wantFreedOnce proves that an owner is told once, now or soon.
+// wantFreedOnce checks that an owner is freed once, now or soon.
 func (e *env) wantFreedOnce(freed *atomic.Int32, what string) {
 	e.Helper()
 	eventually(e.cfg.timeout, func() bool { return freed.Load() > 0 })
 	time.Sleep(time.Millisecond) // a second call would follow at once
 	if n := freed.Load(); n != 1 {
-		e.Errorf("%s: the owner was told %d times, want once", what, n)
+		e.Errorf("%s: the owner was freed %d times, want once", what, n)
 	}
 }
 

@@ -22,19 +22,19 @@ var mapCases = []Case{
 	},
 	{
 		Name:  "map-host/alignment",
-		Rule:  "core.HostMapper: where address or size do not suit HostAlignment, fails with ErrInvalid, or maps whole units and changes no byte beside host's",
+		Rule:  "core.HostMapper: if address or size are not multiples of HostAlignment, fails with ErrInvalid, or maps whole units and changes no byte outside host",
 		Needs: core.CapMapHost,
 		run:   caseMapHostAlignment,
 	},
 	{
 		Name:  "map-host/refused",
-		Rule:  "core.HostMapper.MapHost: memory that the host cannot reach or whose size is unknown, and no buffer, fail with ErrInvalid, a closed one with ErrClosed; nothing stays open",
+		Rule:  "core.HostMapper.MapHost: fails with ErrInvalid for memory that the host cannot reach or of unknown size, and for a nil buffer; with ErrClosed for a closed one; nothing stays open",
 		Needs: core.CapMapHost,
 		run:   caseMapHostRefused,
 	},
 	{
 		Name:  "map-host/order",
-		Rule:  "core.Buffer.OrderWith: host memory and its mapping keep one order; work through one side waits for work through the other",
+		Rule:  "core.Buffer.OrderWith: host memory and its mapping share one order; work on one waits for work on the other",
 		Needs: core.CapMapHost | core.CapAsync,
 		run:   caseMapHostOrder,
 	},

@@ -16,7 +16,7 @@ var memoryCases = []Case{
 	},
 	{
 		Name:  "export-memory/identity",
-		Rule:  "core.ExternalMemory: tells the UUIDs of the device's Properties, and the buffer's bytes within the whole allocation",
+		Rule:  "core.ExternalMemory: has the UUIDs of the device's Properties, and the range of the buffer in the whole allocation",
 		Needs: core.CapExportMemory,
 		run:   caseExportIdentity,
 	},
@@ -40,7 +40,7 @@ var memoryCases = []Case{
 	},
 	{
 		Name:  "export-memory/handle",
-		Rule:  "core.MemoryImporter.ImportMemory: on success the handle is empty, and the result closes its descriptor; no other stays open",
+		Rule:  "core.MemoryImporter.ImportMemory: on success the handle is empty and the result closes the descriptor once; no other descriptor stays open",
 		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseExportHandle,
 	},
@@ -58,7 +58,7 @@ var memoryCases = []Case{
 	},
 	{
 		Name:  "export-memory/refused-import",
-		Rule:  "core.MemoryImporter.ImportMemory: UUIDs of another device fail with ErrDevice, no handle with ErrNotSupported, an empty one with ErrClosed; the handle stays the caller's",
+		Rule:  "core.MemoryImporter.ImportMemory: fails with ErrDevice for UUIDs of another device, with ErrNotSupported without a handle, with ErrClosed for an empty one; the handle stays the caller's",
 		Needs: core.CapExportMemory | core.CapImportMemory,
 		run:   caseImportRefused,
 	},
@@ -311,7 +311,7 @@ func caseImportRefused(e *env) {
 		}
 		refused(func(m *core.ExternalMemory) { m.DeviceUUID[3] ^= 1 }, core.ErrDevice, "another device's UUID")
 		h := m.Handle.Type()
-		if m.DriverUUID != (core.UUID{}) || h == core.HandleMemFD { // CUDA tells none of its driver
+		if m.DriverUUID != (core.UUID{}) || h == core.HandleMemFD { // CUDA reports no UUID of its driver
 			refused(func(m *core.ExternalMemory) { m.DriverUUID[3] ^= 1 }, core.ErrDevice, "another driver's UUID")
 		}
 		refused(func(m *core.ExternalMemory) { m.Handle = nil }, core.ErrNotSupported, "no handle")

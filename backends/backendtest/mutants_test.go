@@ -59,7 +59,7 @@ var memoryMutants = []mutant{
 			}
 			return d.fake.Alloc(ctx, size, o)
 		}},
-		fails: "alloc/absurd", says: "no *core.Error",
+		fails: "alloc/absurd", says: "not a *core.Error",
 	},
 	{
 		name: "ignores the type asked for",

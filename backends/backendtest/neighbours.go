@@ -14,18 +14,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Memory lies beside other memory: on one page, in one allocation, before the address
-// that a tensor names. These cases are about what a device does to the neighbours.
+// Other memory may lie on the same page, in the same allocation, or before the address
+// of a tensor. These cases check that a device does not change it.
 var neighbourCases = []Case{
 	{
 		Name:  "map-host/one-page",
-		Rule:  "core.HostMapper: memory of the host that lies on one page with mapped memory is copied to and from it like any other",
+		Rule:  "core.HostMapper: host memory on the same page as mapped memory is copied to and from it like any other",
 		Needs: core.CapMapHost,
 		run:   caseMapHostOnePage,
 	},
 	{
 		Name:  "host-view/other-part",
-		Rule:  "core.HostViewer: a part of the view is copied to and from another part of the memory like any other memory of the host",
+		Rule:  "core.HostViewer: a part of the view is copied to and from another part of the memory like any other host memory",
 		Needs: core.CapHostView,
 		run:   caseHostViewOtherPart,
 	},
@@ -36,7 +36,7 @@ var neighbourCases = []Case{
 	},
 	{
 		Name: "layout/beside-pointers",
-		Rule: "core.FromSlice: a slice may be of an array in a struct that has Go pointers",
+		Rule: "core.FromSlice: a slice may lie in a struct that has Go pointers",
 		run:  caseBesidePointers,
 	},
 	{

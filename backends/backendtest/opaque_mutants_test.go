@@ -121,7 +121,7 @@ var viewMutants = []mutant{
 			}
 			return m, err
 		}},
-		fails: "host-view/host-visible", says: "no *core.Error",
+		fails: "host-view/host-visible", says: "not a *core.Error",
 	},
 	{
 		name: "does not tell where the host sees its memory",

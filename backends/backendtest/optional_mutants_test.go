@@ -42,14 +42,14 @@ var optionalMutants = []mutant{
 				}
 			}))
 		}},
-		fails: "import-pointer/owner", says: "told 2 times",
+		fails: "import-pointer/owner", says: "freed 2 times",
 	},
 	{
 		name: "forgets the owner",
 		hooks: hooks{importPointer: func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
 			return d.fake.ImportPointer(p, size, nil)
 		}},
-		fails: "import-pointer/owner", says: "told 0 times",
+		fails: "import-pointer/owner", says: "freed 0 times",
 	},
 	{
 		name: "frees the owner of an import that failed",
@@ -60,7 +60,7 @@ var optionalMutants = []mutant{
 			}
 			return m, err
 		}},
-		fails: "import-pointer/failure", says: "but told the owner",
+		fails: "import-pointer/failure", says: "but freed the owner",
 	},
 	{
 		name: "copies what it should import",

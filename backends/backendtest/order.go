@@ -41,7 +41,7 @@ var orderCases = []Case{
 	},
 	{
 		Name:  "order/foreign-event",
-		Rule:  "core.Buffer.Ready: a write by anybody is waited for, on the host where the device cannot",
+		Rule:  "core.Buffer.Ready: work waits for a write by any API; the host waits if the device cannot",
 		Needs: core.CapAsync,
 		run:   caseForeignEvent,
 	},
@@ -52,23 +52,23 @@ var orderCases = []Case{
 	},
 	{
 		Name:  "order/many-streams",
-		Rule:  "core.Device.Copy: a tensor that goes from stream to stream is written and read in the order of the calls",
+		Rule:  "core.Device.Copy: a tensor that several streams use is written and read in the order of the calls",
 		Needs: core.CapAsync,
 		run:   caseManyStreams,
 	},
 	{
 		Name: "order/failed-write",
-		Rule: "core.Buffer.Ready: the error of a write that failed is not lost on who copies its result",
+		Rule: "core.Buffer.Ready: a copy from the result of a failed write reports the error of that write",
 		run:  caseFailedWrite,
 	},
 	{
 		Name: "order/error-follows-the-data",
-		Rule: "core.Buffer.Ready: what is made of a write that fails later has failed too, whichever streams it passes",
+		Rule: "core.Buffer.Ready: if a write fails later, every copy made from its result fails too, whichever streams they use",
 		run:  caseErrorFollows,
 	},
 	{
 		Name: "order/overwrite-failed-write",
-		Rule: "core.Device.Copy: overwriting what an earlier write failed to make works",
+		Rule: "core.Device.Copy: overwriting the result of a failed write succeeds",
 		run:  caseOverwriteFailed,
 	},
 }
@@ -112,7 +112,7 @@ func caseReady(e *env) {
 		e.Errorf("src has no pending work, but the copy has not begun")
 	}
 	if sure && src.Ready() != nil {
-		e.Errorf("src is not ready, but nobody writes to it")
+		e.Errorf("src is not ready, but nothing writes to it")
 	}
 	release()
 	e.check(dst.WaitReady(e.ctx), "WaitReady of dst")
@@ -258,7 +258,7 @@ func caseFailedWrite(e *env) {
 		err = errors.Join(dst.WaitReady(e.ctx), s.Synchronize(e.ctx))
 	}
 	if !errors.Is(err, failure) {
-		e.Errorf("Copy, its event and Synchronize: error %v, want that of the failed write", err)
+		e.Errorf("Copy, its event and Synchronize: error %v, want the error of the failed write", err)
 	}
 }
 
@@ -279,7 +279,7 @@ func caseErrorFollows(e *env) {
 		err = dst.WaitReady(e.ctx)
 	}
 	if !errors.Is(err, failure) {
-		e.Errorf("two copies of what a write leaves that fails, and the event of the second: error %v, want that of the write", err)
+		e.Errorf("two copies from the result of a failed write, and the event of the second: error %v, want the error of the write", err)
 	}
 	_, _ = first.Synchronize(e.ctx), second.Synchronize(e.ctx) // one of them may report it, too
 }

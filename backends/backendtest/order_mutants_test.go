@@ -78,12 +78,12 @@ var orderMutants = []mutant{
 	{
 		name:  "loses the error of a failed write",
 		hooks: hooks{copy: forget(false, true)},
-		fails: "order/failed-write", says: "want that of the failed write",
+		fails: "order/failed-write", says: "want the error of the failed write",
 	},
 	{
 		name:  "loses the error of a write that fails later",
 		hooks: hooks{copy: forget(false, true)},
-		fails: "order/error-follows-the-data", says: "want that of the write",
+		fails: "order/error-follows-the-data", says: "want the error of the write",
 	},
 	{
 		name: "returns before a copy without a stream is done",
@@ -204,9 +204,9 @@ var streamMutants = []mutant{
 		fails:   "stream/wait-unsupported", says: "Wait for an event of another stream: error <nil>",
 	},
 	{
-		name:  "Wait for a stranger does not wait",
+		name:  "Wait for a foreign event does not wait",
 		hooks: hooks{stream: streamHooks{wait: func(s core.Stream, e core.Event) error { return nil }}},
-		fails: "stream/wait-for-a-stranger", says: "went on before the event",
+		fails: "stream/wait-for-a-foreign-event", says: "went on before the event",
 	},
 	{
 		name: "Wait takes no nil",

@@ -9,7 +9,7 @@ import (
 var peerCases = []Case{
 	{
 		Name:  "peer/copy",
-		Rule:  "core.PeerCopier.CopyPeer: is Copy where src lies on peer; types and shapes are equal, strides may be any",
+		Rule:  "core.PeerCopier.CopyPeer: is Copy from a src on peer; types and shapes are equal, strides may be any",
 		Needs: core.CapPeer,
 		run:   casePeerCopy,
 	},
@@ -33,7 +33,7 @@ func (e *env) peer() (core.PeerCopier, *env) {
 	e.Helper()
 	copier := as[core.PeerCopier](e)
 	if e.cfg.openPeer == nil {
-		e.Fatalf("the device declares %v, but Run was not told how to open a peer: see WithPeer", core.CapPeer)
+		e.Fatalf("the device declares %v, but Run has no option WithPeer that opens a peer", core.CapPeer)
 	}
 	p := *e
 	p.dev = e.open(e.cfg.openPeer)

@@ -22,7 +22,7 @@ var pointerCases = []Case{
 	},
 	{
 		Name:  "import-pointer/owner",
-		Rule:  "core.PointerImporter: on success the memory owns owner and frees it last, once; owner may be nil",
+		Rule:  "core.PointerImporter: on success the memory owns owner, and frees it last and once; owner may be nil",
 		Needs: core.CapImportPointer,
 		run:   caseImportPointerOwner,
 	},
@@ -143,7 +143,7 @@ func caseImportPointerOwner(e *env) {
 	e.copy(s, e.bytes(10), view)
 	_ = t.Close()
 	if n := freed.Load(); n != 0 {
-		e.Errorf("the owner was told %d times while a view is open", n)
+		e.Errorf("the owner was freed %d times while a view is open", n)
 	}
 	_ = view.Close()
 	e.synchronize(s)
@@ -176,7 +176,7 @@ func caseImportPointerFailure(e *env) {
 		if err == nil {
 			m.Free()
 		} else if n := freed.Load(); n != 0 {
-			e.Errorf("ImportPointer(%#x, %d) failed, but told the owner %d times", bad.p, bad.size, n)
+			e.Errorf("ImportPointer(%#x, %d) failed, but freed the owner %d times", bad.p, bad.size, n)
 		}
 	}
 }

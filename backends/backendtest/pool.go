@@ -5,13 +5,13 @@ import "github.com/dlx-go/dlx/core"
 var poolCases = []Case{
 	{
 		Name:  "pool/in-use",
-		Rule:  "core.PoolStats: InUse and Requested count what is handed out, Peak is the highest InUse, Allocs the calls",
+		Rule:  "core.PoolStats: InUse and Requested count the bytes in use, Peak is the highest InUse, Allocs counts the calls",
 		Needs: core.CapPool,
 		run:   casePoolInUse,
 	},
 	{
 		Name:  "pool/reuse",
-		Rule:  "core.PoolStats: memory that is given back is Cached, and an Alloc of its size is a hit",
+		Rule:  "core.PoolStats: freed memory is Cached, and an Alloc of its size is a hit",
 		Needs: core.CapPool,
 		run:   casePoolReuse,
 	},
@@ -23,7 +23,7 @@ var poolCases = []Case{
 	},
 	{
 		Name:  "pool/trim",
-		Rule:  "core.PoolController.TrimPool: gives cached memory back, and leaves memory in use alone",
+		Rule:  "core.PoolController.TrimPool: returns cached memory to the driver, and does not change memory in use",
 		Needs: core.CapPool,
 		run:   casePoolTrim,
 	},

@@ -13,15 +13,13 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Programs runs n random programs on a device: allocations, releases, copies between
-// views in every direction, streams that are opened and closed, events that are
-// waited for by streams and by the host. The oracle runs each program too, step by
-// step in memory of the host: whatever stream a step is on, the tensors have the
-// order of the program. A failure tells the program's steps, and the seed that repeats it.
+// Programs runs n random programs on a device: allocations, releases, copies between views in every
+// direction, streams that are opened and closed, and events that streams and the host wait for. The oracle
+// runs each program too, step by step in host memory: whichever stream a step uses, tensors have the order of
+// the program. A failure prints the steps of the program, and the seed that repeats it.
 //
-// The device is opened anew for every [programsOfDevice] programs. Options of [Run] that
-// mean something here are [WithSeed], [WithTimeout] (of a program) and [WithPeer],
-// whose device's tensors then take part.
+// The device is opened anew after a number of programs. These options of [Run] apply: [WithSeed],
+// [WithTimeout] for each program, and [WithPeer], whose device's tensors then take part.
 func Programs(t *testing.T, open func(testing.TB) core.Device, n int, opts ...Option) {
 	cfg := newConfig(opts)
 	t.Logf("random programs are those of %s", seedText(cfg.seed))
@@ -205,7 +203,7 @@ func elements(shape []int64) int64 {
 	return n
 }
 
-// release closes a tensor, whatever work on it is unfinished.
+// release closes a tensor, which may have unfinished work.
 func (p *program) release() error {
 	if len(p.vars) == 0 {
 		return nil
@@ -234,7 +232,7 @@ func (p *program) copy() error {
 	})
 }
 
-// download copies a view of a tensor to the host. What arrives is looked at by verify.
+// download copies a view of a tensor to the host. verify compares the result.
 func (p *program) download() error {
 	if len(p.vars) == 0 {
 		return p.declare()

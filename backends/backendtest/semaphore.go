@@ -10,13 +10,13 @@ import (
 var semaphoreCases = []Case{
 	{
 		Name:  "semaphore/value",
-		Rule:  "core.Semaphore: begins at 0; Signal sets it when the stream gets there",
+		Rule:  "core.Semaphore: begins at 0; Signal sets it when the stream reaches the signal",
 		Needs: core.CapSemaphores,
 		run:   caseSemaphoreValue,
 	},
 	{
 		Name:  "semaphore/only-grows",
-		Rule:  "core.Semaphore.Signal: a value that is not larger than before fails with ErrInvalid, at once or as the stream's work, and changes nothing",
+		Rule:  "core.Semaphore.Signal: a value that is not larger than the current one fails with ErrInvalid, at the call or as work of the stream, and changes nothing",
 		Needs: core.CapSemaphores,
 		run:   caseSemaphoreGrows,
 	},
@@ -40,13 +40,13 @@ var semaphoreCases = []Case{
 	},
 	{
 		Name:  "export-semaphore/types",
-		Rule:  "core.SemaphoreExporter.SemaphoreExportTypes: NewSemaphore can be asked for each of them; any other type fails with ErrNotSupported, in NewSemaphore and in ExportSemaphore; a semaphore that was not made for it with ErrInvalid",
+		Rule:  "core.SemaphoreExporter.SemaphoreExportTypes: NewSemaphore takes each of them; NewSemaphore and ExportSemaphore fail with ErrNotSupported for any other type; ExportSemaphore fails with ErrInvalid for a semaphore that was not made for export",
 		Needs: core.CapExportSemaphores,
 		run:   caseSemaphoreTypes,
 	},
 	{
 		Name:  "export-semaphore/same-counter",
-		Rule:  "core.SemaphoreImporter: an import is the exported counter; each side sees the other's signals; Value of an import may be ErrNotSupported",
+		Rule:  "core.SemaphoreImporter: an import is the exported counter; each side sees the other's signals; Value of an import may fail with ErrNotSupported",
 		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
 		run:   caseSemaphoreShared,
 	},
@@ -58,7 +58,7 @@ var semaphoreCases = []Case{
 	},
 	{
 		Name:  "export-semaphore/refused-import",
-		Rule:  "core.SemaphoreImporter.ImportSemaphore: UUIDs of another device fail with ErrDevice, no handle with ErrNotSupported, an empty one with ErrClosed; the handle stays the caller's",
+		Rule:  "core.SemaphoreImporter.ImportSemaphore: fails with ErrDevice for UUIDs of another device, with ErrNotSupported without a handle, with ErrClosed for an empty one; the handle stays the caller's",
 		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
 		run:   caseSemaphoreRefused,
 	},

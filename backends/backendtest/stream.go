@@ -12,7 +12,7 @@ import (
 var streamCases = []Case{
 	{
 		Name: "stream/device",
-		Rule: "core.Stream.Device: is the device that made it",
+		Rule: "core.Stream.Device: returns the device that made the stream",
 		run:  caseStreamDevice,
 	},
 	{
@@ -32,7 +32,7 @@ var streamCases = []Case{
 	},
 	{
 		Name:  "stream/event-not-early",
-		Rule:  "core.Stream.Record: the event is done when all work enqueued before is done, not sooner",
+		Rule:  "core.Stream.Record: the event is done when all work enqueued before is done, and not earlier",
 		Needs: core.CapAsync,
 		run:   caseEventNotEarly,
 	},
@@ -43,7 +43,7 @@ var streamCases = []Case{
 	},
 	{
 		Name: "stream/wait-for-itself",
-		Rule: "core.Stream.Wait: for an event that was passed, or of the stream itself, or nil, changes nothing",
+		Rule: "core.Stream.Wait: changes nothing for an event that is done, an event of the stream itself, or nil",
 		run:  caseWaitPassed,
 	},
 	{
@@ -54,15 +54,15 @@ var streamCases = []Case{
 	},
 	{
 		Name:  "stream/wait-unsupported",
-		Rule:  "core.Stream.Wait: a device that does not wait for events of its other streams fails with ErrNotSupported, and the stream goes on as before",
+		Rule:  "core.Stream.Wait: fails with ErrNotSupported on a device that cannot wait for events of its other streams, and the stream goes on as before",
 		Lacks: core.CapStreamWait,
 		run:   caseWaitUnsupported,
 	},
 	{
-		Name:  "stream/wait-for-a-stranger",
-		Rule:  "core.Stream.Wait: for an event that the device cannot wait for, fails with ErrNotSupported; otherwise it waits",
+		Name:  "stream/wait-for-a-foreign-event",
+		Rule:  "core.Stream.Wait: fails with ErrNotSupported for an event that the device cannot wait for; otherwise waits",
 		Needs: core.CapAsync,
-		run:   caseWaitForStranger,
+		run:   caseWaitForForeignEvent,
 	},
 	{
 		Name: "stream/close-waits",
@@ -245,15 +245,15 @@ func caseWaitUnsupported(e *env) {
 	e.wantBytes(t, content, "work after the refused Wait")
 }
 
-// stranger is an event of no device. It knows nothing but its interface.
-type stranger struct{ core.Event }
+// foreignEvent is an event of no device, of which only the interface is known.
+type foreignEvent struct{ core.Event }
 
-func caseWaitForStranger(e *env) {
+func caseWaitForForeignEvent(e *env) {
 	s := e.stream()
 	gate := stream.NewEvent()
 	e.Cleanup(func() { gate.Complete(nil) })
-	if err := s.Wait(stranger{gate}); err != nil {
-		e.wantError(err, core.ErrNotSupported, "Wait for the event of a stranger")
+	if err := s.Wait(foreignEvent{gate}); err != nil {
+		e.wantError(err, core.ErrNotSupported, "Wait for the event of another library")
 	} else if e.passes(s) {
 		e.Errorf("the stream went on before the event")
 	}

@@ -15,7 +15,7 @@ var subByteCases = []Case{
 	},
 	{
 		Name:  "subbyte/neighbours",
-		Rule:  "core.CapSubByte: packed elements that share a byte with the last ones of dst keep their bits",
+		Rule:  "core.CapSubByte: packed elements that share a byte with the last elements of dst keep their bits",
 		Needs: core.CapSubByte,
 		run:   caseSubByteNeighbours,
 	},
@@ -33,7 +33,7 @@ var subByteCases = []Case{
 	},
 	{
 		Name:  "subbyte/unsupported",
-		Rule:  "core.CapSubByte: without it a strided copy of packed sub-byte elements fails with ErrNotSupported and writes nothing, unless it is right",
+		Rule:  "core.CapSubByte: without it, a strided copy of packed sub-byte elements is either right, or fails with ErrNotSupported and writes nothing",
 		Lacks: core.CapSubByte,
 		run:   caseSubByteUnsupported,
 	},

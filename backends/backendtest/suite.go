@@ -10,22 +10,22 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Case is one rule of the suite and the check that a device keeps it.
+// Case is a rule of the suite, and the check that a device keeps it.
 type Case struct {
-	// Name is unique, "theme/what": the name of the subtest.
+	// Name is unique, "theme/what". It is the name of the subtest.
 	Name string
 	// Rule is what is checked, as text that begins with its source. It is printed when the check fails.
 	Rule string
 	// Needs are the capabilities without which the case is skipped.
 	Needs core.Capabilities
-	// Lacks are the capabilities with which the case is skipped: it is about how
-	// a device refuses what it cannot do.
+	// Lacks are the capabilities with which the case is skipped: the case checks how a device refuses what it
+	// cannot do.
 	Lacks core.Capabilities
 
 	run func(*env)
 }
 
-// Cases lists every case in the order in which [Run] takes them.
+// Cases lists all cases in the order in which [Run] runs them.
 func Cases() []Case {
 	return slices.Concat(
 		deviceCases, allocCases, poolCases, streamCases, importStreamCases, contextCases,
@@ -36,10 +36,9 @@ func Cases() []Case {
 	)
 }
 
-// Run checks a device against every case, each as a subtest of t. Each case
-// opens a device of its own by open and closes it, so open must give a fresh one;
-// it ends the test where it cannot. Since live objects are counted, no other test
-// may run in parallel.
+// Run checks a device against every case, each as a subtest of t. For each case it calls open and closes the
+// device at the end, so open must return a newly opened device; if it cannot, it ends the test. No other test
+// may run in parallel, since live objects are counted.
 func Run(t *testing.T, open func(testing.TB) core.Device, opts ...Option) {
 	cfg := newConfig(opts)
 	t.Logf("random layouts are those of %s", seedText(cfg.seed))
@@ -48,7 +47,7 @@ func Run(t *testing.T, open func(testing.TB) core.Device, opts ...Option) {
 	}
 }
 
-// Option changes how [Run] works.
+// Option configures [Run].
 type Option func(*config)
 
 type config struct {
@@ -57,7 +56,7 @@ type config struct {
 	hold     func(testing.TB, core.Stream) (release func())
 	seed     uint64
 	timeout  time.Duration
-	grace    time.Duration // how long a case lets a device go wrong before it looks
+	grace    time.Duration // how long a case waits for a wrong effect before it checks
 }
 
 func newConfig(opts []Option) config {
@@ -68,33 +67,33 @@ func newConfig(opts []Option) config {
 	return cfg
 }
 
-// WithPeer tells how to open a second device that the first can copy to and from
-// directly. A device that declares core.CapPeer needs it; the suite closes the peer.
+// WithPeer supplies a function that opens a second device, to and from which the first can copy directly. A
+// device that declares core.CapPeer needs it. The suite closes the peer.
 func WithPeer(open func(testing.TB) core.Device) Option {
 	return func(c *config) { c.openPeer = open }
 }
 
-// WithSeed makes the random layouts those of an earlier run. Without it every run has others.
+// WithSeed repeats the random layouts of an earlier run. Without it every run has different ones.
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
-// WithTimeout says how long a case may take, and how long it waits for what a
-// device owes; three minutes by default, since machines stand still at times.
+// WithTimeout sets how long a case may take, and how long it waits for a result. The default is three
+// minutes, since a loaded machine may pause.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithPointer tells how another library makes memory that core.PointerImporter
-// takes: create returns the address, or the handle where the device has such, of at
-// least size bytes, and frees them by Cleanup of the test. Without it the suite
-// imports memory of the device itself.
+// WithPointer supplies a function that makes memory as another library would, for core.PointerImporter.
+// create returns the address of at least size bytes, or their handle if the device has handles, and frees
+// them by tb.Cleanup. Without it the suite imports memory of the device itself.
 func WithPointer(create func(tb testing.TB, d core.Device, size int64) uintptr) Option {
 	return func(c *config) { c.pointer = create }
 }
 
-// WithHold tells how the device's own API keeps later work of a stream from
-// running until release is called, which may be twice: by a user event, or a
-// semaphore that the host signals. A device whose streams can neither wait for
-// events of the host nor signal each other needs it, or else cases on order see
-// less; so does one whose streams share a queue, where one that waits for the
-// semaphore of another may hold that up too.
+// WithHold supplies a function that keeps later work of a stream from running until release is called, by
+// means of the device's own API: a user event, or a semaphore that the host signals. release may be called
+// twice.
+//
+// Two kinds of device need it, or else cases on order may miss errors: devices whose streams can neither wait
+// for events of the host nor signal each other, and devices whose streams share a queue, where a stream that
+// waits for a semaphore may block the stream that signals it.
 func WithHold(hold func(tb testing.TB, s core.Stream) (release func())) Option {
 	return func(c *config) { c.hold = hold }
 }
@@ -104,7 +103,7 @@ func (c Case) check(tb testing.TB, open func(testing.TB) core.Device, cfg config
 	tb.Helper()
 	tb.Cleanup(func() { // the first registered is the last to run
 		if tb.Failed() {
-			tb.Logf("the rule: %s", c.Rule)
+			tb.Logf("rule: %s", c.Rule)
 		}
 	})
 	before := core.Live()
@@ -128,7 +127,7 @@ func (c Case) check(tb testing.TB, open func(testing.TB) core.Device, cfg config
 	c.run(e)
 }
 
-// checkLive proves that a case and its device left nothing open.
+// checkLive checks that a case and its device left nothing open.
 func checkLive(tb testing.TB, before map[string]int64, timeout time.Duration) {
 	tb.Helper()
 	left := func() map[string]int64 {

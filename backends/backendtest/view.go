@@ -9,7 +9,7 @@ import (
 var viewCases = []Case{
 	{
 		Name:  "host-view/host-visible",
-		Rule:  "core.AllocOptions.HostVisible: memory that is allocated so can be viewed, whatever its size; other memory can, or fails with ErrNotSupported",
+		Rule:  "core.AllocOptions.HostVisible: memory that is allocated with it can be viewed, whatever its size; a view of other memory succeeds, or fails with ErrNotSupported",
 		Needs: core.CapHostView,
 		run:   caseHostVisible,
 	},
@@ -33,13 +33,13 @@ var viewCases = []Case{
 	},
 	{
 		Name:  "host-view/refused",
-		Rule:  "core.HostViewer.HostView: a closed buffer fails with ErrClosed, no buffer with ErrInvalid",
+		Rule:  "core.HostViewer.HostView: a closed buffer fails with ErrClosed, a nil one with ErrInvalid",
 		Needs: core.CapHostView,
 		run:   caseHostViewRefused,
 	},
 	{
 		Name:  "host-view/order",
-		Rule:  "core.Buffer.OrderWith: device memory and its view keep one order; work through one side waits for work through the other",
+		Rule:  "core.Buffer.OrderWith: device memory and its view share one order; work on one waits for work on the other",
 		Needs: core.CapHostView | core.CapAsync,
 		run:   caseHostViewOrder,
 	},
@@ -92,7 +92,8 @@ func caseHostVisible(e *env) {
 	}
 }
 
-// wantExportsVisible proves that memory which can be exported and viewed is both, where it is to be had.
+// wantExportsVisible checks memory that is allocated for export and for the host to see, where a device
+// offers both.
 func (e *env) wantExportsVisible(types []core.HandleType) {
 	e.Helper()
 	for _, h := range types {
@@ -193,8 +194,8 @@ func (e *env) derived(m core.Memory, origin *core.Buffer) *core.Tensor {
 	return t
 }
 
-// wantOneOrder proves that copies wait for each other which reach the same memory
-// through the device and through the host.
+// wantOneOrder checks that copies wait for each other if they reach the same memory through the device and
+// through the host.
 func (e *env) wantOneOrder(device, host *core.Tensor) {
 	e.Helper()
 	n := device.NumElements()
