@@ -1,8 +1,7 @@
-// Package all knows every backend. It is the one package that imports them.
+// Package all is the list of all backends, and the one package that imports all of them.
 //
-// The CPU is always there. The others need the build tag of their name, Linux and cgo.
-// Their drivers are opened at run time, so that a program with all of them starts on
-// any machine.
+// The CPU's backend is always there. Each of the others needs the build tag of its name, Linux and cgo.
+// Drivers are opened at run time, so a program with every backend starts on any machine.
 package all
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// backends lists every backend, the host first. A new one adds a line.
+// backends lists every backend, the host first. A new backend adds a line.
 func backends() []core.Backend {
 	return []core.Backend{
 		cpu.New(),
@@ -26,8 +25,8 @@ func backends() []core.Backend {
 	}
 }
 
-// New returns a new registry with the backends of this build, the host first. Whether
-// they can be used on this machine is told by their Probe.
+// New returns a new registry with the backends of this build, the host first. Their Probe methods report
+// whether they can be used on this machine.
 func New() *core.Registry {
 	r := new(core.Registry)
 	for _, b := range backends() {
@@ -38,7 +37,7 @@ func New() *core.Registry {
 	return r
 }
 
-// Tags returns the build tags of dlx. Each adds the backend of its name.
+// Tags returns the build tags of dlx. Each one adds the backend of its name.
 func Tags() []string {
 	var tags []string
 	for _, b := range backends()[1:] {

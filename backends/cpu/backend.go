@@ -12,8 +12,8 @@ type backend struct{}
 
 var _ core.Backend = backend{}
 
-// New returns the backend "cpu". It serves one device, core.CPU, which may be
-// opened several times; each time with a pool and streams of its own.
+// New returns the backend "cpu". It has one device, core.CPU, which may be opened several times. Each opened
+// device has its own pool and streams.
 func New() core.Backend { return backend{} }
 
 func (backend) Name() string { return core.DeviceCPU.BackendName() }
@@ -39,7 +39,7 @@ func (backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) 
 	return openDevice(), nil
 }
 
-// platform stands for the driver, which the host does not have.
+// platform is reported as the driver, which the host does not have.
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
 func properties() core.Properties {

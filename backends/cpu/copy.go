@@ -10,9 +10,8 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Copy copies between any two tensors in memory that the host can reach, pinned
-// and managed memory and that of other opened devices included. A nil stream
-// makes the caller wait and copy.
+// Copy copies between any two tensors in memory that the host can reach, including pinned and managed memory
+// and memory of other opened devices. With a nil stream the caller waits and copies.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	if err := d.Begin(ctx, "Copy"); err != nil {
 		return err
@@ -61,7 +60,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	return err
 }
 
-// newJob takes the addresses, so that the job does not need the tensors.
+// newJob takes the addresses from the tensors, so that the job does not need them.
 func newJob(dst, src *core.Tensor) (copykernel.Job, error) {
 	to, err := dst.Buffer()
 	if err != nil {

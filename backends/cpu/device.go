@@ -32,9 +32,8 @@ func openDevice() *device {
 	return d
 }
 
-// Alloc takes memory from the pool, or a memfd of its own if it is to be
-// exported. The stream in opts has no influence: memory is handed out only after
-// its former use is done.
+// Alloc allocates from the pool, or makes a separate memfd if the memory is for export. The stream in opts
+// has no influence: memory is reused only after its earlier work is done.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if err := d.Gate.Enter(ctx); err != nil {
 		return core.Memory{}, err
@@ -48,7 +47,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	return d.alloc(size, d.allocBlock)
 }
 
-// alloc does what all kinds of memory have in common. get is called under d.Mu.
+// alloc does what all kinds of memory have in common. It calls get with d.Mu held.
 func (d *device) alloc(size int64, get func(size int64) (uintptr, core.Owner, error)) (core.Memory, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -64,7 +63,7 @@ func (d *device) alloc(size int64, get func(size int64) (uintptr, core.Owner, er
 	return core.Memory{ID: core.CPU, Device: d, Handle: addr, Size: size, Owner: owner}, nil
 }
 
-// Close gives the pool back: see [shell.Device.Shut].
+// Close frees the pool: see [shell.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), "streams", func() error {
 		d.Trim()

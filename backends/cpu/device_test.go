@@ -165,7 +165,7 @@ func TestImportPointer(t *testing.T) {
 			m, err := importer.ImportPointer(c.p, c.size, core.FreeFunc(func() { freed++ }))
 			if !c.ok {
 				if !errors.Is(err, core.ErrInvalid) || freed != 0 {
-					t.Errorf("%v; the owner was told %d times", err, freed)
+					t.Errorf("%v; the owner was freed %d times", err, freed)
 				}
 				return
 			}
@@ -178,7 +178,7 @@ func TestImportPointer(t *testing.T) {
 			m.Free()
 			m.Free()
 			if freed != 1 {
-				t.Errorf("the owner was told %d times", freed)
+				t.Errorf("the owner was freed %d times", freed)
 			}
 		})
 	}

@@ -1,28 +1,25 @@
-// Package cpu is the backend of the host: memory that the processor reaches
-// directly, worked on by goroutines. It needs no driver, works without cgo, and
-// is the measure that other backends are tested against.
+// Package cpu is the backend of the host: memory that the processor addresses, and copies by goroutines. It
+// needs no driver and no cgo. Other backends are tested against it.
 //
 // # Memory
 //
-// A device allocates from a pool of its own. Sizes are rounded up to classes, at
-// most an eighth above what was asked for from 2 KiB on and to 256 bytes below;
-// every block is aligned to 256 bytes. The memory lies outside of Go's heap where
-// the system offers that, so its addresses may be given to C and kept there.
-// Freed blocks are kept for reuse until [core.PoolController.TrimPool], a limit,
-// or the device's Close returns them to the system. Blocks up to 32 KiB share
-// spans, which go back as a whole: a free block whose neighbour is in use stays
-// cached.
+// A device allocates from its own pool. The pool rounds a size up to a size class: to a multiple of 256 bytes below 2 KiB,
+// and by at most an eighth from 2 KiB on. Every block is aligned to 256 bytes. Where the system offers it,
+// the memory lies outside of Go's heap, so its addresses may be given to C and kept there.
+//
+// The pool keeps freed blocks for reuse. core.PoolController.TrimPool, a pool limit and Close of the device
+// return them to the system. Blocks of up to 32 KiB share spans, and a span is returned as a whole: a free
+// block stays in the pool while its span has a block in use.
 //
 // # Sharing
 //
-// On Linux, memory allocated with AllocOptions.Export = [core.HandleMemFD] lies on
-// a memfd that is sealed against any change of its size, and can be mapped by
-// other processes. ImportMemory refuses a descriptor without that seal, for a peer
-// could shrink the file and turn every later access into a SIGBUS.
+// On Linux, memory that is allocated with AllocOptions.Export = core.HandleMemFD lies on a memfd, which other
+// processes can map. The memfd is sealed against any change of its size. ImportMemory refuses a descriptor
+// without that seal: another process could shrink the file, and every later access would be a SIGBUS.
 //
 // # Order
 //
-// Streams are ordered queues of goroutine work ([stream.Queue]). A copy runs on
-// its stream, or in the caller if there is none, with up to GOMAXPROCS goroutines.
-// Semaphores are timelines of the process ([stream.Timeline]).
+// Streams are queues whose work runs in goroutines, in order (stream.Queue). A copy runs on its stream, or in
+// the caller if there is none, with up to GOMAXPROCS goroutines. Semaphores are timelines within the process
+// (stream.Timeline).
 package cpu

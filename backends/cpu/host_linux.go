@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorName is the model as /proc/cpuinfo has it, which on arm64 it has not.
+// processorName is the model in /proc/cpuinfo, which has none on arm64.
 func processorName() string { return lookUp("/proc/cpuinfo", "model name") }
 
 // freeMemory is how much memory programs can still get without swapping, in bytes.

@@ -4,5 +4,5 @@ package cpu
 
 import "unsafe"
 
-// adviseHuge has nobody to advise.
+// adviseHuge does nothing on this system.
 func adviseHuge(unsafe.Pointer, uintptr) {}

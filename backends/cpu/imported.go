@@ -6,9 +6,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// adopt makes size bytes at addr memory of the device that owns owner; on failure
-// owner stays the caller's.
-func (d *device) adopt(call string, addr uintptr, size int64, owner core.Owner) (core.Memory, error) {
+// newMemory returns size bytes at addr as memory of the device that owns owner. If it fails, owner stays the
+// caller's.
+func (d *device) newMemory(call string, addr uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
@@ -19,9 +19,8 @@ func (d *device) adopt(call string, addr uintptr, size int64, owner core.Owner) 
 
 var _ core.PointerImporter = (*device)(nil)
 
-// ImportPointer takes any host memory. That it is mapped cannot be told, only
-// that the range is one: it fails with ErrInvalid if p is NULL, size is negative
-// or the end lies beyond the address space; a size of 0 may have any address.
+// ImportPointer takes any host memory. It cannot check that the memory is mapped. It fails with ErrInvalid if
+// p is NULL, if size is negative, or if the range ends beyond the address space. If size is 0, p is ignored.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	switch {
 	case size < 0:
@@ -29,7 +28,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	case p == 0 && size > 0:
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "cpu", "ImportPointer", "p is NULL, but size is %d bytes", size)
 	case uint64(size) > math.MaxUint-uint64(p):
-		return core.Memory{}, core.Errorf(core.ErrInvalid, "cpu", "ImportPointer", "%d bytes from %#x on leave the address space", size, p)
+		return core.Memory{}, core.Errorf(core.ErrInvalid, "cpu", "ImportPointer", "%d bytes from %#x on exceed the address space", size, p)
 	}
-	return d.adopt("ImportPointer", p, size, owner)
+	return d.newMemory("ImportPointer", p, size, owner)
 }

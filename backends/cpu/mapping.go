@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/dlx-go/dlx/core"
 
-// mapping is memory that was had from the system. It has one owner.
+// mapping is memory from the operating system. It has one owner.
 type mapping struct {
 	addr uintptr // 0 once unmapped
 	size int64   // bytes
@@ -18,7 +18,7 @@ func newMapping(size int64) (mapping, error) {
 	return mapping{addr, size}, err
 }
 
-// checkAddressable refuses what a 32-bit system cannot map.
+// checkAddressable fails for a size that a 32-bit system cannot map.
 func checkAddressable(size int64) error {
 	if int64(int(size)) != size {
 		return core.Errorf(core.ErrOutOfMemory, "cpu", "Alloc", "%d bytes are more than this system can address", size)
@@ -28,7 +28,7 @@ func checkAddressable(size int64) error {
 
 func (m *mapping) open() bool { return m.addr != 0 }
 
-// unmap gives the memory back to the system.
+// unmap returns the memory to the system.
 func (m *mapping) unmap() {
 	// Linux may refuse at its limit on the number of mappings. The address range is
 	// then lost, and there is nothing that a caller could do about it.

@@ -11,14 +11,14 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// sizeSeals fix the size of a file for ever.
+// sizeSeals are the seals that fix the size of a file for ever.
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// probeMemFD says why memory cannot be shared by memfd, nil if it can.
+// probeMemFD returns why memory cannot be shared by memfd, or nil if it can.
 var probeMemFD = sync.OnceValue(func() error {
 	fd, err := createMemFD(int64(os.Getpagesize()))
 	if err != nil {
-		return core.Errorf(core.ErrNotSupported, "cpu", "memfd_create", "this system gives no sealed memfd: %v", err)
+		return core.Errorf(core.ErrNotSupported, "cpu", "memfd_create", "this system cannot make a sealed memfd: %v", err)
 	}
 	_ = unix.Close(fd)
 	return nil
@@ -33,7 +33,7 @@ func wholePages(size int64) (int64, error) {
 	return (size + page - 1) / page * page, nil
 }
 
-// createMemFD makes a file in memory whose size cannot change.
+// createMemFD makes a memory file whose size cannot change.
 func createMemFD(size int64) (int, error) {
 	fd, err := unix.MemfdCreate("dlx", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -4,8 +4,7 @@ package cpu
 
 import "github.com/dlx-go/dlx/core"
 
-// There are no memfds here: every way to one starts with probeMemFD or ends in
-// its error.
+// This system has no memfd: every function here returns the error of probeMemFD.
 
 func probeMemFD() error {
 	return core.Errorf(core.ErrNotSupported, "cpu", "memfd_create", "%s has no memfd", platform)

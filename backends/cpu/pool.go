@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// spanBytes is what is mapped at once for classes that share a mapping. Its
-	// pages cost nothing before they are touched.
+	// spanBytes is the size of a mapping that blocks of a class share. Its pages cost
+	// nothing before they are touched.
 	spanBytes = 256 << 10
 	// maxShared is the largest block that shares its mapping with others: large
 	// enough that the mappings above it waste little of their last page.
 	maxShared = 32 << 10
 )
 
-// pool hands out blocks by size class and keeps freed ones for reuse. It is
-// guarded by the mutex of its device.
+// pool allocates blocks by size class and keeps freed ones for reuse. The mutex of its device guards it.
 //
-// InUse of its stats counts exportable memory too. Parts of a span that were never
-// handed out are address space only and do not count.
+// InUse of its stats includes exportable memory. Parts of a span that were never allocated are only address
+// space, and are not counted.
 type pool struct {
 	*blockpool.Ledger
 	classes [numClasses]class
@@ -28,8 +27,8 @@ type pool struct {
 
 // class is the state of one size class.
 type class struct {
-	free  []block // the block freed last, whose cache lines are warmest, at the end
-	fresh *span   // where blocks that were never used come from; nil if there are none
+	free  []block // in the order of release: the last one is reused first, since it may still be in the processor's caches
+	fresh *span   // a span with blocks that were never used; nil if there is none
 }
 
 // block is memory of one size class.
@@ -42,11 +41,11 @@ type block struct {
 type span struct {
 	mapping
 	class int
-	used  int64 // bytes from the start that were ever handed out
-	inUse int   // blocks that are handed out
+	used  int64 // bytes from the start that were ever allocated
+	inUse int   // allocated blocks
 }
 
-// take hands out a block of at least size bytes.
+// take allocates a block of at least size bytes.
 func (p *pool) take(size int64) (block, error) {
 	if size > maxSize {
 		return block{}, core.Errorf(core.ErrOutOfMemory, "cpu", "Alloc", "%d bytes were asked for; no allocation can have more than %d", size, int64(maxSize))
@@ -61,7 +60,7 @@ func (p *pool) take(size int64) (block, error) {
 	return b, nil
 }
 
-// pick finds a block in the cache, else in the class's fresh span, else in a new one.
+// pick finds a block in the cache, else in the class's fresh span, else in a new span.
 func (p *pool) pick(class int) (block, error) {
 	c, bytes := &p.classes[class], classSize(class)
 	if last := len(c.free) - 1; last >= 0 {
@@ -89,8 +88,8 @@ func (p *pool) pick(class int) (block, error) {
 	return b, nil
 }
 
-// mapSpan maps memory for blocks of the given size. If the system has none left,
-// the cache is given back for another try.
+// mapSpan maps memory for blocks of the given size. If the system has none left, it frees the cache and tries
+// again.
 func (p *pool) mapSpan(bytes int64) (mapping, error) {
 	if bytes <= maxShared {
 		bytes = spanBytes / bytes * bytes
@@ -103,7 +102,7 @@ func (p *pool) mapSpan(bytes int64) (mapping, error) {
 	return m, err
 }
 
-// put takes a block back, of which size bytes had been asked for.
+// put frees a block, of which size bytes were asked for.
 func (p *pool) put(b block, size int64) {
 	bytes := classSize(b.span.class)
 	b.span.inUse--
@@ -114,9 +113,8 @@ func (p *pool) put(b block, size int64) {
 	p.KeepLimit()
 }
 
-// shrink gives at least want bytes of cached memory back to the system, if spans
-// that hold so much are idle: the largest blocks first, of those the ones that
-// were freed longest ago.
+// shrink returns at least want bytes of cached memory to the system, if that many lie in spans without blocks
+// in use. The largest blocks are freed first, and among these the blocks that were freed earliest.
 func (p *pool) shrink(want int64) {
 	for i := numClasses - 1; i >= 0 && want > 0; i-- {
 		c, bytes := &p.classes[i], classSize(i)
@@ -127,7 +125,7 @@ func (p *pool) shrink(want int64) {
 					c.fresh = nil
 				}
 			}
-			if b.span.open() { // else by now, or by a neighbour's turn, it is unmapped
+			if b.span.open() { // otherwise it was unmapped with another block of its span
 				return false
 			}
 			p.Stats.Cached -= bytes

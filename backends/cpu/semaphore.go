@@ -9,8 +9,8 @@ import (
 
 var _ core.SemaphoreCreator = (*device)(nil)
 
-// NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
-// fails with ErrNotSupported if t is not 0, and with ErrClosed.
+// NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is
+// not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	if err := d.Enter(ctx, "NewSemaphore"); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ var (
 	_ core.MemoryImporter = (*device)(nil)
 )
 
-// ExportTypes are descriptors of memfd, where the system has them.
+// ExportTypes are memfd descriptors, if the system has them.
 func (d *device) ExportTypes() []core.HandleType {
 	if !d.Info.Capabilities.Has(core.CapExportMemory) {
 		return nil
@@ -21,13 +21,13 @@ func (d *device) ExportTypes() []core.HandleType {
 	return slices.Clone(importer.Types)
 }
 
-// ImportTypes are the same.
+// ImportTypes are the same as ExportTypes.
 func (d *device) ImportTypes() []core.HandleType { return d.ExportTypes() }
 
-// importer takes what has no UUID, as the host has none.
+// importer describes what the host can import. The host has no UUID.
 var importer = external.Importer{Backend: "cpu", Types: []core.HandleType{core.HandleMemFD}}
 
-// shared is exportable memory: one memfd that is mapped here.
+// shared is exportable memory: a memfd that is mapped in this process.
 type shared struct {
 	mapping
 	device    *device
@@ -38,8 +38,8 @@ type shared struct {
 
 var _ core.OrderedOwner = (*shared)(nil)
 
-// allocShared makes memory on a memfd. It counts against the pool's limit, but
-// is not reused: whoever has a descriptor could still write to it.
+// allocShared allocates memory on a memfd. It counts against the pool's limit, but it is not reused, since
+// processes that have a descriptor can still write to it.
 func (d *device) allocShared(size int64) (uintptr, core.Owner, error) {
 	if err := probeMemFD(); err != nil {
 		return 0, nil, err
@@ -64,8 +64,8 @@ func (d *device) allocShared(size int64) (uintptr, core.Owner, error) {
 	return m.addr, s, nil
 }
 
-// Free unmaps the memory and closes this side's descriptor; the memory lives on
-// as long as others have it. Another call does nothing.
+// Free unmaps the memory and closes this process's descriptor. The memory lives as long as other processes
+// have it open. Another call does nothing.
 func (s *shared) Free() {
 	d := s.device
 	d.Mu.Lock()
@@ -84,9 +84,9 @@ func (s *shared) Free() {
 // FreeAfter frees the memory when pending is done.
 func (s *shared) FreeAfter(pending []core.Event) { s.device.Reaper.After(pending, s.Free) }
 
-// ExportMemory duplicates the descriptor of memory that was allocated with
-// Export. It fails with ErrNotSupported for another handle type, ErrDevice for
-// memory of another device, ErrClosed, and ErrInvalid if b cannot be exported.
+// ExportMemory duplicates the descriptor of memory that was allocated with Export. It fails with
+// ErrNotSupported for another handle type, ErrDevice for memory of another device, ErrClosed for a released
+// buffer, and ErrInvalid if b was not allocated for export.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	return d.Export(b, t, d.ExportTypes(), func(m core.Memory) (core.ExternalMemory, error) {
 		// An imported pointer may lie on the same address: then b does not hold s.
@@ -113,11 +113,10 @@ func (d *device) EndExport(b *core.Buffer) error {
 	})
 }
 
-// ImportMemory maps a memfd and closes the descriptor. Besides what its interface
-// says, it fails with ErrNotSupported for another handle type, ErrReadOnly if the
-// descriptor does not let the memory be written, and with ErrInvalid if the file
-// is not sealed against shrinking: accesses beyond its end would end the process.
-// The result starts on a multiple of 256 bytes only if m.Offset does.
+// ImportMemory maps a memfd and closes the descriptor. In addition to the errors of its interface, it fails
+// with ErrNotSupported for another handle type, with ErrReadOnly if the descriptor does not permit writing,
+// and with ErrInvalid if the file is not sealed against shrinking, since an access beyond its end would end
+// the process. The result starts on a multiple of 256 bytes only if m.Offset does.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	if err := d.EnterWith(ctx, core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
@@ -129,7 +128,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err != nil {
 		return core.Memory{}, err
 	}
-	memory, err := d.adopt("ImportMemory", mapped.addr+uintptr(skip), m.Length, core.FreeFunc(mapped.unmap))
+	memory, err := d.newMemory("ImportMemory", mapped.addr+uintptr(skip), m.Length, core.FreeFunc(mapped.unmap))
 	if err != nil {
 		mapped.unmap()
 		return core.Memory{}, err

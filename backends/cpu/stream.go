@@ -6,7 +6,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// NewStream returns an ordered queue whose work runs on a goroutine of its own.
+// NewStream returns an ordered queue whose work runs in a goroutine.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	q, err := d.NewQueue(ctx)
 	if err != nil { // not a nil *shell.Queue in an interface

@@ -11,7 +11,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// backend has no state: everything belongs to its opened devices.
+// backend has no state: everything belongs to opened devices.
 type backend struct{}
 
 var _ core.Backend = backend{}
@@ -20,7 +20,7 @@ func newBackend() core.Backend { return backend{} }
 
 func (backend) Name() string { return core.DeviceGL.BackendName() }
 
-// Probe makes a context on each device until one works, and destroys it.
+// Probe makes an OpenGL context on each device until one works, and destroys it.
 func (b backend) Probe(ctx context.Context) core.Probe {
 	all, err := b.Devices(ctx)
 	if err != nil {
@@ -29,8 +29,8 @@ func (b backend) Probe(ctx context.Context) core.Probe {
 	return core.Probe{Available: true, Version: all[0].Driver, Features: all[0].Features}
 }
 
-// Devices makes a context on each device to ask it, and destroys that. Devices that
-// give none are left out, unless all do.
+// Devices makes an OpenGL context on each device to query it, and destroys the context. It omits devices that
+// make no context, and fails if all of them do not.
 func (backend) Devices(ctx context.Context) ([]core.Properties, error) {
 	devices, err := egl.Devices()
 	if err != nil {
@@ -51,13 +51,13 @@ func (backend) Devices(ctx context.Context) ([]core.Properties, error) {
 		list = append(list, f.properties(core.DeviceID{Type: core.DeviceGL, Index: int32(i)}))
 	}
 	if len(list) == 0 {
-		refused = append(refused, core.Errorf(core.ErrNotSupported, "gl", "Devices", "none of the %d devices of libEGL gives a context", len(devices)))
+		refused = append(refused, core.Errorf(core.ErrNotSupported, "gl", "Devices", "none of the %d devices of libEGL makes a context", len(devices)))
 		return nil, errors.Join(refused...)
 	}
 	return list, nil
 }
 
-// start makes a context on d and asks it what it can do.
+// start makes a context on d and queries it.
 func start(d egl.Device) (*thread, facts, error) {
 	t, err := startThread(d)
 	if err != nil {
@@ -123,7 +123,7 @@ func newContext(id core.DeviceID) (destroy func(), err error) {
 	return c.Close, nil
 }
 
-// checkID fails with core.ErrDevice if id is none of so many devices.
+// checkID fails with core.ErrDevice if id is not one of the devices.
 func checkID(call string, id core.DeviceID, devices int) error {
 	if id.Type != core.DeviceGL || id.Index < 0 || int(id.Index) >= devices {
 		return core.Errorf(core.ErrDevice, "gl", call, "there is no device %v: libEGL lists %d, from gl:0 on", id, devices)

@@ -31,11 +31,11 @@ func BenchmarkStrided(b *testing.B) {
 			src := must(layout.view(whole))
 			dst := must(core.Empty(b.Context(), d, core.TypeFloat32, src.Shape(), core.AllocOptions{}))
 			packed := must(core.FromSlice(make([]float32, src.NumElements()), src.Shape()...))
-			base := must(d.sideOf(whole)).base
+			base := must(d.operandOf(whole)).base
 			all := must(core.FromSlice(make([]float32, whole.NumElements()), whole.Shape()...))
 			if memory == "imported" {
 				for _, t := range []*core.Tensor{whole, dst} {
-					must(d.sideOf(t)).buffer.mapped = 0
+					must(d.operandOf(t)).buffer.mapped = 0
 				}
 			}
 			run := func(way string, f func() error) {

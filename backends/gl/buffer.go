@@ -12,18 +12,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// buffer is a GL buffer that the device knows, as long as memory of it is open.
+// buffer is a GL buffer that the device knows, while memory on it is open.
 type buffer struct {
 	name   uint32
-	object uint32  // the memory object that it stands on, 0 for its own memory
+	object uint32  // the memory object that it uses; 0 for its own memory
 	size   int64   // GL_BUFFER_SIZE
-	mapped uintptr // where the host sees it for as long as it lives, 0 if it does not
+	mapped uintptr // the address of its mapping, which lasts as long as it; 0 if it is not mapped
 	fixed  bool    // glNamedBufferSubData may not be used
 	users  int     // memories that are open; guarded by device.Mu
-	theirs bool    // the name is the caller's
+	theirs bool    // the buffer belongs to the caller
 }
 
-// destroy deletes on the context's thread what is dlx's.
+// destroy deletes, on the context's thread, what belongs to dlx.
 func (b *buffer) destroy() {
 	if b.name != 0 {
 		gl.DeleteBuffers(1, &b.name)
@@ -33,17 +33,17 @@ func (b *buffer) destroy() {
 	}
 }
 
-// maxSize is more than any memory has: larger sizes are not put to the driver.
+// maxSize is larger than any memory: larger sizes are not passed to the driver.
 const maxSize = 1 << 47
 
-// mappable is the storage of a buffer that stays mapped, and needs no flush.
+// mappable are the storage flags of a buffer that stays mapped and needs no flush.
 const mappable = gl.MAP_READ_BIT | gl.MAP_WRITE_BIT | gl.MAP_PERSISTENT_BIT | gl.MAP_COHERENT_BIT
 
-// roundUp makes sizes whole words, which is what shaders read and write.
+// roundUp rounds a size up to whole words, which shaders read and write.
 func roundUp(size int64) int64 { return (size + 3) &^ 3 }
 
-// newBuffer makes a buffer of at least size bytes, above 0, which the caller
-// discards or registers. With visible, the host sees it.
+// newBuffer makes a buffer of at least size bytes; size is above 0. The caller discards or registers it. With
+// visible, it is mapped.
 func (d *device) newBuffer(ctx context.Context, call string, size int64, visible bool) (*buffer, error) {
 	if size > maxSize {
 		return nil, core.Errorf(core.ErrOutOfMemory, "gl", call, "%d bytes were asked for; no allocation can have more than %d", size, int64(maxSize))
@@ -69,14 +69,14 @@ func (d *device) newBuffer(ctx context.Context, call string, size int64, visible
 	return b, nil
 }
 
-// Mapped buffers are kept for the next copy that needs one, since the first touch of
-// new memory costs more than the copy: so many, and none larger than this.
+// Mapped buffers are kept for later copies, since the first touch of new memory costs more
+// than the copy. The limits are their number and their size.
 const (
 	maxSpares = 2
 	maxSpare  = 64 << 20
 )
 
-// stage gives a mapped buffer of at least size bytes for the rest of the job.
+// stage returns a mapped buffer of at least size bytes, for use until the job ends.
 func (j *job) stage(size int64) (*buffer, error) {
 	b, err := j.device.spare(j.ctx, size)
 	if err == nil {
@@ -98,7 +98,7 @@ func (d *device) spare(ctx context.Context, size int64) (*buffer, error) {
 	return d.newBuffer(ctx, "Copy", size, true)
 }
 
-// keep takes a spare back, with which OpenGL is done.
+// keep takes a buffer back when OpenGL no longer uses it.
 func (d *device) keep(b *buffer) {
 	d.Mu.Lock()
 	if b.size <= maxSpare {

@@ -12,8 +12,8 @@ import (
 
 // Copy copies within the context's buffers and between them and host memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from side) error {
-		work := d.transfer(to, from)
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, to, from operand) error {
+		work := d.copyWork(to, from)
 		if q == nil {
 			return d.copyHere(ctx, dst, src, work)
 		}
@@ -23,41 +23,40 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	})
 }
 
-// side is one end of a copy. Of the tensor only what it says of itself is used, which
-// it does when it is closed, too.
-type side struct {
+// operand is the memory of one tensor of a copy. Of the tensor it uses only what a closed tensor still knows.
+type operand struct {
 	*core.Tensor
 	buffer *buffer // nil for host memory
-	base   uintptr // where the host sees the byte at offset 0; 0 if it does not
+	base   uintptr // the host address of the byte at offset 0; 0 if the host cannot reach it
 }
 
-func (s side) Host() uintptr { return s.base }
-func (s side) Ours() bool    { return s.buffer != nil }
+func (s operand) Host() uintptr { return s.base }
+func (s operand) Ours() bool    { return s.buffer != nil }
 
-// sideOf finds the memory of a tensor.
-func (d *device) sideOf(t *core.Tensor) (side, error) {
+// operandOf finds the memory of a tensor. It fails for memory of another device.
+func (d *device) operandOf(t *core.Tensor) (operand, error) {
 	b, err := t.Buffer()
 	if err != nil {
-		return side{}, err
+		return operand{}, err
 	}
 	m := b.Memory()
 	if m.Device == d {
 		if m.Handle == 0 { // of size 0
-			return side{Tensor: t}, nil
+			return operand{Tensor: t}, nil
 		}
 		known := d.known(m.Handle)
 		if known == nil { // freed since
-			return side{}, core.Errorf(core.ErrClosed, "gl", "Copy", "a tensor was closed during the call")
+			return operand{}, core.Errorf(core.ErrClosed, "gl", "Copy", "a tensor was closed during the call")
 		}
-		return side{t, known, known.mapped}, nil
+		return operand{t, known, known.mapped}, nil
 	}
 	if !m.ID.Type.HostAccessible() {
-		return side{}, core.Errorf(core.ErrDevice, "gl", "Copy", "%v is neither memory of this context nor of the host: exchange carries it here", m.ID)
+		return operand{}, core.Errorf(core.ErrDevice, "gl", "Copy", "%v is neither memory of this context nor of the host: move it here by exchange.To", m.ID)
 	}
-	return side{t, nil, m.Handle}, nil
+	return operand{t, nil, m.Handle}, nil
 }
 
-// copyHere copies in the calling goroutine once all work before it is done.
+// copyHere copies in the calling goroutine, after all earlier work on the tensors.
 func (d *device) copyHere(ctx context.Context, dst, src *core.Tensor, work func(*job) error) error {
 	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 
 var live = shell.NewCounters("gl")
 
-// device is a context.
+// device is an opened device: an OpenGL context.
 type device struct {
 	shell.Device
 	facts   facts
 	run     executor
-	relay   *relay.Relay // behind run, for a context that is the caller's
-	stop    func()       // ends the context; nil for one that is the caller's
-	closing sync.Mutex   // one Close at a time; comes before Mu
+	relay   *relay.Relay // used by run, for a context of the caller
+	stop    func()       // destroys the context; nil for a context of the caller
+	closing sync.Mutex   // held by Close; locked before Mu
 
 	driver   driver
 	lost     atomic.Bool
@@ -37,10 +37,10 @@ type device struct {
 	// guarded by Mu
 	buffers map[uint32]*buffer
 	spares  []*buffer // mapped, for the next copy
-	garbage []func()  // what deletes things, for the next call on the context's thread
+	garbage []func()  // functions that delete objects, for the next call on the context's thread
 }
 
-// driver are the calls of which tests want to decide what they return.
+// driver holds calls whose results tests can replace.
 type driver struct {
 	getError, getGraphicsResetStatus func() uint32
 	clientWaitSync                   func(fence uintptr, flags uint32, timeout uint64) uint32
@@ -55,7 +55,7 @@ var (
 	_ core.SemaphoreImporter = (*device)(nil)
 )
 
-// newDevice makes a device of a context.
+// newDevice makes a device of an OpenGL context.
 func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 	d := &device{
 		facts:    f,
@@ -69,15 +69,15 @@ func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
 	return d
 }
 
-// errNotCurrent is what a call fails with that runs where the context is not current. The
-// context has its work all the same, and may be current again for the next call.
-var errNotCurrent = fmt.Errorf("%w: no context of OpenGL is current on the thread that run reaches", core.ErrInvalid)
+// errNotCurrent is the error of a call that runs where the context is not current. Work of the context
+// continues, and the context may be current at the next call.
+var errNotCurrent = fmt.Errorf("%w: no OpenGL context is current on the thread that run reaches", core.ErrInvalid)
 
-// do runs f, which calls OpenGL, on the context's thread, and returns the error
-// that the context then has. Where ctx ends before that, it returns ctx's error, and f never runs.
+// do runs f, which calls OpenGL, on the context's thread, and returns the error of the context after it. If
+// ctx ends before f starts, do returns ctx's error, and f never runs.
 func (d *device) do(ctx context.Context, call string, f func()) error {
 	if d.lost.Load() {
-		return core.Errorf(core.ErrDeviceLost, "gl", call, "the context was lost: close the device and all that was opened on it")
+		return core.Errorf(core.ErrDeviceLost, "gl", call, "the context was lost: close the device and everything that was opened on it")
 	}
 	var failed error
 	err := d.run(ctx, func() {
@@ -86,7 +86,7 @@ func (d *device) do(ctx context.Context, call string, f func()) error {
 				failed = &core.Error{Backend: "gl", Call: call, Err: errNotCurrent}
 				return
 			}
-			drainErrors() // what the caller's own calls left is not f's
+			drainErrors() // errors of the caller's own calls are not errors of f
 		}
 		d.sweep()
 		f()
@@ -103,7 +103,7 @@ func (d *device) do(ctx context.Context, call string, f func()) error {
 	return cmp.Or(err, failed)
 }
 
-// doSoon is do for calls that have no context of their own.
+// doSoon is do for calls that have no ctx.
 func (d *device) doSoon(call string, f func()) error {
 	ctx, stop := d.patient()
 	defer stop()
@@ -114,8 +114,8 @@ func (d *device) doSoon(call string, f func()) error {
 	return err
 }
 
-// patient returns a context that ends when the thread of a wrapped context takes no
-// calls: see [relay.Relay.Patient]. A thread of the device's own takes them always.
+// patient returns a ctx that ends if the thread of a wrapped context takes no calls: see
+// [relay.Relay.Patient]. A thread of the device itself always takes calls.
 func (d *device) patient() (ctx context.Context, stop func()) {
 	if d.relay == nil {
 		return context.Background(), func() {}
@@ -123,8 +123,8 @@ func (d *device) patient() (ctx context.Context, stop func()) {
 	return d.relay.Patient()
 }
 
-// drainErrors takes what errors the context on this thread has. One that is lost
-// may return them for ever.
+// drainErrors clears the errors of the context that is current on this thread. A lost context may return
+// errors for ever.
 func drainErrors() {
 	for range 16 {
 		if gl.GetError() == gl.NO_ERROR {
@@ -133,7 +133,7 @@ func drainErrors() {
 	}
 }
 
-// failed makes an error of a code, and remembers if that says that the context is lost.
+// failed makes an error of a code, and records if the code means that the context is lost.
 func (d *device) failed(call string, code uint32) error {
 	err := failure(call, code)
 	if errors.Is(err, core.ErrDeviceLost) {
@@ -142,7 +142,7 @@ func (d *device) failed(call string, code uint32) error {
 	return err
 }
 
-// resetStatus tells on the context's thread whether, and why, the context was lost.
+// resetStatus returns, on the context's thread, whether and why the context was lost.
 func (d *device) resetStatus() uint32 {
 	if !d.facts.robust {
 		return gl.NO_ERROR
@@ -150,7 +150,7 @@ func (d *device) resetStatus() uint32 {
 	return d.driver.getGraphicsResetStatus()
 }
 
-// sweep deletes on the context's thread what was freed.
+// sweep deletes, on the context's thread, what was freed.
 func (d *device) sweep() {
 	d.Mu.Lock()
 	garbage := d.garbage
@@ -161,20 +161,19 @@ func (d *device) sweep() {
 	}
 }
 
-// discard has destroy called on the context's thread: at once on a context of the
-// device's own; on one of the caller's, whose thread may be the one that frees, by
-// the next call. It waits for no thread of the caller's.
+// discard calls destroy on the context's thread: at once if the thread is the device's own, else at the next
+// call, since the caller's thread may be the one that frees. It does not wait for a thread of the caller.
 func (d *device) discard(destroy func()) {
 	d.Mu.Lock()
 	d.garbage = append(d.garbage, destroy)
 	d.Mu.Unlock()
 	if d.stop != nil {
-		_ = d.run(context.Background(), d.sweep) // where the context has ended, all that it had has
+		_ = d.run(context.Background(), d.sweep) // if the context is destroyed, its objects are too
 	}
 }
 
-// Close waits for work on memory that was released already, since nobody else
-// could: that memory is not open any more. See [reaper.Gate], and [Wrap] for a context of the caller's.
+// Close waits for work on memory that was released already, since no caller can close that memory. See
+// [reaper.Gate], and [Wrap] for a context of the caller.
 func (d *device) Close() error {
 	d.closing.Lock()
 	defer d.closing.Unlock()
@@ -185,7 +184,7 @@ func (d *device) Close() error {
 			d.garbage = append(d.garbage, b.destroy)
 		}
 		d.spares = nil
-		d.Mu.Unlock() // the context's thread takes it
+		d.Mu.Unlock() // the context's thread locks it
 		err := d.run(ctx, func() {
 			d.sweep()
 			d.programs.destroy()
@@ -198,7 +197,7 @@ func (d *device) Close() error {
 		return err
 	})
 	if errors.Is(err, errEnded) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return d.relay.Untaken("Close") // what is to be done waits for a thread that nobody serves
+		return d.relay.Untaken("Close") // the thread takes no calls
 	}
 	return err
 }

@@ -20,18 +20,18 @@ import (
 // allows.
 var loadFunctions = sync.OnceValue(func() error {
 	if err := gl.InitWithProcAddrFunc(egl.ProcAddress); err != nil {
-		return core.Errorf(core.ErrVersion, "gl", "eglGetProcAddress", "libEGL does not find %v", err)
+		return core.Errorf(core.ErrVersion, "gl", "eglGetProcAddress", "libEGL cannot find %v", err)
 	}
 	return nil
 })
 
-// facts are what a context says of itself.
+// facts are the queried properties of an OpenGL context.
 type facts struct {
 	renderer   string
 	driver     string
 	software   bool // renders on the processor: GPU memory is host memory
 	extensions map[string]bool
-	robust     bool // tells when the context is lost
+	robust     bool // the context reports when it is lost
 
 	deviceUUID, driverUUID core.UUID // zero without GL_EXT_memory_object
 
@@ -40,8 +40,8 @@ type facts struct {
 	groups     [3]uint32 // of a shader, the most along each axis
 }
 
-// readFacts asks the context that is current on the calling thread. It fails with
-// core.ErrVersion if that is older than OpenGL 4.5, or is OpenGL ES.
+// readFacts queries the context that is current on the calling thread. It fails with core.ErrVersion if the
+// context is older than OpenGL 4.5 or is OpenGL ES.
 func readFacts() (facts, error) {
 	if err := loadFunctions(); err != nil {
 		return facts{}, err
@@ -77,11 +77,11 @@ func readFacts() (facts, error) {
 	if f.has("GL_EXT_memory_object") {
 		f.deviceUUID, f.driverUUID = ext.UUIDs()
 	}
-	drainErrors() // whoever looks next must not find what a question above left
+	drainErrors() // the next check must not find errors of the queries above
 	return f, nil
 }
 
-// softwareRenderers are how the names of renderers begin that use no GPU.
+// softwareRenderers are prefixes of the names of renderers that use no GPU.
 var softwareRenderers = []string{"llvmpipe", "softpipe", "swrast", "SwiftShader"}
 
 func (f *facts) has(extensions ...string) bool {
@@ -126,5 +126,5 @@ func (f *facts) properties(id core.DeviceID) core.Properties {
 	return p
 }
 
-// alignment of every allocation: each has a buffer of its own, and begins with it.
+// alignment is that of every allocation: each is the beginning of a buffer of its own.
 const alignment = 256

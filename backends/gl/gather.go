@@ -17,14 +17,13 @@ const (
 	bigPiece  = 4 << 10
 )
 
-// moves reports whether OpenGL copies c well: by plain copies, or by a shader on a
-// GPU. On a processor llvmpipe's shader takes twenty times as long as the host.
+// moves reports whether OpenGL is the right way to copy c: by plain copies, or by a shader on a GPU. On a
+// processor, llvmpipe's shader takes twenty times as long as the host.
 func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.facts.software }
 
 func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
 
-// move copies between two buffers of the context, unless it cannot: then it reports
-// false.
+// move copies between two buffers of the context. It reports false if it cannot.
 func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 	if fewCopies(c) {
 		return true, j.complete("glCopyNamedBufferSubData", func() {
@@ -57,7 +56,7 @@ func (d *device) limits() gather.Limits {
 	}
 }
 
-// dispatch runs shaders on the context's thread, and leaves the context as it was.
+// dispatch runs shaders on the context's thread, and restores the state of the context.
 func (d *device) dispatch(dst, src *buffer, dispatches []gather.Dispatch) error {
 	before := saveState()
 	defer before.restore()
@@ -76,10 +75,10 @@ func (d *device) dispatch(dst, src *buffer, dispatches []gather.Dispatch) error 
 	return nil
 }
 
-// state is what dispatch changes of a context.
+// state is the state of a context that dispatch changes.
 type state struct {
 	program, buffer int32
-	bound           [2]int32 // buffers, with their ranges, of which 2 GiB can be told
+	bound           [2]int32 // buffers, with their ranges, of which OpenGL can report 2 GiB
 	first, size     [2]int32
 }
 
@@ -98,7 +97,7 @@ func saveState() state {
 func (s *state) restore() {
 	gl.UseProgram(uint32(s.program))
 	for i, name := range s.bound {
-		if s.size[i] == 0 { // nothing, or all of a buffer whatever its size becomes
+		if s.size[i] == 0 { // nothing, or the whole buffer, even if its size changes
 			gl.BindBufferBase(gl.SHADER_STORAGE_BUFFER, uint32(i), uint32(name))
 		} else {
 			gl.BindBufferRange(gl.SHADER_STORAGE_BUFFER, uint32(i), uint32(name), int(s.first[i]), int(s.size[i]))
@@ -107,11 +106,10 @@ func (s *state) restore() {
 	gl.BindBuffer(gl.SHADER_STORAGE_BUFFER, uint32(s.buffer))
 }
 
-// programs are the shaders that were compiled so far. The context's thread alone
-// uses them.
+// programs are the shaders that were compiled. Only the context's thread uses them.
 type programs map[gather.Shader]*program
 
-// program is a compiled shader with the places of its uniforms.
+// program is a compiled shader with the locations of its uniforms.
 type program struct {
 	name                       uint32
 	dstFirst, srcFirst         int32
@@ -120,7 +118,7 @@ type program struct {
 	ran                        bool
 }
 
-// program compiles a shader when it is used for the first time.
+// program returns a shader, and compiles it on first use.
 func (p programs) program(s gather.Shader) (*program, error) {
 	if known := p[s]; known != nil {
 		return known, nil
@@ -143,7 +141,7 @@ func (p programs) program(s gather.Shader) (*program, error) {
 	return known, nil
 }
 
-// set gives the program that is in use its uniforms.
+// set sets the uniforms of the program in use.
 func (p *program) set(k *gather.Constants) {
 	gl.ProgramUniform1i(p.name, p.dstFirst, k.DstFirst)
 	gl.ProgramUniform1i(p.name, p.srcFirst, k.SrcFirst)
@@ -154,7 +152,7 @@ func (p *program) set(k *gather.Constants) {
 	gl.ProgramUniform1iv(p.name, p.srcStep, gather.MaxAxes, &k.SrcStep[0])
 }
 
-// dispatch runs the program that is in use.
+// dispatch runs the program in use.
 func (p *program) dispatch(groups [3]uint32) {
 	if !p.ran { // some drivers compile now
 		p.ran = true

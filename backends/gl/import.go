@@ -13,7 +13,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// ImportTypes are opaque descriptors, where the driver has GL_EXT_memory_object_fd.
+// ImportTypes are opaque descriptors, if the driver has GL_EXT_memory_object_fd.
 func (d *device) ImportTypes() []core.HandleType {
 	if !d.Info.Capabilities.Has(core.CapImportMemory) {
 		return nil
@@ -21,15 +21,14 @@ func (d *device) ImportTypes() []core.HandleType {
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
-// slack is how many bytes an allocation must have beyond what is imported of it:
-// llvmpipe of Mesa 22.3 wants room to overrun a buffer.
+// slack is how many bytes an allocation must have after the imported part, since llvmpipe of Mesa 22.3
+// requires memory after a buffer.
 const slack = 64
 
-// ImportMemory makes a GL buffer of what Vulkan exported: it begins with the
-// allocation and ends with the wanted bytes, since llvmpipe of Mesa 22.3 ignores an
-// offset. Besides what its interface says, it fails with ErrNotSupported for
-// another handle type, and with ErrOutOfMemory (GL_OUT_OF_MEMORY) where the driver
-// wants the allocation to be larger than the buffer: 64 bytes are enough.
+// ImportMemory makes a GL buffer of memory that Vulkan exported. The buffer begins with the allocation and
+// ends with the imported bytes, since llvmpipe of Mesa 22.3 ignores an offset. In addition to the errors of
+// its interface, ImportMemory fails with ErrNotSupported for another handle type, and with ErrOutOfMemory
+// (GL_OUT_OF_MEMORY) if the driver requires the allocation to be larger than the buffer; 64 bytes are enough.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	if err := d.EnterWith(ctx, core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
@@ -47,12 +46,12 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 			d.discard(b.destroy)
 			return core.Memory{}, taken, err
 		}
-		memory, err := d.adopt("ImportMemory", b, m.Offset, m.Length, nil)
+		memory, err := d.newMemory("ImportMemory", b, m.Offset, m.Length, nil)
 		return memory, taken, err
 	})
 }
 
-// importer is what the device imports.
+// importer describes what the device can import.
 func (d *device) importer() *external.Importer {
 	return &external.Importer{
 		Backend: "gl", Types: d.ImportTypes(),
@@ -60,8 +59,8 @@ func (d *device) importer() *external.Importer {
 	}
 }
 
-// importFD fills b with a memory object of fd and a buffer on it, and says whether the
-// driver owns fd now. What it made by the time that it fails is in b.
+// importFD makes a memory object of fd and a buffer on it, in b. It reports whether the driver owns fd now.
+// If it fails, b holds what was made before.
 func (d *device) importFD(ctx context.Context, b *buffer, m core.ExternalMemory, fd int) (taken bool, err error) {
 	if err = d.do(ctx, "glImportMemoryFdEXT", func() {
 		b.object = ext.CreateMemoryObject(m.Dedicated)
@@ -76,9 +75,9 @@ func (d *device) importFD(ctx context.Context, b *buffer, m core.ExternalMemory,
 	var typed *core.Error
 	if errors.As(err, &typed) && typed.Code == gl.OUT_OF_MEMORY {
 		if m.Size-b.size >= slack {
-			// There is room: Mesa's drivers tell only now that the descriptor is not theirs.
+			// There is room: only now do Mesa's drivers report that the descriptor is not theirs.
 			typed.Err = core.ErrInvalid
-			typed.Detail += ": the driver makes no memory of the descriptor, which another one may have made"
+			typed.Detail += ": the driver cannot import the descriptor, which may come from another driver"
 		} else {
 			typed.Detail += ": export an allocation that is larger than what is used of it; 64 bytes more are enough"
 		}

@@ -13,25 +13,25 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 )
 
-// job is the work of one copy: commands of OpenGL and what the host does between
-// them. Its ctx may end at any time.
+// job is the work of one copy: commands of OpenGL, and work of the host between them. Its ctx may end at any
+// time.
 type job struct {
 	device *device
 	ctx    context.Context
 	began  bool     // something may have been written
-	issued bool     // commands were issued that nobody has waited for
-	after  []func() // what is given back when OpenGL is done with the job
+	issued bool     // commands were issued and not waited for
+	after  []func() // functions to call when OpenGL is done with the job
 }
 
-// perform does work, and calls over with its error when OpenGL is done with all that
-// was issued. Both have happened when it returns, unless ctx can end and work fails after
-// commands were issued: then over is called when the context's thread has seen that
-// they are done, which is never where nobody serves that.
+// perform calls work, and calls over with the error of work when OpenGL is done with all commands. Normally
+// both have returned when perform returns. But if ctx can end and work fails after commands were issued, over
+// is called later, when the context's thread has seen that the commands are done. If the thread takes no
+// calls, that is never.
 func (d *device) perform(ctx context.Context, work func(*job) error, over func(j *job, err error)) error {
 	j := &job{device: d, ctx: ctx}
 	err := work(j)
 	end := func() {
-		// A context that is lost has no work; one that is not current has.
+		// A lost context has no work left. A context that is not current may have.
 		for j.issued && errors.Is(d.finish(context.Background()), errNotCurrent) {
 			time.Sleep(lastPause)
 		}
@@ -48,20 +48,20 @@ func (d *device) perform(ctx context.Context, work func(*job) error, over func(j
 	return err
 }
 
-// host has the host copy, in as many goroutines as Go runs at a time.
+// host lets the host copy, in as many goroutines as Go runs at a time.
 func (j *job) host(k copykernel.Job) error {
 	j.began = true
 	return run(k)
 }
 
-// Pauses between two looks at a fence.
+// Pauses between two checks of a fence.
 const (
 	firstPause = 10 * time.Microsecond
 	lastPause  = time.Millisecond
 )
 
-// finish waits until OpenGL is done with every command that was issued before, and
-// both shaders and the host see what they wrote.
+// finish waits until OpenGL is done with every command that was issued before. Shaders and the host then see
+// what they wrote.
 func (j *job) finish() error {
 	if d := j.device; d.stop != nil && d.finished.Load() >= d.issued.Load() {
 		return nil
@@ -69,8 +69,8 @@ func (j *job) finish() error {
 	return j.complete("glClientWaitSync", nil)
 }
 
-// complete issues the commands of f, which may be nil, and waits as finish does. It
-// looks at a fence now and then, so that the context's thread is free for others.
+// complete issues the commands of f, which may be nil, and waits as finish does. It polls a fence, so that
+// the context's thread is free for other calls.
 func (j *job) complete(call string, f func()) error {
 	d := j.device
 	var fence uintptr

@@ -8,9 +8,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Alloc makes a GL buffer of its own for each memory, which the host can view if
-// HostVisible is asked for or the renderer is a software one. It fails with
-// ErrNotSupported for Export: OpenGL exports nothing.
+// Alloc makes a GL buffer for each memory. The host can view it if HostVisible is requested or the renderer
+// is a software renderer. Alloc fails with ErrNotSupported for Export, since OpenGL exports nothing.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
@@ -28,16 +27,16 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 			return core.Memory{}, err
 		}
 	}
-	return d.adopt("Alloc", b, 0, size, nil)
+	return d.newMemory("Alloc", b, 0, size, nil)
 }
 
-// adopt makes size bytes of b, from offset on, memory of the device that owns owner;
-// on failure b is discarded, and owner stays the caller's.
-func (d *device) adopt(call string, b *buffer, offset, size int64, owner core.Owner) (core.Memory, error) {
+// newMemory returns size bytes of b, from offset on, as memory of the device that owns owner. If it fails, b
+// is discarded, and owner stays the caller's.
+func (d *device) newMemory(call string, b *buffer, offset, size int64, owner core.Owner) (core.Memory, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
-		return core.Memory{}, err // the context went with all that it had
+		return core.Memory{}, err // the context was destroyed with its objects
 	}
 	if b.name != 0 {
 		if known := d.buffers[b.name]; known != nil {
@@ -50,7 +49,7 @@ func (d *device) adopt(call string, b *buffer, offset, size int64, owner core.Ow
 	if b.mapped != 0 {
 		m.Host = b.mapped + uintptr(offset)
 	}
-	// The buffer is deleted if it is dlx's and no other memory is on it.
+	// The buffer is deleted if it belongs to dlx and no other memory is on it.
 	last := false
 	return d.HandOut(m, func() {
 		if b.name != 0 {

@@ -16,8 +16,8 @@ import (
 
 var _ core.SemaphoreCreator = (*device)(nil)
 
-// NewSemaphore returns a [stream.Timeline], which cannot leave the process: it
-// fails with ErrNotSupported if t is not 0, and with ErrClosed.
+// NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is
+// not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	if err := d.Begin(ctx, "NewSemaphore"); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 	return stream.NewTimeline(), nil
 }
 
-// SemaphoreImportTypes are opaque descriptors, where the driver has GL_EXT_semaphore_fd
-// and GL_NV_timeline_semaphore.
+// SemaphoreImportTypes are opaque descriptors, if the driver has GL_EXT_semaphore_fd and
+// GL_NV_timeline_semaphore.
 func (d *device) SemaphoreImportTypes() []core.HandleType {
 	if !d.Info.Capabilities.Has(core.CapImportSemaphores) {
 		return nil
@@ -63,7 +63,7 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen("ImportSemaphore"); err != nil {
-		return nil, err // the context went with all that it had
+		return nil, err // the context was destroyed with its objects
 	}
 	d.CountMemory()
 	return s, nil
@@ -76,7 +76,7 @@ type semaphore struct {
 	name   uint32
 
 	mu       sync.Mutex
-	promised uint64 // the largest value enqueued to be signalled here
+	promised uint64 // the largest value that was enqueued for a signal here
 	closed   bool
 }
 
@@ -85,8 +85,8 @@ var _ core.Semaphore = (*semaphore)(nil)
 // destroy deletes the semaphore on the context's thread.
 func (s *semaphore) destroy() { ext.DeleteSemaphore(s.name) }
 
-// Signal fails with ErrInvalid if value is not larger than all that were signalled
-// here, with ErrDevice for a stream of another device, and with ErrClosed.
+// Signal fails with ErrInvalid if value is not larger than all values signalled here, with ErrDevice for a
+// stream of another device, and with ErrClosed.
 func (s *semaphore) Signal(st core.Stream, value uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +100,8 @@ func (s *semaphore) Signal(st core.Stream, value uint64) error {
 	return err
 }
 
-// WaitOn makes all later work of the context wait, since its streams share it. It
-// fails with ErrDevice for a stream of another device, and with ErrClosed.
+// WaitOn makes all later work of the OpenGL context wait, since all streams share the context. It fails with
+// ErrDevice for a stream of another device, and with ErrClosed.
 func (s *semaphore) WaitOn(st core.Stream, value uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

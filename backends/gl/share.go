@@ -11,11 +11,10 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// ImportPointer takes the name of a GL buffer of this context or its share group:
-// the first size bytes of it. The name stays the caller's, who deletes it after
-// owner was told. It must not be mapped while work on it runs, unless for good
-// (GL_MAP_PERSISTENT_BIT). It fails with ErrInvalid if p is no such name, or size
-// is negative or more than the buffer has; where size is 0, p may be anything.
+// ImportPointer takes the name of a GL buffer of this context or its share group. The memory is its first
+// size bytes. The buffer stays the caller's, who deletes it after owner.Free was called. While work on it
+// runs, it may be mapped only persistently (GL_MAP_PERSISTENT_BIT). ImportPointer fails with ErrInvalid if p
+// is not such a name, or if size is negative or larger than the buffer; if size is 0, p is ignored.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	fail := func(format string, args ...any) (core.Memory, error) {
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "ImportPointer", format, args...)
@@ -27,7 +26,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return fail("size is %d bytes", size)
 	}
 	if size == 0 {
-		return d.adopt("ImportPointer", &buffer{}, 0, 0, owner)
+		return d.newMemory("ImportPointer", &buffer{}, 0, 0, owner)
 	}
 	if p == 0 || p > math.MaxUint32 {
 		return fail("p is %#x; it must be the name of a GL buffer, from 1 to %#x", p, uint32(math.MaxUint32))
@@ -38,7 +37,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return core.Memory{}, err
 	}
 	if !known {
-		return fail("%d is no GL buffer of the context: it was deleted, never bound, or belongs to another share group", p)
+		return fail("%d is not a GL buffer of the context: it was deleted, never bound, or belongs to another share group", p)
 	}
 	var immutable, flags int32
 	if err := d.doSoon("glGetNamedBufferParameteri64v", func() {
@@ -52,11 +51,10 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return fail("size is %d bytes, but GL buffer %d has %d (GL_BUFFER_SIZE)", size, p, b.size)
 	}
 	b.fixed = immutable != 0 && flags&gl.DYNAMIC_STORAGE_BIT == 0
-	return d.adopt("ImportPointer", b, 0, size, owner)
+	return d.newMemory("ImportPointer", b, 0, size, owner)
 }
 
-// HostView gives the address at which b is mapped, which it is from the time of its
-// allocation on.
+// HostView returns the address at which b is mapped since its allocation.
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
 		if b := d.known(m.Handle); b != nil && b.mapped != 0 {
@@ -66,7 +64,7 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 	})
 }
 
-// known finds the buffer that memory of the device is on.
+// known returns the buffer of a handle of the device's memory.
 func (d *device) known(handle uintptr) *buffer {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()

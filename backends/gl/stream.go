@@ -12,9 +12,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// queue is a stream of a device, which counts it until it is closed. Its work runs
-// on a goroutine, calls OpenGL on the context's thread, and is done when OpenGL is
-// done with it.
+// queue is a stream of a device, which counts it as open until it is closed. Its work runs in a goroutine and
+// calls OpenGL on the context's thread. It is done when OpenGL is done with it.
 type queue struct {
 	*shell.Queue
 	device *device
@@ -22,8 +21,8 @@ type queue struct {
 
 var _ core.Stream = (*queue)(nil)
 
-// NewStream returns an ordered queue. Streams share the context, so that their work
-// overlaps only with that of the host.
+// NewStream returns an ordered queue. All streams share the OpenGL context, so only the host's part of their
+// work overlaps.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	q, err := d.NewQueue(ctx)
 	if err != nil {
@@ -32,8 +31,8 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	return &queue{q, d}, nil
 }
 
-// Record returns an event that, on a context of the caller's, also waits for what
-// the caller has drawn there by the time that the stream gets to it.
+// Record returns an event. On a context of the caller, the event also covers the commands that the caller has
+// issued when the stream reaches it.
 func (q *queue) Record() (core.Event, error) {
 	if q.device.stop == nil {
 		if err := q.Enqueue(func() error { return q.device.finish(context.Background()) }); err != nil {
@@ -47,7 +46,7 @@ func (q *queue) Record() (core.Event, error) {
 	return q.device.served(e), nil
 }
 
-// WaitSettled is that of the queue, which knows its own events by what is inside.
+// WaitSettled unwraps an event of this device, so that the host queue recognises its own events.
 func (q *queue) WaitSettled(e core.Event) error {
 	if s, ok := e.(served); ok {
 		e = s.Event
@@ -55,8 +54,8 @@ func (q *queue) WaitSettled(e core.Event) error {
 	return q.Queue.WaitSettled(e)
 }
 
-// served is an event of a wrapped context, which the context's own thread may wait for: it
-// serves the others meanwhile.
+// served is an event of a wrapped context. The context's own thread may wait for it, and runs the calls of
+// others meanwhile.
 type served struct {
 	core.Event
 	relay *relay.Relay
@@ -67,7 +66,7 @@ var _ core.EventWrapper = served{}
 func (s served) Wait(ctx context.Context) error { return s.relay.Await(ctx, s.Event) }
 func (s served) Unwrap() core.Event             { return s.Event }
 
-// served makes e one that the context's thread may wait for.
+// served makes e an event for which the context's thread may wait.
 func (d *device) served(e core.Event) core.Event {
 	if d.relay == nil || e == nil {
 		return e
@@ -75,8 +74,8 @@ func (d *device) served(e core.Event) core.Event {
 	return served{e, d.relay}
 }
 
-// Close fails, and leaves the stream open, where its work waits for a context of the
-// caller's whose thread takes no calls.
+// Close fails, and leaves the stream open, if its work waits for a context of the caller whose thread takes
+// no calls.
 func (q *queue) Close() error {
 	if q.device.relay != nil {
 		ctx, stop := q.device.patient()
@@ -90,18 +89,18 @@ func (q *queue) Close() error {
 	return q.Queue.Close()
 }
 
-// command issues the commands of f, which work on buffers.
+// command issues the commands of f, which use buffers.
 func (d *device) command(ctx context.Context, call string, f func()) error {
 	return d.do(ctx, call, func() { d.issue(f) })
 }
 
-// finish is [job.finish] on its own.
+// finish is [job.finish] without a job.
 func (d *device) finish(ctx context.Context) error {
 	return (&job{device: d, ctx: ctx}).finish()
 }
 
-// issue issues the commands of f, which may be nil, on the context's thread. What
-// shaders of others wrote is seen by them, and by the host once a fence was passed.
+// issue issues the commands of f, which may be nil, on the context's thread. They see what other shaders
+// wrote, and the host sees what they wrote after a fence.
 func (d *device) issue(f func()) {
 	gl.MemoryBarrier(gl.ALL_BARRIER_BITS)
 	if f != nil {

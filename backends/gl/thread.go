@@ -10,10 +10,9 @@ import (
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
 )
 
-// executor runs a function where the device's context is current, and returns nil when
-// it has run. Where it returns an error the function has not run, and never will: ctx's
-// if that has ended before, errEnded if there is no context any more. It is safe for
-// concurrent use.
+// executor runs a function where the device's context is current, and returns nil when it has run. If it
+// returns an error, the function has not run and never will. The error is ctx's if ctx has ended, or errEnded
+// if the context is destroyed. An executor is safe for concurrent use.
 type executor func(ctx context.Context, f func()) error
 
 var errEnded = errors.New("the context has ended")
@@ -25,8 +24,7 @@ type thread struct {
 	ended chan struct{} // closed when no work is taken any more
 }
 
-// startThread makes a context on device, which is current on a thread of its own
-// until stop.
+// startThread makes an OpenGL context on device, which is current on a new thread until stop.
 func startThread(device egl.Device) (*thread, error) {
 	t := &thread{make(chan func()), make(chan struct{}), make(chan struct{})}
 	started := make(chan error)

@@ -12,9 +12,9 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
-// transfer chooses how to copy, and returns the work. That is done when OpenGL is.
-func (d *device) transfer(dst, src side) func(*job) error {
-	onHost := dst.buffer == nil || src.buffer == nil || d.facts.software // where a processor copies either way
+// copyWork chooses how to copy, and returns the work. It returns when OpenGL is done.
+func (d *device) copyWork(dst, src operand) func(*job) error {
+	onHost := dst.buffer == nil || src.buffer == nil || d.facts.software // a processor copies in any case
 	switch {
 	case dst.base != 0 && src.base != 0 && onHost:
 		return byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
@@ -27,8 +27,8 @@ func (d *device) transfer(dst, src side) func(*job) error {
 	}
 }
 
-// byHost runs a job of the host on mapped memory when OpenGL is done with that.
-// Commands that are issued later see what it wrote, since the mapping is coherent.
+// byHost runs a job of the host on mapped memory when OpenGL is done with that memory. The mapping is
+// coherent, so later commands see what the host wrote.
 func byHost(k copykernel.Job) func(*job) error {
 	return func(j *job) error {
 		if err := j.finish(); err != nil {
@@ -42,7 +42,7 @@ func byHost(k copykernel.Job) func(*job) error {
 func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
 
 // within copies between two buffers.
-func (j *job) within(dst, src side) error {
+func (j *job) within(dst, src operand) error {
 	c, err := strided.Of(dst.Tensor, src.Tensor)
 	if err != nil || !j.device.moves(c) {
 		return j.bounce(dst, src)
@@ -53,10 +53,9 @@ func (j *job) within(dst, src side) error {
 	return j.bounce(dst, src)
 }
 
-// upload copies from the host to a buffer that is not mapped: what lies in a row on
-// both sides at once, all else packed in a row in a buffer that is mapped, and from
-// there.
-func (j *job) upload(dst, src side) error {
+// upload copies from the host to a buffer that is not mapped. It copies contiguous elements directly. It
+// packs others into a mapped buffer, and OpenGL copies from there.
+func (j *job) upload(dst, src operand) error {
 	c, bits := strided.Unpack(dst.Tensor)
 	if bits || !j.device.moves(c) {
 		return j.bounce(dst, src)
@@ -80,13 +79,13 @@ func (j *job) upload(dst, src side) error {
 }
 
 // download is the reverse of upload.
-func (j *job) download(dst, src side) error {
+func (j *job) download(dst, src operand) error {
 	c, bits := strided.Pack(src.Tensor)
 	if bits || !j.device.moves(c) {
 		return j.bounce(dst, src)
 	}
 	if n, first, ok := plain(dst, src); ok {
-		if err := j.finish(); err != nil { // so that the next call does not wait on the context's thread
+		if err := j.finish(); err != nil { // so that the next call does not block the context's thread
 			return err
 		}
 		return j.device.do(j.ctx, "glGetNamedBufferSubData", func() {
@@ -105,8 +104,8 @@ func (j *job) download(dst, src side) error {
 	return j.host(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
 }
 
-// plain reports whether a copy is one of n bytes.
-func plain(dst, src side) (n int64, c strided.Copy, ok bool) {
+// plain reports whether a copy is one of n contiguous bytes.
+func plain(dst, src operand) (n int64, c strided.Copy, ok bool) {
 	c, err := strided.Of(dst.Tensor, src.Tensor)
 	if err != nil {
 		return 0, c, false
@@ -115,13 +114,13 @@ func plain(dst, src side) (n int64, c strided.Copy, ok bool) {
 	return n, c, ok
 }
 
-// bounce copies what OpenGL cannot, such as single bits, or not as fast as the
-// host: that does it in mapped copies of all that either side spans.
-func (j *job) bounce(dst, src side) error {
+// bounce copies what OpenGL cannot copy, such as single bits, or copies slower than the host. The host copies
+// in mapped copies of all bytes that each side spans.
+func (j *job) bounce(dst, src operand) error {
 	c, bits := strided.OfBits(dst.Tensor, src.Tensor)
 	r, size := c.ByteRange(bits), c.Size()
 	if bits {
-		size /= 8 // rounded down: a byte that is not whole is a gap
+		size /= 8 // rounded down: a part of a byte counts as a gap
 	}
 	from, err := j.mirror(&src, r.SrcLow, r.SrcHigh)
 	if err != nil {
@@ -132,11 +131,11 @@ func (j *job) bounce(dst, src side) error {
 		return err
 	}
 	err = from.read()
-	if err == nil && size < r.DstHigh-r.DstLow { // what lies between the elements is written back, too
+	if err == nil && size < r.DstHigh-r.DstLow { // the bytes between the elements are written back too
 		err = to.read()
 	}
 	if err == nil {
-		err = j.finish() // what the host reads and writes in place
+		err = j.finish() // the host reads and writes the memory
 	}
 	if err != nil {
 		return err
@@ -147,17 +146,15 @@ func (j *job) bounce(dst, src side) error {
 	return to.writeBack()
 }
 
-// mirror is a mapped copy of a part of a buffer; of nothing where the host sees
-// the memory itself.
+// mirror is a mapped copy of a part of a buffer. It is empty if the host sees the memory itself.
 type mirror struct {
 	job       *job
 	copy, of  *buffer
 	low, size int64
 }
 
-// mirror gives s a base in a mirror of the bytes from low to high, where the host
-// does not see the memory.
-func (j *job) mirror(s *side, low, high int64) (*mirror, error) {
+// mirror sets the base of s to a mirror of the bytes from low to high, if the host does not see the memory.
+func (j *job) mirror(s *operand, low, high int64) (*mirror, error) {
 	if s.base != 0 {
 		return &mirror{}, nil
 	}
@@ -169,7 +166,7 @@ func (j *job) mirror(s *side, low, high int64) (*mirror, error) {
 	return &mirror{j, staging, s.buffer, low, high - low}, nil
 }
 
-// read makes the mirror what the buffer is.
+// read copies the buffer to the mirror.
 func (m *mirror) read() error {
 	if m.copy == nil {
 		return nil
@@ -179,7 +176,7 @@ func (m *mirror) read() error {
 	})
 }
 
-// writeBack makes the buffer what the mirror is.
+// writeBack copies the mirror to the buffer.
 func (m *mirror) writeBack() error {
 	if m.copy == nil {
 		return nil

@@ -185,7 +185,7 @@ func TestImportPointerRefusesWhatIsNoBuffer(t *testing.T) {
 		freed := 0
 		m, err := importer.ImportPointer(c.p, c.size, core.FreeFunc(func() { freed++ }))
 		if !errors.Is(err, core.ErrInvalid) || freed != 0 {
-			t.Errorf("%s: error %v, the owner was told %d times", c.rule, err, freed)
+			t.Errorf("%s: error %v, the owner was freed %d times", c.rule, err, freed)
 		}
 		if err == nil {
 			m.Free()

@@ -2,51 +2,51 @@ package opencl
 
 import "github.com/dlx-go/dlx/core"
 
-// New returns the backend "opencl". It serves every device of every platform that
-// the loader knows, counted in the loader's order. A device may be opened several
-// times, each time with a cl_context, a pool and streams of its own. The library
-// is opened by the first call of a method: a program starts without it, and Probe
-// says why it is missing. DLX_OPENCL_LIBRARY names another one than the system's.
+// New returns the backend "opencl". Its devices are all devices of all platforms of the loader, in the
+// loader's order. A device may be opened several times. Each opened device has its own cl_context, pool and
+// streams. The first call of a method opens the library: the system's libOpenCL, or the one that
+// DLX_OPENCL_LIBRARY names. A program starts without it, and Probe says why it is missing.
 func New() core.Backend { return newBackend() }
 
-// Handles are the objects of OpenCL behind a device. They stay the device's.
+// Handles are the OpenCL objects of a device. They belong to the device.
 type Handles struct {
 	Platform uintptr // cl_platform_id
 	Device   uintptr // cl_device_id
 	Context  uintptr // cl_context
 }
 
-// HandlesOf returns what is behind d, for who makes kernels and command queues of
-// its context. It fails with ErrDevice for a device of another backend and with ErrClosed.
+// HandlesOf returns the OpenCL objects of d, for programs that make kernels and command queues in its
+// context. It fails with core.ErrDevice for a device of another backend, and with core.ErrClosed for a closed
+// one.
 func HandlesOf(d core.Device) (Handles, error) { return handlesOf(d) }
 
-// Wrap opens a device over a cl_context that another library made, so that both
-// use each other's cl_mem, cl_command_queue and cl_event. It retains the context
-// until the caller closes the device. deviceID is one of the context's; the
-// result's ID is that of [core.Backend.Devices]. It fails with ErrDevice if no
-// platform lists the device or the context has not got it, and with ErrInvalid if
-// either is 0 or the driver says that it is none. Whether an address that is no
-// handle is found out depends on the driver: do not pass any.
+// Wrap opens a device over a cl_context of another library. The device and the library can then use each
+// other's cl_mem, cl_command_queue and cl_event. Wrap retains the context until the caller closes the device.
+// deviceID is one of the context's devices; the ID of the result is the one that core.Backend.Devices lists.
+//
+// Wrap fails with core.ErrDevice if no platform lists the device or if it is not in the context, and with
+// core.ErrInvalid if either argument is 0 or the driver rejects it. Whether an address that is not a handle
+// is detected depends on the driver, so pass valid handles only.
 func Wrap(context, deviceID uintptr) (core.Device, error) { return wrapContext(context, deviceID) }
 
-// MemOf returns the cl_mem that t stands on and where in it the first element
-// lies, in bytes. The cl_mem stays the tensor's: retain it to keep it longer. It
-// fails with ErrDevice if t does not lie on OpenCL, and with ErrClosed. For a tensor
-// without memory it is 0.
+// MemOf returns the cl_mem of t, and the offset of the first element in it, in bytes. The cl_mem belongs to
+// the tensor: retain it to keep it longer. For a tensor without memory it is 0. MemOf fails with
+// core.ErrDevice if t is not in OpenCL, and with core.ErrClosed if t is closed.
 func MemOf(t *core.Tensor) (mem uintptr, offset int64, err error) { return memOf(t) }
 
-// SubBuffer returns a view of t's elements that stands on a cl_mem of its own, which
-// begins with their first byte and ends with their last: for kernels that take no
-// offset. The caller closes it. It keeps t's memory and shares its order, so that
-// work on one waits for work on the other. It fails with ErrLayout if the first
-// byte is no multiple of CL_DEVICE_MEM_BASE_ADDR_ALIGN in t's cl_mem or there are no
-// elements, with ErrInvalid if that is a sub-buffer itself, of which OpenCL makes none, with
-// ErrDevice if t belongs to no opened device of OpenCL, and with ErrClosed.
+// SubBuffer returns a view of t's elements on a cl_mem of its own, for kernels that take no offset. That
+// cl_mem begins with the first byte of the elements and ends with the last. The caller closes the view. It
+// keeps t's memory alive and shares its order: work on one waits for work on the other.
+//
+// SubBuffer fails with core.ErrLayout if there are no elements, or if the offset of the first byte in t's
+// cl_mem is not a multiple of CL_DEVICE_MEM_BASE_ADDR_ALIGN; with core.ErrInvalid if t's cl_mem is a
+// sub-buffer itself, of which OpenCL makes no sub-buffers; with core.ErrDevice if t does not belong to an
+// opened OpenCL device; and with core.ErrClosed if t is closed.
 func SubBuffer(t *core.Tensor) (*core.Tensor, error) { return subBuffer(t) }
 
-// EventOf makes an event of a cl_event of another library, which streams of d can
-// wait for on the device. It retains the cl_event until it is passed or the event
-// is collected. Whoever enqueued the command flushes its queue, else nobody may ever
-// see it done (OpenCL 3.0 API, Flush and Finish). It fails with ErrInvalid for what
-// is no cl_event of d's context, as far as the API can tell; see [Wrap].
+// EventOf makes an event of a cl_event of another library. Streams of d can wait for it on the device.
+// EventOf retains the cl_event until it is complete or the event is garbage-collected. The queue of the
+// command must be flushed by the code that enqueued it; otherwise the event may never complete (OpenCL 3.0
+// API, Flush and Finish). EventOf fails with core.ErrInvalid if event is not a cl_event of d's context, as
+// far as the API can tell; see [Wrap].
 func EventOf(d core.Device, event uintptr) (core.Event, error) { return eventOf(d, event) }

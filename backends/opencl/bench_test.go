@@ -39,9 +39,9 @@ func BenchmarkStrided(b *testing.B) {
 		whole := must[*core.Tensor](b)(core.Empty(b.Context(), d, core.TypeFloat32, []int64{shape.n, shape.m}, core.AllocOptions{}))
 		src := must[*core.Tensor](b)(shape.view(whole))
 		dst := must[*core.Tensor](b)(core.Empty(b.Context(), d, core.TypeFloat32, src.Shape(), core.AllocOptions{}))
-		from := must[side](b)(inner.sideOf(src))
-		to := must[side](b)(inner.sideOf(dst))
-		w := transfer{queue: inner.own, dst: to, src: from}
+		from := must[operand](b)(inner.operandOf(src))
+		to := must[operand](b)(inner.operandOf(dst))
+		w := work{queue: inner.own, dst: to, src: from}
 		w.geometry, w.bits = strided.OfBits(dst, src)
 		run := func(name string, work func() error) {
 			b.Run(shape.name+"/"+name, func(b *testing.B) {

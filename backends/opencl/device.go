@@ -23,7 +23,7 @@ type device struct {
 	hostWork shell.Fence
 
 	// guarded by Mu
-	known map[driver.Mem]*known // every cl_mem that the device handed out
+	known map[driver.Mem]*known // every cl_mem of open memory of the device
 	*blockpool.Pool[class, block]
 }
 
@@ -39,7 +39,7 @@ var (
 	_ core.MemoryImporter   = (*device)(nil)
 )
 
-// openDevice takes over a reference of c, on failure too.
+// openDevice opens a device, which owns a reference to c. It releases that if it fails.
 func openDevice(l location, c driver.Context) (core.Device, error) {
 	q, s := driver.CreateQueue(c, l.handle)
 	if err := check(s, "clCreateCommandQueue", "for %s", l.properties.Name); err != nil {
@@ -53,11 +53,11 @@ func openDevice(l location, c driver.Context) (core.Device, error) {
 	return d, nil
 }
 
-// deviceOf is d as a device of this package.
+// deviceOf returns d as a device of this package.
 func deviceOf(call string, d core.Device) (*device, error) {
 	own, ok := d.(*device)
 	if !ok {
-		return nil, errorf(core.ErrDevice, call, "%T is no device of OpenCL", d)
+		return nil, errorf(core.ErrDevice, call, "%T is not a device of OpenCL", d)
 	}
 	return own, nil
 }
@@ -89,10 +89,10 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 	return q, nil
 }
 
-// Close gives the context back: see [shell.Device.Shut].
+// Close releases the context: see [shell.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), "streams", func() error {
-		_ = d.own.finish() // whoever copied without a stream was told
+		_ = d.own.finish() // callers without a stream have got their errors
 		d.gather.release()
 		d.Trim()
 		driver.ReleaseContext(d.context)

@@ -13,28 +13,28 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// event is a cl_event and, once that is known to have ended, its result.
+// event is a cl_event and, once it is known to have ended, its result.
 type event struct {
-	device  *device
-	queue   *queue  // that recorded it and watches it; nil if no stream of ours did
-	turns   []*turn // work of the host since the event before, whose errors it carries
-	watched bool    // somebody waits for it; guarded by queue.mu, or by mu where queue is nil
+	device    *device
+	queue     *queue      // the stream that recorded it and waits for it; nil for an event of another library
+	hostTasks []*hostTask // work of the host since the event before, whose errors this event reports
+	watched   bool        // it is waited for; guarded by queue.mu, or by mu where queue is nil
 
-	reached stream.Event // what the host knows
+	reached stream.Event // the result, as far as the host knows it
 
 	mu      sync.Mutex
-	raw     driver.Event // owned; 0 once the event was passed and nobody is in a call with it
+	raw     driver.Event // owned; 0 once the event is done and no call uses it
 	blocked int          // calls of block
 }
 
 var _ core.Event = (*event)(nil)
 
-// newEvent takes over a reference of raw.
+// newEvent makes an event, which owns a reference to raw.
 func newEvent(d *device, q *queue, raw driver.Event) *event {
 	return &event{device: d, queue: q, raw: raw}
 }
 
-// Done asks the driver, unless it has answered before.
+// Done asks the driver, unless the result is known already.
 func (e *event) Done() (bool, error) {
 	if done, err := e.reached.Done(); done {
 		return true, err
@@ -51,8 +51,8 @@ func (e *event) Done() (bool, error) {
 	case s != driver.Success || status > driver.Success:
 		return false, nil // that the driver does not answer does not mean that the work is done
 	case status == driver.Success:
-		// To see the status is no synchronisation point, a wait that returns at
-		// once is (OpenCL 3.0 API, clGetEventInfo and clWaitForEvents).
+		// Reading the status is not a synchronisation point, but a wait is, even if it returns
+		// at once (OpenCL 3.0 API, clGetEventInfo and clWaitForEvents).
 		e.settle(check(driver.Wait(e.raw), "clWaitForEvents", "an event that is complete"))
 	default:
 		e.settle(check(status, "cl_event", "the work before an event failed"))
@@ -60,17 +60,17 @@ func (e *event) Done() (bool, error) {
 	return e.reached.Done()
 }
 
-// settle is the end of the event. e.mu is held.
+// settle sets the result of the event. e.mu is held.
 func (e *event) settle(err error) {
 	e.device.hostWork.See()
-	for i := 0; i < len(e.turns) && err == nil; i++ {
-		err = e.turns[i].err
+	for i := 0; i < len(e.hostTasks) && err == nil; i++ {
+		err = e.hostTasks[i].err
 	}
 	e.reached.Complete(err)
 	e.drop()
 }
 
-// drop gives the reference back if nobody needs it. e.mu is held.
+// drop releases the reference if it is no longer needed. e.mu is held.
 func (e *event) drop() {
 	if done, _ := e.reached.Done(); done && e.blocked == 0 && e.raw != 0 {
 		driver.ReleaseEvent(e.raw)
@@ -78,7 +78,7 @@ func (e *event) drop() {
 	}
 }
 
-// Wait blocks no thread: a stream's events are waited for by one goroutine.
+// Wait holds no thread: one goroutine waits for the events of a stream.
 func (e *event) Wait(ctx context.Context) error {
 	if done, err := e.Done(); done {
 		return err
@@ -91,7 +91,7 @@ func (e *event) Wait(ctx context.Context) error {
 	return e.reached.Wait(ctx)
 }
 
-// watch has a goroutine of its own wait for an event that no stream of ours recorded.
+// watch lets a goroutine of its own wait for an event of another library.
 func (e *event) watch() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,11 +101,11 @@ func (e *event) watch() {
 	}
 }
 
-// patience is how often a driver is asked again that fails to wait for an event
-// whose work has not failed. A device that was lost never does better.
+// patience is how often a driver is asked again that fails to wait for an event whose work has not failed. On
+// a lost device every attempt fails.
 const patience = 1000
 
-// block waits in the driver until the event is passed.
+// block waits in the driver until the event is done.
 func (e *event) block() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,7 +133,7 @@ func (e *event) block() error {
 	return err
 }
 
-// holdBack makes later work on a queue of the driver wait for e.
+// holdBack makes later work on a driver's queue wait for e.
 func (e *event) holdBack(q driver.Queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,20 +144,19 @@ func (e *event) holdBack(q driver.Queue) error {
 	return check(driver.Barrier(q, e.raw), "clEnqueueBarrierWithWaitList", "a wait for an event")
 }
 
-// foreignEvent is an event that another library made. No stream knows it, so that
-// the garbage collector finds out when it is not needed any more.
+// foreignEvent is an event of another library. No stream refers to it, so the garbage collector releases it.
 type foreignEvent struct{ *event }
 
 var _ core.Event = (*foreignEvent)(nil)
 
-// newForeignEvent takes over a reference of raw.
+// newForeignEvent makes an event, which owns a reference to raw.
 func newForeignEvent(d *device, raw driver.Event) *foreignEvent {
 	f := &foreignEvent{newEvent(d, nil, raw)}
 	runtime.AddCleanup(f, (*event).forget, f.event)
 	return f
 }
 
-// forget gives back an event that nobody can ask for any more.
+// forget releases an event that can no longer be queried.
 func (e *event) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

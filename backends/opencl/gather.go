@@ -17,21 +17,20 @@ import (
 var gatherSource string
 
 const (
-	// groupSize divides the work items of a launch: one size, since some drivers
-	// compile a kernel anew for each.
+	// groupSize is the size of all work groups, since some drivers compile a kernel again
+	// for each size.
 	groupSize = 64
 	// maxWord is the largest word that the kernel moves, in bytes.
 	maxWord = 16
 )
 
-// launch bounds what the kernel is given at once.
+// launch limits one launch of the kernel.
 var launch = strided.Limits{Rank: 8, Count: 1 << 30, Reach: math.MaxInt64}
 
 // wordTypes are the types of OpenCL C by the size of a word.
 var wordTypes = map[int64]string{1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "ulong2"}
 
-// gather is the kernel that copies between any layouts, made for each form when
-// that is first needed.
+// gather is the kernel that copies between any layouts. It is compiled for each form on first use.
 type gather struct {
 	mu    sync.Mutex // held from the first argument to the launch too
 	forms map[form]*program
@@ -43,8 +42,8 @@ type form struct {
 	axes int   // a power of two up to 8
 }
 
-// formOf is the smallest form for a copy in words: few forms, since a compiler may
-// take long for each.
+// formOf is the smallest form for a copy in words. There are few forms, since a compiler may take long for
+// each.
 func formOf(c strided.Copy) form {
 	f := form{c.Elem, 2}
 	for f.axes < len(c.Axes) {
@@ -87,7 +86,7 @@ func (g *gather) compile(d *device, f form) (*program, error) {
 	return p, nil
 }
 
-// release gives all kernels back.
+// release releases all kernels.
 func (g *gather) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +97,7 @@ func (g *gather) release() {
 	clear(g.forms)
 }
 
-// enqueue launches the kernel on q for a copy in words that keeps to launch.
+// enqueue launches the kernel on q for a copy in words that is within the limits of launch.
 func (g *gather) enqueue(q *queue, dst, src driver.Mem, c strided.Copy) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

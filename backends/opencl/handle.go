@@ -11,23 +11,22 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// checkObject refuses what cannot be an object of this platform: 0, and for a
-// driver that the ICD loader serves whatever is not readable memory that begins
-// like an object of it does, with the driver's table of functions
-// (cl_khr_icd). A handle that was released may pass.
+// checkObject fails for a value that cannot be an object of this platform: for 0 and, if the driver supports
+// the ICD loader, for an address without readable memory that begins as the driver's objects do, with its
+// table of functions (cl_khr_icd). It may not detect a handle that was released.
 func (l *location) checkObject(call string, handle uintptr) error {
 	first, err := peek(handle)
 	switch {
 	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
-		return errorf(core.ErrInvalid, call, "%#x is no object of OpenCL: nothing lies there", handle)
+		return errorf(core.ErrInvalid, call, "%#x is not an object of OpenCL: there is no memory", handle)
 	case err == nil && l.dispatch != 0 && first != l.dispatch:
-		return errorf(core.ErrInvalid, call, "%#x is no object of %s", handle, l.properties.Driver)
+		return errorf(core.ErrInvalid, call, "%#x is not an object of %s", handle, l.properties.Driver)
 	}
 	return nil
 }
 
-// peek reads the word at an address, and fails with EFAULT where none can be read,
-// or as the system does that forbids to look.
+// peek reads the word at an address. It fails with EFAULT if there is no memory, or with another error if the
+// system forbids the read.
 func peek(address uintptr) (word uintptr, err error) {
 	local := unix.Iovec{Base: (*byte)(unsafe.Pointer(&word))}
 	local.SetLen(int(unsafe.Sizeof(word)))

@@ -10,74 +10,72 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// turn is work of the host that has its turn in a queue, and how it ended. The
-// next event that is recorded carries the error.
-type turn struct{ err error }
+// hostTask is work of the host in a queue, and its result. The next event that is recorded reports the error.
+type hostTask struct{ err error }
 
-// gate is what the queue waits for meanwhile: a user event. It is never made to
-// fail, which would fail all that is behind it, and which PoCL 3.1 does not survive.
-type gate struct {
-	*turn
+// userEvent is the user event that a queue waits for while the host works. It is never made to fail: all
+// later commands would fail too, and PoCL 3.1 does not survive that.
+type userEvent struct {
+	*hostTask
 	device *device
 	raw    driver.Event
 }
 
-// hostWork enqueues work that the host does when its turn has come: all that was
-// enqueued before is done, and all that is enqueued later waits. It is told what
-// the driver says has failed before it. q.mu is held.
+// hostWork enqueues work for the host. It runs when everything enqueued before is done, and everything
+// enqueued later waits for it. failed is the error that the driver reports for earlier commands. q.mu is
+// held.
 //
-// It stands between a marker and a user event, and is not enqueued by
-// clEnqueueNativeKernel, which few drivers have and which would run Go on the
-// driver's threads.
+// The work runs between a marker and a user event. clEnqueueNativeKernel would do this, but few drivers have
+// it, and it would run Go on the driver's threads.
 func (q *queue) hostWork(work func(failed error) error) error {
 	before, err := q.marker()
 	if err != nil {
 		return err
 	}
-	after, err := q.gate()
+	after, err := q.userEvent()
 	if err == nil {
 		err = q.host.Enqueue(func() error {
-			after.open(work(before.block()))
+			after.complete(work(before.block()))
 			return nil
 		})
 	}
 	if err != nil {
-		go func() { _ = before.block() }() // gives the marker back, once it was passed
+		go func() { _ = before.block() }() // releases the marker when it is complete
 	}
 	return err
 }
 
-// holdUntil makes later work wait for an event of the host. q.mu is held.
+// holdUntil makes later work wait for an event on the host. q.mu is held.
 func (q *queue) holdUntil(e core.Event) error {
-	g, err := q.gate()
+	g, err := q.userEvent()
 	if err == nil {
-		go func() { g.open(e.Wait(context.Background())) }()
+		go func() { g.complete(e.Wait(context.Background())) }()
 	}
 	return err
 }
 
-// gate closes the queue for later work until the gate is opened. q.mu is held.
-func (q *queue) gate() (*gate, error) {
+// userEvent makes later work wait until the user event is completed. q.mu is held.
+func (q *queue) userEvent() (*userEvent, error) {
 	raw, s := driver.CreateUserEvent(q.device.context)
 	if err := check(s, "clCreateUserEvent", "work of the host on a stream"); err != nil {
 		return nil, err
 	}
-	g := &gate{new(turn), q.device, raw}
+	g := &userEvent{new(hostTask), q.device, raw}
 	s = driver.Barrier(q.raw, raw)
 	if err := check(s, "clEnqueueBarrierWithWaitList", "work of the host on a stream"); err != nil {
-		g.open(nil)
+		g.complete(nil)
 		return nil, err
 	}
-	q.turns = append(q.turns, g.turn)
+	q.hostTasks = append(q.hostTasks, g.hostTask)
 	return g, nil
 }
 
-// open lets the queue go on.
-func (g *gate) open(failed error) {
+// complete lets the queue go on. failed is the result of the host's work.
+func (g *userEvent) complete(failed error) {
 	g.err = failed
 	g.device.hostWork.Pass()
-	// A queue that is never let go would hang all that waits for it. A gate that
-	// is open already answers CL_INVALID_OPERATION.
+	// If a user event were never completed, everything that waits for the queue would hang. An event
+	// that is complete already returns CL_INVALID_OPERATION.
 	for range patience {
 		if s := driver.CompleteUserEvent(g.raw); s == driver.Success || s == driver.InvalidOperation {
 			break

@@ -11,12 +11,11 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// ImportPointer takes a cl_mem, a buffer or a sub-buffer of this device's context,
-// which another library may have made, and retains it until the memory is freed.
-// The bytes are the size first of it. It fails with ErrInvalid for an image,
-// another context, a size beyond CL_MEM_SIZE and, where the driver is one for the
-// ICD loader, for what is no object of it; that a handle was not released already
-// nobody can tell. An address of SVM or of the host is no cl_mem: map it as host memory.
+// ImportPointer takes a cl_mem of this device's context, a buffer or a sub-buffer, which another library may
+// have made, and retains it until the memory is freed. The memory is its first size bytes. ImportPointer
+// fails with ErrInvalid for an image, for another context, for a size beyond CL_MEM_SIZE and, if the driver
+// supports the ICD loader, for a value that is not an object of the driver. It cannot detect a handle that
+// was released. An address of SVM or of the host is not a cl_mem: map it as host memory.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if err := d.CheckOpen(call); err != nil {
@@ -48,7 +47,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	if err := check(driver.RetainMem(mem), "clRetainMemObject", "%#x", p); err != nil {
 		return core.Memory{}, err
 	}
-	return d.adopt(mem, 0, size, stranger(mem, whole), func() {
+	return d.newMemory(mem, 0, size, foreignMem(mem, whole), func() {
 		driver.ReleaseMem(mem)
 		if owner != nil {
 			owner.Free()
@@ -56,12 +55,11 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	}), nil
 }
 
-// ImportTypes are those of cl_khr_external_memory that the driver has.
+// ImportTypes are those of cl_khr_external_memory that the driver supports.
 func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.importTypes) }
 
-// ImportMemory makes a cl_mem of a descriptor by clCreateBufferWithProperties. It
-// is acquired before and released after every command of dlx. A Dedicated flag
-// needs no mention here: OpenCL does not ask for it.
+// ImportMemory makes a cl_mem of a descriptor by clCreateBufferWithProperties. Every command of dlx acquires
+// it before and releases it after. OpenCL does not need to know whether the allocation is Dedicated.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
 	if err := d.EnterWith(ctx, core.CapImportMemory, call); err != nil {
@@ -85,6 +83,6 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		if err := check(s, "clCreateBufferWithProperties", "%d bytes of %v", m.Size, m.Handle); err != nil {
 			return core.Memory{}, false, err
 		}
-		return d.adopt(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), true, nil
+		return d.newMemory(mem, m.Offset, m.Length, known{external: true}, func() { driver.ReleaseMem(mem) }), true, nil
 	})
 }

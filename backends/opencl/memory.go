@@ -9,31 +9,31 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// known is what a device knows of a cl_mem that it handed out.
+// known is what a device knows of a cl_mem.
 type known struct {
-	memories int     // that stand on it
+	memories int     // open memories on it
 	host     uintptr // its first byte for the host, 0 where the host cannot use it in place
-	// toldOf says that the driver may keep a copy of host memory, and must be told
-	// whose turn it is: see [queue.handOver].
-	toldOf   bool
-	external bool // other APIs use it too: acquired and released around commands
-	// word is the largest word whose addresses in it are aligned: less than maxWord
-	// only for what another library made of memory of the host. 0 stands for maxWord.
+	// mustHandOver says that the driver may keep a copy of host memory, so the memory must be handed over and
+	// back: see [queue.handOver].
+	mustHandOver bool
+	external     bool // other APIs use it too: acquired and released around commands
+	// word is the size of the largest word that is aligned in it. It is less than maxWord only for a cl_mem
+	// that another library made over host memory. 0 means maxWord.
 	word int64
-	over span // the memory of the host that the driver was given for it, empty if it has its own
+	over span // the host memory that it was made over; empty if the driver allocated its memory
 }
 
-// span is a range of addresses of the host, without high.
+// span is a range of host addresses, without high.
 type span struct{ low, high uintptr }
 
 func (a span) meets(b span) bool { return a.low < b.high && b.low < a.high }
 
-// spanOf is n bytes from an address on.
+// spanOf is the range of n bytes from an address on.
 func spanOf(first uintptr, n int64) span { return span{first, first + uintptr(n)} }
 
-// adopt makes size bytes of mem memory of the device; release gives mem back, without
-// d.Mu held. d.Mu is held.
-func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func()) core.Memory {
+// newMemory returns size bytes of mem as memory of the device. release releases mem, without d.Mu held. d.Mu
+// is held.
+func (d *device) newMemory(mem driver.Mem, offset, size int64, k known, release func()) core.Memory {
 	m := core.Memory{ID: d.ID(), Handle: uintptr(mem), Offset: offset, Size: size}
 	if mem == 0 {
 		return d.HandOut(m, nil, release)
@@ -54,12 +54,10 @@ func (d *device) adopt(mem driver.Mem, offset, size int64, k known, release func
 	}, release)
 }
 
-// Alloc takes a cl_mem from the pool, which starts at its first byte: Offset is 0.
-// The stream in opts has no influence: memory is handed out only after its former
-// use is done. It fails with ErrNotSupported for memory to be exported, since
-// OpenCL only imports, and for HostVisible where the device has neither
-// fine-grained SVM nor the host's memory; with ErrOutOfMemory also beyond the
-// device's largest cl_mem.
+// Alloc takes a cl_mem from the pool, with offset 0. The stream in opts has no influence: memory is reused
+// only after its earlier work is done. Alloc fails with ErrNotSupported for memory to be exported, since
+// OpenCL only imports, and for HostVisible if the device has neither fine-grained SVM nor unified memory. It
+// fails with ErrOutOfMemory also beyond the size of the device's largest cl_mem.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
@@ -72,19 +70,19 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	m, err := d.alloc(size, opts.HostVisible || d.inReach())
+	m, err := d.alloc(size, opts.HostVisible || d.hostReaches())
 	d.Count(err)
 	return m, err
 }
 
-// alloc does it, with d.mu held.
+// alloc is Alloc with d.Mu held.
 func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 	if err := d.CheckSize(size); err != nil {
 		return core.Memory{}, err
 	}
 	switch {
 	case size == 0:
-		return d.adopt(0, 0, 0, known{}, nil), nil
+		return d.newMemory(0, 0, 0, known{}, nil), nil
 	case size > d.maxAlloc:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and CL_DEVICE_MAX_MEM_ALLOC_SIZE is %d: use several tensors", size, d.maxAlloc)
 	}
@@ -92,19 +90,19 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 	if err != nil {
 		return core.Memory{}, err
 	}
-	k := known{host: b.host, toldOf: b.pages != 0}
+	k := known{host: b.host, mustHandOver: b.pages != 0}
 	if b.host != 0 {
 		k.over = spanOf(b.host, b.class.size)
 	}
-	return d.adopt(b.mem, 0, size, k, func() {
+	return d.newMemory(b.mem, 0, size, k, func() {
 		d.Mu.Lock()
 		defer d.Mu.Unlock()
 		d.Put(b.class, b, size, nil)
 	}), nil
 }
 
-// lookUp tells what is known of a cl_mem. One that the device did not hand out,
-// as a tensor of DLPack has it, is asked for its context.
+// lookUp returns what is known of a cl_mem. A cl_mem that the device did not make, such as that of a DLPack
+// tensor, must belong to the device's context.
 func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
 	d.Mu.Lock()
 	k := d.known[mem]
@@ -117,12 +115,12 @@ func (d *device) lookUp(call string, mem driver.Mem) (known, error) {
 	if err != nil {
 		return known{}, err
 	}
-	return stranger(mem, size), nil
+	return foreignMem(mem, size), nil
 }
 
-// stranger is what there is to know of a cl_mem that another library made: it
-// takes turns with the host, if it must, by itself.
-func stranger(mem driver.Mem, size int64) known {
+// foreignMem returns what is known of a cl_mem of another library. That library keeps accesses of the host
+// and the driver apart, if that is necessary.
+func foreignMem(mem driver.Mem, size int64) known {
 	host, s := driver.Number(mem, driver.MemHostPtr)
 	if s != driver.Success || host == 0 {
 		return known{}
@@ -130,8 +128,8 @@ func stranger(mem driver.Mem, size int64) known {
 	return known{word: min(int64(host&-host), maxWord), over: spanOf(uintptr(host), size)}
 }
 
-// checkMem proves, as far as the API can tell, that a handle is a buffer of this
-// context, and returns its size.
+// checkMem checks, as far as the API can tell, that a handle is a buffer of this context, and returns its
+// size.
 func (d *device) checkMem(call string, handle uintptr) (size int64, err error) {
 	if err := d.checkObject(call, handle); err != nil {
 		return 0, err

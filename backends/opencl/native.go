@@ -31,7 +31,7 @@ func wrapContext(context, deviceID uintptr) (core.Device, error) {
 	}
 	i := slices.IndexFunc(all, func(l location) bool { return uintptr(l.handle) == deviceID })
 	if i < 0 {
-		return nil, errorf(core.ErrDevice, call, "%#x is no cl_device_id that a platform lists; sub-devices are not supported", deviceID)
+		return nil, errorf(core.ErrDevice, call, "%#x is not a cl_device_id that a platform lists; sub-devices are not supported", deviceID)
 	}
 	l := all[i]
 	if err := l.checkObject(call, context); err != nil {
@@ -52,7 +52,7 @@ func wrapContext(context, deviceID uintptr) (core.Device, error) {
 		}
 		return openDevice(l, c)
 	}
-	return nil, errorf(core.ErrDevice, call, "the context %#x has not got the device %#x", context, deviceID)
+	return nil, errorf(core.ErrDevice, call, "the context %#x does not have the device %#x", context, deviceID)
 }
 
 func memOf(t *core.Tensor) (mem uintptr, offset int64, err error) {
@@ -64,7 +64,7 @@ func memOf(t *core.Tensor) (mem uintptr, offset int64, err error) {
 		return 0, 0, err
 	}
 	if t.ID().Type != core.DeviceOpenCL {
-		return 0, 0, errorf(core.ErrDevice, "MemOf", "%v is no tensor of OpenCL", t)
+		return 0, 0, errorf(core.ErrDevice, "MemOf", "%v is not a tensor of OpenCL", t)
 	}
 	return b.Memory().Handle, t.Offset(), nil
 }
@@ -83,7 +83,7 @@ func subBuffer(t *core.Tensor) (*core.Tensor, error) {
 	r := c.ByteRange(bits)
 	first, end := r.DstLow, r.DstHigh
 	if end == first || first%d.baseAlign != 0 {
-		return nil, errorf(core.ErrLayout, call, "the elements have %d bytes from byte %d of the cl_mem on: they must not be none, and begin at a multiple of CL_DEVICE_MEM_BASE_ADDR_ALIGN, %d bytes", end-first, first, d.baseAlign)
+		return nil, errorf(core.ErrLayout, call, "the elements have %d bytes and begin at byte %d of the cl_mem: there must be elements, and they must begin at a multiple of CL_DEVICE_MEM_BASE_ADDR_ALIGN, %d bytes", end-first, first, d.baseAlign)
 	}
 	b, err := t.Buffer()
 	if err != nil {
@@ -101,7 +101,7 @@ func subBuffer(t *core.Tensor) (*core.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if own, err := view.Buffer(); err == nil { // nobody else can have closed it yet
+	if own, err := view.Buffer(); err == nil { // no other code can have closed it yet
 		own.OrderWith(b, first-b.Memory().Offset)
 	}
 	return view, nil
@@ -130,7 +130,7 @@ func (d *device) cut(mem driver.Mem, first, size int64, b *core.Buffer) (core.Me
 	if k.over != (span{}) {
 		k.over = spanOf(k.over.low+uintptr(first), size)
 	}
-	return d.adopt(sub, 0, size, k, func() {
+	return d.newMemory(sub, 0, size, k, func() {
 		driver.ReleaseMem(sub)
 		b.Release()
 	}), nil

@@ -209,7 +209,7 @@ func TestWhatIsNoBufferOfTheContextIsRefused(t *testing.T) {
 	o := newOther(t)
 	d := o.wrap()
 	importer := d.(core.PointerImporter)
-	mem, stranger := o.buffer(1000), newOther(t).buffer(1000)
+	mem, foreignMem := o.buffer(1000), newOther(t).buffer(1000)
 	local := make([]uintptr, 64)
 	for name, bad := range map[string]struct {
 		p    uintptr
@@ -221,7 +221,7 @@ func TestWhatIsNoBufferOfTheContextIsRefused(t *testing.T) {
 		"half a handle":                  {uintptr(mem) + 1, 16},
 		"a size beyond the buffer":       {uintptr(mem), 1001},
 		"a negative size":                {uintptr(mem), -1},
-		"a buffer of another cl_context": {uintptr(stranger), 16},
+		"a buffer of another cl_context": {uintptr(foreignMem), 16},
 	} {
 		m, err := importer.ImportPointer(bad.p, bad.size, core.FreeFunc(func() { t.Errorf("%s: the owner was told", name) }))
 		want(t, err, core.ErrInvalid, name)
@@ -267,9 +267,9 @@ func TestAQueueOfAnotherLibrary(t *testing.T) {
 	}
 	o.ok(driver.Finish(o.queue)) // still theirs
 
-	stranger := newOther(t)
+	foreignMem := newOther(t)
 	for name, bad := range map[string]uintptr{
-		"NULL": 0, "a queue of another cl_context": uintptr(stranger.queue), "an address that is not mapped": 4096,
+		"NULL": 0, "a queue of another cl_context": uintptr(foreignMem.queue), "an address that is not mapped": 4096,
 	} {
 		_, err := importer.ImportStream(t.Context(), bad)
 		want(t, err, core.ErrInvalid, name)
@@ -279,10 +279,10 @@ func TestAQueueOfAnotherLibrary(t *testing.T) {
 func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 	o := newOther(t)
 	d := o.wrap()
-	gate, s := driver.CreateUserEvent(o.context)
+	userEvent, s := driver.CreateUserEvent(o.context)
 	o.ok(s)
-	defer driver.ReleaseEvent(gate)
-	e, err := opencl.EventOf(d, uintptr(gate))
+	defer driver.ReleaseEvent(userEvent)
+	e, err := opencl.EventOf(d, uintptr(userEvent))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 	if done, _ := e.Done(); done {
 		t.Error("the event is done too early")
 	}
-	o.ok(driver.CompleteUserEvent(gate))
+	o.ok(driver.CompleteUserEvent(userEvent))
 	if err := errors.Join(e.Wait(t.Context()), tensor.WaitReady(t.Context()), q.Wait(e)); err != nil {
 		t.Fatal(err)
 	}
@@ -314,9 +314,9 @@ func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 		t.Error("the copy left something else")
 	}
 
-	stranger := newOther(t)
+	foreignMem := newOther(t)
 	local := make([]uintptr, 64)
-	theirs, s := driver.CreateUserEvent(stranger.context)
+	theirs, s := driver.CreateUserEvent(foreignMem.context)
 	o.ok(s)
 	defer driver.ReleaseEvent(theirs)
 	for name, bad := range map[string]uintptr{"NULL": 0, "an event of another cl_context": uintptr(theirs), "memory of something else": uintptr(unsafe.Pointer(&local[0]))} {

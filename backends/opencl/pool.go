@@ -10,7 +10,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// class is what blocks must have in common to stand in for each other.
+// class is what blocks must have in common to replace each other.
 type class struct {
 	size int64 // bytes of the cl_mem
 	host bool  // in memory that the host uses in place
@@ -18,7 +18,7 @@ type class struct {
 
 func (c class) Bytes() int64 { return c.size }
 
-// classFor is the class that serves a size, which is at most d.maxAlloc.
+// classFor is the class of blocks for a size, which is at most d.maxAlloc.
 func (d *device) classFor(size int64, host bool) class {
 	return class{min(blockpool.RoundUp(size, leastAlignment), d.maxAlloc), host}
 }
@@ -27,13 +27,13 @@ func (d *device) classFor(size int64, host bool) class {
 type block struct {
 	class class
 	mem   driver.Mem
-	host  uintptr // for the host, 0 where that cannot use it
-	pages uintptr // the host's own pages below it, 0 where the driver has its memory
+	host  uintptr // the host address; 0 if the host cannot use it
+	pages uintptr // the host pages that it was made over; 0 if the driver allocated its memory
 }
 
-// makeBlock has the driver make a block. Memory for the host is fine-grained SVM,
-// which needs no map and unmap (OpenCL 3.0 API, Shared Virtual Memory), with a
-// cl_mem over it; else pages of the host, with a cl_mem over those.
+// makeBlock makes a block. Memory that the host uses too is fine-grained SVM with a cl_mem over it, which
+// needs no map and unmap (OpenCL 3.0 API, Shared Virtual Memory). Without such SVM it is host pages with a
+// cl_mem over them.
 func (d *device) makeBlock(c class) (b block, err error) {
 	b.class = c
 	if !c.host {
@@ -61,7 +61,7 @@ func (d *device) makeBlock(c class) (b block, err error) {
 	return b, nil
 }
 
-// destroyBlock gives a block back to the driver, the cl_mem first.
+// destroyBlock releases a block: first its cl_mem, then its memory.
 func (d *device) destroyBlock(b block) {
 	if b.mem != 0 {
 		driver.ReleaseMem(b.mem)

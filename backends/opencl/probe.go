@@ -13,27 +13,27 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// location is a device of a platform and what was found out about it.
+// location is a device of a platform, and what was found out about it.
 type location struct {
 	platform driver.Platform
 	handle   driver.Device
 
-	// dispatch is what every object of the platform begins with, 0 where that is not known.
+	// dispatch is the first word of every object of the platform; 0 if it is unknown.
 	dispatch uintptr
 
 	properties core.Properties
 	maxAlloc   int64 // bytes of the largest cl_mem
-	baseAlign  int64 // bytes that sub-buffers start at multiples of
+	baseAlign  int64 // the alignment of sub-buffers, in bytes
 
-	unified     bool // host and device have one memory
-	fineGrained bool // clSVMAlloc gives memory that both use without being told
+	unified     bool // host and device share one memory
+	fineGrained bool // clSVMAlloc gives memory that both use without map and unmap
 	importTypes []core.HandleType
 	acquire     uintptr // clEnqueueAcquireExternalMemObjectsKHR, where importTypes has any
 	release     uintptr
 }
 
-// list finds every device of every platform, in the order of the loader and of
-// each driver: device opencl:n is the n-th of them.
+// list returns every device of every platform, in the order of the loader and of each driver: device opencl:n
+// is element n.
 func list() ([]location, error) {
 	if err := driver.Load(); err != nil {
 		return nil, err
@@ -67,10 +67,11 @@ func list() ([]location, error) {
 
 const pocl = "Portable Computing Language"
 
-// poclRoom is what clGetDeviceIDs of PoCL takes, which ends the process where it gets no thread for each processor.
+// poclRoom is what clGetDeviceIDs of PoCL needs. It ends the process if it cannot start a thread for each
+// processor.
 var poclRoom = dl.Room{Bytes: 8 << 20}
 
-// examine asks a device for all that matters. What it does not answer counts as missing.
+// examine queries everything that matters of a device. A property that it does not report counts as missing.
 func examine(p driver.Platform, d driver.Device, index int32) location {
 	number := func(param driver.Param) int64 {
 		n, s := driver.Number(d, param)
@@ -81,7 +82,7 @@ func examine(p driver.Platform, d driver.Device, index int32) location {
 	}
 	l := location{platform: p, handle: d, maxAlloc: number(driver.DeviceMaxAlloc), baseAlign: max(number(driver.DeviceBaseAlign)/8, 1)}
 	if slices.Contains(strings.Fields(driver.Text(p, driver.PlatformExtensions)), "cl_khr_icd") {
-		l.dispatch, _ = peek(uintptr(d)) // where the system forbids to look, it stays 0
+		l.dispatch, _ = peek(uintptr(d)) // it stays 0 if the system forbids reading it
 	}
 	extensions := strings.Fields(driver.Text(d, driver.DeviceExtensions))
 	l.properties = core.Properties{
@@ -98,11 +99,11 @@ func examine(p driver.Platform, d driver.Device, index int32) location {
 	return l
 }
 
-// leastAlignment is what dlpack.h asks of the first element.
+// leastAlignment is the alignment of the first element that dlpack.h requires.
 const leastAlignment = 256
 
-// survey fills in what depends on extensions and kinds of memory, with the
-// reason for each that is missing.
+// survey fills in what depends on extensions and kinds of memory, with the reason for each feature that is
+// missing.
 func (l *location) survey(extensions []string, svm int64) {
 	p := &l.properties
 	p.Capabilities = core.CapAsync | core.CapStreamWait | core.CapImportPointer |
@@ -119,9 +120,9 @@ func (l *location) survey(extensions []string, svm int64) {
 	} else {
 		p.AddFeature("usm", 0, false, noExtension, usm)
 	}
-	p.AddFeature("map_host", core.CapMapHost, l.unified, "CL_DEVICE_HOST_UNIFIED_MEMORY is false: the driver would copy host memory behind a cl_mem of it")
+	p.AddFeature("map_host", core.CapMapHost, l.unified, "CL_DEVICE_HOST_UNIFIED_MEMORY is false: the driver would copy host memory for a cl_mem over it")
 	p.AddFeature("host_view", core.CapHostView, l.hostVisible(), "neither fine-grained SVM nor unified memory: the host cannot use device memory in place")
-	if l.inReach() {
+	if l.hostReaches() {
 		p.Capabilities |= core.CapSubByte
 	}
 
@@ -149,7 +150,7 @@ func (l *location) survey(extensions []string, svm int64) {
 	}
 }
 
-// findImports fills in which descriptors of memory can be imported, and by what.
+// findImports fills in which descriptors of memory can be imported, and by which calls.
 func (l *location) findImports(offered bool) {
 	if !offered || !driver.HasProperties() {
 		return
@@ -170,8 +171,8 @@ func (l *location) findImports(offered bool) {
 	}
 }
 
-// hostVisible reports whether memory can be had that the host uses in place.
+// hostVisible reports whether the device can allocate memory that the host uses in place.
 func (l *location) hostVisible() bool { return l.fineGrained || l.unified }
 
-// inReach reports whether plain memory is such memory, since it costs nothing.
-func (l *location) inReach() bool { return l.fineGrained && l.unified }
+// hostReaches reports whether the host can use plain memory in place, since that costs nothing.
+func (l *location) hostReaches() bool { return l.fineGrained && l.unified }

@@ -15,27 +15,27 @@ import (
 
 var liveStreams = core.NewLiveCounter("opencl.Stream")
 
-// queue is a stream: a cl_command_queue. What dlx enqueues on it runs in order,
-// by barriers where the queue itself does not keep one.
+// queue is a stream: a cl_command_queue. What dlx enqueues on it runs in order, by barriers if the queue
+// itself is out of order.
 type queue struct {
 	device     *device
 	raw        driver.Queue // owned: one reference
 	outOfOrder bool
-	host       *stream.Queue // work of the host that has its turn in the queue
+	host       *stream.Queue // runs the host's work in this queue
 	end        stream.Event  // reached when Close is done
 
-	mu       sync.Mutex
-	closed   bool
-	events   []*event // recorded and not known to be passed, oldest first
-	watched  int      // of those, the ones that somebody waits for
-	watching bool     // a goroutine does so
-	turns    []*turn  // work of the host since the last event was recorded
-	err      error    // of the work, first since the last Synchronize
+	mu        sync.Mutex
+	closed    bool
+	events    []*event    // recorded and not known to be done, oldest first
+	watched   int         // how many of those are waited for
+	watching  bool        // a goroutine waits for them
+	hostTasks []*hostTask // work of the host since the last event was recorded
+	err       error       // of the work, first since the last Synchronize
 }
 
 var _ core.Stream = (*queue)(nil)
 
-// newQueue takes over a reference of raw.
+// newQueue makes a stream, which owns a reference to raw.
 func newQueue(d *device, raw driver.Queue, outOfOrder bool) *queue {
 	return &queue{device: d, raw: raw, outOfOrder: outOfOrder, host: stream.NewQueue(nil)}
 }
@@ -45,7 +45,7 @@ func (q *queue) Device() core.Device { return q.device }
 // Native is the cl_command_queue.
 func (q *queue) Native() uintptr { return uintptr(q.raw) }
 
-// lock takes q.mu, unless the stream was closed.
+// lock locks q.mu, and fails if the stream was closed.
 func (q *queue) lock(call string) error {
 	q.mu.Lock()
 	if q.closed {
@@ -55,8 +55,8 @@ func (q *queue) lock(call string) error {
 	return nil
 }
 
-// Record enqueues a marker. Its event is done when all is done that anybody had
-// enqueued before, and carries an error if the driver passes that on.
+// Record enqueues a marker. Its event is done when everything enqueued before is done, whoever enqueued it.
+// The event reports an error if the driver does.
 func (q *queue) Record() (core.Event, error) {
 	if err := q.lock("Record"); err != nil {
 		return nil, err
@@ -69,20 +69,20 @@ func (q *queue) Record() (core.Event, error) {
 	return e, nil
 }
 
-// record enqueues a marker. It flushes, for other queues and threads wait for the
-// event (OpenCL 3.0 API, Flush and Finish). q.mu is held.
+// record enqueues a marker. It also flushes, since other queues and threads wait for the event (OpenCL 3.0
+// API, Flush and Finish). q.mu is held.
 func (q *queue) record() (*event, error) {
 	e, err := q.marker()
 	if err != nil {
 		return nil, err
 	}
-	e.turns, q.turns = q.turns, nil
+	e.hostTasks, q.hostTasks = q.hostTasks, nil
 	q.prune()
 	q.events = append(q.events, e)
-	return e, check(driver.Flush(q.raw), "clFlush", "behind a marker")
+	return e, check(driver.Flush(q.raw), "clFlush", "after a marker")
 }
 
-// marker enqueues one, whose event nobody watches. q.mu is held.
+// marker enqueues a marker, whose event is not waited for. q.mu is held.
 func (q *queue) marker() (*event, error) {
 	raw, s := driver.Marker(q.raw)
 	if err := check(s, "clEnqueueMarkerWithWaitList", "an event of a stream"); err != nil {
@@ -91,7 +91,7 @@ func (q *queue) marker() (*event, error) {
 	return newEvent(q.device, q, raw), nil
 }
 
-// prune forgets the events that were passed, and keeps the first error. q.mu is held.
+// prune drops the events that are done, and keeps their first error. q.mu is held.
 func (q *queue) prune() {
 	for len(q.events) > 0 {
 		e := q.events[0]
@@ -110,7 +110,7 @@ func (q *queue) prune() {
 	}
 }
 
-// watch has a goroutine wait for e, which q recorded.
+// watch lets a goroutine wait for e, which q recorded.
 func (q *queue) watch(e *event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,8 +125,8 @@ func (q *queue) watch(e *event) {
 	}
 }
 
-// keepWatch waits for the events in their order, as long as one is watched: a
-// thread that waits in the driver for each event could be thousands.
+// keepWatch waits for the events in their order while one of them is watched. A thread that waits in the
+// driver for each event could be thousands of threads.
 func (q *queue) keepWatch() {
 	for {
 		q.mu.Lock()
@@ -142,9 +142,9 @@ func (q *queue) keepWatch() {
 	}
 }
 
-// Wait enqueues a barrier. It serves events of streams and semaphores of this
-// device's context and those of [EventOf]; for others it fails with
-// ErrNotSupported. Where the work behind e fails, what waits for it fails too.
+// Wait enqueues a barrier. It takes events of streams and semaphores of this device's context, and those of
+// [EventOf]; for others it fails with ErrNotSupported. If the work of e fails, the work that waits for it
+// fails too.
 func (q *queue) Wait(e core.Event) error {
 	if err := q.lock("Wait"); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (q *queue) Wait(e core.Event) error {
 		own = e.event
 	}
 	if own == nil || own.device.context != q.device.context {
-		return errorf(core.ErrNotSupported, "Wait", "%T is no event of this cl_context: the host must wait", e)
+		return errorf(core.ErrNotSupported, "Wait", "%T is not an event of this cl_context: the host must wait", e)
 	}
 	if own.queue == q && !q.outOfOrder {
 		return nil
@@ -190,8 +190,8 @@ func (q *queue) Synchronize(ctx context.Context) error {
 	return err
 }
 
-// Close waits for the work, however long that takes, and returns the first error
-// that no Synchronize returned. Another Close waits too, and returns nil.
+// Close waits for the work, however long that takes, and returns the first error that no Synchronize
+// returned. A second Close also waits, and returns nil.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	first := !q.closed
@@ -207,14 +207,14 @@ func (q *queue) Close() error {
 	return err
 }
 
-// finish waits for the work and gives the queue back. Nobody enqueues any more.
+// finish waits for the work and releases the queue. No work is enqueued any more.
 func (q *queue) finish() error {
 	failed := check(driver.Finish(q.raw), "clFinish", "the end of a stream")
 	_ = q.host.Close() // its work has no errors
 	q.mu.Lock()
 	events := slices.Clone(q.events)
 	q.mu.Unlock()
-	for _, e := range events { // passed, unless clFinish failed
+	for _, e := range events { // done, unless clFinish failed
 		_ = e.block()
 	}
 	q.mu.Lock()
@@ -224,7 +224,7 @@ func (q *queue) finish() error {
 	return errors.Join(q.err, failed)
 }
 
-// inOrder follows each command on a queue that keeps no order by itself. q.mu is held.
+// inOrder is called after each command, and adds a barrier if the queue is out of order. q.mu is held.
 func (q *queue) inOrder() error {
 	if !q.outOfOrder {
 		return nil
@@ -232,9 +232,9 @@ func (q *queue) inOrder() error {
 	return check(driver.Barrier(q.raw, 0), "clEnqueueBarrierWithWaitList", "the order of an out-of-order queue")
 }
 
-// ImportStream takes a cl_command_queue of this device's context, in-order or
-// not, and retains it until the stream is closed. What is not a handle of this
-// platform is told apart where its driver is one for the ICD loader; see [Wrap].
+// ImportStream takes a cl_command_queue of this device's context, in-order or out-of-order, and retains it
+// until the stream is closed. A value that is not a handle of this platform is detected if its driver
+// supports the ICD loader; see [Wrap].
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	const call = "ImportStream"
 	if err := d.Gate.Enter(ctx); err != nil {

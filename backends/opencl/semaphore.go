@@ -10,7 +10,7 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// semaphore is a counter of the host that streams wait for by user events.
+// semaphore is a counter on the host, which streams wait for by user events.
 type semaphore struct {
 	*stream.Timeline
 	device *device
@@ -18,12 +18,11 @@ type semaphore struct {
 
 var _ core.Semaphore = semaphore{}
 
-// NewSemaphore returns a counter of this process, for the streams of this device:
-// it fails with ErrNotSupported if t is not 0, since cl_khr_semaphore has only
-// binary semaphores. A stream whose semaphore is closed before the value is
-// reached goes on, and its next event carries that. As long as a stream waits, the specification lets
-// nobody release OpenCL objects that the waiting work uses (OpenCL 3.0 API,
-// clSetUserEventStatus); a device keeps to that for its own memory.
+// NewSemaphore returns a counter of this process, for the streams of this device. It fails with
+// ErrNotSupported if t is not 0, since cl_khr_semaphore has only binary semaphores. If the semaphore is
+// closed before a stream's value is reached, the stream goes on, and its next event reports that. While a
+// stream waits, OpenCL objects that the waiting work uses must not be released (OpenCL 3.0 API,
+// clSetUserEventStatus); the device ensures that for its own memory.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	if err := d.Enter(ctx, "NewSemaphore"); err != nil {
 		return nil, err
@@ -34,8 +33,7 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 	return semaphore{stream.NewTimeline(), d}, nil
 }
 
-// Signal sets the value when all is done that was enqueued on s before, whether
-// that went well or not.
+// Signal sets the value when everything that was enqueued on s before is done, failed or not.
 func (m semaphore) Signal(s core.Stream, value uint64) error {
 	q, err := shell.StreamOf[*queue](&m.device.Device, "Signal", s)
 	if err != nil {
@@ -44,7 +42,7 @@ func (m semaphore) Signal(s core.Stream, value uint64) error {
 	return m.Timeline.Signal(signaller{q}, value)
 }
 
-// WaitOn holds s back by a user event.
+// WaitOn makes s wait by a user event.
 func (m semaphore) WaitOn(s core.Stream, value uint64) error {
 	if _, err := m.Value(); err != nil {
 		return err
@@ -54,7 +52,7 @@ func (m semaphore) WaitOn(s core.Stream, value uint64) error {
 		return err
 	}
 	reached := m.At(value)
-	if done, err := reached.Done(); done { // asked without q's lock, which Signal takes inside of the timeline's
+	if done, err := reached.Done(); done { // checked without q.mu, which Signal locks while the timeline's mutex is held
 		return err
 	}
 	if err := q.lock("WaitOn"); err != nil {
@@ -64,11 +62,11 @@ func (m semaphore) WaitOn(s core.Stream, value uint64) error {
 	return q.holdUntil(reached)
 }
 
-// signaller is a stream that does work of the host for a timeline.
+// signaller is a stream that runs the signals of a timeline as host work.
 type signaller struct{ *queue }
 
-// Enqueue does work when all is done that was enqueued before, however that ended.
-// The error of work is dropped: it says that another stream has set a larger value.
+// Enqueue runs work when everything that was enqueued before is done, failed or not. The error of work is
+// dropped: it means that another stream has set a larger value.
 func (s signaller) Enqueue(work func() error) error {
 	if err := s.lock("Signal"); err != nil {
 		return err

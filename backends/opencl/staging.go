@@ -8,12 +8,11 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// stage copies between the host and memory that it does not reach, where neither
-// one plain nor a few rectangular commands will do: elements are packed on either
-// side where they are not, and cross in one piece. What lies in between is closed
-// at once, and stays until the work is done. With apart, the two sides must not meet in
-// one command, and what lies in between keeps them so.
-func (d *device) stage(ctx context.Context, q *queue, to, from side, apart bool) error {
+// stage copies between the host and memory that it cannot reach, if neither one plain command nor a few
+// rectangular ones can do it. Elements are packed on each side that is not contiguous, and copied in one
+// piece. Temporary tensors are closed at once; their memory stays until the work is done. With apart, no
+// single command may use both operands, and temporary memory separates them.
+func (d *device) stage(ctx context.Context, q *queue, to, from operand, apart bool) error {
 	src := from.tensor
 	if apart || !src.Layout().IsContiguous() {
 		packed, err := d.packed(ctx, src, from.mem != 0)
@@ -41,7 +40,7 @@ func (d *device) stage(ctx context.Context, q *queue, to, from side, apart bool)
 	return d.step(ctx, q, dst, packed)
 }
 
-// packed is a row-major tensor like t, on the device or the host.
+// packed makes a row-major tensor like t, on the device if here is set, else on the host.
 func (d *device) packed(ctx context.Context, t *core.Tensor, here bool) (*core.Tensor, error) {
 	spec := core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded}
 	if here {
@@ -72,20 +71,20 @@ func wrap(m core.Memory, spec core.Spec) (*core.Tensor, error) {
 	return t, err
 }
 
-// step copies between tensors of which both may lie on the host. It tells what work of
-// the host failed with that src comes from.
+// step copies between tensors that may both lie on the host. The copy also reports errors of the host work
+// that wrote src.
 func (d *device) step(ctx context.Context, q *queue, dst, src *core.Tensor) error {
-	to, err := d.sideOf(dst)
+	to, err := d.operandOf(dst)
 	if err != nil {
 		return err
 	}
-	from, err := d.sideOf(src)
+	from, err := d.operandOf(src)
 	if err != nil {
 		return err
 	}
-	var behind []*turn
+	var tasks []*hostTask
 	if e, ok := core.UnwrapEvent(src.Ready()).(*event); ok && q != nil && e.queue == q {
-		behind = e.turns
+		tasks = e.hostTasks
 	}
-	return d.copy(ctx, q, to, from, behind...)
+	return d.copy(ctx, q, to, from, tasks...)
 }

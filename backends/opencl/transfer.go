@@ -11,16 +11,16 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// transfer is a copy that was checked.
-type transfer struct {
+// work is a copy whose arguments were checked.
+type work struct {
 	queue    *queue
-	waits    bool // the caller does, for all that is before and for the copy
-	atOnce   bool // the host copies in the calling goroutine: see copyHere
-	dst, src side
+	waits    bool // the caller waits for earlier work and for the copy
+	inCaller bool // the host copies in the calling goroutine: see copyHere
+	dst, src operand
 	geometry strided.Copy
-	bits     bool    // what geometry counts
-	failed   error   // what a command could not be enqueued for
-	behind   []*turn // see copy
+	bits     bool        // what geometry counts
+	failed   error       // why a command could not be enqueued
+	tasks    []*hostTask // see copy
 }
 
 const (
@@ -29,31 +29,31 @@ const (
 	// minRow is the least number of bytes of a row that a rectangular command
 	// moves well: drivers move rows one by one.
 	minRow = 256
-	// minCommand is the size from which a plain command is worth its way to the
-	// driver and back, for a caller who waits and could copy meanwhile.
+	// minCommand is the size from which a plain command is faster than a copy by the
+	// caller, if the caller waits for it.
 	minCommand = 64 << 10
-	// minHost is the size from which the host, with all its cores, is faster in its
-	// own memory than a rectangular command, by more than it takes to give it a turn.
+	// minHost is the size from which the host, with all its cores, is faster in its own
+	// memory than a rectangular command, including the time to start the host's work.
 	minHost = 8 << 20
 )
 
-// choose picks the cheapest way that is there, nil if there is none in one piece, or sets atOnce.
-func (w *transfer) choose() (func() error, error) {
+// choose returns the fastest way that is possible. It returns nil if no single way is, or sets inCaller.
+func (w *work) choose() (func() error, error) {
 	_, contiguous := w.geometry.Contiguous()
-	inReach := w.dst.host != 0 && w.src.host != 0
+	hostReaches := w.dst.host != 0 && w.src.host != 0
 	command := (w.dst.mem != 0 || w.src.mem != 0) && !w.sharePages() // may use both sides
 	box, at := w.geometry.Boxes()
 	// Within one buffer the rectangles would have to have equal pitches.
 	boxes := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
 	switch {
-	case inReach && w.waits && (!contiguous || w.geometry.Size() < minCommand):
-		w.atOnce = true
+	case hostReaches && w.waits && (!contiguous || w.geometry.Size() < minCommand):
+		w.inCaller = true
 		return nil, nil
 	case contiguous && !w.bits && command:
 		return w.enqueued(w.plain), nil
-	case boxes && command && (!inReach || w.geometry.Size() < minHost):
+	case boxes && command && (!hostReaches || w.geometry.Size() < minHost):
 		return w.enqueued(w.boxes), nil
-	case inReach:
+	case hostReaches:
 		return w.enqueued(w.onHost), nil
 	case w.bits:
 		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
@@ -63,36 +63,35 @@ func (w *transfer) choose() (func() error, error) {
 	return nil, nil
 }
 
-// sharePages reports whether one command must not use both sides, since the driver may
-// get the same pages of the host twice: by two cl_mem, between which the result is
-// undefined (clCreateBuffer), or by a cl_mem and a pointer to what it is over. The
-// driver may take that pointer for the cl_mem's own: PoCL up to 7.1 copies nothing if it
-// is the address where the cl_mem begins, whatever the offset is.
-func (w *transfer) sharePages() bool {
-	if w.dst.mem == w.src.mem || w.dst.toldOf && w.src.toldOf {
-		return w.dst.toldOf
+// sharePages reports whether one command must not use both operands, since the driver may get the same host
+// pages twice: as two cl_mem, between which the result is undefined (clCreateBuffer), or as a cl_mem and a
+// pointer into the memory that it was made over. The driver may take that pointer for the cl_mem's own: PoCL
+// up to 7.1 copies nothing if the pointer is where the cl_mem begins, whatever the offset.
+func (w *work) sharePages() bool {
+	if w.dst.mem == w.src.mem || w.dst.mustHandOver && w.src.mustHandOver {
+		return w.dst.mustHandOver
 	}
 	r := w.geometry.ByteRange(w.bits)
 	return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))
 }
 
-// enqueued returns a function that puts the commands on the queue. If one fails, failed
-// keeps its error: commands before it may run, and need their event.
-func (w *transfer) enqueued(commands func() error) func() error {
+// enqueued returns a function that enqueues the commands. If one fails, its error is kept in failed: the
+// commands before it may run, and need their event.
+func (w *work) enqueued(commands func() error) func() error {
 	return func() error {
 		if err := w.queue.lock("Copy"); err != nil {
 			return err
 		}
 		defer w.queue.mu.Unlock()
-		w.queue.turns = append(w.queue.turns, w.behind...)
+		w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
 		w.failed = commands()
 		return nil
 	}
 }
 
-// onDevice enqueues commands that use both sides, between handing the memory over
-// and taking it back.
-func (w *transfer) onDevice(commands func() error) error {
+// onDevice enqueues commands that use both operands, after handing the memory over and before handing it
+// back.
+func (w *work) onDevice(commands func() error) error {
 	q, r := w.queue, w.geometry.Range()
 	if err := q.handOver(w.src, r.SrcLow, r.SrcHigh); err != nil {
 		return err
@@ -109,8 +108,8 @@ func (w *transfer) onDevice(commands func() error) error {
 	return q.handBack(w.dst, r.DstLow, r.DstHigh, true)
 }
 
-// plain copies bytes that lie in a row.
-func (w *transfer) plain() error {
+// plain copies contiguous bytes.
+func (w *work) plain() error {
 	q, c := w.queue, w.geometry
 	return w.onDevice(func() error {
 		var s driver.Status
@@ -130,9 +129,9 @@ func (w *transfer) plain() error {
 	})
 }
 
-// boxes copies rectangles. On the host each begins at the address that the driver gets:
-// it takes no negative offsets, which tensors have whose memory starts before their handle.
-func (w *transfer) boxes() error {
+// boxes copies rectangles. Each begins at the host address that the driver gets, since the driver takes no
+// negative offsets. Tensors have these if elements lie before their handle.
+func (w *work) boxes() error {
 	q := w.queue
 	box, at := w.geometry.Boxes()
 	return w.onDevice(func() error {
@@ -166,8 +165,8 @@ func (w *transfer) boxes() error {
 	})
 }
 
-// byKernel copies single words, in as many launches as the kernel needs.
-func (w *transfer) byKernel() error {
+// byKernel copies single words by a kernel, in as many launches as needed.
+func (w *work) byKernel() error {
 	q := w.queue
 	words := w.geometry.Narrow(min(w.dst.wordSize(), w.src.wordSize()))
 	return w.onDevice(func() error {
@@ -180,13 +179,13 @@ func (w *transfer) byKernel() error {
 	})
 }
 
-// run has the host copy.
-func (w *transfer) run() error {
+// run lets the calling goroutine copy, on the host.
+func (w *work) run() error {
 	return copykernel.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
 }
 
-// onHost has the host copy when the turn of the copy has come.
-func (w *transfer) onHost() error {
+// onHost lets the host copy when the earlier work of the queue is done.
+func (w *work) onHost() error {
 	return w.queue.hostWork(func(failed error) error {
 		if failed == nil {
 			failed = w.run()
@@ -195,7 +194,7 @@ func (w *transfer) onHost() error {
 	})
 }
 
-// word is the largest word that the kernel may move, as the memory is aligned.
+// wordSize is the size of the largest word that the kernel may move, by the alignment of the memory.
 func (k known) wordSize() int64 {
 	if k.word == 0 {
 		return maxWord

@@ -15,11 +15,11 @@ func messages(first uint64) (count uint64, texts []string) { return driver.Messa
 // options are what Options set.
 type options struct {
 	validation bool
-	strict     bool // a device that the validation layer spoke of cannot be closed without an error
-	separate   bool // treat memory as if the host did not reach it, for tests
+	strict     bool // Close of a device fails if the validation layer has reported anything
+	separate   bool // treat memory as if the host could not reach it, for tests
 }
 
-// backend has no state: the library is the process's, all else its devices'.
+// backend has no state. The library belongs to the process, and all else to opened devices.
 type backend struct{ options }
 
 var _ core.Backend = backend{}
@@ -69,7 +69,7 @@ func (b backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error
 	return openDevice(i, v, b.options, id.Index)
 }
 
-// visit lends f an instance.
+// visit calls f with an instance, and closes that.
 func (b backend) visit(ctx context.Context, f func(*driver.Instance, []*driver.Physical) error) error {
 	i, usable, err := b.open(ctx)
 	if err != nil {
@@ -79,8 +79,7 @@ func (b backend) visit(ctx context.Context, f func(*driver.Instance, []*driver.P
 	return f(i, usable)
 }
 
-// open makes an instance, which the caller closes, and lists the devices that serve:
-// one at least.
+// open makes an instance, which the caller closes, and lists the devices that can be used: at least one.
 func (b backend) open(ctx context.Context) (*driver.Instance, []*driver.Physical, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -91,7 +90,7 @@ func (b backend) open(ctx context.Context) (*driver.Instance, []*driver.Physical
 	}
 	all, err := i.Physicals()
 	if err == nil && len(all) == 0 {
-		err = errorf(core.ErrNotSupported, "vkEnumeratePhysicalDevices", "no driver has a device: VK_DRIVER_FILES and VK_ICD_FILENAMES name their manifests")
+		err = errorf(core.ErrNotSupported, "vkEnumeratePhysicalDevices", "no driver has a device: VK_DRIVER_FILES and VK_ICD_FILENAMES can name the manifests of drivers")
 	}
 	var usable []*driver.Physical
 	var reason error
@@ -112,7 +111,7 @@ func (b backend) open(ctx context.Context) (*driver.Instance, []*driver.Physical
 	return i, usable, nil
 }
 
-// describe says what a device is and can do. has tells which extensions are on.
+// describe returns the properties of a device. has reports which extensions are enabled.
 func describe(p *driver.Physical, o options, index int32, has func(string) bool) core.Properties {
 	out := core.Properties{
 		ID:         core.DeviceID{Type: core.DeviceVulkan, Index: index},
@@ -154,7 +153,7 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 	return out
 }
 
-// reachesPlain reports whether the host reaches plain memory as fast as its own.
+// reachesPlain reports whether the host accesses plain memory as fast as its own.
 func (d *device) reachesPlain() bool {
 	t := d.findType(local, ^uint32(0))
 	return t >= 0 && d.inReach(d.physical.Memory[t])
@@ -172,8 +171,8 @@ var (
 	}
 )
 
-// memoryTypes lists the handles by which memory can be exported, and imported: none of
-// either where there are none of the other, which is so of no driver that is known.
+// memoryTypes lists the handle types by which memory can be exported, and imported. If one list is empty,
+// both are, which is the case for no known driver.
 func memoryTypes(p *driver.Physical, has func(string) bool) (exports, imports []core.HandleType) {
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
 		if !has(driver.ExternalMemoryFD) || !has(handleExtensions[t]) {

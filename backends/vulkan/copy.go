@@ -16,13 +16,12 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Copy copies between memory of this device, which tensors of DLPack on it may
-// be too, and memory that the host can reach. Where the host reaches both as fast as
-// its own memory, it does strided copies, in the stream's turn. It fails with
-// ErrNotSupported for packed elements that do not lie on whole bytes in memory that
-// the host does not reach.
+// Copy copies between memory of this device, including tensors from DLPack on it, and memory that the host
+// can reach. If the host reaches both as fast as its own memory, the host makes strided copies, in the order
+// of the stream. Copy fails with ErrNotSupported for packed elements that do not lie on whole bytes, if the
+// host cannot reach the memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from end) error {
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, to, from operand) error {
 		w := work{device: d, dst: to, src: from}
 		if q != nil {
 			return w.submit(ctx, q)
@@ -31,7 +30,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	})
 }
 
-// copyHere waits for a copy on a queue that nobody else uses meanwhile.
+// copyHere copies on a queue that nothing else uses meanwhile, and waits.
 func (d *device) copyHere(ctx context.Context, w work) error {
 	w.here = true
 	q, err := d.queues.Borrow(&d.Device, func() (*queue, error) { return newQueue(d) })
@@ -42,7 +41,7 @@ func (d *device) copyHere(ctx context.Context, w work) error {
 		d.queues.GiveBack(&d.Device, q)
 		return nil
 	}
-	go func() { // what was enqueued may go on, and events tell of it
+	go func() { // what was enqueued goes on, and events report on it
 		_ = q.Synchronize(context.Background())
 		q.rest()
 		d.queues.GiveBack(&d.Device, q)
@@ -50,34 +49,34 @@ func (d *device) copyHere(ctx context.Context, w work) error {
 	return err
 }
 
-// end is where one tensor of a copy lies.
-type end struct {
+// operand is the memory of one tensor of a copy.
+type operand struct {
 	tensor *core.Tensor
 	object *object // nil for memory of the host
-	host   uintptr // for the host, the byte that offsets count from; 0 where it does not reach that
+	host   uintptr // the host address of the byte that offsets count from; 0 if the host cannot reach it
 }
 
-func (e end) Host() uintptr { return e.host }
-func (e end) Ours() bool    { return e.object != nil }
+func (e operand) Host() uintptr { return e.host }
+func (e operand) Ours() bool    { return e.object != nil }
 
-// sideOf finds out about a tensor, or refuses one on another device.
-func (d *device) sideOf(t *core.Tensor) (end, error) {
+// operandOf finds the memory of a tensor. It fails for memory of another device.
+func (d *device) operandOf(t *core.Tensor) (operand, error) {
 	m, host, err := d.Locate(t)
 	if err != nil {
-		return end{}, err
+		return operand{}, err
 	}
 	if host {
-		return end{tensor: t, host: m.Handle}, nil
+		return operand{tensor: t, host: m.Handle}, nil
 	}
 	if m.Handle == 0 {
-		return end{tensor: t, object: &object{}}, nil
+		return operand{tensor: t, object: &object{}}, nil
 	}
 	d.Mu.Lock()
 	o := d.objects[m.Handle]
 	d.Mu.Unlock()
 	if o == nil {
-		if o, err = d.stranger("Copy", m.Handle); err != nil {
-			return end{}, err
+		if o, err = d.foreignObject("Copy", m.Handle); err != nil {
+			return operand{}, err
 		}
 	}
 	if m.Size == core.UnknownSize && t.NumElements() > 0 {
@@ -85,27 +84,27 @@ func (d *device) sideOf(t *core.Tensor) (end, error) {
 		before, err1 := t.DType().Size(-first, t.Padded())
 		behind, err2 := t.DType().Size(last, t.Padded())
 		if err1 != nil || err2 != nil || t.Offset() < before || behind > o.size-t.Offset() {
-			return end{}, errorf(core.ErrInvalid, "Copy", "%v at byte %d leaves its VkBuffer of %d bytes", t, t.Offset(), o.size)
+			return operand{}, errorf(core.ErrInvalid, "Copy", "%v at byte %d does not fit in its VkBuffer of %d bytes", t, t.Offset(), o.size)
 		}
 	}
-	return end{t, o, o.host}, nil
+	return operand{t, o, o.host}, nil
 }
 
-// work is a copy that was checked.
+// work is a copy whose arguments were checked.
 type work struct {
 	device   *device
 	here     bool // the caller waits for it
-	dst, src end
+	dst, src operand
 	geometry strided.Copy
 	bits     bool
 }
 
 const (
-	// quickBytes is up to where a copy on the host is done by whoever enqueues it, if
-	// its turn has come: handing it on costs more. Moving this much costs 3 us.
+	// quickBytes is the largest copy on the host that the submitting goroutine makes itself,
+	// if nothing is before it. Passing it to another goroutine costs more: copying takes 3 us.
 	quickBytes = 64 << 10
-	// maxRegions is up to how many pieces vkCmdCopyBuffer is used for; for pieces of
-	// at least longRegion bytes, which a shader moves no faster, maxLongRegions.
+	// maxRegions is the largest number of pieces that vkCmdCopyBuffer copies. For pieces of
+	// at least longRegion bytes, which a shader moves no faster, it is maxLongRegions.
 	maxRegions     = 1024
 	longRegion     = 2048
 	maxLongRegions = 64 << 10
@@ -117,7 +116,7 @@ func (w work) fewRegions() bool {
 	return n <= maxRegions || n <= maxLongRegions && w.geometry.Elem >= longRegion
 }
 
-// submit chooses how to copy, and enqueues that.
+// submit chooses how to copy, and enqueues the copy.
 func (w work) submit(ctx context.Context, q *queue) error {
 	w.geometry, w.bits = strided.OfBits(w.dst.tensor, w.src.tensor)
 	_, plain := w.geometry.Contiguous()
@@ -130,7 +129,7 @@ func (w work) submit(ctx context.Context, q *queue) error {
 	case w.dst.host != 0 && w.src.host != 0:
 		enqueue = w.onHost
 	case w.bits:
-		return errorf(core.ErrNotSupported, "Copy", "packed %v that do not lie on whole bytes can be copied in memory that the host reaches only: allocate it with AllocOptions.HostVisible", w.dst.tensor.DType())
+		return errorf(core.ErrNotSupported, "Copy", "packed %v that do not lie on whole bytes can be copied only in memory that the host reaches: allocate it with AllocOptions.HostVisible", w.dst.tensor.DType())
 	case device && w.fewRegions():
 		enqueue = w.regions
 	case device:
@@ -141,7 +140,7 @@ func (w work) submit(ctx context.Context, q *queue) error {
 	return w.enqueue(ctx, q, enqueue)
 }
 
-// enqueue is [stream.Submit], or [stream.SubmitAndWait], with the stream's lock around f.
+// enqueue is [stream.Submit] or [stream.SubmitAndWait], and holds the stream's lock during f.
 func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error {
 	submit := stream.Submit
 	if w.here {
@@ -154,38 +153,38 @@ func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error
 		defer q.mu.Unlock()
 		before := q.next
 		err := f(q)
-		if err != nil && q.next != before { // work that is under way must not outlive its tensors
+		if err != nil && q.next != before { // running work must not outlive its tensors
 			number := q.next
 			q.mu.Unlock()
-			_ = q.device.await(driver.Point{Timeline: q.lane.timeline, Value: number})
+			_ = q.device.await(driver.Point{Timeline: q.resources.timeline, Value: number})
 			q.mu.Lock()
 		}
 		return err
 	})
 }
 
-// onHost lets the host copy.
+// onHost enqueues a copy by the host.
 func (w work) onHost(q *queue) error {
 	job := copykernel.Between(w.dst.tensor, w.src.tensor, w.dst.host, w.src.host)
 	return q.add(item{quick: w.here || w.dst.tensor.NumBytes() <= quickBytes, host: run(job)})
 }
 
-// run is a job as the work of an item.
+// run returns a job as the work of an item.
 func run(job copykernel.Job) func() error {
 	return func() error { return job.Run(runtime.GOMAXPROCS(0)) }
 }
 
-// regions lets the device copy the pieces of the geometry.
+// regions enqueues a copy of the pieces of the geometry by the device.
 func (w work) regions(q *queue) error {
 	list := make([]driver.Region, 0, w.geometry.Count())
 	for to, from := range w.geometry.Pieces() {
 		list = append(list, driver.Region{Src: from, Dst: to, Size: w.geometry.Elem})
 	}
-	return q.command(w.dst.object.side(), w.src.object.side(), list, nil)
+	return q.command(w.dst.object.operand(), w.src.object.operand(), list, nil)
 }
 
 // command adds an item of one command buffer. q.mu is held.
-func (q *queue) command(dst, src driver.Side, regions []driver.Region, run func(*command) (*driver.Dispatch, error)) error {
+func (q *queue) command(dst, src driver.Operand, regions []driver.Region, run func(*command) (*driver.Dispatch, error)) error {
 	return q.add(item{submit: func(number uint64) error {
 		c, err := q.takeCommand()
 		if err != nil {
@@ -200,7 +199,7 @@ func (q *queue) command(dst, src driver.Side, regions []driver.Region, run func(
 		if err := q.device.driver.Record(c.handle, dst, src, regions, dispatch); err != nil {
 			return err
 		}
-		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.lane.timeline, Value: number}); err != nil {
+		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.resources.timeline, Value: number}); err != nil {
 			return err
 		}
 		c.busy = number
@@ -208,7 +207,7 @@ func (q *queue) command(dst, src driver.Side, regions []driver.Region, run func(
 	}})
 }
 
-// gather lets a shader copy, in as many dispatches as the device's limits ask for.
+// gather enqueues a copy by a shader, in as many dispatches as the device's limits require.
 func (w work) gather(q *queue) error {
 	d := w.device
 	for part := range gather.Plan(w.geometry, d.gatherLimits()) {
@@ -216,7 +215,7 @@ func (w work) gather(q *queue) error {
 		if err != nil {
 			return err
 		}
-		dst, src := w.dst.object.side(), w.src.object.side()
+		dst, src := w.dst.object.operand(), w.src.object.operand()
 		dst.Offset, dst.Range = part.Dst.Offset, part.Dst.Size
 		src.Offset, src.Range = part.Src.Offset, part.Src.Size
 		constants := part.Constants
@@ -247,7 +246,7 @@ func (d *device) gatherLimits() gather.Limits {
 	}
 }
 
-// pipeline returns the pipeline of a shader, which it makes at its first use.
+// pipeline returns the pipeline of a shader, and makes it on first use.
 func (d *device) pipeline(s gather.Shader) (*driver.Pipeline, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()

@@ -7,7 +7,7 @@ package vulkan
 #include <string.h>
 #include "dlpack_vulkan.h"
 
-// In C, since Go must not have a pointer to what a stranger says is an address.
+// In C, since Go must not have a pointer to an address from another library.
 static void dlx_copy_descriptor(DLVulkanBuffer *to, uintptr_t from) {
 	memcpy(to, (const void *)from, sizeof *to);
 }
@@ -50,7 +50,7 @@ const descriptorBytes = C.sizeof_DLVulkanBuffer
 // descriptor is a DLVulkanBuffer in C memory.
 type descriptor = *C.DLVulkanBuffer
 
-// newDescriptor makes one, which freeDescriptor gives back.
+// newDescriptor makes a descriptor, to be freed by freeDescriptor.
 func newDescriptor(d *driver.Device, o *object) descriptor {
 	c := (descriptor)(C.calloc(1, C.sizeof_DLVulkanBuffer))
 	c.magic = C.DLPACK_VULKAN_MAGIC
@@ -84,25 +84,25 @@ func newDescriptor(d *driver.Device, o *object) descriptor {
 
 func freeDescriptor(c descriptor) { C.free(unsafe.Pointer(c)) }
 
-// readDescriptor copies what lies at an address that a stranger may have given,
-// and checks all that can be. It does not trust that anything lies there.
+// readDescriptor copies the struct at an address that another library may have given, and checks it as far as
+// possible. It does not assume that there is memory at the address.
 func readDescriptor(call string, handle uintptr) (Buffer, error) {
 	fail := func(sentinel error, format string, args ...any) (Buffer, error) {
 		return Buffer{}, errorf(sentinel, call, format, args...)
 	}
-	// In C memory: what a stranger calls a pointer must not lie where Go looks for its own.
+	// In C memory: a pointer field from another library must not lie where the garbage collector looks for pointers.
 	c := (descriptor)(C.calloc(1, C.sizeof_DLVulkanBuffer))
 	defer freeDescriptor(c)
 	room := unsafe.Slice((*byte)(unsafe.Pointer(c)), descriptorBytes)
 	switch err := readMemory(handle, room); {
 	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
-		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: nothing lies there", handle)
-	case err != nil: // the system forbids to look
+		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: there is no memory", handle)
+	case err != nil: // the system forbids process_vm_readv
 		C.dlx_copy_descriptor(c, C.uintptr_t(handle))
 	}
 	switch {
 	case c.magic != C.DLPACK_VULKAN_MAGIC:
-		return fail(core.ErrInvalid, "no DLVulkanBuffer lies at %#x: magic is %#x", handle, uint64(c.magic))
+		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: magic is %#x", handle, uint64(c.magic))
 	case c.version_major != C.DLPACK_VULKAN_MAJOR || c.struct_size < C.sizeof_DLVulkanBuffer:
 		return fail(core.ErrVersion, "the DLVulkanBuffer has version %d.%d and %d bytes; version %d.x with at least %d bytes can be read",
 			c.version_major, c.version_minor, c.struct_size, C.DLPACK_VULKAN_MAJOR, C.sizeof_DLVulkanBuffer)
@@ -124,8 +124,7 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 	return b, nil
 }
 
-// readMemory reads bytes at an address of this process, and fails with EFAULT where
-// nothing lies.
+// readMemory reads bytes at an address of this process, and fails with EFAULT if there is no memory.
 func readMemory(address uintptr, into []byte) error {
 	local := unix.Iovec{Base: unsafe.SliceData(into)}
 	local.SetLen(len(into))
@@ -139,9 +138,8 @@ func readMemory(address uintptr, into []byte) error {
 // cAddress is the address of a descriptor.
 func cAddress(c descriptor) unsafe.Pointer { return unsafe.Pointer(c) }
 
-// number reads a field that C calls a pointer. In Go it is a number: a handle, or an
-// address where an object of Go's may lie that nobody holds, which ends the program
-// when the garbage collector finds a pointer to it.
+// number reads a pointer field of a C struct as a number. It is a handle, or an address at which there may be an
+// object of Go that was freed: the garbage collector ends the program if it finds a pointer to such an object.
 func number(p *unsafe.Pointer) uintptr { return *(*uintptr)(unsafe.Pointer(p)) }
 
 // setNumber writes such a field.

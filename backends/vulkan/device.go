@@ -37,10 +37,10 @@ type device struct {
 	plain     *pool
 	visible   *pool                 // plain where that is
 	queues    shell.Lending[*queue] // for copies without a stream
-	lanes     []*lane               // of closed queues
+	spare     []*resources          // of closed queues
 	staging   []*object             // for copies between the host and memory that it does not reach
 	lent      int                   // pieces of staging memory that are in use
-	idle      sync.Cond             // lent has become less
+	idle      sync.Cond             // signalled when lent decreases
 	pipelines map[gather.Shader]*driver.Pipeline
 }
 
@@ -58,7 +58,7 @@ var (
 	_ core.SemaphoreImporter = (*device)(nil)
 )
 
-// openDevice takes over i and v, on failure too.
+// openDevice opens a device, which owns i and v. It closes them if it fails.
 func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (core.Device, error) {
 	d := &device{
 		options: o, instance: i, physical: v.Physical, driver: v,
@@ -77,7 +77,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	return d, nil
 }
 
-// noteLoss remembers for good that the device is lost, if err says so. It returns err.
+// noteLoss records that the device is lost, if err says so. It returns err.
 func (d *device) noteLoss(err error) error {
 	if err != nil && errors.Is(err, core.ErrDeviceLost) {
 		d.lost.CompareAndSwap(nil, &err)
@@ -85,7 +85,7 @@ func (d *device) noteLoss(err error) error {
 	return err
 }
 
-// lostError is the error that said the device is lost; nil if none did.
+// lostError returns the error that reported the loss of the device, or nil.
 func (d *device) lostError() error {
 	if e := d.lost.Load(); e != nil {
 		return *e
@@ -110,17 +110,17 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	return q, nil
 }
 
-// dropStream counts a stream that was closed, and keeps its lane for others.
-func (d *device) dropStream(l *lane, value uint64) {
+// dropStream counts a stream that was closed, and keeps its resources for other streams.
+func (d *device) dropStream(l *resources, value uint64) {
 	liveStreams.Add(-1)
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	d.Held--
 	l.value = value
-	d.lanes = append(d.lanes, l)
+	d.spare = append(d.spare, l)
 }
 
-// Close gives everything back to the driver: see [shell.Device.Shut].
+// Close destroys everything that belongs to the device: see [shell.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), "streams and semaphores", func() error {
 		queues := d.queues.All(&d.Device)
@@ -130,9 +130,9 @@ func (d *device) Close() error {
 		_ = d.driver.WaitIdle() // a lost device has no work
 		for _, q := range queues {
 			q.settle(d.lostError())
-			q.lane.destroy(d.driver)
+			q.resources.destroy(d.driver)
 		}
-		for _, l := range d.lanes {
+		for _, l := range d.spare {
 			l.destroy(d.driver)
 		}
 		for _, p := range d.pipelines {

@@ -13,8 +13,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// event is done when an item of a queue is, and tells the first error of the items
-// since the event before.
+// event is done when an item of a queue is. It reports the first error of the items since the event before.
 type event struct {
 	queue         *queue
 	after, number uint64
@@ -22,7 +21,7 @@ type event struct {
 
 var _ core.Event = (*event)(nil)
 
-// Done asks the driver for the timeline's value, unless it is known to be enough.
+// Done asks the driver for the timeline's value, unless a known value is large enough.
 func (e *event) Done() (bool, error) {
 	if e.queue.hasReached(e.number) {
 		return true, e.queue.failures.first(e.after, e.number)
@@ -33,7 +32,7 @@ func (e *event) Done() (bool, error) {
 	return false, nil
 }
 
-// Wait waits in the driver, a short time at once.
+// Wait waits in the driver, for a short time at once.
 func (e *event) Wait(ctx context.Context) error {
 	for {
 		if done, err := e.Done(); done {
@@ -49,14 +48,14 @@ func (e *event) Wait(ctx context.Context) error {
 	}
 }
 
-// ask waits in the driver for an item, a short time.
+// ask waits in the driver for an item, for a short time.
 func (q *queue) ask(number uint64) error {
 	q.asking.RLock()
 	defer q.asking.RUnlock()
 	if q.reached.Load() >= number {
 		return nil
 	}
-	_, err := q.device.driver.Wait(q.lane.timeline, number, patience)
+	_, err := q.device.driver.Wait(q.resources.timeline, number, patience)
 	return err
 }
 
@@ -70,7 +69,7 @@ func (q *queue) hasReached(number uint64) bool {
 	if q.reached.Load() >= number { // the queue was closed
 		return true
 	}
-	value, err := q.device.driver.Counter(q.lane.timeline)
+	value, err := q.device.driver.Counter(q.resources.timeline)
 	if err != nil {
 		_ = q.device.noteLoss(err)
 		return false
@@ -80,7 +79,7 @@ func (q *queue) hasReached(number uint64) bool {
 	return value >= number
 }
 
-// advance notes that items up to value are done.
+// advance records that items up to value are done.
 func (q *queue) advance(value uint64) {
 	for old := q.reached.Load(); old < value; old = q.reached.Load() {
 		if q.reached.CompareAndSwap(old, value) {
@@ -105,7 +104,7 @@ type failures struct {
 	any    atomic.Bool
 	mu     sync.Mutex
 	list   []failure
-	untold error // the first since the last Synchronize
+	untold error // the first one since the last Synchronize
 }
 
 type failure struct {
@@ -123,7 +122,7 @@ func (f *failures) add(first, last uint64, err error) {
 	}
 }
 
-// note keeps an error that is no item's.
+// note records an error that belongs to no item.
 func (f *failures) note(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +131,7 @@ func (f *failures) note(err error) {
 	}
 }
 
-// take returns the first error that was not told yet.
+// take returns the first error that was not reported yet.
 func (f *failures) take() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +140,7 @@ func (f *failures) take() error {
 	return err
 }
 
-// first is the first error of the items behind after up to number.
+// first returns the first error of the items after the one numbered after, up to number.
 func (f *failures) first(after, number uint64) error {
 	if !f.any.Load() {
 		return nil
@@ -156,24 +155,24 @@ func (f *failures) first(after, number uint64) error {
 	return nil
 }
 
-// lane is what a queue is made of in the driver. One that is closed leaves it to
-// the next, whose items are numbered from there: so a timeline that others may still
-// wait for is destroyed with the device only.
-type lane struct {
+// resources are the Vulkan objects of a queue. A closed queue leaves them to the next one, whose items are
+// numbered from the timeline's value on. Other code may still wait for the timeline, so it is destroyed only
+// with the device.
+type resources struct {
 	timeline uint64 // VkSemaphore
-	value    uint64 // of timeline, when no queue has the lane
+	value    uint64 // of timeline, while no queue uses the resources
 	pool     uint64 // VkCommandPool
 	commands []*command
 }
 
-// takeLane returns a lane that nobody has. d.Mu is held.
-func (d *device) takeLane() (*lane, error) {
-	if n := len(d.lanes); n > 0 {
-		l := d.lanes[n-1]
-		d.lanes = d.lanes[:n-1]
+// takeResources returns resources that no queue uses. d.Mu is held.
+func (d *device) takeResources() (*resources, error) {
+	if n := len(d.spare); n > 0 {
+		l := d.spare[n-1]
+		d.spare = d.spare[:n-1]
 		return l, nil
 	}
-	l := new(lane)
+	l := new(resources)
 	var err error
 	if l.timeline, err = d.driver.NewTimeline(false); err != nil {
 		return nil, err
@@ -185,8 +184,8 @@ func (d *device) takeLane() (*lane, error) {
 	return l, nil
 }
 
-// destroy gives a lane without work back to the driver.
-func (l *lane) destroy(d *driver.Device) {
+// destroy destroys resources without unfinished work.
+func (l *resources) destroy(d *driver.Device) {
 	for _, c := range l.commands {
 		for _, s := range c.sets {
 			d.DestroySet(s.pool)

@@ -6,32 +6,32 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Handles name a VkDevice that another library made, for [Wrap]. It stays that
-// library's, which keeps it until the device that Wrap returns is closed.
+// Handles are a VkDevice that another library made, and what belongs to it, for [Wrap]. They stay the
+// property of that library, which must keep them until the device that Wrap returned is closed.
 type Handles struct {
 	Instance, PhysicalDevice, Device, Queue uintptr // VkInstance, VkPhysicalDevice, VkDevice, VkQueue
-	// Family is the index of the queue family of Queue, which must compute.
+	// Family is the index of the queue family of Queue, which must support compute.
 	Family int
-	// Extensions are the device extensions that Device was made with: only those are used.
+	// Extensions are the device extensions that were enabled for Device. No others are used.
 	Extensions []string
-	// Lock is held around each use of Queue. It may be nil if nobody else uses that.
+	// Lock is held during each use of Queue. It may be nil if nothing else uses Queue.
 	Lock sync.Locker
-	// Index is that of the DeviceID which the device gets.
+	// Index is the index in the DeviceID of the device.
 	Index int32
 }
 
-// Buffer says what a tensor on Vulkan stands on: the fields of DLVulkanBuffer in
-// dlpack_vulkan.h. Handles are those of Vulkan, as numbers; they are borrowed.
+// Buffer describes the VkBuffer of a tensor: the fields of DLVulkanBuffer in dlpack_vulkan.h. Handles are
+// Vulkan's, as numbers. They are borrowed from the tensor.
 type Buffer struct {
 	Instance, PhysicalDevice, Device, Queue uintptr
 	QueueFamily                             uint32
-	Buffer                                  uint64 // VkBuffer
-	Memory                                  uint64 // VkDeviceMemory; 0 if that is not told
-	MemoryOffset                            int64  // bytes from the start of Memory to that of Buffer
-	MemorySize                              int64  // bytes of Memory
-	Size                                    int64  // bytes of Buffer
-	Mapped                                  uintptr
-	SharedWith                              uint32 // queue family that has it between commands; VK_QUEUE_FAMILY_IGNORED for none
+	Buffer                                  uint64  // VkBuffer
+	Memory                                  uint64  // VkDeviceMemory; 0 if it is unknown
+	MemoryOffset                            int64   // bytes from the start of Memory to that of Buffer
+	MemorySize                              int64   // bytes of Memory
+	Size                                    int64   // bytes of Buffer
+	Mapped                                  uintptr // the address of Buffer's first byte on the host; 0 if the host cannot reach it
+	SharedWith                              uint32  // the queue family that owns it between commands; VK_QUEUE_FAMILY_IGNORED for none
 	MemoryType                              uint32
 	ExportTypes                             uint32 // VkExternalMemoryHandleTypeFlags that Memory was allocated with
 	Dedicated                               bool   // Memory is a dedicated allocation of Buffer

@@ -9,26 +9,26 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// object is a VkBuffer with all that is known of it.
+// object is a VkBuffer and what is known of it.
 type object struct {
 	buffer     uint64
 	memory     uint64
 	size       int64   // bytes of the buffer
 	whole      int64   // bytes of the memory
-	host       uintptr // the buffer's first byte for the host, 0 where that cannot reach it
+	host       uintptr // the host address of the buffer's first byte; 0 if the host cannot reach it
 	memoryType int
-	sharedWith uint32          // family that has it between commands
-	exportAs   core.HandleType // 0 where it cannot be exported
+	sharedWith uint32          // the queue family that owns it between commands
+	exportAs   core.HandleType // 0 if it cannot be exported
 	dedicated  bool
 	descriptor descriptor // nil until it is published
 }
 
-// side is the object as one side of a command.
-func (o *object) side() driver.Side {
-	return driver.Side{Buffer: o.buffer, Owner: o.sharedWith, Range: o.size}
+// operand is the object as an operand of a command.
+func (o *object) operand() driver.Operand {
+	return driver.Operand{Buffer: o.buffer, Owner: o.sharedWith, Range: o.size}
 }
 
-// publish makes the object known by the handle that it returns. d.Mu is held.
+// publish makes a handle for the object, by which the device finds it. d.Mu is held.
 func (d *device) publish(o *object) uintptr {
 	o.descriptor = newDescriptor(d.driver, o)
 	h := uintptr(cAddress(o.descriptor))
@@ -36,8 +36,7 @@ func (d *device) publish(o *object) uintptr {
 	return h
 }
 
-// destroy gives an object back to the driver: the buffer, then its memory if that is
-// the object's own. d.Mu is held.
+// destroy destroys the buffer of an object, and then its memory if that belongs to the object. d.Mu is held.
 func (d *device) destroy(o *object) {
 	if o.descriptor != nil {
 		delete(d.objects, uintptr(cAddress(o.descriptor)))
@@ -51,7 +50,7 @@ func (d *device) destroy(o *object) {
 	}
 }
 
-// handOut makes memory of the device: see [shell.Device.HandOut]. d.Mu is held.
+// handOut returns memory of the device: see [shell.Device.HandOut]. d.Mu is held.
 func (d *device) handOut(handle uintptr, offset, size int64, locked, after func()) core.Memory {
 	m := core.Memory{ID: d.ID(), Handle: handle, Offset: offset, Size: size}
 	if o := d.objects[handle]; o != nil && o.host != 0 {
@@ -60,9 +59,8 @@ func (d *device) handOut(handle uintptr, offset, size int64, locked, after func(
 	return d.HandOut(m, locked, after)
 }
 
-// Alloc takes memory from a pool, or an allocation of its own if it is to be
-// exported. The stream in opts has no influence: memory is handed out only after
-// its former use is done.
+// Alloc allocates from a pool, or a separate allocation if the memory is for export. The stream in opts has
+// no influence: memory is reused only after its earlier work is done.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	if err := d.Enter(ctx, "Alloc"); err != nil {
 		return core.Memory{}, err
@@ -77,7 +75,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	return m, err
 }
 
-// alloc does it, with d.Mu held.
+// alloc is Alloc with d.Mu held.
 func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) {
 	p := d.plain
 	if opts.HostVisible {
@@ -103,11 +101,11 @@ func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) 
 	return d.handOut(s.block.handle, s.offset, size, func() { p.put(s, size) }, nil), nil
 }
 
-// slack is added to memory that is exported: OpenGL on Mesa's llvmpipe wants
-// memory for a buffer to be larger than that.
+// slack is added to the size of exported memory, since OpenGL on Mesa's llvmpipe requires memory to be larger
+// than its buffer.
 const slack = 64
 
-// allocExport makes an object of its own, which is never used again. d.Mu is held.
+// allocExport makes a separate object, which is never reused. d.Mu is held.
 func (d *device) allocExport(p *pool, size int64, t core.HandleType) (core.Memory, error) {
 	if err := d.MakeRoom(roundUp(size+slack, minExport)); err != nil {
 		return core.Memory{}, err
@@ -129,7 +127,7 @@ const minExport = 4096
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-// request says what object is wanted.
+// request describes an object to make.
 type request struct {
 	size   int64
 	room   int64 // bytes of memory beyond what the buffer needs
@@ -157,7 +155,7 @@ func (d *device) newObject(r request) (_ *object, err error) {
 		return nil, err
 	}
 	if o.memoryType = d.findType(r.kind, need.Types); o.memoryType < 0 {
-		return nil, errorf(core.ErrNotSupported, "vkGetBufferMemoryRequirements", "no memory type of the device serves")
+		return nil, errorf(core.ErrNotSupported, "vkGetBufferMemoryRequirements", "the device has no suitable memory type")
 	}
 	o.whole = need.Size
 	if r.export != 0 {
@@ -180,15 +178,15 @@ func (d *device) newObject(r request) (_ *object, err error) {
 	return o, err
 }
 
-// kind is what memory is for.
+// kind is the purpose of memory.
 type kind uint8
 
 const (
-	local   kind = iota // for the device, and where that costs nothing for the host too
+	local   kind = iota // for the device, and also for the host if that costs nothing
 	visible             // for the host too
 )
 
-// findType chooses among the memory types whose bits are set; -1 is none.
+// findType chooses one of the memory types whose bits are set; -1 if none is suitable.
 func (d *device) findType(k kind, bits uint32) int {
 	best, most := -1, 0
 	for i, t := range d.physical.Memory {
@@ -219,7 +217,7 @@ func (d *device) findType(k kind, bits uint32) int {
 	return best
 }
 
-// inReach reports whether the host reaches memory of a type as fast as its own.
+// inReach reports whether the host accesses memory of a type as fast as its own.
 func (d *device) inReach(t driver.MemoryType) bool {
 	own := d.physical.Kind == driver.CPU || d.physical.Kind == driver.Integrated
 	return own && !d.options.separate && t.Visible && t.Coherent && t.Cached

@@ -12,41 +12,41 @@ const (
 	// alignment is that of every allocation: what dlpack.h asks for, and a multiple of what
 	// any device wants of storage buffers (the limit minStorageBufferOffsetAlignment is at most 256).
 	alignment = 256
-	// blockSize is what is taken from the driver at once for small allocations: drivers
-	// may allow no more than 4096 allocations (maxMemoryAllocationCount).
+	// blockSize is the size of a block for small allocations. Drivers may allow no more
+	// than 4096 allocations (maxMemoryAllocationCount).
 	blockSize = 16 << 20
-	// largeSize is from where an allocation gets a block of its own.
+	// largeSize is the size from which an allocation gets a block of its own.
 	largeSize = blockSize / 4
 )
 
-// pool hands out parts of blocks of one kind of memory. It is guarded by the
-// mutex of its device, whose ledger counts as cached the blocks of which nothing is in
-// use: the rest of a block that is in use counts nowhere.
+// pool allocates parts of blocks of one kind of memory. The mutex of its device guards it. The device's
+// ledger counts a block as cached if nothing of it is in use. The free rest of a block that is in use is not
+// counted.
 type pool struct {
 	device *device
 	kind   kind
 	blocks []*block
 }
 
-// block is an object that a pool cuts up.
+// block is an object of which a pool allocates parts.
 type block struct {
 	*object
 	handle uintptr
 	large  bool   // for one allocation
-	used   int64  // bytes handed out
+	used   int64  // bytes in use
 	free   []span // by offset; neighbours are merged
 }
 
 // span is a range of bytes of a block.
 type span struct{ offset, size int64 }
 
-// part is what was handed out of a block.
+// part is an allocated range of a block.
 type part struct {
 	block *block
 	span
 }
 
-// take hands out size bytes, from the first block that has room.
+// take allocates size bytes from the first block that has room.
 func (p *pool) take(size int64) (part, error) {
 	d, want := p.device, roundUp(size, alignment)
 	large := want >= largeSize
@@ -73,7 +73,7 @@ func (p *pool) take(size int64) (part, error) {
 	return p.hand(s, size), nil
 }
 
-// hand accounts for a part that was cut off, of which size bytes were asked for.
+// hand counts a part that was cut off, of which size bytes were asked for.
 func (p *pool) hand(s part, size int64) part {
 	d := p.device
 	if s.block.used == s.size { // nothing was in use before
@@ -84,7 +84,7 @@ func (p *pool) hand(s part, size int64) part {
 	return s
 }
 
-// grow adds a block. Where the driver has no room, the caches are given back first.
+// grow adds a block. If the driver is out of memory, the caches are emptied first.
 func (p *pool) grow(want int64, large bool) (*block, error) {
 	d := p.device
 	size := want
@@ -111,7 +111,7 @@ func (p *pool) grow(want int64, large bool) (*block, error) {
 	return b, nil
 }
 
-// cut takes want bytes off.
+// cut allocates want bytes of the block.
 func (b *block) cut(want int64) (part, bool) {
 	i := slices.IndexFunc(b.free, func(s span) bool { return s.size >= want })
 	if i < 0 {
@@ -127,7 +127,7 @@ func (b *block) cut(want int64) (part, bool) {
 	return part{b, s}, true
 }
 
-// put takes a part back, of which size bytes had been asked for.
+// put frees a part, of which size bytes were asked for.
 func (p *pool) put(s part, size int64) {
 	b := s.block
 	i, _ := slices.BinarySearchFunc(b.free, s.offset, func(f span, offset int64) int { return int(min(max(f.offset-offset, -1), 1)) })
@@ -149,8 +149,7 @@ func (p *pool) put(s part, size int64) {
 	}
 }
 
-// shrink gives blocks that are not in use back to the driver, until that is at
-// least want bytes or there are none.
+// shrink destroys blocks that are not in use, until it has freed at least want bytes or there are none.
 func (d *device) shrink(want int64) {
 	for _, p := range d.pools() {
 		p.blocks = slices.DeleteFunc(p.blocks, func(b *block) bool {
@@ -165,7 +164,7 @@ func (d *device) shrink(want int64) {
 	}
 }
 
-// pools lists the pools, of which there is one where plain memory is the host's too.
+// pools lists the pools: only one if plain memory is visible to the host.
 func (d *device) pools() []*pool {
 	if d.visible == d.plain {
 		return []*pool{d.plain}

@@ -15,28 +15,28 @@ import (
 
 var liveStreams = core.NewLiveCounter("vulkan.Stream")
 
-// queue is a stream: a timeline semaphore whose value tells how much of its work is
-// done. Items of work are numbered; item n sets the value to n when it and all
-// before it are done. Items of the device are submitted at once if they can be.
-// Items of the host, and all that come behind them, wait on a goroutine: the VkQueue
-// is every stream's, so nothing that must wait for the host may stand in it. What
-// stands in it runs in order, since each command begins with a barrier: items of the
-// device wait for what is submitted by standing behind it.
+// queue is a stream: a timeline semaphore whose value says how much of its work is done. Items of work are
+// numbered; the timeline gets the value n when item n and all before it are done.
+//
+// Items of the device are submitted at once if possible. Items of the host, and all items after them, wait
+// for a goroutine: all streams share the VkQueue, so nothing that waits for the host may be in it. Work in
+// the VkQueue runs in order, since each command begins with a barrier. An item of the device therefore waits
+// for submitted work by its place in the VkQueue.
 type queue struct {
-	device   *device
-	lane     *lane
-	reached  atomic.Uint64 // items up to here are known to be done
-	failures failures
-	asking   sync.RWMutex // held while an event asks the driver; settle ends that
-	hosting  atomic.Int32 // works of the host that are under way
+	device    *device
+	resources *resources
+	reached   atomic.Uint64 // items up to here are known to be done
+	failures  failures
+	asking    sync.RWMutex // held while an event asks the driver, which it no longer does after settle
+	hosting   atomic.Int32 // host work that is running
 
 	mu        sync.Mutex
-	turned    sync.Cond // running or closed has changed
+	changed   sync.Cond // running or closed has changed
 	closed    bool
 	finished  bool     // closed, and without work
 	next      uint64   // number of the newest item
 	submitted uint64   // items up to here are submitted or done
-	before    []*event // of other queues, that the next item comes behind
+	before    []*event // of other queues, which the next item waits for
 	later     []item
 	running   bool   // a goroutine works on later
 	last      *event // recorded last
@@ -47,38 +47,38 @@ var _ core.Stream = (*queue)(nil)
 // item is a piece of work. Either submit or host is set.
 type item struct {
 	number uint64
-	// submit puts work on the VkQueue that sets the timeline to number. q.mu is held.
+	// submit submits work to the VkQueue that sets the timeline to number. q.mu is held.
 	submit func(number uint64) error
-	// host does work of the host when all before it is done; if early, when item after
-	// is, and it has no number then. Quick work is done by the caller if its turn has
-	// come already.
+	// host is work of the host. It runs when everything before it is done. An early item
+	// runs when the item numbered after is done, and has no number of its own. The caller
+	// runs quick work itself, if everything before it is done already.
 	host   func() error
 	quick  bool
 	early  bool
 	after  uint64
-	before []*event // which host comes behind, too
+	before []*event // of other queues, which host also waits for
 	over   func()   // called, if set, when host is over, or when it will never run
 }
 
 // newQueue makes a queue. d.Mu is held.
 func newQueue(d *device) (*queue, error) {
-	l, err := d.takeLane()
+	l, err := d.takeResources()
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{device: d, lane: l, next: l.value, submitted: l.value}
+	q := &queue{device: d, resources: l, next: l.value, submitted: l.value}
 	q.reached.Store(l.value)
-	q.turned.L = &q.mu
+	q.changed.L = &q.mu
 	q.last = &event{q, l.value, l.value}
 	return q, nil
 }
 
 func (q *queue) Device() core.Device { return q.device }
 
-// Native is 0: a VkQueue is not the stream's own. See [Buffer] for it.
+// Native is 0, since the VkQueue does not belong to the stream. [Buffer] has it.
 func (q *queue) Native() uintptr { return 0 }
 
-// lock takes q.mu, unless the stream was closed or the device is lost.
+// lock locks q.mu. It fails if the stream was closed or the device is lost.
 func (q *queue) lock(call string) error {
 	q.mu.Lock()
 	err := q.device.lostError()
@@ -91,7 +91,7 @@ func (q *queue) lock(call string) error {
 	return err
 }
 
-// add puts an item behind the others. If it fails, there is no item. q.mu is held.
+// add adds an item after the others. If it fails, the item is not added. q.mu is held.
 func (q *queue) add(i item) error {
 	i.number = q.next + 1
 	if i.early {
@@ -103,14 +103,14 @@ func (q *queue) add(i item) error {
 			return q.device.noteLoss(err)
 		}
 		q.submitted = i.number
-		q.forgetBefore() // what is submitted behind them is done behind them
+		q.forgetBefore() // what is submitted after them runs after them
 	case i.quick && !q.running && q.isIdle():
 		q.next = i.number
 		q.complete(i, nil)
 		q.submitted = i.number
 	default:
 		i.before = slices.Clone(q.before)
-		if !i.early { // what is added later comes behind this
+		if !i.early { // later items wait for this one
 			q.forgetBefore()
 		}
 		q.later = append(q.later, i)
@@ -128,13 +128,13 @@ func (q *queue) forgetBefore() {
 	q.before = q.before[:0]
 }
 
-// isIdle reports whether all that a new item comes behind is done. q.mu is held.
+// isIdle reports whether everything that a new item waits for is done. q.mu is held.
 func (q *queue) isIdle() bool {
 	q.before = slices.DeleteFunc(q.before, func(e *event) bool { return e.queue.hasReached(e.number) })
 	return len(q.before) == 0 && q.hasReached(q.next)
 }
 
-// catchUp works on the items of later until there are none.
+// catchUp runs the items of later until there are none.
 func (q *queue) catchUp() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,23 +149,23 @@ func (q *queue) catchUp() {
 		if i.host != nil || err != nil {
 			q.mu.Unlock()
 			if i.early {
-				q.takeEarly(i)
+				q.runEarly(i)
 			} else {
-				q.takeTurn(i, err)
+				q.runInOrder(i, err)
 			}
 			q.mu.Lock()
 		}
 		q.submitted = max(q.submitted, i.number)
 	}
 	q.running = false
-	q.turned.Broadcast()
+	q.changed.Broadcast()
 }
 
-// takeTurn does the work of an item on the host when all before it is done, unless
-// that has failed before, and moves the timeline on.
-func (q *queue) takeTurn(i item, failed error) {
+// runInOrder runs the host work of an item when everything before it is done, and advances the timeline.
+// failed is an error of the item so far; its work does not run then.
+func (q *queue) runInOrder(i item, failed error) {
 	d := q.device
-	err := d.await(driver.Point{Timeline: q.lane.timeline, Value: i.number - 1})
+	err := d.await(driver.Point{Timeline: q.resources.timeline, Value: i.number - 1})
 	if err == nil {
 		err = awaitAll(i.before)
 	}
@@ -175,8 +175,7 @@ func (q *queue) takeTurn(i item, failed error) {
 	q.complete(i, failed)
 }
 
-// awaitAll waits for events of other queues. That their work failed is told by the
-// tensors that it wrote.
+// awaitAll waits for events of other queues. The tensors that their work wrote report its errors.
 func awaitAll(before []*event) error {
 	for _, e := range before {
 		if err := e.Wait(context.Background()); err != nil && !e.queue.hasReached(e.number) {
@@ -186,8 +185,7 @@ func awaitAll(before []*event) error {
 	return nil
 }
 
-// complete does the work of an item on the host, unless that has failed before, and
-// moves the timeline on.
+// complete runs the host work of an item, unless failed is set, and advances the timeline.
 func (q *queue) complete(i item, failed error) {
 	d := q.device
 	if failed == nil {
@@ -200,18 +198,18 @@ func (q *queue) complete(i item, failed error) {
 		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
 	}
 	d.hostWork.Pass()
-	if err := d.driver.Signal(q.lane.timeline, i.number); err != nil {
-		// All that comes behind would wait for ever.
+	if err := d.driver.Signal(q.resources.timeline, i.number); err != nil {
+		// All later items would wait for ever.
 		q.failures.note(d.noteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err)))
 		return
 	}
 	q.advance(i.number)
 }
 
-// takeEarly does the work of an early item, unless the device is lost: the items
-// behind it tell. That the work fails is told by the next item, which is of the same copy.
-func (q *queue) takeEarly(i item) {
-	if q.device.await(driver.Point{Timeline: q.lane.timeline, Value: i.after}) != nil || awaitAll(i.before) != nil {
+// runEarly runs the host work of an early item, unless the device is lost, which the items after it report.
+// An error of the work is reported by the next item, which belongs to the same copy.
+func (q *queue) runEarly(i item) {
+	if q.device.await(driver.Point{Timeline: q.resources.timeline, Value: i.after}) != nil || awaitAll(i.before) != nil {
 		return
 	}
 	if err := q.doHostWork(i); err != nil && q.device.lostError() == nil {
@@ -219,8 +217,8 @@ func (q *queue) takeEarly(i item) {
 	}
 }
 
-// doHostWork does the work of an item, unless the device is lost: its events are done
-// then as soon as no work of the host is under way.
+// doHostWork runs the work of an item, unless the device is lost: the device's events are then done as soon
+// as no host work is running.
 func (q *queue) doHostWork(i item) error {
 	q.hosting.Add(1)
 	defer q.hosting.Add(-1)
@@ -230,18 +228,18 @@ func (q *queue) doHostWork(i item) error {
 	return i.host()
 }
 
-// rest waits until no goroutine works for the queue.
+// rest waits until no goroutine runs items of the queue.
 func (q *queue) rest() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.running {
-		q.turned.Wait()
+		q.changed.Wait()
 	}
 }
 
-// await blocks until a timeline has a value or the device is lost, whose error it
-// returns then. A wait that fails otherwise, for want of memory, is tried again: the
-// work goes on, and nothing that it uses may be touched before.
+// await blocks until a timeline has reached a value, or returns the error of a lost device. If the wait fails
+// for another reason, such as a lack of memory, it is repeated: the work continues, and nothing that it uses
+// may be touched before it is done.
 func (d *device) await(p driver.Point) error {
 	for {
 		reached, err := d.driver.Wait(p.Timeline, p.Value, patience)
@@ -259,19 +257,19 @@ func (d *device) await(p driver.Point) error {
 	}
 }
 
-// patience bounds one wait in the driver, so that contexts and losses are seen.
+// patience limits one wait in the driver, so that ended contexts and lost devices are noticed.
 const patience = 10 * time.Millisecond
 
-// Wait serves events of streams of this device. If their work is submitted, later
-// items of the device stand behind it on the VkQueue, and those of the host wait; if it is
-// still held back, all are held back, too. For other events it fails with ErrNotSupported.
+// Wait waits for events of streams of this device. If the work of e is submitted, later items of the device
+// wait by their place in the VkQueue, and items of the host wait for e. Otherwise all later items are held on
+// the host. For other events Wait fails with ErrNotSupported.
 func (q *queue) Wait(e core.Event) error {
 	if e == nil {
 		return nil
 	}
 	own, ok := core.UnwrapEvent(e).(*event)
 	if !ok || own.queue.device != q.device {
-		return errorf(core.ErrNotSupported, "Wait", "%T is no event of this VkDevice: the host must wait", e)
+		return errorf(core.ErrNotSupported, "Wait", "%T is not an event of this VkDevice: the host must wait", e)
 	}
 	done, failed := own.queue == q, error(nil)
 	if !done {
@@ -316,9 +314,9 @@ func (q *queue) Record() (core.Event, error) {
 	return q.last, nil
 }
 
-// mark submits nothing but that the timeline moves on.
+// mark submits only a signal of the timeline.
 func (q *queue) mark(number uint64) error {
-	return q.device.driver.Submit(0, driver.Point{Timeline: q.lane.timeline, Value: number})
+	return q.device.driver.Submit(0, driver.Point{Timeline: q.resources.timeline, Value: number})
 }
 
 // Synchronize waits for all items.
@@ -341,14 +339,14 @@ func (q *queue) Synchronize(ctx context.Context) error {
 	return err
 }
 
-// Close waits for the items, and returns the first error that no Synchronize
-// returned. Another Close waits, too, and returns nil.
+// Close waits for the items, and returns the first error that no Synchronize returned. A second Close also
+// waits, and returns nil.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		for !q.finished {
-			q.turned.Wait()
+			q.changed.Wait()
 		}
 		return nil
 	}
@@ -357,30 +355,29 @@ func (q *queue) Close() error {
 	return q.failures.take()
 }
 
-// finish waits for the items and leaves the lane to others. Nobody adds any
-// more. q.mu is held.
+// finish waits for the items and leaves the resources to other queues. No items are added any more. q.mu is
+// held.
 func (q *queue) finish() {
 	for q.running {
-		q.turned.Wait()
+		q.changed.Wait()
 	}
 	d, number, before := q.device, q.next, q.before
 	q.mu.Unlock()
-	err := d.await(driver.Point{Timeline: q.lane.timeline, Value: number})
+	err := d.await(driver.Point{Timeline: q.resources.timeline, Value: number})
 	if err == nil {
 		err = awaitAll(before)
 	}
-	if err != nil { // the device is lost: what it still holds is given back with it
+	if err != nil { // the device is lost: its objects are destroyed with it
 		_ = d.driver.WaitIdle()
 	}
 	q.settle(err)
-	d.dropStream(q.lane, number)
+	d.dropStream(q.resources, number)
 	q.mu.Lock()
 	q.finished = true
-	q.turned.Broadcast()
+	q.changed.Broadcast()
 }
 
-// command is a command buffer of a queue, and the descriptor sets that it has for
-// pipelines.
+// command is a command buffer of a queue, with its descriptor sets by pipeline.
 type command struct {
 	handle uint64
 	busy   uint64 // the item that uses it
@@ -389,9 +386,9 @@ type command struct {
 
 type set struct{ pool, handle uint64 }
 
-// takeCommand finds a command buffer that is not in use. The caller sets busy. q.mu is held.
+// takeCommand returns a command buffer that is not in use. The caller sets busy. q.mu is held.
 func (q *queue) takeCommand() (*command, error) {
-	l := q.lane
+	l := q.resources
 	if len(l.commands) > 0 && q.hasReached(l.commands[0].busy) {
 		c := l.commands[0]
 		copy(l.commands, l.commands[1:]) // the one used longest ago stands first
@@ -407,7 +404,7 @@ func (q *queue) takeCommand() (*command, error) {
 	return c, nil
 }
 
-// setFor returns the descriptor set that c has for a pipeline.
+// setFor returns the descriptor set of c for a pipeline.
 func (c *command) setFor(d *device, p *driver.Pipeline) (uint64, error) {
 	if s, ok := c.sets[p]; ok {
 		return s.handle, nil

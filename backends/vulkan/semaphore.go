@@ -22,7 +22,7 @@ type semaphore struct {
 	exportable bool
 
 	mu       sync.Mutex
-	idle     sync.Cond // users has become 0
+	idle     sync.Cond // signalled when users becomes 0
 	closed   bool
 	users    int    // calls in the driver, and items of queues
 	promised uint64 // the largest value that Signal was called with
@@ -44,7 +44,7 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 	return d.newSemaphore(call, t != 0, -1)
 }
 
-// newSemaphore makes one and gives it the payload of a descriptor, which it takes over if that is not -1.
+// newSemaphore makes a semaphore. Unless fd is -1, it imports the payload of the descriptor fd and owns it.
 func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaphore, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -68,7 +68,7 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 	return s, nil
 }
 
-// use counts a user, unless the semaphore was closed.
+// use counts a user, unless the semaphore is closed.
 func (s *semaphore) use(call string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *semaphore) drop() {
 	}
 }
 
-// Signal enqueues that the value is set. The values that were asked for must grow,
-// and an imported semaphore must not be at value already.
+// Signal enqueues setting the value. Each value must be larger than all before, and an imported semaphore
+// must not have reached it already.
 func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	const call = "Signal"
 	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
@@ -114,9 +114,9 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		s.mu.Lock()
 		defer s.mu.Unlock() // values are submitted one after the other
 		if value <= s.pending {
-			return errorf(core.ErrInvalid, call, "value %d comes after %d, which another stream has signalled meanwhile", value, s.pending)
+			return errorf(core.ErrInvalid, call, "value %d is not larger than %d, which another stream has signalled meanwhile", value, s.pending)
 		}
-		// Signals of one submission have no order: who sees that the item is done must see the value.
+		// Signals of one submission have no order, but whoever sees that the item is done must also see the value.
 		if err := s.device.driver.Submit(0, driver.Point{Timeline: s.timeline, Value: value}); err != nil {
 			if s.promised == value {
 				s.promised = before
@@ -128,8 +128,8 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	}})
 }
 
-// promise notes that value will be set, if it is larger than all before, and returns
-// what was promised before.
+// promise records that value will be set, if it is larger than all before. It returns the largest value
+// before.
 func (s *semaphore) promise(value uint64) (before uint64, err error) {
 	now, err := s.device.driver.Counter(s.timeline)
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *semaphore) promise(value uint64) (before uint64, err error) {
 	return before, nil
 }
 
-// takeBack ends the promise of a value that could not be enqueued, unless a larger
-// one was promised since.
+// takeBack withdraws the promise of a value that could not be enqueued, unless a larger one was promised
+// since.
 func (s *semaphore) takeBack(value, before uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *semaphore) takeBack(value, before uint64) {
 	}
 }
 
-// WaitOn holds later work back on the host: the VkQueue is every stream's.
+// WaitOn holds later work on the host until the value is reached, since all streams share the VkQueue.
 func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	const call = "WaitOn"
 	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
@@ -180,8 +180,8 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	return err
 }
 
-// await waits until the value is reached, ctx ends, the semaphore is closed or the
-// device is lost. The semaphore is in use.
+// await waits until the value is reached, ctx ends, the semaphore is closed or the device is lost. The caller
+// has called use.
 func (s *semaphore) await(ctx context.Context, value uint64) error {
 	for {
 		reached, err := s.device.driver.Wait(s.timeline, value, patience)
@@ -225,8 +225,7 @@ func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 	return s.await(ctx, value)
 }
 
-// Close ends waits for values that nobody has promised, and waits until no work on
-// the device uses the semaphore.
+// Close ends waits for values that will not be set, and waits until no work on the device uses the semaphore.
 func (s *semaphore) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +277,7 @@ func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.Exte
 	return core.ExternalSemaphore{Handle: h, DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID}, err
 }
 
-// SemaphoreImportTypes are the same.
+// SemaphoreImportTypes are the types that can be exported.
 func (d *device) SemaphoreImportTypes() []core.HandleType { return d.SemaphoreExportTypes() }
 
 func (d *device) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) (core.Semaphore, error) {

@@ -13,13 +13,13 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// HostView serves memory that is mapped: that of Alloc with HostVisible, plain
-// and imported memory where device and host have one, and mapped host memory.
+// HostView serves memory that is mapped: memory of Alloc with HostVisible, mapped host memory, and plain and
+// imported memory if device and host share it.
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
 		o, err := d.objectOf("HostView", m)
 		if err == nil && o.host == 0 {
-			err = errorf(core.ErrNotSupported, "HostView", "the host does not reach this memory: allocate it with AllocOptions.HostVisible")
+			err = errorf(core.ErrNotSupported, "HostView", "the host cannot reach this memory: allocate it with AllocOptions.HostVisible")
 		}
 		if err != nil {
 			return 0, err
@@ -28,8 +28,7 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 	})
 }
 
-// objectOf finds the object that memory of this device stands on; an empty one for
-// memory without bytes.
+// objectOf returns the object of memory of this device; an empty one for memory without bytes.
 func (d *device) objectOf(call string, m core.Memory) (*object, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -39,7 +38,7 @@ func (d *device) objectOf(call string, m core.Memory) (*object, error) {
 	case m.Handle == 0:
 		return &object{}, nil
 	case o == nil:
-		return nil, errorf(core.ErrInvalid, call, "%#x is no handle of this device", m.Handle)
+		return nil, errorf(core.ErrInvalid, call, "%#x is not a handle of this device", m.Handle)
 	default:
 		return o, nil
 	}
@@ -48,8 +47,8 @@ func (d *device) objectOf(call string, m core.Memory) (*object, error) {
 // HostAlignment is minImportedHostPointerAlignment.
 func (d *device) HostAlignment() int64 { return d.physical.HostAlignment }
 
-// MapHost imports the whole units that host touches (VK_EXT_external_memory_host).
-// Where a unit is more than a page of the system, host must begin and end on one.
+// MapHost imports the whole units that contain host (VK_EXT_external_memory_host). If a unit is larger than a
+// page of the system, host must begin and end on multiples of it.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	mapped, err := d.Map(ctx, host, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
 	return mapped, d.noteLoss(err)
@@ -81,17 +80,16 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 		return core.Memory{}, err
 	}
 	o := &object{size: whole, whole: whole, sharedWith: driver.OwnNone, host: first - uintptr(skip)}
-	err = d.adopt(o, types, driver.Request{Import: driver.HostPointer, Pointer: o.host})
+	err = d.bindImported(o, types, driver.Request{Import: driver.HostPointer, Pointer: o.host})
 	if err != nil {
 		return core.Memory{}, err
 	}
 	return d.handOut(d.publish(o), skip, m.Size, func() { d.destroy(o) }, host.Release), nil
 }
 
-// adopt makes a buffer of o.size bytes over memory of o.whole bytes that is imported by
-// q, of one of the memory types. If it fails, the driver has taken nothing but what
-// was destroyed again. d.Mu is held.
-func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
+// bindImported makes a buffer of o.size bytes over memory of o.whole bytes, which is imported by q with one
+// of the memory types. If it fails, everything that it made is destroyed again. d.Mu is held.
+func (d *device) bindImported(o *object, types uint32, q driver.Request) (err error) {
 	defer func() {
 		if err != nil {
 			d.destroy(o)
@@ -107,7 +105,7 @@ func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
 	}
 	switch o.memoryType = d.findType(k, need.Types&types); {
 	case o.memoryType < 0:
-		return errorf(core.ErrNotSupported, "vkGetBufferMemoryRequirements", "no memory type serves both the buffer and the imported memory")
+		return errorf(core.ErrNotSupported, "vkGetBufferMemoryRequirements", "no memory type is possible for both the buffer and the imported memory")
 	case need.Size > o.whole:
 		return errorf(core.ErrInvalid, "vkGetBufferMemoryRequirements", "a buffer of %d bytes needs %d, and the imported memory has %d", o.size, need.Size, o.whole)
 	}
@@ -130,10 +128,10 @@ func (d *device) adopt(o *object, types uint32, q driver.Request) (err error) {
 // ExportTypes are the descriptors by which the driver exports and imports buffers.
 func (d *device) ExportTypes() []core.HandleType { return slices.Clone(d.exportTypes) }
 
-// ImportTypes are those that the driver imports.
+// ImportTypes are the descriptors that the driver imports.
 func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.importTypes) }
 
-// sharedWith is the family that has memory of a kind of handle between commands.
+// sharedWith is the queue family that owns memory of a handle type between commands.
 func (d *device) sharedWith(t core.HandleType) uint32 {
 	if t == core.HandleDMABuf && d.driver.Has(driver.QueueFamilyForeign) {
 		return driver.OwnForeign
@@ -191,7 +189,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	return imported, d.noteLoss(err)
 }
 
-// importer is what the device imports.
+// importer describes what the device can import.
 func (d *device) importer() *external.Importer {
 	return &external.Importer{
 		Backend: name, Types: d.importTypes,
@@ -199,7 +197,7 @@ func (d *device) importer() *external.Importer {
 	}
 }
 
-// checkExternal proves what can be proved of m before the driver sees its descriptor.
+// checkExternal checks m, as far as possible, before the driver gets its descriptor.
 func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	by := d.importer()
 	if err := by.CheckMemory(m); err != nil {
@@ -214,7 +212,7 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	return nil
 }
 
-// importFD has the driver import fd for m, and says whether the driver owns it now.
+// importFD lets the driver import fd for m, and reports whether the driver owns it now.
 func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Memory, taken bool, err error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -233,23 +231,23 @@ func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Me
 		}
 	}
 	o := &object{size: min(roundUp(m.Offset+m.Length, 4), m.Size), whole: m.Size, sharedWith: d.sharedWith(t), dedicated: m.Dedicated}
-	if err := d.adopt(o, types, driver.Request{Import: handles, FD: fd}); err != nil {
+	if err := d.bindImported(o, types, driver.Request{Import: handles, FD: fd}); err != nil {
 		return core.Memory{}, o.memory != 0, err // which the driver has closed with the memory
 	}
 	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.destroy(o) }, nil), true, nil
 }
 
-// ImportPointer takes the address of a DLVulkanBuffer, which another library may
-// have made on the same VkDevice (see [Wrap]); the bytes are the first size of its
-// VkBuffer. It fails with ErrInvalid for what is no such struct, a size beyond
-// the buffer's, or a buffer of another VkDevice. That the VkBuffer exists and has the
-// usage of a transfer source and destination nobody can tell.
+// ImportPointer takes the address of a DLVulkanBuffer, which another library may have made on the same
+// VkDevice (see [Wrap]). The memory is the first size bytes of its VkBuffer. It fails with ErrInvalid if
+// there is no such struct at the address, for a size beyond the buffer's, and for a buffer of another
+// VkDevice. It cannot check that the VkBuffer exists and has the usage flags of a transfer source and
+// destination.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if size < 0 {
 		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	}
-	o, err := d.stranger(call, p)
+	o, err := d.foreignObject(call, p)
 	if err != nil {
 		return core.Memory{}, err
 	}
@@ -270,8 +268,8 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	return m, nil
 }
 
-// stranger describes the buffer behind a handle that this device did not make.
-func (d *device) stranger(call string, handle uintptr) (*object, error) {
+// foreignObject describes the buffer of a handle that this device did not make.
+func (d *device) foreignObject(call string, handle uintptr) (*object, error) {
 	b, err := readDescriptor(call, handle)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// stage copies between the host and memory that it does not reach, through memory
-// that both do: in pieces if both sides are plain, else all at once, packed.
+// stage copies between the host and memory that the host cannot reach, through staging memory that both can:
+// in pieces if both tensors are contiguous, else packed and as a whole.
 func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 	d := w.device
 	size := w.dst.tensor.NumBytes()
@@ -46,12 +46,12 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 	return err
 }
 
-// keptStaging is how many pieces of staging memory are kept for the next copies,
-// and how many of the smallest size.
+// keptStaging is how many pieces of staging memory are kept for later copies; keptSmallStaging is the same
+// for pieces of the smallest size.
 const keptStaging, keptSmallStaging = 4, 64
 
-// takeStaging lends memory of at least size bytes that device and host reach. It is the
-// device's own and does not count as its users'.
+// takeStaging lends memory of at least size bytes that device and host can reach. It belongs to the device
+// and does not count as memory of its users.
 func (d *device) takeStaging(size int64) (*object, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -69,7 +69,7 @@ func (d *device) takeStaging(size int64) (*object, error) {
 	return o, err
 }
 
-// minStaging makes small copies find memory that others left.
+// minStaging is the smallest size of staging memory, so that small copies can reuse each other's.
 const minStaging = 64 << 10
 
 func (d *device) giveStagingBack(o *object) {
@@ -84,7 +84,7 @@ func (d *device) giveStagingBack(o *object) {
 	d.idle.Broadcast()
 }
 
-// at is where the host sees a byte of it.
+// at is the host address of a byte of the object.
 func (o *object) at(offset int64) uintptr { return o.host + uintptr(offset) }
 
 func (w work) uploadPieces(q *queue, s *object) error {
@@ -98,20 +98,20 @@ func (w work) uploadPieces(q *queue, s *object) error {
 		if err != nil {
 			return err
 		}
-		err = q.command(w.dst.object.side(), s.side(),
+		err = q.command(w.dst.object.operand(), s.operand(),
 			[]driver.Region{{Src: room, Dst: w.geometry.Dst + done, Size: n}}, nil)
 		used[half] = q.next
 		return err
 	})
 }
 
-// downloadPieces has the device fill one half before the host empties the other.
+// downloadPieces lets the device fill one half while the host empties the other.
 func (w work) downloadPieces(q *queue, s *object) error {
 	empty := func() error { return nil }
 	total, _ := w.geometry.Contiguous()
 	err := shell.Pieces(total, func(done int64, half int, n int64) error {
 		room := int64(half) * shell.StagingBytes
-		err := q.command(s.side(), w.src.object.side(),
+		err := q.command(s.operand(), w.src.object.operand(),
 			[]driver.Region{{Src: w.geometry.Src + done, Dst: room, Size: n}}, nil)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (w work) downloadPieces(q *queue, s *object) error {
 	return q.add(item{host: func() error { return nil }}) // done when the host is
 }
 
-// uploadPacked has the host pack, and the device spread.
+// uploadPacked lets the host pack the elements, and the device distribute them.
 func (w work) uploadPacked(q *queue, s *object) error {
 	job := copykernel.Pack(s.at(0), w.src.tensor, w.src.host)
 	if err := q.add(item{host: run(job)}); err != nil {
@@ -142,7 +142,7 @@ func (w work) uploadPacked(q *queue, s *object) error {
 	return w.onDevice(q, c, w.dst.object, s)
 }
 
-// downloadPacked has the device pack, and the host spread.
+// downloadPacked lets the device pack the elements, and the host distribute them.
 func (w work) downloadPacked(q *queue, s *object) error {
 	c, _ := strided.Pack(w.src.tensor)
 	if err := w.onDevice(q, c, s, w.src.object); err != nil {
@@ -151,7 +151,7 @@ func (w work) downloadPacked(q *queue, s *object) error {
 	return q.add(item{host: run(copykernel.Unpack(w.dst.tensor, w.dst.host, s.at(0)))})
 }
 
-// onDevice lets the device copy by another geometry.
+// onDevice enqueues a copy by the device with another geometry.
 func (w work) onDevice(q *queue, c strided.Copy, dst, src *object) error {
 	w.geometry, w.dst.object, w.src.object = c, dst, src
 	if w.fewRegions() {

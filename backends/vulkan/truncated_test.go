@@ -21,13 +21,13 @@ func TestACopyOfATruncatedFileFails(t *testing.T) {
 		gone := keep(t)(coretest.Truncated(t, n*n).Reshape(n, n))
 		card := keep(t)(row(t, d, n*n, core.AllocOptions{}).Reshape(n, n))
 		visible := keep(t)(row(t, d, n*n, core.AllocOptions{HostVisible: true}).Reshape(n, n))
-		turned := keep(t)(gone.Transpose())
+		changed := keep(t)(gone.Transpose())
 		for _, s := range []core.Stream{nil, s} {
 			for _, x := range []*core.Tensor{card, visible} {
 				coretest.CheckTruncated(t, d, s, x, gone)
 				coretest.CheckTruncated(t, d, s, gone, x)
-				coretest.CheckTruncated(t, d, s, x, turned)
-				coretest.CheckTruncated(t, d, s, turned, x)
+				coretest.CheckTruncated(t, d, s, x, changed)
+				coretest.CheckTruncated(t, d, s, changed, x)
 			}
 		}
 	}

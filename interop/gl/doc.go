@@ -1,12 +1,11 @@
-// Package gl is for programs that draw with OpenGL: buffers of theirs as tensors, and
-// tensors, also those that Vulkan allocated, as buffers of theirs. The backend
-// behind it is backends/gl; the build tag of both is gl, on Linux with cgo.
+// Package gl is for programs that draw with OpenGL. It makes tensors of the program's buffers, and gives the
+// program's renderer the buffers of tensors, including those that Vulkan allocated. It is built on package
+// backends/gl. Both need the build tag gl, on Linux with cgo.
 //
 // # A renderer
 //
-// A context is current on one thread, and calls from any goroutine must get there.
-// The thread that draws makes a [Loop], wraps its context with it, and polls the
-// loop once a frame:
+// An OpenGL context is current on one thread, and calls from any goroutine must reach that thread. The thread
+// that draws makes a [Loop], wraps its context with it, and polls the loop once a frame:
 //
 //	runtime.LockOSThread()
 //	// ... make a context current: of a window, or by gl.NewContext ...
@@ -18,30 +17,29 @@
 //	}
 //	err = loop.Call(device.Close)
 //
-// The device is one like any other: exchange moves tensors to it, goroutines copy
-// on its streams. The drawing thread itself may wait for the device's work, by
-// [core.Values] or WaitReady of a tensor: it serves the loop meanwhile. It must not wait
-// in other ways for what needs the loop, such as for work of another device that comes
-// behind this one's: it enqueues on streams, or has [Loop.Call] run what blocks.
+// The device is like any other: exchange moves tensors to it, and goroutines copy on its streams.
 //
-// Where nobody polls, calls wait until their context ends. What the thread has not begun by
-// then it never runs; memory that commands of OpenGL may still use stays
-// allocated until a later poll finds that they are done. Calls that have no context, as
-// Close, fail with core.ErrInvalid after 5 seconds without a poll; what they were to close stays open, and
-// can be closed again.
+// The drawing thread may wait for the device's work by [core.Values], or by WaitReady of a tensor. While it
+// waits, it also runs the calls of other goroutines. It must not wait in other ways for work that needs the
+// loop, such as work of another device that comes after work of this one. It enqueues such work on streams,
+// or lets [Loop.Call] run what blocks.
+//
+// If the loop is not polled, calls wait until their ctx ends. A call that has not started by then never runs.
+// Memory that OpenGL commands may still use stays allocated until a later poll finds that they are done.
+// Calls without a ctx, such as Close, fail with core.ErrInvalid after 5 seconds without a poll. What they
+// were to close stays open, and can be closed again.
 //
 // # Buffers as tensors, tensors as buffers
 //
-// [Import] makes a tensor of a buffer of the program. [Name] tells the buffer of a
-// tensor, with the offset of the first element, to draw from or write to. Memory
-// that Vulkan exported becomes a buffer by the device's [core.MemoryImporter],
-// which is what exchange uses: no byte is copied.
+// [Import] makes a tensor of a buffer of the program. [Name] returns the buffer of a tensor and the offset of
+// its first element, to draw from or to write to. The device's [core.MemoryImporter] makes a buffer of memory
+// that Vulkan exported; exchange uses it. No byte is copied.
 //
 // # Buffers that CUDA uses
 //
-// CUDA takes a buffer of OpenGL over for a time: with the build tag cuda too,
-// [RegisterCUDA] makes it known to a device of CUDA, Map gives a tensor on it, and
-// Unmap gives it back, in order with the work of both sides. No byte is copied.
+// With the build tag cuda too, CUDA can use an OpenGL buffer for a time. [RegisterCUDA] registers the buffer
+// with a CUDA device, Map returns a tensor on it, and Unmap returns it to OpenGL, in order with the work of
+// both sides. No byte is copied.
 //
 //	shared, err := gl.RegisterCUDA(loop.Run, device, buffer, gl.ReadWrite)
 //	// ...
@@ -52,19 +50,18 @@
 //
 // # Order
 //
-// dlx issues its commands into the program's context, so that they are ordered with
-// the program's own by the time at which they are issued. What remains:
+// dlx issues its commands in the program's OpenGL context. OpenGL runs them and the program's own commands in
+// the order in which they are issued. The program must still do this:
 //
-//   - Before drawing from a tensor, wait until it is ready, by
-//     loop.Call(func() error { return t.WaitReady(ctx) }), or skip it for this
-//     frame while its Ready event is not Done.
-//   - After commands that read a tensor, record an event on a stream of the device,
-//     which then stands for these commands, too, and note it on the tensor's
-//     buffer by Used; by Wrote after commands that write it. Without that, nobody
-//     else knows of them.
-//   - Shaders that write a buffer need no glMemoryBarrier for dlx, which makes one
-//     before its commands and one behind them.
+//   - Before it draws from a tensor, wait until the tensor is ready, by [Loop.Call] and WaitReady of the tensor.
+//     Or skip the tensor for this frame while its Ready event is not Done.
+//   - After commands that read a tensor, record an event on a stream of the device, and pass it to Used of
+//     the tensor's buffer; after commands that write it, to Wrote. The event covers these commands too.
+//     Nothing else tells other users of the tensor about them.
 //
-// Other APIs wait for such an event on the host. Where the driver has
-// GL_NV_timeline_semaphore, [core.SemaphoreImporter] lets them wait on the device.
+// Shaders that write a buffer need no glMemoryBarrier for dlx, which issues one before and one after its
+// commands.
+//
+// Other APIs wait for such an event on the host. Where the driver has GL_NV_timeline_semaphore,
+// [core.SemaphoreImporter] lets them wait on the device.
 package gl

@@ -6,18 +6,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Loop brings calls from any goroutine to the thread where a context is current.
+// Loop runs functions from any goroutine on the thread where an OpenGL context is current.
 type Loop struct {
 	thread int
 	work   chan func()
 }
 
-// NewLoop makes a loop of the calling thread, to which the caller has locked its
-// goroutine. It needs no Close.
+// NewLoop makes a loop for the calling thread. The caller must have locked its goroutine to the thread. A
+// Loop needs no Close.
 func NewLoop() *Loop { return &Loop{currentThread(), make(chan func())} }
 
-// Run runs f on the loop's thread and returns when it has run: at once if that
-// is the calling one, else when the loop is polled or runs a Call.
+// Run calls f on the loop's thread and returns when f has returned. On that thread it calls f at once. On any
+// other thread it waits until the loop's thread calls [Loop.Poll] or [Loop.Call].
 func (l *Loop) Run(f func()) {
 	if l.lock("Run") == nil {
 		defer runtime.UnlockOSThread()
@@ -29,8 +29,8 @@ func (l *Loop) Run(f func()) {
 	<-done
 }
 
-// Poll runs, on the loop's thread, what others wait for by now. It does not wait. On
-// another thread it runs nothing and fails with core.ErrInvalid; what others wait for goes on waiting.
+// Poll calls the functions that are waiting in [Loop.Run] now, and does not wait for more. It must be called
+// on the loop's thread. On another thread it calls nothing and fails with core.ErrInvalid.
 func (l *Loop) Poll() error {
 	if err := l.lock("Poll"); err != nil {
 		return err
@@ -46,10 +46,10 @@ func (l *Loop) Poll() error {
 	}
 }
 
-// Call has another goroutine run f, which may wait for anything, runs on the loop's
-// thread what others ask for meanwhile, and returns what f returned. It is how the
-// thread closes the device, copies without a stream, or waits for a tensor. On another
-// thread it does not run f and fails with core.ErrInvalid.
+// Call calls f in another goroutine and returns what f returned. Meanwhile it calls, on the loop's thread,
+// the functions that are waiting in [Loop.Run], so f may wait for anything. The loop's thread uses Call to
+// close the device, to copy without a stream, or to wait for a tensor. On another thread Call does not call f
+// and fails with core.ErrInvalid.
 func (l *Loop) Call(f func() error) error {
 	if err := l.lock("Call"); err != nil {
 		return err
@@ -67,13 +67,13 @@ func (l *Loop) Call(f func() error) error {
 	}
 }
 
-// lock locks the goroutine to its thread, if that is the loop's: a goroutine that its
-// owner has not locked may be on another one by now, where no context is current.
+// lock locks the goroutine to its thread, if that is the loop's. A goroutine that its caller has not locked
+// may have moved to another thread, where no context is current.
 func (l *Loop) lock(call string) error {
 	runtime.LockOSThread()
 	if thread := currentThread(); thread != l.thread {
 		runtime.UnlockOSThread()
-		return core.Errorf(core.ErrInvalid, "gl", call, "thread %d calls, but NewLoop was called on thread %d: call runtime.LockOSThread before NewLoop, and serve the loop from that goroutine only", thread, l.thread)
+		return core.Errorf(core.ErrInvalid, "gl", call, "called on thread %d, but NewLoop was called on thread %d: call runtime.LockOSThread before NewLoop, and call Poll and Call from that goroutine only", thread, l.thread)
 	}
 	return nil
 }

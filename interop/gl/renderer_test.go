@@ -175,7 +175,7 @@ func TestImportLeavesTheOwnerToItsCallerOnFailure(t *testing.T) {
 		} {
 			x, err := Import(d, c.name, c.size, c.spec, owner)
 			if !errors.Is(err, c.want) || told != 0 {
-				t.Errorf("%s: error %v, the owner was told %d times", c.rule, err, told)
+				t.Errorf("%s: error %v, the owner was freed %d times", c.rule, err, told)
 			}
 			if err == nil {
 				_ = x.Close()
@@ -187,7 +187,7 @@ func TestImportLeavesTheOwnerToItsCallerOnFailure(t *testing.T) {
 			return
 		}
 		if _ = x.Close(); told != 1 {
-			t.Errorf("the owner was told %d times, want once", told)
+			t.Errorf("the owner was freed %d times, want once", told)
 		}
 	})
 }

@@ -2,5 +2,5 @@ package gl
 
 import "syscall"
 
-// currentThread tells threads apart.
+// currentThread returns a number that identifies the calling thread.
 func currentThread() int { return syscall.Gettid() }

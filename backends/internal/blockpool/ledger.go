@@ -1,5 +1,5 @@
-// Package blockpool keeps memory that was freed for the next who wants as much, and
-// counts what is in use and what is kept.
+// Package blockpool keeps freed blocks of memory for reuse, and counts the memory in use and the memory that
+// it keeps.
 package blockpool
 
 import (
@@ -9,13 +9,12 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Ledger counts what a pool has handed out and what it keeps, in bytes, and holds
-// both within a limit. Its methods want the mutex held that it was made with, but
-// for those of [core.PoolController], which take it: a device that embeds a Ledger,
-// or a [Pool], is one.
+// Ledger counts the bytes in use and the cached bytes of a pool, and keeps their sum within a limit. Callers
+// hold the mutex of [NewLedger] for all methods except those of [core.PoolController], which lock it
+// themselves. A device that embeds a Ledger or a [Pool] implements core.PoolController.
 type Ledger struct {
-	// Stats counts in Allocs all calls of Alloc whose options the device has. Whoever
-	// keeps or takes back memory adds to and takes from Cached.
+	// Stats.Allocs counts all calls of Alloc whose options the device supports. The code that caches memory,
+	// or takes it from the cache, updates Stats.Cached.
 	Stats core.PoolStats
 
 	backend string
@@ -25,15 +24,14 @@ type Ledger struct {
 
 var _ core.PoolController = (*Ledger)(nil)
 
-// NewLedger makes a ledger without a limit. Its errors name the backend; mu is the
-// mutex that guards the pool. shrink gives at least want bytes of what is kept back
-// to the system, if it can give so many, and takes them from Stats.Cached. It may let go of mu
-// once that is done; then so may MakeRoom, KeepLimit and Trim.
+// NewLedger makes a ledger without a limit. backend is named in errors, and mu guards the pool. shrink
+// returns at least want cached bytes to the system, or as many as it can, and subtracts them from
+// Stats.Cached. After that it may unlock mu for a time; MakeRoom, KeepLimit and Trim then do so too.
 func NewLedger(backend string, mu sync.Locker, shrink func(want int64)) *Ledger {
 	return &Ledger{backend: backend, mu: mu, shrink: shrink}
 }
 
-// Count counts a call of Alloc that ended with err.
+// Count counts a call of Alloc that returned err.
 func (l *Ledger) Count(err error) {
 	l.Stats.Allocs++
 	if err != nil {
@@ -41,25 +39,25 @@ func (l *Ledger) Count(err error) {
 	}
 }
 
-// Charge records that bytes more are in use, of which requested were asked for; what
-// is given back is charged with a minus.
+// Charge adds bytes to the memory in use, of which requested were asked for. Freed memory is charged with
+// negative numbers.
 func (l *Ledger) Charge(bytes, requested int64) {
 	l.Stats.InUse += bytes
 	l.Stats.Requested += requested
 	l.Stats.Peak = max(l.Stats.Peak, l.Stats.InUse)
 }
 
-// CheckLimit fails with ErrOutOfMemory if so many bytes more could not be in use within
-// the limit, whatever is given back of what is kept.
+// CheckLimit fails with ErrOutOfMemory if so many more bytes in use exceed the limit, even with an empty
+// cache.
 func (l *Ledger) CheckLimit(bytes int64) error { return l.check(bytes, l.Stats.InUse) }
 
-// MakeRoom sees to it that so many bytes more stay within the limit. Where they
-// cannot, it fails with ErrOutOfMemory, and keeps what it would free in vain.
+// MakeRoom frees cached memory until so many more bytes stay within the limit. If that is impossible, it
+// fails with ErrOutOfMemory and frees nothing.
 func (l *Ledger) MakeRoom(bytes int64) error {
 	if err := l.CheckLimit(bytes); err != nil {
 		return err
 	}
-	l.Stats.InUse += bytes // what others put back while shrink lets go of the mutex is not kept then
+	l.Stats.InUse += bytes // so that blocks that others put back while shrink unlocks the mutex are not cached
 	l.KeepLimit()
 	l.Stats.InUse -= bytes
 	return l.check(bytes, l.Stats.InUse+l.Stats.Cached)
@@ -75,17 +73,17 @@ func (l *Ledger) check(bytes, taken int64) error {
 		bytes, s.InUse, s.Cached, s.Limit)
 }
 
-// KeepLimit gives back what is kept beyond the limit.
+// KeepLimit frees the cached memory beyond the limit.
 func (l *Ledger) KeepLimit() {
 	if l.Stats.Limit > 0 {
 		l.shrinkTo(l.Stats.Limit)
 	}
 }
 
-// Trim gives back all that is kept.
+// Trim frees all cached memory.
 func (l *Ledger) Trim() { l.shrinkTo(l.Stats.InUse) }
 
-// shrinkTo gives back what is kept beyond so many bytes, those in use included.
+// shrinkTo frees cached memory until the bytes in use and in the cache are at most bytes.
 func (l *Ledger) shrinkTo(bytes int64) {
 	if want := l.Stats.InUse + l.Stats.Cached - bytes; want > 0 {
 		l.shrink(want)
@@ -99,7 +97,8 @@ func (l *Ledger) PoolStats() core.PoolStats {
 	return l.Stats
 }
 
-// SetPoolLimit gives what is kept beyond the limit back at once. A negative limit is none.
+// SetPoolLimit sets the limit and frees the cached memory beyond it. A negative limit means no limit, as 0
+// does.
 func (l *Ledger) SetPoolLimit(limit int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,16 +106,15 @@ func (l *Ledger) SetPoolLimit(limit int64) {
 	l.KeepLimit()
 }
 
-// TrimPool is [Ledger.Trim], and takes the mutex.
+// TrimPool is [Ledger.Trim] for callers that do not hold the mutex.
 func (l *Ledger) TrimPool() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.Trim()
 }
 
-// RoundUp rounds a size up to a multiple of unit or, where that is more, of an eighth
-// to a sixteenth of the size: so that what was freed serves sizes that differ little.
-// unit is a power of two, and size from 1 to 1<<62.
+// RoundUp rounds size up to a multiple of unit, or of an eighth to a sixteenth of size if that is larger. A
+// freed block then serves sizes that differ little. unit is a power of two, and size is from 1 to 1<<62.
 func RoundUp(size, unit int64) int64 {
 	unit = max(unit, 1<<max(bits.Len64(uint64(size-1))-4, 0))
 	return (size + unit - 1) / unit * unit

@@ -9,32 +9,31 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Class is what blocks must have in common to stand in for each other.
+// Class is what blocks must have in common to replace each other.
 type Class interface {
 	comparable
-	// Bytes is the size of each block of the class.
+	// Bytes returns the size of each block of the class.
 	Bytes() int64
 }
 
-// Pool keeps blocks B that were freed, by class C. A block may come back while work
-// on it is unfinished: it is handed out when that is over, or at once to whoever
-// makes his own work wait for it, and not destroyed before. InUse + Cached of its
-// stats stays within Limit, except for blocks whose work is unfinished.
+// Pool keeps freed blocks of type B, by class C. A block may be freed while work on it is unfinished. It is
+// then reused after that work, or at once by a caller whose own work waits for it, and it is not destroyed
+// before. InUse + Cached of the stats stays within the limit, except for blocks with unfinished work.
 //
-// All is guarded by the mutex that [New] got, which callers hold; see [Ledger].
+// The mutex of [New] guards everything, and callers hold it; see [Ledger].
 type Pool[C Class, B any] struct {
 	Ledger
 	make    func(C) (B, error)
 	destroy func(B)
 	shelves map[C]*shelf[B]
 	leaving int64      // bytes that are being destroyed, which nothing else counts
-	left    *sync.Cond // leaving is less
+	left    *sync.Cond // signalled when leaving decreases
 }
 
-// shelf has the blocks of a class.
+// shelf holds the free blocks of a class.
 type shelf[B any] struct {
-	idle []B       // the one freed last, whose cache lines are warmest, at the end
-	busy []used[B] // the one freed first, whose work is over soonest, at the start
+	idle []B       // in the order of release: the last one is reused first, since it may still be in the processor's caches
+	busy []used[B] // in the order of release: the work of the first one ends soonest
 }
 
 // used is a block with its unfinished work.
@@ -43,8 +42,8 @@ type used[B any] struct {
 	pending []core.Event
 }
 
-// over reports whether the work is over. What of it is, at its start, is forgotten, so
-// that a block that goes on and on behind a stream does not gather events.
+// over reports whether the work is done. It drops the events at the start that are done, so that a block that
+// always has work does not collect events.
 func (u *used[B]) over() bool {
 	for len(u.pending) > 0 && reaper.Over(u.pending[:1]) {
 		u.pending = u.pending[1:]
@@ -52,23 +51,23 @@ func (u *used[B]) over() bool {
 	return len(u.pending) == 0
 }
 
-// New makes an empty pool without a limit. Its errors name the backend; mu guards
-// it. create has the driver make a block, and destroy give it back; both are called
-// with mu held, and may let go of it meanwhile: where the driver waits for the device.
+// New makes an empty pool without a limit. backend is named in errors, and mu guards the pool. create makes a
+// block by the driver, and destroy returns it to the driver. Both are called with mu held, and may unlock it
+// for a time where the driver waits for the device.
 func New[C Class, B any](backend string, mu sync.Locker, create func(C) (B, error), destroy func(B)) *Pool[C, B] {
 	p := &Pool[C, B]{make: create, destroy: destroy, shelves: make(map[C]*shelf[B]), left: sync.NewCond(mu)}
 	p.Ledger = *NewLedger(backend, mu, p.shrink)
 	return p
 }
 
-// Take hands out a block of class c, of which requested bytes were asked for: one
-// that is kept, without work, else the first whose unfinished work accept says yes to, else
-// a new one. accept, which may be nil, makes what the taker does wait for all of
-// pending, where it can. pending is what it said yes to: as long as that is not over,
-// it belongs among what the block is given back with, since the next taker may be another.
+// Take returns a block of class c for requested bytes. It prefers a free block without work, then the first
+// block whose unfinished work accept takes, then a new block. accept, which may be nil, makes the caller's
+// work wait for all of pending, and reports whether it could. Take returns the pending work that accept took.
+// Until that work is done, the caller passes it to Put with the block, since the next user may be another
+// one.
 //
-// Where the driver has no room, what is kept is given back first. Take fails with
-// what create fails with, and with ErrOutOfMemory under a limit; [Pool.Await] may help then.
+// If the driver is out of memory, Take frees cached memory and tries again. It fails as create does, and with
+// ErrOutOfMemory if the limit is exceeded; [Pool.Await] may then help.
 func (p *Pool[C, B]) Take(c C, requested int64, accept func(pending []core.Event) bool) (b B, pending []core.Event, err error) {
 	u, ok := p.find(c, accept)
 	if ok {
@@ -81,7 +80,7 @@ func (p *Pool[C, B]) Take(c C, requested int64, accept func(pending []core.Event
 	return u.block, u.pending, nil
 }
 
-// find takes a block off its shelf.
+// find takes a free block from its shelf.
 func (p *Pool[C, B]) find(c C, accept func(pending []core.Event) bool) (u used[B], ok bool) {
 	s := p.shelves[c]
 	if s == nil {
@@ -101,8 +100,8 @@ func (p *Pool[C, B]) find(c C, accept func(pending []core.Event) bool) (u used[B
 	return u, true
 }
 
-// free is the place of the first block whose work is over, else of the first whose
-// work accept says yes to, -1 if there is neither.
+// free returns the index of the first busy block whose work is done, or else of the first whose work accept
+// takes, or -1.
 func (s *shelf[B]) free(accept func(pending []core.Event) bool) int {
 	for i := range s.busy {
 		if s.busy[i].over() {
@@ -115,7 +114,7 @@ func (s *shelf[B]) free(accept func(pending []core.Event) bool) int {
 	return slices.IndexFunc(s.busy, func(u used[B]) bool { return accept(u.pending) })
 }
 
-// MakeRoom is [Ledger.MakeRoom], and waits until what leaves makes room at the driver, too.
+// MakeRoom is [Ledger.MakeRoom], and also waits until the driver has freed the memory.
 func (p *Pool[C, B]) MakeRoom(bytes int64) error {
 	if err := p.Ledger.MakeRoom(bytes); err != nil {
 		return err
@@ -129,7 +128,7 @@ func (p *Pool[C, B]) MakeRoom(bytes int64) error {
 	return nil
 }
 
-// grow has the driver make a block, for which there is room meanwhile.
+// grow makes a block by the driver. The block counts against the limit meanwhile.
 func (p *Pool[C, B]) grow(c C) (b B, err error) {
 	if err := p.MakeRoom(c.Bytes()); err != nil {
 		return b, err
@@ -143,9 +142,9 @@ func (p *Pool[C, B]) grow(c C) (b B, err error) {
 	return b, err
 }
 
-// Put takes a block of class c back, of which requested bytes had been asked for.
-// pending is work on it that may be unfinished, which the pool takes over; with the
-// mutex held, it asks those events whether they are done. What is beyond the limit is destroyed.
+// Put frees a block of class c that was taken for requested bytes. pending is work on it that may be
+// unfinished; the pool owns the slice from then on, and asks the events whether they are done while the mutex
+// is held. A block beyond the limit is destroyed.
 func (p *Pool[C, B]) Put(c C, b B, requested int64, pending []core.Event) {
 	p.Charge(-c.Bytes(), -requested)
 	s := p.shelves[c]
@@ -162,9 +161,9 @@ func (p *Pool[C, B]) Put(c C, b B, requested int64, pending []core.Event) {
 	p.KeepLimit()
 }
 
-// Await waits until the work on all blocks that are kept now is over, or ctx ends. It
-// reports whether there was any and it is over: then memory can be had that could not
-// be had before. It lets go of the mutex while it waits.
+// Await waits until the work on all blocks that are free now is done, or ctx ends. It reports whether there
+// was such work and it is done; an allocation that failed before may then succeed. It unlocks the mutex while
+// it waits.
 func (p *Pool[C, B]) Await(ctx context.Context) bool {
 	var pending []core.Event
 	for _, s := range p.shelves {
@@ -176,21 +175,21 @@ func (p *Pool[C, B]) Await(ctx context.Context) bool {
 	defer p.mu.Lock()
 	for _, e := range pending {
 		if e != nil {
-			_ = e.Wait(ctx) // that the work failed is its stream's to tell
+			_ = e.Wait(ctx) // the stream of the work reports its error
 		}
 	}
 	return len(pending) > 0 && ctx.Err() == nil
 }
 
-// Drain waits for the work on what is kept and destroys all of it, for Close. It
-// lets go of the mutex while it waits.
+// Drain waits for the work on all free blocks and destroys them, for Close of the device. It unlocks the
+// mutex while it waits.
 func (p *Pool[C, B]) Drain() {
 	p.Await(context.Background())
 	p.Reclaim()
 }
 
-// Reclaim is Trim for whom the driver had no room: it also waits for what others are
-// giving back. It reports whether there was anything.
+// Reclaim frees all cached memory after the driver was out of memory. Unlike Trim, it also waits for blocks
+// that other goroutines are destroying. It reports whether there was anything to free.
 func (p *Pool[C, B]) Reclaim() bool {
 	kept := p.Stats.Cached > 0 || p.leaving > 0
 	p.Trim()
@@ -200,8 +199,8 @@ func (p *Pool[C, B]) Reclaim() bool {
 	return kept
 }
 
-// shrink destroys at least want bytes of what is kept, if it can: of each class the
-// blocks that were freed longest ago, and none whose work is unfinished.
+// shrink destroys at least want bytes of free blocks if it can: of each class those that were freed first,
+// and none with unfinished work.
 func (p *Pool[C, B]) shrink(want int64) {
 	var gone []B
 	cached := p.Stats.Cached
@@ -218,7 +217,7 @@ func (p *Pool[C, B]) shrink(want int64) {
 	leaving := cached - p.Stats.Cached
 	p.leaving += leaving
 	for _, b := range gone {
-		p.destroy(b) // the shelves may be others' meanwhile
+		p.destroy(b) // may unlock the mutex, so the shelves may change
 	}
 	p.leaving -= leaving
 	p.left.Broadcast()

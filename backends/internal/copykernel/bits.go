@@ -7,11 +7,10 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
-// CopyBits is Copy for a geometry that is counted in bits: of packed elements that
-// are no whole bytes, or lie across them. Bits of a byte count from the least
-// significant, as DLPack lays out types below a byte. Bits of the destination
-// that belong to no element written keep their values. It uses no more than the
-// calling goroutine: two shares could meet in one byte. It fails like Copy.
+// CopyBits is Copy for a geometry that counts bits, for packed elements that do not lie on whole bytes. Bit 0
+// of a byte is the least significant, as DLPack lays out types below a byte. Bits of the destination that
+// belong to no copied element keep their values. Only the calling goroutine copies, since the shares of two
+// could meet in one byte. CopyBits fails like [Copy].
 func CopyBits(dst, src unsafe.Pointer, c strided.Copy) error {
 	if c.Elem == 0 {
 		return nil

@@ -1,10 +1,9 @@
-// Package copykernel copies elements between two strided layouts of host
-// memory, as fast as one or a few threads can.
+// Package copykernel copies elements between two strided layouts of host memory, as fast as one or a few
+// threads can.
 //
-// What goes where is a strided.Copy; [Between], [Pack] and [Unpack] make it of
-// tensors. Nothing here is checked, so a caller must have proved that every
-// element lies in memory that it holds until the copy is done. Source and
-// destination must not overlap.
+// A strided.Copy says what is copied where; [Between], [Pack] and [Unpack] make it from tensors. Nothing is
+// checked here: the caller must have proved that every element lies in memory that it keeps until the copy is
+// done. Source and destination must not overlap.
 package copykernel
 
 import (
@@ -29,11 +28,10 @@ const (
 
 // Copy copies the pieces of c, whose offsets count from dst and src.
 //
-// Source steps may be 0 (broadcasting). No address needs an alignment. At most
-// workers goroutines take part, the caller's among them. No byte outside the
-// pieces is read or written. It fails with core.ErrInvalid if some of the memory is
-// not there any more, as after the truncation of a mapped file; then some of the
-// pieces are copied.
+// Source steps may be 0 (broadcasting). Addresses need no alignment. At most workers goroutines take part,
+// including the caller's. No byte outside the pieces is read or written. Copy fails with core.ErrInvalid if
+// some of the memory has vanished, as after the truncation of a mapped file; some of the pieces are then
+// copied.
 func Copy(dst, src unsafe.Pointer, c strided.Copy, workers int) error {
 	total := c.Size()
 	if total == 0 {
@@ -64,7 +62,7 @@ func Contiguous(dst, src unsafe.Pointer, n int64, workers int) error {
 	return guarded(dst, src, 8, strided.Copy{Elem: n}, func() { move(dst, src, n) })
 }
 
-// split shares the copy out along one axis, to the caller and workers-1 more.
+// split divides the copy along one axis among the caller and workers-1 goroutines.
 func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) error {
 	k := splitAxis(axes, workers)
 	a := axes[k]
@@ -90,8 +88,8 @@ func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) error 
 	return cmp.Or(errs...)
 }
 
-// splitAxis picks the outermost axis that splits evenly enough, so that each
-// worker writes a region of its own, or else the longest.
+// splitAxis returns the outermost axis that divides evenly enough, so that each worker writes a region of its
+// own, or else the longest axis.
 func splitAxis(axes []axis, workers int) int {
 	for k, a := range axes {
 		if a.N >= 8*int64(workers) {

@@ -2,15 +2,14 @@ package copykernel
 
 import "unsafe"
 
-// element lists the types that stand for elements of their size. Nothing but
-// the size matters, and nothing is asked of an address: Go lets types without
-// pointers be loaded and stored unaligned wherever the processor does.
+// element lists the types that represent elements of their size. Only the size matters. Addresses need no
+// alignment: Go may load and store types without pointers unaligned wherever the processor can.
 type element interface {
 	uint8 | uint16 | uint32 | uint64 |
 		[3]uint8 | [6]uint8 | [12]uint8 | [16]uint8 | [32]uint8 | row
 }
 
-// row stands for elements of any other size, known only when the copy runs.
+// row represents elements of any other size, which is known only when the copy runs.
 type row struct{}
 
 // execute carries out a schedule.

@@ -8,9 +8,9 @@ import (
 	"github.com/dlx-go/dlx/internal/memfault"
 )
 
-// guarded has f do all or some of a copy, whose offsets count in units of so many bits
-// from dst and src. It fails with core.ErrInvalid if memory of the copy is not there.
-// A fault at another address is a mistake of this package, and goes on.
+// guarded calls f, which does all or part of a copy whose offsets count from dst and src, in units of so many
+// bits. It fails with core.ErrInvalid if memory of the copy has vanished. A fault at another address is a
+// defect of this package and stays a panic.
 func guarded(dst, src unsafe.Pointer, unit int64, c strided.Copy, f func()) error {
 	gone := memfault.Guard(func(address uintptr) bool {
 		r := c.Range()
@@ -22,8 +22,7 @@ func guarded(dst, src unsafe.Pointer, unit int64, c strided.Copy, f func()) erro
 	return nil
 }
 
-// reaches reports whether the units from low to high behind base have a part in the
-// byte at an address.
+// reaches reports whether the units from low to high after base include a part of the byte at an address.
 func reaches(base unsafe.Pointer, low, high, unit int64, address uintptr) bool {
 	first, end := low*unit>>3, (high*unit+7)>>3
 	return memfault.Between(uintptr(base)+uintptr(first), uintptr(end-first))(address)

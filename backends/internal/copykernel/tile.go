@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// tileBytes is the buffer that a tile passes through: an L1 full. What does
-	// not fit comes from L2, which costs less than shorter runs to memory.
+	// tileBytes is the size of the buffer that a tile passes through: that of an L1 cache. What
+	// does not fit comes from L2, which costs less than shorter runs to memory.
 	tileBytes = 32 << 10
 	// tileRow is how much of a source row one tile takes: whole cache lines,
 	// and enough of them for the prefetcher.

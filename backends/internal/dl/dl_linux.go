@@ -47,17 +47,16 @@ type Library struct {
 	handle unsafe.Pointer // nil once it is closed
 }
 
-// Open loads the first of names that the system's loader finds, which searches
-// for names without a slash as it does for linked libraries. Errors name backend.
-// The caller owns the library; most keep it for the life of the process, since
-// drivers seldom survive being unloaded. It fails with core.ErrNotSupported if
-// none can be loaded, with the loader's reason for each, and with
-// core.ErrInvalid if a name is empty or holds a zero byte.
+// Open loads the first of names that the system's loader finds. The loader searches for names without a slash
+// as it does for linked libraries. backend is named in errors. The caller owns the library; most callers keep
+// it for the life of the process, since few drivers survive being unloaded. Open fails with
+// core.ErrNotSupported and the loader's reason for each name if none can be loaded, and with core.ErrInvalid
+// if a name is empty or contains a zero byte.
 func Open(backend string, names ...string) (*Library, error) {
 	var reasons []string
 	for _, name := range names {
 		if name == "" || strings.ContainsRune(name, 0) {
-			return nil, core.Errorf(core.ErrInvalid, backend, "dlopen", "%q is no name of a library", name)
+			return nil, core.Errorf(core.ErrInvalid, backend, "dlopen", "%q is not a valid name of a library", name)
 		}
 		handle, why := open(name)
 		if handle != nil {
@@ -80,11 +79,11 @@ func open(name string) (handle unsafe.Pointer, why string) {
 	return handle, why
 }
 
-// Name is the name under which the library was found.
+// Name returns the name under which the library was found.
 func (l *Library) Name() string { return l.name }
 
-// Lookup returns the address of a symbol, 0 if the library has none of that name
-// or was closed. It is valid until Close.
+// Lookup returns the address of a symbol, or 0 if the library does not have it or was closed. The address is
+// valid until Close.
 func (l *Library) Lookup(symbol string) uintptr {
 	cname := C.CString(symbol)
 	defer C.free(unsafe.Pointer(cname))
@@ -96,9 +95,8 @@ func (l *Library) Lookup(symbol string) uintptr {
 	return uintptr(C.dlx_dl_symbol(l.handle, cname))
 }
 
-// Resolve stores the address of every symbol of the table. It fails with
-// core.ErrVersion if the library lacks one that is not optional, and says which
-// and since when the API has it.
+// Resolve stores the address of every symbol of the table. It fails with core.ErrVersion if a symbol that is
+// not optional is missing. The error names the symbol, and the version of the API that introduced it.
 func (l *Library) Resolve(table []Symbol) error {
 	for _, s := range table {
 		*s.Address = l.Lookup(s.Name)
@@ -114,7 +112,7 @@ func (l *Library) Resolve(table []Symbol) error {
 	return nil
 }
 
-// Close unloads the library, unless others have it open too. A second Close does nothing.
+// Close unloads the library, unless other code in the process has it open too. A second Close does nothing.
 func (l *Library) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

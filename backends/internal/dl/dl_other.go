@@ -4,7 +4,7 @@ package dl
 
 import "github.com/dlx-go/dlx/core"
 
-// Library is an open shared library, of which there are none in this build.
+// Library is an open shared library. This build cannot open any.
 type Library struct{}
 
 // Open fails with core.ErrNotSupported.
@@ -12,7 +12,7 @@ func Open(backend string, _ ...string) (*Library, error) {
 	return nil, core.Errorf(core.ErrNotSupported, backend, "dlopen", "this build cannot open libraries: build on Linux with cgo")
 }
 
-// Name is empty.
+// Name returns "".
 func (*Library) Name() string { return "" }
 
 // Lookup returns 0.
@@ -24,7 +24,7 @@ func (*Library) Resolve([]Symbol) error { return nil }
 // Close does nothing.
 func (*Library) Close() error { return nil }
 
-// KeepHandlers does nothing: there is no driver that could change them.
+// KeepHandlers does nothing: this build opens no driver that could change handlers.
 func KeepHandlers() (putBack func()) { return func() {} }
 
 func (Room) check(string, string) error { return nil }

@@ -7,8 +7,8 @@ package dl
 #include <signal.h>
 #include <string.h>
 
-// Signals that Go makes panics and stack traces of, up to SIGSTKFLT: whoever changes how they are
-// handled is not Go. Behind it those that os/signal may be told to ignore at any time.
+// Up to SIGSTKFLT, signals of which Go makes panics and stack traces: Go itself never changes their
+// handlers later. After it, signals that the program may ignore at any time by os/signal.
 static const int dlx_kept[] = {
 	SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGSTKFLT,
 	SIGABRT, SIGQUIT, SIGURG, SIGPROF, SIGPIPE, SIGHUP, SIGINT, SIGTERM,
@@ -20,7 +20,7 @@ enum { dlx_kept_count = sizeof dlx_kept / sizeof *dlx_kept };
 static struct {
 	pthread_mutex_t mu;
 	long inside; // calls that have begun and not ended
-	struct sigaction before[dlx_kept_count]; // what the first of them found
+	struct sigaction before[dlx_kept_count]; // the handlers at the first of them
 } dlx_calls = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 static int dlx_same(const struct sigaction *a, const struct sigaction *b) {
@@ -59,17 +59,16 @@ static void dlx_put_back(void) {
 */
 import "C"
 
-// KeepHandlers notes how the process handles the signals that Go makes panics of, that
-// end it or that the runtime uses, and returns a function that puts back what a driver
-// changed since. It stands around calls in which a driver may install handlers of its
-// own, as Intel's OpenCL does when it builds a program; a nil dereference anywhere in the Go
-// program would then end the process instead of being a panic:
+// KeepHandlers records how the process handles the signals that Go turns into panics, that end the process,
+// or that the runtime uses. It returns a function that restores the handlers that a driver has changed since.
+// Use it around calls in which a driver may install its own handlers, as Intel's OpenCL does when it builds a
+// program. Otherwise a nil dereference anywhere in the Go program would end the process instead of being a
+// panic:
 //
 //	defer dl.KeepHandlers()()
 //
-// Calls may overlap: what the first of them found is what each puts back, so that
-// none takes the driver's handlers for the program's. What os/signal does meanwhile
-// stays. The function is called once.
+// Calls may overlap. All of them restore what the first one recorded, so that none takes a driver's handlers
+// for the program's. Changes by os/signal in between are kept. Call the returned function once.
 func KeepHandlers() (putBack func()) {
 	C.dlx_keep()
 	return func() { C.dlx_put_back() }

@@ -12,15 +12,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Importer is what a device imports.
+// Importer describes what a device can import.
 type Importer struct {
 	Backend string            // named in errors
 	Types   []core.HandleType // of memory; a semaphore is an opaque descriptor
 	Vendor  core.Vendor       // whose IPC handles it imports, where Types has HandleIPC
 	// The device's own UUIDs. DriverUUID is zero where its API has none.
 	DeviceUUID, DriverUUID core.UUID
-	// Software says that the driver is one of Mesa's for the CPU: an opaque descriptor
-	// is a memory file then, which the driver reads.
+	// Software says that the driver is one of Mesa's for the CPU. An opaque descriptor is then a memory file,
+	// whose content the driver reads and trusts.
 	Software bool
 }
 
@@ -79,8 +79,8 @@ func (i *Importer) checkType(call string, h *core.Handle, types []core.HandleTyp
 	return nil
 }
 
-// same reports whether device and driver are the importer's own. A driver's UUID that
-// one API does not tell is no difference.
+// same reports whether device and driver are the importer's own. The driver's UUID is not compared if one API
+// does not report it.
 func (i *Importer) same(device, driver core.UUID) bool {
 	var none core.UUID
 	return device == i.DeviceUUID && (driver == i.DriverUUID || driver == none || i.DriverUUID == none)

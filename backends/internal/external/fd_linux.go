@@ -35,8 +35,8 @@ func (i *Importer) CheckFD(call string, t core.HandleType, fd int, size int64) e
 	return nil
 }
 
-// bytesBehindHead is how much memory a file of Mesa's drivers for the CPU has. It begins with two
-// words, the size of the file and where the memory begins, which those drivers believe.
+// bytesBehindHead returns how much memory follows the header in a file of Mesa's drivers for the CPU. The
+// header has two words, the size of the file and the offset of the memory, which those drivers trust.
 func bytesBehindHead(fd int, size int64) int64 {
 	var head [16]byte
 	if n, err := unix.Pread(fd, head[:], 0); err != nil || n < len(head) {

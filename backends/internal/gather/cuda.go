@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// GroupSize is how many invocations a group has: the block of a CUDA launch is
-// {GroupSize, 1, 1}, its grid Dispatch.Groups.
+// GroupSize is the number of invocations of a group. A CUDA launch has the block {GroupSize, 1, 1} and the
+// grid Dispatch.Groups.
 const GroupSize = 1 << groupBits
 
 //go:embed gather.ptx
 var ptx string
 
-// PTX gives the kernels for CUDA, as text for cuModuleLoadData. A driver for CUDA 9.0
-// or later compiles it for any card since Maxwell (compute capability 5.0).
+// PTX returns the kernels for CUDA, as text for cuModuleLoadData. A driver for CUDA 9.0 or later compiles it
+// for any card since Maxwell (compute capability 5.0).
 //
-// The entry of a [Shader] that is not packed is its String. Its parameters are two
-// addresses, that of the destination plus Dst.Offset and that of the source plus
-// Src.Offset, and the Constants, by value. It needs no dynamic shared memory. Buffers
-// must start at multiples of 16: for one that does not, plan from the multiple before.
+// The entry of a [Shader] that is not packed is named by its String. Its parameters are the address of the
+// destination plus Dst.Offset, the address of the source plus Src.Offset, and the Constants, by value. It
+// needs no dynamic shared memory. Buffers must start at multiples of 16. For any other buffer, pass the
+// multiple before it to [Plan], and offsets from there.
 func PTX() string { return ptx }
 
-// CUDALimits are those of every card that [PTX] is for.
+// CUDALimits returns limits that hold for every card that [PTX] supports.
 func CUDALimits() Limits {
 	return Limits{
 		StorageRange:    math.MaxInt64,

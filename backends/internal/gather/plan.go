@@ -7,24 +7,23 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
-// Limits are what [Plan] must know of a device. Vulkan's names are given; OpenGL's
-// are GL_MAX_SHADER_STORAGE_BLOCK_SIZE, GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT
-// and GL_MAX_COMPUTE_WORK_GROUP_COUNT.
+// Limits are the properties of a device that [Plan] needs. The comments give Vulkan's names; OpenGL's are
+// GL_MAX_SHADER_STORAGE_BLOCK_SIZE, GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT and
+// GL_MAX_COMPUTE_WORK_GROUP_COUNT.
 type Limits struct {
 	StorageRange    int64     // maxStorageBufferRange
 	OffsetAlignment int64     // minStorageBufferOffsetAlignment
 	Groups          [3]uint32 // maxComputeWorkGroupCount
 	Storage8        bool      // storageBuffer8BitAccess is enabled
 	Storage16       bool      // storageBuffer16BitAccess is enabled
-	Tiles           bool      // tiles in shared memory pay: not where it is the cache of a CPU
+	Tiles           bool      // tiles in shared memory are faster, as on a GPU; a CPU has only its cache for them
 }
 
-// MaxAxes is the most axes of one dispatch.
+// MaxAxes is the maximal number of axes of one dispatch.
 const MaxAxes = 8
 
-// Constants are the push constants of a dispatch, in memory as the shader reads
-// them; in OpenGL, uniforms of these names; in CUDA, a parameter. Offsets and steps
-// count words.
+// Constants are the push constants of a dispatch, in the layout that the shader reads; uniforms of these
+// names in OpenGL, a parameter in CUDA. Offsets and steps count words.
 type Constants struct {
 	DstFirst, SrcFirst int32
 	Planes             uint32
@@ -33,13 +32,13 @@ type Constants struct {
 	DstStep, SrcStep   [MaxAxes]int32
 }
 
-// Window is the part of a buffer that is bound for the shader, in bytes. Its Offset
-// is a multiple of Limits.OffsetAlignment, its Size at most Limits.StorageRange.
+// Window is the range of a buffer that is bound for the shader, in bytes. Offset is a multiple of
+// Limits.OffsetAlignment, and Size is at most Limits.StorageRange.
 type Window struct {
 	Offset, Size int64
 }
 
-// Dispatch is one launch of a shader, with what is bound and pushed before it.
+// Dispatch is one launch of a shader, with the windows and constants that it needs.
 type Dispatch struct {
 	Shader    Shader
 	Dst, Src  Window
@@ -55,10 +54,9 @@ const (
 	longEnough = 16
 )
 
-// Plan cuts a copy into dispatches, which depend on nothing of each other. The
-// offsets of c count from the start of the buffers. Packed shaders are used where
-// the device lacks what the plain ones need, so that any device will do; they read
-// and write whole uints, and windows then end on a multiple of 4 bytes.
+// Plan divides a copy into dispatches that do not depend on each other. The offsets of c count from the start
+// of the buffers. Every device is supported: where it lacks what plain shaders need, Plan uses packed ones.
+// These read and write whole uints, and their windows end on a multiple of 4 bytes.
 func Plan(c strided.Copy, l Limits) iter.Seq[Dispatch] {
 	c = c.Narrow(maxWord)
 	alignment := max(l.OffsetAlignment, maxWord)
@@ -72,7 +70,7 @@ func Plan(c strided.Copy, l Limits) iter.Seq[Dispatch] {
 	}
 }
 
-// dispatch carries out a part that is within the limits.
+// dispatch makes the dispatch of a part that is within the limits.
 func (l Limits) dispatch(c strided.Copy, alignment int64) Dispatch {
 	d := Dispatch{Shader: Shader{Word: uint8(c.Elem)}}
 	d.Shader.Packed = c.Elem == 1 && !l.Storage8 || c.Elem == 2 && !l.Storage16

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Shader names one build of the shader. It can be the key of a cache of pipelines.
+// Shader names one variant of the shader. It can be the key of a cache of pipelines.
 type Shader struct {
 	Word   uint8 // bytes: 1, 2, 4, 8 or 16
 	Packed bool  // words of 1 or 2 bytes in buffers of uint
@@ -17,7 +17,7 @@ type Shader struct {
 // maxWord is the largest word.
 const maxWord = 16
 
-// Shaders lists all that [Plan] may ask for.
+// Shaders returns all variants that [Plan] may use.
 func Shaders() []Shader {
 	return []Shader{
 		{Word: 1}, {Word: 2}, {Word: 4}, {Word: 8}, {Word: 16},
@@ -26,8 +26,7 @@ func Shaders() []Shader {
 	}
 }
 
-// String gives "gather4_tiled": the name of the file of its SPIR-V, and of its entry in
-// the PTX.
+// String returns a name such as "gather4_tiled": that of the file of its SPIR-V, and of its entry in the PTX.
 func (s Shader) String() string {
 	name := fmt.Sprintf("gather%d", s.Word)
 	if s.Packed {
@@ -46,8 +45,8 @@ var (
 	binaries embed.FS
 )
 
-// GLSL gives the source of the shader, for OpenGL 4.3 or a compiler to SPIR-V.
-// OpenGL has no 8 and 16 bit storage, so that words below 4 bytes must be packed.
+// GLSL returns the source of the shader, for OpenGL 4.3 or for a compiler to SPIR-V. OpenGL has no 8 and 16
+// bit storage, so words below 4 bytes must be packed.
 func (s Shader) GLSL() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#version 430\n#define AXES %d\n#define WORD %d\n", MaxAxes, s.Word)
@@ -61,8 +60,8 @@ func (s Shader) GLSL() string {
 	return b.String()
 }
 
-// SPIRV gives the compiled shader, which needs Vulkan 1.1; its entry point is "main".
-// It is nil for a Shader that is not one of [Shaders].
+// SPIRV returns the compiled shader, which needs Vulkan 1.1. Its entry point is "main". It is nil for a
+// Shader that is not one of [Shaders].
 func (s Shader) SPIRV() []uint32 {
 	code, err := binaries.ReadFile(s.String() + ".spv")
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Gate gives Close of a device its turn among goroutines that open things on the device
-// and close them again and again: without it one of them has something open whenever
-// Close looks. The zero value is ready for use, by any number of goroutines.
+// Gate lets Close of a device succeed while goroutines continually open and close things on the device.
+// Without it, one of them would have something open whenever Close checks. The zero value is ready for use. A
+// Gate is safe for concurrent use.
 type Gate struct {
 	closing atomic.Int32 // calls of Await
 
@@ -18,16 +18,16 @@ type Gate struct {
 }
 
 const (
-	// patience is how long Close waits for others to close what they have open, and how
-	// long at most these are kept from opening more.
+	// patience is how long Close waits for others to close what they have open. For at most
+	// that time it keeps them from opening more.
 	patience = 50 * time.Millisecond
-	// look is how often Close looks meanwhile.
-	look = 200 * time.Microsecond
+	// checkInterval is the time between two checks of Close.
+	checkInterval = 200 * time.Microsecond
 )
 
-// Enter is what calls begin with that open something on the device. It returns at once,
-// unless the device is about to be closed: then it waits a moment, after which the
-// device was closed or stays open. It returns ctx's error if that has ended.
+// Enter must be called first by every call that opens something on the device. It returns at once, unless the
+// device is being closed: then it waits, for at most 50 ms, until the device is closed or stays open. It
+// returns ctx's error if ctx ends.
 func (g *Gate) Enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || g.closing.Load() == 0 {
 		return err
@@ -49,12 +49,13 @@ func (g *Gate) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Await is what Close of a device begins with, holding the device's mutex, of which it
-// lets go while it waits. inUse tells how many streams and the like, and how
-// many memories are not freed. Await waits for work on memory that was released
-// already, since nobody else could, while nothing else is open; and a moment for the
-// rest to be closed, while it keeps others from opening more. Where something is left
-// when it returns, Close is to fail. It also returns when ctx ends.
+// Await must be called first by Close of a device, with the device's mutex held, which it unlocks while it
+// waits. inUse returns the number of open streams and similar objects, and the number of memories that are
+// not freed.
+//
+// Await waits as long as the only things open are memories that were released and wait for their work: the
+// caller cannot close those. For other open things it waits up to 50 ms, in which it keeps others from
+// opening more. If something is open when it returns, Close must fail. Await also returns when ctx ends.
 func (g *Gate) Await(ctx context.Context, held sync.Locker, r *Reaper, inUse func() (others, memories int)) {
 	idle := func() bool {
 		others, memories := inUse()
@@ -71,7 +72,7 @@ func (g *Gate) Await(ctx context.Context, held sync.Locker, r *Reaper, inUse fun
 			return
 		}
 		held.Unlock()
-		time.Sleep(look)
+		time.Sleep(checkInterval)
 		held.Lock()
 	}
 }

@@ -1,5 +1,4 @@
-// Package reaper frees what is still in use when it is released, as soon as the work
-// on it is over.
+// Package reaper frees objects that are released while work still uses them, as soon as that work is done.
 package reaper
 
 import (
@@ -10,30 +9,30 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Reaper calls functions when work is over. One goroutine does so while any wait:
-// waiting in a driver holds a thread, so that one for each would be many. The zero
-// value is ready for use, by any number of goroutines.
+// Reaper calls functions when work is done. It has one goroutine, and only while functions wait: a wait in a
+// driver holds a thread, so a goroutine for each release could hold many. The zero value is ready for use. A
+// Reaper is safe for concurrent use.
 type Reaper struct {
 	mu      sync.Mutex
-	less    sync.Cond // left has become less
+	less    sync.Cond // signalled when left decreases
 	waiting []*release
 	running bool
-	left    int // releases that are not done; those that are being freed count
+	left    int // releases that are not done, including those whose free is running
 }
 
-// release is what to free after work.
+// release is a function to call after work.
 type release struct {
 	free    func()
 	pending []core.Event
 }
 
-// interval is how late something may be freed whose work is over while that of what
-// was released before it is not.
+// interval is the longest delay after the end of its work with which something is freed while earlier
+// releases still wait for theirs.
 const interval = 2 * time.Millisecond
 
-// After calls free, on a goroutine of its own and with no mutex held, when all of
-// pending is over, failed or not: that work failed is its stream's to tell. It does
-// not block, and leaves the slice as it is, which nobody may change any more.
+// After calls free when all of pending is done, failed or not; the streams of the work report its errors.
+// free runs in another goroutine, with no mutex held. After does not block. It keeps the slice pending, which
+// must not be changed any more.
 func (r *Reaper) After(pending []core.Event, free func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,10 +44,9 @@ func (r *Reaper) After(pending []core.Event, free func()) {
 	}
 }
 
-// WaitWhile blocks as long as something is left to be freed and waiting(left) is true,
-// or until ctx ends. It is called with held, which waiting may count
-// on, and lets go of it while it waits; what is being freed counts until its free has
-// returned. See [Gate.Await].
+// WaitWhile blocks while something is left to be freed and waiting(left) is true, or until ctx ends. left
+// includes releases whose free is running. WaitWhile is called with held locked, unlocks it while it waits,
+// and locks it again for each call of waiting. See [Gate.Await].
 func (r *Reaper) WaitWhile(ctx context.Context, held sync.Locker, waiting func(left int) bool) {
 	defer context.AfterFunc(ctx, func() {
 		r.mu.Lock()
@@ -63,13 +61,13 @@ func (r *Reaper) WaitWhile(ctx context.Context, held sync.Locker, waiting func(l
 	for r.left > 0 && ctx.Err() == nil && waiting(r.left) {
 		held.Unlock()
 		r.less.Wait()
-		r.mu.Unlock() // held comes first, as for whoever calls
+		r.mu.Unlock() // held is locked before mu, as in the caller
 		held.Lock()
 		r.mu.Lock()
 	}
 }
 
-// run frees things as their work gets done, until there are none.
+// run calls the functions whose work is done, until none are left.
 func (r *Reaper) run() {
 	for {
 		ready, oldest := r.next()
@@ -90,8 +88,8 @@ func (r *Reaper) run() {
 	}
 }
 
-// next takes what waits for work that is over, and tells the oldest of the rest.
-// Where there is neither, nobody runs any more.
+// next removes and returns the releases whose work is done, and returns the oldest of the others. If there
+// are neither, no goroutine runs any more.
 func (r *Reaper) next() (ready []*release, oldest *release) {
 	r.mu.Lock()
 	all := r.waiting
@@ -115,7 +113,7 @@ func (r *Reaper) next() (ready []*release, oldest *release) {
 	return ready, oldest
 }
 
-// wait waits for the work, for no longer than the interval.
+// wait waits for the work, for at most the interval.
 func (x *release) wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), interval)
 	defer cancel()
@@ -129,7 +127,7 @@ func (x *release) wait() {
 	}
 }
 
-// Over reports whether all of the work is over, failed or not.
+// Over reports whether all of the work is done, failed or not.
 func Over(events []core.Event) bool {
 	for _, e := range events {
 		if e == nil {

@@ -1,5 +1,5 @@
-// Package relay brings functions to a thread of somebody else's: that on which a context of
-// OpenGL is current which a program draws with. See [Relay].
+// Package relay calls functions on a thread of the program: the one where the program's OpenGL context is
+// current. See [Relay].
 package relay
 
 import (
@@ -12,44 +12,42 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Relay calls functions on the thread that a function of the program's reaches, its run,
-// and lets go of those whose context ends before that thread takes them. It is safe
-// for concurrent use.
+// Relay calls functions on the thread that the program's run function reaches. It drops a function whose
+// context ends before the thread takes it. It is safe for concurrent use.
 type Relay struct {
-	// Patience is how long the thread may take nothing before calls without a context
-	// give up; see [Relay.Patient].
+	// Patience is how long the thread may take no function before calls without a context fail; see
+	// [Relay.Patient].
 	Patience time.Duration
 
 	backend string
 	run     func(f func())
 
-	arrived chan struct{} // holds one where something came to wait: see [Relay.Await]
+	arrived chan struct{} // has an element after a function was added: see [Relay.Await]
 
 	mu      sync.Mutex
-	thread  int       // where functions were called last, 0 before the first
-	waiting []*call   // not taken yet
-	carried bool      // a goroutine is in run for what waits
-	busy    bool      // the thread calls what waited
-	served  time.Time // when it did so last
+	thread  int       // the thread of the last calls, 0 before the first
+	waiting []*call   // functions that the thread has not taken
+	carried bool      // a goroutine is in run, for the waiting functions
+	busy    bool      // the thread is calling functions
+	served  time.Time // when it last did so
 }
 
-// call is a function on its way to the thread.
+// call is a function that waits for the thread.
 type call struct {
 	f     func()
 	since time.Time
-	done  chan struct{} // closed when f has returned, or is never called
-	err   error         // why it is not; set before done is closed
+	done  chan struct{} // closed when f has returned, or will never be called
+	err   error         // why f will never be called; set before done is closed
 }
 
-// New makes a relay to the thread that run reaches: run calls a function there and returns
-// when it has returned, and may be called from any goroutine. Errors name backend.
+// New makes a relay to the thread that run reaches. run calls a function on that thread and returns when the
+// function has returned. It may be called from any goroutine. backend is named in errors.
 func New(backend string, run func(f func())) *Relay {
 	return &Relay{Patience: 5 * time.Second, backend: backend, run: run, arrived: make(chan struct{}, 1)}
 }
 
-// First calls f by run itself, in the calling goroutine, and so learns which thread that
-// reaches. It blocks for as long as run does. It fails with core.ErrInvalid if run
-// returns without having called f.
+// First calls f through run in the calling goroutine, and records the thread that run reaches. It blocks as
+// long as run does. It fails with core.ErrInvalid if run returns without having called f.
 func (r *Relay) First(f func()) error {
 	called := false
 	r.run(func() {
@@ -69,9 +67,9 @@ func (r *Relay) refused() error {
 	return core.Errorf(core.ErrInvalid, r.backend, "run", "run returned without having called the function that it was given")
 }
 
-// Do calls f on the thread and returns nil when f has returned. If ctx ends before the
-// thread takes f, it returns ctx's error, and f is never called; once f runs, Do waits for
-// it. The thread itself may call Do if run calls a function there at once.
+// Do calls f on the thread and returns nil when f has returned. If ctx ends before the thread takes f, it
+// returns ctx's error, and f is never called. Once f has started, Do waits for it. The thread itself may call
+// Do, if run calls a function at once on its own thread.
 func (r *Relay) Do(ctx context.Context, f func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,7 +88,7 @@ func (r *Relay) Do(ctx context.Context, f func()) error {
 	r.mu.Unlock()
 	select {
 	case r.arrived <- struct{}{}:
-	default: // one is enough: whoever takes it serves all
+	default: // one element is enough: whoever takes it calls all waiting functions
 	}
 	select {
 	case <-c.done:
@@ -110,8 +108,7 @@ func (r *Relay) Do(ctx context.Context, f func()) error {
 	return c.err
 }
 
-// here reports whether the calling thread is the one that run reaches, and then locks the
-// goroutine to it.
+// here reports whether the calling thread is the one that run reaches. If so, it locks the goroutine to it.
 func (r *Relay) here() bool {
 	runtime.LockOSThread()
 	r.mu.Lock()
@@ -123,8 +120,8 @@ func (r *Relay) here() bool {
 	return false
 }
 
-// carry runs what waits on the thread, until nothing waits. At most one carry runs at a
-// time, so that a call whose context has ended leaves no goroutine behind.
+// carry calls the waiting functions on the thread, until none wait. At most one carry runs at a time, so that
+// a call whose context has ended leaves no goroutine.
 func (r *Relay) carry() {
 	for more := true; more; {
 		served := false
@@ -138,8 +135,8 @@ func (r *Relay) carry() {
 	}
 }
 
-// serve calls, on the thread, what waits by now, and reports whether more came meanwhile:
-// who calls again at once does not keep the thread from what else it has to do.
+// serve calls, on the thread, the functions that wait now. It reports whether more were added meanwhile; it
+// does not call these, so that a busy caller cannot keep the thread for ever.
 func (r *Relay) serve() (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +145,7 @@ func (r *Relay) serve() (more bool) {
 	return r.carried
 }
 
-// callWaiting does that. r.mu is held, before and after.
+// callWaiting calls the waiting functions. r.mu is held before and after.
 func (r *Relay) callWaiting() {
 	r.thread, r.busy = thread(), true
 	batch := len(r.waiting)
@@ -165,8 +162,8 @@ func (r *Relay) callWaiting() {
 	r.busy, r.served = false, time.Now()
 }
 
-// Await waits for e, or until ctx ends, and returns the error of e's work or ctx's. The
-// thread itself may call it, though e may need the thread: it calls what waits for it meanwhile.
+// Await waits for e or until ctx ends, and returns the error of e's work or of ctx. The thread itself may
+// call Await although e may need the thread: it calls waiting functions meanwhile.
 func (r *Relay) Await(ctx context.Context, e core.Event) error {
 	if done, err := e.Done(); done {
 		return err
@@ -194,7 +191,7 @@ func (r *Relay) Await(ctx context.Context, e core.Event) error {
 	}
 }
 
-// refuse tells those who wait that run did not call them.
+// refuse fails the waiting calls, since run did not call them.
 func (r *Relay) refuse() (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,9 +203,9 @@ func (r *Relay) refuse() (more bool) {
 	return false
 }
 
-// Patient returns a context that ends when the thread has taken nothing for r.Patience
-// from now on, although something waits for it. It is for calls that have no context and shall not
-// hang where nobody serves the thread. stop releases it.
+// Patient returns a context that ends when the thread has taken nothing for r.Patience from now on, although
+// functions wait. It is for calls that have no context of their own and must not hang if the thread is not
+// served. Call stop to release it.
 func (r *Relay) Patient() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := time.Now()
@@ -227,7 +224,7 @@ func (r *Relay) Patient() (ctx context.Context, stop func()) {
 	return ctx, cancel
 }
 
-// stalled reports whether the thread has taken nothing for too long, which counts from since on.
+// stalled reports whether the thread has taken nothing for too long, counted from since at the earliest.
 func (r *Relay) stalled(since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,7 +239,7 @@ func (r *Relay) stalled(since time.Time) bool {
 	return time.Since(since) >= r.Patience
 }
 
-// Untaken is the error of a call whose [Relay.Patient] has ended. The call may be repeated.
+// Untaken returns the error of a call whose context of [Relay.Patient] has ended. The call may be repeated.
 func (r *Relay) Untaken(call string) error {
-	return core.Errorf(core.ErrInvalid, r.backend, call, "the thread of OpenGL's context takes no calls: let it poll its loop while this call waits, then call again")
+	return core.Errorf(core.ErrInvalid, r.backend, call, "the thread of the OpenGL context takes no calls: let it poll its loop while this call waits, then call again")
 }

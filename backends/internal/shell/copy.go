@@ -9,7 +9,8 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// StreamOf is s as a stream of the device, whose streams are of the type Q.
+// StreamOf returns s as a stream of the device, whose streams have the type Q. It fails with ErrDevice for a
+// stream of another device.
 func StreamOf[Q core.Stream](d *Device, call string, s core.Stream) (Q, error) {
 	q, ok := s.(Q)
 	if !ok || q.Device() != d.self {
@@ -19,18 +20,18 @@ func StreamOf[Q core.Stream](d *Device, call string, s core.Stream) (Q, error) {
 	return q, nil
 }
 
-// Side is where one tensor of a copy lies, as a backend sees it.
-type Side interface {
-	// Host is where the host sees the byte that offsets count from; 0 if it does not.
+// Operand is the memory of one tensor of a copy, as a backend sees it.
+type Operand interface {
+	// Host is the address at which the host sees the byte that offsets count from, or 0.
 	Host() uintptr
-	// Ours reports whether the device uses the memory, which else only the host does.
+	// Ours reports whether the memory is the device's. All other memory is the host's.
 	Ours() bool
 }
 
-// Copy is Copy of a device whose streams are of the type Q, apart from the copying: it
-// checks the arguments, finds both sides, and orders a copy of elements onto themselves.
-// work does what is left to do, with the zero value of Q for a nil stream.
-func Copy[Q core.Stream, S Side](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, side func(*core.Tensor) (S, error), work func(q Q, dst, src S) error) error {
+// Copy does what Copy is on every device, whose streams have the type Q: it checks the arguments, finds both
+// operands, and keeps the order of a copy of elements onto themselves, which needs no more. For every other
+// copy it calls work, with the zero value of Q for a nil stream.
+func Copy[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, operand func(*core.Tensor) (S, error), work func(q Q, dst, src S) error) error {
 	const call = "Copy"
 	if err := d.Begin(ctx, call); err != nil {
 		return err
@@ -46,11 +47,11 @@ func Copy[Q core.Stream, S Side](ctx context.Context, d *Device, s core.Stream, 
 	if err != nil {
 		return err
 	}
-	to, err := side(dst)
+	to, err := operand(dst)
 	if err != nil {
 		return err
 	}
-	from, err := side(src)
+	from, err := operand(src)
 	if err != nil {
 		return err
 	}
@@ -65,13 +66,13 @@ func Copy[Q core.Stream, S Side](ctx context.Context, d *Device, s core.Stream, 
 	case dst.NumElements() == 0:
 		return nil
 	case !to.Ours() && !from.Ours():
-		return d.Errorf(core.ErrDevice, call, "dst and src both lie in memory of the host: copy through the device cpu")
+		return d.Errorf(core.ErrDevice, call, "dst and src both lie in host memory: copy by the device cpu")
 	}
 	return work(q, to, from)
 }
 
-// Locate returns the memory of t and whether it is the host's. It refuses memory of
-// another device; a tensor that belongs to no opened device may be of this one.
+// Locate returns the memory of t, and reports whether it is the host's. It refuses memory of another device.
+// A tensor that belongs to no opened device may be memory of this one.
 func (d *Device) Locate(t *core.Tensor) (m core.Memory, host bool, err error) {
 	b, err := t.Buffer()
 	if err != nil {
@@ -80,30 +81,30 @@ func (d *Device) Locate(t *core.Tensor) (m core.Memory, host bool, err error) {
 	m = b.Memory()
 	host = m.ID.Type.HostAccessible()
 	if !host && (m.ID != d.Info.ID || m.Device != nil && m.Device != d.self) {
-		return m, false, d.Errorf(core.ErrDevice, "Copy", "%v lies on another device than this %v: copy through the host, or see package exchange", t, d.Info.ID)
+		return m, false, d.Errorf(core.ErrDevice, "Copy", "%v lies on another device, not on this %v: move it by exchange.To, or copy through the host", t, d.Info.ID)
 	}
 	return m, host, nil
 }
 
-// Fence orders what the host did in its turn on a stream before whoever learns from the
-// driver that the turn is over: Go's memory model knows nothing of the driver's events.
+// Fence orders work of the host before all code that learns from the driver that the work is done. Go's
+// memory model does not know the driver's events.
 type Fence struct{ passed atomic.Int64 }
 
-// Pass is called when the host has done its work, before the driver is told.
+// Pass must be called after the host has done its work and before the driver is told.
 func (f *Fence) Pass() { f.passed.Add(1) }
 
-// See is called when the driver says that work is over.
+// See must be called after the driver has reported that work is done.
 func (f *Fence) See() { f.passed.Load() }
 
-// Lending keeps streams of the device's own, for copies that need one for a while. The
-// zero value has none.
+// Lending keeps streams of the device itself, and lends them to copies without a stream. The zero value has
+// no streams.
 type Lending[Q any] struct {
-	idle sync.Cond // lent has become less
+	idle sync.Cond // signalled when lent decreases
 	free []Q
 	lent int
 }
 
-// Borrow lends a stream, which open makes with Mu held if none is free.
+// Borrow lends a stream. If none is free, open makes one with Mu held.
 func (l *Lending[Q]) Borrow(d *Device, open func() (Q, error)) (q Q, err error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -119,7 +120,7 @@ func (l *Lending[Q]) Borrow(d *Device, open func() (Q, error)) (q Q, err error) 
 	return q, nil
 }
 
-// GiveBack ends a loan. The stream has no work.
+// GiveBack returns a stream that was lent. It must have no unfinished work.
 func (l *Lending[Q]) GiveBack(d *Device, q Q) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -129,8 +130,7 @@ func (l *Lending[Q]) GiveBack(d *Device, q Q) {
 	l.idle.Broadcast()
 }
 
-// All waits until no stream is lent, and returns all of them. Mu is held, and the device
-// is closed.
+// All waits until all streams were given back, and returns them. Mu is held, and the device is closed.
 func (l *Lending[Q]) All(d *Device) []Q {
 	l.idle.L = &d.Mu
 	for l.lent > 0 {

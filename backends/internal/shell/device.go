@@ -1,6 +1,6 @@
-// Package shell has what the opened devices of all backends do in the same way: they count
-// what is open, close, free memory once and in order, and check the arguments of the calls
-// of package core. How work is submitted is each backend's own.
+// Package shell implements what the opened devices of all backends have in common. They count what is open,
+// close, free memory once and in order, and check the arguments of calls of package core. Each backend
+// submits work by itself.
 package shell
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Device is embedded by the opened device of a backend, which calls Init first.
+// Device is embedded in the opened device of a backend, which must call Init first.
 type Device struct {
 	core.CloseHooks
 	Reaper reaper.Reaper
@@ -21,27 +21,27 @@ type Device struct {
 	self   core.Device
 	live   Counters
 
-	Mu       sync.Mutex // guards what is below, and more of the device that embeds this one
+	Mu       sync.Mutex // guards the fields below, and fields of the device that embeds this one
 	Closed   bool
-	Held     int // streams and the like that are open
+	Held     int // open streams, semaphores and the like
 	Memories int // allocations and imports that were not freed
 }
 
 // Counters are the live counters of a backend: see [core.Live].
 type Counters struct{ Devices, Memory *core.LiveCounter }
 
-// NewCounters makes the counters of a backend. It is called once, when the program starts.
+// NewCounters makes the counters of a backend. It must be called once, when the program starts.
 func NewCounters(backend string) Counters {
 	return Counters{core.NewLiveCounter(backend + ".Device"), core.NewLiveCounter(backend + ".Memory")}
 }
 
-// Init makes d the shell of self, and counts self as an open device.
+// Init initialises d as a part of self, and counts self as an open device.
 func (d *Device) Init(self core.Device, info core.Properties, live Counters) {
 	d.self, d.Info, d.live = self, info, live
 	live.Devices.Add(1)
 }
 
-// ID is that of the properties.
+// ID returns the ID of the properties.
 func (d *Device) ID() core.DeviceID { return d.Info.ID }
 
 // Properties returns a copy of Info.
@@ -51,7 +51,7 @@ func (d *Device) Properties() core.Properties {
 	return p
 }
 
-// Errorf makes an error of the device's backend.
+// Errorf makes an error that names the device's backend.
 func (d *Device) Errorf(sentinel error, call, format string, args ...any) *core.Error {
 	return core.Errorf(sentinel, d.Info.ID.Type.BackendName(), call, format, args...)
 }
@@ -71,7 +71,7 @@ func (d *Device) CheckOpen(call string) error {
 	return d.IsOpen(call)
 }
 
-// Begin is what calls begin with that have a context.
+// Begin must be called first by calls that take a context. It fails with ctx's error, or with ErrClosed.
 func (d *Device) Begin(ctx context.Context, call string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (d *Device) Begin(ctx context.Context, call string) error {
 	return d.CheckOpen(call)
 }
 
-// Enter is Begin for calls that open something, which wait for a moment while the device
-// is about to be closed: see [reaper.Gate].
+// Enter is Begin for calls that open something. It waits for a moment while the device is being closed: see
+// [reaper.Gate].
 func (d *Device) Enter(ctx context.Context, call string) error {
 	if err := d.Gate.Enter(ctx); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (d *Device) Enter(ctx context.Context, call string) error {
 	return d.CheckOpen(call)
 }
 
-// EnterWith is Enter for calls of an optional interface. It fails with ErrNotSupported
-// first, if the device lacks the capability.
+// EnterWith is Enter for calls of an optional interface. It first fails with ErrNotSupported if the device
+// lacks the capability.
 func (d *Device) EnterWith(ctx context.Context, want core.Capabilities, call string) error {
 	if err := d.Info.Require(want, call); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (d *Device) EnterWith(ctx context.Context, want core.Capabilities, call str
 	return d.Enter(ctx, call)
 }
 
-// Open calls f with Mu held, unless the device is closed, and counts what f opens until
-// Drop. If f fails, nothing is counted.
+// Open calls f with Mu held, and counts one open thing until Drop is called. If the device is closed or f
+// fails, nothing is counted.
 func (d *Device) Open(call string, f func() error) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -112,19 +112,18 @@ func (d *Device) Open(call string, f func() error) error {
 	return nil
 }
 
-// Drop counts that something was closed which Open has counted.
+// Drop counts that something that Open counted was closed.
 func (d *Device) Drop() {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	d.Held--
 }
 
-// Shut is Close of a device. It calls the hooks, and waits for work on memory that was
-// released already, since nobody else could: that memory is not open any more. Then it
-// fails with ErrInvalid if something is open, of which holders names the kinds besides
-// allocations and imports. Otherwise the device is closed: finish, called with Mu held,
-// gives back what belongs to it. A finish that fails and sets Closed to false leaves the
-// device open. Shut returns ctx's error if that ends while it waits.
+// Shut closes the device. It calls the hooks, and waits for work on memory that was released already: no
+// caller could close that memory. It fails with ErrInvalid if something is open; holders names what can be
+// open besides allocations and imports, such as "streams". Otherwise it calls finish with Mu held, which
+// releases what belongs to the device. If finish fails and sets Closed to false, the device stays open. Shut
+// returns ctx's error if ctx ends while it waits.
 func (d *Device) Shut(ctx context.Context, holders string, finish func() error) error {
 	d.RunCloseHooks()
 	d.Mu.Lock()

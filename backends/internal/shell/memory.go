@@ -9,7 +9,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// memory owns what a device has handed out.
+// memory is the owner of memory that a device has allocated or imported.
 type memory struct {
 	device        *Device
 	locked, after func()
@@ -18,9 +18,9 @@ type memory struct {
 
 var _ core.OrderedOwner = (*memory)(nil)
 
-// HandOut makes m memory of the device. When m is freed, locked is called with Mu held, and
-// then after without it; either may be nil. Until both have returned the memory counts as
-// open. Mu is held.
+// HandOut returns m as memory of the device, with an owner. When the owner is freed, it calls locked with Mu
+// held, and then after without Mu. Either may be nil. The memory counts as open until both have returned. Mu
+// is held.
 func (d *Device) HandOut(m core.Memory, locked, after func()) core.Memory {
 	d.CountMemory()
 	m.Device = d.self
@@ -28,7 +28,7 @@ func (d *Device) HandOut(m core.Memory, locked, after func()) core.Memory {
 	return m
 }
 
-// CountMemory counts memory that a caller gets. Mu is held.
+// CountMemory counts memory that is returned to a caller. Mu is held.
 func (d *Device) CountMemory() {
 	d.Memories++
 	d.live.Memory.Add(1)
@@ -40,7 +40,7 @@ func (d *Device) DropMemory() {
 	d.live.Memory.Add(-1)
 }
 
-// Free gives the memory back. Another call does nothing.
+// Free frees the memory. Another call does nothing.
 func (m *memory) Free() {
 	if m.freed.Swap(true) {
 		return
@@ -59,11 +59,11 @@ func (m *memory) Free() {
 	d.DropMemory()
 }
 
-// FreeAfter gives the memory back when pending is done. [Device.Shut] waits for it.
+// FreeAfter frees the memory when pending is done. [Device.Shut] waits for it.
 func (m *memory) FreeAfter(pending []core.Event) { m.device.Reaper.After(pending, m.Free) }
 
-// CheckOptions refuses an Alloc that asks for another type of memory than the device's, or
-// for an export as what is not in exports.
+// CheckOptions fails with ErrNotSupported if opts asks for another type of memory than the device's, or for
+// an export type that is not in exports.
 func (d *Device) CheckOptions(opts core.AllocOptions, exports []core.HandleType) error {
 	const call = "Alloc"
 	switch own := d.Info.ID.Type; {
@@ -75,7 +75,7 @@ func (d *Device) CheckOptions(opts core.AllocOptions, exports []core.HandleType)
 	return nil
 }
 
-// CheckSize refuses an Alloc of a negative size, or of a closed device. Mu is held.
+// CheckSize fails for a negative size, and if the device is closed. Mu is held.
 func (d *Device) CheckSize(size int64) error {
 	if size < 0 {
 		return d.Errorf(core.ErrInvalid, "Alloc", "size is %d bytes", size)
@@ -83,8 +83,8 @@ func (d *Device) CheckSize(size int64) error {
 	return d.IsOpen("Alloc")
 }
 
-// Map is MapHost: f maps m, which is memory of the host of known size, and what it returns
-// releases the buffer when it is freed. If f fails, Map releases the buffer.
+// Map implements MapHost. f maps m, which is host memory of known size. The memory that f returns releases
+// host when it is freed. If f fails, Map releases host.
 func (d *Device) Map(ctx context.Context, host *core.Buffer, f func(m core.Memory) (core.Memory, error)) (core.Memory, error) {
 	const call = "MapHost"
 	if err := d.EnterWith(ctx, core.CapMapHost, call); err != nil {
@@ -93,16 +93,16 @@ func (d *Device) Map(ctx context.Context, host *core.Buffer, f func(m core.Memor
 	return held(d, call, host, func(m core.Memory) (core.Memory, error) {
 		switch {
 		case !m.ID.Type.HostAccessible():
-			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, where its device can show it", m.ID)
+			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, if its device is a core.HostViewer", m.ID)
 		case m.Size < 0:
-			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the size of the buffer is not known")
+			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the size of the buffer is unknown")
 		}
 		return f(m)
 	})
 }
 
-// View is HostView: address tells where the host sees the handle of m, memory of the device
-// with at least a byte.
+// View implements HostView. address returns the address at which the host sees the handle of m, which is
+// memory of the device and not empty.
 func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.Memory) (uintptr, error)) (core.Memory, error) {
 	const call = "HostView"
 	if err := d.Info.Require(core.CapHostView, call); err != nil {
@@ -125,7 +125,7 @@ func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.M
 	})
 }
 
-// held calls f with the memory of b, of which it takes a reference that is f's if f succeeds.
+// held calls f with the memory of b. It takes a reference to b, which f owns if it succeeds.
 func held(d *Device, call string, b *core.Buffer, f func(core.Memory) (core.Memory, error)) (core.Memory, error) {
 	if b == nil {
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer is nil")

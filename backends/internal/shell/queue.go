@@ -8,8 +8,8 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Queue is a stream of a device whose work is done by a goroutine of the host. The device
-// counts it until it is closed.
+// Queue is a stream of a device whose work runs in a goroutine of the host. The device counts it as open
+// until it is closed.
 type Queue struct {
 	*stream.Queue
 	device *Device
@@ -30,7 +30,7 @@ func (d *Device) NewQueue(ctx context.Context) (q *Queue, err error) {
 	return q, err
 }
 
-// Close closes the queue, after its work.
+// Close waits for the work and closes the queue.
 func (q *Queue) Close() error {
 	err := q.Queue.Close()
 	q.closed.Do(q.device.Drop)

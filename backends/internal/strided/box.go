@@ -1,17 +1,17 @@
 package strided
 
-// Box is a block of up to three dimensions: Slices of Rows of Row bytes. On either
-// side rows are RowPitch apart and slices SlicePitch. The pitches are never less
-// than what they step over, and a slice pitch is a multiple of its row pitch, so that
-// clEnqueueCopyBufferRect and cuMemcpy3D (height = slice pitch / row pitch) take them.
+// Box is a block of up to three dimensions: Slices of Rows of Row bytes. On each side, rows are RowPitch
+// apart and slices SlicePitch. A pitch is never less than the size of what it separates, and a slice pitch is
+// a multiple of its row pitch. clEnqueueCopyBufferRect and cuMemcpy3D (height = slice pitch / row pitch)
+// therefore accept them.
 type Box struct {
 	Row, Rows, Slices          int64
 	DstRowPitch, DstSlicePitch int64
 	SrcRowPitch, SrcSlicePitch int64
 }
 
-// Boxes cuts the copy into equal boxes: box is the largest that the innermost axes
-// make, and the pieces of at are such boxes. At worst a box is one piece of c.
+// Boxes divides the copy into equal boxes. box is the largest one that the innermost axes form, and the
+// pieces of at are the places of the boxes. In the worst case a box is one piece of c.
 func (c Copy) Boxes() (box Box, at Copy) {
 	box = Box{Row: c.Elem, Rows: 1, Slices: 1, DstRowPitch: c.Elem, SrcRowPitch: c.Elem}
 	k := len(c.Axes)

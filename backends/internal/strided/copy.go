@@ -6,18 +6,16 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Axis is one loop of a copy: N steps, each Dst bytes further in the destination
-// and Src bytes further in the source. N is above 1 and Dst above 0; Src may be
-// negative, and is 0 where the source repeats.
+// Axis is one loop of a copy: N steps, each Dst bytes further in the destination and Src bytes further in the
+// source. N is above 1 and Dst above 0. Src may be negative, and is 0 if the source repeats.
 type Axis struct {
 	N, Dst, Src int64
 }
 
-// Copy is a copy of equal pieces: Elem bytes that lie in a row on both sides,
-// once for every combination of steps along the axes. The zero Copy moves nothing.
-// A Copy is a value; its methods never change the axes.
+// Copy is a copy of equal pieces: Elem contiguous bytes, once for every combination of steps along the axes.
+// The zero Copy copies nothing. A Copy is a value; its methods never change the axes.
 //
-// Everything is counted in bytes, except where a function says that it is bits.
+// All numbers count bytes, except where a function says that they count bits.
 type Copy struct {
 	Elem     int64  // size of a piece; 0 if there is nothing to copy
 	Dst, Src int64  // where the first piece lies; for tensors from the start of the memory's handle
@@ -29,37 +27,36 @@ type Copy struct {
 // that the room for the axes is on the caller's stack.
 const inlineRank = 8
 
-// Of is the geometry of copying src into dst, which passed [core.CheckCopy] and are
-// not the same elements. Packed numbers below a byte are fine as long as whole
-// bytes are moved; else it fails with ErrNotSupported, and the host must copy.
+// Of returns the geometry of copying src to dst, which have passed [core.CheckCopy] and are not the same
+// elements. Packed numbers below a byte are allowed if only whole bytes are copied. Otherwise Of fails with
+// ErrNotSupported, and the host must copy.
 func Of(dst, src *core.Tensor) (c Copy, err error) {
 	c.Axes, err = c.ofBytes(make([]Axis, 0, inlineRank), dst, src)
 	return c, err
 }
 
-// OfBits is like [Of] for any element type. With bits set, all of the Copy is
-// counted in bits, and the lowest bit of a byte is its first.
+// OfBits is like [Of], for any element type. If bits is set, all numbers of the Copy count bits, and the
+// lowest bit of a byte is its first.
 func OfBits(dst, src *core.Tensor) (c Copy, bits bool) {
 	c.Axes, bits = c.of(make([]Axis, 0, inlineRank), dst, src)
 	return c, bits
 }
 
-// Pack is the geometry of gathering the elements of src in row-major order, from
-// offset 0 on. It may be counted in bits as that of [OfBits].
+// Pack returns the geometry of gathering the elements of src in row-major order, from offset 0 on. It may
+// count bits, as that of [OfBits].
 func Pack(src *core.Tensor) (c Copy, bits bool) {
 	c.Axes, bits = c.typed(nil, src, rowMajor(src), src.Layout(), 0, src.Offset())
 	return c, bits
 }
 
-// Unpack is the reverse of [Pack]: it spreads row-major elements over dst.
+// Unpack is the reverse of [Pack]: it distributes row-major elements to dst.
 func Unpack(dst *core.Tensor) (c Copy, bits bool) {
 	c.Axes, bits = c.typed(nil, dst, dst.Layout(), rowMajor(dst), dst.Offset(), 0)
 	return c, bits
 }
 
-// New is the geometry of copying elements of elem bytes, or bits, between two
-// layouts of one shape of which dst repeats no element. Offsets count from the
-// element with index zero throughout.
+// New returns the geometry of copying elements of elem bytes, or bits, between two layouts of one shape. dst
+// must not repeat elements. Offsets count from the element with index zero throughout.
 func New(elem int64, dst, src core.Layout) (c Copy) {
 	c.Axes = c.set(make([]Axis, 0, inlineRank), elem, dst, src)
 	return c
@@ -184,7 +181,7 @@ func (c *Copy) toBytes(axes []Axis) bool {
 	return true
 }
 
-// Count is the number of pieces.
+// Count returns the number of pieces.
 func (c Copy) Count() int64 {
 	if c.Elem == 0 {
 		return 0
@@ -196,14 +193,14 @@ func (c Copy) Count() int64 {
 	return n
 }
 
-// Size is the number of bytes that are moved.
+// Size returns the number of bytes that are copied.
 func (c Copy) Size() int64 { return c.Elem * c.Count() }
 
 // Contiguous reports whether the copy is one move of n bytes from Src to Dst.
 // n is 0 if there is nothing to copy.
 func (c Copy) Contiguous() (n int64, ok bool) { return c.Elem, len(c.Axes) == 0 }
 
-// Pieces gives the offsets of each of the [Copy.Count] pieces.
+// Pieces yields the destination offset and the source offset of each piece.
 func (c Copy) Pieces() iter.Seq2[int64, int64] {
 	return func(yield func(dst, src int64) bool) {
 		if c.Elem != 0 {
@@ -225,13 +222,13 @@ func visit(axes []Axis, dst, src int64, yield func(dst, src int64) bool) bool {
 	return true
 }
 
-// Range is the half-open range of bytes that a copy touches on each side. What
-// lies between the pieces belongs to it.
+// Range is the half-open range of bytes that a copy uses on each side. It includes the bytes between the
+// pieces.
 type Range struct {
 	DstLow, DstHigh, SrcLow, SrcHigh int64
 }
 
-// Range gives the ranges that the pieces lie in; they are empty if there are none.
+// Range returns the ranges that contain the pieces; they are empty if there are none.
 func (c Copy) Range() Range {
 	r := Range{c.Dst, c.Dst + c.Elem, c.Src, c.Src + c.Elem}
 	for _, a := range c.Axes {
@@ -245,7 +242,7 @@ func (c Copy) Range() Range {
 	return r
 }
 
-// ByteRange is [Copy.Range] in bytes, of a copy that counts in bits if bits is set.
+// ByteRange is [Copy.Range] in bytes, for a copy that counts bits if bits is set.
 func (c Copy) ByteRange(bits bool) Range {
 	r := c.Range()
 	if bits { // rounded down and up, below 0 too

@@ -1,14 +1,10 @@
-// Package strided is the geometry of a copy between two strided layouts: which
-// bytes go where, in the fewest and largest pieces. It touches no memory; host and
-// device copies are carried out from what it says.
+// Package strided is the geometry of a copy between two strided layouts: which bytes are copied where, in as
+// few and as large pieces as possible. It touches no memory. Copies by the host and by devices follow it.
 //
-// [Of] turns two tensors into a [Copy]. A backend then takes the first way that
-// its API has and that is worth it:
+// [Of] makes a [Copy] from two tensors. A backend then uses the first way that its API has and that is fast:
 //
 //   - [Copy.Contiguous]: one plain copy;
-//   - [Copy.Boxes]: rectangular copies, as clEnqueueCopyBufferRect and cuMemcpy3D
-//     make them;
+//   - [Copy.Boxes]: rectangular copies, as clEnqueueCopyBufferRect and cuMemcpy3D make them;
 //   - [Copy.Pieces]: a region for each piece, as vkCmdCopyBuffer takes them;
-//   - [Copy.Narrow] and [Copy.Split]: launches of a kernel that moves one word per
-//     step, for any strides.
+//   - [Copy.Narrow] and [Copy.Split]: launches of a kernel that moves one word per step, for any strides.
 package strided

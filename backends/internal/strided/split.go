@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Narrow is the same copy in pieces of one machine word, the largest power of two
-// up to most that divides every offset, step and piece: what a kernel needs that
-// moves a word at a time, from addresses aligned to it. The axes are a copy.
+// Narrow returns the same copy in pieces of one machine word: the largest power of two up to most that
+// divides every offset, step and piece. A kernel that copies one word at a time, from aligned addresses,
+// needs that. The axes are a copy.
 func (c Copy) Narrow(most int64) Copy {
 	all := c.Elem | c.Dst | c.Src | most
 	for _, a := range c.Axes {
@@ -20,15 +20,15 @@ func (c Copy) Narrow(most int64) Copy {
 	return Copy{word, c.Dst, c.Src, append(slices.Clone(c.Axes), Axis{c.Elem / word, word, word})}
 }
 
-// Limits bound what one launch of a kernel may be given.
+// Limits are the limits of one launch of a kernel.
 type Limits struct {
 	Rank  int   // axes, at least 1
 	Count int64 // pieces, at least 1
 	Reach int64 // bytes of [Copy.Range] on either side, at least a piece
 }
 
-// Split cuts the copy into copies of the same pieces that keep to the limits:
-// one, if it does itself.
+// Split divides the copy into copies of the same pieces that are within the limits; into one if the copy
+// itself is.
 func (c Copy) Split(l Limits) iter.Seq[Copy] {
 	return func(yield func(Copy) bool) {
 		if c.Elem != 0 {

@@ -1,5 +1,5 @@
-// Package unbuilt stands for the backends that a program was built without: their
-// API is there in every build, and says what is missing.
+// Package unbuilt stands for the backends that a program was built without. Their API exists in every build,
+// and its functions fail and say what is missing.
 package unbuilt
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Error returns the error of a call of a backend that was not built. It wraps
-// core.ErrNotSupported. The name is the backend's and that of its build tag.
+// Error returns the error of a call of a backend that was not built. It wraps core.ErrNotSupported. name is
+// that of the backend and of its build tag.
 func Error(name, call string) error {
 	return core.Errorf(core.ErrNotSupported, name, call, "%s", reason(name))
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Device is a device that libEGL lists, or its choice where it cannot list any.
-// Its display is initialised once and stays so: others in the process may use it,
-// and EGL does not count them.
+// Device is a device that libEGL lists, or libEGL's default if it cannot list devices. Its display is
+// initialised once and never terminated: other code in the process may use it, and EGL does not count users.
 type Device struct {
 	name    string
 	display func() (C.EGLDisplay, error)
@@ -54,7 +53,7 @@ var Devices = sync.OnceValues(func() ([]Device, error) {
 	return nil, core.Errorf(core.ErrNotSupported, "gl", "eglQueryString", "libEGL has neither EGL_EXT_platform_device nor EGL_MESA_platform_surfaceless, by which contexts without a window are made")
 })
 
-// deviceName is the device file of a device, or its place in the list.
+// deviceName returns the device file of a device, or its place in the list.
 func (t *table) deviceName(h C.EGLDeviceEXT, i int) string {
 	if t.queryDeviceString != 0 {
 		if hasWord(C.GoString(C.dlx_query_device(C.uintptr_t(t.queryDeviceString), h, C.EGL_EXTENSIONS)), "EGL_EXT_device_drm") {
@@ -81,7 +80,7 @@ func (t *table) device(name string, platform C.EGLenum, native unsafe.Pointer) D
 	})}
 }
 
-// Name is the device file, or the device's place in the list.
+// Name returns the device file, or the device's place in the list.
 func (d Device) Name() string { return d.name }
 
 // Context is a context of OpenGL that is current on the thread that made it.
@@ -91,16 +90,16 @@ type Context struct {
 	handle  C.EGLContext
 }
 
-// contextAttributes are what a context is asked for, the best first: every one
-// has the latest version that the driver gives without being asked for one.
+// contextAttributes are the attributes to ask for, the best first. Each makes a context of the latest version
+// that the driver gives by default.
 var contextAttributes = [][]C.EGLint{
 	{C.EGL_CONTEXT_OPENGL_RESET_NOTIFICATION_STRATEGY, C.EGL_LOSE_CONTEXT_ON_RESET, C.EGL_NONE},
 	{C.EGL_NONE},
 }
 
-// NewContext makes a context that tells when it is lost, where the driver can do
-// that, and makes it current. The caller has locked its goroutine to the thread,
-// calls Close there, and ends the thread after that or on failure.
+// NewContext makes an OpenGL context that reports when it is lost, if the driver supports that, and makes it
+// current. The caller must have locked its goroutine to the thread. It calls Close on the same thread, and
+// ends the thread after that, or if NewContext fails.
 func (d Device) NewContext() (*Context, error) {
 	t, err := open()
 	if err != nil {
@@ -131,8 +130,7 @@ func (d Device) NewContext() (*Context, error) {
 	return nil, err
 }
 
-// Close destroys the context and what EGL keeps for the thread. Nothing may be
-// called through the context any more.
+// Close destroys the context and what EGL keeps for the thread. No OpenGL functions may be called afterwards.
 func (c *Context) Close() {
 	defer dl.KeepHandlers()()
 	t := c.table

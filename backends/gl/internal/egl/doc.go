@@ -1,3 +1,2 @@
-// Package egl makes OpenGL contexts without a window, by libEGL, which is opened
-// when it is first needed.
+// Package egl makes OpenGL contexts without a window, by libEGL, which is opened on first use.
 package egl

@@ -20,9 +20,9 @@ var (
 	getNamedBufferSubData = sync.OnceValue(func() C.uintptr_t { return C.uintptr_t(uintptr(ProcAddress("glGetNamedBufferSubData"))) })
 )
 
-// NamedBufferSubData calls glNamedBufferSubData, with an address of the host as a
-// number. go-gl takes a pointer, and cgo ends a program that gives it one into an
-// object which has Go pointers, such as a struct with an array. OpenGL keeps no address.
+// NamedBufferSubData calls glNamedBufferSubData with a host address that is a number. go-gl takes a pointer,
+// and cgo ends a program that passes a pointer into an object with Go pointers, such as a struct with an
+// array. OpenGL does not keep the address.
 func NamedBufferSubData(buffer uint32, at, n int64, host uintptr) {
 	C.dlx_call_sub_data(namedBufferSubData(), C.uint(buffer), C.int64_t(at), C.int64_t(n), C.uintptr_t(host))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// table is what this package uses of libEGL.
+// table holds the functions of libEGL that this package uses.
 type table struct {
 	library *dl.Library
 
@@ -60,8 +60,8 @@ var open = sync.OnceValues(func() (*table, error) {
 	return t, nil
 })
 
-// proc is the address of a function of EGL or OpenGL. That it is not nil does not
-// mean that the driver has the function.
+// proc returns the address of a function of EGL or OpenGL. The driver may lack the function although the
+// address is not nil.
 func (t *table) proc(name string) unsafe.Pointer {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
@@ -83,8 +83,7 @@ func hasWord(list, word string) bool {
 	return false
 }
 
-// ProcAddress finds a function of OpenGL: what go-gl is initialised with. It
-// returns nil where there is no libEGL.
+// ProcAddress returns the address of an OpenGL function, for go-gl. It returns nil if there is no libEGL.
 func ProcAddress(name string) unsafe.Pointer {
 	t, err := open()
 	if err != nil {
@@ -93,7 +92,7 @@ func ProcAddress(name string) unsafe.Pointer {
 	return t.proc(name)
 }
 
-// failure is the error of a call that has just failed on this thread.
+// failure returns the error of a call that has just failed on this thread.
 func (t *table) failure(call, what string) error {
 	code := int64(C.dlx_error(C.uintptr_t(t.getError)))
 	sentinel := core.ErrNotSupported
@@ -108,7 +107,7 @@ func (t *table) failure(call, what string) error {
 	return e
 }
 
-// errorName is the name of a code of eglGetError.
+// errorName returns the name of a code of eglGetError.
 func errorName(code int64) string {
 	names := [...]string{
 		"EGL_SUCCESS", "EGL_NOT_INITIALIZED", "EGL_BAD_ACCESS", "EGL_BAD_ALLOC", "EGL_BAD_ATTRIBUTE",

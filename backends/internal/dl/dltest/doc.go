@@ -1,3 +1,3 @@
-// Package dltest makes drivers that misbehave, for tests: [Hijack] puts a library in front of
-// a driver's that takes over the process's handlers of signals.
+// Package dltest provides drivers that misbehave, for tests. [Hijack] makes a library that passes calls on to
+// a driver, and replaces the process's signal handlers as some drivers do.
 package dltest

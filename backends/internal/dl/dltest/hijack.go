@@ -17,14 +17,14 @@ import (
 //go:embed testdata/hijack.c
 var source []byte
 
-// LibraryVariable names in the environment the library that a hijacker passes calls on to.
+// LibraryVariable names the environment variable whose value is the library to which a hijacker passes calls
+// on.
 const LibraryVariable = "DLX_HIJACKED_LIBRARY"
 
-// Hijack compiles a library of the name file, in a folder of the test's, and returns where
-// it lies. It has the functions in taking, which take over the handlers of signals as
-// loading it does, and those in others, and passes calls on to the library that
-// [LibraryVariable] names. What vkGetInstanceProcAddr and eglGetProcAddress find through it
-// is its own, too, if it is listed.
+// Hijack compiles a library with the name file, in a folder of the test, and returns its path. Calls are
+// passed on to the library that LibraryVariable names. The functions in taking, and loading the library,
+// replace the process's signal handlers; the functions in others do not. vkGetInstanceProcAddr and
+// eglGetProcAddress return the library's own functions if they are listed.
 func Hijack(tb testing.TB, file string, taking, others []string) string {
 	tb.Helper()
 	folder := tb.TempDir()
@@ -49,7 +49,7 @@ func Hijack(tb testing.TB, file string, taking, others []string) string {
 	return path
 }
 
-// System is where the C compiler finds a library of the system's: as [LibraryVariable] wants it.
+// System returns the path at which the C compiler finds a system library, as LibraryVariable needs it.
 func System(tb testing.TB, name string) string {
 	tb.Helper()
 	out, err := exec.Command("cc", "-print-file-name="+name).Output()
@@ -60,13 +60,13 @@ func System(tb testing.TB, name string) string {
 	return path
 }
 
-// WantPanic fails the test unless a nil dereference is a panic of Go's. Where a driver
-// handles the signal, the process ends.
+// WantPanic fails the test unless a nil dereference is a panic of Go. If a driver handles the signal, the
+// process ends.
 func WantPanic(tb testing.TB, after string) {
 	tb.Helper()
 	defer func() {
 		if _, ok := recover().(runtime.Error); !ok {
-			tb.Errorf("a nil dereference after %s is no panic", after)
+			tb.Errorf("a nil dereference after %s is not a panic", after)
 		}
 	}()
 	none.n++
@@ -74,8 +74,8 @@ func WantPanic(tb testing.TB, after string) {
 
 var none *struct{ n int }
 
-// WantPanics opens a device, has it copy through a kernel of its own, in rows and columns
-// exchanged, and closes it, and wants panics of Go's after each.
+// WantPanics opens a device, lets it transpose by its own kernel, and closes it. After each of these a nil
+// dereference must be a panic of Go.
 func WantPanics(tb testing.TB, open func() core.Device) {
 	tb.Helper()
 	d := open()

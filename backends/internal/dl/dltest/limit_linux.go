@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// LimitMemory leaves the process room for so many bytes of address space more (RLIMIT_AS)
-// until the function that it returns is called, or the test ends.
+// LimitMemory limits the address space of the process to its current size plus more bytes (RLIMIT_AS), until
+// end is called or the test ends.
 func LimitMemory(tb testing.TB, more int64) (end func()) {
 	tb.Helper()
 	statm, err := os.ReadFile("/proc/self/statm")

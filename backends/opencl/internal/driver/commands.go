@@ -93,14 +93,14 @@ func Transfer(function uintptr, q Queue, m Mem) Status {
 	return Status(C.dlx_external(C.uintptr_t(function), C.dlx_handle(q), C.dlx_handle(m)))
 }
 
-// Marker calls clEnqueueMarkerWithWaitList: the event is done when all that was enqueued before is.
+// Marker calls clEnqueueMarkerWithWaitList: the event is done when everything enqueued before is done.
 func Marker(q Queue) (e Event, s Status) {
 	s = counted(liveEvents, C.dlx_marker(C.dlx_handle(q), out(&e)))
 	return e, s
 }
 
-// Barrier calls clEnqueueBarrierWithWaitList: what is enqueued later waits for e,
-// or, if that is 0, for all that was enqueued before.
+// Barrier calls clEnqueueBarrierWithWaitList: later commands wait for e or, if e is 0, for everything
+// enqueued before.
 func Barrier(q Queue, e Event) Status {
 	return Status(C.dlx_barrier(C.dlx_handle(q), C.dlx_handle(e)))
 }

@@ -39,12 +39,12 @@ type Program uintptr
 // Kernel is a cl_kernel.
 type Kernel uintptr
 
-// Object is a handle that can be asked for properties.
+// Object is a handle whose properties can be queried.
 type Object interface {
 	Platform | Device | Context | Queue | Mem | Event
 }
 
-// Param is a property that can be asked for.
+// Param is a property that can be queried.
 type Param uint32
 
 // The properties that are asked for, each of the object in its name.
@@ -129,7 +129,7 @@ func Bytes[O Object](o O, p Param) ([]byte, Status) {
 	return value, Status(s)
 }
 
-// Text is a property that is a string, empty where there is none.
+// Text is a property that is a string, empty if it is missing.
 func Text[O Object](o O, p Param) string {
 	value, s := Bytes(o, p)
 	if s != Success {
@@ -145,7 +145,7 @@ func Number[O Object](o O, p Param) (uint64, Status) {
 	return binary.NativeEndian.Uint64(value[:]), Status(s)
 }
 
-// Platforms lists what the library knows, in its order.
+// Platforms lists the platforms of the library, in its order.
 func Platforms() ([]Platform, Status) {
 	defer dl.KeepHandlers()()
 	return list(func(n C.cl_uint, out *C.dlx_handle, count *C.cl_uint) C.cl_int {
@@ -177,7 +177,7 @@ func list[H any](get func(n C.cl_uint, out *C.dlx_handle, count *C.cl_uint) C.cl
 	return handles, Success
 }
 
-// Extension is the address of a function that an extension of the platform adds, 0 if there is none.
+// Extension is the address of a function of a platform's extension, or 0.
 func Extension(p Platform, name string) uintptr {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))

@@ -32,8 +32,8 @@ func counted(live *core.LiveCounter, s C.cl_int) Status {
 	return Status(s)
 }
 
-// dropped removes a reference. A release that fails is the driver's leak: it says
-// that the handle was none, and there is nothing more that could be done about it.
+// dropped removes a reference. If the release fails, it counts as released: the driver says that the handle
+// is invalid, and nothing more can be done.
 func dropped(live *core.LiveCounter, s C.cl_int) Status {
 	live.Add(-1)
 	return Status(s)
@@ -136,7 +136,7 @@ func Build(p Program, d Device) Status {
 	return Status(C.dlx_build(C.dlx_handle(p), C.dlx_handle(d)))
 }
 
-// BuildLog is what the compiler said, empty if it cannot be had.
+// BuildLog is the compiler's output, empty if there is none.
 func BuildLog(p Program, d Device) string {
 	var size C.size_t
 	if C.dlx_build_log(C.dlx_handle(p), C.dlx_handle(d), 0, nil, &size) != 0 || size == 0 {

@@ -4,7 +4,7 @@ package driver
 
 import "strconv"
 
-// Status is the code that a call answered or an event ended with. Success is 0.
+// Status is the code that a call returned or an event ended with. Success is 0.
 type Status int32
 
 // The codes that are acted upon.
@@ -55,7 +55,7 @@ var statusNames = map[Status]string{
 	-1138: "CL_INVALID_COMMAND_BUFFER_KHR", -1142: "CL_INVALID_SEMAPHORE_KHR",
 }
 
-// String gives the name of the code, or the number of one that the headers do not name.
+// String returns the name of the code, or its number if the headers do not name it.
 func (s Status) String() string {
 	if name, ok := statusNames[s]; ok {
 		return name

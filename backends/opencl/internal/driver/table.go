@@ -33,13 +33,12 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-// LibraryVariable names in the environment another library than the system's libOpenCL.
+// LibraryVariable names an environment variable, whose value is opened instead of the system's libOpenCL.
 const LibraryVariable = "DLX_OPENCL_LIBRARY"
 
-// Load opens libOpenCL and fills the table, once for the life of the process,
-// since drivers do not survive being unloaded. It fails with core.ErrNotSupported
-// if there is no library, and with core.ErrVersion if it is older than OpenCL 1.2.
-// No other function of this package may be called before it has succeeded.
+// Load opens libOpenCL and fills the table, once for the life of the process, since drivers do not survive
+// being unloaded. It fails with core.ErrNotSupported if there is no library, and with core.ErrVersion if it
+// is older than OpenCL 1.2. Load must have succeeded before any other function of this package is called.
 var Load = sync.OnceValue(func() error {
 	names := []string{"libOpenCL.so.1", "libOpenCL.so"}
 	if name := os.Getenv(LibraryVariable); name != "" {
@@ -57,8 +56,7 @@ var Load = sync.OnceValue(func() error {
 	return library.Resolve(symbols)
 })
 
-// Table is where the addresses of the functions stand, in the order of table.h.
-// Tests replace them, to see what becomes of calls that fail.
+// Table holds the addresses of the functions, in the order of table.h. Tests replace them to make calls fail.
 func Table() []uintptr {
 	return unsafe.Slice((*uintptr)(unsafe.Pointer(C.dlx_cl_slots())), int(C.dlx_cl_count))
 }

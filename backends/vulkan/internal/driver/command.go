@@ -18,8 +18,7 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-// NewCommandPool makes a pool of command buffers that can be recorded again and
-// again, one after the other. The caller destroys it.
+// NewCommandPool makes a pool of command buffers that can be recorded repeatedly. The caller destroys it.
 func (d *Device) NewCommandPool() (uint64, error) {
 	info := newInfos()
 	defer freeInfos(info)
@@ -31,7 +30,7 @@ func (d *Device) NewCommandPool() (uint64, error) {
 	return number(pool), failed(C.VkResult(r), "vkCreateCommandPool", "")
 }
 
-// DestroyCommandPool destroys a pool and its command buffers, which no work uses.
+// DestroyCommandPool destroys a pool and its command buffers. No work may use them.
 func (d *Device) DestroyCommandPool(pool uint64) {
 	vk.DestroyCommandPool(d.handle, as[vk.CommandPool](pool), nil)
 }
@@ -49,10 +48,10 @@ func (d *Device) NewCommand(pool uint64) (uint64, error) {
 	return number(command[0]), failed(C.VkResult(r), "vkAllocateCommandBuffers", "")
 }
 
-// Side is a buffer in a job.
-type Side struct {
+// Operand is a buffer that a command reads or writes.
+type Operand struct {
 	Buffer uint64
-	Owner  uint32 // the family that has it between commands: OwnNone or another Own...
+	Owner  uint32 // the queue family that owns it between commands: OwnNone or another Own...
 	Offset int64  // bytes, of what a shader is bound to
 	Range  int64
 }
@@ -60,7 +59,7 @@ type Side struct {
 // Region is a part of a copy: a VkBufferCopy.
 type Region struct{ Src, Dst, Size int64 }
 
-// Dispatch is a run of a pipeline over the two sides of a job.
+// Dispatch is a run of a pipeline over the two operands of a command.
 type Dispatch struct {
 	Pipeline *Pipeline
 	Set      uint64
@@ -68,10 +67,10 @@ type Dispatch struct {
 	Push     []byte
 }
 
-// Record fills a command buffer that is not in use: it acquires what others own,
-// waits for all that was submitted to the queue before, copies the regions or runs
-// the dispatch if there is one, lets the host see the result and releases.
-func (d *Device) Record(command uint64, dst, src Side, regions []Region, run *Dispatch) error {
+// Record fills a command buffer that is not in use. The command acquires operands that other queue families
+// own, waits for everything that was submitted to the queue before, and copies the regions, or runs the
+// dispatch if there is one. It then makes the result visible to the host, and releases the operands.
+func (d *Device) Record(command uint64, dst, src Operand, regions []Region, run *Dispatch) error {
 	job := C.dlx_job{
 		command: C.uint64_t(command),
 		dst:     C.uint64_t(dst.Buffer), src: C.uint64_t(src.Buffer),
@@ -95,8 +94,8 @@ func (d *Device) Record(command uint64, dst, src Side, regions []Region, run *Di
 // Point is a value of a timeline.
 type Point struct{ Timeline, Value uint64 }
 
-// Submit puts a command buffer on the queue, or nothing if command is 0. When that
-// and all work submitted before is done, the timeline gets its value.
+// Submit submits a command buffer to the queue, or only the signal if command is 0. The timeline gets the
+// value of signal when the command and all work submitted before are done.
 func (d *Device) Submit(command uint64, signal Point) error {
 	locked := C.int(0)
 	if d.lock != nil {
@@ -133,8 +132,8 @@ func (d *Device) NewSet(p *Pipeline) (pool, set uint64, err error) {
 // DestroySet destroys the pool of a descriptor set that no work uses.
 func (d *Device) DestroySet(pool uint64) { C.dlx_set_free(d.shim, C.uint64_t(pool)) }
 
-// Calloc gives cleared memory that does not move, which Free gives back.
+// Calloc allocates zeroed C memory, which the caller frees by [Free].
 func Calloc(size uintptr) unsafe.Pointer { return C.calloc(1, C.size_t(size)) }
 
-// Free gives back memory of Calloc.
+// Free frees memory of [Calloc].
 func Free(p unsafe.Pointer) { C.free(p) }

@@ -16,8 +16,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Device is a VkDevice with one queue. Its methods are safe for concurrent use as
-// far as Vulkan's are: a command pool is used by one at a time.
+// Device is a VkDevice with one queue. Its methods are safe for concurrent use as far as Vulkan's functions
+// are: only one goroutine at a time may use a command pool.
 type Device struct {
 	Physical *Physical
 	Queue    uint64
@@ -27,12 +27,12 @@ type Device struct {
 	shim       *C.dlx_device
 	owned      bool
 	extensions []string
-	lock       sync.Locker // of a queue that somebody else owns; nil: the shim's
+	lock       sync.Locker // the lock of another library's queue; nil for the shim's
 	counting   sync.Mutex  // see Counter
 }
 
-// NewDevice makes a device with all the extensions of this package that it has.
-// The caller closes it. It fails with core.ErrNotSupported if p lacks what is needed.
+// NewDevice makes a device with all extensions of this package that it supports. The caller closes it. It
+// fails with core.ErrNotSupported if p lacks what is needed.
 func NewDevice(p *Physical) (*Device, error) {
 	defer dl.KeepHandlers()()
 	if err := p.Usable(); err != nil {
@@ -69,19 +69,19 @@ func NewDevice(p *Physical) (*Device, error) {
 	return d, nil
 }
 
-// lavapipeRoom is what vkCreateDevice of lavapipe of Mesa 22.3 takes. It ends the process where
-// memory for a small struct is missing, but not where that for a thread is.
+// lavapipeRoom is what vkCreateDevice of lavapipe of Mesa 22.3 needs. It ends the process if it gets no
+// memory for a small struct, but not if it gets no thread.
 var lavapipeRoom = dl.Room{Threads: 4, Fewer: true, Bytes: 4 << 20}
 
-// Usable says why the device cannot be opened; nil if it can.
+// Usable returns why the device cannot be used, or nil if it can.
 func (p *Physical) Usable() error {
 	switch {
 	case p.API < Version11:
-		return core.Errorf(core.ErrVersion, backend, "vkGetPhysicalDeviceProperties2", "%s has Vulkan %v, 1.1 is the oldest that serves: install a newer driver", p.Name, p.API)
+		return core.Errorf(core.ErrVersion, backend, "vkGetPhysicalDeviceProperties2", "%s has Vulkan %v, and 1.1 is the oldest supported version: install a newer driver", p.Name, p.API)
 	case !p.Timeline:
 		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceFeatures2", "%s has no feature timelineSemaphore: install a newer driver", p.Name)
 	case p.Family < 0:
-		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceQueueFamilyProperties", "%s has no queue that computes", p.Name)
+		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceQueueFamilyProperties", "%s has no queue for compute", p.Name)
 	case !slices.ContainsFunc(p.Memory, func(t MemoryType) bool { return t.Visible && t.Coherent && !t.Protected }):
 		return core.Errorf(core.ErrNotSupported, backend, "vkGetPhysicalDeviceMemoryProperties", "%s has no memory that is visible to the host and coherent, which the specification promises", p.Name)
 	}
@@ -126,7 +126,7 @@ func (d *Device) create() error {
 	return failed(C.VkResult(r), "vkCreateDevice", "%s", d.Physical.Name)
 }
 
-// fill makes the table of functions.
+// fill fills the table of functions.
 func (d *Device) fill() error {
 	get := function[C.PFN_vkGetDeviceProcAddr](d.Physical.instance, "vkGetDeviceProcAddr")
 	var missing *C.char
@@ -137,16 +137,16 @@ func (d *Device) fill() error {
 	return nil
 }
 
-// WrapDevice takes a device that somebody else made and keeps, with the extensions
-// that it was made with, and a queue. lock is held around each submission; nil
-// says that nobody else submits to the queue.
+// WrapDevice takes a device of another library, the extensions that were enabled for it, and a queue. The
+// other library destroys the device. lock is held during each submission; nil says that only dlx submits to
+// the queue.
 func WrapDevice(p *Physical, device, queue uint64, family int, extensions []string, lock sync.Locker) (*Device, error) {
 	d := &Device{Physical: p, Queue: queue, Family: family, handle: as[vk.Device](device), extensions: slices.Clone(extensions), lock: lock}
 	return d, d.fill()
 }
 
-// Close destroys the device, if it was made here. Everything made of it must be
-// destroyed, and its work done.
+// Close destroys the device if NewDevice made it. Everything made from it must be destroyed, and its work
+// done.
 func (d *Device) Close() {
 	if d.owned {
 		defer dl.KeepHandlers()()
@@ -155,7 +155,7 @@ func (d *Device) Close() {
 	C.dlx_device_free(d.shim)
 }
 
-// Has reports whether the device was made with an extension.
+// Has reports whether an extension is enabled.
 func (d *Device) Has(extension string) bool { return slices.Contains(d.extensions, extension) }
 
 // Handle is the VkDevice.
@@ -164,8 +164,8 @@ func (d *Device) Handle() uint64 { return number(d.handle) }
 // Instance is the VkInstance.
 func (d *Device) Instance() uint64 { return d.Physical.instance.Handle() }
 
-// QueueLock returns what others need to submit to the queue as well: C functions
-// that lock and unlock it, and their argument; zeros if the lock is the owner's.
+// QueueLock returns what other libraries need to submit to the queue: C functions that lock and unlock it,
+// and their argument. They are 0 if the lock belongs to the library that made the device.
 func (d *Device) QueueLock() (lock, unlock, context uintptr) {
 	if d.lock != nil {
 		return 0, 0, 0
@@ -173,7 +173,7 @@ func (d *Device) QueueLock() (lock, unlock, context uintptr) {
 	return uintptr(C.dlx_queue_lock), uintptr(C.dlx_queue_unlock), uintptr(unsafe.Pointer(d.shim))
 }
 
-// WaitIdle blocks until the device has no work.
+// WaitIdle blocks until the device has no unfinished work.
 func (d *Device) WaitIdle() error {
 	if d.lock != nil {
 		d.lock.Lock()

@@ -34,7 +34,7 @@ type Instance struct {
 // Version is a version as Vulkan encodes it.
 type Version uint32
 
-// String gives "1.3.239".
+// String returns text such as "1.3.239".
 func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d", v>>22&0x7f, v>>12&0x3ff, v&0xfff)
 }
@@ -45,9 +45,9 @@ const (
 	Version12 Version = 1<<22 | 2<<12
 )
 
-// NewInstance makes an instance, with the Khronos validation layer if that is asked
-// for; see [Messages]. It fails with core.ErrNotSupported where there is no library,
-// no driver or no such layer, and with core.ErrVersion below Vulkan 1.1.
+// NewInstance makes an instance, with the Khronos validation layer if validation is set; see [Messages]. It
+// fails with core.ErrNotSupported if there is no library, no driver or no such layer, and with
+// core.ErrVersion below Vulkan 1.1.
 func NewInstance(validation bool) (*Instance, error) {
 	defer dl.KeepHandlers()()
 	library.mu.Lock()
@@ -59,7 +59,7 @@ func NewInstance(validation bool) (*Instance, error) {
 	i := &Instance{proc: proc, owned: true}
 	i.version = Version(C.dlx_version(function[C.PFN_vkEnumerateInstanceVersion](i, "vkEnumerateInstanceVersion")))
 	if i.version < Version11 {
-		return nil, core.Errorf(core.ErrVersion, backend, "vkEnumerateInstanceVersion", "libvulkan has version %v, 1.1 is the oldest that serves: install a newer loader", i.version)
+		return nil, core.Errorf(core.ErrVersion, backend, "vkEnumerateInstanceVersion", "libvulkan has version %v, 1.1 is the oldest supported version: install a newer loader", i.version)
 	}
 	var layers, extensions []string
 	if validation {
@@ -123,7 +123,7 @@ func (i *Instance) checkValidation() error {
 	return nil
 }
 
-// WrapInstance takes an instance that somebody else made and keeps.
+// WrapInstance takes an instance of another library, which destroys it.
 func WrapInstance(handle uint64) (*Instance, error) {
 	defer dl.KeepHandlers()()
 	library.mu.Lock()
@@ -140,10 +140,10 @@ func WrapInstance(handle uint64) (*Instance, error) {
 // Handle is the VkInstance.
 func (i *Instance) Handle() uint64 { return number(i.handle) }
 
-// Version is the newest version that the loader can do.
+// Version is the newest version that the loader supports.
 func (i *Instance) Version() Version { return i.version }
 
-// Close destroys the instance, if it was made here. Its devices must be closed.
+// Close destroys the instance if NewInstance made it. Its devices must be closed.
 func (i *Instance) Close() {
 	if !i.owned {
 		return
@@ -201,8 +201,8 @@ func list(call string, get func(n *C.uint32_t, names *C.dlx_name) C.VkResult) ([
 	}
 }
 
-// Messages returns how many messages the validation layer has given in this
-// process, and the text of those behind the first, as far as they are still kept.
+// Messages returns how many messages the validation layer has reported in this process, and the texts of
+// those after the first ones, whose number is the argument. Only the newest texts are kept.
 func Messages(first uint64) (count uint64, texts []string) {
 	var text [C.DLX_MESSAGE_SIZE]C.char
 	count = uint64(C.dlx_messages(0, &text[0]))

@@ -17,8 +17,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// LibraryVariable names the environment variable that says which library to open
-// instead of the system's libvulkan.
+// LibraryVariable names an environment variable, whose value is opened instead of the system's libvulkan.
 const LibraryVariable = "DLX_VULKAN_LIBRARY"
 
 // library is the process's libvulkan. It is never closed: drivers keep threads.
@@ -28,17 +27,16 @@ var library struct {
 	ready bool    // vulkan-go's functions are set
 }
 
-// UseLoader makes vkGetInstanceProcAddr the function at proc, instead of that of a
-// library that is opened. It must come before everything else. Tests put a
-// function there that makes calls fail.
+// UseLoader makes the function at proc vkGetInstanceProcAddr, instead of the one of an opened library. It
+// must be called before everything else. Tests use it to make calls fail.
 func UseLoader(proc uintptr) {
 	library.mu.Lock()
 	defer library.mu.Unlock()
 	library.proc = proc
 }
 
-// KeepVulkanGo says that the program has initialised vulkan-go itself, for every
-// instance: its functions are left as they are.
+// KeepVulkanGo says that the program has initialised vulkan-go itself. vulkan-go's function variables are
+// then left as they are.
 func KeepVulkanGo() {
 	library.mu.Lock()
 	defer library.mu.Unlock()
@@ -118,7 +116,7 @@ func number[T any](h T) uint64 { return *(*uint64)(unsafe.Pointer(&h)) }
 // Pointers have 64 bits: else this does not compile.
 const _ = uint(unsafe.Sizeof(uintptr(0)) - 8)
 
-// newInfos allocates room for structs in C memory, which freeInfos gives back.
+// newInfos allocates C memory for structs, to be freed by freeInfos.
 func newInfos() *C.dlx_infos { return (*C.dlx_infos)(C.calloc(1, C.sizeof_dlx_infos)) }
 
 func freeInfos(i *C.dlx_infos) { C.free(unsafe.Pointer(i)) }

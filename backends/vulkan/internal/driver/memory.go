@@ -34,15 +34,14 @@ const (
 	OwnForeign  uint32 = C.VK_QUEUE_FAMILY_FOREIGN_EXT
 )
 
-// Requirements are what memory a buffer needs.
+// Requirements are the memory that a buffer needs.
 type Requirements struct {
 	Size      int64
 	Alignment int64
-	Types     uint32 // a bit for each memory type that serves
+	Types     uint32 // a bit for each suitable memory type
 }
 
-// NewBuffer makes a buffer without memory. handles says how the memory that it
-// will be bound to is shared.
+// NewBuffer makes a buffer without memory. handles says how its memory will be shared.
 func (d *Device) NewBuffer(size int64, handles Handles) (uint64, Requirements, error) {
 	info := newInfos()
 	defer freeInfos(info)
@@ -68,10 +67,10 @@ func (d *Device) NewBuffer(size int64, handles Handles) (uint64, Requirements, e
 	}, nil
 }
 
-// DestroyBuffer destroys a buffer that no work uses.
+// DestroyBuffer destroys a buffer. No work may use it.
 func (d *Device) DestroyBuffer(buffer uint64) { vk.DestroyBuffer(d.handle, as[vk.Buffer](buffer), nil) }
 
-// Request says what memory is wanted.
+// Request describes memory to allocate or import.
 type Request struct {
 	Size      int64
 	Type      int     // index of the memory type
@@ -118,10 +117,10 @@ func (d *Device) Allocate(q Request) (uint64, error) {
 	return number(memory), failed(C.VkResult(r), "vkAllocateMemory", "%d bytes of memory type %d", q.Size, q.Type)
 }
 
-// Free frees memory whose buffers are destroyed. A mapping of it ends.
+// Free frees memory and ends its mapping. Its buffers must be destroyed.
 func (d *Device) Free(memory uint64) { vk.FreeMemory(d.handle, as[vk.DeviceMemory](memory), nil) }
 
-// Bind gives a buffer its memory, once.
+// Bind binds a buffer to its memory. It is called once for a buffer.
 func (d *Device) Bind(buffer, memory uint64, offset int64) error {
 	r := vk.BindBufferMemory(d.handle, as[vk.Buffer](buffer), as[vk.DeviceMemory](memory), vk.DeviceSize(offset))
 	return failed(C.VkResult(r), "vkBindBufferMemory", "")
@@ -141,14 +140,15 @@ func (d *Device) ExportMemory(memory uint64, t Handles) (int, error) {
 	return int(fd), err
 }
 
-// FDTypes tells which memory types a descriptor that is no opaque one can be imported as.
+// FDTypes returns the memory types as which a descriptor can be imported. The descriptor must not be an
+// opaque one.
 func (d *Device) FDTypes(fd int, t Handles) (uint32, error) {
 	var bits C.uint32_t
 	err := failed(C.dlx_memory_fd_types(d.shim, C.uint32_t(t), C.int(fd), &bits), "vkGetMemoryFdPropertiesKHR", "FD %d", fd)
 	return uint32(bits), err
 }
 
-// HostTypes tells which memory types host memory can be imported as.
+// HostTypes returns the memory types as which host memory can be imported.
 func (d *Device) HostTypes(address uintptr) (uint32, error) {
 	var bits C.uint32_t
 	err := failed(C.dlx_host_types(d.shim, C.uintptr_t(address), &bits), "vkGetMemoryHostPointerPropertiesEXT", "address %#x", address)

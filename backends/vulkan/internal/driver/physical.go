@@ -29,7 +29,7 @@ const (
 	storage8Bit         = "VK_KHR_8bit_storage"
 )
 
-// Physical is a physical device and what it can do.
+// Physical is a physical device and its properties.
 type Physical struct {
 	Handle     uint64
 	Name       string
@@ -221,13 +221,13 @@ func family(i *Instance, physical uint64) (chosen, queues int) {
 // Has reports whether the device has an extension.
 func (p *Physical) Has(extension string) bool { return slices.Contains(p.extensions, extension) }
 
-// External is what the driver does with buffers of a kind of handle.
+// External says what the driver can do with a handle type.
 type External struct {
 	Export, Import bool
 	Dedicated      bool // each needs an allocation of its own and says so
 }
 
-// ExternalBuffers asks what can be done with buffers in memory of a handle type.
+// ExternalBuffers returns what the driver can do with buffers in memory of a handle type.
 func (p *Physical) ExternalBuffers(t Handles) External {
 	var f C.uint32_t
 	C.dlx_external_buffer(p.external, C.uint64_t(p.Handle), usage, C.uint32_t(t), &f)
@@ -238,7 +238,7 @@ func (p *Physical) ExternalBuffers(t Handles) External {
 	}
 }
 
-// ExternalSemaphores asks what can be done with timeline semaphores as opaque descriptors.
+// ExternalSemaphores returns what the driver can do with timeline semaphores as opaque descriptors.
 func (p *Physical) ExternalSemaphores() External {
 	get := function[C.PFN_vkGetPhysicalDeviceExternalSemaphoreProperties](p.instance, "vkGetPhysicalDeviceExternalSemaphoreProperties")
 	var f C.uint32_t

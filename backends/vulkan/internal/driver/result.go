@@ -14,8 +14,7 @@ import (
 // backend is the name that errors carry.
 const backend = "vulkan"
 
-// results are the codes that calls of this package can return, with the sentinel
-// that each stands for.
+// results are the codes that calls of this package can return, and their sentinels.
 var results = map[C.VkResult]struct {
 	name     string
 	sentinel error

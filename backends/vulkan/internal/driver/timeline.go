@@ -18,8 +18,8 @@ import (
 	vk "github.com/vulkan-go/vulkan"
 )
 
-// NewTimeline makes a timeline semaphore at value 0, exportable as an opaque
-// descriptor if that is asked for. The caller destroys it.
+// NewTimeline makes a timeline semaphore with value 0, which can be exported as an opaque descriptor if that
+// is requested. The caller destroys it.
 func (d *Device) NewTimeline(export bool) (uint64, error) {
 	info := newInfos()
 	defer freeInfos(info)
@@ -37,12 +37,13 @@ func (d *Device) NewTimeline(export bool) (uint64, error) {
 	return number(s), failed(C.VkResult(r), "vkCreateSemaphore", "")
 }
 
-// DestroyTimeline destroys a semaphore that no work uses.
+// DestroyTimeline destroys a semaphore. No work may use it.
 func (d *Device) DestroyTimeline(s uint64) { vk.DestroySemaphore(d.handle, as[vk.Semaphore](s), nil) }
 
-// Counter is the value of a timeline now. Where a validation layer may be, one at a time asks: before 1.3.257 the
-// layer notes the question in what it keeps of the timeline, under a lock that lets others in, and two at once leak or
-// corrupt it (SEMAPHORE_STATE::Wait).
+// Counter returns the current value of a timeline. Where a validation layer may be active, only one goroutine
+// at a time queries it. Before 1.3.257 the layer records the query in its state of the timeline, under a lock
+// that several threads can hold, and two queries at a time leak or corrupt that state
+// (SEMAPHORE_STATE::Wait).
 func (d *Device) Counter(s uint64) (uint64, error) {
 	if i := d.Physical.instance; i.messenger != 0 || !i.owned {
 		d.counting.Lock()
@@ -53,7 +54,7 @@ func (d *Device) Counter(s uint64) (uint64, error) {
 	return uint64(v), err
 }
 
-// Wait blocks until a timeline has reached value, and reports whether it has within the time.
+// Wait blocks until a timeline has reached value, and reports whether it did within the time.
 func (d *Device) Wait(s, value uint64, timeout time.Duration) (bool, error) {
 	r := C.dlx_wait(d.shim, C.uint64_t(s), C.uint64_t(value), C.uint64_t(timeout))
 	if r == C.VK_TIMEOUT {
@@ -62,8 +63,8 @@ func (d *Device) Wait(s, value uint64, timeout time.Duration) (bool, error) {
 	return r == C.VK_SUCCESS, failed(r, "vkWaitSemaphores", "")
 }
 
-// Signal sets a timeline to value, which is larger than what it has and smaller
-// than what submitted work will set it to.
+// Signal sets a timeline to value. value must be larger than the current one, and smaller than the values
+// that submitted work will set.
 func (d *Device) Signal(s, value uint64) error {
 	return failed(C.dlx_signal(d.shim, C.uint64_t(s), C.uint64_t(value)), "vkSignalSemaphore", "value %d", value)
 }
@@ -75,8 +76,8 @@ func (d *Device) ExportTimeline(s uint64) (int, error) {
 	return int(fd), err
 }
 
-// ImportTimeline makes s the timeline that a descriptor names, which is the
-// driver's on success.
+// ImportTimeline imports the payload of a descriptor into the semaphore s. On success the driver owns the
+// descriptor.
 func (d *Device) ImportTimeline(s uint64, fd int) error {
 	return failed(C.dlx_import_semaphore(d.shim, C.uint64_t(s), C.int(fd)), "vkImportSemaphoreFdKHR", "FD %d", fd)
 }

@@ -40,5 +40,5 @@ func From(index, code int) { C.faults_arm(C.int(index), 0, math.MaxUint64, C.int
 // Every makes all that can fail do so from now on.
 func Every(code int) { C.faults_arm(C.FAULTS_EVERY, 0, math.MaxUint64, C.int(code)) }
 
-// Disarm ends that, and tells how many calls failed.
+// Disarm ends the failures, and returns how many calls failed.
 func Disarm() int { return int(C.faults_disarm()) }
