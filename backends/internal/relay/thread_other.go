@@ -2,5 +2,5 @@
 
 package relay
 
-// thread is 0: no thread is told from others.
+// thread is always 0: on this system threads cannot be distinguished.
 func thread() int { return 0 }
