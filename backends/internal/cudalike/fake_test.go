@@ -264,7 +264,7 @@ func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) { return s }
 
 // Function returns the bytes of the kernel's words.
 func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status) {
-	word, err := strconv.Atoi(strings.Trim(name, "gather_tild"))
+	word, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(name, "gather"), "_tiled"))
 	return uintptr(word), answer("Function", err)
 }
 
