@@ -49,6 +49,15 @@ func (m *semaphore) Signal(s core.Stream, value uint64) error {
 	}})
 }
 
+// Set raises the counter to value at once, which is how a test signals for another device.
+func (m *semaphore) Set(value uint64) {
+	c := m.device.backend.scheduler
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.value = max(m.value, value)
+	c.changed.Broadcast()
+}
+
 // WaitOn makes later work on s wait until the counter has reached value.
 func (m *semaphore) WaitOn(s core.Stream, value uint64) error {
 	own, err := m.own("WaitOn", s)

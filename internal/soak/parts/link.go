@@ -12,8 +12,7 @@ import (
 
 // Linked makes a semaphore by which streams of the device of to wait for streams of the device
 // of from: one of them exports it and the other one imports it or, where both streams take
-// functions of the host, it is one of the program's own. A simulated device does not wait for
-// that: whoever waits for any work of it may run the function, and must not wait for ever.
+// functions of the host, it is one of the program's own.
 // of reports whether the semaphores are the devices', which then do not close before it.
 func Linked(ctx context.Context, from, to core.Stream) (l *stream.SharedSemaphore, of bool, err error) {
 	if l, err := shared(ctx, from.Device(), to.Device(), true); l != nil || err != nil {
@@ -24,14 +23,19 @@ func Linked(ctx context.Context, from, to core.Stream) (l *stream.SharedSemaphor
 	}
 	_, signals := from.(enqueuer)
 	_, waits := to.(enqueuer)
-	if _, simulated := to.(*coretest.Stream); !signals || !waits || simulated {
+	if !signals || !waits {
 		return nil, false, core.Errorf(core.ErrNotSupported, "soak", "Linked", "%v and %v share no semaphores", from.Device().ID(), to.Device().ID())
 	}
 	b := &bridge{signals: make(map[uint64]core.Event), changed: make(chan struct{})}
+	if _, simulated := to.(*coretest.Stream); simulated {
+		if b.own, err = to.Device().(core.SemaphoreCreator).NewSemaphore(ctx, 0); err != nil {
+			return nil, false, err
+		}
+	}
 	return stream.NewSharedSemaphore(b, b), false, nil
 }
 
-// shared makes a semaphore of owner that other imports, nil where there is none.
+// shared is a link by a semaphore of owner, nil where there is none.
 func shared(ctx context.Context, owner, other core.Device, signals bool) (*stream.SharedSemaphore, error) {
 	e, exports := owner.(core.SemaphoreExporter)
 	c, creates := owner.(core.SemaphoreCreator)
@@ -67,6 +71,9 @@ func shared(ctx context.Context, owner, other core.Device, signals bool) (*strea
 	return nil, nil
 }
 
+// setter is a semaphore whose counter the host sets.
+type setter interface{ Set(value uint64) }
+
 // enqueuer is a stream that takes functions of the host.
 type enqueuer interface{ Enqueue(work func() error) error }
 
@@ -76,6 +83,11 @@ type bridge struct {
 	mu      sync.Mutex
 	signals map[uint64]core.Event // behind what was enqueued before the value was signalled
 	changed chan struct{}         // closed when signals has one more
+
+	// own is a semaphore of the waiting device where that is a simulated one. There a function
+	// must not wait: whoever waits for any work of the device may have to run it.
+	own  core.Semaphore
+	sets sync.WaitGroup // of own
 }
 
 var _ core.Semaphore = (*bridge)(nil)
@@ -96,6 +108,16 @@ func (b *bridge) Signal(s core.Stream, value uint64) error {
 
 // WaitOn has later work of s wait for value.
 func (b *bridge) WaitOn(s core.Stream, value uint64) error {
+	if b.own != nil {
+		if err := b.own.WaitOn(s, value); err != nil {
+			return err
+		}
+		b.sets.Go(func() {
+			_ = b.Wait(context.Background(), value)
+			b.own.(setter).Set(value)
+		})
+		return nil
+	}
 	q, ok := s.(enqueuer)
 	if !ok {
 		return core.Errorf(core.ErrNotSupported, "soak", "WaitOn", "the stream takes no functions")
@@ -133,5 +155,11 @@ func (b *bridge) Wait(ctx context.Context, value uint64) error {
 	}
 }
 
-// Close does nothing.
-func (b *bridge) Close() error { return nil }
+// Close releases what b has of a device. The work that waits is done.
+func (b *bridge) Close() error {
+	if b.own == nil {
+		return nil
+	}
+	b.sets.Wait()
+	return b.own.Close()
+}
