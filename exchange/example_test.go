@@ -90,7 +90,7 @@ func ExampleTo_writeThrough() {
 		log.Fatal(err)
 	}
 	defer host.Close()
-	pixels := []uint8{1, 2, 3}
+	pixels := []uint16{1, 2, 3}
 	x, err := core.FromSlice(pixels)
 	if err != nil {
 		log.Fatal(err)
@@ -102,7 +102,7 @@ func ExampleTo_writeThrough() {
 	}
 	defer y.Close()
 
-	if err := core.Set[uint8](y, 20, 1); err != nil { // waits for all work on the memory
+	if err := core.Set[uint16](y, 20, 1); err != nil { // waits for all work on the memory
 		log.Fatal(err)
 	}
 	fmt.Println(pixels)
