@@ -61,7 +61,7 @@ func TestCloneOnADevice(t *testing.T) {
 		if s, err := core.Values[int32](back); err != nil || !slices.Equal(s, []int32{1, 4, 2, 5, 3, 6}) {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
-		if c.ID() != there.ID() || c.Device() != d || c.ReadOnly() || !c.Layout().IsContiguous() {
+		if c.DeviceID() != there.DeviceID() || c.Device() != d || c.ReadOnly() || !c.Layout().IsContiguous() {
 			t.Errorf("%s is %v", name, c)
 		}
 		c.Close()

@@ -254,8 +254,8 @@ func (t *Tensor) NumBytes() int64 {
 	return n
 }
 
-// ID returns the place of the memory.
-func (t *Tensor) ID() DeviceID {
+// DeviceID returns the place of the memory.
+func (t *Tensor) DeviceID() DeviceID {
 	if t == nil {
 		return DeviceID{}
 	}

@@ -234,7 +234,7 @@ func TestMetadataOutlivesClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, v)
-	if v.String() != "int16[2 2] on cpu" || v.NumBytes() != 8 || v.ID() != core.CPU || v.Rank() != 2 {
+	if v.String() != "int16[2 2] on cpu" || v.NumBytes() != 8 || v.DeviceID() != core.CPU || v.Rank() != 2 {
 		t.Errorf("after Close: %v, %d bytes", v, v.NumBytes())
 	}
 	if v.Device() != nil || v.Ready() != nil {

@@ -241,8 +241,8 @@ func (f *fake) copy(ctx context.Context, call string, s core.Stream, dst, src *c
 		return err
 	}
 	for _, t := range []*core.Tensor{dst, src} {
-		if id := t.ID(); id != f.ID() && id != from && id != core.CPU {
-			return core.Errorf(core.ErrDevice, "fake", call, "from %v to %v", src.ID(), dst.ID())
+		if id := t.DeviceID(); id != f.ID() && id != from && id != core.CPU {
+			return core.Errorf(core.ErrDevice, "fake", call, "from %v to %v", src.DeviceID(), dst.DeviceID())
 		}
 	}
 	own, ok := s.(*fakeStream)

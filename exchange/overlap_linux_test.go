@@ -62,7 +62,7 @@ func (a *aliases) ofHost(name string, values []byte) {
 // foreign adds t as another library hands it back: a handle or an address of no opened device.
 func (a *aliases) foreign(t *core.Tensor) {
 	a.Helper()
-	if t.ID().Type == core.DeviceGL { // its names mean nothing without their context
+	if t.DeviceID().Type == core.DeviceGL { // its names mean nothing without their context
 		return
 	}
 	b, err := t.Buffer()
@@ -229,7 +229,7 @@ func TestCopiesBetweenNamesOfOneMemory(t *testing.T) {
 					a.everywhere("all of it", 0, whole)
 					a.foreign(whole)
 					for _, x := range a.all {
-						if !x.t.ID().Type.HostAccessible() {
+						if !x.t.DeviceID().Type.HostAccessible() {
 							continue
 						}
 						values, err := core.Values[byte](x.t)
@@ -284,9 +284,9 @@ func reaches(d core.Device, x, y *core.Tensor) bool {
 	own := false
 	for _, t := range []*core.Tensor{x, y} {
 		switch {
-		case t.Device() == d || t.Device() == nil && t.ID() == d.ID():
+		case t.Device() == d || t.Device() == nil && t.DeviceID() == d.ID():
 			own = true
-		case !t.ID().Type.HostAccessible():
+		case !t.DeviceID().Type.HostAccessible():
 			return false
 		}
 	}

@@ -39,7 +39,7 @@ func TestNPYAccepts(t *testing.T) {
 			if test.strides != nil && !slices.Equal(x.Layout().Strides(), test.strides) {
 				t.Errorf("strides %v, want %v", x.Layout().Strides(), test.strides)
 			}
-			if !x.ReadOnly() || x.ID() != core.CPU || x.Device() != nil {
+			if !x.ReadOnly() || x.DeviceID() != core.CPU || x.Device() != nil {
 				t.Errorf("%v: want a read-only tensor on the host of no opened device", x)
 			}
 		})

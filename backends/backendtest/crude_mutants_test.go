@@ -55,7 +55,7 @@ var crudeMutants = slices.Concat(
 	each("holds on to a host src",
 		hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 			b, err := src.Buffer()
-			if err == nil && src.ID() == core.CPU && b.Retain() == nil {
+			if err == nil && src.DeviceID() == core.CPU && b.Retain() == nil {
 				d.later(b.Release)
 			}
 			return d.fake.Copy(ctx, s, dst, src)

@@ -34,23 +34,23 @@ var dlpackCases = []Case{
 func (e *env) through(t *core.Tensor) *core.Tensor {
 	e.Helper()
 	m, err := dlpack.Export(t)
-	if t.ID().Type == core.DeviceGL {
+	if t.DeviceID().Type == core.DeviceGL {
 		e.wantError(err, core.ErrNotSupported, "Export of %v", t)
-		e.Skipf("skipped: DLPack has no type for %v", t.ID())
+		e.Skipf("skipped: DLPack has no type for %v", t.DeviceID())
 	}
 	if errors.Is(err, core.ErrNotSupported) {
 		e.Skipf("skipped: this build has no DLPack: %v", err)
 	}
 	e.check(err, "Export of %v", t)
-	if got := (core.DeviceID{Type: core.DeviceType(m.Tensor.Device.Type), Index: m.Tensor.Device.ID}); got != t.ID() {
-		e.Errorf("exported as memory of %v, it is of %v", got, t.ID())
+	if got := (core.DeviceID{Type: core.DeviceType(m.Tensor.Device.Type), Index: m.Tensor.Device.ID}); got != t.DeviceID() {
+		e.Errorf("exported as memory of %v, it is of %v", got, t.DeviceID())
 	}
 	if handle, offset := e.place(t); !t.IsEmpty() && (m.Tensor.Data != handle || int64(m.Tensor.ByteOffset) != offset) {
 		e.Errorf("exported with data %#x and byte_offset %d, it lies at %#x + %d", m.Tensor.Data, m.Tensor.ByteOffset, handle, offset)
 	}
 	back, err := dlpack.Import(m)
 	e.keep(back, err)
-	if back.ID() != t.ID() || back.DType() != t.DType() || !back.Layout().Equal(t.Layout()) || back.Flags() != t.Flags() {
+	if back.DeviceID() != t.DeviceID() || back.DType() != t.DType() || !back.Layout().Equal(t.Layout()) || back.Flags() != t.Flags() {
 		e.Errorf("came back as %v with flags %b, was %v with flags %b", back, back.Flags(), t, t.Flags())
 	}
 	return back
@@ -59,7 +59,7 @@ func (e *env) through(t *core.Tensor) *core.Tensor {
 // place is where the first element lies: an address, or a handle and an offset beside it.
 func (e *env) place(t *core.Tensor) (handle uintptr, offset int64) {
 	e.Helper()
-	if !t.ID().Type.OpaqueHandle() {
+	if !t.DeviceID().Type.OpaqueHandle() {
 		return e.address(t), 0
 	}
 	b, err := t.Buffer()

@@ -22,7 +22,7 @@ var neighbourMutants = onOpaque(slices.Concat(
 // device, on a stream.
 func losesFirst(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	for _, t := range []*core.Tensor{dst, src} {
-		if t.ID() != core.CPU || s == nil || t.IsEmpty() {
+		if t.DeviceID() != core.CPU || s == nil || t.IsEmpty() {
 			continue
 		}
 		if address, err := t.Address(); err != nil || address%256 == 0 {

@@ -57,12 +57,12 @@ var orderMutants = []mutant{
 	},
 	{
 		name:  "does not wait for writes within the device",
-		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return src.ID() != core.CPU && dst.ID() == core.CPU })},
+		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return src.DeviceID() != core.CPU && dst.DeviceID() == core.CPU })},
 		fails: "order/between-streams", says: "144 bytes, written within the device, read with the host on another stream",
 	},
 	{
 		name:  "does not wait before strided downloads",
-		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return dst.ID() == core.CPU && !dst.Layout().IsContiguous() })},
+		hooks: hooks{copy: forgetWhere(func(dst, src *core.Tensor) bool { return dst.DeviceID() == core.CPU && !dst.Layout().IsContiguous() })},
 		fails: "order/between-streams", says: "read with the host, strided on another stream",
 	},
 	{

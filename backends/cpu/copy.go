@@ -27,7 +27,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
-	for _, id := range [...]core.DeviceID{dst.ID(), src.ID()} {
+	for _, id := range [...]core.DeviceID{dst.DeviceID(), src.DeviceID()} {
 		if !id.Type.HostAccessible() {
 			return core.Errorf(core.ErrDevice, "cpu", "Copy", "the host cannot reach memory on %v: copy through its own device", id)
 		}

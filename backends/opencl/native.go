@@ -63,7 +63,7 @@ func memOf(t *core.Tensor) (mem uintptr, offset int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if t.ID().Type != core.DeviceOpenCL {
+	if t.DeviceID().Type != core.DeviceOpenCL {
 		return 0, 0, errorf(core.ErrDevice, "MemOf", "%v is not a tensor of OpenCL", t)
 	}
 	return b.Memory().Handle, t.Offset(), nil

@@ -33,8 +33,8 @@ func bufferOf(t *core.Tensor) (b Buffer, offset int64, err error) {
 	if err != nil {
 		return b, 0, err
 	}
-	if t.ID().Type != core.DeviceVulkan {
-		return b, 0, errorf(core.ErrDevice, call, "the tensor lies on %v", t.ID())
+	if t.DeviceID().Type != core.DeviceVulkan {
+		return b, 0, errorf(core.ErrDevice, call, "the tensor lies on %v", t.DeviceID())
 	}
 	m := buffer.Memory()
 	if m.Handle == 0 {

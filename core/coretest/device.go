@@ -132,9 +132,9 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 	if _, err := core.CheckCopy(dst, src); err != nil {
 		return err
 	}
-	host := func(t *core.Tensor) bool { return t.ID().Type.HostAccessible() }
-	if src.ID() != from && !host(src) || dst.ID() != d.id && !host(dst) || host(src) && host(dst) {
-		return d.backend.errorf(core.ErrDevice, call, "%v cannot copy from %v to %v", d.id, src.ID(), dst.ID())
+	host := func(t *core.Tensor) bool { return t.DeviceID().Type.HostAccessible() }
+	if src.DeviceID() != from && !host(src) || dst.DeviceID() != d.id && !host(dst) || host(src) && host(dst) {
+		return d.backend.errorf(core.ErrDevice, call, "%v cannot copy from %v to %v", d.id, src.DeviceID(), dst.DeviceID())
 	}
 	if d.backend.options.Submit == nil {
 		return d.backend.errorf(core.ErrNotSupported, call, "the test gave no Options.Submit")

@@ -64,7 +64,7 @@ func (o *objects) drop(d *Device) {
 // locate returns the address of the first element of a tensor. On an opaque device, it finds
 // the address by handle and offset.
 func (b *Backend) locate(t *core.Tensor) (uintptr, error) {
-	if !t.ID().Type.OpaqueHandle() {
+	if !t.DeviceID().Type.OpaqueHandle() {
 		return t.Address()
 	}
 	buffer, err := t.Buffer()

@@ -101,7 +101,7 @@ func (p Producer) Allocate(id core.DeviceID, dtype core.DType, shape ...int64) (
 	if err != nil {
 		return nil, err
 	}
-	if t.ID() != id || t.DType() != dtype || !slices.Equal(t.Shape(), shape) {
+	if t.DeviceID() != id || t.DType() != dtype || !slices.Equal(t.Shape(), shape) {
 		_ = t.Close() // never fails
 		return nil, fail(core.ErrInvalid, "managed_tensor_allocator", "asked for %v%v on %v, got %v", dtype, shape, id, t)
 	}

@@ -101,7 +101,7 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	if t == nil {
 		return nil, fail(core.ErrInvalid, call, "the tensor is nil")
 	}
-	if t.ID().Type == core.DeviceGL {
+	if t.DeviceID().Type == core.DeviceGL {
 		return nil, fail(core.ErrNotSupported, call, "DLPack has no device type for OpenGL: move the tensor to another device first")
 	}
 	b, err := t.Buffer()
@@ -122,7 +122,7 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	s.buffer = b
 	n := s.node
 	d := (*abi.Tensor)(unsafe.Add(unsafe.Pointer(n), at))
-	id, dtype, rank := t.ID(), t.DType(), t.Rank()
+	id, dtype, rank := t.DeviceID(), t.DType(), t.Rank()
 	data, offset := b.Memory().Handle, t.Offset()
 	if !id.Type.OpaqueHandle() {
 		data, offset = data+uintptr(offset), 0

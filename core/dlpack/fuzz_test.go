@@ -59,7 +59,7 @@ func reexport(t *testing.T, tensor *core.Tensor) {
 		return
 	}
 	defer closeTensor(t, again)
-	if !again.Layout().Equal(tensor.Layout()) || again.DType() != tensor.DType() || again.ID() != tensor.ID() {
+	if !again.Layout().Equal(tensor.Layout()) || again.DType() != tensor.DType() || again.DeviceID() != tensor.DeviceID() {
 		t.Errorf("%v came back as %v", tensor, again)
 	}
 }

@@ -108,7 +108,7 @@ func TestImportTellsWhatTheStructSays(t *testing.T) {
 			if got := tensor.Layout().Strides(); !slices.Equal(got, f.Strides) {
 				t.Errorf("strides %v", got)
 			}
-			if tensor.DType() != core.TypeFloat32 || tensor.ID() != core.CPU || tensor.Offset() != 8 || tensor.Device() != nil || tensor.Flags() != 0 {
+			if tensor.DType() != core.TypeFloat32 || tensor.DeviceID() != core.CPU || tensor.Offset() != 8 || tensor.Device() != nil || tensor.Flags() != 0 {
 				t.Errorf("%v at offset %d of device %v with flags %d", tensor, tensor.Offset(), tensor.Device(), tensor.Flags())
 			}
 			if address := must[uintptr](t)(tensor.Address()); address != memory()+8 {

@@ -293,8 +293,8 @@ func TestTrapDeviceLost(t *testing.T) {
 			f.Device = abi.Device{Type: int32(device.Type), ID: device.Index}
 			p := lend(t, s.new(f))
 			tensor := must[*core.Tensor](t)(s.take(p))
-			if tensor.ID() != device {
-				t.Errorf("%s: %v became %v", s.name, device, tensor.ID())
+			if tensor.DeviceID() != device {
+				t.Errorf("%s: %v became %v", s.name, device, tensor.DeviceID())
 			}
 			m := must[*dlpack.ManagedTensor](t)(dlpack.ExportLegacy(tensor))
 			if m.Tensor.Device != f.Device {
@@ -409,7 +409,7 @@ func TestTrapClosedEnums(t *testing.T) {
 			f.Device.Type = device
 			p := lend(t, s.new(f))
 			tensor := must[*core.Tensor](t)(s.take(p))
-			if int32(tensor.ID().Type) != device || tensor.String() == "" {
+			if int32(tensor.DeviceID().Type) != device || tensor.String() == "" {
 				t.Errorf("%s: device type %d became %v", s.name, device, tensor)
 			}
 			closeTensor(t, tensor)

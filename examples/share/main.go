@@ -51,6 +51,6 @@ func share(ctx context.Context, images *core.Tensor, registry *core.Registry, id
 		return err
 	}
 	defer there.Close() // images stays ours
-	fmt.Printf("%v: %v, %d bytes copied\n", there.ID(), report.Mechanism, report.BytesCopied)
+	fmt.Printf("%v: %v, %d bytes copied\n", there.DeviceID(), report.Mechanism, report.BytesCopied)
 	return nil
 }

@@ -95,7 +95,7 @@ type streamVar struct {
 	tainted bool
 }
 
-func (v *variable) onHost() bool { return v.tensor.ID().Type.HostAccessible() }
+func (v *variable) onHost() bool { return v.tensor.DeviceID().Type.HostAccessible() }
 
 // thread runs steps one after the other.
 type thread struct {

@@ -335,7 +335,7 @@ func (s *reexport) run(t *thread) error {
 	case s.legacy && v.padded:
 		w.may = []error{core.ErrNotSupported, core.ErrDType}
 	}
-	if v.tensor.ID().Type == core.DeviceGL || !parts.HasC {
+	if v.tensor.DeviceID().Type == core.DeviceGL || !parts.HasC {
 		w.must = append(w.must, core.ErrNotSupported)
 	}
 	defer t.before(v)()

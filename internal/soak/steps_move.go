@@ -99,7 +99,7 @@ func (s *move) run(t *thread) error {
 			p.readOnly = false
 		}
 		p.mem.kind = Plain
-		if tensor.ID().Type == core.DeviceCUDAHost {
+		if tensor.DeviceID().Type == core.DeviceCUDAHost {
 			p.mem.kind = Pinned
 		} else if s.kind == Visible || s.kind == Exportable {
 			p.mem.kind = s.kind

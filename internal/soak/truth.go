@@ -36,8 +36,8 @@ func (s *move) truth(v, n *variable, r exchange.Report, o exchange.Options) erro
 		return fmt.Errorf("only %v was allowed", s.only)
 	case r.BytesCopied != copies*bytes:
 		return fmt.Errorf("the copy has %d bytes", copies*bytes)
-	case r.From != v.tensor.ID() && r.From != v.root.Memory().ID:
-		return fmt.Errorf("the source lies on %v, and what it was made of on %v", v.tensor.ID(), v.root.Memory().ID)
+	case r.From != v.tensor.DeviceID() && r.From != v.root.Memory().ID:
+		return fmt.Errorf("the source lies on %v, and what it was made of on %v", v.tensor.DeviceID(), v.root.Memory().ID)
 	case r.To != n.dev.ID():
 		return fmt.Errorf("the device is %v", n.dev.ID())
 	case len(r.Steps()) == 0:

@@ -109,8 +109,8 @@ func TestABufferIsATensorOfCUDABetweenMapAndUnmap(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if x.ID() != d.ID() || x.Device() != d {
-				t.Errorf("the tensor lies on %v", x.ID())
+			if x.DeviceID() != d.ID() || x.Device() != d {
+				t.Errorf("the tensor lies on %v", x.DeviceID())
 			}
 			if got := received(t, d, s, x); got != before {
 				t.Errorf("CUDA reads %q, the buffer holds %q", got, before)

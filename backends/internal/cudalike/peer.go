@@ -103,10 +103,10 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 // beside reports whether a tensor lies in memory of the device's card, and not in the
 // host's, which both devices reach. It refuses memory of others.
 func (d *device) beside(call, side string, t *core.Tensor) (bool, error) {
-	if t.ID().Type.HostAccessible() {
+	if t.DeviceID().Type.HostAccessible() {
 		return false, nil
 	}
-	if t.ID() != d.ID() || t.Device() != nil && t.Device() != d {
+	if t.DeviceID() != d.ID() || t.Device() != nil && t.Device() != d {
 		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to this opening of %v", side, t, d.ID())
 	}
 	return true, nil

@@ -65,7 +65,7 @@ func (d *device) prove(call string, t *core.Tensor, p uintptr, size int64) error
 	if err != nil {
 		return err
 	}
-	if place := t.ID(); id.Type != place.Type {
+	if place := t.DeviceID(); id.Type != place.Type {
 		return d.Errorf(core.ErrInvalid, call, "%v says that it lies on %v, and it lies on %v", t, place, id)
 	}
 	return nil

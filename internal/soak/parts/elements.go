@@ -19,7 +19,7 @@ type elements struct {
 }
 
 func elementsOf(t *core.Tensor) (elements, error) {
-	if !t.DType().Valid() || !t.ID().Type.HostAccessible() {
+	if !t.DType().Valid() || !t.DeviceID().Type.HostAccessible() {
 		return elements{}, core.Errorf(core.ErrDevice, "soak", "elements", "the host cannot reach %v", t)
 	}
 	address, err := t.Address()

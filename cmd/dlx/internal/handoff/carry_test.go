@@ -125,8 +125,8 @@ func TestHopsShareMemoryWhereTheyCanAndCopyWhereTheyMust(t *testing.T) {
 			if len(report.Hops) != len(c.via) || report.BytesCopied != total || !*report.Verified {
 				t.Errorf("report %+v", report)
 			}
-			if want := c.via[len(c.via)-1]; last.ID() != want {
-				t.Errorf("the tensor arrived on %v, want %v", last.ID(), want)
+			if want := c.via[len(c.via)-1]; last.DeviceID() != want {
+				t.Errorf("the tensor arrived on %v, want %v", last.DeviceID(), want)
 			}
 		})
 	}

@@ -11,15 +11,15 @@ import (
 // host could map the memory. Fetch waits for the copy. The caller closes the result. Fetch
 // fails as [core.Device.Copy] does.
 func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error) {
-	if t.ID().Type.HostAccessible() {
+	if t.DeviceID().Type.HostAccessible() {
 		if err := t.WaitReady(ctx); err != nil {
 			return nil, err
 		}
 		return t.Share()
 	}
-	from, ok := r.find(t.ID())
+	from, ok := r.find(t.DeviceID())
 	if !ok {
-		return nil, core.Errorf(core.ErrDevice, "handoff", "Fetch", "the tensor lies on %v, which is not on the route", t.ID())
+		return nil, core.Errorf(core.ErrDevice, "handoff", "Fetch", "the tensor lies on %v, which is not on the route", t.DeviceID())
 	}
 	host, err := emptyLike(ctx, r.host.device, t)
 	if err != nil {

@@ -52,7 +52,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if own, ok := s.(stream); ok {
 		s = own.Stream
 	}
-	if d.fromHost != nil && src.ID() == core.CPU {
+	if d.fromHost != nil && src.DeviceID() == core.CPU {
 		other, err := d.fromHost(src)
 		if err != nil {
 			return err
