@@ -131,43 +131,41 @@ func (m *move) to(ctx context.Context) (*core.Tensor, Report, error) {
 		return nil, Report{}, err
 	}
 	defer m.release()
-	t, report, err := m.warm()
-	switch {
-	case err != nil:
-		return nil, report, err
-	case t != nil:
-		return m.finish(ctx, t, report)
+	t, a, err := m.warm()
+	if t == nil && err == nil {
+		cold := *m // which goes to the heap, as a move that is warm does not
+		return cold.run(ctx, newPlan(&cold))
 	}
-	cold := *m // which goes to the heap, as a move that is warm does not
-	return cold.run(ctx, newPlan(&cold))
+	report := Report{From: m.from.ID, To: m.dst.ID(), Mechanism: a.taken.mechanism, account: a}
+	if err == nil {
+		t, err = m.finish(ctx, t, &report)
+	}
+	return t, report, err
 }
 
 // warm is a move for which nothing has to be planned: the memory is the destination's,
 // or is open on it. It returns nil and no error if that is not so.
-func (m *move) warm() (*core.Tensor, Report, error) {
+func (m *move) warm() (*core.Tensor, *account, error) {
 	if o := &m.o; o.Copy == Always || o.Only != 0 || m.low >= m.high {
-		return nil, Report{}, nil
+		return nil, nil, nil
 	}
-	report := Report{From: m.from.ID, To: m.dst.ID()}
 	if m.from.Device == m.dst {
 		if m.from.ID.Type != m.wanted() {
-			return nil, Report{}, nil
+			return nil, nil, nil
 		}
-		report.Mechanism, report.account = Alias, aliased
 		t, err := core.NewTensor(m.root, m.spec)
-		return t, report, err
+		return t, aliased, err
 	}
 	if m.low < 0 {
-		return nil, Report{}, nil
+		return nil, nil, nil
 	}
 	e := cache.Find(opened.Key{Root: m.root, Device: m.dst, Size: m.size})
 	if e == nil {
-		return nil, Report{}, nil
+		return nil, nil, nil
 	}
-	report.account = e.How().(*account)
-	report.Mechanism = report.account.taken.mechanism
+	a := e.How().(*account)
 	t, err := e.Tensor(m.root, m.spec)
-	return t, report, err
+	return t, a, err
 }
 
 // aliased is the account of moves within a device, whose words name nothing.

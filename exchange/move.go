@@ -165,18 +165,18 @@ func (m *move) noteSourceStream(ctx context.Context) error {
 	return stream.Submit(ctx, m.o.SourceStream, list, list, func() error { return nil })
 }
 
-// finish makes Options.Stream wait for the result, and closes that if it cannot.
-func (m *move) finish(ctx context.Context, t *core.Tensor, report Report) (*core.Tensor, Report, error) {
+// finish makes Options.Stream wait for the result t. If that fails, it closes t.
+func (m *move) finish(ctx context.Context, t *core.Tensor, report *Report) (*core.Tensor, error) {
 	if m.o.Stream == nil {
-		return t, report, nil
+		return t, nil
 	}
 	how, err := m.handoff(ctx, t)
 	if err != nil {
 		_ = t.Close()
-		return nil, report, err
+		return nil, err
 	}
 	report.Wait = how
-	return t, report, nil
+	return t, nil
 }
 
 // handoff makes Options.Stream wait until t may be read.

@@ -45,7 +45,9 @@ func (m *move) run(ctx context.Context, p *plan) (*core.Tensor, Report, error) {
 		r.shared = nil
 		t, err := r.try(ctx, i)
 		if err == nil {
-			return m.finish(ctx, t, r.report(i))
+			report := r.report(i)
+			t, err = m.finish(ctx, t, &report)
+			return t, report, err
 		}
 		if errors.Is(err, core.ErrClosed) { // a device that was closed before does not call any more
 			cache.Unwatch(m.dst)
