@@ -11,7 +11,8 @@ TESTTIMEOUT ?= 25m
 TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
 # No suite uses cached results.
-GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT)
+# Tests of devices mostly wait, so more packages than processors are tested at once.
+GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT) -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 
 VENV         := .venv
 VENV_DATA    := .venv-testdata
