@@ -121,6 +121,7 @@ var choices = []struct {
 	{4, (*drawer).neighbours},
 	{4, (*drawer).imported},
 	{2, (*drawer).crowd},
+	{5, (*drawer).tour},
 	{10, (*drawer).view},
 	{16, (*drawer).move},
 	{18, (*drawer).copyBetween},
@@ -386,8 +387,12 @@ func (d *drawer) onHost(s *sym) bool { return s.host && !s.shared }
 
 func (d *drawer) hostWrite() {
 	if v := d.pick(d.onHost); v != nil {
-		d.add(&hostWrite{dst: v.id, seed: d.Uint64() >> 40, door: d.IntN(2) == 0})
+		d.hostWriteOf(v)
 	}
+}
+
+func (d *drawer) hostWriteOf(v *sym) {
+	d.add(&hostWrite{dst: v.id, seed: d.Uint64() >> 40, door: d.IntN(2) == 0})
 }
 
 func (d *drawer) kernel() {
@@ -402,21 +407,29 @@ func (d *drawer) kernelOn(v *sym) {
 
 func (d *drawer) reader() {
 	if v := d.pick(func(s *sym) bool { return s.host }); v != nil {
-		d.add(&reader{of: v.id, after: time.Duration(d.IntN(500)) * time.Microsecond})
+		d.readerOf(v)
 	}
+}
+
+func (d *drawer) readerOf(v *sym) {
+	d.add(&reader{of: v.id, after: time.Duration(d.IntN(500)) * time.Microsecond})
 }
 
 func (d *drawer) reexport() {
 	if of := d.pick(func(s *sym) bool { return !s.shared }); of != nil && !d.full() {
-		v := *of
-		v.id, v.closed = d.p.vars, false
-		if !v.host {
-			v.dev = -1
-		}
-		d.p.vars++
-		d.add(&reexport{v: v.id, of: of.id, legacy: d.IntN(3) == 0})
-		d.syms = append(d.syms, &v)
+		d.reexportOf(of)
 	}
+}
+
+func (d *drawer) reexportOf(of *sym) {
+	v := *of
+	v.id, v.closed = d.p.vars, false
+	if !v.host {
+		v.dev = -1
+	}
+	d.p.vars++
+	d.add(&reexport{v: v.id, of: of.id, legacy: d.IntN(3) == 0})
+	d.syms = append(d.syms, &v)
 }
 
 func (d *drawer) share() {
@@ -492,10 +505,13 @@ func (d *drawer) record() {
 }
 
 func (d *drawer) waitEvent() {
+	if len(d.events) == 0 {
+		d.record()
+	}
 	if len(d.events) > 0 {
 		s := -1
-		if d.IntN(2) == 0 {
-			s = d.anyStream()
+		if d.IntN(3) > 0 {
+			s = d.streamFor(d.anyDevice())
 		}
 		d.add(&waitEvent{event: d.events[d.IntN(len(d.events))], stream: s})
 	}

@@ -82,7 +82,7 @@ func (d *drawer) imported() {
 		shape = slices.Insert(shape, 0, 1+d.Int64N(3))
 	}
 	of := d.makeLike(kind, dtype, false, shape)
-	for _, dev := range d.Perm(len(d.world))[:min(3, len(d.world))] {
+	for _, dev := range d.some() {
 		c := exchange.Always
 		if d.IntN(2) == 0 {
 			c = exchange.Copy(d.IntN(3))
@@ -94,4 +94,57 @@ func (d *drawer) imported() {
 // crowd draws the short lives of many small tensors.
 func (d *drawer) crowd() {
 	d.add(&crowd{n: 2 + d.IntN(40), size: 4 * (1 + d.Int64N(44)), dev: d.mapper(), seed: d.Uint64() >> 40})
+}
+
+// some is up to three devices of the world.
+func (d *drawer) some() []int { return d.Perm(len(d.world))[:min(3, len(d.world))] }
+
+// tour draws a tensor of any kind that goes to several devices in ways that are asked for,
+// and what is done with it there.
+func (d *drawer) tour() {
+	if d.full() {
+		return
+	}
+	of := d.make(d.kind())
+	for _, dev := range d.some() {
+		s := &move{v: d.p.vars, of: of.id, dev: dev, copy: exchange.Copy(d.IntN(3)), stream: -1, from: -1}
+		switch d.IntN(8) {
+		case 0:
+			s.plan = true
+		case 1:
+			s.deadline = 1 + d.IntN(300)
+		case 2, 3, 4:
+			s.only = exchange.Mechanism(1 + d.IntN(5))
+		}
+		d.p.vars++
+		there := d.addMove(s, of)
+		d.visit(there)
+		if d.IntN(2) == 0 {
+			there.closed = true
+			d.add(&closeTensor{of: there.id})
+		}
+	}
+	if of.dev >= 0 && d.IntN(2) == 0 { // the host's view of it
+		of = d.moveTo(of, 0, exchange.Never)
+		d.visit(of)
+	}
+	d.visit(of)
+}
+
+// visit draws work on a tensor.
+func (d *drawer) visit(v *sym) {
+	switch d.IntN(5) {
+	case 0:
+		d.kernelOn(v)
+	case 1:
+		d.readerOf(v)
+	case 2:
+		d.reexportOf(v)
+	case 3:
+		if s := d.streamFor(d.anyDevice()); s >= 0 {
+			d.add(&handoff{of: v.id, from: -1, to: s})
+		}
+	case 4:
+		d.hostWriteOf(v)
+	}
 }
