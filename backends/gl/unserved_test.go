@@ -62,6 +62,13 @@ func (u *unserved) allow(n int) {
 	u.more.Broadcast()
 }
 
+// left is how many of them it has not run.
+func (u *unserved) left() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.allowed
+}
+
 // soon is a context that ends soon.
 func soon(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(tb.Context(), 20*time.Millisecond)
@@ -248,6 +255,7 @@ func TestACopyThatIsLetGoOfKeepsItsMemory(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s, %d functions served: %v", way, served, err)
 			}
+			served -= u.left() // a busy machine may run fewer in time
 			d.Mu.Lock()
 			spares := len(d.spares)
 			d.Mu.Unlock()
