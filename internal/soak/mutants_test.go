@@ -157,9 +157,8 @@ var found = []mutant{
 	{name: "OpenCL loses copies between two slices on one page", tags: true, edits: []edit{{"backends/opencl/transfer.go", "return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))", "return r.DstLow > r.DstHigh"}}},
 	{name: "a tensor and the host's view of it are not known to overlap", edits: []edit{{"core/overlap.go", "\tif toRoot == fromRoot {\n", "\tif toRoot == fromRoot {\n\t\tif db != sb {\n\t\t\treturn disjoint\n\t\t}\n"}}},
 	{name: "an import of an own export is not known to overlap", rare: true, edits: []edit{{"core/overlap.go", "if f, at, ok := db.inFile(to); ok {", "if f, at, ok := db.inFile(to); ok && at < 0 {"}}},
-	{name: "a report is that of the move that opened the memory", rare: true, edits: []edit{
-		{"exchange/run.go", "\ta.taken.copies = false\n", ""},
-		{"exchange/exchange.go", "Mechanism: a.taken.mechanism,", "Mechanism: a.taken.cost(),"},
+	{name: "a report is that of the move that opened the memory", edits: []edit{
+		{"exchange/exchange.go", "Mechanism: a.taken.mechanism,", "Mechanism: a.taken.mechanism, Opened: m.from.Device != m.dst,"},
 	}},
 	{name: "OpenCL takes no reversed tensor of unknown size", tags: true, edits: []edit{{"backends/opencl/transfer.go", "b.SrcAt = 0\n\t\t\t\ts, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host+uintptr(src), b)", "s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host, b)"}}},
 	{name: "a view does not begin before memory of unknown size", edits: []edit{{"core/tensor.go", "before := m.Size == UnknownSize &&", "before := m.Size == 0 &&"}}},
