@@ -42,7 +42,7 @@ endif
 # The simulated CUDA driver, on Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
 CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
-# CUDA's backend also has assembly for arm64. An emulator runs it with the simulated driver.
+# CUDA's backend also has assembly for arm64, as core has. An emulator runs it, with the simulated driver.
 EMULATED  := $(and $(CARD),$(filter x86_64,$(shell uname -m)))
 
 GPUSIM       := .cache/gpusim/libcuda.so.1
@@ -192,10 +192,11 @@ test-cross: ## Everything builds and passes vet, tests included, without cgo and
 	scripts/test-cross.sh "$(TAGS)" linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 
 # Only these tests: others start processes from their own binary, which would need the emulator too.
-test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend on an emulated arm64 processor
+test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend, and core's assembly, on an emulated arm64 processor
 	CC="$(CC_ARM64)" GOARCH=arm64 CGO_ENABLED=1 CGO_LDFLAGS=-Wl,--no-warn-search-mismatch \
 	DLX_CUDA_LIBRARY=$(CURDIR)/$(GPUSIM_ARM64) $(GOTESTSUM) -- $(GOTESTFLAGS) -tags cuda \
 		-exec "qemu-aarch64 -L /usr/aarch64-linux-gnu" -run '^TestConformance$$' ./backends/cuda
+	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/internal/half
 
 test-bench: ## Every benchmark of go test runs once
 	$(DRIVERS) go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x ./...

@@ -8,9 +8,10 @@ import (
 	"unsafe"
 )
 
-// The functions of this file read and write elements of host-accessible tensors with any
-// strides. The functions for single elements wait as [Values] and [Mutable] do. The
-// functions for all elements take a context that bounds the time to wait.
+// The functions of this file read and write elements of tensors with any strides. Only
+// [ToSlice] accepts tensors that are not host-accessible. The functions for single elements
+// wait as [Values] and [Mutable] do. The functions for all elements take a context that
+// bounds the time to wait.
 
 // At returns the element at the given position. It takes one index for each axis, and
 // none for a 0-d tensor. At accepts any strides; otherwise it blocks and fails as
@@ -117,28 +118,34 @@ func Fill[T Element](ctx context.Context, t *Tensor, value T) error {
 }
 
 // ToSlice returns a copy of the elements in row-major order. The slice belongs to the
-// caller and does not depend on the tensor. ToSlice blocks until the last write to the
-// memory is done, or returns ctx's error if ctx ends first. It accepts any strides;
-// otherwise it fails as [Values] does.
+// caller and does not depend on the tensor. The strides may be any. If the host cannot
+// access the memory, the opened device that the memory belongs to makes the copy.
+//
+// ToSlice blocks until the last write to the memory and the copy are done, or returns
+// ctx's error if ctx ends first. Otherwise it fails as [Values] does, or with the error of
+// [Device.Copy]. It returns ErrDevice if neither the host nor an opened device can access
+// the memory.
 func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 	const call = "ToSlice"
-	p, err := firstElement[T](t, call, false, withoutWaiting)
+	b, err := t.buffer(call)
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.buffer(call)
+	if d := b.mem.Device; d != nil && !t.id.Type.HostAccessible() {
+		return toSliceFrom[T](ctx, call, t, d)
+	}
+	p, err := firstElement[T](t, call, false, withoutWaiting)
 	if err == nil {
 		err = t.waitFor(ctx, b, forReading)
 	}
 	if err != nil || p == nil {
 		return nil, err
 	}
-	n := t.NumElements()
-	size := int64(unsafe.Sizeof(*p))
-	if n > (1<<46)/size {
-		return nil, Errorf(ErrOutOfMemory, "core", call, "%d elements cannot be allocated", n)
+	s, err := makeSlice[T](call, t.NumElements())
+	if err != nil {
+		return nil, err
 	}
-	s := make([]T, n)
+	size := int64(unsafe.Sizeof(*p))
 	done, row := int64(0), copier(size)
 	err = eachRow(ctx, steppings(t, t, stepping{1, 8 * size, 8 * size}), func(_, from int64, x stepping) bool {
 		row(unsafe.Pointer(&s[done]), unsafe.Pointer(p), 0, from, stepping{x.n, 8 * size, x.src})
@@ -150,6 +157,39 @@ func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// toSliceFrom is ToSlice for memory of device d, which the host cannot access.
+func toSliceFrom[T Element](ctx context.Context, call string, t *Tensor, d Device) ([]T, error) {
+	if t.dtype != DTypeOf[T]() {
+		return nil, wrongType[T](t, call)
+	}
+	if t.NumElements() == 0 {
+		return nil, ctx.Err()
+	}
+	s, err := makeSlice[T](call, t.NumElements())
+	if err != nil {
+		return nil, err
+	}
+	dst, err := FromSlice(s, t.Shape()...)
+	if err != nil {
+		return nil, err
+	}
+	defer dst.Close()
+	if err := d.Copy(ctx, nil, dst, t); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// makeSlice allocates a slice, and returns ErrOutOfMemory for lengths for which the
+// built-in make would panic.
+func makeSlice[T Element](call string, n int64) ([]T, error) {
+	size := int64(unsafe.Sizeof(*new(T)))
+	if n > (1<<46)/size || int64(int(n*size)) != n*size {
+		return nil, Errorf(ErrOutOfMemory, "core", call, "%d elements cannot be allocated", n)
+	}
+	return make([]T, n), nil
 }
 
 // Equal reports whether two tensors have the same element type, the same shape and equal

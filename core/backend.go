@@ -21,37 +21,37 @@ type Backend interface {
 
 // Probe is the result of [Backend.Probe].
 type Probe struct {
-	Available bool      `json:"available"`
-	Version   string    `json:"version,omitempty"` // of the API or the driver
-	Reason    string    `json:"reason,omitempty"`  // why it is not available
-	Features  []Feature `json:"features,omitempty"`
+	Available bool      `json:"available"`          // whether the API can be used on this machine
+	Version   string    `json:"version,omitempty"`  // of the API or the driver
+	Reason    string    `json:"reason,omitempty"`   // why it is not available
+	Features  []Feature `json:"features,omitempty"` // abilities that the API may lack, whether or not they are available
 }
 
 // Feature is an ability that an API or a device may lack.
 type Feature struct {
-	Name      string `json:"name"`
+	Name      string `json:"name"` // such as "export_opaque_fd"
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it is not available
 	// Capability is the capability that the feature gives the device; 0 if there is none.
 	Capability Capabilities `json:"-"`
 }
 
-// Properties describe a device.
+// Properties describes a device.
 type Properties struct {
 	ID          DeviceID `json:"id"`
 	Name        string   `json:"name"`
 	Driver      string   `json:"driver,omitempty"`      // name and version
-	UUID        UUID     `json:"uuid,omitzero"`         // zero where the API has none
-	DriverUUID  UUID     `json:"driver_uuid,omitzero"`  // a device imports an opaque handle only if both UUIDs match, where they are known
+	UUID        UUID     `json:"uuid,omitzero"`         // zero if the API has none
+	DriverUUID  UUID     `json:"driver_uuid,omitzero"`  // zero if the API has none; a device imports an opaque handle only if UUID and DriverUUID are those of the exporter
 	PCI         string   `json:"pci,omitempty"`         // "0000:65:00.0"
-	TotalMemory int64    `json:"total_memory"`          // bytes; 0 where unknown
-	FreeMemory  int64    `json:"free_memory,omitempty"` // bytes, at the time of the call; 0 where unknown
-	Alignment   int64    `json:"alignment"`             // bytes; of every allocation
+	TotalMemory int64    `json:"total_memory"`          // bytes; 0 if not known
+	FreeMemory  int64    `json:"free_memory,omitempty"` // bytes, at the time of the call; 0 if not known
+	Alignment   int64    `json:"alignment"`             // of every allocation, in bytes
 	// ComputeUnits is the number of processors of a host, of multiprocessors of a CUDA
-	// device, or of compute units of an OpenCL device; 0 where unknown.
+	// device, or of compute units of an OpenCL device; 0 if not known.
 	ComputeUnits int       `json:"compute_units,omitempty"`
-	Queues       int       `json:"queues,omitempty"` // of the kind that dlx uses; 0 where unknown
-	Features     []Feature `json:"features,omitempty"`
+	Queues       int       `json:"queues,omitempty"`   // number of queues of the kind that dlx uses; 0 if not known
+	Features     []Feature `json:"features,omitempty"` // abilities that the device may lack, whether or not they are available
 	// Capabilities lists what the device can do. The conformance suite tests that it can.
 	Capabilities Capabilities `json:"capabilities"`
 }
@@ -75,7 +75,9 @@ type AllocOptions struct {
 
 // Device is an opened device. It is safe for concurrent use.
 type Device interface {
+	// ID returns the name of the device, such as cuda:0.
 	ID() DeviceID
+	// Properties describes the device. The result is a copy.
 	Properties() Properties
 	// Alloc returns size bytes, aligned to Properties.Alignment and not cleared. Size 0
 	// is allowed. The caller owns the memory, and passes it to [Wrap] or frees it with
@@ -96,8 +98,7 @@ type Device interface {
 	// found before the copy is enqueued.
 	Copy(ctx context.Context, s Stream, dst, src *Tensor) error
 	// Close closes the device. If the device is a [CloseNotifier], Close first calls
-	// its hooks. While
-	// memory or streams of the device are open, it returns ErrInvalid and leaves the
+	// its hooks. While memory or streams of the device are open, it returns ErrInvalid and leaves the
 	// device open. It may wait a short time for other goroutines to close what they
 	// have open; calls that open something wait during that time. Closing a closed
 	// device does nothing.
@@ -106,6 +107,8 @@ type Device interface {
 
 // Stream is an ordered queue of work on a device. It is safe for concurrent use.
 type Stream interface {
+	// Device returns the device that the stream belongs to. It is nil for a stream of the
+	// host that belongs to no device.
 	Device() Device
 	// Record returns an event that is done when all work enqueued before is done.
 	Record() (Event, error)
@@ -165,6 +168,7 @@ type Event interface {
 // for the wrapper therefore waits for the wrapped event.
 type EventWrapper interface {
 	Event
+	// Unwrap returns the wrapped event.
 	Unwrap() Event
 }
 

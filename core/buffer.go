@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"math"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -134,25 +133,6 @@ func (b *Buffer) Release() {
 	}
 }
 
-// Unique reports whether there is one reference only. That stays so as long as
-// whoever holds it does not share it.
-func (b *Buffer) Unique() bool { return b != nil && b.more.Load() == 0 }
-
-// ReleaseUnlessLast is Release, except that it keeps the last reference and
-// reports false: for callers who cannot bear that Release calls the owner.
-func (b *Buffer) ReleaseUnlessLast() bool {
-	for b != nil {
-		n := b.more.Load()
-		if n <= 0 {
-			return false
-		}
-		if b.more.CompareAndSwap(n, n-1) {
-			return true
-		}
-	}
-	return false
-}
-
 func (b *Buffer) free() {
 	owner := b.mem.Owner
 	b.mem.Owner = nil // the memory of b itself is collected later: do not keep the owner alive until then
@@ -250,28 +230,6 @@ func (b *Buffer) Used(e Event) {
 	o.note()
 }
 
-// Supersede has later stand for events of the memory that are over when it is: so
-// that who knows the one, and not the others, can wait on a device. later is
-// not nil. If work behind the others fails, later must tell, or whoever waits for it does not learn.
-func (b *Buffer) Supersede(events []Event, later Event) {
-	if b == nil || later == nil {
-		return
-	}
-	o := b.lockOrder()
-	defer o.mu.Unlock()
-	superseded := func(e Event) bool {
-		return reflect.TypeOf(e).Comparable() && slices.ContainsFunc(events, func(x Event) bool { return x == e })
-	}
-	found := len(o.uses)
-	o.uses = slices.DeleteFunc(o.uses, superseded)
-	switch {
-	case o.ready != nil && superseded(o.ready):
-		o.ready = later
-	case len(o.uses) < found:
-		o.uses = append(o.uses, later)
-	}
-}
-
 // OrderWith declares that b is the memory of origin under another API or address. From
 // then on, both buffers have the same events: work recorded on one is recorded on the
 // other. The first byte of b is the byte at offset in origin, from which [CheckCopy]
@@ -281,7 +239,7 @@ func (b *Buffer) OrderWith(origin *Buffer, offset int64) {
 	if b == nil || origin == nil {
 		return
 	}
-	b.order.Store(&order{origin: origin.Origin(), at: origin.OriginOffset() + offset})
+	b.order.Store(&order{origin: origin.Origin(), at: origin.originOffset() + offset})
 }
 
 // Origin returns the buffer that b shares its events with, as set by [Buffer.OrderWith], or
@@ -296,9 +254,9 @@ func (b *Buffer) Origin() *Buffer {
 	return b
 }
 
-// OriginOffset returns the number of bytes from the first byte of [Buffer.Origin] to the
+// originOffset returns the number of bytes from the first byte of [Buffer.Origin] to the
 // first byte of b. It is 0 if b is its own origin.
-func (b *Buffer) OriginOffset() int64 {
+func (b *Buffer) originOffset() int64 {
 	if b == nil {
 		return 0
 	}
@@ -329,29 +287,6 @@ func (b *Buffer) backing() *Backing {
 		return o.exported.Load()
 	}
 	return nil
-}
-
-// Attach has b free o before its memory, after all work on that: for what was
-// made of the memory and is worth keeping as long as that lives. The caller holds
-// a reference to b; o must hold none. detach takes o back and reports true, or
-// reports false if b frees it.
-func (b *Buffer) Attach(o Owner) (detach func() bool) {
-	if b == nil || o == nil {
-		return func() bool { return false }
-	}
-	a := &attachment{owner: o}
-	own := b.ownOrder()
-	own.mu.Lock()
-	defer own.mu.Unlock()
-	own.attached = append(own.attached, a)
-	return func() bool {
-		own.mu.Lock()
-		defer own.mu.Unlock()
-		own.attached = slices.DeleteFunc(own.attached, func(x *attachment) bool { return x == a })
-		had := a.owner != nil
-		a.owner = nil
-		return had
-	}
 }
 
 // withAttached takes the attachments and returns an owner that frees them first, then owner.

@@ -66,6 +66,20 @@ func TestCloneOnADevice(t *testing.T) {
 		}
 		c.Close()
 	}
+	if s, err := core.ToSlice[int32](ctx, turned); err != nil || !slices.Equal(s, []int32{1, 4, 2, 5, 3, 6}) {
+		t.Errorf("ToSlice of device memory: %v, %v", s, err)
+	}
+	if _, err := core.ToSlice[uint32](ctx, there); !errors.Is(err, core.ErrDType) {
+		t.Errorf("ToSlice of device memory with another type: %v, want ErrDType", err)
+	}
+	if s, err := core.ToSlice[int32](ctx, keep(there.Slice(0, 1, 1, 1))); err != nil || len(s) != 0 {
+		t.Errorf("ToSlice of no elements of device memory: %v, %v", s, err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := core.ToSlice[int32](ended, there); !errors.Is(err, context.Canceled) {
+		t.Errorf("ToSlice of device memory with a context that has ended: %v", err)
+	}
 	if _, err := core.At[int32](there, 0, 0); !errors.Is(err, core.ErrDevice) {
 		t.Errorf("At of device memory: %v, want ErrDevice", err)
 	}

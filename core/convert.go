@@ -167,13 +167,12 @@ type rowConverter func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping
 // planConversion returns the conversion from src to dst. Their shapes are equal.
 func planConversion(call string, dst, src *Tensor) (*conversion, error) {
 	to, from := dst.component(), src.component()
-	none := Errorf(ErrDType, "core", call, "there is no conversion from %v to %v", src.dtype, dst.dtype)
-	if dst.dtype.Lanes != src.dtype.Lanes || from.complex && !to.complex {
-		return nil, none
-	}
 	p := &conversion{}
-	if p.row = converterOf(to, from); p.row == nil {
-		return nil, none
+	if dst.dtype.Lanes == src.dtype.Lanes && (to.complex || !from.complex) {
+		p.row = converterOf(to, from)
+	}
+	if p.row == nil {
+		return nil, Errorf(ErrDType, "core", call, "there is no conversion from %v to %v", src.dtype, dst.dtype)
 	}
 	lanes := stepping{from.count, to.stride, from.stride}
 	if to.complex && !from.complex {

@@ -2,31 +2,30 @@ package core
 
 import "math"
 
-// ExternalMemory is what another API or process needs to open an allocation. Its owner
-// closes it: see [Handle] for who that is.
+// ExternalMemory describes exported memory. It is all that another API or another process
+// needs to open it. The owner of Handle closes the ExternalMemory; see [Handle].
 type ExternalMemory struct {
-	Handle     *Handle
-	Size       int64  // bytes of the whole allocation
-	Offset     int64  // bytes from its start to the buffer's start
-	Length     int64  // bytes of the buffer
-	Dedicated  bool   // the allocation belongs to one resource; importers must say so too
-	MemoryType uint32 // for HandleOpaqueFD, Vulkan's memoryTypeIndex: an import names the same one (VUID-VkMemoryAllocateInfo-allocationSize-01742), or NoMemoryType
-	DeviceUUID UUID
-	DriverUUID UUID // zero where the API does not tell it
+	Handle     *Handle // what another API or process imports
+	Size       int64   // bytes of the whole allocation that Handle stands for
+	Offset     int64   // bytes from the start of the allocation to the exported buffer
+	Length     int64   // bytes of the exported buffer
+	Dedicated  bool    // the allocation was made for one resource, and must be imported so (VkMemoryDedicatedAllocateInfo)
+	MemoryType uint32  // for HandleOpaqueFD, the memoryTypeIndex that Vulkan must import the memory with, or NoMemoryType
+	DeviceUUID UUID    // of the device that exported it
+	DriverUUID UUID    // zero if the API does not report it
 }
 
-// NoMemoryType is the MemoryType of memory that Vulkan did not make: that of CUDA's
-// virtual memory management. Vulkan imports it with a type that suits its buffer and
-// lies on the device, since the specification names none (Vulkan-Docs #1783); CUDA
-// opens it by cuMemImportFromShareableHandle. Its DriverUUID is zero: CUDA tells none.
+// NoMemoryType is the MemoryType of memory that CUDA allocated and not Vulkan. Vulkan may
+// import such memory with any memory type that suits its buffer. CUDA opens it with
+// cuMemImportFromShareableHandle. Its DriverUUID is zero, because CUDA does not report one.
 const NoMemoryType uint32 = math.MaxUint32
 
-// Close closes the handle. It does nothing if an importer has taken it, or if it was
-// closed before.
+// Close closes the handle. It does nothing if an importer has taken the payload of the
+// handle, or if the handle was closed before.
 func (m ExternalMemory) Close() error { return m.Handle.Close() }
 
-// Duplicate returns m with a duplicate of its handle, which the caller closes. It fails
-// as [Handle.Duplicate] does.
+// Duplicate returns a copy of m with a duplicate of its handle. The caller closes the
+// result. Duplicate fails as [Handle.Duplicate] does.
 func (m ExternalMemory) Duplicate() (ExternalMemory, error) {
 	h, err := m.Handle.Duplicate()
 	if err != nil {
@@ -44,20 +43,20 @@ func (m *ExternalMemory) check(call string) error {
 	return nil
 }
 
-// ExternalSemaphore is what another API or process needs to open a semaphore. Its owner
-// closes it: see [Handle] for who that is.
+// ExternalSemaphore describes an exported semaphore. It is all that another API or another
+// process needs to open it. The owner of Handle closes the ExternalSemaphore; see [Handle].
 type ExternalSemaphore struct {
-	Handle     *Handle
-	DeviceUUID UUID
-	DriverUUID UUID // zero where the API does not tell it
+	Handle     *Handle // what another API or process imports
+	DeviceUUID UUID    // of the device that exported it
+	DriverUUID UUID    // zero if the API does not report it
 }
 
-// Close closes the handle. It does nothing if an importer has taken it, or if it was
-// closed before.
+// Close closes the handle. It does nothing if an importer has taken the payload of the
+// handle, or if the handle was closed before.
 func (x ExternalSemaphore) Close() error { return x.Handle.Close() }
 
-// Duplicate returns x with a duplicate of its handle, which the caller closes. It fails
-// as [Handle.Duplicate] does.
+// Duplicate returns a copy of x with a duplicate of its handle. The caller closes the
+// result. Duplicate fails as [Handle.Duplicate] does.
 func (x ExternalSemaphore) Duplicate() (ExternalSemaphore, error) {
 	h, err := x.Handle.Duplicate()
 	if err != nil {
@@ -67,20 +66,20 @@ func (x ExternalSemaphore) Duplicate() (ExternalSemaphore, error) {
 	return x, nil
 }
 
-// ExternalEvent is what another process needs to open an [IPCEvent]. Its owner closes it:
-// see [Handle] for who that is.
+// ExternalEvent describes an exported [IPCEvent]. It is all that another process needs to
+// open it. The owner of Handle closes the ExternalEvent; see [Handle].
 type ExternalEvent struct {
-	Handle     *Handle
-	DeviceUUID UUID
-	DriverUUID UUID // zero where the API does not tell it
+	Handle     *Handle // what another API or process imports
+	DeviceUUID UUID    // of the device that exported it
+	DriverUUID UUID    // zero if the API does not report it
 }
 
-// Close closes the handle. It does nothing if [IPCEventCreator.OpenIPCEvent] has taken it,
-// or if it was closed before.
+// Close closes the handle. It does nothing if [IPCEventCreator.OpenIPCEvent] has taken the
+// payload of the handle, or if the handle was closed before.
 func (x ExternalEvent) Close() error { return x.Handle.Close() }
 
-// Duplicate returns x with a duplicate of its handle, which the caller closes. It fails
-// as [Handle.Duplicate] does.
+// Duplicate returns a copy of x with a duplicate of its handle. The caller closes the
+// result. Duplicate fails as [Handle.Duplicate] does.
 func (x ExternalEvent) Duplicate() (ExternalEvent, error) {
 	h, err := x.Handle.Duplicate()
 	if err != nil {

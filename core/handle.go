@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// HandleType says what a [Handle] stands for and what it is made of. The numbers are
-// part of the format that [ExternalMemory.MarshalWithFDs] writes: new types are added at
-// the end.
+// HandleType is the type of a [Handle]: what the handle stands for, and what its payload
+// is. The numbers are part of the format that [ExternalMemory.MarshalWithFDs] writes, so
+// new types are added at the end.
 type HandleType uint32
 
 // The handle types.
 const (
-	HandleOpaqueFD    HandleType = iota + 1 // POSIX descriptor that only the same driver and device understand
-	HandleDMABuf                            // descriptor of a Linux dma-buf
-	HandleMemFD                             // descriptor of a memfd: host memory, mapped by mmap
-	HandleIPC                               // bytes that only drivers of one vendor understand: CUipcMemHandle, hipIpcMemHandle_t, ze_ipc_mem_handle_t
-	HandleOpaqueWin32                       // NT handle that only the same driver and device understand
-	HandleMachPort                          // Mach port that carries a send right, as IOSurfaceCreateMachPort returns
+	HandleOpaqueFD    HandleType = iota + 1 // POSIX descriptor that only the same driver and device can import
+	HandleDMABuf                            // POSIX descriptor of a Linux dma-buf
+	HandleMemFD                             // POSIX descriptor of a memfd, which is host memory that mmap maps
+	HandleIPC                               // bytes that only drivers of one vendor can import, such as CUipcMemHandle and hipIpcMemHandle_t
+	HandleOpaqueWin32                       // NT handle that only the same driver and device can import
+	HandleMachPort                          // Mach port with a send right, as IOSurfaceCreateMachPort returns it
 )
 
 // payload is what a handle is made of.
@@ -53,7 +53,7 @@ func (h HandleType) payload() payload {
 	return noPayload
 }
 
-// String returns the type's name: "opaque_fd".
+// String returns the name of the type, such as "opaque_fd".
 func (h HandleType) String() string {
 	if int64(h) < int64(len(handleTypes)) {
 		return handleTypes[h].name
@@ -61,10 +61,11 @@ func (h HandleType) String() string {
 	return "unknown"
 }
 
-// MarshalText makes a handle type print by name.
+// MarshalText returns the same text as [HandleType.String].
 func (h HandleType) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what [HandleType.String] returns. It fails with ErrInvalid.
+// UnmarshalText parses the output of [HandleType.String]. It returns ErrInvalid for anything
+// else.
 func (h *HandleType) UnmarshalText(text []byte) error {
 	for i := range handleTypes {
 		if handleTypes[i].name == string(text) {
@@ -78,11 +79,11 @@ func (h *HandleType) UnmarshalText(text []byte) error {
 // IsFD reports whether handles of this type are POSIX descriptors.
 func (h HandleType) IsFD() bool { return h.payload() == descriptor }
 
-// Vendor is a maker of devices. An IPC handle names the one whose drivers understand it.
+// Vendor is a maker of devices. An IPC handle names the vendor whose drivers can import it.
 type Vendor uint8
 
 // The vendors. The numbers are part of the format that [ExternalMemory.MarshalWithFDs]
-// writes: new vendors are added at the end.
+// writes, so new vendors are added at the end.
 const (
 	VendorNVIDIA Vendor = iota + 1
 	VendorAMD
@@ -91,7 +92,7 @@ const (
 
 var vendorNames = [...]string{"none", "nvidia", "amd", "intel"}
 
-// String returns the vendor's name: "nvidia".
+// String returns the name of the vendor, such as "nvidia".
 func (v Vendor) String() string {
 	if int(v) < len(vendorNames) {
 		return vendorNames[v]
@@ -99,10 +100,11 @@ func (v Vendor) String() string {
 	return "unknown"
 }
 
-// MarshalText makes a vendor print by name.
+// MarshalText returns the same text as [Vendor.String].
 func (v Vendor) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads what [Vendor.String] returns. It fails with ErrInvalid.
+// UnmarshalText parses the output of [Vendor.String]. It returns ErrInvalid for anything
+// else.
 func (v *Vendor) UnmarshalText(text []byte) error {
 	i := slices.Index(vendorNames[:], string(text))
 	if i < 0 {
@@ -113,16 +115,17 @@ func (v *Vendor) UnmarshalText(text []byte) error {
 }
 
 // Handle stands for memory, a semaphore or an event outside of the API that made it. It
-// owns its payload: a descriptor or another number that the operating system gave, or
-// bytes that a vendor's driver understands.
+// owns a payload, by which another API or process opens the object. The payload is a
+// descriptor or another number of the operating system, or bytes that the drivers of one
+// vendor understand.
 //
-// A handle has one owner, who closes it. A call that imports what the handle stands for
-// takes the payload on success and leaves it to the caller on failure, so that
-// "defer h.Close()" is right wherever a handle is made. A handle whose payload was taken
-// or closed is empty: closing it does nothing, and other uses fail with ErrClosed.
+// A handle has one owner, who closes it. A call that imports a handle takes the payload on
+// success, and leaves it in the handle on failure. "defer h.Close()" is therefore right
+// wherever a handle is made. A handle whose payload was taken, or that was closed, is
+// empty. Closing an empty handle does nothing; other uses of it return ErrClosed.
 //
 // The zero value and a nil *Handle have no type and no payload. A Handle must not be
-// copied, and is safe for concurrent use.
+// copied. It is safe for concurrent use.
 type Handle struct {
 	kind   HandleType // fixed, like vendor
 	vendor Vendor     // of HandleIPC
@@ -141,10 +144,10 @@ var liveHandles = NewLiveCounter("core.Handle")
 const maxHandleBytes = 256
 
 // NewHandle returns a handle that owns number: a descriptor, a Win32 handle or a Mach port,
-// whichever the type t stands for. On failure the caller keeps the number. NewHandle fails
-// with ErrInvalid if t has no number or the number is not open, and with ErrNotSupported
-// where dlx does not know the system's numbers of that type: today it knows the
-// descriptors of POSIX systems.
+// as the type t says. If NewHandle fails, the caller still owns number. NewHandle returns
+// ErrInvalid if handles of type t have no number, or if number is not open. It returns
+// ErrNotSupported for types that dlx cannot use on this system; at present, dlx can use
+// descriptors on POSIX systems.
 func NewHandle(t HandleType, number uintptr) (*Handle, error) {
 	const call = "NewHandle"
 	switch t.payload() {
@@ -159,8 +162,8 @@ func NewHandle(t HandleType, number uintptr) (*Handle, error) {
 }
 
 // NewIPCHandle returns a handle of type HandleIPC with a copy of payload, which drivers of
-// the vendor v understand. It fails with ErrInvalid for an unknown vendor, an empty
-// payload, and one of more than 256 bytes.
+// the vendor v can import. It returns ErrInvalid if v is not known, or payload is empty or
+// longer than 256 bytes.
 func NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
 	const call = "NewIPCHandle"
 	switch {
@@ -172,8 +175,8 @@ func NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
 	return &Handle{kind: HandleIPC, vendor: v, open: true, bytes: bytes.Clone(payload)}, nil
 }
 
-// Type returns the handle's type, which it keeps when it is empty. It is 0 for a nil
-// handle and the zero value.
+// Type returns the type of the handle. An empty handle still has its type. Type returns 0
+// for a nil handle and for the zero value.
 func (h *Handle) Type() HandleType {
 	if h == nil {
 		return 0
@@ -189,14 +192,15 @@ func (h *Handle) Vendor() Vendor {
 	return h.vendor
 }
 
-// Number returns the descriptor, Win32 handle or Mach port. The handle still owns it: the
-// caller must not close it, and may use it until the handle is closed or taken. Number
-// fails with ErrInvalid for an IPC handle and a handle without a type, and with ErrClosed
-// for an empty one.
+// Number returns the descriptor, Win32 handle or Mach port. The handle still owns it, so
+// the caller must not close it. It is valid until the handle is closed or its payload is
+// taken. Number returns ErrInvalid for an IPC handle and for a handle without a type, and
+// ErrClosed for an empty handle.
 func (h *Handle) Number() (uintptr, error) { return h.system("Number", false) }
 
-// Take is Number, but the caller owns the result, and the handle is empty then. An
-// importer whose driver takes descriptors calls it, mostly on a duplicate.
+// Take is like Number, but the caller owns the result, and the handle is empty afterwards.
+// An importer calls Take if its driver takes ownership of descriptors. To leave the handle
+// as it is when the driver fails, the importer calls Take on a duplicate.
 func (h *Handle) Take() (uintptr, error) { return h.system("Take", true) }
 
 func (h *Handle) system(call string, take bool) (uintptr, error) {
@@ -215,8 +219,8 @@ func (h *Handle) system(call string, take bool) (uintptr, error) {
 	return h.number, nil
 }
 
-// Payload returns a copy of the bytes of an IPC handle. It fails with ErrInvalid for
-// handles of other types, and with ErrClosed for an empty one.
+// Payload returns a copy of the bytes of an IPC handle. It returns ErrInvalid for handles
+// of other types, and ErrClosed for an empty handle.
 func (h *Handle) Payload() ([]byte, error) {
 	const call = "Payload"
 	if h.Type().payload() != opaqueBytes {
@@ -230,10 +234,11 @@ func (h *Handle) Payload() ([]byte, error) {
 	return bytes.Clone(h.bytes), nil
 }
 
-// Duplicate returns a second handle of the same, which the caller closes. A descriptor is
-// duplicated and not inherited by programs that are started. Duplicate fails with ErrInvalid
-// for a nil handle and the zero value, with ErrClosed for an empty handle, with ErrInvalid
-// if the number is not open any more, and with ErrOutOfMemory if the process can open no more.
+// Duplicate returns another handle of the same object. The caller closes it. A descriptor
+// is duplicated so that programs that this process starts do not inherit it. Duplicate
+// returns ErrInvalid for a nil handle, for the zero value, and if the number is no longer
+// open. It returns ErrClosed for an empty handle, and ErrOutOfMemory if the process cannot
+// open another descriptor.
 func (h *Handle) Duplicate() (*Handle, error) {
 	const call = "Duplicate"
 	if h.Type() == 0 {
@@ -257,8 +262,8 @@ func (h *Handle) Duplicate() (*Handle, error) {
 }
 
 // Close closes the payload. It does nothing for an empty handle, the zero value and nil.
-// The handle is empty afterwards even if Close fails, which it does with ErrInvalid if
-// somebody else has closed the number.
+// Close returns ErrInvalid if the number was closed without the handle. The handle is empty
+// afterwards even then.
 func (h *Handle) Close() error {
 	if h == nil {
 		return nil
@@ -281,7 +286,8 @@ func (h *Handle) empty(call string) error {
 	return Errorf(ErrClosed, "core", call, "the handle of type %v is empty: it was closed, or imported before; duplicate it to import it again", h.kind)
 }
 
-// String returns the type and what the handle holds: "opaque_fd 7", "ipc of nvidia", "mem_fd, empty".
+// String returns the type of the handle and its payload, such as "opaque_fd 7", "ipc of
+// nvidia" or "mem_fd, empty".
 func (h *Handle) String() string {
 	if h.Type() == 0 {
 		return HandleType(0).String()

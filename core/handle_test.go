@@ -248,7 +248,7 @@ func TestHandlesThatCannotBe(t *testing.T) {
 		{"an unknown type", 99, f.Fd(), core.ErrInvalid},
 		{"a type of bytes", core.HandleIPC, f.Fd(), core.ErrInvalid},
 		{"minus one", core.HandleMemFD, ^uintptr(0), core.ErrInvalid},
-		{"a number that is cut off", core.HandleMemFD, f.Fd() + 1<<32, core.ErrInvalid},
+		{"a number that is cut off", core.HandleMemFD, uintptr(uint64(f.Fd()) | 1<<32), core.ErrInvalid},
 		{"a closed descriptor", core.HandleMemFD, 1 << 30, core.ErrInvalid},
 		{"a handle of Windows", core.HandleOpaqueWin32, f.Fd(), core.ErrNotSupported},
 		{"a Mach port", core.HandleMachPort, f.Fd(), core.ErrNotSupported},

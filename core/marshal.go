@@ -42,12 +42,14 @@ func (k wireKind) extra() int {
 	return 0
 }
 
-// MarshalWithFDs returns m as bytes and descriptors that go beside them: over a Unix
-// socket, as SCM_RIGHTS. The handle still owns the descriptors: send them before it is
-// closed, and do not close them. [UnmarshalExternalMemory] reads the message. MarshalWithFDs
-// fails with ErrInvalid for a handle without a type and a range that leaves the
-// allocation, with ErrClosed for an empty handle, and with ErrNotSupported for a type that
-// cannot be sent so.
+// MarshalWithFDs returns a message for another process, which consists of bytes and
+// descriptors. On a Unix socket, descriptors are sent with SCM_RIGHTS. The handle still
+// owns the descriptors: send them before it is closed, and do not close them.
+// [UnmarshalExternalMemory] reads the message.
+//
+// MarshalWithFDs returns ErrInvalid if the handle has no type, or if the buffer does not
+// lie within its allocation. It returns ErrClosed for an empty handle, and ErrNotSupported
+// for a type of handle that cannot be sent in this way.
 func (m ExternalMemory) MarshalWithFDs() (data []byte, fds []int, err error) {
 	const call = "MarshalWithFDs"
 	if err := m.check(call); err != nil {
@@ -68,13 +70,15 @@ func (m ExternalMemory) MarshalWithFDs() (data []byte, fds []int, err error) {
 	return data, fds, nil
 }
 
-// UnmarshalExternalMemory reads what [ExternalMemory.MarshalWithFDs] wrote, with the
-// descriptors that came beside it. On success the result owns the descriptors, and the
-// caller closes it. On failure the descriptors are still the caller's. The message may come from
-// anybody: UnmarshalExternalMemory fails with ErrVersion for another version of the format,
-// with ErrNotSupported for handles that this system does not have, and with ErrInvalid for
-// whatever else MarshalWithFDs does not write. Whether the handle stands for memory, and
-// for how much, the device finds out that imports it.
+// UnmarshalExternalMemory reads a message that [ExternalMemory.MarshalWithFDs] made, with
+// the descriptors that came with it. On success the result owns the descriptors, and the
+// caller closes it. On failure the caller still owns the descriptors.
+//
+// The message need not come from a trusted process. UnmarshalExternalMemory returns
+// ErrVersion for a message in another version of the format, ErrNotSupported for a type of
+// handle that this system does not have, and ErrInvalid for any other message that
+// MarshalWithFDs does not make. It does not check what memory the descriptor stands for;
+// the device that imports the memory checks it.
 func UnmarshalExternalMemory(data []byte, fds []int) (ExternalMemory, error) {
 	const call = "UnmarshalExternalMemory"
 	w, err := unmarshalHeader(call, kindMemory, data, fds)
@@ -99,14 +103,14 @@ func UnmarshalExternalMemory(data []byte, fds []int) (ExternalMemory, error) {
 	return m, nil
 }
 
-// MarshalWithFDs returns x as bytes and descriptors, as [ExternalMemory.MarshalWithFDs]
+// MarshalWithFDs returns a message for another process, as [ExternalMemory.MarshalWithFDs]
 // does. [UnmarshalExternalSemaphore] reads the message.
 func (x ExternalSemaphore) MarshalWithFDs() (data []byte, fds []int, err error) {
 	return marshalHandle("MarshalWithFDs", kindSemaphore, x.Handle, x.DeviceUUID, x.DriverUUID)
 }
 
-// UnmarshalExternalSemaphore reads what [ExternalSemaphore.MarshalWithFDs] wrote. It owns
-// descriptors and fails as [UnmarshalExternalMemory] does.
+// UnmarshalExternalSemaphore reads a message that [ExternalSemaphore.MarshalWithFDs] made.
+// It takes ownership of the descriptors, and fails, as [UnmarshalExternalMemory] does.
 func UnmarshalExternalSemaphore(data []byte, fds []int) (ExternalSemaphore, error) {
 	h, w, err := unmarshalHandle("UnmarshalExternalSemaphore", kindSemaphore, data, fds)
 	if err != nil {
@@ -115,14 +119,14 @@ func UnmarshalExternalSemaphore(data []byte, fds []int) (ExternalSemaphore, erro
 	return ExternalSemaphore{Handle: h, DeviceUUID: w.device, DriverUUID: w.driver}, nil
 }
 
-// MarshalWithFDs returns x as bytes and descriptors, as [ExternalMemory.MarshalWithFDs]
+// MarshalWithFDs returns a message for another process, as [ExternalMemory.MarshalWithFDs]
 // does. [UnmarshalExternalEvent] reads the message.
 func (x ExternalEvent) MarshalWithFDs() (data []byte, fds []int, err error) {
 	return marshalHandle("MarshalWithFDs", kindEvent, x.Handle, x.DeviceUUID, x.DriverUUID)
 }
 
-// UnmarshalExternalEvent reads what [ExternalEvent.MarshalWithFDs] wrote. It owns
-// descriptors and fails as [UnmarshalExternalMemory] does.
+// UnmarshalExternalEvent reads a message that [ExternalEvent.MarshalWithFDs] made. It takes
+// ownership of the descriptors, and fails, as [UnmarshalExternalMemory] does.
 func UnmarshalExternalEvent(data []byte, fds []int) (ExternalEvent, error) {
 	h, w, err := unmarshalHandle("UnmarshalExternalEvent", kindEvent, data, fds)
 	if err != nil {

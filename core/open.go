@@ -19,10 +19,11 @@ func init() {
 	}
 }
 
-// TraceOpen switches the tracing of open objects on or off. While it is on, each new
-// stream, allocation, tensor and so on records the stack of the goroutine that opened it.
-// If a device cannot be closed because objects are open, the error lists their stacks; see
-// [OpenSet]. Tracing costs about a microsecond for each object. The environment variable
+// TraceOpen switches the tracing of open objects on or off. While it is on, each new tensor
+// records the stack of the goroutine that made it, and so does each object that a device
+// adds to an [OpenSet]. [OpenTensors] returns the stacks of open tensors. If a device that
+// uses an OpenSet cannot be closed because objects are open, the error lists their stacks,
+// too. Tracing costs about a microsecond for each object. The environment variable
 // DLX_TRACE_OPEN=1 switches it on at the start of the program.
 func TraceOpen(on bool) {
 	tracingOpen.Store(on)
@@ -34,9 +35,9 @@ func TraceOpen(on bool) {
 // use. An OpenSet is safe for concurrent use. A device whose Close must not race with
 // calls that open something needs a lock of its own around both.
 type OpenSet struct {
-	mu     sync.Mutex
-	kinds  []openKind
-	stacks map[*openSite]struct{} // what was opened while tracing was on
+	mu    sync.Mutex
+	kinds []openKind
+	sites map[*openSite]struct{} // one for each open object
 }
 
 type openKind struct {
@@ -47,63 +48,72 @@ type openKind struct {
 // openSite is the place where an object was opened.
 type openSite struct {
 	kind string
-	pc   []uintptr
+	pc   []uintptr // nil if tracing was off
 }
 
-// OpenItem stands for one open object in an [OpenSet]. The object keeps it and calls Close
-// once. Close of the zero OpenItem does nothing.
+// OpenItem stands for one open object in an [OpenSet]. The object keeps it, and closes it
+// when the object itself is closed.
 type OpenItem struct {
 	set  *OpenSet
-	kind string
 	site *openSite
 }
 
 // Add counts one more open object. kind is a noun in the singular, such as "stream" or
 // "allocation".
 func (s *OpenSet) Add(kind string) OpenItem {
-	item := OpenItem{set: s, kind: kind}
+	site := &openSite{kind: kind}
 	if tracingOpen.Load() {
 		pc := make([]uintptr, 32)
-		item.site = &openSite{kind, pc[:runtime.Callers(2, pc)]}
+		site.pc = pc[:runtime.Callers(2, pc)]
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.kinds, func(k openKind) bool { return k.name == kind })
-	if i < 0 {
-		i = len(s.kinds)
-		s.kinds = append(s.kinds, openKind{name: kind})
+	s.kind(kind).n++
+	if s.sites == nil {
+		s.sites = make(map[*openSite]struct{})
 	}
-	s.kinds[i].n++
-	if item.site != nil {
-		if s.stacks == nil {
-			s.stacks = make(map[*openSite]struct{})
-		}
-		s.stacks[item.site] = struct{}{}
-	}
-	return item
+	s.sites[site] = struct{}{}
+	return OpenItem{s, site}
 }
 
-// Close removes the object from the count.
+// kind returns the count of a kind. s.mu is held.
+func (s *OpenSet) kind(name string) *openKind {
+	i := slices.IndexFunc(s.kinds, func(k openKind) bool { return k.name == name })
+	if i < 0 {
+		i = len(s.kinds)
+		s.kinds = append(s.kinds, openKind{name: name})
+	}
+	return &s.kinds[i]
+}
+
+// Set sets the number of open objects of a kind that the device counts itself, since they
+// come and go too often for Add.
+func (s *OpenSet) Set(kind string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kind(kind).n = n
+}
+
+// Close removes the object from the count. Closing it again, or closing the zero OpenItem,
+// does nothing.
 func (o OpenItem) Close() {
 	if o.set == nil {
 		return
 	}
 	o.set.mu.Lock()
 	defer o.set.mu.Unlock()
-	i := slices.IndexFunc(o.set.kinds, func(k openKind) bool { return k.name == o.kind })
-	o.set.kinds[i].n--
-	delete(o.set.stacks, o.site)
+	if _, open := o.set.sites[o.site]; !open {
+		return
+	}
+	o.set.kind(o.site.kind).n--
+	delete(o.set.sites, o.site)
 }
 
-// Len returns the number of open objects of all kinds.
+// Len returns the number of open objects that Add counted.
 func (s *OpenSet) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for _, k := range s.kinds {
-		n += k.n
-	}
-	return n
+	return len(s.sites)
 }
 
 // Err returns the error for a Close of the device while objects are open, or nil if none
@@ -122,8 +132,10 @@ func (s *OpenSet) Err(backend string, device DeviceID) error {
 		}
 	}
 	var sites []*openSite
-	for site := range s.stacks {
-		sites = append(sites, site)
+	for site := range s.sites {
+		if site.pc != nil {
+			sites = append(sites, site)
+		}
 	}
 	s.mu.Unlock()
 	if total == 0 {

@@ -26,10 +26,20 @@ func TestOpenSetSaysWhatIsOpen(t *testing.T) {
 	first.Close()
 	memory.Close()
 	query.Close()
+	query.Close() // the second Close does nothing
 	core.OpenItem{}.Close()
 	if err := set.Err("cuda", id); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), ": 1 stream on cuda:0 is open: ") {
 		t.Error(err)
 	}
+	first.Close()
+	if n := set.Len(); n != 1 {
+		t.Errorf("%d are open after a second Close of one item, want 1", n)
+	}
+	set.Set("memory", 2)
+	if err := set.Err("cuda", id); err == nil || !strings.Contains(err.Error(), ": 1 stream and 2 memories on cuda:0 are open: ") {
+		t.Error(err)
+	}
+	set.Set("memory", 0)
 	second.Close()
 	if err := set.Err("cuda", id); err != nil || set.Len() != 0 {
 		t.Error(err)

@@ -2,104 +2,118 @@ package core
 
 import "context"
 
-// The interfaces of this file are optional. The capability that stands for an interface
-// decides whether a Device has that ability: ask by [As]. A device type may implement
-// the methods always. Where the device does not declare the capability, they fail with
+// The interfaces of this file are optional. A device has the ability of an interface if it
+// declares the capability of that interface; [As] checks it. A device type may implement the
+// methods in any case. If the device does not declare the capability, the methods return
 // ErrNotSupported, and those that list handle types return none.
 
-// PointerImporter wraps memory that somebody else allocated, without a copy.
+// PointerImporter wraps memory that another library allocated, without a copy.
 type PointerImporter interface {
-	// ImportPointer returns size bytes at the address p of this device. On
-	// success the memory owns owner, which may be nil, and frees it last; on
-	// failure the caller keeps it. It fails with ErrInvalid if p is not
-	// memory of the device or the range leaves its allocation, as far as the API can tell.
+	// ImportPointer returns a Memory for size bytes at the address p of this device, or for
+	// the object with the handle p. On success the memory owns owner, which may be nil, and
+	// frees it last. On failure the caller keeps owner. ImportPointer returns ErrInvalid if
+	// p is not memory of the device, or if the bytes do not lie within one allocation, as
+	// far as the API can tell.
 	ImportPointer(p uintptr, size int64, owner Owner) (Memory, error)
 }
 
 // HostMapper lets the device use host memory in place.
 type HostMapper interface {
-	// MapHost returns memory of this device that is the memory of host, which is
-	// host-accessible, has a known size, and is kept alive by a reference until the
-	// result is freed. Result and host have the same Size.
+	// MapHost returns a Memory of this device that is the memory of host. The result has
+	// the same Size as host, and keeps a reference to host until it is freed. host must be
+	// host-accessible and have a known size.
 	//
-	// Where host does not begin and end at multiples of HostAlignment, the device
-	// may map the whole units that host touches, as long as these lie within the
-	// system's pages that host touches: beyond them nothing needs to be mapped. The
-	// result's Handle is then that of the wider mapping and its Offset the bytes up
-	// to host's first; the bytes around are not the result's, and keep what they
-	// hold. A device that does not do so fails with ErrInvalid, as it does for
-	// memory that the host cannot reach or whose size is unknown.
+	// If host does not begin and end at multiples of HostAlignment, the device may map a
+	// larger range, which consists of whole units of HostAlignment bytes. The larger range
+	// must lie within the pages of the system that host touches, because other pages may
+	// not exist. The result's Handle then names the larger range, and its Offset is the
+	// number of bytes before the first byte of host. The device must not change the other
+	// bytes.
+	//
+	// MapHost returns ErrInvalid if the device cannot map host, if the host cannot access
+	// it, or if its size is not known.
 	MapHost(ctx context.Context, host *Buffer) (Memory, error)
-	// HostAlignment is the unit in which the device maps host memory: a power of
-	// two of bytes. Memory whose address and size are multiples of it is mapped
-	// just as it is; whether other memory can be, MapHost tells.
-	// In Vulkan it is minImportedHostPointerAlignment.
+	// HostAlignment returns the number of bytes in a unit in which the device maps host
+	// memory. It is a power of two. The device can map memory whose address and size are
+	// multiples of it. Whether it can map other memory, only MapHost reports. In Vulkan the
+	// number is minImportedHostPointerAlignment.
 	HostAlignment() int64
 }
 
 // HostViewer lets the host use device memory in place.
 type HostViewer interface {
-	// HostView returns memory of the host (ID is [CPU], Device nil) that is the
-	// memory of b, and is kept alive by a reference until the result is freed.
-	// Result and b have the same Size.
+	// HostView returns a Memory of the host that is the memory of b. Its ID is [CPU] and
+	// its Device is nil. It has the same Size as b, and keeps a reference to b until it is
+	// freed.
 	//
-	// The host may read it while no work that writes b is unfinished, and write it
-	// while no work on b is; what it wrote is seen by work enqueued later. Nothing
-	// needs to be flushed. It fails with ErrNotSupported for memory that the host
-	// cannot reach: memory allocated with AllocOptions.HostVisible it can.
+	// The host may read the memory while no work that writes it is unfinished, and may
+	// write it while no work on it is unfinished. Work that is enqueued later sees what the
+	// host wrote; the host need not flush it. HostView returns ErrNotSupported for memory
+	// that the host cannot access. The host can access memory that was allocated with
+	// AllocOptions.HostVisible.
 	HostView(ctx context.Context, b *Buffer) (Memory, error)
 }
 
 // StreamImporter wraps streams of other libraries.
 type StreamImporter interface {
-	// ImportStream returns a stream that enqueues its work on native, a handle as
-	// [Stream.Native] returns. Whoever made native keeps it, and keeps it open
-	// until the result is closed; Close waits for the work and leaves native open.
-	// It fails with ErrInvalid if native is 0 or not a stream of the device, as far as the API can tell.
+	// ImportStream returns a stream that enqueues its work on native, which is a handle as
+	// [Stream.Native] returns it. The owner of native must keep it open until the result is
+	// closed. Close of the result waits for the work, and leaves native open. ImportStream
+	// returns ErrInvalid if native is 0 or not a stream of the device, as far as the API
+	// can tell.
 	ImportStream(ctx context.Context, native uintptr) (Stream, error)
 }
 
-// MemoryExporter gives memory away by handle. Only memory that was allocated
-// with AllocOptions.Export can be exported.
+// MemoryExporter exports memory as a handle, for another API or another process. Only
+// memory that was allocated with AllocOptions.Export can be exported.
 type MemoryExporter interface {
-	// ExportTypes are the handle types that Alloc can be asked for.
+	// ExportTypes returns the handle types that AllocOptions.Export accepts.
 	ExportTypes() []HandleType
-	// ExportMemory returns a handle of b, which the caller closes or gives to an
-	// importer. The memory outlives b as long as a handle or an import is open: no pool
-	// hands any of it out again while one may be, which is for good where the API cannot
-	// tell.
+	// ExportMemory returns a handle of b. The caller closes it or passes it to an importer.
+	// The memory stays allocated while the handle or an import of it is open, even after b
+	// is released. The device does not reuse the memory during that time. If the API cannot
+	// tell when the last import is closed, the memory stays allocated as
+	// [MemoryExporter.EndExport] describes.
 	ExportMemory(b *Buffer, t HandleType) (ExternalMemory, error)
-	// EndExport says that nobody has the memory of b open by a handle any more, nor
-	// will open it, so that it can be freed with its last tensor. Where the API does
-	// not count who has it open, as with HandleIPC, exported memory stays allocated
-	// until its device is closed, unless EndExport was called after the last export.
-	// Where the API counts, EndExport does nothing. It fails with ErrInvalid if b was
-	// not allocated for export, with ErrDevice if it belongs to another device, and
-	// with ErrClosed.
+	// EndExport declares that no handle and no import of b's memory is open, and that none
+	// will be opened. The memory can then be freed with its last tensor. With some handle
+	// types, such as HandleIPC, the API does not count imports. Memory that was exported by
+	// such a handle stays allocated until its device is closed, unless EndExport was called
+	// after the last export. If the API counts imports, EndExport does nothing.
+	//
+	// EndExport returns ErrInvalid if b was not allocated for export, ErrDevice if it
+	// belongs to another device, and ErrClosed if the device was closed or b was released.
 	EndExport(b *Buffer) error
 }
 
-// MemoryImporter opens memory that was exported elsewhere.
+// MemoryImporter opens memory that another API or another process exported.
 type MemoryImporter interface {
-	// ImportTypes are the handle types that ImportMemory takes.
+	// ImportTypes returns the handle types that ImportMemory accepts.
 	ImportTypes() []HandleType
-	// ImportMemory opens m. On success it takes the payload of the handle, which is
-	// empty then; on failure the handle is as it was. It fails with ErrNotSupported
-	// for a type that the device does not import, or IPC handles of another vendor; with ErrDevice
-	// if the UUIDs do not match; with ErrClosed if the handle is empty; and with
-	// ErrInvalid if its descriptor is not open or stands for less than m says.
+	// ImportMemory opens m. On success it takes the payload of m.Handle, which is empty
+	// afterwards. On failure it does not change the handle. ImportMemory returns
+	//
+	//   - ErrNotSupported for a handle type that the device does not import, and for an IPC
+	//     handle of another vendor;
+	//   - ErrDevice if the UUIDs are not those of the device and its driver;
+	//   - ErrClosed if the handle is empty;
+	//   - ErrInvalid if the descriptor of the handle is not open, or if it stands for less
+	//     memory than m says.
 	ImportMemory(ctx context.Context, m ExternalMemory) (Memory, error)
 }
 
-// Semaphore is a timeline: a counter that only grows. Streams wait for a value
-// and signal one. The caller closes it after the last work that uses it.
+// Semaphore is a counter that only grows, which APIs call a timeline semaphore. Streams
+// signal a value, which sets the counter, and wait for a value. The caller closes a
+// Semaphore after the last work that uses it.
 type Semaphore interface {
-	// Signal enqueues on s that the counter is set to value, which must be larger than before.
+	// Signal enqueues work on s that sets the counter to value. value must be larger than
+	// all values that were signaled before.
 	Signal(s Stream, value uint64) error
-	// WaitOn makes later work on s wait until the counter has reached value.
+	// WaitOn makes work that is enqueued on s later wait until the counter has reached
+	// value.
 	WaitOn(s Stream, value uint64) error
-	// Value is the counter now. It may fail with ErrNotSupported for a semaphore
-	// that was imported, where the host cannot read it.
+	// Value returns the present value of the counter. It may return ErrNotSupported for an
+	// imported semaphore that the host cannot read.
 	Value() (uint64, error)
 	// Wait blocks the caller until the counter has reached value or ctx ends.
 	Wait(ctx context.Context, value uint64) error
@@ -109,96 +123,105 @@ type Semaphore interface {
 
 // SemaphoreCreator makes semaphores for the streams of its backend and for the host.
 type SemaphoreCreator interface {
-	// NewSemaphore returns a semaphore at value 0. If t is not 0, a
-	// [SemaphoreExporter] can export it as t; where that cannot be, it fails with
-	// ErrNotSupported.
+	// NewSemaphore returns a semaphore at value 0. The caller closes it. If t is not 0, a
+	// [SemaphoreExporter] can export the semaphore as a handle of type t. NewSemaphore
+	// returns ErrNotSupported if the device cannot export semaphores as t.
 	NewSemaphore(ctx context.Context, t HandleType) (Semaphore, error)
 }
 
-// SemaphoreExporter gives semaphores away by handle. A device that is one is a
-// [SemaphoreCreator] too.
+// SemaphoreExporter exports semaphores as handles. A device that has this ability is also a
+// [SemaphoreCreator].
 type SemaphoreExporter interface {
-	// SemaphoreExportTypes are the handle types that NewSemaphore can be asked for.
+	// SemaphoreExportTypes returns the handle types that NewSemaphore accepts.
 	SemaphoreExportTypes() []HandleType
-	// ExportSemaphore returns a handle of s, which NewSemaphore made for t. The
-	// caller closes it or gives it to an importer. It fails with ErrNotSupported for
-	// a type that the device does not export, and with ErrInvalid if s was not made
-	// for t.
+	// ExportSemaphore returns a handle of s. The caller closes it or passes it to an
+	// importer. ExportSemaphore returns ErrNotSupported for a handle type that the device
+	// does not export, and ErrInvalid if NewSemaphore did not make s for the handle type t.
 	ExportSemaphore(s Semaphore, t HandleType) (ExternalSemaphore, error)
 }
 
-// SemaphoreImporter opens semaphores that were exported elsewhere.
+// SemaphoreImporter opens semaphores that another API or another process exported.
 type SemaphoreImporter interface {
-	// SemaphoreImportTypes are the handle types that ImportSemaphore takes.
+	// SemaphoreImportTypes returns the handle types that ImportSemaphore accepts.
 	SemaphoreImportTypes() []HandleType
-	// ImportSemaphore opens x. On success it takes the payload of the handle, which is
-	// empty then; on failure the handle is as it was. It fails with ErrNotSupported
-	// for a type that the device does not import, with ErrDevice if the UUIDs do not
-	// match, with ErrClosed if the handle is empty, and with ErrInvalid if its
-	// descriptor is not open.
+	// ImportSemaphore opens x. On success it takes the payload of x.Handle, which is empty
+	// afterwards. On failure it does not change the handle. ImportSemaphore returns
+	// ErrNotSupported for a handle type that the device does not import, ErrDevice if the
+	// UUIDs are not those of the device and its driver, ErrClosed if the handle is empty,
+	// and ErrInvalid if the descriptor of the handle is not open.
 	ImportSemaphore(ctx context.Context, x ExternalSemaphore) (Semaphore, error)
 }
 
-// IPCEvent is an event that streams of several processes record and wait for. Each
-// Record moves it to a new point, and a wait is for the point where it was then: that
-// the record comes before the wait the processes must agree on by other means. It is
-// safe for concurrent use.
+// IPCEvent is an event that streams of several processes record and wait for. Record sets
+// it to a point in the work of a stream. WaitOn waits for the point that was set when
+// WaitOn is called. The processes must therefore agree by other means that a Record comes
+// before a WaitOn. An IPCEvent is safe for concurrent use.
 type IPCEvent interface {
-	// Export returns a handle by which another process opens the event. The caller
-	// closes it. Export fails with ErrClosed.
+	// Export returns a handle by which another process opens the event. The caller closes
+	// the handle. Export returns ErrClosed if the event was closed.
 	Export() (ExternalEvent, error)
-	// Record moves the event behind all work that was enqueued on s, a stream of the
-	// event's device. It fails with ErrDevice for nil and for a stream of another device, and with ErrClosed.
+	// Record sets the event to the point after all work that was enqueued on s, which must
+	// be a stream of the event's device. It returns ErrDevice if s is nil or belongs to
+	// another device, and ErrClosed if the event or s was closed.
 	Record(s Stream) error
-	// WaitOn makes work enqueued on s later wait for the point of the latest Record,
-	// by any process; if there was none, for nothing. It fails as Record does.
+	// WaitOn makes work that is enqueued on s later wait for the point that the latest
+	// Record of any process set. If there was no Record, nothing waits. WaitOn fails as
+	// Record does.
 	WaitOn(s Stream) error
-	// Close releases the event. Waits for it that were enqueued stay. A second Close
-	// does nothing.
+	// Close releases the event. Work that already waits for it still waits. A second
+	// Close does nothing.
 	Close() error
 }
 
-// IPCEventCreator makes events that other processes open, and opens those of others.
+// IPCEventCreator makes events that other processes open, and opens events that other
+// processes made.
 type IPCEventCreator interface {
-	// NewIPCEvent makes an event. The caller closes it after the other processes have
-	// closed theirs.
+	// NewIPCEvent returns a new event. The caller closes it, after the other processes have
+	// closed the events that they opened from it.
 	NewIPCEvent(ctx context.Context) (IPCEvent, error)
-	// OpenIPCEvent opens the event of another process, which the caller closes. On
-	// success it takes the payload of the handle, which is empty then; on failure the
-	// handle is as it was. It fails with ErrNotSupported for a handle of another type
-	// or vendor, and where this process made the event and the API cannot open it
-	// twice; with ErrDevice if the UUIDs do not match; with ErrClosed if the handle is
-	// empty; and with ErrInvalid if its payload is not that of an event, or
-	// the process that made the event is gone.
+	// OpenIPCEvent opens the event of another process. The caller closes the result. On
+	// success OpenIPCEvent takes the payload of x.Handle, which is empty afterwards. On
+	// failure it does not change the handle. It returns
+	//
+	//   - ErrNotSupported for a handle of another type or vendor, and if this process made
+	//     the event and the API cannot open it twice;
+	//   - ErrDevice if the UUIDs are not those of the device and its driver;
+	//   - ErrClosed if the handle is empty;
+	//   - ErrInvalid if the payload is not that of an event, or the process that made the
+	//     event has ended.
 	OpenIPCEvent(ctx context.Context, x ExternalEvent) (IPCEvent, error)
 }
 
-// PeerCopier copies to and from another device of the same backend without the host.
+// PeerCopier copies between two devices of the same backend, without the host.
 type PeerCopier interface {
-	// CanPeer reports whether direct copies between this device and peer work; the error
-	// is the reason why not: ErrNotSupported where the machine has no way between them.
+	// CanPeer returns nil if direct copies between this device and peer are possible.
+	// Otherwise it returns the reason. The error is ErrNotSupported if the machine has no
+	// connection between them.
 	CanPeer(peer Device) error
-	// CopyPeer is [Device.Copy] where src lies on peer.
+	// CopyPeer is like [Device.Copy], but src lies on the device peer.
 	CopyPeer(ctx context.Context, s Stream, dst, src *Tensor, peer Device) error
 }
 
-// PoolStats are the figures of a device's memory pool, in bytes unless said otherwise.
+// PoolStats describes the memory pool of a device. Sizes are in bytes.
 type PoolStats struct {
-	InUse     int64 `json:"in_use"`    // handed out, rounded up to size classes
-	Requested int64 `json:"requested"` // handed out, as asked for
-	Cached    int64 `json:"cached"`    // kept for reuse
-	Peak      int64 `json:"peak"`      // highest InUse
-	Limit     int64 `json:"limit"`     // on InUse + Cached; 0 is none
-	Allocs    int64 `json:"allocs"`    // number of Alloc calls
-	Hits      int64 `json:"hits"`      // of those, served from the cache
-	Failures  int64 `json:"failures"`  // of those, refused
+	InUse     int64 `json:"in_use"`    // allocated to the program, rounded up to size classes
+	Requested int64 `json:"requested"` // allocated to the program, as requested
+	Cached    int64 `json:"cached"`    // freed by the program, and kept for reuse
+	Peak      int64 `json:"peak"`      // the highest InUse so far
+	Limit     int64 `json:"limit"`     // the limit of InUse + Cached; 0 means no limit
+	Allocs    int64 `json:"allocs"`    // number of calls of Alloc
+	Hits      int64 `json:"hits"`      // number of these calls that reused memory
+	Failures  int64 `json:"failures"`  // number of these calls that failed
 }
 
-// PoolController shows and governs the memory pool of a device.
+// PoolController reports on the memory pool of a device, and limits it.
 type PoolController interface {
+	// PoolStats returns the present state of the pool.
 	PoolStats() PoolStats
-	// SetPoolLimit bounds InUse + Cached; 0 removes the limit. Memory in use is never taken back.
+	// SetPoolLimit sets the largest number of bytes that InUse + Cached may reach. 0
+	// removes the limit. Alloc returns ErrOutOfMemory if the limit does not leave enough.
+	// Memory that is in use is never taken back.
 	SetPoolLimit(limit int64)
-	// TrimPool gives cached memory back to the system.
+	// TrimPool returns the memory that is kept for reuse to the system.
 	TrimPool()
 }

@@ -71,8 +71,8 @@ func TestAttachmentsAreFreedOnceBeforeTheMemory(t *testing.T) {
 	var freed []string
 	note := func(name string) core.Owner { return core.FreeFunc(func() { freed = append(freed, name) }) }
 	v, b := owned(t, note("memory"))
-	kept := b.Attach(note("kept"))
-	taken := b.Attach(note("taken"))
+	kept := inside.Attach(b, note("kept"))
+	taken := inside.Attach(b, note("taken"))
 	if !taken() || taken() {
 		t.Error("an attachment is taken back once")
 	}
@@ -90,7 +90,7 @@ func TestAttachmentsOutliveWorkOnTheMemory(t *testing.T) {
 	v, b := owned(t, nil)
 	write := newEvent()
 	b.Wrote(write)
-	b.Attach(core.FreeFunc(func() { close(done) }))
+	inside.Attach(b, core.FreeFunc(func() { close(done) }))
 	v.Close()
 	select {
 	case <-done:
@@ -108,7 +108,7 @@ func TestAnOrderedOwnerIsToldAtOnceOfMemoryWithAttachments(t *testing.T) {
 	v, b := owned(t, owner)
 	write := newEvent()
 	b.Wrote(write)
-	b.Attach(core.FreeFunc(func() { close(detached) }))
+	inside.Attach(b, core.FreeFunc(func() { close(detached) }))
 	v.Close()
 	if len(owner.pending) != 2 {
 		t.Fatalf("the owner was told of %d events, want the write and the end of the attachment", len(owner.pending))
@@ -157,15 +157,15 @@ func TestALaterEventStandsForOthers(t *testing.T) {
 	origin.Used(other)
 	origin.Used(uncomparable{[]int{1}})
 
-	derived.Supersede([]core.Event{newEvent()}, later) // of no work on this memory
+	inside.Supersede(derived, []core.Event{newEvent()}, later) // of no work on this memory
 	if n := len(origin.Pending()); n != 4 || slices.Contains(origin.Pending()[:2], core.Event(later)) {
 		t.Errorf("%d pending works after an event that stands for none of them", n)
 	}
-	derived.Supersede([]core.Event{read}, later)
+	inside.Supersede(derived, []core.Event{read}, later)
 	if n := len(origin.Pending()); n != 4 || origin.Ready() != core.Event(write) {
 		t.Errorf("%d pending works, and the last write is %v; want 4 and the one that was", n, origin.Ready())
 	}
-	derived.Supersede([]core.Event{write, later}, later)
+	inside.Supersede(derived, []core.Event{write, later}, later)
 	if n := len(origin.Pending()); n != 3 || origin.Ready() != core.Event(later) {
 		t.Errorf("%d pending works, and the last write is %v; want 3 and the later event", n, origin.Ready())
 	}

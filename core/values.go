@@ -160,7 +160,7 @@ func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (
 	case err != nil:
 		return nil, err
 	case t.dtype != DTypeOf[T]():
-		return nil, Errorf(ErrDType, "core", call, "the tensor has %v, not %v", t.dtype, DTypeOf[T]())
+		return nil, wrongType[T](t, call)
 	case !t.id.Type.HostAccessible():
 		return nil, Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", t.id)
 	case t.NumElements() == 0:
@@ -179,6 +179,11 @@ func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (
 		}
 	}
 	return (*T)(pointer(address)), nil
+}
+
+// wrongType is the error of call if the elements of t have another type than T.
+func wrongType[T Element](t *Tensor, call string) error {
+	return Errorf(ErrDType, "core", call, "the tensor has %v, not %v", t.dtype, DTypeOf[T]())
 }
 
 // await waits for work on b, which is the buffer of t, however long that takes.

@@ -2,11 +2,11 @@ package exchange
 
 import "github.com/dlx-go/dlx/core"
 
-// AllocFor says how to allocate memory on from so that a later move to next shares
-// it, where plain memory of from might not be shared: as memory that next imports,
-// or that the host sees and next uses from there. It is what [Options.Alloc] should
-// be for a move to from that goes on to next. Where plain memory does, or nothing
-// helps, it is the zero value.
+// AllocFor returns options to allocate memory on from, so that a later move of the memory
+// to next need not copy it. The memory is then one that next can import, or one that the
+// host can access and next can map. If plain memory of from can be shared, or no option
+// helps, AllocFor returns the zero value. To prepare a move to from and then to next, set
+// [Options.Alloc] to the result.
 func AllocFor(from, next core.Device) core.AllocOptions {
 	if from == nil || next == nil || from == next || from.ID().Type.HostAccessible() {
 		return core.AllocOptions{}

@@ -1,34 +1,37 @@
-// Package exchange moves a tensor to the device where it is needed next, without
-// a copy wherever the two devices allow that, and says which way it went and why.
+// Package exchange moves a tensor to the device that uses it next. It shares memory if the
+// two devices can, and copies otherwise. It reports how it moved the tensor, and why no
+// better way was possible.
 //
-// [To] does it at once; [Plan] only decides. A [Route] prints the decision in
-// words, and [Route.Run] carries it out. The ways, the best first:
+// [To] moves a tensor. [Plan] only decides how to move it: the result is a [Route], which
+// describes the decision in words, and [Route.Run] carries it out. There are five
+// mechanisms, the best one first:
 //
-//   - [Alias]: the memory belongs to the device already, or is host memory and the
-//     device is the host.
-//   - [Map]: the device uses the memory in place. Host memory is mapped into the
-//     device; the host views the memory of a device; memory that was allocated for
-//     export is imported by another device or API; memory that the host views is
-//     mapped into a third device.
-//   - [Peer]: one copy between two devices of a backend, without the host.
-//   - [Direct]: one copy, made by one of the two devices, which reaches the memory of the other.
-//   - [Staged]: two copies through host memory, in pieces, both at the same time.
+//   - [Alias]: the tensor is used as it is, because its memory belongs to the device, or is
+//     host memory and the device is the host.
+//   - [Map]: the memory is opened for the device, and nothing is copied. Host memory is
+//     mapped into the device, device memory is mapped for the host, or memory that was
+//     allocated for export is imported. Device memory can also be mapped for the host and,
+//     from there, into another device.
+//   - [Peer]: one copy between two devices of one backend, without the host.
+//   - [Direct]: one copy between device memory and host memory, or between two memories
+//     that one device can access.
+//   - [Staged]: two copies, through host memory. The tensor is copied in pieces, so that
+//     both copies run at the same time.
 //
 // # Lifetime
 //
-// The source stays the caller's and the result is the caller's. A result that
-// shares memory keeps the source's memory alive, and both keep one order of work:
-// a write through one is waited for by readers of the other.
+// The caller still owns the source, and also owns the result. A result that shares memory
+// keeps the source's memory alive. Work on either tensor is recorded on both: work that
+// reads one of them waits for a write to the other.
 //
-// What was opened for a move (a mapping, an imported handle) stays open as long as
-// the memory it was made of, so that the next move of the same memory opens
-// nothing. It is given back when that memory is freed, or when the device is
-// closed and no tensor uses it. For a device that does not implement
-// [core.CloseNotifier] nothing is kept: what was opened is given back with the last
-// tensor that uses it.
+// A mapping or an imported handle that a move has opened stays open as long as the memory
+// that it refers to, so that the next move of the same memory need not open it. It is
+// closed when that memory is freed, or when the device is closed and no tensor uses it. If
+// the device does not implement [core.CloseNotifier], it is closed with the last tensor
+// that uses it.
 //
 // # Devices
 //
-// The package knows devices by the interfaces of core alone. An ability counts if
+// The package uses only the interfaces of package core. It uses an ability of a device if
 // the device implements its interface and declares its capability.
 package exchange

@@ -9,19 +9,20 @@ import (
 	"github.com/dlx-go/dlx/exchange/internal/opened"
 )
 
-// Copy says when bytes may be copied; the words are those of DLPack's copy argument.
+// Copy says whether a move may copy the elements. The values have the meaning of the
+// argument copy of the method __dlpack__ in the Python array API standard.
 type Copy uint8
 
 // The values of [Options.Copy].
 const (
-	IfNeeded Copy = iota // share memory, or copy where that cannot be
-	Never                // share memory or fail with core.ErrNotSupported
-	Always               // a fresh copy that shares nothing with the source
+	IfNeeded Copy = iota // share memory if possible, otherwise copy
+	Never                // share memory, or fail with core.ErrNotSupported
+	Always               // copy, so that the result shares no memory with the source
 )
 
 var copyNames = [...]string{"if_needed", "never", "always"}
 
-// String gives the word in lower case: "if_needed".
+// String returns the name, such as "if_needed".
 func (c Copy) String() string {
 	if int(c) < len(copyNames) {
 		return copyNames[c]
@@ -29,24 +30,25 @@ func (c Copy) String() string {
 	return "unknown"
 }
 
-// MarshalText makes a Copy print by name in JSON.
+// MarshalText returns the same text as [Copy.String].
 func (c Copy) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Mechanism is how a tensor gets to a device. A larger one costs more.
+// Mechanism is how a tensor gets to a device. A larger Mechanism costs more.
 type Mechanism uint8
 
-// The mechanisms, which the package's documentation explains. The zero value is none.
+// The mechanisms. The package documentation describes them. 0 means that the tensor was not
+// moved.
 const (
-	Alias  Mechanism = iota + 1 // the same memory, 0 bytes copied
-	Map                         // the same memory, mapped, viewed or imported: 0 bytes copied
-	Peer                        // one copy between devices of one backend
-	Direct                      // one copy, by one of the two devices
-	Staged                      // two copies, through the host
+	Alias  Mechanism = iota + 1 // the memory is used as it is
+	Map                         // the memory is mapped or imported; nothing is copied
+	Peer                        // one copy between two devices of one backend
+	Direct                      // one copy, which one of the two devices makes
+	Staged                      // two copies, through host memory
 )
 
 var mechanismNames = [...]string{"none", "alias", "map", "peer", "direct", "staged"}
 
-// String gives the name: "alias".
+// String returns the name, such as "alias".
 func (m Mechanism) String() string {
 	if int(m) < len(mechanismNames) {
 		return mechanismNames[m]
@@ -54,11 +56,11 @@ func (m Mechanism) String() string {
 	return "unknown"
 }
 
-// MarshalText makes a mechanism print by name in JSON.
+// MarshalText returns the same text as [Mechanism.String].
 func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads what MarshalText writes. It fails with core.ErrInvalid for a
-// name that is none.
+// UnmarshalText parses the output of [Mechanism.MarshalText]. It returns core.ErrInvalid for
+// anything else.
 func (m *Mechanism) UnmarshalText(text []byte) error {
 	i := slices.Index(mechanismNames[:], string(text))
 	if i < 0 {
@@ -68,7 +70,7 @@ func (m *Mechanism) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Copies is how many times the mechanism copies each byte: 0 for those that share memory.
+// Copies returns how many times the mechanism copies each byte: 0, 1 or 2.
 func (m Mechanism) Copies() int64 {
 	switch m {
 	case Peer, Direct:
@@ -80,41 +82,47 @@ func (m Mechanism) Copies() int64 {
 	}
 }
 
-// Options say how a tensor is to be moved. The zero value is a good choice.
+// Options controls how a tensor is moved. The zero value shares memory if possible.
 type Options struct {
+	// Copy says whether the elements may be copied.
 	Copy Copy
-	// Only, if not 0, is the one mechanism that may be used: for measurements.
+	// Only, if not 0, is the only mechanism that may be used. It is for measurements.
 	Only Mechanism
-	// Stream, a stream of the destination, is where the tensor is used next: it waits
-	// for the data, and copies that the destination makes run on it. With nil the
-	// order travels with the tensor, whose Ready event says when it may be read.
+	// Stream, if not nil, is the stream of the destination that uses the result next. It
+	// waits for the data, and a copy that the destination makes runs on it. If Stream is
+	// nil, no stream waits yet; work that is enqueued on the result later waits for the
+	// data (see [core.Tensor.Ready]).
 	Stream core.Stream
-	// SourceStream, a stream of the source's device, is where the source was written by
-	// work that left no event on it. All work on SourceStream counts as a write of the
-	// source. If both streams are set, devices that share a timeline semaphore keep the
-	// order by it and the caller is not blocked.
+	// SourceStream, if not nil, is a stream of the source's device, on which other code
+	// writes the source without recording events. All work that was enqueued on it counts
+	// as a write of the source. If Stream is set, too, and the two devices can share a
+	// timeline semaphore, Stream waits for SourceStream, and the caller is not blocked.
 	SourceStream core.Stream
-	// Alloc is for the memory that is allocated on the destination where bytes are
-	// copied. A tensor of the destination's own that lies in memory of another type
-	// than Alloc.Type, or than the destination's own where that is 0, is copied:
-	// pinned memory of CUDA moves to the card.
+	// Alloc is used to allocate the memory of a copy on the destination. A tensor of the
+	// destination is also copied if its memory has another type than Alloc.Type, or than
+	// the destination's own type if Alloc.Type is 0. A move to a CUDA device therefore
+	// copies pinned memory into device memory.
 	Alloc core.AllocOptions
 }
 
-// To moves src to dst: it is [Plan] and [Route.Run] in one, and much cheaper
-// than both if the memory was opened before.
+// To moves src to dst. It does the same as [Plan] and [Route.Run], but is much faster if
+// the memory is already open for dst.
 //
-// src stays the caller's and open. The caller closes the result, whose memory
-// belongs to dst. Where it is shared, shape and strides are those of src and the
-// memory of src lives at least as long; where it is copied, it is row-major (packed
-// elements that are no whole bytes keep the strides of src). The result is read-only
-// if src is, unless Options.Copy is Always.
+// The caller still owns src, which stays open. The caller closes the result. If the result
+// shares memory, it has the shape and the strides of src, keeps the memory of src alive,
+// and is read-only if src is. If it is a copy, it is row-major. A copy of packed elements
+// that are not whole bytes has the strides of src instead. A copy is read-only if src is,
+// unless Options.Copy is Always.
 //
-// A copy may still run when To returns. If it fails then, the result's Ready event
-// reports the error. To fails with ErrClosed if src is closed,
-// ErrInvalid if an argument is nil or an option unknown, ErrDevice if a stream is
-// of another device, ctx's error, the error of the work that wrote src if that
-// failed, and where every way was refused with an error around [*NoWayError].
+// A copy may still be running when To returns. If it fails later, the event of the result
+// reports the error; see [core.Tensor.Ready]. To returns
+//
+//   - core.ErrClosed if src is closed;
+//   - core.ErrInvalid if an argument is nil or an option is not known;
+//   - core.ErrDevice if a stream belongs to another device;
+//   - ctx's error;
+//   - the error of the last write to src;
+//   - an error that wraps a [*NoWayError] if no way is possible.
 func To(ctx context.Context, src *core.Tensor, dst core.Device, o Options) (*core.Tensor, Report, error) {
 	start := time.Now()
 	m := move{call: "To", src: src, dst: dst, o: o}

@@ -144,7 +144,7 @@ func (m *move) wanted() core.DeviceType {
 // if that is memory of an opened device or of the host, and has the bytes of b.
 func rootOf(b *core.Buffer) *core.Buffer {
 	o := b.Origin()
-	if o == b || b.OriginOffset() != 0 {
+	if o == b || inside.OriginOffset(b) != 0 {
 		return b
 	}
 	m := o.Memory()

@@ -10,28 +10,28 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Step is one thing that is done for a move.
+// Step is one step of a move.
 type Step struct {
-	What  string `json:"what"`
-	Bytes int64  `json:"bytes"` // that it copies
+	What  string `json:"what"`  // what is done, in words
+	Bytes int64  `json:"bytes"` // number of bytes that the step copies
 }
 
-// Refusal is a way that was not taken.
+// Refusal is a way that was not taken, and the reason.
 type Refusal struct {
 	Mechanism Mechanism `json:"mechanism"`
-	What      string    `json:"what"`
-	Reason    string    `json:"reason"`
+	What      string    `json:"what"`   // the way, in words
+	Reason    string    `json:"reason"` // why it was not taken
 }
 
-// Report says how a tensor was moved. It prints in words.
+// Report describes how a tensor was moved.
 type Report struct {
-	From        core.DeviceID // where the source's memory lies
-	To          core.DeviceID
+	From        core.DeviceID    // where the memory of the source lies
+	To          core.DeviceID    // the destination
 	Mechanism   Mechanism        // 0 if the tensor was not moved
-	BytesCopied int64            // each byte as often as it was copied
-	Opened      bool             // something was opened for this move; the next finds it open
-	Wait        stream.Mechanism // how Options.Stream waits for the data
-	Duration    time.Duration    // until the call returned; copies may still run
+	BytesCopied int64            // a byte that was copied twice counts twice
+	Opened      bool             // memory was opened for this move; the next move finds it open
+	Wait        stream.Mechanism // how Options.Stream, or the caller, waits for the data
+	Duration    time.Duration    // time until the call returned; a copy may still be running
 
 	account *account
 }
@@ -71,20 +71,20 @@ func (a *account) refusals() []Refusal {
 	return list
 }
 
-// Steps lists what was done.
+// Steps returns the steps of the move.
 func (r Report) Steps() []Step { return r.account.steps() }
 
-// Refused lists the ways that rank better than the one that was taken, all ways if there
-// was none, and why they were not taken.
+// Refused returns the ways that are better than the one that was taken, with the reason why
+// each was not taken. If no way was taken, it returns all ways.
 func (r Report) Refused() []Refusal { return r.account.refusals() }
 
-// String describes the move: a line with the mechanism, one for each step and one for
-// each better way that was refused.
+// String describes the move in several lines: the mechanism, the steps, and the better ways
+// that were not taken.
 func (r Report) String() string {
 	return describe(r.From, r.To, r.Mechanism, r.BytesCopied, r.account)
 }
 
-// MarshalJSON includes the steps and the refused ways.
+// MarshalJSON returns the fields of r, the steps, and the ways that were not taken.
 func (r Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		From        core.DeviceID    `json:"from"`
@@ -116,10 +116,10 @@ func describe(from, to core.DeviceID, m Mechanism, copied int64, a *account) str
 	return b.String()
 }
 
-// NoWayError says that every way was refused. It wraps the errors of the ways
-// that were tried, or core.ErrNotSupported if none could be.
+// NoWayError is the error of a move for which no way is possible. It wraps the errors of
+// the ways that were tried. If no way was tried, it wraps core.ErrNotSupported.
 type NoWayError struct {
-	From, To core.DeviceID
+	From, To core.DeviceID // where the memory of the source lies, and the destination
 
 	account *account
 	tried   []error
@@ -130,10 +130,10 @@ func noWay(call string, r Report, tried []error) error {
 	return &core.Error{Backend: "exchange", Call: call, Err: &NoWayError{From: r.From, To: r.To, account: r.account, tried: tried}}
 }
 
-// Refused lists every way, and why it was not taken.
+// Refused returns all ways, with the reason why each was not taken.
 func (e *NoWayError) Refused() []Refusal { return e.account.refusals() }
 
-// Error names both places and every refused way.
+// Error names the source, the destination and all ways, with the reasons.
 func (e *NoWayError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "no way from %v to %v", e.From, e.To)

@@ -8,22 +8,23 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Route is a plan: how a tensor gets to a device, and why not in a better way. It prints
-// in words. It borrows the tensor, the device and the streams it was made for, which must
-// be open when it runs. It is safe for concurrent use.
+// Route is a plan for a move: how the tensor gets to the device, and why not in a better
+// way. It refers to the tensor, the device and the streams that were passed to [Plan],
+// which must be open when it runs. It does not own them. A Route is safe for concurrent
+// use.
 type Route struct {
-	From      core.DeviceID // where the source's memory lies
-	To        core.DeviceID
-	Mechanism Mechanism
+	From      core.DeviceID // where the memory of the source lies
+	To        core.DeviceID // the destination
+	Mechanism Mechanism     // of the planned way
 
 	move    move
 	account account
 }
 
-// Plan decides how src gets to dst. It opens and copies nothing. What only a try can
-// tell, such as whether memory was allocated for export, it assumes to succeed: if it
-// does not, [Route.Run] tries the next way, and its report says so. Plan fails as [To]
-// does, as far as that can be known beforehand.
+// Plan decides how To would move src to dst. It opens and copies nothing. It assumes that a
+// way works if only a try can show that it does not, for example because the memory was not
+// allocated for export. If such a way fails, [Route.Run] tries the next one, and the report
+// says so. Plan returns the errors of [To] that are known without a try.
 func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 	r := &Route{move: move{call: "Plan", src: src, dst: dst, o: o}}
 	m := &r.move
@@ -44,19 +45,20 @@ func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 	return r, nil
 }
 
-// Steps lists what is to be done.
+// Steps returns the steps of the move.
 func (r *Route) Steps() []Step { return r.account.steps() }
 
-// Refused lists the ways that rank better, and why they are not taken.
+// Refused returns the ways that are better than the planned one, with the reason why each
+// is not possible.
 func (r *Route) Refused() []Refusal { return r.account.refusals() }
 
-// String describes the plan: a line with the mechanism, one for each step and one for
-// each better way that was refused.
+// String describes the plan in several lines: the mechanism, the steps, and the better ways
+// that are not possible.
 func (r *Route) String() string {
 	return describe(r.From, r.To, r.Mechanism, r.Mechanism.Copies()*r.account.bytes(), &r.account)
 }
 
-// MarshalJSON includes the steps and the refused ways.
+// MarshalJSON returns the fields of r, the steps, and the ways that are not possible.
 func (r *Route) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		From      core.DeviceID `json:"from"`
@@ -67,8 +69,9 @@ func (r *Route) MarshalJSON() ([]byte, error) {
 	}{r.From, r.To, r.Mechanism, r.Steps(), r.Refused()})
 }
 
-// Run moves the tensor as planned. If a way fails, the report keeps it as a refusal with
-// its error, and the next one is tried. [To] describes what Run returns and how it fails.
+// Run moves the tensor as planned. If the planned way fails, Run tries the next one, and
+// the report lists the failed way with its error. The results and the errors are those of
+// [To].
 func (r *Route) Run(ctx context.Context) (*core.Tensor, Report, error) {
 	start := time.Now()
 	m := r.move

@@ -12,8 +12,8 @@ import (
 // cache is what the moves of this process keep open.
 var cache = opened.New()
 
-// Opened returns how many memories are open on a device other than the one that they
-// belong to, by moves and by [Open].
+// Opened returns the number of memories that moves and [Open] have open on a device that
+// the memory does not belong to.
 func Opened() int { return cache.Len() }
 
 // run is one execution of a plan.

@@ -5,12 +5,8 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange/internal/opened"
+	"github.com/dlx-go/dlx/internal/staging"
 )
-
-// pieceBytes is how much of a tensor a staging buffer takes: measured, between PoCL
-// and llvmpipe, 1 MiB is a quarter slower, since each piece costs some 50 us whatever
-// its size, and 16 MiB leave the cache.
-const pieceBytes = 4 << 20
 
 // copyInPieces copies through the host. While the destination empties one staging
 // buffer, the source's device fills the other. Both devices keep the order by the
@@ -22,7 +18,7 @@ func copyInPieces(ctx context.Context, r *run, c *copying) error {
 			return r.onStream(ctx, r.dst, func(empty core.Stream) error {
 				p := pipeline{ctx: ctx, from: r.from.Device, to: r.dst, fill: fill, empty: empty}
 				defer p.release()
-				size := min(max(pieceBytes, c.bytes/max(1, src.NumElements())), c.bytes)
+				size := min(max(staging.PieceBytes, c.bytes/max(1, src.NumElements())), c.bytes)
 				for i := range p.buffers {
 					var err error
 					if p.buffers[i], err = r.stagingBuffer(ctx, size); err != nil {
@@ -61,11 +57,11 @@ func (p *pipeline) release() {
 func (p *pipeline) run(dst, src *core.Tensor) error {
 	bytes := src.NumBytes()
 	axis := firstAxis(src)
-	if bytes <= pieceBytes || axis < 0 {
+	if bytes <= staging.PieceBytes || axis < 0 {
 		return p.piece(dst, src)
 	}
 	extent := src.Layout().Dim(axis)
-	step := max(1, pieceBytes/(bytes/extent))
+	step := max(1, staging.PieceBytes/(bytes/extent))
 	for i := int64(0); i < extent; i += step {
 		if err := p.slice(dst, src, axis, i, min(i+step, extent)); err != nil {
 			return err

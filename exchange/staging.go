@@ -6,6 +6,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange/internal/opened"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
 // stagingBuffer is host memory as two devices know it.
@@ -32,23 +33,23 @@ func (b stagingBuffer) release() {
 // stagingBuffer returns memory of at least size bytes that the host and one of the
 // devices reach: the source's, else the destination's, else plain memory of the host.
 func (r *run) stagingBuffer(ctx context.Context, size int64) (stagingBuffer, error) {
-	if size <= pieceBytes {
-		if s := cache.TakeStaging(ctx, r.from.Device, pieceBytes); s.Own != nil {
+	if size <= staging.PieceBytes {
+		if s := cache.TakeStaging(ctx, r.from.Device, staging.PieceBytes); s.Own != nil {
 			return stagingBuffer{in: s.Own, out: s.View, kept: s}, nil
 		}
-		if s := cache.TakeStaging(ctx, r.dst, pieceBytes); s.Own != nil {
+		if s := cache.TakeStaging(ctx, r.dst, staging.PieceBytes); s.Own != nil {
 			return stagingBuffer{in: s.View, out: s.Own, kept: s}, nil
 		}
 	}
 	return plainBuffer(size)
 }
 
-// plainBuffers are slices of pieceBytes. Fresh memory would cost as much as the copy.
-var plainBuffers = sync.Pool{New: func() any { return make([]byte, pieceBytes) }}
+// plainBuffers are slices of staging.PieceBytes. Fresh memory would cost as much as the copy.
+var plainBuffers = sync.Pool{New: func() any { return make([]byte, staging.PieceBytes) }}
 
 // plainBuffer makes a staging buffer of Go's memory.
 func plainBuffer(size int64) (stagingBuffer, error) {
-	bytes, pooled := []byte(nil), size == pieceBytes
+	bytes, pooled := []byte(nil), size == staging.PieceBytes
 	if pooled {
 		bytes = plainBuffers.Get().([]byte)
 	} else {
@@ -63,7 +64,7 @@ func plainBuffer(size int64) (stagingBuffer, error) {
 		return stagingBuffer{}, err
 	}
 	if pooled {
-		b.Attach(core.FreeFunc(func() { plainBuffers.Put(bytes) })) //nolint:staticcheck // SA6002: a slice header costs little beside its memory
+		inside.Attach(b, core.FreeFunc(func() { plainBuffers.Put(bytes) })) //nolint:staticcheck // SA6002: a slice header costs little beside its memory
 	}
 	view, err := t.Share()
 	if err != nil {

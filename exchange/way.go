@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
 // method is a method of moving a tensor. Exactly one of its functions is set, none for a
@@ -157,7 +158,7 @@ func (n *names) fill(w way, text string) string {
 		"{from}", n.from.String(), "{to}", n.to.String(), "{memory}", n.memory.String(),
 		"{as handle}", as, "{exporter}", exporter.String(), "{importer}", importer.String(),
 		"{wanted}", n.wanted.String(), "{only}", n.only.String(),
-		"{piece}", fmt.Sprintf("%d KiB", pieceBytes>>10), "{export}", n.export.String(),
+		"{piece}", fmt.Sprintf("%d KiB", staging.PieceBytes>>10), "{export}", n.export.String(),
 	).Replace(text)
 }
 

@@ -11,6 +11,7 @@ forbidden=(
   "core                 core/dlpack"
   "core                 stream"
   "core/internal/abi    core"
+  "core/internal/half   core"
   "core/dlpack          stream"
   "core/coretest        stream"
   "stream               backends/cpu"
@@ -19,6 +20,8 @@ forbidden=(
   "tensorfile           stream"
   "backends/cuda        exchange"
   "backends/cuda        internal/gpusim"
+  "backends/cuda        internal/door"
+  "internal/door        core"
   "backends/vulkan      exchange             test"
   "backends/a/new/one   exchange"
   "backends/internal/a/new/one  exchange"
@@ -32,6 +35,7 @@ forbidden=(
   "backends/internal/external   stream"
   "backends/internal/gather     backends/internal/dl"
   "backends/internal/reaper     stream"
+  "backends/internal/nap        core"
   "backends/internal/relay      stream"
   "backends/internal/shell      backends/internal/dl"
   "backends/internal/strided    backends/internal/gather"
@@ -42,6 +46,7 @@ forbidden=(
   "internal/gpusim      backends/all         test"
   "internal/memfault    core"
   "internal/soak        backends/vulkan"
+  "internal/staging     core"
   "a/new/folder         core"
 )
 

@@ -1,13 +1,15 @@
-// Package stream keeps work in order. [Queue] is a stream of the host, [Event] a
-// point that the host reaches, [Timeline] a counter to wait for.
+// Package stream keeps work in order. A [Queue] is a stream that runs on the host, an
+// [Event] is done when the host says so, and a [Timeline] is a counter that goroutines and
+// queues wait for.
 //
-// Order between streams travels with the tensor, whose buffer knows its unfinished
-// work. [Submit] enqueues work on any stream behind what it must wait for, and
-// notes it on the buffers: every device's Copy is made of it. [Handoff] makes a
-// stream wait until a tensor may be read there, on the device if it can and on the
-// host if it cannot, and reports which. A [SharedSemaphore] belongs to two devices,
-// for streams that cannot wait for each other's events.
+// The buffer of a tensor records the events of its unfinished work, so that the order of
+// work follows the tensor from stream to stream. [Submit] enqueues work on a stream after
+// the work that it must wait for, and records it on the buffers. Every device implements
+// Copy with Submit. [Handoff] makes a stream wait until a tensor may be read there. If the
+// stream cannot wait, Handoff waits on the host; it reports which of the two happened. A
+// [SharedSemaphore] orders the streams of two devices that cannot wait for each other's
+// events.
 //
-// [FromDLPack] and [ToDLPack] translate the numbers by which DLPack's consumers
-// name their streams.
+// [FromDLPack] and [ToDLPack] translate the numbers by which consumers of DLPack name their
+// streams.
 package stream

@@ -8,9 +8,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Event is a point that the host reaches once, with an error or without. Its zero
-// value is an event that was not reached. It is safe for concurrent use and must
-// not be copied.
+// Event is a [core.Event] that the host completes, with an error or without. The zero value
+// is an event that is not done. An Event is safe for concurrent use and must not be copied.
 type Event struct {
 	queue   *Queue      // that recorded the event, nil if none did
 	reached atomic.Bool // set last: err is final once it is true
@@ -22,11 +21,11 @@ type Event struct {
 
 var _ core.Event = (*Event)(nil)
 
-// NewEvent returns an event that was not reached.
+// NewEvent returns an event that is not done.
 func NewEvent() *Event { return new(Event) }
 
-// Complete reaches the event; err is what its work failed with, or nil. Only the
-// first call counts.
+// Complete makes the event done. err is the error of its work, or nil. Only the first call
+// has an effect.
 func (e *Event) Complete(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,7 +39,8 @@ func (e *Event) Complete(err error) {
 	}
 }
 
-// Done reports, without blocking, whether the event was reached, and its error.
+// Done reports, without blocking, whether the event is done, and returns the error of its
+// work.
 func (e *Event) Done() (bool, error) {
 	if !e.reached.Load() {
 		return false, nil
@@ -48,8 +48,8 @@ func (e *Event) Done() (bool, error) {
 	return true, e.err
 }
 
-// Wait blocks until the event is reached, and returns its error, or until ctx
-// ends, and returns ctx's. An event that was reached wins over an ended ctx.
+// Wait blocks until the event is done, and returns the error of its work. If ctx ends
+// first, Wait returns ctx's error.
 func (e *Event) Wait(ctx context.Context) error {
 	if !e.reached.Load() {
 		select {

@@ -7,20 +7,21 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Mechanism is how the reader of a handoff waits for the writer. A larger one costs more.
+// Mechanism says how a stream, or the host, waits for unfinished work on a tensor. A larger
+// Mechanism costs more.
 type Mechanism uint8
 
 // The mechanisms.
 const (
-	NoWait        Mechanism = iota // all work was done already
-	StreamWait                     // the stream waits, nobody is blocked
-	SemaphoreWait                  // the stream waits for a semaphore that the other device signals, nobody is blocked
-	HostWait                       // the caller was blocked until the work was done
+	NoWait        Mechanism = iota // no work was unfinished
+	StreamWait                     // the stream waits, and the caller does not
+	SemaphoreWait                  // the stream waits for a semaphore that the other device signals, and the caller does not
+	HostWait                       // the caller waited until the work was done
 )
 
 var mechanismNames = [...]string{"none", "stream_wait", "semaphore_wait", "host_wait"}
 
-// String gives the mechanism's name: "stream_wait".
+// String returns the name of the mechanism, such as "stream_wait".
 func (m Mechanism) String() string {
 	if int(m) < len(mechanismNames) {
 		return mechanismNames[m]
@@ -28,19 +29,21 @@ func (m Mechanism) String() string {
 	return "unknown"
 }
 
-// MarshalText makes a mechanism print by name in JSON.
+// MarshalText returns the same text as [Mechanism.String].
 func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Handoff makes work that is enqueued later on the stream to wait until t may be read:
-// for the last write of its memory and, unless from is nil, for all work that the stream
-// from holds now. The latter is for producers that leave no events on the tensor. If to
-// can wait for the events, the caller does not. Otherwise, or if to is nil for a reader
-// on the host, the caller waits, at most until ctx ends. Handoff returns which it was.
+// Handoff makes the stream to wait until t may be read there. Work that is enqueued on to
+// later waits for the last write of t and, unless from is nil, for all work that was
+// enqueued on the stream from. Pass from if the code that writes t on from does not record
+// events on t.
 //
-// Handoff keeps no reference to t, and does not note a use of it: [Submit] does.
-// It fails with core.ErrClosed if t or a stream is closed, with the error of the
-// work waited for if that is known to have failed, with ctx's error, or as
-// Record of from and Wait of to do.
+// If to cannot wait for an event, the caller waits for it, or until ctx ends. The caller
+// also waits if to is nil, which means that the host reads t. Handoff reports how the work
+// is waited for.
+//
+// Handoff does not keep t open, and does not record a use of t; [Submit] does both. Handoff
+// returns core.ErrClosed if t or a stream is closed, ctx's error, the error of the awaited
+// work if it is known to have failed, and the errors of Record of from and Wait of to.
 func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
 	b, err := hold("Handoff", t)
 	if err != nil {

@@ -2,25 +2,26 @@ package stream
 
 import "github.com/dlx-go/dlx/core"
 
-// Kind is what a [Number] stands for.
+// Kind is the kind of stream that a [Number] names.
 type Kind uint8
 
 // The kinds.
 const (
-	// Default is the legacy default stream of CUDA, the default stream of ROCm,
-	// and on the CPU, which has no streams, the order of the host itself.
+	// Default is the legacy default stream of CUDA and the default stream of ROCm. The
+	// CPU has no streams; there it means that the data is ready when the call returns.
 	Default Kind = iota
-	// PerThreadDefault is CUDA's default stream of the calling thread.
+	// PerThreadDefault is the default stream of CUDA that each thread has of its own.
 	PerThreadDefault
-	// NoSync asks the producer not to wait: the consumer sees to the order itself.
+	// NoSync means that the producer need not wait, because the consumer keeps the
+	// order itself.
 	NoSync
-	// Handle is a stream of the API, a cudaStream_t or hipStream_t.
+	// Handle is a stream of the API, such as a cudaStream_t or a hipStream_t.
 	Handle
 )
 
 var kindNames = [...]string{"default", "per_thread_default", "no_sync", "handle"}
 
-// String gives the kind's name: "no_sync".
+// String returns the name of the kind, such as "no_sync".
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -28,12 +29,12 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Number is the stream that a consumer names in DLPack's exchange, the argument
-// stream of __dlpack__ in the Python array API standard. The producer makes its
-// data safe to use on it.
+// Number is the stream on which a consumer of DLPack uses the data, as the argument stream
+// of the method __dlpack__ in the Python array API standard. The producer makes its data
+// safe to use on that stream.
 type Number struct {
 	Kind   Kind
-	Handle uintptr // for the kind Handle, else 0
+	Handle uintptr // the stream if Kind is Handle, otherwise 0
 }
 
 // lowestHandle is the first number that is a handle: those below have a meaning.
@@ -47,15 +48,16 @@ var meanings = map[string]map[int64]Kind{
 	"rocm": {-1: NoSync, 0: Default},
 }
 
-// FromNone says what the absence of a number means, Python's stream=None: the
-// default stream, for every type of device.
+// FromNone returns the meaning of stream=None in Python, which names no stream. It means
+// the default stream on every type of device.
 func FromNone() Number { return Number{Kind: Default} }
 
-// FromDLPack reads the number that a consumer gave for a device of type t; see
-// [FromNone] for its absence. It fails with core.ErrInvalid for a number that the
-// standard forbids: 0 on CUDA, which could be either default, any number on the
-// CPU, below -1 everywhere; and with core.ErrNotSupported for 1 and 2 on
-// ROCm and for devices whose stream numbers the standard leaves open.
+// FromDLPack returns the meaning of a number that a consumer passed for a device of type t.
+// If the consumer passed no number, call [FromNone]. FromDLPack returns core.ErrInvalid for
+// a number that the standard forbids: 0 on CUDA, where it could mean either default stream,
+// any number on the CPU, and a number below -1 on any device. It returns
+// core.ErrNotSupported for 1 and 2 on ROCm, and for types of devices for which the standard
+// defines no numbers.
 func FromDLPack(t core.DeviceType, number int64) (Number, error) {
 	fail := func(sentinel error, why string) (Number, error) {
 		return Number{}, core.Errorf(sentinel, "dlpack", "FromDLPack", "stream %d on %v: %s", number, t, why)
@@ -82,11 +84,14 @@ func FromDLPack(t core.DeviceType, number int64) (Number, error) {
 	}
 }
 
-// ToDLPack gives the number that names n to the producer of memory on a device of
-// type t. With none there is no number to pass, only Python's None: on the CPU,
-// and for Default on devices whose numbers the standard leaves open. It fails with
-// core.ErrInvalid if a handle is one of the numbers that have a meaning, or is
-// given with another kind, and with core.ErrNotSupported where t has no such stream.
+// ToDLPack returns the number that names n, for the producer of memory on a device of type
+// t. If none is true, there is no such number, and a Python producer is passed None. This
+// is the case for the kind Default on the CPU, and on types of devices for which the
+// standard defines no numbers.
+//
+// ToDLPack returns core.ErrInvalid if n.Handle is one of the small numbers that stand for
+// other kinds, or is not 0 although the kind is not Handle. It returns core.ErrNotSupported
+// if t has no stream of that kind.
 func ToDLPack(t core.DeviceType, n Number) (number int64, none bool, err error) {
 	fail := func(sentinel error, why string) (int64, bool, error) {
 		return 0, false, core.Errorf(sentinel, "dlpack", "ToDLPack", "stream %v on %v: %s", n.Kind, t, why)

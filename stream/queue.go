@@ -10,20 +10,19 @@ import (
 
 var liveQueues = core.NewLiveCounter("stream.Queue")
 
-// Queue is a stream of the host: work that Go functions do, one after the other,
-// in the order in which it was enqueued. A goroutine runs it, which exists only
-// while there is work. The caller of [NewQueue] closes the queue.
+// Queue is a [core.Stream] of the host. Its work is Go functions, which run one after the
+// other in the order in which they were enqueued. They run in a goroutine, which exists
+// only while there is work. The caller of [NewQueue] closes the queue.
 //
-// If work fails, the work behind it still runs. The next event recorded behind it
-// reports the error, and Synchronize, or else Close, returns the first error since the
-// last Synchronize.
-// Work that panics or ends its goroutine has failed with core.ErrInvalid; the
-// error holds the stack.
+// If work fails, later work still runs. The next event that is recorded reports the error.
+// Synchronize returns the first error since the last Synchronize, and Close returns an
+// error that no Synchronize returned. If work panics or calls runtime.Goexit, it fails with
+// core.ErrInvalid; after a panic the error contains the stack.
 //
-// Work must not wait for what is enqueued behind it on the same queue, nor close
-// or synchronise its own queue: that would never end.
-// core.Values and its kin wait for the work on a tensor: work that was enqueued by
-// [Submit] and is in order with the rest uses core.ValuesWithoutWaiting instead.
+// Work must not wait for later work on the same queue, and must not synchronize or close
+// the queue, because it would never end. core.Values and similar functions wait for the
+// work on a tensor. Work that was enqueued by [Submit] must therefore call
+// core.ValuesWithoutWaiting instead for its own tensors.
 type Queue struct {
 	device core.Device
 
@@ -64,21 +63,21 @@ type barrier struct {
 	abandoned bool // the caller's context has ended
 }
 
-// NewQueue returns an empty queue that calls itself a stream of d, which may be
-// nil for a queue that belongs to no device.
+// NewQueue returns an empty queue. d is the device that the queue belongs to, or nil if it
+// belongs to none.
 func NewQueue(d core.Device) *Queue {
 	liveQueues.Add(1)
 	return &Queue{device: d}
 }
 
-// Device is what NewQueue was given.
+// Device returns the device that was passed to NewQueue.
 func (q *Queue) Device() core.Device { return q.device }
 
-// Native is 0: there is no API behind a queue.
+// Native returns 0, because a queue has no handle.
 func (q *Queue) Native() uintptr { return 0 }
 
-// Enqueue adds work behind all that was enqueued before, and does not wait for
-// it. It fails with core.ErrInvalid if work is nil and with core.ErrClosed.
+// Enqueue adds work after all work that was enqueued before, and does not wait for it. It
+// returns core.ErrInvalid if work is nil, and core.ErrClosed if the queue was closed.
 func (q *Queue) Enqueue(work func() error) error {
 	if work == nil {
 		return core.Errorf(core.ErrInvalid, "stream", "Enqueue", "work is nil")
@@ -86,10 +85,10 @@ func (q *Queue) Enqueue(work func() error) error {
 	return q.push("Enqueue", task{work: work})
 }
 
-// Wait makes work enqueued later wait for e, which may be an event of anything.
-// If e fails, that counts as failed work of this queue. A queue whose e is never
-// reached gets no further: Synchronize then ends with its context, Close never.
-// It fails with core.ErrClosed only.
+// Wait makes work that is enqueued later wait for e, which may be an event of any device.
+// If e fails, this counts as failed work of the queue. If e is never done, later work never
+// runs: Synchronize then returns when its context ends, and Close never returns. Wait
+// returns no error but core.ErrClosed.
 func (q *Queue) Wait(e core.Event) error {
 	if e == nil { // passed, by the rules of core.Event
 		return nil
@@ -97,8 +96,9 @@ func (q *Queue) Wait(e core.Event) error {
 	return q.push("Wait", task{wait: e})
 }
 
-// WaitSettled is [Queue.Wait] where it does not matter whether e fails. Then what the
-// queue itself has recorded needs no wait at all.
+// WaitSettled is like [Queue.Wait], but a failure of e does not count as failed work of the
+// queue. For an event that this queue recorded it does nothing, because earlier work is
+// always done first.
 func (q *Queue) WaitSettled(e core.Event) error {
 	if e == nil {
 		return nil
@@ -133,10 +133,10 @@ func (q *Queue) add(t task) {
 	}
 }
 
-// Record returns an event that is reached when all work enqueued before is done.
-// It carries the first error of the work since the event before it. Events
-// without work between them are one event.
-// It fails with core.ErrClosed only.
+// Record returns an event that is done when all work enqueued before is done. The event
+// reports the first error of the work since the previous event. If no work was enqueued
+// since the previous Record, both return the same event. Record returns no error but
+// core.ErrClosed.
 func (q *Queue) Record() (core.Event, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -157,9 +157,9 @@ func (q *Queue) Record() (core.Event, error) {
 // waits long for the mutex, since a queue can wait for any event without blocking.
 func (q *Queue) submission() *sync.Mutex { return &q.submitting }
 
-// Synchronize blocks until all work enqueued before is done, and returns the
-// first error of it that no Synchronize returned, or ctx's error; the error of
-// the work is then kept for the next call. It fails with core.ErrClosed after Close.
+// Synchronize blocks until all work enqueued before is done, and returns the first error of
+// the work that no Synchronize returned. If ctx ends first, it returns ctx's error, and the
+// next call returns the error of the work. After Close it returns core.ErrClosed.
 func (q *Queue) Synchronize(ctx context.Context) error {
 	b := new(barrier)
 	q.mu.Lock()
@@ -180,8 +180,9 @@ func (q *Queue) Synchronize(ctx context.Context) error {
 	return err
 }
 
-// Close waits until all work is done, however long that takes, and returns the
-// first error that no Synchronize returned. Another Close waits too, and returns nil.
+// Close blocks until all work is done, however long that takes, and closes the queue. It
+// returns the first error of the work that no Synchronize returned. A second Close also
+// waits, and returns nil.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	drained, first := q.drained, q.drained == nil

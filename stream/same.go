@@ -7,14 +7,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// SubmitSame orders a copy of a tensor onto itself, which [core.CheckCopy] reports as the
-// same elements. It moves no bytes. Later work on s waits for the last write of the
-// elements and for all uses of dst. So does later work on dst, on any stream: if one
-// memory was opened twice, dst may not know of that write. With a nil stream the caller
-// waits. If nothing is pending, SubmitSame does nothing.
+// SubmitSame orders a copy of a tensor onto itself. [core.CheckCopy] reports such a copy by
+// the result same. SubmitSame moves no bytes. It makes later work on s, and later work on
+// dst on any stream, wait for the last write of src and of dst and for all work on dst.
+// This matters if the same memory was opened twice, because a write that is recorded on src
+// may then not be recorded on dst. If s is nil, the caller waits. If no work is unfinished,
+// SubmitSame does nothing.
 //
-// It fails like [Submit]. A write of dst or of src that failed counts as a failed write of
-// what is read.
+// SubmitSame fails as [Submit] does. It returns the error of a failed write of src, and
+// that of a failed write of dst.
 func SubmitSame(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	to, err := hold("SubmitSame", dst)
 	if err != nil {

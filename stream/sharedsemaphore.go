@@ -9,15 +9,16 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// SharedSemaphore is a timeline semaphore that two devices share. It orders their
-// streams if neither can wait for the other's events. It is safe for concurrent use,
-// but values must come in order: until a stream has signalled, no other stream may be
-// passed as from. The caller of [NewSharedSemaphore] closes it.
+// SharedSemaphore orders the streams of two devices that cannot wait for each other's
+// events. It uses a timeline semaphore that both devices have open. It is safe for
+// concurrent use, with one condition: while a stream that was passed to Handoff as from has
+// not signaled, no other stream may be passed as from. The caller of [NewSharedSemaphore]
+// closes it.
 //
-// If the device that signals is lost, or a signal fails, the value never comes. The
-// SharedSemaphore then signals it soon after, on a stream of the waiting device, so
-// that this device goes on. The events of tensors that the lost device did not write,
-// and of tensors made of them, report the error.
+// If a signal fails, or the device that signals is lost, the SharedSemaphore soon signals
+// the missing value itself, on a stream of the device that waits, so that the work of this
+// device continues. The events of the tensors that the lost device should have written
+// report the error, and so do the events of work that reads these tensors.
 type SharedSemaphore struct {
 	signal, wait core.Semaphore
 
@@ -30,26 +31,30 @@ type SharedSemaphore struct {
 // checkInterval is how often a SharedSemaphore checks whether its latest signal failed.
 const checkInterval = 100 * time.Millisecond
 
-// NewSharedSemaphore makes a SharedSemaphore of one semaphore as both devices know it:
-// streams of one device signal the first, streams of the other wait on the second,
-// which was imported. The SharedSemaphore owns both.
+// NewSharedSemaphore returns a SharedSemaphore for one semaphore that two devices have
+// open. signal is the semaphore on the device whose streams signal. wait is the same
+// semaphore on the device whose streams wait, which imported it. The SharedSemaphore owns
+// both, and closes them.
 func NewSharedSemaphore(signal, wait core.Semaphore) *SharedSemaphore {
 	return &SharedSemaphore{signal: signal, wait: wait}
 }
 
-// Handoff is the function [Handoff] for one tensor, a stream from of the device that
-// signals and a stream to of the device that waits. If to cannot wait for the last
-// write of t, but from can, to waits for from by the semaphore, and with it for all
-// work that from holds. From then on an event of to stands for all work on t that from
-// can wait for ([core.Buffer.Supersede]): streams of the waiting device wait for later
-// work on t without blocking the caller.
+// Handoff makes the stream to wait until t may be read there, as the function [Handoff]
+// does. from is a stream of the device that signals, and to is a stream of the device that
+// waits. The semaphore is used only if to cannot wait for the last write of t and from can:
+// from then waits for that write and signals, and to waits for the signal. to thereby also
+// waits for all other work that was enqueued on from.
 //
-// A semaphore carries no errors. If the write, or other work that from holds, fails or
-// loses its device, work on to does not fail. The event of t reports the error, and so do
-// the events of later work on t ([core.Tensor.WaitReady]).
+// Handoff also records an event of to on t, which stands for all work on t that from can
+// wait for. Streams of the device that waits can wait for this event, so that later calls
+// for t do not block.
 //
-// Handoff fails as the function [Handoff] does, and as Signal and WaitOn of the
-// semaphores do.
+// A semaphore does not carry errors. If the write or other work on from fails, or its
+// device is lost, the work on to does not fail. The event that is recorded on t reports the
+// error, and so do the events of later work on t; see [core.Tensor.WaitReady].
+//
+// Handoff fails as the function [Handoff] does, or with the errors of Signal and WaitOn of
+// the semaphores.
 func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
 	if s.signal == nil || s.wait == nil || t == nil || from == nil || to == nil {
 		return NoWait, core.Errorf(core.ErrInvalid, "stream", "Handoff", "a semaphore, the tensor or a stream is nil")
@@ -97,7 +102,7 @@ func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write co
 		return err
 	}
 	if after, err := to.Record(); err == nil {
-		b.Supersede(superseded, chain(after, append(earlier, earlierEvent{Event: signalled})...))
+		inside.Supersede(b, superseded, chain(after, append(earlier, earlierEvent{Event: signalled})...))
 	}
 	return nil
 }
@@ -167,8 +172,8 @@ func (s *SharedSemaphore) signalInstead() {
 	_ = own.Close()
 }
 
-// Close waits for the work that uses the semaphores, and closes both. It returns the
-// errors of closing them. Closing twice is safe.
+// Close waits for the work that uses the semaphores, and closes both semaphores. It returns
+// the errors of closing them. Closing twice is safe.
 func (s *SharedSemaphore) Close() error {
 	s.mu.Lock()
 	signalled := s.signalled

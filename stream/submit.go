@@ -8,30 +8,33 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Submit enqueues work that reads and writes tensors, in order with all other
-// work on them. Every [core.Device.Copy] on a stream calls it. The steps are:
+// Submit enqueues work on s that writes and reads tensors, in order with all other work on
+// them. Every [core.Device.Copy] on a stream calls it. Submit does four steps:
 //
-//  1. The memory of the tensors is held until Submit returns; from then on the
-//     events recorded on it do that, so the tensors may be closed at once.
-//  2. s waits for the last write of what is read, and for the last write and all
-//     uses of what is written. If s cannot wait for an event, Submit does, at most
-//     until ctx ends. If the last write of a tensor to be read is known to have
-//     failed, Submit returns its error. Writes that are overwritten may have failed.
-//  3. enqueue puts the work on s. If it fails, it must leave no work behind that
-//     still uses the tensors.
-//  4. An event recorded on s becomes the last write of writes and a use of reads.
+//  1. It keeps the memory of the tensors alive until it returns. From then on the
+//     events that it records keep the memory alive, so the caller may close the tensors.
+//  2. It makes s wait for the last write of each tensor in reads, and for all work on
+//     each tensor in writes. If s cannot wait for an event, Submit waits for it on the
+//     host, or until ctx ends. If the last write of a tensor in reads is known to have
+//     failed, Submit returns the error of that write. Errors of earlier work on tensors
+//     in writes are ignored, because the work overwrites them.
+//  3. It calls enqueue, which enqueues the work on s. If enqueue fails, it must not
+//     leave work behind that uses the tensors.
+//  4. It records an event on s, as the last write of each tensor in writes and as a read
+//     of each tensor in reads.
 //
-// If Submit fails, nothing was enqueued, with one exception: if s cannot record an
-// event behind the work, Submit waits for s instead, and returns the error of that wait;
-// the events of writes then report the error.
+// If Submit fails, nothing was enqueued, with one exception: if s cannot record an event
+// after the work, Submit waits for s, and returns the error of that wait. The events of the
+// tensors in writes then report the error.
 //
-// Work that fails later is reported by its event. That event also reports the error of
-// the last write of what the work reads: work that reads the result of a failed write
-// counts as failed on every device, on whichever stream (see package core, "Errors of work").
+// If the work fails later, its event reports the error. That event also reports the errors
+// of the last writes of the tensors in reads. Work that reads the result of a failed write
+// therefore fails, too, on every device and every stream; see "Errors of work" in package
+// core.
 //
-// A tensor may be in both lists. A nil tensor, stream or enqueue is
-// core.ErrInvalid, a closed tensor core.ErrClosed. enqueue must not call Submit
-// for the same stream.
+// A tensor may be in both lists. Submit returns core.ErrInvalid if a tensor, s or enqueue
+// is nil, core.ErrClosed if a tensor is closed, ctx's error if ctx ends while Submit waits,
+// and the error of enqueue. enqueue must not call Submit for the same stream.
 func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
 	if s == nil || enqueue == nil {
 		return core.Errorf(core.ErrInvalid, "stream", "Submit", "the stream or enqueue is nil")
@@ -57,12 +60,12 @@ func Submit(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, en
 	return err
 }
 
-// SubmitAndWait is [Submit] for a caller who waits until the work is done. Devices that
-// work on streams call it for a [core.Device.Copy] with a nil stream. s is a stream of the
-// device's own, which several callers may share: so the caller, and not s, waits for the
-// work that comes before. If ctx ends while the work runs, SubmitAndWait returns ctx's
-// error, and the memory is kept until the work's event is done. See [Acquire] for work that
-// the caller does itself.
+// SubmitAndWait is like [Submit], but also waits until the work is done, and returns its
+// error. Devices that copy on streams call it in [core.Device.Copy] with a nil stream. s is
+// then a stream of the device, which several callers share. SubmitAndWait therefore waits
+// for earlier work on the tensors on the host, and does not make s wait. If ctx ends while
+// the work runs, SubmitAndWait returns ctx's error, and the memory stays alive until the
+// work is done. A caller that does the work itself uses [Acquire].
 func SubmitAndWait(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error {
 	if s == nil || enqueue == nil {
 		return core.Errorf(core.ErrInvalid, "stream", "SubmitAndWait", "the stream or enqueue is nil")

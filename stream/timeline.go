@@ -9,9 +9,9 @@ import (
 
 var liveTimelines = core.NewLiveCounter("stream.Timeline")
 
-// Timeline is a semaphore of the host: a counter that starts at 0 and only grows.
-// Queues and goroutines wait until it has reached a value. It is safe for
-// concurrent use. The caller of [NewTimeline] closes it.
+// Timeline is a [core.Semaphore] of the host: a counter that starts at 0 and only grows.
+// Goroutines and streams wait until it reaches a value. It is safe for concurrent use. The
+// caller of [NewTimeline] closes it.
 type Timeline struct {
 	mu       sync.Mutex
 	value    uint64
@@ -28,7 +28,8 @@ func NewTimeline() *Timeline {
 	return new(Timeline)
 }
 
-// Value is the counter now. It fails with core.ErrClosed.
+// Value returns the present value of the counter. It returns core.ErrClosed if the timeline
+// was closed.
 func (t *Timeline) Value() (uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,8 +39,8 @@ func (t *Timeline) Value() (uint64, error) {
 	return t.value, nil
 }
 
-// Set sets the counter at once. It fails with core.ErrInvalid if value is not
-// larger than the counter, and with core.ErrClosed.
+// Set sets the counter at once. It returns core.ErrInvalid if value is not larger than the
+// counter, and core.ErrClosed if the timeline was closed.
 func (t *Timeline) Set(value uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,11 +56,11 @@ func (t *Timeline) Set(value uint64) error {
 	return nil
 }
 
-// Signal enqueues on s, which must be able to do host work as a [Queue] is, that
-// the counter is set to value. It fails with core.ErrInvalid if value is not
-// larger than all that were set or enqueued before, with core.ErrNotSupported for
-// a stream of a device, and with core.ErrClosed. Where another queue has set a
-// larger value by the time that the work is done, the work fails as Set does.
+// Signal enqueues work on s that sets the counter to value. s must be a [core.HostWorker],
+// such as a [Queue]. Signal returns core.ErrNotSupported if it is not, core.ErrInvalid if
+// value is not larger than all values that were set or signaled before, and core.ErrClosed
+// if the timeline or s was closed. If Set has set a larger value by the time the work runs,
+// the work fails with core.ErrInvalid.
 func (t *Timeline) Signal(s core.Stream, value uint64) error {
 	q, ok := s.(core.HostWorker)
 	if !ok {
@@ -80,8 +81,9 @@ func (t *Timeline) Signal(s core.Stream, value uint64) error {
 	return nil
 }
 
-// WaitOn makes later work on s wait until the counter has reached value. It fails
-// as Wait of s does: with core.ErrNotSupported for a device that cannot wait for
+// WaitOn makes work that is enqueued on s later wait until the counter has reached value.
+// It returns core.ErrInvalid if s is nil, core.ErrClosed if the timeline was closed, and
+// the error of Wait of s, which is core.ErrNotSupported if the device of s cannot wait for
 // the host.
 func (t *Timeline) WaitOn(s core.Stream, value uint64) error {
 	if s == nil {
@@ -93,18 +95,18 @@ func (t *Timeline) WaitOn(s core.Stream, value uint64) error {
 	return s.Wait(t.At(value))
 }
 
-// Wait blocks until the counter has reached value, and returns nil, or until ctx
-// ends, and returns its error, or until the timeline is closed, which is core.ErrClosed.
+// Wait blocks until the counter has reached value, and returns nil. If ctx ends first, it
+// returns ctx's error. If the timeline is closed first, it returns core.ErrClosed.
 func (t *Timeline) Wait(ctx context.Context, value uint64) error {
 	return t.At(value).Wait(ctx)
 }
 
-// At returns the event that the counter has reached value. A timeline that is
-// closed before fails the event with core.ErrClosed.
+// At returns an event that is done when the counter has reached value. If the timeline is
+// closed first, the event fails with core.ErrClosed.
 func (t *Timeline) At(value uint64) core.Event { return timelineEvent{t, value} }
 
-// Close ends the timeline and all waits for it. A second Close does nothing. It
-// never fails.
+// Close closes the timeline and ends all waits for it. It always returns nil; the result
+// makes Timeline a core.Semaphore. A second Close does nothing.
 func (t *Timeline) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Uses are the buffers that some work writes and reads, held until Release.
+// Uses holds the buffers that some work writes and reads. It keeps their memory alive until
+// Release. [Acquire] returns it.
 type Uses struct {
 	few     [4]*core.Buffer // the first ones
 	more    []*core.Buffer
@@ -14,13 +15,15 @@ type Uses struct {
 	written int // the first so many are written, the others are read
 }
 
-// Acquire is [Submit] for a caller who does the work itself, or waits for it, as a
-// [core.Device.Copy] with a nil stream does. It holds the memory of the tensors, and waits,
-// at most until ctx ends, for what a stream would wait for: the last write of what is
-// read, and the last write and all uses of what is written. Then the caller does the work,
-// and calls [Uses.Note] with an event of its end: before work of the host begins, or after
-// work was enqueued. At the end it calls [Uses.Release]. It may do so before the event is
-// done, since from Note on the event keeps the memory.
+// Acquire prepares work that the caller does itself, without a stream, as in a
+// [core.Device.Copy] with a nil stream. It keeps the memory of the tensors alive. It waits
+// for the last write of each tensor in reads, and for all work on each tensor in writes, or
+// until ctx ends.
+//
+// After Acquire, the caller makes an event, passes it to [Uses.Note], does the work, and
+// completes the event. If the caller enqueues the work on a stream, it calls Note with an
+// event that it records after the work. Finally it calls [Uses.Release]. It may do so
+// before the event is done, because the event keeps the memory alive from Note on.
 //
 //	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
 //	if err != nil {
@@ -33,8 +36,8 @@ type Uses struct {
 //	done.Complete(err)
 //	return err
 //
-// Acquire fails with core.ErrInvalid for a nil tensor, with core.ErrClosed for a closed one,
-// with ctx's error, and with the error of the last write of a tensor to be read.
+// Acquire returns core.ErrInvalid if a tensor is nil, core.ErrClosed if one is closed,
+// ctx's error, and the error of the last write of a tensor in reads.
 func Acquire(ctx context.Context, writes, reads []*core.Tensor) (Uses, error) {
 	u, err := acquire("Acquire", writes, reads)
 	if err == nil {
@@ -99,8 +102,8 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 	return earlier, nil
 }
 
-// Note makes done, which ends with the work, the last write of what is written and a use
-// of what is read.
+// Note records done, an event that is done when the work is done, as the last write of the
+// tensors that the work writes and as a read of the tensors that it reads.
 func (u *Uses) Note(done core.Event) {
 	for i := range u.count {
 		if i < u.written {
@@ -111,7 +114,7 @@ func (u *Uses) Note(done core.Event) {
 	}
 }
 
-// Release gives the memory back. A second Release does nothing.
+// Release releases the buffers. A second Release does nothing.
 func (u *Uses) Release() {
 	for i := range u.count {
 		u.at(i).Release()

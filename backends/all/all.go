@@ -1,6 +1,6 @@
-// Package all is the list of all backends, and the one package that imports all of them.
+// Package all makes a registry of all backends of a build. It is the only package that imports all backends.
 //
-// The CPU's backend is always there. Each of the others needs the build tag of its name, Linux and cgo.
+// The CPU backend is in every build. Each other backend needs the build tag of its name, Linux and cgo.
 // Drivers are opened at run time, so a program with every backend starts on any machine.
 package all
 
@@ -25,8 +25,8 @@ func backends() []core.Backend {
 	}
 }
 
-// New returns a new registry with the backends of this build, the host first. Their Probe methods report
-// whether they can be used on this machine.
+// New returns a new registry with the backends of this build, beginning with the CPU backend.
+// [core.Registry.Probes] reports which of them can be used on this machine.
 func New() *core.Registry {
 	r := new(core.Registry)
 	for _, b := range backends() {
@@ -37,7 +37,8 @@ func New() *core.Registry {
 	return r
 }
 
-// Tags returns the build tags of dlx. Each one adds the backend of its name.
+// Tags returns all build tags that add a backend, whether or not this build has them. Each tag is the name of
+// its backend.
 func Tags() []string {
 	var tags []string
 	for _, b := range backends()[1:] {

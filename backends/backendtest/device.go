@@ -194,8 +194,12 @@ func caseCloseWithMemory(e *env) {
 }
 
 func caseCloseWithStream(e *env) {
-	s := e.stream()
+	s, other := e.stream(), e.stream()
 	e.wantError(e.dev.Close(), core.ErrInvalid, "Close with a stream open")
+	for range 2 {
+		e.check(other.Close(), "Close of a stream")
+	}
+	e.wantError(e.dev.Close(), core.ErrInvalid, "Close with a stream open, after another one was closed twice")
 	content := e.pattern(1000)
 	t := e.bytes(1000)
 	e.copy(s, t, e.hostBytes(content))

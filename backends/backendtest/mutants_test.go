@@ -107,6 +107,22 @@ var memoryMutants = []mutant{
 		fails: "device/close-refused-while-a-stream-is-open", says: "Close with a stream open: error <nil>",
 	},
 	{
+		name: "takes two calls of Close for two streams",
+		hooks: hooks{
+			stream: streamHooks{close: func(d *device, q *queue) error {
+				d.calls.Add(1)
+				return q.Stream.Close()
+			}},
+			close: func(d *device) error {
+				if d.calls.Load() == 2 {
+					return nil
+				}
+				return d.fake.Close()
+			},
+		},
+		fails: "device/close-refused-while-a-stream-is-open", says: "after another one was closed twice: error <nil>",
+	},
+	{
 		name: "closes once only",
 		hooks: hooks{close: func(d *device) error {
 			if err := d.fake.Copy(context.Background(), nil, nil, nil); errors.Is(err, core.ErrClosed) {

@@ -13,13 +13,14 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Programs runs n random programs on a device: allocations, releases, copies between views in every
-// direction, streams that are opened and closed, and events that streams and the host wait for. The oracle
-// runs each program too, step by step in host memory: whichever stream a step uses, tensors have the order of
-// the program. A failure prints the steps of the program, and the seed that repeats it.
+// Programs runs n random programs on a device. Their steps are allocations, releases, copies between views in
+// every direction, streams that are opened and closed, and events that streams and the host wait for.
+// Programs runs the same steps in host memory, one after the other, and compares all results with these. The
+// results must be the same, because work on a tensor happens in the order of the program, whichever streams
+// it uses. A failure prints the steps of the program, and the seed that repeats it.
 //
-// The device is opened anew after a number of programs. These options of [Run] apply: [WithSeed],
-// [WithTimeout] for each program, and [WithPeer], whose device's tensors then take part.
+// After some programs, the device is closed and another one is opened. These options of [Run] apply:
+// [WithSeed]; [WithTimeout], for each program; and [WithPeer], whose device then takes part.
 func Programs(t *testing.T, open func(testing.TB) core.Device, n int, opts ...Option) {
 	cfg := newConfig(opts)
 	t.Logf("random programs are those of %s", seedText(cfg.seed))

@@ -73,11 +73,12 @@ func WithPeer(open func(testing.TB) core.Device) Option {
 	return func(c *config) { c.openPeer = open }
 }
 
-// WithSeed repeats the random layouts of an earlier run. Without it every run has different ones.
+// WithSeed sets the seed of the random layouts, to repeat an earlier run. Without it, every run has other
+// layouts.
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
 // WithTimeout sets how long a case may take, and how long it waits for a result. The default is three
-// minutes, since a loaded machine may pause.
+// minutes, so that cases also pass on a busy machine.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
 // WithPointer supplies a function that makes memory as another library would, for core.PointerImporter.
@@ -87,13 +88,13 @@ func WithPointer(create func(tb testing.TB, d core.Device, size int64) uintptr) 
 	return func(c *config) { c.pointer = create }
 }
 
-// WithHold supplies a function that keeps later work of a stream from running until release is called, by
-// means of the device's own API: a user event, or a semaphore that the host signals. release may be called
-// twice.
+// WithHold supplies a function that holds a stream back: work that is enqueued later does not run until
+// release is called. hold uses the device's own API for this, such as a user event, or a semaphore that the
+// host signals. release may be called twice.
 //
-// Two kinds of device need it, or else cases on order may miss errors: devices whose streams can neither wait
-// for events of the host nor signal each other, and devices whose streams share a queue, where a stream that
-// waits for a semaphore may block the stream that signals it.
+// Without it, the cases on order may miss errors of two kinds of devices: devices whose streams can neither
+// wait for events of the host nor signal each other, and devices whose streams share a queue, so that a
+// stream that waits for a semaphore may block the stream that signals it.
 func WithHold(hold func(tb testing.TB, s core.Stream) (release func())) Option {
 	return func(c *config) { c.hold = hold }
 }

@@ -65,7 +65,7 @@ func (d *device) alloc(size int64, get func(size int64) (uintptr, core.Owner, er
 
 // Close frees the pool: see [shell.Device.Shut].
 func (d *device) Close() error {
-	return d.Shut(context.Background(), "streams", func() error {
+	return d.Shut(context.Background(), func() error {
 		d.Trim()
 		return nil
 	})

@@ -8,19 +8,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// New returns the backend "cuda". It serves every device that the driver lists, in
-// its order (CUDA_VISIBLE_DEVICES chooses). A device may be opened several times; all
-// use its primary context, as the runtime API and most libraries do, with a pool
-// and streams of their own. The library, libcuda.so.1, is opened by the first call of a method;
-// DLX_CUDA_LIBRARY names another one.
+// New returns the backend "cuda". It has the devices that the driver lists, in the driver's order; the environment
+// variable CUDA_VISIBLE_DEVICES selects them. A device can be opened several times. Each opened device has a pool
+// and streams of its own; all use the device's primary context, as the runtime API and most libraries do. The first
+// call of a method opens the library libcuda.so.1, or the one that the environment variable DLX_CUDA_LIBRARY names.
 func New() core.Backend { return newBackend() }
 
-// Timer measures how long work takes on the card, by two events with times. It is
-// safe for concurrent use.
+// Timer measures how long work takes on a device, by two events that record the time. It is safe for concurrent
+// use.
 type Timer struct{ timer cudalike.Timer }
 
-// NewTimer makes a timer for streams of d, which the caller closes. It fails with
-// core.ErrDevice if d is no device of CUDA, and with core.ErrClosed.
+// NewTimer returns a timer for streams of d. The caller must close it. NewTimer fails with core.ErrDevice if d is
+// not a device of CUDA, and with core.ErrClosed if d is closed.
 func NewTimer(ctx context.Context, d core.Device) (*Timer, error) {
 	t := new(Timer)
 	if err := openTimer(ctx, d, &t.timer); err != nil {
@@ -29,19 +28,18 @@ func NewTimer(ctx context.Context, d core.Device) (*Timer, error) {
 	return t, nil
 }
 
-// Start has the time begin when the work enqueued on s before is done. It fails with
-// core.ErrDevice if s is nil or of another device, with core.ErrNotSupported while s is
-// captured, and with core.ErrClosed; so does Stop.
+// Start makes the time begin when the work that was enqueued on s before is done. Start and Stop fail with
+// core.ErrDevice if s is nil or a stream of another device, with core.ErrNotSupported while s is being captured into
+// a graph, and with core.ErrClosed if the timer or s is closed.
 func (t *Timer) Start(s core.Stream) error { return t.timer.Start(s) }
 
-// Stop has the time end when the work enqueued on s before is done.
+// Stop makes the time end when the work that was enqueued on s before is done.
 func (t *Timer) Stop(s core.Stream) error { return t.timer.Stop(s) }
 
-// Elapsed waits for both ends, or until ctx ends, whose error it returns then, and
-// returns the time between them, with a resolution of about half a microsecond (driver
-// API, cuEventElapsedTime). It fails with core.ErrInvalid unless Start and Stop came
-// before, and with core.ErrClosed.
+// Elapsed waits until the time has ended and returns it, with a resolution of about half a microsecond (driver API,
+// cuEventElapsedTime). If ctx ends first, Elapsed returns its error. It fails with core.ErrInvalid unless Start and
+// Stop were called before, and with core.ErrClosed if the timer is closed.
 func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) { return t.timer.Elapsed(ctx) }
 
-// Close gives the events back. A second Close does nothing.
+// Close releases the events. A second Close does nothing.
 func (t *Timer) Close() error { return t.timer.Close() }

@@ -1,8 +1,7 @@
-"""Exchanges tensors on a card between dlx and array libraries: a small one below, and PyTorch
-and CuPy where they are installed.
+"""Exchanges tensors on a card between dlx and array libraries: the small one below, PyTorch and CuPy.
 
-Called with the path of the library that internal/cshared makes. Prints the number of
-checks for each library, or why it cannot be used; a check that fails ends the run.
+The argument is the path of the library that internal/cshared makes. The script prints the number of checks for each
+array library, or why the library cannot be used. It ends with the first check that fails.
 """
 
 import array
@@ -32,13 +31,13 @@ python.PyCapsule_GetPointer.restype = ctypes.c_void_p
 python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 python.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
-NAME, USED = b"dltensor_versioned", b"used_dltensor_versioned"  # capsules keep the address: these live for ever
+NAME, USED = b"dltensor_versioned", b"used_dltensor_versioned"  # never freed, since capsules keep their addresses
 CUDA = 2
 SIZES = [1, 1000, 1 << 20]
 
 
 def ask(function, *arguments):
-    """Calls dlx and returns its answer; an error is raised."""
+    """Calls a function of dlx and returns its answer. Raises RuntimeError for an error."""
     text = function(*arguments)
     answer = json.loads(ctypes.string_at(text))
     lib.dlx_free(text)
@@ -48,7 +47,7 @@ def ask(function, *arguments):
 
 
 class Tensor:
-    """A tensor of dlx, to be taken once. Its work is done: no stream has to wait for it."""
+    """A tensor of dlx, which can be imported once. The work on it is done, so no stream has to wait."""
 
     def __init__(self, answer):
         self.managed = answer["managed"]
@@ -61,20 +60,20 @@ class Tensor:
         return python.PyCapsule_New(self.managed, NAME, None)
 
 
-def opened(capsule):
-    """The address of the struct in a capsule, which is the caller's from now on."""
+def take(capsule):
+    """Takes the struct out of a capsule and returns its address. The caller must release the struct."""
     managed = python.PyCapsule_GetPointer(capsule, NAME)
     python.PyCapsule_SetName(capsule, USED)
     return managed
 
 
-def take(capsule):
-    """Hands the struct in a capsule to dlx, which reads it."""
-    return ask(lib.dlx_read, opened(capsule))
+def read_by_dlx(capsule):
+    """Lets dlx take the struct in a capsule, and returns what dlx reads."""
+    return ask(lib.dlx_read, take(capsule))
 
 
 class Managed(ctypes.Structure):
-    """DLManagedTensorVersioned, with the DLTensor in it."""
+    """DLManagedTensorVersioned and its DLTensor."""
 
     DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     _fields_ = [
@@ -96,21 +95,21 @@ class Managed(ctypes.Structure):
 
 
 class Driver:
-    """An array library over CUDA's driver, with rows of float32 alone. It waits for all that it does."""
+    """An array library that uses CUDA's driver. It has only rows of float32, and waits for all its work."""
 
     __name__, __version__ = "the driver", "alone"
     float32 = (2, 32, 1)  # kDLFloat
 
     def __init__(self):
         self.cuda = ctypes.CDLL(os.environ.get("DLX_CUDA_LIBRARY", "libcuda.so.1"))
-        self.given = {}  # what others have, by the address of its struct
+        self.exported = {}  # structs and their rows, by the address of the struct
         self.context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
         self.call("cuCtxSetCurrent", self.context)
 
     def close(self):
-        assert not self.given, self.given
+        assert not self.exported, self.exported
         self.call("cuCtxSetCurrent", None)
         self.call("cuDevicePrimaryCtxRelease_v2", 0)
 
@@ -127,13 +126,13 @@ class Driver:
         return row
 
     def free(self, address):
-        """Frees memory on whatever thread this is."""
+        """Frees memory. Any thread may call it."""
         self.call("cuCtxPushCurrent_v2", self.context)
         self.call("cuMemFree_v2", address)
         self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
     def from_dlpack(self, tensor):
-        at = opened(tensor.__dlpack__(max_version=(1, 1)))
+        at = take(tensor.__dlpack__(max_version=(1, 1)))
         m = Managed.from_address(at)
         assert (m.major, m.ndim, m.device[:]) == (1, 1, [CUDA, 0]), (m.major, m.ndim, m.device[:])
         assert (m.code, m.bits, m.lanes) == self.float32 and (not m.strides or m.strides[0] == 1)
@@ -141,13 +140,13 @@ class Driver:
 
 
 class Row:
-    """A row of float32 on the card; end gives its memory back."""
+    """A row of float32 on the card. release releases its memory."""
 
-    def __init__(self, driver, address, size, end):
-        self.driver, self.address, self.size, self.end = driver, address, size, end
+    def __init__(self, driver, address, size, release):
+        self.driver, self.address, self.size, self.release = driver, address, size, release
 
     def __del__(self):
-        self.end()
+        self.release()
 
     def read(self):
         values = (ctypes.c_float * self.size)()
@@ -166,45 +165,45 @@ class Row:
         return self
 
     def __dlpack__(self, *, max_version):
-        m = Managed(major=1, minor=1, deleter=given_back, data=self.address, device=(CUDA, 0), ndim=1)
+        m = Managed(major=1, minor=1, deleter=delete, data=self.address, device=(CUDA, 0), ndim=1)
         m.code, m.bits, m.lanes = self.driver.float32
         m.shape, m.strides = (ctypes.c_int64 * 1)(self.size), (ctypes.c_int64 * 1)(1)
-        self.driver.given[ctypes.addressof(m)] = m, self
+        self.driver.exported[ctypes.addressof(m)] = m, self
         return python.PyCapsule_New(ctypes.addressof(m), NAME, None)
 
 
 @Managed.DELETER
-def given_back(managed):
-    """What dlx calls, on any thread, when it has closed a tensor of a Row."""
-    driver.given.pop(managed)
+def delete(managed):
+    """Deletes the struct of a row. dlx calls it, on any thread, when it has closed its tensor."""
+    driver.exported.pop(managed)
 
 
 def arange(library, size):
-    """The numbers from 0 on, on the card."""
+    """Returns the numbers 0, 1, 2 and so on, on the card."""
     return library.arange(size, dtype=library.float32, **({"device": "cuda"} if library.__name__ == "torch" else {}))
 
 
 def exchange(library, address_of, synchronize):
     checks = 0
     for size in SIZES:
-        # Ours there: the same address, and what they write is what we read back.
+        # The library imports a tensor of dlx, adds 1, and exports it to dlx again.
         answer = ask(lib.dlx_make, size)
-        theirs = library.from_dlpack(Tensor(answer))
-        assert address_of(theirs) == answer["address"], (library, "dlx's tensor was copied")
-        assert float(theirs[-1]) == size - 1
-        theirs += 1
+        imported = library.from_dlpack(Tensor(answer))
+        assert address_of(imported) == answer["address"], (library, "dlx's tensor was copied")
+        assert float(imported[-1]) == size - 1
+        imported += 1
         synchronize()
-        back = take(theirs.__dlpack__(max_version=(1, 1)))
+        back = read_by_dlx(imported.__dlpack__(max_version=(1, 1)))
         assert back["address"] == answer["address"], (library, "the tensor was copied on its way back")
         assert back["values"][0] == 1 and back["values"][-1] == size, back["values"][:3]
-        # Theirs here.
+        # dlx imports a tensor of the library.
         own = arange(library, size)
         synchronize()
-        read = take(own.__dlpack__(max_version=(1, 1)))
+        read = read_by_dlx(own.__dlpack__(max_version=(1, 1)))
         assert read["address"] == address_of(own), (library, "its tensor was copied")
         assert read["place"] == "cuda:0" and read["values"][-1] == size - 1
         checks += 8
-        del theirs, own
+        del imported, own
         gc.collect()
     print(f"{checks} checks with {library.__name__} {library.__version__}")
 
@@ -218,9 +217,9 @@ for name, address_of, synchronize in [
 ]:
     try:
         module = importlib.import_module(name)
-        module.from_dlpack  # and it must know the struct with a version, which came with DLPack 1.0
+        module.from_dlpack  # a library also needs the versioned struct of DLPack 1.0
         arange(module, 1).__dlpack__(max_version=(1, 1))
-    # A build without CUDA fails by AssertionError (PyTorch), one that finds no card by RuntimeError.
+    # PyTorch raises AssertionError if it is built without CUDA, and RuntimeError if it finds no card.
     except (ImportError, AttributeError, TypeError, AssertionError, RuntimeError) as reason:
         print(f"skipped: {name}: {reason}")
         continue

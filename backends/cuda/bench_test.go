@@ -4,14 +4,16 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 )
 
-// Numbers of the simulator tell what dlx costs beside the driver, and nothing of a card.
+// With the simulator, the results are the cost of dlx itself. They say nothing about a card.
 
-// BenchmarkAlloc measures memory that the pool has.
+// BenchmarkAlloc allocates memory that is free in the pool.
 func BenchmarkAlloc(b *testing.B) {
 	d := opened(b)
 	s := newStream(b, d)
@@ -31,8 +33,8 @@ func BenchmarkAlloc(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy measures copies on a stream between the kinds of memory, and the driver's own
-// call in a loop. All wait once, for 16 copies.
+// BenchmarkCopy compares copies on a stream between types of memory with the driver's own function. Each waits once
+// for 16 copies.
 func BenchmarkCopy(b *testing.B) {
 	const copies = 16
 	d := opened(b)
@@ -72,7 +74,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// address is where a tensor of a benchmark lies.
+// address returns the address of a tensor.
 func address(b *testing.B, x *core.Tensor) uintptr {
 	b.Helper()
 	p, err := x.Address()
@@ -82,7 +84,7 @@ func address(b *testing.B, x *core.Tensor) uintptr {
 	return p
 }
 
-// BenchmarkStrided compares the ways of a strided copy within the device.
+// BenchmarkStrided compares strided copies within the device: by rectangular commands and by kernels.
 func BenchmarkStrided(b *testing.B) {
 	const n = 2048
 	d := opened(b)
@@ -108,7 +110,7 @@ func BenchmarkStrided(b *testing.B) {
 	}
 }
 
-// BenchmarkEvent measures what orders two streams.
+// BenchmarkEvent makes one stream wait for another.
 func BenchmarkEvent(b *testing.B) {
 	d := opened(b)
 	s, other := newStream(b, d), newStream(b, d)
@@ -120,6 +122,49 @@ func BenchmarkEvent(b *testing.B) {
 		}
 		if err := other.Wait(e); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkWait measures how late the host learns that work has ended which takes a known
+// time, by an event of dlx and by the driver's own call. The work is the host's, in its turn on
+// the stream, so that its end is known. The driver's call holds its thread.
+func BenchmarkWait(b *testing.B) {
+	d := opened(b)
+	s := newStream(b, d)
+	c := libraryOf(b, d).context
+	waits := map[string]func() error{
+		"driver": func() error { return failed(c.Synchronize(s.Native())) },
+		"dlx": func() error {
+			e, err := s.Record()
+			if err != nil {
+				return err
+			}
+			return e.Wait(b.Context())
+		},
+	}
+	for _, work := range []time.Duration{10 * time.Microsecond, 40 * time.Microsecond, 160 * time.Microsecond, time.Millisecond, 10 * time.Millisecond} {
+		for _, who := range []string{"driver", "dlx"} {
+			b.Run(fmt.Sprintf("%v/%s", work, who), func(b *testing.B) {
+				var ended time.Time
+				var late []time.Duration
+				for b.Loop() {
+					if err := failed(c.LaunchHostFunc(s.Native(), func() {
+						start := time.Now()
+						for ended = start; ended.Sub(start) < work; {
+							ended = time.Now()
+						}
+					})); err != nil {
+						b.Fatal(err)
+					}
+					if err := waits[who](); err != nil {
+						b.Fatal(err)
+					}
+					late = append(late, time.Since(ended))
+				}
+				slices.Sort(late)
+				b.ReportMetric(float64(late[len(late)/2]), "ns-late/op")
+			})
 		}
 	}
 }

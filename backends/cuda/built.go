@@ -11,7 +11,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// backend is that of the process, which has one driver.
+// backend is the one backend of the process, which has one driver.
 var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	API:          "CUDA",
 	Visible:      "CUDA_VISIBLE_DEVICES",

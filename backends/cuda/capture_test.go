@@ -16,8 +16,8 @@ const (
 	captureThreadLocal = 1
 )
 
-// capture begins to capture a stream of another library into a graph, on this thread.
-// It returns the stream, and what ends the capture and proves that it stayed valid.
+// capture makes a stream, as another library does, and begins to capture it into a graph on this thread. It returns
+// the stream. end ends the capture, and fails the test if the capture is not valid any more.
 func capture(t *testing.T, mode int) (stream uintptr, end func()) {
 	t.Helper()
 	other := gpusimtest.Start(t)
@@ -36,7 +36,7 @@ func TestACaptureOfAnotherLibraryStaysValid(t *testing.T) {
 	for _, mode := range []int{captureGlobal, captureThreadLocal} {
 		simulator(t)
 		_, end := capture(t, mode)
-		// The goroutine is locked to the thread that captures, and others are not.
+		// This goroutine is locked to the thread that captures. Other goroutines run on other threads.
 		for range 2 {
 			if err := wholeLife(t.Context()); err != nil {
 				t.Errorf("mode %d, on the thread that captures: %v", mode, err)
@@ -51,7 +51,7 @@ func TestACaptureOfAnotherLibraryStaysValid(t *testing.T) {
 	}
 }
 
-func TestACapturedStreamIsRefusedAndLeftAlone(t *testing.T) {
+func TestACapturedStreamIsRefusedAndItsCaptureStaysValid(t *testing.T) {
 	simulator(t)
 	native, end := capture(t, captureGlobal)
 	d := opened(t)
@@ -82,7 +82,7 @@ func TestACapturedStreamIsRefusedAndLeftAlone(t *testing.T) {
 		wantError(t, call(), core.ErrNotSupported, what)
 	}
 	if x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{10000}, core.AllocOptions{Stream: s}); err != nil {
-		t.Errorf("Alloc for a captured stream, which needs no order: %v", err)
+		t.Errorf("Alloc for a captured stream, which waits for nothing: %v", err)
 	} else if err := x.Close(); err != nil {
 		t.Error(err)
 	}
@@ -91,7 +91,7 @@ func TestACapturedStreamIsRefusedAndLeftAlone(t *testing.T) {
 	}
 	end()
 	if !bytes.Equal(get(t, d, a), pattern(10000, 1)) {
-		t.Error("a refused copy wrote")
+		t.Error("a copy that failed wrote to its destination")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Close tries again and again while another goroutine opens something and gives it back, for a
-// moment. It must not succeed in the middle of that.
+// Close is called again and again while another goroutine opens and closes something. It must not succeed while
+// that is open.
 func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 	sim := simulator(t)
 	owner := opened(t)
@@ -54,9 +54,9 @@ func TestADeviceIsNotClosedWhileItIsUsed(t *testing.T) {
 						done <- err
 						return
 					}
-					time.Sleep(20 * time.Microsecond) // until a Close that came in between has returned
+					time.Sleep(20 * time.Microsecond) // a Close that was called meanwhile returns
 					if closed.Load() {
-						done <- errors.New("what was opened is on a device that was closed")
+						done <- errors.New("the device was closed while something on it was open")
 						return
 					}
 					end()

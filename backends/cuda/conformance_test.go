@@ -16,8 +16,7 @@ import (
 
 func first(tb testing.TB) core.Device { return open(tb) }
 
-// second opens the second device or, where there is one only, that once more: another
-// opening is a peer, too.
+// second opens the second device. If there is only one, it opens that again: a device is its own peer.
 func second(tb testing.TB) core.Device {
 	tb.Helper()
 	list, err := New().Devices(context.Background())
@@ -27,8 +26,8 @@ func second(tb testing.TB) core.Device {
 	return open(tb, int32(min(1, len(list)-1)))
 }
 
-// options for the suite. The simulator alone has a semaphore that the host signals; on a
-// card the suite keeps streams busy instead.
+// options returns the options for the suite. Only the simulator has a semaphore that the host can signal. On a card
+// the suite keeps streams busy instead.
 func options() []backendtest.Option {
 	o := []backendtest.Option{backendtest.WithPeer(second)}
 	if _, err := gpusim.Open(); err == nil {
@@ -37,7 +36,7 @@ func options() []backendtest.Option {
 	return o
 }
 
-// hold keeps a stream from going on until the result is called.
+// hold makes a stream wait until release is called.
 func hold(tb testing.TB, s core.Stream) (release func()) {
 	own, imported := newTimeline(tb, s.Device())
 	if err := imported.WaitOn(s, 1); err != nil {
@@ -61,13 +60,13 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, first, options()...)
 }
 
-// integratedVariable has the devices of the simulator say that they share the host's memory.
+// integratedVariable makes the devices of the simulator integrated: they share the host's memory.
 const integratedVariable = "DLX_GPUSIM_INTEGRATED"
 
-// What the documentation lets one driver do and another not: devices that share the host's
-// memory, that do not reach each other, streams that share a queue, handles and addresses
-// that are given out again at once, managed memory that the host may not touch while the device works.
-func TestConformanceWhateverTheDriverDoes(t *testing.T) {
+// The documentation allows drivers to differ: devices share the host's memory; devices cannot access each other;
+// streams share a queue; handles and addresses are reused at once; the host must not use managed memory while the
+// device works.
+func TestConformanceOfDriversThatDiffer(t *testing.T) {
 	simulator(t)
 	processes := make(map[string]func(*testing.T))
 	for _, variable := range []string{
@@ -80,10 +79,10 @@ func TestConformanceWhateverTheDriverDoes(t *testing.T) {
 	}
 }
 
-// programsVariable tells the test binary to run its share of the random programs.
+// programsVariable makes the test binary run its share of the random programs.
 const programsVariable = "DLX_CUDA_TEST_PROGRAMS"
 
-// Several processes at once sleep through the simulator's naps.
+// Several processes run at once, since each mostly waits for the simulator.
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 	n, processes := 10_000, 4
 	if testing.Short() || coretest.Sanitized {

@@ -8,18 +8,18 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// matrix is memory of a kind as n rows of m bytes.
+// matrix allocates memory of a type, as n rows of m bytes.
 func matrix(t testing.TB, d core.Device, kind core.DeviceType, n, m int64) *core.Tensor {
 	t.Helper()
 	return keep(t)(core.Empty(t.Context(), d, core.TypeUint8, []int64{n, m}, core.AllocOptions{Type: kind}))
 }
 
-// uses counts the calls that f makes which move bytes.
+// uses returns how often f calls each function of the driver that copies bytes.
 func uses(t *testing.T, f func() error) map[string]int {
 	t.Helper()
 	sim := simulator(t)
@@ -83,10 +83,10 @@ func TestEachCopyTakesTheShortestWay(t *testing.T) {
 	}
 }
 
-// The rule holds for memory that is not pinned, too, and for more of it than is staged at once.
+// This is also true for memory that is not pinned, of which more is copied than is staged at once.
 func TestNoCopyOnAStreamWaitsForIt(t *testing.T) {
 	sim := simulator(t)
-	for _, size := range []int{1, 5000, cudalike.StagingBytes, cudalike.StagingBytes + 1, 3*cudalike.StagingBytes + 77} {
+	for _, size := range []int{1, 5000, staging.PieceBytes, staging.PieceBytes + 1, 3*staging.PieceBytes + 77} {
 		d := opened(t)
 		s := newStream(t, d)
 		want := pattern(size, 3)
@@ -111,7 +111,7 @@ func TestNoCopyOnAStreamWaitsForIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%d bytes: they are others after a copy there and back", size)
+			t.Errorf("%d bytes: a copy to the device and back changed them", size)
 		}
 	}
 }
@@ -124,16 +124,16 @@ func TestCopiesWithoutAStreamDoNotWaitForStreams(t *testing.T) {
 	if err := imported.WaitOn(s, 1); err != nil {
 		t.Fatal(err)
 	}
-	big := row(t, d, 3*cudalike.StagingBytes, core.AllocOptions{})
-	src := keep(t)(core.FromSlice(make([]byte, 3*cudalike.StagingBytes)))
-	if err := d.Copy(t.Context(), s, big, src); err != nil { // with a stream beside, which waits too
+	big := row(t, d, 3*staging.PieceBytes, core.AllocOptions{})
+	src := keep(t)(core.FromSlice(make([]byte, 3*staging.PieceBytes)))
+	if err := d.Copy(t.Context(), s, big, src); err != nil { // this copy borrows a stream, which waits too
 		t.Fatal(err)
 	}
-	x := row(t, d, 3*cudalike.StagingBytes, core.AllocOptions{})
+	x := row(t, d, 3*staging.PieceBytes, core.AllocOptions{})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			want := pattern(3*cudalike.StagingBytes, 5)
+			want := pattern(3*staging.PieceBytes, 5)
 			if err := d.Copy(t.Context(), nil, keep(t)(core.Empty(t.Context(), d, core.TypeUint8, x.Shape(), core.AllocOptions{})), keep(t)(core.FromSlice(want))); err != nil {
 				t.Error(err)
 			}
@@ -149,7 +149,7 @@ func TestCopiesWithoutAStreamDoNotWaitForStreams(t *testing.T) {
 	sim.Hold(false)
 }
 
-func TestATensorThatLiesAboutItsMemoryIsRefused(t *testing.T) {
+func TestATensorWithAWrongDeviceTypeIsRefused(t *testing.T) {
 	simulator(t)
 	d := opened(t)
 	x := row(t, d, 4096, core.AllocOptions{})
@@ -171,7 +171,7 @@ func TestATensorThatLiesAboutItsMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// The host is at work at once, and not in the turn of a stream.
+// Without a stream, the host copies at once. It must wait for earlier work itself.
 func TestACopyWithoutAStreamComesAfterTheReadersOfWhatItOverwrites(t *testing.T) {
 	d := opened(t)
 	s := newStream(t, d)
@@ -186,6 +186,6 @@ func TestACopyWithoutAStreamComesAfterTheReadersOfWhatItOverwrites(t *testing.T)
 		t.Fatal(err)
 	}
 	if !bytes.Equal(get(t, d, x), pattern(4000, 1)) {
-		t.Error("the host overwrote what the stream had still to read")
+		t.Error("the host overwrote bytes before the stream had read them")
 	}
 }

@@ -5,6 +5,7 @@ package cuda
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -18,12 +19,11 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// codeVariable tells the test binary that it is another process of
-// TestEveryCallMayFail, and the code that its calls fail with.
+// codeVariable is set in the child processes of TestEveryCallMayFail. Its value is the code that calls fail with.
 const codeVariable = "DLX_CUDA_TEST_CODE"
 
-// Each call to the driver fails once, at each of its places in lives that have all that
-// devices do. Each code has a process of its own: the lives wait for the simulator's naps.
+// Each function of the driver fails once at each place where it is called, in programs that use everything that
+// devices can do. Each code has a process of its own, since the programs mostly wait for the simulator.
 func TestEveryCallMayFail(t *testing.T) {
 	codes := []driver.Code{driver.OutOfMemory, driver.Unknown, driver.IllegalAddress}
 	if code, err := strconv.Atoi(os.Getenv(codeVariable)); err == nil {
@@ -40,12 +40,12 @@ func TestEveryCallMayFail(t *testing.T) {
 	failed := append(everyLife(t, codes[0]), elsewhere...)
 	for _, call := range driverCalls(t) {
 		if !slices.Contains(failed, call) {
-			t.Errorf("%s is called by internal/driver, and is in no life", call)
+			t.Errorf("%s is called by internal/driver, but failed in no program", call)
 		}
 	}
 }
 
-// everyLife has each call of each life fail with a code, and returns the calls.
+// everyLife lets each call of each program fail with a code, and returns the functions that failed.
 func everyLife(t *testing.T, code driver.Code) (failed []string) {
 	sim := simulator(t)
 	run := func(name string, life func(context.Context) error) {
@@ -59,19 +59,20 @@ func everyLife(t *testing.T, code driver.Code) (failed []string) {
 	}
 	run("whole", wholeLife)
 	run("sharing", func(ctx context.Context) error { return sharingLife(ctx, t, sim) })
-	if !code.Sticky() { // which would be the end of the other library's contexts, too
+	if !code.Sticky() { // a sticky code would also end the contexts of the other library
 		run("importing", importingLife(t))
 	}
 	return failed
 }
 
-// elsewhere are calls that other tests have fail.
+// elsewhere has the functions that fail in other tests.
 var elsewhere = []string{
-	"cuInit", // TestTheDriverMayNotStart
-	// TestACodeThatTheDriverDoesNotKnowIsTold
+	"cuInit",             // TestTheDriverMayNotStart
+	"cuDeviceGetUuid_v2", // TestADeviceThatCannotBeDescribed, since a process describes a device once
+	// TestACodeThatTheDriverDoesNotKnow
 	"cuGetErrorName", "cuGetErrorString",
 	"cuMemHostRegister", "cuMemHostGetDevicePointer", "cuMemHostUnregister", // integratedLife, in a process of its own
-	// those of interop/gl
+	// tests of interop/gl
 	"cuGraphicsGLRegisterBuffer", "cuGraphicsMapResources", "cuGraphicsResourceGetMappedPointer",
 	"cuGraphicsUnmapResources", "cuGraphicsUnregisterResource",
 }
@@ -79,8 +80,8 @@ var elsewhere = []string{
 //go:embed internal/driver/*.go internal/driver/*.h
 var driverSources embed.FS
 
-// driverCalls are the functions of the driver that internal/driver calls in C. Those that
-// gorgonia.org/cu calls for it are found by the lives.
+// driverCalls returns the functions of the driver that internal/driver calls in C. It does not know those that
+// gorgonia.org/cu calls; they fail in the programs too.
 func driverCalls(t *testing.T) (all []string) {
 	t.Helper()
 	files, err := driverSources.ReadDir("internal/driver")
@@ -101,10 +102,10 @@ func driverCalls(t *testing.T) (all []string) {
 	return slices.Compact(all)
 }
 
-// initVariable tells the test binary to be a process whose cuInit fails.
+// initVariable is set in the child process in which cuInit fails.
 const initVariable = "DLX_CUDA_TEST_INIT"
 
-// A process calls cuInit once.
+// A process calls cuInit only once, so the test has a process of its own.
 func TestTheDriverMayNotStart(t *testing.T) {
 	sim := simulator(t)
 	if os.Getenv(initVariable) == "" {
@@ -125,7 +126,21 @@ func TestTheDriverMayNotStart(t *testing.T) {
 	}
 }
 
-func TestACodeThatTheDriverDoesNotKnowIsTold(t *testing.T) {
+func TestADeviceThatCannotBeDescribed(t *testing.T) {
+	sim := simulator(t)
+	if os.Getenv(initVariable) == "" {
+		coretest.Child(t, t.Name(), initVariable+"=1")(t)
+		return
+	}
+	sim.Fail("cuDeviceGetUuid_v2", 1, int(driver.Unknown))
+	_, err := New().Open(t.Context(), core.DeviceID{Type: core.DeviceCUDA})
+	var e *core.Error
+	if !errors.As(err, &e) || e.Call != "cuDeviceGetUuid_v2" || e.Code != int64(driver.Unknown) {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+func TestACodeThatTheDriverDoesNotKnow(t *testing.T) {
 	_ = open(t).Close()
 	if got, want := driver.Code(99_999).String(), "CUDA code 99999"; got != want {
 		t.Errorf("the code is %q, want %q", got, want)

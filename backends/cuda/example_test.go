@@ -11,8 +11,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Pinned memory goes to the card, on a stream, in memory that is ordered by it; a timer
-// tells how long that took there.
+// Pinned memory is copied to the card on a stream. A timer measures the copy on the card.
 func Example() {
 	ctx := context.Background()
 	b := cuda.New()

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// wholeLife opens a device, does all that it can do, and closes everything.
+// wholeLife opens a device, uses everything that it can do, and closes all that it opened.
 func wholeLife(ctx context.Context) error {
 	l := &lifetime{Life: coretest.Life{Context: ctx}}
 	if l.device = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})); l.device != nil {
@@ -37,9 +37,9 @@ func (l *lifetime) copy(s core.Stream, dst, src *core.Tensor) bool {
 	return l.Copy(l.device, s, dst, src)
 }
 
-// journey has numbers go to the device, through a kernel and back, and many bytes in pieces
-// of staging. What no call refused must have arrived.
-func (l *lifetime) journey(s core.Stream) {
+// roundTrip copies numbers to the device, through a kernel and back, and bytes through several staged pieces. If no
+// call failed, the result must be right.
+func (l *lifetime) roundTrip(s core.Stream) {
 	const n = 64
 	values, back := make([]float32, n*n), make([]float32, n*n)
 	for i := range values {
@@ -51,17 +51,17 @@ func (l *lifetime) journey(s core.Stream) {
 		if l.copy(s, a, from) && l.copy(s, b, across) && l.copy(s, to, b) && l.OK(to.WaitReady(l.Context)) {
 			for i, x := range back {
 				if want := values[i%n*n+i/n]; x != want {
-					l.OK(fmt.Errorf("no call failed, and element %d is %v, want %v", i, x, want))
+					l.OK(fmt.Errorf("no call failed, but element %d is %v, want %v", i, x, want))
 					break
 				}
 			}
 		}
 	}
-	sent, received := bytes.Repeat([]byte("staged "), cudalike.StagingBytes/7+2), make([]byte, (cudalike.StagingBytes/7+2)*7)
+	sent, received := bytes.Repeat([]byte("staged "), staging.PieceBytes/7+2), make([]byte, (staging.PieceBytes/7+2)*7)
 	in, out := l.Tensor(core.FromSlice(sent)), l.Tensor(core.FromSlice(received))
 	many := l.Tensor(core.Empty(l.Context, l.device, core.TypeUint8, []int64{int64(len(sent))}, core.AllocOptions{}))
 	if l.copy(s, many, in) && l.copy(s, out, many) && l.OK(out.WaitReady(l.Context)) && !bytes.Equal(sent, received) {
-		l.OK(errors.New("no call failed, and what was staged has changed"))
+		l.OK(errors.New("no call failed, but the staged bytes have changed"))
 	}
 }
 
@@ -79,13 +79,13 @@ func (l *lifetime) run() {
 		if a != nil && b != nil {
 			across := l.Tensor(a.Transpose())
 			l.copy(on, b, across)    // by a kernel
-			l.copy(on, host, across) // packed by one
+			l.copy(on, host, across) // packed by a kernel
 			l.copy(on, l.Tensor(b.Slice(0, 0, 64, 2)), l.Tensor(a.Slice(0, 0, 64, 2)))
 		}
 	}
 	if s != nil {
-		l.solid(s)
-		l.journey(s)
+		l.boxes(s)
+		l.roundTrip(s)
 		l.order(s)
 		l.time(s)
 	}
@@ -93,7 +93,7 @@ func (l *lifetime) run() {
 	l.peer(a)
 }
 
-// integratedLife has a device that shares the host's memory use it.
+// integratedLife maps host memory into a device that shares it.
 func integratedLife(ctx context.Context) error {
 	l := &lifetime{Life: coretest.Life{Context: ctx}}
 	if l.device = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})); l.device != nil {
@@ -107,8 +107,8 @@ func integratedLife(ctx context.Context) error {
 	return l.End()
 }
 
-// solid copies boxes of three dimensions.
-func (l *lifetime) solid(s core.Stream) {
+// boxes copies boxes of three dimensions.
+func (l *lifetime) boxes(s core.Stream) {
 	var parts [2]*core.Tensor
 	for i := range parts {
 		whole := l.Tensor(core.Empty(l.Context, l.device, core.TypeFloat32, []int64{4, 10, 64}, core.AllocOptions{}))
@@ -120,7 +120,7 @@ func (l *lifetime) solid(s core.Stream) {
 	l.copy(s, parts[0], parts[1])
 }
 
-// order uses streams, events and the order of the pool's memory.
+// order uses streams and events, and memory of the pool that a stream waits for.
 func (l *lifetime) order(s core.Stream) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -152,7 +152,7 @@ func (l *lifetime) time(s core.Stream) {
 	}
 }
 
-// share uses what other libraries and processes are given.
+// share exports memory and an event, and imports a pointer.
 func (l *lifetime) share() {
 	for _, h := range l.device.(core.MemoryExporter).ExportTypes() {
 		x := l.square(core.AllocOptions{Export: h})

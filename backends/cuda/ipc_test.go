@@ -15,19 +15,19 @@ import (
 	"github.com/dlx-go/dlx/internal/gpusim"
 )
 
-// exporterVariable tells the test binary that it is the process that exports: it
-// answers each line on descriptor 3 with one on descriptor 4.
+// exporterVariable is set in the process that exports. That process answers each line on descriptor 3 with a line on
+// descriptor 4.
 const exporterVariable = "DLX_CUDA_TEST_EXPORTER"
 
-// given is what the exporter gives, as it is sent.
-type given struct {
-	Shared, Left   []byte // memory; Left stays open until the process ends
+// message is what the exporter sends.
+type message struct {
+	Shared, Left   []byte // memory; Left is open until the process ends
 	Event          []byte
-	SharedByParent bool // what the parent wrote has arrived
+	SharedByParent bool // the exporter has read what the parent wrote
 }
 
-// sent is what another process gets.
-func sent(t testing.TB, x interface {
+// marshal returns x as another process gets it.
+func marshal(t testing.TB, x interface {
 	MarshalWithFDs() ([]byte, []int, error)
 }) []byte {
 	t.Helper()
@@ -38,7 +38,7 @@ func sent(t testing.TB, x interface {
 	return data
 }
 
-// memory is what the exporter gave. Each call returns a handle of its own.
+// memory returns memory that the exporter sent, with a new handle.
 func (x *exporter) memory(data []byte) core.ExternalMemory {
 	x.Helper()
 	m, err := core.UnmarshalExternalMemory(data, nil)
@@ -48,10 +48,10 @@ func (x *exporter) memory(data []byte) core.ExternalMemory {
 	return m
 }
 
-// event is memory for the event.
+// event returns the event that the exporter sent, with a new handle.
 func (x *exporter) event() core.ExternalEvent {
 	x.Helper()
-	e, err := core.UnmarshalExternalEvent(x.given.Event, nil)
+	e, err := core.UnmarshalExternalEvent(x.sent.Event, nil)
 	if err != nil {
 		x.Fatal(err)
 	}
@@ -88,16 +88,16 @@ func endExport(d core.Device, x *core.Tensor) error {
 	return d.(core.MemoryExporter).EndExport(b)
 }
 
-// exporter is another process.
+// exporter is another process, which exports memory and an event.
 type exporter struct {
 	testing.TB
-	in    *json.Encoder
-	out   *json.Decoder
-	end   func()
-	given given
+	in   *json.Encoder
+	out  *json.Decoder
+	end  func()
+	sent message
 }
 
-// startExporter starts one, which has begun to write pattern 2 to what it shares.
+// startExporter starts an exporter, and waits until it has enqueued a copy of pattern 2 to Shared.
 func startExporter(t *testing.T) *exporter {
 	t.Helper()
 	self, err := os.Executable()
@@ -115,8 +115,8 @@ func startExporter(t *testing.T) *exporter {
 	child := exec.Command(self, "-test.run=^TestMemoryAndOrderOfAnotherProcess$", "-test.count=1")
 	child.Env = append(os.Environ(), exporterVariable+"=1")
 	child.ExtraFiles = []*os.File{inEnd, outEnd}
-	var said bytes.Buffer
-	child.Stdout, child.Stderr = &said, &said
+	var output bytes.Buffer
+	child.Stdout, child.Stderr = &output, &output
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func startExporter(t *testing.T) *exporter {
 		ended = true
 		_ = in.Close() // the exporter ends
 		if err := child.Wait(); err != nil {
-			t.Errorf("the other process: %v\n%s", err, said.Bytes())
+			t.Errorf("the other process: %v\n%s", err, output.Bytes())
 		}
 		_ = out.Close()
 	}
@@ -139,19 +139,19 @@ func startExporter(t *testing.T) *exporter {
 	return x
 }
 
-// next lets the exporter take its next step.
+// next lets the exporter take its next step, and waits for its answer.
 func (x *exporter) next() {
 	x.Helper()
 	if err := x.in.Encode("go on"); err != nil {
 		x.Fatal(err)
 	}
-	if err := x.out.Decode(&x.given); err != nil {
+	if err := x.out.Decode(&x.sent); err != nil {
 		x.end()
 		x.Fatal(err)
 	}
 }
 
-// export is what the exporter does.
+// export is the program of the exporter.
 func export(t *testing.T) {
 	in, out := json.NewDecoder(os.NewFile(3, "in")), json.NewEncoder(os.NewFile(4, "out"))
 	next := func() bool {
@@ -167,7 +167,7 @@ func export(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	answer := given{Shared: sent(t, exportIPC(t, d, shared)), Left: sent(t, exportIPC(t, d, left)), Event: sent(t, exportEvent(t, e))}
+	answer := message{Shared: marshal(t, exportIPC(t, d, shared)), Left: marshal(t, exportIPC(t, d, left)), Event: marshal(t, exportEvent(t, e))}
 
 	next()
 	if err := d.Copy(t.Context(), s, shared, keep(t)(core.FromSlice(pattern(5000, 2)))); err != nil {
@@ -184,7 +184,7 @@ func export(t *testing.T) {
 	if err := endExport(d, shared); err != nil {
 		t.Error(err)
 	}
-	_ = shared.Close() // and freed
+	_ = shared.Close() // frees the memory, since the export has ended
 	if err := out.Encode(answer); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 	d, again := opened(t), opened(t)
 	s := newStream(t, d)
 	x := startExporter(t)
-	m := x.memory(x.given.Shared)
+	m := x.memory(x.sent.Shared)
 	if m.Length != 5000 || m.Offset != 0 || m.Size%cudalike.IPCUnit != 0 || m.DeviceUUID != d.Properties().UUID {
 		t.Errorf("%+v: want 5000 bytes at the start of %d", m, cudalike.IPCUnit)
 	}
@@ -219,7 +219,7 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 	if err := e.WaitOn(s); err != nil {
 		t.Fatal(err)
 	}
-	first, second := imported(t, d, m), imported(t, again, x.memory(x.given.Shared))
+	first, second := imported(t, d, m), imported(t, again, x.memory(x.sent.Shared))
 	wantMappings(t, 1)
 	a, _ := first.Address()
 	if b, _ := second.Address(); a != b {
@@ -234,13 +234,13 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, pattern(5000, 2)) {
-		t.Error("the event did not hold the stream back until the other process had written")
+		t.Error("the stream did not wait for the event of the other process")
 	}
-	part := x.memory(x.given.Shared)
+	part := x.memory(x.sent.Shared)
 	part.Offset, part.Length = 77, 1000
 	second = imported(t, d, part)
 	if !bytes.Equal(get(t, d, second), pattern(5000, 2)[77:1077]) {
-		t.Error("a part is other bytes")
+		t.Error("the part has wrong bytes")
 	}
 	_ = second.Close()
 	put(t, d, first, pattern(5000, 3))
@@ -250,24 +250,24 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 	}
 	wantError(t, e.WaitOn(s), core.ErrClosed, "WaitOn of a closed event")
 	wantError(t, e.Record(s), core.ErrClosed, "Record of a closed event")
-	refusals(t, d, x.memory(x.given.Shared))
+	refusals(t, d, x.memory(x.sent.Shared))
 
-	left := imported(t, d, x.memory(x.given.Left))
+	left := imported(t, d, x.memory(x.sent.Left))
 	x.next()
-	if !x.given.SharedByParent {
+	if !x.sent.SharedByParent {
 		t.Error("the other process sees other bytes than this one wrote")
 	}
-	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.memory(x.given.Shared))
+	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.memory(x.sent.Shared))
 	wantError(t, err, core.ErrInvalid, "memory that was freed")
 	_ = left.Close()
 	x.end()
-	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.memory(x.given.Left))
+	_, err = d.(core.MemoryImporter).ImportMemory(t.Context(), x.memory(x.sent.Left))
 	wantError(t, err, core.ErrInvalid, "memory of a process that has ended")
 	_, err = openIPCEvent(t, d, x.event())
 	wantError(t, err, core.ErrInvalid, "an event of a process that has ended")
 }
 
-// refusals changes a good handle.
+// refusals imports good with one change at a time.
 func refusals(t *testing.T, d core.Device, good core.ExternalMemory) {
 	ipc := func(v core.Vendor, size int) *core.Handle {
 		h, err := core.NewIPCHandle(v, make([]byte, size))
@@ -304,7 +304,7 @@ func refusals(t *testing.T, d core.Device, good core.ExternalMemory) {
 	wantMappings(t, 0)
 }
 
-// wantMappings checks how often memory of other processes is mapped. A card does not tell.
+// wantMappings checks how often memory of other processes is mapped. Only the simulator knows.
 func wantMappings(t *testing.T, want int) {
 	t.Helper()
 	if sim, err := gpusim.Open(); err == nil && sim.Live()["ipc_mappings"] != want {
@@ -318,8 +318,8 @@ func TestAProcessOpensItsOwnMemoryInTheSameContext(t *testing.T) {
 	x := row(t, d, 5000, core.AllocOptions{Export: core.HandleIPC})
 	put(t, d, x, pattern(5000, 1))
 	m := exportIPC(t, d, x)
-	if again := exportIPC(t, d, x); !bytes.Equal(sent(t, again), sent(t, m)) {
-		t.Error("another export gives another handle")
+	if again := exportIPC(t, d, x); !bytes.Equal(marshal(t, again), marshal(t, m)) {
+		t.Error("a second export returned another handle")
 	}
 	y := imported(t, again, m)
 	if !bytes.Equal(get(t, again, y), pattern(5000, 1)) {
@@ -353,7 +353,7 @@ func TestAProcessDoesNotOpenItsOwnEvent(t *testing.T) {
 	wantError(t, err, core.ErrNotSupported, "OpenIPCEvent")
 }
 
-func TestMemoryThatOthersMayHaveOpenIsNotFreed(t *testing.T) {
+func TestMemoryThatAnotherProcessMayHaveOpenIsNotFreed(t *testing.T) {
 	sim := simulator(t)
 	d := open(t)
 	o := core.AllocOptions{Export: core.HandleIPC}

@@ -13,10 +13,11 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// The loss of device 1 is the end of its primary context, and of nothing else in the process.
-func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
+// When device 1 is lost, its primary context fails, and nothing else in the process does.
+func TestALostDeviceStaysLostAndNoCallWaits(t *testing.T) {
 	sim := simulator(t)
 	live := sim.Live()
 	d := open(t, 1)
@@ -27,7 +28,7 @@ func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
 	sim.Hold(true)
 	a, b := row(t, d, 1<<20, core.AllocOptions{}), row(t, d, 1<<20, core.AllocOptions{})
 	host := keep(t)(core.FromSlice(make([]byte, 1<<20)))
-	if err := d.Copy(t.Context(), s, a, host); err != nil { // by a function of the host, which never runs
+	if err := d.Copy(t.Context(), s, a, host); err != nil { // by a host function, which never runs
 		t.Fatal(err)
 	}
 	if err := d.Copy(t.Context(), s, b, a); err != nil {
@@ -61,14 +62,14 @@ func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	wantLive(t, sim, live)
-	// The last reference to the primary context is gone, and the next makes another.
+	// The last reference to the primary context was released, so the next one makes a new context.
 	again := opened(t, 1)
 	x := row(t, again, 100, core.AllocOptions{})
 	put(t, again, x, pattern(100, 1))
 }
 
-// A function of the host that has begun goes on when its device gets lost. What it reads and
-// writes is not free until it has ended: the host's memory, and pinned memory of the pool.
+// A host function that is running when its device is lost goes on. The memory that it uses, host memory and pinned
+// memory of the pool, must not be freed before it returns.
 func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 	sim := simulator(t)
 	d := open(t, 1)
@@ -77,23 +78,30 @@ func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	began, goOn := make(chan struct{}), make(chan struct{})
-	if err := failed(libraryOf(t, d).context.HostTurn(s.Native(), func() { close(began); <-goOn })); err != nil { // as a piece of a copy
+	if err := failed(libraryOf(t, d).context.LaunchHostFunc(s.Native(), func() { close(began); <-goOn })); err != nil { // as a copy does
 		t.Fatal(err)
 	}
 	<-began
-	x, host := row(t, d, 5000, core.AllocOptions{}), keep(t)(core.FromSlice(pattern(5000, 1)))
+	over := make(chan string, 3)
+	bytes := keep(t)(core.FromSlice(pattern(5000, 1)))
+	address, err := bytes.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := keep(t)(core.Wrap(core.Memory{
+		ID: core.CPU, Handle: address, Size: 5000, Owner: core.FreeFunc(func() { over <- "the memory of the host" }),
+	}, core.Spec{DType: core.TypeUint8, Shape: []int64{5000}}))
+	x := row(t, d, 5000, core.AllocOptions{})
 	if err := d.Copy(t.Context(), s, x, host); err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan string, 3)
-	buffer(t, host).Attach(core.FreeFunc(func() { over <- "the memory of the host" }))
 	sim.Lose(1)
 	_ = host.Close()
 	go func() { _ = x.WaitReady(context.Background()); over <- "a wait for the tensor" }()
 	go func() { _ = s.Close(); over <- "Close of the stream" }()
 	select {
 	case what := <-over:
-		t.Errorf("%s did not wait for the function of the host", what)
+		t.Errorf("%s did not wait for the host function", what)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(goOn)
@@ -101,7 +109,7 @@ func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 		select {
 		case <-over:
 		case <-time.After(10 * time.Second):
-			t.Fatal("something waits for ever")
+			t.Fatal("something waits forever")
 		}
 	}
 	_ = x.Close()
@@ -110,7 +118,7 @@ func TestMemoryIsKeptWhileTheHostWorksForALostDevice(t *testing.T) {
 	}
 }
 
-func TestOneLostDeviceIsNotAnother(t *testing.T) {
+func TestALostDeviceLeavesOthersAlone(t *testing.T) {
 	sim := simulator(t)
 	d, other := opened(t), opened(t, 1)
 	sim.Lose(1)
@@ -120,8 +128,8 @@ func TestOneLostDeviceIsNotAnother(t *testing.T) {
 	put(t, d, x, pattern(100, 1))
 }
 
-// Nobody gets the errors of what gives memory back: the device keeps them.
-func TestMemoryForOtherProcessesTellsOfALostDevice(t *testing.T) {
+// An error while memory is freed is returned to no caller. It must still mark the device as lost.
+func TestFreeingIPCMemoryMarksALostDevice(t *testing.T) {
 	for name, export := range map[string]bool{"memory": false, "exported memory": true} {
 		t.Run(name, func(t *testing.T) {
 			sim := simulator(t)
@@ -139,19 +147,19 @@ func TestMemoryForOtherProcessesTellsOfALostDevice(t *testing.T) {
 			_, err := d.Alloc(t.Context(), 100, core.AllocOptions{})
 			wantError(t, err, core.ErrDeviceLost, "Alloc on the device that is lost")
 			if !maps.Equal(sim.Calls(), calls) {
-				t.Error("the driver was asked: giving the memory back told the device nothing")
+				t.Error("the driver was called: freeing the memory did not mark the device as lost")
 			}
 		})
 	}
 }
 
-// A stream goes on when a device is lost whose work it waits for: with bytes that were never
-// written, if it reads them. Its events tell, and only those of such work.
-func TestTheLossOfADeviceIsToldWhereItsWorkWasRead(t *testing.T) {
-	const size = 2*cudalike.StagingBytes + 1000 // in pieces, where the host takes part
+// A stream waits for work of another device, and that device is lost. The stream goes on, and may read bytes that were
+// never written. The events of that work report the error, and no other events do.
+func TestTheLossOfADeviceIsReportedWhereItsWorkWasRead(t *testing.T) {
+	const size = 2*staging.PieceBytes + 1000 // several pieces, so that the host copies too
 	for _, c := range []struct {
 		rule  string
-		write bool // the lost device writes here, else it reads it
+		write bool // the lost device writes to here; else it reads here
 		work  func(t *testing.T, d core.Device, s core.Stream, here *core.Tensor) (*core.Tensor, error)
 		want  error
 	}{
@@ -206,7 +214,7 @@ func TestTheLossOfADeviceIsToldWhereItsWorkWasRead(t *testing.T) {
 			if err := result.WaitReady(t.Context()); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			// And it is over with that work.
+			// Later work does not report the error again.
 			if err := d.Copy(t.Context(), near, result, row(t, d, size, core.AllocOptions{})); err != nil {
 				t.Errorf("later work: %v", err)
 			}
@@ -221,8 +229,8 @@ func TestTheLossOfADeviceIsToldWhereItsWorkWasRead(t *testing.T) {
 	}
 }
 
-// A signal orders streams, and carries no errors: they stay with the stream that waited.
-func TestASignalBehindALostDeviceHoldsNobodyUp(t *testing.T) {
+// A signal reports no errors of earlier work: the stream of that work does.
+func TestASignalAfterALostDeviceBlocksNoStream(t *testing.T) {
 	sim := simulator(t)
 	d, lost := opened(t), open(t, 1)
 	there := row(t, lost, 1000, core.AllocOptions{})
@@ -263,19 +271,19 @@ func TestASignalBehindALostDeviceHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// giveUp has the driver not tell of an event until the device counts as lost, though it works.
+// giveUp makes queries of an event fail until the device counts as lost. The driver still works.
 func giveUp(t *testing.T, e core.Event) {
 	t.Helper()
 	sim := simulator(t)
-	for range cudalike.MaxRefused {
+	for range cudalike.MaxQueryFailures {
 		sim.Fail("cuEventQuery", 1, int(driver.Unknown))
 		_, _ = e.Done()
 	}
 	_, err := e.Done()
-	wantError(t, err, core.ErrDeviceLost, "an event that the driver does not tell of")
+	wantError(t, err, core.ErrDeviceLost, "an event whose queries fail")
 }
 
-// held is a copy to memory of the host, and the bytes of that memory.
+// held enqueues a copy to host memory, which the simulator holds, and returns that memory.
 func held(t *testing.T, d core.Device, s core.Stream) (host *core.Tensor, bytes []byte) {
 	t.Helper()
 	x := row(t, d, 5000, core.AllocOptions{})
@@ -293,17 +301,17 @@ func TestWorkOfTheHostOnADeviceGivenUpDoesNotBegin(t *testing.T) {
 	d := opened(t)
 	s := newStream(t, d)
 	host, p := held(t, d, s)
-	giveUp(t, host.Ready()) // from here on its memory may be freed
+	giveUp(t, host.Ready()) // its memory may be freed from now on
 	simulator(t).Hold(false)
 	if err := failed(libraryOf(t, d).context.Synchronize(s.Native())); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(p, make([]byte, 5000)) {
-		t.Error("memory of the host was written after it could be freed")
+		t.Error("host memory was written after it could have been freed")
 	}
 }
 
-func TestADeviceGivenUpTakesNoWorkOfAnotherOpeningWithIt(t *testing.T) {
+func TestADeviceGivenUpLeavesAnotherOpenedDeviceOfItsContextAlone(t *testing.T) {
 	sim := simulator(t)
 	d, other := open(t), opened(t)
 	host, p := held(t, other, newStream(t, other))
@@ -322,6 +330,6 @@ func TestADeviceGivenUpTakesNoWorkOfAnotherOpeningWithIt(t *testing.T) {
 	}
 	sim.Hold(false)
 	if err := host.WaitReady(t.Context()); err != nil || !bytes.Equal(p, pattern(5000, 1)) {
-		t.Errorf("%v, and other bytes", err)
+		t.Errorf("error %v, or wrong bytes", err)
 	}
 }

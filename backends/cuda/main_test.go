@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
-// What the tests of all backends have in common, by short names.
+// Short names for helpers that the tests of all backends use.
 var (
 	keep        = coretest.Keep
 	row         = coretest.Row
@@ -28,7 +28,7 @@ var (
 	descriptors = coretest.Descriptors
 )
 
-// open opens a device. The test closes it.
+// open opens a device. The test must close it.
 func open(t testing.TB, index ...int32) core.Device {
 	t.Helper()
 	id := core.DeviceID{Type: core.DeviceCUDA}
@@ -44,7 +44,7 @@ func open(t testing.TB, index ...int32) core.Device {
 	return d
 }
 
-// opened is open, for tests that leave closing to the end.
+// opened opens a device, which is closed when the test ends.
 func opened(t testing.TB, index ...int32) core.Device {
 	t.Helper()
 	return closedAtEnd(t, open(t, index...))
@@ -60,8 +60,8 @@ func closedAtEnd(t testing.TB, d core.Device) core.Device {
 	return d
 }
 
-// simulator is the control of the simulated driver, for what no card can be made to
-// do. At the test's end it does what it does unasked, and the driver must not have been misused.
+// simulator returns the control of the simulated driver, with which tests do what no card can be made to do. When the
+// test ends, streams are not held any more, and the test fails if the driver was misused.
 func simulator(t testing.TB) *gpusim.Simulator {
 	t.Helper()
 	sim, err := gpusim.Open()
@@ -79,8 +79,8 @@ func simulator(t testing.TB) *gpusim.Simulator {
 	return sim
 }
 
-// wantLive proves that the driver has open what it had before, of all kinds or of some,
-// when what is freed late is freed.
+// wantLive fails the test unless the driver has as many objects open as before, of all kinds or of those given. It
+// waits for objects that are freed late.
 func wantLive(t testing.TB, sim *gpusim.Simulator, before map[string]int, kinds ...string) {
 	t.Helper()
 	same := func(now map[string]int) bool {
@@ -92,11 +92,11 @@ func wantLive(t testing.TB, sim *gpusim.Simulator, before map[string]int, kinds 
 		time.Sleep(time.Millisecond)
 	}
 	if !same(now) {
-		t.Errorf("open at the driver: %v, before %v", now, before)
+		t.Errorf("the driver has %v open, want %v as before", now, before)
 	}
 }
 
-// newStream opens a stream, which the test's end closes.
+// newStream opens a stream, which is closed when the test ends.
 func newStream(t testing.TB, d core.Device) core.Stream {
 	t.Helper()
 	s, err := d.NewStream(context.Background())

@@ -13,7 +13,7 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// peers are two devices, which need not reach each other.
+// peers opens two devices. It skips the test if they cannot access each other.
 func peers(t *testing.T) (d, p core.Device) {
 	t.Helper()
 	d, p = opened(t), closedAtEnd(t, second(t))
@@ -72,7 +72,7 @@ func TestPeerCopiesOfEveryLayoutOnEitherStream(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(get(t, d, to), want) {
-					t.Error("other bytes were copied")
+					t.Error("wrong bytes were copied")
 				}
 			})
 		}
@@ -85,7 +85,7 @@ func TestPeerCopiesAreInOrderWithTheWorkOfTheirStream(t *testing.T) {
 	for _, on := range []core.Device{d, p} {
 		s := newStream(t, on)
 		there, here := row(t, p, 4000, core.AllocOptions{}), row(t, d, 4000, core.AllocOptions{})
-		columns := func(x *core.Tensor) *core.Tensor { // as no command copies them
+		columns := func(x *core.Tensor) *core.Tensor { // strides for which there is no single command
 			return keep(t)(core.NewTensor(buffer(t, x), core.Spec{DType: core.TypeUint8, Shape: []int64{100, 40}, Strides: []int64{1, 100}}))
 		}
 		plain := func(x *core.Tensor) *core.Tensor {
@@ -107,11 +107,11 @@ func TestPeerCopiesAreInOrderWithTheWorkOfTheirStream(t *testing.T) {
 		if done, _ := e.Done(); done {
 			t.Error("the copy did not wait for what it reads")
 		}
-		if err := failed(libraryOf(t, on).context.Synchronize(s.Native())); err != nil { // runs what this stream waits for only
+		if err := failed(libraryOf(t, on).context.Synchronize(s.Native())); err != nil { // runs only the work that this stream waits for
 			t.Fatal(err)
 		}
 		if pending := buffer(t, here).Pending(); len(pending) > 0 {
-			t.Errorf("%v: the work of the stream is done, and %d parts of the copy are not", on.ID(), len(pending))
+			t.Errorf("%v: the work of the stream is done, but %d parts of the copy are not", on.ID(), len(pending))
 		}
 		sim.Hold(false)
 		want := make([]byte, 4000)
@@ -121,12 +121,12 @@ func TestPeerCopiesAreInOrderWithTheWorkOfTheirStream(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(get(t, d, here), want) {
-			t.Errorf("%v: other bytes were copied", on.ID())
+			t.Errorf("%v: wrong bytes were copied", on.ID())
 		}
 	}
 }
 
-// Work that only the stream knows of, as other libraries enqueue it, comes first too.
+// The copy also waits for work of the stream that dlx does not know, such as that of other libraries.
 func TestEveryPartOfAPeerCopyComesAfterTheWorkOfItsStream(t *testing.T) {
 	d, p := peers(t)
 	for _, on := range []core.Device{d, p} {
@@ -159,12 +159,12 @@ func TestEveryPartOfAPeerCopyComesAfterTheWorkOfItsStream(t *testing.T) {
 		want := slices.Clone(content)
 		slices.Reverse(want)
 		if !bytes.Equal(get(t, d, here), want) {
-			t.Errorf("on a stream of %v: the copy came before what the stream was given first", on.ID())
+			t.Errorf("on a stream of %v: the copy ran before earlier work of the stream", on.ID())
 		}
 	}
 }
 
-func TestCopyPeerTakesMemoryThatBothReach(t *testing.T) {
+func TestCopyPeerTakesHostMemory(t *testing.T) {
 	d, p := peers(t)
 	copier := d.(core.PeerCopier)
 	for _, place := range []core.DeviceType{core.DeviceCUDAHost, core.DeviceCUDAManaged} {
@@ -179,13 +179,13 @@ func TestCopyPeerTakesMemoryThatBothReach(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(get(t, d, here), pattern(1000, 4)) {
-				t.Errorf("by memory of %v: other bytes", place)
+				t.Errorf("through memory of %v: wrong bytes", place)
 			}
 		}
 	}
 }
 
-func TestAnotherOpeningOfADeviceIsItsPeer(t *testing.T) {
+func TestADeviceOpenedTwiceIsItsOwnPeer(t *testing.T) {
 	d, again := opened(t), opened(t)
 	x, y := row(t, d, 1000, core.AllocOptions{}), row(t, again, 1000, core.AllocOptions{})
 	put(t, again, y, pattern(1000, 5))
@@ -193,7 +193,7 @@ func TestAnotherOpeningOfADeviceIsItsPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(get(t, d, x), pattern(1000, 5)) {
-		t.Error("other bytes")
+		t.Error("wrong bytes")
 	}
 }
 
@@ -245,14 +245,13 @@ func TestCopyPeerRefusesWhatItCannotDo(t *testing.T) {
 	wantError(t, copier.CanPeer(p), core.ErrInvalid, "CanPeer where the driver fails")
 }
 
-// Memory that another library says to be a device's is not the driver's to find out about:
-// on a card a wrong address would end the context.
-func TestCopyPeerProvesMemoryOfOthers(t *testing.T) {
+// Memory of another library is checked before the driver uses it. On a card a wrong address would end the context.
+func TestCopyPeerVerifiesMemoryOfOtherLibraries(t *testing.T) {
 	sim := simulator(t)
 	d, p := peers(t)
 	copier := d.(core.PeerCopier)
 	dst, src := row(t, d, 64, core.AllocOptions{}), row(t, p, 64, core.AllocOptions{})
-	claimed := func(on core.Device, address uintptr) *core.Tensor {
+	unverified := func(on core.Device, address uintptr) *core.Tensor {
 		return keep(t)(core.Wrap(core.Memory{ID: on.ID(), Handle: address, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{64}}))
 	}
 	short := libraryOf(t, p).plain(63)
@@ -263,21 +262,21 @@ func TestCopyPeerProvesMemoryOfOthers(t *testing.T) {
 		dst, src *core.Tensor
 		want     error
 	}{
-		{"an address of nothing", dst, claimed(p, 0x1000), core.ErrInvalid},
-		{"an allocation that is too short", dst, claimed(p, short), core.ErrInvalid},
-		{"memory of the other device to read", dst, claimed(p, addressOf(t, dst)), core.ErrDevice},
-		{"memory of the other device to write", claimed(d, addressOf(t, src)), src, core.ErrDevice},
-		{"pinned memory", dst, claimed(p, libraryOf(t, p).pinned(64)), core.ErrInvalid},
+		{"an address of nothing", dst, unverified(p, 0x1000), core.ErrInvalid},
+		{"an allocation that is too short", dst, unverified(p, short), core.ErrInvalid},
+		{"memory of the other device to read", dst, unverified(p, addressOf(t, dst)), core.ErrDevice},
+		{"memory of the other device to write", unverified(d, addressOf(t, src)), src, core.ErrDevice},
+		{"pinned memory", dst, unverified(p, libraryOf(t, p).pinned(64)), core.ErrInvalid},
 	} {
 		wantError(t, copier.CopyPeer(t.Context(), nil, c.dst, c.src, p), c.want, c.rule)
 	}
 	if now := sim.Count("cuMemcpyPeerAsync"); now != calls {
-		t.Errorf("the driver was given %d of them", now-calls)
+		t.Errorf("%d of the copies reached the driver", now-calls)
 	}
-	if err := copier.CopyPeer(t.Context(), nil, claimed(d, addressOf(t, dst)), claimed(p, addressOf(t, src)), p); err != nil {
+	if err := copier.CopyPeer(t.Context(), nil, unverified(d, addressOf(t, dst)), unverified(p, addressOf(t, src)), p); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(get(t, d, dst), pattern(64, 8)) {
-		t.Error("other bytes")
+		t.Error("wrong bytes")
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// importingLife imports memory of another library and of another process, and copies
-// between devices.
+// importingLife returns a program that imports memory of another library and of another process, and copies between
+// devices.
 func importingLife(t *testing.T) func(context.Context) error {
-	l, beside := libraryOf(t, opened(t)), libraryOf(t, opened(t, 1))
-	foreign := []uintptr{l.plain(4096), l.mapped(4096).Address, l.pinned(4096), beside.pinned(4096)}
+	l, second := libraryOf(t, opened(t)), libraryOf(t, opened(t, 1))
+	foreign := []uintptr{l.plain(4096), l.mapped(4096).Address, l.pinned(4096), second.pinned(4096)}
 	other := startExporter(t)
 	return func(ctx context.Context) error {
 		l := &crossing{Life: coretest.Life{Context: ctx}}
@@ -25,7 +25,7 @@ func importingLife(t *testing.T) func(context.Context) error {
 				l.imports(address)
 			}
 			l.exports()
-			l.opens(other.memory(other.given.Left), other.event())
+			l.opens(other.memory(other.sent.Left), other.event())
 			l.copies(nil)
 			l.copies(l.p)
 		}
@@ -33,13 +33,13 @@ func importingLife(t *testing.T) func(context.Context) error {
 	}
 }
 
-// crossing is a life of two devices.
+// crossing is a program with two devices.
 type crossing struct {
 	coretest.Life
 	d, p core.Device
 }
 
-// row is a row of bytes on a device, or nil.
+// row allocates a row of bytes on a device. It returns nil if that fails.
 func (l *crossing) row(on core.Device, n int64, o core.AllocOptions) *core.Tensor {
 	return l.Tensor(core.Empty(l.Context, on, core.TypeUint8, []int64{n}, o))
 }
@@ -77,7 +77,7 @@ func (l *crossing) opens(m core.ExternalMemory, event core.ExternalEvent) {
 	}
 }
 
-// copies copies from the peer, on a stream of a device.
+// copies copies from l.p to l.d, on a stream of the device on.
 func (l *crossing) copies(on core.Device) {
 	dst, src := l.row(l.d, 8000, core.AllocOptions{}), l.row(l.p, 8000, core.AllocOptions{})
 	if dst == nil || src == nil {

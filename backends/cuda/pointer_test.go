@@ -21,8 +21,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// library is another user of CUDA in the process: it allocates in the primary context
-// of a device, and frees at the test's end.
+// library stands for another library in the process that uses CUDA. It allocates memory in the primary context of a
+// device, which is freed when the test ends.
 type library struct {
 	testing.TB
 	ordinal int32
@@ -39,7 +39,7 @@ func libraryOf(t testing.TB, d core.Device) library {
 	return library{t, ordinal, c}
 }
 
-// failed is the answer of a driver as an error, nil for success.
+// failed returns a status as an error, nil for success.
 func failed(s cudalike.Status) error {
 	if s.OK() {
 		return nil
@@ -73,7 +73,7 @@ func (l library) managed(size int64) uintptr {
 	return l.allocate(size, l.context.AllocManaged, l.context.Free)
 }
 
-// mapped is memory of cuMemCreate at reserved addresses, which has at least size bytes.
+// mapped allocates at least size bytes by cuMemCreate, mapped to reserved addresses.
 func (l library) mapped(size int64) cudalike.Mapped {
 	l.Helper()
 	unit, s := driver.Driver.Granularity(l.ordinal, true)
@@ -92,7 +92,7 @@ func (l library) mapped(size int64) cudalike.Mapped {
 	return m
 }
 
-// elsewhere is memory of another context of the same device.
+// elsewhere allocates memory in another context of the same device.
 func (l library) elsewhere(size int64) uintptr {
 	l.Helper()
 	runtime.LockOSThread()
@@ -116,7 +116,7 @@ func (l library) elsewhere(size int64) uintptr {
 	return p.Uintptr()
 }
 
-func TestMemoryOfAnotherLibraryIsWhatItIs(t *testing.T) {
+func TestMemoryOfAnotherLibraryIsImportedAsItsType(t *testing.T) {
 	simulator(t)
 	d := opened(t)
 	l := libraryOf(t, d)
@@ -133,8 +133,8 @@ func TestMemoryOfAnotherLibraryIsWhatItIs(t *testing.T) {
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			for _, part := range [][2]int64{{0, size}, {0, 1}, {size - 1, 1}, {77, 1000}} {
-				var told atomic.Int32
-				m, err := d.(core.PointerImporter).ImportPointer(c.p+uintptr(part[0]), part[1], core.FreeFunc(func() { told.Add(1) }))
+				var frees atomic.Int32
+				m, err := d.(core.PointerImporter).ImportPointer(c.p+uintptr(part[0]), part[1], core.FreeFunc(func() { frees.Add(1) }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -146,35 +146,35 @@ func TestMemoryOfAnotherLibraryIsWhatItIs(t *testing.T) {
 					t.Fatal(err)
 				}
 				copyThrough(t, d, x, pattern(int(part[1]), 1))
-				if told.Load() != 0 {
-					t.Error("the owner was told while the tensor is open")
+				if frees.Load() != 0 {
+					t.Error("the memory was freed while the tensor is open")
 				}
-				if _ = x.Close(); told.Load() != 1 {
-					t.Errorf("the owner was told %d times", told.Load())
+				if _ = x.Close(); frees.Load() != 1 {
+					t.Errorf("the memory was freed %d times", frees.Load())
 				}
 			}
 		})
 	}
 }
 
-// copyThrough writes bytes by way of memory of the device, and reads them so.
+// copyThrough writes p to x and reads it back, both through memory of the device.
 func copyThrough(t *testing.T, d core.Device, x *core.Tensor, p []byte) {
 	t.Helper()
-	between := row(t, d, x.NumElements(), core.AllocOptions{})
-	put(t, d, between, p)
-	if err := d.Copy(t.Context(), nil, x, between); err != nil {
+	temp := row(t, d, x.NumElements(), core.AllocOptions{})
+	put(t, d, temp, p)
+	if err := d.Copy(t.Context(), nil, x, temp); err != nil {
 		t.Fatal(err)
 	}
-	put(t, d, between, make([]byte, len(p)))
-	if err := d.Copy(t.Context(), nil, between, x); err != nil {
+	put(t, d, temp, make([]byte, len(p)))
+	if err := d.Copy(t.Context(), nil, temp, x); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(get(t, d, between), p) {
-		t.Error("other bytes come back")
+	if !bytes.Equal(get(t, d, temp), p) {
+		t.Error("wrong bytes came back")
 	}
 }
 
-func TestAPointerThatIsNoneIsRefused(t *testing.T) {
+func TestAnAddressThatIsNotMemoryOfTheDeviceIsRefused(t *testing.T) {
 	sim := simulator(t)
 	d, peer := opened(t), opened(t, 1)
 	l := libraryOf(t, d)
@@ -186,7 +186,7 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	}
 	plain, pinned, mapped := l.plain(4096), l.pinned(4096), l.mapped(1)
 	far, elsewhere := libraryOf(t, peer).plain(4096), l.elsewhere(4096)
-	freed, s := l.context.Alloc(4096) // the last of all, whose address nobody gets
+	freed, s := l.context.Alloc(4096) // the last allocation, so that its address is not reused
 	if err := failed(s); err != nil {
 		t.Fatal(err)
 	}
@@ -216,14 +216,14 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	live := sim.Live()
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			told := 0
-			_, err := d.(core.PointerImporter).ImportPointer(c.p, c.size, core.FreeFunc(func() { told++ }))
+			frees := 0
+			_, err := d.(core.PointerImporter).ImportPointer(c.p, c.size, core.FreeFunc(func() { frees++ }))
 			wantError(t, err, c.want, "ImportPointer")
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %q does not say %q", err, c.says)
 			}
-			if told != 0 {
-				t.Error("the owner was told")
+			if frees != 0 {
+				t.Error("the memory was freed, though it was not imported")
 			}
 		})
 	}
@@ -231,9 +231,8 @@ func TestAPointerThatIsNoneIsRefused(t *testing.T) {
 	wantLive(t, sim, live)
 }
 
-// A tensor of DLPack has an address and a type of device, and neither a size nor an
-// opened device.
-func TestTensorsOfOtherLibrariesAreCopiedWhereTheyLie(t *testing.T) {
+// A tensor of DLPack has an address and a device type, but no size of its memory and no opened device.
+func TestTensorsOfOtherLibrariesAreCopiedInPlace(t *testing.T) {
 	simulator(t)
 	d := opened(t)
 	l := libraryOf(t, d)
@@ -273,15 +272,15 @@ func TestReservedAddressesWithoutMemoryAreRefused(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)
 	m := libraryOf(t, d).mapped(1)
-	sim.Fail("cuMemGetAddressRange", 1, int(driver.NotFound)) // as for a part of what was reserved
+	sim.Fail("cuMemGetAddressRange", 1, int(driver.NotFound)) // as for reserved addresses without a mapping
 	_, err := d.(core.PointerImporter).ImportPointer(m.Address, m.Size, nil)
 	wantError(t, err, core.ErrInvalid, "ImportPointer")
-	if err != nil && !strings.Contains(err.Error(), "nothing is mapped") {
+	if err != nil && !strings.Contains(err.Error(), "no memory is mapped") {
 		t.Error(err)
 	}
 }
 
-func TestHostMemoryOfOneDeviceIsMemoryOfEach(t *testing.T) {
+func TestHostMemoryOfOneDeviceIsImportedByAnother(t *testing.T) {
 	simulator(t)
 	d, peer := opened(t), opened(t, 1)
 	l := libraryOf(t, peer)
@@ -295,13 +294,13 @@ func TestHostMemoryOfOneDeviceIsMemoryOfEach(t *testing.T) {
 	}
 }
 
-func TestAnOwnerIsToldAfterTheWork(t *testing.T) {
+func TestAnOwnerIsFreedAfterTheWork(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)
 	s := newStream(t, d)
 	p := libraryOf(t, d).plain(1000)
-	told := make(chan struct{})
-	m, err := d.(core.PointerImporter).ImportPointer(p, 1000, core.FreeFunc(func() { close(told) }))
+	freed := make(chan struct{})
+	m, err := d.(core.PointerImporter).ImportPointer(p, 1000, core.FreeFunc(func() { close(freed) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,12 +315,12 @@ func TestAnOwnerIsToldAfterTheWork(t *testing.T) {
 	}
 	_ = x.Close()
 	select {
-	case <-told:
-		t.Error("the owner was told while work on the memory is unfinished")
+	case <-freed:
+		t.Error("the memory was freed while work on the memory is unfinished")
 	default:
 	}
 	sim.Hold(false)
-	<-told
+	<-freed
 }
 
 func TestImportPointerOfAClosedDevice(t *testing.T) {
@@ -333,7 +332,7 @@ func TestImportPointerOfAClosedDevice(t *testing.T) {
 	wantError(t, err, core.ErrClosed, "ImportPointer")
 }
 
-// Only what any context allocated is pinned for every context.
+// Only memory that was allocated as pinned is pinned for every context.
 func TestHostMemoryThatAnotherContextHasRegisteredIsPageable(t *testing.T) {
 	simulator(t)
 	d, p := opened(t), opened(t, 1)
@@ -365,7 +364,7 @@ func TestHostMemoryThatAnotherContextHasRegisteredIsPageable(t *testing.T) {
 			x, s := row(t, c.on, size, core.AllocOptions{}), newStream(t, c.on)
 			used := uses(t, func() error { return c.on.Copy(t.Context(), s, x, host) })
 			if used["cuLaunchHostFunc"] != c.staged {
-				t.Errorf("%v, %s: %v, want %d turns of the host", host, c.rule, used, c.staged)
+				t.Errorf("%v, %s: %v, want %d host functions", host, c.rule, used, c.staged)
 			}
 		}
 	}

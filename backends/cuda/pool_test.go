@@ -31,7 +31,7 @@ func TestMemoryOfEveryKindIsKeptForTheNextUse(t *testing.T) {
 		calls := sim.Calls()
 		again := alloc()
 		if again.Handle != m.Handle || again.ID.Type != kind {
-			t.Errorf("%v: %#x on %v was handed out, %#x was kept", kind, again.Handle, again.ID, m.Handle)
+			t.Errorf("%v: Alloc returned %#x of %v, want %#x, which was free in the pool", kind, again.Handle, again.ID, m.Handle)
 		}
 		again.Free()
 		for _, call := range []string{"cuMemAlloc", "cuMemHostAlloc", "cuMemAllocManaged", "cuMemGetInfo"} {
@@ -50,7 +50,7 @@ func TestMemoryOfEveryKindIsKeptForTheNextUse(t *testing.T) {
 	}
 }
 
-// busy is a tensor with a value that a held stream is still to write.
+// busy allocates a tensor, and enqueues a copy to it on s.
 func busy(t *testing.T, d core.Device, s core.Stream, kind core.DeviceType) *core.Tensor {
 	t.Helper()
 	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{5000}, core.AllocOptions{Type: kind})
@@ -77,9 +77,9 @@ func TestUnfinishedMemoryGoesToStreamsThatWaitForIt(t *testing.T) {
 		if err := x.Close(); err != nil {
 			t.Fatal(err)
 		}
-		// Its work is not done: who names no stream gets other memory.
+		// The work on it is not done: without a stream, Alloc returns other memory.
 		if y := row(t, d, 5000, core.AllocOptions{Type: kind}); addressOf(t, y) == was {
-			t.Errorf("%v: memory with unfinished work was handed out without a stream", kind)
+			t.Errorf("%v: Alloc without a stream returned memory with unfinished work", kind)
 		}
 		z := row(t, d, 5000, core.AllocOptions{Type: kind, Stream: other})
 		if addressOf(t, z) != was {
@@ -91,25 +91,25 @@ func TestUnfinishedMemoryGoesToStreamsThatWaitForIt(t *testing.T) {
 		}
 		sim.Hold(false)
 		if !bytes.Equal(get(t, d, z), want) {
-			t.Errorf("%v: the work of the memory's former use came after that of the next", kind)
+			t.Errorf("%v: work of the memory's previous use ran after work of the next use", kind)
 		}
 	}
 }
 
-func TestMemoryIsFoundWhereItIsOnlyKeptOrUnfinished(t *testing.T) {
+func TestAllocReclaimsFreeBlocksAndWaitsForUnfinishedWork(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)
 	s := newStream(t, d)
 	total := d.Properties().TotalMemory
 	most := total - total/8
-	// Kept: another class needs its room.
+	// A free block of another class takes the room.
 	m, err := d.Alloc(t.Context(), most, core.AllocOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Free()
 	x := row(t, d, most/2, core.AllocOptions{})
-	// Unfinished: Alloc waits for the work.
+	// Alloc waits for the work on a free block.
 	if err := d.Copy(t.Context(), s, x, x); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestMemoryIsFoundWhereItIsOnlyKeptOrUnfinished(t *testing.T) {
 	}
 	_, _ = small.Close(), x.Close()
 	if m, err = d.Alloc(t.Context(), most, core.AllocOptions{}); err != nil {
-		t.Fatalf("with room once the work is done: %v", err)
+		t.Fatalf("Alloc when the work is done: %v", err)
 	}
 	live := sim.Live()
 	_, err = d.Alloc(t.Context(), most, core.AllocOptions{})
@@ -138,8 +138,8 @@ func TestMemoryIsFoundWhereItIsOnlyKeptOrUnfinished(t *testing.T) {
 	m.Free()
 }
 
-// cuMemFree waits for the work of the device, which may wait for the host.
-func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
+// cuMemFree waits for the work of the device, which may wait for the host. Other calls must not wait for it.
+func TestOtherCallsDoNotWaitWhileTheDriverFreesMemory(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)
 	s := newStream(t, d)
@@ -149,7 +149,7 @@ func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
 	}
 	m.Free()
 	goOn, freed := make(chan struct{}), make(chan struct{})
-	if err := failed(libraryOf(t, d).context.HostTurn(s.Native(), func() { <-goOn })); err != nil {
+	if err := failed(libraryOf(t, d).context.LaunchHostFunc(s.Native(), func() { <-goOn })); err != nil {
 		t.Fatal(err)
 	}
 	calls := sim.Count("cuMemFree")
@@ -159,7 +159,7 @@ func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
 	}()
 	for end := time.Now().Add(20 * time.Second); sim.Count("cuMemFree") == calls; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("TrimPool gives nothing back")
+			t.Fatal("TrimPool frees nothing")
 		}
 	}
 	done := make(chan error, 1)
@@ -170,7 +170,7 @@ func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
 		}
 		l.Copy(d, l.Stream(d.NewStream(t.Context())), row(), row())
 		if got := d.(core.PoolController).PoolStats(); got.Cached != 0 {
-			l.OK(fmt.Errorf("%+v: what goes back to the driver is not kept", got))
+			l.OK(fmt.Errorf("%+v: a block that is being freed still counts as cached", got))
 		}
 		done <- l.End()
 	}()
@@ -180,7 +180,7 @@ func TestNobodyIsHeldUpWhileTheDriverTakesMemoryBack(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("others wait until the driver has taken memory back")
+		t.Error("other calls waited for the driver to free memory")
 	}
 	close(goOn)
 	<-freed

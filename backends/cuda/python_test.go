@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// Tensors go to array libraries of Python and come from them: see array_libraries_check.py.
+// The script exchanges tensors with array libraries of Python.
 func TestArrayLibrariesExchangeTensors(t *testing.T) {
-	_ = open(t).Close() // or says what is missing
+	_ = open(t).Close() // skips the test if there is no driver
 	python := os.Getenv("DLX_PYTHON")
 	if python == "" {
 		t.Skip("DLX_PYTHON names no Python; make test sets it")
 	}
 	const source, script = "./internal/cshared", "array_libraries_check.py"
 	if _, err := os.Stat(source); err != nil {
-		t.Skip("a test binary alone: its kit runs " + script)
+		t.Skip("the sources are not here; the kit for machines with a GPU runs " + script)
 	}
 	library := filepath.Join(t.TempDir(), "libdlx.so")
 	if out, err := exec.Command("go", "build", "-tags=cuda", "-buildmode=c-shared", "-o", library, source).CombinedOutput(); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Both sides use one buffer in turn. All of CUDA's work of a batch is enqueued before the
-// other driver begins, so that it would run too early if it did not wait, and the
-// other driver would read too early if nothing were signalled behind it.
+// CUDA and the other driver use one buffer in turn. All of CUDA's work of a batch is enqueued before the other driver
+// begins. CUDA's work would run too early if it did not wait, and the other driver would read too early if CUDA did
+// not signal.
 func TestASemaphoreOrdersBothWays(t *testing.T) {
 	const batches, rounds, size = 10, 100, 4096
 	simulator(t)
@@ -74,9 +74,8 @@ func TestASemaphoreOrdersBothWays(t *testing.T) {
 	}
 }
 
-// A link hands tensors over between streams that cannot wait for each other's events,
-// in whichever direction.
-func TestALinkServesBothDirections(t *testing.T) {
+// With a shared semaphore, streams that cannot wait for each other's events hand tensors over, in both directions.
+func TestASharedSemaphoreServesBothDirections(t *testing.T) {
 	const size = 5000
 	sim := simulator(t)
 	d := opened(t)
@@ -121,7 +120,7 @@ func TestALinkServesBothDirections(t *testing.T) {
 	}
 }
 
-func TestValuesOnlyGrow(t *testing.T) {
+func TestASmallerValueIsRefused(t *testing.T) {
 	simulator(t)
 	d := opened(t)
 	other, own := newTimeline(t, d)
@@ -144,7 +143,7 @@ func TestValuesOnlyGrow(t *testing.T) {
 	}
 }
 
-// The second stream has nothing to do but to signal, and the first one has to wait.
+// The first stream has to wait before it signals, and the second one does not.
 func TestSignalsOfTwoStreamsKeepTheirOrder(t *testing.T) {
 	simulator(t)
 	d := opened(t)
@@ -170,7 +169,7 @@ func TestTheValueCannotBeRead(t *testing.T) {
 	wantError(t, err, core.ErrNotSupported, "Value of an imported semaphore")
 }
 
-// The stream that waits stays with the driver, which the device says.
+// The stream goes on waiting in the driver, so the device cannot be closed.
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	sim := simulator(t)
 	d := open(t)
@@ -209,7 +208,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Close lets the driver's semaphore live for as long as there is work that waits for it.
+// The driver's semaphore is not closed before the work that waits for it is done.
 func TestCloseOfASemaphoreLeavesItsWork(t *testing.T) {
 	sim := simulator(t)
 	d := open(t)
@@ -229,7 +228,7 @@ func TestCloseOfASemaphoreLeavesItsWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(host, pattern(1000, 1)) {
-		t.Error("the work behind the wait did not run")
+		t.Error("the work after the wait did not run")
 	}
 	if n := sim.Live()["external_semaphores"] - live["external_semaphores"]; n != 0 {
 		t.Errorf("%d semaphores of the driver are left open", n)
@@ -253,7 +252,7 @@ func TestAClosedSemaphore(t *testing.T) {
 	}
 }
 
-func TestASemaphoreRefusesStreamsOfOthers(t *testing.T) {
+func TestASemaphoreRefusesOtherStreams(t *testing.T) {
 	d := opened(t)
 	_, own := newTimeline(t, d)
 	closed := newStream(t, d)
@@ -267,7 +266,7 @@ func TestASemaphoreRefusesStreamsOfOthers(t *testing.T) {
 	}{
 		{"no stream", nil, core.ErrDevice},
 		{"a stream of the host", newOtherStream(t), core.ErrDevice},
-		{"another opening of the device", newStream(t, opened(t)), core.ErrDevice},
+		{"a stream of another opened device", newStream(t, opened(t)), core.ErrDevice},
 		{"a closed stream", closed, core.ErrClosed},
 	} {
 		wantError(t, own.Signal(c.s, 1), c.sentinel, "Signal on "+c.what)
@@ -275,7 +274,7 @@ func TestASemaphoreRefusesStreamsOfOthers(t *testing.T) {
 	}
 }
 
-func TestASemaphoreLeavesACapturedStreamAlone(t *testing.T) {
+func TestASemaphoreKeepsACaptureValid(t *testing.T) {
 	simulator(t)
 	native, end := capture(t, captureGlobal)
 	d := opened(t)
@@ -312,11 +311,11 @@ func TestARefusedSemaphoreStaysTheCallers(t *testing.T) {
 	cases := []bad{
 		{"another device", func(x *core.ExternalSemaphore) { x.DeviceUUID[7]++ }, core.ErrDevice},
 		{"no device", func(x *core.ExternalSemaphore) { x.DeviceUUID = core.UUID{} }, core.ErrDevice},
-		{"a type that nobody imports", func(x *core.ExternalSemaphore) { x.Handle = foreigner }, core.ErrNotSupported},
+		{"a type that cannot be imported", func(x *core.ExternalSemaphore) { x.Handle = foreigner }, core.ErrNotSupported},
 		{"no handle", func(x *core.ExternalSemaphore) { x.Handle = nil }, core.ErrNotSupported},
 		{"memory", func(x *core.ExternalSemaphore) { x.Handle = memory.Handle }, core.ErrInvalid},
 	}
-	for what, h := range strangers(t) {
+	for what, h := range wrongDescriptors(t) {
 		cases = append(cases, bad{what, func(x *core.ExternalSemaphore) { x.Handle = h }, core.ErrInvalid})
 	}
 	before, live := descriptors(), sim.Live()

@@ -15,8 +15,7 @@ import (
 	"github.com/dlx-go/dlx/internal/gpusim"
 )
 
-// sharingLife exports and imports memory of all kinds and a semaphore, works on them
-// and gives all back.
+// sharingLife exports and imports memory of all types and a semaphore, uses them and closes everything.
 func sharingLife(ctx context.Context, t *testing.T, sim *gpusim.Simulator) error {
 	l := &coretest.Life{Context: ctx}
 	if d := l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})); d != nil {
@@ -55,11 +54,11 @@ func shareAndWork(l *coretest.Life, t *testing.T, sim *gpusim.Simulator, d core.
 	}
 	if l.Copy(d, a, x, src) && l.OK(sem.Signal(a, 1)) && l.OK(sem.WaitOn(b, 1)) && l.Copy(d, b, part, again) &&
 		l.OK(sem.Signal(b, 2)) && l.OK(sem.Wait(l.Context, 2)) && !bytes.Equal(host[:5000], pattern(5000, 1)) {
-		l.OK(errors.New("no call failed, and the bytes did not arrive"))
+		l.OK(errors.New("no call failed, but the bytes did not arrive"))
 	}
 }
 
-// importOrClose opens m as a row of its bytes; the handle is gone then, either way.
+// importOrClose imports m as a row of its bytes. If that fails, it closes the handle.
 func importOrClose(ctx context.Context, d core.Device, m core.ExternalMemory) (*core.Tensor, error) {
 	defer m.Close()
 	memory, err := d.(core.MemoryImporter).ImportMemory(ctx, m)

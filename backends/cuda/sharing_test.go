@@ -17,7 +17,7 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// exported makes n bytes of memory that can be exported, and a handle of it.
+// exported allocates n bytes and exports them. The caller must close or import the handle.
 func exported(t testing.TB, d core.Device, n int64) (*core.Tensor, core.ExternalMemory) {
 	t.Helper()
 	x := row(t, d, n, core.AllocOptions{Export: core.HandleOpaqueFD})
@@ -32,7 +32,7 @@ func exported(t testing.TB, d core.Device, n int64) (*core.Tensor, core.External
 	return x, m
 }
 
-// imported opens m as a row of its bytes.
+// imported imports m as a row of its bytes.
 func imported(t testing.TB, d core.Device, m core.ExternalMemory) *core.Tensor {
 	t.Helper()
 	memory, err := d.(core.MemoryImporter).ImportMemory(context.Background(), m)
@@ -42,7 +42,7 @@ func imported(t testing.TB, d core.Device, m core.ExternalMemory) *core.Tensor {
 	return keep(t)(core.Wrap(memory, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Length}}))
 }
 
-// sharedKinds are what the simulator counts of sharing.
+// sharedKinds are the objects of sharing that the simulator counts.
 var sharedKinds = []string{"vmm_handles", "reservations", "mappings", "external_memories", "external_buffers", "external_semaphores"}
 
 func TestMemoryOfAnotherDriverIsUsedInPlace(t *testing.T) {
@@ -55,7 +55,7 @@ func TestMemoryOfAnotherDriverIsUsedInPlace(t *testing.T) {
 	}{
 		{"all of an allocation", 1 << 20, 0, 1 << 20, false},
 		{"a part", 1 << 20, 512, 5000, false},
-		{"a part at no multiple of anything", 10000, 4097, 333, false},
+		{"a part at an odd offset", 10000, 4097, 333, false},
 		{"a dedicated allocation", 8192, 0, 5000, true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -123,8 +123,7 @@ func TestEachExportIsADescriptorOfItsOwn(t *testing.T) {
 	}
 }
 
-// Exported memory is never used again, and counts in the pool's figures and limit
-// with all that it takes.
+// The pool does not use exported memory again. All of an allocation counts in the pool's figures and limit.
 func TestExportedMemoryCountsAsAWhole(t *testing.T) {
 	d := opened(t)
 	pool := d.(core.PoolController)
@@ -150,8 +149,8 @@ func TestExportedMemoryCountsAsAWhole(t *testing.T) {
 	wantError(t, err, core.ErrOutOfMemory, "Alloc for export of more than there is")
 }
 
-// strangers are handles of descriptors that stand for no memory, by what they are.
-func strangers(t *testing.T) map[string]*core.Handle {
+// wrongDescriptors returns handles of descriptors that are not memory, by the name of what they are.
+func wrongDescriptors(t *testing.T) map[string]*core.Handle {
 	t.Helper()
 	var pipe, socket [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -182,7 +181,7 @@ func strangers(t *testing.T) map[string]*core.Handle {
 	all := map[string]*core.Handle{
 		"a pipe": handle(pipe[0]), "a socket": handle(socket[0]), "a device": handle(null), "a file": handle(int(file.Fd())),
 	}
-	all["a closed descriptor"] = coretest.DeadHandle(t, core.HandleOpaqueFD) // last, since others would get its number
+	all["a closed descriptor"] = coretest.DeadHandle(t, core.HandleOpaqueFD) // last, so that no other descriptor gets its number
 	return all
 }
 
@@ -202,8 +201,8 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	cases := []bad{
 		{"another device", func(m *core.ExternalMemory) { m.DeviceUUID[0]++ }, core.ErrDevice},
 		{"no device", func(m *core.ExternalMemory) { m.DeviceUUID = core.UUID{} }, core.ErrDevice},
-		{"a driver that CUDA cannot have told", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[0]++ }, core.ErrDevice},
-		{"a type that nobody imports", func(m *core.ExternalMemory) { m.Handle = foreigner }, core.ErrNotSupported},
+		{"a UUID of a driver, though CUDA has none", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[0]++ }, core.ErrDevice},
+		{"a type that cannot be imported", func(m *core.ExternalMemory) { m.Handle = foreigner }, core.ErrNotSupported},
 		{"a Size beyond the memory", func(m *core.ExternalMemory) { m.Size *= 2 }, core.ErrInvalid},
 		{"a Size that no memory has", func(m *core.ExternalMemory) { m.Size, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
 		{"a Size that rounds to no memory", func(m *core.ExternalMemory) { m.Size = math.MaxInt64 &^ (2<<20 - 1) }, core.ErrInvalid},
@@ -214,7 +213,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		{"no bytes", func(m *core.ExternalMemory) { m.Length = 0 }, core.ErrInvalid},
 		{"a negative Length", func(m *core.ExternalMemory) { m.Length = -1 }, core.ErrInvalid},
 	}
-	for what, h := range strangers(t) {
+	for what, h := range wrongDescriptors(t) {
 		cases = append(cases, bad{what, func(m *core.ExternalMemory) { m.Handle = h }, core.ErrInvalid})
 	}
 	before, live := descriptors(), sim.Live()
@@ -250,7 +249,7 @@ func TestOnlyMemoryMadeForItIsExported(t *testing.T) {
 	}{
 		{"plain memory", buffer(t, plain), core.HandleOpaqueFD, core.ErrInvalid},
 		{"no bytes", buffer(t, empty), core.HandleOpaqueFD, core.ErrInvalid},
-		{"a type that nobody exports", buffer(t, forFD), core.HandleMemFD, core.ErrNotSupported},
+		{"a type that cannot be exported", buffer(t, forFD), core.HandleMemFD, core.ErrNotSupported},
 		{"no buffer", nil, core.HandleOpaqueFD, core.ErrInvalid},
 		{"a closed buffer", closed, core.HandleOpaqueFD, core.ErrClosed},
 	} {
@@ -263,7 +262,7 @@ func TestOnlyMemoryMadeForItIsExported(t *testing.T) {
 	}
 }
 
-// buffer is what a tensor stands on.
+// buffer returns the buffer of a tensor.
 func buffer(t testing.TB, x *core.Tensor) *core.Buffer {
 	t.Helper()
 	b, err := x.Buffer()
@@ -273,7 +272,7 @@ func buffer(t testing.TB, x *core.Tensor) *core.Buffer {
 	return b
 }
 
-// exportedBuffer is a buffer whose memory was freed.
+// exportedBuffer returns a buffer whose memory was freed.
 func exportedBuffer(t testing.TB, d core.Device) (*core.Buffer, core.ExternalMemory) {
 	t.Helper()
 	x, m := exported(t, d, 100)
@@ -283,7 +282,7 @@ func exportedBuffer(t testing.TB, d core.Device) (*core.Buffer, core.ExternalMem
 	return b, m
 }
 
-// Memory whose tensors were closed lives until the work on it is done.
+// Memory is not freed before the work on it is done, even if its tensors are closed.
 func TestSharedMemoryOutlivesItsWork(t *testing.T) {
 	sim := simulator(t)
 	for rule, makeMemory := range map[string]func(*testing.T, core.Device) (*core.Tensor, []byte){
@@ -338,12 +337,12 @@ func TestSharedMemoryOutlivesItsWork(t *testing.T) {
 	}
 }
 
-// other is where a process finds what another one exports to it, as descriptor 3.
-const other = "DLX_CUDA_TEST_MEMORY"
+// memoryVariable is set in the importing process. Its value is the message, whose descriptor is number 3.
+const memoryVariable = "DLX_CUDA_TEST_MEMORY"
 
 func TestMemoryOfAnotherProcess(t *testing.T) {
 	d := opened(t)
-	if text := os.Getenv(other); text != "" {
+	if text := os.Getenv(memoryVariable); text != "" {
 		data, err := hex.DecodeString(text)
 		if err != nil {
 			t.Fatal(err)
@@ -372,11 +371,11 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	second := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
 	file := os.NewFile(uintptr(fds[0]), "exported")
 	defer file.Close()
-	if _, err := m.Handle.Take(); err != nil { // the file is its owner
+	if _, err := m.Handle.Take(); err != nil { // file owns the descriptor
 		t.Fatal(err)
 	}
 	second.ExtraFiles = []*os.File{file}
-	second.Env = append(os.Environ(), other+"="+hex.EncodeToString(data))
+	second.Env = append(os.Environ(), memoryVariable+"="+hex.EncodeToString(data))
 	if output, err := second.CombinedOutput(); err != nil {
 		t.Fatalf("the second process: %v\n%s", err, output)
 	}

@@ -18,13 +18,13 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// The tests play the other driver, which shares memory and semaphores with CUDA: Vulkan
-// on the CPU, whose memory the host sees and whose opaque descriptors the simulator knows.
+// This file stands in for another driver that shares memory and semaphores with CUDA: Vulkan on the CPU. The host can
+// use its memory, and the simulator understands its opaque descriptors.
 
-// head is where the memory begins in the file behind such a descriptor.
+// head is the offset of the memory in the file of such a descriptor.
 const head = 4096
 
-// view maps the memory behind an opaque descriptor, as the other driver has it.
+// view maps the memory of an opaque descriptor for the host.
 func view(t testing.TB, fd int, size int64) []byte {
 	t.Helper()
 	p, err := unix.Mmap(fd, head, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -35,8 +35,7 @@ func view(t testing.TB, fd int, size int64) []byte {
 	return p
 }
 
-// foreign makes memory of the other driver. The descriptor is whose import it gets, or
-// closed at the test's end.
+// foreign makes memory of the other driver. The caller must import or close it.
 func foreign(t testing.TB, d core.Device, size int64) (core.ExternalMemory, []byte) {
 	t.Helper()
 	fd, err := unix.MemfdCreate("memory of another driver", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -61,7 +60,7 @@ func foreign(t testing.TB, d core.Device, size int64) (core.ExternalMemory, []by
 	}, view(t, fd, size)
 }
 
-// otherStream is a stream of the other driver, which knows nothing of CUDA's events.
+// otherStream is a stream of the other driver. It cannot wait for events of CUDA.
 type otherStream struct{ *stream.Queue }
 
 func newOtherStream(t testing.TB) otherStream {
@@ -87,7 +86,7 @@ type timeline struct{ *gpusim.Timeline }
 
 var _ core.Semaphore = timeline{}
 
-// newTimeline makes a semaphore, and imports it into a device.
+// newTimeline makes a semaphore of the other driver, and imports it into d.
 func newTimeline(t testing.TB, d core.Device) (timeline, core.Semaphore) {
 	t.Helper()
 	own, err := simulator(t).NewTimeline()
@@ -123,7 +122,7 @@ func (s timeline) Wait(ctx context.Context, value uint64) error {
 
 func (s timeline) Close() error { return nil }
 
-// isOpen reports whether a descriptor is.
+// isOpen reports whether a descriptor is open.
 func isOpen(fd int) bool {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	return !errors.Is(err, unix.EBADF)

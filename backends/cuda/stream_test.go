@@ -18,8 +18,8 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// wrapped imports a stream, and closes the import at the test's end.
-func wrapped(t testing.TB, d core.Device, native uintptr) core.Stream {
+// importStream imports a stream, which is closed when the test ends.
+func importStream(t testing.TB, d core.Device, native uintptr) core.Stream {
 	t.Helper()
 	s, err := d.(core.StreamImporter).ImportStream(t.Context(), native)
 	if err != nil {
@@ -33,7 +33,7 @@ func wrapped(t testing.TB, d core.Device, native uintptr) core.Stream {
 	return s
 }
 
-func TestTheStreamsOfOthersAreUsedAsTheyAre(t *testing.T) {
+func TestStreamsOfOtherLibrariesAreUsed(t *testing.T) {
 	simulator(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -43,7 +43,7 @@ func TestTheStreamsOfOthersAreUsedAsTheyAre(t *testing.T) {
 		"legacy":             backend.LegacyStream,
 		"the thread's":       backend.ThreadStream,
 	} {
-		s := wrapped(t, d, native)
+		s := importStream(t, d, native)
 		if s.Native() != native {
 			t.Errorf("%s: Native is %#x, want %#x", what, s.Native(), native)
 		}
@@ -56,12 +56,12 @@ func TestTheStreamsOfOthersAreUsedAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if !bytes.Equal(get(t, d, x), pattern(3000, 7)) {
-			t.Errorf("%s: the copy is not there", what)
+			t.Errorf("%s: the bytes were not copied", what)
 		}
 	}
 }
 
-func TestNoStreamIsImportedThatIsNotTheDevices(t *testing.T) {
+func TestAStreamOfAnotherContextIsNotImported(t *testing.T) {
 	simulator(t)
 	d, other := opened(t), opened(t, 1)
 	runtime.LockOSThread()
@@ -94,7 +94,7 @@ func TestTheStreamOfAThreadIsRefusedOnOthers(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	d := opened(t)
-	s := wrapped(t, d, backend.ThreadStream)
+	s := importStream(t, d, backend.ThreadStream)
 	a, b := row(t, d, 100, core.AllocOptions{}), row(t, d, 100, core.AllocOptions{})
 	done := make(chan error)
 	go func() { done <- d.Copy(t.Context(), s, a, b) }()
@@ -110,7 +110,7 @@ func TestTheStreamOfAThreadIsRefusedOnOthers(t *testing.T) {
 	}
 }
 
-func TestAStreamWaitsForEventsOfEveryDeviceOfCUDAAndOfNoOther(t *testing.T) {
+func TestAStreamWaitsForEventsOfAllDevicesOfCUDAOnly(t *testing.T) {
 	sim := simulator(t)
 	d, other := opened(t), opened(t, 1)
 	first, second := newStream(t, other), newStream(t, d)
@@ -138,7 +138,7 @@ func TestAStreamWaitsForEventsOfEveryDeviceOfCUDAAndOfNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	if done, err := e.Done(); !done || err != nil {
-		t.Errorf("the event of a stream was passed before one that it waits for: %v, %v", done, err)
+		t.Errorf("an event was done before one that its stream waits for: %v, %v", done, err)
 	}
 	wantError(t, second.Wait(stream.NewEvent()), core.ErrNotSupported, "Wait for an event of the host")
 	if err := second.Wait(nil); err != nil {
@@ -146,7 +146,7 @@ func TestAStreamWaitsForEventsOfEveryDeviceOfCUDAAndOfNoOther(t *testing.T) {
 	}
 }
 
-func TestCUeventsAreUsedAgain(t *testing.T) {
+func TestDriverEventsAreReused(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)
 	s := newStream(t, d)
@@ -197,12 +197,12 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	defer close(goOn)
 	work := func() error {
-		return failed(libraryOf(t, d).context.HostTurn(s.Native(), func() { close(began); <-goOn }))
+		return failed(libraryOf(t, d).context.LaunchHostFunc(s.Native(), func() { close(began); <-goOn }))
 	}
 	if err := errors.Join(timer.Start(s), work(), timer.Stop(s)); err != nil {
 		t.Fatal(err)
 	}
-	<-began // on a thread of the driver's
+	<-began // the driver has called the host function
 	elapsed := make(chan error, 1)
 	go func() { _, err := timer.Elapsed(t.Context()); elapsed <- err }()
 	time.Sleep(10 * time.Millisecond)
@@ -212,7 +212,7 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 		select {
 		case err = <-done:
 		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: wait for the work that is timed", what)
+			t.Fatalf("%s waited for the work that is timed", what)
 		}
 		if what == "Elapsed" {
 			wantError(t, err, core.ErrClosed, what)
@@ -222,11 +222,11 @@ func TestATimerIsUsedWhileAnotherGoroutineWaitsForItsTime(t *testing.T) {
 	}
 }
 
-// Synchronize promises that memory may be freed: it waits when no event can be recorded, too.
+// Callers free memory after Synchronize, so it must also wait if no event can be recorded.
 func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
 	sim := simulator(t)
 	for _, call := range []string{"cuEventCreate", "cuEventRecord"} {
-		d, other := opened(t), opened(t) // d has no events, so that one must be made
+		d, other := opened(t), opened(t) // d has no unused event, so it must make one
 		s := newStream(t, d)
 		want := pattern(5000, 4)
 		x, dst := row(t, other, 5000, core.AllocOptions{}), row(t, other, 5000, core.AllocOptions{Type: core.DeviceCUDAHost})
@@ -247,7 +247,7 @@ func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
 	}
 }
 
-func TestADriverThatNeverTellsOfAnEventIsLost(t *testing.T) {
+func TestADriverWhoseQueriesKeepFailingIsLost(t *testing.T) {
 	sim := simulator(t)
 	d := opened(t)
 	s := newStream(t, d)
@@ -256,21 +256,21 @@ func TestADriverThatNeverTellsOfAnEventIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refuse := func(times int) (done bool) {
+	failQueries := func(times int) (done bool) {
 		for range times {
 			sim.Fail("cuEventQuery", 1, int(driver.Unknown))
 			done, err = e.Done()
 		}
 		return done
 	}
-	if refuse(cudalike.MaxRefused - 1) {
-		t.Fatalf("an event was done that the driver may yet tell of: %v", err)
+	if failQueries(cudalike.MaxQueryFailures - 1) {
+		t.Fatalf("an event was done after failed queries: %v", err)
 	}
-	if done, err := e.Done(); done || err != nil { // the driver answers
+	if done, err := e.Done(); done || err != nil { // a query succeeds, and the count starts again
 		t.Fatalf("done %v: %v", done, err)
 	}
-	if refuse(cudalike.MaxRefused-1) || !refuse(1) {
-		t.Errorf("not %d times in a row", cudalike.MaxRefused)
+	if failQueries(cudalike.MaxQueryFailures-1) || !failQueries(1) {
+		t.Errorf("the device is not lost after exactly %d failed queries in a row", cudalike.MaxQueryFailures)
 	}
 	wantError(t, err, core.ErrDeviceLost, "Done")
 	_, err = s.Record()

@@ -9,8 +9,7 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// Where the host copies memory of its own, and not the driver, a fault there is the
-// error of the copy, on the stream that the copy is on.
+// If the host copies, and not the driver, a fault in host memory is an error of the copy and of its stream.
 func TestACopyOfATruncatedFileFails(t *testing.T) {
 	d := opened(t)
 	s := newStream(t, d)
@@ -30,7 +29,7 @@ func TestACopyOfATruncatedFileFails(t *testing.T) {
 		}
 	}
 	whole := keep(t)(core.FromSlice(make([]byte, 64*64), 64, 64))
-	if err := d.Copy(t.Context(), s, card, whole); err != nil { // the stream goes on
+	if err := d.Copy(t.Context(), s, card, whole); err != nil { // the stream still works
 		t.Fatal(err)
 	}
 	if err := card.WaitReady(t.Context()); err != nil {

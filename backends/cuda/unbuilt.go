@@ -10,7 +10,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// What the API calls where the backend is not built.
+// The functions that the API calls if the backend is not built.
 
 const name = "cuda"
 

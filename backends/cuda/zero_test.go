@@ -8,7 +8,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// The API is there in every build, and zero values of its types fail as closed ones do.
+// Every build has the API. Zero values of its types fail as closed ones do.
 func TestZeroValuesFail(t *testing.T) {
 	ctx := t.Context()
 	var timer cuda.Timer

@@ -9,23 +9,22 @@ func New() core.Backend { return newBackend() }
 // Wrap returns a device over an OpenGL context of the caller, as gl:0. The device and the caller can use each
 // other's buffers.
 //
-// run calls a function on the thread where the OpenGL context is current, and returns when the function has
-// returned. It may be called from any goroutine, until Close of the device has returned. Until then the
-// OpenGL context must exist, and it must be current whenever run calls a function; otherwise calls fail with
-// core.ErrInvalid. The OpenGL context stays the caller's. Wrap itself waits for run.
+// run must call its argument on the thread where the OpenGL context is current, and return when the argument
+// has returned. Any goroutine may call run, until Close of the device has returned. Until then the OpenGL
+// context must exist, and it must be current whenever run calls a function; otherwise calls of the device
+// return core.ErrInvalid. The caller still owns the OpenGL context. Wrap itself calls run, and waits for it.
 //
 // A call of the device waits for run until the call's ctx ends. A function that run has not started by then
 // never runs. Memory that OpenGL commands may still use stays allocated until the commands are done. Close,
-// ImportPointer and Close of a stream take no ctx: they fail with core.ErrInvalid after 5 seconds in which
-// run has called nothing. What they were to close stays open then, and may be closed again.
+// ImportPointer and Close of a stream have no ctx. They return core.ErrInvalid if run calls no function at
+// all for 5 seconds. An object that they could not close stays open, and can be closed again later.
 //
-// The thread of the OpenGL context may call the device only if run works there, as
-// [github.com/dlx-go/dlx/interop/gl.Loop.Run] does. It may then also wait for events of the device, and
-// meanwhile runs the functions that they need. It must not wait for work of others that in turn waits for the
-// device.
+// The thread of the OpenGL context may call the device only if run also works when that thread calls it, as
+// [github.com/dlx-go/dlx/interop/gl.Loop.Run] does. The thread may then also wait for events of the device.
+// It must not wait for another goroutine that waits for the device.
 //
-// Wrap fails with core.ErrInvalid if run is nil, and with core.ErrVersion if the OpenGL context is older than
-// OpenGL 4.5 or is OpenGL ES.
+// Wrap returns core.ErrInvalid if run is nil, and core.ErrVersion if the OpenGL context is older than OpenGL
+// 4.5 or is one of OpenGL ES.
 func Wrap(run func(f func())) (core.Device, error) { return wrap(run) }
 
 // NewContext makes an OpenGL context without a window, on a device of the backend, and makes it current on

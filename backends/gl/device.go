@@ -179,7 +179,7 @@ func (d *device) Close() error {
 	defer d.closing.Unlock()
 	ctx, stop := d.patient()
 	defer stop()
-	err := d.Shut(ctx, "streams", func() error {
+	err := d.Shut(ctx, func() error {
 		for _, b := range d.spares {
 			d.garbage = append(d.garbage, b.destroy)
 		}

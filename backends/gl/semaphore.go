@@ -16,6 +16,8 @@ import (
 
 var _ core.SemaphoreCreator = (*device)(nil)
 
+var liveSemaphores = core.NewLiveCounter("gl.Semaphore")
+
 // NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is
 // not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
@@ -65,7 +67,8 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 	if err := d.IsOpen("ImportSemaphore"); err != nil {
 		return nil, err // the context was destroyed with its objects
 	}
-	d.CountMemory()
+	s.opened = d.Opened("semaphore")
+	liveSemaphores.Add(1)
 	return s, nil
 }
 
@@ -73,6 +76,7 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 // not read it.
 type semaphore struct {
 	device *device
+	opened core.OpenItem
 	name   uint32
 
 	mu       sync.Mutex
@@ -141,8 +145,7 @@ func (s *semaphore) Close() error {
 	}
 	s.closed = true
 	s.device.discard(s.destroy)
-	s.device.Mu.Lock()
-	defer s.device.Mu.Unlock()
-	s.device.DropMemory()
+	s.opened.Close()
+	liveSemaphores.Add(-1)
 	return nil
 }

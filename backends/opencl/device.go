@@ -78,20 +78,21 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 
 // addStream counts a stream that open makes, unless the device is closed.
 func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, err error) {
-	err = d.Open(call, func() error {
+	opened, err := d.Open(call, "stream", func() error {
 		q, err = open()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	q.opened = opened
 	liveStreams.Add(1)
 	return q, nil
 }
 
 // Close releases the context: see [shell.Device.Shut].
 func (d *device) Close() error {
-	return d.Shut(context.Background(), "streams", func() error {
+	return d.Shut(context.Background(), func() error {
 		_ = d.own.finish() // callers without a stream have got their errors
 		d.gather.release()
 		d.Trim()

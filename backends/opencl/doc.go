@@ -43,8 +43,8 @@
 //     clEnqueueUnmapMemObject. The host then has what the command wrote.
 //
 // Memory that was imported by a descriptor is acquired before a command and released after it
-// (cl_khr_external_memory). For a cl_mem of another library, that library keeps the host's and the driver's
-// accesses apart.
+// (cl_khr_external_memory). For a cl_mem of another library, that library must keep
+// the accesses of the host and of the driver apart.
 //
 // # Order
 //

@@ -19,6 +19,7 @@ var liveStreams = core.NewLiveCounter("opencl.Stream")
 // itself is out of order.
 type queue struct {
 	device     *device
+	opened     core.OpenItem
 	raw        driver.Queue // owned: one reference
 	outOfOrder bool
 	host       *stream.Queue // runs the host's work in this queue
@@ -202,7 +203,7 @@ func (q *queue) Close() error {
 	}
 	err := q.finish()
 	liveStreams.Add(-1)
-	q.device.Drop()
+	q.opened.Close()
 	q.end.Complete(nil)
 	return err
 }

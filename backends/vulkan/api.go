@@ -34,8 +34,9 @@ func New(opts ...Option) core.Backend {
 	return newBackend(o)
 }
 
-// Messages returns how many warnings and errors the validation layer has reported in this process, and the
-// texts of those reported after the first ones, whose number is the argument. Only the newest texts are kept.
+// Messages is for tests with the validation layer. It returns the number of warnings and errors that the
+// layer has reported in this process. It also returns their texts, without the first ones, whose number is
+// first. Only the newest texts are kept.
 func Messages(first uint64) (count uint64, texts []string) { return messages(first) }
 
 // KeepVulkanGo leaves the function variables of github.com/vulkan-go/vulkan unchanged. That package keeps the

@@ -99,30 +99,31 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 		return nil, err
 	}
 	var q *queue
-	err := d.Open("NewStream", func() (err error) {
+	opened, err := d.Open("NewStream", "stream", func() (err error) {
 		q, err = newQueue(d)
 		return d.noteLoss(err)
 	})
 	if err != nil {
 		return nil, err
 	}
+	q.opened = opened
 	liveStreams.Add(1)
 	return q, nil
 }
 
 // dropStream counts a stream that was closed, and keeps its resources for other streams.
-func (d *device) dropStream(l *resources, value uint64) {
+func (d *device) dropStream(opened core.OpenItem, l *resources, value uint64) {
 	liveStreams.Add(-1)
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.Held--
+	opened.Close()
 	l.value = value
 	d.spare = append(d.spare, l)
 }
 
 // Close destroys everything that belongs to the device: see [shell.Device.Shut].
 func (d *device) Close() error {
-	return d.Shut(context.Background(), "streams and semaphores", func() error {
+	return d.Shut(context.Background(), func() error {
 		queues := d.queues.All(&d.Device)
 		for d.lent > 0 {
 			d.idle.Wait()

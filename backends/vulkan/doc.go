@@ -18,13 +18,13 @@
 //
 // # Order
 //
-// A stream is a timeline semaphore. All streams of a device submit to its one queue. An event is a value of
-// the timeline. A stream waits for an event of the same device by its place on the queue; for all other
-// events the host waits. Work that waits for something not yet submitted is held on the host, since a queue
-// that waits holds up everything behind it.
+// A stream is a timeline semaphore, and an event is a value of it. All streams of a device submit their work
+// to the one queue of the device. The work of a stream therefore waits on the device for events of streams of
+// the same device. For all other events the host waits. If work must wait for work that is not submitted yet,
+// the backend submits it later, because a queue that waits also holds up the work of other streams.
 //
-// A program that submits work of its own on a tensor first waits for core.Tensor.Ready. Afterwards it calls
-// Wrote or Used of the tensor's buffer, with an event that is reached after its work.
+// A program that submits its own work on a tensor first waits for core.Tensor.Ready. Afterwards it calls
+// Wrote or Used of the tensor's buffer, with an event that is done when its work is done.
 //
 // # Shared memory
 //

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/faults"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
 // scenario uses all of a device, and returns the errors that it met. It closes all
@@ -259,7 +259,7 @@ func TestAnEventTellsOfEveryItemSinceTheOneBefore(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	// Larger than a piece of staging memory: several submissions, of which the first fails late.
-	dst, src := row(t, d, 3*shell.StagingBytes, core.AllocOptions{}), keep(t)(core.FromSlice(make([]byte, 3*shell.StagingBytes)))
+	dst, src := row(t, d, 3*staging.PieceBytes, core.AllocOptions{}), keep(t)(core.FromSlice(make([]byte, 3*staging.PieceBytes)))
 	for index, call := range faults.Calls() {
 		if call == "vkQueueSubmit" {
 			faults.Once(index, 0, faults.OutOfDeviceMemory)
@@ -276,5 +276,5 @@ func TestAnEventTellsOfEveryItemSinceTheOneBefore(t *testing.T) {
 	if err := s.Synchronize(t.Context()); err != nil {
 		wantError(t, err, core.ErrOutOfMemory, "Synchronize")
 	}
-	put(t, d, dst, pattern(3*shell.StagingBytes, 1))
+	put(t, d, dst, pattern(3*staging.PieceBytes, 1))
 }

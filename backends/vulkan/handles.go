@@ -6,8 +6,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Handles are a VkDevice that another library made, and what belongs to it, for [Wrap]. They stay the
-// property of that library, which must keep them until the device that Wrap returned is closed.
+// Handles describes a VkDevice that another library made, for [Wrap]. That library still owns the objects,
+// and must keep them until the device that Wrap returned is closed.
 type Handles struct {
 	Instance, PhysicalDevice, Device, Queue uintptr // VkInstance, VkPhysicalDevice, VkDevice, VkQueue
 	// Family is the index of the queue family of Queue, which must support compute.
@@ -20,20 +20,20 @@ type Handles struct {
 	Index int32
 }
 
-// Buffer describes the VkBuffer of a tensor: the fields of DLVulkanBuffer in dlpack_vulkan.h. Handles are
-// Vulkan's, as numbers. They are borrowed from the tensor.
+// Buffer describes the VkBuffer of a tensor: the fields of DLVulkanBuffer in dlpack_vulkan.h. The
+// objects belong to the tensor.
 type Buffer struct {
-	Instance, PhysicalDevice, Device, Queue uintptr
-	QueueFamily                             uint32
-	Buffer                                  uint64  // VkBuffer
-	Memory                                  uint64  // VkDeviceMemory; 0 if it is unknown
-	MemoryOffset                            int64   // bytes from the start of Memory to that of Buffer
-	MemorySize                              int64   // bytes of Memory
-	Size                                    int64   // bytes of Buffer
-	Mapped                                  uintptr // the address of Buffer's first byte on the host; 0 if the host cannot reach it
-	SharedWith                              uint32  // the queue family that owns it between commands; VK_QUEUE_FAMILY_IGNORED for none
-	MemoryType                              uint32
-	ExportTypes                             uint32 // VkExternalMemoryHandleTypeFlags that Memory was allocated with
-	Dedicated                               bool   // Memory is a dedicated allocation of Buffer
-	DeviceUUID, DriverUUID                  core.UUID
+	Instance, PhysicalDevice, Device, Queue uintptr   // VkInstance, VkPhysicalDevice, VkDevice, VkQueue
+	QueueFamily                             uint32    // the index of the queue family of Queue
+	Buffer                                  uint64    // VkBuffer
+	Memory                                  uint64    // VkDeviceMemory; 0 if it is unknown
+	MemoryOffset                            int64     // bytes from the start of Memory to that of Buffer
+	MemorySize                              int64     // bytes of Memory
+	Size                                    int64     // bytes of Buffer
+	Mapped                                  uintptr   // the address of Buffer's first byte on the host; 0 if the host cannot reach it
+	SharedWith                              uint32    // the queue family that owns it between commands; VK_QUEUE_FAMILY_IGNORED for none
+	MemoryType                              uint32    // the memoryTypeIndex of Memory
+	ExportTypes                             uint32    // VkExternalMemoryHandleTypeFlags that Memory was allocated with
+	Dedicated                               bool      // Memory is a dedicated allocation of Buffer
+	DeviceUUID, DriverUUID                  core.UUID // of the physical device and its driver
 }

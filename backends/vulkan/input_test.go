@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -133,8 +135,19 @@ func TestAHeapThatIsExhausted(t *testing.T) {
 	_ = held.Close()
 	row(t, d, 6<<20, core.AllocOptions{})
 	pool.SetPoolLimit(0)
-	_, err := d.Alloc(t.Context(), inner(d).physical.MaxAllocation, core.AllocOptions{})
-	wantError(t, err, core.ErrOutOfMemory, "Alloc of more than one VkDeviceMemory can have")
+	p := inner(d).physical
+	_, err := d.Alloc(t.Context(), p.MaxBuffer, core.AllocOptions{})
+	wantError(t, err, core.ErrOutOfMemory, "Alloc of more than a VkBuffer can have")
+	if heap := slices.Max(p.Heaps); heap < p.MaxBuffer-slack {
+		_, err = d.Alloc(t.Context(), heap+1, core.AllocOptions{})
+		wantError(t, err, core.ErrOutOfMemory, "Alloc of more than a heap has")
+		m, err := d.Alloc(t.Context(), heap, core.AllocOptions{})
+		m.Free()
+		var e *core.Error
+		if errors.As(err, &e) && e.Call == "Alloc" {
+			t.Errorf("Alloc of a heap's size, %d bytes, was not left to the driver: %v", heap, err)
+		}
+	}
 }
 
 func TestMapHostOffItsAlignment(t *testing.T) {

@@ -87,8 +87,8 @@ func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) 
 	switch {
 	case size == 0:
 		return d.handOut(0, 0, 0, nil, nil), nil
-	case size > d.physical.MaxAllocation-slack:
-		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and maxMemoryAllocationSize is %d: use several tensors", size, d.physical.MaxAllocation)
+	case size > d.physical.MaxBuffer-slack:
+		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and maxBufferSize is %d: use several tensors", size, d.physical.MaxBuffer)
 	case d.lostError() != nil:
 		return core.Memory{}, d.lostError()
 	case opts.Export != 0:
@@ -166,7 +166,7 @@ func (d *device) newObject(r request) (_ *object, err error) {
 		q.Size, o.whole = need.Size, need.Size // VUID-VkMemoryDedicatedAllocateInfo-buffer-02965
 		q.Dedicated = o.buffer
 	}
-	if o.memory, err = d.driver.Allocate(q); err != nil {
+	if o.memory, err = d.allocate(q); err != nil {
 		return nil, err
 	}
 	if err = d.driver.Bind(o.buffer, o.memory, 0); err != nil {
@@ -176,6 +176,15 @@ func (d *device) newObject(r request) (_ *object, err error) {
 		o.host, err = d.driver.Map(o.memory)
 	}
 	return o, err
+}
+
+// allocate asks the driver for memory that its heap can hold (VUID-vkAllocateMemory-pAllocateInfo-01713).
+// maxMemoryAllocationSize is no bound: the driver says when it has no more, and NVIDIA's has more than that.
+func (d *device) allocate(q driver.Request) (uint64, error) {
+	if heap := d.physical.Heaps[d.physical.Memory[q.Type].Heap]; q.Size > heap {
+		return 0, errorf(core.ErrOutOfMemory, "vkAllocateMemory", "%d bytes are wanted, and the heap of memory type %d has %d", q.Size, q.Type, heap)
+	}
+	return d.driver.Allocate(q)
 }
 
 // kind is the purpose of memory.

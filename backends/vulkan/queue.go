@@ -24,6 +24,7 @@ var liveStreams = core.NewLiveCounter("vulkan.Stream")
 // for submitted work by its place in the VkQueue.
 type queue struct {
 	device    *device
+	opened    core.OpenItem
 	resources *resources
 	reached   atomic.Uint64 // items up to here are known to be done
 	failures  failures
@@ -371,7 +372,7 @@ func (q *queue) finish() {
 		_ = d.driver.WaitIdle()
 	}
 	q.settle(err)
-	d.dropStream(q.resources, number)
+	d.dropStream(q.opened, q.resources, number)
 	q.mu.Lock()
 	q.finished = true
 	q.changed.Broadcast()

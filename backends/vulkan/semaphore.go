@@ -18,6 +18,7 @@ var liveSemaphores = core.NewLiveCounter("vulkan.Semaphore")
 // semaphore is a timeline semaphore of Vulkan.
 type semaphore struct {
 	device     *device
+	opened     core.OpenItem
 	timeline   uint64
 	exportable bool
 
@@ -61,9 +62,8 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 			return nil, d.noteLoss(err)
 		}
 	}
-	s := &semaphore{device: d, timeline: timeline, exportable: exportable}
+	s := &semaphore{device: d, timeline: timeline, exportable: exportable, opened: d.Opened("semaphore")}
 	s.idle.L = &s.mu
-	d.Held++ // like a stream it must be closed before the device
 	liveSemaphores.Add(1)
 	return s, nil
 }
@@ -241,7 +241,7 @@ func (s *semaphore) Close() error {
 	}
 	s.device.driver.DestroyTimeline(s.timeline)
 	liveSemaphores.Add(-1)
-	s.device.Drop()
+	s.opened.Close()
 	return nil
 }
 

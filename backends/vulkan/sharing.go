@@ -60,8 +60,8 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 	first := m.Handle + uintptr(m.Offset)
 	unit := uintptr(d.physical.HostAlignment)
 	skip := int64(first % unit)
-	if most := d.physical.MaxAllocation; m.Size > most || roundUp(skip+m.Size, int64(unit)) > most {
-		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxMemoryAllocationSize is %d", m.Size, most)
+	if most := d.physical.MaxBuffer; m.Size > most || roundUp(skip+m.Size, int64(unit)) > most {
+		return core.Memory{}, errorf(core.ErrOutOfMemory, call, "%d bytes are to be mapped, and maxBufferSize is %d", m.Size, most)
 	}
 	whole := roundUp(skip+m.Size, int64(unit))
 	if unit > uintptr(os.Getpagesize()) && whole != m.Size {
@@ -113,7 +113,7 @@ func (d *device) bindImported(o *object, types uint32, q driver.Request) (err er
 	if o.dedicated {
 		q.Dedicated = o.buffer
 	}
-	if o.memory, err = d.driver.Allocate(q); err != nil {
+	if o.memory, err = d.allocate(q); err != nil {
 		return err
 	}
 	if err = d.driver.Bind(o.buffer, o.memory, 0); err != nil {
@@ -204,8 +204,8 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 		return err
 	}
 	switch {
-	case m.Size > d.physical.MaxAllocation:
-		return errorf(core.ErrInvalid, call, "Size is %d bytes, and maxMemoryAllocationSize is %d", m.Size, d.physical.MaxAllocation)
+	case m.Size > d.physical.MaxBuffer:
+		return errorf(core.ErrInvalid, call, "Size is %d bytes, and maxBufferSize is %d", m.Size, d.physical.MaxBuffer)
 	case m.Handle.Type() == core.HandleOpaqueFD && m.MemoryType != core.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
 		return errorf(core.ErrInvalid, call, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}

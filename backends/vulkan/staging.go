@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
 // stage copies between the host and memory that the host cannot reach, through staging memory that both can:
@@ -19,7 +19,7 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 	d := w.device
 	size := w.dst.tensor.NumBytes()
 	if plain {
-		size = min(size, 2*shell.StagingBytes)
+		size = min(size, 2*staging.PieceBytes)
 	}
 	o, err := d.takeStaging(size)
 	if err != nil {
@@ -91,8 +91,8 @@ func (w work) uploadPieces(q *queue, s *object) error {
 	var used [2]uint64 // the item that emptied each half last
 	used[0], used[1] = q.next, q.next
 	total, _ := w.geometry.Contiguous()
-	return shell.Pieces(total, func(done int64, half int, n int64) error {
-		room := int64(half) * shell.StagingBytes
+	return staging.Pieces(total, func(done int64, half int, n int64) error {
+		room := int64(half) * staging.PieceBytes
 		fill := copykernel.Bytes(s.at(room), w.src.host+uintptr(w.geometry.Src+done), n)
 		err := q.add(item{early: true, after: used[half], host: run(fill)})
 		if err != nil {
@@ -109,8 +109,8 @@ func (w work) uploadPieces(q *queue, s *object) error {
 func (w work) downloadPieces(q *queue, s *object) error {
 	empty := func() error { return nil }
 	total, _ := w.geometry.Contiguous()
-	err := shell.Pieces(total, func(done int64, half int, n int64) error {
-		room := int64(half) * shell.StagingBytes
+	err := staging.Pieces(total, func(done int64, half int, n int64) error {
+		room := int64(half) * staging.PieceBytes
 		err := q.command(s.operand(), w.src.object.operand(),
 			[]driver.Region{{Src: w.geometry.Src + done, Dst: room, Size: n}}, nil)
 		if err != nil {

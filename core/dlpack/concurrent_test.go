@@ -5,6 +5,7 @@ package dlpack_test
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,6 +157,32 @@ func TestFlushGivesBackAWholeChain(t *testing.T) {
 	if !freed {
 		t.Error("after Flush some export holds the memory")
 	}
+}
+
+// The Flush of another goroutine, or the drainer, may be the one that releases the memory.
+func TestFlushWaitsForOthers(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	hammer(func(int, int) {
+		var freed atomic.Bool
+		tensor, err := core.Wrap(core.Memory{
+			ID: core.CPU, Handle: memory(), Size: 4, Owner: core.FreeFunc(func() { freed.Store(true) }),
+		}, core.Spec{DType: core.TypeFloat32})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		m, err := dlpack.Export(tensor)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		closeTensor(t, tensor)
+		dlpack.Delete(m)
+		dlpack.Flush()
+		if !freed.Load() {
+			t.Error("Flush returned while the memory was being released")
+		}
+	})
 }
 
 func TestFlushInsideFreeDoesNotHang(t *testing.T) {

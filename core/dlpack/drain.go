@@ -24,8 +24,9 @@ const (
 // armed is the Go view of dlx_armed.
 var armed = (*atomic.Uint32)(unsafe.Pointer(&C.dlx_armed))
 
-// sweeping is the number of goroutines in sweep.
-var sweeping atomic.Int32
+// A sweep adds one to begun, with the shard locked, before it releases the last references
+// that it found there, and one to ended after that.
+var begun, ended atomic.Uint64
 
 // drainer is the goroutine that releases the references of returned nodes. An exporter that
 // needs nodes does so too, see shard.collect.
@@ -74,15 +75,22 @@ func drain(pipe *os.File) {
 
 // sweep releases the references of all returned nodes, and reports whether there were any.
 func sweep() (found bool) {
-	sweeping.Add(1)
-	defer sweeping.Add(-1)
 	for i := range shards {
 		h := &shards[i]
 		h.mu.Lock()
-		came := h.collect()
+		if h.collect() {
+			found = true
+		}
 		last := h.last
 		h.last = nil
+		if last != nil {
+			begun.Add(1)
+		}
 		h.mu.Unlock()
+		if last == nil {
+			continue
+		}
+		found = true
 		for last != nil {
 			s := last
 			last = s.next
@@ -91,9 +99,8 @@ func sweep() (found bool) {
 			h.mu.Lock()
 			h.put(s)
 			h.mu.Unlock()
-			came = true
 		}
-		found = found || came
+		ended.Add(1)
 	}
 	return found
 }
@@ -105,9 +112,12 @@ func sweep() (found bool) {
 // whose Free calls Flush would otherwise wait for itself.
 func Flush() {
 	for deadline := time.Now().Add(flushTimeout); ; {
-		alone := sweeping.Load() == 0
-		switch found := sweep(); {
-		case alone && !found || time.Now().After(deadline):
+		before := ended.Load() // before begun: then they are equal only if nothing is being released
+		idle := begun.Load() == before
+		found := sweep()
+		idle = idle && begun.Load() == before
+		switch {
+		case idle && !found || time.Now().After(deadline):
 			return
 		case !found:
 			time.Sleep(pollEvery / 10)

@@ -57,9 +57,9 @@ func Export(t *core.Tensor) (*ManagedTensorVersioned, error) {
 // another tensor or export uses the memory, and the errors of Export.
 func ExportCopied(t *core.Tensor) (*ManagedTensorVersioned, error) {
 	if t != nil {
-		if b, err := t.Buffer(); err == nil && !b.Unique() {
+		if b, err := t.Buffer(); err == nil && !inside.Unique(b) {
 			Flush() // release exports whose deleter was called
-			if !b.Unique() {
+			if !inside.Unique(b) {
 				return nil, fail(core.ErrInvalid, "ExportCopied", "other tensors or exports share the memory: copy the tensor first")
 			}
 		}

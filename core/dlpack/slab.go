@@ -172,7 +172,7 @@ func (h *shard) collect() bool {
 		if raceDetector {
 			s.handed.Load()
 		}
-		if s.buffer.ReleaseUnlessLast() {
+		if inside.ReleaseUnlessLast(s.buffer) {
 			s.buffer = nil
 			h.put(s)
 		} else {

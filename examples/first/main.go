@@ -1,4 +1,4 @@
-// Command first is the first program of README.md: it moves a slice to a device and back.
+// Command first is the first program of README.md. It moves a slice to a device and reads it there.
 package main
 
 import (
@@ -13,25 +13,16 @@ import (
 
 func main() {
 	ctx := context.Background()
-	registry := all.New() // the backends of this build
-	host, err := registry.Open(ctx, core.CPU)
-	check(err)
-	defer host.Close()
-	device, err := registry.Open(ctx, core.CPU) // or core.DeviceID{Type: core.DeviceVulkan}
+	device, err := all.New().Open(ctx, core.CPU) // or core.DeviceID{Type: core.DeviceVulkan}
 	check(err)
 	defer device.Close()
-
 	x, err := core.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3) // two rows of three
 	check(err)
 	defer x.Close()
-	there, report, err := exchange.To(ctx, x, device, exchange.Options{}) // a copy only if needed
+	y, report, err := exchange.To(ctx, x, device, exchange.Options{}) // copies only if it must
 	check(err)
-	defer there.Close()
-	back, _, err := exchange.To(ctx, there, host, exchange.Options{})
-	check(err)
-	defer back.Close()
-
-	values, err := core.ToSlice[float32](ctx, back) // waits until the bytes are there
+	defer y.Close()
+	values, err := core.ToSlice[float32](ctx, y) // waits until all work on y is done
 	check(err)
 	fmt.Println(report.Mechanism, values)
 }

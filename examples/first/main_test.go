@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
-// README shows this program; what it shows must be what compiles.
+// README shows this program and what it prints.
 func TestReadmeShowsThisProgram(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	if err != nil {
@@ -24,9 +25,27 @@ func TestReadmeShowsThisProgram(t *testing.T) {
 	if !strings.Contains(string(readme), "```go\npackage main\n"+code+"```") {
 		t.Error("README.md does not show main.go as it is")
 	}
+	if want := "```\n\nIt prints `" + strings.TrimSuffix(output(t), "\n") + "`."; !strings.Contains(string(readme), want) {
+		t.Errorf("README.md does not say what main.go prints: %q", want)
+	}
 }
 
-func TestTheProgramRuns(t *testing.T) {
-	t.Chdir("../..")
+// output runs the program and returns what it prints.
+func output(t *testing.T) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	stdout := os.Stdout
+	os.Stdout = w
 	main()
+	os.Stdout = stdout
+	w.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -16,10 +16,6 @@ const name = "ext_dev" // the name of core.DeviceExt
 
 var id = core.DeviceID{Type: core.DeviceExt}
 
-func errorf(sentinel error, call, format string, args ...any) error {
-	return core.Errorf(sentinel, name, call, format, args...)
-}
-
 type backend struct{}
 
 // New returns the backend, which has one device, ext_dev:0.
@@ -35,7 +31,7 @@ func (backend) Devices(context.Context) ([]core.Properties, error) {
 
 func (backend) Open(ctx context.Context, wanted core.DeviceID) (core.Device, error) {
 	if wanted != id {
-		return nil, errorf(core.ErrDevice, "Open", "there is no device %v: the only one is %v", wanted, id)
+		return nil, core.Errorf(core.ErrDevice, name, "Open", "there is no device %v: the only one is %v", wanted, id)
 	}
 	host, err := cpu.New().Open(ctx, core.CPU)
 	if err != nil {
@@ -66,30 +62,34 @@ func (d *device) ID() core.DeviceID { return id }
 
 func (d *device) Properties() core.Properties { return properties }
 
-// enter is called first by every call that takes a context. It fails if the device was closed or the context
-// has ended.
-func (d *device) enter(ctx context.Context, call string) error {
+// begin is called first by every call that takes a context. It fails if the device was closed or the context
+// has ended. Otherwise it counts what the call opens or does, so that Close fails until the result is closed.
+func (d *device) begin(ctx context.Context, call, what string) (core.OpenItem, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return errorf(core.ErrClosed, call, "the device was closed")
+		return core.OpenItem{}, core.Errorf(core.ErrClosed, name, call, "the device was closed")
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return core.OpenItem{}, err
+	}
+	return d.open.Add(what), nil
 }
 
 // Alloc allocates memory from the driver. The memory's owner gives it back.
 func (d *device) Alloc(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
-	if err := d.enter(ctx, "Alloc"); err != nil {
-		return core.Memory{}, err
-	}
 	if o.Type != 0 && o.Type != id.Type || o.Export != 0 || o.HostVisible {
-		return core.Memory{}, errorf(core.ErrNotSupported, "Alloc", "the device has plain memory only")
+		return core.Memory{}, core.Errorf(core.ErrNotSupported, name, "Alloc", "the device has plain memory only")
 	}
-	m, err := d.host.Alloc(ctx, size, core.AllocOptions{})
+	item, err := d.begin(ctx, "Alloc", "allocation")
 	if err != nil {
 		return core.Memory{}, err
 	}
-	item := d.open.Add("memory")
+	m, err := d.host.Alloc(ctx, size, core.AllocOptions{})
+	if err != nil {
+		item.Close()
+		return core.Memory{}, err
+	}
 	free := core.FreeFunc(func() { m.Free(); item.Close() })
 	return core.Memory{ID: id, Device: d, Handle: m.Handle, Size: size, Owner: free}, nil
 }
@@ -101,10 +101,11 @@ type queue struct {
 }
 
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := d.enter(ctx, "NewStream"); err != nil {
+	item, err := d.begin(ctx, "NewStream", "stream")
+	if err != nil {
 		return nil, err
 	}
-	return &queue{stream.NewQueue(d), d.open.Add("stream")}, nil
+	return &queue{stream.NewQueue(d), item}, nil
 }
 
 func (q *queue) Close() error {
@@ -112,14 +113,16 @@ func (q *queue) Close() error {
 	return q.Queue.Close()
 }
 
-// Copy enqueues the copy on the stream, or waits for it if s is nil.
+// Copy enqueues the copy on the stream. If s is nil, Copy waits for the copy.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if err := d.enter(ctx, "Copy"); err != nil {
+	item, err := d.begin(ctx, "Copy", "copy")
+	if err != nil {
 		return err
 	}
+	defer item.Close()
 	q, ok := s.(*queue)
 	if s != nil && (!ok || q.Device() != core.Device(d)) {
-		return errorf(core.ErrDevice, "Copy", "the stream belongs to another device")
+		return core.Errorf(core.ErrDevice, name, "Copy", "the stream belongs to another device")
 	}
 	same, err := core.CheckCopy(dst, src)
 	switch {
@@ -128,56 +131,43 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	case same:
 		return stream.SubmitSame(ctx, s, dst, src)
 	}
-	work, err := d.job(dst, src)
-	if err != nil {
-		return err
-	}
 	submit := stream.Submit
 	if s == nil {
 		q, submit = d.own, stream.SubmitAndWait
 	}
-	return submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return q.Enqueue(work) })
+	return submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error { return d.enqueue(q, dst, src) })
 }
 
-// job returns work by which the driver copies src to dst, as host memory. The work needs neither tensor,
-// since both may be closed before it runs: stream.Submit keeps their memory.
-func (d *device) job(dst, src *core.Tensor) (func() error, error) {
-	to, err := d.onHost(dst)
-	if err != nil {
-		return nil, err
-	}
-	from, err := d.onHost(src)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		x, err := to()
+// enqueue enqueues work by which the driver copies src to dst. For the driver, both are host memory. The work
+// does not use the tensors, because the caller may close them before it runs. stream.Submit keeps their memory.
+func (d *device) enqueue(q *queue, dst, src *core.Tensor) error {
+	var memory [2]core.Memory
+	var spec [2]core.Spec
+	for i, t := range []*core.Tensor{dst, src} {
+		b, err := t.Buffer()
 		if err != nil {
 			return err
 		}
-		defer x.Close()
-		y, err := from()
+		m := b.Memory()
+		if m.ID != id && !m.ID.Type.HostAccessible() {
+			return core.Errorf(core.ErrDevice, name, "Copy", "the device cannot reach memory on %v", m.ID)
+		}
+		spec[i] = core.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Layout().Strides(), Offset: t.Offset() - m.Offset, Flags: t.Flags()}
+		memory[i] = core.Memory{ID: core.CPU, Handle: m.Handle, Offset: m.Offset, Size: m.Size}
+	}
+	return q.Enqueue(func() error {
+		to, err := core.Wrap(memory[0], spec[0])
 		if err != nil {
 			return err
 		}
-		defer y.Close()
-		return d.host.Copy(context.Background(), nil, x, y)
-	}, nil
-}
-
-// onHost returns a function that makes a host tensor on the memory of t.
-func (d *device) onHost(t *core.Tensor) (func() (*core.Tensor, error), error) {
-	b, err := t.Buffer()
-	if err != nil {
-		return nil, err
-	}
-	m := b.Memory()
-	if m.ID != id && !m.ID.Type.HostAccessible() {
-		return nil, errorf(core.ErrDevice, "Copy", "the device cannot reach memory on %v", m.ID)
-	}
-	spec := core.Spec{DType: t.DType(), Shape: t.Shape(), Strides: t.Layout().Strides(), Offset: t.Offset() - m.Offset, Flags: t.Flags()}
-	m.ID, m.Device, m.Owner = core.CPU, nil, nil
-	return func() (*core.Tensor, error) { return core.Wrap(m, spec) }, nil
+		defer to.Close()
+		from, err := core.Wrap(memory[1], spec[1])
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return d.host.Copy(context.Background(), nil, to, from)
+	})
 }
 
 // Close fails while something is open. Otherwise it closes the driver.
@@ -185,10 +175,8 @@ func (d *device) Close() error {
 	d.RunCloseHooks()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil
-	}
-	if err := d.open.Err(name, id); err != nil {
+	err := d.open.Err(name, id)
+	if d.closed || err != nil { // nothing is open on a closed device
 		return err
 	}
 	d.closed = true

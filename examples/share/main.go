@@ -30,7 +30,7 @@ func main() {
 	for _, backend := range registry.Backends() {
 		devices, err := backend.Devices(ctx)
 		if err != nil {
-			fmt.Println(err) // no driver, say
+			fmt.Println(err) // for example, a driver is missing
 		}
 		for _, found := range devices {
 			if err := share(ctx, images, registry, found.ID); err != nil {
@@ -50,7 +50,7 @@ func share(ctx context.Context, images *core.Tensor, registry *core.Registry, id
 	if err != nil {
 		return err
 	}
-	defer there.Close() // images stays ours
+	defer there.Close() // images stays open
 	fmt.Printf("%v: %v, %d bytes copied\n", there.DeviceID(), report.Mechanism, report.BytesCopied)
 	return nil
 }

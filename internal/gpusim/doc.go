@@ -15,6 +15,8 @@
 //   - DLX_GPUSIM_MEMORY: bytes of memory of each device; 1 GiB by default
 //   - DLX_GPUSIM_SEED: the seed for the order of work
 //   - DLX_GPUSIM_UUID: the UUID of device 0; by default that of the CPU under Vulkan
+//   - DLX_GPUSIM_MIG: with 1 each device is an instance of a larger one, whose UUID the older
+//     function returns
 //   - DLX_GPUSIM_INTEGRATED: with 1 the devices report that they share the host's memory
 //   - DLX_GPUSIM_CONCURRENT: with 0 the host cannot use managed memory while devices work
 //   - DLX_GPUSIM_PEERS: with 0 no device reaches another one's memory

@@ -21,9 +21,9 @@ const (
 	// much takes fifty.
 	minShare = 512 << 10
 	// minRunShare is the same for a contiguous copy, which is several times
-	// faster. It also keeps each share above the 1 MiB from which the memmove
-	// of the Go runtime stores past the caches on amd64.
-	minRunShare = 2 << 20
+	// faster, and gains nothing from a second core while it fits into the
+	// cache that they share.
+	minRunShare = 4 << 20
 )
 
 // Copy copies the pieces of c, whose offsets count from dst and src.

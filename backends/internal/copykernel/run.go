@@ -82,8 +82,3 @@ func fill[T element](dst, src unsafe.Pointer, elem, n int64) {
 		done += c
 	}
 }
-
-// move copies n bytes that lie side by side.
-func move(dst, src unsafe.Pointer, n int64) {
-	copy(unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n))
-}

@@ -8,20 +8,20 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Facts are what a backend knows of its API besides the calls.
+// Facts say how an API differs from others, besides its functions.
 type Facts struct {
-	API     string // its name in texts, such as "CUDA"
+	API     string // its name in texts: "CUDA"
 	Visible string // the environment variable that hides devices
 
-	// The types of memory: of devices, pinned, and moved by the driver. Managed is 0 if DLPack
-	// has no such type.
+	// DLPack's types for memory of devices, pinned memory and managed memory. Managed is 0 if DLPack has no type
+	// for it.
 	Device, Host, Managed core.DeviceType
-	Vendor                core.Vendor // whose drivers understand the handles for other processes
+	Vendor                core.Vendor // whose drivers understand the IPC handles
 
-	// The numbers that stand for a stream without being one; 0 if there is none.
+	// The numbers that stand for the legacy stream and for the calling thread's stream; 0 if there is none.
 	LegacyStream, ThreadStream uintptr
 
-	Kernels string // for strided copies, see [Context.LoadModule]
+	Kernels string // the kernels for strided copies: see [Context.LoadModule]
 	Limits  gather.Limits
 }
 
@@ -33,15 +33,15 @@ type Backend struct {
 	live                                            shell.Counters
 	streams, semaphores, ipcEvents, timers, buffers *core.LiveCounter
 
-	hostWork shell.Fence // one for all devices, whose streams wait for each other
+	hostWork shell.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
 }
 
 var _ core.Backend = (*Backend)(nil)
 
-// New makes a backend. It is called once for an API, when the program starts.
+// New makes a backend. It must be called once for an API, when the program starts.
 func New(d Driver, f Facts) *Backend {
-	b := &Backend{Facts: f, driver: d}
+	b := &Backend{Facts: f, driver: d, imports: ipcImports{open: make(map[ipcKey]*ipcMapping)}}
 	b.live = shell.NewCounters(b.Name())
 	count := func(kind string) *core.LiveCounter { return core.NewLiveCounter(b.Name() + "." + kind) }
 	b.streams, b.semaphores, b.ipcEvents = count("Stream"), count("Semaphore"), count("IPCEvent")
@@ -49,10 +49,10 @@ func New(d Driver, f Facts) *Backend {
 	return b
 }
 
-// Name is that of the devices' type.
+// Name returns the name of the devices' type.
 func (b *Backend) Name() string { return b.Device.BackendName() }
 
-// Probe reports whether there is a device, or why there is none.
+// Probe reports whether there is a device. If there is none, it says why.
 func (b *Backend) Probe(ctx context.Context) core.Probe {
 	all, err := b.Devices(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (b *Backend) Probe(ctx context.Context) core.Probe {
 	return core.Probe{Available: true, Version: b.driver.Version(), Features: all[0].Features}
 }
 
-// Devices describes every device that the driver can describe, one at least.
+// Devices describes the devices that the driver can describe. It fails if it can describe none.
 func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
 	n, err := b.count(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
 	return all, nil
 }
 
-// Open opens a device.
+// Open opens the device id.
 func (b *Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
 	n, err := b.count(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, erro
 	return b.openDevice(id.Index)
 }
 
-// count is how many devices there are: one at least.
+// count returns the number of devices. It fails if there is none.
 func (b *Backend) count(ctx context.Context) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -105,17 +105,17 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if s.Kind == NoDevice {
-		return 0, b.statusf(core.ErrNotSupported, s, "a driver is installed, but it finds no card; %s may hide them", b.Visible)
+		return 0, b.statusf(core.ErrNotSupported, s, "the driver finds no card: check whether %s hides it", b.Visible)
 	}
 	if err := b.check(s, "the driver cannot be used"); err != nil {
 		return 0, err
 	}
 	n, s := b.driver.Devices()
-	if err := b.check(s, "the devices of the driver"); err != nil {
+	if err := b.check(s, "the number of devices"); err != nil {
 		return 0, err
 	}
 	if n == 0 {
-		return 0, b.errorf(core.ErrNotSupported, "Devices", "the driver has no device: %s may hide them", b.Visible)
+		return 0, b.errorf(core.ErrNotSupported, "Devices", "the driver has no device: check whether %s hides it", b.Visible)
 	}
 	return n, nil
 }

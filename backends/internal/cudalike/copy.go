@@ -10,96 +10,98 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// Copy copies between memory of this device, pinned and managed memory, and any
-// other that the host can reach; tensors of DLPack may lie in all of these. Memory of
-// the host that is not pinned goes through pinned memory, in pieces. It
-// fails with ErrNotSupported for packed elements that do not lie on whole bytes,
-// and for a stream that is being captured into a graph: a graph runs its work when dlx
-// knows nothing of it, so that no event could tell of it.
+// Copy copies between memory of this device, pinned and managed memory, and all other memory that the host can
+// reach. Host memory that is not pinned is staged in pinned memory. Copy fails with ErrNotSupported for packed
+// elements that do not lie on whole bytes, and for a stream that is being captured into a graph: dlx would not
+// know when the graph runs the copy, and could record no event for it.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 	if err := d.hold("Copy"); err != nil {
 		return err
 	}
 	defer d.Drop()
-	return shell.Copy(ctx, &d.Device, s, dst, src, d.sideOf, func(q *queue, to, from side) error {
-		w := &transfer{device: d, queue: q, waits: q == nil, dst: to, src: from}
+	return shell.Copy(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, to, from operand) error {
+		w := &work{device: d, queue: q, waits: q == nil, dst: to, src: from}
 		if !w.waits {
 			return w.run(ctx)
 		}
-		return d.waited(ctx, func(q *queue) error {
+		return d.runAndWait(ctx, func(q *queue) error {
 			w.queue = q
 			return w.run(ctx)
 		})
 	})
 }
 
-// side is where one tensor of a copy lies.
-type side struct {
-	tensor *core.Tensor
-	base   uintptr // what offsets count from
-	mapped bool    // the device uses the memory by its address: its own, pinned and managed memory
-	host   bool    // the host does, and it is not the driver's to move
-	probe  bool    // nobody has proved that it is what it says
-	others bool    // it is pinned for another opening of a device, if not for this one
+// operand is the memory of one tensor of a copy.
+type operand struct {
+	tensor      *core.Tensor
+	base        uintptr // the address that offsets count from
+	reachable   bool    // the device can use the address: its own, pinned and managed memory
+	host        bool    // host memory, except managed memory
+	unverified  bool    // only another library says that the device can use the address
+	otherDevice bool    // another opened device allocated the memory as pinned
 }
 
-func (s side) Ours() bool { return s.mapped }
+// Ours implements [shell.Operand].
+func (o operand) Ours() bool { return o.reachable }
 
-// Host is 0: core.CheckCopy knows all addresses of the host.
-func (s side) Host() uintptr { return 0 }
+// Host implements [shell.Operand]. It returns 0, since core.CheckCopy has compared all addresses of the host.
+func (o operand) Host() uintptr { return 0 }
 
-// sideOf finds out about a tensor, or refuses one on another device.
-func (d *device) sideOf(t *core.Tensor) (side, error) {
+// operandOf returns the memory of t. It fails with ErrDevice for memory of another device.
+func (d *device) operandOf(t *core.Tensor) (operand, error) {
 	m, host, err := d.Locate(t)
 	if err != nil {
-		return side{}, err
+		return operand{}, err
 	}
-	s := side{tensor: t, base: m.Handle}
-	s.mapped = !host || m.ID.Type == d.backend.Host || m.ID.Type == d.backend.Managed
-	s.host = host && m.ID.Type != d.backend.Managed
-	s.probe = s.mapped && m.Device == nil && m.Handle != 0
-	s.others = s.mapped && s.host && m.Device != nil && m.Device != d
-	return s, nil
+	o := operand{tensor: t, base: m.Handle}
+	o.reachable = !host || m.ID.Type == d.backend.Host || m.ID.Type == d.backend.Managed
+	o.host = host && m.ID.Type != d.backend.Managed
+	o.unverified = o.reachable && m.Device == nil && m.Handle != 0
+	o.otherDevice = o.reachable && o.host && m.Device != nil && m.Device != d
+	return o, nil
 }
 
-// run carries the copy out, or enqueues it.
-func (w *transfer) run(ctx context.Context) error {
+// run does the copy if the caller waits for it, and enqueues it otherwise.
+func (w *work) run(ctx context.Context) error {
 	w.geometry, w.bits = strided.OfBits(w.dst.tensor, w.src.tensor)
 	if err := w.verify(); err != nil {
 		return err
 	}
-	how, err := w.choose()
+	commands, err := w.choose()
 	if err != nil {
 		return err
 	}
-	if how == nil {
+	if commands == nil {
 		return w.pack(ctx)
 	}
-	return w.submit(ctx, nil, how)
+	return w.submit(ctx, nil, commands)
 }
 
-// submit enqueues commands that use a third tensor besides, which may be nil.
-func (w *transfer) submit(ctx context.Context, between *core.Tensor, commands func() error) error {
+// submit calls commands, which enqueues commands that also use the tensor temp, unless that is nil.
+func (w *work) submit(ctx context.Context, temp *core.Tensor, commands func() error) error {
 	writes := []*core.Tensor{w.dst.tensor}
-	if between != nil {
-		writes = append(writes, between)
+	if temp != nil {
+		writes = append(writes, temp)
 	}
-	order := stream.Submit
+	submit := stream.Submit
 	if w.waits {
-		order = stream.SubmitAndWait // the driver uses memory that is not pinned when it is called, not in the stream's turn
+		// The driver may use memory that is not pinned during the call, before earlier work of the stream is done.
+		submit = stream.SubmitAndWait
 	}
-	return w.queue.submit(ctx, order, "Copy", writes, w.src.tensor, func() error {
-		w.queue.turns = append(w.queue.turns, w.behind...)
+	return w.queue.submit(ctx, submit, "Copy", writes, w.src.tensor, func() error {
+		w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
 		return commands()
 	})
 }
 
-// submit is stream.Submit to q, or stream.SubmitAndWait. That a command cannot
-// be enqueued neither learns: others may have been before it, for which the event
-// must come that ends them.
-func (q *queue) submit(ctx context.Context, order submitter, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
+// submitFunc is the type of stream.Submit and stream.SubmitAndWait.
+type submitFunc = func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error
+
+// submit calls submit for q. If commands fails, submit does not see the error: commands before the one that
+// failed may run, and need their event.
+func (q *queue) submit(ctx context.Context, submit submitFunc, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
 	var failed error
-	err := order(ctx, q, writes, []*core.Tensor{src}, func() error {
+	err := submit(ctx, q, writes, []*core.Tensor{src}, func() error {
 		return q.enqueue(call, func() error {
 			failed = commands()
 			return nil
@@ -107,5 +109,3 @@ func (q *queue) submit(ctx context.Context, order submitter, call string, writes
 	})
 	return cmp.Or(failed, err)
 }
-
-type submitter = func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error

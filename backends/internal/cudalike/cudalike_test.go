@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
-// rocm has the facts of an API that differs from CUDA where it may: no managed memory, no stream
-// of a thread.
+// rocm has the facts of an API that differs from CUDA as much as it may: it has no managed memory and no streams of
+// threads.
 var rocm = cudalike.New(newFake("rocm"), cudalike.Facts{
 	API: "HIP", Visible: "HIP_VISIBLE_DEVICES", Device: core.DeviceROCM, Host: core.DeviceROCMHost,
 	LegacyStream: 1, Kernels: "gather", Limits: gather.CUDALimits(),
@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 		backendtest.WithPeer(func(tb testing.TB) core.Device { return open(tb, rocm, 1) }))
 }
 
-// Devices and events of two backends have the same Go types.
+// The devices and events of two backends have the same Go types, but do not work together.
 func TestBackendsAreApart(t *testing.T) {
 	a, b := open(t, rocm, 0), open(t, other, 0)
 	s, err := a.NewStream(t.Context())

@@ -2,10 +2,10 @@ package cudalike
 
 import "github.com/dlx-go/dlx/core"
 
-// alignment is that of every allocation: what dlpack.h asks for.
+// alignment is the alignment of every allocation, which dlpack.h asks for.
 const alignment = 256
 
-// describe says what a device is and can do.
+// describe describes a device.
 func (b *Backend) describe(ordinal int32) (Description, core.Properties, error) {
 	x, s := b.driver.Describe(ordinal)
 	if err := b.check(s, "device %d", ordinal); err != nil {
@@ -23,12 +23,12 @@ func (b *Backend) describe(ordinal int32) (Description, core.Properties, error) 
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
 			core.CapPool | core.CapImportStream | core.CapPeer,
 	}
-	b.survey(&p, &x)
+	b.addFeatures(&p, &x)
 	return x, p, nil
 }
 
-// survey fills in what a device need not have, with the reason for each that is missing.
-func (b *Backend) survey(p *core.Properties, x *Description) {
+// addFeatures adds the optional features of a device, and the reason for each one that it lacks.
+func (b *Backend) addFeatures(p *core.Properties, x *Description) {
 	if b.Managed == 0 {
 		x.NoManaged = "DLPack has no type for managed memory of " + b.API
 	}
@@ -41,12 +41,12 @@ func (b *Backend) survey(p *core.Properties, x *Description) {
 	p.AddFeature("export_dma_buf", 0, false, "dlx exports memory of %s as %v and %v only", b.API, core.HandleOpaqueFD, core.HandleIPC)
 	add("ipc", core.CapExportMemory|core.CapImportMemory|core.CapIPCEvents, x.NoIPC)
 	add("import_semaphore", core.CapImportSemaphores, x.NoTimelines)
-	p.AddFeature("export_semaphore", 0, false, "%s makes no semaphores for others: it imports those of Vulkan", b.API)
-	p.AddFeature("map_host", core.CapMapHost, x.Integrated, "memory of the host would be read over the bus each time: allocate %v, which is pinned", b.Host)
+	p.AddFeature("export_semaphore", 0, false, "%s cannot make semaphores for other APIs: it imports those of Vulkan", b.API)
+	p.AddFeature("map_host", core.CapMapHost, x.Integrated, "the device would read host memory over the bus each time: allocate pinned memory, %v", b.Host)
 }
 
-// handleTypes are the handles of memory that a device exports and imports.
-func (b *Backend) handleTypes(x Description) (types []core.HandleType) {
+// handleTypes returns the types of handles that a device can export and import memory as.
+func handleTypes(x Description) (types []core.HandleType) {
 	if x.NoDescriptors == "" {
 		types = append(types, core.HandleOpaqueFD)
 	}

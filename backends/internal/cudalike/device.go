@@ -3,6 +3,7 @@ package cudalike
 import (
 	"cmp"
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
@@ -10,24 +11,24 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// device is an opened device: a reference to its primary context and what belongs to it.
+// device is an opened device: a reference to its primary context, and what belongs to it.
 type device struct {
 	shell.Device
 	backend     *Backend
-	handleTypes []core.HandleType // of memory that is exported and imported
+	handleTypes []core.HandleType // of memory that it exports and imports
 	managed     bool              // it has managed memory
 	ordinal     int32
 	context     Context
-	lost        atomic.Pointer[error] // set once
-	dead        atomic.Bool           // it is lost, since its context is over: nothing runs, and no call waits
+	lost        atomic.Pointer[error] // why the device is lost; set once
+	contextLost atomic.Bool           // the context has failed: no work runs, and no call waits
 	events      eventList
 	kernels     kernels
 	ipc         ipcExports
-	exports     exports
+	exports     sync.Map // of Mapped, by address: allocations in use that can be exported as descriptors
 
 	// guarded by Mu
 	*blockpool.Pool[class, block]
-	queues shell.Lending[*queue] // for copies without a stream, and for work beside a stream
+	queues shell.Lending[*queue] // for copies without a stream, and for work that needs a second stream
 }
 
 var (
@@ -41,26 +42,27 @@ var (
 	_ core.SemaphoreImporter = (*device)(nil)
 	_ core.PeerCopier        = (*device)(nil)
 	_ core.HostMapper        = (*device)(nil)
+	_ core.IPCEventCreator   = (*device)(nil)
 )
 
-// openDevice opens the device of an ordinal.
+// openDevice opens a device.
 func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 	x, p, err := b.describe(ordinal)
 	if err != nil {
 		return nil, err
 	}
 	c, s := b.driver.Retain(ordinal)
-	if err := b.check(s, "%v", p.ID); err != nil {
+	if err := b.check(s, "the primary context of %v", p.ID); err != nil {
 		return nil, err
 	}
-	d := &device{backend: b, handleTypes: b.handleTypes(x), managed: x.NoManaged == "", ordinal: ordinal, context: c}
-	d.events.context = c
+	d := &device{backend: b, handleTypes: handleTypes(x), managed: x.NoManaged == "", ordinal: ordinal, context: c}
+	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
 	d.Init(d, p, b.live)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
 	return d, nil
 }
 
-// deviceOf is d as a device of this backend.
+// deviceOf returns d as a device of this backend.
 func (b *Backend) deviceOf(call string, d core.Device) (*device, error) {
 	own, ok := d.(*device)
 	if !ok || own.backend != b {
@@ -69,7 +71,7 @@ func (b *Backend) deviceOf(call string, d core.Device) (*device, error) {
 	return own, nil
 }
 
-// checkOpen fails with ErrClosed after Close, and with ErrDeviceLost for a device that is.
+// checkOpen fails with ErrClosed after Close, and with ErrDeviceLost if the device is lost.
 func (d *device) checkOpen(call string) error {
 	err := d.hold(call)
 	if err == nil {
@@ -86,65 +88,66 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 	return d.addStream("NewStream", d.newQueue)
 }
 
-// addStream counts a stream that open makes, unless the device is closed.
+// addStream counts a stream that open makes. It fails if the device is closed.
 func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, err error) {
-	err = d.Open(call, func() error {
+	opened, err := d.Open(call, "stream", func() error {
 		q, err = open()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	q.opened = opened
 	d.backend.streams.Add(1)
 	return q, nil
 }
 
-// hold fails like checkOpen, and counts something that is open on the device, or a call
-// that uses it, until Drop: Close does not come in between.
-func (d *device) hold(call string) error { return d.Open(call, d.lostError) }
+// hold fails as checkOpen does. Otherwise it counts a call in progress, until Drop is called. The device cannot be
+// closed before.
+func (d *device) hold(call string) error { return d.Hold(call, d.lostError) }
 
-// open holds what f opens.
-func (d *device) open(call string, f func() error) error {
+// open calls f, which opens an object, and counts an object of a kind until the item is closed.
+func (d *device) open(call, kind string, f func() error) (core.OpenItem, error) {
 	if err := d.hold(call); err != nil {
-		return err
+		return core.OpenItem{}, err
 	}
-	err := f()
-	if err != nil {
-		d.Drop()
+	defer d.Drop()
+	if err := f(); err != nil {
+		return core.OpenItem{}, err
 	}
-	return err
+	return d.Opened(kind), nil
 }
 
-// waited calls f with a stream of the device's own, and waits for what f enqueued.
-func (d *device) waited(ctx context.Context, f func(*queue) error) error {
+// runAndWait calls f with a stream of the device's own, and waits for the work that f enqueued. It waits even if
+// ctx ends: the stream must have no work when it is given back.
+func (d *device) runAndWait(ctx context.Context, f func(*queue) error) error {
 	q, err := d.borrow()
 	if err != nil {
 		return err
 	}
 	defer d.giveBack(q)
 	err = f(q)
-	// Not even the end of ctx may give back a stream with work on it.
 	return cmp.Or(err, q.Synchronize(context.WithoutCancel(ctx)))
 }
 
-// borrow lends a stream for a copy whose caller waits for it.
+// borrow lends a stream of the device's own.
 func (d *device) borrow() (*queue, error) { return d.queues.Borrow(&d.Device, d.newQueue) }
 
-// giveBack ends a loan. The stream has no work.
+// giveBack returns a stream that was lent. It must have no unfinished work.
 func (d *device) giveBack(q *queue) { d.queues.GiveBack(&d.Device, q) }
 
-// Close gives everything back to the driver: see [shell.Device.Shut].
+// Close releases everything that belongs to the device: see [shell.Device.Shut].
 func (d *device) Close() error {
-	return d.Shut(context.Background(), "streams, semaphores, events, buffers of OpenGL or calls", func() error {
+	return d.Shut(context.Background(), func() error {
 		queues := d.queues.All(&d.Device)
 		d.Drain()
-		if d.dead.Load() {
-			d.context.ForgetTurns()
+		if d.contextLost.Load() {
+			d.context.DropHostFuncs()
 		}
 		for _, q := range queues {
-			_ = q.finish() // whoever copied without a stream was told
+			_ = q.finish() // the copies without a stream have returned the errors
 		}
-		d.freeKept()
+		d.freeExportedIPC()
 		d.kernels.unload(d.context)
 		d.events.destroy()
 		d.backend.driver.Release(d.ordinal)

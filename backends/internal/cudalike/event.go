@@ -7,31 +7,34 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/nap"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
-// event is an event of the driver and, once that is known to be passed, its result.
+// event is an event of the driver and, once it is known to be done, its result.
 type event struct {
-	device  *device
-	queue   *queue       // that recorded it
-	reached stream.Event // what the host knows
-	after   []*event     // of other devices: what the stream waited for since the event before; their errors are its, too
-	turns   []*turn      // work of the host since the event before, whose errors are its, too
+	device *device
+	queue  *queue       // the stream that recorded it
+	result stream.Event // what the host knows
 
-	mu      sync.Mutex
-	raw     uintptr // 0 once the event was passed
-	refused int     // how often in a row the driver gave no answer
+	// The event also reports the errors of these:
+	waitedFor []*event    // events of other devices that the stream waited for
+	hostTasks []*hostTask // work of the host in the stream
+
+	mu       sync.Mutex
+	raw      uintptr // 0 once the event is done
+	failures int     // failed queries in a row
 }
 
 var _ core.Event = (*event)(nil)
 
-// MaxRefused is how often the driver may fail to tell of an event.
-const MaxRefused = 100
+// MaxQueryFailures is how often in a row the driver may fail to answer whether an event is done.
+const MaxQueryFailures = 100
 
-// Done asks the driver, unless it has answered before.
+// Done asks the driver, unless the result is known already.
 func (e *event) Done() (bool, error) {
-	if done, err := e.reached.Done(); done {
+	if done, err := e.result.Done(); done {
 		return true, err
 	}
 	e.mu.Lock()
@@ -39,57 +42,57 @@ func (e *event) Done() (bool, error) {
 	if e.raw != 0 {
 		switch s := e.device.context.Query(e.raw); s.Kind {
 		case Success:
-			if done, err := overWithError(e.after); done {
-				e.settle(err)
+			if done, err := allDone(e.waitedFor); done {
+				e.complete(err)
 			}
 		case NotReady:
-			e.refused = 0
+			e.failures = 0
 		case DeviceLost:
-			e.fail(e.device.check(s, "the work before an event failed, or other work of the device"))
+			e.completeLost(e.device.check(s, "the work before an event failed, or other work of the device"))
 		default:
-			// No answer does not mean that the work is done. A driver that never has one is lost.
-			if e.refused++; e.refused >= MaxRefused {
-				e.fail(e.device.lose(e.device.backend.statusf(core.ErrDeviceLost, s, "the driver does not tell of an event any more")))
+			// A failed query does not mean that the work is done. A driver that fails every query is lost.
+			if e.failures++; e.failures >= MaxQueryFailures {
+				e.completeLost(e.device.setLost(e.device.backend.statusf(core.ErrDeviceLost, s, "the driver does not say whether an event is done")))
 			}
 		}
 	}
-	return e.reached.Done()
+	return e.result.Done()
 }
 
-// fail is the end of an event whose device is lost, but not while the host is at work in
-// a stream: it uses memory that is freed when the work is over. e.mu is held.
-func (e *event) fail(err error) {
-	if !e.device.context.RunsTurn() {
-		e.settle(err)
+// completeLost completes an event of a lost device. It does nothing while a host function runs: callers free
+// memory when the event is done, and the function uses that memory. e.mu is held.
+func (e *event) completeLost(err error) {
+	if !e.device.context.RunsHostFunc() {
+		e.complete(err)
 	}
 }
 
-// settle is the end of the event. e.mu is held.
-func (e *event) settle(err error) {
+// complete sets the result, and returns the driver's event to the device. e.mu is held.
+func (e *event) complete(err error) {
 	e.device.backend.hostWork.See()
-	for i := 0; i < len(e.turns) && err == nil; i++ {
-		err = e.turns[i].err
+	for i := 0; i < len(e.hostTasks) && err == nil; i++ {
+		err = e.hostTasks[i].err
 	}
-	e.reached.Complete(err)
+	e.result.Complete(err)
 	e.device.events.put(e.raw)
-	e.raw, e.after, e.turns = 0, nil, nil
+	e.raw, e.waitedFor, e.hostTasks = 0, nil, nil
 }
 
-// turnsLeft are the turns of the host before the event, unless that has told already.
-func (e *event) turnsLeft() []*turn {
+// tasks returns the host tasks whose errors the event reports. It returns none if the event is done.
+func (e *event) tasks() []*hostTask {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Clone(e.turns)
+	return slices.Clone(e.hostTasks)
 }
 
-// wentWell reports whether an event is over, without an error.
-func wentWell(e *event) bool {
+// succeeded reports whether an event is done, without an error.
+func succeeded(e *event) bool {
 	done, err := e.Done()
 	return done && err == nil
 }
 
-// overWithError reports whether all of the events are over, and the first error of one.
-func overWithError(events []*event) (bool, error) {
+// allDone reports whether all events are done, and returns their first error.
+func allDone(events []*event) (bool, error) {
 	var failed error
 	for _, e := range events {
 		done, err := e.Done()
@@ -101,15 +104,15 @@ func overWithError(events []*event) (bool, error) {
 	return true, failed
 }
 
-// The driver's own wait cannot be ended, and holds a thread: Wait asks again and
-// again instead, after an eighth of the time that it has waited, and at
-// most after maxNap.
+// A wait in the driver cannot be interrupted and holds a thread. Wait polls instead: without a pause at first, and
+// then with pauses of a four-hundredth of the time that it has waited, so that it is little later than the driver.
 const (
-	minNap = 2 * time.Microsecond
-	maxNap = 200 * time.Microsecond
+	busy     = 20 * time.Microsecond
+	minPause = 10 * time.Microsecond
+	maxPause = 200 * time.Microsecond
 )
 
-// Wait blocks no thread.
+// Wait holds a thread for at most maxPause.
 func (e *event) Wait(ctx context.Context) error {
 	start := time.Now()
 	for {
@@ -119,30 +122,30 @@ func (e *event) Wait(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if nap := time.Since(start) / 8; nap > minNap {
-			time.Sleep(min(nap, maxNap))
+		if waited := time.Since(start); waited > busy {
+			nap.Sleep(min(max(waited/400, minPause), maxPause))
 		}
 	}
 }
 
-// holdBack makes later work of a stream wait for e, whether that fails or not.
-func (e *event) holdBack(q *queue) error {
+// waitOn makes later work of q wait for e, whether e fails or not.
+func (e *event) waitOn(q *queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
 		return nil
 	}
-	return q.device.check(q.device.context.WaitEvent(q.raw, e.raw), "on a stream of %v", q.device.ID())
+	return q.device.check(q.device.context.WaitEvent(q.raw, e.raw), "a wait of a stream of %v for an event", q.device.ID())
 }
 
-// eventList keeps the driver's events of a device for their next use.
+// eventList keeps unused events of the driver, since making one is slow.
 type eventList struct {
 	context Context
 	mu      sync.Mutex
 	unused  []uintptr
 }
 
-// take returns an event, which put takes back.
+// take returns an event, which the caller returns by put.
 func (l *eventList) take() (uintptr, Status) {
 	l.mu.Lock()
 	if n := len(l.unused); n > 0 {
@@ -161,7 +164,7 @@ func (l *eventList) put(raw uintptr) {
 	l.unused = append(l.unused, raw)
 }
 
-// destroy gives all events back to the driver. None is in use.
+// destroy destroys all events. None is in use.
 func (l *eventList) destroy() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

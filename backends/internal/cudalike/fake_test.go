@@ -17,10 +17,9 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// fake is a driver of two devices that works on memory and queues of the host, with no more
-// than an API must have.
+// fake is a driver of two devices, which are memory and queues of the host. It has only what every API must have.
 type fake struct {
-	turns *cudalike.Turns
+	hostFuncs *cudalike.HostFuncs
 
 	mu      sync.Mutex
 	last    uintptr
@@ -42,12 +41,12 @@ type fakeStream struct {
 
 func newFake(name string) *fake {
 	return &fake{
-		turns:  cudalike.NewTurns(name),
-		memory: make(map[uintptr]allocation), streams: make(map[uintptr]fakeStream), events: make(map[uintptr]core.Event),
+		hostFuncs: cudalike.NewHostFuncs(name),
+		memory:    make(map[uintptr]allocation), streams: make(map[uintptr]fakeStream), events: make(map[uintptr]core.Event),
 	}
 }
 
-func (f *fake) Load() (s cudalike.Status, opened error) { return s, nil }
+func (f *fake) Load() (s cudalike.Status, err error) { return s, nil }
 
 func (f *fake) Text(code int32) string { return "code " + strconv.Itoa(int(code)) }
 
@@ -73,13 +72,13 @@ func (f *fake) Retain(ordinal int32) (c cudalike.Context, s cudalike.Status) {
 
 func (f *fake) Release(int32) (s cudalike.Status) { return s }
 
-// number returns a handle that nothing else has.
+// number returns a new handle.
 func (f *fake) number() uintptr {
 	f.last++
 	return f.last
 }
 
-// fakeContext has the methods that a device of the fake's description calls.
+// fakeContext has the methods that a device with the fake's description calls. Other methods panic.
 type fakeContext struct {
 	cudalike.Context // nil
 	*fake
@@ -164,7 +163,7 @@ func (c fakeContext) DestroyStream(n uintptr) cudalike.Status {
 	c.mu.Lock()
 	delete(c.streams, n)
 	c.mu.Unlock()
-	return answer("DestroyStream", q.Close())
+	return result("DestroyStream", q.Close())
 }
 
 func (c fakeContext) StreamContext(n uintptr) (cudalike.ContextID, cudalike.Status) {
@@ -175,7 +174,7 @@ func (c fakeContext) StreamContext(n uintptr) (cudalike.ContextID, cudalike.Stat
 }
 
 func (c fakeContext) Synchronize(n uintptr) cudalike.Status {
-	return answer("Synchronize", c.stream(n).Synchronize(context.Background()))
+	return result("Synchronize", c.stream(n).Synchronize(context.Background()))
 }
 
 func (c fakeContext) CheckCapture(uintptr) (s cudalike.Status) { return s }
@@ -204,16 +203,16 @@ func (c fakeContext) RecordEvent(n, on uintptr) cudalike.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events[n] = e
-	return answer("RecordEvent", err)
+	return result("RecordEvent", err)
 }
 
 func (c fakeContext) WaitEvent(on, n uintptr) cudalike.Status {
-	return answer("WaitEvent", c.stream(on).Wait(c.event(n)))
+	return result("WaitEvent", c.stream(on).Wait(c.event(n)))
 }
 
 func (c fakeContext) Query(n uintptr) (s cudalike.Status) {
 	if done, err := c.event(n).Done(); done {
-		return answer("Query", err)
+		return result("Query", err)
 	}
 	return cudalike.Status{Call: "Query", Code: 2, Kind: cudalike.NotReady}
 }
@@ -227,16 +226,16 @@ func (c fakeContext) Elapsed(from, to uintptr) (time.Duration, cudalike.Status) 
 	return time.Microsecond, cudalike.Status{}
 }
 
-// do copies in the stream's turn.
+// do enqueues a copy on a stream.
 func (c fakeContext) do(on uintptr, call string, dst, src uintptr, x strided.Copy) cudalike.Status {
-	return answer(call, c.stream(on).Enqueue(func() error { return copykernel.Run(dst, src, x, false, 1) }))
+	return result(call, c.stream(on).Enqueue(func() error { return copykernel.Run(dst, src, x, false, 1) }))
 }
 
 func (c fakeContext) Copy(dst, src uintptr, n int64, on uintptr) cudalike.Status {
 	x := strided.Copy{Elem: n}
 	for _, p := range []uintptr{dst, src} {
-		if a, _ := c.Pointer(p); a.Type == 0 { // it is not pinned
-			return answer("Copy", copykernel.Run(dst, src, x, false, 1))
+		if a, _ := c.Pointer(p); a.Type == 0 { // host memory that is not pinned
+			return result("Copy", copykernel.Run(dst, src, x, false, 1))
 		}
 	}
 	return c.do(on, "Copy", dst, src, x)
@@ -262,13 +261,13 @@ func (c fakeContext) LoadModule(image string) (module uintptr, s cudalike.Status
 
 func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) { return s }
 
-// Function returns the bytes of the kernel's words.
+// Function returns the size of the kernel's words, by which Launch knows the kernel.
 func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status) {
 	word, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(name, "gather"), "_tiled"))
-	return uintptr(word), answer("Function", err)
+	return uintptr(word), result("Function", err)
 }
 
-// Launch does in one piece what the kernel does, see gather.cu.
+// Launch does what the kernel does: see gather.cu.
 func (c fakeContext) Launch(word uintptr, _ [3]uint32, _ uint32, dst, src uintptr, constants unsafe.Pointer, on uintptr) cudalike.Status {
 	k := *(*gather.Constants)(constants)
 	w := int64(word)
@@ -280,16 +279,16 @@ func (c fakeContext) Launch(word uintptr, _ [3]uint32, _ uint32, dst, src uintpt
 	return c.do(on, "Launch", dst, src, x)
 }
 
-func (c fakeContext) HostTurn(on uintptr, work func()) cudalike.Status {
-	n := c.turns.Add(c.ID(), work)
-	return answer("HostTurn", c.stream(on).Enqueue(func() error { c.turns.Run(n); return nil }))
+func (c fakeContext) LaunchHostFunc(on uintptr, f func()) cudalike.Status {
+	n := c.hostFuncs.Add(c.ID(), f)
+	return result("LaunchHostFunc", c.stream(on).Enqueue(func() error { c.hostFuncs.Run(n); return nil }))
 }
 
-func (c fakeContext) RunsTurn() bool { return c.turns.Running(c.ID()) }
+func (c fakeContext) RunsHostFunc() bool { return c.hostFuncs.Running(c.ID()) }
 
-func (c fakeContext) ForgetTurns() { c.turns.Forget(c.ID()) }
+func (c fakeContext) DropHostFuncs() { c.hostFuncs.DropAll(c.ID()) }
 
-func answer(call string, err error) cudalike.Status {
+func result(call string, err error) cudalike.Status {
 	if err != nil {
 		return cudalike.Status{Call: call, Code: 3, Kind: cudalike.DeviceLost}
 	}

@@ -23,19 +23,20 @@ const (
 // GLBuffer is a buffer of OpenGL that a device uses while it is mapped. Its zero value is closed.
 type GLBuffer struct {
 	device *device
+	opened core.OpenItem
 	relay  *relay.Relay
 	access GLAccess
 
-	mu       sync.Mutex // never held while something waits for the relay
+	mu       sync.Mutex // not held during a wait for the relay
 	resource uintptr
 	closed   bool
 	mapped   bool
-	tensors  bool         // the memory of the mapping is in use
-	pending  []core.Event // work on it that may be unfinished
+	inUse    bool         // tensors on the mapped memory are open
+	pending  []core.Event // work on the mapped memory that may be unfinished
 }
 
-// RegisterGLBuffer makes g, which is the zero value, a buffer of OpenGL that is registered with d.
-// run runs functions where its context is current.
+// RegisterGLBuffer registers a buffer of OpenGL with d, as g, which is the zero value. run calls functions on the
+// thread where the context of OpenGL is current.
 func (b *Backend) RegisterGLBuffer(run func(f func()), d core.Device, buffer uint32, access GLAccess, g *GLBuffer) error {
 	const call = "RegisterGLBuffer"
 	inner, err := b.deviceOf(call, d)
@@ -48,12 +49,12 @@ func (b *Backend) RegisterGLBuffer(run func(f func()), d core.Device, buffer uin
 		return b.errorf(core.ErrInvalid, call, "access is %d", access)
 	}
 	g.device, g.relay, g.access = inner, relay.New(b.Name(), run), access
-	err = inner.open(call, func() error {
+	g.opened, err = inner.open(call, "registered buffer", func() error {
 		var s Status
 		if err := g.relay.First(func() { g.resource, s = inner.context.RegisterGLBuffer(buffer, access) }); err != nil {
 			return err
 		}
-		return inner.checkGL(s, "buffer %d", buffer)
+		return inner.checkGL(s, "buffer %d of OpenGL", buffer)
 	})
 	if err == nil {
 		b.buffers.Add(1)
@@ -63,7 +64,7 @@ func (b *Backend) RegisterGLBuffer(run func(f func()), d core.Device, buffer uin
 
 // Map lets the device use the buffer and returns a tensor on it.
 func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*core.Tensor, error) {
-	if err := g.usable(ctx, "Map"); err != nil {
+	if err := g.begin(ctx, "Map"); err != nil {
 		return nil, err
 	}
 	q, err := g.device.streamOf("Map", s)
@@ -78,17 +79,17 @@ func (g *GLBuffer) Map(ctx context.Context, s core.Stream, spec core.Spec) (*cor
 	return t, nil
 }
 
-// usable fails for the zero value, which is no registered buffer, and when ctx has ended.
-func (g *GLBuffer) usable(ctx context.Context, call string) error {
+// begin fails for the zero value, and if ctx has ended.
+func (g *GLBuffer) begin(ctx context.Context, call string) error {
 	if g.device == nil {
-		return g.device.closed(call, "registered buffer")
+		return g.device.closedError(call, "registered buffer")
 	}
 	return ctx.Err()
 }
 
-// mapTensor does it, on the thread of OpenGL's context.
+// mapTensor is Map on the thread of OpenGL's context.
 func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
-	m, err := g.mapNow(q)
+	m, err := g.mapMemory(q)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
 	t, err := core.Wrap(m, spec)
 	if err != nil {
 		m.Free()
-		return nil, errors.Join(err, g.unmapNow(q))
+		return nil, errors.Join(err, g.unmapMemory(q))
 	}
 	ready, err := q.Record()
 	if err == nil {
@@ -108,20 +109,20 @@ func (g *GLBuffer) mapTensor(q *queue, spec core.Spec) (*core.Tensor, error) {
 			return t, nil
 		}
 	}
-	return nil, errors.Join(err, t.Close(), g.unmapNow(q))
+	return nil, errors.Join(err, t.Close(), g.unmapMemory(q))
 }
 
-// mapNow maps the buffer, on the thread of OpenGL's context.
-func (g *GLBuffer) mapNow(q *queue) (core.Memory, error) {
+// mapMemory maps the buffer. It is called on the thread of OpenGL's context.
+func (g *GLBuffer) mapMemory(q *queue) (core.Memory, error) {
 	const call = "Map"
 	d := g.device
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.closed:
-		return core.Memory{}, d.closed(call, "registered buffer")
+		return core.Memory{}, d.closedError(call, "registered buffer")
 	case g.mapped:
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer is mapped already: close its tensors and call Unmap first")
+		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer is already mapped: close its tensors and call Unmap first")
 	}
 	var address uintptr
 	var size int64
@@ -138,19 +139,19 @@ func (g *GLBuffer) mapNow(q *queue) (core.Memory, error) {
 	if err != nil {
 		return core.Memory{}, err
 	}
-	g.mapped, g.tensors = true, true
-	return d.handOut(d.ID(), address, size, func(pending []core.Event) {
+	g.mapped, g.inUse = true, true
+	return d.handOutOrdered(d.ID(), address, size, func(pending []core.Event) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.tensors, g.pending = false, pending
+		g.inUse, g.pending = false, pending
 		d.dropMemory()
 	}), nil
 }
 
-// Unmap gives the buffer back to OpenGL.
+// Unmap lets OpenGL use the buffer again.
 func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 	const call = "Unmap"
-	if err := g.usable(ctx, call); err != nil {
+	if err := g.begin(ctx, call); err != nil {
 		return err
 	}
 	q, err := g.device.streamOf(call, s)
@@ -167,32 +168,32 @@ func (g *GLBuffer) Unmap(ctx context.Context, s core.Stream) error {
 	for _, e := range pending {
 		err := q.WaitSettled(e)
 		if errors.Is(err, core.ErrNotSupported) {
-			_ = e.Wait(ctx) // an error of the work is its stream's to report
+			_ = e.Wait(ctx) // the stream of the work reports its error
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
 	}
-	unserved := g.relay.Do(ctx, func() { err = g.unmapNow(q) })
+	unserved := g.relay.Do(ctx, func() { err = g.unmapMemory(q) })
 	return cmp.Or(unserved, err)
 }
 
-// checkUnused fails unless the buffer is mapped and nobody has a tensor on it. g.mu is held.
+// checkUnused fails unless the buffer is mapped and all tensors on it are closed. g.mu is held.
 func (g *GLBuffer) checkUnused(call string) error {
 	switch {
 	case g.closed:
-		return g.device.closed(call, "registered buffer")
+		return g.device.closedError(call, "registered buffer")
 	case !g.mapped:
 		return g.device.Errorf(core.ErrInvalid, call, "the buffer is not mapped")
-	case g.tensors:
+	case g.inUse:
 		return g.device.Errorf(core.ErrInvalid, call, "tensors on the buffer are open: close them first")
 	}
 	return nil
 }
 
-// unmapNow unmaps it, on the thread of OpenGL's context.
-func (g *GLBuffer) unmapNow(q *queue) error {
+// unmapMemory unmaps the buffer. It is called on the thread of OpenGL's context.
+func (g *GLBuffer) unmapMemory(q *queue) error {
 	const call = "Unmap"
 	d := g.device
 	g.mu.Lock()
@@ -202,19 +203,19 @@ func (g *GLBuffer) unmapNow(q *queue) error {
 	}
 	return q.enqueue(call, func() error {
 		s := d.context.UnmapGL(g.resource, q.raw)
-		over := s.OK()
-		if !over { // that may be earlier work, and the buffer unmapped nevertheless
-			_, _, still := d.context.MappedGL(g.resource)
-			over = !still.OK()
+		unmapped := s.OK()
+		if !unmapped { // the error may be that of earlier work: ask whether the buffer is still mapped
+			_, _, mapped := d.context.MappedGL(g.resource)
+			unmapped = !mapped.OK()
 		}
-		if over {
+		if unmapped {
 			g.mapped, g.pending = false, nil
 		}
 		return d.checkGL(s, "a buffer of OpenGL")
 	})
 }
 
-// Close ends the registration.
+// Close unregisters the buffer. A second Close does nothing.
 func (g *GLBuffer) Close() (err error) {
 	d := g.device
 	if d == nil {
@@ -228,13 +229,13 @@ func (g *GLBuffer) Close() (err error) {
 		switch {
 		case g.closed:
 			return
-		case g.tensors, g.mapped && d.lostError() == nil: // nothing unmaps on a device that is lost
+		case g.inUse, g.mapped && d.lostError() == nil: // a lost device cannot unmap
 			err = d.Errorf(core.ErrInvalid, "Close", "the buffer is mapped: close its tensors and call Unmap first")
 			return
 		}
 		g.closed = true
 		err = d.checkGL(d.context.UnregisterGL(g.resource), "a buffer of OpenGL")
-		d.Drop()
+		g.opened.Close()
 		d.backend.buffers.Add(-1)
 	})
 	if ctx.Err() != nil && errors.Is(unserved, ctx.Err()) {
@@ -243,15 +244,15 @@ func (g *GLBuffer) Close() (err error) {
 	return cmp.Or(unserved, err)
 }
 
-// checkGL is check for calls that need a context of OpenGL.
+// checkGL is check for functions that need a current context of OpenGL.
 func (d *device) checkGL(s Status, format string, args ...any) error {
 	switch s.Kind {
 	case NoGraphics:
-		return d.backend.statusf(core.ErrInvalid, s, "no context of OpenGL is current where run runs it")
+		return d.backend.statusf(core.ErrInvalid, s, "no context of OpenGL is current where run calls its function")
 	case BadValue, BadHandle:
-		return d.backend.statusf(core.ErrInvalid, s, "the context has no such buffer with storage")
+		return d.backend.statusf(core.ErrInvalid, s, "the context of OpenGL has no such buffer, or the buffer has no storage")
 	case BadDevice:
-		return d.backend.statusf(core.ErrDevice, s, "the context of OpenGL is not on %v", d.ID())
+		return d.backend.statusf(core.ErrDevice, s, "the context of OpenGL belongs to another card than %v", d.ID())
 	}
 	return d.check(s, format, args...)
 }

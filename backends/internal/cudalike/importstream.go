@@ -7,13 +7,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// ImportStream takes a stream of the device's primary context, which is not destroyed as long
-// as it is in use here (no driver survives to be asked for another), the number of the legacy
-// stream or that of the stream of a thread; as DLPack has it, 0 is not a stream. The last is
-// the stream of the thread that imports it: the calls that enqueue something fail with
-// ErrInvalid on another, so that a goroutine must hold on to its own by runtime.LockOSThread.
-// It fails with ErrInvalid for a stream of another context, and ErrNotSupported for the
-// stream of a thread where the driver cannot tell threads apart.
+// ImportStream imports a stream of the device's primary context, the legacy stream or the calling thread's
+// stream. The latter two have fixed numbers. 0 is not a stream, as in DLPack.
+//
+// The caller must not destroy the stream before it has closed the result: the driver crashes when it gets a
+// destroyed stream.
+//
+// The stream of a thread can be used by that thread only. Calls that enqueue work from another thread fail with
+// ErrInvalid, so a goroutine must call runtime.LockOSThread before ImportStream.
+//
+// ImportStream fails with ErrInvalid for a stream of another context. For the stream of a thread it fails with
+// ErrNotSupported if the driver has no IDs of streams.
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	const call = "ImportStream"
 	if err := d.Gate.Enter(ctx); err != nil {
@@ -30,37 +34,37 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	case d.backend.LegacyStream:
 	case d.backend.ThreadStream:
 		id, s := d.context.StreamID(native)
-		if err := d.check(s, "of the thread's stream"); err != nil {
+		if err := d.check(s, "the ID of the thread's stream"); err != nil {
 			return nil, err
 		}
 		q.thread = id
 	default:
 		of, s := d.context.StreamContext(native)
-		if err := d.check(s, "of %#x", native); err != nil {
+		if err := d.check(s, "the context of the stream %#x", native); err != nil {
 			return nil, err
 		}
 		if of != d.context.ID() {
-			return nil, d.Errorf(core.ErrInvalid, call, "the stream belongs to another context than the primary one of %v", d.ID())
+			return nil, d.Errorf(core.ErrInvalid, call, "the stream does not belong to the primary context of %v", d.ID())
 		}
 	}
 	return d.addStream(call, func() (*queue, error) { return q, nil })
 }
 
-// pin keeps the goroutine on its thread until unpin, if the stream is that of a
-// thread, which must be this one.
-func (q *queue) pin(call string) error {
+// lockThread does nothing, unless q is the stream of a thread. Then it keeps the goroutine on its thread until
+// unlockThread is called, and fails with ErrInvalid on another thread than the stream's.
+func (q *queue) lockThread(call string) error {
 	if q.thread == 0 {
 		return nil
 	}
 	runtime.LockOSThread()
-	if id, _ := q.device.context.StreamID(q.raw); id != q.thread { // 0 if the driver fails
+	if id, _ := q.device.context.StreamID(q.raw); id != q.thread { // the ID is 0 if the driver fails
 		runtime.UnlockOSThread()
-		return q.device.Errorf(core.ErrInvalid, call, "the stream of a thread is another stream on this thread than where it was imported: lock the goroutine by runtime.LockOSThread before")
+		return q.device.Errorf(core.ErrInvalid, call, "the stream belongs to the thread that imported it, and this is another thread: call runtime.LockOSThread before ImportStream")
 	}
 	return nil
 }
 
-func (q *queue) unpin() {
+func (q *queue) unlockThread() {
 	if q.thread != 0 {
 		runtime.UnlockOSThread()
 	}

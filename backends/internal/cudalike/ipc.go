@@ -6,32 +6,32 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// IPCUnit is what an allocation for other processes is rounded up to. The driver cuts
-// smaller ones out of one block, all of which a handle opens to the other process
-// (CUDA C++ Programming Guide, "Interprocess Communication").
+// IPCUnit is what the size of an allocation for other processes is rounded up to. The driver makes several
+// smaller allocations from one block, and a handle opens the whole block to the other process (CUDA C++
+// Programming Guide, "Interprocess Communication").
 const IPCUnit = 2 << 20
 
 // ipcMemory is an allocation that other processes may open.
 type ipcMemory struct {
 	address  uintptr
-	whole    int64
-	exported bool // somebody may have it open: see [device.EndExport]
-	listed   bool // in ipcImports, by key
+	size     int64 // a multiple of IPCUnit
+	exported bool  // another process may have it open: see [device.EndExport]
+	shared   bool  // it is in ipcImports, by key
 	key      ipcKey
 }
 
-// freeIPC gives an allocation back, or leaves that to the last user in this process.
+// freeIPC frees an allocation. If this process has imported it too, the last user frees it.
 func (d *device) freeIPC(m *ipcMemory) {
-	if m.listed {
+	if m.shared {
 		d.closeIPC(m.key)
 	} else {
-		d.freePlain(m.address)
+		d.freeNow(m.address)
 	}
 }
 
-// freePlain frees an allocation of allocIPC. Who frees learns of no error: the device
-// does, if it is lost.
-func (d *device) freePlain(address uintptr) {
+// freeNow frees an allocation. It cannot return an error to the caller that released the memory; check marks the
+// device as lost if it is.
+func (d *device) freeNow(address uintptr) {
 	_ = d.check(d.context.Free(address), "memory that other processes can open")
 }
 
@@ -39,39 +39,35 @@ func (d *device) freePlain(address uintptr) {
 type ipcExports struct {
 	mu   sync.Mutex
 	all  map[uintptr]*ipcMemory // in use, by address
-	kept []*ipcMemory           // freed here, while others may have them open
+	kept []*ipcMemory           // released here, while other processes may have them open
 }
 
-// allocIPC allocates memory that can be exported as HandleIPC: an allocation of its own. The
-// size is at least 1.
+// allocIPC allocates memory that can be exported as HandleIPC. size is at least 1.
 func (d *device) allocIPC(size int64) (core.Memory, error) {
-	m := &ipcMemory{whole: (size + IPCUnit - 1) / IPCUnit * IPCUnit}
-	err := d.allocApart(m.whole, size, core.HandleIPC, func() (s Status) {
-		m.address, s = d.context.Alloc(m.whole)
+	m := &ipcMemory{size: (size + IPCUnit - 1) / IPCUnit * IPCUnit}
+	err := d.allocOutsidePool(m.size, size, core.HandleIPC, func() (s Status) {
+		m.address, s = d.context.Alloc(m.size)
 		return s
 	})
 	if err != nil {
 		return core.Memory{}, err
 	}
 	d.ipc.add(m)
-	return d.handOut(d.ID(), m.address, size, d.after(func() {
+	return d.handOut(d.ID(), m.address, size, func() {
 		if d.ipc.remove(m) {
 			d.freeIPC(m)
-			d.uncharge(m.whole, size)
+			d.uncharge(m.size, size)
 		}
-	})), nil
+	}), nil
 }
 
 func (e *ipcExports) add(m *ipcMemory) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.all == nil {
-		e.all = make(map[uintptr]*ipcMemory)
-	}
 	e.all[m.address] = m
 }
 
-// remove reports whether an allocation may be freed. "Calling cuMemFree on an exported
+// remove removes an allocation, and reports whether it may be freed. "Calling cuMemFree on an exported
 // memory region before calling cuIpcCloseMemHandle in the importing context will result
 // in undefined behavior" (cuIpcOpenMemHandle).
 func (e *ipcExports) remove(m *ipcMemory) bool {
@@ -84,8 +80,8 @@ func (e *ipcExports) remove(m *ipcMemory) bool {
 	return !m.exported
 }
 
-// freeKept frees what others might still use: the device closes.
-func (d *device) freeKept() {
+// freeExportedIPC frees the allocations that other processes may still use. The device is being closed.
+func (d *device) freeExportedIPC() {
 	e := &d.ipc
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,37 +91,37 @@ func (d *device) freeKept() {
 	e.kept = nil
 }
 
-// exportIPC gives the handle of m, an allocation of allocIPC, whose buffer the caller holds.
+// exportIPC returns the handle of m, which allocIPC allocated. The caller holds a reference to its buffer.
 func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
 	d.ipc.mu.Lock()
 	defer d.ipc.mu.Unlock()
-	whole := d.ipc.all[m.Handle]
-	if whole == nil {
+	a := d.ipc.all[m.Handle]
+	if a == nil {
 		return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", core.HandleIPC)
 	}
-	h, s := d.context.ExportIPC(whole.address)
-	if err := d.check(s, "of %#x", whole.address); err != nil {
+	h, s := d.context.ExportIPC(a.address)
+	if err := d.check(s, "the memory at %#x", a.address); err != nil {
 		return core.ExternalMemory{}, err
 	}
 	handle, err := core.NewIPCHandle(d.backend.Vendor, h[:])
 	if err != nil {
 		return core.ExternalMemory{}, err
 	}
-	whole.exported = true
-	if !whole.listed {
-		whole.listed, whole.key = true, ipcKey{d.context.ID(), h}
-		d.listIPC(whole)
+	a.exported = true
+	if !a.shared {
+		a.shared, a.key = true, ipcKey{d.context.ID(), h}
+		d.shareIPC(a)
 	}
 	return core.ExternalMemory{
-		Handle: handle, Size: whole.whole, Offset: m.Offset, Length: m.Size,
+		Handle: handle, Size: a.size, Offset: m.Offset, Length: m.Size,
 		DeviceUUID: d.Info.UUID,
 	}, nil
 }
 
-// end notes that no other process has the allocation at an address open, and reports
-// whether there is one that can be exported.
-func (e *ipcExports) end(address uintptr) bool {
+// endExport records that no other process has the allocation at address open. It reports whether there is such
+// an allocation.
+func (e *ipcExports) endExport(address uintptr) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := e.all[address]
@@ -135,8 +131,8 @@ func (e *ipcExports) end(address uintptr) bool {
 	return m != nil
 }
 
-// importIPC maps an allocation of another process, or finds one of this. m was checked;
-// that it is as large as it says, the driver tells.
+// importIPC maps an allocation of another process, or finds one of this process. m was checked, except that Size
+// is compared here with the size that the driver knows.
 func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 	h, err := d.ipcHandle("ImportMemory", m.Handle)
 	if err != nil {
@@ -149,10 +145,10 @@ func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 	}
 	if size < m.Size {
 		d.closeIPC(k)
-		return core.Memory{}, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, and the handle's allocation has %d", m.Size, size)
+		return core.Memory{}, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, but the allocation of the handle has %d", m.Size, size)
 	}
 	_ = m.Close()
-	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(func() { d.closeIPC(k) })), nil
+	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, func() { d.closeIPC(k) }), nil
 }
 
 // ipcHandle returns the payload of an IPC handle.
@@ -162,45 +158,42 @@ func (d *device) ipcHandle(call string, h *core.Handle) (raw IPCHandle, err erro
 		return raw, d.importer().Refused(call, err)
 	}
 	if len(payload) != len(raw) {
-		return raw, d.Errorf(core.ErrInvalid, call, "the handle has %d bytes, and those of %s have %d", len(payload), d.backend.API, len(raw))
+		return raw, d.Errorf(core.ErrInvalid, call, "the handle has %d bytes, but handles of %s have %d", len(payload), d.backend.API, len(raw))
 	}
 	return IPCHandle(payload), nil
 }
 
-// ipcKey names an allocation where it is mapped.
+// ipcKey names an allocation and the context that it is mapped in.
 type ipcKey struct {
 	context ContextID
 	handle  IPCHandle
 }
 
-// ipcMapping is an allocation that is open, or about to be, or no more.
+// ipcMapping is an allocation that is open, being opened or being closed.
 type ipcMapping struct {
-	callers int // of its with; guarded by ipcImports.mu
+	callers int // calls of ipcImports.with in progress; guarded by ipcImports.mu
 
-	mu      sync.Mutex // held while the driver opens and closes, which may take long
+	mu      sync.Mutex // held while the driver opens or closes the handle, which can be slow
 	users   int
 	address uintptr
 	size    int64
-	own     bool // allocated in this process, whose device is a user
+	own     bool // this process allocated it; the allocating device is a user
 }
 
-// ipcImports are those of this process. A context maps an allocation once, whichever
-// of our devices on it asks: drivers such as those before CUDA 11 refuse to do it again, and it takes
-// long. What this process exported is there too, since no driver opens a handle where it was made.
+// ipcImports has the imported allocations of this process. All opened devices of a context share one mapping:
+// mapping is slow, and drivers before CUDA 11 refuse to map an allocation twice. The table also has what this
+// process exported, since no driver opens a handle in the process that made it.
 type ipcImports struct {
 	mu   sync.Mutex
 	open map[ipcKey]*ipcMapping
 }
 
-// with calls f with the mapping of a key, and for no other goroutine meanwhile. Without
-// users it is forgotten.
+// with calls f with the mapping of k, for one goroutine at a time. If the mapping has no users then, with
+// removes it.
 func (x *ipcImports) with(k ipcKey, f func(*ipcMapping)) {
 	x.mu.Lock()
 	m := x.open[k]
 	if m == nil {
-		if x.open == nil {
-			x.open = make(map[ipcKey]*ipcMapping)
-		}
 		m = new(ipcMapping)
 		x.open[k] = m
 	}
@@ -218,14 +211,14 @@ func (x *ipcImports) with(k ipcKey, f func(*ipcMapping)) {
 	}
 }
 
-// listIPC lets this process open what it exported.
-func (d *device) listIPC(e *ipcMemory) {
-	d.backend.imports.with(e.key, func(m *ipcMapping) {
-		m.users, m.address, m.size, m.own = 1, e.address, e.whole, true
+// shareIPC lets this process import what it exported.
+func (d *device) shareIPC(a *ipcMemory) {
+	d.backend.imports.with(a.key, func(m *ipcMapping) {
+		m.users, m.address, m.size, m.own = 1, a.address, a.size, true
 	})
 }
 
-// openIPC maps what is not mapped, for one user more.
+// openIPC adds a user to the mapping of k, and maps the allocation for the first one.
 func (d *device) openIPC(k ipcKey) (address uintptr, size int64, err error) {
 	d.backend.imports.with(k, func(m *ipcMapping) {
 		if m.users == 0 {
@@ -239,14 +232,14 @@ func (d *device) openIPC(k ipcKey) (address uintptr, size int64, err error) {
 	return address, size, err
 }
 
-// mapIPC has the driver map an allocation of another process.
+// mapIPC maps an allocation of another process.
 func (d *device) mapIPC(m *ipcMapping, h IPCHandle) error {
 	address, s := d.context.OpenIPC(h)
 	if err := d.checkIPC(s); err != nil {
 		return err
 	}
 	_, size, s := d.context.Mapping(address)
-	if err := d.check(s, "of memory of another process"); err != nil {
+	if err := d.check(s, "the size of memory of another process"); err != nil {
 		d.unmapIPC(address)
 		return err
 	}
@@ -254,21 +247,21 @@ func (d *device) mapIPC(m *ipcMapping, h IPCHandle) error {
 	return nil
 }
 
-// closeIPC ends one use, and with the last one the mapping, or the allocation.
+// closeIPC removes a user. After the last one it closes the mapping, or frees the allocation.
 func (d *device) closeIPC(k ipcKey) {
 	d.backend.imports.with(k, func(m *ipcMapping) {
 		if m.users--; m.users > 0 {
 			return
 		}
 		if m.own {
-			d.freePlain(m.address)
+			d.freeNow(m.address)
 		} else {
 			d.unmapIPC(m.address)
 		}
 	})
 }
 
-// unmapIPC is freePlain for memory of another process.
+// unmapIPC closes a mapping of memory of another process.
 func (d *device) unmapIPC(address uintptr) {
 	_ = d.check(d.context.CloseIPC(address), "memory of another process")
 }
@@ -277,9 +270,9 @@ func (d *device) unmapIPC(address uintptr) {
 func (d *device) checkIPC(s Status) error {
 	switch s.Kind {
 	case BadContext:
-		return d.backend.statusf(core.ErrNotSupported, s, "the handle is of this very process, and of another context; or another context of this process has opened handles of that one")
+		return d.backend.statusf(core.ErrNotSupported, s, "the handle was made in this process, by another context; or another context of this process has opened handles of the same process")
 	case BadValue, BadHandle:
-		return d.backend.statusf(core.ErrInvalid, s, "this is no handle, or the process that gave it has ended or freed what it stands for")
+		return d.backend.statusf(core.ErrInvalid, s, "this is not a handle, or the process that made it has ended or freed the memory or event")
 	}
 	return d.check(s, "a handle of another process")
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var _ core.IPCEventCreator = (*device)(nil)
-
+// ipcEvent is an event that several processes have open.
 type ipcEvent struct {
 	device *device
+	opened core.OpenItem
 	handle IPCHandle
 	mu     sync.Mutex
-	raw    uintptr // 0 once it was closed
+	raw    uintptr // 0 once it is closed
 }
 
 var _ core.IPCEvent = (*ipcEvent)(nil)
 
-// NewIPCEvent makes an event that other processes open. The caller closes it after the
-// others have closed theirs.
+// NewIPCEvent makes an event that other processes can open. The caller must close it after the other processes
+// have closed theirs.
 func (d *device) NewIPCEvent(ctx context.Context) (core.IPCEvent, error) {
 	return d.makeIPCEvent(ctx, "NewIPCEvent", func(e *ipcEvent) error {
 		var s Status
@@ -32,8 +32,8 @@ func (d *device) NewIPCEvent(ctx context.Context) (core.IPCEvent, error) {
 	})
 }
 
-// OpenIPCEvent opens, on a device of the same card, the event of another process. No
-// driver opens one of this process.
+// OpenIPCEvent opens an event of another process, on a device of the same card. It fails for an event of this
+// process: no driver opens one.
 func (d *device) OpenIPCEvent(ctx context.Context, x core.ExternalEvent) (core.IPCEvent, error) {
 	const call = "OpenIPCEvent"
 	e, err := d.makeIPCEvent(ctx, call, func(e *ipcEvent) (err error) {
@@ -53,50 +53,52 @@ func (d *device) OpenIPCEvent(ctx context.Context, x core.ExternalEvent) (core.I
 	return e, err
 }
 
-// makeIPCEvent has open fill in the event.
+// makeIPCEvent makes an event, which open fills in.
 func (d *device) makeIPCEvent(ctx context.Context, call string, open func(*ipcEvent) error) (core.IPCEvent, error) {
 	if err := d.EnterWith(ctx, core.CapIPCEvents, call); err != nil {
 		return nil, err
 	}
 	e := &ipcEvent{device: d}
-	if err := d.open(call, func() error { return open(e) }); err != nil {
+	opened, err := d.open(call, "IPC event", func() error { return open(e) })
+	if err != nil {
 		return nil, err
 	}
+	e.opened = opened
 	d.backend.ipcEvents.Add(1)
 	return e, nil
 }
 
-// Export returns the handle. A closed event has none.
+// Export returns the handle. It fails with ErrClosed for a closed event.
 func (e *ipcEvent) Export() (core.ExternalEvent, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
-		return core.ExternalEvent{}, e.device.closed("Export", "event")
+		return core.ExternalEvent{}, e.device.closedError("Export", "event")
 	}
 	h, err := core.NewIPCHandle(e.device.backend.Vendor, e.handle[:])
 	return core.ExternalEvent{Handle: h, DeviceUUID: e.device.Info.UUID}, err
 }
 
-// Record moves the event behind the work of a stream.
+// Record makes the event stand for the work that was enqueued on s before.
 func (e *ipcEvent) Record(s core.Stream) error {
 	return e.on("Record", s, func(q *queue) error {
-		return e.device.check(e.device.context.RecordEvent(e.raw, q.raw), "an event of several processes")
+		return e.device.check(e.device.context.RecordEvent(e.raw, q.raw), "an event that several processes use")
 	})
 }
 
-// WaitOn has a stream wait for the event on the device.
+// WaitOn makes later work of s wait for the event, on the device.
 func (e *ipcEvent) WaitOn(s core.Stream) error {
 	return e.on("WaitOn", s, func(q *queue) error {
-		return e.device.check(e.device.context.WaitEvent(q.raw, e.raw), "an event of several processes")
+		return e.device.check(e.device.context.WaitEvent(q.raw, e.raw), "an event that several processes use")
 	})
 }
 
-// on calls f with s as a stream of the device, both of them open.
+// on calls f with s as a stream of the device. It fails if the event or the stream is closed.
 func (e *ipcEvent) on(call string, s core.Stream, f func(*queue) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
-		return e.device.closed(call, "event")
+		return e.device.closedError(call, "event")
 	}
 	q, err := e.device.streamOf(call, s)
 	if err != nil {
@@ -105,7 +107,7 @@ func (e *ipcEvent) on(call string, s core.Stream, f func(*queue) error) error {
 	return q.enqueue(call, func() error { return f(q) })
 }
 
-// Close gives the event back.
+// Close destroys the event of this process. A second Close does nothing.
 func (e *ipcEvent) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +116,7 @@ func (e *ipcEvent) Close() error {
 	}
 	s := e.device.context.DestroyEvent(e.raw)
 	e.raw = 0
-	e.device.Drop()
+	e.opened.Close()
 	e.device.backend.ipcEvents.Add(-1)
-	return e.device.check(s, "an event of several processes")
+	return e.device.check(s, "an event that several processes use")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// class is what blocks of the pool must have in common to stand in for each other.
+// class is what a block of the pool must have in common with the one that is asked for.
 type class struct {
 	kind core.DeviceType
 	size int64
@@ -24,66 +24,52 @@ type block struct {
 	address uintptr
 }
 
-// memory owns what was handed out.
-type memory struct {
-	device  *device
-	release func(pending []core.Event) // called once, without device.Mu
+// orderedMemory is the owner of memory that can be released before the work on it is done.
+type orderedMemory struct {
+	release func(pending []core.Event)
 	freed   atomic.Bool
 }
 
-var _ core.OrderedOwner = (*memory)(nil)
+var _ core.OrderedOwner = (*orderedMemory)(nil)
 
-// Free gives the memory back. Another call does nothing.
-func (m *memory) Free() { m.FreeAfter(nil) }
+// Free implements [core.Owner].
+func (m *orderedMemory) Free() { m.FreeAfter(nil) }
 
-// FreeAfter gives the memory back when pending is done, or to the pool at once, which
-// orders its next use behind that. [device.Close] waits for it.
-func (m *memory) FreeAfter(pending []core.Event) {
+// FreeAfter calls release. Another call does nothing.
+func (m *orderedMemory) FreeAfter(pending []core.Event) {
 	if !m.freed.Swap(true) {
 		m.release(pending)
 	}
 }
 
-// handOut makes memory of the device of size bytes at an address. release gives it
-// back, once, and says so by [device.dropMemory].
-func (d *device) handOut(id core.DeviceID, address uintptr, size int64, release func(pending []core.Event)) core.Memory {
+// handOutOrdered returns size bytes at address as memory of the device. When the memory is released, it calls
+// release once, with the work that is unfinished and without Mu held. release must call [device.dropMemory].
+func (d *device) handOutOrdered(id core.DeviceID, address uintptr, size int64, release func(pending []core.Event)) core.Memory {
 	d.Mu.Lock()
+	defer d.Mu.Unlock()
 	d.CountMemory()
-	d.Mu.Unlock()
-	return core.Memory{
-		ID: id, Device: d, Handle: address, Size: size,
-		Owner: &memory{device: d, release: release},
-	}
+	return core.Memory{ID: id, Device: d, Handle: address, Size: size, Owner: &orderedMemory{release: release}}
 }
 
-// dropMemory counts memory that was given back.
+// dropMemory counts memory that was freed.
 func (d *device) dropMemory() {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	d.DropMemory()
 }
 
-// after makes a release of free: it is called when all work is done.
-func (d *device) after(free func()) func([]core.Event) {
-	all := func() {
-		free()
-		d.dropMemory()
-	}
-	return func(pending []core.Event) {
-		if len(pending) == 0 {
-			all()
-			return
-		}
-		d.Reaper.After(pending, all)
-	}
+// handOut returns size bytes at address as memory of the device. When the memory is released and the work on it
+// is done, it calls free once, without Mu held.
+func (d *device) handOut(id core.DeviceID, address uintptr, size int64, free func()) core.Memory {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.HandOut(core.Memory{ID: id, Handle: address, Size: size}, nil, free)
 }
 
-// Alloc takes memory from the pool: of the device, pinned or managed, by
-// AllocOptions.Type. Where a block is kept on
-// which work is unfinished, AllocOptions.Stream is made to wait for that on the
-// device; without a stream only blocks without work are handed out. Memory to be
-// exported is an allocation of its own. Managed memory that the device has no room
-// for is refused, though the driver would swap it.
+// Alloc takes memory from the pool: AllocOptions.Type is the device's own type, pinned or managed memory. The
+// pool may have a block on which work is unfinished. Then AllocOptions.Stream waits for that work on the device.
+// Without a stream, Alloc returns only blocks without work. Memory for export is an allocation of its own.
+// Managed memory fails with ErrOutOfMemory if the device has no room for it, although the driver would swap it.
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
 	const call = "Alloc"
 	if err := d.Gate.Enter(ctx); err != nil {
@@ -103,7 +89,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	case opts.Export != 0 && (id.Type != b.Device || !slices.Contains(d.ExportTypes(), opts.Export)):
 		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; memory of %v can be exported as %v", opts.Export, b.Device, d.ExportTypes())
 	case opts.HostVisible && id.Type == b.Device:
-		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the host does not reach memory of the card; ask for one of the others of %v", b.memoryTypes())
+		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the host cannot reach memory of the card: ask for another type of %v", b.memoryTypes())
 	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	}
@@ -119,12 +105,12 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	m, err := d.alloc(ctx, id, size, opts.Export, s)
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.Held-- // as Drop
+	d.Calls-- // like Drop
 	d.Count(err)
 	return m, err
 }
 
-// memoryTypes are the types of memory that the backend allocates.
+// memoryTypes returns the types of memory that the backend can allocate.
 func (b *Backend) memoryTypes() []core.DeviceType {
 	types := []core.DeviceType{b.Device, b.Host}
 	if b.Managed != 0 {
@@ -133,22 +119,22 @@ func (b *Backend) memoryTypes() []core.DeviceType {
 	return types
 }
 
-// alloc does it for options that the device has.
+// alloc is Alloc with checked options.
 func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export core.HandleType, s *queue) (core.Memory, error) {
 	switch {
 	case size == 0:
-		return d.handOut(id, 0, 0, d.after(func() {})), nil
+		return d.handOut(id, 0, 0, nil), nil
 	case size > maxAlloc:
 		return core.Memory{}, d.Errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, more than any device has", size)
 	case export != 0:
 		return d.allocExport(size, export)
 	}
 	c := class{id.Type, blockpool.RoundUp(size, alignment)}
-	b, busy, err := d.take(ctx, c, size, s)
+	b, busy, err := d.takeBlock(ctx, c, size, s)
 	if err != nil {
 		return core.Memory{}, err
 	}
-	return d.handOut(id, b.address, size, func(pending []core.Event) {
+	return d.handOutOrdered(id, b.address, size, func(pending []core.Event) {
 		d.Mu.Lock()
 		d.Put(c, b, size, slices.Concat(busy, pending))
 		d.Mu.Unlock()
@@ -156,12 +142,12 @@ func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export
 	}), nil
 }
 
-// maxAlloc bounds sizes so that they can be rounded up.
+// maxAlloc bounds sizes, so that they can be rounded up without overflow.
 const maxAlloc = 1 << 56
 
-// take takes a block from the pool. Where there is no room, it waits for the work on
-// those that are kept, and tries again.
-func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b block, busy []core.Event, err error) {
+// takeBlock takes a block from the pool, on which the work busy is unfinished. If the device has no memory left,
+// takeBlock waits for the work on free blocks, and tries again.
+func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (b block, busy []core.Event, err error) {
 	var accept func([]core.Event) bool
 	if s != nil {
 		accept = s.waitForAll
@@ -175,9 +161,9 @@ func (d *device) take(ctx context.Context, c class, size int64, s *queue) (b blo
 	return b, busy, err
 }
 
-// makeBlock has the driver make a block of the pool. d.Mu is held, before and after.
+// makeBlock allocates a block of the pool. d.Mu is held before and after.
 func (d *device) makeBlock(c class) (block, error) {
-	d.Mu.Unlock() // which others want while the driver waits for the device, as it may
+	d.Mu.Unlock() // the driver may wait for the device
 	defer d.Mu.Lock()
 	b := block{kind: c.kind}
 	allocate := d.context.Alloc
@@ -186,7 +172,7 @@ func (d *device) makeBlock(c class) (block, error) {
 		allocate = d.context.AllocHost
 	case d.backend.Managed:
 		free, s := d.context.FreeMemory()
-		if err := d.check(s, "before an allocation of managed memory"); err != nil {
+		if err := d.check(s, "the free memory, before an allocation of managed memory"); err != nil {
 			return b, err
 		}
 		if free < c.size {
@@ -196,17 +182,17 @@ func (d *device) makeBlock(c class) (block, error) {
 	}
 	var s Status
 	b.address, s = allocate(c.size)
-	return b, d.check(s, "%d bytes", c.size)
+	return b, d.check(s, "an allocation of %d bytes", c.size)
 }
 
-// freeBlock gives a block back to the driver, which waits for the device. That it fails
-// means that the device is lost, with all its memory. d.Mu is held, before and after.
+// freeBlock frees a block of the pool. The driver waits for the device. If the call fails, the device is lost
+// with all its memory. d.Mu is held before and after.
 func (d *device) freeBlock(b block) {
 	d.Mu.Unlock()
 	defer d.Mu.Lock()
 	if b.kind == d.backend.Host {
-		_ = d.check(d.context.FreeHost(b.address), "a block of the pool")
+		_ = d.check(d.context.FreeHost(b.address), "a free block of the pool")
 		return
 	}
-	_ = d.check(d.context.Free(b.address), "a block of the pool")
+	_ = d.check(d.context.Free(b.address), "a free block of the pool")
 }

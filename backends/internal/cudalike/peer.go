@@ -8,14 +8,15 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// CanPeer asks the driver. Another opening of the same device is a peer, too.
+// CanPeer asks the driver. A device that was opened twice is its own peer.
 func (d *device) CanPeer(peer core.Device) error {
-	_, err := d.peer("CanPeer", peer)
+	_, err := d.peerOf("CanPeer", peer)
 	return err
 }
 
-// peer is peer as an opened device whose memory this one reaches.
-func (d *device) peer(call string, peer core.Device) (*device, error) {
+// peerOf returns peer as a device of this backend. It fails with ErrNotSupported if this device cannot reach its
+// memory.
+func (d *device) peerOf(call string, peer core.Device) (*device, error) {
 	p, err := d.backend.deviceOf(call, peer)
 	if err != nil {
 		return nil, err
@@ -27,26 +28,25 @@ func (d *device) peer(call string, peer core.Device) (*device, error) {
 		return p, err
 	}
 	can, s := d.backend.driver.CanAccessPeer(d.ordinal, p.ordinal)
-	if err := d.check(s, "%v of %v", p.ID(), d.ID()); err != nil {
+	if err := d.check(s, "access of %v to %v", d.ID(), p.ID()); err != nil {
 		return nil, err
 	}
 	if !can {
-		return nil, d.Errorf(core.ErrNotSupported, call, "%v does not reach memory of %v: no link of the machine lets it", d.ID(), p.ID())
+		return nil, d.Errorf(core.ErrNotSupported, call, "%v cannot reach memory of %v: the machine has no link between them that the driver uses", d.ID(), p.ID())
 	}
 	return p, nil
 }
 
-// CopyPeer copies on a stream of either device. Contiguous elements and few boxes go
-// from card to card as they are; others are gathered on the one and spread on the
-// other, by copies of these devices. The devices get
-// access to each other's memory with the first copy, for as long as their primary
-// contexts live: others in the process may rely on it then.
+// CopyPeer copies on a stream of either device. Contiguous elements and few boxes are copied from card to card.
+// Other elements are packed on one device and unpacked on the other. The first copy gives the devices access to
+// each other's memory. The access lasts as long as their primary contexts, since other code in the process may
+// come to rely on it.
 func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
 	const call = "CopyPeer"
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p, err := d.peer(call, peer)
+	p, err := d.peerOf(call, peer)
 	if err != nil {
 		return err
 	}
@@ -64,14 +64,14 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	if s != nil {
 		var ok bool
 		if q, ok = s.(*queue); !ok || q.device != d && q.device != p {
-			return d.Errorf(core.ErrDevice, call, "the stream belongs to another device than %v and %v", d.ID(), p.ID())
+			return d.Errorf(core.ErrDevice, call, "the stream belongs to neither %v nor %v", d.ID(), p.ID())
 		}
 	}
-	near, err := d.beside(call, "dst", dst)
+	dstOnDevice, err := d.onDevice(call, "dst", dst)
 	if err != nil {
 		return err
 	}
-	far, err := p.beside(call, "src", src)
+	srcOnDevice, err := p.onDevice(call, "src", src)
 	switch {
 	case err != nil:
 		return err
@@ -80,58 +80,59 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	case dst.NumElements() == 0:
 		return nil
 	}
-	copies := func(q *queue) error { return d.aside(ctx, q, dst, src) }
+	// If one tensor is in host memory, the device of the other can copy alone.
+	enqueue := func(q *queue) error { return d.copyFor(ctx, q, dst, src) }
 	switch {
-	case near && far:
+	case dstOnDevice && srcOnDevice:
 		c := peerCopy{d, p, dst, src}
 		if err := c.verify(call); err != nil {
 			return err
 		}
-		if err := d.reach(p); err != nil {
+		if err := d.enableAccess(p); err != nil {
 			return err
 		}
-		copies = func(q *queue) error { return c.enqueue(ctx, q) }
-	case far:
-		copies = func(q *queue) error { return p.aside(ctx, q, dst, src) }
+		enqueue = func(q *queue) error { return c.enqueue(ctx, q) }
+	case srcOnDevice:
+		enqueue = func(q *queue) error { return p.copyFor(ctx, q, dst, src) }
 	}
 	if q != nil {
-		return copies(q)
+		return enqueue(q)
 	}
-	return d.waited(ctx, copies)
+	return d.runAndWait(ctx, enqueue)
 }
 
-// beside reports whether a tensor lies in memory of the device's card, and not in the
-// host's, which both devices reach. It refuses memory of others.
-func (d *device) beside(call, side string, t *core.Tensor) (bool, error) {
+// onDevice reports whether a tensor lies in memory of the device, and not in host memory. It fails with ErrDevice
+// for memory of another device. name is that of the argument.
+func (d *device) onDevice(call, name string, t *core.Tensor) (bool, error) {
 	if t.DeviceID().Type.HostAccessible() {
 		return false, nil
 	}
 	if t.DeviceID() != d.ID() || t.Device() != nil && t.Device() != d {
-		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to this opening of %v", side, t, d.ID())
+		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to this device, %v", name, t, d.ID())
 	}
 	return true, nil
 }
 
-// reach lets the driver copy between two devices without the host, once for both directions.
-func (d *device) reach(p *device) error {
+// enableAccess gives both devices access to each other's memory, so that the driver copies without the host.
+func (d *device) enableAccess(p *device) error {
 	if p.context.ID() == d.context.ID() {
 		return nil
 	}
 	for _, pair := range [][2]*device{{d, p}, {p, d}} {
-		if err := pair[0].check(pair[0].context.EnablePeer(pair[1].context.ID()), "to %v for %v", pair[1].ID(), pair[0].ID()); err != nil {
+		if err := pair[0].check(pair[0].context.EnablePeer(pair[1].context.ID()), "access of %v to %v", pair[0].ID(), pair[1].ID()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// peerCopy is a copy that was checked.
+// peerCopy is a copy between memory of two devices, whose arguments were checked.
 type peerCopy struct {
 	to, from *device
 	dst, src *core.Tensor
 }
 
-// verify proves that memory which another library says to be the driver's is.
+// verify fails if memory that another library calls the driver's is not.
 func (c peerCopy) verify(call string) error {
 	geometry, bits := strided.OfBits(c.dst, c.src)
 	r := geometry.ByteRange(bits)
@@ -147,14 +148,14 @@ func (c peerCopy) verify(call string) error {
 		if b.Memory().Device != nil {
 			continue
 		}
-		if err := x.prove(call, x.Tensor, b.Memory().Handle+uintptr(x.low), x.high-x.low); err != nil {
+		if err := x.checkPlace(call, x.Tensor, b.Memory().Handle+uintptr(x.low), x.high-x.low); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// enqueue picks the way, and enqueues it on q, a stream of either device.
+// enqueue enqueues the copy in the fastest way that is possible. q is a stream of either device.
 func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 	geometry, bits := strided.OfBits(c.dst, c.src)
 	n, contiguous := geometry.Contiguous()
@@ -170,10 +171,10 @@ func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 			return q.device.context.CopyPeerBox(p, box, q.raw)
 		})
 	}
-	return c.staged(ctx, q)
+	return c.pack(ctx, q)
 }
 
-// submit enqueues each piece of a copy.
+// submit calls enqueue for each piece of the copy.
 func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, enqueue func(PeerCopy) Status) error {
 	dst, err := c.dst.Buffer()
 	if err != nil {
@@ -189,7 +190,7 @@ func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, enq
 				To: c.to.context.ID(), Dst: dst.Memory().Handle + uintptr(to),
 				From: c.from.context.ID(), Src: src.Memory().Handle + uintptr(from),
 			})
-			if err := q.device.check(s, "from %v to %v", c.from.ID(), c.to.ID()); err != nil {
+			if err := q.device.check(s, "a copy from %v to %v", c.from.ID(), c.to.ID()); err != nil {
 				return err
 			}
 		}
@@ -197,33 +198,31 @@ func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, enq
 	})
 }
 
-// staged gathers the elements on the one device, carries them over, and spreads them on the other.
-func (c peerCopy) staged(ctx context.Context, q *queue) error {
-	far, err := c.from.packed(ctx, c.src)
+// pack packs the elements on one device, copies the bytes, and unpacks them on the other device.
+func (c peerCopy) pack(ctx context.Context, q *queue) error {
+	src, err := c.from.newPacked(ctx, c.src)
 	if err != nil {
 		return err
 	}
-	defer far.bytes.Close()
-	defer far.elements.Close()
-	near, err := c.to.packed(ctx, c.dst)
+	defer src.close()
+	dst, err := c.to.newPacked(ctx, c.dst)
 	if err != nil {
 		return err
 	}
-	defer near.bytes.Close()
-	defer near.elements.Close()
-	if err := c.from.aside(ctx, q, far.elements, c.src); err != nil {
+	defer dst.close()
+	if err := c.from.copyFor(ctx, q, src.elements, c.src); err != nil {
 		return err
 	}
-	if err := (peerCopy{c.to, c.from, near.bytes, far.bytes}).enqueue(ctx, q); err != nil {
+	if err := (peerCopy{c.to, c.from, dst.bytes, src.bytes}).enqueue(ctx, q); err != nil {
 		return err
 	}
-	return c.to.aside(ctx, q, c.dst, near.elements)
+	return c.to.copyFor(ctx, q, c.dst, dst.elements)
 }
 
-// packed is fresh memory for the elements of a tensor, row-major, and its bytes.
+// packed is memory of a device for the elements of a tensor in row-major order, as elements and as bytes.
 type packed struct{ elements, bytes *core.Tensor }
 
-func (d *device) packed(ctx context.Context, t *core.Tensor) (packed, error) {
+func (d *device) newPacked(ctx context.Context, t *core.Tensor) (packed, error) {
 	size := t.NumBytes()
 	bytes, err := core.Empty(ctx, d, core.TypeUint8, []int64{size}, core.AllocOptions{})
 	if err != nil {
@@ -232,7 +231,7 @@ func (d *device) packed(ctx context.Context, t *core.Tensor) (packed, error) {
 	var elements *core.Tensor
 	b, err := bytes.Buffer()
 	if err == nil {
-		elements, err = core.NewTensor(b, core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded})
+		elements, err = core.NewTensor(b, packedSpec(t))
 	}
 	if err != nil {
 		bytes.Close()
@@ -241,9 +240,11 @@ func (d *device) packed(ctx context.Context, t *core.Tensor) (packed, error) {
 	return packed{elements, bytes}, nil
 }
 
-// aside copies within this device as a part of the work of q. Where q is another
-// device's, a stream of this one takes its place meanwhile.
-func (d *device) aside(ctx context.Context, q *queue, dst, src *core.Tensor) error {
+func (p packed) close() { _, _ = p.elements.Close(), p.bytes.Close() }
+
+// copyFor copies within this device as a part of the work of q. If q belongs to another device, it copies on a
+// stream of this one, in q's order.
+func (d *device) copyFor(ctx context.Context, q *queue, dst, src *core.Tensor) error {
 	if q.device == d {
 		return d.Copy(ctx, q, dst, src)
 	}
@@ -251,9 +252,9 @@ func (d *device) aside(ctx context.Context, q *queue, dst, src *core.Tensor) err
 	if err != nil {
 		return err
 	}
-	done, err := d.between(ctx, q, own, dst, src)
+	done, err := d.copyInOrder(ctx, q, own, dst, src)
 	if err != nil {
-		_ = own.Synchronize(context.WithoutCancel(ctx)) // the error comes first
+		_ = own.Synchronize(context.WithoutCancel(ctx)) // err is the first error
 		d.giveBack(own)
 		return err
 	}
@@ -261,9 +262,9 @@ func (d *device) aside(ctx context.Context, q *queue, dst, src *core.Tensor) err
 	return nil
 }
 
-// between copies on own, after the work of q so far and before its later work.
-func (d *device) between(ctx context.Context, q, own *queue, dst, src *core.Tensor) (done core.Event, err error) {
-	before, err := q.mark()
+// copyInOrder copies on the stream own, after the earlier work of q and before its later work.
+func (d *device) copyInOrder(ctx context.Context, q, own *queue, dst, src *core.Tensor) (done core.Event, err error) {
+	before, err := q.recordForOrder()
 	if err != nil {
 		return nil, err
 	}

@@ -6,17 +6,19 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// ImportPointer takes memory that any library allocated by the API in this process: of the
-// device, also from a pool or mapped, in the device's primary context; pinned, or registered
-// host memory; managed memory. The driver tells what it is: the result's ID is that of the
-// device, or of pinned or managed memory. Host memory that was registered may be given by
-// either of its addresses; the result has that of the host.
+// ImportPointer imports memory that any library allocated in this process by the API:
 //
-// Beside what [core.PointerImporter] says, it fails with ErrInvalid for memory that was
-// freed, as far as the driver knows, for reserved addresses that nothing is mapped
-// to, and for memory of another context, memory of the host that was registered in
-// one among it, and with ErrDevice for memory of another device.
-// A size of 0 may have any address.
+//   - memory of the device in its primary context, also from a pool or mapped by virtual memory management;
+//   - pinned host memory, allocated or registered;
+//   - managed memory.
+//
+// The ID of the result is that of the memory's type, which the driver knows. Registered host memory has an
+// address for the host and one for the device; ImportPointer takes both and returns that of the host. If size
+// is 0, p can be any address.
+//
+// Besides the errors of [core.PointerImporter], ImportPointer fails with ErrInvalid for memory that the driver
+// knows to be freed, for reserved addresses without mapped memory, and for memory of another context, including
+// host memory that was registered there. It fails with ErrDevice for memory of another device.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if err := d.hold(call); err != nil {
@@ -28,23 +30,23 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
 	case uint64(size) > math.MaxUint-uint64(p):
-		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "%d bytes from %#x on leave the address space", size, p)
+		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "%d bytes at %#x exceed the address space", size, p)
 	case size > 0:
 		var err error
 		if id, p, err = d.identify(call, p, size); err != nil {
 			return core.Memory{}, err
 		}
 	}
-	return d.handOut(id, p, size, d.after(core.Memory{Owner: owner}.Free)), nil
+	return d.handOut(id, p, size, core.Memory{Owner: owner}.Free), nil
 }
 
-// identify says where size bytes from p on lie, and at which address they are used.
+// identify returns the device whose memory the size bytes at p are, and the address by which dlx uses them.
 func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, uintptr, error) {
 	fail := func(sentinel error, format string, args ...any) (core.DeviceID, uintptr, error) {
 		return core.DeviceID{}, 0, d.Errorf(sentinel, call, format, args...)
 	}
 	a, s := d.context.Pointer(p)
-	if err := d.check(s, "of %#x", p); err != nil {
+	if err := d.check(s, "the memory at %#x", p); err != nil {
 		return core.DeviceID{}, 0, err
 	}
 	id, at := d.ID(), p
@@ -52,18 +54,18 @@ func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, ui
 	case a.Managed && d.backend.Managed != 0:
 		id = core.DeviceID{Type: d.backend.Managed}
 	case a.Type == HostMemory:
-		if id, at = (core.DeviceID{Type: d.backend.Host}), a.Host; !d.reaches(a) {
-			return fail(core.ErrInvalid, "%#x is memory of the host that another context has registered, perhaps for itself alone: import it by that one's device", p)
+		if id, at = (core.DeviceID{Type: d.backend.Host}), a.Host; !d.pinsForThis(a) {
+			return fail(core.ErrInvalid, "%#x is host memory that another context has registered, perhaps only for itself: import it through that context's device", p)
 		}
 	case a.Type != DeviceMemory:
-		return fail(core.ErrInvalid, "%#x is not memory of %s, or was freed: memory of the host must be pinned or registered with the driver", p, d.backend.API)
+		return fail(core.ErrInvalid, "%#x is not memory of %s, or was freed: host memory must be pinned or registered with the driver", p, d.backend.API)
 	case a.Device != d.ordinal:
 		return fail(core.ErrDevice, "%#x is memory of %v:%d: import it through that device", p, d.backend.Device, a.Device)
 	case a.Context != 0 && a.Context != d.context.ID():
-		return fail(core.ErrInvalid, "%#x belongs to another context of %v than the primary one, which dlx uses", p, id)
+		return fail(core.ErrInvalid, "%#x belongs to another context of %v than the primary context, which dlx uses", p, id)
 	}
-	if before := int64(p - a.Start); a.Size != 0 && size > a.Size-before { // Size is 0 where the driver does not tell
-		return fail(core.ErrInvalid, "%d bytes from %#x on leave the allocation, which has %d bytes from %#x on", size, p, a.Size, a.Start)
+	if before := int64(p - a.Start); a.Size != 0 && size > a.Size-before { // Size is 0 if the driver does not know it
+		return fail(core.ErrInvalid, "%d bytes at %#x exceed the allocation, which has %d bytes at %#x", size, p, a.Size, a.Start)
 	}
 	if a.Context == 0 && id == d.ID() {
 		return id, at, d.checkMapped(call, p, size)
@@ -71,15 +73,15 @@ func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, ui
 	return id, at, nil
 }
 
-// checkMapped proves that addresses which were reserved apart from their memory are all
-// mapped: by one piece of memory or by several, as growing allocations are.
+// checkMapped fails unless memory is mapped to all of the addresses. There may be several mappings: libraries
+// let an allocation grow by mapping more memory behind it.
 func (d *device) checkMapped(call string, p uintptr, size int64) error {
 	for at := p; at < p+uintptr(size); {
 		start, mapped, s := d.context.Mapping(at)
 		if s.Kind == NotFound || s.Kind == BadValue || s.OK() && start+uintptr(mapped) <= at {
-			return d.Errorf(core.ErrInvalid, call, "%d bytes from %#x on are reserved addresses, to which nothing is mapped at %#x", size, p, at)
+			return d.Errorf(core.ErrInvalid, call, "%d bytes at %#x are reserved addresses, and no memory is mapped to %#x", size, p, at)
 		}
-		if err := d.check(s, "of %#x", at); err != nil {
+		if err := d.check(s, "the mapping at %#x", at); err != nil {
 			return err
 		}
 		at = start + uintptr(mapped)

@@ -13,17 +13,20 @@ import (
 
 // queue is a stream of the driver.
 type queue struct {
-	device *device
-	raw    uintptr
-	own    bool         // destroyed with the stream
-	thread uint64       // of the stream of a thread: see pin
-	end    stream.Event // reached when Close is done
+	device   *device
+	opened   core.OpenItem
+	raw      uintptr
+	owned    bool         // Close destroys the driver's stream
+	thread   uint64       // the ID of a thread's stream, else 0: see lockThread
+	finished stream.Event // done when Close is
 
 	mu     sync.Mutex
 	closed bool
-	events []*event // recorded and not known to be passed, oldest first
-	after  []*event // of other devices, since the last event that was told of: see event.after
-	turns  []*turn  // of the host, since then: see event.turns
+	events []*event // recorded and not known to be done, oldest first
+
+	// What the next event reports besides: see event.
+	waitedFor []*event
+	hostTasks []*hostTask
 }
 
 var _ core.Stream = (*queue)(nil)
@@ -34,10 +37,10 @@ func (d *device) newQueue() (*queue, error) {
 	if err := d.check(s, "a stream of %v", d.ID()); err != nil {
 		return nil, err
 	}
-	return &queue{device: d, raw: raw, own: true}, nil
+	return &queue{device: d, raw: raw, owned: true}, nil
 }
 
-// streamOf is s as a stream of this device.
+// streamOf returns s as a stream of this device.
 func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
 	return shell.StreamOf[*queue](&d.Device, call, s)
 }
@@ -47,9 +50,9 @@ func (q *queue) Device() core.Device { return q.device }
 // Native is the driver's stream.
 func (q *queue) Native() uintptr { return q.raw }
 
-// lock takes q.mu, unless the stream was closed or is another thread's; unlock undoes that.
+// lock locks q.mu. It fails if the stream was closed, or belongs to another thread. unlock is the reverse.
 func (q *queue) lock(call string) error {
-	if err := q.pin(call); err != nil {
+	if err := q.lockThread(call); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -62,11 +65,11 @@ func (q *queue) lock(call string) error {
 
 func (q *queue) unlock() {
 	q.mu.Unlock()
-	q.unpin()
+	q.unlockThread()
 }
 
-// enqueue calls f, which enqueues work, unless the stream was closed, its device is
-// lost, or it is being captured into a graph.
+// enqueue calls f, which enqueues work. It fails if the stream was closed, its device is lost, or the stream
+// is being captured into a graph.
 func (q *queue) enqueue(call string, f func() error) error {
 	if err := q.lock(call); err != nil {
 		return err
@@ -82,15 +85,15 @@ func (q *queue) enqueue(call string, f func() error) error {
 	return f()
 }
 
-// Record fails with ErrNotSupported for a stream that is being captured into a graph:
-// its work is not run, and an event of it cannot be waited for.
-func (q *queue) Record() (core.Event, error) { return q.recordAs(true) }
+// Record fails with ErrNotSupported for a stream that is being captured into a graph: its work does not run,
+// and an event of it cannot be waited for.
+func (q *queue) Record() (core.Event, error) { return q.recordEvent(true) }
 
-// mark is Record for an event that only orders streams: what errors it carries, the next
-// one that is told of carries, too.
-func (q *queue) mark() (core.Event, error) { return q.recordAs(false) }
+// recordForOrder records an event that is used to order streams only. The next event of Record reports the same
+// errors again.
+func (q *queue) recordForOrder() (core.Event, error) { return q.recordEvent(false) }
 
-func (q *queue) recordAs(told bool) (core.Event, error) {
+func (q *queue) recordEvent(reported bool) (core.Event, error) {
 	if err := q.lock("Record"); err != nil {
 		return nil, err
 	}
@@ -99,8 +102,8 @@ func (q *queue) recordAs(told bool) (core.Event, error) {
 	if err != nil { // not a nil *event in an interface
 		return nil, err
 	}
-	if told {
-		q.after, q.turns = nil, nil
+	if reported {
+		q.waitedFor, q.hostTasks = nil, nil
 	}
 	return e, nil
 }
@@ -119,32 +122,32 @@ func (q *queue) record() (*event, error) {
 		d.events.put(raw)
 		return nil, err
 	}
-	e := &event{device: d, queue: q, raw: raw, after: slices.Clone(q.after), turns: slices.Clone(q.turns)}
+	e := &event{device: d, queue: q, raw: raw, waitedFor: slices.Clone(q.waitedFor), hostTasks: slices.Clone(q.hostTasks)}
 	q.prune()
 	q.events = append(q.events, e)
 	return e, nil
 }
 
-// prune forgets the events that were passed, so that the driver's are used again. q.mu is held.
+// prune drops the events that are done, so that the driver's events are used again. q.mu is held.
 func (q *queue) prune() {
-	passed := 0
+	n := 0
 	for _, e := range q.events {
 		if done, _ := e.Done(); !done {
 			break
 		}
-		passed++
+		n++
 	}
-	q.events = slices.Delete(q.events, 0, passed)
+	q.events = slices.Delete(q.events, 0, n)
 }
 
-// Wait takes the events of every device of this backend. The next event of the stream
-// has failed if e fails and is another device's: the stream's own device goes on then.
+// Wait takes events of all devices of this backend. If e fails and belongs to another device, the next event
+// of q reports the error, but q's device goes on.
 func (q *queue) Wait(e core.Event) error { return q.wait(e, true) }
 
-// WaitSettled is Wait where it does not matter whether e fails.
+// WaitSettled is Wait, but the error of e is not reported.
 func (q *queue) WaitSettled(e core.Event) error { return q.wait(e, false) }
 
-func (q *queue) wait(e core.Event, matters bool) error {
+func (q *queue) wait(e core.Event, reported bool) error {
 	if err := q.lock("Wait"); err != nil {
 		return err
 	}
@@ -159,20 +162,19 @@ func (q *queue) wait(e core.Event, matters bool) error {
 	if other.queue == q {
 		return nil
 	}
-	if err := other.holdBack(q); err != nil || !matters {
+	if err := other.waitOn(q); err != nil || !reported {
 		return err
 	}
-	if done, failed := other.reached.Done(); done {
+	if done, failed := other.result.Done(); done {
 		return failed
 	}
 	if other.device != q.device {
-		q.after = append(slices.DeleteFunc(q.after, wentWell), other)
+		q.waitedFor = append(slices.DeleteFunc(q.waitedFor, succeeded), other)
 	}
 	return nil
 }
 
-// waitForAll reports whether the stream waits on the device for all of pending. It is
-// called by the pool.
+// waitForAll makes the stream wait for all of pending, and reports whether it can. The pool calls it.
 func (q *queue) waitForAll(pending []core.Event) bool {
 	for _, e := range pending {
 		if q.WaitSettled(e) != nil {
@@ -182,9 +184,9 @@ func (q *queue) waitForAll(pending []core.Event) bool {
 	return true
 }
 
-// Synchronize waits for an event, or, where the driver has none to give, for as long as
-// the work takes: memory may be freed when it returns. Work that fails takes
-// its device with it: the error is that, from then on.
+// Synchronize waits for an event, or until ctx ends. If no event can be recorded, it waits in the driver and
+// ignores ctx, since callers free memory when it returns. After work has failed, the device is lost, and
+// every call returns the error.
 func (q *queue) Synchronize(ctx context.Context) error {
 	e, err := q.recordOrDrain()
 	if e == nil {
@@ -193,7 +195,7 @@ func (q *queue) Synchronize(ctx context.Context) error {
 	return e.Wait(ctx)
 }
 
-// recordOrDrain returns an event, or none when the work is done or cannot be waited for.
+// recordOrDrain returns an event. If it returns none, the work is done or cannot be waited for.
 func (q *queue) recordOrDrain() (*event, error) {
 	const call = "Synchronize"
 	if err := q.lock(call); err != nil {
@@ -209,60 +211,55 @@ func (q *queue) recordOrDrain() (*event, error) {
 		if err := d.check(d.context.Synchronize(q.raw), "the work of a stream, since no event could be recorded: %v", err); err != nil {
 			return nil, err
 		}
-		_, err = overWithError(q.after)
+		_, err = allDone(q.waitedFor)
 	}
-	q.after = nil
+	q.waitedFor = nil
 	return e, err
 }
 
-// Close waits for the work, however long that takes, and returns the error of the
-// device if that was lost. Another Close waits too, and returns nil.
+// Close waits for the work, however long that takes. It returns an error if the device is lost. A second
+// Close also waits, and returns nil.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	first := !q.closed
 	q.closed = true
 	q.mu.Unlock()
 	if !first {
-		return q.end.Wait(context.Background())
+		return q.finished.Wait(context.Background())
 	}
 	err := q.finish()
 	q.device.backend.streams.Add(-1)
-	q.device.Drop()
-	q.end.Complete(nil)
+	q.opened.Close()
+	q.finished.Complete(nil)
 	return err
 }
 
-// finish waits for the work and gives the stream back. Nobody enqueues any more.
+// finish waits for the work and destroys the stream. No more work is enqueued.
 func (q *queue) finish() error {
 	d := q.device
 	err := d.check(q.drain(), "the end of a stream")
 	q.mu.Lock()
 	events := q.events
 	q.mu.Unlock()
-	for _, e := range events { // passed, unless the call failed
+	for _, e := range events { // done, unless drain failed
 		_ = e.Wait(context.Background())
 	}
-	q.destroy()
+	if q.owned {
+		_ = d.check(d.context.DestroyStream(q.raw), "a stream without work")
+	}
 	return err
 }
 
-// drain waits for the work, as far as it can: the stream of another thread it cannot, nor
-// one that is captured. No work of ours is in the graph, and what came before has its events.
+// drain waits for the work in the driver, if that is possible. It is not for the stream of another thread, and
+// for a stream that is being captured: dlx has no work in the graph, and earlier work has its events.
 func (q *queue) drain() Status {
-	if q.pin("Close") != nil {
+	if q.lockThread("Close") != nil {
 		return Status{}
 	}
-	defer q.unpin()
+	defer q.unlockThread()
 	s := q.device.context.Synchronize(q.raw)
 	if s.Kind == Captured {
 		return Status{}
 	}
 	return s
-}
-
-// destroy gives the driver's stream back, if it is ours.
-func (q *queue) destroy() {
-	if q.own {
-		_ = q.device.check(q.device.context.DestroyStream(q.raw), "a stream without work")
-	}
 }

@@ -10,17 +10,18 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// semaphore is a timeline semaphore of another API. This one makes none, cannot read the
-// value, and takes no work back that waits for one.
+// semaphore is a timeline semaphore of another API. This API cannot make one, cannot read its value, and cannot
+// cancel a wait for a value.
 type semaphore struct {
 	device   *device
+	opened   core.OpenItem
 	timeline uintptr
 
-	mu     sync.Mutex // held while work is enqueued, so that values come in order
-	closed bool
-	least  uint64 // the largest value that was signalled or seen here
-	last   *use   // the signal of it, nil if there was none
-	users  []*use // one for each stream whose work may be unfinished
+	mu      sync.Mutex // held while work is enqueued, so that values are signalled in order
+	closed  bool
+	largest uint64 // the largest value that was signalled by this import or seen by Wait
+	signal  *use   // the latest signal; nil if there is none
+	users   []*use // one for each stream whose work may be unfinished
 }
 
 var _ core.Semaphore = (*semaphore)(nil)
@@ -28,15 +29,15 @@ var _ core.Semaphore = (*semaphore)(nil)
 // use is the latest work of a stream with a semaphore.
 type use struct {
 	queue *queue
-	event core.Event // nil if none could be recorded yet: see end
+	event core.Event // nil if none could be recorded yet
 }
 
-// end is an event behind the work, nil if that is over.
-func (u *use) end() (core.Event, error) {
+// record returns an event for the work; it records one if there is none yet. The event is nil if the work is done.
+func (u *use) record() (core.Event, error) {
 	if u.event != nil {
 		return u.event, nil
 	}
-	e, err := u.queue.mark()
+	e, err := u.queue.recordForOrder()
 	if errors.Is(err, core.ErrClosed) { // Close of the stream has waited for the work
 		return nil, nil
 	}
@@ -44,11 +45,10 @@ func (u *use) end() (core.Event, error) {
 	return e, err
 }
 
-// over reports whether the work is known to be.
-func (u *use) over() bool { return u.event != nil && reaper.Over([]core.Event{u.event}) }
+// done reports whether the work is known to be done.
+func (u *use) done() bool { return u.event != nil && reaper.Over([]core.Event{u.event}) }
 
-// SemaphoreImportTypes are the opaque descriptors of Vulkan's timeline semaphores,
-// where the driver takes them.
+// SemaphoreImportTypes returns HandleOpaqueFD, for timeline semaphores of Vulkan, if the driver can import them.
 func (d *device) SemaphoreImportTypes() []core.HandleType {
 	if !d.Info.Capabilities.Has(core.CapImportSemaphores) {
 		return nil
@@ -56,8 +56,8 @@ func (d *device) SemaphoreImportTypes() []core.HandleType {
 	return []core.HandleType{core.HandleOpaqueFD}
 }
 
-// ImportSemaphore opens a timeline semaphore of the same card. The API has no
-// UUID of its driver, so that only the device's is compared.
+// ImportSemaphore opens a timeline semaphore of the same card. Only the UUID of the device is compared, since
+// drivers of this API have no UUID.
 func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
 	const call = "ImportSemaphore"
 	if err := ctx.Err(); err != nil {
@@ -71,26 +71,27 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 		return nil, err
 	}
 	sem := &semaphore{device: d}
-	err := d.open(call, func() error {
+	opened, err := d.open(call, "semaphore", func() error {
 		return i.Give(call, x.Handle, func(fd int) (taken bool, err error) {
 			if err := i.CheckFD(call, x.Handle.Type(), fd, 0); err != nil {
 				return false, err
 			}
 			var s Status
 			sem.timeline, s = d.context.ImportTimeline(fd)
-			return true, d.check(s, "the descriptor is no timeline semaphore of this device")
+			return true, d.check(s, "the descriptor is not a timeline semaphore of this device")
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
+	sem.opened = opened
 	d.backend.semaphores.Add(1)
 	return sem, nil
 }
 
-// Signal enqueues that the value is set. Values must grow, of all that were signalled
-// through this import and that [semaphore.Wait] has seen; which others have signalled
-// the driver does not tell. A stream waits for the signal of another one before its own.
+// Signal makes the stream set the value when its earlier work is done. Each value must be larger than those that
+// were signalled through this import and those that Wait has seen. Values that others signal are not checked, since
+// the driver cannot read them. If another stream made the latest signal, this stream waits for it.
 func (s *semaphore) Signal(on core.Stream, value uint64) error {
 	const call = "Signal"
 	q, err := s.lock(call, on)
@@ -98,11 +99,11 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	if value <= s.least {
-		return s.device.Errorf(core.ErrInvalid, call, "value %d is not larger than %d, which was reached or signalled before", value, s.least)
+	if value <= s.largest {
+		return s.device.Errorf(core.ErrInvalid, call, "value %d is not larger than %d, which was reached or signalled before", value, s.largest)
 	}
-	if s.last != nil && s.last.queue != q {
-		before, err := s.last.end()
+	if s.signal != nil && s.signal.queue != q {
+		before, err := s.signal.record()
 		if err != nil {
 			return err
 		}
@@ -114,12 +115,12 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		return s.device.check(s.device.context.SignalTimeline(s.timeline, value, q.raw), "value %d", value)
 	})
 	if err == nil {
-		s.least, s.last = value, u
+		s.largest, s.signal = value, u
 	}
 	return err
 }
 
-// WaitOn has the stream wait for the value on the device.
+// WaitOn makes later work of the stream wait for the value, on the device.
 func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	_, err := s.waitOn("WaitOn", on, value)
 	return err
@@ -136,7 +137,7 @@ func (s *semaphore) waitOn(call string, on core.Stream, value uint64) (*use, err
 	})
 }
 
-// lock takes s.mu for a call with a stream of the device, unless the semaphore was closed.
+// lock locks s.mu, and returns on as a stream of the device. It fails if the semaphore was closed.
 func (s *semaphore) lock(call string, on core.Stream) (*queue, error) {
 	q, err := s.device.streamOf(call, on)
 	if err != nil {
@@ -145,35 +146,35 @@ func (s *semaphore) lock(call string, on core.Stream) (*queue, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, s.device.closed(call, "semaphore")
+		return nil, s.device.closedError(call, "semaphore")
 	}
 	return q, nil
 }
 
-// enqueue enqueues work and notes that it uses the semaphore. s.mu is held.
+// enqueue calls f, which enqueues work, and records that the work uses the semaphore. s.mu is held.
 func (s *semaphore) enqueue(call string, q *queue, f func() error) (*use, error) {
 	if err := q.enqueue(call, f); err != nil {
 		return nil, err
 	}
 	u := &use{queue: q}
-	_, _ = u.end() // what fails now is asked for again when it is needed
-	s.users = append(slices.DeleteFunc(s.users, func(old *use) bool { return old.queue == q || old.over() }), u)
+	_, _ = u.record() // after a failure the next call tries again
+	s.users = append(slices.DeleteFunc(s.users, func(old *use) bool { return old.queue == q || old.done() }), u)
 	return u, nil
 }
 
-// Value fails with ErrNotSupported: the API has no call for it.
+// Value fails with ErrNotSupported: the API has no function for it.
 func (s *semaphore) Value() (uint64, error) {
 	const call = "Value"
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return 0, s.device.closed(call, "semaphore")
+		return 0, s.device.closedError(call, "semaphore")
 	}
-	return 0, s.device.Errorf(core.ErrNotSupported, call, "%s cannot read the value of a semaphore: wait for one, or ask whoever made it", s.device.backend.API)
+	return 0, s.device.Errorf(core.ErrNotSupported, call, "%s cannot read the value of a semaphore: wait for a value, or read it by the API that made the semaphore", s.device.backend.API)
 }
 
-// Wait has a stream of its own wait, which the API cannot take back: where ctx ends
-// first, that stream counts as open on the device until the value is there.
+// Wait waits on a stream of its own. If ctx ends first, the stream goes on waiting, since the API cannot cancel
+// the wait, and counts as open on the device until the value is reached.
 func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 	own, err := s.device.NewStream(ctx)
 	if err != nil {
@@ -184,25 +185,25 @@ func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 		return errors.Join(err, own.Close())
 	}
 	s.mu.Lock()
-	e, err := u.end()
+	e, err := u.record()
 	s.mu.Unlock()
 	if err == nil {
 		err = e.Wait(ctx)
 	}
 	unfinished := e == nil || !reaper.Over([]core.Event{e}) || s.device.lostError() != nil
-	if unfinished && !s.device.dead.Load() {
-		go func() { _ = own.Close() }() // waits, and nobody is there to be told
+	if unfinished && !s.device.contextLost.Load() {
+		go func() { _ = own.Close() }() // waits; no caller is left to get its error
 		return err
 	}
 	if err == nil {
 		s.mu.Lock()
-		s.least = max(s.least, value)
+		s.largest = max(s.largest, value)
 		s.mu.Unlock()
 	}
 	return errors.Join(err, own.Close())
 }
 
-// Close gives the semaphore back when the work that uses it is over.
+// Close releases the semaphore when the work that uses it is done. A second Close does nothing.
 func (s *semaphore) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +213,8 @@ func (s *semaphore) Close() error {
 	s.closed = true
 	var pending []core.Event
 	for _, u := range s.users {
-		e, err := u.end()
-		if err != nil { // no event can be had: what remains is to wait here
+		e, err := u.record()
+		if err != nil { // without an event, wait here
 			_ = u.queue.Synchronize(context.Background())
 		}
 		pending = append(pending, e)
@@ -224,9 +225,9 @@ func (s *semaphore) Close() error {
 	if reaper.Over(pending) {
 		free()
 	} else {
-		s.device.Reaper.After(pending, free) // before drop: Close of the device waits for it
+		s.device.Reaper.After(pending, free) // before Drop: Close of the device waits for it
 	}
 	s.device.backend.semaphores.Add(-1)
-	s.device.Drop()
+	s.opened.Close()
 	return nil
 }

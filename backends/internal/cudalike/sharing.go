@@ -3,78 +3,48 @@ package cudalike
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
 
-// exports are the allocations of a device that have a descriptor, or may get one.
-type exports struct {
-	mu     sync.Mutex
-	mapped map[uintptr]Mapped // in use, by address
-}
-
-// find tells the allocation at an address.
-func (e *exports) find(address uintptr) (Mapped, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	m, ok := e.mapped[address]
-	return m, ok
-}
-
-func (e *exports) add(m Mapped) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mapped == nil {
-		e.mapped = make(map[uintptr]Mapped)
-	}
-	e.mapped[m.Address] = m
-}
-
-func (e *exports) remove(m Mapped) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.mapped, m.Address)
-}
-
-// ExportTypes are the opaque descriptors of the driver's mapped memory, and its own
-// handles for other processes, as far as driver and device have them.
+// ExportTypes returns HandleOpaqueFD, for mapped memory of the driver, and HandleIPC, as far as the driver and
+// the device have them.
 func (d *device) ExportTypes() []core.HandleType { return slices.Clone(d.handleTypes) }
 
-// ImportTypes are the same.
+// ImportTypes returns the same types as ExportTypes.
 func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.handleTypes) }
 
-// allocExport makes an allocation of its own, at least a byte, which is never used
-// again: who else has it open nobody can tell.
+// allocExport makes an allocation of its own. The pool does not use the memory again, since another process or
+// API may have it open and nothing says whether it has. size is at least 1.
 func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error) {
 	if t == core.HandleIPC {
 		return d.allocIPC(size)
 	}
 	unit, s := d.backend.driver.Granularity(d.ordinal, true)
-	if err := d.check(s, "of %v", d.ID()); err != nil {
+	if err := d.check(s, "the granularity of mapped memory of %v", d.ID()); err != nil {
 		return core.Memory{}, err
 	}
 	whole := (size + unit - 1) / unit * unit
 	var m Mapped
-	err := d.allocApart(whole, size, t, func() (s Status) {
-		m, s = d.context.NewMapped(whole, d.sharers())
+	err := d.allocOutsidePool(whole, size, t, func() (s Status) {
+		m, s = d.context.NewMapped(whole, d.reachedFrom())
 		return s
 	})
 	if err != nil {
 		return core.Memory{}, err
 	}
-	d.exports.add(m)
-	return d.handOut(d.ID(), m.Address, size, d.after(func() {
-		d.exports.remove(m)
-		_ = d.check(d.context.CloseMapped(m), "%d bytes that could be exported", whole)
+	d.exports.Store(m.Address, m)
+	return d.handOut(d.ID(), m.Address, size, func() {
+		d.exports.Delete(m.Address)
+		_ = d.check(d.context.CloseMapped(m), "an allocation of %d bytes that could be exported", whole)
 		d.uncharge(whole, size)
-	})), nil
+	}), nil
 }
 
-// sharers are the ordinals of the devices that exportable memory is mapped for: this one, and
-// those that reach it, for copies between them.
-func (d *device) sharers() []int32 {
+// reachedFrom returns the ordinals of this device and of its peers. Mapped memory is mapped for all of them, so
+// that it can be copied between them.
+func (d *device) reachedFrom() []int32 {
 	all := []int32{d.ordinal}
 	n, _ := d.backend.driver.Devices()
 	for peer := range int32(n) {
@@ -88,9 +58,9 @@ func (d *device) sharers() []int32 {
 	return all
 }
 
-// allocApart has allocate make an allocation of whole bytes, of which size were asked for,
-// and it counts in the pool's figures until uncharge, if their limit has room.
-func (d *device) allocApart(whole, size int64, t core.HandleType, allocate func() Status) error {
+// allocOutsidePool calls allocate, which allocates whole bytes, of which size were asked for. The allocation
+// counts in the pool's figures and towards its limit, until uncharge is called.
+func (d *device) allocOutsidePool(whole, size int64, t core.HandleType, allocate func() Status) error {
 	d.Mu.Lock()
 	err := d.MakeRoom(whole)
 	if err == nil {
@@ -101,13 +71,13 @@ func (d *device) allocApart(whole, size int64, t core.HandleType, allocate func(
 		return err
 	}
 	s := allocate()
-	if s.Kind == OutOfMemory { // the pool may keep what is wanted
+	if s.Kind == OutOfMemory { // free blocks of the pool may be what is missing
 		d.Mu.Lock()
 		d.Reclaim()
 		d.Mu.Unlock()
 		s = allocate()
 	}
-	if err = d.check(s, "%d bytes that can be exported as %v", whole, t); err != nil {
+	if err = d.check(s, "an allocation of %d bytes that can be exported as %v", whole, t); err != nil {
 		d.uncharge(whole, size)
 	}
 	return err
@@ -119,8 +89,8 @@ func (d *device) uncharge(whole, size int64) {
 	d.Charge(-whole, -size)
 }
 
-// ExportMemory makes a new descriptor, or tells the handle for other processes. Size is that
-// of the whole allocation, which is more than was asked for: a multiple of the driver's granularity.
+// ExportMemory makes a new descriptor or an IPC handle. The Size of the result is that of the whole allocation:
+// a multiple of the driver's granularity, which can be more than was asked for.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
 	if err := d.hold(call); err != nil {
@@ -131,12 +101,13 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 		if t == core.HandleIPC {
 			return d.exportIPC(m)
 		}
-		mapped, ok := d.exports.find(m.Handle)
+		v, ok := d.exports.Load(m.Handle)
 		if !ok {
 			return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 		}
+		mapped := v.(Mapped)
 		fd, s := d.context.ExportMapped(mapped)
-		if err := d.check(s, "of %#x", mapped.Address); err != nil {
+		if err := d.check(s, "the memory at %#x", mapped.Address); err != nil {
 			return core.ExternalMemory{}, err
 		}
 		h, err := external.Export(t, fd)
@@ -147,21 +118,21 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	})
 }
 
-// EndExport lets an allocation that was exported as HandleIPC be freed with its last
-// tensor: the driver does not tell whether somebody uses it, and must not free it before. Of
-// mapped memory the driver counts the users, and EndExport does nothing.
+// EndExport says that no other process has the memory of b open. Without this call, memory that was exported as
+// HandleIPC is not freed before the device is closed: the driver does not say whether another process uses it.
+// For mapped memory EndExport does nothing, since the driver counts its users.
 func (d *device) EndExport(b *core.Buffer) error {
 	return d.Device.EndExport(b, func(m core.Memory) error {
-		if _, ok := d.exports.find(m.Handle); ok || d.ipc.end(m.Handle) {
+		if _, ok := d.exports.Load(m.Handle); ok || d.ipc.endExport(m.Handle) {
 			return nil
 		}
 		return d.Errorf(core.ErrInvalid, "EndExport", "the buffer was not allocated with AllocOptions.Export, or has no bytes")
 	})
 }
 
-// ImportMemory opens memory that another API exported, or this one in another process. The
-// MemoryType tells which of both made what is behind an opaque descriptor. The API has no UUID of
-// its driver, so that only the device's is compared.
+// ImportMemory opens memory that another API exported, or this API in this process or another one. MemoryType
+// says which of the two made an opaque descriptor: it is core.NoMemoryType for this API. Only the UUID of the
+// device is compared, since drivers of this API have no UUID.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
 	if err := d.EnterWith(ctx, core.CapImportMemory, call); err != nil {
@@ -175,15 +146,15 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := i.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
-	ours := m.Handle.Type() == core.HandleIPC || m.MemoryType == core.NoMemoryType
-	if ours && m.DriverUUID != (core.UUID{}) {
-		return core.Memory{}, d.Errorf(core.ErrDevice, call, "DriverUUID is %v, and %s, which made the memory, tells no UUID of its driver", m.DriverUUID, d.backend.API)
+	own := m.Handle.Type() == core.HandleIPC || m.MemoryType == core.NoMemoryType
+	if own && m.DriverUUID != (core.UUID{}) {
+		return core.Memory{}, d.Errorf(core.ErrDevice, call, "DriverUUID is %v, but the memory is of %s, whose drivers have no UUID", m.DriverUUID, d.backend.API)
 	}
 	if m.Handle.Type() == core.HandleIPC {
 		return d.importIPC(m)
 	}
 	open := d.openExternal
-	if ours {
+	if own {
 		open = d.openMapped
 	}
 	return i.Memory(m, func(fd int) (_ core.Memory, taken bool, err error) {
@@ -191,11 +162,11 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		if err != nil {
 			return core.Memory{}, taken, err
 		}
-		return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, d.after(release)), taken, nil
+		return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, release), taken, nil
 	})
 }
 
-// importer has what handles of others are compared with.
+// importer returns what handles are checked against.
 func (d *device) importer() *external.Importer {
 	return &external.Importer{Backend: d.backend.Name(), Types: d.handleTypes, Vendor: d.backend.Vendor, DeviceUUID: d.Info.UUID}
 }
@@ -203,25 +174,25 @@ func (d *device) importer() *external.Importer {
 // openExternal opens memory of a graphics API.
 func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
 	x, s := d.context.ImportExternal(fd, m.Size, m.Dedicated)
-	if err := d.check(s, "the descriptor is no memory of this device, or has less than Size, %d bytes", m.Size); err != nil {
+	if err := d.check(s, "the descriptor is not memory of this device, or has fewer than %d bytes, which is Size", m.Size); err != nil {
 		return 0, nil, true, err
 	}
-	return x.Address, func() { _ = d.check(d.context.CloseExternal(x), "memory that was imported") }, true, nil
+	return x.Address, func() { _ = d.check(d.context.CloseExternal(x), "imported memory") }, true, nil
 }
 
-// openMapped opens memory that the driver exported. The driver has a reference of its own then, and
-// takes no descriptor.
+// openMapped opens mapped memory, which a driver of this API exported. The driver does not take the descriptor:
+// it has a reference of its own.
 func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
 	unit, s := d.backend.driver.Granularity(d.ordinal, false)
-	if err := d.check(s, "of %v", d.ID()); err != nil {
+	if err := d.check(s, "the granularity of mapped memory of %v", d.ID()); err != nil {
 		return 0, nil, false, err
 	}
 	if m.Size%unit != 0 || m.Size > d.Info.TotalMemory {
-		return 0, nil, false, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: memory that %s made has a multiple of %d, and the device %d in all; its owner tells the size of the whole allocation", m.Size, d.backend.API, unit, d.Info.TotalMemory)
+		return 0, nil, false, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: it must be the size of the whole allocation, which for memory of %s is a multiple of %d and at most the device's %d", m.Size, d.backend.API, unit, d.Info.TotalMemory)
 	}
-	v, s := d.context.ImportMapped(fd, m.Size, d.sharers())
-	if err := d.check(s, "the descriptor is no memory of %s, or has less than Size, %d bytes", d.backend.API, m.Size); err != nil {
+	v, s := d.context.ImportMapped(fd, m.Size, d.reachedFrom())
+	if err := d.check(s, "the descriptor is not memory of %s, or has fewer than %d bytes, which is Size", d.backend.API, m.Size); err != nil {
 		return 0, nil, false, err
 	}
-	return v.Address, func() { _ = d.check(d.context.CloseMapped(v), "memory that was imported") }, false, nil
+	return v.Address, func() { _ = d.check(d.context.CloseMapped(v), "imported memory") }, false, nil
 }

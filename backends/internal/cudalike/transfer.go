@@ -10,15 +10,15 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// transfer is a copy that was checked.
-type transfer struct {
+// work is a copy whose arguments were checked.
+type work struct {
 	device   *device
 	queue    *queue
-	behind   []*turn // whose errors are the copy's, too
-	waits    bool    // the caller does, for all that is before and for the copy
-	dst, src side
+	tasks    []*hostTask // work of the host whose errors the copy reports: see step
+	waits    bool        // the caller waits for earlier work and for the copy
+	dst, src operand
 	geometry strided.Copy
-	bits     bool // what geometry counts
+	bits     bool // geometry counts bits, not bytes
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 	maxBoxes = 8
 	// minRow is the least number of bytes of a row that a rectangular command moves well.
 	minRow = 256
-	// maxPitch is the largest pitch of every device known, in bytes.
+	// maxPitch is the largest pitch in bytes that every known device takes.
 	maxPitch = math.MaxInt32
 )
 
@@ -36,135 +36,133 @@ func fewBoxes(c strided.Copy) bool {
 	return at.Count() <= maxBoxes && box.Row >= minRow && max(box.DstRowPitch, box.SrcRowPitch) <= maxPitch
 }
 
-// verify proves that memory which another library says to be the driver's is, and finds
-// memory of the host that another library has pinned.
-func (w *transfer) verify() error {
+// verify asks the driver about the operands. It fails if an unverified one does not lie where its tensor says,
+// and finds host memory that another library has pinned.
+func (w *work) verify() error {
 	r := w.geometry.ByteRange(w.bits)
 	for _, x := range []struct {
-		*side
+		*operand
 		low, high int64
 	}{{&w.dst, r.DstLow, r.DstHigh}, {&w.src, r.SrcLow, r.SrcHigh}} {
 		first, size := x.base+uintptr(x.low), x.high-x.low
 		switch {
-		case x.probe:
-			if err := w.device.prove("Copy", x.tensor, first, size); err != nil {
+		case x.unverified:
+			if err := w.device.checkPlace("Copy", x.tensor, first, size); err != nil {
 				return err
 			}
-		case x.others:
-			x.mapped = w.device.pinned(first, size)
-		case !x.mapped && !w.waits: // who waits gains nothing by it
-			x.mapped = w.device.pinned(first, size)
+		case x.otherDevice:
+			x.reachable = w.device.isPinned(first, size)
+		case !x.reachable && !w.waits: // a caller that waits gains nothing
+			x.reachable = w.device.isPinned(first, size)
 		}
 	}
 	return nil
 }
 
-// prove fails unless size bytes from p on are memory of the kind that a tensor on them says.
-func (d *device) prove(call string, t *core.Tensor, p uintptr, size int64) error {
+// checkPlace fails unless size bytes at p are memory of the type that the tensor t, which uses them, has.
+func (d *device) checkPlace(call string, t *core.Tensor, p uintptr, size int64) error {
 	id, _, err := d.identify(call, p, size)
 	if err != nil {
 		return err
 	}
-	if place := t.DeviceID(); id.Type != place.Type {
-		return d.Errorf(core.ErrInvalid, call, "%v says that it lies on %v, and it lies on %v", t, place, id)
+	if want := t.DeviceID(); id.Type != want.Type {
+		return d.Errorf(core.ErrInvalid, call, "%v is said to be memory of %v, and the driver says that it is memory of %v", t, want, id)
 	}
 	return nil
 }
 
-// pinned reports whether size bytes of the host from p on are registered with the driver, so that the
-// card copies them itself.
-func (d *device) pinned(p uintptr, size int64) bool {
+// isPinned reports whether size bytes of host memory at p are pinned for this device.
+func (d *device) isPinned(p uintptr, size int64) bool {
 	a, s := d.context.Pointer(p)
-	return s.OK() && a.Type == HostMemory && !a.Managed && d.reaches(a) && a.Size-int64(p-a.Start) >= size
+	return s.OK() && a.Type == HostMemory && !a.Managed && d.pinsForThis(a) && a.Size-int64(p-a.Start) >= size
 }
 
-// reaches reports whether pinned memory is that for this device, too: what was allocated
-// by any context is, but what another has registered need not be (CUDA driver API,
-// "Unified Addressing"), and is copied like all other memory of the host then: the driver
-// does not tell whether it is.
-func (d *device) reaches(a Pointer) bool {
+// pinsForThis reports whether pinned memory is pinned for this device. Memory that any context allocated is
+// pinned for all devices. Memory that another context registered need not be (CUDA driver API, "Unified
+// Addressing"). The driver does not say whether it is, so dlx treats it as not pinned.
+func (d *device) pinsForThis(a Pointer) bool {
 	return a.Context == 0 || a.Context == d.context.ID() || d.context.IsHostAllocation(a.Host)
 }
 
-// choose picks the cheapest way that is there, nil if there is none in one piece.
-func (w *transfer) choose() (func() error, error) {
+// choose returns the fastest way that is possible. It returns nil if no single way is.
+func (w *work) choose() (func() error, error) {
 	_, contiguous := w.geometry.Contiguous()
-	mapped := w.dst.mapped && w.src.mapped
+	reachable := w.dst.reachable && w.src.reachable
 	switch {
 	case w.bits:
 		return nil, w.device.Errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
-	case contiguous && (mapped || w.waits):
+	case contiguous && (reachable || w.waits):
 		return w.plain, nil
-	case mapped && fewBoxes(w.geometry):
+	case reachable && fewBoxes(w.geometry):
 		return w.boxes, nil
 	case w.dst.host && w.src.host:
 		return w.onHost, nil
-	case mapped && !w.dst.host && !w.src.host:
+	case reachable && !w.dst.host && !w.src.host:
 		return w.byKernel, nil
 	}
 	return nil, nil
 }
 
-// plain copies bytes that lie in a row.
-func (w *transfer) plain() error {
+// plain copies contiguous bytes.
+func (w *work) plain() error {
 	c := w.geometry
 	s := w.device.context.Copy(w.dst.base+uintptr(c.Dst), w.src.base+uintptr(c.Src), c.Elem, w.queue.raw)
 	return w.device.check(s, "a copy of %d bytes", c.Elem)
 }
 
 // boxes copies rectangles.
-func (w *transfer) boxes() error {
+func (w *work) boxes() error {
 	box, at := w.geometry.Boxes()
 	for dst, src := range at.Pieces() {
 		s := w.device.context.CopyBox(w.dst.base+uintptr(dst), w.src.base+uintptr(src), box, w.queue.raw)
-		if err := w.device.check(s, "%d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
+		if err := w.device.check(s, "a copy of %d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// onHost has the host copy when the turn of the copy has come, or now.
-func (w *transfer) onHost() error {
+// onHost lets the host copy: in the stream, or at once if the caller has waited for earlier work.
+func (w *work) onHost() error {
 	dst, src, c := w.dst.base, w.src.base, w.geometry
-	work := func() error { return copykernel.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
-	if w.waits { // for all that is before
-		return work()
+	f := func() error { return copykernel.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
+	if w.waits {
+		return f()
 	}
-	return w.queue.turn(w.queue, work)
+	return w.queue.hostWork(w.queue, f)
 }
 
-// turn is work of the host that has its turn in a stream, and how it ended.
-type turn struct{ err error }
+// hostTask is work of the host in a stream, and its result.
+type hostTask struct{ err error }
 
-// turn enqueues work of the host. The events of told, which is q or waits for it, tell
-// what it failed with. The mutexes of both are held.
-func (q *queue) turn(told *queue, work func() error) error {
-	d, t := q.device, new(turn)
-	s := d.context.HostTurn(q.raw, func() {
-		if d.lostError() == nil { // else its memory may be freed: see event.fail
-			t.err = work()
+// hostWork enqueues f, which the host runs in the stream q. The next event of reporter reports its error;
+// reporter is q, or a stream that waits for q. The mutexes of both are held.
+func (q *queue) hostWork(reporter *queue, f func() error) error {
+	d, t := q.device, new(hostTask)
+	s := d.context.LaunchHostFunc(q.raw, func() {
+		if d.lostError() == nil { // else the memory may be free already: see event.completeLost
+			t.err = f()
 		}
 		d.backend.hostWork.Pass()
 	})
 	if s.OK() {
-		told.turns = append(told.turns, t)
+		reporter.hostTasks = append(reporter.hostTasks, t)
 	}
 	return d.check(s, "a copy by the host")
 }
 
-// pack copies where neither one command nor a kernel does: elements are packed on
-// the side where they are not, and cross in one piece. What lies in between is closed
-// at once, and stays until the work is done.
-func (w *transfer) pack(ctx context.Context) error {
-	loose := w.src
-	if loose.tensor.Layout().IsContiguous() {
-		loose = w.dst
+// pack copies what no single command and no kernel can copy. An operand that is not contiguous is packed where
+// it lies, and its bytes cross in one piece. The temporary memory is released at once, and freed when the work
+// is done.
+func (w *work) pack(ctx context.Context) error {
+	o := w.src
+	if o.tensor.Layout().IsContiguous() {
+		o = w.dst
 	}
-	if loose.tensor.Layout().IsContiguous() {
+	if o.tensor.Layout().IsContiguous() {
 		return w.stage(ctx)
 	}
-	packed, err := w.packed(ctx, loose)
+	packed, err := w.allocPacked(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -175,40 +173,45 @@ func (w *transfer) pack(ctx context.Context) error {
 	return w.step(ctx, w.dst, packed)
 }
 
-// step is a copy that is a part of this one. It tells what work of the host failed with
-// that src comes from.
-func (w *transfer) step(ctx context.Context, dst, src side) error {
-	step := transfer{device: w.device, queue: w.queue, waits: w.waits, dst: dst, src: src}
+// step does a part of this copy. If the host has written src in the same stream, the step also reports the
+// errors of that work.
+func (w *work) step(ctx context.Context, dst, src operand) error {
+	step := work{device: w.device, queue: w.queue, waits: w.waits, dst: dst, src: src}
 	if e, ok := core.UnwrapEvent(src.tensor.Ready()).(*event); ok && e.queue == w.queue {
-		step.behind = e.turnsLeft()
+		step.tasks = e.tasks()
 	}
 	return step.run(ctx)
 }
 
-// packed is a row-major tensor like that of s, on the device or in pinned memory.
-func (w *transfer) packed(ctx context.Context, s side) (side, error) {
-	t := s.tensor
-	place := w.device.backend.Device
-	if s.host {
-		place = w.device.backend.Host
+// allocPacked allocates a contiguous tensor like that of o, in memory of the device or in pinned memory.
+func (w *work) allocPacked(ctx context.Context, o operand) (operand, error) {
+	t := o.tensor
+	kind := w.device.backend.Device
+	if o.host {
+		kind = w.device.backend.Host
 	}
-	return w.room(ctx, place, t.NumBytes(), core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded})
+	return w.allocTemp(ctx, kind, t.NumBytes(), packedSpec(t))
 }
 
-// room allocates memory of the device or pinned memory.
-func (w *transfer) room(ctx context.Context, place core.DeviceType, bytes int64, spec core.Spec) (side, error) {
-	o := core.AllocOptions{Type: place}
+// packedSpec describes a contiguous tensor with the type and the shape of t.
+func packedSpec(t *core.Tensor) core.Spec {
+	return core.Spec{DType: t.DType(), Shape: t.Shape(), Flags: t.Flags() & core.FlagSubBytePadded}
+}
+
+// allocTemp allocates temporary memory of the device, or pinned memory.
+func (w *work) allocTemp(ctx context.Context, kind core.DeviceType, bytes int64, spec core.Spec) (operand, error) {
+	o := core.AllocOptions{Type: kind}
 	if !w.waits {
 		o.Stream = w.queue
 	}
 	m, err := w.device.Alloc(ctx, bytes, o)
 	if err != nil {
-		return side{}, err
+		return operand{}, err
 	}
 	t, err := core.Wrap(m, spec)
 	if err != nil {
 		m.Free()
-		return side{}, err
+		return operand{}, err
 	}
-	return side{tensor: t, base: m.Handle, mapped: true, host: place == w.device.backend.Host}, nil
+	return operand{tensor: t, base: m.Handle, reachable: true, host: kind == w.device.backend.Host}, nil
 }

@@ -21,9 +21,11 @@ type Device struct {
 	self   core.Device
 	live   Counters
 
+	open core.OpenSet // streams, semaphores and the like
+
 	Mu       sync.Mutex // guards the fields below, and fields of the device that embeds this one
 	Closed   bool
-	Held     int // open streams, semaphores and the like
+	Calls    int // calls that Close must not overtake: see Hold
 	Memories int // allocations and imports that were not freed
 }
 
@@ -97,45 +99,66 @@ func (d *Device) EnterWith(ctx context.Context, want core.Capabilities, call str
 	return d.Enter(ctx, call)
 }
 
-// Open calls f with Mu held, and counts one open thing until Drop is called. If the device is closed or f
-// fails, nothing is counted.
-func (d *Device) Open(call string, f func() error) error {
+// Open calls f with Mu held, and counts one open object of a kind, such as "stream", until the item is closed.
+// If the device is closed or f fails, nothing is counted.
+func (d *Device) Open(call, kind string, f func() error) (core.OpenItem, error) {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return core.OpenItem{}, err
+	}
+	if err := f(); err != nil {
+		return core.OpenItem{}, err
+	}
+	return d.open.Add(kind), nil
+}
+
+// Opened is Open for an object that was made already. Mu is held, and the device is open.
+func (d *Device) Opened(kind string) core.OpenItem { return d.open.Add(kind) }
+
+// Hold keeps Close from releasing the device while a call uses it, until Drop. It fails like IsOpen, or as
+// check does.
+func (d *Device) Hold(call string, check func() error) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
 		return err
 	}
-	if err := f(); err != nil {
+	if err := check(); err != nil {
 		return err
 	}
-	d.Held++
+	d.Calls++
 	return nil
 }
 
-// Drop counts that something that Open counted was closed.
+// Drop ends what Hold began.
 func (d *Device) Drop() {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.Held--
+	d.Calls--
 }
 
 // Shut closes the device. It calls the hooks, and waits for work on memory that was released already: no
-// caller could close that memory. It fails with ErrInvalid if something is open; holders names what can be
-// open besides allocations and imports, such as "streams". Otherwise it calls finish with Mu held, which
-// releases what belongs to the device. If finish fails and sets Closed to false, the device stays open. Shut
-// returns ctx's error if ctx ends while it waits.
-func (d *Device) Shut(ctx context.Context, holders string, finish func() error) error {
+// caller could close that memory. It fails with ErrInvalid if something is open, and says what. Otherwise it
+// calls finish with Mu held, which releases what belongs to the device. If finish fails and sets Closed to
+// false, the device stays open. Shut returns ctx's error if ctx ends while it waits.
+func (d *Device) Shut(ctx context.Context, finish func() error) error {
 	d.RunCloseHooks()
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.Gate.Await(ctx, &d.Mu, &d.Reaper, func() (int, int) { return d.Held, d.Memories })
+	d.Gate.Await(ctx, &d.Mu, &d.Reaper, func() (int, int) { return d.Calls + d.open.Len(), d.Memories })
 	switch {
 	case d.Closed:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case d.Held > 0 || d.Memories > 0:
-		return d.Errorf(core.ErrInvalid, "Close", "%d %s and %d allocations or imports are open: close them first", d.Held, holders, d.Memories)
+	case d.Calls > 0:
+		return d.Errorf(core.ErrInvalid, "Close", "%d calls are in progress", d.Calls)
+	}
+	d.open.Set("memory", d.Memories)
+	defer d.open.Set("memory", 0)
+	if err := d.open.Err(d.Info.ID.Type.BackendName(), d.Info.ID); err != nil {
+		return err
 	}
 	d.Closed = true
 	err := finish()

@@ -12,7 +12,7 @@ import (
 // until it is closed.
 type Queue struct {
 	*stream.Queue
-	device *Device
+	Opened core.OpenItem
 	closed sync.Once
 }
 
@@ -23,16 +23,20 @@ func (d *Device) NewQueue(ctx context.Context) (q *Queue, err error) {
 	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
-	err = d.Open("NewStream", func() error {
-		q = &Queue{Queue: stream.NewQueue(d.self), device: d}
+	opened, err := d.Open("NewStream", "stream", func() error {
+		q = &Queue{Queue: stream.NewQueue(d.self)}
 		return nil
 	})
-	return q, err
+	if err != nil {
+		return nil, err
+	}
+	q.Opened = opened
+	return q, nil
 }
 
 // Close waits for the work and closes the queue.
 func (q *Queue) Close() error {
 	err := q.Queue.Close()
-	q.closed.Do(q.device.Drop)
+	q.closed.Do(q.Opened.Close)
 	return err
 }

@@ -3,7 +3,6 @@ package shell_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +32,7 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) { return d.
 func (d *device) Copy(context.Context, core.Stream, *core.Tensor, *core.Tensor) error { return nil }
 
 func (d *device) Close() error {
-	return d.Shut(context.Background(), "streams", func() error {
+	return d.Shut(context.Background(), func() error {
 		d.finished++
 		d.Closed = d.fails == nil
 		return d.fails
@@ -73,6 +72,8 @@ func TestAShutDeviceIsFinishedOnce(t *testing.T) {
 }
 
 func TestWhatIsOpenKeepsADeviceOpen(t *testing.T) {
+	core.TraceOpen(true)
+	defer core.TraceOpen(false)
 	d := open(t)
 	s, err := d.NewStream(t.Context())
 	if err != nil {
@@ -84,13 +85,15 @@ func TestWhatIsOpenKeepsADeviceOpen(t *testing.T) {
 		d.Mu.Lock() // is not held
 		defer d.Mu.Unlock()
 		order = append(order, "after")
-		if d.Memories != 1 {
-			t.Errorf("%d memories are open before the last is given back", d.Memories)
+		if n := d.Memories; n != 1 {
+			t.Errorf("%d memories are open before the last is given back", n)
 		}
 	})
 	d.Mu.Unlock()
-	if err := d.Close(); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "1 streams and 1 allocations") {
+	if err := d.Close(); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "1 stream and 1 memory on") {
 		t.Errorf("Close with a stream and memory open: %v", err)
+	} else if n := strings.Count(err.Error(), "TestWhatIsOpenKeepsADeviceOpen"); n != 1 {
+		t.Errorf("the error names the opener of %d streams: %v", n, err)
 	}
 	m.Free()
 	m.Free()
@@ -172,27 +175,5 @@ func TestALentStreamKeepsTheDriver(t *testing.T) {
 	defer d.Mu.Unlock()
 	if all := l.All(&d.Device); len(all) != 2 {
 		t.Errorf("the streams are %v", all)
-	}
-}
-
-func TestPiecesTakeTheHalvesInTurn(t *testing.T) {
-	var got [][3]int64
-	err := shell.Pieces(2*shell.StagingBytes+5, func(done int64, half int, size int64) error {
-		got = append(got, [3]int64{done, int64(half), size})
-		return nil
-	})
-	want := [][3]int64{{0, 0, shell.StagingBytes}, {shell.StagingBytes, 1, shell.StagingBytes}, {2 * shell.StagingBytes, 0, 5}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
-	}
-	full := errors.New("full")
-	if err := shell.Pieces(3*shell.StagingBytes, func(done int64, _ int, _ int64) error {
-		if done == 0 {
-			return full
-		}
-		t.Error("another piece after an error")
-		return nil
-	}); err != full {
-		t.Errorf("error %v, want %v", err, full)
 	}
 }

@@ -140,7 +140,7 @@ func (c *Cache) fill(ctx context.Context, e *Entry, open func(context.Context) (
 	if e.err == nil {
 		liveOpened.Add(1)
 		if e.kept {
-			e.detach = e.key.Root.Attach(e)
+			e.detach = inside.Attach(e.key.Root, e)
 		}
 	}
 	c.mu.Lock()

@@ -164,7 +164,11 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
     return uuid_of(uuid, dev);
 }
 
+// "If the device is in MIG mode, returns its MIG UUID", unlike the first version.
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
-    ENTER(cuDeviceGetUuid, SIM_INIT);
-    return uuid_of(uuid, dev);
+    ENTER(cuDeviceGetUuid_v2, SIM_INIT);
+    CUresult r = uuid_of(uuid, dev);
+    const char *mig = getenv("DLX_GPUSIM_MIG");
+    if (r == CUDA_SUCCESS && mig != NULL && strcmp(mig, "1") == 0) uuid->bytes[0] ^= 0x40;
+    return r;
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/dlx-go/dlx/core/dlpack"
 )
 
-var device core.Device // by dlx_open
+var device core.Device // opened by dlx_open
 
-// answer is what every function returns, as JSON.
+// answer is the result of every function, as JSON.
 type answer struct {
 	Error   string           `json:"error,omitempty"`
-	Managed uintptr          `json:"managed,omitempty"` // address of the struct
+	Managed uintptr          `json:"managed,omitempty"` // address of a DLManagedTensorVersioned
 	Address uintptr          `json:"address,omitempty"` // of the first element
 	Place   string           `json:"place,omitempty"`
 	Values  []float32        `json:"values,omitempty"`
 	Live    map[string]int64 `json:"live,omitempty"`
 }
 
-// reply turns an answer into a C string, which Python frees with dlx_free.
+// reply returns an answer as a C string, which Python frees with dlx_free.
 func reply(a answer, err error) *C.char {
 	if err != nil {
 		a.Error = err.Error()
 	}
-	text, _ := json.Marshal(a) // none of the types can fail
+	text, _ := json.Marshal(a) // it cannot fail for these types
 	return C.CString(string(text))
 }
 
@@ -66,7 +66,7 @@ func dlx_make(elements C.int64_t) *C.char {
 	if err != nil {
 		return reply(answer{}, err)
 	}
-	defer t.Close() // what is exported keeps the memory
+	defer t.Close() // the exported struct has a reference of its own
 	if err := device.Copy(context.Background(), nil, t, host); err != nil {
 		return reply(answer{}, err)
 	}
@@ -78,7 +78,7 @@ func dlx_make(elements C.int64_t) *C.char {
 	return reply(answer{Managed: uintptr(unsafe.Pointer(m)), Address: address}, err)
 }
 
-// dlx_read takes a struct over, and reads its elements by the device, which adopts the memory.
+// dlx_read takes ownership of a struct. It imports the memory into the device, and reads the elements there.
 //
 //export dlx_read
 func dlx_read(managed unsafe.Pointer) *C.char {
@@ -89,7 +89,7 @@ func dlx_read(managed unsafe.Pointer) *C.char {
 	return reply(read(t))
 }
 
-// read closes t, or has the device close it.
+// read closes t.
 func read(t *core.Tensor) (a answer, err error) {
 	defer t.Close()
 	if a.Address, err = t.Address(); err != nil {
@@ -108,22 +108,22 @@ func read(t *core.Tensor) (a answer, err error) {
 		return a, err
 	}
 	a.Place = m.ID.String()
-	adopted, err := core.Wrap(m, core.Spec{DType: t.DType(), Shape: t.Shape()})
+	imported, err := core.Wrap(m, core.Spec{DType: t.DType(), Shape: t.Shape()})
 	if err != nil {
 		m.Free()
 		return a, err
 	}
-	defer adopted.Close()
+	defer imported.Close()
 	a.Values = make([]float32, t.NumElements())
 	host, err := core.FromSlice(a.Values, t.Shape()...)
 	if err != nil {
 		return a, err
 	}
 	defer host.Close()
-	return a, device.Copy(context.Background(), nil, host, adopted)
+	return a, device.Copy(context.Background(), nil, host, imported)
 }
 
-// dlx_live closes the device and tells the live counters, when all that was deleted is given back.
+// dlx_live releases the structs that were deleted, closes the device and returns the live counters.
 //
 //export dlx_live
 func dlx_live() *C.char {

@@ -12,10 +12,10 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 )
 
-// Code is what a call answers: CUresult. Success is 0.
+// Code is a CUresult. Success is 0.
 type Code int32
 
-// The codes that are acted upon.
+// The codes that this package or its tests use.
 const (
 	Success                Code = C.CUDA_SUCCESS
 	InvalidValue           Code = C.CUDA_ERROR_INVALID_VALUE
@@ -30,6 +30,8 @@ const (
 	ECCUncorrectable       Code = C.CUDA_ERROR_ECC_UNCORRECTABLE
 	PeerAccessUnsupported  Code = C.CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
 	InvalidPTX             Code = C.CUDA_ERROR_INVALID_PTX
+	CallRequiresNewer      Code = 36  // CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, which older headers do not have
+	Contained              Code = 226 // CUDA_ERROR_CONTAINED, likewise
 	InvalidGraphicsContext Code = C.CUDA_ERROR_INVALID_GRAPHICS_CONTEXT
 	NVLinkUncorrectable    Code = C.CUDA_ERROR_NVLINK_UNCORRECTABLE
 	JITCompilerNotFound    Code = C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
@@ -56,13 +58,13 @@ const (
 	SystemDriverMismatch   Code = C.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
 	CaptureUnsupported     Code = C.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
 	CaptureImplicit        Code = C.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-	TensorMemoryLeak       Code = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK, which older headers do not have
+	TensorMemoryLeak       Code = 721 // CUDA_ERROR_TENSOR_MEMORY_LEAK, likewise
 	MPSClientTerminated    Code = 810 // CUDA_ERROR_MPS_CLIENT_TERMINATED, likewise
 	ExternalDevice         Code = C.CUDA_ERROR_EXTERNAL_DEVICE
 	Unknown                Code = C.CUDA_ERROR_UNKNOWN
 )
 
-// status is the answer c of a call.
+// status returns the status of a call that returned c.
 func status(call string, c Code) cudalike.Status {
 	if c == Success {
 		return cudalike.Status{}
@@ -70,10 +72,10 @@ func status(call string, c Code) cudalike.Status {
 	return cudalike.Status{Call: call, Code: int32(c), Kind: c.kind()}
 }
 
-// answer is status for a call of C.
+// answer is status for a result of C.
 func answer(call string, r C.CUresult) cudalike.Status { return status(call, Code(r)) }
 
-// kind is what dlx makes of a code that is not Success.
+// kind returns the kind of a code that is not Success.
 func (c Code) kind() cudalike.Kind {
 	if c.Sticky() {
 		return cudalike.DeviceLost
@@ -97,28 +99,28 @@ func (c Code) kind() cudalike.Kind {
 		return cudalike.NoDevice
 	case InvalidDevice, DeviceUnavailable:
 		return cudalike.BadDevice
-	case CaptureUnsupported, CaptureImplicit: // of the stream, or of one that waits for the legacy stream
+	case CaptureUnsupported, CaptureImplicit: // implicit: a stream that waits for the legacy stream is being captured
 		return cudalike.Captured
 	case NotInitialized, StubLibrary, NotSupported, NotPermitted, PeerAccessUnsupported, InvalidPTX, JITCompilerNotFound, UnsupportedPTXVersion, SystemNotReady:
 		return cudalike.NotSupported
-	case SystemDriverMismatch:
+	case SystemDriverMismatch, CallRequiresNewer:
 		return cudalike.WrongVersion
 	}
 	return cudalike.Failed
 }
 
-// Sticky reports whether no call in the process's context will succeed any more
-// (CUresult: "This leaves the process in an inconsistent state").
+// Sticky reports whether all later calls in the context fail (CUresult: "This leaves the process in an
+// inconsistent state"). The list is that of CUDA 13.5.
 func (c Code) Sticky() bool {
 	switch c {
-	case ECCUncorrectable, NVLinkUncorrectable, IllegalAddress, LaunchTimeout, ContextIsDestroyed, Assert, HardwareStackError,
+	case ECCUncorrectable, NVLinkUncorrectable, Contained, IllegalAddress, LaunchTimeout, ContextIsDestroyed, Assert, HardwareStackError,
 		IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPC, LaunchFailed, TensorMemoryLeak, MPSClientTerminated, ExternalDevice:
 		return true
 	}
 	return false
 }
 
-// String gives the driver's name of the code and its text: "CUDA_ERROR_OUT_OF_MEMORY, out of memory".
+// String returns the driver's name of the code and its description: "CUDA_ERROR_OUT_OF_MEMORY, out of memory".
 func (c Code) String() string {
 	var name, text *C.char
 	if C.cuGetErrorName(C.CUresult(c), &name) != C.CUDA_SUCCESS || name == nil {
@@ -132,7 +134,7 @@ func (c Code) String() string {
 
 func (library) Text(code int32) string { return Code(code).String() }
 
-// code is the code behind an error of cu, whose type it does not export.
+// code returns the code of an error of cu, whose type is not exported.
 func code(err error) Code {
 	if err == nil {
 		return Success

@@ -9,9 +9,9 @@ static CUresult dlx_copy(uintptr_t context, CUdeviceptr dst, CUdeviceptr src, si
 	DLX_RELAXED(context, cuMemcpyAsync(dst, src, n, (CUstream)stream));
 }
 
-// By unified addresses the driver knows what lies where, of the host's memory too
-// (CU_MEMORYTYPE_UNIFIED). Rectangles are boxes of one slice: cuMemcpy2DAsync may refuse
-// pitches on the device that cuMemAllocPitch has not chosen.
+// With unified addressing the driver finds out where an address lies, in host memory too
+// (CU_MEMORYTYPE_UNIFIED). A rectangle is a box of one slice, since cuMemcpy2DAsync may fail
+// for pitches that cuMemAllocPitch has not chosen.
 static CUresult dlx_copy_box(uintptr_t context, CUdeviceptr dst, CUdeviceptr src, size_t row, size_t rows, size_t slices,
 		size_t dst_pitch, size_t dst_height, size_t src_pitch, size_t src_height, uintptr_t stream) {
 	CUDA_MEMCPY3D c = {

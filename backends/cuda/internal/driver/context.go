@@ -20,10 +20,10 @@ import (
 // Driver is CUDA's driver.
 var Driver cudalike.Driver = library{}
 
-// library is that of the process.
+// library is the driver's library, which the process loads once.
 type library struct{}
 
-func (library) Load() (s cudalike.Status, opened error) {
+func (library) Load() (s cudalike.Status, err error) {
 	if err := link.Load(); err != nil {
 		return s, err
 	}
@@ -35,14 +35,15 @@ var initialise = sync.OnceValue(func() cudalike.Status {
 	return answer("cuInit", C.cuInit(0))
 })
 
-// context is a CUcontext. Its methods make it current for the time of the call.
+// context is a CUcontext. Its methods make it current during the call.
 type context uintptr
 
 var _ cudalike.Context = context(0)
 
 func (c context) ID() cudalike.ContextID { return cudalike.ContextID(c) }
 
-// do calls f, which has cu make a call, with the context current and the thread the goroutine's own.
+// do calls f, which calls the driver through package cu. The context is current on the thread, and the goroutine
+// stays on it.
 func (c context) do(call string, f func() error) cudalike.Status {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -70,7 +71,7 @@ func (library) Release(ordinal int32) cudalike.Status {
 	return status("cuDevicePrimaryCtxRelease", code(cu.Device(ordinal).ReleasePrimaryCtx()))
 }
 
-// handle is the C handle in one of cu's structs, which have no other field.
+// handle returns the C handle in one of cu's structs, which have no other field.
 func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Module | cu.Function](object T) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&object))
 }

@@ -5,13 +5,14 @@ package driver
 /*
 #include "shim.h"
 
-static CUresult dlx_bus(int device, char *out, int room) { return cuDeviceGetPCIBusId(out, room, device); }
+static CUresult dlx_bus(int device, char *out, int size) { return cuDeviceGetPCIBusId(out, size, device); }
 */
 import "C"
 
 import (
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"gorgonia.org/cu"
 
@@ -41,21 +42,20 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	if x.TotalMemory, err = d.TotalMem(); err != nil {
 		return x, status("cuDeviceTotalMem", code(err))
 	}
-	id, err := d.UUID()
-	if err != nil {
-		return x, status("cuDeviceGetUuid", code(err))
+	if x.UUID, s = uuid(d); !s.OK() {
+		return x, s
 	}
-	x.UUID, x.PCI = core.UUID(id), pci(d)
+	x.PCI = pci(d)
 	x.ComputeUnits = attribute(d, C.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 	x.Integrated = attribute(d, C.CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0
-	// Managed memory that the host touches while the device works faults without concurrent access.
+	// Without concurrent access the host crashes when it uses managed memory while the device works.
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) == 0 || attribute(d, C.CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0 {
 		x.NoManaged = "CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY or CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0"
 	}
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0 || attribute(d, C.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) == 0 {
 		x.NoDescriptors = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED is 0"
 	}
-	// On Linux, with unified addresses (cuIpcGetMemHandle).
+	// IPC needs Linux and unified addressing (cuIpcGetMemHandle).
 	if x.Integrated || attribute(d, C.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0 || !link.Has("cuIpcOpenMemHandle_v2") {
 		x.NoIPC = "the device is integrated, or the driver has no cuIpcGetMemHandle"
 	}
@@ -65,7 +65,22 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	return x, s
 }
 
-// attribute is a number that describes a device; 0 is what an older driver does not know.
+// uuid returns the UUID of the part of a card that the process has: its MIG instance, where
+// the driver can tell (cuDeviceGetUuid_v2). The older function returns the whole card's.
+func uuid(d cu.Device) (core.UUID, cudalike.Status) {
+	const call = "cuDeviceGetUuid_v2"
+	if !link.Has(call) {
+		id, err := d.UUID()
+		return core.UUID(id), status("cuDeviceGetUuid", code(err))
+	}
+	var id C.CUuuid
+	if s := answer(call, C.cuDeviceGetUuid_v2(&id, C.CUdevice(d))); !s.OK() {
+		return core.UUID{}, s
+	}
+	return *(*core.UUID)(unsafe.Pointer(&id)), cudalike.Status{}
+}
+
+// attribute returns an attribute of a device. It is 0 if the driver is too old to know the attribute.
 func attribute(d cu.Device, a cu.DeviceAttribute) int {
 	n, err := d.Attribute(a)
 	if err != nil {
@@ -74,7 +89,7 @@ func attribute(d cu.Device, a cu.DeviceAttribute) int {
 	return n
 }
 
-// pci is where the device sits: "0000:65:00.0", or "" where the driver does not tell.
+// pci returns the PCI address of a device, such as "0000:65:00.0", or "" if the driver does not know it.
 func pci(d cu.Device) string {
 	var text [32]C.char
 	if C.dlx_bus(C.int(d), &text[0], C.int(len(text))) != C.CUDA_SUCCESS {

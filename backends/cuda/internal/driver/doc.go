@@ -1,9 +1,7 @@
-// Package driver calls CUDA's driver API, for package cudalike: by gorgonia.org/cu what that
-// has and what is seldom called, by functions of its own what cu lacks and what must be fast.
-// Its methods are documented at the interfaces of cudalike.
+// Package driver calls CUDA's driver API, for package cudalike. It uses gorgonia.org/cu, and functions of its own for
+// what cu lacks and for what must be fast. The interfaces of cudalike document its methods.
 //
-// The context of a call is current for the time of the call only, so that any goroutine may
-// call, and the thread is as before: another library may have made its own context current.
-// No call here touches the legacy stream, or invalidates a capture that another library has
-// begun (cuThreadExchangeStreamCaptureMode).
+// A method makes the context current, and restores the previous one, which may be another library's. Any goroutine
+// may therefore call it. No method uses the legacy stream, and none invalidates the capture of a stream by another
+// library (cuThreadExchangeStreamCaptureMode).
 package driver

@@ -8,8 +8,8 @@ package driver
 struct dlx_external {
 	CUexternalMemory memory;
 	CUdeviceptr address;
-	const char *call; // that failed
-	int taken;        // the driver has had the descriptor, which it has on success only
+	const char *call; // the function that failed
+	int taken;        // cuImportExternalMemory has succeeded, and so taken the descriptor
 };
 
 static CUresult dlx_external_steps(struct dlx_external *x, int fd, size_t size, int dedicated) {
@@ -35,7 +35,7 @@ static CUresult dlx_external_open(uintptr_t context, struct dlx_external *x, int
 	DLX_RELAXED(context, dlx_external_steps(x, fd, size, dedicated));
 }
 
-// dlx_external_undo frees the buffer first, "using cuMemFree" (cuExternalMemoryGetMappedBuffer).
+// dlx_external_undo frees the mapped buffer first, by cuMemFree: see cuExternalMemoryGetMappedBuffer.
 static CUresult dlx_external_undo(CUexternalMemory memory, CUdeviceptr address) {
 	CUresult freed = cuMemFree(address), destroyed = cuDestroyExternalMemory(memory);
 	return freed ? freed : destroyed;

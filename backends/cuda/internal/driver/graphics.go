@@ -5,7 +5,7 @@ package driver
 /*
 #include "shim.h"
 
-// As <cudaGL.h> has it, which would ask for the headers of OpenGL.
+// As in <cudaGL.h>, which needs the headers of OpenGL.
 CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *resource, unsigned int buffer, unsigned int flags);
 
 static CUresult dlx_gl_register(uintptr_t context, unsigned int buffer, unsigned int flags, CUgraphicsResource *out) {
@@ -47,12 +47,12 @@ var registerFlags = [...]C.uint{
 func (c context) RegisterGLBuffer(buffer uint32, access cudalike.GLAccess) (resource uintptr, s cudalike.Status) {
 	var r C.CUgraphicsResource
 	s = answer("cuGraphicsGLRegisterBuffer", C.dlx_gl_register(C.uintptr_t(c), C.uint(buffer), registerFlags[access], &r))
-	return uintptr(unsafe.Pointer(r)), ofGL(s)
+	return uintptr(unsafe.Pointer(r)), glStatus(s)
 }
 
-// ofGL is the answer of a call that needs a context of OpenGL: it fails with
-// CUDA_ERROR_OPERATING_SYSTEM, too, where that is not on the card.
-func ofGL(s cudalike.Status) cudalike.Status {
+// glStatus returns the status of a function that needs a context of OpenGL. Such a function also fails with
+// CUDA_ERROR_OPERATING_SYSTEM if the context belongs to another card.
+func glStatus(s cudalike.Status) cudalike.Status {
 	if Code(s.Code) == OperatingSystem {
 		s.Kind = cudalike.BadDevice
 	}
@@ -60,20 +60,20 @@ func ofGL(s cudalike.Status) cudalike.Status {
 }
 
 func (c context) UnregisterGL(resource uintptr) cudalike.Status {
-	return ofGL(answer("cuGraphicsUnregisterResource", C.dlx_gl_unregister(C.uintptr_t(c), C.uintptr_t(resource))))
+	return glStatus(answer("cuGraphicsUnregisterResource", C.dlx_gl_unregister(C.uintptr_t(c), C.uintptr_t(resource))))
 }
 
 func (c context) MapGL(resource, stream uintptr) cudalike.Status {
-	return ofGL(answer("cuGraphicsMapResources", C.dlx_gl_map(C.uintptr_t(c), C.uintptr_t(resource), C.uintptr_t(stream))))
+	return glStatus(answer("cuGraphicsMapResources", C.dlx_gl_map(C.uintptr_t(c), C.uintptr_t(resource), C.uintptr_t(stream))))
 }
 
 func (c context) UnmapGL(resource, stream uintptr) cudalike.Status {
-	return ofGL(answer("cuGraphicsUnmapResources", C.dlx_gl_unmap(C.uintptr_t(c), C.uintptr_t(resource), C.uintptr_t(stream))))
+	return glStatus(answer("cuGraphicsUnmapResources", C.dlx_gl_unmap(C.uintptr_t(c), C.uintptr_t(resource), C.uintptr_t(stream))))
 }
 
 func (c context) MappedGL(resource uintptr) (address uintptr, size int64, s cudalike.Status) {
 	var p C.CUdeviceptr
 	var n C.size_t
 	s = answer("cuGraphicsResourceGetMappedPointer", C.dlx_gl_pointer(C.uintptr_t(c), C.uintptr_t(resource), &p, &n))
-	return uintptr(p), int64(n), ofGL(s)
+	return uintptr(p), int64(n), glStatus(s)
 }

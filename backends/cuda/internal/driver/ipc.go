@@ -37,7 +37,7 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 )
 
-// What cudalike has room for.
+// The handles have the size of cudalike's.
 var _ cudalike.IPCHandle = [C.CU_IPC_HANDLE_SIZE]byte{}
 
 func (c context) ExportIPC(address uintptr) (h cudalike.IPCHandle, s cudalike.Status) {

@@ -9,8 +9,8 @@ struct dlx_pointer {
 	uint64_t context, memory_type, managed, device, host, start, size;
 };
 
-// The members are as wide as the widest that a driver writes, and 0 before: for what is
-// no memory of its own it writes nothing, or zeros.
+// All members have the width of the widest attribute, and are 0 before the call. For memory that is
+// not its own, the driver writes zeros or nothing.
 static CUresult dlx_pointer(uintptr_t context, CUdeviceptr p, struct dlx_pointer *out) {
 	CUpointer_attribute names[] = {
 		CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -35,7 +35,7 @@ import "C"
 
 import "github.com/dlx-go/dlx/backends/internal/cudalike"
 
-// memoryType is what dlx calls a CUmemorytype.
+// memoryType converts a CUmemorytype.
 func memoryType(t C.uint64_t) cudalike.MemoryType {
 	switch uint32(t) {
 	case C.CU_MEMORYTYPE_HOST:

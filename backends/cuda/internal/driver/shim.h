@@ -1,4 +1,4 @@
-// What every function of ours does around its call.
+// What the functions of this package do before and after a call of the driver.
 #ifndef DLX_CUDA_SHIM_H
 #define DLX_CUDA_SHIM_H
 
@@ -16,8 +16,8 @@ static inline CUresult dlx_try_enter(CUcontext context, int *pushed) {
 	return r;
 }
 
-// dlx_enter makes a context current, unless it is; dlx_leave undoes that. It tries
-// twice, since what a call was to give back nobody would give back later.
+// dlx_enter makes a context current, unless it is current already. dlx_leave undoes that.
+// dlx_enter tries twice, since a call that frees something is not repeated.
 static inline CUresult dlx_enter(CUcontext context, int *pushed) {
 	CUresult r = dlx_try_enter(context, pushed);
 	return r == CUDA_SUCCESS ? r : dlx_try_enter(context, pushed);
@@ -28,7 +28,7 @@ static inline void dlx_leave(int pushed) {
 	if (pushed) cuCtxPopCurrent(&ours);
 }
 
-// DLX_IN returns what a call answers with a context current.
+// DLX_IN makes a call with a context current, and returns its result from the function.
 #define DLX_IN(context, call)                              \
 	do {                                                   \
 		int pushed;                                        \
@@ -39,9 +39,9 @@ static inline void dlx_leave(int pushed) {
 		return r;                                          \
 	} while (0)
 
-// dlx_relax lets calls through that would invalidate a capture which another thread
-// has begun (CUstreamCaptureMode); a second call with the mode that it gave undoes that.
-// The mode is DLX_SAME_MODE if nothing was changed.
+// dlx_relax sets the capture mode of the thread (CUstreamCaptureMode), and returns the previous one.
+// In the relaxed mode, a call such as cuMemAlloc does not invalidate the capture of another thread.
+// A second call with the returned mode restores it. The mode is DLX_SAME_MODE if it was not changed.
 #define DLX_SAME_MODE ((CUstreamCaptureMode)-1)
 
 static inline CUstreamCaptureMode dlx_relax(CUstreamCaptureMode mode) {
@@ -49,7 +49,7 @@ static inline CUstreamCaptureMode dlx_relax(CUstreamCaptureMode mode) {
 	return mode;
 }
 
-// dlx_enter_relaxed is dlx_enter and dlx_relax, for such calls; dlx_leave_relaxed undoes both.
+// dlx_enter_relaxed is dlx_enter and dlx_relax. dlx_leave_relaxed undoes both.
 static inline CUresult dlx_enter_relaxed(uintptr_t context, int *pushed, CUstreamCaptureMode *mode) {
 	CUresult r = dlx_enter((CUcontext)context, pushed);
 	if (r == CUDA_SUCCESS) *mode = dlx_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -61,7 +61,7 @@ static inline void dlx_leave_relaxed(int pushed, CUstreamCaptureMode mode) {
 	dlx_leave(pushed);
 }
 
-// DLX_RELAXED is DLX_IN for such a call.
+// DLX_RELAXED is DLX_IN in the relaxed mode.
 #define DLX_RELAXED(context, call)                                              \
 	do {                                                                        \
 		int pushed;                                                             \

@@ -5,8 +5,8 @@ package driver
 /*
 #include "shim.h"
 
-// dlx_captured answers CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for a stream that is being
-// captured into a graph, before anything is enqueued: the capture stays as it is.
+// dlx_captured returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for a stream that is being captured
+// into a graph. It is called before anything is enqueued, so that the capture stays valid.
 static inline CUresult dlx_captured(CUstream stream) {
 	CUstreamCaptureStatus state;
 	CUresult r = cuStreamIsCapturing(stream, &state);

@@ -5,7 +5,7 @@ package driver
 /*
 #include "shim.h"
 
-// What dlx_vmm_open made, and the call that failed where it made nothing.
+// The result of dlx_vmm_open. If it failed, call is the function that failed.
 struct dlx_vmm {
 	CUmemGenericAllocationHandle memory;
 	CUdeviceptr address;
@@ -26,7 +26,7 @@ static CUresult dlx_vmm_granularity(int device, size_t *bytes, CUmemAllocationGr
 	return cuMemGetAllocationGranularity(bytes, &p, which);
 }
 
-// dlx_vmm_map maps memory that is there.
+// dlx_vmm_map maps v->memory.
 static CUresult dlx_vmm_map(struct dlx_vmm *v, size_t size, const CUmemAccessDesc *access, size_t count) {
 	v->call = "cuMemAddressReserve";
 	CUresult r = cuMemAddressReserve(&v->address, size, 0, 0, 0);
@@ -43,8 +43,8 @@ static CUresult dlx_vmm_map(struct dlx_vmm *v, size_t size, const CUmemAccessDes
 	return r;
 }
 
-// dlx_vmm_steps makes memory on the first device, or opens that of a descriptor that is
-// not -1, and maps it; it undoes all where a step fails.
+// dlx_vmm_steps maps the memory of the descriptor fd, or new memory on the first device if fd is -1.
+// If a step fails, it undoes the others.
 static CUresult dlx_vmm_steps(struct dlx_vmm *v, int fd, size_t size, const CUmemAccessDesc *access, size_t count) {
 	CUresult r;
 	if (fd == -1) {
@@ -66,7 +66,7 @@ static CUresult dlx_vmm_open(uintptr_t context, struct dlx_vmm *v, int fd, size_
 	DLX_RELAXED(context, dlx_vmm_steps(v, fd, size, access, count));
 }
 
-// dlx_vmm_undo does all that it can, and tells the first failure.
+// dlx_vmm_undo takes all three steps, and returns the first error.
 static CUresult dlx_vmm_undo(CUmemGenericAllocationHandle memory, CUdeviceptr address, size_t size) {
 	CUresult unmapped = cuMemUnmap(address, size), freed = cuMemAddressFree(address, size), released = cuMemRelease(memory);
 	return unmapped ? unmapped : freed ? freed : released;

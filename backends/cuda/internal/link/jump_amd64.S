@@ -1,7 +1,7 @@
 //go:build cuda && linux
 
-// Each function jumps to where its pointer in table.c points. They are hidden: only
-// the program's own objects see them, libraries that look for libcuda's find those.
+// Each function jumps to the address in its pointer in table.c. The functions are hidden: only objects of the
+// program see them. Libraries find those of libcuda.
 
 #include "symbols.h"
 

@@ -1,7 +1,6 @@
 //go:build cuda && linux
 
-// As jump_amd64.S. x16 is the register that a call may lose on its way (IP0 in the
-// procedure call standard).
+// See jump_amd64.S. x16 is a register that a call need not preserve (IP0 in the procedure call standard).
 
 #include "symbols.h"
 

@@ -18,13 +18,12 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-// LibraryVariable names in the environment another library than the driver's libcuda.so.1.
+// LibraryVariable is the environment variable that names a library to open instead of libcuda.so.1.
 const LibraryVariable = "DLX_CUDA_LIBRARY"
 
-// Load opens the driver's library and has the jumps lead to its functions, once for
-// the life of the process: drivers do not survive being unloaded. It fails with
-// core.ErrNotSupported if there is no library, and core.ErrVersion if it is too old
-// to have the functions that no program does without.
+// Load opens the driver's library and makes the jumps lead to its functions. It does so once: the library is never
+// closed, since drivers crash when they are unloaded. Load fails with core.ErrNotSupported if there is no library,
+// and with core.ErrVersion if the library is so old that it lacks a function that dlx cannot do without.
 var Load = sync.OnceValue(func() error {
 	names := []string{"libcuda.so.1"}
 	if name := os.Getenv(LibraryVariable); name != "" {
@@ -37,8 +36,8 @@ var Load = sync.OnceValue(func() error {
 	symbols, addresses := make([]dl.Symbol, C.dlx_cuda_count), make([]uintptr, C.dlx_cuda_count)
 	for i := range symbols {
 		name := C.GoString(C.dlx_cuda_entry(C.int(i)).name)
-		since, required := oldest[name]
-		symbols[i] = dl.Symbol{Name: name, Since: since, Optional: !required, Address: &addresses[i]}
+		since, needed := required[name]
+		symbols[i] = dl.Symbol{Name: name, Since: since, Optional: !needed, Address: &addresses[i]}
 	}
 	if err := library.Resolve(symbols); err != nil {
 		return err
@@ -49,9 +48,9 @@ var Load = sync.OnceValue(func() error {
 	return nil
 })
 
-// oldest has the functions that dlx does not do without, and the version of CUDA that brought the
-// youngest of each family; what else is missing answers CUDA_ERROR_NOT_SUPPORTED.
-var oldest = map[string]string{
+// required has the functions that dlx cannot do without, and the version of CUDA that introduced each. One function
+// stands for several that came with it. Other missing functions return CUDA_ERROR_NOT_SUPPORTED.
+var required = map[string]string{
 	"cuInit":                            "2.0",
 	"cuDevicePrimaryCtxRetain":          "7.0",
 	"cuMemAlloc_v2":                     "3.2",
@@ -63,7 +62,7 @@ var oldest = map[string]string{
 	"cuThreadExchangeStreamCaptureMode": "10.1",
 }
 
-// Has reports whether the library that [Load] opened has a function, by the name in symbols.h.
+// Has reports whether the library that [Load] opened has the function, whose name is that in symbols.h.
 func Has(name string) bool {
 	for i := range int(C.dlx_cuda_count) {
 		if C.GoString(C.dlx_cuda_entry(C.int(i)).name) == name {

@@ -1,7 +1,6 @@
-// The functions of CUDA's driver API that gorgonia.org/cu v0.9.6 and dlx call, by the
-// names under which libcuda exports them (cuda.h gives a function the name of its
-// newest version): X(function). cuInit is apart, see table.c. A program that calls another
-// one does not link.
+// The functions of CUDA's driver API that gorgonia.org/cu v0.9.6 and dlx call, as X(function), by the
+// names that libcuda exports; cuda.h gives a function the name of its newest version. cuInit is not
+// listed: see table.c. A program that calls any other function cannot be linked.
 #ifndef DLX_CUDA_SYMBOLS_H
 #define DLX_CUDA_SYMBOLS_H
 

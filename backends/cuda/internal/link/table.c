@@ -1,8 +1,8 @@
 //go:build cuda && linux && cgo
 
-// Nothing is opened when the program starts: until then the functions answer that CUDA
-// is not initialised. cuInit is the exception, since the init function of
-// gorgonia.org/cu ends the process unless it succeeds.
+// The library is not open when the program starts. Until Load has opened it, the functions return
+// CUDA_ERROR_NOT_INITIALIZED. Only cuInit succeeds, since the init function of gorgonia.org/cu ends the
+// process if it fails.
 
 #include <cuda.h>
 

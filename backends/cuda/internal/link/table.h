@@ -1,10 +1,10 @@
-// Where the jumps go.
+// The functions, and where their jumps lead.
 #ifndef DLX_CUDA_TABLE_H
 #define DLX_CUDA_TABLE_H
 
 #include <stdint.h>
 
-// An entry is a function and where its address stands.
+// An entry is the name of a function and its pointer in table.c.
 struct dlx_cuda_entry {
 	const char *name;
 	void **at;
@@ -13,7 +13,7 @@ struct dlx_cuda_entry {
 extern const struct dlx_cuda_entry dlx_cuda_entries[];
 extern const int dlx_cuda_count;
 
-// dlx_cuda_missing is what a function does that the library lacks.
+// dlx_cuda_missing stands for the functions that the library lacks.
 extern void *const dlx_cuda_missing;
 
 #endif

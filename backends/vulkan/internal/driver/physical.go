@@ -27,6 +27,7 @@ const (
 	pciBusInfo          = "VK_EXT_pci_bus_info"
 	driverProperties    = "VK_KHR_driver_properties"
 	storage8Bit         = "VK_KHR_8bit_storage"
+	maintenance4        = "VK_KHR_maintenance4"
 )
 
 // Physical is a physical device and its properties.
@@ -46,7 +47,7 @@ type Physical struct {
 	Queues     int // of that family
 
 	HostAlignment       int64 // of imported host pointers; 0 without ExternalMemoryHost
-	MaxAllocation       int64 // bytes
+	MaxBuffer           int64 // bytes: maxBufferSize
 	MaxStorageRange     int64 // bytes that a shader can reach through one binding
 	MaxGroups           [3]uint32
 	StorageAlignment    int64
@@ -137,6 +138,7 @@ func (p *Physical) chains() C.uint32_t {
 		{C.DLX_HAS_STORAGE8, storage8Bit, true},
 		{C.DLX_HAS_PCI, pciBusInfo, false},
 		{C.DLX_HAS_HOST, ExternalMemoryHost, false},
+		{C.DLX_HAS_BUFFER_SIZE, maintenance4, false},
 	} {
 		if p.Has(c.extension) || c.core && p.API >= Version12 {
 			has |= c.flag
@@ -165,7 +167,10 @@ func (p *Physical) describe(d *C.dlx_physical) {
 	}
 	p.Timeline = d.timeline != 0
 	p.HostAlignment = int64(d.host_alignment)
-	p.MaxAllocation = clamp(uint64(d.max_allocation))
+	p.MaxBuffer = clamp(uint64(d.max_buffer))
+	if p.MaxBuffer == 0 {
+		p.MaxBuffer = unbounded
+	}
 	p.MaxStorageRange = int64(d.max_storage_range)
 	p.StorageAlignment = int64(d.storage_alignment)
 	for k := range p.MaxGroups {
@@ -175,7 +180,10 @@ func (p *Physical) describe(d *C.dlx_physical) {
 }
 
 // clamp makes a size of the driver's an int64.
-func clamp(n uint64) int64 { return int64(min(n, 1<<62)) }
+// unbounded is a size that no device has, and that can still be rounded up.
+const unbounded = 1 << 62
+
+func clamp(n uint64) int64 { return int64(min(n, unbounded)) }
 
 func (p *Physical) describeMemory() {
 	info := newInfos()

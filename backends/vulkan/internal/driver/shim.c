@@ -65,15 +65,16 @@ void dlx_describe(PFN_vkGetPhysicalDeviceProperties2 properties, PFN_vkGetPhysic
 	uint64_t physical, uint32_t has, dlx_physical *out) {
 	VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
 	VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
-	VkPhysicalDeviceMaintenance3Properties limits = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &id};
 	VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
 	VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
 	VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
-	p.pNext = &limits;
+	VkPhysicalDeviceMaintenance4Properties buffers = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+	p.pNext = &id;
 #define CHAIN(head, flag, s) if (has & (flag)) { (s).pNext = (head).pNext; (head).pNext = &(s); }
 	CHAIN(p, DLX_HAS_DRIVER, driver)
 	CHAIN(p, DLX_HAS_PCI, pci)
 	CHAIN(p, DLX_HAS_HOST, host)
+	CHAIN(p, DLX_HAS_BUFFER_SIZE, buffers)
 	properties(HANDLE(VkPhysicalDevice, physical), &p);
 
 	VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
@@ -100,7 +101,7 @@ void dlx_describe(PFN_vkGetPhysicalDeviceProperties2 properties, PFN_vkGetPhysic
 	out->pci_device = pci.pciDevice;
 	out->pci_function = pci.pciFunction;
 	out->host_alignment = host.minImportedHostPointerAlignment;
-	out->max_allocation = limits.maxMemoryAllocationSize;
+	out->max_buffer = buffers.maxBufferSize;
 	out->max_storage_range = q->limits.maxStorageBufferRange;
 	out->storage_alignment = q->limits.minStorageBufferOffsetAlignment;
 	memcpy(out->max_groups, q->limits.maxComputeWorkGroupCount, sizeof out->max_groups);

@@ -70,7 +70,7 @@ typedef struct dlx_physical {
 	uint8_t device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
 	uint32_t pci_domain, pci_bus, pci_device, pci_function;
 	uint64_t host_alignment;   // of imported host pointers
-	uint64_t max_allocation;   // bytes of one VkDeviceMemory
+	uint64_t max_buffer;       // bytes of one VkBuffer; 0 if not told
 	uint64_t storage_alignment;
 	uint32_t max_storage_range;
 	uint32_t max_groups[3];
@@ -79,7 +79,7 @@ typedef struct dlx_physical {
 } dlx_physical;
 
 // The extensions that dlx_describe may chain a struct for.
-enum { DLX_HAS_DRIVER = 1, DLX_HAS_PCI = 2, DLX_HAS_HOST = 4, DLX_HAS_TIMELINE = 8, DLX_HAS_STORAGE8 = 16 };
+enum { DLX_HAS_DRIVER = 1, DLX_HAS_PCI = 2, DLX_HAS_HOST = 4, DLX_HAS_TIMELINE = 8, DLX_HAS_STORAGE8 = 16, DLX_HAS_BUFFER_SIZE = 32 };
 
 // Lists that vulkan-go would keep in memory it frees too early: names are those of
 // extensions or layers, families are the queue families' flags. They write at most

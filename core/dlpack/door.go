@@ -1,0 +1,14 @@
+//go:build cgo && !windows
+
+package dlpack
+
+import (
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/door"
+)
+
+// inside is what core does for this module alone.
+var inside = door.Core.(interface {
+	ReleaseUnlessLast(*core.Buffer) bool
+	Unique(*core.Buffer) bool
+})

@@ -1,0 +1,15 @@
+package core_test
+
+import (
+	"github.com/dlx-go/dlx/core"
+	coredoor "github.com/dlx-go/dlx/internal/door"
+)
+
+// inside is what core does for this module alone.
+var inside = coredoor.Core.(interface {
+	Attach(*core.Buffer, core.Owner) (detach func() bool)
+	Supersede(*core.Buffer, []core.Event, core.Event)
+	Unique(*core.Buffer) bool
+	ReleaseUnlessLast(*core.Buffer) bool
+	OriginOffset(*core.Buffer) int64
+})

@@ -1,0 +1,12 @@
+package exchange
+
+import (
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/door"
+)
+
+// inside is what core does for this module alone.
+var inside = door.Core.(interface {
+	Attach(*core.Buffer, core.Owner) (detach func() bool)
+	OriginOffset(*core.Buffer) int64
+})

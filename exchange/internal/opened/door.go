@@ -1,0 +1,11 @@
+package opened
+
+import (
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/door"
+)
+
+// inside is what core does for this module alone.
+var inside = door.Core.(interface {
+	Attach(*core.Buffer, core.Owner) (detach func() bool)
+})

@@ -1,0 +1,19 @@
+// Package staging says how much of a copy goes through staging memory at once, for the backends and for moves
+// through the host.
+package staging
+
+// PieceBytes is the size of a piece. Smaller pieces are slower, since each has a fixed cost; larger ones do not
+// stay in the cache. RATIONALE.md has the measurements.
+const PieceBytes = 4 << 20
+
+// Pieces calls f for each piece of a copy of n bytes, with the number of bytes before the piece, the half of the
+// staging memory that it uses, 0 or 1, and its size. While the device works on one half, the host works on the
+// other. Every piece but the last has PieceBytes bytes. Pieces stops at the first error and returns it.
+func Pieces(n int64, f func(done int64, half int, size int64) error) error {
+	for done, half := int64(0), 0; done < n; done, half = done+PieceBytes, 1-half {
+		if err := f(done, half, min(PieceBytes, n-done)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
