@@ -20,7 +20,7 @@ type event struct {
 	hostTasks []*hostTask // work of the host since the event before, whose errors this event reports
 	watched   bool        // it is waited for; guarded by queue.mu, or by mu where queue is nil
 
-	reached stream.Event // the result, as far as the host knows it
+	result stream.Event // what the host knows
 
 	mu      sync.Mutex
 	raw     driver.Event // owned; 0 once the event is done and no call uses it
@@ -36,12 +36,12 @@ func newEvent(d *device, q *queue, raw driver.Event) *event {
 
 // Done asks the driver, unless the result is known already.
 func (e *event) Done() (bool, error) {
-	if done, err := e.reached.Done(); done {
+	if done, err := e.result.Done(); done {
 		return true, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if done, err := e.reached.Done(); done {
+	if done, err := e.result.Done(); done {
 		return true, err
 	}
 	// The status is a signed int: CL_COMPLETE is 0, and below are errors.
@@ -53,26 +53,26 @@ func (e *event) Done() (bool, error) {
 	case status == driver.Success:
 		// Reading the status is not a synchronisation point, but a wait is, even if it returns
 		// at once (OpenCL 3.0 API, clGetEventInfo and clWaitForEvents).
-		e.settle(check(driver.Wait(e.raw), "clWaitForEvents", "an event that is complete"))
+		e.complete(check(driver.Wait(e.raw), "clWaitForEvents", "an event that is complete"))
 	default:
-		e.settle(check(status, "cl_event", "the work before an event failed"))
+		e.complete(check(status, "cl_event", "the work before an event failed"))
 	}
-	return e.reached.Done()
+	return e.result.Done()
 }
 
-// settle sets the result of the event. e.mu is held.
-func (e *event) settle(err error) {
+// complete sets the result of the event. e.mu is held.
+func (e *event) complete(err error) {
 	e.device.hostWork.See()
 	for i := 0; i < len(e.hostTasks) && err == nil; i++ {
 		err = e.hostTasks[i].err
 	}
-	e.reached.Complete(err)
+	e.result.Complete(err)
 	e.drop()
 }
 
 // drop releases the reference if it is no longer needed. e.mu is held.
 func (e *event) drop() {
-	if done, _ := e.reached.Done(); done && e.blocked == 0 && e.raw != 0 {
+	if done, _ := e.result.Done(); done && e.blocked == 0 && e.raw != 0 {
 		driver.ReleaseEvent(e.raw)
 		e.raw = 0
 	}
@@ -88,7 +88,7 @@ func (e *event) Wait(ctx context.Context) error {
 	} else {
 		e.watch()
 	}
-	return e.reached.Wait(ctx)
+	return e.result.Wait(ctx)
 }
 
 // watch lets a goroutine of its own wait for an event of another library.
@@ -111,7 +111,7 @@ func (e *event) block() error {
 	defer e.mu.Unlock()
 	e.blocked++
 	for try := 0; ; try++ {
-		if done, _ := e.reached.Done(); done {
+		if done, _ := e.result.Done(); done {
 			break
 		}
 		raw := e.raw
@@ -124,21 +124,21 @@ func (e *event) block() error {
 		}
 		e.mu.Lock()
 		if s == driver.Success || try == patience {
-			e.settle(check(s, "clWaitForEvents", "the end of work"))
+			e.complete(check(s, "clWaitForEvents", "the end of work"))
 		}
 	}
 	e.blocked--
 	e.drop()
-	_, err := e.reached.Done()
+	_, err := e.result.Done()
 	return err
 }
 
-// holdBack makes later work on a driver's queue wait for e.
-func (e *event) holdBack(q driver.Queue) error {
+// waitOn makes later work on a driver's queue wait for e.
+func (e *event) waitOn(q driver.Queue) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.raw == 0 {
-		_, err := e.reached.Done()
+		_, err := e.result.Done()
 		return err
 	}
 	return check(driver.Barrier(q, e.raw), "clEnqueueBarrierWithWaitList", "a wait for an event")
@@ -160,5 +160,5 @@ func newForeignEvent(d *device, raw driver.Event) *foreignEvent {
 func (e *event) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.settle(nil)
+	e.complete(nil)
 }

@@ -45,8 +45,8 @@ func (q *queue) hostWork(work func(failed error) error) error {
 	return err
 }
 
-// holdUntil makes later work wait for an event on the host. q.mu is held.
-func (q *queue) holdUntil(e core.Event) error {
+// waitForHost makes later work wait for an event on the host. q.mu is held.
+func (q *queue) waitForHost(e core.Event) error {
 	g, err := q.userEvent()
 	if err == nil {
 		go func() { g.complete(e.Wait(context.Background())) }()

@@ -23,7 +23,7 @@ type queue struct {
 	raw        driver.Queue // owned: one reference
 	outOfOrder bool
 	host       *stream.Queue // runs the host's work in this queue
-	end        stream.Event  // reached when Close is done
+	finished   stream.Event  // done when Close is
 
 	mu        sync.Mutex
 	closed    bool
@@ -115,7 +115,7 @@ func (q *queue) prune() {
 func (q *queue) watch(e *event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if done, _ := e.reached.Done(); done || e.watched {
+	if done, _ := e.result.Done(); done || e.watched {
 		return // pruned, or about to be
 	}
 	e.watched = true
@@ -166,7 +166,7 @@ func (q *queue) Wait(e core.Event) error {
 	if own.queue == q && !q.outOfOrder {
 		return nil
 	}
-	return own.holdBack(q.raw)
+	return own.waitOn(q.raw)
 }
 
 // Synchronize waits for a marker.
@@ -199,12 +199,12 @@ func (q *queue) Close() error {
 	q.closed = true
 	q.mu.Unlock()
 	if !first {
-		return q.end.Wait(context.Background())
+		return q.finished.Wait(context.Background())
 	}
 	err := q.finish()
 	liveStreams.Add(-1)
 	q.opened.Close()
-	q.end.Complete(nil)
+	q.finished.Complete(nil)
 	return err
 }
 

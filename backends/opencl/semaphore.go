@@ -59,7 +59,7 @@ func (m semaphore) WaitOn(s core.Stream, value uint64) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	return q.holdUntil(reached)
+	return q.waitForHost(reached)
 }
 
 // signaller is a stream that runs the signals of a timeline as host work.
