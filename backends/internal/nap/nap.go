@@ -12,20 +12,22 @@ import (
 // longest is the time up to which a sleep is precise: a millisecond matters little in a longer one.
 const longest = 5 * time.Millisecond
 
-// napping is the number of precise sleeps. Each holds a thread, so there are no more than processors.
+// napping is the number of short sleeps. A precise one holds a thread, so there are no more of these than
+// processors.
 var napping atomic.Int32
 
 // Sleep is time.Sleep with a precision of about ten microseconds, on Linux and if not too many goroutines
 // sleep at once. It is meant for polls: a signal, such as Go sends to its threads, ends a sleep of at most five
 // milliseconds early.
 func Sleep(d time.Duration) {
-	if d > longest || int(napping.Add(1)) > runtime.GOMAXPROCS(0) {
-		if d <= longest {
-			napping.Add(-1)
-		}
+	if d > longest {
 		time.Sleep(d)
 		return
 	}
 	defer napping.Add(-1)
+	if int(napping.Add(1)) > runtime.GOMAXPROCS(0) {
+		time.Sleep(d)
+		return
+	}
 	precise(d)
 }

@@ -156,7 +156,6 @@ func (d *Device) Shut(ctx context.Context, finish func() error) error {
 		return d.Errorf(core.ErrInvalid, "Close", "%d calls are in progress", d.Calls)
 	}
 	d.open.Set("memory", d.Memories)
-	defer d.open.Set("memory", 0)
 	if err := d.open.Err(d.Info.ID.Type.BackendName(), d.Info.ID); err != nil {
 		return err
 	}

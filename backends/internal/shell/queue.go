@@ -2,7 +2,6 @@ package shell
 
 import (
 	"context"
-	"sync"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -13,7 +12,6 @@ import (
 type Queue struct {
 	*stream.Queue
 	Opened core.OpenItem
-	closed sync.Once
 }
 
 var _ core.Stream = (*Queue)(nil)
@@ -37,6 +35,6 @@ func (d *Device) NewQueue(ctx context.Context) (q *Queue, err error) {
 // Close waits for the work and closes the queue.
 func (q *Queue) Close() error {
 	err := q.Queue.Close()
-	q.closed.Do(q.Opened.Close)
+	q.Opened.Close()
 	return err
 }
