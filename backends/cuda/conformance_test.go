@@ -63,14 +63,17 @@ func TestConformance(t *testing.T) {
 // integratedVariable makes the devices of the simulator integrated: they share the host's memory.
 const integratedVariable = "DLX_GPUSIM_INTEGRATED"
 
+// drainVariable makes calls of the simulator that free memory wait for all work, and all other calls wait for them.
+const drainVariable = "DLX_GPUSIM_DRAIN_LOCK"
+
 // The documentation allows drivers to differ: devices share the host's memory; devices cannot access each other;
 // streams share a queue; handles and addresses are reused at once; the host must not use managed memory while the
-// device works.
+// device works; memory is freed when no work is left, and no other call is served before.
 func TestConformanceOfDriversThatDiffer(t *testing.T) {
 	simulator(t)
 	processes := make(map[string]func(*testing.T))
 	for _, variable := range []string{
-		integratedVariable + "=1", "DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
+		integratedVariable + "=1", "DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0", drainVariable + "=1",
 	} {
 		processes[variable] = coretest.Child(t, "TestConformance", variable)
 	}

@@ -23,6 +23,8 @@
 //   - DLX_GPUSIM_REUSE: with 1 freed handles and addresses are reused at once, as drivers do; uses of stale
 //     ones are then not detected
 //   - DLX_GPUSIM_ONE_QUEUE: with 1 all streams of a context share one queue
+//   - DLX_GPUSIM_DRAIN_LOCK: with 1, calls that free or unmap memory wait for all work of the process, and no
+//     other call returns before ("may perform implicit synchronization", cuMemFree)
 //   - DLX_GPUSIM_AS_CARD: with 1 [Open] finds no simulator, so that tests do what they do on a GPU
 //
 // Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built

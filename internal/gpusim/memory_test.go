@@ -4,9 +4,11 @@ package gpusim_test
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
@@ -273,4 +275,45 @@ func TestManyThreadsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// "Memory Management", cuMemFree: "may perform implicit synchronization". With DLX_GPUSIM_DRAIN_LOCK it does, and no
+// call of another thread returns before.
+func TestAFreeMayHoldUpAllOtherCalls(t *testing.T) {
+	d := gpusimtest.Start(t)
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		if out, err := child(t, "drain", "DLX_GPUSIM_DRAIN_LOCK=1").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	var ptr uint64
+	d.OK("cuMemAlloc_v2", &ptr, 100)
+	fd, semaphore := newTimeline(t, d)
+	stream := d.NewStream()
+	d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 1}, 1, stream)
+	freed, called := make(chan gpusimtest.Result, 1), make(chan gpusimtest.Result, 1)
+	var context uint64
+	d.OK("cuCtxGetCurrent", &context)
+	go func() {
+		runtime.LockOSThread()
+		d.Call("cuCtxSetCurrent", context)
+		freed <- d.Result("cuMemFree_v2", ptr)
+	}()
+	time.Sleep(20 * time.Millisecond)
+	go func() {
+		var count int32
+		called <- d.Result("cuDeviceGetCount", &count)
+	}()
+	select {
+	case <-freed:
+		t.Error("the memory was freed while a stream waited")
+	case <-called:
+		t.Error("another call returned meanwhile")
+	case <-time.After(50 * time.Millisecond):
+	}
+	d.OK("dlx_gpusim_timeline_signal", fd, 1)
+	if a, b := <-freed, <-called; a != 0 || b != 0 {
+		t.Errorf("after the signal the calls returned %v and %v", a, b)
+	}
 }

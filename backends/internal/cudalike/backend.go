@@ -35,6 +35,7 @@ type Backend struct {
 
 	hostWork shell.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
+	waits    semaphoreWaits
 }
 
 var _ core.Backend = (*Backend)(nil)

@@ -53,9 +53,13 @@ func (d *device) allocIPC(size int64) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	d.ipc.add(m)
-	return d.handOut(d.ID(), m.address, size, func() {
-		if d.ipc.remove(m) {
+	freed := false
+	return d.handOutToDrain(m.address, size, func() {
+		if freed = d.ipc.remove(m); freed {
 			d.freeIPC(m)
+		}
+	}, func() {
+		if freed {
 			d.uncharge(m.size, size)
 		}
 	}), nil
@@ -148,7 +152,7 @@ func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 		return core.Memory{}, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, but the allocation of the handle has %d", m.Size, size)
 	}
 	_ = m.Close()
-	return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, func() { d.closeIPC(k) }), nil
+	return d.handOutToDrain(address+uintptr(m.Offset), m.Length, func() { d.closeIPC(k) }, func() {}), nil
 }
 
 // ipcHandle returns the payload of an IPC handle.

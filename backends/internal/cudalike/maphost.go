@@ -31,10 +31,9 @@ func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Me
 	if err := d.check(s, "%d bytes of host memory at %#x", m.Size, first); err != nil {
 		return core.Memory{}, err
 	}
-	mapped := d.handOut(d.ID(), address, m.Size, func() {
+	mapped := d.handOutToDrain(address, m.Size, func() {
 		_ = d.check(d.context.UnmapHost(first), "%d bytes of host memory at %#x", m.Size, first)
-		host.Release()
-	})
+	}, host.Release)
 	mapped.Host = first
 	return mapped, nil
 }

@@ -58,8 +58,19 @@ func (d *device) dropMemory() {
 	d.DropMemory()
 }
 
+// handOutToDrain returns size bytes at address as memory of the device. When the memory is released, it calls
+// free and then after once, as [device.afterWaits] does, without Mu held.
+func (d *device) handOutToDrain(address uintptr, size int64, free, after func()) core.Memory {
+	return d.handOutOrdered(d.ID(), address, size, func(pending []core.Event) {
+		d.afterWaits(pending, free, func() {
+			after()
+			d.dropMemory()
+		})
+	})
+}
+
 // handOut returns size bytes at address as memory of the device. When the memory is released and the work on it
-// is done, it calls free once, without Mu held.
+// is done, it calls free once, without Mu held. free does not wait for work of the device.
 func (d *device) handOut(id core.DeviceID, address uintptr, size int64, free func()) core.Memory {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -146,7 +157,7 @@ func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export
 const maxAlloc = 1 << 56
 
 // takeBlock takes a block from the pool, on which the work busy is unfinished. If the device has no memory left,
-// takeBlock waits for the work on free blocks, and tries again.
+// takeBlock waits for the work on free blocks, and for blocks that are still to be freed, and tries again.
 func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (b block, busy []core.Event, err error) {
 	var accept func([]core.Event) bool
 	if s != nil {
@@ -155,7 +166,8 @@ func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	b, busy, err = d.Take(c, size, accept)
-	if err != nil && d.Await(ctx) {
+	if err != nil && (d.Await(ctx) || d.blocksLeave > 0) {
+		d.Reaper.WaitWhile(ctx, &d.Mu, func(int) bool { return d.blocksLeave > 0 })
 		b, busy, err = d.Take(c, size, accept)
 	}
 	return b, busy, err
@@ -185,14 +197,26 @@ func (d *device) makeBlock(c class) (block, error) {
 	return b, d.check(s, "an allocation of %d bytes", c.size)
 }
 
-// freeBlock frees a block of the pool. The driver waits for the device. If the call fails, the device is lost
-// with all its memory. d.Mu is held before and after.
+// freeBlock frees a block of the pool. The driver waits for the device: see [device.afterWaits]. If the call
+// fails, the device is lost with all its memory. d.Mu is held before and after.
 func (d *device) freeBlock(b block) {
-	d.Mu.Unlock()
-	defer d.Mu.Lock()
+	free := d.context.Free
 	if b.kind == d.backend.Host {
-		_ = d.check(d.context.FreeHost(b.address), "a free block of the pool")
+		free = d.context.FreeHost
+	}
+	call := func() { _ = d.check(free(b.address), "a free block of the pool") }
+	if d.Closed { // the context will be released, and has no work
+		d.Mu.Unlock()
+		call()
+		d.Mu.Lock()
 		return
 	}
-	_ = d.check(d.context.Free(b.address), "a free block of the pool")
+	d.blocksLeave++
+	d.Mu.Unlock()
+	d.afterWaits(nil, call, func() {
+		d.Mu.Lock()
+		d.blocksLeave--
+		d.Mu.Unlock()
+	})
+	d.Mu.Lock()
 }

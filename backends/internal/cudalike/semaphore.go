@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // semaphore is a timeline semaphore of another API. This API cannot make one, cannot read its value, and cannot
@@ -132,9 +133,32 @@ func (s *semaphore) waitOn(call string, on core.Stream, value uint64) (*use, err
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	return s.enqueue(call, q, func() error {
-		return s.device.check(s.device.context.WaitTimeline(s.timeline, value, q.raw), "value %d", value)
+	var u *use
+	err = s.device.backend.waits.enqueue(func() (core.Event, error) {
+		u, err = s.enqueue(call, q, func() error {
+			return s.device.check(s.device.context.WaitTimeline(s.timeline, value, q.raw), "value %d", value)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return u.eventOrSynchronize(), nil
 	})
+	return u, err
+}
+
+// eventOrSynchronize returns an event for the work, or nil if it is done. If the driver can record none, the event
+// is one that a goroutine completes.
+func (u *use) eventOrSynchronize() core.Event {
+	e, err := u.record()
+	if err == nil {
+		return e
+	}
+	done := stream.NewEvent()
+	go func() {
+		_ = u.queue.Synchronize(context.Background())
+		done.Complete(nil)
+	}()
+	return done
 }
 
 // lock locks s.mu, and returns on as a stream of the device. It fails if the semaphore was closed.

@@ -35,11 +35,10 @@ func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error)
 		return core.Memory{}, err
 	}
 	d.exports.Store(m.Address, m)
-	return d.handOut(d.ID(), m.Address, size, func() {
+	return d.handOutToDrain(m.Address, size, func() {
 		d.exports.Delete(m.Address)
 		_ = d.check(d.context.CloseMapped(m), "an allocation of %d bytes that could be exported", whole)
-		d.uncharge(whole, size)
-	}), nil
+	}, func() { d.uncharge(whole, size) }), nil
 }
 
 // reachedFrom returns the ordinals of this device and of its peers. Mapped memory is mapped for all of them, so
@@ -162,7 +161,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		if err != nil {
 			return core.Memory{}, taken, err
 		}
-		return d.handOut(d.ID(), address+uintptr(m.Offset), m.Length, release), taken, nil
+		return d.handOutToDrain(address+uintptr(m.Offset), m.Length, release, func() {}), taken, nil
 	})
 }
 

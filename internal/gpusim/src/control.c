@@ -77,8 +77,17 @@ static void end_contexts(CUresult code) {
 
 _Thread_local bool sim_in_callback;
 
+// drain waits for the work of every context. Calls of other threads wait until it is done.
+static void drain(void) {
+    sim.draining = true;
+    for (sim_context *c = sim.contexts; c; c = c->next) sim_wait_context(c);
+    sim.draining = false;
+    pthread_cond_broadcast(&sim.changed);
+}
+
 sim_scope sim_enter(const char *name, unsigned needs) {
     pthread_mutex_lock(&sim.mu);
+    while (sim.draining && !sim_in_callback) pthread_cond_wait(&sim.changed, &sim.mu);
     struct call *c = call_of(name);
     sim_scope scope = {.call = c->name};
     c->count++;
@@ -112,6 +121,7 @@ sim_scope sim_enter(const char *name, unsigned needs) {
         scope.result = code;
     if (scope.result == CUDA_SUCCESS && (needs & SIM_UNSAFE) && sim_capture_forbids())
         scope.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (scope.result == CUDA_SUCCESS && (needs & SIM_DRAINS) && sim.drain_lock) drain();
     return scope;
 }
 

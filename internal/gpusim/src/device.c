@@ -44,6 +44,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
     sim.concurrent = environment("DLX_GPUSIM_CONCURRENT", 1, 0, 1);
     sim.reuse = environment("DLX_GPUSIM_REUSE", 0, 0, 1);
     sim.one_queue = environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
+    sim.drain_lock = environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
     for (int i = 0; i < n; i++)
         if (!open_device(&sim.devices[i], i)) return CUDA_ERROR_OUT_OF_MEMORY;
     sim.device_count = n;

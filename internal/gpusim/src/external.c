@@ -64,7 +64,7 @@ CUresult CUDAAPI cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMem
 }
 
 CUresult CUDAAPI cuDestroyExternalMemory(CUexternalMemory handle) {
-    ENTER(cuDestroyExternalMemory, SIM_INIT | SIM_RELEASE);
+    ENTER(cuDestroyExternalMemory, SIM_INIT | SIM_RELEASE | SIM_DRAINS);
     external_memory *m = sim_handle_get(SIM_EXTERNAL_MEMORIES, handle, "cuDestroyExternalMemory");
     if (m == NULL) return CUDA_ERROR_INVALID_HANDLE;
     // "Any existing buffers [...] must no longer be used and must be explicitly freed".

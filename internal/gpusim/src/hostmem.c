@@ -47,7 +47,7 @@ CUresult CUDAAPI cuMemAllocHost(void **out, size_t bytes) {
 
 // What is freed is not waited for: no section says so, and work that comes too late fails.
 CUresult CUDAAPI cuMemFreeHost(void *p) {
-    ENTER(cuMemFreeHost, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    ENTER(cuMemFreeHost, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE | SIM_DRAINS);
     sim_range *r = sim_range_find((uintptr_t)p);
     if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_HOST) {
         sim_misuse(scope.call, "%p is no allocation of cuMemHostAlloc, or was freed", p);
@@ -128,7 +128,7 @@ CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
 }
 
 CUresult CUDAAPI cuMemHostUnregister(void *p) {
-    ENTER(cuMemHostUnregister, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    ENTER(cuMemHostUnregister, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE | SIM_DRAINS);
     sim_range *r = sim_range_find((uintptr_t)p);
     if (r == NULL || r->address != (uintptr_t)p || r->kind != SIM_RANGE_REGISTERED)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

@@ -277,7 +277,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, uns
 
 // Work that still uses the memory is not waited for: it fails when it runs.
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr ptr) {
-    ENTER(cuIpcCloseMemHandle, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    ENTER(cuIpcCloseMemHandle, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE | SIM_DRAINS);
     sim_range *range = sim_range_find(ptr);
     if (range == NULL || range->kind != SIM_RANGE_IPC || range->address != ptr)
         return CUDA_ERROR_INVALID_VALUE;

@@ -288,7 +288,7 @@ static void wait_device(sim_device *d) {
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr p) {
-    ENTER(cuMemFree, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
+    ENTER(cuMemFree, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE | SIM_DRAINS);
     if (p == 0) return SIM_RESULT(CUDA_SUCCESS);
     sim_range *r = sim_range_find(p);
     // "will not perform any implicit synchronization when the pointer was allocated with

@@ -54,6 +54,8 @@ enum {
     SIM_UNSAFE = 8,       // "potentially unsafe" in the words of
                           // cuThreadExchangeStreamCaptureMode: refused, and a capture
                           // invalidated, while one in global mode is under way
+    SIM_DRAINS = 16,      // with DLX_GPUSIM_DRAIN_LOCK the body runs when no work is left, and
+                          // no other call begins before
 };
 
 // sim_scope is one call of an entry point; its end lets the lock go.
@@ -115,6 +117,8 @@ typedef struct {
     uint64_t random;        // state of the seeded generator
     bool hold;              // dlx_gpusim_hold
     bool one_queue;         // DLX_GPUSIM_ONE_QUEUE
+    bool drain_lock;        // DLX_GPUSIM_DRAIN_LOCK
+    bool draining;          // a call waits for all work, and others wait for it
     bool reuse;             // DLX_GPUSIM_REUSE
     bool concurrent;        // DLX_GPUSIM_CONCURRENT
 } sim_state;

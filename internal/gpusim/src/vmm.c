@@ -291,7 +291,7 @@ static bool whole_mappings(uintptr_t address, size_t size) {
 
 // Work that still uses the mappings is not waited for: it fails when it runs.
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
-    ENTER(cuMemUnmap, SIM_INIT | SIM_RELEASE | SIM_UNSAFE);
+    ENTER(cuMemUnmap, SIM_INIT | SIM_RELEASE | SIM_UNSAFE | SIM_DRAINS);
     if (size == 0 || !whole_mappings(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
     for (uintptr_t at = ptr; at < ptr + size;) {
         sim_range *r = mapping_at(at);
