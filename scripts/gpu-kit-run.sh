@@ -3,8 +3,10 @@
 #
 #   ./run.sh OUT [STEP...]          OUT: an empty or a new folder; STEP: the steps to run, all by default
 #
-# Uses the drivers that the system finds. Every step runs, even if earlier ones fail. OUT gets summary.json,
-# log.txt (the output of all steps), devices.json, and from the benchmark a file that is named after the GPU.
+# Uses the drivers that the system finds. Where the system has NVIDIA's driver but not the loader of Vulkan, OpenCL or
+# EGL, or not the file that names the driver to the loader, the kit brings them; summary.json says which. Every step
+# runs, even if earlier ones fail. OUT gets summary.json, log.txt (the output of all steps), devices.json, and from the
+# benchmark a file that is named after the GPU.
 # To test the kit itself, set DLX_CUDA_LIBRARY to the simulator: summary.json then says "simulated", and
 # nothing is measured. The exit status is 0 if no step failed.
 set -uo pipefail
@@ -24,6 +26,41 @@ export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0,1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2 # tests may leave files in the current folder
+
+installed() { ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$1 .*x86-64"; }
+brought=()
+mkdir "$work/lib"
+for library in "$kit"/lib/*; do
+  if ! installed "${library##*/}"; then
+    ln -s "$library" "$work/lib/"
+    brought+=("${library##*/}")
+  fi
+done
+export LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+any() { for file; do [ ! -e "$file" ] || return 0; done; return 1; }
+if installed libEGL_nvidia.so.0; then
+  # libGLX_nvidia.so.0, which the files of the system name, needs X11. The same driver is in libEGL_nvidia.so.0.
+  if [ -z "${VK_DRIVER_FILES:-}" ] && { ! installed libX11.so.6 || ! any {/usr/share,/usr/local/share,/etc}/vulkan/icd.d/*nvidia*; }; then
+    echo '{"file_format_version": "1.0.1", "ICD": {"library_path": "libEGL_nvidia.so.0", "api_version": "1.3.0"}}' >nvidia_icd.json
+    export VK_DRIVER_FILES=$work/nvidia_icd.json VK_ICD_FILENAMES=$work/nvidia_icd.json
+    brought+=(nvidia_icd.json)
+  fi
+  if [ -z "${__EGL_VENDOR_LIBRARY_FILENAMES:-}" ] && ! any {/usr/share,/usr/local/share,/etc}/glvnd/egl_vendor.d/*nvidia*; then
+    echo '{"file_format_version": "1.0.0", "ICD": {"library_path": "libEGL_nvidia.so.0"}}' >10_nvidia.json
+    export __EGL_VENDOR_LIBRARY_FILENAMES=$work/10_nvidia.json
+    brought+=(10_nvidia.json)
+  fi
+fi
+if [ -z "${OCL_ICD_VENDORS:-}" ] && installed libnvidia-opencl.so.1 && ! any /etc/OpenCL/vendors/nvidia*; then
+  mkdir vendors
+  echo libnvidia-opencl.so.1 >vendors/nvidia.icd
+  export OCL_ICD_VENDORS=$work/vendors
+  brought+=(nvidia.icd)
+fi
+# JAX would take most of the card's memory.
+export XLA_PYTHON_CLIENT_PREALLOCATE=false
+
 steps=() failures=0
 
 json() { # the text as a JSON string
@@ -65,6 +102,8 @@ step() { # name, seconds, command...
     status=skipped reason=$(grep -m 1 -A 1 '^ *--- SKIP\|^skipped: ' "$work/.step")
   elif grep -q '^skipped: ' "$work/.step"; then # libraries, of which the others passed
     reason=$(grep '^skipped: ' "$work/.step")
+  elif grep -q 'without the validation layer' "$work/.step"; then
+    reason="without the validation layer of Vulkan"
   elif [ "$passed" = 0 ]; then
     passed=1
   fi
@@ -123,9 +162,9 @@ for name in $unknown; do
 done
 
 {
-  printf '{\n  "card": %s,\n  "driver": %s,\n  "simulated": %s,\n  "date": "%s",\n  "kernel": %s,\n  "revision": %s,\n  "steps": [\n' \
+  printf '{\n  "card": %s,\n  "driver": %s,\n  "simulated": %s,\n  "date": "%s",\n  "kernel": %s,\n  "revision": %s,\n  "brought": %s,\n  "steps": [\n' \
     "$(json "$card")" "$(json "$driver")" "$simulated" "$(date -u +%FT%TZ)" "$(json "$(uname -srm)")" \
-    "$(json "$(dlx version | sed -n 's/^revision *//p')")"
+    "$(json "$(dlx version | sed -n 's/^revision *//p')")" "$(json "${brought[*]:-}")"
   for i in "${!steps[@]}"; do
     printf '    %s%s\n' "${steps[i]}" "$([ "$((i + 1))" = "${#steps[@]}" ] || echo ,)"
   done

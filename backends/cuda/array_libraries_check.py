@@ -1,4 +1,4 @@
-"""Exchanges tensors on a card between dlx and array libraries: the small one below, PyTorch and CuPy.
+"""Exchanges tensors on a card between dlx and array libraries: the small one below, PyTorch, CuPy and JAX.
 
 The argument is the path of the library that internal/cshared makes. The script prints the number of checks for each
 array library, or why the library cannot be used. It ends with the first check that fails.
@@ -183,7 +183,8 @@ def arange(library, size):
     return library.arange(size, dtype=library.float32, **({"device": "cuda"} if library.__name__ == "torch" else {}))
 
 
-def exchange(library, address_of, synchronize):
+def exchange(library, address_of, synchronize, mutable=True):
+    """Exchanges tensors in both directions. Without mutable, += makes a new array, as in JAX."""
     checks = 0
     for size in SIZES:
         # The library imports a tensor of dlx, adds 1, and exports it to dlx again.
@@ -192,38 +193,44 @@ def exchange(library, address_of, synchronize):
         assert address_of(imported) == answer["address"], (library, "dlx's tensor was copied")
         assert float(imported[-1]) == size - 1
         imported += 1
-        synchronize()
+        synchronize(imported)
+        assert mutable == (address_of(imported) == answer["address"])
         back = read_by_dlx(imported.__dlpack__(max_version=(1, 1)))
-        assert back["address"] == answer["address"], (library, "the tensor was copied on its way back")
+        assert back["address"] == address_of(imported), (library, "the tensor was copied on its way back")
         assert back["values"][0] == 1 and back["values"][-1] == size, back["values"][:3]
         # dlx imports a tensor of the library.
         own = arange(library, size)
-        synchronize()
+        synchronize(own)
         read = read_by_dlx(own.__dlpack__(max_version=(1, 1)))
         assert read["address"] == address_of(own), (library, "its tensor was copied")
         assert read["place"] == "cuda:0" and read["values"][-1] == size - 1
         checks += 8
         del imported, own
         gc.collect()
-    print(f"{checks} checks with {library.__name__} {library.__version__}")
+    root = sys.modules.get(library.__name__.partition(".")[0], library)  # jax.numpy has no version
+    print(f"{checks} checks with {library.__name__} {root.__version__}")
 
 
 print("on", ask(lib.dlx_open)["place"])
 driver = Driver()
-exchange(driver, lambda row: row.address, lambda: None)
+exchange(driver, lambda row: row.address, lambda _: None)
 for name, address_of, synchronize in [
-    ("torch", lambda t: t.data_ptr(), lambda m: m.cuda.synchronize()),
-    ("cupy", lambda a: a.data.ptr, lambda m: m.cuda.Device().synchronize()),
+    ("torch", lambda t: t.data_ptr(), lambda m, _: m.cuda.synchronize()),
+    ("cupy", lambda a: a.data.ptr, lambda m, _: m.cuda.Device().synchronize()),
+    ("jax.numpy", lambda a: a.unsafe_buffer_pointer(), lambda _, a: a.block_until_ready()),
 ]:
     try:
         module = importlib.import_module(name)
         module.from_dlpack  # a library also needs the versioned struct of DLPack 1.0
-        arange(module, 1).__dlpack__(max_version=(1, 1))
+        own = arange(module, 1)
+        if "CUDA" not in repr(getattr(own, "device", "CUDA")).upper():
+            raise RuntimeError(f"it uses {own.device}")
+        own.__dlpack__(max_version=(1, 1))
     # PyTorch raises AssertionError if it is built without CUDA, and RuntimeError if it finds no card.
     except (ImportError, AttributeError, TypeError, AssertionError, RuntimeError) as reason:
         print(f"skipped: {name}: {reason}")
         continue
-    exchange(module, address_of, lambda: synchronize(module))
+    exchange(module, address_of, lambda a: synchronize(module, a), mutable=name != "jax.numpy")
 live = {kind: n for kind, n in ask(lib.dlx_live)["live"].items() if n}
 assert not live, live
 driver.close()

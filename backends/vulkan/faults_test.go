@@ -160,11 +160,10 @@ func typed(t *testing.T, err error, what string) {
 
 func TestNothingIsLeakedWhereACallFails(t *testing.T) {
 	for _, separate := range []bool{false, true} {
-		opts := []Option{WithValidation()}
+		opts := validated(t)
 		if separate {
 			opts = append(opts, separateMemory)
 		}
-		_ = open(t).Close() // says what to install
 		if err := scenario(t.Context(), opts...); err != nil {
 			t.Fatalf("without a fault: %v", err)
 		}

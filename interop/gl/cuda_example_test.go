@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"testing"
 
 	opengl "github.com/go-gl/gl/v4.5-core/gl"
 
@@ -18,19 +20,18 @@ import (
 
 // CUDA writes what a renderer draws.
 func ExampleRegisterCUDA() {
-	if coretest.WithoutDrivers() {
-		fmt.Println("[1 2 3 4]")
-		return
-	}
+	drawn := make([]float32, 4)
 	rendered := make(chan error)
-	go func() { rendered <- rendererWithCUDA() }()
+	go func() { rendered <- rendererWithCUDA(drawn) }()
 	if err := <-rendered; err != nil {
 		fmt.Println(err)
+		return
 	}
-	// Output: [1 2 3 4]
+	fmt.Println(drawn) // [1 2 3 4]
 }
 
-func rendererWithCUDA() error {
+// rendererWithCUDA draws four elements, and reads them into drawn.
+func rendererWithCUDA(drawn []float32) error {
 	runtime.LockOSThread() // the thread ends with the goroutine
 	destroy, err := gl.NewContext(0)
 	if err != nil {
@@ -75,8 +76,22 @@ func rendererWithCUDA() error {
 		return err
 	}
 
-	drawn := make([]float32, 4)
 	opengl.GetNamedBufferSubData(name, 0, 16, opengl.Ptr(drawn))
-	fmt.Println(drawn)
 	return nil
+}
+
+func TestTheExampleReadsWhatCUDAWrote(t *testing.T) {
+	for _, b := range []core.Backend{gl.New(), cuda.New()} {
+		coretest.NeedDriver(t, b.Probe(t.Context()).Reason, "libegl1, libgl1-mesa-dri and the driver of an NVIDIA card, or let DLX_CUDA_LIBRARY name the simulated one (make gpusim)")
+	}
+	drawn := make([]float32, 4)
+	rendered := make(chan error)
+	go func() { rendered <- rendererWithCUDA(drawn) }()
+	err := <-rendered
+	if errors.Is(err, core.ErrDevice) { // Mesa's OpenGL beside a card, say
+		coretest.NeedDriver(t, err.Error(), "the card's driver for OpenGL")
+	}
+	if err != nil || !slices.Equal(drawn, []float32{1, 2, 3, 4}) {
+		t.Errorf("%v, %v", drawn, err)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
+	"testing"
 
 	opengl "github.com/go-gl/gl/v4.5-core/gl"
 
@@ -16,19 +18,18 @@ import (
 
 // A renderer makes a tensor of a buffer that it has drawn into, and reads it.
 func Example() {
-	if coretest.WithoutDrivers() {
-		fmt.Println("[1 2 3 4]")
-		return
-	}
+	drawn := make([]float32, 4)
 	rendered := make(chan error)
-	go func() { rendered <- renderer() }()
+	go func() { rendered <- renderer(drawn) }()
 	if err := <-rendered; err != nil {
 		fmt.Println(err)
+		return
 	}
-	// Output: [1 2 3 4]
+	fmt.Println(drawn) // [1 2 3 4]
 }
 
-func renderer() error {
+// renderer reads four elements of a buffer into drawn.
+func renderer(drawn []float32) error {
 	runtime.LockOSThread() // the thread ends with the goroutine
 	destroy, err := gl.NewContext(0)
 	if err != nil {
@@ -47,20 +48,26 @@ func renderer() error {
 	defer opengl.DeleteBuffers(1, &name)
 	opengl.NamedBufferData(name, 16, opengl.Ptr([]float32{1, 2, 3, 4}), opengl.STATIC_DRAW)
 
-	drawn, err := gl.Import(device, name, 16, core.Spec{DType: core.TypeFloat32, Shape: []int64{4}}, nil)
+	buffer, err := gl.Import(device, name, 16, core.Spec{DType: core.TypeFloat32, Shape: []int64{4}}, nil)
 	if err != nil {
 		return err
 	}
-	defer drawn.Close()
-	values := make([]float32, 4)
-	host, err := core.FromSlice(values)
+	defer buffer.Close()
+	host, err := core.FromSlice(drawn)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	if err := loop.Call(func() error { return device.Copy(context.Background(), nil, host, drawn) }); err != nil {
-		return err
+	return loop.Call(func() error { return device.Copy(context.Background(), nil, host, buffer) })
+}
+
+// Examples without an Output comment are not run, and those with one cannot be skipped.
+func TestTheExampleReadsWhatWasDrawn(t *testing.T) {
+	coretest.NeedDriver(t, gl.New().Probe(t.Context()).Reason, "libegl1 and libgl1-mesa-dri")
+	drawn := make([]float32, 4)
+	rendered := make(chan error)
+	go func() { rendered <- renderer(drawn) }()
+	if err := <-rendered; err != nil || !slices.Equal(drawn, []float32{1, 2, 3, 4}) {
+		t.Errorf("%v, %v", drawn, err)
 	}
-	fmt.Println(values)
-	return nil
 }
