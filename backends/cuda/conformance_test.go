@@ -64,13 +64,13 @@ func TestConformance(t *testing.T) {
 const integratedVariable = "DLX_GPUSIM_INTEGRATED"
 
 // The documentation allows drivers to differ: devices share the host's memory; devices cannot access each other;
-// streams share a queue; handles and addresses are reused at once; the host must not use managed memory while the
+// streams share a queue; loading kernels waits for all work; handles and addresses are reused at once; the host must not use managed memory while the
 // device works.
 func TestConformanceOfDriversThatDiffer(t *testing.T) {
 	simulator(t)
 	processes := make(map[string]func(*testing.T))
 	for _, variable := range []string{
-		integratedVariable + "=1", "DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
+		integratedVariable + "=1", lazyVariable + "=1", "DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
 	} {
 		processes[variable] = coretest.Child(t, "TestConformance", variable)
 	}

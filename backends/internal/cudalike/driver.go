@@ -122,8 +122,10 @@ type Context interface {
 	// CopyBox copies a box, whose pitches are less than 2 GiB.
 	CopyBox(dst, src uintptr, b strided.Box, stream uintptr) Status
 
-	// LoadModule loads the kernels of [Facts]. UnloadModule unloads them; no work may be using them. A function is
-	// valid until its module is unloaded.
+	// LoadModule loads kernels of [Facts]. It fails with WrongImage if the device does not run such code.
+	// UnloadModule unloads them; no work may be using them. Function returns a function, which is valid until its
+	// module is unloaded. LoadModule and Function may wait for all work of the context. Afterwards nothing of the
+	// function is left to be loaded, so that Launch never waits for that.
 	LoadModule(image string) (module uintptr, s Status)
 	UnloadModule(module uintptr) Status
 	Function(module uintptr, name string) (function uintptr, s Status)
@@ -210,12 +212,14 @@ type Description struct {
 	PCI          string // such as "0000:65:00.0"; "" if the driver does not know it
 	TotalMemory  int64
 	ComputeUnits int
+	Major, Minor int  // the compute capability
 	Integrated   bool // the device shares the host's memory
 
 	// Why the device lacks a feature; "" if it has it.
 	NoManaged     string // managed memory that the host may use while the device works
 	NoDescriptors string // export and import of memory as opaque descriptors
-	NoIPC         string // memory and events that other processes can open
+	NoIPC         string // memory that other processes can open
+	NoIPCEvents   string // events that other processes can open
 	NoTimelines   string // import of timeline semaphores
 }
 

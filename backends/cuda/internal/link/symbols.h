@@ -56,6 +56,7 @@
 	X(cuEventSynchronize) \
 	X(cuExternalMemoryGetMappedBuffer) \
 	X(cuFuncGetAttribute) \
+	X(cuFuncLoad) \
 	X(cuFuncSetCacheConfig) \
 	X(cuFuncSetSharedMemConfig) \
 	X(cuGetErrorName) \
