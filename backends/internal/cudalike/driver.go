@@ -77,6 +77,9 @@ type Context interface {
 	// several: for an address without one, Mapping fails with NotFound or BadValue.
 	Mapping(p uintptr) (start uintptr, size int64, s Status)
 
+	// HasAccess reports whether work of a device may use mapped memory. It is true if the driver does not say.
+	HasAccess(ordinal int32, p uintptr) bool
+
 	// NewStream makes a stream. It and the legacy stream do not wait for each other. DestroyStream destroys a
 	// stream without work.
 	NewStream() (stream uintptr, s Status)
@@ -229,6 +232,7 @@ type Pointer struct {
 	Managed bool
 	Context ContextID // in which the memory was allocated or registered; 0 for memory of a pool and mapped memory
 	Device  int32     // for which the memory was allocated or registered
+	Pool    bool      // the memory belongs to a pool of the driver
 	Host    uintptr   // the address for the host; 0 if there is none
 	Start   uintptr   // of the allocation, or of the reserved addresses that it is mapped to
 	Size    int64     // of the allocation or the reserved addresses; 0 if the driver does not know it

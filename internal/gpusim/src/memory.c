@@ -333,7 +333,8 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr p) {
     ENTER(cuMemGetAddressRange, SIM_CONTEXT);
     sim_range *r = sim_range_find(p);
-    if (r == NULL || (!sim_range_on_device(r) && r->kind != SIM_RANGE_MANAGED))
+    if (r == NULL || r->kind == SIM_RANGE_POOL ||
+        (!sim_range_on_device(r) && r->kind != SIM_RANGE_MANAGED))
         return CUDA_ERROR_NOT_FOUND;
     if (base) *base = r->address;
     if (size) *size = r->size;
