@@ -46,10 +46,10 @@ func TestNothingIsLoadedBehindAStreamThatWaits(t *testing.T) {
 	type pair struct{ to, from *core.Tensor }
 	var copies []pair
 	for _, e := range []core.DType{core.TypeUint8, core.TypeUint16, core.TypeFloat32, core.TypeFloat64, core.TypeComplex128} {
-		make := func(shape ...int64) *core.Tensor {
+		empty := func(shape ...int64) *core.Tensor {
 			return keep(t)(core.Empty(t.Context(), d, e, shape, core.AllocOptions{}))
 		}
-		copies = append(copies, pair{make(70, 50), keep(t)(make(50, 70).Transpose())})
+		copies = append(copies, pair{empty(70, 50), keep(t)(empty(50, 70).Transpose())})
 	}
 	release := hold(t, blocked)
 	defer release()

@@ -40,11 +40,11 @@ func segment(t *testing.T, other *gpusimtest.Driver, at location, n, mapped uint
 	other.OK("cuMemAddressReserve", &ptr, n*unit, 0, 0, 0)
 	for i := range mapped {
 		var memory uint64
-		other.OK("cuMemCreate", &memory, unit, &properties{kind: 1, at: at}, 0)
+		other.OK("cuMemCreate", &memory, unit, &properties{kind: 1, handles: 0, at: at}, 0)
 		other.OK("cuMemMap", ptr+i*unit, unit, 0, memory, 0)
 		other.OK("cuMemRelease", memory)
 	}
-	other.OK("cuMemSetAccess", ptr, mapped*unit, &access{location{kind: onDevice}, readWrite}, 1)
+	other.OK("cuMemSetAccess", ptr, mapped*unit, &access{location{onDevice, 0}, readWrite}, 1)
 	t.Cleanup(func() {
 		other.OK("cuMemUnmap", ptr, mapped*unit)
 		other.OK("cuMemAddressFree", ptr, n*unit)
@@ -70,7 +70,7 @@ func TestAnExpandableSegmentIsImported(t *testing.T) {
 	simulator(t)
 	other := gpusimtest.Start(t)
 	d := opened(t)
-	p := segment(t, other, location{kind: onDevice}, 4, 3)
+	p := segment(t, other, location{onDevice, 0}, 4, 3)
 	checkImported(t, d, p+unit-many/2, many)
 	checkImported(t, d, p+100, 3*unit-100)
 	wantRefused := func(p uintptr, size int64, why string) {
@@ -80,7 +80,7 @@ func TestAnExpandableSegmentIsImported(t *testing.T) {
 	}
 	wantRefused(p+3*unit-1, 2, "a byte beyond what is mapped")
 	wantRefused(p+3*unit, 1, "addresses without memory")
-	other.OK("cuMemSetAccess", uint64(p+2*unit), unit, &access{location{kind: onDevice}, 0}, 1)
+	other.OK("cuMemSetAccess", uint64(p+2*unit), unit, &access{location{onDevice, 0}, 0}, 1)
 	wantRefused(p+2*unit-1, 2, "memory that was closed to the device")
 	checkImported(t, d, p, 2*unit)
 }
@@ -90,15 +90,15 @@ func TestMemoryOfTheHostThatIsMappedIsUsedByTheDevice(t *testing.T) {
 	simulator(t)
 	other := gpusimtest.Start(t)
 	d := opened(t)
-	p := segment(t, other, location{kind: onHostNUMA}, 2, 2)
+	p := segment(t, other, location{onHostNUMA, 0}, 2, 2)
 	checkImported(t, d, p+unit-many/2, many)
 	// A library that gave the host access says that the memory is the host's.
 	for _, id := range []core.DeviceID{d.ID(), {Type: core.DeviceCUDAHost}} {
 		x := keep(t)(core.Wrap(core.Memory{ID: id, Handle: p, Size: core.UnknownSize}, core.Spec{DType: core.TypeUint8, Shape: []int64{many}}))
 		copyThrough(t, d, x, pattern(many, 6))
 	}
-	closed := segment(t, other, location{kind: onHostNUMA}, 1, 1)
-	other.OK("cuMemSetAccess", uint64(closed), unit, &access{location{kind: onDevice}, 0}, 1)
+	closed := segment(t, other, location{onHostNUMA, 0}, 1, 1)
+	other.OK("cuMemSetAccess", uint64(closed), unit, &access{location{onDevice, 0}, 0}, 1)
 	_, err := d.(core.PointerImporter).ImportPointer(closed, 1, nil)
 	wantError(t, err, core.ErrInvalid, "memory of the host that the device has no access to")
 }

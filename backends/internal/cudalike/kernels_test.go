@@ -22,14 +22,14 @@ func backendWith(name core.DeviceType, images ...string) (*fake, *cudalike.Backe
 // turned copies a matrix to its transpose and reports the error.
 func turned(t *testing.T, d core.Device) error {
 	t.Helper()
-	make := func(shape ...int64) *core.Tensor {
+	matrix := func(shape ...int64) *core.Tensor {
 		x, err := core.Empty(t.Context(), d, core.TypeFloat32, shape, core.AllocOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return x
 	}
-	from, to := make(30, 40), make(40, 30)
+	from, to := matrix(30, 40), matrix(40, 30)
 	defer from.Close()
 	defer to.Close()
 	view, err := from.Transpose()
@@ -37,7 +37,7 @@ func turned(t *testing.T, d core.Device) error {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	other := make(40, 30)
+	other := matrix(40, 30)
 	defer other.Close()
 	if err := d.Copy(t.Context(), nil, to, other); err != nil {
 		t.Errorf("a copy that needs no kernel: %v", err)

@@ -115,8 +115,8 @@ static struct function *known(const struct module *m, const ptx_function *p) {
     return NULL;
 }
 
-// With DLX_GPUSIM_LAZY a function is not loaded completely yet when it is found: "CUDA APIs may load
-// the function automatically when called with partially loaded function handle".
+// With DLX_GPUSIM_LAZY a function is not loaded completely yet when it is found: "CUDA APIs may
+// load the function automatically when called with partially loaded function handle".
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
     ENTER(cuModuleGetFunction, SIM_CONTEXT);
     struct module *m = sim_handle_get(SIM_MODULES, module, scope.call);

@@ -63,7 +63,8 @@ static CUresult attribute(uint64_t *out, CUpointer_attribute name, CUdeviceptr p
         *out = p;
         break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (device) return CUDA_ERROR_INVALID_VALUE;  // also of the host, to which nobody gives access
+        // Memory of a NUMA node, too: nothing gives the host access to it.
+        if (device) return CUDA_ERROR_INVALID_VALUE;
         *out = r->kind == SIM_RANGE_TWIN ? (uintptr_t)r->work + (p - r->address) : p;
         break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: *out = r->id; break;

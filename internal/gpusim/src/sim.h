@@ -246,8 +246,9 @@ sim_range *sim_range_find(uintptr_t address);
 // sim_range_next walks all ranges in order of address, from NULL.
 sim_range *sim_range_next(const sim_range *after);
 bool sim_range_on_device(const sim_range *range);
-// sim_range_room returns how many bytes of a range lie at an address and behind it. Memory of cuMemMap goes on
-// in the mappings of the same reservation that follow without a gap and have the same access.
+// sim_range_room returns how many bytes of a range lie at an address and behind it. Memory of
+// cuMemMap goes on in the mappings of the same reservation that follow without a gap and have the
+// same access.
 size_t sim_range_room(const sim_range *range, uintptr_t address);
 
 // sim_translate_from returns where the bytes of a handed-out range are, or NULL unless they lie

@@ -27,8 +27,8 @@ typedef struct {
     CUmemAllocationProp prop;
 } physical;
 
-// reservation is a range of addresses, in a list of all. What is mapped to it the simulator sees at work, so that
-// mappings without a gap have none there either.
+// reservation is a range of addresses, in a list of all. What is mapped to it the simulator sees at
+// work, so that mappings without a gap have none there either.
 typedef struct reservation {
     uintptr_t address;
     uintptr_t work;
@@ -343,7 +343,8 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
         if (!is_device(&desc[i].location)) return CUDA_ERROR_INVALID_DEVICE;
         const sim_range *m = mapping_at(ptr);
         const sim_device *d = sim_device_get(desc[i].location.id), *owner = m->device;
-        if (d != owner && !m->on_host && !sim_device_reaches(d, owner)) return CUDA_ERROR_INVALID_DEVICE;
+        if (d != owner && !m->on_host && !sim_device_reaches(d, owner))
+            return CUDA_ERROR_INVALID_DEVICE;
         if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
