@@ -148,7 +148,7 @@ func TestAModuleIsLoadedOfATextThatIsRight(t *testing.T) {
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuModuleGetFunction", &function, module, &nothing[0])
 }
 
-// "Loading a kernel may require context synchronization" ("Lazy Loading"); cuModuleEnumerateFunctions: "CUDA APIs may
+// "Loading kernels might require context synchronization" ("Lazy Loading"); cuModuleEnumerateFunctions: "CUDA APIs may
 // load the function automatically when called with partially loaded function handle".
 func TestLoadingMayWaitForTheContext(t *testing.T) {
 	if os.Getenv("DLX_GPUSIM_CHILD") == "" {

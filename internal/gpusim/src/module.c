@@ -24,7 +24,7 @@ struct function {
     struct function *next;
 };
 
-// settle is what loading may take: "Loading a kernel may require context synchronization" ("Lazy
+// settle is what loading may take: "Loading kernels might require context synchronization" ("Lazy
 // Loading"). It lets go of the lock.
 static CUresult settle(sim_context *ctx) { return sim.lazy ? sim_wait_context(ctx) : CUDA_SUCCESS; }
 
