@@ -21,9 +21,13 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	Vendor:       core.VendorNVIDIA,
 	LegacyStream: 1, // CU_STREAM_LEGACY
 	ThreadStream: 2, // CU_STREAM_PER_THREAD
-	Kernels:      gather.PTX(),
+	Kernels:      kernels,
 	Limits:       gather.CUDALimits(),
 })
+
+func kernels(x cudalike.Description) []string {
+	return gather.CUDAImages(x.Major, x.Minor, x.Integrated)
+}
 
 func newBackend() core.Backend { return backend }
 

@@ -67,13 +67,14 @@ const integratedVariable = "DLX_GPUSIM_INTEGRATED"
 const drainVariable = "DLX_GPUSIM_DRAIN_LOCK"
 
 // The documentation allows drivers to differ: devices share the host's memory; devices cannot access each other;
-// streams share a queue; handles and addresses are reused at once; the host must not use managed memory while the
-// device works; memory is freed when no work is left, and no other call is served before.
+// streams share a queue; loading kernels waits for all work; memory is freed when no work is left, and no other call is
+// served before; handles and addresses are reused at once; the host must not use managed memory while the device works.
 func TestConformanceOfDriversThatDiffer(t *testing.T) {
 	simulator(t)
 	processes := make(map[string]func(*testing.T))
 	for _, variable := range []string{
-		integratedVariable + "=1", "DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0", drainVariable + "=1",
+		integratedVariable + "=1", lazyVariable + "=1", drainVariable + "=1",
+		"DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
 	} {
 		processes[variable] = coretest.Child(t, "TestConformance", variable)
 	}

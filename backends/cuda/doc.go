@@ -22,6 +22,13 @@
 // stream waits for a timeline semaphore that Vulkan exports and CUDA imports (core.SemaphoreImporter,
 // stream.SharedSemaphore).
 //
+// # Opening a device
+//
+// Open loads the kernels for strided copies, unless the device is open already. The driver may wait for all work of
+// the device's primary context while it loads code. Open a device before any library makes a stream of that context
+// wait for something that the program does after Open. No copy loads code later. If the driver has no compiler for the
+// card, Open succeeds, and strided copies within the card fail with core.ErrNotSupported.
+//
 // # Failed work
 //
 // If work fails on the card, its context is lost, for example with CUDA_ERROR_ILLEGAL_ADDRESS. Each later call

@@ -237,21 +237,29 @@ func TestWhatLeavesAnAllocationIsRefused(t *testing.T) {
 	d.OK("cuMemcpyDtoD_v2", ptr, ptr, 0)
 }
 
-// A copy lies in one allocation, also where another one follows at once.
-func TestACopyDoesNotCrossFromOneAllocationToTheNext(t *testing.T) {
+// A reservation is one range of addresses (CU_POINTER_ATTRIBUTE_RANGE_SIZE), whatever it is mapped to: PyTorch's
+// expandable segments have tensors across mappings. A copy does not leave what is mapped, nor what is open to it.
+func TestACopyGoesOnInTheNextMapping(t *testing.T) {
 	d := gpusimtest.Start(t)
 	var ptr uint64
-	first, second := create(t, d, granularity), create(t, d, granularity)
-	d.OK("cuMemAddressReserve", &ptr, 2*granularity, 0, 0, 0)
-	d.OK("cuMemMap", ptr, granularity, 0, first, 0)
-	d.OK("cuMemMap", ptr+granularity, granularity, 0, second, 0)
-	d.OK("cuMemSetAccess", ptr, 2*granularity, &access{location{kind: 1}, readWrite}, 1)
-	d.OK("cuMemsetD8_v2", ptr+granularity-2, 1, 2)
+	d.OK("cuMemAddressReserve", &ptr, 3*granularity, 0, 0, 0)
+	for i := range uint64(2) {
+		d.OK("cuMemMap", ptr+i*granularity, granularity, 0, create(t, d, granularity), 0)
+	}
+	const size = 2 * granularity
+	d.OK("cuMemSetAccess", ptr, size, &access{location{kind: 1}, readWrite}, 1)
+	want := gpusimtest.Pattern(3, 100)
+	d.Write(ptr+granularity-50, want)
+	d.Holds(ptr+granularity-50, want)
+	d.Holds(ptr+granularity, want[50:])
+	d.OK("cuMemcpy", ptr, ptr+granularity-50, 100)
+	d.Holds(ptr, want)
+	d.Want(gpusimtest.InvalidValue, "cuMemsetD8_v2", ptr+size-1, 1, 2)
+	d.OK("cuMemSetAccess", ptr+granularity, granularity, &access{location{kind: 1}, readOnly}, 1)
 	d.Want(gpusimtest.InvalidValue, "cuMemsetD8_v2", ptr+granularity-1, 1, 2)
-	d.Want(gpusimtest.InvalidValue, "cuMemcpy", ptr, ptr+granularity-1, 2)
 	d.OK("cuCtxSynchronize")
-	d.OK("cuMemUnmap", ptr, 2*granularity)
-	d.OK("cuMemAddressFree", ptr, 2*granularity)
+	d.OK("cuMemUnmap", ptr, size)
+	d.OK("cuMemAddressFree", ptr, 3*granularity)
 }
 
 // "Memory Management", cuMemset: values of 8, 16 and 32 bits, in a row or in rows, at once or in a stream.

@@ -3,6 +3,7 @@
 package gpusim_test
 
 import (
+	"os"
 	"testing"
 	"unsafe"
 
@@ -129,16 +130,76 @@ func TestAKernelThatLeavesItsMemoryFails(t *testing.T) {
 
 // "Module Management".
 func TestAModuleIsLoadedOfATextThatIsRight(t *testing.T) {
-	const invalidPTX gpusimtest.Result = 218
+	const invalidPTX, noBinary gpusimtest.Result = 218, 209
 	d := gpusimtest.Start(t)
 	wrong, image := []byte("no text\x00"), []byte(text)
 	nothing := []byte("nothing\x00")
 	var module, function uint64
 	d.WantMisuse(invalidPTX, "cuModuleLoadData", &module, &wrong[0])
 	d.Want(gpusimtest.InvalidValue, "cuModuleLoadData", &module, nil)
+	for _, binary := range []string{"\x7fELF\x02\x01\x01\x33", "\x50\xed\x55\xba\x01\x00\x10\x00"} {
+		cubin := []byte(binary)
+		d.Want(noBinary, "cuModuleLoadData", &module, &cubin[0])
+	}
 	d.OK("cuModuleLoadData", &module, &image[0])
 	d.Want(gpusimtest.NotFound, "cuModuleGetFunction", &function, module, &nothing[0])
 	d.OK("cuModuleUnload", module)
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuModuleUnload", module)
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuModuleGetFunction", &function, module, &nothing[0])
+}
+
+// "Loading kernels might require context synchronization" ("Lazy Loading"); cuModuleEnumerateFunctions: "CUDA APIs may
+// load the function automatically when called with partially loaded function handle".
+func TestLoadingMayWaitForTheContext(t *testing.T) {
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		if out, err := child(t, "lazy", "DLX_GPUSIM_LAZY=1").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	d := gpusimtest.Start(t)
+	ptr, stream := memory(t, d, 64), d.NewStream()
+	var module, function uint64
+	image, name := []byte(text), []byte("add\x00")
+	// waits reports whether work of a stream is done when a call returns.
+	waits := func(call func()) bool {
+		d.Call("dlx_gpusim_hold", 1)
+		defer d.Call("dlx_gpusim_hold", 0)
+		d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
+		call()
+		switch r := d.Result("cuStreamQuery", stream); r {
+		case gpusimtest.Success:
+			return true
+		default:
+			d.OK("cuStreamSynchronize", stream)
+			return false
+		}
+	}
+	get := func() { d.OK("cuModuleGetFunction", &function, module, &name[0]) }
+	load := func() { d.OK("cuFuncLoad", function) }
+	for _, c := range []struct {
+		name string
+		call func()
+		want bool
+	}{
+		{"loading a module", func() { d.OK("cuModuleLoadData", &module, &image[0]) }, true},
+		{"finding a function", get, true},
+		{"finding it again", get, false},
+		{"loading it", load, true},
+		{"loading it again", load, false},
+		{"launching it", func() { launch(d, function, d.NewStream(), ptr, [3]int{1, 1, 1}, [3]int{32, 1, 1}) }, false},
+	} {
+		if got := waits(c.call); got != c.want {
+			t.Errorf("%s waits for the context: %v, want %v", c.name, got, c.want)
+		}
+	}
+	d.OK("cuCtxSynchronize")
+	d.OK("cuModuleUnload", module)
+	d.OK("cuModuleLoadData", &module, &image[0])
+	d.OK("cuModuleGetFunction", &function, module, &name[0])
+	if !waits(func() { launch(d, function, d.NewStream(), ptr, [3]int{1, 1, 1}, [3]int{32, 1, 1}) }) {
+		t.Error("a launch of a function that is not loaded does not wait")
+	}
+	d.OK("cuCtxSynchronize")
+	d.OK("cuModuleUnload", module)
 }

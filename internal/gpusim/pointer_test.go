@@ -132,4 +132,9 @@ func TestAddressRangesAreThoseOfDeviceMemory(t *testing.T) {
 	d.Want(gpusimtest.NotFound, "cuMemGetAddressRange_v2", &base, &size, ptr+page)
 	locked := d.Pinned(1)
 	d.Want(gpusimtest.NotFound, "cuMemGetAddressRange_v2", &base, &size, uint64(uintptr(unsafe.Pointer(&locked[0]))))
+	var pooled uint64
+	d.OK("cuMemAllocAsync", &pooled, page, legacy)
+	d.Want(gpusimtest.NotFound, "cuMemGetAddressRange_v2", &base, &size, pooled)
+	d.OK("cuMemFree_v2", pooled)
+	d.OK("cuCtxSynchronize") // the pool gives it back
 }

@@ -86,6 +86,7 @@ func TestMemoryIsCreatedOnlyAsTheDeviceCan(t *testing.T) {
 		{"a negative device", granularity, func(p *properties) { p.at.id = -1 }, 0, gpusimtest.InvalidDevice},
 		{"no place", granularity, func(p *properties) { p.at.kind = 0 }, 0, gpusimtest.InvalidValue},
 		{"the host", granularity, func(p *properties) { p.at.kind = 2 }, 0, gpusimtest.NotSupported},
+		{"a NUMA node that is not there", granularity, func(p *properties) { p.at = location{hostNUMA, 1} }, 0, gpusimtest.InvalidValue},
 		{"no type", granularity, func(p *properties) { p.kind = 0 }, 0, gpusimtest.InvalidValue},
 		{"attributes of Windows", granularity, func(p *properties) { p.win32 = 1 }, 0, gpusimtest.InvalidValue},
 		{"handles of Windows", granularity, func(p *properties) { p.handles = 2 }, 0, gpusimtest.NotSupported},
@@ -102,6 +103,36 @@ func TestMemoryIsCreatedOnlyAsTheDeviceCan(t *testing.T) {
 			d.Want(c.want, "cuMemCreate", &handle, c.size, p, c.flags)
 		})
 	}
+}
+
+// hostNUMA is CU_MEM_LOCATION_TYPE_HOST_NUMA.
+const hostNUMA = 3
+
+// "To create a CPU allocation targeting a specific host NUMA node"; CU_POINTER_ATTRIBUTE_HOST_POINTER needs an address
+// "through which the host program may directly access ptr", and only the device was given access.
+func TestMemoryOfTheHostIsMappedForADevice(t *testing.T) {
+	d := gpusimtest.Start(t)
+	var handle, value uint64
+	var before, free, total uint64
+	d.OK("cuMemGetInfo_v2", &before, &total)
+	d.OK("cuMemCreate", &handle, granularity, &properties{kind: 1, at: location{kind: hostNUMA}}, 0)
+	t.Cleanup(func() { d.OK("cuMemRelease", handle) })
+	d.OK("cuMemGetInfo_v2", &free, &total)
+	if free != before {
+		t.Errorf("memory of the host takes %d bytes of the device", before-free)
+	}
+	ptr := mapping(t, d, handle, granularity)
+	for attribute, want := range map[int]uint64{pointerContext: 0, pointerType: onHost, pointerDevice: ptr + 3, pointerManaged: 0} {
+		if got := known(d, attribute, ptr+3); got != want {
+			t.Errorf("attribute %d is %#x, want %#x", attribute, got, want)
+		}
+	}
+	for _, attribute := range []int{pointerHost, pointerOrdinal} {
+		d.Want(gpusimtest.InvalidValue, "cuPointerGetAttribute", &value, attribute, ptr)
+	}
+	want := gpusimtest.Pattern(1, 100)
+	d.Write(ptr, want)
+	d.Holds(ptr, want)
 }
 
 // CUmemAllocationProp: compression is a hint; what was granted the properties tell.

@@ -2,6 +2,7 @@ package cudalike
 
 import (
 	"context"
+	"sync"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
@@ -21,7 +22,9 @@ type Facts struct {
 	// The numbers that stand for the legacy stream and for the calling thread's stream; 0 if there is none.
 	LegacyStream, ThreadStream uintptr
 
-	Kernels string // the kernels for strided copies: see [Context.LoadModule]
+	// Kernels returns the kernels for strided copies, as images for [Context.LoadModule], the best first. An image
+	// that the device does not run is followed by another one.
+	Kernels func(Description) []string
 	Limits  gather.Limits
 }
 
@@ -36,6 +39,7 @@ type Backend struct {
 	hostWork shell.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
 	waits    semaphoreWaits
+	kernels  sync.Map // of *kernels, by ordinal
 }
 
 var _ core.Backend = (*Backend)(nil)

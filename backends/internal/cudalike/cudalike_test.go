@@ -14,16 +14,18 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
+func kernels(cudalike.Description) []string { return []string{"gather"} }
+
 // rocm has the facts of an API that differs from CUDA as much as it may: it has no managed memory and no streams of
 // threads.
 var rocm = cudalike.New(newFake("rocm"), cudalike.Facts{
 	API: "HIP", Visible: "HIP_VISIBLE_DEVICES", Device: core.DeviceROCM, Host: core.DeviceROCMHost,
-	LegacyStream: 1, Kernels: "gather", Limits: gather.CUDALimits(),
+	LegacyStream: 1, Kernels: kernels, Limits: gather.CUDALimits(),
 })
 
 // other is another such API in the same program.
 var other = cudalike.New(newFake("ext_dev"), cudalike.Facts{
-	API: "other", Device: core.DeviceExt, Host: core.DeviceROCMHost, Kernels: "gather", Limits: gather.CUDALimits(),
+	API: "other", Device: core.DeviceExt, Host: core.DeviceROCMHost, Kernels: kernels, Limits: gather.CUDALimits(),
 })
 
 func open(tb testing.TB, b *cudalike.Backend, index int32) core.Device {

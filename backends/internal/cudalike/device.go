@@ -22,7 +22,7 @@ type device struct {
 	lost        atomic.Pointer[error] // why the device is lost; set once
 	contextLost atomic.Bool           // the context has failed: no work runs, and no call waits
 	events      eventList
-	kernels     kernels
+	kernels     *kernels
 	ipc         ipcExports
 	exports     sync.Map // of Mapped, by address: allocations in use that can be exported as descriptors
 
@@ -56,7 +56,12 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 	if err := b.check(s, "the primary context of %v", p.ID); err != nil {
 		return nil, err
 	}
-	d := &device{backend: b, handleTypes: handleTypes(x), managed: x.NoManaged == "", ordinal: ordinal, context: c}
+	k := b.kernelsOf(ordinal)
+	if err := k.open(b, c, x); err != nil {
+		b.driver.Release(ordinal)
+		return nil, err
+	}
+	d := &device{backend: b, kernels: k, handleTypes: handleTypes(x), managed: x.NoManaged == "", ordinal: ordinal, context: c}
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
 	d.Init(d, p, b.live)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
@@ -149,7 +154,7 @@ func (d *device) Close() error {
 			_ = q.finish() // the copies without a stream have returned the errors
 		}
 		d.freeExportedIPC()
-		d.kernels.unload(d.context)
+		d.kernels.close(d.context)
 		d.events.destroy()
 		d.backend.driver.Release(d.ordinal)
 		return nil

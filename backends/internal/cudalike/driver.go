@@ -77,6 +77,9 @@ type Context interface {
 	// several: for an address without one, Mapping fails with NotFound or BadValue.
 	Mapping(p uintptr) (start uintptr, size int64, s Status)
 
+	// HasAccess reports whether work of a device may use mapped memory. It is true if the driver does not say.
+	HasAccess(ordinal int32, p uintptr) bool
+
 	// NewStream makes a stream. It and the legacy stream do not wait for each other. DestroyStream destroys a
 	// stream without work.
 	NewStream() (stream uintptr, s Status)
@@ -122,8 +125,10 @@ type Context interface {
 	// CopyBox copies a box, whose pitches are less than 2 GiB.
 	CopyBox(dst, src uintptr, b strided.Box, stream uintptr) Status
 
-	// LoadModule loads the kernels of [Facts]. UnloadModule unloads them; no work may be using them. A function is
-	// valid until its module is unloaded.
+	// LoadModule loads kernels of [Facts]. It fails with WrongImage if the device does not run such code.
+	// UnloadModule unloads them; no work may be using them. Function returns a function, which is valid until its
+	// module is unloaded. LoadModule and Function may wait for all work of the context. Afterwards nothing of the
+	// function is left to be loaded, so that Launch never waits for that.
 	LoadModule(image string) (module uintptr, s Status)
 	UnloadModule(module uintptr) Status
 	Function(module uintptr, name string) (function uintptr, s Status)
@@ -210,12 +215,14 @@ type Description struct {
 	PCI          string // such as "0000:65:00.0"; "" if the driver does not know it
 	TotalMemory  int64
 	ComputeUnits int
+	Major, Minor int  // the compute capability
 	Integrated   bool // the device shares the host's memory
 
 	// Why the device lacks a feature; "" if it has it.
 	NoManaged     string // managed memory that the host may use while the device works
 	NoDescriptors string // export and import of memory as opaque descriptors
-	NoIPC         string // memory and events that other processes can open
+	NoIPC         string // memory that other processes can open
+	NoIPCEvents   string // events that other processes can open
 	NoTimelines   string // import of timeline semaphores
 }
 
@@ -225,6 +232,7 @@ type Pointer struct {
 	Managed bool
 	Context ContextID // in which the memory was allocated or registered; 0 for memory of a pool and mapped memory
 	Device  int32     // for which the memory was allocated or registered
+	Pool    bool      // the memory belongs to a pool of the driver
 	Host    uintptr   // the address for the host; 0 if there is none
 	Start   uintptr   // of the allocation, or of the reserved addresses that it is mapped to
 	Size    int64     // of the allocation or the reserved addresses; 0 if the driver does not know it

@@ -30,6 +30,7 @@ const (
 	NoDevice          // core.ErrDevice: the driver has no device
 	BadDevice         // core.ErrDevice
 	NotSupported      // core.ErrNotSupported
+	WrongImage        // core.ErrNotSupported: the device does not run the code of a module
 	Captured          // core.ErrNotSupported: the stream is being captured into a graph, or waits for one that is
 	WrongVersion      // core.ErrVersion
 )
@@ -43,7 +44,7 @@ func (k Kind) sentinel() error {
 		return core.ErrDeviceLost
 	case NoDevice, BadDevice:
 		return core.ErrDevice
-	case NotSupported, Captured:
+	case NotSupported, WrongImage, Captured:
 		return core.ErrNotSupported
 	case WrongVersion:
 		return core.ErrVersion

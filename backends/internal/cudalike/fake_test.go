@@ -26,6 +26,9 @@ type fake struct {
 	memory  map[uintptr]allocation
 	streams map[uintptr]fakeStream
 	events  map[uintptr]core.Event
+
+	images []string // that LoadModule was called with
+	loaded int      // modules
 }
 
 type allocation struct {
@@ -58,7 +61,7 @@ func (f *fake) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	const missing = "the fake has none"
 	return cudalike.Description{
 		Name: "fake", UUID: core.UUID{byte(ordinal + 1)}, TotalMemory: 1 << 30, ComputeUnits: 1,
-		NoManaged: missing, NoDescriptors: missing, NoIPC: missing, NoTimelines: missing,
+		NoManaged: missing, NoDescriptors: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
 	}, s
 }
 
@@ -257,9 +260,24 @@ func (c fakeContext) CopyPeerBox(p cudalike.PeerCopy, b strided.Box, on uintptr)
 
 func (c fakeContext) EnablePeer(cudalike.ContextID) (s cudalike.Status) { return s }
 
-func (c fakeContext) LoadModule(image string) (module uintptr, s cudalike.Status) { return 1, s }
+// LoadModule runs only images that begin with "gather".
+func (c fakeContext) LoadModule(image string) (module uintptr, s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images = append(c.images, image)
+	if !strings.HasPrefix(image, "gather") {
+		return 0, cudalike.Status{Call: "LoadModule", Code: 4, Kind: cudalike.WrongImage}
+	}
+	c.loaded++
+	return 1, s
+}
 
-func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) { return s }
+func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loaded--
+	return s
+}
 
 // Function returns the size of the kernel's words, by which Launch knows the kernel.
 func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status) {

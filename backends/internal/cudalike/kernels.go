@@ -1,48 +1,92 @@
 package cudalike
 
 import (
+	"errors"
 	"sync"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/core"
 )
 
-// kernels are the kernels for strided copies. The driver compiles them when one is first needed.
+// kernels are the kernels for strided copies in the primary context of a device. All devices that are opened for it
+// share them.
+//
+// They are loaded when the first device is opened, since loading may wait for all work of the context. Work that is
+// enqueued later may wait for something that the program does after a copy.
 type kernels struct {
 	mu        sync.Mutex
+	uses      int // opened devices
 	module    uintptr
-	functions map[gather.Shader]uintptr
+	functions map[gather.Shader]uintptr // all, or none; not changed while there are uses
+	missing   error                     // why there are none
 }
 
-// function returns the kernel for s.
-func (k *kernels) function(d *device, s gather.Shader) (uintptr, error) {
+// open loads the kernels, unless another opened device has loaded them. On success the caller must call close. If the
+// driver cannot run any of the images, open succeeds, since other copies do without, and byKernel fails.
+func (k *kernels) open(b *Backend, c Context, x Description) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if f := k.functions[s]; f != 0 {
-		return f, nil
-	}
-	if k.module == 0 {
-		var status Status
-		k.module, status = d.context.LoadModule(d.backend.Kernels)
-		if err := d.check(status, "the kernels for strided copies"); err != nil {
-			k.module = 0
-			return 0, err
+	if k.uses == 0 {
+		err := k.load(b, c, b.Kernels(x))
+		if k.missing = nil; errors.Is(err, core.ErrNotSupported) {
+			err, k.missing = nil, err
 		}
-		k.functions = make(map[gather.Shader]uintptr)
+		if err != nil {
+			return err
+		}
 	}
-	f, status := d.context.Function(k.module, s.String())
-	if err := d.check(status, "the kernel %v", s); err != nil {
-		return 0, err
-	}
-	k.functions[s] = f
-	return f, nil
+	k.uses++
+	return nil
 }
 
-// unload unloads the kernels. No work uses them.
+// load loads the first image that the driver takes. If it fails, nothing is loaded.
+func (k *kernels) load(b *Backend, c Context, images []string) error {
+	var s Status
+	for _, image := range images {
+		if k.module, s = c.LoadModule(image); s.Kind != WrongImage {
+			break
+		}
+	}
+	if err := b.check(s, "the kernels for strided copies"); err != nil {
+		return err
+	}
+	k.functions = make(map[gather.Shader]uintptr)
+	for _, shader := range gather.Shaders() {
+		if shader.Packed {
+			continue // only for APIs that have no bytes in memory
+		}
+		f, s := c.Function(k.module, shader.String())
+		if err := b.check(s, "the kernel %v", shader); err != nil {
+			k.unload(c)
+			return err
+		}
+		k.functions[shader] = f
+	}
+	return nil
+}
+
+// unload unloads what is loaded.
 func (k *kernels) unload(c Context) {
-	if k.module != 0 {
+	if k.functions != nil {
 		c.UnloadModule(k.module)
 	}
+	k.functions = nil
+}
+
+// close ends the use by an opened device, whose work is done. After the last use it unloads the kernels.
+func (k *kernels) close(c Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.uses--; k.uses == 0 {
+		k.unload(c)
+	}
+}
+
+// kernelsOf returns the kernels of a device's primary context.
+func (b *Backend) kernelsOf(ordinal int32) *kernels {
+	k, _ := b.kernels.LoadOrStore(ordinal, new(kernels))
+	return k.(*kernels)
 }
 
 // byKernel copies single words, in as many launches as needed.
@@ -54,11 +98,10 @@ func (w *work) byKernel() error {
 	c.Dst += int64(w.dst.base - dst)
 	c.Src += int64(w.src.base - src)
 	for part := range gather.Plan(c, d.backend.Limits) {
-		f, err := d.kernels.function(d, part.Shader)
-		if err != nil {
-			return err
+		if d.kernels.missing != nil {
+			return d.kernels.missing
 		}
-		s := d.context.Launch(f, part.Groups, gather.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
+		s := d.context.Launch(d.kernels.functions[part.Shader], part.Groups, gather.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
 		if err := d.check(s, "the kernel %v", part.Shader); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package cudalike
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/dlx-go/dlx/core"
@@ -12,13 +13,16 @@ import (
 //   - pinned host memory, allocated or registered;
 //   - managed memory.
 //
+// Memory of the host that is mapped by virtual memory management becomes memory of the device. The host has it, but
+// cannot use it unless the library gave it access.
+//
 // The ID of the result is that of the memory's type, which the driver knows. Registered host memory has an
 // address for the host and one for the device; ImportPointer takes both and returns that of the host. If size
 // is 0, p can be any address.
 //
 // Besides the errors of [core.PointerImporter], ImportPointer fails with ErrInvalid for memory that the driver
-// knows to be freed, for reserved addresses without mapped memory, and for memory of another context, including
-// host memory that was registered there. It fails with ErrDevice for memory of another device.
+// knows to be freed, for reserved addresses without mapped memory, for mapped memory that the device has no access to,
+// and for memory of another context, including host memory that was registered there. It fails with ErrDevice for memory of another device.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if err := d.hold(call); err != nil {
@@ -33,15 +37,16 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "%d bytes at %#x exceed the address space", size, p)
 	case size > 0:
 		var err error
-		if id, p, err = d.identify(call, p, size); err != nil {
+		if id, p, err = d.identify(call, p, size, 0); err != nil {
 			return core.Memory{}, err
 		}
 	}
 	return d.handOut(id, p, size, core.Memory{Owner: owner}.Free), nil
 }
 
-// identify returns the device whose memory the size bytes at p are, and the address by which dlx uses them.
-func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, uintptr, error) {
+// identify returns the device whose memory the size bytes at p are, and the address by which dlx uses them. said is
+// the type that another library says that the memory has, or 0.
+func (d *device) identify(call string, p uintptr, size int64, said core.DeviceType) (core.DeviceID, uintptr, error) {
 	fail := func(sentinel error, format string, args ...any) (core.DeviceID, uintptr, error) {
 		return core.DeviceID{}, 0, d.Errorf(sentinel, call, format, args...)
 	}
@@ -49,12 +54,16 @@ func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, ui
 	if err := d.check(s, "the memory at %#x", p); err != nil {
 		return core.DeviceID{}, 0, err
 	}
-	id, at := d.ID(), p
+	id, at, mapped := d.ID(), p, a.Context == 0 && !a.Pool
 	switch {
 	case a.Managed && d.backend.Managed != 0:
-		id = core.DeviceID{Type: d.backend.Managed}
+		id, mapped = core.DeviceID{Type: d.backend.Managed}, false
+	case a.Type == HostMemory && mapped:
+		if said == d.backend.Host {
+			id = core.DeviceID{Type: said} // the library knows that the host has access
+		}
 	case a.Type == HostMemory:
-		if id, at = (core.DeviceID{Type: d.backend.Host}), a.Host; !d.pinsForThis(a) {
+		if id, at = (core.DeviceID{Type: d.backend.Host}), cmp.Or(a.Host, p); !d.pinsForThis(a) {
 			return fail(core.ErrInvalid, "%#x is host memory that another context has registered, perhaps only for itself: import it through that context's device", p)
 		}
 	case a.Type != DeviceMemory:
@@ -64,17 +73,17 @@ func (d *device) identify(call string, p uintptr, size int64) (core.DeviceID, ui
 	case a.Context != 0 && a.Context != d.context.ID():
 		return fail(core.ErrInvalid, "%#x belongs to another context of %v than the primary context, which dlx uses", p, id)
 	}
+	if mapped {
+		return id, at, d.checkMapped(call, p, size)
+	}
 	if before := int64(p - a.Start); a.Size != 0 && size > a.Size-before { // Size is 0 if the driver does not know it
 		return fail(core.ErrInvalid, "%d bytes at %#x exceed the allocation, which has %d bytes at %#x", size, p, a.Size, a.Start)
-	}
-	if a.Context == 0 && id == d.ID() {
-		return id, at, d.checkMapped(call, p, size)
 	}
 	return id, at, nil
 }
 
-// checkMapped fails unless memory is mapped to all of the addresses. There may be several mappings: libraries
-// let an allocation grow by mapping more memory behind it.
+// checkMapped fails unless memory that the device may use is mapped to all of the addresses. There may be several
+// mappings: libraries let an allocation grow by mapping more memory behind it.
 func (d *device) checkMapped(call string, p uintptr, size int64) error {
 	for at := p; at < p+uintptr(size); {
 		start, mapped, s := d.context.Mapping(at)
@@ -83,6 +92,9 @@ func (d *device) checkMapped(call string, p uintptr, size int64) error {
 		}
 		if err := d.check(s, "the mapping at %#x", at); err != nil {
 			return err
+		}
+		if !d.context.HasAccess(d.ordinal, at) {
+			return d.Errorf(core.ErrInvalid, call, "%v has no access to the memory that is mapped to %#x", d.ID(), at)
 		}
 		at = start + uintptr(mapped)
 	}

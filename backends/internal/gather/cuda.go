@@ -2,6 +2,7 @@ package gather
 
 import (
 	_ "embed"
+	"fmt"
 	"math"
 )
 
@@ -20,6 +21,41 @@ var ptx string
 // needs no dynamic shared memory. Buffers must start at multiples of 16. For any other buffer, pass the
 // multiple before it to [Plan], and offsets from there.
 func PTX() string { return ptx }
+
+// Cubin is the kernels for CUDA as machine code, for the cards of one compute capability and for those of the same
+// major version that came later. Loading it takes no compiler.
+type Cubin struct {
+	Major, Minor int    // the compute capability
+	Image        string // for cuModuleLoadData
+}
+
+// Name returns the name of the file.
+func (c Cubin) Name() string { return fmt.Sprintf("gather_sm%d%d", c.Major, c.Minor) }
+
+var (
+	//go:embed gather_sm75.cubin
+	sm75 string
+	//go:embed gather_sm80.cubin
+	sm80 string
+	//go:embed gather_sm90.cubin
+	sm90 string
+)
+
+// Cubins returns the machine code that there is.
+func Cubins() []Cubin { return []Cubin{{7, 5, sm75}, {8, 0, sm80}, {9, 0, sm90}} }
+
+// CUDAImages returns the kernels for a card with a compute capability, as images for cuModuleLoadData, the best
+// first. The last one is the [PTX]; a driver that refuses the machine code compiles that. Cards of one chip with a
+// processor (Tegra) need it: machine code for other cards of their compute capability is not for them (CUDA C++
+// Programming Guide, "Binary Compatibility").
+func CUDAImages(major, minor int, integrated bool) []string {
+	for _, c := range Cubins() {
+		if !integrated && c.Major == major && c.Minor <= minor {
+			return []string{c.Image, ptx}
+		}
+	}
+	return []string{ptx}
+}
 
 // CUDALimits returns limits that hold for every card that [PTX] supports.
 func CUDALimits() Limits {

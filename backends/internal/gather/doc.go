@@ -1,5 +1,5 @@
 // Package gather copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL
-// and its SPIR-V, the same in CUDA C and its PTX, and a planner that turns a strided.Copy into dispatches. It
+// and its SPIR-V, the same in CUDA C with its PTX and machine code, and a planner that turns a strided.Copy into dispatches. It
 // calls no driver. [PTX] says how CUDA launches a [Dispatch]. A backend for Vulkan or OpenGL provides
 //
 //   - one pipeline for each [Shader], made on first use, from SPIRV for Vulkan 1.1 or from GLSL for OpenGL
@@ -24,3 +24,4 @@ package gather
 
 //go:generate go run generate.go .
 //go:generate go run generate_ptx.go .
+//go:generate go run generate_cubin.go .

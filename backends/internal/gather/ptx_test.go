@@ -4,6 +4,7 @@ package gather_test
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -64,6 +65,80 @@ func TestPTXIsAssembledForEveryCard(t *testing.T) {
 				t.Errorf("%d of %d kernels need no stack:\n%s", kept, kernels, out)
 			}
 		})
+	}
+}
+
+// assembler is the ptxas that the cubins were made with. Another one may make others.
+const assembler = "V12.4.131"
+
+// The cubins are what the PTX is assembled to.
+func TestCubinsAreMadeOfThePTX(t *testing.T) {
+	ptxas := cudaTool(t, "cuda_nvcc", "bin", "ptxas")
+	version, err := exec.Command(ptxas, "--version").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, version)
+	}
+	folder := t.TempDir()
+	if out, err := exec.Command("go", "run", "generate_cubin.go", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, c := range gather.Cubins() {
+		made, err := os.ReadFile(filepath.Join(folder, c.Name()+".cubin"))
+		switch {
+		case err != nil:
+			t.Error(err)
+		case !strings.Contains(string(version), assembler):
+			t.Logf("%s was not compared: another ptxas made it than\n%s", c.Name(), version)
+		case string(made) != c.Image:
+			t.Errorf("%s is not what gather.ptx is assembled to: run go generate", c.Name())
+		}
+	}
+}
+
+// A cubin is code for the cards that it says, and has every kernel of the PTX.
+func TestCubinsHaveEveryKernel(t *testing.T) {
+	const cuda = 190 // EM_CUDA
+	for _, c := range gather.Cubins() {
+		image := []byte(c.Image)
+		image[20] = byte(elf.EV_CURRENT) // e_version, where CUDA has a version of its own
+		f, err := elf.NewFile(bytes.NewReader(image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// elf does not keep e_flags, whose lowest byte is the architecture.
+		flags := binary.LittleEndian.Uint32(image[48:])
+		if want := c.Major*10 + c.Minor; f.Machine != cuda || int(flags&0xff) != want {
+			t.Errorf("%s is for machine %d, sm_%d, not sm_%d", c.Name(), f.Machine, flags&0xff, want)
+		}
+		for _, s := range gather.Shaders() {
+			if !s.Packed && f.Section(".text."+s.String()) == nil {
+				t.Errorf("%s has no kernel %v", c.Name(), s)
+			}
+		}
+	}
+}
+
+// A cubin runs on cards of the same major version that are not older ("Binary Compatibility").
+func TestCardsGetMachineCodeThatTheyRun(t *testing.T) {
+	for _, c := range []struct {
+		major, minor int
+		integrated   bool
+		want         string // the file, "" for PTX only
+	}{
+		{5, 0, false, ""}, {7, 0, false, ""}, {7, 5, false, "gather_sm75"}, {8, 0, false, "gather_sm80"},
+		{8, 6, false, "gather_sm80"}, {8, 9, false, "gather_sm80"}, {8, 7, true, ""}, {9, 0, false, "gather_sm90"},
+		{10, 0, false, ""}, {12, 0, false, ""},
+	} {
+		images := gather.CUDAImages(c.major, c.minor, c.integrated)
+		got := ""
+		for _, x := range gather.Cubins() {
+			if images[0] == x.Image {
+				got = x.Name()
+			}
+		}
+		if got != c.want || images[len(images)-1] != gather.PTX() {
+			t.Errorf("%d.%d, integrated %v: %q first of %d images, want %q and the PTX last", c.major, c.minor, c.integrated, got, len(images), c.want)
+		}
 	}
 }
 

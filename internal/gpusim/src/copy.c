@@ -60,7 +60,7 @@ static CUresult check(const sim_scope *scope, const sim_context *ctx, const stru
     if (s->at == 0 || n > UINTPTR_MAX - s->at) return CUDA_ERROR_INVALID_VALUE;
     sim_range *r = sim_range_find(s->at);
     if (r) {
-        if (n > r->size - (s->at - r->address)) return CUDA_ERROR_INVALID_VALUE;
+        if (n > sim_range_room(r, s->at)) return CUDA_ERROR_INVALID_VALUE;
         s->pageable = !sim_range_on_device(r) && !sim_host_known(r, ctx);
         return CUDA_SUCCESS;
     }

@@ -20,6 +20,8 @@ static long environment(const char *name, long otherwise, long least, long most)
 // Address space is cheap: places are used again only when all of it was.
 enum { ARENAS = 16 };
 
+enum { ipc_events = 125 };  // CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, which older headers lack
+
 static bool open_device(sim_device *d, int ordinal) {
     d->ordinal = ordinal;
     d->memory = (size_t)environment("DLX_GPUSIM_MEMORY", 1L << 30, SIM_PAGE, 1L << 40);
@@ -43,6 +45,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
         (uint64_t)environment("DLX_GPUSIM_SEED", (long)(sim_now() | 1), 1, 0x7fffffffffffffff);
     sim.concurrent = environment("DLX_GPUSIM_CONCURRENT", 1, 0, 1);
     sim.reuse = environment("DLX_GPUSIM_REUSE", 0, 0, 1);
+    sim.lazy = environment("DLX_GPUSIM_LAZY", 0, 0, 1);
     sim.one_queue = environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
     sim.drain_lock = environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
     for (int i = 0; i < n; i++)
@@ -115,6 +118,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
         *value = (int)environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1);
         break;
+    case ipc_events: *value = (int)environment("DLX_GPUSIM_IPC_EVENTS", 1, 0, 1); break;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
@@ -180,6 +184,7 @@ static const struct {
     ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
     ERROR(CUDA_ERROR_MAP_FAILED, "mapping failed"),
     ERROR(CUDA_ERROR_ALREADY_MAPPED, "already mapped"),
+    ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"),
     ERROR(CUDA_ERROR_NOT_MAPPED, "not mapped"),
     ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "peer access is not supported"),
     ERROR(CUDA_ERROR_INVALID_PTX, "a PTX compilation failed"),

@@ -72,9 +72,21 @@ bool sim_range_on_device(const sim_range *r) {
            r->kind != SIM_RANGE_TWIN && r->kind != SIM_RANGE_MANAGED;
 }
 
+size_t sim_range_room(const sim_range *r, uintptr_t address) {
+    uintptr_t end = r->address + r->size;
+    if (r->kind == SIM_RANGE_VMM)
+        for (const sim_range *n = sim_range_next(r);
+             n && n->kind == SIM_RANGE_VMM && n->address == end &&
+             n->work == r->work + (end - r->address) && n->device == r->device &&
+             n->access == r->access && n->flags == r->flags;
+             n = sim_range_next(n))
+            end += n->size;
+    return end - address;
+}
+
 // bytes_of is where bytes of a range are, or NULL unless they lie in it.
 static void *bytes_of(const sim_range *r, uintptr_t address, size_t bytes) {
-    if (r == NULL || !r->active || bytes > r->size - (address - r->address)) return NULL;
+    if (r == NULL || !r->active || bytes > sim_range_room(r, address)) return NULL;
     return r->work + (address - r->address);
 }
 
@@ -321,7 +333,8 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr p) {
     ENTER(cuMemGetAddressRange, SIM_CONTEXT);
     sim_range *r = sim_range_find(p);
-    if (r == NULL || (!sim_range_on_device(r) && r->kind != SIM_RANGE_MANAGED))
+    if (r == NULL || r->kind == SIM_RANGE_POOL ||
+        (!sim_range_on_device(r) && r->kind != SIM_RANGE_MANAGED))
         return CUDA_ERROR_NOT_FOUND;
     if (base) *base = r->address;
     if (size) *size = r->size;

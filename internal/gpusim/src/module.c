@@ -20,8 +20,19 @@ struct function {
     struct module *module;
     ptx_function *ptx;
     CUfunction handle;
+    bool loaded;
     struct function *next;
 };
+
+// settle is what loading may take: "Loading kernels might require context synchronization" ("Lazy
+// Loading"). It lets go of the lock.
+static CUresult settle(sim_context *ctx) { return sim.lazy ? sim_wait_context(ctx) : CUDA_SUCCESS; }
+
+// is_binary reports an image of machine code, an ELF file or a fat binary: kernels are PTX here.
+static bool is_binary(const void *image) {
+    static const unsigned char fat[] = {0x50, 0xed, 0x55, 0xba};
+    return memcmp(image, "\177ELF", 4) == 0 || memcmp(image, fat, sizeof fat) == 0;
+}
 
 static void drop(struct module *m) {
     if (--m->refs > 0) return;
@@ -60,6 +71,9 @@ void sim_forget_modules(sim_context *c) {
 static CUresult load(sim_context *ctx, CUmodule *out, const void *image) {
     char log[512];
     if (out == NULL || image == NULL) return CUDA_ERROR_INVALID_VALUE;
+    if (strnlen(image, 4) == 4 && is_binary(image)) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    CUresult r = settle(ctx);
+    if (r != CUDA_SUCCESS) return r;
     struct module *m = calloc(1, sizeof *m);
     if (m == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     m->refs = 1;
@@ -94,6 +108,15 @@ CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n
     return load(scope.ctx, out, image);
 }
 
+// known returns the function of a module that was given out before, or NULL.
+static struct function *known(const struct module *m, const ptx_function *p) {
+    for (struct function *f = m->functions; f; f = f->next)
+        if (f->ptx == p) return f;
+    return NULL;
+}
+
+// With DLX_GPUSIM_LAZY a function is not loaded completely yet when it is found: "CUDA APIs may
+// load the function automatically when called with partially loaded function handle".
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name) {
     ENTER(cuModuleGetFunction, SIM_CONTEXT);
     struct module *m = sim_handle_get(SIM_MODULES, module, scope.call);
@@ -101,18 +124,25 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule module, const cha
     if (out == NULL || name == NULL) return CUDA_ERROR_INVALID_VALUE;
     ptx_function *p = ptx_find(m->ptx, name);
     if (p == NULL) return CUDA_ERROR_NOT_FOUND;
-    for (struct function *f = m->functions; f; f = f->next)
-        if (f->ptx == p) {
-            *out = f->handle;
-            return CUDA_SUCCESS;
-        }
-    struct function *f = calloc(1, sizeof *f);
+    struct function *f = known(m, p);
+    if (f == NULL) {
+        CUresult r = settle(scope.ctx);
+        if (r != CUDA_SUCCESS) return r;
+        if (sim_handle_get(SIM_MODULES, module, scope.call) != m) return CUDA_ERROR_INVALID_HANDLE;
+        f = known(m, p);
+    }
+    if (f != NULL) {
+        *out = f->handle;
+        return CUDA_SUCCESS;
+    }
+    f = calloc(1, sizeof *f);
     void *handle = f ? sim_handle_new(SIM_FUNCTIONS, f) : NULL;
     if (handle == NULL) {
         free(f);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *f = (struct function){.module = m, .ptx = p, .handle = handle, .next = m->functions};
+    *f = (struct function){
+        .module = m, .ptx = p, .handle = handle, .loaded = !sim.lazy, .next = m->functions};
     m->functions = f;
     *out = f->handle;
     return CUDA_SUCCESS;
@@ -126,11 +156,34 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
+// function_get finds a function and completes its loading.
+static CUresult function_get(const sim_scope *scope, CUfunction handle, struct function **out) {
+    struct function *f = sim_handle_get(SIM_FUNCTIONS, handle, scope->call);
+    if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    if (!f->loaded) {
+        CUresult r = settle(scope->ctx);
+        if (r != CUDA_SUCCESS) return r;
+        f = sim_handle_get(SIM_FUNCTIONS, handle, scope->call);
+        if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+        f->loaded = true;
+    }
+    *out = f;
+    return CUDA_SUCCESS;
+}
+
+// Headers have it since CUDA 12.4.
+SIM_API CUresult CUDAAPI cuFuncLoad(CUfunction function) {
+    ENTER(cuFuncLoad, SIM_CONTEXT);
+    struct function *f;
+    return function_get(&scope, function, &f);
+}
+
 CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                                     CUfunction function) {
     ENTER(cuFuncGetAttribute, SIM_CONTEXT);
-    struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
-    if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    struct function *f;
+    CUresult r = function_get(&scope, function, &f);
+    if (r != CUDA_SUCCESS) return r;
     if (value == NULL) return CUDA_ERROR_INVALID_VALUE;
     switch ((int)attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)ptx_max_threads(f->ptx); break;
@@ -177,8 +230,9 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
                                 unsigned bx, unsigned by, unsigned bz, unsigned shared,
                                 CUstream stream, void **params, void **extra) {
     ENTER(cuLaunchKernel, SIM_CONTEXT);
-    struct function *f = sim_handle_get(SIM_FUNCTIONS, function, scope.call);
-    if (f == NULL) return CUDA_ERROR_INVALID_HANDLE;
+    struct function *f;
+    CUresult r = function_get(&scope, function, &f);
+    if (r != CUDA_SUCCESS) return r;
     uint64_t threads = (uint64_t)bx * by * bz;
     if (extra || shared || gx == 0 || gy == 0 || gz == 0 || gx > SIM_MAX_GRID_X ||
         gy > SIM_MAX_GRID_YZ || gz > SIM_MAX_GRID_YZ || bx > SIM_MAX_BLOCK_XY ||

@@ -53,7 +53,7 @@ static CUresult attribute(uint64_t *out, CUpointer_attribute name, CUdeviceptr p
     switch ((int)name) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: *out = r->ctx ? (uintptr_t)r->ctx->handle : 0; break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *out = device || managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        *out = (device && !r->on_host) || managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:  // for kernels of the current context
         if (c == NULL) return CUDA_ERROR_INVALID_CONTEXT;
@@ -63,12 +63,16 @@ static CUresult attribute(uint64_t *out, CUpointer_attribute name, CUdeviceptr p
         *out = p;
         break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        // Memory of a NUMA node, too: nothing gives the host access to it.
         if (device) return CUDA_ERROR_INVALID_VALUE;
         *out = r->kind == SIM_RANGE_TWIN ? (uintptr_t)r->work + (p - r->address) : p;
         break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: *out = r->id; break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: *out = managed; break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *out = (uint64_t)r->device->ordinal; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        if (r->on_host) return CUDA_ERROR_INVALID_VALUE;
+        *out = (uint64_t)r->device->ordinal;
+        break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *out = r->kind == SIM_RANGE_DEVICE; break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         *out = r->kind == SIM_RANGE_VMM ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

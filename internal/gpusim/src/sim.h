@@ -121,6 +121,7 @@ typedef struct {
     bool draining;          // a call waits for all work, and others wait for it
     bool reuse;             // DLX_GPUSIM_REUSE
     bool concurrent;        // DLX_GPUSIM_CONCURRENT
+    bool lazy;              // DLX_GPUSIM_LAZY
 } sim_state;
 
 extern sim_state sim;
@@ -230,6 +231,7 @@ struct sim_range {
     uint32_t access;   // bit d: device d may use it (VMM, pools); device kinds with an
                        // owner go by cuCtxEnablePeerAccess instead
     bool active;       // false: not allocated yet or freed already in stream order
+    bool on_host;      // of SIM_RANGE_VMM: memory of a NUMA node
     bool synchronous;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
     unsigned holds;    // exports and other reasons not to give the place to another
     void *owner;       // for the file that made it
@@ -248,6 +250,10 @@ sim_range *sim_range_find(uintptr_t address);
 // sim_range_next walks all ranges in order of address, from NULL.
 sim_range *sim_range_next(const sim_range *after);
 bool sim_range_on_device(const sim_range *range);
+// sim_range_room returns how many bytes of a range lie at an address and behind it. Memory of
+// cuMemMap goes on in the mappings of the same reservation that follow without a gap and have the
+// same access.
+size_t sim_range_room(const sim_range *range, uintptr_t address);
 
 // sim_translate_from returns where the bytes of a handed-out range are, or NULL unless they lie
 // in one live range that code running in ctx may read or write: memory of its device, of a peer

@@ -13,6 +13,7 @@
 
 static const size_t granularity = 2 << 20;  // as cards have it
 enum { fabric = 8 };                        // CU_MEM_HANDLE_TYPE_FABRIC, in headers since 12.3
+enum { host_numa = 3 };                     // CU_MEM_LOCATION_TYPE_HOST_NUMA, likewise since 12.2
 
 // physical is the memory behind a handle: freed when no handle and no mapping is left.
 typedef struct {
@@ -26,9 +27,11 @@ typedef struct {
     CUmemAllocationProp prop;
 } physical;
 
-// reservation is a range of addresses, in a list of all.
+// reservation is a range of addresses, in a list of all. What is mapped to it the simulator sees at
+// work, so that mappings without a gap have none there either.
 typedef struct reservation {
     uintptr_t address;
+    uintptr_t work;
     size_t size;
     struct reservation *next;
 } reservation;
@@ -50,10 +53,15 @@ static physical *physical_get(CUmemGenericAllocationHandle handle, const char *c
     return p;
 }
 
+// on_host reports memory of a NUMA node of the host. One device pays for other memory.
+static bool on_host(const CUmemAllocationProp *prop) {
+    return (int)prop->location.type == host_numa;
+}
+
 // physical_free lets the memory go if nothing refers to it.
 static void physical_free(physical *p) {
     if (p->handles != 0 || p->mappings != 0) return;
-    if (!p->imported) sim.devices[p->prop.location.id].used -= p->file.size;
+    if (!p->imported && !on_host(&p->prop)) sim.devices[p->prop.location.id].used -= p->file.size;
     munmap(p->work, p->file.size);
     close(p->fd);
     sim_handle_drop(p->handle);
@@ -85,6 +93,11 @@ static CUresult check_properties(const CUmemAllocationProp *prop) {
     if (prop == NULL || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
         prop->win32HandleMetaData != NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    if (on_host(prop)) {  // "On systems where NUMA is not available [the] id must be set to 0"
+        if (prop->location.id != 0) return CUDA_ERROR_INVALID_VALUE;
+        return prop->requestedHandleTypes || prop->allocFlags.usage ? CUDA_ERROR_NOT_SUPPORTED
+                                                                    : CUDA_SUCCESS;
+    }
     if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE
                                                                    : CUDA_ERROR_NOT_SUPPORTED;
@@ -116,7 +129,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
     CUresult r = check_properties(prop);
     if (r != CUDA_SUCCESS) return r;
     sim_device *device = sim_device_get(prop->location.id);
-    if (size > device->memory - device->used) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!on_host(prop) && size > device->memory - device->used) return CUDA_ERROR_OUT_OF_MEMORY;
     sim_memory_file file;
     int fd = sim_memory_file_new(size, device->ordinal, &file);
     if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -124,7 +137,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
     r = physical_new(fd, &file, prop, &p);
     if (r != CUDA_SUCCESS) return r;
     p->prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;  // a wish that is not granted
-    device->used += size;
+    if (!on_host(prop)) device->used += size;
     memset(p->work, SIM_FRESH, size);
     *out = handle_value(p);
     return CUDA_SUCCESS;
@@ -203,11 +216,13 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t align
         return CUDA_ERROR_INVALID_VALUE;
     reservation *r = malloc(sizeof *r);
     uintptr_t at = r ? sim_reserve(size, alignment > granularity ? alignment : granularity) : 0;
-    if (at == 0) {
+    uintptr_t work = at ? sim_reserve(size, 0) : 0;
+    if (work == 0) {
+        if (at) sim_unreserve(at, size);
         free(r);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *r = (reservation){.address = at, .size = size, .next = reservations};
+    *r = (reservation){.address = at, .work = work, .size = size, .next = reservations};
     reservations = r;
     sim_live(SIM_RESERVATIONS, +1);
     *out = at;
@@ -226,26 +241,25 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     }
     *at = r->next;
     sim_unreserve(r->address, r->size);
+    sim_unreserve(r->work, r->size);
     free(r);
     sim_live(SIM_RESERVATIONS, -1);
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
-bool sim_reservation_find(uintptr_t address, uintptr_t *start, size_t *size) {
+// reservation_of returns the reservation that an address lies in, or NULL.
+static const reservation *reservation_of(uintptr_t address) {
     for (const reservation *r = reservations; r != NULL; r = r->next)
-        if (address >= r->address && address - r->address < r->size) {
-            *start = r->address;
-            *size = r->size;
-            return true;
-        }
-    return false;
+        if (address >= r->address && address - r->address < r->size) return r;
+    return NULL;
 }
 
-// reserved reports whether a range lies in one reservation.
-static bool reserved(uintptr_t address, size_t size) {
-    uintptr_t start;
-    size_t all;
-    return sim_reservation_find(address, &start, &all) && size <= all - (address - start);
+bool sim_reservation_find(uintptr_t address, uintptr_t *start, size_t *size) {
+    const reservation *r = reservation_of(address);
+    if (r == NULL) return false;
+    *start = r->address;
+    *size = r->size;
+    return true;
 }
 
 CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
@@ -255,15 +269,22 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     if (p == NULL || flags != 0 || size == 0 || (ptr | size | offset) % granularity != 0)
         return CUDA_ERROR_INVALID_VALUE;
     // "Note: currently must be zero."
-    if (offset != 0 || size > p->file.size || !reserved(ptr, size) || sim_range_within(ptr, size))
+    const reservation *in = reservation_of(ptr);
+    if (offset != 0 || size > p->file.size || in == NULL ||
+        size > in->size - (ptr - in->address) || sim_range_within(ptr, size))
         return CUDA_ERROR_INVALID_VALUE;
+    uint8_t *work = (uint8_t *)in->work + (ptr - in->address);
+    if (mmap(work, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->fd,
+             (off_t)p->file.begin) == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     const sim_range range = {
         .address = ptr,
         .size = size,
-        .work = p->work,
+        .work = work,
         .kind = SIM_RANGE_VMM,
         .device = sim_device_get(p->prop.location.id),
         .active = true,
+        .on_host = on_host(&p->prop),
         .owner = p,
     };
     if (sim_range_add(&range) == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -297,6 +318,8 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
         sim_range *r = mapping_at(at);
         physical *p = r->owner;
         at += r->size;
+        mmap(r->work, r->size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
         sim_range_remove(r);
         sim_live(SIM_MAPPINGS, -1);
         p->mappings--;
@@ -318,8 +341,10 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
     for (size_t i = 0; i < count; i++) {
         if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
         if (!is_device(&desc[i].location)) return CUDA_ERROR_INVALID_DEVICE;
-        const sim_device *d = sim_device_get(desc[i].location.id), *owner = mapping_at(ptr)->device;
-        if (d != owner && !sim_device_reaches(d, owner)) return CUDA_ERROR_INVALID_DEVICE;
+        const sim_range *m = mapping_at(ptr);
+        const sim_device *d = sim_device_get(desc[i].location.id), *owner = m->device;
+        if (d != owner && !m->on_host && !sim_device_reaches(d, owner))
+            return CUDA_ERROR_INVALID_DEVICE;
         if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
             desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)

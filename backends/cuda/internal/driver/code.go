@@ -25,8 +25,10 @@ const (
 	DeviceUnavailable      Code = C.CUDA_ERROR_DEVICE_UNAVAILABLE
 	NoDevice               Code = C.CUDA_ERROR_NO_DEVICE
 	InvalidDevice          Code = C.CUDA_ERROR_INVALID_DEVICE
+	InvalidImage           Code = C.CUDA_ERROR_INVALID_IMAGE
 	InvalidContext         Code = C.CUDA_ERROR_INVALID_CONTEXT
 	MapFailed              Code = C.CUDA_ERROR_MAP_FAILED
+	NoBinaryForGPU         Code = C.CUDA_ERROR_NO_BINARY_FOR_GPU
 	ECCUncorrectable       Code = C.CUDA_ERROR_ECC_UNCORRECTABLE
 	PeerAccessUnsupported  Code = C.CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
 	InvalidPTX             Code = C.CUDA_ERROR_INVALID_PTX
@@ -103,6 +105,8 @@ func (c Code) kind() cudalike.Kind {
 		return cudalike.Captured
 	case NotInitialized, StubLibrary, NotSupported, NotPermitted, PeerAccessUnsupported, InvalidPTX, JITCompilerNotFound, UnsupportedPTXVersion, SystemNotReady:
 		return cudalike.NotSupported
+	case InvalidImage, NoBinaryForGPU:
+		return cudalike.WrongImage
 	case SystemDriverMismatch, CallRequiresNewer:
 		return cudalike.WrongVersion
 	}

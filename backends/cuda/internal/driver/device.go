@@ -47,6 +47,8 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	}
 	x.PCI = pci(d)
 	x.ComputeUnits = attribute(d, C.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+	x.Major = attribute(d, C.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+	x.Minor = attribute(d, C.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
 	x.Integrated = attribute(d, C.CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0
 	// Without concurrent access the host crashes when it uses managed memory while the device works.
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) == 0 || attribute(d, C.CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0 {
@@ -59,10 +61,24 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	if x.Integrated || attribute(d, C.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0 || !link.Has("cuIpcOpenMemHandle_v2") {
 		x.NoIPC = "the device is integrated, or the driver has no cuIpcGetMemHandle"
 	}
+	x.NoIPCEvents = noIPCEvents(d, x.NoIPC)
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) == 0 {
 		x.NoTimelines = "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED is 0"
 	}
 	return x, s
+}
+
+// noIPCEvents returns why other processes cannot open events of a device, "" if they can. Drivers know that since
+// CUDA 12; there are integrated devices that share events and no memory. noIPC is the answer of older drivers.
+func noIPCEvents(d cu.Device, noIPC string) string {
+	const supported = 125 // CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, which older headers do not have
+	switch n, err := d.Attribute(supported); {
+	case err != nil:
+		return noIPC
+	case n == 0:
+		return "CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED is 0"
+	}
+	return ""
 }
 
 // uuid returns the UUID of the part of a card that the process has: its MIG instance, where

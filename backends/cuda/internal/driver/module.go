@@ -2,23 +2,38 @@
 
 package driver
 
+/*
+#include "shim.h"
+
+// Headers have it since CUDA 12.4.
+CUresult CUDAAPI cuFuncLoad(CUfunction function);
+
+static CUresult dlx_load(uintptr_t context, uintptr_t function) {
+	DLX_RELAXED(context, cuFuncLoad((CUfunction)function));
+}
+*/
+import "C"
+
 import (
 	"gorgonia.org/cu"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/link"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-func (c context) LoadModule(ptx string) (raw uintptr, s cudalike.Status) {
+func (c context) LoadModule(image string) (raw uintptr, s cudalike.Status) {
 	defer dl.KeepHandlers()()
 	s = c.do("cuModuleLoadData", func() error {
-		m, err := cu.LoadData(ptx)
+		m, err := cu.LoadData(image)
 		raw = handle(m)
 		return err
 	})
 	return raw, s
 }
 
+// Function finds a function and loads it completely. cuModuleGetFunction loads it ("Lazy Loading"), but what the
+// driver has loaded then cuFuncLoad alone says, where it is there (CUDA 12.4).
 func (c context) Function(module uintptr, name string) (raw uintptr, s cudalike.Status) {
 	defer dl.KeepHandlers()()
 	s = c.do("cuModuleGetFunction", func() error {
@@ -26,6 +41,9 @@ func (c context) Function(module uintptr, name string) (raw uintptr, s cudalike.
 		raw = handle(f)
 		return err
 	})
+	if s.OK() && link.Has("cuFuncLoad") {
+		s = answer("cuFuncLoad", C.dlx_load(C.uintptr_t(c), C.uintptr_t(raw)))
+	}
 	return raw, s
 }
 

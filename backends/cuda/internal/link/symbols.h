@@ -56,6 +56,7 @@
 	X(cuEventSynchronize) \
 	X(cuExternalMemoryGetMappedBuffer) \
 	X(cuFuncGetAttribute) \
+	X(cuFuncLoad) \
 	X(cuFuncSetCacheConfig) \
 	X(cuFuncSetSharedMemConfig) \
 	X(cuGetErrorName) \
@@ -102,6 +103,7 @@
 	X(cuMemExportToShareableHandle) \
 	X(cuMemFreeHost) \
 	X(cuMemFree_v2) \
+	X(cuMemGetAccess) \
 	X(cuMemGetAddressRange_v2) \
 	X(cuMemGetAllocationGranularity) \
 	X(cuMemGetInfo_v2) \
