@@ -28,8 +28,8 @@ type device struct {
 
 	// guarded by Mu
 	*blockpool.Pool[class, block]
-	blocksLeave int // blocks that left the pool and are not freed yet
-	queues shell.Lending[*queue] // for copies without a stream, and for work that needs a second stream
+	blocksLeave int                   // blocks that left the pool and are not freed yet
+	queues      shell.Lending[*queue] // for copies without a stream, and for work that needs a second stream
 }
 
 var (
