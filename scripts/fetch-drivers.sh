@@ -28,8 +28,9 @@ prepare() {
   for command in apt-get dpkg-deb; do
     command -v $command >/dev/null || { echo "there is no $command"; return 1; }
   done
-  archive=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(RELEASE) $(REPO_URI)' "Created-By: Packages" |
-    awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
+  # Without apt's lists, which a new machine lacks, only the name of the release tells Debian from other systems.
+  archive=$(apt-get indextargets --no-release-info --format '$(COMPONENT) $(RELEASE) $(REPO_URI)' "Created-By: Packages" |
+    awk '$1 == "main" && $2 ~ /^(bookworm|trixie|forky|sid|stable|testing|unstable)$/ && !found++ { print $3 }')
   [ -n "$archive" ] || { echo "apt-get knows no archive of Debian"; return 1; }
   mkdir -p "$work"/{lists/partial,cache/archives/partial,sources}
   for release in $(printf '%s\n' "${packages// /$'\n'}" | cut -d/ -f2 | sort -u); do

@@ -7,7 +7,7 @@
 #   - The backend builds, and passes the conformance suite on that driver. For this, cgo compiles gorgonia.org/cu and
 #     all C of the backend, and the program is linked.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 ours=$PWD/backends/cuda/include
 
 count() { echo "$1" >>"${DLX_COUNTS:-/dev/null}"; }
