@@ -29,10 +29,13 @@ export DLX_PYTHON         := $(CURDIR)/$(VENV)/bin/python
 export DLX_DLPACK_INCLUDE := $(CURDIR)/$(VENV)/dlpack-include
 export DLX_CUDA_TOOLS     := $(CURDIR)/$(VENV)/cuda-tools
 
-# Where the C compiler finds cuda.h: after the folders that the caller names, and before /usr/local/cuda, which cu adds.
-CUDA_INCLUDE := -I$(CURDIR)/$(VENV)/cuda-include
+# Where the C compiler finds cuda.h: first ours, which includes the real one, and that after the folders that the
+# caller names, and before /usr/local/cuda, which cu adds. Go compiles everything again for every other order of
+# CGO_CFLAGS: README and scripts have the same one.
+OUR_CUDA_H   := -I$(CURDIR)/backends/cuda/include
+REAL_CUDA_H  := -I$(CURDIR)/$(VENV)/cuda-include
 CGO_CFLAGS   ?= -g -O2
-export CGO_CFLAGS := $(filter-out $(CUDA_INCLUDE),$(CGO_CFLAGS)) $(CUDA_INCLUDE)
+export CGO_CFLAGS := $(OUR_CUDA_H) $(filter-out $(OUR_CUDA_H) $(REAL_CUDA_H),$(CGO_CFLAGS)) $(REAL_CUDA_H)
 
 export TAGS
 ifeq ($(TAGS),)
@@ -42,18 +45,21 @@ endif
 # The simulated CUDA driver, on Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
 CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
+# Other versions of cuda.h, for the backend for CUDA, which is for Linux.
+HEADERS   := $(and $(filter Linux,$(shell uname -s)),$(findstring cuda,$(TAGS)))
 # CUDA's backend also has assembly for arm64, as core has. An emulator runs it, with the simulated driver.
 EMULATED  := $(and $(CARD),$(filter x86_64,$(shell uname -m)))
 
 GPUSIM       := .cache/gpusim/libcuda.so.1
 GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
 CC_ARM64     := aarch64-linux-gnu-gcc
+REAL_DRIVERS := .cache/drivers
 
 # The packages that the tags change. test-race and test-asan test all packages with the tags.
 TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
 SUITES := test-format test-mod test-api test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	test-bench test-fuzz
 
 .DEFAULT_GOAL := help
@@ -163,6 +169,14 @@ test-card: ## CUDA's tests as they run on one GPU, without the simulator's contr
 	__EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent CGO_ENABLED=1 \
 		$(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/cuda ./interop/gl ./exchange
 
+test-headers: ## CUDA's backend builds and works with the cuda.h of CUDA 12.0, 12.4, 12.9, 13.0 and 13.5
+	scripts/test-headers.sh
+
+# Not in setup: these packages are not free software, and nothing needs them but this suite.
+test-drivers: ## NVIDIA's own libraries of several drivers load, where Debian's packages of them can be had
+	scripts/fetch-drivers.sh $(REAL_DRIVERS)
+	scripts/test-drivers.sh $(REAL_DRIVERS)
+
 # The rest computes plans, or shows one goroutine's use of what the others test.
 test-race: export GOEXPERIMENT := cgocheck2
 test-race: ## Tests of what has goroutines, under the race detector, and with all that Go can check of pointers that C gets
@@ -204,7 +218,7 @@ test-bench: ## Every benchmark of go test runs once
 test-fuzz: ## Every fuzz target, for FUZZTIME each
 	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
 
-setup: system-packages $(VENV)/ready $(TOOLS)/ready $(SIMULATOR) ## Install what the suites need
+setup: system-packages $(VENV)/ready $(if $(HEADERS),$(VENV)/headers/ready) $(TOOLS)/ready $(SIMULATOR) ## Install what the suites need
 
 system-packages:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
@@ -217,9 +231,17 @@ $(VENV)/ready: requirements.txt
 	ln -sfn cuda-tools/cuda_runtime/include $(VENV)/cuda-include
 	touch $@
 
+# A folder for each version, since pip installs only one version of a package into a folder.
+$(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
+	rm -rf $(@D)
+	for package in $$(sed 's/#.*//' $<); do \
+		$(VENV)/bin/python -m pip install --quiet --no-deps --target $(@D)/$${package#*==} $$package || exit; \
+	done
+	touch $@
+
 gpusim: $(GPUSIM) ## Build the simulated CUDA driver
 
-$(GPUSIM): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) $(VENV)/ready | system-packages
+$(GPUSIM): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
 	mkdir -p $(@D)
 	$< $@
 

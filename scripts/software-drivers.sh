@@ -10,9 +10,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=$root/.cache
 
-# For commands that build: the cuda.h that make setup installs.
+# For commands that build: our cuda.h, and the real one that make setup installs.
 if [ -z "${CGO_CFLAGS:-}" ] && [ -f "$root/.venv/cuda-include/cuda.h" ]; then
-  export CGO_CFLAGS="-g -O2 -I$root/.venv/cuda-include"
+  export CGO_CFLAGS="-I$root/backends/cuda/include -g -O2 -I$root/.venv/cuda-include"
 fi
 # For tests: the compiler and the assembler of PTX.
 if [ -z "${DLX_CUDA_TOOLS:-}" ] && [ -e "$root/.venv/cuda-tools" ]; then

@@ -62,6 +62,17 @@ static sim_pool *default_pool(sim_device *d) {
     return d->default_pool;
 }
 
+// The header of CUDA 12.0 and 12.1 calls maxSize reserved.
+static size_t limit_of(const CUmemPoolProps *props) {
+#if CUDA_VERSION < 12020
+    size_t limit;
+    memcpy(&limit, props->reserved, sizeof limit);
+    return limit;
+#else
+    return props->maxSize;
+#endif
+}
+
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
     ENTER(cuMemPoolCreate, SIM_INIT);
     if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
@@ -70,7 +81,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
     if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
     sim_device *d = sim_device_get(props->location.id);
     if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    sim_pool *p = pool_new(d, props->maxSize);
+    sim_pool *p = pool_new(d, limit_of(props));
     if (p == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     sim_live(SIM_POOLS, 1);
     *out = p->handle;

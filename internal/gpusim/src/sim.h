@@ -22,6 +22,11 @@
 // What <cuda.h> declares is what the library exports; all else stays hidden.
 #pragma GCC visibility push(default)
 #include <cuda.h>
+// The function of CUDA 12. A header of CUDA 13 gives its name to a newer one.
+#undef cuStreamGetCaptureInfo
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                                        const CUgraphNode **dependencies, size_t *count);
 #pragma GCC visibility pop
 
 // SIM_API marks an exported function that <cuda.h> does not declare.

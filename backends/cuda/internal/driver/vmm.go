@@ -26,6 +26,14 @@ static CUresult dlx_vmm_granularity(int device, size_t *bytes, CUmemAllocationGr
 	return cuMemGetAllocationGranularity(bytes, &p, which);
 }
 
+// dlx_vmm_access describes access for a device. It is C because id is a field of CUmemLocation or, from CUDA 13.5 on, of
+// a union in it, which has no name in Go.
+static void dlx_vmm_access(CUmemAccessDesc *access, int device) {
+	access->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access->location.id = device;
+	access->flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
 // dlx_vmm_map maps v->memory.
 static CUresult dlx_vmm_map(struct dlx_vmm *v, size_t size, const CUmemAccessDesc *access, size_t count) {
 	v->call = "cuMemAddressReserve";
@@ -105,9 +113,7 @@ func (c context) ImportMapped(fd int, size int64, ordinals []int32) (cudalike.Ma
 func (c context) openMapped(fd int, size int64, ordinals []int32) (cudalike.Mapped, cudalike.Status) {
 	access := make([]C.CUmemAccessDesc, len(ordinals))
 	for i, ordinal := range ordinals {
-		access[i].location._type = C.CU_MEM_LOCATION_TYPE_DEVICE
-		access[i].location.id = C.int(ordinal)
-		access[i].flags = C.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+		C.dlx_vmm_access(&access[i], C.int(ordinal))
 	}
 	var v C.struct_dlx_vmm
 	if r := C.dlx_vmm_open(C.uintptr_t(c), &v, C.int(fd), C.size_t(size), &access[0], C.size_t(len(access))); r != C.CUDA_SUCCESS {
