@@ -68,8 +68,8 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	return x, s
 }
 
-// noIPCEvents returns why other processes cannot open events of a device, "" if they can. Drivers know that since
-// CUDA 12; there are integrated devices that share events and no memory. noIPC is the answer of older drivers.
+// noIPCEvents returns why other processes cannot open events of a device, "" if they can. There are integrated devices
+// that share events and no memory. noIPC is the answer for drivers that do not know the attribute.
 func noIPCEvents(d cu.Device, noIPC string) string {
 	const supported = 125 // CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, which older headers do not have
 	switch n, err := d.Attribute(supported); {
