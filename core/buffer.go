@@ -55,6 +55,23 @@ type Memory struct {
 	// Backing identifies the file that the memory was imported from; nil if it was not
 	// imported or the file is not known. See [ExternalMemory.Backing].
 	Backing *Backing
+	// Origin is the type of the device whose driver allocated the memory, if that is not
+	// ID.Type. HostView and MapHost set it: memory of a Vulkan device that the host views
+	// has the origin DeviceVulkan. 0 means ID.Type. See [Memory.OriginType].
+	Origin DeviceType
+	// ReadOnly says that the host cannot write the memory, such as the pages of a file that
+	// is mapped for reading. All tensors on the memory are read-only, and a [HostMapper] may
+	// refuse it. Mark such memory, or make its first tensor with FlagReadOnly: a HostMapper
+	// then finds out.
+	ReadOnly bool
+}
+
+// OriginType returns the type of the device whose driver allocated the memory.
+func (m Memory) OriginType() DeviceType {
+	if m.Origin != 0 {
+		return m.Origin
+	}
+	return m.ID.Type
 }
 
 // Free calls the owner, if there is one. Use it for memory that was not wrapped.
@@ -70,6 +87,7 @@ func (m Memory) Free() {
 // Release. A Buffer is safe for concurrent use.
 type Buffer struct {
 	mem   Memory
+	reads bool                  // the tensor that the buffer was made for is read-only
 	more  atomic.Int32          // references beyond the first; near the value released when there are none
 	order atomic.Pointer[order] // nil until there is work on the memory
 }
@@ -103,8 +121,12 @@ func (b *Buffer) Memory() Memory {
 		return Memory{}
 	}
 	m := &b.mem
-	return Memory{ID: m.ID, Device: m.Device, Handle: m.Handle, Offset: m.Offset, Size: m.Size, Host: m.Host, Backing: m.Backing}
+	return Memory{ID: m.ID, Device: m.Device, Handle: m.Handle, Offset: m.Offset, Size: m.Size, Host: m.Host, Backing: m.Backing, Origin: m.Origin, ReadOnly: m.ReadOnly}
 }
+
+// ReadOnly reports whether the tensor that the buffer was made for is read-only. The host may then be unable to
+// write the memory. Other buffers have memory that the host can write.
+func (b *Buffer) ReadOnly() bool { return b != nil && b.reads }
 
 // Retain adds a reference. The caller releases it by one call of Release. Retain returns
 // ErrClosed if the last reference was released. The garbage collector does not release

@@ -30,9 +30,20 @@ type HostMapper interface {
 	// number of bytes before the first byte of host. The device must not change the other
 	// bytes.
 	//
-	// MapHost returns ErrInvalid if the device cannot map host, if the host cannot access
-	// it, or if its size is not known.
+	// The result has the origin of host, see [Memory.OriginType]. If the host cannot write
+	// the memory, Memory.ReadOnly of the result is true.
+	//
+	// MapHost returns the errors of CanMap, and ErrInvalid if the device cannot map host or
+	// if its size is not known. If host.ReadOnly() is true and the memory is not marked as
+	// Memory.ReadOnly, MapHost asks the system whether the host can write it. The driver may
+	// refuse any memory, for example memory that it has mapped before.
 	MapHost(ctx context.Context, host *Buffer) (Memory, error)
+	// CanMap returns nil if MapHost can map host, as far as the fields of host tell. It does
+	// not call the driver. Otherwise it returns the reason: ErrInvalid if the host cannot
+	// access the memory, ErrReadOnly if the host cannot write it and the driver maps only
+	// memory that it may write, and ErrNotSupported if the driver does not map memory of its
+	// origin.
+	CanMap(host Memory) error
 	// HostAlignment returns the number of bytes in a unit in which the device maps host
 	// memory. It is a power of two. The device can map memory whose address and size are
 	// multiples of it. Whether it can map other memory, only MapHost reports. In Vulkan the
@@ -43,8 +54,8 @@ type HostMapper interface {
 // HostViewer lets the host use device memory in place.
 type HostViewer interface {
 	// HostView returns a Memory of the host that is the memory of b. Its ID is [CPU] and
-	// its Device is nil. It has the same Size as b, and keeps a reference to b until it is
-	// freed.
+	// its Device is nil. It has the same Size and the same origin as b (see
+	// [Memory.OriginType]), and keeps a reference to b until it is freed.
 	//
 	// The host may read the memory while no work that writes it is unfinished, and may
 	// write it while no work on it is unfinished. Work that is enqueued later sees what the

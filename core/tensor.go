@@ -59,7 +59,7 @@ func wrap(call string, m Memory, s Spec) (*Tensor, error) {
 		freedBuffers.Add(1)
 		return nil, err
 	}
-	b.mem = m
+	b.mem, b.reads = m, t.flags&FlagReadOnly != 0
 	if m.Backing != nil {
 		b.noteBacked()
 	}
@@ -105,6 +105,9 @@ func (t *Tensor) init(call string, m *Memory, s *Spec) error {
 		return err
 	}
 	t.dtype, t.id, t.empty, t.flags, t.layout = s.DType, m.ID, low == high, s.Flags, layout
+	if m.ReadOnly {
+		t.flags |= FlagReadOnly
+	}
 	if err := t.checkRange(call, m, s, low, high); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func AllocFor(from, next core.Device) core.AllocOptions {
 	if types, reason := commonTypes(from, next, &fp, &np); !toHost && reason == nil {
 		return core.AllocOptions{Export: types[0]}
 	}
-	if has[core.HostViewer](from, &fp) && (toHost || has[core.HostMapper](next, &np)) {
+	if has[core.HostViewer](from, &fp) && (toHost || mapReason(next, &np, viewOf(core.Memory{ID: from.ID()})) == nil) {
 		return core.AllocOptions{HostVisible: true}
 	}
 	return core.AllocOptions{}

@@ -28,8 +28,9 @@ type fake struct {
 	backend    *coretest.Backend
 	world      *world
 	properties core.Properties
-	visible    bool   // all memory, asked for or not
-	freeing    func() // called, if set, before a view or an import is freed
+	visible    bool                    // all memory, asked for or not
+	freeing    func()                  // called, if set, before a view or an import is freed
+	refuses    func(core.Memory) error // called, if set, by CanMap
 
 	mu       sync.Mutex
 	handles  map[uintptr]core.AllocOptions // how memory was allocated, by address
@@ -149,6 +150,15 @@ func (f *fake) MapHost(ctx context.Context, b *core.Buffer) (core.Memory, error)
 	return m, err
 }
 
+func (f *fake) CanMap(m core.Memory) error {
+	if f.refuses != nil {
+		if err := f.refuses(m); err != nil {
+			return err
+		}
+	}
+	return f.Device.CanMap(m)
+}
+
 func (f *fake) ImportPointer(p uintptr, size int64, o core.Owner) (core.Memory, error) {
 	m, err := f.Device.ImportPointer(p, size, o)
 	m.Device = f
@@ -163,7 +173,7 @@ func (f *fake) HostView(_ context.Context, b *core.Buffer) (core.Memory, error) 
 		return core.Memory{}, core.Errorf(core.ErrNotSupported, "fake", "HostView", "the host cannot reach the memory: allocate it with HostVisible")
 	}
 	m := b.Memory()
-	return f.owned(core.Memory{ID: core.CPU, Handle: m.Handle &^ deviceBit, Size: m.Size}, b.Release), b.Retain()
+	return f.owned(core.Memory{ID: core.CPU, Handle: m.Handle &^ deviceBit, Size: m.Size, Origin: m.OriginType()}, b.Release), b.Retain()
 }
 
 func (f *fake) ExportTypes() []core.HandleType { return []core.HandleType{handleType} }

@@ -106,7 +106,7 @@ func (l *planner) share() {
 	}
 	l.offerUnless(otherMemory, &useNotOwn)
 	if onHost {
-		l.shareBy(&mapHostMemory, unless(has[core.HostMapper](l.dst, &l.target), cannotMap))
+		l.shareBy(&mapHostMemory, mapReason(l.dst, &l.target, l.from))
 		return
 	}
 	if owner == nil {
@@ -126,7 +126,7 @@ func (l *planner) share() {
 		l.shareBy(&exportImport)
 		l.ways[len(l.ways)-1].handle = h
 	}
-	l.shareBy(&mapView, viewed, unless(has[core.HostMapper](l.dst, &l.target), cannotMap))
+	l.shareBy(&mapView, viewed, mapReason(l.dst, &l.target, viewOf(l.from)))
 }
 
 // shareBy adds a way that opens the source's memory on the destination. The first of the
@@ -209,6 +209,23 @@ func (l *planner) importTarget() {
 		l.offerUnless(unless(asked == 0 || asked == h, exportAnother), &copyIntoImport)
 		l.ways[len(l.ways)-1].handle = h
 	}
+}
+
+// viewOf is the memory that HostView returns for m, as far as a plan needs it.
+func viewOf(m core.Memory) core.Memory {
+	return core.Memory{ID: core.CPU, Size: m.Size, Origin: m.OriginType(), ReadOnly: m.ReadOnly}
+}
+
+// mapReason returns why a device cannot map m, memory of the host.
+func mapReason(d core.Device, p *core.Properties, m core.Memory) reason {
+	h, ok := ability[core.HostMapper](d, p)
+	if !ok {
+		return cannotMap
+	}
+	if err := h.CanMap(m); err != nil {
+		return failure{err}
+	}
+	return nil
 }
 
 // commonTypes returns the handle types by which memory of one device can be opened on

@@ -24,7 +24,11 @@ func (r *run) alias() (*core.Tensor, error) { return core.NewTensor(r.root, r.sp
 // as way i does it, or before.
 func (r *run) share(ctx context.Context, i int) (*core.Tensor, error) {
 	w := &r.ways[i]
-	e, err := r.acquire(ctx, r.dst, r.sharing(i), func(ctx context.Context) (core.Memory, error) { return w.open(ctx, r, w.handle) })
+	e, err := r.acquire(ctx, r.dst, r.sharing(i), func(ctx context.Context) (core.Memory, error) {
+		m, err := w.open(ctx, r, w.handle)
+		m.ReadOnly = m.ReadOnly || r.from.ReadOnly // whatever way it is opened
+		return m, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +56,11 @@ func (m *move) part() core.Memory {
 
 // withBorrowed calls f with a buffer of memory which somebody else owns. A
 // device that keeps a reference to what it opens keeps one to this, so that the
-// memory's own buffer can be freed.
-func withBorrowed(m core.Memory, f func(*core.Buffer) (core.Memory, error)) (core.Memory, error) {
+// memory's own buffer can be freed. flags are those of the tensor that is moved: read-only
+// memory stays so.
+func withBorrowed(m core.Memory, flags core.Flags, f func(*core.Buffer) (core.Memory, error)) (core.Memory, error) {
 	m.Owner = nil
-	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
+	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}, Flags: flags & core.FlagReadOnly})
 	if err != nil {
 		return core.Memory{}, err
 	}
@@ -83,7 +88,7 @@ func openPointer(_ context.Context, r *run, _ core.HandleType) (core.Memory, err
 
 // openMapped maps the source's memory, which is the host's, into the destination.
 func openMapped(ctx context.Context, r *run, _ core.HandleType) (core.Memory, error) {
-	return withBorrowed(r.part(), func(b *core.Buffer) (core.Memory, error) {
+	return withBorrowed(r.part(), r.spec.Flags, func(b *core.Buffer) (core.Memory, error) {
 		return r.dst.(core.HostMapper).MapHost(ctx, b)
 	})
 }
@@ -91,7 +96,7 @@ func openMapped(ctx context.Context, r *run, _ core.HandleType) (core.Memory, er
 // hostView returns the source's memory as the host sees it. The caller releases the entry.
 func (r *run) hostView(ctx context.Context) (*opened.Entry, error) {
 	return r.acquire(ctx, nil, nil, func(ctx context.Context) (core.Memory, error) {
-		return withBorrowed(r.part(), func(b *core.Buffer) (core.Memory, error) {
+		return withBorrowed(r.part(), r.spec.Flags, func(b *core.Buffer) (core.Memory, error) {
 			return r.from.Device.(core.HostViewer).HostView(ctx, b)
 		})
 	})
@@ -107,6 +112,7 @@ func openView(ctx context.Context, r *run, _ core.HandleType) (core.Memory, erro
 	if err != nil {
 		v.Release()
 	}
+	m.Origin = v.Memory().OriginType()
 	return m, err
 }
 
@@ -116,7 +122,7 @@ func openMappedView(ctx context.Context, r *run, _ core.HandleType) (core.Memory
 	if err != nil {
 		return core.Memory{}, err
 	}
-	m, err := withBorrowed(v.Memory(), func(b *core.Buffer) (core.Memory, error) {
+	m, err := withBorrowed(v.Memory(), r.spec.Flags, func(b *core.Buffer) (core.Memory, error) {
 		return r.dst.(core.HostMapper).MapHost(ctx, b)
 	})
 	if err != nil {

@@ -24,7 +24,8 @@
 //
 // A program that replaces a file by renaming another one, as [WriteFile] does, does not
 // affect readers. The mapped pages are read-only: a write to them through an address ends
-// the process, too.
+// the process, too. Tensors in place say so by core.Memory.ReadOnly. Most devices cannot map
+// such memory, since their drivers pin pages to write to them: a move to a device copies it.
 //
 // Files are mapped on Unix. On other systems, and on the few file systems that cannot map,
 // the whole file is read into memory.

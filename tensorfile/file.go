@@ -198,7 +198,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 		m, offset = newMapping(data, nil), 0
 	}
 	t, err := core.Wrap(
-		core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m},
+		core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m, ReadOnly: m.unmap != nil},
 		core.Spec{DType: e.DType, Shape: e.Shape, Strides: e.Strides, Offset: offset, Flags: core.FlagReadOnly},
 	)
 	if err != nil {

@@ -43,7 +43,32 @@ func TestTensorsAreTheMappingItself(t *testing.T) {
 		if memory := b.Memory(); memory.Handle != address(mapped) || memory.Size != int64(len(mapped)) || memory.Offset != 0 || x.Offset() != info.Offset {
 			t.Errorf("%s has memory %+v and offset %d; want the whole mapping, %d bytes at %#x, and offset %d", info.Name, memory, x.Offset(), len(mapped), address(mapped), info.Offset)
 		}
+		if !b.Memory().ReadOnly {
+			t.Errorf("%s has memory that is not marked as read-only", info.Name)
+		}
 		_ = x.Close()
+	}
+}
+
+// TestCopiesOfAFileAreNotMarked is about memory that a device can map: only the pages of a
+// mapped file cannot be written.
+func TestCopiesOfAFileAreNotMarked(t *testing.T) {
+	f, err := Open("../testdata/digits_compressed.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	x, err := f.Tensor("mean")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	b, err := x.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Memory().ReadOnly || !x.ReadOnly() {
+		t.Errorf("the memory is marked: %v, the tensor is read-only: %v", b.Memory().ReadOnly, x.ReadOnly())
 	}
 }
 

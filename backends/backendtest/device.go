@@ -112,6 +112,7 @@ func caseUndeclared(e *env) {
 		m.Free()
 		return err
 	})
+	undeclared(e, "CanMap", func(d core.HostMapper) error { return d.CanMap(host.Memory()) })
 	undeclared(e, "HostView", func(d core.HostViewer) error {
 		m, err := d.HostView(e.ctx, own)
 		m.Free()

@@ -33,6 +33,12 @@ var mapCases = []Case{
 		run:   caseMapHostRefused,
 	},
 	{
+		Name:  "map-host/read-only",
+		Rule:  "core.HostMapper: memory that is marked as read-only is refused by CanMap and MapHost with ErrReadOnly, or mapped as memory that is marked, too; CanMap takes other memory of the host, and refuses what the host cannot reach",
+		Needs: core.CapMapHost,
+		run:   caseMapHostReadOnly,
+	},
+	{
 		Name:  "map-host/order",
 		Rule:  "core.Buffer.OrderWith: host memory and its mapping share one order; work on one waits for work on the other",
 		Needs: core.CapMapHost | core.CapAsync,
@@ -181,6 +187,47 @@ func caseMapHostRefused(e *env) {
 		e.check(err, "Buffer")
 		refused(b, core.ErrInvalid, "memory of the device")
 	}
+}
+
+func caseMapHostReadOnly(e *env) {
+	mapper := as[core.HostMapper](e)
+	memory, host := e.mappable(mapper.HostAlignment(), 5000)
+	copy(host, e.pattern(int64(len(host))))
+	m := core.Memory{ID: core.CPU, Handle: e.address(memory), Size: int64(len(host))}
+	e.check(mapper.CanMap(m), "CanMap of memory of the host")
+	if !e.props.ID.Type.HostAccessible() {
+		b, err := e.bytes(64).Buffer()
+		e.check(err, "Buffer")
+		e.wantError(mapper.CanMap(b.Memory()), core.ErrInvalid, "CanMap of memory of the device")
+	}
+
+	owner, freed := counted()
+	m.ReadOnly = true
+	can := mapper.CanMap(m)
+	if can != nil {
+		e.wantError(can, core.ErrReadOnly, "CanMap of memory that is marked as read-only")
+	}
+	m.Owner = owner
+	own := e.wrapBytes(m)
+	b, err := own.Buffer()
+	e.check(err, "Buffer")
+	mapped, err := mapper.MapHost(e.ctx, b)
+	if can != nil {
+		e.wantError(err, core.ErrReadOnly, "MapHost of memory that is marked as read-only")
+	}
+	if err == nil {
+		if !mapped.ReadOnly {
+			e.Errorf("memory that is marked as read-only was mapped as %+v, which is not", mapped)
+		}
+		t := e.wrapBytes(mapped)
+		e.wantBytes(t, host, "read-only memory")
+		e.wantError(e.dev.Copy(e.ctx, nil, t, e.bytes(t.NumElements())), core.ErrReadOnly, "a copy into read-only memory")
+		_ = t.Close()
+	} else if can == nil {
+		e.Errorf("CanMap takes memory that is marked as read-only, and MapHost fails: %v", err)
+	}
+	_ = own.Close()
+	e.wantFreedOnce(freed, "read-only memory")
 }
 
 func caseMapHostOrder(e *env) {

@@ -122,6 +122,46 @@ var optionalMutants = []mutant{
 		fails: "map-host/refused", says: "MapHost of memory of unknown size: error <nil>",
 	},
 	{
+		name: "maps read-only memory as if it could be written",
+		hooks: hooks{
+			canMap: func(*device, core.Memory) error { return nil },
+			mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+				m := b.Memory()
+				if !m.ReadOnly {
+					return d.fake.MapHost(ctx, b)
+				}
+				if err := b.Retain(); err != nil {
+					return core.Memory{}, err
+				}
+				m.ReadOnly, m.Owner = false, core.FreeFunc(b.Release)
+				loose, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
+				if err != nil {
+					b.Release()
+					return core.Memory{}, err
+				}
+				defer loose.Close()
+				writable, err := loose.Buffer()
+				if err != nil {
+					return core.Memory{}, err
+				}
+				return d.fake.MapHost(ctx, writable)
+			},
+		},
+		fails: "map-host/read-only", says: "which is not",
+	},
+	{
+		name:  "says that it maps what it does not",
+		hooks: hooks{canMap: func(*device, core.Memory) error { return nil }},
+		fails: "map-host/read-only", says: "CanMap takes memory that is marked as read-only, and MapHost fails",
+	},
+	{
+		name: "says that it maps nothing",
+		hooks: hooks{canMap: func(d *device, m core.Memory) error {
+			return core.Errorf(core.ErrInvalid, "fake", "MapHost", "no")
+		}},
+		fails: "map-host/read-only", says: "CanMap of memory of the host",
+	},
+	{
 		name: "maps whole units and forgets the offset",
 		hooks: hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 			m, err := mapUnits(d, ctx, b)

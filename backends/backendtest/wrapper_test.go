@@ -44,6 +44,7 @@ type hooks struct {
 	copyPeer      func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error
 	importPointer func(*device, uintptr, int64, core.Owner) (core.Memory, error)
 	mapHost       func(*device, context.Context, *core.Buffer) (core.Memory, error)
+	canMap        func(*device, core.Memory) error
 	hostView      func(*device, context.Context, *core.Buffer) (core.Memory, error)
 	importStream  func(*device, context.Context, uintptr) (core.Stream, error)
 	beforeClose   func(*device, func()) func()
@@ -131,6 +132,13 @@ func (d *device) MapHost(ctx context.Context, b *core.Buffer) (core.Memory, erro
 		return d.mine(d.hooks.mapHost(d, ctx, b))
 	}
 	return d.mine(d.fake.MapHost(ctx, b))
+}
+
+func (d *device) CanMap(m core.Memory) error {
+	if d.hooks.canMap != nil {
+		return d.hooks.canMap(d, m)
+	}
+	return d.fake.CanMap(m)
 }
 
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {

@@ -344,7 +344,7 @@ func TestHostMemoryThatAnotherContextHasRegisteredIsPageable(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Munmap(bytes) })
 	registered := uintptr(unsafe.Pointer(&bytes[0]))
-	if _, s := other.context.MapHost(registered, size); !s.OK() {
+	if _, s := other.context.MapHost(registered, size, false); !s.OK() {
 		t.Fatal(failed(s))
 	}
 	t.Cleanup(func() { other.context.UnmapHost(registered) })

@@ -33,7 +33,7 @@
 // that costs nothing. Nothing maps or unmaps it.
 //
 // Memory that MapHost makes is host memory under a cl_mem with CL_MEM_USE_HOST_PTR, and so is HostVisible
-// memory where there is no such SVM. A driver may keep a copy of it. Between commands it belongs to the host,
+// memory where there is no such SVM. MapHost refuses memory that the host cannot write. A driver may keep a copy of it. Between commands it belongs to the host,
 // and the copies of this package transfer it to the driver and back. If you enqueue commands of your own on
 // such a cl_mem, do the same (OpenCL 3.0 API, Mapping Buffer Objects):
 //

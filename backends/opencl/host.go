@@ -19,8 +19,12 @@ func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 // documentation. One command must not use two such cl_mem that share a page (clCreateBuffer), or such a
 // cl_mem and a pointer to one of its pages; Copy never does.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	return d.Map(ctx, host, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
+	return d.Map(ctx, host, d.CanMap, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
 }
+
+// CanMap refuses memory that the host cannot write. The cl_mem can be written, and clCreateBuffer does not say that a
+// driver pins the pages of a read-only one only for reading.
+func (d *device) CanMap(host core.Memory) error { return d.CheckMap(host, false) }
 
 // mapHost maps m, the memory of host.
 func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) {

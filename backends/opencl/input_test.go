@@ -4,7 +4,11 @@ package opencl_test
 
 import (
 	"errors"
+	"os"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/core"
@@ -116,6 +120,41 @@ func TestMapHostRefusesMemoryOfUnknownSize(t *testing.T) {
 	want(t, mapped(core.Memory{ID: core.DeviceID{Type: core.DeviceCUDA}, Handle: address, Size: 16}), core.ErrInvalid, "memory of a device")
 	if err := mapped(core.Memory{ID: core.CPU, Handle: address + 5, Size: 16}); err != nil {
 		t.Errorf("off every alignment: %v", err)
+	}
+}
+
+// A driver that pins the pages of host memory pins them for writing.
+func TestMapHostRefusesMemoryThatTheHostCannotWrite(t *testing.T) {
+	d := device(t)
+	mapper, ok := core.As[core.HostMapper](d)
+	if !ok {
+		t.Skip("the device has memory of its own")
+	}
+	data, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(data) })
+	m := core.Memory{ID: core.CPU, Handle: uintptr(unsafe.Pointer(&data[0])), Size: int64(len(data))}
+	for _, m.ReadOnly = range []bool{false, true} {
+		host := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}, Flags: core.FlagReadOnly}))
+		b, err := host.Buffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapped, err := mapper.MapHost(t.Context(), b)
+		if err == nil {
+			mapped.Free()
+		}
+		want(t, err, core.ErrReadOnly, "MapHost")
+		if err := mapper.CanMap(m); (err != nil) != m.ReadOnly {
+			t.Errorf("CanMap of memory that is marked: %v: %v", m.ReadOnly, err)
+		}
+		fresh := row(t, d, m.Size, core.AllocOptions{})
+		if err := d.Copy(t.Context(), nil, fresh, host); err != nil {
+			t.Errorf("a copy from it: %v", err)
+		}
+		get(t, d, fresh)
 	}
 }
 

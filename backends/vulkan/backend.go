@@ -133,6 +133,7 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 	const without = "the driver does not have %s"
 	probe := &device{physical: p, options: o}
 	out.AddFeature("map_host", core.CapMapHost, has(driver.ExternalMemoryHost) && p.ExternalBuffers(driver.HostPointer).Import, without, driver.ExternalMemoryHost)
+	out.AddFeature("map_foreign_host", 0, importsForeign(p, has), "the driver does not import memory of other devices that is mapped for the host")
 	exports, imports := memoryTypes(p, has)
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
 		extension := handleExtensions[t]
@@ -151,6 +152,11 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 		out.Capabilities |= core.CapSubByte
 	}
 	return out
+}
+
+// importsForeign reports whether the driver imports addresses of memory of other devices.
+func importsForeign(p *driver.Physical, has func(string) bool) bool {
+	return has(driver.ExternalMemoryHost) && p.ExternalBuffers(driver.HostForeign).Import
 }
 
 // reachesPlain reports whether the host accesses plain memory as fast as its own.

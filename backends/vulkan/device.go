@@ -21,15 +21,16 @@ var live = shell.NewCounters(name)
 // device is an opened device.
 type device struct {
 	shell.Device
-	options     options
-	instance    *driver.Instance
-	physical    *driver.Physical
-	driver      *driver.Device
-	messages    uint64 // of the validation layer, before the device was opened
-	exportTypes []core.HandleType
-	importTypes []core.HandleType
-	hostWork    shell.Fence
-	lost        atomic.Pointer[error] // set once
+	options        options
+	instance       *driver.Instance
+	physical       *driver.Physical
+	driver         *driver.Device
+	messages       uint64 // of the validation layer, before the device was opened
+	exportTypes    []core.HandleType
+	importTypes    []core.HandleType
+	importsForeign bool // addresses of memory of other devices
+	hostWork       shell.Fence
+	lost           atomic.Pointer[error] // set once
 
 	// guarded by Mu
 	objects map[uintptr]*object
@@ -68,6 +69,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
 	d.Init(d, describe(v.Physical, o, index, v.Has), live)
 	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
+	d.importsForeign = importsForeign(v.Physical, v.Has)
 	d.plain = &pool{device: d, kind: local}
 	d.visible = d.plain
 	if !d.reachesPlain() || d.findType(visible, ^uint32(0)) != d.findType(local, ^uint32(0)) {

@@ -28,6 +28,10 @@
 //
 // # Shared memory
 //
+// Host memory is imported by VK_EXT_external_memory_host: as a host allocation, or as host mapped foreign memory if a
+// device allocated it. The driver may refuse any import, above all a second one of the same pages. Memory that the
+// host cannot write is not imported, because drivers pin pages to write to them.
+//
 // Between commands, exported and imported memory belongs to VK_QUEUE_FAMILY_EXTERNAL, and a dma-buf to
 // VK_QUEUE_FAMILY_FOREIGN_EXT where the device supports that. Each copy of dlx acquires the memory and
 // releases it, and commands of others must do so too. At the end of each copy, memory that the host can reach

@@ -50,8 +50,29 @@ func (d *device) HostAlignment() int64 { return d.physical.HostAlignment }
 // MapHost imports the whole units that contain host (VK_EXT_external_memory_host). If a unit is larger than a
 // page of the system, host must begin and end on multiples of it.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	mapped, err := d.Map(ctx, host, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
+	mapped, err := d.Map(ctx, host, d.CanMap, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
 	return mapped, d.noteLoss(err)
+}
+
+// CanMap refuses memory that the host cannot write, since drivers pin imported pages for writing: the VkBuffer can be
+// written. It refuses memory of other devices if the driver does not import it as such memory.
+func (d *device) CanMap(host core.Memory) error {
+	if err := d.CheckMap(host, false); err != nil {
+		return err
+	}
+	if t := host.OriginType(); hostHandles(host) == driver.HostForeign && !d.importsForeign {
+		return errorf(core.ErrNotSupported, "MapHost", "it is memory of %v devices, and the driver does not import it as VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_MAPPED_FOREIGN_MEMORY_BIT_EXT", t)
+	}
+	return nil
+}
+
+// hostHandles returns the handle type of m, host memory. What a driver has allocated and mapped for the host is not a
+// host allocation to Vulkan, which includes Vulkan's own memory and CUDA's pinned memory.
+func hostHandles(m core.Memory) driver.Handles {
+	if m.OriginType() == core.DeviceCPU {
+		return driver.HostPointer
+	}
+	return driver.HostForeign
 }
 
 // mapHost maps m, the memory of host.
@@ -75,12 +96,13 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 	if m.Size == 0 {
 		return d.handOut(0, 0, 0, nil, host.Release), nil
 	}
-	types, err := d.driver.HostTypes(first - uintptr(skip))
+	handles := hostHandles(m)
+	types, err := d.driver.HostTypes(first-uintptr(skip), handles)
 	if err != nil {
 		return core.Memory{}, err
 	}
 	o := &object{size: whole, whole: whole, sharedWith: driver.OwnNone, host: first - uintptr(skip)}
-	err = d.bindImported(o, types, driver.Request{Import: driver.HostPointer, Pointer: o.host})
+	err = d.bindImported(o, types, driver.Request{Import: handles, Pointer: o.host})
 	if err != nil {
 		return core.Memory{}, err
 	}
@@ -100,7 +122,7 @@ func (d *device) bindImported(o *object, types uint32, q driver.Request) (err er
 		return err
 	}
 	k := local
-	if q.Import == driver.HostPointer {
+	if q.Import.IsPointer() {
 		k = visible
 	}
 	switch o.memoryType = d.findType(k, need.Types&types); {

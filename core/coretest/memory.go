@@ -340,10 +340,13 @@ func (d *Device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, e
 	if host == nil {
 		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "host is nil")
 	}
+	m := host.Memory()
+	if err := d.CanMap(m); err != nil {
+		return core.Memory{}, err
+	}
 	if d.backend.options.Opaque {
 		return d.mapPages(host)
 	}
-	m := host.Memory()
 	address := m.Handle + uintptr(m.Offset)
 	if a := d.HostAlignment(); !m.ID.Type.HostAccessible() || m.Size == core.UnknownSize || address%uintptr(a) != 0 || m.Size%a != 0 {
 		return core.Memory{}, d.backend.errorf(core.ErrInvalid, "MapHost", "%d bytes at %#x on %v: address and size must be known multiples of %d on the host", m.Size, address, m.ID, a)
@@ -352,6 +355,21 @@ func (d *Device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, e
 		return core.Memory{}, err
 	}
 	mapped := d.own(address|deviceBit, 0, m.Size, host.Release)
-	mapped.Host = address
+	mapped.Host, mapped.Origin = address, m.OriginType()
 	return mapped, nil
+}
+
+// CanMap refuses memory that the host cannot access, and memory that is marked as read-only.
+func (d *Device) CanMap(host core.Memory) error {
+	p := d.Properties()
+	if err := p.Require(core.CapMapHost, "MapHost"); err != nil {
+		return err
+	}
+	switch {
+	case !host.ID.Type.HostAccessible():
+		return d.backend.errorf(core.ErrInvalid, "MapHost", "the host cannot access memory on %v", host.ID)
+	case host.ReadOnly:
+		return d.backend.errorf(core.ErrReadOnly, "MapHost", "the device maps only memory that the host can write")
+	}
+	return nil
 }

@@ -31,10 +31,12 @@ func (d *Device) mapPages(host *core.Buffer) (core.Memory, error) {
 	skip := int64(address % page)
 	size := (skip + m.Size + page - 1) &^ (page - 1)
 	handle := d.backend.objects.add(object{device: d, address: address - uintptr(skip), size: size})
-	return d.own(handle, skip, m.Size, func() {
+	mapped := d.own(handle, skip, m.Size, func() {
 		d.backend.objects.remove(handle)
 		host.Release()
-	}), nil
+	})
+	mapped.Origin = m.OriginType()
+	return mapped, nil
 }
 
 // HostView returns the host's view of memory that was allocated with
@@ -59,7 +61,7 @@ func (d *Device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 		b.Release()
 		return core.Memory{}, d.backend.errorf(core.ErrNotSupported, "HostView", "the memory was not allocated with AllocOptions.HostVisible")
 	}
-	return core.Memory{ID: core.CPU, Handle: x.address + uintptr(m.Offset), Size: m.Size, Owner: core.FreeFunc(b.Release)}, nil
+	return core.Memory{ID: core.CPU, Handle: x.address + uintptr(m.Offset), Size: m.Size, Origin: m.OriginType(), Owner: core.FreeFunc(b.Release)}, nil
 }
 
 // ImportStream returns a [*Stream] that uses the queue of an open stream, given by its native

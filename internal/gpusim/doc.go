@@ -18,6 +18,8 @@
 //   - DLX_GPUSIM_MIG: with 1 each device is an instance of a larger one, whose UUID the older
 //     function returns
 //   - DLX_GPUSIM_INTEGRATED: with 1 the devices report that they share the host's memory
+//   - DLX_GPUSIM_READ_ONLY_HOST: with 1 cuMemHostRegister takes memory that the host cannot write, for
+//     devices that only read it; by default no flag registers such memory
 //   - DLX_GPUSIM_CONCURRENT: with 0 the host cannot use managed memory while devices work
 //   - DLX_GPUSIM_PEERS: with 0 no device reaches another one's memory
 //   - DLX_GPUSIM_REUSE: with 1 freed handles and addresses are reused at once, as drivers do; uses of stale

@@ -3,6 +3,7 @@
 package gpusim_test
 
 import (
+	"os"
 	"testing"
 	"unsafe"
 
@@ -63,6 +64,46 @@ func TestMemoryOfTheHostIsRegisteredOnce(t *testing.T) {
 	d.Want(notRegistered, "cuMemHostUnregister", &data[page+100])
 	fixed := pages(t, 1, unix.PROT_READ)
 	d.Want(gpusimtest.InvalidValue, "cuMemHostRegister_v2", &fixed[0], page, 0)
+}
+
+// CU_MEMHOSTREGISTER_READ_ONLY: "this flag is required in order to register memory mapped to the CPU as read-only";
+// CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED says where it is supported.
+func TestReadOnlyMemoryOfTheHostIsRegisteredAsSuch(t *testing.T) {
+	const supported = 113
+	d := gpusimtest.Start(t)
+	var can int32
+	d.OK("cuDeviceGetAttribute", &can, supported, 0)
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		if can != 0 {
+			t.Errorf("the attribute is %d", can)
+		}
+		if out, err := child(t, "supported", "DLX_GPUSIM_READ_ONLY_HOST=1").CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if can != 1 {
+		t.Errorf("the attribute is %d", can)
+	}
+	fixed, data := pages(t, 1, unix.PROT_READ), pages(t, 1, unix.PROT_READ|unix.PROT_WRITE)
+	d.Want(gpusimtest.InvalidValue, "cuMemHostRegister_v2", &fixed[0], page, deviceMap)
+	d.OK("cuMemHostRegister_v2", &fixed[0], page, deviceMap|readOnlyMemory)
+	d.OK("cuMemHostRegister_v2", &data[0], page, deviceMap|readOnlyMemory)
+	data[1] = 7
+	var ptr, at, stream uint64
+	d.OK("cuMemAlloc_v2", &ptr, 2)
+	d.OK("cuMemHostGetDevicePointer_v2", &at, &data[0], 0)
+	d.OK("cuMemcpyDtoD_v2", ptr, at, 2)
+	d.Holds(ptr, []byte{0, 7})
+	d.OK("cuMemcpyHtoD_v2", ptr, &fixed[0], 2)
+	d.Holds(ptr, []byte{0, 0})
+	d.OK("cuMemHostUnregister", &fixed[0])
+	d.OK("cuStreamCreate", &stream, 1)
+	d.OK("cuMemsetD8Async", at, 1, 1, stream) // the device may only read it
+	d.Illegal("cuStreamSynchronize", stream)
+	if data[0] != 0 {
+		t.Error("the device wrote memory that is read-only to it")
+	}
 }
 
 // CU_MEMHOSTREGISTER_PORTABLE: "considered as pinned memory by all CUDA contexts, not just the one that performed the

@@ -44,6 +44,9 @@ func (b *Backend) addFeatures(p *core.Properties, x *Description) {
 	add("import_semaphore", core.CapImportSemaphores, x.NoTimelines)
 	p.AddFeature("export_semaphore", 0, false, "%s cannot make semaphores for other APIs: it imports those of Vulkan", b.API)
 	p.AddFeature("map_host", core.CapMapHost, x.Integrated, "the device would read host memory over the bus each time: allocate pinned memory, %v", b.Host)
+	if x.Integrated {
+		add("map_read_only_host", 0, x.NoReadOnlyHost)
+	}
 }
 
 // handleTypes returns the types of handles that a device can export and import memory as.

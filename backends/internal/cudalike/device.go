@@ -14,17 +14,18 @@ import (
 // device is an opened device: a reference to its primary context, and what belongs to it.
 type device struct {
 	shell.Device
-	backend     *Backend
-	handleTypes []core.HandleType // of memory that it exports and imports
-	managed     bool              // it has managed memory
-	ordinal     int32
-	context     Context
-	lost        atomic.Pointer[error] // why the device is lost; set once
-	contextLost atomic.Bool           // the context has failed: no work runs, and no call waits
-	events      eventList
-	kernels     *kernels
-	ipc         ipcExports
-	exports     sync.Map // of Mapped, by address: allocations in use that can be exported as descriptors
+	backend      *Backend
+	handleTypes  []core.HandleType // of memory that it exports and imports
+	managed      bool              // it has managed memory
+	readOnlyHost bool              // MapHost takes memory that the host cannot write
+	ordinal      int32
+	context      Context
+	lost         atomic.Pointer[error] // why the device is lost; set once
+	contextLost  atomic.Bool           // the context has failed: no work runs, and no call waits
+	events       eventList
+	kernels      *kernels
+	ipc          ipcExports
+	exports      sync.Map // of Mapped, by address: allocations in use that can be exported as descriptors
 
 	// guarded by Mu
 	*blockpool.Pool[class, block]
@@ -61,7 +62,7 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 		b.driver.Release(ordinal)
 		return nil, err
 	}
-	d := &device{backend: b, kernels: k, handleTypes: handleTypes(x), managed: x.NoManaged == "", ordinal: ordinal, context: c}
+	d := &device{backend: b, kernels: k, handleTypes: handleTypes(x), managed: x.NoManaged == "", readOnlyHost: x.NoReadOnlyHost == "", ordinal: ordinal, context: c}
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
 	d.Init(d, p, b.live)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)

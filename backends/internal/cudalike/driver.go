@@ -62,8 +62,9 @@ type Context interface {
 	FreeMemory() (int64, Status)
 
 	// MapHost registers host memory and returns its address for the device. UnmapHost ends the registration. No
-	// work may be using the memory then.
-	MapHost(p uintptr, size int64) (address uintptr, s Status)
+	// work may be using the memory then. readOnly says that the host cannot write the memory; it is true only if
+	// [Description].NoReadOnlyHost is "". The device must then not write it either.
+	MapHost(p uintptr, size int64, readOnly bool) (address uintptr, s Status)
 	UnmapHost(p uintptr) Status
 
 	// Pointer describes the memory at an address. Type is 0 if the memory is not the driver's.
@@ -224,6 +225,8 @@ type Description struct {
 	NoIPC         string // memory that other processes can open
 	NoIPCEvents   string // events that other processes can open
 	NoTimelines   string // import of timeline semaphores
+	// MapHost of memory that the host cannot write
+	NoReadOnlyHost string
 }
 
 // Pointer is what the driver knows of the memory at an address.

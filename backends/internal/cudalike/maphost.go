@@ -14,8 +14,11 @@ func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 // this: a card would read the memory over the bus each time. MapHost fails with ErrInvalid for memory that is
 // already registered, by dlx or another library: use ImportPointer for it.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
-	return d.Map(ctx, host, func(m core.Memory) (core.Memory, error) { return d.mapHost("MapHost", host, m) })
+	return d.Map(ctx, host, d.CanMap, func(m core.Memory) (core.Memory, error) { return d.mapHost("MapHost", host, m) })
 }
+
+// CanMap refuses memory that the host cannot write, if the driver registers only memory that the device may write.
+func (d *device) CanMap(host core.Memory) error { return d.CheckMap(host, d.readOnlyHost) }
 
 // mapHost maps m, the memory of the buffer host. On success it owns a reference to host.
 func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Memory, error) {
@@ -27,7 +30,7 @@ func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Me
 		return d.handOut(d.ID(), 0, 0, host.Release), nil
 	}
 	first := m.Handle + uintptr(m.Offset)
-	address, s := d.context.MapHost(first, m.Size)
+	address, s := d.context.MapHost(first, m.Size, m.ReadOnly)
 	if err := d.check(s, "%d bytes of host memory at %#x", m.Size, first); err != nil {
 		return core.Memory{}, err
 	}

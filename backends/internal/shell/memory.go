@@ -83,21 +83,46 @@ func (d *Device) CheckSize(size int64) error {
 	return d.IsOpen("Alloc")
 }
 
-// Map implements MapHost. f maps m, which is host memory of known size. The memory that f returns releases
-// host when it is freed. If f fails, Map releases host.
-func (d *Device) Map(ctx context.Context, host *core.Buffer, f func(m core.Memory) (core.Memory, error)) (core.Memory, error) {
+// CheckMap is what CanMap of every device checks of m. readOnly says whether the driver maps memory that the host
+// cannot write.
+func (d *Device) CheckMap(m core.Memory, readOnly bool) error {
+	const call = "MapHost"
+	if err := d.Info.Require(core.CapMapHost, call); err != nil {
+		return err
+	}
+	switch {
+	case !m.ID.Type.HostAccessible():
+		return d.Errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, if its device is a core.HostViewer", m.ID)
+	case m.ReadOnly && !readOnly:
+		return d.Errorf(core.ErrReadOnly, call, "the host can only read the memory, and a driver pins pages to write to them: copy it")
+	}
+	return nil
+}
+
+// Map implements MapHost. can is CanMap of the device. f maps m, which is host memory of known size; m.ReadOnly is
+// true if the host cannot write it. The memory that f returns releases host when it is freed. If f fails, Map
+// releases host.
+func (d *Device) Map(ctx context.Context, host *core.Buffer, can func(m core.Memory) error, f func(m core.Memory) (core.Memory, error)) (core.Memory, error) {
 	const call = "MapHost"
 	if err := d.EnterWith(ctx, core.CapMapHost, call); err != nil {
 		return core.Memory{}, err
 	}
 	return held(d, call, host, func(m core.Memory) (core.Memory, error) {
-		switch {
-		case !m.ID.Type.HostAccessible():
-			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the buffer lies on %v, which the host cannot reach: view it first, if its device is a core.HostViewer", m.ID)
-		case m.Size < 0:
+		if err := can(m); err != nil {
+			return core.Memory{}, err
+		}
+		if m.Size < 0 {
 			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the size of the buffer is unknown")
 		}
-		return f(m)
+		if !m.ReadOnly && host.ReadOnly() && !canWrite(m.Handle+uintptr(m.Offset), m.Size) {
+			m.ReadOnly = true
+			if err := can(m); err != nil {
+				return core.Memory{}, err
+			}
+		}
+		mapped, err := f(m)
+		mapped.Origin, mapped.ReadOnly = m.OriginType(), m.ReadOnly
+		return mapped, err
 	})
 }
 
@@ -112,7 +137,7 @@ func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.M
 		return core.Memory{}, err
 	}
 	return held(d, call, b, func(m core.Memory) (core.Memory, error) {
-		view := core.Memory{ID: core.CPU, Size: m.Size, Owner: core.FreeFunc(sync.OnceFunc(b.Release))}
+		view := core.Memory{ID: core.CPU, Size: m.Size, Origin: m.OriginType(), ReadOnly: m.ReadOnly, Owner: core.FreeFunc(sync.OnceFunc(b.Release))}
 		if m.Device != d.self {
 			return view, d.Errorf(core.ErrDevice, call, "the buffer belongs to another device")
 		}

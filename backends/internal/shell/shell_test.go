@@ -148,7 +148,7 @@ func TestAViewKeepsItsBuffer(t *testing.T) {
 			t.Errorf("a buffer that is %s is viewed", name)
 		}
 	}
-	if _, err := d.Map(t.Context(), nil, nil); !errors.Is(err, core.ErrNotSupported) {
+	if _, err := d.Map(t.Context(), nil, nil, nil); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("MapHost without the capability: %v", err)
 	}
 }

@@ -46,6 +46,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
     sim.concurrent = environment("DLX_GPUSIM_CONCURRENT", 1, 0, 1);
     sim.reuse = environment("DLX_GPUSIM_REUSE", 0, 0, 1);
     sim.lazy = environment("DLX_GPUSIM_LAZY", 0, 0, 1);
+    sim.read_only_host = environment("DLX_GPUSIM_READ_ONLY_HOST", 0, 0, 1);
     sim.one_queue = environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
     sim.drain_lock = environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
     for (int i = 0; i < n; i++)
@@ -115,6 +116,9 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; break;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: *value = sim.concurrent; break;
+    case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
+        *value = sim.read_only_host;
+        break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
         *value = (int)environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1);
         break;

@@ -57,8 +57,8 @@ CUresult CUDAAPI cuMemFreeHost(void *p) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
-// writable reports that the host can read and write all of a range.
-static bool writable(uintptr_t address, size_t size) {
+// mapped reports that the host can read all of a range, and also write it if write is true.
+static bool mapped(uintptr_t address, size_t size, bool write) {
     FILE *maps = fopen("/proc/self/maps", "re");
     if (maps == NULL) return false;
     char line[4352];
@@ -67,7 +67,7 @@ static bool writable(uintptr_t address, size_t size) {
     while (size > 0 && fgets(line, sizeof line, maps) &&
            sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %2c", &low, &high, mode) == 3) {
         if (high <= address) continue;
-        if (low > address || mode[0] != 'r' || mode[1] != 'w') break;
+        if (low > address || mode[0] != 'r' || (write && mode[1] != 'w')) break;
         size_t part = high - address < size ? high - address : size;
         address += part;
         size -= part;
@@ -91,9 +91,10 @@ static bool twin_add(sim_range *r) {
     return r->owner != NULL;
 }
 
-// Memory is locked by whole pages, so that two ranges may not have one in common. Memory that the
-// host only reads wants CU_MEMHOSTREGISTER_READ_ONLY, "queried from the device attribute
-// CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED", which is 0.
+// Memory is locked by whole pages, so that two ranges may not have one in common. The flag
+// CU_MEMHOSTREGISTER_READ_ONLY "is required in order to register memory mapped to the CPU as
+// read-only", and makes the memory "read-only by the device". Without
+// CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED it fails "with CUDA_ERROR_NOT_SUPPORTED".
 CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
     ENTER(cuMemHostRegister, SIM_CONTEXT | SIM_UNSAFE);
     const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
@@ -102,11 +103,12 @@ CUresult CUDAAPI cuMemHostRegister(void *p, size_t bytes, unsigned flags) {
     if (p == NULL || bytes == 0 || bytes > PTRDIFF_MAX - SIM_PAGE || at > UINTPTR_MAX - bytes ||
         (flags & ~known))
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY))
+    const bool read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY;
+    if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) || (read_only && !sim.read_only_host))
         return CUDA_ERROR_NOT_SUPPORTED;
     if (sim_range_within(first, sim_pages(at - first + bytes)))
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    if (!writable(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (!mapped(at, bytes, !read_only)) return CUDA_ERROR_INVALID_VALUE;
     sim_range range = {
         .address = at,
         .size = bytes,

@@ -100,11 +100,17 @@ static bool has_access_list(const sim_range *r) {
     return r->kind == SIM_RANGE_VMM || r->kind == SIM_RANGE_POOL;
 }
 
+// read_only reports that devices must not write memory of the host.
+static bool read_only(const sim_range *r) {
+    const bool registered = r->kind == SIM_RANGE_REGISTERED || r->kind == SIM_RANGE_TWIN;
+    return registered && (r->flags & CU_MEMHOSTREGISTER_READ_ONLY);
+}
+
 bool sim_range_reached(const sim_range *r, const sim_context *ctx, bool write) {
     if (has_access_list(r)) return granted(r, ctx->device, write);
     // "The host address will correspond to an invalid unmapped device address".
     if (r->kind == SIM_RANGE_REGISTERED) return false;
-    if (!sim_range_on_device(r)) return sim_host_known(r, ctx);
+    if (!sim_range_on_device(r)) return sim_host_known(r, ctx) && !(write && read_only(r));
     return r->device == ctx->device || (ctx->peers & 1u << r->device->ordinal);
 }
 
@@ -116,7 +122,7 @@ void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes
 void *sim_translate_copy(const sim_context *ctx, uintptr_t address, size_t bytes, bool write) {
     sim_range *r = sim_range_find(address);
     if (r && r->kind == SIM_RANGE_REGISTERED && sim_host_known(r, ctx))
-        return bytes_of(r, address, bytes);
+        return write && read_only(r) ? NULL : bytes_of(r, address, bytes);
     return sim_translate_from(ctx, address, bytes, write);
 }
 

@@ -124,6 +124,7 @@ typedef struct {
     bool one_queue;         // DLX_GPUSIM_ONE_QUEUE
     bool drain_lock;        // DLX_GPUSIM_DRAIN_LOCK
     bool draining;          // a call waits for all work, and others wait for it
+    bool read_only_host;    // DLX_GPUSIM_READ_ONLY_HOST
     bool reuse;             // DLX_GPUSIM_REUSE
     bool concurrent;        // DLX_GPUSIM_CONCURRENT
     bool lazy;              // DLX_GPUSIM_LAZY

@@ -65,6 +65,9 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) == 0 {
 		x.NoTimelines = "CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED is 0"
 	}
+	if attribute(d, C.CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED) == 0 {
+		x.NoReadOnlyHost = "CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED is 0"
+	}
 	return x, s
 }
 

@@ -13,8 +13,8 @@ static CUresult dlx_host_free(uintptr_t context, uintptr_t p) {
 	DLX_RELAXED(context, cuMemFreeHost((void *)p));
 }
 
-static inline CUresult dlx_host_steps(CUdeviceptr *out, void *p, size_t size, int *registered) {
-	CUresult r = cuMemHostRegister(p, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+static inline CUresult dlx_host_steps(CUdeviceptr *out, void *p, size_t size, unsigned flags, int *registered) {
+	CUresult r = cuMemHostRegister(p, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | flags);
 	*registered = r == CUDA_SUCCESS;
 	if (r != CUDA_SUCCESS) return r;
 	r = cuMemHostGetDevicePointer(out, p, 0);
@@ -22,9 +22,9 @@ static inline CUresult dlx_host_steps(CUdeviceptr *out, void *p, size_t size, in
 	return r;
 }
 
-static CUresult dlx_host_map(uintptr_t context, CUdeviceptr *out, uintptr_t p, size_t size, int *registered) {
+static CUresult dlx_host_map(uintptr_t context, CUdeviceptr *out, uintptr_t p, size_t size, unsigned flags, int *registered) {
 	*registered = 0;
-	DLX_RELAXED(context, dlx_host_steps(out, (void *)p, size, registered));
+	DLX_RELAXED(context, dlx_host_steps(out, (void *)p, size, flags, registered));
 }
 
 static CUresult dlx_host_unmap(uintptr_t context, uintptr_t p) {
@@ -69,10 +69,14 @@ func (c context) FreeHost(address uintptr) cudalike.Status {
 	return answer("cuMemFreeHost", C.dlx_host_free(C.uintptr_t(c), C.uintptr_t(address)))
 }
 
-func (c context) MapHost(p uintptr, size int64) (address uintptr, s cudalike.Status) {
+func (c context) MapHost(p uintptr, size int64, readOnly bool) (address uintptr, s cudalike.Status) {
 	var out C.CUdeviceptr
+	var flags C.uint
 	var registered C.int
-	r := C.dlx_host_map(C.uintptr_t(c), &out, C.uintptr_t(p), C.size_t(size), &registered)
+	if readOnly {
+		flags = C.CU_MEMHOSTREGISTER_READ_ONLY
+	}
+	r := C.dlx_host_map(C.uintptr_t(c), &out, C.uintptr_t(p), C.size_t(size), flags, &registered)
 	if registered == 0 {
 		return 0, answer("cuMemHostRegister", r)
 	}

@@ -22,10 +22,15 @@ type Handles uint32
 
 // The kinds of handle of memory that are known.
 const (
-	OpaqueFD    Handles = C.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-	DMABuf      Handles = C.VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+	OpaqueFD Handles = C.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+	DMABuf   Handles = C.VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+	// Addresses of the host: of memory that the host allocated, and of memory of a device that is mapped for the host.
 	HostPointer Handles = C.VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
+	HostForeign Handles = C.VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_MAPPED_FOREIGN_MEMORY_BIT_EXT
 )
+
+// IsPointer reports whether the handles are addresses of the host.
+func (h Handles) IsPointer() bool { return h == HostPointer || h == HostForeign }
 
 // The families that own a buffer between the commands of this device.
 const (
@@ -77,7 +82,7 @@ type Request struct {
 	Export    Handles // how it will be shared; 0: not
 	Import    Handles // what it is made of; 0: new memory
 	FD        int     // for Import of a descriptor: the driver's on success
-	Pointer   uintptr // for Import of a HostPointer
+	Pointer   uintptr // for Import of an address
 	Dedicated uint64  // the one buffer that it is for; 0: any
 }
 
@@ -94,9 +99,9 @@ func (d *Device) Allocate(q Request) (uint64, error) {
 		info.export_memory.handleTypes = C.VkExternalMemoryHandleTypeFlags(q.Export)
 		*next, next = unsafe.Pointer(&info.export_memory), &info.export_memory.pNext
 	}
-	switch q.Import {
-	case 0:
-	case HostPointer:
+	switch {
+	case q.Import == 0:
+	case q.Import.IsPointer():
 		info.import_host.sType = C.VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT
 		info.import_host.handleType = C.VkExternalMemoryHandleTypeFlagBits(q.Import)
 		*(*uintptr)(unsafe.Pointer(&info.import_host.pHostPointer)) = q.Pointer
@@ -148,9 +153,9 @@ func (d *Device) FDTypes(fd int, t Handles) (uint32, error) {
 	return uint32(bits), err
 }
 
-// HostTypes returns the memory types as which host memory can be imported.
-func (d *Device) HostTypes(address uintptr) (uint32, error) {
+// HostTypes returns the memory types as which an address can be imported by handles of type t.
+func (d *Device) HostTypes(address uintptr, t Handles) (uint32, error) {
 	var bits C.uint32_t
-	err := failed(C.dlx_host_types(d.shim, C.uintptr_t(address), &bits), "vkGetMemoryHostPointerPropertiesEXT", "address %#x", address)
+	err := failed(C.dlx_host_types(d.shim, C.uint32_t(t), C.uintptr_t(address), &bits), "vkGetMemoryHostPointerPropertiesEXT", "address %#x", address)
 	return uint32(bits), err
 }

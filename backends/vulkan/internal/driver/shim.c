@@ -329,10 +329,10 @@ VkResult dlx_memory_fd_types(dlx_device *d, uint32_t type, int fd, uint32_t *bit
 	return r;
 }
 
-VkResult dlx_host_types(dlx_device *d, uintptr_t address, uint32_t *bits) {
+VkResult dlx_host_types(dlx_device *d, uint32_t type, uintptr_t address, uint32_t *bits) {
 	VkMemoryHostPointerPropertiesEXT out = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
 	VkResult r = d->GetMemoryHostPointerPropertiesEXT(
-		d->device, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, (const void *)address, &out);
+		d->device, (VkExternalMemoryHandleTypeFlagBits)type, (const void *)address, &out);
 	*bits = out.memoryTypeBits;
 	return r;
 }

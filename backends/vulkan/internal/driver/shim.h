@@ -174,7 +174,7 @@ VkResult dlx_signal(dlx_device *d, uint64_t semaphore, uint64_t value);
 
 VkResult dlx_memory_fd(dlx_device *d, uint64_t memory, uint32_t type, int *fd);
 VkResult dlx_memory_fd_types(dlx_device *d, uint32_t type, int fd, uint32_t *bits);
-VkResult dlx_host_types(dlx_device *d, uintptr_t address, uint32_t *bits);
+VkResult dlx_host_types(dlx_device *d, uint32_t type, uintptr_t address, uint32_t *bits);
 VkResult dlx_semaphore_fd(dlx_device *d, uint64_t semaphore, int *fd);
 VkResult dlx_import_semaphore(dlx_device *d, uint64_t semaphore, int fd);
 

@@ -81,11 +81,11 @@ static PFN_vkVoidFunction wrap(const char *name, PFN_vkVoidFunction real) {
 	if (!strcmp(name, "vk" #call)) {                                                            \
 		/* the loader's own function serves every device */                                     \
 		PFN_vkVoidFunction any = state.instance_proc(state.instance, name);                     \
-		real_##call = (PFN_vk##call)(any ? any : real);                                         \
+		real_##call = (PFN_vk##call)faults_host(name, any ? any : real);                        \
 		return (PFN_vkVoidFunction)faulty_##call;                                               \
 	}
 	CALLS(CHOOSE)
-	return real;
+	return faults_host(name, real);
 }
 
 static PFN_vkVoidFunction VKAPI_PTR device_proc(VkDevice device, const char *name) {
