@@ -131,7 +131,12 @@ func (d *device) bindImported(o *object, types uint32, q driver.Request) (err er
 	case need.Size > o.whole:
 		return errorf(core.ErrInvalid, "vkGetBufferMemoryRequirements", "a buffer of %d bytes needs %d, and the imported memory has %d", o.size, need.Size, o.whole)
 	}
-	q.Size, q.Type = o.whole, o.memoryType
+	q.Type = o.memoryType
+	if q.Size = o.whole; q.Import == driver.OpaqueFD && types == math.MaxUint32 {
+		// Memory of CUDA: as NVIDIA's sample simpleVulkanMMAP does it, which is all that says how. Memory that Vulkan
+		// allocated must be imported with the size of the allocation (VUID-VkMemoryAllocateInfo-allocationSize-01742).
+		q.Size = need.Size
+	}
 	if o.dedicated {
 		q.Dedicated = o.buffer
 	}
