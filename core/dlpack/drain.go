@@ -115,11 +115,10 @@ func Flush() {
 		before := ended.Load() // before begun: then they are equal only if nothing is being released
 		idle := begun.Load() == before
 		found := sweep()
-		idle = idle && begun.Load() == before
-		switch {
-		case idle && !found || time.Now().After(deadline):
+		if idle && begun.Load() == before || time.Now().After(deadline) {
 			return
-		case !found:
+		}
+		if !found {
 			time.Sleep(pollEvery / 10)
 		}
 	}
