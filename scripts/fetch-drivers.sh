@@ -53,12 +53,16 @@ fetch() {
   mkdir "$work/package"
   (cd "$work/package" && apt-get download -qq "$1") >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
   dpkg-deb -x "$work"/package/*.deb "$work/package" >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
-  find "$work/package" -type f -name 'libcuda.so.*' -exec cp {} "$drivers/${1//\//-}" \;
+  # Under a name that nobody looks for, until all of the file is there.
+  find "$work/package" -type f -name 'libcuda.so.*' | while read -r file; do
+    cp "$file" "$drivers/${1//\//-}/new"
+    mv "$drivers/${1//\//-}/new" "$drivers/${1//\//-}/${file##*/}"
+  done
 }
 
 why=""
 # Not in a subshell, which would lose APT_CONFIG.
-prepare >"$work/why" || why=$(cat "$work/why")
+prepare >"$work/why" || why=$(cat "$work/why"; echo "(apt-get failed)")
 for package in "${wanted[@]}"; do
   folder=$drivers/${package//\//-}
   rm -rf "$folder" "$work/package"

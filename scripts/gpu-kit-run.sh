@@ -27,7 +27,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2 # tests may leave files in the current folder
 
-installed() { ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$1 .*x86-64"; }
+# Users other than root often have no /sbin in PATH.
+libraries=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p) || exit 2
+installed() { grep -q "^[[:space:]]*$1 .*x86-64" <<<"$libraries"; }
 brought=()
 mkdir "$work/lib"
 for library in "$kit"/lib/*; do

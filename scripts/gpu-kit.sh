@@ -21,7 +21,9 @@ cp scripts/gpu-kit-run.sh "$kit/run.sh"
 # The loaders of Vulkan, OpenCL and EGL, which machines without a screen often lack. run.sh uses those that are missing.
 mkdir "$kit/lib"
 for library in libvulkan.so.1 libOpenCL.so.1 libEGL.so.1 libGLdispatch.so.0; do
-  cp -L "$(ldconfig -p | awk -v name="$library" '$1 == name && /x86-64/ { print $NF; exit }')" "$kit/lib/$library"
+  path=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p | awk -v name="$library" '$1 == name && /x86-64/ && !found++ { print $NF }')
+  [ -n "$path" ] || { echo "$library is not installed" >&2; exit 1; }
+  cp -L "$path" "$kit/lib/$library"
 done
 cp testdata/digits.npy backends/cuda/array_libraries_check.py "$kit"
 

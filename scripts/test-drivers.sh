@@ -33,9 +33,10 @@ lacking() {
 # test_driver tests one library. Its name ends in the version of the driver.
 test_driver() {
   version=${1##*/libcuda.so.}
-  # dlx works without these, see link.required.
+  # dlx works without these, see link.required. cuFuncLoad came with CUDA 12.4, which is driver 550.
   expected=""
-  [[ $version != 470.* ]] || expected="cuGraphAddKernelNode_v2 cuStreamGetId cuStreamWaitValue32_v2 cuStreamWriteValue32_v2"
+  [ "${version%%.*}" -ge 550 ] || expected=cuFuncLoad
+  [[ $version != 470.* ]] || expected+=" cuGraphAddKernelNode_v2 cuStreamGetId cuStreamWaitValue32_v2 cuStreamWriteValue32_v2"
   name="driver $version has all functions of symbols.h except: ${expected:-none}"
   found=$(lacking "$1")
   if [ "$found" = "$expected" ]; then

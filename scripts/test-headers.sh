@@ -65,7 +65,9 @@ test_version() {
 }
 
 test_version "$PWD/.venv/cuda-include"
-for package in $(sed 's/#.*//' requirements-headers.txt); do
+packages=$(sed 's/#.*//' requirements-headers.txt)
+[ -n "${packages//[[:space:]]/}" ] || passes "requirements-headers.txt names versions" false
+for package in $packages; do
   folder=$(echo "$PWD/.venv/headers/${package#*==}"/nvidia/*/include)
   if [ -f "$folder/cuda.h" ]; then
     test_version "$folder"

@@ -37,6 +37,27 @@ func TestReleasingMemoryDoesNotWaitForASignal(t *testing.T) {
 				d.(core.PoolController).TrimPool()
 			}
 		},
+		"another device": func(t *testing.T, d core.Device) func() {
+			other := open(t)
+			_ = row(t, other, 100, core.AllocOptions{}).Close() // the pool keeps the block
+			return func() {
+				if err := other.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"a pool without room": func(t *testing.T, d core.Device) func() {
+			x := row(t, d, 1<<20, core.AllocOptions{})
+			pool := d.(core.PoolController)
+			return func() {
+				pool.SetPoolLimit(3 << 19)
+				_ = x.Close()
+				pool.TrimPool()
+				_, err := d.Alloc(context.Background(), 1<<20, core.AllocOptions{})
+				wantError(t, err, core.ErrOutOfMemory, "the memory is not freed yet")
+				pool.SetPoolLimit(0)
+			}
+		},
 		"exported memory": func(t *testing.T, d core.Device) func() {
 			x, m := exported(t, d, 100)
 			return func() {

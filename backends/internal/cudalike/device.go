@@ -29,8 +29,7 @@ type device struct {
 
 	// guarded by Mu
 	*blockpool.Pool[class, block]
-	blocksLeave int                   // blocks that left the pool and are not freed yet
-	queues      shell.Lending[*queue] // for copies without a stream, and for work that needs a second stream
+	queues shell.Lending[*queue] // for copies without a stream, and for work that needs a second stream
 }
 
 var (
@@ -154,10 +153,13 @@ func (d *device) Close() error {
 		for _, q := range queues {
 			_ = q.finish() // the copies without a stream have returned the errors
 		}
-		d.freeExportedIPC()
-		d.kernels.close(d.context)
-		d.events.destroy()
-		d.backend.driver.Release(d.ordinal)
+		// Other devices that are opened may have the same context, and streams that wait.
+		d.backend.waits.afterWaits(func() {
+			d.freeExportedIPC()
+			d.kernels.close(d.context)
+			d.events.destroy()
+			d.backend.driver.Release(d.ordinal)
+		}, func(bool) {})
 		return nil
 	})
 }

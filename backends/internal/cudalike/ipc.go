@@ -148,7 +148,7 @@ func (d *device) importIPC(m core.ExternalMemory) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	if size < m.Size {
-		d.closeIPC(k)
+		d.backend.waits.afterWaits(func() { d.closeIPC(k) }, func(bool) {})
 		return core.Memory{}, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes, but the allocation of the handle has %d", m.Size, size)
 	}
 	_ = m.Close()
@@ -244,7 +244,7 @@ func (d *device) mapIPC(m *ipcMapping, h IPCHandle) error {
 	}
 	_, size, s := d.context.Mapping(address)
 	if err := d.check(s, "the size of memory of another process"); err != nil {
-		d.unmapIPC(address)
+		d.backend.waits.afterWaits(func() { d.unmapIPC(address) }, func(bool) {})
 		return err
 	}
 	m.address, m.size, m.own = address, size, false

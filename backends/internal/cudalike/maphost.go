@@ -12,7 +12,8 @@ func (*device) HostAlignment() int64 { return int64(os.Getpagesize()) }
 
 // MapHost registers the memory with the driver. Only an integrated device, which shares the host's memory, has
 // this: a card would read the memory over the bus each time. MapHost fails with ErrInvalid for memory that is
-// already registered, by dlx or another library: use ImportPointer for it.
+// already registered, by dlx or another library: use ImportPointer for it. What was mapped and released while a
+// stream waits for a semaphore stays registered until the stream goes on.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	return d.Map(ctx, host, d.CanMap, func(m core.Memory) (core.Memory, error) { return d.mapHost("MapHost", host, m) })
 }

@@ -21,6 +21,7 @@ func (c class) Bytes() int64 { return c.size }
 // block is memory that the driver allocated for the pool.
 type block struct {
 	kind    core.DeviceType
+	size    int64
 	address uintptr
 }
 
@@ -58,15 +59,10 @@ func (d *device) dropMemory() {
 	d.DropMemory()
 }
 
-// handOutToDrain returns size bytes at address as memory of the device. When the memory is released, it calls
-// free and then after once, as [device.afterWaits] does, without Mu held.
+// handOutToDrain returns size bytes at address as memory of the device. When the memory is released and the work on it
+// is done, it calls free and then after once, as [semaphoreWaits.afterWaits] does, without Mu held.
 func (d *device) handOutToDrain(address uintptr, size int64, free, after func()) core.Memory {
-	return d.handOutOrdered(d.ID(), address, size, func(pending []core.Event) {
-		d.afterWaits(pending, free, func() {
-			after()
-			d.dropMemory()
-		})
-	})
+	return d.handOut(d.ID(), address, size, func() { d.backend.waits.afterWaits(free, func(bool) { after() }) })
 }
 
 // handOut returns size bytes at address as memory of the device. When the memory is released and the work on it
@@ -157,7 +153,7 @@ func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export
 const maxAlloc = 1 << 56
 
 // takeBlock takes a block from the pool, on which the work busy is unfinished. If the device has no memory left,
-// takeBlock waits for the work on free blocks, and for blocks that are still to be freed, and tries again.
+// takeBlock waits for the work on free blocks, and tries again.
 func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (b block, busy []core.Event, err error) {
 	var accept func([]core.Event) bool
 	if s != nil {
@@ -166,8 +162,7 @@ func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	b, busy, err = d.Take(c, size, accept)
-	if err != nil && (d.Await(ctx) || d.blocksLeave > 0) {
-		d.Reaper.WaitWhile(ctx, &d.Mu, func(int) bool { return d.blocksLeave > 0 })
+	if err != nil && d.Await(ctx) {
 		b, busy, err = d.Take(c, size, accept)
 	}
 	return b, busy, err
@@ -177,7 +172,7 @@ func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (
 func (d *device) makeBlock(c class) (block, error) {
 	d.Mu.Unlock() // the driver may wait for the device
 	defer d.Mu.Lock()
-	b := block{kind: c.kind}
+	b := block{kind: c.kind, size: c.size}
 	allocate := d.context.Alloc
 	switch c.kind {
 	case d.backend.Host:
@@ -197,26 +192,24 @@ func (d *device) makeBlock(c class) (block, error) {
 	return b, d.check(s, "an allocation of %d bytes", c.size)
 }
 
-// freeBlock frees a block of the pool. The driver waits for the device: see [device.afterWaits]. If the call
-// fails, the device is lost with all its memory. d.Mu is held before and after.
+// freeBlock frees a block of the pool, as [semaphoreWaits.afterWaits] does; until then the block counts as in use.
+// The driver may wait for the device. If the call fails, the device is lost with all its memory. d.Mu is held before
+// and after.
 func (d *device) freeBlock(b block) {
 	free := d.context.Free
 	if b.kind == d.backend.Host {
 		free = d.context.FreeHost
 	}
-	call := func() { _ = d.check(free(b.address), "a free block of the pool") }
-	if d.Closed { // the context will be released, and has no work
-		d.Mu.Unlock()
-		call()
-		d.Mu.Lock()
-		return
-	}
-	d.blocksLeave++
 	d.Mu.Unlock()
-	d.afterWaits(nil, call, func() {
-		d.Mu.Lock()
-		d.blocksLeave--
-		d.Mu.Unlock()
+	now := d.backend.waits.afterWaits(func() { _ = d.check(free(b.address), "a free block of the pool") }, func(deferred bool) {
+		if deferred {
+			d.Mu.Lock()
+			defer d.Mu.Unlock()
+			d.Stats.InUse -= b.size
+		}
 	})
 	d.Mu.Lock()
+	if !now {
+		d.Stats.InUse += b.size
+	}
 }

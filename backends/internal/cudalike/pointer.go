@@ -22,7 +22,8 @@ import (
 //
 // Besides the errors of [core.PointerImporter], ImportPointer fails with ErrInvalid for memory that the driver
 // knows to be freed, for reserved addresses without mapped memory, for mapped memory that the device has no access to,
-// and for memory of another context, including host memory that was registered there. It fails with ErrDevice for memory of another device.
+// and for memory of another context, including host memory that was registered there. It fails with ErrDevice for
+// memory of another device.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
 	if err := d.hold(call); err != nil {

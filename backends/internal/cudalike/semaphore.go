@@ -147,7 +147,7 @@ func (s *semaphore) waitOn(call string, on core.Stream, value uint64) (*use, err
 }
 
 // eventOrSynchronize returns an event for the work, or nil if it is done. If the driver can record none, the event
-// is one that a goroutine completes.
+// is one that a goroutine completes, at once if it cannot wait for the stream.
 func (u *use) eventOrSynchronize() core.Event {
 	e, err := u.record()
 	if err == nil {

@@ -14,13 +14,24 @@ import (
 // A driver that frees or unmaps memory may wait for all work of the device ("may perform implicit
 // synchronization", cuMemFree), and may meanwhile hold a lock that every other call needs. If it waited for a
 // stream that waits for a value, the thread that is to signal the value might wait for the driver. So memory is
-// freed only while no stream waits for a value.
+// freed, and contexts are released, only while no stream waits for a value. If some stream always waits, nothing is
+// freed.
 //
-// Calls that allocate or map memory are not delayed: their callers need the result, and drivers are not
-// documented to wait for work in them.
+// Calls that allocate or map memory are not delayed, nor is what they undo if they fail: their callers need the result.
+// Waits for events of other processes do not count.
 type semaphoreWaits struct {
 	mu     sync.RWMutex // locked while a wait is enqueued, and for reading while memory is freed
 	events []core.Event // one after each wait
+
+	reaper   reaper.Reaper // not that of a device, whose Close waits
+	later    sync.Mutex
+	deferred []deferred // in the order of their calls
+}
+
+// deferred is what [semaphoreWaits.afterWaits] is still to call.
+type deferred struct {
+	free  func()
+	after func(deferred bool)
 }
 
 // enqueue calls f, which enqueues a wait and returns an event after it, or nil if the wait is over.
@@ -51,32 +62,52 @@ func (w *semaphoreWaits) unlessWaiting(f func()) (pending []core.Event, called b
 	return nil, true
 }
 
-// afterWaits calls free, which may wait for all work of the device, and then after, when pending is done and no
-// stream waits for the value of a semaphore. If that is now, it returns when both have returned. Otherwise it
-// returns at once, and Close of the device waits for them. free must not call code of users; after may.
-func (d *device) afterWaits(pending []core.Event, free, after func()) {
-	w := &d.backend.waits
-	called := false
-	if reaper.Over(pending) && w.mu.TryRLock() { // the caller may hold what a goroutine needs that holds w.mu
-		pending, called = w.unlessWaiting(free)
+// afterWaits calls free, which may wait for all work of the device, and then after. If no stream waits for the value of
+// a semaphore, it does so now, and returns true. Otherwise it returns false, and the calls are made when no stream waits,
+// in the order of the calls of afterWaits. free must not call code of users; after may.
+func (w *semaphoreWaits) afterWaits(free func(), after func(deferred bool)) bool {
+	w.later.Lock()
+	// The caller may hold what a goroutine needs that holds w.mu: do not wait for it.
+	if len(w.deferred) == 0 && w.mu.TryRLock() {
+		w.later.Unlock()
+		_, called := w.unlessWaiting(free)
 		w.mu.RUnlock()
+		if called {
+			after(false)
+			return true
+		}
+		w.later.Lock()
 	}
-	if called {
-		after()
-		return
+	defer w.later.Unlock()
+	if w.deferred = append(w.deferred, deferred{free, after}); len(w.deferred) == 1 {
+		w.reaper.After(nil, w.flush)
 	}
-	d.Reaper.After(pending, func() { d.whenDone(free, after) })
+	return false
 }
 
-// whenDone is afterWaits for the goroutine of the reaper, which holds no mutex.
-func (d *device) whenDone(free, after func()) {
-	w := &d.backend.waits
+// flush calls what is deferred, or waits. The goroutine of the reaper calls it, which holds no mutex.
+func (w *semaphoreWaits) flush() {
 	w.mu.RLock()
-	pending, called := w.unlessWaiting(free)
+	var done []deferred
+	pending, called := w.unlessWaiting(func() {
+		w.later.Lock()
+		done = w.deferred
+		w.later.Unlock()
+		for _, x := range done {
+			x.free()
+		}
+	})
 	w.mu.RUnlock()
-	if called {
-		after()
+	if !called {
+		w.reaper.After(pending, w.flush)
 		return
 	}
-	d.Reaper.After(pending, func() { d.whenDone(free, after) }) // a stream has begun to wait since
+	for _, x := range done {
+		x.after(true)
+	}
+	w.later.Lock()
+	defer w.later.Unlock()
+	if w.deferred = w.deferred[len(done):]; len(w.deferred) > 0 {
+		w.reaper.After(nil, w.flush)
+	}
 }

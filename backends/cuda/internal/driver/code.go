@@ -37,6 +37,7 @@ const (
 	InvalidGraphicsContext Code = C.CUDA_ERROR_INVALID_GRAPHICS_CONTEXT
 	NVLinkUncorrectable    Code = C.CUDA_ERROR_NVLINK_UNCORRECTABLE
 	JITCompilerNotFound    Code = C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+	JITCompilationDisabled Code = C.CUDA_ERROR_JIT_COMPILATION_DISABLED
 	UnsupportedPTXVersion  Code = C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 	OperatingSystem        Code = C.CUDA_ERROR_OPERATING_SYSTEM
 	InvalidHandle          Code = C.CUDA_ERROR_INVALID_HANDLE
@@ -103,7 +104,7 @@ func (c Code) kind() cudalike.Kind {
 		return cudalike.BadDevice
 	case CaptureUnsupported, CaptureImplicit: // implicit: a stream that waits for the legacy stream is being captured
 		return cudalike.Captured
-	case NotInitialized, StubLibrary, NotSupported, NotPermitted, PeerAccessUnsupported, InvalidPTX, JITCompilerNotFound, UnsupportedPTXVersion, SystemNotReady:
+	case NotInitialized, StubLibrary, NotSupported, NotPermitted, PeerAccessUnsupported, InvalidPTX, JITCompilerNotFound, JITCompilationDisabled, UnsupportedPTXVersion, SystemNotReady:
 		return cudalike.NotSupported
 	case InvalidImage, NoBinaryForGPU:
 		return cudalike.WrongImage
