@@ -300,7 +300,9 @@ func TestAFreeMayHoldUpAllOtherCalls(t *testing.T) {
 		d.Call("cuCtxSetCurrent", context)
 		freed <- d.Result("cuMemFree_v2", ptr)
 	}()
-	time.Sleep(20 * time.Millisecond)
+	for name := []byte("cuMemFree\x00"); d.Call("dlx_gpusim_count", &name[0]) == 0; {
+		time.Sleep(time.Millisecond)
+	}
 	go func() {
 		var count int32
 		called <- d.Result("cuDeviceGetCount", &count)

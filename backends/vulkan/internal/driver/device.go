@@ -70,8 +70,9 @@ func NewDevice(p *Physical) (*Device, error) {
 }
 
 // lavapipeRoom is what vkCreateDevice of lavapipe of Mesa 22.3 needs. It ends the process if it gets no
-// memory for a small struct, but not if it gets no thread.
-var lavapipeRoom = dl.Room{Threads: 4, Fewer: true, Bytes: 4 << 20}
+// memory for a small struct, but not if it gets no thread. It takes some 4 MB; threads that the Go runtime starts
+// meanwhile take the rest.
+var lavapipeRoom = dl.Room{Threads: 4, Fewer: true, Bytes: 16 << 20}
 
 // Usable returns why the device cannot be used, or nil if it can.
 func (p *Physical) Usable() error {
