@@ -74,6 +74,7 @@ func (x *stagedCopy) order(later, earlier *queue) (*event, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.hostTasks = nil // its stream does not wait yet for those of an earlier piece, which are in the other stream
 	return e, e.waitOn(later)
 }
 
