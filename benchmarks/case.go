@@ -63,7 +63,8 @@ func repeat(op func() error) sampler {
 // Cases lists all cases in the order in which they are reported.
 func Cases() []Case {
 	return slices.Concat(dlpackCases(), runtimeCases(), contiguousCases(), stridedCases(),
-		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...), cudaCases(cuda))
+		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...),
+		manyCases(append([]core.DeviceID{core.CPU}, devices...)...), cudaCases(cuda))
 }
 
 // devices are those that are measured where they are there: the first of each API.

@@ -16,7 +16,7 @@ func TestEveryCaseOfADeviceRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	ext := core.DeviceID{Type: core.DeviceExt}
-	cases := slices.Concat(deviceCases(ext), pairCases(core.CPU, ext), pairCases(ext, core.DeviceID{Type: core.DeviceExt, Index: 1}))
+	cases := slices.Concat(deviceCases(ext), pairCases(core.CPU, ext), pairCases(ext, core.DeviceID{Type: core.DeviceExt, Index: 1}), manyCases(core.CPU, ext))
 	report, err := Run(t.Context(), cases, Options{Registry: registry, Samples: 2, MaxTime: 1, Small: true})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestEveryCaseOfADeviceRuns(t *testing.T) {
 }
 
 func TestCasesOfADeviceThatIsNotThereSayWhy(t *testing.T) {
-	cases := Select(Cases(), "device/", "exchange/cpu-vulkan", "cuda/")
+	cases := Select(Cases(), "device/", "exchange/cpu-vulkan", "many/vulkan", "cuda/")
 	report, err := Run(t.Context(), cases, Options{Registry: hostRegistry(t), Small: true})
 	if err != nil {
 		t.Fatal(err)

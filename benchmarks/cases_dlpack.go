@@ -68,6 +68,23 @@ func dlpackCases() []Case {
 			})), nil
 		}),
 	}, {
+		Name:        "dlpack/read-delete",
+		Description: "a description of a C producer's tensor, its call of the deleter",
+		Target:      Target{Measure: Extra, Limit: 40, Baseline: emptyCall, NoAllocs: true},
+		setup: foreignCase(func(e *env) (trial, error) {
+			m := foreign.Produce()
+			var d dlpack.Description
+			return besideEmptyCall(timed(func(n int) error {
+				for range n {
+					if err := d.Read(m); err != nil {
+						return err
+					}
+					dlpack.Delete(m)
+				}
+				return nil
+			})), nil
+		}),
+	}, {
 		Name:        "dlpack/round-trip",
 		Description: "export, import, close",
 		setup: foreignCase(func(e *env) (trial, error) {

@@ -118,7 +118,9 @@ func binarySize(n int64) string {
 		return fmt.Sprintf("%dB", n)
 	case n < 1<<20:
 		return fmt.Sprintf("%dKiB", n>>10)
-	default:
+	case n < 1<<30:
 		return fmt.Sprintf("%dMiB", n>>20)
+	default:
+		return fmt.Sprintf("%dGiB", n>>30)
 	}
 }

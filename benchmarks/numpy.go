@@ -45,7 +45,7 @@ type numpy struct {
 }
 
 // request is one line to the process. Prepare names what the samples after it
-// measure, "" asks for a sample.
+// measure, by the same Library; "" asks for a sample.
 type request struct {
 	Prepare string     `json:"prepare,omitempty"`
 	DType   core.DType `json:"dtype,omitzero"`
@@ -53,7 +53,10 @@ type request struct {
 	Shape   []int64    `json:"shape,omitempty"`   // of the view in it
 	Strides []int64    `json:"strides,omitempty"` // in elements
 	Offset  int64      `json:"offset,omitempty"`  // bytes from the memory's start to the view's first element
-	N       int        `json:"n,omitempty"`       // operations of a sample
+	Places  int        `json:"places,omitempty"`  // rows of Size bytes, which are copied in turn
+	Threads int        `json:"threads,omitempty"` // at most, where the library has several
+	Library string     `json:"library,omitempty"`
+	N       int        `json:"n,omitempty"` // operations of a sample
 }
 
 // answer is one line from the process.
@@ -118,6 +121,12 @@ func (p *numpy) receive() (answer, error) {
 	return a, nil
 }
 
+// pythonBaseline is numpyBaseline for one of several libraries, which are prepared at the same time.
+func (e *env) pythonBaseline(name, library string, r request) baseline {
+	r.Library = library
+	return e.numpyBaseline(name, r)
+}
+
 // numpyBaseline prepares NumPy for a case, and frees its arrays at the end.
 func (e *env) numpyBaseline(name string, r request) baseline {
 	err := e.numpy.start()
@@ -127,9 +136,9 @@ func (e *env) numpyBaseline(name string, r request) baseline {
 	if err != nil {
 		return baseline{name: name, reason: err.Error()}
 	}
-	e.cleanup(func() { _, _ = e.numpy.ask(request{Prepare: "nothing"}) }) // what fails is found by the next case
+	e.cleanup(func() { _, _ = e.numpy.ask(request{Prepare: "nothing", Library: r.Library}) }) // what fails is found by the next case
 	return baseline{name: name, sample: func(n int) (time.Duration, error) {
-		a, err := e.numpy.ask(request{N: n})
+		a, err := e.numpy.ask(request{Library: r.Library, N: n})
 		return a.Time, err
 	}}
 }

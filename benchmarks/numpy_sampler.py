@@ -1,5 +1,7 @@
 """Measures NumPy for the Go program that started it, one JSON line in, one out."""
 
+import importlib
+import itertools
 import json
 import sys
 import time
@@ -39,6 +41,29 @@ def copyto(request):
     return sample
 
 
+def copy_rows(request):
+    """A copy of rows of bytes, in turn, by NumPy or by PyTorch."""
+    library = importlib.import_module(request["library"])
+    pattern = np.arange(65521, dtype=np.uint32).astype(np.uint8)
+    src = np.resize(pattern, (request["places"], request["size"]))
+    dst = np.ones_like(src)
+    if request["library"] == "torch":
+        library.set_num_threads(request["threads"])
+        copy = library.Tensor.copy_
+        src, dst = library.from_numpy(src), library.from_numpy(dst)
+    else:
+        copy = np.copyto
+    rows = itertools.cycle(list(zip(dst, src)))
+
+    def sample(n):
+        start = time.perf_counter_ns()
+        for to, of in itertools.islice(rows, n):
+            copy(to, of)
+        return time.perf_counter_ns() - start
+
+    return sample
+
+
 def from_dlpack(request):
     """A tensor from NumPy to NumPy."""
     array = np.zeros(request["shape"], request["dtype"])
@@ -52,18 +77,19 @@ def from_dlpack(request):
     return sample
 
 
-PREPARE = {f.__name__: f for f in (nothing, copyto, from_dlpack)}
+PREPARE = {f.__name__: f for f in (nothing, copyto, copy_rows, from_dlpack)}
 
 answer(numpy=np.__version__)
-sample = None
+samples = {}  # of each library
 for line in sys.stdin:
     request = json.loads(line)
+    library = request.get("library", "numpy")
     try:
         if "prepare" in request:
-            sample = None  # the arrays before are freed first
-            sample = PREPARE[request["prepare"]](request)
+            samples[library] = None  # the arrays before are freed first
+            samples[library] = PREPARE[request["prepare"]](request)
             answer()
         else:
-            answer(ns=sample(request["n"]))
+            answer(ns=samples[library](request["n"]))
     except Exception as e:  # the Go side decides what it means
         answer(error=f"{type(e).__name__}: {e}")

@@ -31,6 +31,7 @@ var optionalInterfaces = [...]optionalInterface{
 	optional[HostViewer](CapHostView, "HostViewer"),
 	optional[StreamImporter](CapImportStream, "StreamImporter"),
 	optional[IPCEventCreator](CapIPCEvents, "IPCEventCreator"),
+	optional[BatchCopier](CapBatchCopy, "BatchCopier"),
 }
 
 // CapabilityOf returns the capability of the optional interface I. For example, it

@@ -31,12 +31,14 @@ const (
 	CapHostView                                  // HostViewer
 	CapImportStream                              // StreamImporter
 	CapIPCEvents                                 // IPCEventCreator
+	CapBatchCopy                                 // BatchCopier
 )
 
 var capabilityNames = [...]string{
 	"async", "host_memory", "stream_wait", "import_pointer", "map_host",
 	"export_memory", "import_memory", "semaphores", "export_semaphores", "import_semaphores",
 	"peer", "pool", "sub_byte", "host_view", "import_stream", "ipc_events",
+	"batch_copy",
 }
 
 // Has reports whether all of want are in the set.

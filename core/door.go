@@ -54,6 +54,31 @@ func (inside) Supersede(b *Buffer, events []Event, later Event) {
 	}
 }
 
+// Describe makes t a description of what [Wrap] would make a tensor of, and fails like Wrap.
+// Without a share, every function that needs the memory finds t closed.
+func (inside) Describe(call string, t *Tensor, m *Memory, s *Spec) error {
+	t.share = nil
+	return t.init(call, m, s)
+}
+
+// NoteIfIdle is [Buffer.Wrote] or [Buffer.Used], and reports true, unless b's memory has
+// other work than e that is unfinished, or whose last write failed. It then does nothing.
+func (inside) NoteIfIdle(b *Buffer, e Event, write bool) bool {
+	o := b.lockOrder()
+	defer o.mu.Unlock()
+	if o.ready != nil && o.ready != e || slices.ContainsFunc(o.uses, func(x Event) bool { return x != e }) {
+		return false
+	}
+	switch {
+	case write:
+		o.ready = e
+	case len(o.uses) == 0: // else e is there already
+		o.uses = append(o.uses, e)
+	}
+	o.note()
+	return true
+}
+
 // Attach makes b free o before its memory, after all work on that: o owns what was made
 // of the memory and is worth keeping as long as the memory lives. The caller holds a
 // reference to b; o must hold none. detach gives o back to the caller and reports true, or
@@ -80,3 +105,15 @@ func (inside) Attach(b *Buffer, o Owner) (detach func() bool) {
 // OriginOffset returns where in [Buffer.Origin] the first byte of b lies: 0 where b is
 // its own origin.
 func (inside) OriginOffset(b *Buffer) int64 { return b.originOffset() }
+
+// LastWrite returns the event of the last write, as [Buffer.Ready] does, but without asking
+// whether it is done. It returns nil if there was no write, or if that is known to be done.
+func (inside) LastWrite(b *Buffer) Event {
+	o := b.kept()
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ready
+}

@@ -128,7 +128,10 @@ type Semaphore interface {
 	Value() (uint64, error)
 	// Wait blocks the caller until the counter has reached value or ctx ends.
 	Wait(ctx context.Context, value uint64) error
-	// Close releases the semaphore. A second Close does nothing.
+	// Close releases the semaphore. A second Close does nothing. A stream that waits for a
+	// value which only Signal could set fails with ErrClosed. A value of a semaphore that was
+	// exported or imported can still come from elsewhere: on some devices streams go on
+	// waiting for it, and cannot be closed before.
 	Close() error
 }
 
@@ -203,14 +206,32 @@ type IPCEventCreator interface {
 	OpenIPCEvent(ctx context.Context, x ExternalEvent) (IPCEvent, error)
 }
 
-// PeerCopier copies between two devices of the same backend, without the host.
+// PeerCopier copies between two devices of the same backend by the means of its API. If the
+// machine has no connection between the devices, the driver may copy through the host.
 type PeerCopier interface {
-	// CanPeer returns nil if direct copies between this device and peer are possible.
-	// Otherwise it returns the reason. The error is ErrNotSupported if the machine has no
-	// connection between them.
+	// CanPeer returns nil if CopyPeer can copy between this device and peer. Otherwise it
+	// returns the reason. The error is ErrNotSupported if the API has no such copies for
+	// these devices.
 	CanPeer(peer Device) error
 	// CopyPeer is like [Device.Copy], but src lies on the device peer.
 	CopyPeer(ctx context.Context, s Stream, dst, src *Tensor, peer Device) error
+}
+
+// BatchCopier copies many tensors in one call. For small tensors that takes much less time
+// than as many calls of [Device.Copy].
+type BatchCopier interface {
+	// CopyBatch does what [Device.Copy] does for each dst[i] and src[i], in the order of the
+	// lists: a later copy sees what an earlier one has written, unless that memory has two
+	// addresses of which dlx does not know, such as those of two imports of one opaque
+	// descriptor. The device submits as many
+	// copies as it can at once. If s is nil, CopyBatch returns when all copies are done.
+	//
+	// CopyBatch returns ErrInvalid if the lists have different lengths. It checks all
+	// tensors as [CheckCopy] does before it enqueues a copy, and returns the error of the
+	// first one that cannot be copied. If CopyBatch fails later, some copies may have been
+	// enqueued, which the events of their tensors report. The bytes of every dst are then
+	// undefined.
+	CopyBatch(ctx context.Context, s Stream, dst, src []*Tensor) error
 }
 
 // PoolStats describes the memory pool of a device. Sizes are in bytes.
@@ -233,6 +254,7 @@ type PoolController interface {
 	// removes the limit. Alloc returns ErrOutOfMemory if the limit does not leave enough.
 	// Memory that is in use is never taken back.
 	SetPoolLimit(limit int64)
-	// TrimPool returns the memory that is kept for reuse to the system.
+	// TrimPool returns the memory that is kept for reuse to the system. It helps if another
+	// library cannot allocate memory of the device.
 	TrimPool()
 }

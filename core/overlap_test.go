@@ -99,6 +99,7 @@ func wantShifted(t *testing.T, a, b *core.Tensor, by int64) {
 		t.Cleanup(func() { v.Close() })
 		return v
 	}
+	far := over(t, core.Memory{ID: core.DeviceID{Type: core.DeviceMAIA}, Handle: 1 << 40}, core.Spec{Shape: []int64{64}})
 	for _, c := range []struct {
 		name string
 		x, y *core.Tensor
@@ -115,6 +116,23 @@ func wantShifted(t *testing.T, a, b *core.Tensor, by int64) {
 		for _, pair := range [][2]*core.Tensor{{c.x, c.y}, {c.y, c.x}} {
 			if same, err := core.CheckCopy(pair[0], pair[1]); same != c.same || !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, %v; want %v, %v", c.name, same, err, c.same, c.want)
+			}
+			one, two := part(far, 0, 10, 1), part(far, 20, 30, 1)
+			for what, lists := range map[string][2][]*core.Tensor{
+				"written and read":       {{pair[0], one}, {two, pair[1]}},
+				"read and written":       {{one, pair[0]}, {pair[1], two}},
+				"written twice":          {pair[:], {far, far}},
+				"written, read and read": {{one, pair[0], two}, {pair[1], far, pair[1]}},
+			} {
+				if what == "written, read and read" {
+					lists[1][1] = part(far, 40, 50, 1)
+				}
+				if got := core.Independent(lists[0], lists[1]); got != (!c.same && c.want == nil) {
+					t.Errorf("%s, %s: Independent returns %v", c.name, what, got)
+				}
+			}
+			if !core.Independent([]*core.Tensor{one, two}, pair[:]) {
+				t.Errorf("%s, read twice: not independent", c.name)
 			}
 		}
 	}

@@ -50,3 +50,18 @@ func TestAllocFor(t *testing.T) {
 		}
 	}
 }
+
+// An importer refuses a dma-buf of a device with another UUID.
+func TestADMABufIsForItsOwnDevice(t *testing.T) {
+	a, b := newFakes(t, exports, imports)
+	a.types, b.types = []core.HandleType{core.HandleDMABuf}, []core.HandleType{core.HandleDMABuf}
+	for _, c := range []struct {
+		of, to core.UUID
+		want   core.HandleType
+	}{{core.UUID{1}, core.UUID{1}, core.HandleDMABuf}, {core.UUID{1}, core.UUID{2}, 0}, {core.UUID{}, core.UUID{2}, core.HandleDMABuf}} {
+		a.properties.UUID, b.properties.UUID = c.of, c.to
+		if got := exchange.AllocFor(a, b).Export; got != c.want {
+			t.Errorf("from UUID %v to %v: export as %v, want %v", c.of, c.to, got, c.want)
+		}
+	}
+}

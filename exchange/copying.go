@@ -56,34 +56,36 @@ func (c *copying) freshSpec() core.Spec {
 func (r *run) copied(ctx context.Context, h core.HandleType, fill func(context.Context, *run, *copying) error) (*core.Tensor, error) {
 	c := r.copying()
 	c.handle = h
-	alloc := r.o.Alloc
-	if h != 0 {
-		alloc.Export = h
-	}
-	if c.bytes == math.MaxInt64 {
-		return nil, core.Errorf(core.ErrOutOfMemory, "exchange", r.call, "the elements of %v take more bytes than an int64 counts", r.src)
-	}
-	if alloc.Stream == nil {
-		alloc.Stream = r.o.Stream
-	}
-	m, err := r.dst.Alloc(ctx, c.bytes, alloc)
-	if err != nil {
-		return nil, err
-	}
-	c.fresh, err = core.Wrap(m, c.freshSpec())
-	if err != nil {
-		m.Free()
+	if err := r.allocate(ctx, c); err != nil {
 		return nil, err
 	}
 	defer c.fresh.Close()
 	if err := fill(ctx, r, c); err != nil {
 		return nil, err
 	}
-	b, err := c.fresh.Buffer()
-	if err != nil {
-		return nil, err
+	return on(c.fresh, c.result)
+}
+
+// allocate sets c.fresh, which the caller closes.
+func (m *move) allocate(ctx context.Context, c *copying) error {
+	alloc := m.o.Alloc
+	if c.handle != 0 {
+		alloc.Export = c.handle
 	}
-	return core.NewTensor(b, c.result)
+	if c.bytes == math.MaxInt64 {
+		return core.Errorf(core.ErrOutOfMemory, "exchange", m.call, "the elements of %v take more bytes than an int64 counts", m.src)
+	}
+	if alloc.Stream == nil {
+		alloc.Stream = m.o.Stream
+	}
+	memory, err := m.dst.Alloc(ctx, c.bytes, alloc)
+	if err != nil {
+		return err
+	}
+	if c.fresh, err = core.Wrap(memory, c.freshSpec()); err != nil {
+		memory.Free()
+	}
+	return err
 }
 
 // copyByDestination has the destination copy.
@@ -160,8 +162,17 @@ func (r *run) copyInto(ctx context.Context, m core.Memory, b *core.Buffer, c *co
 	return r.withSource(c, func(src *core.Tensor) error { return r.copyOn(ctx, r.from.Device, t, src) })
 }
 
-// on calls f with a tensor on b, which is closed then.
-func on(b *core.Buffer, s core.Spec, f func(*core.Tensor) error) error {
+// on makes another tensor on the memory of t.
+func on(t *core.Tensor, s core.Spec) (*core.Tensor, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return core.NewTensor(b, s)
+}
+
+// with calls f with a tensor on b, which is closed then.
+func with(b *core.Buffer, s core.Spec, f func(*core.Tensor) error) error {
 	t, err := core.NewTensor(b, s)
 	if err != nil {
 		return err
@@ -172,7 +183,7 @@ func on(b *core.Buffer, s core.Spec, f func(*core.Tensor) error) error {
 
 // withSource calls f with the source as it is to be copied.
 func (r *run) withSource(c *copying, f func(src *core.Tensor) error) error {
-	return on(r.root, c.source, f)
+	return with(r.root, c.source, f)
 }
 
 // copyOn has d copy src into dst.
@@ -182,12 +193,12 @@ func (r *run) copyOn(ctx context.Context, d core.Device, dst, src *core.Tensor) 
 
 // onStream calls f with the stream that copies of d run on: the one that the options
 // name, or one of the cache.
-func (r *run) onStream(ctx context.Context, d core.Device, f func(core.Stream) error) error {
+func (m *move) onStream(ctx context.Context, d core.Device, f func(core.Stream) error) error {
 	switch {
-	case d == r.dst && r.o.Stream != nil && r.o.Stream.Device() == d:
-		return f(r.o.Stream)
-	case d == r.from.Device && r.o.SourceStream != nil && r.o.SourceStream.Device() == d:
-		return f(r.o.SourceStream)
+	case d == m.dst && m.o.Stream != nil && m.o.Stream.Device() == d:
+		return f(m.o.Stream)
+	case d == m.from.Device && m.o.SourceStream != nil && m.o.SourceStream.Device() == d:
+		return f(m.o.SourceStream)
 	}
 	s, giveBack, err := cache.Stream(ctx, d)
 	if err != nil {

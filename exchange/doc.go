@@ -2,9 +2,9 @@
 // two devices can, and copies otherwise. It reports how it moved the tensor, and why no
 // better way was possible.
 //
-// [To] moves a tensor. [Plan] only decides how to move it: the result is a [Route], which
-// describes the decision in words, and [Route.Run] carries it out. There are five
-// mechanisms, the best one first:
+// [To] moves a tensor, and [ToAll] many tensors at once. [Plan] only decides how to move
+// one: the result is a [Route], which describes the decision in words, and [Route.Run]
+// carries it out. There are five mechanisms, the best one first:
 //
 //   - [Alias]: the tensor is used as it is, because its memory belongs to the device, or is
 //     host memory and the device is the host.

@@ -8,5 +8,6 @@ import (
 // inside is what core does for this module alone.
 var inside = door.Core.(interface {
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
+	LastWrite(*core.Buffer) core.Event
 	OriginOffset(*core.Buffer) int64
 })

@@ -35,6 +35,42 @@ func ExampleTo() {
 	// Output: alias 0 [1 2 3 40]
 }
 
+// The weights of a model move together. Either all of them arrive, or none.
+func ExampleToAll() {
+	ctx := context.Background()
+	host, err := all.New().Open(ctx, core.CPU)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer host.Close()
+	var weights []*core.Tensor
+	for layer := range 3 {
+		x, err := core.FromSlice([]float32{float32(layer), 0.5}, 2)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer x.Close()
+		weights = append(weights, x)
+	}
+
+	moved, _, err := exchange.ToAll(ctx, weights, host, exchange.Options{Copy: exchange.Always})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, x := range moved {
+		values, err := core.ToSlice[float32](ctx, x)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(values)
+		x.Close()
+	}
+	// Output:
+	// [0 0.5]
+	// [1 0.5]
+	// [2 0.5]
+}
+
 func ExamplePlan() {
 	host, err := all.New().Open(context.Background(), core.CPU)
 	if err != nil {

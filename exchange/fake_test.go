@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,7 @@ type fake struct {
 	visible    bool                    // all memory, asked for or not
 	freeing    func()                  // called, if set, before a view or an import is freed
 	refuses    func(core.Memory) error // called, if set, by CanMap
+	types      []core.HandleType       // of handles that it says to export and import
 
 	mu       sync.Mutex
 	handles  map[uintptr]core.AllocOptions // how memory was allocated, by address
@@ -64,10 +66,10 @@ func newFake(t testing.TB, backend *coretest.Backend, w *world, index int32, cap
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{Device: d.(*coretest.Device), backend: backend, world: w, properties: d.Properties(),
+	f := &fake{Device: d.(*coretest.Device), backend: backend, world: w, properties: d.Properties(), types: []core.HandleType{handleType},
 		handles: make(map[uintptr]core.AllocOptions), failures: make(map[string]error), calls: make(map[string]int)}
 	f.properties.UUID, f.properties.DriverUUID = core.UUID{1}, core.UUID{2}
-	f.properties.Capabilities &^= core.CapMapHost | core.CapPeer
+	f.properties.Capabilities &^= core.CapMapHost | core.CapPeer | core.CapBatchCopy
 	f.properties.Capabilities |= caps
 	t.Cleanup(func() {
 		err := f.Close()
@@ -176,8 +178,8 @@ func (f *fake) HostView(_ context.Context, b *core.Buffer) (core.Memory, error) 
 	return f.owned(core.Memory{ID: core.CPU, Handle: m.Handle &^ deviceBit, Size: m.Size, Origin: m.OriginType()}, b.Release), b.Retain()
 }
 
-func (f *fake) ExportTypes() []core.HandleType { return []core.HandleType{handleType} }
-func (f *fake) ImportTypes() []core.HandleType { return []core.HandleType{handleType} }
+func (f *fake) ExportTypes() []core.HandleType { return f.types }
+func (f *fake) ImportTypes() []core.HandleType { return f.types }
 
 func (f *fake) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	if err := f.call("ExportMemory"); err != nil {
@@ -246,20 +248,51 @@ func (f *fake) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) e
 	return f.copy(ctx, "Copy", s, dst, src, f.ID())
 }
 
+// CopyBatch is for copies that do not depend on each other, as all of exchange do not.
+func (f *fake) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+	if err := f.call("CopyBatch"); err != nil {
+		return err
+	}
+	for i := range dst {
+		if _, err := f.checkCopy("CopyBatch", s, dst[i], src[i], f.ID()); err != nil {
+			return err
+		}
+	}
+	for _, list := range []*[]*core.Tensor{&dst, &src} {
+		kept := make([]*core.Tensor, len(*list))
+		for i, t := range *list {
+			kept[i], _ = t.Share() // they were checked
+		}
+		*list = kept
+	}
+	closeAll := func() {
+		for _, t := range slices.Concat(dst, src) {
+			_ = t.Close()
+		}
+	}
+	err := stream.Submit(ctx, s, dst, src, func() error {
+		return s.(*fakeStream).Enqueue(func() error {
+			defer closeAll()
+			for i := range dst {
+				if err := coretest.CopyNaive(dst[i], src[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		closeAll()
+	}
+	return err
+}
+
 func (f *fake) copy(ctx context.Context, call string, s core.Stream, dst, src *core.Tensor, from core.DeviceID) error {
 	if err := f.call(call); err != nil {
 		return err
 	}
-	for _, t := range []*core.Tensor{dst, src} {
-		if id := t.DeviceID(); id != f.ID() && id != from && id != core.CPU {
-			return core.Errorf(core.ErrDevice, "fake", call, "from %v to %v", src.DeviceID(), dst.DeviceID())
-		}
-	}
-	own, ok := s.(*fakeStream)
-	if !ok || own.fake != f {
-		return core.Errorf(core.ErrDevice, "fake", call, "%T is no stream of %v", s, f.ID())
-	}
-	if _, err := core.CheckCopy(dst, src); err != nil {
+	own, err := f.checkCopy(call, s, dst, src, from)
+	if err != nil {
 		return err
 	}
 	return stream.Submit(ctx, s, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
@@ -282,6 +315,23 @@ func (f *fake) copy(ctx context.Context, call string, s core.Stream, dst, src *c
 		}
 		return err
 	})
+}
+
+// checkCopy checks the tensors and the stream of a copy, which it returns.
+func (f *fake) checkCopy(call string, s core.Stream, dst, src *core.Tensor, from core.DeviceID) (*fakeStream, error) {
+	for _, t := range []*core.Tensor{dst, src} {
+		if id := t.DeviceID(); id != f.ID() && id != from && id != core.CPU {
+			return nil, core.Errorf(core.ErrDevice, "fake", call, "from %v to %v", src.DeviceID(), dst.DeviceID())
+		}
+	}
+	own, ok := s.(*fakeStream)
+	if !ok || own.fake != f {
+		return nil, core.Errorf(core.ErrDevice, "fake", call, "%T is no stream of %v", s, f.ID())
+	}
+	if _, err := core.CheckCopy(dst, src); err != nil {
+		return nil, err
+	}
+	return own, nil
 }
 
 func (f *fake) NewStream(ctx context.Context) (core.Stream, error) {
@@ -326,6 +376,9 @@ func (s *fakeStream) Wait(e core.Event) error {
 	own, ok := core.UnwrapEvent(e).(fakeEvent)
 	if !ok || own.fake != s.fake {
 		return core.Errorf(core.ErrNotSupported, "fake", "Wait", "not an event of %v", s.fake.ID())
+	}
+	if err := s.fake.call("Wait"); err != nil {
+		return err
 	}
 	return s.Stream.Wait(own.Event)
 }

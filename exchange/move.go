@@ -26,13 +26,21 @@ type move struct {
 
 // check checks what can be checked without looking at the source's memory.
 func (m *move) check() error {
+	if m.src == nil {
+		return core.Errorf(core.ErrInvalid, "exchange", m.call, "src is nil")
+	}
+	return m.checkRest()
+}
+
+// checkRest is check without the source.
+func (m *move) checkRest() error {
 	fail := func(sentinel error, format string, args ...any) error {
 		return core.Errorf(sentinel, "exchange", m.call, format, args...)
 	}
 	o := &m.o
 	switch {
-	case m.src == nil || m.dst == nil:
-		return fail(core.ErrInvalid, "src or dst is nil")
+	case m.dst == nil:
+		return fail(core.ErrInvalid, "dst is nil")
 	case !reflect.TypeOf(m.dst).Comparable():
 		return fail(core.ErrInvalid, "dst is a %T, which cannot be compared: pass a pointer", m.dst)
 	case o.Copy > Always || o.Only > Staged:

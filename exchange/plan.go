@@ -241,12 +241,12 @@ func commonTypes(exporter, importer core.Device, ep, ip *core.Properties) ([]cor
 	}
 	exported, known := e.ExportTypes(), i.ImportTypes()
 	var common []core.HandleType
-	driver := true // no type failed for being bound to another driver
+	driver := true // no type failed for being bound to another device or driver
 	for _, h := range exported {
 		if !slices.Contains(known, h) {
 			continue
 		}
-		if bound(h) && !opened.SameDriver(*ep, *ip) {
+		if !understood(h, ep, ip) {
 			driver = false
 			continue
 		}
@@ -262,8 +262,18 @@ func commonTypes(exporter, importer core.Device, ep, ip *core.Properties) ([]cor
 	}
 }
 
-// bound reports whether handles of a type are understood by the same device and driver only.
-func bound(t core.HandleType) bool { return t == core.HandleOpaqueFD || t == core.HandleIPC }
+// understood reports whether the device with properties ip can open handles of a type that the device with properties
+// ep exported. Opaque descriptors and IPC handles are understood by the same device and driver only. A dma-buf belongs to
+// one device, too, if that has a UUID.
+func understood(t core.HandleType, ep, ip *core.Properties) bool {
+	switch t {
+	case core.HandleOpaqueFD, core.HandleIPC:
+		return opened.SameDriver(*ep, *ip)
+	case core.HandleDMABuf:
+		return ep.UUID == core.UUID{} || ep.UUID == ip.UUID
+	}
+	return true
+}
 
 // otherDriver says that two devices are not the same hardware under the same driver.
 type otherDriver struct {

@@ -85,7 +85,7 @@ func (r *run) try(ctx context.Context, i int) (*core.Tensor, error) {
 		if err != nil {
 			return err
 		}
-		return on(b, c.source, func(src *core.Tensor) error { return r.copyOn(ctx, r.dst, c.fresh, src) })
+		return with(b, c.source, func(src *core.Tensor) error { return r.copyOn(ctx, r.dst, c.fresh, src) })
 	})
 }
 

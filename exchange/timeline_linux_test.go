@@ -17,6 +17,7 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/vkqueues"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -116,7 +117,21 @@ func newCrossing(t *testing.T) *crossing {
 // One buffer goes to Vulkan and back, again and again, and the host waits for nothing:
 // while CUDA's work is held back, all of a round is enqueued.
 func TestATimelineOrdersCUDAAndVulkanInBothDirections(t *testing.T) {
+	ordersBothWays(t, newCrossing(t))
+}
+
+// Vulkan waits on the device, as far as that device shows it.
+func TestATimelineOrdersCUDAAndVulkanWithSeveralQueues(t *testing.T) {
+	vkqueues.Use(t)
 	c := newCrossing(t)
+	if n := c.vulkan.Properties().Queues; n < 2 {
+		t.Fatalf("the device has %d queues", n)
+	}
+	ordersBothWays(t, c)
+}
+
+func ordersBothWays(t *testing.T, c *crossing) {
+	t.Helper()
 	onCUDA, onVulkan := newStream(t, c.cuda), newStream(t, c.vulkan)
 	signal, wait := c.shared(t)
 	there := stream.NewSharedSemaphore(signal, wait)
@@ -193,8 +208,15 @@ func TestATimelineOrdersCUDAAndVulkanInBothDirections(t *testing.T) {
 }
 
 // What CUDA will never signal, Vulkan signals itself when the card is lost.
-func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) {
-	c := newCrossing(t)
+func TestALostCUDADeviceDoesNotHoldVulkanUp(t *testing.T) { losesCUDA(t, newCrossing(t)) }
+
+func TestALostCUDADeviceDoesNotHoldAVulkanQueueUp(t *testing.T) {
+	vkqueues.Use(t)
+	losesCUDA(t, newCrossing(t))
+}
+
+func losesCUDA(t *testing.T, c *crossing) {
+	t.Helper()
 	onCUDA, err := c.cuda.NewStream(t.Context())
 	if err != nil {
 		t.Fatal(err)

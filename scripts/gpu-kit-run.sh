@@ -5,8 +5,9 @@
 #
 # Uses the drivers that the system finds. Where the system has NVIDIA's driver but not the loader of Vulkan, OpenCL or
 # EGL, or not the file that names the driver to the loader, the kit brings them; summary.json says which. Every step
-# runs, even if earlier ones fail. OUT gets summary.json, log.txt (the output of all steps), devices.json, and from the
-# benchmark a file that is named after the GPU.
+# runs, even if earlier ones fail. The step first-session is first-session.sh, which also runs alone, and comes first on
+# a card that is new to dlx. OUT gets summary.json, log.txt (the output of all steps), devices.json, the folder
+# first-session, and from the benchmark a file that is named after the GPU.
 # To test the kit itself, set DLX_CUDA_LIBRARY to the simulator: summary.json then says "simulated", and
 # nothing is measured. The exit status is 0 if no step failed.
 set -uo pipefail
@@ -27,43 +28,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 2 # tests may leave files in the current folder
 
-# Users other than root often have no /sbin in PATH.
-libraries=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p) || exit 2
-installed() { grep -q "^[[:space:]]*$1 .*x86-64" <<<"$libraries"; }
-brought=()
-mkdir "$work/lib"
-for library in "$kit"/lib/*; do
-  if ! installed "${library##*/}"; then
-    ln -s "$library" "$work/lib/"
-    brought+=("${library##*/}")
-  fi
-done
-export LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-
-any() { for file; do [ ! -e "$file" ] || return 0; done; return 1; }
-if installed libEGL_nvidia.so.0; then
-  # libGLX_nvidia.so.0, which the files of the system name, needs X11. The same driver is in libEGL_nvidia.so.0.
-  if [ -z "${VK_DRIVER_FILES:-}" ] && { ! installed libX11.so.6 || ! any {/usr/share,/usr/local/share,/etc}/vulkan/icd.d/*nvidia*; }; then
-    echo '{"file_format_version": "1.0.1", "ICD": {"library_path": "libEGL_nvidia.so.0", "api_version": "1.3.0"}}' >nvidia_icd.json
-    export VK_DRIVER_FILES=$work/nvidia_icd.json VK_ICD_FILENAMES=$work/nvidia_icd.json
-    brought+=(nvidia_icd.json)
-  fi
-  if [ -z "${__EGL_VENDOR_LIBRARY_FILENAMES:-}" ] && ! any {/usr/share,/usr/local/share,/etc}/glvnd/egl_vendor.d/*nvidia*; then
-    echo '{"file_format_version": "1.0.0", "ICD": {"library_path": "libEGL_nvidia.so.0"}}' >10_nvidia.json
-    export __EGL_VENDOR_LIBRARY_FILENAMES=$work/10_nvidia.json
-    brought+=(10_nvidia.json)
-  fi
-fi
-if [ -z "${OCL_ICD_VENDORS:-}" ] && installed libnvidia-opencl.so.1 && ! any /etc/OpenCL/vendors/nvidia*; then
-  mkdir vendors
-  echo libnvidia-opencl.so.1 >vendors/nvidia.icd
-  export OCL_ICD_VENDORS=$work/vendors
-  brought+=(nvidia.icd)
-fi
+. "$kit/drivers.sh"
 # JAX would take most of the card's memory.
 export XLA_PYTHON_CLIENT_PREALLOCATE=false
 
 steps=() failures=0
+left_out="TestHeaderStandsAlone TestADriverThatTakesOverSignals" # they need a compiler
 
 json() { # the text as a JSON string
   local text=${1//\\/\\\\}
@@ -83,8 +53,18 @@ is_wanted() {
   [[ $wanted = "  " || $wanted = *" $1 "* ]]
 }
 
+# why_skipped prints the most frequent reason in the output of tests, or of first-session.sh.
+why_skipped() {
+  awk '
+    /^=== / { test = $3; next }
+    /^ *--- SKIP: / { if ($3 in says) print says[$3]; next }
+    /^ *[a-z0-9_]+[.]go:[0-9]+: / { sub(/^[^:]*:[0-9]+: /, ""); says[test] = $0; next }
+    /^skipped  / { for (i = 1; i <= 6; i++) $i = ""; sub(/^ */, ""); print }' |
+    sort | uniq -c | sort -rn | awk 'NR == 1 { $1 = $1 " skipped:"; print }'
+}
+
 # step runs a command with a time limit, if the step is wanted. It counts the tests of a Go test program, or
-# the libraries that a script has checked, or else one test.
+# the libraries that a script has checked, or the experiments of first-session.sh, or else one test.
 step() { # name, seconds, command...
   local name=$1 limit=$2 status=passed reason="" passed failed skipped
   is_wanted "$name" || return 0
@@ -93,22 +73,23 @@ step() { # name, seconds, command...
   timeout --kill-after=10 "$limit" "$@" >"$work/.step" 2>&1
   local code=$?
   { printf '\n== %s: %s\n' "$name" "$*"; cat "$work/.step"; } >>"$out/log.txt"
-  passed=$(grep -c '^ *--- PASS\|^[0-9]* checks with ' "$work/.step")
-  failed=$(grep -c '^ *--- FAIL' "$work/.step")
-  skipped=$(grep -c '^ *--- SKIP\|^skipped: ' "$work/.step")
+  passed=$(grep -c '^ *--- PASS\|^[0-9]* checks with \|^done  ' "$work/.step")
+  failed=$(grep -cE '^ *--- FAIL|^(failed|crashed|killed)  ' "$work/.step")
+  skipped=$(grep -cE '^ *--- SKIP|^skipped(: |  )' "$work/.step")
   if [ "$code" != 0 ]; then
     status=failed reason="ends with $code: $(grep -m 1 '^ *--- FAIL' "$work/.step" || tail -n 1 "$work/.step")"
     [ "$code" != 124 ] || reason="not done after $limit s"
     [ "$failed" != 0 ] || failed=1
-  elif [ "$passed" = 0 ] && [ "$skipped" != 0 ]; then
-    status=skipped reason=$(grep -m 1 -A 1 '^ *--- SKIP\|^skipped: ' "$work/.step")
-  elif grep -q '^skipped: ' "$work/.step"; then # libraries, of which the others passed
+  elif grep -q '^skipped: ' "$work/.step"; then # libraries
+    [ "$passed" != 0 ] || status=skipped
     reason=$(grep '^skipped: ' "$work/.step")
-  elif grep -q 'without the validation layer' "$work/.step"; then
-    reason="without the validation layer of Vulkan"
+  elif [ "$skipped" != 0 ]; then
+    [ "$passed" != 0 ] || status=skipped
+    reason=$(why_skipped <"$work/.step")
   elif [ "$passed" = 0 ]; then
     passed=1
   fi
+  ! grep -q 'without the validation layer' "$work/.step" || reason+="${reason:+; }without the validation layer of Vulkan"
   note "$name" "$status" "$passed" "$failed" "$skipped" "$SECONDS" "$reason"
 }
 
@@ -146,8 +127,7 @@ timeout 60 dlx devices --json >"$out/devices.json"
 
 given 'command -v nvidia-smi >/dev/null' "no nvidia-smi here" nvidia-smi 60 nvidia-smi -q
 for package in backends-cuda exchange interop-gl backends-vulkan backends-opencl backends-gl; do
-  # Left out: what needs a compiler.
-  step "$package" 300 "$kit/bin/$package.test" -test.v -test.timeout 290s -test.skip TestHeaderStandsAlone
+  step "$package" 300 "$kit/bin/$package.test" -test.v -test.timeout 290s -test.skip "^(${left_out// /|})\$"
 done
 step handoff 60 dlx handoff "$kit/digits.npy" --via cpu,cuda:0,cpu --repeat 100 --verify
 given 'has vulkan' "no Vulkan here" handoff-vulkan 60 \
@@ -155,6 +135,7 @@ given 'has vulkan' "no Vulkan here" handoff-vulkan 60 \
 given 'on_card vulkan' "no Vulkan on this card" example 60 cudavulkan
 given 'command -v "$DLX_PYTHON" >/dev/null' "no $DLX_PYTHON here" array-libraries 300 \
   "$DLX_PYTHON" "$kit/array_libraries_check.py" "$kit/bin/libdlx.so"
+step first-session 600 "$kit/first-session.sh" "$out/first-session"
 slug=$(tr -cs '[:alnum:]' - <<<"${card,,}" | sed 's/-*$//')
 given 'has cuda && ! $simulated' "${card:-nothing} is no card: it is not measured" bench 540 \
   dlx bench -t device/ -t exchange/ -t cuda/ --out "$out/$slug.json"
@@ -164,9 +145,10 @@ for name in $unknown; do
 done
 
 {
-  printf '{\n  "card": %s,\n  "driver": %s,\n  "simulated": %s,\n  "date": "%s",\n  "kernel": %s,\n  "revision": %s,\n  "brought": %s,\n  "steps": [\n' \
+  printf '{\n  "card": %s,\n  "driver": %s,\n  "simulated": %s,\n  "date": "%s",\n  "kernel": %s,\n  "revision": %s,\n  "brought": %s,\n  "left_out": %s,\n  "steps": [\n' \
     "$(json "$card")" "$(json "$driver")" "$simulated" "$(date -u +%FT%TZ)" "$(json "$(uname -srm)")" \
-    "$(json "$(dlx version | sed -n 's/^revision *//p')")" "$(json "${brought[*]:-}")"
+    "$(json "$(dlx version | sed -n 's/^revision *//p')")" "$(json "${brought[*]:-}")" \
+    "$(json "$left_out")"
   for i in "${!steps[@]}"; do
     printf '    %s%s\n' "${steps[i]}" "$([ "$((i + 1))" = "${#steps[@]}" ] || echo ,)"
   done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the kit that tests and measures dlx on a linux/amd64 machine with an NVIDIA GPU, without Go and without a
-# compiler: programs, test programs, and run.sh. It is in dist/gpu-kit, and packed in dist/gpu-kit.tar.gz. make calls
-# this script, and sets the compiler flags that find cuda.h.
+# compiler: programs, test programs, run.sh and first-session.sh. It is in dist/gpu-kit, and packed in
+# dist/gpu-kit.tar.gz. make calls this script, and sets the compiler flags that find cuda.h.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kit=dist/gpu-kit
@@ -10,13 +10,15 @@ flags=(-trimpath -tags "$(scripts/tags.sh)" -ldflags "-s -w")
 
 rm -rf "$kit" "$kit.tar.gz"
 mkdir -p "$kit/bin"
-go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan
+go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan ./benchmarks/firstsession
 go build "${flags[@]}" -buildmode c-shared -o "$kit/bin/libdlx.so" ./backends/cuda/internal/cshared
 rm "$kit/bin/libdlx.h"
 for package in backends/cuda backends/vulkan backends/opencl backends/gl interop/gl exchange; do
   go test -c "${flags[@]}" -o "$kit/bin/${package//\//-}.test" "./$package"
 done
-cp scripts/gpu-kit-run.sh "$kit/run.sh"
+for script in run first-session drivers; do
+  cp "scripts/gpu-kit-$script.sh" "$kit/$script.sh"
+done
 
 # The loaders of Vulkan, OpenCL and EGL, which machines without a screen often lack. run.sh uses those that are missing.
 mkdir "$kit/lib"
@@ -25,7 +27,7 @@ for library in libvulkan.so.1 libOpenCL.so.1 libEGL.so.1 libGLdispatch.so.0; do
   [ -n "$path" ] || { echo "$library is not installed" >&2; exit 1; }
   cp -L "$path" "$kit/lib/$library"
 done
-cp testdata/digits.npy backends/cuda/array_libraries_check.py "$kit"
+cp testdata/digits.npy backends/cuda/array_libraries_check.py backends/cuda/first_session_torch.py "$kit"
 
 tar -C dist -czf "$kit.tar.gz" gpu-kit
 echo "$kit: $(du -sm "$kit" | cut -f1) MiB, packed $(du -sm "$kit.tar.gz" | cut -f1) MiB; it needs" \

@@ -6,22 +6,13 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-count() { echo "$1" >>"${DLX_COUNTS:-/dev/null}"; }
-failures=0
-fail() {
-  printf 'FAILED: %s\n' "$@"
-  count "0 1 0"
-  failures=$((failures + 1))
-}
-pass() {
-  echo "ok: $1"
-  count "1 0 0"
-}
+. scripts/counting.sh
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=1 go build -tags cuda -o "$work/dlx" ./cmd/dlx || { fail "dlx builds with -tags cuda"; exit 1; }
 sed -n 's/^\tX(\(cu[A-Za-z0-9_]*\)).*/\1/p' backends/cuda/internal/link/symbols.h | sort >"$work/symbols"
+CGO_ENABLED=1 go build -tags cuda,vulkan -o "$work/firstsession" ./benchmarks/firstsession || { fail "firstsession builds"; exit 1; }
 [ -s "$work/symbols" ] || fail "symbols.h has functions"
 
 # lacking prints the functions in symbols.h that a library does not have.
@@ -33,10 +24,14 @@ lacking() {
 # test_driver tests one library. Its name ends in the version of the driver.
 test_driver() {
   version=${1##*/libcuda.so.}
-  # dlx works without these, see link.required. cuFuncLoad came with CUDA 12.4, which is driver 550.
-  expected=""
-  [ "${version%%.*}" -ge 550 ] || expected=cuFuncLoad
-  [[ $version != 470.* ]] || expected+=" cuGraphAddKernelNode_v2 cuStreamGetId cuStreamWaitValue32_v2 cuStreamWriteValue32_v2"
+  # dlx works without these, see link.required. cuFuncLoad came with CUDA 12.4, which is driver 550, and
+  # cuMemcpyBatchAsync with CUDA 12.8 and, with other parameters, CUDA 13.0: drivers 570 and 580.
+  missing=()
+  [ "${version%%.*}" -ge 550 ] || missing+=(cuFuncLoad)
+  [[ $version != 470.* ]] || missing+=(cuGraphAddKernelNode_v2 cuMemGetHandleForAddressRange cuStreamGetId cuStreamWaitValue32_v2 cuStreamWriteValue32_v2)
+  [ "${version%%.*}" -ge 570 ] || missing+=(cuMemcpyBatchAsync)
+  [ "${version%%.*}" -ge 580 ] || missing+=(cuMemcpyBatchAsync_v2)
+  expected=$(printf '%s\n' "${missing[@]}" | sort | paste -sd' ')
   name="driver $version has all functions of symbols.h except: ${expected:-none}"
   found=$(lacking "$1")
   if [ "$found" = "$expected" ]; then
@@ -49,6 +44,15 @@ test_driver() {
   report=$(DLX_CUDA_LIBRARY=$1 "$work/dlx" devices 2>&1)
   if answer=$(grep -oE 'cuInit: .*CUDA_ERROR_[A-Z_]+|DEVICE cuda:[0-9]+ .*' <<<"$report"); then
     pass "$name: $answer"
+  else
+    fail "$name" "$report"
+  fi
+
+  # Without a card every experiment says so; with one, these two have results.
+  name="driver $version lets firstsession say what it finds"
+  if report=$(DLX_CUDA_LIBRARY=$1 "$work/firstsession" -experiment devices -experiment pointers "$work/first-session.json" 2>&1) &&
+    answer=$(grep -E '^(skipped .*pointers .*CUDA_ERROR_[A-Z_]+|done .*pointers)' <<<"$report"); then
+    pass "$name: $(tr -s ' ' <<<"$answer")"
   else
     fail "$name" "$report"
   fi

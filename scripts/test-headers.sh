@@ -6,23 +6,20 @@
 #   - The simulated driver builds, and exports the same functions with every version.
 #   - The backend builds, and passes the conformance suite on that driver. For this, cgo compiles gorgonia.org/cu and
 #     all C of the backend, and the program is linked.
+#   - The C of benchmarks/firstsession compiles.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 ours=$PWD/backends/cuda/include
 
-count() { echo "$1" >>"${DLX_COUNTS:-/dev/null}"; }
-failures=0
+. scripts/counting.sh
+
 # passes runs a command, and counts it as a test with the name in the first argument. It shows the output of a command
 # that fails.
 passes() {
   if "${@:2}" >"$work/output" 2>&1; then
-    echo "ok: $1"
-    count "1 0 0"
+    pass "$1"
   else
-    printf 'FAILED: %s\n' "$1"
-    cat "$work/output"
-    count "0 1 0"
-    failures=$((failures + 1))
+    fail "$1" "$(cat "$work/output")"
   fi
 }
 
@@ -52,6 +49,14 @@ conforms() {
   DLX_CUDA_LIBRARY=$work/$version.so CGO_ENABLED=1 go test -count=1 -short -tags cuda -run '^TestConformance$' ./backends/cuda
 }
 
+# experiments compiles the C of benchmarks/firstsession, which has a table of functions of its own.
+experiments() {
+  local file
+  for file in benchmarks/firstsession/*.c; do
+    $(go env CC) -Wall -Wextra -Werror -fsyntax-only -I"$ours" -I"$1" "$file" || return
+  done
+}
+
 # test_version tests with the cuda.h in a folder.
 test_version() {
   version=$(sed -n 's/^#define CUDA_VERSION \([0-9]*\)[0-9]$/\1/p' "$1/cuda.h")
@@ -62,6 +67,7 @@ test_version() {
   passes "CUDA $version: our cuda.h has the prototypes of the real one" has_our_prototypes "$1"
   passes "CUDA $version: the simulated driver builds, and exports what it exports with other versions" simulator
   passes "CUDA $version: the backend builds, and conforms" conforms
+  passes "CUDA $version: the experiments of the first session compile" experiments "$1"
 }
 
 test_version "$PWD/.venv/cuda-include"

@@ -7,22 +7,12 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 tags=$1
 
-count() { echo "$1" >>"${DLX_COUNTS:-/dev/null}"; }
-failures=0
-fail() {
-  printf 'FAILED: %s\n' "$@"
-  count "0 1 0"
-  failures=$((failures + 1))
-}
-pass() {
-  echo "ok: $1"
-  count "1 0 0"
-}
+. scripts/counting.sh
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/root"
-dlx=$work/root/dlx
+mkdir "$work/chroot"
+dlx=$work/chroot/dlx
 CGO_ENABLED=1 go build -tags "$tags" -o "$dlx" ./cmd/dlx || { fail "dlx builds with -tags $tags"; exit 1; }
 
 # has_reasons runs the program by the command after the first two arguments. It is true if the program lists each
@@ -65,12 +55,12 @@ fi
 # A root folder that has only the program and the libraries that it is linked with.
 name="the program starts where there are no loaders"
 ldd "$dlx" | grep -oE '/[^ ]+' | while read -r library; do
-  install -D "$library" "$work/root$library"
+  install -D "$library" "$work/chroot$library"
 done
 if [ "$(id -u)" = 0 ]; then
-  enter=(chroot "$work/root")
+  enter=(chroot "$work/chroot")
 else
-  enter=(unshare --map-root-user --root="$work/root")
+  enter=(unshare --map-root-user --root="$work/chroot")
 fi
 if ! why=$("${enter[@]}" /dlx version 2>&1) && [[ $why =~ [Pp]ermi|permitted ]]; then
   echo "skipped: $name: $why"

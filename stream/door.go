@@ -7,5 +7,7 @@ import (
 
 // inside is what core does for this module alone.
 var inside = door.Core.(interface {
+	LastWrite(*core.Buffer) core.Event
+	NoteIfIdle(b *core.Buffer, e core.Event, write bool) bool
 	Supersede(*core.Buffer, []core.Event, core.Event)
 })

@@ -104,7 +104,11 @@ func enqueueAndRecord(ctx context.Context, s core.Stream, enqueue func() error) 
 	if err := enqueue(); err != nil {
 		return nil, err
 	}
-	if e, err := s.Record(); err == nil {
+	record := s.Record
+	if r, ok := s.(interface{ RecordSubmitted() (core.Event, error) }); ok {
+		record = r.RecordSubmitted // the stream may have recorded an event with the work already
+	}
+	if e, err := record(); err == nil {
 		return e, nil
 	}
 	// The work may be running: not even the end of ctx may free its memory now.

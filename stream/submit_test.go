@@ -396,6 +396,122 @@ func TestAcquireHoldsAndWaits(t *testing.T) {
 	}
 }
 
+// Do waits for what comes before, and what comes after waits for it, whether anything came before or not.
+func TestDo(t *testing.T) {
+	for name, busy := range map[string]string{"idle": "", "the written tensor is busy": "x", "the read one is busy": "y"} {
+		x, y := host(t, []int32{1}), host(t, []int32{2})
+		before := &watched{Event: stream.NewEvent(), waited: make(chan struct{})}
+		for tensor, of := range map[string]*core.Tensor{"x": x, "y": y} {
+			if b, err := of.Buffer(); err != nil {
+				t.Fatal(err)
+			} else if tensor == busy {
+				b.Wrote(before)
+			}
+		}
+		began, end := make(chan struct{}), make(chan struct{})
+		ended := make(chan error)
+		go func() {
+			ended <- stream.Do(t.Context(), []*core.Tensor{x}, []*core.Tensor{y}, func() error {
+				if done, _ := before.Done(); busy != "" && !done {
+					t.Errorf("%s: Do did not wait", name)
+				}
+				close(began)
+				<-end
+				return nil
+			})
+		}()
+		if busy != "" {
+			select {
+			case <-before.waited:
+			case <-began: // which has reported it
+			}
+		}
+		before.Complete(nil)
+		<-began
+		for tensor, of := range map[string]*core.Tensor{"x": x, "y": y} {
+			b, err := of.Buffer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(b.Pending()) == 0 {
+				t.Errorf("%s: %s has no work while Do works on it", name, tensor)
+			}
+		}
+		if x.Ready() == nil || y.Ready() != nil {
+			t.Errorf("%s: Do is not the last write of x alone", name)
+		}
+		close(end)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if x.Ready() != nil {
+			t.Errorf("%s: the write is not done after Do", name)
+		}
+	}
+}
+
+// watched is an event that tells when somebody waits for it.
+type watched struct {
+	*stream.Event
+	once   sync.Once
+	waited chan struct{}
+}
+
+func (w *watched) Wait(ctx context.Context) error {
+	w.once.Do(func() { close(w.waited) })
+	return w.Event.Wait(ctx)
+}
+
+// Work that panics is over, and has failed.
+func TestDoPanics(t *testing.T) {
+	x := host(t, []int32{1})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was lost")
+			}
+		}()
+		_ = stream.Do(t.Context(), []*core.Tensor{x}, nil, func() error { panic("work") })
+	}()
+	if err := x.WaitReady(t.Context()); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("the write is %v", err)
+	}
+}
+
+func TestDoFails(t *testing.T) {
+	x, y := host(t, []int32{1}), host(t, []int32{2})
+	lists := func(t ...*core.Tensor) []*core.Tensor { return t }
+	failed := errors.New("the work fails")
+	if err := stream.Do(t.Context(), lists(x), lists(y, x), func() error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("the work of Do: %v", err)
+	}
+	none := func() error { t.Error("the work was done"); return nil }
+	if err := stream.Do(t.Context(), lists(y), lists(x), none); !errors.Is(err, failed) {
+		t.Errorf("a failed write is read: %v", err)
+	}
+	if y.Ready() != nil {
+		t.Error("what Do did not write waits for it")
+	}
+	if err := stream.Do(t.Context(), lists(y), lists(nil), none); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("a nil tensor: %v", err)
+	}
+	b, err := y.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := stream.NewEvent()
+	b.Wrote(before)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := stream.Do(ended, lists(x), lists(y), none); !errors.Is(err, context.Canceled) {
+		t.Errorf("the context has ended: %v", err)
+	}
+	before.Complete(nil)
+	if err := stream.Do(t.Context(), lists(x), lists(y), func() error { return nil }); err != nil || x.Ready() != nil {
+		t.Errorf("a write after a failed one: %v", err)
+	}
+}
+
 // What is made of a failed write has failed, on every stream: see package core.
 func TestAnErrorFollowsTheData(t *testing.T) {
 	for _, hostWaits := range []bool{false, true} {
@@ -417,5 +533,66 @@ func TestAnErrorFollowsTheData(t *testing.T) {
 			t.Errorf("host waits %v: a copy over a failed one: %v", hostWaits, err)
 		}
 		_, _ = s0.Synchronize(t.Context()), s1.Synchronize(t.Context())
+	}
+}
+
+// countingStream counts the events that it waits for.
+type countingStream struct {
+	core.Stream
+	waits int
+}
+
+func (s *countingStream) Wait(e core.Event) error {
+	s.waits++
+	return s.Stream.Wait(e)
+}
+
+// Submit waits for the last write of each tensor that is read, and once for tensors that were written together.
+func TestSubmitWaitsForEachSource(t *testing.T) {
+	for seed := range uint64(20) {
+		b := newBackend(t, coretest.Options{Seed: seed + 1})
+		d := open(t, b, 0)
+		writing, own := newStream(t, d), newStream(t, d)
+		reading := &countingStream{Stream: own}
+		const n = 6
+		var x, from, got []*core.Tensor
+		values := make([][]int32, n)
+		for i := range int32(n) {
+			values[i] = make([]int32, 1)
+			x, from, got = append(x, empty(t, d, core.TypeInt32, 1)), append(from, host(t, []int32{i + 1})), append(got, host(t, values[i]))
+		}
+		// The first three are written together, the others by themselves.
+		if err := d.(core.BatchCopier).CopyBatch(t.Context(), writing, x[:3], from[:3]); err != nil {
+			t.Fatal(err)
+		}
+		for i := 3; i < n; i++ {
+			if err := d.Copy(t.Context(), writing, x[i], from[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := stream.Submit(t.Context(), reading, nil, x, func() error {
+			return own.(*coretest.Stream).Enqueue(func() error {
+				for i := range x {
+					if err := coretest.CopyNaive(got[i], x[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reading.waits != 4 {
+			t.Errorf("seed %d: the stream waits %d times for 4 events", seed+1, reading.waits)
+		}
+		if err := own.Synchronize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range values {
+			if v[0] != int32(i+1) {
+				t.Errorf("seed %d: tensor %d was read as %d before it was written", seed+1, i, v[0])
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -15,26 +16,43 @@ type Uses struct {
 	written int // the first so many are written, the others are read
 }
 
-// Acquire prepares work that the caller does itself, without a stream, as in a
-// [core.Device.Copy] with a nil stream. It keeps the memory of the tensors alive. It waits
+// Do does work that writes and reads tensors, after all work on them that was enqueued
+// before, and returns its error. Work that is enqueued after the call waits for this. The
+// order of calls at the same time is for their callers to keep. A [core.Device.Copy] with a
+// nil stream calls Do if the host copies. Do waits as [Acquire] does, and fails like it.
+func Do(ctx context.Context, writes, reads []*core.Tensor, work func() error) error {
+	u, err := acquire("Do", writes, reads)
+	defer u.Release()
+	if err != nil {
+		return err
+	}
+	done := NewEvent()
+	if !u.noteIfIdle(done) {
+		done.Complete(nil) // some of the tensors may have it
+		done = NewEvent()
+		if _, err := u.await(ctx, nil); err != nil {
+			return err
+		}
+		u.Note(done)
+	}
+	err = errPanicked
+	defer func() { done.Complete(err) }()
+	err = work()
+	return err
+}
+
+// errPanicked is made once, so that Do allocates the event only.
+var errPanicked = core.Errorf(core.ErrInvalid, "stream", "Do", "the work panicked")
+
+// Acquire prepares work that needs no stream, or one that cannot wait for what comes before,
+// as in a [core.Device.Copy] with a nil stream. It keeps the memory of the tensors alive. It waits
 // for the last write of each tensor in reads, and for all work on each tensor in writes, or
 // until ctx ends.
 //
-// After Acquire, the caller makes an event, passes it to [Uses.Note], does the work, and
-// completes the event. If the caller enqueues the work on a stream, it calls Note with an
-// event that it records after the work. Finally it calls [Uses.Release]. It may do so
-// before the event is done, because the event keeps the memory alive from Note on.
-//
-//	uses, err := stream.Acquire(ctx, []*core.Tensor{dst}, []*core.Tensor{src})
-//	if err != nil {
-//		return err
-//	}
-//	defer uses.Release()
-//	done := stream.NewEvent()
-//	uses.Note(done)
-//	err = work()
-//	done.Complete(err)
-//	return err
+// After Acquire, the caller enqueues the work and passes an event that is done after it to
+// [Uses.Note]. Finally it calls [Uses.Release]. It may do so before the event is done,
+// because the event keeps the memory alive from Note on. A caller that does the work itself
+// uses [Do].
 //
 // Acquire returns core.ErrInvalid if a tensor is nil, core.ErrClosed if one is closed,
 // ctx's error, and the error of the last write of a tensor in reads.
@@ -81,8 +99,13 @@ func (u *Uses) at(i int) *core.Buffer {
 // before. It returns the events whose errors the work's event has to report as well.
 func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent, err error) {
 	_, reports := s.(core.SettledWaiter) // its events have the errors of what it waits for already
+	var last core.Event                  // that was awaited: many tensors may have been written together
 	for i := u.written; i < u.count; i++ {
+		if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {
+			continue
+		}
 		if e := u.at(i).Ready(); e != nil {
+			last = e
 			how, err := await(ctx, s, e, false)
 			if err != nil {
 				return nil, err
@@ -106,12 +129,30 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 // tensors that the work writes and as a read of the tensors that it reads.
 func (u *Uses) Note(done core.Event) {
 	for i := range u.count {
-		if i < u.written {
-			u.at(i).Wrote(done)
-		} else {
-			u.at(i).Used(done)
+		switch b := u.at(i); {
+		case i > 0 && b == u.at(i-1): // which knows of it already
+		case i < u.written:
+			b.Wrote(done)
+		default:
+			b.Used(done)
 		}
 	}
+}
+
+// noteIfIdle is Note, unless there is something to wait for. It then reports false, and may
+// have recorded done for some of the tensors.
+func (u *Uses) noteIfIdle(done core.Event) bool {
+	for i := range u.count {
+		if !inside.NoteIfIdle(u.at(i), done, i < u.written) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameEvent reports whether two events are one. Events of other packages need not be comparable.
+func sameEvent(a, b core.Event) bool {
+	return a != nil && reflect.TypeOf(a).Comparable() && a == b
 }
 
 // Release releases the buffers. A second Release does nothing.

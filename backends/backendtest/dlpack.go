@@ -56,10 +56,11 @@ func (e *env) through(t *core.Tensor) *core.Tensor {
 	return back
 }
 
-// place is where the first element lies: an address, or a handle and an offset beside it.
+// place is where DLPack says that the first element lies: an address where the type of the device promises one, else
+// a handle and an offset beside it.
 func (e *env) place(t *core.Tensor) (handle uintptr, offset int64) {
 	e.Helper()
-	if !t.DeviceID().Type.OpaqueHandle() {
+	if kind := t.DeviceID().Type; kind.HostAccessible() || kind == core.DeviceCUDA || kind == core.DeviceROCM {
 		return e.address(t), 0
 	}
 	b, err := t.Buffer()

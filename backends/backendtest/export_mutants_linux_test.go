@@ -145,6 +145,8 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 	}{
 		{"exports a copy", &sharingDevice{export: (*sharingDevice).exportCopy},
 			"export-memory/same-memory", "the origin, after a write to the import"},
+		{"keeps a descriptor of every export", &sharingDevice{export: keepExport},
+			"export-memory/descriptor", "left 20 descriptors open"},
 		{"keeps a descriptor of every import", &sharingDevice{open: keepDescriptor},
 			"export-memory/handle", "left 20 descriptors open"},
 		{"imports from the start", &sharingDevice{open: forgetOffset},
@@ -220,6 +222,16 @@ func forgetDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemo
 		d.undo = append(d.undo, func() { _ = syscall.Close(int(number)) })
 	}
 	return d.sharer.ImportMemory(ctx, m)
+}
+
+// keepExport opens a second descriptor.
+func keepExport(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
+	m, err := d.exportTrue(b, h)
+	if err == nil {
+		kept, failed := m.Duplicate()
+		d.undo, err = append(d.undo, func() { _ = kept.Close() }), failed
+	}
+	return m, err
 }
 
 // keepDescriptor opens a second descriptor.

@@ -12,6 +12,9 @@ func fileOf(int) (fileID, error) {
 	return fileID{}, errNoDescriptors
 }
 
+// bytesOf fails for the same reason.
+func bytesOf(int) (int64, error) { return 0, errNoDescriptors }
+
 // descriptors fails for the same reason.
 func descriptors() (int, error) { return 0, errNoDescriptors }
 

@@ -3,6 +3,7 @@
 package backendtest
 
 import (
+	"io"
 	"os"
 	"syscall"
 )
@@ -18,6 +19,9 @@ func fileOf(fd int) (fileID, error) {
 	}
 	return fileID{uint64(s.Dev), uint64(s.Ino)}, nil //nolint:unconvert // the types differ from system to system
 }
+
+// bytesOf returns the size of what can be mapped by a descriptor.
+func bytesOf(fd int) (int64, error) { return syscall.Seek(fd, 0, io.SeekEnd) }
 
 // descriptors counts those that the process has open.
 func descriptors() (int, error) {

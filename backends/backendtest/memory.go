@@ -21,6 +21,12 @@ var memoryCases = []Case{
 		run:   caseExportIdentity,
 	},
 	{
+		Name:  "export-memory/descriptor",
+		Rule:  "core.MemoryExporter.ExportMemory: the caller owns a handle of its own; closing it closes the descriptor and nothing else, and no other stays open; a dma-buf has at least Size bytes",
+		Needs: core.CapExportMemory,
+		run:   caseExportDescriptor,
+	},
+	{
 		Name:  "export-memory/same-memory",
 		Rule:  "core.MemoryImporter: an import is the exported memory, and so is a second one; each side sees the other's writes",
 		Needs: core.CapExportMemory | core.CapImportMemory,
@@ -129,6 +135,43 @@ func caseExportIdentity(e *env) {
 			if m.DeviceUUID != e.props.UUID || m.DriverUUID != e.props.DriverUUID {
 				e.Errorf("exported as %v: UUIDs of device and driver are %v and %v, want %v and %v", h, m.DeviceUUID, m.DriverUUID, e.props.UUID, e.props.DriverUUID)
 			}
+		}
+	}
+}
+
+func caseExportDescriptor(e *env) {
+	for _, h := range as[core.MemoryExporter](e).ExportTypes() {
+		content := e.pattern(5000)
+		t := e.exportable(content, h)
+		first, second := e.export(t, h), e.export(t, h)
+		number, id, known := e.fileOf(first.Handle)
+		other, _, _ := e.fileOf(second.Handle)
+		if h == core.HandleDMABuf {
+			if size, err := bytesOf(number); err != nil || size < first.Size {
+				e.Errorf("the dma-buf has %d bytes, error %v: want at least Size, which is %d", size, err, first.Size)
+			}
+		}
+		_ = first.Close()
+		if known {
+			if number == other {
+				e.Errorf("two exports as %v have the same descriptor", h)
+			} else if after, err := fileOf(number); err == nil && after == id {
+				e.Errorf("exported as %v: descriptor %d is still open after its handle was closed", h, number)
+			}
+		}
+		e.wantBytes(t, content, "the memory, after a handle of it was closed")
+		_ = second.Close()
+		if !known {
+			continue
+		}
+		const rounds = 20 // many, since a driver may open a file for itself now and then
+		open, err := descriptors()
+		e.check(err, "counting descriptors")
+		for range rounds {
+			_ = e.export(t, h).Close()
+		}
+		if now, err := descriptors(); err != nil || now-open >= rounds {
+			e.Errorf("%d exports as %v left %d descriptors open, error %v", rounds, h, now-open, err)
 		}
 	}
 }

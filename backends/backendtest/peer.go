@@ -27,8 +27,8 @@ var peerCases = []Case{
 	},
 }
 
-// peer opens the second device, and an env to work with it. Cards of one machine need not
-// reach each other.
+// peer opens the second device, and an env to work with it. An API need not copy between all
+// devices of a machine.
 func (e *env) peer() (core.PeerCopier, *env) {
 	e.Helper()
 	copier := as[core.PeerCopier](e)

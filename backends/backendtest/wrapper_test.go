@@ -20,6 +20,7 @@ type fake interface {
 	core.CloseNotifier
 	core.HostViewer
 	core.StreamImporter
+	core.BatchCopier
 }
 
 // device is a simulated device that breaks the rule that a mutant is about: the
@@ -42,6 +43,7 @@ type hooks struct {
 	alloc         func(*device, context.Context, int64, core.AllocOptions) (core.Memory, error)
 	copy          func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error
 	copyPeer      func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error
+	copyBatch     func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error
 	importPointer func(*device, uintptr, int64, core.Owner) (core.Memory, error)
 	mapHost       func(*device, context.Context, *core.Buffer) (core.Memory, error)
 	canMap        func(*device, core.Memory) error
@@ -172,6 +174,13 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		return d.hooks.copy(d, ctx, plain(s), dst, src)
 	}
 	return d.fake.Copy(ctx, plain(s), dst, src)
+}
+
+func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+	if d.hooks.copyBatch != nil {
+		return d.hooks.copyBatch(d, ctx, plain(s), dst, src)
+	}
+	return d.fake.CopyBatch(ctx, plain(s), dst, src)
 }
 
 // plainPeer unwraps a peer.

@@ -52,7 +52,7 @@ func properties() core.Properties {
 		ComputeUnits: runtime.NumCPU(),
 		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapHostMemory | core.CapStreamWait |
-			core.CapImportPointer | core.CapSemaphores | core.CapPool | core.CapSubByte,
+			core.CapImportPointer | core.CapSemaphores | core.CapPool | core.CapSubByte | core.CapBatchCopy,
 	}
 	if p.Name == "" {
 		p.Name = runtime.GOARCH + " processor"

@@ -42,22 +42,53 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err != nil {
 		return err
 	}
+	// What a stream gets outlives this call, and what Do gets does not, which keeps it on the stack.
 	writes, reads := []*core.Tensor{dst}, []*core.Tensor{src}
 	if q != nil {
-		return stream.Submit(ctx, q, writes, reads, func() error {
-			return q.Enqueue(func() error { return run(work) })
-		})
+		return stream.Submit(ctx, q, writes, reads, func() error { return q.Enqueue(func() error { return run(work) }) })
 	}
-	uses, err := stream.Acquire(ctx, writes, reads)
+	return stream.Do(ctx, writes, reads, func() error { return run(work) })
+}
+
+// CopyBatch makes small copies that do not depend on each other in several goroutines.
+func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+	return shell.CopyBatch(ctx, &d.Device, s, dst, src, operandOf, func(q *shell.Queue, pairs []shell.Pair[operand]) error {
+		list := make([]*core.Tensor, 2*len(pairs))
+		writes, reads := list[:len(pairs)], list[len(pairs):]
+		jobs := make([]copykernel.Job, len(pairs))
+		for i, p := range pairs {
+			writes[i], reads[i] = p.Dst.tensor, p.Src.tensor
+			jobs[i] = copykernel.Between(p.Dst.tensor, p.Src.tensor, p.Dst.base, p.Src.base)
+		}
+		work := func() error { return copykernel.RunAll(jobs, runtime.GOMAXPROCS(0)) }
+		if q != nil {
+			return stream.Submit(ctx, q, writes, reads, func() error { return q.Enqueue(work) })
+		}
+		return stream.Do(ctx, writes, reads, work)
+	})
+}
+
+// operand is a tensor in memory that the host can reach, and the address that its offset counts from.
+type operand struct {
+	tensor *core.Tensor
+	base   uintptr
+}
+
+// Host implements [shell.Operand]. It returns 0, since core.CheckCopy has compared all addresses of the host.
+func (o operand) Host() uintptr { return 0 }
+
+// Ours implements [shell.Operand].
+func (o operand) Ours() bool { return true }
+
+func operandOf(t *core.Tensor) (operand, error) {
+	if id := t.DeviceID(); !id.Type.HostAccessible() {
+		return operand{}, core.Errorf(core.ErrDevice, "cpu", "CopyBatch", "the host cannot reach memory on %v: copy through its own device", id)
+	}
+	b, err := t.Buffer()
 	if err != nil {
-		return err
+		return operand{}, err
 	}
-	defer uses.Release()
-	done := stream.NewEvent()
-	uses.Note(done)
-	err = run(work)
-	done.Complete(err)
-	return err
+	return operand{t, b.Memory().Handle}, nil
 }
 
 // newJob takes the addresses from the tensors, so that the job does not need them.

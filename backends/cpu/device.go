@@ -23,6 +23,7 @@ var (
 	_ core.Device         = (*device)(nil)
 	_ core.PoolController = (*device)(nil)
 	_ core.CloseNotifier  = (*device)(nil)
+	_ core.BatchCopier    = (*device)(nil)
 )
 
 func openDevice() *device {

@@ -14,6 +14,11 @@ import (
 // call of a method opens the library libcuda.so.1, or the one that the environment variable DLX_CUDA_LIBRARY names.
 func New() core.Backend { return newBackend() }
 
+// TrimPools returns to the driver the memory that the pools of all opened devices keep for reuse. Call it if another
+// library of the process cannot allocate memory of a card or pinned memory, before that library tries again. Memory in use
+// and memory with unfinished work stays. TrimPools may wait for work of the cards.
+func TrimPools() { trimPools() }
+
 // Timer measures how long work takes on a device, by two events that record the time. It is safe for concurrent
 // use.
 type Timer struct{ timer cudalike.Timer }

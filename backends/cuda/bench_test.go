@@ -69,7 +69,7 @@ func BenchmarkCopy(b *testing.B) {
 			}
 			run("dlx", func() error { return d.Copy(b.Context(), s, x.dst, x.src) })
 			dst, src := address(b, x.dst), address(b, x.src)
-			run("driver", func() error { return failed(c.Copy(dst, src, size, s.Native())) })
+			run("driver", func() error { return failed(statusOf(c.Copy(dst, src, size, s.Native(), 0))) })
 		}
 	}
 }

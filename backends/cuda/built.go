@@ -31,6 +31,8 @@ func kernels(x cudalike.Description) []string {
 
 func newBackend() core.Backend { return backend }
 
+func trimPools() { backend.TrimPools() }
+
 func openTimer(ctx context.Context, d core.Device, t *cudalike.Timer) error {
 	return backend.OpenTimer(ctx, d, t)
 }

@@ -69,7 +69,10 @@ const drainVariable = "DLX_GPUSIM_DRAIN_LOCK"
 // readOnlyVariable makes them register memory that the host cannot write.
 const readOnlyVariable = "DLX_GPUSIM_READ_ONLY_HOST"
 
-// The documentation allows drivers to differ: devices share the host's memory; devices cannot access each other;
+// batchVariable says which cuMemcpyBatchAsync the simulator has: 0 stands for drivers before 570, 12 for those before 580.
+const batchVariable = "DLX_GPUSIM_BATCH"
+
+// The documentation allows drivers to differ: there is no call for many copies, or an older one; devices share the host's memory; devices cannot access each other;
 // streams share a queue; loading kernels waits for all work; memory is freed when no work is left, and no other call is
 // served before; handles and addresses are reused at once; the host must not use managed memory while the device works.
 func TestConformanceOfDriversThatDiffer(t *testing.T) {
@@ -78,7 +81,8 @@ func TestConformanceOfDriversThatDiffer(t *testing.T) {
 	processes[readOnlyVariable+"=1"] = coretest.Child(t, "TestConformance", integratedVariable+"=1", readOnlyVariable+"=1")
 	for _, variable := range []string{
 		integratedVariable + "=1", lazyVariable + "=1", drainVariable + "=1",
-		"DLX_GPUSIM_PEERS=0", "DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
+		dmaBufVariable + "=0", peersVariable + "=0", batchVariable + "=0", batchVariable + "=12",
+		"DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
 	} {
 		processes[variable] = coretest.Child(t, "TestConformance", variable)
 	}

@@ -7,7 +7,15 @@
 // memory that the driver moves to where it is used (core.DeviceCUDAManaged). Each device has one pool for all of
 // them. Memory can be released while work on it is unfinished. The pool can give it at once to a stream that waits
 // for that work on the card (AllocOptions.Stream). Memory for other APIs and processes must be allocated for export
-// (AllocOptions.Export). The pool does not use it again.
+// (AllocOptions.Export). The pool does not use it again, and nothing else lies in such an allocation.
+//
+// A pool keeps at most an eighth of the card's memory besides what has unfinished work, and returns to the driver what
+// nobody has used for 10 to 20 seconds. If an allocation fails, all pools of the card return what they keep. The driver
+// does not say when another library fails to allocate: a program then calls TrimPools, and tries again.
+//
+// A dma-buf (core.HandleDMABuf) lets another device use memory of a card, such as a network card by RDMA. Nothing orders
+// its accesses with work of streams: wait until that is done before the other device begins, and enqueue no work before
+// it has ended.
 //
 // # Contexts and threads
 //

@@ -65,6 +65,30 @@ func (l *lifetime) roundTrip(s core.Stream) {
 	}
 }
 
+// batch copies many tensors at once: from pageable memory, within the device, and to pageable and pinned memory. If no
+// call failed, the bytes must be right.
+func (l *lifetime) batch(s core.Stream) {
+	empty := func(o core.AllocOptions) *core.Tensor {
+		return l.Tensor(core.Empty(l.Context, l.device, core.TypeUint8, []int64{100}, o))
+	}
+	for _, on := range []core.Stream{nil, s} {
+		sent, received := []byte(fmt.Sprintf("%-100s", "to the device and back")), make([]byte, 100)
+		in, out := l.Tensor(core.FromSlice(sent)), l.Tensor(core.FromSlice(received))
+		a, b, c, pinned := empty(core.AllocOptions{}), empty(core.AllocOptions{}), empty(core.AllocOptions{}), empty(core.AllocOptions{Type: core.DeviceCUDAHost})
+		if a == nil || b == nil || c == nil || pinned == nil {
+			return
+		}
+		for _, lists := range [][2][]*core.Tensor{{{a, b}, {in, in}}, {{c, pinned}, {a, b}}, {{out, a}, {c, pinned}}} {
+			if !l.OK(l.device.(core.BatchCopier).CopyBatch(l.Context, on, lists[0], lists[1])) {
+				return
+			}
+		}
+		if l.OK(out.WaitReady(l.Context)) && !bytes.Equal(sent, received) {
+			l.OK(errors.New("no call failed, but the bytes of a batch have changed"))
+		}
+	}
+}
+
 func (l *lifetime) run() {
 	host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
 	a, b := l.square(core.AllocOptions{}), l.square(core.AllocOptions{})
@@ -86,6 +110,7 @@ func (l *lifetime) run() {
 	if s != nil {
 		l.boxes(s)
 		l.roundTrip(s)
+		l.batch(s)
 		l.order(s)
 		l.time(s)
 	}
@@ -177,7 +202,7 @@ func (l *lifetime) peer(a *core.Tensor) {
 	if other == nil {
 		return
 	}
-	x := l.Tensor(core.Empty(l.Context, other, core.TypeFloat32, []int64{64, 64}, core.AllocOptions{}))
+	x := l.Tensor(core.Empty(l.Context, other, core.TypeFloat32, []int64{64, 64}, core.AllocOptions{Export: core.HandleOpaqueFD}))
 	if x != nil && a != nil {
 		l.OK(l.device.(core.PeerCopier).CopyPeer(l.Context, nil, a, x, other))
 	}

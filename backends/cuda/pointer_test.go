@@ -47,6 +47,9 @@ func failed(s cudalike.Status) error {
 	return fmt.Errorf("%s: %v", s.Call, driver.Code(s.Code))
 }
 
+// statusOf drops the first of two results.
+func statusOf(_ bool, s cudalike.Status) cudalike.Status { return s }
+
 func (l library) allocate(size int64, allocate func(int64) (uintptr, cudalike.Status), free func(uintptr) cudalike.Status) uintptr {
 	l.Helper()
 	p, s := allocate(size)
@@ -76,11 +79,11 @@ func (l library) managed(size int64) uintptr {
 // mapped allocates at least size bytes by cuMemCreate, mapped to reserved addresses.
 func (l library) mapped(size int64) cudalike.Mapped {
 	l.Helper()
-	unit, s := driver.Driver.Granularity(l.ordinal, true)
+	unit, s := driver.Driver.Granularity(l.ordinal, core.HandleOpaqueFD, true)
 	if err := failed(s); err != nil {
 		l.Fatal(err)
 	}
-	m, s := l.context.NewMapped((size+unit-1)/unit*unit, []int32{l.ordinal})
+	m, s := l.context.NewMapped((size+unit-1)/unit*unit, core.HandleOpaqueFD, l.ordinal)
 	if err := failed(s); err != nil {
 		l.Fatal(err)
 	}

@@ -33,6 +33,17 @@ func shareAndWork(l *coretest.Life, t *testing.T, sim *gpusim.Simulator, d core.
 	if !l.OK(err) {
 		return
 	}
+	forDevices := l.Tensor(core.Empty(l.Context, d, core.TypeUint8, []int64{100}, core.AllocOptions{Export: core.HandleDMABuf}))
+	if forDevices == nil {
+		_ = m.Close()
+		return
+	}
+	dmaBuf, err := d.(core.MemoryExporter).ExportMemory(buffer(t, forDevices), core.HandleDMABuf)
+	_ = dmaBuf.Close()
+	if !l.OK(err) {
+		_ = m.Close()
+		return
+	}
 	again := l.Tensor(importOrClose(l.Context, d, m))
 	of, host := foreign(t, d, 1<<16)
 	other := l.Tensor(importOrClose(l.Context, d, of))

@@ -27,7 +27,13 @@ const head = 4096
 // view maps the memory of an opaque descriptor for the host.
 func view(t testing.TB, fd int, size int64) []byte {
 	t.Helper()
-	p, err := unix.Mmap(fd, head, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return viewFrom(t, fd, head, size)
+}
+
+// viewFrom maps size bytes of a file, from an offset on.
+func viewFrom(t testing.TB, fd int, offset, size int64) []byte {
+	t.Helper()
+	p, err := unix.Mmap(fd, offset, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
 	}

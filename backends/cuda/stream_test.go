@@ -232,7 +232,7 @@ func TestSynchronizeWaitsWithoutAnEvent(t *testing.T) {
 		x, dst := row(t, other, 5000, core.AllocOptions{}), row(t, other, 5000, core.AllocOptions{Type: core.DeviceCUDAHost})
 		put(t, other, x, want)
 		sim.Hold(true)
-		if err := failed(libraryOf(t, d).context.Copy(addressOf(t, dst), addressOf(t, x), 5000, s.Native())); err != nil {
+		if err := failed(statusOf(libraryOf(t, d).context.Copy(addressOf(t, dst), addressOf(t, x), 5000, s.Native(), 0))); err != nil {
 			t.Fatal(err)
 		}
 		sim.Fail(call, 1, int(driver.OutOfMemory))

@@ -27,6 +27,20 @@ func New() core.Backend { return newBackend() }
 // 4.5 or is one of OpenGL ES.
 func Wrap(run func(f func())) (core.Device, error) { return wrap(run) }
 
+// Card says which card an OpenGL context is on, in the terms of other APIs.
+type Card struct {
+	// UUID is what Vulkan and CUDA report for the card, too. It is zero if the driver lacks GL_EXT_memory_object.
+	UUID core.UUID
+	// CUDA is the number of the card among CUDA's devices (EGL_CUDA_DEVICE_NV), or -1 if EGL does not say. NoCUDA is
+	// then the reason.
+	CUDA   int32
+	NoCUDA error
+}
+
+// CardOf returns the card of an OpenGL context of the caller. run must call its argument on the thread where the context
+// is current, and return when the argument has returned. CardOf fails as [Wrap] does.
+func CardOf(run func(f func())) (Card, error) { return cardOf(run) }
+
 // NewContext makes an OpenGL context without a window, on a device of the backend, and makes it current on
 // the calling thread. The caller must have locked its goroutine to the thread. destroy destroys the context.
 // It must be called on the same thread, after everything that uses the context is closed; the goroutine must

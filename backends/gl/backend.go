@@ -108,6 +108,31 @@ func wrap(run func(f func())) (core.Device, error) {
 	return d, nil
 }
 
+func cardOf(run func(f func())) (Card, error) {
+	if run == nil {
+		return Card{}, core.Errorf(core.ErrInvalid, "gl", "CardOf", "run is nil")
+	}
+	var f facts
+	var err error
+	c := Card{CUDA: -1}
+	if unserved := relay.New("gl", run).First(func() {
+		if f, err = readFacts(); err != nil {
+			return
+		}
+		var number int32
+		if number, c.NoCUDA = egl.CUDADevice(); c.NoCUDA == nil {
+			c.CUDA = number
+		}
+	}); unserved != nil {
+		return Card{}, unserved
+	}
+	if err != nil {
+		return Card{}, err
+	}
+	c.UUID = f.deviceUUID
+	return c, nil
+}
+
 func newContext(id core.DeviceID) (destroy func(), err error) {
 	devices, err := egl.Devices()
 	if err != nil {

@@ -193,7 +193,7 @@ func (d *device) Close() error {
 			d.stop()
 		}
 		d.Mu.Lock()
-		d.Closed = err == nil
+		d.Closed.Store(err == nil)
 		return err
 	})
 	if errors.Is(err, errEnded) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {

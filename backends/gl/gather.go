@@ -18,7 +18,7 @@ const (
 )
 
 // moves reports whether OpenGL is the right way to copy c: by plain copies, or by a shader on a GPU. On a
-// processor, llvmpipe's shader takes twenty times as long as the host.
+// processor, llvmpipe's shader takes ten times as long as the host.
 func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.facts.software }
 
 func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
@@ -113,7 +113,7 @@ type programs map[gather.Shader]*program
 type program struct {
 	name                       uint32
 	dstFirst, srcFirst         int32
-	planes, wide               int32
+	planes, wide, along, whole int32
 	extents, dstSteps, srcStep int32
 	ran                        bool
 }
@@ -136,7 +136,7 @@ func (p programs) program(s gather.Shader) (*program, error) {
 		return nil, core.Errorf(core.ErrNotSupported, "gl", "glCreateShaderProgramv", "the driver refuses %v: %s", s, log[:n])
 	}
 	at := func(uniform string) int32 { return gl.GetUniformLocation(name, gl.Str(uniform+"\x00")) }
-	known := &program{name, at("dstFirst"), at("srcFirst"), at("planes"), at("wide"), at("n"), at("dstStep"), at("srcStep"), false}
+	known := &program{name, at("dstFirst"), at("srcFirst"), at("planes"), at("wide"), at("along"), at("whole"), at("n"), at("dstStep"), at("srcStep"), false}
 	p[s] = known
 	return known, nil
 }
@@ -147,6 +147,8 @@ func (p *program) set(k *gather.Constants) {
 	gl.ProgramUniform1i(p.name, p.srcFirst, k.SrcFirst)
 	gl.ProgramUniform1ui(p.name, p.planes, k.Planes)
 	gl.ProgramUniform1ui(p.name, p.wide, k.Wide)
+	gl.ProgramUniform1ui(p.name, p.along, k.Along)
+	gl.ProgramUniform1ui(p.name, p.whole, k.Whole)
 	gl.ProgramUniform1uiv(p.name, p.extents, gather.MaxAxes, &k.N[0])
 	gl.ProgramUniform1iv(p.name, p.dstSteps, gather.MaxAxes, &k.DstStep[0])
 	gl.ProgramUniform1iv(p.name, p.srcStep, gather.MaxAxes, &k.SrcStep[0])

@@ -19,7 +19,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 	fail := func(format string, args ...any) (core.Memory, error) {
 		return core.Memory{}, core.Errorf(core.ErrInvalid, "gl", "ImportPointer", format, args...)
 	}
-	if err := d.CheckOpen("ImportPointer"); err != nil {
+	if err := d.IsOpen("ImportPointer"); err != nil {
 		return core.Memory{}, err
 	}
 	if size < 0 {

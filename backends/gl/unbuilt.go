@@ -13,6 +13,8 @@ func newBackend() core.Backend { return unbuilt.Backend("gl") }
 
 func wrap(func(func())) (core.Device, error) { return nil, unbuilt.Error("gl", "Wrap") }
 
+func cardOf(func(func())) (Card, error) { return Card{}, unbuilt.Error("gl", "CardOf") }
+
 func newContext(core.DeviceID) (destroy func(), err error) {
 	return nil, unbuilt.Error("gl", "NewContext")
 }

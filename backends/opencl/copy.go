@@ -39,27 +39,13 @@ func (d *device) copy(ctx context.Context, q *queue, dst, src operand, tasks ...
 	writes, reads := []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}
 	switch {
 	case w.inCaller:
-		return w.copyHere(ctx, writes, reads)
+		return stream.Do(ctx, writes, reads, w.run)
 	case w.waits:
 		err = stream.SubmitAndWait(ctx, w.queue, writes, reads, how)
 	default:
 		err = stream.Submit(ctx, w.queue, writes, reads, how)
 	}
 	return cmp.Or(w.failed, err)
-}
-
-// copyHere copies in the calling goroutine.
-func (w *work) copyHere(ctx context.Context, writes, reads []*core.Tensor) error {
-	uses, err := stream.Acquire(ctx, writes, reads)
-	if err != nil {
-		return err
-	}
-	defer uses.Release()
-	done := stream.NewEvent()
-	uses.Note(done)
-	err = w.run()
-	done.Complete(err)
-	return err
 }
 
 // operand is the memory of one tensor of a copy.

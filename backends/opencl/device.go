@@ -50,6 +50,7 @@ func openDevice(l location, c driver.Context) (core.Device, error) {
 	d.Init(d, l.properties, live)
 	d.own = newQueue(d, q, false)
 	d.Pool = blockpool.New(name, &d.Mu, d.makeBlock, d.destroyBlock)
+	d.Bound(l.properties.TotalMemory)
 	return d, nil
 }
 
@@ -95,7 +96,7 @@ func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		_ = d.own.finish() // callers without a stream have got their errors
 		d.gather.release()
-		d.Trim()
+		d.Drain()
 		driver.ReleaseContext(d.context)
 		return nil
 	})

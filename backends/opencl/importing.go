@@ -18,7 +18,7 @@ import (
 // was released. An address of SVM or of the host is not a cl_mem: map it as host memory.
 func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
 	const call = "ImportPointer"
-	if err := d.CheckOpen(call); err != nil {
+	if err := d.IsOpen(call); err != nil {
 		return core.Memory{}, err
 	}
 	if size < 0 {

@@ -86,10 +86,11 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 	case size > d.maxAlloc:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and CL_DEVICE_MAX_MEM_ALLOC_SIZE is %d: use several tensors", size, d.maxAlloc)
 	}
-	b, _, err := d.Take(d.classFor(size, host), size, nil)
+	p, _, err := d.Take(d.classFor(size, host), size, nil)
 	if err != nil {
 		return core.Memory{}, err
 	}
+	b := p.Block
 	k := known{host: b.host, mustHandOver: b.pages != 0}
 	if b.host != 0 {
 		k.over = spanOf(b.host, b.class.size)
@@ -97,7 +98,7 @@ func (d *device) alloc(size int64, host bool) (core.Memory, error) {
 	return d.newMemory(b.mem, 0, size, k, func() {
 		d.Mu.Lock()
 		defer d.Mu.Unlock()
-		d.Put(b.class, b, size, nil)
+		d.Put(p, size, nil)
 	}), nil
 }
 

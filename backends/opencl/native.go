@@ -17,7 +17,7 @@ func handlesOf(d core.Device) (Handles, error) {
 	if err != nil {
 		return Handles{}, err
 	}
-	if err := inner.CheckOpen("HandlesOf"); err != nil {
+	if err := inner.IsOpen("HandlesOf"); err != nil {
 		return Handles{}, err
 	}
 	return Handles{uintptr(inner.platform), uintptr(inner.handle), uintptr(inner.context)}, nil
@@ -142,7 +142,7 @@ func eventOf(d core.Device, event uintptr) (core.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := inner.CheckOpen(call); err != nil {
+	if err := inner.IsOpen(call); err != nil {
 		return nil, err
 	}
 	if err := inner.checkObject(call, event); err != nil {

@@ -33,11 +33,17 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 // copyHere copies on a queue that nothing else uses meanwhile, and waits.
 func (d *device) copyHere(ctx context.Context, w work) error {
 	w.here = true
+	return d.onOwnQueue(func(q *queue) error { return w.submit(ctx, q) })
+}
+
+// onOwnQueue calls f with a queue that nothing else uses meanwhile. f waits for the work that it has enqueued there,
+// unless it fails.
+func (d *device) onOwnQueue(f func(q *queue) error) error {
 	q, err := d.queues.Borrow(&d.Device, func() (*queue, error) { return newQueue(d) })
 	if err != nil {
 		return d.noteLoss(err)
 	}
-	if err = w.submit(ctx, q); err == nil {
+	if err = f(q); err == nil {
 		d.queues.GiveBack(&d.Device, q)
 		return nil
 	}
@@ -142,11 +148,16 @@ func (w work) submit(ctx context.Context, q *queue) error {
 
 // enqueue is [stream.Submit] or [stream.SubmitAndWait], and holds the stream's lock during f.
 func (w work) enqueue(ctx context.Context, q *queue, f func(*queue) error) error {
+	return w.device.enqueue(ctx, q, w.here, []*core.Tensor{w.dst.tensor}, []*core.Tensor{w.src.tensor}, f)
+}
+
+// enqueue is that of a work which writes and reads several tensors. here says that the caller waits for it.
+func (d *device) enqueue(ctx context.Context, q *queue, here bool, writes, reads []*core.Tensor, f func(*queue) error) error {
 	submit := stream.Submit
-	if w.here {
+	if here {
 		submit = stream.SubmitAndWait
 	}
-	return submit(ctx, q, []*core.Tensor{w.dst.tensor}, []*core.Tensor{w.src.tensor}, func() error {
+	return submit(ctx, q, writes, reads, func() error {
 		if err := q.lock("Copy"); err != nil {
 			return err
 		}
@@ -185,24 +196,33 @@ func (w work) regions(q *queue) error {
 
 // command adds an item of one command buffer. q.mu is held.
 func (q *queue) command(dst, src driver.Operand, regions []driver.Region, run func(*command) (*driver.Dispatch, error)) error {
-	return q.add(item{submit: func(number uint64) error {
-		c, err := q.takeCommand()
-		if err != nil {
-			return err
-		}
+	return q.recorded(func(c *command) (err error) {
 		var dispatch *driver.Dispatch
 		if run != nil {
 			if dispatch, err = run(c); err != nil {
 				return err
 			}
 		}
-		if err := q.device.driver.Record(c.handle, dst, src, regions, dispatch); err != nil {
+		return q.device.driver.Record(c.handle, dst, src, regions, dispatch)
+	})
+}
+
+// recorded adds an item of one command buffer, which record records. q.mu is held.
+func (q *queue) recorded(record func(*command) error) error {
+	return q.add(item{submit: func(i item) error {
+		c, err := q.takeCommand()
+		if err != nil {
 			return err
 		}
-		if err := q.device.driver.Submit(c.handle, driver.Point{Timeline: q.resources.timeline, Value: number}); err != nil {
+		if err := record(c); err != nil {
 			return err
 		}
-		c.busy = number
+		s := q.place(i)
+		s.Command = c.handle
+		if err := q.send(s); err != nil {
+			return err
+		}
+		c.busy = i.number
 		return nil
 	}})
 }

@@ -43,12 +43,15 @@ type device struct {
 	lent      int                   // pieces of staging memory that are in use
 	idle      sync.Cond             // signalled when lent decreases
 	pipelines map[gather.Shader]*driver.Pipeline
+
+	private privateQueues
 }
 
 var (
 	_ core.Device            = (*device)(nil)
 	_ core.PoolController    = (*device)(nil)
 	_ core.CloseNotifier     = (*device)(nil)
+	_ core.BatchCopier       = (*device)(nil)
 	_ core.PointerImporter   = (*device)(nil)
 	_ core.HostViewer        = (*device)(nil)
 	_ core.SemaphoreCreator  = (*device)(nil)
@@ -64,6 +67,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	d := &device{
 		options: o, instance: i, physical: v.Physical, driver: v,
 		objects: make(map[uintptr]*object), pipelines: make(map[gather.Shader]*driver.Pipeline),
+		private: newPrivateQueues(v.Others()),
 	}
 	d.idle.L = &d.Mu
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
@@ -130,7 +134,7 @@ func (d *device) Close() error {
 		for d.lent > 0 {
 			d.idle.Wait()
 		}
-		_ = d.driver.WaitIdle() // a lost device has no work
+		d.drain() // a lost device has no work then
 		for _, q := range queues {
 			q.settle(d.lostError())
 			q.resources.destroy(d.driver)

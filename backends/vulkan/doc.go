@@ -19,9 +19,10 @@
 // # Order
 //
 // A stream is a timeline semaphore, and an event is a value of it. All streams of a device submit their work
-// to the one queue of the device. The work of a stream therefore waits on the device for events of streams of
+// to the first queue of the device. The work of a stream therefore waits on the device for events of streams of
 // the same device. For all other events the host waits. If work must wait for work that is not submitted yet,
-// the backend submits it later, because a queue that waits also holds up the work of other streams.
+// the backend submits it later, because a queue that waits also holds up the work of other streams. A stream that
+// waits for a semaphore gets a queue for itself, as long as the device has one left; the device then waits.
 //
 // A program that submits its own work on a tensor first waits for core.Tensor.Ready. Afterwards it calls
 // Wrote or Used of the tensor's buffer, with an event that is done when its work is done.

@@ -81,6 +81,14 @@ func (u *user) copies() {
 		u.copy(on, b, a)
 		u.copy(on, host, b)
 	}
+	for _, on := range []core.Stream{nil, s} { // to, from and within the device
+		if c := u.tensor(core.AllocOptions{}, 64, 64); a != nil && c != nil {
+			back, err := core.FromSlice(make([]float32, 64*64), 64, 64)
+			u.note(err)
+			u.close = append(u.close, back.Close)
+			u.note(u.d.(core.BatchCopier).CopyBatch(u.ctx, on, []*core.Tensor{c, back}, []*core.Tensor{host, a}))
+		}
+	}
 	if a != nil && b != nil { // more pieces than regions are used for
 		across, err := a.Permute(1, 0)
 		u.note(err)
@@ -158,7 +166,16 @@ func typed(t *testing.T, err error, what string) {
 	}
 }
 
-func TestNothingIsLeakedWhereACallFails(t *testing.T) {
+func TestNothingIsLeakedWhereACallFails(t *testing.T) { failsOnce(t) }
+
+func TestNothingIsLeakedWhereACallFailsWithSeveralQueues(t *testing.T) {
+	useQueues(t)
+	failsOnce(t)
+}
+
+// failsOnce lets each call fail once.
+func failsOnce(t *testing.T) {
+	t.Helper()
 	for _, separate := range []bool{false, true} {
 		opts := validated(t)
 		if separate {
@@ -195,7 +212,16 @@ func TestNothingIsLeakedWhereACallFails(t *testing.T) {
 	}
 }
 
-func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) {
+func TestALostDeviceStaysLostAndNobodyWaits(t *testing.T) { getsLost(t) }
+
+func TestALostDeviceWithSeveralQueuesStaysLostAndNobodyWaits(t *testing.T) {
+	useQueues(t)
+	getsLost(t)
+}
+
+// getsLost has a device lost while a stream waits for a semaphore.
+func getsLost(t *testing.T) {
+	t.Helper()
 	d := open(t)
 	s, err := d.NewStream(t.Context())
 	if err != nil {

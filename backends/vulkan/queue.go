@@ -4,6 +4,7 @@ package vulkan
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,9 +20,10 @@ var liveStreams = core.NewLiveCounter("vulkan.Stream")
 // numbered; the timeline gets the value n when item n and all before it are done.
 //
 // Items of the device are submitted at once if possible. Items of the host, and all items after them, wait
-// for a goroutine: all streams share the VkQueue, so nothing that waits for the host may be in it. Work in
-// the VkQueue runs in order, since each command begins with a barrier. An item of the device therefore waits
-// for submitted work by its place in the VkQueue.
+// for a goroutine. All streams share the first VkQueue, so nothing that waits for the host may be in it. Work in
+// a VkQueue runs in order, since each command begins with a barrier. An item of the device therefore waits
+// for submitted work in the first VkQueue by its place there. What must wait for more goes into a private queue
+// (private.go), or waits on the host if none is free.
 type queue struct {
 	device    *device
 	opened    core.OpenItem
@@ -39,17 +41,20 @@ type queue struct {
 	submitted uint64   // items up to here are submitted or done
 	before    []*event // of other queues, which the next item waits for
 	later     []item
-	running   bool   // a goroutine works on later
-	last      *event // recorded last
+	running   bool          // a goroutine works on later
+	last      *event        // recorded last
+	private   *privateQueue // nil if the stream has none; it may have lost it
+	on        int           // the VkQueue of what was submitted last
+	onSince   uint64        // the first item of the stream there
 }
 
 var _ core.Stream = (*queue)(nil)
 
-// item is a piece of work. Either submit or host is set.
+// item is a piece of work. submit or host is set, or both: host then does the same if submit fails.
 type item struct {
 	number uint64
-	// submit submits work to the VkQueue that sets the timeline to number. q.mu is held.
-	submit func(number uint64) error
+	// submit submits work by place and send. q.mu is held.
+	submit func(item) error
 	// host is work of the host. It runs when everything before it is done. An early item
 	// runs when the item numbered after is done, and has no number of its own. The caller
 	// runs quick work itself, if everything before it is done already.
@@ -58,7 +63,7 @@ type item struct {
 	early  bool
 	after  uint64
 	before []*event // of other queues, which host also waits for
-	over   func()   // called, if set, when host is over, or when it will never run
+	over   func()   // called, if set, when submit has gone well, or when host is over or will never run
 }
 
 // newQueue makes a queue. d.Mu is held.
@@ -98,13 +103,21 @@ func (q *queue) add(i item) error {
 	if i.early {
 		i.number = q.next
 	}
-	switch {
-	case i.host == nil && !q.running:
-		if err := i.submit(i.number); err != nil {
-			return q.device.noteLoss(err)
+	if i.submit != nil && !q.running {
+		i.before = q.before
+		err := q.submit(i)
+		if err == nil {
+			q.next, q.submitted = i.number, i.number
+			q.forgetBefore() // what is submitted after them runs after them
+			return nil
 		}
-		q.submitted = i.number
-		q.forgetBefore() // what is submitted after them runs after them
+		q.unreserve()
+		if !errors.Is(err, errNoQueue) {
+			return err
+		}
+		i.submit = nil // host does it
+	}
+	switch {
 	case i.quick && !q.running && q.isIdle():
 		q.next = i.number
 		q.complete(i, nil)
@@ -121,6 +134,23 @@ func (q *queue) add(i item) error {
 		}
 	}
 	q.next = i.number
+	return nil
+}
+
+// errNoQueue is the error of a submit that must leave its work to host.
+var errNoQueue = errors.New("no VkQueue is free")
+
+// submit submits an item. q.mu is held.
+func (q *queue) submit(i item) error {
+	if lost := q.device.lostError(); lost != nil { // earlier work may not have been submitted
+		return lost
+	}
+	if err := i.submit(i); err != nil {
+		return q.device.noteLoss(err)
+	}
+	if i.over != nil {
+		i.over()
+	}
 	return nil
 }
 
@@ -144,10 +174,13 @@ func (q *queue) catchUp() {
 		q.later[0] = item{}
 		q.later = q.later[1:]
 		var err error
-		if i.host == nil {
-			err = q.device.noteLoss(i.submit(i.number))
+		if i.submit != nil {
+			err = q.submit(i)
 		}
-		if i.host != nil || err != nil {
+		if i.submit == nil || err != nil {
+			if i.host != nil && q.device.lostError() == nil {
+				err = nil
+			}
 			q.mu.Unlock()
 			if i.early {
 				q.runEarly(i)
@@ -197,6 +230,9 @@ func (q *queue) complete(i item, failed error) {
 	}
 	if failed != nil {
 		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
+	}
+	if d.lostError() != nil { // work before it may not be done, and all events are over
+		return
 	}
 	d.hostWork.Pass()
 	if err := d.driver.Signal(q.resources.timeline, i.number); err != nil {
@@ -262,8 +298,8 @@ func (d *device) await(p driver.Point) error {
 const patience = 10 * time.Millisecond
 
 // Wait waits for events of streams of this device. If the work of e is submitted, later items of the device
-// wait by their place in the VkQueue, and items of the host wait for e. Otherwise all later items are held on
-// the host. For other events Wait fails with ErrNotSupported.
+// wait by their place in the VkQueue, or in a private queue, and items of the host wait for e. Otherwise all later
+// items are held on the host. For other events Wait fails with ErrNotSupported.
 func (q *queue) Wait(e core.Event) error {
 	if e == nil {
 		return nil
@@ -276,7 +312,10 @@ func (q *queue) Wait(e core.Event) error {
 	if !done {
 		done, failed = own.Done()
 	}
-	submitted := done || own.queue.isSubmitted(own.number)
+	var submitted, inPrivate bool
+	if !done {
+		submitted, inPrivate = own.queue.whereIs(own.number)
+	}
 	if err := q.lock("Wait"); err != nil {
 		return err
 	}
@@ -284,18 +323,22 @@ func (q *queue) Wait(e core.Event) error {
 	switch {
 	case done:
 		return failed
-	case submitted:
+	case submitted && !inPrivate:
 		q.before = append(q.before, own)
 		return nil
+	case submitted && q.reserve(q.next+1):
+		q.before = append(q.before, own)
+		return q.add(item{submit: q.mark}) // at once, or an idle stream would keep the private queue
 	default:
 		return q.add(item{host: func() error { return awaitAll([]*event{own}) }})
 	}
 }
 
-func (q *queue) isSubmitted(number uint64) bool {
+// whereIs reports whether an item that is not done is submitted, and to a private queue.
+func (q *queue) whereIs(number uint64) (submitted, inPrivate bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.submitted >= number
+	return q.submitted >= number, q.on != 0 && number >= q.onSince
 }
 
 // Record returns an event for the newest item.
@@ -316,9 +359,7 @@ func (q *queue) Record() (core.Event, error) {
 }
 
 // mark submits only a signal of the timeline.
-func (q *queue) mark(number uint64) error {
-	return q.device.driver.Submit(0, driver.Point{Timeline: q.resources.timeline, Value: number})
-}
+func (q *queue) mark(i item) error { return q.send(q.place(i)) }
 
 // Synchronize waits for all items.
 func (q *queue) Synchronize(ctx context.Context) error {
@@ -369,8 +410,9 @@ func (q *queue) finish() {
 		err = awaitAll(before)
 	}
 	if err != nil { // the device is lost: its objects are destroyed with it
-		_ = d.driver.WaitIdle()
+		d.drain()
 	}
+	q.leave()
 	q.settle(err)
 	d.dropStream(q.opened, q.resources, number)
 	q.mu.Lock()

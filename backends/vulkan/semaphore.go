@@ -4,6 +4,8 @@ package vulkan
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,13 +23,17 @@ type semaphore struct {
 	opened     core.OpenItem
 	timeline   uint64
 	exportable bool
+	shared     bool // exportable, or imported
 
 	mu       sync.Mutex
 	idle     sync.Cond // signalled when users becomes 0
 	closed   bool
 	users    int    // calls in the driver, and items of queues
 	promised uint64 // the largest value that Signal was called with
-	pending  uint64 // the largest value that work on the VkQueue will set
+	pending  uint64 // the largest value that submitted work will set
+
+	latest        *event // of the work that sets pending; nil if there is none
+	latestPrivate bool   // that work is in a private queue
 }
 
 var _ core.Semaphore = (*semaphore)(nil)
@@ -62,7 +68,7 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 			return nil, d.noteLoss(err)
 		}
 	}
-	s := &semaphore{device: d, timeline: timeline, exportable: exportable, opened: d.Opened("semaphore")}
+	s := &semaphore{device: d, timeline: timeline, exportable: exportable, shared: exportable || fd >= 0, opened: d.Opened("semaphore")}
 	s.idle.L = &s.mu
 	liveSemaphores.Add(1)
 	return s, nil
@@ -109,23 +115,76 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	return q.add(item{submit: func(number uint64) error {
-		defer s.drop() // it is used until the value is set: see Close
-		s.mu.Lock()
-		defer s.mu.Unlock() // values are submitted one after the other
-		if value <= s.pending {
-			return errorf(core.ErrInvalid, call, "value %d is not larger than %d, which another stream has signalled meanwhile", value, s.pending)
-		}
-		// Signals of one submission have no order, but whoever sees that the item is done must also see the value.
-		if err := s.device.driver.Submit(0, driver.Point{Timeline: s.timeline, Value: value}); err != nil {
-			if s.promised == value {
-				s.promised = before
+	err = q.add(item{
+		submit: func(i item) error { return s.submitSignal(q, i, value) },
+		host: func() error {
+			err := s.signalOnHost(value)
+			if err != nil {
+				s.takeBack(value, before)
 			}
 			return err
+		},
+		over: s.drop, // it is used until the value is set: see Close
+	})
+	if err != nil {
+		s.takeBack(value, before)
+		s.drop()
+	}
+	return err
+}
+
+// submitSignal submits setting the value. If another stream has submitted the signal before, this stream waits for
+// that, since values must be set in order. q.mu is held.
+func (s *semaphore) submitSignal(q *queue, i item, value uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock() // values are submitted one after the other
+	if err := s.follows(value); err != nil {
+		return err
+	}
+	if l := s.latest; l != nil && l.queue != q && !l.queue.hasReached(l.number) {
+		if s.latestPrivate && !q.reserve(i.number) {
+			return errNoQueue
 		}
-		s.pending = value
-		return q.mark(number)
-	}})
+		i.before = append(slices.Clip(i.before), l)
+	}
+	at := q.place(i)
+	at.First = driver.Point{Timeline: s.timeline, Value: value}
+	if err := q.send(at); err != nil {
+		return err
+	}
+	s.pending, s.latest, s.latestPrivate = value, &event{q, i.number, i.number}, at.Queue != 0
+	return nil
+}
+
+// signalOnHost sets the value, when the work before is done, and so is the signal before.
+func (s *semaphore) signalOnHost(value uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := s.latest; l != nil && !l.queue.hasReached(l.number); l = s.latest {
+		s.mu.Unlock()
+		err := s.device.await(l.point())
+		s.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.follows(value); err != nil {
+		return err
+	}
+	if err := s.device.driver.Signal(s.timeline, value); err != nil {
+		return s.device.noteLoss(err)
+	}
+	s.pending = value
+	return nil
+}
+
+// follows fails if a value is not larger than what other streams have signalled since the call of Signal. s.mu is
+// held.
+func (s *semaphore) follows(value uint64) error {
+	if value <= s.pending {
+		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which another stream has signalled meanwhile", value, s.pending)
+	}
+	return nil
 }
 
 // promise records that value will be set, if it is larger than all before. It returns the largest value
@@ -154,7 +213,8 @@ func (s *semaphore) takeBack(value, before uint64) {
 	}
 }
 
-// WaitOn holds later work on the host until the value is reached, since all streams share the VkQueue.
+// WaitOn makes later work wait on the device, in a VkQueue in which no other stream has work. If none is free, or if
+// the driver need not take so large a value, later work is held on the host until the value is reached.
 func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	const call = "WaitOn"
 	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
@@ -164,7 +224,8 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	if err := s.use(call); err != nil {
 		return err
 	}
-	if now, err := s.device.driver.Counter(s.timeline); err != nil || now >= value {
+	now, err := s.device.driver.Counter(s.timeline)
+	if err != nil || now >= value {
 		s.drop()
 		return s.device.noteLoss(err)
 	}
@@ -173,11 +234,32 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	err = q.add(item{host: func() error { return s.await(context.Background(), value) }, over: s.drop})
-	if err != nil {
+	i := item{host: func() error { return s.await(context.Background(), value) }, over: s.drop}
+	if value-now <= farthest && q.reserve(q.next+1) {
+		i.submit = func(i item) error { return s.submitWait(q, i, value) }
+	}
+	if err = q.add(i); err != nil {
 		s.drop()
 	}
 	return err
+}
+
+// farthest is how much larger than the semaphore's a value may be that a driver waits for: every
+// maxTimelineSemaphoreValueDifference is at least as large.
+const farthest = math.MaxInt32
+
+// submitWait submits a wait to the private queue that is reserved for the stream. q.mu is held.
+func (s *semaphore) submitWait(q *queue, i item, value uint64) error {
+	at, wait := q.place(i), driver.Point{Timeline: s.timeline, Value: value}
+	at.Waits = append(at.Waits, wait)
+	if err := q.send(at); err != nil {
+		return err
+	}
+	q.noteWait(queuedWait{event{q, i.number, i.number}, wait, s.shared})
+	if s.device.lostError() != nil { // drain may not have seen the wait
+		s.device.endPrivateWaits()
+	}
+	return nil
 }
 
 // await waits until the value is reached, ctx ends, the semaphore is closed or the device is lost. The caller
@@ -203,7 +285,7 @@ func (s *semaphore) await(ctx context.Context, value uint64) error {
 		closed := s.closed && s.promised < value
 		s.mu.Unlock()
 		if closed {
-			return errorf(core.ErrClosed, "Wait", "the semaphore was closed before it reached %d", value)
+			return closedBefore(value)
 		}
 	}
 }
@@ -225,7 +307,9 @@ func (s *semaphore) Wait(ctx context.Context, value uint64) error {
 	return s.await(ctx, value)
 }
 
-// Close ends waits for values that will not be set, and waits until no work on the device uses the semaphore.
+// Close ends waits for values that will not be set, and waits until no work on the device uses the semaphore. Another
+// API can still set the values of a semaphore that is shared; waits on the device for these go on, and the semaphore
+// is destroyed when they are over.
 func (s *semaphore) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,10 +323,62 @@ func (s *semaphore) Close() error {
 	if s.pending > 0 {
 		_ = s.device.await(driver.Point{Timeline: s.timeline, Value: s.pending})
 	}
-	s.device.driver.DestroyTimeline(s.timeline)
+	waits := s.device.private.waitsFor(s.timeline)
+	if len(waits) > 0 && !s.shared {
+		s.endWaits(waits)
+		for _, w := range waits {
+			_ = s.device.await(w.item.point())
+		}
+	}
+	s.destroyAfter(waits)
 	liveSemaphores.Add(-1)
 	s.opened.Close()
 	return nil
+}
+
+// endWaits sets the values that work on the device waits for and nobody can set any more. s.mu is held.
+func (s *semaphore) endWaits(waits []queuedWait) {
+	var last uint64
+	for _, w := range waits {
+		if value := w.semaphore.Value; value > s.pending {
+			w.item.queue.failures.add(w.item.number, w.item.number, closedBefore(value))
+			last = max(last, value)
+		}
+	}
+	for last > 0 && s.device.lostError() == nil {
+		if s.device.noteLoss(s.device.driver.Signal(s.timeline, last)) == nil {
+			return
+		}
+		time.Sleep(time.Millisecond) // for want of memory, say: tried again
+	}
+}
+
+// destroyAfter destroys the semaphore when waits on the device are over, and the last signal. s.mu is held.
+func (s *semaphore) destroyAfter(waits []queuedWait) {
+	d, timeline := s.device, s.timeline
+	var pending []core.Event
+	if l := s.latest; l != nil && !l.queue.hasReached(l.number) { // the device is lost
+		pending = append(pending, l)
+	}
+	for _, w := range waits {
+		if !w.over() {
+			pending = append(pending, &w.item)
+		}
+	}
+	if len(pending) == 0 {
+		d.driver.DestroyTimeline(timeline)
+		return
+	}
+	d.Reaper.After(pending, func() {
+		if d.lostError() != nil {
+			d.drain() // the waits may be in the VkQueue still
+		}
+		d.driver.DestroyTimeline(timeline)
+	})
+}
+
+func closedBefore(value uint64) error {
+	return errorf(core.ErrClosed, "Wait", "the semaphore was closed before it reached %d", value)
 }
 
 // SemaphoreExportTypes are opaque descriptors, where the driver shares timelines by them.

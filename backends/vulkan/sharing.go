@@ -33,7 +33,7 @@ func (d *device) objectOf(call string, m core.Memory) (*object, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	switch o := d.objects[m.Handle]; {
-	case d.Closed:
+	case d.Closed.Load():
 		return nil, d.IsOpen(call)
 	case m.Handle == 0:
 		return &object{}, nil

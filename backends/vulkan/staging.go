@@ -37,13 +37,24 @@ func (w work) stage(ctx context.Context, q *queue, plain bool) error {
 			return w.downloadPacked(q, o)
 		}
 	})
+	d.giveStagingBackAfter(q, w.here, o)
+	return err
+}
+
+// giveStagingBackAfter gives staging memory back when the work of q is done. lent says that q is the device's own, which
+// the device destroys.
+func (d *device) giveStagingBackAfter(q *queue, lent bool, o *object) {
 	if e, _ := q.Record(); e != nil {
 		d.Reaper.After([]core.Event{e}, func() { d.giveStagingBack(o) })
+		return
+	}
+	if lent { // the device is lost: nothing is enqueued any more
+		q.rest()
+		d.drain()
 	} else { // the queue is closed or lost
 		_ = q.Close() // waits for its work, as whoever is closing it does
-		d.giveStagingBack(o)
 	}
-	return err
+	d.giveStagingBack(o)
 }
 
 // keptStaging is how many pieces of staging memory are kept for later copies; keptSmallStaging is the same

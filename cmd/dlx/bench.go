@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -67,7 +68,7 @@ and the command fails with exit code 1.
   OLD/NEW  with --compare: above 1 if the case is faster than in the older report
 
 A case that moves a tensor shows the mechanism in brackets. A case whose device is
-missing is "unsupported". NumPy is measured with the Python interpreter in the
+missing is "unsupported": such cases are in a table of their own. NumPy is measured with the Python interpreter in the
 environment variable DLX_PYTHON, or with .venv/bin/python.`,
 		Example: `  dlx bench -t dlpack/ -t call/
   dlx bench --out before.json
@@ -282,6 +283,9 @@ func (r benchResult) writeText(w io.Writer) {
 	}
 	row(w, header...)
 	for _, c := range r.Cases {
+		if c.Status == benchmarks.Unsupported || c.Status == benchmarks.Skipped {
+			continue
+		}
 		cells := benchCells(c)
 		if c.Change != nil {
 			cells = append(cells, factor(c.Change.Ratio))
@@ -296,6 +300,48 @@ func (r benchResult) writeText(w io.Writer) {
 			}
 		}
 	}
+	r.writeUnmeasured(w)
+}
+
+// writeUnmeasured prints each reason for which cases were not measured, and which cases: their names, or where there are
+// many, how many begin with what.
+func (r benchResult) writeUnmeasured(w io.Writer) {
+	var reasons []string
+	cases := make(map[string][]string)
+	for _, c := range r.Cases {
+		if c.Status == benchmarks.Unsupported || c.Status == benchmarks.Skipped {
+			reason := string(c.Status) + ": " + printable(c.Reason)
+			if cases[reason] == nil {
+				reasons = append(reasons, reason)
+			}
+			cases[reason] = append(cases[reason], c.Name)
+		}
+	}
+	if len(reasons) > 0 {
+		row(w)
+		row(w, "NOT MEASURED", "REASON")
+	}
+	for _, reason := range reasons {
+		names := cases[reason]
+		if len(names) > 3 {
+			names = groups(names)
+		}
+		row(w, strings.Join(names, ", "), reason)
+	}
+}
+
+// groups counts names by what they begin with: "exchange/ (12)".
+func groups(names []string) (list []string) {
+	begin := func(name string) string { return name[:strings.Index(name, "/")+1] }
+	for len(names) > 0 {
+		n := 1
+		for n < len(names) && begin(names[n]) == begin(names[0]) {
+			n++
+		}
+		list = append(list, fmt.Sprintf("%s (%d)", begin(names[0]), n))
+		names = names[n:]
+	}
+	return list
 }
 
 // benchCells returns the cells of a case with its fastest baseline. All rows have the same number

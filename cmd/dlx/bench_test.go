@@ -111,6 +111,11 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 			Change:  &benchmarks.Change{Median: 26, Ratio: 1.98},
 		},
 		{Name: "x/none", Status: benchmarks.Skipped, Reason: "no room"},
+		{Name: "x/bad", Status: benchmarks.Failed, Reason: "broken"},
+		{Name: "y/1", Status: benchmarks.Unsupported, Reason: "no y"},
+		{Name: "y/2", Status: benchmarks.Unsupported, Reason: "no y"},
+		{Name: "y/3", Status: benchmarks.Unsupported, Reason: "no y"},
+		{Name: "z/1", Status: benchmarks.Unsupported, Reason: "no y"},
 	}}}
 	var got [][]string
 	var text strings.Builder
@@ -123,7 +128,11 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x"},
 		{"", "", "", "", "", "other", "4.00 ms", "", "", "", ""},
 		{"", "", "", "", "", "gone", "-", "", "", "", "no Python"},
-		{"x/none", "-", "-", "-", "-", "-", "-", "-", "-", "-", "skipped: no room"},
+		{"x/bad", "-", "-", "-", "-", "-", "-", "-", "-", "-", "error: broken"},
+		{""},
+		{"NOT MEASURED", "REASON"},
+		{"x/none", "skipped: no room"},
+		{"y/ (3), z/ (1)", "unsupported: no y"},
 	}
 	if len(got) < 3 || !reflect.DeepEqual(got[3:], want) {
 		b, _ := json.MarshalIndent(got, "", " ")

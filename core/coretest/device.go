@@ -30,6 +30,7 @@ var (
 	_ core.HostMapper       = (*Device)(nil)
 	_ core.CloseNotifier    = (*Device)(nil)
 	_ core.PeerCopier       = (*Device)(nil)
+	_ core.BatchCopier      = (*Device)(nil)
 	_ core.PoolController   = (*Device)(nil)
 	_ core.SemaphoreCreator = (*Device)(nil)
 	_ core.HostViewer       = (*Device)(nil)
@@ -124,11 +125,48 @@ func (d *Device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	return d.copy(ctx, "CopyPeer", s, dst, src, peer.ID())
 }
 
+// CopyBatch enqueues copies, in a random order if they do not depend on each other.
+func (d *Device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+	const call = "CopyBatch"
+	if len(dst) != len(src) {
+		return d.backend.errorf(core.ErrInvalid, call, "there are %d tensors to copy to and %d to copy from", len(dst), len(src))
+	}
+	if err := d.call(call); err != nil {
+		return err
+	}
+	for i := range dst {
+		if err := d.checkCopy(call, dst[i], src[i], d.id); err != nil {
+			return err
+		}
+	}
+	return d.onStream(ctx, call, s, func(s *Stream) error {
+		if core.Independent(dst, src) {
+			return d.enqueueCopies(ctx, s, dst, src, d.backend.scheduler.shuffled(len(dst)))
+		}
+		for i := range dst {
+			if err := d.enqueueCopies(ctx, s, dst[i:i+1], src[i:i+1], []int{0}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // copy enqueues a copy. src lies on the device from or on the host.
 func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src *core.Tensor, from core.DeviceID) error {
 	if err := d.call(call); err != nil {
 		return err
 	}
+	if err := d.checkCopy(call, dst, src, from); err != nil {
+		return err
+	}
+	return d.onStream(ctx, call, s, func(s *Stream) error {
+		return d.enqueueCopies(ctx, s, []*core.Tensor{dst}, []*core.Tensor{src}, []int{0})
+	})
+}
+
+// checkCopy checks the tensors of a copy.
+func (d *Device) checkCopy(call string, dst, src *core.Tensor, from core.DeviceID) error {
 	if _, err := core.CheckCopy(dst, src); err != nil {
 		return err
 	}
@@ -136,6 +174,11 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 	if src.DeviceID() != from && !host(src) || dst.DeviceID() != d.id && !host(dst) || host(src) && host(dst) {
 		return d.backend.errorf(core.ErrDevice, call, "%v cannot copy from %v to %v", d.id, src.DeviceID(), dst.DeviceID())
 	}
+	return nil
+}
+
+// onStream calls f with s, or with a stream whose work it waits for if s is nil.
+func (d *Device) onStream(ctx context.Context, call string, s core.Stream, f func(s *Stream) error) error {
 	if d.backend.options.Submit == nil {
 		return d.backend.errorf(core.ErrNotSupported, call, "the test gave no Options.Submit")
 	}
@@ -144,7 +187,7 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 		if err != nil {
 			return err
 		}
-		if err := d.enqueueCopy(ctx, own, dst, src); err != nil {
+		if err := f(own); err != nil {
 			_ = own.Close()
 			return err
 		}
@@ -156,16 +199,27 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 	if !ok || own.device != d {
 		return d.backend.errorf(core.ErrDevice, call, "the stream is not of this device")
 	}
-	return d.enqueueCopy(ctx, own, dst, src)
+	return f(own)
 }
 
-func (d *Device) enqueueCopy(ctx context.Context, s *Stream, dst, src *core.Tensor) error {
-	return d.backend.options.Submit(ctx, s, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-		work, err := plainCopy(dst, src, d.backend.locate)
-		if err != nil {
-			return err
+// enqueueCopies enqueues copies in the order of a list of their numbers.
+func (d *Device) enqueueCopies(ctx context.Context, s *Stream, dst, src []*core.Tensor, order []int) error {
+	return d.backend.options.Submit(ctx, s, dst, src, func() error {
+		list := make([]func() error, len(dst))
+		for i := range dst {
+			var err error
+			if list[i], err = plainCopy(dst[i], src[i], d.backend.locate); err != nil {
+				return err
+			}
 		}
-		return s.Enqueue(work)
+		return s.Enqueue(func() error {
+			for _, i := range order {
+				if err := list[i](); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 }
 

@@ -191,3 +191,10 @@ func (c *scheduler) whenDone(pending []core.Event, f func()) {
 	}
 	f()
 }
+
+// shuffled returns the numbers below n in a random order.
+func (c *scheduler) shuffled(n int) []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.random.Perm(n)
+}

@@ -86,6 +86,20 @@ func BenchmarkImportDelete(b *testing.B) {
 	}
 }
 
+// BenchmarkReadDelete reads a description of a tensor of a C producer, and calls
+// the producer's deleter.
+func BenchmarkReadDelete(b *testing.B) {
+	m := hostile.Immortal()
+	b.ReportAllocs()
+	var d dlpack.Description
+	for b.Loop() {
+		if err := d.Read(m); err != nil {
+			b.Fatal(err)
+		}
+		dlpack.Delete(m)
+	}
+}
+
 // BenchmarkRoundTrip exports, imports and closes in one process.
 func BenchmarkRoundTrip(b *testing.B) {
 	tensor := iota32(b, 2, 3, 4)

@@ -24,6 +24,13 @@
 // on the memory is done. A NULL deleter is not called. Import copies shape and strides, and
 // does not read the struct again until it reads and calls the deleter.
 //
+// A [Description] is for functions that only look: it is what Import checks, without a
+// tensor, and leaves the struct to the caller.
+//
+// Memory of any type of device can be imported, viewed and exported. Whoever asks for its
+// elements gets core.ErrDevice if dlx has no way to them. [OnDevice] helps where the memory
+// can be reached as that of another device.
+//
 // # Order
 //
 // The structs carry no event, so both sides must agree on the order of work. Export does
@@ -54,11 +61,13 @@ type (
 	ExchangeAPI = abi.ExchangeAPI
 )
 
-// Option is an option of [Import] and [ImportLegacy].
+// Option is an option of [Import], [ImportLegacy] and [Description.Read].
 type Option func(options) options
 
 type options struct {
-	size int64 // bytes from the data pointer on, or core.UnknownSize
+	size     int64 // bytes from the data pointer on, or core.UnknownSize
+	onDevice bool  // device is that of OnDevice
+	device   core.DeviceID
 }
 
 // WithSize sets the number of bytes at the data pointer, which DLPack does not carry. Import
@@ -66,6 +75,21 @@ type options struct {
 func WithSize(bytes int64) Option {
 	return func(o options) options {
 		o.size = bytes
+		return o
+	}
+}
+
+// OnDevice says that the memory is addressed as that of id, such as [core.CPU] or a CUDA
+// device. The tensor is then on id, and can be read, copied and moved there. It is for types
+// of devices that say nothing about the address. An allocation of oneAPI may be one of the
+// host (kDLOneAPI; sycl::malloc_host), and memory that a library calls kDLVPI may be the
+// host's or CUDA's. Only the program knows which.
+//
+// Import returns core.ErrDevice if the struct has a type that says how its memory is reached,
+// such as kDLCPU or kDLVulkan, or if id is not on the host, CUDA or ROCm.
+func OnDevice(id core.DeviceID) Option {
+	return func(o options) options {
+		o.onDevice, o.device = true, id
 		return o
 	}
 }

@@ -28,10 +28,10 @@ const exportedFlags = core.FlagReadOnly | core.FlagSubBytePadded
 // elements, and usually neither allocates nor calls C.
 //
 // The fields of the struct have these values. strides is not NULL, unless the tensor has no
-// axes. data is NULL if there are no elements. For memory with an address, data points to
-// the first element and byte_offset is 0, because many consumers do not add byte_offset. For
-// memory with an opaque handle, data is the handle and byte_offset the offset of the first
-// element. device is that of t. The flags read-only and sub-byte-padded are those of t; only
+// axes. data is NULL if there are no elements. For memory of the host, of CUDA and of ROCm, data
+// points to the first element and byte_offset is 0, because many consumers do not add
+// byte_offset. For memory of any other type, data may be a handle: it is as it was, and
+// byte_offset is the offset of the first element. device is that of t. The flags read-only and sub-byte-padded are those of t; only
 // [ExportCopied] sets IS_COPIED.
 //
 // Export does not wait for unfinished writes; see [core.Tensor.WaitReady]. It returns
@@ -124,7 +124,7 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	d := (*abi.Tensor)(unsafe.Add(unsafe.Pointer(n), at))
 	id, dtype, rank := t.DeviceID(), t.DType(), t.Rank()
 	data, offset := b.Memory().Handle, t.Offset()
-	if !id.Type.OpaqueHandle() {
+	if addressed(id.Type) || offset < 0 { // byte_offset has no sign, and nothing lies before a handle
 		data, offset = data+uintptr(offset), 0
 	}
 	dims := n.dims()

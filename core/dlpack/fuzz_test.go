@@ -31,7 +31,16 @@ func FuzzImport(f *testing.F) {
 			if size != core.UnknownSize {
 				opts = append(opts, dlpack.WithSize(size))
 			}
+			var d dlpack.Description
+			versioned := s.name == "versioned"
+			var read error
+			if versioned {
+				read = d.Read(p.Versioned(), opts...)
+			}
 			tensor, err := s.take(p, opts...)
+			if versioned {
+				wantDescribed(t, &d, tensor, read, err)
+			}
 			if err == nil {
 				reexport(t, tensor)
 				closeTensor(t, tensor)

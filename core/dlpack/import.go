@@ -34,7 +34,7 @@ import (
 //     change the meaning of the other fields;
 //   - ErrDType if bits or lanes are 0 or do not fit the type code;
 //   - ErrDevice if the device type is the one that dlx uses for OpenGL, which DLPack does
-//     not define;
+//     not define, or if [OnDevice] contradicts the struct;
 //   - ErrLayout if ndim is negative or above core.MaxRank, shape is NULL, an extent is
 //     negative, a product overflows, or an element lies outside of the memory.
 func Import(m *ManagedTensorVersioned, opts ...Option) (*core.Tensor, error) {
@@ -51,14 +51,21 @@ func Import(m *ManagedTensorVersioned, opts ...Option) (*core.Tensor, error) {
 // wrapVersioned checks version and flags, and reads the other fields of m only if the version
 // says that they exist.
 func wrapVersioned(m *ManagedTensorVersioned, opts []Option) (*core.Tensor, error) {
-	version, flags := m.Version, m.Flags
-	if version.Major != abi.MajorVersion {
-		return nil, fail(core.ErrVersion, "Import", "the tensor has DLPack version %d.%d, only major version %d can be read: ask the producer for that (max_version)", version.Major, version.Minor, abi.MajorVersion)
-	}
-	if unknown := flags &^ (abi.FlagReadOnly | abi.FlagCopied | abi.FlagSubBytePadded); unknown != 0 {
-		return nil, fail(core.ErrVersion, "Import", "flags has unknown bits %#x, which a newer version than %d.%d may have given a meaning", unknown, abi.MajorVersion, abi.MinorVersion)
+	flags := m.Flags
+	if err := checkVersion(m.Version, flags, "Import"); err != nil {
+		return nil, err
 	}
 	return wrap(m.Tensor, core.Flags(flags), (*foreign)(m), "Import", opts)
+}
+
+func checkVersion(version abi.Version, flags uint64, call string) error {
+	if version.Major != abi.MajorVersion {
+		return fail(core.ErrVersion, call, "the tensor has DLPack version %d.%d, only major version %d can be read: ask the producer for that (max_version)", version.Major, version.Minor, abi.MajorVersion)
+	}
+	if unknown := flags &^ (abi.FlagReadOnly | abi.FlagCopied | abi.FlagSubBytePadded); unknown != 0 {
+		return fail(core.ErrVersion, call, "flags has unknown bits %#x, which a newer version than %d.%d may have given a meaning", unknown, abi.MajorVersion, abi.MinorVersion)
+	}
+	return nil
 }
 
 // ImportLegacy is like [Import], for the struct of DLPack 0.x, which has neither version nor
@@ -98,50 +105,75 @@ func (m *foreignLegacy) Free() {
 	}
 }
 
-// wrap makes a tensor from d, which is a copy of the struct, and checks the fields that core
-// cannot check. The tensor takes ownership of owner, unless wrap fails. The arrays that
-// shape and strides point to belong to the producer, who may change them; core.Wrap reads
-// each value once.
+// wrap makes a tensor from d, which is a copy of the struct. The tensor takes ownership of
+// owner, unless wrap fails.
 func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []Option) (*core.Tensor, error) {
-	o := options{size: core.UnknownSize}
-	for _, option := range opts {
-		o = option(o)
+	memory, spec, err := check(&d, flags, call, opts)
+	if err != nil {
+		return nil, err
 	}
-	rank := d.NDim
-	dtype := core.DType{Code: core.TypeCode(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes}
-	switch {
-	case rank < 0 || rank > core.MaxRank:
-		return nil, fail(core.ErrLayout, call, "ndim is %d; 0 to %d axes are supported", rank, core.MaxRank)
-	case rank > 0 && d.Shape == 0:
-		return nil, fail(core.ErrLayout, call, "shape is NULL, but ndim is %d", rank)
-	case d.ByteOffset > math.MaxInt64:
-		return nil, fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
-	case core.DeviceType(d.Device.Type) == core.DeviceGL:
-		return nil, fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
-	case o.size < core.UnknownSize:
-		return nil, fail(core.ErrInvalid, call, "WithSize(%d): the size is negative", o.size)
-	}
-	if bits := definedBits(dtype.Code); bits != 0 && bits != dtype.Bits {
-		return nil, fail(core.ErrDType, call, "dtype.bits is %d, but type code %d has %d", dtype.Bits, dtype.Code, bits)
-	}
-	spec := core.Spec{DType: dtype, Offset: int64(d.ByteOffset), Flags: flags}
-	if rank > 0 {
-		spec.Shape = unsafe.Slice((*int64)(abi.Pointer(d.Shape)), rank)
-		if d.Strides != 0 {
-			spec.Strides = unsafe.Slice((*int64)(abi.Pointer(d.Strides)), rank)
-		}
-	}
-	memory := core.Memory{
-		ID:     core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID},
-		Handle: d.Data,
-		Size:   o.size,
-		Owner:  owner,
-	}
+	memory.Owner = owner
 	t, err := core.Wrap(memory, spec)
 	if err != nil {
 		return nil, &core.Error{Backend: "dlpack", Call: call, Err: err}
 	}
 	return t, nil
+}
+
+// check checks the fields of d, which is a copy of the struct, that core cannot check. The
+// arrays that shape and strides point to belong to the producer, who may change them; core
+// reads each value once.
+func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.Memory, s core.Spec, err error) {
+	o := options{size: core.UnknownSize}
+	for _, option := range opts {
+		o = option(o)
+	}
+	rank := d.NDim
+	s = core.Spec{
+		DType:  core.DType{Code: core.TypeCode(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes},
+		Offset: int64(d.ByteOffset),
+		Flags:  flags,
+	}
+	switch {
+	case rank < 0 || rank > core.MaxRank:
+		err = fail(core.ErrLayout, call, "ndim is %d; 0 to %d axes are supported", rank, core.MaxRank)
+	case rank > 0 && d.Shape == 0:
+		err = fail(core.ErrLayout, call, "shape is NULL, but ndim is %d", rank)
+	case d.ByteOffset > math.MaxInt64:
+		err = fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
+	case core.DeviceType(d.Device.Type) == core.DeviceGL:
+		err = fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
+	case o.onDevice && (addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
+		err = fail(core.ErrDevice, call, "OnDevice(%v): the memory is on %v, which says how it is reached", o.device, core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID})
+	case o.onDevice && !addressed(o.device.Type):
+		err = fail(core.ErrDevice, call, "OnDevice(%v): memory there is not reached by an address", o.device)
+	case o.size < core.UnknownSize:
+		err = fail(core.ErrInvalid, call, "WithSize(%d): the size is negative", o.size)
+	default:
+		if bits := definedBits(s.DType.Code); bits != 0 && bits != s.DType.Bits {
+			err = fail(core.ErrDType, call, "dtype.bits is %d, but type code %d has %d", s.DType.Bits, s.DType.Code, bits)
+		}
+	}
+	if err != nil {
+		return core.Memory{}, core.Spec{}, err
+	}
+	if rank > 0 {
+		s.Shape = unsafe.Slice((*int64)(abi.Pointer(d.Shape)), rank)
+		if d.Strides != 0 {
+			s.Strides = unsafe.Slice((*int64)(abi.Pointer(d.Strides)), rank)
+		}
+	}
+	if m.ID = o.device; !o.onDevice {
+		m.ID = core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID}
+	}
+	m.Handle, m.Size = d.Data, o.size
+	return m, s, nil
+}
+
+// addressed reports whether the data pointer of a type of devices is known to be an address.
+// For the types that dlx has no backend for, DLPack does not say what it is.
+func addressed(t core.DeviceType) bool {
+	return t == core.DeviceCUDA || t == core.DeviceROCM || t.HostAccessible()
 }
 
 // definedBits returns the width that dlpack.h requires for a type code, 0 if it allows any. A

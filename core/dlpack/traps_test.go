@@ -90,7 +90,8 @@ func TestTrapByteOffsetIgnoredOrAddedToHandle(t *testing.T) {
 			t.Errorf("%v: byte_offset was ignored", device)
 		}
 		m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
-		if m.Tensor.Data+uintptr(m.Tensor.ByteOffset) != f.Data+16 || m.Tensor.ByteOffset != 0 {
+		known := device != core.DeviceExt && device != 99 // the others may have handles
+		if m.Tensor.Data+uintptr(m.Tensor.ByteOffset) != f.Data+16 || known != (m.Tensor.ByteOffset == 0) {
 			t.Errorf("%v: exported as data + %d, byte_offset %d", device, m.Tensor.Data-f.Data, m.Tensor.ByteOffset)
 		}
 		dlpack.Delete(m)

@@ -30,6 +30,36 @@ func ImportLegacy(*ManagedTensor, ...Option) (*core.Tensor, error) {
 	return nil, unsupported("ImportLegacy")
 }
 
+// Description needs cgo; see Read.
+type Description struct{}
+
+// Read returns ErrNotSupported: it needs cgo.
+func (*Description) Read(*ManagedTensorVersioned, ...Option) error { return unsupported("Read") }
+
+// DType returns the zero DType.
+func (*Description) DType() core.DType { return core.DType{} }
+
+// DeviceID returns the zero DeviceID.
+func (*Description) DeviceID() core.DeviceID { return core.DeviceID{} }
+
+// Layout returns the zero Layout.
+func (*Description) Layout() core.Layout { return core.Layout{} }
+
+// Flags returns 0.
+func (*Description) Flags() core.Flags { return 0 }
+
+// Rank returns 0.
+func (*Description) Rank() int { return 0 }
+
+// PutDims returns false.
+func (*Description) PutDims(*[8]int64) bool { return false }
+
+// Data returns 0 and 0.
+func (*Description) Data() (pointer uintptr, offset int64) { return 0, 0 }
+
+// Elements returns ErrNotSupported: it needs cgo.
+func Elements[T core.Element](*Description) ([]T, error) { return nil, unsupported("Elements") }
+
 // Delete does nothing: without cgo there is no struct to delete.
 func Delete(*ManagedTensorVersioned) {}
 

@@ -25,16 +25,20 @@
 //   - DLX_GPUSIM_REUSE: with 1 freed handles and addresses are reused at once, as drivers do; uses of stale
 //     ones are then not detected
 //   - DLX_GPUSIM_ONE_QUEUE: with 1 all streams of a context share one queue
-//   - DLX_GPUSIM_DRAIN_LOCK: with 1, calls that free or unmap memory wait for all work of the process, and no
-//     other call returns before ("may perform implicit synchronization", cuMemFree)
+//   - DLX_GPUSIM_DRAIN_LOCK: with 1, calls that free or unmap memory or change access to it wait for all work of
+//     the process, and no other call returns before ("may perform implicit synchronization", cuMemFree;
+//     "synchronous behavior for most use cases", cuMemSetAccess)
 //   - DLX_GPUSIM_LAZY: with 1 loading a module waits for all work of the context, and so does loading a
 //     function, in two steps: when it is found, and in cuFuncLoad or the first call that uses it
+//   - DLX_GPUSIM_DMA_BUF: with 0 the devices export no memory as dma-bufs
+//   - DLX_GPUSIM_BATCH: with 12 there is only the older cuMemcpyBatchAsync, of CUDA 12.8, and with 0 none, as in older
+//     drivers: the function returns CUDA_ERROR_NOT_SUPPORTED
 //   - DLX_GPUSIM_IPC_EVENTS: with 0 the devices report that other processes cannot open their events
 //   - DLX_GPUSIM_AS_CARD: with 1 [Open] finds no simulator, so that tests do what they do on a GPU
 //
 // Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built
 // or inspected by hand, pool memory in graphs, pools shared between processes, access of the host to memory of
-// a NUMA node, fabric handles, binary external semaphores, cubins (kernels are PTX), and multicast. Such
-// functions are not exported, or return CUDA_ERROR_NOT_SUPPORTED. Loading a cubin fails with
-// CUDA_ERROR_NO_BINARY_FOR_GPU.
+// a NUMA node, fabric handles, dma-bufs of a part of an allocation or of memory that can also be exported as an
+// opaque descriptor, binary external semaphores, cubins (kernels are PTX), and multicast. Such functions are not
+// exported, or return CUDA_ERROR_NOT_SUPPORTED. Loading a cubin fails with CUDA_ERROR_NO_BINARY_FOR_GPU.
 package gpusim

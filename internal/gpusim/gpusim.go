@@ -114,7 +114,7 @@ func (s *Simulator) text(which C.int) string {
 func (s *Simulator) Calls() map[string]int { return numbers(s.text(0)) }
 
 // Live returns how many objects are open, by kind: "streams", "allocations". A kind without open objects is
-// missing.
+// missing. "host_bytes" is the size of all "host_allocations".
 func (s *Simulator) Live() map[string]int { return numbers(s.text(1)) }
 
 // numbers reads lines "name number".

@@ -3,11 +3,13 @@
 package gpusim_test
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 )
 
@@ -19,7 +21,7 @@ type properties struct {
 	at            location
 	win32         uint64
 	compression   uint8
-	_             uint8
+	rdma          uint8
 	usage         uint16
 	_             [4]byte
 }
@@ -346,16 +348,65 @@ func TestWorkThatComesAfterItsMappingFails(t *testing.T) {
 	d.OK("cuStreamDestroy_v2", stream)
 }
 
-// "Memory Management", cuMemGetHandleForAddressRange; DMA_BUF_SUPPORTED is 0.
-func TestADMABufIsRefused(t *testing.T) {
+// "Memory Management", cuMemGetHandleForAddressRange.
+func TestADMABufIsTheMemory(t *testing.T) {
+	const supported, rdma = 124, 110 // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, _GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
 	d := gpusimtest.Start(t)
-	const supported = 124 // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
-	var has, fd int32
-	d.OK("cuDeviceGetAttribute", &has, supported, 0)
-	if has != 0 {
-		t.Errorf("DMA_BUF_SUPPORTED is %d", has)
+	has := make([]int32, 2)
+	d.OK("cuDeviceGetAttribute", &has[0], supported, 0)
+	d.OK("cuDeviceGetAttribute", &has[1], rdma, 0)
+	capable := &properties{kind: 1, at: location{kind: 1}, rdma: 1}
+	var handle uint64
+	fd := int32(-1)
+	if os.Getenv(dmaBufVariable) == "0" {
+		if has[0] != 0 || has[1] != 0 {
+			t.Errorf("the attributes are %d, want 0", has)
+		}
+		d.Want(gpusimtest.NotSupported, "cuMemCreate", &handle, granularity, capable, 0)
+		ptr := mapping(t, d, create(t, d, granularity), granularity)
+		d.Want(gpusimtest.NotSupported, "cuMemGetHandleForAddressRange", &fd, ptr, granularity, 1, 0)
+		return
 	}
-	ptr := mapping(t, d, create(t, d, granularity), granularity)
-	d.Want(gpusimtest.NotSupported, "cuMemGetHandleForAddressRange", &fd, ptr, granularity, 1, 0)
-	d.Want(gpusimtest.InvalidValue, "cuMemGetHandleForAddressRange", &fd, ptr+1, granularity, 1, 0)
+	coretest.Child(t, t.Name(), dmaBufVariable+"=0")(t)
+	if has[0] != 1 || has[1] != 1 {
+		t.Errorf("the attributes are %d, want 1", has)
+	}
+	d.OK("cuMemCreate", &handle, 2*granularity, capable, 0)
+	t.Cleanup(func() { d.OK("cuMemRelease", handle) })
+	ptr := mapping(t, d, handle, 2*granularity)
+	for why, args := range map[string][]any{
+		"no address of a page": {&fd, ptr + 1, granularity, 1, 0}, "no size of pages": {&fd, ptr, granularity + 1, 1, 0},
+		"no bytes": {&fd, ptr, 0, 1, 0}, "another type": {&fd, ptr, granularity, 2, 0}, "flags": {&fd, ptr, granularity, 1, 1 << 40},
+		"more than is mapped": {&fd, ptr, 3 * granularity, 1, 0}, "nowhere for the result": {nil, ptr, granularity, 1, 0},
+	} {
+		if r := d.Result("cuMemGetHandleForAddressRange", args...); r != gpusimtest.InvalidValue {
+			t.Errorf("%s: %d, want %d", why, r, gpusimtest.InvalidValue)
+		}
+	}
+	plain := mapping(t, d, create(t, d, granularity), granularity)
+	d.Want(gpusimtest.NotSupported, "cuMemGetHandleForAddressRange", &fd, plain, granularity, 1, 0)
+
+	d.OK("cuMemGetHandleForAddressRange", &fd, ptr, 2*granularity, 1, 0)
+	defer func() { _ = unix.Close(int(fd)) }()
+	if size, err := unix.Seek(int(fd), 0, unix.SEEK_END); err != nil || size != 2*granularity {
+		t.Errorf("the dma-buf has %d bytes, error %v", size, err)
+	}
+	want := gpusimtest.Pattern(3, 100)
+	d.Write(ptr, want)
+	view, err := unix.Mmap(int(fd), 0, 2*granularity, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(view) }()
+	if !bytes.Equal(view[:100], want) {
+		t.Error("the dma-buf has other bytes than the memory")
+	}
+	change := gpusimtest.Pattern(4, 100)
+	copy(view, change)
+	d.Holds(ptr, change)
+	var imported uint64
+	d.Want(gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", &imported, fd, posixFD)
 }
+
+// dmaBufVariable says whether the devices export dma-bufs.
+const dmaBufVariable = "DLX_GPUSIM_DMA_BUF"

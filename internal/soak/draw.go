@@ -124,6 +124,7 @@ var choices = []struct {
 	{5, (*drawer).tour},
 	{10, (*drawer).view},
 	{16, (*drawer).move},
+	{5, (*drawer).moveAll},
 	{18, (*drawer).copyBetween},
 	{8, (*drawer).fill},
 	{6, (*drawer).hostWrite},
@@ -253,6 +254,12 @@ func (d *drawer) move() {
 
 // addMove adds a move, and what it makes of a tensor.
 func (d *drawer) addMove(s *move, of *sym) *sym {
+	d.add(s)
+	return d.addMoved(s, of)
+}
+
+// addMoved adds what a move makes of a tensor.
+func (d *drawer) addMoved(s *move, of *sym) *sym {
 	v := *of
 	v.id, v.closed, v.shared, v.dev = s.v, false, false, s.dev
 	v.host = d.idOf(s.dev).Type.HostAccessible()
@@ -260,9 +267,32 @@ func (d *drawer) addMove(s *move, of *sym) *sym {
 	if s.copy == exchange.Always {
 		v.family = v.id
 	}
-	d.add(s)
 	d.syms = append(d.syms, &v)
 	return &v
+}
+
+// moveAll draws moves of one to four tensors by one call. A tensor may be drawn twice.
+func (d *drawer) moveAll() {
+	if d.full() {
+		return
+	}
+	dev, c, deadline := d.anyDevice(), exchange.Copy(d.IntN(3)), d.deadline()
+	stream := d.streamOf(dev)
+	s := new(moveAll)
+	var sources []*sym
+	for range 1 + d.IntN(4) {
+		of := d.pick(nil)
+		if of == nil {
+			return
+		}
+		s.moves = append(s.moves, &move{v: d.p.vars, of: of.id, dev: dev, copy: c, stream: stream, from: -1, deadline: deadline, together: true})
+		sources = append(sources, of)
+		d.p.vars++
+	}
+	d.add(s)
+	for i, m := range s.moves {
+		d.addMoved(m, sources[i])
+	}
 }
 
 // full closes a tensor where many are open.

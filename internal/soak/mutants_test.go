@@ -30,7 +30,7 @@ type edit struct{ file, old, new string }
 var planted = []mutant{
 	{name: "a writer does not wait for readers", edits: []edit{{"stream/uses.go", "range u.at(i).Pending() {", "range u.at(i).Pending()[:0] {"}}},
 	{name: "a reader does not wait for the writer", edits: []edit{{"stream/uses.go", "if e := u.at(i).Ready(); e != nil {", "if e := u.at(i).Ready(); e != nil && u.written == 0 {"}}},
-	{name: "a read is not noted as a use", edits: []edit{{"stream/uses.go", "\t\t\tu.at(i).Used(done)\n", "\t\t\t_ = done\n"}}},
+	{name: "a read is not noted as a use", edits: []edit{{"stream/uses.go", "\t\t\tb.Used(done)\n", "\t\t\t_ = done\n"}}},
 	{name: "memory is freed before the work on it is done", edits: []edit{{"core/buffer.go", "pending = slices.DeleteFunc(b.Pending(), isDone)", "pending = slices.DeleteFunc(b.Pending(), func(Event) bool { return true })"}}},
 	{name: "a failed write is forgotten", edits: []edit{{"core/buffer.go", "if done, err := o.ready.Done(); done && err == nil {", "if done, _ := o.ready.Done(); done {"}}},
 	{name: "a view may be written where its tensor may not", edits: []edit{{"core/tensor_view.go", "Flags:   t.flags &^ FlagCopied,", "Flags:   t.flags &^ FlagCopied &^ FlagReadOnly,"}}},
@@ -38,6 +38,8 @@ var planted = []mutant{
 	{name: "a slice backwards goes forwards", edits: []edit{{"core/layout_view.go", "dims[l.Rank()+axis] *= step", "dims[l.Rank()+axis] *= max(step, -step)"}}},
 	{name: "a copy of what is read-only is not", edits: []edit{{"exchange/copying.go", "if m.o.Copy == Always {\n\t\tc.result.Flags", "if m.o.Copy != Never {\n\t\tc.result.Flags"}}},
 	{name: "what is to be copied is shared where it is open", edits: []edit{{"exchange/exchange.go", "o.Copy == Always || o.Only != 0", "o.Only != 0"}}},
+	{name: "what is copied together comes in another order", edits: []edit{{"exchange/toall.go", "b.results[item.index] = t", "b.results[c.items[len(c.items)-1-i].index] = t"}}},
+	{name: "what is copied together waits for its first source", test: "./stream TestSubmitWaitsForEachSource", edits: []edit{{"stream/uses.go", "if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {", "if last != nil {"}}},
 	{name: "a slice is not pinned", mode: "collector", edits: []edit{{"core/element.go", "\tp.Pin(first)\n", "\t_ = first\n"}}},
 	{name: "a device closes with memory in use", rare: true, edits: []edit{{"backends/internal/shell/device.go", "d.open.Set(\"memory\", d.Memories)", "d.open.Set(\"memory\", 0)"}}},
 }

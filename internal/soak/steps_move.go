@@ -20,6 +20,7 @@ type move struct {
 	from     int // a stream of the source's device
 	kind     Kind
 	plan     bool // by Plan and Run
+	together bool // with others, by moveAll
 	deadline int
 }
 
@@ -28,22 +29,9 @@ func (s *move) run(t *thread) error {
 	if v == nil || d == nil || d.closed {
 		return errSkip
 	}
-	o := exchange.Options{Copy: s.copy, Only: s.only}
-	var stream, from string
-	o.Stream, stream = t.on(s.stream, d)
+	o, stream := s.options(t, d)
+	var from string
 	o.SourceStream, from = t.on(s.from, v.dev)
-	switch s.kind {
-	case Visible:
-		o.Alloc.HostVisible = d.has(core.CapHostView)
-	case Exportable:
-		if e, ok := core.As[core.MemoryExporter](d.Device); ok && len(e.ExportTypes()) > 0 {
-			o.Alloc.Export = e.ExportTypes()[0]
-		}
-	case Pinned:
-		if d.ID().Type == core.DeviceCUDA {
-			o.Alloc.Type = core.DeviceCUDAHost
-		}
-	}
 	ctx, ctxName, cancel := t.limited(s.deadline)
 	defer cancel()
 	after := t.before(v)
@@ -62,6 +50,30 @@ func (s *move) run(t *thread) error {
 		tensor, report, err = exchange.To(ctx, v.tensor, d.Device, o)
 	}
 	after()
+	return s.judge(t, v, d, o, call, tensor, report, err)
+}
+
+// options are those of the call, without a stream of the source, and the name of the stream.
+func (s *move) options(t *thread, d *Device) (o exchange.Options, stream string) {
+	o = exchange.Options{Copy: s.copy, Only: s.only}
+	o.Stream, stream = t.on(s.stream, d)
+	switch s.kind {
+	case Visible:
+		o.Alloc.HostVisible = d.has(core.CapHostView)
+	case Exportable:
+		if e, ok := core.As[core.MemoryExporter](d.Device); ok && len(e.ExportTypes()) > 0 {
+			o.Alloc.Export = e.ExportTypes()[0]
+		}
+	case Pinned:
+		if d.ID().Type == core.DeviceCUDA {
+			o.Alloc.Type = core.DeviceCUDAHost
+		}
+	}
+	return o, stream
+}
+
+// judge compares what came of the move of v to d with what has to, and keeps the result.
+func (s *move) judge(t *thread, v *variable, d *Device, o exchange.Options, call string, tensor *core.Tensor, report exchange.Report, err error) error {
 	option := s.option()
 	if err != nil {
 		option += refused
@@ -135,6 +147,8 @@ func (s *move) option() string {
 		name = "only_" + s.only.String()
 	case s.plan:
 		name = "plan"
+	case s.together:
+		name = "together"
 	case s.deadline != 0:
 		name = "deadline"
 	}

@@ -1,10 +1,23 @@
-// Package staging says how much of a copy goes through staging memory at once, for the backends and for moves
-// through the host.
+// Package staging says how much of a copy, or of many small ones, goes through staging memory at once, for the
+// backends and for moves through the host.
 package staging
 
 // PieceBytes is the size of a piece. Smaller pieces are slower, since each has a fixed cost; larger ones do not
 // stay in the cache. RATIONALE.md has the measurements.
 const PieceBytes = 4 << 20
+
+// Many small copies that are submitted together share staging memory: a batch.
+const (
+	// SmallBytes is the largest copy that shares it. A larger one has its own, in pieces.
+	SmallBytes = 1 << 20
+	// BatchBytes is how much of it a batch uses. More makes another batch.
+	BatchBytes = 4 * PieceBytes
+	// alignment is that of each copy in it.
+	alignment = 64
+)
+
+// InBatch returns how many bytes a copy of n bytes takes in the staging memory of a batch.
+func InBatch(n int64) int64 { return (n + alignment - 1) / alignment * alignment }
 
 // Pieces calls f for each piece of a copy of n bytes, with the number of bytes before the piece, the half of the
 // staging memory that it uses, 0 or 1, and its size. While the device works on one half, the host works on the

@@ -189,6 +189,32 @@ func TestOtherGoroutinesMapWhileTheRendererPolls(t *testing.T) {
 	})
 }
 
+// The simulator has the UUID of Mesa's software renderer, which has no EGL_NV_device_cuda.
+func TestTheCUDADeviceOfAContext(t *testing.T) {
+	renderWithCUDA(t, func(loop *Loop, d core.Device, _ core.Stream) {
+		id, err := CUDADevice(t.Context(), loop.Run)
+		if err != nil || id != d.ID() {
+			t.Errorf("%v, error %v; want %v, which has registered a buffer of the context", id, err, d.ID())
+		}
+		if _, err := CUDADevice(t.Context(), nil); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("without run: error %v, want %q", err, core.ErrInvalid)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := CUDADevice(ended, loop.Run); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: error %v", err)
+		}
+		nowhere := func(f func()) { // a thread where no context is current
+			done := make(chan struct{})
+			go func() { defer close(done); f() }()
+			<-done
+		}
+		if id, err := CUDADevice(t.Context(), nowhere); err == nil {
+			t.Errorf("without a context of OpenGL: %v", id)
+		}
+	})
+}
+
 func TestRegisterCUDARefusesWhatIsNoBuffer(t *testing.T) {
 	renderWithCUDA(t, func(loop *Loop, d core.Device, _ core.Stream) {
 		name := newBuffer("sixteen bytes!!!")

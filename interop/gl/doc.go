@@ -41,6 +41,8 @@
 // with a CUDA device, Map returns a tensor on it, and Unmap returns it to OpenGL, in order with the work of
 // both sides. No byte is copied.
 //
+//	card, err := gl.CUDADevice(ctx, loop.Run) // the CUDA device on the card of the context
+//	device, err := cuda.New().Open(ctx, card)
 //	shared, err := gl.RegisterCUDA(loop.Run, device, buffer, gl.ReadWrite)
 //	// ...
 //	x, err := shared.Map(ctx, stream, core.Spec{DType: core.TypeFloat32, Shape: []int64{n}})

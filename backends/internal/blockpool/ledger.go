@@ -113,6 +113,12 @@ func (l *Ledger) TrimPool() {
 	l.Trim()
 }
 
+// RoundDown returns the largest size of at most size that [RoundUp] returns for a unit that divides size.
+func RoundDown(size int64) int64 {
+	unit := int64(1) << max(bits.Len64(uint64(size))-4, 0)
+	return size / unit * unit
+}
+
 // RoundUp rounds size up to a multiple of unit, or of an eighth to a sixteenth of size if that is larger. A
 // freed block then serves sizes that differ little. unit is a power of two, and size is from 1 to 1<<62.
 func RoundUp(size, unit int64) int64 {

@@ -14,6 +14,9 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
+// part is what the pool of a system hands out.
+type part = *blockpool.Part[class, int]
+
 // class is a size.
 type class int64
 
@@ -43,7 +46,7 @@ func newSystem() *system {
 }
 
 // take takes a block of 256 bytes.
-func (s *system) take(t testing.TB, accept func([]core.Event) bool) (int, []core.Event) {
+func (s *system) take(t testing.TB, accept func([]core.Event) bool) (part, []core.Event) {
 	t.Helper()
 	b, pending, err := s.Take(256, 200, accept)
 	if err != nil {
@@ -53,11 +56,11 @@ func (s *system) take(t testing.TB, accept func([]core.Event) bool) (int, []core
 }
 
 // busy puts a new block with unfinished work into the pool.
-func (s *system) busy(t testing.TB) (int, *stream.Event) {
+func (s *system) busy(t testing.TB) (part, *stream.Event) {
 	t.Helper()
 	b, _ := s.take(t, nil)
 	e := stream.NewEvent()
-	s.Put(256, b, 200, []core.Event{e})
+	s.Put(b, 200, []core.Event{e})
 	return b, e
 }
 
@@ -65,10 +68,10 @@ func TestTheBlockFreedLastIsTakenFirst(t *testing.T) {
 	s := newSystem()
 	a, _ := s.take(t, nil)
 	b, _ := s.take(t, nil)
-	s.Put(256, a, 200, nil)
-	s.Put(256, b, 200, nil)
+	s.Put(a, 200, nil)
+	s.Put(b, 200, nil)
 	if got, _ := s.take(t, nil); got != b {
-		t.Errorf("took %d, want %d", got, b)
+		t.Errorf("took %v, want %v", got, b)
 	}
 	if _, _, err := s.Take(512, 512, nil); err != nil || s.made != 3 {
 		t.Errorf("another class: %v, %d blocks made; want a third", err, s.made)
@@ -87,7 +90,7 @@ func TestABlockInUseByWorkIsNotHandedOut(t *testing.T) {
 	}
 	event.Complete(errors.New("the work failed")) // which is over all the same
 	if got, pending := s.take(t, nil); got != first || len(pending) != 0 {
-		t.Errorf("took %d with %d events, want %d with none", got, len(pending), first)
+		t.Errorf("took %v with %v events, want %v with none", got, len(pending), first)
 	}
 }
 
@@ -101,21 +104,21 @@ func TestABlockInUseByWorkGoesToWhoWaitsForIt(t *testing.T) {
 		return pending[0] == second
 	})
 	if got != own || len(pending) != 1 || pending[0] != second {
-		t.Errorf("took %d with %v, want %d with its event", got, pending, own)
+		t.Errorf("took %v with %v, want %v with its event", got, pending, own)
 	}
 	if !slices.Equal(offered, []core.Event{first, second}) {
 		t.Errorf("offered %v, want what was freed first before what was freed later", offered)
 	}
 	late := stream.NewEvent()
-	s.Put(256, got, 200, append(pending, late))
+	s.Put(got, 200, append(pending, late))
 	second.Complete(nil)
 	if _, pending = s.take(t, func(pending []core.Event) bool { return pending[0] == late }); len(pending) != 1 {
 		t.Errorf("%d events are pending, want only that which is not passed", len(pending))
 	}
 	idle, _ := s.take(t, nil)
-	s.Put(256, idle, 200, nil)
+	s.Put(idle, 200, nil)
 	if got, pending := s.take(t, func([]core.Event) bool { t.Error("asked, although a block has no work"); return true }); got != idle || pending != nil {
-		t.Errorf("took %d with %v, want %d", got, pending, idle)
+		t.Errorf("took %v with %v, want %v", got, pending, idle)
 	}
 }
 
@@ -123,10 +126,10 @@ func TestNothingIsDestroyedUnderItsWork(t *testing.T) {
 	s := newSystem()
 	first, event := s.busy(t)
 	idle, _ := s.take(t, nil)
-	s.Put(256, idle, 200, nil)
+	s.Put(idle, 200, nil)
 	s.TrimPool()
-	if !slices.Equal(s.destroyed, []int{idle}) || s.PoolStats().Cached != 256 {
-		t.Fatalf("destroyed %v, %d bytes kept; want %d only", s.destroyed, s.Stats.Cached, idle)
+	if !slices.Equal(s.destroyed, []int{idle.Block}) || s.PoolStats().Cached != 256 {
+		t.Fatalf("destroyed %v, %v bytes kept; want %v only", s.destroyed, s.Stats.Cached, idle)
 	}
 	s.SetPoolLimit(100)
 	if len(s.destroyed) != 1 {
@@ -134,24 +137,24 @@ func TestNothingIsDestroyedUnderItsWork(t *testing.T) {
 	}
 	event.Complete(nil)
 	s.TrimPool()
-	if !slices.Equal(s.destroyed, []int{idle, first}) || s.PoolStats().Cached != 0 {
+	if !slices.Equal(s.destroyed, []int{idle.Block, first.Block}) || s.PoolStats().Cached != 0 {
 		t.Errorf("destroyed %v, %d bytes kept", s.destroyed, s.Stats.Cached)
 	}
 }
 
 func TestTheOldestGoFirst(t *testing.T) {
 	s := newSystem()
-	var blocks []int
+	var blocks []part
 	for range 3 {
 		b, _ := s.take(t, nil)
 		blocks = append(blocks, b)
 	}
 	for _, b := range blocks {
-		s.Put(256, b, 200, nil)
+		s.Put(b, 200, nil)
 	}
 	s.SetPoolLimit(300)
-	if !slices.Equal(s.destroyed, blocks[:2]) || s.PoolStats().Cached != 256 {
-		t.Errorf("destroyed %v, want %v", s.destroyed, blocks[:2])
+	if want := []int{blocks[0].Block, blocks[1].Block}; !slices.Equal(s.destroyed, want) || s.PoolStats().Cached != 256 {
+		t.Errorf("destroyed %v, want %v", s.destroyed, want)
 	}
 }
 
@@ -168,7 +171,7 @@ func TestTheLimitCountsWhatIsKept(t *testing.T) {
 		!strings.Contains(typed.Detail, "500 bytes are needed, but 600 are in use and 0 cached of the pool's limit of 1000") {
 		t.Errorf("%v", err)
 	}
-	s.Put(600, b, 600, nil)
+	s.Put(b, 600, nil)
 	if _, _, err := s.Take(1<<63-1, 1, nil); !errors.Is(err, core.ErrOutOfMemory) || len(s.destroyed) > 0 {
 		t.Errorf("%v, destroyed %v; what cannot fit costs nothing that is kept", err, s.destroyed)
 	}
@@ -191,8 +194,8 @@ func TestAFullDriverGetsBackWhatIsKept(t *testing.T) {
 	if _, _, err := s.Take(500, 500, nil); err != errNoRoom {
 		t.Errorf("%v, want the driver's error", err)
 	}
-	s.Put(600, b, 600, nil)
-	if _, _, err := s.Take(500, 500, nil); err != nil || !slices.Equal(s.destroyed, []int{b}) {
+	s.Put(b, 600, nil)
+	if _, _, err := s.Take(500, 500, nil); err != nil || !slices.Equal(s.destroyed, []int{b.Block}) {
 		t.Errorf("%v, destroyed %v", err, s.destroyed)
 	}
 }
@@ -231,7 +234,7 @@ func TestDrainWaitsAndDestroysAll(t *testing.T) {
 	s := newSystem()
 	_, event := s.busy(t)
 	idle, _ := s.take(t, nil)
-	s.Put(256, idle, 200, []core.Event{nil}) // a nil event has been passed
+	s.Put(idle, 200, []core.Event{nil}) // a nil event has been passed
 	time.AfterFunc(5*time.Millisecond, func() { event.Complete(nil) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,10 +264,11 @@ func TestNobodyIsHeldUpByABlockThatLeaves(t *testing.T) {
 		room++
 	})
 	mu.Lock()
-	if _, _, err := p.Take(256, 256, nil); err != nil {
+	x, _, err := p.Take(256, 256, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.Put(256, 0, 256, nil)
+	p.Put(x, 256, nil)
 	mu.Unlock()
 	trimmed := make(chan struct{})
 	go func() {
@@ -307,12 +311,14 @@ func TestTheLimitCountsWhatLeaves(t *testing.T) {
 	})
 	p.SetPoolLimit(1000)
 	mu.Lock()
+	var last *blockpool.Part[class, class]
 	for _, c := range []class{500, 400} {
-		if _, _, err := p.Take(c, c.Bytes(), nil); err != nil {
+		var err error
+		if last, _, err = p.Take(c, c.Bytes(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.Put(400, 400, 400, nil)
+	p.Put(last, 400, nil)
 	mu.Unlock()
 	trimmed := make(chan struct{})
 	go func() {
@@ -341,8 +347,9 @@ func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
 		mu.Lock()
 	})
 	p := blockpool.New("test", &mu, func(class) (int, error) { return 0, nil }, func(int) { wait() })
-	take := func(bytes class) error {
-		_, _, err := p.Take(bytes, int64(bytes), nil)
+	var last part
+	take := func(bytes class) (err error) {
+		last, _, err = p.Take(bytes, int64(bytes), nil)
 		return err
 	}
 	p.SetPoolLimit(1000)
@@ -350,7 +357,7 @@ func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
 	if err := errors.Join(take(500), take(400)); err != nil {
 		t.Fatal(err)
 	}
-	p.Put(400, 0, 400, nil)
+	p.Put(last, 400, nil)
 	mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
@@ -367,7 +374,7 @@ func TestRoomIsKeptWhileTheMutexIsLetGo(t *testing.T) {
 	if err := take(150); err != nil {
 		t.Error(err)
 	}
-	p.Put(150, 0, 150, nil)
+	p.Put(last, 150, nil)
 	mu.Unlock()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -404,7 +411,7 @@ func TestRoundUp(t *testing.T) {
 func BenchmarkTakeAndPut(b *testing.B) {
 	s := newSystem()
 	first, _ := s.take(b, nil)
-	s.Put(256, first, 200, nil)
+	s.Put(first, 200, nil)
 	b.Run("idle", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -412,20 +419,20 @@ func BenchmarkTakeAndPut(b *testing.B) {
 			x, _, _ := s.Take(256, 200, nil)
 			s.mu.Unlock()
 			s.mu.Lock()
-			s.Put(256, x, 200, nil)
+			s.Put(x, 200, nil)
 			s.mu.Unlock()
 		}
 	})
 	b.Run("accepted", func(b *testing.B) {
 		x, _ := s.take(b, nil)
-		s.Put(256, x, 200, []core.Event{stream.NewEvent()})
+		s.Put(x, 200, []core.Event{stream.NewEvent()})
 		b.ReportAllocs()
 		for b.Loop() {
 			s.mu.Lock()
 			x, pending, _ := s.Take(256, 200, func([]core.Event) bool { return true })
 			s.mu.Unlock()
 			s.mu.Lock()
-			s.Put(256, x, 200, pending)
+			s.Put(x, 200, pending)
 			s.mu.Unlock()
 		}
 	})

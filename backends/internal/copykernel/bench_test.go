@@ -140,7 +140,7 @@ func BenchmarkCopyBits(b *testing.B) {
 		b.Run("int4/"+c.name, func(b *testing.B) {
 			b.SetBytes(elements(c.shape) / 2)
 			for b.Loop() {
-				if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(b, 4, c.shape, c.to, c.from, c.dstIndex, c.srcIndex)); err != nil {
+				if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(b, 4, c.shape, c.to, c.from, c.dstIndex, c.srcIndex), 1); err != nil {
 					b.Fatal(err)
 				}
 			}

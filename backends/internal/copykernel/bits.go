@@ -2,6 +2,7 @@ package copykernel
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/strided"
@@ -9,13 +10,61 @@ import (
 
 // CopyBits is Copy for a geometry that counts bits, for packed elements that do not lie on whole bytes. Bit 0
 // of a byte is the least significant, as DLPack lays out types below a byte. Bits of the destination that
-// belong to no copied element keep their values. Only the calling goroutine copies, since the shares of two
-// could meet in one byte. CopyBits fails like [Copy].
-func CopyBits(dst, src unsafe.Pointer, c strided.Copy) error {
+// belong to no copied element keep their values. CopyBits fails like [Copy].
+func CopyBits(dst, src unsafe.Pointer, c strided.Copy, workers int) error {
 	if c.Elem == 0 {
 		return nil
 	}
+	if workers = min(workers, int(c.Size()/8/minShare)); workers > 1 {
+		return splitBits(dst, src, strided.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: slices.Clone(c.Axes)}, workers)
+	}
 	return guarded(dst, src, 1, c, func() { walkBits(dst, src, c.Dst, c.Src, c.Elem, c.Axes) })
+}
+
+// splitBits divides the copy among the caller and workers-1 goroutines.
+func splitBits(dst, src unsafe.Pointer, c strided.Copy, workers int) error {
+	shares := bitShares(c, workers)
+	return together(len(shares), func(w int) error {
+		s := shares[w]
+		return guarded(dst, src, 1, c, func() { walkBits(dst, src, s.Dst, s.Src, s.Elem, s.Axes) })
+	})
+}
+
+// bitShares divides c into at most so many parts. No byte of the destination has bits of two of them.
+func bitShares(c strided.Copy, workers int) (shares []strided.Copy) {
+	// The steps of the outermost axis, or the bits of the only run, and how far each of them reaches.
+	steps, reach := axis{N: c.Elem, Dst: 1, Src: 1}, int64(1)
+	if len(c.Axes) > 0 {
+		steps, reach = c.Axes[0], strided.Copy{Elem: c.Elem, Axes: c.Axes[1:]}.Range().DstHigh
+	}
+	// apart reports whether all steps before one end before the byte in which that begins.
+	apart := func(step int64) bool {
+		begin := c.Dst + step*steps.Dst
+		return (begin-steps.Dst+reach+7)>>3 <= begin>>3
+	}
+	part := func(from, to int64) strided.Copy {
+		p := strided.Copy{Elem: c.Elem, Dst: c.Dst + from*steps.Dst, Src: c.Src + from*steps.Src}
+		if len(c.Axes) == 0 {
+			p.Elem = to - from
+		} else {
+			p.Axes = slices.Clone(c.Axes)
+			p.Axes[0].N = to - from
+		}
+		return p
+	}
+	from := int64(0)
+	for w := 1; w < workers; w++ {
+		to := max(from, steps.N*int64(w)/int64(workers))
+		last := min(to+8, steps.N)
+		for to < last && !apart(to) {
+			to++
+		}
+		if from < to && to < last {
+			shares = append(shares, part(from, to))
+			from = to
+		}
+	}
+	return append(shares, part(from, steps.N))
 }
 
 // walkBits copies runs of n bits along axes. Offsets are bits from the bases.

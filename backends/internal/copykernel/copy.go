@@ -23,7 +23,7 @@ const (
 	// minRunShare is the same for a contiguous copy, which is several times
 	// faster, and gains nothing from a second core while it fits into the
 	// cache that they share.
-	minRunShare = 4 << 20
+	minRunShare = 8 << 20
 )
 
 // Copy copies the pieces of c, whose offsets count from dst and src.
@@ -68,23 +68,28 @@ func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) error 
 	a := axes[k]
 	workers = int(min(int64(workers), a.N))
 	whole := strided.Copy{Elem: elem, Axes: slices.Clone(axes)} // those of the caller stay on its stack
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
+	return together(workers, func(w int) error {
 		lo, hi := a.N*int64(w)/int64(workers), a.N*int64(w+1)/int64(workers)
-		share := slices.Clone(axes)
+		share := slices.Clone(whole.Axes)
 		share[k].N = hi - lo
 		d, s := unsafe.Add(dst, lo*a.Dst), unsafe.Add(src, lo*a.Src)
-		work := func() {
-			errs[w] = guarded(dst, src, 8, whole, func() { serial(d, s, elem, share) })
-		}
-		if w == workers-1 {
-			work()
-			break
-		}
-		wg.Go(work)
+		return guarded(dst, src, 8, whole, func() { serial(d, s, elem, share) })
+	})
+}
+
+// together calls f with each number below workers, at the same time and once by the caller itself, and returns the
+// first of its errors.
+func together(workers int, f func(w int) error) error {
+	if workers == 1 {
+		return f(0)
 	}
-	wg.Wait()
+	errs := make([]error, workers)
+	var others sync.WaitGroup
+	for w := range workers - 1 {
+		others.Go(func() { errs[w] = f(w) })
+	}
+	errs[workers-1] = f(workers - 1)
+	others.Wait()
 	return cmp.Or(errs...)
 }
 

@@ -333,7 +333,7 @@ func TestCopyAllocatesNothing(t *testing.T) {
 			}
 		},
 		"CopyBits": func() {
-			if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from)); err != nil {
+			if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), strided.New(4, to, from), 1); err != nil {
 				t.Fatal(err)
 			}
 		},

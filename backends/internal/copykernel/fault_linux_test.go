@@ -40,9 +40,9 @@ func truncated(t *testing.T, size int) []byte {
 // Memory that is gone is an error, whoever of the workers meets it, and on either
 // side.
 func TestMemoryThatIsGoneIsAnError(t *testing.T) {
-	const size = 8 << 20
+	const size = 2 * minRunShare // contiguous copies are divided, too
 	whole, gone := make([]byte, size), truncated(t, size)
-	matrix, err := core.NewLayout(1<<10, 1<<11)
+	matrix, err := core.NewLayout(1<<11, size>>13)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func TestMemoryThatIsGoneIsAnError(t *testing.T) {
 		"the last bytes": func(dst, src unsafe.Pointer, workers int) error { return Copy(dst, src, end, workers) },
 		"bits": func(dst, src unsafe.Pointer, _ int) error {
 			const bits = 8 << 16 // no more: under the race detector each byte takes its time
-			return CopyBits(dst, src, strided.Copy{Elem: bits - 8, Dst: 8*size - bits + 3, Src: 8*size - bits + 5})
+			return CopyBits(dst, src, strided.Copy{Elem: bits - 8, Dst: 8*size - bits + 3, Src: 8*size - bits + 5}, 1)
 		},
 		"the last bit": func(dst, src unsafe.Pointer, _ int) error {
-			return CopyBits(dst, src, strided.Copy{Elem: 1, Dst: 8*size - 1, Src: 8*size - 1})
+			return CopyBits(dst, src, strided.Copy{Elem: 1, Dst: 8*size - 1, Src: 8*size - 1}, 1)
 		},
 	}
 	for name, f := range copies {

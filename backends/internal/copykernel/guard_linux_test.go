@@ -70,7 +70,7 @@ func TestCopyBitsStaysInsideMemory(t *testing.T) {
 		if round%2 == 0 {
 			dstIndex, srcIndex = limit-1-dl.last, limit-1-sl.last
 		}
-		if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, shape, to, from, dstIndex, srcIndex)); err != nil {
+		if err := CopyBits(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), bitGeometry(t, width, shape, to, from, dstIndex, srcIndex), 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,10 +42,11 @@ func Bytes(dst, src uintptr, n int64) Job {
 	return Job{dst: dst, src: src, geometry: strided.Copy{Elem: n}}
 }
 
-// newJob copies the axes that are left, mostly none to three. c has room for more, on the stack.
+// newJob copies the axes that are left, mostly none to three. c has room for more, which stays on the stack only if
+// no part of c itself is returned.
 func newJob(dst, src uintptr, c strided.Copy, bits bool) Job {
-	c.Axes = append([]axis(nil), c.Axes...)
-	return Job{dst, src, c, bits}
+	axes := append([]axis(nil), c.Axes...)
+	return Job{dst, src, strided.Copy{Elem: c.Elem, Dst: c.Dst, Src: c.Src, Axes: axes}, bits}
 }
 
 // Run copies with at most workers goroutines, including the caller's. It fails like [Copy].
@@ -62,7 +63,7 @@ func Run(dst, src uintptr, c strided.Copy, bits bool, workers int) error {
 	if bits {
 		to, from := pointer(dst+uintptr(c.Dst>>3)), pointer(src+uintptr(c.Src>>3))
 		c.Dst, c.Src = c.Dst&7, c.Src&7
-		return CopyBits(to, from, c)
+		return CopyBits(to, from, c, workers)
 	}
 	to, from := pointer(dst+uintptr(c.Dst)), pointer(src+uintptr(c.Src))
 	c.Dst, c.Src = 0, 0

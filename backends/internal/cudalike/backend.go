@@ -40,6 +40,7 @@ type Backend struct {
 	imports  ipcImports
 	waits    semaphoreWaits
 	kernels  sync.Map // of *kernels, by ordinal
+	opened   sync.Map // has every *device that is open, as a key
 }
 
 var _ core.Backend = (*Backend)(nil)

@@ -3,6 +3,7 @@ package cudalike
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
@@ -88,7 +89,11 @@ func (w *work) submit(ctx context.Context, temp *core.Tensor, commands func() er
 		// The driver may use memory that is not pinned during the call, before earlier work of the stream is done.
 		submit = stream.SubmitAndWait
 	}
-	return w.queue.submit(ctx, submit, "Copy", writes, w.src.tensor, func() error {
+	enqueue := w.queue.enqueue
+	if w.checks {
+		enqueue = w.queue.enqueueUnchecked
+	}
+	return submitTo(ctx, submit, w.queue, enqueue, "Copy", writes, []*core.Tensor{w.src.tensor}, func() error {
 		w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
 		return commands()
 	})
@@ -97,15 +102,29 @@ func (w *work) submit(ctx context.Context, temp *core.Tensor, commands func() er
 // submitFunc is the type of stream.Submit and stream.SubmitAndWait.
 type submitFunc = func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error
 
-// submit calls submit for q. If commands fails, submit does not see the error: commands before the one that
-// failed may run, and need their event.
-func (q *queue) submit(ctx context.Context, submit submitFunc, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
+// submit calls stream.Submit for q.
+func (q *queue) submit(ctx context.Context, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
+	return submitTo(ctx, stream.Submit, q, q.enqueue, call, writes, []*core.Tensor{src}, commands)
+}
+
+// submitTo calls submit for q. If commands fails, submit does not see the error: commands before the one that
+// failed may run, and need their event; but not if the driver has refused all, which is a notEnqueuedError. enqueue is a
+// method of q.
+func submitTo(ctx context.Context, submit submitFunc, q *queue, enqueue func(string, func() error) error, call string, writes, reads []*core.Tensor, commands func() error) error {
 	var failed error
-	err := submit(ctx, q, writes, []*core.Tensor{src}, func() error {
-		return q.enqueue(call, func() error {
+	err := submit(ctx, q, writes, reads, func() error {
+		return enqueue(call, func() error {
 			failed = commands()
+			var none notEnqueuedError
+			if errors.As(failed, &none) {
+				failed = none.error
+				return failed
+			}
 			return nil
 		})
 	})
 	return cmp.Or(failed, err)
 }
+
+// notEnqueuedError is the error of commands for a stream that is being captured.
+type notEnqueuedError struct{ error }

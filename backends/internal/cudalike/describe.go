@@ -1,6 +1,10 @@
 package cudalike
 
-import "github.com/dlx-go/dlx/core"
+import (
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
 
 // alignment is the alignment of every allocation, which dlpack.h asks for.
 const alignment = 256
@@ -21,7 +25,7 @@ func (b *Backend) describe(ordinal int32) (Description, core.Properties, error) 
 		ComputeUnits: x.ComputeUnits,
 		Alignment:    alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer |
-			core.CapPool | core.CapImportStream | core.CapPeer,
+			core.CapPool | core.CapImportStream | core.CapPeer | core.CapBatchCopy,
 	}
 	b.addFeatures(&p, &x)
 	return x, p, nil
@@ -38,7 +42,7 @@ func (b *Backend) addFeatures(p *core.Properties, x *Description) {
 	add("managed", 0, x.NoManaged)
 	add("export_opaque_fd", core.CapExportMemory, x.NoDescriptors)
 	add("import_opaque_fd", core.CapImportMemory, x.NoDescriptors)
-	p.AddFeature("export_dma_buf", 0, false, "dlx exports memory of %s as %v and %v only", b.API, core.HandleOpaqueFD, core.HandleIPC)
+	add("export_dma_buf", core.CapExportMemory, x.NoDMABufs)
 	add("ipc", core.CapExportMemory|core.CapImportMemory, x.NoIPC)
 	add("ipc_events", core.CapIPCEvents, x.NoIPCEvents)
 	add("import_semaphore", core.CapImportSemaphores, x.NoTimelines)
@@ -49,13 +53,17 @@ func (b *Backend) addFeatures(p *core.Properties, x *Description) {
 	}
 }
 
-// handleTypes returns the types of handles that a device can export and import memory as.
-func handleTypes(x Description) (types []core.HandleType) {
+// handleTypes returns the types of handles that a device can import memory as, and those that it can export memory as.
+func handleTypes(x Description) (imported, exported []core.HandleType) {
 	if x.NoDescriptors == "" {
-		types = append(types, core.HandleOpaqueFD)
+		imported = append(imported, core.HandleOpaqueFD)
 	}
 	if x.NoIPC == "" {
-		types = append(types, core.HandleIPC)
+		imported = append(imported, core.HandleIPC)
 	}
-	return types
+	exported = slices.Clone(imported)
+	if x.NoDMABufs == "" { // the last, since other drivers import it without a rule about who may
+		exported = append(exported, core.HandleDMABuf)
+	}
+	return imported, exported
 }

@@ -15,9 +15,10 @@ import (
 type device struct {
 	shell.Device
 	backend      *Backend
-	handleTypes  []core.HandleType // of memory that it exports and imports
-	managed      bool              // it has managed memory
-	readOnlyHost bool              // MapHost takes memory that the host cannot write
+	importTypes  []core.HandleType // of memory
+	exportTypes  []core.HandleType
+	managed      bool // it has managed memory
+	readOnlyHost bool // MapHost takes memory that the host cannot write
 	ordinal      int32
 	context      Context
 	lost         atomic.Pointer[error] // why the device is lost; set once
@@ -25,7 +26,7 @@ type device struct {
 	events       eventList
 	kernels      *kernels
 	ipc          ipcExports
-	exports      sync.Map // of Mapped, by address: allocations in use that can be exported as descriptors
+	mapped       sync.Map // of *mappedMemory in use, by the address of the memory that was handed out
 
 	// guarded by Mu
 	*blockpool.Pool[class, block]
@@ -42,6 +43,7 @@ var (
 	_ core.MemoryImporter    = (*device)(nil)
 	_ core.SemaphoreImporter = (*device)(nil)
 	_ core.PeerCopier        = (*device)(nil)
+	_ core.BatchCopier       = (*device)(nil)
 	_ core.HostMapper        = (*device)(nil)
 	_ core.IPCEventCreator   = (*device)(nil)
 )
@@ -61,10 +63,14 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 		b.driver.Release(ordinal)
 		return nil, err
 	}
-	d := &device{backend: b, kernels: k, handleTypes: handleTypes(x), managed: x.NoManaged == "", readOnlyHost: x.NoReadOnlyHost == "", ordinal: ordinal, context: c}
+	d := &device{backend: b, kernels: k, managed: x.NoManaged == "", readOnlyHost: x.NoReadOnlyHost == "", ordinal: ordinal, context: c}
+	d.importTypes, d.exportTypes = handleTypes(x)
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
 	d.Init(d, p, b.live)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
+	d.Resize = class.sized
+	d.Bound(p.TotalMemory) // device memory and pinned memory together
+	b.opened.Store(d, nil)
 	return d, nil
 }
 
@@ -146,6 +152,7 @@ func (d *device) giveBack(q *queue) { d.queues.GiveBack(&d.Device, q) }
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		queues := d.queues.All(&d.Device)
+		d.backend.opened.Delete(d)
 		d.Drain()
 		if d.contextLost.Load() {
 			d.context.DropHostFuncs()

@@ -29,9 +29,9 @@ type Driver interface {
 	// CanAccessPeer reports whether a device can use memory of another one.
 	CanAccessPeer(ordinal, peer int32) (bool, Status)
 
-	// Granularity returns the number of bytes that the size of [Mapped] memory must be a multiple of, or, if best
-	// is true, should be a multiple of for the best speed.
-	Granularity(ordinal int32, best bool) (int64, Status)
+	// Granularity returns the number of bytes that the size of [Mapped] memory for a type of handles must be a multiple
+	// of, or, if best is true, should be a multiple of for the best speed.
+	Granularity(ordinal int32, t core.HandleType, best bool) (int64, Status)
 
 	// Retain takes a reference to the primary context of a device. Release releases it.
 	Retain(ordinal int32) (Context, Status)
@@ -120,8 +120,15 @@ type Context interface {
 	Elapsed(from, to uintptr) (time.Duration, Status)
 
 	// Copy copies n bytes. Each address is of the device's memory, of managed memory or of host memory. The driver
-	// may read or write host memory that is not pinned before Copy returns.
-	Copy(dst, src uintptr, n int64, stream uintptr) Status
+	// may read or write host memory that is not pinned before Copy returns. If event is not 0, Copy then records it
+	// on the stream, and reports whether it could; if not, the copy is enqueued nevertheless. If the stream is being
+	// captured into a graph, Copy fails with Captured and does nothing.
+	Copy(dst, src uintptr, n int64, stream, event uintptr) (recorded bool, s Status)
+
+	// CopyBatch is like Copy, for one piece or more. The pieces may be copied in any order: none writes what another
+	// one reads or writes. No address is of host memory that is not pinned. If CopyBatch fails, some pieces may have
+	// been enqueued.
+	CopyBatch(p Pieces, stream, event uintptr) (recorded bool, s Status)
 
 	// CopyBox copies a box, whose pitches are less than 2 GiB.
 	CopyBox(dst, src uintptr, b strided.Box, stream uintptr) Status
@@ -152,16 +159,20 @@ type Context interface {
 	CopyPeer(p PeerCopy, n int64, stream uintptr) Status
 	CopyPeerBox(p PeerCopy, b strided.Box, stream uintptr) Status
 
-	// NewMapped allocates memory on the first of the devices, and maps it for all of them, since EnablePeer has no
-	// effect on such memory. CloseMapped unmaps it; no work may be using it. The memory is freed when no descriptor
-	// and no other mapping of it is left.
-	NewMapped(size int64, ordinals []int32) (Mapped, Status)
+	// NewMapped allocates memory of a device, which can be exported as t: core.HandleOpaqueFD or core.HandleDMABuf. It
+	// maps the memory for that device alone. CloseMapped unmaps it; no work may be using it. The memory is freed when
+	// no descriptor and no other mapping of it is left.
+	NewMapped(size int64, t core.HandleType, ordinal int32) (Mapped, Status)
 	CloseMapped(m Mapped) Status
 
-	// ExportMapped returns a new descriptor, which the caller owns. ImportMapped maps the memory of a descriptor as
-	// NewMapped does. The caller keeps the descriptor.
+	// OpenMapped gives another device access to mapped memory: EnablePeer has no effect on such memory. It may wait
+	// for all work.
+	OpenMapped(m Mapped, ordinal int32) Status
+
+	// ExportMapped returns a new descriptor, which the caller owns. ImportMapped maps the memory of an opaque
+	// descriptor, as NewMapped does. The caller keeps the descriptor. The result cannot be exported.
 	ExportMapped(m Mapped) (fd int, s Status)
-	ImportMapped(fd int, size int64, ordinals []int32) (Mapped, Status)
+	ImportMapped(fd int, size int64, ordinal int32) (Mapped, Status)
 
 	// ImportExternal opens memory of size bytes that another API exported as an opaque descriptor. It takes the
 	// descriptor, also if it fails. dedicated says that the memory belongs to one resource of the other API.
@@ -222,6 +233,7 @@ type Description struct {
 	// Why the device lacks a feature; "" if it has it.
 	NoManaged     string // managed memory that the host may use while the device works
 	NoDescriptors string // export and import of memory as opaque descriptors
+	NoDMABufs     string // export of memory as dma-bufs
 	NoIPC         string // memory that other processes can open
 	NoIPCEvents   string // events that other processes can open
 	NoTimelines   string // import of timeline semaphores
@@ -256,12 +268,21 @@ type PeerCopy struct {
 	Dst, Src uintptr
 }
 
+// Pieces are the pieces of several copies: from Src[i] to Dst[i], Size[i] bytes.
+type Pieces struct{ Dst, Src, Size []uintptr }
+
+// Add adds a piece.
+func (p *Pieces) Add(dst, src uintptr, n int64) {
+	p.Dst, p.Src, p.Size = append(p.Dst, dst), append(p.Src, src), append(p.Size, uintptr(n))
+}
+
 // Mapped is memory of the driver's virtual memory management, mapped to addresses of its own. It can be exported as
 // a descriptor.
 type Mapped struct {
 	Memory  uint64 // the driver's handle
 	Address uintptr
 	Size    int64
+	Type    core.HandleType // as which it can be exported; 0 if it cannot
 }
 
 // External is memory of another API. It is mapped as a whole, since only that API knows how parts of it must be

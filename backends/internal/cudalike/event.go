@@ -59,6 +59,22 @@ func (e *event) Done() (bool, error) {
 	return e.result.Done()
 }
 
+// completeBefore completes an event whose stream recorded later afterwards, if it is done. If the work before later has
+// succeeded, it does not ask the driver.
+func (e *event) completeBefore(later *event) {
+	if done, err := later.result.Done(); !done || err != nil {
+		_, _ = e.Done()
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.raw != 0 {
+		if done, err := allDone(e.waitedFor); done {
+			e.complete(err)
+		}
+	}
+}
+
 // completeLost completes an event of a lost device. It does nothing while a host function runs: callers free
 // memory when the event is done, and the function uses that memory. e.mu is held.
 func (e *event) completeLost(err error) {
@@ -107,7 +123,7 @@ func allDone(events []*event) (bool, error) {
 // A wait in the driver cannot be interrupted and holds a thread. Wait polls instead: without a pause at first, and
 // then with pauses of a four-hundredth of the time that it has waited, so that it is little later than the driver.
 const (
-	busy     = 20 * time.Microsecond
+	busy     = 50 * time.Microsecond
 	minPause = 10 * time.Microsecond
 	maxPause = 200 * time.Microsecond
 )

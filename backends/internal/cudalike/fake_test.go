@@ -61,13 +61,15 @@ func (f *fake) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	const missing = "the fake has none"
 	return cudalike.Description{
 		Name: "fake", UUID: core.UUID{byte(ordinal + 1)}, TotalMemory: 1 << 30, ComputeUnits: 1,
-		NoManaged: missing, NoDescriptors: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
+		NoManaged: missing, NoDescriptors: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
 	}, s
 }
 
 func (f *fake) CanAccessPeer(ordinal, peer int32) (can bool, s cudalike.Status) { return true, s }
 
-func (f *fake) Granularity(ordinal int32, best bool) (bytes int64, s cudalike.Status) { return 1, s }
+func (f *fake) Granularity(int32, core.HandleType, bool) (bytes int64, s cudalike.Status) {
+	return 1, s
+}
 
 func (f *fake) Retain(ordinal int32) (c cudalike.Context, s cudalike.Status) {
 	return fakeContext{fake: f, ordinal: ordinal}, s
@@ -234,14 +236,27 @@ func (c fakeContext) do(on uintptr, call string, dst, src uintptr, x strided.Cop
 	return result(call, c.stream(on).Enqueue(func() error { return copykernel.Run(dst, src, x, false, 1) }))
 }
 
-func (c fakeContext) Copy(dst, src uintptr, n int64, on uintptr) cudalike.Status {
+// Copy does not record every second event.
+func (c fakeContext) Copy(dst, src uintptr, n int64, on, event uintptr) (recorded bool, s cudalike.Status) {
 	x := strided.Copy{Elem: n}
 	for _, p := range []uintptr{dst, src} {
 		if a, _ := c.Pointer(p); a.Type == 0 { // host memory that is not pinned
-			return result("Copy", copykernel.Run(dst, src, x, false, 1))
+			return false, result("Copy", copykernel.Run(dst, src, x, false, 1))
 		}
 	}
-	return c.do(on, "Copy", dst, src, x)
+	s = c.do(on, "Copy", dst, src, x)
+	if s.OK() && event%4 == 0 && event != 0 {
+		recorded = c.RecordEvent(event, on).OK()
+	}
+	return recorded, s
+}
+
+// CopyBatch begins with the last piece.
+func (c fakeContext) CopyBatch(p cudalike.Pieces, on, event uintptr) (recorded bool, s cudalike.Status) {
+	for i := len(p.Dst) - 1; i >= 0 && s.OK(); i-- {
+		s = c.do(on, "CopyBatch", p.Dst[i], p.Src[i], strided.Copy{Elem: int64(p.Size[i])})
+	}
+	return s.OK() && event != 0 && c.RecordEvent(event, on).OK(), s
 }
 
 func (c fakeContext) CopyBox(dst, src uintptr, b strided.Box, on uintptr) cudalike.Status {
@@ -251,7 +266,8 @@ func (c fakeContext) CopyBox(dst, src uintptr, b strided.Box, on uintptr) cudali
 }
 
 func (c fakeContext) CopyPeer(p cudalike.PeerCopy, n int64, on uintptr) cudalike.Status {
-	return c.Copy(p.Dst, p.Src, n, on)
+	_, s := c.Copy(p.Dst, p.Src, n, on, 0)
+	return s
 }
 
 func (c fakeContext) CopyPeerBox(p cudalike.PeerCopy, b strided.Box, on uintptr) cudalike.Status {
@@ -281,7 +297,8 @@ func (c fakeContext) UnloadModule(uintptr) (s cudalike.Status) {
 
 // Function returns the size of the kernel's words, by which Launch knows the kernel.
 func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status) {
-	word, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(name, "gather"), "_tiled"))
+	size, _, _ := strings.Cut(strings.TrimPrefix(name, "gather"), "_")
+	word, err := strconv.Atoi(size)
 	return uintptr(word), result("Function", err)
 }
 

@@ -18,7 +18,14 @@ type class struct {
 // Bytes implements [blockpool.Class].
 func (c class) Bytes() int64 { return c.size }
 
-// block is memory that the driver allocated for the pool.
+// sized returns the class with another size.
+func (c class) sized(bytes int64) class { return class{c.kind, bytes} }
+
+// part is memory of the pool.
+type part = blockpool.Part[class, block]
+
+// block is memory that the driver allocated for the pool. Several tensors may lie in it, so it is never exported: another
+// process would see them all. Memory for export is allocated by [device.allocExport].
 type block struct {
 	kind    core.DeviceType
 	size    int64
@@ -66,7 +73,8 @@ func (d *device) handOutToDrain(address uintptr, size int64, free, after func())
 }
 
 // handOut returns size bytes at address as memory of the device. When the memory is released and the work on it
-// is done, it calls free once, without Mu held. free does not wait for work of the device.
+// is done, it calls free once, without Mu held. free must not call the driver if that may wait for work of the device:
+// see [device.handOutToDrain].
 func (d *device) handOut(id core.DeviceID, address uintptr, size int64, free func()) core.Memory {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -136,14 +144,13 @@ func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export
 	case export != 0:
 		return d.allocExport(size, export)
 	}
-	c := class{id.Type, blockpool.RoundUp(size, alignment)}
-	b, busy, err := d.takeBlock(ctx, c, size, s)
+	p, busy, err := d.takePart(ctx, class{id.Type, blockpool.RoundUp(size, alignment)}, size, s)
 	if err != nil {
 		return core.Memory{}, err
 	}
-	return d.handOutOrdered(id, b.address, size, func(pending []core.Event) {
+	return d.handOutOrdered(id, p.Block.address+uintptr(p.Offset), size, func(pending []core.Event) {
 		d.Mu.Lock()
-		d.Put(c, b, size, slices.Concat(busy, pending))
+		d.Put(p, size, slices.Concat(busy, pending))
 		d.Mu.Unlock()
 		d.dropMemory()
 	}), nil
@@ -152,20 +159,20 @@ func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export
 // maxAlloc bounds sizes, so that they can be rounded up without overflow.
 const maxAlloc = 1 << 56
 
-// takeBlock takes a block from the pool, on which the work busy is unfinished. If the device has no memory left,
-// takeBlock waits for the work on free blocks, and tries again.
-func (d *device) takeBlock(ctx context.Context, c class, size int64, s *queue) (b block, busy []core.Event, err error) {
+// takePart takes memory from the pool, on which the work busy is unfinished. If the device has no memory left,
+// takePart waits for the work on free memory, and tries again.
+func (d *device) takePart(ctx context.Context, c class, size int64, s *queue) (p *part, busy []core.Event, err error) {
 	var accept func([]core.Event) bool
 	if s != nil {
 		accept = s.waitForAll
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	b, busy, err = d.Take(c, size, accept)
+	p, busy, err = d.Take(c, size, accept)
 	if err != nil && d.Await(ctx) {
-		b, busy, err = d.Take(c, size, accept)
+		p, busy, err = d.Take(c, size, accept)
 	}
-	return b, busy, err
+	return p, busy, err
 }
 
 // makeBlock allocates a block of the pool. d.Mu is held before and after.
@@ -187,10 +194,39 @@ func (d *device) makeBlock(c class) (block, error) {
 		}
 		allocate = d.context.AllocManaged
 	}
-	var s Status
-	b.address, s = allocate(c.size)
+	s := d.allocate(c.kind == d.backend.Host, func() (s Status) {
+		b.address, s = allocate(c.size)
+		return s
+	})
 	return b, d.check(s, "an allocation of %d bytes", c.size)
 }
+
+// allocate calls f, which allocates memory, of the host or not. If the driver has none left, it takes back what the pools
+// of other opened devices with the same memory keep, and calls f again. Mu is not held.
+func (d *device) allocate(ofHost bool, f func() Status) Status {
+	s := f()
+	if s.Kind == OutOfMemory && d.backend.reclaim(func(other *device) bool { return other != d && (ofHost || other.ordinal == d.ordinal) }) {
+		s = f()
+	}
+	return s
+}
+
+// reclaim takes back the memory that the pools of some opened devices keep, and reports whether there was any. No Mu is
+// held.
+func (b *Backend) reclaim(which func(*device) bool) (freed bool) {
+	b.opened.Range(func(key, _ any) bool {
+		if d := key.(*device); which(d) {
+			d.Mu.Lock()
+			freed = d.Reclaim() || freed
+			d.Mu.Unlock()
+		}
+		return true
+	})
+	return freed
+}
+
+// TrimPools returns the memory that the pools of all opened devices keep to the driver.
+func (b *Backend) TrimPools() { b.reclaim(func(*device) bool { return true }) }
 
 // freeBlock frees a block of the pool, as [semaphoreWaits.afterWaits] does; until then the block counts as in use.
 // The driver may wait for the device. If the call fails, the device is lost with all its memory. d.Mu is held before

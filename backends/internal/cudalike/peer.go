@@ -8,14 +8,14 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// CanPeer asks the driver. A device that was opened twice is its own peer.
+// CanPeer returns nil for every device of this backend that is open: where devices cannot reach each other's memory, the
+// driver copies through the host. A device that was opened twice is its own peer.
 func (d *device) CanPeer(peer core.Device) error {
 	_, err := d.peerOf("CanPeer", peer)
 	return err
 }
 
-// peerOf returns peer as a device of this backend. It fails with ErrNotSupported if this device cannot reach its
-// memory.
+// peerOf returns peer as a device of this backend, and fails if one of both is closed.
 func (d *device) peerOf(call string, peer core.Device) (*device, error) {
 	p, err := d.backend.deviceOf(call, peer)
 	if err != nil {
@@ -24,23 +24,13 @@ func (d *device) peerOf(call string, peer core.Device) (*device, error) {
 	if err := d.checkOpen(call); err != nil {
 		return nil, err
 	}
-	if err := p.checkOpen(call); err != nil || p.ordinal == d.ordinal {
-		return p, err
-	}
-	can, s := d.backend.driver.CanAccessPeer(d.ordinal, p.ordinal)
-	if err := d.check(s, "access of %v to %v", d.ID(), p.ID()); err != nil {
-		return nil, err
-	}
-	if !can {
-		return nil, d.Errorf(core.ErrNotSupported, call, "%v cannot reach memory of %v: the machine has no link between them that the driver uses", d.ID(), p.ID())
-	}
-	return p, nil
+	return p, p.checkOpen(call)
 }
 
 // CopyPeer copies on a stream of either device. Contiguous elements and few boxes are copied from card to card.
 // Other elements are packed on one device and unpacked on the other. The first copy gives the devices access to
-// each other's memory. The access lasts as long as their primary contexts, since other code in the process may
-// come to rely on it.
+// each other's memory, if they can have it. The access lasts as long as their primary contexts, since other code in the
+// process may come to rely on it.
 func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
 	const call = "CopyPeer"
 	if err := ctx.Err(); err != nil {
@@ -88,7 +78,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		if err := c.verify(call); err != nil {
 			return err
 		}
-		if err := d.enableAccess(p); err != nil {
+		if err := c.enableAccess(); err != nil {
 			return err
 		}
 		enqueue = func(q *queue) error { return c.enqueue(ctx, q) }
@@ -113,23 +103,35 @@ func (d *device) onDevice(call, name string, t *core.Tensor) (bool, error) {
 	return true, nil
 }
 
-// enableAccess gives both devices access to each other's memory, so that the driver copies without the host.
-func (d *device) enableAccess(p *device) error {
-	if p.context.ID() == d.context.ID() {
-		return nil
-	}
-	for _, pair := range [][2]*device{{d, p}, {p, d}} {
-		if err := pair[0].check(pair[0].context.EnablePeer(pair[1].context.ID()), "access of %v to %v", pair[0].ID(), pair[1].ID()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // peerCopy is a copy between memory of two devices, whose arguments were checked.
 type peerCopy struct {
 	to, from *device
 	dst, src *core.Tensor
+}
+
+// enableAccess gives both devices access to each other's memory, so that the driver copies without the host. It also
+// succeeds if they cannot have it.
+func (c peerCopy) enableAccess() error {
+	if c.to.context.ID() == c.from.context.ID() {
+		return nil
+	}
+	for _, x := range []struct {
+		*device
+		peer *device
+		*core.Tensor
+	}{{c.to, c.from, c.dst}, {c.from, c.to, c.src}} {
+		if err := x.check(x.context.EnablePeer(x.peer.context.ID()), "access of %v to %v", x.ID(), x.peer.ID()); err != nil {
+			return err
+		}
+		b, err := x.Buffer()
+		if err != nil {
+			return err
+		}
+		if err := x.openTo(x.peer, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verify fails if memory that another library calls the driver's is not.
@@ -184,7 +186,7 @@ func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, enq
 	if err != nil {
 		return err
 	}
-	return q.submit(ctx, stream.Submit, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
+	return q.submit(ctx, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
 		for to, from := range pieces.Pieces() {
 			s := enqueue(PeerCopy{
 				To: c.to.context.ID(), Dst: dst.Memory().Handle + uintptr(to),

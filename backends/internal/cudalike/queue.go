@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/internal/shell"
@@ -23,6 +24,11 @@ type queue struct {
 	mu     sync.Mutex
 	closed bool
 	events []*event // recorded and not known to be done, oldest first
+	many   int      // so many events are kept before prune asks the driver again
+	behind uintptr  // the driver's event that was recorded behind the newest work; 0 if there is none
+	passed bool     // the stream waits for something that was enqueued after that work
+	newest *event   // recorded last, if no work was enqueued since
+	shown  bool     // Native was called: other code may enqueue work
 
 	// What the next event reports besides: see event.
 	waitedFor []*event
@@ -48,7 +54,12 @@ func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
 func (q *queue) Device() core.Device { return q.device }
 
 // Native is the driver's stream.
-func (q *queue) Native() uintptr { return q.raw }
+func (q *queue) Native() uintptr {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.shown, q.newest = true, nil
+	return q.raw
+}
 
 // lock locks q.mu. It fails if the stream was closed, or belongs to another thread. unlock is the reverse.
 func (q *queue) lock(call string) error {
@@ -71,36 +82,92 @@ func (q *queue) unlock() {
 // enqueue calls f, which enqueues work. It fails if the stream was closed, its device is lost, or the stream
 // is being captured into a graph.
 func (q *queue) enqueue(call string, f func() error) error {
+	return q.enqueueUnchecked(call, func() error {
+		d := q.device
+		if err := d.check(d.context.CheckCapture(q.raw), notCaptured); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+const notCaptured = "work of dlx cannot be captured into a graph"
+
+// enqueueUnchecked is enqueue for an f whose calls fail if the stream is being captured.
+func (q *queue) enqueueUnchecked(call string, f func() error) error {
 	if err := q.lock(call); err != nil {
 		return err
 	}
 	defer q.unlock()
-	d := q.device
-	if err := d.lostError(); err != nil {
+	if err := q.device.lostError(); err != nil {
 		return err
 	}
-	if err := d.check(d.context.CheckCapture(q.raw), "work of dlx cannot be captured into a graph"); err != nil {
-		return err
-	}
+	q.forget()
 	return f()
 }
 
+// forget gives back the event behind the work that was the newest. q.mu is held.
+func (q *queue) forget() {
+	q.newest = nil
+	if q.behind != 0 {
+		q.device.events.put(q.behind)
+		q.behind = 0
+	}
+}
+
+// withEvent calls f, which enqueues work and records an event behind it in one call of the driver, if it can. q.mu is
+// held.
+func (q *queue) withEvent(f func(event uintptr) (recorded bool, s Status)) Status {
+	raw, s := q.device.events.take()
+	if !s.OK() { // RecordSubmitted finds out why
+		raw = 0
+	}
+	recorded, s := f(raw)
+	switch {
+	case recorded:
+		q.forget()
+		q.behind, q.passed = raw, false
+	case raw != 0:
+		q.device.events.put(raw)
+	}
+	return s
+}
+
+// RecordSubmitted is Record for stream.Submit, which needs an event for the work that it has enqueued, and not for
+// what other code enqueues on the driver's stream meanwhile.
+func (q *queue) RecordSubmitted() (core.Event, error) { return q.recordEvent(true, true) }
+
 // Record fails with ErrNotSupported for a stream that is being captured into a graph: its work does not run,
 // and an event of it cannot be waited for.
-func (q *queue) Record() (core.Event, error) { return q.recordEvent(true) }
+func (q *queue) Record() (core.Event, error) { return q.recordEvent(true, false) }
 
 // recordForOrder records an event that is used to order streams only. The next event of Record reports the same
 // errors again.
-func (q *queue) recordForOrder() (core.Event, error) { return q.recordEvent(false) }
+func (q *queue) recordForOrder() (core.Event, error) { return q.recordEvent(false, false) }
 
-func (q *queue) recordEvent(reported bool) (core.Event, error) {
+// recordEvent records an event, or takes the one behind the newest work if that is enough.
+func (q *queue) recordEvent(reported, submitted bool) (core.Event, error) {
 	if err := q.lock("Record"); err != nil {
 		return nil, err
 	}
 	defer q.unlock()
-	e, err := q.record()
-	if err != nil { // not a nil *event in an interface
+	e, newest := q.newest, true
+	if submitted && q.behind != 0 {
+		e, newest = q.recorded(q.behind), !q.passed
+		q.behind = 0
+	}
+	if err := q.device.lostError(); err != nil {
 		return nil, err
+	}
+	if e == nil {
+		var err error
+		if e, err = q.record(); err != nil { // not a nil *event in an interface
+			return nil, err
+		}
+	}
+	q.newest = nil
+	if newest && q.owned && !q.shown { // as long as only this package enqueues work, e stands for all of it
+		q.newest = e
 	}
 	if reported {
 		q.waitedFor, q.hostTasks = nil, nil
@@ -114,6 +181,7 @@ func (q *queue) record() (*event, error) {
 	if err := d.lostError(); err != nil {
 		return nil, err
 	}
+	q.forget() // q.events has the order in which the driver has recorded them
 	raw, s := d.events.take()
 	if err := d.check(s, "an event of a stream"); err != nil {
 		return nil, err
@@ -122,22 +190,49 @@ func (q *queue) record() (*event, error) {
 		d.events.put(raw)
 		return nil, err
 	}
-	e := &event{device: d, queue: q, raw: raw, waitedFor: slices.Clone(q.waitedFor), hostTasks: slices.Clone(q.hostTasks)}
-	q.prune()
-	q.events = append(q.events, e)
-	return e, nil
+	return q.recorded(raw), nil
 }
 
-// prune drops the events that are done, so that the driver's events are used again. q.mu is held.
+// recorded makes an event of one that the driver has recorded. q.mu is held.
+func (q *queue) recorded(raw uintptr) *event {
+	e := &event{device: q.device, queue: q, raw: raw, waitedFor: slices.Clone(q.waitedFor), hostTasks: slices.Clone(q.hostTasks)}
+	if len(q.events) >= max(q.many, minEvents) {
+		q.prune()
+		q.many = 2 * len(q.events)
+	}
+	q.events = append(q.events, e)
+	return e
+}
+
+// minEvents is how many events a stream keeps without asking the driver whether they are done.
+const minEvents = 16
+
+// prune drops the events that are done, so that the driver's events are used again. If an event is done, those before
+// it are; so it asks the driver about few of them. q.mu is held.
 func (q *queue) prune() {
-	n := 0
-	for _, e := range q.events {
-		if done, _ := e.Done(); !done {
+	q.pruneKnown()
+	sort.Search(len(q.events), func(i int) bool {
+		done, _ := q.events[i].Done()
+		return !done
+	})
+	q.pruneKnown()
+}
+
+// pruneKnown is prune without asking the driver whether an event is done. q.mu is held.
+func (q *queue) pruneKnown() {
+	known := func(e *event) bool {
+		done, _ := e.result.Done()
+		return done
+	}
+	for i := len(q.events) - 1; i > 0; i-- {
+		if known(q.events[i]) {
+			for _, e := range q.events[:i] {
+				e.completeBefore(q.events[i])
+			}
 			break
 		}
-		n++
 	}
-	q.events = slices.Delete(q.events, 0, n)
+	q.events = slices.DeleteFunc(q.events, known)
 }
 
 // Wait takes events of all devices of this backend. If e fails and belongs to another device, the next event
@@ -162,6 +257,7 @@ func (q *queue) wait(e core.Event, reported bool) error {
 	if other.queue == q {
 		return nil
 	}
+	q.newest, q.passed = nil, true
 	if err := other.waitOn(q); err != nil || !reported {
 		return err
 	}
@@ -192,7 +288,13 @@ func (q *queue) Synchronize(ctx context.Context) error {
 	if e == nil {
 		return err
 	}
-	return e.Wait(ctx)
+	if err := e.Wait(ctx); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pruneKnown()
+	return nil
 }
 
 // recordOrDrain returns an event. If it returns none, the work is done or cannot be waited for.
@@ -239,6 +341,8 @@ func (q *queue) finish() error {
 	d := q.device
 	err := d.check(q.drain(), "the end of a stream")
 	q.mu.Lock()
+	q.forget()
+	q.prune()
 	events := q.events
 	q.mu.Unlock()
 	for _, e := range events { // done, unless drain failed

@@ -62,6 +62,15 @@ func (w *semaphoreWaits) unlessWaiting(f func()) (pending []core.Event, called b
 	return nil, true
 }
 
+// now calls f, which may wait for all work of the device, unless a stream waits for the value of a semaphore or may begin
+// to. f must not call code of users.
+func (w *semaphoreWaits) now(f func()) {
+	if w.mu.TryRLock() {
+		defer w.mu.RUnlock()
+		w.unlessWaiting(f)
+	}
+}
+
 // afterWaits calls free, which may wait for all work of the device, and then after. If no stream waits for the value of
 // a semaphore, it does so now, and returns true. Otherwise it returns false, and the calls are made when no stream waits,
 // in the order of the calls of afterWaits. free must not call code of users; after may.

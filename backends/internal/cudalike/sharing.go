@@ -3,17 +3,19 @@ package cudalike
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
 
-// ExportTypes returns HandleOpaqueFD, for mapped memory of the driver, and HandleIPC, as far as the driver and
-// the device have them.
-func (d *device) ExportTypes() []core.HandleType { return slices.Clone(d.handleTypes) }
+// ExportTypes returns HandleOpaqueFD and HandleDMABuf, for mapped memory of the driver, and HandleIPC, as far as the
+// driver and the device have them. A dma-buf is for other devices, such as network cards: drivers of this API do not
+// import it.
+func (d *device) ExportTypes() []core.HandleType { return slices.Clone(d.exportTypes) }
 
-// ImportTypes returns the same types as ExportTypes.
-func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.handleTypes) }
+// ImportTypes returns HandleOpaqueFD and HandleIPC, as far as the driver and the device have them.
+func (d *device) ImportTypes() []core.HandleType { return slices.Clone(d.importTypes) }
 
 // allocExport makes an allocation of its own. The pool does not use the memory again, since another process or
 // API may have it open and nothing says whether it has. size is at least 1.
@@ -21,40 +23,68 @@ func (d *device) allocExport(size int64, t core.HandleType) (core.Memory, error)
 	if t == core.HandleIPC {
 		return d.allocIPC(size)
 	}
-	unit, s := d.backend.driver.Granularity(d.ordinal, true)
+	unit, s := d.backend.driver.Granularity(d.ordinal, t, true)
 	if err := d.check(s, "the granularity of mapped memory of %v", d.ID()); err != nil {
 		return core.Memory{}, err
 	}
 	whole := (size + unit - 1) / unit * unit
 	var m Mapped
 	err := d.allocOutsidePool(whole, size, t, func() (s Status) {
-		m, s = d.context.NewMapped(whole, d.reachedFrom())
+		m, s = d.context.NewMapped(whole, t, d.ordinal)
 		return s
 	})
 	if err != nil {
 		return core.Memory{}, err
 	}
-	d.exports.Store(m.Address, m)
+	d.mapped.Store(m.Address, &mappedMemory{Mapped: m})
 	return d.handOutToDrain(m.Address, size, func() {
-		d.exports.Delete(m.Address)
+		d.mapped.Delete(m.Address)
 		_ = d.check(d.context.CloseMapped(m), "an allocation of %d bytes that could be exported", whole)
 	}, func() { d.uncharge(whole, size) }), nil
 }
 
-// reachedFrom returns the ordinals of this device and of its peers. Mapped memory is mapped for all of them, so
-// that it can be copied between them.
-func (d *device) reachedFrom() []int32 {
-	all := []int32{d.ordinal}
-	n, _ := d.backend.driver.Devices()
-	for peer := range int32(n) {
-		if peer == d.ordinal {
-			continue
-		}
-		if can, _ := d.backend.driver.CanAccessPeer(peer, d.ordinal); can {
-			all = append(all, peer)
-		}
+// mappedMemory is mapped memory of a device, and the other devices that have access to it.
+type mappedMemory struct {
+	Mapped
+	mu    sync.Mutex
+	peers []int32
+}
+
+// mappedAt returns the mapped memory that was handed out with an address, or nil.
+func (d *device) mappedAt(address uintptr) *mappedMemory {
+	m, _ := d.mapped.Load(address)
+	found, _ := m.(*mappedMemory)
+	return found
+}
+
+// openTo gives a peer access to mapped memory of a buffer, so that it copies without the host. It does nothing for other
+// memory, and if the peer cannot have access. While a stream waits for the value of a semaphore it does nothing
+// either, since the driver may wait for all work: the copy does not need access.
+func (d *device) openTo(p *device, b *core.Buffer) error {
+	if err := b.Retain(); err != nil {
+		return err
 	}
-	return all
+	defer b.Release()
+	m := d.mappedAt(b.Memory().Handle)
+	if m == nil || p.ordinal == d.ordinal {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if slices.Contains(m.peers, p.ordinal) {
+		return nil
+	}
+	can, s := d.backend.driver.CanAccessPeer(p.ordinal, d.ordinal)
+	if err := d.check(s, "access of %v to %v", p.ID(), d.ID()); err != nil || !can {
+		return err
+	}
+	var err error
+	d.backend.waits.now(func() {
+		if err = d.check(d.context.OpenMapped(m.Mapped, p.ordinal), "access of %v to exported memory of %v", p.ID(), d.ID()); err == nil {
+			m.peers = append(m.peers, p.ordinal)
+		}
+	})
+	return err
 }
 
 // allocOutsidePool calls allocate, which allocates whole bytes, of which size were asked for. The allocation
@@ -74,7 +104,7 @@ func (d *device) allocOutsidePool(whole, size int64, t core.HandleType, allocate
 		d.Mu.Lock()
 		d.Reclaim()
 		d.Mu.Unlock()
-		s = allocate()
+		s = d.allocate(false, allocate)
 	}
 	if err = d.check(s, "an allocation of %d bytes that can be exported as %v", whole, t); err != nil {
 		d.uncharge(whole, size)
@@ -89,23 +119,22 @@ func (d *device) uncharge(whole, size int64) {
 }
 
 // ExportMemory makes a new descriptor or an IPC handle. The Size of the result is that of the whole allocation:
-// a multiple of the driver's granularity, which can be more than was asked for.
+// a multiple of the driver's granularity, which can be more than was asked for. A dma-buf has these bytes, too.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
 	if err := d.hold(call); err != nil {
 		return core.ExternalMemory{}, err
 	}
 	defer d.Drop()
-	return d.Export(b, t, d.handleTypes, func(m core.Memory) (core.ExternalMemory, error) {
+	return d.Export(b, t, d.exportTypes, func(m core.Memory) (core.ExternalMemory, error) {
 		if t == core.HandleIPC {
 			return d.exportIPC(m)
 		}
-		v, ok := d.exports.Load(m.Handle)
-		if !ok {
+		mapped := d.mappedAt(m.Handle)
+		if mapped == nil || mapped.Type != t {
 			return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 		}
-		mapped := v.(Mapped)
-		fd, s := d.context.ExportMapped(mapped)
+		fd, s := d.context.ExportMapped(mapped.Mapped)
 		if err := d.check(s, "the memory at %#x", mapped.Address); err != nil {
 			return core.ExternalMemory{}, err
 		}
@@ -122,7 +151,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // For mapped memory EndExport does nothing, since the driver counts its users.
 func (d *device) EndExport(b *core.Buffer) error {
 	return d.Device.EndExport(b, func(m core.Memory) error {
-		if _, ok := d.exports.Load(m.Handle); ok || d.ipc.endExport(m.Handle) {
+		if mapped := d.mappedAt(m.Handle); mapped != nil && mapped.Type != 0 || d.ipc.endExport(m.Handle) {
 			return nil
 		}
 		return d.Errorf(core.ErrInvalid, "EndExport", "the buffer was not allocated with AllocOptions.Export, or has no bytes")
@@ -167,7 +196,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 
 // importer returns what handles are checked against.
 func (d *device) importer() *external.Importer {
-	return &external.Importer{Backend: d.backend.Name(), Types: d.handleTypes, Vendor: d.backend.Vendor, DeviceUUID: d.Info.UUID}
+	return &external.Importer{Backend: d.backend.Name(), Types: d.importTypes, Vendor: d.backend.Vendor, DeviceUUID: d.Info.UUID}
 }
 
 // openExternal opens memory of a graphics API.
@@ -182,16 +211,21 @@ func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, r
 // openMapped opens mapped memory, which a driver of this API exported. The driver does not take the descriptor:
 // it has a reference of its own.
 func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
-	unit, s := d.backend.driver.Granularity(d.ordinal, false)
+	unit, s := d.backend.driver.Granularity(d.ordinal, core.HandleOpaqueFD, false)
 	if err := d.check(s, "the granularity of mapped memory of %v", d.ID()); err != nil {
 		return 0, nil, false, err
 	}
 	if m.Size%unit != 0 || m.Size > d.Info.TotalMemory {
 		return 0, nil, false, d.Errorf(core.ErrInvalid, "ImportMemory", "Size is %d bytes: it must be the size of the whole allocation, which for memory of %s is a multiple of %d and at most the device's %d", m.Size, d.backend.API, unit, d.Info.TotalMemory)
 	}
-	v, s := d.context.ImportMapped(fd, m.Size, d.reachedFrom())
+	v, s := d.context.ImportMapped(fd, m.Size, d.ordinal)
 	if err := d.check(s, "the descriptor is not memory of %s, or has fewer than %d bytes, which is Size", d.backend.API, m.Size); err != nil {
 		return 0, nil, false, err
 	}
-	return v.Address, func() { _ = d.check(d.context.CloseMapped(v), "imported memory") }, false, nil
+	handed := v.Address + uintptr(m.Offset)
+	d.mapped.Store(handed, &mappedMemory{Mapped: v})
+	return v.Address, func() {
+		d.mapped.Delete(handed)
+		_ = d.check(d.context.CloseMapped(v), "imported memory")
+	}, false, nil
 }

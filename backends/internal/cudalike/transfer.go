@@ -19,6 +19,8 @@ type work struct {
 	dst, src operand
 	geometry strided.Copy
 	bits     bool // geometry counts bits, not bytes
+	checks   bool // the commands check themselves whether the stream is being captured
+	few      bool // host memory that may be pinned is few bytes: it is not worth asking the driver
 }
 
 const (
@@ -40,6 +42,7 @@ func fewBoxes(c strided.Copy) bool {
 // and finds host memory that another library has pinned.
 func (w *work) verify() error {
 	r := w.geometry.ByteRange(w.bits)
+	gains := !w.waits && !w.few || stagesPageable(w.geometry.Size()) // by memory that is pinned
 	for _, x := range []struct {
 		*operand
 		low, high int64
@@ -52,7 +55,7 @@ func (w *work) verify() error {
 			}
 		case x.otherDevice:
 			x.reachable = w.device.isPinned(first, size)
-		case !x.reachable && !w.waits: // a caller that waits gains nothing
+		case !x.reachable && gains:
 			x.reachable = w.device.isPinned(first, size)
 		}
 	}
@@ -87,12 +90,13 @@ func (d *device) pinsForThis(a Pointer) bool {
 
 // choose returns the fastest way that is possible. It returns nil if no single way is.
 func (w *work) choose() (func() error, error) {
-	_, contiguous := w.geometry.Contiguous()
+	n, contiguous := w.geometry.Contiguous()
 	reachable := w.dst.reachable && w.src.reachable
 	switch {
 	case w.bits:
 		return nil, w.device.Errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
-	case contiguous && (reachable || w.waits):
+	case contiguous && (reachable || w.waits && !stagesPageable(n)):
+		w.checks = true
 		return w.plain, nil
 	case reachable && fewBoxes(w.geometry):
 		return w.boxes, nil
@@ -107,8 +111,18 @@ func (w *work) choose() (func() error, error) {
 // plain copies contiguous bytes.
 func (w *work) plain() error {
 	c := w.geometry
-	s := w.device.context.Copy(w.dst.base+uintptr(c.Dst), w.src.base+uintptr(c.Src), c.Elem, w.queue.raw)
-	return w.device.check(s, "a copy of %d bytes", c.Elem)
+	s := w.queue.withEvent(func(event uintptr) (bool, Status) {
+		return w.device.context.Copy(w.dst.base+uintptr(c.Dst), w.src.base+uintptr(c.Src), c.Elem, w.queue.raw, event)
+	})
+	return w.device.checkEnqueued(s, "a copy of %d bytes", c.Elem)
+}
+
+// checkEnqueued is check for a call that enqueues work, or nothing if the stream is being captured.
+func (d *device) checkEnqueued(s Status, format string, args ...any) error {
+	if s.Kind == Captured {
+		return notEnqueuedError{d.check(s, notCaptured)}
+	}
+	return d.check(s, format, args...)
 }
 
 // boxes copies rectangles.
@@ -152,18 +166,17 @@ func (q *queue) hostWork(reporter *queue, f func() error) error {
 	return d.check(s, "a copy by the host")
 }
 
-// pack copies what no single command and no kernel can copy. An operand that is not contiguous is packed where
-// it lies, and its bytes cross in one piece. The temporary memory is released at once, and freed when the work
-// is done.
+// pack copies what no single command and no kernel can copy. An operand on the device that is not contiguous is packed
+// there. What then crosses is staged. The temporary memory is released at once, and freed when the work is done.
 func (w *work) pack(ctx context.Context) error {
 	o := w.src
-	if o.tensor.Layout().IsContiguous() {
+	if o.host || o.tensor.Layout().IsContiguous() {
 		o = w.dst
 	}
-	if o.tensor.Layout().IsContiguous() {
+	if o.host || o.tensor.Layout().IsContiguous() {
 		return w.stage(ctx)
 	}
-	packed, err := w.allocPacked(ctx, o)
+	packed, err := w.allocTemp(ctx, w.device.backend.Device, o.tensor.NumBytes(), packedSpec(o.tensor))
 	if err != nil {
 		return err
 	}
@@ -182,16 +195,6 @@ func (w *work) step(ctx context.Context, dst, src operand) error {
 		step.tasks = e.tasks()
 	}
 	return step.run(ctx)
-}
-
-// allocPacked allocates a contiguous tensor like that of o, in memory of the device or in pinned memory.
-func (w *work) allocPacked(ctx context.Context, o operand) (operand, error) {
-	t := o.tensor
-	kind := w.device.backend.Device
-	if o.host {
-		kind = w.device.backend.Host
-	}
-	return w.allocTemp(ctx, kind, t.NumBytes(), packedSpec(t))
 }
 
 // packedSpec describes a contiguous tensor with the type and the shape of t.

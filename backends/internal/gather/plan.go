@@ -27,7 +27,9 @@ const MaxAxes = 8
 type Constants struct {
 	DstFirst, SrcFirst int32
 	Planes             uint32
-	Wide               uint32
+	Wide               uint32 // the invocations of a group cover 1 << Wide lanes of axis 0; for Shader.Channels a span has so many
+	Along              uint32 // 1 << Along items of an invocation follow each other on axis 0, the others on axis 1
+	Whole              uint32 // not 0: all lanes in shared memory are aligned on both sides, and their words lie side by side
 	N                  [MaxAxes]uint32
 	DstStep, SrcStep   [MaxAxes]int32
 }
@@ -48,11 +50,22 @@ type Dispatch struct {
 
 const (
 	groupBits = 8  // a group has 1 << groupBits invocations
-	tileSide  = 32 // words; a group moves one tile at a time
+	itemBits  = 2  // an invocation loads 1 << itemBits lanes before it writes one
+	tileSide  = 32 // cells of a tile along axis 1
+	tileBytes = 8 << 10
+	// maxChannels is up to where an axis that is dense on one side is one of channels.
+	maxChannels = 8
 	// longEnough is the extent from which an axis is dealt out to neighbouring
 	// invocations, or a pair of axes is worth tiles.
 	longEnough = 16
+	// maxGroups is how many groups a dispatch has, except where they have less than one
+	// step each: several for every place that the largest card has for a group. Each
+	// goes on to the next of its steps, which costs less than a new group.
+	maxGroups = 1 << 14
 )
+
+// lane is the number of words that an invocation writes at once: those of 4 bytes.
+func (s Shader) lane() uint32 { return max(1, 4/uint32(s.Word)) }
 
 // Plan divides a copy into dispatches that do not depend on each other. The offsets of c count from the start
 // of the buffers. Every device is supported: where it lacks what plain shaders need, Plan uses packed ones.
@@ -81,7 +94,16 @@ func (l Limits) dispatch(c strided.Copy, alignment int64) Dispatch {
 	k := &d.Constants
 	k.DstFirst, k.SrcFirst = int32((c.Dst-d.Dst.Offset)/c.Elem), int32((c.Src-d.Src.Offset)/c.Elem)
 	k.Planes = 1
-	axes, across := plane(c.Axes)
+	shared := l.Tiles && !d.Shader.Packed && d.Shader.Word < maxWord
+	var axes []strided.Axis
+	across := false
+	if shared {
+		axes = channels(c)
+	}
+	if d.Shader.Channels = axes != nil; !d.Shader.Channels {
+		axes, across = plane(c.Axes)
+		d.Shader.Tiled = across && shared && min(axes[0].N, axes[1].N) >= longEnough && large(c, axes)
+	}
 	for i := range k.N {
 		a := strided.Axis{N: 1}
 		if i < len(axes) {
@@ -92,16 +114,19 @@ func (l Limits) dispatch(c strided.Copy, alignment int64) Dispatch {
 			k.Planes *= k.N[i]
 		}
 	}
-	k.Wide = wide(k.N[0], k.N[1], across)
-	width, height := uint32(1)<<k.Wide, uint32(1)<<(groupBits-k.Wide)
-	if across && l.Tiles && !d.Shader.Packed && d.Shader.Word < maxWord && min(k.N[0], k.N[1]) >= longEnough {
-		d.Shader.Tiled = true
-		width, height = tileSide, tileSide
+	var width, height uint32 // words of axis 0, and of axis 1, that a group copies in a step
+	switch {
+	case d.Shader.Channels:
+		width, height = d.spans()
+	case d.Shader.Tiled:
+		width, height = d.tiles()
+	default:
+		width, height = d.rows(across)
 	}
-	d.Groups = [3]uint32{
-		min((k.N[0]-1)/width+1, l.Groups[0]),
-		min((k.N[1]-1)/height+1, l.Groups[1]),
-		min(k.Planes, l.Groups[2]),
+	groups := uint32(maxGroups)
+	for i, need := range []uint32{(k.N[0]-1)/width + 1, (k.N[1]-1)/height + 1, k.Planes} {
+		d.Groups[i] = min(need, l.Groups[i], groups)
+		groups /= d.Groups[i]
 	}
 	return d
 }
@@ -158,14 +183,91 @@ func toFront(axes []strided.Axis, i int) {
 	axes[0] = a
 }
 
-// wide is how many words of axis 0 a group covers, as a power of two; the rest of
-// its invocations go along axis 1. A plane that is transposed is cut into squares, so
-// that a cache line that was read is used up soon.
-func wide(n0, n1 uint32, across bool) uint32 {
-	w := groupBits
-	if across {
-		w = groupBits / 2
+// large reports whether the plane of the first two axes is so large that the room in shared memory is not mostly
+// empty.
+func large(c strided.Copy, axes []strided.Axis) bool {
+	return axes[0].N*axes[1].N*c.Elem >= tileBytes/8
+}
+
+// channels returns the axes ordered for Shader.Channels: first the pixels, then their channels. It returns nil if there
+// are no such axes.
+func channels(c strided.Copy) []strided.Axis {
+	for i, channel := range c.Axes {
+		if channel.N > maxChannels {
+			continue
+		}
+		for k, pixel := range c.Axes {
+			mixed, row := channel.N*c.Elem, c.Elem // steps from pixel to pixel
+			toRows := channel.Src == c.Elem && pixel.Src == mixed && pixel.Dst == row
+			toMixed := channel.Dst == c.Elem && pixel.Dst == mixed && pixel.Src == row
+			axes := []strided.Axis{pixel, channel}
+			if !toRows && !toMixed || !large(c, axes) {
+				continue
+			}
+			for m := len(c.Axes) - 1; m >= 0; m-- {
+				if m != i && m != k {
+					axes = append(axes, c.Axes[m])
+				}
+			}
+			return axes
+		}
 	}
-	w = max(w, groupBits-bits.Len32(n1-1))
-	return uint32(min(w, bits.Len32(n0-1)))
+	return nil
+}
+
+// tiles sets whether lanes are whole, and returns how many words of axis 0, and of axis 1, a tile has.
+func (d *Dispatch) tiles() (width, height uint32) {
+	k, per := &d.Constants, d.Shader.lane()
+	if k.DstStep[0] == 1 && k.SrcStep[1] == 1 {
+		d.whole(k.DstStep[1] | k.SrcStep[0])
+	}
+	height = tileSide * per
+	return tileBytes / uint32(d.Shader.Word) / height, height
+}
+
+// spans sets which span of pixels goes through shared memory at a time, and whether its lanes are whole. It returns
+// how many words of axis 0, and of axis 1, these are.
+func (d *Dispatch) spans() (width, height uint32) {
+	k, per := &d.Constants, d.Shader.lane()
+	if k.DstStep[0] == 1 {
+		d.whole(k.DstStep[1])
+	} else {
+		d.whole(k.SrcStep[1])
+	}
+	room := tileBytes / (uint32(d.Shader.Word) * per) / k.N[1] // lanes for a channel
+	k.Wide = uint32(bits.Len32(room) - 1)
+	return per << k.Wide, k.N[1]
+}
+
+// whole sets whether lanes are aligned where all words from which they are counted begin, and those of the plane, which
+// have any of the bits of steps.
+func (d *Dispatch) whole(steps int32) {
+	k := &d.Constants
+	all := k.DstFirst | k.SrcFirst | steps
+	for i := 2; i < MaxAxes; i++ {
+		all |= k.DstStep[i] | k.SrcStep[i]
+	}
+	if uint32(all)%d.Shader.lane() == 0 {
+		k.Whole = 1
+	}
+}
+
+// rows sets how the lanes of a plane are dealt out to the items of a group, and returns how many words of axis 0,
+// and of axis 1, these are.
+func (d *Dispatch) rows(across bool) (width, height uint32) {
+	k, per := &d.Constants, d.Shader.lane()
+	// A row that is dense in the destination may begin and end within a lane.
+	x, y := bits.Len32((k.N[0]+2*(per-1))/per-1), bits.Len32(k.N[1]-1)
+	wide, along := groupBits, itemBits
+	if across {
+		// A plane that is transposed is cut into squares, so that a cache line that was read is used up soon.
+		wide, along = groupBits/2, itemBits/2
+	}
+	wide = min(max(wide, groupBits-y), x)
+	high := groupBits - wide
+	// As many items along axis 0 as a row fills, and more only if axis 1 is too short for the others.
+	filled := max(bits.Len32(k.N[0]/per)-1-wide, 0)
+	along = max(min(along, filled), min(itemBits-max(y-high, 0), x-wide))
+	k.Wide, k.Along = uint32(wide), uint32(along)
+	return per << (wide + along), 1 << (high + itemBits - along)
 }

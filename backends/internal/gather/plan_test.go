@@ -47,11 +47,20 @@ var namedCases = []copyCase{
 	{"contiguous", []int64{7000}, nil, nil},
 	{"transpose", []int64{70, 90}, nil, []int64{1, 70}},
 	{"transpose of whole tiles", []int64{64, 96}, nil, []int64{1, 64}},
+	{"transpose of whole tiles of bytes, and parts of such", []int64{132, 72}, nil, []int64{1, 132}},
+	{"transpose of whole tiles between padded rows", []int64{128, 64}, []int64{68, 1}, []int64{1, 132}},
 	{"transpose, reversed", []int64{70, 90}, nil, []int64{-1, -70}},
 	{"transpose between padded rows", []int64{70, 90}, []int64{101, 1}, []int64{1, 83}},
 	{"batch of transposes", []int64{3, 33, 40}, nil, []int64{1320, 1, 33}},
 	{"channels last to channels first", []int64{2, 3, 1001}, nil, []int64{3003, 1, 3}},
 	{"channels first to channels last", []int64{2, 1001, 3}, nil, []int64{3003, 1, 1001}},
+	{"three channels first", []int64{3, 2056}, nil, []int64{1, 3}},
+	{"three channels last", []int64{2056, 3}, nil, []int64{1, 2056}},
+	{"two channels, between padded rows", []int64{2, 1027}, []int64{1028, 1}, []int64{1, 2}},
+	{"four channels first", []int64{4, 2052}, nil, []int64{1, 4}},
+	{"eight channels last", []int64{1032, 8}, nil, []int64{1, 1032}},
+	{"five channels last, odd rows", []int64{821, 5}, nil, []int64{1, 821}},
+	{"many small images", []int64{300, 3, 20}, nil, []int64{60, 1, 3}},
 	{"every second column", []int64{33, 65}, nil, []int64{130, 2}},
 	{"every second column of the destination", []int64{33, 65}, []int64{130, 2}, nil},
 	{"rows of an odd length", []int64{33, 5}, []int64{7, 1}, []int64{9, 1}},
@@ -112,8 +121,8 @@ type placed struct {
 	spec core.Spec
 }
 
-// place puts a layout into memory, at an offset that is no multiple of anything.
-func place(t testing.TB, rng *rand.Rand, dtype core.DType, shape, strides []int64) placed {
+// place puts a layout into memory, at an offset that is a multiple of 16, or of nothing.
+func place(t testing.TB, rng *rand.Rand, aligned bool, dtype core.DType, shape, strides []int64) placed {
 	t.Helper()
 	l, err := core.NewStridedLayout(shape, strides)
 	if err != nil {
@@ -122,8 +131,8 @@ func place(t testing.TB, rng *rand.Rand, dtype core.DType, shape, strides []int6
 	low, high := l.Extent()
 	elem, _ := dtype.ItemSize()
 	offset := -low*elem + rng.Int64N(40)
-	if rng.IntN(2) == 0 {
-		offset = -low*elem + 16*rng.Int64N(40)
+	if aligned {
+		offset = (-low*elem+15)&^15 + 16*rng.Int64N(40)
 	}
 	// A packed shader needs whole uints.
 	return placed{int(offset+high*elem+3)&^3 + 64, core.Spec{DType: dtype, Shape: shape, Strides: strides, Offset: offset}}
@@ -146,10 +155,10 @@ type machine interface {
 }
 
 // check plans one copy, has it carried out, and compares every byte of the destination
-// with what the naive copy gives.
-func check(t testing.TB, m machine, rng *rand.Rand, l gather.Limits, dtype core.DType, c copyCase) {
+// with what the naive copy gives. If aligned is set, both tensors lie at multiples of 16.
+func check(t testing.TB, m machine, rng *rand.Rand, l gather.Limits, aligned bool, dtype core.DType, c copyCase) {
 	t.Helper()
-	dst, src := place(t, rng, dtype, c.shape, c.dst), place(t, rng, dtype, c.shape, c.src)
+	dst, src := place(t, rng, aligned, dtype, c.shape, c.dst), place(t, rng, aligned, dtype, c.shape, c.src)
 	to, from := m.room(t, dst.size, src.size)
 	for _, b := range [][]byte{to, from} {
 		for i := range b {
@@ -243,17 +252,56 @@ func checkAll(t *testing.T, m machine, l gather.Limits, random int) {
 // checkCases runs all cases on a machine, and a number of random ones.
 func checkCases(t *testing.T, m machine, l gather.Limits, random int) {
 	rng := rand.New(rand.NewPCG(61, 62))
-	for _, dtype := range types {
-		for _, c := range namedCases {
-			check(t, m, rng, l, dtype, c)
+	for i, dtype := range types {
+		for k, c := range namedCases {
+			check(t, m, rng, l, (i+k)%2 == 0, dtype, c)
 		}
-		for range random {
-			check(t, m, rng, l, dtype, randomCase(rng))
+		for k := range random {
+			check(t, m, rng, l, k%2 == 0, dtype, randomCase(rng))
 		}
 	}
 }
 
 func TestPlanMovesTheSameElements(t *testing.T) { checkAll(t, &host{}, plain, 40) }
+
+// way is one of the ways through the kernels.
+type way struct {
+	shader gather.Shader
+	whole  bool // small words, in whole lanes
+	rows   bool // the pixels of a channel are a row of the destination
+}
+
+// ways notes the ways that are taken.
+type ways struct {
+	host
+	taken map[way]bool
+}
+
+func (w *ways) run(t testing.TB, plan []gather.Dispatch) {
+	w.host.run(t, plan)
+	for _, d := range plan {
+		k, s := &d.Constants, d.Shader
+		w.taken[way{s, s.Word < 4 && k.Whole != 0, s.Channels && k.DstStep[0] == 1}] = true
+	}
+}
+
+// The cases that every machine runs take all ways through the kernels.
+func TestCasesTakeEveryWay(t *testing.T) {
+	w := &ways{taken: make(map[way]bool)}
+	for _, l := range variants(plain) {
+		checkCases(t, w, l, 10)
+	}
+	for _, s := range gather.Shaders() {
+		for _, whole := range []bool{false, true} {
+			for _, rows := range []bool{false, true} {
+				possible := (!whole || s.Word < 4 && (s.Tiled || s.Channels)) && (!rows || s.Channels)
+				if taken := w.taken[way{s, whole, rows}]; taken != possible {
+					t.Errorf("%v, whole lanes %v, to rows %v: taken %v, possible %v", s, whole, rows, taken, possible)
+				}
+			}
+		}
+	}
+}
 
 func FuzzPlan(f *testing.F) {
 	f.Add(uint64(1), uint8(0), uint16(4096))
@@ -263,7 +311,7 @@ func FuzzPlan(f *testing.F) {
 		l.StorageRange = 64 + int64(reach)
 		l.Storage8, l.Tiles = kind&1 == 0, kind&2 == 0
 		l.Groups = [3]uint32{1 + uint32(rng.IntN(4)), 1 + uint32(rng.IntN(4)), 1}
-		check(t, &host{}, rng, l, types[int(kind)%len(types)], randomCase(rng))
+		check(t, &host{}, rng, l, rng.IntN(2) == 0, types[int(kind)%len(types)], randomCase(rng))
 	})
 }
 
@@ -273,16 +321,28 @@ func TestGroupsFitTheShape(t *testing.T) {
 	tiles.Tiles = true
 	for _, c := range []struct {
 		copyCase
-		limits gather.Limits
-		wide   uint32
-		groups [3]uint32
-		tiled  bool
+		word        int64
+		limits      gather.Limits
+		wide, along uint32
+		groups      [3]uint32
+		shader      string
 	}{
-		{copyCase{"transpose", []int64{512, 512}, nil, []int64{1, 512}}, plain, 4, [3]uint32{32, 32, 1}, false},
-		{copyCase{"transpose by tiles", []int64{512, 512}, nil, []int64{1, 512}}, tiles, 4, [3]uint32{16, 16, 1}, true},
-		{copyCase{"every second word", []int64{4096}, nil, []int64{2}}, plain, 8, [3]uint32{16, 1, 1}, false},
-		{copyCase{"short rows", []int64{100, 20}, nil, []int64{60, 2}}, plain, 5, [3]uint32{1, 13, 1}, false},
-		{copyCase{"channels first to last", []int64{4096, 3}, nil, []int64{1, 4096}}, plain, 8, [3]uint32{16, 3, 1}, false},
+		{copyCase{"transpose", []int64{512, 512}, nil, []int64{1, 512}}, 4, plain, 4, 1, [3]uint32{16, 16, 1}, "gather4"},
+		{copyCase{"transpose by tiles", []int64{512, 512}, nil, []int64{1, 512}}, 4, tiles, 0, 0, [3]uint32{8, 16, 1}, "gather4_tiled"},
+		{copyCase{"transpose of bytes by tiles", []int64{512, 512}, nil, []int64{1, 512}}, 1, tiles, 0, 0, [3]uint32{8, 4, 1}, "gather1_tiled"},
+		{copyCase{"every second word", []int64{4096}, nil, []int64{2}}, 4, plain, 8, 2, [3]uint32{4, 1, 1}, "gather4"},
+		{copyCase{"every second byte", []int64{8192}, nil, []int64{2}}, 1, plain, 8, 2, [3]uint32{2, 1, 1}, "gather1"},
+		{copyCase{"short rows", []int64{100, 20}, nil, []int64{60, 2}}, 4, plain, 5, 0, [3]uint32{1, 4, 1}, "gather4"},
+		{copyCase{"short rows of bytes", []int64{100, 20}, nil, []int64{60, 2}}, 1, plain, 3, 0, [3]uint32{1, 1, 1}, "gather1"},
+		{copyCase{"rows a little longer than a group", []int64{100, 257}, nil, []int64{600, 2}}, 4, plain, 8, 0, [3]uint32{2, 25, 1}, "gather4"},
+		{copyCase{"a row a little longer than a group", []int64{257}, nil, []int64{2}}, 4, plain, 8, 1, [3]uint32{1, 1, 1}, "gather4"},
+		{copyCase{"channels first to last", []int64{4096, 3}, nil, []int64{1, 4096}}, 4, plain, 8, 2, [3]uint32{4, 3, 1}, "gather4"},
+		{copyCase{"channels first to last by spans", []int64{4096, 3}, nil, []int64{1, 4096}}, 4, tiles, 9, 0, [3]uint32{8, 1, 1}, "gather4_channels"},
+		{copyCase{"channels of bytes last to first", []int64{5, 3, 4096}, nil, []int64{3 * 4096, 1, 3}}, 1, tiles, 9, 0, [3]uint32{2, 1, 5}, "gather1_channels"},
+		{copyCase{"nine channels", []int64{9, 4096}, nil, []int64{1, 9}}, 1, tiles, 4, 2, [3]uint32{16, 1, 1}, "gather1"},
+		{copyCase{"channels of small images", []int64{500, 3, 64}, nil, []int64{3 * 64, 1, 3}}, 1, tiles, 5, 0, [3]uint32{1, 1, 500}, "gather1"},
+		{copyCase{"channels with gaps between pixels", []int64{3, 4096}, nil, []int64{1, 4}}, 1, tiles, 6, 2, [3]uint32{4, 1, 1}, "gather1"},
+		{copyCase{"more groups than are worthwhile", []int64{1 << 13, 1 << 13}, nil, []int64{1 << 14, 2}}, 4, plain, 8, 2, [3]uint32{16384, 1, 1}, "gather4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dst, err := core.NewStridedLayout(c.shape, c.dst)
@@ -293,12 +353,59 @@ func TestGroupsFitTheShape(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan := slices.Collect(gather.Plan(strided.New(4, dst, src), c.limits))
+			l := c.limits
+			l.StorageRange = 1 << 40
+			plan := slices.Collect(gather.Plan(strided.New(c.word, dst, src), l))
 			if len(plan) != 1 {
 				t.Fatalf("%d dispatches", len(plan))
 			}
-			if d := plan[0]; d.Constants.Wide != c.wide || d.Groups != c.groups || d.Shader.Tiled != c.tiled {
-				t.Errorf("wide %d, groups %v, tiled %v; want %d, %v, %v", d.Constants.Wide, d.Groups, d.Shader.Tiled, c.wide, c.groups, c.tiled)
+			d := plan[0]
+			if k := d.Constants; k.Wide != c.wide || k.Along != c.along || d.Groups != c.groups || d.Shader.String() != c.shader {
+				t.Errorf("%v, wide %d, along %d, groups %v; want %v, %d, %d, %v", d.Shader, k.Wide, k.Along, d.Groups, c.shader, c.wide, c.along, c.groups)
+			}
+		})
+	}
+}
+
+// Lanes in shared memory are whole only where every one of them is aligned, on both sides.
+func TestLanesAreWholeIfAligned(t *testing.T) {
+	l := plain
+	l.Tiles = true
+	for _, c := range []struct {
+		copyCase
+		word, dstAt, srcAt int64
+		whole              uint32
+	}{
+		{copyCase{"aligned", []int64{64, 64}, nil, []int64{1, 64}}, 1, 0, 4, 1},
+		{copyCase{"an odd row", []int64{64, 63}, nil, []int64{1, 64}}, 1, 0, 0, 0},
+		{copyCase{"an odd row of the source", []int64{64, 64}, nil, []int64{1, 65}}, 1, 0, 0, 0},
+		{copyCase{"an odd plane", []int64{3, 64, 64}, nil, []int64{4097, 1, 64}}, 1, 0, 0, 0},
+		{copyCase{"an odd start", []int64{64, 64}, nil, []int64{1, 64}}, 1, 2, 0, 0},
+		{copyCase{"an odd start of the source", []int64{64, 64}, nil, []int64{1, 64}}, 1, 0, 3, 0},
+		{copyCase{"words apart", []int64{64, 64}, nil, []int64{2, 256}}, 1, 0, 0, 0},
+		{copyCase{"words of the destination apart", []int64{64, 64}, []int64{256, 2}, []int64{1, 64}}, 1, 0, 0, 0},
+		{copyCase{"pairs", []int64{64, 64}, nil, []int64{1, 66}}, 2, 4, 0, 1},
+		{copyCase{"pairs, an odd start", []int64{64, 64}, nil, []int64{1, 66}}, 2, 2, 0, 0},
+		{copyCase{"channels first", []int64{3, 512}, nil, []int64{1, 3}}, 1, 0, 0, 1},
+		{copyCase{"channels first, odd rows", []int64{3, 511}, nil, []int64{1, 3}}, 1, 0, 0, 0},
+		{copyCase{"channels last", []int64{512, 3}, nil, []int64{1, 512}}, 1, 0, 0, 1},
+		{copyCase{"channels last, odd rows", []int64{512, 3}, nil, []int64{1, 513}}, 1, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dst, err := core.NewStridedLayout(c.shape, c.dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, err := core.NewStridedLayout(c.shape, c.src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := strided.New(c.word, dst, src)
+			g.Dst, g.Src = c.dstAt, c.srcAt
+			for d := range gather.Plan(g, l) {
+				if !d.Shader.Tiled && !d.Shader.Channels || d.Constants.Whole != c.whole {
+					t.Errorf("%v, whole %d, want %d", d.Shader, d.Constants.Whole, c.whole)
+				}
 			}
 		})
 	}
@@ -328,8 +435,8 @@ func TestCopiesBeyondTheStorageRangeAreCut(t *testing.T) {
 }
 
 func TestConstantsFitPushConstants(t *testing.T) {
-	if n := unsafe.Sizeof(gather.Constants{}); n != 112 {
-		t.Errorf("%d bytes, want 112: the least that Vulkan promises is 128", n)
+	if n := unsafe.Sizeof(gather.Constants{}); n != 120 {
+		t.Errorf("%d bytes, want 120: the least that Vulkan promises is 128", n)
 	}
 }
 
@@ -341,5 +448,5 @@ func ExamplePlan() {
 	}) {
 		fmt.Println(d.Shader, d.Groups)
 	}
-	// Output: gather4 [128 128 1]
+	// Output: gather4 [64 64 1]
 }

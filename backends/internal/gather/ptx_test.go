@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/gpusim/ptx"
 )
@@ -180,6 +183,8 @@ func load(t testing.TB, text string) *ptx.Module {
 type cuda struct {
 	module   *ptx.Module
 	dst, src ptx.Memory
+	traced   bool
+	accesses []ptx.Access
 }
 
 func (c *cuda) room(_ testing.TB, dst, src int) (to, from []byte) {
@@ -211,8 +216,14 @@ func (c *cuda) launch(d gather.Dispatch) error {
 	if err := binary.Write(&constants, binary.LittleEndian, d.Constants); err != nil {
 		return err
 	}
-	return f.Run(d.Groups, [3]uint32{gather.GroupSize, 1, 1}, []ptx.Memory{dst, src},
-		binary.LittleEndian.AppendUint64(nil, dst.Address), binary.LittleEndian.AppendUint64(nil, src.Address), constants.Bytes())
+	params := [][]byte{binary.LittleEndian.AppendUint64(nil, dst.Address), binary.LittleEndian.AppendUint64(nil, src.Address), constants.Bytes()}
+	block, memory := [3]uint32{gather.GroupSize, 1, 1}, []ptx.Memory{dst, src}
+	if !c.traced {
+		return f.Run(d.Groups, block, memory, params...)
+	}
+	accesses, err := f.Trace(d.Groups, block, memory, params...)
+	c.accesses = append(c.accesses, accesses...)
+	return err
 }
 
 // Every kernel, as the text that a card's driver would compile.
@@ -225,6 +236,39 @@ func TestPTXMovesTheSameElements(t *testing.T) {
 			continue // CUDA stores words of any size
 		}
 		t.Run(name, func(t *testing.T) { checkCases(t, c, l, 10) })
+	}
+}
+
+// A layout that dlx bench measures costs at most 12 transactions of the L1 cache and of shared memory for 128 bytes of
+// elements. An H200 has 12 cycles for them when it copies at the speed of its memory: see counts.md.
+func TestTransactionsOfTheBenchmark(t *testing.T) {
+	c := &cuda{module: load(t, gather.PTX()), traced: true}
+	for _, l := range []copyCase{
+		{"transpose", []int64{256, 128}, nil, []int64{1, 256}},
+		{"channels last to channels first", []int64{3, 4096}, nil, []int64{1, 3}},
+		{"channels first to channels last", []int64{4096, 3}, nil, []int64{1, 4096}},
+		{"every second column", []int64{64, 1024}, nil, []int64{2048, 2}},
+	} {
+		for _, dtype := range types[:5] {
+			dst, err := core.NewStridedLayout(l.shape, l.dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, err := core.NewStridedLayout(l.shape, l.src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			elem, _ := dtype.ItemSize()
+			g := strided.New(elem, dst, src)
+			r := g.Range()
+			c.room(t, int(r.DstHigh), int(r.SrcHigh))
+			c.accesses = nil
+			c.run(t, slices.Collect(gather.Plan(g, gather.CUDALimits())))
+			global, shared := ptx.Transactions(c.accesses)
+			if most := 12 * g.Size() / 128; int64(global+shared) > most {
+				t.Errorf("%s of %v: %d and %d transactions, of at most %d", l.name, dtype, global, shared, most)
+			}
+		}
 	}
 }
 

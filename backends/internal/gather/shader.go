@@ -11,7 +11,10 @@ import (
 type Shader struct {
 	Word   uint8 // bytes: 1, 2, 4, 8 or 16
 	Packed bool  // words of 1 or 2 bytes in buffers of uint
-	Tiled  bool  // through shared memory
+	Tiled  bool  // through shared memory, for a plane that is transposed
+	// Channels is through shared memory, for a plane of a few channels. On one side the channels of a pixel lie side
+	// by side, as in NHWC; on the other side the pixels of a channel do.
+	Channels bool
 }
 
 // maxWord is the largest word.
@@ -23,6 +26,7 @@ func Shaders() []Shader {
 		{Word: 1}, {Word: 2}, {Word: 4}, {Word: 8}, {Word: 16},
 		{Word: 1, Packed: true}, {Word: 2, Packed: true},
 		{Word: 1, Tiled: true}, {Word: 2, Tiled: true}, {Word: 4, Tiled: true}, {Word: 8, Tiled: true},
+		{Word: 1, Channels: true}, {Word: 2, Channels: true}, {Word: 4, Channels: true}, {Word: 8, Channels: true},
 	}
 }
 
@@ -34,6 +38,9 @@ func (s Shader) String() string {
 	}
 	if s.Tiled {
 		name += "_tiled"
+	}
+	if s.Channels {
+		name += "_channels"
 	}
 	return name
 }
@@ -55,6 +62,9 @@ func (s Shader) GLSL() string {
 	}
 	if s.Tiled {
 		b.WriteString("#define TILED\n")
+	}
+	if s.Channels {
+		b.WriteString("#define CHANNELS\n")
 	}
 	b.WriteString(source)
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,5 +71,63 @@ func TestSPIRVIsValid(t *testing.T) {
 	}
 	if (gather.Shader{Word: 3}).SPIRV() != nil {
 		t.Error("there is a shader for words of 3 bytes")
+	}
+}
+
+// A compiler may assume that what is restrict has one name. Two variables for one binding may both be restrict only if
+// both only read.
+func TestWhatIsWrittenUnderTwoNamesIsNotRestrict(t *testing.T) {
+	const ( // of the specification of SPIR-V
+		typePointer, variable, decorate, memberDecorate = 32, 59, 71, 72
+
+		restrict, nonWritable, binding = 19, 24, 33
+	)
+	twice := 0
+	for _, s := range gather.Shaders() {
+		code := s.SPIRV()
+		bindings := make(map[uint32]uint32)       // of variables
+		marks := make(map[uint32]map[uint32]bool) // decorations of variables and of structs
+		pointee, typeOf := make(map[uint32]uint32), make(map[uint32]uint32)
+		mark := func(id, decoration uint32) {
+			if marks[id] == nil {
+				marks[id] = make(map[uint32]bool)
+			}
+			marks[id][decoration] = true
+		}
+		for at := 5; at < len(code); at += int(code[at] >> 16) {
+			switch in := code[at:]; in[0] & 0xffff {
+			case typePointer:
+				pointee[in[1]] = in[3]
+			case variable:
+				typeOf[in[2]] = in[1]
+			case memberDecorate:
+				mark(in[1], in[3])
+			case decorate:
+				mark(in[1], in[2])
+				if in[2] == binding {
+					bindings[in[1]] = in[3]
+				}
+			}
+		}
+		names := make(map[uint32][]uint32)
+		for id, b := range bindings {
+			names[b] = append(names[b], id)
+		}
+		for b, ids := range names {
+			if len(ids) == 1 {
+				continue
+			}
+			twice++
+			has := func(id, decoration uint32) bool {
+				return marks[id][decoration] || marks[pointee[typeOf[id]]][decoration]
+			}
+			written := slices.ContainsFunc(ids, func(id uint32) bool { return !has(id, nonWritable) })
+			if written && slices.ContainsFunc(ids, func(id uint32) bool { return has(id, restrict) }) {
+				t.Errorf("%v: binding %d is written, and has %d names of which one is restrict", s, b, len(ids))
+			}
+		}
+	}
+	if twice == 0 {
+		t.Error("no shader has two names for a binding")
 	}
 }

@@ -32,43 +32,119 @@ type Operand interface {
 // operands, and keeps the order of a copy of elements onto themselves, which needs no more. For every other
 // copy it calls work, with the zero value of Q for a nil stream.
 func Copy[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, operand func(*core.Tensor) (S, error), work func(q Q, dst, src S) error) error {
-	const call = "Copy"
-	if err := d.Begin(ctx, call); err != nil {
+	q, err := begin[Q](ctx, d, "Copy", s)
+	if err != nil {
 		return err
 	}
-	var q Q
-	if s != nil {
-		var err error
-		if q, err = StreamOf[Q](d, call, s); err != nil {
+	p, needs, err := check(d, "Copy", dst, src, operand)
+	switch {
+	case err != nil:
+		return err
+	case needs == order:
+		return stream.SubmitSame(ctx, s, dst, src)
+	case needs == all:
+		return work(q, p.Dst, p.Src)
+	}
+	return nil
+}
+
+// Pair is the operands of one copy of several.
+type Pair[S Operand] struct{ Dst, Src S }
+
+// CopyBatch does what CopyBatch is on every device, as Copy does for Copy. It calls work with copies that can be
+// made in any order.
+func CopyBatch[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src []*core.Tensor, operand func(*core.Tensor) (S, error), work func(q Q, pairs []Pair[S]) error) error {
+	const call = "CopyBatch"
+	q, err := begin[Q](ctx, d, call, s)
+	if err != nil {
+		return err
+	}
+	if len(dst) != len(src) {
+		return d.Errorf(core.ErrInvalid, call, "there are %d tensors to copy to and %d to copy from", len(dst), len(src))
+	}
+	pairs, kinds := make([]Pair[S], len(dst)), make([]need, len(dst))
+	for i := range dst {
+		if pairs[i], kinds[i], err = check(d, call, dst[i], src[i], operand); err != nil {
 			return err
 		}
 	}
+	independent := core.Independent(dst, src)
+	for i, p := range pairs {
+		independent = independent && !hidden(p.Dst, dst[i]) && !hidden(p.Src, src[i])
+	}
+	var together []Pair[S]
+	for i, p := range pairs {
+		switch {
+		case kinds[i] == order:
+			err = stream.SubmitSame(ctx, s, dst[i], src[i])
+		case kinds[i] == nothing:
+		case independent:
+			together = append(together, p)
+		default:
+			err = work(q, pairs[i:i+1])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(together) == 0 {
+		return nil
+	}
+	return work(q, together)
+}
+
+// hidden reports whether only the device knows where the host sees the memory of t, which core cannot compare then.
+func hidden[S Operand](o S, t *core.Tensor) bool {
+	if !o.Ours() || o.Host() == 0 {
+		return false
+	}
+	b, err := t.Buffer()
+	return err != nil || b.Memory().Host == 0
+}
+
+// begin checks a copy's device and its stream.
+func begin[Q core.Stream](ctx context.Context, d *Device, call string, s core.Stream) (q Q, err error) {
+	if err := d.Begin(ctx, call); err != nil || s == nil {
+		return q, err
+	}
+	return StreamOf[Q](d, call, s)
+}
+
+// need is what a copy needs.
+type need uint8
+
+const (
+	nothing need = iota // there are no elements
+	order               // dst and src are the same elements
+	all                 // the bytes must be copied
+)
+
+// check checks the tensors of a copy, and returns its operands.
+func check[S Operand](d *Device, call string, dst, src *core.Tensor, operand func(*core.Tensor) (S, error)) (p Pair[S], n need, err error) {
 	same, err := core.CheckCopy(dst, src)
 	if err != nil {
-		return err
+		return p, nothing, err
 	}
-	to, err := operand(dst)
-	if err != nil {
-		return err
+	if p.Dst, err = operand(dst); err != nil {
+		return p, nothing, err
 	}
-	from, err := operand(src)
-	if err != nil {
-		return err
+	if p.Src, err = operand(src); err != nil {
+		return p, nothing, err
 	}
 	if !same {
-		if same, err = core.CheckCopyOnHost(dst, src, to.Host(), from.Host()); err != nil {
-			return err
+		if same, err = core.CheckCopyOnHost(dst, src, p.Dst.Host(), p.Src.Host()); err != nil {
+			return p, nothing, err
 		}
 	}
 	switch {
 	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
+		return p, order, nil
 	case dst.NumElements() == 0:
-		return nil
-	case !to.Ours() && !from.Ours():
-		return d.Errorf(core.ErrDevice, call, "dst and src both lie in host memory: copy by the device cpu")
+		return p, nothing, nil
+	case !p.Dst.Ours() && !p.Src.Ours():
+		return p, nothing, d.Errorf(core.ErrDevice, call, "dst and src both lie in host memory: copy by the device cpu")
 	}
-	return work(q, to, from)
+	return p, all, nil
 }
 
 // Locate returns the memory of t, and reports whether it is the host's. It refuses memory of another device.

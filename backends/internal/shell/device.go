@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
@@ -23,10 +24,10 @@ type Device struct {
 
 	open core.OpenSet // streams, semaphores and the like
 
-	Mu       sync.Mutex // guards the fields below, and fields of the device that embeds this one
-	Closed   bool
-	Calls    int // calls that Close must not overtake: see Hold
-	Memories int // allocations and imports that were not freed
+	Closed   atomic.Bool // set with Mu held
+	Mu       sync.Mutex  // guards the fields below, and fields of the device that embeds this one
+	Calls    int         // calls that Close must not overtake: see Hold
+	Memories int         // allocations and imports that were not freed
 }
 
 // Counters are the live counters of a backend: see [core.Live].
@@ -58,19 +59,12 @@ func (d *Device) Errorf(sentinel error, call, format string, args ...any) *core.
 	return core.Errorf(sentinel, d.Info.ID.Type.BackendName(), call, format, args...)
 }
 
-// IsOpen fails with ErrClosed after Close. Mu is held.
+// IsOpen fails with ErrClosed after Close. Whoever holds Mu knows that the device stays open until Mu is unlocked.
 func (d *Device) IsOpen(call string) error {
-	if d.Closed {
+	if d.Closed.Load() {
 		return d.Errorf(core.ErrClosed, call, "the device was closed")
 	}
 	return nil
-}
-
-// CheckOpen is IsOpen without Mu held.
-func (d *Device) CheckOpen(call string) error {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	return d.IsOpen(call)
 }
 
 // Begin must be called first by calls that take a context. It fails with ctx's error, or with ErrClosed.
@@ -78,7 +72,7 @@ func (d *Device) Begin(ctx context.Context, call string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return d.CheckOpen(call)
+	return d.IsOpen(call)
 }
 
 // Enter is Begin for calls that open something. It waits for a moment while the device is being closed: see
@@ -87,7 +81,7 @@ func (d *Device) Enter(ctx context.Context, call string) error {
 	if err := d.Gate.Enter(ctx); err != nil {
 		return err
 	}
-	return d.CheckOpen(call)
+	return d.IsOpen(call)
 }
 
 // EnterWith is Enter for calls of an optional interface. It first fails with ErrNotSupported if the device
@@ -148,7 +142,7 @@ func (d *Device) Shut(ctx context.Context, finish func() error) error {
 	defer d.Mu.Unlock()
 	d.Gate.Await(ctx, &d.Mu, &d.Reaper, func() (int, int) { return d.Calls + d.open.Len(), d.Memories })
 	switch {
-	case d.Closed:
+	case d.Closed.Load():
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -159,9 +153,9 @@ func (d *Device) Shut(ctx context.Context, finish func() error) error {
 	if err := d.open.Err(d.Info.ID.Type.BackendName(), d.Info.ID); err != nil {
 		return err
 	}
-	d.Closed = true
+	d.Closed.Store(true)
 	err := finish()
-	if d.Closed {
+	if d.Closed.Load() {
 		d.live.Devices.Add(-1)
 	}
 	return err

@@ -34,7 +34,7 @@ func (d *device) Copy(context.Context, core.Stream, *core.Tensor, *core.Tensor) 
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		d.finished++
-		d.Closed = d.fails == nil
+		d.Closed.Store(d.fails == nil)
 		return d.fails
 	})
 }
@@ -59,7 +59,7 @@ func TestAShutDeviceIsFinishedOnce(t *testing.T) {
 	if err := d.Close(); !errors.Is(err, d.fails) {
 		t.Errorf("a finish that fails: %v", err)
 	}
-	if err := d.CheckOpen("Alloc"); err != nil {
+	if err := d.IsOpen("Alloc"); err != nil {
 		t.Errorf("a device that could not be closed: %v", err)
 	}
 	d.fails = nil

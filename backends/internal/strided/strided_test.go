@@ -220,6 +220,55 @@ func FuzzCopy(f *testing.F) {
 }
 
 // What named layouts come down to, for elements of 4 bytes.
+func TestChunksAreDenseOnOneSideAndMoveTheSameElements(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 3000 {
+		side := strided.Side(rng.IntN(2) == 0)
+		dst, src := randomLayouts(t, rng)
+		dense, err := core.NewLayout(dst.Shape()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if side == strided.Destination {
+			dst = dense
+		} else {
+			src = dense
+		}
+		elem, size := 1+rng.Int64N(4), 1+rng.Int64N(50)
+		c := strided.New(elem, dst, src)
+		next := make(map[int64]int64) // the end of each chunk on the dense side, by its start
+		got := made(func(yield func(strided.Copy) bool) {
+			for part, at := range c.Chunks(side, size) {
+				n := part.Size()
+				r := part.Range()
+				low, high := r.DstLow, r.DstHigh
+				if side == strided.Source {
+					low, high = r.SrcLow, r.SrcHigh
+				}
+				if n > size || at != low || high-low != n {
+					t.Errorf("%+v in chunks of %d: %+v at %d", c, size, part, at)
+				}
+				next[low] = high
+				if !yield(part) {
+					return
+				}
+			}
+		})
+		if want := wanted(elem, dst, src); !slices.Equal(got, want) {
+			t.Fatalf("%v to %v, elements of %d bytes, in chunks of %d: %v, want %v", src, dst, elem, size, got, want)
+		}
+		end := int64(0)
+		for n := c.Size(); end < n; end = next[end] {
+			if next[end] <= end {
+				t.Fatalf("%+v in chunks of %d: there is a gap at %d", c, size, end)
+			}
+		}
+	}
+	for range (strided.Copy{Elem: 10}).Chunks(strided.Destination, 3) {
+		break // the loop may end early
+	}
+}
+
 func TestGeometryOfNamedLayouts(t *testing.T) {
 	type axes = []strided.Axis
 	for _, c := range []struct {

@@ -2,6 +2,47 @@
 
 #include "textflag.h"
 
+// The conversions convert 32 elements at a time, then 8 at a time. The last 8 overlap those
+// before them if 8 does not divide n. They neither read nor write outside of the n elements.
+//
+// They depend on no mode that C code may have set in MXCSR: the rounding is part of the
+// instruction, and VCVTPS2PH and VCVTPH2PS heed neither FTZ nor DAZ (a float32 that DAZ makes
+// zero becomes zero anyway). All else is integer arithmetic, or a test for NaN.
+
+// In all of them, DI is to, SI from, and CX n. AX is the index of the next element, BX the last
+// one where 32 elements follow, DX the last where 8 do.
+
+// BROADCAST sets all lanes of y, whose lower half is x, to a constant.
+#define BROADCAST(constant, x, y) \
+	MOVL constant, R8; \
+	VMOVD R8, x;       \
+	VPBROADCASTD x, y
+
+// ARGUMENTS sets these registers.
+#define ARGUMENTS \
+	MOVQ to+0(FP), DI; \
+	MOVQ from+8(FP), SI; \
+	MOVQ n+16(FP), CX; \
+	LEAQ -32(CX), BX; \
+	LEAQ -8(CX), DX; \
+	XORQ AX, AX
+
+// LAST_EIGHT ends the function if nothing is left, and moves AX back if fewer than 8 elements are.
+#define LAST_EIGHT \
+	CMPQ AX, CX; \
+	JEQ  done; \
+	CMPQ AX, DX; \
+	CMOVQGT DX, AX
+
+// IF_NAN jumps if Y0 to Y3 have a NaN.
+#define IF_NAN(label) \
+	VCMPPS    $3, Y0, Y1, Y4; \
+	VCMPPS    $3, Y2, Y3, Y5; \
+	VORPS     Y4, Y5, Y4; \
+	VMOVMSKPS Y4, R8; \
+	TESTL     R8, R8; \
+	JNZ       label
+
 // func cpuid(leaf uint32) (a, b, c uint32)
 TEXT ·cpuid(SB), NOSPLIT, $0-20
 	MOVL leaf+0(FP), AX
@@ -19,30 +60,9 @@ TEXT ·xgetbv(SB), NOSPLIT, $0-4
 	MOVL AX, ret+0(FP)
 	RET
 
-// The conversions convert 32 elements at a time, then 8 at a time. The last 8 overlap those
-// before them if 8 does not divide n. They neither read nor write outside of the n elements.
-//
-// They depend on no mode that C code may have set in MXCSR: the rounding is part of the
-// instruction, and VCVTPS2PH and VCVTPH2PS heed neither FTZ nor DAZ (a float32 that DAZ makes
-// zero becomes zero anyway). All else is integer arithmetic, or a test for NaN.
-
-// In all of them, DI is to, SI from, and CX n. AX is the index of the next element, BX the last
-// one where 32 elements follow, DX the last where 8 do.
-
-// BROADCAST sets all lanes of y, whose lower half is x, to a constant.
-#define BROADCAST(constant, x, y) \
-	MOVL constant, R8; \
-	VMOVD R8, x;       \
-	VPBROADCASTD x, y
-
 // func vectorToFloat16(to *uint16, from *float32, n int)
 TEXT ·vectorToFloat16(SB), NOSPLIT, $0-24
-	MOVQ to+0(FP), DI
-	MOVQ from+8(FP), SI
-	MOVQ n+16(FP), CX
-	LEAQ -32(CX), BX
-	LEAQ -8(CX), DX
-	XORQ AX, AX
+	ARGUMENTS
 
 many:
 	CMPQ AX, BX
@@ -59,10 +79,7 @@ many:
 	JMP  many
 
 few:
-	CMPQ AX, CX
-	JEQ  done
-	CMPQ AX, DX
-	CMOVQGT DX, AX
+	LAST_EIGHT
 	VMOVUPS   (SI)(AX*4), Y0
 	VCVTPS2PH $0, Y0, (DI)(AX*2)
 	ADDQ $8, AX
@@ -74,12 +91,7 @@ done:
 
 // func vectorFromFloat16(to *float32, from *uint16, n int)
 TEXT ·vectorFromFloat16(SB), NOSPLIT, $0-24
-	MOVQ to+0(FP), DI
-	MOVQ from+8(FP), SI
-	MOVQ n+16(FP), CX
-	LEAQ -32(CX), BX
-	LEAQ -8(CX), DX
-	XORQ AX, AX
+	ARGUMENTS
 	BROADCAST($0x7f800000, X15, Y15)
 
 many:
@@ -91,12 +103,7 @@ many:
 	VCVTPH2PS 48(SI)(AX*2), Y3
 
 	// VCVTPH2PS makes each NaN quiet.
-	VCMPPS    $3, Y0, Y1, Y4
-	VCMPPS    $3, Y2, Y3, Y5
-	VORPS     Y4, Y5, Y4
-	VMOVMSKPS Y4, R8
-	TESTL     R8, R8
-	JNZ       eight
+	IF_NAN(eight)
 	VMOVUPS Y0, (DI)(AX*4)
 	VMOVUPS Y1, 32(DI)(AX*4)
 	VMOVUPS Y2, 64(DI)(AX*4)
@@ -105,10 +112,7 @@ many:
 	JMP  many
 
 few:
-	CMPQ AX, CX
-	JEQ  done
-	CMPQ AX, DX
-	CMOVQGT DX, AX
+	LAST_EIGHT
 
 eight:
 	VCVTPH2PS (SI)(AX*2), Y0
@@ -130,12 +134,7 @@ done:
 
 // func vectorToBFloat16(to *uint16, from *float32, n int)
 TEXT ·vectorToBFloat16(SB), NOSPLIT, $0-24
-	MOVQ to+0(FP), DI
-	MOVQ from+8(FP), SI
-	MOVQ n+16(FP), CX
-	LEAQ -32(CX), BX
-	LEAQ -8(CX), DX
-	XORQ AX, AX
+	ARGUMENTS
 	BROADCAST($1, X15, Y15)
 	BROADCAST($0x7fff, X14, Y14)
 	BROADCAST($0x40, X13, Y13)
@@ -147,12 +146,7 @@ many:
 	VMOVUPS 32(SI)(AX*4), Y1
 	VMOVUPS 64(SI)(AX*4), Y2
 	VMOVUPS 96(SI)(AX*4), Y3
-	VCMPPS    $3, Y0, Y1, Y4
-	VCMPPS    $3, Y2, Y3, Y5
-	VORPS     Y4, Y5, Y4
-	VMOVMSKPS Y4, R8
-	TESTL     R8, R8
-	JNZ       eight
+	IF_NAN(eight)
 
 	// (b + 0x7fff + b>>16&1) >> 16
 	VPSRLD $16, Y0, Y4
@@ -187,10 +181,7 @@ many:
 	JMP  many
 
 few:
-	CMPQ AX, CX
-	JEQ  done
-	CMPQ AX, DX
-	CMOVQGT DX, AX
+	LAST_EIGHT
 
 eight:
 	VMOVUPS (SI)(AX*4), Y0
@@ -214,12 +205,7 @@ done:
 
 // func vectorFromBFloat16(to *float32, from *uint16, n int)
 TEXT ·vectorFromBFloat16(SB), NOSPLIT, $0-24
-	MOVQ to+0(FP), DI
-	MOVQ from+8(FP), SI
-	MOVQ n+16(FP), CX
-	LEAQ -32(CX), BX
-	LEAQ -8(CX), DX
-	XORQ AX, AX
+	ARGUMENTS
 
 many:
 	CMPQ AX, BX
@@ -240,10 +226,7 @@ many:
 	JMP  many
 
 few:
-	CMPQ AX, CX
-	JEQ  done
-	CMPQ AX, DX
-	CMOVQGT DX, AX
+	LAST_EIGHT
 	VPMOVZXWD (SI)(AX*2), Y0
 	VPSLLD  $16, Y0, Y0
 	VMOVUPS Y0, (DI)(AX*4)

@@ -15,20 +15,29 @@
 // In all of them, R0 is to, R1 from, and R2 how many elements are left. The instructions obey
 // FPCR, as it is in Go: rounding to the nearest, IEEE's format, and NaN with a payload.
 
-// func vectorToFloat16(to *uint16, from *float32, n int)
-TEXT ·vectorToFloat16(SB), NOSPLIT, $0-24
-	MOVD to+0(FP), R0
-	MOVD from+8(FP), R1
+// ARGUMENTS sets these registers.
+#define ARGUMENTS \
+	MOVD to+0(FP), R0; \
+	MOVD from+8(FP), R1; \
 	MOVD n+16(FP), R2
 
-loop:
-	CMP $8, R2
-	BGE eight
-	CBZ R2, done
-	SUB $8, R2, R3
-	ADD R3<<2, R1
-	ADD R3<<1, R0
+// NEXT_EIGHT goes to eight if 8 elements are left, and to done if none is. Otherwise it moves back until 8 are. from
+// and to are the logarithms of the sizes of their elements.
+#define NEXT_EIGHT(from, to) \
+	CMP $8, R2; \
+	BGE eight; \
+	CBZ R2, done; \
+	SUB $8, R2, R3; \
+	ADD R3<<from, R1; \
+	ADD R3<<to, R0; \
 	MOVD $8, R2
+
+// func vectorToFloat16(to *uint16, from *float32, n int)
+TEXT ·vectorToFloat16(SB), NOSPLIT, $0-24
+	ARGUMENTS
+
+loop:
+	NEXT_EIGHT(2, 1)
 
 eight:
 	VLD1.P 32(R1), [V0.S4, V1.S4]
@@ -43,20 +52,12 @@ done:
 
 // func vectorFromFloat16(to *float32, from *uint16, n int)
 TEXT ·vectorFromFloat16(SB), NOSPLIT, $0-24
-	MOVD to+0(FP), R0
-	MOVD from+8(FP), R1
-	MOVD n+16(FP), R2
+	ARGUMENTS
 	MOVD $0xffbfffff, R3
 	VDUP R3, V31.S4
 
 loop:
-	CMP $8, R2
-	BGE eight
-	CBZ R2, done
-	SUB $8, R2, R3
-	ADD R3<<1, R1
-	ADD R3<<2, R0
-	MOVD $8, R2
+	NEXT_EIGHT(1, 2)
 
 eight:
 	VLD1.P 16(R1), [V0.H8]
@@ -81,9 +82,7 @@ done:
 
 // func vectorToBFloat16(to *uint16, from *float32, n int)
 TEXT ·vectorToBFloat16(SB), NOSPLIT, $0-24
-	MOVD to+0(FP), R0
-	MOVD from+8(FP), R1
-	MOVD n+16(FP), R2
+	ARGUMENTS
 	MOVD $1, R3
 	VDUP R3, V29.S4
 	MOVD $0x7fff, R3
@@ -92,13 +91,7 @@ TEXT ·vectorToBFloat16(SB), NOSPLIT, $0-24
 	VDUP R3, V31.S4
 
 loop:
-	CMP $8, R2
-	BGE eight
-	CBZ R2, done
-	SUB $8, R2, R3
-	ADD R3<<2, R1
-	ADD R3<<1, R0
-	MOVD $8, R2
+	NEXT_EIGHT(2, 1)
 
 eight:
 	VLD1.P 32(R1), [V0.S4, V1.S4]
@@ -130,19 +123,11 @@ done:
 
 // func vectorFromBFloat16(to *float32, from *uint16, n int)
 TEXT ·vectorFromBFloat16(SB), NOSPLIT, $0-24
-	MOVD to+0(FP), R0
-	MOVD from+8(FP), R1
-	MOVD n+16(FP), R2
+	ARGUMENTS
 	VEOR V31.B16, V31.B16, V31.B16
 
 loop:
-	CMP $8, R2
-	BGE eight
-	CBZ R2, done
-	SUB $8, R2, R3
-	ADD R3<<1, R1
-	ADD R3<<2, R0
-	MOVD $8, R2
+	NEXT_EIGHT(1, 2)
 
 eight:
 	VLD1.P 16(R1), [V0.H8]

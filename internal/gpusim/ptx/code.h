@@ -164,6 +164,7 @@ struct ptx_module {
     uint32_t shared_bytes;
     ptx_function *functions;
     uint64_t patience;
+    ptx_trace *trace;
 };
 
 // ---- Reading ---------------------------------------------------------------------------

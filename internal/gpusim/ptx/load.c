@@ -331,3 +331,5 @@ unsigned ptx_max_threads(const ptx_function *f) { return f->max_threads; }
 size_t ptx_shared_size(const ptx_function *f) { return f->shared_bytes; }
 
 void ptx_set_patience(ptx_module *m, uint64_t branches) { m->patience = branches; }
+
+void ptx_set_trace(ptx_module *m, ptx_trace *trace) { m->trace = trace; }

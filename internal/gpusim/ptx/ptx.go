@@ -16,7 +16,27 @@ package ptx
 // typedef struct {
 //     const piece *list;
 //     size_t count;
+//     ptx_access *accesses; // told by note; the caller frees them
+//     size_t noted, room;
+//     int lost;             // no memory for more of them
 // } pieces;
+//
+// static void note(void *ctx, const ptx_access *access) {
+//     pieces *all = ctx;
+//     if (all->noted == all->room) {
+//         size_t room = all->room == 0 ? 1 << 10 : 2 * all->room;
+//         ptx_access *grown = realloc(all->accesses, room * sizeof *grown);
+//         if (grown == NULL) {
+//             all->lost = 1;
+//             return;
+//         }
+//         all->accesses = grown;
+//         all->room = room;
+//     }
+//     all->accesses[all->noted++] = *access;
+// }
+//
+// static void set_note(ptx_module *m, int on) { ptx_set_trace(m, on ? note : NULL); }
 //
 // static void *find_piece(void *ctx, uint64_t address, size_t bytes, int write) {
 //     const pieces *all = ctx;
@@ -29,8 +49,8 @@ package ptx
 // }
 //
 // static int run_on_pieces(const ptx_function *f, void *const *params, const unsigned *grid,
-//                          const unsigned *block, const pieces *all, char *log, size_t room) {
-//     return ptx_run(f, params, grid, block, find_piece, (void *)all, log, room);
+//                          const unsigned *block, pieces *all, char *log, size_t room) {
+//     return ptx_run(f, params, grid, block, find_piece, all, log, room);
 // }
 import "C"
 
@@ -89,7 +109,10 @@ func (m *Module) SetPatience(branches uint64) {
 }
 
 // Function is an entry of a module. It is valid until the module is closed.
-type Function struct{ handle *C.ptx_function }
+type Function struct {
+	handle *C.ptx_function
+	module *Module
+}
 
 // Function returns the entry with a name.
 func (m *Module) Function(name string) (Function, error) {
@@ -99,7 +122,7 @@ func (m *Module) Function(name string) (Function, error) {
 	if f == nil {
 		return Function{}, fmt.Errorf("there is no entry %s", name)
 	}
-	return Function{f}, nil
+	return Function{f, m}, nil
 }
 
 // ParamSizes returns the size of each parameter in bytes.
@@ -131,16 +154,38 @@ type Memory struct {
 // fails with [ErrBadAccess]. The error wraps one of the sentinels, and says which thread failed at which
 // line.
 func (f Function) Run(grid, block [3]uint32, memory []Memory, params ...[]byte) error {
+	_, err := f.run(false, grid, block, memory, params)
+	return err
+}
+
+// Access is an access of a thread to global or shared memory.
+type Access struct {
+	Address       uint64 // in shared memory from its start
+	Block, Thread int    // in the order of their numbers, x first
+	Line          int    // of the text: the instruction
+	Bytes         int
+	Write, Shared bool
+}
+
+// Trace is like [Function.Run], and returns all accesses in the order in which they were made. No other function of
+// the module may run at the same time.
+func (f Function) Trace(grid, block [3]uint32, memory []Memory, params ...[]byte) ([]Access, error) {
+	C.set_note(f.module.handle, 1)
+	defer C.set_note(f.module.handle, 0)
+	return f.run(true, grid, block, memory, params)
+}
+
+func (f Function) run(trace bool, grid, block [3]uint32, memory []Memory, params [][]byte) ([]Access, error) {
 	sizes := f.ParamSizes()
 	if len(params) != len(sizes) {
-		return fmt.Errorf("%w: %d parameters, the function has %d", ErrBadLaunch, len(params), len(sizes))
+		return nil, fmt.Errorf("%w: %d parameters, the function has %d", ErrBadLaunch, len(params), len(sizes))
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	pointers := make([]unsafe.Pointer, len(params)+1)
 	for i, p := range params {
 		if len(p) != sizes[i] {
-			return fmt.Errorf("%w: parameter %d has %d bytes, not %d", ErrBadLaunch, i, sizes[i], len(p))
+			return nil, fmt.Errorf("%w: parameter %d has %d bytes, not %d", ErrBadLaunch, i, sizes[i], len(p))
 		}
 		pointers[i] = unsafe.Pointer(&p[0])
 		pinner.Pin(&p[0])
@@ -154,11 +199,24 @@ func (f Function) Run(grid, block [3]uint32, memory []Memory, params ...[]byte) 
 		}
 	}
 	pinner.Pin(&list[0])
-	all := C.pieces{&list[0], C.size_t(len(memory))}
+	all := C.pieces{list: &list[0], count: C.size_t(len(memory))}
+	defer func() { C.free(unsafe.Pointer(all.accesses)) }()
 	var log [logRoom]C.char
 	status := C.run_on_pieces(f.handle, &pointers[0], (*C.uint)(unsafe.Pointer(&grid)), (*C.uint)(unsafe.Pointer(&block)), &all, &log[0], logRoom)
 	if status != C.PTX_OK {
-		return fmt.Errorf("%w: %s", statuses[status], C.GoString(&log[0]))
+		return nil, fmt.Errorf("%w: %s", statuses[status], C.GoString(&log[0]))
 	}
-	return nil
+	if all.lost != 0 {
+		return nil, fmt.Errorf("%w: for what was traced", ErrNoMemory)
+	}
+	var accesses []Access
+	if trace {
+		for _, a := range unsafe.Slice(all.accesses, all.noted) {
+			accesses = append(accesses, Access{
+				Address: uint64(a.address), Block: int(a.block), Thread: int(a.thread), Line: int(a.line),
+				Bytes: int(a.bytes), Write: bool(a.write), Shared: bool(a.shared),
+			})
+		}
+	}
+	return accesses, nil
 }

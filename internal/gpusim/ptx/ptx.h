@@ -8,6 +8,7 @@
 #ifndef DLX_PTX_H
 #define DLX_PTX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,20 @@ size_t ptx_shared_size(const ptx_function *function);    // bytes for each block
 // ptx_set_patience changes how many branches a thread may take, 2^28 at first. Not while
 // a function of the module runs.
 void ptx_set_patience(ptx_module *module, uint64_t branches);
+
+// An access of a thread to global or shared memory.
+typedef struct {
+    uint64_t address;        // in shared memory from its start
+    unsigned block, thread;  // in the order of their numbers, x first
+    unsigned line;           // of the text: the instruction
+    unsigned bytes;
+    bool write, shared;
+} ptx_access;
+
+// ptx_set_trace has each access told before it is made, with the ctx of ptx_run; NULL ends that.
+// Not while a function of the module runs.
+typedef void ptx_trace(void *ctx, const ptx_access *access);
+void ptx_set_trace(ptx_module *module, ptx_trace *trace);
 
 // ptx_translate returns where the host finds `bytes` bytes of device memory, or NULL where
 // there is none, or none that can be written. It is called for each access.

@@ -68,6 +68,12 @@ static unsigned char *locate(launch *l, unsigned id, const ptx_insn *insn, uint6
         space = SPACE_SHARED;
         address -= PTX_SHARED_WINDOW;
     }
+    if (l->function->module->trace != NULL) {
+        unsigned block = (l->at[2] * l->grid[1] + l->at[1]) * l->grid[0] + l->at[0];
+        l->function->module->trace(
+            l->ctx, &(ptx_access){address, block, id, (unsigned)insn->line, (unsigned)bytes,
+                                  insn->op == OP_STORE, space == SPACE_SHARED});
+    }
     unsigned char *at;
     if (space == SPACE_SHARED) {
         uint32_t size = l->function->shared_bytes;

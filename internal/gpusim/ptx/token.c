@@ -40,7 +40,7 @@ static void skip_space(ptx_reader *r) {
     }
 }
 
-// number reads an integer, or the bits of a floating-point number: 0fXXXXXXXX, 0dXXXXXXXXXXXXXXXX.
+// number reads an integer, or the bits of a floating-point number: 0f and 8 hexadecimal digits, 0d and 16.
 static void number(ptx_reader *r, ptx_token *t) {
     const char *digits = r->at;
     int base = 10;

@@ -143,6 +143,7 @@ static const char *const kinds[SIM_KINDS] = {
     [SIM_ALLOCATIONS] = "allocations",
     [SIM_ASYNC_ALLOCATIONS] = "async_allocations",
     [SIM_HOST_ALLOCATIONS] = "host_allocations",
+    [SIM_HOST_BYTES] = "host_bytes",
     [SIM_MANAGED_ALLOCATIONS] = "managed_allocations",
     [SIM_REGISTERED_RANGES] = "registered_ranges",
     [SIM_POOLS] = "pools",
@@ -162,7 +163,7 @@ static const char *const kinds[SIM_KINDS] = {
 
 static long live[SIM_KINDS];
 
-void sim_live(sim_kind kind, int change) { live[kind] += change; }
+void sim_live(sim_kind kind, long change) { live[kind] += change; }
 
 static struct {
     int count;

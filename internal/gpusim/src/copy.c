@@ -98,7 +98,7 @@ CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, 
     }
     sim_op *op = sim_op_new(scope->call, sizeof b, run);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (b.src.pageable && !b.fill) {
+    if (b.src.pageable && !b.fill && !b.late) {
         size_t n = span(&b, &b.src);
         b.src.staged = malloc(n);
         if (b.src.staged == NULL) {
@@ -112,7 +112,7 @@ CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, 
     op->node = b.fill ? CU_GRAPH_NODE_TYPE_MEMSET : CU_GRAPH_NODE_TYPE_MEMCPY;
     // "For transfers from device memory to device memory, no host-side synchronization is
     // performed", and fills wait only "when the target memory is pinned host memory".
-    wait = b.dst.pageable || (wait && (settles(&b.dst) || (!b.fill && settles(&b.src))));
+    wait = (b.dst.pageable && !b.late) || (wait && (settles(&b.dst) || (!b.fill && settles(&b.src))));
     if (wait) sim_op_retain(op);
     r = sim_enqueue(s, op);
     if (wait) {

@@ -17,6 +17,7 @@ struct box {
     struct side dst, src;
     size_t row, rows, slices;
     bool peer;  // between devices whose contexts the call names: access is not asked for
+    bool late;  // pageable memory is used when the copy runs, not during the call
     bool fill;  // by a pattern; there is no src
     unsigned char pattern[4];
     size_t unit;  // bytes of it
@@ -25,5 +26,9 @@ struct box {
 // sim_box_enqueue enqueues a box on a stream. wait is for calls that are not asynchronous by
 // their name.
 CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, bool wait);
+
+// sim_batch_version is the newest version of CUDA whose cuMemcpyBatchAsync there is: 13, 12, or 0
+// for none.
+int sim_batch_version(void);
 
 #endif

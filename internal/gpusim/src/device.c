@@ -1,6 +1,6 @@
 // device.c: cuInit, the devices and what they say of themselves.
 
-#include "core.h"
+#include "copy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +47,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
     sim.reuse = environment("DLX_GPUSIM_REUSE", 0, 0, 1);
     sim.lazy = environment("DLX_GPUSIM_LAZY", 0, 0, 1);
     sim.read_only_host = environment("DLX_GPUSIM_READ_ONLY_HOST", 0, 0, 1);
+    sim.dma_buf = environment("DLX_GPUSIM_DMA_BUF", 1, 0, 1);
     sim.one_queue = environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
     sim.drain_lock = environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
     for (int i = 0; i < n; i++)
@@ -119,6 +120,8 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
         *value = sim.read_only_host;
         break;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED: *value = sim.dma_buf; break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
         *value = (int)environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1);
         break;
@@ -250,3 +253,5 @@ CUresult CUDAAPI cuGetErrorString(CUresult code, const char **text) {
     if (text) *text = NULL;
     return describe(code, NULL, text);
 }
+
+int sim_batch_version(void) { return (int)environment("DLX_GPUSIM_BATCH", 13, 0, 13); }

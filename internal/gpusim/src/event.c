@@ -199,7 +199,7 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned
     return record(&scope, event, stream, flags);
 }
 
-// done reports whether what the event stands for now is done.
+// done reports whether the work that was recorded last is done.
 static bool done(const sim_event *e) {
     if (e->shared) return atomic_load(&e->shared->done) >= atomic_load(&e->shared->recorded);
     return e->record == NULL || e->record->done;

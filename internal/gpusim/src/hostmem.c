@@ -31,6 +31,7 @@ static CUresult alloc(const sim_scope *scope, void **out, size_t bytes, unsigned
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_live(SIM_HOST_ALLOCATIONS, 1);
+    sim_live(SIM_HOST_BYTES, (long)bytes);
     *out = p;
     return CUDA_SUCCESS;
 }

@@ -46,6 +46,20 @@ int sim_memory_file_new(size_t size, int device, sim_memory_file *out) {
     return fd;
 }
 
+int sim_dma_buf_new(size_t size, int device, sim_memory_file *out) {
+    int fd = memfd_create("dlx simulated dma-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -1;
+    if (ftruncate(fd, (off_t)size) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+        int code = errno;
+        close(fd);
+        errno = code;
+        return -1;
+    }
+    *out = (sim_memory_file){.size = size, .device = device, .ours = true};
+    return fd;
+}
+
 CUresult sim_memory_file_read(int fd, sim_memory_file *out) {
     struct stat st;
     header h;

@@ -264,6 +264,7 @@ void sim_range_end(sim_range *r) {
     case SIM_RANGE_HOST:
         munmap(r->work, sim_pages(r->size));
         sim_live(SIM_HOST_ALLOCATIONS, -1);
+        sim_live(SIM_HOST_BYTES, -(long)r->size);
         sim_range_remove(r);
         break;
     case SIM_RANGE_TWIN: sim_range_end(r->owner); break;

@@ -19,6 +19,10 @@ typedef struct {
 // -1 with errno set on failure.
 int sim_memory_file_new(size_t size, int device, sim_memory_file *out);
 
+// sim_dma_buf_new is sim_memory_file_new for a file of the data alone, which stands for a dma-buf: that has its
+// size and can be mapped from its start on.
+int sim_dma_buf_new(size_t size, int device, sim_memory_file *out);
+
 // sim_memory_file_read describes the memory of a descriptor. CUDA_ERROR_INVALID_VALUE: it
 // is not open; CUDA_ERROR_OPERATING_SYSTEM: it is of another kind.
 CUresult sim_memory_file_read(int fd, sim_memory_file *out);

@@ -128,6 +128,7 @@ typedef struct {
     bool reuse;             // DLX_GPUSIM_REUSE
     bool concurrent;        // DLX_GPUSIM_CONCURRENT
     bool lazy;              // DLX_GPUSIM_LAZY
+    bool dma_buf;           // DLX_GPUSIM_DMA_BUF
 } sim_state;
 
 extern sim_state sim;
@@ -173,6 +174,7 @@ typedef enum {
     SIM_ALLOCATIONS,
     SIM_ASYNC_ALLOCATIONS,
     SIM_HOST_ALLOCATIONS,
+    SIM_HOST_BYTES,  // of them
     SIM_MANAGED_ALLOCATIONS,
     SIM_REGISTERED_RANGES,
     SIM_POOLS,
@@ -194,7 +196,7 @@ typedef enum {
 } sim_kind;
 
 // sim_live counts one more (+1) or one less (-1) of a kind.
-void sim_live(sim_kind kind, int change);
+void sim_live(sim_kind kind, long change);
 
 // A handle is a number outside every mapping, never handed out twice within thousands
 // of reuses of its slot; with DLX_GPUSIM_REUSE the one that was dropped last is the next. sim_handle_new does not count in sim_live.

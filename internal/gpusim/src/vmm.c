@@ -105,7 +105,7 @@ static CUresult check_properties(const CUmemAllocationProp *prop) {
     if (prop->requestedHandleTypes == (CUmemAllocationHandleType)fabric)
         return CUDA_ERROR_NOT_PERMITTED;  // "does not have access setup for an IMEX channel"
     if (prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        prop->allocFlags.usage != 0)
+        prop->allocFlags.usage != 0 || (prop->allocFlags.gpuDirectRDMACapable && !sim.dma_buf))
         return CUDA_ERROR_NOT_SUPPORTED;
     return CUDA_SUCCESS;
 }
@@ -121,6 +121,12 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *out, const CUmemAllocatio
     return r;
 }
 
+// is_dma_buf reports memory that other devices may use ("RDMA capable"). What can also be exported as an
+// opaque descriptor has a header in its file, which a dma-buf has not.
+static bool is_dma_buf(const CUmemAllocationProp *prop) {
+    return prop->allocFlags.gpuDirectRDMACapable && prop->requestedHandleTypes == 0;
+}
+
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
                              const CUmemAllocationProp *prop, unsigned long long flags) {
     ENTER(cuMemCreate, SIM_INIT | SIM_UNSAFE);
@@ -131,7 +137,8 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
     sim_device *device = sim_device_get(prop->location.id);
     if (!on_host(prop) && size > device->memory - device->used) return CUDA_ERROR_OUT_OF_MEMORY;
     sim_memory_file file;
-    int fd = sim_memory_file_new(size, device->ordinal, &file);
+    int fd = is_dma_buf(prop) ? sim_dma_buf_new(size, device->ordinal, &file)
+                              : sim_memory_file_new(size, device->ordinal, &file);
     if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
     physical *p;
     r = physical_new(fd, &file, prop, &p);
@@ -334,7 +341,7 @@ static bool is_device(const CUmemLocation *location) {
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
                                 size_t count) {
-    ENTER(cuMemSetAccess, SIM_INIT | SIM_UNSAFE);
+    ENTER(cuMemSetAccess, SIM_INIT | SIM_UNSAFE | SIM_DRAINS);
     // "The range must be a fully mapped address range containing all allocations".
     if (size == 0 || desc == NULL || count == 0 || !whole_mappings(ptr, size))
         return CUDA_ERROR_INVALID_VALUE;
@@ -388,7 +395,8 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, 
     return CUDA_SUCCESS;
 }
 
-// "Memory Management". The devices have CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED 0.
+// "Memory Management". The address and the size "must be aligned to the host page size", and "the entire
+// address range is backed and mapped". The file of a dma-buf here is the whole of its memory, so a part has none.
 CUresult CUDAAPI cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, size_t size,
                                                CUmemRangeHandleType type,
                                                unsigned long long flags) {
@@ -396,5 +404,13 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void *handle, CUdeviceptr ptr, si
     if (handle == NULL || size == 0 || (ptr | size) % SIM_PAGE != 0 ||
         type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || sim_range_find(ptr) == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    const sim_range *r = mapping_at(ptr);
+    const physical *p = r ? r->owner : NULL;
+    if (!sim.dma_buf || p == NULL || !is_dma_buf(&p->prop)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (size > r->size - (ptr - r->address)) return CUDA_ERROR_INVALID_VALUE;
+    if (ptr != r->address || size != p->file.size) return CUDA_ERROR_NOT_SUPPORTED;
+    int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    *(int *)handle = fd;
+    return CUDA_SUCCESS;
 }

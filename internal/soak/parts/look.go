@@ -128,6 +128,15 @@ func PlanAndRun(ctx context.Context, src *core.Tensor, d core.Device, o exchange
 	return route.Run(ctx)
 }
 
+// ToAll is exchange.ToAll with a variable for each result and each report.
+func ToAll(ctx context.Context, srcs []*core.Tensor, d core.Device, o exchange.Options, results []**core.Tensor, reports []*exchange.Report) error {
+	all, told, err := exchange.ToAll(ctx, srcs, d, o)
+	for i := range all {
+		*results[i], *reports[i] = all[i], told[i]
+	}
+	return err
+}
+
 // Slice is a view that nobody closes, for the programs that are printed.
 func Slice(t *core.Tensor, axis int, start, stop, step int64) *core.Tensor {
 	v, err := t.Slice(axis, start, stop, step)

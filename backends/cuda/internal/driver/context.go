@@ -47,12 +47,11 @@ func (c context) ID() cudalike.ContextID { return cudalike.ContextID(c) }
 func (c context) do(call string, f func() error) cudalike.Status {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var pushed C.int
 	var mode C.CUstreamCaptureMode
-	if s := answer(call, C.dlx_enter_relaxed(C.uintptr_t(c), &pushed, &mode)); !s.OK() {
+	if s := answer(call, C.dlx_enter_relaxed(C.uintptr_t(c), &mode)); !s.OK() {
 		return s
 	}
-	defer C.dlx_leave_relaxed(pushed, mode)
+	defer C.dlx_leave_relaxed(mode)
 	return status(call, code(f()))
 }
 

@@ -57,6 +57,7 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0 || attribute(d, C.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) == 0 {
 		x.NoDescriptors = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED is 0"
 	}
+	x.NoDMABufs = noDMABufs(d)
 	// IPC needs Linux and unified addressing (cuIpcGetMemHandle).
 	if x.Integrated || attribute(d, C.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0 || !link.Has("cuIpcOpenMemHandle_v2") {
 		x.NoIPC = "the device is integrated, or the driver has no cuIpcGetMemHandle"
@@ -69,6 +70,19 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 		x.NoReadOnlyHost = "CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED is 0"
 	}
 	return x, s
+}
+
+// noDMABufs returns why memory of a device cannot be exported as dma-bufs, "" if it can. The memory is mapped memory.
+func noDMABufs(d cu.Device) string {
+	switch {
+	case !link.Has("cuMemGetHandleForAddressRange"):
+		return "the driver has no cuMemGetHandleForAddressRange"
+	case attribute(d, C.CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0:
+		return "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0: it takes the open kernel modules"
+	case attribute(d, C.CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) == 0:
+		return "CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED is 0"
+	}
+	return ""
 }
 
 // noIPCEvents returns why other processes cannot open events of a device, "" if they can. There are integrated devices

@@ -6,36 +6,26 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static inline CUresult dlx_try_enter(CUcontext context, int *pushed) {
-	CUcontext current;
-	CUresult r = cuCtxGetCurrent(&current);
-	*pushed = 0;
-	if (r != CUDA_SUCCESS || current == context) return r;
-	r = cuCtxPushCurrent(context);
-	*pushed = r == CUDA_SUCCESS;
-	return r;
-}
-
-// dlx_enter makes a context current, unless it is current already. dlx_leave undoes that.
+// dlx_enter makes a context current. dlx_leave undoes that. It is pushed even if it is current
+// already: the threads of a Go program mostly have none, and to ask would be one more call.
 // dlx_enter tries twice, since a call that frees something is not repeated.
-static inline CUresult dlx_enter(CUcontext context, int *pushed) {
-	CUresult r = dlx_try_enter(context, pushed);
-	return r == CUDA_SUCCESS ? r : dlx_try_enter(context, pushed);
+static inline CUresult dlx_enter(CUcontext context) {
+	CUresult r = cuCtxPushCurrent(context);
+	return r == CUDA_SUCCESS ? r : cuCtxPushCurrent(context);
 }
 
-static inline void dlx_leave(int pushed) {
+static inline void dlx_leave(void) {
 	CUcontext ours;
-	if (pushed) cuCtxPopCurrent(&ours);
+	cuCtxPopCurrent(&ours);
 }
 
 // DLX_IN makes a call with a context current, and returns its result from the function.
 #define DLX_IN(context, call)                              \
 	do {                                                   \
-		int pushed;                                        \
-		CUresult r = dlx_enter((CUcontext)(context), &pushed); \
+		CUresult r = dlx_enter((CUcontext)(context));      \
 		if (r != CUDA_SUCCESS) return r;                   \
 		r = (call);                                        \
-		dlx_leave(pushed);                                 \
+		dlx_leave();                                       \
 		return r;                                          \
 	} while (0)
 
@@ -50,27 +40,35 @@ static inline CUstreamCaptureMode dlx_relax(CUstreamCaptureMode mode) {
 }
 
 // dlx_enter_relaxed is dlx_enter and dlx_relax. dlx_leave_relaxed undoes both.
-static inline CUresult dlx_enter_relaxed(uintptr_t context, int *pushed, CUstreamCaptureMode *mode) {
-	CUresult r = dlx_enter((CUcontext)context, pushed);
+static inline CUresult dlx_enter_relaxed(uintptr_t context, CUstreamCaptureMode *mode) {
+	CUresult r = dlx_enter((CUcontext)context);
 	if (r == CUDA_SUCCESS) *mode = dlx_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
 	return r;
 }
 
-static inline void dlx_leave_relaxed(int pushed, CUstreamCaptureMode mode) {
+static inline void dlx_leave_relaxed(CUstreamCaptureMode mode) {
 	dlx_relax(mode);
-	dlx_leave(pushed);
+	dlx_leave();
 }
 
 // DLX_RELAXED is DLX_IN in the relaxed mode.
 #define DLX_RELAXED(context, call)                                              \
 	do {                                                                        \
-		int pushed;                                                             \
 		CUstreamCaptureMode mode;                                               \
-		CUresult r = dlx_enter_relaxed(context, &pushed, &mode);                \
+		CUresult r = dlx_enter_relaxed(context, &mode);                         \
 		if (r != CUDA_SUCCESS) return r;                                        \
 		r = (call);                                                             \
-		dlx_leave_relaxed(pushed, mode);                                        \
+		dlx_leave_relaxed(mode);                                                \
 		return r;                                                               \
 	} while (0)
+
+// dlx_captured returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for a stream that is being captured
+// into a graph. It is called before anything is enqueued, so that the capture stays valid.
+static inline CUresult dlx_captured(CUstream stream) {
+	CUstreamCaptureStatus state;
+	CUresult r = cuStreamIsCapturing(stream, &state);
+	if (r != CUDA_SUCCESS) return r;
+	return state == CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
 
 #endif

@@ -5,15 +5,6 @@ package driver
 /*
 #include "shim.h"
 
-// dlx_captured returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED for a stream that is being captured
-// into a graph. It is called before anything is enqueued, so that the capture stays valid.
-static inline CUresult dlx_captured(CUstream stream) {
-	CUstreamCaptureStatus state;
-	CUresult r = cuStreamIsCapturing(stream, &state);
-	if (r != CUDA_SUCCESS) return r;
-	return state == CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-}
-
 static inline CUresult dlx_event_record(CUevent event, CUstream stream) {
 	CUresult r = dlx_captured(stream);
 	return r == CUDA_SUCCESS ? cuEventRecord(event, stream) : r;

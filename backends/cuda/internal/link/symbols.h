@@ -106,6 +106,7 @@
 	X(cuMemGetAccess) \
 	X(cuMemGetAddressRange_v2) \
 	X(cuMemGetAllocationGranularity) \
+	X(cuMemGetHandleForAddressRange) \
 	X(cuMemGetInfo_v2) \
 	X(cuMemHostAlloc) \
 	X(cuMemHostGetDevicePointer_v2) \
@@ -131,6 +132,8 @@
 	X(cuMemcpyAtoD_v2) \
 	X(cuMemcpyAtoHAsync_v2) \
 	X(cuMemcpyAtoH_v2) \
+	X(cuMemcpyBatchAsync) \
+	X(cuMemcpyBatchAsync_v2) \
 	X(cuMemcpyDtoA_v2) \
 	X(cuMemcpyDtoDAsync_v2) \
 	X(cuMemcpyDtoD_v2) \

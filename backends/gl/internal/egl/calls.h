@@ -24,6 +24,13 @@ static inline EGLBoolean dlx_query_devices(uintptr_t f, EGLint max, EGLDeviceEXT
 static inline const char *dlx_query_device(uintptr_t f, EGLDeviceEXT d, EGLint name) {
 	return ((PFNEGLQUERYDEVICESTRINGEXTPROC)f)(d, name);
 }
+static inline EGLDisplay dlx_current_display(uintptr_t f) { return ((PFNEGLGETCURRENTDISPLAYPROC)f)(); }
+static inline EGLBoolean dlx_display_attrib(uintptr_t f, EGLDisplay d, EGLint name, EGLAttrib *value) {
+	return ((PFNEGLQUERYDISPLAYATTRIBEXTPROC)f)(d, name, value);
+}
+static inline EGLBoolean dlx_device_attrib(uintptr_t f, EGLDeviceEXT d, EGLint name, EGLAttrib *value) {
+	return ((PFNEGLQUERYDEVICEATTRIBEXTPROC)f)(d, name, value);
+}
 static inline EGLDisplay dlx_get_display(uintptr_t f, EGLenum platform, void *native) {
 	return ((PFNEGLGETPLATFORMDISPLAYEXTPROC)f)(platform, native, NULL);
 }

@@ -22,7 +22,9 @@ type table struct {
 	getProcAddress, getError, queryString       uintptr
 	initialize, bindAPI, createContext          uintptr
 	makeCurrent, destroyContext, releaseThread  uintptr
-	queryDevices, queryDeviceString, getDisplay uintptr // of extensions
+	getCurrentDisplay                           uintptr
+	queryDevices, queryDeviceString, getDisplay uintptr // of extensions, as the next ones
+	queryDisplayAttrib, queryDeviceAttrib       uintptr
 }
 
 // open opens libEGL once; drivers do not survive being unloaded.
@@ -42,6 +44,7 @@ var open = sync.OnceValues(func() (*table, error) {
 		{Name: "eglMakeCurrent", Address: &t.makeCurrent},
 		{Name: "eglDestroyContext", Address: &t.destroyContext},
 		{Name: "eglReleaseThread", Since: "1.2", Address: &t.releaseThread},
+		{Name: "eglGetCurrentDisplay", Optional: true, Address: &t.getCurrentDisplay}, // only CUDADevice needs it
 	}); err != nil {
 		return nil, err
 	}
@@ -51,6 +54,8 @@ var open = sync.OnceValues(func() (*table, error) {
 	}{
 		{"EGL_EXT_device_enumeration", "eglQueryDevicesEXT", &t.queryDevices},
 		{"EGL_EXT_device_query", "eglQueryDeviceStringEXT", &t.queryDeviceString},
+		{"EGL_EXT_device_query", "eglQueryDisplayAttribEXT", &t.queryDisplayAttrib},
+		{"EGL_EXT_device_query", "eglQueryDeviceAttribEXT", &t.queryDeviceAttrib},
 		{"EGL_EXT_platform_base", "eglGetPlatformDisplayEXT", &t.getDisplay},
 	} {
 		if t.clientHas(s.extension) || t.clientHas("EGL_EXT_device_base") {

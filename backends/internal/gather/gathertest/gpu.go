@@ -96,7 +96,7 @@ func (g *GPU) Dispatch(dst, src *Buffer, plan []gather.Dispatch) error {
 			pipeline:   pipeline,
 			dst_offset: C.uint64_t(p.Dst.Offset), dst_size: C.uint64_t(p.Dst.Size),
 			src_offset: C.uint64_t(p.Src.Offset), src_size: C.uint64_t(p.Src.Size),
-			constants: *(*[28]C.uint32_t)(unsafe.Pointer(&plan[i].Constants)),
+			constants: *(*[30]C.uint32_t)(unsafe.Pointer(&plan[i].Constants)),
 			groups:    [3]C.uint32_t{C.uint32_t(p.Groups[0]), C.uint32_t(p.Groups[1]), C.uint32_t(p.Groups[2])},
 		}
 	}

@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
 	uint64_t pipeline;
 	uint64_t dst_offset, dst_size, src_offset, src_size;
-	uint32_t constants[28];
+	uint32_t constants[30];
 	uint32_t groups[3];
 } gpu_dispatch;
 

@@ -6,6 +6,8 @@ package driver
 // #include "shim.h"
 // #cgo noescape dlx_record
 // #cgo nocallback dlx_record
+// #cgo noescape dlx_record_copies
+// #cgo nocallback dlx_record_copies
 // #cgo noescape dlx_submit
 // #cgo nocallback dlx_submit
 import "C"
@@ -91,19 +93,56 @@ func (d *Device) Record(command uint64, dst, src Operand, regions []Region, run 
 	return failed(r, "vkBeginCommandBuffer", "") // the other call that can fail is vkEndCommandBuffer, with the same codes
 }
 
+// Copy is one region of one buffer that is copied to another one.
+type Copy struct {
+	Dst, Src uint64
+	Region
+}
+
+// RecordCopies is Record for copies between several buffers, none of which another queue family owns. The copies
+// may run in any order.
+func (d *Device) RecordCopies(command uint64, copies []Copy) error {
+	r := C.dlx_record_copies(d.shim, C.uint64_t(command), C.uint32_t(len(copies)), (*C.dlx_region)(unsafe.Pointer(unsafe.SliceData(copies))))
+	return failed(r, "vkBeginCommandBuffer", "") // as in Record
+}
+
+// The structs of Go and of C are the same.
+const _ = -(unsafe.Sizeof(Copy{}) - C.sizeof_dlx_region)
+
 // Point is a value of a timeline.
 type Point struct{ Timeline, Value uint64 }
 
-// Submit submits a command buffer to the queue, or only the signal if command is 0. The timeline gets the
-// value of signal when the command and all work submitted before are done.
-func (d *Device) Submit(command uint64, signal Point) error {
+// Submission is work for a queue.
+type Submission struct {
+	Queue   int     // 0 is the first queue, which others may use, too; the others are numbered up to Device.Others
+	Waits   []Point // it runs when these are reached, and so does all that is submitted to the queue later
+	Command uint64  // a command buffer; 0 for none
+	First   Point   // what the work sets before Signal; nothing if Timeline is 0
+	Signal  Point
+}
+
+// Submit submits work. When the work and all that was submitted to its queue before are done, First and then Signal
+// are set. The values of Waits may be set by work that is submitted later, or never: the queue then stays blocked.
+func (d *Device) Submit(s Submission) error {
+	work := C.dlx_submission{
+		command: C.uint64_t(s.Command),
+		first:   C.dlx_point{C.uint64_t(s.First.Timeline), C.uint64_t(s.First.Value)},
+		signal:  C.dlx_point{C.uint64_t(s.Signal.Timeline), C.uint64_t(s.Signal.Value)},
+	}
 	locked := C.int(0)
-	if d.lock != nil {
+	switch {
+	case s.Queue > 0:
+		l := &d.others[s.Queue-1]
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		work.queue = C.uint64_t(l.handle)
+	case d.lock != nil:
 		d.lock.Lock()
 		defer d.lock.Unlock()
 		locked = 1
 	}
-	return failed(C.dlx_submit(d.shim, locked, C.uint64_t(command), C.uint64_t(signal.Timeline), C.uint64_t(signal.Value)), "vkQueueSubmit", "")
+	waits := (*C.dlx_point)(unsafe.Pointer(unsafe.SliceData(s.Waits)))
+	return failed(C.dlx_submit(d.shim, locked, &work, C.uint32_t(len(s.Waits)), waits), "vkQueueSubmit", "")
 }
 
 // Pipeline is a compute pipeline over two storage buffers, destination and

@@ -16,7 +16,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Device is a VkDevice with one queue. Its methods are safe for concurrent use as far as Vulkan's functions
+// Device is a VkDevice with queues of one family. Its methods are safe for concurrent use as far as Vulkan's functions
 // are: only one goroutine at a time may use a command pool.
 type Device struct {
 	Physical *Physical
@@ -28,7 +28,14 @@ type Device struct {
 	owned      bool
 	extensions []string
 	lock       sync.Locker // the lock of another library's queue; nil for the shim's
-	counting   sync.Mutex  // see Counter
+	others     []otherQueue
+	counting   sync.Mutex // see Counter
+}
+
+// otherQueue is a queue other than the first one.
+type otherQueue struct {
+	mu     sync.Mutex
+	handle uint64
 }
 
 // NewDevice makes a device with all extensions of this package that it supports. The caller closes it. It
@@ -43,7 +50,7 @@ func NewDevice(p *Physical) (*Device, error) {
 			return nil, err
 		}
 	}
-	d := &Device{Physical: p, Family: p.Family, owned: true}
+	d := &Device{Physical: p, Family: p.Family, owned: true, others: make([]otherQueue, min(p.Queues, C.DLX_QUEUES)-1)}
 	for _, e := range []string{ExternalMemoryFD, ExternalMemoryDMA, ExternalMemoryHost, ExternalSemaphoreFD, QueueFamilyForeign} {
 		if p.Has(e) {
 			d.extensions = append(d.extensions, e)
@@ -62,6 +69,10 @@ func NewDevice(p *Physical) (*Device, error) {
 	var queue vk.Queue
 	vk.GetDeviceQueue(d.handle, uint32(d.Family), 0, &queue)
 	d.Queue = number(queue)
+	for i := range d.others {
+		vk.GetDeviceQueue(d.handle, uint32(d.Family), uint32(i+1), &queue)
+		d.others[i].handle = number(queue)
+	}
 	if err := d.fill(); err != nil {
 		vk.DestroyDevice(d.handle, nil)
 		return nil, err
@@ -97,11 +108,13 @@ func (d *Device) create() error {
 	info.device.sType = C.VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO
 	info.device.ppEnabledExtensionNames, info.device.enabledExtensionCount, free = cStrings(d.extensions)
 	defer free()
-	info.priority = 1
 	info.queue.sType = C.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
 	info.queue.queueFamilyIndex = C.uint32_t(d.Family)
-	info.queue.queueCount = 1
-	info.queue.pQueuePriorities = &info.priority
+	info.queue.queueCount = C.uint32_t(len(d.others) + 1)
+	for i := range info.priorities {
+		info.priorities[i] = 1
+	}
+	info.queue.pQueuePriorities = &info.priorities[0]
 	info.device.queueCreateInfoCount = 1
 	info.device.pQueueCreateInfos = &info.queue
 
@@ -174,6 +187,9 @@ func (d *Device) QueueLock() (lock, unlock, context uintptr) {
 	return uintptr(C.dlx_queue_lock), uintptr(C.dlx_queue_unlock), uintptr(unsafe.Pointer(d.shim))
 }
 
+// Others returns how many queues there are beside the first one.
+func (d *Device) Others() int { return len(d.others) }
+
 // WaitIdle blocks until the device has no unfinished work.
 func (d *Device) WaitIdle() error {
 	if d.lock != nil {
@@ -182,6 +198,10 @@ func (d *Device) WaitIdle() error {
 	} else {
 		C.dlx_queue_lock(unsafe.Pointer(d.shim))
 		defer C.dlx_queue_unlock(unsafe.Pointer(d.shim))
+	}
+	for i := range d.others {
+		d.others[i].mu.Lock()
+		defer d.others[i].mu.Unlock()
 	}
 	return failed(C.VkResult(vk.DeviceWaitIdle(d.handle)), "vkDeviceWaitIdle", "")
 }

@@ -223,18 +223,59 @@ VkResult dlx_record(dlx_device *d, const dlx_job *j, uint32_t count, const void 
 	return r;
 }
 
-
-
-VkResult dlx_submit(dlx_device *d, int locked, uint64_t command, uint64_t signal, uint64_t value) {
+VkResult dlx_record_copies(dlx_device *d, uint64_t command, uint32_t count, const dlx_region *regions) {
 	VkCommandBuffer cmd = HANDLE(VkCommandBuffer, command);
-	VkSemaphore semaphore = HANDLE(VkSemaphore, signal);
-	VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-		.signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &value};
-	VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &timeline,
-		.commandBufferCount = cmd != NULL, .pCommandBuffers = &cmd,
-		.signalSemaphoreCount = 1, .pSignalSemaphores = &semaphore};
+	VkCommandBufferBeginInfo begin = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+	VkResult r = d->BeginCommandBuffer(cmd, &begin);
+	if (r) return r;
+	VkMemoryBarrier before = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+		.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+	d->CmdPipelineBarrier(cmd, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+	for (uint32_t i = 0; i < count; i++) {
+		VkBufferCopy region = {regions[i].src_offset, regions[i].dst_offset, regions[i].size};
+		d->CmdCopyBuffer(cmd, HANDLE(VkBuffer, regions[i].src), HANDLE(VkBuffer, regions[i].dst), 1, &region);
+	}
+	VkMemoryBarrier after = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+		.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT};
+	d->CmdPipelineBarrier(cmd, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL, 0, NULL);
+	r = d->EndCommandBuffer(cmd);
+	if (r) d->ResetCommandBuffer(cmd, 0); // it is used again
+	return r;
+}
+
+VkResult dlx_submit(dlx_device *d, int locked, const dlx_submission *s, uint32_t count, const dlx_point *waits) {
+	VkCommandBuffer cmd = HANDLE(VkCommandBuffer, s->command);
+	VkSemaphore semaphores[count + 1]; // one more, since no array has no elements
+	uint64_t values[count + 1];
+	VkPipelineStageFlags stages[count + 1];
+	for (uint32_t i = 0; i < count; i++) {
+		semaphores[i] = HANDLE(VkSemaphore, waits[i].timeline);
+		values[i] = waits[i].value;
+		stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+	}
+	// Only the signals of different infos have an order.
+	dlx_point points[2] = {s->first, s->signal};
+	uint32_t skip = s->first.timeline == 0;
+	VkSemaphore signals[2];
+	VkTimelineSemaphoreSubmitInfo timelines[2];
+	VkSubmitInfo submits[2];
+	for (uint32_t i = skip; i < 2; i++) {
+		signals[i] = HANDLE(VkSemaphore, points[i].timeline);
+		timelines[i] = (VkTimelineSemaphoreSubmitInfo){.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+			.signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &points[i].value};
+		submits[i] = (VkSubmitInfo){.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &timelines[i],
+			.signalSemaphoreCount = 1, .pSignalSemaphores = &signals[i]};
+	}
+	timelines[skip].waitSemaphoreValueCount = submits[skip].waitSemaphoreCount = count;
+	timelines[skip].pWaitSemaphoreValues = values;
+	submits[skip].pWaitSemaphores = semaphores;
+	submits[skip].pWaitDstStageMask = stages;
+	submits[skip].commandBufferCount = cmd != NULL;
+	submits[skip].pCommandBuffers = &cmd;
+	if (s->queue) return d->QueueSubmit(HANDLE(VkQueue, s->queue), 2 - skip, &submits[skip], VK_NULL_HANDLE);
 	if (!locked) dlx_queue_lock(d);
-	VkResult r = d->QueueSubmit(d->queue, 1, &submit, VK_NULL_HANDLE);
+	VkResult r = d->QueueSubmit(d->queue, 2 - skip, &submits[skip], VK_NULL_HANDLE);
 	if (!locked) dlx_queue_unlock(d);
 	return r;
 }

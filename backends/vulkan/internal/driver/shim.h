@@ -56,7 +56,7 @@ typedef struct dlx_device {
 	DLX_OPTIONAL_FUNCTIONS(DLX_ENTRY)
 #undef DLX_ENTRY
 	VkDevice device;
-	VkQueue queue;
+	VkQueue queue; // the first one
 	uint32_t family;
 	pthread_mutex_t mu; // of queue
 } dlx_device;
@@ -106,6 +106,8 @@ void dlx_device_free(dlx_device *d);
 void dlx_queue_lock(void *device);
 void dlx_queue_unlock(void *device);
 
+enum { DLX_QUEUES = 8 }; // the most queues that a device is made with
+
 // dlx_infos is room for the structs of one call of vulkan-go's, and for what their
 // pNext chains need, in C memory: vulkan-go's own copies of Go structs are freed by
 // finalizers that may run too early.
@@ -116,7 +118,7 @@ typedef struct dlx_infos {
 
 	VkDeviceCreateInfo device;
 	VkDeviceQueueCreateInfo queue;
-	float priority;
+	float priorities[DLX_QUEUES];
 	VkPhysicalDeviceFeatures2 features;
 	VkPhysicalDeviceTimelineSemaphoreFeatures timeline_feature;
 	VkPhysicalDevice8BitStorageFeatures storage8;
@@ -153,10 +155,26 @@ typedef struct dlx_job {
 
 // regions are triples of source offset, destination offset and size.
 VkResult dlx_record(dlx_device *d, const dlx_job *job, uint32_t count, const void *regions, uint32_t push_size, const void *push);
-// dlx_submit puts a command buffer, or nothing if that is 0, on the queue, and sets
-// the timeline to a value when it and all work before are done.
+// dlx_region is a part of a buffer that is copied to another one.
+typedef struct { uint64_t dst, src, src_offset, dst_offset, size; } dlx_region;
+// dlx_record_copies records regions of several buffers that no other family owns.
+VkResult dlx_record_copies(dlx_device *d, uint64_t command, uint32_t count, const dlx_region *regions);
+
+// dlx_point is a value of a timeline.
+typedef struct dlx_point {
+	uint64_t timeline, value;
+} dlx_point;
+
+// dlx_submission is a command buffer, or nothing if that is 0. It runs when the waits are over, and so does all that is
+// submitted to the queue later. When it and all work before are done, the timeline of first gets its value, if it is not 0,
+// and then that of signal.
+typedef struct dlx_submission {
+	uint64_t queue; // 0 for the first one, whose lock dlx_submit then takes
+	uint64_t command;
+	dlx_point first, signal;
+} dlx_submission;
 // locked says that the caller holds the queue's lock by other means.
-VkResult dlx_submit(dlx_device *d, int locked, uint64_t command, uint64_t signal, uint64_t value);
+VkResult dlx_submit(dlx_device *d, int locked, const dlx_submission *s, uint32_t count, const dlx_point *waits);
 
 // dlx_pipeline is a compute pipeline over two storage buffers and push constants.
 typedef struct dlx_pipeline {

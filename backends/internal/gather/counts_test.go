@@ -1,0 +1,29 @@
+//go:build linux && cgo
+
+package gather_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The table of what the machine code does is that of the committed machine code.
+func TestCountsAreMadeOfTheCubins(t *testing.T) {
+	folder := t.TempDir()
+	if out, err := exec.Command("go", "run", "generate_counts.go", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	made, err := os.ReadFile(filepath.Join(folder, "counts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile("counts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(made) != string(kept) {
+		t.Error("counts.md is not what the machine code gives: run go generate")
+	}
+}
