@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 )
 
 // Flags is a set of properties of a tensor. The values are those of DLPack.
@@ -178,6 +179,7 @@ func byteRange(width, low, high int64) (first, last int64, ok bool) {
 func (t *Tensor) Close() error {
 	if t != nil && t.share != nil {
 		t.share.close()
+		runtime.KeepAlive(t) // closeLost must not overtake the call
 	}
 	return nil
 }
