@@ -20,6 +20,8 @@ func ordinalOf(id cudalike.ContextID) C.int { return C.int(id) - 1 }
 
 func (c context) device() C.int { return C.int(c) }
 
-func (library) Retain(ordinal int32) (cudalike.Context, cudalike.Status) { return context(ordinal), cudalike.Status{} }
+func (library) Retain(ordinal int32) (cudalike.Context, cudalike.Status) {
+	return context(ordinal), cudalike.Status{}
+}
 
 func (library) Release(int32) cudalike.Status { return cudalike.Status{} }

@@ -17,23 +17,6 @@ static int dlx_attribute(int device, int which) {
 	if (r != hipSuccess) (void)dlx_hip.hipGetLastError();
 	return r == hipSuccess ? n : 0;
 }
-
-// dlx_arch copies the name of the architecture, which is in the struct alone. The struct of HIP 6 has a function of its
-// own, so the function says which struct it fills.
-static hipError_t dlx_arch(int device, char *out) {
-	static _Thread_local char properties[DLX_PROPERTIES];
-	size_t at = DLX_ARCH_6;
-	memset(properties, 0, sizeof properties);
-	hipError_t r = hipErrorNotSupported;
-	if ((void *)dlx_hip.hipGetDevicePropertiesR0600 != dlx_missing) {
-		r = dlx_hip.hipGetDevicePropertiesR0600(properties, device);
-	} else {
-		at = DLX_ARCH_5;
-		r = dlx_hip.hipGetDeviceProperties(properties, device);
-	}
-	if (r == hipSuccess) memcpy(out, properties + at, DLX_ARCH_SIZE - 1);
-	return r;
-}
 */
 import "C"
 
@@ -43,12 +26,11 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/core"
 )
 
 // Version returns the version of the library, such as "6.3".
 func (library) Version() string {
-	return fmt.Sprintf("%d.%d", C.dlx_version/10_000_000, C.dlx_version/100_000%100)
+	return fmt.Sprintf("%d.%d", C.dlx_hip_version/10_000_000, C.dlx_hip_version/100_000%100)
 }
 
 func (library) Devices() (int, cudalike.Status) {
@@ -79,7 +61,6 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	if C.dlx_bus(d, &text[0], C.int(len(text)-1)) == C.hipSuccess {
 		x.PCI = strings.ToLower(C.GoString(&text[0]))
 	}
-	x.GraphicsUUID = mesaUUID(x.PCI)
 	x.ComputeUnits = attribute(ordinal, C.hipDeviceAttributeMultiprocessorCount)
 	x.Major = attribute(ordinal, C.hipDeviceAttributeComputeCapabilityMajor)
 	x.Minor = attribute(ordinal, C.hipDeviceAttributeComputeCapabilityMinor)
@@ -120,13 +101,3 @@ func addMissing(ordinal int32, x *cudalike.Description) {
 
 // attribute returns an attribute of a device. It is 0 if the library is too old to know the attribute.
 func attribute(ordinal int32, which C.int) int { return int(C.dlx_attribute(C.int(ordinal), which)) }
-
-// mesaUUID returns the UUID that Mesa's Vulkan gives to the card at a PCI address: its domain, bus, device and function,
-// as numbers of 4 bytes each. HIP's own UUID is another one. The result is zero if pci is not an address.
-func mesaUUID(pci string) (u core.UUID) {
-	var at [4]uint32
-	if n, _ := fmt.Sscanf(pci, "%x:%x:%x.%x", &at[0], &at[1], &at[2], &at[3]); n == len(at) {
-		u = *(*core.UUID)(unsafe.Pointer(&at))
-	}
-	return u
-}

@@ -12,7 +12,7 @@ static void dlx_callback(hipStream_t stream, hipError_t status, void *n) { dlxHI
 
 // Libraries before 5.3 have no hipLaunchHostFunc. Later work of the stream also waits for a callback.
 static inline hipError_t dlx_enqueue_host(hipStream_t stream, void *n) {
-	if ((void *)dlx_hip.hipLaunchHostFunc == dlx_missing) return dlx_hip.hipStreamAddCallback(stream, dlx_callback, n, 0);
+	if ((void *)dlx_hip.hipLaunchHostFunc == dlx_hip_missing) return dlx_hip.hipStreamAddCallback(stream, dlx_callback, n, 0);
 	return dlx_hip.hipLaunchHostFunc(stream, dlx_host_func, n);
 }
 

@@ -7,9 +7,9 @@ package driver
 #include "table.h"
 
 static const struct dlx_entry *dlx_entry(int compiler, int i) { return &(compiler ? dlx_hiprtc_entries : dlx_hip_entries)[i]; }
-static void dlx_set(int compiler, int i, uintptr_t f) { *dlx_entry(compiler, i)->at = f ? (void *)f : dlx_missing; }
+static void dlx_set(int compiler, int i, uintptr_t f) { *dlx_entry(compiler, i)->at = f ? (void *)f : dlx_hip_missing; }
 static int dlx_init(void) { return dlx_hip.hipInit(0); }
-static int dlx_read_version(void) { return dlx_hip.hipRuntimeGetVersion(&dlx_version); }
+static int dlx_read_version(void) { return dlx_hip.hipRuntimeGetVersion(&dlx_hip_version); }
 */
 import "C"
 
@@ -88,16 +88,16 @@ func resolve(l *dl.Library, compiler, count C.int) error {
 // required has the functions that dlx cannot do without, and the version of HIP that introduced each. One function
 // stands for several that came with it. Other missing functions return hipErrorNotSupported.
 var required = map[string]string{
-	"hipInit":                             "1.0",
-	"hipGetDevice":                        "1.0",
-	"hipGetErrorName":                     "1.0",
-	"hipGetErrorString":                   "1.0",
-	"hipGetLastError":                     "1.0",
-	"hipMemcpyAsync":                      "1.0",
-	"hipRuntimeGetVersion":                "1.0",
-	"hipPointerGetAttributes":             "1.0",
-	"hipModuleLoadData":                   "1.0",
-	"hipStreamIsCapturing":                "4.3",
+	"hipInit":                            "1.0",
+	"hipGetDevice":                       "1.0",
+	"hipGetErrorName":                    "1.0",
+	"hipGetErrorString":                  "1.0",
+	"hipGetLastError":                    "1.0",
+	"hipMemcpyAsync":                     "1.0",
+	"hipRuntimeGetVersion":               "1.0",
+	"hipPointerGetAttributes":            "1.0",
+	"hipModuleLoadData":                  "1.0",
+	"hipStreamIsCapturing":               "4.3",
 	"hipThreadExchangeStreamCaptureMode": "5.0",
 }
 
@@ -105,11 +105,11 @@ var required = map[string]string{
 func has(name string) bool {
 	for i := range C.dlx_hip_count {
 		if e := C.dlx_entry(0, i); C.GoString(e.name) == name {
-			return *e.at != C.dlx_missing
+			return *e.at != C.dlx_hip_missing
 		}
 	}
 	return false
 }
 
 // newer reports whether the library has at least a version, such as C.DLX_HIP_6_0.
-func newer(version C.int) bool { return C.dlx_version >= version }
+func newer(version C.int) bool { return C.dlx_hip_version >= version }

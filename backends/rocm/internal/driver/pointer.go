@@ -20,7 +20,7 @@ static hipError_t dlx_pointer_steps(void *p, struct dlx_pointer *out) {
 	hipError_t r = dlx_hip.hipPointerGetAttributes(&b, p);
 	if (r == hipErrorInvalidValue) return hipSuccess; // memory that is not HIP's, before 6.0
 	if (r != hipSuccess) return r;
-	int old = dlx_version < DLX_HIP_6_0, type = b.known.type;
+	int old = dlx_hip_version < DLX_HIP_6_0, type = b.known.type;
 	out->managed = b.known.managed != 0 || (!old && type == DLX_MANAGED_6);
 	out->host = type == (old ? DLX_HOST_5 : DLX_HOST_6);
 	out->known = out->managed || out->host || type == (old ? DLX_DEVICE_5 : DLX_DEVICE_6);

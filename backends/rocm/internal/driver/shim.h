@@ -3,6 +3,7 @@
 #define DLX_HIP_SHIM_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "table.h"
 
@@ -66,6 +67,23 @@ static inline hipError_t dlx_captured(hipStream_t stream) {
 	hipError_t r = dlx_hip.hipStreamIsCapturing(stream, &state);
 	if (r != hipSuccess) return r;
 	return state == hipStreamCaptureStatusNone ? hipSuccess : hipErrorStreamCaptureUnsupported;
+}
+
+// dlx_arch copies the name of the architecture, which is in the struct alone. The struct of HIP 6 has a function of its
+// own, so the function says which struct it fills.
+static inline hipError_t dlx_arch(int device, char *out) {
+	static _Thread_local char properties[DLX_PROPERTIES];
+	size_t at = DLX_ARCH_6;
+	memset(properties, 0, sizeof properties);
+	hipError_t r = hipErrorNotSupported;
+	if ((void *)dlx_hip.hipGetDevicePropertiesR0600 != dlx_hip_missing) {
+		r = dlx_hip.hipGetDevicePropertiesR0600(properties, device);
+	} else {
+		at = DLX_ARCH_5;
+		r = dlx_hip.hipGetDeviceProperties(properties, device);
+	}
+	if (r == hipSuccess) memcpy(out, properties + at, DLX_ARCH_SIZE - 1);
+	return r;
 }
 
 #endif

@@ -38,8 +38,8 @@ static hipError_t dlx_check_capture(int device, uintptr_t stream) {
 
 // dlx_device_of returns the device of a stream by the function of 5.6, or else by an older one, which returns the device.
 static inline hipError_t dlx_device_of(hipStream_t stream, int *out) {
-	if ((void *)dlx_hip.hipStreamGetDevice != dlx_missing) return dlx_hip.hipStreamGetDevice(stream, out);
-	if ((void *)dlx_hip.hipGetStreamDeviceId == dlx_missing) return hipErrorNotSupported;
+	if ((void *)dlx_hip.hipStreamGetDevice != dlx_hip_missing) return dlx_hip.hipStreamGetDevice(stream, out);
+	if ((void *)dlx_hip.hipGetStreamDeviceId == dlx_hip_missing) return hipErrorNotSupported;
 	*out = (int)dlx_hip.hipGetStreamDeviceId(stream);
 	return *out < 0 ? hipErrorInvalidHandle : hipSuccess;
 }

@@ -4,7 +4,7 @@
 
 struct dlx_hip dlx_hip;
 struct dlx_hiprtc dlx_hiprtc;
-int dlx_version;
+int dlx_hip_version;
 
 #define DLX_ENTRY(name) {#name, (void **)&dlx_hip.name},
 #define DLX_OWN_ENTRY(name, parameters) DLX_ENTRY(name)
@@ -16,4 +16,4 @@ const int dlx_hip_count = sizeof dlx_hip_entries / sizeof *dlx_hip_entries;
 const int dlx_hiprtc_count = sizeof dlx_hiprtc_entries / sizeof *dlx_hiprtc_entries;
 
 static int not_there(void) { return hipErrorNotSupported; }
-void *const dlx_missing = (void *)not_there;
+void *const dlx_hip_missing = (void *)not_there;

@@ -25,10 +25,10 @@ struct dlx_entry {
 extern const struct dlx_entry dlx_hip_entries[], dlx_hiprtc_entries[];
 extern const int dlx_hip_count, dlx_hiprtc_count;
 
-// dlx_missing stands for the functions that a library lacks.
-extern void *const dlx_missing;
+// dlx_hip_missing stands for the functions that a library lacks.
+extern void *const dlx_hip_missing;
 
-// dlx_version is what hipRuntimeGetVersion has returned.
-extern int dlx_version;
+// dlx_hip_version is what hipRuntimeGetVersion has returned.
+extern int dlx_hip_version;
 
 #endif

@@ -32,7 +32,7 @@ static inline hipError_t dlx_give_access(void *address, size_t size, int device)
 static inline hipError_t dlx_vmm_memory(struct dlx_vmm *v, int fd, int rdma, size_t size, int device) {
 	if (fd >= 0) {
 		v->call = "hipMemImportFromShareableHandle";
-		void *handle = dlx_version >= DLX_HIP_7_1 ? (void *)(intptr_t)fd : &fd;
+		void *handle = dlx_hip_version >= DLX_HIP_7_1 ? (void *)(intptr_t)fd : &fd;
 		return dlx_hip.hipMemImportFromShareableHandle(&v->memory, handle, DLX_POSIX_FD);
 	}
 	dlx_allocation p = dlx_properties(device, rdma);
