@@ -20,7 +20,7 @@ static hipError_t dlx_external_steps(struct dlx_external *x, int fd, size_t size
 	if (r != hipSuccess) return r;
 	x->call = "hipExternalMemoryGetMappedBuffer";
 	r = dlx_hip.hipExternalMemoryGetMappedBuffer(&x->address, x->memory, &buffer);
-	if (r != hipSuccess) (void)dlx_hip.hipDestroyExternalMemory((hipExternalMemory_t)x->memory);
+	if (r != hipSuccess) dlx_hip.hipDestroyExternalMemory((hipExternalMemory_t)x->memory);
 	return r;
 }
 
@@ -29,9 +29,14 @@ static hipError_t dlx_external_open(int device, struct dlx_external *x, int fd, 
 	DLX_RELAXED(device, dlx_external_steps(x, fd, size, dedicated));
 }
 
-// dlx_external_close destroys the memory, and the mapped buffer with it: HIP has no other call for that.
-static hipError_t dlx_external_close(int device, uintptr_t memory) {
-	DLX_RELAXED(device, dlx_hip.hipDestroyExternalMemory((hipExternalMemory_t)memory));
+// The mapped buffer has a reference to the memory, which hipFree releases.
+static inline hipError_t dlx_external_release(void *address, hipExternalMemory_t memory) {
+	hipError_t r = dlx_hip.hipFree(address), destroyed = dlx_hip.hipDestroyExternalMemory(memory);
+	return r == hipSuccess ? destroyed : r;
+}
+
+static hipError_t dlx_external_close(int device, uintptr_t address, uintptr_t memory) {
+	DLX_RELAXED(device, dlx_external_release((void *)address, (hipExternalMemory_t)memory));
 }
 */
 import "C"
@@ -57,5 +62,5 @@ func (c context) ImportExternal(fd int, size int64, dedicated bool) (cudalike.Ex
 }
 
 func (c context) CloseExternal(x cudalike.External) cudalike.Status {
-	return answer("hipDestroyExternalMemory", C.dlx_external_close(c.device(), C.uintptr_t(x.Memory)))
+	return answer("hipDestroyExternalMemory", C.dlx_external_close(c.device(), C.uintptr_t(x.Address), C.uintptr_t(x.Memory)))
 }

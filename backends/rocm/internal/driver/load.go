@@ -63,6 +63,10 @@ var load = sync.OnceValue(func() error {
 var initialise = sync.OnceValue(func() cudalike.Status {
 	defer dl.KeepHandlers()()
 	if s := status("hipInit", Code(C.dlx_init())); !s.OK() {
+		// Without a card, libraries before 6.0 say only here what the reason is.
+		if _, counted := (library{}).Devices(); counted.Kind == cudalike.NoDevice {
+			return counted
+		}
 		return s
 	}
 	return status("hipRuntimeGetVersion", Code(C.dlx_read_version()))
@@ -96,7 +100,6 @@ var required = map[string]string{
 	"hipMemcpyAsync":                     "1.0",
 	"hipRuntimeGetVersion":               "1.0",
 	"hipPointerGetAttributes":            "1.0",
-	"hipModuleLoadData":                  "1.0",
 	"hipStreamIsCapturing":               "4.3",
 	"hipThreadExchangeStreamCaptureMode": "5.0",
 }
