@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"context"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/link"
@@ -16,7 +17,9 @@ func TestMain(m *testing.M) { coretest.Main(m) }
 
 var kit = &cudaliketest.Kit{
 	New: New, Type: core.DeviceCUDA, Control: gpusim.Open,
-	Install: "NVIDIA's driver, or name the simulated one in " + link.LibraryVariable + " (make gpusim)",
+	Host: core.DeviceCUDAHost, Managed: core.DeviceCUDAManaged, Default: backend.ThreadStream,
+	NewTimer: func(ctx context.Context, d core.Device) (cudaliketest.Timer, error) { return NewTimer(ctx, d) },
+	Install:  "NVIDIA's driver, or name the simulated one in " + link.LibraryVariable + " (make gpusim)",
 }
 
 // Short names for helpers that the tests of all backends use.
@@ -36,4 +39,7 @@ var (
 	closedAtEnd = cudaliketest.ClosedAtEnd
 	wantLive    = cudaliketest.WantLive
 	newStream   = cudaliketest.NewStream
+	foreign     = cudaliketest.Foreign
+	view        = cudaliketest.View
+	viewFrom    = cudaliketest.ViewFrom
 )

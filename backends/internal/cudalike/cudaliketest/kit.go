@@ -1,4 +1,3 @@
-// Package cudaliketest has what the tests of all backends over package cudalike share.
 package cudaliketest
 
 import (
@@ -17,8 +16,20 @@ import (
 type Kit struct {
 	New     func() core.Backend
 	Type    core.DeviceType
-	Install string                             // what a machine without the driver lacks
+	Install string                            // what a machine without the driver lacks
 	Control func() (*gpusim.Simulator, error) // of the simulated driver
+
+	Host, Managed core.DeviceType // of pinned and of managed memory; Managed is 0 if there is none
+	Default       uintptr         // a stream that every thread has, by its number
+	NewTimer      func(context.Context, core.Device) (Timer, error)
+}
+
+// Timer is the timer of a backend.
+type Timer interface {
+	Start(core.Stream) error
+	Stop(core.Stream) error
+	Elapsed(context.Context) (time.Duration, error)
+	Close() error
 }
 
 // Open opens a device, the first one without an index. The test must close it.
