@@ -171,6 +171,7 @@ static const char *const kinds[SIM_KINDS] = {
     [SIM_EXTERNAL_SEMAPHORES] = "external_semaphores",
     [SIM_IPC_MAPPINGS] = "ipc_mappings",
     [SIM_GRAPHICS_RESOURCES] = "graphics_resources",
+    [SIM_PROGRAMS] = "programs",
     [SIM_ABANDONED] = "abandoned",
 };
 
