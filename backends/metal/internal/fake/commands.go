@@ -16,7 +16,7 @@ type commandBuffer struct {
 	committed bool
 	failure   *driver.Error // it does not run to its end
 	started   chan struct{}
-	over      chan struct{} // it has run
+	over      chan struct{} // its handler has returned
 	done      func(*driver.Error)
 }
 
@@ -241,7 +241,11 @@ func (d *Driver) run(c, previous *commandBuffer) {
 		}
 	}
 	d.pause()
+	if previous != nil && d.config.InOrder {
+		<-previous.over
+	}
 	c.done(failed)
+	close(c.over)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, x := range c.queue.committed {

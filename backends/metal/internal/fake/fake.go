@@ -27,6 +27,8 @@ type Config struct {
 	Delay   time.Duration // the longest pause before each step of a command buffer; 0 means 50 us
 	Memory  uint64        // bytes of each GPU; 0 means 1 GiB
 	Threads uint32        // maxTotalThreadsPerThreadgroup; 0 means 1024
+	// InOrder completes the command buffers of a queue in their order. Apple does not promise that; code relies on it.
+	InOrder bool
 	// Watchdog is how long a command buffer may wait for an event; 0 means two minutes, longer than any test.
 	Watchdog time.Duration
 }
