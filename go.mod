@@ -3,6 +3,7 @@ module github.com/dlx-go/dlx
 go 1.25.0
 
 require (
+	github.com/ebitengine/purego v0.11.3
 	github.com/go-gl/gl v0.0.0-20231021071112-07e5d0ea2e71
 	github.com/rs/zerolog v1.35.1
 	github.com/schollz/progressbar/v3 v3.19.1
