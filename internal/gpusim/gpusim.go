@@ -63,20 +63,25 @@ import (
 	"unsafe"
 )
 
-// Simulator is the simulated driver of this process. Its methods are safe for concurrent use.
+// Simulator is a simulated driver of this process. Its methods are safe for concurrent use.
 type Simulator struct{ control C.sim_control }
 
 // ErrNone reports that the driver in use is not the simulated one.
-var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY does not name the simulated driver, or DLX_GPUSIM_AS_CARD is set")
+var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY or DLX_HIP_LIBRARY does not name the simulated driver, or DLX_GPUSIM_AS_CARD is set")
 
 // Open finds the simulated driver that DLX_CUDA_LIBRARY names, which the CUDA backend uses too. It fails with
 // [ErrNone] if the variable names another driver, and if DLX_GPUSIM_AS_CARD is 1, so that tests do what they
 // do on a GPU.
-func Open() (*Simulator, error) {
+func Open() (*Simulator, error) { return open("DLX_CUDA_LIBRARY") }
+
+// OpenHIP is Open for the library that DLX_HIP_LIBRARY names.
+func OpenHIP() (*Simulator, error) { return open("DLX_HIP_LIBRARY") }
+
+func open(variable string) (*Simulator, error) {
 	if os.Getenv("DLX_GPUSIM_AS_CARD") == "1" {
 		return nil, ErrNone
 	}
-	name := C.CString(os.Getenv("DLX_CUDA_LIBRARY"))
+	name := C.CString(os.Getenv(variable))
 	defer C.free(unsafe.Pointer(name))
 	s := new(Simulator)
 	if *name == 0 || C.sim_open(&s.control, name) != 0 {
@@ -85,7 +90,7 @@ func Open() (*Simulator, error) {
 	return s, nil
 }
 
-// Fail makes a function fail once with a code (a CUresult; 0 is CUDA_ERROR_UNKNOWN), at its nth call from now
+// Fail makes a function fail once with a code (a CUresult, hipError_t or hiprtcResult; 0 is "unknown", 999), at its nth call from now
 // on: 1 is the next call, and 0 cancels the failure. call is the function's name without a version. A code
 // that ends a context ends the current one, or all contexts if none is current.
 func (s *Simulator) Fail(call string, nth, code int) {

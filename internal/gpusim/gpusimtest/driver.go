@@ -44,6 +44,7 @@ type Driver struct {
 	*Library
 	tb  testing.TB
 	ctx uint64 // the context that was made current last
+	hip bool   // it is HIP's library
 }
 
 // Start opens the driver that DLX_CUDA_LIBRARY names, locks the goroutine to its thread, and makes the
@@ -52,9 +53,17 @@ type Driver struct {
 // driver, the test fails; with DLX_WITHOUT_DRIVERS=1 it is skipped.
 func Start(tb testing.TB) *Driver {
 	tb.Helper()
-	path := os.Getenv("DLX_CUDA_LIBRARY")
+	d := start(tb, "DLX_CUDA_LIBRARY", "cuInit")
+	d.Retain(0)
+	return d
+}
+
+// start opens the driver that a variable names, and initialises it.
+func start(tb testing.TB, variable, init string) *Driver {
+	tb.Helper()
+	path := os.Getenv(variable)
 	if path == "" {
-		tb.Skip("DLX_CUDA_LIBRARY names no driver: make gpusim builds the simulated one, scripts/software-drivers.sh names it")
+		tb.Skip(variable + " names no driver: make gpusim builds the simulated one, scripts/software-drivers.sh names it")
 	}
 	l, err := Open(path)
 	switch {
@@ -66,7 +75,7 @@ func Start(tb testing.TB) *Driver {
 	}
 	d := &Driver{Library: l, tb: tb}
 	runtime.LockOSThread()
-	d.OK("cuInit", 0)
+	d.OK(init, 0)
 	before := d.Live()
 	tb.Cleanup(func() {
 		if m := d.Misuse(); m != "" {
@@ -78,7 +87,6 @@ func Start(tb testing.TB) *Driver {
 		}
 		runtime.UnlockOSThread()
 	})
-	d.Retain(0)
 	return d
 }
 
@@ -166,6 +174,9 @@ func (d *Driver) Noted() {
 
 // Name returns the driver's name of a result.
 func (d *Driver) Name(r Result) string {
+	if d.hip {
+		return fmt.Sprintf("%s (%d)", d.Text("hipGetErrorName", int(r)), r)
+	}
 	return fmt.Sprintf("%s (%d)", d.string("cuGetErrorName", int(r)), r)
 }
 
