@@ -29,6 +29,7 @@ gl driver     | compiles stdlib.h -l:libEGL.so.1         | libegl1              
 gl driver     | is_file __EGL_VENDOR_LIBRARY_FILENAMES   | libegl-mesa0            | Mesa's EGL
 gl driver     | is_renderer                              | libgl1-mesa-dri         | llvmpipe, OpenGL on the CPU
 cuda          | is_command c++                           | g++                     | a C++ compiler, for our cuda.h
+rocm driver   | is_command g++                           | g++                     | GCC's C++ compiler, for the kernels of the simulated HIP
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
 "

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 )
 
@@ -67,7 +69,21 @@ func TestHIPAndCUDALiveTogether(t *testing.T) {
 	h.Want(gpusimtest.NotFound, "hipMemGetAddressRange", &size, &size, cuda)
 	var memory gpusimtest.Handle
 	d.OK("cuIpcGetMemHandle", &memory, cuda)
-	h.Want(gpusimtest.InvalidContext, "hipIpcOpenMemHandle", &size, memory, 0)
+	h.Want(gpusimtest.InvalidValue, "hipIpcOpenMemHandle", &size, memory, 0)
+	h.OK("hipIpcGetMemHandle", &memory, hip)
+	d.Want(gpusimtest.InvalidValue, "cuIpcOpenMemHandle_v2", &size, memory, lazyPeerAccess)
+	// Nor its descriptors, as memory of the API or as memory of another one.
+	handle, fd := create(t, d, granularity), int32(-1)
+	d.OK("cuMemExportToShareableHandle", &fd, handle, posixFD, 0)
+	h.Want(gpusimtest.InvalidValue, "hipMemImportFromShareableHandle", &size, &fd, posixFD)
+	h.Want(gpusimtest.OutOfMemory, "hipImportExternalMemory", &size, &externalHandle{kind: opaqueFD, fd: fd, size: granularity})
+	_ = unix.Close(int(fd))
+	h.OK("hipMemCreate", &handle, granularity, pinned(), 0)
+	h.OK("hipMemExportToShareableHandle", &fd, handle, posixFD, 0)
+	d.Want(gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", &size, int(fd), posixFD)
+	d.Want(gpusimtest.OperatingSystem, "cuImportExternalMemory", &size, &externalHandle{kind: opaqueFD, fd: fd, size: granularity})
+	_ = unix.Close(int(fd))
+	h.OK("hipMemRelease", handle)
 	failNext(h.Driver, "hipGetDevice", gpusimtest.OutOfMemory)
 	d.OK("cuCtxGetDevice", &device)
 	h.Want(gpusimtest.OutOfMemory, "hipGetDevice", &device)

@@ -141,11 +141,11 @@ func TestHIPCopiesBoxes(t *testing.T) {
 	data := gpusimtest.Pattern(9, pitch*rows*depth)
 	from, to := h.Malloc(len(data)), h.Malloc(width*height*depth)
 	h.Write(from, data)
-	type side struct{ x, y, z, ptr, pitch, width, rows uint64 }
-	type parameters struct {
+	type side struct{ x, y, _, ptr, pitch, _, rows uint64 }
+	type parameters struct { // hipMemcpy3DParms
 		srcArray uint64
 		src      side
-		dstArray uint64
+		_        uint64
 		dst      side
 		extent   [3]uint64
 		kind     int32

@@ -9,13 +9,15 @@ import (
 	"unsafe"
 )
 
+const hipVariable = "DLX_HIP_LIBRARY"
+
 // HIP is the simulated library of HIP, as one test uses it. A Result is a hipError_t.
 type HIP struct{ *Driver }
 
 // StartHIP is [Start] for the library that DLX_HIP_LIBRARY names. The thread's device is device 0.
 func StartHIP(tb testing.TB) *HIP {
 	tb.Helper()
-	d := start(tb, "DLX_HIP_LIBRARY", "hipInit")
+	d := start(tb, hipVariable, "hipInit")
 	d.hip = true
 	d.OK("hipSetDevice", 0)
 	tb.Cleanup(func() { d.OK("hipSetDevice", 0) })
