@@ -102,7 +102,13 @@ hipError_t hipMemGetAccess(unsigned long long *out, const hipMemLocation *locati
 
 hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *out, void *p) {
     VMM(hipMemRetainAllocationHandle, HIP_DEVICE);
-    HIP_RETURN(cuMemRetainAllocationHandle((CUmemGenericAllocationHandle *)out, p));
+    CUresult r = cuMemRetainAllocationHandle((CUmemGenericAllocationHandle *)out, p);
+    if (r != CUDA_SUCCESS && hip_version() < 7) {
+        pthread_mutex_lock(&sim.mu);
+        sim_misuse(scope.call, "%p is not mapped: libraries of 6.x crash for other memory of HIP", p);
+        pthread_mutex_unlock(&sim.mu);
+    }
+    HIP_RETURN(r);
 }
 
 hipError_t hipMemExportToShareableHandle(void *out, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType type,
@@ -152,6 +158,17 @@ static int portable_export(const void *p, size_t size, int *out, uint64_t *offse
     return r == CUDA_SUCCESS ? 0 : r == CUDA_ERROR_OPERATING_SYSTEM ? HSA_ERROR : HSA_INVALID_ALLOCATION;
 }
 HIP_SINCE(6, hsa_amd_portable_export_dmabuf, portable_export);
+
+// HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED, of hsa.h's function: whether the kernel and the driver export dma-bufs.
+HIP_API int hsa_system_get_info(int attribute, void *value);
+int hsa_system_get_info(int attribute, void *value) {
+    const int dma_bufs = 0x204;
+    hip_scope scope __attribute__((cleanup(hip_leave))) = hip_enter("hsa_system_get_info", HIP_INIT);
+    if (scope.result != hipSuccess) return HSA_ERROR;
+    if (attribute != dma_bufs || value == NULL) return HSA_INVALID_ARGUMENT;
+    *(bool *)value = sim.dma_buf;
+    return 0;
+}
 
 static int portable_close(int fd) { return close(fd) == 0 ? 0 : HSA_INVALID_ARGUMENT; }
 HIP_SINCE(6, hsa_amd_portable_close_dmabuf, portable_close);
