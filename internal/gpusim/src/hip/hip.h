@@ -60,7 +60,7 @@ int hip_version(void);
 // hip_runtime_version is what hipRuntimeGetVersion returns.
 int hip_runtime_version(void);
 
-// hip_device_at makes a device's context exist and returns it, NULL with *code set if there is none.
+// hip_context_of returns the context of a device, which it makes at first; NULL with *code set if there is none.
 sim_context *hip_context_of(int device, CUresult *code);
 
 // hip_architecture is the gcnArchName of the devices (DLX_GPUSIM_HIP_ARCH).

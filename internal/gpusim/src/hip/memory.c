@@ -57,7 +57,7 @@ hipError_t hipHostAlloc(void **out, size_t bytes, unsigned flags) {
     HIP_RETURN(host_alloc(out, bytes, flags));
 }
 
-// It waits for the work of the device for which the memory was allocated.
+// AMD's runtime waits for the device's work; no section promises that, and work that comes too late fails here.
 hipError_t hipHostFree(void *p) {
     HIP_ENTER(hipHostFree, HIP_DEVICE | HIP_RELEASE);
     if (p == NULL) HIP_RETURN(hipSuccess);

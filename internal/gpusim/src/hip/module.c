@@ -95,7 +95,7 @@ static bool target_of(const Elf64_Ehdr *h, char *out, size_t room) {
     return true;
 }
 
-// wants_feature reports whether a target names a feature with the opposite sign of another one.
+// contradicts reports whether two targets name a feature with opposite signs.
 static bool contradicts(const char *code, const char *device, const char *name) {
     const char *a = strstr(code, name), *b = strstr(device, name);
     return a && b && a[strlen(name)] != b[strlen(name)];

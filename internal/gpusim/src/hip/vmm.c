@@ -81,7 +81,7 @@ hipError_t hipMemMap(void *p, size_t size, size_t offset, hipMemGenericAllocatio
     HIP_RETURN(cuMemMap((CUdeviceptr)p, size, offset, (CUmemGenericAllocationHandle)(uintptr_t)handle, flags));
 }
 
-// It waits for the null stream of the device, and nothing else.
+// AMD's runtime waits for the null stream of the device, which no section promises.
 hipError_t hipMemUnmap(void *p, size_t size) {
     VMM(hipMemUnmap, HIP_DEVICE | HIP_RELEASE);
     HIP_RETURN(cuMemUnmap((CUdeviceptr)p, size));
@@ -159,16 +159,13 @@ static int portable_export(const void *p, size_t size, int *out, uint64_t *offse
 }
 HIP_SINCE(6, hsa_amd_portable_export_dmabuf, portable_export);
 
-// HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED, of hsa.h's function: whether the kernel and the driver export dma-bufs.
-HIP_API int hsa_system_get_info(int attribute, void *value);
-int hsa_system_get_info(int attribute, void *value) {
-    const int dma_bufs = 0x204;
-    hip_scope scope __attribute__((cleanup(hip_leave))) = hip_enter("hsa_system_get_info", HIP_INIT);
-    if (scope.result != hipSuccess) return HSA_ERROR;
-    if (attribute != dma_bufs || value == NULL) return HSA_INVALID_ARGUMENT;
-    *(bool *)value = sim.dma_buf;
+// HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED, a bool.
+static int system_info(unsigned which, void *value) {
+    if (which != 0x204 || value == NULL) return HSA_INVALID_ARGUMENT;
+    *(bool *)value = offered() && sim.dma_buf;
     return 0;
 }
+HIP_SINCE(6, hsa_system_get_info, system_info);
 
 static int portable_close(int fd) { return close(fd) == 0 ? 0 : HSA_INVALID_ARGUMENT; }
 HIP_SINCE(6, hsa_amd_portable_close_dmabuf, portable_close);
