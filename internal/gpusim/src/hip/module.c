@@ -271,8 +271,8 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned g
         (uint64_t)gx * bx > most || (uint64_t)gy * by > most || (uint64_t)gz * bz > most || (params && extra))
         HIP_RETURN(hipErrorInvalidValue);
     CUresult error;
-    sim_stream *s = sim_stream_get(&in, (CUstream)stream, &error);
-    if (s == NULL) HIP_RETURN(error == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)error);
+    sim_stream *s = sim_stream_get(&in, hip_stream_of(stream), &error);
+    if (s == NULL) HIP_RETURN(hip_gone(error));
     if (s->ctx != f->module->ctx) HIP_RETURN(hipErrorInvalidDevice);
     sim_op *op = sim_op_new(in.call, sizeof(struct launch), run);
     if (op == NULL) HIP_RETURN(hipErrorOutOfMemory);
