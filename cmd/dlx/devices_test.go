@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 )
 
