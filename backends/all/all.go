@@ -1,6 +1,6 @@
 // Package all makes a registry of all backends of a build. It is the only package that imports all backends.
 //
-// The CPU backend is in every build. Each other backend needs the build tag of its name, Linux and cgo.
+// The CPU backend is in every build. Each other backend needs the build tag of its name, Linux and cgo; metal needs macOS.
 // Drivers are opened at run time, so a program with every backend starts on any machine.
 package all
 
@@ -9,6 +9,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda"
 	"github.com/dlx-go/dlx/backends/gl"
 	"github.com/dlx-go/dlx/backends/internal/unbuilt"
+	"github.com/dlx-go/dlx/backends/metal"
 	"github.com/dlx-go/dlx/backends/opencl"
 	"github.com/dlx-go/dlx/backends/vulkan"
 	"github.com/dlx-go/dlx/core"
@@ -22,6 +23,7 @@ func backends() []core.Backend {
 		opencl.New(),
 		vulkan.New(),
 		gl.New(),
+		metal.New(),
 	}
 }
 

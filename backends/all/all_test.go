@@ -24,12 +24,14 @@ func TestNewRegistersTheHostAndWhatTheTagsName(t *testing.T) {
 		settings[s.Key] = s.Value
 	}
 	want := []string{"cpu"}
-	if settings["GOOS"] == "linux" && settings["CGO_ENABLED"] == "1" {
-		tags := strings.Split(settings["-tags"], ",")
-		for _, name := range Tags() {
-			if slices.Contains(tags, name) {
-				want = append(want, name)
-			}
+	tags := strings.Split(settings["-tags"], ",")
+	for _, name := range Tags() {
+		built := settings["GOOS"] == "linux" && settings["CGO_ENABLED"] == "1"
+		if name == "metal" {
+			built = settings["GOOS"] == "darwin"
+		}
+		if built && slices.Contains(tags, name) {
+			want = append(want, name)
 		}
 	}
 

@@ -26,4 +26,6 @@ package gather
 //go:generate go run generate.go .
 //go:generate go run generate_ptx.go .
 //go:generate go run generate_cubin.go .
+//go:generate go run generate_hip.go .
+//go:generate go run generate_msl.go .
 //go:generate go run generate_counts.go .

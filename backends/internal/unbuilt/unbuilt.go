@@ -17,6 +17,12 @@ func Error(name, call string) error {
 }
 
 func reason(name string) string {
+	if name == "metal" { // the one that needs another system, and no cgo
+		if runtime.GOOS != "darwin" {
+			return "the backend metal needs macOS"
+		}
+		return "built without the tag metal"
+	}
 	switch {
 	case runtime.GOOS != "linux":
 		return fmt.Sprintf("the backend %s works on Linux only", name)

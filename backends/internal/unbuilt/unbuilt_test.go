@@ -11,17 +11,23 @@ import (
 )
 
 func TestABackendThatWasNotBuiltSaysWhatIsMissing(t *testing.T) {
-	b := unbuilt.Backend("vulkan")
-	if b.Name() != "vulkan" || !unbuilt.Is(b) {
+	for _, name := range []string{"vulkan", "metal"} {
+		t.Run(name, func(t *testing.T) { saysWhatIsMissing(t, name) })
+	}
+}
+
+func saysWhatIsMissing(t *testing.T, name string) {
+	b := unbuilt.Backend(name)
+	if b.Name() != name || !unbuilt.Is(b) {
 		t.Errorf("%q", b.Name())
 	}
-	if p := b.Probe(t.Context()); p.Available || !strings.Contains(p.Reason, "vulkan") {
+	if p := b.Probe(t.Context()); p.Available || !strings.Contains(p.Reason, name) {
 		t.Errorf("%+v", p)
 	}
 	_, err := b.Devices(context.Background())
 	_, err2 := b.Open(context.Background(), core.DeviceID{Type: core.DeviceVulkan})
 	for _, err := range []error{err, err2} {
-		if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "buil") && !strings.Contains(err.Error(), "Linux") {
+		if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "built without") && !strings.Contains(err.Error(), "Linux") && !strings.Contains(err.Error(), "needs macOS") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -92,7 +92,7 @@ type Driver interface {
 	// by the goroutine that encoded it, and nothing is encoded in it later (Apple, "commit"). done is called once, on
 	// a thread of Metal or the driver, when the command buffer is completed: its memory can be read and written
 	// then. err is nil, or why the GPU did not carry out all of it; its signals may be missing then. done may call
-	// the driver, but must not wait for the GPU. Command buffers of a queue start in the order of Commit, and may overlap and be
+	// the driver, but must not wait for the GPU. Commit itself does not call it. Command buffers of a queue start in the order of Commit, and may overlap and be
 	// completed in another order.
 	Commit(commands ID, done func(err *Error))
 
@@ -105,8 +105,8 @@ type Driver interface {
 	// macOS 12 on, else by asking for the value again and again. It reports whether the value was reached.
 	WaitValue(event ID, value uint64, atMost time.Duration) bool
 
-	// NewLibrary is newLibraryWithSource:options:error: with options that keep the language version of MSL at
-	// 2.1 or later. On failure it returns 0 and the messages of the compiler.
+	// NewLibrary is newLibraryWithSource:options:error: with nil options, so of the newest MSL
+	// that the system has. On failure it returns 0 and the messages of the compiler.
 	NewLibrary(device ID, source string) (ID, *Error)
 	// NewFunction is newFunctionWithName:, which returns 0 if the library has no such function.
 	NewFunction(library ID, name string) ID
