@@ -22,7 +22,11 @@ func TestBackendsExportTheSameInEveryBuild(t *testing.T) {
 	withoutCgo.CgoEnabled = false
 	windows.GOOS, windows.CgoEnabled = "windows", false
 	for _, tag := range all.Tags() {
-		want := exports(t, full, tag, tag)
+		complete := full
+		if tag == "metal" {
+			complete.GOOS, complete.CgoEnabled = "darwin", false
+		}
+		want := exports(t, complete, tag, tag)
 		if len(want) == 0 {
 			t.Errorf("%s exports nothing", tag)
 		}

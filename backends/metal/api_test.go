@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/backends/metal"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -14,7 +13,7 @@ func TestMain(m *testing.M) { coretest.Main(m) }
 
 // In every build the functions exist, refuse what is not Metal's, and say why.
 func TestTheAPIRefusesWhatIsNotOfMetal(t *testing.T) {
-	d, err := cpu.New().Open(t.Context(), core.CPU)
+	d, err := coretest.NewBackend(coretest.Options{}).Open(t.Context(), core.DeviceID{Type: core.DeviceExt})
 	if err != nil {
 		t.Fatal(err)
 	}

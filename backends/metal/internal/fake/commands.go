@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
@@ -16,7 +17,7 @@ type commandBuffer struct {
 	committed bool
 	failure   *driver.Error // it does not run to its end
 	started   chan struct{}
-	over      chan struct{} // it has run
+	over      chan struct{} // its handler has returned
 	done      func(*driver.Error)
 }
 
@@ -241,7 +242,11 @@ func (d *Driver) run(c, previous *commandBuffer) {
 		}
 	}
 	d.pause()
+	if previous != nil && d.config.InOrder {
+		<-previous.over
+	}
 	c.done(failed)
+	close(c.over)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, x := range c.queue.committed {
@@ -308,9 +313,13 @@ func (d *Driver) waitOnGPU(s *step) bool {
 // pause lets other work overtake.
 func (d *Driver) pause() {
 	d.mu.Lock()
-	n := d.rng.Int64N(int64(d.config.Delay) * 2)
+	n, sleeps := d.rng.Int64N(int64(d.config.Delay)), d.rng.IntN(4) == 0
 	d.mu.Unlock()
-	if n -= int64(d.config.Delay); n > 0 {
+	if sleeps {
 		time.Sleep(time.Duration(n))
+		return
+	}
+	for range n % 8 {
+		runtime.Gosched()
 	}
 }

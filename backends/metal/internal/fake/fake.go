@@ -7,6 +7,7 @@ package fake
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -26,6 +27,8 @@ type Config struct {
 	Delay   time.Duration // the longest pause before each step of a command buffer; 0 means 50 us
 	Memory  uint64        // bytes of each GPU; 0 means 1 GiB
 	Threads uint32        // maxTotalThreadsPerThreadgroup; 0 means 1024
+	// InOrder completes the command buffers of a queue in their order. Apple does not promise that; code relies on it.
+	InOrder bool
 	// Watchdog is how long a command buffer may wait for an event; 0 means two minutes, longer than any test.
 	Watchdog time.Duration
 }
@@ -51,8 +54,8 @@ var _ driver.Driver = (*Driver)(nil)
 
 // fault is what a call fails with.
 type fault struct {
-	after int // calls that still work
-	err   driver.Error
+	nth  int // call from now on
+	code int
 }
 
 // kind is the class of an object.
@@ -134,32 +137,39 @@ func New(c Config) *Driver {
 	return d
 }
 
-// Fail makes the nth call from now on of a method fail, where 0 is the next. A method that returns an object returns nil,
-// with err if it returns errors. The command buffer of a Commit is not carried out, for err.
-func (d *Driver) Fail(method string, nth int, err driver.Error) {
+// Fail makes the nth call from now on of a method fail, where 1 is the next; 0 cancels that. A method that returns an object
+// returns nil, with an error if it returns errors. The command buffer of a Commit is not carried out: code is that of its
+// MTLCommandBufferError.
+func (d *Driver) Fail(method string, nth, code int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.faults[method] = &fault{nth, err}
-}
-
-// Heal takes back what Fail asked for, and reports whether it has happened.
-func (d *Driver) Heal(method string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	pending := d.faults[method] != nil
 	delete(d.faults, method)
-	return !pending
+	if nth > 0 {
+		d.faults[method] = &fault{nth, code}
+	}
 }
 
 // Calls returns how often each method that can fail was called.
 func (d *Driver) Calls() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make(map[string]int, len(d.calls))
-	for name, n := range d.calls {
-		all[name] = n
+	return maps.Clone(d.calls)
+}
+
+// Live returns the number of objects that exist, by class, without the GPUs, and of owners of GPUs beyond the first.
+func (d *Driver) Live() map[string]int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	live := make(map[string]int)
+	for _, o := range d.objects {
+		switch {
+		case o.kind != device:
+			live[string(o.kind)]++
+		case o.refs > 1:
+			live["owner of a GPU"] += o.refs - 1
+		}
 	}
-	return all
+	return live
 }
 
 // called counts a call of a method that can fail, and returns its error if it is to fail now. d.mu is held.
@@ -169,11 +179,11 @@ func (d *Driver) called(method string) *driver.Error {
 	if f == nil {
 		return nil
 	}
-	if f.after--; f.after >= 0 {
+	if f.nth--; f.nth > 0 {
 		return nil
 	}
 	delete(d.faults, method)
-	return &f.err
+	return &driver.Error{Domain: driver.CommandBufferDomain, Code: f.code, Text: "a simulated failure"}
 }
 
 // Check waits until no handler runs, and returns what was done wrong, and the objects that are left.
