@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the kit that tests dlx on a Mac, without Go and without a compiler: programs, test programs and run.sh, for
-# Apple silicon and for Intel. It is in dist/mac-kit, and packed in dist/mac-kit.tar.gz. It is built on any system: the
-# backend for Metal needs no cgo. Go's linker signs the programs for Apple silicon ad hoc, which macOS asks for.
+# Apple silicon and for Intel. It is in the folder mac-kit of the folder that the argument names, or of dist, and packed
+# beside it. It is built on any system: the backend for Metal needs no cgo. Go's linker signs the programs for Apple
+# silicon ad hoc, since macOS runs no others.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kit=dist/mac-kit
+kit=${1:-dist}/mac-kit
 export GOOS=darwin CGO_ENABLED=0
-flags=(-trimpath -tags metal -ldflags "-s -w")
+flags=(-tags metal -ldflags "-s -w")
 
 rm -rf "$kit" "$kit.tar.gz"
 for arch in arm64 amd64; do
@@ -20,5 +21,5 @@ done
 cp scripts/mac-kit-run.sh "$kit/run.sh"
 cp testdata/digits.npy "$kit"
 
-tar -C dist -czf "$kit.tar.gz" mac-kit
+tar -C "$(dirname "$kit")" -czf "$kit.tar.gz" mac-kit
 echo "$kit: $(du -sm "$kit" | cut -f1) MiB, packed $(du -sm "$kit.tar.gz" | cut -f1) MiB; it needs macOS 12 or newer"

@@ -27,6 +27,7 @@ struct operation {
 struct object {
   struct class *class;
   long count;
+  id dead; // the object that died before
   union {
     char *text;                                                        // string, library, function, pipeline
     struct { id devices[2]; } array;
@@ -42,6 +43,7 @@ struct object {
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static long live;
+static id dead;
 
 static void fail(const char *what, const char *name) {
   fprintf(stderr, "metal.c: %s: %s\n", what, name);
@@ -65,14 +67,18 @@ id objc_retain(id o) {
 static void deallocate(id o);
 
 // A dead object keeps its memory, so that its use is found.
+static void bury(id o) {
+  deallocate(o);
+  pthread_mutex_lock(&mu);
+  o->dead = dead, dead = o;
+  pthread_mutex_unlock(&mu);
+  __atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
+}
 void objc_release(id o) {
   if (!o) return;
   long count = __atomic_sub_fetch(&o->count, 1, __ATOMIC_SEQ_CST);
   if (count < 0) fail("released too often", o->class->name);
-  if (count == 0) {
-    deallocate(o);
-    __atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
-  }
+  if (count == 0) bury(o);
 }
 
 struct pool { struct pool *below; id objects[64]; int n; };
