@@ -29,13 +29,14 @@ func (b *Backend) describe(ordinal int32) (Description, core.Properties, error) 
 
 // addFeatures adds the optional features of a device, and the reason for each one that it lacks.
 func (b *Backend) addFeatures(p *core.Properties, x *Description) {
-	if b.Managed == 0 {
-		x.NoManaged = "DLPack has no type for managed memory of " + b.API
-	}
 	add := func(name string, capability core.Capabilities, missing string) {
 		p.AddFeature(name, capability, missing == "", "%s", missing)
 	}
-	add("managed", 0, x.NoManaged)
+	if b.Managed != 0 {
+		add("managed", 0, x.NoManaged)
+	} else {
+		add("host_view", core.CapHostView, x.NoManaged)
+	}
 	add("export_opaque_fd", core.CapExportMemory, x.NoDescriptors)
 	add("import_opaque_fd", core.CapImportMemory, x.NoExternal)
 	add("export_dma_buf", core.CapExportMemory, x.NoDMABufs)

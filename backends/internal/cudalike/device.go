@@ -17,7 +17,7 @@ type device struct {
 	backend      *Backend
 	importTypes  []core.HandleType // of memory
 	exportTypes  []core.HandleType
-	managed      bool // it has managed memory
+	managed      bool // the driver has managed memory
 	readOnlyHost bool // MapHost takes memory that the host cannot write
 	ordinal      int32
 	context      Context
@@ -45,6 +45,7 @@ var (
 	_ core.PeerCopier        = (*device)(nil)
 	_ core.BatchCopier       = (*device)(nil)
 	_ core.HostMapper        = (*device)(nil)
+	_ core.HostViewer        = (*device)(nil)
 	_ core.IPCEventCreator   = (*device)(nil)
 )
 

@@ -32,9 +32,10 @@ type fake struct {
 }
 
 type allocation struct {
-	bytes []byte
-	kind  cudalike.MemoryType
-	of    fakeContext
+	bytes   []byte
+	kind    cudalike.MemoryType
+	managed bool
+	of      fakeContext
 }
 
 type fakeStream struct {
@@ -61,7 +62,7 @@ func (f *fake) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	const missing = "the fake has none"
 	return cudalike.Description{
 		Name: "fake", UUID: core.UUID{byte(ordinal + 1)}, TotalMemory: 1 << 30, ComputeUnits: 1,
-		NoManaged: missing, NoDescriptors: missing, NoExternal: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
+		NoDescriptors: missing, NoExternal: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
 	}, s
 }
 
@@ -106,12 +107,22 @@ func (c fakeContext) allocate(size int64, kind cudalike.MemoryType) (p uintptr, 
 	bytes := make([]byte, size+alignment)
 	p = uintptr(unsafe.Pointer(&bytes[0]))
 	p += -p % alignment
-	c.memory[p] = allocation{bytes, kind, c}
+	c.memory[p] = allocation{bytes: bytes, kind: kind, of: c}
 	return p, s
 }
 
 func (c fakeContext) Alloc(size int64) (uintptr, cudalike.Status) {
 	return c.allocate(size, cudalike.DeviceMemory)
+}
+
+func (c fakeContext) AllocManaged(size int64) (uintptr, cudalike.Status) {
+	p, s := c.allocate(size, cudalike.DeviceMemory)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.memory[p]
+	a.managed = true
+	c.memory[p] = a
+	return p, s
 }
 
 func (c fakeContext) AllocHost(size int64) (uintptr, cudalike.Status) {
@@ -142,7 +153,7 @@ func (c fakeContext) Pointer(p uintptr) (x cudalike.Pointer, s cudalike.Status) 
 	for start, a := range c.memory {
 		end := uintptr(unsafe.Pointer(unsafe.SliceData(a.bytes))) + uintptr(len(a.bytes))
 		if start <= p && p < end {
-			x = cudalike.Pointer{Type: a.kind, Context: a.of.ID(), Device: a.of.ordinal, Start: start, Size: int64(end - start)}
+			x = cudalike.Pointer{Type: a.kind, Managed: a.managed, Context: a.of.ID(), Device: a.of.ordinal, Start: start, Size: int64(end - start)}
 			if a.kind == cudalike.HostMemory {
 				x.Host = p
 			}
@@ -150,6 +161,8 @@ func (c fakeContext) Pointer(p uintptr) (x cudalike.Pointer, s cudalike.Status) 
 	}
 	return x, s
 }
+
+func (c fakeContext) FreeMemory() (n int64, s cudalike.Status) { return 1 << 30, s }
 
 func (c fakeContext) IsHostAllocation(p uintptr) bool {
 	x, _ := c.Pointer(p)

@@ -140,7 +140,7 @@ func (g *GLBuffer) mapMemory(q *queue) (core.Memory, error) {
 		return core.Memory{}, err
 	}
 	g.mapped, g.inUse = true, true
-	return d.handOutOrdered(d.ID(), address, size, func(pending []core.Event) {
+	return d.handOutOrdered(core.Memory{ID: d.ID(), Handle: address, Size: size}, func(pending []core.Event) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.inUse, g.pending = false, pending

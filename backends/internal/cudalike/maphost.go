@@ -28,7 +28,7 @@ func (d *device) mapHost(call string, host *core.Buffer, m core.Memory) (core.Me
 	}
 	defer d.Drop()
 	if m.Size == 0 {
-		return d.handOut(d.ID(), 0, 0, host.Release), nil
+		return d.handOut(core.Memory{ID: d.ID()}, host.Release), nil
 	}
 	first := m.Handle + uintptr(m.Offset)
 	address, s := d.context.MapHost(first, m.Size, m.ReadOnly)

@@ -9,6 +9,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
+// hostVisible is the kind of managed memory of an API for which DLPack has no such type: it is memory of the device.
+const hostVisible core.DeviceType = -1
+
 // class is what a block of the pool must have in common with the one that is asked for.
 type class struct {
 	kind core.DeviceType
@@ -50,13 +53,14 @@ func (m *orderedMemory) FreeAfter(pending []core.Event) {
 	}
 }
 
-// handOutOrdered returns size bytes at address as memory of the device. When the memory is released, it calls
+// handOutOrdered returns m as memory of the device. When the memory is released, it calls
 // release once, with the work that is unfinished and without Mu held. release must call [device.dropMemory].
-func (d *device) handOutOrdered(id core.DeviceID, address uintptr, size int64, release func(pending []core.Event)) core.Memory {
+func (d *device) handOutOrdered(m core.Memory, release func(pending []core.Event)) core.Memory {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	d.CountMemory()
-	return core.Memory{ID: id, Device: d, Handle: address, Size: size, Owner: &orderedMemory{release: release}}
+	m.Device, m.Owner = d, &orderedMemory{release: release}
+	return m
 }
 
 // dropMemory counts memory that was freed.
@@ -69,19 +73,19 @@ func (d *device) dropMemory() {
 // handOutToDrain returns size bytes at address as memory of the device. When the memory is released and the work on it
 // is done, it calls free and then after once, as [semaphoreWaits.afterWaits] does, without Mu held.
 func (d *device) handOutToDrain(address uintptr, size int64, free, after func()) core.Memory {
-	return d.handOut(d.ID(), address, size, func() { d.backend.waits.afterWaits(free, func(bool) { after() }) })
+	return d.handOut(core.Memory{ID: d.ID(), Handle: address, Size: size}, func() { d.backend.waits.afterWaits(free, func(bool) { after() }) })
 }
 
-// handOut returns size bytes at address as memory of the device. When the memory is released and the work on it
-// is done, it calls free once, without Mu held. free must not call the driver if that may wait for work of the device:
+// handOut returns m as memory of the device. When the memory is released and the work on it is done, it calls free once, without Mu held. free must not call the driver if that may wait for work of the device:
 // see [device.handOutToDrain].
-func (d *device) handOut(id core.DeviceID, address uintptr, size int64, free func()) core.Memory {
+func (d *device) handOut(m core.Memory, free func()) core.Memory {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	return d.HandOut(core.Memory{ID: id, Handle: address, Size: size}, nil, free)
+	return d.HandOut(m, nil, free)
 }
 
-// Alloc takes memory from the pool: AllocOptions.Type is the device's own type, pinned or managed memory. The
+// Alloc takes memory from the pool: AllocOptions.Type is the device's own type, pinned or managed memory. Where DLPack has
+// no type for managed memory, memory of the device is managed if AllocOptions.HostVisible is set. The
 // pool may have a block on which work is unfinished. Then AllocOptions.Stream waits for that work on the device.
 // Without a stream, Alloc returns only blocks without work. Memory for export is an allocation of its own.
 // Managed memory fails with ErrOutOfMemory if the device has no room for it, although the driver would swap it.
@@ -103,7 +107,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "the device has no managed memory, or none that the host may use while the device works")
 	case opts.Export != 0 && (id.Type != b.Device || !slices.Contains(d.ExportTypes(), opts.Export)):
 		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.Export is %v; memory of %v can be exported as %v", opts.Export, b.Device, d.ExportTypes())
-	case opts.HostVisible && id.Type == b.Device:
+	case opts.HostVisible && id.Type == b.Device && (opts.Export != 0 || !d.hostView()):
 		return core.Memory{}, d.Errorf(core.ErrNotSupported, call, "AllocOptions.HostVisible: the host cannot reach memory of the card: ask for another type of %v", b.memoryTypes())
 	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
@@ -117,7 +121,11 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	if err := d.hold(call); err != nil {
 		return core.Memory{}, err
 	}
-	m, err := d.alloc(ctx, id, size, opts.Export, s)
+	kind := id.Type
+	if opts.HostVisible && kind == b.Device {
+		kind = hostVisible
+	}
+	m, err := d.alloc(ctx, id, kind, size, opts.Export, s)
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	d.Calls-- // like Drop
@@ -135,20 +143,24 @@ func (b *Backend) memoryTypes() []core.DeviceType {
 }
 
 // alloc is Alloc with checked options.
-func (d *device) alloc(ctx context.Context, id core.DeviceID, size int64, export core.HandleType, s *queue) (core.Memory, error) {
+func (d *device) alloc(ctx context.Context, id core.DeviceID, kind core.DeviceType, size int64, export core.HandleType, s *queue) (core.Memory, error) {
 	switch {
 	case size == 0:
-		return d.handOut(id, 0, 0, nil), nil
+		return d.handOut(core.Memory{ID: id}, nil), nil
 	case size > maxAlloc:
 		return core.Memory{}, d.Errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, more than any device has", size)
 	case export != 0:
 		return d.allocExport(size, export)
 	}
-	p, busy, err := d.takePart(ctx, class{id.Type, blockpool.RoundUp(size, alignment)}, size, s)
+	p, busy, err := d.takePart(ctx, class{kind, blockpool.RoundUp(size, alignment)}, size, s)
 	if err != nil {
 		return core.Memory{}, err
 	}
-	return d.handOutOrdered(id, p.Block.address+uintptr(p.Offset), size, func(pending []core.Event) {
+	m := core.Memory{ID: id, Handle: p.Block.address + uintptr(p.Offset), Size: size}
+	if kind == hostVisible {
+		m.Host = m.Handle
+	}
+	return d.handOutOrdered(m, func(pending []core.Event) {
 		d.Mu.Lock()
 		d.Put(p, size, slices.Concat(busy, pending))
 		d.Mu.Unlock()
@@ -184,7 +196,7 @@ func (d *device) makeBlock(c class) (block, error) {
 	switch c.kind {
 	case d.backend.Host:
 		allocate = d.context.AllocHost
-	case d.backend.Managed:
+	case d.backend.Managed, hostVisible:
 		free, s := d.context.FreeMemory()
 		if err := d.check(s, "the free memory, before an allocation of managed memory"); err != nil {
 			return b, err

@@ -30,7 +30,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return core.Memory{}, err
 	}
 	defer d.Drop()
-	id := d.ID()
+	m := core.Memory{ID: d.ID(), Handle: p, Size: size}
 	switch {
 	case size < 0:
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "size is %d bytes", size)
@@ -38,22 +38,22 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return core.Memory{}, d.Errorf(core.ErrInvalid, call, "%d bytes at %#x exceed the address space", size, p)
 	case size > 0:
 		var err error
-		if id, p, err = d.identify(call, p, size, 0); err != nil {
+		if m, err = d.identify(call, p, size, 0); err != nil {
 			return core.Memory{}, err
 		}
 	}
-	return d.handOut(id, p, size, core.Memory{Owner: owner}.Free), nil
+	return d.handOut(m, core.Memory{Owner: owner}.Free), nil
 }
 
-// identify returns the device whose memory the size bytes at p are, and the address by which dlx uses them. said is
-// the type that another library says that the memory has, or 0.
-func (d *device) identify(call string, p uintptr, size int64, said core.DeviceType) (core.DeviceID, uintptr, error) {
-	fail := func(sentinel error, format string, args ...any) (core.DeviceID, uintptr, error) {
-		return core.DeviceID{}, 0, d.Errorf(sentinel, call, format, args...)
+// identify describes the size bytes at p: whose memory they are, the address by which dlx uses them, and the address for
+// the host as far as the device has views for it. said is the type that another library says that the memory has, or 0.
+func (d *device) identify(call string, p uintptr, size int64, said core.DeviceType) (core.Memory, error) {
+	fail := func(sentinel error, format string, args ...any) (core.Memory, error) {
+		return core.Memory{}, d.Errorf(sentinel, call, format, args...)
 	}
 	a, s := d.context.Pointer(p)
 	if err := d.check(s, "the memory at %#x", p); err != nil {
-		return core.DeviceID{}, 0, err
+		return core.Memory{}, err
 	}
 	id, at, mapped := d.ID(), p, a.Context == 0 && !a.Pool
 	switch {
@@ -74,13 +74,17 @@ func (d *device) identify(call string, p uintptr, size int64, said core.DeviceTy
 	case a.Context != 0 && a.Context != d.context.ID():
 		return fail(core.ErrInvalid, "%#x belongs to another context of %v than the primary context, which dlx uses", p, id)
 	}
+	m := core.Memory{ID: id, Handle: at, Size: size}
 	if mapped {
-		return id, at, d.checkMapped(call, p, size)
+		return m, d.checkMapped(call, p, size)
 	}
 	if before := int64(p - a.Start); a.Size != 0 && size > a.Size-before { // Size is 0 if the driver does not know it
 		return fail(core.ErrInvalid, "%d bytes at %#x exceed the allocation, which has %d bytes at %#x", size, p, a.Size, a.Start)
 	}
-	return id, at, nil
+	if a.Managed && d.hostView() {
+		m.Host = p
+	}
+	return m, nil
 }
 
 // checkMapped fails unless memory that the device may use is mapped to all of the addresses. There may be several

@@ -65,12 +65,12 @@ func (w *work) verify() error {
 // checkPlace fails unless size bytes at p are memory of the type that the tensor t, which uses them, has.
 func (d *device) checkPlace(call string, t *core.Tensor, p uintptr, size int64) error {
 	want := t.DeviceID()
-	id, _, err := d.identify(call, p, size, want.Type)
+	m, err := d.identify(call, p, size, want.Type)
 	if err != nil {
 		return err
 	}
-	if id.Type != want.Type {
-		return d.Errorf(core.ErrInvalid, call, "%v is said to be memory of %v, and the driver says that it is memory of %v", t, want, id)
+	if m.ID.Type != want.Type {
+		return d.Errorf(core.ErrInvalid, call, "%v is said to be memory of %v, and the driver says that it is memory of %v", t, want, m.ID)
 	}
 	return nil
 }
