@@ -181,7 +181,7 @@ func TestAStreamOverAQueueOfAnotherLibrary(t *testing.T) {
 
 // More work than a command queue has room for is held on the host, and Copy does not block.
 func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
-	d, _ := device1(t, fake.Config{Unified: true})
+	d, v := device1(t, fake.Config{Unified: true})
 	s, gate := d.open1(t), d.open1(t)
 	const n = 128 << 10
 	x, y := row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{})
@@ -204,6 +204,9 @@ func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
 	}
 	if got := get(t, d, y); !bytes.Equal(got, content) {
 		t.Error("the bytes are wrong")
+	}
+	if n := v.Blocked(); n > 0 {
+		t.Errorf("commandBuffer has blocked %d times", n)
 	}
 	if err := errors.Join(s.Close(), gate.Close(), sem.Close(), x.Close(), y.Close()); err != nil {
 		t.Error(err)
