@@ -239,3 +239,23 @@ func TestTheHostWaitsForTheWorkOfOtherStreams(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Values that two streams signal are set in their order, however late the first stream is.
+func TestTwoStreamsSignalInOrder(t *testing.T) {
+	d, _ := device1(t, fake.Config{Delay: 2 * time.Millisecond}) // reports a value that falls
+	a, b := d.open1(t), d.open1(t)
+	const n = 64 << 10
+	x, y := row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{})
+	sem, err := d.NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(20) {
+		if err := errors.Join(d.Copy(t.Context(), a, y, x), sem.Signal(a, 2*i+1), sem.Signal(b, 2*i+2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(sem.Wait(t.Context(), 40), a.Close(), b.Close(), sem.Close(), x.Close(), y.Close()); err != nil {
+		t.Error(err)
+	}
+}
