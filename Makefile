@@ -42,7 +42,7 @@ ifeq ($(TAGS),)
 export DLX_WITHOUT_DRIVERS := 1
 endif
 
-# The simulated CUDA driver, on Linux.
+# The simulated drivers of CUDA and HIP, on Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
 CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
 # Other versions of cuda.h, for the backend for CUDA, which is for Linux.
@@ -51,6 +51,7 @@ HEADERS   := $(and $(filter Linux,$(shell uname -s)),$(findstring cuda,$(TAGS)))
 EMULATED  := $(and $(CARD),$(filter x86_64,$(shell uname -m)))
 
 GPUSIM       := .cache/gpusim/libcuda.so.1
+GPUSIM_HIP   := .cache/gpusim/libamdhip64.so
 GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
 CC_ARM64     := aarch64-linux-gnu-gcc
 REAL_DRIVERS := .cache/drivers
@@ -133,6 +134,7 @@ PORTED = $(sort $(dir $(shell grep -rlE '^//go:build .*(darwin|windows|!linux|un
 # go vet is one of the linters.
 test-lint: ## golangci-lint, with the tags, without cgo, and for the other systems; the simulator's C
 	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint.so)
+	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint-hip.so)
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	CGO_ENABLED=0 $(GOLANGCILINT) run ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run $(PORTED)
@@ -239,9 +241,10 @@ $(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
 	done
 	touch $@
 
-gpusim: $(GPUSIM) ## Build the simulated CUDA driver
+gpusim: $(GPUSIM) $(GPUSIM_HIP) ## Build the simulated drivers of CUDA and HIP
 
-$(GPUSIM): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
+$(GPUSIM_HIP): $(wildcard internal/gpusim/src/hip/* internal/gpusim/hip.map backends/internal/gather/gather.cu)
+$(GPUSIM) $(GPUSIM_HIP): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
 	mkdir -p $(@D)
 	$< $@
 

@@ -70,8 +70,8 @@ type StreamImporter interface {
 	// ImportStream returns a stream that enqueues its work on native, which is a handle as
 	// [Stream.Native] returns it. The owner of native must keep it open until the result is
 	// closed. Close of the result waits for the work, and leaves native open. ImportStream
-	// returns ErrInvalid if native is 0 or not a stream of the device, as far as the API
-	// can tell.
+	// returns ErrInvalid if native is not a stream of the device, as far as the API can tell.
+	// 0 is a stream only on ROCm, whose default stream it is, as in DLPack.
 	ImportStream(ctx context.Context, native uintptr) (Stream, error)
 }
 

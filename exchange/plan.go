@@ -270,7 +270,7 @@ func understood(t core.HandleType, ep, ip *core.Properties) bool {
 	case core.HandleOpaqueFD, core.HandleIPC:
 		return opened.SameDriver(*ep, *ip)
 	case core.HandleDMABuf:
-		return ep.UUID == core.UUID{} || ep.UUID == ip.UUID
+		return ep.UUID == core.UUID{} || core.SamePhysicalDevice(*ep, *ip)
 	}
 	return true
 }

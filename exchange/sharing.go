@@ -150,5 +150,9 @@ func exportAndImport(ctx context.Context, from core.Device, b *core.Buffer, h co
 		return core.Memory{}, err
 	}
 	defer x.Close()
+	// APIs may give one card different UUIDs. The plan has compared the PCI addresses too.
+	if p := to.Properties(); x.DeviceUUID != p.UUID && core.SamePhysicalDevice(from.Properties(), p) {
+		x.DeviceUUID = p.UUID
+	}
 	return to.(core.MemoryImporter).ImportMemory(ctx, x)
 }

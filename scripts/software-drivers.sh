@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command so that it finds only drivers that need no GPU: lavapipe for Vulkan, PoCL for OpenCL, Mesa's
-# llvmpipe for OpenGL, and for CUDA the simulated driver that make gpusim builds. A driver that is not installed
-# is not found.
+# llvmpipe for OpenGL, and for CUDA and HIP the simulated drivers that make gpusim builds. A driver that is not
+# installed is not found.
 #
 #   scripts/software-drivers.sh go run -tags vulkan,opencl,gl,cuda ./cmd/dlx devices
 #
@@ -45,9 +45,10 @@ export __EGL_VENDOR_LIBRARY_FILENAMES LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=llv
 export MESA_SHADER_CACHE_DIR=$cache/mesa
 mkdir -p "$MESA_SHADER_CACHE_DIR"
 
-# Only this variable makes a program find the simulator.
+# Only these variables make a program find the simulators.
 DLX_CUDA_LIBRARY=$(find_file "$cache/gpusim/libcuda.so.1")
-export DLX_CUDA_LIBRARY
+DLX_HIP_LIBRARY=$(find_file "$cache/gpusim/libamdhip64.so")
+export DLX_CUDA_LIBRARY DLX_HIP_LIBRARY
 
 # Drivers keep sockets in this folder, and print warnings if no login session has made it.
 if [ -z "${XDG_RUNTIME_DIR:-}" ]; then

@@ -10,6 +10,7 @@ import (
 	"github.com/dlx-go/dlx/backends/gl"
 	"github.com/dlx-go/dlx/backends/internal/unbuilt"
 	"github.com/dlx-go/dlx/backends/opencl"
+	"github.com/dlx-go/dlx/backends/rocm"
 	"github.com/dlx-go/dlx/backends/vulkan"
 	"github.com/dlx-go/dlx/core"
 )
@@ -19,6 +20,7 @@ func backends() []core.Backend {
 	return []core.Backend{
 		cpu.New(),
 		cuda.New(),
+		rocm.New(),
 		opencl.New(),
 		vulkan.New(),
 		gl.New(),

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/stream"
 )
 
 var importStreamCases = []Case{
@@ -21,9 +22,9 @@ var importStreamCases = []Case{
 	},
 	{
 		Name:  "import-stream/failure",
-		Rule:  "core.StreamImporter: native 0 fails with ErrInvalid",
+		Rule:  "core.StreamImporter: native 0 fails with ErrInvalid, unless DLPack says that it is a stream of the device's API",
 		Needs: core.CapImportStream,
-		run:   caseImportStreamFailure,
+		run:   caseImportStreamZero,
 	},
 }
 
@@ -89,8 +90,16 @@ func caseImportStreamClose(e *env) {
 	e.wantBytes(t, next, "work on native after the import was closed")
 }
 
-func caseImportStreamFailure(e *env) {
+func caseImportStreamZero(e *env) {
 	s, err := as[core.StreamImporter](e).ImportStream(e.ctx, 0)
+	if _, known := stream.FromDLPack(e.dev.ID().Type, 0); known == nil {
+		e.check(err, "ImportStream(0)")
+		content, t := e.pattern(100), e.bytes(100)
+		e.copy(s, t, e.hostBytes(content))
+		e.check(s.Close(), "Close")
+		e.wantBytes(t, content, "a copy on the stream 0")
+		return
+	}
 	e.wantError(err, core.ErrInvalid, "ImportStream(0)")
 	if err == nil {
 		_ = s.Close()

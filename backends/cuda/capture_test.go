@@ -38,11 +38,11 @@ func TestACaptureOfAnotherLibraryStaysValid(t *testing.T) {
 		_, end := capture(t, mode)
 		// This goroutine is locked to the thread that captures. Other goroutines run on other threads.
 		for range 2 {
-			if err := wholeLife(t.Context()); err != nil {
+			if err := kit.WholeLife(t.Context()); err != nil {
 				t.Errorf("mode %d, on the thread that captures: %v", mode, err)
 			}
 			done := make(chan error)
-			go func() { done <- wholeLife(t.Context()) }()
+			go func() { done <- kit.WholeLife(t.Context()) }()
 			if err := <-done; err != nil {
 				t.Errorf("mode %d, on another thread: %v", mode, err)
 			}

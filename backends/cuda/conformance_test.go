@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"context"
 	"os"
 	"sync"
 	"testing"
@@ -15,16 +14,6 @@ import (
 )
 
 func first(tb testing.TB) core.Device { return open(tb) }
-
-// second opens the second device. If there is only one, it opens that again: a device is its own peer.
-func second(tb testing.TB) core.Device {
-	tb.Helper()
-	list, err := New().Devices(context.Background())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return open(tb, int32(min(1, len(list)-1)))
-}
 
 // options returns the options for the suite. Only the simulator has a semaphore that the host can signal. On a card
 // the suite keeps streams busy instead.

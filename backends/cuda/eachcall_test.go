@@ -54,10 +54,10 @@ func everyLife(t *testing.T, code driver.Code) (failed []string) {
 		})
 	}
 	if os.Getenv(integratedVariable) == "1" {
-		run("integrated", integratedLife)
+		run("integrated", kit.IntegratedLife)
 		return failed
 	}
-	run("whole", wholeLife)
+	run("whole", kit.WholeLife)
 	run("sharing", func(ctx context.Context) error { return sharingLife(ctx, t, sim) })
 	if !code.Sticky() { // a sticky code would also end the contexts of the other library
 		run("importing", importingLife(t))
@@ -71,7 +71,7 @@ var elsewhere = []string{
 	"cuDeviceGetUuid_v2", // TestADeviceThatCannotBeDescribed, since a process describes a device once
 	// TestACodeThatTheDriverDoesNotKnow
 	"cuGetErrorName", "cuGetErrorString",
-	"cuMemHostRegister", "cuMemHostGetDevicePointer", "cuMemHostUnregister", // integratedLife, in a process of its own
+	"cuMemHostRegister", "cuMemHostGetDevicePointer", "cuMemHostUnregister", // IntegratedLife, in a process of its own
 	// tests of interop/gl
 	"cuGraphicsGLRegisterBuffer", "cuGraphicsMapResources", "cuGraphicsResourceGetMappedPointer",
 	"cuGraphicsUnmapResources", "cuGraphicsUnregisterResource",

@@ -72,11 +72,16 @@ var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY does not name the simulated d
 // Open finds the simulated driver that DLX_CUDA_LIBRARY names, which the CUDA backend uses too. It fails with
 // [ErrNone] if the variable names another driver, and if DLX_GPUSIM_AS_CARD is 1, so that tests do what they
 // do on a GPU.
-func Open() (*Simulator, error) {
+func Open() (*Simulator, error) { return open("DLX_CUDA_LIBRARY") }
+
+// OpenHIP is Open for the library that DLX_HIP_LIBRARY names.
+func OpenHIP() (*Simulator, error) { return open("DLX_HIP_LIBRARY") }
+
+func open(variable string) (*Simulator, error) {
 	if os.Getenv("DLX_GPUSIM_AS_CARD") == "1" {
 		return nil, ErrNone
 	}
-	name := C.CString(os.Getenv("DLX_CUDA_LIBRARY"))
+	name := C.CString(os.Getenv(variable))
 	defer C.free(unsafe.Pointer(name))
 	s := new(Simulator)
 	if *name == 0 || C.sim_open(&s.control, name) != 0 {

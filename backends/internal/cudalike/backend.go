@@ -19,8 +19,12 @@ type Facts struct {
 	Device, Host, Managed core.DeviceType
 	Vendor                core.Vendor // whose drivers understand the IPC handles
 
-	// The numbers that stand for the legacy stream and for the calling thread's stream; 0 if there is none.
+	// The numbers that stand for the legacy stream, which may be 0, and for the calling thread's stream, which is 0 if
+	// there is none. Other numbers below 3 are no streams, as in DLPack.
 	LegacyStream, ThreadStream uintptr
+
+	// NoPeerBoxes says that boxes cannot be copied between devices: CopyPeerBox is not called.
+	NoPeerBoxes bool
 
 	// Kernels returns the kernels for strided copies, as images for [Context.LoadModule], the best first. An image
 	// that the device does not run is followed by another one.

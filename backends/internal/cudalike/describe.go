@@ -1,10 +1,6 @@
 package cudalike
 
-import (
-	"slices"
-
-	"github.com/dlx-go/dlx/core"
-)
+import "github.com/dlx-go/dlx/core"
 
 // alignment is the alignment of every allocation, which dlpack.h asks for.
 const alignment = 256
@@ -41,12 +37,16 @@ func (b *Backend) addFeatures(p *core.Properties, x *Description) {
 	}
 	add("managed", 0, x.NoManaged)
 	add("export_opaque_fd", core.CapExportMemory, x.NoDescriptors)
-	add("import_opaque_fd", core.CapImportMemory, x.NoDescriptors)
+	add("import_opaque_fd", core.CapImportMemory, x.NoExternal)
 	add("export_dma_buf", core.CapExportMemory, x.NoDMABufs)
 	add("ipc", core.CapExportMemory|core.CapImportMemory, x.NoIPC)
 	add("ipc_events", core.CapIPCEvents, x.NoIPCEvents)
 	add("import_semaphore", core.CapImportSemaphores, x.NoTimelines)
-	p.AddFeature("export_semaphore", 0, false, "%s cannot make semaphores for other APIs: it imports those of Vulkan", b.API)
+	if x.NoTimelines == "" {
+		p.AddFeature("export_semaphore", 0, false, "%s cannot make semaphores for other APIs: it imports those of Vulkan", b.API)
+	} else {
+		p.AddFeature("export_semaphore", 0, false, "%s cannot make semaphores for other APIs", b.API)
+	}
 	p.AddFeature("map_host", core.CapMapHost, x.Integrated, "the device would read host memory over the bus each time: allocate pinned memory, %v", b.Host)
 	if x.Integrated {
 		add("map_read_only_host", 0, x.NoReadOnlyHost)
@@ -55,13 +55,15 @@ func (b *Backend) addFeatures(p *core.Properties, x *Description) {
 
 // handleTypes returns the types of handles that a device can import memory as, and those that it can export memory as.
 func handleTypes(x Description) (imported, exported []core.HandleType) {
-	if x.NoDescriptors == "" {
+	if x.NoExternal == "" {
 		imported = append(imported, core.HandleOpaqueFD)
 	}
-	if x.NoIPC == "" {
-		imported = append(imported, core.HandleIPC)
+	if x.NoDescriptors == "" {
+		exported = append(exported, core.HandleOpaqueFD)
 	}
-	exported = slices.Clone(imported)
+	if x.NoIPC == "" {
+		imported, exported = append(imported, core.HandleIPC), append(exported, core.HandleIPC)
+	}
 	if x.NoDMABufs == "" { // the last, since other drivers import it without a rule about who may
 		exported = append(exported, core.HandleDMABuf)
 	}

@@ -227,12 +227,14 @@ type Description struct {
 	PCI          string // such as "0000:65:00.0"; "" if the driver does not know it
 	TotalMemory  int64
 	ComputeUnits int
-	Major, Minor int  // the compute capability
-	Integrated   bool // the device shares the host's memory
+	Major, Minor int    // the compute capability
+	Arch         string // the architecture that code is compiled for, such as "gfx90a:sramecc+:xnack-"; "" where Major and Minor say it
+	Integrated   bool   // the device shares the host's memory
 
 	// Why the device lacks a feature; "" if it has it.
 	NoManaged     string // managed memory that the host may use while the device works
-	NoDescriptors string // export and import of memory as opaque descriptors
+	NoDescriptors string // export of memory as opaque descriptors, and import of those that this API exported
+	NoExternal    string // import of opaque descriptors that another API exported
 	NoDMABufs     string // export of memory as dma-bufs
 	NoIPC         string // memory that other processes can open
 	NoIPCEvents   string // events that other processes can open

@@ -8,7 +8,7 @@ import (
 )
 
 // ImportStream imports a stream of the device's primary context, the legacy stream or the calling thread's
-// stream. The latter two have fixed numbers. 0 is not a stream, as in DLPack.
+// stream. The latter two have fixed numbers. Numbers below 3 without a meaning are no streams, as in DLPack.
 //
 // The caller must not destroy the stream before it has closed the result: the driver crashes when it gets a
 // destroyed stream.
@@ -28,11 +28,11 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	}
 	defer d.Drop()
 	q := &queue{device: d, raw: native}
-	switch native {
-	case 0:
-		return nil, d.Errorf(core.ErrInvalid, call, "the stream is 0: %d stands for the legacy stream", d.backend.LegacyStream)
-	case d.backend.LegacyStream:
-	case d.backend.ThreadStream:
+	switch b := d.backend; {
+	case native == b.LegacyStream:
+	case native < 3 && (native == 0 || native != b.ThreadStream):
+		return nil, d.Errorf(core.ErrInvalid, call, "%d is not a stream: %d stands for the legacy stream", native, b.LegacyStream)
+	case native == b.ThreadStream:
 		id, s := d.context.StreamID(native)
 		if err := d.check(s, "the ID of the thread's stream"); err != nil {
 			return nil, err

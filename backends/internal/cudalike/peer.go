@@ -167,7 +167,7 @@ func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
 		return c.submit(ctx, q, geometry, func(p PeerCopy) Status {
 			return q.device.context.CopyPeer(p, n, q.raw)
 		})
-	case fewBoxes(geometry):
+	case !c.to.backend.NoPeerBoxes && fewBoxes(geometry):
 		box, at := geometry.Boxes()
 		return c.submit(ctx, q, at, func(p PeerCopy) Status {
 			return q.device.context.CopyPeerBox(p, box, q.raw)

@@ -129,6 +129,17 @@ static void context_free(sim_context *c) {
     gone = c;
 }
 
+CUresult sim_use_device(sim_device *d) {
+    if (d->primary == NULL) {
+        CUresult r = context_new(d, d->primary_flags, true, &d->primary);
+        if (r != CUDA_SUCCESS) return r;
+        d->primary->retains = 1;
+    }
+    stack[0] = d->primary->handle;
+    depth = 1;
+    return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     ENTER(cuDevicePrimaryCtxRetain, SIM_INIT);
     sim_device *d = sim_device_get(device);

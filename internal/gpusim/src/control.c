@@ -85,23 +85,34 @@ static void drain(void) {
     pthread_cond_broadcast(&sim.changed);
 }
 
+_Thread_local const char *sim_outer;
+
+// count counts a call, and returns the fault that is injected into it.
+static CUresult count(const char *name, const char **known) {
+    struct call *c = call_of(name);
+    *known = c->name;
+    c->count++;
+    if (c->fail_in == 0 || --c->fail_in > 0) return CUDA_SUCCESS;
+    if (ends_context(c->code)) end_contexts(c->code);
+    return c->code;
+}
+
+CUresult sim_count_outer(const char *name, const char **known) {
+    while (sim.draining && !sim_in_callback) pthread_cond_wait(&sim.changed, &sim.mu);
+    return count(name, known);
+}
+
 sim_scope sim_enter(const char *name, unsigned needs) {
     pthread_mutex_lock(&sim.mu);
     while (sim.draining && !sim_in_callback) pthread_cond_wait(&sim.changed, &sim.mu);
-    struct call *c = call_of(name);
-    sim_scope scope = {.call = c->name};
-    c->count++;
-    CUresult code = CUDA_SUCCESS;
-    if (c->fail_in > 0 && --c->fail_in == 0) {
-        code = c->code;
-        if (ends_context(code)) end_contexts(code);
-    }
+    sim_scope scope = {.call = sim_outer};
+    CUresult code = sim_outer ? CUDA_SUCCESS : count(name, &scope.call);
     if ((needs & SIM_INIT) && !sim.initialised) {
         scope.result = CUDA_ERROR_NOT_INITIALIZED;
         return scope;
     }
     if (sim_in_callback) {
-        sim_misuse(name, "called from a host function, which must not call CUDA");
+        sim_misuse(scope.call, "called from a host function, which must not call the driver");
         scope.result = CUDA_ERROR_NOT_PERMITTED;
         return scope;
     }
@@ -137,7 +148,9 @@ CUresult sim_result(const sim_scope *scope, CUresult result) {
 // ---- Live objects and misuse -----------------------------------------------------------
 
 static const char *const kinds[SIM_KINDS] = {
+#ifndef DLX_GPUSIM_HIP  // where the library makes them, for good
     [SIM_CONTEXTS] = "contexts",
+#endif
     [SIM_STREAMS] = "streams",
     [SIM_EVENTS] = "events",
     [SIM_ALLOCATIONS] = "allocations",
@@ -158,6 +171,7 @@ static const char *const kinds[SIM_KINDS] = {
     [SIM_EXTERNAL_SEMAPHORES] = "external_semaphores",
     [SIM_IPC_MAPPINGS] = "ipc_mappings",
     [SIM_GRAPHICS_RESOURCES] = "graphics_resources",
+    [SIM_PROGRAMS] = "programs",
     [SIM_ABANDONED] = "abandoned",
 };
 

@@ -8,8 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// environment is a number from the environment, within bounds.
-static long environment(const char *name, long otherwise, long least, long most) {
+long sim_environment(const char *name, long otherwise, long least, long most) {
     const char *text = getenv(name);
     if (text == NULL || *text == 0) return otherwise;
     char *end;
@@ -24,7 +23,7 @@ enum { ipc_events = 125 };  // CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, which ol
 
 static bool open_device(sim_device *d, int ordinal) {
     d->ordinal = ordinal;
-    d->memory = (size_t)environment("DLX_GPUSIM_MEMORY", 1L << 30, SIM_PAGE, 1L << 40);
+    d->memory = (size_t)sim_environment("DLX_GPUSIM_MEMORY", 1L << 30, SIM_PAGE, 1L << 40);
     d->arena = d->memory * ARENAS;
     d->memory_fd = memfd_create("dlx-gpusim", MFD_CLOEXEC);
     if (d->memory_fd < 0 || ftruncate(d->memory_fd, (off_t)d->arena) != 0) return false;
@@ -39,17 +38,17 @@ CUresult CUDAAPI cuInit(unsigned flags) {
     ENTER(cuInit, SIM_ANYTIME);
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (sim.initialised) return CUDA_SUCCESS;
-    int n = (int)environment("DLX_GPUSIM_DEVICES", 2, 0, SIM_MAX_DEVICES);
+    int n = (int)sim_environment("DLX_GPUSIM_DEVICES", 2, 0, SIM_MAX_DEVICES);
     if (n == 0) return CUDA_ERROR_NO_DEVICE;
     sim.random =
-        (uint64_t)environment("DLX_GPUSIM_SEED", (long)(sim_now() | 1), 1, 0x7fffffffffffffff);
-    sim.concurrent = environment("DLX_GPUSIM_CONCURRENT", 1, 0, 1);
-    sim.reuse = environment("DLX_GPUSIM_REUSE", 0, 0, 1);
-    sim.lazy = environment("DLX_GPUSIM_LAZY", 0, 0, 1);
-    sim.read_only_host = environment("DLX_GPUSIM_READ_ONLY_HOST", 0, 0, 1);
-    sim.dma_buf = environment("DLX_GPUSIM_DMA_BUF", 1, 0, 1);
-    sim.one_queue = environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
-    sim.drain_lock = environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
+        (uint64_t)sim_environment("DLX_GPUSIM_SEED", (long)(sim_now() | 1), 1, 0x7fffffffffffffff);
+    sim.concurrent = sim_environment("DLX_GPUSIM_CONCURRENT", 1, 0, 1);
+    sim.reuse = sim_environment("DLX_GPUSIM_REUSE", 0, 0, 1);
+    sim.lazy = sim_environment("DLX_GPUSIM_LAZY", 0, 0, 1);
+    sim.read_only_host = sim_environment("DLX_GPUSIM_READ_ONLY_HOST", 0, 0, 1);
+    sim.dma_buf = sim_environment("DLX_GPUSIM_DMA_BUF", 1, 0, 1);
+    sim.one_queue = sim_environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
+    sim.drain_lock = sim_environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
     for (int i = 0; i < n; i++)
         if (!open_device(&sim.devices[i], i)) return CUDA_ERROR_OUT_OF_MEMORY;
     sim.device_count = n;
@@ -123,9 +122,9 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED: *value = sim.dma_buf; break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-        *value = (int)environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1);
+        *value = (int)sim_environment("DLX_GPUSIM_INTEGRATED", 0, 0, 1);
         break;
-    case ipc_events: *value = (int)environment("DLX_GPUSIM_IPC_EVENTS", 1, 0, 1); break;
+    case ipc_events: *value = (int)sim_environment("DLX_GPUSIM_IPC_EVENTS", 1, 0, 1); break;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
@@ -153,7 +152,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
 }
 
 bool sim_device_reaches(const sim_device *d, const sim_device *other) {
-    return d != other && environment("DLX_GPUSIM_PEERS", 1, 0, 1);
+    return d != other && sim_environment("DLX_GPUSIM_PEERS", 1, 0, 1);
 }
 
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
@@ -254,4 +253,4 @@ CUresult CUDAAPI cuGetErrorString(CUresult code, const char **text) {
     return describe(code, NULL, text);
 }
 
-int sim_batch_version(void) { return (int)environment("DLX_GPUSIM_BATCH", 13, 0, 13); }
+int sim_batch_version(void) { return (int)sim_environment("DLX_GPUSIM_BATCH", 13, 0, 13); }

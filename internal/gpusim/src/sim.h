@@ -72,6 +72,11 @@ typedef struct {
 } sim_scope;
 
 sim_scope sim_enter(const char *call, unsigned needs);  // takes the lock
+// sim_outer, where set, is the call of another API that the thread is in (hip): the calls of this one that it makes
+// count as nothing, no fault is injected into them, and misuse is noted under its name. sim_count_outer, for that
+// call, counts it and returns the fault that was injected; known is the name for as long as the library lives.
+extern _Thread_local const char *sim_outer;
+CUresult sim_count_outer(const char *call, const char **known);
 void sim_leave(sim_scope *scope);                       // lets it go
 CUresult sim_result(const sim_scope *scope, CUresult result);
 
@@ -159,6 +164,11 @@ bool sim_context_is_gone(void);
 sim_context *sim_context_get(CUcontext handle);
 // sim_device_get checks an ordinal; NULL when there is no such device.
 sim_device *sim_device_get(CUdevice ordinal);
+// sim_use_device makes the primary context of a device current on the thread, alone. The context lives on, retained
+// once by this.
+CUresult sim_use_device(sim_device *device);
+// sim_environment is a number from the environment, within bounds.
+long sim_environment(const char *name, long otherwise, long least, long most);
 // sim_fail_context gives the context its sticky error (the first one stays).
 void sim_fail_context(sim_context *ctx, CUresult code);
 uint64_t sim_random(void);
@@ -189,6 +199,7 @@ typedef enum {
     SIM_EXTERNAL_SEMAPHORES,
     SIM_IPC_MAPPINGS,
     SIM_GRAPHICS_RESOURCES,
+    SIM_PROGRAMS,   // of hiprtc
     SIM_ABANDONED,  // went with their context instead of being destroyed
     SIM_FUNCTIONS,  // handles that nobody destroys, and graph nodes: not shown
     SIM_GRAPH_NODES,
@@ -236,6 +247,7 @@ struct sim_range {
     sim_context *ctx;  // owner; NULL for VMM and pool memory, which have none
     uint64_t id;       // CU_POINTER_ATTRIBUTE_BUFFER_ID
     unsigned flags;    // of the call that made it
+    unsigned asked;    // flags of HIP's call, which reports them
     uint32_t access;   // bit d: device d may use it (VMM, pools); device kinds with an
                        // owner go by cuCtxEnablePeerAccess instead
     bool active;       // false: not allocated yet or freed already in stream order

@@ -57,6 +57,7 @@ func (library) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	if attribute(d, C.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0 || attribute(d, C.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) == 0 {
 		x.NoDescriptors = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED is 0"
 	}
+	x.NoExternal = x.NoDescriptors
 	x.NoDMABufs = noDMABufs(d)
 	// IPC needs Linux and unified addressing (cuIpcGetMemHandle).
 	if x.Integrated || attribute(d, C.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0 || !link.Has("cuIpcOpenMemHandle_v2") {

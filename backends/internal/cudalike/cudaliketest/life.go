@@ -1,6 +1,4 @@
-//go:build cuda && linux && cgo
-
-package cuda
+package cudaliketest
 
 import (
 	"bytes"
@@ -14,10 +12,10 @@ import (
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// wholeLife opens a device, uses everything that it can do, and closes all that it opened.
-func wholeLife(ctx context.Context) error {
-	l := &lifetime{Life: coretest.Life{Context: ctx}}
-	if l.device = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})); l.device != nil {
+// WholeLife opens a device, uses everything that it can do, and closes all that it opened.
+func (k *Kit) WholeLife(ctx context.Context) error {
+	l := &lifetime{Life: coretest.Life{Context: ctx}, kit: k}
+	if l.device = l.Device(k.New().Open(ctx, core.DeviceID{Type: k.Type})); l.device != nil {
 		l.run()
 	}
 	return l.End()
@@ -25,6 +23,7 @@ func wholeLife(ctx context.Context) error {
 
 type lifetime struct {
 	coretest.Life
+	kit    *Kit
 	device core.Device
 }
 
@@ -74,7 +73,7 @@ func (l *lifetime) batch(s core.Stream) {
 	for _, on := range []core.Stream{nil, s} {
 		sent, received := []byte(fmt.Sprintf("%-100s", "to the device and back")), make([]byte, 100)
 		in, out := l.Tensor(core.FromSlice(sent)), l.Tensor(core.FromSlice(received))
-		a, b, c, pinned := empty(core.AllocOptions{}), empty(core.AllocOptions{}), empty(core.AllocOptions{}), empty(core.AllocOptions{Type: core.DeviceCUDAHost})
+		a, b, c, pinned := empty(core.AllocOptions{}), empty(core.AllocOptions{}), empty(core.AllocOptions{}), empty(core.AllocOptions{Type: l.kit.Host})
 		if a == nil || b == nil || c == nil || pinned == nil {
 			return
 		}
@@ -92,13 +91,18 @@ func (l *lifetime) batch(s core.Stream) {
 func (l *lifetime) run() {
 	host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
 	a, b := l.square(core.AllocOptions{}), l.square(core.AllocOptions{})
-	pinned := l.square(core.AllocOptions{Type: core.DeviceCUDAHost})
-	managed := l.square(core.AllocOptions{Type: core.DeviceCUDAManaged})
+	pinned := l.square(core.AllocOptions{Type: l.kit.Host})
+	var managed *core.Tensor
+	if l.kit.Managed != 0 {
+		managed = l.square(core.AllocOptions{Type: l.kit.Managed})
+	}
 	s := l.Stream(l.device.NewStream(l.Context))
 	for _, on := range []core.Stream{nil, s} {
 		l.copy(on, a, host)
 		l.copy(on, pinned, a)
-		l.copy(on, managed, pinned)
+		if managed != nil {
+			l.copy(on, managed, pinned)
+		}
 		l.copy(on, host, a)
 		if a != nil && b != nil {
 			across := l.Tensor(a.Transpose())
@@ -118,10 +122,10 @@ func (l *lifetime) run() {
 	l.peer(a)
 }
 
-// integratedLife maps host memory into a device that shares it.
-func integratedLife(ctx context.Context) error {
-	l := &lifetime{Life: coretest.Life{Context: ctx}}
-	if l.device = l.Device(New().Open(ctx, core.DeviceID{Type: core.DeviceCUDA})); l.device != nil {
+// IntegratedLife maps host memory into a device that shares it.
+func (k *Kit) IntegratedLife(ctx context.Context) error {
+	l := &lifetime{Life: coretest.Life{Context: ctx}, kit: k}
+	if l.device = l.Device(k.New().Open(ctx, core.DeviceID{Type: k.Type})); l.device != nil {
 		host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
 		b, err := host.Buffer()
 		l.OK(err)
@@ -149,7 +153,7 @@ func (l *lifetime) boxes(s core.Stream) {
 func (l *lifetime) order(s core.Stream) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for _, native := range []uintptr{s.Native(), backend.ThreadStream} {
+	for _, native := range []uintptr{s.Native(), l.kit.Default} {
 		if other := l.Stream(l.device.(core.StreamImporter).ImportStream(l.Context, native)); other != nil {
 			l.OK(other.Synchronize(l.Context))
 		}
@@ -170,7 +174,7 @@ func (l *lifetime) order(s core.Stream) {
 }
 
 func (l *lifetime) time(s core.Stream) {
-	timer, err := NewTimer(l.Context, l.device)
+	timer, err := l.kit.NewTimer(l.Context, l.device)
 	if l.Opened(timer, err) && l.OK(timer.Start(s)) && l.OK(timer.Stop(s)) {
 		_, err := timer.Elapsed(l.Context)
 		l.OK(err)
@@ -198,7 +202,7 @@ func (l *lifetime) share() {
 
 // peer copies from another device.
 func (l *lifetime) peer(a *core.Tensor) {
-	other := l.Device(New().Open(l.Context, core.DeviceID{Type: core.DeviceCUDA, Index: 1}))
+	other := l.Device(l.kit.New().Open(l.Context, core.DeviceID{Type: l.kit.Type, Index: 1}))
 	if other == nil {
 		return
 	}

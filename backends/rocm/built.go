@@ -1,0 +1,32 @@
+//go:build rocm && linux && cgo
+
+package rocm
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
+	"github.com/dlx-go/dlx/core"
+)
+
+// backend is the one backend of the process, which has one library of HIP.
+var backend = cudalike.New(driver.Driver, cudalike.Facts{
+	API:         "HIP",
+	Visible:     "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES",
+	Device:      core.DeviceROCM,
+	Host:        core.DeviceROCMHost,
+	Vendor:      core.VendorAMD,
+	NoPeerBoxes: true,
+	Kernels:     func(x cudalike.Description) []string { return gather.HIPImages(x.Arch) },
+	Limits:      gather.HIPLimits(),
+})
+
+func newBackend() core.Backend { return backend }
+
+func trimPools() { backend.TrimPools() }
+
+func openTimer(ctx context.Context, d core.Device, t *cudalike.Timer) error {
+	return backend.OpenTimer(ctx, d, t)
+}

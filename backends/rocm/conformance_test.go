@@ -1,0 +1,49 @@
+//go:build rocm && linux && cgo
+
+package rocm
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/backendtest"
+	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func options() []backendtest.Option {
+	o := []backendtest.Option{backendtest.WithPeer(kit.Second)}
+	if _, err := kit.Control(); err == nil {
+		o = append(o, backendtest.WithHold(hold))
+	}
+	return o
+}
+
+// hold makes a stream wait until release is called, by a function of the host. HIP has no semaphores of other APIs.
+func hold(tb testing.TB, s core.Stream) (release func()) {
+	c, _ := driver.Driver.Retain(s.Device().ID().Index)
+	released := make(chan struct{})
+	if s := c.LaunchHostFunc(s.Native(), func() { <-released }); !s.OK() {
+		tb.Fatal(s)
+	}
+	return sync.OnceFunc(func() { close(released) })
+}
+
+func TestConformance(t *testing.T) { backendtest.Run(t, first, options()...) }
+
+// The documentation allows libraries to differ, and versions of HIP do: devices share the host's memory; devices cannot access each other;
+// streams share a queue; loading kernels waits for all work; memory is freed when no work is left, and no other call is
+// served before; handles and addresses are reused at once; there is no virtual memory management.
+func TestConformanceOfLibrariesThatDiffer(t *testing.T) {
+	kit.Simulator(t)
+	for _, variable := range []string{
+		"DLX_GPUSIM_HIP_VERSION=5", "DLX_GPUSIM_HIP_VERSION=7", "DLX_GPUSIM_HIP_VMM=0", "DLX_GPUSIM_HIP_ARCH=gfx942:sramecc+:xnack-",
+		"DLX_GPUSIM_INTEGRATED=1", "DLX_GPUSIM_LAZY=1", "DLX_GPUSIM_DRAIN_LOCK=1", "DLX_GPUSIM_DMA_BUF=0", "DLX_GPUSIM_PEERS=0",
+		"DLX_GPUSIM_ONE_QUEUE=1", "DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0",
+	} {
+		defer t.Run(variable, coretest.Child(t, "TestConformance", variable))
+	}
+}
+
+func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, first) }

@@ -1,0 +1,82 @@
+//go:build rocm && linux && cgo
+
+package driver
+
+/*
+#include "shim.h"
+
+static hipError_t dlx_module(int device, const void *image, hipModule_t *out) {
+	DLX_RELAXED(device, dlx_hip.hipModuleLoadData(out, image));
+}
+
+static hipError_t dlx_function(int device, uintptr_t module, const char *name, hipFunction_t *out) {
+	DLX_RELAXED(device, dlx_hip.hipModuleGetFunction(out, (hipModule_t)module, name));
+}
+
+static hipError_t dlx_unload(int device, uintptr_t module) {
+	DLX_RELAXED(device, dlx_hip.hipModuleUnload((hipModule_t)module));
+}
+*/
+import "C"
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/dl"
+	"github.com/dlx-go/dlx/backends/rocm/internal/codecache"
+)
+
+// compiled has the code of texts that were compiled, in this process or before.
+var compiled = codecache.New()
+
+// LoadModule loads machine code, an ELF file. It compiles anything else, which is text, for the device first.
+func (c context) LoadModule(image string) (uintptr, cudalike.Status) {
+	defer dl.KeepHandlers()()
+	if !strings.HasPrefix(image, "\x7fELF") {
+		code, s := c.compile(image)
+		if !s.OK() {
+			return 0, s
+		}
+		image = code
+	}
+	var made C.hipModule_t
+	s := answer("hipModuleLoadData", C.dlx_module(c.device(), unsafe.Pointer(unsafe.StringData(image)), &made))
+	return uintptr(unsafe.Pointer(made)), s
+}
+
+// compile compiles a text for the device's architecture, unless that was done before.
+func (c context) compile(text string) (code string, s cudalike.Status) {
+	var arch [C.DLX_ARCH_SIZE]C.char
+	if s := answer("hipGetDeviceProperties", C.dlx_arch(c.device(), &arch[0])); !s.OK() {
+		return "", s
+	}
+	version, s := openCompiler()
+	if !s.OK() {
+		return "", s
+	}
+	target := C.GoString(&arch[0])
+	code, failed := compiled.Get(codecache.Key(text, target, version), func() (string, bool) {
+		code, s = compile(text, target)
+		return code, s.OK()
+	})
+	if failed {
+		return "", s
+	}
+	return code, cudalike.Status{}
+}
+
+func (c context) Function(module uintptr, name string) (uintptr, cudalike.Status) {
+	defer dl.KeepHandlers()()
+	cname := C.CString(name)
+	defer C.free(unsafe.Pointer(cname))
+	var f C.hipFunction_t
+	s := answer("hipModuleGetFunction", C.dlx_function(c.device(), C.uintptr_t(module), cname, &f))
+	return uintptr(unsafe.Pointer(f)), s
+}
+
+func (c context) UnloadModule(module uintptr) cudalike.Status {
+	defer dl.KeepHandlers()()
+	return answer("hipModuleUnload", C.dlx_unload(c.device(), C.uintptr_t(module)))
+}

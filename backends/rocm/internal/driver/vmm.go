@@ -1,0 +1,150 @@
+//go:build rocm && linux && cgo
+
+package driver
+
+/*
+#include "shim.h"
+
+// The result of dlx_vmm_open. If it failed, call is the function that failed.
+struct dlx_vmm {
+	void *memory, *address;
+	const char *call;
+};
+
+static inline dlx_allocation dlx_properties(int device, int rdma) {
+	return (dlx_allocation){
+		.type = DLX_PINNED, .handle_types = DLX_POSIX_FD, .location = {DLX_LOCATION_DEVICE, device}, .rdma = rdma,
+	};
+}
+
+static hipError_t dlx_vmm_granularity(int device, int option, size_t *bytes) {
+	dlx_allocation p = dlx_properties(device, 0);
+	return dlx_hip.hipMemGetAllocationGranularity(bytes, &p, option);
+}
+
+static inline hipError_t dlx_give_access(void *address, size_t size, int device) {
+	dlx_access access = {{DLX_LOCATION_DEVICE, device}, DLX_READ_WRITE};
+	return dlx_hip.hipMemSetAccess(address, size, &access, 1);
+}
+
+// dlx_vmm_memory makes the memory, or opens that of the descriptor fd. Libraries since 7.1 take the descriptor itself,
+// older ones its address.
+static inline hipError_t dlx_vmm_memory(struct dlx_vmm *v, int fd, int rdma, size_t size, int device) {
+	if (fd >= 0) {
+		v->call = "hipMemImportFromShareableHandle";
+		void *handle = dlx_hip_version >= DLX_HIP_7_1 ? (void *)(intptr_t)fd : &fd;
+		return dlx_hip.hipMemImportFromShareableHandle(&v->memory, handle, DLX_POSIX_FD);
+	}
+	dlx_allocation p = dlx_properties(device, rdma);
+	v->call = "hipMemCreate";
+	return dlx_hip.hipMemCreate(&v->memory, size, &p, 0);
+}
+
+// dlx_vmm_steps makes or opens the memory, and maps it for the device. If a step fails, it undoes the others.
+static hipError_t dlx_vmm_steps(struct dlx_vmm *v, int fd, int rdma, size_t size, int device) {
+	hipError_t r = dlx_vmm_memory(v, fd, rdma, size, device);
+	if (r != hipSuccess) return r;
+	v->call = "hipMemAddressReserve";
+	r = dlx_hip.hipMemAddressReserve(&v->address, size, 0, NULL, 0);
+	if (r != hipSuccess) goto release;
+	v->call = "hipMemMap";
+	r = dlx_hip.hipMemMap(v->address, size, 0, v->memory, 0);
+	if (r != hipSuccess) goto unreserve;
+	v->call = "hipMemSetAccess";
+	r = dlx_give_access(v->address, size, device);
+	if (r == hipSuccess) return r;
+	dlx_hip.hipMemUnmap(v->address, size);
+unreserve:
+	dlx_hip.hipMemAddressFree(v->address, size);
+release:
+	dlx_hip.hipMemRelease(v->memory);
+	return r;
+}
+
+static hipError_t dlx_vmm_open(int device, struct dlx_vmm *v, int fd, int rdma, size_t size, int of) {
+	v->call = "hipSetDevice";
+	DLX_RELAXED(device, dlx_vmm_steps(v, fd, rdma, size, of));
+}
+
+// dlx_vmm_undo takes all three steps, and returns the first error.
+static inline hipError_t dlx_vmm_undo(void *memory, void *address, size_t size) {
+	hipError_t unmapped = dlx_hip.hipMemUnmap(address, size);
+	hipError_t freed = dlx_hip.hipMemAddressFree(address, size);
+	hipError_t released = dlx_hip.hipMemRelease(memory);
+	if (unmapped != hipSuccess) return unmapped;
+	return freed != hipSuccess ? freed : released;
+}
+
+static hipError_t dlx_vmm_close(int device, uintptr_t memory, uintptr_t address, size_t size) {
+	DLX_RELAXED(device, dlx_vmm_undo((void *)memory, (void *)address, size));
+}
+
+static hipError_t dlx_vmm_open_to(int device, uintptr_t address, size_t size, int to) {
+	DLX_RELAXED(device, dlx_give_access((void *)address, size, to));
+}
+
+static hipError_t dlx_vmm_export(int device, uintptr_t memory, int *fd) {
+	DLX_IN(device, dlx_hip.hipMemExportToShareableHandle(fd, (void *)memory, DLX_POSIX_FD, 0));
+}
+
+static hipError_t dlx_vmm_dma_buf(int device, uintptr_t address, size_t size, int *fd) {
+	DLX_IN(device, dlx_hip.hipMemGetHandleForAddressRange(fd, (void *)address, size, DLX_DMA_BUF, 0));
+}
+*/
+import "C"
+
+import (
+	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/core"
+)
+
+func (library) Granularity(ordinal int32, _ core.HandleType, best bool) (int64, cudalike.Status) {
+	var option C.int = C.DLX_MINIMUM
+	if best {
+		option = C.DLX_RECOMMENDED
+	}
+	var n C.size_t
+	s := answer("hipMemGetAllocationGranularity", C.dlx_vmm_granularity(C.int(ordinal), option, &n))
+	return int64(n), s
+}
+
+func (c context) NewMapped(size int64, t core.HandleType, ordinal int32) (cudalike.Mapped, cudalike.Status) {
+	return c.mapped(-1, size, t, ordinal)
+}
+
+func (c context) ImportMapped(fd int, size int64, ordinal int32) (cudalike.Mapped, cudalike.Status) {
+	return c.mapped(fd, size, 0, ordinal)
+}
+
+func (c context) mapped(fd int, size int64, t core.HandleType, ordinal int32) (cudalike.Mapped, cudalike.Status) {
+	var v C.struct_dlx_vmm
+	var rdma C.int
+	if t == core.HandleDMABuf {
+		rdma = 1
+	}
+	if r := C.dlx_vmm_open(c.device(), &v, C.int(fd), rdma, C.size_t(size), C.int(ordinal)); r != C.hipSuccess {
+		return cudalike.Mapped{}, answer(C.GoString(v.call), r)
+	}
+	return cudalike.Mapped{Memory: uint64(uintptr(v.memory)), Address: uintptr(v.address), Size: size, Type: t}, cudalike.Status{}
+}
+
+func (c context) CloseMapped(m cudalike.Mapped) cudalike.Status {
+	return answer("hipMemUnmap", C.dlx_vmm_close(c.device(), C.uintptr_t(m.Memory), C.uintptr_t(m.Address), C.size_t(m.Size)))
+}
+
+func (c context) OpenMapped(m cudalike.Mapped, ordinal int32) cudalike.Status {
+	return answer("hipMemSetAccess", C.dlx_vmm_open_to(c.device(), C.uintptr_t(m.Address), C.size_t(m.Size), C.int(ordinal)))
+}
+
+func (c context) ExportMapped(m cudalike.Mapped) (int, cudalike.Status) {
+	var fd C.int = -1
+	switch {
+	case m.Type != core.HandleDMABuf:
+		s := answer("hipMemExportToShareableHandle", C.dlx_vmm_export(c.device(), C.uintptr_t(m.Memory), &fd))
+		return int(fd), s
+	case has("hipMemGetHandleForAddressRange"):
+		s := answer("hipMemGetHandleForAddressRange", C.dlx_vmm_dma_buf(c.device(), C.uintptr_t(m.Address), C.size_t(m.Size), &fd))
+		return int(fd), s
+	}
+	return portableExport(m)
+}

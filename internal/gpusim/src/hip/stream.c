@@ -1,0 +1,221 @@
+// stream.c: streams, events, what streams are captured into, and host functions.
+
+#include "hip.h"
+
+// stream_of is the engine's handle. hipStreamPerThread has the same number there; hipStreamLegacy, which is 1, came
+// with 6.0.
+static CUstream stream_of(hipStream_t stream) {
+    return stream == (hipStream_t)1 && hip_version() < 6 ? (CUstream)(uintptr_t)3 : (CUstream)stream;
+}
+
+// gone is what a call returns for a stream that does not exist.
+static int gone(CUresult r) { return r == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)r; }
+
+static CUresult create(hipStream_t *out, unsigned flags, int priority) {
+    return cuStreamCreateWithPriority((CUstream *)out, flags, priority);
+}
+
+hipError_t hipStreamCreate(hipStream_t *out) {
+    HIP_ENTER(hipStreamCreate, HIP_DEVICE);
+    HIP_RETURN(create(out, hipStreamDefault, 0));
+}
+
+hipError_t hipStreamCreateWithFlags(hipStream_t *out, unsigned flags) {
+    HIP_ENTER(hipStreamCreateWithFlags, HIP_DEVICE);
+    HIP_RETURN(create(out, flags, 0));
+}
+
+hipError_t hipStreamCreateWithPriority(hipStream_t *out, unsigned flags, int priority) {
+    HIP_ENTER(hipStreamCreateWithPriority, HIP_DEVICE);
+    HIP_RETURN(create(out, flags, priority));
+}
+
+// "The queue may be destroyed while some commands are still inflight".
+hipError_t hipStreamDestroy(hipStream_t stream) {
+    HIP_ENTER(hipStreamDestroy, HIP_DEVICE | HIP_RELEASE);
+    CUresult r = cuStreamDestroy((CUstream)stream);
+    HIP_RETURN(r == CUDA_ERROR_INVALID_HANDLE && (uintptr_t)stream > 2 ? gone(r) : (int)r);
+}
+
+hipError_t hipStreamSynchronize(hipStream_t stream) {
+    HIP_ENTER(hipStreamSynchronize, HIP_DEVICE);
+    HIP_RETURN(gone(cuStreamSynchronize(stream_of(stream))));
+}
+
+hipError_t hipStreamQuery(hipStream_t stream) {
+    HIP_ENTER(hipStreamQuery, HIP_DEVICE);
+    HIP_RETURN(gone(cuStreamQuery(stream_of(stream))));
+}
+
+hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *out) {
+    HIP_ENTER(hipStreamGetFlags, HIP_DEVICE);
+    if (stream == NULL) HIP_RETURN(hipErrorInvalidValue);
+    HIP_RETURN(gone(cuStreamGetFlags(stream_of(stream), out)));
+}
+
+hipError_t hipStreamGetPriority(hipStream_t stream, int *out) {
+    HIP_ENTER(hipStreamGetPriority, HIP_DEVICE);
+    HIP_RETURN(gone(cuStreamGetPriority(stream_of(stream), out)));
+}
+
+hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags) {
+    HIP_ENTER(hipStreamWaitEvent, HIP_DEVICE);
+    if (flags != 0) HIP_RETURN(hipErrorInvalidValue);
+    HIP_RETURN(cuStreamWaitEvent(stream_of(stream), (CUevent)event, 0));
+}
+
+// device_of is the ordinal of a stream's device, or -1.
+static int device_of(hipStream_t stream, CUresult *r) {
+    sim_scope in __attribute__((cleanup(sim_leave))) = sim_enter(NULL, SIM_CONTEXT);
+    *r = in.result;
+    sim_stream *s = *r == CUDA_SUCCESS ? sim_stream_find(&in, stream_of(stream), r) : NULL;
+    if (s == NULL) return -1;
+    *r = CUDA_SUCCESS;
+    return s->ctx->device->ordinal;
+}
+
+// It returns no code.
+int hipGetStreamDeviceId(hipStream_t stream) {
+    hip_scope scope __attribute__((cleanup(hip_leave))) = hip_enter("hipGetStreamDeviceId", HIP_DEVICE);
+    CUresult r;
+    return scope.result == hipSuccess ? device_of(stream, &r) : -1;
+}
+
+static hipError_t stream_device(hipStream_t stream, hipDevice_t *out) {
+    HIP_ENTER(hipStreamGetDevice, HIP_DEVICE);
+    if (out == NULL) HIP_RETURN(hipErrorInvalidValue);
+    CUresult r;
+    int ordinal = device_of(stream, &r);
+    if (r == CUDA_SUCCESS) *out = ordinal;
+    HIP_RETURN(gone(r));
+}
+HIP_SINCE(6, hipStreamGetDevice, stream_device);
+
+hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *data) {
+    HIP_ENTER(hipLaunchHostFunc, HIP_DEVICE);
+    HIP_RETURN(cuLaunchHostFunc(stream_of(stream), (CUhostFn)function, data));
+}
+
+hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function, void *data, unsigned flags) {
+    HIP_ENTER(hipStreamAddCallback, HIP_DEVICE);
+    HIP_RETURN(cuStreamAddCallback(stream_of(stream), (CUstreamCallback)(void (*)(void))function, data, flags));
+}
+
+// ---- Captures --------------------------------------------------------------------------
+
+hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode) {
+    HIP_ENTER(hipThreadExchangeStreamCaptureMode, HIP_INIT);
+    HIP_RETURN(cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode));
+}
+
+hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode) {
+    HIP_ENTER(hipStreamBeginCapture, HIP_DEVICE);
+    HIP_RETURN(gone(cuStreamBeginCapture(stream_of(stream), (CUstreamCaptureMode)mode)));
+}
+
+hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *out) {
+    HIP_ENTER(hipStreamEndCapture, HIP_DEVICE);
+    HIP_RETURN(gone(cuStreamEndCapture(stream_of(stream), (CUgraph *)out)));
+}
+
+hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status) {
+    HIP_ENTER(hipStreamIsCapturing, HIP_DEVICE);
+    HIP_RETURN(gone(cuStreamIsCapturing(stream_of(stream), (CUstreamCaptureStatus *)status)));
+}
+
+hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id) {
+    HIP_ENTER(hipStreamGetCaptureInfo, HIP_DEVICE);
+    cuuint64_t number = 0;
+    CUresult r = cuStreamGetCaptureInfo(stream_of(stream), (CUstreamCaptureStatus *)status, &number, NULL, NULL, NULL);
+    if (r == CUDA_SUCCESS && id) *id = number;
+    HIP_RETURN(gone(r));
+}
+
+hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id,
+                                      hipGraph_t *graph, const hipGraphNode_t **dependencies, size_t *count) {
+    HIP_ENTER(hipStreamGetCaptureInfo_v2, HIP_DEVICE);
+    cuuint64_t number = 0;
+    CUresult r = cuStreamGetCaptureInfo(stream_of(stream), (CUstreamCaptureStatus *)status, &number, (CUgraph *)graph,
+                                        (const CUgraphNode **)dependencies, count);
+    if (r == CUDA_SUCCESS && id) *id = number;
+    HIP_RETURN(gone(r));
+}
+
+hipError_t hipGraphInstantiate(hipGraphExec_t *out, hipGraph_t graph, hipGraphNode_t *failed, char *log, size_t room) {
+    HIP_ENTER(hipGraphInstantiate, HIP_DEVICE);
+    (void)failed, (void)log, (void)room;
+    HIP_RETURN(cuGraphInstantiateWithFlags((CUgraphExec *)out, (CUgraph)graph, 0));
+}
+
+hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
+    HIP_ENTER(hipGraphLaunch, HIP_DEVICE);
+    HIP_RETURN(gone(cuGraphLaunch((CUgraphExec)exec, stream_of(stream))));
+}
+
+hipError_t hipGraphDestroy(hipGraph_t graph) {
+    HIP_ENTER(hipGraphDestroy, HIP_DEVICE | HIP_RELEASE);
+    HIP_RETURN(cuGraphDestroy((CUgraph)graph));
+}
+
+hipError_t hipGraphExecDestroy(hipGraphExec_t exec) {
+    HIP_ENTER(hipGraphExecDestroy, HIP_DEVICE | HIP_RELEASE);
+    HIP_RETURN(cuGraphExecDestroy((CUgraphExec)exec));
+}
+
+hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t *nodes, size_t *n) {
+    HIP_ENTER(hipGraphGetNodes, HIP_DEVICE);
+    HIP_RETURN(cuGraphGetNodes((CUgraph)graph, (CUgraphNode *)nodes, n));
+}
+
+// ---- Events ----------------------------------------------------------------------------
+
+static CUresult new_event(hipEvent_t *out, unsigned flags) {
+    const unsigned release = hipEventReleaseToDevice | hipEventReleaseToSystem;
+    if ((flags & release) == release) return CUDA_ERROR_INVALID_VALUE;
+    return cuEventCreate((CUevent *)out, flags & ~release);
+}
+
+hipError_t hipEventCreateWithFlags(hipEvent_t *out, unsigned flags) {
+    HIP_ENTER(hipEventCreateWithFlags, HIP_DEVICE);
+    HIP_RETURN(new_event(out, flags));
+}
+
+hipError_t hipEventCreate(hipEvent_t *out) {
+    HIP_ENTER(hipEventCreate, HIP_DEVICE);
+    HIP_RETURN(new_event(out, hipEventDefault));
+}
+
+hipError_t hipEventDestroy(hipEvent_t event) {
+    HIP_ENTER(hipEventDestroy, HIP_DEVICE | HIP_RELEASE);
+    CUresult r = cuEventDestroy((CUevent)event);
+    HIP_RETURN(event ? gone(r) : (int)r);
+}
+
+// An event of another device than the stream's is hipErrorInvalidHandle.
+hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
+    HIP_ENTER(hipEventRecord, HIP_DEVICE);
+    HIP_RETURN(cuEventRecord((CUevent)event, stream_of(stream)));
+}
+
+hipError_t hipEventQuery(hipEvent_t event) {
+    HIP_ENTER(hipEventQuery, HIP_DEVICE);
+    HIP_RETURN(cuEventQuery((CUevent)event));
+}
+
+hipError_t hipEventSynchronize(hipEvent_t event) {
+    HIP_ENTER(hipEventSynchronize, HIP_DEVICE);
+    HIP_RETURN(cuEventSynchronize((CUevent)event));
+}
+
+hipError_t hipEventElapsedTime(float *ms, hipEvent_t from, hipEvent_t to) {
+    HIP_ENTER(hipEventElapsedTime, HIP_DEVICE);
+    if (ms == NULL) HIP_RETURN(hipErrorInvalidValue);
+    HIP_RETURN(cuEventElapsedTime(ms, (CUevent)from, (CUevent)to));
+}
+
+_Static_assert((int)hipEventBlockingSync == CU_EVENT_BLOCKING_SYNC && (int)hipEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
+                   (int)hipEventInterprocess == CU_EVENT_INTERPROCESS && (int)hipStreamNonBlocking == CU_STREAM_NON_BLOCKING,
+               "the engine's flags are HIP's");
+_Static_assert((int)hipStreamCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED &&
+                   (int)hipStreamCaptureStatusInvalidated == CU_STREAM_CAPTURE_STATUS_INVALIDATED,
+               "and so are its modes of capture");

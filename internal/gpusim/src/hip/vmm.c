@@ -1,0 +1,132 @@
+// vmm.c: memory without an address, addresses without memory, and what brings both together; since 6.0, where the
+// structures are those of CUDA.
+
+#include "hip.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+// properties is hipMemAllocationProp since 6.0. Libraries of 5.x have the functions, but no devices that support them.
+struct properties {
+    int type, handle_type;
+    hipMemLocation location;
+    void *windows;
+    struct {
+        unsigned char compression, rdma;
+        unsigned short usage;
+    } flags;
+};
+_Static_assert(sizeof(struct properties) == sizeof(CUmemAllocationProp) &&
+                   offsetof(struct properties, flags) == offsetof(CUmemAllocationProp, allocFlags),
+               "the structure is CUDA's");
+
+// offered reports whether devices have virtual memory management.
+static bool offered(void) { return hip_version() >= 6 && sim_environment("DLX_GPUSIM_HIP_VMM", 1, 0, 1); }
+
+#define VMM(name, flags)         \
+    HIP_ENTER(name, flags);      \
+    if (!offered()) HIP_RETURN(hipErrorNotSupported)
+
+// convert checks what HIP knows of: memory of a device, pinned.
+static CUresult convert(const hipMemAllocationProp *from, CUmemAllocationProp *out) {
+    const struct properties *p = (const struct properties *)from;
+    if (p == NULL || p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != hipMemLocationTypeDevice ||
+        sim_device_get(p->location.id) == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p->handle_type != 0 && p->handle_type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+    *out = (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = (CUmemAllocationHandleType)p->handle_type,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = p->location.id},
+        // Every allocation can be exported as a dma-buf; the engine needs to know it beforehand.
+        .allocFlags.gpuDirectRDMACapable = sim.dma_buf && p->handle_type == 0,
+    };
+    return CUDA_SUCCESS;
+}
+
+hipError_t hipMemGetAllocationGranularity(size_t *out, const hipMemAllocationProp *prop, hipMemAllocationGranularity_flags option) {
+    VMM(hipMemGetAllocationGranularity, HIP_DEVICE);
+    CUmemAllocationProp p;
+    CUresult r = convert(prop, &p);
+    HIP_RETURN(r == CUDA_SUCCESS ? cuMemGetAllocationGranularity(out, &p, (CUmemAllocationGranularity_flags)option) : r);
+}
+
+hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *out, size_t size, const hipMemAllocationProp *prop,
+                        unsigned long long flags) {
+    VMM(hipMemCreate, HIP_DEVICE);
+    CUmemAllocationProp p;
+    CUresult r = convert(prop, &p);
+    HIP_RETURN(r == CUDA_SUCCESS ? cuMemCreate((CUmemGenericAllocationHandle *)out, size, &p, flags) : r);
+}
+
+hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle) {
+    VMM(hipMemRelease, HIP_DEVICE | HIP_RELEASE);
+    HIP_RETURN(cuMemRelease((CUmemGenericAllocationHandle)(uintptr_t)handle));
+}
+
+hipError_t hipMemAddressReserve(void **out, size_t size, size_t alignment, void *address, unsigned long long flags) {
+    VMM(hipMemAddressReserve, HIP_DEVICE);
+    const size_t granularity = 2 << 20;
+    if (out == NULL || flags != 0) HIP_RETURN(hipErrorInvalidValue);
+    if (size == 0 || size % granularity || (alignment & (alignment - 1))) HIP_RETURN(hipErrorOutOfMemory);
+    HIP_RETURN(cuMemAddressReserve((CUdeviceptr *)out, size, alignment, (CUdeviceptr)address, 0));
+}
+
+hipError_t hipMemAddressFree(void *p, size_t size) {
+    VMM(hipMemAddressFree, HIP_DEVICE | HIP_RELEASE);
+    HIP_RETURN(cuMemAddressFree((CUdeviceptr)p, size));
+}
+
+hipError_t hipMemMap(void *p, size_t size, size_t offset, hipMemGenericAllocationHandle_t handle, unsigned long long flags) {
+    VMM(hipMemMap, HIP_DEVICE);
+    HIP_RETURN(cuMemMap((CUdeviceptr)p, size, offset, (CUmemGenericAllocationHandle)(uintptr_t)handle, flags));
+}
+
+// It waits for the null stream of the device, and nothing else.
+hipError_t hipMemUnmap(void *p, size_t size) {
+    VMM(hipMemUnmap, HIP_DEVICE | HIP_RELEASE);
+    HIP_RETURN(cuMemUnmap((CUdeviceptr)p, size));
+}
+
+hipError_t hipMemSetAccess(void *p, size_t size, const hipMemAccessDesc *desc, size_t n) {
+    VMM(hipMemSetAccess, HIP_DEVICE);
+    for (size_t i = 0; desc && i < n; i++)
+        if (sim_device_get(desc[i].location.id) == NULL) HIP_RETURN(hipErrorInvalidValue);
+    HIP_RETURN(cuMemSetAccess((CUdeviceptr)p, size, (const CUmemAccessDesc *)desc, n));
+}
+_Static_assert(sizeof(hipMemAccessDesc) == sizeof(CUmemAccessDesc), "the structure is CUDA's");
+
+hipError_t hipMemGetAccess(unsigned long long *out, const hipMemLocation *location, void *p) {
+    VMM(hipMemGetAccess, HIP_DEVICE);
+    HIP_RETURN(cuMemGetAccess(out, (const CUmemLocation *)location, (CUdeviceptr)p));
+}
+
+hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *out, void *p) {
+    VMM(hipMemRetainAllocationHandle, HIP_DEVICE);
+    HIP_RETURN(cuMemRetainAllocationHandle((CUmemGenericAllocationHandle *)out, p));
+}
+
+hipError_t hipMemExportToShareableHandle(void *out, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType type,
+                                         unsigned long long flags) {
+    VMM(hipMemExportToShareableHandle, HIP_DEVICE);
+    HIP_RETURN(cuMemExportToShareableHandle(out, (CUmemGenericAllocationHandle)(uintptr_t)handle,
+                                            (CUmemAllocationHandleType)type, flags));
+}
+
+// Before 7.1 the argument points to the descriptor, since then it is the descriptor, as in CUDA. It stays the caller's.
+hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *out, void *shared, hipMemAllocationHandleType type) {
+    VMM(hipMemImportFromShareableHandle, HIP_DEVICE);
+    const bool by_value = hip_runtime_version() >= 70100000;
+    if (out == NULL || (shared == NULL && !by_value)) HIP_RETURN(hipErrorInvalidValue);
+    if (!by_value) {
+        if ((uintptr_t)shared < SIM_PAGE) {  // where the library would crash
+            pthread_mutex_lock(&sim.mu);
+            sim_misuse(scope.call, "%p is a descriptor; before 7.1 the argument points to one", shared);
+            pthread_mutex_unlock(&sim.mu);
+            HIP_RETURN(hipErrorInvalidValue);
+        }
+        shared = (void *)(intptr_t)*(int *)shared;
+    }
+    CUresult r = cuMemImportFromShareableHandle((CUmemGenericAllocationHandle *)out, shared, (CUmemAllocationHandleType)type);
+    HIP_RETURN(r == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : r);
+}
