@@ -22,6 +22,7 @@ import (
 const codeVariable = "DLX_ROCM_TEST_CODE"
 
 // Each function of HIP fails once at each place where it is called, in programs that use everything that devices can do.
+// The codes do not end the device, since a device of HIP stays lost as long as the process: see TestALostDevice.
 func TestEveryCallMayFail(t *testing.T) {
 	if code, err := strconv.Atoi(os.Getenv(codeVariable)); err == nil {
 		everyLife(t, driver.Code(code))
@@ -32,7 +33,6 @@ func TestEveryCallMayFail(t *testing.T) {
 	}
 	if !testing.Short() {
 		defer child(driver.Unknown)(t)
-		defer child(driver.IllegalAddress)(t)
 	}
 	defer child(driver.OutOfMemory, "DLX_GPUSIM_INTEGRATED=1")(t)
 	failed := append(everyLife(t, driver.OutOfMemory), elsewhere...)
@@ -83,17 +83,16 @@ func externalLife(ctx context.Context, t *testing.T) error {
 	return l.End()
 }
 
-// elsewhere has the functions that fail in other tests, and those that are called for other libraries only.
+// elsewhere has the functions that fail in other tests or in other processes of this one, and those that do not fail.
 var elsewhere = []string{
 	"hipInit", "hipRuntimeGetVersion", "hipGetDeviceCount", // TestHIPMayNotStart
 	"hipGetErrorName", "hipGetErrorString", // TestACodeThatHIPDoesNotKnow
 	"hipGetLastError",                                                 // its result is not used
-	"hipHostRegister", "hipHostGetDevicePointer", "hipHostUnregister", // the integrated program, in a process of its own
-	"hipMallocManaged",                                                     // TestWhatNoDeviceUses
+	"hipHostRegister", "hipHostGetDevicePointer", "hipHostUnregister", // the integrated program
+	"hipMallocManaged", "hipMemGetInfo", "hipMemGetAccess", "hipHostGetFlags", // TestWhatNoDeviceUses
 	"hipIpcOpenMemHandle", "hipIpcCloseMemHandle", "hipIpcOpenEventHandle", // TestHandlesOfAnotherProcess
-	"hipMemGetAccess",                                                        // only for memory without a context: HIP's has one
-	"hipGetDeviceProperties", "hipGetStreamDeviceId", "hipStreamAddCallback", // before 6.0
-	"hipMemGetHandleForAddressRange", // since 7.0
+	"hipGetDeviceProperties", "hipGetStreamDeviceId", "hipStreamAddCallback", // libraries before 6.0
+	"hipMemGetHandleForAddressRange", // libraries since 7.0
 }
 
 //go:embed internal/driver/*.go internal/driver/*.h

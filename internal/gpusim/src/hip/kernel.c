@@ -5,6 +5,7 @@
 
 #include "kernel.h"
 
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,10 +15,10 @@ enum { STACK_SIZE = 64 << 10 };
 
 // fiber is a stack on which threads run, one after the other until one waits.
 struct fiber {
-    ucontext_t context;
+    jmp_buf at;  // where it goes on
     uint8_t *stack;
     unsigned thread;  // that runs or waits on it
-    bool waits;
+    bool begun, waits;
 };
 
 // seen is memory that the kernel may use.
@@ -32,8 +33,8 @@ static struct {
     const struct kernel *kernel;
     void **arguments;
     unsigned threads, next;  // of the block, and the next that begins
-    ucontext_t home;
-    struct fiber **fibers, *current;  // a context must stay where it is
+    jmp_buf home;
+    struct fiber **fibers, *current;
     unsigned count, used;  // fibers that there are, and that the block uses
     struct seen *seen;
     size_t seen_count;
@@ -48,18 +49,22 @@ static void place_thread(unsigned i) {
     now.state.thread[2] = i / x / y;
 }
 
-// leave ends the launch with a failure, and never returns.
+// leave ends the launch with a failure. It does not return, nor do the threads that wait.
 static void leave(CUresult code) {
     now.result = code;
-    setcontext(&now.home);
-    abort();
+    for (unsigned i = 0; i < now.used; i++) now.fibers[i]->begun = false;
+    _longjmp(now.home, 1);
+}
+
+// pause goes back to block_run, until that resumes the fiber.
+static void pause_fiber(void) {
+    if (_setjmp(now.current->at) == 0) _longjmp(now.home, 1);
 }
 
 static void barrier(void) {
-    struct fiber *f = now.current;
-    f->waits = true;
-    swapcontext(&f->context, &now.home);
-    place_thread(f->thread);
+    now.current->waits = true;
+    pause_fiber();
+    place_thread(now.current->thread);
 }
 
 // check is called before each access. What was found last is looked at first the next time.
@@ -79,14 +84,15 @@ static void check(unsigned long at, unsigned long bytes, int write) {
     leave(CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-// threads_run runs threads on a fiber until none is left to begin.
+// threads_run runs threads on a fiber until none is left to begin; and again, when it is resumed.
 static void threads_run(void) {
-    while (now.next < now.threads) {
-        struct fiber *f = now.current;
-        f->thread = now.next++;
-        place_thread(f->thread);
-        now.kernel->run(now.arguments);
-        if (now.used > 1) return;  // others wait: a thread that never came to the barrier does not hold them up
+    for (;; pause_fiber()) {
+        // Where threads wait, none begins behind one that has ended: it never came to the barrier.
+        do {
+            now.current->thread = now.next++;
+            place_thread(now.current->thread);
+            now.kernel->run(now.arguments);
+        } while (now.used == 1 && now.next < now.threads);
     }
 }
 
@@ -100,35 +106,31 @@ static bool fiber_new(void) {
     struct fiber *f = p == MAP_FAILED ? NULL : malloc(sizeof *f);
     if (f == NULL) return false;
     mprotect(p, SIM_PAGE, PROT_NONE);
-    f->stack = (uint8_t *)p + SIM_PAGE;
+    *f = (struct fiber){.stack = (uint8_t *)p + SIM_PAGE};
     more[now.count++] = f;
     return true;
 }
 
-static bool fiber_start(unsigned i) {
-    if (i == now.count && !fiber_new()) return false;
-    struct fiber *f = now.fibers[i];
-    f->waits = false;
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack;
-    f->context.uc_stack.ss_size = STACK_SIZE;
-    f->context.uc_link = &now.home;
-    makecontext(&f->context, threads_run, 0);
-    return true;
-}
-
-// resume lets a fiber go on until it waits or ends.
+// resume lets a fiber go on until it waits or has run its threads.
 static void resume(struct fiber *f) {
     now.current = f;
     f->waits = false;
-    swapcontext(&now.home, &f->context);
+    if (_setjmp(now.home) != 0) return;
+    if (f->begun) _longjmp(f->at, 1);
+    f->begun = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = f->stack;
+    context.uc_stack.ss_size = STACK_SIZE;
+    makecontext(&context, threads_run, 0);
+    setcontext(&context);
 }
 
 // block_run runs the threads of a block.
 static CUresult block_run(void) {
     now.next = now.used = 0;
     while (now.next < now.threads) {
-        if (!fiber_start(now.used)) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (now.used == now.count && !fiber_new()) return CUDA_ERROR_OUT_OF_MEMORY;
         resume(now.fibers[now.used++]);
         if (now.result != CUDA_SUCCESS) return now.result;
     }
@@ -136,7 +138,10 @@ static CUresult block_run(void) {
         unsigned waiting = 0;
         for (unsigned i = 0; i < now.used; i++) waiting += now.fibers[i]->waits;
         if (waiting == 0) return CUDA_SUCCESS;
-        if (waiting != now.threads) return CUDA_ERROR_LAUNCH_FAILED;  // "evaluates identically across the thread block"
+        if (waiting != now.threads) {  // "evaluates identically across the thread block"
+            for (unsigned i = 0; i < now.used; i++) now.fibers[i]->begun = false;
+            return CUDA_ERROR_LAUNCH_FAILED;
+        }
         for (unsigned i = 0; i < now.used; i++) {
             resume(now.fibers[i]);
             if (now.result != CUDA_SUCCESS) return now.result;

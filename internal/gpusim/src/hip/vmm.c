@@ -3,7 +3,6 @@
 
 #include "hip.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 // properties is hipMemAllocationProp since 6.0. Libraries of 5.x have the functions, but no devices that support them.
@@ -130,3 +129,29 @@ hipError_t hipMemImportFromShareableHandle(hipMemGenericAllocationHandle_t *out,
     CUresult r = cuMemImportFromShareableHandle((CUmemGenericAllocationHandle *)out, shared, (CUmemAllocationHandleType)type);
     HIP_RETURN(r == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : r);
 }
+
+// ---- DMA-BUFs --------------------------------------------------------------------------
+
+// As in CUDA; every allocation that has no other type of handle can be exported.
+static hipError_t range_handle(void *out, hipDeviceptr_t p, size_t size, int type, unsigned long long flags) {
+    HIP_ENTER(hipMemGetHandleForAddressRange, HIP_DEVICE);
+    HIP_RETURN(cuMemGetHandleForAddressRange(out, (CUdeviceptr)p, size, (CUmemRangeHandleType)type, flags));
+}
+HIP_SINCE(7, hipMemGetHandleForAddressRange, range_handle);
+
+// hsa_ext_amd.h, since ROCm 5.3: libamdhip64 depends on the library that has these, so dlsym finds them by it. offset is
+// where the memory begins in the dma-buf. On cards all memory of a device can be exported; here it is that of hipMemCreate.
+enum { HSA_ERROR = 0x1000, HSA_INVALID_ARGUMENT = 0x1001, HSA_INVALID_ALLOCATION = 0x1002 };
+static int portable_export(const void *p, size_t size, int *out, uint64_t *offset) {
+    hip_scope scope __attribute__((cleanup(hip_leave))) = hip_enter("hsa_amd_portable_export_dmabuf", HIP_DEVICE);
+    if (scope.result != hipSuccess) return HSA_ERROR;
+    if (p == NULL || size == 0 || out == NULL || offset == NULL) return HSA_INVALID_ARGUMENT;
+    if (!offered()) return HSA_INVALID_ALLOCATION;
+    CUresult r = cuMemGetHandleForAddressRange(out, (CUdeviceptr)p, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (r == CUDA_SUCCESS) *offset = 0;
+    return r == CUDA_SUCCESS ? 0 : r == CUDA_ERROR_OPERATING_SYSTEM ? HSA_ERROR : HSA_INVALID_ALLOCATION;
+}
+HIP_SINCE(6, hsa_amd_portable_export_dmabuf, portable_export);
+
+static int portable_close(int fd) { return close(fd) == 0 ? 0 : HSA_INVALID_ARGUMENT; }
+HIP_SINCE(6, hsa_amd_portable_close_dmabuf, portable_close);
