@@ -106,6 +106,18 @@ func (t DeviceType) OpaqueHandle() bool {
 	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].opaque
 }
 
+// addressed reports whether memory of the type is known to have an address: that of CUDA, ROCm and the host. OpaqueHandle has the types
+// that are known to have a handle. Of the others DLPack says neither.
+func (t DeviceType) addressed() bool { return t == DeviceCUDA || t == DeviceROCM || t.HostAccessible() }
+
+// unreachable returns an error for memory that the host cannot reach, with what the program can do.
+func (id DeviceID) unreachable(call string) error {
+	if id.Type.addressed() || id.Type.OpaqueHandle() {
+		return Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", id)
+	}
+	return Errorf(ErrDevice, "core", call, "it is unknown how memory on %v is reached: if it is that of the host, CUDA or ROCm, import it as such, by dlpack.OnDevice", id)
+}
+
 // ParseDeviceType parses the output of [DeviceType.String]. It returns ErrDevice for
 // anything else.
 func ParseDeviceType(s string) (DeviceType, error) {

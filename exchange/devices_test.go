@@ -66,8 +66,11 @@ func sources(d core.Device) []source {
 	if caps.Has(core.CapHostView) {
 		list = append(list, source{"visible", core.AllocOptions{HostVisible: true}})
 	}
-	if d.ID().Type == core.DeviceCUDA {
+	switch d.ID().Type {
+	case core.DeviceCUDA:
 		list = append(list, source{"pinned", core.AllocOptions{Type: core.DeviceCUDAHost}}, source{"managed", core.AllocOptions{Type: core.DeviceCUDAManaged}})
+	case core.DeviceROCM:
+		list = append(list, source{"pinned", core.AllocOptions{Type: core.DeviceROCMHost}})
 	}
 	if caps.Has(core.CapExportMemory) {
 		for _, h := range d.(core.MemoryExporter).ExportTypes() {
@@ -100,9 +103,12 @@ func promised(from, to core.Device, s source) bool {
 	case s.alloc.HostVisible && maps(to, core.Memory{ID: core.CPU, Origin: p.ID.Type}):
 		return true
 	case s.alloc.Export != 0 && q.Capabilities.Has(core.CapImportMemory):
+		if s.alloc.Export == core.HandleIPC && p.ID.Type != q.ID.Type {
+			return false
+		}
 		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleIPC
 		driver := p.DriverUUID == q.DriverUUID || p.DriverUUID == core.UUID{} || q.DriverUUID == core.UUID{}
-		return !(bound && (p.UUID != q.UUID || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
+		return !(bound && (!core.SamePhysicalDevice(p, q) || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
 	}
 	return false
 }
