@@ -112,7 +112,7 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 	}
-	if want := []string{"cuda", "opencl", "vulkan", "gl"}; !slices.Equal(names, want) {
+	if want := []string{"cuda", "rocm", "opencl", "vulkan", "gl"}; !slices.Equal(names, want) {
 		t.Errorf("a program without backends lacks %q, want %q", names, want)
 	}
 
@@ -125,7 +125,7 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 func TestDevicesNamesTagsThatDlxDoesNotKnow(t *testing.T) {
 	var text strings.Builder
 	devicesResult{Unknown: []string{"vulcan"}}.writeText(&text)
-	if want := "\nunknown tags\tvulcan (dlx has the tags cuda, opencl, vulkan, gl)\n"; text.String() != want {
+	if want := "\nunknown tags\tvulcan (dlx has the tags cuda, rocm, opencl, vulkan, gl)\n"; text.String() != want {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 }
