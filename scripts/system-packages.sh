@@ -31,6 +31,9 @@ gl driver     | compiles stdlib.h -l:libEGL.so.1         | libegl1              
 gl driver     | is_file __EGL_VENDOR_LIBRARY_FILENAMES   | libegl-mesa0            | Mesa's EGL
 gl driver     | is_renderer                              | libgl1-mesa-dri         | llvmpipe, OpenGL on the CPU
 cuda          | is_command c++                           | g++                     | a C++ compiler, for our cuda.h
+rocm          | compiles hip/hip_runtime_api.h -D__HIP_PLATFORM_AMD__ | libamdhip64-dev | HIP's headers
+rocm driver   | is_library libamdhip64.so.5              | libamdhip64-5           | AMD's library of HIP, which starts without a card
+rocm driver   | is_command g++                           | g++                     | GCC's C++ compiler, for the kernels of the simulated HIP
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
 "
@@ -40,6 +43,8 @@ compiles() {
   # shellcheck disable=SC2046 # go env CC may carry flags
   printf '#include <%s>\nint main(void) { return 0; }\n' "$1" | $(go env CC) -x c - -o /dev/null "${@:2}" 2>/dev/null
 }
+# is_library is true if the C compiler finds the library. It need not be one to link with.
+is_library() { [ -f "$($(go env CC) -print-file-name="$1")" ]; }
 is_command() { command -v "$1" >/dev/null; }
 # arm64 is emulated on amd64 only.
 is_emulated() { [ "$(uname -m)" != x86_64 ] || is_command "$1"; }

@@ -2,7 +2,7 @@
 # Tests that a program with the given backends (the first argument, build tags) starts without their drivers, and
 # prints the reason why each is missing. The program is linked with no driver's library. It starts where there is
 # only the C library, where the loaders find no driver, and where CUDA's driver finds no GPU. make calls this
-# script, and sets the compiler flags that find cuda.h.
+# script, and sets the compiler flags that find cuda.h. For HIP it also takes AMD's own library, where it is installed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tags=$1
@@ -26,7 +26,7 @@ has_reasons() {
 
 name="the program is linked with no library of a driver"
 linked=$(readelf --dynamic --wide "$dlx") || fail "$name: readelf"
-if found=$(grep -E 'NEEDED.*lib(vulkan|OpenCL|EGL|GL|GLX|GLESv2|OpenGL|cuda)\.' <<<"$linked"); then
+if found=$(grep -E 'NEEDED.*lib(vulkan|OpenCL|EGL|GL|GLX|GLESv2|OpenGL|cuda|cudart|amdhip64|hiprtc|hsa-runtime64)\.' <<<"$linked"); then
   fail "$name: $found"
 else
   pass "$name"
@@ -34,7 +34,7 @@ fi
 
 name="the program starts where the loaders find no driver"
 if why=$(has_reasons "$tags" . env VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS="$work" \
-  __EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent DLX_CUDA_LIBRARY=/nonexistent "$dlx"); then
+  __EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent DLX_CUDA_LIBRARY=/nonexistent DLX_HIP_LIBRARY=/nonexistent "$dlx"); then
   pass "$name"
 else
   fail "$name: $why"
@@ -46,6 +46,21 @@ if [[ ,$tags, = *,cuda,* ]]; then
     echo "skipped: $name: DLX_WITHOUT_DRIVERS=1, so the simulator is not built"
     count "0 0 1"
   elif why=$(has_reasons cuda CUDA_ERROR_NO_DEVICE scripts/software-drivers.sh env DLX_GPUSIM_DEVICES=0 "$dlx"); then
+    pass "$name"
+  else
+    fail "$name: $why"
+  fi
+fi
+
+name="the program starts where AMD's own library of HIP finds no card"
+if [[ ,$tags, = *,rocm,* ]]; then
+  if [ "${DLX_WITHOUT_DRIVERS:-}" = 1 ]; then
+    echo "skipped: $name: DLX_WITHOUT_DRIVERS=1, so the library need not be installed"
+    count "0 0 1"
+  elif [ -e /dev/kfd ]; then
+    echo "skipped: $name: this machine may have a card of AMD: there is /dev/kfd"
+    count "0 0 1"
+  elif why=$(has_reasons rocm hipErrorNoDevice env -u DLX_HIP_LIBRARY "$dlx"); then
     pass "$name"
   else
     fail "$name: $why"

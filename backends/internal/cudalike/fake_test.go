@@ -61,7 +61,7 @@ func (f *fake) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	const missing = "the fake has none"
 	return cudalike.Description{
 		Name: "fake", UUID: core.UUID{byte(ordinal + 1)}, TotalMemory: 1 << 30, ComputeUnits: 1,
-		NoManaged: missing, NoDescriptors: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
+		NoManaged: missing, NoDescriptors: missing, NoExternal: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
 	}, s
 }
 
