@@ -107,14 +107,19 @@ func promised(from, to core.Device, s source) bool {
 	case s.alloc.HostVisible && maps(to, core.Memory{ID: core.CPU, Origin: p.ID.Type}):
 		return true
 	case s.alloc.Export != 0 && q.Capabilities.Has(core.CapImportMemory):
-		if s.alloc.Export == core.HandleIPC && p.ID.Type != q.ID.Type {
-			return false
+		if p.ID.Type != q.ID.Type && (s.alloc.Export == core.HandleIPC || card(from) && card(to)) {
+			return false // drivers of two vendors
 		}
 		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleIPC
 		driver := p.DriverUUID == q.DriverUUID || p.DriverUUID == core.UUID{} || q.DriverUUID == core.UUID{}
 		return !(bound && (!core.SamePhysicalDevice(p, q) || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
 	}
 	return false
+}
+
+// card reports whether a device is of an API of one vendor.
+func card(d core.Device) bool {
+	return d.ID().Type == core.DeviceCUDA || d.ID().Type == core.DeviceROCM
 }
 
 // maps reports whether a device promises to map memory of the host.

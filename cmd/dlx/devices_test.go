@@ -12,8 +12,8 @@ import (
 
 func TestDevicesListsWhatIsThereAndWhyTheRestIsNot(t *testing.T) {
 	r := decode[devicesResult](t, dlx(t, "devices", "--json"), "devices")
-	if len(r.Backends) != 6 {
-		t.Fatalf("%d backends, want 3 that are built in and 3 that are not", len(r.Backends))
+	if len(r.Backends) != 7 {
+		t.Fatalf("%d backends, want 3 that are built in and 4 that are not", len(r.Backends))
 	}
 	host, simulated, missing := r.Backends[0], r.Backends[1], r.Backends[2]
 	if !host.Available || len(host.Devices) != 1 || host.Devices[0].ID != core.CPU || !slices.Contains(host.Devices[0].Capabilities, "host_memory") {
