@@ -97,7 +97,7 @@ bench: setup ## Measure, and print the tables with the ratios: the host, then th
 	go build -buildvcs=true -tags "$(TAGS)" -o .cache/dlx-tags ./cmd/dlx
 	.cache/dlx bench -t call/ -t dlpack/ -t core/ -t memory/ -t stream/ -t copy/ \
 		--out benchmarks/results/cpu.json
-	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ -t cuda/ \
+	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ -t cuda/ -t rocm/ \
 		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
 
 lint: test-lint test-directions ## Run the linters

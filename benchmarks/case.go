@@ -64,13 +64,16 @@ func repeat(op func() error) sampler {
 func Cases() []Case {
 	return slices.Concat(dlpackCases(), runtimeCases(), contiguousCases(), stridedCases(),
 		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...),
-		manyCases(append([]core.DeviceID{core.CPU}, devices...)...), cudaCases(cuda))
+		manyCases(append([]core.DeviceID{core.CPU}, devices...)...), cudaCases(cuda), cardCases(rocm, core.DeviceROCMHost, Target{}))
 }
 
 // devices are those that are measured where they are there: the first of each API.
-var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}, cuda}
+var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}, cuda, rocm}
 
-var cuda = core.DeviceID{Type: core.DeviceCUDA}
+var (
+	cuda = core.DeviceID{Type: core.DeviceCUDA}
+	rocm = core.DeviceID{Type: core.DeviceROCM}
+)
 
 // Select returns the cases whose name equals one of names or begins with one of them. Without names it
 // returns all cases.

@@ -60,7 +60,7 @@ func hostRegistry(t *testing.T) *core.Registry {
 func hostCases() []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool {
 		group, _, _ := strings.Cut(c.Name, "/")
-		return slices.Contains([]string{"device", "exchange", "many", "cuda"}, group)
+		return slices.Contains([]string{"device", "exchange", "many", "cuda", "rocm"}, group)
 	})
 }
 

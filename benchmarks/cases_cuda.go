@@ -12,12 +12,18 @@ import (
 // bareLoop is what copies on CUDA are compared with: the same call of the driver's, on the same memory.
 const bareLoop = "bare cuMemcpyAsync loop"
 
-// maxHandoff is the longest that handing memory from CUDA to Vulkan may take, in nanoseconds.
+// maxHandoff is the longest that handing memory from a card's own API to Vulkan may take, in nanoseconds.
 const maxHandoff = 25e3
 
 // cudaCases measure a CUDA device beside its driver.
 func cudaCases(id core.DeviceID) []Case {
-	host := core.AllocOptions{Type: core.DeviceCUDAHost}
+	return cardCases(id, core.DeviceCUDAHost, Target{Measure: Speed, Baseline: bareLoop})
+}
+
+// cardCases measure a device that has pinned memory. bare is the target of large copies, without its limit, if there is something to
+// compare them with.
+func cardCases(id core.DeviceID, pinned core.DeviceType, bare Target) []Case {
+	host, api := core.AllocOptions{Type: pinned}, id.Type.String()
 	var cases []Case
 	for _, c := range []struct {
 		name, description string
@@ -30,11 +36,12 @@ func cudaCases(id core.DeviceID) []Case {
 	} {
 		for _, size := range []int64{4 << 10, 1 << 20, 64 << 20} {
 			var target Target // a short copy is a measure of the calls around it
-			if size == 64<<20 {
-				target = Target{Measure: Speed, Limit: c.limit, Baseline: bareLoop}
+			if size == 64<<20 && bare.Baseline != "" {
+				target = bare
+				target.Limit = c.limit
 			}
 			cases = append(cases, Case{
-				Name:        strings.Join([]string{"cuda", c.name, binarySize(size)}, "/"),
+				Name:        strings.Join([]string{api, c.name, binarySize(size)}, "/"),
 				Description: "Device.Copy on a stream, " + c.description + ", one after the other",
 				Target:      target,
 				setup:       func(e *env) (trial, error) { return streamCopies(e, id, c.dst, c.src, e.bytes(size)) },
@@ -42,7 +49,7 @@ func cudaCases(id core.DeviceID) []Case {
 		}
 	}
 	return append(cases, Case{
-		Name:        "cuda/alloc/1MiB",
+		Name:        api + "/alloc/1MiB",
 		Description: "memory from the pool, and its release",
 		Target:      Target{Measure: Time, Limit: 1e3},
 		setup: func(e *env) (trial, error) {
@@ -59,12 +66,12 @@ func cudaCases(id core.DeviceID) []Case {
 			})}, nil
 		},
 	}, Case{
-		Name:        "cuda/handoff/cuda-vulkan",
-		Description: "handing memory whose last write is unfinished from a stream of CUDA to one of Vulkan; the write and the wait for it are off the clock",
+		Name:        api + "/handoff/" + api + "-vulkan",
+		Description: "handing memory whose last write is unfinished from a stream of " + api + " to one of Vulkan; the write and the wait for it are off the clock",
 		Target:      Target{Measure: Time, Limit: maxHandoff},
 		setup:       pairCase(id, core.DeviceID{Type: core.DeviceVulkan}, pair.handoff),
 	}, Case{
-		Name:        "cuda/handoff/vulkan-cuda",
+		Name:        api + "/handoff/vulkan-" + api,
 		Description: "the reverse",
 		Target:      Target{Measure: Time, Limit: maxHandoff},
 		setup:       pairCase(core.DeviceID{Type: core.DeviceVulkan}, id, pair.handoff),
@@ -97,6 +104,9 @@ func streamCopies(e *env, id core.DeviceID, dst, src core.AllocOptions, size int
 		}
 		return s.Synchronize(e.ctx)
 	})}
+	if id.Type != core.DeviceCUDA {
+		return t, nil
+	}
 	bare := baseline{name: bareLoop}
 	loop, err := barecuda.Open(int(id.Index))
 	if err != nil {

@@ -1,4 +1,4 @@
-//go:build cuda && vulkan && linux && cgo
+//go:build cuda && rocm && vulkan && linux && cgo
 
 package benchmarks
 
@@ -7,22 +7,33 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // On the simulated device the cases run, small, but nothing of it is ever a result.
-func TestTheCasesOfCUDARunAndASimulatedDeviceIsNotMeasured(t *testing.T) {
+func TestTheCasesOfCardsRunAndASimulatedDeviceIsNotMeasured(t *testing.T) {
 	registry := all.New()
-	backend, err := registry.Backend("cuda")
+	for _, c := range []struct {
+		name  string
+		cases []Case
+	}{{"cuda", cudaCases(cuda)}, {"rocm", cardCases(rocm, core.DeviceROCMHost, Target{})}} {
+		t.Run(c.name, func(t *testing.T) { testCardCases(t, registry, c.name, c.cases) })
+	}
+}
+
+func testCardCases(t *testing.T, registry *core.Registry, name string, cases []Case) {
+	t.Helper()
+	backend, err := registry.Backend(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	coretest.NeedDriver(t, backend.Probe(t.Context()).Reason, "NVIDIA's driver, or name the simulated one (make gpusim)")
+	coretest.NeedDriver(t, backend.Probe(t.Context()).Reason, "the driver of its vendor, or name the simulated one (make gpusim)")
 	devices, err := backend.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := Run(t.Context(), cudaCases(cuda), Options{Registry: registry, Samples: 2, MaxTime: 1, Small: true})
+	report, err := Run(t.Context(), cases, Options{Registry: registry, Samples: 2, MaxTime: 1, Small: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +50,7 @@ func TestTheCasesOfCUDARunAndASimulatedDeviceIsNotMeasured(t *testing.T) {
 	if !strings.HasPrefix(devices[0].Name, simulated) {
 		return // a card
 	}
-	report, err = Run(t.Context(), cudaCases(cuda), Options{Registry: registry, Samples: 2, MaxTime: 1})
+	report, err = Run(t.Context(), cases, Options{Registry: registry, Samples: 2, MaxTime: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

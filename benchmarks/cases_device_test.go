@@ -39,7 +39,7 @@ func TestEveryCaseOfADeviceRuns(t *testing.T) {
 }
 
 func TestCasesOfADeviceThatIsNotThereSayWhy(t *testing.T) {
-	cases := Select(Cases(), "device/", "exchange/cpu-vulkan", "many/vulkan", "cuda/")
+	cases := Select(Cases(), "device/", "exchange/cpu-vulkan", "many/vulkan", "cuda/", "rocm/")
 	report, err := Run(t.Context(), cases, Options{Registry: hostRegistry(t), Small: true})
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,10 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 	if d := b.mem.Device; d != nil && d.ID().Type == t.id.Type {
 		return t.cloneOn(ctx, call, d)
 	} else if !t.id.Type.HostAccessible() {
-		return nil, Errorf(ErrDevice, "core", call, "no opened device owns the memory on %v: open the device, and use exchange.To", t.id)
+		if t.id.Type.addressed() || t.id.Type.OpaqueHandle() {
+			return nil, Errorf(ErrDevice, "core", call, "no opened device owns the memory on %v: open the device, and use exchange.To", t.id)
+		}
+		return nil, t.id.unreachable(call)
 	}
 	v, err := newHost(call, t.dtype, t.layout.shape(), t.flags&FlagSubBytePadded)
 	if err != nil || t.NumElements() == 0 {

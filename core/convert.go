@@ -97,7 +97,7 @@ func (t *Tensor) AsType(ctx context.Context, dtype DType) (*Tensor, error) {
 func hostBuffer(t *Tensor, call string) (*Buffer, error) {
 	b, err := t.buffer(call)
 	if err == nil && !t.id.Type.HostAccessible() {
-		return nil, Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", t.id)
+		return nil, t.id.unreachable(call)
 	}
 	return b, err
 }

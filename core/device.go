@@ -106,6 +106,10 @@ func (t DeviceType) OpaqueHandle() bool {
 	return uint32(t) < uint32(len(deviceTypes)) && deviceTypes[t].opaque
 }
 
+// addressed reports whether memory of the type is known to have an address: that of CUDA, ROCm and the host. OpaqueHandle has the types
+// that are known to have a handle. Of the others DLPack says neither.
+func (t DeviceType) addressed() bool { return t == DeviceCUDA || t == DeviceROCM || t.HostAccessible() }
+
 // ParseDeviceType parses the output of [DeviceType.String]. It returns ErrDevice for
 // anything else.
 func ParseDeviceType(s string) (DeviceType, error) {
@@ -133,6 +137,14 @@ type DeviceID struct {
 
 // CPU is the DeviceID of the host's memory.
 var CPU = DeviceID{Type: DeviceCPU}
+
+// unreachable returns an error for memory that the host cannot reach, with what the program can do.
+func (d DeviceID) unreachable(call string) error {
+	if d.Type.addressed() || d.Type.OpaqueHandle() {
+		return Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", d)
+	}
+	return Errorf(ErrDevice, "core", call, "it is unknown how memory on %v is reached: if it is that of the host, CUDA or ROCm, import it as such, by dlpack.OnDevice", d)
+}
 
 // String returns the type and the index, such as "cuda:0". For index 0 of a
 // host-accessible type it returns only the type, such as "cpu".

@@ -13,6 +13,9 @@ type inside struct{}
 
 func init() { door.Core = inside{} }
 
+// Addressed reports whether memory of a type of devices is known to have an address.
+func (inside) Addressed(t DeviceType) bool { return t.addressed() }
+
 // Unique reports whether b has one reference only. That stays so as long as its holder
 // does not share it.
 func (inside) Unique(b *Buffer) bool { return b != nil && b.more.Load() == 0 }

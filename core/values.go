@@ -162,7 +162,7 @@ func firstElement[T Element](t *Tensor, call string, rowMajor bool, w waiting) (
 	case t.dtype != DTypeOf[T]():
 		return nil, wrongType[T](t, call)
 	case !t.id.Type.HostAccessible():
-		return nil, Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", t.id)
+		return nil, t.id.unreachable(call)
 	case t.NumElements() == 0:
 		return nil, nil
 	}

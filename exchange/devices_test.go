@@ -16,7 +16,7 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// openAll opens every device of every backend of this build so many times, the
+// openAll opens the first device of every backend of this build so many times, and each other one once, the
 // host first. The test closes them at its end. A backend without a driver is left out
 // where drivers may be missing.
 func openAll(t testing.TB, times int) []core.Device {
@@ -41,7 +41,11 @@ func openAll(t testing.TB, times int) []core.Device {
 			t.Fatal(err)
 		}
 		for _, p := range list {
-			for range times {
+			n := times
+			if p.ID.Index > 0 {
+				n = 1
+			}
+			for range n {
 				d, err := b.Open(t.Context(), p.ID)
 				if err != nil {
 					t.Fatal(err)
@@ -66,8 +70,11 @@ func sources(d core.Device) []source {
 	if caps.Has(core.CapHostView) {
 		list = append(list, source{"visible", core.AllocOptions{HostVisible: true}})
 	}
-	if d.ID().Type == core.DeviceCUDA {
+	switch d.ID().Type {
+	case core.DeviceCUDA:
 		list = append(list, source{"pinned", core.AllocOptions{Type: core.DeviceCUDAHost}}, source{"managed", core.AllocOptions{Type: core.DeviceCUDAManaged}})
+	case core.DeviceROCM:
+		list = append(list, source{"pinned", core.AllocOptions{Type: core.DeviceROCMHost}})
 	}
 	if caps.Has(core.CapExportMemory) {
 		for _, h := range d.(core.MemoryExporter).ExportTypes() {
@@ -100,11 +107,19 @@ func promised(from, to core.Device, s source) bool {
 	case s.alloc.HostVisible && maps(to, core.Memory{ID: core.CPU, Origin: p.ID.Type}):
 		return true
 	case s.alloc.Export != 0 && q.Capabilities.Has(core.CapImportMemory):
+		if p.ID.Type != q.ID.Type && (s.alloc.Export == core.HandleIPC || card(from) && card(to)) {
+			return false // drivers of two vendors
+		}
 		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleIPC
 		driver := p.DriverUUID == q.DriverUUID || p.DriverUUID == core.UUID{} || q.DriverUUID == core.UUID{}
-		return !(bound && (p.UUID != q.UUID || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
+		return !(bound && (!core.SamePhysicalDevice(p, q) || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
 	}
 	return false
+}
+
+// card reports whether a device is of an API of one vendor.
+func card(d core.Device) bool {
+	return d.ID().Type == core.DeviceCUDA || d.ID().Type == core.DeviceROCM
 }
 
 // maps reports whether a device promises to map memory of the host.

@@ -7,6 +7,7 @@ import (
 
 // inside is what core does for this module alone.
 var inside = door.Core.(interface {
+	Addressed(core.DeviceType) bool
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
 	LastWrite(*core.Buffer) core.Event
 	OriginOffset(*core.Buffer) int64

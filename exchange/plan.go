@@ -110,7 +110,7 @@ func (l *planner) share() {
 		return
 	}
 	if owner == nil {
-		l.offerUnless(notOwned, &shareNotOwned)
+		l.offerUnless(unownedReason(memory.Type), &shareNotOwned)
 		return
 	}
 	viewed := unless(has[core.HostViewer](owner, &l.source), cannotView)
@@ -148,7 +148,7 @@ func (l *planner) copies(shared []way) {
 	onHost, toHost := l.from.ID.Type.HostAccessible(), l.target.ID.Type.HostAccessible()
 	if owner == nil && !onHost {
 		l.copyShared(shared)
-		l.offerUnless(notOwned, &copyNotOwned)
+		l.offerUnless(unownedReason(l.from.ID.Type), &copyNotOwned)
 		return
 	}
 	local := owner == l.dst
@@ -211,6 +211,14 @@ func (l *planner) importTarget() {
 	}
 }
 
+// unownedReason returns why memory without a device cannot be used. It says what the program can do.
+func unownedReason(t core.DeviceType) reason {
+	if inside.Addressed(t) || t.OpaqueHandle() {
+		return notOwned
+	}
+	return unknownKind
+}
+
 // viewOf is the memory that HostView returns for m, as far as a plan needs it.
 func viewOf(m core.Memory) core.Memory {
 	return core.Memory{ID: core.CPU, Size: m.Size, Origin: m.OriginType(), ReadOnly: m.ReadOnly}
@@ -263,11 +271,13 @@ func commonTypes(exporter, importer core.Device, ep, ip *core.Properties) ([]cor
 }
 
 // understood reports whether the device with properties ip can open handles of a type that the device with properties
-// ep exported. Opaque descriptors and IPC handles are understood by the same device and driver only. A dma-buf belongs to
-// one device, too, if that has a UUID.
+// ep exported. Opaque descriptors and IPC handles are understood by the same device and driver only, and IPC handles by one API. A dma-buf
+// belongs to one device, too, if that has a UUID.
 func understood(t core.HandleType, ep, ip *core.Properties) bool {
 	switch t {
-	case core.HandleOpaqueFD, core.HandleIPC:
+	case core.HandleIPC:
+		return ep.ID.Type.BackendName() == ip.ID.Type.BackendName() && opened.SameDriver(*ep, *ip)
+	case core.HandleOpaqueFD:
 		return opened.SameDriver(*ep, *ip)
 	case core.HandleDMABuf:
 		return ep.UUID == core.UUID{} || core.SamePhysicalDevice(*ep, *ip)
@@ -285,6 +295,8 @@ type otherDriver struct {
 
 func (e *otherDriver) text(*names, way) string {
 	switch none := (core.UUID{}); {
+	case e.same && (e.driver == none || e.toDriver == none):
+		return fmt.Sprintf("%v and %v are of different APIs, whose handles have nothing in common", e.from, e.to)
 	case e.same:
 		return fmt.Sprintf("%v and %v have different drivers: UUID %v and %v", e.from, e.to, e.driver, e.toDriver)
 	case e.uuid == none || e.toUUID == none:

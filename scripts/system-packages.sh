@@ -17,6 +17,8 @@ vulkan        | compiles vulkan/vulkan.h                 | libvulkan-dev        
 vulkan        | is_command c++                           | g++                     | a C++ compiler, for the header of Vulkan's tensors
 vulkan driver | is_command glslangValidator              | glslang-tools           | the compiler of the committed shaders
 vulkan driver | is_command spirv-val                     | spirv-tools             | the validator of the committed shaders
+vulkan driver | is_command spirv-cross                   | spirv-cross             | the compiler of the committed shaders for Metal
+vulkan driver | is_command clang-15                      | clang-15                | the compiler that runs them on the host
 vulkan driver | compiles stdlib.h -l:libvulkan.so.1      | libvulkan1              | Vulkan's loader
 vulkan driver | is_file VK_DRIVER_FILES                  | mesa-vulkan-drivers     | lavapipe, Vulkan on the CPU
 vulkan driver | is_layer                                 | vulkan-validationlayers | Vulkan's validation layer
@@ -31,6 +33,9 @@ gl driver     | is_renderer                              | libgl1-mesa-dri      
 cuda          | is_command c++                           | g++                     | a C++ compiler, for our cuda.h
 rocm          | compiles hip/hip_runtime_api.h -D__HIP_PLATFORM_AMD__ | libamdhip64-dev | HIP's headers
 rocm driver   | is_library libamdhip64.so.5              | libamdhip64-5           | AMD's library of HIP, which starts without a card
+rocm driver   | is_command clang-15                      | clang-15                | the compiler of the committed code objects, which PoCL needs, too
+rocm driver   | is_command ld.lld-15                     | lld-15                  | its linker
+rocm driver   | is_command llvm-objdump-15               | llvm-15                 | its disassembler
 rocm driver   | is_command g++                           | g++                     | GCC's C++ compiler, for the kernels of the simulated HIP
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64

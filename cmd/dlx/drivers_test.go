@@ -1,4 +1,4 @@
-//go:build linux && cgo && vulkan && opencl && gl && cuda
+//go:build linux && cgo && vulkan && opencl && gl && cuda && rocm
 
 package main
 
@@ -66,7 +66,7 @@ func TestARealTensorGoesThroughVulkanAndOpenCLWithOneCopy(t *testing.T) {
 func TestARealTensorArrivesOverEveryDevice(t *testing.T) {
 	for _, file := range []string{digits, archive, tensors} {
 		for _, policy := range []string{"if_needed", "always"} {
-			o := onDrivers(t, "handoff", file, "--via", "cpu,cuda:0,opencl:0,vulkan:0,cuda:0,gl,vulkan:0,gl,opencl:0,gl,cuda:1,cuda:0,cpu", "--copy", policy, "--verify", "--json")
+			o := onDrivers(t, "handoff", file, "--via", "cpu,cuda:0,opencl:0,rocm:0,vulkan:0,cuda:0,gl,rocm:0,opencl:0,gl,rocm:1,cuda:1,cuda:0,rocm:0,cpu", "--copy", policy, "--verify", "--json")
 			if r := decode[handoffResult](t, o, "handoff"); o.code != exitOK || !*r.Verified {
 				t.Errorf("%s, %s: exit code %d, verified %v", file, policy, o.code, *r.Verified)
 			}
@@ -74,9 +74,10 @@ func TestARealTensorArrivesOverEveryDevice(t *testing.T) {
 	}
 }
 
-// A buffer goes from CUDA to Vulkan and from Vulkan to CUDA without a copy, on the one device that both have.
-func TestARealTensorIsSharedByCUDAAndVulkan(t *testing.T) {
-	for _, via := range []string{"cpu,cuda:0,vulkan:0,cpu", "cpu,opencl:0,cuda:0,vulkan:0,cuda:0,vulkan:0,cpu", "cuda:0,vulkan:0", "cpu,cuda:0,gl,cpu"} {
+// A buffer goes from CUDA to Vulkan and from Vulkan to CUDA without a copy, on the one device that both have. The simulated drivers give ROCm
+// the same device.
+func TestARealTensorIsSharedByCUDAVulkanAndROCm(t *testing.T) {
+	for _, via := range []string{"cpu,cuda:0,vulkan:0,cpu", "cpu,opencl:0,cuda:0,vulkan:0,cuda:0,vulkan:0,cpu", "cuda:0,vulkan:0", "cpu,cuda:0,gl,cpu", "cpu,rocm:0,vulkan:0,rocm:0,gl,cpu", "rocm:0,vulkan:0"} {
 		for _, repeat := range []string{"1", "20"} {
 			o := onDrivers(t, "handoff", digits, "--via", via, "--repeat", repeat, "--verify", "--json")
 			r := decode[handoffResult](t, o, "handoff")
@@ -88,6 +89,20 @@ func TestARealTensorIsSharedByCUDAAndVulkan(t *testing.T) {
 					t.Errorf("%s: %s to %s: %s, %d bytes copied, for %+v", via, hop.From, hop.To, hop.Mechanism, hop.BytesCopied, hop.Refused)
 				}
 			}
+		}
+	}
+}
+
+// CUDA and ROCm take no memory of each other: a tensor goes from one to the other through the host, and on from there without a copy.
+func TestARealTensorGoesFromROCmToCUDAAndVulkan(t *testing.T) {
+	o := onDrivers(t, "handoff", digits, "--via", "cpu,rocm:0,cuda:0,vulkan:0,cpu", "--verify", "--json")
+	r := decode[handoffResult](t, o, "handoff")
+	if o.code != exitOK || !*r.Verified || len(r.Tensors) != 1 || len(r.Tensors[0].Hops) != 5 {
+		t.Fatalf("exit code %d: %+v", o.code, r)
+	}
+	for i, copies := range []bool{false, true, true, false, true} {
+		if hop := r.Tensors[0].Hops[i]; hop.BytesCopied > 0 != copies {
+			t.Errorf("%s to %s: %s, %d bytes copied, for %+v", hop.From, hop.To, hop.Mechanism, hop.BytesCopied, hop.Refused)
 		}
 	}
 }
@@ -131,7 +146,7 @@ func TestManySmallTensorsGoWhileTheCollectorRuns(t *testing.T) {
 // What is copied with software drivers is copied for a reason that is told.
 func TestThePlanExplainsEveryRealPair(t *testing.T) {
 	r := decode[planResult](t, onDrivers(t, "plan", "--json"), "plan")
-	if len(r.Missing) > 0 || len(r.Pairs) != 36 {
+	if len(r.Missing) > 0 || len(r.Pairs) != 64 {
 		t.Fatalf("%d pairs, missing %+v", len(r.Pairs), r.Missing)
 	}
 	for _, p := range r.Pairs {
@@ -144,16 +159,18 @@ func TestThePlanExplainsEveryRealPair(t *testing.T) {
 			}
 		}
 		shared := p.Ways[0].Route.BytesCopied == 0 || len(p.Ways) > 1 && p.Ways[1].Route.BytesCopied == 0
-		hosts := p.From.Type != core.DeviceCUDA && p.To.Type != core.DeviceCUDA && p.To.Type != core.DeviceGL // memory that the host reaches and they map
+		card := func(t core.DeviceType) bool { return t == core.DeviceCUDA || t == core.DeviceROCM }
+		hosts := !card(p.From.Type) && !card(p.To.Type) && p.To.Type != core.DeviceGL // memory that the host reaches and they map
 		if p.From.Type != core.DeviceCPU && p.From != p.To && slices.ContainsFunc(p.Ways[0].Route.Refused, func(r handoff.Refusal) bool {
 			return strings.Contains(r.Reason, "VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_MAPPED_FOREIGN_MEMORY_BIT_EXT") // Vulkan's driver may not import memory of other devices
 		}) {
 			hosts = false
 		}
-		exported := p.From.Type == core.DeviceCUDA || p.From.Type == core.DeviceVulkan
-		imported := p.To.Type == core.DeviceCUDA || p.To.Type == core.DeviceVulkan || p.To.Type == core.DeviceGL
-		one := p.From.Index == 0 && p.To.Index == 0 // the device that CUDA, Vulkan and OpenGL have in common
-		if want := p.From == p.To || hosts || exported && imported && one; shared != want {
+		exported := card(p.From.Type) || p.From.Type == core.DeviceVulkan
+		imported := card(p.To.Type) || p.To.Type == core.DeviceVulkan || p.To.Type == core.DeviceGL
+		foreign := card(p.From.Type) && card(p.To.Type) && p.From.Type != p.To.Type // of another vendor
+		one := p.From.Index == p.To.Index                                           // the devices that the APIs have in common
+		if want := p.From == p.To || hosts || exported && imported && one && !foreign; shared != want {
 			t.Errorf("%v -> %v: shared %v, want %v: %+v", p.From, p.To, shared, want, p.Ways)
 		}
 	}

@@ -120,7 +120,7 @@ func Elements[T core.Element](d *Description) ([]T, error) {
 	case d.DType() != core.DTypeOf[T]():
 		return nil, fail(core.ErrDType, "Elements", "the tensor has %v, not %v", d.DType(), core.DTypeOf[T]())
 	case !d.DeviceID().Type.HostAccessible():
-		return nil, fail(core.ErrDevice, "Elements", "the host cannot reach memory on %v", d.DeviceID())
+		return nil, fail(core.ErrDevice, "Elements", "the host cannot reach memory on %v; OnDevice says if it is the host's", d.DeviceID())
 	case d.tensor.IsEmpty():
 		return nil, nil
 	}

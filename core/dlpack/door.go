@@ -9,6 +9,7 @@ import (
 
 // inside is what core does for this module alone.
 var inside = door.Core.(interface {
+	Addressed(core.DeviceType) bool
 	Describe(call string, t *core.Tensor, m *core.Memory, s *core.Spec) error
 	ReleaseUnlessLast(*core.Buffer) bool
 	Unique(*core.Buffer) bool

@@ -56,3 +56,30 @@ func ExampleImport() {
 	fmt.Println(tensor, values)
 	// Output: int32[2 3] on cpu [1 2 3 4 5 6]
 }
+
+// A library calls memory of the host by a type of its own: VPI wraps memory of the host and of CUDA, and oneAPI allocates on the host, too. The
+// program, which knows what the memory is, says so.
+func ExampleOnDevice() {
+	source, err := core.FromSlice([]int32{1, 2, 3, 4, 5, 6}, 2, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer source.Close()
+	m, err := dlpack.Export(source) // stands for a struct of a library for oneAPI
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.Tensor.Device.Type = int32(core.DeviceOneAPI)
+
+	tensor, err := dlpack.Import(m, dlpack.OnDevice(core.CPU))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tensor.Close()
+	values, err := core.Values[int32](tensor)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tensor, values) // exchange.To moves it to any device
+	// Output: int32[2 3] on cpu [1 2 3 4 5 6]
+}

@@ -124,7 +124,7 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	d := (*abi.Tensor)(unsafe.Add(unsafe.Pointer(n), at))
 	id, dtype, rank := t.DeviceID(), t.DType(), t.Rank()
 	data, offset := b.Memory().Handle, t.Offset()
-	if addressed(id.Type) || offset < 0 { // byte_offset has no sign, and nothing lies before a handle
+	if inside.Addressed(id.Type) || offset < 0 { // byte_offset has no sign, and nothing lies before a handle
 		data, offset = data+uintptr(offset), 0
 	}
 	dims := n.dims()

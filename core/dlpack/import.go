@@ -143,9 +143,9 @@ func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.
 		err = fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
 	case core.DeviceType(d.Device.Type) == core.DeviceGL:
 		err = fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
-	case o.onDevice && (addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
+	case o.onDevice && (inside.Addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
 		err = fail(core.ErrDevice, call, "OnDevice(%v): the memory is on %v, which says how it is reached", o.device, core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID})
-	case o.onDevice && !addressed(o.device.Type):
+	case o.onDevice && !inside.Addressed(o.device.Type):
 		err = fail(core.ErrDevice, call, "OnDevice(%v): memory there is not reached by an address", o.device)
 	case o.size < core.UnknownSize:
 		err = fail(core.ErrInvalid, call, "WithSize(%d): the size is negative", o.size)
@@ -168,12 +168,6 @@ func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.
 	}
 	m.Handle, m.Size = d.Data, o.size
 	return m, s, nil
-}
-
-// addressed reports whether the data pointer of a type of devices is known to be an address.
-// For the types that dlx has no backend for, DLPack does not say what it is.
-func addressed(t core.DeviceType) bool {
-	return t == core.DeviceCUDA || t == core.DeviceROCM || t.HostAccessible()
 }
 
 // definedBits returns the width that dlpack.h requires for a type code, 0 if it allows any. A

@@ -52,6 +52,14 @@ func TestEveryKindOfDevicePassesThrough(t *testing.T) {
 				if !id.Type.HostAccessible() {
 					_, err := core.Values[float32](x)
 					wantError(t, err, core.ErrDevice)
+					_, cloneErr := x.Clone(t.Context())
+					wantError(t, cloneErr, core.ErrDevice)
+					unknown := id.Type != core.DeviceCUDA && id.Type != core.DeviceROCM && !id.Type.OpaqueHandle()
+					for _, err := range []error{err, cloneErr} {
+						if strings.Contains(err.Error(), "dlpack.OnDevice") != unknown || !strings.Contains(err.Error(), id.String()) {
+							t.Errorf("the error does not say what to do: %v", err)
+						}
+					}
 				}
 				m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(x))
 				defer dlpack.Flush()

@@ -103,7 +103,7 @@ func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int6
 	case kind.ofDevice():
 		s.dev = d.anyDevice()
 		if kind == Pinned || kind == Managed {
-			if cards := d.devicesOf(core.DeviceCUDA); len(cards) > 0 {
+			if cards := d.pinners(kind); len(cards) > 0 {
 				s.dev = cards[d.IntN(len(cards))]
 			}
 		}
@@ -120,6 +120,16 @@ func (d *drawer) makeLike(kind Kind, dtype core.DType, padded bool, shape []int6
 	d.add(s)
 	d.syms = append(d.syms, v)
 	return v
+}
+
+// pinners lists the devices that have memory of a kind, pinned or managed.
+func (d *drawer) pinners(k Kind) (list []int) {
+	for i, x := range d.world {
+		if x.pinnedType() != 0 && (k == Pinned || x.managed()) {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 func (d *drawer) devicesOf(t core.DeviceType) (list []int) {

@@ -142,10 +142,10 @@ func (c *Coverage) merge(steps int64, count map[combination]int64) {
 func wanted(w *World) []combination {
 	var rows []combination
 	names := make(map[string]bool)
-	cuda, c, drawn := false, parts.HasC, false
+	pinned, managed, c, drawn := false, false, parts.HasC, false
 	for _, d := range w.Devices {
 		names[d.Name] = true
-		cuda = cuda || d.ID().Type == core.DeviceCUDA
+		pinned, managed = pinned || d.pinnedType() != 0, managed || d.managed()
 		if d.ID().Type == core.DeviceGL && parts.HasRenderer {
 			drawn = true
 			for _, op := range []string{"make", "to", "copy", "copied", "fill", "new_stream", "close_stream", "synchronize", "record", "wait_event", "open_device", "close_device"} {
@@ -155,7 +155,7 @@ func wanted(w *World) []combination {
 	}
 	for k := range kinds {
 		switch {
-		case k == MemFD && !parts.HasMemFD, k == Drawn && !drawn, (k == Pinned || k == Managed) && !cuda, (k == Malloc || k == Foreign || k == ForeignLegacy) && !c:
+		case k == MemFD && !parts.HasMemFD, k == Drawn && !drawn, k == Pinned && !pinned, k == Managed && !managed, (k == Malloc || k == Foreign || k == ForeignLegacy) && !c:
 			continue
 		}
 		ops := []string{"make", "view", "to", "copy", "copied", "compare", "close", "fill", "host_write", "kernel", "reader", "handoff"}

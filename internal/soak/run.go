@@ -51,6 +51,15 @@ type Device struct {
 	users    int // tensors and streams of the program that are open; of a private device
 }
 
+// pinnedTypes are the types of pinned memory, by the devices that have it.
+var pinnedTypes = map[core.DeviceType]core.DeviceType{core.DeviceCUDA: core.DeviceCUDAHost, core.DeviceROCM: core.DeviceROCMHost}
+
+// pinnedType is that of the device, 0 if it has none.
+func (d *Device) pinnedType() core.DeviceType { return pinnedTypes[d.ID().Type] }
+
+// managed reports whether the device has managed memory that DLPack has a type for.
+func (d *Device) managed() bool { return d.ID().Type == core.DeviceCUDA }
+
 func (d *Device) has(c core.Capabilities) bool { return d.Properties().Capabilities.Has(c) }
 
 // run is a program that is being run.

@@ -111,10 +111,9 @@ func (s *makeTensor) run(t *thread) error {
 			}
 			o.Export, option = e.ExportTypes()[s.export%len(e.ExportTypes())], "export"
 		case Pinned, Managed:
-			if d.ID().Type != core.DeviceCUDA {
+			if o.Type = d.pinnedType(); o.Type == 0 || s.kind == Managed && !d.managed() {
 				return errSkip
 			}
-			o.Type = core.DeviceCUDAHost
 			if s.kind == Managed {
 				o.Type, w.may = core.DeviceCUDAManaged, []error{core.ErrNotSupported}
 			}

@@ -65,9 +65,7 @@ func (s *move) options(t *thread, d *Device) (o exchange.Options, stream string)
 			o.Alloc.Export = e.ExportTypes()[0]
 		}
 	case Pinned:
-		if d.ID().Type == core.DeviceCUDA {
-			o.Alloc.Type = core.DeviceCUDAHost
-		}
+		o.Alloc.Type = d.pinnedType()
 	}
 	return o, stream
 }
@@ -111,7 +109,7 @@ func (s *move) judge(t *thread, v *variable, d *Device, o exchange.Options, call
 			p.readOnly = false
 		}
 		p.mem.kind = Plain
-		if tensor.DeviceID().Type == core.DeviceCUDAHost {
+		if kind := tensor.DeviceID().Type; kind == core.DeviceCUDAHost || kind == core.DeviceROCMHost {
 			p.mem.kind = Pinned
 		} else if s.kind == Visible || s.kind == Exportable {
 			p.mem.kind = s.kind

@@ -7,10 +7,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// The table of what the machine code does is that of the committed machine code.
-func TestCountsAreMadeOfTheCubins(t *testing.T) {
+// The tables of what the machine code does are those of the committed machine code.
+func TestCountsAreMadeOfTheMachineCode(t *testing.T) {
+	if _, err := exec.LookPath("llvm-objdump-15"); err != nil {
+		coretest.NeedDriver(t, err.Error(), "llvm-15")
+	}
 	folder := t.TempDir()
 	if out, err := exec.Command("go", "run", "generate_counts.go", folder).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

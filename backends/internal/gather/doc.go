@@ -1,7 +1,7 @@
-// Package gather copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL
-// and its SPIR-V, the same in CUDA C with its PTX and machine code, and a planner that turns a strided.Copy into dispatches. It
-// calls no driver. It copies rows, tiles of a plane that is transposed, or spans of pixels with a few channels;
-// [Plan] chooses. [PTX] says how CUDA launches a [Dispatch]. A backend for Vulkan or OpenGL provides
+// Package gather copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL with its SPIR-V and
+// that for Metal, the same in CUDA C, which is HIP's text too, with machine code of both, and a planner that turns a strided.Copy into
+// dispatches. It calls no driver. It copies rows, tiles of a plane that is transposed, or spans of pixels with a few channels;
+// [Plan] chooses. [PTX] says how CUDA launches a [Dispatch], [HIP] and [Shader.MSL] how HIP and Metal do. A backend for Vulkan or OpenGL provides
 //
 //   - one pipeline for each [Shader], made on first use, from SPIRV for Vulkan 1.1 or from GLSL for OpenGL
 //     4.3; the stage's entry is "main";

@@ -6,6 +6,11 @@
 
 enum : unsigned { AXES = 8, THREADS = 256, SIDE = 32, ITEM_BITS = 2, ITEMS = 1 << ITEM_BITS };
 
+// A compiler that waits for a load before the next condition is given loads without one: of the first word, where there is none.
+#ifndef LOADS_ALWAYS
+#define LOADS_ALWAYS false
+#endif
+
 // As in plan.go. Offsets and steps count words from dst and src. Axis 0 and 1 span a
 // plane; the others, innermost first, count the planes. Unused ones have extent 1.
 struct Constants {
@@ -233,13 +238,13 @@ template <typename Word> struct Channels {
 			int left, at = side.locate(i, left);
 			Value value = Value();
 			if (Whole || PER == 1) {
-				if (left > 0) value = *reinterpret_cast<const Value *>(src + at);
+				if (LOADS_ALWAYS || left > 0) value = *reinterpret_cast<const Value *>(src + (left > 0 ? at : 0));
 			} else {
 				Word w[PER];
 #pragma unroll
 				for (int j = 0; j < PER; j++) {
 					w[j] = Word();
-					if (j < left) w[j] = src[at + j];
+					if (LOADS_ALWAYS || j < left) w[j] = src[j < left ? at + j : 0];
 				}
 				value = L::join(w);
 			}

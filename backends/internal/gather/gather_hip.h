@@ -9,9 +9,9 @@
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ static __attribute__((shared))
-// All blocks have so many threads. A block has a wave of 64 on each of the four SIMDs of a compute unit (GCN, CDNA), or two
-// waves of 32 (RDNA), so that as many waves as blocks run there.
-#define __launch_bounds__(threads, blocks) __attribute__((amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(blocks)))
+// All blocks have so many threads. HIP's second number is the least waves of a SIMD, not of blocks. Most kernels have registers for 4
+// waves of 64, which are as many blocks on a compute unit, and more; with 3, gather1 would keep registers in memory on GCN.
+#define __launch_bounds__(threads, blocks) __attribute__((amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(2)))
 
 struct DlxIndex { unsigned x, y, z; };
 #define threadIdx (DlxIndex{__builtin_amdgcn_workitem_id_x(), 0, 0})
@@ -42,4 +42,6 @@ static __device__ unsigned dlxBytePerm(unsigned low, unsigned high, unsigned s) 
 	return __builtin_amdgcn_perm(high, low, (s & 0xf) | (s & 0xf0) << 4 | (s & 0xf00) << 8 | (s & 0xf000) << 12);
 }
 #define __byte_perm dlxBytePerm
+
+#define LOADS_ALWAYS true
 

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,11 +66,27 @@ func main() {
 			fail(err.Error())
 		}
 		for _, k := range kernels {
-			fmt.Fprintf(&b, "| %s | sm_%d%d | %d | %d | %d | %d | %d of %d bytes | %d bytes |\n",
-				k.Name, c.Major, c.Minor, k.Instructions, k.Registers, k.Shared, k.Barriers, k.Loads, k.LoadBytes, k.StoreBytes)
+			write(&b, k, fmt.Sprintf("sm_%d%d", c.Major, c.Minor))
 			if c.Name() == estimatedFor {
 				estimated[k.Name] = k
 			}
+		}
+	}
+	b.WriteString("\n## Code objects for HIP\n\n" +
+		"Counted in what LLVM's disassembler says of them. Registers are vector registers.\n\n" +
+		"| kernel | code for | instructions | registers | shared bytes | barriers | loads in flight | widest store |\n|---|---|---|---|---|---|---|---|\n")
+	for _, c := range gather.CodeObjects() {
+		//nolint:gosec // a file of this folder
+		text, err := exec.Command("llvm-objdump-15", "-d", c.Name()+".co").Output()
+		if err != nil {
+			fail(fmt.Sprintf("llvm-objdump-15 of %s: %v", c.Name(), err))
+		}
+		kernels, err := machinecode.CountAMD(c.Image, string(text))
+		if err != nil {
+			fail(err.Error())
+		}
+		for _, k := range kernels {
+			write(&b, k, c.Arch)
 		}
 	}
 	fmt.Fprintf(&b, "\n## An estimate\n\n"+
@@ -109,6 +126,12 @@ func main() {
 	if err := os.WriteFile(filepath.Join(os.Args[1], "counts.md"), []byte(b.String()), 0o644); err != nil {
 		fail(err.Error())
 	}
+}
+
+// write writes the line of a kernel.
+func write(b *strings.Builder, k machinecode.Kernel, card string) {
+	fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d | %d of %d bytes | %d bytes |\n",
+		k.Name, card, k.Instructions, k.Registers, k.Shared, k.Barriers, k.Loads, k.LoadBytes, k.StoreBytes)
 }
 
 // geometry is the copy of such a layout into a row.

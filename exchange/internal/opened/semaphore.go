@@ -145,7 +145,7 @@ func makeAndImport(ctx context.Context, owner, importer core.Device) (own, impor
 		if own, err = n.NewSemaphore(ctx, t); err != nil {
 			return nil, nil, err
 		}
-		if imported, err = exportAndImport(ctx, e, own, t, i); err != nil {
+		if imported, err = exportAndImport(ctx, e, own, t, i, owner.Properties(), importer.Properties()); err != nil {
 			_ = own.Close()
 			return nil, nil, err
 		}
@@ -161,12 +161,16 @@ func SameDriver(a, b core.Properties) bool {
 	return core.SamePhysicalDevice(a, b) && (a.DriverUUID == none || b.DriverUUID == none || a.DriverUUID == b.DriverUUID)
 }
 
-// exportAndImport exports s and imports it into another device.
-func exportAndImport(ctx context.Context, from core.SemaphoreExporter, s core.Semaphore, t core.HandleType, to core.SemaphoreImporter) (core.Semaphore, error) {
+// exportAndImport exports s and imports it into another device. p and q are the properties of the devices.
+func exportAndImport(ctx context.Context, from core.SemaphoreExporter, s core.Semaphore, t core.HandleType, to core.SemaphoreImporter, p, q core.Properties) (core.Semaphore, error) {
 	x, err := from.ExportSemaphore(s, t)
 	if err != nil {
 		return nil, err
 	}
 	defer x.Close()
+	// APIs may give one card different UUIDs. SameDriver has compared the PCI addresses too.
+	if x.DeviceUUID != q.UUID && core.SamePhysicalDevice(p, q) {
+		x.DeviceUUID = q.UUID
+	}
 	return to.ImportSemaphore(ctx, x)
 }

@@ -1,5 +1,5 @@
-// Package machinecode counts what kernels in machine code for NVIDIA's cards do with memory: a test, and a table, need
-// neither a card nor NVIDIA's disassembler.
+// Package machinecode counts what kernels in machine code do with memory: a test, and a table, need no card. For NVIDIA's
+// cards they need no disassembler either; for AMD's they use LLVM's.
 //
 // NVIDIA documents the names of instructions ("CUDA Binary Utilities", "Instruction Set Reference") but not their bits.
 // The few that are read here are the same since Volta. They were compared with the output of nvdisasm 12.4 for sm_75,
@@ -29,6 +29,13 @@ type Kernel struct {
 
 // InFlight returns how many bytes a thread has in flight at the same time.
 func (k Kernel) InFlight() int { return k.Loads * k.LoadBytes }
+
+// count notes the widths of all loads that are in flight after a load of a width.
+func (k *Kernel) count(loads []int, width int) {
+	if more := len(loads)*width - k.InFlight(); slices.Min(loads) == slices.Max(loads) && (more > 0 || more == 0 && width > k.LoadBytes) {
+		k.Loads, k.LoadBytes = len(loads), width
+	}
+}
 
 // The lowest 9 bits of an instruction say what it does.
 const (
@@ -144,11 +151,7 @@ func count(code []byte) Kernel {
 		switch i.operation() {
 		case loadGlobal:
 			flying[i.sets()] = append(flying[i.sets()], i.width())
-			loads := slices.Concat(flying[:]...)
-			width := i.width()
-			if more := len(loads)*width - k.InFlight(); slices.Min(loads) == slices.Max(loads) && (more > 0 || more == 0 && width > k.LoadBytes) {
-				k.Loads, k.LoadBytes = len(loads), width
-			}
+			k.count(slices.Concat(flying[:]...), i.width())
 		case storeGlobal:
 			k.StoreBytes = max(k.StoreBytes, i.width())
 		case barrier:

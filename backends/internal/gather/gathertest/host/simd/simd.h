@@ -1,0 +1,1 @@
+// Empty: metal_stdlib here has all that the texts need.
