@@ -44,6 +44,7 @@ endif
 
 # The simulated drivers of CUDA and HIP, on Linux.
 SIMULATOR := $(if $(filter 1,$(DLX_WITHOUT_DRIVERS)),,$(if $(filter Linux,$(shell uname -s)),gpusim))
+SIMULATED_HIP := $(and $(SIMULATOR),$(findstring rocm,$(TAGS)))
 CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
 # Other versions of cuda.h, for the backend for CUDA, which is for Linux.
 HEADERS   := $(and $(filter Linux,$(shell uname -s)),$(findstring cuda,$(TAGS)))
@@ -134,7 +135,7 @@ PORTED = $(sort $(dir $(shell grep -rlE '^//go:build .*(darwin|windows|!linux|un
 # go vet is one of the linters.
 test-lint: ## golangci-lint, with the tags, without cgo, and for the other systems; the simulator's C
 	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint.so)
-	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint-hip.so)
+	$(if $(SIMULATED_HIP),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint-hip.so)
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	CGO_ENABLED=0 $(GOLANGCILINT) run ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run $(PORTED)
@@ -241,12 +242,12 @@ $(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
 	done
 	touch $@
 
-gpusim: $(GPUSIM) $(GPUSIM_HIP) ## Build the simulated drivers of CUDA and HIP
+gpusim: $(GPUSIM) $(if $(SIMULATED_HIP),$(GPUSIM_HIP)) ## Build the simulated drivers: CUDA's, and with the tag rocm HIP's library
 
-$(GPUSIM_HIP): $(wildcard internal/gpusim/src/hip/* internal/gpusim/hip.map backends/internal/gather/gather.cu)
+$(GPUSIM_HIP): $(wildcard internal/gpusim/src/hip/*) internal/gpusim/hip.map backends/internal/gather/gather.cu
 $(GPUSIM) $(GPUSIM_HIP): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
 	mkdir -p $(@D)
-	$< $@
+	internal/gpusim/build.sh $@
 
 $(GPUSIM_ARM64): $(GPUSIM)
 	mkdir -p $(@D)

@@ -31,6 +31,7 @@ gl driver     | is_renderer                              | libgl1-mesa-dri      
 cuda          | is_command c++                           | g++                     | a C++ compiler, for our cuda.h
 rocm          | compiles hip/hip_runtime_api.h -D__HIP_PLATFORM_AMD__ | libamdhip64-dev | HIP's headers
 rocm driver   | is_library libamdhip64.so.5              | libamdhip64-5           | AMD's library of HIP, which starts without a card
+rocm driver   | is_command g++                           | g++                     | GCC's C++ compiler, for the kernels of the simulated HIP
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
 "

@@ -222,7 +222,7 @@ func TestWhatNoDeviceUses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(host)
+	defer func() { _ = unix.Munmap(host) }()
 	registered := uintptr(unsafe.Pointer(&host[0]))
 	_, s := c.MapHost(registered, int64(page), false)
 	ok(t, s)

@@ -1,15 +1,16 @@
-// Package gpusim is a simulated CUDA driver, for tests on machines without a GPU. The driver is a shared library
-// with the real driver's symbols (src, built by build.sh), which the CUDA backend opens if DLX_CUDA_LIBRARY names
-// it. By this package tests inspect and control the library.
+// Package gpusim has a simulated CUDA driver and a simulated library of HIP, for tests on machines without a GPU. Each is a
+// shared library with the real one's symbols (src, built by build.sh). The CUDA backend opens the driver if
+// DLX_CUDA_LIBRARY names it, the ROCm backend HIP's library if DLX_HIP_LIBRARY does. By this package tests inspect and
+// control them. Both have the same engine, and share nothing when they are open in one process.
 //
 // The simulation is deliberately difficult. The host cannot touch a device's memory. Work runs as late, and
 // in as unusual an order, as CUDA's documentation allows. What may fail by the documentation does fail. Freed
 // addresses and handles are not reused soon. Calls that a driver need not survive are recorded as misuse.
 //
-// It shares memory with Mesa's lavapipe, as an NVIDIA driver does with its own Vulkan. Its device is called
-// "dlx simulated GPU", it is used only if a variable names it, and no benchmark measures it.
+// They share memory with Mesa's lavapipe, as a card's driver does with its own Vulkan. Their devices are called
+// "dlx simulated GPU", they are used only if a variable names them, and no benchmark measures them.
 //
-// These environment variables configure it. They are read at the first call:
+// These environment variables configure them. They are read at the first call:
 //
 //   - DLX_GPUSIM_DEVICES: the number of devices, 0 to 8; 2 by default
 //   - DLX_GPUSIM_MEMORY: bytes of memory of each device; 1 GiB by default
@@ -36,9 +37,26 @@
 //   - DLX_GPUSIM_IPC_EVENTS: with 0 the devices report that other processes cannot open their events
 //   - DLX_GPUSIM_AS_CARD: with 1 [Open] finds no simulator, so that tests do what they do on a GPU
 //
+// HIP's library has these, too:
+//
+//   - DLX_GPUSIM_HIP_VERSION: 5, 6 or 7, the major version that the library plays; 6 by default. The structures, the
+//     numbers of the kinds of memory, the last error and some functions differ
+//   - DLX_GPUSIM_HIP_ARCH: the architecture of the devices, as in gcnArchName; "gfx90a:sramecc+:xnack-" by default
+//   - DLX_GPUSIM_HIP_UUID: with "serial" the UUIDs are 16 hexadecimal digits, as on AMD's cards. By default they are those of
+//     the CUDA driver, so that device 0 is the CPU under Vulkan
+//   - DLX_GPUSIM_HIP_VMM: with 0 the devices have no virtual memory management. HIP 5 never has it
+//   - DLX_GPUSIM_HIP_SEMAPHORES: with 1 timelines of Vulkan can be imported, which AMD's library refuses on Linux
+//   - DLX_GPUSIM_CXX: the compiler behind hiprtc, which must be GCC's; g++ by default
+//
+// The devices of HIP are at the PCI addresses 0000:c3:00.0, 0000:c4:00.0 and so on. Its kernels run as code of the host, which
+// hiprtc compiles, and each access to memory is checked. A code object for AMD's processors is only checked: that it is for
+// the architecture of the device. Then the kernels of backends/internal/gather run, which build.sh has compiled for the host.
+//
 // Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built
 // or inspected by hand, pool memory in graphs, pools shared between processes, access of the host to memory of
 // a NUMA node, fabric handles, dma-bufs of a part of an allocation or of memory that can also be exported as an
 // opaque descriptor, binary external semaphores, cubins (kernels are PTX), and multicast. Such functions are not
-// exported, or return CUDA_ERROR_NOT_SUPPORTED. Loading a cubin fails with CUDA_ERROR_NO_BINARY_FOR_GPU.
+// exported, or return CUDA_ERROR_NOT_SUPPORTED. Loading a cubin fails with CUDA_ERROR_NO_BINARY_FOR_GPU. Of HIP also not:
+// contexts (hipCtx*), graphics resources, shared memory whose size the launch gives, name expressions of hiprtc, and dma-bufs of
+// other memory than that of hipMemCreate.
 package gpusim

@@ -63,11 +63,11 @@ import (
 	"unsafe"
 )
 
-// Simulator is the simulated driver of this process. Its methods are safe for concurrent use.
+// Simulator is a simulated driver of this process. Its methods are safe for concurrent use.
 type Simulator struct{ control C.sim_control }
 
 // ErrNone reports that the driver in use is not the simulated one.
-var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY does not name the simulated driver, or DLX_GPUSIM_AS_CARD is set")
+var ErrNone = errors.New("gpusim: DLX_CUDA_LIBRARY or DLX_HIP_LIBRARY does not name the simulated driver, or DLX_GPUSIM_AS_CARD is set")
 
 // Open finds the simulated driver that DLX_CUDA_LIBRARY names, which the CUDA backend uses too. It fails with
 // [ErrNone] if the variable names another driver, and if DLX_GPUSIM_AS_CARD is 1, so that tests do what they
@@ -90,7 +90,7 @@ func open(variable string) (*Simulator, error) {
 	return s, nil
 }
 
-// Fail makes a function fail once with a code (a CUresult; 0 is CUDA_ERROR_UNKNOWN), at its nth call from now
+// Fail makes a function fail once with a code (a CUresult, hipError_t or hiprtcResult; 0 is "unknown", 999), at its nth call from now
 // on: 1 is the next call, and 0 cancels the failure. call is the function's name without a version. A code
 // that ends a context ends the current one, or all contexts if none is current.
 func (s *Simulator) Fail(call string, nth, code int) {

@@ -12,3 +12,6 @@ var ErrNone = errors.New("gpusim: the simulated driver needs cgo, on Linux")
 
 // Open fails with [ErrNone].
 func Open() (*Simulator, error) { return nil, ErrNone }
+
+// OpenHIP fails with [ErrNone].
+func OpenHIP() (*Simulator, error) { return nil, ErrNone }

@@ -20,7 +20,7 @@ func kernels(cudalike.Description) []string { return []string{"gather"} }
 // threads.
 var rocm = cudalike.New(newFake("rocm"), cudalike.Facts{
 	API: "HIP", Visible: "HIP_VISIBLE_DEVICES", Device: core.DeviceROCM, Host: core.DeviceROCMHost,
-	LegacyStream: 1, Kernels: kernels, Limits: gather.CUDALimits(),
+	Kernels: kernels, Limits: gather.CUDALimits(),
 })
 
 // other is another such API in the same program.

@@ -61,7 +61,7 @@ func (f *fake) Describe(ordinal int32) (x cudalike.Description, s cudalike.Statu
 	const missing = "the fake has none"
 	return cudalike.Description{
 		Name: "fake", UUID: core.UUID{byte(ordinal + 1)}, TotalMemory: 1 << 30, ComputeUnits: 1,
-		NoManaged: missing, NoDescriptors: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
+		NoManaged: missing, NoDescriptors: missing, NoExternal: missing, NoDMABufs: missing, NoIPC: missing, NoIPCEvents: missing, NoTimelines: missing,
 	}, s
 }
 
@@ -75,12 +75,19 @@ func (f *fake) Retain(ordinal int32) (c cudalike.Context, s cudalike.Status) {
 	return fakeContext{fake: f, ordinal: ordinal}, s
 }
 
-func (f *fake) Release(int32) (s cudalike.Status) { return s }
+// Release closes the device's default stream, if it was used.
+func (f *fake) Release(ordinal int32) (s cudalike.Status) {
+	c := fakeContext{fake: f, ordinal: ordinal}
+	if q := c.streams[c.defaultStream()]; q.Queue != nil {
+		return c.DestroyStream(c.defaultStream())
+	}
+	return s
+}
 
 // number returns a new handle.
 func (f *fake) number() uintptr {
 	f.last++
-	return f.last
+	return f.last + 100 // small numbers are not streams
 }
 
 // fakeContext has the methods that a device with the fake's description calls. Other methods panic.
@@ -157,9 +164,17 @@ func (c fakeContext) NewStream() (n uintptr, s cudalike.Status) {
 	return n, s
 }
 
+// defaultStream is the handle of the stream 0.
+func (c fakeContext) defaultStream() uintptr { return uintptr(10 + c.ordinal) }
+
 func (c fakeContext) stream(n uintptr) fakeStream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if n == 0 {
+		if n = c.defaultStream(); c.streams[n].Queue == nil {
+			c.streams[n] = fakeStream{stream.NewQueue(nil), c.ID()}
+		}
+	}
 	return c.streams[n]
 }
 

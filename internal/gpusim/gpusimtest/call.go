@@ -94,6 +94,19 @@ func (l *Library) string(name string, first any) string {
 	return C.GoString(text)
 }
 
+// Text calls a function that returns the address of a text.
+func (l *Library) Text(name string, args ...any) string {
+	at := l.Call(name, args...)
+	return C.GoString(*(**C.char)(unsafe.Pointer(&at)))
+}
+
+// Has reports whether the library exports a function.
+func (l *Library) Has(name string) bool {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	return C.dlsym(l.handle, s) != nil
+}
+
 // word is an argument as the callee gets it.
 func word(pins *runtime.Pinner, a any) C.word {
 	switch v := reflect.ValueOf(a); {

@@ -44,6 +44,7 @@ type Driver struct {
 	*Library
 	tb  testing.TB
 	ctx uint64 // the context that was made current last
+	hip bool   // it is HIP's library
 }
 
 // Start opens the driver that DLX_CUDA_LIBRARY names, locks the goroutine to its thread, and makes the
@@ -52,21 +53,31 @@ type Driver struct {
 // driver, the test fails; with DLX_WITHOUT_DRIVERS=1 it is skipped.
 func Start(tb testing.TB) *Driver {
 	tb.Helper()
-	path := os.Getenv("DLX_CUDA_LIBRARY")
+	d := start(tb, "DLX_CUDA_LIBRARY", "cuInit")
+	d.Retain(0)
+	return d
+}
+
+// start opens the driver that a variable names, and initialises it.
+func start(tb testing.TB, variable, init string) *Driver {
+	tb.Helper()
+	path := os.Getenv(variable)
 	if path == "" {
-		tb.Skip("DLX_CUDA_LIBRARY names no driver: make gpusim builds the simulated one, scripts/software-drivers.sh names it")
+		tb.Skip(variable + " names no driver: make gpusim builds the simulated one, scripts/software-drivers.sh names it")
 	}
 	l, err := Open(path)
 	switch {
 	case err == nil:
 	case os.Getenv("DLX_WITHOUT_DRIVERS") == "1":
 		tb.Skip(err)
+	case variable == hipVariable && os.Getenv("TAGS") != "" && !strings.Contains(os.Getenv("TAGS"), "rocm"):
+		tb.Skip("TAGS has no rocm, so make has not built the simulated library of HIP")
 	default:
 		tb.Fatalf("%v: make gpusim builds the simulated driver; DLX_WITHOUT_DRIVERS=1 skips its tests", err)
 	}
 	d := &Driver{Library: l, tb: tb}
 	runtime.LockOSThread()
-	d.OK("cuInit", 0)
+	d.OK(init, 0)
 	before := d.Live()
 	tb.Cleanup(func() {
 		if m := d.Misuse(); m != "" {
@@ -78,7 +89,6 @@ func Start(tb testing.TB) *Driver {
 		}
 		runtime.UnlockOSThread()
 	})
-	d.Retain(0)
 	return d
 }
 
@@ -166,6 +176,9 @@ func (d *Driver) Noted() {
 
 // Name returns the driver's name of a result.
 func (d *Driver) Name(r Result) string {
+	if d.hip {
+		return fmt.Sprintf("%s (%d)", d.Text("hipGetErrorName", int(r)), r)
+	}
 	return fmt.Sprintf("%s (%d)", d.string("cuGetErrorName", int(r)), r)
 }
 

@@ -40,8 +40,8 @@ typedef struct {
 _Static_assert(sizeof(memory_handle) <= sizeof(CUipcMemHandle), "a handle has 64 bytes");
 _Static_assert(sizeof(event_handle) <= sizeof(CUipcEventHandle), "a handle has 64 bytes");
 
-static const uint8_t memory_magic[7] = "dlxipcm";
-static const uint8_t event_magic[8] = "dlxipcev";
+static const uint8_t memory_magic[7] = "dlxmem" SIM_BRAND;
+static const uint8_t event_magic[8] = "dlxevnt" SIM_BRAND;
 
 // process_start returns when a process, which is its first thread, began, in ticks since the
 // machine's; 0 when it is gone.

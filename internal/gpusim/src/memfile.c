@@ -24,7 +24,7 @@ typedef struct {
 static const uint8_t llvmpipe[16] = {
     0x6c, 0xb9, 0xee, 0x07, 0x4a, 0x0b, 0xad, 0x7b, 0x01, 0x2e, 0x1b, 0xe9, 0x69, 0x7e, 0x53, 0x0f,
 };
-static const uint8_t magic[8] = "dlxvmm1";
+static const uint8_t magic[8] = "dlxvmm" SIM_BRAND;
 
 int sim_memory_file_new(size_t size, int device, sim_memory_file *out) {
     header h = {.size = SIM_PAGE + size, .begin = SIM_PAGE, .device = device};
@@ -73,6 +73,7 @@ CUresult sim_memory_file_read(int fd, sim_memory_file *out) {
         h.begin % SIM_PAGE != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
     bool ours = memcmp(h.magic, magic, sizeof magic) == 0;
+    if (!ours && memcmp(h.magic, magic, 6) == 0) return CUDA_ERROR_OPERATING_SYSTEM;  // of another vendor
     *out = (sim_memory_file){
         .begin = h.begin, .size = h.size - h.begin, .device = ours ? h.device : 0, .ours = ours};
     return CUDA_SUCCESS;

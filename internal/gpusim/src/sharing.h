@@ -4,6 +4,14 @@
 
 #include "sim.h"
 
+// SIM_BRAND is in what tells a handle or a file of this library from those of another one: the libraries of two vendors
+// take nothing of each other.
+#ifdef DLX_GPUSIM_HIP
+#define SIM_BRAND "h"
+#else
+#define SIM_BRAND "c"
+#endif
+
 // ---- Memory files ----------------------------------------------------------------------
 
 // A memory file stands for memory that drivers share by an opaque descriptor: a memfd in
@@ -12,7 +20,7 @@ typedef struct {
     uint64_t begin;  // where the data begins in the file
     uint64_t size;   // bytes of data
     int device;      // the ordinal of the device that has it; 0 for lavapipe's
-    bool ours;       // cuMemCreate made it: only cuMemImportFromShareableHandle takes it
+    bool ours;       // cuMemCreate of this library made it: only cuMemImportFromShareableHandle takes it
 } sim_memory_file;
 
 // sim_memory_file_new makes one for size bytes (whole pages) and returns its descriptor,

@@ -84,9 +84,8 @@ func addMissing(ordinal int32, x *cudalike.Description) {
 	case attribute(ordinal, C.DLX_ATTRIBUTE_VMM) == 0 || !has("hipMemExportToShareableHandle"):
 		x.NoDescriptors = "hipDeviceAttributeVirtualMemoryManagementSupported is 0"
 	}
-	x.NoDMABufs = x.NoDescriptors
-	if x.NoDMABufs == "" && !has("hipMemGetHandleForAddressRange") {
-		x.NoDMABufs = noPortableExport()
+	if x.NoDMABufs = x.NoDescriptors; x.NoDMABufs == "" {
+		x.NoDMABufs = noDMABufs()
 	}
 	if x.Integrated || !has("hipIpcOpenMemHandle") {
 		x.NoIPC = "the device is integrated, or the library has no hipIpcOpenMemHandle"

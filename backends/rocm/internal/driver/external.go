@@ -49,7 +49,7 @@ import (
 
 // ImportExternal closes the descriptor in any case: HIP maps its memory, and neither keeps nor closes it.
 func (c context) ImportExternal(fd int, size int64, dedicated bool) (cudalike.External, cudalike.Status) {
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	var out C.struct_dlx_external
 	var flag C.int
 	if dedicated {

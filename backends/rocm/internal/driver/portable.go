@@ -9,10 +9,13 @@ package driver
 // As in hsa_ext_amd.h, which is of another package than HIP's headers. A result of 0 is success.
 typedef int (*dlx_export)(const void *address, size_t size, int *fd, uint64_t *offset);
 typedef int (*dlx_close)(int fd);
+typedef int (*dlx_info)(int which, void *value);
+enum { DLX_DMA_BUF_SUPPORTED = 0x204 }; // HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED: a bool
 
 static int dlx_portable(uintptr_t f, uintptr_t address, size_t size, int *fd, uint64_t *offset) {
 	return ((dlx_export)f)((const void *)address, size, fd, offset);
 }
+static int dlx_hsa_info(uintptr_t f, char *out) { return ((dlx_info)f)(DLX_DMA_BUF_SUPPORTED, out); }
 static int dlx_portable_close(uintptr_t f, int fd) { return ((dlx_close)f)(fd); }
 */
 import "C"
@@ -24,23 +27,32 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
-// portable has the functions of AMD's HSA runtime that export memory as a dma-buf, for libraries of HIP that have none.
-var portable struct{ export, close uintptr }
+// portable has functions of AMD's HSA runtime, over which HIP is built. They are 0 where it lacks them.
+var portable struct{ query, export, close uintptr }
 
-// noPortableExport returns why the functions are not there, "" if they are.
-var noPortableExport = sync.OnceValue(func() string {
-	l, err := opened, error(nil) // a library for tests has everything
+// noDMABufs returns why memory cannot be exported as dma-bufs, "" if it can.
+var noDMABufs = sync.OnceValue(func() string {
+	l, err := opened, error(nil) // a library for tests has these functions itself
 	if l.Lookup("hsa_amd_portable_export_dmabuf") == 0 {
 		l, err = dl.Open("rocm", "libhsa-runtime64.so.1")
 	}
 	if err == nil {
 		err = l.Resolve([]dl.Symbol{
-			{Name: "hsa_amd_portable_export_dmabuf", Since: "1.9", Address: &portable.export},
-			{Name: "hsa_amd_portable_close_dmabuf", Since: "1.9", Address: &portable.close},
+			{Name: "hsa_system_get_info", Optional: true, Address: &portable.query},
+			{Name: "hsa_amd_portable_export_dmabuf", Optional: true, Address: &portable.export},
+			{Name: "hsa_amd_portable_close_dmabuf", Optional: true, Address: &portable.close},
 		})
 	}
-	if err != nil {
-		return "HIP has no hipMemGetHandleForAddressRange: " + err.Error()
+	var supported C.char
+	switch own := has("hipMemGetHandleForAddressRange"); {
+	case err == nil && portable.query != 0 && C.dlx_hsa_info(C.uintptr_t(portable.query), &supported) == 0 && supported == 0:
+		return "HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED is false"
+	case own:
+		return ""
+	case err != nil:
+		return "the library has no hipMemGetHandleForAddressRange: " + err.Error()
+	case portable.export == 0 || portable.close == 0:
+		return "the libraries have neither hipMemGetHandleForAddressRange nor hsa_amd_portable_export_dmabuf"
 	}
 	return ""
 })
@@ -48,7 +60,7 @@ var noPortableExport = sync.OnceValue(func() string {
 // portableExport exports memory as a dma-buf of its own, which begins where the memory does.
 func portableExport(m cudalike.Mapped) (int, cudalike.Status) {
 	const call = "hsa_amd_portable_export_dmabuf"
-	if noPortableExport() != "" {
+	if noDMABufs() != "" {
 		return -1, unsupported(call)
 	}
 	var fd C.int = -1

@@ -11,9 +11,10 @@ struct dlx_vmm {
 	const char *call;
 };
 
+// dlx_properties describes memory that can be exported as an opaque descriptor, or, if rdma is true, as a dma-buf for other devices.
 static inline dlx_allocation dlx_properties(int device, int rdma) {
 	return (dlx_allocation){
-		.type = DLX_PINNED, .handle_types = DLX_POSIX_FD, .location = {DLX_LOCATION_DEVICE, device}, .rdma = rdma,
+		.type = DLX_PINNED, .handle_types = rdma ? 0 : DLX_POSIX_FD, .location = {DLX_LOCATION_DEVICE, device}, .rdma = rdma,
 	};
 }
 

@@ -10,6 +10,12 @@ static bool of_other(const sim_context *ctx, uintptr_t at) {
     return r && sim_range_on_device(r) && r->device != ctx->device && !sim_range_reached(r, ctx, false);
 }
 
+// closed reports mapped memory that a device has no access to (hipMemSetAccess): libraries find that before the copy.
+static bool closed(const sim_context *ctx, uintptr_t at, bool write) {
+    const sim_range *r = sim_range_find(at);
+    return r && r->kind == SIM_RANGE_VMM && !sim_range_reached(r, ctx, write);
+}
+
 // enqueue is sim_box_enqueue for copies of HIP's: the direction says which sides must be memory that HIP knows, and
 // memory of other devices is reached without hipDeviceEnablePeerAccess ("the hipMemcpy will still work, but will
 // perform the copy using a staging buffer on the host").
@@ -22,6 +28,7 @@ static int enqueue(const sim_scope *in, struct box b, int kind, hipStream_t stre
     CUresult error;
     sim_stream *s = sim_stream_get(in, (CUstream)stream, &error);
     if (s == NULL) return error == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)error;
+    if (closed(s->ctx, b.dst.at, true) || closed(s->ctx, b.src.at, false)) return hipErrorUnknown;
     b.peer = of_other(s->ctx, b.dst.at) || of_other(s->ctx, b.src.at);
     return sim_box_enqueue(in, b, (CUstream)stream, wait);
 }

@@ -176,7 +176,7 @@ hipError_t hipModuleUnload(hipModule_t module) {
     sim_handle_drop(m->handle);
     sim_live(SIM_MODULES, -1);
     drop(m);
-    HIP_RETURN(hipSuccess);
+    HIP_RETURN(sim_result(&in, CUDA_SUCCESS));
 }
 
 hipError_t hipModuleGetFunction(hipFunction_t *out, hipModule_t module, const char *name) {

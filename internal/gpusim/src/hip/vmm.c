@@ -153,5 +153,13 @@ static int portable_export(const void *p, size_t size, int *out, uint64_t *offse
 }
 HIP_SINCE(6, hsa_amd_portable_export_dmabuf, portable_export);
 
+// HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED, a bool.
+static int system_info(unsigned which, void *value) {
+    if (which != 0x204 || value == NULL) return HSA_INVALID_ARGUMENT;
+    *(bool *)value = offered() && sim.dma_buf;
+    return 0;
+}
+HIP_SINCE(6, hsa_system_get_info, system_info);
+
 static int portable_close(int fd) { return close(fd) == 0 ? 0 : HSA_INVALID_ARGUMENT; }
 HIP_SINCE(6, hsa_amd_portable_close_dmabuf, portable_close);
