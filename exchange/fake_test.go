@@ -219,6 +219,9 @@ func (f *fake) ImportMemory(_ context.Context, x core.ExternalMemory) (core.Memo
 	if err := f.call("ImportMemory"); err != nil {
 		return core.Memory{}, err
 	}
+	if x.DeviceUUID != f.properties.UUID { // as devices do
+		return core.Memory{}, core.Errorf(core.ErrDevice, "fake", "ImportMemory", "the memory is of device %v", x.DeviceUUID)
+	}
 	n, err := number(x.Handle)
 	if err != nil {
 		return core.Memory{}, err

@@ -29,6 +29,7 @@ webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_
 
 vulkan  not available: libvulkan.so.1 was not found
 cuda    not available: built without the tag cuda: build with -tags cuda, on Linux with cgo
+rocm    not available: built without the tag rocm: build with -tags rocm, on Linux with cgo
 opencl  not available: built without the tag opencl: build with -tags opencl, on Linux with cgo
 gl      not available: built without the tag gl: build with -tags gl, on Linux with cgo
 `

@@ -38,5 +38,6 @@ case ${output##*/} in
   ;;
 esac
 # Made beside its place, and moved there whole: a program may be running on the old one.
+# shellcheck disable=SC2086 # CC may carry flags
 ${CC:-cc} -std=gnu11 -shared -pthread "${warnings[@]}" "${flags[@]}" -o "$output.new" "${sources[@]}" -ldl
 mv "$output.new" "$output"

@@ -207,8 +207,49 @@ func TestHIPCodeObjects(t *testing.T) {
 	}
 	h.Want(gpusimtest.InvalidValue, "hipModuleLoadData", nil, nil)
 	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		runsGather(t, h, amdgcn(amd, gfx90a))
+	}
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
 		if out, err := child(t, "gfx908", "DLX_GPUSIM_HIP_ARCH=gfx908:sramecc+:xnack-").CombinedOutput(); err == nil {
 			t.Errorf("a device of another architecture takes the code:\n%s", out)
 		}
 	}
+}
+
+// runsGather transposes bytes by a kernel of a code object. The arguments are given in one piece ("extra").
+func runsGather(t *testing.T, h *gpusimtest.HIP, image []byte) {
+	t.Helper()
+	const n = 70 // not whole tiles
+	type constants struct {
+		dstFirst, srcFirst         int32
+		planes, wide, along, whole uint32
+		extent                     [8]uint32
+		dstStep, srcStep           [8]int32
+	}
+	type arguments struct {
+		dst, src uint64
+		c        constants
+	}
+	var module, f uint64
+	h.OK("hipModuleLoadData", &module, &image[0])
+	h.OK("hipModuleGetFunction", &f, module, cText("gather1_tiled"))
+	data := gpusimtest.Pattern(3, n*n)
+	a := &arguments{dst: h.Malloc(n * n), src: h.Malloc(n * n), c: constants{
+		planes: 1, wide: 5, extent: [8]uint32{n, n, 1, 1, 1, 1, 1, 1}, dstStep: [8]int32{1, n}, srcStep: [8]int32{n, 1},
+	}}
+	h.Write(a.src, data)
+	size := unsafe.Sizeof(*a)
+	const pointer, bytes, end = 1, 2, 3 // HIP_LAUNCH_PARAM_BUFFER_POINTER and so on
+	extra := [5]uintptr{pointer, uintptr(unsafe.Pointer(a)), bytes, uintptr(unsafe.Pointer(&size)), end}
+	h.OK("hipModuleLaunchKernel", f, 1, 1, 1, 256, 1, 1, 0, nil, nil, &extra[0])
+	size = 8
+	h.Want(gpusimtest.InvalidValue, "hipModuleLaunchKernel", f, 1, 1, 1, 256, 1, 1, 0, nil, nil, &extra[0])
+	runtime.KeepAlive(a)
+	h.OK("hipDeviceSynchronize")
+	for i, b := range h.Read(a.dst, n*n) {
+		if want := data[i%n*n+i/n]; b != want {
+			t.Fatalf("byte %d is %d, want %d", i, b, want)
+		}
+	}
+	h.OK("hipModuleUnload", module)
 }

@@ -203,6 +203,11 @@ func TestHIPMapsMemory(t *testing.T) {
 	h.OK("hipMemSetAccess", at, granularity, &access{location{1, 0}, readWrite}, 1)
 	h.Write(at, []byte("a dma-buf"))
 	var offset uint64
+	var offered bool
+	h.OK("hsa_system_get_info", 0x204, &offered) // HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED
+	if !offered {
+		t.Error("no dma-bufs are offered")
+	}
 	h.OK("hsa_amd_portable_export_dmabuf", at, granularity, &fd, &offset)
 	got := make([]byte, 9)
 	if _, err := unix.Pread(int(fd), got, int64(offset)); err != nil || string(got) != "a dma-buf" {

@@ -43,7 +43,7 @@ func TestHIPsNullStreamIsInOrderWithBlockingStreams(t *testing.T) {
 }
 
 // hipStreamLegacy, which is 1, came with 6.0. clr: a stream that does not exist is hipErrorContextIsDestroyed, of
-// hipEventRecord and hipStreamWaitEvent hipErrorInvalidHandle.
+// hipStreamWaitEvent hipErrorInvalidHandle.
 func TestHIPStreamsThatDoNotExist(t *testing.T) {
 	version, here := hipVersions(t, "5", "6")
 	if !here {
@@ -65,7 +65,9 @@ func TestHIPStreamsThatDoNotExist(t *testing.T) {
 	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipMemcpyAsync", 1, 1, 1, 4, stream)
 	h.WantMisuse(gpusimtest.InvalidHandle, "hipStreamWaitEvent", stream, event, 0)
 	h.WantMisuse(gpusimtest.InvalidHandle, "hipStreamDestroy", nil)
+	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipEventRecord", event, stream)
 	h.WantMisuse(gpusimtest.InvalidHandle, "hipEventRecord", stream, 0)
+	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipLaunchHostFunc", stream, 1, 0)
 	h.Want(gpusimtest.InvalidValue, "hipStreamWaitEvent", nil, event, 1)
 	h.Want(gpusimtest.InvalidValue, "hipStreamCreateWithFlags", &stream, 2)
 }

@@ -26,11 +26,11 @@ static int enqueue(const sim_scope *in, struct box b, int kind, hipStream_t stre
     b.dst.known = kind == hipMemcpyHostToDevice || kind == hipMemcpyDeviceToDevice || kind == no_units;
     b.src.known = kind == hipMemcpyDeviceToHost || kind == hipMemcpyDeviceToDevice || kind == no_units;
     CUresult error;
-    sim_stream *s = sim_stream_get(in, (CUstream)stream, &error);
-    if (s == NULL) return error == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)error;
+    sim_stream *s = sim_stream_get(in, hip_stream_of(stream), &error);
+    if (s == NULL) return hip_gone(error);
     if (closed(s->ctx, b.dst.at, true) || closed(s->ctx, b.src.at, false)) return hipErrorUnknown;
     b.peer = of_other(s->ctx, b.dst.at) || of_other(s->ctx, b.src.at);
-    return sim_box_enqueue(in, b, (CUstream)stream, wait);
+    return sim_box_enqueue(in, b, hip_stream_of(stream), wait);
 }
 
 static struct box line(void *dst, const void *src, size_t n) {
@@ -230,12 +230,13 @@ hipError_t hipMemset(void *dst, int value, size_t n) {
 
 hipError_t hipMemsetAsync(void *dst, int value, size_t n, hipStream_t stream) {
     HIP_ENTER(hipMemsetAsync, HIP_DEVICE);
-    HIP_RETURN(cuMemsetD8Async((CUdeviceptr)dst, (unsigned char)value, n, (CUstream)stream));
+    HIP_RETURN(hip_gone(cuMemsetD8Async((CUdeviceptr)dst, (unsigned char)value, n, hip_stream_of(stream))));
 }
 
 hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_t width, size_t height, hipStream_t stream) {
     HIP_ENTER(hipMemset2DAsync, HIP_DEVICE);
-    HIP_RETURN(cuMemsetD2D8Async((CUdeviceptr)dst, pitch, (unsigned char)value, width, height, (CUstream)stream));
+    CUresult r = cuMemsetD2D8Async((CUdeviceptr)dst, pitch, (unsigned char)value, width, height, hip_stream_of(stream));
+    HIP_RETURN(hip_gone(r));
 }
 
 #define FILL(bits, type)                                                                                  \
@@ -245,7 +246,7 @@ hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_t width, si
     }                                                                                                     \
     hipError_t hipMemsetD##bits##Async(hipDeviceptr_t dst, type value, size_t n, hipStream_t stream) {    \
         HIP_ENTER(hipMemsetD##bits##Async, HIP_DEVICE);                                                   \
-        HIP_RETURN(cuMemsetD##bits##Async((CUdeviceptr)dst, value, n, (CUstream)stream));                 \
+        HIP_RETURN(hip_gone(cuMemsetD##bits##Async((CUdeviceptr)dst, value, n, hip_stream_of(stream))));  \
     }
 FILL(8, unsigned char)
 FILL(16, unsigned short)

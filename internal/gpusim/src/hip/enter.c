@@ -170,10 +170,18 @@ hipError_t hip_result(const hip_scope *scope, int code) {
     return r;
 }
 
+// noted counts a call that returns the last error, and cannot fail by itself.
+static hipError_t noted(const char *call) {
+    pthread_mutex_lock(&sim.mu);
+    sim_count_outer(call, &call);
+    pthread_mutex_unlock(&sim.mu);
+    return last_error;
+}
+
 hipError_t hipGetLastError(void) {
-    hipError_t r = last_error;
+    hipError_t r = noted("hipGetLastError");
     last_error = hipSuccess;
     return r;
 }
 
-hipError_t hipPeekAtLastError(void) { return last_error; }
+hipError_t hipPeekAtLastError(void) { return noted("hipPeekAtLastError"); }

@@ -60,8 +60,13 @@ int hip_version(void);
 // hip_runtime_version is what hipRuntimeGetVersion returns.
 int hip_runtime_version(void);
 
-// hip_device_at makes a device's context exist and returns it, NULL with *code set if there is none.
+// hip_context_of returns the context of a device, which it makes at first; NULL with *code set if there is none.
 sim_context *hip_context_of(int device, CUresult *code);
+
+// hip_stream_of is the engine's handle of a stream. hipStreamPerThread has the same number there; hipStreamLegacy, which
+// is 1, came with 6.0. hip_gone is what a call returns for a stream that does not exist, whatever the engine says.
+CUstream hip_stream_of(hipStream_t stream);
+int hip_gone(CUresult result);
 
 // hip_architecture is the gcnArchName of the devices (DLX_GPUSIM_HIP_ARCH).
 const char *hip_architecture(void);

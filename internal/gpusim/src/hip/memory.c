@@ -57,7 +57,7 @@ hipError_t hipHostAlloc(void **out, size_t bytes, unsigned flags) {
     HIP_RETURN(host_alloc(out, bytes, flags));
 }
 
-// It waits for the work of the device for which the memory was allocated.
+// AMD's runtime waits for the device's work; no section promises that, and work that comes too late fails here.
 hipError_t hipHostFree(void *p) {
     HIP_ENTER(hipHostFree, HIP_DEVICE | HIP_RELEASE);
     if (p == NULL) HIP_RETURN(hipSuccess);
@@ -126,13 +126,13 @@ hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size, hipDevicept
 hipError_t hipMallocAsync(void **out, size_t bytes, hipStream_t stream) {
     HIP_ENTER(hipMallocAsync, HIP_DEVICE);
     NOTHING(out, bytes);
-    HIP_RETURN(cuMemAllocAsync((CUdeviceptr *)out, bytes, (CUstream)stream));
+    HIP_RETURN(cuMemAllocAsync((CUdeviceptr *)out, bytes, hip_stream_of(stream)));
 }
 
 hipError_t hipFreeAsync(void *p, hipStream_t stream) {
     HIP_ENTER(hipFreeAsync, HIP_DEVICE | HIP_RELEASE);
     if (p == NULL) HIP_RETURN(hipErrorInvalidValue);
-    HIP_RETURN(cuMemFreeAsync((CUdeviceptr)p, (CUstream)stream));
+    HIP_RETURN(cuMemFreeAsync((CUdeviceptr)p, hip_stream_of(stream)));
 }
 
 hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t *out, int ordinal) {

@@ -95,7 +95,7 @@ static bool target_of(const Elf64_Ehdr *h, char *out, size_t room) {
     return true;
 }
 
-// wants_feature reports whether a target names a feature with the opposite sign of another one.
+// contradicts reports whether two targets name a feature with opposite signs.
 static bool contradicts(const char *code, const char *device, const char *name) {
     const char *a = strstr(code, name), *b = strstr(device, name);
     return a && b && a[strlen(name)] != b[strlen(name)];
@@ -271,8 +271,8 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned g
         (uint64_t)gx * bx > most || (uint64_t)gy * by > most || (uint64_t)gz * bz > most || (params && extra))
         HIP_RETURN(hipErrorInvalidValue);
     CUresult error;
-    sim_stream *s = sim_stream_get(&in, (CUstream)stream, &error);
-    if (s == NULL) HIP_RETURN(error == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)error);
+    sim_stream *s = sim_stream_get(&in, hip_stream_of(stream), &error);
+    if (s == NULL) HIP_RETURN(hip_gone(error));
     if (s->ctx != f->module->ctx) HIP_RETURN(hipErrorInvalidDevice);
     sim_op *op = sim_op_new(in.call, sizeof(struct launch), run);
     if (op == NULL) HIP_RETURN(hipErrorOutOfMemory);

@@ -111,7 +111,7 @@ hipError_t hipSignalExternalSemaphoresAsync(const hipExternalSemaphore_t *semaph
     HIP_ENTER(hipSignalExternalSemaphoresAsync, HIP_DEVICE);
     if (semaphores == NULL || params == NULL || n != 1) HIP_RETURN(n > 1 ? hipErrorNotSupported : hipErrorInvalidValue);
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS p = {.params.fence.value = params->params.fence.value};
-    HIP_RETURN(cuSignalExternalSemaphoresAsync((CUexternalSemaphore *)semaphores, &p, 1, (CUstream)stream));
+    HIP_RETURN(cuSignalExternalSemaphoresAsync((CUexternalSemaphore *)semaphores, &p, 1, hip_stream_of(stream)));
 }
 
 hipError_t hipWaitExternalSemaphoresAsync(const hipExternalSemaphore_t *semaphores,
@@ -119,5 +119,5 @@ hipError_t hipWaitExternalSemaphoresAsync(const hipExternalSemaphore_t *semaphor
     HIP_ENTER(hipWaitExternalSemaphoresAsync, HIP_DEVICE);
     if (semaphores == NULL || params == NULL || n != 1) HIP_RETURN(n > 1 ? hipErrorNotSupported : hipErrorInvalidValue);
     CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS p = {.params.fence.value = params->params.fence.value};
-    HIP_RETURN(cuWaitExternalSemaphoresAsync((CUexternalSemaphore *)semaphores, &p, 1, (CUstream)stream));
+    HIP_RETURN(cuWaitExternalSemaphoresAsync((CUexternalSemaphore *)semaphores, &p, 1, hip_stream_of(stream)));
 }

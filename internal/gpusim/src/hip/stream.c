@@ -2,14 +2,11 @@
 
 #include "hip.h"
 
-// stream_of is the engine's handle. hipStreamPerThread has the same number there; hipStreamLegacy, which is 1, came
-// with 6.0.
-static CUstream stream_of(hipStream_t stream) {
+CUstream hip_stream_of(hipStream_t stream) {
     return stream == (hipStream_t)1 && hip_version() < 6 ? (CUstream)(uintptr_t)3 : (CUstream)stream;
 }
 
-// gone is what a call returns for a stream that does not exist.
-static int gone(CUresult r) { return r == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)r; }
+int hip_gone(CUresult r) { return r == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)r; }
 
 static CUresult create(hipStream_t *out, unsigned flags, int priority) {
     return cuStreamCreateWithPriority((CUstream *)out, flags, priority);
@@ -34,41 +31,41 @@ hipError_t hipStreamCreateWithPriority(hipStream_t *out, unsigned flags, int pri
 hipError_t hipStreamDestroy(hipStream_t stream) {
     HIP_ENTER(hipStreamDestroy, HIP_DEVICE | HIP_RELEASE);
     CUresult r = cuStreamDestroy((CUstream)stream);
-    HIP_RETURN(r == CUDA_ERROR_INVALID_HANDLE && (uintptr_t)stream > 2 ? gone(r) : (int)r);
+    HIP_RETURN(r == CUDA_ERROR_INVALID_HANDLE && (uintptr_t)stream > 2 ? hip_gone(r) : (int)r);
 }
 
 hipError_t hipStreamSynchronize(hipStream_t stream) {
     HIP_ENTER(hipStreamSynchronize, HIP_DEVICE);
-    HIP_RETURN(gone(cuStreamSynchronize(stream_of(stream))));
+    HIP_RETURN(hip_gone(cuStreamSynchronize(hip_stream_of(stream))));
 }
 
 hipError_t hipStreamQuery(hipStream_t stream) {
     HIP_ENTER(hipStreamQuery, HIP_DEVICE);
-    HIP_RETURN(gone(cuStreamQuery(stream_of(stream))));
+    HIP_RETURN(hip_gone(cuStreamQuery(hip_stream_of(stream))));
 }
 
 hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *out) {
     HIP_ENTER(hipStreamGetFlags, HIP_DEVICE);
     if (stream == NULL) HIP_RETURN(hipErrorInvalidValue);
-    HIP_RETURN(gone(cuStreamGetFlags(stream_of(stream), out)));
+    HIP_RETURN(hip_gone(cuStreamGetFlags(hip_stream_of(stream), out)));
 }
 
 hipError_t hipStreamGetPriority(hipStream_t stream, int *out) {
     HIP_ENTER(hipStreamGetPriority, HIP_DEVICE);
-    HIP_RETURN(gone(cuStreamGetPriority(stream_of(stream), out)));
+    HIP_RETURN(hip_gone(cuStreamGetPriority(hip_stream_of(stream), out)));
 }
 
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags) {
     HIP_ENTER(hipStreamWaitEvent, HIP_DEVICE);
     if (flags != 0) HIP_RETURN(hipErrorInvalidValue);
-    HIP_RETURN(cuStreamWaitEvent(stream_of(stream), (CUevent)event, 0));
+    HIP_RETURN(cuStreamWaitEvent(hip_stream_of(stream), (CUevent)event, 0));
 }
 
 // device_of is the ordinal of a stream's device, or -1.
 static int device_of(hipStream_t stream, CUresult *r) {
     sim_scope in __attribute__((cleanup(sim_leave))) = sim_enter(NULL, SIM_CONTEXT);
     *r = in.result;
-    sim_stream *s = *r == CUDA_SUCCESS ? sim_stream_find(&in, stream_of(stream), r) : NULL;
+    sim_stream *s = *r == CUDA_SUCCESS ? sim_stream_find(&in, hip_stream_of(stream), r) : NULL;
     if (s == NULL) return -1;
     *r = CUDA_SUCCESS;
     return s->ctx->device->ordinal;
@@ -87,18 +84,19 @@ static hipError_t stream_device(hipStream_t stream, hipDevice_t *out) {
     CUresult r;
     int ordinal = device_of(stream, &r);
     if (r == CUDA_SUCCESS) *out = ordinal;
-    HIP_RETURN(gone(r));
+    HIP_RETURN(hip_gone(r));
 }
 HIP_SINCE(6, hipStreamGetDevice, stream_device);
 
 hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *data) {
     HIP_ENTER(hipLaunchHostFunc, HIP_DEVICE);
-    HIP_RETURN(cuLaunchHostFunc(stream_of(stream), (CUhostFn)function, data));
+    HIP_RETURN(hip_gone(cuLaunchHostFunc(hip_stream_of(stream), (CUhostFn)function, data)));
 }
 
 hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function, void *data, unsigned flags) {
     HIP_ENTER(hipStreamAddCallback, HIP_DEVICE);
-    HIP_RETURN(cuStreamAddCallback(stream_of(stream), (CUstreamCallback)(void (*)(void))function, data, flags));
+    CUstreamCallback f = (CUstreamCallback)(void (*)(void))function;
+    HIP_RETURN(hip_gone(cuStreamAddCallback(hip_stream_of(stream), f, data, flags)));
 }
 
 // ---- Captures --------------------------------------------------------------------------
@@ -110,35 +108,35 @@ hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode) {
 
 hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode) {
     HIP_ENTER(hipStreamBeginCapture, HIP_DEVICE);
-    HIP_RETURN(gone(cuStreamBeginCapture(stream_of(stream), (CUstreamCaptureMode)mode)));
+    HIP_RETURN(hip_gone(cuStreamBeginCapture(hip_stream_of(stream), (CUstreamCaptureMode)mode)));
 }
 
 hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *out) {
     HIP_ENTER(hipStreamEndCapture, HIP_DEVICE);
-    HIP_RETURN(gone(cuStreamEndCapture(stream_of(stream), (CUgraph *)out)));
+    HIP_RETURN(hip_gone(cuStreamEndCapture(hip_stream_of(stream), (CUgraph *)out)));
 }
 
 hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status) {
     HIP_ENTER(hipStreamIsCapturing, HIP_DEVICE);
-    HIP_RETURN(gone(cuStreamIsCapturing(stream_of(stream), (CUstreamCaptureStatus *)status)));
+    HIP_RETURN(hip_gone(cuStreamIsCapturing(hip_stream_of(stream), (CUstreamCaptureStatus *)status)));
 }
 
 hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id) {
     HIP_ENTER(hipStreamGetCaptureInfo, HIP_DEVICE);
     cuuint64_t number = 0;
-    CUresult r = cuStreamGetCaptureInfo(stream_of(stream), (CUstreamCaptureStatus *)status, &number, NULL, NULL, NULL);
+    CUresult r = cuStreamGetCaptureInfo(hip_stream_of(stream), (CUstreamCaptureStatus *)status, &number, NULL, NULL, NULL);
     if (r == CUDA_SUCCESS && id) *id = number;
-    HIP_RETURN(gone(r));
+    HIP_RETURN(hip_gone(r));
 }
 
 hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id,
                                       hipGraph_t *graph, const hipGraphNode_t **dependencies, size_t *count) {
     HIP_ENTER(hipStreamGetCaptureInfo_v2, HIP_DEVICE);
     cuuint64_t number = 0;
-    CUresult r = cuStreamGetCaptureInfo(stream_of(stream), (CUstreamCaptureStatus *)status, &number, (CUgraph *)graph,
+    CUresult r = cuStreamGetCaptureInfo(hip_stream_of(stream), (CUstreamCaptureStatus *)status, &number, (CUgraph *)graph,
                                         (const CUgraphNode **)dependencies, count);
     if (r == CUDA_SUCCESS && id) *id = number;
-    HIP_RETURN(gone(r));
+    HIP_RETURN(hip_gone(r));
 }
 
 hipError_t hipGraphInstantiate(hipGraphExec_t *out, hipGraph_t graph, hipGraphNode_t *failed, char *log, size_t room) {
@@ -149,7 +147,7 @@ hipError_t hipGraphInstantiate(hipGraphExec_t *out, hipGraph_t graph, hipGraphNo
 
 hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
     HIP_ENTER(hipGraphLaunch, HIP_DEVICE);
-    HIP_RETURN(gone(cuGraphLaunch((CUgraphExec)exec, stream_of(stream))));
+    HIP_RETURN(hip_gone(cuGraphLaunch((CUgraphExec)exec, hip_stream_of(stream))));
 }
 
 hipError_t hipGraphDestroy(hipGraph_t graph) {
@@ -188,13 +186,16 @@ hipError_t hipEventCreate(hipEvent_t *out) {
 hipError_t hipEventDestroy(hipEvent_t event) {
     HIP_ENTER(hipEventDestroy, HIP_DEVICE | HIP_RELEASE);
     CUresult r = cuEventDestroy((CUevent)event);
-    HIP_RETURN(event ? gone(r) : (int)r);
+    HIP_RETURN(event ? hip_gone(r) : (int)r);
 }
 
 // An event of another device than the stream's is hipErrorInvalidHandle.
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
     HIP_ENTER(hipEventRecord, HIP_DEVICE);
-    HIP_RETURN(cuEventRecord((CUevent)event, stream_of(stream)));
+    CUresult r;
+    device_of(stream, &r);
+    if (r != CUDA_SUCCESS && event) HIP_RETURN(hip_gone(r));
+    HIP_RETURN(cuEventRecord((CUevent)event, hip_stream_of(stream)));
 }
 
 hipError_t hipEventQuery(hipEvent_t event) {

@@ -81,7 +81,7 @@ hipError_t hipMemMap(void *p, size_t size, size_t offset, hipMemGenericAllocatio
     HIP_RETURN(cuMemMap((CUdeviceptr)p, size, offset, (CUmemGenericAllocationHandle)(uintptr_t)handle, flags));
 }
 
-// It waits for the null stream of the device, and nothing else.
+// AMD's runtime waits for the null stream of the device, which no section promises.
 hipError_t hipMemUnmap(void *p, size_t size) {
     VMM(hipMemUnmap, HIP_DEVICE | HIP_RELEASE);
     HIP_RETURN(cuMemUnmap((CUdeviceptr)p, size));
@@ -102,7 +102,13 @@ hipError_t hipMemGetAccess(unsigned long long *out, const hipMemLocation *locati
 
 hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *out, void *p) {
     VMM(hipMemRetainAllocationHandle, HIP_DEVICE);
-    HIP_RETURN(cuMemRetainAllocationHandle((CUmemGenericAllocationHandle *)out, p));
+    CUresult r = cuMemRetainAllocationHandle((CUmemGenericAllocationHandle *)out, p);
+    if (r != CUDA_SUCCESS && hip_version() < 7) {
+        pthread_mutex_lock(&sim.mu);
+        sim_misuse(scope.call, "%p is not mapped: libraries of 6.x crash for other memory of HIP", p);
+        pthread_mutex_unlock(&sim.mu);
+    }
+    HIP_RETURN(r);
 }
 
 hipError_t hipMemExportToShareableHandle(void *out, hipMemGenericAllocationHandle_t handle, hipMemAllocationHandleType type,
