@@ -42,21 +42,22 @@
 //   - DLX_GPUSIM_HIP_VERSION: 5, 6 or 7, the major version that the library plays; 6 by default. The structures, the
 //     numbers of the kinds of memory, the last error and some functions differ
 //   - DLX_GPUSIM_HIP_ARCH: the architecture of the devices, as in gcnArchName; "gfx90a:sramecc+:xnack-" by default
-//   - DLX_GPUSIM_HIP_UUID: with "serial" the UUIDs are 16 hexadecimal digits, as on AMD's cards. By default they are those of
-//     the CUDA driver, so that device 0 is the CPU under Vulkan
+//   - DLX_GPUSIM_HIP_UUID: with "serial" the UUIDs are 16 hexadecimal digits, as on AMD's cards. By default they are
+//     those of the CUDA driver, so that device 0 is the CPU under Vulkan
 //   - DLX_GPUSIM_HIP_VMM: with 0 the devices have no virtual memory management. HIP 5 never has it
 //   - DLX_GPUSIM_HIP_SEMAPHORES: with 1 timelines of Vulkan can be imported, which AMD's library refuses on Linux
 //   - DLX_GPUSIM_CXX: the compiler behind hiprtc, which must be GCC's; g++ by default
 //
-// The devices of HIP are at the PCI addresses 0000:c3:00.0, 0000:c4:00.0 and so on. Its kernels run as code of the host, which
-// hiprtc compiles, and each access to memory is checked. A code object for AMD's processors is only checked: that it is for
-// the architecture of the device. Then the kernels of backends/internal/gather run, which build.sh has compiled for the host.
+// The devices of HIP are at the PCI addresses 0000:c3:00.0, 0000:c4:00.0 and so on. Its kernels run as code of the host,
+// which hiprtc compiles, and each access to memory is checked. Code for AMD's processors never runs: a code object must be
+// for the architecture of the device, and then the kernels of backends/internal/gather run, which build.sh has compiled
+// for the host.
 //
 // Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built
 // or inspected by hand, pool memory in graphs, pools shared between processes, access of the host to memory of
 // a NUMA node, fabric handles, dma-bufs of a part of an allocation or of memory that can also be exported as an
 // opaque descriptor, binary external semaphores, cubins (kernels are PTX), and multicast. Such functions are not
 // exported, or return CUDA_ERROR_NOT_SUPPORTED. Loading a cubin fails with CUDA_ERROR_NO_BINARY_FOR_GPU. Of HIP also not:
-// contexts (hipCtx*), graphics resources, shared memory whose size the launch gives, name expressions of hiprtc, and dma-bufs of
-// other memory than that of hipMemCreate.
+// contexts (hipCtx*), graphics resources, shared memory whose size the launch gives, name expressions of hiprtc, bundles
+// of several code objects, and dma-bufs of other memory than that of hipMemCreate.
 package gpusim

@@ -92,7 +92,7 @@ func TestHIPDevices(t *testing.T) {
 		{"hipDeviceGetAttribute", []any{&value, warp, 9}, gpusimtest.InvalidDevice},
 		{"hipDeviceGetAttribute", []any{&value, 1 << 20, 0}, gpusimtest.InvalidValue},
 		{"hipDeviceGetAttribute", []any{nil, warp, 0}, gpusimtest.InvalidValue},
-		{"hipDeviceGetPCIBusId", []any{make2(5), 5, 0}, gpusimtest.InvalidValue},
+		{"hipDeviceGetPCIBusId", []any{buffer(5), 5, 0}, gpusimtest.InvalidValue},
 		{"hipDeviceGetByPCIBusId", []any{&value, cText("0000:00:00.0")}, gpusimtest.InvalidValue},
 		{"hipDeviceCanAccessPeer", []any{&value, 0, 9}, gpusimtest.InvalidDevice},
 		{"hipDeviceEnablePeerAccess", []any{0, 0}, gpusimtest.InvalidDevice},
@@ -104,7 +104,7 @@ func TestHIPDevices(t *testing.T) {
 	}
 }
 
-func make2(n int) *byte { return &make([]byte, n)[0] }
+func buffer(n int) *byte { return &make([]byte, n)[0] }
 
 // cText is a text that ends with 0.
 func cText(s string) *byte { return &append([]byte(s), 0)[0] }

@@ -199,7 +199,7 @@ typedef enum {
     SIM_EXTERNAL_SEMAPHORES,
     SIM_IPC_MAPPINGS,
     SIM_GRAPHICS_RESOURCES,
-    SIM_PROGRAMS,   // of hiprtc
+    SIM_PROGRAMS,  // of hiprtc
     SIM_ABANDONED,  // went with their context instead of being destroyed
     SIM_FUNCTIONS,  // handles that nobody destroys, and graph nodes: not shown
     SIM_GRAPH_NODES,
