@@ -27,6 +27,7 @@
 // # Kernels for strided copies
 //
 // Open loads machine code for the card's architecture, if dlx has it. Otherwise it compiles the text, once for each
-// architecture and version of the compiler (libhiprtc), and keeps the code in the folder dlx/hip of os.UserCacheDir.
+// architecture and version of the compiler (libhiprtc), and keeps the code in the folder dlx/hip of os.UserCacheDir,
+// unless DLX_HIP_LIBRARY or DLX_HIPRTC_LIBRARY names the library.
 // Without a compiler Open succeeds, and strided copies within the card fail with core.ErrNotSupported.
 package rocm

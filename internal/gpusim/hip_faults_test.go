@@ -69,7 +69,7 @@ func TestHIPAndCUDALiveTogether(t *testing.T) {
 	h.Want(gpusimtest.NotFound, "hipMemGetAddressRange", &size, &size, cuda)
 	var memory gpusimtest.Handle
 	d.OK("cuIpcGetMemHandle", &memory, cuda)
-	h.Want(gpusimtest.InvalidValue, "hipIpcOpenMemHandle", &size, memory, 0)
+	h.Want(gpusimtest.InvalidValue, "hipIpcOpenMemHandle", &size, memory, 1)
 	h.OK("hipIpcGetMemHandle", &memory, hip)
 	d.Want(gpusimtest.InvalidValue, "cuIpcOpenMemHandle_v2", &size, memory, lazyPeerAccess)
 	// Nor its descriptors, as memory of the API or as memory of another one.

@@ -23,7 +23,7 @@ func TestHIPMemoryIsSharedBetweenProcesses(t *testing.T) {
 		var at, event uint64
 		stream := h.Stream(1)
 		h.OK("hipIpcOpenEventHandle", &event, state)
-		h.OK("hipIpcOpenMemHandle", &at, memory, 0)
+		h.OK("hipIpcOpenMemHandle", &at, memory, 1)
 		h.OK("hipStreamWaitEvent", stream, event, 0)
 		if got := now(h, stream, at); got != 3 {
 			t.Errorf("the memory holds %d", got)
@@ -45,8 +45,8 @@ func TestHIPMemoryIsSharedBetweenProcesses(t *testing.T) {
 	h.OK("hipIpcGetEventHandle", &state, event)
 	h.OK("hipMemsetAsync", at, 3, 1, stream)
 	h.OK("hipEventRecord", event, stream)
-	h.Want(gpusimtest.InvalidContext, "hipIpcOpenMemHandle", &p, memory, 0)
-	h.Want(gpusimtest.InvalidValue, "hipIpcOpenMemHandle", &p, memory, 1)
+	h.Want(gpusimtest.InvalidContext, "hipIpcOpenMemHandle", &p, memory, 1)
+	h.Want(gpusimtest.InvalidValue, "hipIpcOpenMemHandle", &p, memory, 0) // hipIpcMemLazyEnablePeerAccess before 6.0
 	h.Want(gpusimtest.InvalidValue, "hipIpcGetMemHandle", &memory, at+1)
 
 	c := child(t, "peer")

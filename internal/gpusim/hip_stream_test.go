@@ -67,7 +67,10 @@ func TestHIPStreamsThatDoNotExist(t *testing.T) {
 	h.WantMisuse(gpusimtest.InvalidHandle, "hipStreamDestroy", nil)
 	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipEventRecord", event, stream)
 	h.WantMisuse(gpusimtest.InvalidHandle, "hipEventRecord", stream, 0)
-	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipLaunchHostFunc", stream, 1, 0)
+	if version != "5" {
+		h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipLaunchHostFunc", stream, 1, 0)
+	}
+	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipStreamAddCallback", stream, 1, 0, 0)
 	h.Want(gpusimtest.InvalidValue, "hipStreamWaitEvent", nil, event, 1)
 	h.Want(gpusimtest.InvalidValue, "hipStreamCreateWithFlags", &stream, 2)
 }

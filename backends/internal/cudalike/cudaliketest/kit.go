@@ -105,7 +105,7 @@ func WantLive(t testing.TB, sim *gpusim.Simulator, before map[string]int, kinds 
 			len(kinds) > 0 && !slices.ContainsFunc(kinds, func(k string) bool { return now[k] != before[k] })
 	}
 	now := sim.Live()
-	for end := time.Now().Add(20 * time.Second); !same(now) && time.Now().Before(end); now = sim.Live() {
+	for end := time.Now().Add(60 * time.Second); !same(now) && time.Now().Before(end); now = sim.Live() {
 		time.Sleep(time.Millisecond)
 	}
 	if !same(now) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package codecache keeps machine code that was compiled at run time: in memory, and in files for later processes.
 package codecache
 
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/dlx-go/dlx/internal/atomicfile"
 )
@@ -21,12 +24,9 @@ type Cache struct {
 	code   map[string]string
 }
 
-// New returns a cache with files in the folder "dlx/hip" of [os.UserCacheDir]. Without such a folder, or if it cannot be
-// written, the cache has no files.
-func New() *Cache { return In(os.UserCacheDir) }
-
-// In is New with another folder than [os.UserCacheDir].
-func In(folder func() (string, error)) *Cache {
+// New returns a cache with files in the folder "dlx/hip" of a folder, such as [os.UserCacheDir]. Without such a folder, if it
+// cannot be written, or if other users may write there, the cache has no files.
+func New(folder func() (string, error)) *Cache {
 	return &Cache{folder: folder, code: make(map[string]string)}
 }
 
@@ -66,11 +66,29 @@ func (c *Cache) path(key string) string {
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(folder, "dlx", "hip", key)
+	folder = filepath.Join(folder, "dlx", "hip")
+	if os.MkdirAll(folder, 0o700) != nil || !ours(folder) {
+		return ""
+	}
+	return filepath.Join(folder, key)
 }
 
-// read reads a file, which begins with the checksum of the code. A file that is not whole is as good as none.
+// ours reports whether nobody else, apart from root, can put files into a folder: their code would run on the device.
+func ours(folder string) bool {
+	info, err := os.Stat(folder)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return false
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid()
+}
+
+// read reads a file, which begins with the checksum of the code. A file that is not whole is as good as none, and so is
+// anything but a file: a pipe would have no end.
 func read(path string) (code string, ok bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) < sha256.Size {
 		return "", false
@@ -81,7 +99,7 @@ func read(path string) (code string, ok bool) {
 
 // write writes a file that read accepts. Errors are ignored: the next process compiles again.
 func write(path, code string) {
-	if path == "" || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
+	if path == "" {
 		return
 	}
 	sum := sha256.Sum256([]byte(code))

@@ -1,3 +1,5 @@
+//go:build linux
+
 package codecache_test
 
 import (
@@ -6,13 +8,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dlx-go/dlx/backends/rocm/internal/codecache"
 )
 
 // get asks a new cache, as another process does, and reports whether it compiled.
 func get(t *testing.T, folder, key, code string) (compiled bool) {
 	t.Helper()
-	c := codecache.In(func() (string, error) {
+	c := codecache.New(func() (string, error) {
 		if folder == "" {
 			return "", errors.New("no folder")
 		}
@@ -74,6 +78,30 @@ func TestABrokenFileIsReplaced(t *testing.T) {
 	}
 }
 
+func TestAFolderOfOthersIsNotUsed(t *testing.T) {
+	folder, key := t.TempDir(), codecache.Key("text")
+	get(t, folder, key, "code")
+	if err := os.Chmod(filepath.Join(folder, "dlx", "hip"), 0o777); err != nil { //nolint:gosec // what is tested
+		t.Fatal(err)
+	}
+	if !get(t, folder, key, "code") {
+		t.Error("code was taken from a folder that everybody may write")
+	}
+}
+
+func TestAPipeIsNotRead(t *testing.T) {
+	folder, key := t.TempDir(), codecache.Key("text")
+	if err := os.MkdirAll(filepath.Join(folder, "dlx", "hip"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(folder, "dlx", "hip", key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !get(t, folder, key, "code") {
+		t.Error("nothing was compiled")
+	}
+}
+
 func TestWithoutAFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -89,7 +117,7 @@ func TestWithoutAFolder(t *testing.T) {
 }
 
 func TestRefusedCodeIsNotKept(t *testing.T) {
-	c := codecache.In(func() (string, error) { return t.TempDir(), nil })
+	c := codecache.New(func() (string, error) { return t.TempDir(), nil })
 	for range 2 {
 		called := false
 		if _, failed := c.Get("key", func() (string, bool) { called = true; return "half", false }); !failed || !called {

@@ -34,6 +34,9 @@ _Static_assert(offsetof(dlx_pointer_attributes, managed) == offsetof(hipPointerA
 // hipMemoryType before 6.0, and since.
 enum { DLX_HOST_5 = 0, DLX_DEVICE_5 = 1, DLX_HOST_6 = 1, DLX_DEVICE_6 = 2, DLX_MANAGED_6 = 3 };
 
+// The only flag of hipIpcOpenMemHandle (hipIpcMemLazyEnablePeerAccess) before 6.0, and since. A library refuses the other one.
+enum { DLX_LAZY_PEERS_5 = 0, DLX_LAZY_PEERS_6 = 1 };
+
 // hipMemLocation, hipMemAllocationProp and hipMemAccessDesc of 6.0. Earlier ones have other fields, and such memory
 // does not work there.
 typedef struct { int type, id; } dlx_location;
@@ -74,6 +77,7 @@ enum { DLX_ARCH_6 = 1160, DLX_ARCH_5 = 396, DLX_ARCH_SIZE = 256 };
 
 #ifdef __HIP_PLATFORM_AMD__
 #if HIP_VERSION >= DLX_HIP_6_0
+_Static_assert(hipIpcMemLazyEnablePeerAccess == DLX_LAZY_PEERS_6, "hipIpcMemLazyEnablePeerAccess");
 _Static_assert(offsetof(hipDeviceProp_t, gcnArchName) == DLX_ARCH_6, "hipDeviceProp_tR0600");
 _Static_assert(hipDeviceAttributeVirtualMemoryManagementSupported == DLX_ATTRIBUTE_VMM, "hipDeviceAttribute_t");
 _Static_assert(sizeof(dlx_allocation) >= sizeof(hipMemAllocationProp), "hipMemAllocationProp");
@@ -82,6 +86,7 @@ _Static_assert(offsetof(dlx_allocation, compression) == offsetof(hipMemAllocatio
 _Static_assert(sizeof(dlx_access) == sizeof(hipMemAccessDesc), "hipMemAccessDesc");
 _Static_assert((int)hipMemoryTypeHost == DLX_HOST_6 && (int)hipMemoryTypeDevice == DLX_DEVICE_6, "hipMemoryType");
 #else
+_Static_assert(hipIpcMemLazyEnablePeerAccess == DLX_LAZY_PEERS_5, "hipIpcMemLazyEnablePeerAccess");
 _Static_assert(offsetof(hipDeviceProp_t, gcnArchName) == DLX_ARCH_5, "hipDeviceProp_t");
 _Static_assert((int)hipMemoryTypeHost == DLX_HOST_5 && (int)hipMemoryTypeDevice == DLX_DEVICE_5, "hipMemoryType");
 #endif

@@ -34,8 +34,10 @@ static struct dlx_copies dlx_copy(int device, void *dst, void *src, size_t *size
 		done.call = "hipMemcpyAsync";
 		done.code = dlx_copy_all(dst, src, size, count, stream);
 	}
-	if (done.code == hipSuccess && event)
+	if (done.code == hipSuccess && event) {
 		done.recorded = dlx_hip.hipEventRecord((hipEvent_t)event, stream) == hipSuccess;
+		if (!done.recorded) (void)dlx_hip.hipGetLastError();
+	}
 	dlx_relax(mode);
 	dlx_leave(device, before, done.code);
 	return done;

@@ -10,7 +10,8 @@ static hipError_t dlx_ipc_export(int device, uintptr_t p, void *handle) {
 }
 
 static hipError_t dlx_ipc_open(int device, const void *handle, void **p) {
-	DLX_RELAXED(device, dlx_hip.hipIpcOpenMemHandle(p, *(const hipIpcMemHandle_t *)handle, hipIpcMemLazyEnablePeerAccess));
+	unsigned flags = dlx_hip_version < DLX_HIP_6_0 ? DLX_LAZY_PEERS_5 : DLX_LAZY_PEERS_6;
+	DLX_RELAXED(device, dlx_hip.hipIpcOpenMemHandle(p, *(const hipIpcMemHandle_t *)handle, flags));
 }
 
 static hipError_t dlx_ipc_close(int device, uintptr_t p) {

@@ -20,6 +20,8 @@ static hipError_t dlx_unload(int device, uintptr_t module) {
 import "C"
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -28,10 +30,17 @@ import (
 	"github.com/dlx-go/dlx/backends/rocm/internal/codecache"
 )
 
-// compiled has the code of texts that were compiled, in this process or before.
-var compiled = codecache.New()
+// compiled has the code of texts that were compiled, in this process or before. Code of a library that the environment
+// names is not for later processes: the name may stand for another library then, or for one for tests.
+var compiled = codecache.New(func() (string, error) {
+	if os.Getenv(LibraryVariable) != "" || os.Getenv(CompilerVariable) != "" {
+		return "", errors.ErrUnsupported
+	}
+	return os.UserCacheDir()
+})
 
-// LoadModule loads machine code, an ELF file. It compiles anything else, which is text, for the device first.
+// LoadModule loads machine code, an ELF file. It compiles anything else, which is text, for the device first. AMD's library
+// keeps the address of the code: neither the kernels of gather nor those in compiled are ever freed.
 func (c context) LoadModule(image string) (uintptr, cudalike.Status) {
 	defer dl.KeepHandlers()()
 	if !strings.HasPrefix(image, "\x7fELF") {

@@ -17,12 +17,12 @@ hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t *out, void *p) {
     HIP_RETURN(cuIpcGetMemHandle((CUipcMemHandle *)out, (CUdeviceptr)p));
 }
 
-// What cannot be attached is hipErrorInvalidDevicePointer.
+// What cannot be attached is hipErrorInvalidDevicePointer. The only flag, hipIpcMemLazyEnablePeerAccess, is 1 since 6.0.
 hipError_t hipIpcOpenMemHandle(void **out, hipIpcMemHandle_t handle, unsigned flags) {
     HIP_ENTER(hipIpcOpenMemHandle, HIP_DEVICE);
     CUipcMemHandle h;
     memcpy(&h, &handle, sizeof h);
-    if (out == NULL || flags != hipIpcMemLazyEnablePeerAccess) HIP_RETURN(hipErrorInvalidValue);
+    if (out == NULL || flags != (hip_version() < 6 ? 0 : 1)) HIP_RETURN(hipErrorInvalidValue);
     CUresult r = cuIpcOpenMemHandle((CUdeviceptr *)out, h, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     HIP_RETURN(r == CUDA_ERROR_MAP_FAILED ? (int)hipErrorInvalidDevicePointer : (int)r);
 }

@@ -88,10 +88,12 @@ static hipError_t stream_device(hipStream_t stream, hipDevice_t *out) {
 }
 HIP_SINCE(6, hipStreamGetDevice, stream_device);
 
-hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *data) {
+// Its header declares it, but AMD's library of 5.2 does not have it.
+static hipError_t launch_host_func(hipStream_t stream, hipHostFn_t function, void *data) {
     HIP_ENTER(hipLaunchHostFunc, HIP_DEVICE);
     HIP_RETURN(hip_gone(cuLaunchHostFunc(hip_stream_of(stream), (CUhostFn)function, data)));
 }
+HIP_SINCE(6, hipLaunchHostFunc, launch_host_func);
 
 hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function, void *data, unsigned flags) {
     HIP_ENTER(hipStreamAddCallback, HIP_DEVICE);
