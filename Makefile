@@ -55,16 +55,18 @@ GPUSIM_HIP   := .cache/gpusim/libamdhip64.so
 GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
 CC_ARM64     := aarch64-linux-gnu-gcc
 REAL_DRIVERS := .cache/drivers
+METAL_HEADERS := .cache/metal-headers
+EMULATOR     := qemu-aarch64 -L /usr/aarch64-linux-gnu
 
 # The packages that the tags change. test-race and test-asan test all packages with the tags.
 TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
 
 SUITES := test-format test-mod test-api test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) test-metal test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim gpu-kit system-packages testdata testdata-fetch clean $(SUITES)
+.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim gpu-kit mac-kit system-packages testdata testdata-fetch clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,7 +139,8 @@ test-lint: ## golangci-lint, with the tags, without cgo, and for the other syste
 	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint-hip.so)
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	CGO_ENABLED=0 $(GOLANGCILINT) run ./...
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run $(PORTED)
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run --build-tags metal $(PORTED)
+	GOOS=darwin GOARCH=amd64 CGO_ENABLED=0 $(GOLANGCILINT) run --build-tags metal ./backends/metal/...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GOLANGCILINT) run $(PORTED)
 
 test-directions: ## The linter refuses every forbidden import
@@ -179,6 +182,13 @@ test-drivers: ## NVIDIA's own libraries of several drivers load, where Debian's 
 	scripts/fetch-drivers.sh $(REAL_DRIVERS)
 	scripts/test-drivers.sh $(REAL_DRIVERS)
 
+# On Linux a library in C stands for Metal and for the runtime of Objective-C.
+test-metal: export DLX_METAL_HEADERS := $(CURDIR)/$(METAL_HEADERS)
+test-metal: $(METAL_HEADERS)/ready ## The calls of Metal agree with Apple's headers and with the processors' rules; the kit for a Mac
+	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) ./backends/metal/internal/objc
+	$(if $(EMULATED),CC=$(CC_ARM64) GOARCH=arm64 CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec "$(EMULATOR)" -skip TestHeaders ./backends/metal/internal/objc)
+	scripts/test-mac-kit.sh
+
 # The rest computes plans, or shows one goroutine's use of what the others test.
 test-race: export GOEXPERIMENT := cgocheck2
 test-race: ## Tests of what has goroutines, under the race detector, and with all that Go can check of pointers that C gets
@@ -211,7 +221,7 @@ test-cross: ## Everything builds and passes vet, tests included, without cgo and
 test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend, and core's assembly, on an emulated arm64 processor
 	CC="$(CC_ARM64)" GOARCH=arm64 CGO_ENABLED=1 CGO_LDFLAGS=-Wl,--no-warn-search-mismatch \
 	DLX_CUDA_LIBRARY=$(CURDIR)/$(GPUSIM_ARM64) $(GOTESTSUM) -- $(GOTESTFLAGS) -tags cuda \
-		-exec "qemu-aarch64 -L /usr/aarch64-linux-gnu" -run '^TestConformance$$' ./backends/cuda
+		-exec "$(EMULATOR)" -run '^TestConformance$$' ./backends/cuda
 	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/internal/half
 
 test-bench: ## Every benchmark of go test runs once
@@ -254,6 +264,12 @@ $(GPUSIM_ARM64): $(GPUSIM)
 
 gpu-kit: setup ## Build the kit that tests dlx on a machine with a GPU and without Go
 	scripts/gpu-kit.sh
+
+mac-kit: ## Build the kit that tests dlx on a Mac, without Go
+	GOFLAGS=-trimpath scripts/mac-kit.sh
+
+$(METAL_HEADERS)/ready: scripts/metal-headers.sh requirements-metal.txt tools/metal-headers/Cargo.lock | $(VENV)/ready
+	$< $(@D)
 
 $(TOOLS)/ready: tools/go.mod tools/go.sum
 	GOBIN=$(TOOLS) go -C tools install tool

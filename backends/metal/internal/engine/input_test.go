@@ -60,7 +60,13 @@ func TestABufferOfAnotherLibraryIsChecked(t *testing.T) {
 	if m.Host == 0 {
 		t.Error("the host does not see a shared buffer")
 	}
-	m.Free()
+	x := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{4096}}))
+	content := pattern(4096, 4)
+	put(t, d, x, content)
+	if got := get(t, d, x); !bytes.Equal(got, content) {
+		t.Error("the imported buffer does not keep its bytes")
+	}
+	_ = x.Close()
 	if n := v.Live()["MTLBuffer"]; n != 0 {
 		t.Errorf("%d buffers are left", n)
 	}

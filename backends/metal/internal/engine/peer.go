@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -58,14 +59,8 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 			return errorf(core.ErrDevice, call, "the stream belongs to neither %v nor %v", d.ID(), p.ID())
 		}
 	}
-	for _, x := range []struct {
-		*device
-		*core.Tensor
-		name string
-	}{{d, dst, "dst"}, {p, src, "src"}} {
-		if id := x.DeviceID(); !id.Type.HostAccessible() && (id != x.device.ID() || x.Tensor.Device() != nil && x.Tensor.Device() != core.Device(x.device)) {
-			return errorf(core.ErrDevice, call, "%s, %v, does not lie on %v", x.name, x.Tensor, x.device.ID())
-		}
+	if err := errors.Join(d.checkPlace("dst", dst), p.checkPlace("src", src)); err != nil {
+		return err
 	}
 	q, _ := s.(*queue)
 	switch {
@@ -86,6 +81,15 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	}
 	defer func() { _ = seen.Close() }() // never fails
 	return d.copyBeside(ctx, q, dst, seen)
+}
+
+// checkPlace fails if a tensor, which is the argument called name, lies neither on the device nor on the host.
+func (d *device) checkPlace(name string, t *core.Tensor) error {
+	id := t.DeviceID()
+	if id.Type.HostAccessible() || id == d.ID() && (t.Device() == nil || t.Device() == core.Device(d)) {
+		return nil
+	}
+	return errorf(core.ErrDevice, "CopyPeer", "%s, %v, does not lie on %v", name, t, d.ID())
 }
 
 // viewForPeer returns a tensor on the host with the elements of src, which work before q's next item may still write. It

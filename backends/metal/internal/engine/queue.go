@@ -273,7 +273,8 @@ func awaitAll(before []point) {
 			p.event.settle()
 			continue
 		}
-		for !p.timeline.driver.WaitValue(p.timeline.id, p.value, patience) {
+		for reached := false; !reached; {
+			reached = p.timeline.driver.WaitValue(p.timeline.id, p.value, patience)
 		}
 	}
 }

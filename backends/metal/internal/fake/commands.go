@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
@@ -312,9 +313,13 @@ func (d *Driver) waitOnGPU(s *step) bool {
 // pause lets other work overtake.
 func (d *Driver) pause() {
 	d.mu.Lock()
-	n := d.rng.Int64N(int64(d.config.Delay) * 2)
+	n, sleeps := d.rng.Int64N(int64(d.config.Delay)), d.rng.IntN(4) == 0
 	d.mu.Unlock()
-	if n -= int64(d.config.Delay); n > 0 {
+	if sleeps {
 		time.Sleep(time.Duration(n))
+		return
+	}
+	for range n % 8 {
+		runtime.Gosched()
 	}
 }

@@ -249,9 +249,13 @@ func (m *Metal) SetValue(event driver.ID, value uint64) {
 	m.Pool(func() { m.message(event, setSignaledValue, uintptr(value)) })
 }
 
-// WaitValue implements [driver.Driver]. Programs of Go 1.25 need macOS 12, which has the method. Part of a millisecond is rounded up.
+// WaitValue implements [driver.Driver]. Programs of Go 1.25 need macOS 12, which has the method. A part of a millisecond
+// counts as one.
 func (m *Metal) WaitValue(event driver.ID, value uint64, atMost time.Duration) bool {
-	milliseconds := max(0, atMost+time.Millisecond-1) / time.Millisecond
+	milliseconds := max(0, atMost/time.Millisecond)
+	if atMost%time.Millisecond > 0 {
+		milliseconds++
+	}
 	return pooled(m, func() bool { return isTrue(m.message(event, waitValue, uintptr(value), uintptr(milliseconds))) })
 }
 
@@ -259,8 +263,13 @@ func (m *Metal) WaitValue(event driver.ID, value uint64, atMost time.Duration) b
 // on macOS 12.
 func (m *Metal) NewLibrary(device driver.ID, source string) (library driver.ID, err *driver.Error) {
 	m.Pool(func() {
+		text := m.string(source)
+		if text == 0 { // Metal ends the process
+			err = &driver.Error{Text: "the source is not UTF-8"}
+			return
+		}
 		var failure uintptr
-		library = driver.ID(m.message(device, newLibrary, m.string(source), 0, uintptr(unsafe.Pointer(&failure))))
+		library = driver.ID(m.message(device, newLibrary, text, 0, uintptr(unsafe.Pointer(&failure))))
 		if library == 0 { // with a library there may be warnings
 			err = m.failure(failure)
 		}
@@ -270,7 +279,13 @@ func (m *Metal) NewLibrary(device driver.ID, source string) (library driver.ID, 
 
 // NewFunction implements [driver.Driver].
 func (m *Metal) NewFunction(library driver.ID, name string) driver.ID {
-	return pooled(m, func() driver.ID { return driver.ID(m.message(library, newFunction, m.string(name))) })
+	return pooled(m, func() driver.ID {
+		text := m.string(name)
+		if text == 0 { // no function has such a name
+			return 0
+		}
+		return driver.ID(m.message(library, newFunction, text))
+	})
 }
 
 // NewPipeline implements [driver.Driver].
