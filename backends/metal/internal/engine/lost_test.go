@@ -103,6 +103,26 @@ func closeSoon(t *testing.T, d core.Device) {
 	}
 }
 
+// The host sets the value of a command buffer that failed, and by that never lowers the value of one that was committed as
+// soon as the work was done.
+func TestAfterAFailureTheValueOnlyGrows(t *testing.T) {
+	d, v := device1(t, fake.Config{Delay: time.Millisecond})
+	s := d.open1(t)
+	_ = s.Native() // each Record commits a command buffer
+	for range 100 {
+		v.Fail("Commit", 1, driver.ErrPageFault)
+		failed, err := s.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, failed.Wait(t.Context()), core.ErrInvalid, "the work that failed")
+		if _, err := s.Record(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantError(t, s.Close(), core.ErrInvalid, "Close")
+}
+
 // Nothing waits for ever if the command buffer that signals a semaphore fails.
 func TestASignalThatFails(t *testing.T) {
 	d, v := device1(t, fake.Config{})

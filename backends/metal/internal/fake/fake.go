@@ -481,8 +481,9 @@ func (d *Driver) NewSharedEvent(of driver.ID) driver.ID {
 	return d.make(event, of).id
 }
 
-// Value implements driver.Driver.
+// Value implements driver.Driver. When the caller sees the value, the GPU may have set a larger one.
 func (d *Driver) Value(id driver.ID) uint64 {
+	defer d.pause()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.get(id, event).value
