@@ -199,6 +199,30 @@ func TestAStreamOverAQueueOfAnotherLibrary(t *testing.T) {
 	}
 }
 
+// A queue of another library may have room for one command buffer only. A Signal then blocks until there is room, and so must
+// not hold what the handler of the one before needs.
+func TestSignalsInAQueueWithLittleRoom(t *testing.T) {
+	d, v := device1(t, fake.Config{Delay: time.Millisecond})
+	raw := v.NewCommandQueue(d.id, 1)
+	s, err := d.ImportStream(t.Context(), uintptr(raw))
+	v.Release(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sem, err := d.NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if err := sem.Signal(s, uint64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(sem.Wait(t.Context(), 20), s.Close(), sem.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // More work than a command queue has room for is held on the host, and Copy does not block.
 func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
 	d, _ := device1(t, fake.Config{Unified: true})
