@@ -194,9 +194,12 @@ func TestAStreamOverAQueueOfAnotherLibrary(t *testing.T) {
 	for _, id := range []driver.ID{raw, theirs, ours, event} { // the stream and the semaphore have retained theirs
 		v.Release(id)
 	}
-	if err := errors.Join(s.Close(), sem.Close()); err != nil {
+	last, err := s.Record()
+	if err := errors.Join(err, s.Close(), sem.Close()); err != nil {
 		t.Error(err)
 	}
+	_, _, err = SharedEventOfEvent(last)
+	wantError(t, err, core.ErrClosed, "the shared event of a closed stream")
 }
 
 // A queue of another library may have room for one command buffer only. A Signal then blocks until there is room, and so must

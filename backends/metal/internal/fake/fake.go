@@ -35,7 +35,9 @@ type Config struct {
 
 // Driver is the fake.
 type Driver struct {
-	config Config
+	config   Config
+	serial   bool       // one thread runs all handlers
+	handling sync.Mutex // held meanwhile
 
 	mu       sync.Mutex
 	changed  sync.Cond // anything that somebody may wait for has changed
@@ -130,6 +132,7 @@ func New(c Config) *Driver {
 		calls: make(map[string]int), faults: make(map[string]*fault),
 	}
 	d.changed.L = &d.mu
+	d.serial = d.rng.IntN(2) == 0
 	for i := range c.Devices {
 		d.devices = append(d.devices, d.make(device, 0).id)
 		d.objects[d.devices[i]].name = fmt.Sprintf("dlx simulated Metal GPU %d", i)
