@@ -9,6 +9,9 @@ import (
 
 // notBuilt returns the reason why this program lacks a backend, with the tag that adds it.
 func notBuilt(backend string) string {
+	if backend == "metal" {
+		return "needs macOS: build for that with -tags metal"
+	}
 	return "built without the tag " + backend + ": build with -tags " + backend + ", on Linux with cgo"
 }
 

@@ -12,8 +12,8 @@ import (
 
 func TestDevicesListsWhatIsThereAndWhyTheRestIsNot(t *testing.T) {
 	r := decode[devicesResult](t, dlx(t, "devices", "--json"), "devices")
-	if len(r.Backends) != 6 {
-		t.Fatalf("%d backends, want 3 that are built in and 3 that are not", len(r.Backends))
+	if len(r.Backends) != 7 {
+		t.Fatalf("%d backends, want 3 that are built in and 4 that are not", len(r.Backends))
 	}
 	host, simulated, missing := r.Backends[0], r.Backends[1], r.Backends[2]
 	if !host.Available || len(host.Devices) != 1 || host.Devices[0].ID != core.CPU || !slices.Contains(host.Devices[0].Capabilities, "host_memory") {
@@ -108,11 +108,11 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 	var names []string
 	for _, b := range r.Backends {
 		names = append(names, b.Name)
-		if b.BuiltIn || b.Available || b.Devices == nil || len(b.Devices) != 0 || !strings.Contains(b.Reason, "built without the tag "+b.Name) {
+		if b.BuiltIn || b.Available || b.Devices == nil || len(b.Devices) != 0 || !strings.Contains(b.Reason, "-tags "+b.Name) {
 			t.Errorf("%+v", b)
 		}
 	}
-	if want := []string{"cuda", "opencl", "vulkan", "gl"}; !slices.Equal(names, want) {
+	if want := []string{"cuda", "opencl", "vulkan", "gl", "metal"}; !slices.Equal(names, want) {
 		t.Errorf("a program without backends lacks %q, want %q", names, want)
 	}
 
@@ -125,7 +125,7 @@ func TestABackendThatWasNotBuiltInIsListedWithItsTag(t *testing.T) {
 func TestDevicesNamesTagsThatDlxDoesNotKnow(t *testing.T) {
 	var text strings.Builder
 	devicesResult{Unknown: []string{"vulcan"}}.writeText(&text)
-	if want := "\nunknown tags\tvulcan (dlx has the tags cuda, opencl, vulkan, gl)\n"; text.String() != want {
+	if want := "\nunknown tags\tvulcan (dlx has the tags cuda, opencl, vulkan, gl, metal)\n"; text.String() != want {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 }

@@ -31,6 +31,7 @@ vulkan  not available: libvulkan.so.1 was not found
 cuda    not available: built without the tag cuda: build with -tags cuda, on Linux with cgo
 opencl  not available: built without the tag opencl: build with -tags opencl, on Linux with cgo
 gl      not available: built without the tag gl: build with -tags gl, on Linux with cgo
+metal   not available: needs macOS: build for that with -tags metal
 `
 	if got := planned(t).stdout; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -42,7 +42,7 @@ func TestVersionNamesTagsThatDlxDoesNotKnow(t *testing.T) {
 	}
 	var text bytes.Buffer
 	v.writeText(&text)
-	if want := `unknown tags	"vulcan x\x1b" (dlx has the tags cuda, opencl, vulkan, gl)`; !strings.Contains(text.String(), want) {
+	if want := `unknown tags	"vulcan x\x1b" (dlx has the tags cuda, opencl, vulkan, gl, metal)`; !strings.Contains(text.String(), want) {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}
 }
@@ -50,10 +50,10 @@ func TestVersionNamesTagsThatDlxDoesNotKnow(t *testing.T) {
 func TestVersionListsTheBackendsOfThisBuild(t *testing.T) {
 	o := dlx(t, "--version", "--json")
 	v := decode[versionResult](t, o, "dlx")
-	if !slices.Equal(v.Built, []string{"cpu", "ext_dev", "vulkan"}) || !slices.Equal(v.NotBuilt, []string{"cuda", "opencl", "gl"}) {
+	if !slices.Equal(v.Built, []string{"cpu", "ext_dev", "vulkan"}) || !slices.Equal(v.NotBuilt, []string{"cuda", "opencl", "gl", "metal"}) {
 		t.Errorf("%+v", v)
 	}
-	if text := dlx(t, "--version"); text != dlx(t, "version") || !strings.Contains(text.stdout, "not built  cuda opencl gl\n") {
+	if text := dlx(t, "--version"); text != dlx(t, "version") || !strings.Contains(text.stdout, "not built  cuda opencl gl metal\n") {
 		t.Errorf("%+v", text)
 	}
 }

@@ -256,3 +256,30 @@ func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The host copies what the GPU writes on another stream when that is done, and the GPU copies what the host writes.
+func TestTheHostWaitsForTheWorkOfOtherStreams(t *testing.T) {
+	d, _ := device1(t, fake.Config{Unified: true, Delay: 5 * time.Millisecond})
+	a, b := d.open1(t), d.open1(t)
+	const n = 2 * quickBytes
+	x, y, z := row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{})
+	part := func(x *core.Tensor) *core.Tensor { return keep(t)(x.Slice(0, 0, 1000, 1)) }
+	small, into := part(y), part(z)
+	for i := range 10 {
+		content := pattern(n, uint64(i))
+		put(t, d, x, content)
+		if err := errors.Join(
+			d.Copy(t.Context(), a, y, x),        // by the GPU
+			d.Copy(t.Context(), b, into, small), // by the host
+			d.Copy(t.Context(), a, x, z),        // by the GPU
+			a.Synchronize(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(t, d, x); !bytes.Equal(got[:1000], content[:1000]) {
+			t.Fatalf("round %d: the bytes are wrong", i)
+		}
+	}
+	if err := errors.Join(a.Close(), b.Close(), x.Close(), y.Close(), z.Close(), small.Close(), into.Close()); err != nil {
+		t.Error(err)
+	}
+}
