@@ -5,6 +5,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
+	"github.com/dlx-go/dlx/backends/metal/internal/fake"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -27,12 +28,12 @@ func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 	for name, c := range variants {
 		t.Run(name, func(t *testing.T) {
 			_, b := machine(t, c)
-			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, b, 0) }, 200)
+			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, b, 0) }, 100)
 		})
 	}
 }
 
 func TestCloseEndsWhileOthersOpen(t *testing.T) {
-	_, b := machine(t, variants["discrete"])
+	_, b := machine(t, fake.Config{})
 	backendtest.ClosesUnderLoad(t, func(tb testing.TB) core.Device { return open(tb, b, 0) })
 }

@@ -17,9 +17,6 @@ import (
 // ends, is a typed error and leaks nothing.
 func TestEveryCallMayFail(t *testing.T) {
 	for name, c := range variants {
-		if name == "slow" {
-			continue // for the order of work, which is not tested here
-		}
 		t.Run(name, func(t *testing.T) {
 			v, b := machine(t, c)
 			failed := coretest.EachCall{Faults: v, Code: driver.ErrPageFault, Life: func(ctx context.Context) error { return life(ctx, v, b) }}.Run(t)

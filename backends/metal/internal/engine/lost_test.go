@@ -228,7 +228,7 @@ func TestSignalsInAQueueWithLittleRoom(t *testing.T) {
 
 // More work than a command queue has room for is held on the host, and Copy does not block.
 func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
-	d, _ := device1(t, fake.Config{Unified: true})
+	d, v := device1(t, fake.Config{Unified: true})
 	s, gate := d.open1(t), d.open1(t)
 	const n = 128 << 10
 	x, y := row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{})
@@ -251,6 +251,9 @@ func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
 	}
 	if got := get(t, d, y); !bytes.Equal(got, content) {
 		t.Error("the bytes are wrong")
+	}
+	if n := v.Blocked(); n > 0 {
+		t.Errorf("commandBuffer has blocked %d times", n)
 	}
 	if err := errors.Join(s.Close(), gate.Close(), sem.Close(), x.Close(), y.Close()); err != nil {
 		t.Error(err)
@@ -280,6 +283,26 @@ func TestTheHostWaitsForTheWorkOfOtherStreams(t *testing.T) {
 		}
 	}
 	if err := errors.Join(a.Close(), b.Close(), x.Close(), y.Close(), z.Close(), small.Close(), into.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Values that two streams signal are set in their order, however late the first stream is.
+func TestTwoStreamsSignalInOrder(t *testing.T) {
+	d, _ := device1(t, fake.Config{Delay: 2 * time.Millisecond}) // reports a value that falls
+	a, b := d.open1(t), d.open1(t)
+	const n = 64 << 10
+	x, y := row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{})
+	sem, err := d.NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(8) { // fewer items than a stream commits at once
+		if err := errors.Join(d.Copy(t.Context(), a, y, x), sem.Signal(a, 2*i+1), sem.Signal(b, 2*i+2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(sem.Wait(t.Context(), 16), a.Close(), b.Close(), sem.Close(), x.Close(), y.Close()); err != nil {
 		t.Error(err)
 	}
 }

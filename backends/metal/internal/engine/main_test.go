@@ -60,7 +60,6 @@ func device1(tb testing.TB, c fake.Config) (*device, *fake.Driver) {
 
 // variants are machines that differ in what they let the host do, and in how late the GPU is.
 var variants = map[string]fake.Config{
-	"discrete": {},
-	"unified":  {Unified: true},
-	"slow":     {Delay: time.Millisecond},
+	"discrete":         {},
+	"unified and slow": {Unified: true, Delay: 300 * time.Microsecond},
 }

@@ -62,6 +62,7 @@ func (d *Driver) CommandBuffer(id driver.ID) driver.ID {
 		return 0
 	}
 	for q.open >= q.room {
+		d.blocked++
 		d.changed.Wait()
 	}
 	q.open++

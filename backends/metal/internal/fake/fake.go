@@ -50,6 +50,7 @@ type Driver struct {
 	misuse   []string
 	calls    map[string]int
 	faults   map[string]*fault
+	blocked  int // times that a full queue has kept a caller waiting
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -157,6 +158,13 @@ func (d *Driver) Calls() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.calls)
+}
+
+// Blocked returns how often CommandBuffer has waited because a queue was full.
+func (d *Driver) Blocked() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.blocked
 }
 
 // Live returns the number of objects that exist, by class, without the GPUs, and of owners of GPUs beyond the first.
