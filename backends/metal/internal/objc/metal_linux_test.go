@@ -191,6 +191,7 @@ func TestCopies(t *testing.T) {
 	for i := range in {
 		in[i] = byte(i + 1)
 	}
+	want := append(append(make([]byte, 4), in[16:36]...), make([]byte, 40)...)
 	event := s.NewSharedEvent(device)
 	defer s.Release(event)
 	if err := s.submit(device, func(commands driver.ID) {
@@ -203,7 +204,7 @@ func TestCopies(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if want := append(append(make([]byte, 4), in[16:36]...), make([]byte, 40)...); !bytes.Equal(out, want) {
+	if !bytes.Equal(out, want) {
 		t.Errorf("the copy is %v; want %v", out, want)
 	}
 	if v := s.Value(event); v != 1<<41 {

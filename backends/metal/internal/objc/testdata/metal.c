@@ -331,6 +331,7 @@ static void deallocate(id o) {
   struct class *c = o->class;
   if (c == &device) fail("deallocated", "device");
   if (c == &string || c == &library || c == &function || c == &pipeline) free(o->text);
+  if (c == &queue) autorelease(text("what a method leaves in the pool"));
   if (c == &error) objc_release(o->error.domain), objc_release(o->error.description);
   if (c == &buffer && o->buffer.owned) free(o->buffer.bytes);
   if ((c == &blit || c == &compute) && o->encoder.commands) fail("not ended", "encoder");
