@@ -12,13 +12,15 @@ func New() core.Backend { return newBackend() }
 func DeviceOf(d core.Device) (uintptr, error) { return deviceOf(d) }
 
 // BufferOf returns the id<MTLBuffer> of t, and the offset of the first element in it, in bytes. The buffer belongs to the
-// tensor: retain it to keep it longer. For a tensor without memory it is 0. BufferOf fails with core.ErrInvalid if t is nil,
+// tensor. Retain it to keep it longer, but not to use the memory longer: that goes back to its pool, or to its owner on the
+// host, when the tensor is closed and its work is done. For a tensor without memory it is 0. BufferOf fails with core.ErrInvalid if t is nil,
 // with core.ErrDevice if t is not in Metal, and with core.ErrClosed if t is closed.
 func BufferOf(t *core.Tensor) (buffer uintptr, offset int64, err error) { return bufferOf(t) }
 
 // EventOf returns the id<MTLSharedEvent> that stands for e, an event of a stream of Metal, and the value that it has when
-// e is done. Command buffers of other code wait by encodeWaitForEvent:value:. The object belongs to the stream. EventOf
-// fails with core.ErrDevice for another event.
+// e is done. Command buffers of other code wait by encodeWaitForEvent:value:, which the system ends with an error if
+// work of the host before e takes long. The object belongs to the stream. EventOf fails with core.ErrDevice for another
+// event, and with core.ErrClosed if the stream is closed.
 func EventOf(e core.Event) (object uintptr, value uint64, err error) { return eventOf(e) }
 
 // SharedEventOf returns the id<MTLSharedEvent> of a semaphore of Metal, which belongs to the semaphore. Other code may

@@ -30,7 +30,7 @@ type Driver interface {
 	// Conforms reports whether an object implements a protocol. It may crash for an address that is no object.
 	Conforms(object ID, p Protocol) bool
 
-	// CopyDevices is MTLCopyAllDevices. The caller owns every device of the list. An id<MTLDevice> stands for one GPU
+	// CopyDevices is MTLCopyAllDevices, or else MTLCreateSystemDefaultDevice. The caller owns every device of the list. An id<MTLDevice> stands for one GPU
 	// in this process, whoever asks for it.
 	CopyDevices() []ID
 	// Describe reads the properties of a device.

@@ -103,6 +103,26 @@ func closeSoon(t *testing.T, d core.Device) {
 	}
 }
 
+// The host sets the value of a command buffer that failed, and by that never lowers the value of one that was committed as
+// soon as the work was done.
+func TestAfterAFailureTheValueOnlyGrows(t *testing.T) {
+	d, v := device1(t, fake.Config{Delay: time.Millisecond})
+	s := d.open1(t)
+	_ = s.Native() // each Record commits a command buffer
+	for range 100 {
+		v.Fail("Commit", 1, driver.ErrPageFault)
+		failed, err := s.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, failed.Wait(t.Context()), core.ErrInvalid, "the work that failed")
+		if _, err := s.Record(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantError(t, s.Close(), core.ErrInvalid, "Close")
+}
+
 // Nothing waits for ever if the command buffer that signals a semaphore fails.
 func TestASignalThatFails(t *testing.T) {
 	d, v := device1(t, fake.Config{})
@@ -174,7 +194,34 @@ func TestAStreamOverAQueueOfAnotherLibrary(t *testing.T) {
 	for _, id := range []driver.ID{raw, theirs, ours, event} { // the stream and the semaphore have retained theirs
 		v.Release(id)
 	}
-	if err := errors.Join(s.Close(), sem.Close()); err != nil {
+	last, err := s.Record()
+	if err := errors.Join(err, s.Close(), sem.Close()); err != nil {
+		t.Error(err)
+	}
+	_, _, err = SharedEventOfEvent(last)
+	wantError(t, err, core.ErrClosed, "the shared event of a closed stream")
+}
+
+// A queue of another library may have room for one command buffer only. A Signal then blocks until there is room, and so must
+// not hold what the handler of the one before needs.
+func TestSignalsInAQueueWithLittleRoom(t *testing.T) {
+	d, v := device1(t, fake.Config{Delay: time.Millisecond})
+	raw := v.NewCommandQueue(d.id, 1)
+	s, err := d.ImportStream(t.Context(), uintptr(raw))
+	v.Release(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sem, err := d.NewSemaphore(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if err := sem.Signal(s, uint64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(sem.Wait(t.Context(), 20), s.Close(), sem.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -250,12 +297,12 @@ func TestTwoStreamsSignalInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range uint64(20) {
+	for i := range uint64(8) { // fewer items than a stream commits at once
 		if err := errors.Join(d.Copy(t.Context(), a, y, x), sem.Signal(a, 2*i+1), sem.Signal(b, 2*i+2)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(sem.Wait(t.Context(), 40), a.Close(), b.Close(), sem.Close(), x.Close(), y.Close()); err != nil {
+	if err := errors.Join(sem.Wait(t.Context(), 16), a.Close(), b.Close(), sem.Close(), x.Close(), y.Close()); err != nil {
 		t.Error(err)
 	}
 }

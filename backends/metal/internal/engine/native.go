@@ -33,9 +33,15 @@ func BufferOf(t *core.Tensor) (buffer uintptr, offset int64, err error) {
 // SharedEventOfEvent returns the id<MTLSharedEvent> that stands for e, an event of a stream of Metal, and the value at
 // which e is done. The object belongs to the stream.
 func SharedEventOfEvent(e core.Event) (object uintptr, value uint64, err error) {
+	const call = "EventOf"
 	own, ok := core.UnwrapEvent(e).(*event)
 	if !ok {
-		return 0, 0, errorf(core.ErrDevice, "EventOf", "%T is not an event of a stream of Metal", e)
+		return 0, 0, errorf(core.ErrDevice, call, "%T is not an event of a stream of Metal", e)
+	}
+	own.queue.mu.Lock()
+	defer own.queue.mu.Unlock()
+	if own.queue.gone {
+		return 0, 0, errorf(core.ErrClosed, call, "the stream of the event was closed")
 	}
 	return uintptr(own.queue.timeline.id), own.number, nil
 }

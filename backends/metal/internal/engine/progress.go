@@ -23,8 +23,9 @@ type waiter struct {
 // has reports whether an item is done.
 func (p *progress) has(number uint64) bool { return p.reached.Load() >= number }
 
-// finish records that an item is done, and returns up to where all are.
-func (p *progress) finish(number uint64) uint64 {
+// finish records that an item is done. If that makes an item done, and all before it, finish calls publish with the number
+// of the last one before anybody sees that.
+func (p *progress) finish(number uint64, publish func(reached uint64)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	reached := p.reached.Load()
@@ -33,11 +34,12 @@ func (p *progress) finish(number uint64) uint64 {
 			p.ahead = make(map[uint64]bool)
 		}
 		p.ahead[number] = true
-		return reached
+		return
 	}
 	for reached = number; p.ahead[reached+1]; reached++ {
 		delete(p.ahead, reached+1)
 	}
+	publish(reached)
 	p.reached.Store(reached)
 	kept := p.waiting[:0]
 	for _, w := range p.waiting {
@@ -49,7 +51,6 @@ func (p *progress) finish(number uint64) uint64 {
 	}
 	clear(p.waiting[len(kept):])
 	p.waiting = kept
-	return reached
 }
 
 // done is the channel of items that are done.

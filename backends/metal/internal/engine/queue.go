@@ -298,8 +298,9 @@ func (q *queue) end(i item, failed error) {
 	q.timeline.keep() // the stream may be closed as soon as the item is done
 	defer q.timeline.drop()
 	// The value can be missing after an item of the host and after a command buffer that failed. What waits for it
-	// goes on: the events report the error.
-	q.timeline.raise(q.progress.finish(i.number))
+	// goes on: the events report the error. The host sets it before anybody sees that the item is done, because the next
+	// command buffer then waits for nothing, and may signal a larger value at once.
+	q.progress.finish(i.number, q.timeline.raise)
 }
 
 // runEarly runs the host work of an early item. An error of the work is reported by the next item, which belongs to the

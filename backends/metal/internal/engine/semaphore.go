@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/shell"
@@ -21,12 +22,16 @@ type semaphore struct {
 	opened   core.OpenItem
 	timeline *timeline
 
+	// order is held while a signal is committed, which may block until a command buffer is completed. So handlers
+	// of command buffers never lock it.
+	order   sync.Mutex
+	pending atomic.Uint64 // the largest value whose signal is committed; stored with order held
+
 	mu       sync.Mutex
 	idle     sync.Cond // signalled when users becomes 0
 	closed   bool
 	users    int    // calls, and items of queues
 	promised uint64 // the largest value that Signal was called with
-	pending  uint64 // the largest value whose signal is committed
 }
 
 var _ core.Semaphore = (*semaphore)(nil)
@@ -146,28 +151,29 @@ type signal struct {
 	*semaphore
 	queue     *queue
 	value     uint64
-	committed bool
+	committed bool // set with order held
 }
 
 // submit calls f, which encodes and commits the item. Signals are committed one after the other, since values must be set
 // in order.
 func (n *signal) submit(f func() error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.value <= n.pending {
-		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which another stream has signalled meanwhile", n.value, n.pending)
+	n.order.Lock()
+	defer n.order.Unlock()
+	if before := n.pending.Load(); n.value <= before {
+		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which another stream has signalled meanwhile", n.value, before)
 	}
 	if err := f(); err != nil {
 		return err
 	}
-	n.pending, n.committed = n.value, true
+	n.pending.Store(n.value)
+	n.committed = true
 	return nil
 }
 
 // encode encodes the signal, after the one before, which may be of another stream.
 func (n *signal) encode(e *encoding) error {
-	if n.pending > 0 {
-		e.wait(n.timeline, n.pending)
+	if before := n.pending.Load(); before > 0 {
+		e.wait(n.timeline, before)
 	}
 	e.signal(n.timeline, n.value)
 	return nil
@@ -189,17 +195,16 @@ func (n *signal) over(number uint64, failed error) {
 
 // replace sets the value of a signal that failed, unless another one sets a larger value without waiting for this one.
 func (n *signal) replace() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for !n.committed && n.pending < n.value && n.now() < n.pending {
-		before := n.pending
-		n.mu.Unlock()
+	n.order.Lock()
+	defer n.order.Unlock()
+	for before := n.pending.Load(); !n.committed && before < n.value && n.now() < before; before = n.pending.Load() {
+		n.order.Unlock()
 		n.device.driver.WaitValue(n.timeline.id, before, patience)
-		n.mu.Lock()
+		n.order.Lock()
 	}
-	if n.committed || n.pending < n.value {
+	if before := n.pending.Load(); n.committed || before < n.value {
 		n.timeline.raise(n.value)
-		n.pending = max(n.pending, n.value)
+		n.pending.Store(max(before, n.value))
 	}
 }
 
@@ -246,10 +251,7 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	s.mu.Lock()
-	committed := s.pending >= value
-	s.mu.Unlock()
-	if committed {
+	if s.pending.Load() >= value {
 		q.wait(point{timeline: s.timeline, value: value})
 		s.drop()
 		return nil

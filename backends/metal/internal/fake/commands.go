@@ -246,7 +246,7 @@ func (d *Driver) run(c, previous *commandBuffer) {
 	if previous != nil && d.config.InOrder {
 		<-previous.over
 	}
-	c.done(failed)
+	d.handle(func() { c.done(failed) })
 	close(c.over)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -260,6 +260,15 @@ func (d *Driver) run(c, previous *commandBuffer) {
 	d.release(c.object.id)
 	d.handlers--
 	d.changed.Broadcast()
+}
+
+// handle runs a handler. In half of the machines one thread runs all handlers, so that one that waits holds up the others.
+func (d *Driver) handle(handler func()) {
+	if d.serial {
+		d.handling.Lock()
+		defer d.handling.Unlock()
+	}
+	handler()
 }
 
 // carryOut runs the steps. A command buffer that fails has done some of its work, and none of its signals.

@@ -35,7 +35,9 @@ type Config struct {
 
 // Driver is the fake.
 type Driver struct {
-	config Config
+	config   Config
+	serial   bool       // one thread runs all handlers
+	handling sync.Mutex // held meanwhile
 
 	mu       sync.Mutex
 	changed  sync.Cond // anything that somebody may wait for has changed
@@ -131,6 +133,7 @@ func New(c Config) *Driver {
 		calls: make(map[string]int), faults: make(map[string]*fault),
 	}
 	d.changed.L = &d.mu
+	d.serial = d.rng.IntN(2) == 0
 	for i := range c.Devices {
 		d.devices = append(d.devices, d.make(device, 0).id)
 		d.objects[d.devices[i]].name = fmt.Sprintf("dlx simulated Metal GPU %d", i)
@@ -489,8 +492,9 @@ func (d *Driver) NewSharedEvent(of driver.ID) driver.ID {
 	return d.make(event, of).id
 }
 
-// Value implements driver.Driver.
+// Value implements driver.Driver. When the caller sees the value, the GPU may have set a larger one.
 func (d *Driver) Value(id driver.ID) uint64 {
+	defer d.pause()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.get(id, event).value

@@ -82,8 +82,14 @@ func TestBrokenRulesAreReported(t *testing.T) {
 			})
 		}},
 		{"a wait for what nobody signals", "longer than the system allows", func(s *scene) {
-			defer time.AfterFunc(10*time.Millisecond, func() { s.SetValue(s.event, 1) }).Stop()
-			s.run(func(c driver.ID) { s.EncodeWait(c, s.event, 1) })
+			done := make(chan struct{})
+			s.Pool(func() {
+				c := s.CommandBuffer(s.queue)
+				s.EncodeWait(c, s.event, 1)
+				s.Commit(c, func(*driver.Error) { close(done) })
+			})
+			s.SetValue(s.event, 1)
+			<-done
 		}},
 		{"a value that falls", "falls from 2 to 1", func(s *scene) { s.SetValue(s.event, 2); s.SetValue(s.event, 1) }},
 		{"a command buffer that is committed twice", "committed twice", func(s *scene) {

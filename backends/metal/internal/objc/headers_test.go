@@ -79,7 +79,7 @@ func compare(t *testing.T, s *source, lacks []string) {
 		check(name, found, got, want)
 	}
 	for name, want := range map[string]int{
-		"MTLCopyAllDevices": 0, "objc_msgSend": 0, "objc_msgSend_stret": 0, "sel_registerName": 1, "objc_getClass": 1,
+		"MTLCopyAllDevices": 0, "MTLCreateSystemDefaultDevice": 0, "objc_msgSend": 0, "objc_msgSend_stret": 0, "sel_registerName": 1, "objc_getClass": 1,
 		"objc_getProtocol": 1, "objc_retain": 1, "objc_release": 1, "objc_autoreleasePoolPush": 0, "objc_autoreleasePoolPop": 1,
 	} {
 		got, found := s.functions[name]

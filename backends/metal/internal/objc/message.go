@@ -15,6 +15,7 @@ import (
 // functions are the functions of C that this package calls, by their names.
 type functions struct {
 	copyDevices  uintptr // MTLCopyAllDevices
+	createDevice uintptr // MTLCreateSystemDefaultDevice
 	send         uintptr // objc_msgSend
 	registerName uintptr // sel_registerName
 	getClass     uintptr // objc_getClass
@@ -39,6 +40,7 @@ func (f *functions) find(lookup func(name string) (uintptr, error)) error {
 		name    string
 	}{
 		{&f.copyDevices, "MTLCopyAllDevices"},
+		{&f.createDevice, "MTLCreateSystemDefaultDevice"},
 		{&f.send, "objc_msgSend"},
 		{&sendSize, sendSizeName()},
 		{&f.registerName, "sel_registerName"},

@@ -77,18 +77,21 @@ func (m *Metal) Conforms(object driver.ID, p driver.Protocol) bool {
 	return object != 0 && protocol != 0 && isTrue(m.message(object, conformsToProtocol, protocol))
 }
 
-// CopyDevices implements [driver.Driver].
+// CopyDevices implements [driver.Driver]. In a sandbox the list may be empty although there is a default device
+// (iree-org/iree, issue 24834), which is the only device then.
 func (m *Metal) CopyDevices() (devices []driver.ID) {
 	m.Pool(func() {
 		list := driver.ID(call(m.copyDevices))
-		if list == 0 {
-			return
-		}
-		for i := range m.message(list, arrayCount) {
+		for i := range m.message(list, arrayCount) { // 0 if there is no list
 			device := m.message(list, objectAtIndex, i)
 			devices = append(devices, driver.ID(call(m.retain, device)))
 		}
 		call(m.release, uintptr(list))
+		if len(devices) == 0 {
+			if device := driver.ID(call(m.createDevice)); device != 0 {
+				devices = append(devices, device)
+			}
+		}
 	})
 	return devices
 }

@@ -24,7 +24,8 @@ import (
 // return results as the C compiler of this processor passes them. It proves nothing about Metal itself.
 type standIn struct {
 	*Metal
-	live uintptr // function: the number of objects
+	live   uintptr // function: the number of objects
+	listed *int64  // how many devices MTLCopyAllDevices returns
 }
 
 var open = sync.OnceValues(func() (*standIn, error) {
@@ -53,6 +54,11 @@ var open = sync.OnceValues(func() (*standIn, error) {
 	if s.live, err = lookup("live_objects"); err != nil {
 		return nil, err
 	}
+	listed, err := lookup("listed")
+	if err != nil {
+		return nil, err
+	}
+	s.listed = *(**int64)(unsafe.Pointer(&listed))
 	// As with purego's blocks, there is one function of C for all blocks, and a map of what they call.
 	var blocks sync.Map
 	invoke := purego.NewCallback(func(block, commands uintptr) uintptr {
@@ -130,8 +136,15 @@ func TestDevices(t *testing.T) {
 	if n := s.AllocatedSize(devices[0]); n != 77 {
 		t.Errorf("%d bytes are allocated", n)
 	}
-	s.Release(devices[0]) // the stand-in ends the process if the list was not an owner
-	s.Release(devices[1])
+	*s.listed = 0
+	hidden := s.CopyDevices()
+	*s.listed = 2
+	if len(hidden) != 1 || hidden[0] != devices[1] {
+		t.Fatalf("without a list the devices are %v; want the default device, %v", hidden, devices[1])
+	}
+	for _, d := range append(devices, hidden...) {
+		s.Release(d) // the stand-in ends the process if d was not an owner
+	}
 }
 
 func TestBuffers(t *testing.T) {

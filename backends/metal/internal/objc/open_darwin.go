@@ -12,16 +12,18 @@ import (
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 )
 
-// The libraries, which stay open as long as the process. Those of the system lie in a cache and not in files.
+// The libraries, which stay open as long as the process. Those of the system lie in a cache and not in files. Without
+// Core Graphics there is no default device (Apple, "MTLCreateSystemDefaultDevice").
 const (
 	runtimeLibrary    = "/usr/lib/libobjc.A.dylib"
 	foundationLibrary = "/System/Library/Frameworks/Foundation.framework/Foundation"
+	graphicsLibrary   = "/System/Library/Frameworks/CoreGraphics.framework/CoreGraphics"
 	metalLibrary      = "/System/Library/Frameworks/Metal.framework/Metal"
 )
 
 // Open opens Metal. The error says why there is none. A Mac without a GPU for Metal has Metal, but no devices.
 func Open() (driver.Driver, error) {
-	for _, library := range []string{runtimeLibrary, foundationLibrary, metalLibrary} {
+	for _, library := range []string{runtimeLibrary, foundationLibrary, graphicsLibrary, metalLibrary} {
 		if _, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
 			return nil, fmt.Errorf("open %s: %w", library, err)
 		}
