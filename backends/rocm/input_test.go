@@ -127,7 +127,6 @@ func TestMemoryThatCannotBeImported(t *testing.T) {
 		"memory of another card":         {func(m *core.ExternalMemory) { m.DeviceUUID[15]++ }, core.ErrDevice},
 		"a range that leaves the memory": {func(m *core.ExternalMemory) { m.Offset = 1 }, core.ErrInvalid},
 		"more memory than there is":      {func(m *core.ExternalMemory) { m.Size, m.Length = 1<<30, 1<<30 }, core.ErrInvalid},
-		"twice the memory":               {func(m *core.ExternalMemory) { m.Size, m.Length = 1<<17, 1<<17 }, core.ErrInvalid}, // HIP is not asked
 		"memory of HIP of a size that it has not": {func(m *core.ExternalMemory) {
 			m.MemoryType, m.DriverUUID, m.Size, m.Length = core.NoMemoryType, core.UUID{}, 100, 100
 		}, core.ErrInvalid},

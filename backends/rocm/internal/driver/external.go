@@ -50,9 +50,6 @@ import (
 // ImportExternal closes the descriptor in any case: HIP maps its memory, and neither keeps nor closes it.
 func (c context) ImportExternal(fd int, size int64, dedicated bool) (cudalike.External, cudalike.Status) {
 	defer func() { _ = unix.Close(fd) }()
-	if tooShort(fd, size) {
-		return cudalike.External{}, status("hipImportExternalMemory", InvalidValue)
-	}
 	var out C.struct_dlx_external
 	var flag C.int
 	if dedicated {
@@ -62,13 +59,6 @@ func (c context) ImportExternal(fd int, size int64, dedicated bool) (cudalike.Ex
 		return cudalike.External{}, answer(C.GoString(out.call), r)
 	}
 	return cudalike.External{Memory: uintptr(out.memory), Address: uintptr(out.address)}, cudalike.Status{}
-}
-
-// tooShort reports whether a descriptor has fewer bytes than somebody says. AMD's runtime does not compare (clr,
-// interopMapBuffer), and a copy would leave the memory. A descriptor that has no size is left to the runtime.
-func tooShort(fd int, size int64) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Size > 0 && st.Size < size
 }
 
 func (c context) CloseExternal(x cudalike.External) cudalike.Status {
