@@ -95,6 +95,14 @@ func TestPointersOfAnotherLibrary(t *testing.T) {
 	}
 }
 
+// Versions say it with other numbers.
+func TestPointersInOtherVersions(t *testing.T) {
+	kit.Simulator(t)
+	for _, variable := range []string{"DLX_GPUSIM_HIP_VERSION=5", "DLX_GPUSIM_HIP_VERSION=7"} {
+		defer t.Run(variable, coretest.Child(t, "TestPointersOfAnotherLibrary", variable))
+	}
+}
+
 func TestMemoryThatCannotBeImported(t *testing.T) {
 	sim := kit.Simulator(t)
 	d := kit.Opened(t)

@@ -22,7 +22,7 @@ static hipError_t dlx_pointer_steps(void *p, struct dlx_pointer *out) {
 	if (r != hipSuccess) return r;
 	int old = dlx_hip_version < DLX_HIP_6_0, type = b.known.type;
 	out->managed = b.known.managed != 0 || (!old && type == DLX_MANAGED_6);
-	out->host = type == (old ? DLX_HOST_5 : DLX_HOST_6);
+	out->host = !out->managed && type == (old ? DLX_HOST_5 : DLX_HOST_6); // before 6.0 managed memory is the host's, too
 	out->known = out->managed || out->host || type == (old ? DLX_DEVICE_5 : DLX_DEVICE_6);
 	out->device = b.known.device;
 	out->host_pointer = b.known.host_pointer;
