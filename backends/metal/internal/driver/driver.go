@@ -44,8 +44,8 @@ type Driver interface {
 	NewBuffer(device ID, length uint64, options Options) ID
 	// NewBufferNoCopy is newBufferWithBytesNoCopy:length:options:deallocator: with a nil deallocator. address and
 	// length are multiples of the page size (Apple, "newBufferWithBytesNoCopy:length:options:deallocator:"), and
-	// options has StorageShared. The memory stays the caller's, who keeps it until the buffer is deallocated; see
-	// CommandBuffer for who else owns that. It returns 0 if Metal does not take the memory.
+	// options has StorageShared. The memory stays the caller's, who keeps it until the last command buffer that uses it
+	// is completed. It returns 0 if Metal does not take the memory.
 	NewBufferNoCopy(device ID, address uintptr, length uint64, options Options) ID
 	// Buffer reads the properties of a buffer.
 	Buffer(buffer ID) BufferInfo
@@ -92,8 +92,9 @@ type Driver interface {
 	// by the goroutine that encoded it, and nothing is encoded in it later (Apple, "commit"). done is called once, on
 	// a thread of Metal or the driver, when the command buffer is completed: its memory can be read and written
 	// then. err is nil, or why the GPU did not carry out all of it; its signals may be missing then. done may call
-	// the driver, but must not wait for the GPU. Commit itself does not call it. Command buffers of a queue start in the order of Commit, and may overlap and be
-	// completed in another order.
+	// the driver, but must not wait for the GPU, nor for a lock that somebody holds who waits for it. Commit itself does
+	// not call it. Command buffers of a queue start in the order of Commit, and may overlap and be completed in another
+	// order.
 	Commit(commands ID, done func(err *Error))
 
 	// NewSharedEvent is newSharedEvent, of value 0. It returns 0 if it fails.
