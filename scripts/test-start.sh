@@ -20,7 +20,7 @@ CGO_ENABLED=1 go build -tags "$tags" -o "$dlx" ./cmd/dlx || { fail "dlx builds w
 has_reasons() {
   report=$("${@:3}" devices 2>&1) || { echo "ends with $?:"; echo "$report"; return 1; }
   for backend in ${1//,/ }; do
-    grep -q "^BACKEND $backend  *not available: .*$2" <<<"$report" || { echo "no reason for $backend:"; echo "$report"; return 1; }
+    grep -qE "^BACKEND $backend +(not available: .*$2|needs macOS)" <<<"$report" || { echo "no reason for $backend:"; echo "$report"; return 1; }
   done
 }
 
