@@ -146,7 +146,7 @@ func TestManySmallTensorsGoWhileTheCollectorRuns(t *testing.T) {
 // What is copied with software drivers is copied for a reason that is told.
 func TestThePlanExplainsEveryRealPair(t *testing.T) {
 	r := decode[planResult](t, onDrivers(t, "plan", "--json"), "plan")
-	if len(r.Missing) > 0 || len(r.Pairs) != 64 {
+	if len(r.Missing) != 1 || r.Missing[0].Name != "metal" || len(r.Pairs) != 64 { // Metal needs macOS
 		t.Fatalf("%d pairs, missing %+v", len(r.Pairs), r.Missing)
 	}
 	for _, p := range r.Pairs {
