@@ -3,11 +3,13 @@
 //
 // # Memory
 //
-// Plain memory lies on the card. With AllocOptions.Type, Alloc returns pinned host memory (core.DeviceROCMHost). DLPack
-// has no type for managed memory of HIP. ImportPointer takes it as what HIP says of it. Memory can be released while
-// work on it is unfinished. The pool can give it at once to a stream that waits for that work on the card
-// (AllocOptions.Stream). Memory for other APIs and processes must be allocated for export (AllocOptions.Export), and is
-// not pooled. A pool keeps at most an eighth of the card's memory, and returns it to HIP as [TrimPools] says.
+// Plain memory lies on the card. With AllocOptions.Type, Alloc returns pinned host memory (core.DeviceROCMHost). With
+// AllocOptions.HostVisible it returns managed memory, and the device's HostView returns it as memory of the host.
+// DLPack has no type of its own for that, so both are memory of rocm:N there. ImportPointer takes managed memory of
+// other libraries in the same way. Memory can be released while work on it is unfinished. The pool can give it at once
+// to a stream that waits for that work on the card (AllocOptions.Stream). Memory for other APIs and processes must be
+// allocated for export (AllocOptions.Export), and is not pooled. A pool keeps at most an eighth of the card's memory,
+// and returns it to HIP as [TrimPools] says.
 //
 // Opaque descriptors and dma-bufs need a library of version 6.0 or newer. Import of Vulkan's memory does not.
 // Handles for other processes (core.HandleIPC) are of core.VendorAMD.

@@ -160,7 +160,7 @@ func TestThePlanExplainsEveryRealPair(t *testing.T) {
 		}
 		shared := p.Ways[0].Route.BytesCopied == 0 || len(p.Ways) > 1 && p.Ways[1].Route.BytesCopied == 0
 		card := func(t core.DeviceType) bool { return t == core.DeviceCUDA || t == core.DeviceROCM }
-		hosts := !card(p.From.Type) && !card(p.To.Type) && p.To.Type != core.DeviceGL // memory that the host reaches and they map
+		hosts := p.From.Type != core.DeviceCUDA && !card(p.To.Type) && p.To.Type != core.DeviceGL // memory that the host reaches and they map
 		if p.From.Type != core.DeviceCPU && p.From != p.To && slices.ContainsFunc(p.Ways[0].Route.Refused, func(r handoff.Refusal) bool {
 			return strings.Contains(r.Reason, "VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_MAPPED_FOREIGN_MEMORY_BIT_EXT") // Vulkan's driver may not import memory of other devices
 		}) {
