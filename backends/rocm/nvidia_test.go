@@ -1,0 +1,42 @@
+//go:build rocm && linux && cgo && amd64
+
+package rocm
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+// HIP's headers for NVIDIA build a library with all that dlx cannot do without. Over NVIDIA's own libcudart and without
+// NVIDIA's driver it says that there is no card.
+func TestHIPOverCUDAWithoutACard(t *testing.T) {
+	if os.Getenv(modeVariable) != "" {
+		p := New().Probe(t.Context())
+		if p.Available || !strings.Contains(p.Reason, "hipInit: not supported (code 100): cudaErrorNoDevice") {
+			t.Errorf("%+v", p)
+		}
+		return
+	}
+	tools := os.Getenv("DLX_CUDA_TOOLS")
+	if tools == "" {
+		t.Skip("DLX_CUDA_TOOLS does not say where CUDA's headers and libcudart are (make setup)")
+	}
+	folder := t.TempDir()
+	wrapper := filepath.Join(folder, "libdlxhip-nvidia.so")
+	if out, err := exec.Command("internal/driver/nvidia/build.sh", wrapper).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := exec.Command("sh", "-c", "ldconfig -p | grep libcuda.so.1").Output(); err == nil {
+		t.Skipf("this machine may have a card: it has %s", out)
+	}
+	if err := os.Symlink(filepath.Join(tools, "cuda_runtime/lib/libcudart.so.12"), filepath.Join(folder, "libcudart.so.12")); err != nil {
+		t.Fatal(err)
+	}
+	coretest.Child(t, t.Name(), driver.LibraryVariable+"="+wrapper, modeVariable+"=no card")(t)
+}
