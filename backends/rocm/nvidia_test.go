@@ -3,6 +3,7 @@
 package rocm
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
@@ -39,4 +41,28 @@ func TestHIPOverCUDAWithoutACard(t *testing.T) {
 		t.Fatal(err)
 	}
 	coretest.Child(t, t.Name(), driver.LibraryVariable+"="+wrapper, modeVariable+"=no card")(t)
+}
+
+// For HIP over CUDA the kernels go to the library as they are, and not to a compiler of HIP. The simulated library
+// does not take them.
+func TestPTXIsNotCompiled(t *testing.T) {
+	kit.Simulator(t)
+	if os.Getenv(modeVariable) == "" {
+		coretest.Child(t, t.Name(), modeVariable+"=ptx", "DLX_GPUSIM_HIP_ARCH=sm_90")(t)
+		return
+	}
+	d := kit.Opened(t)
+	l := coretest.Life{Context: t.Context()}
+	matrix := func() *core.Tensor {
+		return l.Tensor(core.Empty(t.Context(), d, core.TypeFloat32, []int64{64, 64}, core.AllocOptions{}))
+	}
+	a, b := matrix(), matrix()
+	err := d.Copy(t.Context(), nil, b, l.Tensor(a.Transpose()))
+	var e *core.Error
+	if coretest.WantError(t, err, core.ErrNotSupported, "a strided copy"); !errors.As(err, &e) || e.Call != "hipModuleLoadData" {
+		t.Errorf("%v, want an error of hipModuleLoadData", err)
+	}
+	if err := l.End(); err != nil {
+		t.Error(err)
+	}
 }
