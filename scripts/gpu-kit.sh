@@ -13,7 +13,7 @@ mkdir -p "$kit/bin"
 go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan ./benchmarks/firstsession
 go build "${flags[@]}" -buildmode c-shared -o "$kit/bin/libdlx.so" ./backends/cuda/internal/cshared
 rm "$kit/bin/libdlx.h"
-for package in backends/cuda backends/vulkan backends/opencl backends/gl interop/gl exchange; do
+for package in backends/cuda backends/rocm backends/vulkan backends/opencl backends/gl interop/gl exchange; do
   go test -c "${flags[@]}" -o "$kit/bin/${package//\//-}.test" "./$package"
 done
 for script in run first-session drivers; do
@@ -27,8 +27,14 @@ for library in libvulkan.so.1 libOpenCL.so.1 libEGL.so.1 libGLdispatch.so.0; do
   [ -n "$path" ] || { echo "$library is not installed" >&2; exit 1; }
   cp -L "$path" "$kit/lib/$library"
 done
+# HIP over CUDA, and libcudart, which the licence beside it lets programs carry (CUDA EULA, attachment A).
+mkdir "$kit/hip"
+backends/rocm/internal/driver/nvidia/build.sh "$kit/hip/libdlxhip-nvidia.so"
+cudart=$(realpath .venv/cuda-tools/cuda_runtime/lib/libcudart.so.12)
+cp "$cudart" "$kit/hip/"
+cp "$(dirname "$cudart")"/../../../nvidia_cuda_runtime_cu12-*.dist-info/License.txt "$kit/hip/libcudart-license.txt"
 cp testdata/digits.npy backends/cuda/array_libraries_check.py backends/cuda/first_session_torch.py "$kit"
 
 tar -C dist -czf "$kit.tar.gz" gpu-kit
 echo "$kit: $(du -sm "$kit" | cut -f1) MiB, packed $(du -sm "$kit.tar.gz" | cut -f1) MiB; it needs" \
-  "$(readelf --version-info "$kit"/bin/* | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1) or newer"
+  "$(readelf --version-info "$kit"/bin/* "$kit"/hip/*.so* | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -1) or newer"

@@ -74,3 +74,16 @@ func TestDevicesGetCodeObjectsThatTheyRun(t *testing.T) {
 		}
 	}
 }
+
+func TestHIPOverCUDAGetsPTX(t *testing.T) {
+	for _, arch := range []string{"sm_50", "sm_90", "sm_120"} {
+		if images := gather.HIPImages(arch); len(images) != 1 || !gather.IsPTX(images[0]) {
+			t.Errorf("%s has %d images, want PTX", arch, len(images))
+		}
+	}
+	for _, image := range append(gather.HIPImages("gfx90a"), "", gather.Cubins()[0].Image) {
+		if gather.IsPTX(image) {
+			t.Errorf("%.10q is taken for PTX", image)
+		}
+	}
+}

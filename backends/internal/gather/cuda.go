@@ -22,6 +22,9 @@ var ptx string
 // multiple before it to [Plan], and offsets from there.
 func PTX() string { return ptx }
 
+// IsPTX reports whether an image is that of [PTX].
+func IsPTX(image string) bool { return image == ptx }
+
 // Cubin is the kernels for CUDA as machine code, for the cards of one compute capability and for those of the same
 // major version that came later. Loading it takes no compiler.
 type Cubin struct {

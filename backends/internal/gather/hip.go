@@ -53,9 +53,13 @@ func CodeObjects() []CodeObject {
 
 // HIPImages returns the kernels for a device, the best first. Arch is its gcnArchName, such as "gfx90a:sramecc+:xnack-". An image
 // that begins with "\x7fELF" is machine code; the last one is always the text [HIP], which must be compiled first.
-// Machine code of one architecture is not for any other, so most devices have the text only.
+// Machine code of one architecture is not for any other, so most devices have the text only. HIP over CUDA ("sm_90") has
+// [PTX] alone, which is no text for a compiler of HIP: see [IsPTX].
 func HIPImages(arch string) []string {
 	processor, _, _ := strings.Cut(arch, ":")
+	if strings.HasPrefix(processor, "sm_") {
+		return []string{PTX()}
+	}
 	objects := CodeObjects()
 	if i := slices.IndexFunc(objects, func(c CodeObject) bool { return c.Arch == processor }); i >= 0 {
 		return []string{objects[i].Image, HIP()}

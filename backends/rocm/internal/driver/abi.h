@@ -64,10 +64,6 @@ typedef struct {
 } dlx_external_buffer;
 enum { DLX_OPAQUE_FD = 1, DLX_DEDICATED = 1 };
 
-_Static_assert(offsetof(dlx_external_handle, size) == offsetof(hipExternalMemoryHandleDesc, size), "hipExternalMemoryHandleDesc");
-_Static_assert(sizeof(dlx_external_handle) >= sizeof(hipExternalMemoryHandleDesc), "hipExternalMemoryHandleDesc");
-_Static_assert(sizeof(dlx_external_buffer) >= sizeof(hipExternalMemoryBufferDesc), "hipExternalMemoryBufferDesc");
-
 // hipDeviceProp_t: where gcnArchName is in hipDeviceProp_tR0600, and before 6.0. The buffer has room for either struct.
 #define DLX_PROPERTIES 8192
 enum { DLX_ARCH_6 = 1160, DLX_ARCH_5 = 396, DLX_ARCH_SIZE = 256 };
@@ -76,6 +72,9 @@ enum { DLX_ARCH_6 = 1160, DLX_ARCH_5 = 396, DLX_ARCH_SIZE = 256 };
 #define DLX_ATTRIBUTE_VMM 89
 
 #ifdef __HIP_PLATFORM_AMD__
+_Static_assert(offsetof(dlx_external_handle, size) == offsetof(hipExternalMemoryHandleDesc, size), "hipExternalMemoryHandleDesc");
+_Static_assert(sizeof(dlx_external_handle) >= sizeof(hipExternalMemoryHandleDesc), "hipExternalMemoryHandleDesc");
+_Static_assert(sizeof(dlx_external_buffer) >= sizeof(hipExternalMemoryBufferDesc), "hipExternalMemoryBufferDesc");
 #if HIP_VERSION >= DLX_HIP_6_0
 _Static_assert(hipIpcMemLazyEnablePeerAccess == DLX_LAZY_PEERS_6, "hipIpcMemLazyEnablePeerAccess");
 _Static_assert(offsetof(hipDeviceProp_t, gcnArchName) == DLX_ARCH_6, "hipDeviceProp_tR0600");

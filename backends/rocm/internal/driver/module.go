@@ -27,6 +27,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/dl"
+	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/rocm/internal/codecache"
 )
 
@@ -39,19 +40,26 @@ var compiled = codecache.New(func() (string, error) {
 	return os.UserCacheDir()
 })
 
-// LoadModule loads machine code, an ELF file. It compiles anything else, which is text, for the device first. AMD's library
-// keeps the address of the code: neither the kernels of gather nor those in compiled are ever freed.
+// LoadModule loads machine code, an ELF file, and PTX, which HIP over CUDA takes. It compiles anything else, which is text,
+// for the device first. AMD's library keeps the address of the code: neither the kernels of gather nor those in compiled
+// are ever freed. CUDA copies PTX, which must end with a zero byte.
 func (c context) LoadModule(image string) (uintptr, cudalike.Status) {
 	defer dl.KeepHandlers()()
-	if !strings.HasPrefix(image, "\x7fELF") {
+	data := unsafe.Pointer(unsafe.StringData(image))
+	switch {
+	case strings.HasPrefix(image, "\x7fELF"):
+	case gather.IsPTX(image):
+		data = unsafe.Pointer(C.CString(image))
+		defer C.free(data)
+	default:
 		code, s := c.compile(image)
 		if !s.OK() {
 			return 0, s
 		}
-		image = code
+		data = unsafe.Pointer(unsafe.StringData(code))
 	}
 	var made C.hipModule_t
-	s := answer("hipModuleLoadData", C.dlx_module(c.device(), unsafe.Pointer(unsafe.StringData(image)), &made))
+	s := answer("hipModuleLoadData", C.dlx_module(c.device(), data, &made))
 	return uintptr(unsafe.Pointer(made)), s
 }
 
