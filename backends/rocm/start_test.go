@@ -74,6 +74,22 @@ func TestACodeThatHIPDoesNotKnow(t *testing.T) {
 	}
 }
 
+// The error names the function that was called.
+func TestHostFunctionsOfOldLibraries(t *testing.T) {
+	sim := kit.Simulator(t)
+	if os.Getenv(modeVariable) == "" {
+		coretest.Child(t, t.Name(), modeVariable+"=5", "DLX_GPUSIM_HIP_VERSION=5")(t)
+		return
+	}
+	d := kit.Opened(t)
+	stream := cudaliketest.NewStream(t, d)
+	const call = "hipStreamAddCallback"
+	sim.Fail(call, 1, int(driver.OutOfMemory))
+	if s := contextOf(d).LaunchHostFunc(stream.Native(), func() { t.Error("called") }); s.Call != call || s.Code != int32(driver.OutOfMemory) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // Another process opens memory and an event of this one, and writes to the memory.
 func TestHandlesOfAnotherProcess(t *testing.T) {
 	kit.Simulator(t)
