@@ -14,7 +14,7 @@ import (
 // backend is the one backend of the process, which has one driver.
 var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	API:          "CUDA",
-	Visible:      "CUDA_VISIBLE_DEVICES",
+	Visible:      "whether CUDA_VISIBLE_DEVICES hides it",
 	Device:       core.DeviceCUDA,
 	Host:         core.DeviceCUDAHost,
 	Managed:      core.DeviceCUDAManaged,

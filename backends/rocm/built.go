@@ -14,7 +14,7 @@ import (
 // backend is the one backend of the process, which has one library of HIP.
 var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	API:         "HIP",
-	Visible:     "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES",
+	Visible:     "whether HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES hides it, and the right to open /dev/kfd (groups render and video)",
 	Device:      core.DeviceROCM,
 	Host:        core.DeviceROCMHost,
 	Vendor:      core.VendorAMD,

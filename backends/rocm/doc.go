@@ -12,7 +12,8 @@
 // and returns it to HIP as [TrimPools] says.
 //
 // Opaque descriptors and dma-bufs need a library of version 6.0 or newer. Import of Vulkan's memory does not.
-// Handles for other processes (core.HandleIPC) are of core.VendorAMD.
+// Handles for other processes (core.HandleIPC) are of core.VendorAMD. A process that imports memory of its own finds it by
+// the bytes of the handle. If HIP gives other bytes at the second hipIpcGetMemHandle, the import fails with a core.Error.
 //
 // # Devices and threads
 //

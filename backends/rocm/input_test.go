@@ -150,6 +150,33 @@ func TestMemoryThatCannotBeImported(t *testing.T) {
 	}
 }
 
+// Libraries since 7.1 get the descriptor as a pointer, and refuse a null pointer. In a process of its own, whose input it takes.
+func TestDescriptor0(t *testing.T) {
+	kit.Simulator(t)
+	if os.Getenv(codeVariable) == "" {
+		coretest.Child(t, t.Name(), codeVariable+"=0", "DLX_GPUSIM_HIP_VERSION=7")(t)
+		return
+	}
+	c := contextOf(kit.Opened(t))
+	unit, s := driver.Driver.Granularity(0, core.HandleOpaqueFD, true)
+	ok(t, s)
+	m, s := c.NewMapped(unit, core.HandleOpaqueFD, 0)
+	ok(t, s)
+	fd, s := c.ExportMapped(m)
+	ok(t, s)
+	if err := errors.Join(unix.Dup3(fd, 0, 0), unix.Close(fd)); err != nil {
+		t.Fatal(err)
+	}
+	open := coretest.Descriptors()
+	same, s := c.ImportMapped(0, unit, 0)
+	ok(t, s)
+	if now := coretest.Descriptors(); now > open {
+		t.Errorf("%d descriptors are open, %d were before", now, open)
+	}
+	ok(t, c.CloseMapped(same))
+	ok(t, c.CloseMapped(m))
+}
+
 func TestStreamNumbers(t *testing.T) {
 	kit.Simulator(t)
 	d, other := kit.Opened(t), kit.Opened(t, 1)

@@ -49,7 +49,7 @@ func TestAMDsLibraryWithoutACard(t *testing.T) {
 		return
 	}
 	p := New().Probe(t.Context())
-	if p.Available || !strings.Contains(p.Reason, "hipErrorNoDevice") || !strings.Contains(p.Reason, "(code 100)") {
+	if p.Available || !strings.Contains(p.Reason, "hipErrorNoDevice") || !strings.Contains(p.Reason, "(code 100)") || !strings.Contains(p.Reason, "/dev/kfd") {
 		t.Errorf("%+v", p)
 	}
 }
@@ -71,6 +71,22 @@ func TestACodeThatHIPDoesNotKnow(t *testing.T) {
 		if got := code.String(); !strings.Contains(got, want) || got == "" {
 			t.Errorf("%d is %q, want %q", code, got, want)
 		}
+	}
+}
+
+// The error names the function that was called.
+func TestHostFunctionsOfOldLibraries(t *testing.T) {
+	sim := kit.Simulator(t)
+	if os.Getenv(modeVariable) == "" {
+		coretest.Child(t, t.Name(), modeVariable+"=5", "DLX_GPUSIM_HIP_VERSION=5")(t)
+		return
+	}
+	d := kit.Opened(t)
+	stream := cudaliketest.NewStream(t, d)
+	const call = "hipStreamAddCallback"
+	sim.Fail(call, 1, int(driver.OutOfMemory))
+	if s := contextOf(d).LaunchHostFunc(stream.Native(), func() { t.Error("called") }); s.Call != call || s.Code != int32(driver.OutOfMemory) {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // Facts say how an API differs from others, besides its functions.
 type Facts struct {
 	API     string // its name in texts: "CUDA"
-	Visible string // the environment variable that hides devices
+	Visible string // what to check if there is no device, such as the environment variable that hides devices
 
 	// DLPack's types for memory of devices, pinned memory and managed memory. Managed is 0 if DLPack has no type
 	// for it.
@@ -115,7 +115,7 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if s.Kind == NoDevice {
-		return 0, b.statusf(core.ErrNotSupported, s, "the driver finds no card: check whether %s hides it", b.Visible)
+		return 0, b.statusf(core.ErrNotSupported, s, "the driver finds no card: check %s", b.Visible)
 	}
 	if err := b.check(s, "the driver cannot be used"); err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (b *Backend) count(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if n == 0 {
-		return 0, b.errorf(core.ErrNotSupported, "Devices", "the driver has no device: check whether %s hides it", b.Visible)
+		return 0, b.errorf(core.ErrNotSupported, "Devices", "the driver has no device: check %s", b.Visible)
 	}
 	return n, nil
 }

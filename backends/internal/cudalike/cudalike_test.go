@@ -19,7 +19,7 @@ func kernels(cudalike.Description) []string { return []string{"gather"} }
 // rocm has the facts of an API that differs from CUDA as much as it may: DLPack has no type for its managed memory,
 // and it has no streams of threads.
 var rocm = cudalike.New(newFake("rocm"), cudalike.Facts{
-	API: "HIP", Visible: "HIP_VISIBLE_DEVICES", Device: core.DeviceROCM, Host: core.DeviceROCMHost,
+	API: "HIP", Visible: "whether HIP_VISIBLE_DEVICES hides it", Device: core.DeviceROCM, Host: core.DeviceROCMHost,
 	Kernels: kernels, Limits: gather.CUDALimits(),
 })
 

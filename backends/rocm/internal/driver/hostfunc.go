@@ -28,7 +28,11 @@ var hostFuncs = cudalike.NewHostFuncs("rocm")
 
 func (c context) LaunchHostFunc(stream uintptr, f func()) cudalike.Status {
 	n := hostFuncs.Add(c.ID(), f)
-	s := answer("hipLaunchHostFunc", C.dlx_launch_host(c.device(), C.uintptr_t(stream), C.uintptr_t(n)))
+	call := "hipLaunchHostFunc"
+	if !has(call) {
+		call = "hipStreamAddCallback"
+	}
+	s := answer(call, C.dlx_launch_host(c.device(), C.uintptr_t(stream), C.uintptr_t(n)))
 	if !s.OK() {
 		hostFuncs.Drop(n)
 	}

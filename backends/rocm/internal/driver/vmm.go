@@ -3,6 +3,9 @@
 package driver
 
 /*
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "shim.h"
 
 // The result of dlx_vmm_open. If it failed, call is the function that failed.
@@ -28,13 +31,22 @@ static inline hipError_t dlx_give_access(void *address, size_t size, int device)
 	return dlx_hip.hipMemSetAccess(address, size, &access, 1);
 }
 
-// dlx_vmm_memory makes the memory, or opens that of the descriptor fd. Libraries since 7.1 take the descriptor itself,
-// older ones its address.
+// dlx_vmm_import opens the memory of a descriptor. Libraries since 7.1 take the descriptor itself, older ones its address.
+// The descriptor 0 would be a null pointer, which is refused, so a duplicate stands for it.
+static inline hipError_t dlx_vmm_import(void **memory, int fd) {
+	if (dlx_hip_version < DLX_HIP_7_1) return dlx_hip.hipMemImportFromShareableHandle(memory, &fd, DLX_POSIX_FD);
+	int passed = fd != 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (passed < 0) return hipErrorOutOfMemory; // no descriptor is left
+	hipError_t r = dlx_hip.hipMemImportFromShareableHandle(memory, (void *)(intptr_t)passed, DLX_POSIX_FD);
+	if (passed != fd) close(passed);
+	return r;
+}
+
+// dlx_vmm_memory makes the memory, or opens that of the descriptor fd.
 static inline hipError_t dlx_vmm_memory(struct dlx_vmm *v, int fd, int rdma, size_t size, int device) {
 	if (fd >= 0) {
 		v->call = "hipMemImportFromShareableHandle";
-		void *handle = dlx_hip_version >= DLX_HIP_7_1 ? (void *)(intptr_t)fd : &fd;
-		return dlx_hip.hipMemImportFromShareableHandle(&v->memory, handle, DLX_POSIX_FD);
+		return dlx_vmm_import(&v->memory, fd);
 	}
 	dlx_allocation p = dlx_properties(device, rdma);
 	v->call = "hipMemCreate";
