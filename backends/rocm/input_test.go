@@ -105,9 +105,19 @@ func TestPointersInOtherVersions(t *testing.T) {
 	}
 }
 
+// opened opens a device whose library can export memory as descriptors: those before 6.0 cannot.
+func opened(t *testing.T) core.Device {
+	t.Helper()
+	d := kit.Opened(t)
+	if x, s := driver.Driver.Describe(0); !s.OK() || x.NoDescriptors != "" {
+		t.Skipf("the device has no descriptors of memory: %s %s", x.NoDescriptors, s.Call)
+	}
+	return d
+}
+
 func TestMemoryThatCannotBeImported(t *testing.T) {
 	sim := kit.Simulator(t)
-	d := kit.Opened(t)
+	d := opened(t)
 	file, err := os.Open("/dev/null")
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +192,7 @@ func TestDescriptor0(t *testing.T) {
 // Other code of the thread asks HIP about its own errors.
 func TestNoErrorIsLeft(t *testing.T) {
 	sim := kit.Simulator(t)
-	c := contextOf(kit.Opened(t))
+	c := contextOf(opened(t))
 	hip, err := gpusimtest.Open(os.Getenv(driver.LibraryVariable))
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +258,7 @@ func TestStreamNumbers(t *testing.T) {
 
 func TestNoMemoryIsLeft(t *testing.T) {
 	sim := kit.Simulator(t)
-	d := kit.Opened(t)
+	d := opened(t)
 	live := sim.Live()
 	for _, o := range []core.AllocOptions{{}, {Export: core.HandleOpaqueFD}, {Export: core.HandleIPC}} {
 		_, err := d.Alloc(t.Context(), d.Properties().TotalMemory+1, o)
@@ -286,7 +296,7 @@ func TestALostDevice(t *testing.T) {
 // Functions that cudalike does not call for what HIP says that it has.
 func TestWhatNoDeviceUses(t *testing.T) {
 	kit.Simulator(t)
-	c := contextOf(kit.Opened(t))
+	c := contextOf(opened(t))
 	p := allocate(t, 1000, c.AllocManaged, c.Free)
 	if a, s := c.Pointer(p); !s.OK() || !a.Managed || a.Start != p {
 		t.Errorf("managed memory: %+v, %v", a, s)
