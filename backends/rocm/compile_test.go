@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -33,6 +34,17 @@ func TestTheCompilerMayFail(t *testing.T) {
 			transposes(t, core.ErrNotSupported)
 		}
 		transposes(t, nil)
+		// Code of the cache that is refused is compiled once more.
+		for _, compiles := range []int{0, 1, 0} {
+			before := sim.Count("hiprtcCompileProgram")
+			if compiles == 1 {
+				sim.Fail("hipModuleLoadData", 1, int(driver.NoBinaryForGPU))
+			}
+			transposes(t, nil)
+			if n := sim.Count("hiprtcCompileProgram") - before; n != compiles {
+				t.Errorf("the text was compiled %d times, want %d", n, compiles)
+			}
+		}
 	}
 	for kind, n := range sim.Live() {
 		if slices.Contains([]string{"programs", "modules"}, kind) && n != live[kind] {

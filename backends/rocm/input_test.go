@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 )
 
 // contextOf returns HIP's functions for a device, as another library in the process calls them.
@@ -103,9 +105,19 @@ func TestPointersInOtherVersions(t *testing.T) {
 	}
 }
 
+// opened opens a device whose library can export memory as descriptors: those before 6.0 cannot.
+func opened(t *testing.T) core.Device {
+	t.Helper()
+	d := kit.Opened(t)
+	if x, s := driver.Driver.Describe(0); !s.OK() || x.NoDescriptors != "" {
+		t.Skipf("the device has no descriptors of memory: %s %s", x.NoDescriptors, s.Call)
+	}
+	return d
+}
+
 func TestMemoryThatCannotBeImported(t *testing.T) {
 	sim := kit.Simulator(t)
-	d := kit.Opened(t)
+	d := opened(t)
 	file, err := os.Open("/dev/null")
 	if err != nil {
 		t.Fatal(err)
@@ -170,11 +182,51 @@ func TestDescriptor0(t *testing.T) {
 	open := coretest.Descriptors()
 	same, s := c.ImportMapped(0, unit, 0)
 	ok(t, s)
+	ok(t, c.CloseMapped(same))
 	if now := coretest.Descriptors(); now > open {
 		t.Errorf("%d descriptors are open, %d were before", now, open)
 	}
-	ok(t, c.CloseMapped(same))
 	ok(t, c.CloseMapped(m))
+}
+
+// Other code of the thread asks HIP about its own errors.
+func TestNoErrorIsLeft(t *testing.T) {
+	sim := kit.Simulator(t)
+	c := contextOf(opened(t))
+	hip, err := gpusimtest.Open(os.Getenv(driver.LibraryVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	count := func() { _, _ = driver.Driver.Devices() }
+	describe := func() { _, _ = driver.Driver.Describe(0) }
+	allocate := func() {
+		if p, s := c.Alloc(1000); s.OK() {
+			ok(t, c.Free(p))
+		}
+	}
+	for call, f := range map[string]func(){
+		"hipGetDeviceCount": count, "hipDeviceGetName": describe, "hipDeviceTotalMem": describe, "hipDeviceGetUuid": describe,
+		"hipDeviceGetPCIBusId": describe, "hipGetDevicePropertiesR0600": describe, "hipDeviceGetAttribute": describe,
+		"hipDeviceCanAccessPeer":         func() { _, _ = driver.Driver.CanAccessPeer(0, 1) },
+		"hipMemGetAllocationGranularity": func() { _, _ = driver.Driver.Granularity(0, core.HandleOpaqueFD, true) },
+		"hipGetDevice":                   allocate, "hipMalloc": allocate, "hipThreadExchangeStreamCaptureMode": allocate,
+		"hipSetDevice": func() { hip.Call("hipSetDevice", 1); allocate(); hip.Call("hipSetDevice", 0) },
+	} {
+		for nth := 1; nth <= 2; nth++ {
+			before := sim.Count(call)
+			sim.Fail(call, nth, int(driver.OutOfMemory))
+			f()
+			if sim.Count(call) == before {
+				t.Errorf("%s was not called", call)
+			}
+			sim.Fail(call, 0, 0)
+			if left := driver.Code(int32(hip.Call("hipGetLastError"))); left != driver.Success { //nolint:gosec // an int
+				t.Errorf("%s leaves the error %v", call, left)
+			}
+		}
+	}
 }
 
 func TestStreamNumbers(t *testing.T) {
@@ -206,7 +258,7 @@ func TestStreamNumbers(t *testing.T) {
 
 func TestNoMemoryIsLeft(t *testing.T) {
 	sim := kit.Simulator(t)
-	d := kit.Opened(t)
+	d := opened(t)
 	live := sim.Live()
 	for _, o := range []core.AllocOptions{{}, {Export: core.HandleOpaqueFD}, {Export: core.HandleIPC}} {
 		_, err := d.Alloc(t.Context(), d.Properties().TotalMemory+1, o)
@@ -244,7 +296,7 @@ func TestALostDevice(t *testing.T) {
 // Functions that cudalike does not call for what HIP says that it has.
 func TestWhatNoDeviceUses(t *testing.T) {
 	kit.Simulator(t)
-	c := contextOf(kit.Opened(t))
+	c := contextOf(opened(t))
 	p := allocate(t, 1000, c.AllocManaged, c.Free)
 	if a, s := c.Pointer(p); !s.OK() || !a.Managed || a.Start != p {
 		t.Errorf("managed memory: %+v, %v", a, s)

@@ -60,6 +60,19 @@ func (c *Cache) Get(key string, compile func() (code string, ok bool)) (code str
 	return code, false
 }
 
+// Drop forgets code, in memory and in the file. Get compiles it again. If another goroutine has replaced the code already, that stays.
+func (c *Cache) Drop(key, code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if kept, ok := c.code[key]; ok && kept != code {
+		return
+	}
+	delete(c.code, key)
+	if path := c.path(key); path != "" {
+		_ = os.Remove(path)
+	}
+}
+
 // path returns the file for a key, "" if there is no folder.
 func (c *Cache) path(key string) string {
 	folder, err := c.folder()

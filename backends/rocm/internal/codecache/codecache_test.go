@@ -126,6 +126,29 @@ func TestRefusedCodeIsNotKept(t *testing.T) {
 	}
 }
 
+func TestDroppedCodeIsCompiledAgain(t *testing.T) {
+	folder, key := t.TempDir(), codecache.Key("text")
+	get(t, folder, key, "old")
+	c := codecache.New(func() (string, error) { return folder, nil })
+	code := func() string {
+		code, _ := c.Get(key, func() (string, bool) { return "new", true })
+		return code
+	}
+	for i, want := range []string{"old", "new", "new"} {
+		got := code()
+		if got != want {
+			t.Errorf("Get %d returns %q, want %q", i, got, want)
+		}
+		if i == 0 {
+			c.Drop(key, got)
+		}
+		c.Drop(key, "old") // what another goroutine got before
+	}
+	if get(t, folder, key, "new") {
+		t.Error("the new code is not in the file")
+	}
+}
+
 func TestKeysDependOnWhereAPartEnds(t *testing.T) {
 	if codecache.Key("a", "bc") == codecache.Key("ab", "c") {
 		t.Error("two keys are the same")

@@ -5,17 +5,15 @@ package driver
 /*
 #include "shim.h"
 
-static hipError_t dlx_count(int *n) { return dlx_hip.hipGetDeviceCount(n); }
-static hipError_t dlx_name(int device, char *out, int size) { return dlx_hip.hipDeviceGetName(out, size, device); }
-static hipError_t dlx_total(int device, size_t *out) { return dlx_hip.hipDeviceTotalMem(out, device); }
-static hipError_t dlx_uuid(int device, void *out) { return dlx_hip.hipDeviceGetUuid(out, device); }
-static hipError_t dlx_bus(int device, char *out, int size) { return dlx_hip.hipDeviceGetPCIBusId(out, size, device); }
+static hipError_t dlx_count(int *n) { return dlx_forget(dlx_hip.hipGetDeviceCount(n)); }
+static hipError_t dlx_name(int device, char *out, int size) { return dlx_forget(dlx_hip.hipDeviceGetName(out, size, device)); }
+static hipError_t dlx_total(int device, size_t *out) { return dlx_forget(dlx_hip.hipDeviceTotalMem(out, device)); }
+static hipError_t dlx_uuid(int device, void *out) { return dlx_forget(dlx_hip.hipDeviceGetUuid(out, device)); }
+static hipError_t dlx_bus(int device, char *out, int size) { return dlx_forget(dlx_hip.hipDeviceGetPCIBusId(out, size, device)); }
 
 static int dlx_attribute(int device, int which) {
 	int n = 0;
-	hipError_t r = dlx_hip.hipDeviceGetAttribute(&n, (hipDeviceAttribute_t)which, device);
-	if (r != hipSuccess) (void)dlx_hip.hipGetLastError();
-	return r == hipSuccess ? n : 0;
+	return dlx_forget(dlx_hip.hipDeviceGetAttribute(&n, (hipDeviceAttribute_t)which, device)) == hipSuccess ? n : 0;
 }
 */
 import "C"

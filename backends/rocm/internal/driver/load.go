@@ -4,12 +4,12 @@ package driver
 
 /*
 #cgo CFLAGS: -D__HIP_PLATFORM_AMD__
-#include "table.h"
+#include "shim.h"
 
 static const struct dlx_entry *dlx_entry(int compiler, int i) { return &(compiler ? dlx_hiprtc_entries : dlx_hip_entries)[i]; }
 static void dlx_set(int compiler, int i, uintptr_t f) { *dlx_entry(compiler, i)->at = f ? (void *)f : dlx_hip_missing; }
-static int dlx_init(void) { return dlx_hip.hipInit(0); }
-static int dlx_read_version(void) { return dlx_hip.hipRuntimeGetVersion(&dlx_hip_version); }
+static int dlx_init(void) { return dlx_forget(dlx_hip.hipInit(0)); }
+static int dlx_read_version(void) { return dlx_forget(dlx_hip.hipRuntimeGetVersion(&dlx_hip_version)); }
 */
 import "C"
 

@@ -45,43 +45,55 @@ var compiled = codecache.New(func() (string, error) {
 // are ever freed. CUDA copies PTX, which must end with a zero byte.
 func (c context) LoadModule(image string) (uintptr, cudalike.Status) {
 	defer dl.KeepHandlers()()
-	data := unsafe.Pointer(unsafe.StringData(image))
 	switch {
 	case strings.HasPrefix(image, "\x7fELF"):
+		return c.load(unsafe.Pointer(unsafe.StringData(image)))
 	case gather.IsPTX(image):
-		data = unsafe.Pointer(C.CString(image))
-		defer C.free(data)
-	default:
-		code, s := c.compile(image)
-		if !s.OK() {
-			return 0, s
-		}
-		data = unsafe.Pointer(unsafe.StringData(code))
+		ptx := unsafe.Pointer(C.CString(image))
+		defer C.free(ptx)
+		return c.load(ptx)
 	}
+	code, key, fresh, s := c.compile(image)
+	if !s.OK() {
+		return 0, s
+	}
+	module, s := c.load(unsafe.Pointer(unsafe.StringData(code)))
+	if s.Kind != cudalike.WrongImage || fresh {
+		return module, s
+	}
+	// The code is of the cache, where it would stay for all later processes.
+	compiled.Drop(key, code)
+	if code, _, _, s = c.compile(image); !s.OK() {
+		return 0, s
+	}
+	return c.load(unsafe.Pointer(unsafe.StringData(code)))
+}
+
+// load loads machine code or PTX.
+func (c context) load(data unsafe.Pointer) (uintptr, cudalike.Status) {
 	var made C.hipModule_t
 	s := answer("hipModuleLoadData", C.dlx_module(c.device(), data, &made))
 	return uintptr(unsafe.Pointer(made)), s
 }
 
-// compile compiles a text for the device's architecture, unless that was done before.
-func (c context) compile(text string) (code string, s cudalike.Status) {
+// compile compiles a text for the device's architecture, unless the code is in the cache: then fresh is false.
+func (c context) compile(text string) (code, key string, fresh bool, s cudalike.Status) {
 	var arch [C.DLX_ARCH_SIZE]C.char
 	if s := answer("hipGetDeviceProperties", C.dlx_arch(c.device(), &arch[0])); !s.OK() {
-		return "", s
+		return "", "", false, s
 	}
 	version, s := openCompiler()
 	if !s.OK() {
-		return "", s
+		return "", "", false, s
 	}
 	target := C.GoString(&arch[0])
-	code, failed := compiled.Get(codecache.Key(text, target, version), func() (string, bool) {
+	key = codecache.Key(text, target, version)
+	code, _ = compiled.Get(key, func() (string, bool) {
+		fresh = true
 		code, s = compile(text, target)
 		return code, s.OK()
 	})
-	if failed {
-		return "", s
-	}
-	return code, cudalike.Status{}
+	return code, key, fresh, s
 }
 
 func (c context) Function(module uintptr, name string) (uintptr, cudalike.Status) {

@@ -5,7 +5,9 @@ package driver
 /*
 #include "shim.h"
 
-static hipError_t dlx_can_access(int device, int peer, int *can) { return dlx_hip.hipDeviceCanAccessPeer(can, device, peer); }
+static hipError_t dlx_can_access(int device, int peer, int *can) {
+	return dlx_forget(dlx_hip.hipDeviceCanAccessPeer(can, device, peer));
+}
 
 static hipError_t dlx_peer_enable(int device, int peer) {
 	DLX_RELAXED(device, dlx_hip.hipDeviceEnablePeerAccess(peer, 0));

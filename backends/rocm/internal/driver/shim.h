@@ -7,23 +7,30 @@
 
 #include "table.h"
 
+// dlx_forget forgets the error of a failed call, and returns it: other code of the thread asks hipGetLastError about its own.
+static inline hipError_t dlx_forget(hipError_t r) {
+	if (r != hipSuccess) (void)dlx_hip.hipGetLastError();
+	return r;
+}
+
 // HIP's context is a device, which is current for a thread. dlx_enter makes a device current, and dlx_leave the one that
 // was current before. Each tries twice, since a call that frees something is not repeated.
 static inline hipError_t dlx_make_current(int device) {
 	hipError_t r = dlx_hip.hipSetDevice(device);
-	return r == hipSuccess ? r : dlx_hip.hipSetDevice(device);
+	if (dlx_forget(r) == hipSuccess) return r;
+	return dlx_forget(dlx_hip.hipSetDevice(device));
 }
 
 static inline hipError_t dlx_enter(int device, int *before) {
-	hipError_t r = dlx_hip.hipGetDevice(before);
-	if (r != hipSuccess) r = dlx_hip.hipGetDevice(before);
+	hipError_t r = dlx_forget(dlx_hip.hipGetDevice(before));
+	if (r != hipSuccess) r = dlx_forget(dlx_hip.hipGetDevice(before));
 	return r != hipSuccess || *before == device ? r : dlx_make_current(device);
 }
 
-// dlx_leave also forgets the error of a failed call: other code of the thread asks hipGetLastError about its own.
+// dlx_leave also forgets the error of the call that was made.
 static inline void dlx_leave(int device, int before, hipError_t r) {
 	if (before != device) dlx_make_current(before);
-	if (r != hipSuccess) (void)dlx_hip.hipGetLastError();
+	(void)dlx_forget(r);
 }
 
 // DLX_IN makes a call with a device current, and returns its result from the function.
@@ -43,8 +50,8 @@ static inline void dlx_leave(int device, int before, hipError_t r) {
 #define DLX_SAME_MODE ((hipStreamCaptureMode)-1)
 
 static inline hipStreamCaptureMode dlx_relax(hipStreamCaptureMode mode) {
-	if (mode == DLX_SAME_MODE || dlx_hip.hipThreadExchangeStreamCaptureMode(&mode) != hipSuccess) return DLX_SAME_MODE;
-	return mode;
+	if (mode == DLX_SAME_MODE) return mode;
+	return dlx_forget(dlx_hip.hipThreadExchangeStreamCaptureMode(&mode)) == hipSuccess ? mode : DLX_SAME_MODE;
 }
 
 // DLX_RELAXED is DLX_IN in the relaxed mode.
@@ -82,7 +89,7 @@ static inline hipError_t dlx_arch(int device, char *out) {
 		at = DLX_ARCH_5;
 		r = dlx_hip.hipGetDeviceProperties(properties, device);
 	}
-	if (r == hipSuccess) memcpy(out, properties + at, DLX_ARCH_SIZE - 1);
+	if (dlx_forget(r) == hipSuccess) memcpy(out, properties + at, DLX_ARCH_SIZE - 1);
 	return r;
 }
 

@@ -23,7 +23,7 @@ static inline dlx_allocation dlx_properties(int device, int rdma) {
 
 static hipError_t dlx_vmm_granularity(int device, int option, size_t *bytes) {
 	dlx_allocation p = dlx_properties(device, 0);
-	return dlx_hip.hipMemGetAllocationGranularity(bytes, &p, option);
+	return dlx_forget(dlx_hip.hipMemGetAllocationGranularity(bytes, &p, option));
 }
 
 static inline hipError_t dlx_give_access(void *address, size_t size, int device) {
