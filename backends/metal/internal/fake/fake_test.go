@@ -180,7 +180,8 @@ func TestAFullQueueBlocks(t *testing.T) {
 	<-held
 	<-held
 	<-third
-	if misuse := s.end(); misuse != "" {
+	// Nothing but the two waits for a value that only the host signals, and nothing is left.
+	if misuse := s.end(); strings.Count(misuse, "longer than the system allows") != 2 || strings.Contains(misuse, "is left") {
 		t.Error(misuse)
 	}
 }
