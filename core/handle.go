@@ -19,7 +19,7 @@ const (
 	HandleMemFD                             // POSIX descriptor of a memfd, which is host memory that mmap maps
 	HandleIPC                               // bytes that only drivers of one vendor can import, such as CUipcMemHandle and hipIpcMemHandle_t
 	HandleOpaqueWin32                       // NT handle that only the same driver and device can import
-	HandleMachPort                          // Mach port with a send right, as IOSurfaceCreateMachPort returns it
+	HandleMachPort                          // Mach port with a send right, as IOSurfaceCreateMachPort returns it. No backend makes or takes one: a port travels only in Mach messages, which need cgo
 )
 
 // payload is what a handle is made of.

@@ -29,7 +29,8 @@ func EventOf(e core.Event) (object uintptr, value uint64, err error) { return ev
 func SharedEventOf(s core.Semaphore) (uintptr, error) { return sharedEventOf(s) }
 
 // ImportSharedEvent returns a semaphore of d over an id<MTLSharedEvent> of other code, and retains that until the semaphore
-// is closed. It fails with core.ErrInvalid if object is not a shared event, as far as the system can tell; with core.ErrDevice
+// is closed. If other code signals a value while the host replaces a signal of dlx that failed, the value may appear to
+// fall. ImportSharedEvent fails with core.ErrInvalid if object is not a shared event, as far as the system can tell; with core.ErrDevice
 // if d is a device of another backend; and with core.ErrClosed if d is closed.
 func ImportSharedEvent(d core.Device, object uintptr) (core.Semaphore, error) {
 	return importSharedEvent(d, object)

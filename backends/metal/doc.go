@@ -30,6 +30,10 @@
 //     stands for the command buffers that were committed there before. It relies on command buffers of one queue being
 //     completed in their order, as every library does; Apple's documentation says only that they start so.
 //
+// A queue has room for as many uncompleted command buffers as it was made for, usually 64. Two streams over one queue, a
+// queue that was made with less room, and other users of it can fill it: Copy and Record then block until it has room.
+// That is no deadlock.
+//
 // Semaphores are shared events ([SharedEventOf]). They cannot be passed to another process, because an MTLSharedEventHandle
 // travels only in an XPC message.
 //

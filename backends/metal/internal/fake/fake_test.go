@@ -162,18 +162,26 @@ func TestAFullQueueBlocks(t *testing.T) {
 		})
 	}
 	third := make(chan struct{})
-	go s.Pool(func() {
-		s.CommandBuffer(s.queue)
-		close(third)
-	})
-	time.Sleep(10 * time.Millisecond)
-	select {
-	case <-third:
-		t.Error("a third command buffer was made")
-	default:
+	go func() {
+		defer close(third)
+		s.Pool(func() { s.CommandBuffer(s.queue) })
+	}()
+	for end := time.Now().Add(time.Minute); s.Blocked() == 0; time.Sleep(time.Millisecond) {
+		select {
+		case <-third:
+			t.Fatal("a third command buffer was made")
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody waits for room in the queue")
+		}
 	}
 	s.SetValue(s.event, 2)
 	<-held
 	<-held
 	<-third
+	// Nothing but the two waits for a value that only the host signals, and nothing is left.
+	if misuse := s.end(); strings.Count(misuse, "longer than the system allows") != 2 || strings.Contains(misuse, "is left") {
+		t.Error(misuse)
+	}
 }

@@ -245,7 +245,9 @@ func (m *Metal) NewSharedEvent(device driver.ID) driver.ID {
 }
 
 // Value implements [driver.Driver].
-func (m *Metal) Value(event driver.ID) uint64 { return uint64(m.message(event, signaledValue)) }
+func (m *Metal) Value(event driver.ID) uint64 {
+	return pooled(m, func() uint64 { return uint64(m.message(event, signaledValue)) })
+}
 
 // SetValue implements [driver.Driver].
 func (m *Metal) SetValue(event driver.ID, value uint64) {
