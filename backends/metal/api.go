@@ -12,9 +12,10 @@ func New() core.Backend { return newBackend() }
 func DeviceOf(d core.Device) (uintptr, error) { return deviceOf(d) }
 
 // BufferOf returns the id<MTLBuffer> of t, and the offset of the first element in it, in bytes. The buffer belongs to the
-// tensor. Retain it to keep it longer, but not to use the memory longer: that goes back to its pool, or to its owner on the
-// host, when the tensor is closed and its work is done. For a tensor without memory it is 0. BufferOf fails with core.ErrInvalid if t is nil,
-// with core.ErrDevice if t is not in Metal, and with core.ErrClosed if t is closed.
+// tensor. Retain it to keep it longer, but not to use the memory longer: memory of a pool goes back to the pool when the
+// tensor is closed and its work is done. Memory of the host goes back to its owner when nobody owns the buffer any more.
+// For a tensor without memory it is 0. BufferOf fails with core.ErrInvalid if t is nil, with core.ErrDevice if t is not in
+// Metal, and with core.ErrClosed if t is closed.
 func BufferOf(t *core.Tensor) (buffer uintptr, offset int64, err error) { return bufferOf(t) }
 
 // EventOf returns the id<MTLSharedEvent> that stands for e, an event of a stream of Metal, and the value that it has when

@@ -42,11 +42,12 @@ type Driver interface {
 	// DeviceInfo.MaxBufferLength (Apple, "newBufferWithLength:options:": nil when it fails; the lengths are those
 	// that Metal's validation layer accepts). New memory has any contents for dlx, though Metal clears it.
 	NewBuffer(device ID, length uint64, options Options) ID
-	// NewBufferNoCopy is newBufferWithBytesNoCopy:length:options:deallocator: with a nil deallocator. address and
-	// length are multiples of the page size (Apple, "newBufferWithBytesNoCopy:length:options:deallocator:"), and
-	// options has StorageShared. The memory stays the caller's, who keeps it until the last command buffer that uses it
-	// is completed. It returns 0 if Metal does not take the memory.
-	NewBufferNoCopy(device ID, address uintptr, length uint64, options Options) ID
+	// NewBufferNoCopy is newBufferWithBytesNoCopy:length:options:deallocator:. address and length are multiples of the
+	// page size (Apple, "newBufferWithBytesNoCopy:length:options:deallocator:"), and options has StorageShared. The
+	// memory stays the caller's, who keeps it until Metal calls deallocated: once, on any thread, when the buffer has
+	// no owner any more. Other libraries and command buffers own it, too. deallocated must not wait. NewBufferNoCopy
+	// returns 0 if Metal does not take the memory; then deallocated is never called.
+	NewBufferNoCopy(device ID, address uintptr, length uint64, options Options, deallocated func()) ID
 	// Buffer reads the properties of a buffer.
 	Buffer(buffer ID) BufferInfo
 

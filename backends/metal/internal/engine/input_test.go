@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/backends/metal/internal/fake"
@@ -203,6 +206,38 @@ func TestHostMemoryIsUsedInPlace(t *testing.T) {
 	}
 	foreign := core.Memory{ID: core.CPU, Handle: uintptr(page), Size: 1, Origin: core.DeviceCUDA}
 	wantError(t, d.CanMap(foreign), core.ErrNotSupported, "memory of another device")
+}
+
+// The memory of the host goes back to its owner when Metal has deallocated the buffer, which others may retain.
+func TestMappedMemoryLivesAsLongAsItsBuffer(t *testing.T) {
+	d, v := device1(t, fake.Config{})
+	bytes, freed := pattern(3*os.Getpagesize(), 2), make(chan struct{})
+	host, err := core.Wrap(core.Memory{
+		ID: core.CPU, Handle: uintptr(unsafe.Pointer(&bytes[0])), Size: int64(len(bytes)), Owner: core.FreeFunc(func() { close(freed) }),
+	}, core.Spec{DType: core.TypeUint8, Shape: []int64{int64(len(bytes))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := host.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := d.MapHost(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer := driver.ID(m.Handle)
+	v.Retain(buffer)
+	_ = host.Close()
+	m.Free()
+	select {
+	case <-freed:
+		t.Error("the memory is free, and the buffer over it has an owner")
+	case <-time.After(20 * time.Millisecond):
+	}
+	v.Release(buffer)
+	<-freed
+	runtime.KeepAlive(bytes)
 }
 
 func TestTheFeaturesSayWhatIsMissing(t *testing.T) {

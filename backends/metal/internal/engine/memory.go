@@ -207,15 +207,13 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 		return d.HandOut(core.Memory{ID: d.ID()}, nil, host.Release), nil
 	}
 	o := &object{size: whole, host: first - uintptr(skip)}
-	o.buffer = d.driver.NewBufferNoCopy(d.id, o.host, uint64(whole), driver.StorageShared)
+	// Release may wait, and calls what the program made to free the memory.
+	o.buffer = d.driver.NewBufferNoCopy(d.id, o.host, uint64(whole), driver.StorageShared, func() { go host.Release() })
 	if o.buffer == 0 {
 		return core.Memory{}, errorf(core.ErrInvalid, "newBufferWithBytesNoCopy:length:options:deallocator:",
 			"Metal does not take the %d bytes at %#x: memory that it maps was made by mmap or vm_allocate. Copy it", whole, o.host)
 	}
-	return d.handOut(o, skip, m.Size, nil, func() {
-		d.destroy(o) // before its memory
-		host.Release()
-	}), nil
+	return d.handOut(o, skip, m.Size, nil, func() { d.destroy(o) }), nil
 }
 
 // HostView gives the host shared memory.

@@ -91,6 +91,8 @@ type object struct {
 	address uintptr
 	length  uint64
 	storage driver.Options
+	// deallocated is called with Driver.mu held: it must not wait.
+	deallocated func()
 
 	// MTLCommandQueue
 	room      int
@@ -302,6 +304,9 @@ func (d *Driver) release(id driver.ID) {
 		for i := range o.memory { // what is read later is wrong
 			o.memory[i] = 0xdd
 		}
+		if o.deallocated != nil {
+			o.deallocated()
+		}
 	case commands:
 		d.abandon(o)
 	case blit, compute:
@@ -430,7 +435,7 @@ func (d *Driver) NewBuffer(of driver.ID, length uint64, options driver.Options) 
 }
 
 // NewBufferNoCopy implements driver.Driver.
-func (d *Driver) NewBufferNoCopy(of driver.ID, address uintptr, length uint64, options driver.Options) driver.ID {
+func (d *Driver) NewBufferNoCopy(of driver.ID, address uintptr, length uint64, options driver.Options, deallocated func()) driver.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g, page := d.get(of, device), uint64(os.Getpagesize())
@@ -442,7 +447,7 @@ func (d *Driver) NewBufferNoCopy(of driver.ID, address uintptr, length uint64, o
 	}
 	g.allocated += length
 	o := d.make(buffer, of)
-	o.length, o.storage, o.address = length, options, address
+	o.length, o.storage, o.address, o.deallocated = length, options, address, deallocated
 	return o.id
 }
 

@@ -122,7 +122,7 @@ func TestBrokenRulesAreReported(t *testing.T) {
 			s.run(func(c driver.ID) { s.EncodeWait(c, e, 1); s.Release(e) })
 		}},
 		{"host memory that does not begin on a page", "newBufferWithBytesNoCopy", func(s *scene) {
-			s.Release(s.NewBufferNoCopy(s.device, 0x1001, 4096, driver.StorageShared))
+			s.Release(s.NewBufferNoCopy(s.device, 0x1001, 4096, driver.StorageShared, nil))
 		}},
 		{"another object", "is used as a", func(s *scene) { s.Value(s.queue) }},
 	} {

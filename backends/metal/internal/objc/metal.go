@@ -22,7 +22,7 @@ type Metal struct {
 	nsString  driver.ID                   // the class, which lives as long as the process
 	system    string
 
-	// newBlock makes a block that calls f with its argument. The caller owns the block, and releases it by the function.
+	// newBlock makes a block that calls f with its first argument. The caller owns the block, and releases it by the function.
 	newBlock func(f func(commands driver.ID)) (block uintptr, release func())
 }
 
@@ -129,13 +129,16 @@ func (m *Metal) NewBuffer(device driver.ID, length uint64, options driver.Option
 	})
 }
 
-// NewBufferNoCopy implements [driver.Driver].
-func (m *Metal) NewBufferNoCopy(device driver.ID, address uintptr, length uint64, options driver.Options) driver.ID {
+// NewBufferNoCopy implements [driver.Driver]. The buffer copies the block, and releases it after it has called it. The
+// block has two arguments, the address and the length; both are known here.
+func (m *Metal) NewBufferNoCopy(device driver.ID, address uintptr, length uint64, options driver.Options, deallocated func()) driver.ID {
 	return pooled(m, func() driver.ID {
 		if !m.canAllocate(device, length) {
 			return 0
 		}
-		return driver.ID(m.message(device, newBufferNoCopy, address, uintptr(length), uintptr(options), 0))
+		block, release := m.newBlock(func(driver.ID) { deallocated() })
+		defer release()
+		return driver.ID(m.message(device, newBufferNoCopy, address, uintptr(length), uintptr(options), block))
 	})
 }
 

@@ -170,13 +170,22 @@ func TestBuffers(t *testing.T) {
 	pinner.Pin(&memory[0])
 	defer pinner.Unpin()
 	start := (uintptr(unsafe.Pointer(&memory[0])) + 4095) &^ 4095
-	host := s.NewBufferNoCopy(device, start, 4096, driver.StorageShared)
+	deallocated := 0
+	host := s.NewBufferNoCopy(device, start, 4096, driver.StorageShared, func() { deallocated++ })
 	if got, want := s.Buffer(host), (driver.BufferInfo{Device: device, Length: 4096, Contents: start}); got != want {
 		t.Errorf("the buffer of host memory is %+v; want %+v", got, want)
 	}
+	s.Retain(host)
 	s.Release(host)
-	if b := s.NewBufferNoCopy(device, start+1, 4096, driver.StorageShared); b != 0 {
+	if deallocated != 0 {
+		t.Error("the deallocator was called, and the buffer has an owner")
+	}
+	s.Release(host)
+	if b := s.NewBufferNoCopy(device, start+1, 4096, driver.StorageShared, func() { deallocated++ }); b != 0 {
 		t.Error("Metal refuses the memory, and there is a buffer")
+	}
+	if deallocated != 1 {
+		t.Errorf("the deallocator was called %d times", deallocated)
 	}
 	if q := s.NewCommandQueue(device, 63); q != 0 {
 		t.Error("the number of command buffers was not passed")

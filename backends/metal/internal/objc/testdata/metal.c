@@ -32,7 +32,7 @@ struct object {
     char *text;                                                        // string, library, function, pipeline
     struct { id devices[2]; } array;
     struct { id domain, description; long code; } error;
-    struct { char *bytes; unsigned long length, mode; id device; bool owned; } buffer;
+    struct { char *bytes; unsigned long length, mode; id device; bool owned; struct block *deallocator; } buffer;
     id device;                                                         // of a queue
     struct { struct operation *list, next; int n, status; id error; struct block *handler; id pipeline; } commands;
     struct { id commands; } encoder;
@@ -164,7 +164,11 @@ static id device_new_buffer(id self, SEL op, unsigned long length, unsigned long
   return new_buffer(self, calloc(1, length), length, options, true);
 }
 static id device_no_copy(id self, SEL op, void *bytes, unsigned long length, unsigned long options, struct block *deallocator) {
-  return (uintptr_t)bytes % 4096 || deallocator ? NULL : new_buffer(self, bytes, length, options, false);
+  if ((uintptr_t)bytes % 4096 || !deallocator) return NULL;
+  id b = new_buffer(self, bytes, length, options, false);
+  __atomic_add_fetch(&deallocator->count, 1, __ATOMIC_SEQ_CST);
+  b->buffer.deallocator = deallocator;
+  return b;
 }
 static id device_new_queue(id self, SEL op, unsigned long max) {
   if (max != 64) return NULL;
@@ -335,6 +339,11 @@ static void deallocate(id o) {
   if (c == &queue) autorelease(text("what a method leaves in the pool"));
   if (c == &error) objc_release(o->error.domain), objc_release(o->error.description);
   if (c == &buffer && o->buffer.owned) free(o->buffer.bytes);
+  if (c == &buffer && o->buffer.deallocator) {
+    struct block *b = o->buffer.deallocator;
+    ((void (*)(struct block *, void *, unsigned long))b->invoke)(b, o->buffer.bytes, o->buffer.length);
+    block_release(b);
+  }
   if ((c == &blit || c == &compute) && o->encoder.commands) fail("not ended", "encoder");
   if (c == &commands) {
     for (int i = 0; i < o->commands.n; i++) objc_release(o->commands.list[i].a), objc_release(o->commands.list[i].b);
