@@ -68,7 +68,7 @@ func Cases() []Case {
 }
 
 // devices are those that are measured where they are there: the first of each API.
-var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}, cuda, rocm}
+var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}, cuda, rocm, {Type: core.DeviceMetal}}
 
 var (
 	cuda = core.DeviceID{Type: core.DeviceCUDA}
