@@ -10,24 +10,29 @@ FUZZTIME    ?= 5s
 TESTTIMEOUT ?= 25m
 TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
+# test-lint and test-cross run vet. Tests of devices mostly wait, so more packages than processors are tested at once.
+GOTESTHOW   := -vet=off -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 # No suite uses cached results.
-# Tests of devices mostly wait, so more packages than processors are tested at once.
-GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT) -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
+GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT) $(GOTESTHOW)
 
 VENV         := .venv
 VENV_DATA    := .venv-testdata
+VENV_MODULES := .venv-modules
 # A linter cannot read newer Go than it was built with.
 TOOLS        := $(CURDIR)/.tools/$(shell go env GOVERSION)
 GOLANGCILINT := $(TOOLS)/golangci-lint
 # Cached results of another checkout name files that are not in this one.
 export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 # Each run appends its counts to the file DLX_COUNTS, and run-suites.sh adds them up.
-GOTESTSUM    := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --post-run-command scripts/count-tests.sh
+GOTESTSUM    := $(TOOLS)/gotestsum --format pkgname --format-hide-empty-pkg --post-run-command $(CURDIR)/scripts/count-tests.sh
 
 # Where tests find the real NumPy, the real dlpack.h, and the compiler and the assembler of CUDA's kernels.
 export DLX_PYTHON         := $(CURDIR)/$(VENV)/bin/python
 export DLX_DLPACK_INCLUDE := $(CURDIR)/$(VENV)/dlpack-include
 export DLX_CUDA_TOOLS     := $(CURDIR)/$(VENV)/cuda-tools
+# And the libraries that the modules below interop open.
+export DLX_ONNXRUNTIME_LIBRARY := $(CURDIR)/$(VENV_MODULES)/libonnxruntime.so
+export DLX_PJRT_PLUGIN         := $(CURDIR)/$(VENV_MODULES)/pjrt_c_api_cpu_plugin.so
 
 # Where the C compiler finds cuda.h: first ours, which includes the real one, and that after the folders that the
 # caller names, and before /usr/local/cuda, which cu adds. Go compiles everything again for every other order of
@@ -48,6 +53,8 @@ SIMULATED_HIP := $(and $(SIMULATOR),$(findstring rocm,$(TAGS)))
 CARD      := $(and $(SIMULATOR),$(findstring cuda,$(TAGS)))
 # Other versions of cuda.h, for the backend for CUDA, which is for Linux.
 HEADERS   := $(and $(filter Linux,$(shell uname -s)),$(findstring cuda,$(TAGS)))
+# A second driver for Vulkan, on Linux.
+VULKAN    := $(and $(SIMULATOR),$(findstring vulkan,$(TAGS)))
 # CUDA's backend also has assembly for arm64, as core has. An emulator runs it, with the simulated driver.
 EMULATED  := $(and $(CARD),$(filter x86_64,$(shell uname -m)))
 
@@ -57,17 +64,37 @@ GPUSIM_ARM64 := .cache/gpusim/arm64/libcuda.so.1
 CC_ARM64     := aarch64-linux-gnu-gcc
 REAL_DRIVERS := .cache/drivers
 METAL_HEADERS := .cache/metal-headers
+SWIFTSHADER := .cache/swiftshader
 EMULATOR     := qemu-aarch64 -L /usr/aarch64-linux-gnu
 
-# The packages that the tags change. test-race and test-asan test all packages with the tags.
-TAGGED := ./backends/... ./interop/... ./exchange/... ./cmd/... ./examples/... ./benchmarks/...
+KEEP := $(CURDIR)/.cache/keep-libraries.so
+# The modules below interop; see the script.
+MODULES_TEST := GOLANGCILINT="$(GOLANGCILINT)" GOTESTSUM="$(GOTESTSUM)" GOTESTFLAGS="$(GOTESTFLAGS)" \
+	DRIVERS="$(DRIVERS)" TAGS="$(TAGS)" KEEP="$(KEEP)" scripts/test-modules.sh
+export DLX_MODULES_PYTHON := $(CURDIR)/$(VENV_MODULES)/bin/python
+
+# The packages whose tests the tags change. test-race and test-asan test all packages with the tags, test-soak its own.
+TAGGED = $$(scripts/changed-by-tags.sh "$(TAGS)" | grep -v /internal/soak$$)
+# The tags add tests to this package, and change nothing else of it: test-tags runs all of them.
+UNTAGGED = $(if $(findstring rocm,$(TAGS)),$$(go list ./... | grep -v /backends/internal/gather$$),./...)
+
+# The C shared library is for Linux.
+LIBDLX       := .cache/libdlx
+INTEROP_SUITE := $(if $(filter Linux,$(shell uname -s)),test-interop)
+PYTHON_SUITE := $(if $(filter Linux,$(shell uname -s)),test-python)
+LIBDLX_SUITE := $(if $(filter Linux,$(shell uname -s)),test-libdlx)
+# Without OpenGL, whose bindings take 100 s of processor time to compile once more for a shared library.
+LIBDLX_TAGS   = $(shell echo "$(TAGS)" | tr , '\n' | grep -vx gl | paste -sd ,)
 
 SUITES := test-format test-mod test-api test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-soak $(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) test-metal test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-modules test-soak \
+	$(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) $(if $(VULKAN),test-swiftshader) test-metal \
+	test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
+	$(LIBDLX_SUITE) $(PYTHON_SUITE) $(INTEROP_SUITE) \
 	test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim gpu-kit mac-kit system-packages testdata testdata-fetch clean $(SUITES)
+.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,7 +110,8 @@ test: ## Set up everything that is needed, then run every suite below
 check: setup ## Run before a commit: format, lint, and the short tests of what changed
 	@$(MAKE) --no-print-directory test-format
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
-	$(DRIVERS) go test -short -tags "$(TAGS)" ./...
+	$(DRIVERS) go test -short $(GOTESTHOW) -tags "$(TAGS)" ./...
+	$(MODULES_TEST) lint short
 
 test-backend: setup ## Test one backend, built alone: make test-backend B=vulkan
 	@[ -d "backends/$(B)" ] && [ -n "$(B)" ] || { echo "B must name a folder in backends: make test-backend B=vulkan"; exit 2; }
@@ -100,7 +128,14 @@ bench: setup ## Measure, and print the tables with the ratios: the host, then th
 	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ -t cuda/ -t rocm/ \
 		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
 
+# Not one of the suites: OpenCV's packages are 150 MB, and gocv takes a minute of processor time to compile.
+interop-opencv: export DLX_OPENCV := 1
+interop-opencv: setup ## Test the adapter for OpenCV, interop/opencv
+	cd interop/opencv && CGO_ENABLED=1 go vet ./... && \
+		CGO_ENABLED=1 $(abspath $(TOOLS))/gotestsum --format pkgname -- $(GOTESTFLAGS) ./...
+
 lint: test-lint test-directions ## Run the linters
+	$(MODULES_TEST) lint
 
 fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (5s)
 
@@ -116,9 +151,9 @@ soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for 
 $(SUITES): setup
 
 # In GOFLAGS, so that programs that tests build have the tags too.
-soak test-tags test-soak test-card test-race test-asan test-bench test-fuzz: private export GOFLAGS += -tags=$(TAGS)
+soak test-tags test-soak test-card test-race test-asan test-bench test-fuzz test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
 # The Khronos validation layer checks every use of Vulkan; see vulkan.New.
-test-tags: export DLX_VULKAN_VALIDATION := 1
+test-tags test-swiftshader: export DLX_VULKAN_VALIDATION := 1
 
 test-format: ## All files are formatted by gofmt
 	@unformatted=$$(find . -path './.*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
@@ -131,18 +166,17 @@ test-mod: ## go.mod and go.sum match the imports
 test-api: ## The public API is compatible with that of the last tag, or CHANGELOG.md says that it is not
 	scripts/test-api.sh $(TOOLS)/apidiff
 
-# The folders with files for certain systems only.
-PORTED = $(sort $(dir $(shell grep -rlE '^//go:build .*(darwin|windows|!linux|unix)' --include='*.go' . ; git ls-files '*_darwin.go' '*_windows.go')))
+# The folders with files for builds without cgo only. Those of other modules are linted with their module.
+NESTED = $(dir $(wildcard interop/*/go.mod))
+UNCGO  = $(filter-out $(addprefix ./,$(NESTED)),$(sort $(dir $(shell grep -rlE '^//go:build .*!.*cgo' --include='*.go' .))))
 
 # go vet is one of the linters.
-test-lint: ## golangci-lint, with the tags, without cgo, and for the other systems; the simulator's C
+test-lint: ## golangci-lint, with the tags, without cgo, and for macOS; the simulator's C
 	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint.so)
 	$(if $(SIMULATED_HIP),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint-hip.so)
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
-	CGO_ENABLED=0 $(GOLANGCILINT) run ./...
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run --build-tags metal $(PORTED)
-	GOOS=darwin GOARCH=amd64 CGO_ENABLED=0 $(GOLANGCILINT) run --build-tags metal ./backends/metal/...
-	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GOLANGCILINT) run $(PORTED)
+	CGO_ENABLED=0 $(GOLANGCILINT) run $(UNCGO)
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run --build-tags metal ./backends/metal/...
 
 test-directions: ## The linter refuses every forbidden import
 	scripts/test-directions.sh $(GOLANGCILINT)
@@ -151,19 +185,35 @@ test-testdata: ## testdata equals the output of its generator
 	$(DLX_PYTHON) scripts/make_testdata.py --check
 
 test-go: ## All tests of the build without tags
-	$(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) ./...
+	$(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(UNTAGGED)
 
 test-nocgo: ## All tests of the build without tags, without cgo
-	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) ./...
+	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) $(UNTAGGED)
 
 test-tags: ## The tests of the packages that the tags change
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
+
+# MODULES=interop/gonum tests one of them.
+test-modules: $(KEEP) $(VENV_MODULES)/ready ## The modules below interop: tidy, lint, tests, race detector, address sanitizer, other systems
+	CGO_ENABLED=1 $(MODULES_TEST)
 
 test-soak: ## 50,000 steps of random programs on all devices
 	DLX_SOAK_STEPS=50000 DLX_SOAK_MUTANTS=quick CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"
+
+# The simulated driver of CUDA gives tensors on a device.
+interop bench-interop test-interop: export DLX_TAGS := $(if $(CARD),cuda)
+interop bench-interop test-interop: export PYTHON := $(PYTHON)
+interop: setup ## Try all of Python's frameworks with dlx, and write docs/interop.md
+	$(DRIVERS) scripts/interop.sh full
+
+bench-interop: setup ## Measure the exchange of tensors with Python's frameworks
+	$(DRIVERS) scripts/interop.sh bench
+
+test-interop: ## Python's frameworks that install quickly take tensors of dlx, and dlx takes theirs
+	$(DRIVERS) scripts/interop.sh quick
 
 # What make gpu-kit packs must pass on a machine with one GPU and no driver of another API.
 test-card: export DLX_CUDA_LIBRARY := $(CURDIR)/$(GPUSIM)
@@ -183,6 +233,16 @@ test-drivers: ## NVIDIA's own libraries of several drivers load, where Debian's 
 	scripts/fetch-drivers.sh $(REAL_DRIVERS)
 	scripts/test-drivers.sh $(REAL_DRIVERS)
 
+# Not in setup: nothing needs it but this suite.
+test-swiftshader: export DLX_VULKAN_DRIVER := swiftshader
+test-swiftshader: ## The tests of Vulkan, and of exchange with it, on a second driver, SwiftShader, where its npm package can be had
+	scripts/fetch-swiftshader.sh $(SWIFTSHADER)
+	@if [ -f $(SWIFTSHADER)/why ]; then \
+		echo "skipped: no SwiftShader: $$(cat $(SWIFTSHADER)/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; \
+	else \
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./examples/cudavulkan && \
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/vulkan' ./exchange; fi
+
 # On Linux a library in C stands for Metal and for the runtime of Objective-C.
 # On arm64 purego's callbacks write 128 bytes below the stack pointer, as macOS allows and Linux does not: there a signal of
 # Go's scheduler overwrites them. So on the emulated processor the scheduler sends none, and cgo keeps others off that stack.
@@ -193,20 +253,18 @@ test-metal: $(METAL_HEADERS)/ready ## The calls of Metal agree with Apple's head
 	scripts/test-mac-kit.sh
 
 # The rest computes plans, or shows one goroutine's use of what the others test.
+RACE = $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race -gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2
 test-race: export GOEXPERIMENT := cgocheck2
 test-race: ## Tests of what has goroutines, under the race detector, and with all that Go can check of pointers that C gets
-	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $$(go list ./... | grep -vE '/(gather|strided|examples)(/|$$)')
-	DLX_SOAK_MODES=plain,collector CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race \
-		-gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2 -run TestPrograms ./internal/soak
-
-KEEP := $(CURDIR)/.cache/keep-libraries.so
+	CGO_ENABLED=1 $(DRIVERS) $(RACE) $$(go list ./... | grep -vE '/(gather|strided|examples)(/|$$)')
+	DLX_SOAK_MODES=plain,collector CGO_ENABLED=1 $(DRIVERS) $(RACE) -run TestPrograms ./internal/soak
 
 # allocator_may_return_null: an impossible allocation fails, as without the sanitizer, instead of ending the program.
 # use_sigaltstack: LLVM, in a driver, gives threads signal stacks, which the sanitizer would take for its own and free.
 # intercept_tls_get_addr: the sanitizer takes dynamic TLS at offset 16 of a page for that of glibc 2.19, and crashes
 # when it checks for leaks.
-test-asan: export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:intercept_tls_get_addr=0:$(ASAN_OPTIONS)
-test-asan: export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
+test-asan test-modules: export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:intercept_tls_get_addr=0:$(ASAN_OPTIONS)
+test-asan test-modules: export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
 # The packages that are left out have neither C nor unsafe pointers.
 test-asan: $(KEEP) ## Tests of what has C or pointers, under the address sanitizer, where Go and the C compiler have it
 	@if scripts/probe-asan.sh; then \
@@ -227,8 +285,21 @@ test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend, and core's ass
 		-exec "$(EMULATOR)" -run '^TestConformance$$' ./backends/cuda
 	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/internal/half
 
+test-libdlx: export DLX_LIBDLX := $(CURDIR)/$(LIBDLX)
+test-libdlx: export TAGS := $(LIBDLX_TAGS)
+test-libdlx: ## The C shared library: programs in C, C++ and Rust, its symbols, its ABI since the last tag
+	$(DRIVERS) scripts/build-libdlx.sh $(LIBDLX) "$$TAGS"
+	$(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) ./cmd/libdlx
+
+# Only packages with benchmarks are linked.
 test-bench: ## Every benchmark of go test runs once
-	$(DRIVERS) go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x ./...
+	$(DRIVERS) go test $(GOTESTFLAGS) -run '^$$' -bench . -benchtime 1x \
+		$$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | xargs grep -l '^func Benchmark' | sed 's,/[^/]*$$,,' | sort -u)
+
+# With the tags of test-libdlx, so that only the library is linked again.
+test-python: export DLX_TAGS = $(LIBDLX_TAGS)
+test-python: ## The Python package: its wheel, with every CPython that is found
+	$(DRIVERS) env PYTHON=$(PYTHON) scripts/test-python.sh
 
 test-fuzz: ## Every fuzz target, for FUZZTIME each
 	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
@@ -244,6 +315,15 @@ $(VENV)/ready: requirements.txt
 	ln -sfn "$$($(VENV)/bin/python -c 'from tvm_ffi import libinfo; print(libinfo.find_dlpack_include_path())')" $(VENV)/dlpack-include
 	ln -sfn "$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia" $(VENV)/cuda-tools
 	ln -sfn cuda-tools/cuda_runtime/include $(VENV)/cuda-include
+	touch $@
+
+# What the tests of the modules load.
+$(VENV_MODULES)/ready: requirements-modules.txt | system-packages
+	$(PYTHON) -m venv $(VENV_MODULES)
+	$(VENV_MODULES)/bin/python -m pip install --quiet --requirement $<
+	packages="$$($(VENV_MODULES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
+		ln -sfn "$$packages"/onnxruntime/capi/libonnxruntime.so.* $(VENV_MODULES)/libonnxruntime.so && \
+		ln -sfn "$$packages"/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so $(VENV_MODULES)/pjrt_c_api_cpu_plugin.so
 	touch $@
 
 # A folder for each version, since pip installs only one version of a package into a folder.
@@ -264,6 +344,9 @@ $(GPUSIM) $(GPUSIM_HIP): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*
 $(GPUSIM_ARM64): $(GPUSIM)
 	mkdir -p $(@D)
 	CC="$(CC_ARM64)" internal/gpusim/build.sh $@
+
+libdlx: setup ## Build the C shared library, its header and its file for pkg-config into dist
+	scripts/build-libdlx.sh dist "$(TAGS)"
 
 gpu-kit: setup ## Build the kit that tests dlx on a machine with a GPU and without Go
 	scripts/gpu-kit.sh
@@ -287,4 +370,4 @@ testdata-fetch: requirements-testdata.txt ## Fetch the digits from scikit-learn 
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
 clean: ## Remove everything that make installed or built
-	rm -rf $(VENV) $(VENV_DATA) .tools .test .cache dist
+	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) .venv-python .venv-interop .venv-interop-mxnet .tools .test .cache dist python/build python/dist

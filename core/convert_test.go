@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // convertible are the types that NumPy and ml_dtypes convert, too. Numbers of fewer than
@@ -150,6 +151,9 @@ func TestConvertAgreesWithMLDtypes(t *testing.T) {
 		}
 		data := patterns(d)
 		size, _ := d.Size(1, true)
+		if coretest.Sanitized { // every arithmetic is compared without a sanitizer
+			data = everySeventh(data, int(size))
+		}
 		inputs[name] = bytesTensor(t, d, data, []int64{int64(len(data)) / size}, core.FlagSubBytePadded)
 		if err := os.WriteFile(filepath.Join(folder, name+".in"), data, 0o600); err != nil {
 			t.Fatal(err)
@@ -180,6 +184,17 @@ func TestConvertAgreesWithMLDtypes(t *testing.T) {
 			sameNumbers(t, src, dst, want)
 		}
 	}
+}
+
+// everySeventh keeps every seventh element. All are kept where there are few.
+func everySeventh(data []byte, size int) (some []byte) {
+	if len(data) <= 256*size {
+		return data
+	}
+	for i := 0; i < len(data); i += 7 * size {
+		some = append(some, data[i:i+size]...)
+	}
+	return some
 }
 
 // sameNumbers compares what src became with bytes, but for the payload of NaN, and

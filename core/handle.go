@@ -20,6 +20,7 @@ const (
 	HandleIPC                               // bytes that only drivers of one vendor can import, such as CUipcMemHandle and hipIpcMemHandle_t
 	HandleOpaqueWin32                       // NT handle that only the same driver and device can import
 	HandleMachPort                          // Mach port with a send right, as IOSurfaceCreateMachPort returns it. No backend makes or takes one: a port travels only in Mach messages, which need cgo
+	HandleBinaryFD                          // POSIX descriptor of a binary semaphore that only the same driver and device can import; see BinarySemaphore
 )
 
 // payload is what a handle is made of.
@@ -44,6 +45,7 @@ var handleTypes = [...]struct {
 	HandleIPC:         {"ipc", opaqueBytes},
 	HandleOpaqueWin32: {"opaque_win32", win32Handle},
 	HandleMachPort:    {"mach_port", machPort},
+	HandleBinaryFD:    {"binary_fd", descriptor},
 }
 
 func (h HandleType) payload() payload {

@@ -15,7 +15,7 @@ import (
 )
 
 var allHandleTypes = []core.HandleType{
-	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleIPC, core.HandleOpaqueWin32, core.HandleMachPort,
+	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleIPC, core.HandleOpaqueWin32, core.HandleMachPort, core.HandleBinaryFD,
 }
 
 func TestHandleTypes(t *testing.T) {
@@ -27,7 +27,7 @@ func TestHandleTypes(t *testing.T) {
 	}{
 		0: {0, "none", false}, core.HandleOpaqueFD: {1, "opaque_fd", true}, core.HandleDMABuf: {2, "dma_buf", true},
 		core.HandleMemFD: {3, "mem_fd", true}, core.HandleIPC: {4, "ipc", false},
-		core.HandleOpaqueWin32: {5, "opaque_win32", false}, core.HandleMachPort: {6, "mach_port", false},
+		core.HandleOpaqueWin32: {5, "opaque_win32", false}, core.HandleMachPort: {6, "mach_port", false}, core.HandleBinaryFD: {7, "binary_fd", true},
 		99: {99, "unknown", false}, 1 << 31: {1 << 31, "unknown", false},
 	} {
 		if h != want.number || h.String() != want.name || h.IsFD() != want.fd {

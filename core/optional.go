@@ -135,6 +135,22 @@ type Semaphore interface {
 	Close() error
 }
 
+// BinarySemaphore is a [Semaphore] of the type [HandleBinaryFD], for drivers that share no counters. Its values only
+// number its uses. A use is one Signal and, after that has returned, one WaitOn for the same value, on any side of the
+// semaphore. The next use begins when the stream that waited has passed the wait. The sides must agree on that by other
+// means, such as an event of that stream.
+//
+// Signal and WaitOn submit to the driver before they return. They return ErrNotSupported if they cannot, because
+// earlier work of the stream waits for the host or for work that may not be submitted yet. Value and Wait return
+// ErrNotSupported.
+type BinarySemaphore interface {
+	Semaphore
+	// Release makes a stream that waits for value by this semaphore go on, in place of a signal that will never come
+	// because its device is lost or its process has ended. The device may be unable to do other work before. Release
+	// does nothing if the wait is over, and returns ErrInvalid if value is not the latest that was waited for.
+	Release(ctx context.Context, value uint64) error
+}
+
 // SemaphoreCreator makes semaphores for the streams of its backend and for the host.
 type SemaphoreCreator interface {
 	// NewSemaphore returns a semaphore at value 0. The caller closes it. If t is not 0, a

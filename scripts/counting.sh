@@ -12,3 +12,7 @@ pass() {
   echo "ok: $1"
   count "1 0 0"
 }
+skip() {
+  echo "skipped: $1"
+  count "0 0 1"
+}

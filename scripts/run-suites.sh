@@ -2,6 +2,8 @@
 # Installs what the suites need and runs the suites that are named, which are targets of the Makefile. All of them
 # run, even if one fails. The last line is: N passed, N failed, N skipped.
 #
+# Each suite's line ends with its time and the processor time of all its processes, both in seconds.
+#
 # A suite may append lines "passed failed skipped" to the file DLX_COUNTS. A suite without such lines counts as one
 # test, which has passed if the suite exits with 0.
 set -uo pipefail
@@ -12,6 +14,13 @@ rm -rf "$reports"
 mkdir "$reports"
 
 say() { printf '\n== %s\n' "$1"; }
+
+# processor_time sets used to the seconds that the processes which have ended took of the processors. A subshell would
+# have none.
+processor_time() {
+  times >"$reports/times"
+  used=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); s += 60 * t[1] + t[2] } printf "%d", s }' "$reports/times")
+}
 
 say setup
 if ! make --no-print-directory setup; then
@@ -25,8 +34,12 @@ for suite in "$@"; do
   export DLX_COUNTS=$PWD/$reports/$suite
   : >"$DLX_COUNTS"
   SECONDS=0
+  processor_time
+  before=$used
   make --no-print-directory "$suite"
   status=$?
+  elapsed=$SECONDS
+  processor_time
 
   read -r passed failed skipped < <(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$DLX_COUNTS")
   if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
@@ -36,8 +49,8 @@ for suite in "$@"; do
   fi
   result=ok
   [ "$status" = 0 ] || result=FAILED
-  printf '%-16s %-6s %5d passed %5d failed %5d skipped %5ds\n' \
-    "$suite" "$result" "$passed" "$failed" "$skipped" "$SECONDS" | tee -a "$reports/summary"
+  printf '%-16s %-6s %5d passed %5d failed %5d skipped %5ds %5ds cpu\n' \
+    "$suite" "$result" "$passed" "$failed" "$skipped" "$elapsed" "$((used - before))" | tee -a "$reports/summary"
 
   total_passed=$((total_passed + passed))
   total_failed=$((total_failed + failed))

@@ -5,6 +5,9 @@
 #
 #   scripts/software-drivers.sh go run -tags vulkan,opencl,gl,cuda ./cmd/dlx devices
 #
+# With DLX_VULKAN_DRIVER=swiftshader the driver for Vulkan is SwiftShader, which scripts/fetch-swiftshader.sh puts into
+# .cache/swiftshader.
+#
 # Without this script the loaders of the system choose, and find the GPUs.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -30,7 +33,14 @@ find_file() {
 
 # The name of the file contains the machine or not, depending on the distribution. Loaders since 1.3.207 read
 # the first variable, older ones the second.
-VK_DRIVER_FILES=$(find_file {/usr/local/share,/usr/share,/etc}/vulkan/icd.d/lvp_icd{."$(uname -m)",}.json)
+case ${DLX_VULKAN_DRIVER:-lavapipe} in
+lavapipe) VK_DRIVER_FILES=$(find_file {/usr/local/share,/usr/share,/etc}/vulkan/icd.d/lvp_icd{."$(uname -m)",}.json) ;;
+swiftshader) VK_DRIVER_FILES=$(find_file "$cache/swiftshader/vk_swiftshader_icd.json") ;;
+*)
+  echo "DLX_VULKAN_DRIVER is $DLX_VULKAN_DRIVER: it can be lavapipe or swiftshader" >&2
+  exit 2
+  ;;
+esac
 export VK_DRIVER_FILES VK_ICD_FILENAMES=$VK_DRIVER_FILES
 
 # A folder with one file, since some loaders accept only a folder here.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Checks the system packages that are needed in addition to Go: a C compiler with its headers, a Python that can
-# make a virtual environment, and for each backend in TAGS its headers, its loader and a driver that needs no GPU.
+# Checks the system packages that are needed in addition to Go: a C compiler with its headers, compilers of C++ and
+# Rust, a Python that can make a virtual environment, and for each backend in TAGS its headers, its loader and a driver that needs no GPU.
 # As root with apt-get it installs the missing ones; otherwise it prints what to install.
 # CUDA needs no system package: make installs its headers (requirements.txt) and builds its simulated driver.
 #
-# With empty TAGS no packages of backends are needed; with DLX_WITHOUT_DRIVERS=1 those to build, but no drivers.
+# With empty TAGS no packages of backends are needed; with DLX_WITHOUT_DRIVERS=1 those to build, but no drivers. Neither
+# needs the libraries of the modules below interop. Those of OpenCV are needed with DLX_OPENCV=1 only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -12,6 +13,8 @@ python=${PYTHON:-python3}
 # When it is needed | how it is found | its Debian packages | what it is.
 needs="
 always        | compiles stdlib.h                        | gcc libc6-dev           | a C compiler with the C library's headers
+always        | is_command c++                           | g++                     | a C++ compiler, for a test of the header of libdlx
+always        | is_command cargo                         | cargo                   | Rust's compiler, for an example of libdlx
 always        | is_python                                | python3 python3-venv    | $python 3.10 or newer with venv and ensurepip
 vulkan        | compiles vulkan/vulkan.h                 | libvulkan-dev           | Vulkan's headers
 vulkan        | is_command c++                           | g++                     | a C++ compiler, for the header of Vulkan's tensors
@@ -39,6 +42,8 @@ rocm driver   | is_command llvm-objdump-15               | llvm-15              
 rocm driver   | is_command g++                           | g++                     | GCC's C++ compiler, for the kernels of the simulated HIP
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
+interop       | is_module libavdevice                    | pkg-config libavdevice-dev | FFmpeg's headers and libraries
+opencv        | is_module opencv4                        | pkg-config g++ libopencv-dev | OpenCV's headers and libraries
 "
 
 # compiles is true if the C compiler can build a program with the header, and with the flags after it.
@@ -53,15 +58,19 @@ is_command() { command -v "$1" >/dev/null; }
 is_emulated() { [ "$(uname -m)" != x86_64 ] || is_command "$1"; }
 is_python() { "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 is_module() { pkg-config --exists "$1" 2>/dev/null; }
-# is_file is true if the file exists that a variable of software-drivers.sh names.
-is_file() { scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }
+# is_file is true if the file exists that a variable of software-drivers.sh names, whichever driver of Vulkan is chosen.
+is_file() { env -u DLX_VULKAN_DRIVER scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }
 is_layer() { found {/etc,/usr/share,/usr/local/share}/vulkan/explicit_layer.d -name VkLayer_khronos_validation.json; }
 is_renderer() { found /usr/lib* /usr/local/lib* "(" -name swrast_dri.so -o -name "libgallium*.so" ")"; }
 found() { [ -n "$(find "$@" -print -quit 2>/dev/null)" ]; }
 
 # is_needed is true if this run needs packages of a kind.
 is_needed() {
-  [ "$1" = always ] && return
+  case $1 in
+  always) return ;;
+  interop) [ "$(uname -s)" = Linux ] && [ -n "${TAGS:-}" ] && [ "${DLX_WITHOUT_DRIVERS:-}" != 1 ]; return ;;
+  opencv) [ "${DLX_OPENCV:-}" = 1 ]; return ;;
+  esac
   [ "$(uname -s)" = Linux ] && [[ ,${TAGS:-}, = *,$1,* ]] && [ "${2:-}${DLX_WITHOUT_DRIVERS:-}" != driver1 ]
 }
 

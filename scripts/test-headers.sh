@@ -46,7 +46,7 @@ simulator() {
 }
 
 conforms() {
-  DLX_CUDA_LIBRARY=$work/$version.so CGO_ENABLED=1 go test -count=1 -short -tags cuda -run '^TestConformance$' ./backends/cuda
+  DLX_CUDA_LIBRARY=$work/$version.so CGO_ENABLED=1 go test -count=1 -vet=off -short -tags cuda -run '^TestConformance$' ./backends/cuda
 }
 
 # experiments compiles the C of benchmarks/firstsession, which has a table of functions of its own.

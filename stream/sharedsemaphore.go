@@ -25,6 +25,8 @@ type SharedSemaphore struct {
 	mu        sync.Mutex // held while work is enqueued, so that values come in order
 	value     uint64     // the latest
 	signalled core.Event // behind the latest signal; nil if that is known to have come
+	waited    core.Event // behind the latest wait, for a binary semaphore
+	unpaired  bool       // a binary semaphore was signalled, and nobody waits for it
 	waits     core.Device
 }
 
@@ -53,6 +55,9 @@ func NewSharedSemaphore(signal, wait core.Semaphore) *SharedSemaphore {
 // device is lost, the work on to does not fail. The event that is recorded on t reports the
 // error, and so do the events of later work on t; see [core.Tensor.WaitReady].
 //
+// With binary semaphores ([core.BinarySemaphore]) the caller waits, as with the function [Handoff],
+// unless Reusable returns true and the signal can be submitted at once.
+//
 // Handoff fails as the function [Handoff] does, or with the errors of Signal and WaitOn of
 // the semaphores.
 func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
@@ -72,6 +77,19 @@ func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to 
 		}
 	}
 	return Handoff(ctx, t, nil, to)
+}
+
+// Reusable reports whether the next Handoff can use the semaphore. It is false for a binary
+// semaphore whose latest wait is unfinished, or whose signal nobody waits for since a call
+// failed.
+func (s *SharedSemaphore) Reusable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isReusable()
+}
+
+func (s *SharedSemaphore) isReusable() bool {
+	return !s.unpaired && (s.waited == nil || isDone(s.waited))
 }
 
 func isDone(e core.Event) bool {
@@ -111,15 +129,26 @@ func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write co
 func (s *SharedSemaphore) signalAndWait(from, to core.Stream) (signalled core.Event, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.isReusable() {
+		return nil, core.Errorf(core.ErrNotSupported, "stream", "Handoff", "the binary semaphore is in use")
+	}
 	s.value++
 	if err := s.signal.Signal(from, s.value); err != nil {
 		return nil, err
 	}
+	_, binary := s.wait.(core.BinarySemaphore)
+	s.unpaired = binary
 	if signalled, err = from.Record(); err != nil {
 		return nil, err
 	}
 	if err := s.wait.WaitOn(to, s.value); err != nil {
 		return nil, err
+	}
+	if binary {
+		if s.waited, err = to.Record(); err != nil {
+			return nil, err
+		}
+		s.unpaired = false
 	}
 	if s.signalled == nil {
 		time.AfterFunc(checkInterval, s.checkSignal)
@@ -150,6 +179,9 @@ func (s *SharedSemaphore) checkSignal() {
 // isMissing reports whether the latest value will never come, after the stream that
 // signals has failed. A device that is lost, or that cannot read its semaphore, does not know.
 func (s *SharedSemaphore) isMissing(failed error) bool {
+	if s.waited != nil && isDone(s.waited) {
+		return false
+	}
 	known := false
 	for _, semaphore := range []core.Semaphore{s.wait, s.signal} {
 		if now, err := semaphore.Value(); err == nil {
@@ -162,8 +194,14 @@ func (s *SharedSemaphore) isMissing(failed error) bool {
 	return known || errors.Is(failed, core.ErrDeviceLost)
 }
 
-// signalInstead signals the latest value on a stream of the device that waits for it.
+// signalInstead signals the latest value on a stream of the device that waits for it, or releases it from a binary
+// semaphore.
 func (s *SharedSemaphore) signalInstead() {
+	if b, ok := s.wait.(core.BinarySemaphore); ok {
+		_ = b.Release(context.Background(), s.value)
+		s.unpaired = true // a signal may still come
+		return
+	}
 	own, err := s.waits.NewStream(context.Background())
 	if err != nil { // that device is lost, too, and waits for nothing
 		return

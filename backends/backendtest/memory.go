@@ -84,7 +84,7 @@ var memoryCases = []Case{
 
 // handleTypes is every handle type of core.
 var handleTypes = []core.HandleType{
-	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleIPC, core.HandleOpaqueWin32, core.HandleMachPort,
+	core.HandleOpaqueFD, core.HandleDMABuf, core.HandleMemFD, core.HandleIPC, core.HandleOpaqueWin32, core.HandleMachPort, core.HandleBinaryFD,
 }
 
 func caseExportTypes(e *env) {

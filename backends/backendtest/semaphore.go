@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -46,7 +47,7 @@ var semaphoreCases = []Case{
 	},
 	{
 		Name:  "export-semaphore/same-counter",
-		Rule:  "core.SemaphoreImporter: an import is the exported counter; each side sees the other's signals; Value of an import may fail with ErrNotSupported",
+		Rule:  "core.SemaphoreImporter: an import is the exported counter; each side sees the other's signals; Value of an import may fail with ErrNotSupported. core.BinarySemaphore: each value is signalled once and waited for once, on any side, and nobody reads it; Release ends a wait whose signal never comes",
 		Needs: core.CapExportSemaphores | core.CapImportSemaphores,
 		run:   caseSemaphoreShared,
 	},
@@ -235,6 +236,10 @@ func caseSemaphoreShared(e *env) {
 	s := e.stream()
 	e.eachSemaphore(true, func(sem core.Semaphore, h core.HandleType) {
 		imported := e.importSemaphore(e.exportSemaphore(sem, h))
+		if h == core.HandleBinaryFD {
+			e.takeTurns(sem, imported)
+			return
+		}
 		e.check(sem.Signal(s, 3), "Signal")
 		e.check(imported.Wait(e.ctx, 3), "Wait for the signal through the import")
 		if v, err := imported.Value(); !errors.Is(err, core.ErrNotSupported) && (err != nil || v != 3) {
@@ -246,6 +251,50 @@ func caseSemaphoreShared(e *env) {
 		e.check(imported.Close(), "Close of the import")
 		e.wantValue(sem, 5, "after the import was closed")
 	})
+}
+
+// takeTurns uses both sides of a binary semaphore in both directions.
+func (e *env) takeTurns(sem, imported core.Semaphore) {
+	e.Helper()
+	signaller, waiter := e.stream(), e.stream()
+	from, to := sem, imported
+	for v := uint64(1); v <= 4; v++ {
+		content, host := e.pattern(1000), make([]byte, 1000)
+		x := e.upload(content)
+		e.check(from.Signal(signaller, v), "Signal(%d)", v)
+		e.wantError(from.Signal(signaller, v), core.ErrInvalid, "Signal(%d) once more", v)
+		e.check(to.WaitOn(waiter, v), "WaitOn(%d)", v)
+		e.wantError(to.WaitOn(waiter, v), core.ErrInvalid, "WaitOn(%d) once more", v)
+		e.copy(waiter, e.hostBytes(host), x)
+		e.synchronize(waiter)
+		e.synchronize(signaller)
+		if !bytes.Equal(host, content) {
+			e.Errorf("the copy behind wait %d has other bytes", v)
+		}
+		from, to = to, from
+	}
+	for _, side := range []core.Semaphore{sem, imported} {
+		_, err := side.Value()
+		e.wantError(err, core.ErrNotSupported, "Value of a binary semaphore")
+		e.wantError(side.Wait(e.ctx, 4), core.ErrNotSupported, "Wait for a binary semaphore")
+		if _, ok := side.(core.BinarySemaphore); !ok {
+			e.Errorf("%T is not a core.BinarySemaphore", side)
+		}
+	}
+	waited, isBinary := sem.(core.BinarySemaphore)
+	signalled, both := imported.(core.BinarySemaphore)
+	if isBinary && both { // sem was the side that waited for 4
+		e.check(waited.Release(e.ctx, 4), "Release of a wait that is over")
+		e.wantError(signalled.Release(e.ctx, 4), core.ErrInvalid, "Release of a value that this side has not waited for")
+		e.check(imported.WaitOn(waiter, 5), "WaitOn(5), whose signal never comes")
+		if e.isDone(e.record(waiter)) || e.passes(waiter) {
+			e.Errorf("work behind a wait is done, and nobody has signalled")
+		}
+		e.check(signalled.Release(e.ctx, 5), "Release of a wait whose signal never comes")
+		e.check(waiter.Synchronize(e.ctx), "Synchronize after Release")
+	}
+	e.check(imported.Close(), "Close of the import")
+	e.wantError(imported.Signal(signaller, 6), core.ErrClosed, "Signal after Close")
 }
 
 func caseSemaphoreHandle(e *env) {

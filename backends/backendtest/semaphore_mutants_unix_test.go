@@ -17,6 +17,7 @@ import (
 type beacon struct {
 	*device
 	hooks beaconHooks
+	kind  core.HandleType // by which semaphores leave it
 
 	mu       sync.Mutex
 	made     map[core.Semaphore]bool
@@ -46,7 +47,7 @@ func (b *beacon) SemaphoreExportTypes() []core.HandleType {
 	if b.hooks.types != nil {
 		return b.hooks.types()
 	}
-	return []core.HandleType{core.HandleOpaqueFD}
+	return []core.HandleType{b.kind}
 }
 
 func (b *beacon) SemaphoreImportTypes() []core.HandleType { return b.SemaphoreExportTypes() }
@@ -63,10 +64,13 @@ func (b *beacon) NewSemaphore(ctx context.Context, h core.HandleType) (core.Sema
 }
 
 func (b *beacon) create(ctx context.Context, h core.HandleType) (core.Semaphore, error) {
-	if h != 0 && h != core.HandleOpaqueFD {
+	if h != 0 && h != b.kind {
 		return nil, b.fail(core.ErrNotSupported, "NewSemaphore")
 	}
 	sem, err := b.device.NewSemaphore(ctx, 0)
+	if h == core.HandleBinaryFD && err == nil {
+		sem = &flag{Semaphore: sem}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.made[sem] = h != 0
@@ -84,7 +88,7 @@ func (b *beacon) export(s core.Semaphore, h core.HandleType) (x core.ExternalSem
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case h != core.HandleOpaqueFD:
+	case h != b.kind:
 		return x, b.fail(core.ErrNotSupported, "ExportSemaphore")
 	case !b.made[s]:
 		return x, b.fail(core.ErrInvalid, "ExportSemaphore")
@@ -114,7 +118,7 @@ func (b *beacon) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 
 func (b *beacon) open(x core.ExternalSemaphore) (core.Semaphore, error) {
 	switch {
-	case x.Handle.Type() != core.HandleOpaqueFD:
+	case x.Handle.Type() != b.kind:
 		return nil, b.fail(core.ErrNotSupported, "ImportSemaphore")
 	case x.DeviceUUID != core.UUID{} || x.DriverUUID != core.UUID{}:
 		return nil, b.fail(core.ErrDevice, "ImportSemaphore")
@@ -129,6 +133,9 @@ func (b *beacon) open(x core.ExternalSemaphore) (core.Semaphore, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if f, ok := b.exported[id].(*flag); ok {
+		return &flag{Semaphore: borrowed{f.Semaphore}}, x.Close()
+	}
 	return borrowed{b.exported[id]}, x.Close()
 }
 
@@ -141,21 +148,23 @@ func (borrowed) Value() (uint64, error) {
 	return 0, core.Errorf(core.ErrNotSupported, "beacon", "Value", "the host cannot read it")
 }
 
+// beacons opens devices whose semaphores leave them by a type of handle. release closes them.
+func beacons(t *testing.T, kind core.HandleType, h beaconHooks) (open func(testing.TB) core.Device, release func()) {
+	first, _ := wrapped(coretest.Options{}, hooks{})
+	var opened []*device
+	return func(tb testing.TB) core.Device {
+			d := first(tb)
+			opened = append(opened, d)
+			return &beacon{device: d, hooks: h, kind: kind, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
+		}, func() {
+			for _, d := range opened {
+				d.release(t)
+			}
+		}
+}
+
 func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 	found := make(map[string]bool)
-	open := func(h beaconHooks) (func(testing.TB) core.Device, func()) {
-		first, _ := wrapped(coretest.Options{}, hooks{})
-		var opened []*device
-		return func(tb testing.TB) core.Device {
-				d := first(tb)
-				opened = append(opened, d)
-				return &beacon{device: d, hooks: h, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
-			}, func() {
-				for _, d := range opened {
-					d.release(t)
-				}
-			}
-	}
 	for _, m := range []struct {
 		name  string
 		hooks beaconHooks
@@ -219,7 +228,7 @@ func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 	} {
 		found[m.fails] = true
 		t.Run(m.name, func(t *testing.T) {
-			device, release := open(m.hooks)
+			device, release := beacons(t, core.HandleOpaqueFD, m.hooks)
 			defer release()
 			wantFailure(t, m.fails, m.says, device)
 		})
@@ -232,10 +241,12 @@ func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 			t.Errorf("%s: no mutant shows that it can fail", c.Name)
 		}
 		// The hooks alone make the difference.
-		device, release := open(beaconHooks{})
-		if r := record(t, c, device); r.Failed() || r.skipped {
-			t.Errorf("%s, without hooks: %q", c.Name, r.log)
+		for _, kind := range []core.HandleType{core.HandleOpaqueFD, core.HandleBinaryFD} {
+			device, release := beacons(t, kind, beaconHooks{})
+			if r := record(t, c, device); r.Failed() || r.skipped {
+				t.Errorf("%s, %v, without hooks: %q", c.Name, kind, r.log)
+			}
+			release()
 		}
-		release()
 	}
 }

@@ -58,6 +58,7 @@ func everyLife(t *testing.T, code driver.Code) (failed []string) {
 		return failed
 	}
 	run("whole", kit.WholeLife)
+	run("native events", kit.NativeEventsLife)
 	run("sharing", func(ctx context.Context) error { return sharingLife(ctx, t, sim) })
 	if !code.Sticky() { // a sticky code would also end the contexts of the other library
 		run("importing", importingLife(t))

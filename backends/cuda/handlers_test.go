@@ -21,7 +21,8 @@ func TestADriverThatTakesOverSignals(t *testing.T) {
 		return
 	}
 	taking := []string{
-		"cuInit", "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuModuleUnload",
+		"cuInit", "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel", "cuModuleUnload",
+		"cuStreamCreate",
 		"cuDevicePrimaryCtxRelease_v2",
 	}
 	symbols, err := os.ReadFile("internal/link/symbols.h")

@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // The script exchanges tensors with array libraries of Python.
 func TestArrayLibrariesExchangeTensors(t *testing.T) {
+	coretest.BuildsProgram(t)
 	_ = open(t).Close() // skips the test if there is no driver
 	python := os.Getenv("DLX_PYTHON")
 	if python == "" {

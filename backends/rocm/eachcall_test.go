@@ -47,7 +47,7 @@ func TestEveryCallMayFail(t *testing.T) {
 func everyLife(t *testing.T, code driver.Code) (failed []string) {
 	sim := kit.Simulator(t)
 	lives := map[string]func(context.Context) error{
-		"whole": kit.WholeLife, "external": func(ctx context.Context) error { return externalLife(ctx, t) },
+		"whole": kit.WholeLife, "native events": kit.NativeEventsLife, "external": func(ctx context.Context) error { return externalLife(ctx, t) },
 	}
 	if os.Getenv("DLX_GPUSIM_INTEGRATED") == "1" {
 		lives = map[string]func(context.Context) error{"integrated": kit.IntegratedLife}

@@ -140,18 +140,30 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 		out.AddFeature("export_"+t.String(), core.CapExportMemory, slices.Contains(exports, t), without, extension+", or does not export buffers by it")
 		out.AddFeature("import_"+t.String(), core.CapImportMemory, slices.Contains(imports, t), without, extension+", or does not import buffers by it")
 	}
-	semaphores := driver.External{}
-	if has(driver.ExternalSemaphoreFD) && len(exports) > 0 { // alone they have nothing to order
-		semaphores = p.ExternalSemaphores()
-	}
-	const notTimelines = "the driver does not have VK_KHR_external_semaphore_fd for timeline semaphores, or shares no memory"
-	out.AddFeature("export_semaphore", core.CapExportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
-	out.AddFeature("import_semaphore", core.CapImportSemaphores, semaphores.Export && semaphores.Import, notTimelines)
+	semaphores := semaphoreType(p, has)
+	const notShared = "the driver does not have VK_KHR_external_semaphore_fd, neither for timeline semaphores nor for binary ones, or shares no memory"
+	out.AddFeature("export_semaphore", core.CapExportSemaphores, semaphores != 0, notShared)
+	out.AddFeature("import_semaphore", core.CapImportSemaphores, semaphores != 0, notShared)
 	out.AddFeature("pci_bus_info", 0, p.PCI != "", without, "VK_EXT_pci_bus_info")
 	if probe.reachesPlain() {
 		out.Capabilities |= core.CapSubByte
 	}
 	return out
+}
+
+// semaphoreType returns the handle type of the semaphores that the driver exports and imports: timelines, or else binary
+// semaphores; 0 if it shares neither, or no memory, since alone they have nothing to order.
+func semaphoreType(p *driver.Physical, has func(string) bool) core.HandleType {
+	if exports, _ := memoryTypes(p, has); !has(driver.ExternalSemaphoreFD) || len(exports) == 0 {
+		return 0
+	}
+	if can := p.ExternalSemaphores(false); can.Export && can.Import {
+		return core.HandleOpaqueFD
+	}
+	if can := p.ExternalSemaphores(true); can.Export && can.Import {
+		return core.HandleBinaryFD
+	}
+	return 0
 }
 
 // importsForeign reports whether the driver imports addresses of memory of other devices.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 func TestConformance(t *testing.T) {
@@ -16,8 +17,18 @@ func TestConformance(t *testing.T) {
 // TestConformanceOfSeparateMemory treats the device's memory as that of a card,
 // which the host does not reach.
 func TestConformanceOfSeparateMemory(t *testing.T) {
+	partOfBoth(t)
 	separate := func(o *options) { o.separate = true }
 	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) })
+}
+
+// partOfBoth skips a test of separate memory or of several queues under a sanitizer, which has enough to do with both
+// at once.
+func partOfBoth(t *testing.T) {
+	t.Helper()
+	if coretest.Sanitized {
+		t.Skip("with a sanitizer TestConformanceWithSeveralQueuesOfSeparateMemory runs this code")
+	}
 }
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {

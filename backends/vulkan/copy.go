@@ -273,6 +273,9 @@ func (d *device) pipeline(s gather.Shader) (*driver.Pipeline, error) {
 	if p, ok := d.pipelines[s]; ok {
 		return p, nil
 	}
+	if !d.gatherLimits().Allows(s) {
+		return nil, errorf(core.ErrNotSupported, "vkCreateComputePipelines", "%v needs 8 or 16 bit storage, which the driver lacks", s)
+	}
 	p, err := d.driver.NewPipeline(s.SPIRV(), int(unsafe.Sizeof(gather.Constants{})))
 	if err != nil {
 		return nil, d.noteLoss(err)

@@ -28,7 +28,8 @@ type device struct {
 	messages       uint64 // of the validation layer, before the device was opened
 	exportTypes    []core.HandleType
 	importTypes    []core.HandleType
-	importsForeign bool // addresses of memory of other devices
+	importsForeign bool            // addresses of memory of other devices
+	semaphoreType  core.HandleType // of semaphores that are shared; 0 if none are
 	hostWork       shell.Fence
 	lost           atomic.Pointer[error] // set once
 
@@ -74,6 +75,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	d.Init(d, describe(v.Physical, o, index, v.Has), live)
 	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
 	d.importsForeign = importsForeign(v.Physical, v.Has)
+	d.semaphoreType = semaphoreType(v.Physical, v.Has)
 	d.plain = &pool{device: d, kind: local}
 	d.visible = d.plain
 	if !d.reachesPlain() || d.findType(visible, ^uint32(0)) != d.findType(local, ^uint32(0)) {

@@ -60,7 +60,7 @@ func memoryOf(data []byte) core.Memory {
 // have different handle types. All calls of an import must have the same.
 func TestHostMemoryIsImportedByItsOrigin(t *testing.T) {
 	hostRules(t, faults.Accept, false)
-	d := opened(t)
+	d := openedWith(t, core.CapMapHost)
 	data := hostPages(t, 1, unix.PROT_READ|unix.PROT_WRITE)
 	copy(data, pattern(len(data), 1))
 	own := memoryOf(data)
@@ -100,7 +100,7 @@ func TestHostMemoryIsImportedByItsOrigin(t *testing.T) {
 // The host's view of memory of a device says whose memory it is, also through a second view.
 func TestViewsAreImportedAsForeignMemory(t *testing.T) {
 	hostRules(t, faults.Accept, false)
-	d, other := opened(t), opened(t)
+	d, other := openedWith(t, core.CapMapHost), opened(t)
 	x := row(t, d, 5000, core.AllocOptions{HostVisible: true})
 	put(t, d, x, pattern(5000, 2))
 	b, err := x.Buffer()
@@ -126,7 +126,7 @@ func TestViewsAreImportedAsForeignMemory(t *testing.T) {
 
 func TestForeignMemoryThatTheDriverDoesNotImportIsRefused(t *testing.T) {
 	hostRules(t, faults.Refuse, false)
-	d := opened(t)
+	d := openedWith(t, core.CapMapHost)
 	data := hostPages(t, 1, unix.PROT_READ|unix.PROT_WRITE)
 	m := memoryOf(data)
 	m.ID.Type = core.DeviceCUDAHost
@@ -151,7 +151,7 @@ func TestForeignMemoryThatTheDriverDoesNotImportIsRefused(t *testing.T) {
 // "Implementations may fail to import the same payload multiple times into a given physical device."
 func TestASecondImportOfTheSamePagesMayFail(t *testing.T) {
 	hostRules(t, faults.AsDriver, true)
-	d, other := opened(t), opened(t)
+	d, other := openedWith(t, core.CapMapHost), opened(t)
 	data := hostPages(t, 2, unix.PROT_READ|unix.PROT_WRITE)
 	copy(data, pattern(len(data), 3))
 	x, err := mapMemory(t, d, memoryOf(data))
@@ -181,13 +181,14 @@ func TestASecondImportOfTheSamePagesMayFail(t *testing.T) {
 }
 
 func TestConformanceOfADriverThatImportsPagesOnce(t *testing.T) {
+	openedWith(t, core.CapMapHost)
 	hostRules(t, faults.Refuse, true)
 	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) })
 }
 
 // A driver pins the pages that it imports to write to them, which fails for these.
 func TestMemoryThatTheHostCannotWriteIsNotImported(t *testing.T) {
-	d := opened(t)
+	d := openedWith(t, core.CapMapHost)
 	data := hostPages(t, 3, unix.PROT_READ|unix.PROT_WRITE)
 	page := os.Getpagesize()
 	if err := unix.Mprotect(data[page:2*page], unix.PROT_READ); err != nil {

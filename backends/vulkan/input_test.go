@@ -82,6 +82,9 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	} {
 		bad := good
 		c.change(&bad)
+		if bad.Handle == lying && inner(d).importer().Files { // to this driver its head is memory like the rest
+			continue
+		}
 		m, err := d.(core.MemoryImporter).ImportMemory(t.Context(), bad)
 		if err == nil {
 			m.Free()
@@ -151,7 +154,7 @@ func TestAHeapThatIsExhausted(t *testing.T) {
 }
 
 func TestMapHostOffItsAlignment(t *testing.T) {
-	d := opened(t)
+	d := openedWith(t, core.CapMapHost)
 	all := pattern(3*4096, 2)
 	host := keep(t)(core.FromSlice(all))
 	base, err := host.Address()
@@ -247,8 +250,10 @@ func TestCallsAfterClose(t *testing.T) {
 	wantError(t, err, core.ErrClosed, "Alloc")
 	_, err = d.(core.MemoryExporter).ExportMemory(b, core.HandleOpaqueFD)
 	wantError(t, err, core.ErrClosed, "ExportMemory")
-	_, err = d.(core.HostMapper).MapHost(ctx, hb)
-	wantError(t, err, core.ErrClosed, "MapHost")
+	if mapper, ok := core.As[core.HostMapper](d); ok {
+		_, err = mapper.MapHost(ctx, hb)
+		wantError(t, err, core.ErrClosed, "MapHost")
+	}
 	_, err = d.(core.SemaphoreCreator).NewSemaphore(ctx, 0)
 	wantError(t, err, core.ErrClosed, "NewSemaphore")
 	_, _, err = BufferOf(x)

@@ -4,6 +4,7 @@ package vulkan
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -85,10 +86,22 @@ func opened(t testing.TB, opts ...Option) core.Device {
 	t.Helper()
 	d := open(t, opts...)
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
+		var e *core.Error
+		if err := d.Close(); err != nil && !(errors.As(err, &e) && e.Call == "VK_LAYER_KHRONOS_validation") { // noMessages judges those
 			t.Error(err)
 		}
 	})
+	return d
+}
+
+// openedWith is opened, for tests of what not every driver can do. TestWhatTheDriversForTheCPUOffer names who must.
+func openedWith(t testing.TB, need core.Capabilities, opts ...Option) core.Device {
+	t.Helper()
+	d := opened(t, opts...)
+	p := d.Properties()
+	if err := p.Require(need, t.Name()); err != nil {
+		t.Skip(err)
+	}
 	return d
 }
 

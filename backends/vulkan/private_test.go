@@ -28,6 +28,7 @@ func useQueues(t testing.TB) {
 }
 
 func TestConformanceWithSeveralQueues(t *testing.T) {
+	partOfBoth(t)
 	useQueues(t)
 	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) })
 }

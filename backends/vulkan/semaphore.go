@@ -38,15 +38,18 @@ type semaphore struct {
 
 var _ core.Semaphore = (*semaphore)(nil)
 
-// NewSemaphore makes a timeline semaphore, for export as HandleOpaqueFD where the
-// driver exports timelines.
+// NewSemaphore makes a timeline semaphore, for export as HandleOpaqueFD where the driver exports timelines, or a binary
+// semaphore for export as HandleBinaryFD where it exports only those.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
 	const call = "NewSemaphore"
 	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
-	if t != 0 && (t != core.HandleOpaqueFD || !d.Info.Capabilities.Has(core.CapExportSemaphores)) {
-		return nil, errorf(core.ErrNotSupported, call, "the driver does not export timeline semaphores as %v", t)
+	if t != 0 && t != d.semaphoreType {
+		return nil, errorf(core.ErrNotSupported, call, "the driver does not export semaphores as %v", t)
+	}
+	if t == core.HandleBinaryFD {
+		return d.newBinary(call, -1, nil)
 	}
 	return d.newSemaphore(call, t != 0, -1)
 }
@@ -381,12 +384,12 @@ func closedBefore(value uint64) error {
 	return errorf(core.ErrClosed, "Wait", "the semaphore was closed before it reached %d", value)
 }
 
-// SemaphoreExportTypes are opaque descriptors, where the driver shares timelines by them.
+// SemaphoreExportTypes are opaque descriptors of timelines, or else of binary semaphores, where the driver shares them.
 func (d *device) SemaphoreExportTypes() []core.HandleType {
 	if !d.Info.Capabilities.Has(core.CapExportSemaphores) {
 		return nil
 	}
-	return []core.HandleType{core.HandleOpaqueFD}
+	return []core.HandleType{d.semaphoreType}
 }
 
 func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.ExternalSemaphore, error) {
@@ -394,8 +397,12 @@ func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.Exte
 	if err := d.Info.Require(core.CapExportSemaphores, call); err != nil {
 		return core.ExternalSemaphore{}, err
 	}
-	if t != core.HandleOpaqueFD {
-		return core.ExternalSemaphore{}, errorf(core.ErrNotSupported, call, "a timeline semaphore can be exported as %v, not as %v", core.HandleOpaqueFD, t)
+	if t != d.semaphoreType {
+		return core.ExternalSemaphore{}, errorf(core.ErrNotSupported, call, "a semaphore can be exported as %v, not as %v", d.semaphoreType, t)
+	}
+	if b, ok := c.(*binarySemaphore); ok && b.device == d && b.exportable {
+		h, err := b.openExport(call)
+		return core.ExternalSemaphore{Handle: h, DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID}, err
 	}
 	s, ok := c.(*semaphore)
 	if !ok || s.device != d || !s.exportable {
@@ -424,6 +431,9 @@ func (d *device) ImportSemaphore(ctx context.Context, e core.ExternalSemaphore) 
 	by := d.importer()
 	if err := by.CheckSemaphore(e); err != nil {
 		return nil, err
+	}
+	if d.semaphoreType == core.HandleBinaryFD {
+		return d.importBinary(by, e.Handle)
 	}
 	var s core.Semaphore
 	err := by.Give(call, e.Handle, func(fd int) (taken bool, err error) {

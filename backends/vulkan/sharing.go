@@ -219,8 +219,9 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 // importer describes what the device can import.
 func (d *device) importer() *external.Importer {
 	return &external.Importer{
-		Backend: name, Types: d.importTypes,
-		DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID, Software: d.physical.Kind == driver.CPU,
+		Backend: name, Types: d.importTypes, Semaphores: d.semaphoreType,
+		DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID,
+		Software: d.physical.DriverID == driver.Llvmpipe, Files: d.physical.DriverID == driver.SwiftShader,
 	}
 }
 

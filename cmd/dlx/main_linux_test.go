@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // TestTheRealProgram is about what only a process shows: signals, pipes, terminals.
@@ -89,12 +91,24 @@ func TestTheRealProgram(t *testing.T) {
 	})
 }
 
+// built is the program once it was linked, which takes seconds.
+var built []byte
+
 // buildDLX builds the program.
 func buildDLX(t *testing.T) string {
 	t.Helper()
+	coretest.BuildsProgram(t)
 	program := filepath.Join(t.TempDir(), "dlx")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if built == nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		var err error
+		if built, err = os.ReadFile(program); err != nil {
+			t.Fatal(err)
+		}
+	} else if err := os.WriteFile(program, built, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	return program
 }

@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // TestNumPy lets the real NumPy take our tensors and takes its arrays: see numpy_check.py.
 func TestNumPy(t *testing.T) {
+	coretest.BuildsProgram(t)
 	python := os.Getenv("DLX_PYTHON")
 	if python == "" {
 		t.Skip("DLX_PYTHON names no Python that has NumPy; make test sets it")

@@ -7,7 +7,7 @@
 // in as unusual an order, as CUDA's documentation allows. What may fail by the documentation does fail. Freed
 // addresses and handles are not reused soon. Calls that a driver need not survive are recorded as misuse.
 //
-// They share memory with Mesa's lavapipe, as a card's driver does with its own Vulkan. Their devices are called
+// They share memory with Mesa's lavapipe or with SwiftShader, as a card's driver does with its own Vulkan. Their devices are called
 // "dlx simulated GPU", they are used only if a variable names them, and no benchmark measures them.
 //
 // These environment variables configure them. They are read at the first call:
@@ -15,7 +15,9 @@
 //   - DLX_GPUSIM_DEVICES: the number of devices, 0 to 8; 2 by default
 //   - DLX_GPUSIM_MEMORY: bytes of memory of each device; 1 GiB by default
 //   - DLX_GPUSIM_SEED: the seed for the order of work
-//   - DLX_GPUSIM_UUID: the UUID of device 0; by default that of the CPU under Vulkan
+//   - DLX_GPUSIM_UUID: the UUID of device 0; by default that of lavapipe or SwiftShader, whichever Vulkan has
+//   - DLX_GPUSIM_PLAIN_FILES: with 1 memory that is shared has the layout of SwiftShader's files, with 0 that of Mesa's;
+//     by default that of the Vulkan driver whose UUID device 0 has
 //   - DLX_GPUSIM_MIG: with 1 each device is an instance of a larger one, whose UUID the older
 //     function returns
 //   - DLX_GPUSIM_INTEGRATED: with 1 the devices report that they share the host's memory

@@ -5,7 +5,9 @@ package gpusim_test
 import (
 	"encoding/binary"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -280,4 +282,91 @@ func TestAnInjectedFaultLeavesTheDescriptor(t *testing.T) {
 	if !isOpen(fd) {
 		t.Error("the descriptor was taken")
 	}
+}
+
+// swiftshaderFile is a descriptor as Vulkan exports it on SwiftShader: the memory and nothing else.
+func swiftshaderFile(t *testing.T, name string, size int) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// plainWanted asks this program, run again, for the layout of SwiftShader's files.
+const plainWanted = "GPUSIM_TEST_PLAIN_FILES"
+
+// A device that is SwiftShader's shares files as SwiftShader has them, and no others.
+func TestMemoryHasTheLayoutOfTheOtherDriver(t *testing.T) {
+	d := gpusimtest.Start(t)
+	if os.Getenv(plainWanted) == "" {
+		program := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		program.Env = append(os.Environ(), "DLX_GPUSIM_PLAIN_FILES=1", plainWanted+"=1")
+		if out, err := program.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	refuse := func(what string, want gpusimtest.Result, fd, size int) {
+		t.Helper()
+		var memory uint64
+		if r := d.Result("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: uint64(size)}); r != want {
+			t.Errorf("%s: %v, want %v", what, r, want)
+		}
+		if err := unix.Close(fd); err != nil {
+			t.Errorf("%s: the descriptor was taken: %v", what, err)
+		}
+	}
+	const name = "SwiftShader.Memory.1"
+	refuse("a file of Mesa's", gpusimtest.OperatingSystem, lavapipeFile(t, page), page)
+	refuse("a semaphore of SwiftShader's", gpusimtest.OperatingSystem, swiftshaderFile(t, "SwiftShader.Semaphore.1", page), page)
+	refuse("memory of SwiftShader's that is empty", gpusimtest.OperatingSystem, swiftshaderFile(t, name, 0), page)
+	refuse("more than there is", gpusimtest.InvalidValue, swiftshaderFile(t, name, page), page+1)
+
+	fd := swiftshaderFile(t, name, 2*page)
+	// What looks like a header is data.
+	data := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, 2*page), page)
+	data = append(append(data, llvmpipe...), gpusimtest.Pattern(3, 2*page-32)...)
+	if _, err := unix.Pwrite(fd, data, 0); err != nil {
+		t.Fatal(err)
+	}
+	var memory, all uint64
+	d.OK("cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: 2 * page})
+	d.OK("cuExternalMemoryGetMappedBuffer", &all, memory, &externalBuffer{size: 2 * page})
+	d.Holds(all, data)
+	d.OK("cuMemFree_v2", all)
+	d.OK("cuDestroyExternalMemory", memory)
+
+	handle := create(t, d, granularity)
+	ptr := mapping(t, d, handle, granularity)
+	d.Write(ptr, gpusimtest.Pattern(5, granularity))
+	var own int32
+	d.OK("cuMemExportToShareableHandle", &own, handle, posixFD, 0)
+	file := make([]byte, granularity)
+	if n, err := unix.Pread(int(own), file, 0); n != len(file) || err != nil || string(file) != string(gpusimtest.Pattern(5, granularity)) {
+		t.Errorf("%d bytes, %v: the file does not begin with the memory", n, err)
+	}
+	var again uint64
+	d.OK("cuMemImportFromShareableHandle", &again, int(own), posixFD)
+	d.Holds(mapping(t, d, again, granularity), gpusimtest.Pattern(5, granularity))
+	d.OK("cuMemRelease", again)
+	refuse("memory of cuMemCreate", gpusimtest.OperatingSystem, int(own), granularity)
+}
+
+// Without the UUID of SwiftShader there is nothing to share with it.
+func TestMemoryOfAnotherDriverIsNotImported(t *testing.T) {
+	d := gpusimtest.Start(t)
+	fd := swiftshaderFile(t, "SwiftShader.Memory.1", 2*page)
+	defer func() { _ = unix.Close(fd) }()
+	// A header that Mesa's drivers would trust.
+	head := binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, 2*page), page)
+	if _, err := unix.Pwrite(fd, head, 0); err != nil {
+		t.Fatal(err)
+	}
+	var memory uint64
+	d.Want(gpusimtest.OperatingSystem, "cuImportExternalMemory", &memory, &externalHandle{kind: opaqueFD, fd: int32(fd), size: page})
 }

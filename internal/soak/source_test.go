@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/core/dlpack"
 )
 
 // What is printed of a program is Go that runs, and does what the program did.
 func TestSourceRuns(t *testing.T) {
+	coretest.BuildsProgram(t)
 	ctx := t.Context()
 	devices, err := openWorld()
 	if err != nil {

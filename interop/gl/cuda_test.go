@@ -16,6 +16,21 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
+// needCUDASharing is needSharing for the first device of CUDA.
+func needCUDASharing(t *testing.T) {
+	t.Helper()
+	b := cuda.New()
+	if b.Probe(t.Context()).Reason != "" {
+		return // renderWithCUDA needs it
+	}
+	d, err := b.Open(t.Context(), core.DeviceID{Type: core.DeviceCUDA})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	needSharing(t, d)
+}
+
 // renderWithCUDA is render with a device of CUDA and a stream of it.
 func renderWithCUDA(t *testing.T, f func(loop *Loop, d core.Device, s core.Stream)) {
 	t.Helper()
@@ -191,6 +206,7 @@ func TestOtherGoroutinesMapWhileTheRendererPolls(t *testing.T) {
 
 // The simulator has the UUID of Mesa's software renderer, which has no EGL_NV_device_cuda.
 func TestTheCUDADeviceOfAContext(t *testing.T) {
+	needCUDASharing(t)
 	renderWithCUDA(t, func(loop *Loop, d core.Device, _ core.Stream) {
 		id, err := CUDADevice(t.Context(), loop.Run)
 		if err != nil || id != d.ID() {

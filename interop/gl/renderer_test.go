@@ -24,6 +24,15 @@ func needDriver(tb testing.TB) {
 	coretest.NeedDriver(tb, probe().Reason, "libegl1 and libgl1-mesa-dri")
 }
 
+// needSharing skips a test that shares memory with a device that is SwiftShader: it has no OpenGL, so its memory is that of
+// another driver.
+func needSharing(tb testing.TB, d core.Device) {
+	tb.Helper()
+	if d.Properties().UUID == core.UUID([]byte("SwiftShaderUUID\x00")) {
+		tb.Skipf("%v shares memory with SwiftShader, which has no OpenGL", d.ID())
+	}
+}
+
 // render runs f as a renderer: on a thread of its own where a context is current,
 // which is wrapped, and closes the device. f must not end the test.
 func render(t *testing.T, f func(*Loop, core.Device)) {

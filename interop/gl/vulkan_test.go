@@ -42,7 +42,9 @@ func openBoth(t *testing.T) (vk, gles core.Device) {
 		})
 		return d
 	}
-	return opened(vulkan.New(), core.DeviceID{Type: core.DeviceVulkan}), opened(New(), core.DeviceID{Type: core.DeviceGL})
+	vk = opened(vulkan.New(), core.DeviceID{Type: core.DeviceVulkan})
+	needSharing(t, vk)
+	return vk, opened(New(), core.DeviceID{Type: core.DeviceGL})
 }
 
 // exportable allocates n bytes on d that can be exported.

@@ -298,14 +298,14 @@ func TestCopyInParallelAtOddSizes(t *testing.T) {
 
 func TestContiguous(t *testing.T) {
 	for _, n := range []int64{0, 1, 7, 4096, 2*minRunShare - 1, 2 * minRunShare, 3*minRunShare + 13} {
+		src := make([]byte, n+2*guard)
+		for i := range src {
+			src[i] = byte(i*i>>3) ^ byte(i>>11)
+		}
+		want := make([]byte, len(src))
+		copy(want[guard:guard+n], src[guard:])
 		for _, workers := range []int{0, 1, 2, 5} {
-			src := make([]byte, n+2*guard)
-			for i := range src {
-				src[i] = byte(i*i>>3) ^ byte(i>>11)
-			}
 			got := make([]byte, len(src))
-			want := make([]byte, len(src))
-			copy(want[guard:guard+n], src[guard:])
 			if err := Contiguous(unsafe.Pointer(&got[guard]), unsafe.Pointer(&src[guard]), n, workers); err != nil {
 				t.Fatal(err)
 			}

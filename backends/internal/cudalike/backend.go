@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -73,6 +74,7 @@ func (b *Backend) Probe(ctx context.Context) core.Probe {
 
 // Devices describes the devices that the driver can describe. It fails if it can describe none.
 func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
+	defer dl.KeepHandlers()()
 	n, err := b.count(ctx)
 	if err != nil {
 		return nil, err
@@ -95,6 +97,7 @@ func (b *Backend) Devices(ctx context.Context) ([]core.Properties, error) {
 
 // Open opens the device id.
 func (b *Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error) {
+	defer dl.KeepHandlers()() // HIP begins to use a device by the first call for it
 	n, err := b.count(ctx)
 	if err != nil {
 		return nil, err

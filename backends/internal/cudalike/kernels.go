@@ -3,8 +3,10 @@ package cudalike
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/core"
 )
@@ -18,8 +20,22 @@ type kernels struct {
 	mu        sync.Mutex
 	uses      int // opened devices
 	module    uintptr
-	functions map[gather.Shader]uintptr // all, or none; not changed while there are uses
+	functions map[gather.Shader]*kernel // all, or none; not changed while there are uses
 	missing   error                     // why there are none
+}
+
+// kernel is one of the functions.
+type kernel struct {
+	function uintptr
+	launched atomic.Bool
+}
+
+// keepHandlers is [dl.KeepHandlers] around the first launch: some drivers load or compile code only then.
+func (k *kernel) keepHandlers() (putBack func()) {
+	if k.launched.Load() || k.launched.Swap(true) {
+		return func() {}
+	}
+	return dl.KeepHandlers()
 }
 
 // open loads the kernels, unless another opened device has loaded them. On success the caller must call close. If the
@@ -51,7 +67,7 @@ func (k *kernels) load(b *Backend, c Context, images []string) error {
 	if err := b.check(s, "the kernels for strided copies"); err != nil {
 		return err
 	}
-	k.functions = make(map[gather.Shader]uintptr)
+	k.functions = make(map[gather.Shader]*kernel)
 	for _, shader := range gather.Shaders() {
 		if shader.Packed {
 			continue // only for APIs that have no bytes in memory
@@ -61,7 +77,7 @@ func (k *kernels) load(b *Backend, c Context, images []string) error {
 			k.unload(c)
 			return err
 		}
-		k.functions[shader] = f
+		k.functions[shader] = &kernel{function: f}
 	}
 	return nil
 }
@@ -101,7 +117,10 @@ func (w *work) byKernel() error {
 		if d.kernels.missing != nil {
 			return d.kernels.missing
 		}
-		s := d.context.Launch(d.kernels.functions[part.Shader], part.Groups, gather.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
+		k := d.kernels.functions[part.Shader]
+		putBack := k.keepHandlers()
+		s := d.context.Launch(k.function, part.Groups, gather.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
+		putBack()
 		if err := d.check(s, "the kernel %v", part.Shader); err != nil {
 			return err
 		}

@@ -14,14 +14,18 @@ import (
 
 // Importer describes what a device can import.
 type Importer struct {
-	Backend string            // named in errors
-	Types   []core.HandleType // of memory; a semaphore is an opaque descriptor
-	Vendor  core.Vendor       // whose IPC handles it imports, where Types has HandleIPC
+	Backend    string            // named in errors
+	Types      []core.HandleType // of memory
+	Semaphores core.HandleType   // of semaphores; 0 means HandleOpaqueFD
+	Vendor     core.Vendor       // whose IPC handles it imports, where Types has HandleIPC
 	// The device's own UUIDs. DriverUUID is zero where its API has none.
 	DeviceUUID, DriverUUID core.UUID
 	// Software says that the driver is one of Mesa's for the CPU. An opaque descriptor is then a memory file,
 	// whose content the driver reads and trusts.
 	Software bool
+	// Files says that an opaque descriptor is a memory file with nothing but the memory, as SwiftShader's are. The
+	// driver maps as much of it as it is told to.
+	Files bool
 }
 
 // CheckMemory checks all of m but the payload of its handle: with ErrNotSupported the type
@@ -49,7 +53,11 @@ func (i *Importer) CheckMemory(m core.ExternalMemory) error {
 
 // CheckSemaphore checks all of x but the payload of its handle, as [Importer.CheckMemory] does.
 func (i *Importer) CheckSemaphore(x core.ExternalSemaphore) error {
-	return i.checkObject("ImportSemaphore", x.Handle, core.HandleOpaqueFD, x.DeviceUUID, x.DriverUUID)
+	t := i.Semaphores
+	if t == 0 {
+		t = core.HandleOpaqueFD
+	}
+	return i.checkObject("ImportSemaphore", x.Handle, t, x.DeviceUUID, x.DriverUUID)
 }
 
 // CheckEvent checks all of x but the payload of its handle, as [Importer.CheckMemory] does.

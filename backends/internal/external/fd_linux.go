@@ -18,8 +18,9 @@ func (i *Importer) CheckFD(call string, t core.HandleType, fd int, size int64) e
 		return SystemError(core.ErrInvalid, i.Backend, call, err, "the descriptor is not open")
 	}
 	kind := stat.Mode & unix.S_IFMT
-	file, read := kind == unix.S_IFREG, i.Software && t == core.HandleOpaqueFD
-	if kind == unix.S_IFIFO || kind == unix.S_IFSOCK || kind == unix.S_IFDIR || read && !file {
+	file, opaque := kind == unix.S_IFREG, t == core.HandleOpaqueFD
+	read := i.Software && opaque
+	if kind == unix.S_IFIFO || kind == unix.S_IFSOCK || kind == unix.S_IFDIR || opaque && (i.Software || i.Files) && !file {
 		return i.errorf(core.ErrInvalid, call, "the descriptor is not memory (its mode is %#o): a driver that reads it might wait for ever", stat.Mode)
 	}
 	if !file && stat.Size == 0 {

@@ -39,6 +39,15 @@ func isOpen(fd int) bool {
 	return err == nil
 }
 
+// driverKind is what the opaque descriptors of a driver are.
+type driverKind int
+
+const (
+	card  driverKind = iota
+	heads            // files with a head
+	files            // files with nothing but the memory
+)
+
 func TestCheckFD(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -57,32 +66,36 @@ func TestCheckFD(t *testing.T) {
 	}
 	defer device.Close()
 	for _, c := range []struct {
-		rule     string
-		software bool
-		kind     core.HandleType
-		fd       int
-		size     int64
-		want     error
+		rule string
+		of   driverKind
+		kind core.HandleType
+		fd   int
+		size int64
+		want error
 	}{
-		{"a file that is long enough", false, core.HandleOpaqueFD, file(t, 4096), 4096, nil},
-		{"a file that is short", false, core.HandleOpaqueFD, file(t, 4096), 4097, core.ErrInvalid},
-		{"a descriptor that tells no size", false, core.HandleOpaqueFD, int(device.Fd()), 4096, nil},
-		{"a pipe", false, core.HandleOpaqueFD, int(r.Fd()), 0, core.ErrInvalid},
-		{"a folder", false, core.HandleDMABuf, int(folder.Fd()), 0, core.ErrInvalid},
-		{"no descriptor", false, core.HandleOpaqueFD, -1, 0, core.ErrInvalid},
-		{"a closed descriptor", false, core.HandleOpaqueFD, 1 << 20, 0, core.ErrInvalid},
-		{"a device, for a driver that reads", true, core.HandleOpaqueFD, int(device.Fd()), 0, core.ErrInvalid},
-		{"a dma-buf, for a driver that reads", true, core.HandleDMABuf, int(device.Fd()), 4096, nil},
-		{"a head that tells the truth", true, core.HandleOpaqueFD, file(t, 8192, 8192, 4096), 4096, nil},
-		{"a head that leaves less", true, core.HandleOpaqueFD, file(t, 8192, 8192, 4096), 4097, core.ErrInvalid},
-		{"a head that claims more than the file has", true, core.HandleOpaqueFD, file(t, 8192, 1<<30, 4096), 4096, core.ErrInvalid},
-		{"a head whose memory begins beyond the end", true, core.HandleOpaqueFD, file(t, 8192, 8192, 1<<63), 1, core.ErrInvalid},
-		{"a file without a head", true, core.HandleOpaqueFD, file(t, 8), 9, core.ErrInvalid},
-		{"a semaphore", true, core.HandleOpaqueFD, file(t, 64), 0, nil},
+		{"a file that is long enough", card, core.HandleOpaqueFD, file(t, 4096), 4096, nil},
+		{"a file that is short", card, core.HandleOpaqueFD, file(t, 4096), 4097, core.ErrInvalid},
+		{"a descriptor that tells no size", card, core.HandleOpaqueFD, int(device.Fd()), 4096, nil},
+		{"a pipe", card, core.HandleOpaqueFD, int(r.Fd()), 0, core.ErrInvalid},
+		{"a folder", card, core.HandleDMABuf, int(folder.Fd()), 0, core.ErrInvalid},
+		{"no descriptor", card, core.HandleOpaqueFD, -1, 0, core.ErrInvalid},
+		{"a closed descriptor", card, core.HandleOpaqueFD, 1 << 20, 0, core.ErrInvalid},
+		{"a device, for a driver that reads", heads, core.HandleOpaqueFD, int(device.Fd()), 0, core.ErrInvalid},
+		{"a dma-buf, for a driver that reads", heads, core.HandleDMABuf, int(device.Fd()), 4096, nil},
+		{"a head that tells the truth", heads, core.HandleOpaqueFD, file(t, 8192, 8192, 4096), 4096, nil},
+		{"a head that leaves less", heads, core.HandleOpaqueFD, file(t, 8192, 8192, 4096), 4097, core.ErrInvalid},
+		{"a head that claims more than the file has", heads, core.HandleOpaqueFD, file(t, 8192, 1<<30, 4096), 4096, core.ErrInvalid},
+		{"a head whose memory begins beyond the end", heads, core.HandleOpaqueFD, file(t, 8192, 8192, 1<<63), 1, core.ErrInvalid},
+		{"a file without a head", heads, core.HandleOpaqueFD, file(t, 8), 9, core.ErrInvalid},
+		{"a device, for a driver of plain files", files, core.HandleOpaqueFD, int(device.Fd()), 0, core.ErrInvalid},
+		{"a plain file that is long enough", files, core.HandleOpaqueFD, file(t, 4096), 4096, nil},
+		{"a plain file that is short", files, core.HandleOpaqueFD, file(t, 4096), 4097, core.ErrInvalid},
+		{"a plain file that begins like a head", files, core.HandleOpaqueFD, file(t, 8192, 1<<30, 4096), 8192, nil},
+		{"a semaphore", heads, core.HandleOpaqueFD, file(t, 64), 0, nil},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			i := importer
-			i.Software = c.software
+			i.Software, i.Files = c.of == heads, c.of == files
 			wantError(t, i.CheckFD("ImportMemory", c.kind, c.fd, c.size), c.want)
 		})
 	}

@@ -19,6 +19,12 @@ type Limits struct {
 	Tiles           bool      // tiles in shared memory are faster, as on a GPU; a CPU has only its cache for them
 }
 
+// Allows reports whether a device with these limits may be given the shader, in words of 8 or 16 bits only if their
+// feature is enabled. SwiftShader ends the process if it is given another one.
+func (l Limits) Allows(s Shader) bool {
+	return s.Packed || s.Word > 2 || s.Word == 2 && l.Storage16 || s.Word == 1 && l.Storage8
+}
+
 // MaxAxes is the maximal number of axes of one dispatch.
 const MaxAxes = 8
 

@@ -42,14 +42,15 @@ func (c *Cache) Semaphore(ctx context.Context, from, to core.Stream) (s *stream.
 }
 
 // takeSemaphore finds a semaphore whose next value can only come after the one
-// before: one that the same stream signalled, or one without unfinished work.
+// before: one that the same stream signalled, or one without unfinished work, which is
+// the only possibility for a binary one.
 func (c *Cache) takeSemaphore(a, b core.Device, from core.Stream) *semaphore {
 	var s *semaphore
 	c.mu.Lock()
 	if kept := c.devices[a]; kept != nil {
-		i := slices.IndexFunc(kept.semaphores, func(s *semaphore) bool { return s.waits == b && s.signalled == from })
+		i := slices.IndexFunc(kept.semaphores, func(s *semaphore) bool { return s.waits == b && s.signalled == from && s.Reusable() })
 		if i < 0 {
-			i = slices.IndexFunc(kept.semaphores, func(s *semaphore) bool { return s.waits == b })
+			i = slices.IndexFunc(kept.semaphores, func(s *semaphore) bool { return s.waits == b && s.Reusable() })
 		}
 		if i >= 0 {
 			s = kept.semaphores[i]

@@ -14,14 +14,17 @@
 
 // ---- Memory files ----------------------------------------------------------------------
 
-// A memory file stands for memory that drivers share by an opaque descriptor: a memfd in
-// the layout of Mesa's drivers for the CPU, so that Vulkan on lavapipe imports it.
+// A memory file stands for memory that drivers share by an opaque descriptor: a memfd in the layout of the Vulkan driver
+// whose device is device 0, so that the driver imports it.
 typedef struct {
     uint64_t begin;  // where the data begins in the file
     uint64_t size;   // bytes of data
-    int device;      // the ordinal of the device that has it; 0 for lavapipe's
+    int device;      // the ordinal of the device that has it; 0 for a Vulkan driver's
     bool ours;       // cuMemCreate of this library made it: only cuMemImportFromShareableHandle takes it
 } sim_memory_file;
+
+// sim_files_are_plain reports whether the layout is SwiftShader's, which has no header, instead of Mesa's.
+bool sim_files_are_plain(void);
 
 // sim_memory_file_new makes one for size bytes (whole pages) and returns its descriptor,
 // -1 with errno set on failure.

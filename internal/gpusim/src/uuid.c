@@ -1,7 +1,7 @@
 // uuid.c: the UUID of a device. Device 0 has that of the Vulkan driver for the CPU, where there
-// is one: its memory and ours can be shared, and UUIDs are how programs tell.
+// is one whose memory and ours can be shared: UUIDs are how programs tell.
 
-#include "sim.h"
+#include "sharing.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -15,10 +15,15 @@ enum {
     VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO = 1,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 = 1000059001,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES = 1000071004,
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES = 1000196000,
     VK_PHYSICAL_DEVICE_TYPE_CPU = 4,
-    VK_API_VERSION_1_1 = 1 << 22 | 1 << 12,  // the first with both structures below
+    VK_DRIVER_ID_GOOGLE_SWIFTSHADER = 10,
+    VK_DRIVER_ID_MESA_LLVMPIPE = 13,
+    VK_API_VERSION_1_2 = 1 << 22 | 2 << 12,  // the first with all structures below
     VK_UUID_SIZE = 16,
     VK_LUID_SIZE = 8,
+    VK_MAX_DRIVER_NAME_SIZE = 256,
+    VK_MAX_DRIVER_INFO_SIZE = 256,
 };
 
 typedef struct VkInstance_T *VkInstance;
@@ -58,6 +63,15 @@ typedef struct {
 typedef struct {
     uint32_t sType;
     void *pNext;
+    uint32_t driverID;
+    char driverName[VK_MAX_DRIVER_NAME_SIZE];
+    char driverInfo[VK_MAX_DRIVER_INFO_SIZE];
+    uint8_t conformanceVersion[4];
+} VkPhysicalDeviceDriverProperties;
+
+typedef struct {
+    uint32_t sType;
+    void *pNext;
     uint32_t apiVersion;
     uint32_t driverVersion;
     uint32_t vendorID;
@@ -78,7 +92,10 @@ typedef void (*get_properties)(VkPhysicalDevice, VkPhysicalDeviceProperties2 *);
 // more_devices is more than a machine has.
 enum { more_devices = 16 };
 
-// uuid_of_cpu_driver asks every physical device of an instance.
+static unsigned char first_uuid[VK_UUID_SIZE];
+static bool plain_files;
+
+// uuid_of_cpu_driver asks every physical device of an instance for a driver whose memory files are known.
 static bool uuid_of_cpu_driver(get_proc get, VkInstance instance,
                                unsigned char uuid[VK_UUID_SIZE]) {
     enumerate list = (enumerate)get(instance, "vkEnumeratePhysicalDevices");
@@ -87,12 +104,18 @@ static bool uuid_of_cpu_driver(get_proc get, VkInstance instance,
     uint32_t n = more_devices;
     if (!list || !describe || list(instance, &n, devices) < VK_SUCCESS) return false;
     for (uint32_t i = 0; i < n; i++) {
-        VkPhysicalDeviceIDProperties id = {0};
+        VkPhysicalDeviceDriverProperties driver = {0};
+        VkPhysicalDeviceIDProperties id = {.pNext = &driver};
         VkPhysicalDeviceProperties2 p = {.pNext = &id};
+        driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
         id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
         p.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
         describe(devices[i], &p);
-        if (p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) continue;
+        bool swiftshader = driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
+        if (p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU ||
+            !(swiftshader || driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE))
+            continue;
+        plain_files = swiftshader;
         memcpy(uuid, id.deviceUUID, VK_UUID_SIZE);
         return true;
     }
@@ -106,7 +129,7 @@ static bool uuid_by_vulkan(unsigned char uuid[VK_UUID_SIZE]) {
     get_proc get = (get_proc)dlsym(loader, "vkGetInstanceProcAddr");
     create_instance create = get ? (create_instance)get(NULL, "vkCreateInstance") : NULL;
     VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                             .apiVersion = VK_API_VERSION_1_1};
+                             .apiVersion = VK_API_VERSION_1_2};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pApplicationInfo = &app};
     VkInstance instance;
@@ -135,21 +158,29 @@ static bool uuid_by_environment(unsigned char uuid[VK_UUID_SIZE]) {
     return true;
 }
 
-static unsigned char first_uuid[VK_UUID_SIZE];
-
-static void find_first(void) {
+static void find(void) {
     static const unsigned char own[VK_UUID_SIZE] = "dlx simulated 0";
     if (!uuid_by_environment(first_uuid) && !uuid_by_vulkan(first_uuid))
         memcpy(first_uuid, own, VK_UUID_SIZE);
+    plain_files = sim_environment("DLX_GPUSIM_PLAIN_FILES", plain_files, 0, 1);
+}
+
+static void find_first(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find);
+}
+
+bool sim_files_are_plain(void) {
+    find_first();
+    return plain_files;
 }
 
 // uuid_of answers for both versions. Devices other than the first differ from it in
 // their last byte, whatever that is.
 static CUresult uuid_of(CUuuid *out, CUdevice ordinal) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (out == NULL) return CUDA_ERROR_INVALID_VALUE;
     if (sim_device_get(ordinal) == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    pthread_once(&once, find_first);
+    find_first();
     memcpy(out->bytes, first_uuid, VK_UUID_SIZE);
     out->bytes[VK_UUID_SIZE - 1] = (char)(first_uuid[VK_UUID_SIZE - 1] ^ ordinal);
     return CUDA_SUCCESS;

@@ -2,7 +2,8 @@
 //
 // Each queue has a thread, which takes one submission after the other. It waits until the semaphores of the submission
 // have their values, passes it on, and waits until it is done. So a queue that waits, or works, holds up only what was
-// submitted to the same queue, and work in different queues has no order. Every semaphore must be a timeline, and no fence is supported.
+// submitted to the same queue, and work in different queues has no order. Every semaphore must be a timeline, and no fence is
+// supported. So a device exports and imports no binary semaphores.
 
 #include <pthread.h>
 #include <stdint.h>
@@ -64,6 +65,7 @@ static struct {
 	PFN_vkCreateDevice create_device;
 	PFN_vkGetPhysicalDeviceQueueFamilyProperties families;
 	PFN_vkGetPhysicalDeviceQueueFamilyProperties2 families2;
+	PFN_vkGetPhysicalDeviceExternalSemaphoreProperties external;
 } below;
 
 static device *find(VkDevice handle) {
@@ -264,8 +266,17 @@ static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, con
 	below.create_device = (PFN_vkCreateDevice)get(*out, "vkCreateDevice");
 	below.families = (PFN_vkGetPhysicalDeviceQueueFamilyProperties)get(*out, "vkGetPhysicalDeviceQueueFamilyProperties");
 	below.families2 = (PFN_vkGetPhysicalDeviceQueueFamilyProperties2)get(*out, "vkGetPhysicalDeviceQueueFamilyProperties2");
+	below.external = (PFN_vkGetPhysicalDeviceExternalSemaphoreProperties)get(*out, "vkGetPhysicalDeviceExternalSemaphoreProperties");
 	pthread_mutex_unlock(&mu);
 	return VK_SUCCESS;
+}
+
+static void VKAPI_CALL external(VkPhysicalDevice physical, const VkPhysicalDeviceExternalSemaphoreInfo *info,
+	VkExternalSemaphoreProperties *out) {
+	below.external(physical, info, out);
+	const VkSemaphoreTypeCreateInfo *type = chained(info->pNext, VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+	if (!type || type->semaphoreType != VK_SEMAPHORE_TYPE_TIMELINE)
+		out->exportFromImportedHandleTypes = out->compatibleHandleTypes = out->externalSemaphoreFeatures = 0;
 }
 
 static void VKAPI_CALL families(VkPhysicalDevice physical, uint32_t *count, VkQueueFamilyProperties *out) {
@@ -293,6 +304,8 @@ static const struct {
 	FUNCTION("vkGetPhysicalDeviceQueueFamilyProperties", families, 0),
 	FUNCTION("vkGetPhysicalDeviceQueueFamilyProperties2", families2, 0),
 	FUNCTION("vkGetPhysicalDeviceQueueFamilyProperties2KHR", families2, 0),
+	FUNCTION("vkGetPhysicalDeviceExternalSemaphoreProperties", external, 0),
+	FUNCTION("vkGetPhysicalDeviceExternalSemaphorePropertiesKHR", external, 0),
 	FUNCTION("vkGetDeviceProcAddr", dlx_queues_device, 1),
 	FUNCTION("vkDestroyDevice", destroy_device, 1),
 	FUNCTION("vkDeviceWaitIdle", device_wait_idle, 1),

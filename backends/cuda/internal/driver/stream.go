@@ -61,9 +61,11 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
 func (c context) NewStream() (raw uintptr, s cudalike.Status) {
+	defer dl.KeepHandlers()()
 	s = c.do("cuStreamCreate", func() error {
 		made, err := cu.MakeStream(cu.NonBlocking)
 		raw = handle(made)

@@ -175,6 +175,47 @@ func (l *lifetime) order(s core.Stream) {
 	l.OK(s.Synchronize(l.Context))
 }
 
+// nativeStream is a stream that exchanges events with other libraries.
+type nativeStream interface {
+	core.Stream
+	RecordNative() (event uintptr, release func(), err error)
+	WaitNative(event uintptr) error
+}
+
+// NativeEventsLife lets a stream wait for an event that another library got from a second stream. If no call failed, the
+// order must be right.
+func (k *Kit) NativeEventsLife(ctx context.Context) error {
+	l := &lifetime{Life: coretest.Life{Context: ctx}, kit: k}
+	if l.device = l.Device(k.New().Open(ctx, core.DeviceID{Type: k.Type})); l.device != nil {
+		l.nativeEvents()
+	}
+	return l.End()
+}
+
+func (l *lifetime) nativeEvents() {
+	from, to := l.Stream(l.device.NewStream(l.Context)), l.Stream(l.device.NewStream(l.Context))
+	host := l.Tensor(core.FromSlice(make([]float32, 64*64), 64, 64))
+	there := l.square(core.AllocOptions{})
+	if from == nil || to == nil || !l.copy(from, there, host) {
+		return
+	}
+	event, release, err := from.(nativeStream).RecordNative()
+	if !l.OK(err) {
+		if event != 0 || release != nil {
+			l.OK(errors.New("RecordNative failed, but returned an event"))
+		}
+		return
+	}
+	defer release()
+	defer release() // does nothing
+	if !l.OK(to.(nativeStream).WaitNative(event)) || !l.OK(to.Synchronize(l.Context)) {
+		return
+	}
+	if there.Ready() != nil {
+		l.OK(errors.New("no call failed, but the stream did not wait"))
+	}
+}
+
 func (l *lifetime) time(s core.Stream) {
 	timer, err := l.kit.NewTimer(l.Context, l.device)
 	if l.Opened(timer, err) && l.OK(timer.Start(s)) && l.OK(timer.Stop(s)) {

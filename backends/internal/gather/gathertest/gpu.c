@@ -21,7 +21,8 @@
 	X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline) X(CreateBuffer) X(DestroyBuffer)        \
 	X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory)             \
 	X(BeginCommandBuffer) X(EndCommandBuffer) X(QueueSubmit) X(CmdBindPipeline) X(CmdPushConstants)             \
-	X(CmdPushDescriptorSetKHR) X(CmdDispatch) X(CmdCopyBuffer) X(CmdPipelineBarrier)
+	X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)          \
+	X(CmdBindDescriptorSets) X(CmdDispatch) X(CmdCopyBuffer) X(CmdPipelineBarrier)
 
 enum { MAX_PIPELINES = 32 };
 
@@ -119,14 +120,11 @@ static int open_device(gpu *g, const char **step) {
 	float priority = 1;
 	VkDeviceQueueCreateInfo queue = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-	const char *extensions[] = {VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME};
 	VkDeviceCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
 		.pNext = &all,
 		.queueCreateInfoCount = 1,
 		.pQueueCreateInfos = &queue,
-		.enabledExtensionCount = 1,
-		.ppEnabledExtensionNames = extensions,
 	};
 	TRY(g->CreateDevice(g->physical, &info, NULL, &g->device));
 	g->GetDeviceQueue(g->device, 0, 0, &g->queue);
@@ -147,7 +145,6 @@ static int make_layout(gpu *g, const char **step) {
 		bindings[i] = (VkDescriptorSetLayoutBinding){i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
 	VkDescriptorSetLayoutCreateInfo set = {
 		.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-		.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR,
 		.bindingCount = 2,
 		.pBindings = bindings,
 	};
@@ -267,31 +264,51 @@ int gpu_make_pipeline(gpu *g, const uint32_t *code, size_t bytes, uint64_t *out)
 	return r;
 }
 
-static void record(gpu *g, const gpu_buffer *dst, const gpu_buffer *src, const gpu_dispatch *d) {
+static void record(gpu *g, VkDescriptorSet set, const gpu_buffer *dst, const gpu_buffer *src, const gpu_dispatch *d) {
 	VkDescriptorBufferInfo buffers[2] = {
 		{(VkBuffer)dst->buffer, d->dst_offset, d->dst_size},
 		{(VkBuffer)src->buffer, d->src_offset, d->src_size},
 	};
 	VkWriteDescriptorSet write = {
 		.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+		.dstSet = set,
 		.descriptorCount = 2,
 		.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
 		.pBufferInfo = buffers,
 	};
+	g->UpdateDescriptorSets(g->device, 1, &write, 0, NULL);
 	g->CmdBindPipeline(g->commands, VK_PIPELINE_BIND_POINT_COMPUTE, (VkPipeline)d->pipeline);
-	g->CmdPushDescriptorSetKHR(g->commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->layout, 0, 1, &write);
+	g->CmdBindDescriptorSets(g->commands, VK_PIPELINE_BIND_POINT_COMPUTE, g->layout, 0, 1, &set, 0, NULL);
 	g->CmdPushConstants(g->commands, g->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->constants, d->constants);
 	g->CmdDispatch(g->commands, d->groups[0], d->groups[1], d->groups[2]);
 }
 
-int gpu_run(gpu *g, const gpu_buffer *dst, const gpu_buffer *src, const gpu_dispatch *d, uint32_t dispatches,
-	const gpu_region *regions, uint32_t count) {
+// make_pool makes a pool with room for a number of sets. Push descriptors would do without, and not every driver has them.
+static int make_pool(gpu *g, uint32_t sets, VkDescriptorPool *pool) {
+	VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 2 * sets};
+	VkDescriptorPoolCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = sets, .poolSizeCount = 1, .pPoolSizes = &size};
+	*pool = VK_NULL_HANDLE;
+	return sets ? g->CreateDescriptorPool(g->device, &info, NULL, pool) : VK_SUCCESS;
+}
+
+static int run(gpu *g, VkDescriptorPool pool, const gpu_buffer *dst, const gpu_buffer *src, const gpu_dispatch *d,
+	uint32_t dispatches, const gpu_region *regions, uint32_t count) {
 	const char *at, **step = &at;
 	VkCommandBufferBeginInfo begin = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
 	TRY(g->BeginCommandBuffer(g->commands, &begin));
-	for (uint32_t i = 0; i < dispatches; i++)
-		record(g, dst, src, &d[i]);
+	VkDescriptorSetAllocateInfo one = {
+		.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+		.descriptorPool = pool,
+		.descriptorSetCount = 1,
+		.pSetLayouts = &g->set,
+	};
+	for (uint32_t i = 0; i < dispatches; i++) {
+		VkDescriptorSet set;
+		TRY(g->AllocateDescriptorSets(g->device, &one, &set));
+		record(g, set, dst, src, &d[i]);
+	}
 	if (count > 0)
 		g->CmdCopyBuffer(g->commands, (VkBuffer)src->buffer, (VkBuffer)dst->buffer, count, (const VkBufferCopy *)regions);
 	VkMemoryBarrier seen = {
@@ -307,4 +324,15 @@ int gpu_run(gpu *g, const gpu_buffer *dst, const gpu_buffer *src, const gpu_disp
 	TRY(g->WaitForFences(g->device, 1, &g->fence, VK_TRUE, UINT64_MAX));
 	TRY(g->ResetFences(g->device, 1, &g->fence));
 	return VK_SUCCESS;
+}
+
+int gpu_run(gpu *g, const gpu_buffer *dst, const gpu_buffer *src, const gpu_dispatch *d, uint32_t dispatches,
+	const gpu_region *regions, uint32_t count) {
+	VkDescriptorPool pool;
+	int r = make_pool(g, dispatches, &pool);
+	if (r == VK_SUCCESS)
+		r = run(g, pool, dst, src, d, dispatches, regions, count);
+	if (pool)
+		g->DestroyDescriptorPool(g->device, pool, NULL);
+	return r;
 }

@@ -77,11 +77,12 @@ static inline hipError_t dlx_captured(hipStream_t stream) {
 }
 
 // dlx_arch copies the name of the architecture, which is in the struct alone. The struct of HIP 6 has a function of its
-// own, so the function says which struct it fills.
+// own, so the function says which struct it fills. The struct is not thread-local: glibc has some 1.6 KiB for the
+// thread-local variables of all libraries that are opened at run time, as libdlx is by Python.
 static inline hipError_t dlx_arch(int device, char *out) {
-	static _Thread_local char properties[DLX_PROPERTIES];
 	size_t at = DLX_ARCH_6;
-	memset(properties, 0, sizeof properties);
+	char *properties = calloc(1, DLX_PROPERTIES);
+	if (properties == NULL) return hipErrorOutOfMemory;
 	hipError_t r = hipErrorNotSupported;
 	if ((void *)dlx_hip.hipGetDevicePropertiesR0600 != dlx_hip_missing) {
 		r = dlx_hip.hipGetDevicePropertiesR0600(properties, device);
@@ -90,6 +91,7 @@ static inline hipError_t dlx_arch(int device, char *out) {
 		r = dlx_hip.hipGetDeviceProperties(properties, device);
 	}
 	if (dlx_forget(r) == hipSuccess) memcpy(out, properties + at, DLX_ARCH_SIZE - 1);
+	free(properties);
 	return r;
 }
 

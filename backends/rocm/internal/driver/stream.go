@@ -79,9 +79,12 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
+	"github.com/dlx-go/dlx/backends/internal/dl"
 )
 
+// NewStream may be the first call for which the runtime makes a queue of the hardware, with all that it needs.
 func (c context) NewStream() (uintptr, cudalike.Status) {
+	defer dl.KeepHandlers()()
 	var made C.hipStream_t
 	s := answer("hipStreamCreateWithFlags", C.dlx_stream(c.device(), &made))
 	return uintptr(unsafe.Pointer(made)), s

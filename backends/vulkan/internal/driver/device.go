@@ -45,8 +45,8 @@ func NewDevice(p *Physical) (*Device, error) {
 	if err := p.Usable(); err != nil {
 		return nil, err
 	}
-	if p.Kind == CPU {
-		if err := lavapipeRoom.Check(backend, "vkCreateDevice"); err != nil {
+	if room, ok := rooms[p.DriverID]; ok {
+		if err := room.Check(backend, "vkCreateDevice"); err != nil {
 			return nil, err
 		}
 	}
@@ -80,10 +80,14 @@ func NewDevice(p *Physical) (*Device, error) {
 	return d, nil
 }
 
-// lavapipeRoom is what vkCreateDevice of lavapipe of Mesa 22.3 needs. It ends the process if it gets no
+// rooms are what vkCreateDevice of drivers for the CPU needs. lavapipe of Mesa 22.3 ends the process if it gets no
 // memory for a small struct, but not if it gets no thread. It takes some 4 MB; threads that the Go runtime starts
-// meanwhile take the rest.
-var lavapipeRoom = dl.Room{Threads: 4, Fewer: true, Bytes: 16 << 20}
+// meanwhile take the rest. SwiftShader ends the process if it gets no thread: it starts one for each processor and one for each
+// queue.
+var rooms = map[VendorDriver]dl.Room{
+	Llvmpipe:    {Threads: 4, Fewer: true, Bytes: 16 << 20},
+	SwiftShader: {Threads: 2, Bytes: 16 << 20},
+}
 
 // Usable returns why the device cannot be used, or nil if it can.
 func (p *Physical) Usable() error {

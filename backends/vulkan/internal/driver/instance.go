@@ -57,7 +57,7 @@ func NewInstance(validation bool) (*Instance, error) {
 		return nil, err
 	}
 	i := &Instance{proc: proc, owned: true}
-	i.version = Version(C.dlx_version(function[C.PFN_vkEnumerateInstanceVersion](i, "vkEnumerateInstanceVersion")))
+	i.version = Version(C.dlx_instance_version(function[C.PFN_vkEnumerateInstanceVersion](i, "vkEnumerateInstanceVersion")))
 	if i.version < Version11 {
 		return nil, core.Errorf(core.ErrVersion, backend, "vkEnumerateInstanceVersion", "libvulkan has version %v, 1.1 is the oldest supported version: install a newer loader", i.version)
 	}

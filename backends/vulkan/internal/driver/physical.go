@@ -35,6 +35,7 @@ type Physical struct {
 	Handle     uint64
 	Name       string
 	Driver     string // name and version
+	DriverID   VendorDriver
 	API        Version
 	Kind       Kind
 	DeviceUUID core.UUID
@@ -57,6 +58,15 @@ type Physical struct {
 	instance   *Instance
 	external   C.PFN_vkGetPhysicalDeviceExternalBufferProperties
 }
+
+// VendorDriver is a VkDriverId; 0 if the driver does not tell it.
+type VendorDriver uint32
+
+// The drivers for the CPU, which differ in what their descriptors stand for.
+const (
+	Llvmpipe    VendorDriver = C.VK_DRIVER_ID_MESA_LLVMPIPE
+	SwiftShader VendorDriver = C.VK_DRIVER_ID_GOOGLE_SWIFTSHADER
+)
 
 // Kind is a VkPhysicalDeviceType.
 type Kind uint32
@@ -158,7 +168,7 @@ func (p *Physical) describe(d *C.dlx_physical) {
 	} else {
 		p.Driver += fmt.Sprintf(" %v", Version(d.driver_version))
 	}
-	p.Kind = Kind(d._type)
+	p.Kind, p.DriverID = Kind(d._type), VendorDriver(d.driver_id)
 	for k := range p.DeviceUUID {
 		p.DeviceUUID[k], p.DriverUUID[k] = byte(d.device_uuid[k]), byte(d.driver_uuid[k])
 	}
@@ -246,11 +256,16 @@ func (p *Physical) ExternalBuffers(t Handles) External {
 	}
 }
 
-// ExternalSemaphores returns what the driver can do with timeline semaphores as opaque descriptors.
-func (p *Physical) ExternalSemaphores() External {
+// ExternalSemaphores returns what the driver can do with timeline semaphores, or with binary ones, as opaque
+// descriptors.
+func (p *Physical) ExternalSemaphores(binary bool) External {
+	kind := C.int(0)
+	if binary {
+		kind = 1
+	}
 	get := function[C.PFN_vkGetPhysicalDeviceExternalSemaphoreProperties](p.instance, "vkGetPhysicalDeviceExternalSemaphoreProperties")
 	var f C.uint32_t
-	C.dlx_external_semaphore(get, C.uint64_t(p.Handle), C.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, &f)
+	C.dlx_external_semaphore(get, C.uint64_t(p.Handle), C.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT, kind, &f)
 	return External{
 		Export: f&C.VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT != 0,
 		Import: f&C.VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT != 0,

@@ -67,6 +67,7 @@ typedef struct dlx_physical {
 	char driver_name[VK_MAX_DRIVER_NAME_SIZE];
 	char driver_info[VK_MAX_DRIVER_INFO_SIZE];
 	uint32_t api_version, driver_version, vendor_id, type;
+	uint32_t driver_id;        // a VkDriverId; 0 if not told
 	uint8_t device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
 	uint32_t pci_domain, pci_bus, pci_device, pci_function;
 	uint64_t host_alignment;   // of imported host pointers
@@ -89,7 +90,7 @@ VkResult dlx_layers(PFN_vkEnumerateInstanceLayerProperties get, uint32_t *count,
 VkResult dlx_instance_extensions(PFN_vkEnumerateInstanceExtensionProperties get, const char *layer, uint32_t *count, dlx_name *names);
 VkResult dlx_device_extensions(PFN_vkEnumerateDeviceExtensionProperties get, uint64_t physical, uint32_t *count, dlx_name *names);
 void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues);
-uint32_t dlx_version(PFN_vkEnumerateInstanceVersion get);
+uint32_t dlx_instance_version(PFN_vkEnumerateInstanceVersion get);
 void *dlx_proc(PFN_vkGetInstanceProcAddr get, uint64_t instance, const char *name);
 
 void dlx_describe(PFN_vkGetPhysicalDeviceProperties2 properties, PFN_vkGetPhysicalDeviceFeatures2 features,
@@ -97,7 +98,7 @@ void dlx_describe(PFN_vkGetPhysicalDeviceProperties2 properties, PFN_vkGetPhysic
 void dlx_external_buffer(PFN_vkGetPhysicalDeviceExternalBufferProperties get, uint64_t physical, uint32_t usage,
 	uint32_t type, uint32_t *features);
 void dlx_external_semaphore(PFN_vkGetPhysicalDeviceExternalSemaphoreProperties get, uint64_t physical,
-	uint32_t type, uint32_t *features);
+	uint32_t type, int binary, uint32_t *features);
 
 // dlx_device_new returns NULL and the missing function's name if there is one.
 dlx_device *dlx_device_new(PFN_vkGetDeviceProcAddr get, uint64_t device, uint64_t queue, uint32_t family, const char **missing);

@@ -21,10 +21,20 @@ import (
 // NewTimeline makes a timeline semaphore with value 0, which can be exported as an opaque descriptor if that
 // is requested. The caller destroys it.
 func (d *Device) NewTimeline(export bool) (uint64, error) {
+	return d.newSemaphore(C.VK_SEMAPHORE_TYPE_TIMELINE, export)
+}
+
+// NewBinary is NewTimeline for a binary semaphore. Submit takes it as a Point without a value, and DestroyTimeline,
+// ExportTimeline and ImportTimeline as they take a timeline.
+func (d *Device) NewBinary(export bool) (uint64, error) {
+	return d.newSemaphore(C.VK_SEMAPHORE_TYPE_BINARY, export)
+}
+
+func (d *Device) newSemaphore(kind C.VkSemaphoreType, export bool) (uint64, error) {
 	info := newInfos()
 	defer freeInfos(info)
 	info.timeline.sType = C.VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO
-	info.timeline.semaphoreType = C.VK_SEMAPHORE_TYPE_TIMELINE
+	info.timeline.semaphoreType = kind
 	if export {
 		info.export_semaphore.sType = C.VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO
 		info.export_semaphore.handleTypes = C.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT

@@ -1,0 +1,137 @@
+//go:build cgo
+
+package main
+
+// #include <stdlib.h>
+// #include "dlx.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/dlpack"
+)
+
+// importOptions reads the options of an import.
+func importOptions(o *C.dlx_import_options) ([]dlpack.Option, error) {
+	if o == nil {
+		return nil, nil
+	}
+	if err := unset(o.reserved[:]...); err != nil {
+		return nil, err
+	}
+	var options []dlpack.Option
+	switch {
+	case o.size < 0:
+		return nil, core.Errorf(core.ErrLayout, origin, "", "size is %d", o.size)
+	case o.size > 0:
+		options = append(options, dlpack.WithSize(int64(o.size)))
+	}
+	switch id := (core.DeviceID{Type: core.DeviceType(o.on_device._type), Index: int32(o.on_device.index)}); {
+	case id.Type != 0:
+		options = append(options, dlpack.OnDevice(id))
+	case id.Index != 0:
+		return nil, invalid("on_device has the index %d, but no type", id.Index)
+	}
+	return options, nil
+}
+
+// imported makes a tensor with take, which owns a managed tensor, or calls drop, which deletes it.
+func imported(out **C.dlx_tensor, o *C.dlx_import_options, take func(options []dlpack.Option) (*core.Tensor, error), drop func()) error {
+	err := required("tensor", unsafe.Pointer(out))
+	var options []dlpack.Option
+	if err == nil {
+		options, err = importOptions(o)
+	}
+	if err != nil {
+		drop()
+		return err
+	}
+	t, err := take(options)
+	return setTensor(out, t, err)
+}
+
+//export dlxgo_tensor_import
+func dlxgo_tensor_import(managed *C.struct_DLManagedTensorVersioned, o *C.dlx_import_options, tensor **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		m := (*dlpack.ManagedTensorVersioned)(unsafe.Pointer(managed))
+		return imported(tensor, o, func(options []dlpack.Option) (*core.Tensor, error) { return dlpack.Import(m, options...) }, func() { dlpack.Delete(m) })
+	})
+}
+
+//export dlxgo_tensor_import_legacy
+func dlxgo_tensor_import_legacy(managed *C.struct_DLManagedTensor, o *C.dlx_import_options, tensor **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		m := (*dlpack.ManagedTensor)(unsafe.Pointer(managed))
+		return imported(tensor, o, func(options []dlpack.Option) (*core.Tensor, error) { return dlpack.ImportLegacy(m, options...) }, func() { dlpack.DeleteLegacy(m) })
+	})
+}
+
+//export dlxgo_tensor_export
+func dlxgo_tensor_export(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("managed", unsafe.Pointer(managed)); err != nil {
+			return err
+		}
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		m, err := dlpack.Export(t)
+		if err == nil {
+			*managed = (*C.struct_DLManagedTensorVersioned)(unsafe.Pointer(m))
+		}
+		return err
+	})
+}
+
+//export dlxgo_tensor_export_copied
+func dlxgo_tensor_export_copied(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("managed", unsafe.Pointer(managed)); err != nil {
+			return err
+		}
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		m, err := dlpack.ExportCopied(t)
+		if err != nil {
+			return err
+		}
+		*managed = (*C.struct_DLManagedTensorVersioned)(unsafe.Pointer(m))
+		// Another thread may have closed the handle in between. The tensor is closed either way.
+		_, _ = tensors.take(unsafe.Pointer(tensor))
+		return nil
+	})
+}
+
+//export dlxgo_tensor_export_legacy
+func dlxgo_tensor_export_legacy(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensor, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("managed", unsafe.Pointer(managed)); err != nil {
+			return err
+		}
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		m, err := dlpack.ExportLegacy(t)
+		if err == nil {
+			*managed = (*C.struct_DLManagedTensor)(unsafe.Pointer(m))
+		}
+		return err
+	})
+}
+
+//export dlxgo_dlpack_exchange_api
+func dlxgo_dlpack_exchange_api(table **C.struct_DLPackExchangeAPI, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("table", unsafe.Pointer(table)); err != nil {
+			return err
+		}
+		*table = (*C.struct_DLPackExchangeAPI)(unsafe.Pointer(dlpack.Table()))
+		return nil
+	})
+}

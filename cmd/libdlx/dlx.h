@@ -1,0 +1,534 @@
+/* dlx.h: the C interface of dlx, which moves tensors between devices, APIs and libraries.
+ *
+ * A tensor lies on a device, such as "cpu", "vulkan:0" or "cuda:0". dlx_to moves it to another device, without a copy
+ * where the hardware allows. dlx_tensor_export and dlx_tensor_import exchange it with any library that supports DLPack.
+ * docs/libdlx.md is a guide.
+ *
+ * RESULTS. Every function that can fail returns a dlx_status, and takes as its last argument a dlx_error, which may be
+ * NULL. On failure the error has the same status, and a text. On success its status is DLX_OK and its text is empty.
+ * Nothing is kept for the thread: no other call changes the error. A function that fails sets its results to NULL or 0.
+ *
+ * HANDLES. A pointer such as dlx_tensor* is a handle. It points to nothing: do not use the address. Each handle that
+ * a function returns has one owner, the caller, who closes it once with the function of its type. The value of a closed
+ * handle is never used again, so a call with it returns DLX_ERR_CLOSED, and so does a second close. NULL, a value that
+ * no function has returned, and a handle of another type are DLX_ERR_INVALID. An argument lends the handle for the
+ * duration of the call, unless its comment says otherwise.
+ *
+ * A tensor keeps its memory open, also after the handle of its device, file or source tensor is closed. But a device
+ * cannot be closed before the tensors and streams on it: dlx_device_close says so, and leaves it open.
+ *
+ * THREADS. Every function may be called from any thread, and handles may be used by several threads at once. If one
+ * thread closes a handle while another one calls a function with it, that call either completes or returns
+ * DLX_ERR_CLOSED.
+ *
+ * BLOCKING. A function with the argument timeout_ns may block. 0 means no limit; a positive number is a limit in
+ * nanoseconds, after which the function returns DLX_ERR_TIMEOUT; a negative number is DLX_ERR_INVALID. After a timeout
+ * work that was enqueued goes on. Functions without that argument do not block for long, unless their comments say so.
+ *
+ * ORDER. A tensor may still be written when a function returns it. Functions of dlx wait for that work by themselves.
+ * Before other code reads the memory on the host, call dlx_tensor_wait_ready; before it reads it on a stream, call
+ * dlx_tensor_handoff.
+ *
+ * FORK. The library has threads, which do not survive fork. In a child process of fork every function fails with
+ * DLX_ERR_FORKED, until the child calls exec. A child may still call the deleter of a tensor that
+ * was exported before.
+ *
+ * SIGNALS. When it is loaded, the library installs handlers, with SA_ONSTACK, for SIGBUS, SIGFPE, SIGSEGV, SIGPIPE and
+ * SIGURG, which the Go runtime needs. A signal that code outside of the library raised is passed to the handler, or the
+ * default action, that was there before. All other signals stay as they are. A program that installs handlers for these
+ * later must set SA_ONSTACK, and should call those that it replaces. The library cannot be unloaded: dlclose leaves it in
+ * the process.
+ *
+ * VERSIONS. A program that was built with one version of this header works with a library of the same DLX_ABI_VERSION
+ * and the same or a newer DLX_VERSION_MINOR. Structs keep their size: fields called reserved must be 0.
+ */
+#ifndef DLX_H
+#define DLX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
+#define DLX_ABI_VERSION 0
+/* Raised when functions or constants are added. */
+#define DLX_VERSION_MINOR 1
+
+#if defined(__GNUC__)
+#define DLX_API __attribute__((visibility("default")))
+#else
+#define DLX_API
+#endif
+
+/* The structs of DLPack, which dlpack.h defines. Include that before or after this header, or not at all. */
+struct DLManagedTensorVersioned;
+struct DLManagedTensor;
+struct DLPackExchangeAPI;
+
+typedef struct dlx_registry dlx_registry; /* the backends of a build */
+typedef struct dlx_device dlx_device;     /* an opened device */
+typedef struct dlx_tensor dlx_tensor;     /* a view of memory */
+typedef struct dlx_stream dlx_stream;     /* an ordered queue of work on a device */
+typedef struct dlx_event dlx_event;       /* a point in the work of a stream */
+typedef struct dlx_route dlx_route;       /* a plan for a move */
+typedef struct dlx_report dlx_report;     /* what a move did */
+typedef struct dlx_file dlx_file;         /* an open file of tensors */
+typedef struct dlx_text dlx_text;         /* a text that the library made */
+
+/* What a function returns. New values may be added. */
+typedef int32_t dlx_status;
+enum {
+	DLX_OK = 0,
+	DLX_ERR_INTERNAL = 1,      /* a defect of dlx; the text has the details */
+	DLX_ERR_INVALID = 2,       /* an argument is NULL, out of range, no handle, or contradicts another argument */
+	DLX_ERR_NOT_SUPPORTED = 3, /* the device, the platform or the build cannot do what was asked for */
+	DLX_ERR_CLOSED = 4,        /* a handle was closed before */
+	DLX_ERR_VERSION = 5,       /* a struct, file or driver has a version that cannot be read */
+	DLX_ERR_LAYOUT = 6,        /* a shape, stride, offset or size is malformed, overflows, or leaves the memory */
+	DLX_ERR_DTYPE = 7,         /* an element type is malformed, unknown, or not the expected one */
+	DLX_ERR_READ_ONLY = 8,     /* the call would write to read-only memory */
+	DLX_ERR_DEVICE = 9,        /* there is no such device, or a tensor does not lie on the one that the call needs */
+	DLX_ERR_DEVICE_LOST = 10,  /* the device stopped working; what is open on it must still be closed */
+	DLX_ERR_OUT_OF_MEMORY = 11,
+	DLX_ERR_EXISTS = 12,       /* a name is already in use */
+	DLX_ERR_TIMEOUT = 13,      /* timeout_ns has passed */
+	DLX_ERR_FORKED = 14        /* this process is a child of fork; see FORK above */
+};
+
+/* An error. The caller owns it; it needs neither initialization nor release. Texts end with NUL and are UTF-8. */
+typedef struct dlx_error {
+	dlx_status status;
+	int32_t truncated;   /* 1 if text was cut */
+	int64_t native_code; /* the error code of the API, such as a VkResult or a CUresult; 0 if there is none */
+	char origin[32];     /* the part of dlx or the API that failed: "cpu", "cuda", "dlpack"; may be empty */
+	char call[64];       /* the call that failed: "vkAllocateMemory", "Import"; may be empty */
+	char text[1936];     /* the whole error in words: what was asked, what was found, what to do */
+} dlx_error;
+
+/* An element type, as DLDataType of DLPack: float32 is {2, 32, 1}. */
+typedef struct dlx_dtype {
+	uint8_t code;   /* a DLDataTypeCode: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, ... */
+	uint8_t bits;
+	uint16_t lanes; /* 1 for a scalar */
+} dlx_dtype;
+
+/* The name of a device in numbers, as DLDevice of DLPack: "cpu" is {1, 0}. */
+typedef struct dlx_device_id {
+	int32_t type; /* a DLDeviceType: 1 CPU, 2 CUDA, 4 OpenCL, 7 Vulkan, 8 Metal, 10 ROCm, ...; 34 is OpenGL in dlx */
+	int32_t index;
+} dlx_device_id;
+
+/* ---- The library ------------------------------------------------------------------------------------------------ */
+
+/* Returns DLX_ABI_VERSION of the library. Works in a child of fork, too. */
+DLX_API uint32_t dlx_abi_version(void);
+
+/* Returns DLX_VERSION_MINOR of the library. Works in a child of fork, too. */
+DLX_API uint32_t dlx_version_minor(void);
+
+/* Returns the version of dlx and of its build, such as "v0.2.0". The text belongs to the library and is always valid.
+ * It is "" in a child of fork. */
+DLX_API const char *dlx_version(void);
+
+/* Returns a short English text for a status, such as "out of memory". It belongs to the library and is always valid. */
+DLX_API const char *dlx_status_text(dlx_status status);
+
+/* Counts what is open in the process: every handle, and the tensors, buffers, streams and managed tensors behind them.
+ * name is NULL for all together, or a name of dlx_live_json. It is 0 when everything is closed and all exported
+ * tensors are deleted. Calls dlx_flush first, so that it is exact. Fails with DLX_ERR_INVALID for an unknown name. */
+DLX_API dlx_status dlx_live(const char *name, int64_t *count, dlx_error *error);
+
+/* Returns the counts as a JSON object, such as {"core.Buffer":0,"libdlx.tensor":1}. The new text is not counted.
+ * The caller closes the text. */
+DLX_API dlx_status dlx_live_json(dlx_text **text, dlx_error *error);
+
+/* Releases the memory of all exported tensors whose deleter was called before. This happens by itself within about a
+ * millisecond; call dlx_flush to have it done at a certain point, such as before dlx_device_close. Blocks for at most
+ * a second. */
+DLX_API dlx_status dlx_flush(dlx_error *error);
+
+/* ---- Texts ------------------------------------------------------------------------------------------------------ */
+
+/* Sets *data to the bytes of a text, which end with a NUL, and *length to their number without it. length may be NULL.
+ * The bytes belong to the text and are valid until it is closed. */
+DLX_API dlx_status dlx_text_data(dlx_text *text, const char **data, size_t *length, dlx_error *error);
+
+/* Closes a text and frees its bytes. */
+DLX_API dlx_status dlx_text_close(dlx_text *text, dlx_error *error);
+
+/* ---- Registries and devices ------------------------------------------------------------------------------------- */
+
+/* What a device can do. A device may have further bits. */
+enum {
+	DLX_CAN_HOST_MEMORY = 1 << 1,   /* its memory is host memory: the host can use the addresses */
+	DLX_CAN_STREAM_WAIT = 1 << 2,   /* its streams wait for events of its other streams without the host */
+	DLX_CAN_IMPORT_POINTER = 1 << 3, /* it can use memory that another library allocated on it */
+	DLX_CAN_MAP_HOST = 1 << 4,      /* it can use host memory in place */
+	DLX_CAN_EXPORT_MEMORY = 1 << 5, /* other devices can open memory that was allocated for that */
+	DLX_CAN_IMPORT_MEMORY = 1 << 6, /* it can open memory of other devices */
+	DLX_CAN_HOST_VIEW = 1 << 13,    /* the host can use its memory in place */
+	DLX_CAN_IMPORT_STREAM = 1 << 14 /* dlx_stream_borrow works */
+};
+
+/* A device. Texts are cut if they do not fit; dlx_registry_json and dlx_device_json have them whole. */
+typedef struct dlx_device_info {
+	dlx_device_id id;
+	char id_text[32];     /* for dlx_device_open: "cpu", "vulkan:0" */
+	char name[256];
+	char driver[256];     /* name and version; may be empty */
+	int64_t total_memory; /* bytes; 0 if not known */
+	int64_t free_memory;  /* bytes, at the time of the call; 0 if not known */
+	int64_t alignment;    /* of every allocation, in bytes */
+	uint64_t capabilities; /* DLX_CAN_* */
+	uint64_t reserved[8]; /* 0 */
+} dlx_device_info;
+
+/* Opens a registry of all backends in the build. The caller closes it. Does not look for devices. */
+DLX_API dlx_status dlx_registry_open(dlx_registry **registry, dlx_error *error);
+
+/* Closes a registry. Devices that it opened stay open. */
+DLX_API dlx_status dlx_registry_close(dlx_registry *registry, dlx_error *error);
+
+/* Lists the devices that can be opened. Writes at most capacity of them to devices, which the caller owns, and their
+ * whole number to *count. Pass NULL and 0 to learn the number. A backend without devices, because its driver is
+ * missing for example, is no error: dlx_registry_json has the reason. May block. */
+DLX_API dlx_status dlx_registry_devices(dlx_registry *registry, int64_t timeout_ns, dlx_device_info *devices,
+	size_t capacity, size_t *count, dlx_error *error);
+
+/* Returns the backends, the devices and the reasons why something is missing, as a JSON object with the field
+ * "backends", as `dlx devices --json` prints it. The caller closes the text. May block. */
+DLX_API dlx_status dlx_registry_json(dlx_registry *registry, int64_t timeout_ns, dlx_text **text, dlx_error *error);
+
+/* Opens the device with the given name, such as "cpu" or "vulkan:0"; "vulkan" is "vulkan:0". The caller closes it.
+ * Opening a device twice gives two devices. May block. Fails with DLX_ERR_NOT_SUPPORTED if the
+ * build has no backend for it or the driver is missing, or DLX_ERR_DEVICE if there is no such device or the text is no
+ * name. */
+DLX_API dlx_status dlx_device_open(dlx_registry *registry, const char *name, int64_t timeout_ns, dlx_device **device,
+	dlx_error *error);
+
+/* Closes a device. While tensors or streams of it are open it fails with DLX_ERR_INVALID, and the device and the handle
+ * stay open. A tensor that was exported is open until its deleter was called. */
+DLX_API dlx_status dlx_device_close(dlx_device *device, dlx_error *error);
+
+/* Describes a device. */
+DLX_API dlx_status dlx_device_get_info(dlx_device *device, dlx_device_info *info, dlx_error *error);
+
+/* Describes a device in JSON, with everything that is known. The caller closes the text. */
+DLX_API dlx_status dlx_device_json(dlx_device *device, dlx_text **text, dlx_error *error);
+
+/* ---- Tensors ---------------------------------------------------------------------------------------------------- */
+
+enum { DLX_MAX_RANK = 64 }; /* the largest number of axes */
+
+/* The flags of tensors, as those of DLPack. */
+enum {
+	DLX_FLAG_READ_ONLY = 1,
+	DLX_FLAG_COPIED = 2,
+	DLX_FLAG_SUB_BYTE_PADDED = 4
+};
+
+/* What dlx_tensor_alloc and dlx_tensor_wrap make. The caller owns it and what it points to; both may be freed after
+ * the call. */
+typedef struct dlx_tensor_spec {
+	dlx_dtype dtype;
+	int32_t rank;           /* number of axes, 0 to DLX_MAX_RANK */
+	const int64_t *shape;   /* rank extents; may be NULL if rank is 0 */
+	const int64_t *strides; /* rank strides, in elements; NULL means row-major. Must be NULL for dlx_tensor_alloc */
+	uint64_t flags;         /* DLX_FLAG_READ_ONLY or DLX_FLAG_SUB_BYTE_PADDED. Must be 0 for dlx_tensor_alloc */
+	uint64_t reserved[4];   /* 0 */
+} dlx_tensor_spec;
+
+/* How to allocate. All zero, or a NULL pointer to the options, selects the plain memory of the device. */
+typedef struct dlx_alloc_options {
+	int32_t memory_type;     /* another type of memory of the API, as a DLDeviceType: 3 is pinned memory of CUDA */
+	int32_t host_visible;    /* 1: memory that the host can use in place */
+	dlx_device *share_with;  /* choose memory that a later move to this device need not copy, if there is such memory */
+	dlx_stream *stream;      /* the stream that uses the memory first */
+	uint64_t reserved[4];    /* 0 */
+} dlx_alloc_options;
+
+/* A tensor. The struct owns nothing. */
+typedef struct dlx_tensor_info {
+	dlx_device_id device; /* where the memory lies */
+	dlx_dtype dtype;
+	int32_t rank;
+	int32_t is_address;   /* 1 if data is an address, 0 if it is the handle of an object, such as a VkBuffer or a cl_mem */
+	void *data;           /* the address of the first element on its device, or the handle; NULL is allowed without elements */
+	uint64_t byte_offset; /* from the start of the object to the first element; 0 if data is an address */
+	int32_t host_accessible; /* 1 if the host can use data as a pointer */
+	int32_t reserved32;   /* 0 */
+	uint64_t flags;       /* DLX_FLAG_* */
+	int64_t elements;     /* the number of elements */
+	int64_t bytes;        /* of all elements without gaps */
+	int64_t shape[DLX_MAX_RANK];   /* rank extents, then 0 */
+	int64_t strides[DLX_MAX_RANK]; /* rank strides, in elements, then 0 */
+	uint64_t reserved[8]; /* 0 */
+} dlx_tensor_info;
+
+/* Allocates a row-major tensor, whose elements are not initialized. options may be NULL. The caller closes the tensor.
+ * May block. Fails with DLX_ERR_OUT_OF_MEMORY, DLX_ERR_LAYOUT for a malformed shape, DLX_ERR_DTYPE for a malformed
+ * element type, or DLX_ERR_NOT_SUPPORTED for an option that the device lacks. */
+DLX_API dlx_status dlx_tensor_alloc(dlx_device *device, const dlx_tensor_spec *spec, const dlx_alloc_options *options,
+	int64_t timeout_ns, dlx_tensor **tensor, dlx_error *error);
+
+/* Makes a tensor of size bytes of host memory at data; spec says how the elements lie in it. offset is the number of
+ * bytes from data to the first element. The caller closes the tensor.
+ *
+ * On success the memory must stay valid until release(context) is called. That happens once, from any thread, when
+ * the last tensor, view, export and work that uses the memory is gone. release may be NULL; the caller then
+ * has no way to learn when that is. release must not block for long. It may call functions of dlx, but not
+ * dlx_device_close. On failure release is not called, and the caller keeps the memory.
+ *
+ * Fails with DLX_ERR_LAYOUT if an element lies outside of the memory. */
+DLX_API dlx_status dlx_tensor_wrap(void *data, int64_t size, int64_t offset, const dlx_tensor_spec *spec,
+	void (*release)(void *context), void *context, dlx_tensor **tensor, dlx_error *error);
+
+/* Makes a tensor on the memory of another one, with the same element type: strides count elements, NULL means
+ * row-major, and offset is the number of elements from the first element of tensor to that of the view. The memory stays
+ * open until both are closed. A view of a read-only tensor is read-only. The caller closes the view.
+ * Fails with DLX_ERR_LAYOUT if an element of the view lies before the first or after the last element in the memory of
+ * tensor, or if the offset is no whole number of bytes. */
+DLX_API dlx_status dlx_tensor_view(dlx_tensor *tensor, int32_t rank, const int64_t *shape, const int64_t *strides,
+	int64_t offset, dlx_tensor **view, dlx_error *error);
+
+/* Closes a tensor. The memory is freed when no other tensor and no unfinished work uses it. Does not block. */
+DLX_API dlx_status dlx_tensor_close(dlx_tensor *tensor, dlx_error *error);
+
+/* Describes a tensor. Waits for nothing: see dlx_tensor_wait_ready. */
+DLX_API dlx_status dlx_tensor_get_info(dlx_tensor *tensor, dlx_tensor_info *info, dlx_error *error);
+
+/* Blocks until the last write to the tensor is done, so that the memory may be read. Returns the error of the write if
+ * it failed. */
+DLX_API dlx_status dlx_tensor_wait_ready(dlx_tensor *tensor, int64_t timeout_ns, dlx_error *error);
+
+/* Blocks until all work on the tensor is done, so that the memory may be written. */
+DLX_API dlx_status dlx_tensor_wait_idle(dlx_tensor *tensor, int64_t timeout_ns, dlx_error *error);
+
+/* Returns an event that is done when the last write to the tensor is. The caller closes it. */
+DLX_API dlx_status dlx_tensor_ready(dlx_tensor *tensor, dlx_event **event, dlx_error *error);
+
+/* Tells dlx of work that dlx did not enqueue: it writes (dlx_tensor_wrote) or reads (dlx_tensor_used) the tensor, and
+ * is done when event is. Later work of dlx on the tensor waits for it, and so does the release of the memory.
+ * dlx_tensor_wrote fails with DLX_ERR_READ_ONLY if the tensor is read-only. */
+DLX_API dlx_status dlx_tensor_wrote(dlx_tensor *tensor, dlx_event *event, dlx_error *error);
+DLX_API dlx_status dlx_tensor_used(dlx_tensor *tensor, dlx_event *event, dlx_error *error);
+
+/* ---- DLPack ----------------------------------------------------------------------------------------------------- */
+
+/* How to import. All zero, or a NULL pointer to the options, is the usual import. */
+typedef struct dlx_import_options {
+	int64_t size;            /* number of bytes at the data pointer; 0 if not known. A tensor that leaves them is refused */
+	dlx_device_id on_device; /* type 0, or the device whose address data is, for device types that do not say: oneAPI, VPI */
+	uint64_t reserved[4];    /* 0 */
+} dlx_import_options;
+
+/* Makes a tensor of a managed tensor of another library, without a copy. The call always takes the managed tensor: on
+ * failure it has called the deleter, on success the deleter is called once, from any thread, when the last tensor
+ * and all work on the memory are gone. A NULL deleter is not called. Only DLX_ERR_FORKED leaves it to the caller.
+ * The caller closes the tensor. options may be NULL.
+ *
+ * The producer must have made the memory ready to read: the host, or the stream that uses it, need not wait.
+ *
+ * Memory of a device, rather than of the host, belongs to no open device of dlx yet. dlx_to to that device with
+ * DLX_COPY_NEVER makes a tensor of the same memory that does, which can move on to others.
+ *
+ * Fails with DLX_ERR_VERSION for another major version or an unknown flag, DLX_ERR_DTYPE, DLX_ERR_LAYOUT or
+ * DLX_ERR_DEVICE for malformed fields, and DLX_ERR_INVALID if managed or, although there are elements, data is NULL. */
+DLX_API dlx_status dlx_tensor_import(struct DLManagedTensorVersioned *managed, const dlx_import_options *options,
+	dlx_tensor **tensor, dlx_error *error);
+
+/* As dlx_tensor_import, for the struct of DLPack before 1.0. */
+DLX_API dlx_status dlx_tensor_import_legacy(struct DLManagedTensor *managed, const dlx_import_options *options,
+	dlx_tensor **tensor, dlx_error *error);
+
+/* Makes a managed tensor that keeps the memory of tensor open. The caller owns it and passes it to one consumer, who
+ * calls its deleter once, from any thread. A caller who has no consumer calls the deleter itself. The deleter takes no
+ * lock, never blocks and never enters Go, so it may run anywhere, also in a child of fork. The caller still owns tensor
+ * and may close it at once.
+ *
+ * Does not wait: before a consumer on the host uses the memory, call dlx_tensor_wait_ready; for one on a stream call
+ * dlx_tensor_handoff. Fails with DLX_ERR_NOT_SUPPORTED for memory of OpenGL, which DLPack does not define. */
+DLX_API dlx_status dlx_tensor_export(dlx_tensor *tensor, struct DLManagedTensorVersioned **managed, dlx_error *error);
+
+/* As dlx_tensor_export, but sets the flag IS_COPIED and gives the tensor to the consumer: on success the handle is
+ * closed. Fails with DLX_ERR_INVALID, and leaves the handle open, if another tensor or export uses the memory. */
+DLX_API dlx_status dlx_tensor_export_copied(dlx_tensor *tensor, struct DLManagedTensorVersioned **managed,
+	dlx_error *error);
+
+/* As dlx_tensor_export, for consumers of DLPack before 1.0. That struct has no flags: fails with DLX_ERR_READ_ONLY for a
+ * read-only tensor, and with DLX_ERR_DTYPE for padded elements of fewer than 8 bits. */
+DLX_API dlx_status dlx_tensor_export_legacy(dlx_tensor *tensor, struct DLManagedTensor **managed, dlx_error *error);
+
+/* Returns the function table of DLPack's exchange API. It belongs to the library, is valid as long as the process runs,
+ * and must not be changed. Its functions for Python objects fail with BufferError, since libdlx has no Python type. */
+DLX_API dlx_status dlx_dlpack_exchange_api(const struct DLPackExchangeAPI **table, dlx_error *error);
+
+/* ---- Files ------------------------------------------------------------------------------------------------------ */
+
+/* Opens a .npy, .npz or .safetensors file and maps it into memory. The caller closes it. The tensors use the bytes of
+ * the file in place, so the file must not be truncated or overwritten in place while they are open; replacing it by
+ * renaming another file is safe. A program that reads memory of a truncated file gets SIGBUS. Fails with DLX_ERR_INVALID
+ * if the file cannot be opened or is malformed; native_code is then the errno, if there is one. */
+DLX_API dlx_status dlx_file_open(const char *path, dlx_file **file, dlx_error *error);
+
+/* Closes a file. Its tensors stay open. */
+DLX_API dlx_status dlx_file_close(dlx_file *file, dlx_error *error);
+
+/* Returns the path, the format, the metadata and the list of tensors as JSON: {"format":"npy","tensors":[{"name":...}]}.
+ * The caller closes the text. */
+DLX_API dlx_status dlx_file_json(dlx_file *file, dlx_text **text, dlx_error *error);
+
+/* Returns the tensor with the given name, read-only and on the host; name may be NULL if the file has exactly one. The
+ * caller closes it. Fails with DLX_ERR_INVALID if there is no such tensor. */
+DLX_API dlx_status dlx_file_tensor(dlx_file *file, const char *name, dlx_tensor **tensor, dlx_error *error);
+
+/* Writes count tensors, which must be accessible to the host, to a file whose format its extension names. names[i] is
+ * the name of tensors[i] in the file; names may be NULL for .npy. compress is 1 to compress an .npz, otherwise 0. The
+ * file appears when it is complete, and replaces an existing one. On failure nothing is left behind. May block. */
+DLX_API dlx_status dlx_file_save(const char *path, dlx_tensor *const *tensors, const char *const *names, size_t count,
+	int32_t compress, int64_t timeout_ns, dlx_error *error);
+
+/* ---- Moves ------------------------------------------------------------------------------------------------------ */
+
+/* Whether a move may copy. */
+enum {
+	DLX_COPY_IF_NEEDED = 0, /* share memory if possible, otherwise copy */
+	DLX_COPY_NEVER = 1,     /* share memory, or fail with DLX_ERR_NOT_SUPPORTED */
+	DLX_COPY_ALWAYS = 2     /* copy, so that the result shares no memory with the source */
+};
+
+/* How a tensor got to a device, the best first. */
+enum {
+	DLX_MECHANISM_NONE = 0,   /* it was not moved */
+	DLX_MECHANISM_ALIAS = 1,  /* the memory is used as it is */
+	DLX_MECHANISM_MAP = 2,    /* the memory was opened for the other device; nothing was copied */
+	DLX_MECHANISM_PEER = 3,   /* one copy between two devices of one API */
+	DLX_MECHANISM_DIRECT = 4, /* one copy, which one of the devices makes */
+	DLX_MECHANISM_STAGED = 5  /* two copies, through host memory */
+};
+
+/* How unfinished work is waited for. */
+enum {
+	DLX_WAIT_NONE = 0,      /* no work was unfinished */
+	DLX_WAIT_STREAM = 1,    /* a stream waits, and the caller does not */
+	DLX_WAIT_SEMAPHORE = 2, /* a stream waits for a semaphore of another device, and the caller does not */
+	DLX_WAIT_HOST = 3       /* the caller waited */
+};
+
+/* How to move. All zero, or a NULL pointer to the options, shares memory if possible. */
+typedef struct dlx_move_options {
+	int32_t copy;              /* DLX_COPY_* */
+	int32_t only;              /* 0, or the only DLX_MECHANISM_* that may be used; for measurements */
+	dlx_stream *stream;        /* a stream of the destination that uses the result next: it waits for the data */
+	dlx_stream *source_stream; /* a stream of the source's device on which other code writes the source */
+	const dlx_alloc_options *alloc; /* for the memory of a copy; may be NULL */
+	uint64_t reserved[4];      /* 0 */
+} dlx_move_options;
+
+/* What a move did. */
+typedef struct dlx_report_info {
+	dlx_device_id from;
+	dlx_device_id to;
+	int32_t mechanism;    /* DLX_MECHANISM_* */
+	int32_t wait;         /* DLX_WAIT_* */
+	int32_t opened;       /* 1 if memory was opened for this move; the next move finds it open */
+	int32_t reserved32;   /* 0 */
+	int64_t bytes_copied; /* a byte that was copied twice counts twice */
+	int64_t duration_ns;  /* until the call returned; a copy may still be running */
+	uint64_t reserved[4]; /* 0 */
+} dlx_report_info;
+
+/* Moves a tensor to a device. options may be NULL. The caller still owns tensor, and closes the result. A result that
+ * shares memory keeps that memory open. If report is not NULL, *report is set to a new report, which the caller closes.
+ * If the move fails for want of a way, the error says why each way is not possible; no report is made.
+ * May block. A copy may still be running when dlx_to returns: see ORDER above. */
+DLX_API dlx_status dlx_to(dlx_tensor *tensor, dlx_device *device, const dlx_move_options *options, int64_t timeout_ns,
+	dlx_tensor **result, dlx_report **report, dlx_error *error);
+
+/* Plans a move, without opening or copying anything. options may be NULL. The caller closes the route, which keeps
+ * neither the tensor nor the device nor the streams open. */
+DLX_API dlx_status dlx_plan(dlx_tensor *tensor, dlx_device *device, const dlx_move_options *options, dlx_route **route,
+	dlx_error *error);
+
+/* Makes the move of a route, as dlx_to does. If the planned way fails, the next one is tried. A route may be run again,
+ * and closed during a run. */
+DLX_API dlx_status dlx_route_run(dlx_route *route, int64_t timeout_ns, dlx_tensor **result, dlx_report **report,
+	dlx_error *error);
+
+/* Sets *mechanism to the planned DLX_MECHANISM_*. */
+DLX_API dlx_status dlx_route_mechanism(dlx_route *route, int32_t *mechanism, dlx_error *error);
+
+/* Describe a plan in words, in several lines, or in JSON: the mechanism, the steps, and the better ways with the reason
+ * why each is not possible. The caller closes the text. */
+DLX_API dlx_status dlx_route_text(dlx_route *route, dlx_text **text, dlx_error *error);
+DLX_API dlx_status dlx_route_json(dlx_route *route, dlx_text **text, dlx_error *error);
+
+/* Closes a route. */
+DLX_API dlx_status dlx_route_close(dlx_route *route, dlx_error *error);
+
+/* Reads a report. */
+DLX_API dlx_status dlx_report_get_info(dlx_report *report, dlx_report_info *info, dlx_error *error);
+
+/* Describe a move as dlx_route_text and dlx_route_json describe a plan. The caller closes the text. */
+DLX_API dlx_status dlx_report_text(dlx_report *report, dlx_text **text, dlx_error *error);
+DLX_API dlx_status dlx_report_json(dlx_report *report, dlx_text **text, dlx_error *error);
+
+/* Closes a report. */
+DLX_API dlx_status dlx_report_close(dlx_report *report, dlx_error *error);
+
+/* ---- Streams and events ----------------------------------------------------------------------------------------- */
+
+/* Makes a stream on a device. The caller closes it. May block. */
+DLX_API dlx_status dlx_stream_open(dlx_device *device, int64_t timeout_ns, dlx_stream **stream, dlx_error *error);
+
+/* Makes a stream of one that another library owns, such as a cudaStream_t. number is what DLPack calls the stream: a
+ * handle, or on CUDA 1 for the legacy default stream and 2 for that of the calling thread, or 0 on ROCm for the default
+ * stream. The other library must keep its stream open until the handle is closed, which leaves it open. The stream of
+ * a thread can be used by that thread only. The caller closes the handle.
+ * Fails with DLX_ERR_INVALID for a number that is no stream, such as -1, or any number on the CPU, and with
+ * DLX_ERR_NOT_SUPPORTED if the device lacks DLX_CAN_IMPORT_STREAM or DLPack defines no numbers for it. */
+DLX_API dlx_status dlx_stream_borrow(dlx_device *device, int64_t number, int64_t timeout_ns, dlx_stream **stream,
+	dlx_error *error);
+
+/* Sets *native to the handle that the API has for the stream, such as a CUstream; 0 if there is none. The native handle
+ * belongs to the stream. */
+DLX_API dlx_status dlx_stream_native(dlx_stream *stream, uintptr_t *native, dlx_error *error);
+
+/* Blocks until all work that was enqueued before is done. Returns the first error of the work since the last call. */
+DLX_API dlx_status dlx_stream_synchronize(dlx_stream *stream, int64_t timeout_ns, dlx_error *error);
+
+/* Returns an event that is done when all work that was enqueued before is done. The caller closes it. */
+DLX_API dlx_status dlx_stream_record(dlx_stream *stream, dlx_event **event, dlx_error *error);
+
+/* Makes work that is enqueued on the stream later wait for an event. Does not block. Fails with DLX_ERR_NOT_SUPPORTED if
+ * the device cannot wait for the event; call dlx_event_wait then. */
+DLX_API dlx_status dlx_stream_wait(dlx_stream *stream, dlx_event *event, dlx_error *error);
+
+/* Closes a stream. Blocks until its work is done, however long that takes, and returns the first error of the work that
+ * dlx_stream_synchronize did not return. The handle is closed also if the call fails with such an error. */
+DLX_API dlx_status dlx_stream_close(dlx_stream *stream, dlx_error *error);
+
+/* Sets *done to 1 if the event is done, otherwise to 0. Does not block. Returns the error of the work if it failed;
+ * *done is then 1. */
+DLX_API dlx_status dlx_event_done(dlx_event *event, int32_t *done, dlx_error *error);
+
+/* Blocks until the event is done, and returns the error of its work. */
+DLX_API dlx_status dlx_event_wait(dlx_event *event, int64_t timeout_ns, dlx_error *error);
+
+/* Closes an event. The work goes on. */
+DLX_API dlx_status dlx_event_close(dlx_event *event, dlx_error *error);
+
+/* Makes the stream to wait until the tensor may be read there. If to is NULL, or cannot wait, the caller waits. from may
+ * be NULL; pass it if code that does not use dlx writes the tensor on that stream. If wait is not NULL, *wait is set to
+ * the DLX_WAIT_* that was used. Returns the error of the last write if it failed. */
+DLX_API dlx_status dlx_tensor_handoff(dlx_tensor *tensor, dlx_stream *from, dlx_stream *to, int64_t timeout_ns,
+	int32_t *wait, dlx_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,141 @@
+//go:build cgo
+
+package main
+
+// #include "dlx.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+var files = newHandles[*openFile]("file")
+
+// openFile is an open file, and the path that it was opened with.
+type openFile struct {
+	*tensorfile.File
+	path string
+}
+
+//export dlxgo_file_open
+func dlxgo_file_open(path *C.char, file **C.dlx_file, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("file", unsafe.Pointer(file)); err != nil {
+			return err
+		}
+		if err := required("path", unsafe.Pointer(path)); err != nil {
+			return err
+		}
+		f, err := tensorfile.Open(C.GoString(path))
+		if err == nil {
+			files.add(unsafe.Pointer(file), &openFile{f, C.GoString(path)})
+		}
+		return err
+	})
+}
+
+//export dlxgo_file_close
+func dlxgo_file_close(file *C.dlx_file, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		f, err := files.take(unsafe.Pointer(file))
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	})
+}
+
+//export dlxgo_file_json
+func dlxgo_file_json(file *C.dlx_file, out **C.dlx_text, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		f, err := files.get(unsafe.Pointer(file))
+		if err != nil {
+			return err
+		}
+		return setJSON(out, struct {
+			Path     string            `json:"path"`
+			Format   tensorfile.Format `json:"format"`
+			Metadata map[string]string `json:"metadata,omitempty"`
+			Tensors  []tensorfile.Info `json:"tensors"`
+		}{f.path, f.Format(), f.Metadata(), f.Tensors()})
+	})
+}
+
+//export dlxgo_file_tensor
+func dlxgo_file_tensor(file *C.dlx_file, name *C.char, tensor **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("tensor", unsafe.Pointer(tensor)); err != nil {
+			return err
+		}
+		f, err := files.get(unsafe.Pointer(file))
+		if err != nil {
+			return err
+		}
+		var wanted string
+		if name != nil {
+			wanted = C.GoString(name)
+		} else {
+			all := f.Tensors()
+			if len(all) != 1 {
+				return invalid("name is NULL, but the file has %d tensors", len(all))
+			}
+			wanted = all[0].Name
+		}
+		t, err := f.Tensor(wanted)
+		return setTensor(tensor, t, err)
+	})
+}
+
+//export dlxgo_file_save
+func dlxgo_file_save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, compress C.int32_t, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("path", unsafe.Pointer(path)); err != nil {
+			return err
+		}
+		if list == nil && count > 0 {
+			return invalid("tensors is NULL, and count is %d", count)
+		}
+		var options []tensorfile.WriteOption
+		switch compress {
+		case 0:
+		case 1:
+			options = append(options, tensorfile.Compress())
+		default:
+			return invalid("compress is %d, and neither 0 nor 1", compress)
+		}
+		named := make([]tensorfile.Named, 0, min(count, 1024))
+		for i := range uintptr(count) {
+			n, err := namedTensor(list, names, i)
+			if err != nil {
+				return err
+			}
+			named = append(named, n)
+		}
+		return within(timeout, func(ctx context.Context) error {
+			return tensorfile.WriteFile(ctx, C.GoString(path), named, options...)
+		})
+	})
+}
+
+// namedTensor returns element i of the arrays of C.
+func namedTensor(list **C.dlx_tensor, names **C.char, i uintptr) (tensorfile.Named, error) {
+	at := i * unsafe.Sizeof(list)
+	t, err := tensors.get(*(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(list), at)))
+	if err != nil {
+		return tensorfile.Named{}, &core.Error{Backend: origin, Detail: fmt.Sprintf("tensors[%d]", i), Err: err}
+	}
+	n := tensorfile.Named{Tensor: t}
+	if names != nil {
+		name := *(**C.char)(unsafe.Add(unsafe.Pointer(names), at))
+		if name == nil {
+			return n, invalid("names[%d] is NULL", i)
+		}
+		n.Name = C.GoString(name)
+	}
+	return n, nil
+}

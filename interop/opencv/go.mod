@@ -1,0 +1,10 @@
+module github.com/dlx-go/dlx/interop/opencv
+
+go 1.25.0
+
+require (
+	github.com/dlx-go/dlx v0.1.0
+	gocv.io/x/gocv v0.31.0
+)
+
+replace github.com/dlx-go/dlx => ../..

@@ -1,0 +1,11 @@
+//go:build cgo
+
+package opencv
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func TestMain(m *testing.M) { coretest.Main(m) }

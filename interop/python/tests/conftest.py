@@ -1,0 +1,31 @@
+import gc
+import os
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent.parent.parent / ".cache" / "interop"))
+
+import dlx  # noqa: E402
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Appends the counts for scripts/run-suites.sh."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    stats = {key: len(reporter.stats.get(key, [])) for key in ("passed", "failed", "error", "skipped", "xfailed")}
+    if os.environ.get("DLX_COUNTS"):
+        with open(os.environ["DLX_COUNTS"], "a") as counts:
+            print(stats["passed"], stats["failed"] + stats["error"], stats["skipped"] + stats["xfailed"], file=counts)
+
+
+@pytest.fixture(autouse=True)
+def no_leaks():
+    """Every test leaves as much open as it found."""
+    gc.collect()
+    before = dlx._live()
+    yield
+    gc.collect()
+    assert dlx._live() == before

@@ -1,0 +1,58 @@
+"""Tensors that are shared with other libraries, devices, files and Go, without a copy where possible.
+
+``from_dlpack`` makes a tensor of anything that supports DLPack, and other libraries make theirs of it, by their own
+``from_dlpack``. ``empty`` allocates memory, and ``open`` maps the tensors of a file into memory. ``Tensor.to`` moves a
+tensor to another device; ``Tensor.plan`` says how. The first use of a device or a file starts the Go runtime, in
+the library libdlx. The rest of the package does without.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+
+from . import _C
+from ._build import BUILD as __build__
+from ._C import Tensor, from_dlpack
+from ._file import File, open, save
+from ._format import item, tolist
+from ._repr import array_repr, array_str
+from ._types import Device, devices, dtype, empty
+from ._version import VERSION
+
+__version__ = VERSION
+
+__all__ = [
+    "Device",
+    "File",
+    "Tensor",
+    "devices",
+    "dtype",
+    "empty",
+    "from_dlpack",
+    "open",
+    "save",
+]
+
+_C.register(
+    {
+        "dtype": dtype._of,
+        "device": Device._of,
+        "repr": array_repr,
+        "str": array_str,
+        "tolist": tolist,
+        "item": item,
+    }
+)
+_C.set_library(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libdlx.so"))
+atexit.register(_C.finish)
+
+
+def _live() -> dict[str, int]:
+    """Count the memory that is open: that of tensors and exports, the exports, and the tensors and buffers of libdlx."""
+    go = _C.go_live()  # first: it has Go free what belongs to others
+    memories, exports = _C.live()
+    return {"memories": memories, "exports": exports, "go": go}
+
+
+del atexit, os

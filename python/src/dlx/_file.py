@@ -1,0 +1,91 @@
+"""Files of tensors."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from . import _C
+
+
+class File(Mapping[str, _C.Tensor]):
+    """An open file: a mapping from names to read-only tensors, which use the bytes of the file in place.
+
+    The tensors stay valid after the file is closed. The file must not be truncated or overwritten in place while one
+    of them is alive; to replace it by renaming another file is safe.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open a file and map it into memory."""
+        self._handle: int | None = None
+        self._handle = _C.file_open(path)
+        document = json.loads(_C.file_json(self._handle))
+        self.format: str = document["format"]
+        self.metadata: dict[str, Any] = document.get("metadata") or {}
+        self._names: list[str] = [tensor["name"] for tensor in document["tensors"]]
+
+    def _open(self) -> int:
+        if self._handle is None:
+            raise ValueError("dlx: the file is closed")
+        return self._handle
+
+    def __getitem__(self, name: str) -> _C.Tensor:
+        """Return a tensor."""
+        handle = self._open()
+        if name not in self._names:
+            raise KeyError(name)
+        return _C.file_tensor(handle, name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return the number of tensors."""
+        return len(self._names)
+
+    def tensor(self) -> _C.Tensor:
+        """Return the only tensor of the file, as a .npy file has one."""
+        return _C.file_tensor(self._open(), None)
+
+    def close(self) -> None:
+        """Close the file. Its tensors stay valid."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            _C.file_close(handle)
+
+    def __enter__(self) -> File:
+        """Return the file, which is closed at the end of the with statement."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def __del__(self) -> None:
+        """Close the file."""
+        if getattr(self, "_handle", None) is not None and _C is not None:
+            self.close()
+
+
+def open(file: str | os.PathLike[str]) -> File:
+    """Open a .npy, .npz or .safetensors file."""
+    return File(file)
+
+
+def save(
+    file: str | os.PathLike[str], tensors: _C.Tensor | Mapping[str, _C.Tensor], *, compress: bool = False
+) -> None:
+    """Write tensors in host memory to a .npy, .npz or .safetensors file.
+
+    The file appears when it is complete, and replaces an existing one. compress is for .npz.
+    """
+    if isinstance(tensors, Mapping):
+        _C.file_save(file, tuple(tensors.values()), tuple(tensors), compress)
+    else:
+        _C.file_save(file, (tensors,), None, compress)

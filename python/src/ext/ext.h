@@ -1,0 +1,238 @@
+// What the files of the extension share.
+//
+// A Tensor is a Python object that never changes. It refers to a Memory, which is a C object that counts its references
+// and owns what was imported or allocated. Exports refer to the same Memory from C structs, so that their deleters
+// need neither Python nor Go.
+#ifndef DLX_EXT_H
+#define DLX_EXT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "abi.h"
+
+// The limit of NumPy and of PyTorch, and of core.MaxRank.
+enum { MAX_RANK = 64 };
+
+// Tensors with at most this many axes need no memory of their own for shape and strides.
+enum { INLINE_RANK = 4 };
+
+// --- memory.c
+
+enum MemoryKind {
+    OWNED_VERSIONED, // a DLManagedTensorVersioned of another library
+    OWNED_LEGACY,    // a DLManagedTensor of another library
+    OWNED_NOTHING,   // a struct without a deleter, which its producer may free
+    OWNED_HOST,      // memory of the C library's heap
+    OWNED_GO         // a DLManagedTensorVersioned that libdlx exported, with the handle that can wait
+};
+
+// Memory owns the memory of tensors. It is freed with the last reference, on any thread.
+typedef struct {
+    atomic_long refs;
+    uint8_t kind;
+    atomic_bool *ended; // if not NULL, the deleter may need the interpreter, which has ended if this is true
+    void *owner;     // what kind says
+    atomic_uintptr_t handle; // OWNED_GO: the tensor of libdlx whose work may be unfinished, which m closes; or 0
+    void *stream;    // the producer's stream on which the memory is ready, if has_stream
+    bool has_stream;
+} Memory;
+
+struct State;
+
+// memory_new returns NULL without an exception if there is no memory. Then the caller still has owner. s may be NULL if
+// the deleter needs no interpreter: then python is false.
+Memory *memory_new(struct State *s, enum MemoryKind kind, void *owner, bool python);
+// memory_host allocates size bytes at an address that is a multiple of 256. s may be NULL.
+Memory *memory_host(struct State *s, int64_t size, void **data);
+static inline void memory_retain(Memory *m) { atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed); }
+// memory_release is called with the interpreter's lock held, also while an exception is set, which deleters do not see.
+// memory_release_anywhere is called on any thread, with or without the lock, at any time. It leaves memory of an
+// interpreter alone that has ended.
+void memory_release(struct State *s, Memory *m);
+void memory_release_anywhere(Memory *m);
+
+// Counts of memory and of exports, for the tests. Each State counts what its interpreter makes and frees, which needs no
+// atomic addition under the interpreter's lock; elsewhere counts what is made or freed without an interpreter, or was
+// counted by a State that is gone. Exports are freed on any thread, so that only what is made is counted by a State.
+extern atomic_long made_elsewhere, freed_elsewhere, exports_elsewhere;
+#ifdef Py_GIL_DISABLED
+#define COUNT(counter) atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+#else
+#define COUNT(counter)                                                                                                 \
+    atomic_store_explicit(&(counter), atomic_load_explicit(&(counter), memory_order_relaxed) + 1, memory_order_relaxed)
+#endif
+
+// --- tensor.c
+
+typedef struct {
+    PyObject_HEAD
+    Memory *memory;
+    uint64_t flags;
+    DLTensor t; // shape and strides point to dims, or into one block of the heap
+    PyObject *weak;
+    int64_t dims[2 * INLINE_RANK];
+} Tensor;
+
+struct Cache;
+
+// State is what a module has for itself in each interpreter.
+typedef struct State {
+    PyTypeObject *tensor_type;
+    PyObject *hooks;       // dict: what the Python part of the package registered
+    PyObject *str_dlpack, *str_dlpack_device, *str_exchange;
+    PyObject *str_max_version, *str_stream, *str_dl_device, *str_copy, *str_device;
+    PyObject *kw_max_version; // the tuple of one name
+    PyObject *kwargs_max_version; // the same for calls without vectorcall
+    PyObject *max_version;    // (1, 3)
+    PyObject *empty_tuple;
+    PyObject *exchange; // the capsule of our own table
+    struct Cache *cache;
+    atomic_long made, freed, exports; // see COUNT
+    atomic_bool *ended;               // whether the interpreter has ended; never freed, since memory refers to it
+    PyInterpreterState *interpreter;
+    struct State *next; // see state.c
+} State;
+
+extern PyType_Spec tensor_spec;
+bool tensor_check(PyObject *o); // of any interpreter
+static inline State *state_of(Tensor *t) { return PyType_GetModuleState(Py_TYPE((PyObject *)t)); }
+static inline Tensor *tensor_of(PyObject *o) { return (Tensor *)o; }
+
+// tensor_alloc makes a tensor with room for ndim axes. It takes memory only if it succeeds. The caller sets the rest of
+// t.
+Tensor *tensor_alloc(State *s, Memory *memory, int ndim);
+// tensor_view makes a tensor with the same memory, flags, device and type.
+Tensor *tensor_view(Tensor *of, int ndim);
+
+int64_t tensor_count(const DLTensor *t);
+bool tensor_contiguous(const DLTensor *t);
+// element_bits returns the distance between adjacent elements in bits.
+static inline int64_t element_bits(DLDataType d, uint64_t flags) {
+    return (d.bits < 8 && (flags & FLAG_PADDED) ? 8 : (int64_t)d.bits) * d.lanes;
+}
+// data_bytes returns how many bytes count elements take; -1 if that overflows.
+int64_t data_bytes(DLDataType d, uint64_t flags, int64_t count);
+static inline bool host_accessible(int32_t type) {
+    return type == DEVICE_CPU || type == DEVICE_CUDA_HOST || type == DEVICE_ROCM_HOST || type == DEVICE_CUDA_MANAGED;
+}
+static inline bool addressed(int32_t type) {
+    return host_accessible(type) || type == DEVICE_CUDA || type == DEVICE_ROCM;
+}
+// keyword returns which of n interned names a keyword is, -1 if none. Keywords are interned, too, so that almost always
+// the addresses tell, without a function call.
+static inline int keyword(PyObject *name, PyObject *const *names, int n) {
+    for (int i = 0; i < n; i++)
+        if (name == names[i])
+            return i;
+    for (int i = 0; i < n; i++)
+        if (PyUnicode_Compare(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+// tensor_move returns t itself, a view of it, or a copy on the device. copies is 1 for always, 0 for never, -1 for only
+// if it must.
+PyObject *tensor_move(State *s, Tensor *t, DLDevice device, int copies);
+// call_hook calls a function of the Python part of the package. It steals nothing.
+PyObject *call_hook(State *s, const char *name, PyObject *args);
+
+// --- view.c
+
+PyObject *tensor_subscript(PyObject *self, PyObject *key);
+PyObject *tensor_transpose(PyObject *self, PyObject *axes);
+PyObject *tensor_T(PyObject *self, void *closure);
+PyObject *tensor_reshape(PyObject *self, PyObject *shape);
+
+// --- device.c
+
+// parse_device accepts a name, such as "cuda:0", or a pair (type, index).
+int parse_device(PyObject *device, DLDevice *d);
+void device_name(DLDevice d, char *text, size_t size);
+
+// --- from.c
+
+PyObject *from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+int parse_pair(PyObject *pair, DLDevice *d); // (type, index)
+
+// --- import.c
+
+// take makes a tensor of a managed tensor, which it owns from the call on.
+Tensor *take_versioned(State *s, DLVersioned *m, bool python);
+Tensor *take_legacy(State *s, DLManaged *m, bool python);
+// take_go makes a tensor of an export of libdlx. It owns the handle, too.
+Tensor *take_go(State *s, DLVersioned *m, uintptr_t handle);
+Tensor *take_capsule(State *s, PyObject *capsule);
+// check_tensor checks t, of which shape and strides were copied. It returns false and writes a text if t is not valid.
+bool check_tensor(const DLTensor *t, uint64_t flags, char *text, size_t size);
+void row_major(DLTensor *t);
+// tame_strides replaces huge strides along which nobody steps, which may be any number, by ones that can be counted in
+// bytes. The rest of t was checked.
+void tame_strides(DLTensor *t);
+// tensor_span returns how many elements fit between the lowest and the highest one of a tensor that was checked, both
+// included, and in low, which is not positive, where the lowest one lies.
+int64_t tensor_span(const DLTensor *t, int64_t *low);
+
+// --- export.c
+
+PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+// export_versioned returns NULL without an exception if there is no memory. s may be NULL.
+DLVersioned *export_versioned(State *s, Tensor *t, uint64_t flags);
+// export_memory returns the memory of m, which m keeps, if m is an export of ours, NULL if it is not. m is a struct of
+// either kind.
+Memory *export_memory(void *m, enum MemoryKind kind);
+extern DLExchange exchange_table;
+
+// --- cache.c
+
+const DLExchange *exchange_of(State *s, PyTypeObject *type); // NULL: none; no exception
+struct Cache *cache_new(void);
+void cache_clear(State *s);
+void cache_free(State *s);
+int cache_traverse(State *s, visitproc visit, void *arg);
+
+// --- state.c
+
+void state_add(State *s);
+void state_remove(State *s); // it is not found any more
+void state_retire(State *s); // it is about to be freed
+State *state_here(void); // of the interpreter that runs; NULL without an exception
+// state_live counts the memory and the exports that are open in the process.
+void state_live(long *memories, long *exports);
+
+// --- copy.c
+
+// copy_host makes a row-major copy in new host memory.
+Tensor *copy_host(State *s, Tensor *from);
+
+// --- buffer.c
+
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+PyObject *tensor_array_interface(PyObject *self, void *closure);
+
+// --- golib.c: what is done by libdlx, which is loaded when it is needed first
+
+extern PyMethodDef golib_methods[];
+// wait_host waits for unfinished work on the memory. It returns -1 with an exception.
+int wait_host(Tensor *t);
+// order_stream makes the consumer's stream wait for unfinished work on the tensor, by the rules of DLPack for the
+// argument stream. It returns -1 with an exception.
+int order_stream(Tensor *t, PyObject *stream);
+// go_move is tensor_move for everything but host memory.
+PyObject *go_move(State *s, Tensor *t, DLDevice device, int copies);
+// go_plan describes a move in words.
+PyObject *go_plan(Tensor *t, DLDevice device, int copies);
+// go_empty allocates memory on a device.
+PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice device);
+// go_close closes a tensor of libdlx, on any thread.
+void go_close(uintptr_t handle);
+
+// --- compat.h
+
+#include "compat.h"
+
+#endif

@@ -1,0 +1,44 @@
+// The functions of libdlx that the extension uses. It is loaded at run time, so that a program that only exchanges
+// tensors never starts Go.
+#ifndef DLX_EXT_GOLIB_H
+#define DLX_EXT_GOLIB_H
+
+#include "ext.h"
+
+#include <dlx.h>
+
+#define GO_FUNCTIONS(X)                                                                                                \
+    X(abi_version) X(version_minor) X(version) X(live) X(flush) X(text_data) X(text_close) X(registry_open)                        \
+    X(registry_json) X(device_open) X(tensor_alloc) X(tensor_view) X(tensor_close) X(tensor_get_info)                  \
+    X(tensor_wait_ready) X(tensor_wait_idle) X(tensor_import) X(tensor_export) X(tensor_handoff) X(file_open)          \
+    X(file_close) X(file_json) X(file_tensor) X(file_save) X(to) X(plan) X(route_text) X(route_close)                  \
+    X(report_get_info) X(report_close) X(stream_borrow) X(stream_close)
+
+struct GoLib {
+#define DECLARE(name) __typeof__(&dlx_##name) name;
+    GO_FUNCTIONS(DECLARE)
+#undef DECLARE
+};
+
+// go_load returns the functions, NULL with an exception.
+const struct GoLib *go_load(void);
+// go_loaded returns the functions if libdlx is loaded, without an exception.
+const struct GoLib *go_loaded(void);
+int go_set_path(const char *path);
+// go_exception sets the exception for an error. It returns NULL.
+PyObject *go_exception(const dlx_error *e);
+// go_file_exception is go_exception for calls whose native code is an errno.
+PyObject *go_file_exception(const dlx_error *e);
+// go_text makes a string of a text, which it closes.
+PyObject *go_text(const struct GoLib *go, dlx_text *text);
+dlx_registry *go_registry(const struct GoLib *go);
+// go_device returns an open device, which belongs to the process.
+dlx_device *go_device(const struct GoLib *go, DLDevice id);
+// go_tensor returns a tensor of libdlx for t, which the caller closes.
+dlx_tensor *go_tensor(const struct GoLib *go, Tensor *t);
+// go_source is go_tensor for a move to target.
+dlx_tensor *go_source(const struct GoLib *go, Tensor *t, DLDevice target);
+// go_result makes a tensor of one of libdlx, which it owns.
+PyObject *go_result(State *s, const struct GoLib *go, dlx_tensor *handle, bool copied);
+
+#endif

@@ -1,0 +1,179 @@
+// Loads libdlx and turns its errors into exceptions.
+#include "golib.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
+static char *path;                     // guarded by mu: where libdlx is
+static struct GoLib functions;         // guarded by mu, until loaded is true
+static atomic_bool loaded;
+static atomic_int owner;               // the process that loaded libdlx, or tries to; 0 if there is none
+static dlx_registry *registry;         // guarded by mu; stays open
+
+// Device is an opened device, which stays open.
+typedef struct Device {
+    DLDevice id;
+    dlx_device *handle;
+    struct Device *next;
+} Device;
+static Device *devices; // guarded by mu
+
+int go_set_path(const char *text) {
+    pthread_mutex_lock(&mu);
+    char *copied = path == NULL ? strdup(text) : path;
+    path = copied;
+    pthread_mutex_unlock(&mu);
+    if (copied == NULL)
+        PyErr_NoMemory();
+    return copied == NULL ? -1 : 0;
+}
+
+// bind finds all functions. Guarded by mu. It returns the name of the first that is missing, or NULL.
+static const char *bind(void *library) {
+#define FIND(name)                                                                                                     \
+    if ((*(void **)&functions.name = dlsym(library, "dlx_" #name)) == NULL)                                            \
+        return "dlx_" #name;
+    GO_FUNCTIONS(FIND)
+#undef FIND
+    return NULL;
+}
+
+const struct GoLib *go_loaded(void) { return atomic_load(&loaded) ? &functions : NULL; }
+
+const struct GoLib *go_load(void) {
+    int loader = atomic_load(&owner);
+    if (loader != 0 && loader != (int)getpid()) { // or it was about to load it, and mu is locked for ever
+        PyErr_SetString(PyExc_RuntimeError, "dlx: this process was forked from one that used devices or files of dlx, "
+                                            "whose threads do not survive fork: start it with spawn or forkserver");
+        return NULL;
+    }
+    if (atomic_load(&loaded))
+        return &functions;
+    char text[1024] = "";
+    // Whoever holds mu needs no interpreter, but may take long.
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&mu);
+    if (!atomic_load(&loaded)) {
+        atomic_store(&owner, (int)getpid());
+        void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        const char *missing = library == NULL ? NULL : bind(library);
+        if (library == NULL)
+            snprintf(text, sizeof text, "dlx: libdlx cannot be loaded: %s", path == NULL ? "no path is set" : dlerror());
+        else if (missing != NULL)
+            snprintf(text, sizeof text, "dlx: %s has no function %s: it is of another version", path, missing);
+        else if (functions.abi_version() != DLX_ABI_VERSION || functions.version_minor() < DLX_VERSION_MINOR)
+            snprintf(text, sizeof text, "dlx: %s has version %u.%u; this package needs %d.%d", path,
+                     functions.abi_version(), functions.version_minor(), DLX_ABI_VERSION, DLX_VERSION_MINOR);
+        else
+            atomic_store(&loaded, true);
+        if (!atomic_load(&loaded))
+            atomic_store(&owner, 0);
+    }
+    pthread_mutex_unlock(&mu);
+    Py_END_ALLOW_THREADS
+    if (text[0] != 0) {
+        PyErr_SetString(PyExc_RuntimeError, text);
+        return NULL;
+    }
+    return &functions;
+}
+
+PyObject *go_exception(const dlx_error *e) {
+    PyObject *type = PyExc_RuntimeError;
+    switch (e->status) {
+    case DLX_ERR_INVALID:
+    case DLX_ERR_VERSION:
+    case DLX_ERR_LAYOUT:
+    case DLX_ERR_DTYPE:
+    case DLX_ERR_DEVICE:
+    case DLX_ERR_CLOSED:
+        type = PyExc_ValueError;
+        break;
+    case DLX_ERR_READ_ONLY:
+        type = PyExc_BufferError;
+        break;
+    case DLX_ERR_OUT_OF_MEMORY:
+        type = PyExc_MemoryError;
+        break;
+    case DLX_ERR_TIMEOUT:
+        type = PyExc_TimeoutError;
+        break;
+    default:
+        break;
+    }
+    PyErr_Format(type, "dlx: %s", e->text);
+    return NULL;
+}
+
+PyObject *go_file_exception(const dlx_error *e) {
+    if (e->status != DLX_ERR_INVALID || e->native_code <= 0 || e->native_code > INT32_MAX)
+        return go_exception(e);
+    PyObject *args = Py_BuildValue("(is)", (int)e->native_code, e->text);
+    if (args != NULL)
+        PyErr_SetObject(PyExc_OSError, args); // FileNotFoundError and such
+    Py_XDECREF(args);
+    return NULL;
+}
+
+PyObject *go_text(const struct GoLib *go, dlx_text *text) {
+    const char *data;
+    size_t length;
+    dlx_error e;
+    PyObject *result = go->text_data(text, &data, &length, &e) == DLX_OK
+                           ? PyUnicode_FromStringAndSize(data, (Py_ssize_t)length)
+                           : go_exception(&e);
+    go->text_close(text, NULL);
+    return result;
+}
+
+dlx_registry *go_registry(const struct GoLib *go) {
+    dlx_error e = {0};
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&mu);
+    if (registry == NULL)
+        go->registry_open(&registry, &e);
+    pthread_mutex_unlock(&mu);
+    Py_END_ALLOW_THREADS
+    if (registry == NULL)
+        go_exception(&e);
+    return registry;
+}
+
+dlx_device *go_device(const struct GoLib *go, DLDevice id) {
+    char name[64];
+    dlx_error e = {0};
+    dlx_device *found = NULL;
+    bool memory = true;
+    dlx_registry *r = go_registry(go);
+    if (r == NULL)
+        return NULL;
+    device_name(id, name, sizeof name);
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&mu);
+    for (Device *d = devices; d != NULL && found == NULL; d = d->next)
+        if (d->id.type == id.type && d->id.id == id.id)
+            found = d->handle;
+    if (found == NULL) {
+        Device *d = malloc(sizeof *d);
+        memory = d != NULL;
+        if (memory && go->device_open(r, name, 0, &found, &e) == DLX_OK) {
+            d->id = id;
+            d->handle = found;
+            d->next = devices;
+            devices = d;
+        } else
+            free(d);
+    }
+    pthread_mutex_unlock(&mu);
+    Py_END_ALLOW_THREADS
+    if (!memory)
+        PyErr_NoMemory();
+    else if (found == NULL)
+        go_exception(&e);
+    return found;
+}

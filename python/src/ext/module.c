@@ -1,0 +1,238 @@
+// The module dlx._C.
+#include "ext.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+PyDoc_STRVAR(from_dlpack_doc,
+             "from_dlpack(x, /, *, device=None, copy=None)\n--\n\n"
+             "Return a tensor that shares the memory of x, which is an object with __dlpack__ or a capsule.\n\n"
+             "device moves the tensor there if it is elsewhere. copy=True always copies; copy=False raises BufferError\n"
+             "instead of copying. ValueError or BufferError is raised if the producer's tensor is not valid.");
+
+// empty takes a tuple of extents, the type as code, bits and lanes, and the device.
+static PyObject *empty(PyObject *module, PyObject *args) {
+    State *s = PyModule_GetState(module);
+    PyObject *shape, *device;
+    int code, bits, lanes;
+    if (!PyArg_ParseTuple(args, "O!iiiO:empty", &PyTuple_Type, &shape, &code, &bits, &lanes, &device))
+        return NULL;
+    DLDevice id;
+    int64_t dims[2 * MAX_RANK];
+    char text[256];
+    Py_ssize_t n = PyTuple_Size(shape);
+    if (parse_device(device, &id) != 0)
+        return NULL;
+    if (n > MAX_RANK || code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 || lanes > 65535) {
+        PyErr_SetString(PyExc_ValueError, "dlx: the shape has more than 64 axes, or the type is not valid");
+        return NULL;
+    }
+    DLTensor d = {.data = dims, .device = {DEVICE_CPU, 0}, .ndim = (int32_t)n, .shape = dims, .strides = dims + n};
+    d.dtype = (DLDataType){(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
+    for (Py_ssize_t i = 0; i < n; i++) {
+        dims[i] = PyNumber_AsSsize_t(PyTuple_GetItem(shape, i), PyExc_ValueError);
+        if (dims[i] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    row_major(&d);
+    if (!check_tensor(&d, 0, text, sizeof text)) {
+        PyErr_Format(PyExc_ValueError, "dlx: %s", text);
+        return NULL;
+    }
+    if (id.type != DEVICE_CPU)
+        return go_empty(s, d.dtype, (int)n, dims, id);
+    if (id.id != 0) {
+        PyErr_SetString(PyExc_ValueError, "dlx: the only CPU is cpu:0");
+        return NULL;
+    }
+    Memory *m = memory_host(s, data_bytes(d.dtype, 0, tensor_count(&d)), &d.data);
+    if (m == NULL)
+        return PyErr_NoMemory();
+    Tensor *t = tensor_alloc(s, m, (int)n);
+    if (t == NULL) {
+        memory_release(s, m);
+        return NULL;
+    }
+    int64_t *at = t->t.shape;
+    memcpy(at, dims, sizeof *dims * 2 * (size_t)n);
+    t->flags = 0;
+    t->t = d;
+    t->t.shape = at;
+    t->t.strides = at + n;
+    return (PyObject *)t;
+}
+
+static PyObject *register_hooks(PyObject *module, PyObject *hooks) {
+    State *s = PyModule_GetState(module);
+    if (!PyDict_Check(hooks)) {
+        PyErr_SetString(PyExc_TypeError, "dlx: hooks must be a dict");
+        return NULL;
+    }
+    PyObject *old = s->hooks;
+    Py_INCREF(hooks);
+    s->hooks = hooks;
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+static PyObject *live(PyObject *module, PyObject *ignored) {
+    (void)module, (void)ignored;
+    long memories, exports;
+    state_live(&memories, &exports);
+    return Py_BuildValue("(ll)", memories, exports);
+}
+
+static PyObject *finish(PyObject *module, PyObject *ignored) {
+    (void)ignored;
+    State *s = PyModule_GetState(module);
+    atomic_store(s->ended, true);
+    Py_RETURN_NONE;
+}
+
+static PyObject *device_pair(PyObject *module, PyObject *device) {
+    (void)module;
+    DLDevice d;
+    return parse_device(device, &d) == 0 ? Py_BuildValue("(ii)", (int)d.type, (int)d.id) : NULL;
+}
+
+static PyObject *device_text(PyObject *module, PyObject *pair) {
+    (void)module;
+    DLDevice d;
+    char text[64];
+    if (parse_device(pair, &d) != 0)
+        return NULL;
+    device_name(d, text, sizeof text);
+    return PyUnicode_FromString(text);
+}
+
+// bytes_of returns a copy of the elements in row-major order, for the text of a tensor.
+static PyObject *bytes_of(PyObject *module, PyObject *o) {
+    if (!tensor_check(o)) {
+        PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
+        return NULL;
+    }
+    Tensor *t = tensor_of(o);
+    if (!host_accessible(t->t.device.type)) {
+        PyErr_SetString(PyExc_BufferError, "dlx: the memory is on a device: call to(\"cpu\") first");
+        return NULL;
+    }
+    Tensor *copied = copy_host(PyModule_GetState(module), t);
+    if (copied == NULL)
+        return NULL;
+    int64_t size = data_bytes(copied->t.dtype, copied->flags, tensor_count(&copied->t));
+    PyObject *bytes = PyBytes_FromStringAndSize(copied->t.data, (Py_ssize_t)size);
+    Py_DECREF(copied);
+    return bytes;
+}
+
+static PyMethodDef methods[] = {
+    {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_FASTCALL | METH_KEYWORDS, from_dlpack_doc},
+    {"empty", empty, METH_VARARGS, NULL},
+    {"register", register_hooks, METH_O, NULL},
+    {"live", live, METH_NOARGS, NULL},
+    {"finish", finish, METH_NOARGS, NULL},
+    {"device_pair", device_pair, METH_O, NULL},
+    {"device_text", device_text, METH_O, NULL},
+    {"bytes_of", bytes_of, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static int intern(PyObject **at, const char *text) { return (*at = PyUnicode_InternFromString(text)) == NULL ? -1 : 0; }
+
+static int execute(PyObject *module) {
+    State *s = PyModule_GetState(module);
+    memset(s, 0, sizeof *s);
+    if (vectorcall_method == NULL)
+        *(void **)&vectorcall_method = dlsym(RTLD_DEFAULT, "PyObject_VectorcallMethod");
+    if ((s->ended = calloc(1, sizeof *s->ended)) == NULL || (s->cache = cache_new()) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (intern(&s->str_dlpack, "__dlpack__") || intern(&s->str_dlpack_device, "__dlpack_device__") ||
+        intern(&s->str_exchange, "__dlpack_c_exchange_api__") || intern(&s->str_max_version, "max_version") ||
+        intern(&s->str_stream, "stream") || intern(&s->str_dl_device, "dl_device") || intern(&s->str_copy, "copy") ||
+        intern(&s->str_device, "device"))
+        return -1;
+    if ((s->kw_max_version = PyTuple_Pack(1, s->str_max_version)) == NULL ||
+        (s->max_version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR)) == NULL ||
+        (s->kwargs_max_version = Py_BuildValue("{OO}", s->str_max_version, s->max_version)) == NULL ||
+        (s->empty_tuple = PyTuple_New(0)) == NULL)
+        return -1;
+    s->tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
+    s->exchange = PyCapsule_New(&exchange_table, "dlpack_exchange_api", NULL);
+    if (s->tensor_type == NULL || s->exchange == NULL ||
+        PyObject_SetAttr((PyObject *)s->tensor_type, s->str_exchange, s->exchange) != 0 ||
+        PyModule_AddObjectRef(module, "Tensor", (PyObject *)s->tensor_type) != 0 ||
+        PyModule_AddFunctions(module, golib_methods) != 0)
+        return -1;
+    state_add(s);
+    return 0;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg) {
+    State *s = PyModule_GetState(module);
+    if (s == NULL)
+        return 0;
+    Py_VISIT(s->tensor_type);
+    Py_VISIT(s->hooks);
+    return cache_traverse(s, visit, arg);
+}
+
+static int clear(PyObject *module) {
+    State *s = PyModule_GetState(module);
+    if (s == NULL)
+        return 0;
+    state_remove(s);
+    cache_clear(s);
+    Py_CLEAR(s->hooks);
+    Py_CLEAR(s->tensor_type);
+    return 0;
+}
+
+static void release(void *module) {
+    State *s = PyModule_GetState(module);
+    if (s == NULL)
+        return;
+    clear(module);
+    cache_free(s);
+    state_retire(s);
+    PyObject **owned[] = {&s->str_dlpack, &s->str_dlpack_device, &s->str_exchange, &s->str_max_version,
+                          &s->str_stream, &s->str_dl_device, &s->str_copy, &s->str_device, &s->kw_max_version,
+                          &s->kwargs_max_version, &s->max_version, &s->empty_tuple, &s->exchange};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        Py_CLEAR(*owned[i]);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#if defined(Py_mod_gil)
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL}, // PER_INTERPRETER, if the CPython that runs knows it
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "dlx._C",
+    .m_doc = "The part of the package dlx that is written in C.",
+    .m_size = sizeof(State),
+    .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = release,
+};
+
+// A build for CPython 3.11 runs with later ones, too, which load a module into an interpreter with a lock of its own only
+// if it says so. Py_mod_multiple_interpreters and Py_MOD_PER_INTERPRETER_GIL_SUPPORTED are new in the headers of 3.12.
+enum { MULTIPLE_INTERPRETERS = 3, PER_INTERPRETER = 2 };
+
+PyMODINIT_FUNC PyInit__C(void) {
+#if PY_VERSION_HEX >= 0x030B0000
+    if (Py_Version >= 0x030C0000)
+        slots[sizeof slots / sizeof *slots - 2] = (PyModuleDef_Slot){MULTIPLE_INTERPRETERS, (void *)(intptr_t)PER_INTERPRETER};
+#endif
+    return PyModuleDef_Init(&definition);
+}

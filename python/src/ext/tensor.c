@@ -1,0 +1,362 @@
+// The type Tensor.
+#include "ext.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Tensor *tensor_alloc(State *s, Memory *memory, int ndim) {
+    int64_t *dims = NULL;
+    if (ndim > INLINE_RANK && (dims = malloc(2 * sizeof *dims * (size_t)ndim)) == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    // When the interpreter ends, it may clear the module before the last tensors.
+    Tensor *t = s->tensor_type == NULL ? NULL : PyObject_New(Tensor, s->tensor_type);
+    if (t == NULL) {
+        free(dims);
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_RuntimeError, "dlx: the interpreter is ending");
+        return NULL;
+    }
+    t->memory = memory;
+    t->weak = NULL;
+    t->t.ndim = ndim;
+    t->t.shape = dims == NULL ? t->dims : dims;
+    t->t.strides = t->t.shape + ndim;
+    return t;
+}
+
+Tensor *tensor_view(Tensor *of, int ndim) {
+    Tensor *t = tensor_alloc(state_of(of), of->memory, ndim);
+    if (t == NULL)
+        return NULL;
+    memory_retain(of->memory);
+    t->flags = of->flags & ~(uint64_t)FLAG_COPIED;
+    t->t.data = of->t.data;
+    t->t.device = of->t.device;
+    t->t.dtype = of->t.dtype;
+    t->t.byte_offset = of->t.byte_offset;
+    return t;
+}
+
+static void tensor_dealloc(PyObject *self) {
+    Tensor *t = tensor_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+    if (t->weak != NULL)
+        PyObject_ClearWeakRefs(self);
+    if (t->memory != NULL)
+        memory_release(state_of(t), t->memory);
+    if (t->t.shape != t->dims)
+        free(t->t.shape);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+bool tensor_check(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    return (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0 &&
+           PyType_GetSlot(type, Py_tp_dealloc) == (void *)tensor_dealloc;
+}
+
+int64_t tensor_count(const DLTensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] == 0)
+            return 0;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+bool tensor_contiguous(const DLTensor *t) {
+    int64_t stride = 1;
+    if (tensor_count(t) == 0)
+        return true;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] != 1 && t->strides[i] != stride)
+            return false;
+        stride *= t->shape[i];
+    }
+    return true;
+}
+
+int64_t data_bytes(DLDataType d, uint64_t flags, int64_t count) {
+    __int128 bits = (__int128)count * element_bits(d, flags);
+    __int128 bytes = (bits + 7) / 8;
+    return bytes > INT64_MAX ? -1 : (int64_t)bytes;
+}
+
+PyObject *call_hook(State *s, const char *name, PyObject *args) {
+    if (args == NULL)
+        return NULL;
+    PyObject *hook = s->hooks == NULL ? NULL : PyDict_GetItemString(s->hooks, name);
+    if (hook == NULL) {
+        PyErr_Format(PyExc_RuntimeError, "dlx: import the package dlx, not its extension module alone (%s)", name);
+        return NULL;
+    }
+    Py_INCREF(hook);
+    PyObject *result = PyObject_Call(hook, args, NULL);
+    Py_DECREF(hook);
+    return result;
+}
+
+static PyObject *call_hook_away(State *s, const char *name, PyObject *args) {
+    PyObject *result = call_hook(s, name, args);
+    Py_XDECREF(args);
+    return result;
+}
+
+static PyObject *tuple_of(const int64_t *values, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; tuple != NULL && i < n; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (value == NULL || PyTuple_SetItem(tuple, i, value) != 0) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
+static PyObject *get_shape(PyObject *self, void *closure) {
+    (void)closure;
+    return tuple_of(tensor_of(self)->t.shape, tensor_of(self)->t.ndim);
+}
+
+static PyObject *get_strides(PyObject *self, void *closure) {
+    (void)closure;
+    return tuple_of(tensor_of(self)->t.strides, tensor_of(self)->t.ndim);
+}
+
+static PyObject *get_ndim(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromLong(tensor_of(self)->t.ndim);
+}
+
+static PyObject *get_size(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromLongLong(tensor_count(&tensor_of(self)->t));
+}
+
+static PyObject *get_nbytes(PyObject *self, void *closure) {
+    (void)closure;
+    Tensor *t = tensor_of(self);
+    return PyLong_FromLongLong(data_bytes(t->t.dtype, t->flags, tensor_count(&t->t)));
+}
+
+static PyObject *get_byte_offset(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(tensor_of(self)->t.byte_offset);
+}
+
+static PyObject *get_flags(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(tensor_of(self)->flags);
+}
+
+static PyObject *get_readonly(PyObject *self, void *closure) {
+    (void)closure;
+    return PyBool_FromLong((tensor_of(self)->flags & FLAG_READ_ONLY) != 0);
+}
+
+static PyObject *get_contiguous(PyObject *self, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(tensor_contiguous(&tensor_of(self)->t));
+}
+
+static PyObject *get_data_ptr(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromVoidPtr(tensor_of(self)->t.data);
+}
+
+static PyObject *get_dtype(PyObject *self, void *closure) {
+    (void)closure;
+    DLDataType d = tensor_of(self)->t.dtype;
+    return call_hook_away(state_of(tensor_of(self)), "dtype",
+                          Py_BuildValue("(iii)", (int)d.code, (int)d.bits, (int)d.lanes));
+}
+
+static PyObject *get_device(PyObject *self, void *closure) {
+    (void)closure;
+    DLDevice d = tensor_of(self)->t.device;
+    return call_hook_away(state_of(tensor_of(self)), "device", Py_BuildValue("(ii)", (int)d.type, (int)d.id));
+}
+
+static PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    DLDevice d = tensor_of(self)->t.device;
+    return Py_BuildValue("(ii)", (int)d.type, (int)d.id);
+}
+
+static PyObject *tensor_repr(PyObject *self) {
+    return call_hook_away(state_of(tensor_of(self)), "repr", Py_BuildValue("(O)", self));
+}
+
+static PyObject *tensor_str(PyObject *self) {
+    return call_hook_away(state_of(tensor_of(self)), "str", Py_BuildValue("(O)", self));
+}
+
+static PyObject *tensor_tolist(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return call_hook_away(state_of(tensor_of(self)), "tolist", Py_BuildValue("(O)", self));
+}
+
+static PyObject *tensor_item(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return call_hook_away(state_of(tensor_of(self)), "item", Py_BuildValue("(O)", self));
+}
+
+// move_arguments reads the arguments of to and plan.
+static int move_arguments(PyObject *args, PyObject *kwargs, const char *format, DLDevice *target, int *copies) {
+    static char *names[] = {"device", "copy", NULL};
+    PyObject *device, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &device, &copy) || parse_device(device, target) != 0)
+        return -1;
+    *copies = copy == Py_None ? -1 : PyObject_IsTrue(copy);
+    return *copies < 0 && copy != Py_None ? -1 : 0;
+}
+
+static PyObject *tensor_plan(PyObject *self, PyObject *args, PyObject *kwargs) {
+    DLDevice target;
+    int copies;
+    if (move_arguments(args, kwargs, "O|$O:plan", &target, &copies) != 0)
+        return NULL;
+    return go_plan(tensor_of(self), target, copies);
+}
+
+static PyObject *tensor_to(PyObject *self, PyObject *args, PyObject *kwargs) {
+    DLDevice target;
+    int copies;
+    if (move_arguments(args, kwargs, "O|$O:to", &target, &copies) != 0)
+        return NULL;
+    return tensor_move(state_of(tensor_of(self)), tensor_of(self), target, copies);
+}
+
+static PyObject *tensor_copy(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    Tensor *t = tensor_of(self);
+    return tensor_move(state_of(t), t, t->t.device, 1);
+}
+
+static PyObject *tensor_wait(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    if (wait_host(tensor_of(self)) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *tensor_move(State *s, Tensor *t, DLDevice device, int copies) {
+    bool here = t->t.device.type == device.type && t->t.device.id == device.id;
+    if (here && copies != 1) {
+        Py_INCREF((PyObject *)t);
+        return (PyObject *)t;
+    }
+    bool to_host = device.type == DEVICE_CPU && (device.id == 0 || here); // some libraries number their CPUs
+    // Managed memory may be in use by its device.
+    if (to_host && host_accessible(t->t.device.type) && t->t.device.type != DEVICE_CUDA_MANAGED) {
+        if (copies == 1)
+            return (PyObject *)copy_host(s, t);
+        if (wait_host(t) != 0)
+            return NULL;
+        Tensor *view = tensor_view(t, t->t.ndim);
+        if (view != NULL) {
+            memcpy(view->t.shape, t->t.shape, sizeof(int64_t) * (size_t)t->t.ndim);
+            memcpy(view->t.strides, t->t.strides, sizeof(int64_t) * (size_t)t->t.ndim);
+            view->t.device = device;
+        }
+        return (PyObject *)view;
+    }
+    return go_move(s, t, device, copies);
+}
+
+static Py_ssize_t tensor_length(PyObject *self) {
+    Tensor *t = tensor_of(self);
+    if (t->t.ndim == 0) {
+        PyErr_SetString(PyExc_TypeError, "len() of a tensor without axes");
+        return -1;
+    }
+    return (Py_ssize_t)t->t.shape[0];
+}
+
+PyDoc_STRVAR(dlpack_doc, "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+                         "Return a capsule with a managed tensor of DLPack that shares the memory.\n\n"
+                         "stream is the consumer's stream on CUDA and ROCm, and None on other devices. Without\n"
+                         "max_version, or with a version before 1.0, the capsule has the legacy struct, which cannot\n"
+                         "describe read-only tensors: BufferError. dl_device=(1, 0) asks for host memory. copy=True\n"
+                         "always copies; copy=False raises BufferError if a copy would be needed.");
+PyDoc_STRVAR(to_doc, "to($self, device, *, copy=None)\n--\n\n"
+                     "Return the tensor on another device, such as \"cuda:0\".\n\n"
+                     "Memory is shared where that is possible. copy=True always copies, and copy=False raises\n"
+                     "BufferError instead of copying.");
+PyDoc_STRVAR(plan_doc, "plan($self, device, *, copy=None)\n--\n\n"
+                       "Describe how to() would get the tensor to the device, and why no better way is possible.");
+
+static PyMethodDef methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
+    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self)\n--\n\nReturn the type and the index of the device, as integers of DLPack."},
+    {"to", (PyCFunction)(void (*)(void))tensor_to, METH_VARARGS | METH_KEYWORDS, to_doc},
+    {"plan", (PyCFunction)(void (*)(void))tensor_plan, METH_VARARGS | METH_KEYWORDS, plan_doc},
+    {"copy", tensor_copy, METH_NOARGS, "copy($self)\n--\n\nReturn a row-major copy on the same device."},
+    {"wait", tensor_wait, METH_NOARGS, "wait($self)\n--\n\nBlock until unfinished work on the tensor is done."},
+    {"transpose", tensor_transpose, METH_VARARGS,
+     "transpose($self, *axes)\n--\n\nReturn a view with the axes in another order, reversed if none is named."},
+    {"reshape", tensor_reshape, METH_VARARGS,
+     "reshape($self, *shape)\n--\n\nReturn a view with another shape; one extent may be -1. ValueError if a copy would "
+     "be needed."},
+    {"tolist", tensor_tolist, METH_NOARGS, "tolist($self)\n--\n\nReturn the elements as nested lists."},
+    {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nReturn the only element as a Python number."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getset[] = {
+    {"shape", get_shape, NULL, "The extents, a tuple.", NULL},
+    {"strides", get_strides, NULL, "The distances between neighbours along the axes, in elements.", NULL},
+    {"ndim", get_ndim, NULL, "The number of axes.", NULL},
+    {"size", get_size, NULL, "The number of elements.", NULL},
+    {"nbytes", get_nbytes, NULL, "The number of bytes of all elements without gaps.", NULL},
+    {"dtype", get_dtype, NULL, "The type of the elements, a dlx.dtype, which equals its name.", NULL},
+    {"device", get_device, NULL, "The device of the memory, a dlx.Device, which equals its name.", NULL},
+    {"byte_offset", get_byte_offset, NULL, "The distance from data_ptr to the first element. 0 if data_ptr is an address.",
+     NULL},
+    {"flags", get_flags, NULL, "The flags of DLPack: 1 read-only, 2 copied, 4 padded.", NULL},
+    {"readonly", get_readonly, NULL, "Whether the memory must not be written.", NULL},
+    {"contiguous", get_contiguous, NULL, "Whether the elements are in row-major order without gaps.", NULL},
+    {"data_ptr", get_data_ptr, NULL, "The address of the memory, or the handle of a device's object.", NULL},
+    {"T", tensor_T, NULL, "A view with the axes reversed.", NULL},
+    {"__array_interface__", tensor_array_interface, NULL, "NumPy's description of host memory.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+// The offset of the list of weak references: the way that all versions of the limited API know.
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyDoc_STRVAR(tensor_doc, "A tensor: a view of memory on some device.\n\n"
+                         "Tensors are made by from_dlpack, empty and open, and by slicing other tensors. Slices,\n"
+                         "transpositions and exports share the memory, which is freed with the last of them.");
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_repr, tensor_repr},
+    {Py_tp_str, tensor_str},
+    {Py_tp_doc, (void *)tensor_doc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_tp_members, members},
+    {Py_mp_subscript, tensor_subscript},
+    {Py_mp_length, tensor_length},
+    {Py_bf_getbuffer, tensor_getbuffer},
+    {Py_bf_releasebuffer, tensor_releasebuffer},
+    {0, NULL},
+};
+
+PyType_Spec tensor_spec = {
+    .name = "dlx.Tensor",
+    .basicsize = sizeof(Tensor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};

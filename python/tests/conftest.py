@@ -1,0 +1,25 @@
+"""What all tests share: nothing may stay open after a test."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+import dlx
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of each collection what is there before the tests: that takes most of its time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    gc.collect()
+    before = dlx._live()
+    yield
+    gc.collect()
+    assert dlx._live() == before

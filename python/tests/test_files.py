@@ -1,0 +1,114 @@
+"""What libdlx does: files, moves and plans."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dlx
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> str:
+    path = str(tmp_path / "weights.safetensors")
+    dlx.save(path, {"w": dlx.from_dlpack(np.arange(6, dtype=np.float32).reshape(2, 3)), "b": dlx.from_dlpack(np.arange(4))})
+    return path
+
+
+def test_files(file: str, tmp_path: pathlib.Path) -> None:
+    with dlx.open(file) as f:
+        assert f.format == "safetensors" and set(f) == {"w", "b"} and len(f) == 2
+        w = f["w"]
+        with pytest.raises(KeyError):
+            f["nothing"]
+    with pytest.raises(ValueError, match="closed"):
+        f["w"]
+    f.close()
+    assert w.readonly and w.shape == (2, 3) and w.device == "cpu"
+    a = np.from_dlpack(w)  # the tensor outlives its file
+    assert not a.flags.writeable and a.tolist() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(BufferError, match="read-only"):
+        w.__dlpack__()
+    npy = tmp_path / "x.npy"
+    dlx.save(npy, w[:, ::-1])
+    np.testing.assert_array_equal(np.load(npy), a[:, ::-1])
+    with dlx.open(npy) as g:
+        assert g.tensor().tolist() == a[:, ::-1].tolist()
+    npz = tmp_path / "x.npz"
+    dlx.save(npz, {"a": w}, compress=True)
+    np.testing.assert_array_equal(np.load(npz)["a"], a)
+    assert dlx.open(npz)["a"].tolist() == a.tolist()
+
+
+def test_errors(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        dlx.open(tmp_path / "nothing.npy")
+    bad = tmp_path / "bad.npy"
+    bad.write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="dlx: "):
+        dlx.open(bad)
+    t = dlx.empty(3)
+    with pytest.raises(RuntimeError, match="oneapi"):
+        t.to("oneapi:0")
+    with pytest.raises(ValueError, match="not a device"):
+        t.plan("nonsense")
+    with pytest.raises(BufferError, match="dlx: "):
+        t.__dlpack__(max_version=(1, 0), dl_device=(14, 0))
+    with pytest.raises(TypeError):
+        dlx.save(tmp_path / "x.npy", np.zeros(3))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="null"):
+        dlx.save(tmp_path / "x.npz", {"a\0b": t})
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_moves() -> None:
+    t = dlx.from_dlpack(np.arange(6.0).reshape(2, 3))
+    assert t.to("cpu") is t and t.to("cpu", copy=False) is t
+    c = t.to("cpu", copy=True)
+    assert c.data_ptr != t.data_ptr and c.tolist() == t.tolist()
+    assert "alias, 0 bytes copied" in t.plan("cpu")
+    assert "cpu" in dlx.devices()
+
+
+def test_devices_of_this_machine() -> None:
+    """On each device that the build and the machine have: there, a view of it, and back."""
+    others = [d for d in dlx.devices() if d != "cpu"]
+    if not others:
+        pytest.skip(f"the build has no other device here; its tags are {dlx.__build__['tags']}")
+    for device in others:
+        if device.type == "gl":  # DLPack has no such device
+            continue
+        a = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+        t = dlx.from_dlpack(a).to(device, copy=True)
+        assert t.device == device and t.shape == a.shape
+        assert "device=" + device in repr(t) or t.device.type not in ("cuda", "vulkan", "opencl", "rocm")
+        a[:] = 0  # the copy is complete
+        back = t[1, ::-1].to("cpu")
+        assert back.tolist() == np.arange(24.0).reshape(2, 3, 4)[1, ::-1].tolist()
+        assert np.from_dlpack(t, device="cpu").tolist() == np.arange(24.0).reshape(2, 3, 4).tolist()
+        e = dlx.empty((3,), "int32", device)
+        assert e.device == device and e.nbytes == 12
+        assert device in t.plan("cpu")
+
+
+def test_command() -> None:
+    result = subprocess.run([sys.executable, "-m", "dlx", "devices"], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0 and "cpu" in result.stdout, result.stderr
+    result = subprocess.run([sys.executable, "-m", "dlx", "nonsense"], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 2
+
+
+def test_exchange_does_not_load_go() -> None:
+    program = (
+        "import numpy as np, dlx\n"
+        "t = dlx.from_dlpack(np.zeros(3)); repr(t.copy()[1:]); np.from_dlpack(t); dlx.empty(3)\n"
+        "assert not dlx._C.go_loaded()"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=300, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
