@@ -8,11 +8,11 @@ engine calls deleters on its own threads.
 import gc
 import os
 import threading
-import time
 
 import interop_twins as native
 import numpy as np
 import pytest
+from conftest import becomes
 
 import dlx
 
@@ -87,8 +87,7 @@ def test_cupy_gives():
     assert str(y.device) == "cuda:0" and y.shape == (3, 4) and y.strides == (4, 1) and y.data_ptr == t.data_ptr
     assert array.streams and 0 not in array.streams
     del y, array
-    gc.collect()
-    assert native.alive() == 0
+    assert becomes(native.alive, 0)
 
 
 @needs_simulator
@@ -105,8 +104,7 @@ def test_memory_of_cupy_moves():
     assert dlx.from_dlpack(CuPy(t.data_ptr, (3, 4), t), device="cpu").tolist() == expected.tolist()
     kept = y.to("cuda:1", copy=True)  # has nothing to do with the memory of the other library any more
     del y, view
-    gc.collect()
-    assert native.alive() == 0 and kept.to("cpu").tolist() == expected.tolist()
+    assert becomes(native.alive, 0) and kept.to("cpu").tolist() == expected.tolist()
 
 
 @needs_simulator
@@ -120,8 +118,7 @@ def test_memory_that_the_driver_does_not_know():
             with pytest.raises((ValueError, RuntimeError), match=why):
                 move("cpu")
         del y, capsule, move
-        gc.collect()
-        assert native.alive() == 0
+        assert becomes(native.alive, 0)
 
 
 @needs_simulator
@@ -154,11 +151,7 @@ def test_moves_in_threads_while_the_collector_runs():
     stop.set()
     collector.join()
     assert errors == []
-    gc.collect()
-    end = time.monotonic() + 60  # memory is freed when the device has finished its work on it
-    while (dlx._live(), native.alive()) != (before, 0) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert (dlx._live(), native.alive()) == (before, 0)
+    assert becomes(lambda: (dlx._live(), native.alive()), (before, 0))
 
 
 def test_mxnet_gives():
@@ -169,15 +162,13 @@ def test_mxnet_gives():
     with pytest.raises((BufferError, ValueError)):
         dlx.from_dlpack(capsule)  # used
     del y, capsule
-    gc.collect()
-    assert native.alive() == 0
+    assert becomes(native.alive, 0)
 
 
 def test_an_unused_capsule_is_freed():
     a = np.arange(6.0)
     native.produce(a.ctypes.data, (1, 0), (2, 64, 1), (6,), a)
-    gc.collect()
-    assert native.alive() == 0
+    assert becomes(native.alive, 0)
 
 
 def test_mxnet_takes_and_deletes_on_another_thread():
