@@ -4,6 +4,7 @@ package avtest
 
 // #cgo pkg-config: libavutil
 // #cgo CFLAGS: -I${SRCDIR}/../../include
+// #include <stdatomic.h>
 // #include <stdlib.h>
 // #include <string.h>
 // #include <libavutil/frame.h>
@@ -71,14 +72,19 @@ package avtest
 //
 // static int upload(AVFrame *dst, AVFrame *src) { return av_hwframe_transfer_data(dst, src, 0); }
 //
-// static void nothing(void *opaque, uint8_t *data) {
-// 	(void)data;
-// 	++*(int *)opaque;
+// /* How often the memory of any frame of cuda_frame was freed. */
+// static atomic_int cuda_freed;
+//
+// static void count_freed(void *opaque, uint8_t *data) {
+// 	(void)opaque, (void)data;
+// 	cuda_freed++;
 // }
+//
+// static int cuda_freed_so_far(void) { return cuda_freed; }
 //
 // /* cuda_frame makes a frame as FFmpeg's CUDA would, with memory and a stream of somebody else: of the device and
 //  * the frames context only the fields are there, since FFmpeg's own need a driver with arrays and textures. */
-// static int cuda_frame(AVFrame *f, int sw_format, int width, int height, uintptr_t data, size_t size, uintptr_t stream, int *freed) {
+// static int cuda_frame(AVFrame *f, int sw_format, int width, int height, uintptr_t data, size_t size, uintptr_t stream) {
 // 	AVBufferRef *device = av_hwdevice_ctx_alloc(AV_HWDEVICE_TYPE_CUDA);
 // 	if (!device)
 // 		return AVERROR(ENOSYS);
@@ -94,7 +100,7 @@ package avtest
 // 	f->width = width;
 // 	f->height = height;
 // 	f->hw_frames_ctx = frames;
-// 	f->buf[0] = av_buffer_create((uint8_t *)data, size, nothing, freed, 0);
+// 	f->buf[0] = av_buffer_create((uint8_t *)data, size, count_freed, NULL, 0);
 // 	return av_image_fill_arrays(f->data, f->linesize, (uint8_t *)data, sw_format, width, height, 64);
 // }
 //
@@ -178,11 +184,12 @@ func HardwareFrame(f *astiav.Frame, device, option string, format, elements asti
 // Upload copies a frame to or from hardware.
 func Upload(dst, src *astiav.Frame) error { return result(C.upload(frame(dst), frame(src))) }
 
-// CUDAFrame makes a frame of CUDA over memory and a stream of the caller. freed counts how often it was freed.
+// CUDAFrame makes a frame of CUDA over memory and a stream of the caller. freed counts the frames of CUDA that were
+// freed since: one at a time.
 func CUDAFrame(f *astiav.Frame, elements astiav.PixelFormat, width, height int, data uintptr, size int64, stream uintptr) (freed func() int, err error) {
-	count := (*C.int)(C.calloc(1, C.sizeof_int))
-	err = result(C.cuda_frame(frame(f), C.int(elements), C.int(width), C.int(height), C.uintptr_t(data), C.size_t(size), C.uintptr_t(stream), count))
-	return func() int { return int(*count) }, err
+	before := C.cuda_freed_so_far()
+	err = result(C.cuda_frame(frame(f), C.int(elements), C.int(width), C.int(height), C.uintptr_t(data), C.size_t(size), C.uintptr_t(stream)))
+	return func() int { return int(C.cuda_freed_so_far() - before) }, err
 }
 
 // SetSound sets what a frame of sound is, for AllocBuffer.
