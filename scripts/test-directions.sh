@@ -51,6 +51,7 @@ forbidden=(
   "internal/atomicfile  core"
   "internal/gpusim      benchmarks"
   "internal/gpusim      backends/all         test"
+  "internal/inventory   exchange"
   "internal/memfault    core"
   "internal/soak        backends/vulkan"
   "internal/staging     core"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -12,29 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/inventory"
 )
 
 // devicesResult is the result of `dlx devices`.
 type devicesResult struct {
-	Backends []backendResult `json:"backends"`
-	Unknown  []string        `json:"unknown_tags,omitempty"` // unknown build tags, which may be misspelled
-}
-
-// backendResult is what one backend found on this machine.
-type backendResult struct {
-	Name    string `json:"name"`
-	BuiltIn bool   `json:"built_in"` // if false, only the name and the reason are known
-	core.Probe
-	Error   string         `json:"error,omitempty"` // why an available backend could not list its devices
-	Devices []deviceResult `json:"devices"`
-}
-
-// deviceResult is a device that can be opened.
-type deviceResult struct {
-	core.Properties
-	Capabilities []string        `json:"capabilities"`
-	SameHardware []core.DeviceID `json:"same_hardware"` // the IDs of this device under other APIs
-	place
+	Backends []inventory.Backend `json:"backends"`
+	Unknown  []string            `json:"unknown_tags,omitempty"` // unknown build tags, which may be misspelled
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
@@ -50,53 +33,12 @@ API or the system reports them. Backends that are not in this build are listed w
 build tag that adds them.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
-			r := listDevices(cmd.Context(), a.registry)
+			r := devicesResult{Backends: inventory.List(cmd.Context(), a.registry)}
 			info, _ := debug.ReadBuildInfo() // nil where a build has none
 			r.Unknown = newVersionResult(info, a.registry).Unknown
 			return r, nil
 		}),
 	}
-}
-
-func listDevices(ctx context.Context, registry *core.Registry) devicesResult {
-	r := devicesResult{Backends: []backendResult{}}
-	var all []core.Properties
-	for _, b := range registry.Backends() {
-		report := backendResult{Name: b.Name(), BuiltIn: true, Probe: b.Probe(ctx), Devices: []deviceResult{}}
-		found, err := b.Devices(ctx)
-		if err != nil && report.Available {
-			report.Error = err.Error()
-		}
-		for _, p := range found {
-			report.Devices = append(report.Devices, deviceResult{Properties: p, Capabilities: p.Capabilities.Names(), place: findPlace("/sys", p)})
-		}
-		all = append(all, found...)
-		r.Backends = append(r.Backends, report)
-	}
-	for _, b := range r.Backends {
-		for i := range b.Devices {
-			b.Devices[i].SameHardware = sameHardware(b.Devices[i].ID, all)
-		}
-	}
-	for _, name := range missing(registry) {
-		r.Backends = append(r.Backends, backendResult{Name: name, Probe: core.Probe{Reason: notBuilt(name)}, Devices: []deviceResult{}})
-	}
-	return r
-}
-
-// sameHardware returns the IDs of other devices that are the same hardware as id.
-func sameHardware(id core.DeviceID, all []core.Properties) []core.DeviceID {
-	others := []core.DeviceID{}
-	for _, group := range core.GroupByPhysicalDevice(all) {
-		if slices.ContainsFunc(group, func(p core.Properties) bool { return p.ID == id }) {
-			for _, p := range group {
-				if p.ID != id {
-					others = append(others, p.ID)
-				}
-			}
-		}
-	}
-	return others
 }
 
 func (r devicesResult) writeText(w io.Writer) {

@@ -10,6 +10,7 @@ import (
 	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/inventory"
 )
 
 // memoryKind is a kind of memory of the source.
@@ -87,7 +88,7 @@ func (s *survey) open(ctx context.Context, id core.DeviceID) (core.Device, error
 
 // openAll opens all devices. It also returns the backends and devices that are not available.
 func (s *survey) openAll(ctx context.Context) (there []core.DeviceID, absent []absentResult) {
-	for _, b := range listDevices(ctx, s.registry).Backends {
+	for _, b := range inventory.List(ctx, s.registry) {
 		if reason := cmp.Or(b.Reason, b.Error); reason != "" {
 			absent = append(absent, absentResult{b.Name, reason})
 		}

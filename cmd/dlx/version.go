@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/inventory"
 )
 
 // dlpackVersion is the version of DLPack of exported tensors.
@@ -58,7 +59,7 @@ func newVersionResult(info *debug.BuildInfo, registry *core.Registry) versionRes
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Tags:     []string{},
 		Built:    []string{},
-		NotBuilt: missing(registry),
+		NotBuilt: inventory.Missing(registry),
 		DLPack:   dlpackVersion,
 	}
 	for _, b := range registry.Backends() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/inventory"
 )
 
 var (
@@ -100,11 +101,11 @@ func dlxgo_registry_json(registry *C.dlx_registry, timeout C.int64_t, out **C.dl
 			return err
 		}
 		return within(timeout, func(ctx context.Context) error {
-			list := backendsOf(ctx, r)
+			list := inventory.List(ctx, r)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return setJSON(out, list)
+			return setJSON(out, map[string][]inventory.Backend{"backends": list})
 		})
 	})
 }
@@ -172,6 +173,6 @@ func dlxgo_device_json(device *C.dlx_device, out **C.dlx_text, e *C.dlx_error) C
 		if err != nil {
 			return err
 		}
-		return setJSON(out, describeDevice(d.Properties()))
+		return setJSON(out, inventory.Describe(d.Properties()))
 	})
 }

@@ -68,60 +68,49 @@ func dlxgo_tensor_import_legacy(managed *C.struct_DLManagedTensor, o *C.dlx_impo
 	})
 }
 
-//export dlxgo_tensor_export
-func dlxgo_tensor_export(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
+// exported sets *managed, a pointer to a managed tensor, to what export makes of a tensor.
+func exported(tensor *C.dlx_tensor, managed unsafe.Pointer, e *C.dlx_error, export func(*core.Tensor) (unsafe.Pointer, error)) C.dlx_status {
 	return do(e, func() error {
-		if err := required("managed", unsafe.Pointer(managed)); err != nil {
+		if err := required("managed", managed); err != nil {
 			return err
 		}
 		t, err := tensors.get(unsafe.Pointer(tensor))
 		if err != nil {
 			return err
 		}
-		m, err := dlpack.Export(t)
+		m, err := export(t)
 		if err == nil {
-			*managed = (*C.struct_DLManagedTensorVersioned)(unsafe.Pointer(m))
+			*(*unsafe.Pointer)(managed) = m
 		}
 		return err
+	})
+}
+
+//export dlxgo_tensor_export
+func dlxgo_tensor_export(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
+	return exported(tensor, unsafe.Pointer(managed), e, func(t *core.Tensor) (unsafe.Pointer, error) {
+		m, err := dlpack.Export(t)
+		return unsafe.Pointer(m), err
 	})
 }
 
 //export dlxgo_tensor_export_copied
 func dlxgo_tensor_export_copied(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensorVersioned, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		if err := required("managed", unsafe.Pointer(managed)); err != nil {
-			return err
-		}
-		t, err := tensors.get(unsafe.Pointer(tensor))
-		if err != nil {
-			return err
-		}
+	return exported(tensor, unsafe.Pointer(managed), e, func(t *core.Tensor) (unsafe.Pointer, error) {
 		m, err := dlpack.ExportCopied(t)
-		if err != nil {
-			return err
+		if err == nil {
+			// Another thread may have closed the handle in between. The tensor is closed either way.
+			_, _ = tensors.take(unsafe.Pointer(tensor))
 		}
-		*managed = (*C.struct_DLManagedTensorVersioned)(unsafe.Pointer(m))
-		// Another thread may have closed the handle in between. The tensor is closed either way.
-		_, _ = tensors.take(unsafe.Pointer(tensor))
-		return nil
+		return unsafe.Pointer(m), err
 	})
 }
 
 //export dlxgo_tensor_export_legacy
 func dlxgo_tensor_export_legacy(tensor *C.dlx_tensor, managed **C.struct_DLManagedTensor, e *C.dlx_error) C.dlx_status {
-	return do(e, func() error {
-		if err := required("managed", unsafe.Pointer(managed)); err != nil {
-			return err
-		}
-		t, err := tensors.get(unsafe.Pointer(tensor))
-		if err != nil {
-			return err
-		}
+	return exported(tensor, unsafe.Pointer(managed), e, func(t *core.Tensor) (unsafe.Pointer, error) {
 		m, err := dlpack.ExportLegacy(t)
-		if err == nil {
-			*managed = (*C.struct_DLManagedTensor)(unsafe.Pointer(m))
-		}
-		return err
+		return unsafe.Pointer(m), err
 	})
 }
 

@@ -216,7 +216,8 @@ DLX_API dlx_status dlx_device_close(dlx_device *device, dlx_error *error);
 /* Describes a device. */
 DLX_API dlx_status dlx_device_get_info(dlx_device *device, dlx_device_info *info, dlx_error *error);
 
-/* Describes a device in JSON, with everything that is known. The caller closes the text. */
+/* Describes a device in JSON, as an element of "devices" in dlx_registry_json, but without "same_hardware". The caller
+ * closes the text. */
 DLX_API dlx_status dlx_device_json(dlx_device *device, dlx_text **text, dlx_error *error);
 
 /* ---- Tensors ---------------------------------------------------------------------------------------------------- */

@@ -60,6 +60,23 @@ func Keep(tb testing.TB) func(*core.Tensor, error) *core.Tensor {
 	}
 }
 
+// OpenSimulated opens the first device of a new [Backend], and closes it at the end of the test. The host cannot access
+// its memory.
+func OpenSimulated(tb testing.TB, o Options) core.Device {
+	tb.Helper()
+	b := NewBackend(o)
+	d, err := b.Open(tb.Context(), b.properties(0).ID)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return d
+}
+
 // Row allocates a tensor of n bytes on a device. It is closed at the end of the test.
 func Row(tb testing.TB, d core.Device, n int64, o core.AllocOptions) *core.Tensor {
 	tb.Helper()

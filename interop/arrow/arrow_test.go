@@ -221,7 +221,7 @@ func TestRefusals(t *testing.T) {
 	bools := keep(core.FromSlice(make([]bool, 2)))
 	unaligned := keep(core.NewTensor(b, core.Spec{DType: core.TypeInt32, Shape: []int64{2}, Offset: 2}))
 	backward := keep(flat.Slice(0, 5, -1, -1))
-	d := simulated(t)
+	d := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	far := keep(core.Empty(ctx, d, core.TypeInt32, []int64{2}, core.AllocOptions{}))
 	for name, c := range map[string]struct {
 		x    *core.Tensor
@@ -332,24 +332,4 @@ func TestWaits(t *testing.T) {
 		t.Fatal("memory whose last write failed was handed out")
 	}
 	b.Wrote(nil)
-}
-
-// simulated opens a device that the host cannot access.
-func simulated(t *testing.T) core.Device {
-	t.Helper()
-	b := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
-	devices, err := b.Devices(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := b.Open(t.Context(), devices[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/cdata"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // The C compiler has laid out the structs of arrow-go's package.
@@ -113,7 +114,7 @@ func TestDeviceUnused(t *testing.T) {
 
 func TestDeviceRefusals(t *testing.T) {
 	keep := coretest.Keep(t)
-	d := simulated(t)
+	d := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	x := keep(core.FromSlice(numbers[int32](6), 2, 3))
 	closed := keep(core.FromSlice(numbers[int32](6)))
 	closed.Close()

@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 	}
 	overlapping := keep(core.NewTensor(memory, core.Spec{DType: core.TypeFloat64, Shape: []int64{3, 4}, Strides: []int64{2, 1}}))
 	unaligned := keep(core.NewTensor(memory, core.Spec{DType: core.TypeFloat64, Shape: []int64{1, 2}, Offset: 4}))
-	device := simulated(t)
+	device := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	for name, c := range map[string]struct {
 		tensor *core.Tensor
 		want   error
@@ -353,26 +353,6 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// simulated opens a device that the host cannot access.
-func simulated(t *testing.T) core.Device {
-	t.Helper()
-	backend := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
-	devices, err := backend.Devices(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := backend.Open(t.Context(), devices[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
-}
-
 func TestCopies(t *testing.T) {
 	ctx := t.Context()
 	base := coretest.Keep(t)(core.FromSlice(numbers(6), 2, 3))
@@ -386,7 +366,7 @@ func TestCopies(t *testing.T) {
 	if got, err = CopyDense(ctx, integers); err != nil || !mat.Equal(got, want) {
 		t.Fatalf("%v, %v", got, err)
 	}
-	d := simulated(t)
+	d := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	there := coretest.Keep(t)(core.Empty(ctx, d, core.TypeFloat64, []int64{3, 2}, core.AllocOptions{}))
 	if err := d.Copy(ctx, nil, there, turned); err != nil {
 		t.Fatal(err)

@@ -334,19 +334,6 @@ func TestRefusals(t *testing.T) {
 
 // far returns a tensor on a device that the host cannot access.
 func far(t *testing.T) *core.Tensor {
-	b := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
-	devices, err := b.Devices(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := b.Open(t.Context(), devices[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	return coretest.Keep(t)(core.Empty(t.Context(), d, core.TypeUint8, []int64{3, 4, 4}, core.AllocOptions{}))
 }
