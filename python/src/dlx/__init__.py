@@ -49,10 +49,9 @@ atexit.register(_C.finish)
 
 
 def _live() -> dict[str, int]:
-    """Count the memory that is open: that of tensors and exports, the exports, and the tensors and buffers of libdlx."""
+    """Count the memory that is open: that of tensors and exports, and the tensors and buffers of libdlx."""
     go = _C.go_live()  # first: it has Go free what belongs to others
-    memories, exports = _C.live()
-    return {"memories": memories, "exports": exports, "go": go}
+    return {"memories": _C.live(), "go": go}
 
 
 del atexit, os

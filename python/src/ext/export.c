@@ -5,22 +5,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Node is what an export of either struct consists of. Its deleter frees it on any thread: it needs neither Python nor
-// Go.
-typedef struct {
-    union {
-        DLVersioned versioned;
-        DLManaged legacy;
-    };
-    Memory *memory;
-    int64_t dims[];
-} Node;
+// node_new returns a node that describes t, and the DLTensor in it, which lies at offset.
+static Node *node_new(const Tensor *t, size_t offset) {
+    Memory *m = t->memory;
+    int ndim = t->t.ndim;
+    Node *n = &m->node;
+    int64_t *dims = n->dims;
+    long refs = atomic_load_explicit(&m->refs, memory_order_relaxed);
+    // What the last consumer did with the node happened before it gave it back.
+    if (ndim > INLINE_RANK || (refs & LENT) != 0 ||
+        !atomic_compare_exchange_strong_explicit(&m->refs, &refs, refs + REFERENCE + LENT, memory_order_acquire,
+                                                 memory_order_relaxed)) {
+        if ((n = malloc(sizeof *n + 2 * sizeof *dims * (size_t)ndim)) == NULL)
+            return NULL;
+        memory_retain(m);
+        dims = (int64_t *)(n + 1);
+    }
+    n->memory = m;
+    DLTensor *d = (DLTensor *)((char *)n + offset);
+    *d = t->t;
+    d->shape = dims;
+    d->strides = dims + ndim;
+    bool empty = false;
+    for (int i = 0; i < ndim; i++) {
+        dims[i] = t->t.shape[i];
+        dims[ndim + i] = t->t.strides[i];
+        empty |= dims[i] == 0;
+    }
+    if (empty)
+        d->data = NULL, d->byte_offset = 0;
+    return n;
+}
 
 static void node_free(Node *n) {
     Memory *m = n->memory;
-    free(n);
-    atomic_fetch_sub_explicit(&exports_elsewhere, 1, memory_order_relaxed);
-    memory_release_anywhere(m);
+    bool lent = n == &m->node;
+    if (!lent)
+        free(n);
+    memory_release_anywhere(m, lent ? REFERENCE + LENT : REFERENCE);
 }
 
 static void delete_versioned(DLVersioned *m) { node_free((Node *)m); }
@@ -32,33 +54,16 @@ Memory *export_memory(void *m, enum MemoryKind kind) {
     return ours ? ((Node *)m)->memory : NULL;
 }
 
-static Node *node_new(State *s, Tensor *t) {
-    size_t dims = sizeof(int64_t) * (size_t)t->t.ndim;
-    Node *n = malloc(sizeof *n + 2 * dims);
-    if (n == NULL)
-        return NULL;
-    if (s != NULL)
-        COUNT(s->exports);
+void export_unwrap(void *m) {
+    Node *n = m;
+    if (n == &n->memory->node)
+        atomic_fetch_sub_explicit(&n->memory->refs, LENT, memory_order_release);
     else
-        atomic_fetch_add_explicit(&exports_elsewhere, 1, memory_order_relaxed);
-    memory_retain(t->memory);
-    n->memory = t->memory;
-    memcpy(n->dims, t->t.shape, dims);
-    memcpy(n->dims + t->t.ndim, t->t.strides, dims);
-    return n;
+        free(n);
 }
 
-// describe fills in the DLTensor that lies in n.
-static void describe(Node *n, DLTensor *d, const Tensor *t) {
-    *d = t->t;
-    d->shape = n->dims;
-    d->strides = n->dims + t->t.ndim;
-    if (tensor_count(&t->t) == 0)
-        d->data = NULL, d->byte_offset = 0;
-}
-
-DLVersioned *export_versioned(State *s, Tensor *t, uint64_t flags) {
-    Node *n = node_new(s, t);
+DLVersioned *export_versioned(Tensor *t, uint64_t flags) {
+    Node *n = node_new(t, offsetof(Node, versioned.tensor));
     if (n == NULL)
         return NULL;
     DLVersioned *m = &n->versioned;
@@ -67,18 +72,16 @@ DLVersioned *export_versioned(State *s, Tensor *t, uint64_t flags) {
     m->manager_ctx = NULL;
     m->deleter = delete_versioned;
     m->flags = flags;
-    describe(n, &m->tensor, t);
     return m;
 }
 
-static DLManaged *export_legacy(State *s, Tensor *t) {
-    Node *n = node_new(s, t);
+static DLManaged *export_legacy(Tensor *t) {
+    Node *n = node_new(t, offsetof(Node, legacy.tensor));
     if (n == NULL)
         return NULL;
     DLManaged *m = &n->legacy;
     m->manager_ctx = NULL;
     m->deleter = delete_legacy;
-    describe(n, &m->tensor, t);
     return m;
 }
 
@@ -110,8 +113,8 @@ static void destroy_legacy(PyObject *capsule) { destroy(capsule, false); }
 
 static uint64_t exported_flags(const Tensor *t) { return t->flags & (FLAG_READ_ONLY | FLAG_PADDED); }
 
-static PyObject *versioned_capsule(State *s, Tensor *t, bool copied) {
-    DLVersioned *m = export_versioned(s, t, exported_flags(t) | (copied ? FLAG_COPIED : 0));
+static PyObject *versioned_capsule(Tensor *t, bool copied) {
+    DLVersioned *m = export_versioned(t, exported_flags(t) | (copied ? FLAG_COPIED : 0));
     if (m == NULL)
         return PyErr_NoMemory();
     PyObject *capsule = PyCapsule_New(m, versioned_name, destroy_versioned);
@@ -120,7 +123,7 @@ static PyObject *versioned_capsule(State *s, Tensor *t, bool copied) {
     return capsule;
 }
 
-static PyObject *legacy_capsule(State *s, Tensor *t) {
+static PyObject *legacy_capsule(Tensor *t) {
     if ((t->flags & FLAG_READ_ONLY) != 0) {
         PyErr_SetString(PyExc_BufferError, "dlx: the tensor is read-only, which the struct of DLPack before 1.0 cannot "
                                            "say: ask for max_version=(1, 0), or for copy=True");
@@ -131,7 +134,7 @@ static PyObject *legacy_capsule(State *s, Tensor *t) {
                                            "1.0 cannot say: ask for max_version=(1, 0)");
         return NULL;
     }
-    DLManaged *m = export_legacy(s, t);
+    DLManaged *m = export_legacy(t);
     if (m == NULL)
         return PyErr_NoMemory();
     PyObject *capsule = PyCapsule_New(m, legacy_name, destroy_legacy);
@@ -172,36 +175,43 @@ static PyObject *export_slow(State *s, Tensor *t, PyObject *stream, bool version
     PyObject *result = NULL;
     if (order_stream(out, stream) == 0) {
         bool copied = (out->flags & FLAG_COPIED) != 0 && out != t;
-        result = versioned ? versioned_capsule(s, out, copied) : legacy_capsule(s, out);
+        result = versioned ? versioned_capsule(out, copied) : legacy_capsule(out);
     }
     Py_DECREF(out);
     return result;
 }
 
 // version_of reports whether the struct of DLPack 1.x is asked for; -1 with an exception.
-static int version_of(PyObject *max_version) {
+static int version_of(State *s, PyObject *max_version) {
     if (max_version == Py_None)
         return 0;
-    if (!PyTuple_Check(max_version) || PyTuple_Size(max_version) != 2) {
+    // PyTuple_CheckExact and Py_SIZE are no calls of functions, as PyTuple_Check and PyTuple_Size are.
+    if ((!PyTuple_CheckExact(max_version) && !PyTuple_Check(max_version)) || Py_SIZE(max_version) != 2) {
         PyErr_SetString(PyExc_TypeError, "dlx: max_version must be a tuple of two integers, or None");
         return -1;
     }
-    long major = PyLong_AsLong(PyTuple_GetItem(max_version, 0));
+    PyObject *first = PyTuple_GetItem(max_version, 0);
+    if (first == s->one) // CPython has one object for a small number
+        return 1;
+    long major = PyLong_AsLong(first);
     if (major == -1 && PyErr_Occurred())
         return -1;
     return major >= DL_MAJOR;
 }
 
-PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-    Tensor *t = tensor_of(self);
-    if (nargs != 0) {
-        PyErr_SetString(PyExc_TypeError, "__dlpack__() takes no positional arguments");
-        return NULL;
-    }
+// export_plain exports the memory as it is, if nothing has to be waited for. It returns false if it cannot.
+static bool export_plain(Tensor *t, int versioned, PyObject **capsule) {
+    if (t->t.device.type != DEVICE_CPU || t->memory->kind == OWNED_GO)
+        return false;
+    *capsule = versioned ? versioned_capsule(t, false) : legacy_capsule(t);
+    return true;
+}
+
+// export_asked is tensor_dlpack for all keywords. Inlined, its variables would cost the usual case, too.
+static __attribute__((noinline)) PyObject *export_asked(State *s, Tensor *t, PyObject *const *args, PyObject *kwnames,
+                                                        Py_ssize_t n) {
     enum { MAX_VERSION, DL_DEVICE, COPY, STREAM, NAMES };
-    PyObject *values[NAMES] = {Py_None, Py_None, Py_None, Py_None};
-    Py_ssize_t n = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
-    State *s = state_of(t);
+    PyObject *values[NAMES] = {Py_None, Py_None, Py_None, Py_None}, *capsule;
     PyObject *const names[NAMES] = {s->str_max_version, s->str_dl_device, s->str_copy, s->str_stream};
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
@@ -212,13 +222,33 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
         }
         values[which] = args[i];
     }
-    int versioned = version_of(values[MAX_VERSION]);
+    int versioned = version_of(s, values[MAX_VERSION]);
     if (versioned < 0)
         return NULL;
-    if (t->t.device.type == DEVICE_CPU && t->memory->kind != OWNED_GO && values[STREAM] == Py_None &&
-        values[DL_DEVICE] == Py_None && values[COPY] == Py_None)
-        return versioned ? versioned_capsule(s, t, false) : legacy_capsule(s, t);
+    if (values[STREAM] == Py_None && values[DL_DEVICE] == Py_None && values[COPY] == Py_None &&
+        export_plain(t, versioned, &capsule))
+        return capsule;
     return export_slow(s, t, values[STREAM], versioned, values[DL_DEVICE], values[COPY]);
+}
+
+PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    Tensor *t = tensor_of(self);
+    State *s = state_of(t);
+    PyObject *capsule;
+    if (nargs != 0) {
+        PyErr_SetString(PyExc_TypeError, "__dlpack__() takes no positional arguments");
+        return NULL;
+    }
+    Py_ssize_t n = kwnames == NULL ? 0 : Py_SIZE(kwnames);
+    // Most consumers name max_version alone.
+    if (n == 1 && PyTuple_GetItem(kwnames, 0) == s->str_max_version) {
+        int versioned = version_of(s, args[0]);
+        if (versioned < 0)
+            return NULL;
+        if (export_plain(t, versioned, &capsule))
+            return capsule;
+    }
+    return export_asked(s, t, args, kwnames, n);
 }
 
 // --- the exchange table
@@ -237,7 +267,7 @@ static int managed_from_object(void *object, DLVersioned **out) {
     Tensor *t = object;
     if (t->memory->kind == OWNED_GO && wait_host(t) != 0) // a consumer does not know our streams
         return -1;
-    if ((*out = export_versioned(state_of(t), t, exported_flags(t))) == NULL) {
+    if ((*out = export_versioned(t, exported_flags(t))) == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -309,8 +339,8 @@ static int allocate(DLTensor *prototype, DLVersioned **out, void *ctx, DLSetErro
     // The tensor only describes what is exported: it is no Python object.
     Tensor t = {.memory = m, .t = d};
     if (m != NULL) {
-        *out = export_versioned(NULL, &t, 0);
-        memory_release_anywhere(m);
+        *out = export_versioned(&t, 0);
+        memory_release_anywhere(m, REFERENCE);
     }
     if (*out == NULL) {
         snprintf(text, sizeof text, "dlx: no memory for %lld bytes", (long long)size);

@@ -31,8 +31,22 @@ enum MemoryKind {
     OWNED_GO         // a DLManagedTensorVersioned that libdlx exported, with the handle that can wait
 };
 
-// Memory owns the memory of tensors. It is freed with the last reference, on any thread.
+// Node is what an export of either struct consists of. Its deleter gives it back on any thread: it needs neither Python
+// nor Go.
 typedef struct {
+    union {
+        DLVersioned versioned;
+        DLManaged legacy;
+    };
+    struct Memory *memory;
+    int64_t dims[2 * INLINE_RANK]; // tensors with more axes have theirs behind the Node
+} Node;
+
+// What Memory.refs counts: REFERENCE for each reference, and LENT while its own node is in use.
+enum { LENT = 1, REFERENCE = 2 };
+
+// Memory owns the memory of tensors. It is freed with the last reference, on any thread.
+typedef struct Memory {
     atomic_long refs;
     uint8_t kind;
     atomic_bool *ended; // if not NULL, the deleter may need the interpreter, which has ended if this is true
@@ -40,6 +54,7 @@ typedef struct {
     atomic_uintptr_t handle; // OWNED_GO: the tensor of libdlx whose work may be unfinished, which m closes; or 0
     void *stream;    // the producer's stream on which the memory is ready, if has_stream
     bool has_stream;
+    Node node; // for one export at a time, which then needs no memory of its own
 } Memory;
 
 struct State;
@@ -49,28 +64,37 @@ struct State;
 Memory *memory_new(struct State *s, enum MemoryKind kind, void *owner, bool python);
 // memory_host allocates size bytes at an address that is a multiple of 256. s may be NULL.
 Memory *memory_host(struct State *s, int64_t size, void **data);
-static inline void memory_retain(Memory *m) { atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed); }
+static inline void memory_retain(Memory *m) { atomic_fetch_add_explicit(&m->refs, REFERENCE, memory_order_relaxed); }
 // memory_release is called with the interpreter's lock held, also while an exception is set, which deleters do not see.
 // memory_release_anywhere is called on any thread, with or without the lock, at any time. It leaves memory of an
-// interpreter alone that has ended.
+// interpreter alone that has ended. share is what it takes off refs: REFERENCE, with LENT if the node comes back, too.
 void memory_release(struct State *s, Memory *m);
-void memory_release_anywhere(Memory *m);
+void memory_release_anywhere(Memory *m, long share);
 
-// Counts of memory and of exports, for the tests. Each State counts what its interpreter makes and frees, which needs no
-// atomic addition under the interpreter's lock; elsewhere counts what is made or freed without an interpreter, or was
-// counted by a State that is gone. Exports are freed on any thread, so that only what is made is counted by a State.
-extern atomic_long made_elsewhere, freed_elsewhere, exports_elsewhere;
+// Counts of memory, for the tests. Each State counts what its interpreter makes and frees, which needs no
+// atomic addition; elsewhere counts what is made or freed without an interpreter, or was counted by a State that is gone.
+extern atomic_long made_elsewhere, freed_elsewhere;
+// COUNT adds 1 to a counter of a State, and SWAP stores a pointer there and returns the old one. Under the interpreter's
+// lock neither needs an atomic change.
 #ifdef Py_GIL_DISABLED
 #define COUNT(counter) atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+#define SWAP(place, value) atomic_exchange(&(place), value)
 #else
 #define COUNT(counter)                                                                                                 \
     atomic_store_explicit(&(counter), atomic_load_explicit(&(counter), memory_order_relaxed) + 1, memory_order_relaxed)
+#define SWAP(place, value) swap_locked(&(place), value)
+static inline void *swap_locked(_Atomic(void *) *place, void *value) {
+    void *old = atomic_load_explicit(place, memory_order_relaxed);
+    atomic_store_explicit(place, value, memory_order_relaxed);
+    return old;
+}
 #endif
 
 // --- tensor.c
 
 typedef struct {
     PyObject_HEAD
+    struct State *state; // of the type's module, which the type keeps
     Memory *memory;
     uint64_t flags;
     DLTensor t; // shape and strides point to dims, or into one block of the heap
@@ -89,18 +113,21 @@ typedef struct State {
     PyObject *kw_max_version; // the tuple of one name
     PyObject *kwargs_max_version; // the same for calls without vectorcall
     PyObject *max_version;    // (1, 3)
-    PyObject *empty_tuple;
+    PyObject *empty_tuple, *one;
     PyObject *exchange; // the capsule of our own table
     struct Cache *cache;
-    atomic_long made, freed, exports; // see COUNT
-    atomic_bool *ended;               // whether the interpreter has ended; never freed, since memory refers to it
-    PyInterpreterState *interpreter;
-    struct State *next; // see state.c
+    _Atomic(void *) spare;   // the Memory that was freed last, for the next one; or NULL
+    atomic_long made, freed; // see COUNT
+    atomic_bool *ended;      // whether the interpreter has ended; never freed, since memory refers to it
 } State;
 
 extern PyType_Spec tensor_spec;
+// A tensor's type is recognized by its address if it is that of the interpreter that imported dlx first. tensor_forget is
+// called before a State gives its type up, and at the end of its interpreter.
+extern _Atomic(PyTypeObject *) first_type;
+void tensor_forget(State *s);
 bool tensor_check(PyObject *o); // of any interpreter
-static inline State *state_of(Tensor *t) { return PyType_GetModuleState(Py_TYPE((PyObject *)t)); }
+static inline State *state_of(Tensor *t) { return t->state; }
 static inline Tensor *tensor_of(PyObject *o) { return (Tensor *)o; }
 
 // tensor_alloc makes a tensor with room for ndim axes. It takes memory only if it succeeds. The caller sets the rest of
@@ -109,14 +136,24 @@ Tensor *tensor_alloc(State *s, Memory *memory, int ndim);
 // tensor_view makes a tensor with the same memory, flags, device and type.
 Tensor *tensor_view(Tensor *of, int ndim);
 
-int64_t tensor_count(const DLTensor *t);
+// tensor_count returns the number of elements. An extent of 0 makes it 0, even if the others overflow.
+static inline int64_t tensor_count(const DLTensor *t) {
+    uint64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= (uint64_t)t->shape[i];
+    return (int64_t)n;
+}
 bool tensor_contiguous(const DLTensor *t);
 // element_bits returns the distance between adjacent elements in bits.
 static inline int64_t element_bits(DLDataType d, uint64_t flags) {
     return (d.bits < 8 && (flags & FLAG_PADDED) ? 8 : (int64_t)d.bits) * d.lanes;
 }
 // data_bytes returns how many bytes count elements take; -1 if that overflows.
-int64_t data_bytes(DLDataType d, uint64_t flags, int64_t count);
+static inline int64_t data_bytes(DLDataType d, uint64_t flags, int64_t count) {
+    unsigned __int128 bits = (unsigned __int128)count * (uint64_t)element_bits(d, flags);
+    unsigned __int128 bytes = (bits + 7) / 8;
+    return bytes > INT64_MAX ? -1 : (int64_t)bytes;
+}
 static inline bool host_accessible(int32_t type) {
     return type == DEVICE_CPU || type == DEVICE_CUDA_HOST || type == DEVICE_ROCM_HOST || type == DEVICE_CUDA_MANAGED;
 }
@@ -179,11 +216,12 @@ int64_t tensor_span(const DLTensor *t, int64_t *low);
 // --- export.c
 
 PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-// export_versioned returns NULL without an exception if there is no memory. s may be NULL.
-DLVersioned *export_versioned(State *s, Tensor *t, uint64_t flags);
-// export_memory returns the memory of m, which m keeps, if m is an export of ours, NULL if it is not. m is a struct of
-// either kind.
+// export_versioned returns NULL without an exception if there is no memory.
+DLVersioned *export_versioned(Tensor *t, uint64_t flags);
+// export_memory returns the memory of m if m is an export of ours, NULL if it is not. m is a struct of either kind.
+// export_unwrap then frees m without its reference to the memory, which becomes the caller's.
 Memory *export_memory(void *m, enum MemoryKind kind);
+void export_unwrap(void *m);
 extern DLExchange exchange_table;
 
 // --- cache.c
@@ -196,12 +234,11 @@ int cache_traverse(State *s, visitproc visit, void *arg);
 
 // --- state.c
 
-void state_add(State *s);
+bool state_add(State *s);    // false without an exception if there is no memory
 void state_remove(State *s); // it is not found any more
 void state_retire(State *s); // it is about to be freed
 State *state_here(void); // of the interpreter that runs; NULL without an exception
-// state_live counts the memory and the exports that are open in the process.
-void state_live(long *memories, long *exports);
+long state_live(void); // counts the memory that is open in the process
 
 // --- copy.c
 

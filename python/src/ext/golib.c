@@ -40,7 +40,7 @@ int wait_host(Tensor *t) { return settle(t, host_accessible(t->t.device.type)); 
 static dlx_tensor *imported(const struct GoLib *go, Tensor *t) {
     dlx_error e;
     dlx_tensor *result = NULL;
-    DLVersioned *m = export_versioned(state_of(t), t, t->flags & (FLAG_READ_ONLY | FLAG_PADDED));
+    DLVersioned *m = export_versioned(t, t->flags & (FLAG_READ_ONLY | FLAG_PADDED));
     if (m == NULL) {
         PyErr_NoMemory();
         return NULL;

@@ -5,18 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// defined_bits returns the width that dlpack.h requires for a type code, 0 if it allows any.
-static uint8_t defined_bits(uint8_t code) {
-    if (code == CODE_BOOL || (code >= CODE_FLOAT8_FIRST && code <= CODE_FLOAT8_LAST))
-        return 8;
-    if (code >= CODE_FLOAT6_FIRST && code <= CODE_FLOAT6_LAST)
-        return 6;
-    return code == CODE_FLOAT4 ? 4 : 0;
-}
+// The width that dlpack.h requires for each type code; 0 if it allows any, as it does for the codes that are not here.
+static const uint8_t defined_bits[] = {
+    [CODE_BOOL] = 8,
+    [CODE_FLOAT8_FIRST ... CODE_FLOAT8_LAST] = 8,
+    [CODE_FLOAT6_FIRST ... CODE_FLOAT6_LAST] = 6,
+    [CODE_FLOAT4] = 4,
+};
 
 // extent computes how far the elements reach before and after the first one. It reports false if that, or the number
 // of elements, overflows. extents must not be negative.
-static bool extent(const DLTensor *t, int64_t *count, int64_t *low, int64_t *high) {
+static inline bool extent(const DLTensor *t, int64_t *count, int64_t *low, int64_t *high) {
     bool fits = true, empty = false;
     *count = 1, *low = 0, *high = 0;
     for (int i = 0; i < t->ndim; i++) {
@@ -46,8 +45,8 @@ int64_t tensor_span(const DLTensor *t, int64_t *low) {
 }
 
 bool check_tensor(const DLTensor *t, uint64_t flags, char *text, size_t size) {
-    int64_t count, low, high, bytes;
-    uint8_t bits = defined_bits(t->dtype.code);
+    int64_t count, low, high, ends, bytes;
+    uint8_t bits = t->dtype.code < sizeof defined_bits ? defined_bits[t->dtype.code] : 0;
     if (t->device.type == DEVICE_GL) {
         snprintf(text, size, "device_type is %d, which DLPack does not define; dlx uses it for OpenGL", t->device.type);
         return false;
@@ -65,10 +64,10 @@ bool check_tensor(const DLTensor *t, uint64_t flags, char *text, size_t size) {
             snprintf(text, size, "shape[%d] is %lld: extents must not be negative", i, (long long)t->shape[i]);
             return false;
         }
-    int64_t unit = element_bits(t->dtype, flags), ends;
+    // low is not positive and high not negative: neither is further from 0 than ends.
+    int64_t unit = element_bits(t->dtype, flags);
     if (!extent(t, &count, &low, &high) || __builtin_sub_overflow(high, low, &ends) ||
         __builtin_add_overflow(ends, 1, &ends) || __builtin_mul_overflow(ends, unit, &bytes) ||
-        __builtin_mul_overflow(low, unit, &bytes) || __builtin_mul_overflow(high, unit, &bytes) ||
         data_bytes(t->dtype, flags, count) < 0) {
         snprintf(text, size, "the shape and the strides have more elements, or elements further apart, than an int64 counts");
         return false;
@@ -171,9 +170,7 @@ static Tensor *take(State *s, void *m, const DLTensor *tensor, uint64_t flags, e
     // An export of ours is taken apart, so that tensors that are exported and imported again form no chain.
     Memory *memory = export_memory(m, kind);
     bool own = memory != NULL;
-    if (own)
-        memory_retain(memory);
-    else {
+    if (!own) {
         bool deletes = kind == OWNED_LEGACY ? ((DLManaged *)m)->deleter != NULL : ((DLVersioned *)m)->deleter != NULL;
         memory = memory_new(s, deletes ? kind : OWNED_NOTHING, m, python);
         if (memory == NULL) {
@@ -185,7 +182,7 @@ static Tensor *take(State *s, void *m, const DLTensor *tensor, uint64_t flags, e
     }
     Tensor *t = fill(s, &d, flags, memory, text, sizeof text);
     if (own)
-        delete(m, kind); // fill has read the shape
+        export_unwrap(m); // fill has read the shape
     if (t == NULL) {
         memory_release(s, memory);
         if (text[0] != 0)

@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
-atomic_long made_elsewhere, freed_elsewhere, exports_elsewhere;
+atomic_long made_elsewhere, freed_elsewhere;
 
 Memory *memory_new(State *s, enum MemoryKind kind, void *owner, bool python) {
-    Memory *m = malloc(sizeof *m);
-    if (m == NULL)
+    Memory *m = s == NULL ? NULL : SWAP(s->spare, NULL);
+    if (m == NULL && (m = malloc(sizeof *m)) == NULL)
         return NULL;
-    atomic_init(&m->refs, 1);
+    atomic_init(&m->refs, REFERENCE);
     m->kind = (uint8_t)kind;
     m->ended = python ? s->ended : NULL;
     m->owner = owner;
@@ -34,7 +34,7 @@ Memory *memory_host(State *s, int64_t size, void **data) {
     return m;
 }
 
-// drop gives back what m owns.
+// drop gives back what m owns, but not m itself.
 static void drop(Memory *m) {
     switch ((enum MemoryKind)m->kind) {
     case OWNED_VERSIONED: {
@@ -61,18 +61,17 @@ static void drop(Memory *m) {
         free(m->owner);
         break;
     }
-    free(m);
 }
 
-// last gives up one reference and reports whether it was the last. Whoever has the only reference needs no atomic
-// subtraction, since nobody else can add one.
-static bool last(Memory *m) {
-    return atomic_load_explicit(&m->refs, memory_order_acquire) == 1 ||
-           atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) == 1;
+// last gives up a share and reports whether it was the last. Whoever has the only one needs no atomic subtraction, since
+// nobody else can add one.
+static bool last(Memory *m, long share) {
+    return atomic_load_explicit(&m->refs, memory_order_acquire) == share ||
+           atomic_fetch_sub_explicit(&m->refs, share, memory_order_acq_rel) == share;
 }
 
 void memory_release(State *s, Memory *m) {
-    if (!last(m))
+    if (!last(m, REFERENCE))
         return;
     COUNT(s->freed);
     if (m->kind == OWNED_GO) {
@@ -88,10 +87,11 @@ void memory_release(State *s, Memory *m) {
         drop(m);
         PyErr_Restore(type, value, trace);
     }
+    free(SWAP(s->spare, m));
 }
 
-void memory_release_anywhere(Memory *m) {
-    if (!last(m))
+void memory_release_anywhere(Memory *m, long share) {
+    if (!last(m, share))
         return;
     // The deleters of Python's libraries take the interpreter's lock, which does not exist any more, or which ends the
     // thread that waits for it. The process is about to end, and its memory with it.
@@ -99,4 +99,5 @@ void memory_release_anywhere(Memory *m) {
         return;
     atomic_fetch_add_explicit(&freed_elsewhere, 1, memory_order_relaxed);
     drop(m);
+    free(m);
 }

@@ -78,15 +78,14 @@ static PyObject *register_hooks(PyObject *module, PyObject *hooks) {
 
 static PyObject *live(PyObject *module, PyObject *ignored) {
     (void)module, (void)ignored;
-    long memories, exports;
-    state_live(&memories, &exports);
-    return Py_BuildValue("(ll)", memories, exports);
+    return PyLong_FromLong(state_live());
 }
 
 static PyObject *finish(PyObject *module, PyObject *ignored) {
     (void)ignored;
     State *s = PyModule_GetState(module);
     atomic_store(s->ended, true);
+    tensor_forget(s); // its address may become another type's, if the interpreter leaks it
     Py_RETURN_NONE;
 }
 
@@ -157,7 +156,7 @@ static int execute(PyObject *module) {
     if ((s->kw_max_version = PyTuple_Pack(1, s->str_max_version)) == NULL ||
         (s->max_version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR)) == NULL ||
         (s->kwargs_max_version = Py_BuildValue("{OO}", s->str_max_version, s->max_version)) == NULL ||
-        (s->empty_tuple = PyTuple_New(0)) == NULL)
+        (s->empty_tuple = PyTuple_New(0)) == NULL || (s->one = PyLong_FromLong(1)) == NULL)
         return -1;
     s->tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
     s->exchange = PyCapsule_New(&exchange_table, "dlpack_exchange_api", NULL);
@@ -166,7 +165,12 @@ static int execute(PyObject *module) {
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)s->tensor_type) != 0 ||
         PyModule_AddFunctions(module, golib_methods) != 0)
         return -1;
-    state_add(s);
+    PyTypeObject *none = NULL;
+    atomic_compare_exchange_strong(&first_type, &none, s->tensor_type);
+    if (!state_add(s)) {
+        PyErr_NoMemory();
+        return -1;
+    }
     return 0;
 }
 
@@ -186,6 +190,7 @@ static int clear(PyObject *module) {
     state_remove(s);
     cache_clear(s);
     Py_CLEAR(s->hooks);
+    tensor_forget(s);
     Py_CLEAR(s->tensor_type);
     return 0;
 }
@@ -197,9 +202,10 @@ static void release(void *module) {
     clear(module);
     cache_free(s);
     state_retire(s);
+    free(SWAP(s->spare, NULL));
     PyObject **owned[] = {&s->str_dlpack, &s->str_dlpack_device, &s->str_exchange, &s->str_max_version,
                           &s->str_stream, &s->str_dl_device, &s->str_copy, &s->str_device, &s->kw_max_version,
-                          &s->kwargs_max_version, &s->max_version, &s->empty_tuple, &s->exchange};
+                          &s->kwargs_max_version, &s->max_version, &s->empty_tuple, &s->one, &s->exchange};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         Py_CLEAR(*owned[i]);
 }

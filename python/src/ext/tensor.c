@@ -19,6 +19,7 @@ Tensor *tensor_alloc(State *s, Memory *memory, int ndim) {
             PyErr_SetString(PyExc_RuntimeError, "dlx: the interpreter is ending");
         return NULL;
     }
+    t->state = s;
     t->memory = memory;
     t->weak = NULL;
     t->t.ndim = ndim;
@@ -53,20 +54,19 @@ static void tensor_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-bool tensor_check(PyObject *o) {
-    PyTypeObject *type = Py_TYPE(o);
-    return (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0 &&
-           PyType_GetSlot(type, Py_tp_dealloc) == (void *)tensor_dealloc;
+_Atomic(PyTypeObject *) first_type;
+
+void tensor_forget(State *s) {
+    PyTypeObject *type = s->tensor_type;
+    atomic_compare_exchange_strong(&first_type, &type, NULL);
 }
 
-int64_t tensor_count(const DLTensor *t) {
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] == 0)
-            return 0;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return n;
+bool tensor_check(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    if (type == atomic_load_explicit(&first_type, memory_order_relaxed))
+        return true;
+    return (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0 &&
+           PyType_GetSlot(type, Py_tp_dealloc) == (void *)tensor_dealloc;
 }
 
 bool tensor_contiguous(const DLTensor *t) {
@@ -79,12 +79,6 @@ bool tensor_contiguous(const DLTensor *t) {
         stride *= t->shape[i];
     }
     return true;
-}
-
-int64_t data_bytes(DLDataType d, uint64_t flags, int64_t count) {
-    __int128 bits = (__int128)count * element_bits(d, flags);
-    __int128 bytes = (bits + 7) / 8;
-    return bytes > INT64_MAX ? -1 : (int64_t)bytes;
 }
 
 PyObject *call_hook(State *s, const char *name, PyObject *args) {
