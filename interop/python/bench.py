@@ -91,7 +91,7 @@ def main():
                        "met": ratio <= 1.0})
     # tvm_ffi.Tensor has no exchange table in this version; what tvm-ffi tests its own table with has one.
     w = tvm_ffi.core.DLTensorTestWrapper(f)
-    for name, x, target in (("torch", t, 300), ("NumPy", a, 300), ("tvm-ffi", f, 300), ("a table's tensor", w, 80)):
+    for name, x, target in (("torch", t, 300), ("NumPy", a, 300), ("tvm-ffi", f, 300), ("tvm-ffi's DLTensorTestWrapper", w, 80)):
         times = measure([("dlx.from_dlpack", (dlx.from_dlpack, x)), ("np.from_dlpack", (np.from_dlpack, x))])
         median = statistics.median(times["dlx.from_dlpack"])
         ratio = statistics.median(p / q for p, q in zip(times["dlx.from_dlpack"], times["np.from_dlpack"]))

@@ -120,7 +120,7 @@ def run(name):
     if ended.returncode == 0:
         return json.loads(ended.stdout.splitlines()[-1])
     blame = "crashed" if ended.returncode < 0 and start("--control").returncode < 0 else "failed"
-    return {"id": name, "name": name, "takes": blame, "text": f"{ended_by(ended)}: {(ended.stderr.strip().splitlines() or [''])[-1][:200]}"}
+    return {"id": name, "takes": blame, "text": f"{ended_by(ended)}: {(ended.stderr.strip().splitlines() or [''])[-1][:200]}"}
 
 
 def main():
@@ -132,9 +132,10 @@ def main():
         return
     file = pathlib.Path(sys.argv[1])
     table = json.loads(file.read_text())
+    names = {f["id"]: f["name"] for f in table["frameworks"]}
     table["simulated"], failed = [], False
     for name in frameworks.ALL:
-        result = run(name)
+        result = {"name": names[name]} | run(name)
         failed = failed or result["takes"] == "failed"
         print(f"{result['name']} and simulated cuda:0: {result['takes']} {result.get('text', '')}", flush=True)
         table["simulated"].append(result)
