@@ -309,15 +309,7 @@ func (d *Driver) waitOnGPU(s *step) bool {
 	if d.objects[s.wait.id] == nil {
 		d.report("a command buffer waits for %v, which is deallocated", s.wait)
 	}
-	end := time.Now().Add(d.config.Watchdog)
-	defer time.AfterFunc(d.config.Watchdog, d.changed.Broadcast).Stop()
-	for s.wait.value < s.value {
-		if time.Now().After(end) {
-			return false
-		}
-		d.changed.Wait()
-	}
-	return true
+	return d.await(d.config.Watchdog, func() bool { return s.wait.value >= s.value })
 }
 
 // pause lets other work overtake.

@@ -523,18 +523,25 @@ func (d *Driver) setValue(o *object, value uint64) {
 
 // WaitValue implements driver.Driver.
 func (d *Driver) WaitValue(id driver.ID, value uint64, atMost time.Duration) bool {
-	defer time.AfterFunc(atMost, d.changed.Broadcast).Stop()
-	end := time.Now().Add(atMost)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.get(id, event)
-	for o.value < value {
-		if time.Now().After(end) {
-			return false
-		}
+	return d.await(atMost, func() bool { return o.value >= value })
+}
+
+// await waits until reached is true, which it returns, or for a time. The caller holds mu, as does every call of reached.
+func (d *Driver) await(atMost time.Duration, reached func() bool) bool {
+	over := false
+	defer time.AfterFunc(atMost, func() {
+		d.mu.Lock() // or the broadcast might come after a look at over, and before the Wait that it must end
+		defer d.mu.Unlock()
+		over = true
+		d.changed.Broadcast()
+	}).Stop()
+	for !reached() && !over {
 		d.changed.Wait()
 	}
-	return true
+	return reached()
 }
 
 // NewLibrary implements driver.Driver. It compiles nothing: what a function does, its name says.
