@@ -55,7 +55,7 @@ def attempt(name):
     import dlx
     from cell import words
     adapter = importlib.import_module(f"frameworks.{name}")
-    result = {"id": name, "name": adapter.NAME}
+    result = {"id": name}
     if not hasattr(adapter, "take"):
         return result | {"takes": "absent", "text": "it has no tensors"}
     t = on_card()

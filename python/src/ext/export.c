@@ -191,7 +191,7 @@ static int version_of(State *s, PyObject *max_version) {
         return -1;
     }
     PyObject *first = PyTuple_GetItem(max_version, 0);
-    if (first == s->one) // CPython has one object for a small number
+    if (first == s->major) // CPython has one object for a small number
         return 1;
     long major = PyLong_AsLong(first);
     if (major == -1 && PyErr_Occurred())

@@ -113,7 +113,8 @@ typedef struct State {
     PyObject *kw_max_version; // the tuple of one name
     PyObject *kwargs_max_version; // the same for calls without vectorcall
     PyObject *max_version;    // (1, 3)
-    PyObject *empty_tuple, *one;
+    PyObject *major;          // of that
+    PyObject *empty_tuple;
     PyObject *exchange; // the capsule of our own table
     struct Cache *cache;
     _Atomic(void *) spare;   // the Memory that was freed last, for the next one; or NULL

@@ -156,7 +156,7 @@ static int execute(PyObject *module) {
     if ((s->kw_max_version = PyTuple_Pack(1, s->str_max_version)) == NULL ||
         (s->max_version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR)) == NULL ||
         (s->kwargs_max_version = Py_BuildValue("{OO}", s->str_max_version, s->max_version)) == NULL ||
-        (s->empty_tuple = PyTuple_New(0)) == NULL || (s->one = PyLong_FromLong(1)) == NULL)
+        (s->empty_tuple = PyTuple_New(0)) == NULL || (s->major = PyLong_FromLong(DL_MAJOR)) == NULL)
         return -1;
     s->tensor_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
     s->exchange = PyCapsule_New(&exchange_table, "dlpack_exchange_api", NULL);
@@ -205,7 +205,7 @@ static void release(void *module) {
     free(SWAP(s->spare, NULL));
     PyObject **owned[] = {&s->str_dlpack, &s->str_dlpack_device, &s->str_exchange, &s->str_max_version,
                           &s->str_stream, &s->str_dl_device, &s->str_copy, &s->str_device, &s->kw_max_version,
-                          &s->kwargs_max_version, &s->max_version, &s->empty_tuple, &s->one, &s->exchange};
+                          &s->kwargs_max_version, &s->max_version, &s->empty_tuple, &s->major, &s->exchange};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         Py_CLEAR(*owned[i]);
 }

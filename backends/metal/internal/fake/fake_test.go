@@ -185,3 +185,27 @@ func TestAFullQueueBlocks(t *testing.T) {
 		t.Error(misuse)
 	}
 }
+
+// A wait that ends by its time limit must not miss its own wake-up, for nothing else wakes it. Short limits end while the
+// waiter is still on its way to sleep.
+func TestWaitValueEndsInTime(t *testing.T) {
+	s := newScene(Config{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := range 2_000 {
+			if s.WaitValue(s.event, 1, time.Duration(i%40)*500*time.Nanosecond) {
+				t.Error("the value was not reached, and the wait says that it was")
+				return
+			}
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("a wait does not end") // its goroutine is lost, too
+	}
+	if misuse := s.end(); misuse != "" {
+		t.Error(misuse)
+	}
+}
