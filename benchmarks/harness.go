@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -57,7 +58,7 @@ func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 
 // measure takes the samples of one case.
 func measure(e *env, c Case, samples int, maxTime time.Duration) (r Result) {
-	r = Result{Name: c.Name, Description: c.Description, Status: OK}
+	r = Result{Name: c.Name, Description: c.Description, Family: c.Family, Kind: c.Kind, From: c.From, To: c.To, Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: OK}
 	defer e.close()
 	t, err := c.setup(e)
 	if err == nil {
@@ -93,7 +94,8 @@ func statusOf(err error) Status {
 // sample samples the operation and its baselines by turns, each round in another
 // order. What fails among the baselines is left out from there on.
 func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.Duration) error {
-	r.Bytes, r.Way = t.bytes, t.way
+	r.Bytes, r.Way, r.Refused, r.Notes = t.bytes, t.way, t.refused, t.notes
+	r.Clock = cmp.Or(t.clock, HostClock)
 	if n := len(t.baselines); n > 0 {
 		r.Baselines = make([]Series, n)
 	}
@@ -146,8 +148,17 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 		}
 	}
 	var err error
-	r.Allocs, err = countAllocs(t.own, r.Iterations)
-	return err
+	if r.Allocs, err = countAllocs(t.own, r.Iterations); err != nil || t.verify == nil {
+		return err
+	}
+	if r.Mismatch, err = t.verify(); err != nil {
+		return err
+	}
+	r.Verified = true
+	if r.Mismatch != nil {
+		return errors.New(r.Mismatch.Text)
+	}
+	return nil
 }
 
 // calibrate warms up and finds how many operations take at least as long as wanted,

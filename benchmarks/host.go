@@ -5,19 +5,13 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/dlx-go/dlx/benchmarks/facts"
 )
 
-// Host describes the machine that was measured. Fields that cannot be determined are empty.
-type Host struct {
-	Platform string    `json:"platform"` // "linux/amd64"
-	CPU      string    `json:"cpu,omitempty"`
-	CPUs     int       `json:"cpus"`           // that Go may use at a time
-	Load     []float64 `json:"load,omitempty"` // averages of the last 1, 5 and 15 minutes before the run
-}
-
 // thisHost asks Linux's /proc for what Go does not know; elsewhere that is missing.
-func thisHost() Host {
-	h := Host{Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0)}
+func thisHost() facts.Machine {
+	h := facts.Machine{Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0)}
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		h.CPU = cpuModel(string(info))
 	}

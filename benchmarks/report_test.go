@@ -45,7 +45,7 @@ func TestCompareIsAboveOneForWhatBecameFaster(t *testing.T) {
 	if n := now.Compare(old); n != 2 {
 		t.Errorf("%d cases were compared, want 2", n)
 	}
-	want := []*Change{{20, 2}, {15, 0.5}, nil, nil, nil}
+	want := []*Change{{Median: 20, Ratio: 2}, {Median: 15, Ratio: 0.5}, nil, nil, nil}
 	for i, c := range now.Cases {
 		if !reflect.DeepEqual(c.Change, want[i]) {
 			t.Errorf("%s: %+v, want %+v", c.Name, c.Change, want[i])

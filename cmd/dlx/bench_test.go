@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -102,7 +103,7 @@ func TestACaseThatThisMachineCannotDoIsNoFailure(t *testing.T) {
 }
 
 func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
-	r := benchResult{Report: benchmarks.Report{Host: benchmarks.Host{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
+	r := benchResult{Report: benchmarks.Report{Host: facts.Machine{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
 		{
 			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Median: 13.14, Spread: 0.25, GBPerSecond: 1.5},
 			Baselines: []benchmarks.Series{{Baseline: "best", Median: 2500}, {Baseline: "other", Median: 4e6}, {Baseline: "gone", NotMeasured: "no Python"}},
