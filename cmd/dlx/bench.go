@@ -153,7 +153,7 @@ func (a *app) bench(ctx context.Context, command string, f benchFlags) (result, 
 		Python:   benchmarks.FindPython(),
 		Samples:  f.samples,
 		MaxTime:  f.maxTime,
-		Progress: progress,
+		Progress: func(c benchmarks.Case, _ int) { progress(c) },
 	})
 	done()
 	if err != nil {
