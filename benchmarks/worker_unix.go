@@ -11,17 +11,21 @@ import (
 	"syscall"
 )
 
+// The descriptor of a worker's results is the first after those that every process has. The variable says that it is there:
+// in other processes the runtime may use that descriptor.
+const (
+	resultsDescriptor = 3
+	resultsVariable   = "DLX_BENCH_RESULTS"
+)
+
 // WorkerOutput returns where [Serve] writes its results in a process that [Options.Worker] has started. Standard output is
 // not that, since drivers print to it.
 func WorkerOutput() (*os.File, error) {
-	const descriptor = 3 // the first after those that every process has
-	if file := os.NewFile(descriptor, "results"); file != nil {
-		if _, err := file.Stat(); err == nil {
-			syscall.CloseOnExec(descriptor) // a process that this one starts must not keep it open
-			return file, nil
-		}
+	if os.Getenv(resultsVariable) == "" {
+		return nil, errors.New("the process was not started by a benchmark that reads its results")
 	}
-	return nil, errors.New("the process was not started by a benchmark that reads its results")
+	syscall.CloseOnExec(resultsDescriptor) // a process that this one starts must not keep it open
+	return os.NewFile(resultsDescriptor, "results"), os.Unsetenv(resultsVariable)
 }
 
 // startWorker starts a process. It has a process group of its own: a Ctrl-C is for the process that waits for results.
@@ -39,6 +43,7 @@ func startWorker(ctx context.Context, command func(context.Context) *exec.Cmd) (
 	defer results.Close()
 	w := &worker{cmd: command(ctx), jobs: stdin, results: stdout, stderr: new(tail), answers: make(chan done)}
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = jobs, nil, w.stderr
+	w.cmd.Env = append(w.cmd.Environ(), resultsVariable+"=yes")
 	w.cmd.ExtraFiles = []*os.File{results}
 	w.cmd.WaitDelay = endsWithin // processes that it has started may hold its standard error
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
