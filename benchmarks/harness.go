@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -70,9 +71,12 @@ type measurer interface {
 func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 	opts.Samples, opts.Rounds = max(1, opts.Samples), max(1, opts.Rounds)
 	opts.Rounds = min(opts.Rounds, opts.Samples)
+	if opts.Registry == nil {
+		opts.Registry = new(core.Registry)
+	}
 	r := Report{
 		Date:    time.Now().UTC().Truncate(time.Second),
-		Host:    thisHost(),
+		Host:    facts.Read(ctx, opts.Registry),
 		Samples: opts.Samples,
 		MaxTime: opts.MaxTime,
 		Cases:   []Result{},
@@ -84,9 +88,14 @@ func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 			break
 		}
 	}
+	r.Host.End()
+	if r.NumPy != "" {
+		r.Host.Versions["NumPy"] = r.NumPy
+	}
 	for i, result := range results {
 		if result != nil {
 			result.finish(cases[i].Target)
+			result.checkPeak(&r.Host)
 			r.Cases = append(r.Cases, *result)
 		}
 	}
