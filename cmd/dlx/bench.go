@@ -40,8 +40,11 @@ type benchFlags struct {
 	worker bool
 	measureFlags
 	tableOptions
-	compare  string
-	jsonFile string
+	compare   string
+	tolerance string
+	part      float64 // tolerance as a number
+	jsonFile  string
+	exports   exportFlags
 }
 
 // measureFlags say what is measured, and how.
@@ -88,7 +91,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
   dlx bench --json-file before.json
   dlx bench --compare before.json`,
 		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
+		PreRunE: func(*cobra.Command, []string) error { return errors.Join(f.check(), f.exports.check(a.json)) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			switch {
 			case f.list:
@@ -111,6 +114,8 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
+	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare: "+toleranceHelp+"; more is a failure")
+	f.exports.register(flags)
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
@@ -119,6 +124,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 		_ = flags.MarkHidden(hidden) // it fails only for a flag that is not there
 	}
 	completeFlag(cmd, "case", completeCases)
+	cmd.AddCommand(newBenchCompareCommand(a), newHealthcheckCommand(a))
 	return cmd
 }
 
@@ -149,6 +155,10 @@ func (f *benchFlags) check() error {
 	}
 	if len(f.names) == 0 && f.budget == 0 {
 		f.budget = defaultBudget
+	}
+	var err error
+	if f.part, err = parseTolerance(f.tolerance); err != nil {
+		return err
 	}
 	return f.measureFlags.check()
 }
@@ -189,6 +199,9 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 			return nil, err
 		}
 	}
+	if err := a.checkExports(f.exports); err != nil {
+		return nil, err
+	}
 	var old benchResult
 	if f.compare != "" {
 		var err error
@@ -198,19 +211,27 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 	}
 	keep, end := a.keepPartial(f.jsonFile)
 	report, err := a.measure(ctx, f.cases(), f.measureFlags, workerArgs(cmd.Flags()), keep)
-	if f.compare != "" && report.Compare(old.Report) == 0 {
-		a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
-	}
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report, f.tableOptions}
 	errs := []error{err}
+	if f.compare != "" {
+		if compareReports(&r, old, f.compare, f.part) == 0 {
+			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+		}
+		errs = append(errs, slowerError(r.Report))
+	}
 	if f.jsonFile != "" { // before the text output: a reader that closes it, such as head, ends the program
 		// What was measured before an interrupt is kept.
 		err := a.writeReport(context.WithoutCancel(ctx), f.jsonFile, command, r)
 		end(err == nil)
 		errs = append(errs, err)
 	}
-	return r, errors.Join(append(errs, r.failures()...)...)
+	errs = append(errs, a.writeExports(context.WithoutCancel(ctx), f.exports, r))
+	err = errors.Join(append(errs, r.failures()...)...)
+	if f.exports.stdout() {
+		return nil, err
+	}
+	return r, err
 }
 
 // failures returns an error for each case that has failed.

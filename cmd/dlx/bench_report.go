@@ -37,13 +37,16 @@ func (a *app) checkReport(path string) error {
 	return nil
 }
 
-// writeReport writes the document that --json prints. A regular file appears at path when it
-// is complete. To a pipe, a device, or a file that is already open, such as /dev/stdout, the
-// document is written directly.
+// writeReport writes the document that --json prints, as writeFile does.
 func (a *app) writeReport(ctx context.Context, path, command string, r benchResult) error {
-	write := func(w io.Writer) error {
+	return a.writeFile(ctx, path, func(w io.Writer) error {
 		return writeDocument(w, document{Schema: schema, Command: command, Result: r})
-	}
+	})
+}
+
+// writeFile has write write a file. A regular file appears at path when it is complete. To a pipe, a device, or a file that is
+// already open, such as /dev/stdout, it is written directly.
+func (a *app) writeFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	if own := a.output(path); own != nil {
 		return write(own)
 	}
