@@ -30,11 +30,12 @@ type Case struct {
 
 // trial is a case that is ready to be measured.
 type trial struct {
-	bytes   int64  // that one operation moves; 0 where it moves none
-	way     string // the mechanism that was chosen, where there was a choice
-	refused []exchange.Refusal
-	clock   Clock    // HostClock if it is empty
-	notes   []string // what a reader of the result should know
+	bytes      int64  // that one operation moves; 0 where it moves none
+	way        string // the mechanism that was chosen, where there was a choice
+	refused    []exchange.Refusal
+	clock      Clock         // HostClock if it is empty
+	resolution time.Duration // of the device's clock, with DeviceClock
+	notes      []string      // what a reader of the result should know
 	// verify, if not nil, compares what arrived with what was sent, after the last sample.
 	verify    func() (*Mismatch, error)
 	own       sampler

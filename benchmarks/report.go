@@ -116,6 +116,7 @@ type Series struct {
 	NotMeasured string    `json:"not_measured,omitempty"` // why a baseline has no samples
 	Iterations  int       `json:"iterations,omitempty"`   // in each sample
 	Times       []float64 `json:"times_ns,omitempty"`     // by rounds
+	Blocks      []int     `json:"blocks,omitempty"`       // numbers of consecutive samples, each from a process of its own
 	Min         float64   `json:"min_ns,omitempty"`
 	P05         float64   `json:"p05_ns,omitempty"` // percentiles
 	P25         float64   `json:"p25_ns,omitempty"`

@@ -52,18 +52,3 @@ func TestCompareIsAboveOneForWhatBecameFaster(t *testing.T) {
 		}
 	}
 }
-
-func TestHostFromProc(t *testing.T) {
-	if got := cpuModel("processor\t: 0\nmodel\t\t: 17\nmodel name\t: A CPU: fast\n"); got != "A CPU: fast" {
-		t.Errorf("the CPU is %q", got)
-	}
-	if got := cpuModel("processor : 0\n"); got != "" {
-		t.Errorf("the CPU is %q", got)
-	}
-	if got := loadAverages("0.50 1.25 2 3/456 789\n"); !reflect.DeepEqual(got, []float64{0.5, 1.25, 2}) {
-		t.Errorf("the load is %v", got)
-	}
-	if got := loadAverages("unknown"); got != nil {
-		t.Errorf("the load is %v", got)
-	}
-}
