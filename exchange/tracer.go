@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"math"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -22,6 +23,7 @@ type MoveStart struct {
 	From    core.DeviceID // where the first tensor lies; the zero value if there is none
 	To      core.DeviceID // the destination; the zero value if it is nil
 	Tensors int           // how many tensors are to be moved
+	Bytes   int64         // the sum of their [core.Tensor.NumBytes], or math.MaxInt64 if it is larger
 }
 
 // startOf describes a move that begins. srcs and dst may be nil.
@@ -29,6 +31,13 @@ func startOf(call string, dst core.Device, srcs ...*core.Tensor) MoveStart {
 	s := MoveStart{Call: call, Tensors: len(srcs)}
 	if len(srcs) > 0 {
 		s.From = srcs[0].DeviceID()
+	}
+	for _, t := range srcs {
+		if n := t.NumBytes(); s.Bytes <= math.MaxInt64-n {
+			s.Bytes += n
+		} else {
+			s.Bytes = math.MaxInt64
+		}
 	}
 	if dst != nil {
 		s.To = dst.ID()
