@@ -108,11 +108,16 @@ func ReadMetrics() Metrics {
 			m.MoveErrors = append(m.MoveErrors, MoveErrorMetrics{moveErrors[i].name, n})
 		}
 	}
+	m.sort()
+	return m
+}
+
+// sort puts the entries into their order.
+func (m *Metrics) sort() {
 	slices.SortFunc(m.Devices, func(a, b DeviceMetrics) int { return strings.Compare(a.Device.String(), b.Device.String()) })
 	slices.SortFunc(m.Moves, func(a, b MoveMetrics) int {
 		return cmp.Or(strings.Compare(a.From.String(), b.From.String()), strings.Compare(a.To.String(), b.To.String()),
 			strings.Compare(a.Mechanism, b.Mechanism))
 	})
 	slices.SortFunc(m.MoveErrors, func(a, b MoveErrorMetrics) int { return strings.Compare(a.Error, b.Error) })
-	return m
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -286,4 +287,33 @@ func TestMetricsHammer(t *testing.T) {
 	readers.Wait()
 	n := int64(workers * rounds)
 	wantSince(t, "all closed", before, core.DeviceMetrics{Allocs: n, AllocatedBytes: 16 * n, Frees: n, FreedBytes: 16 * n})
+}
+
+func TestMetricsPlus(t *testing.T) {
+	cuda := core.DeviceID{Type: core.DeviceCUDA}
+	a := core.Metrics{
+		Devices:    []core.DeviceMetrics{{Device: cuda, Allocs: 1, Frees: 2, AllocatedBytes: 3, FreedBytes: 4, AllocErrors: 5, Tensors: 6, Buffers: 7, Opens: 8, Closes: 9, HostWaits: 10, HostWaitTime: 11}},
+		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "direct", Moves: 1, Bytes: 2}},
+		MoveErrors: []core.MoveErrorMetrics{{Error: "closed", Count: 3}}, LostTensors: 4,
+	}
+	b := core.Metrics{
+		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}},
+		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "alias", Moves: 1}},
+		MoveErrors: []core.MoveErrorMetrics{{Error: "canceled", Count: 1}},
+	}
+	twice := core.Metrics{
+		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}, {Device: cuda, Allocs: 2, Frees: 4, AllocatedBytes: 6, FreedBytes: 8, AllocErrors: 10, Tensors: 12, Buffers: 14, Opens: 16, Closes: 18, HostWaits: 20, HostWaitTime: 22}},
+		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "alias", Moves: 1}, {From: core.CPU, To: cuda, Mechanism: "direct", Moves: 2, Bytes: 4}},
+		MoveErrors: []core.MoveErrorMetrics{{Error: "canceled", Count: 1}, {Error: "closed", Count: 6}}, LostTensors: 8,
+	}
+	for range 2 { // the second time shows that the first has changed nothing
+		if got := a.Plus(b).Plus(a); !reflect.DeepEqual(got, twice) {
+			t.Errorf("%+v, want %+v", got, twice)
+		}
+	}
+	ended := a.Ended().Devices[0]
+	want := core.DeviceMetrics{Device: cuda, Allocs: 1, Frees: 1, AllocatedBytes: 3, FreedBytes: 3, AllocErrors: 5, Opens: 8, Closes: 8, HostWaits: 10, HostWaitTime: 11}
+	if ended != want || a.Devices[0].Tensors != 6 {
+		t.Errorf("%+v, want %+v", ended, want)
+	}
 }

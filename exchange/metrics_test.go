@@ -38,11 +38,11 @@ func readCounted() counted {
 	return c
 }
 
-// wantMoves checks how many moves, and of how many bytes, were counted since before.
-func (before counted) wantMoves(t *testing.T, r exchange.Report, moves, bytes int64) {
+// wantMoves checks how many moves, and of how many bytes, were counted since c was read.
+func (c counted) wantMoves(t *testing.T, r exchange.Report, moves, bytes int64) {
 	t.Helper()
 	key := movesOf(r.From, r.To, r.Mechanism)
-	a, b := before.moves[key], readCounted().moves[key]
+	a, b := c.moves[key], readCounted().moves[key]
 	if b.Moves-a.Moves != moves || b.Bytes-a.Bytes != bytes {
 		t.Errorf("%s: %d moves of %d bytes, want %d of %d", key, b.Moves-a.Moves, b.Bytes-a.Bytes, moves, bytes)
 	}

@@ -14,32 +14,39 @@ import (
 // NewCollector returns a collector of the metrics of this process. It reads them when it is asked, and keeps nothing.
 // All collectors describe the same metrics, so that a registry takes only one. A collector is safe for concurrent
 // use.
-func NewCollector() prometheus.Collector {
-	c := make(collector, len(table))
+func NewCollector() prometheus.Collector { return NewCollectorOf(core.ReadMetrics) }
+
+// NewCollectorOf is like NewCollector, but has the metrics that read returns, such as those of several processes. read
+// is called from any goroutine, also concurrently.
+func NewCollectorOf(read func() core.Metrics) prometheus.Collector {
+	c := collector{read, make([]*prometheus.Desc, len(table))}
 	for i, x := range table {
-		c[i] = prometheus.NewDesc(x.name, x.help, x.labels, nil)
+		c.descriptions[i] = prometheus.NewDesc(x.name, x.help, x.labels, nil)
 	}
 	return c
 }
 
 // collector has the description of each metric of the table.
-type collector []*prometheus.Desc
+type collector struct {
+	read         func() core.Metrics
+	descriptions []*prometheus.Desc
+}
 
-var _ prometheus.Collector = collector(nil)
+var _ prometheus.Collector = collector{}
 
 // Describe sends the descriptions.
 func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range c {
+	for _, d := range c.descriptions {
 		descriptions <- d
 	}
 }
 
 // Collect reads the metrics and sends them.
 func (c collector) Collect(values chan<- prometheus.Metric) {
-	m := core.ReadMetrics()
+	m := c.read()
 	for i := range table {
 		table[i].each(m, func(value float64, labels ...string) {
-			values <- prometheus.MustNewConstMetric(c[i], table[i].kind, value, labels...)
+			values <- prometheus.MustNewConstMetric(c.descriptions[i], table[i].kind, value, labels...)
 		})
 	}
 }
@@ -48,9 +55,12 @@ func (c collector) Collect(values chan<- prometheus.Metric) {
 // for that, in OpenMetrics. It serves no other metrics of the program: to serve all together, register NewCollector
 // with the program's registry. The handler tells whoever may connect what the program does: listen on a loopback
 // address, or behind an authentication.
-func Handler() http.Handler {
+func Handler() http.Handler { return HandlerOf(core.ReadMetrics) }
+
+// HandlerOf is like Handler, but serves the metrics that read returns, as [NewCollectorOf] collects them.
+func HandlerOf(read func() core.Metrics) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(NewCollector())
+	registry.MustRegister(NewCollectorOf(read))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 

@@ -11,33 +11,37 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/metrics"
 )
 
-// metricsHelp is the help text of a flag whose value serveMetrics takes.
-const metricsHelp = "show metrics while the command runs, at http://127.0.0.1:PORT/metrics for an address \":PORT\"; " +
+// metricsFlag adds a flag whose value serveMetrics takes.
+func metricsFlag(flags *pflag.FlagSet, address *string) {
+	flags.StringVar(address, "metrics", "", metricsHelp)
+}
+
+const metricsHelp = "show metrics while the command runs, at http://127.0.0.1:PORT/metrics for an `address` \":PORT\"; " +
 	"other computers can connect only if the address names an IP address and a port, such as 192.0.2.1:9100"
 
 // metricsVariable is the name of the metrics in /debug/vars.
 const metricsVariable = "dlx"
 
 // serveMetrics serves the metrics of this process by HTTP: /metrics for Prometheus, /debug/vars of package expvar, and
-// a page with links. The server ends when ctx ends, or by a call of stop, which waits for it. stop may be called
+// a page with links. read returns the metrics, such as [core.ReadMetrics]. The server ends when ctx ends, or by a call of stop, which waits for it. stop may be called
 // several times. url is that of the page. registry names the backends on the page; it may be nil.
 //
 // An address without a host, such as ":9100" or "9100", is 127.0.0.1. Port 0 is any free port. A name, such as
 // "localhost:9100", must be one of loopback addresses. Only an IP address opens the server to other computers:
 // everybody who can reach it may read the metrics and the command line.
-func serveMetrics(ctx context.Context, address string, registry *core.Registry) (stop func() error, url string, err error) {
+func serveMetrics(ctx context.Context, address string, registry *core.Registry, read func() core.Metrics) (stop func() error, url string, err error) {
 	at, err := metricsAddress(ctx, address, net.DefaultResolver.LookupNetIP)
 	if err != nil {
-		return nil, "", err
-	}
-	if err := publishMetrics(); err != nil {
 		return nil, "", err
 	}
 	var config net.ListenConfig
@@ -48,7 +52,9 @@ func serveMetrics(ctx context.Context, address string, registry *core.Registry) 
 	case err != nil:
 		return nil, "", fmt.Errorf("metrics: cannot listen on %v: %w", at, err)
 	}
-	server := &http.Server{Handler: metricsPages(registry), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	publishMetrics()
+	published.Store(&read)
+	server := &http.Server{Handler: metricsPages(registry, read), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }() // which owns the listener, and ends when the server is closed
 	end := sync.OnceValue(func() error {
@@ -99,11 +105,16 @@ func metricsAddress(ctx context.Context, address string, lookup func(ctx context
 	return netip.AddrPortFrom(found[0].Unmap(), uint16(port)), nil
 }
 
+// published returns the metrics that /debug/vars shows: those of the newest server.
+var published atomic.Pointer[func() core.Metrics]
+
 // publishMetrics adds the metrics to the variables of this process, once.
-var publishMetrics = sync.OnceValue(func() error { return metrics.Publish(metricsVariable) })
+var publishMetrics = sync.OnceFunc(func() {
+	expvar.Publish(metricsVariable, expvar.Func(func() any { return (*published.Load())() }))
+})
 
 // metricsPages serves the metrics and a page that leads to them.
-func metricsPages(registry *core.Registry) http.Handler {
+func metricsPages(registry *core.Registry, read func() core.Metrics) http.Handler {
 	var backends []string
 	if registry != nil {
 		for _, b := range registry.Backends() {
@@ -122,7 +133,7 @@ func metricsPages(registry *core.Registry) http.Handler {
 </html>
 `, strings.Join(backends, ", "))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics.Handler())
+	mux.Handle("GET /metrics", metrics.HandlerOf(read))
 	mux.Handle("GET /debug/vars", expvar.Handler())
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

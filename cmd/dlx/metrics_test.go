@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
@@ -65,11 +67,11 @@ func movedTo(families map[string]*dto.MetricFamily, to string) (sum float64) {
 
 func TestServeMetrics(t *testing.T) {
 	registry := all.New()
-	stop, url, err := serveMetrics(t.Context(), ":0", registry)
+	stop, url, err := serveMetrics(t.Context(), ":0", registry, core.ReadMetrics)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
+	defer func() { _ = stop() }()
 	if !strings.HasPrefix(url, "http://127.0.0.1:") {
 		t.Errorf("without a host the server is at %s", url)
 	}
@@ -111,7 +113,7 @@ func TestServeMetrics(t *testing.T) {
 	get(t, url+"other", http.StatusNotFound)
 
 	port := url[strings.LastIndex(url, ":") : len(url)-1]
-	if _, _, err := serveMetrics(t.Context(), port, nil); !errors.Is(err, core.ErrExists) || !strings.Contains(err.Error(), "another program uses port "+port[1:]) {
+	if _, _, err := serveMetrics(t.Context(), port, nil, core.ReadMetrics); !errors.Is(err, core.ErrExists) || !strings.Contains(err.Error(), "another program uses port "+port[1:]) {
 		t.Errorf("a port in use: %v", err)
 	}
 	for range 2 {
@@ -119,7 +121,7 @@ func TestServeMetrics(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	again, _, err := serveMetrics(t.Context(), port, nil) // the port is free again
+	again, _, err := serveMetrics(t.Context(), port, nil, core.ReadMetrics) // the port is free again
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,7 @@ func TestServeMetrics(t *testing.T) {
 // The server ends with the command.
 func TestServeMetricsEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	stop, url, err := serveMetrics(ctx, "0", nil)
+	stop, url, err := serveMetrics(ctx, "0", nil, core.ReadMetrics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +174,50 @@ func TestMetricsAddress(t *testing.T) {
 	} {
 		if _, err := metricsAddress(t.Context(), address, lookup); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", address, err, want)
+		}
+	}
+}
+
+func TestMetricsFlag(t *testing.T) {
+	var address string
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	metricsFlag(flags, &address)
+	if err := flags.Parse([]string{"--metrics", ":9100"}); err != nil || address != ":9100" {
+		t.Error(address, err)
+	}
+	if help := flags.FlagUsages(); !strings.Contains(help, "--metrics address") || !strings.Contains(help, "other computers can connect only if") {
+		t.Error(help)
+	}
+}
+
+// The counts of processes that have ended stay, and what they had open does not.
+func TestMetricsOfProcesses(t *testing.T) {
+	id := core.DeviceID{Type: core.DeviceCUDA, Index: 3}
+	worker := func(n int64) core.Metrics {
+		return core.Metrics{
+			Devices: []core.DeviceMetrics{{Device: id, Allocs: n, AllocatedBytes: 100 * n, Tensors: 1, Buffers: 1, Opens: n, HostWaits: n}},
+			Moves:   []core.MoveMetrics{{From: core.CPU, To: id, Mechanism: "direct", Moves: n, Bytes: n}},
+		}
+	}
+	var p processMetrics
+	for _, step := range []struct {
+		id   int
+		n    int64
+		want core.DeviceMetrics
+	}{
+		{1, 2, core.DeviceMetrics{Allocs: 2, AllocatedBytes: 200, Tensors: 1, Buffers: 1, Opens: 2, HostWaits: 2}},
+		{1, 3, core.DeviceMetrics{Allocs: 3, AllocatedBytes: 300, Tensors: 1, Buffers: 1, Opens: 3, HostWaits: 3}}, // the same process, later
+		{2, 1, core.DeviceMetrics{Allocs: 4, AllocatedBytes: 400, Frees: 3, FreedBytes: 300, Tensors: 1, Buffers: 1, Opens: 4, Closes: 3, HostWaits: 4}},
+	} {
+		p.note(step.id, worker(step.n))
+		step.want.Device = id
+		m := p.read()
+		if i := slices.IndexFunc(m.Devices, func(d core.DeviceMetrics) bool { return d.Device == id }); i < 0 || m.Devices[i] != step.want {
+			t.Errorf("%+v, want %+v", m.Devices, step.want)
+		}
+		want := core.MoveMetrics{From: core.CPU, To: id, Mechanism: "direct", Moves: step.want.Allocs, Bytes: step.want.Allocs}
+		if !slices.Contains(m.Moves, want) {
+			t.Errorf("%+v, want %+v", m.Moves, want)
 		}
 	}
 }
