@@ -33,9 +33,11 @@ func startOf(call string, dst core.Device, srcs ...*core.Tensor) MoveStart {
 		s.From = srcs[0].DeviceID()
 	}
 	for _, t := range srcs {
-		if n := t.NumBytes(); s.Bytes <= math.MaxInt64-n {
+		switch n := t.NumBytes(); {
+		case t == nil:
+		case s.Bytes <= math.MaxInt64-n:
 			s.Bytes += n
-		} else {
+		default:
 			s.Bytes = math.MaxInt64
 		}
 	}

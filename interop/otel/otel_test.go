@@ -231,7 +231,9 @@ func TestSpansOfMovesThatFail(t *testing.T) {
 	_, _, err = exchange.To(t.Context(), nil, simulated, o)
 	check("a nil tensor", err, core.ErrInvalid)
 	_, _, err = exchange.To(t.Context(), x, nil, o)
-	check("a nil device", err, core.ErrInvalid)
+	if s := check("a nil device", err, core.ErrInvalid); attributes(s)["dlx.to"] != nil {
+		t.Errorf("no device is %v", attributes(s)["dlx.to"])
+	}
 	backend.Fail("Alloc", 1, core.ErrOutOfMemory)
 	_, _, err = exchange.To(t.Context(), x, simulated, exchange.Options{Tracer: o.Tracer, Only: exchange.Direct})
 	check("no memory", err, core.ErrOutOfMemory)

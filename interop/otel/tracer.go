@@ -32,6 +32,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -58,12 +59,13 @@ var _ exchange.Tracer = tracer{}
 
 // Start begins a span. The function that it returns ends it.
 func (t tracer) Start(ctx context.Context, m exchange.MoveStart) (context.Context, func([]exchange.Report, error)) {
-	ctx, span := t.spans.Start(ctx, "exchange."+m.Call, trace.WithAttributes(
-		attribute.Stringer("dlx.from", m.From),
-		attribute.Stringer("dlx.to", m.To),
-		attribute.Int("dlx.tensors", m.Tensors),
-		attribute.Int64("dlx.bytes", m.Bytes),
-	))
+	known := []attribute.KeyValue{attribute.Int("dlx.tensors", m.Tensors), attribute.Int64("dlx.bytes", m.Bytes)}
+	for name, id := range map[string]core.DeviceID{"dlx.from": m.From, "dlx.to": m.To} {
+		if id != (core.DeviceID{}) { // the caller passed one
+			known = append(known, attribute.Stringer(name, id))
+		}
+	}
+	ctx, span := t.spans.Start(ctx, "exchange."+m.Call, trace.WithAttributes(known...))
 	return ctx, func(reports []exchange.Report, err error) {
 		defer span.End()
 		if !span.IsRecording() { // putting reasons into words takes time
