@@ -2,10 +2,10 @@ package cudalike
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -23,17 +23,19 @@ func (t *timedEvent) drop() {
 	}
 }
 
-// mark is a reading of the device's clock.
-type mark struct {
-	device *device
-	opened core.OpenItem
-	event  *event
-
-	mu    sync.Mutex
-	timed *timedEvent // nil once the mark is closed
+// newClock makes the clock of a device.
+func (d *device) newClock() shell.Clock[*timedEvent] {
+	return shell.Clock[*timedEvent]{
+		Device: &d.Device,
+		Live:   d.backend.marks,
+		Lost:   d.lostError,
+		Between: func(from, to *timedEvent) (time.Duration, error) {
+			took, s := d.context.Elapsed(from.raw, to.raw)
+			return took, d.check(s, "the time between two marks")
+		},
+		Release: (*timedEvent).drop,
+	}
 }
-
-var _ core.Mark = (*mark)(nil)
 
 // NewTimedStream is NewStream: every stream can be timed.
 func (d *device) NewTimedStream(ctx context.Context) (core.Stream, error) { return d.NewStream(ctx) }
@@ -42,98 +44,36 @@ func (d *device) NewTimedStream(ctx context.Context) (core.Stream, error) { retu
 // milliseconds, which is coarser from 8 s on.
 func (d *device) ClockResolution() time.Duration { return d.backend.ClockStep }
 
-// Mark records an event that records the time.
+// Mark records an event that records the time. The next event of the stream reports again the errors that the mark's
+// event reports.
 func (d *device) Mark(s core.Stream) (core.Mark, error) {
-	const call = "Mark"
-	m := &mark{device: d}
-	opened, err := d.open(call, "mark", func() error {
-		q, err := d.streamOf(call, s)
+	return d.clock.Mark(func() (t *timedEvent, e core.Event, err error) {
+		q, err := d.streamOf("Mark", s)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		return q.enqueueUnchecked(call, func() error { return m.record(q) })
+		err = q.enqueueUnchecked("Mark", func() (err error) {
+			t, e, err = q.recordTime()
+			return err
+		})
+		return t, e, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	m.opened = opened
-	d.backend.marks.Add(1)
-	return m, nil
 }
 
-// record records m on a stream. q.mu is held.
-func (m *mark) record(q *queue) error {
-	d := m.device
+// recordTime records an event that records the time, which the caller drops. q.mu is held.
+func (q *queue) recordTime() (*timedEvent, core.Event, error) {
+	d := q.device
 	raw, s := d.timedEvents.take()
 	if err := d.check(s, "an event that records the time"); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := d.check(d.context.RecordEvent(raw, q.raw), "an event that records the time"); err != nil {
 		d.timedEvents.put(raw)
-		return err
+		return nil, nil, err
 	}
-	m.timed = &timedEvent{device: d, raw: raw}
-	m.timed.users.Store(2)
-	m.event = q.recorded(raw)
-	m.event.timed = m.timed
-	return nil
-}
-
-// Event also reports the errors of earlier work. The next event of the stream reports them again.
-func (m *mark) Event() core.Event { return m.event }
-
-// Since asks the driver for the time between two events.
-func (m *mark) Since(earlier core.Mark) (time.Duration, error) {
-	const call = "Since"
-	d := m.device
-	from, ok := earlier.(*mark)
-	if !ok || from == nil || from.device != d {
-		return 0, d.Errorf(core.ErrDevice, call, "the earlier mark is not one of %v", d.ID())
-	}
-	start, err := from.use(call)
-	if err != nil {
-		return 0, err
-	}
-	defer start.drop()
-	end, err := m.use(call)
-	if err != nil {
-		return 0, err
-	}
-	defer end.drop()
-	took, s := d.context.Elapsed(start.raw, end.raw)
-	return took, d.check(s, "the time between two marks")
-}
-
-// use returns the event of a mark whose work has succeeded. The caller drops it.
-func (m *mark) use(call string) (*timedEvent, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.timed == nil {
-		return nil, m.device.closedError(call, "mark")
-	}
-	switch done, err := m.event.Done(); {
-	case err != nil:
-		return nil, err
-	case !done:
-		return nil, m.device.Errorf(core.ErrInvalid, call, "the clock was not read yet: wait for the event of the mark")
-	}
-	if err := m.device.lostError(); err != nil {
-		return nil, err
-	}
-	m.timed.users.Add(1)
-	return m.timed, nil
-}
-
-// Close keeps the driver's event until the stream has passed it.
-func (m *mark) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.timed == nil {
-		return nil
-	}
-	m.timed.drop()
-	m.timed = nil
-	m.device.backend.marks.Add(-1)
-	m.opened.Close()
-	return nil
+	t := &timedEvent{device: d, raw: raw}
+	t.users.Store(2)
+	e := q.recorded(raw)
+	e.timed = t
+	return t, e, nil
 }

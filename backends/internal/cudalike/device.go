@@ -25,6 +25,7 @@ type device struct {
 	contextLost  atomic.Bool           // the context has failed: no work runs, and no call waits
 	events       eventList
 	timedEvents  eventList
+	clock        shell.Clock[*timedEvent]
 	kernels      *kernels
 	ipc          ipcExports
 	mapped       sync.Map // of *mappedMemory in use, by the address of the memory that was handed out
@@ -69,7 +70,7 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 	d := &device{backend: b, kernels: k, managed: x.NoManaged == "", readOnlyHost: x.NoReadOnlyHost == "", ordinal: ordinal, context: c}
 	d.importTypes, d.exportTypes = handleTypes(x)
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
-	d.timedEvents.context, d.timedEvents.timed = c, true
+	d.timedEvents.context, d.timedEvents.timed, d.clock = c, true, d.newClock()
 	d.Init(d, p, b.live)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
 	d.Resize = class.sized
