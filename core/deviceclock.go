@@ -44,7 +44,9 @@ type Mark interface {
 	// mark. It is negative if earlier was read later. Since does not wait. It returns
 	// ErrInvalid if one of the two clocks was not read yet: wait for the events of both
 	// first. It returns the error of the work if that has failed, ErrDevice if earlier is nil
-	// or a mark of another device, and ErrClosed if one of the marks was closed.
+	// or a mark of another device, and ErrClosed if one of the marks was closed. It returns
+	// ErrNotSupported if the API does not compare the clocks of the two readings, because
+	// they are of two streams, or the stream has waited for a semaphore between them.
 	Since(earlier Mark) (time.Duration, error)
 	// Close releases the mark. It does not wait for the reading. A second Close does nothing.
 	// A device cannot be closed while marks are open.
