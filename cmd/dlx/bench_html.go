@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +18,19 @@ import (
 // reportProgram describes this program for a page.
 func (v versionResult) reportProgram() report.Program {
 	return report.Program{Version: v.Version, Revision: v.Revision, Go: v.Go, Platform: v.Platform, Tags: v.Tags}
+}
+
+// program describes this program for a page.
+func (a *app) program() report.Program {
+	info, _ := debug.ReadBuildInfo() // nil where a build has none
+	return newVersionResult(info, a.registry).reportProgram()
+}
+
+// writeDevicesHTML writes the devices as a page.
+func (a *app) writeDevicesHTML(ctx context.Context, path string, r devicesResult) error {
+	return a.writeFile(context.WithoutCancel(ctx), path, func(w io.Writer) error {
+		return report.WriteDevices(w, a.program(), r.Backends)
+	})
 }
 
 // writeHTML writes the report as a page to a file, or to standard output if path is "-".

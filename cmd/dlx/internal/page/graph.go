@@ -35,7 +35,7 @@ type Edge struct {
 	Tip       string
 }
 
-const nodeWidth, nodeHeight, nodeGap = 104.0, 40.0, 10.0
+const nodeWidth, nodeHeight, nodeGap = 122.0, 40.0, 10.0
 
 type box struct{ X, Y, Width, Height float64 }
 
@@ -67,7 +67,7 @@ func (g Graph) arrange() (boxes []box, width, height float64) {
 		tallest = max(tallest, b.Height)
 	}
 	// Neighbours on the ellipse, and the middle, must not touch.
-	rx := max(180, float64(others)*36)
+	rx := max(220, float64(others)*36)
 	ry := max(tallest*0.55, float64(others)*26)
 	if others >= 3 {
 		ry = max(ry, tallest+24)

@@ -88,8 +88,13 @@ func (s scale) value(v float64) float64 {
 	return v
 }
 
+// at returns the coordinate of a value. What is not on the axis, such as 0 on a logarithmic one, is at its end.
 func (s scale) at(v float64) float64 {
-	return s.start + (s.value(v)-s.low)/(s.high-s.low)*(s.end-s.start)
+	part := (s.value(v) - s.low) / (s.high - s.low)
+	if math.IsNaN(part) {
+		part = 0
+	}
+	return s.start + min(max(part, 0), 1)*(s.end-s.start)
 }
 
 // inside reports whether a value is on the axis.
@@ -108,18 +113,19 @@ func (s scale) ticks() (list []float64) {
 			list = append(list, math.Exp2(e))
 		}
 	case s.axis.Log:
-		steps := []float64{1}
-		if s.high-s.low < 1.2 {
-			steps = []float64{1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}
-		} else if s.high-s.low < 2.5 {
-			steps = []float64{1, 2, 5}
-		}
-		every := math.Max(1, math.Ceil((s.high-s.low)/8))
-		for e := math.Floor(s.low); e <= s.high; e += every {
-			for _, m := range steps {
-				if v := m * math.Pow(10, e); s.inside(v) {
-					list = append(list, v)
+		// The finest steps that leave room for the labels.
+		every := math.Max(1, math.Ceil((s.high-s.low)/6))
+		for _, steps := range [][]float64{{1, 1.5, 2, 3, 4, 5, 6, 8}, {1, 2, 3, 5}, {1, 2, 5}, {1, 3}, {1}} {
+			list = nil
+			for e := math.Floor(s.low); e <= s.high; e += every {
+				for _, m := range steps {
+					if v := m * math.Pow(10, e); s.inside(v) {
+						list = append(list, v)
+					}
 				}
+			}
+			if len(list) <= 6 && every == 1 || len(steps) == 1 {
+				break
 			}
 		}
 		if len(list) < 2 { // the axis is shorter than the steps

@@ -26,8 +26,10 @@ type View struct {
 type Pair struct {
 	Text  string
 	Value float64 // what the colour shows; 0 if there is none
-	Class string  // the mechanism, for a view without values
-	Tip   string
+	// Outlier says that the value does not count for the scale of the colours.
+	Outlier bool
+	Class   string // the mechanism, for a view without values
+	Tip     string
 }
 
 // steps is the number of colours of a view.
@@ -39,7 +41,7 @@ func (v View) step(value, least, most float64) int {
 		value, least, most = math.Log(value), math.Log(least), math.Log(most)
 	}
 	part := 1.0
-	if most > least {
+	if most > least { // false, too, if all values are outliers
 		part = (value - least) / (most - least)
 	}
 	if v.Less {
@@ -71,7 +73,7 @@ func (m Matrix) template() (string, any) {
 		least, most := math.Inf(1), 0.0
 		for _, row := range v.Cells {
 			for _, p := range row {
-				if p.Value > 0 {
+				if p.Value > 0 && !p.Outlier {
 					least, most = min(least, p.Value), max(most, p.Value)
 				}
 			}

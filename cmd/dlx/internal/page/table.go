@@ -110,7 +110,12 @@ type barView struct {
 func (b Bars) template() (string, any) {
 	most := 0.0
 	for _, one := range b.List {
-		most = max(most, one.Value)
+		if one.Class != "bad" { // it would make all others tiny
+			most = max(most, one.Value)
+		}
+	}
+	if most == 0 {
+		most = 1
 	}
 	for _, one := range b.List { // a limit that would make all bars tiny is not drawn
 		if one.Limit < 4*most {
@@ -122,7 +127,7 @@ func (b Bars) template() (string, any) {
 		Views []barView
 	}{Bars: b}
 	for _, one := range b.List {
-		v := barView{Bar: one, Width: coordinate(100 * one.Value / most)}
+		v := barView{Bar: one, Width: coordinate(100 * min(one.Value/most, 1))}
 		if one.Limit > 0 && one.Limit <= most {
 			v.Mark = coordinate(99.5 * one.Limit / most)
 		}

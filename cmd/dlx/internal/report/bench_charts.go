@@ -25,18 +25,40 @@ func bandwidth(r benchmarks.Report) page.Section {
 		s.Parts = append(s.Parts, grid)
 	}
 	if len(rest) > 0 {
-		bars := page.Bars{Title: "Measured with one size"}
-		slices.SortStableFunc(rest, func(a, b benchmarks.Result) int { return cmp.Compare(b.GBPerSecond, a.GBPerSecond) })
-		for _, c := range rest {
-			bar := page.Bar{Name: c.Name, Value: c.GBPerSecond, Text: rate(c.GBPerSecond), Tip: caseTip(c), Class: class(c)}
-			if c.Peak != nil {
-				bar.Limit = c.Peak.GBPerSecond
-			}
-			bars.List = append(bars.List, bar)
-		}
-		s.Parts = append(s.Parts, bars)
+		s.Parts = append(s.Parts, oneSize(rest))
 	}
 	return s
+}
+
+// oneSize shows cases of one size as bars, those of a family together.
+func oneSize(rest []benchmarks.Result) (grid page.Grid) {
+	slices.SortStableFunc(rest, func(a, b benchmarks.Result) int { return cmp.Compare(b.GBPerSecond, a.GBPerSecond) })
+	var order []string
+	families := map[string]*page.Bars{}
+	for _, c := range rest {
+		family, bar := figure.Family(c), page.Bar{Name: c.Name, Value: c.GBPerSecond, Text: rate(c.GBPerSecond), Tip: caseTip(c), Class: class(c)}
+		if path := figure.Path(c); path != "" && c.Family != "" {
+			bar.Name = path
+			if n := figure.Size(c); n > 0 {
+				bar.Name += ", " + size(float64(n))
+			}
+		} else {
+			family, _, _ = strings.Cut(c.Name, "/")
+		}
+		if c.Peak != nil {
+			bar.Limit = c.Peak.GBPerSecond
+		}
+		if families[family] == nil {
+			order = append(order, family)
+			families[family] = &page.Bars{Title: family}
+		}
+		families[family].List = append(families[family].List, bar)
+	}
+	slices.Sort(order)
+	for _, family := range order {
+		grid = append(grid, *families[family])
+	}
+	return grid
 }
 
 // class returns the mark of what is simulated or cannot be true.

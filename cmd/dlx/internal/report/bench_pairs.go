@@ -140,7 +140,7 @@ func pairs(r benchmarks.Report) page.Section {
 			if b.bandwidth == nil {
 				return none
 			}
-			return page.Pair{Text: mark(*b.bandwidth, digits(b.bandwidth.GBPerSecond)), Value: b.bandwidth.GBPerSecond, Tip: caseTip(*b.bandwidth)}
+			return page.Pair{Text: mark(*b.bandwidth, digits(b.bandwidth.GBPerSecond)), Value: b.bandwidth.GBPerSecond, Outlier: b.bandwidth.Impossible != "", Tip: caseTip(*b.bandwidth)}
 		}),
 		view("latency", "The least median of the pair's latency cases. Darker, or brighter on a dark page, is less.", true, func(b best) page.Pair {
 			if b.latency == nil {
