@@ -151,10 +151,11 @@ func curve(from, to box) string {
 	if length == 0 {
 		return ""
 	}
-	bend := min(length*0.12, 26)
-	if math.Abs(x2-x1) < 1 { // two nodes of one group: around those between them
-		bend = 22 + length*0.25
+	if math.Abs(x2-x1) < 1 { // two nodes of one group: down at the right of the nodes, up at the left
+		side := math.Copysign(from.Width/2, y2-y1)
+		return fmt.Sprintf("M%s %sQ%s %s %s %s", coordinate(x1+side), coordinate(y1), coordinate(x1+side*1.7), coordinate((y1+y2)/2), coordinate(x2+side), coordinate(y2))
 	}
+	bend := min(length*0.12, 26)
 	mx, my := (x1+x2)/2-(y2-y1)/length*bend, (y1+y2)/2+(x2-x1)/length*bend
 	sx, sy := border(from, mx, my)
 	ex, ey := border(to, mx, my)

@@ -2,6 +2,7 @@
 (() => {
   const all = (selector, root = document) => Array.from(root.querySelectorAll(selector));
   const root = document.documentElement;
+  const visible = (e) => e.getClientRects().length > 0; // checkVisibility is true for SVG that is not displayed
 
   // What only a script can do is not shown without it.
   for (const e of all(".theme, .filter, .views")) e.hidden = false;
@@ -38,7 +39,7 @@
 
   // One stop of Tab for a chart, a matrix or a picture; the arrow keys move inside.
   for (const area of all("[data-roving]")) {
-    const items = () => all("[tabindex][aria-label]", area).filter((i) => i.checkVisibility());
+    const items = () => all("[tabindex][aria-label]", area).filter(visible);
     const first = items()[0];
     if (!first && area.closest("[hidden]") === null) continue;
     const enter = (item) => { for (const i of all("[tabindex='0'][aria-label]", area)) i.tabIndex = -1; item.tabIndex = 0; };
@@ -77,7 +78,7 @@
     line.style.display = on ? "" : "none";
     const points = all("[tabindex][aria-label]", chart);
     for (const p of points) p.tabIndex = -1;
-    const first = points.find((p) => p.checkVisibility());
+    const first = points.find(visible);
     if (first) first.tabIndex = 0;
   });
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/figure"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/page"
-	"github.com/dlx-go/dlx/internal/figure"
 )
 
 // bandwidth shows bandwidth over size for what was measured with several sizes, and bars for the rest.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/figure"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/page"
-	"github.com/dlx-go/dlx/internal/figure"
 )
 
 // badge marks the name of a case that is simulated or cannot be true.
