@@ -34,3 +34,8 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
+
+require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
+	golang.org/x/perf v0.0.0-20260709024250-82a0b07e230d
+)
