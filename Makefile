@@ -95,7 +95,7 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 	test-docker test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop clean $(SUITES)
+.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,11 @@ interop-opencv: export DLX_OPENCV := 1
 interop-opencv: setup ## Test the adapter for OpenCV, interop/opencv
 	cd interop/opencv && CGO_ENABLED=1 go vet ./... && \
 		CGO_ENABLED=1 $(abspath $(TOOLS))/gotestsum --format pkgname -- $(GOTESTFLAGS) ./...
+
+# Not one of the suites: it needs root, bootstraps Debian and compiles OpenGL's bindings. IMAGES=all takes minutes more.
+IMAGES ?= cpu
+docker-real: ## Build IMAGES of docker/Dockerfile without a registry, with buildah, and run them (as root)
+	scripts/docker-real.sh $(IMAGES)
 
 lint: test-lint test-directions ## Run the linters
 	$(MODULES_TEST) lint
