@@ -40,11 +40,11 @@ type benchFlags struct {
 	worker bool
 	measureFlags
 	tableOptions
-	compare   string
 	tolerance string
 	part      float64 // tolerance as a number
+	compare   string
 	jsonFile  string
-	exports   exportFlags
+	files     benchFiles
 }
 
 // measureFlags say what is measured, and how.
@@ -56,6 +56,7 @@ type measureFlags struct {
 	skip      bool
 	simulated bool
 	slowDown  map[string]string
+	metrics   string
 }
 
 // defaultBudget is the time for a run that names no cases. Listing devices and starting processes take some seconds more.
@@ -91,7 +92,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
   dlx bench --json-file before.json
   dlx bench --compare before.json`,
 		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return errors.Join(f.check(), f.exports.check(a.json)) },
+		PreRunE: func(*cobra.Command, []string) error { return f.check() },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			switch {
 			case f.list:
@@ -111,13 +112,14 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 45s without --case, no limit with it")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
+	metricsFlag(flags, &f.metrics)
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
 	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare: "+toleranceHelp+"; more is a failure")
-	f.exports.register(flags)
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
+	f.files.addFlags(flags)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")
 	for _, hidden := range []string{"slow-down", "worker"} {
@@ -199,7 +201,7 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 			return nil, err
 		}
 	}
-	if err := a.checkExports(f.exports); err != nil {
+	if err := a.checkBenchFiles(f.files); err != nil {
 		return nil, err
 	}
 	var old benchResult
@@ -226,12 +228,8 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 		end(err == nil)
 		errs = append(errs, err)
 	}
-	errs = append(errs, a.writeExports(context.WithoutCancel(ctx), f.exports, r))
-	err = errors.Join(append(errs, r.failures()...)...)
-	if f.exports.stdout() {
-		return nil, err
-	}
-	return r, err
+	errs = append(errs, a.writeBenchFiles(context.WithoutCancel(ctx), f.files, command, r))
+	return r, errors.Join(append(errs, r.failures()...)...)
 }
 
 // failures returns an error for each case that has failed.

@@ -99,11 +99,11 @@ func TestBenchWritesEveryFormat(t *testing.T) {
 		t.Errorf("%v: %+v", err, o)
 	}
 	for args, want := range map[string]int{
-		"--csv-file - --samples-file -":             exitUsage,
-		"--csv-file x --samples-file x":             exitUsage,
-		"--csv-file - --json":                       exitUsage,
-		"--csv-file " + folder:                      exitFailed,
-		"--gobench-file " + folder + "/no/such.txt": exitFailed,
+		"--csv-file - --samples-file -":                               exitFailed,
+		"--csv-file " + folder + "/x --samples-file " + folder + "/x": exitFailed,
+		"--csv-file - --json":                                         exitFailed,
+		"--csv-file " + folder:                                        exitFailed,
+		"--gobench-file " + folder + "/no/such.txt":                   exitFailed,
 	} {
 		if o := dlx(t, append(append(quick, "-t", "core/slice"), strings.Fields(args)...)...); o.code != want || o.stderr == "" {
 			t.Errorf("%s: %+v", args, o)
@@ -190,7 +190,7 @@ func FuzzReadReport(f *testing.F) {
 		newCompareResult(now.Report).writeText(new(bytes.Buffer))
 		exports := make(exportFlags, len(export.Formats))
 		for i := range exports {
-			exports[i] = toOutput
+			exports[i] = "-"
 		}
 		if err := a.writeExports(context.Background(), exports, now); err != nil {
 			t.Error(err)

@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/benchmarks/export"
+	"github.com/dlx-go/dlx/core"
 )
-
-// toOutput is the file name that stands for standard output.
-const toOutput = "-"
 
 // exportFlags are the files to which a report is also written, in the order of export.Formats; an empty name is no file.
 type exportFlags []string
@@ -22,45 +20,21 @@ type exportFlags []string
 func (f *exportFlags) register(flags *pflag.FlagSet) {
 	*f = make(exportFlags, len(export.Formats))
 	for i, format := range export.Formats {
-		flags.StringVar(&(*f)[i], format.Name+"-file", "", "also write "+format.Help+", to a `file`; - is standard output, without the table")
+		flags.StringVar(&(*f)[i], format.Name+"-file", "", "also write "+format.Help+", to a `file`; - is standard output, instead of the text")
 	}
 }
 
-// stdout reports whether a format goes to standard output, where nothing else may go then.
-func (f exportFlags) stdout() bool {
-	for _, path := range f {
-		if path == toOutput {
-			return true
-		}
-	}
-	return false
-}
-
-// check returns an error if two flags want the same file, or standard output when --json does.
-func (f exportFlags) check(json bool) error {
-	used := make(map[string]string)
-	for i, path := range f {
-		flag := "--" + export.Formats[i].Name + "-file"
-		switch {
-		case path == "":
-			continue
-		case path == toOutput && json:
-			return fmt.Errorf("invalid argument %q for %s: --json writes to standard output", path, flag)
-		case used[path] != "":
-			return fmt.Errorf("invalid argument %q for %s: %s has the same file", path, flag, used[path])
-		}
-		used[path] = flag
-	}
-	return nil
-}
-
-// checkExports returns an error if writeExports could not write to a file.
+// checkExports returns an error if writeExports could not write to a file, or if two formats have the same one.
 func (a *app) checkExports(f exportFlags) error {
 	var errs []error
-	for _, path := range f {
-		if path != "" && path != toOutput {
-			errs = append(errs, a.checkReport(path))
+	used := make(map[string]string)
+	for i, path := range f {
+		flag := export.Formats[i].Name + "-file"
+		errs = append(errs, a.checkFile(flag, path))
+		if path != "" && path != "-" && used[path] != "" {
+			errs = append(errs, core.Errorf(core.ErrInvalid, "command", flag, "--%s writes to %s, too: name another file", used[path], path))
 		}
+		used[path] = flag
 	}
 	return errors.Join(errs...)
 }
@@ -71,16 +45,11 @@ func (a *app) writeExports(ctx context.Context, f exportFlags, r benchResult) er
 	program := export.Program{Version: cmp.Or(r.Program.Version, "unknown"), Revision: r.Program.Revision}
 	var errs []error
 	for i, path := range f {
-		format := export.Formats[i]
-		write := func(w io.Writer) error { return format.Write(w, program, r.Report) }
-		var err error
-		switch path {
-		case "":
-		case toOutput:
-			err = write(a.stdout)
-		default:
-			err = a.writeFile(ctx, path, write)
+		if path == "" {
+			continue
 		}
+		format := export.Formats[i]
+		err := a.writeFile(ctx, path, func(w io.Writer) error { return format.Write(w, program, r.Report) })
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: the format %s is not written: %w", path, format.Name, err))
 		}

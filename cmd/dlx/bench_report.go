@@ -44,23 +44,6 @@ func (a *app) writeReport(ctx context.Context, path, command string, r benchResu
 	})
 }
 
-// writeFile has write write a file. A regular file appears at path when it is complete. To a pipe, a device, or a file that is
-// already open, such as /dev/stdout, it is written directly.
-func (a *app) writeFile(ctx context.Context, path string, write func(io.Writer) error) error {
-	if own := a.output(path); own != nil {
-		return write(own)
-	}
-	err := atomicfile.Write(ctx, path, write)
-	if !isOutput(err) {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // keep what an open file already has
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(file), file.Close())
-}
-
 // output returns the standard output or standard error of the program if path names it, or nil.
 // Replacing that file by a new one would lose what the program prints afterwards.
 func (a *app) output(path string) io.Writer {

@@ -176,10 +176,10 @@ func (r healthResult) writeText(w io.Writer) {
 
 // healthFigure writes a bandwidth or a time.
 func healthFigure(x float64, unit string) string {
-	switch {
-	case unit == "":
+	switch unit {
+	case "":
 		return "-"
-	case unit == "ns":
+	case "ns":
 		return formatNanoseconds(x)
 	default:
 		return fmt.Sprintf("%.2f %s", x, unit)
