@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -68,29 +69,33 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 		return 2
 	}
 	var report Report
+	var failed int
 	switch {
 	case o.render:
 		report, err = readReport(o.out)
 	case o.convert != "":
 		report, err = o.convertNVBandwidth(machine)
 	default:
-		report, err = o.measure(ctx, registry, machine, chosen, stdout, stderr)
+		report, failed, err = o.measure(ctx, registry, machine, chosen, stdout, stderr)
 	}
 	if err == nil && o.table != "" {
-		err = replace(o.table, []byte(table(report)))
+		err = replace(o.table, []byte(table(report, filepath.Base(o.out))))
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "peers:", err)
 		return 1
 	}
+	if failed > 0 {
+		return 1 // each was told
+	}
 	return 0
 }
 
-// measure runs the adapters. The results are written after each, so that those of the others are not lost by a crash.
-func (o options) measure(ctx context.Context, registry *core.Registry, machine Machine, chosen []peer, stdout, stderr io.Writer) (Report, error) {
-	report, err := readOrStart(o.out, machine)
-	if err != nil {
-		return report, err
+// measure runs the adapters, and counts the rows that failed. The results are written after each adapter, so that a crash of
+// another one does not lose them.
+func (o options) measure(ctx context.Context, registry *core.Registry, machine Machine, chosen []peer, stdout, stderr io.Writer) (report Report, failed int, err error) {
+	if report, err = readOrStart(o.out, machine); err != nil {
+		return report, 0, err
 	}
 	b := &bench{registry: registry, python: o.python, rounds: o.rounds, length: o.length, log: stderr}
 	before, known := loadNow() // the load of the peers themselves does not count
@@ -100,22 +105,26 @@ func (o options) measure(ctx context.Context, registry *core.Registry, machine M
 		s := o.section(p, quiet)
 		s.Rows = p.run(ctx, b)
 		if err := ctx.Err(); err != nil { // rows of an interrupted run would be errors
-			return report, err
+			return report, failed, err
 		}
 		s.Load[1], _ = loadNow()
 		report.put(s)
 		if err := report.write(o.out); err != nil {
-			return report, err
+			return report, failed, err
 		}
-		bad := 0
+		without := 0
 		for _, row := range s.Rows {
 			if row.Status != OK {
-				bad++
+				without++
+			}
+			if row.Status == Failed {
+				failed++
+				fmt.Fprintf(stderr, "peers: %s, %s: %s\n", row.Peer, row.Case, row.Reason)
 			}
 		}
-		fmt.Fprintf(stdout, "%-12s %2d rows, %2d of them without a figure of the peer, in %.1f s\n", p.name, len(s.Rows), bad, time.Since(started).Seconds())
+		fmt.Fprintf(stdout, "%-12s %2d rows, %2d of them without a figure of the peer, in %.1f s\n", p.name, len(s.Rows), without, time.Since(started).Seconds())
 	}
-	return report, report.check()
+	return report, failed, report.check()
 }
 
 func (o options) section(p peer, quiet bool) Section {

@@ -24,6 +24,15 @@ type pair struct {
 	shared  *ring // nil until a measurement needs it
 	source  *core.Tensor
 	counter uint64
+	small   bool // few messages, to test that it works
+}
+
+// few is n, or a part of it in tests.
+func (p *pair) few(n int) int {
+	if p.small {
+		return min(n, 10)
+	}
+	return n
 }
 
 // order is what this process tells the other one to do, and reply its answer.
@@ -46,7 +55,7 @@ const pairFD = 3
 const patience = 20 * time.Second
 
 func newPair(ctx context.Context, b *bench) (p *pair, err error) {
-	p = new(pair)
+	p = &pair{small: b.small}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -276,7 +285,7 @@ func (p *pair) wordLatency(ctx context.Context, _ int64) (float64, error) {
 	if err := p.share(ctx, pageBytes); err != nil {
 		return 0, err
 	}
-	return p.oneWay(20000, "poll", func() error {
+	return p.oneWay(p.few(20000), "poll", func() error {
 		p.counter++
 		atomic.StoreUint64(&p.shared.words[written], p.counter)
 		return p.shared.await(wereRead, p.counter)
@@ -317,7 +326,7 @@ func (p *pair) timed(n int, o order, f func() error) (float64, error) {
 // messages.
 func (p *pair) socketLatency(context.Context, int64) (float64, error) {
 	message := make([]byte, wordBytes)
-	return p.oneWay(5000, "echo", func() error {
+	return p.oneWay(p.few(5000), "echo", func() error {
 		if _, err := p.socket.Write(message); err != nil {
 			return err
 		}
@@ -341,7 +350,7 @@ func (p *pair) messages(ctx context.Context, size int64, do string) (float64, er
 	if err := p.share(ctx, size); err != nil {
 		return 0, err
 	}
-	n := int(min(2000, (1<<30)/size))
+	n := p.few(int(min(2000, (1<<30)/size)))
 	each, err := p.timed(n, order{Do: do, N: n, Size: size}, func() error {
 		for range n {
 			p.counter++
@@ -363,7 +372,7 @@ func (p *pair) messages(ctx context.Context, size int64, do string) (float64, er
 // openCold returns the microseconds from the export of new memory until the other process has opened it and read of it.
 // Its allocation, and the close, are off the clock.
 func (p *pair) openCold(ctx context.Context, size int64) (float64, error) {
-	const n = 20
+	n := p.few(20)
 	var sum time.Duration
 	for range n {
 		t, err := p.exportable(ctx, size)
@@ -378,12 +387,12 @@ func (p *pair) openCold(ctx context.Context, size int64) (float64, error) {
 			return 0, err
 		}
 	}
-	return float64(sum) / n / 1e3, nil
+	return float64(sum) / float64(n) / 1e3, nil
 }
 
 // openWarm is openCold of memory that the other process has open.
 func (p *pair) openWarm(ctx context.Context, size int64) (float64, error) {
-	const n = 200
+	n := p.few(200)
 	t, err := p.exportable(ctx, size)
 	if err != nil {
 		return 0, err
@@ -398,6 +407,6 @@ func (p *pair) openWarm(ctx context.Context, size int64) (float64, error) {
 			return 0, err
 		}
 	}
-	each := float64(time.Since(start)) / n / 1e3
+	each := float64(time.Since(start)) / float64(n) / 1e3
 	return each, p.tell(order{Do: "close"})
 }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// table is the report as Markdown. It depends on nothing but the report.
-func table(r Report) string {
+// table is the report of a file in benchmarks/results as Markdown. It depends on nothing else.
+func table(r Report, file string) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# dlx beside other programs\n\n")
-	fmt.Fprintf(&w, "`make bench-peers` wrote this page from the results; [README.md](README.md#peers) says how each figure is made.\n\n")
+	fmt.Fprintf(&w, "`make bench-peers` wrote this page from [results/%s](results/%[1]s); [README.md](README.md#peers) says how each figure is made.\n\n", file)
 	fmt.Fprintf(&w, "%s, %d CPUs, %s, %s, kernel %s, %s.\n", r.Machine.Processor, r.Machine.CPUs, r.Machine.Platform, r.Machine.System, r.Machine.Kernel, r.Machine.Go)
 	for _, s := range r.Sections {
 		writeSection(&w, s)
@@ -94,14 +94,10 @@ func shortRevision(revision string) string {
 
 // number has three digits that count.
 func number(x float64) string {
-	if x >= 1000 {
+	if x >= 999.5 {
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
-	text := strconv.FormatFloat(x, 'g', 3, 64)
-	if strings.Contains(text, "e") {
-		return strconv.FormatFloat(x, 'f', 4, 64)
-	}
-	return text
+	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
 func value(x float64, unit Unit) string {
