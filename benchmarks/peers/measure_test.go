@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,9 @@ func TestPythonsPeersAreMeasured(t *testing.T) {
 		run    func(context.Context, *bench) []Row // PyTorch is measured as NumPy is, and takes long to load
 	}{"numpy": {cmp.Or(os.Getenv("DLX_PYTHON"), ".venv/bin/python"), runNumPy}, "wgpu": {".venv-peers/bin/python", runWGPU}} {
 		t.Run(name, func(t *testing.T) {
+			if name == "wgpu" && testing.Short() {
+				t.Skip("wgpu's software device takes seconds to start")
+			}
 			b.python = c.python
 			if err := b.needPython(); err != nil {
 				t.Skip(err)
@@ -93,6 +97,28 @@ func TestTwoProcessesShareMemory(t *testing.T) {
 				t.Errorf("%s gives %v, %v", name, v, err)
 			}
 		}
+	}
+}
+
+// A script stands for nvbandwidth, and the simulated driver for the card.
+func TestNVBandwidthAndDLXTakeTurns(t *testing.T) {
+	text, err := filepath.Abs("testdata/nvbandwidth.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := small(t)
+	if err := b.needCard(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "nvbandwidth"), []byte("#!/bin/sh\ncat '"+text+"'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	rows := runNVBandwidth(t.Context(), b)
+	wantRows(t, rows)
+	if len(rows) != 3*len(nvCases) || rows[0].Value != 55.5 || rows[0].DLXValue <= 0 || !rows[0].Turns || len(rows[0].Samples) != 2 {
+		t.Errorf("%+v", rows)
 	}
 }
 

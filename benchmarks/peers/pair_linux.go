@@ -350,7 +350,7 @@ func (p *pair) messages(ctx context.Context, size int64, do string) (float64, er
 	if err := p.share(ctx, size); err != nil {
 		return 0, err
 	}
-	n := p.few(int(min(2000, (1<<30)/size)))
+	n := p.few(messagesOf(size))
 	each, err := p.timed(n, order{Do: do, N: n, Size: size}, func() error {
 		for range n {
 			p.counter++

@@ -40,7 +40,7 @@ func (l loop) arrays() int {
 
 // runStream measures the loops of C beside host_to_host, which is a copy of dlx within the host.
 func runStream(ctx context.Context, b *bench) []Row {
-	base := Row{Peer: "STREAM"}
+	base := Row{Peer: "loops as STREAM's"}
 	program, remove, err := compileStream(ctx)
 	if err != nil {
 		base.Case = "copy, scale, add, triad"
@@ -124,7 +124,7 @@ func (b *bench) streamAt(ctx context.Context, program string, size int64) ([]Row
 			}}
 			all, measured = append(all, s), append(measured, s)
 			row := Row{
-				Peer: "STREAM", Case: l.kernel, Size: size, Threads: threads,
+				Peer: "loops as STREAM's", Case: l.kernel, Size: size, Threads: threads,
 				Version: "stream.c of dlx, " + c.greeting.Version,
 				Command: fmt.Sprintf("cc %s stream.c && ./a.out: run %s %s %d", strings.Join(streamFlags, " "), l.kernel, l.kind, threads),
 				Notes:   fmt.Sprintf("%s; STREAM's own figure is %d times as high", kindNotes[l.kind], l.arrays()),

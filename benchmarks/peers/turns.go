@@ -84,6 +84,9 @@ func notInstalled(format string, args ...any) error {
 	return refusal{Skipped, fmt.Errorf(format, args...)}
 }
 
+// notNow is the error of what this machine can do at another time.
+func notNow(format string, args ...any) error { return refusal{Skipped, fmt.Errorf(format, args...)} }
+
 // notSupported is the error of what this machine or the peer cannot do.
 func notSupported(format string, args ...any) error {
 	return refusal{Unsupported, fmt.Errorf(format, args...)}
