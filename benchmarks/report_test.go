@@ -45,25 +45,10 @@ func TestCompareIsAboveOneForWhatBecameFaster(t *testing.T) {
 	if n := now.Compare(old); n != 2 {
 		t.Errorf("%d cases were compared, want 2", n)
 	}
-	want := []*Change{{20, 2}, {15, 0.5}, nil, nil, nil}
+	want := []*Change{{Median: 20, Ratio: 2}, {Median: 15, Ratio: 0.5}, nil, nil, nil}
 	for i, c := range now.Cases {
 		if !reflect.DeepEqual(c.Change, want[i]) {
 			t.Errorf("%s: %+v, want %+v", c.Name, c.Change, want[i])
 		}
-	}
-}
-
-func TestHostFromProc(t *testing.T) {
-	if got := cpuModel("processor\t: 0\nmodel\t\t: 17\nmodel name\t: A CPU: fast\n"); got != "A CPU: fast" {
-		t.Errorf("the CPU is %q", got)
-	}
-	if got := cpuModel("processor : 0\n"); got != "" {
-		t.Errorf("the CPU is %q", got)
-	}
-	if got := loadAverages("0.50 1.25 2 3/456 789\n"); !reflect.DeepEqual(got, []float64{0.5, 1.25, 2}) {
-		t.Errorf("the load is %v", got)
-	}
-	if got := loadAverages("unknown"); got != nil {
-		t.Errorf("the load is %v", got)
 	}
 }

@@ -19,14 +19,19 @@ type app struct {
 	stdout   io.Writer // results, nothing else
 	stderr   io.Writer // the log and progress bars
 	log      zerolog.Logger
-	json     bool   // print results as JSON
-	working  bool   // the command line is correct and the work has begun
-	result   result // the result for the JSON document; nil if there is none
+	// executable is this program, if it can be started again to measure in other processes.
+	executable string
+	json       bool   // print results as JSON
+	working    bool   // the command line is correct and the work has begun
+	result     result // the result for the JSON document; nil if there is none
 }
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, registry *core.Registry, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{registry: registry, stdin: stdin, stdout: stdout, stderr: stderr}
+	return (&app{registry: registry, stdin: stdin, stdout: stdout, stderr: stderr}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
