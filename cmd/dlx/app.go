@@ -22,6 +22,7 @@ type app struct {
 	// executable is this program, if it can be started again to measure in other processes.
 	executable string
 	json       bool   // print results as JSON
+	page       bool   // standard output has a page or a figure, and no text
 	working    bool   // the command line is correct and the work has begun
 	result     result // the result for the JSON document; nil if there is none
 }
@@ -139,7 +140,7 @@ func (a *app) runE(work func(cmd *cobra.Command, args []string) (result, error))
 		r, err := work(cmd, args)
 		if a.json {
 			a.result = r
-		} else if r != nil {
+		} else if r != nil && !a.page {
 			err = errors.Join(a.showText(r), err)
 		}
 		return err

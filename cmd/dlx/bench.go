@@ -42,6 +42,7 @@ type benchFlags struct {
 	tableOptions
 	compare  string
 	jsonFile string
+	files    benchFiles
 }
 
 // measureFlags say what is measured, and how.
@@ -113,6 +114,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
+	f.files.addFlags(flags)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")
 	for _, hidden := range []string{"slow-down", "worker"} {
@@ -189,6 +191,9 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 			return nil, err
 		}
 	}
+	if err := a.checkBenchFiles(f.files); err != nil {
+		return nil, err
+	}
 	var old benchResult
 	if f.compare != "" {
 		var err error
@@ -210,6 +215,7 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 		end(err == nil)
 		errs = append(errs, err)
 	}
+	errs = append(errs, a.writeBenchFiles(context.WithoutCancel(ctx), f.files, command, r))
 	return r, errors.Join(append(errs, r.failures()...)...)
 }
 
