@@ -124,7 +124,8 @@
 //     extra_ns (the case's time minus the baseline's); verdict: target, value, met, miss_by,
 //     text; change, with --compare: old_median_ns, old_to_new (above 1 if the case is faster
 //     now), p (the probability of such a difference by chance), significant, slower (a
-//     significant loss beyond the tolerance). With --list: list[]: name, description, target.
+//     significant loss beyond the tolerance). With --list: list[]: name, description, target,
+//     extra (measured only if it is asked for).
 //   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of
 //     the newer report), change, as in bench.
 //   - healthcheck (dlx bench healthcheck): date, findings[]: case, verdict ("PASS", "FAIL",

@@ -62,7 +62,7 @@ A case is a name or a pattern with * and ?. Results of simulated devices are nev
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) { return a.healthcheck(cmd, f) }),
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.names, "case", "t", nil, "measure the cases whose `name` begins with this; may be repeated")
+	flags.StringArrayVarP(&f.names, "case", "t", nil, caseHelp)
 	flags.StringVar(&f.limits, "limits", "", "the `file` of the limits")
 	flags.StringVar(&f.writeLimits, "write-limits", "", "write limits that this run keeps to a `file`")
 	flags.StringVar(&f.margin, "margin", "20%", "with --write-limits: how much worse a result may be, as a `part`")
@@ -72,7 +72,7 @@ A case is a name or a pattern with * and ?. Results of simulated devices are nev
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too; they are never judged")
 	f.rounds = 1
-	completeFlag(cmd, "case", completeCases)
+	completeFlag(cmd, "case", a.completeCases)
 	return cmd
 }
 
@@ -87,7 +87,10 @@ func (a *app) healthcheck(cmd *cobra.Command, f healthFlags) (result, error) {
 			return nil, err
 		}
 	}
-	cases := healthCases(f.names, limits)
+	cases, err := a.healthCases(cmd.Context(), f.names, limits)
+	if err != nil {
+		return nil, err
+	}
 	if len(cases) == 0 {
 		return nil, core.Errorf(core.ErrNotSupported, "bench", "healthcheck", "no case of this build fits: name cases with -t; dlx bench --list shows them")
 	}
@@ -132,8 +135,8 @@ func (a *app) writeLimits(ctx context.Context, path string, l health.Limits) err
 }
 
 // healthCases returns the cases that are named, those that limits are for, or else those that can be judged without limits.
-func healthCases(names []string, limits *health.Limits) (cases []benchmarks.Case) {
-	all := benchmarks.Cases()
+func (a *app) healthCases(ctx context.Context, names []string, limits *health.Limits) (cases []benchmarks.Case, err error) {
+	all := benchmarks.List(ctx, benchmarks.Selection{Registry: a.registry})
 	if len(names) > 0 {
 		return benchmarks.Select(all, names...)
 	}
@@ -142,7 +145,7 @@ func healthCases(names []string, limits *health.Limits) (cases []benchmarks.Case
 			cases = append(cases, c)
 		}
 	}
-	return cases
+	return cases, nil
 }
 
 // failure returns an error that names the cases that are below their limits, and one if no limit of a file could be applied.
