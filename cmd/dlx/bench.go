@@ -114,7 +114,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
-	f.files.addFlags(flags)
+	f.files.addFlags(cmd)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")
 	for _, hidden := range []string{"slow-down", "worker"} {
@@ -152,7 +152,7 @@ func (f *benchFlags) check() error {
 	if len(f.names) == 0 && f.budget == 0 {
 		f.budget = defaultBudget
 	}
-	return f.measureFlags.check()
+	return errors.Join(f.measureFlags.check(), f.files.check())
 }
 
 func (f *measureFlags) check() error {

@@ -46,7 +46,7 @@ build tag that adds them.`,
 			return r, nil
 		}),
 	}
-	addHTML(cmd.Flags(), &html, "devices")
+	addHTML(cmd, &html, "devices")
 	return cmd
 }
 
