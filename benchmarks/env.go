@@ -3,8 +3,8 @@ package benchmarks
 import (
 	"context"
 	"slices"
-	"strings"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -34,9 +34,6 @@ func (e *env) close() {
 // device opens the host for the time of the case.
 func (e *env) device() (core.Device, error) { return e.open(core.CPU) }
 
-// simulated begins the names of devices that are there for tests: they have no speed of their own.
-const simulated = "dlx simulated"
-
 // open opens a device, once, for the time of the case. One that is simulated is measured only
 // if that is asked for, or in tests of the cases.
 func (e *env) open(id core.DeviceID) (core.Device, error) {
@@ -47,10 +44,10 @@ func (e *env) open(id core.DeviceID) (core.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name := d.Properties().Name; strings.HasPrefix(name, simulated) {
+	if facts.Simulated(d.Properties()) {
 		if !e.small && !e.withSimulated {
 			_ = d.Close()
-			return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s, which is measured only if that is asked for", id, name)
+			return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s, which is measured only if that is asked for", id, d.Properties().Name)
 		}
 		e.simulated = true
 	}

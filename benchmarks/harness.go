@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	// Worker, if not nil, starts a process that calls [Serve] with the same cases. Each round has a process of its own. If a
 	// case ends its process, as a fault of a driver does, only that case is lost.
 	Worker func(context.Context) *exec.Cmd
+	// WorkerMetrics, if not nil, is called after each case with the metrics of the process that measured it, and with a number
+	// that differs from those of other processes.
+	WorkerMetrics func(process int, m core.Metrics)
 	// SkipVerification leaves out the comparison of the bytes that arrived with those that were sent.
 	SkipVerification bool
 	// Simulated measures simulated devices, too. Each result of one says so.
@@ -70,9 +74,12 @@ type measurer interface {
 func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 	opts.Samples, opts.Rounds = max(1, opts.Samples), max(1, opts.Rounds)
 	opts.Rounds = min(opts.Rounds, opts.Samples)
+	if opts.Registry == nil {
+		opts.Registry = new(core.Registry)
+	}
 	r := Report{
 		Date:    time.Now().UTC().Truncate(time.Second),
-		Host:    thisHost(),
+		Host:    facts.Read(ctx, opts.Registry),
 		Samples: opts.Samples,
 		MaxTime: opts.MaxTime,
 		Cases:   []Result{},
@@ -84,9 +91,14 @@ func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 			break
 		}
 	}
+	r.Host.End()
+	if r.NumPy != "" {
+		r.Host.Versions["NumPy"] = r.NumPy
+	}
 	for i, result := range results {
 		if result != nil {
 			result.finish(cases[i].Target)
+			result.checkPeak(&r.Host)
 			r.Cases = append(r.Cases, *result)
 		}
 	}
@@ -97,7 +109,7 @@ func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 func runRound(ctx context.Context, cases []Case, opts Options, round int, results []*Result, start time.Time, r *Report) bool {
 	var m measurer = newInProcess(opts)
 	if opts.Worker != nil {
-		m = &workers{start: opts.Worker}
+		m = &workers{start: opts.Worker, metrics: opts.WorkerMetrics}
 	}
 	defer func() {
 		m.close()
@@ -312,7 +324,7 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 		}
 	}
 	if r.ClockError = float64(t.resolution); r.Clock == HostClock {
-		r.ClockError = hostClockError()
+		r.ClockError = max(r.ClockError, hostClockError())
 	}
 	r.ClockError = round(r.ClockError / float64(max(1, r.Iterations)))
 	var err error

@@ -26,6 +26,8 @@ type Baseline struct {
 	Date      time.Time `json:"date"`
 	Tolerance float64   `json:"tolerance"`         // the part of a median, such as 0.05, up to which a loss does not count
 	Differs   []string  `json:"differs,omitempty"` // what about the machine or the program is not the same
+	New       []string  `json:"new,omitempty"`     // cases that were measured in the newer report only
+	Gone      []string  `json:"gone,omitempty"`    // cases that were measured in the older report only
 }
 
 // Status says how a case ended.
@@ -137,27 +139,10 @@ type Series struct {
 type Change struct {
 	Median float64 `json:"old_median_ns"`
 	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now
-	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed
+	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
 	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
 	Significant bool `json:"significant"`
 	Slower      bool `json:"slower,omitempty"`
-}
-
-// Compare sets Change in every case that was measured in both reports. It returns the number of these cases.
-func (r *Report) Compare(old Report) int {
-	medians := make(map[string]float64, len(old.Cases))
-	for _, c := range old.Cases {
-		medians[c.Name] = c.Median
-	}
-	n := 0
-	for i := range r.Cases {
-		c := &r.Cases[i]
-		if before := medians[c.Name]; before > 0 && c.Median > 0 {
-			c.Change = &Change{Median: before, Ratio: round(before / c.Median)}
-			n++
-		}
-	}
-	return n
 }
 
 // noBaseline says why a result has no baseline.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/benchmarks"
-	"github.com/dlx-go/dlx/core"
 )
 
 // Chart is a set of lines that belong together.
@@ -69,7 +68,7 @@ func Path(c benchmarks.Result) string {
 func names(ends benchmarks.Ends) string {
 	list := make([]string, len(ends))
 	for i, id := range ends {
-		list[i] = core.DeviceID(id).String()
+		list[i] = id.String()
 	}
 	return strings.Join(list, "+")
 }
