@@ -37,6 +37,9 @@ type Edge struct {
 
 const nodeWidth, nodeHeight, nodeGap = 122.0, 40.0, 10.0
 
+// edgeRoom is the room around the boxes for lines that are bent.
+const edgeRoom = 40.0
+
 type box struct{ X, Y, Width, Height float64 }
 
 type nodeView struct {
@@ -75,9 +78,9 @@ func (g Graph) arrange() (boxes []box, width, height float64) {
 		left, top = min(left, b.X), min(top, b.Y)
 	}
 	for i := range boxes {
-		boxes[i].X += 10 - left
-		boxes[i].Y += 10 - top
-		width, height = max(width, boxes[i].X+boxes[i].Width+10), max(height, boxes[i].Y+boxes[i].Height+10)
+		boxes[i].X += edgeRoom - left
+		boxes[i].Y += edgeRoom - top
+		width, height = max(width, boxes[i].X+boxes[i].Width+edgeRoom), max(height, boxes[i].Y+boxes[i].Height+edgeRoom)
 	}
 	return boxes, width, height
 }
