@@ -32,7 +32,7 @@ func (a *app) program() report.Program {
 // writeDevicesHTML writes the devices as a page.
 func (a *app) writeDevicesHTML(ctx context.Context, path string, r devicesResult) error {
 	return a.writeFile(context.WithoutCancel(ctx), path, func(w io.Writer) error {
-		return report.WriteDevices(w, a.program(), r.Backends)
+		return report.WriteDevices(w, a.program(), r.Backends, r.Hints)
 	})
 }
 

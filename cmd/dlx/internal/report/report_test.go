@@ -139,8 +139,10 @@ func TestDevicesAndPlan(t *testing.T) {
 		{From: core.CPU, To: reporttest.CUDA0, Ways: []report.PlanWay{{Memory: "plain", Mechanism: "direct", Copied: 1 << 20, Steps: []string{"copy"}, Refused: []report.PlanRefusal{{"map", "import", reporttest.Hostile}}}}},
 		{From: reporttest.CUDA0, To: core.CPU, Ways: []report.PlanWay{{Memory: "plain", Reason: "no memory " + reporttest.Hostile}}}, {From: core.CPU, To: core.CPU}}}
 	for name, write := range map[string]func(io.Writer) error{
-		"devices": func(w io.Writer) error { return report.WriteDevices(w, report.Program{}, backends) },
-		"plan":    func(w io.Writer) error { return report.WritePlan(w, report.Program{}, backends, plan) },
+		"devices": func(w io.Writer) error {
+			return report.WriteDevices(w, report.Program{}, backends, []inventory.Hint{{Name: "a", Problem: "cuda:0 " + reporttest.Hostile, Remedy: reporttest.Hostile}})
+		},
+		"plan": func(w io.Writer) error { return report.WritePlan(w, report.Program{}, backends, plan) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
