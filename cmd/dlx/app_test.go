@@ -283,6 +283,7 @@ var documentedRuns = []string{
 	"convert " + digits + " {dir}/x.npz --dtype float32",
 	"bench --list",
 	"bench -t copy/contiguous/64KiB -t copy/nhwc-nchw/uint8 -i 1 --max-time 1us --json-file {dir}/bench.json",
+	"bench healthcheck -t core/slice -i 1 --max-time 1us",
 	"version",
 }
 

@@ -41,6 +41,7 @@ type benchFlags struct {
 	measureFlags
 	tableOptions
 	tolerance string
+	part      float64 // tolerance as a number
 	compare   string
 	jsonFile  string
 	files     benchFiles
@@ -115,7 +116,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
-	flags.StringVar(&f.tolerance, "tolerance", "5%", "a loss up to this part of a median is no failure of --compare")
+	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare: "+toleranceHelp+"; more is a failure")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
 	f.files.addFlags(cmd)
@@ -125,6 +126,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 		_ = flags.MarkHidden(hidden) // it fails only for a flag that is not there
 	}
 	completeFlag(cmd, "case", completeCases)
+	cmd.AddCommand(newBenchCompareCommand(a), newHealthcheckCommand(a))
 	return cmd
 }
 
@@ -156,8 +158,9 @@ func (f *benchFlags) check() error {
 	if len(f.names) == 0 && f.budget == 0 {
 		f.budget = defaultBudget
 	}
-	if _, err := parsePercent(f.tolerance); err != nil {
-		return fmt.Errorf("invalid argument for --tolerance: %w", err)
+	var err error
+	if f.part, err = parseTolerance(f.tolerance); err != nil {
+		return err
 	}
 	return errors.Join(f.measureFlags.check(), f.files.check())
 }
@@ -210,16 +213,15 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 	}
 	keep, end := a.keepPartial(f.jsonFile)
 	report, err := a.measure(ctx, f.cases(), f.measureFlags, workerArgs(cmd.Flags()), keep)
-	if f.compare != "" {
-		tolerance, _ := parsePercent(f.tolerance) // check has done so
-		if report.Compare(old.Report, tolerance) == 0 {
-			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
-		}
-		report.Baseline.File = f.compare
-	}
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report, f.tableOptions}
 	errs := []error{err}
+	if f.compare != "" {
+		if compareReports(&r, old, f.compare, f.part) == 0 {
+			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+		}
+		errs = append(errs, slowerError(r.Report))
+	}
 	if f.jsonFile != "" { // before the text output: a reader that closes it, such as head, ends the program
 		// What was measured before an interrupt is kept.
 		err := a.writeReport(context.WithoutCancel(ctx), f.jsonFile, command, r)

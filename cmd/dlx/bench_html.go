@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,15 +44,17 @@ func (a *app) writeHTML(ctx context.Context, path, command string, r benchResult
 	})
 }
 
-// benchFiles are the files that people look at.
+// benchFiles are the files that people look at, and those that other programs read.
 type benchFiles struct {
-	html string
-	plot string
+	html    string
+	plot    string
+	exports exportFlags
 }
 
 func (f *benchFiles) addFlags(cmd *cobra.Command) {
 	addHTML(cmd, &f.html, "report")
 	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw one figure to a `file` that ends in .svg or .png: the bandwidth over size, or bars if there are no sizes")
+	f.exports.register(cmd.Flags())
 }
 
 // addHTML adds the flag --html.
@@ -73,7 +74,7 @@ func (f benchFiles) check() error {
 
 // checkBenchFiles returns an error if the files could not be written.
 func (a *app) checkBenchFiles(f benchFiles) error {
-	return cmp.Or(a.checkFile("html", f.html), a.checkFile("plot", f.plot))
+	return errors.Join(a.checkFile("html", f.html), a.checkFile("plot", f.plot), a.checkExports(f.exports))
 }
 
 // writeBenchFiles writes the files that the flags name.
@@ -91,7 +92,7 @@ func (a *app) writeBenchFiles(ctx context.Context, f benchFiles, command string,
 			return plot.Write(w, format, r.Report)
 		}))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, a.writeExports(ctx, f.exports, r))...)
 }
 
 // checkFile returns an error if writeFile could not write to the path of a flag. If that is standard output, checkFile
