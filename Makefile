@@ -66,6 +66,7 @@ CC_ARM64     := aarch64-linux-gnu-gcc
 REAL_DRIVERS := .cache/drivers
 METAL_HEADERS := .cache/metal-headers
 SWIFTSHADER := .cache/swiftshader
+AXE         := .cache/axe
 EMULATOR     := qemu-aarch64 -L /usr/aarch64-linux-gnu
 
 KEEP := $(CURDIR)/.cache/keep-libraries.so
@@ -91,7 +92,7 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-modules test-soak \
 	$(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) $(if $(VULKAN),test-swiftshader) test-metal \
 	test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
-	$(LIBDLX_SUITE) $(PYTHON_SUITE) $(INTEROP_SUITE) \
+	$(if $(SIMULATOR),test-report) $(LIBDLX_SUITE) $(PYTHON_SUITE) $(INTEROP_SUITE) \
 	test-docker test-bench test-fuzz
 
 .DEFAULT_GOAL := help
@@ -254,6 +255,13 @@ test-swiftshader: ## The tests of Vulkan, and of exchange with it, on a second d
 	else \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./examples/cudavulkan && \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/vulkan' ./exchange; fi
+
+# A module of its own, so that programs that use dlx do not get what drives the browser. setup installs the browser where
+# it installs drivers, and the npm package that checks accessibility is fetched here.
+test-report: ## The pages of dlx bench, devices and plan in a real browser, and their accessibility
+	scripts/fetch-axe.sh $(AXE)
+	cd cmd/dlx/internal/report/browsertest && go mod tidy -diff && $(GOLANGCILINT) run && \
+		DLX_AXE=$(CURDIR)/$(AXE) $(GOTESTSUM) -- $(GOTESTFLAGS) ./...
 
 # On Linux a library in C stands for Metal and for the runtime of Objective-C.
 # On arm64 purego's callbacks write 128 bytes below the stack pointer, as macOS allows and Linux does not: there a signal of

@@ -43,6 +43,7 @@ rocm driver   | is_command g++                           | g++                  
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
 interop       | is_module libavdevice                    | pkg-config libavdevice-dev | FFmpeg's headers and libraries
+pages         | is_command chromium                      | chromium fonts-dejavu-core | a browser, for the tests of pages
 opencv        | is_module opencv4                        | pkg-config g++ libopencv-dev | OpenCV's headers and libraries
 "
 
@@ -68,7 +69,7 @@ found() { [ -n "$(find "$@" -print -quit 2>/dev/null)" ]; }
 is_needed() {
   case $1 in
   always) return ;;
-  interop) [ "$(uname -s)" = Linux ] && [ -n "${TAGS:-}" ] && [ "${DLX_WITHOUT_DRIVERS:-}" != 1 ]; return ;;
+  interop | pages) [ "$(uname -s)" = Linux ] && [ -n "${TAGS:-}" ] && [ "${DLX_WITHOUT_DRIVERS:-}" != 1 ]; return ;;
   opencv) [ "${DLX_OPENCV:-}" = 1 ]; return ;;
   esac
   [ "$(uname -s)" = Linux ] && [[ ,${TAGS:-}, = *,$1,* ]] && [ "${2:-}${DLX_WITHOUT_DRIVERS:-}" != driver1 ]

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/benchmarks"
-	"github.com/dlx-go/dlx/core"
 )
 
 // Chart is a set of lines that belong together.
@@ -69,7 +68,7 @@ func Path(c benchmarks.Result) string {
 func names(ends benchmarks.Ends) string {
 	list := make([]string, len(ends))
 	for i, id := range ends {
-		list[i] = core.DeviceID(id).String()
+		list[i] = id.String()
 	}
 	return strings.Join(list, "+")
 }
@@ -98,7 +97,9 @@ func Bandwidth(cases []benchmarks.Result, lines int) (charts []Chart, rest []ben
 			alone = append(alone, l)
 			continue
 		}
-		charts = append(charts, split(Chart{g.Title, kept}, lines)...)
+		if len(kept) > 0 {
+			charts = append(charts, split(Chart{g.Title, kept}, lines)...)
+		}
 	}
 	return append(charts, together(alone, lines)...), rest
 }
@@ -165,13 +166,13 @@ func group(cases []benchmarks.Result, counts func(benchmarks.Result) bool) (grou
 
 // split cuts a chart into several with at most so many lines each.
 func split(c Chart, lines int) (charts []Chart) {
-	n := (len(c.Lines) + lines - 1) / lines
+	n := (len(c.Lines)-1)/lines + 1 // there is at least one
 	for i := range n {
 		title := c.Title
 		if n > 1 {
 			title += " (" + strconv.Itoa(i+1) + " of " + strconv.Itoa(n) + ")"
 		}
-		charts = append(charts, Chart{title, c.Lines[i*lines : min((i+1)*lines, len(c.Lines))]})
+		charts = append(charts, Chart{title, c.Lines[i*lines : i*lines+min(lines, len(c.Lines)-i*lines)]})
 	}
 	return charts
 }

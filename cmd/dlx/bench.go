@@ -121,7 +121,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare: "+toleranceHelp+"; more is a failure")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
-	f.files.addFlags(flags)
+	f.files.addFlags(cmd)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")
 	for _, hidden := range []string{"slow-down", "worker"} {
@@ -143,6 +143,9 @@ func (f *benchFlags) check(ctx context.Context, a *app) error {
 	}
 	var err error
 	if f.part, err = parseTolerance(f.tolerance); err != nil {
+		return err
+	}
+	if err := f.files.check(); err != nil {
 		return err
 	}
 	f.cases, err = f.selectFlags.list(ctx, a, f.list || f.worker)

@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/plot"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/report"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/atomicfile"
@@ -29,7 +31,7 @@ func (a *app) program() report.Program {
 // writeDevicesHTML writes the devices as a page.
 func (a *app) writeDevicesHTML(ctx context.Context, path string, r devicesResult) error {
 	return a.writeFile(context.WithoutCancel(ctx), path, func(w io.Writer) error {
-		return report.WriteDevices(w, a.program(), r.Backends)
+		return report.WriteDevices(w, a.program(), r.Backends, r.Hints)
 	})
 }
 
@@ -45,31 +47,52 @@ func (a *app) writeHTML(ctx context.Context, path, command string, r benchResult
 // benchFiles are the files that people look at, and those that other programs read.
 type benchFiles struct {
 	html    string
+	plot    string
 	exports exportFlags
 }
 
-func (f *benchFiles) addFlags(flags *pflag.FlagSet) {
-	addHTML(flags, &f.html, "report")
-	f.exports.register(flags)
+func (f *benchFiles) addFlags(cmd *cobra.Command) {
+	addHTML(cmd, &f.html, "report")
+	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw one figure to a `file` that ends in .svg or .png: the bandwidth over size, or bars if there are no sizes")
+	f.exports.register(cmd.Flags())
 }
 
 // addHTML adds the flag --html.
-func addHTML(flags *pflag.FlagSet, path *string, what string) {
-	flags.StringVar(path, "html", "", "also write the "+what+" as a page to a `file` that loads nothing from outside; - is standard output, instead of the text")
+func addHTML(cmd *cobra.Command, path *string, what string) {
+	cmd.Flags().StringVar(path, "html", "", "also write the "+what+" as a page to a `file` that loads nothing from outside; - is standard output, instead of the text")
+}
+
+// check returns an error if the flags are wrong.
+func (f benchFiles) check() error {
+	if f.plot != "" {
+		if _, err := plot.Format(f.plot); err != nil {
+			return fmt.Errorf("invalid argument for --plot: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkBenchFiles returns an error if the files could not be written.
 func (a *app) checkBenchFiles(f benchFiles) error {
-	return errors.Join(a.checkFile("html", f.html), a.checkExports(f.exports))
+	return errors.Join(a.checkFile("html", f.html), a.checkFile("plot", f.plot), a.checkExports(f.exports))
 }
 
-// writeBenchFiles writes the files.
+// writeBenchFiles writes the files that the flags name.
 func (a *app) writeBenchFiles(ctx context.Context, f benchFiles, command string, r benchResult) error {
-	var err error
+	var errs []error
 	if f.html != "" {
-		err = a.writeHTML(ctx, f.html, command, r)
+		errs = append(errs, a.writeHTML(ctx, f.html, command, r))
 	}
-	return errors.Join(err, a.writeExports(ctx, f.exports, r))
+	if f.plot != "" {
+		errs = append(errs, a.writeFile(ctx, f.plot, func(w io.Writer) error {
+			format, err := plot.Format(f.plot)
+			if err != nil {
+				return err
+			}
+			return plot.Write(w, format, r.Report)
+		}))
+	}
+	return errors.Join(append(errs, a.writeExports(ctx, f.exports, r))...)
 }
 
 // checkFile returns an error if writeFile could not write to the path of a flag. If that is standard output, checkFile

@@ -49,7 +49,7 @@ a remedy.`,
 			return r, nil
 		}),
 	}
-	addHTML(cmd.Flags(), &html, "devices")
+	addHTML(cmd, &html, "devices")
 	return cmd
 }
 

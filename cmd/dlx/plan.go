@@ -120,7 +120,7 @@ with exit code 1.
 	flags.Var(&f.bytes, "bytes", "the size of the tensor")
 	flags.Var(memories, "memory", "the kind of memory of the tensor")
 	flags.Var(policies, "copy", "when the move copies")
-	addHTML(flags, &f.html, "plan")
+	addHTML(cmd, &f.html, "plan")
 	completeFlag(cmd, "from", a.completeDevices)
 	completeFlag(cmd, "to", a.completeDevices)
 	completeFlag(cmd, "memory", memories.complete)

@@ -37,6 +37,9 @@ type Edge struct {
 
 const nodeWidth, nodeHeight, nodeGap = 122.0, 40.0, 10.0
 
+// edgeRoom is the room around the boxes for lines that are bent.
+const edgeRoom = 40.0
+
 type box struct{ X, Y, Width, Height float64 }
 
 type nodeView struct {
@@ -55,44 +58,55 @@ type edgeView struct {
 	Class, Path string
 }
 
-// arrange places the groups: the first in the middle, the others on an ellipse around it. It returns the boxes of the
-// groups, and the size of the picture.
+// arrange places the groups: the first in the middle, the others on an ellipse around it, which is as large as it must be
+// for them not to touch. It returns the boxes of the groups, and the size of the picture.
 func (g Graph) arrange() (boxes []box, width, height float64) {
-	for _, group := range g.Groups {
-		boxes = append(boxes, box{0, 0, nodeWidth + 2*nodeGap, float64(len(group.Nodes))*(nodeHeight+nodeGap) + nodeGap + 16})
-	}
-	others := len(boxes) - 1
 	tallest := 0.0
-	for _, b := range boxes {
-		tallest = max(tallest, b.Height)
+	for _, group := range g.Groups {
+		b := box{Width: nodeWidth + 2*nodeGap, Height: float64(len(group.Nodes))*(nodeHeight+nodeGap) + nodeGap + 16}
+		boxes, tallest = append(boxes, b), max(tallest, b.Height)
 	}
-	// Neighbours on the ellipse, and the middle, must not touch.
-	rx := max(220, float64(others)*36)
-	ry := max(tallest*0.55, float64(others)*26)
-	if others >= 3 {
-		ry = max(ry, tallest+24)
+	rx, ry := 220.0, 0.0
+	if len(boxes) > 3 { // one or two others are beside the middle
+		ry = tallest * 0.6
 	}
-	if others <= 2 {
-		ry = 0
-	}
-	for i := range boxes {
-		b := &boxes[i]
-		if i > 0 {
-			angle := math.Pi + 2*math.Pi*float64(i-1)/float64(others)
-			b.X, b.Y = rx*math.Cos(angle), ry*math.Sin(angle)
-		}
-		b.X, b.Y = b.X-b.Width/2, b.Y-b.Height/2
+	for place(boxes, rx, ry); touch(boxes); place(boxes, rx, ry) {
+		rx, ry = rx*1.08, ry*1.08
 	}
 	left, top := math.Inf(1), math.Inf(1)
 	for _, b := range boxes {
 		left, top = min(left, b.X), min(top, b.Y)
 	}
 	for i := range boxes {
-		boxes[i].X += 10 - left
-		boxes[i].Y += 10 - top
-		width, height = max(width, boxes[i].X+boxes[i].Width+10), max(height, boxes[i].Y+boxes[i].Height+10)
+		boxes[i].X += edgeRoom - left
+		boxes[i].Y += edgeRoom - top
+		width, height = max(width, boxes[i].X+boxes[i].Width+edgeRoom), max(height, boxes[i].Y+boxes[i].Height+edgeRoom)
 	}
 	return boxes, width, height
+}
+
+// place puts the first box in the middle and the others on an ellipse.
+func place(boxes []box, rx, ry float64) {
+	for i := range boxes {
+		b := &boxes[i]
+		b.X, b.Y = -b.Width/2, -b.Height/2
+		if i > 0 {
+			angle := math.Pi + 2*math.Pi*float64(i-1)/float64(len(boxes)-1)
+			b.X, b.Y = b.X+rx*math.Cos(angle), b.Y+ry*math.Sin(angle)
+		}
+	}
+}
+
+// touch reports whether two boxes have less than a gap between them.
+func touch(boxes []box) bool {
+	for i, a := range boxes {
+		for _, b := range boxes[:i] {
+			if a.X < b.X+b.Width+nodeGap && b.X < a.X+a.Width+nodeGap && a.Y < b.Y+b.Height+nodeGap && b.Y < a.Y+a.Height+nodeGap {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (g Graph) template() (string, any) {
@@ -110,14 +124,14 @@ func (g Graph) template() (string, any) {
 	}
 	boxes, width, height := g.arrange()
 	v.Width, v.Height = coordinate(width), coordinate(height)
-	place := make(map[string]box)
+	places := make(map[string]box)
 	for i, group := range g.Groups {
 		b := boxes[i]
 		v.Boxes = append(v.Boxes, groupView{group.Name, coordinate(b.X), coordinate(b.Y), coordinate(b.Width), coordinate(b.Height),
 			coordinate(b.Y + 14), coordinate(b.X + b.Width/2)})
 		for j, n := range group.Nodes {
 			at := box{b.X + nodeGap, b.Y + 16 + nodeGap/2 + float64(j)*(nodeHeight+nodeGap), nodeWidth, nodeHeight}
-			place[n.Name] = at
+			places[n.Name] = at
 			textY, noteY := at.Y+nodeHeight/2+5, at.Y+32
 			if n.Note != "" {
 				textY = at.Y + 18
@@ -127,8 +141,8 @@ func (g Graph) template() (string, any) {
 		}
 	}
 	for _, e := range g.Edges {
-		from, ok := place[e.From]
-		to, there := place[e.To]
+		from, ok := places[e.From]
+		to, there := places[e.To]
 		if !ok || !there || e.From == e.To {
 			continue
 		}

@@ -197,8 +197,14 @@ func (l Lines) template() (string, any) {
 	for _, t := range y.ticks() {
 		v.YTicks = append(v.YTicks, tickView{coordinate(y.at(t)), l.Y.label(t)})
 	}
+	said := make(map[string]bool)
 	for i, s := range l.Series {
-		v.Views = append(v.Views, s.view(i%Colors, x, y, l.Y))
+		one := s.view(i%Colors, x, y, l.Y)
+		if said[one.LimitText] { // lines with the same limit say it once
+			one.LimitText = ""
+		}
+		said[one.LimitText] = true
+		v.Views = append(v.Views, one)
 	}
 	v.Label = fmt.Sprintf("%s: %s over %s, %d lines. The arrow keys move between the points.", l.Title, l.Y.Name, l.X.Name, len(l.Series))
 	return "lines", v

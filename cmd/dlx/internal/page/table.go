@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -38,6 +39,7 @@ type Cell struct {
 	Bar  float64 // from 0 to 1: the length of a bar below the text
 	Mark string  // "good", "bad", "warn" or "sim": a badge in a colour
 	Span *Span
+	Keep bool // on one line
 }
 
 // Span is a point with an interval on an axis from -1 to 1, such as a change with its confidence interval.
@@ -69,6 +71,25 @@ func (s Span) X(v float64) string { return coordinate(100 + 96*min(max(v, -1), 1
 // Length is that of the interval.
 func (s Span) Length() string {
 	return coordinate(96 * (min(max(s.High, -1), 1) - min(max(s.Low, -1), 1)))
+}
+
+// WithoutEmpty returns the table without columns that are empty in every row.
+func (t Table) WithoutEmpty() Table {
+	all := t
+	t.Columns, t.Rows = nil, slices.Clone(t.Rows)
+	for i := range t.Rows {
+		t.Rows[i].Cells = nil
+	}
+	for column, heading := range all.Columns {
+		if !slices.ContainsFunc(all.Rows, func(r Row) bool { return r.Cells[column].Text != "" || r.Cells[column].Span != nil }) {
+			continue
+		}
+		t.Columns = append(t.Columns, heading)
+		for i, r := range all.Rows {
+			t.Rows[i].Cells = append(t.Rows[i].Cells, r.Cells[column])
+		}
+	}
+	return t
 }
 
 // GroupNames returns the groups in the order of the rows.

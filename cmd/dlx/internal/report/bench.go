@@ -59,11 +59,7 @@ func WriteBench(w io.Writer, program Program, r benchmarks.Report, document func
 		DataNote: note,
 		Footer:   "Made by " + program.name() + ". The page loads nothing from outside.",
 	}
-	for _, section := range []page.Section{
-		bandwidth(r), latency(r), pairs(r), devices(r), comparison(r), targets(r), refused(r), unmeasured(r), cases(r), machine(r),
-	} {
-		p.Sections = append(p.Sections, section)
-	}
+	p.Sections = []page.Section{bandwidth(r), latency(r), pairs(r), devices(r), comparison(r), targets(r), refused(r), unmeasured(r), cases(r), machine(r)}
 	return p.Write(w)
 }
 

@@ -187,7 +187,7 @@ func cases(r benchmarks.Report) page.Section {
 		t.Rows = append(t.Rows, caseRow(c, most))
 	}
 	if len(t.Rows) > 0 {
-		s.Parts = append(s.Parts, t)
+		s.Parts = append(s.Parts, t.WithoutEmpty())
 	}
 	return s
 }
@@ -233,12 +233,12 @@ func caseRow(c benchmarks.Result, most float64) page.Row {
 	if c.Peak != nil && c.Peak.GBPerSecond > 0 && c.GBPerSecond > 0 {
 		peak = page.N(percent(c.GBPerSecond/c.Peak.GBPerSecond), c.GBPerSecond/c.Peak.GBPerSecond)
 	}
-	clock := string(c.Clock)
+	clock := page.Cell{Text: string(c.Clock), Keep: true}
 	if c.ClockError > 0 {
-		clock += " ± " + duration(c.ClockError)
+		clock.Note = "± " + duration(c.ClockError)
 	}
-	row.Cells = []page.Cell{nameCell(c), page.N(duration(c.Median), c.Median), page.C(interval), page.N(duration(c.P05), c.P05), page.N(duration(c.P95), c.P95),
-		cv, gb, peak, page.C(c.Against), speed, page.C(c.Way), page.C(clock), status}
+	row.Cells = []page.Cell{nameCell(c), page.N(duration(c.Median), c.Median), {Text: interval, Keep: true}, page.N(duration(c.P05), c.P05), page.N(duration(c.P95), c.P95),
+		cv, gb, peak, page.C(c.Against), speed, page.C(c.Way), clock, status}
 	return row
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/dlx-go/dlx/internal/inventory"
 )
 
-// WriteDevices writes the page of the backends and devices of this machine.
-func WriteDevices(w io.Writer, program Program, backends []inventory.Backend) error {
+// WriteDevices writes the page of the backends and devices of this machine, with hints to what may be wrong.
+func WriteDevices(w io.Writer, program Program, backends []inventory.Backend, hints []inventory.Hint) error {
 	p := page.Page{Title: "dlx devices", Lead: []string{program.name() + "."}, Footer: "Made by " + program.name() + ". The page loads nothing from outside."}
 	available, n := 0, 0
 	for _, b := range backends {
@@ -23,6 +23,9 @@ func WriteDevices(w io.Writer, program Program, backends []inventory.Backend) er
 		if b.Error != "" {
 			p.Alerts = append(p.Alerts, page.Alert{Kind: "bad", Text: b.Name + ": " + b.Error})
 		}
+	}
+	for _, h := range hints {
+		p.Alerts = append(p.Alerts, page.Alert{Kind: "warn", Text: h.Problem, Items: []string{h.Remedy}})
 	}
 	p.Tiles = []page.Fact{{Name: "Backends available", Value: fmt.Sprintf("%d of %d", available, len(backends))}, {Name: "Devices", Value: fmt.Sprint(n)}}
 	p.Sections = []page.Section{sameHardware(backends), backendTable(backends), featureMatrix(backends), deviceFacts(backends)}

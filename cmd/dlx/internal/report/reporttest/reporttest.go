@@ -115,7 +115,7 @@ func Large(cases, samples int) benchmarks.Report {
 		if i%3 == 0 {
 			c.Kind, c.GBPerSecond = benchmarks.Latency, 0
 		}
-		c.Series.Times = g.times(c.Median, samples)
+		c.Times = g.times(c.Median, samples)
 		r.Cases = append(r.Cases, c)
 	}
 	return r
