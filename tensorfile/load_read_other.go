@@ -1,0 +1,14 @@
+//go:build !linux
+
+package tensorfile
+
+import "errors"
+
+// openDirect returns an error: this package reads past the page cache only on Linux.
+func (s *shard) openDirect() error { return errors.New("that is implemented only on Linux") }
+
+// cached does not know.
+func (s *shard) cached(int64, int64) (part float64, ok bool) { return -1, false }
+
+// populatePages reads nothing.
+func populatePages([]byte) bool { return false }
