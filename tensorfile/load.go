@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -41,6 +42,11 @@ type Slice struct {
 	Count int64  // how many parts
 }
 
+// Rows returns the first row of the part, and the one after its last, of n rows.
+func (s Slice) Rows(n int64) (from, to int64) {
+	return rowsOf(s.Index, s.Count, n), rowsOf(s.Index+1, s.Count, n)
+}
+
 // LoadOptions are the options of [Load]. The zero value loads all tensors as they are.
 type LoadOptions struct {
 	// Only has globs. A tensor is loaded if its name matches one of them, or if there are none. "*" matches any
@@ -70,6 +76,16 @@ type LoadOptions struct {
 	// Progress, if not nil, is called after each piece with the bytes that were read so far and their total. Calls
 	// do not overlap. It should return soon.
 	Progress func(done, total int64)
+}
+
+// SliceOf returns the slice that Load uses for a tensor with this name. ok is false if it loads the whole tensor.
+func (o LoadOptions) SliceOf(name string) (s Slice, ok bool) {
+	for _, s := range o.Slices {
+		if matches, err := match(cmp.Or(s.Name, "*"), name); err == nil && matches {
+			return s, true
+		}
+	}
+	return Slice{}, false
 }
 
 // Loaded are tensors that [Load] has loaded.
@@ -102,7 +118,7 @@ type LoadReport struct {
 	Time      time.Duration     `json:"time_ns"`           // of the whole call
 	Rate      float64           `json:"bytes_per_second"`  // Bytes over Time
 	Refused   []Refusal         `json:"refused,omitempty"`
-	Checksums map[string]string `json:"checksums,omitempty"` // by tensor, in hexadecimal digits
+	Checksums map[string]string `json:"-"` // by tensor, in hexadecimal digits
 }
 
 // LoadedFile says how a file was read.

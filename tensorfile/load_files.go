@@ -32,26 +32,51 @@ type shard struct {
 	found     int             // number of tensors of wanted that the file has
 }
 
-// openFiles opens what path names.
-func (l *loader) openFiles(path string) error {
+// LoadFiles returns the files whose tensors [Load] would load from path, without opening them. It fails as Load does for
+// a folder or an index.
+func LoadFiles(path string) ([]string, error) {
+	names, _, err := resolve(path)
+	return names, err
+}
+
+// resolve returns the files that path names, and for those of an index the tensors that it names.
+func resolve(path string) (files []string, index map[string]map[string]bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return loading.errorf(openError{err}, "the file cannot be opened")
+		return nil, nil, loading.errorf(openError{err}, "the file cannot be opened")
 	}
 	if info.IsDir() {
 		if path, err = inFolder(path); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	if !strings.HasSuffix(strings.ToLower(path), indexSuffix) {
-		return l.openShard(path, nil)
+		return []string{path}, nil, nil
 	}
-	index, err := readIndex(path)
+	byName, err := readIndex(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	index = make(map[string]map[string]bool, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		file := filepath.Join(filepath.Dir(path), name)
+		if index[file] == nil { // two names may mean one file
+			files = append(files, file)
+			index[file] = make(map[string]bool)
+		}
+		maps.Copy(index[file], byName[name])
+	}
+	return files, index, nil
+}
+
+// openFiles opens what path names.
+func (l *loader) openFiles(path string) error {
+	files, index, err := resolve(path)
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(index)) {
-		if err := l.openShard(filepath.Join(filepath.Dir(path), name), index[name]); err != nil {
+	for _, file := range files {
+		if err := l.openShard(file, index[file]); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ type loader struct {
 	whole   []*want // that do not go through pieces
 	piece   int64   // the largest number of bytes of the file, and of the group, of a piece
 	report  LoadReport
-	tests   map[[2]core.DType]error
+	allowed map[[2]core.DType]bool // conversions that there are
 }
 
 // group is memory that tensors share: an allocation of the device, or a mapped file.

@@ -14,7 +14,6 @@ type runner struct {
 	*loader
 	stream core.Stream // of the device; nil if nothing is copied
 	next   atomic.Int64
-	read   atomic.Int64
 	mu     sync.Mutex // guards what follows, and calls of Progress
 	total  int64
 	done   int64

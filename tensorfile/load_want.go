@@ -104,6 +104,7 @@ func (g *globs) unused() error {
 
 // choose lists the tensors to load in the order of the files.
 func (l *loader) choose() error {
+	l.allowed = make(map[[2]core.DType]bool)
 	only := globs{patterns: l.options.Only}
 	var sliced globs
 	for _, s := range l.options.Slices {
@@ -150,6 +151,12 @@ func (l *loader) choose() error {
 			}
 			if err := w.shapeUp(by, l.options); err != nil {
 				return err
+			}
+			if kind := [2]core.DType{w.dtype, e.DType}; w.converts() && !l.allowed[kind] {
+				if err := w.checkConversion(); err != nil {
+					return err
+				}
+				l.allowed[kind] = true
 			}
 			s.report.Tensors++
 			l.wants = append(l.wants, w)
@@ -211,9 +218,6 @@ func (w *want) shapeUp(by *Slice, o LoadOptions) error {
 	if w.size, err = w.dtype.Size(result.NumElements(), false); err != nil {
 		return err
 	}
-	if w.converts() {
-		return w.checkConversion()
-	}
 	return nil
 }
 
@@ -223,7 +227,7 @@ func (w *want) cut(by *Slice, dims []int64, columnMajor bool) error {
 		return w.at().errorf(core.ErrLayout, "it has %d axes, and no axis %d to slice along: slice only tensors that have it, by their names", len(dims), by.Axis)
 	}
 	n := w.shape[by.Axis]
-	from, to := rowsOf(by.Index, by.Count, n), rowsOf(by.Index+1, by.Count, n)
+	from, to := by.Rows(n)
 	w.shape[by.Axis] = to - from
 	if from == 0 && to == n {
 		return nil
