@@ -113,6 +113,8 @@ func (l *loader) choose() error {
 	seen := make(map[string]*shard)
 	for _, s := range l.shards {
 		unlisted := 0
+		room := make([]want, 0, len(s.file.entries)) // one allocation for all
+		l.wants = slices.Grow(l.wants, len(s.file.entries))
 		for i := range s.file.entries {
 			e := &s.file.entries[i]
 			if s.wanted != nil && !s.wanted[e.Name] {
@@ -144,7 +146,8 @@ func (l *loader) choose() error {
 				}
 				seen[e.Name] = s
 			}
-			w := &want{name: e.Name, s: s, e: e}
+			room = append(room, want{name: e.Name, s: s, e: e})
+			w := &room[len(room)-1]
 			var by *Slice
 			if i >= 0 {
 				by = &l.options.Slices[i]
@@ -181,10 +184,17 @@ func (l *loader) choose() error {
 // shapeUp sets all fields but those of the place.
 func (w *want) shapeUp(by *Slice, o LoadOptions) error {
 	e := w.e
-	w.dtype, w.shape = e.DType, slices.Clone(e.Shape)
+	w.dtype, w.shape = e.DType, e.Shape
 	if o.DType != (core.DType{}) {
 		w.dtype = o.DType
 	}
+	if by == nil && !w.converts() && w.s.file.format == Safetensors { // always row-major
+		w.first, w.rows, w.run, w.stride, w.size = e.Offset, 1, e.Bytes, e.Bytes, e.Bytes
+		w.elems = e.Bytes * 8 / (int64(e.DType.Bits) * int64(e.DType.Lanes))
+		w.step = w.elems
+		return nil
+	}
+	w.shape = slices.Clone(e.Shape)
 	plain, err := w.at().layout(e.Shape, false)
 	if err != nil {
 		return err
