@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -135,13 +137,15 @@ func (b *bench) addCases(ctx context.Context, f fileResult, path, state string) 
 		b.report.Cases = append(b.report.Cases, c)
 		b.cases = append(b.cases, &measure{caseResult: c, paths: paths, load: load})
 	}
-	threads, block, err := b.bestRaw(path, state)
+	raws, err := b.bestRaw(path, state)
 	if err != nil {
 		return err
 	}
-	add(fmt.Sprintf("raw, %d threads, %d KiB", threads, block>>10), "", []string{path}, func(context.Context) (time.Duration, error) {
-		return readRaw(path, f.Bytes, threads, block, state == cold)
-	})
+	for _, r := range raws {
+		add(fmt.Sprintf("raw, %d threads, %d KiB", r.threads, r.block>>10), "", []string{path}, func(context.Context) (time.Duration, error) {
+			return readRaw(path, f.Bytes, r.threads, r.block, state == cold)
+		})
+	}
 	for _, d := range b.devices {
 		for _, mode := range []tensorfile.ReadMode{tensorfile.ReadAuto, tensorfile.ReadDirect, tensorfile.ReadMap} {
 			add("dlx "+string(mode), d.ID().String(), []string{path}, func(ctx context.Context) (time.Duration, error) {
@@ -216,14 +220,14 @@ func touch(l *tensorfile.Loaded) {
 func (b *bench) round(ctx context.Context, n int) error {
 	order := slices.Clone(b.cases)
 	rand.New(rand.NewPCG(uint64(n), 2)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	for i, m := range order {
+	fmt.Fprintf(os.Stderr, "round %d of %d\n", n+1, b.rounds)
+	for _, m := range order {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if m.gone {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "\rround %d of %d, %d of %d  ", n+1, b.rounds, i+1, len(order))
 		runtime.GC()
 		if err := b.setCache(m); err != nil {
 			return err
@@ -238,7 +242,6 @@ func (b *bench) round(ctx context.Context, n int) error {
 		}
 		m.Seconds = append(m.Seconds, took.Seconds())
 	}
-	fmt.Fprint(os.Stderr, "\r                              \r")
 	return nil
 }
 

@@ -1,14 +1,5 @@
-// Loaders measures how fast tensors come from files into memory: dlx beside reading alone and beside the loaders of other
-// projects, on one file of small tensors and one of large ones, with a cold and with a warm page cache.
-//
-//	make bench-loaders
-//	go run ./benchmarks/loaders --small-file 32MiB --large-tensor 128MiB --rounds 3
-//
-// All are measured by turns, in an order that changes with each round. A load is done when every byte is in the memory of
-// the process: loaders that map the file touch every page within the measured time. Reading alone ("raw") reads all bytes
-// of the file into buffers that are used again and again, by as many threads and in blocks as large as a first
-// round found fastest. Cold means that the file was dropped from the page cache before; the result says how, and what part
-// of it was still there. The results are written as JSON, with the versions of everything.
+//go:build linux
+
 package main
 
 import (
@@ -21,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // settings are the flags.
@@ -50,7 +42,7 @@ func main() {
 	flag.StringVar(&s.devices, "to", "cpu", "`devices` to load onto, separated by commas")
 	flag.BoolVar(&s.dropAll, "drop-caches", false, "as root: drop the whole page cache of the machine before a cold run (/proc/sys/vm/drop_caches)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "loaders:", err)
