@@ -28,7 +28,7 @@ func (s *shard) openDirect() error {
 			_ = unix.Close(direct)
 			return fmt.Errorf("the file system reads past the page cache only at multiples of %d bytes", x.Dio_offset_align)
 		}
-		s.alignment = int64(x.Dio_mem_align)
+		s.alignment = max(int64(x.Dio_mem_align), 1)
 	}
 	s.direct = os.NewFile(uintptr(direct), s.path)
 	buffer := allocateBlocks(block)

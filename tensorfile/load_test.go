@@ -304,3 +304,26 @@ func TestLoadWithACancelledContext(t *testing.T) {
 		}
 	}
 }
+
+// What the device has allocated besides the tensors is within the budget at all times.
+func TestBuffersStayWithinTheBudget(t *testing.T) {
+	path := mixed(t, t.TempDir())
+	d := targets[2].open(t)
+	pool, ok := core.As[core.PoolController](d)
+	if !ok {
+		t.Fatal("the device does not tell what is allocated")
+	}
+	for _, dtype := range []core.DType{{}, core.TypeFloat64} {
+		for _, budget := range []int64{128 << 10, 300_000, 4 << 20} {
+			most := int64(0)
+			l := load(t, path, d, tensorfile.LoadOptions{Read: tensorfile.ReadDirect, Budget: budget, DType: dtype, Progress: func(int64, int64) {
+				most = max(most, pool.PoolStats().Requested)
+			}})
+			left := pool.PoolStats().Requested
+			_ = l.Close()
+			if used := most - left; used <= 0 || used > budget || l.Report.Staged > budget {
+				t.Errorf("%v: %d bytes of buffers, %d reported, and a budget of %d", dtype, used, l.Report.Staged, budget)
+			}
+		}
+	}
+}
