@@ -6,12 +6,20 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
 )
 
 // Case is one operation to measure.
 type Case struct {
 	Name        string // "copy/transpose/float32": from the general to the special
 	Description string
+	Family      string // see [Result], as for the fields below
+	Kind        Kind
+	From, To    Ends
+	Memory      string
+	Size        int64
+	Streams     int
+	Extra       bool   // it is measured only if it is asked for
 	Target      Target // the target of the measurement; the zero Target if it has none
 
 	// setup makes what the operation needs and leaves its release with [env.cleanup].
@@ -22,8 +30,14 @@ type Case struct {
 
 // trial is a case that is ready to be measured.
 type trial struct {
-	bytes     int64  // that one operation moves; 0 where it moves none
-	way       string // the mechanism that was chosen, where there was a choice
+	bytes      int64  // that one operation moves; 0 where it moves none
+	way        string // the mechanism that was chosen, where there was a choice
+	refused    []exchange.Refusal
+	clock      Clock         // HostClock if it is empty
+	resolution time.Duration // of the device's clock, with DeviceClock
+	notes      []string      // what a reader of the result should know
+	// verify, if not nil, compares what arrived with what was sent, after the last sample.
+	verify    func() (*Mismatch, error)
 	own       sampler
 	baselines []baseline
 }

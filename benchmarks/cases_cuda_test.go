@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -47,7 +48,7 @@ func testCardCases(t *testing.T, registry *core.Registry, name string, cases []C
 			}
 		}
 	}
-	if !strings.HasPrefix(devices[0].Name, simulated) {
+	if !facts.Simulated(devices[0]) {
 		return // a card
 	}
 	report, err = Run(t.Context(), cases, Options{Registry: registry, Samples: 2, MaxTime: 1})
@@ -55,7 +56,7 @@ func testCardCases(t *testing.T, registry *core.Registry, name string, cases []C
 		t.Fatal(err)
 	}
 	for _, r := range report.Cases {
-		if r.Status != Unsupported || !strings.Contains(r.Reason, simulated) {
+		if r.Status != Unsupported || !strings.Contains(r.Reason, "simulated") {
 			t.Errorf("%s: %+v", r.Name, r)
 		}
 	}

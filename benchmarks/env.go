@@ -3,8 +3,8 @@ package benchmarks
 import (
 	"context"
 	"slices"
-	"strings"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -14,6 +14,9 @@ type env struct {
 	registry *core.Registry
 	small    bool
 	numpy    *numpy
+
+	withSimulated bool // simulated devices are measured, too
+	simulated     bool // one was opened
 
 	opened   map[core.DeviceID]core.Device
 	cleanups []func()
@@ -31,11 +34,8 @@ func (e *env) close() {
 // device opens the host for the time of the case.
 func (e *env) device() (core.Device, error) { return e.open(core.CPU) }
 
-// simulated begins the names of devices that are there for tests: they have no speed of their own.
-const simulated = "dlx simulated"
-
-// open opens a device, once, for the time of the case. One that is simulated is not
-// measured, except in tests of the cases.
+// open opens a device, once, for the time of the case. One that is simulated is measured only
+// if that is asked for, or in tests of the cases.
 func (e *env) open(id core.DeviceID) (core.Device, error) {
 	if d, ok := e.opened[id]; ok {
 		return d, nil
@@ -44,9 +44,12 @@ func (e *env) open(id core.DeviceID) (core.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name := d.Properties().Name; strings.HasPrefix(name, simulated) && !e.small {
-		_ = d.Close()
-		return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s, which is not measured", id, name)
+	if facts.Simulated(d.Properties()) {
+		if !e.small && !e.withSimulated {
+			_ = d.Close()
+			return nil, core.Errorf(core.ErrNotSupported, "benchmarks", "open", "%v is a %s, which is measured only if that is asked for", id, d.Properties().Name)
+		}
+		e.simulated = true
 	}
 	e.cleanup(func() { _ = d.Close() }) // what is left open shows in the live counters
 	if e.opened == nil {

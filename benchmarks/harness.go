@@ -1,11 +1,17 @@
 package benchmarks
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
+	"os/exec"
 	"runtime"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -17,10 +23,28 @@ type Options struct {
 	// MaxTime limits the time of a case. Samples are as long as it allows, up to 20 ms. If one operation
 	// takes longer than a sample, fewer samples are taken.
 	MaxTime time.Duration
+	// Budget, if not 0, is the time for all cases together. Each case gets an equal part of the time that is left, at
+	// most MaxTime.
+	Budget time.Duration
+	// Rounds is how often the list of cases is measured, each time with a part of the samples; 0 means once. What
+	// disturbs the machine for some seconds then does not disturb all samples of a case.
+	Rounds int
+	// Worker, if not nil, starts a process that calls [Serve] with the same cases. Each round has a process of its own. If a
+	// case ends its process, as a fault of a driver does, only that case is lost.
+	Worker func(context.Context) *exec.Cmd
+	// SkipVerification leaves out the comparison of the bytes that arrived with those that were sent.
+	SkipVerification bool
+	// Simulated measures simulated devices, too. Each result of one says so.
+	Simulated bool
+	// SlowDown adds this part of its time to each operation of the cases it names, to test comparisons: 0.1 makes
+	// a case 10 % slower.
+	SlowDown map[string]float64
 	// Small shrinks all tensors to a few kilobytes, to test that the cases work.
 	Small bool
-	// Progress, if not nil, is called before each case.
-	Progress func(c Case)
+	// Progress, if not nil, is called before each case of each round, with the number of those that are done.
+	Progress func(c Case, done int)
+	// Measured, if not nil, is called with each result as soon as it is there: in each round once for each case.
+	Measured func(Result)
 }
 
 const (
@@ -29,44 +53,136 @@ const (
 	mostLoops     = 1 << 30
 )
 
+// block is what a case is measured with in one round.
+type block struct {
+	Samples int           `json:"samples"`
+	Time    time.Duration `json:"time_ns"`
+}
+
+// measurer takes one block of samples of a case. The result has no figures that follow from the samples.
+type measurer interface {
+	measure(ctx context.Context, c Case, b block) Result
+	close()
+	numpyVersion() string
+}
+
 // Run measures the cases one after the other. For a case that cannot be measured, the [Result] holds the
-// reason. Run fails only with ctx's error, and then returns no report.
+// reason. If ctx ends, Run returns ctx's error, and the report has the cases that were measured until then.
 func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
+	opts.Samples, opts.Rounds = max(1, opts.Samples), max(1, opts.Rounds)
+	opts.Rounds = min(opts.Rounds, opts.Samples)
+	if opts.Registry == nil {
+		opts.Registry = new(core.Registry)
+	}
 	r := Report{
 		Date:    time.Now().UTC().Truncate(time.Second),
-		Host:    thisHost(),
-		Samples: max(1, opts.Samples),
+		Host:    facts.Read(ctx, opts.Registry),
+		Samples: opts.Samples,
 		MaxTime: opts.MaxTime,
 		Cases:   []Result{},
 	}
-	numpy := &numpy{ctx: ctx, python: opts.Python}
-	defer numpy.close()
-	for _, c := range cases {
-		if opts.Progress != nil {
-			opts.Progress(c)
-		}
-		e := &env{ctx: ctx, registry: opts.Registry, small: opts.Small, numpy: numpy}
-		r.Cases = append(r.Cases, measure(e, c, r.Samples, r.MaxTime))
-		if err := ctx.Err(); err != nil {
-			return Report{}, err
+	results := make([]*Result, len(cases))
+	start := time.Now()
+	for round := range opts.Rounds {
+		if r.Interrupted = !runRound(ctx, cases, opts, round, results, start, &r); r.Interrupted {
+			break
 		}
 	}
-	r.NumPy = numpy.version
-	return r, nil
+	r.Host.End()
+	if r.NumPy != "" {
+		r.Host.Versions["NumPy"] = r.NumPy
+	}
+	for i, result := range results {
+		if result != nil {
+			result.finish(cases[i].Target)
+			result.checkPeak(&r.Host)
+			r.Cases = append(r.Cases, *result)
+		}
+	}
+	return r, ctx.Err()
 }
 
-// measure takes the samples of one case.
-func measure(e *env, c Case, samples int, maxTime time.Duration) (r Result) {
-	r = Result{Name: c.Name, Description: c.Description, Status: OK}
-	defer e.close()
-	t, err := c.setup(e)
-	if err == nil {
-		err = r.sample(e.ctx, t, samples, maxTime)
+// runRound measures each case once, and reports whether it came to the end.
+func runRound(ctx context.Context, cases []Case, opts Options, round int, results []*Result, start time.Time, r *Report) bool {
+	var m measurer = newInProcess(opts)
+	if opts.Worker != nil {
+		m = &workers{start: opts.Worker}
 	}
-	if err != nil {
-		r.Status, r.Reason = statusOf(err), err.Error()
-		r.Series, r.Baselines, r.Way = Series{}, nil, ""
-	} else {
+	defer func() {
+		m.close()
+		r.NumPy = cmp.Or(r.NumPy, m.numpyVersion())
+	}()
+	for i, c := range cases {
+		done := round*len(cases) + i
+		if opts.Progress != nil {
+			opts.Progress(c, done)
+		}
+		if round > 0 && results[i].Status != OK {
+			continue
+		}
+		b := block{Samples: opts.Samples / opts.Rounds, Time: opts.MaxTime / time.Duration(opts.Rounds)}
+		if round < opts.Samples%opts.Rounds {
+			b.Samples++
+		}
+		if opts.Budget > 0 {
+			left := opts.Budget - time.Since(start)
+			b.Time = min(b.Time, max(1, left/time.Duration(opts.Rounds*len(cases)-done)))
+		}
+		result := m.measure(ctx, c, b)
+		if ctx.Err() != nil {
+			return false
+		}
+		if results[i] == nil {
+			results[i] = &result
+		} else {
+			results[i].add(result)
+		}
+		if opts.Measured != nil {
+			seen := results[i].clone()
+			seen.finish(c.Target)
+			opts.Measured(seen)
+		}
+	}
+	return true
+}
+
+// clone returns a copy whose finish does not change r.
+func (r *Result) clone() Result {
+	c := *r
+	c.Baselines = slices.Clone(r.Baselines)
+	return c
+}
+
+// add appends the samples of a later round.
+func (r *Result) add(later Result) {
+	if later.Status != OK {
+		later.Series, later.Baselines, later.Way = Series{}, nil, ""
+		*r = later
+		return
+	}
+	r.Allocs, r.Verified, r.ClockError = later.Allocs, later.Verified, max(r.ClockError, later.ClockError)
+	r.Series.append(later.Series)
+	for i := range r.Baselines {
+		if b := &r.Baselines[i]; i < len(later.Baselines) && b.NotMeasured == "" {
+			if reason := later.Baselines[i].NotMeasured; reason != "" {
+				*b = Series{Baseline: b.Baseline, NotMeasured: reason}
+				continue
+			}
+			b.append(later.Baselines[i])
+		}
+	}
+}
+
+// append appends the samples of a later block.
+func (s *Series) append(later Series) {
+	s.Times = append(s.Times, later.Times...)
+	s.Blocks = append(s.Blocks, later.Blocks...)
+	s.Iterations = max(s.Iterations, later.Iterations)
+}
+
+// finish sets what follows from the samples.
+func (r *Result) finish(target Target) {
+	if r.Status == OK {
 		r.summarize(r.Bytes)
 		for i := range r.Baselines {
 			if b := &r.Baselines[i]; b.NotMeasured == "" {
@@ -75,8 +191,59 @@ func measure(e *env, c Case, samples int, maxTime time.Duration) (r Result) {
 		}
 		r.compare()
 	}
-	r.Verdict = c.Target.judge(r)
+	r.Verdict = target.judge(*r)
+}
+
+// inProcess measures in this process.
+type inProcess struct {
+	opts  Options
+	numpy *numpy
+}
+
+func newInProcess(opts Options) *inProcess {
+	return &inProcess{opts: opts, numpy: &numpy{python: opts.Python}}
+}
+
+func (p *inProcess) close() { p.numpy.close() }
+
+func (p *inProcess) numpyVersion() string { return p.numpy.version }
+
+func (p *inProcess) measure(ctx context.Context, c Case, b block) Result {
+	p.numpy.ctx = ctx
+	e := &env{ctx: ctx, registry: p.opts.Registry, small: p.opts.Small, withSimulated: p.opts.Simulated, numpy: p.numpy}
+	defer e.close()
+	r := Result{
+		Name: c.Name, Description: c.Description, Family: c.Family, Kind: c.Kind, From: c.From, To: c.To,
+		Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: OK,
+	}
+	t, err := c.setup(e)
+	if p.opts.SkipVerification {
+		t.verify = nil
+	}
+	if part := p.opts.SlowDown[c.Name]; part > 0 && err == nil {
+		t.own = slowed(t.own, part)
+	}
+	if err == nil {
+		err = r.sample(ctx, t, b.Samples, b.Time)
+	}
+	r.Simulated = e.simulated
+	if err != nil {
+		r.Status, r.Reason = statusOf(err), err.Error()
+		r.Series, r.Baselines, r.Way = Series{}, nil, ""
+	}
 	return r
+}
+
+// slowed makes each sample take longer by a part of its time.
+func slowed(s sampler, part float64) sampler {
+	return func(n int) (time.Duration, error) {
+		d, err := s(n)
+		extra := time.Duration(part * float64(d))
+		for start := time.Now(); time.Since(start) < extra; {
+			runtime.Gosched()
+		}
+		return d + extra, err
+	}
 }
 
 func statusOf(err error) Status {
@@ -93,7 +260,8 @@ func statusOf(err error) Status {
 // sample samples the operation and its baselines by turns, each round in another
 // order. What fails among the baselines is left out from there on.
 func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.Duration) error {
-	r.Bytes, r.Way = t.bytes, t.way
+	r.Bytes, r.Way, r.Refused, r.Notes = t.bytes, t.way, t.refused, t.notes
+	r.Clock = cmp.Or(t.clock, HostClock)
 	if n := len(t.baselines); n > 0 {
 		r.Baselines = make([]Series, n)
 	}
@@ -138,16 +306,36 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 			s := series[i]
 			if err := step(i, func() error {
 				d, err := samplers[i](s.Iterations)
-				s.Times = append(s.Times, perOperation(d, s.Iterations))
+				if err == nil {
+					s.Times = append(s.Times, perOperation(d, s.Iterations))
+				}
 				return err
 			}); err != nil {
 				return err
 			}
 		}
 	}
+	for _, s := range series {
+		if s.NotMeasured == "" {
+			s.Blocks = []int{len(s.Times)}
+		}
+	}
+	if r.ClockError = float64(t.resolution); r.Clock == HostClock {
+		r.ClockError = hostClockError()
+	}
+	r.ClockError = round(r.ClockError / float64(max(1, r.Iterations)))
 	var err error
-	r.Allocs, err = countAllocs(t.own, r.Iterations)
-	return err
+	if r.Allocs, err = countAllocs(t.own, r.Iterations); err != nil || t.verify == nil {
+		return err
+	}
+	if r.Mismatch, err = t.verify(); err != nil {
+		return err
+	}
+	r.Verified = true
+	if r.Mismatch != nil {
+		return errors.New(r.Mismatch.Text)
+	}
+	return nil
 }
 
 // calibrate warms up and finds how many operations take at least as long as wanted,
@@ -177,3 +365,19 @@ func countAllocs(s sampler, n int) (int64, error) {
 	runtime.ReadMemStats(&after)
 	return int64(after.Mallocs-before.Mallocs) / int64(n), err
 }
+
+// hostClockError is how far the difference of two readings of the host's clock may be wrong, in nanoseconds: the time of a
+// reading, or the clock's step if that is longer.
+var hostClockError = sync.OnceValue(func() float64 {
+	const readings = 1000
+	start, step := time.Now(), math.Inf(1)
+	last := start
+	for range readings {
+		now := time.Now()
+		if d := float64(now.Sub(last)); d > 0 {
+			step = min(step, d)
+		}
+		last = now
+	}
+	return max(step, float64(last.Sub(start))/readings)
+})

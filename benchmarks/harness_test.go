@@ -179,15 +179,114 @@ func TestAllocationsAreCountedByOperation(t *testing.T) {
 	}
 }
 
-func TestAnInterruptEndsTheRun(t *testing.T) {
+func TestAnInterruptEndsTheRunAndKeepsWhatWasMeasured(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, closed := 0, 0
-	c := Case{setup: func(e *env) (trial, error) {
-		e.cleanup(func() { closed++ })
-		return trial{own: func(int) (time.Duration, error) { cancel(); return time.Hour, nil }}, nil
-	}}
-	r, err := Run(ctx, []Case{c, c}, Options{Samples: 3, MaxTime: time.Second, Progress: func(Case) { begun++ }})
-	if !errors.Is(err, context.Canceled) || r.Cases != nil || begun != 1 || closed != 1 {
+	measured := func(end func()) Case {
+		return Case{setup: func(e *env) (trial, error) {
+			e.cleanup(func() { closed++ })
+			return trial{own: func(int) (time.Duration, error) { end(); return time.Hour, nil }}, nil
+		}}
+	}
+	whole, last := measured(func() {}), measured(cancel)
+	r, err := Run(ctx, []Case{whole, last, whole}, Options{Samples: 3, MaxTime: time.Second, Progress: func(Case, int) { begun++ }})
+	if !errors.Is(err, context.Canceled) || !r.Interrupted || len(r.Cases) != 1 || r.Cases[0].Median == 0 || begun != 2 || closed != 2 {
 		t.Errorf("%d begun, %d closed, %+v, %v", begun, closed, r, err)
+	}
+}
+
+func TestRoundsDivideTheSamplesAndTheTime(t *testing.T) {
+	setups, seen := 0, 0
+	c := Case{setup: func(*env) (trial, error) {
+		setups++
+		return trial{own: fixed(time.Duration(10 * setups)), baselines: []baseline{{name: "b", sample: fixed(20)}, {name: "gone", reason: "r"}}}, nil
+	}}
+	r, err := Run(t.Context(), []Case{c}, Options{Samples: 5, Rounds: 2, MaxTime: time.Hour, Measured: func(r Result) {
+		seen++
+		if len(r.Times) == 0 || r.Median == 0 {
+			t.Errorf("%+v", r)
+		}
+	}})
+	got := r.Cases[0]
+	if err != nil || setups != 2 || seen != 2 || !slices.Equal(got.Times, []float64{10, 10, 10, 20, 20}) || !slices.Equal(got.Blocks, []int{3, 2}) || got.Median != 10 {
+		t.Errorf("%v, %d set-ups, %d seen, %+v", err, setups, seen, got)
+	}
+	if b := got.Baselines[0]; len(b.Times) != 5 || !slices.Equal(b.Blocks, []int{3, 2}) || got.Baselines[1].NotMeasured != "r" {
+		t.Errorf("%+v", got.Baselines)
+	}
+}
+
+func TestACaseThatFailsInALaterRoundHasFailed(t *testing.T) {
+	setups := 0
+	c := Case{setup: func(*env) (trial, error) {
+		if setups++; setups == 2 {
+			return trial{}, errors.New("lost")
+		}
+		return trial{own: fixed(1)}, nil
+	}}
+	r, err := Run(t.Context(), []Case{c}, Options{Samples: 6, Rounds: 3, MaxTime: time.Millisecond})
+	if got := r.Cases[0]; err != nil || setups != 2 || got.Status != Failed || got.Reason != "lost" || got.Times != nil {
+		t.Errorf("%v, %d set-ups, %+v", err, setups, got)
+	}
+}
+
+func TestTheBudgetIsDividedAmongTheCases(t *testing.T) {
+	var lengths []int
+	c := Case{setup: func(*env) (trial, error) {
+		return trial{own: func(n int) (time.Duration, error) {
+			lengths = append(lengths, n)
+			return time.Duration(n) * time.Microsecond, nil
+		}}, nil
+	}}
+	longest := func(o Options) int {
+		lengths = nil
+		if _, err := Run(t.Context(), []Case{c, c, c, c}, o); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Max(lengths)
+	}
+	o := Options{Samples: 4, MaxTime: time.Hour}
+	if unlimited := longest(o); unlimited < 20_000 { // samples of 20 ms
+		t.Errorf("without a budget a sample has %d operations", unlimited)
+	}
+	if o.Budget = 40 * time.Millisecond; longest(o) > 5_000 { // 10 ms for a case, half of that for its 4 samples
+		t.Errorf("with a budget of %v a sample has %d operations", o.Budget, longest(o))
+	}
+}
+
+func TestBytesThatDidNotArriveAreAFailure(t *testing.T) {
+	c := Case{setup: ready(trial{own: fixed(1), verify: func() (*Mismatch, error) { return &Mismatch{Text: "byte 7 is wrong"}, nil }})}
+	if r := runOne(t, c, 3); r.Status != Failed || r.Reason != "byte 7 is wrong" || r.Mismatch == nil || r.Times != nil {
+		t.Errorf("%+v", r)
+	}
+	r, err := Run(t.Context(), []Case{c}, Options{Samples: 3, MaxTime: time.Millisecond, SkipVerification: true})
+	if got := r.Cases[0]; err != nil || got.Status != OK || got.Verified || got.Mismatch != nil {
+		t.Errorf("%v, %+v", err, got)
+	}
+	c.setup = ready(trial{own: fixed(1), verify: func() (*Mismatch, error) { return nil, nil }})
+	if r := runOne(t, c, 3); r.Status != OK || !r.Verified {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAPlantedSlowdownTakesTheTimeThatItSays(t *testing.T) {
+	start := time.Now()
+	d, err := slowed(fixed(time.Millisecond), 0.5)(4)
+	if took := time.Since(start); err != nil || d != 6*time.Millisecond || took < 2*time.Millisecond {
+		t.Errorf("%v, %v on the clock, %v", d, took, err)
+	}
+}
+
+func TestTheErrorOfTheHostsClock(t *testing.T) {
+	if e := hostClockError(); e <= 0 || e > 1e6 {
+		t.Errorf("%v ns", e)
+	}
+	r := runOne(t, Case{setup: ready(trial{own: fixed(time.Microsecond)})}, 3)
+	if want := round(hostClockError() / float64(r.Iterations)); r.Clock != HostClock || r.ClockError != want {
+		t.Errorf("%+v, want an error of %v", r, want)
+	}
+	r = runOne(t, Case{setup: ready(trial{own: fixed(time.Second), clock: DeviceClock, resolution: 32})}, 3)
+	if r.Clock != DeviceClock || r.ClockError != 32 || r.Iterations != 1 {
+		t.Errorf("%+v", r)
 	}
 }

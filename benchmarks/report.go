@@ -1,15 +1,33 @@
 package benchmarks
 
-import "time"
+import (
+	"time"
+
+	"github.com/dlx-go/dlx/benchmarks/facts"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+)
 
 // Report is the result of a run. Encoding it as JSON and decoding that gives an equal Report.
 type Report struct {
-	Date    time.Time     `json:"date"`
-	Host    Host          `json:"host"`
-	Samples int           `json:"samples"`         // requested for every case
-	MaxTime time.Duration `json:"max_time_ns"`     // for the samples of one case
-	NumPy   string        `json:"numpy,omitempty"` // its version, if it was measured
-	Cases   []Result      `json:"cases"`
+	Date        time.Time     `json:"date"`
+	Host        facts.Machine `json:"host"`
+	Samples     int           `json:"samples"`               // requested for every case
+	MaxTime     time.Duration `json:"max_time_ns"`           // for the samples of one case
+	NumPy       string        `json:"numpy,omitempty"`       // its version, if it was measured
+	Interrupted bool          `json:"interrupted,omitempty"` // the run ended before all cases were measured
+	Baseline    *Baseline     `json:"baseline,omitempty"`    // the older report that this one is compared with
+	Cases       []Result      `json:"cases"`
+}
+
+// Baseline is an older report.
+type Baseline struct {
+	File      string    `json:"file"`
+	Date      time.Time `json:"date"`
+	Tolerance float64   `json:"tolerance"`         // the part of a median, such as 0.05, up to which a loss does not count
+	Differs   []string  `json:"differs,omitempty"` // what about the machine or the program is not the same
+	New       []string  `json:"new,omitempty"`     // cases that were measured in the newer report only
+	Gone      []string  `json:"gone,omitempty"`    // cases that were measured in the older report only
 }
 
 // Status says how a case ended.
@@ -23,15 +41,68 @@ const (
 	Failed      Status = "error"
 )
 
+// Kind is what a case measures. It says how the result is shown.
+type Kind string
+
+// The kinds.
+const (
+	Bandwidth Kind = "bandwidth" // bytes a second: more is better
+	Latency   Kind = "latency"   // the time until something is done: less is better
+	Overhead  Kind = "overhead"  // the time of a call that moves no bytes: less is better
+)
+
+// Clock is what measured a time.
+type Clock string
+
+// The clocks.
+const (
+	HostClock   Clock = "host"   // from a call until the device says that all is done
+	DeviceClock Clock = "device" // between two marks that the device noted
+)
+
+// Mismatch is the first place where bytes were not those that should have arrived.
+type Mismatch struct {
+	Offset int64  `json:"offset"` // of the first wrong byte
+	Wrong  int64  `json:"wrong"`  // number of wrong bytes
+	Of     int64  `json:"of"`     // number of bytes that were compared
+	Want   string `json:"want"`   // eight bytes from Offset on, in hexadecimal
+	Got    string `json:"got"`
+	Bits   string `json:"bits"` // those that differ, of the eight bytes: "bit 3 of byte 0"
+	Text   string `json:"text"` // the whole in words, with a likely cause
+}
+
+// Ends are devices at one end of a transfer.
+type Ends []core.DeviceID
+
 // Result holds the measurements of one case.
 type Result struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
+	Family      string `json:"family,omitempty"` // the name without devices and sizes: "host_to_device_memcpy_ce"
+	Kind        Kind   `json:"kind,omitempty"`
+	From        Ends   `json:"from,omitempty"`    // the devices whose memory is read
+	To          Ends   `json:"to,omitempty"`      // the devices whose memory is written
+	Memory      string `json:"memory,omitempty"`  // the host's memory, where it matters: "pinned", "pageable", "managed", "mapped"
+	Size        int64  `json:"size,omitempty"`    // of a buffer, in bytes
+	Streams     int    `json:"streams,omitempty"` // that work at the same time, where there are several
 	Status      Status `json:"status"`
 	Reason      string `json:"reason,omitempty"` // why the status is not ok
-	Bytes       int64  `json:"bytes,omitempty"`  // moved by one operation
-	Way         string `json:"way,omitempty"`    // the mechanism of the move, where there was a choice
-	Allocs      int64  `json:"allocs_per_op"`    // of Go, rounded down as go test does; those of C are not counted
+	Simulated   bool   `json:"simulated,omitempty"`
+	Bytes       int64  `json:"bytes,omitempty"` // moved by one operation
+	Way         string `json:"way,omitempty"`   // the mechanism of the move, where there was a choice
+	// Refused are the better ways, with the reason why each was not taken.
+	Refused []exchange.Refusal `json:"refused,omitempty"`
+	// ClockError is how far one sample may be wrong because of the clock, in nanoseconds of one operation.
+	Clock      Clock     `json:"clock,omitempty"`
+	ClockError float64   `json:"clock_error_ns,omitempty"`
+	Verified   bool      `json:"verified,omitempty"` // the bytes that arrived were compared with those that were sent
+	Mismatch   *Mismatch `json:"mismatch,omitempty"`
+	// Peak is the most that the bus or the memory on the way can carry. If the result is above it, Impossible says so, with
+	// the likely cause.
+	Peak       *facts.Peak `json:"peak,omitempty"`
+	Impossible string      `json:"impossible,omitempty"`
+	Notes      []string    `json:"notes,omitempty"` // what else a reader should know
+	Allocs     int64       `json:"allocs_per_op"`   // of Go, rounded down as go test does; those of C are not counted
 	Series
 	Baselines []Series `json:"baselines,omitempty"`
 	Against   string   `json:"against,omitempty"`  // the fastest baseline
@@ -47,9 +118,20 @@ type Series struct {
 	NotMeasured string    `json:"not_measured,omitempty"` // why a baseline has no samples
 	Iterations  int       `json:"iterations,omitempty"`   // in each sample
 	Times       []float64 `json:"times_ns,omitempty"`     // by rounds
+	Blocks      []int     `json:"blocks,omitempty"`       // numbers of consecutive samples, each from a process of its own
 	Min         float64   `json:"min_ns,omitempty"`
+	P05         float64   `json:"p05_ns,omitempty"` // percentiles
+	P25         float64   `json:"p25_ns,omitempty"`
 	Median      float64   `json:"median_ns,omitempty"`
-	Spread      float64   `json:"spread,omitempty"` // from the first quartile to the third, as a part of the median
+	P75         float64   `json:"p75_ns,omitempty"`
+	P95         float64   `json:"p95_ns,omitempty"`
+	P99         float64   `json:"p99_ns,omitempty"`
+	Max         float64   `json:"max_ns,omitempty"`
+	Low         float64   `json:"low_ns,omitempty"` // the confidence interval of the median
+	High        float64   `json:"high_ns,omitempty"`
+	Confidence  float64   `json:"confidence,omitempty"` // of that interval, such as 0.95
+	CV          float64   `json:"cv,omitempty"`         // the coefficient of variation
+	Spread      float64   `json:"spread,omitempty"`     // from the first quartile to the third, as a part of the median
 	GBPerSecond float64   `json:"gb_per_s,omitempty"`
 }
 
@@ -57,23 +139,10 @@ type Series struct {
 type Change struct {
 	Median float64 `json:"old_median_ns"`
 	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now
-}
-
-// Compare sets Change in every case that was measured in both reports. It returns the number of these cases.
-func (r *Report) Compare(old Report) int {
-	medians := make(map[string]float64, len(old.Cases))
-	for _, c := range old.Cases {
-		medians[c.Name] = c.Median
-	}
-	n := 0
-	for i := range r.Cases {
-		c := &r.Cases[i]
-		if before := medians[c.Name]; before > 0 && c.Median > 0 {
-			c.Change = &Change{before, round(before / c.Median)}
-			n++
-		}
-	}
-	return n
+	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
+	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
+	Significant bool `json:"significant"`
+	Slower      bool `json:"slower,omitempty"`
 }
 
 // noBaseline says why a result has no baseline.

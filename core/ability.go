@@ -32,6 +32,7 @@ var optionalInterfaces = [...]optionalInterface{
 	optional[StreamImporter](CapImportStream, "StreamImporter"),
 	optional[IPCEventCreator](CapIPCEvents, "IPCEventCreator"),
 	optional[BatchCopier](CapBatchCopy, "BatchCopier"),
+	optional[DeviceClock](CapDeviceClock, "DeviceClock"),
 }
 
 // CapabilityOf returns the capability of the optional interface I. For example, it

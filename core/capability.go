@@ -32,13 +32,14 @@ const (
 	CapImportStream                              // StreamImporter
 	CapIPCEvents                                 // IPCEventCreator
 	CapBatchCopy                                 // BatchCopier
+	CapDeviceClock                               // DeviceClock
 )
 
 var capabilityNames = [...]string{
 	"async", "host_memory", "stream_wait", "import_pointer", "map_host",
 	"export_memory", "import_memory", "semaphores", "export_semaphores", "import_semaphores",
 	"peer", "pool", "sub_byte", "host_view", "import_stream", "ipc_events",
-	"batch_copy",
+	"batch_copy", "device_clock",
 }
 
 // Has reports whether all of want are in the set.

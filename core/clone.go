@@ -84,7 +84,7 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 
 // cloneOn clones a tensor on device d. Its errors name call.
 func (t *Tensor) cloneOn(ctx context.Context, call string, d Device) (*Tensor, error) {
-	m, err := d.Alloc(ctx, t.NumBytes(), AllocOptions{})
+	m, err := Alloc(ctx, d, t.NumBytes(), AllocOptions{})
 	if err != nil {
 		return nil, err
 	}

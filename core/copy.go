@@ -99,7 +99,7 @@ func Empty(ctx context.Context, d Device, dtype DType, shape []int64, opts Alloc
 	if d == nil {
 		return nil, Errorf(ErrInvalid, "core", "Empty", "the device is nil")
 	}
-	m, err := d.Alloc(ctx, size, opts)
+	m, err := Alloc(ctx, d, size, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -77,6 +79,7 @@ func (s *source) replace(full *chunk) {
 	if s.buffers {
 		fresh.buffers = new([slotsPerChunk]Buffer)
 	}
+	chunks.add(fresh.shares)
 	runtime.AddCleanup(fresh, closeLost, fresh.shares)
 	if full != nil {
 		s.full++
@@ -102,6 +105,37 @@ func closeLost(s *shares) {
 			lost.Add(1)
 		}
 	}
+	chunks.remove(s)
+}
+
+// chunks are the shares of all chunks that exist. Like the cleanups of the chunks, they keep no tensor alive.
+var chunks chunkSet
+
+type chunkSet struct {
+	mu   sync.Mutex // never held while another one is taken
+	open map[*shares]struct{}
+}
+
+func (c *chunkSet) add(s *shares) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = make(map[*shares]struct{})
+	}
+	c.open[s] = struct{}{}
+}
+
+func (c *chunkSet) remove(s *shares) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, s)
+}
+
+// openChunks returns the shares of all chunks that exist.
+func openChunks() []*shares {
+	chunks.mu.Lock()
+	defer chunks.mu.Unlock()
+	return slices.Collect(maps.Keys(chunks.open))
 }
 
 // open makes s own a reference to b, which the caller has added.

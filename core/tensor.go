@@ -329,7 +329,7 @@ func (t *Tensor) Ready() Event {
 // that write. It returns ctx's error if ctx ends first.
 func (t *Tensor) WaitReady(ctx context.Context) error {
 	if e := t.Ready(); e != nil {
-		return e.Wait(ctx)
+		return waitOnHost(ctx, t.id, e)
 	}
 	return nil
 }
@@ -343,7 +343,7 @@ func (t *Tensor) WaitIdle(ctx context.Context) error {
 		return nil
 	}
 	for _, e := range b.Pending() {
-		if err := e.Wait(ctx); err != nil && !isDone(e) { // work that failed is done, too
+		if err := waitOnHost(ctx, t.id, e); err != nil && !isDone(e) { // work that failed is done, too
 			return err
 		}
 	}

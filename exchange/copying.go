@@ -78,7 +78,7 @@ func (m *move) allocate(ctx context.Context, c *copying) error {
 	if alloc.Stream == nil {
 		alloc.Stream = m.o.Stream
 	}
-	memory, err := m.dst.Alloc(ctx, c.bytes, alloc)
+	memory, err := core.Alloc(ctx, m.dst, c.bytes, alloc)
 	if err != nil {
 		return err
 	}

@@ -10,5 +10,8 @@ var inside = door.Core.(interface {
 	Addressed(core.DeviceType) bool
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
 	LastWrite(*core.Buffer) core.Event
+	MechanismNames() []string
+	Moved(from, to core.DeviceID, mechanism int, bytes int64)
+	MoveFailed(error)
 	OriginOffset(*core.Buffer) int64
 })

@@ -46,7 +46,7 @@ const (
 	Staged                      // two copies, through host memory
 )
 
-var mechanismNames = [...]string{"none", "alias", "map", "peer", "direct", "staged"}
+var mechanismNames = inside.MechanismNames()
 
 // String returns the name, such as "alias".
 func (m Mechanism) String() string {
@@ -62,7 +62,7 @@ func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), ni
 // UnmarshalText parses the output of [Mechanism.MarshalText]. It returns core.ErrInvalid for
 // anything else.
 func (m *Mechanism) UnmarshalText(text []byte) error {
-	i := slices.Index(mechanismNames[:], string(text))
+	i := slices.Index(mechanismNames, string(text))
 	if i < 0 {
 		return core.Errorf(core.ErrInvalid, "exchange", "UnmarshalText", "%q is not the name of a mechanism", text)
 	}
@@ -103,6 +103,8 @@ type Options struct {
 	// the destination's own type if Alloc.Type is 0. A move to a CUDA device therefore
 	// copies pinned memory into device memory.
 	Alloc core.AllocOptions
+	// Tracer, if not nil, is told when the move begins and ends.
+	Tracer Tracer
 }
 
 // To moves src to dst. It does the same as [Plan] and [Route.Run], but is much faster if
@@ -124,9 +126,13 @@ type Options struct {
 //   - the error of the last write to src;
 //   - an error that wraps a [*NoWayError] if no way is possible.
 func To(ctx context.Context, src *core.Tensor, dst core.Device, o Options) (*core.Tensor, Report, error) {
+	if o.Tracer != nil {
+		return traceTo(ctx, src, dst, o)
+	}
 	start := time.Now()
 	m := move{call: "To", src: src, dst: dst, o: o}
 	t, report, err := m.to(ctx)
+	m.count(&report, err)
 	report.Duration = time.Since(start)
 	return t, report, err
 }

@@ -137,6 +137,18 @@ func (m *move) begin(ctx context.Context) error {
 
 func (m *move) release() { m.root.Release() }
 
+// count counts a move that has ended, for [core.ReadMetrics].
+func (m *move) count(r *Report, err error) {
+	switch {
+	case err != nil:
+		inside.MoveFailed(err)
+	case r.BytesCopied > 0:
+		inside.Moved(r.From, r.To, int(r.Mechanism), r.BytesCopied/r.Mechanism.Copies())
+	default: // the memory is shared, or there are no elements
+		inside.Moved(r.From, r.To, int(r.Mechanism), max(0, m.high-m.low))
+	}
+}
+
 // isEmpty reports whether the source has no elements.
 func (m *move) isEmpty() bool { return m.low >= m.high || m.src.IsEmpty() }
 

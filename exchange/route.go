@@ -73,10 +73,19 @@ func (r *Route) MarshalJSON() ([]byte, error) {
 // the report lists the failed way with its error. The results and the errors are those of
 // [To].
 func (r *Route) Run(ctx context.Context) (*core.Tensor, Report, error) {
+	if t := r.move.o.Tracer; t != nil {
+		return traceOne(ctx, t, "Run", r.move.src, r.move.dst, r.run)
+	}
+	return r.run(ctx)
+}
+
+// run is Run without the tracer.
+func (r *Route) run(ctx context.Context) (*core.Tensor, Report, error) {
 	start := time.Now()
 	m := r.move
 	m.call = "Run"
 	t, report, err := m.follow(ctx, r.account.plan)
+	m.count(&report, err)
 	report.Duration = time.Since(start)
 	return t, report, err
 }

@@ -52,6 +52,14 @@ func (e *TensorError) Unwrap() error { return e.Err }
 // nil or an option is not known, core.ErrDevice if a stream belongs to another device, and
 // ctx's error.
 func ToAll(ctx context.Context, srcs []*core.Tensor, dst core.Device, o Options) (results []*core.Tensor, reports []Report, err error) {
+	if o.Tracer != nil {
+		return traceAll(ctx, srcs, dst, o)
+	}
+	defer func() {
+		if err != nil {
+			inside.MoveFailed(err)
+		}
+	}()
 	start := time.Now()
 	if err := (&move{call: "ToAll", dst: dst, o: o}).checkRest(); err != nil {
 		return nil, nil, err
@@ -75,6 +83,7 @@ func ToAll(ctx context.Context, srcs []*core.Tensor, dst core.Device, o Options)
 	}
 	took := time.Since(start)
 	for i := range b.reports {
+		b.moves[i].count(&b.reports[i], nil)
 		b.reports[i].Duration = took
 	}
 	return b.results, b.reports, nil

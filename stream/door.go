@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"context"
+
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/door"
 )
@@ -9,5 +11,6 @@ import (
 var inside = door.Core.(interface {
 	LastWrite(*core.Buffer) core.Event
 	NoteIfIdle(b *core.Buffer, e core.Event, write bool) bool
+	WaitOnHost(context.Context, *core.Buffer, core.Event) error
 	Supersede(*core.Buffer, []core.Event, core.Event)
 })

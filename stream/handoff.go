@@ -59,7 +59,7 @@ func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechani
 	how := NoWait
 	for _, e := range events {
 		if e != nil {
-			m, err := await(ctx, to, e, false)
+			m, err := await(ctx, to, b, e, false)
 			if err != nil {
 				return how, err
 			}
@@ -69,10 +69,10 @@ func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechani
 	return how, nil
 }
 
-// await makes s wait for e, or the caller if s is nil or cannot wait for e, and reports
+// await makes s wait for e, the event of work on b, or the caller if s is nil or cannot wait for e, and reports
 // which. It returns the error of e's work as far as that is known by then, unless
 // the work's result is to be overwritten.
-func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Mechanism, error) {
+func await(ctx context.Context, s core.Stream, b *core.Buffer, e core.Event, overwrite bool) (Mechanism, error) {
 	how := NoWait
 	done, failed := e.Done()
 	if !done {
@@ -81,7 +81,7 @@ func await(ctx context.Context, s core.Stream, e core.Event, overwrite bool) (Me
 				return StreamWait, err
 			}
 		}
-		err := e.Wait(ctx)
+		err := inside.WaitOnHost(ctx, b, e)
 		if done, failed = e.Done(); !done {
 			return HostWait, err
 		}

@@ -36,14 +36,14 @@ func SubmitSame(ctx context.Context, s core.Stream, dst, src *core.Tensor) error
 	var writes []earlierEvent
 	for _, b := range [...]*core.Buffer{from, to} {
 		if e := b.Ready(); e != nil {
-			if _, err := await(ctx, s, e, false); err != nil {
+			if _, err := await(ctx, s, b, e, false); err != nil {
 				return err
 			}
 			writes = append(writes, earlierEvent{Event: e})
 		}
 	}
 	for _, e := range to.Pending() {
-		if _, err := await(ctx, s, e, true); err != nil {
+		if _, err := await(ctx, s, to, e, true); err != nil {
 			return err
 		}
 	}

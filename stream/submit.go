@@ -80,7 +80,11 @@ func SubmitAndWait(ctx context.Context, s core.Stream, writes, reads []*core.Ten
 		return err
 	}
 	u.Note(done)
-	return done.Wait(ctx)
+	var b *core.Buffer
+	if u.count > 0 {
+		b = u.at(0)
+	}
+	return inside.WaitOnHost(ctx, b, done)
 }
 
 // hold takes a reference to the memory of t.

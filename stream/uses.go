@@ -106,7 +106,7 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 		}
 		if e := u.at(i).Ready(); e != nil {
 			last = e
-			how, err := await(ctx, s, e, false)
+			how, err := await(ctx, s, u.at(i), e, false)
 			if err != nil {
 				return nil, err
 			}
@@ -117,7 +117,7 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 	}
 	for i := range u.written {
 		for _, e := range u.at(i).Pending() {
-			if _, err := await(ctx, s, e, true); err != nil {
+			if _, err := await(ctx, s, u.at(i), e, true); err != nil {
 				return nil, err
 			}
 		}

@@ -130,7 +130,7 @@ func (w *want) empty(ctx context.Context, d core.Device) (*core.Tensor, error) {
 	if w.strides == nil {
 		return core.Empty(ctx, d, w.dtype, w.shape, core.AllocOptions{})
 	}
-	m, err := d.Alloc(ctx, w.size, core.AllocOptions{})
+	m, err := core.Alloc(ctx, d, w.size, core.AllocOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type fake interface {
 	core.HostViewer
 	core.StreamImporter
 	core.BatchCopier
+	core.DeviceClock
 }
 
 // device is a simulated device that breaks the rule that a mutant is about: the
@@ -56,6 +57,7 @@ type hooks struct {
 	trimPool      func(*device)
 	stream        streamHooks
 	semaphore     semaphoreHooks
+	clock         clockHooks
 }
 
 type streamHooks struct {

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"context"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
@@ -19,8 +20,9 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	Host:         core.DeviceCUDAHost,
 	Managed:      core.DeviceCUDAManaged,
 	Vendor:       core.VendorNVIDIA,
-	LegacyStream: 1, // CU_STREAM_LEGACY
-	ThreadStream: 2, // CU_STREAM_PER_THREAD
+	LegacyStream: 1,                     // CU_STREAM_LEGACY
+	ThreadStream: 2,                     // CU_STREAM_PER_THREAD
+	ClockStep:    500 * time.Nanosecond, // cuEventElapsedTime
 	Kernels:      kernels,
 	Limits:       gather.CUDALimits(),
 })

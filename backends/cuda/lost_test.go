@@ -34,8 +34,14 @@ func TestALostDeviceStaysLostAndNoCallWaits(t *testing.T) {
 	if err := d.Copy(t.Context(), s, b, a); err != nil {
 		t.Fatal(err)
 	}
-	waits := make(chan error, 2)
+	clock := d.(core.DeviceClock)
+	mark, err := clock.Mark(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan error, 3)
 	go func() { waits <- s.Synchronize(context.Background()) }()
+	go func() { waits <- mark.Event().Wait(context.Background()) }()
 	go func() { waits <- b.WaitReady(context.Background()) }()
 	time.Sleep(10 * time.Millisecond)
 	sim.Lose(1)
@@ -52,6 +58,13 @@ func TestALostDeviceStaysLostAndNoCallWaits(t *testing.T) {
 	wantError(t, d.Copy(t.Context(), nil, a, host), core.ErrDeviceLost, "Copy without a stream")
 	_, err = s.Record()
 	wantError(t, err, core.ErrDeviceLost, "Record")
+	_, err = clock.Mark(s)
+	wantError(t, err, core.ErrDeviceLost, "Mark")
+	_, err = mark.Since(mark)
+	wantError(t, err, core.ErrDeviceLost, "Since")
+	if err := mark.Close(); err != nil {
+		t.Errorf("Close of a mark: %v", err)
+	}
 	_, err = d.NewStream(t.Context())
 	wantError(t, err, core.ErrDeviceLost, "NewStream")
 	_, err = d.Alloc(t.Context(), 100, core.AllocOptions{})

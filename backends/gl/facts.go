@@ -122,6 +122,7 @@ func (f *facts) properties(id core.DeviceID) core.Properties {
 	}
 	add("import_opaque_fd", core.CapImportMemory, memoryExtensions)
 	add("import_semaphore", core.CapImportSemaphores, slices.Concat(memoryExtensions, semaphoreExtensions))
+	p.AddFeature("device_clock", core.CapDeviceClock, false, "the host waits for a fence after each piece of work, so that the host's clock says the same")
 	p.AddFeature("context_loss", 0, f.robust, "the context was made without GL_LOSE_CONTEXT_ON_RESET")
 	return p
 }

@@ -20,6 +20,7 @@ type device struct {
 	context  driver.Context
 	own      *queue // for copies without a stream
 	gather   gather
+	clock    shell.Clock[driver.Event]
 	hostWork shell.Fence
 
 	// guarded by Mu
@@ -37,18 +38,19 @@ var (
 	_ core.HostMapper       = (*device)(nil)
 	_ core.HostViewer       = (*device)(nil)
 	_ core.MemoryImporter   = (*device)(nil)
+	_ core.DeviceClock      = (*device)(nil)
 )
 
 // openDevice opens a device, which owns a reference to c. It releases that if it fails.
 func openDevice(l location, c driver.Context) (core.Device, error) {
-	q, s := driver.CreateQueue(c, l.handle)
+	q, s := driver.CreateQueue(c, l.handle, 0)
 	if err := check(s, "clCreateCommandQueue", "for %s", l.properties.Name); err != nil {
 		driver.ReleaseContext(c)
 		return nil, err
 	}
 	d := &device{location: l, context: c, known: make(map[driver.Mem]*known)}
 	d.Init(d, l.properties, live)
-	d.own = newQueue(d, q, false)
+	d.own, d.clock = newQueue(d, q, 0), d.newClock()
 	d.Pool = blockpool.New(name, &d.Mu, d.makeBlock, d.destroyBlock)
 	d.Bound(l.properties.TotalMemory)
 	return d, nil
@@ -65,15 +67,19 @@ func deviceOf(call string, d core.Device) (*device, error) {
 
 // NewStream returns an in-order command queue.
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
+	return d.newStream(ctx, "NewStream", 0)
+}
+
+func (d *device) newStream(ctx context.Context, call string, properties uint64) (core.Stream, error) {
 	if err := d.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
-	return d.addStream("NewStream", func() (*queue, error) {
-		q, s := driver.CreateQueue(d.context, d.handle)
+	return d.addStream(call, func() (*queue, error) {
+		q, s := driver.CreateQueue(d.context, d.handle, properties)
 		if err := check(s, "clCreateCommandQueue", "a stream of %v", d.ID()); err != nil {
 			return nil, err
 		}
-		return newQueue(d, q, false), nil
+		return newQueue(d, q, properties), nil
 	})
 }
 

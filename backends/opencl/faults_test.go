@@ -148,6 +148,7 @@ func (l *lifetime) run() {
 	turnedHost := l.tensor(host.Transpose())
 	l.copy(nil, turnedHost, a)
 	l.streams(a, b, host, turned)
+	l.time(a, host)
 	l.sharing(a)
 }
 
@@ -188,9 +189,33 @@ func (l *lifetime) streams(a, b, host, turned *core.Tensor) {
 	l.note(s.Synchronize(l.ctx))
 }
 
+// time takes the time of a copy.
+func (l *lifetime) time(a, host *core.Tensor) {
+	clock := l.device.(core.DeviceClock)
+	s, err := clock.NewTimedStream(l.ctx)
+	if !l.note(err) {
+		return
+	}
+	l.cleanup = append(l.cleanup, s.Close)
+	var marks []core.Mark
+	mark := func() {
+		if m, err := clock.Mark(s); l.note(err) {
+			l.cleanup = append(l.cleanup, m.Close)
+			marks = append(marks, m)
+		}
+	}
+	mark()
+	l.copy(s, a, host)
+	mark()
+	if l.note(s.Synchronize(l.ctx)) && len(marks) == 2 {
+		_, err := marks[1].Since(marks[0])
+		l.note(err)
+	}
+}
+
 // imported uses a queue and an event of another library.
 func (l *lifetime) imported(h Handles, a, host *core.Tensor) {
-	q, s := driver.CreateQueue(driver.Context(h.Context), driver.Device(h.Device))
+	q, s := driver.CreateQueue(driver.Context(h.Context), driver.Device(h.Device), 0)
 	if !l.note(check(s, "clCreateCommandQueue", "of another library")) {
 		return
 	}

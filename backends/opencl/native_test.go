@@ -44,7 +44,7 @@ func newOther(tb testing.TB) *other {
 	o.context, s = driver.CreateContext(platforms[0], o.device)
 	o.ok(s)
 	tb.Cleanup(func() { driver.ReleaseContext(o.context) })
-	o.queue, s = driver.CreateQueue(o.context, o.device)
+	o.queue, s = driver.CreateQueue(o.context, o.device, 0)
 	o.ok(s)
 	tb.Cleanup(func() { driver.ReleaseQueue(o.queue) })
 	return o

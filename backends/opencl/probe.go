@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
@@ -27,6 +28,7 @@ type location struct {
 
 	unified     bool // host and device share one memory
 	fineGrained bool // clSVMAlloc gives memory that both use without map and unmap
+	clockStep   time.Duration
 	importTypes []core.HandleType
 	acquire     uintptr // clEnqueueAcquireExternalMemObjectsKHR, where importTypes has any
 	release     uintptr
@@ -95,6 +97,7 @@ func examine(p driver.Platform, d driver.Device, index int32) location {
 	}
 	l.unified = number(driver.DeviceUnifiedMemory) != 0
 	l.fineGrained = driver.HasSVM() && number(driver.DeviceSVM)&driver.SVMFineGrainBuffer != 0
+	l.clockStep = time.Duration(number(driver.DeviceClockStep))
 	l.survey(extensions, number(driver.DeviceSVM))
 	return l
 }
@@ -122,6 +125,7 @@ func (l *location) survey(extensions []string, svm int64) {
 	}
 	p.AddFeature("map_host", core.CapMapHost, l.unified, "CL_DEVICE_HOST_UNIFIED_MEMORY is false: the driver would copy host memory for a cl_mem over it")
 	p.AddFeature("host_view", core.CapHostView, l.hostVisible(), "neither fine-grained SVM nor unified memory: the host cannot use device memory in place")
+	p.AddFeature("device_clock", core.CapDeviceClock, l.clockStep > 0, "CL_DEVICE_PROFILING_TIMER_RESOLUTION is not reported")
 	if l.hostReaches() {
 		p.Capabilities |= core.CapSubByte
 	}

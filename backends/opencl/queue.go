@@ -22,6 +22,7 @@ type queue struct {
 	opened     core.OpenItem
 	raw        driver.Queue // owned: one reference
 	outOfOrder bool
+	timed      bool          // the driver notes the times of commands
 	host       *stream.Queue // runs the host's work in this queue
 	finished   stream.Event  // done when Close is
 
@@ -36,9 +37,10 @@ type queue struct {
 
 var _ core.Stream = (*queue)(nil)
 
-// newQueue makes a stream, which owns a reference to raw.
-func newQueue(d *device, raw driver.Queue, outOfOrder bool) *queue {
-	return &queue{device: d, raw: raw, outOfOrder: outOfOrder, host: stream.NewQueue(nil)}
+// newQueue makes a stream, which owns a reference to raw, a queue with these properties.
+func newQueue(d *device, raw driver.Queue, properties uint64) *queue {
+	return &queue{device: d, raw: raw, outOfOrder: properties&driver.QueueOutOfOrder != 0,
+		timed: properties&driver.QueueTimed != 0, host: stream.NewQueue(nil)}
 }
 
 func (q *queue) Device() core.Device { return q.device }
@@ -264,6 +266,6 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 		if err := check(driver.RetainQueue(raw), "clRetainCommandQueue", "%#x", native); err != nil {
 			return nil, err
 		}
-		return newQueue(d, raw, properties&driver.QueueOutOfOrder != 0), nil
+		return newQueue(d, raw, properties), nil
 	})
 }

@@ -4,6 +4,7 @@ package rocm
 
 import (
 	"context"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/gather"
@@ -18,6 +19,7 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	Device:      core.DeviceROCM,
 	Host:        core.DeviceROCMHost,
 	Vendor:      core.VendorAMD,
+	ClockStep:   time.Microsecond, // hipEventElapsedTime
 	NoPeerBoxes: true,
 	Kernels:     func(x cudalike.Description) []string { return gather.HIPImages(x.Arch) },
 	Limits:      gather.HIPLimits(),

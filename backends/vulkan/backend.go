@@ -144,6 +144,7 @@ func describe(p *driver.Physical, o options, index int32, has func(string) bool)
 	const notShared = "the driver does not have VK_KHR_external_semaphore_fd, neither for timeline semaphores nor for binary ones, or shares no memory"
 	out.AddFeature("export_semaphore", core.CapExportSemaphores, semaphores != 0, notShared)
 	out.AddFeature("import_semaphore", core.CapImportSemaphores, semaphores != 0, notShared)
+	out.AddFeature("device_clock", core.CapDeviceClock, p.TimestampBits > 0 && p.TimestampPeriod > 0, "timestampValidBits of the queue family is 0")
 	out.AddFeature("pci_bus_info", 0, p.PCI != "", without, "VK_EXT_pci_bus_info")
 	if probe.reachesPlain() {
 		out.Capabilities |= core.CapSubByte

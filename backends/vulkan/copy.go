@@ -209,22 +209,25 @@ func (q *queue) command(dst, src driver.Operand, regions []driver.Region, run fu
 
 // recorded adds an item of one command buffer, which record records. q.mu is held.
 func (q *queue) recorded(record func(*command) error) error {
-	return q.add(item{submit: func(i item) error {
-		c, err := q.takeCommand()
-		if err != nil {
-			return err
-		}
-		if err := record(c); err != nil {
-			return err
-		}
-		s := q.place(i)
-		s.Command = c.handle
-		if err := q.send(s); err != nil {
-			return err
-		}
-		c.busy = i.number
-		return nil
-	}})
+	return q.add(item{submit: func(i item) error { return q.submitCommand(i, record) }})
+}
+
+// submitCommand submits an item of one command buffer. q.mu is held.
+func (q *queue) submitCommand(i item, record func(*command) error) error {
+	c, err := q.takeCommand()
+	if err != nil {
+		return err
+	}
+	if err := record(c); err != nil {
+		return err
+	}
+	s := q.place(i)
+	s.Command = c.handle
+	if err := q.send(s); err != nil {
+		return err
+	}
+	c.busy = i.number
+	return nil
 }
 
 // gather enqueues a copy by a shader, in as many dispatches as the device's limits require.

@@ -45,7 +45,9 @@ type device struct {
 	idle      sync.Cond             // signalled when lent decreases
 	pipelines map[gather.Shader]*driver.Pipeline
 
-	private privateQueues
+	private    privateQueues
+	clock      shell.Clock[*timestamp]
+	timestamps timestamps
 }
 
 var (
@@ -61,6 +63,7 @@ var (
 	_ core.MemoryImporter    = (*device)(nil)
 	_ core.SemaphoreExporter = (*device)(nil)
 	_ core.SemaphoreImporter = (*device)(nil)
+	_ core.DeviceClock       = (*device)(nil)
 )
 
 // openDevice opens a device, which owns i and v. It closes them if it fails.
@@ -82,6 +85,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 		d.visible = &pool{device: d, kind: visible}
 	}
 	d.messages, _ = Messages(0)
+	d.clock = d.newClock()
 	return d, nil
 }
 
@@ -144,6 +148,7 @@ func (d *device) Close() error {
 		for _, l := range d.spare {
 			l.destroy(d.driver)
 		}
+		d.timestamps.destroy(d.driver)
 		for _, p := range d.pipelines {
 			d.driver.DestroyPipeline(p)
 		}

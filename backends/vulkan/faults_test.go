@@ -27,6 +27,7 @@ func scenario(ctx context.Context, opts ...Option) error {
 	u.copies()
 	u.shares()
 	u.orders()
+	u.times()
 	for i := len(u.close) - 1; i >= 0; i-- {
 		u.note(u.close[i]())
 	}
@@ -99,6 +100,33 @@ func (u *user) copies() {
 	}
 	if s != nil {
 		u.note(s.Synchronize(u.ctx))
+	}
+}
+
+// times takes the time of a copy.
+func (u *user) times() {
+	clock, ok := core.As[core.DeviceClock](u.d)
+	if !ok {
+		return
+	}
+	s, err := clock.NewTimedStream(u.ctx)
+	if !u.note(err) {
+		return
+	}
+	u.close = append(u.close, s.Close)
+	var marks []core.Mark
+	mark := func() {
+		if m, err := clock.Mark(s); u.note(err) {
+			u.close = append(u.close, m.Close)
+			marks = append(marks, m)
+		}
+	}
+	mark()
+	u.copy(s, u.tensor(core.AllocOptions{}, 64, 64), u.tensor(core.AllocOptions{}, 64, 64))
+	mark()
+	if u.note(s.Synchronize(u.ctx)) && len(marks) == 2 {
+		_, err := marks[1].Since(marks[0])
+		u.note(err)
 	}
 }
 

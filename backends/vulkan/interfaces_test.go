@@ -21,7 +21,9 @@ func TestADeviceRefusesWhatItDoesNotDeclare(t *testing.T) {
 	ended := d.EndExport(nil)
 	_, given := d.ExportSemaphore(nil, core.HandleOpaqueFD)
 	_, taken := d.ImportSemaphore(t.Context(), core.ExternalSemaphore{})
-	for call, err := range map[string]error{"MapHost": mapped, "ExportMemory": exported, "EndExport": ended, "ImportMemory": imported, "ExportSemaphore": given, "ImportSemaphore": taken} {
+	_, timed := d.NewTimedStream(t.Context())
+	_, marked := d.Mark(nil)
+	for call, err := range map[string]error{"NewTimedStream": timed, "Mark": marked, "MapHost": mapped, "ExportMemory": exported, "EndExport": ended, "ImportMemory": imported, "ExportSemaphore": given, "ImportSemaphore": taken} {
 		if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), call) {
 			t.Errorf("%s: %v", call, err)
 		}

@@ -19,14 +19,20 @@ type app struct {
 	stdout   io.Writer // results, nothing else
 	stderr   io.Writer // the log and progress bars
 	log      zerolog.Logger
-	json     bool   // print results as JSON
-	working  bool   // the command line is correct and the work has begun
-	result   result // the result for the JSON document; nil if there is none
+	// executable is this program, if it can be started again to measure in other processes.
+	executable string
+	json       bool   // print results as JSON
+	page       bool   // standard output has a page or a figure, and no text
+	working    bool   // the command line is correct and the work has begun
+	result     result // the result for the JSON document; nil if there is none
 }
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, registry *core.Registry, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{registry: registry, stdin: stdin, stdout: stdout, stderr: stderr}
+	return (&app{registry: registry, stdin: stdin, stdout: stdout, stderr: stderr}).run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -135,7 +141,7 @@ func (a *app) runE(work func(cmd *cobra.Command, args []string) (result, error))
 		r, err := work(cmd, args)
 		if a.json {
 			a.result = r
-		} else if r != nil {
+		} else if r != nil && !a.page {
 			err = errors.Join(a.showText(r), err)
 		}
 		return err

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/core"
 )
 
 // quick measures so little that no figure means anything.
-var quick = []string{"bench", "-n", "2", "--max-time", "1us"}
+var quick = []string{"bench", "-i", "2", "--max-time", "1us"}
 
 func TestBenchListsAndSelects(t *testing.T) {
 	all := decode[benchList](t, dlx(t, "bench", "--list", "--json"), "bench").List
@@ -32,7 +33,7 @@ func TestBenchListsAndSelects(t *testing.T) {
 
 func TestBenchKeepsWhatItPrintsAndComparesWithIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	o := dlx(t, append(quick, "-t", "core/", "-t", "memory/alloc/4KiB", "--json", "--out", path)...)
+	o := dlx(t, append(quick, "-t", "core/", "-t", "memory/alloc/4KiB", "--json", "--json-file", path)...)
 	first := decode[benchResult](t, o, "bench")
 	if len(first.Cases) != 2 || first.Cases[0].Status != benchmarks.OK || first.Cases[0].Change != nil || first.Program.Go == "" || first.Samples != 2 {
 		t.Errorf("%+v", first)
@@ -102,13 +103,13 @@ func TestACaseThatThisMachineCannotDoIsNoFailure(t *testing.T) {
 }
 
 func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
-	r := benchResult{Report: benchmarks.Report{Host: benchmarks.Host{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
+	r := benchResult{Report: benchmarks.Report{Host: facts.Machine{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
 		{
-			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Median: 13.14, Spread: 0.25, GBPerSecond: 1.5},
+			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Median: 13.14, CV: 0.25, GBPerSecond: 1.5},
 			Baselines: []benchmarks.Series{{Baseline: "best", Median: 2500}, {Baseline: "other", Median: 4e6}, {Baseline: "gone", NotMeasured: "no Python"}},
 			Against:   "best", Speed: 0.9,
 			Verdict: &benchmarks.Verdict{Target: ">= 0.95 x best", Value: "0.90 x", Text: "missed by 0.05"},
-			Change:  &benchmarks.Change{Median: 26, Ratio: 1.98},
+			Change:  &benchmarks.Change{Median: 26, Ratio: 1.98, Significant: true},
 		},
 		{Name: "x/none", Status: benchmarks.Skipped, Reason: "no room"},
 		{Name: "x/bad", Status: benchmarks.Failed, Reason: "broken"},
@@ -124,8 +125,8 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		got = append(got, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
 	}
 	want := [][]string{
-		{"CASE", "MEDIAN", "SPREAD", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT", "OLD/NEW"},
-		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x"},
+		{"CASE", "MEDIAN", "CV", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT", "OLD/NEW"},
+		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x faster"},
 		{"", "", "", "", "", "other", "4.00 ms", "", "", "", ""},
 		{"", "", "", "", "", "gone", "-", "", "", "", "no Python"},
 		{"x/bad", "-", "-", "-", "-", "-", "-", "-", "-", "-", "error: broken"},

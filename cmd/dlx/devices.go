@@ -21,7 +21,8 @@ type devicesResult struct {
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	html := ""
+	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the backends and the devices of this machine",
 		Long: `List the backends and their devices on this machine. If a driver, a device or a feature
@@ -33,12 +34,20 @@ API or the system reports them. Backends that are not in this build are listed w
 build tag that adds them.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
+			if err := a.checkFile("html", html); err != nil {
+				return nil, err
+			}
 			r := devicesResult{Backends: inventory.List(cmd.Context(), a.registry)}
 			info, _ := debug.ReadBuildInfo() // nil where a build has none
 			r.Unknown = newVersionResult(info, a.registry).Unknown
+			if html != "" {
+				return r, a.writeDevicesHTML(cmd.Context(), html, r)
+			}
 			return r, nil
 		}),
 	}
+	addHTML(cmd.Flags(), &html, "devices")
+	return cmd
 }
 
 func (r devicesResult) writeText(w io.Writer) {

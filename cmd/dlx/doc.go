@@ -105,16 +105,31 @@
 //     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
 //     path, bytes, cached, read ("map", "direct", "buffered"), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.
-//   - bench: program (the fields of version), date; host: platform, cpu, cpus, load (averages
-//     of 1, 5 and 15 minutes); samples, max_time_ns, numpy (its version); cases[]: name,
-//     description, status ("ok", "unsupported", "skipped", "error"), reason, bytes, way (the
-//     mechanism of a move), allocs_per_op, iterations (of a sample), times_ns (of one
-//     operation, by sample), min_ns, median_ns, spread (the distance between the quartiles
-//     divided by the median), gb_per_s; baselines[] with the same figures, and baseline (its
-//     name) and not_measured (why not); against (the fastest baseline), speed (the baseline's
-//     time divided by the case's), extra_ns (the case's time minus the baseline's); verdict:
-//     target, value, met, miss_by, text; change, with --compare: old_median_ns, old_to_new
-//     (above 1 if the case is faster now). With --list: list[]: name, description, target.
+//   - bench: program (the fields of version), date, samples, max_time_ns, numpy (its version),
+//     interrupted (not all cases were measured); host: platform, system, kernel, virtual (the
+//     hypervisor), container, cpu, cpus, affinity, numa_nodes, caches[] (level, kind, bytes),
+//     memory, governor, memory_peak (gb_per_s, source), load (averages of 1, 5 and 15 minutes),
+//     before and after (time, mhz of each CPU, steal), versions (by name); devices[] of the
+//     host: the fields of devices, missing (why it is not there), simulated, software (its
+//     driver computes on the CPU), memory_peak, bus_peak, before and after (compute_mhz,
+//     memory_mhz, celsius, watts, link, throttled, reason); baseline, with --compare: file,
+//     date, tolerance, differs[]; cases[]: name, description, family (the name without devices
+//     and sizes), kind ("bandwidth", "latency", "overhead"), from[], to[], memory (of the host),
+//     size (of a buffer), streams, status ("ok", "unsupported", "skipped", "error"), reason,
+//     simulated, bytes, way (the mechanism of a move), refused[] (as in plan), clock ("host",
+//     "device"), clock_error_ns (of one operation), verified, mismatch (offset, wrong, of,
+//     want, got, bits, text), peak (as memory_peak), impossible (why the result cannot be),
+//     notes[], allocs_per_op, iterations (of a sample), times_ns (of one operation, by sample),
+//     blocks[] (numbers of consecutive samples, each from a process of its own),
+//     min_ns, p05_ns, p25_ns, median_ns, p75_ns, p95_ns, p99_ns, max_ns (percentiles), low_ns
+//     and high_ns (the confidence interval of the median), confidence, cv (the coefficient of
+//     variation), spread (the distance between the quartiles divided by the median), gb_per_s;
+//     baselines[] with the same figures, and baseline (its name) and not_measured (why not);
+//     against (the fastest baseline), speed (the baseline's time divided by the case's),
+//     extra_ns (the case's time minus the baseline's); verdict: target, value, met, miss_by,
+//     text; change, with --compare: old_median_ns, old_to_new (above 1 if the case is faster
+//     now), p (the probability of such a difference by chance), significant, slower (a
+//     significant loss beyond the tolerance). With --list: list[]: name, description, target.
 //   - version: version, revision, time, modified, go, platform, tags[], unknown_tags[] (the tags
 //     that neither dlx nor Go defines), built[] (the backends in this program), not_built[] (the
 //     backends that build tags add), cgo, dlpack. dlx --version prints the same fields, with

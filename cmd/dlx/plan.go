@@ -62,6 +62,7 @@ type planFlags struct {
 	bytes    size
 	memory   memoryKind
 	policy   handoff.Policy
+	html     string
 }
 
 func newPlanCommand(a *app) *cobra.Command {
@@ -98,9 +99,17 @@ with exit code 1.
   dlx plan --from cpu --copy always --json`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
+			if err := a.checkFile("html", f.html); err != nil {
+				return nil, err
+			}
 			r, err := a.plan(cmd.Context(), f)
 			if err != nil {
 				return nil, err
+			}
+			if f.html != "" {
+				if err := a.writePlanHTML(cmd.Context(), f.html, r); err != nil {
+					return r, err
+				}
 			}
 			return r, r.missingWays(len(f.from) > 0 && len(f.to) > 0, cmd.Flags().Changed("bytes"))
 		}),
@@ -111,6 +120,7 @@ with exit code 1.
 	flags.Var(&f.bytes, "bytes", "the size of the tensor")
 	flags.Var(memories, "memory", "the kind of memory of the tensor")
 	flags.Var(policies, "copy", "when the move copies")
+	addHTML(flags, &f.html, "plan")
 	completeFlag(cmd, "from", a.completeDevices)
 	completeFlag(cmd, "to", a.completeDevices)
 	completeFlag(cmd, "memory", memories.complete)

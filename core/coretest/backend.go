@@ -173,7 +173,7 @@ func (b *Backend) properties(index int32) core.Properties {
 		Name:      "dlx simulated device",
 		Alignment: alignment,
 		Capabilities: core.CapAsync | core.CapStreamWait | core.CapImportPointer | core.CapMapHost |
-			core.CapSemaphores | core.CapPeer | core.CapPool | core.CapSubByte | core.CapBatchCopy,
+			core.CapSemaphores | core.CapPeer | core.CapPool | core.CapSubByte | core.CapBatchCopy | core.CapDeviceClock,
 	}
 	if b.options.Opaque {
 		p.UUID, p.DriverUUID = core.UUID{0xd1, byte(index)}, core.UUID{0xd1}

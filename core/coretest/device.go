@@ -19,6 +19,7 @@ type Device struct {
 	closed   bool
 	streams  int                   // number of open streams
 	memories int                   // number of allocations that are not freed
+	marks    int                   // number of open marks
 	released map[*memory]releasing // released, but not freed because of unfinished work
 	pool     pool
 	handles  uintptr // the native handle of the latest stream
@@ -80,10 +81,10 @@ func (d *Device) NewStream(ctx context.Context) (core.Stream, error) {
 	if err := d.call("NewStream"); err != nil {
 		return nil, err
 	}
-	return d.newStream()
+	return d.newStream(false)
 }
 
-func (d *Device) newStream() (*Stream, error) {
+func (d *Device) newStream(timed bool) (*Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -91,7 +92,7 @@ func (d *Device) newStream() (*Stream, error) {
 	}
 	d.streams++
 	liveStreams.Add(1)
-	s := &Stream{device: d}
+	s := &Stream{device: d, timed: timed}
 	if d.backend.options.Opaque {
 		d.handles++
 		s.native = d.handles
@@ -183,7 +184,7 @@ func (d *Device) onStream(ctx context.Context, call string, s core.Stream, f fun
 		return d.backend.errorf(core.ErrNotSupported, call, "the test gave no Options.Submit")
 	}
 	if s == nil {
-		own, err := d.newStream()
+		own, err := d.newStream(false)
 		if err != nil {
 			return err
 		}
@@ -233,8 +234,8 @@ func (d *Device) Close() error {
 	switch {
 	case d.closed:
 		return nil
-	case d.streams > 0 || d.memories > 0:
-		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams are open and %d allocations are not freed", d.streams, d.memories)
+	case d.streams > 0 || d.memories > 0 || d.marks > 0:
+		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams and %d marks are open and %d allocations are not freed", d.streams, d.marks, d.memories)
 	}
 	d.closed = true
 	d.pool = pool{}

@@ -26,6 +26,7 @@ type step struct {
 	reach  *semaphore
 	value  uint64 // of reach
 	record *event
+	keep   bool // the event after record reports the same errors again
 }
 
 // blocked reports whether the step has to wait. The scheduler's mutex is held.
@@ -38,6 +39,7 @@ type event struct {
 	stream *Stream
 	done   bool // this and the following fields are guarded by the scheduler's mutex
 	err    error
+	read   func()   // called just before the event is done; it may be nil
 	then   []func() // called when the event is done
 }
 
@@ -147,9 +149,12 @@ func (c *scheduler) run(s *Stream) {
 		c.mu.Lock()
 		s.finished(err)
 	case t.record != nil:
+		if t.record.read != nil {
+			t.record.read()
+		}
 		t.record.done, t.record.err = true, s.failed
 		then, t.record.then = t.record.then, nil
-		s.passed = true
+		s.passed = s.passed || !t.keep
 	}
 	c.changed.Broadcast()
 	if then != nil {

@@ -16,6 +16,7 @@ var liveStreams = core.NewLiveCounter("coretest.Stream")
 type Stream struct {
 	device *Device
 	native uintptr // on an opaque device
+	timed  bool    // Mark accepts it
 	of     *Stream // the stream whose queue this one uses, if it was imported
 
 	// Guarded by the scheduler's mutex:

@@ -3,6 +3,7 @@ package cudalike
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gather"
@@ -24,6 +25,9 @@ type Facts struct {
 	// there is none. Other numbers below 3 are no streams, as in DLPack.
 	LegacyStream, ThreadStream uintptr
 
+	// ClockStep is the length of a step of the clock that events record.
+	ClockStep time.Duration
+
 	// NoPeerBoxes says that boxes cannot be copied between devices: CopyPeerBox is not called.
 	NoPeerBoxes bool
 
@@ -38,8 +42,8 @@ type Backend struct {
 	Facts
 	driver Driver
 
-	live                                            shell.Counters
-	streams, semaphores, ipcEvents, timers, buffers *core.LiveCounter
+	live                                                   shell.Counters
+	streams, semaphores, ipcEvents, timers, marks, buffers *core.LiveCounter
 
 	hostWork shell.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
@@ -56,7 +60,7 @@ func New(d Driver, f Facts) *Backend {
 	b.live = shell.NewCounters(b.Name())
 	count := func(kind string) *core.LiveCounter { return core.NewLiveCounter(b.Name() + "." + kind) }
 	b.streams, b.semaphores, b.ipcEvents = count("Stream"), count("Semaphore"), count("IPCEvent")
-	b.timers, b.buffers = count("Timer"), count("GLBuffer")
+	b.timers, b.marks, b.buffers = count("Timer"), count("Mark"), count("GLBuffer")
 	return b
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
@@ -19,13 +20,13 @@ func kernels(cudalike.Description) []string { return []string{"gather"} }
 // rocm has the facts of an API that differs from CUDA as much as it may: DLPack has no type for its managed memory,
 // and it has no streams of threads.
 var rocm = cudalike.New(newFake("rocm"), cudalike.Facts{
-	API: "HIP", Visible: "whether HIP_VISIBLE_DEVICES hides it", Device: core.DeviceROCM, Host: core.DeviceROCMHost,
+	API: "HIP", Visible: "whether HIP_VISIBLE_DEVICES hides it", Device: core.DeviceROCM, Host: core.DeviceROCMHost, ClockStep: time.Microsecond,
 	Kernels: kernels, Limits: gather.CUDALimits(),
 })
 
 // other is another such API in the same program.
 var other = cudalike.New(newFake("ext_dev"), cudalike.Facts{
-	API: "other", Device: core.DeviceExt, Host: core.DeviceROCMHost, Kernels: kernels, Limits: gather.CUDALimits(),
+	API: "other", Device: core.DeviceExt, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Kernels: kernels, Limits: gather.CUDALimits(),
 })
 
 func open(tb testing.TB, b *cudalike.Backend, index int32) core.Device {

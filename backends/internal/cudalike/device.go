@@ -24,6 +24,8 @@ type device struct {
 	lost         atomic.Pointer[error] // why the device is lost; set once
 	contextLost  atomic.Bool           // the context has failed: no work runs, and no call waits
 	events       eventList
+	timedEvents  eventList
+	clock        shell.Clock[*timedEvent]
 	kernels      *kernels
 	ipc          ipcExports
 	mapped       sync.Map // of *mappedMemory in use, by the address of the memory that was handed out
@@ -47,6 +49,7 @@ var (
 	_ core.HostMapper        = (*device)(nil)
 	_ core.HostViewer        = (*device)(nil)
 	_ core.IPCEventCreator   = (*device)(nil)
+	_ core.DeviceClock       = (*device)(nil)
 )
 
 // openDevice opens a device.
@@ -67,6 +70,7 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 	d := &device{backend: b, kernels: k, managed: x.NoManaged == "", readOnlyHost: x.NoReadOnlyHost == "", ordinal: ordinal, context: c}
 	d.importTypes, d.exportTypes = handleTypes(x)
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
+	d.timedEvents.context, d.timedEvents.timed, d.clock = c, true, d.newClock()
 	d.Init(d, p, b.live)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
 	d.Resize = class.sized
@@ -166,6 +170,7 @@ func (d *device) Close() error {
 			d.freeExportedIPC()
 			d.kernels.close(d.context)
 			d.events.destroy()
+			d.timedEvents.destroy()
 			d.backend.driver.Release(d.ordinal)
 		}, func(bool) {})
 		return nil

@@ -23,8 +23,9 @@ type event struct {
 	hostTasks []*hostTask // work of the host in the stream
 
 	mu       sync.Mutex
-	raw      uintptr // 0 once the event is done
-	failures int     // failed queries in a row
+	raw      uintptr     // 0 once the event is done
+	timed    *timedEvent // what raw belongs to, if a mark has it, too
+	failures int         // failed queries in a row
 }
 
 var _ core.Event = (*event)(nil)
@@ -90,8 +91,12 @@ func (e *event) complete(err error) {
 		err = e.hostTasks[i].err
 	}
 	e.result.Complete(err)
-	e.device.events.put(e.raw)
-	e.raw, e.waitedFor, e.hostTasks = 0, nil, nil
+	if e.timed != nil {
+		e.timed.drop()
+	} else {
+		e.device.events.put(e.raw)
+	}
+	e.raw, e.timed, e.waitedFor, e.hostTasks = 0, nil, nil, nil
 }
 
 // tasks returns the host tasks whose errors the event reports. It returns none if the event is done.
@@ -157,6 +162,7 @@ func (e *event) waitOn(q *queue) error {
 // eventList keeps unused events of the driver, since making one is slow.
 type eventList struct {
 	context Context
+	timed   bool // the events record the time
 	mu      sync.Mutex
 	unused  []uintptr
 }
@@ -171,7 +177,7 @@ func (l *eventList) take() (uintptr, Status) {
 		return raw, Status{}
 	}
 	l.mu.Unlock()
-	return l.context.NewEvent(false)
+	return l.context.NewEvent(l.timed)
 }
 
 func (l *eventList) put(raw uintptr) {

@@ -26,6 +26,7 @@ type fake struct {
 	memory  map[uintptr]allocation
 	streams map[uintptr]fakeStream
 	events  map[uintptr]core.Event
+	times   map[uintptr]time.Time // of timed events; zero before they are done
 
 	images []string // that LoadModule was called with
 	loaded int      // modules
@@ -46,7 +47,7 @@ type fakeStream struct {
 func newFake(name string) *fake {
 	return &fake{
 		hostFuncs: cudalike.NewHostFuncs(name),
-		memory:    make(map[uintptr]allocation), streams: make(map[uintptr]fakeStream), events: make(map[uintptr]core.Event),
+		memory:    make(map[uintptr]allocation), streams: make(map[uintptr]fakeStream), events: make(map[uintptr]core.Event), times: make(map[uintptr]time.Time),
 	}
 }
 
@@ -212,16 +213,21 @@ func (c fakeContext) Synchronize(n uintptr) cudalike.Status {
 
 func (c fakeContext) CheckCapture(uintptr) (s cudalike.Status) { return s }
 
-func (c fakeContext) NewEvent(bool) (n uintptr, s cudalike.Status) {
+func (c fakeContext) NewEvent(timed bool) (n uintptr, s cudalike.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.number(), s
+	n = c.number()
+	if timed {
+		c.times[n] = time.Time{}
+	}
+	return n, s
 }
 
 func (c fakeContext) DestroyEvent(n uintptr) (s cudalike.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.events, n)
+	delete(c.times, n)
 	return s
 }
 
@@ -232,11 +238,32 @@ func (c fakeContext) event(n uintptr) core.Event {
 }
 
 func (c fakeContext) RecordEvent(n, on uintptr) cudalike.Status {
+	if s := c.recordTime(n, on); !s.OK() {
+		return s
+	}
 	e, err := c.stream(on).Record()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events[n] = e
 	return result("RecordEvent", err)
+}
+
+// recordTime makes a timed event record the time.
+func (c fakeContext) recordTime(n, on uintptr) (s cudalike.Status) {
+	c.mu.Lock()
+	_, timed := c.times[n]
+	c.mu.Unlock()
+	if !timed {
+		return s
+	}
+	return result("RecordEvent", c.stream(on).Enqueue(func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if _, open := c.times[n]; open {
+			c.times[n] = time.Now()
+		}
+		return nil
+	}))
 }
 
 func (c fakeContext) WaitEvent(on, n uintptr) cudalike.Status {
@@ -256,7 +283,13 @@ func (c fakeContext) Elapsed(from, to uintptr) (time.Duration, cudalike.Status) 
 			return 0, s
 		}
 	}
-	return time.Microsecond, cudalike.Status{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	start, end := c.times[from], c.times[to]
+	if start.IsZero() || end.IsZero() {
+		return 0, cudalike.Status{Call: "Elapsed", Code: 1, Kind: cudalike.BadHandle}
+	}
+	return end.Sub(start), cudalike.Status{}
 }
 
 // do enqueues a copy on a stream.

@@ -3,6 +3,7 @@ package cudalike_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/gather"
@@ -14,7 +15,7 @@ import (
 func backendWith(name core.DeviceType, images ...string) (*fake, *cudalike.Backend) {
 	f := newFake(name.BackendName())
 	return f, cudalike.New(f, cudalike.Facts{
-		API: "other", Device: name, Host: core.DeviceROCMHost, Limits: gather.CUDALimits(),
+		API: "other", Device: name, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Limits: gather.CUDALimits(),
 		Kernels: func(cudalike.Description) []string { return images },
 	})
 }

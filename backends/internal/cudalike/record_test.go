@@ -3,6 +3,7 @@ package cudalike_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/gather"
@@ -14,7 +15,7 @@ import (
 func TestAnEventAfterAWaitStandsForIt(t *testing.T) {
 	f := newFake("waits")
 	d := open(t, cudalike.New(f, cudalike.Facts{
-		API: "waits", Device: core.DeviceMAIA, Host: core.DeviceROCMHost, Kernels: kernels, Limits: gather.CUDALimits(),
+		API: "waits", Device: core.DeviceMAIA, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Kernels: kernels, Limits: gather.CUDALimits(),
 	}), 0)
 	must := func(errs ...error) {
 		t.Helper()

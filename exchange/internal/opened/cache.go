@@ -50,6 +50,14 @@ type Key struct {
 	Size   int64        // differs between tensors only where Root has no known size
 }
 
+// place is where the memory is open.
+func (k Key) place() core.DeviceID {
+	if k.Device == nil {
+		return core.CPU
+	}
+	return k.Device.ID()
+}
+
 // Entry is memory of a device that was made of other memory.
 type Entry struct {
 	cache *Cache
@@ -139,6 +147,7 @@ func (c *Cache) fill(ctx context.Context, e *Entry, open func(context.Context) (
 	e.memory, e.err = open(ctx)
 	if e.err == nil {
 		liveOpened.Add(1)
+		inside.Opened(e.key.place())
 		if e.kept {
 			e.detach = inside.Attach(e.key.Root, e)
 		}
@@ -181,6 +190,7 @@ func (e *Entry) Release() {
 	if last {
 		e.memory.Free()
 		liveOpened.Add(-1)
+		inside.Closed(e.key.place())
 		close(e.freed)
 		c.unblock(e.key.Device)
 	}

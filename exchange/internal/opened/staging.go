@@ -35,7 +35,7 @@ func (c *Cache) TakeStaging(ctx context.Context, d core.Device, size int64) Stag
 	}
 	c.mu.Unlock()
 
-	m, err := d.Alloc(ctx, size, core.AllocOptions{HostVisible: true})
+	m, err := core.Alloc(ctx, d, size, core.AllocOptions{HostVisible: true})
 	if err != nil {
 		return Staging{}
 	}

@@ -298,6 +298,8 @@ CUresult CUDAAPI cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
         sim_op_drop(op);
         return CUDA_ERROR_NOT_READY;
     }
-    *ms = (float)((double)b->record->finished - (double)a->record->finished) / 1e6f;
+    // "with a resolution of around 0.5 microseconds"
+    int64_t steps = (int64_t)(b->record->finished / 500) - (int64_t)(a->record->finished / 500);
+    *ms = (float)steps / 2000;
     return CUDA_SUCCESS;
 }

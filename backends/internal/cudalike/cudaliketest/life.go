@@ -119,6 +119,7 @@ func (l *lifetime) run() {
 		l.batch(s)
 		l.order(s)
 		l.time(s)
+		l.marks(a, b)
 	}
 	l.share()
 	l.peer(a)
@@ -221,6 +222,34 @@ func (l *lifetime) time(s core.Stream) {
 	if l.Opened(timer, err) && l.OK(timer.Start(s)) && l.OK(timer.Stop(s)) {
 		_, err := timer.Elapsed(l.Context)
 		l.OK(err)
+	}
+}
+
+// marks measures a copy by the device's clock.
+func (l *lifetime) marks(a, b *core.Tensor) {
+	clock := l.device.(core.DeviceClock)
+	s := l.Stream(clock.NewTimedStream(l.Context))
+	if s == nil {
+		return
+	}
+	mark := func() core.Mark {
+		m, err := clock.Mark(s)
+		if !l.Opened(m, err) {
+			return nil
+		}
+		return m
+	}
+	early := mark()
+	if early != nil {
+		l.OK(early.Close())
+	}
+	start := mark()
+	l.copy(s, a, b)
+	if end := mark(); start != nil && end != nil && l.OK(s.Synchronize(l.Context)) {
+		took, err := end.Since(start)
+		if l.OK(err) && took < 0 {
+			l.OK(fmt.Errorf("no call failed, but a copy took %v", took))
+		}
 	}
 }
 

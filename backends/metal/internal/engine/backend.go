@@ -106,6 +106,7 @@ func describe(v driver.Driver, id driver.ID, info driver.DeviceInfo, index int32
 	out.AddFeature("unified_memory", core.CapSubByte, info.Unified, "the host does not reach the GPU's own memory (hasUnifiedMemory)")
 	out.AddFeature("export_memory", core.CapExportMemory, false, "an MTLBuffer has no handle for other processes: memory that they share is an IOSurface, or host memory (core.HostMapper)")
 	out.AddFeature("import_memory", core.CapImportMemory, false, "Metal opens no handle of memory: map host memory (core.HostMapper) or import an id<MTLBuffer>")
+	out.AddFeature("device_clock", core.CapDeviceClock, false, "dlx does not read the times of command buffers (GPUStartTime)")
 	const xpc = "an MTLSharedEventHandle travels only in an XPC message, and core.Handle holds a number or bytes"
 	out.AddFeature("export_semaphore", core.CapExportSemaphores, false, xpc)
 	out.AddFeature("import_semaphore", core.CapImportSemaphores, false, xpc)

@@ -108,6 +108,14 @@ func Barrier(q Queue, e Event) Status {
 // Wait calls clWaitForEvents, which blocks.
 func Wait(e Event) Status { return Status(C.dlx_wait(C.dlx_handle(e))) }
 
+// EndTime returns when the command of an event ended, in nanoseconds of the device's clock. The event is complete, and
+// its queue has the property QueueTimed.
+func EndTime(e Event) (ns uint64, s Status) {
+	var at C.cl_ulong
+	s = Status(C.dlx_end_time(C.dlx_handle(e), &at))
+	return uint64(at), s
+}
+
 // RetainEvent calls clRetainEvent.
 func RetainEvent(e Event) Status { return counted(liveEvents, C.dlx_retain_event(C.dlx_handle(e))) }
 

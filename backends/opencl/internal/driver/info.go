@@ -65,6 +65,7 @@ const (
 	DeviceSVM           Param = C.CL_DEVICE_SVM_CAPABILITIES
 	DeviceCompiler      Param = C.CL_DEVICE_COMPILER_AVAILABLE
 	DevicePlatform      Param = C.CL_DEVICE_PLATFORM
+	DeviceClockStep     Param = C.CL_DEVICE_PROFILING_TIMER_RESOLUTION // in nanoseconds
 	DeviceUUID          Param = C.CL_DEVICE_UUID_KHR
 	DriverUUID          Param = C.CL_DRIVER_UUID_KHR
 	DevicePCI           Param = C.CL_DEVICE_PCI_BUS_INFO_KHR
@@ -94,6 +95,7 @@ const (
 	SVMFineGrainSystem = C.CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
 	MemTypeBuffer      = C.CL_MEM_OBJECT_BUFFER
 	QueueOutOfOrder    = C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
+	QueueTimed         = C.CL_QUEUE_PROFILING_ENABLE
 	ImportOpaqueFD     = C.CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR
 	ImportDMABuf       = C.CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR
 	HostWriteOnly      = C.CL_MEM_HOST_WRITE_ONLY

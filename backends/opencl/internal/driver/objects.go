@@ -57,10 +57,10 @@ func ReleaseContext(c Context) Status {
 	return dropped(liveContexts, C.dlx_release_context(C.dlx_handle(c)))
 }
 
-// CreateQueue calls clCreateCommandQueue for an in-order queue.
-func CreateQueue(c Context, d Device) (q Queue, s Status) {
+// CreateQueue calls clCreateCommandQueue with properties: 0, or QueueOutOfOrder and QueueTimed.
+func CreateQueue(c Context, d Device, properties uint64) (q Queue, s Status) {
 	defer dl.KeepHandlers()()
-	s = counted(liveQueues, C.dlx_create_queue(C.dlx_handle(c), C.dlx_handle(d), out(&q)))
+	s = counted(liveQueues, C.dlx_create_queue(C.dlx_handle(c), C.dlx_handle(d), C.uint64_t(properties), out(&q)))
 	return q, s
 }
 

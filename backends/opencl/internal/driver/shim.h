@@ -45,8 +45,8 @@ static inline cl_int dlx_create_context(dlx_handle platform, dlx_handle device, 
 static inline cl_int dlx_retain_context(dlx_handle c) { return dlx_cl.clRetainContext((cl_context)c); }
 static inline cl_int dlx_release_context(dlx_handle c) { return dlx_cl.clReleaseContext((cl_context)c); }
 
-static inline cl_int dlx_create_queue(dlx_handle c, dlx_handle device, dlx_handle *out) {
-	DLX_NEW(dlx_cl.clCreateCommandQueue((cl_context)c, (cl_device_id)device, 0, &code));
+static inline cl_int dlx_create_queue(dlx_handle c, dlx_handle device, uint64_t properties, dlx_handle *out) {
+	DLX_NEW(dlx_cl.clCreateCommandQueue((cl_context)c, (cl_device_id)device, properties, &code));
 }
 static inline cl_int dlx_retain_queue(dlx_handle q) { return dlx_cl.clRetainCommandQueue(DLX_QUEUE(q)); }
 static inline cl_int dlx_release_queue(dlx_handle q) { return dlx_cl.clReleaseCommandQueue(DLX_QUEUE(q)); }
@@ -116,6 +116,9 @@ static inline cl_int dlx_barrier(dlx_handle q, dlx_handle event) {
 static inline cl_int dlx_wait(dlx_handle event) {
 	cl_event wait = DLX_EVENT(event);
 	return dlx_cl.clWaitForEvents(1, &wait);
+}
+static inline cl_int dlx_end_time(dlx_handle event, cl_ulong *ns) {
+	return dlx_cl.clGetEventProfilingInfo(DLX_EVENT(event), CL_PROFILING_COMMAND_END, sizeof *ns, ns, NULL);
 }
 static inline cl_int dlx_retain_event(dlx_handle e) { return dlx_cl.clRetainEvent(DLX_EVENT(e)); }
 static inline cl_int dlx_release_event(dlx_handle e) { return dlx_cl.clReleaseEvent(DLX_EVENT(e)); }

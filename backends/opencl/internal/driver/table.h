@@ -48,6 +48,7 @@
 	X(clEnqueueBarrierWithWaitList, "1.2", 0, 0)              \
 	X(clWaitForEvents, "1.0", 0, 0)                           \
 	X(clGetEventInfo, "1.0", 0, 0)                            \
+	X(clGetEventProfilingInfo, "1.0", 0, 0)                   \
 	X(clRetainEvent, "1.0", 0, 0)                             \
 	X(clReleaseEvent, "1.0", 0, 0)                            \
 	X(clCreateUserEvent, "1.1", 0, 1)                         \

@@ -109,6 +109,30 @@ func (d *Device) RecordCopies(command uint64, copies []Copy) error {
 // The structs of Go and of C are the same.
 const _ = -(unsafe.Sizeof(Copy{}) - C.sizeof_dlx_region)
 
+// NewTimestamps makes a pool of timestamps. The caller destroys it.
+func (d *Device) NewTimestamps(count int) (uint64, error) {
+	var pool C.uint64_t
+	r := C.dlx_times_new(d.shim, C.uint32_t(count), &pool)
+	return uint64(pool), failed(r, "vkCreateQueryPool", "")
+}
+
+// DestroyTimestamps destroys a pool of timestamps that no work uses.
+func (d *Device) DestroyTimestamps(pool uint64) { C.dlx_times_free(d.shim, C.uint64_t(pool)) }
+
+// RecordTimestamp fills a command buffer that is not in use. The command waits for everything that was submitted to the
+// queue before, and takes a timestamp.
+func (d *Device) RecordTimestamp(command, pool uint64, index int) error {
+	r := C.dlx_record_time(d.shim, C.uint64_t(command), C.uint64_t(pool), C.uint32_t(index))
+	return failed(r, "vkBeginCommandBuffer", "") // as in Record
+}
+
+// Timestamp returns a timestamp that was taken.
+func (d *Device) Timestamp(pool uint64, index int) (uint64, error) {
+	var at C.uint64_t
+	r := C.dlx_time(d.shim, C.uint64_t(pool), C.uint32_t(index), &at)
+	return uint64(at), failed(r, "vkGetQueryPoolResults", "")
+}
+
 // Point is a value of a timeline.
 type Point struct{ Timeline, Value uint64 }
 

@@ -156,9 +156,10 @@ func (d *Device) fill() error {
 }
 
 // WrapDevice takes a device of another library, the extensions that were enabled for it, and a queue. The
-// other library destroys the device. lock is held during each submission; nil says that only dlx submits to
+// other library destroys the device. The caller does not use p for another device. lock is held during each submission; nil says that only dlx submits to
 // the queue.
 func WrapDevice(p *Physical, device, queue uint64, family int, extensions []string, lock sync.Locker) (*Device, error) {
+	p.useFamily(family)
 	d := &Device{Physical: p, Queue: queue, Family: family, handle: as[vk.Device](device), extensions: slices.Clone(extensions), lock: lock}
 	return d, d.fill()
 }

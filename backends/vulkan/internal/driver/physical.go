@@ -47,6 +47,9 @@ type Physical struct {
 	Family     int // of the queues that are used: compute and transfer; -1 if there is none
 	Queues     int // of that family
 
+	TimestampBits   int     // of the timestamps of that family; 0 if it has none
+	TimestampPeriod float64 // nanoseconds of a step of timestamps
+
 	HostAlignment       int64 // of imported host pointers; 0 without ExternalMemoryHost
 	MaxBuffer           int64 // bytes: maxBufferSize
 	MaxStorageRange     int64 // bytes that a shader can reach through one binding
@@ -54,9 +57,10 @@ type Physical struct {
 	StorageAlignment    int64
 	Storage8, Storage16 bool // a shader can load and store words of 8 and 16 bits
 
-	extensions []string
-	instance   *Instance
-	external   C.PFN_vkGetPhysicalDeviceExternalBufferProperties
+	timestampBits []C.uint32_t // by family
+	extensions    []string
+	instance      *Instance
+	external      C.PFN_vkGetPhysicalDeviceExternalBufferProperties
 }
 
 // VendorDriver is a VkDriverId; 0 if the driver does not tell it.
@@ -131,7 +135,8 @@ func (i *Instance) Physical(handle uint64) (*Physical, error) {
 	C.dlx_describe(properties, features, C.uint64_t(handle), p.chains(), &d)
 	p.describe(&d)
 	p.describeMemory()
-	p.Family, p.Queues = family(i, handle)
+	p.Family, p.Queues, p.timestampBits = family(i, handle)
+	p.useFamily(p.Family)
 	return p, nil
 }
 
@@ -175,6 +180,7 @@ func (p *Physical) describe(d *C.dlx_physical) {
 	if p.Has(pciBusInfo) {
 		p.PCI = fmt.Sprintf("%04x:%02x:%02x.%x", uint32(d.pci_domain), uint32(d.pci_bus), uint32(d.pci_device), uint32(d.pci_function))
 	}
+	p.TimestampPeriod = float64(d.timestamp_period)
 	p.Timeline = d.timeline != 0
 	p.HostAlignment = int64(d.host_alignment)
 	p.MaxBuffer = clamp(uint64(d.max_buffer))
@@ -219,25 +225,39 @@ func (p *Physical) describeMemory() {
 
 // family chooses the queues: those that compute and do not draw, since they run
 // beside the drawing of others, else any that compute; -1 if there are none. A
-// family that computes can transfer too. It also returns how many queues the family has.
-func family(i *Instance, physical uint64) (chosen, queues int) {
+// family that computes can transfer too. It also returns how many queues the family has, and the bits of the
+// timestamps of all families.
+func family(i *Instance, physical uint64) (chosen, queues int, bits []C.uint32_t) {
 	get := function[C.PFN_vkGetPhysicalDeviceQueueFamilyProperties](i, "vkGetPhysicalDeviceQueueFamilyProperties")
-	var flags, counts [32]C.uint32_t
+	var flags, counts, valid [32]C.uint32_t
 	n := C.uint32_t(len(flags))
-	C.dlx_families(get, C.uint64_t(physical), &n, &flags[0], &counts[0])
+	C.dlx_families(get, C.uint64_t(physical), &n, &flags[0], &counts[0], &valid[0])
 	for _, without := range []C.uint32_t{C.VK_QUEUE_GRAPHICS_BIT, 0} {
 		chosen := slices.IndexFunc(flags[:n], func(f C.uint32_t) bool {
 			return f&C.VK_QUEUE_COMPUTE_BIT != 0 && f&without == 0
 		})
 		if chosen >= 0 {
-			return chosen, int(counts[chosen])
+			return chosen, int(counts[chosen]), valid[:n]
 		}
 	}
-	return -1, 0
+	return -1, 0, nil
+}
+
+// useFamily sets what depends on the family of the queues.
+func (p *Physical) useFamily(family int) {
+	p.TimestampBits = 0
+	if 0 <= family && family < len(p.timestampBits) {
+		p.TimestampBits = int(p.timestampBits[family])
+	}
 }
 
 // Has reports whether the device has an extension.
 func (p *Physical) Has(extension string) bool { return slices.Contains(p.extensions, extension) }
+
+// OneClock reports whether the timestamps of all queues are of one time domain, VK_TIME_DOMAIN_DEVICE.
+func (p *Physical) OneClock() bool {
+	return p.Has("VK_KHR_calibrated_timestamps") || p.Has("VK_EXT_calibrated_timestamps")
+}
 
 // External says what the driver can do with a handle type.
 type External struct {

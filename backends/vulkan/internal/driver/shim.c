@@ -49,7 +49,7 @@ VkResult dlx_device_extensions(PFN_vkEnumerateDeviceExtensionProperties get, uin
 	LIST(VkExtensionProperties, get(HANDLE(VkPhysicalDevice, physical), NULL, &n, properties));
 }
 
-void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues) {
+void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues, uint32_t *bits) {
 	enum { MAX = 32 };
 	VkQueueFamilyProperties properties[MAX];
 	uint32_t n = MAX;
@@ -58,6 +58,7 @@ void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t phy
 	for (uint32_t i = 0; i < *count; i++) {
 		queues[i] = properties[i].queueCount;
 		flags[i] = queues[i] ? properties[i].queueFlags : 0;
+		bits[i] = properties[i].timestampValidBits;
 	}
 }
 
@@ -106,6 +107,7 @@ void dlx_describe(PFN_vkGetPhysicalDeviceProperties2 properties, PFN_vkGetPhysic
 	out->max_storage_range = q->limits.maxStorageBufferRange;
 	out->storage_alignment = q->limits.minStorageBufferOffsetAlignment;
 	memcpy(out->max_groups, q->limits.maxComputeWorkGroupCount, sizeof out->max_groups);
+	out->timestamp_period = q->limits.timestampPeriod;
 	out->timeline = timeline.timelineSemaphore;
 	out->storage8 = storage8.storageBuffer8BitAccess;
 	out->storage16 = storage16.storageBuffer16BitAccess;
@@ -243,6 +245,36 @@ VkResult dlx_record_copies(dlx_device *d, uint64_t command, uint32_t count, cons
 	r = d->EndCommandBuffer(cmd);
 	if (r) d->ResetCommandBuffer(cmd, 0); // it is used again
 	return r;
+}
+
+VkResult dlx_times_new(dlx_device *d, uint32_t count, uint64_t *pool) {
+	VkQueryPoolCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = count};
+	VkQueryPool made = VK_NULL_HANDLE;
+	VkResult r = d->CreateQueryPool(d->device, &info, NULL, &made);
+	*pool = (uint64_t)(uintptr_t)made;
+	return r;
+}
+
+void dlx_times_free(dlx_device *d, uint64_t pool) { d->DestroyQueryPool(d->device, HANDLE(VkQueryPool, pool), NULL); }
+
+VkResult dlx_record_time(dlx_device *d, uint64_t command, uint64_t pool, uint32_t index) {
+	VkCommandBuffer cmd = HANDLE(VkCommandBuffer, command);
+	VkCommandBufferBeginInfo begin = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+	VkResult r = d->BeginCommandBuffer(cmd, &begin);
+	if (r) return r;
+	d->CmdResetQueryPool(cmd, HANDLE(VkQueryPool, pool), index, 1);
+	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+	d->CmdPipelineBarrier(cmd, all, all, 0, 0, NULL, 0, NULL, 0, NULL);
+	d->CmdWriteTimestamp(cmd, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, HANDLE(VkQueryPool, pool), index);
+	r = d->EndCommandBuffer(cmd);
+	if (r) d->ResetCommandBuffer(cmd, 0); // it is used again
+	return r;
+}
+
+VkResult dlx_time(dlx_device *d, uint64_t pool, uint32_t index, uint64_t *out) {
+	return d->GetQueryPoolResults(d->device, HANDLE(VkQueryPool, pool), index, 1, sizeof *out, out, sizeof *out, VK_QUERY_RESULT_64_BIT);
 }
 
 VkResult dlx_submit(dlx_device *d, int locked, const dlx_submission *s, uint32_t count, const dlx_point *waits) {

@@ -17,6 +17,11 @@
 	X(ResetCommandBuffer)       \
 	X(CmdCopyBuffer)            \
 	X(CmdPipelineBarrier)       \
+	X(CmdResetQueryPool)        \
+	X(CmdWriteTimestamp)        \
+	X(CreateQueryPool)          \
+	X(DestroyQueryPool)         \
+	X(GetQueryPoolResults)      \
 	X(CmdBindPipeline)          \
 	X(CmdBindDescriptorSets)    \
 	X(CmdPushConstants)         \
@@ -75,6 +80,7 @@ typedef struct dlx_physical {
 	uint64_t storage_alignment;
 	uint32_t max_storage_range;
 	uint32_t max_groups[3];
+	float timestamp_period;    // nanoseconds of a step of timestamps
 	uint32_t timeline;         // the feature timelineSemaphore
 	uint32_t storage8, storage16; // shaders can load and store words of 8 and 16 bits
 } dlx_physical;
@@ -83,13 +89,14 @@ typedef struct dlx_physical {
 enum { DLX_HAS_DRIVER = 1, DLX_HAS_PCI = 2, DLX_HAS_HOST = 4, DLX_HAS_TIMELINE = 8, DLX_HAS_STORAGE8 = 16, DLX_HAS_BUFFER_SIZE = 32 };
 
 // Lists that vulkan-go would keep in memory it frees too early: names are those of
-// extensions or layers, families are the queue families' flags. They write at most
+// extensions or layers, families are the queue families' flags, with the numbers of
+// queues and the bits of timestamps. They write at most
 // *count entries and set *count to how many there are.
 typedef char dlx_name[VK_MAX_EXTENSION_NAME_SIZE];
 VkResult dlx_layers(PFN_vkEnumerateInstanceLayerProperties get, uint32_t *count, dlx_name *names);
 VkResult dlx_instance_extensions(PFN_vkEnumerateInstanceExtensionProperties get, const char *layer, uint32_t *count, dlx_name *names);
 VkResult dlx_device_extensions(PFN_vkEnumerateDeviceExtensionProperties get, uint64_t physical, uint32_t *count, dlx_name *names);
-void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues);
+void dlx_families(PFN_vkGetPhysicalDeviceQueueFamilyProperties get, uint64_t physical, uint32_t *count, uint32_t *flags, uint32_t *queues, uint32_t *bits);
 uint32_t dlx_instance_version(PFN_vkEnumerateInstanceVersion get);
 void *dlx_proc(PFN_vkGetInstanceProcAddr get, uint64_t instance, const char *name);
 
@@ -160,6 +167,12 @@ VkResult dlx_record(dlx_device *d, const dlx_job *job, uint32_t count, const voi
 typedef struct { uint64_t dst, src, src_offset, dst_offset, size; } dlx_region;
 // dlx_record_copies records regions of several buffers that no other family owns.
 VkResult dlx_record_copies(dlx_device *d, uint64_t command, uint32_t count, const dlx_region *regions);
+
+// A pool of timestamps. dlx_record_time records the reading of one of them, which dlx_time returns when it is done.
+VkResult dlx_times_new(dlx_device *d, uint32_t count, uint64_t *pool);
+void dlx_times_free(dlx_device *d, uint64_t pool);
+VkResult dlx_record_time(dlx_device *d, uint64_t command, uint64_t pool, uint32_t index);
+VkResult dlx_time(dlx_device *d, uint64_t pool, uint32_t index, uint64_t *out);
 
 // dlx_point is a value of a timeline.
 typedef struct dlx_point {

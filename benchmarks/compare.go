@@ -1,0 +1,296 @@
+package benchmarks
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/aclements/go-moremath/stats"
+	"golang.org/x/perf/benchmath"
+
+	"github.com/dlx-go/dlx/benchmarks/facts"
+)
+
+// What makes a difference significant, see [Report.Compare].
+const (
+	// alpha is the probability below which a difference is not taken for chance.
+	alpha = 0.01
+	// leastEffect is a difference that two processes of the same program may have, since their memory lies elsewhere.
+	leastEffect = 0.02
+	// leastUnblocked is the same where a run had only one process, so that nothing is known of others.
+	leastUnblocked = 0.05
+	// With so many cases in several blocks, the typical spread between blocks is known, and worth typicalFreedom degrees of
+	// freedom to each case.
+	casesForTypical = 10
+	typicalFreedom  = 4
+)
+
+// Compare sets Change in every case that was measured in both reports, and Baseline, without a file. It returns the number of
+// these cases. Tolerance is the part of a median, such as 0.05, up to which a loss does not count.
+//
+// The samples of one process share its luck: where its memory lies, and how fast the clocks were. A test that takes
+// them as independent finds differences between equal programs. So a difference is significant only if all of these say so:
+//
+//   - the Mann-Whitney U test of all samples ([benchmath.AssumeNothing]), with Holm's correction for the number of cases;
+//   - Student's t test of the medians of blocks, where each run has two or more (see [Series].Blocks). The variance between
+//     blocks is that of the case, or the typical one of all cases if that is larger: few blocks tell little about themselves;
+//   - the size of the difference: above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
+//
+// The baselines of a case are other code that ran at the same time. Where all of them have changed in the same direction as the
+// case, the machine has: only what the case lost or won beyond them counts.
+func (r *Report) Compare(old Report, tolerance float64) int {
+	r.Baseline = &Baseline{Date: old.Date, Tolerance: tolerance, Differs: r.differs(old)}
+	before := make(map[string]*Result, len(old.Cases))
+	for i := range old.Cases {
+		if c := &old.Cases[i]; c.measured() {
+			before[c.Name] = c
+		}
+	}
+	var pairs []*compared
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		if c.Change = nil; !c.measured() {
+			continue
+		}
+		b, ok := before[c.Name]
+		if !ok {
+			r.Baseline.New = append(r.Baseline.New, c.Name)
+			continue
+		}
+		pairs = append(pairs, newCompared(b, c))
+	}
+	now := make(map[string]bool, len(r.Cases))
+	for _, c := range r.Cases {
+		now[c.Name] = c.measured()
+	}
+	for _, c := range old.Cases {
+		if c.measured() && !now[c.Name] {
+			r.Baseline.Gone = append(r.Baseline.Gone, c.Name)
+			now[c.Name] = true // a name that the older report has twice counts once
+		}
+	}
+	holm(pairs)
+	typical, known := typicalSpread(pairs)
+	for _, p := range pairs {
+		p.new.Change = p.change(typical, known, tolerance)
+	}
+	return len(pairs)
+}
+
+// measured reports whether the case has a time that can be compared: one from a thousandth of a nanosecond to some years. A
+// report from a file may have others.
+func (r *Result) measured() bool { return r.Status == OK && r.Median >= 0.001 && r.Median < 1e18 }
+
+// compared is a case in two reports.
+type compared struct {
+	old, new *Result
+	shift    float64 // the logarithm of new time to old time
+	counts   float64 // the part of shift that the machine does not explain
+	p        float64 // of the U test
+	spread   float64 // the standard deviation between blocks, of logarithms
+	freedom  int     // its degrees of freedom, 0 if there are no blocks
+	blocks   float64 // 1/(number of old blocks) + 1/(number of new blocks)
+}
+
+func newCompared(old, new *Result) *compared {
+	p := &compared{old: old, new: new, shift: math.Log(new.Median / old.Median)}
+	p.counts = beyond(p.shift, controls(old, new))
+	p.p = uTest(old.Times, new.Times)
+	a, b := old.blockLogs(), new.blockLogs()
+	if len(a) > 1 && len(b) > 1 {
+		p.freedom = len(a) + len(b) - 2
+		p.spread = math.Sqrt((squares(a) + squares(b)) / float64(p.freedom))
+		p.blocks = 1/float64(len(a)) + 1/float64(len(b))
+	}
+	return p
+}
+
+// uTest returns the probability of such a difference between samples of the same distribution, 1 where there are none.
+func uTest(a, b []float64) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 1
+	}
+	sample := func(times []float64) *benchmath.Sample {
+		return benchmath.NewSample(slices.Clone(times), &benchmath.DefaultThresholds)
+	}
+	if p := benchmath.AssumeNothing.Compare(sample(a), sample(b)).P; finite(p) {
+		return min(1, max(0, p))
+	}
+	return 1
+}
+
+// blockLogs returns the logarithms of the medians of the blocks, nil if the blocks do not fit the samples or a median has none.
+func (s *Series) blockLogs() []float64 {
+	var logs []float64
+	rest := s.Times
+	for _, n := range s.Blocks {
+		if n <= 0 || n > len(rest) {
+			return nil
+		}
+		m := math.Log(median(rest[:n]))
+		if !finite(m) {
+			return nil
+		}
+		logs, rest = append(logs, m), rest[n:]
+	}
+	if len(rest) > 0 {
+		return nil
+	}
+	return logs
+}
+
+// controls returns the shifts of the baselines of a case that were measured both times.
+func controls(old, new *Result) (shifts []float64) {
+	for _, b := range new.Baselines {
+		for _, before := range old.Baselines {
+			if b.Baseline == before.Baseline && b.Median > 0 && before.Median > 0 {
+				shifts = append(shifts, math.Log(b.Median/before.Median))
+			}
+		}
+	}
+	return shifts
+}
+
+// beyond returns the part of shift that is beyond the smallest of the others, 0 if it is not. If one of them has another
+// direction, or there are none, that is all of shift.
+func beyond(shift float64, others []float64) float64 {
+	if len(others) == 0 {
+		return shift
+	}
+	sign, least := math.Copysign(1, shift), math.Inf(1)
+	for _, o := range others {
+		least = min(least, sign*o)
+	}
+	return sign * max(0, sign*shift-max(0, least))
+}
+
+// holm corrects the probabilities of the U tests for the number of pairs.
+//
+// Source: S. Holm, A simple sequentially rejective multiple test procedure, 1979.
+func holm(pairs []*compared) {
+	sorted := slices.SortedFunc(slices.Values(pairs), func(a, b *compared) int {
+		switch {
+		case a.p < b.p:
+			return -1
+		case a.p > b.p:
+			return 1
+		}
+		return 0
+	})
+	least := 0.0
+	for i, p := range sorted {
+		least = min(1, max(least, p.p*float64(len(sorted)-i)))
+		p.p = least
+	}
+}
+
+// typicalSpread returns the median of the spreads between blocks, and whether there are enough for that.
+func typicalSpread(pairs []*compared) (spread float64, known bool) {
+	var all []float64
+	for _, p := range pairs {
+		if p.freedom > 0 {
+			all = append(all, p.spread)
+		}
+	}
+	if len(all) < casesForTypical {
+		return 0, false
+	}
+	return median(all), true
+}
+
+// change judges a pair.
+func (p *compared) change(typical float64, known bool, tolerance float64) *Change {
+	c := &Change{Median: p.old.Median, Ratio: round(p.old.Median / p.new.Median), P: p.p}
+	least := leastUnblocked
+	if p.freedom > 0 {
+		least = leastEffect
+		c.P = max(c.P, p.tTest(typical, known))
+	}
+	clock := p.old.ClockError + p.new.ClockError
+	c.Significant = c.P < alpha && math.Abs(p.counts) > math.Log1p(least) && math.Abs(p.new.Median-p.old.Median) > clock
+	c.Slower = c.Significant && p.counts > math.Log1p(tolerance)
+	return c
+}
+
+// tTest returns the probability that blocks of equal programs differ so much.
+func (p *compared) tTest(typical float64, known bool) float64 {
+	spread, freedom := p.spread, float64(p.freedom)
+	if known {
+		spread, freedom = max(spread, typical), freedom+typicalFreedom
+	}
+	if spread == 0 {
+		if p.counts == 0 {
+			return 1
+		}
+		return 0 // blocks without any noise, as on a simulated clock
+	}
+	t := math.Abs(p.counts) / (spread * math.Sqrt(p.blocks))
+	return min(1, max(0, 2*(1-stats.TDist{V: freedom}.CDF(t))))
+}
+
+// differs says what about the machine is not as in the older report. What one of them does not know does not count.
+func (r *Report) differs(old Report) (list []string) {
+	note := func(what, before, now string) {
+		if before != now && before != "" && now != "" {
+			list = append(list, fmt.Sprintf("%s: %s, before %s", what, now, before))
+		}
+	}
+	a, b := &old.Host, &r.Host
+	note("platform", a.Platform, b.Platform)
+	note("system", a.System, b.System)
+	note("kernel", a.Kernel, b.Kernel)
+	note("hypervisor", a.Virtual, b.Virtual)
+	note("container", a.Container, b.Container)
+	note("CPU", a.CPU, b.CPU)
+	note("number of CPUs", strconv.Itoa(a.CPUs), strconv.Itoa(b.CPUs))
+	note("allowed CPUs", a.Affinity, b.Affinity)
+	note("governor", a.Governor, b.Governor)
+	if a.Memory > 0 && b.Memory > 0 && math.Abs(float64(a.Memory-b.Memory)) > 0.02*float64(a.Memory) {
+		note("bytes of memory", strconv.FormatInt(a.Memory, 10), strconv.FormatInt(b.Memory, 10))
+	}
+	names := maps.Clone(a.Versions)
+	if names == nil {
+		names = make(map[string]string)
+	}
+	maps.Copy(names, b.Versions)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		note("version of "+name, orNone(a.Versions[name]), orNone(b.Versions[name]))
+	}
+	for i := range b.Devices {
+		d := &b.Devices[i]
+		if before := a.Find(d.ID); before != nil {
+			note(d.ID.String(), deviceText(before), deviceText(d))
+		} else if d.Missing == "" {
+			list = append(list, d.ID.String()+": "+deviceText(d)+", before not there")
+		}
+	}
+	for i := range a.Devices {
+		if d := &a.Devices[i]; d.Missing == "" && b.Find(d.ID) == nil {
+			list = append(list, d.ID.String()+": not there, before "+deviceText(d))
+		}
+	}
+	return list
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func deviceText(d *facts.Device) string {
+	if d.Missing != "" {
+		return "missing"
+	}
+	text := d.Name
+	if d.Driver != "" {
+		text += " with " + d.Driver
+	}
+	if d.Link != "" && d.Bus != nil {
+		text += ", " + d.Bus.Source
+	}
+	return orNone(text)
+}

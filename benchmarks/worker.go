@@ -1,0 +1,173 @@
+package benchmarks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// job asks a worker for one block of samples of a case.
+type job struct {
+	Case string `json:"case"`
+	block
+}
+
+// done is what a worker answers.
+type done struct {
+	Result Result `json:"result"`
+	NumPy  string `json:"numpy,omitempty"`
+}
+
+// Serve measures cases for another process, see [Options.Worker]: it reads jobs from in and writes results to out until in
+// ends. It returns ctx's error, or that of reading or writing.
+func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io.Writer) error {
+	byName := make(map[string]Case, len(cases))
+	for _, c := range cases {
+		byName[c.Name] = c
+	}
+	m := newInProcess(opts)
+	defer m.close()
+	read, write := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var j job
+		if err := read.Decode(&j); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		c, ok := byName[j.Case]
+		answer := done{Result: Result{Name: j.Case, Status: Failed, Reason: "the process that measures does not know the case: the devices of this machine have changed"}}
+		if ok {
+			answer = done{Result: m.measure(ctx, c, j.block), NumPy: m.numpyVersion()}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := write.Encode(answer); err != nil {
+			return err
+		}
+	}
+}
+
+// workers measures in other processes: in one until it ends, then in the next.
+type workers struct {
+	start   func(context.Context) *exec.Cmd
+	current *worker
+	numpy   string
+}
+
+// worker is a process that serves.
+type worker struct {
+	cmd     *exec.Cmd
+	jobs    *os.File // its standard input
+	results *os.File
+	stderr  *tail
+	answers chan done // closed when there are no more
+}
+
+// A case that takes so much longer than its share hangs.
+const (
+	hangs     = time.Minute
+	hangsPart = 20
+	// endsWithin is how long a worker may take to end after its last job.
+	endsWithin = 10 * time.Second
+)
+
+func (w *workers) numpyVersion() string { return w.numpy }
+
+func (w *workers) measure(ctx context.Context, c Case, b block) Result {
+	failed := func(format string, args ...any) Result {
+		return Result{
+			Name: c.Name, Description: c.Description, Family: c.Family, Kind: c.Kind, From: c.From, To: c.To,
+			Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: Failed, Reason: fmt.Sprintf(format, args...),
+		}
+	}
+	if w.current == nil {
+		started, err := startWorker(ctx, w.start)
+		if err != nil {
+			return failed("the process that measures could not be started: %v", err)
+		}
+		w.current = started
+	}
+	limit := time.NewTimer(hangs + hangsPart*b.Time)
+	defer limit.Stop()
+	err := json.NewEncoder(w.current.jobs).Encode(job{c.Name, b})
+	if err == nil {
+		select {
+		case answer, ok := <-w.current.answers:
+			if ok {
+				w.numpy = answer.NumPy
+				return answer.Result
+			}
+		case <-ctx.Done():
+			w.end(0)
+			return failed("%v", ctx.Err())
+		case <-limit.C:
+			w.end(0)
+			return failed("it was ended, since it took more than %v", hangs+hangsPart*b.Time)
+		}
+	}
+	return failed("the process that measured it ended: %s", w.end(endsWithin))
+}
+
+// close ends the current process.
+func (w *workers) close() {
+	if w.current != nil {
+		w.end(endsWithin)
+	}
+}
+
+// end waits for the current process to end, and kills it if that takes too long. It returns how the process ended.
+func (w *workers) end(within time.Duration) string {
+	c := w.current
+	w.current = nil
+	_ = c.jobs.Close()
+	kill := time.AfterFunc(within, func() { _ = c.cmd.Process.Kill() })
+	for range c.answers { // until its last one is read
+	}
+	err := c.cmd.Wait()
+	kill.Stop()
+	_ = c.results.Close()
+	how := "without an error"
+	if err != nil {
+		how = err.Error()
+	}
+	if text := c.stderr.firstLine(); text != "" {
+		how += ": " + text
+	}
+	return how
+}
+
+// tail keeps the first bytes that are written to it, which have the reason of a crash, and forgets the rest.
+type tail struct{ text bytes.Buffer }
+
+const longestTail = 64 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text.Write(p[:min(len(p), longestTail-t.text.Len())])
+	return len(p), nil
+}
+
+// firstLine returns the line that says why a program of Go ended, or else the last line.
+func (t *tail) firstLine() string {
+	last := ""
+	for line := range strings.Lines(t.text.String()) {
+		line = strings.TrimSpace(line)
+		for _, begin := range []string{"panic: ", "fatal error: ", "SIG", "runtime: "} {
+			if strings.HasPrefix(line, begin) {
+				return line
+			}
+		}
+		if line != "" {
+			last = line
+		}
+	}
+	return last
+}

@@ -1,0 +1,101 @@
+//go:build unix
+
+package benchmarks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+func init() {
+	serveTestCases = func() error {
+		out, err := WorkerOutput()
+		if err != nil {
+			return err
+		}
+		return Serve(context.Background(), workerCases(), Options{Registry: new(core.Registry)}, os.Stdin, out)
+	}
+}
+
+// workerCases are what a process of these tests can measure.
+func workerCases() []Case {
+	does := func(name string, f func()) Case {
+		return Case{Name: name, setup: func(*env) (trial, error) {
+			f()
+			return trial{own: fixed(time.Duration(os.Getpid()))}, nil
+		}}
+	}
+	return []Case{
+		does("good", func() {}),
+		does("prints", func() { fmt.Println("a driver says hello"); fmt.Fprintln(os.Stderr, "and warns") }),
+		does("exits", func() { os.Exit(3) }),
+		does("panics", func() { panic("something is odd") }),
+		does("crashes", func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSEGV); time.Sleep(time.Hour) }),
+		does("killed", func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }),
+		does("sleeps", func() { time.Sleep(time.Hour) }),
+		does("last", func() {}),
+	}
+}
+
+func startTestWorker(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), isWorker+"=1")
+	return cmd
+}
+
+func TestACrashLosesOneCase(t *testing.T) {
+	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name == "sleeps" })
+	cases = slices.Insert(cases, 1, Case{Name: "unknown"})
+	r, err := Run(t.Context(), cases, Options{Samples: 4, Rounds: 2, MaxTime: time.Millisecond, Worker: startTestWorker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"good": "", "prints": "", "last": "",
+		"unknown": "does not know the case",
+		"exits":   "exit status 3", "panics": "panic: something is odd", "crashes": "SIGSEGV", "killed": "signal: killed",
+	}
+	for _, c := range r.Cases {
+		reason := want[c.Name]
+		if reason == "" && (c.Status != OK || len(c.Times) != 4 || c.Times[0] == c.Times[3]) {
+			t.Errorf("%+v", c) // the two rounds are measured by two processes
+		}
+		if reason != "" && (c.Status != Failed || !strings.Contains(c.Reason, reason)) {
+			t.Errorf("%s: %s %q, want %q", c.Name, c.Status, c.Reason, reason)
+		}
+	}
+	if len(r.Cases) != len(cases) {
+		t.Errorf("%d results", len(r.Cases))
+	}
+}
+
+func TestAnInterruptEndsTheProcessThatMeasures(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name != "good" && c.Name != "sleeps" })
+	r, err := Run(ctx, cases, Options{Samples: 2, MaxTime: time.Millisecond, Worker: startTestWorker, Progress: func(c Case, done int) {
+		if c.Name == "sleeps" {
+			time.AfterFunc(50*time.Millisecond, cancel)
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || !r.Interrupted || len(r.Cases) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestAWorkerThatCannotBeStartedIsTheReason(t *testing.T) {
+	start := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent") }
+	r, err := Run(t.Context(), workerCases()[:1], Options{Samples: 2, MaxTime: time.Millisecond, Worker: start})
+	if got := r.Cases[0]; err != nil || got.Status != Failed || !strings.Contains(got.Reason, "could not be started") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

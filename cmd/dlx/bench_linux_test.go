@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/benchmarks"
+)
+
+func TestWhatWasMeasuredIsKept(t *testing.T) {
+	program := buildDLX(t)
+	// begin starts a run that does not end by itself, and returns when one case of many is measured.
+	begin := func(t *testing.T, path string) (cmd *exec.Cmd, stdout *bytes.Buffer) {
+		stdout = new(bytes.Buffer)
+		cmd = exec.Command(program, "bench", "-t", "core/", "-t", "memory/", "-t", "stream/", "--max-time", "1h", "--budget", "10m", "-i", "100000", "--rounds", "1", "--json", "--json-file", path)
+		cmd.Stdout = stdout
+		start(t, cmd)
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(path + partial); err == nil {
+				return cmd, stdout
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("it does not begin")
+			}
+		}
+	}
+	t.Run("by Ctrl-C", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "r.json")
+		cmd, stdout := begin(t, path)
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+			t.Errorf("it ended with %v", err)
+		}
+		r := decode[benchResult](t, outcome{code: exitFailed, stdout: stdout.String()}, "bench")
+		kept, err := readReport(path, "bench")
+		if err != nil || !r.Interrupted || !kept.Interrupted || len(kept.Cases) != len(r.Cases) {
+			t.Errorf("%v, printed %+v, kept %+v", err, r, kept)
+		}
+		wantNames(t, filepath.Dir(path), "r.json")
+	})
+	t.Run("when it is killed", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "r.json")
+		cmd, _ := begin(t, path)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		wantNames(t, filepath.Dir(path), "r.json.part")
+	})
+	t.Run("in processes of their own, with the same flags", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), program, append(quick, "-t", "core/slice", "-t", "memory/alloc/4KiB", "--rounds", "2", "--slow-down", "core/slice=100000%", "-i", "4", "--json")...)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := decode[benchResult](t, outcome{stdout: string(out)}, "bench")
+		if len(r.Cases) != 2 || r.Cases[0].Status != benchmarks.OK || len(r.Cases[0].Blocks) != 2 || r.Cases[0].Median < 10*r.Cases[1].Median {
+			t.Errorf("%+v", r.Cases)
+		}
+	})
+	t.Run("a process that measures is not for people", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), program, "bench", "--worker").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "not started by a benchmark") {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package core
+
+import "slices"
+
+// Plus returns the sums of the numbers of m and other, which are of different processes. It changes neither.
+func (m Metrics) Plus(other Metrics) Metrics {
+	sum := Metrics{Devices: slices.Clone(m.Devices), Moves: slices.Clone(m.Moves), MoveErrors: slices.Clone(m.MoveErrors), LostTensors: m.LostTensors + other.LostTensors}
+	for _, d := range other.Devices {
+		at := entry(&sum.Devices, d, func(x DeviceMetrics) bool { return x.Device == d.Device })
+		if at == nil {
+			continue
+		}
+		at.Allocs, at.AllocatedBytes, at.AllocErrors = at.Allocs+d.Allocs, at.AllocatedBytes+d.AllocatedBytes, at.AllocErrors+d.AllocErrors
+		at.Frees, at.FreedBytes = at.Frees+d.Frees, at.FreedBytes+d.FreedBytes
+		at.Tensors, at.Buffers = at.Tensors+d.Tensors, at.Buffers+d.Buffers
+		at.Opens, at.Closes = at.Opens+d.Opens, at.Closes+d.Closes
+		at.HostWaits, at.HostWaitTime = at.HostWaits+d.HostWaits, at.HostWaitTime+d.HostWaitTime
+	}
+	for _, v := range other.Moves {
+		if at := entry(&sum.Moves, v, func(x MoveMetrics) bool { return x.From == v.From && x.To == v.To && x.Mechanism == v.Mechanism }); at != nil {
+			at.Moves, at.Bytes = at.Moves+v.Moves, at.Bytes+v.Bytes
+		}
+	}
+	for _, e := range other.MoveErrors {
+		if at := entry(&sum.MoveErrors, e, func(x MoveErrorMetrics) bool { return x.Error == e.Error }); at != nil {
+			at.Count += e.Count
+		}
+	}
+	sum.sort()
+	return sum
+}
+
+// Ended returns the metrics of a process that has ended: the counts stay, and nothing is open any more.
+func (m Metrics) Ended() Metrics {
+	m.Devices = slices.Clone(m.Devices)
+	for i := range m.Devices {
+		d := &m.Devices[i]
+		d.Frees, d.FreedBytes, d.Closes = d.Allocs, d.AllocatedBytes, d.Opens
+		d.Tensors, d.Buffers = 0, 0
+	}
+	return m
+}
+
+// entry returns the entry of a list that is like x. If there is none, it appends x and returns nil.
+func entry[T any](list *[]T, x T, like func(T) bool) *T {
+	if i := slices.IndexFunc(*list, like); i >= 0 {
+		return &(*list)[i]
+	}
+	*list = append(*list, x)
+	return nil
+}
