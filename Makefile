@@ -18,6 +18,7 @@ GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT) $(GOTESTHOW)
 VENV         := .venv
 VENV_DATA    := .venv-testdata
 VENV_MODULES := .venv-modules
+VENV_DOCKER  := .venv-docker
 # A linter cannot read newer Go than it was built with.
 TOOLS        := $(CURDIR)/.tools/$(shell go env GOVERSION)
 GOLANGCILINT := $(TOOLS)/golangci-lint
@@ -91,10 +92,10 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 	$(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) $(if $(VULKAN),test-swiftshader) test-metal \
 	test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	$(LIBDLX_SUITE) $(PYTHON_SUITE) $(INTEROP_SUITE) \
-	test-bench test-fuzz
+	test-docker test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop clean $(SUITES)
+.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,6 +134,11 @@ interop-opencv: export DLX_OPENCV := 1
 interop-opencv: setup ## Test the adapter for OpenCV, interop/opencv
 	cd interop/opencv && CGO_ENABLED=1 go vet ./... && \
 		CGO_ENABLED=1 $(abspath $(TOOLS))/gotestsum --format pkgname -- $(GOTESTFLAGS) ./...
+
+# Not one of the suites: it needs root, bootstraps Debian and compiles OpenGL's bindings. IMAGES=all takes minutes more.
+IMAGES ?= cpu
+docker-real: ## Build IMAGES of docker/Dockerfile without a registry, with buildah, and run them (as root)
+	scripts/docker-real.sh $(IMAGES)
 
 lint: test-lint test-directions ## Run the linters
 	$(MODULES_TEST) lint
@@ -307,6 +313,14 @@ test-python: export DLX_TAGS = $(LIBDLX_TAGS)
 test-python: ## The Python package: its wheel, with every CPython that is found
 	$(DRIVERS) env PYTHON=$(PYTHON) scripts/test-python.sh
 
+test-docker: $(VENV_DOCKER)/ready ## The Dockerfile, the compose files and the Kubernetes example are valid; nothing is built
+	scripts/test-docker.sh $(VENV_DOCKER)
+
+$(VENV_DOCKER)/ready: requirements-docker.txt | system-packages
+	$(PYTHON) -m venv $(VENV_DOCKER)
+	$(VENV_DOCKER)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
 test-fuzz: ## Every fuzz target, for FUZZTIME each
 	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
 
@@ -376,4 +390,4 @@ testdata-fetch: requirements-testdata.txt ## Fetch the digits from scikit-learn 
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
 clean: ## Remove everything that make installed or built
-	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) .venv-python .venv-interop .venv-interop-mxnet .tools .test .cache dist python/build python/dist
+	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) $(VENV_DOCKER) .venv-python .venv-interop .venv-interop-mxnet .tools .test .cache dist python/build python/dist

@@ -20,7 +20,7 @@ func timedStream(ctx context.Context, d core.Device) (core.Stream, error) {
 // deviceTimed makes a sampler of a loop that enqueues n operations on s, a stream of d. The sampler waits for them. It
 // takes the time on the clock of the device, between marks before and behind the operations. If the device has no
 // clock, or cannot time s, it takes the time on the host, from the first call until the host knows that all is done.
-// wrong is how much a sample may be wrong: for the device a step of its clock, and for the host the time that it
+// wrong is how much a sample may be wrong: for the device a step of its clock, and for the host at least the time that it
 // takes to wait for a stream without work, which the sample contains.
 //
 // The sampler fails if the device's time is longer than the host's around it, which proves one of them wrong.

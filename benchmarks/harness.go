@@ -32,6 +32,9 @@ type Options struct {
 	// Worker, if not nil, starts a process that calls [Serve] with the same cases. Each round has a process of its own. If a
 	// case ends its process, as a fault of a driver does, only that case is lost.
 	Worker func(context.Context) *exec.Cmd
+	// WorkerMetrics, if not nil, is called after each case with the metrics of the process that measured it, and with a number
+	// that differs from those of other processes.
+	WorkerMetrics func(process int, m core.Metrics)
 	// SkipVerification leaves out the comparison of the bytes that arrived with those that were sent.
 	SkipVerification bool
 	// Simulated measures simulated devices, too. Each result of one says so.
@@ -106,7 +109,7 @@ func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 func runRound(ctx context.Context, cases []Case, opts Options, round int, results []*Result, start time.Time, r *Report) bool {
 	var m measurer = newInProcess(opts)
 	if opts.Worker != nil {
-		m = &workers{start: opts.Worker}
+		m = &workers{start: opts.Worker, metrics: opts.WorkerMetrics}
 	}
 	defer func() {
 		m.close()

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/dlx-go/dlx/core"
 )
 
 // job asks a worker for one block of samples of a case.
@@ -23,6 +25,8 @@ type job struct {
 type done struct {
 	Result Result `json:"result"`
 	NumPy  string `json:"numpy,omitempty"`
+	// Metrics are those of the process since its start.
+	Metrics core.Metrics `json:"metrics"`
 }
 
 // Serve measures cases for another process, see [Options.Worker]: it reads jobs from in and writes results to out until in
@@ -47,6 +51,7 @@ func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io
 		if ok {
 			answer = done{Result: m.measure(ctx, c, j.block), NumPy: m.numpyVersion()}
 		}
+		answer.Metrics = core.ReadMetrics()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -59,6 +64,7 @@ func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io
 // workers measures in other processes: in one until it ends, then in the next.
 type workers struct {
 	start   func(context.Context) *exec.Cmd
+	metrics func(process int, m core.Metrics) // nil if nobody wants to know
 	current *worker
 	numpy   string
 }
@@ -104,6 +110,9 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 		case answer, ok := <-w.current.answers:
 			if ok {
 				w.numpy = answer.NumPy
+				if w.metrics != nil {
+					w.metrics(w.current.cmd.Process.Pid, answer.Metrics)
+				}
 				return answer.Result
 			}
 		case <-ctx.Done():

@@ -40,9 +40,10 @@ type benchFlags struct {
 	worker bool
 	measureFlags
 	tableOptions
-	compare  string
-	jsonFile string
-	files    benchFiles
+	tolerance string
+	compare   string
+	jsonFile  string
+	files     benchFiles
 }
 
 // measureFlags say what is measured, and how.
@@ -54,6 +55,7 @@ type measureFlags struct {
 	skip      bool
 	simulated bool
 	slowDown  map[string]string
+	metrics   string
 }
 
 // defaultBudget is the time for a run that names no cases. Listing devices and starting processes take some seconds more.
@@ -109,9 +111,11 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 45s without --case, no limit with it")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
+	metricsFlag(flags, &f.metrics)
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
+	flags.StringVar(&f.tolerance, "tolerance", "5%", "a loss up to this part of a median is no failure of --compare")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
 	f.files.addFlags(flags)
@@ -151,6 +155,9 @@ func (f *benchFlags) check() error {
 	}
 	if len(f.names) == 0 && f.budget == 0 {
 		f.budget = defaultBudget
+	}
+	if _, err := parsePercent(f.tolerance); err != nil {
+		return fmt.Errorf("invalid argument for --tolerance: %w", err)
 	}
 	return f.measureFlags.check()
 }
@@ -203,8 +210,12 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 	}
 	keep, end := a.keepPartial(f.jsonFile)
 	report, err := a.measure(ctx, f.cases(), f.measureFlags, workerArgs(cmd.Flags()), keep)
-	if f.compare != "" && report.Compare(old.Report) == 0 {
-		a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+	if f.compare != "" {
+		tolerance, _ := parsePercent(f.tolerance) // check has done so
+		if report.Compare(old.Report, tolerance) == 0 {
+			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+		}
+		report.Baseline.File = f.compare
 	}
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report, f.tableOptions}

@@ -22,6 +22,20 @@ import (
 // is there.
 func (a *app) measure(ctx context.Context, cases []benchmarks.Case, f measureFlags, args []string, keep func(benchmarks.Result)) (benchmarks.Report, error) {
 	opts := f.options(a)
+	if f.metrics != "" {
+		var all processMetrics
+		stop, url, err := serveMetrics(ctx, f.metrics, a.registry, all.read)
+		if err != nil {
+			return benchmarks.Report{}, err
+		}
+		defer func() {
+			if err := stop(); err != nil {
+				a.log.Warn().Err(err).Msg("the server of the metrics failed")
+			}
+		}()
+		a.log.Info().Str("url", url).Msg("metrics")
+		opts.WorkerMetrics = all.note
+	}
 	if a.executable != "" {
 		opts.Worker = func(ctx context.Context) *exec.Cmd {
 			return exec.CommandContext(ctx, a.executable, slices.Concat([]string{"bench", "--worker"}, args)...)

@@ -18,6 +18,7 @@ import (
 type devicesResult struct {
 	Backends []inventory.Backend `json:"backends"`
 	Unknown  []string            `json:"unknown_tags,omitempty"` // unknown build tags, which may be misspelled
+	Hints    []inventory.Hint    `json:"hints,omitempty"`        // usual mistakes of containers and permissions
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
@@ -31,13 +32,15 @@ below a device are those that differ. If several APIs offer the same hardware, e
 device lists the others as "same hardware"; they have the same UUID or PCI address.
 Compute units, queues, free memory, the link to the host and NUMA nodes are shown if the
 API or the system reports them. Backends that are not in this build are listed with the
-build tag that adds them.`,
+build tag that adds them. Hints name usual mistakes of containers and of permissions, with
+a remedy.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			if err := a.checkFile("html", html); err != nil {
 				return nil, err
 			}
 			r := devicesResult{Backends: inventory.List(cmd.Context(), a.registry)}
+			r.Hints = inventory.Hints(r.Backends)
 			info, _ := debug.ReadBuildInfo() // nil where a build has none
 			r.Unknown = newVersionResult(info, a.registry).Unknown
 			if html != "" {
@@ -82,6 +85,11 @@ func (r devicesResult) writeText(w io.Writer) {
 				return slices.Contains(b.Features, f) // already shown for the backend
 			}))
 		}
+	}
+	for _, hint := range r.Hints {
+		row(w)
+		row(w, "HINT "+hint.Name, printable(hint.Problem))
+		field(w, "remedy", hint.Remedy)
 	}
 	if len(r.Unknown) > 0 {
 		row(w)
