@@ -1,12 +1,14 @@
 package tensorfile_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -38,6 +40,33 @@ func TestReadingPastThePageCache(t *testing.T) {
 		t.Errorf("not in the page cache, but mapped: %+v", f)
 	}
 	checkLoaded(t, path, d, l)
+}
+
+// Reading the header reads little besides.
+func TestTheHeaderIsReadAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: filled(t, core.TypeFloat32, 4<<20)}}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Cachestat_t
+	if err := unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &before, 0); err != nil {
+		t.Skipf("the system does not tell what is in the page cache: %v", err)
+	}
+	if before.Cache > 0 {
+		t.Skipf("%d pages stay in the page cache of this file system", before.Cache)
+	}
+	l := load(t, path, openHost(t), tensorfile.LoadOptions{})
+	if f := l.Report.Files[0]; f.Cached > 0.05 || f.Read == tensorfile.ReadMap {
+		t.Errorf("%+v", f)
+	}
 }
 
 func TestAFileSystemThatIsMemory(t *testing.T) {

@@ -175,9 +175,12 @@ func (l *loader) openShard(path string, wanted map[string]bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.file, err = open(m, path, nil); err != nil {
+	readAround := onlyHeader(fd, m)
+	s.file, err = open(m, path, nil)
+	if err != nil {
 		return err
 	}
+	readAround()
 	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
 	return nil
 }

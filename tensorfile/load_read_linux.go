@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -38,6 +39,28 @@ func (s *shard) openDirect() error {
 		return fmt.Errorf("the file system refuses to read past the page cache: %w", err)
 	}
 	return nil
+}
+
+// onlyHeader keeps the system from reading megabytes around each page of the header that is touched: they would be read
+// once more past the page cache. It has the whole header of a .safetensors file read at once instead. restore makes
+// the system read around pages again.
+func onlyHeader(file *os.File, m *mapping) (restore func()) {
+	if m.unmap == nil || unix.Madvise(m.data, unix.MADV_RANDOM) != nil {
+		return func() {}
+	}
+	fd := int(file.Fd())
+	var length [lengthSize]byte
+	if unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) == nil {
+		if _, err := file.ReadAt(length[:], 0); err == nil {
+			// Of another file this is any number. Too many bytes cost time only.
+			n := min(binary.LittleEndian.Uint64(length[:]), uint64(len(m.data)), maxJSON)
+			if ext, err := FormatOf(file.Name()); err == nil && ext == Safetensors {
+				_ = unix.Fadvise(fd, 0, int64(n)+lengthSize, unix.FADV_WILLNEED) // advice
+			}
+		}
+		_ = unix.Fadvise(fd, 0, 0, unix.FADV_NORMAL)
+	}
+	return func() { _ = unix.Madvise(m.data, unix.MADV_NORMAL) }
 }
 
 // cached returns the part of a range of the file that is in the page cache. ok is false if the system does not tell.
