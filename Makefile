@@ -95,7 +95,7 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 	test-docker test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop docker-real clean $(SUITES)
+.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,12 @@ bench: setup ## Measure, and print the tables with the ratios: the host, then th
 		--out benchmarks/results/cpu.json
 	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ -t cuda/ -t rocm/ \
 		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
+
+# Other programs on the same machine, each installed where that is possible; PEER is a list of some, SHORT=1 only tries them.
+bench-peers: export PYTHON := $(PYTHON)
+bench-peers: export DRIVERS := $(DRIVERS)
+bench-peers: setup ## Measure dlx beside other programs and libraries, and write benchmarks/peers.md: PEER=clpeak for one
+	scripts/peers.sh $(if $(PEER),-peer $(PEER)) $(if $(SHORT),-short)
 
 # Not one of the suites: OpenCV's packages are 150 MB, and gocv takes a minute of processor time to compile.
 interop-opencv: export DLX_OPENCV := 1
@@ -390,4 +396,4 @@ testdata-fetch: requirements-testdata.txt ## Fetch the digits from scikit-learn 
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
 clean: ## Remove everything that make installed or built
-	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) $(VENV_DOCKER) .venv-python .venv-interop .venv-interop-mxnet .tools .test .cache dist python/build python/dist
+	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) $(VENV_DOCKER) .venv-python .venv-interop .venv-interop-mxnet .venv-peers .tools .test .cache dist python/build python/dist

@@ -34,7 +34,7 @@ type trial struct {
 	way        string // the mechanism that was chosen, where there was a choice
 	refused    []exchange.Refusal
 	clock      Clock         // HostClock if it is empty
-	resolution time.Duration // of the device's clock, with DeviceClock
+	resolution time.Duration // how far a sample may be wrong because of the clock, if more than the host's clock
 	notes      []string      // what a reader of the result should know
 	// verify, if not nil, compares what arrived with what was sent, after the last sample.
 	verify    func() (*Mismatch, error)

@@ -324,7 +324,7 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 		}
 	}
 	if r.ClockError = float64(t.resolution); r.Clock == HostClock {
-		r.ClockError = hostClockError()
+		r.ClockError = max(r.ClockError, hostClockError())
 	}
 	r.ClockError = round(r.ClockError / float64(max(1, r.Iterations)))
 	var err error

@@ -7,7 +7,7 @@
 # EGL, or not the file that names the driver to the loader, the kit brings them; summary.json says which. Every step
 # runs, even if earlier ones fail. The step first-session is first-session.sh, which also runs alone, and comes first on
 # a card that is new to dlx. OUT gets summary.json, log.txt (the output of all steps), devices.json, the folder
-# first-session, and from the benchmark a file that is named after the GPU.
+# first-session, from the benchmark a file that is named after the GPU, and nvbandwidth.json.
 # To test the kit itself, set DLX_CUDA_LIBRARY to the simulator: summary.json then says "simulated", and
 # nothing is measured. The exit status is 0 if no step failed.
 set -uo pipefail
@@ -144,6 +144,9 @@ step first-session 600 "$kit/first-session.sh" "$out/first-session"
 slug=$(tr -cs '[:alnum:]' - <<<"${card,,}" | sed 's/-*$//')
 given 'has cuda && ! $simulated' "${card:-nothing} is no card: it is not measured" bench 540 \
   dlx bench -t device/ -t exchange/ -t cuda/ --out "$out/$slug.json"
+# nvbandwidth is no part of the kit: it is compared where the machine has it.
+given 'has cuda && ! $simulated && command -v nvbandwidth >/dev/null' "no nvbandwidth on the PATH, or ${card:-nothing} is no card" nvbandwidth 300 \
+  peers -peer nvbandwidth -out "$out/nvbandwidth.json" -table "$out/nvbandwidth.md"
 
 for name in $unknown; do
   note "$name" failed 0 1 0 0 "there is no such step"
