@@ -86,7 +86,3 @@ func (s *shard) cached(off, n int64) (part float64, ok bool) {
 	}
 	return float64(count) / float64(pages), true
 }
-
-// populatePages reads the pages of mapped memory, whose first byte begins a page. It returns false if the system cannot, or
-// some of them are gone.
-func populatePages(b []byte) bool { return unix.Madvise(b, unix.MADV_POPULATE_READ) == nil }

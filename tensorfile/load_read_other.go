@@ -15,6 +15,3 @@ func onlyHeader(*os.File, *mapping) (restore func()) { return func() {} }
 
 // cached does not know.
 func (s *shard) cached(int64, int64) (part float64, ok bool) { return -1, false }
-
-// populatePages reads nothing.
-func populatePages([]byte) bool { return false }
