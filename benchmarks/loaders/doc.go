@@ -6,7 +6,7 @@
 //
 // All are measured by turns, in an order that changes with each round. A load is done when every byte is in the memory of
 // the process: loaders that map the file touch every page within the measured time. Reading alone ("raw") reads all bytes
-// of the file into buffers that are used again and again, with the three numbers of threads and sizes of blocks that a
-// trial of twelve found fastest; the fastest of the three counts. Cold means that the file was dropped from the page cache before; the result says how, and what part
+// of the file into buffers that are used again and again, with three numbers of threads and sizes of blocks: that of
+// dlx and the fastest of twelve in two trials. The fastest of the three counts. Cold means that the file was dropped from the page cache before; the result says how, and what part
 // of it was still there. The results are written as JSON, with the versions of everything.
 package main

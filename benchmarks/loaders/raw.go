@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -80,7 +81,8 @@ type rawWay struct {
 // rawWays is how many ways to read a file alone take part in the rounds. The fastest counts.
 const rawWays = 3
 
-// bestRaw returns the numbers of threads and sizes of blocks with which a file was read fastest in one trial.
+// bestRaw returns the numbers of threads and sizes of blocks with which a file was read fastest in two trials. Each trial has
+// an order of its own, since some disks are fast only for the first reads. The last way is that of dlx.
 func (b *bench) bestRaw(path, state string) ([]rawWay, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -89,6 +91,12 @@ func (b *bench) bestRaw(path, state string) ([]rawWay, error) {
 	var ways []rawWay
 	for _, threads := range []int{1, 2, 4, 8} {
 		for _, block := range []int64{1 << 20, 4 << 20, 16 << 20} {
+			ways = append(ways, rawWay{threads, block, 1 << 62})
+		}
+	}
+	for trial := range uint64(2) {
+		rand.New(rand.NewPCG(trial, 3)).Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
+		for i := range ways {
 			if state == warm {
 				err = fill(path)
 			} else {
@@ -97,14 +105,18 @@ func (b *bench) bestRaw(path, state string) ([]rawWay, error) {
 			if err != nil {
 				return nil, err
 			}
-			took, err := readRaw(path, info.Size(), threads, block, state == cold)
+			took, err := readRaw(path, info.Size(), ways[i].threads, ways[i].block, state == cold)
 			if err != nil {
 				return nil, err
 			}
-			ways = append(ways, rawWay{threads, block, took})
+			ways[i].took = min(ways[i].took, took)
 		}
 	}
 	slices.SortFunc(ways, func(a, b rawWay) int { return cmp.Compare(a.took, b.took) })
+	own := func(w rawWay) bool { return w.threads == 4 && w.block == 4<<20 }
+	if !slices.ContainsFunc(ways[:rawWays], own) {
+		ways[rawWays-1] = ways[slices.IndexFunc(ways, own)]
+	}
 	return ways[:rawWays], nil
 }
 
