@@ -1,11 +1,8 @@
 package benchmarks
 
 import (
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 )
 
@@ -35,6 +32,7 @@ type trial struct {
 	refused    []exchange.Refusal
 	clock      Clock         // HostClock if it is empty
 	resolution time.Duration // how far a sample may be wrong because of the clock, if more than the host's clock
+	memory     string        // [Result.Memory], where that is known only now
 	notes      []string      // what a reader of the result should know
 	// verify, if not nil, compares what arrived with what was sent, after the last sample.
 	verify    func() (*Mismatch, error)
@@ -71,31 +69,5 @@ func repeat(op func() error) sampler {
 			}
 		}
 		return nil
-	})
-}
-
-// Cases lists all cases in the order in which they are reported.
-func Cases() []Case {
-	return slices.Concat(dlpackCases(), runtimeCases(), contiguousCases(), stridedCases(),
-		deviceCases(devices...), pairCases(append([]core.DeviceID{core.CPU}, devices...)...),
-		manyCases(append([]core.DeviceID{core.CPU}, devices...)...), cudaCases(cuda), cardCases(rocm, core.DeviceROCMHost, Target{}))
-}
-
-// devices are those that are measured where they are there: the first of each API.
-var devices = []core.DeviceID{{Type: core.DeviceOpenCL}, {Type: core.DeviceVulkan}, {Type: core.DeviceGL}, cuda, rocm, {Type: core.DeviceMetal}}
-
-var (
-	cuda = core.DeviceID{Type: core.DeviceCUDA}
-	rocm = core.DeviceID{Type: core.DeviceROCM}
-)
-
-// Select returns the cases whose name equals one of names or begins with one of them. Without names it
-// returns all cases.
-func Select(cases []Case, names ...string) []Case {
-	if len(names) == 0 {
-		return cases
-	}
-	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool {
-		return !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(c.Name, name) })
 	})
 }

@@ -1,49 +1,32 @@
 package benchmarks
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/benchmarks/internal/foreign"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/stream"
 )
 
-func TestSelectTakesNamesAndBeginnings(t *testing.T) {
-	cases := []Case{{Name: "a/1"}, {Name: "a/2"}, {Name: "ab/1"}, {Name: "b"}}
-	for _, c := range []struct {
-		names []string
-		want  []string
-	}{
-		{nil, []string{"a/1", "a/2", "ab/1", "b"}},
-		{[]string{"a/2"}, []string{"a/2"}},
-		{[]string{"a/"}, []string{"a/1", "a/2"}},
-		{[]string{"a"}, []string{"a/1", "a/2", "ab/1"}},
-		{[]string{"b", "a/1"}, []string{"a/1", "b"}},
-		{[]string{"1"}, nil},
-		{[]string{""}, []string{"a/1", "a/2", "ab/1", "b"}},
-	} {
-		var got []string
-		for _, s := range Select(cases, c.names...) {
-			got = append(got, s.Name)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("Select(%q) = %q, want %q", c.names, got, c.want)
-		}
-	}
-	if len(cases) != 4 || cases[3].Name != "b" {
-		t.Errorf("Select changed its argument: %+v", cases)
-	}
-}
-
 func TestEveryCaseHasANameOfItsOwnAndADescription(t *testing.T) {
-	seen := map[string]bool{}
-	for _, c := range Cases() {
-		if c.Name == "" || c.Description == "" || seen[c.Name] {
-			t.Errorf("%+v", c)
+	registry := hostRegistry(t)
+	if err := registry.Register(coretest.NewBackend(coretest.Options{Submit: stream.Submit})); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Selection{{}, {Registry: registry}, {Registry: registry, Sizes: []int64{4096, 1 << 20}, Transfers: []string{"cpu->vulkan:0"}}} {
+		seen := map[string]bool{}
+		for _, c := range List(t.Context(), s) {
+			if c.Name == "" || c.Description == "" || c.Family == "" || c.Kind == "" || !strings.HasPrefix(c.Name, c.Family) || c.setup == nil {
+				t.Errorf("%+v", c)
+			}
+			if seen[c.Name] {
+				t.Errorf("%s is there twice", c.Name)
+			}
+			seen[c.Name] = true
 		}
-		seen[c.Name] = true
 	}
 }
 
@@ -54,14 +37,6 @@ func hostRegistry(t *testing.T) *core.Registry {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// hostCases are those that need nothing but the host.
-func hostCases() []Case {
-	return slices.DeleteFunc(Cases(), func(c Case) bool {
-		group, _, _ := strings.Cut(c.Name, "/")
-		return slices.Contains([]string{"device", "exchange", "many", "cuda", "rocm"}, group)
-	})
 }
 
 // Without the virtual environment of make test NumPy is a baseline that is
@@ -100,7 +75,7 @@ func TestEveryCaseRuns(t *testing.T) {
 }
 
 func TestWithoutTheHostItsCasesAreUnsupported(t *testing.T) {
-	report, err := Run(t.Context(), Select(Cases(), "memory/", "copy/"), Options{Registry: new(core.Registry), Small: true})
+	report, err := Run(t.Context(), selected(t, hostCases(), "memory/", "copy/"), Options{Registry: new(core.Registry), Small: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,4 +84,14 @@ func TestWithoutTheHostItsCasesAreUnsupported(t *testing.T) {
 			t.Errorf("%s: %+v", r.Name, r)
 		}
 	}
+}
+
+// selected are the cases that patterns match.
+func selected(t *testing.T, cases []Case, patterns ...string) []Case {
+	t.Helper()
+	list, err := Select(cases, patterns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

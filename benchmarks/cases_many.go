@@ -14,18 +14,15 @@ const (
 	manyBytes   = 4 << 10 // of each
 )
 
-// manyCases measure exchange.ToAll of many small tensors of the host.
-func manyCases(ids ...core.DeviceID) []Case {
-	var cases []Case
-	for _, id := range ids {
-		cases = append(cases, Case{
-			Name:        "many/" + id.Type.String() + "/" + strconv.Itoa(manyTensors) + "x" + binarySize(manyBytes),
-			Description: "exchange.ToAll of small tensors in Go's memory, copied into new memory, until they may be read",
-			Target:      Target{Measure: Speed, Limit: 1, Baseline: oneByOne},
-			setup:       func(e *env) (trial, error) { return manyTo(e, id) },
-		})
+// manyCase measures exchange.ToAll of many small tensors of the host.
+func manyCase(id core.DeviceID) Case {
+	return Case{
+		Name:        "many/" + id.String() + "/" + strconv.Itoa(manyTensors) + "x" + binarySize(manyBytes),
+		Description: "exchange.ToAll of small tensors in Go's memory, copied into new memory, until they may be read",
+		Family:      "many", Kind: Bandwidth, From: Ends{core.CPU}, To: Ends{id}, Size: manyBytes,
+		Target: Target{Measure: Speed, Limit: 1, Baseline: oneByOne},
+		setup:  func(e *env) (trial, error) { return manyTo(e, id) },
 	}
-	return cases
 }
 
 const oneByOne = "To of each"

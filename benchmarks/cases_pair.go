@@ -3,50 +3,94 @@ package benchmarks
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/stream"
 )
 
-// sharedMove is the longest that a move without a copy may take, in nanoseconds.
-const sharedMove = 20e3
+// sharedMove is the longest that a move without a copy may take, and maxHandoff the longest that handing unfinished memory
+// from one API to another may take, in nanoseconds.
+const (
+	sharedMove = 20e3
+	maxHandoff = 25e3
+)
 
-// pairCases measure exchange.To from each device to each other one.
-func pairCases(ids ...core.DeviceID) []Case {
-	var cases []Case
-	for _, from := range ids {
-		for _, to := range ids {
-			if from == to {
-				continue
+// pairCases are those from one device to another.
+func (l *lister) pairCases(from, to core.DeviceID) {
+	ends := from.String() + "/" + to.String()
+	extra := l.extraPair(from, to)
+	add := func(c Case, more bool, setup func(pair) (trial, error)) {
+		c.Name, c.From, c.To = c.Family+"/"+ends+c.Name, Ends{from}, Ends{to}
+		c.setup = pairCase(from, to, setup)
+		l.add(c, extra || more)
+	}
+	onHost := from == core.CPU || to == core.CPU
+	if !onHost {
+		for _, way := range []string{reading, writing} {
+			for _, size := range l.buffer(from, to) {
+				add(Case{
+					Name: size.name, Family: "device_to_device_memcpy_" + way + "_ce", Kind: Bandwidth, Size: size.bytes,
+					Description: "copies by the device that " + way + "s, in memory of the other one that it has opened, or by the means of their API",
+				}, false, func(p pair) (trial, error) { return p.deviceCopy(way, false, p.bytes(size.bytes)) })
+				add(Case{
+					Name: size.name, Family: "device_to_device_bidirectional_memcpy_" + way + "_ce", Kind: Bandwidth, Size: size.bytes, Streams: 2,
+					Description: "the same, while the other device does so in the other direction; the bytes of one direction count",
+				}, true, func(p pair) (trial, error) { return p.deviceCopy(way, true, p.bytes(size.bytes)) })
 			}
-			ends := "exchange/" + from.Type.String() + "-" + to.Type.String()
-			for _, size := range []int64{4 << 10, 1 << 20, 64 << 20} {
-				cases = append(cases, Case{
-					Name:        strings.Join([]string{ends, "warm", binarySize(size)}, "/"),
-					Description: "a move without a copy, of memory that is open there, and its close",
-					Target:      Target{Measure: Time, Limit: sharedMove},
-					setup:       pairCase(from, to, func(p pair) (trial, error) { return p.warm(size) }),
-				}, Case{
-					Name:        strings.Join([]string{ends, "cold", binarySize(size)}, "/"),
-					Description: "the same of new memory, whose allocation and release are off the clock",
-					setup:       pairCase(from, to, func(p pair) (trial, error) { return p.cold(size) }),
-				})
-			}
-			if from == core.CPU || to == core.CPU {
-				continue // one copy is enough: see deviceCases
-			}
-			cases = append(cases, Case{
-				Name:        strings.Join([]string{ends, "staged", binarySize(stagedSize)}, "/"),
-				Description: "a move by two copies through the host, into new memory, as where nothing better works",
-				Target:      Target{Measure: Speed, Limit: 0.9, Baseline: ownCopy},
-				setup:       pairCase(from, to, pair.staged),
-			})
 		}
 	}
-	return cases
+	for _, size := range l.buffer(from, to) {
+		add(Case{
+			Name: size.name, Family: "exchange/copy", Kind: Bandwidth, Size: size.bytes,
+			Description: "exchange.To by the best way that copies, into new memory, until it may be read",
+		}, onHost, func(p pair) (trial, error) {
+			return p.copied(exchange.Options{Copy: exchange.Always}, p.bytes(size.bytes))
+		})
+		if onHost {
+			continue // one copy is enough
+		}
+		add(Case{
+			Name: size.name, Family: "exchange/staged", Kind: Bandwidth, Size: size.bytes,
+			Description: "a move by two copies through the host, into new memory, as where nothing better works",
+			Target:      Target{Measure: Speed, Limit: 0.9, Baseline: ownCopy},
+		}, true, func(p pair) (trial, error) { return p.staged(p.bytes(size.bytes)) })
+	}
+	for i, size := range l.sizes(4<<10, 1<<20, 64<<20) {
+		add(Case{
+			Name: size.name, Family: "exchange/warm", Kind: Overhead, Size: size.bytes,
+			Description: "a move without a copy, of memory that is open there, and its close",
+			Target:      Target{Measure: Time, Limit: sharedMove},
+		}, i != 1, func(p pair) (trial, error) { return p.warm(size.bytes) })
+		add(Case{
+			Name: size.name, Family: "exchange/cold", Kind: Overhead, Size: size.bytes,
+			Description: "the same of new memory, whose allocation and release are off the clock",
+		}, i != 1, func(p pair) (trial, error) { return p.cold(size.bytes) })
+	}
+	add(Case{
+		Family: "exchange/plan", Kind: Overhead, Description: "exchange.Plan of a tensor of 1 MiB, which opens and copies nothing",
+	}, true, pair.plan)
+	add(Case{
+		Family: "latency/exchange", Kind: Latency, Size: 4 << 10, Description: "exchange.To of 4 KiB by the best way that copies, until it may be read, and its close",
+	}, true, func(p pair) (trial, error) { return p.copied(exchange.Options{Copy: exchange.Always}, 4<<10) })
+	add(Case{
+		Family: "handoff", Kind: Latency, Size: 1 << 20,
+		Description: "exchange.To, without a copy, of memory whose last write on a stream is unfinished, to a stream there; the write and the wait for it are off the clock",
+		Target:      Target{Measure: Time, Limit: maxHandoff},
+	}, false, pair.handoff)
+	add(Case{
+		Family: "signal_to_wait", Kind: Latency, Description: "a stream there waits for one here, which waits for the host: from the host's signal until the host knows that the stream there has passed",
+	}, true, pair.signal)
 }
+
+// Who makes a copy between two devices.
+const (
+	reading = "read"
+	writing = "write"
+)
 
 // pair is a way between two opened devices.
 type pair struct {
@@ -77,12 +121,7 @@ func pairCase(from, to core.DeviceID, setup func(pair) (trial, error)) func(*env
 // cannot be by the mechanisms that are allowed, the case is unsupported.
 func (p pair) move(t *core.Tensor, allowed exchange.Options) (*core.Tensor, exchange.Report, error) {
 	allowed.Stream = p.stream
-	moved, report, err := exchange.To(p.ctx, t, p.to, allowed)
-	var none *exchange.NoWayError
-	if errors.As(err, &none) {
-		err = core.Errorf(core.ErrNotSupported, "exchange", "To", "%s", whyNot(none, allowed))
-	}
-	return moved, report, err
+	return p.env.move(t, p.to, allowed)
 }
 
 // whyNot gives the reasons against the mechanisms that were allowed, without those
@@ -101,6 +140,193 @@ func whyNot(none *exchange.NoWayError, allowed exchange.Options) string {
 // share is move without a copy.
 func (p pair) share(t *core.Tensor) (*core.Tensor, exchange.Report, error) {
 	return p.move(t, exchange.Options{Copy: exchange.Never})
+}
+
+// reversed is the way back.
+func (p pair) reversed() (pair, error) {
+	s, err := p.env.stream(p.from)
+	return pair{p.env, p.to, p.from, s}, err
+}
+
+// deviceCopy copies between memory of the two devices that is there before.
+func (p pair) deviceCopy(way string, bothWays bool, size int64) (trial, error) {
+	one, err := p.deviceLane(way, size, sentSeed)
+	if err != nil {
+		return trial{}, err
+	}
+	lanes := []lane{one}
+	if bothWays {
+		back, err := p.reversed()
+		if err != nil {
+			return trial{}, err
+		}
+		load, err := back.deviceLane(way, size, sentSeed+1)
+		if err != nil {
+			return trial{}, err
+		}
+		load.load = true
+		lanes = append(lanes, load)
+	}
+	t, err := p.copies(lanes...)
+	t.way = one.way
+	return t, err
+}
+
+// deviceLane is a lane from one device to the other, whose copies one of the two makes.
+func (p pair) deviceLane(way string, size int64, seed uint64) (lane, error) {
+	copier, other := p.to, p.from
+	if way == writing {
+		copier, other = p.from, p.to
+	}
+	if peer, ok := core.As[core.PeerCopier](copier); ok && way == reading && peer.CanPeer(other) == nil {
+		src, err := p.onDevice(other, core.AllocOptions{}, size, seed)
+		if err != nil {
+			return lane{}, err
+		}
+		dst, err := p.onDevice(copier, core.AllocOptions{}, size, seed+beforeSeed)
+		if err != nil {
+			return lane{}, err
+		}
+		one, err := p.lane(copier, dst, src, seed)
+		one.way = exchange.Peer.String()
+		one.copy = func() error { return peer.CopyPeer(p.ctx, one.stream, dst.tensor, src.tensor, other) }
+		return one, err
+	}
+	// The copier opens memory of the other device.
+	sharing := pair{p.env, other, copier, nil}
+	kind, mechanism, err := sharing.shareable(size)
+	if err != nil {
+		return lane{}, err
+	}
+	foreign := seed // the seed of the memory that is opened
+	if way == writing {
+		foreign += beforeSeed
+	}
+	far, err := p.onDevice(other, kind, size, foreign)
+	if err != nil {
+		return lane{}, err
+	}
+	opened, _, err := sharing.share(far.tensor)
+	if _, err := p.keep(opened, err); err != nil {
+		return lane{}, err
+	}
+	near, err := p.onDevice(copier, core.AllocOptions{}, size, 2*seed+beforeSeed-foreign)
+	if err != nil {
+		return lane{}, err
+	}
+	through := place{device: copier, tensor: opened}
+	dst, src := near, through
+	if way == writing {
+		dst, src = through, near
+	}
+	one, err := p.lane(copier, dst, src, seed)
+	one.way = mechanism
+	return one, err
+}
+
+// copied moves a tensor into new memory.
+func (p pair) copied(o exchange.Options, size int64) (trial, error) {
+	src, err := p.onDevice(p.from, core.AllocOptions{}, size, sentSeed)
+	if err != nil {
+		return trial{}, err
+	}
+	first, report, err := p.move(src.tensor, o)
+	if err != nil {
+		return trial{}, err
+	}
+	if err := p.arrived(first); err != nil {
+		return trial{}, err
+	}
+	t := trial{bytes: size, way: report.Mechanism.String(), refused: report.Refused(), own: repeat(func() error {
+		moved, _, err := p.move(src.tensor, o)
+		if err != nil {
+			return err
+		}
+		return p.arrived(moved)
+	})}
+	t.verify = func() (*Mismatch, error) {
+		moved, _, err := p.move(src.tensor, o)
+		if err != nil {
+			return nil, err
+		}
+		defer moved.Close()
+		if err := moved.WaitReady(p.ctx); err != nil {
+			return nil, err
+		}
+		at := place{device: p.to, tensor: moved}
+		if moved.DeviceID().Type.HostAccessible() {
+			at.host = moved
+		}
+		return p.check(at, sentSeed, sentSeed+beforeSeed)
+	}
+	return t, nil
+}
+
+// plan plans a move of plain memory.
+func (p pair) plan() (trial, error) {
+	src, err := p.source(p.bytes(1<<20), core.AllocOptions{})
+	if _, err := p.keep(src, err); err != nil {
+		return trial{}, err
+	}
+	return trial{own: repeat(func() error {
+		_, err := exchange.Plan(src, p.to, exchange.Options{})
+		return err
+	})}, nil
+}
+
+// signal measures how long a signal takes from one device's stream to the other's.
+func (p pair) signal() (trial, error) {
+	from, err := p.from.NewStream(p.ctx)
+	if err != nil {
+		return trial{}, err
+	}
+	p.cleanup(func() { _ = from.Close() })
+	timeline := stream.NewTimeline()
+	p.cleanup(func() { _ = timeline.Close() })
+	src, err := p.onDevice(p.from, core.AllocOptions{}, p.bytes(4<<10), sentSeed)
+	if err != nil {
+		return trial{}, err
+	}
+	other, err := p.onDevice(p.from, core.AllocOptions{}, p.bytes(4<<10), sentSeed)
+	if err != nil {
+		return trial{}, err
+	}
+	value := uint64(0)
+	how := stream.Mechanism(0)
+	one := func() (spent time.Duration, err error) {
+		value++
+		if err := from.Wait(timeline.At(value)); err != nil {
+			return 0, err
+		}
+		released := make(chan time.Time, 1)
+		time.AfterFunc(200*time.Microsecond, func() { // so that the host is in its wait when the signal comes
+			released <- time.Now()
+			_ = timeline.Set(value) // it fails only if the timeline is closed
+		})
+		err = p.from.Copy(p.ctx, from, src.tensor, other.tensor)
+		if err == nil {
+			how, err = stream.Handoff(p.ctx, src.tensor, from, p.stream)
+		}
+		if err == nil {
+			err = p.stream.Synchronize(p.ctx)
+		}
+		ended := time.Now()
+		spent = ended.Sub(<-released)
+		return spent, err
+	}
+	if _, err := one(); err != nil {
+		return trial{}, err
+	}
+	return trial{notes: []string{fmt.Sprintf("the stream waits by %v", how)}, own: func(n int) (spent time.Duration, err error) {
+		for range n {
+			d, err := one()
+			spent += d
+			if err != nil {
+				return spent, err
+			}
+		}
+		return spent, nil
+	}}, nil
 }
 
 // shareable finds memory that the other device can use in place: plain memory, or
@@ -192,10 +418,7 @@ const (
 	twoCopies = "download, then upload" // the same two copies, whole and one after the other
 )
 
-const stagedSize = 64 << 20
-
-func (p pair) staged() (trial, error) {
-	size := p.bytes(stagedSize)
+func (p pair) staged(size int64) (trial, error) {
 	src, err := p.filled(p.from, core.TypeUint8, core.AllocOptions{}, size)
 	if err != nil {
 		return trial{}, err
@@ -249,3 +472,51 @@ func (p pair) copyAnew(src *core.Tensor) error {
 
 // arrived closes t after its elements have arrived.
 func (p pair) arrived(t *core.Tensor) error { return errors.Join(t.WaitReady(p.ctx), t.Close()) }
+
+// handoff writes to memory on a stream of its device, and has the other device's stream wait for that.
+func (p pair) handoff() (trial, error) {
+	kind, way, err := p.shareable(p.bytes(1 << 20))
+	if err != nil {
+		return trial{}, err
+	}
+	from, err := p.env.stream(p.from)
+	if err != nil {
+		return trial{}, err
+	}
+	src, err := p.filled(p.from, core.TypeUint8, kind, p.bytes(1<<20))
+	if err != nil {
+		return trial{}, err
+	}
+	content, err := p.filled(p.from, core.TypeUint8, core.AllocOptions{}, p.bytes(1<<20))
+	if err != nil {
+		return trial{}, err
+	}
+	move := func() (spent time.Duration, err error) {
+		if err := p.from.Copy(p.ctx, from, src, content); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		t, _, err := p.move(src, exchange.Options{Copy: exchange.Never, SourceStream: from})
+		spent = time.Since(start)
+		if err == nil {
+			err = t.Close()
+		}
+		if err == nil {
+			err = p.stream.Synchronize(p.ctx)
+		}
+		return spent, err
+	}
+	if _, err := move(); err != nil { // the first one opens the memory and the semaphore
+		return trial{}, err
+	}
+	return trial{way: way, own: func(n int) (spent time.Duration, err error) {
+		for range n {
+			one, err := move()
+			spent += one
+			if err != nil {
+				return spent, err
+			}
+		}
+		return spent, nil
+	}}, nil
+}

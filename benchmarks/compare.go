@@ -94,11 +94,11 @@ type compared struct {
 	blocks   float64 // 1/(number of old blocks) + 1/(number of new blocks)
 }
 
-func newCompared(old, new *Result) *compared {
-	p := &compared{old: old, new: new, shift: math.Log(new.Median / old.Median)}
-	p.counts = beyond(p.shift, controls(old, new))
-	p.p = uTest(old.Times, new.Times)
-	a, b := old.blockLogs(), new.blockLogs()
+func newCompared(before, now *Result) *compared {
+	p := &compared{old: before, new: now, shift: math.Log(now.Median / before.Median)}
+	p.counts = beyond(p.shift, controls(before, now))
+	p.p = uTest(before.Times, now.Times)
+	a, b := before.blockLogs(), now.blockLogs()
 	if len(a) > 1 && len(b) > 1 {
 		p.freedom = len(a) + len(b) - 2
 		p.spread = math.Sqrt((squares(a) + squares(b)) / float64(p.freedom))
@@ -142,8 +142,8 @@ func (s *Series) blockLogs() []float64 {
 }
 
 // controls returns the shifts of the baselines of a case that were measured both times.
-func controls(old, new *Result) (shifts []float64) {
-	for _, b := range new.Baselines {
+func controls(old, now *Result) (shifts []float64) {
+	for _, b := range now.Baselines {
 		for _, before := range old.Baselines {
 			if b.Baseline == before.Baseline && b.Median > 0 && before.Median > 0 {
 				shifts = append(shifts, math.Log(b.Median/before.Median))

@@ -59,9 +59,9 @@ func (e *env) open(id core.DeviceID) (core.Device, error) {
 	return d, nil
 }
 
-// stream opens a stream for the time of the case.
+// stream opens a stream for the time of the case. If the device has a clock, it can time the stream.
 func (e *env) stream(d core.Device) (core.Stream, error) {
-	s, err := d.NewStream(e.ctx)
+	s, err := timedStream(e.ctx, d)
 	if err == nil {
 		e.cleanup(func() { _ = s.Close() })
 	}
@@ -113,7 +113,7 @@ func (e *env) tensor(d core.Device, dtype core.DType, shape ...int64) (*core.Ten
 	if err != nil {
 		return nil, err
 	}
-	fill(content)
+	fill(content, sentSeed)
 	b, err := raw.Buffer()
 	if err != nil {
 		return nil, err
@@ -144,17 +144,4 @@ func (e *env) keep(t *core.Tensor, err error) (*core.Tensor, error) {
 		e.cleanup(func() { _ = t.Close() })
 	}
 	return t, err
-}
-
-// fill writes a pattern without a short period.
-func fill(b []byte) {
-	x := uint32(1)
-	n := min(len(b), 64<<10)
-	for i := range n {
-		x = x*1664525 + 1013904223
-		b[i] = byte(x >> 24)
-	}
-	for ; 0 < n && n < len(b); n *= 2 {
-		copy(b[n:], b[:n])
-	}
 }

@@ -264,7 +264,7 @@ func statusOf(err error) Status {
 // order. What fails among the baselines is left out from there on.
 func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.Duration) error {
 	r.Bytes, r.Way, r.Refused, r.Notes = t.bytes, t.way, t.refused, t.notes
-	r.Clock = cmp.Or(t.clock, HostClock)
+	r.Clock, r.Memory = cmp.Or(t.clock, HostClock), cmp.Or(t.memory, r.Memory)
 	if n := len(t.baselines); n > 0 {
 		r.Baselines = make([]Series, n)
 	}

@@ -23,7 +23,7 @@ func TestWithoutNumPyTheReasonIsKept(t *testing.T) {
 		{"not Python", notPython, "no answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := Run(t.Context(), Select(Cases(), "copy/transpose/uint8", "copy/nhwc-nchw/uint8"),
+			r, err := Run(t.Context(), selected(t, hostCases(), "copy/transpose/uint8", "copy/nhwc-nchw/uint8"),
 				Options{Registry: hostRegistry(t), Python: c.python, Samples: 1, MaxTime: 1, Small: true})
 			if err != nil || r.NumPy != "" {
 				t.Fatalf("NumPy %q, %v", r.NumPy, err)

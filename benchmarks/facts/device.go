@@ -16,12 +16,14 @@ func Simulated(p core.Properties) bool { return strings.HasPrefix(p.Name, "dlx s
 // software are words in the names of drivers that compute on the CPU.
 var software = []string{"llvmpipe", "lavapipe", "swiftshader", "pocl", "portable computing language", "softpipe"}
 
+// Software reports whether the driver of a device computes on the CPU.
+func Software(p core.Properties) bool {
+	names := strings.ToLower(p.Name + " " + p.Driver)
+	return slices.ContainsFunc(software, func(word string) bool { return strings.Contains(names, word) })
+}
+
 func describe(d inventory.Device) Device {
-	names := strings.ToLower(d.Name + " " + d.Driver)
-	return Device{
-		Device: d, Simulated: Simulated(d.Properties), Bus: busPeak(d.Link),
-		Software: slices.ContainsFunc(software, func(word string) bool { return strings.Contains(names, word) }),
-	}
+	return Device{Device: d, Simulated: Simulated(d.Properties), Software: Software(d.Properties), Bus: busPeak(d.Link)}
 }
 
 // busPeak computes what a PCI link carries in one direction, from text such as "2.5 GT/s PCIe x16 (at most 16.0 GT/s PCIe

@@ -285,6 +285,7 @@ var documentedRuns = []string{
 	"load " + digits + " --to ext_dev:0 --verify --cold --checksum --read direct",
 	"bench --list",
 	"bench -t copy/contiguous/64KiB -t copy/nhwc-nchw/uint8 -i 1 --max-time 1us --json-file {dir}/bench.json",
+	"bench healthcheck -t core/slice -i 1 --max-time 1us",
 	"version",
 }
 

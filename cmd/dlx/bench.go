@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,11 +35,13 @@ type benchCase struct {
 // benchFlags are the flags of `dlx bench`.
 type benchFlags struct {
 	list   bool
-	names  []string
 	worker bool
+	cases  []benchmarks.Case // that the flags select
+	selectFlags
 	measureFlags
 	tableOptions
 	tolerance string
+	part      float64 // tolerance as a number
 	compare   string
 	jsonFile  string
 	files     benchFiles
@@ -71,7 +72,7 @@ Print the speed relative to the baseline and whether the project's target is met
 missed target is not a failure. If a case ends in an error, the report is printed
 and the command fails with exit code 1. So does a case whose bytes did not arrive.
 
-Without --case, the cases that give an overview are measured, in less than a minute.
+Without flags, the cases that give an overview are measured, in less than a minute.
 --list shows all cases. Each case is measured in processes of its own, so that a driver
 that crashes ends only its case. After an interrupt (Ctrl-C) the report has what was
 measured until then.
@@ -88,14 +89,16 @@ only with --simulated, and marked. NumPy is measured with the Python interpreter
 environment variable DLX_PYTHON, or with .venv/bin/python.`,
 		Example: `  dlx bench
   dlx bench -t dlpack/ -t call/
+  dlx bench -t host_to_device_memcpy_ce --sizes 1K:64M --html report.html
+  dlx bench --transfer 'cpu->vulkan:0->opencl:0->cpu'
   dlx bench --json-file before.json
   dlx bench --compare before.json`,
 		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd.Context(), a) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			switch {
 			case f.list:
-				return listCases(f.cases()), nil
+				return listCases(f.cases), nil
 			case f.worker:
 				return nil, a.serveBench(cmd.Context(), f)
 			}
@@ -104,18 +107,18 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.list, "list", "l", false, "list the cases and measure nothing")
-	flags.StringArrayVarP(&f.names, "case", "t", nil, "measure only cases whose `name` begins with this; may be repeated")
+	f.register(flags)
 	flags.IntVarP(&f.samples, "samples", "i", 30, "number of samples of each case")
 	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process")
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples")
-	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 45s without --case, no limit with it")
+	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 45s if no cases, devices or sizes are named, or else no limit")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
 	metricsFlag(flags, &f.metrics)
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
-	flags.StringVar(&f.tolerance, "tolerance", "5%", "a loss up to this part of a median is no failure of --compare")
+	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare: "+toleranceHelp+"; more is a failure")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
 	f.files.addFlags(flags)
@@ -124,42 +127,26 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	for _, hidden := range []string{"slow-down", "worker"} {
 		_ = flags.MarkHidden(hidden) // it fails only for a flag that is not there
 	}
-	completeFlag(cmd, "case", completeCases)
+	completeFlag(cmd, "case", a.completeCases)
+	completeFlag(cmd, "device", a.completeDevices)
+	cmd.AddCommand(newBenchCompareCommand(a), newHealthcheckCommand(a))
 	return cmd
 }
 
-// completeCases completes the name of a case.
-func completeCases(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var offers []cobra.Completion
-	for _, c := range benchmarks.Select(benchmarks.Cases(), begun) {
-		offers = append(offers, cobra.CompletionWithDesc(c.Name, c.Description))
-	}
-	return offers, cobra.ShellCompDirectiveNoFileComp
-}
-
-// cases returns the cases that are measured: those that are named, or else those of the overview.
-func (f *benchFlags) cases() []benchmarks.Case {
-	cases := benchmarks.Select(benchmarks.Cases(), f.names...)
-	if len(f.names) > 0 || f.list {
-		return cases
-	}
-	return slices.DeleteFunc(cases, func(c benchmarks.Case) bool { return c.Extra })
-}
-
 // check returns an error if the flags are wrong.
-func (f *benchFlags) check() error {
-	for _, name := range f.names {
-		if len(benchmarks.Select(benchmarks.Cases(), name)) == 0 {
-			return fmt.Errorf("invalid argument %q for --case: no case begins with that; --list shows them", name)
-		}
-	}
-	if len(f.names) == 0 && f.budget == 0 {
+func (f *benchFlags) check(ctx context.Context, a *app) error {
+	if f.isOverview() && f.budget == 0 {
 		f.budget = defaultBudget
 	}
-	if _, err := parsePercent(f.tolerance); err != nil {
-		return fmt.Errorf("invalid argument for --tolerance: %w", err)
+	if err := f.measureFlags.check(); err != nil {
+		return err
 	}
-	return f.measureFlags.check()
+	var err error
+	if f.part, err = parseTolerance(f.tolerance); err != nil {
+		return err
+	}
+	f.cases, err = f.selectFlags.list(ctx, a, f.list || f.worker)
+	return err
 }
 
 func (f *measureFlags) check() error {
@@ -209,17 +196,16 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 		}
 	}
 	keep, end := a.keepPartial(f.jsonFile)
-	report, err := a.measure(ctx, f.cases(), f.measureFlags, workerArgs(cmd.Flags()), keep)
-	if f.compare != "" {
-		tolerance, _ := parsePercent(f.tolerance) // check has done so
-		if report.Compare(old.Report, tolerance) == 0 {
-			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
-		}
-		report.Baseline.File = f.compare
-	}
+	report, err := a.measure(ctx, f.cases, f.measureFlags, workerArgs(cmd.Flags()), keep)
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report, f.tableOptions}
 	errs := []error{err}
+	if f.compare != "" {
+		if compareReports(&r, old, f.compare, f.part) == 0 {
+			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+		}
+		errs = append(errs, slowerError(r.Report))
+	}
 	if f.jsonFile != "" { // before the text output: a reader that closes it, such as head, ends the program
 		// What was measured before an interrupt is kept.
 		err := a.writeReport(context.WithoutCancel(ctx), f.jsonFile, command, r)

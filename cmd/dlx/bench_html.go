@@ -42,13 +42,15 @@ func (a *app) writeHTML(ctx context.Context, path, command string, r benchResult
 	})
 }
 
-// benchFiles are the files that people look at.
+// benchFiles are the files that people look at, and those that other programs read.
 type benchFiles struct {
-	html string
+	html    string
+	exports exportFlags
 }
 
 func (f *benchFiles) addFlags(flags *pflag.FlagSet) {
 	addHTML(flags, &f.html, "report")
+	f.exports.register(flags)
 }
 
 // addHTML adds the flag --html.
@@ -58,15 +60,16 @@ func addHTML(flags *pflag.FlagSet, path *string, what string) {
 
 // checkBenchFiles returns an error if the files could not be written.
 func (a *app) checkBenchFiles(f benchFiles) error {
-	return a.checkFile("html", f.html)
+	return errors.Join(a.checkFile("html", f.html), a.checkExports(f.exports))
 }
 
 // writeBenchFiles writes the files.
 func (a *app) writeBenchFiles(ctx context.Context, f benchFiles, command string, r benchResult) error {
-	if f.html == "" {
-		return nil
+	var err error
+	if f.html != "" {
+		err = a.writeHTML(ctx, f.html, command, r)
 	}
-	return a.writeHTML(ctx, f.html, command, r)
+	return errors.Join(err, a.writeExports(ctx, f.exports, r))
 }
 
 // checkFile returns an error if writeFile could not write to the path of a flag. If that is standard output, checkFile

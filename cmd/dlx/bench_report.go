@@ -37,25 +37,11 @@ func (a *app) checkReport(path string) error {
 	return nil
 }
 
-// writeReport writes the document that --json prints. A regular file appears at path when it
-// is complete. To a pipe, a device, or a file that is already open, such as /dev/stdout, the
-// document is written directly.
+// writeReport writes the document that --json prints, as writeFile does.
 func (a *app) writeReport(ctx context.Context, path, command string, r benchResult) error {
-	write := func(w io.Writer) error {
+	return a.writeFile(ctx, path, func(w io.Writer) error {
 		return writeDocument(w, document{Schema: schema, Command: command, Result: r})
-	}
-	if own := a.output(path); own != nil {
-		return write(own)
-	}
-	err := atomicfile.Write(ctx, path, write)
-	if !isOutput(err) {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // keep what an open file already has
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(file), file.Close())
+	})
 }
 
 // output returns the standard output or standard error of the program if path names it, or nil.

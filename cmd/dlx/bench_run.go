@@ -86,12 +86,11 @@ func (a *app) serveBench(ctx context.Context, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	f.list = true // all cases
-	return benchmarks.Serve(ctx, f.cases(), f.options(a), a.stdin, out)
+	return benchmarks.Serve(ctx, f.cases, f.options(a), a.stdin, out)
 }
 
 // forWorkers are the flags that a process that measures must have, too.
-var forWorkers = []string{"skip-verification", "simulated", "slow-down"}
+var forWorkers = append([]string{"skip-verification", "simulated", "slow-down"}, selectionFlags...)
 
 // workerArgs returns the flags of the command line that a process that measures must have, too.
 func workerArgs(flags *pflag.FlagSet) (args []string) {

@@ -61,6 +61,10 @@ func (r benchResult) writeText(w io.Writer) {
 		}
 	}
 	r.writeUnmeasured(w)
+	if r.Baseline != nil {
+		row(w)
+		writeBaseline(w, r.Baseline)
+	}
 }
 
 // writeDetails writes what --verbose adds to a case.

@@ -19,10 +19,10 @@ var quick = []string{"bench", "-i", "2", "--max-time", "1us"}
 
 func TestBenchListsAndSelects(t *testing.T) {
 	all := decode[benchList](t, dlx(t, "bench", "--list", "--json"), "bench").List
-	if len(all) != len(benchmarks.Cases()) {
-		t.Errorf("%d cases are listed of %d", len(all), len(benchmarks.Cases()))
+	if len(all) < 300 { // also those of devices that are missing
+		t.Errorf("%d cases are listed", len(all))
 	}
-	some := decode[benchList](t, dlx(t, "bench", "-l", "-t", "core/slice", "-t", "dlpack/export", "--json"), "bench").List
+	some := decode[benchList](t, dlx(t, "bench", "-l", "-t", "core/slice", "-t", "dlpack/export*", "--json"), "bench").List
 	if len(some) != 4 || some[0].Name != "dlpack/export" || some[0].Target != "<= 10 ns, 0 allocs" || some[3].Name != "core/slice" {
 		t.Errorf("%+v", some)
 	}

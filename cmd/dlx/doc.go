@@ -9,6 +9,8 @@
 //	dlx handoff FILE --via DEVICE[,DEVICE...]     move tensors along a route of devices and measure it
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
 //	dlx bench                                     compare the speed of dlx with memcpy, NumPy and an empty C call
+//	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
+//	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below
 //	dlx version, dlx --version                    show the source and the backends of this program
 //	dlx completion bash|zsh|fish|powershell       print the script for completion in a shell
 //
@@ -114,7 +116,8 @@
 //     host: the fields of devices, missing (why it is not there), simulated, software (its
 //     driver computes on the CPU), memory_peak, bus_peak, before and after (compute_mhz,
 //     memory_mhz, celsius, watts, link, throttled, reason); baseline, with --compare: file,
-//     date, tolerance, differs[]; cases[]: name, description, family (the name without devices
+//     date, tolerance, differs[], new[] and gone[] (cases that only the newer or only the older
+//     report has); cases[]: name, description, family (the name without devices
 //     and sizes), kind ("bandwidth", "latency", "overhead"), from[], to[], memory (of the host),
 //     size (of a buffer), streams, status ("ok", "unsupported", "skipped", "error"), reason,
 //     simulated, bytes, way (the mechanism of a move), refused[] (as in plan), clock ("host",
@@ -130,7 +133,13 @@
 //     extra_ns (the case's time minus the baseline's); verdict: target, value, met, miss_by,
 //     text; change, with --compare: old_median_ns, old_to_new (above 1 if the case is faster
 //     now), p (the probability of such a difference by chance), significant, slower (a
-//     significant loss beyond the tolerance). With --list: list[]: name, description, target.
+//     significant loss beyond the tolerance). With --list: list[]: name, description, target,
+//     extra (measured only if it is asked for).
+//   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of
+//     the newer report), change, as in bench.
+//   - healthcheck (dlx bench healthcheck): date, findings[]: case, verdict ("PASS", "FAIL",
+//     "unknown"), measured and limit (both in unit, "GB/s" or "ns"), source (of the limit),
+//     reasons[] (why the result is bad or there is none).
 //   - version: version, revision, time, modified, go, platform, tags[], unknown_tags[] (the tags
 //     that neither dlx nor Go defines), built[] (the backends in this program), not_built[] (the
 //     backends that build tags add), cgo, dlpack. dlx --version prints the same fields, with

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/core"
+)
+
+// compareResult is the result of `dlx bench compare`.
+type compareResult struct {
+	Baseline *benchmarks.Baseline `json:"baseline"`
+	Cases    []comparedCase       `json:"cases"`
+}
+
+// comparedCase is a case that both reports have.
+type comparedCase struct {
+	Name      string             `json:"name"`
+	Simulated bool               `json:"simulated,omitempty"`
+	Median    float64            `json:"median_ns"`
+	Change    *benchmarks.Change `json:"change"`
+}
+
+// defaultTolerance is that of --compare.
+const defaultTolerance = "5%"
+
+const toleranceHelp = "a loss of up to this `part`, such as 5% or 0.05, does not count"
+
+// parseTolerance parses the value of --tolerance.
+func parseTolerance(s string) (float64, error) {
+	part, err := parsePercent(s)
+	if err != nil {
+		return 0, fmt.Errorf("invalid argument %q for --tolerance: %w", s, err)
+	}
+	return part, nil
+}
+
+func newBenchCompareCommand(a *app) *cobra.Command {
+	tolerance, part := defaultTolerance, 0.0
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Compare two reports of dlx bench, without measuring",
+		Long: `Compare two files that dlx bench --json-file wrote. The exit code is 1 if a case has become
+slower by more than the tolerance, and the difference is not chance. Cases that only one
+of the files has are listed, and do not count.
+
+A difference is not chance if the samples differ (Mann-Whitney U test, corrected for the
+number of cases), and if the processes of the two runs differ (Student's t test), both at
+1%, and if it is above 2%. Where all baselines of a case have changed in the same
+direction, the machine has, and only what is beyond that counts.`,
+		Example: "  dlx bench compare before.json after.json --tolerance 10%",
+		Args:    cobra.ExactArgs(2),
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			part, err = parseTolerance(tolerance)
+			return err
+		},
+		RunE: a.runE(func(_ *cobra.Command, args []string) (result, error) {
+			old, err := readReport(args[0], "bench")
+			if err != nil {
+				return nil, err
+			}
+			now, err := readReport(args[1], "bench")
+			if err != nil {
+				return nil, err
+			}
+			n := compareReports(&now, old, args[0], part)
+			r := newCompareResult(now.Report)
+			if n == 0 {
+				return r, core.Errorf(core.ErrInvalid, "bench", "compare", "%s and %s have no case in common that was measured", args[0], args[1])
+			}
+			return r, slowerError(now.Report)
+		}),
+	}
+	cmd.Flags().StringVar(&tolerance, "tolerance", defaultTolerance, toleranceHelp)
+	return cmd
+}
+
+// compareReports compares a report with an older one from a file. It returns the number of cases that both have.
+func compareReports(now *benchResult, old benchResult, file string, tolerance float64) int {
+	n := now.Compare(old.Report, tolerance)
+	now.Baseline.File = resultName(file)
+	note := func(what, before, after string) {
+		if before != after {
+			now.Baseline.Differs = append(now.Baseline.Differs, fmt.Sprintf("%s: %s, before %s", what, orDash(after), orDash(before)))
+		}
+	}
+	a, b := old.Program, now.Program
+	note("version of dlx", a.Version, b.Version)
+	note("revision", a.Revision, b.Revision)
+	note("build tags", strings.Join(a.Tags, ","), strings.Join(b.Tags, ","))
+	if a.Modified != b.Modified || a.Modified {
+		now.Baseline.Differs = append(now.Baseline.Differs, "the source of one of the programs was changed after its revision")
+	}
+	if a.Cgo != b.Cgo {
+		now.Baseline.Differs = append(now.Baseline.Differs, "only one of the programs was built with cgo")
+	}
+	return n
+}
+
+// slowerError returns an error that names the cases that have become slower by more than the tolerance, nil if there are none.
+func slowerError(r benchmarks.Report) error {
+	var names []string
+	for _, c := range r.Cases {
+		if c.Change != nil && c.Change.Slower {
+			names = append(names, fmt.Sprintf("%s (%s)", printable(c.Name), loss(*c.Change)))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	const most = 10
+	if n := len(names); n > most {
+		names = append(names[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return fmt.Errorf("slower than in %s by more than %.3g%%: %s", r.Baseline.File, 100*r.Baseline.Tolerance, strings.Join(names, ", "))
+}
+
+// loss writes by how much a case has become slower: "+12.0% time".
+func loss(c benchmarks.Change) string {
+	if !(c.Ratio > 0) {
+		return "very much more time"
+	}
+	return fmt.Sprintf("%+.1f%% time", 100*(1/c.Ratio-1))
+}
+
+func newCompareResult(r benchmarks.Report) compareResult {
+	result := compareResult{Baseline: r.Baseline, Cases: []comparedCase{}}
+	for _, c := range r.Cases {
+		if c.Change != nil {
+			result.Cases = append(result.Cases, comparedCase{c.Name, c.Simulated, c.Median, c.Change})
+		}
+	}
+	return result
+}
+
+func (r compareResult) writeText(w io.Writer) {
+	row(w, "CASE", "OLD", "NEW", "OLD/NEW", "P", "")
+	cases := slices.SortedStableFunc(slices.Values(r.Cases), func(a, b comparedCase) int { return rank(a.Change) - rank(b.Change) })
+	for _, c := range cases {
+		name := printable(c.Name)
+		if c.Simulated {
+			name += " SIMULATED"
+		}
+		row(w, name, formatNanoseconds(c.Change.Median), formatNanoseconds(c.Median), factor(c.Change.Ratio), fmt.Sprintf("%.3g", c.Change.P), changeWord(*c.Change))
+	}
+	row(w)
+	writeBaseline(w, r.Baseline)
+}
+
+// rank sorts the changes that matter first.
+func rank(c *benchmarks.Change) int {
+	switch {
+	case c.Slower:
+		return 0
+	case c.Significant:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// changeWord says in words what a change is.
+func changeWord(c benchmarks.Change) string {
+	switch {
+	case c.Slower:
+		return "slower"
+	case c.Significant && c.Ratio > 1:
+		return "faster"
+	case c.Significant:
+		return "slower, within the tolerance"
+	case math.Abs(c.Ratio-1) < 0.005:
+		return "the same"
+	default:
+		return "not significant"
+	}
+}
+
+// writeBaseline writes what a reader of a comparison should know of the older report.
+func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
+	row(w, fmt.Sprintf("compared with %s of %s, tolerance %.3g%%", shownName(b.File), b.Date.Format(time.RFC3339), 100*b.Tolerance))
+	for _, d := range b.Differs {
+		row(w, "  differs: "+printable(d))
+	}
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"not in the older report", b.New}, {"not in the newer report", b.Gone}} {
+		if n := len(list.names); n > 0 {
+			const most = 5
+			names := make([]string, 0, most+1)
+			for _, name := range list.names[:min(n, most)] {
+				names = append(names, printable(name))
+			}
+			if n > most {
+				names = append(names, "...")
+			}
+			row(w, fmt.Sprintf("  %d cases are %s: %s", n, list.what, strings.Join(names, ", ")))
+		}
+	}
+}

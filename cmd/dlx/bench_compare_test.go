@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/export"
+	"github.com/dlx-go/dlx/benchmarks/health"
+)
+
+// reportFile writes a report with cases of 1000 ns, which is noisy, multiplied by the factors.
+func reportFile(t *testing.T, factors map[string]float64) string {
+	t.Helper()
+	r := benchResult{Program: versionResult{Version: "v1", Revision: filepath.Base(t.TempDir())}}
+	for _, name := range []string{"a", "b", "c\n\"\xff"} {
+		factor := factors[name]
+		if factor == 0 {
+			continue
+		}
+		c := benchmarks.Result{Name: name, Status: benchmarks.OK, Series: benchmarks.Series{Median: factor * 1000, Blocks: []int{10, 10, 10}}}
+		for i := range 30 {
+			c.Times = append(c.Times, factor*(985+float64(i+i/10*3%5)))
+		}
+		r.Cases = append(r.Cases, c)
+	}
+	var b bytes.Buffer
+	if err := writeDocument(&b, document{Schema: schema, Command: "bench", Result: r}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCompareTwoFiles(t *testing.T) {
+	old := reportFile(t, map[string]float64{"a": 1, "b": 1})
+	same := dlx(t, "bench", "compare", old, old)
+	if same.code != exitOK || !strings.Contains(same.stdout, "the same") {
+		t.Errorf("with itself: %+v", same)
+	}
+	worse := reportFile(t, map[string]float64{"a": 1.2, "b": 1, "c\n\"\xff": 1})
+	o := dlx(t, "bench", "compare", old, worse)
+	if o.code != exitFailed || !strings.Contains(o.stderr, "slower than in") || !strings.Contains(o.stderr, "a (+20.0% time)") || strings.Contains(o.stderr, "b (") || !strings.Contains(o.stdout, "1 cases are not in the older report") {
+		t.Errorf("%+v", o)
+	}
+	if o := dlx(t, "bench", "compare", old, worse, "--tolerance", "25%"); o.code != exitOK || !strings.Contains(o.stdout, "slower, within the tolerance") {
+		t.Errorf("%+v", o)
+	}
+	if o := dlx(t, "bench", "compare", worse, old); o.code != exitOK || !strings.Contains(o.stdout, "faster") || !strings.Contains(o.stdout, "1 cases are not in the newer report") {
+		t.Errorf("%+v", o)
+	}
+	r := decode[compareResult](t, dlx(t, "bench", "compare", old, worse, "--json"), "compare")
+	if len(r.Cases) != 2 || !r.Cases[0].Change.Slower || r.Cases[1].Change.Slower || r.Baseline.File != old || len(r.Baseline.New) != 1 || len(r.Baseline.Differs) == 0 {
+		t.Errorf("%+v", r)
+	}
+	for args, want := range map[string]struct {
+		code int
+		text string
+	}{
+		old:                                 {exitUsage, "accepts 2 arg"},
+		old + " nosuch":                     {exitFailed, "nosuch"},
+		old + " " + digits:                  {exitFailed, "is not a report"},
+		old + " " + old + " --tolerance x":  {exitUsage, "--tolerance"},
+		old + " " + old + " --tolerance -1": {exitUsage, "--tolerance"},
+		old + " " + reportFile(t, nil):      {exitFailed, "no case in common"},
+	} {
+		if o := dlx(t, append([]string{"bench", "compare"}, strings.Fields(args)...)...); o.code != want.code || !strings.Contains(o.stderr, want.text) {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+}
+
+func TestBenchWritesEveryFormat(t *testing.T) {
+	folder := t.TempDir()
+	args := append(quick, "-t", "core/slice")
+	for _, f := range export.Formats {
+		args = append(args, "--"+f.Name+"-file", filepath.Join(folder, f.Name))
+	}
+	if o := dlx(t, args...); o.code != exitOK || !strings.Contains(o.stdout, "core/slice") {
+		t.Fatalf("%+v", o)
+	}
+	for _, f := range export.Formats {
+		if content, err := os.ReadFile(filepath.Join(folder, f.Name)); err != nil || len(content) == 0 {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+	o := dlx(t, append(quick, "-t", "core/slice", "--csv-file", "-")...)
+	if rows, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll(); err != nil || len(rows) != 2 || o.code != exitOK {
+		t.Errorf("%v: %+v", err, o)
+	}
+	for args, want := range map[string]int{
+		"--csv-file - --samples-file -":                               exitFailed,
+		"--csv-file " + folder + "/x --samples-file " + folder + "/x": exitFailed,
+		"--csv-file - --json":                                         exitFailed,
+		"--csv-file " + folder:                                        exitFailed,
+		"--gobench-file " + folder + "/no/such.txt":                   exitFailed,
+	} {
+		if o := dlx(t, append(append(quick, "-t", "core/slice"), strings.Fields(args)...)...); o.code != want || o.stderr == "" {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	limits := filepath.Join(t.TempDir(), "limits.json")
+	run := []string{"bench", "healthcheck", "-i", "3", "--max-time", "1ms"}
+	if o := dlx(t, append(run, "-t", "core/slice", "--write-limits", limits, "--margin", "99%")...); o.code != exitOK || !strings.Contains(o.stdout, "unknown") {
+		t.Fatalf("%+v", o)
+	}
+	loose := health.Limits{Schema: health.Schema, Limits: []health.Limit{{Case: "core/*", MaxNS: 1e12}}}
+	tight := health.Limits{Schema: health.Schema, Limits: []health.Limit{{Case: "core/*", MaxNS: 1e-3}}}
+	other := health.Limits{Schema: health.Schema, Limits: []health.Limit{{Case: "none", MaxNS: 1}}}
+	write := func(l health.Limits) {
+		content, err := json.Marshal(l)
+		if err == nil {
+			err = os.WriteFile(limits, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := os.ReadFile(limits)
+	if err != nil || !strings.Contains(string(content), `"max_ns"`) {
+		t.Errorf("%v: %s", err, content)
+	}
+	write(loose)
+	if o := dlx(t, append(run, "--limits", limits)...); o.code != exitOK || !strings.Contains(o.stdout, "PASS") {
+		t.Errorf("%+v", o)
+	}
+	write(tight)
+	o := dlx(t, append(run, "--limits", limits, "--json")...)
+	if r := decode[healthResult](t, o, "healthcheck"); o.code != exitFailed || len(r.Findings) != 1 || r.Findings[0].Verdict != health.Fail || len(r.Findings[0].Reasons) == 0 || !strings.Contains(o.stderr, "below the limits: core/slice") {
+		t.Errorf("%+v", o)
+	}
+	write(other)
+	if o := dlx(t, append(run, "--limits", limits, "-t", "core/slice")...); o.code != exitFailed || !strings.Contains(o.stderr, "could be applied") {
+		t.Errorf("%+v", o)
+	}
+	for args, want := range map[string]int{
+		"--limits nosuch": exitFailed, "--limits " + digits: exitFailed, "--margin x": exitUsage, "--margin 100%": exitUsage, "--limits " + limits: exitFailed, "-i 0": exitUsage,
+	} {
+		if o := dlx(t, append(run, strings.Fields(args)...)...); o.code != want || o.stderr == "" {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+}
+
+func TestBenchFailsOnALossBeyondTheTolerance(t *testing.T) {
+	r := benchmarks.Report{Baseline: &benchmarks.Baseline{File: "old.json", Tolerance: 0.05}}
+	if slowerError(r) != nil {
+		t.Error("nothing was lost")
+	}
+	for range 12 {
+		r.Cases = append(r.Cases, benchmarks.Result{Name: "x\n", Change: &benchmarks.Change{Ratio: 0.5, Slower: true}})
+	}
+	if text := slowerError(r).Error(); !strings.Contains(text, `"x\n" (+100.0% time)`) || !strings.Contains(text, "and 2 more") || !strings.Contains(text, "more than 5%") {
+		t.Error(text)
+	}
+}
+
+func FuzzReadReport(f *testing.F) {
+	f.Add([]byte(`{"schema": "dlx/1", "command": "bench", "result": {"cases": [{"name": "x", "status": "ok", "times_ns": [1, 2], "blocks": [1, 1], "median_ns": 1.5}]}}`))
+	f.Add([]byte(`{"schema": "dlx/2"}`))
+	f.Add([]byte(`{`))
+	folder := f.TempDir()
+	a := &app{stdout: new(bytes.Buffer)}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		path := filepath.Join(folder, "report.json")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old, err := readReport(path, "bench")
+		if err != nil {
+			return
+		}
+		now := old
+		now.Cases = append([]benchmarks.Result(nil), old.Cases...)
+		compareReports(&now, old, path, 0.05)
+		_ = slowerError(now.Report)
+		newCompareResult(now.Report).writeText(new(bytes.Buffer))
+		exports := make(exportFlags, len(export.Formats))
+		for i := range exports {
+			exports[i] = "-"
+		}
+		if err := a.writeExports(context.Background(), exports, now); err != nil {
+			t.Error(err)
+		}
+		for _, c := range now.Cases {
+			if c.Change != nil && math.IsNaN(c.Change.P) {
+				t.Errorf("%+v", c.Change)
+			}
+		}
+	})
+}
