@@ -96,7 +96,7 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 	test-docker test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers docker-real clean $(SUITES)
+.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -221,6 +221,12 @@ interop bench-interop test-interop: export DLX_TAGS := $(if $(CARD),cuda)
 interop bench-interop test-interop: export PYTHON := $(PYTHON)
 interop: setup ## Try all of Python's frameworks with dlx, and write docs/interop.md
 	$(DRIVERS) scripts/interop.sh full
+
+# LOADERS has flags, such as LOADERS="--to cpu,vulkan:0,opencl:0 --rounds 3".
+bench-loaders: export DLX_TAGS := $(TAGS)
+bench-loaders: export PYTHON := $(PYTHON)
+bench-loaders: setup ## Measure dlx load beside reading alone and beside Python's loaders of safetensors files
+	$(DRIVERS) scripts/bench-loaders.sh $(LOADERS)
 
 bench-interop: setup ## Measure the exchange of tensors with Python's frameworks
 	$(DRIVERS) scripts/interop.sh bench

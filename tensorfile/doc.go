@@ -30,6 +30,13 @@
 // Files are mapped on Unix. On other systems, and on the few file systems that cannot map,
 // the whole file is read into memory.
 //
+// # Loading onto devices
+//
+// [Load] takes the tensors of a file, of an index of several files or of a folder to a device, and [Save] writes tensors of
+// any device to files. Load reads past the page cache with large reads of several threads, or through the mapping, and the
+// device copies from buffers of bounded size while the next pieces are read. A file that is shortened or written while it is
+// loaded is an error.
+//
 // # What is checked
 //
 // No file makes this package panic, or allocate more memory than in proportion to the size

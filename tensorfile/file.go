@@ -113,6 +113,7 @@ func (f *File) read(data []byte, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	f.index = make(map[string]int, len(f.entries))
 	for i := range f.entries {
 		e := &f.entries[i]
 		if _, taken := f.index[e.Name]; taken {

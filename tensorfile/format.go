@@ -65,13 +65,15 @@ var nativeOrder = func() byte {
 type fault struct {
 	format Format
 	call   string
-	where  string // the part of the file, such as `tensor "x": `
+	where  string // the part of the file, such as `member "x": `
+	// The part of that part, which becomes text only in an error, since headers of many tensors have many of them.
+	kind, name string
 }
 
 // errorf returns an error that wraps the sentinel err.
 func (f fault) errorf(err error, format string, args ...any) error {
 	e := core.Errorf(err, string(f.format), f.call, format, args...)
-	e.Detail = f.where + e.Detail
+	e.Detail = f.place() + e.Detail
 	return e
 }
 
@@ -80,8 +82,16 @@ func because(sentinel, cause error) error { return fmt.Errorf("%w: %w", sentinel
 
 // in returns a fault for a named part of the file.
 func (f fault) in(kind, name string) fault {
-	f.where += kind + " " + quote(name) + ": "
+	f.where, f.kind, f.name = f.place(), kind, name
 	return f
+}
+
+// place returns the text for the part of the file.
+func (f fault) place() string {
+	if f.kind == "" {
+		return f.where
+	}
+	return f.where + f.kind + " " + quote(f.name) + ": "
 }
 
 // layout returns the row-major or column-major layout of a shape.

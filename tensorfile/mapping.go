@@ -79,6 +79,11 @@ func mapFile(path string) (*mapping, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // the file was only read: an error does not matter
+	return mapOpened(file, size, path, at)
+}
+
+// mapOpened is mapFile for an open file, which the caller closes.
+func mapOpened(file *os.File, size int, path string, at fault) (*mapping, error) {
 	if size == 0 {
 		return newMapping(nil, nil), nil // an empty file cannot be mapped
 	}

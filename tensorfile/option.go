@@ -48,6 +48,7 @@ type WriteOption func(*writeOptions)
 type writeOptions struct {
 	compress bool
 	metadata map[string]string
+	fetch    *fetcher // nil unless Save writes
 }
 
 func newWriteOptions(opts []WriteOption) writeOptions {

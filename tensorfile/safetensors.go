@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -82,9 +83,10 @@ func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortStableFunc(h.tensors, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes))
-	})
+	order := func(a, b entry) int { return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes)) }
+	if !slices.IsSortedFunc(h.tensors, order) {
+		slices.SortStableFunc(h.tensors, order)
+	}
 	end := int64(0)
 	for i := range h.tensors {
 		e := &h.tensors[i]
@@ -216,16 +218,15 @@ func packedSize(t core.DType, l core.Layout, at fault) (int64, error) {
 // object reads a JSON object whose keys do not repeat. It calls value to read the value of
 // each key.
 func (s *scanner) object(field string, value func(key string) error) error {
-	seen := make(map[string]struct{})
+	var seen keys
 	_, err := s.list("{}", false, field, func(int) error {
 		key, err := s.jsonString(field)
 		if err != nil {
 			return err
 		}
-		if _, twice := seen[key]; twice {
+		if seen.add(key) {
 			return s.at.errorf(core.ErrInvalid, "%s: key %s is there twice", field, quote(key))
 		}
-		seen[key] = struct{}{}
 		if !s.accept(':') {
 			return s.expected("':'", quote(key))
 		}
@@ -234,10 +235,56 @@ func (s *scanner) object(field string, value func(key string) error) error {
 	return err
 }
 
+// keys is a set of keys. Most objects have few of them, which need no map.
+type keys struct {
+	few  [4]string
+	n    int
+	more map[string]struct{}
+}
+
+// add adds a key, and reports whether it was there.
+func (k *keys) add(key string) bool {
+	if k.more == nil {
+		if slices.Contains(k.few[:k.n], key) {
+			return true
+		}
+		if k.n < len(k.few) {
+			k.few[k.n] = key
+			k.n++
+			return false
+		}
+		k.more = make(map[string]struct{})
+		for _, few := range k.few {
+			k.more[few] = struct{}{}
+		}
+	}
+	before := len(k.more)
+	k.more[key] = struct{}{}
+	return len(k.more) == before
+}
+
+// words are strings that every tensor of a header has. jsonString returns them without allocating them again.
+var words = func() map[string]string {
+	words := map[string]string{"dtype": "dtype", "shape": "shape", "data_offsets": "data_offsets"}
+	for _, t := range safetensorsTypes {
+		words[t.name] = t.name
+	}
+	return words
+}()
+
 // jsonString reads a string.
 func (s *scanner) jsonString(field string) (string, error) {
 	if s.peek() != '"' {
 		return "", s.expected("a string", field)
+	}
+	// Most strings have no escapes, and stand for themselves. The text is UTF-8 if it is that of a header.
+	rest := s.text[s.pos+1:]
+	if n := bytes.IndexByte(rest, '"'); n >= 0 && plainText(rest[:n]) {
+		s.pos += n + 2
+		if word, known := words[string(rest[:n])]; known {
+			return word, nil
+		}
+		return string(rest[:n]), nil
 	}
 	for i := s.pos + 1; i < len(s.text); i++ {
 		switch s.text[i] {
@@ -254,6 +301,16 @@ func (s *scanner) jsonString(field string) (string, error) {
 		}
 	}
 	return "", s.expected("a string with an end", field)
+}
+
+// plainText reports whether a part of a JSON string has only ASCII characters that need no escape and are none.
+func plainText(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // losesText reports whether decoding a JSON string has replaced an invalid escape by U+FFFD. An

@@ -93,12 +93,12 @@ func (s *scanner) list(brackets string, trailing bool, field string, item func(i
 // extents reads a list of at most [core.MaxRank] numbers, which must not be negative. A suffix
 // may follow each number.
 func (s *scanner) extents(brackets string, trailing bool, field, suffix string) (values []int64, commas int, err error) {
-	values = []int64{}
+	values = make([]int64, 0, 4)
 	commas, err = s.list(brackets, trailing, field, func(i int) error {
 		if i == core.MaxRank {
 			return s.at.errorf(core.ErrLayout, "%s has more than %d numbers", field, core.MaxRank)
 		}
-		v, err := s.number(field + "[" + strconv.Itoa(i) + "]")
+		v, err := s.number(field, i)
 		s.word(suffix)
 		values = append(values, v)
 		return err
@@ -106,22 +106,23 @@ func (s *scanner) extents(brackets string, trailing bool, field, suffix string) 
 	return values, commas, err
 }
 
-// number reads a decimal number from 0 to the largest int64.
-func (s *scanner) number(field string) (int64, error) {
+// number reads a decimal number from 0 to the largest int64. It is item i of a list, which a field holds.
+func (s *scanner) number(list string, i int) (int64, error) {
+	field := func() string { return list + "[" + strconv.Itoa(i) + "]" }
 	negative := s.accept('-')
 	s.skip()
 	rest := s.text[s.pos:]
 	digits := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789"))]
 	if len(digits) == 0 || len(digits) > 1 && digits[0] == '0' {
-		return 0, s.expected("a whole number", field)
+		return 0, s.expected("a whole number", field())
 	}
 	s.pos += len(digits)
 	v, err := strconv.ParseInt(string(digits), 10, 64)
 	switch {
 	case negative:
-		return 0, s.at.errorf(core.ErrLayout, "%s is negative", field)
+		return 0, s.at.errorf(core.ErrLayout, "%s is negative", field())
 	case err != nil:
-		return 0, s.at.errorf(core.ErrLayout, "%s is %s, more than an int64 holds", field, quote(string(digits)))
+		return 0, s.at.errorf(core.ErrLayout, "%s is %s, more than an int64 holds", field(), quote(string(digits)))
 	}
 	return v, nil
 }

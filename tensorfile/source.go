@@ -16,6 +16,27 @@ type source struct {
 	memory *core.Tensor // keeps the memory of the elements alive
 	bytes  []byte       // the range of bytes that the elements span
 	first  int64        // the position of the first element in bytes
+	fetch  *fetcher     // brings elements that the host cannot access; nil for others, whose memory is in bytes
+}
+
+// newFetched makes a source of a tensor that the host cannot access. The caller closes the memory of the source.
+func newFetched(t Named, f *fetcher, at fault) (*source, error) {
+	shared, err := t.Tensor.Share()
+	if err != nil {
+		return nil, at.errorf(core.ErrClosed, "it was closed")
+	}
+	s := &source{name: t.Name, dtype: t.Tensor.DType(), layout: t.Tensor.Layout(), memory: shared, fetch: f}
+	switch {
+	case t.Tensor.Device() == nil:
+		err = at.errorf(core.ErrDevice, "it lies on %v, which no opened device can read", t.Tensor.DeviceID())
+	case s.dtype.SubByte() && (t.Tensor.Padded() || !s.layout.IsContiguous()):
+		err = at.errorf(core.ErrNotSupported, "elements of %v are padded or not contiguous: copy the tensor first", s.dtype)
+	}
+	if err != nil {
+		_ = shared.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // newSource makes a source and waits for the last write to the tensor. The caller closes the
@@ -59,6 +80,9 @@ const gatherSize = 1 << 16
 // write writes the elements to w in the row-major order of layout l, which is that of s or its
 // transpose.
 func (s *source) write(w io.Writer, l core.Layout) error {
+	if s.fetch != nil {
+		return s.fetch.write(w, s.memory, l.IsContiguous() && !s.layout.IsContiguous())
+	}
 	if l.IsContiguous() {
 		_, err := w.Write(s.bytes)
 		return err

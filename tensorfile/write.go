@@ -67,7 +67,7 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 	case o.metadata != nil && format != Safetensors:
 		return at.errorf(core.ErrNotSupported, "the format has no metadata; .safetensors has")
 	}
-	sources, err := readSources(ctx, tensors, at)
+	sources, err := readSources(ctx, tensors, o.fetch, at)
 	defer func() {
 		for _, s := range sources {
 			_ = s.memory.Close()
@@ -177,7 +177,7 @@ func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, 
 
 // readSources makes sources of tensors. The caller closes the memory of the sources that are
 // returned, also if readSources fails.
-func readSources(ctx context.Context, tensors []Named, at fault) ([]*source, error) {
+func readSources(ctx context.Context, tensors []Named, fetch *fetcher, at fault) ([]*source, error) {
 	sources := make([]*source, 0, len(tensors))
 	seen := make(map[string]bool, len(tensors))
 	for _, t := range tensors {
@@ -189,7 +189,13 @@ func readSources(ctx context.Context, tensors []Named, at fault) ([]*source, err
 			return sources, at.twice()
 		}
 		seen[t.Name] = true
-		s, err := newSource(ctx, t, at)
+		var s *source
+		var err error
+		if fetch != nil && !t.Tensor.DeviceID().Type.HostAccessible() {
+			s, err = newFetched(t, fetch, at)
+		} else {
+			s, err = newSource(ctx, t, at)
+		}
 		if err != nil {
 			return sources, err
 		}

@@ -105,6 +105,7 @@ which also has the error if the command failed. The log is printed to standard e
 		newConvertCommand(a),
 		newPlanCommand(a),
 		newHandoffCommand(a),
+		newLoadCommand(a),
 		newBenchCommand(a),
 		newVersionCommand(a),
 	)

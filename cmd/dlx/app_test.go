@@ -231,7 +231,7 @@ func TestUsageErrorsNameNoGoFunction(t *testing.T) {
 func TestAFileThatCannotBeOpenedIsNamedWithOneReason(t *testing.T) {
 	const missing = "nosuch.npy"
 	_, reason := os.Stat(missing)
-	for _, args := range []string{"inspect " + missing, "handoff " + missing + " --via cpu"} {
+	for _, args := range []string{"inspect " + missing, "handoff " + missing + " --via cpu", "load " + missing + " --to cpu"} {
 		o := dlx(t, strings.Fields(args)...)
 		if want := fmt.Sprintf(" failed error=%q\n", reason); o.code != exitFailed || !strings.HasSuffix(o.stderr, want) {
 			t.Errorf("%s: exit code %d, stderr %q, want %q at its end", args, o.code, o.stderr, want)
@@ -244,6 +244,7 @@ func TestHelpShowsTheExitCodes(t *testing.T) {
 	own := map[string][]string{
 		"plan":    {"exit code 1"},
 		"handoff": {"exit code 2", "exit code 1", "exit code 3"},
+		"load":    {"exit code 3"},
 		"bench":   {"exit code 1"},
 	}
 	var check func(c *cobra.Command)
@@ -281,6 +282,7 @@ var documentedRuns = []string{
 	"handoff " + digits + " --via cpu,ext_dev:1 --verify --out {dir}/x.npy",
 	"handoff " + archive + " --via cpu",
 	"convert " + digits + " {dir}/x.npz --dtype float32",
+	"load " + digits + " --to ext_dev:0 --verify --cold --checksum --read direct",
 	"bench --list",
 	"bench -t copy/contiguous/64KiB -t copy/nhwc-nchw/uint8 -i 1 --max-time 1us --json-file {dir}/bench.json",
 	"bench healthcheck -t core/slice -i 1 --max-time 1us",
@@ -409,7 +411,7 @@ func TestHostileFilesAreFailures(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{{"inspect", path}, {"handoff", path, "--via", "cpu", "--verify"}} {
+			for _, args := range [][]string{{"inspect", path}, {"handoff", path, "--via", "cpu", "--verify"}, {"load", path, "--to", "cpu"}} {
 				o := dlx(t, args...)
 				if o.code != exitFailed || o.stdout != "" || o.stderr == "" {
 					t.Errorf("%s: %+v", args[0], o)
@@ -440,6 +442,8 @@ func TestCompletion(t *testing.T) {
 		{"more files", []string{"inspect", "x.npy", ""}, []string{"npy", "npz", "safetensors"}},
 		{"one file only", []string{"handoff", "x.npy", "--via", "cpu", ""}, nil},
 		{"the file to write, beside the one to read", []string{"handoff", digits, "--out", ""}, []string{"npy", "npz", "safetensors"}},
+		{"the device to load onto", []string{"load", digits, "--to", ""}, []string{"cpu", "ext_dev:0", "ext_dev:1"}},
+		{"an index to load", []string{"load", ""}, []string{"--to", "json", "npy", "npz", "safetensors"}},
 		{"cases", []string{"bench", "--case", "call/"}, []string{"call/empty"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@
 //	dlx inspect FILE...                           list the tensors of .npy, .npz and .safetensors files
 //	dlx convert IN OUT                            write tensors in another file format or element type
 //	dlx handoff FILE --via DEVICE[,DEVICE...]     move tensors along a route of devices and measure it
+//	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
 //	dlx bench                                     compare the speed of dlx with memcpy, NumPy and an empty C call
 //	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
 //	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below
@@ -99,6 +100,14 @@
 //     other trips it was already open.
 //     Bytes and times are those of one trip. Those of a tensor, and of all tensors, include
 //     the load. Verified is null without --verify. Gb_per_s is omitted if nothing was copied.
+//   - load: file, cold (how the page cache was emptied before each run; omitted without
+//     --cold), verified (null without --verify), median_ns, bytes_per_second (of the median
+//     run); runs[]: time_ns, bytes_per_second, cached (the part of the wanted bytes that was
+//     in the page cache, -1 if not known); report (of the last run): device, tensors, bytes (of
+//     the elements in the files), bytes_read, bytes_loaded, allocations, threads, buffers
+//     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
+//     path, bytes, cached, read ("map", "direct", "buffered"), reason, tensors; refused[] of it:
+//     what, reason. With --checksum: checksums[]: tensor, checksum.
 //   - bench: program (the fields of version), date, samples, max_time_ns, numpy (its version),
 //     interrupted (not all cases were measured); host: platform, system, kernel, virtual (the
 //     hypervisor), container, cpu, cpus, affinity, numa_nodes, caches[] (level, kind, bytes),

@@ -214,3 +214,15 @@ func TestThePlanExplainsEveryRealPair(t *testing.T) {
 		}
 	}
 }
+
+func TestTensorsAreLoadedOntoEveryDevice(t *testing.T) {
+	for _, to := range []string{"cpu", "cuda:0", "rocm:0", "opencl:0", "vulkan:0", "gl"} {
+		for _, read := range []string{"map", "direct"} {
+			o := onDrivers(t, "load", tensors, "--to", to, "--read", read, "--verify", "--json")
+			r := decode[loadResult](t, o, "load")
+			if o.code != exitOK || !*r.Verified {
+				t.Errorf("%s, %s: exit code %d, %s", to, read, o.code, o.stderr)
+			}
+		}
+	}
+}

@@ -30,7 +30,7 @@ func exitCode(err error, working bool) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &mismatch):
+	case errors.As(err, &mismatch), errors.As(err, new(differsError)):
 		return exitMismatch
 	case working:
 		return exitFailed

@@ -47,7 +47,7 @@ func newErrorResult(err error, working bool) *errorResult {
 	case !working:
 		r.Kind, r.Message = kindUsage, textEscape(usageText(err))
 		return r
-	case errors.As(err, &mismatch):
+	case errors.As(err, &mismatch), errors.As(err, new(differsError)):
 		r.Kind = kindMismatch
 		return r
 	case errors.Is(err, context.Canceled):

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// loadResult is the result of `dlx load`.
+type loadResult struct {
+	File     string                `json:"file"`
+	Cold     string                `json:"cold,omitempty"` // how the page cache was emptied before each run
+	Verified *bool                 `json:"verified"`       // null without --verify
+	Runs     []loadRun             `json:"runs"`
+	Median   time.Duration         `json:"median_ns"`
+	Rate     float64               `json:"bytes_per_second"` // of the median run
+	Report   tensorfile.LoadReport `json:"report"`           // of the last run
+	// Checksums are in the order of the files; only with --checksum.
+	Checksums []loadSum `json:"checksums,omitempty"`
+}
+
+// loadSum is the checksum of a tensor.
+type loadSum struct {
+	Tensor   string `json:"tensor"`
+	Checksum string `json:"checksum"`
+}
+
+// loadRun is one load of all tensors.
+type loadRun struct {
+	Time   time.Duration `json:"time_ns"`
+	Rate   float64       `json:"bytes_per_second"`
+	Cached float64       `json:"cached"`
+}
+
+// loadFlags are the flags of `dlx load`.
+type loadFlags struct {
+	to       devices
+	only     []string
+	slices   sliceFlags
+	read     tensorfile.ReadMode
+	threads  int
+	budget   size
+	checksum tensorfile.Checksum
+	dtype    dtypeFlag
+	writable bool
+	verify   bool
+	repeat   int
+	cold     bool
+}
+
+func newLoadCommand(a *app) *cobra.Command {
+	f := loadFlags{read: tensorfile.ReadAuto, budget: 64 << 20}
+	modes := choice[tensorfile.ReadMode]{&f.read, []tensorfile.ReadMode{tensorfile.ReadAuto, tensorfile.ReadMap, tensorfile.ReadDirect}}
+	sums := choice[tensorfile.Checksum]{&f.checksum, []tensorfile.Checksum{tensorfile.CRC32C, tensorfile.SHA256}}
+	cmd := &cobra.Command{
+		Use:   "load FILE --to DEVICE",
+		Short: "Load the tensors of files onto a device and measure it",
+		Long: `Load the tensors of files into the memory of a device, and report how they were read, how
+fast, and what was not possible. FILE is a .safetensors, .npy or .npz file, an index of
+several files (model.safetensors.index.json), or a folder with one of them.
+
+  --read map     read through the page cache. On the host, tensors are the mapped file itself
+  --read direct  read past the page cache (O_DIRECT), by several threads, into buffers from
+                 which the device copies, or into the memory of the device if the host can
+                 access it
+  --read auto    map if at least 80 % of the wanted bytes are in the page cache, else direct
+
+Globs (--only, and before "=" in --slice): "*" matches any characters, "?" one, "[a-z]" one of
+a range.
+
+--slice 1:2/8 loads part 2 of 8, counted from 0, along axis 1 of every tensor, and
+--slice "*.q_proj.weight=0:2/8" only of tensors with such names. Only the bytes of the part
+are read. The flag may be repeated; the first one that matches a tensor is used for it.
+
+The time of a run is that from opening the files until all elements can be read on the device.
+After --cold, all bytes come from the storage, as far as the system drops them from its page
+cache: the column CACHED shows it.
+
+` + sizeHelp,
+		Example: `  dlx load testdata/digits.safetensors --to cpu --verify
+  dlx load model.safetensors --to vulkan:0 --only "model.layers.0.*" --checksum
+  dlx load model.safetensors.index.json --to cuda:0 --slice "*.weight=0:0/2" --dtype bfloat16
+  dlx load model.safetensors --to cpu --read direct --cold --repeat 5 --json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeLoad,
+		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
+		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
+			r, err := a.load(cmd.Context(), args[0], f)
+			if len(r.Runs) == 0 {
+				return nil, err
+			}
+			return r, err
+		}),
+	}
+	flags := cmd.Flags()
+	flags.Var(&f.to, "to", "the device to load onto: cpu, cuda:1, ...")
+	flags.StringArrayVar(&f.only, "only", nil, "load only tensors whose name matches this `glob`; may be repeated")
+	flags.Var(&f.slices, "slice", "load only a part along an axis, as [GLOB=]AXIS:I/N; may be repeated")
+	flags.Var(modes, "read", "how to read the files")
+	flags.IntVar(&f.threads, "threads", 0, "the `number` of threads that read; 0 chooses it")
+	flags.Var(&f.budget, "budget", "the size of all buffers together, at least 128KiB")
+	flags.Var(sums, "checksum", "compute a checksum of each tensor, of its bytes in the file; without a value crc32c")
+	flags.Lookup("checksum").NoOptDefVal = string(tensorfile.CRC32C)
+	flags.Var(&f.dtype, "dtype", "convert all tensors to this element type, such as float16")
+	flags.BoolVar(&f.writable, "writable", false, "on the host, make tensors writable, by a copy if need be")
+	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file, exit code 3 if they differ")
+	flags.IntVar(&f.repeat, "repeat", 1, "load everything `N` times, and report the shortest, median and longest time")
+	flags.BoolVar(&f.cold, "cold", false, "before each run, drop the files from the page cache")
+	cobra.CheckErr(cmd.MarkFlagRequired("to"))
+	completeFlag(cmd, "to", a.completeDevices)
+	completeFlag(cmd, "read", modes.complete)
+	completeFlag(cmd, "checksum", sums.complete)
+	completeFlag(cmd, "only", completeTensors)
+	return cmd
+}
+
+// completeLoad completes the one argument FILE.
+func completeLoad(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return append([]cobra.Completion{"json"}, fileExtensions...), cobra.ShellCompDirectiveFilterFileExt
+}
+
+// check returns an error if the flags are wrong.
+func (f *loadFlags) check() error {
+	switch {
+	case len(f.to) > 1: // cobra requires one
+		return fmt.Errorf("invalid argument %q for --to: must be one device", f.to.String())
+	case f.repeat < 1 || f.repeat > maxRepeat:
+		return fmt.Errorf("invalid argument %d for --repeat: must be at least 1 and at most %d", f.repeat, maxRepeat)
+	case f.threads < 0 || f.threads > 256:
+		return fmt.Errorf("invalid argument %d for --threads: must be at least 0 and at most 256", f.threads)
+	case f.budget < 128<<10:
+		return fmt.Errorf("invalid argument %v for --budget: must be at least 128KiB", f.budget.String())
+	}
+	return nil
+}
+
+// options returns the options of a load.
+func (f *loadFlags) options(progress func(done, total int64)) tensorfile.LoadOptions {
+	return tensorfile.LoadOptions{
+		Only: f.only, Slices: f.slices, DType: f.dtype.DType, Writable: f.writable, Read: f.read,
+		Threads: f.threads, Budget: int64(f.budget), Checksum: f.checksum, Progress: progress,
+	}
+}
+
+// sliceFlags is a flag whose argument is a part of tensors, such as "*.weight=0:1/4".
+type sliceFlags []tensorfile.Slice
+
+// String returns the parts.
+func (f *sliceFlags) String() string {
+	var parts []string
+	for _, s := range *f {
+		text := fmt.Sprintf("%d:%d/%d", s.Axis, s.Index, s.Count)
+		if s.Name != "" {
+			text = s.Name + "=" + text
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Set adds a part.
+func (f *sliceFlags) Set(text string) error {
+	s, part := tensorfile.Slice{}, text
+	if i := strings.LastIndexByte(text, '='); i >= 0 {
+		s.Name, part = text[:i], text[i+1:]
+	}
+	axis, rest, ok := strings.Cut(part, ":")
+	index, count, also := strings.Cut(rest, "/")
+	var errs [3]error
+	s.Axis, errs[0] = strconv.Atoi(axis)
+	s.Index, errs[1] = strconv.ParseInt(index, 10, 31)
+	s.Count, errs[2] = strconv.ParseInt(count, 10, 31)
+	if !ok || !also || errors.Join(errs[:]...) != nil || s.Axis < 0 || s.Axis >= core.MaxRank || s.Index < 0 || s.Index >= s.Count {
+		return errors.New("must be [GLOB=]AXIS:I/N, such as 0:1/4 for the second of four parts along the first axis")
+	}
+	*f = append(*f, s)
+	return nil
+}
+
+// Type returns the name of the argument in the help text.
+func (f *sliceFlags) Type() string { return "part" }
+
+func (r loadResult) writeText(w io.Writer) {
+	if len(r.Checksums) > 0 {
+		row(w, "TENSOR", "CHECKSUM")
+		for _, s := range r.Checksums {
+			row(w, shownName(s.Tensor), s.Checksum)
+		}
+		row(w)
+	}
+	row(w, "FILE", "BYTES", "TENSORS", "CACHED", "READ", "REASON")
+	for _, f := range r.Report.Files {
+		row(w, shownName(f.Path), formatBytes(f.Bytes), strconv.Itoa(f.Tensors), formatPart(f.Cached), string(f.Read), printable(f.Reason))
+	}
+	if len(r.Runs) > 1 {
+		row(w, "\nRUN", "TIME", "GB/S", "CACHED")
+		for i, run := range r.Runs {
+			row(w, strconv.Itoa(i+1), formatDuration(run.Time), formatRate(run.Rate/1e9), formatPart(run.Cached))
+		}
+	}
+	for _, x := range r.Report.Refused {
+		fmt.Fprintf(w, "\nnot done: %s: %s", printable(x.What), printable(x.Reason))
+	}
+	if len(r.Report.Refused) > 0 {
+		row(w)
+	}
+	p := r.Report
+	fmt.Fprintf(w, "\n%v: tensors: %d, allocations: %d, loaded: %s, read: %s", p.Device, p.Tensors, p.Allocated, formatBytes(p.Loaded), formatBytes(p.Read))
+	if p.Buffers != "" {
+		fmt.Fprintf(w, ", buffers: %s %s", formatBytes(p.Staged), p.Buffers)
+	}
+	fmt.Fprintf(w, "\nthreads: %d, time: %s, %s GB/s, verified: %s\n", p.Threads, formatDuration(r.Median), formatRate(r.Rate/1e9), verdict(r.Verified))
+}
+
+// formatPart formats a part of a whole as a percentage, "-" if it is negative, which means not known.
+func formatPart(x float64) string {
+	if x < 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*x, 'f', 0, 64) + " %"
+}

@@ -1,0 +1,242 @@
+package tensorfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// ReadMode is a way to read the bytes of a file.
+type ReadMode string
+
+// The ways to read.
+const (
+	ReadAuto   ReadMode = "auto"   // ReadMap for a file whose bytes are mostly in the page cache, else ReadDirect
+	ReadMap    ReadMode = "map"    // through the page cache, from the mapped file
+	ReadDirect ReadMode = "direct" // past the page cache (O_DIRECT), in large pieces by several threads
+	// ReadBuffered stands only in reports: reading through the page cache by read calls, where the system cannot
+	// read past it.
+	ReadBuffered ReadMode = "buffered"
+)
+
+// Checksum is an algorithm for the checksum of a tensor.
+type Checksum string
+
+// The checksums.
+const (
+	NoChecksum Checksum = ""
+	CRC32C     Checksum = "crc32c" // CRC-32 with the polynomial of Castagnoli, as in iSCSI
+	SHA256     Checksum = "sha256"
+)
+
+// Slice selects a part of tensors along one axis, as a process of a tensor-parallel group needs it. Part Index of
+// Count has the rows from ⌊Index·n/Count⌋ up to but not including ⌊(Index+1)·n/Count⌋ of the n rows.
+type Slice struct {
+	Name  string // a glob that the name of the tensor matches; "" matches every tensor
+	Axis  int    // which axis is divided
+	Index int64  // which part, from 0
+	Count int64  // how many parts
+}
+
+// Rows returns the first row of the part, and the one after its last, of n rows.
+func (s Slice) Rows(n int64) (from, to int64) {
+	return rowsOf(s.Index, s.Count, n), rowsOf(s.Index+1, s.Count, n)
+}
+
+// LoadOptions are the options of [Load]. The zero value loads all tensors as they are.
+type LoadOptions struct {
+	// Only has globs. A tensor is loaded if its name matches one of them, or if there are none. "*" matches any
+	// characters, "?" one, "[a-z]" one of a range; "\" takes the special meaning of the next character away.
+	Only []string
+	// Slices select parts of tensors. The first one whose Name matches a tensor is used for it. Only the bytes of
+	// the part are read, except that ranges less than 64 KiB apart are read as one.
+	Slices []Slice
+	// DType, if not zero, is the element type of the loaded tensors. [core.Convert] has the rules.
+	DType core.DType
+	// RowMajor makes tensors in column-major order, which only .npy and .npz have, row-major.
+	RowMajor bool
+	// Writable makes tensors on the host writable, by a copy if need be. Without it, tensors that [ReadMap] loads
+	// onto the host are the read-only memory of the file.
+	Writable bool
+	// Read is how files are read; "" is ReadAuto.
+	Read ReadMode
+	// Threads is the number of threads that read; 0 is a default.
+	Threads int
+	// Budget bounds the bytes of the buffers through which elements go on their way to the device; 0 is 64 MiB.
+	// Elements that need no buffer do not count. A tensor of an .npz file, or one that RowMajor concerns, is read
+	// into host memory as a whole, and does not count either.
+	Budget int64
+	// Checksum asks for a checksum of each tensor: of the bytes that the file has for it, or for its part, before
+	// they are converted.
+	Checksum Checksum
+	// Progress, if not nil, is called after each piece with the bytes that were read so far and their total. Calls
+	// do not overlap. It should return soon.
+	Progress func(done, total int64)
+}
+
+// SliceOf returns the slice that Load uses for a tensor with this name. ok is false if it loads the whole tensor.
+func (o LoadOptions) SliceOf(name string) (s Slice, ok bool) {
+	for _, s := range o.Slices {
+		if matches, err := match(cmp.Or(s.Name, "*"), name); err == nil && matches {
+			return s, true
+		}
+	}
+	return Slice{}, false
+}
+
+// Loaded are tensors that [Load] has loaded.
+type Loaded struct {
+	Tensors map[string]*core.Tensor // by name; the caller may close and remove some of them
+	Names   []string                // in the order of the files
+	Report  LoadReport
+}
+
+// Close closes all tensors. It always returns nil.
+func (l *Loaded) Close() error {
+	for _, t := range l.Tensors {
+		_ = t.Close()
+	}
+	return nil
+}
+
+// LoadReport says how tensors were loaded.
+type LoadReport struct {
+	Device    core.DeviceID     `json:"device"`
+	Files     []LoadedFile      `json:"files"`
+	Tensors   int               `json:"tensors"`
+	Bytes     int64             `json:"bytes"`             // of the loaded elements, as the files have them
+	Read      int64             `json:"bytes_read"`        // from the files, with what lies between the parts of slices
+	Loaded    int64             `json:"bytes_loaded"`      // of the elements on the device
+	Allocated int               `json:"allocations"`       // of memory for the elements
+	Threads   int               `json:"threads"`           // that read
+	Buffers   string            `json:"buffers,omitempty"` // the kind of memory of the buffers; "" if there were none
+	Staged    int64             `json:"bytes_staging"`     // the size of all buffers together
+	Time      time.Duration     `json:"time_ns"`           // of the whole call
+	Rate      float64           `json:"bytes_per_second"`  // Bytes over Time
+	Refused   []Refusal         `json:"refused,omitempty"`
+	Checksums map[string]string `json:"-"` // by tensor, in hexadecimal digits
+}
+
+// LoadedFile says how a file was read.
+type LoadedFile struct {
+	Path    string   `json:"path"`
+	Bytes   int64    `json:"bytes"`  // of the file
+	Cached  float64  `json:"cached"` // the part of the wanted bytes that was in the page cache before, from 0 to 1; -1 if not known
+	Read    ReadMode `json:"read"`
+	Reason  string   `json:"reason"` // why it was read so
+	Tensors int      `json:"tensors"`
+}
+
+// Refusal is something that was not done, and why.
+type Refusal struct {
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+}
+
+// Load reads tensors from files into the memory of a device, as fast as the slower of the storage and the device
+// allows. path is
+//
+//   - a .safetensors, .npy or .npz file;
+//   - an index of several .safetensors files, model.safetensors.index.json of Hugging Face;
+//   - a folder with one index, or without an index and with one .safetensors file.
+//
+// The caller closes the result. The device stays open at least as long. Small tensors that lie next to each other
+// share one allocation, which is freed when the last of them is closed. The memory of a tensor of less than 1 MiB is
+// therefore aligned only as its elements need it, or as the file aligns it.
+//
+// With [ReadMap], tensors on the host are the memory of the file if they are whole, or parts along the first axis,
+// and neither LoadOptions.DType nor Writable asks for a copy. They are read-only, belong to no opened device, and
+// depend on the file as those of [Open] do. All their pages are read before Load returns.
+//
+// Load returns the errors of [Open], and
+//
+//   - ErrInvalid if a glob matches no tensor, an option is out of range, or a file became shorter or was changed
+//     while it was loaded;
+//   - ErrLayout if a tensor lacks the axis of its slice, or an index and its files contradict each other;
+//   - ErrDType if there is no conversion to LoadOptions.DType;
+//   - ErrNotSupported if elements of less than a byte would have to be cut, or for a tensor that File.Tensor refuses;
+//   - the errors of [core.Device.Alloc] and [core.Device.Copy], and ctx's error if ctx ends first.
+//
+// If Load fails, nothing stays open.
+func Load(ctx context.Context, path string, device core.Device, options LoadOptions) (*Loaded, error) {
+	start := time.Now()
+	if device == nil {
+		return nil, loading.errorf(core.ErrInvalid, "the device is nil")
+	}
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	l := &loader{device: device, options: options}
+	l.report.Device = device.ID()
+	defer l.closeFiles()
+	if err := l.openFiles(path); err != nil {
+		return nil, err
+	}
+	if err := l.plan(ctx); err != nil {
+		return nil, err
+	}
+	result, err := l.run(ctx)
+	if err != nil {
+		l.closeGroups()
+		return nil, typedOrContext(ctx, err)
+	}
+	r := &result.Report
+	r.Time = time.Since(start)
+	r.Rate = float64(r.Bytes) / r.Time.Seconds()
+	return result, nil
+}
+
+// loading makes errors that concern no single file.
+var loading = fault{format: "tensorfile", call: "Load"}
+
+// typedOrContext returns the error of a context that has ended in place of one that it caused.
+func typedOrContext(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// defaultBudget is large enough that a fast disk is always busy.
+const defaultBudget = 64 << 20
+
+// minBudget leaves room for a piece of a few pages for each of the two buffers of a thread.
+const minBudget = 128 << 10
+
+// maxThreads bounds LoadOptions.Threads.
+const maxThreads = 256
+
+// check sets defaults, and returns an error for options out of range.
+func (o *LoadOptions) check() error {
+	switch o.Read {
+	case "":
+		o.Read = ReadAuto
+	case ReadAuto, ReadMap, ReadDirect:
+	default:
+		return loading.errorf(core.ErrInvalid, "reading %q: it can be auto, map or direct", o.Read)
+	}
+	switch o.Checksum {
+	case NoChecksum, CRC32C, SHA256:
+	default:
+		return loading.errorf(core.ErrInvalid, "checksum %q: it can be crc32c or sha256", o.Checksum)
+	}
+	if o.Budget == 0 {
+		o.Budget = defaultBudget
+	}
+	switch {
+	case o.Budget < minBudget:
+		return loading.errorf(core.ErrInvalid, "a budget of %d bytes: it must be at least %d", o.Budget, minBudget)
+	case o.Threads < 0 || o.Threads > maxThreads:
+		return loading.errorf(core.ErrInvalid, "%d threads: there can be 1 to %d", o.Threads, maxThreads)
+	}
+	for _, s := range o.Slices {
+		if s.Axis < 0 || s.Count < 1 || s.Index < 0 || s.Index >= s.Count || s.Count > math.MaxInt32 {
+			return loading.errorf(core.ErrInvalid, "part %d of %d along axis %d: an axis is at least 0, and parts are numbered from 0 up to their number", s.Index, s.Count, s.Axis)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package tensorfile
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// indexSuffix is the end of the name of an index of several .safetensors files.
+const indexSuffix = ".safetensors.index.json"
+
+// maxIndex is the largest size of an index in bytes.
+const maxIndex = maxJSON
+
+// shard is a file that is being loaded.
+type shard struct {
+	path      string
+	file      *File
+	fd        *os.File    // reads through the page cache
+	direct    *os.File    // reads past it; nil if that is not done
+	alignment int64       // of memory for direct, in bytes
+	before    os.FileInfo // of the file, before its headers were read
+	report    LoadedFile
+	wanted    map[string]bool // by the index; nil means all
+	found     int             // number of tensors of wanted that the file has
+}
+
+// LoadFiles returns the files whose tensors [Load] would load from path, without opening them. It fails as Load does for
+// a folder or an index.
+func LoadFiles(path string) ([]string, error) {
+	names, _, err := resolve(path)
+	return names, err
+}
+
+// resolve returns the files that path names, and for those of an index the tensors that it names.
+func resolve(path string) (files []string, index map[string]map[string]bool, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, loading.errorf(openError{err}, "the file cannot be opened")
+	}
+	if info.IsDir() {
+		if path, err = inFolder(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !strings.HasSuffix(strings.ToLower(path), indexSuffix) {
+		return []string{path}, nil, nil
+	}
+	byName, err := readIndex(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	index = make(map[string]map[string]bool, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		file := filepath.Join(filepath.Dir(path), name)
+		if index[file] == nil { // two names may mean one file
+			files = append(files, file)
+			index[file] = make(map[string]bool)
+		}
+		maps.Copy(index[file], byName[name])
+	}
+	return files, index, nil
+}
+
+// openFiles opens what path names.
+func (l *loader) openFiles(path string) error {
+	files, index, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := l.openShard(file, index[file]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inFolder returns the index or the one .safetensors file in a folder.
+func inFolder(folder string) (string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "", loading.errorf(openError{err}, "the folder cannot be read")
+	}
+	var indexes, files []string
+	for _, e := range entries {
+		switch name := strings.ToLower(e.Name()); {
+		case strings.HasSuffix(name, indexSuffix):
+			indexes = append(indexes, e.Name())
+		case strings.HasSuffix(name, "."+string(Safetensors)):
+			files = append(files, e.Name())
+		}
+	}
+	switch {
+	case len(indexes) == 1:
+		return filepath.Join(folder, indexes[0]), nil
+	case len(indexes) == 0 && len(files) == 1:
+		return filepath.Join(folder, files[0]), nil
+	}
+	return "", loading.errorf(core.ErrInvalid, "the folder %s has %d files named *%s and %d named *.safetensors: name the file to load", folder, len(indexes), indexSuffix, len(files))
+}
+
+// readIndex returns the names of the tensors by the file that has them.
+func readIndex(path string) (map[string]map[string]bool, error) {
+	at := fault{format: Safetensors, call: "Load"}
+	file, size, err := openRegular(path, at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if size > maxIndex {
+		return nil, at.errorf(core.ErrInvalid, "%s has %d bytes; an index has at most %d", path, size, maxIndex)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxIndex))
+	if err != nil {
+		return nil, at.errorf(because(core.ErrInvalid, err), "%s cannot be read", path)
+	}
+	return parseIndex(text, at)
+}
+
+// parseIndex reads the text of an index.
+func parseIndex(text []byte, at fault) (map[string]map[string]bool, error) {
+	var whole struct {
+		Names json.RawMessage `json:"weight_map"`
+	}
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, at.errorf(because(core.ErrInvalid, err), "the index is not a JSON object")
+	}
+	if whole.Names == nil {
+		return nil, at.errorf(core.ErrInvalid, "the index lacks weight_map, which has the file of each tensor")
+	}
+	files := make(map[string]map[string]bool)
+	s := &scanner{text: whole.Names, blank: " \t\r\n", at: at}
+	err := s.object("weight_map", func(name string) error {
+		file, err := s.jsonString("weight_map." + quote(name))
+		if err != nil {
+			return err
+		}
+		if !filepath.IsLocal(file) || filepath.Base(file) == "." {
+			return at.errorf(core.ErrInvalid, "weight_map has the file %s for tensor %s: it must lie in the folder of the index", quote(file), quote(name))
+		}
+		if files[file] == nil {
+			files[file] = make(map[string]bool)
+		}
+		files[file][name] = true
+		return nil
+	})
+	return files, err
+}
+
+// openShard opens a file. wanted are the tensors that an index names; nil means all.
+func (l *loader) openShard(path string, wanted map[string]bool) (err error) {
+	at := loading
+	if f, err := FormatOf(path); err == nil {
+		at.format = f
+	}
+	s := &shard{path: path, wanted: wanted}
+	fd, size, err := openRegular(path, at)
+	if err != nil {
+		return err
+	}
+	s.fd = fd
+	l.shards = append(l.shards, s) // which closes it
+	if s.before, err = fd.Stat(); err != nil {
+		return at.errorf(openError{err}, "%s", path)
+	}
+	m, err := mapOpened(fd, size, path, at)
+	if err != nil {
+		return err
+	}
+	readAround := onlyHeader(fd, m)
+	s.file, err = open(m, path, nil)
+	if err != nil {
+		return err
+	}
+	readAround()
+	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
+	return nil
+}
+
+// changed returns the error for a file that is not what it was.
+func (s *shard) changed() error {
+	return loading.errorf(core.ErrInvalid, "%s was changed while it was loaded: load it again when nobody writes it", s.path)
+}
+
+// verify returns an error if the file was changed since it was opened. A file that was replaced by renaming another one
+// is still the same.
+func (s *shard) verify() error {
+	after, err := s.fd.Stat()
+	if err != nil {
+		return loading.errorf(openError{err}, "%s", s.path)
+	}
+	if after.Size() != s.before.Size() || !after.ModTime().Equal(s.before.ModTime()) {
+		return s.changed()
+	}
+	return nil
+}
+
+// closeFiles closes all files. Tensors that are the memory of a file keep its mapping.
+func (l *loader) closeFiles() {
+	for _, s := range l.shards {
+		_ = errors.Join(s.fd.Close(), s.closeDirect()) // they were only read
+		if s.file != nil {
+			_ = s.file.Close()
+		}
+	}
+}
+
+func (s *shard) closeDirect() error {
+	if s.direct == nil {
+		return nil
+	}
+	return s.direct.Close()
+}

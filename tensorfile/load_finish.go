@@ -1,0 +1,143 @@
+package tensorfile
+
+import (
+	"context"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// finish makes the tensors and the report, and closes the groups.
+func (l *loader) finish() (*Loaded, error) {
+	result := &Loaded{Tensors: make(map[string]*core.Tensor, len(l.wants)), Names: make([]string, 0, len(l.wants))}
+	r := &l.report
+	r.Tensors = len(l.wants)
+	if l.options.Checksum != NoChecksum {
+		r.Checksums = make(map[string]string, len(l.wants))
+	}
+	for _, w := range l.wants {
+		t := w.done
+		w.done = nil
+		if t == nil {
+			spec := core.Spec{DType: w.dtype, Shape: w.shape, Strides: w.strides}
+			if w.g.file != nil {
+				spec.Flags = core.FlagReadOnly
+			}
+			var err error
+			if t, err = typedOf(w.g.mem, w.g.at+w.to, spec); err != nil {
+				_ = result.Close()
+				return nil, err
+			}
+		}
+		result.Tensors[w.name] = t
+		result.Names = append(result.Names, w.name)
+		r.Bytes += w.bytes()
+		r.Loaded += w.size
+		if r.Checksums != nil {
+			r.Checksums[w.name] = w.sum.text(l.options.Checksum)
+		}
+	}
+	l.closeGroups()
+	for _, s := range l.shards {
+		r.Files = append(r.Files, s.report)
+	}
+	result.Report = *r
+	return result, nil
+}
+
+// loadWhole loads a tensor that does not go through pieces, by way of a copy in host memory.
+func (l *loader) loadWhole(ctx context.Context, w *want) error {
+	src, err := l.readWhole(w)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if src != nil {
+			_ = src.Close()
+		}
+	}()
+	if l.options.Checksum != NoChecksum && w.bytes() > 0 {
+		if err := w.sumOf(ctx, l.options.Checksum, src); err != nil {
+			return err
+		}
+	}
+	if w.converts() {
+		changed, err := src.AsType(ctx, w.dtype)
+		if err != nil {
+			return w.at().errorf(err, "it cannot be loaded as %v", w.dtype)
+		}
+		_ = src.Close()
+		src = changed
+	}
+	dst, err := w.empty(ctx, l.device)
+	if err != nil {
+		return err
+	}
+	l.report.Allocated++
+	if w.size > 0 {
+		if err := l.device.Copy(ctx, nil, dst, src); err != nil {
+			_ = dst.Close()
+			return err
+		}
+	}
+	w.done = dst
+	return nil
+}
+
+// readWhole returns the tensor, or its part, in host memory that is not the mapped file. The caller closes it.
+func (l *loader) readWhole(w *want) (*core.Tensor, error) {
+	at := w.at()
+	data := []byte{}
+	if w.e.Bytes > 0 {
+		var err error
+		if data, err = w.s.file.load(w.e, w.s.file.share.m.data, at); err != nil {
+			return nil, err
+		}
+	}
+	m := newMapping(data, nil)
+	t, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m}, core.Spec{DType: w.e.DType, Shape: w.e.Shape, Strides: w.e.Strides})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	if w.part == nil {
+		return t, nil
+	}
+	defer func() { _ = t.Close() }()
+	return t.Slice(w.part.axis, w.part.from, w.part.to, 1)
+}
+
+// sumOf computes the checksum of a tensor of the host, in the order of its bytes in the file.
+func (w *want) sumOf(ctx context.Context, c Checksum, t *core.Tensor) error {
+	if !rowMajor(w.e) {
+		reversed, err := t.Transpose()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = reversed.Close() }()
+		t = reversed
+	}
+	s, err := newSource(ctx, Named{w.name, t}, w.at())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.memory.Close() }()
+	w.sum.hash = c.newHash()
+	return s.write(w.sum.hash, s.layout)
+}
+
+// empty allocates the result, in the order of the axes that it has in the file or in row-major order.
+func (w *want) empty(ctx context.Context, d core.Device) (*core.Tensor, error) {
+	if w.strides == nil {
+		return core.Empty(ctx, d, w.dtype, w.shape, core.AllocOptions{})
+	}
+	m, err := core.Alloc(ctx, d, w.size, core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	t, err := core.Wrap(m, core.Spec{DType: w.dtype, Shape: w.shape, Strides: w.strides})
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return t, nil
+}

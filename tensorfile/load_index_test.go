@@ -1,0 +1,142 @@
+package tensorfile_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// sharded writes two files of tensors, and an index that has the given entries besides. It returns the path of the index.
+func sharded(tb testing.TB, folder string, more map[string]string) string {
+	tb.Helper()
+	names := map[string]string{}
+	for i := range 2 {
+		file := fmt.Sprintf("model-%05d-of-00002.safetensors", i+1)
+		var tensors []tensorfile.Named
+		for k := range 3 {
+			name := fmt.Sprintf("layer.%d.%d", i, k)
+			names[name] = file
+			tensors = append(tensors, tensorfile.Named{Name: name, Tensor: filled(tb, core.TypeFloat32, int64(100*i+k+1), 7)})
+		}
+		if err := tensorfile.WriteFile(tb.Context(), filepath.Join(folder, file), tensors); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	maps.Copy(names, more)
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"total_size": 1}, "weight_map": names})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return put(tb, filepath.Join(folder, "model.safetensors.index.json"), text)
+}
+
+func TestAnIndexLoadsAllItsFiles(t *testing.T) {
+	folder := t.TempDir()
+	index := sharded(t, folder, nil)
+	for _, to := range targets {
+		d := to.open(t)
+		for _, path := range []string{index, folder} {
+			for _, mode := range readModes {
+				l := load(t, path, d, tensorfile.LoadOptions{Read: mode})
+				want := []string{"layer.0.0", "layer.0.1", "layer.0.2", "layer.1.0", "layer.1.1", "layer.1.2"}
+				if got := slices.Sorted(slices.Values(l.Names)); !slices.Equal(got, want) || len(l.Report.Files) != 2 {
+					t.Errorf("tensors %q of %d files", got, len(l.Report.Files))
+				}
+				checkEqual(t, onHost(t, d, l.Tensors["layer.1.2"]), filled(t, core.TypeFloat32, 103, 7))
+				l = load(t, path, d, tensorfile.LoadOptions{Read: mode, Only: []string{"*.1.2"}})
+				if len(l.Tensors) != 1 || l.Report.Files[0].Tensors != 0 {
+					t.Errorf("only one: %v", l.Report)
+				}
+			}
+		}
+	}
+}
+
+func TestAFolderOfOneFile(t *testing.T) {
+	folder, d := t.TempDir(), openHost(t)
+	_, err := tensorfile.Load(t.Context(), folder, d, tensorfile.LoadOptions{})
+	coretest.WantError(t, err, core.ErrInvalid, "an empty folder")
+	mixed(t, folder)
+	checkLoaded(t, filepath.Join(folder, "mixed.safetensors"), d, load(t, folder, d, tensorfile.LoadOptions{}))
+	sharded(t, folder, nil)
+	if l := load(t, folder, d, tensorfile.LoadOptions{}); len(l.Tensors) != 6 {
+		t.Errorf("with an index: %q", l.Names)
+	}
+	if err := os.Remove(filepath.Join(folder, "model.safetensors.index.json")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = tensorfile.Load(t.Context(), folder, d, tensorfile.LoadOptions{})
+	coretest.WantError(t, err, core.ErrInvalid, "three files and no index")
+}
+
+func TestAMalformedIndexIsAnError(t *testing.T) {
+	d := openHost(t)
+	for name, c := range map[string]struct {
+		more map[string]string
+		want error
+		text string
+	}{
+		"a missing file":   {map[string]string{"x": "none.safetensors"}, fs.ErrNotExist, "none.safetensors"},
+		"a missing tensor": {map[string]string{"x": "model-00001-of-00002.safetensors"}, core.ErrLayout, `has tensor "x"`},
+		"another folder":   {map[string]string{"x": "../x.safetensors"}, core.ErrInvalid, "must lie in the folder of the index"},
+		"an absolute path": {map[string]string{"x": "/x.safetensors"}, core.ErrInvalid, "must lie in the folder of the index"},
+		"no file":          {map[string]string{"x": ""}, core.ErrInvalid, "must lie in the folder of the index"},
+	} {
+		_, err := tensorfile.Load(t.Context(), sharded(t, t.TempDir(), c.more), d, tensorfile.LoadOptions{})
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, want %v about %q", name, err, c.want, c.text)
+		}
+	}
+	for _, text := range []string{"", "[]", "{}", `{"weight_map":1}`, `{"weight_map":{"a":1}}`, `{"weight_map":{"a":"x","a":"y"}}`, `{"weight_map":{"a":"x"`} {
+		_, err := tensorfile.Load(t.Context(), put(t, filepath.Join(t.TempDir(), "x.safetensors.index.json"), []byte(text)), d, tensorfile.LoadOptions{})
+		coretest.WantError(t, err, core.ErrInvalid, text)
+	}
+}
+
+// An index that leaves out tensors of its files says so in the report.
+func TestTensorsThatAnIndexLeavesOut(t *testing.T) {
+	folder, d := t.TempDir(), openHost(t)
+	sharded(t, folder, nil)
+	put(t, filepath.Join(folder, "model.safetensors.index.json"), []byte(`{"weight_map":{"layer.0.1":"model-00001-of-00002.safetensors"}}`))
+	l := load(t, folder, d, tensorfile.LoadOptions{})
+	if len(l.Tensors) != 1 || len(l.Report.Refused) != 1 {
+		t.Errorf("%q, %v", l.Names, l.Report.Refused)
+	}
+}
+
+// FuzzIndex looks for indexes that make Load panic or fail with another kind of error.
+func FuzzIndex(f *testing.F) {
+	folder := f.TempDir()
+	text, err := os.ReadFile(sharded(f, folder, nil))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"weight_map":{"layer.0.1":"model-00001-of-00002.safetensors"}}`))
+	f.Add([]byte(`{"metadata":{},"weight_map":{"\ud800":"./a"}}`))
+	f.Add([]byte(`{"weight_map":{}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(filepath.Join(folder, "fuzz.safetensors.index.json"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := tensorfile.Load(t.Context(), filepath.Join(folder, "fuzz.safetensors.index.json"), openHost(t), tensorfile.LoadOptions{})
+		var typed *core.Error
+		switch {
+		case err == nil:
+			_ = l.Close()
+		case !errors.As(err, &typed):
+			t.Errorf("%v is not typed", err)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package tensorfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// openDirect opens the file for reads past the page cache, and sets the alignment of memory for them.
+func (s *shard) openDirect() error {
+	fd := int(s.fd.Fd())
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
+		return errors.New("its file system is memory, there is nothing behind the page cache")
+	}
+	// Not by its path, which may have become another file.
+	direct, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("the file system refuses O_DIRECT: %w", err)
+	}
+	s.alignment = block
+	var x unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &x); err == nil && x.Mask&unix.STATX_DIOALIGN != 0 {
+		if x.Dio_offset_align == 0 || x.Dio_offset_align > block || x.Dio_mem_align > block {
+			_ = unix.Close(direct)
+			return fmt.Errorf("the file system reads past the page cache only at multiples of %d bytes", x.Dio_offset_align)
+		}
+		s.alignment = max(int64(x.Dio_mem_align), 1)
+	}
+	s.direct = os.NewFile(uintptr(direct), s.path)
+	buffer := allocateBlocks(block)
+	if n, err := s.direct.ReadAt(buffer, 0); n == 0 && err != nil {
+		_ = s.closeDirect()
+		s.direct = nil
+		return fmt.Errorf("the file system refuses to read past the page cache: %w", err)
+	}
+	return nil
+}
+
+// onlyHeader keeps the system from reading megabytes around each page of the header that is touched: they would be read
+// once more past the page cache. It has the whole header of a .safetensors file read at once instead. restore makes
+// the system read around pages again.
+func onlyHeader(file *os.File, m *mapping) (restore func()) {
+	if m.unmap == nil || unix.Madvise(m.data, unix.MADV_RANDOM) != nil {
+		return func() {}
+	}
+	fd := int(file.Fd())
+	var length [lengthSize]byte
+	if unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) == nil {
+		if _, err := file.ReadAt(length[:], 0); err == nil {
+			// Of another file this is any number. Too many bytes cost time only.
+			n := min(binary.LittleEndian.Uint64(length[:]), uint64(len(m.data)), maxJSON)
+			if ext, err := FormatOf(file.Name()); err == nil && ext == Safetensors {
+				_ = unix.Fadvise(fd, 0, int64(n)+lengthSize, unix.FADV_WILLNEED) // advice
+			}
+		}
+		_ = unix.Fadvise(fd, 0, 0, unix.FADV_NORMAL)
+	}
+	return func() { _ = unix.Madvise(m.data, unix.MADV_NORMAL) }
+}
+
+// cached returns the part of a range of the file that is in the page cache. ok is false if the system does not tell.
+func (s *shard) cached(off, n int64) (part float64, ok bool) {
+	pages := (off+n+block-1)/block - off/block
+	var stat unix.Cachestat_t
+	if err := unix.Cachestat(uint(s.fd.Fd()), &unix.CachestatRange{Off: uint64(off), Len: uint64(n)}, &stat, 0); err == nil {
+		return min(float64(stat.Cache)/float64(pages), 1), true
+	}
+	m := s.file.share.m
+	if m.unmap == nil {
+		return -1, false
+	}
+	// Linux before 6.5. If the process may not write the file, mincore says that all of it is there.
+	low := off &^ (block - 1)
+	there := make([]byte, pages)
+	if _, _, err := unix.Syscall(unix.SYS_MINCORE, uintptr(addressOf(m.data)+low), uintptr(off+n-low), uintptr(unsafe.Pointer(unsafe.SliceData(there)))); err != 0 {
+		return -1, false
+	}
+	var count int64
+	for _, b := range there {
+		count += int64(b & 1)
+	}
+	return float64(count) / float64(pages), true
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package tensorfile
+
+import (
+	"errors"
+	"os"
+)
+
+// openDirect returns an error: this package reads past the page cache only on Linux.
+func (s *shard) openDirect() error { return errors.New("that is implemented only on Linux") }
+
+// onlyHeader does nothing.
+func onlyHeader(*os.File, *mapping) (restore func()) { return func() {} }
+
+// cached does not know.
+func (s *shard) cached(int64, int64) (part float64, ok bool) { return -1, false }

@@ -1,0 +1,295 @@
+package tensorfile
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/memfault"
+)
+
+// runner reads the pieces.
+type runner struct {
+	*loader
+	stream core.Stream // of the device; nil if nothing is copied
+	next   atomic.Int64
+	mu     sync.Mutex // guards what follows, and calls of Progress
+	total  int64
+	done   int64
+}
+
+// run reads everything and makes the tensors. If it fails, the caller closes the groups.
+func (l *loader) run(ctx context.Context) (*Loaded, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := l.allocate(ctx); err != nil {
+		return nil, err
+	}
+	r := &runner{loader: l}
+	for i := range l.pieces {
+		r.total += l.pieces[i].n
+	}
+	for _, w := range l.whole {
+		r.total += w.bytes()
+	}
+	if err := r.readPieces(ctx, cancel); err != nil {
+		return nil, err
+	}
+	for _, w := range l.whole {
+		if err := l.loadWhole(ctx, w); err != nil {
+			return nil, err
+		}
+		r.progress(w.bytes())
+	}
+	for _, s := range l.shards {
+		if err := s.verify(); err != nil {
+			return nil, err
+		}
+	}
+	l.report.Read = r.done
+	return l.finish()
+}
+
+// readPieces reads all pieces by several threads.
+func (r *runner) readPieces(ctx context.Context, cancel context.CancelCauseFunc) (err error) {
+	if len(r.pieces) == 0 {
+		return nil
+	}
+	for _, g := range r.groups {
+		if g.file == nil && g.host == nil && r.stream == nil {
+			if r.stream, err = r.device.NewStream(ctx); err != nil {
+				return err
+			}
+			defer func() {
+				if closing := r.stream.Close(); err == nil {
+					err = closing
+				}
+			}()
+		}
+	}
+	defer context.AfterFunc(ctx, func() {
+		for _, g := range r.groups {
+			g.wake()
+		}
+	})()
+	var threads sync.WaitGroup
+	r.report.Threads = min(r.report.Threads, len(r.pieces))
+	for range r.report.Threads {
+		threads.Go(func() {
+			if err := r.work(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	threads.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if r.stream != nil {
+		return r.stream.Synchronize(ctx)
+	}
+	return nil
+}
+
+// progress counts bytes that were read.
+func (r *runner) progress(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done += n
+	if f := r.options.Progress; f != nil {
+		f(r.done, r.total)
+	}
+}
+
+// worker is a thread that reads pieces.
+type worker struct {
+	*runner
+	in, out [2]*staging // buffers for what is read and for what becomes of it; nil until they are needed
+	turn    int         // the buffers to use next
+}
+
+// work reads pieces until there are none, or ctx ends.
+func (r *runner) work(ctx context.Context) error {
+	w := &worker{runner: r}
+	defer func() {
+		for _, s := range append(w.in[:], w.out[:]...) {
+			if s != nil {
+				s.close()
+			}
+		}
+	}()
+	for {
+		i := r.next.Add(1) - 1
+		if i >= int64(len(r.pieces)) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p := &r.pieces[i]
+		if err := w.one(ctx, p); err != nil {
+			return err
+		}
+		r.progress(p.n)
+	}
+}
+
+// one reads a piece and takes it to its group.
+func (w *worker) one(ctx context.Context, p *piece) error {
+	switch {
+	case p.g.file != nil:
+		return w.inPlace(ctx, p)
+	case p.jobs == nil && p.g.host != nil:
+		dst := p.g.host[p.to:][:p.n]
+		if err := p.s.into(dst, p.off, func(int64) ([]byte, error) { return w.buffer(ctx, &w.in) }); err != nil {
+			return err
+		}
+		return w.checksum(ctx, p, dst)
+	}
+	buffer, err := w.buffer(ctx, &w.in)
+	if err != nil {
+		return err
+	}
+	data, err := p.s.stage(buffer, p.off, p.n)
+	if err != nil {
+		return err
+	}
+	if err := w.checksum(ctx, p, data); err != nil {
+		return err
+	}
+	in, out := w.in[w.turn], w.in[w.turn]
+	from := addressOf(data) - addressOf(in.data)
+	if p.jobs != nil {
+		if out, from, err = w.change(ctx, p, in, data); err != nil || p.g.host != nil {
+			return err
+		}
+	}
+	return w.upload(ctx, p, out, from)
+}
+
+// inPlace makes the system read the pages of a piece of a mapped file.
+func (w *worker) inPlace(ctx context.Context, p *piece) (err error) {
+	if err := p.s.populate(p.off, p.n); err != nil {
+		return err
+	}
+	if w.options.Checksum == NoChecksum {
+		return nil
+	}
+	file := p.s.file.share.m.data
+	gone := memfault.Guard(memfault.Within(file), func() { err = w.checksum(ctx, p, file[p.off:][:p.n]) })
+	if gone != nil {
+		return p.s.unreadable(gone)
+	}
+	return err
+}
+
+// buffer returns the bytes of the buffer of a kind that is to be used next, when the copy that uses it is done.
+func (w *worker) buffer(ctx context.Context, pair *[2]*staging) ([]byte, error) {
+	s := pair[w.turn]
+	if s == nil {
+		var err error
+		var kind string
+		if s, kind, err = w.newBuffer(ctx); err != nil {
+			return nil, err
+		}
+		pair[w.turn] = s
+		w.mu.Lock()
+		w.report.Staged += int64(len(s.data)) + block
+		w.report.Buffers = kind
+		w.mu.Unlock()
+	}
+	return s.data, s.wait(ctx)
+}
+
+// newBuffer allocates a buffer for a piece. Only what a device copies has to be in memory of the device.
+func (w *worker) newBuffer(ctx context.Context) (*staging, string, error) {
+	n := w.piece + 2*block
+	if w.stream != nil {
+		return newStaging(ctx, w.device, n)
+	}
+	s, err := newHostStaging(n)
+	return s, plainMemory, err
+}
+
+// upload copies what became of a piece to the device.
+func (w *worker) upload(ctx context.Context, p *piece, s *staging, from int64) error {
+	dst, err := bytesOf(p.g.mem, p.g.at+p.to, p.size)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dst.Close() }()
+	src, err := bytesOf(s.mem, s.at+from, p.size)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	if err := w.device.Copy(ctx, w.stream, dst, src); err != nil {
+		return err
+	}
+	s.busy, err = w.stream.Record()
+	w.turn = 1 - w.turn
+	return err
+}
+
+// change carries out the jobs of a piece whose bytes are in the buffer in. It writes to the group if the host can access
+// it. Otherwise it returns the buffer with the result, and where that begins.
+func (w *worker) change(ctx context.Context, p *piece, in *staging, data []byte) (out *staging, from int64, err error) {
+	bytes, mem, at := p.g.host, p.g.mem, p.g.at
+	if bytes != nil {
+		bytes = bytes[p.to:][:p.size]
+		at += p.to
+		if p.g.view != nil {
+			mem = p.g.view
+		}
+	} else {
+		if bytes, err = w.buffer(ctx, &w.out); err != nil {
+			return nil, 0, err
+		}
+		out = w.out[w.turn]
+		mem, at = out.host(), out.at
+	}
+	for i := range p.jobs {
+		j := &p.jobs[i]
+		if !j.w.converts() {
+			to := bytes[j.to-p.to:]
+			for row := range j.rows {
+				copy(to[row*j.run:][:j.run], data[j.from+row*j.w.stride:])
+			}
+			continue
+		}
+		begin := addressOf(data) - addressOf(in.data) + j.from
+		if size, whole := j.w.e.DType.ItemSize(); whole && begin%size != 0 { // then it is the only job of its piece
+			copy(in.data, data)
+			begin = 0
+		}
+		if err := j.convert(ctx, mem, at+j.to-p.to, in.host(), in.at+begin); err != nil {
+			return nil, 0, err
+		}
+	}
+	return out, 0, nil
+}
+
+// host returns the buffer as the host sees it.
+func (s *staging) host() *core.Tensor {
+	if s.view != nil {
+		return s.view
+	}
+	return s.mem
+}
+
+// convert converts the rows of a job from a byte of src to a byte of dst.
+func (j *job) convert(ctx context.Context, dst *core.Tensor, to int64, src *core.Tensor, from int64) error {
+	shape := []int64{j.rows, j.elems}
+	x, err := typedOf(src, from, core.Spec{DType: j.w.e.DType, Shape: shape, Strides: []int64{j.w.step, 1}})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = x.Close() }()
+	y, err := typedOf(dst, to, core.Spec{DType: j.w.dtype, Shape: shape})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = y.Close() }()
+	return core.Convert(ctx, y, x)
+}
