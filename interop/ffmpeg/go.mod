@@ -11,7 +11,7 @@ require (
 	github.com/asticode/go-astikit v0.42.0 // indirect
 	github.com/ebitengine/purego v0.11.3 // indirect
 	github.com/go-gl/gl v0.0.0-20231021071112-07e5d0ea2e71 // indirect
-	github.com/google/uuid v1.1.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/vulkan-go/vulkan v0.0.0-20221209234627-c0a353ae26c8 // indirect
 	golang.org/x/sys v0.47.0 // indirect

@@ -8,7 +8,7 @@ require (
 )
 
 require (
-	github.com/google/uuid v1.1.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	gorgonia.org/cu v0.9.6 // indirect
