@@ -36,8 +36,9 @@ type SaveOptions struct {
 //
 // Like [WriteFile], Save replaces the file only when it is complete and on the disk. With SaveOptions.MaxShard, the tensors
 // are divided by their names in order among files named model-00001-of-00003.safetensors, if path is
-// model.safetensors, and the index model.safetensors.index.json is written last. If Save fails, it leaves neither
-// an index nor new files. Save returns the paths of the files, the index last.
+// model.safetensors, and the index model.safetensors.index.json is written last. The files get their names when all of
+// them are on the disk, so that an older index keeps its own files if that fails. If Save fails, it leaves neither an
+// index nor new files. Save returns the paths of the files, the index last.
 //
 // Save fails as WriteFile does, and with the errors of [core.Device.Copy]. It returns ErrDevice if a tensor lies where neither
 // the host nor an opened device can access it, ErrInvalid if an option is out of range, and ErrNotSupported for MaxShard
@@ -88,22 +89,30 @@ func divide(tensors map[string]*core.Tensor, limit int64) [][]Named {
 
 // saveFile writes one file, and makes its name durable.
 func (f *fetcher) saveFile(path string, tensors []Named, options SaveOptions) error {
-	opts := []WriteOption{func(o *writeOptions) { o.fetch = f }}
-	if options.Metadata != nil {
-		opts = append(opts, Metadata(options.Metadata))
-	}
-	if err := WriteFile(f.ctx, path, tensors, opts...); err != nil {
+	if err := WriteFile(f.ctx, path, tensors, f.writeOptions(options)...); err != nil {
 		return err
 	}
 	syncFolder(path)
 	return nil
 }
 
+func (f *fetcher) writeOptions(options SaveOptions) []WriteOption {
+	opts := []WriteOption{func(o *writeOptions) { o.fetch = f }}
+	if options.Metadata != nil {
+		opts = append(opts, Metadata(options.Metadata))
+	}
+	return opts
+}
+
 // saveShards writes several files and an index.
 func (f *fetcher) saveShards(path string, parts [][]Named, options SaveOptions) (files []string, err error) {
 	base := strings.TrimSuffix(path, filepath.Ext(path))
-	var made []string // files that were not there before
+	var pending []*atomicfile.Pending // files that have no name yet
+	var made []string                 // files that were not there before
 	defer func() {
+		for _, p := range pending {
+			p.Discard()
+		}
 		if err != nil {
 			for _, file := range made {
 				_ = os.Remove(file) // the error that led here says more
@@ -111,17 +120,21 @@ func (f *fetcher) saveShards(path string, parts [][]Named, options SaveOptions) 
 			files = nil
 		}
 	}()
+	begin := func(file string, fill func(io.Writer) error) error {
+		p, err := atomicfile.Begin(f.ctx, file, fill)
+		if err != nil {
+			return notWritten("Save", Safetensors, file, err)
+		}
+		pending, files = append(pending, p), append(files, file)
+		return nil
+	}
 	index := shardIndex{WeightMap: make(map[string]string)}
 	for i, part := range parts {
 		file := fmt.Sprintf("%s-%05d-of-%05d.safetensors", base, i+1, len(parts))
-		_, missing := os.Lstat(file)
-		if err := f.saveFile(file, part, options); err != nil {
+		err := begin(file, func(w io.Writer) error { return Write(f.ctx, w, Safetensors, part, f.writeOptions(options)...) })
+		if err != nil {
 			return nil, err
 		}
-		if missing != nil {
-			made = append(made, file)
-		}
-		files = append(files, file)
 		for _, t := range part {
 			index.WeightMap[t.Name] = filepath.Base(file)
 			index.Metadata.TotalSize += t.Tensor.NumBytes()
@@ -131,16 +144,29 @@ func (f *fetcher) saveShards(path string, parts [][]Named, options SaveOptions) 
 	if err != nil {
 		return nil, err
 	}
-	file := base + indexSuffix
-	err = atomicfile.Write(f.ctx, file, func(w io.Writer) error {
+	err = begin(base+indexSuffix, func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
 	if err != nil {
-		return nil, fault{format: Safetensors, call: "Save"}.errorf(because(core.ErrInvalid, err), "%s was not written", file)
+		return nil, err
 	}
-	syncFolder(file)
-	return append(files, file), nil
+	for i, file := range files {
+		if i == len(files)-1 {
+			syncFolder(file) // the files, before the index that names them
+		}
+		_, missing := os.Lstat(file)
+		p := pending[0]
+		pending = pending[1:]
+		if err := p.Commit(); err != nil {
+			return nil, notWritten("Save", Safetensors, file, err)
+		}
+		if missing != nil {
+			made = append(made, file)
+		}
+	}
+	syncFolder(path)
+	return files, nil
 }
 
 // shardIndex is the JSON of an index.

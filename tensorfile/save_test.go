@@ -189,3 +189,32 @@ func TestSaveRefusesWhatItCannotWrite(t *testing.T) {
 		coretest.WantError(t, err, c.want, name)
 	}
 }
+
+// A model that is saved in place of another one, and fails, leaves the other one as it was.
+func TestSaveThatFailsKeepsTheOldFiles(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "model.safetensors")
+	tensors := map[string]*core.Tensor{"a": filled(t, core.TypeFloat32, 100), "b": filled(t, core.TypeFloat32, 100)}
+	files, err := tensorfile.Save(t.Context(), path, tensors, tensorfile.SaveOptions{MaxShard: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := make(map[string][]byte)
+	for _, file := range files {
+		before[file] = content(t, file)
+	}
+	closed := filled(t, core.TypeFloat32, 100)
+	_ = closed.Close()
+	other := map[string]*core.Tensor{"a": filled(t, core.TypeInt32, 100), "b": closed}
+	if _, err := tensorfile.Save(t.Context(), path, other, tensorfile.SaveOptions{MaxShard: 400}); !errors.Is(err, core.ErrClosed) {
+		t.Fatalf("saved a closed tensor: %v", err)
+	}
+	for file, want := range before {
+		if !bytes.Equal(content(t, file), want) {
+			t.Errorf("%s was replaced", file)
+		}
+	}
+	if left, _ := os.ReadDir(folder); len(left) != len(files) {
+		t.Errorf("left over: %v", left)
+	}
+}

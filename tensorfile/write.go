@@ -35,11 +35,16 @@ func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteO
 		return err
 	}
 	err = atomicfile.Write(ctx, path, func(w io.Writer) error { return Write(ctx, w, format, tensors, opts...) })
+	return notWritten("Write", format, path, err)
+}
+
+// notWritten returns the error of a call for a file that could not be written because of err, which may be nil.
+func notWritten(call string, format Format, path string, err error) error {
 	var typed *core.Error
 	if err == nil || errors.As(err, &typed) {
 		return err
 	}
-	return fault{format: format, call: "Write"}.errorf(because(core.ErrInvalid, err), "%s was not written", path)
+	return fault{format: format, call: call}.errorf(because(core.ErrInvalid, err), "%s was not written", path)
 }
 
 // Write writes host-accessible tensors to w. It waits for the last write to each tensor, or

@@ -28,14 +28,27 @@ import (
 // open descriptor, as /dev/stdout does: whoever has the file open would keep the old one.
 //
 // The writer that fill gets fails with the error of ctx once that has ended.
-func Write(ctx context.Context, path string, fill func(io.Writer) error) (err error) {
-	t, err := find(path)
+func Write(ctx context.Context, path string, fill func(io.Writer) error) error {
+	p, err := Begin(ctx, path, fill)
 	if err != nil {
 		return err
 	}
+	return p.Commit()
+}
+
+// Pending is a file that is whole and on the disk, and has not got its name yet.
+type Pending struct{ file, path string }
+
+// Begin is [Write], except that the file gets its name by Commit. The caller calls Commit or Discard. Several files can
+// so be written before the first one is replaced.
+func Begin(ctx context.Context, path string, fill func(io.Writer) error) (*Pending, error) {
+	t, err := find(path)
+	if err != nil {
+		return nil, err
+	}
 	file, err := t.create()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	whole := false
 	defer func() {
@@ -45,23 +58,32 @@ func Write(ctx context.Context, path string, fill func(io.Writer) error) (err er
 		}
 	}()
 	if err := fill(writer{ctx, file}); err != nil {
-		return err
+		return nil, err
 	}
 	if err := file.Sync(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := file.Close(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), t.path); err != nil {
-		return err
+		return nil, err
 	}
 	whole = true
-	return nil
+	return &Pending{file.Name(), t.path}, nil
 }
+
+// Commit gives the file its name. If that fails, nothing of the file is left.
+func (p *Pending) Commit() error {
+	err := os.Rename(p.file, p.path)
+	if err != nil {
+		p.Discard()
+	}
+	return err
+}
+
+// Discard removes the file.
+func (p *Pending) Discard() { _ = os.Remove(p.file) } // the error that led here says more
 
 // Check fails as [Write] would before it calls fill, so that long work need not be
 // done in vain. It leaves nothing behind.
