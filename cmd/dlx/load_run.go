@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (a *app) loadOnce(ctx context.Context, r *loadResult, path string, device c
 	r.Runs = append(r.Runs, loadRun{l.Report.Time, l.Report.Rate, cachedPart(l.Report.Files)})
 	times := make([]loadRun, len(r.Runs))
 	copy(times, r.Runs)
-	slices.SortFunc(times, func(a, b loadRun) int { return int(a.Time - b.Time) })
+	slices.SortFunc(times, func(a, b loadRun) int { return cmp.Compare(a.Time, b.Time) })
 	r.Median, r.Rate = times[(len(times)-1)/2].Time, times[(len(times)-1)/2].Rate
 	if !f.verify {
 		return nil
