@@ -142,7 +142,8 @@ interop-opencv: setup ## Test the adapter for OpenCV, interop/opencv
 	cd interop/opencv && CGO_ENABLED=1 go vet ./... && \
 		CGO_ENABLED=1 $(abspath $(TOOLS))/gotestsum --format pkgname -- $(GOTESTFLAGS) ./...
 
-# Not one of the suites: it needs root, bootstraps Debian and compiles OpenGL's bindings. IMAGES=all takes minutes more.
+# Not one of the suites: it needs root and bootstraps Debian. IMAGES=all takes minutes more, most of them for OpenGL's
+# bindings, without which DOCKER_TAGS=cuda,opencl,rocm,vulkan builds it.
 IMAGES ?= cpu
 docker-real: ## Build IMAGES of docker/Dockerfile without a registry, with buildah, and run them (as root)
 	scripts/docker-real.sh $(IMAGES)
