@@ -42,13 +42,13 @@ func (e *env) verifyStrided(d core.Device, dst, base, of *core.Tensor, copy func
 	}
 }
 
-// bytesOf returns all bytes of a tensor as a tensor on the same memory, which the caller closes.
+// bytesOf returns the bytes of a tensor, which begins where its memory does, as a tensor on that memory. The caller closes it.
 func (e *env) bytesOf(d core.Device, t *core.Tensor) (place, error) {
 	b, err := t.Buffer()
 	if err != nil {
 		return place{}, err
 	}
-	whole, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{t.NumBytes()}, Offset: t.Offset()})
+	whole, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{t.NumBytes()}})
 	if err != nil {
 		return place{}, err
 	}
