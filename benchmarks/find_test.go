@@ -47,10 +47,10 @@ func TestSelectNamesTheNearestCases(t *testing.T) {
 	}
 	for pattern, want := range map[string]string{
 		"host_to_device_memcpy": "host_to_device_memcpy_ce,",
-		"device_local_cpoy":     "device_local_copy,",
+		"device_local_kopy":     "device_local_copy,",
 		"":                      "--list shows all",
 		"nothing like it":       "--list shows all",
-		"device_*cpoy":          "device_local_copy",
+		"device_*kopy":          "device_local_copy",
 		"a[":                    "without a ]",
 		"[z-a]":                 "is not a pattern",
 	} {

@@ -6,9 +6,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// verifyStrided returns a function that changes dst, a whole tensor in a row, has copy write it again, and compares it
+// verifyStrided returns a function that changes dst, a whole tensor in a row, has again write it, and compares it
 // with the elements of a view. base is the row-major tensor of the host, and of is the view of it.
-func (e *env) verifyStrided(d core.Device, dst, base, of *core.Tensor, copy func() error) func() (*Mismatch, error) {
+func (e *env) verifyStrided(d core.Device, dst, base, of *core.Tensor, again func() error) func() (*Mismatch, error) {
 	return func() (*Mismatch, error) {
 		written, err := e.bytesOf(d, dst)
 		if err != nil {
@@ -28,7 +28,7 @@ func (e *env) verifyStrided(d core.Device, dst, base, of *core.Tensor, copy func
 		if err := e.write(written, beforeSeed); err != nil {
 			return nil, err
 		}
-		if err := copy(); err != nil {
+		if err := again(); err != nil {
 			return nil, err
 		}
 		return e.checkBytes(written, func(got []byte) *Mismatch {
