@@ -1,61 +1,52 @@
 package benchmarks
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// fileCases load a file to a device, or into new memory of the host.
+// fileTensors is how many tensors the file of a case has.
+const fileTensors = 4
+
+// fileCases load files.
 func (l *lister) fileCases(id core.DeviceID) {
-	for _, mode := range []tensorfile.ReadMode{tensorfile.ReadMap, tensorfile.ReadDirect} {
+	for _, mode := range []tensorfile.ReadMode{tensorfile.ReadDirect, tensorfile.ReadMap} {
+		description := "tensorfile.Load of a .safetensors file, past the page cache"
+		if mode == tensorfile.ReadMap {
+			description = "tensorfile.Load of a .safetensors file that is in the page cache, from the mapped file"
+		}
 		for _, size := range l.buffer(id) {
 			l.add(Case{
-				Name:        "file_to_device/" + id.String() + "/" + string(mode) + size.name,
-				Description: "tensorfile.Load of a .safetensors file with four tensors, until they may be read; their close is off the clock",
-				Family:      "file_to_device", Kind: Bandwidth, From: Ends{core.CPU}, To: Ends{id}, Size: size.bytes,
-				setup: func(e *env) (trial, error) { return e.fileTo(id, mode, l.Dir, e.bytes(size.bytes)) },
+				Name:   "file_to_device/" + id.String() + "/" + string(mode) + size.name,
+				Family: "file_to_device", Kind: Bandwidth, To: Ends{id}, Size: size.bytes,
+				Description: description + ", into new memory, until all tensors may be read",
+				setup:       func(e *env) (trial, error) { return e.loadFile(id, l.Dir, mode, e.bytes(size.bytes)) },
 			}, l.extra(id))
 		}
 	}
 }
 
-// fileTensors is how many tensors the file has.
-const fileTensors = 4
-
-// fileTo makes a file and loads it.
-func (e *env) fileTo(id core.DeviceID, mode tensorfile.ReadMode, dir string, size int64) (trial, error) {
+// loadFile writes a file into a new folder in dir, and loads it.
+func (e *env) loadFile(id core.DeviceID, dir string, mode tensorfile.ReadMode, size int64) (trial, error) {
 	d, err := e.open(id)
 	if err != nil {
 		return trial{}, err
 	}
-	folder, err := os.MkdirTemp(dir, "dlx-bench-")
+	dir, err = os.MkdirTemp(dir, "dlx-bench-")
 	if err != nil {
 		return trial{}, err
 	}
-	e.cleanup(func() { _ = os.RemoveAll(folder) }) // what is left there is temporary
-	content := make([]byte, max(size, fileTensors))
-	fill(content, sentSeed)
-	part := int64(len(content)) / fileTensors
-	var named []tensorfile.Named
-	for i := range int64(fileTensors) {
-		t, err := e.keep(core.FromSlice(content[i*part : (i+1)*part]))
-		if err != nil {
-			return trial{}, err
-		}
-		named = append(named, tensorfile.Named{Name: string(rune('a' + i)), Tensor: t})
-	}
-	path := filepath.Join(folder, "tensors.safetensors")
-	if err := tensorfile.WriteFile(e.ctx, path, named); err != nil {
+	e.cleanup(func() { _ = os.RemoveAll(dir) })
+	path, each := filepath.Join(dir, "tensors.safetensors"), max(1, size/fileTensors)
+	if err := e.writeFile(path, each); err != nil {
 		return trial{}, err
 	}
-	// A mapping is the memory of the file itself: what is measured is a load into memory of its own.
-	options := tensorfile.LoadOptions{Read: mode, Writable: true}
 	load := func() (*tensorfile.Loaded, error) {
-		loaded, err := tensorfile.Load(e.ctx, path, d, options)
+		loaded, err := tensorfile.Load(e.ctx, path, d, tensorfile.LoadOptions{Read: mode})
 		if err != nil {
 			return nil, err
 		}
@@ -71,44 +62,53 @@ func (e *env) fileTo(id core.DeviceID, mode tensorfile.ReadMode, dir string, siz
 	if err != nil {
 		return trial{}, err
 	}
-	t := trial{bytes: fileTensors * part, notes: []string{"the pages of the file are in the page cache, which only a direct read passes by"}}
-	for _, r := range first.Report.Refused {
-		t.notes = append(t.notes, "not "+r.What+": "+r.Reason)
+	t := trial{bytes: fileTensors * each, way: string(first.Report.Files[0].Read)}
+	if reason := first.Report.Files[0].Reason; t.way != string(mode) {
+		t.notes = append(t.notes, reason)
 	}
-	if err := first.Close(); err != nil {
-		return trial{}, err
-	}
-	t.own = func(n int) (spent time.Duration, err error) {
-		for range n {
-			start := time.Now()
-			loaded, err := load()
-			spent += time.Since(start)
-			if err == nil {
-				err = loaded.Close()
-			}
-			if err != nil {
-				return spent, err
-			}
+	_ = first.Close()
+	t.own = repeat(func() error {
+		loaded, err := load()
+		if err != nil {
+			return err
 		}
-		return spent, nil
-	}
-	t.verify = func() (m *Mismatch, err error) {
+		return loaded.Close()
+	})
+	t.verify = func() (*Mismatch, error) {
 		loaded, err := load()
 		if err != nil {
 			return nil, err
 		}
 		defer loaded.Close()
-		for i, source := range named {
-			at := place{device: d, tensor: loaded.Tensors[source.Name]}
-			if at.tensor.DeviceID().Type.HostAccessible() {
-				at.host = at.tensor
+		for i := range uint64(fileTensors) {
+			x := loaded.Tensors[fileTensor(i)]
+			if x == nil {
+				return nil, core.Errorf(core.ErrInvalid, "benchmarks", "loadFile", "%s was not loaded from %s", fileTensor(i), path)
 			}
-			want := content[int64(i)*part : int64(i+1)*part]
-			if m, err = e.checkBytes(at, func(got []byte) *Mismatch { return explain(want, got, nil) }); m != nil || err != nil {
+			if m, err := e.check(arrivedAt(d, x), sentSeed+i, beforeSeed); m != nil || err != nil {
 				return m, err
 			}
 		}
 		return nil, nil
 	}
 	return t, nil
+}
+
+func fileTensor(i uint64) string { return fmt.Sprintf("tensor%d", i) }
+
+// writeFile writes a file of tensors of so many bytes each, whose contents are those of the seeds from sentSeed on.
+func (e *env) writeFile(path string, each int64) error {
+	host, err := e.device()
+	if err != nil {
+		return err
+	}
+	var list []tensorfile.Named
+	for i := range uint64(fileTensors) {
+		p, err := e.onDevice(host, core.AllocOptions{}, each, sentSeed+i)
+		if err != nil {
+			return err
+		}
+		list = append(list, tensorfile.Named{Name: fileTensor(i), Tensor: p.tensor})
+	}
+	return tensorfile.WriteFile(e.ctx, path, list)
 }

@@ -1,128 +1,158 @@
 package benchmarks
 
 import (
+	"context"
 	"errors"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
-// gateEnv is an env of a test.
+// gateEnv is an environment without devices.
 func gateEnv(t *testing.T) *env {
 	t.Helper()
-	e := &env{ctx: t.Context()}
+	e := &env{ctx: t.Context(), registry: hostRegistry(t), small: true}
 	t.Cleanup(e.close)
 	return e
 }
 
-func TestStreamsBeginTogether(t *testing.T) {
+func TestStreamsBeginWhenAllWorkIsEnqueued(t *testing.T) {
 	e := gateEnv(t)
-	g := e.gate()
-	var begun, enqueued atomic.Int64
+	g, begun := e.gate(), make(chan int, 100)
+	var enqueued [2]int
 	var list []work
-	for range 3 {
+	for i := range enqueued {
 		q := e.queue()
-		list = append(list, work{stream: q, times: 4, op: func() error {
-			enqueued.Add(1)
+		list = append(list, work{stream: q, times: 5, op: func() error {
+			enqueued[i]++
 			return q.Enqueue(func() error {
-				if enqueued.Load() < 12 {
-					t.Error("a stream works before all work was enqueued")
-				}
-				begun.Add(1)
+				begun <- enqueued[0] + enqueued[1]
 				return nil
 			})
 		}})
 	}
-	for range 3 {
-		begun.Store(0)
-		enqueued.Store(0)
-		if d, err := g.run(e.ctx, list); err != nil || d <= 0 || begun.Load() != 12 {
-			t.Fatalf("%v, %v, %d did their work", d, err, begun.Load())
+	for run := 1; run <= 3; run++ { // a gate is used again
+		d, err := g.run(t.Context(), list)
+		if err != nil || d <= 0 || g.onHost || g.early || len(g.notes()) != 0 {
+			t.Fatalf("%v, %v, %+v", d, err, g)
+		}
+		for range 10 {
+			if n := <-begun; n != 10*run {
+				t.Errorf("work began when %d of %d operations were enqueued", n, 10*run)
+			}
 		}
 	}
-	if notes := g.notes(); notes != nil {
-		t.Errorf("%q", notes)
-	}
 }
 
-// closedStream is a stream that does not wait for the host.
-type closedStream struct {
-	queue
-	err error
-}
-
-func (s closedStream) Wait(core.Event) error { return s.err }
-
-func TestAStreamThatCannotWaitBeginsWithTheOthers(t *testing.T) {
+// What counts is over when its streams are done; what is ignored is waited for off the clock.
+func TestWorkThatKeepsBusyIsNotOnTheClock(t *testing.T) {
 	e := gateEnv(t)
-	g := e.gate()
-	a, b := e.queue(), e.queue()
-	var opened atomic.Bool
-	held := work{stream: a, times: 1, op: func() error { return a.Enqueue(func() error { opened.Store(true); return nil }) }}
-	free := work{stream: closedStream{b, core.Errorf(core.ErrNotSupported, "test", "Wait", "no")}, times: 1, op: func() error {
-		return b.Enqueue(func() error { return nil })
-	}}
-	if _, err := g.run(e.ctx, []work{held, free}); err != nil || !opened.Load() {
-		t.Error(err)
-	}
-	if notes := g.notes(); len(notes) != 1 || !strings.Contains(notes[0], "cannot wait for the host") {
-		t.Errorf("%q", notes)
-	}
-}
-
-func TestTheGateOpensWhenSomethingFails(t *testing.T) {
-	broken := errors.New("broken")
-	for name, fail := range map[string]func(e *env) []work{
-		"a stream fails to wait": func(e *env) []work {
-			a, b := e.queue(), e.queue()
-			return []work{{stream: a, times: 1, op: a.enqueue}, {stream: closedStream{b, broken}, times: 1, op: b.enqueue}}
-		},
-		"enqueuing fails half-way": func(e *env) []work {
-			a, b := e.queue(), e.queue()
-			n := 0
-			return []work{{stream: a, times: 5, op: a.enqueue}, {stream: b, times: 5, op: func() error {
-				if n++; n == 3 {
-					return broken
-				}
-				return b.enqueue()
-			}}}
-		},
-		"the work fails": func(e *env) []work {
-			a := e.queue()
-			return []work{{stream: a, times: 2, op: func() error { return a.Enqueue(func() error { return broken }) }}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := gateEnv(t)
-			list := fail(e)
-			if _, err := e.gate().run(e.ctx, list); !errors.Is(err, broken) {
-				t.Errorf("%v", err)
-			}
-		})
+	g, quick, slow := e.gate(), e.queue(), e.queue()
+	done := false
+	const long = 300 * time.Millisecond
+	d, err := g.run(t.Context(), []work{
+		{stream: quick, times: 1, op: quick.enqueue},
+		{stream: slow, times: 1, ignored: true, op: func() error {
+			return slow.Enqueue(func() error { time.Sleep(long); done = true; return nil })
+		}},
+	})
+	if err != nil || d >= long || !done {
+		t.Errorf("%v, %v, done %v", d, err, done)
 	}
 }
 
-// A queue that is full, or a copy that waits for the one before it, would never take the rest of the work.
+// A stream that cannot wait for the host is driven by a goroutine that waits.
+func TestStreamsThatCannotWaitAreHeldByGoroutines(t *testing.T) {
+	backend := coretest.NewBackend(coretest.Options{Submit: stream.Submit, HostWaits: true, Log: t.Logf})
+	e := gateEnv(t)
+	if err := e.registry.Register(backend); err != nil {
+		t.Fatal(err)
+	}
+	d, err := e.open(core.DeviceID{Type: core.DeviceExt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lanes []lane
+	for i := range uint64(3) {
+		one, err := e.localLane(d, 4096, sentSeed+i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lanes = append(lanes, one)
+	}
+	tr, err := e.copies(lanes...)
+	if err != nil || len(tr.notes) != 1 || tr.bytes != 3*4096 {
+		t.Fatalf("%+v, %v", tr, err)
+	}
+	if m, err := tr.verify(); m != nil || err != nil {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// An operation that waits for earlier work of its stream, or for room in a queue, ends only after the gate is open.
 func TestTheGateOpensForAFullQueue(t *testing.T) {
 	e := gateEnv(t)
-	g := e.gate()
+	g, q := e.gate(), e.queue()
 	g.patience = time.Millisecond
-	q := e.queue()
-	full := work{stream: q, times: 3, op: func() error { // each one waits until the one before it is done
-		done := stream.NewEvent()
-		if err := q.Enqueue(func() error { done.Complete(nil); return nil }); err != nil {
-			return err
-		}
-		return done.Wait(e.ctx)
-	}}
-	if _, err := g.run(e.ctx, []work{full}); err != nil || !g.early {
-		t.Errorf("%v, early %v", err, g.early)
+	free := make(chan struct{}, 1) // a queue with room for one
+	d, err := g.run(t.Context(), []work{{stream: q, times: 20, op: func() error {
+		free <- struct{}{}
+		return q.Enqueue(func() error { <-free; return nil })
+	}}})
+	if err != nil || d <= 0 || !g.early || len(g.notes()) != 1 {
+		t.Errorf("%v, %v, %+v", d, err, g)
 	}
-	if notes := g.notes(); len(notes) != 1 || !strings.Contains(notes[0], "before all work was enqueued") {
-		t.Errorf("%q", notes)
+}
+
+// Whatever call fails, the gate opens, all streams end, and the error comes back. The package stream makes up for a Record that
+// fails: it waits.
+func TestTheGateOpensIfEnqueuingFails(t *testing.T) {
+	broken := errors.New("broken")
+	for _, call := range []string{"Wait", "Copy", "Record", "work", "Synchronize"} {
+		for nth := 1; nth <= 8; nth++ {
+			backend := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+			e := &env{ctx: t.Context(), registry: hostRegistry(t), small: true}
+			if err := e.registry.Register(backend); err != nil {
+				t.Fatal(err)
+			}
+			d, err := e.open(core.DeviceID{Type: core.DeviceExt})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lanes []lane
+			for i := range uint64(2) {
+				one, err := e.localLane(d, 4096, sentSeed+i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lanes = append(lanes, one)
+			}
+			tr, err := e.copies(lanes...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fired := backend.Fail(call, nth, broken)
+			if _, err := tr.own(3); fired() && call != "Record" && !errors.Is(err, broken) {
+				t.Errorf("the %d. %s fails: %v", nth, call, err)
+			}
+			e.close()
+		}
+	}
+}
+
+func TestAnEndOfTheContextEndsTheWait(t *testing.T) {
+	e := gateEnv(t)
+	g, q := e.gate(), e.queue()
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	_, err := g.run(ctx, []work{{stream: q, times: 1, op: func() error {
+		return q.Enqueue(func() error { cancel(); <-release; return nil })
+	}}})
+	close(release)
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
