@@ -157,11 +157,10 @@ func (q *queue) takeTime(call string, t *timestamp) (*event, error) {
 	}
 	defer q.mu.Unlock()
 	err := q.add(item{submit: func(i item) error {
-		err := q.submitCommand(i, func(c *command) error {
+		return q.submitCommand(i, func(c *command) error {
+			t.queue.Store(int32(q.stay(i.number))) // where it is submitted; as soon as that is done, Since may ask
 			return q.device.driver.RecordTimestamp(c.handle, t.pool, t.index)
 		})
-		t.queue.Store(int32(q.on))
-		return err
 	}})
 	if err != nil {
 		return nil, err
