@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -199,6 +200,10 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 		}
 	}
 	keep, end := a.keepPartial(f.jsonFile)
+	if isTerminal(a.stdout) {
+		style := styleOf(a.stdout, os.Getenv)
+		f.bars = &style
+	}
 	report, err := a.measure(ctx, f.cases, f.measureFlags, workerArgs(cmd.Flags()), keep)
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report, f.tableOptions}
