@@ -21,6 +21,15 @@ func (l benchList) writeText(w io.Writer) {
 // tableOptions say what the table shows.
 type tableOptions struct {
 	mean, verbose bool
+	bars          *barStyle // nil: none
+}
+
+// barWidth is that of the bars of bandwidth, in characters.
+const barWidth = 12
+
+// barOf draws the bandwidth of a case beside the largest one of its family.
+func (o tableOptions) barOf(c benchmarks.Result, largest map[string]float64) string {
+	return strings.TrimRight(o.bars.bar(c.GBPerSecond, largest[c.Family], barWidth), " ")
 }
 
 func (r benchResult) writeText(w io.Writer) {
@@ -38,6 +47,13 @@ func (r benchResult) writeText(w io.Writer) {
 	if slices.ContainsFunc(r.Cases, func(c benchmarks.Result) bool { return c.Change != nil }) {
 		header = append(header, "OLD/NEW")
 	}
+	largest := make(map[string]float64)
+	if r.show.bars != nil {
+		for _, c := range r.Cases {
+			largest[c.Family] = max(largest[c.Family], c.GBPerSecond)
+		}
+		header = slices.Insert(header, 4, "")
+	}
 	row(w, header...)
 	for _, c := range r.Cases {
 		if c.Status == benchmarks.Unsupported || c.Status == benchmarks.Skipped {
@@ -47,10 +63,15 @@ func (r benchResult) writeText(w io.Writer) {
 		if c.Change != nil {
 			cells = append(cells, changeText(*c.Change))
 		}
+		before := []string{"", "", "", "", ""} // the columns of the case itself
+		if r.show.bars != nil {
+			cells = slices.Insert(cells, 4, r.show.barOf(c, largest))
+			before = append(before, "")
+		}
 		row(w, cells...)
 		for _, b := range c.Baselines {
 			if b.Baseline != c.Against {
-				row(w, "", "", "", "", "", b.Baseline, r.show.time(b), "", "", "", printable(b.NotMeasured))
+				row(w, append(slices.Clone(before), b.Baseline, r.show.time(b), "", "", "", printable(b.NotMeasured))...)
 			}
 		}
 		if r.show.verbose {

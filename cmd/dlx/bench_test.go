@@ -140,3 +140,23 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		t.Errorf("the table is %s", b)
 	}
 }
+
+func TestTheTableHasBarsOnATerminal(t *testing.T) {
+	cases := []benchmarks.Result{
+		{Name: "f/a", Family: "f", Status: benchmarks.OK, Series: benchmarks.Series{Median: 1, GBPerSecond: 8}, Baselines: []benchmarks.Series{{Baseline: "other", Median: 3}}},
+		{Name: "f/b", Family: "f", Status: benchmarks.OK, Series: benchmarks.Series{Median: 1, GBPerSecond: 4}},
+		{Name: "g", Family: "g", Status: benchmarks.OK, Series: benchmarks.Series{Median: 1}},
+	}
+	var text strings.Builder
+	benchResult{Report: benchmarks.Report{Cases: cases}, show: tableOptions{bars: &barStyle{}}}.writeText(&text)
+	lines := strings.Split(text.String(), "\n")
+	for i, want := range map[int]string{4: "############", 6: "######", 7: ""} {
+		cells := strings.Split(lines[i], "\t")
+		if len(cells) != 12 || cells[4] != want {
+			t.Errorf("%q", cells)
+		}
+	}
+	if cells := strings.Split(lines[5], "\t"); len(cells) != 12 || cells[6] != "other" {
+		t.Errorf("%q", cells)
+	}
+}
