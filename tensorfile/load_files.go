@@ -137,7 +137,7 @@ func parseIndex(text []byte, at fault) (map[string]map[string]bool, error) {
 		return nil, at.errorf(core.ErrInvalid, "the index lacks weight_map, which has the file of each tensor")
 	}
 	files := make(map[string]map[string]bool)
-	s := &scanner{text: whole.Names, blank: " \t\r\n", at: at}
+	s := &scanner{text: whole.Names, blank: jsonBlank, at: at}
 	err := s.object("weight_map", func(name string) error {
 		file, err := s.jsonString("weight_map." + quote(name))
 		if err != nil {
