@@ -79,6 +79,7 @@ func (l *loader) onDevice(ctx context.Context, g *group) error {
 	if errors.Is(err, core.ErrNotSupported) {
 		l.viewer, err = nil, nil
 	}
+	adviseHuge(g.host) // of a software device it is memory like any other
 	return err
 }
 
@@ -182,7 +183,7 @@ func newStaging(ctx context.Context, d core.Device, n int64) (*staging, string, 
 
 // newHostStaging allocates a buffer of n bytes of plain memory of the host.
 func newHostStaging(n int64) (*staging, error) {
-	m := newMapping(allocateBlocks(n), nil)
+	m := newMapping(allocateHuge(n))
 	mem, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: n, Owner: m}, core.Spec{DType: core.TypeUint8, Shape: []int64{n}})
 	if err != nil {
 		m.Free()
@@ -198,7 +199,7 @@ func onHostMemory(mem *core.Tensor, n int64) (*staging, error) {
 		_ = mem.Close()
 		return nil, err
 	}
-	s := &staging{mem: mem, at: mod(-addressOf(data), block)} // 0 for Go memory, which is aligned
+	s := &staging{mem: mem, at: mod(-addressOf(data), block)} // 0 for plain memory, which is aligned
 	s.data = data[s.at:][:n]
 	return s, nil
 }
