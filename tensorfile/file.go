@@ -108,7 +108,7 @@ func (f *File) read(data []byte, name string) (err error) {
 	case NPZ:
 		f.entries, err = readNPZ(data, at)
 	case Safetensors:
-		f.entries, f.metadata, err = readSafetensors(data, at)
+		f.entries, f.metadata, err = readSafetensors(data, f.opts.each, at)
 	}
 	if err != nil {
 		return err

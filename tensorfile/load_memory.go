@@ -7,27 +7,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// allocate allocates the memory of the groups. It makes a view of the host of what the host can access.
-func (l *loader) allocate(ctx context.Context) error {
-	for _, g := range l.groups {
-		g.turn.L = &g.mu
-		var err error
-		switch {
-		case g.file != nil:
-			err = g.onMapping()
-		case l.onHost:
-			err = g.onHost(ctx, l.device)
-		default:
-			err = l.onDevice(ctx, g)
-		}
-		if err != nil {
-			return err
-		}
-		if g.file == nil {
-			l.report.Allocated++
-		}
+// allocate allocates the memory of a group. It makes a view of the host of what the host can access.
+func (l *loader) allocate(ctx context.Context, g *group) error {
+	g.turn.L = &g.mu
+	if g.file != nil {
+		return g.onMapping()
 	}
-	return nil
+	l.report.Allocated++
+	if l.onHost {
+		return g.onHost(ctx, l.device)
+	}
+	return l.onDevice(ctx, g)
 }
 
 // onMapping makes the mapped file the memory of a group.

@@ -70,7 +70,7 @@ func (s *shard) cached(off, n int64) (part float64, ok bool) {
 	if err := unix.Cachestat(uint(s.fd.Fd()), &unix.CachestatRange{Off: uint64(off), Len: uint64(n)}, &stat, 0); err == nil {
 		return min(float64(stat.Cache)/float64(pages), 1), true
 	}
-	m := s.file.share.m
+	m := s.mapped
 	if m.unmap == nil {
 		return -1, false
 	}

@@ -57,8 +57,8 @@ type header struct {
 }
 
 // readSafetensors reads the header and checks that the tensors cover the rest of the file
-// without gaps or overlap.
-func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) {
+// without gaps or overlap. each, if not nil, is that of openOptions.
+func readSafetensors(data []byte, each func(e *entry, base, size int64), at fault) ([]entry, map[string]string, error) {
 	if len(data) < lengthSize {
 		return nil, nil, at.errorf(core.ErrLayout, "header length has %d bytes, but the file ends after %d of them", lengthSize, len(data))
 	}
@@ -76,7 +76,11 @@ func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) 
 	case !utf8.Valid(text):
 		return nil, nil, at.errorf(core.ErrInvalid, "header: it is not UTF-8")
 	}
-	h, err := parseHeader(text, at)
+	h, err := parseHeader(text, at, func(e *entry) {
+		if each != nil {
+			each(e, lengthSize+int64(len(text)), int64(len(rest)))
+		}
+	})
 	if err != nil {
 		return nil, nil, err
 	}

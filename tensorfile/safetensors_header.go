@@ -28,8 +28,9 @@ type headerScanner struct {
 	numbers [core.MaxRank]int64
 }
 
-// parseHeader reads the JSON object. It does not find names of tensors that repeat; the index of a [File] does.
-func parseHeader(text []byte, at fault) (header, error) {
+// parseHeader reads the JSON object, and calls each for each tensor. It does not find names of tensors that repeat; the
+// index of a [File] does.
+func parseHeader(text []byte, at fault, each func(*entry)) (header, error) {
 	var h header
 	s := &headerScanner{scanner: scanner{text: text, blank: jsonBlank, at: at}}
 	_, err := s.list("{}", false, "header", func(int) error {
@@ -40,11 +41,15 @@ func parseHeader(text []byte, at fault) (header, error) {
 			return err
 		case string(name) != metadataName:
 			h.tensors = append(h.tensors, entry{})
-			err := s.tensor(s.keep(name), &h.tensors[len(h.tensors)-1])
+			e := &h.tensors[len(h.tensors)-1]
+			if err := s.tensor(s.keep(name), e); err != nil {
+				return err
+			}
+			each(e)
 			if len(h.tensors) == 1 { // the others take about as much text
 				h.tensors = slices.Grow(h.tensors, (len(text)-s.pos)/(s.pos-begin))
 			}
-			return err
+			return nil
 		case h.metadata != nil:
 			return s.repeated("header", name)
 		}
