@@ -138,8 +138,8 @@ func (s *headerScanner) fields(name string, e *entry) error {
 // place sets the type, the strides and the offset of a tensor, and checks that the elements take exactly the bytes from
 // begin to end.
 func (s *headerScanner) place(e *entry, dtype []byte, begin, end int64) error {
-	known := false
-	if e.DType, known = safetensorsByName[string(dtype)]; !known {
+	t, known := safetensorsByName[string(dtype)]
+	if e.DType = t; !known {
 		return s.at.errorf(core.ErrDType, "dtype is %s, which is not a type of the format", quote(string(dtype)))
 	}
 	if err := checkOrder(e.DType, nativeOrder, s.at); err != nil {
