@@ -127,7 +127,8 @@ bench: setup ## Measure, and print the tables with the ratios: the host, then th
 	go build -buildvcs=true -tags "$(TAGS)" -o .cache/dlx-tags ./cmd/dlx
 	.cache/dlx bench -t call/ -t dlpack/ -t core/ -t memory/ -t stream/ -t copy/ \
 		--out benchmarks/results/cpu.json
-	$(DRIVERS) .cache/dlx-tags bench -t device/ -t exchange/ -t cuda/ -t rocm/ \
+	$(DRIVERS) .cache/dlx-tags bench -t '*_ce*' -t '*_sm*' -t device_local_copy -t strided -t many -t latency -t streams \
+		-t alloc -t wait_lateness -t exchange -t handoff -t signal_to_wait -t file_to_device \
 		--out benchmarks/results/$(if $(DRIVERS),software-drivers,system-drivers).json
 
 # Other programs on the same machine, each installed where that is possible; PEER is a list of some, SHORT=1 only tries them.
@@ -142,7 +143,8 @@ interop-opencv: setup ## Test the adapter for OpenCV, interop/opencv
 	cd interop/opencv && CGO_ENABLED=1 go vet ./... && \
 		CGO_ENABLED=1 $(abspath $(TOOLS))/gotestsum --format pkgname -- $(GOTESTFLAGS) ./...
 
-# Not one of the suites: it needs root, bootstraps Debian and compiles OpenGL's bindings. IMAGES=all takes minutes more.
+# Not one of the suites: it needs root and bootstraps Debian. IMAGES=all takes minutes more, most of them for OpenGL's
+# bindings, without which DOCKER_TAGS=cuda,opencl,rocm,vulkan builds it.
 IMAGES ?= cpu
 docker-real: ## Build IMAGES of docker/Dockerfile without a registry, with buildah, and run them (as root)
 	scripts/docker-real.sh $(IMAGES)

@@ -44,6 +44,7 @@ func contiguous(e *env, size int64, places int) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
+	var whole [2]*core.Tensor
 	var rows [2][]*core.Tensor
 	var bytes [2][]byte
 	for i := range rows {
@@ -51,6 +52,7 @@ func contiguous(e *env, size int64, places int) (trial, error) {
 		if err != nil {
 			return trial{}, err
 		}
+		whole[i] = all
 		if bytes[i], err = core.Mutable[uint8](all); err != nil {
 			return trial{}, err
 		}
@@ -71,10 +73,21 @@ func contiguous(e *env, size int64, places int) (trial, error) {
 		}
 		return p
 	}
-	t := trial{bytes: size, own: repeat(func() error {
+	copyNext := func() error {
 		p := place()
 		return d.Copy(e.ctx, nil, rows[0][p], rows[1][p])
-	})}
+	}
+	t := trial{bytes: size, own: repeat(copyNext), verify: func() (*Mismatch, error) {
+		if err := e.write(arrivedAt(d, whole[0]), beforeSeed); err != nil {
+			return nil, err
+		}
+		for range places {
+			if err := copyNext(); err != nil {
+				return nil, err
+			}
+		}
+		return e.check(arrivedAt(d, whole[0]), sentSeed, beforeSeed)
+	}}
 	most := runtime.GOMAXPROCS(0)
 	for threads := 1; threads <= min(most, 2); threads++ {
 		t.baselines = append(t.baselines, baseline{
@@ -182,9 +195,11 @@ func strided(e *env, v view, dtype core.DType) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
+	own := func() error { return d.Copy(e.ctx, nil, dst, src) }
 	return trial{
-		bytes: src.NumBytes(),
-		own:   repeat(func() error { return d.Copy(e.ctx, nil, dst, src) }),
+		bytes:  src.NumBytes(),
+		own:    repeat(own),
+		verify: e.verifyStrided(d, dst, base, src, own),
 		baselines: []baseline{e.numpyBaseline("np.copyto", request{
 			Prepare: "copyto",
 			DType:   dtype,

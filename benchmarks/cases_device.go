@@ -272,9 +272,11 @@ func stridedOn(e *env, id core.DeviceID, v view) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
+	own := func() error { return d.Copy(e.ctx, nil, dst, src) }
 	return trial{
-		bytes: src.NumBytes(),
-		own:   repeat(func() error { return d.Copy(e.ctx, nil, dst, src) }),
+		bytes:  src.NumBytes(),
+		own:    repeat(own),
+		verify: e.verifyStrided(d, dst, hostBase, hostSrc, own),
 		baselines: []baseline{{
 			name: hostPacking,
 			sample: repeat(func() error {

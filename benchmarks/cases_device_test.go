@@ -49,7 +49,7 @@ func checkDeviceCases(t *testing.T, registry *core.Registry, cases []Case) {
 		case r.Status == Unsupported && r.Reason != "":
 		case r.Status != OK || len(r.Times) != 2:
 			t.Errorf("%s: %+v", r.Name, r)
-		case r.Kind == Bandwidth && !strings.HasPrefix(r.Family, "strided/") && r.Family != "many" && r.Family != "exchange/staged" && !r.Verified:
+		case r.Kind == Bandwidth && !r.Verified:
 			t.Errorf("%s is not verified", r.Name)
 		default:
 			measured[r.Family] = true
@@ -62,7 +62,7 @@ func checkDeviceCases(t *testing.T, registry *core.Registry, cases []Case) {
 	}
 	for _, family := range []string{
 		"host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_local_copy",
-		"latency/host_to_device", "streams/host_to_device", "strided/transpose", "alloc/pool", "alloc/driver", "many", "exchange/copy", "exchange/plan",
+		"latency/host_to_device", "streams/host_to_device", "strided/transpose", "alloc/pool", "alloc/driver", "many", "file_to_device", "exchange/copy", "exchange/plan",
 	} {
 		if !measured[family] {
 			t.Errorf("no case of %s was measured", family)

@@ -1,6 +1,114 @@
 package benchmarks
 
-import "github.com/dlx-go/dlx/core"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// fileTensors is how many tensors the file of a case has.
+const fileTensors = 4
 
 // fileCases load files.
-func (l *lister) fileCases(id core.DeviceID) {}
+func (l *lister) fileCases(id core.DeviceID) {
+	for _, mode := range []tensorfile.ReadMode{tensorfile.ReadDirect, tensorfile.ReadMap} {
+		description := "tensorfile.Load of a .safetensors file, past the page cache"
+		if mode == tensorfile.ReadMap {
+			description = "tensorfile.Load of a .safetensors file that is in the page cache, from the mapped file"
+		}
+		for _, size := range l.buffer(id) {
+			l.add(Case{
+				Name:   "file_to_device/" + id.String() + "/" + string(mode) + size.name,
+				Family: "file_to_device", Kind: Bandwidth, To: Ends{id}, Size: size.bytes,
+				Description: description + ", into new memory, until all tensors may be read",
+				setup:       func(e *env) (trial, error) { return e.loadFile(id, l.Dir, mode, e.bytes(size.bytes)) },
+			}, l.extra(id))
+		}
+	}
+}
+
+// loadFile writes a file into a new folder in dir, and loads it.
+func (e *env) loadFile(id core.DeviceID, dir string, mode tensorfile.ReadMode, size int64) (trial, error) {
+	d, err := e.open(id)
+	if err != nil {
+		return trial{}, err
+	}
+	dir, err = os.MkdirTemp(dir, "dlx-bench-")
+	if err != nil {
+		return trial{}, err
+	}
+	e.cleanup(func() { _ = os.RemoveAll(dir) })
+	path, each := filepath.Join(dir, "tensors.safetensors"), max(1, size/fileTensors)
+	if err := e.writeFile(path, each); err != nil {
+		return trial{}, err
+	}
+	load := func() (*tensorfile.Loaded, error) {
+		loaded, err := tensorfile.Load(e.ctx, path, d, tensorfile.LoadOptions{Read: mode})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range loaded.Tensors {
+			if err := t.WaitReady(e.ctx); err != nil {
+				_ = loaded.Close()
+				return nil, err
+			}
+		}
+		return loaded, nil
+	}
+	first, err := load()
+	if err != nil {
+		return trial{}, err
+	}
+	t := trial{bytes: fileTensors * each, way: string(first.Report.Files[0].Read)}
+	if reason := first.Report.Files[0].Reason; t.way != string(mode) {
+		t.notes = append(t.notes, reason)
+	}
+	_ = first.Close()
+	t.own = repeat(func() error {
+		loaded, err := load()
+		if err != nil {
+			return err
+		}
+		return loaded.Close()
+	})
+	t.verify = func() (*Mismatch, error) {
+		loaded, err := load()
+		if err != nil {
+			return nil, err
+		}
+		defer loaded.Close()
+		for i := range uint64(fileTensors) {
+			x := loaded.Tensors[fileTensor(i)]
+			if x == nil {
+				return nil, core.Errorf(core.ErrInvalid, "benchmarks", "loadFile", "%s was not loaded from %s", fileTensor(i), path)
+			}
+			if m, err := e.check(arrivedAt(d, x), sentSeed+i, beforeSeed); m != nil || err != nil {
+				return m, err
+			}
+		}
+		return nil, nil
+	}
+	return t, nil
+}
+
+func fileTensor(i uint64) string { return fmt.Sprintf("tensor%d", i) }
+
+// writeFile writes a file of tensors of so many bytes each, whose contents are those of the seeds from sentSeed on.
+func (e *env) writeFile(path string, each int64) error {
+	host, err := e.device()
+	if err != nil {
+		return err
+	}
+	var list []tensorfile.Named
+	for i := range uint64(fileTensors) {
+		p, err := e.onDevice(host, core.AllocOptions{}, each, sentSeed+i)
+		if err != nil {
+			return err
+		}
+		list = append(list, tensorfile.Named{Name: fileTensor(i), Tensor: p.tensor})
+	}
+	return tensorfile.WriteFile(e.ctx, path, list)
+}

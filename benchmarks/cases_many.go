@@ -2,6 +2,7 @@ package benchmarks
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/dlx-go/dlx/core"
@@ -34,7 +35,9 @@ func manyTo(e *env, id core.DeviceID) (trial, error) {
 	}
 	srcs := make([]*core.Tensor, manyTensors)
 	for i := range srcs {
-		if srcs[i], err = e.keep(core.FromSlice(make([]byte, manyBytes))); err != nil {
+		content := make([]byte, manyBytes)
+		fill(content, sentSeed+uint64(i))
+		if srcs[i], err = e.keep(core.FromSlice(content)); err != nil {
 			return trial{}, err
 		}
 	}
@@ -58,8 +61,21 @@ func manyTo(e *env, id core.DeviceID) (trial, error) {
 		}
 		return readyAndClose(e.ctx, results)
 	}
+	verify := func() (m *Mismatch, err error) {
+		results, _, err := exchange.ToAll(e.ctx, srcs, d, always)
+		if err != nil {
+			return nil, err
+		}
+		for i, x := range results {
+			if m == nil && err == nil {
+				seed := sentSeed + uint64(i)
+				m, err = e.check(arrivedAt(d, x), seed, seed+beforeSeed)
+			}
+		}
+		return m, errors.Join(err, readyAndClose(e.ctx, results))
+	}
 	return trial{
-		bytes: int64(len(srcs)) * manyBytes, own: repeat(together),
+		bytes: int64(len(srcs)) * manyBytes, own: repeat(together), verify: verify,
 		baselines: []baseline{{name: oneByOne, sample: repeat(alone)}},
 	}, nil
 }

@@ -244,8 +244,14 @@ func (p pair) copied(o exchange.Options, size int64) (trial, error) {
 		}
 		return p.arrived(moved)
 	})}
-	t.verify = func() (*Mismatch, error) {
-		moved, _, err := p.move(src.tensor, o)
+	t.verify = p.verifyMove(src.tensor, o)
+	return t, nil
+}
+
+// verifyMove moves src once more and compares what arrives with the content of sentSeed.
+func (p pair) verifyMove(src *core.Tensor, o exchange.Options) func() (*Mismatch, error) {
+	return func() (*Mismatch, error) {
+		moved, _, err := p.move(src, o)
 		if err != nil {
 			return nil, err
 		}
@@ -253,13 +259,8 @@ func (p pair) copied(o exchange.Options, size int64) (trial, error) {
 		if err := moved.WaitReady(p.ctx); err != nil {
 			return nil, err
 		}
-		at := place{device: p.to, tensor: moved}
-		if moved.DeviceID().Type.HostAccessible() {
-			at.host = moved
-		}
-		return p.check(at, sentSeed, sentSeed+beforeSeed)
+		return p.check(arrivedAt(p.to, moved), sentSeed, sentSeed+beforeSeed)
 	}
-	return t, nil
 }
 
 // plan plans a move of plain memory.
@@ -435,11 +436,13 @@ func (p pair) staged(size int64) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
+	staged := exchange.Options{Only: exchange.Staged}
 	return trial{
-		bytes: size,
-		way:   exchange.Staged.String(),
+		bytes:  size,
+		way:    exchange.Staged.String(),
+		verify: p.verifyMove(src, staged),
 		own: repeat(func() error {
-			t, _, err := p.move(src, exchange.Options{Only: exchange.Staged})
+			t, _, err := p.move(src, staged)
 			if err != nil {
 				return err
 			}

@@ -202,9 +202,16 @@ const (
 	bareCLLoop = "bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer"
 )
 
-// bareTarget is the target of a large copy that is compared with that.
-func bareTarget(id core.DeviceID, size int64, limit float64) Target {
-	bare := map[core.DeviceType]string{core.DeviceCUDA: bareLoop, core.DeviceOpenCL: bareCLLoop}[id.Type]
+// bareTarget is the target of a large copy that is compared with that: of CUDA with pinned memory of the host, and of OpenCL
+// with memory that it does not know.
+func bareTarget(id core.DeviceID, memory string, size int64, limit float64) Target {
+	bare := ""
+	switch {
+	case id.Type == core.DeviceCUDA && memory == pinned:
+		bare = bareLoop
+	case id.Type == core.DeviceOpenCL && memory == pageable:
+		bare = bareCLLoop
+	}
 	if bare == "" || size < softwareBuffer {
 		return Target{} // a short copy is a measure of the calls around it
 	}
@@ -224,7 +231,7 @@ func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
 				return loop.Copy(address(l.dst.tensor), address(l.src.tensor), l.src.tensor.NumBytes(), n)
 			}
 		}
-	case id.Type == core.DeviceOpenCL && l.src.host != nil != (l.dst.host != nil) && t.memory != mapped:
+	case id.Type == core.DeviceOpenCL && (l.src.host != nil) != (l.dst.host != nil) && t.memory == pageable:
 		bare.name = bareCLLoop
 		if loop, err := bareopencl.Open(l.stream.Native()); err != nil {
 			bare.reason = err.Error()
@@ -296,14 +303,16 @@ func (l *lister) hostPathCases(id core.DeviceID) {
 					Description: "copies by Device.Copy on a stream, one after the other, with the kind of the host's memory that the device has for it",
 					Family:      family, Kind: Bandwidth, From: from, To: to, Memory: best, Size: size.bytes,
 					Extra:  l.extra(id),
-					Target: bareTarget(id, size.bytes, 0.99),
+					Target: bareTarget(id, best, size.bytes, 0.99),
 					setup: func(e *env) (trial, error) {
 						return e.hostCopy(id, way, cmp.Or(kind, best), kind == "", e.bytes(size.bytes))
 					},
 				}
 				if kind != "" {
 					c.Name += "/" + kind
-					c.Description, c.Memory, c.Extra, c.Target = "the same with "+kind+" memory of the host", kind, true, Target{}
+					c.Description, c.Memory, c.Target = "the same with "+kind+" memory of the host", kind, bareTarget(id, kind, size.bytes, 0.99)
+					// What is compared with bare calls of the driver shows what dlx itself costs.
+					c.Extra = c.Extra || kind == best || c.Target == (Target{})
 				}
 				c.Name += size.name
 				l.cases = append(l.cases, c)
@@ -329,7 +338,7 @@ func (l *lister) hostPathCases(id core.DeviceID) {
 			Description: "copies by Device.Copy on a stream, within the memory of the device; each byte is read and written, and counts once",
 			Family:      "device_local_copy", Kind: Bandwidth, From: Ends{id}, To: Ends{id}, Size: size.bytes,
 			Extra:  l.extra(id),
-			Target: bareTarget(id, size.bytes, 0.98),
+			Target: bareTarget(id, pinned, size.bytes, 0.98),
 			setup:  func(e *env) (trial, error) { return e.localCopy(id, e.bytes(size.bytes)) },
 		})
 	}

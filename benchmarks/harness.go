@@ -164,7 +164,7 @@ func (r *Result) add(later Result) {
 		return
 	}
 	r.Allocs, r.Verified, r.ClockError = later.Allocs, later.Verified, max(r.ClockError, later.ClockError)
-	r.Series.append(later.Series)
+	r.append(later.Series)
 	for i := range r.Baselines {
 		if b := &r.Baselines[i]; i < len(later.Baselines) && b.NotMeasured == "" {
 			if reason := later.Baselines[i].NotMeasured; reason != "" {

@@ -117,11 +117,7 @@ func (e *env) transfer(chain []core.DeviceID, size int64) (trial, error) {
 			return nil, err
 		}
 		defer last.Close()
-		at := place{device: devices[len(devices)-1], tensor: last}
-		if last.DeviceID().Type.HostAccessible() {
-			at.host = last
-		}
-		return e.check(at, sentSeed, sentSeed+beforeSeed)
+		return e.check(arrivedAt(devices[len(devices)-1], last), sentSeed, sentSeed+beforeSeed)
 	}
 	return t, nil
 }

@@ -130,6 +130,15 @@ type place struct {
 	host   *core.Tensor // the same memory as the host sees it, nil if it does not
 }
 
+// arrivedAt is the place of a tensor of bytes that has come to d.
+func arrivedAt(d core.Device, t *core.Tensor) place {
+	p := place{device: d, tensor: t}
+	if t.DeviceID().Type.HostAccessible() {
+		p.host = t
+	}
+	return p
+}
+
 // write writes the content of a seed.
 func (e *env) write(p place, seed uint64) error {
 	if p.host != nil {

@@ -139,7 +139,8 @@ func (w *workers) end(within time.Duration) string {
 	w.current = nil
 	_ = c.jobs.Close()
 	kill := time.AfterFunc(within, func() { _ = c.cmd.Process.Kill() })
-	for range c.answers { // until its last one is read
+	for answers := true; answers; { // until its last one is read
+		_, answers = <-c.answers
 	}
 	err := c.cmd.Wait()
 	kill.Stop()

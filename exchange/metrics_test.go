@@ -234,8 +234,17 @@ func TestMetricsOfAllDevices(t *testing.T) {
 			if err := errors.Join(x.WaitIdle(t.Context()), x.Close()); err != nil {
 				t.Error(err)
 			}
-			if d := readCounted().devices[id]; d.Tensors != before.devices[id].Tensors {
-				t.Errorf("%v has %d tensors, before the move %d", id, d.Tensors, before.devices[id].Tensors)
+			// What the first move has left is kept for moves like it, such as the buffers of a staged one.
+			kept := readCounted().devices[id].Tensors
+			x, _, err = exchange.To(t.Context(), src, dst, exchange.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(x.WaitIdle(t.Context()), x.Close()); err != nil {
+				t.Error(err)
+			}
+			if d := readCounted().devices[id]; d.Tensors != kept {
+				t.Errorf("%v has %d tensors, before the move %d", id, d.Tensors, kept)
 			}
 		}
 		_ = src.Close()

@@ -1,16 +1,25 @@
 #!/usr/bin/env bash
 # Builds images of docker/Dockerfile without a registry, and runs them: the images to build on are bootstrapped from
-# Debian's packages, with this machine's settings of apt, pip and its Go. The arguments are the images (cpu). It needs
-# root, buildah and debootstrap, and minutes; so it is not one of the suites. Everything lies in a folder below TMPDIR
-# (/var/tmp), which is removed.
+# Debian's packages, with this machine's settings of apt and pip, its Go and its modules. The arguments are the images
+# (cpu); the variable DOCKER_TAGS chooses other build tags. It needs root, buildah and debootstrap, and minutes; so it is
+# not one of the suites. Everything lies in a folder below TMPDIR (/var/tmp), which is removed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/dlx-docker.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/tmp"
+export TMPDIR=$work/tmp # buildah keeps the caches of a build below it
 b() { buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
+# quietly runs a command, and shows what it printed if it fails.
+quietly() { "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log"; exit 1; }; }
 
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Codename: bookworm' | sed -n 1p)
-debootstrap --variant=minbase bookworm "$work/base" "$mirror" >"$work/log" || { tail "$work/log"; exit 1; }
+base=$work/base
+quietly debootstrap --variant=minbase bookworm "$base" "$mirror"
+apt-config dump Acquire >"$base/etc/apt/apt.conf.d/90host"
+# Like debian:bookworm-slim, it has no documentation and no translations, and gets none with other packages.
+printf 'path-exclude /usr/share/%s/*\n' doc info locale man >"$base/etc/dpkg/dpkg.cfg.d/slim"
+rm -rf "$base"/usr/share/{doc,info,locale,man}/* "$base"/var/lib/apt/lists/* "$base"/var/cache/apt/* "$base"/var/log/*
 # commit makes an image of a folder.
 commit() {
   container=$(b from scratch)
@@ -18,21 +27,21 @@ commit() {
   b config --env "PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$container"
   b commit -q --rm "$container" "$2" >/dev/null
 }
-commit "$work/base" localhost/base
-chroot "$work/base" apt-get install -qq -y --no-install-recommends gcc libc6-dev >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
-cp -a "$(go env GOROOT)" "$work/base/usr/local/go"
-commit "$work/base" localhost/go
-rm -rf "$work/base"
+commit "$base" localhost/base
+quietly chroot "$base" sh -c "apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev"
+cp -a "$(go env GOROOT)" "$base/usr/local/go"
+# For pip, whose index may have a certificate that only this machine trusts.
+[ ! -d /usr/local/share/ca-certificates ] || cp -a /usr/local/share/ca-certificates "$base/usr/local/share/"
+commit "$base" localhost/go
+rm -rf "$base"
 
-# Modules are those that this machine has: the build asks no proxy.
-mkdir -p "$work/cache"
-volumes=(--volume "$(go env GOMODCACHE):/root/go/pkg/mod" --volume "$work/cache:/root/.cache/go-build" --volume /etc/apt:/etc/apt:ro)
+# Modules are those that this machine has: the build asks no proxy for them.
+volumes=(--volume "$(go env GOMODCACHE):/root/go/pkg/mod")
 [ ! -f /etc/pip.conf ] || volumes+=(--volume /etc/pip.conf:/etc/pip.conf:ro)
-volumes+=(--volume /etc/ssl/certs:/etc/ssl/certs:ro)
 for image in "${@:-cpu}"; do
-  b bud --isolation chroot --format docker --target "$image" --tag "localhost/dlx:$image" "${volumes[@]}" \
-    --build-arg GO_IMAGE=localhost/go --build-arg BASE_IMAGE=localhost/base --file docker/Dockerfile . >"$work/log" 2>&1 ||
-    { tail -n 30 "$work/log"; exit 1; }
+  quietly b bud --isolation chroot --format docker --target "$image" --tag "localhost/dlx:$image" "${volumes[@]}" \
+    ${DOCKER_TAGS:+--build-arg TAGS="$DOCKER_TAGS"} --build-arg GO_IMAGE=localhost/go --build-arg BASE_IMAGE=localhost/base \
+    --ignorefile docker/Dockerfile.dockerignore --file docker/Dockerfile .
   container=$(b from "localhost/dlx:$image")
   echo "== $image: $(du -sm "$(b mount "$container")" | cut -f1) MiB, unpacked"
   route=cpu,cpu

@@ -98,7 +98,7 @@ tests metal metal.test
 tests metal-validated metal.test MTL_DEBUG_LAYER=1
 step handoff 60 "$bin/dlx" handoff "$kit/digits.npy" --via cpu,metal:0,cpu --repeat 100 --verify
 if [ $simulated = false ]; then
-  step bench 600 "$bin/dlx" bench -t device/ -t exchange/ --out "$out/bench.json"
+  step bench 600 "$bin/dlx" bench --device metal:0 --budget 8m --out "$out/bench.json"
 fi
 
 {

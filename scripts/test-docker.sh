@@ -33,7 +33,7 @@ needs() {
 }
 # has_packages is true if an image has the packages of its program's tags.
 has_packages() {
-  tags=$(stage "build-$1" | sed -n 's/.*-tags \([a-z,]*\) .*/\1/p')
+  tags=$(stage "build-$1" | sed -n 's/^ARG TAGS=//p')
   [ "$1" = cpu ] || [ -n "$tags" ] || { echo "build-$1 has no tags"; return 1; }
   for tag in ${tags//,/ }; do
     [[ $tag = cuda ]] && ! stage "$1" | grep -q 'NVIDIA_DRIVER_CAPABILITIES=compute,utility,graphics' && { echo "no capabilities"; return 1; }
@@ -48,7 +48,7 @@ for image in cpu cuda rocm all; do
 done
 
 name="all has every tag that can run on Linux"
-if [ "$(stage build-all | sed -n 's/.*-tags \([a-z,]*\) .*/\1/p')" = "$(scripts/tags.sh | tr , '\n' | grep -vx metal | sort | paste -sd ,)" ]; then
+if [ "$(stage build-all | sed -n 's/^ARG TAGS=//p')" = "$(scripts/tags.sh | tr , '\n' | grep -vx metal | sort | paste -sd ,)" ]; then
   pass "$name"
 else
   fail "$name: $(scripts/tags.sh)"

@@ -42,8 +42,11 @@ type Slice struct {
 	Count int64  // how many parts
 }
 
-// Rows returns the first row of the part, and the one after its last, of n rows.
+// Rows returns the first row of the part, and the one after its last, of n rows. If Count is not positive, there are none.
 func (s Slice) Rows(n int64) (from, to int64) {
+	if s.Count < 1 {
+		return 0, 0
+	}
 	return rowsOf(s.Index, s.Count, n), rowsOf(s.Index+1, s.Count, n)
 }
 
@@ -208,7 +211,7 @@ var loading = fault{format: "tensorfile", call: "Load"}
 
 // typedOrContext returns the error of a context that has ended in place of one that it caused.
 func typedOrContext(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return ctx.Err()
 	}
 	return err

@@ -49,7 +49,12 @@ func (l *loader) finish(result *Loaded) {
 }
 
 // loadWhole loads a tensor that does not go through pieces, by way of a copy in host memory.
-func (l *loader) loadWhole(ctx context.Context, w *want) error {
+func (l *loader) loadWhole(ctx context.Context, w *want) (err error) {
+	if w.bytes() == 0 { // a slice may leave nothing of a large tensor, which is then not read
+		w.done, err = w.empty(ctx, l.device)
+		l.report.Allocated++
+		return err
+	}
 	src, err := l.readWhole(w)
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func (l *loader) loadWhole(ctx context.Context, w *want) error {
 			_ = src.Close()
 		}
 	}()
-	if l.options.Checksum != NoChecksum && w.bytes() > 0 {
+	if l.options.Checksum != NoChecksum {
 		if err := w.sumOf(ctx, l.options.Checksum, src); err != nil {
 			return err
 		}
@@ -77,11 +82,9 @@ func (l *loader) loadWhole(ctx context.Context, w *want) error {
 		return err
 	}
 	l.report.Allocated++
-	if w.size > 0 {
-		if err := l.device.Copy(ctx, nil, dst, src); err != nil {
-			_ = dst.Close()
-			return err
-		}
+	if err := l.device.Copy(ctx, nil, dst, src); err != nil {
+		_ = dst.Close()
+		return err
 	}
 	w.done = dst
 	return nil
@@ -89,13 +92,9 @@ func (l *loader) loadWhole(ctx context.Context, w *want) error {
 
 // readWhole returns the tensor, or its part, in host memory that is not the mapped file. The caller closes it.
 func (l *loader) readWhole(w *want) (*core.Tensor, error) {
-	at := w.at()
-	data := []byte{}
-	if w.e.Bytes > 0 {
-		var err error
-		if data, err = w.s.file.load(w.e, w.s.file.share.m.data, at); err != nil {
-			return nil, err
-		}
+	data, err := w.s.file.load(w.e, w.s.file.share.m.data, w.at())
+	if err != nil {
+		return nil, err
 	}
 	m := newMapping(data, nil)
 	t, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: int64(len(m.data)), Owner: m}, core.Spec{DType: w.e.DType, Shape: w.e.Shape, Strides: w.e.Strides})

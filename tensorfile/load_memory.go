@@ -3,6 +3,7 @@ package tensorfile
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -35,10 +36,12 @@ func (g *group) onMapping() error {
 	return nil
 }
 
-// onHost allocates host memory. Straight bytes lie so that they can be read past the page cache without a copy.
+// onHost allocates host memory. Straight bytes lie so that they can be read past the page cache without a copy, unless
+// the elements would then lie as badly as in the file.
 func (g *group) onHost(ctx context.Context, d core.Device) error {
 	room := int64(0)
-	if s := g.straight; s != nil && s.report.Read == ReadDirect {
+	unaligned := func(w *want) bool { return !w.e.InPlace }
+	if s := g.straight; s != nil && s.report.Read == ReadDirect && !slices.ContainsFunc(g.wants, unaligned) {
 		room = s.alignment - 1
 	}
 	var err error

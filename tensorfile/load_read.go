@@ -11,10 +11,12 @@ import (
 )
 
 // stage reads n bytes of the file at off into buffer, whose first byte lies at a multiple of block, and returns them. The
-// buffer must be two blocks larger than n.
+// buffer must be two blocks larger than n. The bytes lie as far after a multiple of block as in the file, so that elements
+// which are aligned there are aligned in the buffer.
 func (s *shard) stage(buffer []byte, off, n int64) ([]byte, error) {
 	if s.report.Read != ReadDirect {
-		return buffer[:n], s.cachedRead(buffer[:n], off)
+		dst := buffer[off&(block-1):][:n]
+		return dst, s.cachedRead(dst, off)
 	}
 	low := off &^ (block - 1)
 	high := (off + n + block - 1) &^ (block - 1)

@@ -59,7 +59,11 @@ func (l *loader) checksum(ctx context.Context, p *piece, data []byte) error {
 		if from >= to {
 			break
 		}
-		err := p.g.inTurn(ctx, l.options.Checksum, w, from-w.first, func(h hash.Hash) int64 {
+		start := from - w.first
+		if w.rows > 1 { // the piece lies in one row, and what is between the rows does not count
+			start -= start / w.stride * (w.stride - w.run)
+		}
+		err := p.g.inTurn(ctx, l.options.Checksum, w, start, func(h hash.Hash) int64 {
 			h.Write(data[from-p.off : to-p.off])
 			return to - from
 		})

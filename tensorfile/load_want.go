@@ -255,8 +255,9 @@ func (w *want) cut(by *Slice, dims []int64, columnMajor bool) error {
 		w.rows *= d
 	}
 	w.elems, w.step = (to-from)*inner, n*inner
-	if w.rows == 0 || w.elems == 0 {
+	if w.rows == 0 || w.elems == 0 { // the other products may have overflowed
 		w.rows, w.elems, w.step = 1, 0, 0
+		return nil
 	}
 	bits := int64(w.e.DType.Bits) * int64(w.e.DType.Lanes)
 	if from*inner%8*bits%8 != 0 || w.rows == 1 && to*inner%8*bits%8 != 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -69,7 +70,7 @@ func module(size, width, speed uint16) []byte {
 	binary.LittleEndian.PutUint16(s[0x0A:], width)
 	binary.LittleEndian.PutUint16(s[0x0C:], size)
 	binary.LittleEndian.PutUint16(s[0x20:], speed)
-	return append(s, "a\x00b\x00\x00"...)
+	return slices.Concat(s, []byte("a\x00b\x00\x00"))
 }
 
 func TestThePeakOfMemoryModules(t *testing.T) {

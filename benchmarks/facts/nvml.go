@@ -29,7 +29,7 @@ func readNVML(library nvml.Interface, devices []Device, at func(*Device) *Device
 		none("NVML: " + library.ErrorString(r))
 		return
 	}
-	defer library.Shutdown()
+	defer func() { _ = library.Shutdown() }() // what was read is there
 	for i := range devices {
 		d := &devices[i]
 		if d.ID.Type != core.DeviceCUDA || d.Missing != "" || d.Simulated {
