@@ -41,7 +41,7 @@ type File struct {
 	format   Format
 	opts     openOptions
 	entries  []entry
-	index    map[string]int // into entries, by name
+	index    nameIndex
 	metadata map[string]string
 	share    *share
 }
@@ -82,7 +82,7 @@ func Parse(data []byte, name string, opts ...OpenOption) (*File, error) {
 
 // open makes a File of a mapping. It takes ownership of m even if it fails.
 func open(m *mapping, name string, opts []OpenOption) (*File, error) {
-	f := &File{opts: newOpenOptions(opts), share: &share{m: m}, index: make(map[string]int)}
+	f := &File{opts: newOpenOptions(opts), share: &share{m: m}}
 	var err error
 	if gone := memfault.Guard(memfault.Within(m.data), func() { err = f.read(m.data, name) }); gone != nil {
 		err = fault{format: cmp.Or(f.format, "tensorfile"), call: "Open"}.errorf(because(core.ErrInvalid, gone), "reading the headers failed")
@@ -108,18 +108,17 @@ func (f *File) read(data []byte, name string) (err error) {
 	case NPZ:
 		f.entries, err = readNPZ(data, at)
 	case Safetensors:
-		f.entries, f.metadata, err = readSafetensors(data, at)
+		f.entries, f.metadata, err = readSafetensors(data, f.opts.each, at)
 	}
 	if err != nil {
 		return err
 	}
-	f.index = make(map[string]int, len(f.entries))
+	f.index.entries = f.entries
+	if name, repeats := f.index.build(); repeats {
+		return repeatedTensor(name, at)
+	}
 	for i := range f.entries {
 		e := &f.entries[i]
-		if _, taken := f.index[e.Name]; taken {
-			return at.errorf(core.ErrInvalid, "tensor %s is there twice", quote(e.Name))
-		}
-		f.index[e.Name] = i
 		e.InPlace = e.err == nil && !e.Compressed && (f.opts.unaligned || aligned(e.DType, e.bytes(data)))
 	}
 	return nil
@@ -171,11 +170,10 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // [InflateLimit], and the error whose text is the Reason of [Info], if it has one.
 func (f *File) Tensor(name string) (*core.Tensor, error) {
 	at := fault{format: f.format, call: "Tensor"}
-	i, ok := f.index[name]
-	if !ok {
+	e := f.index.find(name)
+	if e == nil {
 		return nil, at.errorf(core.ErrInvalid, "the file has no tensor %s", quote(name))
 	}
-	e := &f.entries[i]
 	if e.err != nil {
 		return nil, e.err
 	}

@@ -173,16 +173,12 @@ func Load(ctx context.Context, path string, device core.Device, options LoadOpti
 	if err := options.check(); err != nil {
 		return nil, err
 	}
-	l := &loader{device: device, options: options}
+	l := &loader{device: device, options: options, onHost: device.ID() == core.CPU}
+	l.viewer, _ = core.As[core.HostViewer](device)
 	l.report.Device = device.ID()
+	l.setSizes()
 	defer l.closeFiles()
-	if err := l.openFiles(path); err != nil {
-		return nil, err
-	}
-	if err := l.plan(ctx); err != nil {
-		return nil, err
-	}
-	result, err := l.run(ctx)
+	result, err := l.load(ctx, path)
 	if err != nil {
 		l.closeGroups()
 		return nil, typedOrContext(ctx, err)
@@ -191,6 +187,23 @@ func Load(ctx context.Context, path string, device core.Device, options LoadOpti
 	r.Time = time.Since(start)
 	r.Rate = float64(r.Bytes) / r.Time.Seconds()
 	return result, nil
+}
+
+// load opens what path names and loads it. If it fails, the caller closes the groups, which nobody uses any more.
+func (l *loader) load(ctx context.Context, path string) (result *Loaded, err error) {
+	r := newRunner(ctx, l)
+	defer func() {
+		if err = r.stop(err); err != nil && result != nil {
+			_ = result.Close()
+		}
+	}()
+	if err := l.openFiles(path, r); err != nil {
+		return nil, err
+	}
+	if err := l.plan(r.ctx); err != nil {
+		return nil, err
+	}
+	return r.run()
 }
 
 // loading makes errors that concern no single file.

@@ -22,13 +22,15 @@ const maxIndex = maxJSON
 // shard is a file that is being loaded.
 type shard struct {
 	path      string
-	file      *File
+	mapped    *mapping    // of file, which owns it
+	file      *File       // nil while its header is being read
 	fd        *os.File    // reads through the page cache
 	direct    *os.File    // reads past it; nil if that is not done
 	alignment int64       // of memory for direct, in bytes
 	before    os.FileInfo // of the file, before its headers were read
 	report    LoadedFile
 	wanted    map[string]bool // by the index; nil means all
+	ahead     []*group        // that were given to the runner while the header was being read
 	found     int             // number of tensors of wanted that the file has
 }
 
@@ -69,14 +71,14 @@ func resolve(path string) (files []string, index map[string]map[string]bool, err
 	return files, index, nil
 }
 
-// openFiles opens what path names.
-func (l *loader) openFiles(path string) error {
+// openFiles opens what path names. r begins to read what it can.
+func (l *loader) openFiles(path string, r *runner) error {
 	files, index, err := resolve(path)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		if err := l.openShard(file, index[file]); err != nil {
+		if err := l.openShard(file, index[file], r); err != nil {
 			return err
 		}
 	}
@@ -137,7 +139,7 @@ func parseIndex(text []byte, at fault) (map[string]map[string]bool, error) {
 		return nil, at.errorf(core.ErrInvalid, "the index lacks weight_map, which has the file of each tensor")
 	}
 	files := make(map[string]map[string]bool)
-	s := &scanner{text: whole.Names, blank: " \t\r\n", at: at}
+	s := &scanner{text: whole.Names, blank: jsonBlank, at: at}
 	err := s.object("weight_map", func(name string) error {
 		file, err := s.jsonString("weight_map." + quote(name))
 		if err != nil {
@@ -156,7 +158,7 @@ func parseIndex(text []byte, at fault) (map[string]map[string]bool, error) {
 }
 
 // openShard opens a file. wanted are the tensors that an index names; nil means all.
-func (l *loader) openShard(path string, wanted map[string]bool) (err error) {
+func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err error) {
 	at := loading
 	if f, err := FormatOf(path); err == nil {
 		at.format = f
@@ -175,14 +177,17 @@ func (l *loader) openShard(path string, wanted map[string]bool) (err error) {
 	if err != nil {
 		return err
 	}
+	s.mapped = m
+	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
 	readAround := onlyHeader(fd, m)
-	s.file, err = open(m, path, nil)
+	a := &ahead{runner: r, s: s, done: !l.all() || wanted != nil}
+	s.file, err = open(m, path, []OpenOption{func(o *openOptions) { o.each = a.add }})
 	if err != nil {
 		return err
 	}
 	readAround()
-	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
-	return nil
+	a.flush()
+	return a.err
 }
 
 // changed returns the error for a file that is not what it was.

@@ -6,30 +6,35 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// finish makes the tensors and the report, and closes the groups.
-func (l *loader) finish() (*Loaded, error) {
-	result := &Loaded{Tensors: make(map[string]*core.Tensor, len(l.wants)), Names: make([]string, 0, len(l.wants))}
+// makeTensors makes the tensors that lie in groups, whose bytes need not be there yet.
+func (l *loader) makeTensors(result *Loaded) error {
+	result.Tensors, result.Names = make(map[string]*core.Tensor, len(l.wants)), make([]string, 0, len(l.wants))
+	for _, w := range l.wants {
+		result.Names = append(result.Names, w.name)
+		if w.g == nil {
+			continue // loadWhole makes it
+		}
+		spec := core.Spec{DType: w.dtype, Shape: w.shape, Strides: w.strides}
+		if w.g.file != nil {
+			spec.Flags = core.FlagReadOnly
+		}
+		t, err := typedOf(w.g.mem, w.g.at+w.to, spec)
+		if err != nil {
+			return err
+		}
+		result.Tensors[w.name] = t
+	}
+	return nil
+}
+
+// finish makes the report, and closes the groups.
+func (l *loader) finish(result *Loaded) {
 	r := &l.report
 	r.Tensors = len(l.wants)
 	if l.options.Checksum != NoChecksum {
 		r.Checksums = make(map[string]string, len(l.wants))
 	}
 	for _, w := range l.wants {
-		t := w.done
-		w.done = nil
-		if t == nil {
-			spec := core.Spec{DType: w.dtype, Shape: w.shape, Strides: w.strides}
-			if w.g.file != nil {
-				spec.Flags = core.FlagReadOnly
-			}
-			var err error
-			if t, err = typedOf(w.g.mem, w.g.at+w.to, spec); err != nil {
-				_ = result.Close()
-				return nil, err
-			}
-		}
-		result.Tensors[w.name] = t
-		result.Names = append(result.Names, w.name)
 		r.Bytes += w.bytes()
 		r.Loaded += w.size
 		if r.Checksums != nil {
@@ -41,7 +46,6 @@ func (l *loader) finish() (*Loaded, error) {
 		r.Files = append(r.Files, s.report)
 	}
 	result.Report = *r
-	return result, nil
 }
 
 // loadWhole loads a tensor that does not go through pieces, by way of a copy in host memory.

@@ -8,27 +8,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// allocate allocates the memory of the groups. It makes a view of the host of what the host can access.
-func (l *loader) allocate(ctx context.Context) error {
-	for _, g := range l.groups {
-		g.turn.L = &g.mu
-		var err error
-		switch {
-		case g.file != nil:
-			err = g.onMapping()
-		case l.onHost:
-			err = g.onHost(ctx, l.device)
-		default:
-			err = l.onDevice(ctx, g)
-		}
-		if err != nil {
-			return err
-		}
-		if g.file == nil {
-			l.report.Allocated++
-		}
+// allocate allocates the memory of a group. It makes a view of the host of what the host can access.
+func (l *loader) allocate(ctx context.Context, g *group) error {
+	g.turn.L = &g.mu
+	if g.file != nil {
+		return g.onMapping()
 	}
-	return nil
+	l.report.Allocated++
+	if l.onHost {
+		return g.onHost(ctx, l.device)
+	}
+	return l.onDevice(ctx, g)
 }
 
 // onMapping makes the mapped file the memory of a group.
@@ -82,6 +72,7 @@ func (l *loader) onDevice(ctx context.Context, g *group) error {
 	if errors.Is(err, core.ErrNotSupported) {
 		l.viewer, err = nil, nil
 	}
+	adviseHuge(g.host) // of a software device it is memory like any other
 	return err
 }
 
@@ -185,7 +176,7 @@ func newStaging(ctx context.Context, d core.Device, n int64) (*staging, string, 
 
 // newHostStaging allocates a buffer of n bytes of plain memory of the host.
 func newHostStaging(n int64) (*staging, error) {
-	m := newMapping(allocateBlocks(n), nil)
+	m := newMapping(allocateHuge(n))
 	mem, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: n, Owner: m}, core.Spec{DType: core.TypeUint8, Shape: []int64{n}})
 	if err != nil {
 		m.Free()
@@ -201,7 +192,7 @@ func onHostMemory(mem *core.Tensor, n int64) (*staging, error) {
 		_ = mem.Close()
 		return nil, err
 	}
-	s := &staging{mem: mem, at: mod(-addressOf(data), block)} // 0 for Go memory, which is aligned
+	s := &staging{mem: mem, at: mod(-addressOf(data), block)} // 0 for plain memory, which is aligned
 	s.data = data[s.at:][:n]
 	return s, nil
 }

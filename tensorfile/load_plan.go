@@ -3,6 +3,7 @@ package tensorfile
 import (
 	"context"
 	"fmt"
+	"iter"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -88,12 +89,9 @@ type job struct {
 
 // plan chooses the tensors and how to read them.
 func (l *loader) plan(ctx context.Context) error {
-	l.onHost = l.device.ID() == core.CPU
-	l.viewer, _ = core.As[core.HostViewer](l.device)
 	if err := l.choose(); err != nil {
 		return err
 	}
-	l.setSizes()
 	for at := 0; at < len(l.wants); {
 		s, end := l.wants[at].s, at
 		for end < len(l.wants) && l.wants[end].s == s {
@@ -132,7 +130,14 @@ func (l *loader) setSizes() {
 
 // planFile makes groups and pieces for the tensors of a file.
 func (l *loader) planFile(s *shard, wants []*want) {
-	l.chooseRead(s, wants)
+	if s.report.Read == "" {
+		var bytes int64
+		for _, w := range wants {
+			bytes += w.bytes()
+		}
+		l.chooseRead(s, wants[0].first, wants[len(wants)-1].end(), bytes)
+	}
+	ahead := s.ahead
 	var inPlace *group
 	b := &builder{l: l, s: s}
 	for at := 0; at < len(wants); {
@@ -144,6 +149,14 @@ func (l *loader) planFile(s *shard, wants []*want) {
 		case w.size == 0 || w.bytes() == 0:
 			l.whole = append(l.whole, w)
 			at++
+		case len(ahead) > 0 && ahead[0].begin <= w.first:
+			g := ahead[0]
+			for ; at < len(wants) && wants[at].end() <= g.begin+g.size && wants[at].size > 0; at++ {
+				wants[at].g, wants[at].to = g, wants[at].first-g.begin
+			}
+			if at == len(wants) || wants[at].end() > g.begin+g.size {
+				ahead = ahead[1:]
+			}
 		case l.inPlace(w):
 			if inPlace == nil {
 				inPlace = &group{file: s, size: int64(len(s.file.share.m.data))}
@@ -232,24 +245,32 @@ func (l *loader) straight(wants []*want) {
 	for _, w := range wants {
 		w.g, w.to = g, w.first-off
 	}
-	for first := 0; off < end; {
-		n := min(end, (off/l.piece+1)*l.piece) - off
-		for wants[first].end() <= off {
+	first := 0
+	for p := range l.straightPieces(g) {
+		for wants[first].end() <= p.off {
 			first++
 		}
-		l.pieces = append(l.pieces, piece{s: wants[0].s, off: off, n: n, g: g, to: off - g.begin, size: n, first: first})
-		off += n
+		p.first = first
+		l.pieces = append(l.pieces, p)
 	}
 }
 
-// chooseRead chooses how the tensors of a file are read.
-func (l *loader) chooseRead(s *shard, wants []*want) {
-	r := &s.report
-	var bytes int64
-	for _, w := range wants {
-		bytes += w.bytes()
+// straightPieces returns the pieces of a group whose bytes are those of a file.
+func (l *loader) straightPieces(g *group) iter.Seq[piece] {
+	return func(yield func(piece) bool) {
+		for off, end := g.begin, g.begin+g.size; off < end; {
+			n := min(end, (off/l.piece+1)*l.piece) - off
+			if !yield(piece{s: g.straight, off: off, n: n, g: g, to: off - g.begin, size: n}) {
+				return
+			}
+			off += n
+		}
 	}
-	first, end := wants[0].first, wants[len(wants)-1].end()
+}
+
+// chooseRead chooses how the tensors of a file, which have so many bytes between first and end, are read.
+func (l *loader) chooseRead(s *shard, first, end, bytes int64) {
+	r := &s.report
 	known := false
 	if bytes > 0 {
 		r.Cached, known = s.cached(first, end-first)
@@ -262,7 +283,7 @@ func (l *loader) chooseRead(s *shard, wants []*want) {
 		}
 	}
 	switch {
-	case s.file.format == NPZ:
+	case s.file != nil && s.file.format == NPZ: // nil while the header of a .safetensors file is being read
 		r.Read, r.Reason = ReadMap, "the members of an archive are read through the mapping, which checks them"
 	case l.options.Read == ReadMap:
 		r.Read, r.Reason = ReadMap, "as asked for"

@@ -70,7 +70,7 @@ func (s *shard) cached(off, n int64) (part float64, ok bool) {
 	if err := unix.Cachestat(uint(s.fd.Fd()), &unix.CachestatRange{Off: uint64(off), Len: uint64(n)}, &stat, 0); err == nil {
 		return min(float64(stat.Cache)/float64(pages), 1), true
 	}
-	m := s.file.share.m
+	m := s.mapped
 	if m.unmap == nil {
 		return -1, false
 	}
@@ -85,4 +85,30 @@ func (s *shard) cached(off, n int64) (part float64, ok bool) {
 		count += int64(b & 1)
 	}
 	return float64(count) / float64(pages), true
+}
+
+// hugePage is the size of a huge page on most systems that have them.
+const hugePage = 2 << 20
+
+// allocateHuge returns n bytes of memory at a multiple of hugePage and what frees it, which ignores its argument. Huge
+// pages are asked for, where they need at most one block more than n bytes: a request to a disk has as many pieces as its
+// memory has pages. Without them nothing is lost.
+func allocateHuge(n int64) ([]byte, func([]byte) error) {
+	whole, err := unix.Mmap(-1, 0, int(n)+hugePage+block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return allocateBlocks(n), nil
+	}
+	data := whole[mod(-addressOf(whole), hugePage):]
+	if huge := (n + block) &^ (hugePage - 1); huge > 0 {
+		_ = unix.Madvise(data[:huge], unix.MADV_HUGEPAGE)
+	}
+	return data[:n:n], func([]byte) error { return unix.Munmap(whole) }
+}
+
+// adviseHuge asks for huge pages for memory that nobody has written yet.
+func adviseHuge(data []byte) {
+	skip := mod(-addressOf(data), hugePage)
+	if huge := (int64(len(data)) - skip) &^ (hugePage - 1); huge > 0 {
+		_ = unix.Madvise(data[skip:][:huge], unix.MADV_HUGEPAGE)
+	}
 }

@@ -15,3 +15,7 @@ func onlyHeader(*os.File, *mapping) (restore func()) { return func() {} }
 
 // cached does not know.
 func (s *shard) cached(int64, int64) (part float64, ok bool) { return -1, false }
+
+func allocateHuge(n int64) ([]byte, func([]byte) error) { return allocateBlocks(n), nil }
+
+func adviseHuge([]byte) {}

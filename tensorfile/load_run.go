@@ -3,93 +3,157 @@ package tensorfile
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/memfault"
 )
 
-// runner reads the pieces.
+// runner reads pieces by several threads while others are still being planned. One goroutine plans and feeds.
 type runner struct {
 	*loader
-	stream core.Stream // of the device; nil if nothing is copied
-	next   atomic.Int64
-	mu     sync.Mutex // guards what follows, and calls of Progress
-	total  int64
-	done   int64
+	ctx      context.Context // of the threads; it ends with the first error
+	cancel   context.CancelCauseFunc
+	queue    chan *piece // in the order of the files
+	threads  sync.WaitGroup
+	started  int         // number of threads
+	finished bool        // finish was called
+	stream   core.Stream // of the device; nil if nothing is copied. Whoever feeds sets it before a piece needs it
+
+	mu      sync.Mutex // guards what follows, fields of the report about buffers, and calls of Progress
+	planned bool       // total is known
+	total   int64
+	done    int64
 }
 
-// run reads everything and makes the tensors. If it fails, the caller closes the groups.
-func (l *loader) run(ctx context.Context) (*Loaded, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if err := l.allocate(ctx); err != nil {
-		return nil, err
+// newRunner returns a runner without threads. The caller calls stop.
+func newRunner(ctx context.Context, l *loader) *runner {
+	r := &runner{loader: l, queue: make(chan *piece, 64)}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	return r
+}
+
+// feed adds a piece, whose group is allocated.
+func (r *runner) feed(p *piece) (err error) {
+	if g := p.g; g.file == nil && g.host == nil && r.stream == nil {
+		if r.stream, err = r.device.NewStream(r.ctx); err != nil {
+			return err
+		}
 	}
-	r := &runner{loader: l}
-	for i := range l.pieces {
-		r.total += l.pieces[i].n
+	if r.started < r.report.Threads {
+		r.started++
+		r.threads.Go(func() {
+			if err := r.work(r.ctx); err != nil {
+				r.cancel(err)
+			}
+		})
 	}
-	for _, w := range l.whole {
-		r.total += w.bytes()
+	select {
+	case r.queue <- p:
+		return nil
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
 	}
-	if err := r.readPieces(ctx, cancel); err != nil {
-		return nil, err
+}
+
+// wait waits until all pieces are read and copied.
+func (r *runner) wait() error {
+	r.finished = true
+	close(r.queue)
+	r.threads.Wait()
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
 	}
-	for _, w := range l.whole {
-		if err := l.loadWhole(ctx, w); err != nil {
+	if r.stream != nil {
+		return r.stream.Synchronize(r.ctx)
+	}
+	return nil
+}
+
+// stop ends the threads and closes the stream. err is the error of what was run, or nil. stop returns it or its own.
+func (r *runner) stop(err error) error {
+	r.cancel(err)
+	if !r.finished {
+		_ = r.wait()
+	}
+	if r.stream != nil {
+		if closing := r.stream.Close(); err == nil {
+			err = closing
+		}
+	}
+	return err
+}
+
+// run reads everything that was planned and makes the tensors, which takes as long as to read many small ones, meanwhile.
+func (r *runner) run() (_ *Loaded, err error) {
+	for _, g := range r.groups {
+		if g.mem == nil {
+			if err := r.allocate(r.ctx, g); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.options.Checksum != NoChecksum {
+		defer context.AfterFunc(r.ctx, func() {
+			for _, g := range r.groups {
+				g.wake()
+			}
+		})()
+	}
+	r.startProgress()
+	for i := range r.pieces {
+		if err := r.feed(&r.pieces[i]); err != nil {
 			return nil, err
 		}
+	}
+	result := &Loaded{}
+	defer func() {
+		if err != nil {
+			_ = result.Close()
+		}
+	}()
+	if err := r.makeTensors(result); err != nil {
+		return nil, err
+	}
+	if err := r.wait(); err != nil {
+		return nil, err
+	}
+	for _, w := range r.whole {
+		if err := r.loadWhole(r.ctx, w); err != nil {
+			return nil, err
+		}
+		result.Tensors[w.name], w.done = w.done, nil
 		r.progress(w.bytes())
 	}
-	for _, s := range l.shards {
+	for _, s := range r.shards {
 		if err := s.verify(); err != nil {
 			return nil, err
 		}
 	}
-	l.report.Read = r.done
-	return l.finish()
+	r.report.Read, r.report.Threads = r.done, max(r.started, 1)
+	r.finish(result)
+	return result, nil
 }
 
-// readPieces reads all pieces by several threads.
-func (r *runner) readPieces(ctx context.Context, cancel context.CancelCauseFunc) (err error) {
-	if len(r.pieces) == 0 {
-		return nil
+// startProgress computes how much there is to read, and reports what was read before that was known.
+func (r *runner) startProgress() {
+	var total int64
+	for i := range r.pieces {
+		total += r.pieces[i].n
 	}
-	for _, g := range r.groups {
-		if g.file == nil && g.host == nil && r.stream == nil {
-			if r.stream, err = r.device.NewStream(ctx); err != nil {
-				return err
-			}
-			defer func() {
-				if closing := r.stream.Close(); err == nil {
-					err = closing
-				}
-			}()
+	for _, s := range r.shards {
+		for _, g := range s.ahead {
+			total += g.size
 		}
 	}
-	defer context.AfterFunc(ctx, func() {
-		for _, g := range r.groups {
-			g.wake()
-		}
-	})()
-	var threads sync.WaitGroup
-	r.report.Threads = min(r.report.Threads, len(r.pieces))
-	for range r.report.Threads {
-		threads.Go(func() {
-			if err := r.work(ctx); err != nil {
-				cancel(err)
-			}
-		})
+	for _, w := range r.whole {
+		total += w.bytes()
 	}
-	threads.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.planned, r.total = true, total
+	if f := r.options.Progress; f != nil && r.done > 0 {
+		f(r.done, total)
 	}
-	if r.stream != nil {
-		return r.stream.Synchronize(ctx)
-	}
-	return nil
 }
 
 // progress counts bytes that were read.
@@ -97,7 +161,7 @@ func (r *runner) progress(n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done += n
-	if f := r.options.Progress; f != nil {
+	if f := r.options.Progress; f != nil && r.planned {
 		f(r.done, r.total)
 	}
 }
@@ -119,20 +183,16 @@ func (r *runner) work(ctx context.Context) error {
 			}
 		}
 	}()
-	for {
-		i := r.next.Add(1) - 1
-		if i >= int64(len(r.pieces)) {
-			return nil
-		}
+	for p := range r.queue {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		p := &r.pieces[i]
 		if err := w.one(ctx, p); err != nil {
 			return err
 		}
 		r.progress(p.n)
 	}
+	return nil
 }
 
 // one reads a piece and takes it to its group.

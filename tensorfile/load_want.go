@@ -166,7 +166,7 @@ func (l *loader) choose() error {
 		}
 		if s.found < len(s.wanted) {
 			for name := range s.wanted {
-				if _, there := s.file.index[name]; !there {
+				if s.file.index.find(name) == nil {
 					return loading.errorf(core.ErrLayout, "the index says that %s has tensor %s, which it has not", s.path, quote(name))
 				}
 			}

@@ -202,7 +202,7 @@ func (d *npyDict) value(s *scanner, key string) (err error) {
 		}
 	case "shape":
 		var commas int
-		d.shape, commas, err = s.extents("()", true, key, "L")
+		d.shape, commas, err = s.extents(nil, "()", true, key, "L")
 		if err == nil && len(d.shape) == 1 && commas == 0 {
 			return s.at.errorf(core.ErrInvalid, "shape: (n) is a number; a tuple of one is written (n,)")
 		}

@@ -9,6 +9,9 @@ type openOptions struct {
 	inflateLimit int64
 	unaligned    bool
 	checksums    bool
+	// If not nil, each is called for each tensor of a .safetensors header as soon as it is read, before the tensors are
+	// checked against each other. Its offset counts from byte base of the file, after which there are size bytes.
+	each func(e *entry, base, size int64)
 }
 
 // defaultInflateLimit is enough for common arrays, and protects against decompression bombs.

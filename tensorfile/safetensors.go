@@ -1,12 +1,9 @@
 package tensorfile
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/dlx-go/dlx/core"
@@ -60,8 +57,8 @@ type header struct {
 }
 
 // readSafetensors reads the header and checks that the tensors cover the rest of the file
-// without gaps or overlap.
-func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) {
+// without gaps or overlap. each, if not nil, is that of openOptions.
+func readSafetensors(data []byte, each func(e *entry, base, size int64), at fault) ([]entry, map[string]string, error) {
 	if len(data) < lengthSize {
 		return nil, nil, at.errorf(core.ErrLayout, "header length has %d bytes, but the file ends after %d of them", lengthSize, len(data))
 	}
@@ -79,118 +76,50 @@ func readSafetensors(data []byte, at fault) ([]entry, map[string]string, error) 
 	case !utf8.Valid(text):
 		return nil, nil, at.errorf(core.ErrInvalid, "header: it is not UTF-8")
 	}
-	h, err := parseHeader(text, at)
+	h, err := parseHeader(text, at, func(e *entry) {
+		if each != nil {
+			each(e, lengthSize+int64(len(text)), int64(len(rest)))
+		}
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	order := func(a, b entry) int { return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes)) }
-	if !slices.IsSortedFunc(h.tensors, order) {
-		slices.SortStableFunc(h.tensors, order)
-	}
-	end := int64(0)
-	for i := range h.tensors {
-		e := &h.tensors[i]
-		at := at.in("tensor", e.Name)
-		switch {
-		case e.Offset != end:
-			return nil, nil, at.errorf(core.ErrLayout, "data_offsets begin at %d, but the tensors before end at %d: gaps and overlap are not allowed", e.Offset, end)
-		case e.Bytes > int64(len(rest))-end:
-			return nil, nil, at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end+e.Bytes, len(rest))
+	if err := h.cover(int64(len(rest)), at); err != nil {
+		// A tensor that is there twice is the cause, not what it does to the offsets.
+		names := nameIndex{entries: h.tensors}
+		if name, repeats := names.build(); repeats {
+			err = repeatedTensor(name, at)
 		}
-		end += e.Bytes
-		e.Offset += lengthSize + int64(len(text))
+		return nil, nil, err
 	}
-	if end != int64(len(rest)) {
-		return nil, nil, at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end, len(rest))
+	for i := range h.tensors {
+		h.tensors[i].Offset += lengthSize + int64(len(text))
 	}
 	return h.tensors, h.metadata, nil
 }
 
-// parseHeader reads the JSON object.
-func parseHeader(text []byte, at fault) (header, error) {
-	var h header
-	s := &scanner{text: text, blank: " \t\r\n", at: at}
-	err := s.object("header", func(key string) (err error) {
-		if key == metadataName {
-			h.metadata = make(map[string]string)
-			return s.object(metadataName, func(key string) error {
-				value, err := s.jsonString(metadataName + "." + quote(key))
-				h.metadata[key] = value
-				return err
-			})
+// cover sorts the tensors by their offsets, and checks that they cover size bytes without gaps or overlap.
+func (h *header) cover(size int64, at fault) error {
+	order := func(a, b entry) int { return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes)) }
+	end, sorted := int64(0), false
+	for i := 0; i < len(h.tensors); i++ {
+		e := &h.tensors[i]
+		if e.Offset != end && !sorted { // most files have them in order
+			slices.SortStableFunc(h.tensors, order)
+			end, sorted, i = 0, true, -1
+			continue
 		}
-		e, err := s.tensor(key)
-		h.tensors = append(h.tensors, e)
-		return err
-	})
-	if err != nil {
-		return header{}, err
-	}
-	if padding := text[s.pos:]; strings.Trim(string(padding), " ") != "" {
-		return header{}, s.expected("spaces up to the end", "padding")
-	}
-	return h, nil
-}
-
-// tensor reads the value of a tensor's key.
-func (s *scanner) tensor(name string) (entry, error) {
-	at := s.at
-	defer func() { s.at = at }()
-	s.at = at.in("tensor", name)
-	e := entry{Info: Info{Name: name}}
-	var shape, offsets []int64
-	var dtype string
-	err := s.object("value", func(key string) (err error) {
-		switch key {
-		case "dtype":
-			dtype, err = s.jsonString(key)
-		case "shape":
-			shape, _, err = s.extents("[]", false, key, "")
-		case "data_offsets":
-			offsets, _, err = s.extents("[]", false, key, "")
-		default:
-			return s.at.errorf(core.ErrInvalid, "key %s is unknown; a tensor has dtype, shape and data_offsets", quote(key))
+		switch {
+		case e.Offset != end:
+			return at.in("tensor", e.Name).errorf(core.ErrLayout, "data_offsets begin at %d, but the tensors before end at %d: gaps and overlap are not allowed", e.Offset, end)
+		case e.Bytes > size-end:
+			return at.in("tensor", e.Name).errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end+e.Bytes, size)
 		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return e, err
-	case dtype == "":
-		return e, s.at.errorf(core.ErrInvalid, "dtype is missing or empty")
-	case shape == nil:
-		return e, s.at.errorf(core.ErrInvalid, "shape is missing")
-	case len(offsets) != 2:
-		return e, s.at.errorf(core.ErrInvalid, "data_offsets are missing or not two numbers")
+		end += e.Bytes
 	}
-	return e, e.place(dtype, shape, offsets[0], offsets[1], s.at)
-}
-
-// place sets the type, the shape and the offset, and checks that the elements take exactly the
-// bytes from begin to end.
-func (e *entry) place(dtype string, shape []int64, begin, end int64, at fault) error {
-	known := slices.IndexFunc(safetensorsTypes, func(t safetensorsType) bool { return t.name == dtype })
-	if known < 0 {
-		return at.errorf(core.ErrDType, "dtype is %s, which is not a type of the format", quote(dtype))
+	if end != size {
+		return at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end, size)
 	}
-	e.DType = safetensorsTypes[known].dtype
-	if err := checkOrder(e.DType, nativeOrder, at); err != nil {
-		return err
-	}
-	l, err := at.layout(shape, false)
-	if err != nil {
-		return err
-	}
-	size, err := packedSize(e.DType, l, at)
-	switch {
-	case err != nil:
-		return err
-	case begin > end:
-		return at.errorf(core.ErrLayout, "data_offsets end at %d, before they begin at %d", end, begin)
-	case end-begin != size:
-		return at.errorf(core.ErrLayout, "data_offsets span %d bytes, but shape %v of %s takes %d", end-begin, shape, dtype, size)
-	}
-	e.Shape, e.Strides, e.Offset, e.Bytes = l.Shape(), l.Strides(), begin, size
 	return nil
 }
 
@@ -205,118 +134,17 @@ func checkOrder(t core.DType, native byte, at fault) error {
 
 // packedSize returns the number of bytes of the elements, which must fill their last byte.
 func packedSize(t core.DType, l core.Layout, at fault) (int64, error) {
-	size, err := t.Size(l.NumElements(), false)
+	return packedBytes(t, l.NumElements(), at, l.Shape)
+}
+
+// packedBytes is packedSize for a number of elements. It calls shape for errors.
+func packedBytes(t core.DType, elements int64, at fault, shape func() []int64) (int64, error) {
+	size, err := t.Size(elements, false)
 	if err != nil {
-		return 0, at.errorf(core.ErrLayout, "shape %v of %v overflows int64 bytes", l.Shape(), t)
+		return 0, at.errorf(core.ErrLayout, "shape %v of %v overflows int64 bytes", shape(), t)
 	}
-	if l.NumElements()%8*int64(t.Bits)%8 != 0 {
-		return 0, at.errorf(core.ErrLayout, "shape %v: elements of %v must fill their last byte", l.Shape(), t)
+	if elements%8*int64(t.Bits)%8 != 0 {
+		return 0, at.errorf(core.ErrLayout, "shape %v: elements of %v must fill their last byte", shape(), t)
 	}
 	return size, nil
-}
-
-// object reads a JSON object whose keys do not repeat. It calls value to read the value of
-// each key.
-func (s *scanner) object(field string, value func(key string) error) error {
-	var seen keys
-	_, err := s.list("{}", false, field, func(int) error {
-		key, err := s.jsonString(field)
-		if err != nil {
-			return err
-		}
-		if seen.add(key) {
-			return s.at.errorf(core.ErrInvalid, "%s: key %s is there twice", field, quote(key))
-		}
-		if !s.accept(':') {
-			return s.expected("':'", quote(key))
-		}
-		return value(key)
-	})
-	return err
-}
-
-// keys is a set of keys. Most objects have few of them, which need no map.
-type keys struct {
-	few  [4]string
-	n    int
-	more map[string]struct{}
-}
-
-// add adds a key, and reports whether it was there.
-func (k *keys) add(key string) bool {
-	if k.more == nil {
-		if slices.Contains(k.few[:k.n], key) {
-			return true
-		}
-		if k.n < len(k.few) {
-			k.few[k.n] = key
-			k.n++
-			return false
-		}
-		k.more = make(map[string]struct{})
-		for _, few := range k.few {
-			k.more[few] = struct{}{}
-		}
-	}
-	before := len(k.more)
-	k.more[key] = struct{}{}
-	return len(k.more) == before
-}
-
-// words are strings that every tensor of a header has. jsonString returns them without allocating them again.
-var words = func() map[string]string {
-	words := map[string]string{"dtype": "dtype", "shape": "shape", "data_offsets": "data_offsets"}
-	for _, t := range safetensorsTypes {
-		words[t.name] = t.name
-	}
-	return words
-}()
-
-// jsonString reads a string.
-func (s *scanner) jsonString(field string) (string, error) {
-	if s.peek() != '"' {
-		return "", s.expected("a string", field)
-	}
-	// Most strings have no escapes, and stand for themselves. The text is UTF-8 if it is that of a header.
-	rest := s.text[s.pos+1:]
-	if n := bytes.IndexByte(rest, '"'); n >= 0 && plainText(rest[:n]) {
-		s.pos += n + 2
-		if word, known := words[string(rest[:n])]; known {
-			return word, nil
-		}
-		return string(rest[:n]), nil
-	}
-	for i := s.pos + 1; i < len(s.text); i++ {
-		switch s.text[i] {
-		case '\\':
-			i++
-		case '"':
-			raw := s.text[s.pos : i+1]
-			var v string
-			if json.Unmarshal(raw, &v) != nil || losesText(string(raw), v) {
-				return "", s.expected("a valid string", field)
-			}
-			s.pos = i + 1
-			return v, nil
-		}
-	}
-	return "", s.expected("a string with an end", field)
-}
-
-// plainText reports whether a part of a JSON string has only ASCII characters that need no escape and are none.
-func plainText(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// losesText reports whether decoding a JSON string has replaced an invalid escape by U+FFFD. An
-// escape is invalid if it is only half of a surrogate pair.
-func losesText(raw, decoded string) bool {
-	const replacement, escaped = "\uFFFD", `\ufffd`
-	return strings.Contains(raw, `\u`) &&
-		strings.Count(decoded, replacement) > strings.Count(raw, replacement)+strings.Count(strings.ToLower(raw), escaped)
 }

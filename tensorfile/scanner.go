@@ -2,6 +2,7 @@ package tensorfile
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ type scanner struct {
 
 // skip skips characters that separate tokens.
 func (s *scanner) skip() {
-	for s.pos < len(s.text) && strings.IndexByte(s.blank, s.text[s.pos]) >= 0 {
+	for s.pos < len(s.text) && s.text[s.pos] <= ' ' && strings.IndexByte(s.blank, s.text[s.pos]) >= 0 {
 		s.pos++
 	}
 }
@@ -90,16 +91,17 @@ func (s *scanner) list(brackets string, trailing bool, field string, item func(i
 	}
 }
 
-// extents reads a list of at most [core.MaxRank] numbers, which must not be negative. A suffix
-// may follow each number.
-func (s *scanner) extents(brackets string, trailing bool, field, suffix string) (values []int64, commas int, err error) {
-	values = make([]int64, 0, 4)
+// extents appends a list of at most [core.MaxRank] numbers, which must not be negative, to values. A suffix may follow
+// each number.
+func (s *scanner) extents(values []int64, brackets string, trailing bool, field, suffix string) (_ []int64, commas int, err error) {
 	commas, err = s.list(brackets, trailing, field, func(i int) error {
 		if i == core.MaxRank {
 			return s.at.errorf(core.ErrLayout, "%s has more than %d numbers", field, core.MaxRank)
 		}
 		v, err := s.number(field, i)
-		s.word(suffix)
+		if suffix != "" {
+			s.word(suffix)
+		}
 		values = append(values, v)
 		return err
 	})
@@ -111,17 +113,22 @@ func (s *scanner) number(list string, i int) (int64, error) {
 	field := func() string { return list + "[" + strconv.Itoa(i) + "]" }
 	negative := s.accept('-')
 	s.skip()
-	rest := s.text[s.pos:]
-	digits := rest[:len(rest)-len(bytes.TrimLeft(rest, "0123456789"))]
-	if len(digits) == 0 || len(digits) > 1 && digits[0] == '0' {
+	digits := s.text[s.pos:]
+	n, v, large := 0, int64(0), false
+	for ; n < len(digits) && '0' <= digits[n] && digits[n] <= '9'; n++ {
+		d := int64(digits[n] - '0')
+		large = large || v > (math.MaxInt64-d)/10
+		v = v*10 + d
+	}
+	digits = digits[:n]
+	if n == 0 || n > 1 && digits[0] == '0' {
 		return 0, s.expected("a whole number", field())
 	}
-	s.pos += len(digits)
-	v, err := strconv.ParseInt(string(digits), 10, 64)
+	s.pos += n
 	switch {
 	case negative:
 		return 0, s.at.errorf(core.ErrLayout, "%s is negative", field())
-	case err != nil:
+	case large:
 		return 0, s.at.errorf(core.ErrLayout, "%s is %s, more than an int64 holds", field(), quote(string(digits)))
 	}
 	return v, nil

@@ -1,0 +1,100 @@
+package tensorfile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// manySmall returns the entries of a header of many small tensors, of which some have no elements, are not aligned in the
+// file, or are large, and the number of their bytes.
+func manySmall() (entries []string, bytes int) {
+	add := func(dtype string, size, n int) {
+		entries = append(entries, fmt.Sprintf(`"model.layers.%d.weight":{"dtype":%q,"shape":[%d],"data_offsets":[%d,%d]}`, len(entries), dtype, n, bytes, bytes+size*n))
+		bytes += size * n
+	}
+	for i := range 1200 {
+		switch {
+		case i%400 == 399:
+			add("U8", 1, 1<<20+3)
+		case i%100 == 50:
+			add("F64", 8, 0)
+		case i%300 == 0:
+			add("U8", 1, 4097)
+		default:
+			add("I16", 2, 2048)
+		}
+	}
+	return entries, bytes
+}
+
+func TestLoadReadsWhileTheHeaderIsParsed(t *testing.T) {
+	entries, bytes := manySmall()
+	data := coretest.Pattern(bytes, 5)
+	swapped := slices.Clone(entries)
+	swapped[700], swapped[701] = swapped[701], swapped[700]
+	for name, entries := range map[string][]string{"in order": entries, "in another order": swapped} {
+		path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+strings.Join(entries, ",")+"}", data...))
+		for _, to := range targets {
+			t.Run(name+"/"+to.name, func(t *testing.T) {
+				d := to.open(t)
+				var done, total int64
+				l := load(t, path, d, tensorfile.LoadOptions{Read: tensorfile.ReadDirect, Budget: 1 << 20, Progress: func(n, of int64) {
+					if n < done || total != 0 && of != total {
+						t.Errorf("progress went from %d of %d to %d of %d", done, total, n, of)
+					}
+					done, total = n, of
+				}})
+				checkLoaded(t, path, d, l)
+				if done != int64(bytes) || total != done || l.Report.Read != done {
+					t.Errorf("progress ended at %d of %d; %d bytes were read, the file has %d", done, total, l.Report.Read, bytes)
+				}
+			})
+		}
+	}
+}
+
+func TestAMalformedEndOfALargeHeader(t *testing.T) {
+	entries, bytes := manySmall()
+	data := coretest.Pattern(bytes, 6)
+	for name, test := range map[string]struct {
+		last string
+		want error
+	}{
+		"syntax":  {`"x":{]`, core.ErrInvalid},
+		"twice":   {entries[3], core.ErrInvalid},
+		"gap":     {fmt.Sprintf(`"x":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}`, bytes+1, bytes+2), core.ErrLayout},
+		"overlap": {`"x":{"dtype":"U8","shape":[1],"data_offsets":[7,8]}`, core.ErrLayout},
+		"beyond":  {fmt.Sprintf(`"x":{"dtype":"U8","shape":[9],"data_offsets":[%d,%d]}`, bytes, bytes+9), core.ErrLayout},
+	} {
+		path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+strings.Join(append(slices.Clone(entries), test.last), ",")+"}", data...))
+		for _, to := range targets {
+			if _, err := tensorfile.Load(t.Context(), path, to.open(t), tensorfile.LoadOptions{Read: tensorfile.ReadDirect}); !errors.Is(err, test.want) {
+				t.Errorf("%s, %s: %v, want %v", name, to.name, err, test.want)
+			}
+		}
+	}
+}
+
+func TestACancelledLoadOfALargeHeader(t *testing.T) {
+	entries, bytes := manySmall()
+	path := put(t, filepath.Join(t.TempDir(), "x.safetensors"), withHeader("{"+strings.Join(entries, ",")+"}", coretest.Pattern(bytes, 7)...))
+	for _, to := range targets {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := tensorfile.Load(ctx, path, to.open(t), tensorfile.LoadOptions{Read: tensorfile.ReadDirect, Progress: func(int64, int64) { cancel() }})
+		if cancel(); err != nil && !errors.Is(err, context.Canceled) { // it may have been done
+			t.Errorf("%s: %v", to.name, err)
+		}
+		if _, err := tensorfile.Load(ctx, path, to.open(t), tensorfile.LoadOptions{Read: tensorfile.ReadDirect}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v after the context ended", to.name, err)
+		}
+	}
+}
