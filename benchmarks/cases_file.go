@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/tensorfile"
@@ -22,8 +23,8 @@ func (l *lister) fileCases(id core.DeviceID) {
 		for _, size := range l.buffer(id) {
 			l.add(Case{
 				Name:   "file_to_device/" + id.String() + "/" + string(mode) + size.name,
-				Family: "file_to_device", Kind: Bandwidth, To: Ends{id}, Size: size.bytes,
-				Description: description + ", into new memory, until all tensors may be read",
+				Family: "file_to_device", Kind: Bandwidth, From: Ends{core.CPU}, To: Ends{id}, Size: size.bytes,
+				Description: description + ", into new memory, until all tensors may be read; their close is off the clock",
 				setup:       func(e *env) (trial, error) { return e.loadFile(id, l.Dir, mode, e.bytes(size.bytes)) },
 			}, l.extra(id))
 		}
@@ -46,7 +47,7 @@ func (e *env) loadFile(id core.DeviceID, dir string, mode tensorfile.ReadMode, s
 		return trial{}, err
 	}
 	load := func() (*tensorfile.Loaded, error) {
-		loaded, err := tensorfile.Load(e.ctx, path, d, tensorfile.LoadOptions{Read: mode})
+		loaded, err := tensorfile.Load(e.ctx, path, d, tensorfile.LoadOptions{Read: mode, Writable: true}) // on the host, too, into memory of its own
 		if err != nil {
 			return nil, err
 		}
@@ -66,14 +67,23 @@ func (e *env) loadFile(id core.DeviceID, dir string, mode tensorfile.ReadMode, s
 	if reason := first.Report.Files[0].Reason; t.way != string(mode) {
 		t.notes = append(t.notes, reason)
 	}
-	_ = first.Close()
-	t.own = repeat(func() error {
-		loaded, err := load()
-		if err != nil {
-			return err
+	if err := first.Close(); err != nil {
+		return trial{}, err
+	}
+	t.own = func(n int) (spent time.Duration, err error) {
+		for range n {
+			start := time.Now()
+			loaded, err := load()
+			spent += time.Since(start)
+			if err == nil {
+				err = loaded.Close()
+			}
+			if err != nil {
+				return spent, err
+			}
 		}
-		return loaded.Close()
-	})
+		return spent, nil
+	}
 	t.verify = func() (*Mismatch, error) {
 		loaded, err := load()
 		if err != nil {

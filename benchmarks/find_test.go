@@ -147,7 +147,7 @@ func TestOnlyWhatIsAskedForIsListed(t *testing.T) {
 		want func(Case) bool
 	}{
 		{"a pair", Selection{Pairs: pair}, func(c Case) bool {
-			return len(c.From) == 1 && c.From[0] == core.CPU && c.To[0] == vulkan && !c.Extra || c.Extra
+			return len(c.From) == 1 && c.From[0] == core.CPU && c.To[0] == vulkan
 		}},
 		{"a transfer", Selection{Transfers: []string{"cpu->vulkan"}}, func(c Case) bool { return c.Family == "transfer" }},
 		{"a device", Selection{Devices: []core.DeviceID{gl}}, func(c Case) bool {

@@ -93,7 +93,8 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
   dlx bench -t host_to_device_memcpy_ce --sizes 1K:64M --html report.html
   dlx bench --transfer 'cpu->vulkan:0->opencl:0->cpu'
   dlx bench --json-file before.json
-  dlx bench --compare before.json`,
+  dlx bench --compare before.json --tolerance 5%   # exit code 1 if a case has become slower
+  dlx bench healthcheck`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd.Context(), a) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {

@@ -8,7 +8,7 @@
 //	dlx convert IN OUT                            write tensors in another file format or element type
 //	dlx handoff FILE --via DEVICE[,DEVICE...]     move tensors along a route of devices and measure it
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
-//	dlx bench                                     compare the speed of dlx with memcpy, NumPy and an empty C call
+//	dlx bench                                     measure transfers between devices, APIs, files and languages
 //	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
 //	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below
 //	dlx version, dlx --version                    show the source and the backends of this program
