@@ -61,7 +61,7 @@ type measureFlags struct {
 }
 
 // defaultBudget is the time for a run that names no cases. Listing devices and starting processes take some seconds more.
-const defaultBudget = 40 * time.Second
+const defaultBudget = 36 * time.Second
 
 func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
@@ -113,7 +113,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.IntVarP(&f.samples, "samples", "i", 30, "number of samples of each case")
 	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process")
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples")
-	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 40s if no cases, devices or sizes are named, or else no limit")
+	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s if no cases, devices or sizes are named, or else no limit")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
 	metricsFlag(flags, &f.metrics)
