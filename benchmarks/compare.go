@@ -36,7 +36,7 @@ const (
 //   - the Mann-Whitney U test of all samples ([benchmath.AssumeNothing]), with Holm's correction for the number of cases;
 //   - Student's t test of the medians of blocks, where each run has two or more (see [Series].Blocks). The variance between
 //     blocks is that of the case, or the typical one of all cases if that is larger: few blocks tell little about themselves;
-//   - the size of the difference: above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
+//   - the size of the difference, without what the speed of the processor explains (see [Series].Reference): above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
 //
 // The baselines of a case are other code that ran at the same time. Where all of them have changed in the same direction as the
 // case, the machine has: only what the case lost or won beyond them counts.
@@ -95,10 +95,12 @@ type compared struct {
 }
 
 func newCompared(before, now *Result) *compared {
-	p := &compared{old: before, new: now, shift: math.Log(now.Median / before.Median)}
+	p := &compared{old: before, new: now}
+	x, y := steady(&before.Series, &now.Series)
+	p.shift = shiftOf(&before.Series, &now.Series)
 	p.counts = beyond(p.shift, controls(before, now))
-	p.p = uTest(before.Times, now.Times)
-	a, b := before.blockLogs(), now.blockLogs()
+	p.p = uTest(x, y)
+	a, b := before.blockMedians(x), now.blockMedians(y)
 	if len(a) > 1 && len(b) > 1 {
 		p.freedom = len(a) + len(b) - 2
 		p.spread = math.Sqrt((squares(a) + squares(b)) / float64(p.freedom))
@@ -121,24 +123,19 @@ func uTest(a, b []float64) float64 {
 	return 1
 }
 
-// blockLogs returns the logarithms of the medians of the blocks, nil if the blocks do not fit the samples or a median has none.
-func (s *Series) blockLogs() []float64 {
-	var logs []float64
-	rest := s.Times
+// blockMedians returns the medians of the blocks of values, which are those of the samples, nil if the blocks do not fit.
+func (s *Series) blockMedians(values []float64) []float64 {
+	var list []float64
 	for _, n := range s.Blocks {
-		if n <= 0 || n > len(rest) {
+		if n <= 0 || n > len(values) {
 			return nil
 		}
-		m := math.Log(median(rest[:n]))
-		if !finite(m) {
-			return nil
-		}
-		logs, rest = append(logs, m), rest[n:]
+		list, values = append(list, median(values[:n])), values[n:]
 	}
-	if len(rest) > 0 {
+	if len(values) > 0 {
 		return nil
 	}
-	return logs
+	return list
 }
 
 // controls returns the shifts of the baselines of a case that were measured both times.
@@ -146,11 +143,20 @@ func controls(old, now *Result) (shifts []float64) {
 	for _, b := range now.Baselines {
 		for _, before := range old.Baselines {
 			if b.Baseline == before.Baseline && b.Median > 0 && before.Median > 0 {
-				shifts = append(shifts, math.Log(b.Median/before.Median))
+				shifts = append(shifts, shiftOf(&before, &b))
 			}
 		}
 	}
 	return shifts
+}
+
+// shiftOf returns the logarithm of the time of a series to that of an earlier one, at the same speed of the processor.
+func shiftOf(before, now *Series) float64 {
+	x, y := steady(before, now)
+	if len(x) == 0 || len(y) == 0 { // a report without samples
+		return math.Log(now.Median / before.Median)
+	}
+	return median(y) - median(x)
 }
 
 // beyond returns the part of shift that is beyond the smallest of the others, 0 if it is not. If one of them has another

@@ -52,8 +52,11 @@ type Options struct {
 
 const (
 	longestSample = 20 * time.Millisecond
-	fewestRounds  = 3
-	mostLoops     = 1 << 30
+	// A sample of less is one of the clock and of what the caches hold, and a share of less has no room for samples.
+	shortestSample = 50 * time.Microsecond
+	leastShare     = 20 * time.Millisecond
+	fewestRounds   = 3
+	mostLoops      = 1 << 30
 )
 
 // block is what a case is measured with in one round.
@@ -115,6 +118,15 @@ func runRound(ctx context.Context, cases []Case, opts Options, round int, result
 		m.close()
 		r.NumPy = cmp.Or(r.NumPy, m.numpyVersion())
 	}()
+	// Each round has an equal part of the budget, and each case that is left an equal part of what is left of that.
+	until := start.Add(opts.Budget / time.Duration(opts.Rounds) * time.Duration(round+1))
+	todo := 0
+	for i := range cases {
+		if round == 0 || results[i].Status == OK {
+			todo++
+		}
+	}
+	beside := time.Duration(0)
 	for i, c := range cases {
 		done := round*len(cases) + i
 		if opts.Progress != nil {
@@ -128,10 +140,15 @@ func runRound(ctx context.Context, cases []Case, opts Options, round int, result
 			b.Samples++
 		}
 		if opts.Budget > 0 {
-			left := opts.Budget - time.Since(start)
-			b.Time = min(b.Time, max(1, left/time.Duration(opts.Rounds*len(cases)-done)))
+			b.Time = min(b.Time, time.Until(until)/time.Duration(todo)-beside)
+			b.Time = max(b.Time, leastShare)
 		}
+		begun := time.Now()
 		result := m.measure(ctx, c, b)
+		todo--
+		if result.Status == OK { // what it took besides its share, on average of the last ones
+			beside += (max(0, time.Since(begun)-b.Time) - beside) / 8
+		}
 		if ctx.Err() != nil {
 			return false
 		}
@@ -180,6 +197,7 @@ func (r *Result) add(later Result) {
 func (s *Series) append(later Series) {
 	s.Times = append(s.Times, later.Times...)
 	s.Blocks = append(s.Blocks, later.Blocks...)
+	s.Reference = append(s.Reference, later.Reference...)
 	s.Iterations = max(s.Iterations, later.Iterations)
 }
 
@@ -290,7 +308,7 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 	}
 
 	runtime.GC() // the garbage of other cases is not this one's
-	length := min(longestSample, maxTime/time.Duration(2*samples*len(series)))
+	length := max(shortestSample, min(longestSample, maxTime/time.Duration(2*samples*len(series))))
 	for i, s := range series {
 		if err := step(i, func() (err error) {
 			s.Iterations, err = calibrate(samplers[i], length)
@@ -299,6 +317,8 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 			return err
 		}
 	}
+	work := new(reference)
+	work.run() // to warm up
 	start := time.Now()
 	for round := range samples {
 		if round >= fewestRounds && time.Since(start) > maxTime {
@@ -311,6 +331,7 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 				d, err := samplers[i](s.Iterations)
 				if err == nil {
 					s.Times = append(s.Times, perOperation(d, s.Iterations))
+					s.Reference = append(s.Reference, work.run())
 				}
 				return err
 			}); err != nil {
