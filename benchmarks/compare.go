@@ -36,9 +36,10 @@ const (
 //   - the Mann-Whitney U test of all samples ([benchmath.AssumeNothing]), with Holm's correction for the number of cases;
 //   - Student's t test of the medians of blocks, where each run has two or more (see [Series].Blocks). The variance between
 //     blocks is that of the case, or the typical one of all cases if that is larger: few blocks tell little about themselves;
-//   - the size of the difference, without what the speed of the processor explains (see [Series].Reference): above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
+//   - the size of the difference: above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
 //
-// The baselines of a case are other code that ran at the same time. Where all of them have changed in the same direction as the
+// Samples are compared at the same speed of the processor, as far as there are such (see [Series].Reference). The baselines of a
+// case, and that reference, are other code that ran at the same time. Where all of them have changed in the same direction as the
 // case, the machine has: only what the case lost or won beyond them counts.
 func (r *Report) Compare(old Report, tolerance float64) int {
 	r.Baseline = &Baseline{Date: old.Date, Tolerance: tolerance, Differs: r.differs(old)}
@@ -96,11 +97,15 @@ type compared struct {
 
 func newCompared(before, now *Result) *compared {
 	p := &compared{old: before, new: now}
-	x, y := steady(&before.Series, &now.Series)
-	p.shift = shiftOf(&before.Series, &now.Series)
-	p.counts = beyond(p.shift, controls(before, now))
-	p.p = uTest(x, y)
-	a, b := before.blockMedians(x), now.blockMedians(y)
+	e := compareAtOneSpeed(&before.Series, &now.Series)
+	p.shift = e.shift(&before.Series, &now.Series)
+	others := controls(before, now)
+	if e.machine != 0 {
+		others = append(others, e.machine)
+	}
+	p.counts = beyond(p.shift, others)
+	p.p = uTest(e.before, e.now)
+	a, b := e.beforeBlocks, e.nowBlocks
 	if len(a) > 1 && len(b) > 1 {
 		p.freedom = len(a) + len(b) - 2
 		p.spread = math.Sqrt((squares(a) + squares(b)) / float64(p.freedom))
@@ -143,20 +148,19 @@ func controls(old, now *Result) (shifts []float64) {
 	for _, b := range now.Baselines {
 		for _, before := range old.Baselines {
 			if b.Baseline == before.Baseline && b.Median > 0 && before.Median > 0 {
-				shifts = append(shifts, shiftOf(&before, &b))
+				shifts = append(shifts, compareAtOneSpeed(&before, &b).shift(&before, &b))
 			}
 		}
 	}
 	return shifts
 }
 
-// shiftOf returns the logarithm of the time of a series to that of an earlier one, at the same speed of the processor.
-func shiftOf(before, now *Series) float64 {
-	x, y := steady(before, now)
-	if len(x) == 0 || len(y) == 0 { // a report without samples
+// shift returns the logarithm of the time of a series to that of an earlier one.
+func (e evidence) shift(before, now *Series) float64 {
+	if len(e.before) == 0 || len(e.now) == 0 { // a report without samples
 		return math.Log(now.Median / before.Median)
 	}
-	return median(y) - median(x)
+	return median(e.now) - median(e.before)
 }
 
 // beyond returns the part of shift that is beyond the smallest of the others, 0 if it is not. If one of them has another

@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -37,36 +38,87 @@ func (r *reference) run() float64 {
 	return float64(time.Since(start))
 }
 
-// steady returns the logarithms of the times of two series as they would have been if the processor had always been as fast as it
-// was on average. How much a case depends on that is found within each series, where the program is the same: by
-// least squares, and at most in proportion. Without reference times, or where they explain little, the times stay as they
-// are.
-func steady(a, b *Series) (x, y []float64) {
-	x, y = logs(a.Times), logs(b.Times)
-	if len(a.Reference) != len(a.Times) || len(b.Reference) != len(b.Times) || len(x)+len(y) < leastForReference {
-		return x, y
-	}
-	p, q := logs(a.Reference), logs(b.Reference)
-	both, squaresOfReference, squaresOfTime := products(x, p), products(p, p)+products(q, q), products(x, x)+products(y, y)
-	both += products(y, q)
-	if !(squaresOfReference > 0) || !(squaresOfTime > 0) || both <= 0 || both*both < leastExplained*squaresOfReference*squaresOfTime {
-		return x, y
-	}
-	slope := min(1, both/squaresOfReference)
-	center := (mean(p)*float64(len(p)) + mean(q)*float64(len(q))) / float64(len(p)+len(q))
-	for i := range x {
-		x[i] -= slope * (p[i] - center)
-	}
-	for i := range y {
-		y[i] -= slope * (q[i] - center)
-	}
-	return x, y
+// evidence is what the samples of two series say at the same speed of the processor: logarithms of times, with the medians
+// of their blocks.
+type evidence struct {
+	before, now             []float64
+	beforeBlocks, nowBlocks []float64
+	// machine is the logarithm of how much slower the processor was for the later samples.
+	machine float64
 }
 
+// What samples must have in common to be compared with each other.
 const (
-	leastForReference = 12   // samples of both series together
-	leastExplained    = 0.15 // the part of the variance that the reference must explain
+	sameSpeed    = 0.12 // the logarithm of how much the times of the reference may differ
+	leastSamples = 8    // of each series
+	leastBlocks  = 2
 )
+
+// compareAtOneSpeed takes those samples of two series beside which the processor had about the same speed: the speed that most
+// samples of both have. Without such samples, or without times of the reference, it takes all samples.
+func compareAtOneSpeed(before, now *Series) evidence {
+	all := evidence{before: logs(before.Times), now: logs(now.Times)}
+	all.beforeBlocks, all.nowBlocks = before.blockMedians(all.before), now.blockMedians(all.now)
+	if len(before.Reference) != len(before.Times) || len(now.Reference) != len(now.Times) || len(all.before) == 0 || len(all.now) == 0 {
+		return all
+	}
+	speedBefore, speedNow := logs(before.Reference), logs(now.Reference)
+	all.machine = median(speedNow) - median(speedBefore)
+	low, most := 0.0, 0
+	for _, candidate := range slices.Concat(speedBefore, speedNow) {
+		if n := min(within(speedBefore, candidate), within(speedNow, candidate)); n > most {
+			low, most = candidate, n
+		}
+	}
+	if most < leastSamples {
+		return all
+	}
+	same := evidence{}
+	var speeds [2][]float64
+	same.before, same.beforeBlocks, speeds[0] = before.at(low, all.before, speedBefore)
+	same.now, same.nowBlocks, speeds[1] = now.at(low, all.now, speedNow)
+	if before.Blocks != nil && len(same.beforeBlocks) < leastBlocks || now.Blocks != nil && len(same.nowBlocks) < leastBlocks {
+		return all
+	}
+	same.machine = median(speeds[1]) - median(speeds[0])
+	return same
+}
+
+// within counts the speeds that are as low, or a little higher.
+func within(speeds []float64, low float64) (n int) {
+	for _, s := range speeds {
+		if s >= low && s <= low+sameSpeed {
+			n++
+		}
+	}
+	return n
+}
+
+// at returns the samples at a speed, the medians of the blocks that have two of them or more, and their speeds.
+func (s *Series) at(low float64, times, speeds []float64) (same, blocks, ofSame []float64) {
+	take := func(from, to int) {
+		var block []float64
+		for i := from; i < to; i++ {
+			if speeds[i] >= low && speeds[i] <= low+sameSpeed {
+				block, ofSame = append(block, times[i]), append(ofSame, speeds[i])
+			}
+		}
+		same = append(same, block...)
+		if len(block) > 1 {
+			blocks = append(blocks, median(block))
+		}
+	}
+	if s.blockMedians(times) == nil {
+		take(0, len(times))
+		return same, nil, ofSame
+	}
+	from := 0
+	for _, n := range s.Blocks {
+		take(from, from+n)
+		from += n
+	}
+	return same, blocks, ofSame
+}
 
 func logs(times []float64) []float64 {
 	list := make([]float64, len(times))
@@ -74,13 +126,4 @@ func logs(times []float64) []float64 {
 		list[i] = math.Log(max(t, 0.0005)) // half of the least time that is kept
 	}
 	return list
-}
-
-// products adds up the products of the deviations of two lists from their means.
-func products(a, b []float64) (sum float64) {
-	meanA, meanB := mean(a), mean(b)
-	for i := range a {
-		sum += (a[i] - meanA) * (b[i] - meanB)
-	}
-	return sum
 }
