@@ -51,6 +51,7 @@ type evidence struct {
 const (
 	sameSpeed    = 0.12 // the logarithm of how much the times of the reference may differ
 	leastSamples = 8    // of each series
+	leastPart    = 0.4  // of the samples of the shorter series: fewer are those that something disturbed
 	leastBlocks  = 2
 )
 
@@ -70,7 +71,7 @@ func compareAtOneSpeed(before, now *Series) evidence {
 			low, most = candidate, n
 		}
 	}
-	if most < leastSamples {
+	if float64(most) < max(leastSamples, leastPart*float64(min(len(all.before), len(all.now)))) {
 		return all
 	}
 	same := evidence{}
