@@ -33,7 +33,7 @@ func TestTheSpeedOfTheProcessorIsNoChangeOfTheProgram(t *testing.T) {
 		"some slow":                 {sampled(100, 1, 1, 2), sampled(100, 1, 2, 1), false},
 		"slower":                    {sampled(100, 1, 1, 1), sampled(110, 1, 1, 1), true},
 		"slower among slow samples": {sampled(100, 1, 1, 2, 1), sampled(110, 1, 2, 1, 2), true},
-		"nothing in common":         {sampled(100, 1, 1, 1), sampled(230, 2, 2, 2), false},
+		"nothing in common":         {sampled(100, 1, 1, 1), sampled(230, 2, 2, 2), true},
 		"faster than the processor": {sampled(100, 2, 2, 2), sampled(100, 1, 1, 1), false},
 		"without the reference": {
 			Series{Times: sampled(100, 1, 1, 1).Times, Blocks: []int{10, 10, 10}},
