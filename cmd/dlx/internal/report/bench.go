@@ -133,7 +133,7 @@ func tiles(r benchmarks.Report) []page.Fact {
 		if !plausible(*c) {
 			continue
 		}
-		if crosses(*c) && c.GBPerSecond > 0 && (fastest == nil || c.GBPerSecond > fastest.GBPerSecond) {
+		if crosses(*c) && c.Kind == benchmarks.Bandwidth && c.GBPerSecond > 0 && (fastest == nil || c.GBPerSecond > fastest.GBPerSecond) {
 			fastest = c
 		}
 		if crosses(*c) && c.Kind == benchmarks.Latency && (quickest == nil || c.Median < quickest.Median) {
