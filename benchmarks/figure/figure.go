@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/core"
 )
 
 // Chart is a set of lines that belong together.
@@ -63,6 +64,39 @@ func Path(c benchmarks.Result) string {
 		parts = append(parts, strconv.Itoa(c.Streams)+" streams")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Variant is what the name of a case says besides its family, its path and its size: "direct" for "file_to_device/cpu/direct",
+// and "" for most cases.
+func Variant(c benchmarks.Result) string { return variant(c, false) }
+
+// variant also keeps the memory and the number of streams, with all: cases that differ in what was asked for are not the same,
+// even if the device has made the same of both.
+func variant(c benchmarks.Result, all bool) string {
+	rest, ok := strings.CutPrefix(c.Name, c.Family+"/")
+	if !ok || c.Family == "" {
+		return ""
+	}
+	var parts []string
+	for part := range strings.SplitSeq(rest, "/") {
+		device := func(id core.DeviceID) bool { return id.String() == part }
+		switch {
+		case isSize(part), part == strconv.FormatInt(Size(c), 10), slices.ContainsFunc(c.From, device), slices.ContainsFunc(c.To, device):
+		case !all && (part == c.Memory || part == strconv.Itoa(c.Streams)):
+		default:
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Label is the path of a case and its variant, "" for a case without ends.
+func Label(c benchmarks.Result) string {
+	path, more := Path(c), Variant(c)
+	if path == "" || more == "" {
+		return path
+	}
+	return path + ", " + more
 }
 
 func names(ends benchmarks.Ends) string {
@@ -133,14 +167,15 @@ func Latency(cases []benchmarks.Result, lines int) (charts []Chart) {
 	return append(charts, together(alone, lines)...)
 }
 
-// group sorts cases by their family and then by their path, in the order in which they come.
+// group sorts cases by their family and then by their path and variant, in the order in which they come. Where the same memory
+// was asked for and chosen by default, the line of the latter says so.
 func group(cases []benchmarks.Result, counts func(benchmarks.Result) bool) (groups []Chart) {
-	family, path := map[string]int{}, map[[2]string]int{}
+	family, path, named := map[string]int{}, map[[3]string]int{}, map[[2]string]int{}
 	for _, c := range cases {
 		if !counts(c) {
 			continue
 		}
-		f, p := Family(c), cmp.Or(Path(c), Family(c))
+		f, p, v := Family(c), cmp.Or(Label(c), Family(c)), variant(c, true)
 		at, ok := family[f]
 		if !ok {
 			at = len(groups)
@@ -148,16 +183,21 @@ func group(cases []benchmarks.Result, counts func(benchmarks.Result) bool) (grou
 			groups = append(groups, Chart{Title: f})
 		}
 		g := &groups[at]
-		line, ok := path[[2]string{f, p}]
+		line, ok := path[[3]string{f, p, v}]
 		if !ok {
 			line = len(g.Lines)
-			path[[2]string{f, p}] = line
+			path[[3]string{f, p, v}] = line
 			g.Lines = append(g.Lines, Line{Name: p})
+			named[[2]string{f, p}]++
 		}
 		g.Lines[line].Cases = append(g.Lines[line].Cases, c)
 	}
 	for _, g := range groups {
-		for _, l := range g.Lines {
+		for i := range g.Lines {
+			l := &g.Lines[i]
+			if named[[2]string{g.Title, l.Name}] > 1 && variant(l.Cases[0], true) == "" {
+				l.Name += " by default"
+			}
 			slices.SortStableFunc(l.Cases, func(a, b benchmarks.Result) int { return cmp.Compare(Size(a), Size(b)) })
 		}
 	}

@@ -71,3 +71,31 @@ func TestLatency(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestCasesOfOnePathThatDifferAreLinesOfTheirOwn(t *testing.T) {
+	var cases []benchmarks.Result
+	for _, name := range []string{"f/cuda:0", "f/cuda:0/pinned", "f/cuda:0/direct"} {
+		for _, kib := range []int64{1, 2} {
+			c := bandwidth(fmt.Sprintf("%s/%dKiB", name, kib), "f", 0, kib<<10)
+			c.Memory = "pinned"
+			cases = append(cases, c)
+		}
+	}
+	charts, _ := Bandwidth(cases, 8)
+	var got []string
+	for _, l := range charts[0].Lines {
+		got = append(got, fmt.Sprint(l.Name, ": ", len(l.Cases)))
+	}
+	want := []string{"cpu to cuda:0, pinned by default: 2", "cpu to cuda:0, pinned: 2", "cpu to cuda:0, pinned, direct: 2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	streams := bandwidth("s/cuda:0/4", "s", 0, 1)
+	streams.Streams = 4
+	strided := benchmarks.Result{Name: "copy/transpose/float32", Family: "copy/transpose", From: benchmarks.Ends{core.CPU}, To: benchmarks.Ends{core.CPU}}
+	for want, c := range map[string]benchmarks.Result{"cpu to cuda:0, 4 streams": streams, "in cpu, float32": strided} {
+		if got := Label(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

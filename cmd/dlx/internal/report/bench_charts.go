@@ -30,15 +30,15 @@ func bandwidth(r benchmarks.Report) page.Section {
 	return s
 }
 
-// oneSize shows cases of one size as bars, those of a family together.
+// oneSize shows cases of one size as bars, those of a family together, and those that are alone in their family together, too.
 func oneSize(rest []benchmarks.Result) (grid page.Grid) {
 	slices.SortStableFunc(rest, func(a, b benchmarks.Result) int { return cmp.Compare(b.GBPerSecond, a.GBPerSecond) })
 	var order []string
 	families := map[string]*page.Bars{}
 	for _, c := range rest {
 		family, bar := figure.Family(c), page.Bar{Name: c.Name, Value: c.GBPerSecond, Text: rate(c.GBPerSecond), Tip: caseTip(c), Class: class(c)}
-		if path := figure.Path(c); path != "" && c.Family != "" {
-			bar.Name = path
+		if label := figure.Label(c); label != "" && c.Family != "" {
+			bar.Name = label
 			if n := figure.Size(c); n > 0 {
 				bar.Name += ", " + size(float64(n))
 			}
@@ -55,8 +55,21 @@ func oneSize(rest []benchmarks.Result) (grid page.Grid) {
 		families[family].List = append(families[family].List, bar)
 	}
 	slices.Sort(order)
+	alone := page.Bars{Title: "others"}
 	for _, family := range order {
-		grid = append(grid, *families[family])
+		bars := families[family]
+		if len(bars.List) > 1 || len(order) == 1 {
+			grid = append(grid, *bars)
+			continue
+		}
+		one := bars.List[0]
+		if !strings.HasPrefix(one.Name, family) {
+			one.Name = family + ", " + one.Name
+		}
+		alone.List = append(alone.List, one)
+	}
+	if len(alone.List) > 0 {
+		grid = append(grid, alone)
 	}
 	return grid
 }

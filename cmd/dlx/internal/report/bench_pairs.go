@@ -184,14 +184,7 @@ func devices(r benchmarks.Report) page.Section {
 	var nodes []device
 	for _, d := range there {
 		n := device{id: d.ID, name: d.Name, same: d.SameHardware, tip: tip(d.ID.String(), d.Name, d.Driver, with("memory", memory(d.TotalMemory)), d.Link)}
-		if d.Simulated {
-			n.class, n.note = "sim", "simulated"
-			n.tip += "\nsimulated"
-		} else if d.Software {
-			n.note = "on the CPU"
-			n.tip += "\nits driver computes on the CPU"
-		}
-		nodes = append(nodes, n)
+		nodes = append(nodes, n.kind(d.Simulated, d.Software))
 	}
 	var edges []page.Edge
 	found := bestOf(r)

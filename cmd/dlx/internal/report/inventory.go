@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/page"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/inventory"
@@ -39,7 +40,8 @@ func sameHardware(backends []inventory.Backend) page.Section {
 	var edges []page.Edge
 	for _, b := range backends {
 		for _, d := range b.Devices {
-			nodes = append(nodes, device{id: d.ID, name: d.Name, same: d.SameHardware, tip: tip(d.ID.String(), d.Name, d.Driver, with("memory", memory(d.TotalMemory)), with("link", d.Link), with("NUMA node", d.NUMANodes))})
+			n := device{id: d.ID, name: d.Name, same: d.SameHardware, tip: tip(d.ID.String(), d.Name, d.Driver, with("memory", memory(d.TotalMemory)), with("link", d.Link), with("NUMA node", d.NUMANodes))}
+			nodes = append(nodes, n.kind(facts.Simulated(d.Properties), facts.Software(d.Properties)))
 			if d.ID != core.CPU && d.Link != "" {
 				edges = append(edges, page.Edge{From: core.CPU.String(), To: d.ID.String(), Mechanism: d.Link, Tip: "link of " + d.ID.String() + ": " + d.Link})
 			}

@@ -18,6 +18,19 @@ type device struct {
 	class string
 }
 
+// kind marks a device that is simulated, or whose driver computes on the CPU.
+func (d device) kind(simulated, software bool) device {
+	switch {
+	case simulated:
+		d.class, d.note = "sim", "simulated"
+		d.tip += "\nsimulated"
+	case software:
+		d.note = "on the CPU"
+		d.tip += "\nits driver computes on the CPU"
+	}
+	return d
+}
+
 // picture draws devices with the host in the middle. Those with the same hardware are in one box.
 func picture(id, title string, devices []device, edges []page.Edge) page.Graph {
 	g := page.Graph{ID: id, Title: title, Edges: edges}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/page"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/inventory"
@@ -117,7 +118,7 @@ func planPicture(p Plan, backends []inventory.Backend) page.Section {
 	for _, b := range backends {
 		for _, d := range b.Devices {
 			if named[d.ID] {
-				nodes = append(nodes, device{id: d.ID, name: d.Name, same: d.SameHardware, tip: tip(d.ID.String(), d.Name, d.Driver)})
+				nodes = append(nodes, device{id: d.ID, name: d.Name, same: d.SameHardware, tip: tip(d.ID.String(), d.Name, d.Driver)}.kind(facts.Simulated(d.Properties), facts.Software(d.Properties)))
 				delete(named, d.ID)
 			}
 		}
