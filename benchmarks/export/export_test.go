@@ -402,3 +402,23 @@ func parse(l string) (name string, value float64, labels string, err error) {
 	}
 	return name, value, labels, err
 }
+
+func TestNVBandwidthHasOneValueForEachPlace(t *testing.T) {
+	r := benchmarks.Report{Cases: []benchmarks.Result{
+		bandwidth("f/cuda:0", "f", benchmarks.Ends{core.CPU}, benchmarks.Ends{cuda0}, 1000, 10, 10),
+		bandwidth("f/vulkan:0", "f", benchmarks.Ends{core.CPU}, benchmarks.Ends{vulkan0}, 1000, 20, 20),
+		bandwidth("f/cuda:0/pinned", "f", benchmarks.Ends{core.CPU}, benchmarks.Ends{cuda0}, 1000, 40, 40),
+	}}
+	var b bytes.Buffer
+	if err := NVBandwidth(&b, Program{}, r); err != nil {
+		t.Fatal(err)
+	}
+	var doc nvReport
+	if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	tests := doc.Root.Tests
+	if len(tests) != 2 || tests[0].Name != "f" || *tests[0].Sum != 150 || *tests[0].Min != 50 || *tests[1].Sum != 25 || tests[1].Name == "f" {
+		t.Errorf("%+v", tests)
+	}
+}

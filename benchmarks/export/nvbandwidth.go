@@ -133,6 +133,11 @@ type nvGroup struct {
 	cases []*benchmarks.Result
 }
 
+// has reports whether the group, which may be nil, has a case with the ends of c.
+func (g *nvGroup) has(c *benchmarks.Result) bool {
+	return g != nil && slices.ContainsFunc(g.cases, func(o *benchmarks.Result) bool { return slices.Equal(o.From, c.From) && slices.Equal(o.To, c.To) })
+}
+
 // nvGroups sorts cases into groups, and counts those without a place.
 func nvGroups(cases []benchmarks.Result) (groups []*nvGroup, out int) {
 	type key struct {
@@ -141,6 +146,7 @@ func nvGroups(cases []benchmarks.Result) (groups []*nvGroup, out int) {
 		size           int64
 		streams        int
 		simulated      bool
+		again          int // of cases with the same ends, which have one place in a matrix
 	}
 	byKey := make(map[key]*nvGroup)
 	best := make(map[string]*nvGroup)
@@ -150,7 +156,10 @@ func nvGroups(cases []benchmarks.Result) (groups []*nvGroup, out int) {
 			out++
 			continue
 		}
-		k := key{c.Family, c.Memory, c.Kind, c.Size, c.Streams, c.Simulated}
+		k := key{c.Family, c.Memory, c.Kind, c.Size, c.Streams, c.Simulated, 0}
+		for byKey[k].has(c) {
+			k.again++
+		}
 		g := byKey[k]
 		if g == nil {
 			g = &nvGroup{}
