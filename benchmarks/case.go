@@ -34,6 +34,9 @@ type trial struct {
 	resolution time.Duration // how far a sample may be wrong because of the clock, if more than the host's clock
 	memory     string        // [Result.Memory], where that is known only now
 	notes      []string      // what a reader of the result should know
+	// from, to and streams are those that take part, if not all of the case can.
+	from, to Ends
+	streams  int
 	// verify, if not nil, compares what arrived with what was sent, after the last sample.
 	verify    func() (*Mismatch, error)
 	own       sampler

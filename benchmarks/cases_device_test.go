@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,5 +114,43 @@ func TestTheCasesOfRealBackendsRun(t *testing.T) {
 				t.Errorf("%s, simulated %v, asked for %v: %+v", c.Name, only, asked, r)
 			}
 		}
+	}
+}
+
+func TestAGroupCountsTheDevicesThatTakePart(t *testing.T) {
+	registry := hostRegistry(t)
+	if err := registry.Register(coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})); err != nil {
+		t.Fatal(err)
+	}
+	one, two, missing := core.DeviceID{Type: core.DeviceExt}, core.DeviceID{Type: core.DeviceExt, Index: 1}, core.DeviceID{Type: core.DeviceVulkan}
+	group := func(bothWays bool, ids ...core.DeviceID) Case {
+		return Case{Name: "group", Kind: Bandwidth, From: Ends(ids), To: Ends{core.CPU}, Streams: len(ids), setup: func(e *env) (trial, error) {
+			return e.hostAndAll(ids, toHost, bothWays, 4096)
+		}}
+	}
+	report, err := Run(t.Context(), []Case{group(false, one, missing, two), group(true, one, missing)}, Options{Registry: registry, Samples: 2, MaxTime: 1, Small: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report.Cases[0]
+	if r.Status != OK || r.Streams != 2 || !slices.Equal(r.From, Ends{one, two}) || !slices.Equal(r.To, Ends{core.CPU}) || r.Bytes != 2*4096 {
+		t.Errorf("%+v", r)
+	}
+	if r := report.Cases[1]; r.Status != Unsupported || !strings.Contains(r.Reason, "there are 1") {
+		t.Errorf("one device that copies both ways is no group: %+v", r)
+	}
+}
+
+func TestWhatIsAskedForTwiceIsListedOnce(t *testing.T) {
+	pair, chain := [2]core.DeviceID{core.CPU, {Type: core.DeviceExt}}, "cpu->ext_dev:0"
+	names := map[string]bool{}
+	for _, c := range List(t.Context(), Selection{Pairs: [][2]core.DeviceID{pair, pair}, Transfers: []string{chain, chain}}) {
+		if names[c.Name] {
+			t.Errorf("%s is listed twice", c.Name)
+		}
+		names[c.Name] = true
+	}
+	if len(names) < 2 {
+		t.Errorf("%v", names)
 	}
 }

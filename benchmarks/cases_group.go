@@ -58,12 +58,16 @@ func (l *lister) present() (list []core.DeviceID) {
 	return list
 }
 
-// together measures lanes that begin at the same time.
-func (e *env) together(lanes []lane, missing []error) (trial, error) {
-	if len(lanes) < 2 {
-		return trial{}, core.Errorf(core.ErrNotSupported, "benchmarks", "together", "it takes two devices that take part, and there are %d%s", len(lanes), reason(errors.Join(missing...)))
+// together measures lanes that begin at the same time, from and to the devices that take part.
+func (e *env) together(lanes []lane, from, to Ends, missing []error) (trial, error) {
+	if n := max(len(from), len(to)); n < 2 || len(lanes) < 2 {
+		if len(lanes) == 0 {
+			n = 0
+		}
+		return trial{}, core.Errorf(core.ErrNotSupported, "benchmarks", "together", "it takes two devices that take part, and there are %d%s", n, reason(errors.Join(missing...)))
 	}
 	t, err := e.copies(lanes...)
+	t.from, t.to, t.streams = from, to, len(lanes)
 	for _, err := range missing {
 		t.notes = append(t.notes, "without a device: "+err.Error())
 	}
@@ -81,12 +85,13 @@ func reason(err error) string {
 func (e *env) hostAndAll(ids []core.DeviceID, way string, bothWays bool, size int64) (trial, error) {
 	var lanes []lane
 	var missing []error
+	var part Ends
 	for i, id := range ids {
 		d, err := e.open(id)
 		if err == nil {
 			var one lane
 			if one, _, err = e.hostLane(d, way, e.bestMemory(d), true, size, sentSeed+uint64(2*i)); err == nil {
-				lanes = append(lanes, one)
+				lanes, part = append(lanes, one), append(part, id)
 			}
 		}
 		if err == nil && bothWays {
@@ -107,19 +112,30 @@ func (e *env) hostAndAll(ids []core.DeviceID, way string, bothWays bool, size in
 			missing = append(missing, err)
 		}
 	}
-	return e.together(lanes, missing)
+	if way == toHost {
+		return e.together(lanes, part, Ends{core.CPU}, missing)
+	}
+	return e.together(lanes, Ends{core.CPU}, part, missing)
 }
 
 // oneAndAll copies from each device to each other one.
 func (e *env) oneAndAll(from, to Ends, way string, size int64) (trial, error) {
 	var lanes []lane
 	var missing []error
+	var sources, destinations Ends
+	add := func(e *Ends, id core.DeviceID) {
+		if !slices.Contains(*e, id) {
+			*e = append(*e, id)
+		}
+	}
 	for i, a := range from {
 		for j, b := range to {
 			one, err := e.pairLane(a, b, way, size, sentSeed+uint64(i*len(to)+j))
 			switch {
 			case err == nil:
 				lanes = append(lanes, one)
+				add(&sources, a)
+				add(&destinations, b)
 			case statusOf(err) == Failed:
 				return trial{}, err
 			default:
@@ -127,7 +143,7 @@ func (e *env) oneAndAll(from, to Ends, way string, size int64) (trial, error) {
 			}
 		}
 	}
-	return e.together(lanes, missing)
+	return e.together(lanes, sources, destinations, missing)
 }
 
 func (e *env) pairLane(from, to core.DeviceID, way string, size int64, seed uint64) (one lane, err error) {

@@ -283,6 +283,9 @@ func statusOf(err error) Status {
 func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.Duration) error {
 	r.Bytes, r.Way, r.Refused, r.Notes = t.bytes, t.way, t.refused, t.notes
 	r.Clock, r.Memory = cmp.Or(t.clock, HostClock), cmp.Or(t.memory, r.Memory)
+	if t.streams > 0 {
+		r.From, r.To, r.Streams = t.from, t.to, t.streams
+	}
 	if n := len(t.baselines); n > 0 {
 		r.Baselines = make([]Series, n)
 	}

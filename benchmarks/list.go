@@ -74,7 +74,12 @@ func List(ctx context.Context, s Selection) []Case {
 		}
 	}
 	l.transferCases(ctx)
-	return l.cases
+	seen := make(map[string]bool, len(l.cases)) // a pair or a chain may be asked for twice
+	return slices.DeleteFunc(l.cases, func(c Case) bool {
+		twice := seen[c.Name]
+		seen[c.Name] = true
+		return twice
+	})
 }
 
 // hostCases are those that need nothing but the host.
