@@ -2,6 +2,7 @@ package benchmarks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,7 +17,11 @@ func ParseTransfer(ctx context.Context, r *core.Registry, s string) ([]core.Devi
 	for name := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(s, "() "), "\u2192", "->"), "->") {
 		id, err := FindDevice(ctx, r, strings.TrimSpace(name))
 		if err != nil {
-			return nil, core.Errorf(core.ErrInvalid, "benchmarks", "ParseTransfer", "%q is not a chain of devices, such as cpu->cuda:0->vulkan:0: %v", s, err)
+			why := err.Error()
+			if own := new(core.Error); errors.As(err, &own) {
+				why = own.Detail
+			}
+			return nil, core.Errorf(core.ErrInvalid, "benchmarks", "ParseTransfer", "%q is not a chain of devices, such as cpu->cuda:0->vulkan:0: %s", s, why)
 		}
 		chain = append(chain, id)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -61,16 +62,24 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return code
 }
 
-// usageText returns the text of an error in the command line on one line, without the name of
-// the Go function that found it.
+// usageText returns the text of an error in the command line on one line, without the names of
+// Go functions that found it, and without saying twice that an argument is invalid.
 func usageText(err error) string {
 	text := err.Error()
 	var e *core.Error
 	if errors.As(err, &e) {
 		plain := core.Error{Code: e.Code, Detail: e.Detail, Err: e.Err}
-		text = strings.Replace(text, e.Error(), plain.Error(), 1)
+		short := plain.Error()
+		if errors.Is(e, core.ErrInvalid) && e.Detail != "" && strings.HasPrefix(text, "invalid argument") {
+			short = e.Detail
+		}
+		text = strings.Replace(text, e.Error(), short, 1)
 	}
-	return strings.Join(strings.Fields(text), " ") // suggestions of cobra have several lines
+	if number := new(strconv.NumError); errors.As(err, &number) {
+		text = strings.Replace(text, number.Error(), "it is not a number that can be used here", 1)
+	}
+	text = strings.Replace(text, " flag: time: ", " flag: ", 1) // what cannot be a duration
+	return strings.Join(strings.Fields(text), " ")              // suggestions of cobra have several lines
 }
 
 // newRootCommand builds the command with all its subcommands.

@@ -51,7 +51,7 @@ func (a *app) writeExports(ctx context.Context, f exportFlags, r benchResult) er
 		format := export.Formats[i]
 		err := a.writeFile(ctx, path, func(w io.Writer) error { return format.Write(w, program, r.Report) })
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: the format %s is not written: %w", path, format.Name, err))
+			errs = append(errs, fmt.Errorf("--%s-file: %w", format.Name, err))
 		}
 	}
 	return errors.Join(errs...)

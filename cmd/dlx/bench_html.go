@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -120,6 +121,9 @@ func (a *app) writeFile(ctx context.Context, path string, write func(io.Writer) 
 	}
 	err := atomicfile.Write(ctx, path, write)
 	if !isOutput(err) {
+		if err != nil && !strings.Contains(err.Error(), path) { // such as that of a file beside it
+			err = fmt.Errorf("%s is not written: %w", path, err)
+		}
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // keep what an open file already has

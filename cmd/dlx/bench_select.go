@@ -86,6 +86,9 @@ func (f *selectFlags) list(ctx context.Context, a *app, all bool) ([]benchmarks.
 	if len(f.names) > 0 {
 		cases, err = benchmarks.Select(cases, f.names...)
 		if err != nil {
+			if len(f.devices)+len(f.pairs)+len(f.transfers) > 0 {
+				return nil, fmt.Errorf("invalid argument for --case: %w; --device, --pair and --transfer leave out the cases of others", err)
+			}
 			return nil, fmt.Errorf("invalid argument for --case: %w", err)
 		}
 		return cases, nil

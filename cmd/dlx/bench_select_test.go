@@ -44,10 +44,19 @@ func TestBenchSaysWhatIsWrongWithASelection(t *testing.T) {
 		{"--sizes 8K:1K", "larger than the last"},
 		{"-b 0", "at least 1"},
 		{"-b x", "not a size"},
+		{"--transfer cpu->foo:0", "not a chain"},
+		{"-i x", "not a number"},
+		{"--max-time 5", "missing unit"},
+		{"--device vulkan:7 -t call/", "--device, --pair and --transfer leave out"},
 	} {
 		o := dlx(t, slices.Concat(quick, strings.Fields(c.args))...)
 		if o.code != exitUsage || o.stdout != "" || !strings.Contains(o.stderr, c.want) {
 			t.Errorf("%s: %+v", c.args, o)
+		}
+		for _, never := range []string{"invalid argument: ", "benchmarks", "FindDevice", "strconv", "time:"} {
+			if strings.Contains(o.stderr, never) {
+				t.Errorf("%s: %q in %s", c.args, never, o.stderr)
+			}
 		}
 	}
 }
