@@ -57,6 +57,7 @@ const (
 	cudaDriver         = baseError + 11 // the CUresult says more
 	fileTypeUnfit      = baseError + 18 // CU_FILE_INVALID_FILE_TYPE
 	alreadyOpen        = baseError + 26 // CU_FILE_DRIVER_ALREADY_OPEN, by other code of the process
+	setupFailed        = baseError + 33 // CU_FILE_NVFS_SETUP_ERROR: libcufile 1.x without a CUDA driver answers this
 	disabledByItsSetup = baseError + 34 // CU_FILE_IO_DISABLED
 )
 
@@ -170,7 +171,7 @@ func failed(call string, code, cuda int32) error {
 	switch code {
 	case 0:
 		return nil
-	case notInitialized, versionMismatch, platformUnfit, fileUnfit, deviceUnfit, fileTypeUnfit, disabledByItsSetup:
+	case notInitialized, versionMismatch, platformUnfit, fileUnfit, deviceUnfit, fileTypeUnfit, setupFailed, disabledByItsSetup:
 		sentinel, detail = core.ErrNotSupported, "GPUDirect Storage does not work for this device, file or system"
 	}
 	err := core.Errorf(sentinel, backend, call, "%s", detail)

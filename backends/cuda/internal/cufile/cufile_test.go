@@ -136,9 +136,11 @@ func TestOpen(t *testing.T) {
 	_, err = Open(build(t, "-DcuFileRead=other"))
 	check(t, err, core.ErrVersion, "dlsym", 0)
 	path := build(t)
-	t.Setenv("DLX_CUFILE_OPEN", "5001")
-	_, err = Open(path)
-	check(t, err, core.ErrNotSupported, "cuFileDriverOpen", notInitialized)
+	for text, code := range map[string]int64{"5001": notInitialized, "5033": setupFailed} {
+		t.Setenv("DLX_CUFILE_OPEN", text)
+		_, err = Open(path)
+		check(t, err, core.ErrNotSupported, "cuFileDriverOpen", code)
+	}
 	t.Setenv("DLX_CUFILE_OPEN", "5026") // by other code of the process
 	if _, err = Open(path); err != nil {
 		t.Fatal(err)
