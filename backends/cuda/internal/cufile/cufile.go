@@ -57,7 +57,7 @@ const (
 	cudaDriver         = baseError + 11 // the CUresult says more
 	fileTypeUnfit      = baseError + 18 // CU_FILE_INVALID_FILE_TYPE
 	alreadyOpen        = baseError + 26 // CU_FILE_DRIVER_ALREADY_OPEN, by other code of the process
-	setupFailed        = baseError + 33 // CU_FILE_NVFS_SETUP_ERROR: libcufile 1.x without a CUDA driver answers this
+	setupFailed        = baseError + 33 // CU_FILE_NVFS_SETUP_ERROR: libcufile 1.14.1 without a CUDA driver answers this
 	disabledByItsSetup = baseError + 34 // CU_FILE_IO_DISABLED
 )
 
@@ -91,7 +91,7 @@ func Open(names ...string) (*Library, error) {
 	defer dl.KeepHandlers()()
 	if e := C.dlx_cufile_open(C.uintptr_t(l.open)); e.err != alreadyOpen {
 		// The library stays loaded: it may have started threads.
-		if err := failed("cuFileDriverOpen", int32(e.err), int32(e.cuda)); err != nil {
+		if err := failed("cuFileDriverOpen", int64(e.err), int32(e.cuda)); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +111,7 @@ type File struct {
 func (l *Library) Register(fd int) (*File, error) {
 	var handle C.uintptr_t
 	e := C.dlx_cufile_register(C.uintptr_t(l.register), C.int(fd), &handle)
-	if err := failed("cuFileHandleRegister", int32(e.err), int32(e.cuda)); err != nil {
+	if err := failed("cuFileHandleRegister", int64(e.err), int32(e.cuda)); err != nil {
 		return nil, err
 	}
 	live.Add(1)
@@ -141,7 +141,7 @@ func (f *File) Read(base uintptr, to, from, n int64) error {
 			err.Code = int64(number)
 			return err
 		case got < 0:
-			return failed(call, int32(-got), 0)
+			return failed(call, -got, 0)
 		case got == 0:
 			return core.Errorf(fmt.Errorf("%w: %w", core.ErrInvalid, io.ErrUnexpectedEOF), backend, call, "the file ends at byte %d, %d more were asked for", from+done, n-done)
 		case got > n-done:
@@ -166,7 +166,7 @@ func (f *File) Close() error {
 }
 
 // failed returns the error of a call by its two codes, or nil.
-func failed(call string, code, cuda int32) error {
+func failed(call string, code int64, cuda int32) error {
 	sentinel, detail := core.ErrInvalid, "cuFile refuses the call"
 	switch code {
 	case 0:
@@ -178,6 +178,6 @@ func failed(call string, code, cuda int32) error {
 	if code == cudaDriver {
 		err = core.Errorf(sentinel, backend, call, "the CUDA driver answered CUresult %d", cuda)
 	}
-	err.Code = int64(code)
+	err.Code = code
 	return err
 }
