@@ -65,7 +65,11 @@ func Save(ctx context.Context, path string, tensors map[string]*core.Tensor, opt
 			f.total += t.NumBytes()
 		}
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer func() {
+		if err = errors.Join(err, f.close()); err == nil {
+			countSaved(tensors)
+		}
+	}()
 	parts := divide(tensors, options.MaxShard)
 	if len(parts) == 1 {
 		err := f.saveFile(path, parts[0], options)
