@@ -90,7 +90,7 @@ func TestStreamsThatCannotWaitAreHeldByGoroutines(t *testing.T) {
 		lanes = append(lanes, one)
 	}
 	tr, err := e.copies(lanes...)
-	if err != nil || len(tr.notes) != 1 || tr.bytes != 3*4096 {
+	if err != nil || len(tr.notes) != 1 || tr.bytes != 3*4096 || tr.resolution <= 0 {
 		t.Fatalf("%+v, %v", tr, err)
 	}
 	if m, err := tr.verify(); m != nil || err != nil {
