@@ -35,6 +35,7 @@ import "C"
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"syscall"
 
@@ -65,6 +66,30 @@ const (
 type Library struct {
 	library                              *dl.Library
 	open, register, deregister, readFile uintptr
+}
+
+// LibraryVariable is the environment variable that names a library to open instead of libcufile.so.0.
+const LibraryVariable = "DLX_CUFILE_LIBRARY"
+
+// Load opens the library once, and keeps what [Open] returned. It must be called while a context of CUDA is current.
+var Load = sync.OnceValues(func() (*Library, error) {
+	if name := os.Getenv(LibraryVariable); name != "" {
+		return Open(name)
+	}
+	return Open()
+})
+
+// statistics is the file by which the module nvidia-fs of the kernel shows that it is loaded.
+var statistics = "/proc/driver/nvidia-fs/stats"
+
+// Check returns ErrNotSupported unless the module nvidia-fs of the kernel is loaded. It does not open the library, which
+// prints to the standard error output if it does not find the module, and may then read through host memory. Newer versions
+// can do without the module on some systems, which Check cannot tell.
+func Check() error {
+	if _, err := os.Stat(statistics); err != nil {
+		return core.Errorf(core.ErrNotSupported, backend, "CanReadFiles", "the kernel has no module nvidia-fs of GPUDirect Storage: %v", err)
+	}
+	return nil
 }
 
 // Open opens the library and its driver. names are tried in order; without names it is the system's libcufile.so.0. It

@@ -146,3 +146,15 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestCheckLooksForTheModule(t *testing.T) {
+	defer func(was string) { statistics = was }(statistics)
+	statistics = filepath.Join(t.TempDir(), "stats")
+	check(t, Check(), core.ErrNotSupported, "CanReadFiles", 0)
+	if err := os.WriteFile(statistics, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(); err != nil {
+		t.Fatal(err)
+	}
+}
