@@ -22,7 +22,8 @@ type FileReader interface {
 	// also read through memory of the host, which is slower than other ways.
 	CanReadFiles() error
 	// OpenFile prepares a file for reads. It opens the library of the device if that is not
-	// open yet, which may print to the standard error output and start threads. The caller
+	// open yet, which may print to the standard error output and start threads. If file was
+	// opened to be read past the page cache (O_DIRECT), it is, at any position. The caller
 	// keeps file open until the result is closed, and closes both, the result first. OpenFile
 	// returns ErrInvalid if file is nil, ErrNotSupported if the library, the file system or
 	// the device cannot read the file, ErrClosed if the device was closed, ErrDeviceLost if

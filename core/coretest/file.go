@@ -90,14 +90,29 @@ func (f *file) ReadAt(ctx context.Context, dst *core.Tensor, offset int64) error
 	if err != nil {
 		return err
 	}
-	n, err := f.of.ReadAt(unsafe.Slice(at(to, 0), dst.NumBytes()), offset)
-	switch {
-	case int64(n) == dst.NumBytes():
+	size := dst.NumBytes()
+	if err := readBlocks(f.of, unsafe.Slice(at(to, 0), size), offset); err != nil {
+		return d.backend.errorf(fmt.Errorf("%w: %w", core.ErrInvalid, err), call, "%d bytes at %d of the file", size, offset)
+	}
+	return nil
+}
+
+// readBlocks reads whole pages into memory that begins at a page, as O_DIRECT needs it.
+func readBlocks(of *os.File, dst []byte, offset int64) error {
+	low := offset &^ (page - 1)
+	before := int(offset - low)
+	size := (before + len(dst) + page - 1) &^ (page - 1)
+	room := make([]byte, size+page)
+	room = room[-addressOf(room)&(page-1):][:size]
+	n, err := of.ReadAt(room, low)
+	if n >= before+len(dst) {
+		copy(dst, room[before:])
 		return nil
-	case errors.Is(err, io.EOF):
+	}
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return d.backend.errorf(fmt.Errorf("%w: %w", core.ErrInvalid, err), call, "%d bytes at %d of the file", dst.NumBytes(), offset)
+	return err
 }
 
 // Close releases the file.
