@@ -53,15 +53,15 @@ type DeviceFile interface {
 	Close() error
 }
 
-// CheckFileRead checks the arguments of [DeviceFile.ReadAt] for a file of the device d. Every
+// CheckFileRead checks the arguments of [DeviceFile.ReadAt] for a file of the device id. Every
 // implementation calls it first. It returns
 //
 //   - ErrInvalid if dst is nil or offset is negative, and ErrClosed if dst is closed;
 //   - ErrDevice if dst does not lie in the device's own memory;
 //   - ErrReadOnly if dst is read-only, and ErrLayout if it is not contiguous.
-func CheckFileRead(d Device, dst *Tensor, offset int64) error {
+func CheckFileRead(id DeviceID, dst *Tensor, offset int64) error {
 	fail := func(sentinel error, format string, args ...any) error {
-		return Errorf(sentinel, d.ID().Type.BackendName(), "ReadAt", format, args...)
+		return Errorf(sentinel, id.Type.BackendName(), "ReadAt", format, args...)
 	}
 	if dst == nil {
 		return fail(ErrInvalid, "dst is nil")
@@ -73,8 +73,8 @@ func CheckFileRead(d Device, dst *Tensor, offset int64) error {
 	switch m := b.Memory(); {
 	case offset < 0:
 		return fail(ErrInvalid, "offset is %d", offset)
-	case m.ID != d.ID() || m.Device != nil && m.Device != d:
-		return fail(ErrDevice, "%v does not lie in the own memory of this %v", dst, d.ID())
+	case m.ID != id:
+		return fail(ErrDevice, "%v does not lie in the own memory of %v", dst, id)
 	case dst.ReadOnly():
 		return fail(ErrReadOnly, "dst may only be read")
 	case !dst.Layout().IsContiguous():

@@ -31,12 +31,18 @@ func withFiles(t *testing.T) bool {
 	if os.Getenv(filesVariable) == "1" {
 		return true
 	}
+	coretest.Child(t, t.Name(), append(standinForFiles(t), filesVariable+"=1")...)(t)
+	return false
+}
+
+// standinForFiles builds the stand-in for cuFile, and returns the variables by which a process uses it.
+func standinForFiles(t *testing.T) []string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "libcufile.so.0")
 	if out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-o", path, "internal/cufile/testdata/standin.c").CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v\n%s", err, out)
 	}
-	coretest.Child(t, t.Name(), filesVariable+"=1", cufile.LibraryVariable+"="+path, "DLX_CUFILE_DRIVER="+os.Getenv(link.LibraryVariable))(t)
-	return false
+	return []string{cufile.LibraryVariable + "=" + path, "DLX_CUFILE_DRIVER=" + os.Getenv(link.LibraryVariable)}
 }
 
 // standin returns the variables of the stand-in.

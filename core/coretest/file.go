@@ -64,7 +64,7 @@ func (d *Device) OpenFile(ctx context.Context, of *os.File) (core.DeviceFile, er
 func (f *file) ReadAt(ctx context.Context, dst *core.Tensor, offset int64) error {
 	const call = "ReadAt"
 	d := f.device
-	if err := core.CheckFileRead(d, dst, offset); err != nil {
+	if err := core.CheckFileRead(d.id, dst, offset); err != nil {
 		return err
 	}
 	b, err := dst.Buffer()

@@ -99,7 +99,7 @@ var _ core.DeviceFile = (*deviceFile)(nil)
 // ReadAt reads into device memory only: pinned and managed memory is the host's, too.
 func (f *deviceFile) ReadAt(ctx context.Context, dst *core.Tensor, offset int64) error {
 	d := f.device
-	if err := core.CheckFileRead(d, dst, offset); err != nil {
+	if err := core.CheckFileRead(d.ID(), dst, offset); err != nil {
 		return err
 	}
 	if err := d.hold("ReadAt"); err != nil {
@@ -118,7 +118,11 @@ func (f *deviceFile) ReadAt(ctx context.Context, dst *core.Tensor, offset int64)
 	if dst.IsEmpty() {
 		return nil
 	}
-	base, at := b.Memory().Handle, dst.Offset()
+	m := b.Memory()
+	if m.Device != nil && m.Device != d {
+		return d.Errorf(core.ErrDevice, "ReadAt", "%v belongs to another opened device %v", dst, d.ID())
+	}
+	base, at := m.Handle, dst.Offset()
 	// Libraries look up the allocation by its begin. Of mapped memory the driver knows only the reserved addresses.
 	a, s := d.context.Pointer(base + uintptr(at))
 	if err := d.check(s, "the memory at %#x", base+uintptr(at)); err != nil {
