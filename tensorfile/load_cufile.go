@@ -27,11 +27,22 @@ func (l *loader) openByDevice(ctx context.Context, s *shard) error {
 	return nil
 }
 
+// needsHost returns why the host has to see all bytes of a file, "" if it has not.
+func (l *loader) needsHost(s *shard) string {
+	switch {
+	case l.options.Checksum != NoChecksum:
+		return "the host computes checksums, so the device cannot read the file itself"
+	case !s.asItIs:
+		return "the host converts or packs all elements, so the device cannot read the file itself"
+	}
+	return ""
+}
+
 // force makes the device read a file, if that is asked for. done is false if what else is asked for excludes that; reason
 // says what.
 func (l *loader) force(ctx context.Context, s *shard) (done bool, reason string, err error) {
-	if l.options.Checksum != NoChecksum {
-		return false, "the host computes checksums, so the device cannot read past its memory", nil
+	if reason := l.needsHost(s); reason != "" {
+		return false, reason, nil
 	}
 	if err := l.openByDevice(ctx, s); err != nil {
 		return false, "", err
@@ -43,7 +54,7 @@ func (l *loader) force(ctx context.Context, s *shard) (done bool, reason string,
 // reports why not, once for each reason.
 func (l *loader) offer(ctx context.Context, s *shard) bool {
 	reader, ok := core.As[core.FileReader](l.device)
-	if !ok || l.options.Checksum != NoChecksum || l.noFiles {
+	if !ok || l.noFiles || l.needsHost(s) != "" {
 		return false
 	}
 	err := reader.CanReadFiles()

@@ -29,6 +29,7 @@ type shard struct {
 	direct    *os.File              // reads past it; nil if that is not done
 	alignment int64                 // of memory for direct, in bytes
 	before    os.FileInfo           // of the file, before its headers were read
+	asItIs    bool                  // some of its bytes are wanted as they are
 	byDevice  core.DeviceFile       // the device reads it; nil if it does not
 	unable    atomic.Pointer[error] // why the device turned out not to read it; nil if it does
 	report    LoadedFile

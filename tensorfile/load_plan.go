@@ -137,6 +137,7 @@ func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 		var bytes int64
 		for _, w := range wants {
 			bytes += w.bytes()
+			s.asItIs = s.asItIs || w.plain()
 		}
 		if err := l.chooseRead(ctx, s, wants[0].first, wants[len(wants)-1].end(), bytes); err != nil {
 			return err
