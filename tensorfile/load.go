@@ -117,15 +117,16 @@ type LoadReport struct {
 	Device    core.DeviceID     `json:"device"`
 	Files     []LoadedFile      `json:"files"`
 	Tensors   int               `json:"tensors"`
-	Bytes     int64             `json:"bytes"`             // of the loaded elements, as the files have them
-	Read      int64             `json:"bytes_read"`        // from the files, with what lies between the parts of slices
-	Loaded    int64             `json:"bytes_loaded"`      // of the elements on the device
-	Allocated int               `json:"allocations"`       // of memory for the elements
-	Threads   int               `json:"threads"`           // that read
-	Buffers   string            `json:"buffers,omitempty"` // the kind of memory of the buffers; "" if there were none
-	Staged    int64             `json:"bytes_staging"`     // the size of all buffers together
-	Time      time.Duration     `json:"time_ns"`           // of the whole call
-	Rate      float64           `json:"bytes_per_second"`  // Bytes over Time
+	Bytes     int64             `json:"bytes"`                     // of the loaded elements, as the files have them
+	Read      int64             `json:"bytes_read"`                // from the files, with what lies between the parts of slices
+	ByDevice  int64             `json:"bytes_by_device,omitempty"` // of Read, which the device itself has read
+	Loaded    int64             `json:"bytes_loaded"`              // of the elements on the device
+	Allocated int               `json:"allocations"`               // of memory for the elements
+	Threads   int               `json:"threads"`                   // that read
+	Buffers   string            `json:"buffers,omitempty"`         // the kind of memory of the buffers; "" if there were none
+	Staged    int64             `json:"bytes_staging"`             // the size of all buffers together
+	Time      time.Duration     `json:"time_ns"`                   // of the whole call
+	Rate      float64           `json:"bytes_per_second"`          // Bytes over Time
 	Refused   []Refusal         `json:"refused,omitempty"`
 	Checksums map[string]string `json:"-"` // by tensor, in hexadecimal digits
 }

@@ -95,6 +95,10 @@ func (w *worker) byDevice(ctx context.Context, p *piece) (done bool, err error) 
 		reason := err
 		s.unable.CompareAndSwap(nil, &reason)
 		return false, nil
+	case err == nil:
+		w.mu.Lock()
+		w.report.ByDevice += p.n
+		w.mu.Unlock()
 	}
 	return true, err
 }

@@ -220,6 +220,9 @@ func (r loadResult) writeText(w io.Writer) {
 	}
 	p := r.Report
 	fmt.Fprintf(w, "\n%v: tensors: %d, allocations: %d, loaded: %s, read: %s", p.Device, p.Tensors, p.Allocated, formatBytes(p.Loaded), formatBytes(p.Read))
+	if p.ByDevice > 0 {
+		fmt.Fprintf(w, ", by the device itself: %s", formatBytes(p.ByDevice))
+	}
 	if p.Buffers != "" {
 		fmt.Fprintf(w, ", buffers: %s %s", formatBytes(p.Staged), p.Buffers)
 	}
