@@ -34,8 +34,8 @@
 //
 // [Load] takes the tensors of a file, of an index of several files or of a folder to a device, and [Save] writes tensors of
 // any device to files. Load reads past the page cache with large reads of several threads, or through the mapping, and the
-// device copies from buffers of bounded size while the next pieces are read. A file that is shortened or written while it is
-// loaded is an error.
+// device copies from buffers of bounded size while the next pieces are read. A device that can read files itself may do that
+// instead ([ReadCUFile]). A file that is shortened or written while it is loaded is an error.
 //
 // # What is checked
 //

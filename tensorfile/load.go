@@ -15,9 +15,15 @@ type ReadMode string
 
 // The ways to read.
 const (
-	ReadAuto   ReadMode = "auto"   // ReadMap for a file whose bytes are mostly in the page cache, else ReadDirect
+	// ReadAuto is ReadMap for a file whose bytes are mostly in the page cache. Else it is ReadCUFile if the device is a
+	// core.FileReader whose CanReadFiles returns nil, and ReadDirect otherwise.
+	ReadAuto   ReadMode = "auto"
 	ReadMap    ReadMode = "map"    // through the page cache, from the mapped file
 	ReadDirect ReadMode = "direct" // past the page cache (O_DIRECT), in large pieces by several threads
+	// ReadCUFile lets the device read the file past the memory of the host, by its core.FileReader: GPUDirect Storage
+	// (cuFile) of NVIDIA. Elements that change on the way, by conversion or to be packed, are read as by ReadDirect. So
+	// is everything if checksums are asked for.
+	ReadCUFile ReadMode = "cufile"
 	// ReadBuffered stands only in reports: reading through the page cache by read calls, where the system cannot
 	// read past it.
 	ReadBuffered ReadMode = "buffered"
@@ -111,15 +117,16 @@ type LoadReport struct {
 	Device    core.DeviceID     `json:"device"`
 	Files     []LoadedFile      `json:"files"`
 	Tensors   int               `json:"tensors"`
-	Bytes     int64             `json:"bytes"`             // of the loaded elements, as the files have them
-	Read      int64             `json:"bytes_read"`        // from the files, with what lies between the parts of slices
-	Loaded    int64             `json:"bytes_loaded"`      // of the elements on the device
-	Allocated int               `json:"allocations"`       // of memory for the elements
-	Threads   int               `json:"threads"`           // that read
-	Buffers   string            `json:"buffers,omitempty"` // the kind of memory of the buffers; "" if there were none
-	Staged    int64             `json:"bytes_staging"`     // the size of all buffers together
-	Time      time.Duration     `json:"time_ns"`           // of the whole call
-	Rate      float64           `json:"bytes_per_second"`  // Bytes over Time
+	Bytes     int64             `json:"bytes"`                     // of the loaded elements, as the files have them
+	Read      int64             `json:"bytes_read"`                // from the files, with what lies between the parts of slices
+	ByDevice  int64             `json:"bytes_by_device,omitempty"` // of Read, which the device itself has read
+	Loaded    int64             `json:"bytes_loaded"`              // of the elements on the device
+	Allocated int               `json:"allocations"`               // of memory for the elements
+	Threads   int               `json:"threads"`                   // that read
+	Buffers   string            `json:"buffers,omitempty"`         // the kind of memory of the buffers; "" if there were none
+	Staged    int64             `json:"bytes_staging"`             // the size of all buffers together
+	Time      time.Duration     `json:"time_ns"`                   // of the whole call
+	Rate      float64           `json:"bytes_per_second"`          // Bytes over Time
 	Refused   []Refusal         `json:"refused,omitempty"`
 	Checksums map[string]string `json:"-"` // by tensor, in hexadecimal digits
 }
@@ -161,7 +168,8 @@ type Refusal struct {
 //     while it was loaded;
 //   - ErrLayout if a tensor lacks the axis of its slice, or an index and its files contradict each other;
 //   - ErrDType if there is no conversion to LoadOptions.DType;
-//   - ErrNotSupported if elements of less than a byte would have to be cut, or for a tensor that File.Tensor refuses;
+//   - ErrNotSupported if elements of less than a byte would have to be cut, for a tensor that File.Tensor refuses, or if
+//     ReadCUFile is asked for and the device cannot read the file;
 //   - the errors of [core.Device.Alloc] and [core.Device.Copy], and ctx's error if ctx ends first.
 //
 // If Load fails, nothing stays open.
@@ -232,9 +240,9 @@ func (o *LoadOptions) check() error {
 	switch o.Read {
 	case "":
 		o.Read = ReadAuto
-	case ReadAuto, ReadMap, ReadDirect:
+	case ReadAuto, ReadMap, ReadDirect, ReadCUFile:
 	default:
-		return loading.errorf(core.ErrInvalid, "reading %q: it can be auto, map or direct", o.Read)
+		return loading.errorf(core.ErrInvalid, "reading %q: it can be auto, map, direct or cufile", o.Read)
 	}
 	switch o.Checksum {
 	case NoChecksum, CRC32C, SHA256:

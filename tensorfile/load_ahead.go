@@ -32,8 +32,9 @@ func (a *ahead) add(e *entry, base, size int64) {
 	if !a.begun {
 		a.begun, a.base, a.limit = true, base, firstAhead
 		if a.done = a.done || base < largeHeader || size < worthDirect; !a.done {
-			a.chooseRead(a.s, base, base+size, size)
-			a.done = a.s.report.Read != ReadDirect
+			a.s.asItIs = true
+			a.err = a.chooseRead(a.ctx, a.s, base, base+size, size)
+			a.done = a.err != nil || a.s.direct == nil
 		}
 	}
 	if a.done {

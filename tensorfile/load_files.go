@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -22,12 +23,15 @@ const maxIndex = maxJSON
 // shard is a file that is being loaded.
 type shard struct {
 	path      string
-	mapped    *mapping    // of file, which owns it
-	file      *File       // nil while its header is being read
-	fd        *os.File    // reads through the page cache
-	direct    *os.File    // reads past it; nil if that is not done
-	alignment int64       // of memory for direct, in bytes
-	before    os.FileInfo // of the file, before its headers were read
+	mapped    *mapping              // of file, which owns it
+	file      *File                 // nil while its header is being read
+	fd        *os.File              // reads through the page cache
+	direct    *os.File              // reads past it; nil if that is not done
+	alignment int64                 // of memory for direct, in bytes
+	before    os.FileInfo           // of the file, before its headers were read
+	asItIs    bool                  // some of its bytes are wanted as they are
+	byDevice  core.DeviceFile       // the device reads it; nil if it does not
+	unable    atomic.Pointer[error] // why the device turned out not to read it; nil if it does
 	report    LoadedFile
 	wanted    map[string]bool // by the index; nil means all
 	ahead     []*group        // that were given to the runner while the header was being read
@@ -214,6 +218,9 @@ func (s *shard) verify() error {
 // closeFiles closes all files. Tensors that are the memory of a file keep its mapping.
 func (l *loader) closeFiles() {
 	for _, s := range l.shards {
+		if s.byDevice != nil {
+			_ = s.byDevice.Close() // before what it reads
+		}
 		_ = errors.Join(s.fd.Close(), s.closeDirect()) // they were only read
 		if s.file != nil {
 			_ = s.file.Close()

@@ -43,6 +43,7 @@ func (l *loader) finish(result *Loaded) {
 	}
 	l.closeGroups()
 	for _, s := range l.shards {
+		l.reportUnable(s)
 		r.Files = append(r.Files, s.report)
 	}
 	result.Report = *r

@@ -46,6 +46,7 @@ type loader struct {
 	piece   int64   // the largest number of bytes of the file, and of the group, of a piece
 	report  LoadReport
 	allowed map[[2]core.DType]bool // conversions that there are
+	noFiles bool                   // the device was asked, and the system is not set up for it to read files
 }
 
 // group is memory that tensors share: an allocation of the device, or a mapped file.
@@ -100,7 +101,9 @@ func (l *loader) plan(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		l.planFile(s, l.wants[at:end])
+		if err := l.planFile(ctx, s, l.wants[at:end]); err != nil {
+			return err
+		}
 		at = end
 	}
 	for _, s := range l.shards {
@@ -129,13 +132,16 @@ func (l *loader) setSizes() {
 }
 
 // planFile makes groups and pieces for the tensors of a file.
-func (l *loader) planFile(s *shard, wants []*want) {
+func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 	if s.report.Read == "" {
 		var bytes int64
 		for _, w := range wants {
 			bytes += w.bytes()
+			s.asItIs = s.asItIs || w.plain()
 		}
-		l.chooseRead(s, wants[0].first, wants[len(wants)-1].end(), bytes)
+		if err := l.chooseRead(ctx, s, wants[0].first, wants[len(wants)-1].end(), bytes); err != nil {
+			return err
+		}
 	}
 	ahead := s.ahead
 	var inPlace *group
@@ -182,6 +188,7 @@ func (l *loader) planFile(s *shard, wants []*want) {
 		}
 	}
 	b.flush()
+	return nil
 }
 
 // rowMajor reports whether the elements lie in row-major order.
@@ -268,8 +275,9 @@ func (l *loader) straightPieces(g *group) iter.Seq[piece] {
 	}
 }
 
-// chooseRead chooses how the tensors of a file, which have so many bytes between first and end, are read.
-func (l *loader) chooseRead(s *shard, first, end, bytes int64) {
+// chooseRead chooses how the tensors of a file, which have so many bytes between first and end, are read. It fails if the
+// way that was asked for is not possible.
+func (l *loader) chooseRead(ctx context.Context, s *shard, first, end, bytes int64) error {
 	r := &s.report
 	known := false
 	if bytes > 0 {
@@ -277,10 +285,20 @@ func (l *loader) chooseRead(s *shard, first, end, bytes int64) {
 	}
 	direct := func(reason string) {
 		r.Read, r.Reason = ReadDirect, reason
+		if s.direct != nil {
+			return
+		}
 		if err := s.openDirect(); err != nil {
 			r.Read, r.Reason = ReadBuffered, "it cannot be read past the page cache: "+err.Error()
 			l.report.Refused = append(l.report.Refused, Refusal{"reading " + s.path + " directly", err.Error()})
 		}
+	}
+	notCached := func(reason string) {
+		if l.offer(ctx, s) {
+			r.Read, r.Reason = ReadCUFile, reason
+			return
+		}
+		direct(reason)
 	}
 	switch {
 	case s.file != nil && s.file.format == NPZ: // nil while the header of a .safetensors file is being read
@@ -289,15 +307,24 @@ func (l *loader) chooseRead(s *shard, first, end, bytes int64) {
 		r.Read, r.Reason = ReadMap, "as asked for"
 	case l.options.Read == ReadDirect:
 		direct("as asked for")
+	case l.options.Read == ReadCUFile:
+		done, reason, err := l.force(ctx, s)
+		if err != nil {
+			return err
+		}
+		if r.Read, r.Reason = ReadCUFile, reason; !done {
+			direct(reason)
+		}
 	case bytes < worthDirect:
 		r.Read, r.Reason = ReadMap, fmt.Sprintf("%d bytes are too few to read them past the page cache", bytes)
 	case known && r.Cached >= mostlyCached:
 		r.Read, r.Reason = ReadMap, fmt.Sprintf("%.0f %% of it is in the page cache", 100*r.Cached)
 	case known:
-		direct(fmt.Sprintf("%.0f %% of it is in the page cache", 100*r.Cached))
+		notCached(fmt.Sprintf("%.0f %% of it is in the page cache", 100*r.Cached))
 	default:
-		direct("it is not known whether it is in the page cache")
+		notCached("it is not known whether it is in the page cache")
 	}
+	return nil
 }
 
 // addressOf returns the address of the first byte.

@@ -14,7 +14,7 @@ import (
 // buffer must be two blocks larger than n. The bytes lie as far after a multiple of block as in the file, so that elements
 // which are aligned there are aligned in the buffer.
 func (s *shard) stage(buffer []byte, off, n int64) ([]byte, error) {
-	if s.report.Read != ReadDirect {
+	if s.direct == nil {
 		dst := buffer[off&(block-1):][:n]
 		return dst, s.cachedRead(dst, off)
 	}
@@ -29,7 +29,7 @@ func (s *shard) stage(buffer []byte, off, n int64) ([]byte, error) {
 // into reads the bytes of the file at off into dst. bounce returns a buffer of n bytes and two blocks as stage needs it.
 // What cannot be read past the page cache into dst, since it does not begin or end at a block, goes through it.
 func (s *shard) into(dst []byte, off int64, bounce func(n int64) ([]byte, error)) error {
-	if s.report.Read != ReadDirect {
+	if s.direct == nil {
 		return s.cachedRead(dst, off)
 	}
 	end := off + int64(len(dst))

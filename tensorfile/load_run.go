@@ -2,6 +2,7 @@ package tensorfile
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
@@ -72,6 +73,9 @@ func (r *runner) wait() error {
 // stop ends the threads and closes the stream. err is the error of what was run, or nil. stop returns it or its own.
 func (r *runner) stop(err error) error {
 	r.cancel(err)
+	if errors.Is(err, context.Canceled) { // a thread may have failed while what followed was being planned
+		err = context.Cause(r.ctx)
+	}
 	if !r.finished {
 		_ = r.wait()
 	}
@@ -197,10 +201,13 @@ func (r *runner) work(ctx context.Context) error {
 
 // one reads a piece and takes it to its group.
 func (w *worker) one(ctx context.Context, p *piece) error {
-	switch {
-	case p.g.file != nil:
+	if p.g.file != nil {
 		return w.inPlace(ctx, p)
-	case p.jobs == nil && p.g.host != nil:
+	}
+	if done, err := w.byDevice(ctx, p); done {
+		return err
+	}
+	if p.jobs == nil && p.g.host != nil {
 		dst := p.g.host[p.to:][:p.n]
 		if err := p.s.into(dst, p.off, func(int64) ([]byte, error) { return w.buffer(ctx, &w.in) }); err != nil {
 			return err

@@ -33,7 +33,7 @@ const leaves = core.CapExportMemory | core.CapImportMemory | core.CapExportSemap
 
 func TestSuiteFindsMutants(t *testing.T) {
 	found := make(map[string]bool)
-	for _, m := range slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants, opaqueMutants, neighbourMutants, batchMutants, clockMutants) {
+	for _, m := range slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants, opaqueMutants, neighbourMutants, batchMutants, clockMutants, fileMutants) {
 		found[m.fails] = true
 		t.Run(m.name, func(t *testing.T) { m.check(t) })
 	}

@@ -31,7 +31,7 @@ func Cases() []Case {
 		deviceCases, allocCases, poolCases, streamCases, importStreamCases, contextCases,
 		layoutCases, subByteCases, copyErrorCases,
 		orderCases, crossingCases, lifetimeCases,
-		pointerCases, mapCases, viewCases, memoryCases, semaphoreCases, ipcEventCases, peerCases, batchCases, clockCases, dlpackCases,
+		pointerCases, mapCases, viewCases, memoryCases, semaphoreCases, ipcEventCases, peerCases, batchCases, clockCases, fileCases, dlpackCases,
 		neighbourCases, hammerCases,
 	)
 }

@@ -67,7 +67,7 @@ func fakes(o coretest.Options) (first, second func(testing.TB) core.Device) {
 
 func TestFake(t *testing.T) {
 	for name, o := range map[string]coretest.Options{
-		"device waits": {}, "host waits": {HostWaits: true},
+		"device waits": {}, "host waits": {HostWaits: true}, "files": {Files: true},
 		"opaque": {Opaque: true},
 	} {
 		t.Run(name, func(t *testing.T) {

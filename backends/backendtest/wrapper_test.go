@@ -22,6 +22,7 @@ type fake interface {
 	core.StreamImporter
 	core.BatchCopier
 	core.DeviceClock
+	core.FileReader
 }
 
 // device is a simulated device that breaks the rule that a mutant is about: the
@@ -58,6 +59,7 @@ type hooks struct {
 	stream        streamHooks
 	semaphore     semaphoreHooks
 	clock         clockHooks
+	readAt        func(f core.DeviceFile, ctx context.Context, dst *core.Tensor, offset int64) error
 }
 
 type streamHooks struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/cuda/internal/cufile"
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/gather"
@@ -25,10 +26,30 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	ClockStep:    500 * time.Nanosecond, // cuEventElapsedTime
 	Kernels:      kernels,
 	Limits:       gather.CUDALimits(),
+	Files:        files{},
 })
 
 func kernels(x cudalike.Description) []string {
 	return gather.CUDAImages(x.Major, x.Minor, x.Integrated)
+}
+
+// files is cuFile.
+type files struct{}
+
+func (files) Check() error { return cufile.Check() }
+
+func (files) Do(c cudalike.Context, f func()) cudalike.Status { return driver.Do(c, f) }
+
+func (files) Open(fd int) (cudalike.File, error) {
+	library, err := cufile.Load()
+	if err != nil {
+		return nil, err
+	}
+	f, err := library.Register(fd)
+	if err != nil { // not a nil *File in an interface
+		return nil, err
+	}
+	return f, nil
 }
 
 func newBackend() core.Backend { return backend }

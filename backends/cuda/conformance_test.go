@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,9 +83,9 @@ func TestConformanceOfDriversThatDiffer(t *testing.T) {
 			{"DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0"},
 		}
 	}
-	processes := make(map[string]func(*testing.T))
-	for _, v := range variants {
-		processes[strings.Join(v, ",")] = coretest.Child(t, "TestConformance", v...)
+	processes, files := make(map[string]func(*testing.T)), standinForFiles(t)
+	for _, v := range variants { // all of them read files
+		processes[strings.Join(v, ",")] = coretest.Child(t, "TestConformance", slices.Concat(v, files)...)
 	}
 	for name, wait := range processes {
 		t.Run(name, wait)

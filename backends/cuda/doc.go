@@ -37,6 +37,13 @@
 // wait for something that the program does after Open. No copy loads code later. If the driver has no compiler for the
 // card, Open succeeds, and strided copies within the card fail with core.ErrNotSupported.
 //
+// # Files
+//
+// Devices read files into plain memory by cuFile, the library of GPUDirect Storage (core.FileReader). The first OpenFile
+// of the process opens libcufile.so.0, or the library that the environment variable DLX_CUFILE_LIBRARY names. If that
+// fails, each later OpenFile returns the same error. The library stays loaded. It has a configuration of its own, by which it
+// may also read through host memory. dlx has used it with a stand-in only, not on a card.
+//
 // # Failed work
 //
 // If work fails on the card, its context is lost, for example with CUDA_ERROR_ILLEGAL_ADDRESS. Each later call

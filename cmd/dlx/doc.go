@@ -104,9 +104,10 @@
 //     --cold), verified (null without --verify), median_ns, bytes_per_second (of the median
 //     run); runs[]: time_ns, bytes_per_second, cached (the part of the wanted bytes that was
 //     in the page cache, -1 if not known); report (of the last run): device, tensors, bytes (of
-//     the elements in the files), bytes_read, bytes_loaded, allocations, threads, buffers
+//     the elements in the files), bytes_read, bytes_by_device (of them, read by the device itself;
+//     omitted if there are none), bytes_loaded, allocations, threads, buffers
 //     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
-//     path, bytes, cached, read ("map", "direct", "buffered"), reason, tensors; refused[] of it:
+//     path, bytes, cached, read ("map", "direct", "cufile", "buffered"), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.
 //   - bench: program (the fields of version), date, samples, max_time_ns, numpy (its version),
 //     interrupted (not all cases were measured); host: platform, system, kernel, virtual (the

@@ -58,7 +58,7 @@ type loadFlags struct {
 
 func newLoadCommand(a *app) *cobra.Command {
 	f := loadFlags{read: tensorfile.ReadAuto, budget: 64 << 20}
-	modes := choice[tensorfile.ReadMode]{&f.read, []tensorfile.ReadMode{tensorfile.ReadAuto, tensorfile.ReadMap, tensorfile.ReadDirect}}
+	modes := choice[tensorfile.ReadMode]{&f.read, []tensorfile.ReadMode{tensorfile.ReadAuto, tensorfile.ReadMap, tensorfile.ReadDirect, tensorfile.ReadCUFile}}
 	sums := choice[tensorfile.Checksum]{&f.checksum, []tensorfile.Checksum{tensorfile.CRC32C, tensorfile.SHA256}}
 	cmd := &cobra.Command{
 		Use:   "load FILE --to DEVICE",
@@ -71,7 +71,10 @@ several files (model.safetensors.index.json), or a folder with one of them.
   --read direct  read past the page cache (O_DIRECT), by several threads, into buffers from
                  which the device copies, or into the memory of the device if the host can
                  access it
-  --read auto    map if at least 80 % of the wanted bytes are in the page cache, else direct
+  --read cufile  the card reads the file by NVIDIA's cuFile (GPUDirect Storage), past the memory
+                 of the host; what is converted or checksummed is read as by direct
+  --read auto    map if at least 80 % of the wanted bytes are in the page cache, else cufile if
+                 the kernel has the module nvidia-fs, else direct
 
 Globs (--only, and before "=" in --slice): "*" matches any characters, "?" one, "[a-z]" one of
 a range.
@@ -217,6 +220,9 @@ func (r loadResult) writeText(w io.Writer) {
 	}
 	p := r.Report
 	fmt.Fprintf(w, "\n%v: tensors: %d, allocations: %d, loaded: %s, read: %s", p.Device, p.Tensors, p.Allocated, formatBytes(p.Loaded), formatBytes(p.Read))
+	if p.ByDevice > 0 {
+		fmt.Fprintf(w, ", by the device itself: %s", formatBytes(p.ByDevice))
+	}
 	if p.Buffers != "" {
 		fmt.Fprintf(w, ", buffers: %s %s", formatBytes(p.Staged), p.Buffers)
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	// allocated with AllocOptions.HostVisible, and core.StreamImporter. On Unix they
 	// offer core.MemoryExporter and core.MemoryImporter for opaque descriptors.
 	Opaque bool
+	// Files makes devices read files. Without it, their core.FileReader fails with
+	// core.ErrNotSupported.
+	Files bool
 }
 
 // Backend is a simulated backend with two devices, ext_dev:0 and ext_dev:1. Within the

@@ -20,6 +20,7 @@ type Device struct {
 	streams  int                   // number of open streams
 	memories int                   // number of allocations that are not freed
 	marks    int                   // number of open marks
+	files    int                   // number of open files
 	released map[*memory]releasing // released, but not freed because of unfinished work
 	pool     pool
 	handles  uintptr // the native handle of the latest stream
@@ -234,8 +235,8 @@ func (d *Device) Close() error {
 	switch {
 	case d.closed:
 		return nil
-	case d.streams > 0 || d.memories > 0 || d.marks > 0:
-		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams and %d marks are open and %d allocations are not freed", d.streams, d.marks, d.memories)
+	case d.streams > 0 || d.memories > 0 || d.marks > 0 || d.files > 0:
+		return d.backend.errorf(core.ErrInvalid, "Close", "%d streams, %d marks and %d files are open and %d allocations are not freed", d.streams, d.marks, d.files, d.memories)
 	}
 	d.closed = true
 	d.pool = pool{}

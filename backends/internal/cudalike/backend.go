@@ -35,6 +35,9 @@ type Facts struct {
 	// that the device does not run is followed by another one.
 	Kernels func(Description) []string
 	Limits  gather.Limits
+
+	// Files reads files straight into memory of devices; nil if the API has no library for that.
+	Files Files
 }
 
 // Backend is the backend of an API.

@@ -50,6 +50,7 @@ var (
 	_ core.HostViewer        = (*device)(nil)
 	_ core.IPCEventCreator   = (*device)(nil)
 	_ core.DeviceClock       = (*device)(nil)
+	_ core.FileReader        = (*device)(nil)
 )
 
 // openDevice opens a device.

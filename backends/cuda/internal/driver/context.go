@@ -55,6 +55,20 @@ func (c context) do(call string, f func() error) cudalike.Status {
 	return status(call, code(f()))
 }
 
+// Do calls f while c, a context of this package, is current on the thread, and the goroutine stays on it. If Do fails, f
+// was not called.
+func Do(c cudalike.Context, f func()) cudalike.Status {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var mode C.CUstreamCaptureMode
+	s := answer("cuCtxPushCurrent", C.dlx_enter_relaxed(C.uintptr_t(c.ID()), &mode))
+	if s.OK() {
+		defer C.dlx_leave_relaxed(mode)
+		f()
+	}
+	return s
+}
+
 func (library) Retain(ordinal int32) (cudalike.Context, cudalike.Status) {
 	defer dl.KeepHandlers()()
 	d, err := cu.GetDevice(int(ordinal))
