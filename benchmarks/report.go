@@ -119,7 +119,8 @@ type Series struct {
 	Iterations  int       `json:"iterations,omitempty"`   // in each sample
 	Times       []float64 `json:"times_ns,omitempty"`     // by rounds
 	Blocks      []int     `json:"blocks,omitempty"`       // numbers of consecutive samples, each from a process of its own
-	Reference   []float64 `json:"reference_ns,omitempty"` // beside each sample: the time of the same work, which tells how fast the processor was
+	Fastest     []float64 `json:"fastest_ns,omitempty"`   // of each sample: the time in its fastest part
+	Reference   []float64 `json:"reference_ns,omitempty"` // beside that part: the time of the same work, which tells how fast the processor was
 	Min         float64   `json:"min_ns,omitempty"`
 	P05         float64   `json:"p05_ns,omitempty"` // percentiles
 	P25         float64   `json:"p25_ns,omitempty"`
