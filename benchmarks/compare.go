@@ -207,7 +207,7 @@ func (p *compared) typicalSpread(pairs []*compared) (spread float64, known bool)
 
 // change judges a pair.
 func (p *compared) change(typical float64, known bool, tolerance float64) *Change {
-	c := &Change{Median: p.old.Median, Ratio: round(p.old.Median / p.new.Median), P: p.p}
+	c := &Change{Median: p.old.Median, Ratio: round(math.Exp(-p.shift)), P: p.p}
 	least := leastUnblocked
 	if p.freedom > 0 {
 		least = leastEffect

@@ -63,8 +63,8 @@ const (
 	quickBlocks  = 0.6 // this part of the blocks, rounded up
 )
 
-// compareAtOneSpeed compares two series by the samples beside which the processor was about as fast: as fast as it was for
-// leastSamples of both. Without such samples, or without times of the reference, it takes those of any speed.
+// compareAtOneSpeed compares two series by the samples beside which the processor was about as fast: at the highest speed that
+// leastSamples of both have. Without such samples, or without times of the reference, it takes those of any speed.
 func compareAtOneSpeed(before, now *Series) evidence {
 	a, b := logs(before.Times), logs(now.Times)
 	if len(before.Fastest) == len(a) && len(now.Fastest) == len(b) {
@@ -74,26 +74,26 @@ func compareAtOneSpeed(before, now *Series) evidence {
 		return newEvidence(before.quickest(a, nil, 0), now.quickest(b, nil, 0))
 	}
 	speedsA, speedsB := logs(before.Reference), logs(now.Reference)
-	for _, most := range slices.Sorted(slices.Values(slices.Concat(speedsA, speedsB))) {
-		if min(within(speedsA, most), within(speedsB, most)) >= leastSamples {
-			return newEvidence(before.quickest(a, speedsA, most), now.quickest(b, speedsB, most))
+	for _, low := range slices.Sorted(slices.Values(slices.Concat(speedsA, speedsB))) {
+		if min(within(speedsA, low), within(speedsB, low)) >= leastSamples {
+			return newEvidence(before.quickest(a, speedsA, low), now.quickest(b, speedsB, low))
 		}
 	}
-	return newEvidence(before.quickest(a, speedsA, math.Inf(1)), now.quickest(b, speedsB, math.Inf(1)))
+	return newEvidence(before.quickest(a, speedsA, math.Inf(-1)), now.quickest(b, speedsB, math.Inf(-1)))
 }
 
-// within counts the times of the reference that are at most as long as a time, or a little shorter. An infinite time has them all.
-func within(speeds []float64, most float64) (n int) {
+// within counts the times of the reference that are as low, or a little higher. No time is lower than -Inf, which has them all.
+func within(speeds []float64, low float64) (n int) {
 	for _, s := range speeds {
-		if isWithin(s, most) {
+		if isWithin(s, low) {
 			n++
 		}
 	}
 	return n
 }
 
-func isWithin(speed, most float64) bool {
-	return speed <= most && (speed >= most-sameSpeed || math.IsInf(most, 1))
+func isWithin(speed, low float64) bool {
+	return speed >= low && (speed <= low+sameSpeed || math.IsInf(low, -1))
 }
 
 // quick are the samples of a series that are compared.
@@ -102,12 +102,12 @@ type quick struct {
 	blocks                   []float64 // medians
 }
 
-// quickest takes samples whose reference is within a time. Without references, it takes samples of any speed.
-func (s *Series) quickest(times, speeds []float64, most float64) (q quick) {
+// quickest takes samples whose reference is as low, or a little higher. Without references, it takes samples of any speed.
+func (s *Series) quickest(times, speeds []float64, low float64) (q quick) {
 	take := func(from, to int) {
 		var block []int
 		for i := from; i < to; i++ {
-			if speeds == nil || isWithin(speeds[i], most) {
+			if speeds == nil || isWithin(speeds[i], low) {
 				block = append(block, i)
 			}
 		}

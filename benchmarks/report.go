@@ -140,7 +140,7 @@ type Series struct {
 // Change compares a result with the result of the same case in an older report.
 type Change struct {
 	Median float64 `json:"old_median_ns"`
-	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now
+	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now; of the samples that are compared, see [Report.Compare]
 	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
 	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
 	Significant bool `json:"significant"`
