@@ -44,9 +44,9 @@ const (
 //     blocks tell little about themselves;
 //   - the size of the difference: above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
 //
-// Samples are compared at the same speed of the processor, as far as there are such (see [Series].Reference). The baselines of a
-// case, and that reference, are other code that ran at the same time. Where all of them have changed in the same direction as the
-// case, the machine has: only what the case lost or won beyond them counts.
+// Samples are compared at the same speed of the processor, as far as there are such (see [Series].Reference); if not, what the
+// speed may explain does not count. The baselines of a case are other code that ran at the same time. Where all of them have changed
+// in the same direction as the case, the machine has: only what the case lost or won beyond them counts.
 func (r *Report) Compare(old Report, tolerance float64) int {
 	r.Baseline = &Baseline{Date: old.Date, Tolerance: tolerance, Differs: r.differs(old)}
 	before := make(map[string]*Result, len(old.Cases))
@@ -105,11 +105,11 @@ func newCompared(before, now *Result) *compared {
 	p := &compared{old: before, new: now}
 	e := compareAtOneSpeed(&before.Series, &now.Series)
 	p.shift = e.shift(&before.Series, &now.Series)
-	others := controls(before, now)
-	if e.machine != 0 {
-		others = append(others, dependsOnSpeed*e.machine)
+	p.counts = beyond(p.shift, controls(before, now))
+	if e.machine != 0 { // what either of the two explains does not count: code depends on the speed in different ways
+		byMachine := beyond(p.shift, []float64{dependsOnSpeed * e.machine})
+		p.counts = math.Copysign(min(math.Abs(p.counts), math.Abs(byMachine)), p.shift)
 	}
-	p.counts = beyond(p.shift, others)
 	p.p = uTest(e.before, e.now)
 	// Without two blocks on one side nothing is known of the difference between processes.
 	if a, b := e.beforeBlocks, e.nowBlocks; len(a) > 0 && len(b) > 0 && len(a)+len(b) > 2 {
