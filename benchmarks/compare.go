@@ -24,6 +24,8 @@ const (
 	leastUnblocked = 0.05
 	// The typical spread between blocks is that of so many cases, and worth typicalFreedom degrees of freedom to each case.
 	casesForTypical = 10
+	// medianOfNormal is the median distance from the mean of a normal distribution, in standard deviations.
+	medianOfNormal = 0.6745
 	// leastWithin is a distance between samples, as a part of their time, below which cases are alike.
 	leastWithin = 1e-4
 	// Where the reference work took 30 % longer, as a logarithm, other code may take up to twice that longer: it keeps other
@@ -184,7 +186,8 @@ func beyond(shift float64, others []float64) float64 {
 }
 
 // typicalSpread returns the median of the spreads between blocks of those cases that are most like p: their samples vary as much
-// within a block. It also returns whether there are enough for that.
+// within a block. It also returns whether there are enough for that. Where the speed of the processor was measured, it is at
+// least what makes their typical change one of chance: a change that most of them have is that of the machine's load.
 func (p *compared) typicalSpread(pairs []*compared) (spread float64, known bool) {
 	var like []*compared
 	for _, other := range pairs {
@@ -198,11 +201,18 @@ func (p *compared) typicalSpread(pairs []*compared) (spread float64, known bool)
 	slices.SortStableFunc(like, func(a, b *compared) int {
 		return cmp.Compare(math.Abs(a.within-p.within), math.Abs(b.within-p.within))
 	})
-	var all []float64
+	var all, changes []float64
 	for _, other := range like[:casesForTypical] {
 		all = append(all, other.spread)
+		if len(other.new.Reference) > 0 {
+			changes = append(changes, math.Abs(other.counts)/math.Sqrt(other.blocks))
+		}
 	}
-	return median(all), true
+	spread = median(all)
+	if len(changes) > 0 {
+		spread = max(spread, median(changes)/medianOfNormal)
+	}
+	return spread, true
 }
 
 // change judges a pair.

@@ -170,13 +170,21 @@ func TestBeyond(t *testing.T) {
 func TestTheTypicalSpreadIsThatOfSimilarCases(t *testing.T) {
 	var pairs []*compared
 	for i := range casesForTypical {
-		pairs = append(pairs, &compared{freedom: 4, within: -6, spread: 0.01 + 0.001*float64(i)}, &compared{freedom: 4, within: -2, spread: 0.3})
+		pairs = append(pairs, &compared{new: new(Result), freedom: 4, within: -6, spread: 0.01 + 0.001*float64(i)},
+			&compared{new: new(Result), freedom: 4, within: -2, spread: 0.3})
 	}
 	for within, want := range map[float64]float64{-6.5: 0.0145, -1: 0.3} {
 		p := compared{freedom: 4, within: within}
 		if got, known := p.typicalSpread(pairs); !known || math.Abs(got-want) > 1e-9 {
 			t.Errorf("within %v: %v, %v, want %v", within, got, known, want)
 		}
+	}
+	for _, p := range pairs { // all changed
+		p.new.Reference = []float64{1}
+		p.counts, p.blocks = 0.1, 1
+	}
+	if got, _ := pairs[0].typicalSpread(pairs); math.Abs(got-0.1/medianOfNormal) > 1e-9 {
+		t.Errorf("where all changed: %v", got)
 	}
 	if _, known := (&compared{}).typicalSpread(pairs); known {
 		t.Error("a case without blocks has a typical spread")
