@@ -152,6 +152,9 @@ func (e *env) copies(lanes ...lane) (trial, error) {
 			return t, err
 		}
 		t.notes = g.notes()
+		for _, l := range lanes {
+			t.resolution = max(t.resolution, emptyWait(e.ctx, l.stream))
+		}
 	}
 	t.verify = e.verifyLanes(lanes, t.own)
 	return t, nil
@@ -260,7 +263,7 @@ func (e *env) besideBareLoop(t trial, id core.DeviceID, l lane) trial {
 		}
 		return l.stream.Synchronize(e.ctx)
 	})
-	t.clock, t.resolution = HostClock, 0
+	t.clock, t.resolution = HostClock, emptyWait(e.ctx, l.stream)
 	t.baselines = append(t.baselines, bare)
 	return t
 }

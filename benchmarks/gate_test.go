@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -47,27 +48,27 @@ func TestStreamsBeginWhenAllWorkIsEnqueued(t *testing.T) {
 	}
 }
 
-// What counts is over when its streams are done; what is ignored is waited for off the clock.
+// What counts is over when its streams are done; what is ignored is waited for off the clock. The clock is that of synctest,
+// which stands still while anything runs, so that the times are exact.
 func TestWorkThatKeepsBusyIsNotOnTheClock(t *testing.T) {
-	e := gateEnv(t)
-	g, quick, slow := e.gate(), e.queue(), e.queue()
-	var busy time.Duration // of the work that is not on the clock, which begins when the other is done
-	finished := make(chan struct{})
-	d, err := g.run(t.Context(), []work{
-		{stream: quick, times: 1, op: func() error { return quick.Enqueue(func() error { close(finished); return nil }) }},
-		{stream: slow, times: 1, ignored: true, op: func() error {
-			return slow.Enqueue(func() error {
-				<-finished
-				start := time.Now()
-				time.Sleep(300 * time.Millisecond)
-				busy = time.Since(start)
-				return nil
-			})
-		}},
+	synctest.Test(t, func(t *testing.T) {
+		e := gateEnv(t)
+		g, quick, slow := e.gate(), e.queue(), e.queue()
+		const counted, ignored = time.Second, time.Hour
+		began := time.Now()
+		d, err := g.run(t.Context(), []work{
+			{stream: quick, times: 2, op: func() error { return quick.Enqueue(func() error { time.Sleep(counted); return nil }) }},
+			{stream: slow, times: 1, ignored: true, op: func() error {
+				return slow.Enqueue(func() error { time.Sleep(ignored); return nil })
+			}},
+		})
+		if err != nil || d != 2*counted {
+			t.Errorf("%v on the clock, want %v; %v", d, 2*counted, err)
+		}
+		if whole := time.Since(began); whole != ignored {
+			t.Errorf("the call returned after %v, want %v: it waits for what is ignored, too", whole, ignored)
+		}
 	})
-	if err != nil || busy == 0 || d <= 0 {
-		t.Errorf("%v on the clock, %v busy, %v", d, busy, err)
-	}
 }
 
 // A stream that cannot wait for the host is driven by a goroutine that waits.
@@ -90,7 +91,7 @@ func TestStreamsThatCannotWaitAreHeldByGoroutines(t *testing.T) {
 		lanes = append(lanes, one)
 	}
 	tr, err := e.copies(lanes...)
-	if err != nil || len(tr.notes) != 1 || tr.bytes != 3*4096 {
+	if err != nil || len(tr.notes) != 1 || tr.bytes != 3*4096 || tr.resolution <= 0 {
 		t.Fatalf("%+v, %v", tr, err)
 	}
 	if m, err := tr.verify(); m != nil || err != nil {

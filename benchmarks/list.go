@@ -23,7 +23,7 @@ type Selection struct {
 	// Buffer is the size in bytes of what is copied where neither Sizes nor the case says more; 0 for 64 MiB, and 16 MiB
 	// where the device computes on the CPU.
 	Buffer int64
-	// Transfers are chains of copies, see [ParseTransfer].
+	// Transfers are chains of copies and copies by a certain device, see [ParseTransfer].
 	Transfers []string
 	// Dir is where files are made for cases that read some; empty for the system's directory of temporary files.
 	Dir string

@@ -4,61 +4,138 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 )
 
-// ParseTransfer parses a chain of devices, such as "cpu->cuda:0->vulkan:0", by names or UUIDs. The arrow may also be the
-// character U+2192.
-func ParseTransfer(ctx context.Context, r *core.Registry, s string) ([]core.DeviceID, error) {
-	var chain []core.DeviceID
-	for name := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(s, "() "), "\u2192", "->"), "->") {
+// Transfer is what `dlx bench --transfer` measures: a chain of moves, or one copy that a certain device makes.
+type Transfer struct {
+	Devices []core.DeviceID // the source, the devices between, the destination
+	// By is the device whose stream makes the copy from the first of two Devices to the second. It is one of them. It is
+	// zero for a chain.
+	By core.DeviceID
+}
+
+// String returns the text that ParseTransfer parses, with the names of the devices.
+func (t Transfer) String() string {
+	names := make([]string, len(t.Devices))
+	for i, id := range t.Devices {
+		names[i] = id.String()
+	}
+	if t.By != (core.DeviceID{}) {
+		return "(" + strings.Join(slices.Insert(names, 1, t.By.String()), "->") + ")"
+	}
+	return strings.Join(names, "->")
+}
+
+// ParseTransfer parses a chain of devices, such as "cpu->cuda:0->vulkan:0", by names or UUIDs. Three devices in
+// parentheses are the source, the executor and the destination of one copy, as TransferBench writes them: in
+// "(cpu->cuda:0->cuda:0)" a stream of cuda:0 copies. The arrow may also be the character U+2192. ParseTransfer returns
+// ErrInvalid for other texts, and for an executor by which dlx does not make this copy.
+func ParseTransfer(ctx context.Context, r *core.Registry, s string) (Transfer, error) {
+	failed := func(format string, args ...any) (Transfer, error) {
+		return Transfer{}, core.Errorf(core.ErrInvalid, "benchmarks", "ParseTransfer", format, args...)
+	}
+	var t Transfer
+	text := strings.TrimSpace(s)
+	inner, open := strings.CutPrefix(text, "(")
+	inner, closed := strings.CutSuffix(inner, ")")
+	for name := range strings.SplitSeq(strings.ReplaceAll(inner, "\u2192", "->"), "->") {
 		id, err := FindDevice(ctx, r, strings.TrimSpace(name))
 		if err != nil {
 			why := err.Error()
 			if own := new(core.Error); errors.As(err, &own) {
 				why = own.Detail
 			}
-			return nil, core.Errorf(core.ErrInvalid, "benchmarks", "ParseTransfer", "%q is not a chain of devices, such as cpu->cuda:0->vulkan:0: %s", s, why)
+			return failed("%q is not a chain of devices, such as cpu->cuda:0->vulkan:0: %s", s, why)
 		}
-		chain = append(chain, id)
+		t.Devices = append(t.Devices, id)
 	}
-	if len(chain) < 2 {
-		return nil, core.Errorf(core.ErrInvalid, "benchmarks", "ParseTransfer", "%q has one device: a chain, such as cpu->vulkan:0, has two or more", s)
+	switch {
+	case open != closed:
+		return failed("%q has one parenthesis: write a chain without, and a copy by a certain device as (source->device->destination)", s)
+	case len(t.Devices) < 2:
+		return failed("%q has one device: a chain, such as cpu->vulkan:0, has two or more", s)
+	case open && len(t.Devices) == 3:
+		from, by, to := t.Devices[0], t.Devices[1], t.Devices[2]
+		if by != from && by != to {
+			return failed("%q asks for a copy from %v to %v by %v: dlx copies by a stream of the source or of the destination, so name one of these; without the parentheses it is a chain of two moves", s, from, to, by)
+		}
+		if by == core.CPU && from != to {
+			return failed("%q asks for a copy from %v to %v by the host: dlx copies between the host and a device by a stream of the device, so write (%[2]v->%[4]v->%[3]v)", s, from, to, otherThan(core.CPU, from, to))
+		}
+		return Transfer{Devices: []core.DeviceID{from, to}, By: by}, nil
 	}
-	return chain, nil
+	return t, nil
 }
 
-// transferCases are the chains that were asked for.
+// otherThan returns the one of two devices that is not id.
+func otherThan(id, a, b core.DeviceID) core.DeviceID {
+	if a == id {
+		return b
+	}
+	return a
+}
+
+// transferCases are the transfers that were asked for.
 func (l *lister) transferCases(ctx context.Context) {
 	for _, text := range l.Transfers {
-		chain, err := ParseTransfer(ctx, l.Registry, text)
-		var names []string
-		for _, id := range chain {
-			names = append(names, id.String())
-		}
+		t, err := ParseTransfer(ctx, l.Registry, text)
+		name := t.String()
 		if err != nil {
-			names = []string{text}
+			name = text
 		}
-		for _, size := range l.buffer(chain...) {
+		for _, size := range l.buffer(t.Devices...) {
 			c := Case{
-				Name: "transfer/" + strings.Join(names, "->") + size.name, Family: "transfer", Kind: Bandwidth, Size: size.bytes,
+				Name: "transfer/" + name + size.name, Family: "transfer", Kind: Bandwidth, Size: size.bytes,
 				Description: "a tensor moves along a chain of devices, each time by the best way that copies, until the last one has it",
 				setup: func(e *env) (trial, error) {
-					if err != nil {
+					switch {
+					case err != nil:
 						return trial{}, err
+					case t.By != (core.DeviceID{}):
+						return e.copyBy(t, e.bytes(size.bytes))
+					default:
+						return e.transfer(t.Devices, e.bytes(size.bytes))
 					}
-					return e.transfer(chain, e.bytes(size.bytes))
 				},
 			}
+			if t.By != (core.DeviceID{}) {
+				c.Description = "copies by Device.Copy on a stream of " + t.By.String() + ", one after the other, between memory that is there before"
+			}
 			if err == nil {
-				c.From, c.To = Ends{chain[0]}, Ends{chain[len(chain)-1]}
+				c.From, c.To = Ends{t.Devices[0]}, Ends{t.Devices[len(t.Devices)-1]}
 			}
 			l.add(c, false)
 		}
 	}
+}
+
+// copyBy measures the copy of a transfer with an executor, in the same way as the cases that have such a copy.
+func (e *env) copyBy(t Transfer, size int64) (trial, error) {
+	from, to := t.Devices[0], t.Devices[1]
+	if from == to {
+		return e.localCopy(t.By, size)
+	}
+	if from == core.CPU || to == core.CPU {
+		d, err := e.open(t.By)
+		if err != nil {
+			return trial{}, err
+		}
+		way := toDevice
+		if to == core.CPU {
+			way = toHost
+		}
+		return e.hostCopy(t.By, way, e.bestMemory(d), true, size)
+	}
+	way := reading
+	if t.By == from {
+		way = writing
+	}
+	return pairCase(from, to, func(p pair) (trial, error) { return p.deviceCopy(way, false, size) })(e)
 }
 
 // transfer moves a tensor from the first device of a chain to the last one.

@@ -27,8 +27,12 @@ type moveCounters struct {
 	bytes [len(mechanisms)]atomic.Int64
 }
 
-// mechanisms are the names of the mechanisms of package exchange, by their numbers.
-var mechanisms = [...]string{"none", "alias", "map", "peer", "direct", "staged"}
+// mechanisms are the names of the mechanisms of package exchange, by their numbers, and then those of tensors that come
+// from files and go to them.
+var mechanisms = [...]string{"none", "alias", "map", "peer", "direct", "staged", loadedFile: "load", savedFile: "save"}
+
+// The indexes of what files take part in.
+const loadedFile, savedFile = 6, 7
 
 // fewTypes and fewIndexes are how many places have a direct way to their counters.
 const fewTypes, fewIndexes = 64, 16
@@ -148,13 +152,27 @@ var moveErrors = [...]struct {
 	{name: "other"},
 }
 
-// MechanismNames returns the names of the mechanisms, of which a move has the index.
-func (inside) MechanismNames() []string { return mechanisms[:] }
+// MechanismNames returns the names of the mechanisms of package exchange, of which a move has the index.
+func (inside) MechanismNames() []string { return mechanisms[:loadedFile] }
 
 // Moved counts a move. mechanism is an index of MechanismNames.
 func (inside) Moved(from, to DeviceID, mechanism int, bytes int64) {
+	countMoves(from, to, mechanism, 1, bytes)
+}
+
+// Loaded counts tensors that came from files to a place.
+func (inside) Loaded(to DeviceID, tensors, bytes int64) {
+	countMoves(CPU, to, loadedFile, tensors, bytes)
+}
+
+// Saved counts tensors that went from a place to files.
+func (inside) Saved(from DeviceID, tensors, bytes int64) {
+	countMoves(from, CPU, savedFile, tensors, bytes)
+}
+
+func countMoves(from, to DeviceID, mechanism int, tensors, bytes int64) {
 	m := countersOf(from).movesTo(to)
-	m.moves[mechanism].Add(1)
+	m.moves[mechanism].Add(tensors)
 	m.bytes[mechanism].Add(bytes)
 }
 

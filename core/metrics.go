@@ -59,10 +59,12 @@ func (m DeviceMetrics) OpenHandles() int64 { return m.Opens - m.Closes }
 
 // MoveMetrics is the part of [Metrics] that counts moves from one place to another by one mechanism.
 type MoveMetrics struct {
-	From      DeviceID `json:"from"` // where the memory of the source lies
-	To        DeviceID `json:"to"`   // the device that the tensor was moved to
-	Mechanism string   `json:"mechanism"`
-	Moves     int64    `json:"moves"` // tensors that were moved
+	From DeviceID `json:"from"` // where the memory of the source lies; CPU for a file
+	To   DeviceID `json:"to"`   // the device that the tensor was moved to; CPU for a file
+	// Mechanism is a mechanism of package exchange, such as "direct", or "load" or "save" for tensors that the
+	// functions Load and Save of package tensorfile have moved from and to files.
+	Mechanism string `json:"mechanism"`
+	Moves     int64  `json:"moves"` // tensors that were moved
 	// Bytes is the sum of the bytes of the tensors. If the mechanism shares memory, these are the bytes from
 	// the first element to the last one. A byte counts once, also if it was copied twice.
 	Bytes int64 `json:"bytes"`

@@ -144,7 +144,7 @@ step first-session 600 "$kit/first-session.sh" "$out/first-session"
 slug=$(tr -cs '[:alnum:]' - <<<"${card,,}" | sed 's/-*$//')
 given 'has cuda && ! $simulated' "${card:-nothing} is no card: it is not measured" bench 540 \
   dlx bench -t '*_ce*' -t '*_sm*' -t device_local_copy -t strided -t many -t latency -t streams -t alloc -t exchange -t handoff \
-  -t signal_to_wait --budget 7m --out "$out/$slug.json"
+  -t signal_to_wait -t wait_lateness -t file_to_device --budget 7m --out "$out/$slug.json"
 # nvbandwidth is no part of the kit: it is compared where the machine has it.
 given 'has cuda && ! $simulated && command -v nvbandwidth >/dev/null' "no nvbandwidth on the PATH, or ${card:-nothing} is no card" nvbandwidth 300 \
   peers -peer nvbandwidth -out "$out/nvbandwidth.json" -table "$out/nvbandwidth.md"

@@ -186,6 +186,7 @@ func Load(ctx context.Context, path string, device core.Device, options LoadOpti
 	r := &result.Report
 	r.Time = time.Since(start)
 	r.Rate = float64(r.Bytes) / r.Time.Seconds()
+	countLoaded(r)
 	return result, nil
 }
 

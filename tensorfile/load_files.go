@@ -154,6 +154,9 @@ func parseIndex(text []byte, at fault) (map[string]map[string]bool, error) {
 		files[file][name] = true
 		return nil
 	})
+	if err == nil && len(files) == 0 {
+		err = at.errorf(core.ErrInvalid, "weight_map of the index names no tensor")
+	}
 	return files, err
 }
 

@@ -98,7 +98,7 @@ func TestAMalformedIndexIsAnError(t *testing.T) {
 			t.Errorf("%s: %v, want %v about %q", name, err, c.want, c.text)
 		}
 	}
-	for _, text := range []string{"", "[]", "{}", `{"weight_map":1}`, `{"weight_map":{"a":1}}`, `{"weight_map":{"a":"x","a":"y"}}`, `{"weight_map":{"a":"x"`} {
+	for _, text := range []string{"", "[]", "{}", `{"weight_map":{}}`, `{"weight_map":1}`, `{"weight_map":{"a":1}}`, `{"weight_map":{"a":"x","a":"y"}}`, `{"weight_map":{"a":"x"`} {
 		_, err := tensorfile.Load(t.Context(), put(t, filepath.Join(t.TempDir(), "x.safetensors.index.json"), []byte(text)), d, tensorfile.LoadOptions{})
 		coretest.WantError(t, err, core.ErrInvalid, text)
 	}

@@ -106,11 +106,14 @@ func (s *shard) unreadable(gone error) error {
 	return loading.errorf(because(core.ErrInvalid, gone), "%s cannot be read: it became shorter while it was loaded", s.path)
 }
 
-// populate makes the system read the pages of a range of the mapped file, by touching them.
+// populate makes the system read the pages of a range of the mapped file, by touching them if it has no call for that.
 func (s *shard) populate(off, n int64) error {
 	file := s.file.share.m.data
 	low := off &^ (block - 1)
 	part := file[low : off+n]
+	if populated(part) {
+		return nil
+	}
 	gone := memfault.Guard(memfault.Within(file), func() {
 		var x byte
 		for i := 0; i < len(part); i += block {

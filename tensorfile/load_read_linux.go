@@ -87,6 +87,10 @@ func (s *shard) cached(off, n int64) (part float64, ok bool) {
 	return float64(count) / float64(pages), true
 }
 
+// populated makes the system read and map pages of a mapped file, and reports whether it has. It has not before Linux
+// 5.14, and for pages that the file no longer has.
+func populated(part []byte) bool { return unix.Madvise(part, unix.MADV_POPULATE_READ) == nil }
+
 // hugePage is the size of a huge page on most systems that have them.
 const hugePage = 2 << 20
 

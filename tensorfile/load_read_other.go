@@ -19,3 +19,5 @@ func (s *shard) cached(int64, int64) (part float64, ok bool) { return -1, false 
 func allocateHuge(n int64) ([]byte, func([]byte) error) { return allocateBlocks(n), nil }
 
 func adviseHuge([]byte) {}
+
+func populated([]byte) bool { return false }

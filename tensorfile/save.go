@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -38,7 +39,8 @@ type SaveOptions struct {
 // are divided by their names in order among files named model-00001-of-00003.safetensors, if path is
 // model.safetensors, and the index model.safetensors.index.json is written last. The files get their names when all of
 // them are on the disk, so that an older index keeps its own files if that fails. If Save fails, it leaves neither an
-// index nor new files. Save returns the paths of the files, the index last.
+// index nor new files. If they all fit into one file, Save then removes an older index, which [Load] would take for the
+// model. The files that it named are left. Save returns the paths of the files, the index last.
 //
 // Save fails as WriteFile does, and with the errors of [core.Device.Copy]. It returns ErrDevice if a tensor lies where neither
 // the host nor an opened device can access it, ErrInvalid if an option is out of range, and ErrNotSupported for MaxShard
@@ -63,10 +65,18 @@ func Save(ctx context.Context, path string, tensors map[string]*core.Tensor, opt
 			f.total += t.NumBytes()
 		}
 	}
-	defer func() { err = errors.Join(err, f.close()) }()
+	defer func() {
+		if err = errors.Join(err, f.close()); err == nil {
+			countSaved(tensors)
+		}
+	}()
 	parts := divide(tensors, options.MaxShard)
 	if len(parts) == 1 {
-		return []string{path}, f.saveFile(path, parts[0], options)
+		err := f.saveFile(path, parts[0], options)
+		if err == nil && options.MaxShard > 0 {
+			err = removeIndex(path, at)
+		}
+		return []string{path}, err
 	}
 	return f.saveShards(path, parts, options)
 }
@@ -144,7 +154,7 @@ func (f *fetcher) saveShards(path string, parts [][]Named, options SaveOptions) 
 	if err != nil {
 		return nil, err
 	}
-	err = begin(base+indexSuffix, func(w io.Writer) error {
+	err = begin(indexOf(path), func(w io.Writer) error {
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})
@@ -175,6 +185,20 @@ type shardIndex struct {
 		TotalSize int64 `json:"total_size"`
 	} `json:"metadata"`
 	WeightMap map[string]string `json:"weight_map"`
+}
+
+// indexOf returns the path of the index for the files that Save makes for path.
+func indexOf(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + indexSuffix }
+
+// removeIndex removes the index of a model of several files in whose place there is one file now.
+func removeIndex(path string, at fault) error {
+	switch err := os.Remove(indexOf(path)); {
+	case err == nil:
+		syncFolder(path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return at.errorf(because(core.ErrInvalid, err), "%s is saved, but the older index beside it, which Load would take for the model, cannot be removed", path)
+	}
+	return nil
 }
 
 // syncFolder puts the name of a file onto the disk, where the system can.

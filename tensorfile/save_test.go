@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -187,6 +188,45 @@ func TestSaveRefusesWhatItCannotWrite(t *testing.T) {
 		}
 		_, err := tensorfile.Save(t.Context(), filepath.Join(folder, c.path), c.tensors, c.options)
 		coretest.WantError(t, err, c.want, name)
+	}
+}
+
+// Of a model that has become small, Load does not take the larger one before for it.
+func TestSaveOfOneFileRemovesAnOlderIndex(t *testing.T) {
+	folder, d := t.TempDir(), openHost(t)
+	path := filepath.Join(folder, "model.safetensors")
+	save := func(n int64, options tensorfile.SaveOptions) {
+		t.Helper()
+		tensors := map[string]*core.Tensor{"a": filled(t, core.TypeFloat32, n), "b": filled(t, core.TypeFloat32, n)}
+		if _, err := tensorfile.Save(t.Context(), path, tensors, options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(100, tensorfile.SaveOptions{MaxShard: 400})
+	save(10, tensorfile.SaveOptions{MaxShard: 400})
+	_, err := tensorfile.Load(t.Context(), folder, d, tensorfile.LoadOptions{})
+	coretest.WantError(t, err, core.ErrInvalid, "a folder with the files of two models")
+	if l := load(t, path, d, tensorfile.LoadOptions{}); l.Tensors["a"].NumElements() != 10 {
+		t.Errorf("loaded %v", l.Report.Files)
+	}
+	// Without a limit, Save is for the one file, and leaves others alone.
+	save(100, tensorfile.SaveOptions{MaxShard: 400})
+	save(10, tensorfile.SaveOptions{})
+	if l := load(t, folder, d, tensorfile.LoadOptions{}); l.Tensors["a"].NumElements() != 100 {
+		t.Errorf("loaded %v", l.Report.Files)
+	}
+	// What cannot be removed is an error.
+	index := filepath.Join(folder, "model.safetensors.index.json")
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(index, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(index, "x"), nil)
+	_, err = tensorfile.Save(t.Context(), path, map[string]*core.Tensor{"a": filled(t, core.TypeFloat32, 1)}, tensorfile.SaveOptions{MaxShard: 400})
+	if err == nil || !strings.Contains(err.Error(), "older index") {
+		t.Errorf("%v", err)
 	}
 }
 

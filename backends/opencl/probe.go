@@ -5,6 +5,8 @@ package opencl
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +54,9 @@ func list() ([]location, error) {
 			if err := poclRoom.Check(name, "clGetDeviceIDs"); err != nil {
 				return nil, err
 			}
+			if err := poclSysfs(sysfs); err != nil {
+				return nil, err
+			}
 		}
 		devices, s := driver.Devices(p)
 		if s != driver.Success && s != driver.DeviceNotFound {
@@ -72,6 +77,20 @@ const pocl = "Portable Computing Language"
 // poclRoom is what clGetDeviceIDs of PoCL needs. It ends the process if it cannot start a thread for each
 // processor.
 var poclRoom = dl.Room{Bytes: 8 << 20}
+
+// sysfs is where Linux describes the processors. Tests replace it.
+var sysfs = "/sys"
+
+// poclSysfs returns an error if the processors are not described in the folder sysfs. hwloc, from which PoCL has the
+// memory of the machine, then reports none, and clGetDeviceIDs ends the process.
+func poclSysfs(sysfs string) error {
+	for _, folder := range []string{"bus/cpu/devices", "devices/system/cpu"} {
+		if _, err := os.Stat(filepath.Join(sysfs, folder)); err == nil {
+			return nil
+		}
+	}
+	return errorf(core.ErrNotSupported, "clGetDeviceIDs", "the driver is PoCL, which would end this process: /sys, where it reads about the processors, is not mounted: mount it, for a container with --volume /sys:/sys:ro")
+}
 
 // examine queries everything that matters of a device. A property that it does not report counts as missing.
 func examine(p driver.Platform, d driver.Device, index int32) location {

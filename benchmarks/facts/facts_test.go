@@ -54,6 +54,9 @@ func TestTheHostOfAFileSystem(t *testing.T) {
 	if r := reading(files); !reflect.DeepEqual(r.MHz, []float64{2445.5, 1000}) || r.Steal != 2.5 || r.Time.IsZero() {
 		t.Errorf("%+v", r)
 	}
+	if here := Host(); here.Platform != m.Platform || here.CPUs < 1 || len(here.Load) != len(Load()) {
+		t.Errorf("%+v, load %v", here, Load())
+	}
 	empty := host(fstest.MapFS{})
 	if empty.CPU != "" || empty.Load != nil || empty.Memory != 0 || empty.Virtual != "" || empty.LargestCache() != 0 {
 		t.Errorf("%+v", empty)

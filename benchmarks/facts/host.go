@@ -54,6 +54,18 @@ func (m *Machine) End() {
 	readCards(m.Devices, func(d *Device) *DeviceReading { return &d.After })
 }
 
+// Host describes the machine without its devices and their versions, and without the readings before and after a run.
+func Host() Machine { return host(os.DirFS("/")) }
+
+// Load returns the averages of the machine's load over the last 1, 5 and 15 minutes, nil where the system does not tell.
+func Load() []float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return nil
+	}
+	return loadAverages(string(text))
+}
+
 func missing(id core.DeviceID, reason string) Device {
 	d := Device{Missing: reason}
 	d.ID = id

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/dlx-go/dlx/benchmarks/facts"
 )
 
 // Machine is where the results were measured. Fields that cannot be found out are empty.
@@ -25,37 +25,14 @@ type Machine struct {
 type Load [3]float64
 
 func thisMachine() Machine {
-	m := Machine{Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version()}
-	m.Processor = field("/proc/cpuinfo", "model name", ":")
-	m.System = strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`)
-	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = strings.TrimSpace(string(text))
-	}
-	return m
-}
-
-// field returns the value of the first line of a file that has a name, or "".
-func field(path, name, separator string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, separator); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
+	h := facts.Host()
+	return Machine{Platform: h.Platform, Processor: h.CPU, CPUs: h.CPUs, Kernel: h.Kernel, System: h.System, Go: h.Versions["Go"]}
 }
 
 // loadNow returns the load averages, and false where the system does not tell.
 func loadNow() (l Load, ok bool) {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return l, false
-	}
-	_, err = fmt.Sscan(string(text), &l[0], &l[1], &l[2])
-	return l, err == nil
+	n := copy(l[:], facts.Load())
+	return l, n == len(l)
 }
 
 // quietLoad is the load average of the last minute, as a part of the processors, up to which the machine counts as quiet.

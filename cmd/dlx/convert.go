@@ -170,7 +170,7 @@ func convertTensor(ctx context.Context, host core.Device, file *tensorfile.File,
 	if err != nil {
 		return nil, err
 	}
-	m, err := host.Alloc(ctx, size, core.AllocOptions{})
+	m, err := core.Alloc(ctx, host, size, core.AllocOptions{})
 	if err != nil {
 		return nil, err
 	}

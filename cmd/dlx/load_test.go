@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,31 @@ func TestLoadReportsWhatItRead(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
+		}
+	}
+}
+
+// The index says which of two files with a tensor of the same name has the one to load.
+func TestLoadVerifiesTheFileThatTheIndexNames(t *testing.T) {
+	folder := t.TempDir()
+	for i, file := range []string{"a.safetensors", "b.safetensors"} {
+		x, err := core.FromSlice([]float32{float32(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		if err := tensorfile.WriteFile(t.Context(), filepath.Join(folder, file), []tensorfile.Named{{Name: "x", Tensor: x}, {Name: file, Tensor: x}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := filepath.Join(folder, "m.safetensors.index.json")
+	if err := os.WriteFile(index, []byte(`{"weight_map":{"x":"b.safetensors","a.safetensors":"a.safetensors"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"cpu", "ext_dev:1"} {
+		o := dlx(t, "load", index, "--to", to, "--verify", "--json")
+		if o.code != exitOK {
+			t.Errorf("%s: exit code %d: %s", to, o.code, o.stderr)
 		}
 	}
 }

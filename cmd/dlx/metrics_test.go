@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -218,6 +219,39 @@ func TestMetricsOfProcesses(t *testing.T) {
 		want := core.MoveMetrics{From: core.CPU, To: id, Mechanism: "direct", Moves: step.want.Allocs, Bytes: step.want.Allocs}
 		if !slices.Contains(m.Moves, want) {
 			t.Errorf("%+v, want %+v", m.Moves, want)
+		}
+	}
+}
+
+// Memory of the host that commands allocate counts in the metrics.
+func TestWhatCommandsAllocateIsCounted(t *testing.T) {
+	onHost := func() core.DeviceMetrics {
+		for _, d := range core.ReadMetrics().Devices {
+			if d.Device == core.CPU {
+				return d
+			}
+		}
+		return core.DeviceMetrics{}
+	}
+	const elements = 1797 * 64 // of digits.npy, of 8 bytes each
+	for _, c := range []struct {
+		name  string
+		args  []string
+		bytes int64
+	}{
+		{"convert", []string{"convert", digits, filepath.Join(t.TempDir(), "x.npy"), "--dtype", "float32"}, 4 * elements},
+		{"handoff", []string{"handoff", digits, "--via", "cpu,ext_dev:0", "--out", filepath.Join(t.TempDir(), "x.npy")}, 8 * elements},
+	} {
+		before := onHost()
+		if o := dlx(t, c.args...); o.code != exitOK {
+			t.Fatalf("%s: %+v", c.name, o)
+		}
+		after := onHost()
+		if allocs, bytes := after.Allocs-before.Allocs, after.AllocatedBytes-before.AllocatedBytes; allocs != 1 || bytes != c.bytes {
+			t.Errorf("%s: %d allocations of %d bytes, want 1 of %d", c.name, allocs, bytes, c.bytes)
+		}
+		if before.LiveBytes() != after.LiveBytes() {
+			t.Errorf("%s: %d bytes are live, and were %d", c.name, after.LiveBytes(), before.LiveBytes())
 		}
 	}
 }

@@ -21,12 +21,13 @@ type Hint struct {
 
 // machine is what hints are derived from. Tests make their own.
 type machine struct {
-	root      string                   // "/", or a copy for tests
-	env       func(name string) string // the environment
-	open      func(path string) error  // why the process may not open a device file for reading and writing
-	group     func(path string) string // the number of the group of a file
-	shm       int64                    // bytes of /dev/shm; 0 if not known
-	memlock   int64                    // bytes of memory that the process may lock; -1 if there is no limit
+	root      string                     // "/", or a copy for tests
+	env       func(name string) string   // the environment
+	open      func(path string) error    // why the process may not open a device file for reading and writing
+	group     func(path string) string   // the number of the group of a file
+	needs     func(path string) []string // the libraries that a library is linked with
+	shm       int64                      // bytes of /dev/shm; 0 if not known
+	memlock   int64                      // bytes of memory that the process may lock; -1 if there is no limit
 	backends  []Backend
 	container bool
 }
@@ -100,6 +101,15 @@ func (m *machine) built(names ...string) bool {
 	})
 }
 
+// works reports whether one of the backends has a device of a driver or with a name that contains a word in small letters.
+func (m *machine) works(word string, names ...string) bool {
+	return slices.ContainsFunc(m.backends, func(b Backend) bool {
+		return slices.Contains(names, b.Name) && slices.ContainsFunc(b.Devices, func(d Device) bool {
+			return strings.Contains(strings.ToLower(d.Name+" "+d.Driver), word)
+		})
+	})
+}
+
 const withGPU = "start the container with --gpus all, or by CDI with --device nvidia.com/gpu=all; in Kubernetes ask for nvidia.com/gpu"
 
 // hints returns what is wrong, nil if nothing is.
@@ -155,6 +165,13 @@ func (m *machine) nvidia(add func(name, remedy, problem string, args ...any)) {
 		}
 		return
 	}
+	if cuda && devices == 0 && m.has("/dev/nvidiactl") && !m.has("/dev/nvidia-uvm") && m.env("DLX_CUDA_LIBRARY") == "" {
+		remedy := "load the kernel's module: nvidia-modprobe -u -c=0, as root"
+		if m.container {
+			remedy = withGPU + "; if that is so, run nvidia-modprobe -u -c=0 on the host, which makes the file, and start the container again"
+		}
+		add("nvidia_no_uvm", remedy, "/dev/nvidia-uvm is not there, without which CUDA finds no device")
+	}
 	vulkan := m.has("/etc/vulkan/icd.d/nvidia*.json", "/usr/share/vulkan/icd.d/nvidia*.json", "/usr/local/share/vulkan/icd.d/nvidia*.json")
 	egl := m.has("/etc/glvnd/egl_vendor.d/*nvidia*.json", "/usr/share/glvnd/egl_vendor.d/*nvidia*.json")
 	if m.built("vulkan", "gl") && !vulkan && !egl {
@@ -164,6 +181,9 @@ func (m *machine) nvidia(add func(name, remedy, problem string, args ...any)) {
 		}
 		add("nvidia_no_graphics", remedy, "libcuda.so.1 is there, and neither NVIDIA's ICD file for Vulkan nor that for EGL is (NVIDIA_DRIVER_CAPABILITIES=%s)", capabilities)
 	}
+	if vulkan || egl {
+		m.nvidiaNeeds(add)
+	}
 	if match := kernelVersion.FindStringSubmatch(m.read("/proc/driver/nvidia/version")); match != nil {
 		for _, path := range m.library("libcuda.so.[0-9]*.[0-9]*") {
 			if version := path[strings.LastIndex(path, "libcuda.so.")+len("libcuda.so."):]; version != match[1] {
@@ -172,6 +192,29 @@ func (m *machine) nvidia(add func(name, remedy, problem string, args ...any)) {
 					remedy = "remove NVIDIA's driver from the image, and start the container again: the container toolkit mounts that of the host; a CDI specification must be made again after a change of the driver (nvidia-ctk cdi generate)"
 				}
 				add("nvidia_version", remedy, "%s has version %s, and the kernel's module has %s", path, version, match[1])
+				return
+			}
+		}
+	}
+}
+
+// nvidiaNeeds looks for what NVIDIA's libraries for Vulkan and OpenGL are linked with. The container toolkit mounts the
+// driver's own libraries only, and the loaders of Vulkan and EGL do not say which library is missing.
+func (m *machine) nvidiaNeeds(add func(name, remedy, problem string, args ...any)) {
+	if !m.built("vulkan", "gl") || m.works("nvidia", "vulkan", "gl") {
+		return
+	}
+	for _, name := range []string{"libGLX_nvidia.so.0", "libEGL_nvidia.so.0"} {
+		for _, path := range m.library(name) {
+			var missing []string
+			for _, needed := range m.needs(path) {
+				if strings.HasPrefix(needed, "libX") && len(m.library(needed)) == 0 {
+					missing = append(missing, needed)
+				}
+			}
+			if len(missing) > 0 {
+				add("nvidia_needs_x11", "install them, also where there is no window (Debian: libx11-6, libxext6)",
+					"%s is linked with %s, which this system lacks, so that Vulkan and OpenGL do not find NVIDIA's driver", path, strings.Join(missing, " and "))
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"debug/elf"
 	"os"
 	"strconv"
 	"syscall"
@@ -11,7 +12,7 @@ import (
 // Hints returns the usual mistakes that it finds on this machine, nil if there are none. The list is that of List: what
 // works needs no hint. It opens device files, and closes them.
 func Hints(list []Backend) []Hint {
-	m := &machine{root: "/", env: os.Getenv, open: openDevice, group: groupOf, memlock: -1, backends: list}
+	m := &machine{root: "/", env: os.Getenv, open: openDevice, group: groupOf, needs: linkedWith, memlock: -1, backends: list}
 	m.container = m.inContainer()
 	var shm unix.Statfs_t
 	if unix.Statfs("/dev/shm", &shm) == nil {
@@ -30,6 +31,17 @@ func openDevice(path string) error {
 		return err.(*os.PathError).Err //nolint:errorlint // OpenFile returns this type
 	}
 	return file.Close()
+}
+
+// linkedWith returns the names of the libraries that a library needs, nil if it cannot be read.
+func linkedWith(path string) []string {
+	file, err := elf.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	names, _ := file.ImportedLibraries() // nil if it fails
+	return names
 }
 
 func groupOf(path string) string {

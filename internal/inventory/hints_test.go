@@ -14,7 +14,7 @@ import (
 func TestHintsNameTheMistakeOfAContainer(t *testing.T) {
 	const lib, version = "/usr/lib/x86_64-linux-gnu/", "/proc/driver/nvidia/version"
 	const icd = `{"ICD": {"library_path": "libGLX_nvidia.so.0"}}`
-	card := map[string]string{"/dev/nvidiactl": "", lib + "libcuda.so.1": "", lib + "libcuda.so.550.54.15": "", lib + "libGLX_nvidia.so.0": "",
+	card := map[string]string{"/dev/nvidiactl": "", "/dev/nvidia-uvm": "", lib + "libX11.so.6": "", lib + "libXext.so.6": "", lib + "libcuda.so.1": "", lib + "libcuda.so.550.54.15": "", lib + "libGLX_nvidia.so.0": "",
 		"/etc/vulkan/icd.d/nvidia_icd.json": icd, version: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n"}
 	with := func(change map[string]string, without ...string) map[string]string {
 		files := map[string]string{}
@@ -44,6 +44,12 @@ func TestHintsNameTheMistakeOfAContainer(t *testing.T) {
 		{name: "no compute", files: env{"/dev/nvidiactl": ""}, want: "nvidia_no_compute compute,utility"},
 		{name: "no libcuda on a host", files: env{"/dev/nvidiactl": ""}, host: true, want: "nvidia_no_compute libcuda1"},
 		{name: "no graphics", files: with(nil, "/etc/vulkan/icd.d/nvidia_icd.json", lib+"libGLX_nvidia.so.0"), want: "nvidia_no_graphics graphics"},
+		{name: "no uvm", files: with(nil, "/dev/nvidia-uvm"), want: "nvidia_no_uvm nvidia-modprobe -u -c=0 on the host"},
+		{name: "no uvm on a host", files: with(nil, "/dev/nvidia-uvm"), host: true, want: "nvidia_no_uvm load"},
+		{name: "no uvm in the simulator", files: with(nil, "/dev/nvidia-uvm"), env: env{"DLX_CUDA_LIBRARY": "x"}},
+		{name: "no uvm in WSL, which has no such file", files: with(env{"/dev/dxg": ""}, "/dev/nvidiactl", "/dev/nvidia-uvm")},
+		{name: "no libXext", files: with(nil, lib+"libXext.so.6"), want: "nvidia_needs_x11 libxext6"},
+		{name: "no libX11 and no ICD file", files: with(nil, lib+"libX11.so.6", "/etc/vulkan/icd.d/nvidia_icd.json"), want: "nvidia_no_graphics graphics"},
 		{name: "void", files: env{}, env: env{"NVIDIA_VISIBLE_DEVICES": "void"}, want: "nvidia_not_given --gpus"},
 		{name: "unset", files: env{version: ""}, want: "nvidia_not_given --gpus"},
 		{name: "unset on a host", files: env{version: ""}, host: true},
@@ -75,7 +81,8 @@ func TestHintsNameTheMistakeOfAContainer(t *testing.T) {
 				}
 			}
 			m := &machine{root: root, env: func(name string) string { return c.env[name] }, open: func(string) error { return c.refused },
-				group: func(string) string { return "109" }, shm: c.shm, memlock: c.memlock, container: !c.host}
+				group: func(string) string { return "109" },
+				needs: func(string) []string { return []string{"libX11.so.6", "libXext.so.6", "libnvidia-glcore.so"} }, shm: c.shm, memlock: c.memlock, container: !c.host}
 			if m.memlock == 0 {
 				m.memlock = -1
 			}
@@ -97,6 +104,26 @@ func TestHintsNameTheMistakeOfAContainer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A driver that works needs no library, wherever it has found it.
+func TestADriverThatWorksNeedsNoLibrary(t *testing.T) {
+	root, library := t.TempDir(), "/usr/lib/libGLX_nvidia.so.0"
+	if err := os.MkdirAll(filepath.Join(root, "/usr/lib"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, library), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for driver, want := range map[string]int{"NVIDIA 570": 0, "llvmpipe": 1} {
+		m := &machine{root: root, env: func(string) string { return "" }, needs: func(string) []string { return []string{"libX11.so.6"} },
+			backends: []Backend{{Name: "vulkan", BuiltIn: true, Devices: []Device{{Properties: core.Properties{Driver: driver}}}}}}
+		found := 0
+		m.nvidiaNeeds(func(string, string, string, ...any) { found++ })
+		if found != want {
+			t.Errorf("with a device of %s: %d hints, want %d", driver, found, want)
+		}
 	}
 }
 

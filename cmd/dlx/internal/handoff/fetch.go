@@ -39,7 +39,7 @@ func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error)
 
 // emptyLike allocates a row-major tensor on d with the type and shape of t.
 func emptyLike(ctx context.Context, d core.Device, t *core.Tensor) (*core.Tensor, error) {
-	m, err := d.Alloc(ctx, t.NumBytes(), core.AllocOptions{})
+	m, err := core.Alloc(ctx, d, t.NumBytes(), core.AllocOptions{})
 	if err != nil {
 		return nil, err
 	}
