@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -21,9 +22,12 @@ const (
 	leastEffect = 0.02
 	// leastUnblocked is the same where a run had only one process, so that nothing is known of others.
 	leastUnblocked = 0.05
-	// With so many cases in several blocks, the typical spread between blocks is known, and worth typicalFreedom degrees of
-	// freedom to each case.
+	// The typical spread between blocks is that of so many cases, and worth typicalFreedom degrees of freedom to each case.
 	casesForTypical = 10
+	// medianOfNormal is the median distance from the mean of a normal distribution, in standard deviations.
+	medianOfNormal = 0.6745
+	// leastWithin is a distance between samples, as a part of their time, below which cases are alike.
+	leastWithin = 1e-4
 	// Where the reference work took 30 % longer, as a logarithm, other code may take up to twice that longer: it keeps other
 	// units of the processor busy, or waits for other caches.
 	dependsOnSpeed = 2
@@ -36,14 +40,15 @@ const (
 // The samples of one process share its luck: where its memory lies, and how fast the clocks were. A test that takes
 // them as independent finds differences between equal programs. So a difference is significant only if all of these say so:
 //
-//   - the Mann-Whitney U test of all samples ([benchmath.AssumeNothing]), with Holm's correction for the number of cases;
-//   - Student's t test of the medians of blocks, where each run has two or more (see [Series].Blocks). The variance between
-//     blocks is that of the case, or the typical one of all cases if that is larger: few blocks tell little about themselves;
+//   - the Mann-Whitney U test of the quickest samples ([benchmath.AssumeNothing]);
+//   - Student's t test of the medians of the quickest blocks, where the runs have several (see [Series].Blocks). The variance
+//     between blocks is that of the case, or the typical one of the cases whose samples vary as much, if that is larger: few
+//     blocks tell little about themselves;
 //   - the size of the difference: above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
 //
-// Samples are compared at the same speed of the processor, as far as there are such (see [Series].Reference). The baselines of a
-// case, and that reference, are other code that ran at the same time. Where all of them have changed in the same direction as the
-// case, the machine has: only what the case lost or won beyond them counts.
+// Samples are compared at the same speed of the processor, as far as there are such (see [Series].Reference); if not, what the
+// speed may explain does not count. The baselines of a case are other code that ran at the same time. Where all of them have changed
+// in the same direction as the case, the machine has: only what the case lost or won beyond them counts.
 func (r *Report) Compare(old Report, tolerance float64) int {
 	r.Baseline = &Baseline{Date: old.Date, Tolerance: tolerance, Differs: r.differs(old)}
 	before := make(map[string]*Result, len(old.Cases))
@@ -75,9 +80,8 @@ func (r *Report) Compare(old Report, tolerance float64) int {
 			now[c.Name] = true // a name that the older report has twice counts once
 		}
 	}
-	holm(pairs)
-	typical, known := typicalSpread(pairs)
 	for _, p := range pairs {
+		typical, known := p.typicalSpread(pairs)
 		p.new.Change = p.change(typical, known, tolerance)
 	}
 	return len(pairs)
@@ -94,6 +98,7 @@ type compared struct {
 	counts   float64 // the part of shift that the machine does not explain
 	p        float64 // of the U test
 	spread   float64 // the standard deviation between blocks, of logarithms
+	within   float64 // the logarithm of the typical distance of a sample from the median of its block
 	freedom  int     // its degrees of freedom, 0 if there are no blocks
 	blocks   float64 // 1/(number of old blocks) + 1/(number of new blocks)
 }
@@ -102,16 +107,17 @@ func newCompared(before, now *Result) *compared {
 	p := &compared{old: before, new: now}
 	e := compareAtOneSpeed(&before.Series, &now.Series)
 	p.shift = e.shift(&before.Series, &now.Series)
-	others := controls(before, now)
-	if e.machine != 0 {
-		others = append(others, dependsOnSpeed*e.machine)
+	p.counts = beyond(p.shift, controls(before, now))
+	if e.machine != 0 { // what either of the two explains does not count: code depends on the speed in different ways
+		byMachine := beyond(p.shift, []float64{dependsOnSpeed * e.machine})
+		p.counts = math.Copysign(min(math.Abs(p.counts), math.Abs(byMachine)), p.shift)
 	}
-	p.counts = beyond(p.shift, others)
 	p.p = uTest(e.before, e.now)
-	a, b := e.beforeBlocks, e.nowBlocks
-	if len(a) > 1 && len(b) > 1 {
+	// Without two blocks on one side nothing is known of the difference between processes.
+	if a, b := e.beforeBlocks, e.nowBlocks; len(a) > 0 && len(b) > 0 && len(a)+len(b) > 2 {
 		p.freedom = len(a) + len(b) - 2
 		p.spread = math.Sqrt((squares(a) + squares(b)) / float64(p.freedom))
+		p.within = math.Log(max(e.within, leastWithin))
 		p.blocks = 1/float64(len(a)) + 1/float64(len(b))
 	}
 	return p
@@ -179,43 +185,39 @@ func beyond(shift float64, others []float64) float64 {
 	return sign * max(0, sign*shift-max(0, least))
 }
 
-// holm corrects the probabilities of the U tests for the number of pairs.
-//
-// Source: S. Holm, A simple sequentially rejective multiple test procedure, 1979.
-func holm(pairs []*compared) {
-	sorted := slices.SortedFunc(slices.Values(pairs), func(a, b *compared) int {
-		switch {
-		case a.p < b.p:
-			return -1
-		case a.p > b.p:
-			return 1
-		}
-		return 0
-	})
-	least := 0.0
-	for i, p := range sorted {
-		least = min(1, max(least, p.p*float64(len(sorted)-i)))
-		p.p = least
-	}
-}
-
-// typicalSpread returns the median of the spreads between blocks, and whether there are enough for that.
-func typicalSpread(pairs []*compared) (spread float64, known bool) {
-	var all []float64
-	for _, p := range pairs {
-		if p.freedom > 0 {
-			all = append(all, p.spread)
+// typicalSpread returns the median of the spreads between blocks of those cases that are most like p: their samples vary as much
+// within a block. It also returns whether there are enough for that. Where the speed of the processor was measured, it is at
+// least what makes their typical change one of chance: a change that most of them have is that of the machine's load.
+func (p *compared) typicalSpread(pairs []*compared) (spread float64, known bool) {
+	var like []*compared
+	for _, other := range pairs {
+		if other.freedom > 0 {
+			like = append(like, other)
 		}
 	}
-	if len(all) < casesForTypical {
+	if p.freedom == 0 || len(like) < casesForTypical {
 		return 0, false
 	}
-	return median(all), true
+	slices.SortStableFunc(like, func(a, b *compared) int {
+		return cmp.Compare(math.Abs(a.within-p.within), math.Abs(b.within-p.within))
+	})
+	var all, changes []float64
+	for _, other := range like[:casesForTypical] {
+		all = append(all, other.spread)
+		if len(other.new.Reference) > 0 {
+			changes = append(changes, math.Abs(other.counts)/math.Sqrt(other.blocks))
+		}
+	}
+	spread = median(all)
+	if len(changes) > 0 {
+		spread = max(spread, median(changes)/medianOfNormal)
+	}
+	return spread, true
 }
 
 // change judges a pair.
 func (p *compared) change(typical float64, known bool, tolerance float64) *Change {
-	c := &Change{Median: p.old.Median, Ratio: round(p.old.Median / p.new.Median), P: p.p}
+	c := &Change{Median: p.old.Median, Ratio: round(math.Exp(-p.shift)), P: p.p}
 	least := leastUnblocked
 	if p.freedom > 0 {
 		least = leastEffect

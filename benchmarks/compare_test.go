@@ -166,13 +166,31 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-func TestHolm(t *testing.T) {
-	pairs := []*compared{{p: 0.04}, {p: 0.01}, {p: 0.03}, {p: 0.9}}
-	holm(pairs)
-	for i, want := range []float64{0.09, 0.04, 0.09, 0.9} {
-		if math.Abs(pairs[i].p-want) > 1e-12 {
-			t.Errorf("%d: %v, want %v", i, pairs[i].p, want)
+// A case whose samples lie close together is judged by such cases, not by those that vary more.
+func TestTheTypicalSpreadIsThatOfSimilarCases(t *testing.T) {
+	var pairs []*compared
+	for i := range casesForTypical {
+		pairs = append(pairs, &compared{new: new(Result), freedom: 4, within: -6, spread: 0.01 + 0.001*float64(i)},
+			&compared{new: new(Result), freedom: 4, within: -2, spread: 0.3})
+	}
+	for within, want := range map[float64]float64{-6.5: 0.0145, -1: 0.3} {
+		p := compared{freedom: 4, within: within}
+		if got, known := p.typicalSpread(pairs); !known || math.Abs(got-want) > 1e-9 {
+			t.Errorf("within %v: %v, %v, want %v", within, got, known, want)
 		}
+	}
+	for _, p := range pairs { // all changed
+		p.new.Reference = []float64{1}
+		p.counts, p.blocks = 0.1, 1
+	}
+	if got, _ := pairs[0].typicalSpread(pairs); math.Abs(got-0.1/medianOfNormal) > 1e-9 {
+		t.Errorf("where all changed: %v", got)
+	}
+	if _, known := (&compared{}).typicalSpread(pairs); known {
+		t.Error("a case without blocks has a typical spread")
+	}
+	if _, known := pairs[0].typicalSpread(pairs[:casesForTypical-1]); known {
+		t.Error("too few cases have a typical spread")
 	}
 }
 

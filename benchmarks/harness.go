@@ -56,7 +56,11 @@ const (
 	shortestSample = 50 * time.Microsecond
 	leastShare     = 20 * time.Millisecond
 	fewestRounds   = 3
-	mostLoops      = 1 << 30
+	// A sample is made of up to this many parts of at least shortestPart: another program that takes the processor for some
+	// milliseconds spoils a whole sample, but seldom each of its parts.
+	mostParts    = 16
+	shortestPart = 100 * time.Microsecond
+	mostLoops    = 1 << 30
 )
 
 // block is what a case is measured with in one round.
@@ -197,6 +201,7 @@ func (r *Result) add(later Result) {
 func (s *Series) append(later Series) {
 	s.Times = append(s.Times, later.Times...)
 	s.Blocks = append(s.Blocks, later.Blocks...)
+	s.Fastest = append(s.Fastest, later.Fastest...)
 	s.Reference = append(s.Reference, later.Reference...)
 	s.Iterations = max(s.Iterations, later.Iterations)
 }
@@ -312,16 +317,17 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 
 	runtime.GC() // the garbage of other cases is not this one's
 	length := max(shortestSample, min(longestSample, maxTime/time.Duration(2*samples*len(series))))
+	pieces := make([]pieces, len(series))
 	for i, s := range series {
 		if err := step(i, func() (err error) {
-			s.Iterations, err = calibrate(samplers[i], length)
+			pieces[i], err = calibrate(samplers[i], length)
+			s.Iterations = pieces[i].iterations * pieces[i].parts
 			return err
 		}); err != nil {
 			return err
 		}
 	}
 	work := new(reference)
-	work.run() // to warm up
 	start := time.Now()
 	for round := range samples {
 		if round >= fewestRounds && time.Since(start) > maxTime {
@@ -331,12 +337,7 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 			i := (turn + round) % len(series)
 			s := series[i]
 			if err := step(i, func() error {
-				d, err := samplers[i](s.Iterations)
-				if err == nil {
-					s.Times = append(s.Times, perOperation(d, s.Iterations))
-					s.Reference = append(s.Reference, work.run())
-				}
-				return err
+				return s.take(samplers[i], pieces[i], work)
 			}); err != nil {
 				return err
 			}
@@ -365,16 +366,45 @@ func (r *Result) sample(ctx context.Context, t trial, samples int, maxTime time.
 	return nil
 }
 
-// calibrate warms up and finds how many operations take at least as long as wanted,
-// or several times that with what they do off the clock.
-func calibrate(s sampler, length time.Duration) (int, error) {
+// pieces are what a sample is made of.
+type pieces struct {
+	parts      int
+	iterations int // of each part
+}
+
+// take takes a sample, with the reference work beside each part.
+func (s *Series) take(op sampler, p pieces, work *reference) error {
+	total, fastest, speed := time.Duration(0), time.Duration(math.MaxInt64), 0.0
+	for range p.parts {
+		d, err := op(p.iterations)
+		if err != nil {
+			return err
+		}
+		total += d
+		if beside := work.run(); d < fastest {
+			fastest, speed = d, beside
+		}
+	}
+	s.Times = append(s.Times, perOperation(total, p.parts*p.iterations))
+	s.Fastest = append(s.Fastest, perOperation(fastest, p.iterations))
+	s.Reference = append(s.Reference, speed)
+	return nil
+}
+
+// calibrate warms up and finds what makes a sample of a length: as many operations as take long enough for a part, and as many
+// parts as there is time for. An operation that does most of its work off the clock has one part, and several times the length
+// with what is off the clock: in short parts there would be too little to measure.
+func calibrate(s sampler, sample time.Duration) (pieces, error) {
 	const offClock = 5
 	for n := 1; ; {
 		start := time.Now()
 		d, err := s(n)
-		whole := max(time.Since(start)/offClock, d)
+		whole, length := d, max(shortestPart, sample/mostParts)
+		if withOff := time.Since(start) / offClock; withOff > d {
+			whole, length = withOff, sample
+		}
 		if err != nil || whole >= length || n >= mostLoops {
-			return n, err
+			return pieces{max(1, min(mostParts, int(sample/max(whole, 1)))), n}, err
 		}
 		// A fifth more than needed, but a short run foretells little of a long one.
 		n = max(n+1, min(100*n, int(1.2*float64(n)*float64(length)/float64(max(whole, 1)))))

@@ -77,14 +77,16 @@ func TestASlowCaseGetsFewerSamples(t *testing.T) {
 }
 
 func TestCalibrationFindsALongEnoughSample(t *testing.T) {
-	for _, op := range []time.Duration{1, 7, 1000, time.Hour} {
-		n, err := calibrate(fixed(op), time.Millisecond)
-		if took := time.Duration(n) * op; err != nil || took < time.Millisecond || n > 1 && took > 2*time.Millisecond {
-			t.Errorf("%d operations of %v: %v", n, op, err)
+	const sample = mostParts * time.Millisecond
+	for op, parts := range map[time.Duration]int{1: mostParts, 7: mostParts, 1000: mostParts, 5 * time.Millisecond: 3, time.Hour: 1} {
+		p, err := calibrate(fixed(op), sample)
+		took := time.Duration(p.iterations) * op
+		if err != nil || took < time.Millisecond || p.iterations > 1 && took > 2*time.Millisecond || p.parts > parts || 2*p.parts < parts {
+			t.Errorf("%d parts of %d operations of %v: %v", p.parts, p.iterations, op, err)
 		}
 	}
-	if n, err := calibrate(fixed(0), time.Millisecond); err != nil || n < mostLoops {
-		t.Errorf("operations without a time: %d, %v", n, err)
+	if p, err := calibrate(fixed(0), sample); err != nil || p.iterations < mostLoops {
+		t.Errorf("operations without a time: %+v, %v", p, err)
 	}
 }
 
@@ -93,8 +95,26 @@ func TestCalibrationMindsWhatIsOffTheClock(t *testing.T) {
 		time.Sleep(time.Duration(n) * time.Millisecond)
 		return time.Duration(n), nil
 	}
-	if n, err := calibrate(mostlyOff, time.Millisecond); err != nil || n > 100 {
-		t.Errorf("%d operations of a millisecond each, %v", n, err)
+	if p, err := calibrate(mostlyOff, time.Millisecond); err != nil || p.iterations > 100 || p.parts != 1 {
+		t.Errorf("%+v of a millisecond each, %v", p, err)
+	}
+}
+
+// Something disturbs all parts of a sample but one.
+func TestTheFastestPartOfASampleIsKept(t *testing.T) {
+	part := 0
+	op := func(n int) (time.Duration, error) {
+		if part++; part == 2 {
+			return time.Duration(10 * n), nil
+		}
+		return time.Duration(40 * n), nil
+	}
+	var s Series
+	if err := s.take(op, pieces{parts: 3, iterations: 5}, new(reference)); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Times) != 1 || s.Times[0] != 30 || len(s.Fastest) != 1 || s.Fastest[0] != 10 || len(s.Reference) != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -250,7 +270,7 @@ func TestTheBudgetIsDividedAmongTheCases(t *testing.T) {
 		}
 	}
 	o := Options{Samples: 4, MaxTime: time.Hour}
-	if run(o); longest < 20_000 { // samples of 20 ms
+	if run(o); longest < 20_000/mostParts { // parts of samples of 20 ms
 		t.Errorf("without a budget a sample has %d operations", longest)
 	}
 	// At most 10 ms for the first case, half of that for its 4 samples. A machine that is busy leaves it less.

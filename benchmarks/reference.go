@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -20,10 +21,14 @@ type reference struct {
 	sum      uint64
 }
 
-// run does the work, and returns its time in nanoseconds.
+// run does the work, and returns its time in nanoseconds. It does it once before that: what it finds in the caches must not
+// depend on the case.
 func (r *reference) run() float64 {
-	start := time.Now()
-	for range 4 {
+	var start time.Time
+	for i := range 5 {
+		if i == 1 {
+			start = time.Now()
+		}
 		var a, b, c, d uint64
 		for i := 0; i < referenceBytes; i += 32 {
 			a = a*31 + binary.LittleEndian.Uint64(r.from[i:])
@@ -38,87 +43,118 @@ func (r *reference) run() float64 {
 	return float64(time.Since(start))
 }
 
-// evidence is what the samples of two series say at the same speed of the processor: logarithms of times, with the medians
-// of their blocks.
+// evidence is what the samples of two series say at the same speed of the processor: logarithms of times, with the medians of
+// blocks. What disturbs a machine makes a sample longer, never shorter, so it has the quickest samples of each block, and the
+// medians of the quickest blocks.
 type evidence struct {
 	before, now             []float64
 	beforeBlocks, nowBlocks []float64
-	// machine is the logarithm of how much slower the processor was for the later samples.
-	machine float64
+	within                  float64 // the typical distance of these samples from the median of their block
+	machine                 float64 // the logarithm of how much slower the processor was for the later samples
 }
 
-// What samples must have in common to be compared with each other.
+// What is taken of two series.
 const (
-	sameSpeed    = 0.12 // the logarithm of how much the times of the reference may differ
-	leastSamples = 8    // of each series
-	leastPart    = 0.4  // of the samples of the shorter series: fewer are those that something disturbed
-	leastBlocks  = 2
+	sameSpeed    = 0.06 // the logarithm of how much the times of the reference may differ
+	speedError   = 0.03 // of the reference, as a logarithm: less says nothing about the processor
+	leastSamples = 8    // of each series at the same speed
+	quickSamples = 4    // one of so many samples of a block, but at least leastQuick
+	leastQuick   = 2
+	quickBlocks  = 0.6 // this part of the blocks, rounded up
 )
 
-// compareAtOneSpeed takes those samples of two series beside which the processor had about the same speed: the speed that most
-// samples of both have. Without such samples, or without times of the reference, it takes all samples.
+// compareAtOneSpeed compares two series by the samples beside which the processor was about as fast: at the highest speed that
+// leastSamples of both have. Without such samples, or without times of the reference, it takes those of any speed.
 func compareAtOneSpeed(before, now *Series) evidence {
-	all := evidence{before: logs(before.Times), now: logs(now.Times)}
-	all.beforeBlocks, all.nowBlocks = before.blockMedians(all.before), now.blockMedians(all.now)
-	if len(before.Reference) != len(before.Times) || len(now.Reference) != len(now.Times) || len(all.before) == 0 || len(all.now) == 0 {
-		return all
+	a, b := logs(before.Times), logs(now.Times)
+	if len(before.Fastest) == len(a) && len(now.Fastest) == len(b) {
+		a, b = logs(before.Fastest), logs(now.Fastest)
 	}
-	speedBefore, speedNow := logs(before.Reference), logs(now.Reference)
-	all.machine = median(speedNow) - median(speedBefore)
-	low, most := 0.0, 0
-	for _, candidate := range slices.Concat(speedBefore, speedNow) {
-		if n := min(within(speedBefore, candidate), within(speedNow, candidate)); n > most {
-			low, most = candidate, n
+	if len(before.Reference) != len(a) || len(now.Reference) != len(b) {
+		return newEvidence(before.quickest(a, nil, 0), now.quickest(b, nil, 0))
+	}
+	speedsA, speedsB := logs(before.Reference), logs(now.Reference)
+	for _, low := range slices.Sorted(slices.Values(slices.Concat(speedsA, speedsB))) {
+		if min(within(speedsA, low), within(speedsB, low)) >= leastSamples {
+			return newEvidence(before.quickest(a, speedsA, low), now.quickest(b, speedsB, low))
 		}
 	}
-	if float64(most) < max(leastSamples, leastPart*float64(min(len(all.before), len(all.now)))) {
-		return all
-	}
-	same := evidence{}
-	var speeds [2][]float64
-	same.before, same.beforeBlocks, speeds[0] = before.at(low, all.before, speedBefore)
-	same.now, same.nowBlocks, speeds[1] = now.at(low, all.now, speedNow)
-	if before.Blocks != nil && len(same.beforeBlocks) < leastBlocks || now.Blocks != nil && len(same.nowBlocks) < leastBlocks {
-		return all
-	}
-	same.machine = median(speeds[1]) - median(speeds[0])
-	return same
+	return newEvidence(before.quickest(a, speedsA, math.Inf(-1)), now.quickest(b, speedsB, math.Inf(-1)))
 }
 
-// within counts the speeds that are as low, or a little higher.
+// within counts the times of the reference that are as low, or a little higher. No time is lower than -Inf, which has them all.
 func within(speeds []float64, low float64) (n int) {
 	for _, s := range speeds {
-		if s >= low && s <= low+sameSpeed {
+		if isWithin(s, low) {
 			n++
 		}
 	}
 	return n
 }
 
-// at returns the samples at a speed, the medians of the blocks that have two of them or more, and their speeds.
-func (s *Series) at(low float64, times, speeds []float64) (same, blocks, ofSame []float64) {
+func isWithin(speed, low float64) bool {
+	return speed >= low && (speed <= low+sameSpeed || math.IsInf(low, -1))
+}
+
+// quick are the samples of a series that are compared.
+type quick struct {
+	times, speeds, distances []float64
+	blocks                   []float64 // medians
+}
+
+// quickest takes samples whose reference is as low, or a little higher. Without references, it takes samples of any speed.
+func (s *Series) quickest(times, speeds []float64, low float64) (q quick) {
 	take := func(from, to int) {
-		var block []float64
+		var block []int
 		for i := from; i < to; i++ {
-			if speeds[i] >= low && speeds[i] <= low+sameSpeed {
-				block, ofSame = append(block, times[i]), append(ofSame, speeds[i])
+			if speeds == nil || isWithin(speeds[i], low) {
+				block = append(block, i)
 			}
 		}
-		same = append(same, block...)
-		if len(block) > 1 {
-			blocks = append(blocks, median(block))
+		slices.SortFunc(block, func(i, j int) int { return cmp.Compare(times[i], times[j]) })
+		block = block[:min(len(block), max(leastQuick, len(block)/quickSamples))]
+		from = len(q.times)
+		for _, i := range block {
+			q.times = append(q.times, times[i])
+			if speeds != nil {
+				q.speeds = append(q.speeds, speeds[i])
+			}
+		}
+		if len(block) < 2 {
+			return
+		}
+		m := median(q.times[from:])
+		q.blocks = append(q.blocks, m)
+		for _, t := range q.times[from:] {
+			q.distances = append(q.distances, math.Abs(t-m))
 		}
 	}
 	if s.blockMedians(times) == nil {
 		take(0, len(times))
-		return same, nil, ofSame
+		q.blocks = nil
+		return q
 	}
 	from := 0
 	for _, n := range s.Blocks {
 		take(from, from+n)
 		from += n
 	}
-	return same, blocks, ofSame
+	slices.Sort(q.blocks)
+	q.blocks = q.blocks[:int(math.Ceil(quickBlocks*float64(len(q.blocks))))]
+	return q
+}
+
+func newEvidence(before, now quick) evidence {
+	e := evidence{before: before.times, now: now.times, beforeBlocks: before.blocks, nowBlocks: now.blocks}
+	if distances := slices.Concat(before.distances, now.distances); len(distances) > 0 {
+		e.within = median(distances)
+	}
+	if len(before.speeds) > 0 && len(now.speeds) > 0 {
+		if e.machine = median(now.speeds) - median(before.speeds); math.Abs(e.machine) < speedError {
+			e.machine = 0
+		}
+	}
+	return e
 }
 
 func logs(times []float64) []float64 {

@@ -61,3 +61,19 @@ func TestTheReferenceIsMeasuredBesideEachSample(t *testing.T) {
 		}
 	}
 }
+
+// The baseline depends less on the speed of the processor than the case does. No sample of the two runs has the same speed.
+func TestABaselineDoesNotOutweighTheSpeedOfTheProcessor(t *testing.T) {
+	run := func(speed, baseline float64) Report {
+		r := report(sampled(100, speed, speed, speed))
+		b := sampled(50, baseline, baseline, baseline)
+		b.Baseline = "call"
+		b.summarize(0)
+		r.Cases[0].Baselines = []Series{b}
+		return r
+	}
+	now := run(1.6, 1.2)
+	if now.Compare(run(1, 1), 0.05); now.Cases[0].Change.Significant {
+		t.Errorf("%+v", now.Cases[0].Change)
+	}
+}

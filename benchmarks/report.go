@@ -119,7 +119,8 @@ type Series struct {
 	Iterations  int       `json:"iterations,omitempty"`   // in each sample
 	Times       []float64 `json:"times_ns,omitempty"`     // by rounds
 	Blocks      []int     `json:"blocks,omitempty"`       // numbers of consecutive samples, each from a process of its own
-	Reference   []float64 `json:"reference_ns,omitempty"` // beside each sample: the time of the same work, which tells how fast the processor was
+	Fastest     []float64 `json:"fastest_ns,omitempty"`   // of each sample: the time in its fastest part
+	Reference   []float64 `json:"reference_ns,omitempty"` // beside that part: the time of the same work, which tells how fast the processor was
 	Min         float64   `json:"min_ns,omitempty"`
 	P05         float64   `json:"p05_ns,omitempty"` // percentiles
 	P25         float64   `json:"p25_ns,omitempty"`
@@ -139,7 +140,7 @@ type Series struct {
 // Change compares a result with the result of the same case in an older report.
 type Change struct {
 	Median float64 `json:"old_median_ns"`
-	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now
+	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now; of the samples that are compared, see [Report.Compare]
 	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
 	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
 	Significant bool `json:"significant"`

@@ -51,10 +51,12 @@ func newBenchCompareCommand(a *app) *cobra.Command {
 slower by more than the tolerance, and the difference is not chance. Cases that only one
 of the files has are listed, and do not count.
 
-A difference is not chance if the samples differ (Mann-Whitney U test, corrected for the
-number of cases), and if the processes of the two runs differ (Student's t test), both at
-1%, and if it is above 2%. Where all baselines of a case have changed in the same
-direction, the machine has, and only what is beyond that counts.`,
+A difference is not chance if the quickest samples differ (Mann-Whitney U test), and if the
+quickest processes of the two runs differ (Student's t test), both at 1%, and if it is above
+2%. What disturbs a machine makes a sample longer, never shorter. Samples are compared at
+the same speed of the processor. Where all baselines of a case have changed in the same
+direction, the machine has, and only what is beyond that counts. A change that most cases
+have is taken for one of the machine's load: see OLD/NEW for it.`,
 		Example: "  dlx bench compare before.json after.json --tolerance 10%",
 		Args:    cobra.ExactArgs(2),
 		PreRunE: func(*cobra.Command, []string) (err error) {
