@@ -125,7 +125,8 @@
 //     "device"), clock_error_ns (of one operation), verified, mismatch (offset, wrong, of,
 //     want, got, bits, text), peak (as memory_peak), impossible (why the result cannot be),
 //     notes[], allocs_per_op, iterations (of a sample), times_ns (of one operation, by sample),
-//     reference_ns[] (of the same work beside each sample), blocks[] (numbers of consecutive samples, each from a process of its own),
+//     fastest_ns[] (of the fastest part of each sample), reference_ns[] (of the same work
+//     beside it), blocks[] (numbers of consecutive samples, each from a process of its own),
 //     min_ns, p05_ns, p25_ns, median_ns, p75_ns, p95_ns, p99_ns, max_ns (percentiles), low_ns
 //     and high_ns (the confidence interval of the median), confidence, cv (the coefficient of
 //     variation), spread (the distance between the quartiles divided by the median), gb_per_s;
