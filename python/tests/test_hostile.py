@@ -95,7 +95,7 @@ class Hostile:
         if not t.data and (t.device_type == 1 or t.device_type in ADDRESSED):
             return False
         start = (t.data or 0) + t.byte_offset
-        return t.device_type not in ADDRESSED or (start < 1 << 64 and start >= -low * unit // 8 and start + high * unit // 8 < 1 << 64)
+        return t.device_type not in ADDRESSED or (start < 1 << 64 and start > -low * unit // 8 and start + high * unit // 8 < 1 << 64)
 
     def unit(self) -> int:
         t = self.m.tensor

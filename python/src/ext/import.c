@@ -83,10 +83,11 @@ bool check_tensor(const DLTensor *t, uint64_t flags, char *text, size_t size) {
         return false;
     }
     if (addressed(t->device.type)) {
-        // No element may lie beyond the ends of the address space.
+        // No element may lie beyond the ends of the address space, nor at address 0: a view that begins there would have no
+        // data.
         uintptr_t start;
         if (__builtin_add_overflow((uintptr_t)t->data, t->byte_offset, &start) ||
-            (uint64_t)(-(low * unit) / 8) > start || (uint64_t)(high * unit / 8) > UINTPTR_MAX - start) {
+            (uint64_t)(-(low * unit) / 8) >= start || (uint64_t)(high * unit / 8) > UINTPTR_MAX - start) {
             snprintf(text, size, "elements lie outside of the address space");
             return false;
         }
