@@ -106,7 +106,7 @@ func hostCases() []Case {
 
 // overview are the copies of the host that are measured if no cases are named.
 var overview = []string{
-	"copy/contiguous/4KiB", "copy/contiguous/1MiB", "copy/contiguous/64MiB", "copy/contiguous-cold/64MiB",
+	"copy/contiguous/4KiB", "copy/contiguous/1MiB", "copy/contiguous/64MiB",
 	"copy/transpose/float32", "copy/nhwc-nchw/uint8", "copy/second-column/float32",
 }
 

@@ -6,20 +6,52 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
 )
 
-// random is where the content of tensors comes from: other bytes for each seed, without a period.
-func random(seed uint64) *rand.ChaCha8 {
+// pieceSize is how many bytes come from the random number generator, which is slower than a copy. Later pieces have the same
+// words, with a number that no other piece has added to each.
+const pieceSize = 64 << 10
+
+// content is the bytes of a seed, piece by piece: other ones for each seed, without a period.
+type content struct {
+	first [pieceSize]byte
+	added uint64
+}
+
+func contentOf(seed uint64) *content {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
-	return rand.NewChaCha8(key)
+	c := new(content)
+	_, _ = rand.NewChaCha8(key).Read(c.first[:]) // it never fails
+	return c
+}
+
+// next writes the next piece, or the begin of it.
+func (c *content) next(piece []byte) {
+	var word [8]byte
+	for i := 0; i < len(piece); i += len(word) {
+		w := binary.LittleEndian.Uint64(c.first[i:]) + c.added
+		if len(piece)-i >= len(word) {
+			binary.LittleEndian.PutUint64(piece[i:], w)
+		} else {
+			binary.LittleEndian.PutUint64(word[:], w)
+			copy(piece[i:], word[:])
+		}
+	}
+	c.added += 0x9e3779b97f4a7c15 // odd, so that it takes all values
 }
 
 // fill writes the content of a seed.
-func fill(b []byte, seed uint64) { _, _ = random(seed).Read(b) } // it never fails
+func fill(b []byte, seed uint64) {
+	c := contentOf(seed)
+	for piece := range slices.Chunk(b, pieceSize) {
+		c.next(piece)
+	}
+}
 
 // The seeds of what is sent, and of what lies at the destination before.
 const (
@@ -29,19 +61,16 @@ const (
 
 // compare compares what arrived with the content of a seed. before is the seed of what lay there before.
 func compare(got []byte, seed, before uint64) *Mismatch {
-	const piece = 64 << 10
-	want := make([]byte, min(piece, len(got)))
-	source := random(seed)
-	for rest := got; len(rest) > 0; {
-		n := min(len(want), len(rest))
-		_, _ = source.Read(want[:n])
-		if !bytes.Equal(want[:n], rest[:n]) {
+	want, c := make([]byte, min(pieceSize, len(got))), contentOf(seed)
+	for piece := range slices.Chunk(got, pieceSize) {
+		want := want[:len(piece)]
+		c.next(want)
+		if !bytes.Equal(want, piece) {
 			whole, old := make([]byte, len(got)), make([]byte, len(got))
 			fill(whole, seed)
 			fill(old, before)
 			return explain(whole, got, old)
 		}
-		rest = rest[n:]
 	}
 	return nil
 }

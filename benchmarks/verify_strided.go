@@ -58,22 +58,22 @@ func (e *env) bytesOf(d core.Device, t *core.Tensor) (place, error) {
 // gathered returns the elements of a view in a row, one after the other, so that it has nothing in common with what it checks.
 // The view's first element is at offset bytes of base.
 func gathered(base []byte, of *core.Tensor, offset int64) []byte {
-	shape, strides := of.Shape(), of.Layout().Strides()
+	if of.IsEmpty() {
+		return nil
+	}
 	row := make([]byte, 0, of.NumBytes())
 	size := of.NumBytes() / of.NumElements()
-	index := make([]int64, len(shape))
-	for range of.NumElements() {
-		at := offset
-		for axis, i := range index {
-			at += i * strides[axis] * size
+	var axis func(at int64, shape, strides []int64)
+	axis = func(at int64, shape, strides []int64) {
+		if len(shape) == 0 {
+			row = append(row, base[at:at+size]...)
+			return
 		}
-		row = append(row, base[at:at+size]...)
-		for axis := len(shape) - 1; axis >= 0; axis-- {
-			if index[axis]++; index[axis] < shape[axis] {
-				break
-			}
-			index[axis] = 0
+		for range shape[0] {
+			axis(at, shape[1:], strides[1:])
+			at += strides[0] * size
 		}
 	}
+	axis(offset, of.Shape(), of.Layout().Strides())
 	return row
 }

@@ -3,6 +3,7 @@ package benchmarks
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,26 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
+
+// Content has no period, so that bytes at another place are wrong bytes, and what is written in parts is what is written at once.
+func TestEachPieceOfTheContentIsAnother(t *testing.T) {
+	whole := make([]byte, 3*pieceSize+13)
+	fill(whole, 5)
+	words := make(map[uint64]bool)
+	for b := whole; len(b) >= 8; b = b[8:] {
+		words[binary.LittleEndian.Uint64(b)] = true
+	}
+	if len(words) != len(whole)/8 {
+		t.Errorf("%d of %d words differ", len(words), len(whole)/8)
+	}
+	part := make([]byte, pieceSize+3)
+	if fill(part, 5); !bytes.Equal(part, whole[:len(part)]) {
+		t.Error("fewer bytes are other bytes")
+	}
+	if fill(part, 6); bytes.Equal(part[pieceSize:], whole[pieceSize:len(part)]) {
+		t.Error("another seed has the same bytes")
+	}
+}
 
 func TestAMismatchIsExplained(t *testing.T) {
 	const size = 3 * pageBytes
