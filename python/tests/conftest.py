@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import time
 from collections.abc import Iterator
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 import dlx
 
 
-def pytest_collection_finish() -> None:
-    """Leave out of each collection what is there before the tests: that takes most of its time."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Show where a crash is. Leave out of each collection what is there before the tests: that takes most of its time."""
+    # tvm_ffi, which the tests have imported by now, has replaced the handlers that pytest had set.
+    faulthandler.disable()
+    faulthandler.enable(session.config.stash[fault_handler_stderr_fd_key])
     gc.collect()
     gc.freeze()
 
