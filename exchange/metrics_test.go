@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
@@ -243,8 +244,12 @@ func TestMetricsOfAllDevices(t *testing.T) {
 			if err := errors.Join(x.WaitIdle(t.Context()), x.Close()); err != nil {
 				t.Error(err)
 			}
-			if d := readCounted().devices[id]; d.Tensors != kept {
-				t.Errorf("%v has %d tensors, before the move %d", id, d.Tensors, kept)
+			// They go back when the work that uses them is over, which a busy machine notices late.
+			tensors := func() int64 { return readCounted().devices[id].Tensors }
+			for end := time.Now().Add(10 * time.Second); tensors() > kept && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			}
+			if n := tensors(); n > kept {
+				t.Errorf("%v has %d tensors, before the move %d", id, n, kept)
 			}
 		}
 		_ = src.Close()
