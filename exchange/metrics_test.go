@@ -245,10 +245,11 @@ func TestMetricsOfAllDevices(t *testing.T) {
 				t.Error(err)
 			}
 			// They go back when the work that uses them is over, which a busy machine notices late.
-			tensors := func() int64 { return readCounted().devices[id].Tensors }
-			for end := time.Now().Add(10 * time.Second); tensors() > kept && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			n := readCounted().devices[id].Tensors
+			for end := time.Now().Add(10 * time.Second); n > kept && time.Now().Before(end); n = readCounted().devices[id].Tensors {
+				time.Sleep(time.Millisecond)
 			}
-			if n := tensors(); n > kept {
+			if n > kept {
 				t.Errorf("%v has %d tensors, before the move %d", id, n, kept)
 			}
 		}
