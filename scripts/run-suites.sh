@@ -4,6 +4,8 @@
 #
 # Each suite's line ends with its time and the processor time of all its processes, both in seconds.
 #
+# The summary shows with each suite that failed the lines of its output that name failures, at most 20.
+#
 # A suite may append lines "passed failed skipped" to the file DLX_COUNTS. A suite without such lines counts as one
 # test, which has passed if the suite exits with 0.
 set -uo pipefail
@@ -36,7 +38,8 @@ for suite in "$@"; do
   SECONDS=0
   processor_time
   before=$used
-  make --no-print-directory "$suite"
+  # Without a pipe, whose end a process that a suite leaves behind would delay.
+  make --no-print-directory "$suite" > >(tee "$reports/$suite.log") 2>&1
   status=$?
   elapsed=$SECONDS
   processor_time
@@ -51,6 +54,11 @@ for suite in "$@"; do
   [ "$status" = 0 ] || result=FAILED
   printf '%-16s %-6s %5d passed %5d failed %5d skipped %5ds %5ds cpu\n' \
     "$suite" "$result" "$passed" "$failed" "$skipped" "$elapsed" "$((used - before))" | tee -a "$reports/summary"
+  if [ "$status" != 0 ]; then
+    sleep 1 # until tee has written the end
+    grep -aE '=== FAIL|--- FAIL|^FAILED|^ERROR|panic:|[Ff]atal error|Fatal Python|DATA RACE|Sanitizer:|Segmentation fault' \
+      "$reports/$suite.log" | head -20 | sed 's/^/    /' >>"$reports/summary"
+  fi
 
   total_passed=$((total_passed + passed))
   total_failed=$((total_failed + failed))
