@@ -12,42 +12,40 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// pieceSize is how many bytes come from the random number generator, which is slower than a copy. Later pieces have the same
-// words, with a number that no other piece has added to each.
+// pieceSize is how many bytes come from the random number generator, which is slower than a copy. A later piece has the same
+// words, with a number added to each. No two pieces have the same number.
 const pieceSize = 64 << 10
 
 // content is the bytes of a seed, piece by piece: other ones for each seed, without a period.
 type content struct {
-	first [pieceSize]byte
+	first []byte // whole words
 	added uint64
 }
 
-func contentOf(seed uint64) *content {
+// contentOf returns the content of a seed for size bytes.
+func contentOf(seed uint64, size int) *content {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
-	c := new(content)
-	_, _ = rand.NewChaCha8(key).Read(c.first[:]) // it never fails
+	c := &content{first: make([]byte, min(pieceSize, (size+7)&^7))}
+	_, _ = rand.NewChaCha8(key).Read(c.first) // it never fails
 	return c
 }
 
 // next writes the next piece, or the begin of it.
 func (c *content) next(piece []byte) {
-	var word [8]byte
-	for i := 0; i < len(piece); i += len(word) {
-		w := binary.LittleEndian.Uint64(c.first[i:]) + c.added
-		if len(piece)-i >= len(word) {
-			binary.LittleEndian.PutUint64(piece[i:], w)
-		} else {
-			binary.LittleEndian.PutUint64(word[:], w)
-			copy(piece[i:], word[:])
-		}
+	words := c.first
+	for ; len(piece) >= 8; piece, words = piece[8:], words[8:] {
+		binary.LittleEndian.PutUint64(piece, binary.LittleEndian.Uint64(words)+c.added)
+	}
+	if len(piece) > 0 {
+		copy(piece, binary.LittleEndian.AppendUint64(nil, binary.LittleEndian.Uint64(words)+c.added))
 	}
 	c.added += 0x9e3779b97f4a7c15 // odd, so that it takes all values
 }
 
 // fill writes the content of a seed.
 func fill(b []byte, seed uint64) {
-	c := contentOf(seed)
+	c := contentOf(seed, len(b))
 	for piece := range slices.Chunk(b, pieceSize) {
 		c.next(piece)
 	}
@@ -61,7 +59,7 @@ const (
 
 // compare compares what arrived with the content of a seed. before is the seed of what lay there before.
 func compare(got []byte, seed, before uint64) *Mismatch {
-	want, c := make([]byte, min(pieceSize, len(got))), contentOf(seed)
+	want, c := make([]byte, min(pieceSize, len(got))), contentOf(seed, len(got))
 	for piece := range slices.Chunk(got, pieceSize) {
 		want := want[:len(piece)]
 		c.next(want)

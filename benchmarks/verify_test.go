@@ -24,10 +24,13 @@ func TestEachPieceOfTheContentIsAnother(t *testing.T) {
 	if len(words) != len(whole)/8 {
 		t.Errorf("%d of %d words differ", len(words), len(whole)/8)
 	}
-	part := make([]byte, pieceSize+3)
-	if fill(part, 5); !bytes.Equal(part, whole[:len(part)]) {
-		t.Error("fewer bytes are other bytes")
+	for _, n := range []int{0, 3, 8, 1001, pieceSize, pieceSize + 3} {
+		part := make([]byte, n)
+		if fill(part, 5); !bytes.Equal(part, whole[:n]) {
+			t.Errorf("%d bytes are others than the first %d of more", n, n)
+		}
 	}
+	part := make([]byte, pieceSize+3)
 	if fill(part, 6); bytes.Equal(part[pieceSize:], whole[pieceSize:len(part)]) {
 		t.Error("another seed has the same bytes")
 	}

@@ -36,7 +36,7 @@ commit "$base" localhost/go
 rm -rf "$base"
 
 # Modules are those that this machine has: the build asks no proxy for them.
-volumes=(--volume "$(go env GOMODCACHE):/root/go/pkg/mod")
+volumes=(--volume "$(go env GOMODCACHE):/go/pkg/mod")
 [ ! -f /etc/pip.conf ] || volumes+=(--volume /etc/pip.conf:/etc/pip.conf:ro)
 for image in "${@:-cpu}"; do
   quietly b bud --isolation chroot --format docker --target "$image" --tag "localhost/dlx:$image" "${volumes[@]}" \

@@ -27,6 +27,7 @@ import dlx
         (ValueError, "than an int64 counts", {"shape": (2,), "strides": (-(1 << 63),)}),
         (ValueError, "than an int64 counts", {"shape": (1 << 62,), "strides": (1,)}),
         (ValueError, "address space", {"shape": (2,), "strides": (-(1 << 57),)}),
+        (ValueError, "address space", {"data": 8, "shape": (3,), "strides": (-1,)}),  # the last one at address 0
         (ValueError, "byte_offset", {"byte_offset": 1 << 63}),
         (ValueError, "data is NULL", {"data": None}),
         (ValueError, "0 bits", {"bits": 0}),
