@@ -5,8 +5,9 @@
 //	go run ./benchmarks/loaders --small-file 32MiB --large-tensor 128MiB --rounds 3
 //
 // All are measured by turns, in an order that changes with each round. A load is done when every byte is in the memory of
-// the process: loaders that map the file touch every page within the measured time. Reading alone ("raw") reads all bytes
-// of the file into buffers that are used again and again, with three numbers of threads and sizes of blocks: that of
-// dlx and the fastest of twelve in two trials. The fastest of the three counts. Cold means that the file was dropped from the page cache before; the result says how, and what part
-// of it was still there. The results are written as JSON, with the versions of everything.
+// the process: where a loader maps the file, every page is touched within the measured time. Reading alone ("raw") reads
+// all bytes of the file into buffers that are used again and again, with three numbers of threads and sizes of blocks: that
+// of dlx and the fastest of twelve in two trials. The fastest of the three counts. Cold means that the file was dropped
+// from the page cache before; the result says how, and what part of it was still there. Warm means that it was then read
+// from its begin to its end. The results are written as JSON, with the versions of everything.
 package main

@@ -102,12 +102,7 @@ func (b *bench) bestRaw(path, state string) ([]rawWay, error) {
 	for trial := range uint64(2) {
 		rand.New(rand.NewPCG(trial, 3)).Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
 		for i := range ways {
-			if state == warm {
-				err = fill(path)
-			} else {
-				err = b.drop(path)
-			}
-			if err != nil {
+			if err := b.set(state, path); err != nil {
 				return nil, err
 			}
 			took, err := readRaw(path, info.Size(), ways[i].threads, ways[i].block, state == cold)
@@ -123,6 +118,15 @@ func (b *bench) bestRaw(path, state string) ([]rawWay, error) {
 		ways[rawWays-1] = ways[slices.IndexFunc(ways, own)]
 	}
 	return ways[:rawWays], nil
+}
+
+// set drops a file from the page cache, and reads it again if it is to be warm. Who reads it decides how large the pages of
+// the cache are, and so how long it takes to map them.
+func (b *bench) set(state, path string) error {
+	if err := b.drop(path); err != nil || state == cold {
+		return err
+	}
+	return fill(path)
 }
 
 // fill reads a file into the page cache.
