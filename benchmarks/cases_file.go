@@ -15,17 +15,23 @@ const fileTensors = 4
 
 // fileCases load files.
 func (l *lister) fileCases(id core.DeviceID) {
-	for _, mode := range []tensorfile.ReadMode{tensorfile.ReadDirect, tensorfile.ReadMap} {
-		description := "tensorfile.Load of a .safetensors file, past the page cache"
-		if mode == tensorfile.ReadMap {
-			description = "tensorfile.Load of a .safetensors file that is in the page cache, from the mapped file"
+	for _, way := range []struct {
+		mode        tensorfile.ReadMode
+		description string
+	}{
+		{tensorfile.ReadDirect, "past the page cache"},
+		{tensorfile.ReadMap, "that is in the page cache, from the mapped file"},
+		{tensorfile.ReadCUFile, "by the device itself (GPUDirect Storage)"},
+	} {
+		if way.mode == tensorfile.ReadCUFile && id == core.CPU {
+			continue
 		}
 		for _, size := range l.buffer(id) {
 			l.add(Case{
-				Name:   "file_to_device/" + id.String() + "/" + string(mode) + size.name,
+				Name:   "file_to_device/" + id.String() + "/" + string(way.mode) + size.name,
 				Family: "file_to_device", Kind: Bandwidth, From: Ends{core.CPU}, To: Ends{id}, Size: size.bytes,
-				Description: description + ", into new memory, until all tensors may be read; their close is off the clock",
-				setup:       func(e *env) (trial, error) { return e.loadFile(id, l.Dir, mode, e.bytes(size.bytes)) },
+				Description: "tensorfile.Load of a .safetensors file " + way.description + ", into new memory, until all tensors may be read; their close is off the clock",
+				setup:       func(e *env) (trial, error) { return e.loadFile(id, l.Dir, way.mode, e.bytes(size.bytes)) },
 			}, l.extra(id))
 		}
 	}
@@ -36,6 +42,9 @@ func (e *env) loadFile(id core.DeviceID, dir string, mode tensorfile.ReadMode, s
 	d, err := e.open(id)
 	if err != nil {
 		return trial{}, err
+	}
+	if _, ok := core.As[core.FileReader](d); !ok && mode == tensorfile.ReadCUFile { // before a large file is written
+		return trial{}, core.Errorf(core.ErrNotSupported, "benchmarks", "loadFile", "%v cannot read files into its memory", id)
 	}
 	dir, err = os.MkdirTemp(dir, "dlx-bench-")
 	if err != nil {
