@@ -50,6 +50,19 @@ const (
 // speed may explain does not count. The baselines of a case are other code that ran at the same time. Where all of them have changed
 // in the same direction as the case, the machine has: only what the case lost or won beyond them counts.
 func (r *Report) Compare(old Report, tolerance float64) int {
+	pairs := r.pair(old, tolerance)
+	for _, p := range pairs {
+		p.weigh()
+	}
+	for _, p := range pairs {
+		typical, known := p.typicalSpread(pairs)
+		p.new.Change = p.change(typical, known, tolerance)
+	}
+	return len(pairs)
+}
+
+// pair sets Baseline, and returns the cases that were measured in both reports. It removes the changes of earlier comparisons.
+func (r *Report) pair(old Report, tolerance float64) (pairs []*compared) {
 	r.Baseline = &Baseline{Date: old.Date, Tolerance: tolerance, Differs: r.differs(old)}
 	before := make(map[string]*Result, len(old.Cases))
 	for i := range old.Cases {
@@ -57,7 +70,6 @@ func (r *Report) Compare(old Report, tolerance float64) int {
 			before[c.Name] = c
 		}
 	}
-	var pairs []*compared
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		if c.Change = nil; !c.measured() {
@@ -68,7 +80,7 @@ func (r *Report) Compare(old Report, tolerance float64) int {
 			r.Baseline.New = append(r.Baseline.New, c.Name)
 			continue
 		}
-		pairs = append(pairs, newCompared(b, c))
+		pairs = append(pairs, &compared{old: b, new: c})
 	}
 	now := make(map[string]bool, len(r.Cases))
 	for _, c := range r.Cases {
@@ -80,11 +92,7 @@ func (r *Report) Compare(old Report, tolerance float64) int {
 			now[c.Name] = true // a name that the older report has twice counts once
 		}
 	}
-	for _, p := range pairs {
-		typical, known := p.typicalSpread(pairs)
-		p.new.Change = p.change(typical, known, tolerance)
-	}
-	return len(pairs)
+	return pairs
 }
 
 // measured reports whether the case has a time that can be compared: one from a thousandth of a nanosecond to some years. A
@@ -103,11 +111,11 @@ type compared struct {
 	blocks   float64 // 1/(number of old blocks) + 1/(number of new blocks)
 }
 
-func newCompared(before, now *Result) *compared {
-	p := &compared{old: before, new: now}
-	e := compareAtOneSpeed(&before.Series, &now.Series)
-	p.shift = e.shift(&before.Series, &now.Series)
-	p.counts = beyond(p.shift, controls(before, now))
+// weigh sets what the samples say.
+func (p *compared) weigh() {
+	e := compareAtOneSpeed(&p.old.Series, &p.new.Series)
+	p.shift = e.shift(&p.old.Series, &p.new.Series)
+	p.counts = beyond(p.shift, controls(p.old, p.new))
 	if e.machine != 0 { // what either of the two explains does not count: code depends on the speed in different ways
 		byMachine := beyond(p.shift, []float64{dependsOnSpeed * e.machine})
 		p.counts = math.Copysign(min(math.Abs(p.counts), math.Abs(byMachine)), p.shift)
@@ -120,7 +128,6 @@ func newCompared(before, now *Result) *compared {
 		p.within = math.Log(max(e.within, leastWithin))
 		p.blocks = 1/float64(len(a)) + 1/float64(len(b))
 	}
-	return p
 }
 
 // uTest returns the probability of such a difference between samples of the same distribution, 1 where there are none.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"os/exec"
 	"runtime"
@@ -79,55 +80,106 @@ type measurer interface {
 // Run measures the cases one after the other. For a case that cannot be measured, the [Result] holds the
 // reason. If ctx ends, Run returns ctx's error, and the report has the cases that were measured until then.
 func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
+	reports, err := run(ctx, cases, opts, opts.Worker)
+	return reports[0], err
+}
+
+// RunByTurns measures the cases like [Run], and by turns with another program: in each round each case is measured
+// by both, one right after the other, and in each round another one begins. Whatever makes the machine slower for
+// some seconds does so for both. Other starts a process of that program, which calls [Serve], as opts.Worker does for
+// this one. [Report.CompareByTurns] compares the two reports. Opts.Measured is called with the results of this program only, and
+// opts.WorkerMetrics with the metrics of both.
+func RunByTurns(ctx context.Context, cases []Case, opts Options, other func(context.Context) *exec.Cmd) (own, others Report, err error) {
+	reports, err := run(ctx, cases, opts, opts.Worker, other)
+	return reports[0], reports[1], err
+}
+
+// program is one that measures: in processes that start starts, or in this one if that is nil.
+type program struct {
+	start   func(context.Context) *exec.Cmd
+	results []*Result
+	report  Report
+	measurer
+}
+
+func run(ctx context.Context, cases []Case, opts Options, starts ...func(context.Context) *exec.Cmd) ([]Report, error) {
 	opts.Samples, opts.Rounds = max(1, opts.Samples), max(1, opts.Rounds)
 	opts.Rounds = min(opts.Rounds, opts.Samples)
 	if opts.Registry == nil {
 		opts.Registry = new(core.Registry)
 	}
-	r := Report{
-		Date:    time.Now().UTC().Truncate(time.Second),
-		Host:    facts.Read(ctx, opts.Registry),
-		Samples: opts.Samples,
-		MaxTime: opts.MaxTime,
-		Cases:   []Result{},
+	host := facts.Read(ctx, opts.Registry)
+	programs := make([]*program, len(starts))
+	for i, start := range starts {
+		programs[i] = &program{start: start, results: make([]*Result, len(cases)), report: Report{
+			Date:    time.Now().UTC().Truncate(time.Second),
+			Samples: opts.Samples,
+			MaxTime: opts.MaxTime,
+			Cases:   []Result{},
+		}}
 	}
-	results := make([]*Result, len(cases))
 	start := time.Now()
+	interrupted := false
 	for round := range opts.Rounds {
-		if r.Interrupted = !runRound(ctx, cases, opts, round, results, start, &r); r.Interrupted {
+		if interrupted = !runRound(ctx, cases, opts, round, programs, start); interrupted {
 			break
 		}
 	}
-	r.Host.End()
+	host.End()
+	reports := make([]Report, len(programs))
+	for i, p := range programs {
+		p.report.Interrupted, p.report.Host = interrupted, host
+		p.finish(cases)
+		reports[i] = p.report
+	}
+	return reports, ctx.Err()
+}
+
+// finish puts the results into the report.
+func (p *program) finish(cases []Case) {
+	r := &p.report
 	if r.NumPy != "" {
+		r.Host.Versions = maps.Clone(r.Host.Versions)
 		r.Host.Versions["NumPy"] = r.NumPy
 	}
-	for i, result := range results {
+	for i, result := range p.results {
 		if result != nil {
 			result.finish(cases[i].Target)
 			result.checkPeak(&r.Host)
 			r.Cases = append(r.Cases, *result)
 		}
 	}
-	return r, ctx.Err()
 }
 
-// runRound measures each case once, and reports whether it came to the end.
-func runRound(ctx context.Context, cases []Case, opts Options, round int, results []*Result, start time.Time, r *Report) bool {
-	var m measurer = newInProcess(opts)
-	if opts.Worker != nil {
-		m = &workers{start: opts.Worker, metrics: opts.WorkerMetrics}
+// begin starts what measures one round.
+func (p *program) begin(opts Options) {
+	if p.start == nil {
+		p.measurer = newInProcess(opts)
+		return
 	}
-	defer func() {
-		m.close()
-		r.NumPy = cmp.Or(r.NumPy, m.numpyVersion())
-	}()
+	p.measurer = &workers{start: p.start, metrics: opts.WorkerMetrics}
+}
+
+// end ends it.
+func (p *program) end() {
+	p.close()
+	p.report.NumPy = cmp.Or(p.report.NumPy, p.numpyVersion())
+}
+
+// runRound measures each case once by each program, and reports whether it came to the end.
+func runRound(ctx context.Context, cases []Case, opts Options, round int, programs []*program, start time.Time) bool {
+	for _, p := range programs {
+		p.begin(opts)
+		defer p.end()
+	}
 	// Each round has an equal part of the budget, and each case that is left an equal part of what is left of that.
 	until := start.Add(opts.Budget / time.Duration(opts.Rounds) * time.Duration(round+1))
 	todo := 0
-	for i := range cases {
-		if round == 0 || results[i].Status == OK {
-			todo++
+	for _, p := range programs {
+		for i := range cases {
+			if round == 0 || p.results[i].Status == OK {
+				todo++
+			}
 		}
 	}
 	beside := time.Duration(0)
@@ -136,35 +188,38 @@ func runRound(ctx context.Context, cases []Case, opts Options, round int, result
 		if opts.Progress != nil {
 			opts.Progress(c, done)
 		}
-		if round > 0 && results[i].Status != OK {
-			continue
-		}
-		b := block{Samples: opts.Samples / opts.Rounds, Time: opts.MaxTime / time.Duration(opts.Rounds)}
-		if round < opts.Samples%opts.Rounds {
-			b.Samples++
-		}
-		if opts.Budget > 0 {
-			b.Time = min(b.Time, time.Until(until)/time.Duration(todo)-beside)
-			b.Time = max(b.Time, leastShare)
-		}
-		begun := time.Now()
-		result := m.measure(ctx, c, b)
-		todo--
-		if result.Status == OK { // what it took besides its share, on average of the last ones
-			beside += (max(0, time.Since(begun)-b.Time) - beside) / 8
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		if results[i] == nil {
-			results[i] = &result
-		} else {
-			results[i].add(result)
-		}
-		if opts.Measured != nil {
-			seen := results[i].clone()
-			seen.finish(c.Target)
-			opts.Measured(seen)
+		for turn := range programs {
+			p := programs[(turn+round)%len(programs)]
+			if round > 0 && p.results[i].Status != OK {
+				continue
+			}
+			b := block{Samples: opts.Samples / opts.Rounds, Time: opts.MaxTime / time.Duration(opts.Rounds)}
+			if round < opts.Samples%opts.Rounds {
+				b.Samples++
+			}
+			if opts.Budget > 0 {
+				b.Time = min(b.Time, time.Until(until)/time.Duration(todo)-beside)
+				b.Time = max(b.Time, leastShare)
+			}
+			begun := time.Now()
+			result := p.measure(ctx, c, b)
+			todo--
+			if result.Status == OK { // what it took besides its share, on average of the last ones
+				beside += (max(0, time.Since(begun)-b.Time) - beside) / 8
+			}
+			if ctx.Err() != nil {
+				return false
+			}
+			if p.results[i] == nil {
+				p.results[i] = &result
+			} else {
+				p.results[i].add(result)
+			}
+			if opts.Measured != nil && p == programs[0] {
+				seen := p.results[i].clone()
+				seen.finish(c.Target)
+				opts.Measured(seen)
+			}
 		}
 	}
 	return true

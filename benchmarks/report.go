@@ -24,10 +24,11 @@ type Report struct {
 type Baseline struct {
 	File      string    `json:"file"`
 	Date      time.Time `json:"date"`
-	Tolerance float64   `json:"tolerance"`         // the part of a median, such as 0.05, up to which a loss does not count
-	Differs   []string  `json:"differs,omitempty"` // what about the machine or the program is not the same
-	New       []string  `json:"new,omitempty"`     // cases that were measured in the newer report only
-	Gone      []string  `json:"gone,omitempty"`    // cases that were measured in the older report only
+	ByTurns   bool      `json:"by_turns,omitempty"` // File is a program that was measured by turns with this one, see [RunByTurns]
+	Tolerance float64   `json:"tolerance"`          // the part of a median, such as 0.05, up to which a loss does not count
+	Differs   []string  `json:"differs,omitempty"`  // what about the machine or the program is not the same
+	New       []string  `json:"new,omitempty"`      // cases that were measured in the newer report only
+	Gone      []string  `json:"gone,omitempty"`     // cases that were measured in the older report only
 }
 
 // Status says how a case ended.
@@ -142,6 +143,11 @@ type Change struct {
 	Median float64 `json:"old_median_ns"`
 	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now; of the samples that are compared, see [Report.Compare]
 	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
+	// Rounds are the ratios of each round, and Low and High an interval that has the ratio with a probability of 99.9 %. Only
+	// [Report.CompareByTurns] sets them.
+	Rounds []float64 `json:"rounds,omitempty"`
+	Low    float64   `json:"low,omitempty"`
+	High   float64   `json:"high,omitempty"`
 	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
 	Significant bool `json:"significant"`
 	Slower      bool `json:"slower,omitempty"`

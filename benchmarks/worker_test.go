@@ -79,6 +79,42 @@ func TestACrashLosesOneCase(t *testing.T) {
 	}
 }
 
+func TestTwoProgramsAreMeasuredByTurns(t *testing.T) {
+	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name == "sleeps" || c.Name == "crashes" })
+	const rounds = 4
+	measured := make(map[string]int)
+	opts := Options{Samples: 2 * rounds, Rounds: rounds, MaxTime: time.Millisecond, Worker: startTestWorker, Measured: func(r Result) { measured[r.Name]++ }}
+	own, others, err := RunByTurns(t.Context(), cases, opts, startTestWorker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(own.Cases) != len(cases) || len(others.Cases) != len(cases) {
+		t.Fatalf("%d and %d results", len(own.Cases), len(others.Cases))
+	}
+	for i, c := range own.Cases {
+		o := others.Cases[i]
+		if c.Name != o.Name || c.Status != o.Status {
+			t.Errorf("%+v, the other %+v", c, o)
+		}
+		if c.Status != OK {
+			continue
+		}
+		if len(c.Blocks) != rounds || len(o.Blocks) != rounds || measured[c.Name] != rounds {
+			t.Errorf("%s: blocks %v and %v, %d results of its own", c.Name, c.Blocks, o.Blocks, measured[c.Name])
+		}
+		for _, time := range o.Times { // a time is the number of a process
+			if slices.Contains(c.Times, time) {
+				t.Errorf("%s: a process measured for both programs", c.Name)
+			}
+		}
+	}
+	none := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent") }
+	own, others, err = RunByTurns(t.Context(), cases[:1], opts, none)
+	if err != nil || own.Cases[0].Status != OK || others.Cases[0].Status != Failed || own.CompareByTurns(others, 0.05) != 0 || !slices.Equal(own.Baseline.New, []string{"good"}) {
+		t.Errorf("%v, %+v, %+v", err, own, others)
+	}
+}
+
 func TestAnInterruptEndsTheProcessThatMeasures(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name != "good" && c.Name != "sleeps" })

@@ -60,15 +60,15 @@ func TestVerdicts(t *testing.T) {
 		{File: "small", State: cold, Loader: "raw, 1 thread", Seconds: []float64{9, 11, 100}},
 		{File: "small", State: cold, Loader: "dlx auto", Device: "cpu", Seconds: []float64{10, 20, 12, 14}},
 		{File: "small", State: cold, Loader: "dlx map", Device: "cpu", Seconds: []float64{1}},
-		{File: "small", State: cold, Loader: "a", Seconds: []float64{26}},
-		{File: "small", State: cold, Loader: "b", Seconds: []float64{30}},
+		{File: "small", State: cold, Loader: "a", Seconds: []float64{20, 60}},
+		{File: "small", State: cold, Loader: "b", Seconds: []float64{30, 50}},
 		{File: "small", State: cold, Loader: "c", Error: errors.ErrUnsupported.Error()},
 	}}
 	r.summarize()
 	if len(r.Verdicts) != 1 {
 		t.Fatalf("%+v", r.Verdicts)
 	}
-	if v := r.Verdicts[0]; v.OfRaw != 11.0/13 || v.RawMet || v.Best != "a" || v.OfBest != 2 || !v.OthersMet {
+	if v := r.Verdicts[0]; v.OfRaw != 11.0/13 || v.RawMet || v.Best != "a" || v.OfBest != 2.5 || !v.OthersMet {
 		t.Errorf("%+v", v)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/core"
 )
 
 // benchResult is the result of `dlx bench`.
@@ -56,12 +57,20 @@ type measureFlags struct {
 	budget    time.Duration
 	skip      bool
 	simulated bool
+	against   string // a program
 	slowDown  map[string]string
 	metrics   string
 }
 
 // defaultBudget is the time for a run that names no cases. Listing devices and starting processes take some seconds more.
 const defaultBudget = 36 * time.Second
+
+// The defaults of a run by turns with another program.
+const (
+	budgetByTurns  = 6 * time.Minute
+	samplesByTurns = 120
+	roundsByTurns  = 40
+)
 
 func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
@@ -78,11 +87,17 @@ Without flags, the cases that give an overview are measured, in less than a minu
 that crashes ends only its case. After an interrupt (Ctrl-C) the report has what was
 measured until then.
 
+A machine that others use, too, is slower in one minute than in the next. So the best way
+to see whether a change of the source made a case slower is --against, with a program that
+was built before the change: both measure each case in 40 rounds, one right after the other.
+That takes some seven minutes, or five seconds for each case that is named.
+
   CV       the coefficient of variation of the samples; above about 10%, other programs
            have disturbed the measurement
   SPEED    the time of the baseline divided by the time of the case
   GB/S     10^9 bytes copied per second
-  OLD/NEW  with --compare: above 1 if the case is faster than in the older report
+  OLD/NEW  with --compare: above 1 if the case is faster than in the older report; with
+           --against, than in the other program
 
 A case that moves a tensor shows the mechanism in brackets. A case whose device is
 missing is "unsupported": such cases are in a table of their own. Simulated devices are measured
@@ -94,9 +109,10 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
   dlx bench --transfer 'cpu->vulkan:0->opencl:0->cpu'
   dlx bench --json-file before.json
   dlx bench --compare before.json --tolerance 5%   # exit code 1 if a case has become slower
+  dlx bench --against ./dlx-old -t copy/           # the same for another build, measured by turns with this one
   dlx bench healthcheck`,
 		Args:    cobra.NoArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd.Context(), a) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			switch {
 			case f.list:
@@ -120,7 +136,8 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
 	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
-	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare: "+toleranceHelp+"; more is a failure")
+	flags.StringVar(&f.against, "against", "", "measure by turns with another `program`, such as an older build of dlx, and compare with that")
+	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare or --against: "+toleranceHelp+"; more is a failure")
 	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
 	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
 	f.files.addFlags(cmd)
@@ -131,14 +148,25 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	}
 	completeFlag(cmd, "case", a.completeCases)
 	completeFlag(cmd, "device", a.completeDevices)
+	cmd.MarkFlagsMutuallyExclusive("compare", "against")
 	cmd.AddCommand(newBenchCompareCommand(a), newHealthcheckCommand(a))
 	return cmd
 }
 
 // check returns an error if the flags are wrong.
-func (f *benchFlags) check(ctx context.Context, a *app) error {
+func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
+	budget := defaultBudget
+	if f.against != "" {
+		budget = budgetByTurns
+		if !cmd.Flags().Changed("samples") {
+			f.samples = samplesByTurns
+		}
+		if !cmd.Flags().Changed("rounds") {
+			f.rounds = roundsByTurns
+		}
+	}
 	if f.isOverview() && f.budget == 0 {
-		f.budget = defaultBudget
+		f.budget = budget
 	}
 	if err := f.measureFlags.check(); err != nil {
 		return err
@@ -150,7 +178,7 @@ func (f *benchFlags) check(ctx context.Context, a *app) error {
 	if err := f.files.check(); err != nil {
 		return err
 	}
-	f.cases, err = f.selectFlags.list(ctx, a, f.list || f.worker)
+	f.cases, err = f.selectFlags.list(cmd.Context(), a, f.list || f.worker)
 	return err
 }
 
@@ -164,6 +192,8 @@ func (f *measureFlags) check() error {
 		return fmt.Errorf("invalid argument %v for --max-time: must be more than 0", f.maxTime)
 	case f.budget < 0:
 		return fmt.Errorf("invalid argument %v for --budget: must be more than 0", f.budget)
+	case f.against != "" && min(f.rounds, f.samples) < benchmarks.LeastTurns:
+		return fmt.Errorf("--against needs at least %d rounds and as many samples: fewer cannot tell a difference from chance", benchmarks.LeastTurns)
 	}
 	for name, part := range f.slowDown {
 		if p, err := parsePercent(part); err != nil || p <= 0 {
@@ -200,18 +230,34 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 			return nil, err
 		}
 	}
+	if f.against != "" {
+		var err error
+		if old.Program, err = versionOf(ctx, f.against); err != nil {
+			return nil, err
+		}
+	}
 	keep, end := a.keepPartial(f.jsonFile)
 	if isTerminal(a.stdout) {
 		style := styleOf(a.stdout, os.Getenv)
 		f.bars = &style
 	}
-	report, err := a.measure(ctx, f.cases, f.measureFlags, workerArgs(cmd.Flags()), keep)
+	report, others, err := a.measure(ctx, f.cases, f.measureFlags, cmd.Flags(), keep)
 	info, _ := debug.ReadBuildInfo() // nil where a build has none
 	r := benchResult{newVersionResult(info, a.registry), report, f.tableOptions}
 	errs := []error{err}
-	if f.compare != "" {
-		if compareReports(&r, old, f.compare, f.part) == 0 {
+	switch {
+	case f.compare != "":
+		if compareReports(&r, old, f.compare, f.part, r.Compare) == 0 {
 			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+		}
+		errs = append(errs, slowerError(r.Report))
+	case f.against != "":
+		old.Report = others
+		if compareReports(&r, old, f.against, f.part, r.CompareByTurns) == 0 && err == nil {
+			errs = append(errs, core.Errorf(core.ErrInvalid, "bench", "against", "%s could measure none of these cases", f.against))
+		}
+		if failures := old.failures(); len(failures) > 0 { // such as cases that the other program does not know
+			a.log.Warn().Str("program", f.against).Int("cases", len(failures)).AnErr("first", failures[0]).Msg("the other program could not measure all cases")
 		}
 		errs = append(errs, slowerError(r.Report))
 	}

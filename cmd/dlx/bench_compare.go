@@ -72,7 +72,7 @@ have is taken for one of the machine's load: see OLD/NEW for it.`,
 			if err != nil {
 				return nil, err
 			}
-			n := compareReports(&now, old, args[0], part)
+			n := compareReports(&now, old, args[0], part, now.Compare)
 			r := newCompareResult(now.Report)
 			if n == 0 {
 				return r, core.Errorf(core.ErrInvalid, "bench", "compare", "%s and %s have no case in common that was measured", args[0], args[1])
@@ -84,9 +84,10 @@ have is taken for one of the machine's load: see OLD/NEW for it.`,
 	return cmd
 }
 
-// compareReports compares a report with an older one from a file. It returns the number of cases that both have.
-func compareReports(now *benchResult, old benchResult, file string, tolerance float64) int {
-	n := now.Compare(old.Report, tolerance)
+// compareReports compares a report with one of a file, or of a program, by a method of now. It returns the number of cases that
+// both have.
+func compareReports(now *benchResult, old benchResult, file string, tolerance float64, compare func(benchmarks.Report, float64) int) int {
+	n := compare(old.Report, tolerance)
 	now.Baseline.File = resultName(file)
 	note := func(what, before, after string) {
 		if before != after {
@@ -186,7 +187,11 @@ func changeWord(c benchmarks.Change) string {
 
 // writeBaseline writes what a reader of a comparison should know of the older report.
 func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
-	row(w, fmt.Sprintf("compared with %s of %s, tolerance %.3g%%", shownName(b.File), b.Date.Format(time.RFC3339), 100*b.Tolerance))
+	how := "compared with " + shownName(b.File)
+	if b.ByTurns {
+		how = "measured by turns with " + shownName(b.File)
+	}
+	row(w, fmt.Sprintf("%s of %s, tolerance %.3g%%", how, b.Date.Format(time.RFC3339), 100*b.Tolerance))
 	for _, d := range b.Differs {
 		row(w, "  differs: "+printable(d))
 	}

@@ -185,7 +185,7 @@ func FuzzReadReport(f *testing.F) {
 		}
 		now := old
 		now.Cases = append([]benchmarks.Result(nil), old.Cases...)
-		compareReports(&now, old, path, 0.05)
+		compareReports(&now, old, path, 0.05, now.Compare)
 		_ = slowerError(now.Report)
 		newCompareResult(now.Report).writeText(new(bytes.Buffer))
 		exports := make(exportFlags, len(export.Formats))

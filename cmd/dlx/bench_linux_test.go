@@ -68,6 +68,43 @@ func TestWhatWasMeasuredIsKept(t *testing.T) {
 			t.Errorf("%+v", r.Cases)
 		}
 	})
+	t.Run("by turns with another program", func(t *testing.T) {
+		against := append(quick, "-t", "core/slice", "-t", "memory/alloc/4KiB", "--rounds", "11", "-i", "22", "--against")
+		folder := t.TempDir()
+		old := filepath.Join(folder, "dlx-old")
+		if err := os.Link(program, old); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), program, append(against, old, "--slow-down", "core/slice=100000%", "--json")...).Output()
+		if err == nil {
+			t.Error("a loss is no failure")
+		}
+		var failure *errorResult
+		r := decodeBoth[benchResult](t, outcome{code: exitFailed, stdout: string(out)}, "bench", &failure)
+		if failure == nil || !strings.Contains(failure.Message, "slower than in "+old) || !strings.Contains(failure.Message, "core/slice (") || strings.Contains(failure.Message, "memory/") {
+			t.Errorf("%+v", failure)
+		}
+		if b := r.Baseline; b == nil || b.File != old || !b.ByTurns || len(b.Differs) > 1 || len(r.Cases) != 2 || !r.Cases[0].Change.Slower || r.Cases[0].Change.High > 0.1 || r.Cases[1].Change.Slower {
+			t.Errorf("%+v, %+v", b, r.Cases)
+		}
+		fails := func(name, script, want string) {
+			path := filepath.Join(folder, name)
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.CommandContext(t.Context(), program, append(against, path)...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v: %s", name, err, out)
+			}
+		}
+		fails("fails", "exit 7", "exit status 7")
+		fails("other", "echo hello", "is not a program of dlx")
+		fails("no-bench", `case "$1" in version) exec "`+old+`" version --json;; esac; exit 5`, "could measure none of these cases")
+		for _, args := range []string{filepath.Join(folder, "nosuch"), old + " --compare x.json", old + " --rounds 10", old + " -i 10"} {
+			if out, err := exec.CommandContext(t.Context(), program, append(against, strings.Fields(args)...)...).CombinedOutput(); err == nil || len(out) == 0 {
+				t.Errorf("%s: %v: %s", args, err, out)
+			}
+		}
+	})
 	t.Run("a process that measures is not for people", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), program, "bench", "--worker").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "not started by a benchmark") {

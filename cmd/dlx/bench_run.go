@@ -16,17 +16,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/core"
 )
 
-// measure measures cases, in processes of their own, which get the flags args. It calls keep with each result as soon as it
-// is there.
-func (a *app) measure(ctx context.Context, cases []benchmarks.Case, f measureFlags, args []string, keep func(benchmarks.Result)) (benchmarks.Report, error) {
+// measure measures cases, in processes of their own, which get those of the flags that they need. It calls keep with each result as
+// soon as it is there. Others is the report of the program that f.against names.
+func (a *app) measure(ctx context.Context, cases []benchmarks.Case, f measureFlags, flags *pflag.FlagSet, keep func(benchmarks.Result)) (own, others benchmarks.Report, err error) {
 	opts := f.options(a)
 	if f.metrics != "" {
 		var all processMetrics
 		stop, url, err := serveMetrics(ctx, f.metrics, a.registry, all.read)
 		if err != nil {
-			return benchmarks.Report{}, err
+			return own, others, err
 		}
 		defer func() {
 			if err := stop(); err != nil {
@@ -37,15 +38,17 @@ func (a *app) measure(ctx context.Context, cases []benchmarks.Case, f measureFla
 		opts.WorkerMetrics = all.note
 	}
 	if a.executable != "" {
-		opts.Worker = func(ctx context.Context) *exec.Cmd {
-			return exec.CommandContext(ctx, a.executable, slices.Concat([]string{"bench", "--worker"}, args)...)
-		}
+		opts.Worker = workerOf(a.executable, flags, "slow-down")
 	}
 	progress, done := a.benchProgress(len(cases) * min(f.rounds, f.samples))
 	defer done()
 	opts.Progress = progress
 	opts.Measured = keep
-	return benchmarks.Run(ctx, cases, opts)
+	if f.against == "" {
+		own, err = benchmarks.Run(ctx, cases, opts)
+		return own, others, err
+	}
+	return benchmarks.RunByTurns(ctx, cases, opts, workerOf(f.against, flags))
 }
 
 // options are those of this process, and of those that measure for it.
@@ -89,13 +92,20 @@ func (a *app) serveBench(ctx context.Context, f benchFlags) error {
 	return benchmarks.Serve(ctx, f.cases, f.options(a), a.stdin, out)
 }
 
-// forWorkers are the flags that a process that measures must have, too.
-var forWorkers = append([]string{"skip-verification", "simulated", "slow-down"}, selectionFlags...)
+// forWorkers are the flags that each process that measures must have, too.
+var forWorkers = append([]string{"skip-verification", "simulated"}, selectionFlags...)
 
-// workerArgs returns the flags of the command line that a process that measures must have, too.
-func workerArgs(flags *pflag.FlagSet) (args []string) {
+// workerOf returns a function that starts a process of a program that measures. It gets those flags of the command line that are
+// forWorkers, or also named.
+func workerOf(program string, flags *pflag.FlagSet, also ...string) func(context.Context) *exec.Cmd {
+	args := append([]string{"bench", "--worker"}, workerArgs(flags, append(also, forWorkers...))...)
+	return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, program, args...) }
+}
+
+// workerArgs returns those flags of the command line that are named.
+func workerArgs(flags *pflag.FlagSet, names []string) (args []string) {
 	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(forWorkers, f.Name) {
+		if !slices.Contains(names, f.Name) {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -164,4 +174,17 @@ func (a *app) benchProgress(steps int) (next func(benchmarks.Case, int), done fu
 		bar.Describe(c.Name)
 		_ = bar.Set(done)
 	}, func() { _ = bar.Clear() }
+}
+
+// versionOf asks another program of dlx for its version.
+func versionOf(ctx context.Context, program string) (v versionResult, err error) {
+	out, err := exec.CommandContext(ctx, program, "version", "--json").Output()
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", program, err)
+	}
+	d := document{Result: &v}
+	if err := json.Unmarshal(out, &d); err != nil || d.Schema != schema || d.Command != "version" {
+		return v, core.Errorf(core.ErrVersion, "bench", "against", "%s is not a program of dlx with results of schema %q", program, schema)
+	}
+	return v, nil
 }

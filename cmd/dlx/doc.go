@@ -116,8 +116,8 @@
 //     before and after (time, mhz of each CPU, steal), versions (by name); devices[] of the
 //     host: the fields of devices, missing (why it is not there), simulated, software (its
 //     driver computes on the CPU), memory_peak, bus_peak, before and after (compute_mhz,
-//     memory_mhz, celsius, watts, link, throttled, reason); baseline, with --compare: file,
-//     date, tolerance, differs[], new[] and gone[] (cases that only the newer or only the older
+//     memory_mhz, celsius, watts, link, throttled, reason); baseline, with --compare or --against: file,
+//     date, by_turns (file is a program, measured by turns with this one), tolerance, differs[], new[] and gone[] (cases that only the newer or only the older
 //     report has); cases[]: name, description, family (the name without devices
 //     and sizes), kind ("bandwidth", "latency", "overhead"), from[], to[], memory (of the host),
 //     size (of a buffer), streams, status ("ok", "unsupported", "skipped", "error"), reason,
@@ -133,8 +133,9 @@
 //     baselines[] with the same figures, and baseline (its name) and not_measured (why not);
 //     against (the fastest baseline), speed (the baseline's time divided by the case's),
 //     extra_ns (the case's time minus the baseline's); verdict: target, value, met, miss_by,
-//     text; change, with --compare: old_median_ns, old_to_new (above 1 if the case is faster
-//     now), p (the probability of such a difference by chance), significant, slower (a
+//     text; change, with --compare or --against: old_median_ns, old_to_new (above 1 if the case is
+//     faster now), rounds[], low and high (with --against: that of
+//     each round, and its interval at 99.9 %), p (the probability of such a difference by chance), significant, slower (a
 //     significant loss beyond the tolerance). With --list: list[]: name, description, target,
 //     extra (measured only if it is asked for).
 //   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of

@@ -95,7 +95,7 @@ func (a *app) healthcheck(cmd *cobra.Command, f healthFlags) (result, error) {
 		return nil, core.Errorf(core.ErrNotSupported, "bench", "healthcheck", "no case of this build fits: name cases with -t; dlx bench --list shows them")
 	}
 	ctx := cmd.Context()
-	report, err := a.measure(ctx, cases, f.measureFlags, workerArgs(cmd.Flags()), nil)
+	report, _, err := a.measure(ctx, cases, f.measureFlags, cmd.Flags(), nil)
 	if err != nil {
 		return nil, err // a part of the cases says nothing of the machine
 	}

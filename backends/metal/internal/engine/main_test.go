@@ -28,7 +28,8 @@ func machine(tb testing.TB, c fake.Config) (*fake.Driver, *Backend) {
 	tb.Logf("the machine is %+v", c)
 	v := fake.New(c)
 	tb.Cleanup(func() {
-		// Who ends the last item of a stream drops its shared event after that, when the test may have closed all.
+		// A stream's goroutine drops the stream's shared event a little after the last work is done. By then the test may have
+		// ended.
 		for end := time.Now().Add(5 * time.Second); len(v.Live()) > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}

@@ -39,7 +39,11 @@ func comparison(r benchmarks.Report) page.Section {
 		}
 	}
 	if r.Baseline != nil {
-		s.Intro = fmt.Sprintf("With %s of %s; a loss of up to %s does not count. ", r.Baseline.File, r.Baseline.Date.Format("2 January 2006, 15:04"), percent(r.Baseline.Tolerance))
+		how := "With"
+		if r.Baseline.ByTurns {
+			how = "Measured by turns with"
+		}
+		s.Intro = fmt.Sprintf("%s %s of %s; a loss of up to %s does not count. ", how, r.Baseline.File, r.Baseline.Date.Format("2 January 2006, 15:04"), percent(r.Baseline.Tolerance))
 	}
 	s.Intro += "The largest change is the first. The point is the change of the speed and the bar its confidence interval; to the right of the middle is faster now, the ends are a factor of 2."
 	if len(changed) == 0 {
@@ -61,9 +65,13 @@ func comparison(r benchmarks.Report) page.Section {
 	for _, c := range changed {
 		d := c.Change
 		span := &page.Span{At: math.Log2(d.Ratio), Low: math.Log2(d.Ratio), High: math.Log2(d.Ratio), Label: fmt.Sprintf("%s: %.3f times as fast", c.Name, d.Ratio)}
-		if c.Low > 0 && d.Median > 0 {
-			span.Low, span.High = math.Log2(d.Median/c.High), math.Log2(d.Median/c.Low)
-			span.Label += fmt.Sprintf(", %.3f to %.3f", d.Median/c.High, d.Median/c.Low)
+		low, high := d.Low, d.High
+		if low == 0 && c.Low > 0 && d.Median > 0 {
+			low, high = d.Median/c.High, d.Median/c.Low
+		}
+		if low > 0 && high > 0 {
+			span.Low, span.High = math.Log2(low), math.Log2(high)
+			span.Label += fmt.Sprintf(", %.3f to %.3f", low, high)
 		}
 		verdict, row := page.Cell{Text: "no difference"}, ""
 		switch {
