@@ -108,6 +108,15 @@ func TestTwoProgramsAreMeasuredByTurns(t *testing.T) {
 			}
 		}
 	}
+	odd := func(ctx context.Context) *exec.Cmd {
+		return exec.CommandContext(ctx, "sh", "-c", `while read -r job; do echo '`+
+			`{"result": {"name": "good", "status": "ok", "times_ns": [-1, 1e308], "blocks": [7, -7], "fastest_ns": [1], "reference_ns": [], "baselines": [{"baseline": "b", "times_ns": [1]}, {}]}}`+
+			`' >&3; done`)
+	}
+	own, others, err = RunByTurns(t.Context(), cases[:1], opts, odd)
+	if own.CompareByTurns(others, 0.05); err != nil || own.Cases[0].Status != OK || own.Cases[0].Change != nil && own.Cases[0].Change.Significant {
+		t.Errorf("%v, %+v, %+v", err, own, others)
+	}
 	none := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent") }
 	own, others, err = RunByTurns(t.Context(), cases[:1], opts, none)
 	if err != nil || own.Cases[0].Status != OK || others.Cases[0].Status != Failed || own.CompareByTurns(others, 0.05) != 0 || !slices.Equal(own.Baseline.New, []string{"good"}) {
