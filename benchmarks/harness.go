@@ -121,7 +121,7 @@ func run(ctx context.Context, cases []Case, opts Options, starts ...func(context
 	start := time.Now()
 	interrupted := false
 	for round := range opts.Rounds {
-		if interrupted = !runRound(ctx, cases, opts, round, programs, start); interrupted {
+		if interrupted = !runRound(ctx, cases, opts, round, programs, start); interrupted || !anyMeasured(programs) {
 			break
 		}
 	}
@@ -133,6 +133,16 @@ func run(ctx context.Context, cases []Case, opts Options, starts ...func(context
 		reports[i] = p.report
 	}
 	return reports, ctx.Err()
+}
+
+// anyMeasured reports whether there is a case that every program could measure so far.
+func anyMeasured(programs []*program) bool {
+	for i := range programs[0].results {
+		if !slices.ContainsFunc(programs, func(p *program) bool { return p.results[i] == nil || p.results[i].Status != OK }) {
+			return true
+		}
+	}
+	return false
 }
 
 // finish puts the results into the report.

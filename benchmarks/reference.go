@@ -66,10 +66,7 @@ const (
 // compareAtOneSpeed compares two series by the samples beside which the processor was about as fast: at the highest speed that
 // leastSamples of both have. Without such samples, or without times of the reference, it takes those of any speed.
 func compareAtOneSpeed(before, now *Series) evidence {
-	a, b := logs(before.Times), logs(now.Times)
-	if len(before.Fastest) == len(a) && len(now.Fastest) == len(b) {
-		a, b = logs(before.Fastest), logs(now.Fastest)
-	}
+	a, b := comparable(before, now)
 	if len(before.Reference) != len(a) || len(now.Reference) != len(b) {
 		return newEvidence(before.quickest(a, nil, 0), now.quickest(b, nil, 0))
 	}
@@ -160,7 +157,16 @@ func newEvidence(before, now quick) evidence {
 func logs(times []float64) []float64 {
 	list := make([]float64, len(times))
 	for i, t := range times {
-		list[i] = math.Log(max(t, 0.0005)) // half of the least time that is kept
+		list[i] = math.Log(min(max(t, 0.0005), 1e18)) // from half of the least time that is kept to the longest of measured
 	}
 	return list
+}
+
+// comparable returns the logarithms of the times of the fastest parts of the samples, or of whole samples if an older program has not
+// kept the parts.
+func comparable(before, now *Series) (a, b []float64) {
+	if len(before.Fastest) == len(before.Times) && len(now.Fastest) == len(now.Times) {
+		return logs(before.Fastest), logs(now.Fastest)
+	}
+	return logs(before.Times), logs(now.Times)
 }

@@ -16,11 +16,11 @@ type Report struct {
 	MaxTime     time.Duration `json:"max_time_ns"`           // for the samples of one case
 	NumPy       string        `json:"numpy,omitempty"`       // its version, if it was measured
 	Interrupted bool          `json:"interrupted,omitempty"` // the run ended before all cases were measured
-	Baseline    *Baseline     `json:"baseline,omitempty"`    // the older report that this one is compared with
+	Baseline    *Baseline     `json:"baseline,omitempty"`    // the report that this one is compared with
 	Cases       []Result      `json:"cases"`
 }
 
-// Baseline is an older report.
+// Baseline is an older report, or that of a program that was measured by turns with this one.
 type Baseline struct {
 	File      string    `json:"file"`
 	Date      time.Time `json:"date"`
@@ -138,7 +138,7 @@ type Series struct {
 	GBPerSecond float64   `json:"gb_per_s,omitempty"`
 }
 
-// Change compares a result with the result of the same case in an older report.
+// Change compares a result with the result of the same case in the report of the [Baseline].
 type Change struct {
 	Median float64 `json:"old_median_ns"`
 	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now; of the samples that are compared, see [Report.Compare]

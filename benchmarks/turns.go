@@ -24,16 +24,18 @@ const LeastTurns = 11
 func (r *Report) CompareByTurns(old Report, tolerance float64) int {
 	pairs := r.pair(old, tolerance)
 	r.Baseline.ByTurns = true
+	n := 0
 	for _, p := range pairs {
 		p.new.Change = p.changeByTurns(tolerance)
+		n += min(1, len(p.new.Change.Rounds))
 	}
-	return len(pairs)
+	return n
 }
 
 func (p *compared) changeByTurns(tolerance float64) *Change {
 	c := &Change{Median: p.old.Median, Ratio: round(p.old.Median / p.new.Median), P: 1}
-	shifts := p.old.quickByBlock()
-	now := p.new.quickByBlock()
+	before, after := comparable(&p.old.Series, &p.new.Series)
+	shifts, now := p.old.quickByBlock(before), p.new.quickByBlock(after)
 	shifts = shifts[:min(len(shifts), len(now))] // after an interrupt one program may have had a turn more
 	if len(shifts) == 0 {
 		return c
@@ -53,13 +55,9 @@ func (p *compared) changeByTurns(tolerance float64) *Change {
 	return c
 }
 
-// quickByBlock returns the logarithm of a quick sample of each block: of its first quartile. It returns nil if the blocks do
-// not fit the samples.
-func (s *Series) quickByBlock() (list []float64) {
-	times := logs(s.Times)
-	if len(s.Fastest) == len(times) {
-		times = logs(s.Fastest)
-	}
+// quickByBlock returns a quick sample of each block of times, which are those of the series: its first quartile. It returns nil if the
+// blocks do not fit the times.
+func (s *Series) quickByBlock(times []float64) (list []float64) {
 	if s.blockMedians(times) == nil {
 		return nil
 	}

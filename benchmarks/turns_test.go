@@ -53,16 +53,19 @@ func TestByTurnsASlowerCaseIsFoundWhileTheSpeedChanges(t *testing.T) {
 		}
 		now, old = byTurns(rng, machines["usual"], cases, 20, slower)
 		now.CompareByTurns(old, 0.05)
-		found := 0
+		found, wrong := 0, 0
 		for _, c := range now.Cases {
 			switch ch := c.Change; {
 			case ch.Low > ch.Ratio || ch.High < ch.Ratio || ch.Low <= 0:
 				t.Errorf("%s: %+v", c.Name, ch)
 			case slower[c.Name] == 0 && ch.Slower:
-				t.Logf("%s is no slower: %+v", c.Name, ch)
+				wrong++
 			case slower[c.Name] > 0 && ch.Slower && ch.Low < 1/1.1 && 1/1.1 < ch.High:
 				found++
 			}
+		}
+		if wrong > 1 {
+			t.Errorf("%d cases are no slower, and are called so", wrong)
 		}
 		if found != len(slower) {
 			t.Errorf("%d of %d slower cases were found: %+v, %+v", found, len(slower), now.Cases[7].Change, now.Cases[50].Change)
@@ -94,7 +97,6 @@ func TestTheSignTestHasKnownValues(t *testing.T) {
 }
 
 func TestCompareByTurnsTakesAnyReport(t *testing.T) {
-	good, _ := byTurns(rand.New(rand.NewPCG(1, 1)), machines["usual"], 1, LeastTurns, nil)
 	constant := func(time float64, blocks ...int) Report {
 		c := Result{Name: "case/0", Status: OK, Series: Series{Median: time, Blocks: blocks}}
 		for _, n := range blocks {
@@ -109,6 +111,14 @@ func TestCompareByTurnsTakesAnyReport(t *testing.T) {
 	clock.Cases[0].ClockError = 20
 	negative := constant(100, each...)
 	negative.Cases[0].Times[0] = -1
+	parts := constant(110, each...)
+	parts.Cases[0].Fastest = slices.Repeat([]float64{100}, LeastTurns)
+	hugePart := constant(100, each...)
+	hugePart.Cases[0].Fastest = slices.Repeat([]float64{math.MaxFloat64}, LeastTurns)
+	partsOfBoth := constant(110, each...)
+	partsOfBoth.Cases[0].Fastest = slices.Repeat([]float64{100}, LeastTurns)
+	slowParts := constant(100, each...)
+	slowParts.Cases[0].Fastest = slices.Repeat([]float64{110}, LeastTurns)
 	huge := constant(1e17, each...)
 	huge.Cases[0].Times[0] = math.MaxFloat64
 	for name, c := range map[string]struct {
@@ -126,13 +136,17 @@ func TestCompareByTurnsTakesAnyReport(t *testing.T) {
 		"no blocks":           {constant(110), constant(100, each...), false, false},
 		"none":                {constant(110), constant(100), false, false},
 		"blocks do not fit":   {constant(110, append(each[:LeastTurns-1:LeastTurns-1], 2)...), constant(100, -1, LeastTurns+1), false, false},
-		"negative":            {negative, good, false, false},
+		"negative":            {negative, constant(100, each...), false, false},
+		"parts of one":        {parts, constant(110, each...), false, false},
+		"parts of both":       {slowParts, partsOfBoth, true, true},
+		"huge parts before":   {parts, hugePart, true, false},
+		"huge before":         {constant(1, each...), huge, true, false},
 		"huge":                {huge, constant(1, each...), true, true},
 	} {
 		now := c.now
 		now.CompareByTurns(c.old, 0.05)
 		ch := now.Cases[0].Change
-		if ch == nil || ch.Significant != c.significant && name != "negative" || ch.Slower != c.slower && name != "negative" || !(ch.P >= 0 && ch.P <= 1) {
+		if ch == nil || ch.Significant != c.significant || ch.Slower != c.slower || !(ch.P >= 0 && ch.P <= 1) {
 			t.Errorf("%s: %+v", name, ch)
 		}
 		if _, err := json.Marshal(now); err != nil {

@@ -76,6 +76,7 @@ type worker struct {
 	results *os.File
 	stderr  *tail
 	answers chan done // closed when there are no more
+	wrong   error     // why there are no more; read it after answers is closed
 }
 
 // A case that takes so much longer than its share hangs.
@@ -84,6 +85,8 @@ const (
 	hangsPart = 20
 	// endsWithin is how long a worker may take to end after its last job.
 	endsWithin = 10 * time.Second
+	// longestAnswer is far more than a result takes. A program that is not one of dlx may send anything.
+	longestAnswer = 64 << 20
 )
 
 func (w *workers) numpyVersion() string { return w.numpy }
@@ -102,28 +105,50 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 		}
 		w.current = started
 	}
-	limit := time.NewTimer(hangs + hangsPart*b.Time)
+	most := hangs + hangsPart*b.Time
+	limit := time.NewTimer(most)
 	defer limit.Stop()
+	_ = w.current.jobs.SetWriteDeadline(time.Now().Add(most)) // of a pipe; a process may not read its jobs
 	err := json.NewEncoder(w.current.jobs).Encode(job{c.Name, b})
 	if err == nil {
 		select {
 		case answer, ok := <-w.current.answers:
 			if ok {
+				if !answer.Result.answers(c) {
+					w.end(0) // its next answer may be for this job
+					return failed("the process that measured it answered for another case, or without samples")
+				}
 				w.numpy = answer.NumPy
 				if w.metrics != nil {
 					w.metrics(w.current.cmd.Process.Pid, answer.Metrics)
 				}
 				return answer.Result
 			}
+			if wrong := w.current.wrong; !errors.Is(wrong, io.EOF) && !errors.Is(wrong, io.ErrUnexpectedEOF) {
+				w.end(0)
+				return failed("the process that measured it answered what is not a result: %v", wrong)
+			}
 		case <-ctx.Done():
 			w.end(0)
 			return failed("%v", ctx.Err())
 		case <-limit.C:
 			w.end(0)
-			return failed("it was ended, since it took more than %v", hangs+hangsPart*b.Time)
+			return failed("it was ended, since it took more than %v", most)
 		}
 	}
 	return failed("the process that measured it ended: %s", w.end(endsWithin))
+}
+
+// answers reports whether r is the result of one block of samples of the case.
+func (r *Result) answers(c Case) bool {
+	switch r.Status {
+	case OK:
+		n := len(r.Times)
+		return r.Name == c.Name && n > 0 && len(r.Blocks) == 1 && r.Blocks[0] == n && (len(r.Fastest) == 0 || len(r.Fastest) == n)
+	case Unsupported, Skipped, Failed:
+		return r.Name == c.Name
+	}
+	return false
 }
 
 // close ends the current process.
@@ -133,12 +158,16 @@ func (w *workers) close() {
 	}
 }
 
-// end waits for the current process to end, and kills it if that takes too long. It returns how the process ended.
+// end waits for the current process to end, and kills it, and the processes that it has started, if that takes too long. It returns
+// how the process ended.
 func (w *workers) end(within time.Duration) string {
 	c := w.current
 	w.current = nil
 	_ = c.jobs.Close()
-	kill := time.AfterFunc(within, func() { _ = c.cmd.Process.Kill() })
+	kill := time.AfterFunc(within, func() {
+		_ = c.cmd.Cancel()
+		_ = c.results.SetReadDeadline(time.Now()) // a process that has left the group may hold the other end
+	})
 	for answers := true; answers; { // until its last one is read
 		_, answers = <-c.answers
 	}

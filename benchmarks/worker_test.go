@@ -4,11 +4,14 @@ package benchmarks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +39,13 @@ func workerCases() []Case {
 		}}
 	}
 	return []Case{
-		does("good", func() {}),
+		does("good", func() {
+			if path := os.Getenv(isWorker + "_ORDER"); path != "" {
+				f, _ := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+				fmt.Fprintln(f, os.Getpid())
+				_ = f.Close()
+			}
+		}),
 		does("prints", func() { fmt.Println("a driver says hello"); fmt.Fprintln(os.Stderr, "and warns") }),
 		does("exits", func() { os.Exit(3) }),
 		does("panics", func() { panic("something is odd") }),
@@ -80,8 +89,10 @@ func TestACrashLosesOneCase(t *testing.T) {
 }
 
 func TestTwoProgramsAreMeasuredByTurns(t *testing.T) {
+	order := filepath.Join(t.TempDir(), "order")
+	t.Setenv(isWorker+"_ORDER", order)
 	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name == "sleeps" || c.Name == "crashes" })
-	const rounds = 4
+	const rounds = LeastTurns
 	measured := make(map[string]int)
 	opts := Options{Samples: 2 * rounds, Rounds: rounds, MaxTime: time.Millisecond, Worker: startTestWorker, Measured: func(r Result) { measured[r.Name]++ }}
 	own, others, err := RunByTurns(t.Context(), cases, opts, startTestWorker)
@@ -108,20 +119,94 @@ func TestTwoProgramsAreMeasuredByTurns(t *testing.T) {
 			}
 		}
 	}
-	odd := func(ctx context.Context) *exec.Cmd {
-		return exec.CommandContext(ctx, "sh", "-c", `while read -r job; do echo '`+
-			`{"result": {"name": "good", "status": "ok", "times_ns": [-1, 1e308], "blocks": [7, -7], "fastest_ns": [1], "reference_ns": [], "baselines": [{"baseline": "b", "times_ns": [1]}, {}]}}`+
-			`' >&3; done`)
+	text, err := os.ReadFile(order)
+	if err != nil {
+		t.Fatal(err)
 	}
-	own, others, err = RunByTurns(t.Context(), cases[:1], opts, odd)
-	if own.CompareByTurns(others, 0.05); err != nil || own.Cases[0].Status != OK || own.Cases[0].Change != nil && own.Cases[0].Change.Significant {
-		t.Errorf("%v, %+v, %+v", err, own, others)
+	for i, pid := range strings.Fields(string(text)) { // own, other, other, own, own, other, ...
+		number, _ := strconv.ParseFloat(pid, 64)
+		if isOwn := slices.Contains(own.Cases[0].Times, number); isOwn != (i%4 == 0 || i%4 == 3) {
+			t.Errorf("turn %d: %v", i, isOwn)
+		}
 	}
 	none := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent") }
 	own, others, err = RunByTurns(t.Context(), cases[:1], opts, none)
 	if err != nil || own.Cases[0].Status != OK || others.Cases[0].Status != Failed || own.CompareByTurns(others, 0.05) != 0 || !slices.Equal(own.Baseline.New, []string{"good"}) {
 		t.Errorf("%v, %+v, %+v", err, own, others)
 	}
+}
+
+// A program that is measured by turns with this one may send anything.
+func TestAnOddProgramIsTheReason(t *testing.T) {
+	sh := func(script string) func(context.Context) *exec.Cmd {
+		return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "sh", "-c", script) }
+	}
+	answers := func(result string) func(context.Context) *exec.Cmd {
+		return sh("while read -r job; do echo '{\"result\": {" + result + "}}' >&3; done")
+	}
+	opts := Options{Samples: LeastTurns, Rounds: LeastTurns, MaxTime: time.Millisecond, Worker: startTestWorker}
+	for name, c := range map[string]struct {
+		program func(context.Context) *exec.Cmd
+		reason  string // "" if it is compared
+	}{
+		"huge":           {answers(`"name": "good", "status": "ok", "times_ns": [100], "fastest_ns": [1e308], "blocks": [1]`), ""},
+		"baselines":      {answers(`"name": "good", "status": "ok", "times_ns": [-1], "blocks": [1], "baselines": [{"baseline": "b", "times_ns": [1, 2]}, {}]`), ""},
+		"blocks":         {answers(`"name": "good", "status": "ok", "times_ns": [1, 2], "blocks": [7, -5]`), "without samples"},
+		"parts":          {answers(`"name": "good", "status": "ok", "times_ns": [1, 2], "blocks": [2], "fastest_ns": [1]`), "without samples"},
+		"no samples":     {answers(`"name": "good", "status": "ok"`), "without samples"},
+		"another case":   {answers(`"name": "last", "status": "ok", "times_ns": [1], "blocks": [1]`), "for another case"},
+		"another status": {answers(`"name": "good", "status": "fine"`), "for another case"},
+		"not a result":   {sh("echo hello >&3; sleep 1000"), "not a result: invalid character"},
+		"nothing":        {sh("exit 5"), "exit status 5"},
+	} {
+		own, others, err := RunByTurns(t.Context(), workerCases()[:1], opts, c.program)
+		n := own.CompareByTurns(others, 0.05)
+		got := others.Cases[0]
+		if err != nil || own.Cases[0].Status != OK || !strings.Contains(got.Reason, c.reason) || (got.Status == OK) != (c.reason == "") || c.reason != "" && n != 0 {
+			t.Errorf("%s: %v, %d compared, %s %q", name, err, n, got.Status, got.Reason)
+		}
+		if c.reason != "" && len(own.Cases[0].Blocks) != 1 {
+			t.Errorf("%s: measured %d times, though there is nothing to compare with", name, len(own.Cases[0].Blocks))
+		}
+		if _, err := json.Marshal(own); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A process that hangs may have started others, which hold what it writes to.
+func TestAnInterruptEndsAllProcesses(t *testing.T) {
+	pids := filepath.Join(t.TempDir(), "pids")
+	ctx, cancel := context.WithCancel(t.Context())
+	hangs := func(ctx context.Context) *exec.Cmd {
+		return exec.CommandContext(ctx, "sh", "-c", "sleep 1000 & echo $! >"+pids+"; wait")
+	}
+	go func() {
+		for text := []byte(nil); len(text) == 0; time.Sleep(time.Millisecond) {
+			text, _ = os.ReadFile(pids)
+		}
+		cancel()
+	}()
+	_, err := Run(ctx, workerCases()[:1], Options{Samples: 1, MaxTime: time.Millisecond, Worker: hangs})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 { // nobody waits for it, so that it may stay a zombie, which is not running
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil && syscall.Kill(pid, 0) != nil || strings.Contains(string(state), ") Z ") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("the process %d still runs", pid)
 }
 
 func TestAnInterruptEndsTheProcessThatMeasures(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -47,6 +48,12 @@ func startWorker(ctx context.Context, command func(context.Context) *exec.Cmd) (
 	w.cmd.ExtraFiles = []*os.File{results}
 	w.cmd.WaitDelay = endsWithin // processes that it has started may hold its standard error
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	w.cmd.Cancel = func() error {
+		if err := syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		return os.ErrProcessDone
+	}
 	if err := w.cmd.Start(); err != nil {
 		_ = stdin.Close()
 		_ = stdout.Close()
@@ -54,9 +61,11 @@ func startWorker(ctx context.Context, command func(context.Context) *exec.Cmd) (
 	}
 	go func() {
 		defer close(w.answers)
-		for read := json.NewDecoder(stdout); ; {
+		limited := &io.LimitedReader{R: stdout}
+		for read := json.NewDecoder(limited); ; {
 			var d done
-			if read.Decode(&d) != nil { // the end, as a rule
+			limited.N = longestAnswer
+			if w.wrong = read.Decode(&d); w.wrong != nil { // the end, as a rule
 				return
 			}
 			w.answers <- d

@@ -36,6 +36,7 @@ commit "$base" localhost/go
 rm -rf "$base"
 
 # Modules are those that this machine has: the build asks no proxy for them.
+quietly go mod download
 volumes=(--volume "$(go env GOMODCACHE):/go/pkg/mod")
 [ ! -f /etc/pip.conf ] || volumes+=(--volume /etc/pip.conf:/etc/pip.conf:ro)
 for image in "${@:-cpu}"; do

@@ -107,9 +107,9 @@ func names(ends benchmarks.Ends) string {
 	return strings.Join(list, "+")
 }
 
-// Bandwidth returns the charts of bandwidth over size, with at most so many lines in each, and the cases with a bandwidth
-// that were measured with one size only.
-func Bandwidth(cases []benchmarks.Result, lines int) (charts []Chart, rest []benchmarks.Result) {
+// Bandwidth returns the charts of bandwidth over size, with at most so many lines in each, and the lines of one size only,
+// which are points.
+func Bandwidth(cases []benchmarks.Result, lines int) (charts []Chart, rest []Line) {
 	groups := group(cases, func(c benchmarks.Result) bool {
 		return c.Status == benchmarks.OK && c.GBPerSecond > 0 && Size(c) > 0 && c.Kind != benchmarks.Latency
 	})
@@ -120,7 +120,7 @@ func Bandwidth(cases []benchmarks.Result, lines int) (charts []Chart, rest []ben
 			if several(l.Cases) {
 				kept = append(kept, l)
 			} else {
-				rest = append(rest, l.Cases...)
+				rest = append(rest, l)
 			}
 		}
 		if len(kept) == 1 {

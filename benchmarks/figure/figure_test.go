@@ -49,7 +49,7 @@ func TestBandwidth(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if len(rest) != 1 || rest[0].Name != "a2/4" {
+	if len(rest) != 1 || rest[0].Name != "cpu to cuda:2" || len(rest[0].Cases) != 1 || rest[0].Cases[0].Name != "a2/4" {
 		t.Errorf("the rest: %v", rest)
 	}
 }

@@ -72,10 +72,14 @@ func Write(w io.Writer, format string, r benchmarks.Report) error {
 
 // draws returns the figure and its height.
 func draws(r benchmarks.Report) (*plot.Plot, vg.Length, error) {
-	charts, rest := figure.Bandwidth(r.Cases, math.MaxInt)
+	charts, points := figure.Bandwidth(r.Cases, math.MaxInt)
 	if len(charts) > 0 {
 		p, err := lines(charts)
 		return p, 13 * vg.Centimeter, err
+	}
+	var rest []benchmarks.Result
+	for _, l := range points {
+		rest = append(rest, l.Cases...)
 	}
 	title, unit := "Bandwidth", "GB/s"
 	value := func(c benchmarks.Result) float64 { return c.GBPerSecond }

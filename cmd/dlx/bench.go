@@ -126,10 +126,10 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.list, "list", "l", false, "list the cases and measure nothing")
 	f.register(flags)
-	flags.IntVarP(&f.samples, "samples", "i", 30, "number of samples of each case")
-	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process")
+	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case; with --against %d", samplesByTurns))
+	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; with --against "+fmt.Sprint(roundsByTurns))
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples")
-	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s if no cases, devices or sizes are named, or else no limit")
+	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s, with --against "+budgetByTurns.String()+", if no cases, devices or sizes are named, or else no limit")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
 	metricsFlag(flags, &f.metrics)
@@ -155,6 +155,14 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 
 // check returns an error if the flags are wrong.
 func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
+	for _, name := range []string{"against", "compare"} {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" { // such as a variable that is not set
+			return fmt.Errorf("invalid argument \"\" for --%s: the name is empty", name)
+		}
+	}
+	if f.against != "" && a.executable == "" {
+		return core.Errorf(core.ErrNotSupported, "bench", "against", "on this system cases are not measured in processes of their own, which both programs need")
+	}
 	budget := defaultBudget
 	if f.against != "" {
 		budget = budgetByTurns

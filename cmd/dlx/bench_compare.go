@@ -187,18 +187,18 @@ func changeWord(c benchmarks.Change) string {
 
 // writeBaseline writes what a reader of a comparison should know of the older report.
 func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
-	how := "compared with " + shownName(b.File)
+	how, isNew, isGone := "compared with "+shownName(b.File)+" of "+b.Date.Format(time.RFC3339), "not in the older report", "not in the newer report"
 	if b.ByTurns {
-		how = "measured by turns with " + shownName(b.File)
+		how, isNew, isGone = "measured by turns with "+shownName(b.File), "not measured by the other program", "measured by the other program only"
 	}
-	row(w, fmt.Sprintf("%s of %s, tolerance %.3g%%", how, b.Date.Format(time.RFC3339), 100*b.Tolerance))
+	row(w, fmt.Sprintf("%s, tolerance %.3g%%", how, 100*b.Tolerance))
 	for _, d := range b.Differs {
 		row(w, "  differs: "+printable(d))
 	}
 	for _, list := range []struct {
 		what  string
 		names []string
-	}{{"not in the older report", b.New}, {"not in the newer report", b.Gone}} {
+	}{{isNew, b.New}, {isGone, b.Gone}} {
 		if n := len(list.names); n > 0 {
 			const most = 5
 			names := make([]string, 0, most+1)
@@ -208,7 +208,11 @@ func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
 			if n > most {
 				names = append(names, "...")
 			}
-			row(w, fmt.Sprintf("  %d cases are %s: %s", n, list.what, strings.Join(names, ", ")))
+			cases := fmt.Sprintf("%d cases are", n)
+			if n == 1 {
+				cases = "1 case is"
+			}
+			row(w, fmt.Sprintf("  %s %s: %s", cases, list.what, strings.Join(names, ", ")))
 		}
 	}
 }

@@ -50,13 +50,13 @@ func TestCompareTwoFiles(t *testing.T) {
 	}
 	worse := reportFile(t, map[string]float64{"a": 1.2, "b": 1, "c\n\"\xff": 1})
 	o := dlx(t, "bench", "compare", old, worse)
-	if o.code != exitFailed || !strings.Contains(o.stderr, "slower than in") || !strings.Contains(o.stderr, "a (+20.0% time)") || strings.Contains(o.stderr, "b (") || !strings.Contains(o.stdout, "1 cases are not in the older report") {
+	if o.code != exitFailed || !strings.Contains(o.stderr, "slower than in") || !strings.Contains(o.stderr, "a (+20.0% time)") || strings.Contains(o.stderr, "b (") || !strings.Contains(o.stdout, "1 case is not in the older report") {
 		t.Errorf("%+v", o)
 	}
 	if o := dlx(t, "bench", "compare", old, worse, "--tolerance", "25%"); o.code != exitOK || !strings.Contains(o.stdout, "slower, within the tolerance") {
 		t.Errorf("%+v", o)
 	}
-	if o := dlx(t, "bench", "compare", worse, old); o.code != exitOK || !strings.Contains(o.stdout, "faster") || !strings.Contains(o.stdout, "1 cases are not in the newer report") {
+	if o := dlx(t, "bench", "compare", worse, old); o.code != exitOK || !strings.Contains(o.stdout, "faster") || !strings.Contains(o.stdout, "1 case is not in the newer report") {
 		t.Errorf("%+v", o)
 	}
 	r := decode[compareResult](t, dlx(t, "bench", "compare", old, worse, "--json"), "compare")

@@ -97,8 +97,13 @@ func TestWhatWasMeasuredIsKept(t *testing.T) {
 			}
 		}
 		fails("fails", "exit 7", "exit status 7")
+		fails("library", "echo 'no such library' >&2; exit 127", "exit status 127: no such library")
+		fails("endless", "exec yes", "endless: signal: broken pipe")
 		fails("other", "echo hello", "is not a program of dlx")
 		fails("no-bench", `case "$1" in version) exec "`+old+`" version --json;; esac; exit 5`, "could measure none of these cases")
+		if out, err := exec.CommandContext(t.Context(), program, append(against, "")...).CombinedOutput(); err == nil || !strings.Contains(string(out), "the name is empty") {
+			t.Errorf("%v: %s", err, out)
+		}
 		for _, args := range []string{filepath.Join(folder, "nosuch"), old + " --compare x.json", old + " --rounds 10", old + " -i 10"} {
 			if out, err := exec.CommandContext(t.Context(), program, append(against, strings.Fields(args)...)...).CombinedOutput(); err == nil || len(out) == 0 {
 				t.Errorf("%s: %v: %s", args, err, out)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -176,15 +178,37 @@ func (a *app) benchProgress(steps int) (next func(benchmarks.Case, int), done fu
 	}, func() { _ = bar.Clear() }
 }
 
-// versionOf asks another program of dlx for its version.
+// versionOf asks another program of dlx for its version. It may be any program.
 func versionOf(ctx context.Context, program string) (v versionResult, err error) {
-	out, err := exec.CommandContext(ctx, program, "version", "--json").Output()
-	if err != nil {
+	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("it does not tell its version within 30 s"))
+	defer cancel()
+	var out, text short
+	cmd := exec.CommandContext(ctx, program, "version", "--json")
+	cmd.Stdout, cmd.Stderr = &out, &text
+	cmd.WaitDelay = time.Second // processes that it has started may hold its output
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if line := bytes.TrimSpace(text.text); len(line) > 0 {
+			err = fmt.Errorf("%w: %s", err, printable(string(line[bytes.LastIndexByte(line, '\n')+1:])))
+		}
 		return v, fmt.Errorf("%s: %w", program, err)
 	}
 	d := document{Result: &v}
-	if err := json.Unmarshal(out, &d); err != nil || d.Schema != schema || d.Command != "version" {
+	if err := json.Unmarshal(out.text, &d); err != nil || d.Schema != schema || d.Command != "version" {
 		return v, core.Errorf(core.ErrVersion, "bench", "against", "%s is not a program of dlx with results of schema %q", program, schema)
 	}
 	return v, nil
+}
+
+// short keeps what a program prints, and fails if it is far too much.
+type short struct{ text []byte }
+
+func (s *short) Write(p []byte) (int, error) {
+	if len(s.text)+len(p) > 1<<20 {
+		return 0, errors.New("it prints more than 1 MiB")
+	}
+	s.text = append(s.text, p...)
+	return len(p), nil
 }

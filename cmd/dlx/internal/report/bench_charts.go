@@ -30,34 +30,36 @@ func bandwidth(r benchmarks.Report) page.Section {
 	return s
 }
 
-// oneSize shows cases of one size as bars, those of a family together, and those that are alone in their family together, too.
-func oneSize(rest []benchmarks.Result) (grid page.Grid) {
-	slices.SortStableFunc(rest, func(a, b benchmarks.Result) int { return cmp.Compare(b.GBPerSecond, a.GBPerSecond) })
+// oneSize shows lines of one size as bars, those of a family together, and those that are alone in their family together, too.
+func oneSize(rest []figure.Line) (grid page.Grid) {
 	var order []string
 	families := map[string]*page.Bars{}
-	for _, c := range rest {
-		family, bar := figure.Family(c), page.Bar{Name: c.Name, Value: c.GBPerSecond, Text: rate(c.GBPerSecond), Tip: caseTip(c), Class: class(c)}
-		if label := figure.Label(c); label != "" && c.Family != "" {
-			bar.Name = label
-			if n := figure.Size(c); n > 0 {
-				bar.Name += ", " + size(float64(n))
+	for _, l := range rest {
+		for _, c := range l.Cases {
+			family, bar := figure.Family(c), page.Bar{Name: c.Name, Value: c.GBPerSecond, Text: rate(c.GBPerSecond), Tip: caseTip(c), Class: class(c)}
+			if figure.Path(c) != "" && c.Family != "" {
+				bar.Name = l.Name
+				if n := figure.Size(c); n > 0 {
+					bar.Name += ", " + size(float64(n))
+				}
+			} else {
+				family, _, _ = strings.Cut(c.Name, "/")
 			}
-		} else {
-			family, _, _ = strings.Cut(c.Name, "/")
+			if c.Peak != nil {
+				bar.Limit = c.Peak.GBPerSecond
+			}
+			if families[family] == nil {
+				order = append(order, family)
+				families[family] = &page.Bars{Title: family}
+			}
+			families[family].List = append(families[family].List, bar)
 		}
-		if c.Peak != nil {
-			bar.Limit = c.Peak.GBPerSecond
-		}
-		if families[family] == nil {
-			order = append(order, family)
-			families[family] = &page.Bars{Title: family}
-		}
-		families[family].List = append(families[family].List, bar)
 	}
 	slices.Sort(order)
 	alone := page.Bars{Title: "others"}
 	for _, family := range order {
 		bars := families[family]
+		slices.SortStableFunc(bars.List, func(a, b page.Bar) int { return cmp.Compare(b.Value, a.Value) })
 		if len(bars.List) > 1 || len(order) == 1 {
 			grid = append(grid, *bars)
 			continue

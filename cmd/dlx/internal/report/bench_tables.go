@@ -39,11 +39,11 @@ func comparison(r benchmarks.Report) page.Section {
 		}
 	}
 	if r.Baseline != nil {
-		how := "With"
+		how := "With " + r.Baseline.File + " of " + r.Baseline.Date.Format("2 January 2006, 15:04")
 		if r.Baseline.ByTurns {
-			how = "Measured by turns with"
+			how = "Measured by turns with " + r.Baseline.File
 		}
-		s.Intro = fmt.Sprintf("%s %s of %s; a loss of up to %s does not count. ", how, r.Baseline.File, r.Baseline.Date.Format("2 January 2006, 15:04"), percent(r.Baseline.Tolerance))
+		s.Intro = fmt.Sprintf("%s; a loss of up to %s does not count. ", how, percent(r.Baseline.Tolerance))
 	}
 	s.Intro += "The largest change is the first. The point is the change of the speed and the bar its confidence interval; to the right of the middle is faster now, the ends are a factor of 2."
 	if len(changed) == 0 {
@@ -66,7 +66,7 @@ func comparison(r benchmarks.Report) page.Section {
 		d := c.Change
 		span := &page.Span{At: math.Log2(d.Ratio), Low: math.Log2(d.Ratio), High: math.Log2(d.Ratio), Label: fmt.Sprintf("%s: %.3f times as fast", c.Name, d.Ratio)}
 		low, high := d.Low, d.High
-		if low == 0 && c.Low > 0 && d.Median > 0 {
+		if byTurns := r.Baseline != nil && r.Baseline.ByTurns; !byTurns && low == 0 && c.Low > 0 && d.Median > 0 {
 			low, high = d.Median/c.High, d.Median/c.Low
 		}
 		if low > 0 && high > 0 {
