@@ -92,7 +92,7 @@ func TestTwoProgramsAreMeasuredByTurns(t *testing.T) {
 	order := filepath.Join(t.TempDir(), "order")
 	t.Setenv(isWorker+"_ORDER", order)
 	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name == "sleeps" || c.Name == "crashes" })
-	const rounds = LeastTurns
+	const rounds = 4
 	measured := make(map[string]int)
 	opts := Options{Samples: 2 * rounds, Rounds: rounds, MaxTime: time.Millisecond, Worker: startTestWorker, Measured: func(r Result) { measured[r.Name]++ }}
 	own, others, err := RunByTurns(t.Context(), cases, opts, startTestWorker)
@@ -144,7 +144,7 @@ func TestAnOddProgramIsTheReason(t *testing.T) {
 	answers := func(result string) func(context.Context) *exec.Cmd {
 		return sh("while read -r job; do echo '{\"result\": {" + result + "}}' >&3; done")
 	}
-	opts := Options{Samples: LeastTurns, Rounds: LeastTurns, MaxTime: time.Millisecond, Worker: startTestWorker}
+	opts := Options{Samples: 2, Rounds: 2, MaxTime: time.Millisecond, Worker: startTestWorker}
 	for name, c := range map[string]struct {
 		program func(context.Context) *exec.Cmd
 		reason  string // "" if it is compared
