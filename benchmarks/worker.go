@@ -65,8 +65,11 @@ func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io
 type workers struct {
 	start   func(context.Context) *exec.Cmd
 	metrics func(process int, m core.Metrics) // nil if nobody wants to know
+	hangs   time.Duration                     // a case that takes so much longer than its share hangs
 	current *worker
 	numpy   string
+	hung    int  // how many cases were ended because they hang
+	answers bool // it has answered one
 }
 
 // worker is a process that serves.
@@ -79,10 +82,10 @@ type worker struct {
 	wrong   error     // why there are no more; read it after answers is closed
 }
 
-// A case that takes so much longer than its share hangs.
 const (
-	hangs     = time.Minute
-	hangsPart = 20
+	hangsAfter = time.Minute
+	hangsPart  = 20
+	mostHangs  = 3 // a program that hangs so often and has never answered is not asked again
 	// endsWithin is how long a worker may take to end after its last job.
 	endsWithin = 10 * time.Second
 	// longestAnswer is far more than a result takes. A program that is not one of dlx may send anything.
@@ -98,6 +101,9 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 			Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: Failed, Reason: fmt.Sprintf(format, args...),
 		}
 	}
+	if w.hung >= mostHangs && !w.answers {
+		return failed("not tried: the process that measures has answered nothing in %d cases before it", w.hung)
+	}
 	if w.current == nil {
 		started, err := startWorker(ctx, w.start)
 		if err != nil {
@@ -105,7 +111,7 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 		}
 		w.current = started
 	}
-	most := hangs + hangsPart*b.Time
+	most := w.hangs + hangsPart*b.Time
 	limit := time.NewTimer(most)
 	defer limit.Stop()
 	_ = w.current.jobs.SetWriteDeadline(time.Now().Add(most)) // of a pipe; a process may not read its jobs
@@ -118,7 +124,7 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 					w.end(0) // its next answer may be for this job
 					return failed("the process that measured it answered for another case, or without samples")
 				}
-				w.numpy = answer.NumPy
+				w.numpy, w.answers = answer.NumPy, true
 				if w.metrics != nil {
 					w.metrics(w.current.cmd.Process.Pid, answer.Metrics)
 				}
@@ -132,6 +138,7 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 			w.end(0)
 			return failed("%v", ctx.Err())
 		case <-limit.C:
+			w.hung++
 			w.end(0)
 			return failed("it was ended, since it took more than %v", most)
 		}

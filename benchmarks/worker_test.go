@@ -174,6 +174,27 @@ func TestAnOddProgramIsTheReason(t *testing.T) {
 	}
 }
 
+func TestAProgramThatOnlyHangsIsGivenUp(t *testing.T) {
+	started := 0
+	w := &workers{hangs: 10 * time.Millisecond, start: func(ctx context.Context) *exec.Cmd {
+		started++
+		return exec.CommandContext(ctx, "sleep", "3600")
+	}}
+	defer w.close()
+	for i, c := range workerCases() {
+		want := "more than 10ms"
+		if i >= mostHangs {
+			want = "not tried"
+		}
+		if r := w.measure(t.Context(), c, block{Samples: 1}); r.Status != Failed || !strings.Contains(r.Reason, want) {
+			t.Errorf("%s: %+v", c.Name, r)
+		}
+	}
+	if started != mostHangs {
+		t.Errorf("%d processes were started", started)
+	}
+}
+
 // A process that hangs may have started others, which hold what it writes to.
 func TestAnInterruptEndsAllProcesses(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/benchmarks"
 	"github.com/dlx-go/dlx/core"
@@ -65,12 +66,30 @@ type measureFlags struct {
 // defaultBudget is the time for a run that names no cases. Listing devices and starting processes take some seconds more.
 const defaultBudget = 36 * time.Second
 
-// The defaults of a run by turns with another program.
+// The defaults of a run by turns with another program. Few cases have more rounds, as the time allows: the more rounds, the smaller
+// the differences that can be told from chance.
 const (
-	budgetByTurns  = 6 * time.Minute
-	samplesByTurns = 120
-	roundsByTurns  = 40
+	budgetByTurns    = 6 * time.Minute
+	roundsByTurns    = 40
+	mostByTurns      = 200
+	roundsOfAllCases = 4000 // take about the budget
+	samplesOfRound   = 3
+	timeOfRound      = 30 * time.Millisecond // of a case, of one program
 )
+
+// byTurns sets the defaults of a run by turns with another program that measures n cases.
+func (f *measureFlags) byTurns(flags *pflag.FlagSet, n int) {
+	if !flags.Changed("rounds") {
+		f.rounds = min(mostByTurns, max(roundsByTurns, roundsOfAllCases/max(1, n)))
+	}
+	if !flags.Changed("samples") {
+		f.samples = samplesOfRound * f.rounds
+	}
+	f.rounds = min(f.rounds, f.samples) // each has a sample
+	if !flags.Changed("max-time") {
+		f.maxTime = timeOfRound * time.Duration(f.rounds)
+	}
+}
 
 func newBenchCommand(a *app) *cobra.Command {
 	var f benchFlags
@@ -90,7 +109,8 @@ measured until then.
 A machine that others use, too, is slower in one minute than in the next. So the best way
 to see whether a change of the source made a case slower is --against, with a program that
 was built before the change: both measure each case in 40 rounds, one right after the other.
-That takes some seven minutes, or five seconds for each case that is named.
+That takes seven to ten minutes. Up to 20 cases that are named have 200 rounds, which find smaller
+differences and take some fifteen seconds for each case.
 
   CV       the coefficient of variation of the samples; above about 10%, other programs
            have disturbed the measurement
@@ -126,9 +146,9 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.list, "list", "l", false, "list the cases and measure nothing")
 	f.register(flags)
-	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case; with --against %d", samplesByTurns))
-	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; with --against "+fmt.Sprint(roundsByTurns))
-	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples")
+	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case; with --against %d in each round", samplesOfRound))
+	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; with --against "+fmt.Sprintf("%d, and up to %d for few cases", roundsByTurns, mostByTurns))
+	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples; with --against "+timeOfRound.String()+" for each round")
 	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s, with --against "+budgetByTurns.String()+", if no cases, devices or sizes are named, or else no limit")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
@@ -166,12 +186,7 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 	budget := defaultBudget
 	if f.against != "" {
 		budget = budgetByTurns
-		if !cmd.Flags().Changed("samples") {
-			f.samples = samplesByTurns
-		}
-		if !cmd.Flags().Changed("rounds") {
-			f.rounds = roundsByTurns
-		}
+		f.byTurns(cmd.Flags(), roundsOfAllCases)
 	}
 	if f.isOverview() && f.budget == 0 {
 		f.budget = budget
@@ -187,6 +202,9 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 		return err
 	}
 	f.cases, err = f.selectFlags.list(cmd.Context(), a, f.list || f.worker)
+	if f.against != "" && !f.isOverview() {
+		f.byTurns(cmd.Flags(), len(f.cases))
+	}
 	return err
 }
 

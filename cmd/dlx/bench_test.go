@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/benchmarks"
 	"github.com/dlx-go/dlx/benchmarks/facts"
@@ -158,5 +161,35 @@ func TestTheTableHasBarsOnATerminal(t *testing.T) {
 	}
 	if cells := strings.Split(lines[5], "\t"); len(cells) != 12 || cells[6] != "other" {
 		t.Errorf("%q", cells)
+	}
+}
+
+func TestFewCasesHaveMoreRoundsByTurns(t *testing.T) {
+	for _, c := range []struct {
+		args            string
+		cases           int
+		rounds, samples int
+		maxTime         time.Duration
+	}{
+		{"", 1, 200, 600, 6 * time.Second},
+		{"", 0, 200, 600, 6 * time.Second},
+		{"", 20, 200, 600, 6 * time.Second},
+		{"", 40, 100, 300, 3 * time.Second},
+		{"", 1000, 40, 120, 1200 * time.Millisecond},
+		{"--rounds 11", 1, 11, 33, 330 * time.Millisecond},
+		{"-i 50", 1, 50, 50, 1500 * time.Millisecond},
+		{"--max-time 1s", 1, 200, 600, time.Second},
+	} {
+		var f measureFlags
+		flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+		flags.IntVar(&f.rounds, "rounds", 3, "")
+		flags.IntVarP(&f.samples, "samples", "i", 30, "")
+		flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "")
+		if err := flags.Parse(strings.Fields(c.args)); err != nil {
+			t.Fatal(err)
+		}
+		if f.byTurns(flags, c.cases); f.rounds != c.rounds || f.samples != c.samples || f.maxTime != c.maxTime {
+			t.Errorf("%q, %d cases: %d rounds, %d samples, %v", c.args, c.cases, f.rounds, f.samples, f.maxTime)
+		}
 	}
 }
