@@ -85,7 +85,9 @@ func (f *measureFlags) byTurns(flags *pflag.FlagSet, n int) {
 	if !flags.Changed("samples") {
 		f.samples = samplesOfRound * f.rounds
 	}
-	f.rounds = min(f.rounds, f.samples) // each has a sample
+	if f.samples > 0 { // else check refuses it
+		f.rounds = min(f.rounds, f.samples) // each has a sample
+	}
 	if !flags.Changed("max-time") {
 		f.maxTime = timeOfRound * time.Duration(f.rounds)
 	}
@@ -186,7 +188,7 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 	budget := defaultBudget
 	if f.against != "" {
 		budget = budgetByTurns
-		f.byTurns(cmd.Flags(), roundsOfAllCases)
+		f.byTurns(cmd.Flags(), roundsOfAllCases) // as for an overview; few cases are seen below
 	}
 	if f.isOverview() && f.budget == 0 {
 		f.budget = budget
@@ -210,10 +212,10 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 
 func (f *measureFlags) check() error {
 	switch {
-	case f.samples < 1:
-		return fmt.Errorf("invalid argument %d for --samples: must be at least 1", f.samples)
 	case f.rounds < 1:
 		return fmt.Errorf("invalid argument %d for --rounds: must be at least 1", f.rounds)
+	case f.samples < 1:
+		return fmt.Errorf("invalid argument %d for --samples: must be at least 1", f.samples)
 	case f.maxTime <= 0:
 		return fmt.Errorf("invalid argument %v for --max-time: must be more than 0", f.maxTime)
 	case f.budget < 0:
