@@ -96,7 +96,7 @@ SUITES := test-format test-mod test-api test-lint test-directions test-testdata 
 	test-docker test-bench test-fuzz
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers docker-real clean $(SUITES)
+.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -229,6 +229,10 @@ bench-loaders: export DLX_TAGS := $(TAGS)
 bench-loaders: export PYTHON := $(PYTHON)
 bench-loaders: setup ## Measure dlx load beside reading alone and beside Python's loaders of safetensors files
 	$(DRIVERS) scripts/bench-loaders.sh $(LOADERS)
+
+# PLANTED has flags of dlx bench, such as PLANTED="--rounds 60".
+bench-planted: setup ## Find out which losses of 10 % dlx bench --against finds on this machine
+	$(DRIVERS) scripts/bench-planted.sh $(PLANTED)
 
 bench-interop: setup ## Measure the exchange of tensors with Python's frameworks
 	$(DRIVERS) scripts/interop.sh bench
