@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
 	}
 	for (int i = 1; i < 32; i++) {
 		sigaction(i, NULL, &now);
-		if (now.sa_handler != SIG_DFL && i != SIGUSR1) {
+		if (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN && i != SIGUSR1) { /* nohup ignores SIGHUP */
 			printf("%d%s ", i, now.sa_flags & SA_ONSTACK ? "" : " without SA_ONSTACK");
 		}
 	}
