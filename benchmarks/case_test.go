@@ -95,3 +95,14 @@ func selected(t *testing.T, cases []Case, patterns ...string) []Case {
 	}
 	return list
 }
+
+func TestTheNamesOfSizesAreExact(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0B", 1: "1B", 1000: "1000B", 1 << 10: "1KiB", 1025: "1025B", 1500: "1500B", 1536: "1536B",
+		1 << 20: "1MiB", 3 << 19: "1536KiB", 1 << 30: "1GiB", 1<<30 + 1<<20: "1025MiB", 1 << 40: "1024GiB",
+	} {
+		if got := binarySize(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

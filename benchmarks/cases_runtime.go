@@ -113,14 +113,11 @@ func (q queue) finish(ctx context.Context, err error) error {
 
 // binarySize gives "256B", "4KiB", "64MiB".
 func binarySize(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%dKiB", n>>10)
-	case n < 1<<30:
-		return fmt.Sprintf("%dMiB", n>>20)
-	default:
-		return fmt.Sprintf("%dGiB", n>>30)
+	units := []string{"GiB", "MiB", "KiB"}
+	for i, unit := range units {
+		if size := int64(1) << (10 * (len(units) - i)); n >= size && n%size == 0 {
+			return fmt.Sprintf("%d%s", n/size, unit)
+		}
 	}
+	return fmt.Sprintf("%dB", n)
 }

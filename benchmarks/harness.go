@@ -25,7 +25,7 @@ type Options struct {
 	// takes longer than a sample, fewer samples are taken.
 	MaxTime time.Duration
 	// Budget, if not 0, is the time for all cases together. Each case gets an equal part of the time that is left, at
-	// most MaxTime.
+	// most MaxTime. RunByTurns ends when it is over, but not before LeastTurns rounds.
 	Budget time.Duration
 	// Rounds is how often the list of cases is measured, each time with a part of the samples; 0 means once. What
 	// disturbs the machine for some seconds then does not disturb all samples of a case.
@@ -122,6 +122,9 @@ func run(ctx context.Context, cases []Case, opts Options, starts ...func(context
 	interrupted := false
 	for round := range opts.Rounds {
 		if interrupted = !runRound(ctx, cases, opts, round, programs, start); interrupted || !anyMeasured(programs) {
+			break
+		}
+		if byTurns := len(programs) > 1; byTurns && opts.Budget > 0 && round+1 >= LeastTurns && time.Since(start) > opts.Budget {
 			break
 		}
 	}

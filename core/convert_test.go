@@ -404,6 +404,20 @@ func TestConvertRefuses(t *testing.T) {
 	}
 }
 
+// Nothing is read of an empty tensor, so that its memory may lie anywhere.
+func TestConvertTakesEmptyTensorsAtAnyAddress(t *testing.T) {
+	keep := keeper(t)
+	b, err := keep(core.FromSlice(make([]float32, 2))).Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := keep(core.NewTensor(b, core.Spec{DType: core.TypeFloat32, Shape: []int64{0, 4}, Offset: 1}))
+	half := keep(odd.AsType(t.Context(), core.TypeFloat16))
+	if err := core.Convert(t.Context(), odd, half); err != nil {
+		t.Error(err)
+	}
+}
+
 // Conversions by one way must not depend on the strides, the types of neighbours or the size.
 func FuzzConvertStrided(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint8(5), int8(1), int8(-3))

@@ -69,10 +69,10 @@ const defaultBudget = 36 * time.Second
 // The defaults of a run by turns with another program. Few cases have more rounds, as the time allows: the more rounds, the smaller
 // the differences that can be told from chance.
 const (
-	budgetByTurns    = 6 * time.Minute
+	budgetByTurns    = 10 * time.Minute
 	roundsByTurns    = 40
 	mostByTurns      = 200
-	roundsOfAllCases = 4000 // take about the budget
+	roundsOfAllCases = 4000 // take some six minutes
 	samplesOfRound   = 3
 	timeOfRound      = 30 * time.Millisecond // of a case, of one program
 )
@@ -148,7 +148,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.list, "list", "l", false, "list the cases and measure nothing")
 	f.register(flags)
-	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case; with --against %d in each round", samplesOfRound))
+	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case, in all rounds together; with --against %d for each round", samplesOfRound))
 	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; with --against "+fmt.Sprintf("%d, and up to %d for few cases", roundsByTurns, mostByTurns))
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples; with --against "+timeOfRound.String()+" for each round")
 	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s, with --against "+budgetByTurns.String()+", if no cases, devices or sizes are named, or else no limit")
@@ -275,8 +275,8 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 	errs := []error{err}
 	switch {
 	case f.compare != "":
-		if compareReports(&r, old, f.compare, f.part, r.Compare) == 0 {
-			a.log.Warn().Str("file", f.compare).Msg("the older report has none of these cases")
+		if compareReports(&r, old, f.compare, f.part, r.Compare) == 0 && err == nil {
+			errs = append(errs, core.Errorf(core.ErrInvalid, "bench", "compare", "%s has none of these cases", f.compare))
 		}
 		errs = append(errs, slowerError(r.Report))
 	case f.against != "":

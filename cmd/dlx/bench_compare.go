@@ -39,6 +39,9 @@ func parseTolerance(s string) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("invalid argument %q for --tolerance: %w", s, err)
 	}
+	if part >= 1 && !strings.HasSuffix(s, "%") {
+		return 0, fmt.Errorf("invalid argument %q for --tolerance: that is %g%%: write %s%%, or a part below 1", s, 100*part, s)
+	}
 	return part, nil
 }
 

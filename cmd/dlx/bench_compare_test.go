@@ -72,6 +72,7 @@ func TestCompareTwoFiles(t *testing.T) {
 		old + " " + digits:                  {exitFailed, "is not a report"},
 		old + " " + old + " --tolerance x":  {exitUsage, "--tolerance"},
 		old + " " + old + " --tolerance -1": {exitUsage, "--tolerance"},
+		old + " " + old + " --tolerance 5":  {exitUsage, "write 5%"},
 		old + " " + reportFile(t, nil):      {exitFailed, "no case in common"},
 	} {
 		if o := dlx(t, append([]string{"bench", "compare"}, strings.Fields(args)...)...); o.code != want.code || !strings.Contains(o.stderr, want.text) {

@@ -31,7 +31,7 @@ func (f *selectFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.devices, "device", nil, "measure only these devices, by `name` or UUID; dlx devices shows both")
 	flags.StringArrayVar(&f.pairs, "pair", nil, "measure only from one device to another one, such as cuda:0,vulkan:0, by `names` or UUIDs; may be repeated")
 	flags.StringArrayVar(&f.transfers, "transfer", nil, "measure a `chain` of moves, such as 'cpu->cuda:0->vulkan:0', or as TransferBench one copy by a certain device, '(source->device->destination)'; may be repeated")
-	flags.StringVar(&f.sizes, "sizes", "", "measure all powers of two from one `size` to another one, such as 1K:512M, or a list such as 4K,1M; K, M, G count in 1024s")
+	flags.StringVar(&f.sizes, "sizes", "", "measure each `size` from one to another one, doubled each time, such as 1K:512M, or a list such as 4K,1M; K, M, G count in 1024s")
 	flags.StringVarP(&f.buffer, "buffer", "b", "", "copy buffers of this `size`, in MiB or with a unit; by default 64 MiB, or 16 MiB where the CPU does all the work")
 }
 

@@ -182,7 +182,7 @@ func (o tableOptions) cells(c benchmarks.Result) []string {
 	if c.Status != benchmarks.OK {
 		return []string{name, "-", "-", "-", "-", "-", "-", "-", "-", "-", string(c.Status) + ": " + printable(c.Reason)}
 	}
-	cells := []string{name, o.time(c.Series), fmt.Sprintf("%.0f%%", 100*c.CV), formatRate(c.GBPerSecond), strconv.FormatInt(c.Allocs, 10)}
+	cells := []string{name, o.time(c.Series), variation(c), formatRate(c.GBPerSecond), strconv.FormatInt(c.Allocs, 10)}
 	if c.Against == "" {
 		cells = append(cells, "-", "-", "-")
 	}
@@ -211,4 +211,12 @@ func formatNanoseconds(ns float64) string {
 	default:
 		return formatDuration(time.Duration(ns))
 	}
+}
+
+// variation returns the coefficient of variation, which one sample does not have.
+func variation(c benchmarks.Result) string {
+	if c.CV == 0 && len(c.Times) < 2 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*c.CV)
 }

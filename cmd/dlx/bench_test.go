@@ -54,7 +54,7 @@ func TestBenchKeepsWhatItPrintsAndComparesWithIt(t *testing.T) {
 	if o := dlx(t, append(quick, "-t", "core/slice", "--compare", path)...); !strings.Contains(o.stdout, "OLD/NEW") {
 		t.Errorf("%+v", o)
 	}
-	if o := dlx(t, append(quick, "-t", "stream/timeline", "--compare", path)...); o.code != exitOK || strings.Contains(o.stdout, "OLD/NEW") || !strings.Contains(o.stderr, "none of these cases") {
+	if o := dlx(t, append(quick, "-t", "stream/timeline", "--compare", path)...); o.code != exitFailed || strings.Contains(o.stdout, "OLD/NEW") || !strings.Contains(o.stderr, "none of these cases") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -105,6 +105,18 @@ func TestLoadFlags(t *testing.T) {
 	}
 }
 
+// What was not compared is neither equal nor different.
+func TestLoadThatCouldNotCompareSaysNothingOfIt(t *testing.T) {
+	simulated := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
+	failing := wraptest.Backend{Backend: simulated, ToHost: core.Errorf(core.ErrDeviceLost, "ext_dev", "Copy", "it is gone")}
+	o := dlxWith(t, t.Context(), []core.Backend{cpu.New(), failing}, "load", tensors, "--to", "ext_dev:0", "--verify", "--json")
+	var failure *errorResult
+	r := decodeBoth[loadResult](t, o, "load", &failure)
+	if o.code != exitFailed || failure == nil || !strings.Contains(o.stderr, "it is gone") || r.Verified != nil {
+		t.Errorf("exit code %d, %+v, %v", o.code, failure, r.Verified)
+	}
+}
+
 func TestSlicesAreFlags(t *testing.T) {
 	var f sliceFlags
 	for _, text := range []string{"1:2/8", "a=b*=0:0/1"} {

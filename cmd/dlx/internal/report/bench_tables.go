@@ -45,7 +45,11 @@ func comparison(r benchmarks.Report) page.Section {
 		}
 		s.Intro = fmt.Sprintf("%s; a loss of up to %s does not count. ", how, percent(r.Baseline.Tolerance))
 	}
-	s.Intro += "The largest change is the first. The point is the change of the speed and the bar its confidence interval; to the right of the middle is faster now, the ends are a factor of 2."
+	interval := "confidence interval"
+	if r.Baseline != nil && r.Baseline.ByTurns {
+		interval = "99.9 % confidence interval"
+	}
+	s.Intro += "The largest change is the first. The point is the change of the speed and the bar its " + interval + "; to the right of the middle is faster now, the ends are a factor of 2."
 	if len(changed) == 0 {
 		return s
 	}

@@ -15,6 +15,8 @@ type Backend struct {
 	// FromHost, if not nil, gives what is copied instead of a tensor of the host;
 	// it is closed after the copy.
 	FromHost func(src *core.Tensor) (*core.Tensor, error)
+	// ToHost, if not nil, is the error of copies to the host.
+	ToHost error
 }
 
 var _ core.Backend = Backend{}
@@ -25,13 +27,13 @@ func (b Backend) Open(ctx context.Context, id core.DeviceID) (core.Device, error
 	if err != nil {
 		return nil, err
 	}
-	return &device{d, b.FromHost}, nil
+	return &device{d, b}, nil
 }
 
 // device stands before another one: its streams and memory are its own.
 type device struct {
 	core.Device
-	fromHost func(src *core.Tensor) (*core.Tensor, error)
+	backend Backend
 }
 
 func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) (core.Memory, error) {
@@ -52,8 +54,11 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if own, ok := s.(stream); ok {
 		s = own.Stream
 	}
-	if d.fromHost != nil && src.DeviceID() == core.CPU {
-		other, err := d.fromHost(src)
+	if d.backend.ToHost != nil && dst.DeviceID() == core.CPU {
+		return d.backend.ToHost
+	}
+	if d.backend.FromHost != nil && src.DeviceID() == core.CPU {
+		other, err := d.backend.FromHost(src)
 		if err != nil {
 			return err
 		}
