@@ -111,13 +111,11 @@ func (q queue) finish(ctx context.Context, err error) error {
 	return done.Wait(ctx)
 }
 
-// binarySize gives "256B", "4KiB", "64MiB".
+// binarySize gives "256B", "4KiB", "64MiB": the largest unit that divides n.
 func binarySize(n int64) string {
-	units := []string{"GiB", "MiB", "KiB"}
-	for i, unit := range units {
-		if size := int64(1) << (10 * (len(units) - i)); n >= size && n%size == 0 {
-			return fmt.Sprintf("%d%s", n/size, unit)
-		}
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	for n > 0 && n%1024 == 0 && len(units) > 1 {
+		n, units = n/1024, units[1:]
 	}
-	return fmt.Sprintf("%dB", n)
+	return fmt.Sprintf("%d%s", n, units[0])
 }

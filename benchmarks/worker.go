@@ -63,13 +63,13 @@ func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io
 
 // workers measures in other processes: in one until it ends, then in the next.
 type workers struct {
-	start   func(context.Context) *exec.Cmd
-	metrics func(process int, m core.Metrics) // nil if nobody wants to know
-	hangs   time.Duration                     // a case that takes so much longer than its share hangs
-	current *worker
-	numpy   string
-	hung    int  // how many cases were ended because they hang
-	answers bool // it has answered one
+	start    func(context.Context) *exec.Cmd
+	metrics  func(process int, m core.Metrics) // nil if nobody wants to know
+	hangs    time.Duration                     // a case that takes so much longer than its share hangs
+	current  *worker
+	numpy    string
+	hung     int  // how many cases were ended because they hang
+	answered bool // it has answered a case
 }
 
 // worker is a process that serves.
@@ -101,7 +101,7 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 			Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: Failed, Reason: fmt.Sprintf(format, args...),
 		}
 	}
-	if w.hung >= mostHangs && !w.answers {
+	if w.hung >= mostHangs && !w.answered {
 		return failed("not tried: the process that measures has answered nothing in %d cases before it", w.hung)
 	}
 	if w.current == nil {
@@ -124,7 +124,7 @@ func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 					w.end(0) // its next answer may be for this job
 					return failed("the process that measured it answered for another case, or without samples")
 				}
-				w.numpy, w.answers = answer.NumPy, true
+				w.numpy, w.answered = answer.NumPy, true
 				if w.metrics != nil {
 					w.metrics(w.current.cmd.Process.Pid, answer.Metrics)
 				}

@@ -185,7 +185,7 @@ func planConversion(call string, dst, src *Tensor) (*conversion, error) {
 		t *Tensor
 		c component
 	}{{dst, to}, {src, from}} {
-		if b := side.t.share.buf.Load(); b != nil && side.t.NumElements() > 0 && b.mem.Handle != 0 && side.c.bits >= 16 && (int64(b.mem.Handle)+side.t.offset)%(side.c.bits/8) != 0 {
+		if b := side.t.share.buf.Load(); b != nil && !side.t.empty && b.mem.Handle != 0 && side.c.bits >= 16 && (int64(b.mem.Handle)+side.t.offset)%(side.c.bits/8) != 0 {
 			return nil, Errorf(ErrLayout, "core", call, "the memory is not aligned for %v: use a Clone", side.t.dtype)
 		}
 	}

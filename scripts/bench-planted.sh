@@ -21,15 +21,18 @@ flags=()
 for c in "${planted[@]}"; do flags+=(-t "$c" --slow-down "$c=10%"); done
 for c in "${others[@]}"; do flags+=(-t "$c"); done
 
-out=$PWD/benchmarks/results/planted-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)-$(nproc)cpu.json
 code=0
-(cd "$work" && ./slowed bench "${flags[@]}" --against ./other --json-file "$out" "$@") || code=$?
-if [ "$code" -gt 1 ]; then exit "$code"; fi # 1 says that cases were slower
+(cd "$work" && ./slowed bench "${flags[@]}" --against ./other --json-file report.json "$@") || code=$?
+# 1 says that cases were slower, or that something failed.
+if [ "$code" -gt 1 ] || [ ! -s "$work/report.json" ]; then exit "$code"; fi
 
-"$python" - "$out" "${planted[@]}" <<'EOF'
+"$python" - "$work/report.json" "${planted[@]}" <<'EOF'
 import json, sys
 
-cases = json.load(open(sys.argv[1]))["result"]["cases"]
+report = json.load(open(sys.argv[1]))["result"]
+if report.get("interrupted"):
+    sys.exit("interrupted: no result is kept")
+cases = report["cases"]
 changed = [c for c in cases if c.get("change", {}).get("rounds")]
 ours = [c for c in changed if c["name"] in sys.argv[2:]]
 rest = [c for c in changed if c["name"] not in sys.argv[2:]]
@@ -40,3 +43,4 @@ for c in ours:
     h = c["change"]
     print(f"  {c['name']:40} {h['old_to_new']:.3f} times as fast (1/1.1 = 0.909), p = {h['p']:.1e}, {len(h['rounds'])} rounds")
 EOF
+mv "$work/report.json" "benchmarks/results/planted-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)-$(getconf _NPROCESSORS_ONLN)cpu.json"

@@ -40,7 +40,7 @@ type SaveOptions struct {
 // model.safetensors, and the index model.safetensors.index.json is written last. The files get their names when all of
 // them are on the disk, so that an older index keeps its own files if that fails. If Save fails, it leaves neither an
 // index nor new files. If they all fit into one file, Save then removes an older index, which [Load] would take for the
-// model. The files that it named are left. Save returns the paths of the files, the index last.
+// model, but not the files that the index named. Save returns the paths of the files, the index last.
 //
 // Save fails as WriteFile does, and with the errors of [core.Device.Copy]. It returns ErrDevice if a tensor lies where neither
 // the host nor an opened device can access it, ErrInvalid if an option is out of range, and ErrNotSupported for MaxShard

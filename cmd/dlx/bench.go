@@ -77,20 +77,25 @@ const (
 	timeOfRound      = 30 * time.Millisecond // of a case, of one program
 )
 
-// byTurns sets the defaults of a run by turns with another program that measures n cases.
-func (f *measureFlags) byTurns(flags *pflag.FlagSet, n int) {
+// byTurns sets the defaults of a run by turns with another program. It returns an error if the flags ask for too few rounds.
+func (f *benchFlags) byTurns(flags *pflag.FlagSet) error {
 	if !flags.Changed("rounds") {
-		f.rounds = min(mostByTurns, max(roundsByTurns, roundsOfAllCases/max(1, n)))
+		f.rounds = roundsByTurns
+		if !f.isOverview() {
+			f.rounds = min(mostByTurns, max(roundsByTurns, roundsOfAllCases/max(1, len(f.cases))))
+		}
 	}
 	if !flags.Changed("samples") {
 		f.samples = samplesOfRound * f.rounds
 	}
-	if f.samples > 0 { // else check refuses it
-		f.rounds = min(f.rounds, f.samples) // each has a sample
-	}
+	f.rounds = min(f.rounds, f.samples) // each has a sample
 	if !flags.Changed("max-time") {
 		f.maxTime = timeOfRound * time.Duration(f.rounds)
 	}
+	if f.rounds < benchmarks.LeastTurns {
+		return fmt.Errorf("--against needs at least %d rounds and as many samples: fewer cannot tell a difference from chance", benchmarks.LeastTurns)
+	}
+	return nil
 }
 
 func newBenchCommand(a *app) *cobra.Command {
@@ -111,8 +116,8 @@ measured until then.
 A machine that others use, too, is slower in one minute than in the next. So the best way
 to see whether a change of the source made a case slower is --against, with a program that
 was built before the change: both measure each case in 40 rounds, one right after the other.
-That takes seven to ten minutes. Up to 20 cases that are named have 200 rounds, which find smaller
-differences and take some fifteen seconds for each case.
+That takes seven to ten minutes. Up to 20 cases that are named have 200 rounds, which find
+smaller differences and take some fifteen seconds for each case.
 
   CV       the coefficient of variation of the samples; above about 10%, other programs
            have disturbed the measurement
@@ -149,7 +154,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.BoolVarP(&f.list, "list", "l", false, "list the cases and measure nothing")
 	f.register(flags)
 	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case, in all rounds together; with --against %d for each round", samplesOfRound))
-	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; with --against "+fmt.Sprintf("%d, and up to %d for few cases", roundsByTurns, mostByTurns))
+	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; "+fmt.Sprintf("with --against %d, and up to %d for few cases", roundsByTurns, mostByTurns))
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples; with --against "+timeOfRound.String()+" for each round")
 	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s, with --against "+budgetByTurns.String()+", if no cases, devices or sizes are named, or else no limit")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
@@ -188,7 +193,6 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 	budget := defaultBudget
 	if f.against != "" {
 		budget = budgetByTurns
-		f.byTurns(cmd.Flags(), roundsOfAllCases) // as for an overview; few cases are seen below
 	}
 	if f.isOverview() && f.budget == 0 {
 		f.budget = budget
@@ -203,25 +207,22 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 	if err := f.files.check(); err != nil {
 		return err
 	}
-	f.cases, err = f.selectFlags.list(cmd.Context(), a, f.list || f.worker)
-	if f.against != "" && !f.isOverview() {
-		f.byTurns(cmd.Flags(), len(f.cases))
+	if f.cases, err = f.selectFlags.list(cmd.Context(), a, f.list || f.worker); err != nil || f.against == "" {
+		return err
 	}
-	return err
+	return f.byTurns(cmd.Flags())
 }
 
 func (f *measureFlags) check() error {
 	switch {
-	case f.rounds < 1:
-		return fmt.Errorf("invalid argument %d for --rounds: must be at least 1", f.rounds)
 	case f.samples < 1:
 		return fmt.Errorf("invalid argument %d for --samples: must be at least 1", f.samples)
+	case f.rounds < 1:
+		return fmt.Errorf("invalid argument %d for --rounds: must be at least 1", f.rounds)
 	case f.maxTime <= 0:
 		return fmt.Errorf("invalid argument %v for --max-time: must be more than 0", f.maxTime)
 	case f.budget < 0:
 		return fmt.Errorf("invalid argument %v for --budget: must be more than 0", f.budget)
-	case f.against != "" && min(f.rounds, f.samples) < benchmarks.LeastTurns:
-		return fmt.Errorf("--against needs at least %d rounds and as many samples: fewer cannot tell a difference from chance", benchmarks.LeastTurns)
 	}
 	for name, part := range f.slowDown {
 		if p, err := parsePercent(part); err != nil || p <= 0 {

@@ -59,7 +59,7 @@ quickest processes of the two runs differ (Student's t test), both at 1%, and if
 2%. What disturbs a machine makes a sample longer, never shorter. Samples are compared at
 the same speed of the processor. Where all baselines of a case have changed in the same
 direction, the machine has, and only what is beyond that counts. A change that most cases
-have is taken for one of the machine's load: see OLD/NEW for it.`,
+have is taken for one of the machine, and is not significant; the column OLD/NEW still shows it.`,
 		Example: "  dlx bench compare before.json after.json --tolerance 10%",
 		Args:    cobra.ExactArgs(2),
 		PreRunE: func(*cobra.Command, []string) (err error) {

@@ -215,7 +215,7 @@ func formatNanoseconds(ns float64) string {
 
 // variation returns the coefficient of variation, which one sample does not have.
 func variation(c benchmarks.Result) string {
-	if c.CV == 0 && len(c.Times) < 2 {
+	if len(c.Times) < 2 {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f%%", 100*c.CV)

@@ -108,7 +108,7 @@ func TestACaseThatThisMachineCannotDoIsNoFailure(t *testing.T) {
 func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 	r := benchResult{Report: benchmarks.Report{Host: facts.Machine{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
 		{
-			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Median: 13.14, CV: 0.25, GBPerSecond: 1.5},
+			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Times: []float64{13, 13.28}, Median: 13.14, CV: 0.25, GBPerSecond: 1.5},
 			Baselines: []benchmarks.Series{{Baseline: "best", Median: 2500}, {Baseline: "other", Median: 4e6}, {Baseline: "gone", NotMeasured: "no Python"}},
 			Against:   "best", Speed: 0.9,
 			Verdict: &benchmarks.Verdict{Target: ">= 0.95 x best", Value: "0.90 x", Text: "missed by 0.05"},
@@ -167,20 +167,26 @@ func TestTheTableHasBarsOnATerminal(t *testing.T) {
 func TestFewCasesHaveMoreRoundsByTurns(t *testing.T) {
 	for _, c := range []struct {
 		args            string
-		cases           int
+		cases           int // 0 is an overview
 		rounds, samples int
 		maxTime         time.Duration
+		enough          bool
 	}{
-		{"", 1, 200, 600, 6 * time.Second},
-		{"", 0, 200, 600, 6 * time.Second},
-		{"", 20, 200, 600, 6 * time.Second},
-		{"", 40, 100, 300, 3 * time.Second},
-		{"", 1000, 40, 120, 1200 * time.Millisecond},
-		{"--rounds 11", 1, 11, 33, 330 * time.Millisecond},
-		{"-i 50", 1, 50, 50, 1500 * time.Millisecond},
-		{"--max-time 1s", 1, 200, 600, time.Second},
+		{"", 0, 40, 120, 1200 * time.Millisecond, true},
+		{"", 1, 200, 600, 6 * time.Second, true},
+		{"", 20, 200, 600, 6 * time.Second, true},
+		{"", 40, 100, 300, 3 * time.Second, true},
+		{"", 1000, 40, 120, 1200 * time.Millisecond, true},
+		{"--rounds 11", 1, 11, 33, 330 * time.Millisecond, true},
+		{"--rounds 10", 1, 10, 30, 300 * time.Millisecond, false},
+		{"-i 50", 1, 50, 50, 1500 * time.Millisecond, true},
+		{"-i 10", 1, 10, 10, 300 * time.Millisecond, false},
+		{"--max-time 1s", 1, 200, 600, time.Second, true},
 	} {
-		var f measureFlags
+		f := benchFlags{cases: make([]benchmarks.Case, c.cases)}
+		if c.cases > 0 {
+			f.names = []string{"some"}
+		}
 		flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 		flags.IntVar(&f.rounds, "rounds", 3, "")
 		flags.IntVarP(&f.samples, "samples", "i", 30, "")
@@ -188,8 +194,8 @@ func TestFewCasesHaveMoreRoundsByTurns(t *testing.T) {
 		if err := flags.Parse(strings.Fields(c.args)); err != nil {
 			t.Fatal(err)
 		}
-		if f.byTurns(flags, c.cases); f.rounds != c.rounds || f.samples != c.samples || f.maxTime != c.maxTime {
-			t.Errorf("%q, %d cases: %d rounds, %d samples, %v", c.args, c.cases, f.rounds, f.samples, f.maxTime)
+		if err := f.byTurns(flags); f.rounds != c.rounds || f.samples != c.samples || f.maxTime != c.maxTime || (err == nil) != c.enough {
+			t.Errorf("%q, %d cases: %d rounds, %d samples, %v, %v", c.args, c.cases, f.rounds, f.samples, f.maxTime, err)
 		}
 	}
 }

@@ -81,8 +81,9 @@ a range.
 
 --slice 1:2/8 loads part 2 of 8, counted from 0, along axis 1 of every tensor, and
 --slice "*.q_proj.weight=0:2/8" only of tensors with such names. Only the bytes of the part
-are read, except that ranges less than 64 KiB apart are read as one. Part i of n has the rows from i*rows/n up
-to, but not including, (i+1)*rows/n, rounded down. The flag may be repeated; the first one that matches a tensor is used for it.
+are read, except that ranges less than 64 KiB apart are read as one. Part i of n has the rows
+from i*rows/n up to, but not including, (i+1)*rows/n, rounded down. The flag may be repeated;
+the first one that matches a tensor is used for it.
 
 The time of a run is that from opening the files until all elements can be read on the device.
 After --cold, all bytes come from the storage, as far as the system drops them from its page

@@ -49,7 +49,7 @@ func rate(gb float64) string {
 	return digits(gb) + " GB/s"
 }
 
-// size formats bytes as the names of cases do: "64 KiB", "1 MiB", "1000 B".
+// size formats bytes: "64 KiB", "1 MiB", "1.5 MiB", "1000 B".
 func size(bytes float64) string {
 	unit := "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
