@@ -11,7 +11,8 @@ TESTTIMEOUT ?= 25m
 TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
 # test-lint and test-cross run vet. Tests of devices mostly wait, so more packages than processors are tested at once.
-GOTESTHOW   := -vet=off -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
+# Nothing needs debug information, whose linking takes more time than the rest of a build that is cached.
+GOTESTHOW   := -vet=off -ldflags=-w -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 # No suite uses cached results.
 GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT) $(GOTESTHOW)
 
@@ -71,14 +72,10 @@ EMULATOR     := qemu-aarch64 -L /usr/aarch64-linux-gnu
 
 KEEP := $(CURDIR)/.cache/keep-libraries.so
 # The modules below interop; see the script.
-MODULES_TEST := GOLANGCILINT="$(GOLANGCILINT)" GOTESTSUM="$(GOTESTSUM)" GOTESTFLAGS="$(GOTESTFLAGS)" \
-	DRIVERS="$(DRIVERS)" TAGS="$(TAGS)" KEEP="$(KEEP)" scripts/test-modules.sh
+MODULES_ENVIRONMENT := GOLANGCILINT="$(GOLANGCILINT)" GOTESTSUM="$(GOTESTSUM)" GOTESTFLAGS="$(GOTESTFLAGS)" \
+	DRIVERS="$(DRIVERS)" TAGS="$(TAGS)" KEEP="$(KEEP)"
+MODULES_TEST := $(MODULES_ENVIRONMENT) scripts/test-modules.sh
 export DLX_MODULES_PYTHON := $(CURDIR)/$(VENV_MODULES)/bin/python
-
-# The packages whose tests the tags change. test-race and test-asan test all packages with the tags, test-soak its own.
-TAGGED = $$(scripts/changed-by-tags.sh "$(TAGS)" | grep -v /internal/soak$$)
-# The tags add tests to this package, and change nothing else of it: test-tags runs all of them.
-UNTAGGED = $(if $(findstring rocm,$(TAGS)),$$(go list ./... | grep -v /backends/internal/gather$$),./...)
 
 # The C shared library is for Linux.
 LIBDLX       := .cache/libdlx
@@ -88,15 +85,23 @@ LIBDLX_SUITE := $(if $(filter Linux,$(shell uname -s)),test-libdlx)
 # Without OpenGL, whose bindings take 100 s of processor time to compile once more for a shared library.
 LIBDLX_TAGS   = $(shell echo "$(TAGS)" | tr , '\n' | grep -vx gl | paste -sd ,)
 
-SUITES := test-format test-mod test-api test-lint test-directions test-testdata \
-	test-go test-nocgo $(if $(TAGS),test-tags test-start) test-modules test-soak \
+# Each module below interop is a suite.
+MODULE_SUITES := $(patsubst interop/%/go.mod,test-module-%,$(wildcard interop/*/go.mod))
+# What every change must pass, and what make test adds: one build of everything, short.
+BASIC_SUITES := test-format test-mod test-api test-table test-testdata $(if $(TAGS),test-start)
+QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-soak quick-modules \
+	$(if $(LIBDLX_SUITE),quick-libdlx) $(if $(PYTHON_SUITE),quick-python)
+# What only make test-all runs. scripts/deep-suites.txt says which paths need them.
+DEEP_SUITES  := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
 	$(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) $(if $(VULKAN),test-swiftshader) test-metal \
 	test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
 	$(if $(SIMULATOR),test-report) $(LIBDLX_SUITE) $(PYTHON_SUITE) $(INTEROP_SUITE) \
 	test-docker test-bench test-fuzz
+export DEEP_SUITES
+SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP_SUITES) test-modules
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
+.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,15 +110,25 @@ run: ## Move a tensor from one device to another, and verify it
 	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --verify
 	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --copy always --repeat 100 --verify
 
-test: ## Set up everything that is needed, then run every suite below
-	@scripts/run-suites.sh $(SUITES)
+test: ## Set up everything that is needed, then test what users rely on: 15 minutes from nothing, then 7
+	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES)
+
+test-all: ## Run every suite: an hour and more
+	@scripts/run-suites.sh $(BASIC_SUITES) $(DEEP_SUITES)
+
+# BASE is a commit; changes that are not committed count, too.
+BASE ?= HEAD
+test-changed: ## Run make test, then the deep suites that the changes since BASE need: make test-changed BASE=main
+	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES) $$(scripts/deep-suites.sh $(BASE))
+
+test-ci: ## Run make test, then as many deep suites as fit into CI_MINUTES (45), those that the newest commits need first
+	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES) --until $(CI_MINUTES) $$(scripts/deep-suites.sh --ci)
+CI_MINUTES ?= 45
 
 # Go's test cache skips packages that a change cannot affect.
-check: setup ## Run before a commit: format, lint, and the short tests of what changed
-	@$(MAKE) --no-print-directory test-format
-	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
-	$(DRIVERS) go test -short $(GOTESTHOW) -tags "$(TAGS)" ./...
-	$(MODULES_TEST) lint short
+check: setup ## Run before a commit: format, lint of the changed packages, and the quick tests of what the change affects
+	@$(MAKE) --no-print-directory test-format test-table
+	$(QUICK) $(MODULES_ENVIRONMENT) GOTESTHOW="$(GOTESTHOW)" scripts/check.sh
 
 test-backend: setup ## Test one backend, built alone: make test-backend B=vulkan
 	@[ -d "backends/$(B)" ] && [ -n "$(B)" ] || { echo "B must name a folder in backends: make test-backend B=vulkan"; exit 2; }
@@ -166,9 +181,14 @@ soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for 
 $(SUITES): setup
 
 # In GOFLAGS, so that programs that tests build have the tags too.
-soak test-tags test-soak test-card test-race test-asan test-bench test-fuzz test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
+soak quick-go quick-soak test-go test-soak test-mutants test-card test-race test-asan test-bench test-fuzz test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
 # The Khronos validation layer checks every use of Vulkan; see vulkan.New.
-test-tags test-swiftshader: export DLX_VULKAN_VALIDATION := 1
+test-go test-swiftshader: export DLX_VULKAN_VALIDATION := 1
+# Short tests of deep suites leave out less than those of make test: see coretest.Quick.
+test-modules $(MODULE_SUITES) test-card test-headers test-swiftshader test-race test-asan: export DLX_THOROUGH := 1
+# What nobody waits for runs a fifth as late on the simulated drivers, and their memory is small: programs wait less, and
+# a wait that is missing shows a little less often.
+QUICK := DLX_GPUSIM_LATEST=1000 DLX_GPUSIM_MEMORY=268435456
 
 test-format: ## All files are formatted by gofmt
 	@unformatted=$$(find . -path './.*' -prune -o -name '*.go' -exec gofmt -l {} +) && \
@@ -199,21 +219,54 @@ test-directions: ## The linter refuses every forbidden import
 test-testdata: ## testdata equals the output of its generator
 	$(DLX_PYTHON) scripts/make_testdata.py --check
 
-test-go: ## All tests of the build without tags
-	$(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(UNTAGGED)
+test-table: ## scripts/deep-suites.txt names every deep suite, and nothing else
+	scripts/deep-suites.sh --check $(DEEP_SUITES)
+
+quick-lint: ## golangci-lint, with the tags
+	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
+
+quick-go: ## The quick tests of all packages, with the tags, on all drivers
+	CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./...
+
+# Packages without such files are the same in both builds, or only have less.
+quick-nocgo: ## Everything builds without cgo; the quick tests of packages with files for such builds
+	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) -short $(filter-out $(UNTESTED),$(UNCGO))
+
+# Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all.
+HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./backends/cpu \
+	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/shell \
+	./backends/internal/cudalike ./backends/metal/internal/engine
+quick-race: ## The quick tests of what has goroutines, on fakes of drivers, under the race detector
+	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $(HAMMERED)
+
+# One mutant for each of stream, core and exchange.
+FEW_MUTANTS := a writer does not wait for readers,a failed write is forgotten,what is to be copied is shared where it is open
+quick-soak: ## Some thousand steps of random programs on all devices, and three of their mutants
+	DLX_SOAK_STEPS=5000 DLX_SOAK_MUTANTS="$(FEW_MUTANTS)" CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -run 'TestPrograms|TestMutants' ./internal/soak
+
+quick-modules: $(VENV_MODULES)/ready ## The quick tests of interop/gonum and interop/arrow
+	CGO_ENABLED=1 MODULES="interop/gonum interop/arrow" $(MODULES_TEST) quick
+
+# test-soak has all of internal/soak.
+test-go: ## All tests of the build with the tags, on all drivers
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $$(go list ./... | grep -v /internal/soak$$)
 
 test-nocgo: ## All tests of the build without tags, without cgo
-	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) $(UNTAGGED)
-
-test-tags: ## The tests of the packages that the tags change
-	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $(TAGGED)
+	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) $(if $(findstring rocm,$(TAGS)),$$(go list ./... | grep -v /backends/internal/gather$$),./...)
 
 # MODULES=interop/gonum tests one of them.
 test-modules: $(KEEP) $(VENV_MODULES)/ready ## The modules below interop: tidy, lint, tests, race detector, address sanitizer, other systems
 	CGO_ENABLED=1 $(MODULES_TEST)
 
+$(MODULE_SUITES): test-module-%: $(KEEP) $(VENV_MODULES)/ready
+	CGO_ENABLED=1 MODULES=interop/$* $(MODULES_TEST)
+
 test-soak: ## 50,000 steps of random programs on all devices
-	DLX_SOAK_STEPS=50000 DLX_SOAK_MUTANTS=quick CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
+	DLX_SOAK_STEPS=50000 CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
+
+test-mutants: ## The random programs and some tests find each of the mutants in internal/soak
+	DLX_SOAK_MUTANTS=all CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 60m -run TestMutants ./internal/soak
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"
@@ -250,7 +303,7 @@ test-card: ## CUDA's tests as they run on one GPU, without the simulator's contr
 	__EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent CGO_ENABLED=1 \
 		$(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/cuda ./interop/gl ./exchange
 
-test-headers: ## CUDA's backend builds and works with the cuda.h of CUDA 12.0, 12.4, 12.9, 13.0 and 13.5
+test-headers: $(VENV)/headers/ready ## CUDA's backend builds and works with the cuda.h of CUDA 12.0, 12.4, 12.9, 13.0 and 13.5
 	scripts/test-headers.sh
 
 # Not in setup: these packages are not free software, and nothing needs them but this suite.
@@ -296,8 +349,8 @@ test-race: ## Tests of what has goroutines, under the race detector, and with al
 # use_sigaltstack: LLVM, in a driver, gives threads signal stacks, which the sanitizer would take for its own and free.
 # intercept_tls_get_addr: the sanitizer takes dynamic TLS at offset 16 of a page for that of glibc 2.19, and crashes
 # when it checks for leaks.
-test-asan test-modules: export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:intercept_tls_get_addr=0:$(ASAN_OPTIONS)
-test-asan test-modules: export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
+test-asan test-modules $(MODULE_SUITES): export ASAN_OPTIONS := allocator_may_return_null=1:use_sigaltstack=0:verify_asan_link_order=0:intercept_tls_get_addr=0:$(ASAN_OPTIONS)
+test-asan test-modules $(MODULE_SUITES): export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/lsan-suppressions.txt:print_suppressions=0:$(LSAN_OPTIONS)
 # The packages that are left out have neither C nor unsafe pointers.
 test-asan: $(KEEP) ## Tests of what has C or pointers, under the address sanitizer, where Go and the C compiler have it
 	@if scripts/probe-asan.sh; then \
@@ -318,8 +371,12 @@ test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend, and core's ass
 		-exec "$(EMULATOR)" -run '^TestConformance$$' ./backends/cuda
 	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/internal/half
 
-test-libdlx: export DLX_LIBDLX := $(CURDIR)/$(LIBDLX)
-test-libdlx: export TAGS := $(LIBDLX_TAGS)
+quick-libdlx test-libdlx: export DLX_LIBDLX := $(CURDIR)/$(LIBDLX)
+quick-libdlx test-libdlx: export TAGS := $(LIBDLX_TAGS)
+quick-libdlx: ## The quick tests of the C shared library: programs in C, C++ and Rust, its symbols, its ABI since the last tag
+	$(DRIVERS) scripts/build-libdlx.sh $(LIBDLX) "$$TAGS"
+	$(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./cmd/libdlx
+
 test-libdlx: ## The C shared library: programs in C, C++ and Rust, its symbols, its ABI since the last tag
 	$(DRIVERS) scripts/build-libdlx.sh $(LIBDLX) "$$TAGS"
 	$(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) ./cmd/libdlx
@@ -330,7 +387,10 @@ test-bench: ## Every benchmark of go test runs once
 		$$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./... | xargs grep -l '^func Benchmark' | sed 's,/[^/]*$$,,' | sort -u)
 
 # With the tags of test-libdlx, so that only the library is linked again.
-test-python: export DLX_TAGS = $(LIBDLX_TAGS)
+quick-python test-python: export DLX_TAGS = $(LIBDLX_TAGS)
+quick-python: ## The Python package: its wheel, with one CPython
+	$(QUICK) $(DRIVERS) env PYTHON=$(PYTHON) scripts/test-python.sh quick
+
 test-python: ## The Python package: its wheel, with every CPython that is found
 	$(DRIVERS) env PYTHON=$(PYTHON) scripts/test-python.sh
 
@@ -345,7 +405,7 @@ $(VENV_DOCKER)/ready: requirements-docker.txt | system-packages
 test-fuzz: ## Every fuzz target, for FUZZTIME each
 	$(DRIVERS) scripts/test-fuzz.sh $(FUZZTIME)
 
-setup: system-packages $(VENV)/ready $(if $(HEADERS),$(VENV)/headers/ready) $(TOOLS)/ready $(SIMULATOR) ## Install what the suites need
+setup: system-packages $(VENV)/ready $(TOOLS)/ready $(SIMULATOR) ## Install what the suites need
 
 system-packages:
 	@PYTHON=$(PYTHON) scripts/system-packages.sh

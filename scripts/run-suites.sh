@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the suites need and runs the suites that are named, which are targets of the Makefile. All of them
-# run, even if one fails. The last line is: N passed, N failed, N skipped.
+# run, even if one fails. Then follow a line of counts, "N passed, N failed, N skipped", and a line that names the suites
+# of make test-all that did not run.
+#
+#   run-suites.sh SUITE... [--until MINUTES SUITE...]
+#
+# A suite after --until begins only if it would end by that time, as far as deep-suites.txt knows. It is ended after 80
+# minutes of all suites together.
 #
 # Each suite's line ends with its time and the processor time of all its processes, both in seconds.
 #
@@ -10,12 +16,14 @@
 # test, which has passed if the suite exits with 0.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+begin=$(date +%s)
 
 reports=.test
 rm -rf "$reports"
 mkdir "$reports"
 
 say() { printf '\n== %s\n' "$1"; }
+elapsed() { echo $(($(date +%s) - begin)); }
 
 # processor_time sets used to the seconds that the processes which have ended took of the processors. A subshell would
 # have none.
@@ -24,14 +32,36 @@ processor_time() {
   used=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); s += 60 * t[1] + t[2] } printf "%d", s }' "$reports/times")
 }
 
+# row prints a line of the summary: the suite, its result, its counts and its times.
+row() { printf '%-20s %-6s %5d passed %5d failed %5d skipped %5ds %5ds cpu\n' "$@" | tee -a "$reports/summary"; }
+
 say setup
 if ! make --no-print-directory setup; then
-  echo "0 passed, 1 failed, 0 skipped" | tee "$reports/summary"
+  echo "0 passed, 1 failed, 0 skipped" | tee "$reports/summary" "$reports/counts"
   exit 1
 fi
+processor_time
+row setup ok 0 0 0 "$(elapsed)" "$used"
 
-total_passed=0 total_failed=0 total_skipped=0
-for suite in "$@"; do
+total_passed=0 total_failed=0 total_skipped=0 limit='' did=' '
+while [ $# != 0 ]; do
+  if [ "$1" = --until ]; then
+    limit=$(($2 * 60))
+    shift 2
+    continue
+  fi
+  suite=$1
+  shift
+  did+="$suite "
+  timeout=()
+  if [ -n "$limit" ]; then
+    needs=$(scripts/deep-suites.sh --seconds "$suite")
+    if [ $(($(elapsed) + needs)) -gt "$limit" ]; then
+      echo "not run: $suite: it takes $(((needs + 59) / 60)) minutes, and $(((limit - $(elapsed)) / 60)) are left of $((limit / 60))" | tee -a "$reports/left"
+      continue
+    fi
+    timeout=(timeout --foreground --kill-after=10 $((80 * 60 - $(elapsed))))
+  fi
   say "$suite"
   export DLX_COUNTS=$PWD/$reports/$suite
   : >"$DLX_COUNTS"
@@ -39,9 +69,9 @@ for suite in "$@"; do
   processor_time
   before=$used
   # Without a pipe, whose end a process that a suite leaves behind would delay.
-  make --no-print-directory "$suite" > >(tee "$reports/$suite.log") 2>&1
+  "${timeout[@]}" make --no-print-directory "$suite" > >(tee "$reports/$suite.log") 2>&1
   status=$?
-  elapsed=$SECONDS
+  took=$SECONDS
   processor_time
 
   read -r passed failed skipped < <(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$DLX_COUNTS")
@@ -52,8 +82,7 @@ for suite in "$@"; do
   fi
   result=ok
   [ "$status" = 0 ] || result=FAILED
-  printf '%-16s %-6s %5d passed %5d failed %5d skipped %5ds %5ds cpu\n' \
-    "$suite" "$result" "$passed" "$failed" "$skipped" "$elapsed" "$((used - before))" | tee -a "$reports/summary"
+  row "$suite" "$result" "$passed" "$failed" "$skipped" "$took" "$((used - before))"
   if [ "$status" != 0 ]; then
     sleep 1 # until tee has written the end
     grep -aE '=== FAIL|--- FAIL|^FAILED|^ERROR|panic:|[Ff]atal error|Fatal Python|DATA RACE|Sanitizer:|Segmentation fault' \
@@ -66,6 +95,14 @@ for suite in "$@"; do
 done
 
 say "all suites"
-echo "$total_passed passed, $total_failed failed, $total_skipped skipped" >>"$reports/summary"
 cat "$reports/summary"
+processor_time
+echo "$(elapsed) s, $used s of processor time"
+[ ! -f "$reports/left" ] || cat "$reports/left"
+echo "$total_passed passed, $total_failed failed, $total_skipped skipped" | tee "$reports/counts"
+others=
+for suite in $DEEP_SUITES; do
+  [[ $did = *" $suite "* ]] || others+=" $suite"
+done
+[ -z "$others" ] || echo "only make test-all runs:$others"
 [ "$total_failed" = 0 ]

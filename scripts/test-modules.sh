@@ -5,7 +5,7 @@
 #   tidy   go.mod and go.sum match the imports, and name no other version of what the main module names
 #   lint   golangci-lint with the tags; also without cgo, of modules that have files for that
 #   test   all tests
-#   short  the short tests, from Go's cache where nothing has changed
+#   quick  the quick tests: see coretest.Quick
 #   race   the short tests under the race detector, of modules with C, unsafe pointers or goroutines
 #   asan   the short tests under the address sanitizer, of modules with C or unsafe pointers
 #   cross  go vet without cgo, for this system and others
@@ -88,7 +88,7 @@ for file in interop/*/go.mod; do
     run lint "$module" $drivers "$GOLANGCILINT" run --build-tags "$TAGS" ./...
     ! has "$module" '^//go:build .*!cgo' || CGO_ENABLED=0 run "lint without cgo" "$module" "$GOLANGCILINT" run ./...
   fi
-  has_step short && GOTESTFLAGS=-short tests short "$module"
+  has_step quick && tests quick "$module" -short
   has_step test && tests test "$module"
   if has_step race && { has_pointers "$module" || has_goroutines "$module"; }; then
     GOEXPERIMENT=cgocheck2 tests "race detector" "$module" -short -race

@@ -119,7 +119,7 @@ func TestModestDevices(t *testing.T) {
 		}
 		return d.fake.Alloc(ctx, size, o)
 	}
-	for _, m := range []struct {
+	for i, m := range []struct {
 		name         string
 		options      coretest.Options
 		capabilities core.Capabilities
@@ -137,7 +137,7 @@ func TestModestDevices(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			m.options.Log = t.Logf
 			first, _ := wrapped(m.options, m.hooks)
-			var opts []Option
+			opts := []Option{WithVariant(i, 4)}
 			if m.oneQueue {
 				opts = append(opts, WithHold(holdQueue))
 			}

@@ -2,12 +2,15 @@ package backendtest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // Case is a rule of the suite, and the check that a device keeps it.
@@ -42,7 +45,10 @@ func Cases() []Case {
 func Run(t *testing.T, open func(testing.TB) core.Device, opts ...Option) {
 	cfg := newConfig(opts)
 	t.Logf("random layouts are those of %s", seedText(cfg.seed))
-	for _, c := range Cases() {
+	for i, c := range Cases() {
+		if coretest.Quick() && i%cfg.variants != cfg.variant {
+			continue
+		}
 		t.Run(c.Name, func(t *testing.T) { c.check(t, open, cfg) })
 	}
 }
@@ -57,10 +63,19 @@ type config struct {
 	seed     uint64
 	timeout  time.Duration
 	grace    time.Duration // how long a case waits for a wrong effect before it checks
+
+	variant, variants int
 }
 
 func newConfig(opts []Option) config {
-	cfg := config{seed: rand.Uint64(), timeout: 3 * time.Minute, grace: 20 * time.Millisecond}
+	cfg := config{seed: rand.Uint64(), timeout: 3 * time.Minute, grace: 20 * time.Millisecond, variants: 1}
+	if text := os.Getenv(variantVariable); text != "" {
+		var i, n int
+		if _, err := fmt.Sscanf(text, "%d/%d", &i, &n); err != nil || n < 1 || i < 0 {
+			panic(variantVariable + " is not I/N: " + text)
+		}
+		WithVariant(i, n)(&cfg)
+	}
 	for _, o := range opts {
 		o(&cfg)
 	}
@@ -76,6 +91,17 @@ func WithPeer(open func(testing.TB) core.Device) Option {
 // WithSeed sets the seed of the random layouts, to repeat an earlier run. Without it, every run has other
 // layouts.
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
+
+// WithVariant says that the device is the i-th of n variants of a device, counted from 0, such as drivers that differ. Quick
+// tests ([coretest.Quick]) run each case on one of them only. A device that is tested without this option runs all cases.
+func WithVariant(i, n int) Option { return func(c *config) { c.variant, c.variants = i%n, n } }
+
+// variantVariable is the environment variable of [VariantOfProcess].
+const variantVariable = "DLX_BACKENDTEST_VARIANT"
+
+// VariantOfProcess returns an environment variable, "NAME=value", that has in a process that calls [Run] the effect of
+// WithVariant(i, n).
+func VariantOfProcess(i, n int) string { return fmt.Sprintf("%s=%d/%d", variantVariable, i, n) }
 
 // WithTimeout sets how long a case may take, and how long it waits for a result. The default is three
 // minutes, so that cases also pass on a busy machine.

@@ -2,6 +2,8 @@ package backendtest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,14 +68,16 @@ func fakes(o coretest.Options) (first, second func(testing.TB) core.Device) {
 }
 
 func TestFake(t *testing.T) {
-	for name, o := range map[string]coretest.Options{
+	kinds := map[string]coretest.Options{
 		"device waits": {}, "host waits": {HostWaits: true}, "files": {Files: true},
 		"opaque": {Opaque: true},
-	} {
+	}
+	for i, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
+			o := kinds[name]
 			o.Log = t.Logf
 			first, second := fakes(o)
-			Run(t, first, WithPeer(second))
+			Run(t, first, WithPeer(second), WithVariant(i, len(kinds)))
 		})
 	}
 }
@@ -83,11 +87,11 @@ func TestWrappedFake(t *testing.T) {
 	if coretest.Sanitized {
 		t.Skip("with a sanitizer TestFake runs the same devices: the wrapper is for the mutants")
 	}
-	for name, o := range map[string]coretest.Options{"addresses": {}, "opaque": {Opaque: true}} {
+	for i, name := range []string{"addresses", "opaque"} {
 		t.Run(name, func(t *testing.T) {
-			o.Log = t.Logf
-			first, second := wrapped(o, hooks{})
-			Run(t, func(tb testing.TB) core.Device { return first(tb).outer }, WithPeer(func(tb testing.TB) core.Device { return second(tb).outer }))
+			first, second := wrapped(coretest.Options{Opaque: name == "opaque", Log: t.Logf}, hooks{})
+			Run(t, func(tb testing.TB) core.Device { return first(tb).outer },
+				WithPeer(func(tb testing.TB) core.Device { return second(tb).outer }), WithVariant(i, 2))
 		})
 	}
 }

@@ -84,8 +84,9 @@ func TestConformanceOfDriversThatDiffer(t *testing.T) {
 		}
 	}
 	processes, files := make(map[string]func(*testing.T)), standinForFiles(t)
-	for _, v := range variants { // all of them read files
-		processes[strings.Join(v, ",")] = coretest.Child(t, "TestConformance", slices.Concat(v, files)...)
+	for i, v := range variants { // all of them read files
+		variant := backendtest.VariantOfProcess(i, len(variants))
+		processes[strings.Join(v, ",")] = coretest.Child(t, "TestConformance", slices.Concat(v, files, []string{variant})...)
 	}
 	for name, wait := range processes {
 		t.Run(name, wait)

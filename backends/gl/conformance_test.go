@@ -14,14 +14,14 @@ import (
 func TestConformance(t *testing.T) { backendtest.Run(t, open) }
 
 func TestConformanceOfAGPU(t *testing.T) {
-	backendtest.Run(t, func(tb testing.TB) core.Device { return openAs(tb, asGPU) })
+	backendtest.Run(t, func(tb testing.TB) core.Device { return openAs(tb, asGPU) }, backendtest.WithVariant(0, 3))
 }
 
 // Shaders reach so little of a buffer that larger copies take several dispatches.
 func TestConformanceWithSmallBlocks(t *testing.T) {
 	backendtest.Run(t, func(tb testing.TB) core.Device {
 		return openAs(tb, func(f *facts) { f.software, f.blockSize = false, 64<<10 })
-	})
+	}, backendtest.WithVariant(1, 3))
 }
 
 // Buffers come from the renderer, in whose context everything runs.
@@ -40,7 +40,7 @@ func TestConformanceInAWrappedContext(t *testing.T) {
 		})
 		tb.Cleanup(func() { run(func() { gl.DeleteBuffers(1, &name) }) })
 		return uintptr(name)
-	}))
+	}), backendtest.WithVariant(2, 3))
 }
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, open, 1000) }

@@ -51,7 +51,7 @@ func needDriver(tb testing.TB) {
 // others need are held to the same rules here.
 func TestConformanceOfOtherDevices(t *testing.T) {
 	needDriver(t)
-	for _, v := range variants[:3] { // the last is what it is
+	for i, v := range variants[:3] { // the last is what it is
 		t.Run(v.name, func(t *testing.T) {
 			backendtest.Run(t, func(tb testing.TB) core.Device {
 				tb.Helper()
@@ -60,7 +60,7 @@ func TestConformanceOfOtherDevices(t *testing.T) {
 					tb.Fatal(err)
 				}
 				return d
-			})
+			}, backendtest.WithVariant(i, 3))
 		})
 	}
 }

@@ -52,8 +52,9 @@ func TestConformanceOfLibrariesThatDiffer(t *testing.T) {
 			{"DLX_GPUSIM_DMA_BUF=0", "DLX_GPUSIM_REUSE=1"},
 		}...)
 	}
-	for _, v := range variants {
-		defer t.Run(strings.Join(v, ","), coretest.Child(t, "TestConformance", v...))
+	for i, v := range variants {
+		variant := backendtest.VariantOfProcess(i, len(variants))
+		defer t.Run(strings.Join(v, ","), coretest.Child(t, "TestConformance", append(v, variant)...))
 	}
 }
 

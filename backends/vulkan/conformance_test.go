@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOfSeparateMemory(t *testing.T) {
 	partOfBoth(t)
 	separate := func(o *options) { o.separate = true }
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) })
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) }, backendtest.WithVariant(0, 4))
 }
 
 // partOfBoth skips a test of separate memory or of several queues under a sanitizer, which has enough to do with both

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/vulkan/internal/faults"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
@@ -196,17 +197,21 @@ func typed(t *testing.T, err error, what string) {
 	}
 }
 
-func TestNothingIsLeakedWhereACallFails(t *testing.T) { failsOnce(t) }
+func TestNothingIsLeakedWhereACallFails(t *testing.T) { failsOnce(t, false) }
 
 func TestNothingIsLeakedWhereACallFailsWithSeveralQueues(t *testing.T) {
 	useQueues(t)
-	failsOnce(t)
+	failsOnce(t, true)
 }
 
-// failsOnce lets each call fail once.
-func failsOnce(t *testing.T) {
+// failsOnce lets each call fail once, at each of its first places. A quick test has one place and one kind of memory.
+func failsOnce(t *testing.T, quickSeparate bool) {
 	t.Helper()
-	for _, separate := range []bool{false, true} {
+	kinds, places := []bool{false, true}, 3
+	if coretest.Quick() {
+		kinds, places = []bool{quickSeparate}, 1
+	}
+	for _, separate := range kinds {
 		opts := validated(t)
 		if separate {
 			opts = append(opts, separateMemory)
@@ -218,7 +223,7 @@ func failsOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/separate=%v", call, separate), func(t *testing.T) {
 				noMessages(t)
 				before, live := descriptors()-leakedByTheDriver(t), core.Live()
-				for skip := range 3 {
+				for skip := range places {
 					faults.Once(index, skip, faults.OutOfDeviceMemory)
 					err := scenario(t.Context(), opts...)
 					if faults.Disarm() == 0 {

@@ -30,12 +30,12 @@ func useQueues(t testing.TB) {
 func TestConformanceWithSeveralQueues(t *testing.T) {
 	partOfBoth(t)
 	useQueues(t)
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) })
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) }, backendtest.WithVariant(1, 4))
 }
 
 func TestConformanceWithSeveralQueuesOfSeparateMemory(t *testing.T) {
 	useQueues(t)
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separateMemory) })
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separateMemory) }, backendtest.WithVariant(2, 4))
 }
 
 func TestRandomProgramsWithSeveralQueuesAgreeWithTheHost(t *testing.T) {

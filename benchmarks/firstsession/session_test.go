@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // asCommand makes this test binary the command.
@@ -59,6 +61,7 @@ func (w *watcher) Write(p []byte) (int, error) {
 }
 
 func TestWhatHangsOrCrashesLosesNothing(t *testing.T) {
+	coretest.SkipQuick(t, "it waits for 20 s; TestOnTheSimulator runs sessions, too")
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip(err)

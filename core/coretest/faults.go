@@ -37,7 +37,8 @@ var lifetime = 20 * time.Second
 
 // Run finds the driver functions that Life calls. For each of them it runs a subtest, which
 // calls Life several times and each time makes another call of the function fail: each of the
-// first eight, then the 16th, the 32nd and so on. Run returns the names of the functions.
+// first eight, then the 16th, the 32nd and so on; in a [Quick] test the first, the fifth, the 25th and so on. Run returns
+// the names of the functions.
 //
 // A subtest fails if Life
 //
@@ -63,7 +64,11 @@ func (e EachCall) Run(t *testing.T) []string {
 			CheckNoLeaks(t)
 			n := 1
 			for e.fails(t, call, n) && !t.Failed() {
-				n += max(1, n/8*8)
+				if Quick() {
+					n *= 5
+				} else {
+					n += max(1, n/8*8)
+				}
 			}
 			if n == 1 && !t.Failed() {
 				t.Error("Life called it at first, and did not call it again")

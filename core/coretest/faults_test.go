@@ -72,6 +72,7 @@ func (s *shaky) life(context.Context) error {
 }
 
 func TestEachCallFailsAtEachOfItsPlaces(t *testing.T) {
+	t.Setenv("DLX_THOROUGH", "1")
 	s := &shaky{calls: make(map[string]int)}
 	places := make(map[string]int)
 	e := EachCall{Faults: s, Life: func(ctx context.Context) error {

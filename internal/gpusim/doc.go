@@ -27,6 +27,8 @@
 //   - DLX_GPUSIM_PEERS: with 0 no device reaches another one's memory
 //   - DLX_GPUSIM_REUSE: with 1 freed handles and addresses are reused at once, as drivers do; uses of stale
 //     ones are then not detected
+//   - DLX_GPUSIM_LATEST: the microseconds after which work runs that nobody waits for; 5,000 by default. It runs after a
+//     fifth of them at the earliest. With less, programs that wait for events are faster, and a missing wait shows less often
 //   - DLX_GPUSIM_ONE_QUEUE: with 1 all streams of a context share one queue
 //   - DLX_GPUSIM_DRAIN_LOCK: with 1, calls that free or unmap memory or change access to it wait for all work of
 //     the process, and no other call returns before ("may perform implicit synchronization", cuMemFree;

@@ -249,11 +249,23 @@ func checkAll(t *testing.T, m machine, l gather.Limits, random int) {
 	}
 }
 
-// checkCases runs all cases on a machine, and a number of random ones.
+// checkCases runs all cases on a machine, and a number of random ones. A quick test has each case with some of the types.
 func checkCases(t *testing.T, m machine, l gather.Limits, random int) {
+	every := 1
+	if coretest.Quick() {
+		every, random = 4, random/4
+	}
+	checkEvery(t, m, l, every, random)
+}
+
+// checkEvery runs each case with one of so many types.
+func checkEvery(t *testing.T, m machine, l gather.Limits, every, random int) {
 	rng := rand.New(rand.NewPCG(61, 62))
 	for i, dtype := range types {
 		for k, c := range namedCases {
+			if (i+k)/2%every != 0 {
+				continue
+			}
 			check(t, m, rng, l, (i+k)%2 == 0, dtype, c)
 		}
 		for k := range random {
@@ -289,7 +301,7 @@ func (w *ways) run(t testing.TB, plan []gather.Dispatch) {
 func TestCasesTakeEveryWay(t *testing.T) {
 	w := &ways{taken: make(map[way]bool)}
 	for _, l := range variants(plain) {
-		checkCases(t, w, l, 10)
+		checkEvery(t, w, l, 1, 10)
 	}
 	for _, s := range gather.Shaders() {
 		for _, whole := range []bool{false, true} {

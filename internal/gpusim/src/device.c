@@ -48,6 +48,7 @@ CUresult CUDAAPI cuInit(unsigned flags) {
     sim.read_only_host = sim_environment("DLX_GPUSIM_READ_ONLY_HOST", 0, 0, 1);
     sim.dma_buf = sim_environment("DLX_GPUSIM_DMA_BUF", 1, 0, 1);
     sim.one_queue = sim_environment("DLX_GPUSIM_ONE_QUEUE", 0, 0, 1);
+    sim.latest = 1000 * (uint64_t)sim_environment("DLX_GPUSIM_LATEST", 5000, 5, 1000000);
     sim.drain_lock = sim_environment("DLX_GPUSIM_DRAIN_LOCK", 0, 0, 1);
     for (int i = 0; i < n; i++)
         if (!open_device(&sim.devices[i], i)) return CUDA_ERROR_OUT_OF_MEMORY;

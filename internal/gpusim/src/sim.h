@@ -133,6 +133,7 @@ typedef struct {
     bool reuse;             // DLX_GPUSIM_REUSE
     bool concurrent;        // DLX_GPUSIM_CONCURRENT
     bool lazy;              // DLX_GPUSIM_LAZY
+    uint64_t latest;        // ns after which the thread runs what nobody waits for: DLX_GPUSIM_LATEST
     bool dma_buf;           // DLX_GPUSIM_DMA_BUF
 } sim_state;
 

@@ -65,8 +65,6 @@ static CUresult after_legacy(sim_stream *s, sim_op *op) {
 
 static uint64_t last_number;
 
-enum { LATEST = 4000000 };  // ns after which the thread runs what nobody waits for
-
 CUresult sim_enqueue(sim_stream *s, sim_op *op) {
     if (s->capture) {
         CUresult r = sim_capture_take(s, op);
@@ -81,7 +79,7 @@ CUresult sim_enqueue(sim_stream *s, sim_op *op) {
     op->stream = s;
     op->ctx = s->ctx;
     op->number = ++last_number;
-    op->due = sim_now() + 1000000 + sim_random() % LATEST;
+    op->due = sim_now() + sim.latest / 5 + sim_random() % (sim.latest / 5 * 4 + 1);
     if (s->tail)
         s->tail->next = op;
     else
@@ -253,7 +251,7 @@ static void *worker(void *unused) {
         if (s)
             run(s);
         else
-            sim_nap(1000000);
+            sim_nap((long)sim.latest / 5);
     }
     return unused;
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
@@ -10,16 +12,18 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for name, c := range variants {
+	names := slices.Sorted(maps.Keys(variants))
+	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
-			v, b := machine(t, c)
+			v, b := machine(t, variants[name])
 			backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, b, 0) },
 				backendtest.WithPeer(func(tb testing.TB) core.Device { return open(tb, b, 1) }),
 				backendtest.WithPointer(func(tb testing.TB, d core.Device, size int64) uintptr {
 					id := v.NewBuffer(d.(*device).id, uint64(size), driver.StoragePrivate)
 					tb.Cleanup(func() { v.Release(id) })
 					return uintptr(id)
-				}))
+				}),
+				backendtest.WithVariant(i, len(names)))
 		})
 	}
 }
