@@ -11,8 +11,7 @@ TESTTIMEOUT ?= 25m
 TAGS        ?= $(shell scripts/tags.sh)
 DRIVERS     ?= scripts/software-drivers.sh
 # test-lint and test-cross run vet. Tests of devices mostly wait, so more packages than processors are tested at once.
-# Nothing needs debug information, whose linking takes more time than the rest of a build that is cached.
-GOTESTHOW   := -vet=off -ldflags=-w -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
+GOTESTHOW   := -vet=off -p $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 2 )))
 # No suite uses cached results.
 GOTESTFLAGS := -count=1 -timeout $(TESTTIMEOUT) $(GOTESTHOW)
 

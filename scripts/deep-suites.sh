@@ -4,6 +4,7 @@
 #   deep-suites.sh BASE               those for the paths that differ from the commit BASE, files that git does not know included
 #   deep-suites.sh --ci               all: first those for the newest of the last 20 commits, then those for the one before
 #                                     it and so on, then the others, each day beginning with another one
+#   deep-suites.sh --paths PATH...    those for these paths
 #   deep-suites.sh --seconds SUITE    how long a suite takes on two cores
 #   deep-suites.sh --check SUITE...   fails if the table and the arguments name different suites, or if a pattern is wrong
 set -euo pipefail
@@ -42,6 +43,7 @@ case ${1:-} in
     names
   } | here
   ;;
+--paths) printf '%s\n' "${@:2}" | touched | here ;;
 --seconds) rows | awk -F'|' -v suite="$2" '$1 == suite { print $2; found = 1 } END { exit !found }' ;;
 --check)
   shift
@@ -59,7 +61,7 @@ case ${1:-} in
   done < <(rows)
   ;;
 "")
-  echo "usage: deep-suites.sh BASE | --ci | --seconds SUITE | --check SUITE..." >&2
+  echo "usage: deep-suites.sh BASE | --ci | --paths PATH... | --seconds SUITE | --check SUITE..." >&2
   exit 2
   ;;
 *)
