@@ -17,7 +17,7 @@ ROW = re.compile(r"^(\S+) +(ok|FAILED) +(\d+) passed +(\d+) failed +(\d+) skippe
 BEGIN, END = "<!-- written by scripts/suite-times.py -->\n", "<!-- end -->\n"
 TYPICAL = [
     ("core", "core/tensor.go"),
-    ("backends/cuda", "backends/cuda/device.go"),
+    ("backends/cuda", "backends/cuda/built.go"),
     ("tensorfile", "tensorfile/load.go"),
     ("python", "python/src/dlx/__init__.py"),
     ("interop/gonum", "interop/gonum/matrix.go"),
