@@ -88,7 +88,7 @@ LIBDLX_TAGS   = $(shell echo "$(TAGS)" | tr , '\n' | grep -vx gl | paste -sd ,)
 MODULE_SUITES := $(patsubst interop/%/go.mod,test-module-%,$(wildcard interop/*/go.mod))
 # What every change must pass, and what make test adds: one build of everything, short.
 BASIC_SUITES := test-format test-mod test-api test-table test-testdata $(if $(TAGS),test-start)
-QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-soak quick-modules \
+QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-modules \
 	$(if $(LIBDLX_SUITE),quick-libdlx) $(if $(PYTHON_SUITE),quick-python)
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
 DEEP_SUITES  := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
@@ -180,7 +180,7 @@ soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for 
 $(SUITES): setup
 
 # In GOFLAGS, so that programs that tests build have the tags too.
-soak quick-go quick-soak test-go test-soak test-mutants test-card test-race test-asan test-bench test-fuzz test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
+soak quick-go quick-mutants test-go test-soak test-mutants test-card test-race test-asan test-bench test-fuzz test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
 # The Khronos validation layer checks every use of Vulkan; see vulkan.New.
 test-go test-swiftshader: export DLX_VULKAN_VALIDATION := 1
 # Short tests of deep suites leave out less than those of make test: see coretest.Quick.
@@ -224,8 +224,8 @@ test-table: ## scripts/deep-suites.txt names every deep suite, and nothing else
 quick-lint: ## golangci-lint, with the tags
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 
-quick-go: ## The quick tests of all packages, with the tags, on all drivers
-	CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./...
+quick-go: ## The quick tests of all packages, with the tags, on all drivers, and 5,000 steps of random programs
+	DLX_SOAK_STEPS=5000 CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./...
 
 # Packages without such files are the same in both builds, or only have less.
 quick-nocgo: ## Everything builds without cgo; the quick tests of packages with files for such builds
@@ -241,8 +241,8 @@ quick-race: ## The quick tests of what has goroutines, on fakes of drivers, unde
 
 # One mutant for each of stream, core and exchange.
 FEW_MUTANTS := a writer does not wait for readers,a failed write is forgotten,what is to be copied is shared where it is open
-quick-soak: ## Some thousand steps of random programs on all devices, and three of their mutants
-	DLX_SOAK_STEPS=5000 DLX_SOAK_MUTANTS="$(FEW_MUTANTS)" CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -run 'TestPrograms|TestMutants' ./internal/soak
+quick-mutants: ## The random programs find three of their mutants
+	DLX_SOAK_MUTANTS="$(FEW_MUTANTS)" CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -run TestMutants ./internal/soak
 
 quick-modules: $(VENV_MODULES)/ready ## The quick tests of interop/gonum and interop/arrow
 	CGO_ENABLED=1 MODULES="interop/gonum interop/arrow" $(MODULES_TEST) quick
@@ -458,7 +458,7 @@ $(METAL_HEADERS)/ready: scripts/metal-headers.sh requirements-metal.txt tools/me
 	$< $(@D)
 
 $(TOOLS)/ready: tools/go.mod tools/go.sum
-	GOBIN=$(TOOLS) go -C tools install tool
+	CGO_ENABLED=0 GOBIN=$(TOOLS) go -C tools install tool
 	touch $@
 
 testdata: $(VENV)/ready ## Generate testdata again

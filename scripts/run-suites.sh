@@ -36,7 +36,7 @@ processor_time() {
 row() { printf '%-20s %-6s %5d passed %5d failed %5d skipped %5ds %5ds cpu\n' "$@" | tee -a "$reports/summary"; }
 
 say setup
-if ! make --no-print-directory setup; then
+if ! make --no-print-directory --jobs=2 setup; then
   echo "0 passed, 1 failed, 0 skipped" | tee "$reports/summary" "$reports/counts"
   exit 1
 fi
@@ -101,7 +101,7 @@ echo "$(elapsed) s, $used s of processor time"
 [ ! -f "$reports/left" ] || cat "$reports/left"
 echo "$total_passed passed, $total_failed failed, $total_skipped skipped" | tee "$reports/counts"
 others=
-for suite in $DEEP_SUITES; do
+for suite in ${DEEP_SUITES:-}; do
   [[ $did = *" $suite "* ]] || others+=" $suite"
 done
 [ -z "$others" ] || echo "only make test-all runs:$others"

@@ -102,7 +102,7 @@ func (f *failures) Errorf(format string, args ...any) {
 }
 
 func TestEachCallFindsMistakes(t *testing.T) {
-	whole := lifetime
+	whole, release := lifetime, releaseTimeout
 	for _, c := range []struct {
 		mistake string
 		after   func(*shaky, error) error // what Life returns
@@ -116,11 +116,14 @@ func TestEachCallFindsMistakes(t *testing.T) {
 		s := &shaky{calls: make(map[string]int)}
 		e := EachCall{Faults: s, Life: func(ctx context.Context) error { return c.after(s, s.life(ctx)) }}
 		f := &failures{TB: t}
-		if c.mistake == "stuck" {
+		switch c.mistake {
+		case "left open":
+			releaseTimeout = 20 * time.Millisecond
+		case "stuck":
 			lifetime = 10 * time.Millisecond
 		}
 		fired := e.fails(f, "work", 2)
-		lifetime = whole
+		lifetime, releaseTimeout = whole, release
 		if reported := strings.Join(f.all, "\n"); !strings.Contains(reported, c.wants) || (c.wants == "") != (reported == "") {
 			t.Errorf("%s: it reports %q, want %q", c.mistake, reported, c.wants)
 		}

@@ -18,8 +18,8 @@ import (
 // Tracing is off by default because it would slow down benchmarks.
 const traceVariable = "DLX_TRACE_TENSORS"
 
-// releaseTimeout is how long to wait for other goroutines to release objects.
-const releaseTimeout = 5 * time.Second
+// releaseTimeout is how long to wait for other goroutines to release objects. Tests of leaks shorten it.
+var releaseTimeout = 5 * time.Second
 
 // expected is the number of lost tensors that tests have announced with ExpectLeaks.
 var expected atomic.Int64
