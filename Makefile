@@ -180,7 +180,9 @@ soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for 
 $(SUITES): setup
 
 # In GOFLAGS, so that programs that tests build have the tags too.
-soak quick-go quick-mutants test-go test-soak test-mutants test-card test-race test-asan test-bench test-fuzz test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
+soak quick-go quick-mutants test-go test-soak test-mutants test-card test-race test-asan test-bench test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
+# Nothing that is fuzzed needs OpenGL, whose bindings would be compiled once more for the fuzzer.
+test-fuzz: private export GOFLAGS += -tags=$(LIBDLX_TAGS)
 # The Khronos validation layer checks every use of Vulkan; see vulkan.New.
 test-go test-swiftshader: export DLX_VULKAN_VALIDATION := 1
 # Short tests of deep suites leave out less than those of make test: see coretest.Quick.

@@ -37,7 +37,7 @@ var lifetime = 20 * time.Second
 
 // Run finds the driver functions that Life calls. For each of them it runs a subtest, which
 // calls Life several times and each time makes another call of the function fail: each of the
-// first eight, then the 16th, the 32nd and so on; in a [Quick] test the first, the fifth, the 25th and so on. Run returns
+// first eight, then the 16th, the 32nd and so on; in a [Quick] test the first, the eighth, the 64th and so on. Run returns
 // the names of the functions.
 //
 // A subtest fails if Life
@@ -65,7 +65,7 @@ func (e EachCall) Run(t *testing.T) []string {
 			n := 1
 			for e.fails(t, call, n) && !t.Failed() {
 				if Quick() {
-					n *= 5
+					n *= 8
 				} else {
 					n += max(1, n/8*8)
 				}
