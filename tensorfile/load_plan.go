@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -139,7 +140,8 @@ func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 			bytes += w.bytes()
 			s.asItIs = s.asItIs || w.plain()
 		}
-		if err := l.chooseRead(ctx, s, wants[0].first, wants[len(wants)-1].end(), bytes); err != nil {
+		first, end := reach(wants)
+		if err := l.chooseRead(ctx, s, first, end, bytes); err != nil {
 			return err
 		}
 	}
@@ -189,6 +191,23 @@ func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 	}
 	b.flush()
 	return nil
+}
+
+// reach returns the smallest range of the file that has the bytes of all wants. The directory of an archive may list its
+// members in any order.
+func reach(wants []*want) (first, end int64) {
+	first = math.MaxInt64
+	for _, w := range wants {
+		if w.bytes() == 0 {
+			continue
+		}
+		from, to := w.first, w.end()
+		if w.e.Compressed { // then first and end count bytes that the file does not have
+			from, to = w.e.Offset, w.e.Offset+int64(w.e.member.file.CompressedSize64)
+		}
+		first, end = min(first, from), max(end, to)
+	}
+	return min(first, end), end
 }
 
 // rowMajor reports whether the elements lie in row-major order.

@@ -75,14 +75,16 @@ func (s *shard) cached(off, n int64) (part float64, ok bool) {
 		return -1, false
 	}
 	// Linux before 6.5. If the process may not write the file, mincore says that all of it is there.
-	low := off &^ (block - 1)
-	there := make([]byte, pages)
-	if _, _, err := unix.Syscall(unix.SYS_MINCORE, uintptr(addressOf(m.data)+low), uintptr(off+n-low), uintptr(unsafe.Pointer(unsafe.SliceData(there)))); err != 0 {
-		return -1, false
-	}
 	var count int64
-	for _, b := range there {
-		count += int64(b & 1)
+	there := make([]byte, min(pages, 64<<10)) // one for each page
+	for low, end := off&^(block-1), off+n; low < end; low += int64(len(there)) * block {
+		ask := min(end-low, int64(len(there))*block)
+		if _, _, err := unix.Syscall(unix.SYS_MINCORE, uintptr(addressOf(m.data)+low), uintptr(ask), uintptr(unsafe.Pointer(unsafe.SliceData(there)))); err != 0 {
+			return -1, false
+		}
+		for _, b := range there[:(ask+block-1)/block] {
+			count += int64(b & 1)
+		}
 	}
 	return float64(count) / float64(pages), true
 }
