@@ -3,9 +3,12 @@ package core
 import (
 	"bytes"
 	"context"
+	"math"
 	"runtime"
 	"slices"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 // The functions of this file read and write elements of tensors with any strides. Only
@@ -182,12 +185,15 @@ func toSliceFrom[T Element](ctx context.Context, call string, t *Tensor, d Devic
 	return s, nil
 }
 
-// makeSlice allocates a slice, and returns ErrOutOfMemory for lengths for which the
-// built-in make would panic.
+// makeSlice allocates a slice, and returns ErrOutOfMemory where the built-in make would end
+// the program.
 func makeSlice[T Element](call string, n int64) ([]T, error) {
 	size := int64(unsafe.Sizeof(*new(T)))
-	if n > (1<<46)/size || int64(int(n*size)) != n*size {
-		return nil, Errorf(ErrOutOfMemory, "core", call, "%d elements cannot be allocated", n)
+	if n > math.MaxInt64/size {
+		return nil, Errorf(ErrOutOfMemory, "core", call, "%d elements of %d bytes cannot be allocated", n, size)
+	}
+	if err := hostmem.Check(n * size); err != nil {
+		return nil, noMemory(call, n*size, err)
 	}
 	return make([]T, n), nil
 }

@@ -4,13 +4,31 @@ import (
 	"context"
 	"runtime"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 // hostAlignment is the alignment of new host memory in bytes. It suits a cache line and
 // the largest vector registers.
 const hostAlignment = 64
 
-// newHost makes a row-major tensor of zeros in new Go memory. Its errors name call.
+// mappedMemory owns memory of package hostmem.
+type mappedMemory struct{ bytes []byte }
+
+// Free frees the memory. Another call does nothing.
+func (m *mappedMemory) Free() {
+	if m.bytes != nil {
+		hostmem.Unmap(m.bytes)
+		m.bytes = nil
+	}
+}
+
+// noMemory returns the error for memory that the system refuses.
+func noMemory(call string, size int64, cause error) error {
+	return Errorf(ErrOutOfMemory, "core", call, "%d bytes cannot be allocated: %v", size, cause)
+}
+
+// newHost makes a row-major tensor of zeros in new memory of the host. Its errors name call.
 func newHost(call string, dtype DType, shape []int64, flags Flags) (*Tensor, error) {
 	l, err := newLayout(call, shape, nil)
 	if err != nil {
@@ -20,12 +38,15 @@ func newHost(call string, dtype DType, shape []int64, flags Flags) (*Tensor, err
 	if err != nil {
 		return nil, err
 	}
-	const limit = 1 << 46 // more than any machine has; the built-in make would panic
-	if size > limit || int64(int(size)) != size {
-		return nil, Errorf(ErrOutOfMemory, "core", call, "%d bytes cannot be allocated", size)
-	}
 	m := Memory{ID: CPU, Size: size}
-	if size > 0 {
+	switch {
+	case size >= hostmem.Large:
+		bytes, err := hostmem.Map(size)
+		if err != nil {
+			return nil, noMemory(call, size, err)
+		}
+		m.Handle, m.Owner = uintptr(unsafe.Pointer(&bytes[0])), &mappedMemory{bytes}
+	case size > 0:
 		bytes := make([]byte, size+hostAlignment-1)
 		start := uintptr(unsafe.Pointer(&bytes[0]))
 		m.Handle = (start + hostAlignment - 1) &^ (hostAlignment - 1)

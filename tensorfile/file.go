@@ -167,7 +167,7 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // Tensor returns ErrInvalid if there is no such tensor, the file was truncated, or the data
 // of a member of an archive does not match its checksum; see [VerifyChecksums]. It returns
 // ErrClosed if the file was closed, ErrOutOfMemory if the data would inflate to more than
-// [InflateLimit], and the error whose text is the Reason of [Info], if it has one.
+// [InflateLimit] or a copy of it does not fit into memory, and the error whose text is the Reason of [Info], if it has one.
 func (f *File) Tensor(name string) (*core.Tensor, error) {
 	at := fault{format: f.format, call: "Tensor"}
 	e := f.index.find(name)
@@ -214,7 +214,10 @@ func (f *File) load(e *entry, file []byte, at fault) (data []byte, err error) {
 			data, err = e.member.inflate(e.Bytes, f.opts.inflateLimit, at)
 			return
 		}
-		data = allocate(int(e.Bytes))
+		if data, err = allocate(int(e.Bytes)); err != nil {
+			err = at.errorf(err, "its %d bytes cannot be copied", e.Bytes)
+			return
+		}
 		copy(data, e.bytes(file))
 		err = e.checkSum(file, data, at)
 	})

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 // memoryAlignment is the alignment in bytes of memory that this package allocates. It suits
@@ -95,15 +96,21 @@ func mapOpened(file *os.File, size int, path string, at fault) (*mapping, error)
 		return nil, at.errorf(because(core.ErrInvalid, err), "%s: mapping %d bytes failed", path, size)
 	}
 	if data, err = readWhole(file, size); err != nil {
-		return nil, at.errorf(because(core.ErrInvalid, err), "%s: reading %d bytes failed", path, size)
+		if !errors.Is(err, core.ErrOutOfMemory) {
+			err = because(core.ErrInvalid, err)
+		}
+		return nil, at.errorf(err, "%s: reading %d bytes failed", path, size)
 	}
 	return newMapping(data, nil), nil
 }
 
 // readWhole reads size bytes into new memory.
 func readWhole(r io.Reader, size int) ([]byte, error) {
-	data := allocate(size)
-	_, err := io.ReadFull(r, data)
+	data, err := allocate(size)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.ReadFull(r, data)
 	return data, err
 }
 
@@ -139,11 +146,15 @@ func openRegular(path string, at fault) (file *os.File, size int, err error) {
 	return nil, 0, err
 }
 
-// allocate returns size bytes of Go memory at a multiple of memoryAlignment.
-func allocate(size int) []byte {
+// allocate returns size bytes of Go memory at a multiple of memoryAlignment. It returns
+// ErrOutOfMemory if the system does not have as many.
+func allocate(size int) ([]byte, error) {
+	if err := hostmem.Check(int64(size) + memoryAlignment - 1); err != nil {
+		return nil, because(core.ErrOutOfMemory, err)
+	}
 	data := make([]byte, size+memoryAlignment-1)
 	skip := -address(data) & (memoryAlignment - 1)
-	return data[skip:][:size:size]
+	return data[skip:][:size:size], nil
 }
 
 // address returns the address of the first byte, 0 if there are no bytes.

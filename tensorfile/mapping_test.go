@@ -167,7 +167,10 @@ func TestParseTakesMemoryOutsideOfTheHeap(t *testing.T) {
 
 func TestAllocateIsAligned(t *testing.T) {
 	for _, size := range []int{0, 1, 7, 255, 256, 100_000} {
-		data := allocate(size)
+		data, err := allocate(size)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if len(data) != size || cap(data) != size || address(data)%memoryAlignment != 0 {
 			t.Errorf("%d bytes: length %d, capacity %d, address %#x", size, len(data), cap(data), address(data))
 		}

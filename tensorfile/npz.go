@@ -144,7 +144,10 @@ func (m *member) inflate(size, limit int64, at fault) ([]byte, error) {
 		return nil, at.errorf(because(core.ErrInvalid, err), "local header")
 	}
 	defer func() { _ = r.Close() }()
-	data := allocate(int(size))
+	data, err := allocate(int(size))
+	if err != nil {
+		return nil, at.errorf(err, "it inflates to %d bytes", size)
+	}
 	_, err = io.CopyN(io.Discard, r, m.header)
 	if err == nil {
 		_, err = io.ReadFull(r, data)

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 // stage copies between the host and memory that it cannot reach, if neither one plain command nor a few
@@ -49,6 +50,9 @@ func (d *device) packed(ctx context.Context, t *core.Tensor, here bool) (*core.T
 			return nil, err
 		}
 		return wrap(m, spec)
+	}
+	if err := hostmem.Check(t.NumBytes()); err != nil {
+		return nil, errorf(core.ErrOutOfMemory, "Copy", "%d bytes of the host cannot be allocated: %v", t.NumBytes(), err)
 	}
 	room, err := core.FromSlice(make([]byte, t.NumBytes()))
 	if err != nil {

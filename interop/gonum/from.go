@@ -1,7 +1,10 @@
 package gonum
 
 import (
+	"math"
+
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/hostmem"
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/blas/cblas128"
@@ -108,7 +111,8 @@ func fromVector[T core.Element](call string, n, inc int, data []T) (*core.Tensor
 }
 
 // CopyMatrix returns a tensor of shape (rows, columns) with a copy of all elements of m, which may be of any kind,
-// such as mat.SymDense. The caller closes it. CopyMatrix returns core.ErrInvalid if m is nil.
+// such as mat.SymDense. The caller closes it. CopyMatrix returns core.ErrInvalid if m is nil, and core.ErrOutOfMemory if the
+// copy does not fit into memory.
 func CopyMatrix(m mat.Matrix) (*core.Tensor, error) {
 	if m == nil {
 		return nil, isNil("CopyMatrix")
@@ -116,6 +120,12 @@ func CopyMatrix(m mat.Matrix) (*core.Tensor, error) {
 	rows, cols := m.Dims()
 	if rows == 0 || cols == 0 { // gonum allocates no matrix without elements
 		return core.FromSlice([]float64{}, int64(rows), int64(cols))
+	}
+	if int64(rows) > math.MaxInt64/8/int64(cols) {
+		return nil, core.Errorf(core.ErrOutOfMemory, "gonum", "CopyMatrix", "%d times %d elements cannot be allocated", rows, cols)
+	}
+	if err := hostmem.Check(8 * int64(rows) * int64(cols)); err != nil {
+		return nil, core.Errorf(core.ErrOutOfMemory, "gonum", "CopyMatrix", "%d times %d elements cannot be allocated: %v", rows, cols, err)
 	}
 	return FromDense(mat.DenseCopyOf(m))
 }

@@ -5,6 +5,7 @@ import (
 	"image/draw"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 const backend = "image"
@@ -134,7 +135,7 @@ func ratio(r image.YCbCrSubsampleRatio) (horizontal, vertical int, ok bool) {
 
 // Copy returns a tensor of uint8 and shape (height, width, 4) with a copy of the pixels of m as RGBA, whose colors are
 // multiplied by alpha, as image.RGBA has them. It takes any image. The caller closes it. Copy returns core.ErrInvalid
-// if m is nil, and core.ErrOutOfMemory for sizes that no memory has.
+// if m is nil, and core.ErrOutOfMemory if the copy does not fit into memory.
 func Copy(m image.Image) (*core.Tensor, error) {
 	if m == nil {
 		return nil, isNil("Copy")
@@ -145,6 +146,9 @@ func Copy(m image.Image) (*core.Tensor, error) {
 	}
 	if int64(r.Dx()) > (1<<40)/int64(r.Dy()) {
 		return nil, core.Errorf(core.ErrOutOfMemory, backend, "Copy", "an image of %v cannot be allocated", r.Size())
+	}
+	if err := hostmem.Check(4 * int64(r.Dx()) * int64(r.Dy())); err != nil {
+		return nil, core.Errorf(core.ErrOutOfMemory, backend, "Copy", "an image of %v cannot be allocated: %v", r.Size(), err)
 	}
 	drawn := image.NewRGBA(image.Rect(0, 0, r.Dx(), r.Dy()))
 	draw.Draw(drawn, drawn.Rect, m, r.Min, draw.Src)
@@ -191,6 +195,9 @@ func Copy16(m image.Image) (*core.Tensor, error) {
 	height, width := int(halves.Layout().Dim(0)), int(halves.Layout().Dim(1))
 	if halves.NumElements() == 0 {
 		return core.FromSlice([]uint16{}, int64(height), int64(width), int64(channels))
+	}
+	if err := hostmem.Check(2 * halves.NumElements()); err != nil {
+		return nil, core.Errorf(core.ErrOutOfMemory, backend, call, "a copy of an image of %v cannot be allocated: %v", r.Size(), err)
 	}
 	swapped := make([]uint16, 0, height*width*channels)
 	for y := range height {

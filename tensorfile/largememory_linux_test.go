@@ -1,0 +1,54 @@
+package tensorfile_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"hash/crc32"
+	"math"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/tensorfile"
+)
+
+// limited names the process of TestMemoryThatTheSystemRefuses, which may have little memory.
+const limited = "DLX_TENSORFILE_LIMITED_MEMORY"
+
+// A compressed tensor that the system has no memory for is an error.
+func TestMemoryThatTheSystemRefuses(t *testing.T) {
+	if os.Getenv(limited) == "" {
+		if coretest.Sanitized {
+			t.Skip("a sanitizer needs more memory than the limit of this test")
+		}
+		coretest.Child(t, t.Name(), limited+"=1")(t)
+		return
+	}
+	const elements = 16 << 30
+	header := npy("{'descr': '|u1', 'fortran_order': False, 'shape': (17179869184,), }")
+	var data bytes.Buffer
+	w, err := flate.NewWriter(&data, flate.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(header); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	data.Write(make([]byte, elements/1032)) // enough for what it claims to hold
+	file := archive(t, packed{"x.npy", data.Bytes(), zip.Deflate, func(h *zip.FileHeader) {
+		h.UncompressedSize64, h.CRC32 = uint64(len(header)+elements), crc32.ChecksumIEEE(nil)
+	}})
+	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.InflateLimit(math.MaxInt64)))
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 8 << 30, Max: 8 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Tensor("x")
+	checkError(t, err, tensorfile.NPZ, core.ErrOutOfMemory, "inflates to 17179869184 bytes")
+}
