@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 //go:embed numpy_sampler.py
@@ -41,7 +42,7 @@ type numpy struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	write   *json.Encoder
-	read    *json.Decoder
+	read    *strictjson.Decoder
 }
 
 // request is one line to the process. Prepare names what the samples after it
@@ -89,7 +90,7 @@ func (p *numpy) launch() error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	p.command, p.write, p.read = command, json.NewEncoder(p.stdin), json.NewDecoder(stdout)
+	p.command, p.write, p.read = command, json.NewEncoder(p.stdin), strictjson.NewDecoder(stdout)
 	hello, err := p.receive()
 	p.version = hello.NumPy
 	return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // job asks a worker for one block of samples of a case.
@@ -38,7 +39,7 @@ func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io
 	}
 	m := newInProcess(opts)
 	defer m.close()
-	read, write := json.NewDecoder(in), json.NewEncoder(out)
+	read, write := strictjson.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var j job
 		if err := read.Decode(&j); errors.Is(err, io.EOF) {

@@ -4,12 +4,13 @@ package benchmarks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"syscall"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // The descriptor of a worker's results is the first after those that every process has. The variable says that it is there:
@@ -62,7 +63,7 @@ func startWorker(ctx context.Context, command func(context.Context) *exec.Cmd) (
 	go func() {
 		defer close(w.answers)
 		limited := &io.LimitedReader{R: stdout}
-		for read := json.NewDecoder(limited); ; {
+		for read := strictjson.NewDecoder(limited); ; {
 			var d done
 			limited.N = longestAnswer
 			if w.wrong = read.Decode(&d); w.wrong != nil { // the end, as a rule

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 var flagNames = [...]string{"read_only", "copied", "sub_byte_padded"}
@@ -84,7 +86,7 @@ func (l Layout) MarshalJSON() ([]byte, error) { return json.Marshal(l.json()) }
 // malformed JSON, and for a shape and strides that [NewStridedLayout] does not accept.
 func (l *Layout) UnmarshalJSON(text []byte) error {
 	var j layoutJSON
-	if err := json.Unmarshal(text, &j); err != nil {
+	if err := strictjson.Unmarshal(text, &j); err != nil {
 		return Errorf(ErrLayout, "core", "UnmarshalJSON", "%v", err)
 	}
 	read, err := newLayout("UnmarshalJSON", j.Shape, j.Strides)

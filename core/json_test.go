@@ -49,7 +49,7 @@ func TestLayoutsInJSON(t *testing.T) {
 			t.Errorf("%s becomes %v, %v", got, back, err)
 		}
 	}
-	for _, s := range []string{`{"shape":[-1]}`, `{"shape":[1],"strides":[1,2]}`, `{"shape":"x"}`, `[1]`} {
+	for _, s := range []string{`{"shape":[-1]}`, `{"shape":[1],"strides":[1,2]}`, `{"shape":"x"}`, `[1]`, `{"Shape":[1]}`, `{"shape":[1],"shape":[2]}`} {
 		if err := json.Unmarshal([]byte(s), new(core.Layout)); !errors.Is(err, core.ErrLayout) {
 			t.Errorf("%s: %v, want ErrLayout", s, err)
 		}

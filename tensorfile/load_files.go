@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // indexSuffix is the end of the name of an index of several .safetensors files.
@@ -136,8 +137,8 @@ func parseIndex(text []byte, at fault) (map[string]map[string]bool, error) {
 	var whole struct {
 		Names json.RawMessage `json:"weight_map"`
 	}
-	if err := json.Unmarshal(text, &whole); err != nil {
-		return nil, at.errorf(because(core.ErrInvalid, err), "the index is not a JSON object")
+	if err := strictjson.Unmarshal(text, &whole); err != nil {
+		return nil, at.errorf(because(core.ErrInvalid, err), "the index is not a JSON object, or its keys are malformed")
 	}
 	if whole.Names == nil {
 		return nil, at.errorf(core.ErrInvalid, "the index lacks weight_map, which has the file of each tensor")

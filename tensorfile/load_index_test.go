@@ -98,9 +98,14 @@ func TestAMalformedIndexIsAnError(t *testing.T) {
 			t.Errorf("%s: %v, want %v about %q", name, err, c.want, c.text)
 		}
 	}
-	for _, text := range []string{"", "[]", "{}", `{"weight_map":{}}`, `{"weight_map":1}`, `{"weight_map":{"a":1}}`, `{"weight_map":{"a":"x","a":"y"}}`, `{"weight_map":{"a":"x"`} {
+	for _, text := range []string{"", "[]", "{}", `{"weight_map":{}}`, `{"weight_map":1}`, `{"weight_map":{"a":1}}`, `{"weight_map":{"a":"x","a":"y"}}`, `{"weight_map":{"a":"x"`,
+		`{"weight_map":{"a":"x.safetensors"},"weight_map":{"b":"x.safetensors"}}`, `{"weight_map":{"a":"x.safetensors"},"WEIGHT_MAP":{"b":"x.safetensors"}}`,
+		`{"Weight_Map":{"a":"x.safetensors"}}`, `{"metadata":{"a":1,"a":2},"weight_map":{"a":"x.safetensors"}}`, `{"weight_map":{"a":"x.safetensors"}} {}`} {
 		_, err := tensorfile.Load(t.Context(), put(t, filepath.Join(t.TempDir(), "x.safetensors.index.json"), []byte(text)), d, tensorfile.LoadOptions{})
 		coretest.WantError(t, err, core.ErrInvalid, text)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was taken for an index: %v", text, err)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/backends/cuda"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 func copyExperiments() []experiment {
@@ -176,7 +177,7 @@ func (r *reporter) torch(args ...string) error {
 			return skip(reason)
 		}
 		var found row
-		if err := json.Unmarshal([]byte(line), &found); err != nil {
+		if err := strictjson.Unmarshal([]byte(line), &found); err != nil {
 			return fmt.Errorf("%s printed %q", r.script, line)
 		}
 		r.row(found)

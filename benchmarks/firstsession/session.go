@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/internal/atomicfile"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // experiment is what one child process does.
@@ -219,7 +220,7 @@ type inbox struct {
 }
 
 func (b *inbox) read(r io.Reader) {
-	d := json.NewDecoder(r)
+	d := strictjson.NewDecoder(r)
 	for {
 		var m message
 		if d.Decode(&m) != nil { // the end, or a line that a killed process has not finished

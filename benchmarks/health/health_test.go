@@ -172,6 +172,9 @@ func TestLimitsThatAreWrong(t *testing.T) {
 		`{"schema":"dlx-limits/1","limits":[{"case":"x","max_ns":1e999}]}`:                     "wrong kind: number",
 		`{"schema":"dlx-limits/1","limits":[{"case":"[x","max_ns":1}]}`:                        "not a pattern",
 		`{"schema":"dlx-limits/1","limits":[{"case":"x","max_ns":1},{"case":"x","max_ns":2}]}`: `two for "x"`,
+		`{"schema":"dlx-limits/1","limits":[{"case":"x","Max_ns":1}]}`:                         `write "max_ns"`,
+		`{"schema":"dlx-limits/1","limits":[{"case":"x","max_ns":1,"max_ns":2}]}`:              `key "max_ns" is there twice`,
+		`{"Schema":"dlx-limits/1","limits":[{"case":"x","max_ns":1}]}`:                         `write "schema"`,
 		`{"schema":"dlx-limits/1","limits":[{"case":"x","max_ns":1}]} trailing`:                "invalid character",
 	} {
 		_, err := Read(strings.NewReader(text), "FILE")

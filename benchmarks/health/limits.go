@@ -2,7 +2,6 @@
 package health
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dlx-go/dlx/benchmarks"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // Schema is that of a file of limits.
@@ -75,16 +75,14 @@ func Read(r io.Reader, name string) (*Limits, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
-	if err := json.Unmarshal(content, &head); err != nil {
+	if err := strictjson.Unmarshal(content, &head); err != nil {
 		return nil, wrong("%s", jsonText(err))
 	}
 	if head.Schema != Schema {
 		return nil, core.Errorf(core.ErrVersion, "bench", "healthcheck", "%s has schema %q; a file of limits has %q", name, head.Schema, Schema)
 	}
 	var l Limits
-	d := json.NewDecoder(bytes.NewReader(content))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
+	if err := strictjson.UnmarshalKnown(content, &l); err != nil {
 		return nil, wrong("%s", jsonText(err))
 	}
 	if len(l.Limits) == 0 {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 //go:embed peers.py
@@ -63,11 +65,13 @@ func (p *peers) ask(request, answer any) error {
 	if err != nil {
 		return fmt.Errorf("the Python process has ended: %w", err)
 	}
-	var failure struct{ Error string }
-	if err := json.Unmarshal(line, &failure); err == nil && failure.Error != "" {
+	var failure struct {
+		Error string `json:"error"`
+	}
+	if err := strictjson.Unmarshal(line, &failure); err == nil && failure.Error != "" {
 		return errors.New(failure.Error)
 	}
-	return json.Unmarshal(line, answer)
+	return strictjson.Unmarshal(line, answer)
 }
 
 func (p *peers) versions() (map[string]string, error) {
@@ -83,9 +87,9 @@ func (p *peers) prepare(path, to string) error {
 // load measures a loader.
 func (p *peers) load(loader, path string, f fileResult) (time.Duration, error) {
 	var a struct {
-		Seconds float64
-		Tensors int
-		Bytes   int64
+		Seconds float64 `json:"seconds"`
+		Tensors int     `json:"tensors"`
+		Bytes   int64   `json:"bytes"`
 	}
 	if err := p.ask(map[string]string{"loader": loader, "path": path}, &a); err != nil {
 		return 0, err

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // child is a process that measures a peer, one sample at a time, and sleeps in between. It reads requests line by line
@@ -33,9 +35,7 @@ type answer struct {
 // parseAnswer reads a line strictly.
 func parseAnswer(line []byte) (answer, error) {
 	var a answer
-	d := json.NewDecoder(strings.NewReader(string(line)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil {
+	if err := strictjson.UnmarshalKnown(line, &a); err != nil {
 		return answer{}, fmt.Errorf("the process answers %q, which is not understood: %w", line, err)
 	}
 	if what, ok := strings.CutPrefix(a.Error, "not supported: "); ok {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // interopResults is the file that make bench-interop writes (interop/python/bench.py).
@@ -44,9 +44,7 @@ type interopResults struct {
 
 // parseInterop reads the file strictly.
 func parseInterop(text []byte) (r interopResults, err error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := strictjson.UnmarshalKnown(text, &r); err != nil {
 		return r, fmt.Errorf("the results of make bench-interop are not understood: %w", err)
 	}
 	if r.Schema != 1 || len(r.Groups) == 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // nvMiB is how many MiB a copy of nvbandwidth has here, and one of dlx beside it.
@@ -69,7 +69,7 @@ func parseNVBandwidth(text []byte, size int64) ([]Row, error) {
 	if from < 0 {
 		return nil, fmt.Errorf("nvbandwidth prints no JSON, but %q", lastLine(string(text)))
 	}
-	if err := json.Unmarshal(text[from:], &r); err != nil {
+	if err := strictjson.Unmarshal(text[from:], &r); err != nil {
 		return nil, fmt.Errorf("nvbandwidth's JSON is not understood: %w", err)
 	}
 	nv := r.NVBandwidth

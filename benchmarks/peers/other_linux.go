@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // other is what the other process of a pair holds.
@@ -46,7 +47,7 @@ func serveOther(ctx context.Context, b *bench, stderr io.Writer) int {
 		}
 		var wanted order
 		if err == nil {
-			err = json.Unmarshal(buffer[:n], &wanted)
+			err = strictjson.Unmarshal(buffer[:n], &wanted)
 		}
 		if err == nil {
 			err = o.follow(ctx, wanted)

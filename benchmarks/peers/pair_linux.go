@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // pair is this process and another one of the same program, which share memory of the host and are connected by a socket.
@@ -139,7 +140,7 @@ func (p *pair) answer() error {
 		return fmt.Errorf("the other process does not answer: %w", err)
 	}
 	var r reply
-	if err := json.Unmarshal(buffer[:n], &r); err != nil {
+	if err := strictjson.Unmarshal(buffer[:n], &r); err != nil {
 		return fmt.Errorf("the other process answers %q: %w", buffer[:n], err)
 	}
 	if r.Error != "" {

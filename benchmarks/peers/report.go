@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // schema is the version of the format of Report.
@@ -138,9 +139,7 @@ func readReport(path string) (Report, error) {
 		return Report{}, err
 	}
 	var r Report
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err = d.Decode(&r); err == nil {
+	if err = strictjson.UnmarshalKnown(text, &r); err == nil {
 		err = r.check()
 	}
 	if err != nil {

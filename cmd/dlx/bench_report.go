@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/atomicfile"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // readReport reads a report that --out or --json wrote.
@@ -20,7 +20,7 @@ func readReport(path, command string) (benchResult, error) {
 	}
 	var r benchResult
 	d := document{Result: &r}
-	if err := json.Unmarshal(content, &d); err != nil {
+	if err := strictjson.Unmarshal(content, &d); err != nil {
 		return benchResult{}, core.Errorf(core.ErrInvalid, "bench", "compare", "%s is not a report: %v", path, err)
 	}
 	if d.Schema != schema || d.Command != command {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dlx-go/dlx/benchmarks"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // measure measures cases, in processes of their own, which get those of the flags that they need. It calls keep with each result as
@@ -196,7 +197,7 @@ func versionOf(ctx context.Context, program string) (v versionResult, err error)
 		return v, fmt.Errorf("%s: %w", program, err)
 	}
 	d := document{Result: &v}
-	if err := json.Unmarshal(out.text, &d); err != nil || d.Schema != schema || d.Command != "version" {
+	if err := strictjson.Unmarshal(out.text, &d); err != nil || d.Schema != schema || d.Command != "version" {
 		return v, core.Errorf(core.ErrVersion, "bench", "against", "%s is not a program of dlx with results of schema %q", program, schema)
 	}
 	return v, nil

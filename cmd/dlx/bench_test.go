@@ -66,6 +66,8 @@ func TestBenchRefusesReportsThatItCannotRead(t *testing.T) {
 		`{"schema": "dlx/2", "command": "bench", "result": {}}`:                "dlx/2",
 		`{"schema": "dlx/1", "command": "version", "result": {}}`:              "version",
 		`{"schema": "dlx/1", "command": "bench", "result": {"cases": "many"}}`: "not a report",
+		`{"schema": "dlx/1", "command": "bench", "result": {"Cases": []}}`:     "is not known: write",
+		`{"schema": "dlx/1", "schema": "dlx/1", "command": "bench"}`:           "is there twice",
 	} {
 		path := filepath.Join(t.TempDir(), "report.json")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // Hint is a usual mistake of a container or of the system's permissions, which keeps devices from a program.
@@ -242,9 +243,9 @@ func (m *machine) manifests(add func(name, remedy, problem string, args ...any))
 			var manifest struct {
 				ICD struct {
 					Library string `json:"library_path"`
-				}
+				} `json:"ICD"`
 			}
-			if json.Unmarshal([]byte(m.read(file)), &manifest) == nil {
+			if strictjson.Unmarshal([]byte(m.read(file)), &manifest) == nil {
 				report(file, manifest.ICD.Library)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 const fixedShapeName = "arrow.fixed_shape_tensor"
@@ -133,7 +134,7 @@ func (t *FixedShapeType) Deserialize(storage arrow.DataType, data string) (arrow
 		return nil, core.Errorf(core.ErrInvalid, backend, call, "the storage of %s is %v, not a list of fixed size", fixedShapeName, storage)
 	}
 	var p parameters
-	if err := json.Unmarshal([]byte(data), &p); err != nil {
+	if err := strictjson.Unmarshal([]byte(data), &p); err != nil {
 		return nil, core.Errorf(core.ErrInvalid, backend, call, "the parameters of %s are no JSON object with a shape: %v", fixedShapeName, err)
 	}
 	if p.Shape == nil {

@@ -141,6 +141,8 @@ func TestDeserialize(t *testing.T) {
 		`{"shape":[-2,-3]}`:                                                   core.ErrLayout,
 		`{"shape":[9223372036854775807,2]}`:                                   core.ErrLayout,
 		`{"shape":[1e99]}`:                                                    core.ErrInvalid,
+		`{"Shape":[2,3]}`:                                                     core.ErrInvalid,
+		`{"shape":[2,2],"shape":[2,3]}`:                                       core.ErrInvalid,
 		`{"shape":"x"}`:                                                       core.ErrInvalid,
 		`{}`:                                                                  core.ErrInvalid,
 		`[]`:                                                                  core.ErrInvalid,
