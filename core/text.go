@@ -1,12 +1,16 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 // TextOptions controls the format of [Tensor.Text]. A field that is 0 means NumPy's default.
@@ -22,9 +26,10 @@ type TextOptions struct {
 // lanes of an element like another axis.
 //
 // The tensor must be host-accessible. Text blocks until the last write to the memory is
-// done, or returns ctx's error if ctx ends first. It returns ErrInvalid if t is nil,
-// ErrClosed if it is closed, ErrDevice if it is not host-accessible, ErrDType if the type
-// cannot be printed, or the error of the last write.
+// done and the text is complete, or returns ctx's error if ctx ends first. It returns
+// ErrInvalid if t is nil, ErrClosed if it is closed, ErrDevice if it is not host-accessible,
+// ErrDType if the type cannot be printed, ErrOutOfMemory if the text does not fit into
+// memory, or the error of the last write.
 func (t *Tensor) Text(ctx context.Context, o TextOptions) (string, error) {
 	b, err := hostBuffer(t, "Text")
 	if err != nil {
@@ -80,14 +85,22 @@ func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, er
 	if t.NumElements() == 0 {
 		return "[]", nil
 	}
+	if err := p.checkMemory(); err != nil {
+		return "", err
+	}
 	p.base = t.first(b)
 	err := p.collect(p.axes, 0)
 	runtime.KeepAlive(t)
+	if err == nil {
+		err = p.formatWords(o.Precision)
+	}
+	if err == nil {
+		err = p.lines(p.axes, " ", o.LineWidth)
+	}
 	if err != nil {
 		return "", err
 	}
-	p.formatWords(o.Precision)
-	return p.lines(p.axes, " ", o.LineWidth), nil
+	return p.out.String(), nil
 }
 
 func (o *TextOptions) setDefaults() {
@@ -121,6 +134,38 @@ type printer struct {
 	floats, imags []float64
 	ints          []int64
 	words         []string
+	out           strings.Builder
+	steps         int // since the context was checked
+}
+
+// step returns the context's error. Call it for each element: it seldom looks.
+func (p *printer) step() error {
+	const interval = 1 << 10 // some 0.1 ms
+	if p.steps++; p.steps < interval {
+		return nil
+	}
+	p.steps = 0
+	return p.ctx.Err()
+}
+
+// checkMemory returns ErrOutOfMemory if the words of all elements that are printed would not fit into memory.
+func (p *printer) checkMemory() error {
+	const each = 48 // bytes, at least, for a number and its word
+	count := int64(1)
+	for _, a := range p.axes {
+		n := a.n
+		if p.summarize && n/2 >= p.edge {
+			n = 2 * p.edge
+		}
+		if count > math.MaxInt64/each/n {
+			return Errorf(ErrOutOfMemory, "core", "Text", "too many elements to print: use a smaller Threshold")
+		}
+		count *= n
+	}
+	if err := hostmem.Check(count * each); err != nil {
+		return Errorf(ErrOutOfMemory, "core", "Text", "%d elements cannot be printed, use a smaller Threshold: %v", count, err)
+	}
+	return nil
 }
 
 // visible calls f for the positions of an axis that are printed.
@@ -146,6 +191,9 @@ func (p *printer) collect(axes []stepping, bit int64) error {
 			return p.collect(axes[1:], bit+i*axes[0].src)
 		})
 	}
+	if err := p.step(); err != nil {
+		return err
+	}
 	v := &p.numbers
 	v.n = 1
 	if p.complex {
@@ -164,92 +212,130 @@ func (p *printer) collect(axes []stepping, bit int64) error {
 }
 
 // formatWords formats the numbers as words of equal width.
-func (p *printer) formatWords(precision int) {
-	if !p.numbers.floating {
-		for _, x := range p.ints {
-			switch {
-			case p.code == CodeBool && x != 0 && len(p.axes) > 0:
-				p.words = append(p.words, " True")
-			case p.code == CodeBool && x != 0:
-				p.words = append(p.words, "True")
-			case p.code == CodeBool:
-				p.words = append(p.words, "False")
-			case p.numbers.unsigned:
-				p.words = append(p.words, strconv.FormatUint(uint64(x), 10))
-			default:
-				p.words = append(p.words, strconv.FormatInt(x, 10))
-			}
-		}
-		if p.code != CodeBool {
-			width := 0
-			for _, w := range p.words {
-				width = max(width, len(w))
-			}
-			for i, w := range p.words {
-				p.words[i] = strings.Repeat(" ", width-len(w)) + w
-			}
-		}
-		return
-	}
+func (p *printer) formatWords(precision int) (err error) {
 	switch {
+	case !p.numbers.floating:
+		return p.formatInts()
 	case len(p.axes) > 0:
-		p.words = formatFloats(p.floats, p.component, precision, false)
+		p.words, err = p.formatFloats(p.floats, precision, false)
 	case p.complex:
 		p.words = []string{formatComplex(p.floats[0], p.imags[0], p.component)}
 	default:
 		p.words = []string{formatScalar(p.floats[0], p.component, true)}
 	}
-	if p.complex && len(p.axes) > 0 {
-		for i, w := range formatFloats(p.imags, p.component, precision, true) {
-			end := len(strings.TrimRight(w, " "))
-			p.words[i] += w[:end] + "j" + w[end:]
-		}
+	if err != nil || !p.complex || len(p.axes) == 0 {
+		return err
 	}
+	imags, err := p.formatFloats(p.imags, precision, true)
+	if err != nil {
+		return err
+	}
+	for i, w := range imags {
+		if err := p.step(); err != nil {
+			return err
+		}
+		end := len(strings.TrimRight(w, " "))
+		p.words[i] += w[:end] + "j" + w[end:]
+	}
+	return nil
 }
 
-// lines arranges the words as NumPy does, in lines that begin with indent.
-func (p *printer) lines(axes []stepping, indent string, width int) string {
+// formatInts formats whole numbers and booleans.
+func (p *printer) formatInts() error {
+	width := 0
+	for _, x := range p.ints {
+		if err := p.step(); err != nil {
+			return err
+		}
+		var w string
+		switch {
+		case p.code == CodeBool && x != 0 && len(p.axes) > 0:
+			w = " True"
+		case p.code == CodeBool && x != 0:
+			w = "True"
+		case p.code == CodeBool:
+			w = "False"
+		case p.numbers.unsigned:
+			w = strconv.FormatUint(uint64(x), 10)
+		default:
+			w = strconv.FormatInt(x, 10)
+		}
+		p.words = append(p.words, w)
+		width = max(width, len(w))
+	}
+	if p.code == CodeBool { // they are as wide as they are to be
+		return nil
+	}
+	for i, w := range p.words {
+		if err := p.step(); err != nil {
+			return err
+		}
+		p.words[i] = strings.Repeat(" ", width-len(w)) + w
+	}
+	return nil
+}
+
+// word returns the next word.
+func (p *printer) word() string {
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+// lines arranges the words as NumPy does, in lines that begin with indent, and writes them
+// to out. The first line begins with a bracket instead.
+func (p *printer) lines(axes []stepping, indent string, width int) error {
 	if len(axes) == 0 {
-		w := p.words[0]
-		p.words = p.words[1:]
-		return w
+		p.out.WriteString(p.word())
+		return nil
 	}
 	n := axes[0].n
 	last, cut := n-1, p.summarize && n > 2*p.edge
-	var s strings.Builder
+	p.out.WriteByte('[')
 	if len(axes) > 1 {
 		separator := strings.Repeat("\n", len(axes)-1)
-		_ = p.visible(n, func(i int64) error {
+		err := p.visible(n, func(i int64) error {
 			if cut && i == n-p.edge {
-				s.WriteString(indent + "..." + separator)
+				p.out.WriteString(indent + "..." + separator)
 			}
-			s.WriteString(indent + p.lines(axes[1:], indent+" ", width-1))
+			if i > 0 {
+				p.out.WriteString(indent)
+			}
+			if err := p.lines(axes[1:], indent+" ", width-1); err != nil {
+				return err
+			}
 			if i < last {
-				s.WriteString(separator)
+				p.out.WriteString(separator)
 			}
 			return nil
 		})
-		return "[" + s.String()[len(indent):] + "]"
+		p.out.WriteByte(']')
+		return err
 	}
-	line := indent
+	line, written := []byte(indent), len(indent) // written is how many bytes of line out has already
 	add := func(word string) {
 		if len(line)+len(word) > width-1 && len(line) > len(indent) {
-			s.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = indent
+			p.out.Write(bytes.TrimRight(line, " ")[written:])
+			p.out.WriteByte('\n')
+			line, written = append(line[:0], indent...), 0
 		}
-		line += word
+		line = append(line, word...)
 	}
-	_ = p.visible(n, func(i int64) error {
+	err := p.visible(n, func(i int64) error {
+		if err := p.step(); err != nil {
+			return err
+		}
 		if cut && i == n-p.edge {
 			add("...")
-			line += " "
+			line = append(line, ' ')
 		}
-		add(p.lines(nil, "", 0))
+		add(p.word())
 		if i < last {
-			line += " "
+			line = append(line, ' ')
 		}
 		return nil
 	})
-	s.WriteString(line)
-	return "[" + s.String()[len(indent):] + "]"
+	p.out.Write(line[written:])
+	p.out.WriteByte(']')
+	return err
 }

@@ -13,9 +13,10 @@ type decimal struct {
 	exp      int    // power of ten of the first digit: 0 for numbers from 1 to 9.99
 }
 
-// formatFloats formats numbers of type c with equal width. If plus is set, positive numbers
-// have a sign, too.
-func formatFloats(values []float64, c component, precision int, plus bool) []string {
+// formatFloats formats numbers of p's type with equal width. If plus is set, positive numbers
+// have a sign, too. It returns the context's error if that ends.
+func (p *printer) formatFloats(values []float64, precision int, plus bool) ([]string, error) {
+	c := p.component
 	var low, high float64
 	finite, negativeInf := 0, false
 	for _, x := range values {
@@ -35,6 +36,9 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 	split := make([]parts, len(values))
 	var left, right, expSize int
 	for i, x := range values {
+		if err := p.step(); err != nil {
+			return nil, err
+		}
 		if x-x != 0 {
 			continue
 		}
@@ -76,6 +80,9 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 	}
 	words := make([]string, len(values))
 	for i, x := range values {
+		if err := p.step(); err != nil {
+			return nil, err
+		}
 		p := split[i]
 		var w string
 		switch {
@@ -95,7 +102,7 @@ func formatFloats(values []float64, c component, precision int, plus bool) []str
 		}
 		words[i] = w
 	}
-	return words
+	return words, nil
 }
 
 // ratio divides numbers of type c and rounds the result to that type.
