@@ -26,7 +26,7 @@ type device struct {
 	run     executor
 	relay   *relay.Relay // used by run, for a context of the caller
 	stop    func()       // destroys the context; nil for a context of the caller
-	closing sync.Mutex   // held by Close; locked before Mu
+	closing sync.Mutex   // held while the context is released; whoever locks it without Mu must not wait for Mu then
 
 	driver   driver
 	lost     atomic.Bool
@@ -175,29 +175,43 @@ func (d *device) discard(destroy func()) {
 // Close waits for work on memory that was released already, since no caller can close that memory. See
 // [reaper.Gate], and [Wrap] for a context of the caller.
 func (d *device) Close() error {
-	d.closing.Lock()
-	defer d.closing.Unlock()
 	ctx, stop := d.patient()
 	defer stop()
-	err := d.Shut(ctx, func() error {
-		for _, b := range d.spares {
-			d.garbage = append(d.garbage, b.destroy)
+	for {
+		err := d.Shut(ctx, func() error { return d.release(ctx) })
+		if errors.Is(err, errEnded) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return d.relay.Untaken("Close") // the thread takes no calls
 		}
-		d.spares = nil
-		d.Mu.Unlock() // the context's thread locks it
-		err := d.run(ctx, func() {
-			d.sweep()
-			d.programs.destroy()
-		})
-		if d.stop != nil {
-			d.stop()
+		if err != nil {
+			return err
 		}
-		d.Mu.Lock()
-		d.Closed.Store(err == nil)
-		return err
-	})
-	if errors.Is(err, errEnded) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return d.relay.Untaken("Close") // the thread takes no calls
+		d.closing.Lock() // another Close may be releasing the context, and fail
+		closed := d.Closed.Load()
+		d.closing.Unlock()
+		if closed {
+			return nil
+		}
 	}
+}
+
+// release deletes the objects of the context, and destroys the context if it is the device's own. Mu is held. If
+// release fails, the device is open again.
+func (d *device) release(ctx context.Context) error {
+	d.closing.Lock()
+	defer d.closing.Unlock()
+	for _, b := range d.spares {
+		d.garbage = append(d.garbage, b.destroy)
+	}
+	d.spares = nil
+	d.Mu.Unlock() // the context's thread locks it
+	err := d.run(ctx, func() {
+		d.sweep()
+		d.programs.destroy()
+	})
+	if d.stop != nil {
+		d.stop()
+	}
+	d.Mu.Lock()
+	d.Closed.Store(err == nil)
 	return err
 }
