@@ -94,8 +94,8 @@ func sweep() (found bool) {
 		for last != nil {
 			s := last
 			last = s.next
-			s.buffer.Release() // may call an Owner, which can do anything: hold no lock
-			s.buffer = nil
+			s.last.Release() // may call an Owner, which can do anything: hold no lock
+			s.last = nil
 			h.mu.Lock()
 			h.put(s)
 			h.mu.Unlock()
@@ -109,19 +109,44 @@ func sweep() (found bool) {
 // Flush. Releasing one may call the deleter of another, for example if a tensor was
 // exported, imported and exported again; Flush releases that one too. Flush also waits for
 // releases that other goroutines have begun. It waits for at most a second, because an Owner
-// whose Free calls Flush would otherwise wait for itself.
+// whose Free calls Flush would otherwise wait for itself, and because the deleter of another
+// library may never return.
 func Flush() {
 	for deadline := time.Now().Add(flushTimeout); ; {
 		before := ended.Load() // before begun: then they are equal only if nothing is being released
 		idle := begun.Load() == before
-		found := sweep()
+		found, last := collect()
+		if last { // an Owner may not return
+			swept := make(chan struct{})
+			go func() {
+				sweep()
+				close(swept)
+			}()
+			select {
+			case <-swept:
+			case <-time.After(time.Until(deadline)):
+			}
+		}
 		if idle && begun.Load() == before || time.Now().After(deadline) {
 			return
 		}
-		if !found {
+		if !found && !last {
 			time.Sleep(pollEvery / 10)
 		}
 	}
+}
+
+// collect makes available what it can of the returned nodes, without calling an Owner. found reports whether there were any,
+// and last whether some have the last references to their buffers, which sweep releases.
+func collect() (found, last bool) {
+	for i := range shards {
+		h := &shards[i]
+		h.mu.Lock()
+		found = h.collect() || found
+		last = last || h.last != nil
+		h.mu.Unlock()
+	}
+	return found, last
 }
 
 func init() {

@@ -46,10 +46,10 @@ void *dlx_new_nodes(struct dlx_returned *home, uint32_t first, size_t n, size_t 
 }
 
 static void give_back(struct dlx_node *node) {
-	if (!atomic_load_explicit(&node->out, memory_order_relaxed)) {
+	/* Of several threads that delete one struct, which is an error, only one may push the node. */
+	if (!atomic_exchange_explicit(&node->out, 0, memory_order_relaxed)) {
 		return;
 	}
-	atomic_store_explicit(&node->out, 0, memory_order_relaxed);
 	struct dlx_returned *home = node->home;
 	struct dlx_node *head = atomic_load_explicit(&home->head, memory_order_relaxed);
 	do {

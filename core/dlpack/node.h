@@ -55,8 +55,8 @@ size_t dlx_node_size(size_t rank);
  * They are never freed. It returns NULL if there is no memory. */
 void *dlx_new_nodes(struct dlx_returned *home, uint32_t first, size_t n, size_t rank);
 
-/* The deleters of nodes. A second call for the same node does nothing, unless Go has reused
- * the node in between. */
+/* The deleters of nodes. A second call for the same node, also at the same time from another
+ * thread, does nothing, unless Go has reused the node in between. */
 void dlx_delete_versioned(DLManagedTensorVersioned *self);
 void dlx_delete_legacy(DLManagedTensor *self);
 

@@ -42,9 +42,10 @@ func (n *node) dims() unsafe.Pointer { return unsafe.Add(unsafe.Pointer(n), unsa
 // garbage collector does not see references from C memory.
 type slot struct {
 	node   *node
-	buffer *core.Buffer
-	next   *slot       // in a list of the shard
-	handed atomic.Bool // shows the race detector that export happens before return
+	buffer *core.Buffer // nil if no consumer has the node, and it was not just returned
+	last   *core.Buffer // in shard.last, the buffer to release
+	next   *slot        // in a list of the shard
+	handed atomic.Bool  // shows the race detector that export happens before return
 }
 
 const (
@@ -160,6 +161,9 @@ func (h *shard) refillLocked() (*slot, error) {
 // collect releases the references of the returned nodes and makes their slots available, and
 // reports whether there were any. It leaves a node that holds the last reference to its buffer
 // to the drainer: releasing that reference calls an Owner, which can do anything. h.mu is held.
+//
+// A library that writes to a node, or deletes it twice while it is used again, may put it on the
+// list twice, which makes the list a circle. collect then stops at the node that it has seen.
 func (h *shard) collect() bool {
 	list := (*atomic.Uintptr)(unsafe.Pointer(h.returned))
 	if list.Load() == 0 {
@@ -172,11 +176,15 @@ func (h *shard) collect() bool {
 		if raceDetector {
 			s.handed.Load()
 		}
-		if inside.ReleaseUnlessLast(s.buffer) {
-			s.buffer = nil
+		b := s.buffer
+		if b == nil {
+			break
+		}
+		s.buffer = nil
+		if inside.ReleaseUnlessLast(b) {
 			h.put(s)
 		} else {
-			s.next = h.last
+			s.last, s.next = b, h.last
 			h.last = s
 		}
 	}
