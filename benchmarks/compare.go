@@ -26,6 +26,8 @@ const (
 	casesForTypical = 10
 	// medianOfNormal is the median distance from the mean of a normal distribution, in standard deviations.
 	medianOfNormal = 0.6745
+	// shortestOfNormal is the mean of shortestHalf of casesForTypical values of a normal distribution, in standard deviations.
+	shortestOfNormal = 0.353
 	// leastWithin is a distance between samples, as a part of their time, below which cases are alike.
 	leastWithin = 1e-4
 	// Where the reference work took 30 % longer, as a logarithm, other code may take up to twice that longer: it keeps other
@@ -43,19 +45,30 @@ const (
 //   - the Mann-Whitney U test of the quickest samples ([benchmath.AssumeNothing]);
 //   - Student's t test of the medians of the quickest blocks, where the runs have several (see [Series].Blocks). The variance
 //     between blocks is that of the case, or the typical one of the cases whose samples vary as much, if that is larger: few
-//     blocks tell little about themselves;
+//     blocks tell little about themselves. It is at least what makes the changes of baselines that vary as much ones of chance;
 //   - the size of the difference: above 2 %, or 5 % where there are no blocks, and above what the clock can tell.
 //
 // Samples are compared at the same speed of the processor, as far as there are such (see [Series].Reference); if not, what the
 // speed may explain does not count. The baselines of a case are other code that ran at the same time. Where all of them have changed
-// in the same direction as the case, the machine has: only what the case lost or won beyond them counts.
+// in the same direction as the case, the machine has: only what the case lost or won beyond them counts. For a case without
+// baselines, a change that most cases have is the machine's as far as the baselines of the others have it, too (see [Common]).
 func (r *Report) Compare(old Report, tolerance float64) int {
 	pairs := r.pair(old, tolerance)
+	var beside []control
 	for _, p := range pairs {
 		p.weigh()
+		beside = append(beside, p.controls...)
+	}
+	shared := sharedBy(pairs, beside)
+	r.Baseline.Common = shared.common
+	for _, p := range pairs {
+		p.setCounts(shared)
+	}
+	if shared.common != nil {
+		shared.common.Slower = mostAreSlower(pairs, tolerance)
 	}
 	for _, p := range pairs {
-		typical, known := p.typicalSpread(pairs)
+		typical, known := p.typicalSpread(pairs, beside, shared.baselines)
 		p.new.Change = p.change(typical, known, tolerance)
 	}
 	return len(pairs)
@@ -109,25 +122,96 @@ type compared struct {
 	within   float64 // the logarithm of the typical distance of a sample from the median of its block
 	freedom  int     // its degrees of freedom, 0 if there are no blocks
 	blocks   float64 // 1/(number of old blocks) + 1/(number of new blocks)
+	machine  float64 // the logarithm of how much slower the processor was for the later samples
+	controls []control
+	// difference says that counts is the difference of two measurements, which varies more than each of them.
+	difference bool
 }
+
+// control is a baseline that was measured both times. Its fields are those of compared.
+type control struct{ shift, within, blocks float64 }
 
 // weigh sets what the samples say.
 func (p *compared) weigh() {
 	e := compareAtOneSpeed(&p.old.Series, &p.new.Series)
-	p.shift = e.shift(&p.old.Series, &p.new.Series)
-	p.counts = beyond(p.shift, controls(p.old, p.new))
-	if e.machine != 0 { // what either of the two explains does not count: code depends on the speed in different ways
-		byMachine := beyond(p.shift, []float64{dependsOnSpeed * e.machine})
-		p.counts = math.Copysign(min(math.Abs(p.counts), math.Abs(byMachine)), p.shift)
-	}
+	p.shift, p.machine = e.shift(&p.old.Series, &p.new.Series), e.machine
+	p.controls = controls(p.old, p.new)
 	p.p = uTest(e.before, e.now)
 	// Without two blocks on one side nothing is known of the difference between processes.
-	if a, b := e.beforeBlocks, e.nowBlocks; len(a) > 0 && len(b) > 0 && len(a)+len(b) > 2 {
+	if a, b := e.beforeBlocks, e.nowBlocks; e.hasBlocks() {
 		p.freedom = len(a) + len(b) - 2
 		p.spread = math.Sqrt((squares(a) + squares(b)) / float64(p.freedom))
-		p.within = math.Log(max(e.within, leastWithin))
-		p.blocks = 1/float64(len(a)) + 1/float64(len(b))
+		p.within, p.blocks = e.noise()
 	}
+}
+
+// setCounts sets the part of the shift that the machine does not explain. Where its baselines and the speed of the processor, or what
+// cases share, explain different parts, the larger one does not count: code depends on the machine in different ways.
+func (p *compared) setCounts(s shared) {
+	p.counts = p.shift
+	explain := func(others ...float64) {
+		p.counts = math.Copysign(min(math.Abs(p.counts), math.Abs(beyond(p.shift, others))), p.shift)
+	}
+	var own []float64
+	for _, c := range p.controls {
+		own = append(own, c.shift)
+	}
+	explain(own...)
+	p.difference = p.counts != p.shift
+	if len(own) == 0 || p.difference {
+		explain(s.byMachine)
+	}
+	if p.machine != 0 {
+		explain(dependsOnSpeed * p.machine)
+	}
+}
+
+// mostAreSlower reports whether most cases have lost more than the tolerance, beyond what the machine explains. It finds a loss that is too
+// small to be found in each of them.
+func mostAreSlower(pairs []*compared, tolerance float64) bool {
+	counts := make([]float64, len(pairs))
+	for i, p := range pairs {
+		counts[i] = p.counts
+	}
+	return median(counts) > math.Log1p(max(tolerance, leastUnblocked)) && signTest(counts) < alphaByTurns
+}
+
+// shared is what cases have in common, as logarithms of new time to old time.
+type shared struct {
+	common    *Common
+	baselines float64 // the median shift of the baselines, 0 without any
+	byMachine float64 // the part of the median shift of the cases that the baselines have, too
+}
+
+// sharedBy returns what the pairs have in common. Beside are the baselines of all of them.
+func sharedBy(pairs []*compared, beside []control) (s shared) {
+	var cases, baselines, reference []float64
+	for _, p := range pairs {
+		cases = append(cases, p.shift)
+		if a, b := p.old.Reference, p.new.Reference; len(a) > 0 && len(b) > 0 {
+			reference = append(reference, median(logs(b))-median(logs(a)))
+		}
+	}
+	for _, c := range beside {
+		baselines = append(baselines, c.shift)
+	}
+	if len(cases) == 0 {
+		return s
+	}
+	ratio := func(shifts []float64) float64 {
+		if len(shifts) == 0 {
+			return 0
+		}
+		return round(math.Exp(-median(shifts)))
+	}
+	s.common = &Common{Cases: len(cases), Ratio: ratio(cases), Baselines: len(baselines), BaselineRatio: ratio(baselines), ReferenceRatio: ratio(reference)}
+	if len(baselines) > 0 {
+		s.baselines = median(baselines)
+		if all := median(cases); all*s.baselines > 0 {
+			s.byMachine = math.Copysign(min(math.Abs(all), math.Abs(s.baselines)), all)
+		}
+	}
+	return s
 }
 
 // uTest returns the probability of such a difference between samples of the same distribution, 1 where there are none.
@@ -159,16 +243,32 @@ func (s *Series) blockMedians(values []float64) []float64 {
 	return list
 }
 
-// controls returns the shifts of the baselines of a case that were measured both times.
-func controls(old, now *Result) (shifts []float64) {
+// controls returns the baselines of a case that were measured both times.
+func controls(old, now *Result) (list []control) {
 	for _, b := range now.Baselines {
 		for _, before := range old.Baselines {
 			if b.Baseline == before.Baseline && b.Median > 0 && before.Median > 0 {
-				shifts = append(shifts, compareAtOneSpeed(&before, &b).shift(&before, &b))
+				e := compareAtOneSpeed(&before, &b)
+				c := control{shift: e.shift(&before, &b)}
+				if e.hasBlocks() {
+					c.within, c.blocks = e.noise()
+				}
+				list = append(list, c)
 			}
 		}
 	}
-	return shifts
+	return list
+}
+
+// hasBlocks reports whether there are enough blocks to tell how much they differ.
+func (e evidence) hasBlocks() bool {
+	a, b := len(e.beforeBlocks), len(e.nowBlocks)
+	return a > 0 && b > 0 && a+b > 2
+}
+
+// noise returns the fields of compared and control that have these names. There must be blocks.
+func (e evidence) noise() (within, blocks float64) {
+	return math.Log(max(e.within, leastWithin)), 1/float64(len(e.beforeBlocks)) + 1/float64(len(e.nowBlocks))
 }
 
 // shift returns the logarithm of the time of a series to that of an earlier one.
@@ -193,9 +293,9 @@ func beyond(shift float64, others []float64) float64 {
 }
 
 // typicalSpread returns the median of the spreads between blocks of those cases that are most like p: their samples vary as much
-// within a block. It also returns whether there are enough for that. Where the speed of the processor was measured, it is at
-// least what makes their typical change one of chance: a change that most of them have is that of the machine's load.
-func (p *compared) typicalSpread(pairs []*compared) (spread float64, known bool) {
+// within a block. It also returns whether there are enough for that. It is at least what makes the typical change of the baselines
+// that are most like p one of chance, beyond the change that most of them have: they are not the program's code.
+func (p *compared) typicalSpread(pairs []*compared, beside []control, common float64) (spread float64, known bool) {
 	var like []*compared
 	for _, other := range pairs {
 		if other.freedom > 0 {
@@ -205,26 +305,44 @@ func (p *compared) typicalSpread(pairs []*compared) (spread float64, known bool)
 	if p.freedom == 0 || len(like) < casesForTypical {
 		return 0, false
 	}
-	slices.SortStableFunc(like, func(a, b *compared) int {
-		return cmp.Compare(math.Abs(a.within-p.within), math.Abs(b.within-p.within))
-	})
-	var all, changes []float64
-	for _, other := range like[:casesForTypical] {
-		all = append(all, other.spread)
-		if len(other.new.Reference) > 0 {
-			changes = append(changes, math.Abs(other.counts)/math.Sqrt(other.blocks))
-		}
-	}
-	spread = median(all)
-	if len(changes) > 0 {
+	spread = median(mostLike(like, p.within, func(c *compared) float64 { return c.within }, func(c *compared) float64 { return c.spread }))
+	beside = slices.DeleteFunc(slices.Clone(beside), func(c control) bool { return c.blocks == 0 })
+	if len(beside) >= casesForTypical {
+		changes := mostLike(beside, p.within, func(c control) float64 { return c.within },
+			func(c control) float64 { return math.Abs(c.shift-common) / math.Sqrt(c.blocks) })
 		spread = max(spread, median(changes)/medianOfNormal)
 	}
-	return spread, true
+	changes := mostLike(like, p.within, func(c *compared) float64 { return c.within }, func(c *compared) float64 { return c.counts / math.Sqrt(c.blocks) })
+	return max(spread, shortestHalf(changes)/shortestOfNormal), true
+}
+
+// shortestHalf returns half of the length of the shortest interval that has half of the values. Unlike the distance from a mean, it does
+// not grow where some of the values, or all, are shifted by as much.
+func shortestHalf(values []float64) float64 {
+	sorted, n := slices.Sorted(slices.Values(values)), len(values)/2
+	least := math.Inf(1)
+	for i := range len(sorted) - n + 1 {
+		least = min(least, sorted[i+n-1]-sorted[i])
+	}
+	return least / 2
+}
+
+// mostLike returns the values of the casesForTypical elements of list whose noise within a block is nearest.
+func mostLike[T any](list []T, nearest float64, within, value func(T) float64) (values []float64) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int {
+		return cmp.Compare(math.Abs(within(a)-nearest), math.Abs(within(b)-nearest))
+	})
+	for _, x := range list[:casesForTypical] {
+		values = append(values, value(x))
+	}
+	return values
 }
 
 // change judges a pair.
 func (p *compared) change(typical float64, known bool, tolerance float64) *Change {
 	c := &Change{Median: p.old.Median, Ratio: round(math.Exp(-p.shift)), P: p.p}
+	c.ByMachine = p.counts != p.shift && math.Abs(p.shift) > math.Log1p(leastUnblocked) && math.Abs(p.counts) < math.Abs(p.shift)/2
 	least := leastUnblocked
 	if p.freedom > 0 {
 		least = leastEffect
@@ -247,6 +365,9 @@ func (p *compared) tTest(typical float64, known bool) float64 {
 			return 1
 		}
 		return 0 // blocks without any noise, as on a simulated clock
+	}
+	if p.difference {
+		spread *= math.Sqrt2
 	}
 	t := math.Abs(p.counts) / (spread * math.Sqrt(p.blocks))
 	return min(1, max(0, 2*(1-stats.TDist{V: freedom}.CDF(t))))

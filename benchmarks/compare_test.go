@@ -175,21 +175,44 @@ func TestTheTypicalSpreadIsThatOfSimilarCases(t *testing.T) {
 	}
 	for within, want := range map[float64]float64{-6.5: 0.0145, -1: 0.3} {
 		p := compared{freedom: 4, within: within}
-		if got, known := p.typicalSpread(pairs); !known || math.Abs(got-want) > 1e-9 {
+		if got, known := p.typicalSpread(pairs, nil, 0); !known || math.Abs(got-want) > 1e-9 {
 			t.Errorf("within %v: %v, %v, want %v", within, got, known, want)
 		}
 	}
-	for _, p := range pairs { // all changed
-		p.new.Reference = []float64{1}
-		p.counts, p.blocks = 0.1, 1
+	// The program is slower: in all cases, or in every other one.
+	for name, slower := range map[string]func(i int) bool{"all": func(int) bool { return true }, "half": func(i int) bool { return i%4 < 2 }} {
+		for i, p := range pairs {
+			p.blocks = 1
+			if p.counts = 0; slower(i) {
+				p.counts = 1
+			}
+		}
+		if got, _ := pairs[0].typicalSpread(pairs, nil, 0); math.Abs(got-0.0145) > 1e-9 {
+			t.Errorf("where %s are slower: %v", name, got)
+		}
 	}
-	if got, _ := pairs[0].typicalSpread(pairs); math.Abs(got-0.1/medianOfNormal) > 1e-9 {
-		t.Errorf("where all changed: %v", got)
+	// Each case has changed by another factor: that is chance.
+	for i, p := range pairs {
+		p.counts = float64(i)
 	}
-	if _, known := (&compared{}).typicalSpread(pairs); known {
+	if got, _ := pairs[0].typicalSpread(pairs, nil, 0); got < 1 {
+		t.Errorf("where each has changed by another factor: %v", got)
+	}
+	for _, p := range pairs {
+		p.counts = 0
+	}
+	// So it is where the baselines have.
+	var beside []control
+	for i := range casesForTypical {
+		beside = append(beside, control{shift: 0.5 + 0.1*float64(1-2*(i%2)), within: -6, blocks: 1})
+	}
+	if got, _ := pairs[0].typicalSpread(pairs, beside, 0.5); math.Abs(got-0.1/medianOfNormal) > 1e-9 {
+		t.Errorf("where the baselines have changed: %v", got)
+	}
+	if _, known := (&compared{}).typicalSpread(pairs, beside, 0); known {
 		t.Error("a case without blocks has a typical spread")
 	}
-	if _, known := pairs[0].typicalSpread(pairs[:casesForTypical-1]); known {
+	if _, known := pairs[0].typicalSpread(pairs[:casesForTypical-1], beside, 0); known {
 		t.Error("too few cases have a typical spread")
 	}
 }
@@ -262,7 +285,7 @@ func TestCompareIsAboveOneForWhatBecameFaster(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.Name, c.Change, want[i])
 		}
 	}
-	if b := (&Baseline{Date: old.Date, Tolerance: 0.05, New: []string{"new", "revived"}, Gone: []string{"gone", "broken"}}); !reflect.DeepEqual(now.Baseline, b) {
+	if b := (&Baseline{Date: old.Date, Tolerance: 0.05, New: []string{"new", "revived"}, Gone: []string{"gone", "broken"}, Common: &Common{Cases: 2, Ratio: 1}}); !reflect.DeepEqual(now.Baseline, b) {
 		t.Errorf("%+v, want %+v", now.Baseline, b)
 	}
 }

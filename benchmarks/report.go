@@ -29,6 +29,20 @@ type Baseline struct {
 	Differs   []string  `json:"differs,omitempty"`  // what about the machine or the program is not the same
 	New       []string  `json:"new,omitempty"`      // cases that were measured in the newer report only
 	Gone      []string  `json:"gone,omitempty"`     // cases that were measured in the older report only
+	Common    *Common   `json:"common,omitempty"`   // what the changes have in common; nil if nothing was compared
+}
+
+// Common is what the cases of two reports have in common, and what the machine has changed by itself. Ratios are old time to new
+// time: above 1, it is faster now. A change that most cases have is the machine's only as far as other code has it, too.
+// [Report.CompareByTurns] sets only Cases and Ratio.
+type Common struct {
+	Cases          int     `json:"cases"`                          // that were compared
+	Ratio          float64 `json:"old_to_new"`                     // the median of the cases
+	Baselines      int     `json:"baselines,omitempty"`            // that were measured both times, such as memcpy
+	BaselineRatio  float64 `json:"baselines_old_to_new,omitempty"` // their median
+	ReferenceRatio float64 `json:"reference_old_to_new,omitempty"` // that of the reference work, see [Series].Reference; 0: it was not measured
+	// Slower says that most cases are slower by more than the tolerance, beyond what the machine explains.
+	Slower bool `json:"slower,omitempty"`
 }
 
 // Status says how a case ended.
@@ -151,6 +165,8 @@ type Change struct {
 	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
 	Significant bool `json:"significant"`
 	Slower      bool `json:"slower,omitempty"`
+	// ByMachine says that most of the difference is the machine's: other code has changed in the same direction.
+	ByMachine bool `json:"by_machine,omitempty"`
 }
 
 // noBaseline says why a result has no baseline.

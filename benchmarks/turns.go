@@ -24,12 +24,17 @@ const LeastTurns = 11
 func (r *Report) CompareByTurns(old Report, tolerance float64) int {
 	pairs := r.pair(old, tolerance)
 	r.Baseline.ByTurns = true
-	n := 0
+	var ratios []float64
 	for _, p := range pairs {
-		p.new.Change = p.changeByTurns(tolerance)
-		n += min(1, len(p.new.Change.Rounds))
+		c := p.changeByTurns(tolerance)
+		if p.new.Change = c; len(c.Rounds) > 0 {
+			ratios = append(ratios, c.Ratio)
+		}
 	}
-	return n
+	if len(ratios) > 0 {
+		r.Baseline.Common = &Common{Cases: len(ratios), Ratio: round(median(ratios))}
+	}
+	return len(ratios)
 }
 
 func (p *compared) changeByTurns(tolerance float64) *Change {

@@ -59,7 +59,10 @@ quickest processes of the two runs differ (Student's t test), both at 1%, and if
 2%. What disturbs a machine makes a sample longer, never shorter. Samples are compared at
 the same speed of the processor. Where all baselines of a case have changed in the same
 direction, the machine has, and only what is beyond that counts. A change that most cases
-have is taken for one of the machine, and is not significant; the column OLD/NEW still shows it.`,
+have is the machine's only as far as other code in the same reports has it, too: the
+baselines, such as memcpy, and the reference work. The last lines show what cases and
+baselines have in common. The exit code is also 1 if most cases together have become slower
+by more than the tolerance, and 5%, though each of them may be chance.`,
 		Example: "  dlx bench compare before.json after.json --tolerance 10%",
 		Args:    cobra.ExactArgs(2),
 		PreRunE: func(*cobra.Command, []string) (err error) {
@@ -110,7 +113,8 @@ func compareReports(now *benchResult, old benchResult, file string, tolerance fl
 	return n
 }
 
-// slowerError returns an error that names the cases that have become slower by more than the tolerance, nil if there are none.
+// slowerError returns an error that names the cases that have become slower by more than the tolerance, nil if there are none, and most
+// of them together have not.
 func slowerError(r benchmarks.Report) error {
 	var names []string
 	for _, c := range r.Cases {
@@ -119,6 +123,9 @@ func slowerError(r benchmarks.Report) error {
 		}
 	}
 	if len(names) == 0 {
+		if c := r.Baseline.Common; c != nil && c.Slower {
+			return fmt.Errorf("slower than in %s by more than %.3g%%: %s", r.Baseline.File, 100*r.Baseline.Tolerance, "OLD/NEW: "+commonText(c))
+		}
 		return nil
 	}
 	const most = 10
@@ -148,8 +155,8 @@ func newCompareResult(r benchmarks.Report) compareResult {
 
 func (r compareResult) writeText(w io.Writer) {
 	row(w, "CASE", "OLD", "NEW", "OLD/NEW", "P", "")
-	cases := slices.SortedStableFunc(slices.Values(r.Cases), func(a, b comparedCase) int { return rank(a.Change) - rank(b.Change) })
-	for _, c := range cases {
+	sorted := slices.SortedStableFunc(slices.Values(r.Cases), func(a, b comparedCase) int { return rank(a.Change) - rank(b.Change) })
+	for _, c := range sorted {
 		name := printable(c.Name)
 		if c.Simulated {
 			name += " SIMULATED"
@@ -158,6 +165,7 @@ func (r compareResult) writeText(w io.Writer) {
 	}
 	row(w)
 	writeBaseline(w, r.Baseline)
+	writeUncertain(w, r.Cases, r.Baseline.Tolerance)
 }
 
 // rank sorts the changes that matter first.
@@ -183,8 +191,43 @@ func changeWord(c benchmarks.Change) string {
 		return "slower, within the tolerance"
 	case math.Abs(c.Ratio-1) < 0.005:
 		return "the same"
+	case c.ByMachine:
+		return "the machine's: other code, too"
 	default:
 		return "not significant"
+	}
+}
+
+// commonText says what cases have in common, and how other code has changed.
+func commonText(c *benchmarks.Common) string {
+	text := fmt.Sprintf("median of %s %s", cases(c.Cases), factor(c.Ratio))
+	if c.Baselines > 0 {
+		text += fmt.Sprintf(", of their baselines %s", factor(c.BaselineRatio))
+	}
+	if c.ReferenceRatio > 0 {
+		text += ", of the reference work " + factor(c.ReferenceRatio)
+	}
+	return text
+}
+
+// cases counts cases in words.
+func cases(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
+}
+
+// writeUncertain names the cases whose loss is beyond the tolerance, and may be chance.
+func writeUncertain(w io.Writer, list []comparedCase, tolerance float64) {
+	var names []string
+	for _, c := range list {
+		if !c.Change.Significant && !c.Change.ByMachine && c.Change.Ratio*(1+tolerance) < 1 {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) > 0 {
+		row(w, fmt.Sprintf("  beyond the tolerance, but perhaps by chance; more rounds or dlx bench --against tell: %s", someNames(names)))
 	}
 }
 
@@ -195,6 +238,9 @@ func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
 		how, isNew, isGone = "measured by turns with "+shownName(b.File), "not measured by the other program", "measured by the other program only"
 	}
 	row(w, fmt.Sprintf("%s, tolerance %.3g%%", how, 100*b.Tolerance))
+	if b.Common != nil {
+		row(w, "  OLD/NEW: "+commonText(b.Common))
+	}
 	for _, d := range b.Differs {
 		row(w, "  differs: "+printable(d))
 	}
@@ -203,19 +249,24 @@ func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
 		names []string
 	}{{isNew, b.New}, {isGone, b.Gone}} {
 		if n := len(list.names); n > 0 {
-			const most = 5
-			names := make([]string, 0, most+1)
-			for _, name := range list.names[:min(n, most)] {
-				names = append(names, printable(name))
-			}
-			if n > most {
-				names = append(names, "...")
-			}
-			cases := fmt.Sprintf("%d cases are", n)
+			are := "are"
 			if n == 1 {
-				cases = "1 case is"
+				are = "is"
 			}
-			row(w, fmt.Sprintf("  %s %s: %s", cases, list.what, strings.Join(names, ", ")))
+			row(w, fmt.Sprintf("  %s %s %s: %s", cases(n), are, list.what, someNames(list.names)))
 		}
 	}
+}
+
+// someNames writes the first names of a list.
+func someNames(list []string) string {
+	const most = 5
+	names := make([]string, 0, most+1)
+	for _, name := range list[:min(len(list), most)] {
+		names = append(names, printable(name))
+	}
+	if len(list) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
 }

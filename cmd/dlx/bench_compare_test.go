@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,11 +23,8 @@ import (
 func reportFile(t *testing.T, factors map[string]float64) string {
 	t.Helper()
 	r := benchResult{Program: versionResult{Version: "v1", Revision: filepath.Base(t.TempDir())}}
-	for _, name := range []string{"a", "b", "c\n\"\xff"} {
+	for _, name := range slices.Sorted(maps.Keys(factors)) {
 		factor := factors[name]
-		if factor == 0 {
-			continue
-		}
 		c := benchmarks.Result{Name: name, Status: benchmarks.OK, Series: benchmarks.Series{Median: factor * 1000, Blocks: []int{10, 10, 10}}}
 		for i := range 30 {
 			c.Times = append(c.Times, factor*(985+float64(i+i/10*3%5)))
@@ -78,6 +78,40 @@ func TestCompareTwoFiles(t *testing.T) {
 		if o := dlx(t, append([]string{"bench", "compare"}, strings.Fields(args)...)...); o.code != want.code || !strings.Contains(o.stderr, want.text) {
 			t.Errorf("%s: %+v", args, o)
 		}
+	}
+}
+
+// A loss of all cases is a loss, and what they have in common is printed, with what other code has.
+func TestALossOfAllCasesIsALoss(t *testing.T) {
+	report := func(factor float64) string {
+		all := make(map[string]float64)
+		for i := range 15 {
+			all[fmt.Sprintf("case/%02d", i)] = factor
+		}
+		return reportFile(t, all)
+	}
+	old, now := report(1), report(3)
+	o := dlx(t, "bench", "compare", old, now)
+	if o.code != exitFailed || !strings.Contains(o.stdout, "OLD/NEW: median of 15 cases 0.33x") || !strings.Contains(o.stderr, "and 5 more") || strings.Contains(o.stdout, "not significant") {
+		t.Errorf("%+v", o)
+	}
+	r := benchmarks.Report{Baseline: &benchmarks.Baseline{File: "old.json", Tolerance: 0.05, Common: &benchmarks.Common{Cases: 15, Ratio: 0.9, Baselines: 7, BaselineRatio: 1, ReferenceRatio: 1.01, Slower: true}}}
+	const want = "slower than in old.json by more than 5%: OLD/NEW: median of 15 cases 0.90x, of their baselines 1.00x, of the reference work 1.01x"
+	if err := slowerError(r); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestWhatMayBeChanceIsNamed(t *testing.T) {
+	var b bytes.Buffer
+	compareResult{Baseline: &benchmarks.Baseline{Tolerance: 0.05}, Cases: []comparedCase{
+		{Name: "noisy", Change: &benchmarks.Change{Ratio: 0.7, P: 0.1}},
+		{Name: "disturbed", Change: &benchmarks.Change{Ratio: 0.7, P: 0.001, ByMachine: true}},
+		{Name: "equal", Change: &benchmarks.Change{Ratio: 0.97, P: 0.1}},
+		{Name: "found", Change: &benchmarks.Change{Ratio: 0.7, Significant: true, Slower: true}},
+	}}.writeText(&b)
+	if text := b.String(); !strings.Contains(text, "--against tell: noisy\n") || !strings.Contains(text, "the machine's: other code, too") {
+		t.Error(text)
 	}
 }
 

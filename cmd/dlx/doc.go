@@ -118,7 +118,9 @@
 //     driver computes on the CPU), memory_peak, bus_peak, before and after (compute_mhz,
 //     memory_mhz, celsius, watts, link, throttled, reason); baseline, with --compare or --against: file,
 //     date, by_turns (file is a program, measured by turns with this one), tolerance, differs[], new[] and gone[] (cases that only the newer or only the older
-//     report has); cases[]: name, description, family (the name without devices
+//     report has), common: cases (that were compared), old_to_new (their median), baselines (that were
+//     compared, too), baselines_old_to_new, reference_old_to_new (of the reference work), slower (most cases
+//     are slower beyond the tolerance, and other code is not); cases[]: name, description, family (the name without devices
 //     and sizes), kind ("bandwidth", "latency", "overhead"), from[], to[], memory (of the host),
 //     size (of a buffer), streams, status ("ok", "unsupported", "skipped", "error"), reason,
 //     simulated, bytes, way (the mechanism of a move), refused[] (as in plan), clock ("host",
@@ -136,7 +138,7 @@
 //     text; change, with --compare or --against: old_median_ns, old_to_new (above 1 if the case is
 //     faster now), rounds[], low and high (with --against: that of
 //     each round, and its interval at 99.9 %), p (the probability of such a difference by chance), significant, slower (a
-//     significant loss beyond the tolerance). With --list: list[]: name, description, target,
+//     significant loss beyond the tolerance), by_machine (other code has most of the change, too). With --list: list[]: name, description, target,
 //     extra (measured only if it is asked for).
 //   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of
 //     the newer report), change, as in bench.
