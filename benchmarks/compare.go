@@ -34,6 +34,8 @@ const (
 	// units of the processor busy, or waits for other caches.
 	dependsOnSpeed = 2
 	typicalFreedom = 4
+	// mostKnown is the logarithm of half of an interval from which on nothing is known: a factor of a thousand.
+	mostKnown = 7
 )
 
 // Compare sets Change in every case that was measured in both reports, and Baseline, without a file. It returns the number of
@@ -115,6 +117,8 @@ func (r *Result) measured() bool { return r.Status == OK && r.Median >= 0.001 &&
 // compared is a case in two reports.
 type compared struct {
 	old, new *Result
+	oldTime  float64 // that is compared, in nanoseconds
+	newTime  float64
 	shift    float64 // the logarithm of new time to old time
 	counts   float64 // the part of shift that the machine does not explain
 	p        float64 // of the U test
@@ -134,7 +138,8 @@ type control struct{ shift, within, blocks float64 }
 // weigh sets what the samples say.
 func (p *compared) weigh() {
 	e := compareAtOneSpeed(&p.old.Series, &p.new.Series)
-	p.shift, p.machine = e.shift(&p.old.Series, &p.new.Series), e.machine
+	p.oldTime, p.newTime = e.times(&p.old.Series, &p.new.Series)
+	p.shift, p.machine = math.Log(p.newTime/p.oldTime), e.machine
 	p.controls = controls(p.old, p.new)
 	p.p = uTest(e.before, e.now)
 	// Without two blocks on one side nothing is known of the difference between processes.
@@ -271,12 +276,18 @@ func (e evidence) noise() (within, blocks float64) {
 	return math.Log(max(e.within, leastWithin)), 1/float64(len(e.beforeBlocks)) + 1/float64(len(e.nowBlocks))
 }
 
+// times returns the times of two series that are compared.
+func (e evidence) times(before, now *Series) (a, b float64) {
+	if len(e.before) == 0 || len(e.now) == 0 { // a report without samples
+		return before.Median, now.Median
+	}
+	return math.Exp(median(e.before)), math.Exp(median(e.now))
+}
+
 // shift returns the logarithm of the time of a series to that of an earlier one.
 func (e evidence) shift(before, now *Series) float64 {
-	if len(e.before) == 0 || len(e.now) == 0 { // a report without samples
-		return math.Log(now.Median / before.Median)
-	}
-	return median(e.now) - median(e.before)
+	a, b := e.times(before, now)
+	return math.Log(b / a)
 }
 
 // beyond returns the part of shift that is beyond the smallest of the others, 0 if it is not. If one of them has another
@@ -341,12 +352,16 @@ func mostLike[T any](list []T, nearest float64, within, value func(T) float64) (
 
 // change judges a pair.
 func (p *compared) change(typical float64, known bool, tolerance float64) *Change {
-	c := &Change{Median: p.old.Median, Ratio: round(math.Exp(-p.shift)), P: p.p}
+	c := &Change{Median: p.old.Median, Old: round(p.oldTime), New: round(p.newTime), Ratio: round(p.oldTime / p.newTime), P: p.p}
 	c.ByMachine = p.counts != p.shift && math.Abs(p.shift) > math.Log1p(leastUnblocked) && math.Abs(p.counts) < math.Abs(p.shift)/2
 	least := leastUnblocked
 	if p.freedom > 0 {
 		least = leastEffect
 		c.P = max(c.P, p.tTest(typical, known))
+		deviation, freedom := p.deviation(typical, known)
+		if half := stats.InvCDF(stats.TDist{V: freedom})(1-alpha/2) * deviation; half < mostKnown { // not where it is NaN, either
+			c.Low, c.High = round(math.Exp(-p.shift-half)), round(math.Exp(-p.shift+half))
+		}
 	}
 	clock := p.old.ClockError + p.new.ClockError
 	c.Significant = c.P < alpha && math.Abs(p.counts) > math.Log1p(least) && math.Abs(p.new.Median-p.old.Median) > clock
@@ -356,21 +371,26 @@ func (p *compared) change(typical float64, known bool, tolerance float64) *Chang
 
 // tTest returns the probability that blocks of equal programs differ so much.
 func (p *compared) tTest(typical float64, known bool) float64 {
-	spread, freedom := p.spread, float64(p.freedom)
-	if known {
-		spread, freedom = max(spread, typical), freedom+typicalFreedom
-	}
-	if spread == 0 {
+	deviation, freedom := p.deviation(typical, known)
+	if deviation == 0 {
 		if p.counts == 0 {
 			return 1
 		}
 		return 0 // blocks without any noise, as on a simulated clock
 	}
+	return min(1, max(0, 2*(1-stats.TDist{V: freedom}.CDF(math.Abs(p.counts)/deviation))))
+}
+
+// deviation returns the standard deviation of counts, and the degrees of freedom of its estimate.
+func (p *compared) deviation(typical float64, known bool) (deviation, freedom float64) {
+	spread, freedom := p.spread, float64(p.freedom)
+	if known {
+		spread, freedom = max(spread, typical), freedom+typicalFreedom
+	}
 	if p.difference {
 		spread *= math.Sqrt2
 	}
-	t := math.Abs(p.counts) / (spread * math.Sqrt(p.blocks))
-	return min(1, max(0, 2*(1-stats.TDist{V: freedom}.CDF(t))))
+	return spread * math.Sqrt(p.blocks), freedom
 }
 
 // differs says what about the machine is not as in the older report. What one of them does not know does not count.

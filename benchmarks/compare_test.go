@@ -279,7 +279,7 @@ func TestCompareIsAboveOneForWhatBecameFaster(t *testing.T) {
 	if n := now.Compare(old, 0.05); n != 2 {
 		t.Errorf("%d cases were compared, want 2", n)
 	}
-	want := []*Change{{Median: 20, Ratio: 2, P: 1}, {Median: 15, Ratio: 0.5, P: 1}, nil, nil, nil} // without samples, nothing is significant
+	want := []*Change{{Median: 20, Old: 20, New: 10, Ratio: 2, P: 1}, {Median: 15, Old: 15, New: 30, Ratio: 0.5, P: 1}, nil, nil, nil} // without samples, nothing is significant
 	for i, c := range now.Cases {
 		if !reflect.DeepEqual(c.Change, want[i]) {
 			t.Errorf("%s: %+v, want %+v", c.Name, c.Change, want[i])
@@ -287,6 +287,32 @@ func TestCompareIsAboveOneForWhatBecameFaster(t *testing.T) {
 	}
 	if b := (&Baseline{Date: old.Date, Tolerance: 0.05, New: []string{"new", "revived"}, Gone: []string{"gone", "broken"}, Common: &Common{Cases: 2, Ratio: 1}}); !reflect.DeepEqual(now.Baseline, b) {
 		t.Errorf("%+v, want %+v", now.Baseline, b)
+	}
+}
+
+// The times, the ratio and its interval are of the same samples, also where the speed of the processor or noise makes the medians
+// differ from them.
+func TestTheFiguresOfAChangeFitTogether(t *testing.T) {
+	slower := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 18))
+		old, now := simulate(rng, machines["noisy"], 20, 3, 30, "", 0), simulate(rng, machines["noisy"], 20, 3, 30, "case/7", 0.5)
+		now.Compare(old, 0.05)
+		for _, c := range now.Cases {
+			ch := c.Change
+			if math.Abs(ch.Old/ch.New-ch.Ratio) > 0.002 {
+				t.Errorf("%s: %v/%v is not %v", c.Name, ch.Old, ch.New, ch.Ratio)
+			}
+			if !(ch.Low > 0 && ch.Low <= ch.Ratio && ch.Ratio <= ch.High) || ch.Significant && ch.Low < 1 && ch.High > 1 {
+				t.Errorf("%s: %+v", c.Name, ch)
+			}
+		}
+		if ch := now.Cases[7].Change; ch.Slower {
+			slower++
+		}
+	}
+	if slower < 38 {
+		t.Errorf("the slower case was found in %d of 40 runs", slower)
 	}
 }
 

@@ -154,14 +154,18 @@ type Series struct {
 
 // Change compares a result with the result of the same case in the report of the [Baseline].
 type Change struct {
-	Median float64 `json:"old_median_ns"`
-	Ratio  float64 `json:"old_to_new"` // above 1: it is faster now; of the samples that are compared, see [Report.Compare]
-	P      float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
-	// Rounds are the ratios of each round, and Low and High an interval that has the ratio with a probability of 99.9 %. Only
-	// [Report.CompareByTurns] sets them.
+	Median float64 `json:"old_median_ns"` // of all samples
+	// Old and New are the times that are compared: the medians of the quickest samples at the same speed of the processor, see
+	// [Report.Compare]. [Report.CompareByTurns] compares the times of each round, and leaves them 0.
+	Old   float64 `json:"old_ns,omitempty"`
+	New   float64 `json:"new_ns,omitempty"`
+	Ratio float64 `json:"old_to_new"` // Old/New, or the median of Rounds. Above 1: it is faster now
+	P     float64 `json:"p"`          // the probability of such a difference if nothing has changed: the highest of the tests
+	// Rounds are the ratios of each round. Only [Report.CompareByTurns] sets them.
 	Rounds []float64 `json:"rounds,omitempty"`
-	Low    float64   `json:"low,omitempty"`
-	High   float64   `json:"high,omitempty"`
+	// Low and High are an interval that has the ratio with a probability of 99 %, or 99.9 % by turns; 0 if it is not known.
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
 	// Significant says that the difference is not chance. Slower says that it is also a loss beyond the tolerance.
 	Significant bool `json:"significant"`
 	Slower      bool `json:"slower,omitempty"`

@@ -123,8 +123,9 @@ smaller differences and take some fifteen seconds for each case.
            have disturbed the measurement
   SPEED    the time of the baseline divided by the time of the case
   GB/S     10^9 bytes copied per second
-  OLD/NEW  with --compare: above 1 if the case is faster than in the older report; with
-           --against, than in the other program
+
+With --compare and --against, a second table has the verdicts; dlx bench compare explains it.
+With --against, FROM and TO are an interval of OLD/NEW with a confidence of 99.9%.
 
 A case that moves a tensor shows the mechanism in brackets. A case whose device is
 missing is "unsupported": such cases are in a table of their own. Simulated devices are measured

@@ -54,7 +54,8 @@ func newBenchCompareCommand(a *app) *cobra.Command {
 slower by more than the tolerance, and the difference is not chance. Cases that only one
 of the files has are listed, and do not count.
 
-A difference is not chance if the quickest samples differ (Mann-Whitney U test), and if the
+OLD and NEW are the medians of the samples that are compared, and OLD/NEW is their quotient:
+above 1 if the case is faster in NEW. A difference is not chance if the quickest samples differ (Mann-Whitney U test), and if the
 quickest processes of the two runs differ (Student's t test), both at 1%, and if it is above
 2%. What disturbs a machine makes a sample longer, never shorter. Samples are compared at
 the same speed of the processor. Where all baselines of a case have changed in the same
@@ -154,14 +155,22 @@ func newCompareResult(r benchmarks.Report) compareResult {
 }
 
 func (r compareResult) writeText(w io.Writer) {
-	row(w, "CASE", "OLD", "NEW", "OLD/NEW", "P", "")
+	times := []string{"OLD", "NEW", "OLD/NEW"}
+	if r.Baseline.ByTurns { // a round has its own times
+		times = []string{"OLD/NEW", "FROM", "TO"}
+	}
+	row(w, append(append([]string{"CASE"}, times...), "P", "VERDICT")...)
 	sorted := slices.SortedStableFunc(slices.Values(r.Cases), func(a, b comparedCase) int { return rank(a.Change) - rank(b.Change) })
 	for _, c := range sorted {
-		name := printable(c.Name)
+		name, ch := printable(c.Name), c.Change
 		if c.Simulated {
 			name += " SIMULATED"
 		}
-		row(w, name, formatNanoseconds(c.Change.Median), formatNanoseconds(c.Median), factor(c.Change.Ratio), fmt.Sprintf("%.3g", c.Change.P), changeWord(*c.Change))
+		cells := []string{name, formatNanoseconds(ch.Old), formatNanoseconds(ch.New), factor(ch.Ratio)}
+		if r.Baseline.ByTurns {
+			cells = []string{name, factor(ch.Ratio), factor(ch.Low), factor(ch.High)}
+		}
+		row(w, append(cells, fmt.Sprintf("%.3g", ch.P), changeWord(*ch))...)
 	}
 	row(w)
 	writeBaseline(w, r.Baseline)

@@ -44,9 +44,6 @@ func (r benchResult) writeText(w io.Writer) {
 		average = "MEAN"
 	}
 	header := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED", "TARGET", "VALUE", "VERDICT"}
-	if slices.ContainsFunc(r.Cases, func(c benchmarks.Result) bool { return c.Change != nil }) {
-		header = append(header, "OLD/NEW")
-	}
 	largest := make(map[string]float64)
 	if r.show.bars != nil {
 		for _, c := range r.Cases {
@@ -60,9 +57,6 @@ func (r benchResult) writeText(w io.Writer) {
 			continue
 		}
 		cells := r.show.cells(c)
-		if c.Change != nil {
-			cells = append(cells, changeText(*c.Change))
-		}
 		before := []string{"", "", "", "", ""} // the columns of the case itself
 		if r.show.bars != nil {
 			cells = slices.Insert(cells, 4, r.show.barOf(c, largest))
@@ -82,7 +76,10 @@ func (r benchResult) writeText(w io.Writer) {
 		}
 	}
 	r.writeUnmeasured(w)
-	if r.Baseline != nil {
+	if compared := newCompareResult(r.Report); len(compared.Cases) > 0 {
+		row(w)
+		compared.writeText(w)
+	} else if r.Baseline != nil {
 		row(w)
 		writeBaseline(w, r.Baseline)
 	}
@@ -100,20 +97,6 @@ func writeDetails(w io.Writer, c benchmarks.Result) {
 	for _, note := range c.Notes {
 		fmt.Fprintf(w, "  %s\n", printable(note))
 	}
-}
-
-// changeText is the ratio to an older result, marked if it is not chance.
-func changeText(c benchmarks.Change) string {
-	text := factor(c.Ratio)
-	switch {
-	case c.Slower:
-		text += " slower"
-	case c.Significant && c.Ratio > 1:
-		text += " faster"
-	case c.Significant:
-		text += " slower, within the tolerance"
-	}
-	return text
 }
 
 // time returns the average of a series.

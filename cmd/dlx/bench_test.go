@@ -54,6 +54,14 @@ func TestBenchKeepsWhatItPrintsAndComparesWithIt(t *testing.T) {
 	if o := dlx(t, append(quick, "-t", "core/slice", "--compare", path)...); !strings.Contains(o.stdout, "OLD/NEW") {
 		t.Errorf("%+v", o)
 	}
+	// It prints what compare prints of the same two reports.
+	again := filepath.Join(t.TempDir(), "again.json")
+	both := dlx(t, append(quick, "-t", "core/slice", "-t", "memory/alloc/4KiB", "--compare", path, "--json-file", again)...)
+	two := dlx(t, "bench", "compare", path, again)
+	table := strings.Join(strings.Fields(two.stdout), " ")
+	if printed := strings.Join(strings.Fields(both.stdout), " "); !strings.HasSuffix(printed, table) || both.code != two.code || !strings.Contains(table, "VERDICT") {
+		t.Errorf("bench --compare prints\n%s\nand bench compare\n%s", both.stdout, two.stdout)
+	}
 	if o := dlx(t, append(quick, "-t", "stream/timeline", "--compare", path)...); o.code != exitFailed || strings.Contains(o.stdout, "OLD/NEW") || !strings.Contains(o.stderr, "none of these cases") {
 		t.Errorf("%+v", o)
 	}
@@ -108,13 +116,13 @@ func TestACaseThatThisMachineCannotDoIsNoFailure(t *testing.T) {
 }
 
 func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
-	r := benchResult{Report: benchmarks.Report{Host: facts.Machine{CPU: "a CPU", CPUs: 2}, Cases: []benchmarks.Result{
+	r := benchResult{Report: benchmarks.Report{Host: facts.Machine{CPU: "a CPU", CPUs: 2}, Baseline: &benchmarks.Baseline{File: "old.json", Tolerance: 0.05}, Cases: []benchmarks.Result{
 		{
 			Name: "x/slow", Status: benchmarks.OK, Way: "map", Allocs: 3, Series: benchmarks.Series{Times: []float64{13, 13.28}, Median: 13.14, CV: 0.25, GBPerSecond: 1.5},
 			Baselines: []benchmarks.Series{{Baseline: "best", Median: 2500}, {Baseline: "other", Median: 4e6}, {Baseline: "gone", NotMeasured: "no Python"}},
 			Against:   "best", Speed: 0.9,
 			Verdict: &benchmarks.Verdict{Target: ">= 0.95 x best", Value: "0.90 x", Text: "missed by 0.05"},
-			Change:  &benchmarks.Change{Median: 26, Ratio: 1.98, Significant: true},
+			Change:  &benchmarks.Change{Median: 30, Old: 26, New: 13.1, Ratio: 1.98, Significant: true},
 		},
 		{Name: "x/none", Status: benchmarks.Skipped, Reason: "no room"},
 		{Name: "x/bad", Status: benchmarks.Failed, Reason: "broken"},
@@ -130,8 +138,8 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		got = append(got, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
 	}
 	want := [][]string{
-		{"CASE", "MEDIAN", "CV", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT", "OLD/NEW"},
-		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05", "1.98x faster"},
+		{"CASE", "MEDIAN", "CV", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT"},
+		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05"},
 		{"", "", "", "", "", "other", "4.00 ms", "", "", "", ""},
 		{"", "", "", "", "", "gone", "-", "", "", "", "no Python"},
 		{"x/bad", "-", "-", "-", "-", "-", "-", "-", "-", "-", "error: broken"},
@@ -139,6 +147,11 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		{"NOT MEASURED", "REASON"},
 		{"x/none", "skipped: no room"},
 		{"y/ (3), z/ (1)", "unsupported: no y"},
+		{""},
+		{"CASE", "OLD", "NEW", "OLD/NEW", "P", "VERDICT"},
+		{"x/slow", "26.0 ns", "13.1 ns", "1.98x", "0", "faster"},
+		{""},
+		{"compared with old.json of 0001-01-01T00:00:00Z, tolerance 5%"},
 	}
 	if len(got) < 3 || !reflect.DeepEqual(got[3:], want) {
 		b, _ := json.MarshalIndent(got, "", " ")

@@ -135,10 +135,11 @@
 //     baselines[] with the same figures, and baseline (its name) and not_measured (why not);
 //     against (the fastest baseline), speed (the baseline's time divided by the case's),
 //     extra_ns (the case's time minus the baseline's); verdict: target, value, met, miss_by,
-//     text; change, with --compare or --against: old_median_ns, old_to_new (above 1 if the case is
-//     faster now), rounds[], low and high (with --against: that of
-//     each round, and its interval at 99.9 %), p (the probability of such a difference by chance), significant, slower (a
-//     significant loss beyond the tolerance), by_machine (other code has most of the change, too). With --list: list[]: name, description, target,
+//     text; change, with --compare or --against: old_median_ns, old_ns and new_ns (the times
+//     that are compared; omitted with --against), old_to_new (above 1 if the case is faster now), rounds[]
+//     (with --against: that of each round), low and high (its interval at 99%, with --against at 99.9%),
+//     p (the probability of such a difference by chance), significant, slower (a significant loss beyond
+//     the tolerance), by_machine (other code has most of the change, too). With --list: list[]: name, description, target,
 //     extra (measured only if it is asked for).
 //   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of
 //     the newer report), change, as in bench.

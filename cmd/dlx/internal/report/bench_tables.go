@@ -45,7 +45,7 @@ func comparison(r benchmarks.Report) page.Section {
 		}
 		s.Intro = fmt.Sprintf("%s; a loss of up to %s does not count. ", how, percent(r.Baseline.Tolerance))
 	}
-	interval := "confidence interval"
+	interval := "99 % confidence interval"
 	if r.Baseline != nil && r.Baseline.ByTurns {
 		interval = "99.9 % confidence interval"
 	}
@@ -64,18 +64,14 @@ func comparison(r benchmarks.Report) page.Section {
 		return cmp.Compare(size(b), size(a))
 	})
 	t := page.Table{ID: "comparison-table", Caption: "Changes against the baseline", Filter: len(changed) > 12, Columns: []page.Column{
-		{Name: "Case"}, {Name: "Before", Numeric: true}, {Name: "Now", Numeric: true}, {Name: "Old/new", Numeric: true, Title: "above 1: faster now"},
+		{Name: "Case"}, {Name: "Before", Numeric: true, Title: "the samples that are compared"}, {Name: "Now", Numeric: true, Title: "the samples that are compared"}, {Name: "Old/new", Numeric: true, Title: "above 1: faster now"},
 		{Name: "Change"}, {Name: "p", Numeric: true, Title: "the probability of such a difference if nothing has changed"}, {Name: "Verdict"}}}
 	for _, c := range changed {
 		d := c.Change
 		span := &page.Span{At: math.Log2(d.Ratio), Low: math.Log2(d.Ratio), High: math.Log2(d.Ratio), Label: fmt.Sprintf("%s: %.3f times as fast", c.Name, d.Ratio)}
-		low, high := d.Low, d.High
-		if byTurns := r.Baseline != nil && r.Baseline.ByTurns; !byTurns && low == 0 && c.Low > 0 && d.Median > 0 {
-			low, high = d.Median/c.High, d.Median/c.Low
-		}
-		if low > 0 && high > 0 {
-			span.Low, span.High = math.Log2(low), math.Log2(high)
-			span.Label += fmt.Sprintf(", %.3f to %.3f", low, high)
+		if d.Low > 0 && d.High > 0 {
+			span.Low, span.High = math.Log2(d.Low), math.Log2(d.High)
+			span.Label += fmt.Sprintf(", %.3f to %.3f", d.Low, d.High)
 		}
 		verdict, row := page.Cell{Text: "no difference"}, ""
 		switch {
@@ -86,7 +82,7 @@ func comparison(r benchmarks.Report) page.Section {
 		case d.Significant:
 			verdict = page.Cell{Text: "slower, within the tolerance", Mark: "warn"}
 		}
-		t.Rows = append(t.Rows, page.Row{Class: row, Cells: []page.Cell{nameCell(c), page.N(duration(d.Median), d.Median), page.N(duration(c.Median), c.Median),
+		t.Rows = append(t.Rows, page.Row{Class: row, Cells: []page.Cell{nameCell(c), page.N(duration(d.Old), d.Old), page.N(duration(d.New), d.New),
 			page.N(fmt.Sprintf("%.3f", d.Ratio), d.Ratio), {Span: span, Sort: d.Ratio}, page.N(fmt.Sprintf("%.3g", d.P), d.P), verdict}})
 	}
 	s.Parts = append(s.Parts, t)

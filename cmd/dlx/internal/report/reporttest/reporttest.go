@@ -93,12 +93,12 @@ func Report() benchmarks.Report {
 		}
 		if c.Status == benchmarks.OK && i%2 == 0 {
 			ratio := 1 + 0.02*g.NormFloat64()
-			c.Change = &benchmarks.Change{Median: c.Median * ratio, Ratio: ratio, P: 0.4}
+			c.Change = &benchmarks.Change{Median: c.Median * ratio, Old: c.Median * ratio, New: c.Median, Ratio: ratio, P: 0.4}
 			switch i % 14 {
 			case 0:
-				c.Change = &benchmarks.Change{Median: c.Median * 0.85, Ratio: 0.85, P: 0.0001, Significant: true, Slower: true}
+				c.Change = &benchmarks.Change{Median: c.Median * 0.85, Old: c.Median * 0.85, New: c.Median, Ratio: 0.85, P: 0.0001, Significant: true, Slower: true}
 			case 6:
-				c.Change = &benchmarks.Change{Median: c.Median * 1.3, Ratio: 1.3, P: 0.0002, Significant: true}
+				c.Change = &benchmarks.Change{Median: c.Median * 1.3, Old: c.Median * 1.3, New: c.Median, Ratio: 1.3, P: 0.0002, Significant: true}
 			}
 		}
 	}
