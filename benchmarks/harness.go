@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os/exec"
@@ -27,6 +28,13 @@ type Options struct {
 	// Budget, if not 0, is the time for all cases together. Each case gets an equal part of the time that is left, at
 	// most MaxTime. RunByTurns ends when it is over, but not before LeastTurns rounds.
 	Budget time.Duration
+	// Limit makes Budget a limit of Run: a round that does not fit is left out, and so is a case for which no time is left,
+	// whose result is Skipped. At least one case is tried.
+	Limit bool
+	// Begin is when the budget began to count; zero: when Run is called.
+	Begin time.Time
+	// TooLong, if not nil, is called if the least rounds of RunByTurns take longer than the budget, with the time that they may take.
+	TooLong func(time.Duration)
 	// Rounds is how often the list of cases is measured, each time with a part of the samples; 0 means once. What
 	// disturbs the machine for some seconds then does not disturb all samples of a case.
 	Rounds int
@@ -105,6 +113,9 @@ type program struct {
 func run(ctx context.Context, cases []Case, opts Options, starts ...func(context.Context) *exec.Cmd) ([]Report, error) {
 	opts.Samples, opts.Rounds = max(1, opts.Samples), max(1, opts.Rounds)
 	opts.Rounds = min(opts.Rounds, opts.Samples)
+	if opts.Begin.IsZero() {
+		opts.Begin = time.Now()
+	}
 	if opts.Registry == nil {
 		opts.Registry = new(core.Registry)
 	}
@@ -118,20 +129,21 @@ func run(ctx context.Context, cases []Case, opts Options, starts ...func(context
 			Cases:   []Result{},
 		}}
 	}
-	start := time.Now()
+	byTurns := len(programs) > 1
+	plan := budgetOf(opts, byTurns)
 	interrupted := false
-	for round := range opts.Rounds {
-		if interrupted = !runRound(ctx, cases, opts, round, programs, start); interrupted || !anyMeasured(programs) {
+	for round := 0; round < plan.rounds; round++ {
+		begun := time.Now()
+		if interrupted = !runRound(ctx, cases, opts, round, programs, plan); interrupted || !anyMeasured(programs) {
 			break
 		}
-		if byTurns := len(programs) > 1; byTurns && opts.Budget > 0 && round+1 >= LeastTurns && time.Since(start) > opts.Budget {
-			break
-		}
+		plan.next(round, time.Since(begun), byTurns)
 	}
 	host.End()
 	reports := make([]Report, len(programs))
 	for i, p := range programs {
 		p.report.Interrupted, p.report.Host = interrupted, host
+		p.report.Shortened = plan.shortened
 		p.finish(cases)
 		reports[i] = p.report
 	}
@@ -180,13 +192,13 @@ func (p *program) end() {
 }
 
 // runRound measures each case once by each program, and reports whether it came to the end.
-func runRound(ctx context.Context, cases []Case, opts Options, round int, programs []*program, start time.Time) bool {
+func runRound(ctx context.Context, cases []Case, opts Options, round int, programs []*program, plan *budget) bool {
 	for _, p := range programs {
 		p.begin(opts)
 		defer p.end()
 	}
 	// Each round has an equal part of the budget, and each case that is left an equal part of what is left of that.
-	until := start.Add(opts.Budget / time.Duration(opts.Rounds) * time.Duration(round+1))
+	plan.begin(round)
 	todo := 0
 	for _, p := range programs {
 		for i := range cases {
@@ -205,8 +217,18 @@ func runRound(ctx context.Context, cases []Case, opts Options, round int, progra
 		if round < opts.Samples%opts.Rounds {
 			b.Samples++
 		}
+		if plan.isOver() && done > 0 {
+			if round > 0 {
+				plan.shortened = fmt.Sprintf("the budget of %v ended the run in round %d of %d", opts.Budget, round+1, opts.Rounds)
+				return true
+			}
+			for _, p := range programs {
+				p.results[i] = c.notMeasured(Skipped, fmt.Sprintf("no time was left of the budget of %v", opts.Budget))
+			}
+			continue
+		}
 		if opts.Budget > 0 {
-			b.Time = min(b.Time, time.Until(until)/time.Duration(max(1, todo))-beside)
+			b.Time = min(b.Time, time.Until(plan.until)/time.Duration(max(1, todo))-beside)
 			b.Time = max(b.Time, leastShare)
 		}
 		for turn := range programs {
@@ -306,10 +328,7 @@ func (p *inProcess) measure(ctx context.Context, c Case, b block) Result {
 	p.numpy.ctx = ctx
 	e := &env{ctx: ctx, registry: p.opts.Registry, small: p.opts.Small, withSimulated: p.opts.Simulated, numpy: p.numpy}
 	defer e.close()
-	r := Result{
-		Name: c.Name, Description: c.Description, Family: c.Family, Kind: c.Kind, From: c.From, To: c.To,
-		Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: OK,
-	}
+	r := *c.notMeasured(OK, "")
 	t, err := c.setup(e)
 	if p.opts.SkipVerification {
 		t.verify = nil
@@ -325,6 +344,14 @@ func (p *inProcess) measure(ctx context.Context, c Case, b block) Result {
 		r.Series, r.Baselines, r.Way = Series{}, nil, ""
 	}
 	return r
+}
+
+// notMeasured returns a result without samples.
+func (c *Case) notMeasured(s Status, reason string) *Result {
+	return &Result{
+		Name: c.Name, Description: c.Description, Family: c.Family, Kind: c.Kind, From: c.From, To: c.To,
+		Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: s, Reason: reason,
+	}
 }
 
 // slowed makes each sample take longer by a part of its time: by so many more operations, whose garbage is collected like that of the

@@ -16,6 +16,7 @@ type Report struct {
 	MaxTime     time.Duration `json:"max_time_ns"`           // for the samples of one case
 	NumPy       string        `json:"numpy,omitempty"`       // its version, if it was measured
 	Interrupted bool          `json:"interrupted,omitempty"` // the run ended before all cases were measured
+	Shortened   string        `json:"shortened,omitempty"`   // that there was no time for all rounds: "the budget of 3s ended the run after 1 of 3 rounds"
 	Baseline    *Baseline     `json:"baseline,omitempty"`    // the report that this one is compared with
 	Cases       []Result      `json:"cases"`
 }

@@ -97,10 +97,7 @@ func (w *workers) numpyVersion() string { return w.numpy }
 
 func (w *workers) measure(ctx context.Context, c Case, b block) Result {
 	failed := func(format string, args ...any) Result {
-		return Result{
-			Name: c.Name, Description: c.Description, Family: c.Family, Kind: c.Kind, From: c.From, To: c.To,
-			Memory: c.Memory, Size: c.Size, Streams: c.Streams, Status: Failed, Reason: fmt.Sprintf(format, args...),
-		}
+		return *c.notMeasured(Failed, fmt.Sprintf(format, args...))
 	}
 	if w.hung >= mostHangs && !w.answered {
 		return failed("not tried: the process that measures has answered nothing in %d cases before it", w.hung)

@@ -56,6 +56,8 @@ type measureFlags struct {
 	rounds    int
 	maxTime   time.Duration
 	budget    time.Duration
+	limit     bool      // the budget was asked for
+	begin     time.Time // of the budget
 	skip      bool
 	simulated bool
 	against   string // a program
@@ -104,8 +106,8 @@ func newBenchCommand(a *app) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure transfers between devices, APIs, files and languages",
 		Long: `Measure the cases of this build. Each case is measured in turns with its baselines.
-Print the speed relative to the baseline and whether the project's target is met. A
-missed target is not a failure. If a case ends in an error, the report is printed
+Print the speed relative to the baseline, and at the end whether the project's targets are
+met. A missed target is not a failure. If a case ends in an error, the report is printed
 and the command fails with exit code 1. So does a case whose bytes did not arrive.
 
 Without flags, the cases that give an overview are measured, in less than a minute.
@@ -157,7 +159,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	flags.IntVarP(&f.samples, "samples", "i", 30, fmt.Sprintf("number of samples of each case, in all rounds together; with --against %d for each round", samplesOfRound))
 	flags.IntVar(&f.rounds, "rounds", 3, "measure the list of cases this often, each time with a part of the samples and in a new process; "+fmt.Sprintf("with --against %d, and up to %d for few cases", roundsByTurns, mostByTurns))
 	flags.DurationVar(&f.maxTime, "max-time", 2*time.Second, "measure a case for about this time at most; a slow case gets fewer samples; with --against "+timeOfRound.String()+" for each round")
-	flags.DurationVar(&f.budget, "budget", 0, "measure all cases for about this time; 36s, with --against "+budgetByTurns.String()+", if no cases, devices or sizes are named, or else no limit")
+	flags.DurationVar(&f.budget, "budget", 0, "end after about this time, without the rounds, and then the cases, for which none is left; by default, if no cases, devices or sizes are named, samples are as many as 36s have time for, with --against "+budgetByTurns.String())
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too, and mark their results")
 	metricsFlag(flags, &f.metrics)
@@ -183,6 +185,7 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 
 // check returns an error if the flags are wrong.
 func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
+	f.begin, f.limit = time.Now(), cmd.Flags().Changed("budget")
 	for _, name := range []string{"against", "compare"} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" { // such as a variable that is not set
 			return fmt.Errorf("invalid argument \"\" for --%s: the name is empty", name)

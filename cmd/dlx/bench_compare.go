@@ -170,7 +170,7 @@ func (r compareResult) writeText(w io.Writer) {
 		if r.Baseline.ByTurns {
 			cells = []string{name, factor(ch.Ratio), factor(ch.Low), factor(ch.High)}
 		}
-		row(w, append(cells, fmt.Sprintf("%.3g", ch.P), changeWord(*ch))...)
+		wrapped(w, []int{46}, append(cells, fmt.Sprintf("%.3g", ch.P), changeWord(*ch))...)
 	}
 	row(w)
 	writeBaseline(w, r.Baseline)
@@ -236,7 +236,7 @@ func writeUncertain(w io.Writer, list []comparedCase, tolerance float64) {
 		}
 	}
 	if len(names) > 0 {
-		row(w, fmt.Sprintf("  beyond the tolerance, but perhaps by chance; more rounds or dlx bench --against tell: %s", someNames(names)))
+		paragraph(w, fmt.Sprintf("  beyond the tolerance, but perhaps by chance; more rounds or dlx bench --against tell: %s", someNames(names)))
 	}
 }
 
@@ -246,12 +246,12 @@ func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
 	if b.ByTurns {
 		how, isNew, isGone = "measured by turns with "+shownName(b.File), "not measured by the other program", "measured by the other program only"
 	}
-	row(w, fmt.Sprintf("%s, tolerance %.3g%%", how, 100*b.Tolerance))
+	paragraph(w, fmt.Sprintf("%s, tolerance %.3g%%", how, 100*b.Tolerance))
 	if b.Common != nil {
-		row(w, "  OLD/NEW: "+commonText(b.Common))
+		paragraph(w, "  OLD/NEW: "+commonText(b.Common))
 	}
 	for _, d := range b.Differs {
-		row(w, "  differs: "+printable(d))
+		paragraph(w, "  differs: "+printable(d))
 	}
 	for _, list := range []struct {
 		what  string
@@ -262,7 +262,7 @@ func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
 			if n == 1 {
 				are = "is"
 			}
-			row(w, fmt.Sprintf("  %s %s %s: %s", cases(n), are, list.what, someNames(list.names)))
+			paragraph(w, fmt.Sprintf("  %s %s %s: %s", cases(n), are, list.what, someNames(list.names)))
 		}
 	}
 }

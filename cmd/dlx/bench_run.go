@@ -47,6 +47,10 @@ func (a *app) measure(ctx context.Context, cases []benchmarks.Case, f measureFla
 	defer done()
 	opts.Progress = progress
 	opts.Measured = keep
+	opts.TooLong = func(least time.Duration) {
+		a.log.Warn().Dur("budget", f.budget).Str("least", least.Round(time.Second).String()).
+			Msgf("the run takes longer than its budget: fewer than %d rounds cannot tell a difference from chance", benchmarks.LeastTurns)
+	}
 	if f.against == "" {
 		own, err = benchmarks.Run(ctx, cases, opts)
 		return own, others, err
@@ -63,6 +67,8 @@ func (f measureFlags) options(a *app) benchmarks.Options {
 		Rounds:           f.rounds,
 		MaxTime:          f.maxTime,
 		Budget:           f.budget,
+		Limit:            f.limit,
+		Begin:            f.begin,
 		SkipVerification: f.skip,
 		Simulated:        f.simulated,
 		SlowDown:         make(map[string]float64, len(f.slowDown)),

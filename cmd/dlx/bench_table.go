@@ -38,18 +38,21 @@ func (r benchResult) writeText(w io.Writer) {
 	if r.Interrupted {
 		row(w, "interrupted: not all cases were measured")
 	}
+	if r.Shortened != "" {
+		row(w, printable(r.Shortened))
+	}
 	row(w)
 	average := "MEDIAN"
 	if r.show.mean {
 		average = "MEAN"
 	}
-	header := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED", "TARGET", "VALUE", "VERDICT"}
+	header, limits := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED"}, []int{44, 0, 0, 0, 0, 20}
 	largest := make(map[string]float64)
 	if r.show.bars != nil {
 		for _, c := range r.Cases {
 			largest[c.Family] = max(largest[c.Family], c.GBPerSecond)
 		}
-		header = slices.Insert(header, 4, "")
+		header, limits = slices.Insert(header, 4, ""), []int{36, 0, 0, 0, 0, 0, 14}
 	}
 	row(w, header...)
 	for _, c := range r.Cases {
@@ -62,17 +65,20 @@ func (r benchResult) writeText(w io.Writer) {
 			cells = slices.Insert(cells, 4, r.show.barOf(c, largest))
 			before = append(before, "")
 		}
-		row(w, cells...)
+		wrapped(w, limits, cells...)
 		for _, b := range c.Baselines {
-			if b.Baseline != c.Against {
-				row(w, append(slices.Clone(before), b.Baseline, r.show.time(b), "", "", "", printable(b.NotMeasured))...)
+			if b.Baseline != c.Against && b.NotMeasured == "" {
+				wrapped(w, limits, append(slices.Clone(before), b.Baseline, r.show.time(b), "")...)
 			}
+		}
+		if c.Status == benchmarks.Failed {
+			paragraph(w, "  error: "+printable(c.Reason))
 		}
 		if r.show.verbose {
 			writeDetails(w, c)
 		}
 		if c.Impossible != "" {
-			row(w, "  impossible: "+printable(c.Impossible))
+			paragraph(w, "  impossible: "+printable(c.Impossible))
 		}
 	}
 	r.writeUnmeasured(w)
@@ -83,19 +89,41 @@ func (r benchResult) writeText(w io.Writer) {
 		row(w)
 		writeBaseline(w, r.Baseline)
 	}
+	r.writeTargets(w)
+}
+
+// writeTargets writes what the project wants of itself.
+func (r benchResult) writeTargets(w io.Writer) {
+	begun := false
+	for _, c := range r.Cases {
+		v := c.Verdict
+		if v == nil || c.Status != benchmarks.OK {
+			continue
+		}
+		if !begun {
+			begun = true
+			row(w)
+			row(w, "TARGET OF THE PROJECT", "LIMIT", "VALUE", "VERDICT")
+		}
+		text := v.Text
+		if strings.HasPrefix(text, "not measured: ") { // the table of baselines says why
+			text = "not measured"
+		}
+		wrapped(w, []int{44, 30, 0, 24}, printable(c.Name), v.Target, orDash(v.Value), printable(text))
+	}
 }
 
 // writeDetails writes what --verbose adds to a case.
 func writeDetails(w io.Writer, c benchmarks.Result) {
 	if len(c.Times) > 0 {
-		fmt.Fprintf(w, "  %d samples of %d, %s clock; p5 %s, p25 %s, p75 %s, p95 %s, p99 %s, max %s\n", len(c.Times), c.Iterations, c.Clock,
-			formatNanoseconds(c.P05), formatNanoseconds(c.P25), formatNanoseconds(c.P75), formatNanoseconds(c.P95), formatNanoseconds(c.P99), formatNanoseconds(c.Max))
+		paragraph(w, fmt.Sprintf("  %d samples of %d, %s clock; p5 %s, p25 %s, p75 %s, p95 %s, p99 %s, max %s", len(c.Times), c.Iterations, c.Clock,
+			formatNanoseconds(c.P05), formatNanoseconds(c.P25), formatNanoseconds(c.P75), formatNanoseconds(c.P95), formatNanoseconds(c.P99), formatNanoseconds(c.Max)))
 	}
 	for _, f := range c.Refused {
-		fmt.Fprintf(w, "  not %v: %s: %s\n", f.Mechanism, printable(f.What), printable(f.Reason))
+		paragraph(w, fmt.Sprintf("  not %v: %s: %s", f.Mechanism, printable(f.What), printable(f.Reason)))
 	}
 	for _, note := range c.Notes {
-		fmt.Fprintf(w, "  %s\n", printable(note))
+		paragraph(w, "  "+printable(note))
 	}
 }
 
@@ -111,43 +139,75 @@ func (o tableOptions) time(s benchmarks.Series) string {
 	return formatNanoseconds(s.Median)
 }
 
-// writeUnmeasured prints each reason for which cases were not measured, and which cases: their names, or where there are
-// many, how many begin with what.
+// writeUnmeasured prints each reason for which cases or baselines were not measured, once, and which ones: their names, or where there
+// are many cases, how many begin with what.
 func (r benchResult) writeUnmeasured(w io.Writer) {
-	var reasons []string
-	cases := make(map[string][]string)
+	var cases, baselines reasons
 	for _, c := range r.Cases {
 		if c.Status == benchmarks.Unsupported || c.Status == benchmarks.Skipped {
-			reason := string(c.Status) + ": " + printable(c.Reason)
-			if cases[reason] == nil {
-				reasons = append(reasons, reason)
+			cases.add(string(c.Status)+": "+printable(c.Reason), c.Name)
+		}
+		for _, b := range c.Baselines {
+			if b.NotMeasured != "" {
+				baselines.add(printable(b.NotMeasured), b.Baseline)
 			}
-			cases[reason] = append(cases[reason], c.Name)
 		}
 	}
-	if len(reasons) > 0 {
-		row(w)
-		row(w, "NOT MEASURED", "REASON")
-	}
-	for _, reason := range reasons {
-		names := cases[reason]
+	cases.write(w, "NOT MEASURED", func(names []string) []string {
 		if len(names) > 3 {
-			names = groups(names)
+			return groups(names)
 		}
-		row(w, strings.Join(names, ", "), reason)
+		return names
+	})
+	baselines.write(w, "BASELINE NOT MEASURED", func(names []string) []string {
+		slices.Sort(names)
+		return slices.Compact(names)
+	})
+}
+
+// reasons are reasons in the order in which they came, and names for each.
+type reasons struct {
+	list  []string
+	names map[string][]string
+}
+
+func (r *reasons) add(reason, name string) {
+	if r.names == nil {
+		r.names = make(map[string][]string)
+	}
+	if r.names[reason] == nil {
+		r.list = append(r.list, reason)
+	}
+	r.names[reason] = append(r.names[reason], name)
+}
+
+// write writes a table, if there is a reason.
+func (r *reasons) write(w io.Writer, title string, shorten func(names []string) []string) {
+	if len(r.list) > 0 {
+		row(w)
+		row(w, title, "REASON")
+	}
+	for _, reason := range r.list {
+		wrapped(w, []int{44, 74}, strings.Join(shorten(r.names[reason]), ", "), reason)
 	}
 }
 
 // groups counts names by what they begin with: "exchange/ (12)".
 func groups(names []string) (list []string) {
-	begin := func(name string) string { return name[:strings.Index(name, "/")+1] }
-	for len(names) > 0 {
-		n := 1
-		for n < len(names) && begin(names[n]) == begin(names[0]) {
-			n++
+	count := make(map[string]int)
+	for _, name := range names {
+		begin, _, deeper := strings.Cut(name, "/")
+		if deeper {
+			begin += "/"
 		}
-		list = append(list, fmt.Sprintf("%s (%d)", begin(names[0]), n))
-		names = names[n:]
+		if count[begin]++; count[begin] == 1 {
+			list = append(list, begin)
+		}
+	}
+	for i, begin := range list {
+		if n := count[begin]; n > 1 || strings.HasSuffix(begin, "/") {
+			list[i] = fmt.Sprintf("%s (%d)", begin, n)
+		}
 	}
 	return list
 }
@@ -163,19 +223,13 @@ func (o tableOptions) cells(c benchmarks.Result) []string {
 		name += " SIMULATED"
 	}
 	if c.Status != benchmarks.OK {
-		return []string{name, "-", "-", "-", "-", "-", "-", "-", "-", "-", string(c.Status) + ": " + printable(c.Reason)}
+		return []string{name, string(c.Status), "-", "-", "-", "-", "-", "-"}
 	}
 	cells := []string{name, o.time(c.Series), variation(c), formatRate(c.GBPerSecond), strconv.FormatInt(c.Allocs, 10)}
-	if c.Against == "" {
-		cells = append(cells, "-", "-", "-")
-	}
 	for _, b := range c.Baselines {
-		if b.Baseline == c.Against {
-			cells = append(cells, b.Baseline, o.time(b), factor(c.Speed))
+		if b.Baseline == c.Against && c.Against != "" {
+			return append(cells, b.Baseline, o.time(b), factor(c.Speed))
 		}
-	}
-	if v := c.Verdict; v != nil {
-		return append(cells, v.Target, orDash(v.Value), v.Text)
 	}
 	return append(cells, "-", "-", "-")
 }

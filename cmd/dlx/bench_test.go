@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -130,6 +133,8 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		{Name: "y/2", Status: benchmarks.Unsupported, Reason: "no y"},
 		{Name: "y/3", Status: benchmarks.Unsupported, Reason: "no y"},
 		{Name: "z/1", Status: benchmarks.Unsupported, Reason: "no y"},
+		{Name: "y/4", Status: benchmarks.Unsupported, Reason: "no y"},
+		{Name: "all", Status: benchmarks.Unsupported, Reason: "no y"},
 	}}}
 	var got [][]string
 	var text strings.Builder
@@ -138,20 +143,26 @@ func TestTheTableShowsBaselinesAndVerdicts(t *testing.T) {
 		got = append(got, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
 	}
 	want := [][]string{
-		{"CASE", "MEDIAN", "CV", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED", "TARGET", "VALUE", "VERDICT"},
-		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x", ">= 0.95 x best", "0.90 x", "missed by 0.05"},
-		{"", "", "", "", "", "other", "4.00 ms", "", "", "", ""},
-		{"", "", "", "", "", "gone", "-", "", "", "", "no Python"},
-		{"x/bad", "-", "-", "-", "-", "-", "-", "-", "-", "-", "error: broken"},
+		{"CASE", "MEDIAN", "CV", "GB/S", "ALLOCS", "BASELINE", "MEDIAN", "SPEED"},
+		{"x/slow (map)", "13.1 ns", "25%", "1.50", "3", "best", "2.50 us", "0.90x"},
+		{"", "", "", "", "", "other", "4.00 ms", ""},
+		{"x/bad", "error", "-", "-", "-", "-", "-", "-"},
+		{"  error: broken"},
 		{""},
 		{"NOT MEASURED", "REASON"},
 		{"x/none", "skipped: no room"},
-		{"y/ (3), z/ (1)", "unsupported: no y"},
+		{"y/ (4), z/ (1), all", "unsupported: no y"},
+		{""},
+		{"BASELINE NOT MEASURED", "REASON"},
+		{"gone", "no Python"},
 		{""},
 		{"CASE", "OLD", "NEW", "OLD/NEW", "P", "VERDICT"},
 		{"x/slow", "26.0 ns", "13.1 ns", "1.98x", "0", "faster"},
 		{""},
 		{"compared with old.json of 0001-01-01T00:00:00Z, tolerance 5%"},
+		{""},
+		{"TARGET OF THE PROJECT", "LIMIT", "VALUE", "VERDICT"},
+		{"x/slow", ">= 0.95 x best", "0.90 x", "missed by 0.05"},
 	}
 	if len(got) < 3 || !reflect.DeepEqual(got[3:], want) {
 		b, _ := json.MarshalIndent(got, "", " ")
@@ -170,12 +181,50 @@ func TestTheTableHasBarsOnATerminal(t *testing.T) {
 	lines := strings.Split(text.String(), "\n")
 	for i, want := range map[int]string{4: "############", 6: "######", 7: ""} {
 		cells := strings.Split(lines[i], "\t")
-		if len(cells) != 12 || cells[4] != want {
+		if len(cells) != 9 || cells[4] != want {
 			t.Errorf("%q", cells)
 		}
 	}
-	if cells := strings.Split(lines[5], "\t"); len(cells) != 12 || cells[6] != "other" {
+	if cells := strings.Split(lines[5], "\t"); len(cells) != 9 || cells[6] != "other" {
 		t.Errorf("%q", cells)
+	}
+}
+
+// A reason that many cases share is printed once, and no line is longer than a page is wide.
+func TestTheTableFitsAPage(t *testing.T) {
+	const why = "no Python was found: set DLX_PYTHON to an interpreter with NumPy, or use make bench"
+	r := benchResult{Report: benchmarks.Report{Shortened: "the budget of 3s ended the run after 1 of 3 rounds", Baseline: &benchmarks.Baseline{File: "old.json",
+		Differs: []string{"kernel: " + strings.Repeat("long ", 60)}, Common: &benchmarks.Common{Cases: 60, Ratio: 1, Baselines: 50, BaselineRatio: 1, ReferenceRatio: 1}}}}
+	for i := range 60 {
+		c := benchmarks.Result{
+			Name: fmt.Sprintf("device_to_device_bidirectional_memcpy_write_ce/vulkan:%d/opencl:0/64MiB", i), Status: benchmarks.OK, Way: "staging", Allocs: 100000,
+			Series:    benchmarks.Series{Times: []float64{1, 2}, Median: 999.99e6, CV: 99, GBPerSecond: 999.99, P05: 999.99e6, P99: 999.99e6},
+			Baselines: []benchmarks.Series{{Baseline: "bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer", Median: 999.99e6}, {Baseline: "np.copyto", NotMeasured: why}, {Baseline: "torch copy_", NotMeasured: why}},
+			Against:   "bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer", Speed: 100,
+			Verdict:    &benchmarks.Verdict{Target: ">= 0.99 x bare loop of clEnqueueWriteBuffer or clEnqueueReadBuffer", Value: "100.00 x", Text: "not measured: np.copyto: " + why},
+			Change:     &benchmarks.Change{Old: 999.99e6, New: 999.99e6, Ratio: 100, P: 0.00000123, ByMachine: true},
+			Impossible: strings.Repeat("too fast ", 30), Notes: []string{strings.Repeat("note ", 40)},
+		}
+		r.Cases = append(r.Cases, c, benchmarks.Result{Name: c.Name + "/2", Status: benchmarks.Unsupported, Reason: strings.Repeat("it cannot ", 30)},
+			benchmarks.Result{Name: c.Name + "/3", Status: benchmarks.Failed, Reason: strings.Repeat("it fails ", 30)})
+	}
+	for _, show := range []tableOptions{{}, {verbose: true}, {bars: &barStyle{}}} {
+		var out bytes.Buffer
+		if r.show = show; (&app{stdout: &out}).showText(r) != nil {
+			t.Fatal("it is not shown")
+		}
+		text := strings.Join(strings.Fields(out.String()), " ")
+		if n := strings.Count(text, "no Python was found"); n != 1 {
+			t.Errorf("%+v: the reason is printed %d times", show, n)
+		}
+		if !strings.Contains(text, r.Shortened) {
+			t.Errorf("%+v: that the run was shortened is not printed", show)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, " \n")); n > textWidth {
+				t.Errorf("%+v: a line of %d: %s", show, n, line)
+			}
+		}
 	}
 }
 

@@ -110,7 +110,7 @@
 //     path, bytes, cached, read ("map", "direct", "cufile", "buffered"), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.
 //   - bench: program (the fields of version), date, samples, max_time_ns, numpy (its version),
-//     interrupted (not all cases were measured); host: platform, system, kernel, virtual (the
+//     interrupted (not all cases were measured), shortened (how --budget ended the run); host: platform, system, kernel, virtual (the
 //     hypervisor), container, cpu, cpus, affinity, numa_nodes, caches[] (level, kind, bytes),
 //     memory, governor, memory_peak (gb_per_s, source), load (averages of 1, 5 and 15 minutes),
 //     before and after (time, mhz of each CPU, steal), versions (by name); devices[] of the

@@ -53,7 +53,8 @@ A case is a name or a pattern with * and ?. Results of simulated devices are nev
   dlx bench healthcheck -t copy/ --write-limits limits.json --margin 20%
   dlx bench healthcheck --limits limits.json`,
 		Args: cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) (err error) {
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			f.begin, f.limit = time.Now(), cmd.Flags().Changed("budget")
 			if f.part, err = parsePercent(f.margin); err != nil || f.part >= 1 {
 				return fmt.Errorf("invalid argument %q for --margin: must be a percentage below 100%%", f.margin)
 			}
@@ -68,7 +69,7 @@ A case is a name or a pattern with * and ?. Results of simulated devices are nev
 	flags.StringVar(&f.margin, "margin", "20%", "with --write-limits: how much worse a result may be, as a `part`")
 	flags.IntVarP(&f.samples, "samples", "i", 10, "number of samples of each case")
 	flags.DurationVar(&f.maxTime, "max-time", time.Second, "measure a case for about this time at most")
-	flags.DurationVar(&f.budget, "budget", 45*time.Second, "measure all cases for about this time")
+	flags.DurationVar(&f.budget, "budget", 45*time.Second, "measure all cases for about this time; if it is given, it ends after that, without the cases for which no time is left")
 	flags.BoolVarP(&f.skip, "skip-verification", "s", false, "do not compare the bytes that arrive with those that were sent")
 	flags.BoolVar(&f.simulated, "simulated", false, "measure simulated devices, too; they are never judged")
 	f.rounds = 1

@@ -199,6 +199,9 @@ func alerts(r benchmarks.Report) (all []page.Alert) {
 	if r.Interrupted {
 		all = append(all, page.Alert{Kind: "warn", Text: "The run was interrupted: not all cases were measured."})
 	}
+	if r.Shortened != "" {
+		all = append(all, page.Alert{Kind: "warn", Text: "There was no time for all: " + r.Shortened + "."})
+	}
 	collect("bad", "Wrong bytes arrived: %s.", func(c benchmarks.Result) string {
 		if c.Mismatch == nil {
 			return ""
