@@ -242,10 +242,11 @@ func TestAFileThatCannotBeOpenedIsNamedWithOneReason(t *testing.T) {
 // The help of dlx has all exit codes, that of a command those it mentions only.
 func TestHelpShowsTheExitCodes(t *testing.T) {
 	own := map[string][]string{
-		"plan":    {"exit code 1"},
-		"handoff": {"exit code 2", "exit code 1", "exit code 3"},
-		"load":    {"exit code 3"},
-		"bench":   {"exit code 1"},
+		"plan":        {"exit code 1"},
+		"handoff":     {"exit code 2", "exit code 1", "exit code 3"},
+		"load":        {"exit code 3"},
+		"bench":       {"exit code 1"},
+		"healthcheck": {"exit code is 1", "exit code is 4"},
 	}
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/benchmarks"
 	"github.com/dlx-go/dlx/benchmarks/export"
@@ -149,7 +150,7 @@ func TestBenchWritesEveryFormat(t *testing.T) {
 func TestHealthcheck(t *testing.T) {
 	limits := filepath.Join(t.TempDir(), "limits.json")
 	run := []string{"bench", "healthcheck", "-i", "3", "--max-time", "1ms"}
-	if o := dlx(t, append(run, "-t", "core/slice", "--write-limits", limits, "--margin", "99%")...); o.code != exitOK || !strings.Contains(o.stdout, "unknown") {
+	if o := dlx(t, append(run, "-t", "core/slice", "--write-limits", limits, "--margin", "99%")...); o.code != exitOK || !strings.Contains(o.stdout, "0 passed, 0 failed, 1 not judged") {
 		t.Fatalf("%+v", o)
 	}
 	loose := health.Limits{Schema: health.Schema, Limits: []health.Limit{{Case: "core/*", MaxNS: 1e12}}}
@@ -178,15 +179,58 @@ func TestHealthcheck(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	write(other)
-	if o := dlx(t, append(run, "--limits", limits, "-t", "core/slice")...); o.code != exitFailed || !strings.Contains(o.stderr, "could be applied") {
+	if o := dlx(t, append(run, "--limits", limits, "-t", "core/slice")...); o.code != exitNotJudged || !strings.Contains(o.stderr, "could be applied") {
+		t.Errorf("%+v", o)
+	}
+	if o := dlx(t, append(run, "-t", "core/slice")...); o.code != exitNotJudged || !strings.Contains(o.stderr, "no case has a limit") || !strings.Contains(o.stdout, "0 passed, 0 failed, 1 not judged") {
 		t.Errorf("%+v", o)
 	}
 	for args, want := range map[string]int{
-		"--limits nosuch": exitFailed, "--limits " + digits: exitFailed, "--margin x": exitUsage, "--margin 100%": exitUsage, "--limits " + limits: exitFailed, "-i 0": exitUsage,
+		"--limits nosuch": exitFailed, "--limits " + digits: exitFailed, "--margin x": exitUsage, "--margin 100%": exitUsage, "--limits " + limits: exitNotJudged, "-i 0": exitUsage,
 	} {
 		if o := dlx(t, append(run, strings.Fields(args)...)...); o.code != want || o.stderr == "" {
 			t.Errorf("%s: %+v", args, o)
 		}
+	}
+}
+
+// Without a card there is nothing to measure and nothing to say of devices that are not there.
+func TestHealthcheckWithoutACardJudgesNothing(t *testing.T) {
+	for _, args := range [][]string{nil, {"--json"}} {
+		o := dlx(t, append([]string{"bench", "healthcheck", "-i", "1", "--max-time", "1ms"}, args...)...)
+		if o.code != exitNotJudged || !strings.Contains(o.stderr, "nothing was judged: no device") {
+			t.Errorf("%+v", o)
+		}
+		if args == nil && o.stdout != "0 passed, 0 failed, 0 not judged\n" {
+			t.Errorf("%q", o.stdout)
+		}
+		if args != nil {
+			var d struct {
+				Error  errorResult
+				Result healthResult
+			}
+			if err := json.Unmarshal([]byte(o.stdout), &d); err != nil || d.Error.Kind != kindNotJudged || d.Result.Findings == nil || len(d.Result.Findings) > 0 {
+				t.Errorf("%v: %s", err, o.stdout)
+			}
+		}
+	}
+}
+
+func TestHealthcheckHasASummary(t *testing.T) {
+	var b bytes.Buffer
+	r := newHealthResult(time.Time{}, []health.Finding{
+		{Case: "a", Verdict: health.Pass, Measured: 12, Limit: 11, Unit: "GB/s", Source: "bus"},
+		{Case: "b", Verdict: health.Fail, Measured: 2, Limit: 1, Unit: "ns", Source: "call/*", Reasons: []string{"the machine was busy"}},
+		{Case: "c/1", Verdict: health.Unknown, Reasons: []string{"no limit"}}, {Case: "c/2", Verdict: health.Unknown, Reasons: []string{"no limit"}},
+		{Case: "c/3", Verdict: health.Unknown, Reasons: []string{"no limit"}}, {Case: "c/4", Verdict: health.Unknown, Reasons: []string{"no limit"}},
+	})
+	if r.writeText(&b); r.Passed != 1 || r.Failed != 1 || r.NotJudged != 4 || exitCode(r.failure(""), true) != exitFailed {
+		t.Errorf("%+v", r)
+	}
+	const want = "CASE\tVERDICT\tMEASURED\tLIMIT\tFROM\na\tPASS\t12.00 GB/s\t11.00 GB/s\tbus\nb\tFAIL\t2.0 ns\t1.0 ns\tcall/*\n  the machine was busy\n\n" +
+		"NOT JUDGED\tREASON\nc/ (4)\tno limit\n\n1 passed, 1 failed, 4 not judged\n"
+	if b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 

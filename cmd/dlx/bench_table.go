@@ -153,16 +153,12 @@ func (r benchResult) writeUnmeasured(w io.Writer) {
 			}
 		}
 	}
-	cases.write(w, "NOT MEASURED", func(names []string) []string {
-		if len(names) > 3 {
-			return groups(names)
+	for i, list := range []*reasons{&cases, &baselines} {
+		if len(list.list) > 0 {
+			row(w)
+			list.write(w, []string{"NOT MEASURED", "BASELINE NOT MEASURED"}[i])
 		}
-		return names
-	})
-	baselines.write(w, "BASELINE NOT MEASURED", func(names []string) []string {
-		slices.Sort(names)
-		return slices.Compact(names)
-	})
+	}
 }
 
 // reasons are reasons in the order in which they came, and names for each.
@@ -181,14 +177,18 @@ func (r *reasons) add(reason, name string) {
 	r.names[reason] = append(r.names[reason], name)
 }
 
-// write writes a table, if there is a reason.
-func (r *reasons) write(w io.Writer, title string, shorten func(names []string) []string) {
+// write writes a table, if there is a reason: each with the different names, or where there are many, with what they begin with.
+func (r *reasons) write(w io.Writer, title string) {
 	if len(r.list) > 0 {
-		row(w)
 		row(w, title, "REASON")
 	}
 	for _, reason := range r.list {
-		wrapped(w, []int{44, 74}, strings.Join(shorten(r.names[reason]), ", "), reason)
+		names := r.names[reason]
+		different := slices.Compact(slices.Sorted(slices.Values(names)))
+		if names = different; len(names) > 3 {
+			names = groups(r.names[reason])
+		}
+		wrapped(w, []int{44, 74}, strings.Join(names, ", "), reason)
 	}
 }
 

@@ -10,7 +10,7 @@
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
 //	dlx bench                                     measure transfers between devices, APIs, files and languages
 //	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
-//	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below
+//	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below, 4 if none was judged
 //	dlx version, dlx --version                    show the source and the backends of this program
 //	dlx completion bash|zsh|fish|powershell       print the script for completion in a shell
 //
@@ -27,6 +27,8 @@
 //	   not a type of device. "--via cuda:7" is correct: if that device is missing, or its
 //	   backend is not in this build, the exit code is 1
 //	3  --verify found elements that differ
+//	4  bench healthcheck judged nothing: no case that was measured has a limit, such as on a
+//	   machine without a card. The machine is then neither good nor bad
 //
 // If a file is truncated while dlx uses it, the command fails with 1. There is one
 // exception: if a driver reads the mapped file, dlx cannot catch the fault. The process then
@@ -45,7 +47,7 @@
 //
 // An error has these fields:
 //
-//   - kind: "usage", "interrupted", "mismatch", the text of a sentinel error of package core,
+//   - kind: "usage", "interrupted", "mismatch", "not judged", the text of a sentinel error of package core,
 //     such as "out of memory" or "wrong device", or "failed" for any other error
 //   - backend: the part of dlx, the API or the file format that failed; empty if not known
 //   - call: the call that failed; empty if not known
@@ -143,7 +145,7 @@
 //     extra (measured only if it is asked for).
 //   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of
 //     the newer report), change, as in bench.
-//   - healthcheck (dlx bench healthcheck): date, findings[]: case, verdict ("PASS", "FAIL",
+//   - healthcheck (dlx bench healthcheck): date, passed, failed and not_judged (how many), findings[]: case, verdict ("PASS", "FAIL",
 //     "unknown"), measured and limit (both in unit, "GB/s" or "ns"), source (of the limit),
 //     reasons[] (why the result is bad or there is none).
 //   - version: version, revision, time, modified, go, platform, tags[], unknown_tags[] (the tags

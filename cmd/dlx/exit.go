@@ -8,10 +8,11 @@ import (
 
 // The exit codes. The help text of dlx lists them.
 const (
-	exitOK       = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitMismatch = 3
+	exitOK        = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitMismatch  = 3
+	exitNotJudged = 4
 )
 
 const exitHelp = `
@@ -21,6 +22,7 @@ Exit codes:
      that finds no way or not enough memory
   2  the command line is wrong; nothing was done
   3  --verify found elements that differ
+  4  bench healthcheck judged nothing
 `
 
 // exitCode returns the exit code for err. An error before the work begins is one in the command
@@ -32,6 +34,8 @@ func exitCode(err error, working bool) int {
 		return exitOK
 	case errors.As(err, &mismatch), errors.As(err, new(differsError)):
 		return exitMismatch
+	case errors.As(err, new(notJudgedError)):
+		return exitNotJudged
 	case working:
 		return exitFailed
 	default:

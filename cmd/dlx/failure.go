@@ -23,6 +23,7 @@ type errorResult struct {
 const (
 	kindUsage       = "usage"       // the command line is wrong
 	kindMismatch    = "mismatch"    // --verify found elements that differ
+	kindNotJudged   = "not judged"  // bench healthcheck compared nothing with a limit
 	kindInterrupted = "interrupted" // a signal ended the work
 	kindFailed      = "failed"      // any other error
 )
@@ -49,6 +50,9 @@ func newErrorResult(err error, working bool) *errorResult {
 		return r
 	case errors.As(err, &mismatch), errors.As(err, new(differsError)):
 		r.Kind = kindMismatch
+		return r
+	case errors.As(err, new(notJudgedError)):
+		r.Kind = kindNotJudged
 		return r
 	case errors.Is(err, context.Canceled):
 		r.Kind = kindInterrupted

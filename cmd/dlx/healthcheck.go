@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,14 +13,42 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/benchmarks/facts"
 	"github.com/dlx-go/dlx/benchmarks/health"
 	"github.com/dlx-go/dlx/core"
 )
 
 // healthResult is the result of `dlx bench healthcheck`.
 type healthResult struct {
-	Date     time.Time        `json:"date"`
-	Findings []health.Finding `json:"findings"`
+	Date      time.Time        `json:"date"`
+	Passed    int              `json:"passed"`
+	Failed    int              `json:"failed"`
+	NotJudged int              `json:"not_judged"`
+	Findings  []health.Finding `json:"findings"`
+}
+
+// notJudgedError is the error where nothing was compared with a limit: neither a success nor a failure of the machine.
+type notJudgedError struct{ reason string }
+
+var _ error = notJudgedError{}
+
+// Error says why nothing was judged.
+func (e notJudgedError) Error() string { return "nothing was judged: " + e.reason }
+
+// newHealthResult counts the findings.
+func newHealthResult(date time.Time, findings []health.Finding) healthResult {
+	r := healthResult{Date: date, Findings: findings}
+	for _, f := range findings {
+		switch f.Verdict {
+		case health.Pass:
+			r.Passed++
+		case health.Fail:
+			r.Failed++
+		default:
+			r.NotJudged++
+		}
+	}
+	return r
 }
 
 // healthFlags are the flags of `dlx bench healthcheck`.
@@ -39,10 +68,13 @@ func newHealthcheckCommand(a *app) *cobra.Command {
 		Short: "Measure some cases and compare them with what is expected",
 		Long: `Measure some cases and compare each with its limits. The exit code is 1 if one is below.
 For these, the likely reasons are shown: a link that is narrower than it can be, clocks
-that are held down, pageable memory, or a better way that was not taken.
+that are held down, pageable memory, or a better way that was not taken. The exit code is 4
+if nothing was judged, such as on a machine without a card: that says nothing of it.
 
 The limits are those of a file, or else 70% of the peak of the bus for large copies between
-the host and a device, where the peak is known. --write-limits makes a file from this run:
+the host and a device, where the peak is known. Only devices that are there are measured, and
+without a file only those that have a bus. --write-limits makes a file from this run, which
+may not judge anything:
 
   {"schema": "dlx-limits/1", "limits": [
     {"case": "host_to_device*", "min_gb_per_s": 20},
@@ -88,19 +120,27 @@ func (a *app) healthcheck(cmd *cobra.Command, f healthFlags) (result, error) {
 			return nil, err
 		}
 	}
-	cases, err := a.healthCases(cmd.Context(), f.names, limits)
+	ctx := cmd.Context()
+	devices, err := a.registry.Devices(ctx)
+	if err != nil {
+		a.log.Warn().Err(err).Msg("not all devices could be listed")
+	}
+	cases, err := a.healthCases(ctx, f, devices, limits)
 	if err != nil {
 		return nil, err
 	}
 	if len(cases) == 0 {
-		return nil, core.Errorf(core.ErrNotSupported, "bench", "healthcheck", "no case of this build fits: name cases with -t; dlx bench --list shows them")
+		reason := noBus(devices)
+		if limits != nil {
+			reason = f.limits + " has no limit for a case of a device that is there"
+		}
+		return newHealthResult(time.Now().UTC().Truncate(time.Second), []health.Finding{}), notJudgedError{reason}
 	}
-	ctx := cmd.Context()
 	report, _, err := a.measure(ctx, cases, f.measureFlags, cmd.Flags(), nil)
 	if err != nil {
 		return nil, err // a part of the cases says nothing of the machine
 	}
-	r := healthResult{Date: report.Date, Findings: health.Check(report, limits)}
+	r := newHealthResult(report.Date, health.Check(report, limits))
 	if f.writeLimits != "" {
 		made := health.Make(report, f.part)
 		if len(made.Limits) == 0 {
@@ -110,7 +150,11 @@ func (a *app) healthcheck(cmd *cobra.Command, f healthFlags) (result, error) {
 			return r, err
 		}
 	}
-	return r, r.failure(f.limits)
+	err = r.failure(f.limits)
+	if errors.As(err, new(notJudgedError)) && f.writeLimits != "" { // the file was the purpose
+		err = nil
+	}
+	return r, err
 }
 
 // readLimits reads a file of limits; nil if path is empty.
@@ -135,26 +179,53 @@ func (a *app) writeLimits(ctx context.Context, path string, l health.Limits) err
 	})
 }
 
-// healthCases returns the cases that are named, those that limits are for, or else those that can be judged without limits.
-func (a *app) healthCases(ctx context.Context, names []string, limits *health.Limits) (cases []benchmarks.Case, err error) {
-	all := benchmarks.List(ctx, benchmarks.Selection{Registry: a.registry})
-	if len(names) > 0 {
-		return benchmarks.Select(all, names...)
+// healthCases returns the cases of the devices that are there: those that are named, those that limits are for, or else those that
+// can be judged without limits.
+func (a *app) healthCases(ctx context.Context, f healthFlags, devices []core.Properties, limits *health.Limits) (cases []benchmarks.Case, err error) {
+	there := []core.DeviceID{} // not nil, which is all
+	hasBus := map[core.DeviceID]bool{core.CPU: true}
+	for _, p := range devices {
+		there = append(there, p.ID)
+		hasBus[p.ID] = !facts.Software(p) && !facts.Simulated(p) || f.simulated && facts.Simulated(p) || f.writeLimits != ""
+	}
+	all := benchmarks.List(ctx, benchmarks.Selection{Registry: a.registry, Devices: there})
+	if len(f.names) > 0 {
+		if cases, err = benchmarks.Select(all, f.names...); err != nil {
+			return nil, fmt.Errorf("invalid argument for --case: %w; only devices that are there are measured", err)
+		}
+		return cases, nil
 	}
 	for _, c := range all {
-		if limits != nil && limits.Matches(c.Name) || limits == nil && health.Judged(c) {
+		if limits != nil && limits.Matches(c.Name) || limits == nil && health.Judged(c) && hasBus[c.From[0]] && hasBus[c.To[0]] {
 			cases = append(cases, c)
 		}
 	}
 	return cases, nil
 }
 
-// failure returns an error that names the cases that are below their limits, and one if no limit of a file could be applied.
+// noBus says why no device can be judged without limits.
+func noBus(devices []core.Properties) string {
+	var others []string
+	for _, p := range devices {
+		switch {
+		case p.ID == core.CPU:
+		case facts.Simulated(p):
+			others = append(others, p.ID.String()+" is simulated")
+		case facts.Software(p):
+			others = append(others, p.ID.String()+" computes on the CPU")
+		}
+	}
+	reason := "no device of this machine and build has a bus"
+	if len(others) > 0 {
+		reason += " (" + strings.Join(others, ", ") + ")"
+	}
+	return reason + "; --limits takes limits for other cases, and dlx devices says which devices are missing"
+}
+
+// failure returns an error that names the cases that are below their limits, or one that says that nothing was judged.
 func (r healthResult) failure(limits string) error {
 	var bad []string
-	judged := false
 	for _, f := range r.Findings {
-		judged = judged || f.Verdict != health.Unknown
 		if f.Verdict == health.Fail {
 			bad = append(bad, printable(f.Case))
 		}
@@ -162,20 +233,37 @@ func (r healthResult) failure(limits string) error {
 	switch {
 	case len(bad) > 0:
 		return fmt.Errorf("below the limits: %s", strings.Join(bad, ", "))
-	case !judged && limits != "":
-		return core.Errorf(core.ErrInvalid, "bench", "healthcheck", "no limit of %s could be applied to a result", limits)
+	case r.Passed == 0 && limits != "":
+		return notJudgedError{fmt.Sprintf("no limit of %s could be applied to a result", limits)}
+	case r.Passed == 0:
+		return notJudgedError{"no case has a limit; --limits takes a file of limits, which --write-limits makes"}
 	}
 	return nil
 }
 
 func (r healthResult) writeText(w io.Writer) {
-	row(w, "CASE", "VERDICT", "MEASURED", "LIMIT", "FROM")
+	if r.Passed+r.Failed > 0 {
+		row(w, "CASE", "VERDICT", "MEASURED", "LIMIT", "FROM")
+	}
+	var unknown reasons
 	for _, f := range r.Findings {
-		row(w, printable(f.Case), string(f.Verdict), healthFigure(f.Measured, f.Unit), healthFigure(f.Limit, f.Unit), orDash(f.Source))
+		if f.Verdict == health.Unknown {
+			unknown.add(printable(strings.Join(f.Reasons, "; ")), f.Case)
+			continue
+		}
+		wrapped(w, []int{44, 0, 0, 0, 34}, printable(f.Case), string(f.Verdict), healthFigure(f.Measured, f.Unit), healthFigure(f.Limit, f.Unit), orDash(f.Source))
 		for _, reason := range f.Reasons {
-			row(w, "  "+printable(reason))
+			paragraph(w, "  "+printable(reason))
 		}
 	}
+	if r.Passed+r.Failed > 0 {
+		row(w)
+	}
+	unknown.write(w, "NOT JUDGED")
+	if r.NotJudged > 0 {
+		row(w)
+	}
+	row(w, fmt.Sprintf("%d passed, %d failed, %d not judged", r.Passed, r.Failed, r.NotJudged))
 }
 
 // healthFigure writes a bandwidth or a time.
