@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // oldKernel is an environment variable. With the value "install" the test binary starts itself again on a kernel that seems
@@ -67,7 +69,8 @@ func refuseNewCalls() error {
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 }
 
-// All tests of this package pass on a kernel that lacks cachestat, statx, copy_file_range, io_uring and MADV_POPULATE_READ.
+// All tests of this package pass on a kernel that lacks cachestat, statx, copy_file_range, io_uring and MADV_POPULATE_READ. A
+// quick test has those of loading.
 func TestOnAnOldKernel(t *testing.T) {
 	if os.Getenv(oldKernel) != "" {
 		err := unix.Cachestat(0, &unix.CachestatRange{}, &unix.Cachestat_t{}, 0)
@@ -76,7 +79,11 @@ func TestOnAnOldKernel(t *testing.T) {
 		}
 		return
 	}
-	others := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.short", "-test.skip=Python|Zipfile")
+	which := "."
+	if coretest.Quick() {
+		which = "Load|" + t.Name()
+	}
+	others := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run="+which, "-test.short", "-test.skip=Python|Zipfile")
 	others.Env = append(os.Environ(), oldKernel+"=install")
 	out, err := others.CombinedOutput()
 	if err != nil && strings.HasPrefix(string(out), filterRefused) {
