@@ -100,6 +100,9 @@ func (f *File) read(data []byte, name string) (err error) {
 	if f.format, err = detect(name, data); err != nil {
 		return err
 	}
+	if err := refuseForeign(f.format, data); err != nil {
+		return err
+	}
 	at := fault{format: f.format, call: "Open"}
 	switch f.format {
 	case NPY:

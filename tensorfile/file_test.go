@@ -105,7 +105,7 @@ func TestOpenTellsWhatItCannotOpen(t *testing.T) {
 		{"empty file of unknown format", path("empty", ""), "tensorfile", core.ErrNotSupported, "extension"},
 		{"empty file of known format", path("empty.safetensors", ""), tensorfile.Safetensors, core.ErrLayout, "header length"},
 		{"text", path("notes.txt", "just text, and more of it"), "tensorfile", core.ErrNotSupported, "notes.txt"},
-		{"extension of another format", path("x.NPZ", string(npy("{}"))), tensorfile.NPZ, core.ErrInvalid, "central directory"},
+		{"extension of another format", path("x.NPZ", string(npy("{}"))), tensorfile.NPZ, core.ErrNotSupported, "extension .npy"},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {

@@ -49,6 +49,9 @@ func detect(name string, data []byte) (Format, error) {
 	case len(data) > lengthSize && data[lengthSize] == '{':
 		return Safetensors, nil
 	}
+	if is := foreign("", data); is != "" {
+		return "", core.Errorf(core.ErrNotSupported, "tensorfile", "Open", "%s is %s", strconv.Quote(name), is)
+	}
 	return "", core.Errorf(core.ErrNotSupported, "tensorfile", "Open",
 		"%s: neither the extension nor the first bytes are those of .npy, .npz or .safetensors", strconv.Quote(name))
 }
