@@ -70,7 +70,9 @@ func FindPair(ctx context.Context, r *core.Registry, s string) (p [2]core.Device
 //   - the name of a case, or the beginning of one up to a "/": "host_to_device_memcpy_ce" matches this case of each device;
 //   - a beginning that ends in "/": "latency/";
 //   - or a glob, where "*" stands for any characters, "?" for one and "[a-c]" for one of those. Other than in names
-//     of files they may be "/", too.
+//     of files they may be "/", too;
+//   - the number that nvbandwidth gives to a case, such as 0 for host_to_device_memcpy_ce (see [Case.Number]);
+//   - several of these, separated by commas, if it matches no case as a whole.
 //
 // Without patterns Select returns all cases. It returns core.ErrInvalid for a pattern that matches nothing; the error names
 // the cases whose names are the nearest.
@@ -80,18 +82,17 @@ func Select(cases []Case, patterns ...string) ([]Case, error) {
 	}
 	selected := make([]bool, len(cases))
 	for _, p := range patterns {
-		matches, err := matcher(p)
-		if err != nil {
-			return nil, err
-		}
-		found := false
-		for i, c := range cases {
-			if matches(c.Name) {
-				selected[i], found = true, true
+		err := mark(selected, cases, p)
+		if several := strings.Split(p, ","); err != nil && len(several) > 1 {
+			err = nil
+			for _, one := range several {
+				if err = mark(selected, cases, strings.TrimSpace(one)); err != nil {
+					break
+				}
 			}
 		}
-		if !found {
-			return nil, core.Errorf(core.ErrInvalid, "benchmarks", "Select", "no case is called %q%s", p, nearest(cases, p))
+		if err != nil {
+			return nil, err
 		}
 	}
 	var list []Case
@@ -101,6 +102,28 @@ func Select(cases []Case, patterns ...string) ([]Case, error) {
 		}
 	}
 	return list, nil
+}
+
+// mark marks the cases that a pattern matches. It returns core.ErrInvalid if there are none.
+func mark(selected []bool, cases []Case, pattern string) error {
+	name, err := byNumber(pattern)
+	if err != nil {
+		return err
+	}
+	matches, err := matcher(name)
+	if err != nil {
+		return err
+	}
+	found := false
+	for i, c := range cases {
+		if matches(c.Name) {
+			selected[i], found = true, true
+		}
+	}
+	if !found {
+		return core.Errorf(core.ErrInvalid, "benchmarks", "Select", "no case is called %q%s%s", name, whyNumber(pattern, name), nearest(cases, name))
+	}
+	return nil
 }
 
 // matcher returns what tells whether a name matches a pattern.

@@ -181,3 +181,36 @@ func TestOnlyWhatIsAskedForIsListed(t *testing.T) {
 		}
 	}
 }
+
+func TestCasesAreSelectedByNumberAndInLists(t *testing.T) {
+	cases := []Case{{Name: "host_to_device_memcpy_ce/vulkan:0", Family: "host_to_device_memcpy_ce"}, {Name: "device_local_copy/vulkan:0", Family: "device_local_copy"},
+		{Name: "call/empty", Family: "call/empty"}, {Name: "odd/a,b"}, {Name: "odd/a"}}
+	for pattern, want := range map[string]string{
+		"0": "host_to_device_memcpy_ce/vulkan:0", "34": "device_local_copy/vulkan:0", "034": "device_local_copy/vulkan:0",
+		"call/, 34": "device_local_copy/vulkan:0 call/empty", "34,0": "host_to_device_memcpy_ce/vulkan:0 device_local_copy/vulkan:0",
+		"odd/a,b": "odd/a,b", "odd/a": "odd/a", "odd/[a,]*": "odd/a,b odd/a",
+	} {
+		got, err := Select(cases, pattern)
+		var names []string
+		for _, c := range got {
+			names = append(names, c.Name)
+		}
+		if err != nil || strings.Join(names, " ") != want {
+			t.Errorf("%q: %v, %v", pattern, names, err)
+		}
+	}
+	for pattern, want := range map[string]string{
+		"35": "those of nvbandwidth are 0 to 34", "99999999999999999999": "those of nvbandwidth are 0 to 34",
+		"18": `"host_to_device_bidirectional_memcpy_sm", which is number 18 of nvbandwidth`, "-1": "no case is called", "0,": `no case is called ""`, "0,nosuch": "nosuch", "call,35": "0 to 34",
+	} {
+		if _, err := Select(cases, pattern); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+	if n, ok := cases[1].Number(); n != 34 || !ok {
+		t.Errorf("%d, %v", n, ok)
+	}
+	if _, ok := cases[2].Number(); ok {
+		t.Error("nvbandwidth has no empty call")
+	}
+}

@@ -31,6 +31,7 @@ type benchList struct {
 type benchCase struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
+	Number      *int   `json:"number,omitempty"` // of nvbandwidth
 	Target      string `json:"target,omitempty"`
 	Extra       bool   `json:"extra,omitempty"` // measured only if it is asked for
 }
@@ -145,10 +146,10 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a) },
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
 			switch {
-			case f.list:
-				return listCases(f.cases), nil
 			case f.worker:
 				return nil, a.serveBench(cmd.Context(), f)
+			case f.list:
+				return listCases(f.cases), a.checkThere(cmd.Context(), f.selectFlags)
 			}
 			return a.bench(cmd, f)
 		}),
@@ -165,11 +166,11 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 	metricsFlag(flags, &f.metrics)
 	flags.BoolVarP(&f.mean, "mean", "m", false, "show means instead of medians")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show percentiles, the way of each move, and why no better way was taken")
-	flags.StringVar(&f.compare, "compare", "", "compare with an older report in a `file`, which --json-file or --json wrote")
-	flags.StringVar(&f.against, "against", "", "measure by turns with another `program`, such as an older build of dlx, and compare with that")
+	flags.Var((*filled)(&f.compare), "compare", "compare with an older report in a `file`, which --json-file or --json wrote")
+	flags.Var((*filled)(&f.against), "against", "measure by turns with another `program`, such as an older build of dlx, and compare with that")
 	flags.StringVar(&f.tolerance, "tolerance", defaultTolerance, "with --compare or --against: "+toleranceHelp+"; more is a failure")
-	flags.StringVar(&f.jsonFile, "json-file", "", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
-	flags.StringVar(&f.jsonFile, "out", "", "the same as --json-file")
+	flags.Var((*filled)(&f.jsonFile), "json-file", "also write the report as JSON to a `file`, a pipe or a device; what is measured before a crash is in FILE.part")
+	flags.Var((*filled)(&f.jsonFile), "out", "the same as --json-file")
 	f.files.addFlags(cmd)
 	flags.StringToStringVar(&f.slowDown, "slow-down", nil, "make a case slower, such as copy/contiguous/1MiB=10%, to test --compare")
 	flags.BoolVar(&f.worker, "worker", false, "measure for another process")
@@ -186,13 +187,14 @@ environment variable DLX_PYTHON, or with .venv/bin/python.`,
 // check returns an error if the flags are wrong.
 func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 	f.begin, f.limit = time.Now(), cmd.Flags().Changed("budget")
-	for _, name := range []string{"against", "compare"} {
-		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" { // such as a variable that is not set
-			return fmt.Errorf("invalid argument \"\" for --%s: the name is empty", name)
-		}
-	}
 	if f.against != "" && a.executable == "" {
 		return core.Errorf(core.ErrNotSupported, "bench", "against", "on this system cases are not measured in processes of their own, which both programs need")
+	}
+	if cmd.Flags().Changed("device") && len(f.devices) == 0 {
+		return errors.New("invalid argument \"\" for --device: no device is named")
+	}
+	if err := f.checkEffects(cmd.Flags()); err != nil {
+		return err
 	}
 	budget := defaultBudget
 	if f.against != "" {
@@ -217,6 +219,23 @@ func (f *benchFlags) check(cmd *cobra.Command, a *app) error {
 	return f.byTurns(cmd.Flags())
 }
 
+// checkEffects returns an error if a flag has no effect beside the others.
+func (f *benchFlags) checkEffects(flags *pflag.FlagSet) error {
+	if f.compare == "" && f.against == "" {
+		if err := noEffect(flags, "without --compare or --against", "tolerance"); err != nil {
+			return err
+		}
+	}
+	if !f.list {
+		return nil
+	}
+	names := []string{"json-file", "out", "html", "plot", "compare", "against", "metrics"}
+	for _, file := range f.files.exports.outputs() {
+		names = append(names, file.flag)
+	}
+	return noEffect(flags, "with --list, which measures nothing", names...)
+}
+
 func (f *measureFlags) check() error {
 	switch {
 	case f.samples < 1:
@@ -239,7 +258,11 @@ func (f *measureFlags) check() error {
 func listCases(cases []benchmarks.Case) benchList {
 	r := benchList{List: []benchCase{}}
 	for _, c := range cases {
-		r.List = append(r.List, benchCase{c.Name, c.Description, c.Target.String(), c.Extra})
+		one := benchCase{Name: c.Name, Description: c.Description, Target: c.Target.String(), Extra: c.Extra}
+		if n, ok := c.Number(); ok {
+			one.Number = &n
+		}
+		r.List = append(r.List, one)
 	}
 	return r
 }
@@ -248,12 +271,15 @@ func listCases(cases []benchmarks.Case) benchList {
 // failed, the work was interrupted, or the report cannot be written.
 func (a *app) bench(cmd *cobra.Command, f benchFlags) (result, error) {
 	ctx, command := cmd.Context(), cmd.Name()
+	if err := a.checkThere(ctx, f.selectFlags); err != nil {
+		return nil, err
+	}
 	if f.jsonFile != "" {
 		if err := a.checkReport(f.jsonFile); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.checkBenchFiles(f.files); err != nil {
+	if err := a.checkBenchFiles(f.files, output{"json-file", f.jsonFile}); err != nil {
 		return nil, err
 	}
 	var old benchResult

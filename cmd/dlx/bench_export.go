@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/benchmarks/export"
-	"github.com/dlx-go/dlx/core"
 )
 
 // exportFlags are the files to which a report is also written, in the order of export.Formats; an empty name is no file.
@@ -20,23 +19,25 @@ type exportFlags []string
 func (f *exportFlags) register(flags *pflag.FlagSet) {
 	*f = make(exportFlags, len(export.Formats))
 	for i, format := range export.Formats {
-		flags.StringVar(&(*f)[i], format.Name+"-file", "", "also write "+format.Help+", to a `file`; - is standard output, instead of the text")
+		flags.Var((*filled)(&(*f)[i]), format.Name+"-file", "also write "+format.Help+", to a `file`; - is standard output, instead of the text")
 	}
 }
 
-// checkExports returns an error if writeExports could not write to a file, or if two formats have the same one.
+// checkExports returns an error if writeExports could not write to a file.
 func (a *app) checkExports(f exportFlags) error {
 	var errs []error
-	used := make(map[string]string)
 	for i, path := range f {
-		flag := export.Formats[i].Name + "-file"
-		errs = append(errs, a.checkFile(flag, path))
-		if path != "" && path != "-" && used[path] != "" {
-			errs = append(errs, core.Errorf(core.ErrInvalid, "command", flag, "--%s writes to %s, too: name another file", used[path], path))
-		}
-		used[path] = flag
+		errs = append(errs, a.checkFile(export.Formats[i].Name+"-file", path))
 	}
 	return errors.Join(errs...)
+}
+
+// outputs are the files of all formats.
+func (f exportFlags) outputs() (list []output) {
+	for i, path := range f {
+		list = append(list, output{export.Formats[i].Name + "-file", path})
+	}
+	return list
 }
 
 // writeExports writes the report to all files. A file that cannot be written does not stop the others. Each appears when it is

@@ -54,13 +54,13 @@ type benchFiles struct {
 
 func (f *benchFiles) addFlags(cmd *cobra.Command) {
 	addHTML(cmd, &f.html, "report")
-	cmd.Flags().StringVar(&f.plot, "plot", "", "also draw one figure to a `file` that ends in .svg or .png: the bandwidth over size, or bars if there are no sizes")
+	cmd.Flags().Var((*filled)(&f.plot), "plot", "also draw one figure to a `file` that ends in .svg or .png: the bandwidth over size, or bars if there are no sizes")
 	f.exports.register(cmd.Flags())
 }
 
 // addHTML adds the flag --html.
 func addHTML(cmd *cobra.Command, path *string, what string) {
-	cmd.Flags().StringVar(path, "html", "", "also write the "+what+" as a page to a `file` that loads nothing from outside; - is standard output, instead of the text")
+	cmd.Flags().Var((*filled)(path), "html", "also write the "+what+" as a page to a `file` that loads nothing from outside; - is standard output, instead of the text")
 }
 
 // check returns an error if the flags are wrong.
@@ -73,9 +73,11 @@ func (f benchFiles) check() error {
 	return nil
 }
 
-// checkBenchFiles returns an error if the files could not be written.
-func (a *app) checkBenchFiles(f benchFiles) error {
-	return errors.Join(a.checkFile("html", f.html), a.checkFile("plot", f.plot), a.checkExports(f.exports))
+// checkBenchFiles returns an error if the files could not be written, or if two of them, or of others that the command writes, are the
+// same one.
+func (a *app) checkBenchFiles(f benchFiles, others ...output) error {
+	all := append(others, output{"html", f.html}, output{"plot", f.plot})
+	return errors.Join(checkDifferent(append(all, f.exports.outputs()...)), a.checkFile("html", f.html), a.checkFile("plot", f.plot), a.checkExports(f.exports))
 }
 
 // writeBenchFiles writes the files that the flags name.

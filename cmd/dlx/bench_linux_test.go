@@ -101,7 +101,7 @@ func TestWhatWasMeasuredIsKept(t *testing.T) {
 		fails("endless", "exec yes", "endless: signal: broken pipe")
 		fails("other", "echo hello", "is not a program of dlx")
 		fails("no-bench", `case "$1" in version) exec "`+old+`" version --json;; esac; exit 5`, "could measure none of these cases")
-		if out, err := exec.CommandContext(t.Context(), program, append(against, "")...).CombinedOutput(); err == nil || !strings.Contains(string(out), "the name is empty") {
+		if out, err := exec.CommandContext(t.Context(), program, append(against, "")...).CombinedOutput(); err == nil || !strings.Contains(string(out), "it is empty") {
 			t.Errorf("%v: %s", err, out)
 		}
 		for _, args := range []string{filepath.Join(folder, "nosuch"), old + " --compare x.json", old + " --rounds 10", old + " -i 10"} {

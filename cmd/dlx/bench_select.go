@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dlx-go/dlx/benchmarks"
+	"github.com/dlx-go/dlx/core"
 )
 
 // selectFlags say which cases there are, and which of them are measured.
@@ -24,15 +25,15 @@ type selectFlags struct {
 }
 
 // caseHelp describes the argument of --case.
-const caseHelp = "measure only the cases of this `name`, or whose names begin with it up to a /, or match it as a glob, such as 'latency/*/vulkan:0/*'; may be repeated"
+const caseHelp = "measure only the cases of this `name`, or whose names begin with it up to a /, or match it as a glob, such as 'latency/*/vulkan:0/*', or that have this number in nvbandwidth; several with commas, or the flag again"
 
 func (f *selectFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.names, "case", "t", nil, caseHelp)
 	flags.StringSliceVar(&f.devices, "device", nil, "measure only these devices, by `name` or UUID; dlx devices shows both")
 	flags.StringArrayVar(&f.pairs, "pair", nil, "measure only from one device to another one, such as cuda:0,vulkan:0, by `names` or UUIDs; may be repeated")
 	flags.StringArrayVar(&f.transfers, "transfer", nil, "measure a `chain` of moves, such as 'cpu->cuda:0->vulkan:0', or as TransferBench one copy by a certain device, '(source->device->destination)'; may be repeated")
-	flags.StringVar(&f.sizes, "sizes", "", "measure each `size` from one to another one, doubled each time, such as 1K:512M, or a list such as 4K,1M; K, M, G count in 1024s")
-	flags.StringVarP(&f.buffer, "buffer", "b", "", "copy buffers of this `size`, in MiB or with a unit; by default 64 MiB, or 16 MiB where the CPU does all the work")
+	flags.Var((*filled)(&f.sizes), "sizes", "measure each `size` from one to another one, doubled each time, such as 1K:512M, or a list such as 4K,1M; K, M, G and KiB, MiB, GiB count in 1024s, kB, MB, GB in thousands")
+	flags.VarP((*filled)(&f.buffer), "buffer", "b", "copy buffers of this `size`, in MiB or with a unit; by default 64 MiB, or 16 MiB where the CPU does all the work")
 }
 
 // selectionFlags are those of register, which a process that measures must have, too. It gets all cases, whatever their names.
@@ -68,11 +69,66 @@ func (f *selectFlags) selection(ctx context.Context, a *app) (s benchmarks.Selec
 		if strings.Trim(f.buffer, "0123456789") == "" {
 			unit = "MiB"
 		}
-		if s.Buffer, err = parseBinary(f.buffer + unit); err != nil {
+		if s.Buffer, err = parseBuffer(f.buffer + unit); err != nil {
 			return s, fmt.Errorf("invalid argument %q for --buffer: %w", f.buffer, err)
 		}
 	}
 	return s, nil
+}
+
+// checkThere returns an error if a device that the flags name is not there.
+func (a *app) checkThere(ctx context.Context, f selectFlags) error {
+	s, err := f.selection(ctx, a)
+	if err != nil {
+		return err
+	}
+	named := s.Devices
+	for _, p := range s.Pairs {
+		named = append(named, p[:]...)
+	}
+	for _, chain := range s.Transfers {
+		t, err := benchmarks.ParseTransfer(ctx, a.registry, chain)
+		if err != nil {
+			return err
+		}
+		named = append(named, t.Devices...)
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	if err := a.checkBuilt(named...); err != nil {
+		return err
+	}
+	there, _ := a.registry.Devices(ctx) // what cannot be listed, Open tells of
+	for _, id := range named {
+		if slices.ContainsFunc(there, func(p core.Properties) bool { return p.ID == id }) {
+			continue
+		}
+		d, err := a.registry.Open(ctx, id)
+		if err != nil {
+			return fmt.Errorf("%v cannot be measured: %w", id, err)
+		}
+		if err := d.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEffect returns an error if a flag that says sizes has no effect on the cases.
+func (f *selectFlags) checkEffect(cases []benchmarks.Case, s benchmarks.Selection) error {
+	has := func(sizes ...int64) bool {
+		return slices.ContainsFunc(cases, func(c benchmarks.Case) bool { return slices.Contains(sizes, c.Size) })
+	}
+	switch {
+	case s.Buffer > 0 && len(s.Sizes) > 0:
+		return fmt.Errorf("invalid argument %q for --buffer: --sizes has the sizes of all buffers; leave one of them out", f.buffer)
+	case len(s.Sizes) > 0 && !has(s.Sizes...):
+		return fmt.Errorf("invalid argument %q for --sizes: it has no effect, since the cases have sizes of their own, or none", f.sizes)
+	case s.Buffer > 0 && !has(s.Buffer):
+		return fmt.Errorf("invalid argument %q for --buffer: it has no effect, since the cases have sizes of their own, or none", f.buffer)
+	}
+	return nil
 }
 
 // list returns the cases that the flags select: those that are named, or else those of the overview. With all, it returns the
@@ -91,12 +147,10 @@ func (f *selectFlags) list(ctx context.Context, a *app, all bool) ([]benchmarks.
 			}
 			return nil, fmt.Errorf("invalid argument for --case: %w", err)
 		}
-		return cases, nil
+	} else if !all {
+		cases = slices.DeleteFunc(cases, func(c benchmarks.Case) bool { return c.Extra })
 	}
-	if all {
-		return cases, nil
-	}
-	return slices.DeleteFunc(cases, func(c benchmarks.Case) bool { return c.Extra }), nil
+	return cases, f.checkEffect(cases, s)
 }
 
 // isOverview reports whether the flags select nothing.
@@ -118,7 +172,7 @@ func parseSizes(text string) (sizes []int64, err error) {
 	first, last, sweep := strings.Cut(text, ":")
 	if !sweep {
 		for part := range strings.SplitSeq(text, ",") {
-			n, err := parseBinary(part)
+			n, err := parseBuffer(part)
 			if err != nil {
 				return nil, err
 			}
@@ -130,11 +184,11 @@ func parseSizes(text string) (sizes []int64, err error) {
 		}
 		return sizes, nil
 	}
-	low, err := parseBinary(first)
+	low, err := parseBuffer(first)
 	if err != nil {
 		return nil, err
 	}
-	high, err := parseBinary(last)
+	high, err := parseBuffer(last)
 	if err != nil {
 		return nil, err
 	}
@@ -147,17 +201,9 @@ func parseSizes(text string) (sizes []int64, err error) {
 	return sizes, nil
 }
 
-// parseBinary parses a size of a buffer. Units count in 1024s, as in other benchmarks of transfers.
-func parseBinary(s string) (int64, error) {
-	s = strings.TrimSpace(s)
-	for _, unit := range []string{"k", "m", "g"} {
-		for _, suffix := range []string{"", "b"} {
-			if number, ok := strings.CutSuffix(strings.ToLower(s), unit+suffix); ok {
-				s = number + unit + "ib"
-			}
-		}
-	}
-	n, err := parseSize(s)
+// parseBuffer parses a size of a buffer.
+func parseBuffer(s string) (int64, error) {
+	n, err := parseSize(strings.TrimSpace(s))
 	switch {
 	case err != nil:
 		return 0, err

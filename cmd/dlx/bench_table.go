@@ -12,9 +12,13 @@ import (
 )
 
 func (l benchList) writeText(w io.Writer) {
-	row(w, "CASE", "TARGET", "DESCRIPTION")
+	row(w, "CASE", "NUMBER", "TARGET", "DESCRIPTION")
 	for _, c := range l.List {
-		row(w, c.Name, orDash(c.Target), c.Description)
+		number := "-"
+		if c.Number != nil {
+			number = strconv.Itoa(*c.Number)
+		}
+		row(w, c.Name, number, orDash(c.Target), c.Description)
 	}
 }
 

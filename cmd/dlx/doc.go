@@ -141,7 +141,7 @@
 //     that are compared; omitted with --against), old_to_new (above 1 if the case is faster now), rounds[]
 //     (with --against: that of each round), low and high (its interval at 99%, with --against at 99.9%),
 //     p (the probability of such a difference by chance), significant, slower (a significant loss beyond
-//     the tolerance), by_machine (other code has most of the change, too). With --list: list[]: name, description, target,
+//     the tolerance), by_machine (other code has most of the change, too). With --list: list[]: name, description, number (of nvbandwidth), target,
 //     extra (measured only if it is asked for).
 //   - compare (dlx bench compare): baseline, as in bench; cases[]: name, simulated, median_ns (of
 //     the newer report), change, as in bench.

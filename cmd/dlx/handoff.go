@@ -97,7 +97,7 @@ is missing on this machine or in this build is a failure, exit code 1.`,
 	flags.Var(policies, "copy", "when a hop copies")
 	flags.IntVar(&f.repeat, "repeat", 1, "move each tensor `N` times, at most a million, and report the shortest, median and longest time")
 	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file after every hop, exit code 3 if they differ; for an .npz file, first verify its checksums")
-	flags.StringVar(&f.out, "out", "", "at the end of the route, write the tensors to an .npy, .npz or .safetensors `file`")
+	flags.Var((*filled)(&f.out), "out", "at the end of the route, write the tensors to an .npy, .npz or .safetensors `file`")
 	cobra.CheckErr(cmd.MarkFlagRequired("via"))
 	completeFlag(cmd, "via", a.completeDevices)
 	completeFlag(cmd, "copy", policies.complete)

@@ -90,14 +90,19 @@ A case is a name or a pattern with * and ?. Results of simulated devices are nev
 			if f.part, err = parsePercent(f.margin); err != nil || f.part >= 1 {
 				return fmt.Errorf("invalid argument %q for --margin: must be a percentage below 100%%", f.margin)
 			}
+			if f.writeLimits == "" {
+				if err := noEffect(cmd.Flags(), "without --write-limits", "margin"); err != nil {
+					return err
+				}
+			}
 			return f.check()
 		},
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) { return a.healthcheck(cmd, f) }),
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.names, "case", "t", nil, caseHelp)
-	flags.StringVar(&f.limits, "limits", "", "the `file` of the limits")
-	flags.StringVar(&f.writeLimits, "write-limits", "", "write limits that this run keeps to a `file`")
+	flags.Var((*filled)(&f.limits), "limits", "the `file` of the limits")
+	flags.Var((*filled)(&f.writeLimits), "write-limits", "write limits that this run keeps to a `file`")
 	flags.StringVar(&f.margin, "margin", "20%", "with --write-limits: how much worse a result may be, as a `part`")
 	flags.IntVarP(&f.samples, "samples", "i", 10, "number of samples of each case")
 	flags.DurationVar(&f.maxTime, "max-time", time.Second, "measure a case for about this time at most")

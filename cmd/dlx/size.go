@@ -13,15 +13,23 @@ import (
 type size int64
 
 // sizeHelp is the description of sizes in help texts.
-const sizeHelp = `A size is a number of bytes, or a number with a unit: k, M, G, T (or kB, MB, ...) count
-in thousands, Ki, Mi, Gi, Ti (or KiB, MiB, ...) in 1024s: 4096, 4k, 1.5MB, 64MiB.`
+const sizeHelp = `A size is a number of bytes, or a number with a unit: K, M, G, T and KiB, MiB, ... count in
+1024s, kB, MB, ... in thousands: 4096, 4K, 1.5MB, 64MiB.`
 
-// sizeUnits are the bytes of each unit, which is in lower case and without its final b.
-var sizeUnits = map[string]int64{
-	"":  1,
-	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18,
-	"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40, "pi": 1 << 50, "ei": 1 << 60,
-}
+// sizeUnits are the bytes of each unit, which is in lower case. They are those of the tools of GNU: without a final B, and with "iB",
+// they count in 1024s.
+var sizeUnits = func() map[string]int64 {
+	units := map[string]int64{"": 1, "b": 1}
+	decimal, binary := int64(1), int64(1)
+	for _, letter := range "kmgtpe" {
+		decimal, binary = decimal*1000, binary*1024
+		units[string(letter)+"b"] = decimal
+		for _, end := range []string{"", "i", "ib"} {
+			units[string(letter)+end] = binary
+		}
+	}
+	return units
+}()
 
 // parseSize parses a size.
 func parseSize(s string) (int64, error) {
@@ -30,9 +38,9 @@ func parseSize(s string) (int64, error) {
 	}
 	unit := strings.TrimLeft(s, "0123456789.")
 	number, ok := new(big.Rat).SetString(strings.TrimSuffix(s, unit))
-	factor, known := sizeUnits[strings.TrimSuffix(strings.ToLower(strings.TrimSpace(unit)), "b")]
+	factor, known := sizeUnits[strings.ToLower(strings.TrimSpace(unit))]
 	if !ok || !known {
-		return 0, fmt.Errorf("%q is not a size; examples: 4096, 4k, 1.5MB, 64MiB", s)
+		return 0, fmt.Errorf("%q is not a size; examples: 4096, 4K, 1.5MB, 64MiB", s)
 	}
 	number.Mul(number, new(big.Rat).SetInt64(factor))
 	switch {
