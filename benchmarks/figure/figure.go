@@ -68,11 +68,7 @@ func Path(c benchmarks.Result) string {
 
 // Variant is what the name of a case says besides its family, its path and its size: "direct" for "file_to_device/cpu/direct",
 // and "" for most cases.
-func Variant(c benchmarks.Result) string { return variant(c, false) }
-
-// variant also keeps the memory and the number of streams, with all: cases that differ in what was asked for are not the same,
-// even if the device has made the same of both.
-func variant(c benchmarks.Result, all bool) string {
+func Variant(c benchmarks.Result) string {
 	rest, ok := strings.CutPrefix(c.Name, c.Family+"/")
 	if !ok || c.Family == "" {
 		return ""
@@ -82,7 +78,7 @@ func variant(c benchmarks.Result, all bool) string {
 		device := func(id core.DeviceID) bool { return id.String() == part }
 		switch {
 		case isSize(part), part == strconv.FormatInt(Size(c), 10), slices.ContainsFunc(c.From, device), slices.ContainsFunc(c.To, device):
-		case !all && (part == c.Memory || part == strconv.Itoa(c.Streams)):
+		case part == c.Memory, part == strconv.Itoa(c.Streams):
 		default:
 			parts = append(parts, part)
 		}
@@ -108,7 +104,7 @@ func names(ends benchmarks.Ends) string {
 }
 
 // Bandwidth returns the charts of bandwidth over size, with at most so many lines in each, and the lines of one size only,
-// which are points.
+// which are points. Of cases with the same path, variant and size, it has the first.
 func Bandwidth(cases []benchmarks.Result, lines int) (charts []Chart, rest []Line) {
 	groups := group(cases, func(c benchmarks.Result) bool {
 		return c.Status == benchmarks.OK && c.GBPerSecond > 0 && Size(c) > 0 && c.Kind != benchmarks.Latency
@@ -117,6 +113,8 @@ func Bandwidth(cases []benchmarks.Result, lines int) (charts []Chart, rest []Lin
 	for _, g := range groups {
 		var kept []Line
 		for _, l := range g.Lines {
+			// The same memory may be measured twice: asked for, and chosen by default.
+			l.Cases = slices.CompactFunc(l.Cases, func(a, b benchmarks.Result) bool { return Size(a) == Size(b) })
 			if several(l.Cases) {
 				kept = append(kept, l)
 			} else {
@@ -167,15 +165,14 @@ func Latency(cases []benchmarks.Result, lines int) (charts []Chart) {
 	return append(charts, together(alone, lines)...)
 }
 
-// group sorts cases by their family and then by their path and variant, in the order in which they come. Where the same memory
-// was asked for and chosen by default, the line of the latter says so.
+// group sorts cases by their family and then by their path and variant, in the order in which they come.
 func group(cases []benchmarks.Result, counts func(benchmarks.Result) bool) (groups []Chart) {
-	family, path, named := map[string]int{}, map[[3]string]int{}, map[[2]string]int{}
+	family, path := map[string]int{}, map[[2]string]int{}
 	for _, c := range cases {
 		if !counts(c) {
 			continue
 		}
-		f, p, v := Family(c), cmp.Or(Label(c), Family(c)), variant(c, true)
+		f, p := Family(c), cmp.Or(Label(c), Family(c))
 		at, ok := family[f]
 		if !ok {
 			at = len(groups)
@@ -183,21 +180,16 @@ func group(cases []benchmarks.Result, counts func(benchmarks.Result) bool) (grou
 			groups = append(groups, Chart{Title: f})
 		}
 		g := &groups[at]
-		line, ok := path[[3]string{f, p, v}]
+		line, ok := path[[2]string{f, p}]
 		if !ok {
 			line = len(g.Lines)
-			path[[3]string{f, p, v}] = line
+			path[[2]string{f, p}] = line
 			g.Lines = append(g.Lines, Line{Name: p})
-			named[[2]string{f, p}]++
 		}
 		g.Lines[line].Cases = append(g.Lines[line].Cases, c)
 	}
 	for _, g := range groups {
-		for i := range g.Lines {
-			l := &g.Lines[i]
-			if named[[2]string{g.Title, l.Name}] > 1 && variant(l.Cases[0], true) == "" {
-				l.Name += " by default"
-			}
+		for _, l := range g.Lines {
 			slices.SortStableFunc(l.Cases, func(a, b benchmarks.Result) int { return cmp.Compare(Size(a), Size(b)) })
 		}
 	}

@@ -86,9 +86,12 @@ func TestCasesOfOnePathThatDifferAreLinesOfTheirOwn(t *testing.T) {
 	for _, l := range charts[0].Lines {
 		got = append(got, fmt.Sprint(l.Name, ": ", len(l.Cases)))
 	}
-	want := []string{"cpu to cuda:0, pinned by default: 2", "cpu to cuda:0, pinned: 2", "cpu to cuda:0, pinned, direct: 2"}
-	if !slices.Equal(got, want) {
+	want := []string{"cpu to cuda:0, pinned: 2", "cpu to cuda:0, pinned, direct: 2"} // what was asked for is what was chosen by default
+	if !slices.Equal(got, want) || charts[0].Lines[0].Cases[0].Name != "f/cuda:0/1KiB" {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if _, rest := Bandwidth([]benchmarks.Result{cases[0], cases[2]}, 8); len(rest) != 1 || len(rest[0].Cases) != 1 {
+		t.Errorf("of one size: %+v", rest)
 	}
 	streams := bandwidth("s/cuda:0/4", "s", 0, 1)
 	streams.Streams = 4

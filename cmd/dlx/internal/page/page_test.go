@@ -2,6 +2,8 @@ package page
 
 import (
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -100,5 +102,29 @@ func TestAPageNamesTheHashesOfItsParts(t *testing.T) {
 	}
 	if strings.Contains(page, "without parts") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "default-src 'none'") {
 		t.Error(policy)
+	}
+}
+
+// A dotted line is the limit of the hardware, and nothing else is dotted: no dash of another line is short.
+func TestOnlyALimitIsDotted(t *testing.T) {
+	dotted := 0
+	for _, rule := range regexp.MustCompile(`([^{}]+)\{[^}]*stroke-dasharray: ([0-9. ]+)`).FindAllStringSubmatch(style, -1) {
+		longest := 0.0
+		for i, dash := range strings.Fields(rule[2]) {
+			if n, err := strconv.ParseFloat(dash, 64); err != nil {
+				t.Error(err)
+			} else if i%2 == 0 { // every other one is a gap
+				longest = max(longest, n)
+			}
+		}
+		if isLimit := strings.TrimSpace(rule[1]) == ".peak"; (longest < 4) != isLimit {
+			t.Errorf("%s has the dashes %s", strings.TrimSpace(rule[1]), rule[2])
+		}
+		if longest < 4 {
+			dotted++
+		}
+	}
+	if dotted != 1 {
+		t.Errorf("%d rules are dotted", dotted)
 	}
 }

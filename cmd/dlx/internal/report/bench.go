@@ -59,7 +59,7 @@ func WriteBench(w io.Writer, program Program, r benchmarks.Report, document func
 		DataNote: note,
 		Footer:   "Made by " + program.name() + ". The page loads nothing from outside.",
 	}
-	p.Sections = []page.Section{bandwidth(r), latency(r), pairs(r), devices(r), comparison(r), targets(r), refused(r), unmeasured(r), cases(r), machine(r)}
+	p.Sections = []page.Section{bandwidth(r), latency(r), pairs(r), devices(r), comparison(r), refused(r), cases(r), machine(r), unmeasured(r), targets(r)}
 	return p.Write(w)
 }
 
@@ -120,50 +120,56 @@ func tiles(r benchmarks.Report) []page.Fact {
 	if n := statuses(r, benchmarks.Failed); n > 0 {
 		list = append(list, page.Fact{Name: "Failed", Value: fmt.Sprint(n)})
 	}
-	var fastest, quickest *benchmarks.Result
+	between, within, quickest := headlines(bestOf(r))
+	if between != nil {
+		list = append(list, page.Fact{Name: "Fastest path between devices", Value: rate(between.GBPerSecond), Note: between.Name})
+	}
+	if within != nil {
+		list = append(list, page.Fact{Name: "Fastest copy within a device", Value: rate(within.GBPerSecond), Note: within.Name})
+	}
+	if quickest != nil {
+		list = append(list, page.Fact{Name: "Lowest latency between devices", Value: duration(quickest.Median), Note: quickest.Name})
+	}
+	if r.Baseline != nil {
+		slower, faster := changes(r)
+		list = append(list, page.Fact{Name: "Against the baseline", Value: fmt.Sprintf("%d slower", slower), Note: fmt.Sprintf("%d faster", faster)})
+	}
 	met, limits := 0, 0
-	for i := range r.Cases {
-		c := &r.Cases[i]
+	for _, c := range r.Cases {
 		if v := c.Verdict; v != nil && c.Status == benchmarks.OK && !strings.HasPrefix(v.Text, "not measured") {
 			limits++
 			if v.Met {
 				met++
 			}
 		}
-		if !plausible(*c) {
-			continue
+	}
+	if limits > 0 {
+		list = append(list, page.Fact{Name: "Targets of the project met", Value: fmt.Sprintf("%d of %d", met, limits)})
+	}
+	return list
+}
+
+// headlines returns the best cells of the matrix of pairs: of two devices, of one, and the lowest latency between two. What is simulated or
+// cannot be true is none of them.
+func headlines(found map[pair]*best) (between, within, quickest *benchmarks.Result) {
+	for p, b := range found {
+		fastest := &between
+		if p.from == p.to {
+			fastest = &within
 		}
-		if crosses(*c) && c.Kind == benchmarks.Bandwidth && c.GBPerSecond > 0 && (fastest == nil || c.GBPerSecond > fastest.GBPerSecond) {
-			fastest = c
+		if c := b.bandwidth; c != nil && plausible(*c) && (*fastest == nil || c.GBPerSecond > (*fastest).GBPerSecond || c.GBPerSecond == (*fastest).GBPerSecond && c.Name < (*fastest).Name) {
+			*fastest = c
 		}
-		if crosses(*c) && c.Kind == benchmarks.Latency && (quickest == nil || c.Median < quickest.Median) {
+		if c := b.latency; p.from != p.to && c != nil && plausible(*c) && (quickest == nil || c.Median < quickest.Median || c.Median == quickest.Median && c.Name < quickest.Name) {
 			quickest = c
 		}
 	}
-	if fastest != nil {
-		list = append(list, page.Fact{Name: "Fastest path", Value: rate(fastest.GBPerSecond), Note: fastest.Name})
-	}
-	if quickest != nil {
-		list = append(list, page.Fact{Name: "Lowest latency between devices", Value: duration(quickest.Median), Note: quickest.Name})
-	}
-	if limits > 0 {
-		list = append(list, page.Fact{Name: "Targets met", Value: fmt.Sprintf("%d of %d", met, limits)})
-	}
-	if r.Baseline != nil {
-		slower, faster := changes(r)
-		list = append(list, page.Fact{Name: "Against the baseline", Value: fmt.Sprintf("%d slower", slower), Note: fmt.Sprintf("%d faster", faster)})
-	}
-	return list
+	return between, within, quickest
 }
 
 // plausible reports whether a result may be in a headline.
 func plausible(c benchmarks.Result) bool {
 	return c.Status == benchmarks.OK && !c.Simulated && c.Impossible == "" && c.Mismatch == nil
-}
-
-// crosses reports whether a case goes from one device to another.
-func crosses(c benchmarks.Result) bool {
-	return len(c.From) == 1 && len(c.To) == 1 && c.From[0] != c.To[0]
 }
 
 // changes counts the cases that are significantly slower, beyond the tolerance, and faster.

@@ -108,11 +108,18 @@ func planMatrix(p Plan) page.Section {
 	return s
 }
 
+// mostInPicture is the number of devices up to which a picture shows more than the matrix: with more, its lines are a tangle.
+const mostInPicture = 4
+
+// planPicture draws who reaches whom. With many devices it has no parts: the matrix shows it.
 func planPicture(p Plan, backends []inventory.Backend) page.Section {
 	s := page.Section{ID: "devices", Title: "Devices", Intro: "Names of the same hardware under several APIs are in one box. A line goes from a device to one that it reaches; dlx took the best way of both kinds of memory."}
 	named := map[core.DeviceID]bool{}
 	for _, one := range p.Pairs {
 		named[one.From], named[one.To] = true, true
+	}
+	if len(named) > mostInPicture {
+		return s
 	}
 	var nodes []device
 	for _, b := range backends {

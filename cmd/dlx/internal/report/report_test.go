@@ -66,6 +66,70 @@ func TestAPageHasItsReport(t *testing.T) {
 	}
 }
 
+// The targets of the project and what was not measured are nothing that a reader looks for first.
+func TestWhatMattersComesFirst(t *testing.T) {
+	page := write(t, reporttest.Report())
+	last := -1
+	for _, id := range []string{"bandwidth", "latency", "pairs", "devices", "comparison", "refused", "cases", "machine", "unmeasured", "targets"} {
+		at := strings.Index(page, `<h2 id="`+id+`"`)
+		if at <= last {
+			t.Errorf("the section %s is not where it belongs", id)
+		}
+		last = at
+	}
+}
+
+// The tiles have the largest figures of the matrix, whatever kind of case they are of.
+func TestTheTilesAgreeWithTheMatrix(t *testing.T) {
+	one := func(name string, kind benchmarks.Kind, from, to core.DeviceID, gb, median float64) benchmarks.Result {
+		return benchmarks.Result{Name: name, Kind: kind, Status: benchmarks.OK, From: benchmarks.Ends{from}, To: benchmarks.Ends{to}, Series: benchmarks.Series{GBPerSecond: gb, Median: median}}
+	}
+	simulated := one("simulated", benchmarks.Bandwidth, core.CPU, reporttest.ROCm, 99, 1)
+	simulated.Simulated = true
+	page := write(t, benchmarks.Report{Cases: []benchmarks.Result{
+		one("slower", benchmarks.Bandwidth, core.CPU, reporttest.CUDA0, 28.2, 100), one("faster", benchmarks.Overhead, core.CPU, reporttest.CUDA0, 45.3, 60),
+		one("inside", benchmarks.Bandwidth, reporttest.CUDA0, reporttest.CUDA0, 1234, 60), simulated,
+		one("wait", benchmarks.Latency, core.CPU, reporttest.CUDA0, 0, 1500), one("short wait", benchmarks.Latency, reporttest.CUDA0, core.CPU, 0, 1200),
+	}})
+	_, page, _ = strings.Cut(page, "<body")
+	tiles, rest, _ := strings.Cut(page, `<h2 id="`)
+	for _, want := range []string{"45.3 GB/s", "1234 GB/s", "1.20 µs"} {
+		if !strings.Contains(tiles, want) {
+			t.Errorf("no tile has %s: %s", want, tiles)
+		}
+	}
+	for _, want := range []string{"45.3<", "1234<", "1.20 µs<"} {
+		if !strings.Contains(rest, want) {
+			t.Errorf("the matrix lacks %s", want)
+		}
+	}
+	if strings.Contains(tiles, "28.2") || strings.Contains(tiles, "99.0") {
+		t.Errorf("a tile has a figure that is not the best: %s", tiles)
+	}
+}
+
+// A picture of many devices is a tangle of lines. The matrix shows the same.
+func TestThePlanOfManyDevicesIsAMatrix(t *testing.T) {
+	for n, picture := range map[int]bool{2: true, 4: true, 5: false, 7: false} {
+		var p report.Plan
+		for from := range int32(n) {
+			for to := range int32(n) {
+				id := func(i int32) core.DeviceID { return core.DeviceID{Type: core.DeviceVulkan, Index: i} }
+				if from != to {
+					p.Pairs = append(p.Pairs, report.PlanPair{From: id(from), To: id(to), Ways: []report.PlanWay{{Memory: "plain", Mechanism: "staged"}}})
+				}
+			}
+		}
+		var b bytes.Buffer
+		if err := report.WritePlan(&b, report.Program{}, nil, p); err != nil {
+			t.Fatal(err)
+		}
+		if page := b.String(); strings.Contains(page, "plan-picture") != picture || !strings.Contains(page, "plan-matrix") {
+			t.Errorf("%d devices: a picture is %v, want %v", n, !picture, picture)
+		}
+	}
+}
+
 // The browser's tests see that it does not run; here is what they cannot see.
 func TestHostileTextIsEscaped(t *testing.T) {
 	page := write(t, reporttest.Report())
