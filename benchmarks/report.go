@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dlx-go/dlx/benchmarks/facts"
@@ -44,6 +45,21 @@ type Common struct {
 	ReferenceRatio float64 `json:"reference_old_to_new,omitempty"` // that of the reference work, see [Series].Reference; 0: it was not measured
 	// Slower says that most cases are slower by more than the tolerance, beyond what the machine explains.
 	Slower bool `json:"slower,omitempty"`
+}
+
+// String returns the ratios in words: "median of 25 cases 0.33x, of their baselines 1.00x, of the reference work 1.00x".
+func (c *Common) String() string {
+	text := fmt.Sprintf("median of %d cases %.2fx", c.Cases, c.Ratio)
+	if c.Cases == 1 {
+		text = fmt.Sprintf("1 case %.2fx", c.Ratio)
+	}
+	if c.Baselines > 0 {
+		text += fmt.Sprintf(", of their baselines %.2fx", c.BaselineRatio)
+	}
+	if c.ReferenceRatio > 0 {
+		text += fmt.Sprintf(", of the reference work %.2fx", c.ReferenceRatio)
+	}
+	return text
 }
 
 // Status says how a case ended.

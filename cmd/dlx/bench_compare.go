@@ -125,7 +125,7 @@ func slowerError(r benchmarks.Report) error {
 	}
 	if len(names) == 0 {
 		if c := r.Baseline.Common; c != nil && c.Slower {
-			return fmt.Errorf("slower than in %s by more than %.3g%%: %s", r.Baseline.File, 100*r.Baseline.Tolerance, "OLD/NEW: "+commonText(c))
+			return fmt.Errorf("slower than in %s by more than %.3g%%: %s", r.Baseline.File, 100*r.Baseline.Tolerance, "OLD/NEW: "+c.String())
 		}
 		return nil
 	}
@@ -207,18 +207,6 @@ func changeWord(c benchmarks.Change) string {
 	}
 }
 
-// commonText says what cases have in common, and how other code has changed.
-func commonText(c *benchmarks.Common) string {
-	text := fmt.Sprintf("median of %s %s", cases(c.Cases), factor(c.Ratio))
-	if c.Baselines > 0 {
-		text += fmt.Sprintf(", of their baselines %s", factor(c.BaselineRatio))
-	}
-	if c.ReferenceRatio > 0 {
-		text += ", of the reference work " + factor(c.ReferenceRatio)
-	}
-	return text
-}
-
 // cases counts cases in words.
 func cases(n int) string {
 	if n == 1 {
@@ -248,7 +236,7 @@ func writeBaseline(w io.Writer, b *benchmarks.Baseline) {
 	}
 	paragraph(w, fmt.Sprintf("%s, tolerance %.3g%%", how, 100*b.Tolerance))
 	if b.Common != nil {
-		paragraph(w, "  OLD/NEW: "+commonText(b.Common))
+		paragraph(w, "  OLD/NEW: "+b.Common.String())
 	}
 	for _, d := range b.Differs {
 		paragraph(w, "  differs: "+printable(d))

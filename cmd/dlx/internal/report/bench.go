@@ -224,6 +224,9 @@ func alerts(r benchmarks.Report) (all []page.Alert) {
 	if slower, _ := changes(r); slower > 0 {
 		all = append(all, page.Alert{Kind: "bad", Text: fmt.Sprintf("Slower than the baseline beyond the tolerance: %s.", many(slower, "case"))})
 	}
+	if b := r.Baseline; b != nil && b.Common != nil && b.Common.Slower {
+		all = append(all, page.Alert{Kind: "bad", Text: "Most cases are slower than the baseline, and other code is not: " + b.Common.String() + "."})
+	}
 	if r.Baseline != nil && len(r.Baseline.Differs) > 0 && !r.Baseline.ByTurns { // that programs differ is why they are measured by turns
 		all = append(all, page.Alert{Kind: "warn", Text: "The baseline was not measured on the same machine with the same program.", Items: r.Baseline.Differs})
 	}

@@ -44,6 +44,9 @@ func comparison(r benchmarks.Report) page.Section {
 			how = "Measured by turns with " + r.Baseline.File
 		}
 		s.Intro = fmt.Sprintf("%s; a loss of up to %s does not count. ", how, percent(r.Baseline.Tolerance))
+		if c := r.Baseline.Common; c != nil {
+			s.Intro += "Old/new: " + c.String() + ". "
+		}
 	}
 	interval := "99 % confidence interval"
 	if r.Baseline != nil && r.Baseline.ByTurns {
@@ -81,6 +84,8 @@ func comparison(r benchmarks.Report) page.Section {
 			verdict = page.Cell{Text: "faster", Mark: "good"}
 		case d.Significant:
 			verdict = page.Cell{Text: "slower, within the tolerance", Mark: "warn"}
+		case d.ByMachine:
+			verdict = page.Cell{Text: "the machine's: other code, too"}
 		}
 		t.Rows = append(t.Rows, page.Row{Class: row, Cells: []page.Cell{nameCell(c), page.N(duration(d.Old), d.Old), page.N(duration(d.New), d.New),
 			page.N(fmt.Sprintf("%.3f", d.Ratio), d.Ratio), {Span: span, Sort: d.Ratio}, page.N(fmt.Sprintf("%.3g", d.P), d.P), verdict}})

@@ -130,6 +130,14 @@ func TestThePlanOfManyDevicesIsAMatrix(t *testing.T) {
 	}
 }
 
+func TestAPageSaysWhatChangesHaveInCommon(t *testing.T) {
+	r := reporttest.Report()
+	r.Baseline.Common = &benchmarks.Common{Cases: 25, Ratio: 0.5, Baselines: 12, BaselineRatio: 1, ReferenceRatio: 1.01, Slower: true}
+	if page := write(t, r); strings.Count(page, "median of 25 cases 0.50x, of their baselines 1.00x, of the reference work 1.01x") != 2 || !strings.Contains(page, "other code is not") {
+		t.Error("the page does not say what is common")
+	}
+}
+
 // The browser's tests see that it does not run; here is what they cannot see.
 func TestHostileTextIsEscaped(t *testing.T) {
 	page := write(t, reporttest.Report())
