@@ -20,7 +20,7 @@ func budgetOf(opts Options, byTurns bool) *budget {
 
 // begin sets until.
 func (b *budget) begin(round int) {
-	share := b.Budget / time.Duration(b.Options.Rounds) * time.Duration(round+1)
+	share := b.Budget / time.Duration(b.Rounds) * time.Duration(round+1)
 	if b.limit { // what earlier rounds took too long, or not at all, is that of all later ones
 		gone := time.Since(b.Begin)
 		share = gone + (b.Budget-gone)/time.Duration(b.rounds-round)
@@ -45,7 +45,7 @@ func (b *budget) next(round int, took time.Duration, byTurns bool) {
 		}
 	case b.limit && time.Until(b.until) < -took/10: // it could not be made as short as its share
 		if b.rounds = min(rounds, round+1+int(max(0, left)/took)); b.rounds < rounds {
-			b.shortened = fmt.Sprintf("the budget of %v ended the run after %d of %d rounds", b.Budget, b.rounds, b.Options.Rounds)
+			b.shortened = fmt.Sprintf("the budget of %v ended the run after %d of %d rounds", b.Budget, b.rounds, b.Rounds)
 		}
 	}
 }

@@ -170,11 +170,11 @@ func TestBeyond(t *testing.T) {
 func TestTheTypicalSpreadIsThatOfSimilarCases(t *testing.T) {
 	var pairs []*compared
 	for i := range casesForTypical {
-		pairs = append(pairs, &compared{new: new(Result), freedom: 4, within: -6, spread: 0.01 + 0.001*float64(i)},
+		pairs = append(pairs, &compared{new: &Result{Series: Series{Reference: []float64{1}}}, freedom: 4, within: -6, spread: 0.01 + 0.001*float64(i)},
 			&compared{new: new(Result), freedom: 4, within: -2, spread: 0.3})
 	}
 	for within, want := range map[float64]float64{-6.5: 0.0145, -1: 0.3} {
-		p := compared{freedom: 4, within: within}
+		p := compared{new: &Result{Series: Series{Reference: []float64{1}}}, freedom: 4, within: within}
 		if got, known := p.typicalSpread(pairs, nil, 0); !known || math.Abs(got-want) > 1e-9 {
 			t.Errorf("within %v: %v, %v, want %v", within, got, known, want)
 		}
@@ -259,6 +259,19 @@ func TestWithoutBlocksTheDifferenceMustBeLarger(t *testing.T) {
 	now = report(1.1)
 	if now.Compare(old, 0.15); !now.Cases[0].Change.Significant || now.Cases[0].Change.Slower {
 		t.Errorf("within the tolerance: %+v", now.Cases[0].Change)
+	}
+}
+
+// Two processes of ten samples are enough to see that a case takes three times as long: the U test gets as many samples as it needs.
+func TestALargeLossIsFoundInFewSamples(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 19))
+		for _, samples := range []int{6, 8, 20} {
+			old, now := simulate(rng, machines["usual"], 20, 2, samples, "", 0), simulate(rng, machines["usual"], 20, 2, samples, "case/3", 2)
+			if now.Compare(old, 0.05); !now.Cases[3].Change.Slower {
+				t.Errorf("seed %d, %d samples: %+v", seed, samples, now.Cases[3].Change)
+			}
+		}
 	}
 }
 

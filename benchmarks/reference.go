@@ -60,6 +60,7 @@ const (
 	leastSamples = 8    // of each series at the same speed
 	quickSamples = 4    // one of so many samples of a block, but at least leastQuick
 	leastQuick   = 2
+	leastTested  = 5 // of each series: the U test of fewer cannot tell any difference from chance, 2/C(8,4) is above alpha
 	quickBlocks  = 0.6 // this part of the blocks, rounded up
 )
 
@@ -101,6 +102,15 @@ type quick struct {
 
 // quickest takes samples whose reference is as low, or a little higher. Without references, it takes samples of any speed.
 func (s *Series) quickest(times, speeds []float64, low float64) (q quick) {
+	for least := leastQuick; ; least++ { // more of each block, where there are few
+		if q = s.quickestOf(times, speeds, low, least); len(q.times) >= min(leastTested, len(times)) || least >= leastTested {
+			return q
+		}
+	}
+}
+
+// quickestOf is quickest with at least so many samples of a block that has them.
+func (s *Series) quickestOf(times, speeds []float64, low float64, least int) (q quick) {
 	take := func(from, to int) {
 		var block []int
 		for i := from; i < to; i++ {
@@ -109,7 +119,7 @@ func (s *Series) quickest(times, speeds []float64, low float64) (q quick) {
 			}
 		}
 		slices.SortFunc(block, func(i, j int) int { return cmp.Compare(times[i], times[j]) })
-		block = block[:min(len(block), max(leastQuick, len(block)/quickSamples))]
+		block = block[:min(len(block), max(least, len(block)/quickSamples))]
 		from = len(q.times)
 		for _, i := range block {
 			q.times = append(q.times, times[i])
