@@ -60,6 +60,8 @@ var columns = []column{
 		return figure(c.Peak.GBPerSecond)
 	}},
 	{"old_median_ns", changed(func(c *benchmarks.Change) string { return figure(c.Median) })},
+	{"old_ns", changed(func(c *benchmarks.Change) string { return figure(c.Old) })},
+	{"new_ns", changed(func(c *benchmarks.Change) string { return figure(c.New) })},
 	{"old_to_new", changed(func(c *benchmarks.Change) string { return figure(c.Ratio) })},
 	{"p", changed(func(c *benchmarks.Change) string { return strconv.FormatFloat(c.P, 'g', -1, 64) })},
 	{"significant", changed(func(c *benchmarks.Change) string { return strconv.FormatBool(c.Significant) })},
