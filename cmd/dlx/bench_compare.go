@@ -159,7 +159,8 @@ func (r compareResult) writeText(w io.Writer) {
 	if r.Baseline.ByTurns { // a round has its own times
 		times = []string{"OLD/NEW", "FROM", "TO"}
 	}
-	row(w, append(append([]string{"CASE"}, times...), "P", "VERDICT")...)
+	t := table{least: []int{46}}
+	t.add(append(append([]string{"CASE"}, times...), "P", "VERDICT")...)
 	sorted := slices.SortedStableFunc(slices.Values(r.Cases), func(a, b comparedCase) int { return rank(a.Change) - rank(b.Change) })
 	for _, c := range sorted {
 		name, ch := printable(c.Name), c.Change
@@ -170,8 +171,9 @@ func (r compareResult) writeText(w io.Writer) {
 		if r.Baseline.ByTurns {
 			cells = []string{name, factor(ch.Ratio), factor(ch.Low), factor(ch.High)}
 		}
-		wrapped(w, []int{46}, append(cells, fmt.Sprintf("%.3g", ch.P), changeWord(*ch))...)
+		t.add(append(cells, fmt.Sprintf("%.3g", ch.P), changeWord(*ch))...)
 	}
+	t.write(w)
 	row(w)
 	writeBaseline(w, r.Baseline)
 	writeUncertain(w, r.Cases, r.Baseline.Tolerance)

@@ -50,15 +50,15 @@ func (r benchResult) writeText(w io.Writer) {
 	if r.show.mean {
 		average = "MEAN"
 	}
-	header, limits := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED"}, []int{44, 0, 0, 0, 0, 20}
+	header, t := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED"}, table{least: []int{44, 0, 0, 0, 0, 20}}
 	largest := make(map[string]float64)
 	if r.show.bars != nil {
 		for _, c := range r.Cases {
 			largest[c.Family] = max(largest[c.Family], c.GBPerSecond)
 		}
-		header, limits = slices.Insert(header, 4, ""), []int{36, 0, 0, 0, 0, 0, 14}
+		header, t.least = slices.Insert(header, 4, ""), []int{36, 0, 0, 0, 0, 0, 14}
 	}
-	row(w, header...)
+	t.add(header...)
 	for _, c := range r.Cases {
 		if c.Status == benchmarks.Unsupported || c.Status == benchmarks.Skipped {
 			continue
@@ -69,22 +69,23 @@ func (r benchResult) writeText(w io.Writer) {
 			cells = slices.Insert(cells, 4, r.show.barOf(c, largest))
 			before = append(before, "")
 		}
-		wrapped(w, limits, cells...)
+		t.add(cells...)
 		for _, b := range c.Baselines {
 			if b.Baseline != c.Against && b.NotMeasured == "" {
-				wrapped(w, limits, append(slices.Clone(before), b.Baseline, r.show.time(b), "")...)
+				t.add(append(slices.Clone(before), b.Baseline, r.show.time(b), "")...)
 			}
 		}
 		if c.Status == benchmarks.Failed {
-			paragraph(w, "  error: "+printable(c.Reason))
+			t.add("  error: " + printable(c.Reason))
 		}
 		if r.show.verbose {
-			writeDetails(w, c)
+			addDetails(&t, c)
 		}
 		if c.Impossible != "" {
-			paragraph(w, "  impossible: "+printable(c.Impossible))
+			t.add("  impossible: " + printable(c.Impossible))
 		}
 	}
+	t.write(w)
 	r.writeUnmeasured(w)
 	if compared := newCompareResult(r.Report); len(compared.Cases) > 0 {
 		row(w)
@@ -98,36 +99,37 @@ func (r benchResult) writeText(w io.Writer) {
 
 // writeTargets writes what the project wants of itself.
 func (r benchResult) writeTargets(w io.Writer) {
-	begun := false
+	t := table{least: []int{44, 30, 0, 24}}
+	t.add("")
+	t.add("TARGET OF THE PROJECT", "LIMIT", "VALUE", "VERDICT")
+	const head = 2
 	for _, c := range r.Cases {
 		v := c.Verdict
 		if v == nil || c.Status != benchmarks.OK {
 			continue
 		}
-		if !begun {
-			begun = true
-			row(w)
-			row(w, "TARGET OF THE PROJECT", "LIMIT", "VALUE", "VERDICT")
-		}
 		text := v.Text
 		if strings.HasPrefix(text, "not measured: ") { // the table of baselines says why
 			text = "not measured"
 		}
-		wrapped(w, []int{44, 30, 0, 24}, printable(c.Name), v.Target, orDash(v.Value), printable(text))
+		t.add(printable(c.Name), v.Target, orDash(v.Value), printable(text))
+	}
+	if len(t.lines) > head {
+		t.write(w)
 	}
 }
 
-// writeDetails writes what --verbose adds to a case.
-func writeDetails(w io.Writer, c benchmarks.Result) {
+// addDetails adds what --verbose shows of a case.
+func addDetails(t *table, c benchmarks.Result) {
 	if len(c.Times) > 0 {
-		paragraph(w, fmt.Sprintf("  %d samples of %d, %s clock; p5 %s, p25 %s, p75 %s, p95 %s, p99 %s, max %s", len(c.Times), c.Iterations, c.Clock,
+		t.add(fmt.Sprintf("  %d samples of %d, %s clock; p5 %s, p25 %s, p75 %s, p95 %s, p99 %s, max %s", len(c.Times), c.Iterations, c.Clock,
 			formatNanoseconds(c.P05), formatNanoseconds(c.P25), formatNanoseconds(c.P75), formatNanoseconds(c.P95), formatNanoseconds(c.P99), formatNanoseconds(c.Max)))
 	}
 	for _, f := range c.Refused {
-		paragraph(w, fmt.Sprintf("  not %v: %s: %s", f.Mechanism, printable(f.What), printable(f.Reason)))
+		t.add(fmt.Sprintf("  not %v: %s: %s", f.Mechanism, printable(f.What), printable(f.Reason)))
 	}
 	for _, note := range c.Notes {
-		paragraph(w, "  "+printable(note))
+		t.add("  " + printable(note))
 	}
 }
 
@@ -183,8 +185,9 @@ func (r *reasons) add(reason, name string) {
 
 // write writes a table, if there is a reason: each with the different names, or where there are many, with what they begin with.
 func (r *reasons) write(w io.Writer, title string) {
+	t := table{least: []int{44, 74}}
 	if len(r.list) > 0 {
-		row(w, title, "REASON")
+		t.add(title, "REASON")
 	}
 	for _, reason := range r.list {
 		names := r.names[reason]
@@ -192,8 +195,9 @@ func (r *reasons) write(w io.Writer, title string) {
 		if names = different; len(names) > 3 {
 			names = groups(r.names[reason])
 		}
-		wrapped(w, []int{44, 74}, strings.Join(names, ", "), reason)
+		t.add(strings.Join(names, ", "), reason)
 	}
+	t.write(w)
 }
 
 // groups counts names by what they begin with: "exchange/ (12)".

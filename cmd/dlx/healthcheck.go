@@ -247,8 +247,9 @@ func (r healthResult) failure(limits string) error {
 }
 
 func (r healthResult) writeText(w io.Writer) {
+	t := table{least: []int{44, 0, 0, 0, 34}}
 	if r.Passed+r.Failed > 0 {
-		row(w, "CASE", "VERDICT", "MEASURED", "LIMIT", "FROM")
+		t.add("CASE", "VERDICT", "MEASURED", "LIMIT", "FROM")
 	}
 	var unknown reasons
 	for _, f := range r.Findings {
@@ -256,11 +257,12 @@ func (r healthResult) writeText(w io.Writer) {
 			unknown.add(printable(strings.Join(f.Reasons, "; ")), f.Case)
 			continue
 		}
-		wrapped(w, []int{44, 0, 0, 0, 34}, printable(f.Case), string(f.Verdict), healthFigure(f.Measured, f.Unit), healthFigure(f.Limit, f.Unit), orDash(f.Source))
+		t.add(printable(f.Case), string(f.Verdict), healthFigure(f.Measured, f.Unit), healthFigure(f.Limit, f.Unit), orDash(f.Source))
 		for _, reason := range f.Reasons {
-			paragraph(w, "  "+printable(reason))
+			t.add("  " + printable(reason))
 		}
 	}
+	t.write(w)
 	if r.Passed+r.Failed > 0 {
 		row(w)
 	}

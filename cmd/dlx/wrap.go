@@ -10,6 +10,56 @@ import (
 // textWidth is how many columns the text of a report may take.
 const textWidth = 120
 
+// table is a table that fits textWidth: cells are broken only where it would be wider.
+type table struct {
+	least []int // to how many characters the cells of a column may be broken; 0 or beyond the list: they are not
+	lines [][]string
+}
+
+// add adds a row. One with a single cell is a paragraph, and no part of the columns.
+func (t *table) add(cells ...string) { t.lines = append(t.lines, cells) }
+
+// write writes the rows.
+func (t *table) write(w io.Writer) {
+	limits := t.limits()
+	for _, cells := range t.lines {
+		if len(cells) == 1 {
+			paragraph(w, cells[0])
+			continue
+		}
+		wrapped(w, limits, cells...)
+	}
+}
+
+// limits returns the widths to which columns are broken, the last ones first.
+func (t *table) limits() []int {
+	var widths []int
+	for _, cells := range t.lines {
+		if len(cells) == 1 {
+			continue
+		}
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	const gap = 2
+	tooMuch := -gap - textWidth
+	for _, n := range widths {
+		tooMuch += n + gap
+	}
+	limits := make([]int, len(widths))
+	for i := len(widths) - 1; i >= 0 && tooMuch > 0; i-- {
+		if i < len(t.least) && t.least[i] > 0 && widths[i] > t.least[i] {
+			limits[i] = max(t.least[i], widths[i]-tooMuch)
+			tooMuch -= widths[i] - limits[i]
+		}
+	}
+	return limits
+}
+
 // wrapped writes the cells of a table in one row, or in several where a cell is longer than its limit. Columns beyond the limits, and
 // those with the limit 0, have none.
 func wrapped(w io.Writer, limits []int, cells ...string) {

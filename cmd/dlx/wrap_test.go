@@ -31,6 +31,28 @@ func TestLinesBreakWhereWordsEnd(t *testing.T) {
 	}
 }
 
+// Cells are broken only as far as the table would be too wide, those of the last columns first.
+func TestATableBreaksNoMoreThanItMust(t *testing.T) {
+	long := strings.Repeat("a ", 40)[:79]
+	for _, c := range []struct {
+		cells []string
+		least []int
+		want  []int
+	}{
+		{[]string{long, "12", "short"}, []int{20, 0, 10}, []int{0, 0, 0}},
+		{[]string{long, "12", long[:39]}, []int{20, 0, 10}, []int{0, 0, 35}}, // 79+2+2+2+39 is 4 too many
+		{[]string{long, "12", long}, []int{20, 0, 60}, []int{54, 0, 60}},
+		{[]string{long, "12", long}, []int{70, 0, 60}, []int{70, 0, 60}}, // it stays too wide
+	} {
+		tab := table{least: c.least}
+		tab.add(strings.Repeat("a paragraph ", 30))
+		tab.add(c.cells...)
+		if got := tab.limits(); !slices.Equal(got, c.want) {
+			t.Errorf("%d, %v: %v, want %v", len(c.cells), c.least, got, c.want)
+		}
+	}
+}
+
 func FuzzWrap(f *testing.F) {
 	f.Add("device_to_device/one two", 9)
 	f.Fuzz(func(t *testing.T, text string, limit int) {
