@@ -50,13 +50,13 @@ func (r benchResult) writeText(w io.Writer) {
 	if r.show.mean {
 		average = "MEAN"
 	}
-	header, t := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED"}, table{least: []int{44, 0, 0, 0, 0, 20}}
+	header, t := []string{"CASE", average, "CV", "GB/S", "ALLOCS", "BASELINE", average, "SPEED"}, table{least: []int{42, 0, 0, 0, 0, 22}}
 	largest := make(map[string]float64)
 	if r.show.bars != nil {
 		for _, c := range r.Cases {
 			largest[c.Family] = max(largest[c.Family], c.GBPerSecond)
 		}
-		header, t.least = slices.Insert(header, 4, ""), []int{36, 0, 0, 0, 0, 0, 14}
+		header, t.least = slices.Insert(header, 4, ""), []int{28, 0, 0, 0, 0, 0, 22}
 	}
 	t.add(header...)
 	for _, c := range r.Cases {
