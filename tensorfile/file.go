@@ -89,7 +89,7 @@ func open(m *mapping, name string, opts []OpenOption) (*File, error) {
 	}
 	if err != nil {
 		m.Free()
-		return nil, err
+		return nil, named(err, name)
 	}
 	runtime.AddCleanup(f, (*share).close, f.share)
 	return f, nil

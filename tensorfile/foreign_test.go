@@ -2,6 +2,8 @@ package tensorfile_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,6 +37,41 @@ func TestAFileThatIsAnotherOneIsNamed(t *testing.T) {
 			if !errors.Is(err, core.ErrNotSupported) || !errors.As(err, &e) || !strings.Contains(e.Detail, c.says) {
 				t.Errorf("%s%s: %v, want ErrNotSupported that says %q", name, extension, err, c.says)
 			}
+		}
+	}
+}
+
+// Each error of a file has the file's name, also that of a shard.
+func TestErrorsNameTheFile(t *testing.T) {
+	good, err := os.ReadFile("../testdata/digits.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	short := write("short.safetensors", good[:len(good)-1])
+	index := write("model.safetensors.index.json", []byte(`{"weight_map": {"digits": "short.safetensors"}}`))
+	missing := write("other.safetensors.index.json", []byte(`{"weight_map": {"digits": "gone.safetensors"}}`))
+	load := func(path string) error {
+		all, err := tensorfile.Load(t.Context(), path, openHost(t), tensorfile.LoadOptions{})
+		if err == nil {
+			_ = all.Close()
+		}
+		return err
+	}
+	_, err = tensorfile.Open(short)
+	for _, c := range []struct {
+		err  error
+		says string
+	}{{err, short}, {load(short), short}, {load(index), short}, {load(missing), "gone.safetensors"}, {load(missing), missing}} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.says) {
+			t.Errorf("%v, want an error that names %s", c.err, c.says)
 		}
 	}
 }

@@ -80,6 +80,26 @@ func (f fault) errorf(err error, format string, args ...any) error {
 	return e
 }
 
+// named returns err with the name of the file in its text, if it is a *core.Error without it.
+func named(err error, name string) error {
+	e, ok := err.(*core.Error)
+	if !ok || name == "" || strings.Contains(e.Detail, name) || strings.Contains(e.Detail, strconv.Quote(name)) {
+		return err
+	}
+	return prefixed(e, strconv.Quote(name))
+}
+
+// prefixed returns err with a text before what it says, if it is a *core.Error.
+func prefixed(err error, text string) error {
+	e, ok := err.(*core.Error)
+	if !ok {
+		return err
+	}
+	with := *e
+	with.Detail = text + ": " + e.Detail
+	return &with
+}
+
 // because returns an error that wraps a sentinel error and the cause.
 func because(sentinel, cause error) error { return fmt.Errorf("%w: %w", sentinel, cause) }
 

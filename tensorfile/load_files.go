@@ -3,11 +3,13 @@ package tensorfile
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -84,6 +86,9 @@ func (l *loader) openFiles(path string, r *runner) error {
 	}
 	for _, file := range files {
 		if err := l.openShard(file, index[file], r); err != nil {
+			if index != nil {
+				err = prefixed(err, fmt.Sprintf("a file that the index %s names", strconv.Quote(path)))
+			}
 			return err
 		}
 	}

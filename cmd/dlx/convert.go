@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +72,7 @@ given. In .safetensors files, all tensors are row-major.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.tensors, "tensor", nil, "convert only the tensor with this `name`, plain or as dlx inspect prints it; may be repeated")
-	flags.Var(&f.dtype, "dtype", "convert the elements to this type: float32, bfloat16, int8, ...")
+	flags.Var(&f.dtype, "dtype", "convert the elements to this type: float32, bfloat16 or bf16, int8, ...")
 	flags.BoolVar(&f.contiguous, "contiguous", false, "write every tensor in row-major order")
 	completeFlag(cmd, "tensor", completeTensors)
 	return cmd
@@ -243,9 +244,26 @@ func (d *dtypeFlag) String() string {
 	return d.DType.String()
 }
 
-// Set sets the type by its name.
+// otherNames are names of element types in other programs: PyTorch's, safetensors' and the usual short ones, in lower case.
+var otherNames = map[string]core.DType{
+	"f64": core.TypeFloat64, "fp64": core.TypeFloat64, "double": core.TypeFloat64,
+	"f32": core.TypeFloat32, "fp32": core.TypeFloat32, "float": core.TypeFloat32,
+	"f16": core.TypeFloat16, "fp16": core.TypeFloat16, "half": core.TypeFloat16,
+	"bf16": core.TypeBFloat16,
+	"i64":  core.TypeInt64, "i32": core.TypeInt32, "i16": core.TypeInt16, "i8": core.TypeInt8,
+	"u64": core.TypeUint64, "u32": core.TypeUint32, "u16": core.TypeUint16, "u8": core.TypeUint8,
+	"long": core.TypeInt64, "int": core.TypeInt32, "short": core.TypeInt16, "byte": core.TypeUint8,
+	"c64": core.TypeComplex64, "c128": core.TypeComplex128,
+	"f8_e4m3": core.TypeFloat8E4M3FN, "f8_e5m2": core.TypeFloat8E5M2,
+}
+
+// Set sets the type by its name, or by that of another program.
 func (d *dtypeFlag) Set(s string) error {
-	t, err := core.ParseDType(s)
+	t, known := otherNames[strings.ToLower(s)]
+	var err error
+	if !known {
+		t, err = core.ParseDType(s)
+	}
 	if err == nil {
 		*d = dtypeFlag{t, true}
 	}

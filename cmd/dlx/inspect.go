@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -105,10 +106,9 @@ func (a *app) inspectAll(ctx context.Context, paths []string) (result, error) {
 	return list, errors.Join(errs...)
 }
 
-// named adds the name of a file to an error, unless it is a system's error, which has the name.
+// named adds the name of a file to an error that lacks it.
 func named(path string, err error) error {
-	var system *fs.PathError
-	if errors.As(err, &system) {
+	if text := err.Error(); strings.Contains(text, path) || strings.Contains(text, strconv.Quote(path)) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)
