@@ -71,8 +71,11 @@ func (r *Route) MarshalJSON() ([]byte, error) {
 
 // Run moves the tensor as planned. If the planned way fails, Run tries the next one, and
 // the report lists the failed way with its error. The results and the errors are those of
-// [To].
+// [To]. Run returns core.ErrInvalid if r is nil or was not made by [Plan].
 func (r *Route) Run(ctx context.Context) (*core.Tensor, Report, error) {
+	if r == nil || r.account.plan == nil {
+		return nil, Report{}, core.Errorf(core.ErrInvalid, "exchange", "Run", "the route is nil or empty: make it with Plan")
+	}
 	if t := r.move.o.Tracer; t != nil {
 		return traceOne(ctx, t, "Run", r.move.src, r.move.dst, r.run)
 	}

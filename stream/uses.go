@@ -19,8 +19,12 @@ type Uses struct {
 // Do does work that writes and reads tensors, after all work on them that was enqueued
 // before, and returns its error. Work that is enqueued after the call waits for this. The
 // order of calls at the same time is for their callers to keep. A [core.Device.Copy] with a
-// nil stream calls Do if the host copies. Do waits as [Acquire] does, and fails like it.
+// nil stream calls Do if the host copies. Do waits as [Acquire] does, and fails like it. It
+// also returns core.ErrInvalid if work is nil.
 func Do(ctx context.Context, writes, reads []*core.Tensor, work func() error) error {
+	if work == nil {
+		return core.Errorf(core.ErrInvalid, "stream", "Do", "the work is nil")
+	}
 	u, err := acquire("Do", writes, reads)
 	defer u.Release()
 	if err != nil {

@@ -261,7 +261,9 @@ func (f fault) unreadable(gone error) error {
 // Close closes the file. Its tensors stay valid until they are closed. Close always returns
 // nil; the result makes File an io.Closer. A second Close does nothing.
 func (f *File) Close() error {
-	f.share.close()
+	if f.share != nil { // of a zero File it is
+		f.share.close()
+	}
 	return nil
 }
 

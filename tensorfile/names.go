@@ -43,6 +43,9 @@ func (x *nameIndex) slot(name string) int {
 
 // find returns the entry with a name, nil if there is none.
 func (x *nameIndex) find(name string) *entry {
+	if len(x.slots) == 0 { // of a zero File
+		return nil
+	}
 	i := x.slots[x.slot(name)]
 	if i == 0 {
 		return nil

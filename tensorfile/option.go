@@ -20,7 +20,9 @@ const defaultInflateLimit = 4 << 30
 func newOpenOptions(opts []OpenOption) openOptions {
 	o := openOptions{inflateLimit: defaultInflateLimit}
 	for _, set := range opts {
-		set(&o)
+		if set != nil {
+			set(&o)
+		}
 	}
 	return o
 }
@@ -57,7 +59,9 @@ type writeOptions struct {
 func newWriteOptions(opts []WriteOption) writeOptions {
 	var o writeOptions
 	for _, set := range opts {
-		set(&o)
+		if set != nil {
+			set(&o)
+		}
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"syscall"
 	"unicode/utf8"
@@ -55,7 +56,7 @@ func notWritten(call string, format Format, path string, err error) error {
 //
 // Write returns
 //
-//   - ErrInvalid if a tensor is nil, a name repeats, the format does not allow a name or the
+//   - ErrInvalid if w or a tensor is nil, a name repeats, the format does not allow a name or the
 //     number of tensors, or w fails;
 //   - ErrInvalid if a tensor lies in a mapped file that was truncated;
 //   - ErrNotSupported if the format lacks the element type or an option, or elements of
@@ -66,7 +67,9 @@ func notWritten(call string, format Format, path string, err error) error {
 func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opts ...WriteOption) error {
 	at := fault{format: format, call: "Write"}
 	o := newWriteOptions(opts)
-	switch {
+	switch v := reflect.ValueOf(w); {
+	case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil():
+		return at.errorf(core.ErrInvalid, "the writer is nil")
 	case o.compress && format != NPZ:
 		return at.errorf(core.ErrNotSupported, "the format has no compression; .npz has")
 	case o.metadata != nil && format != Safetensors:

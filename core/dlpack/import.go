@@ -126,7 +126,9 @@ func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []
 func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.Memory, s core.Spec, err error) {
 	o := options{size: core.UnknownSize}
 	for _, option := range opts {
-		o = option(o)
+		if option != nil {
+			o = option(o)
+		}
 	}
 	rank := d.NDim
 	s = core.Spec{

@@ -35,7 +35,7 @@ var _ arrow.ExtensionType = (*FixedShapeType)(nil)
 // 2**31-1 elements.
 func NewFixedShapeType(value arrow.DataType, shape []int64, dimNames []string, permutation []int) (*FixedShapeType, error) {
 	const call = "NewFixedShapeType"
-	if value == nil {
+	if nothing(value) {
 		return nil, isNil(call)
 	}
 	l, err := core.NewLayout(shape...)
@@ -74,9 +74,13 @@ func Register() error {
 	return nil
 }
 
-// ValueType returns the type of the elements of the tensors.
+// ValueType returns the type of the elements of the tensors, or nil for a zero FixedShapeType.
 func (t *FixedShapeType) ValueType() arrow.DataType {
-	return t.Storage.(*arrow.FixedSizeListType).Elem()
+	list, ok := t.Storage.(*arrow.FixedSizeListType)
+	if !ok {
+		return nil
+	}
+	return list.Elem()
 }
 
 // Shape returns the extents of the stored axes.
@@ -105,8 +109,8 @@ func (t *FixedShapeType) String() string {
 // ExtensionEquals reports whether other is the same type with the same parameters.
 func (t *FixedShapeType) ExtensionEquals(other arrow.ExtensionType) bool {
 	o, ok := other.(*FixedShapeType)
-	if !ok || t.Storage == nil || o.Storage == nil {
-		return ok && t.Storage == o.Storage
+	if !ok || o == nil || t.Storage == nil || o.Storage == nil {
+		return ok && o != nil && t.Storage == o.Storage
 	}
 	return arrow.TypeEqual(t.ValueType(), o.ValueType()) && slices.Equal(t.shape, o.shape) &&
 		slices.Equal(t.dimNames, o.dimNames) && slices.Equal(t.permutation, o.permutation)

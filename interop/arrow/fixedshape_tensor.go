@@ -99,7 +99,7 @@ func storedAxes(l core.Layout) []int {
 // null, and core.ErrDType if the elements are no numbers.
 func FromFixedShape(x *FixedShapeArray) (*core.Tensor, error) {
 	const call = "FromFixedShape"
-	if x == nil {
+	if x == nil || nothing(x.Data()) {
 		return nil, isNil(call)
 	}
 	dtype, ok := x.DataType().(*FixedShapeType)

@@ -63,7 +63,7 @@ func ToTensor(ctx context.Context, t *core.Tensor, names ...string) (tensor.Inte
 // lies outside of the buffer.
 func FromTensor(x tensor.Interface) (*core.Tensor, error) {
 	const call = "FromTensor"
-	if x == nil || x.Data() == nil {
+	if nothing(x) || nothing(x.Data()) {
 		return nil, isNil(call)
 	}
 	dtype, err := fromArrow(call, x.DataType())
@@ -108,7 +108,7 @@ func toArray(ctx context.Context, call string, t *core.Tensor, how access) (arro
 // cannot express, and core.ErrDType if the elements are no numbers.
 func FromArray(x arrow.Array) (*core.Tensor, error) {
 	const call = "FromArray"
-	if x == nil || x.Data() == nil {
+	if nothing(x) || nothing(x.Data()) {
 		return nil, isNil(call)
 	}
 	dtype, err := fromArrow(call, x.DataType())

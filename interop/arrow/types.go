@@ -1,6 +1,8 @@
 package arrow
 
 import (
+	"reflect"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/dlx-go/dlx/core"
 )
@@ -53,6 +55,12 @@ func itemSize(t core.DType) int64 {
 
 // named returns the error of a function of core as an error of call.
 func named(call string, err error) error { return core.Errorf(err, backend, call, "") }
+
+// nothing reports whether x is nil or a nil pointer. Arrays that were made without data have a nil pointer to them.
+func nothing(x any) bool {
+	v := reflect.ValueOf(x)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
 
 func isNil(call string) error {
 	return core.Errorf(core.ErrInvalid, backend, call, "the argument is nil")

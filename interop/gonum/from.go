@@ -2,6 +2,7 @@ package gonum
 
 import (
 	"math"
+	"reflect"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/hostmem"
@@ -114,7 +115,7 @@ func fromVector[T core.Element](call string, n, inc int, data []T) (*core.Tensor
 // such as mat.SymDense. The caller closes it. CopyMatrix returns core.ErrInvalid if m is nil, and core.ErrOutOfMemory if the
 // copy does not fit into memory.
 func CopyMatrix(m mat.Matrix) (*core.Tensor, error) {
-	if m == nil {
+	if nothing(m) {
 		return nil, isNil("CopyMatrix")
 	}
 	rows, cols := m.Dims()
@@ -128,6 +129,16 @@ func CopyMatrix(m mat.Matrix) (*core.Tensor, error) {
 		return nil, core.Errorf(core.ErrOutOfMemory, "gonum", "CopyMatrix", "%d times %d elements cannot be allocated: %v", rows, cols, err)
 	}
 	return FromDense(mat.DenseCopyOf(m))
+}
+
+// nothing reports whether m is nil, a nil pointer, or the transpose of such a matrix.
+func nothing(m mat.Matrix) bool {
+	v := reflect.ValueOf(m)
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return true
+	}
+	t, ok := m.(mat.Untransposer)
+	return ok && nothing(t.Untranspose())
 }
 
 func isNil(call string) error {

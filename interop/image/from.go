@@ -3,6 +3,7 @@ package image
 import (
 	"image"
 	"image/draw"
+	"reflect"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/hostmem"
@@ -137,7 +138,7 @@ func ratio(r image.YCbCrSubsampleRatio) (horizontal, vertical int, ok bool) {
 // multiplied by alpha, as image.RGBA has them. It takes any image. The caller closes it. Copy returns core.ErrInvalid
 // if m is nil, and core.ErrOutOfMemory if the copy does not fit into memory.
 func Copy(m image.Image) (*core.Tensor, error) {
-	if m == nil {
+	if v := reflect.ValueOf(m); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, isNil("Copy")
 	}
 	r := m.Bounds()
