@@ -79,7 +79,7 @@ func Open(path string) (*Library, error) {
 func (l *Library) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed || l.places == nil { // a zero Library was never open
 		return nil
 	}
 	if l.open > 0 {
@@ -109,8 +109,8 @@ func (l *Library) Close() error {
 func (l *Library) retain() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return core.Errorf(core.ErrClosed, apiName, "Library", "the library was closed")
+	if l.closed || l.places == nil {
+		return core.Errorf(core.ErrClosed, apiName, "Library", "the library was closed, or never opened")
 	}
 	l.open++
 	return nil

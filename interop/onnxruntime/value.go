@@ -136,7 +136,7 @@ var nothing [16]byte
 func (v *Value) GetInternals() *ort.ValueInternalData {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.destroyed {
+	if v.destroyed || v.lib == nil {
 		return new(ort.ValueInternalData)
 	}
 	if v.handle == nil {
@@ -152,7 +152,7 @@ func (v *Value) GetShape() ort.Shape { return v.tensor.Shape() }
 func (v *Value) ZeroContents() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.destroyed && v.handle == nil && !v.tensor.ReadOnly() {
+	if !v.destroyed && v.lib != nil && v.handle == nil && !v.tensor.ReadOnly() {
 		v.Value.ZeroContents()
 	}
 }
@@ -166,7 +166,7 @@ func (v *Value) Tensor() (*core.Tensor, error) { return v.tensor.Share() }
 func (v *Value) Destroy() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.destroyed {
+	if v.destroyed || v.lib == nil {
 		return nil
 	}
 	v.destroyed = true

@@ -1,0 +1,17 @@
+//go:build cgo
+
+package ffmpeg
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func TestNilArguments(t *testing.T) {
+	sound := coretest.Keep(t)(core.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
+	coretest.CheckNils(t, map[string]any{
+		"NewVideoFrame": NewVideoFrame, "NewAudioFrame": NewAudioFrame, "Planes": Planes, "PlanesOn": PlanesOn,
+	}, sound)
+}
