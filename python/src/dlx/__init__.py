@@ -11,11 +11,11 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import _C
+from . import _C, _number
 from ._build import BUILD as __build__
 from ._C import Tensor, from_dlpack
 from ._file import File, open, save
-from ._format import item, tolist
+from ._format import tolist
 from ._repr import array_repr, array_str
 from ._types import Device, devices, dtype, empty
 from ._version import VERSION
@@ -41,7 +41,15 @@ _C.register(
         "repr": array_repr,
         "str": array_str,
         "tolist": tolist,
-        "item": item,
+        "item": _number.item,
+        "int": _number.to_int,
+        "float": _number.to_float,
+        "complex": _number.to_complex,
+        "bool": _number.to_bool,
+        "index": _number.to_index,
+        "iter": _number.iterate,
+        "contains": _number.contains,
+        "bytes": _C.bytes_of,
     }
 )
 _C.set_library(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libdlx.so"))

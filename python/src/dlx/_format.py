@@ -10,6 +10,9 @@ from typing import Any
 from . import _C
 from ._types import dtype
 
+# The kinds of memory that the host reads.
+HOST = frozenset({"cpu", "cuda_host", "rocm_host", "cuda_managed"})
+
 # The small floats: bits of the exponent and of the mantissa, the bias, and how infinity and NaN are written: "ieee",
 # "nan" for the largest number, "zero" for the negative zero, or not at all.
 _SMALL: dict[str, tuple[int, int, int, str]] = {
@@ -126,10 +129,3 @@ def tolist(tensor: _C.Tensor) -> Any:
     for extent in reversed(shape):
         result = [result[i : i + extent] for i in range(0, len(result), extent)]
     return result[0]
-
-
-def item(tensor: _C.Tensor) -> Any:
-    """Return the only element."""
-    if tensor.size != 1 or tensor.dtype.lanes != 1:
-        raise ValueError(f"dlx: item() needs a tensor with one element, not {tensor.size} of {tensor.dtype}")
-    return elements(tensor)[0]

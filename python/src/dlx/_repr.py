@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from ._format import elements, has_numbers, scalar, small_float
+from ._format import HOST, elements, has_numbers, scalar, small_float
 from ._types import dtype
 
 _THRESHOLD = 1000  # with more elements, only those at the ends of the axes are printed
@@ -233,8 +233,7 @@ def array_str(tensor: _C.Tensor) -> str:
 
 
 def _readable(tensor: _C.Tensor) -> bool:
-    on_host = tensor.device.type in {"cpu", "cuda_host", "rocm_host", "cuda_managed"}
-    return on_host and has_numbers(scalar(tensor.dtype))
+    return tensor.device.type in HOST and has_numbers(scalar(tensor.dtype))
 
 
 def array_repr(tensor: _C.Tensor) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -152,7 +153,13 @@ def empty(shape: Shape, dtype: object = "float32", device: object = "cpu") -> _C
 
     The address of host memory is a multiple of 256.
     """
-    extents = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    # A tensor or an array may be both, an integer and iterable.
+    try:
+        extents: tuple[SupportsIndex, ...] = (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        if not isinstance(shape, Iterable):
+            raise
+        extents = tuple(shape)
     kind = _dtype(dtype)
     return _C.empty(extents, kind.code, kind.bits, kind.lanes, device)
 

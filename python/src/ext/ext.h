@@ -178,6 +178,32 @@ PyObject *tensor_move(State *s, Tensor *t, DLDevice device, int copies);
 // call_hook calls a function of the Python part of the package. It steals nothing.
 PyObject *call_hook(State *s, const char *name, PyObject *args);
 
+// --- operators.c
+
+// The operators that are refused, by the names of their slots.
+#define TENSOR_BINARY(X)                                                                                               \
+    X(add, "+") X(subtract, "-") X(multiply, "*") X(remainder, "%") X(divmod, "divmod") X(lshift, "<<")                \
+    X(rshift, ">>") X(and, "&") X(xor, "^") X(or, "|") X(floor_divide, "//") X(true_divide, "/")                       \
+    X(matrix_multiply, "@")
+#define TENSOR_UNARY(X) X(negative, "-") X(positive, "+") X(absolute, "abs") X(invert, "~")
+#define DECLARE_BINARY(name, operator) PyObject *tensor_##name(PyObject *a, PyObject *b);
+#define DECLARE_UNARY(name, operator) PyObject *tensor_##name(PyObject *self);
+TENSOR_BINARY(DECLARE_BINARY)
+TENSOR_UNARY(DECLARE_UNARY)
+#undef DECLARE_BINARY
+#undef DECLARE_UNARY
+PyObject *tensor_pow(PyObject *a, PyObject *b, PyObject *modulus);
+PyObject *tensor_compare(PyObject *self, PyObject *other, int operation);
+PyObject *tensor_int(PyObject *self);
+PyObject *tensor_float(PyObject *self);
+PyObject *tensor_index(PyObject *self);
+PyObject *tensor_iter(PyObject *self);
+PyObject *tensor_complex(PyObject *self, PyObject *ignored);
+PyObject *tensor_bytes(PyObject *self, PyObject *ignored);
+int tensor_bool(PyObject *self);
+int tensor_contains(PyObject *self, PyObject *x);
+int tensor_assign(PyObject *self, PyObject *key, PyObject *value);
+
 // --- view.c
 
 PyObject *tensor_subscript(PyObject *self, PyObject *key);

@@ -300,7 +300,9 @@ static PyMethodDef methods[] = {
      "reshape($self, *shape)\n--\n\nReturn a view with another shape; one extent may be -1. ValueError if a copy would "
      "be needed."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist($self)\n--\n\nReturn the elements as nested lists."},
-    {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nReturn the only element as a Python number."},
+    {"__complex__", tensor_complex, METH_NOARGS, "__complex__($self)\n--\n\nReturn the only element as a complex."},
+    {"__bytes__", tensor_bytes, METH_NOARGS, "__bytes__($self)\n--\n\nReturn the bytes of the elements in row-major order."},
+    {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nReturn the only element, of a tensor on any device, as a Python number."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -342,7 +344,21 @@ static PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_mp_subscript, tensor_subscript},
+    {Py_mp_ass_subscript, tensor_assign},
     {Py_mp_length, tensor_length},
+    {Py_sq_contains, tensor_contains},
+    {Py_tp_iter, tensor_iter},
+    {Py_tp_richcompare, tensor_compare},
+    {Py_tp_hash, PyObject_HashNotImplemented},
+    {Py_nb_bool, tensor_bool},
+    {Py_nb_int, tensor_int},
+    {Py_nb_float, tensor_float},
+    {Py_nb_index, tensor_index},
+    {Py_nb_power, tensor_pow},
+#define SLOT(name, operator) {Py_nb_##name, tensor_##name},
+    TENSOR_BINARY(SLOT)
+    TENSOR_UNARY(SLOT)
+#undef SLOT
     {Py_bf_getbuffer, tensor_getbuffer},
     {Py_bf_releasebuffer, tensor_releasebuffer},
     {0, NULL},

@@ -133,8 +133,10 @@ PyObject *tensor_subscript(PyObject *self, PyObject *key) {
 // integers reads the arguments of transpose and reshape: integers, or one sequence of them.
 static int integers(PyObject *args, int64_t *values) {
     PyObject *list = NULL;
-    if (PyTuple_Size(args) == 1 && !PyIndex_Check(PyTuple_GetItem(args, 0))) {
-        if ((list = PySequence_Tuple(PyTuple_GetItem(args, 0))) == NULL)
+    PyObject *first = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL;
+    bool tensor = first != NULL && tensor_check(first) && tensor_of(first)->t.ndim > 0;
+    if (first != NULL && (tensor || !PyIndex_Check(first))) {
+        if ((list = PySequence_Tuple(first)) == NULL)
             return -1;
         args = list;
     }
