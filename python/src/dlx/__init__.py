@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import _C, _number
+from . import _C, _number, _numpy
 from ._build import BUILD as __build__
 from ._C import Tensor, from_dlpack
 from ._file import File, open, save
@@ -50,6 +50,9 @@ _C.register(
         "iter": _number.iterate,
         "contains": _number.contains,
         "bytes": _C.bytes_of,
+        "array": _numpy.array,
+        "arrow_array": _numpy.arrow_array,
+        "numpy_dtype": _numpy.numpy_dtype,
     }
 )
 _C.set_library(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libdlx.so"))

@@ -59,7 +59,7 @@ def _scalar(text: str) -> tuple[int, int] | None:
 class dtype(str):
     """An element type: its name, such as "float32", which it equals, and its numbers in DLPack.
 
-    dtype(x) accepts the name of a type, or any object that prints as one or has such a name, such as numpy.float32.
+    It also equals such a type of another library, such as numpy.float32. dtype(x) accepts the name of a type, or any object that prints as one or has such a name, such as numpy.float32.
     """
 
     code: int
@@ -100,6 +100,21 @@ class dtype(str):
         self = super().__new__(cls, _name(code, bits, lanes))
         self.code, self.bits, self.lanes = code, bits, lanes
         return self
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with a name, or with the type of another library, such as numpy.float32."""
+        if isinstance(other, str):
+            return str.__eq__(self, other)
+        try:
+            return str.__eq__(self, dtype(other))
+        except ValueError:
+            return False
+
+    def __ne__(self, other: object) -> bool:
+        """Report the opposite of ==."""
+        return not self == other
+
+    __hash__ = str.__hash__
 
     @property
     def name(self) -> str:

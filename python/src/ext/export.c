@@ -126,7 +126,7 @@ static PyObject *versioned_capsule(Tensor *t, bool copied) {
 static PyObject *legacy_capsule(Tensor *t) {
     if ((t->flags & FLAG_READ_ONLY) != 0) {
         PyErr_SetString(PyExc_BufferError, "dlx: the tensor is read-only, which the struct of DLPack before 1.0 cannot "
-                                           "say: ask for max_version=(1, 0), or for copy=True");
+                                           "say: call .copy() first, or ask for max_version=(1, 0)");
         return NULL;
     }
     if ((t->flags & FLAG_PADDED) != 0 && t->t.dtype.bits < 8) {

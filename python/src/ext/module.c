@@ -125,6 +125,29 @@ static PyObject *bytes_of(PyObject *module, PyObject *o) {
     return bytes;
 }
 
+// bits_of returns a view of elements that take whole bytes as unsigned integers of that size.
+static PyObject *bits_of(PyObject *module, PyObject *o) {
+    (void)module;
+    if (!tensor_check(o)) {
+        PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
+        return NULL;
+    }
+    Tensor *of = tensor_of(o);
+    int64_t bits = element_bits(of->t.dtype, of->flags);
+    if (bits > 64 || bits % 8 != 0) {
+        PyErr_SetString(PyExc_BufferError, "dlx: the elements are no whole number of bytes, or more than 8");
+        return NULL;
+    }
+    Tensor *t = tensor_view(of, of->t.ndim);
+    if (t == NULL)
+        return NULL;
+    memcpy(t->t.shape, of->t.shape, sizeof(int64_t) * (size_t)of->t.ndim);
+    memcpy(t->t.strides, of->t.strides, sizeof(int64_t) * (size_t)of->t.ndim);
+    t->t.dtype = (DLDataType){CODE_UINT, (uint8_t)bits, 1};
+    t->flags &= ~(uint64_t)FLAG_PADDED;
+    return (PyObject *)t;
+}
+
 static PyMethodDef methods[] = {
     {"from_dlpack", (PyCFunction)(void (*)(void))from_dlpack, METH_FASTCALL | METH_KEYWORDS, from_dlpack_doc},
     {"empty", empty, METH_VARARGS, NULL},
@@ -134,6 +157,7 @@ static PyMethodDef methods[] = {
     {"device_pair", device_pair, METH_O, NULL},
     {"device_text", device_text, METH_O, NULL},
     {"bytes_of", bytes_of, METH_O, NULL},
+    {"bits_of", bits_of, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

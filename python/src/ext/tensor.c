@@ -81,17 +81,19 @@ bool tensor_contiguous(const DLTensor *t) {
     return true;
 }
 
-PyObject *call_hook(State *s, const char *name, PyObject *args) {
-    if (args == NULL)
-        return NULL;
+// hook_of returns a function of the Python part of the package, a new reference.
+static PyObject *hook_of(State *s, const char *name) {
     PyObject *hook = s->hooks == NULL ? NULL : PyDict_GetItemString(s->hooks, name);
-    if (hook == NULL) {
+    if (hook == NULL)
         PyErr_Format(PyExc_RuntimeError, "dlx: import the package dlx, not its extension module alone (%s)", name);
-        return NULL;
-    }
-    Py_INCREF(hook);
-    PyObject *result = PyObject_Call(hook, args, NULL);
-    Py_DECREF(hook);
+    Py_XINCREF(hook);
+    return hook;
+}
+
+PyObject *call_hook(State *s, const char *name, PyObject *args) {
+    PyObject *hook = args == NULL ? NULL : hook_of(s, name);
+    PyObject *result = hook == NULL ? NULL : PyObject_Call(hook, args, NULL);
+    Py_XDECREF(hook);
     return result;
 }
 
@@ -175,6 +177,37 @@ static PyObject *get_device(PyObject *self, void *closure) {
     (void)closure;
     DLDevice d = tensor_of(self)->t.device;
     return call_hook_away(state_of(tensor_of(self)), "device", Py_BuildValue("(ii)", (int)d.type, (int)d.id));
+}
+
+static PyObject *get_numpy_dtype(PyObject *self, void *closure) {
+    PyObject *kind = get_dtype(self, closure);
+    PyObject *result = kind == NULL ? NULL
+                                    : call_hook_away(state_of(tensor_of(self)), "numpy_dtype", PyTuple_Pack(1, kind));
+    Py_XDECREF(kind);
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_AttributeError, "dlx: NumPy has no type for these elements");
+    }
+    return result;
+}
+
+// call_for calls a hook with the tensor and the arguments.
+static PyObject *call_for(PyObject *self, const char *name, PyObject *args, PyObject *kwargs) {
+    PyObject *own = PyTuple_Pack(1, self), *all = own == NULL ? NULL : PySequence_Concat(own, args);
+    PyObject *hook = all == NULL ? NULL : hook_of(state_of(tensor_of(self)), name);
+    PyObject *result = hook == NULL ? NULL : PyObject_Call(hook, all, kwargs);
+    Py_XDECREF(own);
+    Py_XDECREF(all);
+    Py_XDECREF(hook);
+    return result;
+}
+
+static PyObject *tensor_array(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return call_for(self, "array", args, kwargs);
+}
+
+static PyObject *tensor_arrow_array(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return call_for(self, "arrow_array", args, kwargs);
 }
 
 static PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored) {
@@ -279,6 +312,10 @@ PyDoc_STRVAR(dlpack_doc, "__dlpack__($self, *, stream=None, max_version=None, dl
                          "max_version, or with a version before 1.0, the capsule has the legacy struct, which cannot\n"
                          "describe read-only tensors: BufferError. dl_device=(1, 0) asks for host memory. copy=True\n"
                          "always copies; copy=False raises BufferError if a copy would be needed.");
+PyDoc_STRVAR(array_doc, "__array__($self, dtype=None, copy=None)\n--\n\n"
+                        "Return an array of NumPy that shares host memory if possible.\n\n"
+                        "Small floats and integers need the package ml_dtypes. TypeError if NumPy has no type for the\n"
+                        "elements, or the memory is on a device.");
 PyDoc_STRVAR(to_doc, "to($self, device, *, copy=None)\n--\n\n"
                      "Return the tensor on another device, such as \"cuda:0\".\n\n"
                      "Memory is shared where that is possible. copy=True always copies, and copy=False raises\n"
@@ -300,6 +337,9 @@ static PyMethodDef methods[] = {
      "reshape($self, *shape)\n--\n\nReturn a view with another shape; one extent may be -1. ValueError if a copy would "
      "be needed."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist($self)\n--\n\nReturn the elements as nested lists."},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS, array_doc},
+    {"__arrow_array__", (PyCFunction)(void (*)(void))tensor_arrow_array, METH_VARARGS | METH_KEYWORDS,
+     "__arrow_array__($self, type=None)\n--\n\nReturn an array of PyArrow."},
     {"__complex__", tensor_complex, METH_NOARGS, "__complex__($self)\n--\n\nReturn the only element as a complex."},
     {"__bytes__", tensor_bytes, METH_NOARGS, "__bytes__($self)\n--\n\nReturn the bytes of the elements in row-major order."},
     {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nReturn the only element, of a tensor on any device, as a Python number."},
@@ -321,6 +361,7 @@ static PyGetSetDef getset[] = {
     {"contiguous", get_contiguous, NULL, "Whether the elements are in row-major order without gaps.", NULL},
     {"data_ptr", get_data_ptr, NULL, "The address of the memory, or the handle of a device's object.", NULL},
     {"T", tensor_T, NULL, "A view with the axes reversed.", NULL},
+    {"__numpy_dtype__", get_numpy_dtype, NULL, "NumPy's type of the elements.", NULL},
     {"__array_interface__", tensor_array_interface, NULL, "NumPy's description of host memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
