@@ -185,6 +185,29 @@ def test_arguments() -> None:
     ):
         with pytest.raises(TypeError):
             call()
+    t = dlx.from_dlpack(a)
+    for flag in ("x", "", [], 2, object()):
+        for call in (
+            lambda: dlx.from_dlpack(a, copy=flag),
+            lambda: dlx.from_dlpack(t, copy=flag),
+            lambda: t.to("cpu", copy=flag),
+            lambda: t.plan("cpu", copy=flag),
+            lambda: t.__dlpack__(copy=flag),
+            lambda: dlx.save("/nonexistent/x.npz", {"a": t}, compress=flag),
+        ):
+            with pytest.raises(TypeError, match="must be True, False or None"):
+                call()
+    assert dlx.from_dlpack(a, copy=np.True_).data_ptr != a.ctypes.data == dlx.from_dlpack(a, copy=np.False_).data_ptr
+    for device in ((99, 0), (0, 0), (-1, 0), (5, 0), "device99", (1, 5), (2, -1), (1 << 40, 0), (1 << 70, 0), (1, 1 << 70)):
+        for call in (
+            lambda: dlx.from_dlpack(a, device=device),
+            lambda: dlx.from_dlpack(t, device=device),
+            lambda: t.to(device),
+            lambda: t.plan(device),
+            lambda: dlx.empty(3, device=device),
+        ):
+            with pytest.raises(ValueError, match="dlx: "):
+                call()
     for call in (
         lambda: dlx.from_dlpack(a, device="nonsense"),
         lambda: dlx.from_dlpack(a, device="cuda:-1"),

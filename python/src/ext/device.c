@@ -13,9 +13,11 @@ static const char *const names[] = {
 };
 enum { NAMES = sizeof names / sizeof *names };
 
+bool device_known(DLDevice d) { return d.type > 0 && d.type < NAMES && names[d.type] != NULL; }
+
 void device_name(DLDevice d, char *text, size_t size) {
     char type[32];
-    if (d.type > 0 && d.type < NAMES && names[d.type] != NULL)
+    if (device_known(d))
         snprintf(type, sizeof type, "%s", names[d.type]);
     else
         snprintf(type, sizeof type, "device%d", d.type);
@@ -53,6 +55,23 @@ static bool parse(const char *text, DLDevice *d) {
         return false;
     d->type = (int32_t)n;
     return true;
+}
+
+int parse_flag(PyObject *flag, const char *name, int *value) {
+    *value = -1;
+    if (flag == Py_None)
+        return 0;
+    // A bool of NumPy equals one of Python. What is merely true or not, such as a text, is a mistake.
+    int is_true = PyObject_RichCompareBool(flag, Py_True, Py_EQ);
+    int is_false = is_true != 0 ? 0 : PyObject_RichCompareBool(flag, Py_False, Py_EQ);
+    if (is_true < 0 || is_false < 0)
+        return -1;
+    if (!is_true && !is_false) {
+        PyErr_Format(PyExc_TypeError, "dlx: %s must be True, False or None, not %R", name, flag);
+        return -1;
+    }
+    *value = is_true;
+    return 0;
 }
 
 int parse_device(PyObject *device, DLDevice *d) {

@@ -145,9 +145,9 @@ static PyObject *legacy_capsule(Tensor *t) {
 
 // export_slow is tensor_dlpack for everything that is not a plain export of host memory.
 static PyObject *export_slow(State *s, Tensor *t, PyObject *stream, bool versioned, PyObject *dl_device, PyObject *copy) {
-    int copies = -1;
+    int copies;
     DLDevice target = t->t.device;
-    if (copy != Py_None && (copies = PyObject_IsTrue(copy)) < 0)
+    if (parse_flag(copy, "copy", &copies) != 0)
         return NULL;
     if (dl_device != Py_None && parse_pair(dl_device, &target) != 0)
         return NULL;

@@ -216,6 +216,9 @@ PyObject *tensor_reshape(PyObject *self, PyObject *shape);
 // parse_device accepts a name, such as "cuda:0", or a pair (type, index).
 int parse_device(PyObject *device, DLDevice *d);
 void device_name(DLDevice d, char *text, size_t size);
+bool device_known(DLDevice d); // whether the type of the device has a name
+// parse_flag reads an argument that is True, False or None: 1, 0 or -1.
+int parse_flag(PyObject *flag, const char *name, int *value);
 
 // --- from.c
 

@@ -158,9 +158,10 @@ int parse_pair(PyObject *pair, DLDevice *d) {
     // The type may be an IntEnum.
     long type = PyLong_AsLong(PyTuple_GetItem(pair, 0));
     long id = type == -1 && PyErr_Occurred() ? -1 : PyLong_AsLong(PyTuple_GetItem(pair, 1));
-    if (PyErr_Occurred())
+    bool overflows = PyErr_Occurred() != NULL;
+    if (overflows && !PyErr_ExceptionMatches(PyExc_OverflowError))
         return -1;
-    if (type < INT32_MIN || type > INT32_MAX || id < INT32_MIN || id > INT32_MAX) {
+    if (overflows || type < INT32_MIN || type > INT32_MAX || id < INT32_MIN || id > INT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "dlx: the device's type or index does not fit an int32");
         return -1;
     }
@@ -171,8 +172,8 @@ int parse_pair(PyObject *pair, DLDevice *d) {
 
 // from_asked is from_object for callers that name a device or want a copy, or none.
 static PyObject *from_asked(State *s, PyObject *x, PyObject *device, PyObject *copy) {
-    int copies = -1; // as the producer likes
-    if (copy != Py_None && (copies = PyObject_IsTrue(copy)) < 0)
+    int copies; // -1: as the producer likes
+    if (parse_flag(copy, "copy", &copies) != 0)
         return NULL;
     DLDevice target = {0, 0}, at = {0, 0};
     bool capsule = PyCapsule_CheckExact(x);

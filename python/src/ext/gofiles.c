@@ -85,10 +85,15 @@ static PyObject *file_tensor(PyObject *module, PyObject *args) {
 // file_save takes the path, a sequence of tensors, a sequence of names or None, and whether to compress.
 static PyObject *file_save(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *bytes, *list, *names;
+    PyObject *bytes, *list, *names, *flag;
     int compress;
-    if (!PyArg_ParseTuple(args, "O&O!Op:file_save", PyUnicode_FSConverter, &bytes, &PyTuple_Type, &list, &names, &compress))
+    if (!PyArg_ParseTuple(args, "O&O!OO:file_save", PyUnicode_FSConverter, &bytes, &PyTuple_Type, &list, &names, &flag))
         return NULL;
+    if (parse_flag(flag, "compress", &compress) != 0) {
+        Py_DECREF(bytes);
+        return NULL;
+    }
+    compress = compress == 1;
     const struct GoLib *go = go_load();
     Py_ssize_t n = PyTuple_Size(list), made = 0;
     dlx_tensor **tensors = PyMem_Calloc((size_t)n + 1, sizeof *tensors);

@@ -149,6 +149,11 @@ dlx_device *go_device(const struct GoLib *go, DLDevice id) {
     dlx_error e = {0};
     dlx_device *found = NULL;
     bool memory = true;
+    if (!device_known(id)) {
+        PyErr_Format(PyExc_ValueError, "dlx: there is no device of type %d: the types are those of DLPack, such as 1 for "
+                                       "the CPU and 2 for CUDA", (int)id.type);
+        return NULL;
+    }
     dlx_registry *r = go_registry(go);
     if (r == NULL)
         return NULL;

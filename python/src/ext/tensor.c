@@ -240,8 +240,7 @@ static int move_arguments(PyObject *args, PyObject *kwargs, const char *format, 
     PyObject *device, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &device, &copy) || parse_device(device, target) != 0)
         return -1;
-    *copies = copy == Py_None ? -1 : PyObject_IsTrue(copy);
-    return *copies < 0 && copy != Py_None ? -1 : 0;
+    return parse_flag(copy, "copy", copies);
 }
 
 static PyObject *tensor_plan(PyObject *self, PyObject *args, PyObject *kwargs) {
