@@ -14,7 +14,9 @@ import (
 // The functions of this file read and write elements of tensors with any strides. Only
 // [ToSlice] accepts tensors that are not host-accessible. The functions for single elements
 // wait as [Values] and [Mutable] do. The functions for all elements take a context that
-// bounds the time to wait.
+// bounds the time to wait. All of them return ErrInvalid if memory is not there any more, as
+// that of a mapped file is not after somebody has truncated the file. A program that uses such
+// memory through a slice, of [Values] for example, ends.
 
 // At returns the element at the given position. It takes one index for each axis, and
 // none for a 0-d tensor. At accepts any strides; otherwise it blocks and fails as
@@ -27,9 +29,10 @@ func At[T Element](t *Tensor, index ...int64) (T, error) {
 	if err != nil {
 		return *new(T), err
 	}
-	x := *p
+	var x T
+	err = guard("At", func() error { x = *p; return nil }, t, t)
 	runtime.KeepAlive(t)
-	return x, nil
+	return x, err
 }
 
 // Set writes the element at the given position, which is given as for [At]. It blocks
@@ -43,9 +46,9 @@ func Set[T Element](t *Tensor, value T, index ...int64) error {
 	if err != nil {
 		return err
 	}
-	*p = value
+	err = guard("Set", func() error { *p = value; return nil }, t, t)
 	runtime.KeepAlive(t)
-	return nil
+	return err
 }
 
 // elementAt returns a pointer to the element at index.
@@ -102,7 +105,7 @@ func Fill[T Element](ctx context.Context, t *Tensor, value T) error {
 		return err
 	}
 	size := int64(unsafe.Sizeof(value))
-	err = eachRow(ctx, steppings(t, t, stepping{1, 8 * size, 8 * size}), func(to, _ int64, s stepping) bool {
+	err = t.eachRow(ctx, call, t, stepping{1, 8 * size, 8 * size}, func(to, _ int64, s stepping) bool {
 		at := unsafe.Add(unsafe.Pointer(p), to>>3)
 		if s.dst == 8*size {
 			row := unsafe.Slice((*T)(at), s.n)
@@ -150,7 +153,7 @@ func ToSlice[T Element](ctx context.Context, t *Tensor) ([]T, error) {
 	}
 	size := int64(unsafe.Sizeof(*p))
 	done, row := int64(0), copier(size)
-	err = eachRow(ctx, steppings(t, t, stepping{1, 8 * size, 8 * size}), func(_, from int64, x stepping) bool {
+	err = t.eachRow(ctx, call, t, stepping{1, 8 * size, 8 * size}, func(_, from int64, x stepping) bool {
 		row(unsafe.Pointer(&s[done]), unsafe.Pointer(p), 0, from, stepping{x.n, 8 * size, x.src})
 		done += x.n
 		return true
@@ -244,7 +247,7 @@ func equal(ctx context.Context, a, b *Tensor, call string, asNumbers bool) (bool
 		return false, Errorf(ErrDType, "core", call, "elements of %v cannot be compared", a.dtype)
 	}
 	pa, pb, same := a.first(ab), b.first(bb), true
-	err = eachRow(ctx, steppings(a, b, lanes), func(i, j int64, s stepping) bool {
+	err = a.eachRow(ctx, call, b, lanes, func(i, j int64, s stepping) bool {
 		for s.n > 0 && same {
 			part := stepping{min(s.n, block), s.dst, s.src}
 			same = compare(pa, pb, i, j, part)

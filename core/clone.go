@@ -135,7 +135,7 @@ func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from uns
 	default:
 		return Errorf(ErrDType, "core", call, "elements of %d bits cannot be copied", bits)
 	}
-	return p.run(ctx, to, from)
+	return p.run(ctx, call, dst, src, to, from)
 }
 
 // Contiguous returns a row-major tensor with the elements of t. If t is row-major, the

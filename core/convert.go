@@ -69,7 +69,7 @@ func Convert(ctx context.Context, dst, src *Tensor) error {
 	if err := dst.waitFor(ctx, to, forWriting); err != nil {
 		return err
 	}
-	err = p.run(ctx, dst.first(to), src.first(from))
+	err = p.run(ctx, call, dst, src, dst.first(to), src.first(from))
 	runtime.KeepAlive(dst)
 	runtime.KeepAlive(src)
 	return err
@@ -220,7 +220,12 @@ func steppings(dst, src *Tensor, lanes stepping) []stepping {
 // checkInterval is how many components are converted between two checks of the context.
 const checkInterval = 1 << 18
 
-func (p *conversion) run(ctx context.Context, dst, src unsafe.Pointer) error {
+// run converts the elements of t to those of u.
+func (p *conversion) run(ctx context.Context, call string, u, t *Tensor, dst, src unsafe.Pointer) error {
+	return guard(call, func() error { return p.rows(ctx, dst, src) }, u, t)
+}
+
+func (p *conversion) rows(ctx context.Context, dst, src unsafe.Pointer) error {
 	return eachRow(ctx, p.axes, func(to, from int64, s stepping) bool {
 		p.row(dst, src, to, from, s)
 		if p.zeroImag != nil {
@@ -229,6 +234,12 @@ func (p *conversion) run(ctx context.Context, dst, src unsafe.Pointer) error {
 		}
 		return true
 	})
+}
+
+// eachRow is the function eachRow for the components of t and u, which have the same shape. It
+// returns ErrInvalid if their memory is not there any more.
+func (t *Tensor) eachRow(ctx context.Context, call string, u *Tensor, lanes stepping, f func(to, from int64, s stepping) bool) error {
+	return guard(call, func() error { return eachRow(ctx, steppings(t, u, lanes), f) }, t, u)
 }
 
 // eachRow calls f for each row of components along the innermost axis, or for parts of a

@@ -29,7 +29,8 @@ type TextOptions struct {
 // done and the text is complete, or returns ctx's error if ctx ends first. It returns
 // ErrInvalid if t is nil, ErrClosed if it is closed, ErrDevice if it is not host-accessible,
 // ErrDType if the type cannot be printed, ErrOutOfMemory if the text does not fit into
-// memory, or the error of the last write.
+// memory, ErrInvalid if the memory is that of a mapped file that was truncated, or the error
+// of the last write.
 func (t *Tensor) Text(ctx context.Context, o TextOptions) (string, error) {
 	b, err := hostBuffer(t, "Text")
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, er
 		return "", err
 	}
 	p.base = t.first(b)
-	err := p.collect(p.axes, 0)
+	err := guard("Text", func() error { return p.collect(p.axes, 0) }, t, t)
 	runtime.KeepAlive(t)
 	if err == nil {
 		err = p.formatWords(o.Precision)

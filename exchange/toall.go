@@ -312,6 +312,11 @@ func (b *batch) copyTogether(ctx context.Context, c *copies) error {
 
 // copyAll has d copy each tensor of src to that of dst.
 func copyAll(ctx context.Context, d core.Device, s core.Stream, dst, src []*core.Tensor) error {
+	for _, t := range src {
+		if err := present(d, t); err != nil {
+			return err
+		}
+	}
 	if c, ok := core.As[core.BatchCopier](d); ok && len(dst) > 1 {
 		return c.CopyBatch(ctx, s, dst, src)
 	}

@@ -25,6 +25,7 @@ var statuses = []struct {
 	status   C.dlx_status
 }{
 	{context.DeadlineExceeded, C.DLX_ERR_TIMEOUT},
+	{syscall.EFAULT, C.DLX_ERR_INVALID}, // memory is gone, whatever else was tried
 	{core.ErrDeviceLost, C.DLX_ERR_DEVICE_LOST},
 	{core.ErrOutOfMemory, C.DLX_ERR_OUT_OF_MEMORY},
 	{core.ErrClosed, C.DLX_ERR_CLOSED},

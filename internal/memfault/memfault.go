@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"unsafe"
 )
 
@@ -22,6 +23,19 @@ var _ error = Error{}
 func (e Error) Error() string {
 	return fmt.Sprintf("the memory at address %#x cannot be accessed: a file that is mapped there was truncated, or the memory was unmapped or protected too early", e.Address)
 }
+
+// Unwrap returns EFAULT, the error of system calls for such memory.
+func (e Error) Unwrap() error { return syscall.EFAULT }
+
+// Wrap returns an error with the text of sentinel that wraps sentinel and cause.
+func Wrap(sentinel, cause error) error { return wrapped{sentinel, cause} }
+
+type wrapped struct {
+	error
+	cause error
+}
+
+func (w wrapped) Unwrap() []error { return []error{w.error, w.cause} }
 
 // Guard calls f, and returns an [Error] if f faulted at an address for which
 // concerned is true. Every other panic goes on. What f was doing stays half done.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/dlx-go/dlx/internal/memfault"
 )
@@ -66,6 +67,23 @@ func TestAFaultIsAnError(t *testing.T) {
 		})
 	}
 	many.Wait()
+}
+
+func TestPresent(t *testing.T) {
+	address := func(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
+	here := make([]byte, 10*os.Getpagesize())
+	if err := memfault.Present(address(here)+1, uintptr(len(here))-1); err != nil {
+		t.Error(err)
+	}
+	gone := cutShort(t)
+	for _, size := range []uintptr{1, uintptr(len(gone))} {
+		if err := memfault.Present(address(gone)+uintptr(len(gone))-size, size); !errors.Is(err, syscall.EFAULT) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if err := memfault.Present(address(gone), 0); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOtherPanicsGoOn(t *testing.T) {

@@ -17,7 +17,7 @@ func guarded(dst, src unsafe.Pointer, unit int64, c strided.Copy, f func()) erro
 		return reaches(dst, r.DstLow, r.DstHigh, unit, address) || reaches(src, r.SrcLow, r.SrcHigh, unit, address)
 	}, f)
 	if gone != nil {
-		return core.Errorf(core.ErrInvalid, "host", "Copy", "%v", gone)
+		return core.Errorf(memfault.Wrap(core.ErrInvalid, gone), "host", "Copy", "%v", gone)
 	}
 	return nil
 }

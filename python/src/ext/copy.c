@@ -65,9 +65,25 @@ static void copy_elements(const Tensor *from, char *to, int64_t bytes) {
         copy_axes(&from->t, 0, bits / 8, from->t.data, to);
 }
 
+// copy_mapped has libdlx copy memory of a file: a fault in Go is an error, and one in C ends the process.
+static Tensor *copy_mapped(State *s, Tensor *from) {
+    Tensor *t = (Tensor *)go_move(s, from, (DLDevice){DEVICE_CPU, 0}, 1);
+    if (t != NULL && wait_host(t) != 0) { // the copy may fail after go_move has returned
+        Py_DECREF(t);
+        return NULL;
+    }
+    if (t == NULL || tensor_contiguous(&t->t))
+        return t;
+    Tensor *packed = copy_host(s, t); // packed elements keep their strides
+    Py_DECREF(t);
+    return packed;
+}
+
 Tensor *copy_host(State *s, Tensor *from) {
     int64_t bytes = data_bytes(from->t.dtype, from->flags, tensor_count(&from->t));
     void *data;
+    if (from->memory->mapped && bytes > 0 && go_usable())
+        return copy_mapped(s, from);
     if (wait_host(from) != 0)
         return NULL;
     Memory *memory = memory_host(s, bytes, &data);

@@ -159,7 +159,8 @@ static PyObject *export_slow(State *s, Tensor *t, PyObject *stream, bool version
         PyObject *moved = tensor_move(s, t, target, copies);
         Py_DECREF(out);
         if (moved == NULL) {
-            if (!PyErr_ExceptionMatches(PyExc_BufferError) && PyErr_ExceptionMatches(PyExc_Exception)) {
+            if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_OSError) &&
+                PyErr_ExceptionMatches(PyExc_Exception)) {
                 PyObject *type, *value, *trace;
                 PyErr_Fetch(&type, &value, &trace);
                 PyErr_Format(PyExc_BufferError, "dlx: the tensor cannot be exported to another device: %S",

@@ -54,6 +54,7 @@ typedef struct Memory {
     atomic_uintptr_t handle; // OWNED_GO: the tensor of libdlx whose work may be unfinished, which m closes; or 0
     void *stream;    // the producer's stream on which the memory is ready, if has_stream
     bool has_stream;
+    bool mapped; // it is that of a file, whose pages are gone if somebody shortens the file
     Node node; // for one export at a time, which then needs no memory of its own
 } Memory;
 
@@ -291,6 +292,8 @@ int wait_host(Tensor *t);
 int order_stream(Tensor *t, PyObject *stream);
 // go_move is tensor_move for everything but host memory.
 PyObject *go_move(State *s, Tensor *t, DLDevice device, int copies);
+// go_usable reports whether libdlx is loaded, and not by a parent of this process.
+bool go_usable(void);
 // go_plan describes a move in words.
 PyObject *go_plan(Tensor *t, DLDevice device, int copies);
 // go_empty allocates memory on a device.

@@ -77,8 +77,10 @@ static PyObject *file_tensor(PyObject *module, PyObject *args) {
         return go_exception(&e);
     // Nothing is unfinished on the tensor of a file. Without its handle it works in a child of fork, too.
     PyObject *result = go_result(PyModule_GetState(module), go, tensor, false);
-    if (result != NULL)
+    if (result != NULL) {
+        tensor_of(result)->memory->mapped = true;
         go_close(atomic_exchange(&tensor_of(result)->memory->handle, 0));
+    }
     return result;
 }
 

@@ -45,6 +45,8 @@ static const char *bind(void *library) {
 
 const struct GoLib *go_loaded(void) { return atomic_load(&loaded) ? &functions : NULL; }
 
+bool go_usable(void) { return atomic_load(&loaded) && atomic_load(&owner) == (int)getpid(); }
+
 const struct GoLib *go_load(void) {
     int loader = atomic_load(&owner);
     if (loader != 0 && loader != (int)getpid()) { // or it was about to load it, and mu is locked for ever
@@ -83,8 +85,24 @@ const struct GoLib *go_load(void) {
     return &functions;
 }
 
+static PyObject *os_error(const dlx_error *e) {
+    PyObject *args = Py_BuildValue("(is)", (int)e->native_code, e->text);
+    if (args != NULL)
+        PyErr_SetObject(PyExc_OSError, args); // FileNotFoundError and such
+    Py_XDECREF(args);
+    return NULL;
+}
+
+// is_fault reports whether memory of the host that dlx read was not there any more.
+static bool is_fault(const dlx_error *e) {
+    return e->status == DLX_ERR_INVALID && e->native_code == EFAULT &&
+           (strcmp(e->origin, "core") == 0 || strcmp(e->origin, "host") == 0 || strcmp(e->origin, "exchange") == 0);
+}
+
 PyObject *go_exception(const dlx_error *e) {
     PyObject *type = PyExc_RuntimeError;
+    if (is_fault(e))
+        return os_error(e);
     switch (e->status) {
     case DLX_ERR_INVALID:
     case DLX_ERR_VERSION:
@@ -111,13 +129,7 @@ PyObject *go_exception(const dlx_error *e) {
 }
 
 PyObject *go_file_exception(const dlx_error *e) {
-    if (e->status != DLX_ERR_INVALID || e->native_code <= 0 || e->native_code > INT32_MAX)
-        return go_exception(e);
-    PyObject *args = Py_BuildValue("(is)", (int)e->native_code, e->text);
-    if (args != NULL)
-        PyErr_SetObject(PyExc_OSError, args); // FileNotFoundError and such
-    Py_XDECREF(args);
-    return NULL;
+    return e->status != DLX_ERR_INVALID || e->native_code <= 0 || e->native_code > INT32_MAX ? go_exception(e) : os_error(e);
 }
 
 PyObject *go_text(const struct GoLib *go, dlx_text *text) {
