@@ -31,7 +31,8 @@ func (p *printer) formatFloats(values []float64, precision int, plus bool) ([]st
 		}
 		finite++
 	}
-	scientific := low != 0 && (high >= cutoff(c) || low < 0.0001 || ratio(high, low, c) > 1000)
+	// NumPy rounds 0.0001 to the type, too, and so prints the float32 that is nearest to it without an exponent.
+	scientific := low != 0 && (high >= cutoff(c) || low < ratio(0.0001, 1, c) || ratio(high, low, c) > 1000)
 	type parts struct{ whole, fraction, exp string }
 	split := make([]parts, len(values))
 	var left, right, expSize int

@@ -146,6 +146,38 @@ func TestTextOfOtherTypes(t *testing.T) {
 }
 
 // Printing by fmt shows elements that are there, and waits for none.
+// The numbers from which on an exponent is printed are rounded to the type, as NumPy does.
+func TestTextWithTheSmallestNumberWithoutExponent(t *testing.T) {
+	text := func(x *core.Tensor, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		s, err := x.Text(t.Context(), core.TextOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const want = "[0.0001 0.05  ]"
+	if s := text(core.FromSlice([]float32{1e-4, 0.05}, 2)); s != want {
+		t.Errorf("float32: %s", s)
+	}
+	if s := text(core.FromSlice([]float64{1e-4, 0.05}, 2)); s != want {
+		t.Errorf("float64: %s", s)
+	}
+	if s := text(core.FromSlice([]core.Float16{core.NewFloat16(1e-4), core.NewFloat16(0.05)}, 2)); s != want {
+		t.Errorf("float16: %s", s)
+	}
+	if s := text(core.FromSlice([]complex64{1e-4, 0.05i}, 2)); s != "[0.0001+0.j   0.    +0.05j]" {
+		t.Errorf("complex64: %s", s)
+	}
+	if s := text(core.FromSlice([]float32{9.9e-5, 0.05}, 2)); s != "[9.9e-05 5.0e-02]" {
+		t.Errorf("float32 below the limit: %s", s)
+	}
+}
+
 func TestFormatDoesNotWait(t *testing.T) {
 	v := keeper(t)(core.FromSlice([]int8{1, 2}))
 	b, err := v.Buffer()

@@ -144,7 +144,7 @@ def test_text_is_numpys(dtype: str) -> None:
             for mode in range(7) if len(shape) < 2 or max(shape) < 40 else (4, 6):
                 a = numbers(dtype, shape, mode)
                 t = dlx.from_dlpack(a)
-                assert str(t) == np.array2string(a)
+                assert str(t) == str(a)
                 body = np.array2string(a, separator=", ", prefix="tensor(", suffix=")")
                 text = repr(t)
                 assert text.startswith("tensor(" + body)
@@ -152,6 +152,38 @@ def test_text_is_numpys(dtype: str) -> None:
                 want = [f"shape={a.shape}"] if (a.size == 0 and a.shape != (0,)) or a.size > 1000 else []
                 want += [f"dtype={dtype}"] if dtype not in ("bool", "int64", "float64", "complex128") or a.size == 0 else []
                 assert "".join(rest.split()) == "".join((", ".join(["", *want]) + ")").split())
+
+
+@pytest.mark.parametrize("dtype", "float16 float32 float64 complex64 complex128".split())
+def test_text_at_the_limits_is_numpys(dtype: str) -> None:
+    """Numbers with and without an exponent, in arrays, and alone with all their digits."""
+    limits = [x * (1 + e) for p in range(-6, 18) for x in (10.0**p, 3 * 10.0**p) for e in (-1e-3, -1e-7, -1e-16, 0, 1e-16, 1e-7, 1e-3)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        every = np.array([*limits, 0.0, -0.0, 1, -0.1 - 0.2, np.inf, -np.inf, np.nan]).astype(dtype)
+        if dtype.startswith("complex"):
+            every = every + every[::-1] * np.array(1j, dtype)
+    with np.printoptions(linewidth=75, legacy=False):
+        for x in every:
+            for a in (np.array(x), np.array([x]), np.array([x, 5], dtype), np.array([0.05, x], dtype)):
+                t = dlx.from_dlpack(a)
+                assert str(t) == str(a)
+                assert repr(t).startswith("tensor(" + np.array2string(a, separator=", ", prefix="tensor(", suffix=")"))
+
+
+def test_buffers_without_elements() -> None:
+    for shape in ((0,), (0, 3), (3, 0), (2, 0, 3)):
+        for dtype in ("uint8", "float32", "complex128"):
+            t = dlx.empty(shape, dtype)
+            for view in (t, dlx.from_dlpack(np.zeros(shape, dtype)), t.T.T, t[::-1]):
+                m = memoryview(view)
+                assert m.c_contiguous and m.contiguous and m.nbytes == 0 and m.tobytes() == b"" and m.shape == shape
+                assert len(shape) > 1 or m.strides == (m.itemsize,)
+                if len(shape) == 1 and dtype != "complex128":  # what memoryview can cast
+                    assert m.cast("B").nbytes == 0
+
+
+def test_public_names() -> None:
+    assert {name for name in dir(dlx) if not name.startswith("_")} == set(dlx.__all__)
 
 
 def test_dtypes_and_devices() -> None:

@@ -11,16 +11,12 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import _C, _number, _numpy
+from . import _C, _format, _number, _numpy, _repr
 from ._build import BUILD as __build__
 from ._C import Tensor, from_dlpack
 from ._file import File, open, save
-from ._format import tolist
-from ._repr import array_repr, array_str
 from ._types import Device, devices, dtype, empty
-from ._version import VERSION
-
-__version__ = VERSION
+from ._version import VERSION as __version__
 
 __all__ = [
     "Device",
@@ -38,9 +34,9 @@ _C.register(
     {
         "dtype": dtype._of,
         "device": Device._of,
-        "repr": array_repr,
-        "str": array_str,
-        "tolist": tolist,
+        "repr": _repr.array_repr,
+        "str": _repr.array_str,
+        "tolist": _format.tolist,
         "item": _number.item,
         "int": _number.to_int,
         "float": _number.to_float,
@@ -65,4 +61,4 @@ def _live() -> dict[str, int]:
     return {"memories": _C.live(), "go": go}
 
 
-del atexit, os
+del annotations, atexit, os

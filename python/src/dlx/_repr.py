@@ -67,6 +67,42 @@ def _shortest(x: float, kind: str) -> tuple[str, int]:
     return mantissa.replace(".", "").rstrip("0"), int(exponent)
 
 
+def _limit(kind: str) -> float:
+    """Return the number from which on arrays are printed with an exponent."""
+    return float(10.0 ** min(8, _DIGITS.get(kind, 6)))
+
+
+def _whole(x: Any, kind: str) -> str:
+    """Return the text of a number with all its digits, as NumPy prints its scalars."""
+    if isinstance(x, complex):
+        part = "float32" if kind == "complex64" else "float64"
+        imaginary = _digits(x.imag, part) + "j"
+        if x.real == 0 and math.copysign(1, x.real) > 0:
+            return imaginary
+        return f"({_digits(x.real, part)}{'' if imaginary[0] == '-' else '+'}{imaginary})"
+    if not isinstance(x, float):
+        return str(x)
+    text = _digits(x, kind)
+    return text if not math.isfinite(x) or "e" in text or "." in text else text + ".0"
+
+
+def _digits(x: float, kind: str) -> str:
+    """Return the digits of a float, without a point if it is whole."""
+    if not math.isfinite(x):
+        return "nan" if math.isnan(x) else "-inf" if x < 0 else "inf"
+    sign, size = "-" if math.copysign(1, x) < 0 else "", abs(x)
+    if not size:
+        return sign + "0"
+    digits, power = _shortest(size, kind)
+    if size < 1e-4 or size >= (1e16 if kind == "float64" else _limit(kind)):
+        point = "." if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{point}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02}"
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    whole, fraction = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]
+    return sign + whole + ("." + fraction if fraction else "")
+
+
 class _Floats:
     """The common format of floats: all get the same width."""
 
@@ -78,8 +114,8 @@ class _Floats:
         self.scientific = False
         if sizes:
             high, low = max(sizes), min(sizes)
-            limit = 10.0 ** min(8, _DIGITS.get(kind, 6))
-            self.scientific = high >= limit or low < 0.0001 or _round(high / low, kind) > 1000
+            # NumPy rounds 0.0001 to the type, too, and so prints the float32 that is nearest to it without an exponent.
+            self.scientific = high >= _limit(kind) or low < _round(0.0001, kind) or _round(high / low, kind) > 1000
         parts = [self.split(x) for x in self.finite]
         self.left = max((len(whole) for whole, _, _ in parts), default=0)
         self.right = max((len(fraction) for _, fraction, _ in parts), default=0)
@@ -226,9 +262,11 @@ def _body(tensor: _C.Tensor, separator: str, prefix: str) -> str:
 
 
 def array_str(tensor: _C.Tensor) -> str:
-    """Return the elements in brackets."""
+    """Return the elements in brackets, or the only element with all its digits if there are no axes."""
     if not _readable(tensor):
         return array_repr(tensor)
+    if not tensor.ndim and tensor.dtype.lanes == 1:
+        return _whole(elements(tensor)[0], tensor.dtype.name)
     return _body(tensor, " ", "")
 
 

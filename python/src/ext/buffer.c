@@ -64,6 +64,17 @@ typedef struct {
     Py_ssize_t shape[MAX_RANK], strides[MAX_RANK];
 } Layout;
 
+// row_major_bytes replaces the strides of a tensor without elements, which may be any numbers. By its strides Python
+// decides whether a buffer with one axis is contiguous.
+static void row_major_bytes(Layout *l, const DLTensor *t, int64_t size) {
+    int64_t stride = size;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        l->strides[i] = (Py_ssize_t)stride;
+        if (t->shape[i] > 0 && __builtin_mul_overflow(stride, t->shape[i], &stride))
+            stride = 0;
+    }
+}
+
 static bool column_major(const DLTensor *t) {
     int64_t stride = 1;
     if (tensor_count(t) == 0)
@@ -112,6 +123,8 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
         l->shape[i] = (Py_ssize_t)t->t.shape[i];
         l->strides[i] = (Py_ssize_t)(t->t.strides[i] * size);
     }
+    if (tensor_count(&t->t) == 0)
+        row_major_bytes(l, &t->t, size);
     view->buf = address(t);
     Py_INCREF(self);
     view->obj = self;
