@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import dlx
 
@@ -59,11 +60,27 @@ def test_errors(tmp_path: pathlib.Path) -> None:
         t.plan("nonsense")
     with pytest.raises(BufferError, match="dlx: "):
         t.__dlpack__(max_version=(1, 0), dl_device=(14, 0))
-    with pytest.raises(TypeError):
-        dlx.save(tmp_path / "x.npy", np.zeros(3))  # type: ignore[arg-type]
+    for wrong in (3, [1, 2], {"a": "text"}):
+        with pytest.raises(TypeError, match="__dlpack__"):
+            dlx.save(tmp_path / "x.npz", wrong)
     with pytest.raises(ValueError, match="null"):
         dlx.save(tmp_path / "x.npz", {"a\0b": t})
     assert not (tmp_path / "x.npz").exists()
+
+
+def test_save_takes_what_from_dlpack_takes(tmp_path: pathlib.Path) -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    dlx.save(tmp_path / "x.npy", a[:, ::-1])
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), a[:, ::-1])
+    for device in dlx.devices():
+        if device.type == "gl":  # DLPack has no such device
+            continue
+        t = dlx.from_dlpack(a).to(device)
+        dlx.save(tmp_path / "x.npy", t)
+        dlx.save(tmp_path / "x.safetensors", {"a": t, "b": a, "c": tvm_ffi.from_dlpack(a)})
+        np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), a)
+        with dlx.open(tmp_path / "x.safetensors") as f:
+            assert f["a"].tolist() == f["b"].tolist() == f["c"].tolist() == a.tolist()
 
 
 def test_moves() -> None:

@@ -44,6 +44,7 @@ _C.register(
         "bool": _number.to_bool,
         "index": _number.to_index,
         "iter": _number.iterate,
+        "reduce": _number.reduce,
         "contains": _number.contains,
         "bytes": _C.bytes_of,
         "array": _numpy.array,

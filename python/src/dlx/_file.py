@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _C
+from ._format import HOST
 
 
 class File(Mapping[str, _C.Tensor]):
@@ -78,14 +79,18 @@ def open(file: str | os.PathLike[str]) -> File:
     return File(file)
 
 
-def save(
-    file: str | os.PathLike[str], tensors: _C.Tensor | Mapping[str, _C.Tensor], *, compress: bool = False
-) -> None:
-    """Write tensors in host memory to a .npy, .npz or .safetensors file.
+def save(file: str | os.PathLike[str], tensors: object, *, compress: bool = False) -> None:
+    """Write a tensor, or a mapping from names to tensors, to a .npy, .npz or .safetensors file.
 
-    The file appears when it is complete, and replaces an existing one. compress is for .npz.
+    A tensor is anything that from_dlpack takes; those on devices are copied to the host. The file appears when it is
+    complete, and replaces an existing one. compress is for .npz.
     """
     if isinstance(tensors, Mapping):
-        _C.file_save(file, tuple(tensors.values()), tuple(tensors), compress)
+        _C.file_save(file, tuple(map(_on_host, tensors.values())), tuple(tensors), compress)
     else:
-        _C.file_save(file, (tensors,), None, compress)
+        _C.file_save(file, (_on_host(tensors),), None, compress)
+
+
+def _on_host(x: object) -> _C.Tensor:
+    tensor = x if isinstance(x, _C.Tensor) else _C.from_dlpack(x)
+    return tensor if tensor.device.type in HOST else tensor.to("cpu")

@@ -64,6 +64,14 @@ def to_index(tensor: _C.Tensor) -> int:
     return int(_only(tensor, "index"))
 
 
+def reduce(tensor: _C.Tensor) -> tuple[Any, ...]:
+    """Return what pickle needs: the elements, also of a tensor on a device, which comes back in host memory."""
+    kind = tensor.dtype
+    host = tensor if tensor.device.type in HOST else tensor.to("cpu")
+    padded = bool(tensor.flags & 4)
+    return _C.from_bytes, (tensor.shape, kind.code, kind.bits, kind.lanes, padded, _C.bytes_of(host))
+
+
 def iterate(tensor: _C.Tensor) -> Iterator[_C.Tensor]:
     """Return an iterator over the views along the first axis."""
     if not tensor.ndim:

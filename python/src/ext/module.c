@@ -11,6 +11,74 @@ PyDoc_STRVAR(from_dlpack_doc,
              "device moves the tensor there if it is elsewhere. copy=True always copies; copy=False raises BufferError\n"
              "instead of copying. ValueError or BufferError is raised if the producer's tensor is not valid.");
 
+// new_host allocates host memory for a row-major tensor, which d describes.
+static Tensor *new_host(State *s, const DLTensor *d, uint64_t flags) {
+    void *data;
+    Memory *m = memory_host(s, data_bytes(d->dtype, flags, tensor_count(d)), &data);
+    if (m == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    Tensor *t = tensor_alloc(s, m, d->ndim);
+    if (t == NULL) {
+        memory_release(s, m);
+        return NULL;
+    }
+    t->flags = flags;
+    int64_t *at = t->t.shape;
+    t->t = *d;
+    t->t.data = data;
+    t->t.shape = memcpy(at, d->shape, sizeof *at * (size_t)d->ndim);
+    t->t.strides = memcpy(at + d->ndim, d->strides, sizeof *at * (size_t)d->ndim);
+    return t;
+}
+
+// describe fills in d for a tuple of extents and a type. dims has room for 2 * MAX_RANK numbers.
+static int describe(DLTensor *d, int64_t *dims, PyObject *shape, int code, int bits, int lanes, uint64_t flags) {
+    char text[256];
+    Py_ssize_t n = PyTuple_Size(shape);
+    if (n > MAX_RANK || code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 || lanes > 65535) {
+        PyErr_SetString(PyExc_ValueError, "dlx: the shape has more than 64 axes, or the type is not valid");
+        return -1;
+    }
+    *d = (DLTensor){.data = dims, .device = {DEVICE_CPU, 0}, .ndim = (int32_t)n, .shape = dims, .strides = dims + n};
+    d->dtype = (DLDataType){(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
+    for (Py_ssize_t i = 0; i < n; i++) {
+        dims[i] = PyNumber_AsSsize_t(PyTuple_GetItem(shape, i), PyExc_ValueError);
+        if (dims[i] == -1 && PyErr_Occurred())
+            return -1;
+    }
+    row_major(d);
+    if (check_tensor(d, flags, text, sizeof text))
+        return 0;
+    PyErr_Format(PyExc_ValueError, "dlx: %s", text);
+    return -1;
+}
+
+// from_bytes makes a tensor of what bytes_of returned: of a tuple of extents, the type, whether elements are padded, and
+// the bytes.
+static PyObject *from_bytes(PyObject *module, PyObject *args) {
+    PyObject *shape;
+    int code, bits, lanes, padded;
+    const char *data;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "O!iiipy#:from_bytes", &PyTuple_Type, &shape, &code, &bits, &lanes, &padded, &data, &size))
+        return NULL;
+    DLTensor d;
+    int64_t dims[2 * MAX_RANK];
+    uint64_t flags = padded ? FLAG_PADDED : 0;
+    if (describe(&d, dims, shape, code, bits, lanes, flags) != 0)
+        return NULL;
+    if (data_bytes(d.dtype, flags, tensor_count(&d)) != size) {
+        PyErr_Format(PyExc_ValueError, "dlx: a tensor of this shape and type does not have %zd bytes", size);
+        return NULL;
+    }
+    Tensor *t = new_host(PyModule_GetState(module), &d, flags);
+    if (t != NULL && size > 0)
+        memcpy(t->t.data, data, (size_t)size);
+    return (PyObject *)t;
+}
+
 // empty takes a tuple of extents, the type as code, bits and lanes, and the device.
 static PyObject *empty(PyObject *module, PyObject *args) {
     State *s = PyModule_GetState(module);
@@ -19,48 +87,17 @@ static PyObject *empty(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!iiiO:empty", &PyTuple_Type, &shape, &code, &bits, &lanes, &device))
         return NULL;
     DLDevice id;
+    DLTensor d;
     int64_t dims[2 * MAX_RANK];
-    char text[256];
-    Py_ssize_t n = PyTuple_Size(shape);
-    if (parse_device(device, &id) != 0)
+    if (parse_device(device, &id) != 0 || describe(&d, dims, shape, code, bits, lanes, 0) != 0)
         return NULL;
-    if (n > MAX_RANK || code < 0 || code > 255 || bits < 0 || bits > 255 || lanes < 0 || lanes > 65535) {
-        PyErr_SetString(PyExc_ValueError, "dlx: the shape has more than 64 axes, or the type is not valid");
-        return NULL;
-    }
-    DLTensor d = {.data = dims, .device = {DEVICE_CPU, 0}, .ndim = (int32_t)n, .shape = dims, .strides = dims + n};
-    d.dtype = (DLDataType){(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
-    for (Py_ssize_t i = 0; i < n; i++) {
-        dims[i] = PyNumber_AsSsize_t(PyTuple_GetItem(shape, i), PyExc_ValueError);
-        if (dims[i] == -1 && PyErr_Occurred())
-            return NULL;
-    }
-    row_major(&d);
-    if (!check_tensor(&d, 0, text, sizeof text)) {
-        PyErr_Format(PyExc_ValueError, "dlx: %s", text);
-        return NULL;
-    }
     if (id.type != DEVICE_CPU)
-        return go_empty(s, d.dtype, (int)n, dims, id);
+        return go_empty(s, d.dtype, d.ndim, dims, id);
     if (id.id != 0) {
         PyErr_SetString(PyExc_ValueError, "dlx: the only CPU is cpu:0");
         return NULL;
     }
-    Memory *m = memory_host(s, data_bytes(d.dtype, 0, tensor_count(&d)), &d.data);
-    if (m == NULL)
-        return PyErr_NoMemory();
-    Tensor *t = tensor_alloc(s, m, (int)n);
-    if (t == NULL) {
-        memory_release(s, m);
-        return NULL;
-    }
-    int64_t *at = t->t.shape;
-    memcpy(at, dims, sizeof *dims * 2 * (size_t)n);
-    t->flags = 0;
-    t->t = d;
-    t->t.shape = at;
-    t->t.strides = at + n;
-    return (PyObject *)t;
+    return (PyObject *)new_host(s, &d, 0);
 }
 
 static PyObject *register_hooks(PyObject *module, PyObject *hooks) {
@@ -158,6 +195,7 @@ static PyMethodDef methods[] = {
     {"device_text", device_text, METH_O, NULL},
     {"bytes_of", bytes_of, METH_O, NULL},
     {"bits_of", bits_of, METH_O, NULL},
+    {"from_bytes", from_bytes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -265,6 +265,16 @@ static PyObject *tensor_copy(PyObject *self, PyObject *ignored) {
     return tensor_move(state_of(t), t, t->t.device, 1);
 }
 
+static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
+    (void)memo; // a tensor refers to no other object
+    return tensor_copy(self, NULL);
+}
+
+static PyObject *tensor_reduce(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return call_hook_away(state_of(tensor_of(self)), "reduce", Py_BuildValue("(O)", self));
+}
+
 static PyObject *tensor_wait(PyObject *self, PyObject *ignored) {
     (void)ignored;
     if (wait_host(tensor_of(self)) != 0)
@@ -329,6 +339,10 @@ static PyMethodDef methods[] = {
     {"to", (PyCFunction)(void (*)(void))tensor_to, METH_VARARGS | METH_KEYWORDS, to_doc},
     {"plan", (PyCFunction)(void (*)(void))tensor_plan, METH_VARARGS | METH_KEYWORDS, plan_doc},
     {"copy", tensor_copy, METH_NOARGS, "copy($self)\n--\n\nReturn a row-major copy on the same device."},
+    {"__copy__", tensor_copy, METH_NOARGS, "__copy__($self)\n--\n\nReturn a copy on the same device, as copy() does."},
+    {"__deepcopy__", tensor_deepcopy, METH_O, "__deepcopy__($self, memo)\n--\n\nReturn a copy on the same device, as copy() does."},
+    {"__reduce__", tensor_reduce, METH_NOARGS,
+     "__reduce__($self)\n--\n\nPickle the shape, the type and the elements. The result of loading is in host memory."},
     {"wait", tensor_wait, METH_NOARGS, "wait($self)\n--\n\nBlock until unfinished work on the tensor is done."},
     {"transpose", tensor_transpose, METH_VARARGS,
      "transpose($self, *axes)\n--\n\nReturn a view with the axes in another order, reversed if none is named."},
