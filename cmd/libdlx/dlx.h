@@ -55,7 +55,7 @@ extern "C" {
 /* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
 #define DLX_ABI_VERSION 0
 /* Raised when functions or constants are added. */
-#define DLX_VERSION_MINOR 1
+#define DLX_VERSION_MINOR 2
 
 #if defined(__GNUC__)
 #define DLX_API __attribute__((visibility("default")))
@@ -295,6 +295,12 @@ DLX_API dlx_status dlx_tensor_wrap(void *data, int64_t size, int64_t offset, con
 DLX_API dlx_status dlx_tensor_view(dlx_tensor *tensor, int32_t rank, const int64_t *shape, const int64_t *strides,
 	int64_t offset, dlx_tensor **view, dlx_error *error);
 
+/* Makes a row-major tensor in host memory with the elements of tensor converted to another type. Numbers are rounded to
+ * the nearest one, and truncated for integers. The caller closes the result. May block. Fails with DLX_ERR_DTYPE for a
+ * type that cannot be converted, or DLX_ERR_DEVICE if the host cannot access tensor. */
+DLX_API dlx_status dlx_tensor_as_type(dlx_tensor *tensor, const dlx_dtype *dtype, int64_t timeout_ns,
+	dlx_tensor **result, dlx_error *error);
+
 /* Closes a tensor. The memory is freed when no other tensor and no unfinished work uses it. Does not block. */
 DLX_API dlx_status dlx_tensor_close(dlx_tensor *tensor, dlx_error *error);
 
@@ -392,6 +398,13 @@ DLX_API dlx_status dlx_file_tensor(dlx_file *file, const char *name, dlx_tensor 
  * file appears when it is complete, and replaces an existing one. On failure nothing is left behind. May block. */
 DLX_API dlx_status dlx_file_save(const char *path, dlx_tensor *const *tensors, const char *const *names, size_t count,
 	int32_t compress, int64_t timeout_ns, dlx_error *error);
+
+/* As dlx_file_save, for a .safetensors file with metadata: pairs keys and values, which are texts. Fails with
+ * DLX_ERR_NOT_SUPPORTED for the other formats, which have no metadata, and with DLX_ERR_INVALID for a key that is there
+ * twice. */
+DLX_API dlx_status dlx_file_save_metadata(const char *path, dlx_tensor *const *tensors, const char *const *names,
+	size_t count, const char *const *keys, const char *const *values, size_t pairs, int64_t timeout_ns,
+	dlx_error *error);
 
 /* ---- Moves ------------------------------------------------------------------------------------------------------ */
 

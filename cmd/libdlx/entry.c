@@ -106,6 +106,8 @@ ENTRY(tensor_wrap, (void *data, int64_t size, int64_t offset, const dlx_tensor_s
 ENTRY(tensor_view, (dlx_tensor *tensor, int32_t rank, const int64_t *shape, const int64_t *strides, int64_t offset,
 	dlx_tensor **view, dlx_error *error), CLEAR(view),
 	(tensor, rank, (int64_t *)shape, (int64_t *)strides, offset, view, error))
+ENTRY(tensor_as_type, (dlx_tensor *tensor, const dlx_dtype *dtype, int64_t timeout_ns, dlx_tensor **result,
+	dlx_error *error), CLEAR(result), (tensor, (dlx_dtype *)dtype, timeout_ns, result, error))
 ENTRY(tensor_close, (dlx_tensor *tensor, dlx_error *error), NOTHING, (tensor, error))
 ENTRY(tensor_get_info, (dlx_tensor *tensor, dlx_tensor_info *info, dlx_error *error), CLEAR_STRUCT(info),
 	(tensor, info, error))
@@ -140,6 +142,10 @@ ENTRY(file_tensor, (dlx_file *file, const char *name, dlx_tensor **tensor, dlx_e
 ENTRY(file_save, (const char *path, dlx_tensor *const *tensors, const char *const *names, size_t count,
 	int32_t compress, int64_t timeout_ns, dlx_error *error), NOTHING,
 	((char *)path, (dlx_tensor **)tensors, (char **)names, count, compress, timeout_ns, error))
+ENTRY(file_save_metadata, (const char *path, dlx_tensor *const *tensors, const char *const *names, size_t count,
+	const char *const *keys, const char *const *values, size_t pairs, int64_t timeout_ns, dlx_error *error), NOTHING,
+	((char *)path, (dlx_tensor **)tensors, (char **)names, count, (char **)keys, (char **)values, pairs, timeout_ns,
+		error))
 
 ENTRY(to, (dlx_tensor *tensor, dlx_device *device, const dlx_move_options *options, int64_t timeout_ns,
 	dlx_tensor **result, dlx_report **report, dlx_error *error), CLEAR(result) CLEAR(report),

@@ -94,12 +94,6 @@ func dlxgo_file_tensor(file *C.dlx_file, name *C.char, tensor **C.dlx_tensor, e 
 //export dlxgo_file_save
 func dlxgo_file_save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, compress C.int32_t, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
-		if err := required("path", unsafe.Pointer(path)); err != nil {
-			return err
-		}
-		if list == nil && count > 0 {
-			return invalid("tensors is NULL, and count is %d", count)
-		}
 		var options []tensorfile.WriteOption
 		switch compress {
 		case 0:
@@ -108,18 +102,63 @@ func dlxgo_file_save(path *C.char, list **C.dlx_tensor, names **C.char, count C.
 		default:
 			return invalid("compress is %d, and neither 0 nor 1", compress)
 		}
-		named := make([]tensorfile.Named, 0, min(count, 1024))
-		for i := range uintptr(count) {
-			n, err := namedTensor(list, names, i)
+		return save(path, list, names, count, timeout, options...)
+	})
+}
+
+//export dlxgo_file_save_metadata
+func dlxgo_file_save_metadata(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, keys, values **C.char, pairs C.size_t, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		metadata := make(map[string]string)
+		for i := range uintptr(pairs) {
+			key, err := textAt("keys", keys, i)
 			if err != nil {
 				return err
 			}
-			named = append(named, n)
+			value, err := textAt("values", values, i)
+			if err != nil {
+				return err
+			}
+			if _, twice := metadata[key]; twice {
+				return invalid("keys[%d] is %q, which is there before", i, key)
+			}
+			metadata[key] = value
 		}
-		return within(timeout, func(ctx context.Context) error {
-			return tensorfile.WriteFile(ctx, C.GoString(path), named, options...)
-		})
+		return save(path, list, names, count, timeout, tensorfile.Metadata(metadata))
 	})
+}
+
+// save writes the tensors of two arrays of C to a file.
+func save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, timeout C.int64_t, options ...tensorfile.WriteOption) error {
+	if err := required("path", unsafe.Pointer(path)); err != nil {
+		return err
+	}
+	if list == nil && count > 0 {
+		return invalid("tensors is NULL, and count is %d", count)
+	}
+	named := make([]tensorfile.Named, 0, min(count, 1024))
+	for i := range uintptr(count) {
+		n, err := namedTensor(list, names, i)
+		if err != nil {
+			return err
+		}
+		named = append(named, n)
+	}
+	return within(timeout, func(ctx context.Context) error {
+		return tensorfile.WriteFile(ctx, C.GoString(path), named, options...)
+	})
+}
+
+// textAt returns text i of an array of C.
+func textAt(name string, texts **C.char, i uintptr) (string, error) {
+	if texts == nil {
+		return "", invalid("%s is NULL", name)
+	}
+	text := *(**C.char)(unsafe.Add(unsafe.Pointer(texts), i*unsafe.Sizeof(texts)))
+	if text == nil {
+		return "", invalid("%s[%d] is NULL", name, i)
+	}
+	return C.GoString(text), nil
 }
 
 // namedTensor returns element i of the arrays of C.
@@ -131,11 +170,7 @@ func namedTensor(list **C.dlx_tensor, names **C.char, i uintptr) (tensorfile.Nam
 	}
 	n := tensorfile.Named{Tensor: t}
 	if names != nil {
-		name := *(**C.char)(unsafe.Add(unsafe.Pointer(names), at))
-		if name == nil {
-			return n, invalid("names[%d] is NULL", i)
-		}
-		n.Name = C.GoString(name)
+		n.Name, err = textAt("names", names, i)
 	}
-	return n, nil
+	return n, err
 }

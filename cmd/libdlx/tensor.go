@@ -181,6 +181,26 @@ func dlxgo_tensor_view(tensor *C.dlx_tensor, rank C.int32_t, cShape, cStrides *C
 	})
 }
 
+//export dlxgo_tensor_as_type
+func dlxgo_tensor_as_type(tensor *C.dlx_tensor, kind *C.dlx_dtype, timeout C.int64_t, result **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("result", unsafe.Pointer(result)); err != nil {
+			return err
+		}
+		if err := required("dtype", unsafe.Pointer(kind)); err != nil {
+			return err
+		}
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		return within(timeout, func(ctx context.Context) error {
+			converted, err := t.AsType(ctx, dtype(*kind))
+			return setTensor(result, converted, err)
+		})
+	})
+}
+
 //export dlxgo_tensor_close
 func dlxgo_tensor_close(tensor *C.dlx_tensor, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {

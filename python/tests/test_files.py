@@ -83,6 +83,45 @@ def test_save_takes_what_from_dlpack_takes(tmp_path: pathlib.Path) -> None:
             assert f["a"].tolist() == f["b"].tolist() == f["c"].tolist() == a.tolist()
 
 
+def test_metadata(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "x.safetensors"
+    metadata = {"format": "pt", "text": "\u00e4 \u20ac", "": "empty"}
+    dlx.save(path, {"a": np.arange(3)}, metadata=metadata)
+    with dlx.open(path) as f:
+        assert f.metadata == metadata and f["a"].tolist() == [0, 1, 2]
+    dlx.save(path, {"a": np.arange(3)}, metadata={})
+    assert dlx.open(path).metadata == {}
+    with pytest.raises(RuntimeError, match="no metadata"):
+        dlx.save(tmp_path / "x.npz", {"a": np.arange(3)}, metadata=metadata)
+    for wrong in ({"a": 1}, {1: "a"}):
+        with pytest.raises(TypeError):
+            dlx.save(path, {"a": np.arange(3)}, metadata=wrong)  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="null"):
+        dlx.save(path, {"a": np.arange(3)}, metadata={"a": "b\0c"})
+    with pytest.raises(ValueError, match="compress"):
+        dlx.save(path, {"a": np.arange(3)}, compress=True, metadata={})
+
+
+def test_astype() -> None:
+    a = np.array([[0.0, 1.5, -2.5], [3.75, 100.0, 127.0]])
+    for device in dlx.devices():
+        if device.type == "gl":  # DLPack has no such device
+            continue
+        for view in (a, a.T, a[:, ::-2], a[:0], np.array(a[0, 1])):
+            t = dlx.from_dlpack(view).to(device)
+            for kind in (np.float32, "float16", "int8", dlx.dtype("uint8") if view.min(initial=0) >= 0 else "int64", "bool", "complex64"):
+                u = t.astype(kind)
+                want = view.astype(np.dtype(str(dlx.dtype(kind))))
+                assert u.dtype == kind and u.device == "cpu" and u.contiguous and not u.readonly
+                np.testing.assert_array_equal(np.from_dlpack(u), want)
+    t = dlx.from_dlpack(a)
+    assert t.astype(float).data_ptr != t.data_ptr and t.astype("bfloat16").tolist() == a.tolist()
+    assert t.astype(dtype="float4_e2m1fn").tolist() == [[0.0, 1.5, -2.0], [4.0, 6.0, 6.0]]
+    for wrong in ("nonsense", "float33", "int3x0", None):
+        with pytest.raises(ValueError, match="dlx: "):
+            t.astype(wrong)
+
+
 def test_moves() -> None:
     t = dlx.from_dlpack(np.arange(6.0).reshape(2, 3))
     assert t.to("cpu") is t and t.to("cpu", copy=False) is t

@@ -25,6 +25,7 @@ READS = {
     "to": 't.to("cpu", copy=True)',
     "import": "dlx.from_dlpack(t, copy=True)",
     "export": "t.__dlpack__(max_version=(1, 0), copy=True)",
+    "astype": 't.astype("int8")',
     "save": 'dlx.save(path + ".npy", t)',
     "device": "t.to(device)",
 }

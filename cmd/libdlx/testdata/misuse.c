@@ -33,6 +33,7 @@ static void wrong_handle(void *h, dlx_status want, dlx_device *device, dlx_tenso
 	FAILS(want, dlx_device_json(h, (dlx_text **)&out, &err));
 	FAILS(want, dlx_tensor_alloc(h, &spec, NULL, 0, TENSOR, &err));
 	FAILS(want, dlx_tensor_view(h, 1, shape, NULL, 0, TENSOR, &err));
+	FAILS(want, dlx_tensor_as_type(h, &float32, 0, TENSOR, &err));
 	FAILS(want, dlx_tensor_close(h, &err));
 	FAILS(want, dlx_tensor_get_info(h, &tensor_info, &err));
 	FAILS(want, dlx_tensor_wait_ready(h, 0, &err));
@@ -48,6 +49,8 @@ static void wrong_handle(void *h, dlx_status want, dlx_device *device, dlx_tenso
 	FAILS(want, dlx_file_json(h, (dlx_text **)&out, &err));
 	FAILS(want, dlx_file_tensor(h, "x", TENSOR, &err));
 	FAILS(want, dlx_file_save("/nonexistent/x.npy", (dlx_tensor **)&h, NULL, 1, 0, 0, &err));
+	FAILS(want, dlx_file_save_metadata("/nonexistent/x.safetensors", (dlx_tensor **)&h, NULL, 1, NULL, NULL, 0, 0,
+		&err));
 	FAILS(want, dlx_to(h, device, NULL, 0, TENSOR, NULL, &err));
 	FAILS(want, dlx_to(tensor, h, NULL, 0, TENSOR, (dlx_report **)&out, &err));
 	FAILS(want, dlx_plan(h, device, NULL, (dlx_route **)&out, &err));
@@ -269,6 +272,33 @@ static void files(dlx_device *device, const char *folder) {
 	FAILS(DLX_ERR_INVALID, dlx_file_save(missing, list, names, 2, 0, 0, &err)); /* .npy has one */
 	FAILS(DLX_ERR_INVALID, dlx_file_open(missing, &f, &err));
 	OK(dlx_file_save(path, list, names, 2, 1, 0, &err));
+
+	const char *const keys[] = {"k", "l"}, *const twice[] = {"k", "k"}, *const values[] = {"v", "w"};
+	char safe[4096];
+	snprintf(safe, sizeof safe, "%s/two.safetensors", folder);
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(NULL, list, names, 2, keys, values, 2, 0, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(safe, NULL, names, 2, keys, values, 2, 0, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(safe, list, names, 2, NULL, values, 2, 0, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(safe, list, names, 2, keys, NULL, 2, 0, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(safe, list, names, 2, hole, values, 2, 0, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(safe, list, names, 2, keys, hole, 2, 0, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_save_metadata(safe, list, names, 2, twice, values, 2, 0, &err));
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_file_save_metadata(path, list, names, 2, keys, values, 2, 0, &err));
+	OK(dlx_file_save_metadata(safe, list, names, 2, keys, values, 2, 0, &err));
+	OK(dlx_file_open(safe, &f, &err));
+	OK(dlx_file_json(f, &text, &err));
+	OK(dlx_text_data(text, &data, NULL, &err));
+	CHECK(strstr(data, "\"k\":\"v\"") && strstr(data, "\"l\":\"w\""));
+	OK(dlx_text_close(text, &err));
+	OK(dlx_file_close(f, &err));
+	const dlx_dtype int8 = {0, 8, 1}, none = {0, 0, 1};
+	FAILS(DLX_ERR_INVALID, dlx_tensor_as_type(t, NULL, 0, &u, &err));
+	FAILS(DLX_ERR_INVALID, dlx_tensor_as_type(t, &int8, 0, NULL, &err));
+	FAILS(DLX_ERR_DTYPE, dlx_tensor_as_type(t, &none, 0, &u, &err));
+	OK(dlx_tensor_as_type(t, &int8, 0, &u, &err));
+	OK(dlx_tensor_get_info(u, &info, &err));
+	CHECK(info.bytes == 3 && ((int8_t *)info.data)[2] == 3);
+	OK(dlx_tensor_close(u, &err));
 	OK(dlx_tensor_close(t, &err));
 
 	OK(dlx_file_open(path, &f, &err));

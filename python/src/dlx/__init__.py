@@ -45,6 +45,7 @@ _C.register(
         "index": _number.to_index,
         "iter": _number.iterate,
         "reduce": _number.reduce,
+        "astype": _number.astype,
         "contains": _number.contains,
         "bytes": _C.bytes_of,
         "array": _numpy.array,

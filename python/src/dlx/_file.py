@@ -79,16 +79,23 @@ def open(file: str | os.PathLike[str]) -> File:
     return File(file)
 
 
-def save(file: str | os.PathLike[str], tensors: object, *, compress: bool = False) -> None:
+def save(
+    file: str | os.PathLike[str], tensors: object, *, compress: bool = False, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write a tensor, or a mapping from names to tensors, to a .npy, .npz or .safetensors file.
 
     A tensor is anything that from_dlpack takes; those on devices are copied to the host. The file appears when it is
-    complete, and replaces an existing one. compress is for .npz.
+    complete, and replaces an existing one. compress is for .npz, and metadata, a mapping from texts to texts, for
+    .safetensors.
     """
-    if isinstance(tensors, Mapping):
-        _C.file_save(file, tuple(map(_on_host, tensors.values())), tuple(tensors), compress)
-    else:
-        _C.file_save(file, (_on_host(tensors),), None, compress)
+    names, values = (tuple(tensors), tuple(tensors.values())) if isinstance(tensors, Mapping) else (None, (tensors,))
+    hosted = tuple(map(_on_host, values))
+    if metadata is None:
+        _C.file_save(file, hosted, names, compress, None, None)
+        return
+    if compress:
+        raise ValueError("dlx: compress is for .npz, and metadata for .safetensors")
+    _C.file_save(file, hosted, names, compress, tuple(metadata), tuple(metadata.values()))
 
 
 def _on_host(x: object) -> _C.Tensor:

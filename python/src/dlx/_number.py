@@ -14,6 +14,9 @@ from ._format import HOST, elements, has_numbers, scalar, small_float
 from ._types import dtype
 
 
+_dtype = dtype
+
+
 def item(tensor: _C.Tensor) -> Any:
     """Return the only element, from any device."""
     if tensor.size != 1 or tensor.dtype.lanes != 1:
@@ -70,6 +73,13 @@ def reduce(tensor: _C.Tensor) -> tuple[Any, ...]:
     host = tensor if tensor.device.type in HOST else tensor.to("cpu")
     padded = bool(tensor.flags & 4)
     return _C.from_bytes, (tensor.shape, kind.code, kind.bits, kind.lanes, padded, _C.bytes_of(host))
+
+
+def astype(tensor: _C.Tensor, dtype: object) -> _C.Tensor:
+    """Convert the elements to another type, on the host."""
+    kind = _dtype(dtype)
+    host = tensor if tensor.device.type in HOST else tensor.to("cpu")
+    return _C.as_type(host, kind.code, kind.bits, kind.lanes)
 
 
 def iterate(tensor: _C.Tensor) -> Iterator[_C.Tensor]:

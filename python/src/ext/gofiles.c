@@ -84,69 +84,122 @@ static PyObject *file_tensor(PyObject *module, PyObject *args) {
     return result;
 }
 
-// file_save takes the path, a sequence of tensors, a sequence of names or None, and whether to compress.
+// Texts is an array of texts for libdlx, with the objects that hold them.
+typedef struct {
+    PyObject **held;
+    const char **at;
+    Py_ssize_t count;
+} Texts;
+
+static void texts_free(Texts *t) {
+    for (Py_ssize_t i = 0; t->held != NULL && i < t->count; i++)
+        Py_XDECREF(t->held[i]);
+    PyMem_Free(t->held);
+    PyMem_Free(t->at);
+}
+
+// texts_read reads a tuple of strings. The caller frees t, also after an error.
+static int texts_read(Texts *t, PyObject *tuple) {
+    Py_ssize_t n = PyTuple_Size(tuple);
+    t->held = PyMem_Calloc((size_t)n + 1, sizeof *t->held);
+    t->at = PyMem_Calloc((size_t)n + 1, sizeof *t->at);
+    if (t->held == NULL || t->at == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; t->count < n; t->count++) {
+        char *text; // without a length to fill in, a text with a 0 inside is an error
+        PyObject *held = t->held[t->count] = PyUnicode_AsUTF8String(PyTuple_GetItem(tuple, t->count));
+        if (held == NULL || PyBytes_AsStringAndSize(held, &text, NULL) != 0) {
+            t->count++;
+            return -1;
+        }
+        t->at[t->count] = text;
+    }
+    return 0;
+}
+
+// file_save takes the path, a tuple of tensors, a tuple of names or None, whether to compress, and a tuple of keys and
+// one of values, or None twice.
 static PyObject *file_save(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *bytes, *list, *names, *flag;
+    PyObject *bytes, *list, *names, *flag, *keys, *values, *result = NULL;
     int compress;
-    if (!PyArg_ParseTuple(args, "O&O!OO:file_save", PyUnicode_FSConverter, &bytes, &PyTuple_Type, &list, &names, &flag))
+    if (!PyArg_ParseTuple(args, "O&O!OOOO:file_save", PyUnicode_FSConverter, &bytes, &PyTuple_Type, &list, &names, &flag,
+                          &keys, &values))
         return NULL;
-    if (parse_flag(flag, "compress", &compress) != 0) {
-        Py_DECREF(bytes);
-        return NULL;
-    }
-    compress = compress == 1;
-    const struct GoLib *go = go_load();
+    const struct GoLib *go = parse_flag(flag, "compress", &compress) == 0 ? go_load() : NULL;
     Py_ssize_t n = PyTuple_Size(list), made = 0;
     dlx_tensor **tensors = PyMem_Calloc((size_t)n + 1, sizeof *tensors);
-    PyObject **encoded = PyMem_Calloc((size_t)n + 1, sizeof *encoded);
-    const char **texts = PyMem_Calloc((size_t)n + 1, sizeof *texts);
-    PyObject *result = NULL;
-    if (tensors == NULL || encoded == NULL || texts == NULL)
+    Texts named = {0}, of_keys = {0}, of_values = {0};
+    if (tensors == NULL)
         PyErr_NoMemory();
-    bool ready = go != NULL && !PyErr_Occurred();
+    bool ready = go != NULL && tensors != NULL && (names == Py_None || texts_read(&named, names) == 0) &&
+                 (keys == Py_None || (texts_read(&of_keys, keys) == 0 && texts_read(&of_values, values) == 0));
     for (; ready && made < n; made++) {
         PyObject *t = PyTuple_GetItem(list, made);
-        if (!tensor_check(t)) {
+        if (!tensor_check(t))
             PyErr_SetString(PyExc_TypeError, "dlx: only tensors of dlx can be saved");
+        else
+            tensors[made] = go_tensor(go, tensor_of(t));
+        if (tensors[made] == NULL)
             ready = false;
-            break;
-        }
-        if (names != Py_None) {
-            PyObject *name = PySequence_GetItem(names, made);
-            encoded[made] = name == NULL ? NULL : PyUnicode_AsUTF8String(name);
-            Py_XDECREF(name);
-            char *at = NULL; // without a length to fill in, a name with a 0 inside is an error
-            if (encoded[made] != NULL && PyBytes_AsStringAndSize(encoded[made], &at, NULL) == 0)
-                texts[made] = at;
-        }
-        tensors[made] = names != Py_None && texts[made] == NULL ? NULL : go_tensor(go, tensor_of(t));
-        if (tensors[made] == NULL) {
-            ready = false;
-            made++;
-            break;
-        }
     }
     if (ready) {
         dlx_error e;
         dlx_status status;
         const char *path = PyBytes_AsString(bytes);
+        const char *const *texts = names == Py_None ? NULL : named.at;
         Py_BEGIN_ALLOW_THREADS
-        status = go->file_save(path, tensors, names == Py_None ? NULL : texts, (size_t)n, compress, 0, &e);
+        if (keys == Py_None)
+            status = go->file_save(path, tensors, texts, (size_t)n, compress == 1, 0, &e);
+        else
+            status = go->file_save_metadata(path, tensors, texts, (size_t)n, of_keys.at, of_values.at,
+                                            (size_t)of_keys.count, 0, &e);
         Py_END_ALLOW_THREADS
         result = status == DLX_OK ? Py_BuildValue("") : go_file_exception(&e);
     }
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; tensors != NULL && i < made; i++)
-        if (tensors[i] != NULL)
-            go->tensor_close(tensors[i], NULL);
-    Py_END_ALLOW_THREADS
-    for (Py_ssize_t i = 0; encoded != NULL && i < made; i++)
-        Py_XDECREF(encoded[i]);
+    if (made > 0) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < made; i++)
+            if (tensors[i] != NULL)
+                go->tensor_close(tensors[i], NULL);
+        Py_END_ALLOW_THREADS
+    }
+    texts_free(&named);
+    texts_free(&of_keys);
+    texts_free(&of_values);
     PyMem_Free(tensors);
-    PyMem_Free(encoded);
-    PyMem_Free(texts);
     Py_DECREF(bytes);
+    return result;
+}
+
+// as_type takes a tensor in host memory, and a type as code, bits and lanes.
+static PyObject *as_type(PyObject *module, PyObject *args) {
+    PyObject *o;
+    int code, bits, lanes;
+    if (!PyArg_ParseTuple(args, "Oiii:as_type", &o, &code, &bits, &lanes))
+        return NULL;
+    if (!tensor_check(o)) {
+        PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
+        return NULL;
+    }
+    const struct GoLib *go = wait_host(tensor_of(o)) == 0 ? go_load() : NULL;
+    dlx_tensor *from = go == NULL ? NULL : go_tensor(go, tensor_of(o)), *converted;
+    if (from == NULL)
+        return NULL;
+    const dlx_dtype dtype = {(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
+    dlx_error e;
+    dlx_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = go->tensor_as_type(from, &dtype, 0, &converted, &e);
+    go->tensor_close(from, NULL);
+    Py_END_ALLOW_THREADS
+    if (status != DLX_OK)
+        return go_exception(&e);
+    PyObject *result = go_result(PyModule_GetState(module), go, converted, true);
+    if (result != NULL) // nothing is unfinished: it works in a child of fork, too
+        go_close(atomic_exchange(&tensor_of(result)->memory->handle, 0));
     return result;
 }
 
@@ -239,6 +292,7 @@ PyMethodDef golib_methods[] = {
     {"file_json", file_json, METH_O, NULL},
     {"file_tensor", file_tensor, METH_VARARGS, NULL},
     {"file_save", file_save, METH_VARARGS, NULL},
+    {"as_type", as_type, METH_VARARGS, NULL},
     {"devices_json", devices_json, METH_NOARGS, NULL},
     {"go_live", go_live, METH_NOARGS, NULL},
     {"go_version", go_version, METH_NOARGS, NULL},

@@ -8,11 +8,12 @@
 #include <dlx.h>
 
 #define GO_FUNCTIONS(X)                                                                                                \
-    X(abi_version) X(version_minor) X(version) X(live) X(flush) X(text_data) X(text_close) X(registry_open)                        \
-    X(registry_json) X(device_open) X(tensor_alloc) X(tensor_view) X(tensor_close) X(tensor_get_info)                  \
-    X(tensor_wait_ready) X(tensor_wait_idle) X(tensor_import) X(tensor_export) X(tensor_handoff) X(file_open)          \
-    X(file_close) X(file_json) X(file_tensor) X(file_save) X(to) X(plan) X(route_text) X(route_close)                  \
-    X(report_get_info) X(report_close) X(stream_borrow) X(stream_close)
+    X(abi_version) X(version_minor) X(version) X(live) X(flush) X(text_data) X(text_close) X(registry_open)            \
+    X(registry_json) X(device_open) X(tensor_alloc) X(tensor_view) X(tensor_as_type) X(tensor_close)                   \
+    X(tensor_get_info) X(tensor_wait_ready) X(tensor_wait_idle) X(tensor_import) X(tensor_export)                      \
+    X(tensor_handoff) X(file_open) X(file_close) X(file_json) X(file_tensor) X(file_save) X(file_save_metadata)        \
+    X(to) X(plan) X(route_text) X(route_close) X(report_get_info) X(report_close) X(stream_borrow)                     \
+    X(stream_close)
 
 struct GoLib {
 #define DECLARE(name) __typeof__(&dlx_##name) name;

@@ -275,6 +275,10 @@ static PyObject *tensor_reduce(PyObject *self, PyObject *ignored) {
     return call_hook_away(state_of(tensor_of(self)), "reduce", Py_BuildValue("(O)", self));
 }
 
+static PyObject *tensor_astype(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return call_for(self, "astype", args, kwargs);
+}
+
 static PyObject *tensor_wait(PyObject *self, PyObject *ignored) {
     (void)ignored;
     if (wait_host(tensor_of(self)) != 0)
@@ -343,6 +347,9 @@ static PyMethodDef methods[] = {
     {"__deepcopy__", tensor_deepcopy, METH_O, "__deepcopy__($self, memo)\n--\n\nReturn a copy on the same device, as copy() does."},
     {"__reduce__", tensor_reduce, METH_NOARGS,
      "__reduce__($self)\n--\n\nPickle the shape, the type and the elements. The result of loading is in host memory."},
+    {"astype", (PyCFunction)(void (*)(void))tensor_astype, METH_VARARGS | METH_KEYWORDS,
+     "astype($self, dtype)\n--\n\nReturn a copy in host memory with the elements converted to another type.\n\n"
+     "Numbers are rounded to the nearest one, and truncated for integers."},
     {"wait", tensor_wait, METH_NOARGS, "wait($self)\n--\n\nBlock until unfinished work on the tensor is done."},
     {"transpose", tensor_transpose, METH_VARARGS,
      "transpose($self, *axes)\n--\n\nReturn a view with the axes in another order, reversed if none is named."},
