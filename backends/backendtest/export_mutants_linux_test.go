@@ -178,12 +178,17 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 	} {
 		found[m.fails] = true
 		t.Run(m.name, func(t *testing.T) {
+			var opened []*sharingDevice // one for each try, since calls of the one before may not have returned
 			wantFailure(t, m.fails, m.says, func(tb testing.TB) core.Device {
-				m.device.sharer = openCPU(tb).(sharer)
-				return m.device
+				like := m.device
+				d := &sharingDevice{sharer: openCPU(tb).(sharer), export: like.export, open: like.open, end: like.end, types: like.types, wipe: like.wipe}
+				opened = append(opened, d)
+				return d
 			})
-			for _, f := range m.device.undo {
-				f()
+			for _, d := range opened {
+				for _, f := range d.undo {
+					f()
+				}
 			}
 		})
 	}
