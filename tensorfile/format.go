@@ -82,16 +82,15 @@ func (f fault) errorf(err error, format string, args ...any) error {
 
 // named returns err with the name of the file in its text, if it is a *core.Error without it.
 func named(err error, name string) error {
-	e, ok := err.(*core.Error)
-	if !ok || name == "" || strings.Contains(e.Detail, name) || strings.Contains(e.Detail, strconv.Quote(name)) {
+	if text := err.Error(); name == "" || strings.Contains(text, name) || strings.Contains(text, strconv.Quote(name)) {
 		return err
 	}
-	return prefixed(e, strconv.Quote(name))
+	return prefixed(err, strconv.Quote(name))
 }
 
 // prefixed returns err with a text before what it says, if it is a *core.Error.
 func prefixed(err error, text string) error {
-	e, ok := err.(*core.Error)
+	e, ok := err.(*core.Error) //nolint:errorlint // only the outermost error can get the text
 	if !ok {
 		return err
 	}
