@@ -57,7 +57,7 @@ class Producer:
         legacy: bool = False,
         **fields: Any,
     ) -> None:
-        self.memory = (ctypes.c_float * 64)(*range(64))
+        self.memory = (ctypes.c_float * 256)(*range(256))
         self.shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
         self.strides = None if strides is None else (ctypes.c_int64 * max(len(strides), 1))(*strides)
         self.deleted = 0

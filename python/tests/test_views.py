@@ -155,7 +155,7 @@ def test_text_is_numpys(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", "float16 float32 float64 complex64 complex128".split())
-def test_text_at_the_limits_is_numpys(dtype: str) -> None:
+def test_text_is_numpys_at_the_limits(dtype: str) -> None:
     """Numbers with and without an exponent, in arrays, and alone with all their digits."""
     limits = [x * (1 + e) for p in range(-6, 18) for x in (10.0**p, 3 * 10.0**p) for e in (-1e-3, -1e-7, -1e-16, 0, 1e-16, 1e-7, 1e-3)]
     with np.errstate(over="ignore", invalid="ignore"):
