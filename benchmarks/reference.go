@@ -60,7 +60,7 @@ const (
 	leastSamples = 8    // of each series at the same speed
 	quickSamples = 4    // one of so many samples of a block, but at least leastQuick
 	leastQuick   = 2
-	leastTested  = 5 // of each series: the U test of fewer cannot tell any difference from chance, 2/C(8,4) is above alpha
+	leastTested  = 5   // of each series: the U test of fewer cannot tell any difference from chance, 2/C(8,4) is above alpha
 	quickBlocks  = 0.6 // this part of the blocks, rounded up
 )
 
