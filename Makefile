@@ -78,26 +78,25 @@ export DLX_MODULES_PYTHON := $(CURDIR)/$(VENV_MODULES)/bin/python
 
 # The C shared library is for Linux.
 LIBDLX       := .cache/libdlx
-INTEROP_SUITE := $(if $(filter Linux,$(shell uname -s)),test-interop)
-PYTHON_SUITE := $(if $(filter Linux,$(shell uname -s)),test-python)
-LIBDLX_SUITE := $(if $(filter Linux,$(shell uname -s)),test-libdlx)
 # Without OpenGL, whose bindings take 100 s of processor time to compile once more for a shared library.
 LIBDLX_TAGS   = $(shell echo "$(TAGS)" | tr , '\n' | grep -vx gl | paste -sd ,)
 
+LINUX         := $(filter Linux,$(shell uname -s))
 # Each module below interop is a suite.
 MODULE_SUITES := $(patsubst interop/%/go.mod,test-module-%,$(wildcard interop/*/go.mod))
 # What every change must pass, and what make test adds: one build of everything, short.
 BASIC_SUITES := test-format test-mod test-api test-table test-testdata $(if $(TAGS),test-start)
 QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-modules \
-	$(if $(LIBDLX_SUITE),quick-libdlx) $(if $(PYTHON_SUITE),quick-python)
+	$(if $(LINUX),quick-libdlx quick-python)
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
-DEEP_SUITES  := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
-	$(if $(CARD),test-card) $(if $(HEADERS),test-headers test-drivers) $(if $(VULKAN),test-swiftshader) test-metal \
-	test-race test-asan test-cross $(if $(EMULATED),test-arm64) \
-	$(if $(SIMULATOR),test-report) $(LIBDLX_SUITE) $(PYTHON_SUITE) $(INTEROP_SUITE) \
-	test-docker test-bench test-fuzz
-export DEEP_SUITES
-SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP_SUITES) test-modules
+DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
+	test-card test-headers test-drivers test-swiftshader test-metal test-race test-asan test-cross test-arm64 \
+	test-report test-libdlx test-python test-interop test-docker test-bench test-fuzz
+# What this system, or a build with these tags, does not have.
+NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader) \
+	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop)
+export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
+SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
@@ -132,7 +131,7 @@ check: setup ## Run before a commit: format, lint of the changed packages, and t
 test-backend: setup ## Test one backend, built alone: make test-backend B=vulkan
 	@[ -d "backends/$(B)" ] && [ -n "$(B)" ] || { echo "B must name a folder in backends: make test-backend B=vulkan"; exit 2; }
 	$(DRIVERS) go test -count=1 -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
-	$(DRIVERS) go test -count=1 -short -race -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
+	DLX_THOROUGH=1 $(DRIVERS) go test -count=1 -short -race -tags "$(filter-out cpu,$(B))" ./backends/$(B)/...
 
 # Two runs, so that the figures of the host do not depend on the drivers. Both programs are built first: results
 # name the state of the tree, which the first results change.
@@ -221,7 +220,7 @@ test-testdata: ## testdata equals the output of its generator
 	$(DLX_PYTHON) scripts/make_testdata.py --check
 
 test-table: ## scripts/deep-suites.txt names every deep suite, and nothing else
-	scripts/deep-suites.sh --check $(DEEP_SUITES)
+	scripts/deep-suites.sh --check $(DEEP)
 
 quick-lint: ## golangci-lint, with the tags
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
