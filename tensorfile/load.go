@@ -152,7 +152,7 @@ type Refusal struct {
 //
 //   - a .safetensors, .npy or .npz file;
 //   - an index of several .safetensors files, model.safetensors.index.json of Hugging Face;
-//   - a folder with one index, or without an index and with one .safetensors file.
+//   - a folder with one index, or without an index and with .safetensors files, all of which are loaded.
 //
 // The caller closes the result. The device stays open at least as long. Small tensors that lie next to each other
 // share one allocation, which is freed when the last of them is closed. The memory of a tensor of less than 1 MiB is

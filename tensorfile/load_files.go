@@ -55,9 +55,11 @@ func resolve(path string) (files []string, index map[string]map[string]bool, err
 		return nil, nil, loading.errorf(openError{err}, "the file cannot be opened")
 	}
 	if info.IsDir() {
-		if path, err = inFolder(path); err != nil {
-			return nil, nil, err
+		all, err := inFolder(path)
+		if err != nil || len(all) > 1 {
+			return all, nil, err
 		}
+		path = all[0]
 	}
 	if !strings.HasSuffix(strings.ToLower(path), indexSuffix) {
 		return []string{path}, nil, nil
@@ -95,28 +97,30 @@ func (l *loader) openFiles(path string, r *runner) error {
 	return nil
 }
 
-// inFolder returns the index or the one .safetensors file in a folder.
-func inFolder(folder string) (string, error) {
-	entries, err := os.ReadDir(folder)
+// inFolder returns the index in a folder or, if there is none, all its .safetensors files.
+func inFolder(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder) // sorted by name
 	if err != nil {
-		return "", loading.errorf(openError{err}, "the folder cannot be read")
+		return nil, loading.errorf(openError{err}, "the folder cannot be read")
 	}
 	var indexes, files []string
 	for _, e := range entries {
 		switch name := strings.ToLower(e.Name()); {
 		case strings.HasSuffix(name, indexSuffix):
-			indexes = append(indexes, e.Name())
+			indexes = append(indexes, filepath.Join(folder, e.Name()))
 		case strings.HasSuffix(name, "."+string(Safetensors)):
-			files = append(files, e.Name())
+			files = append(files, filepath.Join(folder, e.Name()))
 		}
 	}
 	switch {
 	case len(indexes) == 1:
-		return filepath.Join(folder, indexes[0]), nil
-	case len(indexes) == 0 && len(files) == 1:
-		return filepath.Join(folder, files[0]), nil
+		return indexes, nil
+	case len(indexes) > 1:
+		return nil, loading.errorf(core.ErrInvalid, "the folder %s has %d files named *%s: name the one to load", folder, len(indexes), indexSuffix)
+	case len(files) == 0:
+		return nil, loading.errorf(core.ErrInvalid, "the folder %s has no file named *%s or *.safetensors", folder, indexSuffix)
 	}
-	return "", loading.errorf(core.ErrInvalid, "the folder %s has %d files named *%s and %d named *.safetensors: name the file to load", folder, len(indexes), indexSuffix, len(files))
+	return files, nil
 }
 
 // readIndex returns the names of the tensors by the file that has them.

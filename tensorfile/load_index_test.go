@@ -1,6 +1,7 @@
 package tensorfile_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,8 +77,9 @@ func TestAFolderOfOneFile(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, "model.safetensors.index.json")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = tensorfile.Load(t.Context(), folder, d, tensorfile.LoadOptions{})
-	coretest.WantError(t, err, core.ErrInvalid, "three files and no index")
+	if l := load(t, folder, d, tensorfile.LoadOptions{}); len(l.Report.Files) != 3 {
+		t.Errorf("three files and no index: %v", l.Report)
+	}
 }
 
 func TestAMalformedIndexIsAnError(t *testing.T) {
@@ -144,4 +146,33 @@ func FuzzIndex(f *testing.F) {
 			t.Errorf("%v is not typed", err)
 		}
 	})
+}
+
+// A folder without an index is loaded as a whole; a tensor that two of its files have is an error.
+func TestLoadAFolderOfShardsWithoutAnIndex(t *testing.T) {
+	folder := t.TempDir()
+	shard := func(name, tensor string, value byte) {
+		text := fmt.Sprintf(`{"__metadata__":null,%q:{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, tensor)
+		content := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
+		put(t, filepath.Join(folder, name), append(append(content, text...), value))
+	}
+	shard("model-00001-of-00002.safetensors", "a", 1)
+	shard("model-00002-of-00002.safetensors", "b", 2)
+	loaded, err := tensorfile.Load(t.Context(), folder, openHost(t), tensorfile.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint8{"a": 1, "b": 2} {
+		if got, err := core.ToSlice[uint8](t.Context(), loaded.Tensors[name]); err != nil || !slices.Equal(got, []uint8{want}) {
+			t.Errorf("%s is %v, %v, want %d", name, got, err, want)
+		}
+	}
+	if err := loaded.Close(); err != nil {
+		t.Error(err)
+	}
+	shard("other.safetensors", "a", 3)
+	_, err = tensorfile.Load(t.Context(), folder, openHost(t), tensorfile.LoadOptions{})
+	if !errors.Is(err, core.ErrLayout) || !strings.Contains(err.Error(), "other.safetensors") {
+		t.Errorf("a tensor that is there twice: %v", err)
+	}
 }

@@ -54,6 +54,9 @@ func parseHeader(text []byte, at fault, each func(*entry)) (header, error) {
 			return s.repeated("header", name)
 		}
 		h.metadata = make(map[string]string)
+		if s.word("null") { // as some writers have it; the format's own reader takes it
+			return nil
+		}
 		return s.object(metadataName, func(key string) error {
 			value, err := s.jsonString(metadataName + "." + quote(key))
 			h.metadata[key] = value

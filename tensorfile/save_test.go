@@ -205,7 +205,7 @@ func TestSaveOfOneFileRemovesAnOlderIndex(t *testing.T) {
 	save(100, tensorfile.SaveOptions{MaxShard: 400})
 	save(10, tensorfile.SaveOptions{MaxShard: 400})
 	_, err := tensorfile.Load(t.Context(), folder, d, tensorfile.LoadOptions{})
-	coretest.WantError(t, err, core.ErrInvalid, "a folder with the files of two models")
+	coretest.WantError(t, err, core.ErrLayout, "a folder with the files of two models")
 	if l := load(t, path, d, tensorfile.LoadOptions{}); l.Tensors["a"].NumElements() != 10 {
 		t.Errorf("loaded %v", l.Report.Files)
 	}
