@@ -64,10 +64,10 @@ repaired=$(echo "$work"/wheels/repaired/*.whl)
 ( cd python/tests && "$work/main/bin/python" -m mypy --config-file ../pyproject.toml test_typing.py ) || status=1
 ( cd "$work" && "$work/main/bin/python" -m mypy --config-file ../python/pyproject.toml -p dlx ) || status=1
 if [ "${1:-}" = quick ]; then
-  DLX_TRIPS=5000 DLX_HOSTILE=2000 run_tests "$work/main"
+  DLX_TRIPS=5000 DLX_HOSTILE=2000 DLX_RANDOM_STEPS=50000 run_tests "$work/main"
   exit $status
 fi
-run_tests "$work/main"
+DLX_RANDOM_STEPS=1000000 run_tests "$work/main"
 
 installed=$("$work/main/bin/python" -c 'import dlx, os; print(os.path.dirname(dlx.__file__))')
 asan=$(cc -print-file-name=libasan.so) ubsan=$(cc -print-file-name=libubsan.so)
