@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/hostmem"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -82,6 +83,15 @@ func (m *move) look() error {
 		return err
 	}
 	return nil
+}
+
+// lookAtPages notes that the host cannot write the memory, if that is so. Only a plan that is asked for looks, since that takes
+// some 100 us: To lets devices find out, which then refuse to map such memory.
+func (m *move) lookAtPages() {
+	f := &m.from
+	if !f.ReadOnly && m.root.ReadOnly() && f.ID.Type.HostAccessible() && f.Handle != 0 && f.Size > 0 {
+		f.ReadOnly = !hostmem.CanWrite(f.Handle+uintptr(f.Offset), f.Size)
+	}
 }
 
 // measure notes where the elements of the source lie in the memory of root. offset is

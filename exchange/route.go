@@ -35,6 +35,7 @@ func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 		return nil, err
 	}
 	defer m.release()
+	m.lookAtPages()
 	p := newPlan(m)
 	best := p.best()
 	if best < 0 {

@@ -1,5 +1,6 @@
-// Package hostmem makes an error of memory that the system refuses. The built-in make ends the process then, and panics
-// for sizes that no address space has.
+// Package hostmem is about memory of the host that Go does not know enough of. It makes an error of memory that the system
+// refuses: the built-in make ends the process then, and panics for sizes that no address space has. It also finds out whether
+// the host can write memory of other libraries.
 package hostmem
 
 import (

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
 // memory is the owner of memory that a device has allocated or imported.
@@ -114,7 +115,7 @@ func (d *Device) Map(ctx context.Context, host *core.Buffer, can func(m core.Mem
 		if m.Size < 0 {
 			return core.Memory{}, d.Errorf(core.ErrInvalid, call, "the size of the buffer is unknown")
 		}
-		if !m.ReadOnly && host.ReadOnly() && !canWrite(m.Handle+uintptr(m.Offset), m.Size) {
+		if !m.ReadOnly && host.ReadOnly() && !hostmem.CanWrite(m.Handle+uintptr(m.Offset), m.Size) {
 			m.ReadOnly = true
 			if err := can(m); err != nil {
 				return core.Memory{}, err

@@ -1,4 +1,4 @@
-package shell
+package hostmem
 
 import (
 	"bufio"
@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// canWrite reports whether the host can write all pages of size bytes at an address. It reads the system's list of
+// CanWrite reports whether the host can write all pages of size bytes at an address. It reads the system's list of
 // mappings, because every way to try it changes something: a write may race with the program's, and faulting the
 // pages in for writing copies those of a private mapping. It returns true if the system has no such list, and for
 // pages that are not in it: the driver then decides.
-func canWrite(first uintptr, size int64) bool {
+func CanWrite(first uintptr, size int64) bool {
 	if size <= 0 {
 		return true
 	}

@@ -1,0 +1,67 @@
+package exchange_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+)
+
+// mappedFile is a mapped file as another library hands it over: dlx knows that the tensor is read-only, and not whether the
+// host can write the memory.
+func mappedFile(t *testing.T, access int) *core.Tensor {
+	t.Helper()
+	size := 4 * os.Getpagesize()
+	f, err := os.OpenFile(filepath.Join(t.TempDir(), "mapped"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := f.Truncate(int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := syscall.Mmap(int(f.Fd()), 0, size, access, syscall.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unmap := core.FreeFunc(func() { _ = syscall.Munmap(pages) })
+	m := core.Memory{ID: core.CPU, Handle: uintptr(unsafe.Pointer(&pages[0])), Size: int64(size), Owner: unmap}
+	x, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{int64(size)}, Flags: core.FlagReadOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = x.Close() })
+	return x
+}
+
+// A plan for a mapped file is what To does, whether the host can write it or not.
+func TestPlanOfAMappedFileIsTheMove(t *testing.T) {
+	devices := openAll(t, 1)
+	for name, access := range map[string]int{"read-only": syscall.PROT_READ, "writable": syscall.PROT_READ | syscall.PROT_WRITE} {
+		for _, d := range devices {
+			for _, mode := range []exchange.Copy{exchange.IfNeeded, exchange.Never, exchange.Always} {
+				t.Run(fmt.Sprintf("%s to %v, %v", name, d.ID(), mode), func(t *testing.T) {
+					x := mappedFile(t, access)
+					route, planned := exchange.Plan(x, d, exchange.Options{Copy: mode})
+					got, report, moved := exchange.To(t.Context(), x, d, exchange.Options{Copy: mode})
+					if moved == nil {
+						_ = got.Close()
+					}
+					var none *exchange.NoWayError
+					switch {
+					case (planned == nil) != (moved == nil) || moved != nil && !errors.As(moved, &none):
+						t.Errorf("Plan: %v; To: %v", planned, moved)
+					case planned == nil && route.Mechanism != report.Mechanism && !refusedByDriver(report):
+						t.Errorf("planned %v, moved by %v: %+v", route.Mechanism, report.Mechanism, report.Refused())
+					}
+				})
+			}
+		}
+	}
+}
