@@ -60,7 +60,7 @@ while [ $# != 0 ]; do
       echo "not run: $suite: it takes $(((needs + 59) / 60)) minutes, and $(((limit - $(elapsed)) / 60)) are left of $((limit / 60))" | tee -a "$reports/left"
       continue
     fi
-    timeout=(timeout --foreground --kill-after=10 $((80 * 60 - $(elapsed))))
+    timeout=(timeout --kill-after=10 $((80 * 60 - $(elapsed))))
   fi
   say "$suite"
   export DLX_COUNTS=$PWD/$reports/$suite

@@ -1,9 +1,6 @@
 package memfault
 
-import (
-	"syscall"
-	"unsafe"
-)
+import "syscall"
 
 // madvPopulateRead has the kernel map all pages for reading, from Linux 5.14 on. It fails with EFAULT where reading
 // would fault.
@@ -19,10 +16,9 @@ func Present(start, size uintptr) error {
 	page := uintptr(syscall.Getpagesize())
 	first := start &^ (page - 1)
 	end := (start + size + page - 1) &^ (page - 1)
-	// The memory lies outside of Go's heap or is pinned.
-	data := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&first))), end-first)
 	for {
-		switch err := syscall.Madvise(data, madvPopulateRead); err {
+		// Not by a slice, since the pages may be those of several objects of Go. The caller keeps the memory alive.
+		switch _, _, err := syscall.Syscall(syscall.SYS_MADVISE, first, end-first, madvPopulateRead); err {
 		case syscall.EFAULT:
 			return Error{start}
 		case syscall.EINTR, syscall.EAGAIN:
