@@ -95,6 +95,7 @@ DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) te
 # What this system, or a build with these tags, does not have.
 NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader) \
 	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop)
+export NOT_HERE
 export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
 
@@ -117,10 +118,10 @@ test-all: ## Run every suite: an hour and more
 # BASE is a commit; changes that are not committed count, too.
 BASE ?= HEAD
 test-changed: ## Run make test, then the deep suites that the changes since BASE need: make test-changed BASE=main
-	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES) $$(scripts/deep-suites.sh $(BASE))
+	@deep=$$(scripts/deep-suites.sh "$(BASE)") && scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES) $$deep
 
 test-ci: ## Run make test, then as many deep suites as fit into CI_MINUTES (45), those that the newest commits need first
-	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES) --until $(CI_MINUTES) $$(scripts/deep-suites.sh --ci)
+	@deep=$$(scripts/deep-suites.sh --ci) && scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES) --until $(CI_MINUTES) $$deep
 CI_MINUTES ?= 45
 
 # Go's test cache skips packages that a change cannot affect.
@@ -186,8 +187,8 @@ test-fuzz: private export GOFLAGS += -tags=$(LIBDLX_TAGS)
 test-go test-swiftshader: export DLX_VULKAN_VALIDATION := 1
 # Short tests of deep suites leave out less than those of make test: see coretest.Quick.
 test-modules $(MODULE_SUITES) test-card test-headers test-swiftshader test-race test-asan: export DLX_THOROUGH := 1
-# What nobody waits for runs a fifth as late on the simulated drivers, and their memory is small: programs wait less, and
-# a wait that is missing shows a little less often.
+# The simulated drivers run work that no call waits for after 1 ms instead of 5, and have 256 MiB of memory. Quick tests then
+# sleep less; a missing wait is found a little less often.
 QUICK := DLX_GPUSIM_LATEST=1000 DLX_GPUSIM_MEMORY=268435456
 
 test-format: ## All files are formatted by gofmt
@@ -228,10 +229,13 @@ quick-lint: ## golangci-lint, with the tags
 quick-go: ## The quick tests of all packages, with the tags, on all drivers; random programs among them
 	CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./...
 
-# Packages without such files are the same in both builds, or only have less.
-quick-nocgo: ## Everything builds without cgo; the quick tests of packages with files for such builds
+# Other packages are the same in both builds, or have fewer files.
+quick-nocgo: ## Everything builds without tags, with and without cgo, and for other systems; the quick tests of packages with files for builds without cgo
+	CGO_ENABLED=1 go build ./...
 	CGO_ENABLED=0 go build ./...
-	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) -short $(filter-out $(UNTESTED),$(UNCGO))
+	CGO_ENABLED=0 GOOS=windows go build ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 go build ./...
+	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) -short $(UNCGO)
 
 # Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all.
 HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./backends/cpu \
@@ -252,7 +256,8 @@ quick-modules: $(VENV_MODULES)/ready ## The quick tests of interop/gonum and int
 test-go: ## All tests of the build with the tags, on all drivers
 	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $$(go list ./... | grep -v /internal/soak$$)
 
-test-nocgo: ## All tests of the build without tags, without cgo
+test-nocgo: ## All tests of the build without tags, without cgo; with cgo, it passes vet
+	CGO_ENABLED=1 go vet ./...
 	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) $(if $(findstring rocm,$(TAGS)),$$(go list ./... | grep -v /backends/internal/gather$$),./...)
 
 # MODULES=interop/gonum tests one of them.

@@ -85,13 +85,11 @@ func (m *move) look() error {
 	return nil
 }
 
-// lookAtPages notes that the host cannot write the memory, if that is so. Only a plan that is asked for looks, since that takes
-// some 100 us: To lets devices find out, which then refuse to map such memory.
-func (m *move) lookAtPages() {
+// cannotBeWritten reports whether the memory is that of a read-only tensor, and the host cannot write it. Only [Plan] asks, since
+// that takes some 100 us: a device of a move finds it out by itself, and refuses to map such memory.
+func (m *move) cannotBeWritten() bool {
 	f := &m.from
-	if !f.ReadOnly && m.root.ReadOnly() && f.ID.Type.HostAccessible() && f.Handle != 0 && f.Size > 0 {
-		f.ReadOnly = !hostmem.CanWrite(f.Handle+uintptr(f.Offset), f.Size)
-	}
+	return !f.ReadOnly && m.root.ReadOnly() && f.Size > 0 && !hostmem.CanWrite(f.Handle+uintptr(f.Offset), f.Size)
 }
 
 // measure notes where the elements of the source lie in the memory of root. offset is

@@ -35,9 +35,14 @@ func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 		return nil, err
 	}
 	defer m.release()
-	m.lookAtPages()
 	p := newPlan(m)
 	best := p.best()
+	if best >= 0 && p.ways[best].method == &mapHostMemory && m.cannotBeWritten() {
+		target, memory := dst.Properties(), m.from
+		memory.ReadOnly = true
+		p.ways[best].reason = mapReason(dst, &target, memory)
+		best = p.best()
+	}
 	if best < 0 {
 		return nil, noWay(m.call, p.refused(p.ways), nil)
 	}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the suites need and runs the suites that are named, which are targets of the Makefile. All of them
-# run, even if one fails. Then follow a line of counts, "N passed, N failed, N skipped", and a line that names the suites
-# of make test-all that did not run.
+# run, even if one fails. Then follow a line of counts, "N passed, N failed, N skipped", and lines that name the
+# suites of make test-all that did not run.
 #
 #   run-suites.sh SUITE... [--until MINUTES SUITE...]
 #
-# A suite after --until begins only if it would end by that time, as far as deep-suites.txt knows. It is ended after 80
-# minutes of all suites together.
+# A suite after --until begins only if it would end by that time, as far as deep-suites.txt knows. With --until, a suite is
+# ended 35 minutes after that time.
 #
 # Each suite's line ends with its time and the processor time of all its processes, both in seconds.
 #
@@ -44,6 +44,8 @@ processor_time
 row setup ok 0 0 0 "$(elapsed)" "$used"
 
 total_passed=0 total_failed=0 total_skipped=0 limit='' did=' '
+last= # when the last suite is ended, in seconds
+[[ " $* " != *" --until "* ]] || last=$(($(sed 's/.* --until \([0-9]*\).*/\1/' <<<" $*") * 60 + 35 * 60))
 while [ $# != 0 ]; do
   if [ "$1" = --until ]; then
     limit=$(($2 * 60))
@@ -60,8 +62,8 @@ while [ $# != 0 ]; do
       echo "not run: $suite: it takes $(((needs + 59) / 60)) minutes, and $(((limit - $(elapsed)) / 60)) are left of $((limit / 60))" | tee -a "$reports/left"
       continue
     fi
-    timeout=(timeout --kill-after=10 $((80 * 60 - $(elapsed))))
   fi
+  [ -z "$last" ] || timeout=(timeout --kill-after=10 $((last - $(elapsed))))
   say "$suite"
   export DLX_COUNTS=$PWD/$reports/$suite
   : >"$DLX_COUNTS"
@@ -69,7 +71,7 @@ while [ $# != 0 ]; do
   processor_time
   before=$used
   # Without a pipe, whose end a process that a suite leaves behind would delay.
-  "${timeout[@]}" make --no-print-directory "$suite" > >(tee "$reports/$suite.log") 2>&1
+  ${timeout[@]+"${timeout[@]}"} make --no-print-directory "$suite" > >(tee "$reports/$suite.log") 2>&1
   status=$?
   took=$SECONDS
   processor_time
@@ -104,5 +106,6 @@ others=
 for suite in ${DEEP_SUITES:-}; do
   [[ $did = *" $suite "* ]] || others+=" $suite"
 done
-[ -z "$others" ] || echo "only make test-all runs:$others"
+[ -z "$others" ] || echo "not run here, make test-all has:$others"
+[ -z "${NOT_HERE:-}" ] || echo "this system, or a build with these tags, lacks: $NOT_HERE"
 [ "$total_failed" = 0 ]

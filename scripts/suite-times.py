@@ -26,10 +26,10 @@ TYPICAL = [
 
 def read(path):
     """Returns the seconds and the processor seconds of each suite of a summary."""
-    rows = {m[1]: (int(m[6]), int(m[7])) for m in map(ROW.match, open(path)) if m}
-    if not rows:
-        sys.exit(f"{path} is not a summary of run-suites.sh")
-    return rows
+    rows = [m for m in map(ROW.match, open(path)) if m]
+    if not rows or any(m[2] == "FAILED" for m in rows):
+        sys.exit(f"{path} is not a summary of run-suites.sh in which all suites passed")
+    return {m[1]: (int(m[6]), int(m[7])) for m in rows}
 
 
 def clock(seconds):
@@ -41,9 +41,9 @@ def total(rows):
 
 
 def main():
-    os.chdir(os.path.join(os.path.dirname(__file__), ".."))
     cold, warm, everything = map(read, sys.argv[1:4])
     check = int(sys.argv[4])
+    os.chdir(os.path.join(os.path.dirname(__file__), ".."))
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], text=True).strip()
 
@@ -55,7 +55,7 @@ def main():
     out.append("| `make test-all` | {} ({}) |\n".format(*total(everything)))
     for name, path in TYPICAL:
         deep = subprocess.check_output(["scripts/deep-suites.sh", "--paths", path], text=True).split()
-        seconds = sum(s for s, _ in warm.values()) + sum(everything.get(d, (0, 0))[0] for d in deep)
+        seconds = sum(s for s, _ in warm.values()) + sum(everything[d][0] for d in deep)
         out.append(f"| `make test-changed` after a change to {name}, as the sum of its suites | {clock(seconds)} |\n")
 
     out += ["\n| suite | from nothing | warm |\n|---|---|---|\n"]

@@ -93,7 +93,8 @@ func WithPeer(open func(testing.TB) core.Device) Option {
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
 // WithVariant says that the device is the i-th of n variants of a device, counted from 0, such as drivers that differ. Quick
-// tests ([coretest.Quick]) run each case on one of them only. A device that is tested without this option runs all cases.
+// tests ([coretest.Quick]) run each case on one of them only, and skip it if that one lacks what the case needs. So also run
+// the suite once without this option, on the device that can do most: all cases run there.
 func WithVariant(i, n int) Option { return func(c *config) { c.variant, c.variants = i%n, n } }
 
 // variantVariable is the environment variable of [VariantOfProcess].

@@ -13,7 +13,7 @@ import (
 
 // The tables of what the machine code does are those of the committed machine code.
 func TestCountsAreMadeOfTheMachineCode(t *testing.T) {
-	coretest.SkipQuick(t, "a compiler that is the same in every build makes what is committed")
+	coretest.SkipQuick(t, "make test-go compares the committed code with its source, and compiles it for all cards")
 	if _, err := exec.LookPath("llvm-objdump-15"); err != nil {
 		coretest.NeedDriver(t, err.Error(), "llvm-15")
 	}

@@ -34,7 +34,7 @@ func cudaTool(t *testing.T, parts ...string) string {
 
 // The PTX is what the source compiles to.
 func TestPTXIsMadeOfItsSource(t *testing.T) {
-	coretest.SkipQuick(t, "a compiler that is the same in every build makes what is committed")
+	coretest.SkipQuick(t, "make test-go compares the committed code with its source, and compiles it for all cards")
 	cudaTool(t, "cuda_nvrtc", "lib", "libnvrtc.so.12")
 	folder := t.TempDir()
 	if out, err := exec.Command("go", "run", "generate_ptx.go", folder).CombinedOutput(); err != nil {
@@ -57,7 +57,7 @@ func TestPTXIsMadeOfItsSource(t *testing.T) {
 
 // Every card since Maxwell runs the kernels, and keeps what they hold in registers.
 func TestPTXIsAssembledForEveryCard(t *testing.T) {
-	coretest.SkipQuick(t, "a compiler that is the same in every build makes what is committed")
+	coretest.SkipQuick(t, "make test-go compares the committed code with its source, and compiles it for all cards")
 	ptxas := cudaTool(t, "cuda_nvcc", "bin", "ptxas")
 	for _, card := range []string{"sm_50", "sm_60", "sm_70", "sm_80", "sm_90"} {
 		t.Run(card, func(t *testing.T) {
@@ -78,7 +78,7 @@ const assembler = "V12.4.131"
 
 // The cubins are what the PTX is assembled to.
 func TestCubinsAreMadeOfThePTX(t *testing.T) {
-	coretest.SkipQuick(t, "a compiler that is the same in every build makes what is committed")
+	coretest.SkipQuick(t, "make test-go compares the committed code with its source, and compiles it for all cards")
 	ptxas := cudaTool(t, "cuda_nvcc", "bin", "ptxas")
 	version, err := exec.Command(ptxas, "--version").CombinedOutput()
 	if err != nil {

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/backendtest"
@@ -12,18 +10,16 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	names := slices.Sorted(maps.Keys(variants))
-	for i, name := range names {
+	for name, c := range variants {
 		t.Run(name, func(t *testing.T) {
-			v, b := machine(t, variants[name])
+			v, b := machine(t, c)
 			backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, b, 0) },
 				backendtest.WithPeer(func(tb testing.TB) core.Device { return open(tb, b, 1) }),
 				backendtest.WithPointer(func(tb testing.TB, d core.Device, size int64) uintptr {
 					id := v.NewBuffer(d.(*device).id, uint64(size), driver.StoragePrivate)
 					tb.Cleanup(func() { v.Release(id) })
 					return uintptr(id)
-				}),
-				backendtest.WithVariant(i, len(names)))
+				}))
 		})
 	}
 }
