@@ -107,5 +107,5 @@ for suite in ${DEEP_SUITES:-}; do
   [[ $did = *" $suite "* ]] || others+=" $suite"
 done
 [ -z "$others" ] || echo "not run here, make test-all has:$others"
-[ -z "${NOT_HERE:-}" ] || echo "this system, or a build with these tags, lacks: $NOT_HERE"
+[[ ! ${NOT_HERE:-} = *test* ]] || echo "this system, or a build with these tags, lacks: $NOT_HERE"
 [ "$total_failed" = 0 ]
