@@ -4,7 +4,8 @@
 usage: suite-times.py COLD WARM ALL CHECK
 
 COLD, WARM and ALL are copies of .test/summary after make test in a new clone with empty caches, after make test once
-more, and after make test-all. CHECK is the number of seconds of make check after a change to core.
+more, and after make test-all. CHECK is the number of seconds of make check after a change to core. "-" stands for a run
+that was not made; what needs it is left out.
 """
 
 import os
@@ -26,6 +27,8 @@ TYPICAL = [
 
 def read(path):
     """Returns the seconds and the processor seconds of each suite of a summary."""
+    if path == "-":
+        return {}
     rows = [m for m in map(ROW.match, open(path)) if m]
     if not rows or any(m[2] == "FAILED" for m in rows):
         sys.exit(f"{path} is not a summary of run-suites.sh in which all suites passed")
@@ -49,23 +52,28 @@ def main():
 
     out = [f"Measured at {commit} on {os.cpu_count()} processors ({cpu}), in minutes; processor time in parentheses.\n\n"]
     out += ["| command | time |\n|---|---|\n"]
-    out.append("| `make test` in a new clone with empty caches | {} ({}) |\n".format(*total(cold)))
-    out.append("| `make test` again | {} ({}) |\n".format(*total(warm)))
+    for name, rows in (
+        ("`make test` in a new clone with empty caches", cold),
+        ("`make test` with warm caches", warm),
+        ("`make test-all`", everything),
+    ):
+        if rows:
+            out.append("| {} | {} ({}) |\n".format(name, *total(rows)))
     out.append(f"| `make check` after a change to core, with warm caches | {clock(check)} |\n")
-    out.append("| `make test-all` | {} ({}) |\n".format(*total(everything)))
-    for name, path in TYPICAL:
+    for name, path in TYPICAL if warm and everything else []:
         deep = subprocess.check_output(["scripts/deep-suites.sh", "--paths", path], text=True).split()
         seconds = sum(s for s, _ in warm.values()) + sum(everything[d][0] for d in deep)
         out.append(f"| `make test-changed` after a change to {name}, as the sum of its suites | {clock(seconds)} |\n")
 
-    out += ["\n| suite | from nothing | warm |\n|---|---|---|\n"]
-    for suite in cold:
-        w = warm.get(suite, (0, 0))
-        out.append(f"| {suite} | {clock(cold[suite][0])} ({clock(cold[suite][1])}) | {clock(w[0])} ({clock(w[1])}) |\n")
-    out += ["\n| suite of `make test-all` | time |\n|---|---|\n"]
-    for suite, (s, c) in everything.items():
-        if suite not in cold:
-            out.append(f"| {suite} | {clock(s)} ({clock(c)}) |\n")
+    def cell(rows, suite):
+        return "{} ({})".format(*map(clock, rows[suite])) if suite in rows else ""
+
+    out += ["\n| suite of `make test` | from nothing | warm |\n|---|---|---|\n"]
+    for suite in cold or warm:
+        out.append(f"| {suite} | {cell(cold, suite)} | {cell(warm, suite)} |\n")
+    if everything:
+        out += ["\n| suite of `make test-all` | time |\n|---|---|\n"]
+        out += [f"| {suite} | {cell(everything, suite)} |\n" for suite in everything if suite not in (cold or warm)]
 
     text = open("CONTRIBUTING.md").read()
     before, rest = text.split(BEGIN)
