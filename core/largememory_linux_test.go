@@ -3,28 +3,16 @@ package core_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"syscall"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// limited names the process of TestMemoryThatTheSystemRefuses, which may have little memory.
-const limited = "DLX_CORE_LIMITED_MEMORY"
-
 // What copies a tensor fails if the system has no memory for the copy, instead of ending the process.
 func TestMemoryThatTheSystemRefuses(t *testing.T) {
-	if os.Getenv(limited) == "" {
-		if coretest.Sanitized {
-			t.Skip("a sanitizer needs more memory than the limit of this test")
-		}
-		coretest.Child(t, t.Name(), limited+"=1")(t)
+	if !coretest.LimitMemory(t) {
 		return
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 8 << 30, Max: 8 << 30}); err != nil {
-		t.Fatal(err)
 	}
 	ctx := t.Context()
 	one := coretest.Keep(t)(core.FromSlice([]int16{7}, 1, 1))

@@ -6,26 +6,16 @@ import (
 	"compress/flate"
 	"hash/crc32"
 	"math"
-	"os"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// limited names the process of TestMemoryThatTheSystemRefuses, which may have little memory.
-const limited = "DLX_TENSORFILE_LIMITED_MEMORY"
-
 // A compressed tensor that the system has no memory for is an error.
 func TestMemoryThatTheSystemRefuses(t *testing.T) {
-	if os.Getenv(limited) == "" {
-		if coretest.Sanitized {
-			t.Skip("a sanitizer needs more memory than the limit of this test")
-		}
-		coretest.Child(t, t.Name(), limited+"=1")(t)
+	if !coretest.LimitMemory(t) {
 		return
 	}
 	const elements = 16 << 30
@@ -46,9 +36,6 @@ func TestMemoryThatTheSystemRefuses(t *testing.T) {
 		h.UncompressedSize64, h.CRC32 = uint64(len(header)+elements), crc32.ChecksumIEEE(nil)
 	}})
 	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.InflateLimit(math.MaxInt64)))
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 8 << 30, Max: 8 << 30}); err != nil {
-		t.Fatal(err)
-	}
 	_, err = f.Tensor("x")
 	checkError(t, err, tensorfile.NPZ, core.ErrOutOfMemory, "inflates to 17179869184 bytes")
 }

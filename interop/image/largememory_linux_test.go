@@ -3,16 +3,11 @@ package image
 import (
 	"image"
 	"image/color"
-	"os"
-	"syscall"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
-
-// limited names the process of TestMemoryThatTheSystemRefuses, which may have little memory.
-const limited = "DLX_IMAGE_LIMITED_MEMORY"
 
 // wide is an image of one color that has the size of its value.
 type wide image.Point
@@ -23,15 +18,8 @@ func (w wide) At(int, int) color.Color { return color.Gray{7} }
 
 // A copy that the system has no memory for is an error.
 func TestMemoryThatTheSystemRefuses(t *testing.T) {
-	if os.Getenv(limited) == "" {
-		if coretest.Sanitized {
-			t.Skip("a sanitizer needs more memory than the limit of this test")
-		}
-		coretest.Child(t, t.Name(), limited+"=1")(t)
+	if !coretest.LimitMemory(t) {
 		return
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 8 << 30, Max: 8 << 30}); err != nil {
-		t.Fatal(err)
 	}
 	for _, w := range []wide{{1 << 17, 1 << 17}, {1 << 20, 1 << 20}, {1 << 40, 1}, {1 << 31, 1 << 31}} {
 		_, err := Copy(w)
