@@ -65,3 +65,83 @@ func exists(name string) bool {
 	matches, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(name)))
 	return err == nil && len(matches) > 0
 }
+
+// Relative links of all pages name files that exist, and headings of the pages that they name.
+func TestLinks(t *testing.T) {
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchors := regexp.MustCompile("[^a-z0-9 _-]")
+	anchors := func(page string) map[string]bool {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+			found[strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")] = true
+		}
+		return found
+	}
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	code := regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+	checked := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			checked++
+			name, anchor, _ := strings.Cut(found[1], "#")
+			target := filepath.Join(filepath.Dir(page), filepath.FromSlash(name))
+			if name == "" {
+				target = page
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, found[1])
+			} else if anchor != "" && !anchors(target)[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", page, found[1])
+			}
+		}
+	}
+	if checked < 80 {
+		t.Errorf("found %d links; the pattern does not find them", checked)
+	}
+}
+
+// pages returns the pages of the project, without those of directories that git ignores.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir("..", func(name string, entry os.DirEntry, err error) error {
+		base := filepath.Base(name)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != ".." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "dist" || base == "target" || base == "bin"):
+			return filepath.SkipDir
+		case filepath.Ext(name) == ".md":
+			found = append(found, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A newcomer reads these pages from the beginning to the end. What they have no room for belongs to a page of its own.
+func TestPagesStayShort(t *testing.T) {
+	for page, limit := range map[string]int64{"../README.md": 8 << 10} {
+		info, err := os.Stat(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > limit {
+			t.Errorf("%s has %d bytes, more than %d", page, info.Size(), limit)
+		}
+	}
+}

@@ -10,19 +10,19 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
-// README shows this program; what it shows must be what compiles.
-func TestReadmeShowsThisProgram(t *testing.T) {
+// docs/moves.md shows this program; what it shows must be what compiles.
+func TestTheDocumentationShowsThisProgram(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/moves.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, code, _ := strings.Cut(string(source), "\npackage main\n")
-	if !strings.Contains(string(readme), "```go\npackage main\n"+code+"```") {
-		t.Error("README.md does not show main.go as it is")
+	if !strings.Contains(string(page), "```go\npackage main\n"+code+"```") {
+		t.Error("docs/moves.md does not show main.go as it is")
 	}
 }
 

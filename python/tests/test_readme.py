@@ -1,4 +1,4 @@
-"""The Python in README.md of the repository runs as it stands there."""
+"""The programs in README.md of the repository and of the package run as they are printed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 @pytest.mark.parametrize("library", ["torch", "numpy"])
 def test_readme(library: str) -> None:
-    readme = ROOT / "README.md"
-    if not readme.exists() or not (ROOT / "testdata").exists():
+    pages = [ROOT / "README.md", ROOT / "python" / "README.md"]
+    if not all(page.exists() for page in pages) or not (ROOT / "testdata").exists():
         pytest.skip("the repository around the package is not here")
-    programs = re.findall(r"```python\n(import dlx, (\w+).*?)```\n\nIt prints `([^`]*)`", readme.read_text(), re.DOTALL)
+    text = "".join(page.read_text() for page in pages)
+    programs = re.findall(r"```python\n(import dlx, (\w+)(?: as \w+)?\n(?:(?!```).)*)```\n\nIt prints `([^`]*)`", text, re.DOTALL)
     [(program, output)] = [(program, output) for program, other, output in programs if other == library]
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not in this environment: make test-interop runs its program")

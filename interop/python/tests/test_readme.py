@@ -1,4 +1,4 @@
-"""The programs in Python of README.md run as they stand there, with the libraries that they name."""
+"""The Python programs of both README.md files run as they are printed, with the libraries that they name."""
 
 import os
 import pathlib
@@ -9,7 +9,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAMS = re.findall(r"```python\n(.*?)```\n\nIt prints `([^`]*)`", (ROOT / "README.md").read_text(), re.DOTALL)
+PAGES = "".join((ROOT / page).read_text() for page in ("README.md", "python/README.md"))
+PROGRAMS = re.findall(r"```python\n((?:(?!```).)*)```\n\nIt prints `([^`]*)`", PAGES, re.DOTALL)
 
 
 @pytest.mark.parametrize("program, output", PROGRAMS, ids=[program.split("\n")[0] for program, _ in PROGRAMS])
