@@ -68,7 +68,7 @@ func differing(r Report) (names []string) {
 // The two properties that the comparison is held to: of 100 cases of equal programs, at least 95 do not differ; and a case
 // that became 10 % slower is found.
 func TestEqualProgramsDoNotDifferAndASlowOneIsFound(t *testing.T) {
-	const runs, cases, samples, tolerance = 3, 100, 30, 0.05 // RATIONALE.md has the figures of 40 runs
+	const runs, cases, samples, tolerance = 3, 100, 30, 0.05 // DESIGN.md has the figures of 40 runs
 	for name, m := range machines {
 		for _, rounds := range []int{2, 3} {
 			most, total, found, slow := 0, 0, 0, 0

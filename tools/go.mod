@@ -3,9 +3,9 @@ module github.com/dlx-go/dlx/tools
 go 1.25.0
 
 tool (
-	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	golang.org/x/exp/cmd/apidiff
-	gotest.tools/gotestsum
+	github.com/golangci/golangci-lint/v2/cmd/golangci-lint // linters, and the allowed directions of imports (depguard)
+	golang.org/x/exp/cmd/apidiff // compares the API with that of the last tag
+	gotest.tools/gotestsum // readable test output, counts of skips
 )
 
 require (

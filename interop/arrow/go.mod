@@ -3,7 +3,7 @@ module github.com/dlx-go/dlx/interop/arrow
 go 1.25.0
 
 require (
-	github.com/apache/arrow-go/v18 v18.8.0
+	github.com/apache/arrow-go/v18 v18.8.0 // Arrow's tensors and arrays
 	github.com/dlx-go/dlx v0.1.0
 )
 

@@ -3,7 +3,7 @@ module github.com/dlx-go/dlx/interop/ffmpeg
 go 1.25.0
 
 require (
-	github.com/asticode/go-astiav v0.16.0
+	github.com/asticode/go-astiav v0.16.0 // FFmpeg's frames; fits FFmpeg 5.1 of Debian 12
 	github.com/dlx-go/dlx v0.1.0
 )
 

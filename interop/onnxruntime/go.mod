@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/dlx-go/dlx v0.1.0
-	github.com/yalue/onnxruntime_go v1.33.0
+	github.com/yalue/onnxruntime_go v1.33.0 // ONNX Runtime's sessions; it needs version 1.29 of the C API or newer
 )
 
 require (

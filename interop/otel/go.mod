@@ -5,8 +5,8 @@ go 1.25.0
 require (
 	github.com/dlx-go/dlx v0.1.0
 	go.opentelemetry.io/otel v1.46.0
-	go.opentelemetry.io/otel/sdk v1.46.0
-	go.opentelemetry.io/otel/trace v1.46.0
+	go.opentelemetry.io/otel/sdk v1.46.0 // records spans in tests
+	go.opentelemetry.io/otel/trace v1.46.0 // the spans of moves
 )
 
 require (

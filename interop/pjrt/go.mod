@@ -4,9 +4,9 @@ go 1.26
 
 require (
 	github.com/dlx-go/dlx v0.1.0
-	github.com/gomlx/compute v0.0.0-20260728052203-194c83015e3e
-	github.com/gomlx/go-xla v0.4.0
-	k8s.io/klog/v2 v2.140.0
+	github.com/gomlx/compute v0.0.0-20260728052203-194c83015e3e // the names of PJRT's element types
+	github.com/gomlx/go-xla v0.4.0 // PJRT's clients and buffers; needs Go 1.26
+	k8s.io/klog/v2 v2.140.0 // go-xla's log, which the tests silence
 )
 
 require (

@@ -15,7 +15,7 @@ const (
 	idlePeriod = 10 * time.Second // as jemalloc keeps unused pages
 )
 
-// Bound sets Keep to an eighth of the memory of a device, and Idle to 10 seconds. RATIONALE.md has the reasons.
+// Bound sets Keep to an eighth of the memory of a device, and Idle to 10 seconds. backends/cuda/DESIGN.md has the reasons.
 func (p *Pool[C, B]) Bound(memory int64) { p.Keep, p.Idle = memory/keptShare, idlePeriod }
 
 // wind starts the next period if something is kept.

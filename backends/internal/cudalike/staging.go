@@ -14,7 +14,7 @@ import (
 
 // stagesPageable reports whether a copy of n contiguous bytes, of which the caller waits for the end, is staged by dlx,
 // although the driver can stage it. The driver copies with one thread, dlx with all. With one piece, the host and the
-// device do not work at the same time. RATIONALE.md has the reasons.
+// device do not work at the same time. backends/cuda/DESIGN.md has the reasons.
 func stagesPageable(n int64) bool {
 	return n > staging.PieceBytes && runtime.GOMAXPROCS(0) > 1
 }

@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
-	github.com/chromedp/chromedp v0.14.2
+	github.com/chromedp/chromedp v0.14.2 // drives Chromium in the tests of pages
 	github.com/dlx-go/dlx v0.0.0
 )
 
