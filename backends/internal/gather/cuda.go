@@ -1,17 +1,33 @@
 package gather
 
 import (
+	"compress/gzip"
 	_ "embed"
 	"fmt"
+	"io"
 	"math"
+	"strings"
+	"sync"
 )
 
 // GroupSize is the number of invocations of a group. A CUDA launch has the block {GroupSize, 1, 1} and the
 // grid Dispatch.Groups.
 const GroupSize = 1 << groupBits
 
-//go:embed gather.ptx
-var ptx string
+//go:embed gather.ptx.gz
+var compressedPTX string
+
+var ptx = sync.OnceValue(func() string {
+	r, err := gzip.NewReader(strings.NewReader(compressedPTX))
+	if err != nil {
+		panic(err) // the file is part of the program, and tests read it
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+})
 
 // PTX returns the kernels for CUDA, as text for cuModuleLoadData. A driver for CUDA 9.0 or later compiles it
 // for any card since Maxwell (compute capability 5.0).
@@ -20,10 +36,10 @@ var ptx string
 // destination plus Dst.Offset, the address of the source plus Src.Offset, and the Constants, by value. It
 // needs no dynamic shared memory. Buffers must start at multiples of 16. For any other buffer, pass the
 // multiple before it to [Plan], and offsets from there.
-func PTX() string { return ptx }
+func PTX() string { return ptx() }
 
 // IsPTX reports whether an image is that of [PTX].
-func IsPTX(image string) bool { return image == ptx }
+func IsPTX(image string) bool { return image == ptx() }
 
 // Cubin is the kernels for CUDA as machine code, for the cards of one compute capability and for those of the same
 // major version that came later. Loading it takes no compiler.
@@ -54,10 +70,10 @@ func Cubins() []Cubin { return []Cubin{{7, 5, sm75}, {8, 0, sm80}, {9, 0, sm90}}
 func CUDAImages(major, minor int, integrated bool) []string {
 	for _, c := range Cubins() {
 		if !integrated && c.Major == major && c.Minor <= minor {
-			return []string{c.Image, ptx}
+			return []string{c.Image, ptx()}
 		}
 	}
-	return []string{ptx}
+	return []string{ptx()}
 }
 
 // CUDALimits returns limits that hold for every card that [PTX] supports.

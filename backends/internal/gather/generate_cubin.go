@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Command generate_cubin assembles gather.ptx for the cards of gather.Cubins, into the folder that it is given, with
+// Command generate_cubin assembles the text of gather.PTX for the cards of gather.Cubins, into the folder that it is given, with
 // the ptxas that lies in the folder DLX_CUDA_TOOLS.
 package main
 
@@ -17,12 +17,17 @@ func main() {
 	if len(os.Args) != 2 {
 		fail("usage: generate_cubin folder")
 	}
+	text := filepath.Join(os.Args[1], "gather.ptx")
+	if err := os.WriteFile(text, []byte(gather.PTX()), 0o644); err != nil {
+		fail(err.Error())
+	}
+	defer os.Remove(text)
 	ptxas := filepath.Join(os.Getenv("DLX_CUDA_TOOLS"), "cuda_nvcc", "bin", "ptxas")
 	for _, c := range gather.Cubins() {
 		out := filepath.Join(os.Args[1], c.Name()+".cubin")
 		//nolint:gosec // the tool that the environment names
-		if text, err := exec.Command(ptxas, fmt.Sprintf("-arch=sm_%d%d", c.Major, c.Minor), "-o", out, "gather.ptx").CombinedOutput(); err != nil {
-			fail(fmt.Sprintf("%s: %v\n%s", out, err, text))
+		if message, err := exec.Command(ptxas, fmt.Sprintf("-arch=sm_%d%d", c.Major, c.Minor), "-o", out, text).CombinedOutput(); err != nil {
+			fail(fmt.Sprintf("%s: %v\n%s", out, err, message))
 		}
 	}
 }

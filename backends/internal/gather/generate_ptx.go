@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Command generate_ptx compiles gather.cu to PTX, into the folder that it is given, with
+// Command generate_ptx compiles gather.cu to PTX, compressed by gzip, into the folder that it is given, with
 // the NVRTC that lies in the folder DLX_CUDA_TOOLS.
 package main
 
@@ -41,6 +41,8 @@ package main
 import "C"
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,7 +69,15 @@ func main() {
 		fail(fmt.Sprintf("%s: nvrtcResult %d\n%s", library, result, C.GoString(log)))
 	}
 	made := version.ReplaceAllString(C.GoString(text), ".version 6.0")
-	if err := os.WriteFile(filepath.Join(os.Args[1], "gather.ptx"), []byte(made), 0o644); err != nil {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if _, err := w.Write([]byte(made)); err != nil {
+		fail(err.Error())
+	}
+	if err := w.Close(); err != nil {
+		fail(err.Error())
+	}
+	if err := os.WriteFile(filepath.Join(os.Args[1], "gather.ptx.gz"), out.Bytes(), 0o644); err != nil {
 		fail(err.Error())
 	}
 }
