@@ -65,6 +65,16 @@ type HostViewer interface {
 	HostView(ctx context.Context, b *Buffer) (Memory, error)
 }
 
+// ShareChecker is implemented by a [Device] that knows which of its memory it shares. A plan of package exchange asks it,
+// and otherwise assumes that memory can be shared until a try shows that it cannot. It has no capability.
+type ShareChecker interface {
+	// CanExport returns nil if ExportMemory of [MemoryExporter] can export m, memory of the device, as t, as far as the
+	// device knows without its driver. Otherwise it returns the error of ExportMemory.
+	CanExport(m Memory, t HandleType) error
+	// CanView does the same for HostView of [HostViewer].
+	CanView(m Memory) error
+}
+
 // StreamImporter wraps streams of other libraries.
 type StreamImporter interface {
 	// ImportStream returns a stream that enqueues its work on native, which is a handle as

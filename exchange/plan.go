@@ -113,7 +113,7 @@ func (l *planner) share() {
 		l.offerUnless(unownedReason(memory.Type), &shareNotOwned)
 		return
 	}
-	viewed := unless(has[core.HostViewer](owner, &l.source), cannotView)
+	viewed := l.viewReason()
 	if to.Type.HostAccessible() {
 		l.shareBy(&viewOnHost, viewed, unless(has[core.PointerImporter](l.dst, &l.target), cannotImportBy))
 		return
@@ -123,7 +123,7 @@ func (l *planner) share() {
 		l.offerUnless(reason, &exportImport)
 	}
 	for _, h := range types {
-		l.shareBy(&exportImport)
+		l.shareBy(&exportImport, l.exportReason(h))
 		l.ways[len(l.ways)-1].handle = h
 	}
 	l.shareBy(&mapView, viewed, mapReason(l.dst, &l.target, viewOf(l.from)))
@@ -169,7 +169,7 @@ func (l *planner) copies(shared []way) {
 		return // no other way is better than the destination's own copy
 	}
 	if !toHost {
-		l.offerUnless(unless(has[core.HostViewer](owner, &l.source), cannotView), &copyFromView)
+		l.offerUnless(l.viewReason(), &copyFromView)
 		l.offerUnless(unless(has[core.HostViewer](l.dst, &l.target), cannotViewTo), &copyIntoView)
 		l.importTarget()
 	}
@@ -222,6 +222,30 @@ func unownedReason(t core.DeviceType) reason {
 // viewOf is the memory that HostView returns for m, as far as a plan needs it.
 func viewOf(m core.Memory) core.Memory {
 	return core.Memory{ID: core.CPU, Size: m.Size, Origin: m.OriginType(), ReadOnly: m.ReadOnly}
+}
+
+// viewReason returns why the host cannot view the source's memory, as far as its device knows.
+func (l *planner) viewReason() reason {
+	owner := l.from.Device
+	if !has[core.HostViewer](owner, &l.source) {
+		return cannotView
+	}
+	if c, ok := owner.(core.ShareChecker); ok {
+		if err := c.CanView(l.from); err != nil {
+			return failure{err}
+		}
+	}
+	return nil
+}
+
+// exportReason returns why the source's memory cannot be exported as t, as far as its device knows.
+func (l *planner) exportReason(t core.HandleType) reason {
+	if c, ok := l.from.Device.(core.ShareChecker); ok {
+		if err := c.CanExport(l.from, t); err != nil {
+			return failure{err}
+		}
+	}
+	return nil
 }
 
 // mapReason returns why a device cannot map m, memory of the host.

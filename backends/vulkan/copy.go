@@ -81,9 +81,11 @@ func (d *device) operandOf(t *core.Tensor) (operand, error) {
 	o := d.objects[m.Handle]
 	d.Mu.Unlock()
 	if o == nil {
-		if o, err = d.foreignObject("Copy", m.Handle); err != nil {
+		b, err := d.describedAt("Copy", m.Handle)
+		if err != nil {
 			return operand{}, err
 		}
+		o = d.objectFrom(b)
 	}
 	if m.Size == core.UnknownSize && t.NumElements() > 0 {
 		first, last := t.Layout().Extent()

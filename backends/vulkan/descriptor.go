@@ -62,12 +62,12 @@ func newDescriptor(d *driver.Device, o *object) descriptor {
 	setNumber(&c.device, uintptr(d.Handle()))
 	setNumber(&c.queue, uintptr(d.Queue))
 	c.buffer, c.memory = C.uint64_t(o.buffer), C.uint64_t(o.memory)
-	c.memory_size = C.uint64_t(o.whole)
+	c.memory_offset, c.memory_size = C.uint64_t(o.offset), C.uint64_t(o.whole)
 	c.size = C.uint64_t(o.size)
 	setNumber(&c.mapped, o.host)
 	c.shared_with = C.uint32_t(o.sharedWith)
 	c.memory_type = C.uint32_t(o.memoryType)
-	c.export_types = C.uint32_t(externalHandles[o.exportAs])
+	c.export_types = C.uint32_t(o.exports)
 	if o.dedicated {
 		c.flags = C.DLPACK_VULKAN_DEDICATED
 	}
@@ -96,13 +96,13 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 	room := unsafe.Slice((*byte)(unsafe.Pointer(c)), descriptorBytes)
 	switch err := readMemory(handle, room); {
 	case handle == 0 || handle%8 != 0 || errors.Is(err, unix.EFAULT):
-		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: there is no memory", handle)
+		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: there is no memory; for a VkBuffer, call vulkan.ImportBuffer", handle)
 	case err != nil: // the system forbids process_vm_readv
 		C.dlx_copy_descriptor(c, C.uintptr_t(handle))
 	}
 	switch {
 	case c.magic != C.DLPACK_VULKAN_MAGIC:
-		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: magic is %#x", handle, uint64(c.magic))
+		return fail(core.ErrInvalid, "%#x is not the address of a DLVulkanBuffer: magic is %#x; for a VkBuffer, call vulkan.ImportBuffer", handle, uint64(c.magic))
 	case c.version_major != C.DLPACK_VULKAN_MAJOR || c.struct_size < C.sizeof_DLVulkanBuffer:
 		return fail(core.ErrVersion, "the DLVulkanBuffer has version %d.%d and %d bytes; version %d.x with at least %d bytes can be read",
 			c.version_major, c.version_minor, c.struct_size, C.DLPACK_VULKAN_MAJOR, C.sizeof_DLVulkanBuffer)
@@ -117,6 +117,7 @@ func readDescriptor(call string, handle uintptr) (Buffer, error) {
 		MemoryOffset: int64(c.memory_offset), MemorySize: int64(c.memory_size), Size: int64(c.size), Mapped: number(&c.mapped),
 		SharedWith: uint32(c.shared_with), MemoryType: uint32(c.memory_type),
 		ExportTypes: uint32(c.export_types), Dedicated: c.flags&C.DLPACK_VULKAN_DEDICATED != 0,
+		Usage: driver.Usage, // the header asks for it
 	}
 	for i := range b.DeviceUUID {
 		b.DeviceUUID[i], b.DriverUUID[i] = byte(c.device_uuid[i]), byte(c.driver_uuid[i])

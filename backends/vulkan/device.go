@@ -35,6 +35,7 @@ type device struct {
 
 	// guarded by Mu
 	objects map[uintptr]*object
+	named   map[Buffer]uintptr // handles of VkBuffers that ImportBuffer has described
 	*blockpool.Ledger
 	plain     *pool
 	visible   *pool                 // plain where that is
@@ -57,6 +58,7 @@ var (
 	_ core.BatchCopier       = (*device)(nil)
 	_ core.PointerImporter   = (*device)(nil)
 	_ core.HostViewer        = (*device)(nil)
+	_ core.ShareChecker      = (*device)(nil)
 	_ core.SemaphoreCreator  = (*device)(nil)
 	_ core.HostMapper        = (*device)(nil)
 	_ core.MemoryExporter    = (*device)(nil)
@@ -70,7 +72,7 @@ var (
 func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (core.Device, error) {
 	d := &device{
 		options: o, instance: i, physical: v.Physical, driver: v,
-		objects: make(map[uintptr]*object), pipelines: make(map[gather.Shader]*driver.Pipeline),
+		objects: make(map[uintptr]*object), named: make(map[Buffer]uintptr), pipelines: make(map[gather.Shader]*driver.Pipeline),
 		private: newPrivateQueues(v.Others()),
 	}
 	d.idle.L = &d.Mu

@@ -27,6 +27,11 @@
 // A program that submits its own work on a tensor first waits for core.Tensor.Ready. Afterwards it calls
 // Wrote or Used of the tensor's buffer, with an event that is done when its work is done.
 //
+// # Renderers
+//
+// Wrap opens a device over the VkDevice of a renderer, ImportBuffer makes a tensor of its VkBuffer, and ImportTimeline a
+// semaphore of its timeline. All of them stay the renderer's.
+//
 // # Shared memory
 //
 // Host memory is imported by VK_EXT_external_memory_host: as a host allocation, or as host mapped foreign memory if a

@@ -34,6 +34,20 @@ func ExampleWrap() {
 	fmt.Printf("VkBuffer %#x, %d bytes from its start\n", b.Buffer, offset)
 }
 
+// A renderer lends its VkBuffer to dlx, which can hand it to CUDA from there.
+func ExampleImportBuffer() {
+	var device core.Device    // of Wrap
+	var picture vulkan.Buffer // filled by whoever made the VkBuffer
+	destroy := core.FreeFunc(func() { fmt.Println("the VkBuffer may be destroyed") })
+	t, err := vulkan.ImportBuffer(device, picture, core.Spec{DType: core.TypeUint8, Shape: []int64{480, 640, 4}}, destroy)
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	defer func() { _ = t.Close() }()
+	fmt.Println(t)
+}
+
 // Where the driver is missing, Probe says so; nothing else has to be asked first.
 func ExampleNew() {
 	b := vulkan.New()

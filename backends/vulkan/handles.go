@@ -20,20 +20,21 @@ type Handles struct {
 	Index int32
 }
 
-// Buffer describes the VkBuffer of a tensor: the fields of DLVulkanBuffer in dlpack_vulkan.h. The
-// objects belong to the tensor.
+// Buffer describes a VkBuffer: the fields of DLVulkanBuffer in dlpack_vulkan.h. The objects belong to the
+// tensor that [BufferOf] was called for, or to the library that calls [ImportBuffer].
 type Buffer struct {
 	Instance, PhysicalDevice, Device, Queue uintptr   // VkInstance, VkPhysicalDevice, VkDevice, VkQueue
 	QueueFamily                             uint32    // the index of the queue family of Queue
 	Buffer                                  uint64    // VkBuffer
 	Memory                                  uint64    // VkDeviceMemory; 0 if it is unknown
 	MemoryOffset                            int64     // bytes from the start of Memory to that of Buffer
-	MemorySize                              int64     // bytes of Memory
+	MemorySize                              int64     // bytes of Memory: allocationSize of VkMemoryAllocateInfo
 	Size                                    int64     // bytes of Buffer
 	Mapped                                  uintptr   // the address of Buffer's first byte on the host; 0 if the host cannot reach it
 	SharedWith                              uint32    // the queue family that owns it between commands; VK_QUEUE_FAMILY_IGNORED for none
 	MemoryType                              uint32    // the memoryTypeIndex of Memory
 	ExportTypes                             uint32    // VkExternalMemoryHandleTypeFlags that Memory was allocated with
 	Dedicated                               bool      // Memory is a dedicated allocation of Buffer
+	Usage                                   uint32    // VkBufferUsageFlags that Buffer has at least
 	DeviceUUID, DriverUUID                  core.UUID // of the physical device and its driver
 }

@@ -13,14 +13,17 @@ import (
 type object struct {
 	buffer     uint64
 	memory     uint64
+	offset     int64   // bytes from the start of the memory to that of the buffer
 	size       int64   // bytes of the buffer
-	whole      int64   // bytes of the memory
+	whole      int64   // bytes of the memory; 0 if another library does not tell its memory
 	host       uintptr // the host address of the buffer's first byte; 0 if the host cannot reach it
 	memoryType int
-	sharedWith uint32          // the queue family that owns it between commands
-	exportAs   core.HandleType // 0 if it cannot be exported
+	sharedWith uint32         // the queue family that owns it between commands
+	exports    driver.Handles // as which the memory can be exported, a bit for each; 0 for none
 	dedicated  bool
 	descriptor descriptor // nil until it is published
+	from       Buffer     // what another library said of its VkBuffer; zero if the buffer is the device's
+	imports    int        // memories on such a VkBuffer, guarded by the device's Mu
 }
 
 // operand is the object as an operand of a command.
@@ -137,7 +140,7 @@ type request struct {
 
 // newObject makes a buffer with memory of its own.
 func (d *device) newObject(r request) (_ *object, err error) {
-	o := &object{size: roundUp(r.size, 4), exportAs: r.export, sharedWith: driver.OwnNone}
+	o := &object{size: roundUp(r.size, 4), sharedWith: driver.OwnNone}
 	defer func() {
 		if err != nil {
 			d.destroy(o)
@@ -147,6 +150,7 @@ func (d *device) newObject(r request) (_ *object, err error) {
 	var handles driver.Handles
 	if r.export != 0 {
 		handles = externalHandles[r.export]
+		o.exports = handles
 		o.sharedWith = d.sharedWith(r.export)
 		o.dedicated = d.physical.ExternalBuffers(handles).Dedicated
 	}

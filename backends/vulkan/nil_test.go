@@ -15,5 +15,6 @@ func TestNilArguments(t *testing.T) {
 	other := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	coretest.CheckNils(t, map[string]any{
 		"New": New, "WithValidation": WithValidation, "Messages": Messages, "KeepVulkanGo": "it changes the state of the process", "Wrap": Wrap, "BufferOf": BufferOf,
+		"ImportBuffer": ImportBuffer, "ImportTimeline": ImportTimeline,
 	}, sound, other)
 }

@@ -24,6 +24,7 @@ type semaphore struct {
 	timeline   uint64
 	exportable bool
 	shared     bool // exportable, or imported
+	borrowed   bool // the VkSemaphore is another library's
 
 	mu       sync.Mutex
 	idle     sync.Cond // signalled when users becomes 0
@@ -71,10 +72,33 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 			return nil, d.noteLoss(err)
 		}
 	}
-	s := &semaphore{device: d, timeline: timeline, exportable: exportable, shared: exportable || fd >= 0, opened: d.Opened("semaphore")}
+	return d.openSemaphore(&semaphore{timeline: timeline, exportable: exportable, shared: exportable || fd >= 0}), nil
+}
+
+// openSemaphore counts a semaphore of the device. d.Mu is held.
+func (d *device) openSemaphore(s *semaphore) *semaphore {
+	s.device, s.opened = d, d.Opened("semaphore")
 	s.idle.L = &s.mu
 	liveSemaphores.Add(1)
-	return s, nil
+	return s
+}
+
+// importTimeline is [ImportTimeline].
+func importTimeline(to core.Device, timeline uint64) (core.Semaphore, error) {
+	const call = "ImportTimeline"
+	d, err := deviceOf(call, to)
+	if err != nil {
+		return nil, err
+	}
+	if timeline == 0 {
+		return nil, errorf(core.ErrInvalid, call, "the VkSemaphore is 0")
+	}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.IsOpen(call); err != nil {
+		return nil, err
+	}
+	return d.openSemaphore(&semaphore{timeline: timeline, shared: true, borrowed: true}), nil
 }
 
 // use counts a user, unless the semaphore is closed.
@@ -118,7 +142,7 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 		return err
 	}
 	defer q.mu.Unlock()
-	err = q.add(item{
+	i := item{
 		submit: func(i item) error { return s.submitSignal(q, i, value) },
 		host: func() error {
 			err := s.signalOnHost(value)
@@ -128,7 +152,11 @@ func (s *semaphore) Signal(on core.Stream, value uint64) error {
 			return err
 		},
 		over: s.drop, // it is used until the value is set: see Close
-	})
+	}
+	if s.borrowed && q.running { // the VkQueue may wait for the value when the turn of this comes
+		i.submit = nil
+	}
+	err = q.add(i)
 	if err != nil {
 		s.takeBack(value, before)
 		s.drop()
@@ -358,7 +386,7 @@ func (s *semaphore) endWaits(waits []queuedWait) {
 
 // destroyAfter destroys the semaphore when waits on the device are over, and the last signal. s.mu is held.
 func (s *semaphore) destroyAfter(waits []queuedWait) {
-	d, timeline := s.device, s.timeline
+	d := s.device
 	var pending []core.Event
 	if l := s.latest; l != nil && !l.queue.hasReached(l.number) { // the device is lost
 		pending = append(pending, l)
@@ -369,15 +397,22 @@ func (s *semaphore) destroyAfter(waits []queuedWait) {
 		}
 	}
 	if len(pending) == 0 {
-		d.driver.DestroyTimeline(timeline)
+		s.destroy()
 		return
 	}
 	d.Reaper.After(pending, func() {
 		if d.lostError() != nil {
 			d.drain() // the waits may be in the VkQueue still
 		}
-		d.driver.DestroyTimeline(timeline)
+		s.destroy()
 	})
+}
+
+// destroy destroys the VkSemaphore, if it is the device's.
+func (s *semaphore) destroy() {
+	if !s.borrowed {
+		s.device.driver.DestroyTimeline(s.timeline)
+	}
 }
 
 func closedBefore(value uint64) error {

@@ -18,14 +18,52 @@ import (
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
 		o, err := d.objectOf("HostView", m)
-		if err == nil && o.host == 0 {
-			err = errorf(core.ErrNotSupported, "HostView", "the host cannot reach this memory: allocate it with AllocOptions.HostVisible")
+		if err == nil {
+			err = o.viewable()
 		}
 		if err != nil {
 			return 0, err
 		}
 		return o.host, nil
 	})
+}
+
+// viewable fails if the host cannot view the object.
+func (o *object) viewable() error {
+	switch {
+	case o.host != 0:
+		return nil
+	case o.foreign():
+		return errorf(core.ErrNotSupported, "HostView", "the host cannot reach this memory: it is a VkBuffer of another library, without Mapped or in memory that is not coherent")
+	default:
+		return errorf(core.ErrNotSupported, "HostView", "the host cannot reach this memory: allocate it with AllocOptions.HostVisible")
+	}
+}
+
+// CanView looks only at what the device knows of the memory.
+func (d *device) CanView(m core.Memory) error {
+	if o := d.knownObject(m); o != nil {
+		return o.viewable()
+	}
+	return nil
+}
+
+// CanExport looks only at what the device knows of the memory.
+func (d *device) CanExport(m core.Memory, t core.HandleType) error {
+	if o := d.knownObject(m); o != nil {
+		return o.exportable("ExportMemory", t)
+	}
+	return nil
+}
+
+// knownObject returns the object of m, or nil if the device is closed or has no such object: a call says why.
+func (d *device) knownObject(m core.Memory) *object {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if d.Closed.Load() {
+		return nil
+	}
+	return d.objects[m.Handle]
 }
 
 // objectOf returns the object of memory of this device; an empty one for memory without bytes.
@@ -174,20 +212,35 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 		switch {
 		case err != nil:
 			return core.ExternalMemory{}, err
-		case o.exportAs != t:
-			return core.ExternalMemory{}, errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+		case o.exportable(call, t) != nil:
+			return core.ExternalMemory{}, o.exportable(call, t)
 		}
 		fd, err := d.driver.ExportMemory(o.memory, externalHandles[t])
 		if err != nil {
 			return core.ExternalMemory{}, d.noteLoss(err)
 		}
+		if fd < 0 && o.foreign() { // what drivers do is not defined
+			return core.ExternalMemory{}, errorf(core.ErrInvalid, "vkGetMemoryFdKHR", "the driver gave no descriptor of the VkDeviceMemory of another library: allocate it with VkExportMemoryAllocateInfo, as ExportTypes %#x says", uint32(o.exports))
+		}
 		h, err := external.Export(t, fd)
 		return core.ExternalMemory{
-			Handle: h, Size: o.whole, Offset: m.Offset, Length: m.Size,
+			Handle: h, Size: o.whole, Offset: o.offset + m.Offset, Length: m.Size,
 			Dedicated: o.dedicated, MemoryType: uint32(o.memoryType),
 			DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID,
 		}, err
 	})
+}
+
+// exportable fails if the object cannot be exported as t.
+func (o *object) exportable(call string, t core.HandleType) error {
+	switch {
+	case o.exports&externalHandles[t] != 0:
+		return nil
+	case o.foreign():
+		return errorf(core.ErrInvalid, call, "it is a VkBuffer of another library with ExportTypes %#x, without %v: allocate the VkDeviceMemory with VkExportMemoryAllocateInfo, and say so", uint32(o.exports), t)
+	default:
+		return errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+	}
 }
 
 // EndExport does nothing: Vulkan counts who has the memory open.
@@ -195,7 +248,7 @@ func (d *device) EndExport(b *core.Buffer) error {
 	const call = "EndExport"
 	return d.Device.EndExport(b, func(m core.Memory) error {
 		o, err := d.objectOf(call, m)
-		if err == nil && o.exportAs == 0 {
+		if err == nil && o.exports == 0 {
 			err = errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export, or has no bytes")
 		}
 		return err
@@ -263,47 +316,4 @@ func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Me
 		return core.Memory{}, o.memory != 0, err // which the driver has closed with the memory
 	}
 	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.destroy(o) }, nil), true, nil
-}
-
-// ImportPointer takes the address of a DLVulkanBuffer, which another library may have made on the same
-// VkDevice (see [Wrap]). The memory is the first size bytes of its VkBuffer. It fails with ErrInvalid if
-// there is no such struct at the address, for a size beyond the buffer's, and for a buffer of another
-// VkDevice. It cannot check that the VkBuffer exists and has the usage flags of a transfer source and
-// destination.
-func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Memory, error) {
-	const call = "ImportPointer"
-	if size < 0 {
-		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes", size)
-	}
-	o, err := d.foreignObject(call, p)
-	if err != nil {
-		return core.Memory{}, err
-	}
-	if size > o.size {
-		return core.Memory{}, errorf(core.ErrInvalid, call, "size is %d bytes, and the VkBuffer has %d", size, o.size)
-	}
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	if err := d.IsOpen(call); err != nil {
-		return core.Memory{}, err
-	}
-	after := func() {}
-	if owner != nil {
-		after = owner.Free
-	}
-	m := d.handOut(p, 0, size, func() {}, after)
-	m.Host = o.host
-	return m, nil
-}
-
-// foreignObject describes the buffer of a handle that this device did not make.
-func (d *device) foreignObject(call string, handle uintptr) (*object, error) {
-	b, err := readDescriptor(call, handle)
-	if err != nil {
-		return nil, err
-	}
-	if b.Device != uintptr(d.driver.Handle()) {
-		return nil, errorf(core.ErrInvalid, call, "the VkBuffer belongs to another VkDevice: open the device by vulkan.Wrap over that, or share the memory by ExportMemory")
-	}
-	return &object{buffer: b.Buffer, size: b.Size, host: b.Mapped, sharedWith: b.SharedWith}, nil
 }

@@ -23,6 +23,14 @@ func keepVulkanGo() {}
 
 func wrap(context.Context, Handles) (core.Device, error) { return nil, unbuilt.Error(name, "Wrap") }
 
+func importBuffer(core.Device, Buffer, core.Spec, core.Owner) (*core.Tensor, error) {
+	return nil, unbuilt.Error(name, "ImportBuffer")
+}
+
+func importTimeline(core.Device, uint64) (core.Semaphore, error) {
+	return nil, unbuilt.Error(name, "ImportTimeline")
+}
+
 func bufferOf(*core.Tensor) (b Buffer, offset int64, err error) {
 	return b, 0, unbuilt.Error(name, "BufferOf")
 }

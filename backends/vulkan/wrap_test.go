@@ -35,9 +35,11 @@ type renderer struct {
 	buffer  vk.Buffer
 	memory  vk.DeviceMemory
 	mapped  []byte
+	all     Buffer // what it knows of its VkBuffer
 }
 
-const rendererBytes = 8192
+// rendererBytes are those of the renderer's VkBuffer, which begins rendererOffset bytes from the start of its memory.
+const rendererBytes, rendererOffset = 8192, 4096
 
 // newRenderer makes one beside an opened device of dlx, whose instance and physical
 // device it uses.
@@ -54,9 +56,14 @@ func newRenderer(t *testing.T, beside *device) *renderer {
 		Instance: uintptr(own.Instance()), PhysicalDevice: uintptr(beside.physical.Handle), Device: uintptr(handle),
 		Queue: uintptr(own.Queue), Family: own.Family, Extensions: []string{driver.ExternalMemoryFD},
 	}
+	const exported = vk.ExternalMemoryHandleTypeFlags(vk.ExternalMemoryHandleTypeOpaqueFdBit)
+	external := vk.ExternalMemoryBufferCreateInfo{SType: vk.StructureTypeExternalMemoryBufferCreateInfo, HandleTypes: exported}
+	defer external.Free()
+	chained, _ := external.PassRef()
 	info := vk.BufferCreateInfo{
 		SType: vk.StructureTypeBufferCreateInfo, Size: rendererBytes, SharingMode: vk.SharingModeExclusive,
-		Usage: vk.BufferUsageFlags(vk.BufferUsageTransferSrcBit | vk.BufferUsageTransferDstBit),
+		Usage: vk.BufferUsageFlags(vk.BufferUsageTransferSrcBit | vk.BufferUsageTransferDstBit | vk.BufferUsageStorageBufferBit),
+		PNext: unsafe.Pointer(chained),
 	}
 	defer info.Free()
 	var need vk.MemoryRequirements
@@ -72,16 +79,23 @@ func newRenderer(t *testing.T, beside *device) *renderer {
 	r.buffer = buffer
 	vk.GetBufferMemoryRequirements(r.device, r.buffer, &need)
 	need.Deref()
-	allocate := vk.MemoryAllocateInfo{SType: vk.StructureTypeMemoryAllocateInfo, AllocationSize: need.Size,
-		MemoryTypeIndex: uint32(beside.findType(visible, need.MemoryTypeBits))}
+	export := vk.ExportMemoryAllocateInfo{SType: vk.StructureTypeExportMemoryAllocateInfo, HandleTypes: exported}
+	defer export.Free()
+	behind, _ := export.PassRef()
+	allocate := vk.MemoryAllocateInfo{SType: vk.StructureTypeMemoryAllocateInfo, AllocationSize: rendererOffset + need.Size,
+		MemoryTypeIndex: uint32(beside.findType(visible, need.MemoryTypeBits)), PNext: unsafe.Pointer(behind)}
 	need.Free()
 	defer allocate.Free()
 	check("vkAllocateMemory", vk.AllocateMemory(r.device, &allocate, nil, &memory))
 	r.memory = memory
-	check("vkBindBufferMemory", vk.BindBufferMemory(r.device, r.buffer, r.memory, 0))
+	check("vkBindBufferMemory", vk.BindBufferMemory(r.device, r.buffer, r.memory, rendererOffset))
 	var p unsafe.Pointer
-	check("vkMapMemory", vk.MapMemory(r.device, r.memory, 0, vk.DeviceSize(vk.WholeSize), 0, &p))
+	check("vkMapMemory", vk.MapMemory(r.device, r.memory, rendererOffset, vk.DeviceSize(vk.WholeSize), 0, &p))
 	r.mapped = unsafe.Slice((*byte)(p), rendererBytes)
+	r.all = Buffer{
+		Buffer: bits(buffer), Memory: bits(memory), MemoryOffset: rendererOffset, MemorySize: int64(allocate.AllocationSize),
+		Size: rendererBytes, Mapped: uintptr(p), MemoryType: allocate.MemoryTypeIndex, ExportTypes: uint32(exported), Usage: driver.Usage,
+	}
 	t.Cleanup(func() {
 		vk.DestroyBuffer(r.device, r.buffer, nil)
 		vk.FreeMemory(r.device, r.memory, nil)
@@ -89,10 +103,15 @@ func newRenderer(t *testing.T, beside *device) *renderer {
 	return r
 }
 
+// bits returns a handle of Vulkan as a number.
+func bits[T vk.Buffer | vk.DeviceMemory | vk.Semaphore](handle T) uint64 {
+	return *(*uint64)(unsafe.Pointer(&handle))
+}
+
 // tensor names the renderer's buffer as another library would, by a DLVulkanBuffer.
 func (r *renderer) tensor(t *testing.T, d core.Device) *core.Tensor {
 	t.Helper()
-	o := &object{buffer: *(*uint64)(unsafe.Pointer(&r.buffer)), size: rendererBytes, sharedWith: driver.OwnNone}
+	o := &object{buffer: r.all.Buffer, size: rendererBytes, sharedWith: driver.OwnNone}
 	c := newDescriptor(inner(d).driver, o)
 	freed := false
 	m, err := d.(core.PointerImporter).ImportPointer(uintptr(cAddress(c)), rendererBytes, core.FreeFunc(func() { freed = true }))
