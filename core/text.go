@@ -44,7 +44,8 @@ func (t *Tensor) Text(ctx context.Context, o TextOptions) (string, error) {
 
 // Format implements fmt.Formatter. The verbs %v and %s print the result of [Tensor.String].
 // The verb %+v also prints the elements as [Tensor.Text] does, if the tensor is
-// host-accessible and its last write is done. Format does not block.
+// host-accessible and its last write is done. It prints at most 10,000 elements: with more, it prints fewer at the ends of
+// the axes than Text does, or "[...]" if even one at each end is too many. Format does not block.
 func (t *Tensor) Format(f fmt.State, verb rune) {
 	switch {
 	case t == nil:
@@ -55,13 +56,51 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 		s := t.String()
 		if f.Flag('+') && t.share != nil {
 			if b, err := hostBuffer(t, "Format"); err == nil && b.Ready() == nil {
-				if text, err := t.text(context.Background(), b, TextOptions{}); err == nil {
+				if text, err := t.shortText(b); err == nil {
 					s += "\n" + text
 				}
 			}
 		}
 		_, _ = f.Write([]byte(s))
 	}
+}
+
+// formatLimit is the largest number of elements that Format prints, in some milliseconds.
+const formatLimit = 10_000
+
+// shortText returns the text of at most formatLimit elements.
+func (t *Tensor) shortText(b *Buffer) (string, error) {
+	var o TextOptions
+	o.setDefaults()
+	for t.shown(o) > formatLimit {
+		if o.EdgeItems--; o.EdgeItems == 0 {
+			return "[...]", nil
+		}
+	}
+	return t.text(context.Background(), b, o)
+}
+
+// shown returns how many numbers a text with these options has, at most the largest int64.
+func (t *Tensor) shown(o TextOptions) int64 {
+	count := int64(1)
+	times := func(n int64) {
+		if t.NumElements() > o.Threshold && n/2 >= o.EdgeItems {
+			n = 2 * o.EdgeItems
+		}
+		if n > 0 && count > math.MaxInt64/n {
+			count = math.MaxInt64
+			return
+		}
+		count *= n
+	}
+	if t.NumElements() == 0 {
+		return 0
+	}
+	for _, n := range t.layout.shape() {
+		times(n)
+	}
+	times(int64(t.dtype.Lanes))
+	return count
 }
 
 // text is Text without the wait.
@@ -86,7 +125,7 @@ func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, er
 	if t.NumElements() == 0 {
 		return "[]", nil
 	}
-	if err := p.checkMemory(); err != nil {
+	if err := checkTextMemory(t.shown(o)); err != nil {
 		return "", err
 	}
 	p.base = t.first(b)
@@ -149,19 +188,11 @@ func (p *printer) step() error {
 	return p.ctx.Err()
 }
 
-// checkMemory returns ErrOutOfMemory if the words of all elements that are printed would not fit into memory.
-func (p *printer) checkMemory() error {
+// checkTextMemory returns ErrOutOfMemory if the words of so many elements would not fit into memory.
+func checkTextMemory(count int64) error {
 	const each = 48 // bytes, at least, for a number and its word
-	count := int64(1)
-	for _, a := range p.axes {
-		n := a.n
-		if p.summarize && n/2 >= p.edge {
-			n = 2 * p.edge
-		}
-		if count > math.MaxInt64/each/n {
-			return Errorf(ErrOutOfMemory, "core", "Text", "too many elements to print: use a smaller Threshold")
-		}
-		count *= n
+	if count > math.MaxInt64/each {
+		return Errorf(ErrOutOfMemory, "core", "Text", "too many elements to print: use a smaller Threshold")
 	}
 	if err := hostmem.Check(count * each); err != nil {
 		return Errorf(ErrOutOfMemory, "core", "Text", "%d elements cannot be printed, use a smaller Threshold: %v", count, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,43 @@ func ofComplex(t *testing.T, c *core.Tensor, d core.DType) *core.Tensor {
 	}
 	v := keep(core.FromSlice(reals, c.Shape()...))
 	return keep(v.AsType(t.Context(), d))
+}
+
+// The verb %+v prints no more elements than a reader can look at, also for tensors of many axes, and without a wait.
+func TestFormatPrintsABoundedNumberOfElements(t *testing.T) {
+	keep := keeper(t)
+	shape := func(extent int64, axes int) []int64 { return slices.Repeat([]int64{extent}, axes) }
+	of := func(shape ...int64) *core.Tensor {
+		n := int64(1)
+		for _, extent := range shape {
+			n *= extent
+		}
+		return keep(core.FromSlice(make([]uint8, n), shape...))
+	}
+	text := func(x *core.Tensor, edge int64) string {
+		t.Helper()
+		text, err := x.Text(t.Context(), core.TextOptions{EdgeItems: edge})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	few, five, six, many := of(3, 4), of(shape(7, 5)...), of(shape(7, 6)...), of(shape(2, 20)...)
+	b, err := many.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := keep(core.NewTensor(b, core.Spec{DType: core.DType{Code: core.CodeUInt, Bits: 8, Lanes: 60_000}, Shape: []int64{2}}))
+	for _, c := range []struct {
+		x    *core.Tensor
+		want string
+	}{
+		{few, text(few, 3)}, {five, text(five, 3)}, {six, text(six, 2)}, {many, "[...]"}, {wide, "[...]"},
+	} {
+		if got, want := fmt.Sprintf("%+v", c.x), c.x.String()+"\n"+c.want; got != want {
+			t.Errorf("%v: %d bytes that begin with %.200q, want %d", c.x, len(got), got, len(want))
+		}
+	}
 }
 
 func TestTextOfOtherTypes(t *testing.T) {

@@ -7,8 +7,8 @@
 //
 // [Open] maps a file, checks its headers against its size, and lists its tensors.
 // [File.Tensor] returns one of them as a read-only tensor on the host. It is in place,
-// which means that its memory is that of the file, unless the data is compressed or not
-// aligned for the element type. In these cases it is an aligned copy. [Info.InPlace]
+// which means that its memory is that of the file, unless the data is compressed, not
+// aligned for the element type, or in the other byte order. In these cases it is an aligned copy. [Info.InPlace]
 // reports which it is. The file stays mapped until the file and all its tensors are closed,
 // in any order. [Parse] reads the same formats from memory.
 //
@@ -53,11 +53,12 @@
 //
 // An .npy file (format versions 1.0, 2.0 and 3.0) has a magic string, the text of a Python
 // dictionary, and the elements. An array in column-major order becomes a tensor with
-// strides. These arrays are not supported, and the error says why: element types that
-// DLPack lacks (strings, dates, objects, structures, long double), the other byte order, and
-// raw void. The types of ml_dtypes, such as bfloat16, are stored as raw void ('<V2' or
-// '|V1'), so that the file does not say which type it is. The package writes version 1.0,
-// byte by byte as NumPy does.
+// strides. An array in the other byte order becomes a copy in that of this machine
+// ([Info.Swapped]). Arrays of element types that DLPack lacks (strings, dates, objects,
+// structures, long double) are not supported, and the error says why. NumPy stores the types
+// of ml_dtypes, such as bfloat16, as raw void ('<V2' or '|V1'), so that the file does not say
+// which type it is: [VoidAs] names it. A descr that is the name of the type, such as
+// 'bfloat16', is read, too. The package writes version 1.0, byte by byte as NumPy does.
 //
 // An .npz file is a ZIP archive with an .npy file in each member. The end record and the
 // central directory must be complete and consistent, and each local header must have the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/crc32"
 	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,12 +18,14 @@ import (
 // Info describes a tensor of a file.
 type Info struct {
 	Name       string     `json:"name"`
+	File       string     `json:"file,omitempty"` // the path of the file that has it, if an index or a folder was opened
 	DType      core.DType `json:"dtype,omitzero"`
 	Shape      []int64    `json:"shape,omitzero"`
 	Strides    []int64    `json:"strides,omitzero"`     // in elements
 	Offset     int64      `json:"offset"`               // bytes from the start of the file to the elements, or to the compressed member
 	Bytes      int64      `json:"bytes"`                // of the elements
 	Compressed bool       `json:"compressed,omitempty"` // File.Tensor inflates it
+	Swapped    bool       `json:"swapped,omitempty"`    // the file has the other byte order: File.Tensor returns a copy in that of this machine
 	InPlace    bool       `json:"in_place"`             // File.Tensor returns the file's memory, not a copy
 	// Reason says why a member of an archive cannot be returned by File.Tensor. It is
 	// empty if it can. If it is not empty, the type and the shape are not known.
@@ -34,16 +37,18 @@ type entry struct {
 	Info
 	err    error   // the error whose text is Info.Reason
 	member *member // the member of an archive; nil in other formats
+	part   *File   // the file that has it; nil if that is the one that has the entry
 }
 
-// File is an open file of tensors. It is safe for concurrent use.
+// File is an open file of tensors, or several that an index or a folder names. It is safe for concurrent use.
 type File struct {
 	format   Format
 	opts     openOptions
 	entries  []entry
 	index    nameIndex
 	metadata map[string]string
-	share    *share
+	share    *share  // nil if there are parts
+	parts    []*File // of an index or a folder; each owns its mapping
 }
 
 // share is the reference of a File to its mapping. It is a separate object, so that a cleanup
@@ -57,15 +62,28 @@ type share struct {
 // is none of the known extensions, the first bytes of the file do. The tensor in an .npy file
 // has the name of the file, without directory and extension.
 //
+// Open also takes an index of several .safetensors files, or a folder, as [Load] does. It maps
+// all files. The File has the tensors that the index names, or all that are in the files of a
+// folder without an index, and each names its file ([Info.File]).
+//
 // The caller closes the file; its tensors stay valid until they are closed. Open returns
 //
 //   - ErrInvalid if the file cannot be opened or its header is malformed; errors.Is also finds
 //     the system's error, such as fs.ErrNotExist;
-//   - ErrLayout if a shape, an offset or a length contradicts the size of the file;
+//   - ErrLayout if a shape, an offset or a length contradicts the size of the file, an index
+//     names a tensor that its file does not have, or two files of a folder have the same tensor;
 //   - ErrDType for an element type that the format does not define;
 //   - ErrVersion for an unknown format version;
 //   - ErrNotSupported for something that the format allows but a tensor cannot express.
 func Open(path string, opts ...OpenOption) (*File, error) {
+	if info, err := os.Stat(path); err == nil && (info.IsDir() || isIndex(path)) {
+		return openAll(path, opts)
+	}
+	return openOne(path, opts)
+}
+
+// openOne opens a file that is neither an index nor a folder.
+func openOne(path string, opts []OpenOption) (*File, error) {
 	m, err := mapFile(path)
 	if err != nil {
 		return nil, err
@@ -83,6 +101,10 @@ func Parse(data []byte, name string, opts ...OpenOption) (*File, error) {
 // open makes a File of a mapping. It takes ownership of m even if it fails.
 func open(m *mapping, name string, opts []OpenOption) (*File, error) {
 	f := &File{opts: newOpenOptions(opts), share: &share{m: m}}
+	if err := checkVoids(f.opts.voids, fault{format: "tensorfile", call: "Open"}); err != nil {
+		m.Free()
+		return nil, err
+	}
 	var err error
 	if gone := memfault.Guard(memfault.Within(m.data), func() { err = f.read(m.data, name) }); gone != nil {
 		err = fault{format: cmp.Or(f.format, "tensorfile"), call: "Open"}.errorf(because(core.ErrInvalid, gone), "reading the headers failed")
@@ -107,9 +129,9 @@ func (f *File) read(data []byte, name string) (err error) {
 	switch f.format {
 	case NPY:
 		base := filepath.Base(name)
-		f.entries, err = readNPY(data, strings.TrimSuffix(base, filepath.Ext(base)), at)
+		f.entries, err = readNPY(data, strings.TrimSuffix(base, filepath.Ext(base)), f.opts.voids, at)
 	case NPZ:
-		f.entries, err = readNPZ(data, at)
+		f.entries, err = readNPZ(data, f.opts.voids, at)
 	case Safetensors:
 		f.entries, f.metadata, err = readSafetensors(data, f.opts.each, at)
 	}
@@ -122,7 +144,7 @@ func (f *File) read(data []byte, name string) (err error) {
 	}
 	for i := range f.entries {
 		e := &f.entries[i]
-		e.InPlace = e.err == nil && !e.Compressed && (f.opts.unaligned || aligned(e.DType, e.bytes(data)))
+		e.InPlace = e.err == nil && !e.Compressed && !e.Swapped && (f.opts.unaligned || aligned(e.DType, e.bytes(data)))
 	}
 	return nil
 }
@@ -141,11 +163,12 @@ func aligned(t core.DType, data []byte) bool {
 	return bits <= 8 || address(data)%uintptr(bits/8) == 0
 }
 
-// Format returns the format of the file.
+// Format returns the format of the file. An index or a folder has that of its files.
 func (f *File) Format() Format { return f.format }
 
 // Tensors lists the tensors in the file. A .safetensors file lists them in the order of
-// their data, an .npz file in the order of its directory.
+// their data, an .npz file in the order of its directory, an index or a folder file by file in
+// the order of their names.
 func (f *File) Tensors() []Info {
 	infos := make([]Info, len(f.entries))
 	for i, e := range f.entries {
@@ -156,7 +179,8 @@ func (f *File) Tensors() []Info {
 }
 
 // Metadata returns a copy of the metadata of a .safetensors file, which are keys with texts.
-// It returns nil if there are none, and for other formats.
+// It returns nil if there are none, and for other formats. An index or a folder has the keys
+// for which all its files that have them have the same text.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
 // Tensor returns the tensor of the given name. It lies on the host, is read-only and belongs
@@ -176,6 +200,10 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	e := f.index.find(name)
 	if e == nil {
 		return nil, at.errorf(core.ErrInvalid, "the file has no tensor %s", quote(name))
+	}
+	if e.part != nil {
+		t, err := e.part.Tensor(name)
+		return t, named(err, e.File)
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -197,6 +225,9 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
+		if e.Swapped {
+			swapBytes(data, e.DType)
+		}
 		m, offset = newMapping(data, nil), 0
 	}
 	t, err := core.Wrap(
@@ -210,7 +241,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 	return t, nil
 }
 
-// load returns a copy of the elements of e, inflated if they are compressed.
+// load returns a copy of the elements of e as the file has them, inflated if they are compressed.
 func (f *File) load(e *entry, file []byte, at fault) (data []byte, err error) {
 	gone := memfault.Guard(memfault.Within(file), func() {
 		if e.Compressed {
@@ -261,6 +292,9 @@ func (f fault) unreadable(gone error) error {
 // Close closes the file. Its tensors stay valid until they are closed. Close always returns
 // nil; the result makes File an io.Closer. A second Close does nothing.
 func (f *File) Close() error {
+	for _, part := range f.parts {
+		_ = part.Close() // always nil
+	}
 	if f.share != nil { // of a zero File it is
 		f.share.close()
 	}

@@ -101,7 +101,7 @@ func TestOpenTellsWhatItCannotOpen(t *testing.T) {
 		field  string
 	}{
 		{"missing file", missing, tensorfile.NPY, core.ErrInvalid, "opened"},
-		{"folder", folder, "tensorfile", core.ErrNotSupported, "not a regular file"},
+		{"folder", t.TempDir(), "tensorfile", core.ErrInvalid, "has no file named *.safetensors.index.json or *.safetensors"},
 		{"empty file of unknown format", path("empty", ""), "tensorfile", core.ErrNotSupported, "extension"},
 		{"empty file of known format", path("empty.safetensors", ""), tensorfile.Safetensors, core.ErrLayout, "header length"},
 		{"text", path("notes.txt", "just text, and more of it"), "tensorfile", core.ErrNotSupported, "notes.txt"},

@@ -80,8 +80,11 @@ func (f fault) errorf(err error, format string, args ...any) error {
 	return e
 }
 
-// named returns err with the name of the file in its text, if it is a *core.Error without it.
+// named returns err with the name of the file in its text, if it is a *core.Error without it. It returns nil for nil.
 func named(err error, name string) error {
+	if err == nil {
+		return nil
+	}
 	if text := err.Error(); name == "" || strings.Contains(text, name) || strings.Contains(text, strconv.Quote(name)) {
 		return err
 	}
@@ -97,6 +100,11 @@ func prefixed(err error, text string) error {
 	with := *e
 	with.Detail = text + ": " + e.Detail
 	return &with
+}
+
+// cutShort returns the text for a file that has too few bytes after a header, which ends at byte base.
+func cutShort(base, has, needs int64) string {
+	return fmt.Sprintf("it has %d bytes and should have %d, so it was cut short: copy or download it again", base+has, uint64(base)+uint64(needs))
 }
 
 // because returns an error that wraps a sentinel error and the cause.

@@ -24,7 +24,7 @@ func fuzz(f *testing.F, format tensorfile.Format, seeds ...[]byte) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := tensorfile.Parse(data, "x."+string(format), tensorfile.InflateLimit(1<<20))
+		file, err := tensorfile.Parse(data, "x."+string(format), tensorfile.InflateLimit(1<<20), tensorfile.VoidAs(core.TypeFloat16, core.TypeInt8))
 		if err != nil {
 			checkRefusal(t, err, format)
 			return
@@ -40,7 +40,7 @@ func fuzz(f *testing.F, format tensorfile.Format, seeds ...[]byte) {
 			defer func() { _ = x.Close() }()
 			tensors = append(tensors, tensorfile.Named{Name: info.Name, Tensor: x})
 		}
-		if format == tensorfile.NPZ && !writable(tensors) {
+		if format != tensorfile.Safetensors && !writable(format, tensors) {
 			return
 		}
 		again := must[*tensorfile.File](t)(tensorfile.Parse(written(t, format, tensors), "x."+string(format)))
@@ -50,9 +50,12 @@ func fuzz(f *testing.F, format tensorfile.Format, seeds ...[]byte) {
 	})
 }
 
-// writable reports whether the names, which an archive may hold as any bytes, can be written.
-func writable(tensors []tensorfile.Named) bool {
+// writable reports whether the names, which an archive may hold as any bytes, and the types can be written.
+func writable(format tensorfile.Format, tensors []tensorfile.Named) bool {
 	for _, n := range tensors {
+		if tensorfile.CanWrite(format, []tensorfile.Info{{Name: n.Name, DType: n.Tensor.DType(), Shape: n.Tensor.Shape()}}) != nil {
+			return false
+		}
 		if strings.ToValidUTF8(n.Name, "") != n.Name || len(n.Name) > 1<<15 {
 			return false
 		}
@@ -75,6 +78,7 @@ func FuzzNPY(f *testing.F) {
 	fuzz(f, tensorfile.NPY,
 		npy("{'descr': '<c16', 'fortran_order': True, 'shape': (0, 2L), }"),
 		npy(`{"shape":(),"descr":">i4","fortran_order":False}`, 1, 2, 3, 4),
+		npy(`{"shape":(2,),"descr":">V2","fortran_order":False}`, 1, 2, 3, 4),
 		npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", 1, 2, 3, 4))
 }
 

@@ -66,6 +66,8 @@ type LoadOptions struct {
 	Slices []Slice
 	// DType, if not zero, is the element type of the loaded tensors. [core.Convert] has the rules.
 	DType core.DType
+	// VoidAs are types of elements of raw void; see the function VoidAs.
+	VoidAs []core.DType
 	// RowMajor makes tensors in column-major order, which only .npy and .npz have, row-major.
 	RowMajor bool
 	// Writable makes tensors on the host writable, by a copy if need be. Without it, tensors that [ReadMap] loads
@@ -76,8 +78,8 @@ type LoadOptions struct {
 	// Threads is the number of threads that read; 0 is a default.
 	Threads int
 	// Budget bounds the bytes of the buffers through which elements go on their way to the device; 0 is 64 MiB.
-	// Elements that need no buffer do not count. A tensor of an .npz file, or one that RowMajor concerns, is read
-	// into host memory as a whole, and does not count either.
+	// Elements that need no buffer do not count. A tensor of an .npz file, one that RowMajor concerns, or one that is
+	// stored in the other byte order is read into host memory as a whole, and does not count either.
 	Budget int64
 	// Checksum asks for a checksum of each tensor: of the bytes that the file has for it, or for its part, before
 	// they are converted.
@@ -120,6 +122,7 @@ type LoadReport struct {
 	Bytes     int64             `json:"bytes"`                     // of the loaded elements, as the files have them
 	Read      int64             `json:"bytes_read"`                // from the files, with what lies between the parts of slices
 	ByDevice  int64             `json:"bytes_by_device,omitempty"` // of Read, which the device itself has read
+	Swapped   int               `json:"tensors_swapped,omitempty"` // of Tensors, those that the files have in the other byte order
 	Loaded    int64             `json:"bytes_loaded"`              // of the elements on the device
 	Allocated int               `json:"allocations"`               // of memory for the elements
 	Threads   int               `json:"threads"`                   // that read
@@ -257,6 +260,9 @@ func (o *LoadOptions) check() error {
 		return loading.errorf(core.ErrInvalid, "a budget of %d bytes: it must be at least %d", o.Budget, minBudget)
 	case o.Threads < 0 || o.Threads > maxThreads:
 		return loading.errorf(core.ErrInvalid, "%d threads: there can be 1 to %d", o.Threads, maxThreads)
+	}
+	if err := checkVoids(o.VoidAs, loading); err != nil {
+		return err
 	}
 	for _, s := range o.Slices {
 		if s.Axis < 0 || s.Count < 1 || s.Index < 0 || s.Index >= s.Count || s.Count > math.MaxInt32 {

@@ -3,7 +3,6 @@ package tensorfile
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -44,69 +43,94 @@ type shard struct {
 // LoadFiles returns the files whose tensors [Load] would load from path, without opening them. It fails as Load does for
 // a folder or an index.
 func LoadFiles(path string) ([]string, error) {
-	names, _, err := resolve(path)
-	return names, err
+	list, err := resolve(path, loading)
+	return list.files, err
 }
 
-// resolve returns the files that path names, and for those of an index the tensors that it names.
-func resolve(path string) (files []string, index map[string]map[string]bool, err error) {
+// fileList is the files that a path names.
+type fileList struct {
+	files  []string
+	index  string                     // the path of the index that names them; "" if there is none
+	wanted map[string]map[string]bool // by file, the tensors that the index names; nil means all
+}
+
+// isIndex reports whether path has the name of an index.
+func isIndex(path string) bool { return strings.HasSuffix(strings.ToLower(path), indexSuffix) }
+
+// resolve returns the files that path names.
+func resolve(path string, at fault) (list fileList, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, loading.errorf(openError{err}, "the file cannot be opened")
+		return list, at.errorf(openError{err}, "the file cannot be opened")
 	}
 	if info.IsDir() {
-		all, err := inFolder(path)
+		all, err := inFolder(path, at)
 		if err != nil || len(all) > 1 {
-			return all, nil, err
+			return fileList{files: all}, err
 		}
 		path = all[0]
 	}
-	if !strings.HasSuffix(strings.ToLower(path), indexSuffix) {
-		return []string{path}, nil, nil
+	if !isIndex(path) {
+		return fileList{files: []string{path}}, nil
 	}
-	byName, err := readIndex(path)
+	byName, err := readIndex(path, at)
 	if err != nil {
-		return nil, nil, err
+		return list, err
 	}
-	index = make(map[string]map[string]bool, len(byName))
+	list.index, list.wanted = path, make(map[string]map[string]bool, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		file := filepath.Join(filepath.Dir(path), name)
-		if index[file] == nil { // two names may mean one file
-			files = append(files, file)
-			index[file] = make(map[string]bool)
+		if list.wanted[file] == nil { // two names may mean one file
+			list.files = append(list.files, file)
+			list.wanted[file] = make(map[string]bool)
 		}
-		maps.Copy(index[file], byName[name])
+		maps.Copy(list.wanted[file], byName[name])
 	}
-	return files, index, nil
+	return list, nil
+}
+
+// because returns an error for one of the files with the name of the index, which says why the file is needed.
+func (l fileList) because(err error) error {
+	if l.index == "" {
+		return err
+	}
+	return prefixed(err, "a file that the index "+strconv.Quote(l.index)+" names")
+}
+
+// checkWanted returns an error for a tensor that the index names and the file does not have.
+func checkWanted(path string, wanted map[string]bool, names *nameIndex, at fault) error {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if names.find(name) == nil {
+			return at.errorf(core.ErrLayout, "the index says that %s has tensor %s, which it has not", path, quote(name))
+		}
+	}
+	return nil
 }
 
 // openFiles opens what path names. r begins to read what it can.
 func (l *loader) openFiles(path string, r *runner) error {
-	files, index, err := resolve(path)
+	list, err := resolve(path, loading)
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		if err := l.openShard(file, index[file], r); err != nil {
-			if index != nil {
-				err = prefixed(err, fmt.Sprintf("a file that the index %s names", strconv.Quote(path)))
-			}
-			return err
+	for _, file := range list.files {
+		if err := l.openShard(file, list.wanted[file], r); err != nil {
+			return list.because(err)
 		}
 	}
 	return nil
 }
 
 // inFolder returns the index in a folder or, if there is none, all its .safetensors files.
-func inFolder(folder string) ([]string, error) {
+func inFolder(folder string, at fault) ([]string, error) {
 	entries, err := os.ReadDir(folder) // sorted by name
 	if err != nil {
-		return nil, loading.errorf(openError{err}, "the folder cannot be read")
+		return nil, at.errorf(openError{err}, "the folder cannot be read")
 	}
 	var indexes, files []string
 	for _, e := range entries {
 		switch name := strings.ToLower(e.Name()); {
-		case strings.HasSuffix(name, indexSuffix):
+		case isIndex(name):
 			indexes = append(indexes, filepath.Join(folder, e.Name()))
 		case strings.HasSuffix(name, "."+string(Safetensors)):
 			files = append(files, filepath.Join(folder, e.Name()))
@@ -116,16 +140,16 @@ func inFolder(folder string) ([]string, error) {
 	case len(indexes) == 1:
 		return indexes, nil
 	case len(indexes) > 1:
-		return nil, loading.errorf(core.ErrInvalid, "the folder %s has %d files named *%s: name the one to load", folder, len(indexes), indexSuffix)
+		return nil, at.errorf(core.ErrInvalid, "the folder %s has %d files named *%s: name the one to load", folder, len(indexes), indexSuffix)
 	case len(files) == 0:
-		return nil, loading.errorf(core.ErrInvalid, "the folder %s has no file named *%s or *.safetensors", folder, indexSuffix)
+		return nil, at.errorf(core.ErrInvalid, "the folder %s has no file named *%s or *.safetensors", folder, indexSuffix)
 	}
 	return files, nil
 }
 
 // readIndex returns the names of the tensors by the file that has them.
-func readIndex(path string) (map[string]map[string]bool, error) {
-	at := fault{format: Safetensors, call: "Load"}
+func readIndex(path string, at fault) (map[string]map[string]bool, error) {
+	at.format = Safetensors
 	file, size, err := openRegular(path, at)
 	if err != nil {
 		return nil, err
@@ -138,7 +162,8 @@ func readIndex(path string) (map[string]map[string]bool, error) {
 	if err != nil {
 		return nil, at.errorf(because(core.ErrInvalid, err), "%s cannot be read", path)
 	}
-	return parseIndex(text, at)
+	files, err := parseIndex(text, at)
+	return files, named(err, path)
 }
 
 // parseIndex reads the text of an index.
@@ -198,7 +223,7 @@ func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err 
 	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
 	readAround := onlyHeader(fd, m)
 	a := &ahead{runner: r, s: s, done: !l.all() || wanted != nil}
-	s.file, err = open(m, path, []OpenOption{func(o *openOptions) { o.each = a.add }})
+	s.file, err = open(m, path, []OpenOption{VoidAs(l.options.VoidAs...), func(o *openOptions) { o.each = a.add }})
 	if err != nil {
 		return err
 	}

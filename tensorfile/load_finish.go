@@ -37,6 +37,9 @@ func (l *loader) finish(result *Loaded) {
 	for _, w := range l.wants {
 		r.Bytes += w.bytes()
 		r.Loaded += w.size
+		if w.e.Swapped {
+			r.Swapped++
+		}
 		if r.Checksums != nil {
 			r.Checksums[w.name] = w.sum.text(l.options.Checksum)
 		}
@@ -56,7 +59,7 @@ func (l *loader) loadWhole(ctx context.Context, w *want) (err error) {
 		l.report.Allocated++
 		return err
 	}
-	src, err := l.readWhole(w)
+	src, err := l.readWhole(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -65,11 +68,6 @@ func (l *loader) loadWhole(ctx context.Context, w *want) (err error) {
 			_ = src.Close()
 		}
 	}()
-	if l.options.Checksum != NoChecksum {
-		if err := w.sumOf(ctx, l.options.Checksum, src); err != nil {
-			return err
-		}
-	}
 	if w.converts() {
 		changed, err := src.AsType(ctx, w.dtype)
 		if err != nil {
@@ -91,8 +89,9 @@ func (l *loader) loadWhole(ctx context.Context, w *want) (err error) {
 	return nil
 }
 
-// readWhole returns the tensor, or its part, in host memory that is not the mapped file. The caller closes it.
-func (l *loader) readWhole(w *want) (*core.Tensor, error) {
+// readWhole returns the tensor, or its part, in host memory that is not the mapped file, and computes its checksum. The
+// caller closes it.
+func (l *loader) readWhole(ctx context.Context, w *want) (*core.Tensor, error) {
 	data, err := w.s.file.load(w.e, w.s.file.share.m.data, w.at())
 	if err != nil {
 		return nil, err
@@ -103,11 +102,23 @@ func (l *loader) readWhole(w *want) (*core.Tensor, error) {
 		m.Free()
 		return nil, err
 	}
-	if w.part == nil {
-		return t, nil
+	if w.part != nil {
+		whole := t
+		defer func() { _ = whole.Close() }()
+		if t, err = whole.Slice(w.part.axis, w.part.from, w.part.to, 1); err != nil {
+			return nil, err
+		}
 	}
-	defer func() { _ = t.Close() }()
-	return t.Slice(w.part.axis, w.part.from, w.part.to, 1)
+	if l.options.Checksum != NoChecksum { // of the bytes as the file has them
+		if err := w.sumOf(ctx, l.options.Checksum, t); err != nil {
+			_ = t.Close()
+			return nil, err
+		}
+	}
+	if w.e.Swapped {
+		swapBytes(data, w.e.DType)
+	}
+	return t, nil
 }
 
 // sumOf computes the checksum of a tensor of the host, in the order of its bytes in the file.

@@ -111,6 +111,35 @@ func TestAMalformedIndexIsAnError(t *testing.T) {
 	}
 }
 
+// The error for a file that was cut short has its name, the size that it has and the one that it should have.
+func TestAFileThatWasCutShortSaysSo(t *testing.T) {
+	d := openHost(t)
+	for _, at := range []int{-1, -7*4*103 - 3, 40, 9} { // in the last tensor, in the one before it, in the header
+		folder := t.TempDir()
+		index := sharded(t, folder, nil)
+		path := filepath.Join(folder, "model-00002-of-00002.safetensors")
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("it has %d bytes and should have %d, so it was cut short", len(whole)+at, len(whole))
+		if at > 0 {
+			want = fmt.Sprintf("it has %d bytes and should have more than %d", at, 8+binary.LittleEndian.Uint64(whole))
+		} else {
+			at += len(whole)
+		}
+		put(t, path, whole[:at])
+		for _, mode := range readModes {
+			_, err = tensorfile.Load(t.Context(), index, d, tensorfile.LoadOptions{Read: mode})
+			checkError(t, err, tensorfile.Safetensors, core.ErrLayout, want)
+			checkError(t, err, tensorfile.Safetensors, core.ErrLayout, fmt.Sprintf("a file that the index %q names: %q", index, path))
+		}
+		_, err = tensorfile.Open(path)
+		checkError(t, err, tensorfile.Safetensors, core.ErrLayout, fmt.Sprintf("%q", path))
+		checkError(t, err, tensorfile.Safetensors, core.ErrLayout, want)
+	}
+}
+
 // An index that leaves out tensors of its files says so in the report.
 func TestTensorsThatAnIndexLeavesOut(t *testing.T) {
 	folder, d := t.TempDir(), openHost(t)
@@ -144,6 +173,15 @@ func FuzzIndex(f *testing.F) {
 			_ = l.Close()
 		case !errors.As(err, &typed):
 			t.Errorf("%v is not typed", err)
+		}
+		opened, failed := tensorfile.Open(filepath.Join(folder, "fuzz.safetensors.index.json"))
+		if failed == nil {
+			_ = opened.Close()
+		} else if !errors.As(failed, &typed) {
+			t.Errorf("%v is not typed", failed)
+		}
+		if (err == nil) != (failed == nil) {
+			t.Errorf("Load: %v, Open: %v", err, failed)
 		}
 	})
 }

@@ -151,7 +151,7 @@ func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 	for at := 0; at < len(wants); {
 		w := wants[at]
 		switch {
-		case s.file.format == NPZ || l.options.RowMajor && !rowMajor(w.e):
+		case s.file.format == NPZ || w.e.Swapped || l.options.RowMajor && !rowMajor(w.e):
 			l.whole = append(l.whole, w)
 			at++
 		case w.size == 0 || w.bytes() == 0:
@@ -322,6 +322,8 @@ func (l *loader) chooseRead(ctx context.Context, s *shard, first, end, bytes int
 	switch {
 	case s.file != nil && s.file.format == NPZ: // nil while the header of a .safetensors file is being read
 		r.Read, r.Reason = ReadMap, "the members of an archive are read through the mapping, which checks them"
+	case s.file != nil && s.file.entries[0].Swapped: // an array of NumPy, which is the only one
+		r.Read, r.Reason = ReadMap, "its elements have the other byte order: they are copied from the mapping and swapped"
 	case l.options.Read == ReadMap:
 		r.Read, r.Reason = ReadMap, "as asked for"
 	case l.options.Read == ReadDirect:

@@ -49,7 +49,7 @@ func (w *want) bytes() int64 { return w.rows * w.run }
 func (w *want) converts() bool { return w.dtype != w.e.DType }
 
 // plain reports whether the result is a range of the file as it is.
-func (w *want) plain() bool { return w.rows == 1 && !w.converts() }
+func (w *want) plain() bool { return w.rows == 1 && !w.converts() && !w.e.Swapped }
 
 // end returns the position in the file after the last byte.
 func (w *want) end() int64 { return w.first + (w.rows-1)*w.stride + w.run }
@@ -142,7 +142,7 @@ func (l *loader) choose() error {
 			}
 			if len(l.shards) > 1 {
 				if seen[e.Name] != nil {
-					return loading.errorf(core.ErrLayout, "tensor %s is in %s and in %s", quote(e.Name), seen[e.Name].path, s.path)
+					return inTwo(e.Name, seen[e.Name].path, s.path, loading)
 				}
 				seen[e.Name] = s
 			}
@@ -165,10 +165,8 @@ func (l *loader) choose() error {
 			l.wants = append(l.wants, w)
 		}
 		if s.found < len(s.wanted) {
-			for name := range s.wanted {
-				if s.file.index.find(name) == nil {
-					return loading.errorf(core.ErrLayout, "the index says that %s has tensor %s, which it has not", s.path, quote(name))
-				}
+			if err := checkWanted(s.path, s.wanted, &s.file.index, loading); err != nil {
+				return err
 			}
 		}
 		if unlisted > 0 {

@@ -40,27 +40,28 @@ var npyKinds = map[byte]string{
 	'T': "strings are not numbers",
 	'M': "dates have no DLPack type; view them as int64 in NumPy",
 	'm': "time differences have no DLPack type; view them as int64 in NumPy",
-	'V': "raw void may be bfloat16, a float8 or anything else of that size: store the type as .safetensors, or view it as an unsigned integer in NumPy",
-	'f': "this width of float has no DLPack type (long double differs between machines; '<f1' is ml_dtypes' float8)",
+	'V': voidReason,
+	'f': "this width of float has no DLPack type (long double differs between machines)",
 	'c': "this width of complex has no DLPack type",
 }
 
 // npyHeader is the content of the header of an .npy file.
 type npyHeader struct {
-	dtype  core.DType
-	layout core.Layout
-	size   int64 // of the header, in bytes
-	bytes  int64 // of the elements
+	dtype   core.DType
+	swapped bool // the elements do not have the byte order of this machine
+	layout  core.Layout
+	size    int64 // of the header, in bytes
+	bytes   int64 // of the elements
 }
 
 // info returns the description of the array for users.
 func (h *npyHeader) info(name string) Info {
-	return Info{Name: name, DType: h.dtype, Shape: h.layout.Shape(), Strides: h.layout.Strides(), Offset: h.size, Bytes: h.bytes}
+	return Info{Name: name, DType: h.dtype, Shape: h.layout.Shape(), Strides: h.layout.Strides(), Offset: h.size, Bytes: h.bytes, Swapped: h.swapped}
 }
 
-// readNPY reads a file that is one array.
-func readNPY(data []byte, name string, at fault) ([]entry, error) {
-	h, err := readNPYHeader(bytes.NewReader(data), int64(len(data)), at)
+// readNPY reads a file that is one array. voids is that of openOptions.
+func readNPY(data []byte, name string, voids []core.DType, at fault) ([]entry, error) {
+	h, err := readNPYHeader(bytes.NewReader(data), int64(len(data)), voids, at)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func readNPY(data []byte, name string, at fault) ([]entry, error) {
 
 // readNPYHeader reads the header of a file of total bytes from r, and checks that exactly the
 // elements follow it.
-func readNPYHeader(r io.Reader, total int64, at fault) (*npyHeader, error) {
+func readNPYHeader(r io.Reader, total int64, voids []core.DType, at fault) (*npyHeader, error) {
 	text, size, err := readNPYText(r, at)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func readNPYHeader(r io.Reader, total int64, at fault) (*npyHeader, error) {
 		return nil, err
 	}
 	h := &npyHeader{size: size}
-	if h.dtype, err = parseDescr(d.descr, nativeOrder, at); err != nil {
+	if h.dtype, h.swapped, err = parseDescr(d.descr, nativeOrder, voids, at); err != nil {
 		return nil, err
 	}
 	if h.layout, err = at.layout(d.shape, d.fortranOrder); err != nil {
@@ -90,7 +91,8 @@ func readNPYHeader(r io.Reader, total int64, at fault) (*npyHeader, error) {
 	}
 	switch rest := total - size; {
 	case rest < h.bytes:
-		return nil, at.errorf(core.ErrLayout, "data: shape %v of %v takes %d bytes, but %d follow the header", d.shape, h.dtype, h.bytes, rest)
+		return nil, at.errorf(core.ErrLayout, "data: shape %v of %v takes %d bytes, but %d follow the header: %s",
+			d.shape, h.dtype, h.bytes, rest, cutShort(size, rest, h.bytes))
 	case rest > h.bytes:
 		return nil, at.errorf(core.ErrLayout, "data: %d bytes follow the array, which has %d; a file holds one array", rest-h.bytes, h.bytes)
 	}
@@ -232,25 +234,34 @@ func (s *scanner) pythonString(field string) (string, error) {
 	return string(rest[:end]), nil
 }
 
-// parseDescr parses an element type such as "<f4". native is the machine's byte order.
-func parseDescr(descr string, native byte, at fault) (core.DType, error) {
+// parseDescr parses an element type such as "<f4" or "bfloat16". native is the machine's byte order; swapped is set for the
+// other one. Raw void has the first type of voids that has its size.
+func parseDescr(descr string, native byte, voids []core.DType, at fault) (t core.DType, swapped bool, err error) {
+	if t, ok := npyNamed[descr]; ok {
+		return t, false, nil
+	}
 	if len(descr) < 2 || strings.IndexByte("<>|", descr[0]) < 0 {
-		return core.DType{}, at.errorf(core.ErrDType, "descr is %s; it begins with a byte order, '<', '>' or '|', and a kind", quote(descr))
+		if t, err := core.ParseDType(descr); err == nil && t.SubByte() {
+			return t, false, at.errorf(core.ErrNotSupported, "descr is %s: NumPy stores each element of this type in whole bytes; view the array as uint8 in NumPy", quote(descr))
+		}
+		return t, false, at.errorf(core.ErrDType, "descr is %s; it is the name of a type, or begins with a byte order, '<', '>' or '|', and a kind", quote(descr))
 	}
 	order, name := descr[0], descr[1:]
 	t, ok := npyTypes[name]
+	if size, void := voidSize(name); !ok && void {
+		if t, ok = voidType(size, voids); !ok {
+			return t, false, at.errorf(core.ErrNotSupported, "descr is %s: %s", quote(descr), voidReason)
+		}
+		return t, swapUnit(t) > 1 && order != '|' && order != native, nil
+	}
 	if !ok {
 		if reason, known := npyKinds[name[0]]; known {
-			return core.DType{}, at.errorf(core.ErrNotSupported, "descr is %s: %s", quote(descr), reason)
+			return t, false, at.errorf(core.ErrNotSupported, "descr is %s: %s", quote(descr), reason)
 		}
-		return core.DType{}, at.errorf(core.ErrDType, "descr is %s, which is not a type of NumPy", quote(descr))
+		return t, false, at.errorf(core.ErrDType, "descr is %s, which is not a type of NumPy", quote(descr))
 	}
-	switch {
-	case t.Bits == 8 || order == native:
-		return t, nil
-	case order == '|':
-		return core.DType{}, at.errorf(core.ErrDType, "descr is %s: an element of several bytes has a byte order", quote(descr))
+	if order == '|' && t.Bits > 8 {
+		return t, false, at.errorf(core.ErrDType, "descr is %s: an element of several bytes has a byte order", quote(descr))
 	}
-	return core.DType{}, at.errorf(core.ErrNotSupported,
-		"descr is %s: tensors have this machine's byte order '%c'; convert with astype(a.dtype.newbyteorder('=')) in NumPy", quote(descr), native)
+	return t, swapUnit(t) > 1 && order != native, nil
 }

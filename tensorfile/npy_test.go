@@ -27,6 +27,9 @@ func TestNPYAccepts(t *testing.T) {
 		{"an empty tuple is 0-d", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (), }", two...), core.TypeInt32, []int64{}, []int64{}},
 		{"column-major becomes strides", npy("{'descr': '|b1', 'fortran_order': True, 'shape': (2, 2), }", two...), core.TypeBool, []int64{2, 2}, []int64{1, 2}},
 		{"no elements, no data", npy("{'descr': '<c16', 'fortran_order': True, 'shape': (0, 9223372036854775807, 4), }"), core.TypeComplex128, []int64{0, 1<<63 - 1, 4}, nil},
+		{"a name of ml_dtypes", npy("{'descr': 'bfloat16', 'fortran_order': False, 'shape': (2,), }", two...), core.TypeBFloat16, []int64{2}, []int64{1}},
+		{"a name of a float8", npy("{'descr': 'float8_e5m2', 'fortran_order': False, 'shape': (4,), }", two...), core.TypeFloat8E5M2, []int64{4}, []int64{1}},
+		{"a name of NumPy", npy("{'descr': 'float32', 'fortran_order': False, 'shape': (), }", two...), core.TypeFloat32, []int64{}, []int64{}},
 		{"a byte has no order, whatever is said", npy("{'descr': '>i1', 'fortran_order': False, 'shape': (4,), }", two...), core.TypeInt8, []int64{4}, []int64{1}},
 	}
 	for _, test := range tests {
@@ -71,10 +74,12 @@ func TestNPYRefuses(t *testing.T) {
 		{"header length short of the newline", patched(8, byte(len(good)-4-10-1)), core.ErrInvalid, "newline"},
 		{"huge header length", append([]byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), good[10:]...), core.ErrLayout, "header length is 4294967295"},
 
-		{"big-endian", dict("'>i4'", "False", "(1,)"), core.ErrNotSupported, "descr"},
 		{"bfloat16 of ml_dtypes", dict("'<V2'", "False", "(2,)"), core.ErrNotSupported, "bfloat16"},
 		{"raw void", dict("'|V1'", "False", "(4,)"), core.ErrNotSupported, "descr"},
 		{"float8 of ml_dtypes", dict("'<f1'", "False", "(4,)"), core.ErrNotSupported, "float8"},
+		{"the name of a type of less than a byte", dict("'int4'", "False", "(4,)"), core.ErrNotSupported, "whole bytes"},
+		{"the name of a type that NumPy lacks", dict("'float32x2'", "False", "(4,)"), core.ErrDType, "name of a type"},
+		{"data of a named type cut short", dict("'bfloat16'", "False", "(3,)"), core.ErrLayout, "shape [3] of bfloat16 takes 6 bytes"},
 		{"objects", dict("'|O'", "False", "(1,)"), core.ErrNotSupported, "pickle"},
 		{"strings", dict("'<U1'", "False", "(1,)"), core.ErrNotSupported, "strings"},
 		{"byte strings", dict("'|S4'", "False", "(1,)"), core.ErrNotSupported, "strings"},
@@ -118,7 +123,7 @@ func TestNPYRefuses(t *testing.T) {
 		{"text behind the dictionary", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1,)} + {}"), core.ErrInvalid, "padding"},
 		{"NUL behind the dictionary", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (1,)}\x00"), core.ErrInvalid, "padding"},
 
-		{"data cut short", good[:len(good)-1], core.ErrLayout, "data: shape [1] of int32 takes 4 bytes, but 3 follow"},
+		{"data cut short", good[:len(good)-1], core.ErrLayout, "data: shape [1] of int32 takes 4 bytes, but 3 follow the header: it has 131 bytes and should have 132"},
 		{"shape larger than the data", dict("'<i4'", "False", "(1000000000000,)"), core.ErrLayout, "data"},
 		{"bytes behind the array", append(slices.Clone(good), 0), core.ErrLayout, "1 bytes follow the array"},
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
+// methodNames are the names of compression methods that are not read (APPNOTE.TXT, 4.4.5).
+var methodNames = map[uint16]string{9: " (Deflate64)", 12: " (bzip2)", 14: " (LZMA)", 93: " (zstd)", 95: " (xz)"}
+
 // deflateRatio is the largest compression ratio of DEFLATE: 258 bytes in two bits.
 const deflateRatio = 1032
 
@@ -21,8 +24,8 @@ type member struct {
 	header int64 // uncompressed bytes before the elements
 }
 
-// readNPZ reads the directory of an archive and the header of each member.
-func readNPZ(data []byte, at fault) ([]entry, error) {
+// readNPZ reads the directory of an archive and the header of each member. voids is that of openOptions.
+func readNPZ(data []byte, voids []core.DType, at fault) ([]entry, error) {
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, at.errorf(because(core.ErrInvalid, err), "central directory: the file is not a ZIP archive, or not complete")
@@ -35,7 +38,7 @@ func readNPZ(data []byte, at fault) ([]entry, error) {
 	}
 	entries := make([]entry, 0, len(archive.File))
 	for _, file := range archive.File {
-		e, err := readMember(file, data, at.in("member", file.Name))
+		e, err := readMember(file, data, voids, at.in("member", file.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +77,7 @@ func checkDisjoint(files []*zip.File, size int64, at fault) error {
 
 // readMember reads the header of a member. A valid member that cannot be a tensor becomes an
 // entry with the reason.
-func readMember(file *zip.File, data []byte, at fault) (entry, error) {
+func readMember(file *zip.File, data []byte, voids []core.DType, at fault) (entry, error) {
 	name, isArray := strings.CutSuffix(file.Name, ".npy")
 	offset, err := file.DataOffset()
 	if err != nil {
@@ -87,11 +90,11 @@ func readMember(file *zip.File, data []byte, at fault) (entry, error) {
 	case file.Flags&1 != 0:
 		err = at.errorf(core.ErrNotSupported, "it is encrypted")
 	case file.Method == zip.Store:
-		e, err = readStored(file, name, data[offset:][:file.CompressedSize64], at)
+		e, err = readStored(file, name, data[offset:][:file.CompressedSize64], voids, at)
 	case file.Method == zip.Deflate:
-		e, err = readDeflated(file, name, at)
+		e, err = readDeflated(file, name, voids, at)
 	default:
-		err = at.errorf(core.ErrNotSupported, "compression method is %d; known are 0, stored, and 8, deflated", file.Method)
+		err = at.errorf(core.ErrNotSupported, "compression method is %d%s; known are 0, stored, and 8, deflated: write the archive with numpy.savez or numpy.savez_compressed", file.Method, methodNames[file.Method])
 	}
 	if errors.Is(err, core.ErrNotSupported) {
 		return entry{Info: Info{Name: name, Reason: err.Error()}, err: err}, nil
@@ -101,11 +104,11 @@ func readMember(file *zip.File, data []byte, at fault) (entry, error) {
 }
 
 // readStored returns the entry of a member that is not compressed.
-func readStored(file *zip.File, name string, data []byte, at fault) (entry, error) {
+func readStored(file *zip.File, name string, data []byte, voids []core.DType, at fault) (entry, error) {
 	if file.UncompressedSize64 != uint64(len(data)) {
 		return entry{}, at.errorf(core.ErrLayout, "it is stored, but its sizes are %d and, compressed, %d", file.UncompressedSize64, len(data))
 	}
-	entries, err := readNPY(data, name, at)
+	entries, err := readNPY(data, name, voids, at)
 	if err != nil {
 		return entry{}, err
 	}
@@ -115,7 +118,7 @@ func readStored(file *zip.File, name string, data []byte, at fault) (entry, erro
 }
 
 // readDeflated returns the entry of a compressed member. It inflates only the header.
-func readDeflated(file *zip.File, name string, at fault) (entry, error) {
+func readDeflated(file *zip.File, name string, voids []core.DType, at fault) (entry, error) {
 	if file.UncompressedSize64/deflateRatio > file.CompressedSize64 {
 		return entry{}, at.errorf(core.ErrLayout, "uncompressed size is %d, but %d bytes cannot inflate to so many", file.UncompressedSize64, file.CompressedSize64)
 	}
@@ -124,7 +127,7 @@ func readDeflated(file *zip.File, name string, at fault) (entry, error) {
 		return entry{}, at.errorf(because(core.ErrInvalid, err), "local header")
 	}
 	defer func() { _ = r.Close() }()
-	h, err := readNPYHeader(r, int64(file.UncompressedSize64), at)
+	h, err := readNPYHeader(r, int64(file.UncompressedSize64), voids, at)
 	if err != nil {
 		return entry{}, err
 	}

@@ -1,6 +1,11 @@
 package tensorfile
 
-import "maps"
+import (
+	"maps"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
 
 // OpenOption is an option of [Open] and [Parse].
 type OpenOption func(*openOptions)
@@ -9,6 +14,7 @@ type openOptions struct {
 	inflateLimit int64
 	unaligned    bool
 	checksums    bool
+	voids        []core.DType // of the elements of raw void
 	// If not nil, each is called for each tensor of a .safetensors header as soon as it is read, before the tensors are
 	// checked against each other. Its offset counts from byte base of the file, after which there are size bytes.
 	each func(e *entry, base, size int64)
@@ -45,6 +51,14 @@ func Unaligned() OpenOption {
 // copied or inflated, the checksum is always verified. The other formats have no checksums.
 func VerifyChecksums() OpenOption {
 	return func(o *openOptions) { o.checksums = true }
+}
+
+// VoidAs names the types of the elements that .npy and .npz files store as raw void, such as '<V2', '|V1' and '<f1'. NumPy
+// writes the types of ml_dtypes so, and their names are lost. An array of raw void has the first of the types with its
+// size; without one of that size, it is refused. Open returns ErrInvalid for a type whose numbers are not whole bytes.
+func VoidAs(types ...core.DType) OpenOption {
+	types = slices.Clone(types)
+	return func(o *openOptions) { o.voids = types }
 }
 
 // WriteOption is an option of [Write] and [WriteFile].

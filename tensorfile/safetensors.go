@@ -67,7 +67,8 @@ func readSafetensors(data []byte, each func(e *entry, base, size int64), at faul
 	case length > maxJSON:
 		return nil, nil, at.errorf(core.ErrLayout, "header length is %d; the format allows %d bytes", length, maxJSON)
 	case length > uint64(len(rest)):
-		return nil, nil, at.errorf(core.ErrLayout, "header has %d bytes, but the file ends after %d of them", length, len(rest))
+		return nil, nil, at.errorf(core.ErrLayout, "header has %d bytes, but the file ends after %d of them: it has %d bytes and should have more than %d",
+			length, len(rest), len(data), lengthSize+length)
 	}
 	text, rest := rest[:length], rest[length:]
 	switch {
@@ -84,7 +85,7 @@ func readSafetensors(data []byte, each func(e *entry, base, size int64), at faul
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := h.cover(int64(len(rest)), at); err != nil {
+	if err := h.cover(lengthSize+int64(len(text)), int64(len(rest)), at); err != nil {
 		// A tensor that is there twice is the cause, not what it does to the offsets.
 		names := nameIndex{entries: h.tensors}
 		if name, repeats := names.build(); repeats {
@@ -98,8 +99,9 @@ func readSafetensors(data []byte, each func(e *entry, base, size int64), at faul
 	return h.tensors, h.metadata, nil
 }
 
-// cover sorts the tensors by their offsets, and checks that they cover size bytes without gaps or overlap.
-func (h *header) cover(size int64, at fault) error {
+// cover sorts the tensors by their offsets, and checks that they cover without gaps or overlap the size bytes that follow the
+// header, which ends at byte base of the file.
+func (h *header) cover(base, size int64, at fault) error {
 	order := func(a, b entry) int { return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes)) }
 	end, sorted := int64(0), false
 	for i := 0; i < len(h.tensors); i++ {
@@ -113,12 +115,17 @@ func (h *header) cover(size int64, at fault) error {
 		case e.Offset != end:
 			return at.in("tensor", e.Name).errorf(core.ErrLayout, "data_offsets begin at %d, but the tensors before end at %d: gaps and overlap are not allowed", e.Offset, end)
 		case e.Bytes > size-end:
-			return at.in("tensor", e.Name).errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end+e.Bytes, size)
+			need := end
+			for _, e := range h.tensors[i:] {
+				need = max(need, e.Offset+e.Bytes)
+			}
+			return at.in("tensor", e.Name).errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header: %s",
+				end+e.Bytes, size, cutShort(base, size, need))
 		}
 		end += e.Bytes
 	}
 	if end != size {
-		return at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header", end, size)
+		return at.errorf(core.ErrLayout, "data_offsets end at %d, but %d bytes follow the header: the file has %d bytes more than its tensors", end, size, size-end)
 	}
 	return nil
 }

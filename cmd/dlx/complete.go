@@ -24,9 +24,9 @@ func completeFile(cmd *cobra.Command, args []string, begun string) ([]cobra.Comp
 	return completeFiles(cmd, args, begun)
 }
 
-// completeFiles completes each of several arguments FILE.
+// completeFiles completes each of several arguments FILE, which may be an index of several files.
 func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return fileExtensions, cobra.ShellCompDirectiveFilterFileExt
+	return append([]cobra.Completion{"json"}, fileExtensions...), cobra.ShellCompDirectiveFilterFileExt
 }
 
 // completeDevices completes the last entry of a list of devices.

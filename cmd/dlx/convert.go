@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +21,10 @@ import (
 // convertResult is the result of `dlx convert`.
 type convertResult struct {
 	File    string            `json:"file"`
-	Out     string            `json:"out"`
+	Out     string            `json:"out"`    // "" if it was not written
 	Format  tensorfile.Format `json:"format"` // of Out
 	Tensors []convertedResult `json:"tensors"`
+	LeftOut []leftOut         `json:"left_out,omitempty"`
 }
 
 // convertedResult is one tensor that was written.
@@ -36,7 +41,9 @@ type convertedResult struct {
 type convertFlags struct {
 	tensors    []string
 	dtype      dtypeFlag
+	voids      dtypesFlag
 	contiguous bool
+	metadata   textFlag
 }
 
 func newConvertCommand(a *app) *cobra.Command {
@@ -44,26 +51,36 @@ func newConvertCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert IN OUT",
 		Short: "Write the tensors of a file in another file format or element type",
-		Long: `Read the tensors of an .npy, .npz or .safetensors file and write them to another file.
-The extension of OUT determines its format. If IN is -, read standard input. OUT appears
-when it is complete, and replaces an existing file.
+		Long: `Read the tensors of an .npy, .npz or .safetensors file, of an index of several files
+(model.safetensors.index.json), or of a folder with one or with .safetensors files, and
+write them to another file. The extension of OUT determines its format. If IN is -, read
+standard input. OUT appears when it is complete, and replaces an existing file.
 
 Without --dtype, element types do not change. With it, numbers are rounded as NumPy
-rounds them. If the format of OUT lacks an element type, the command fails before it
-writes anything: .npy and .npz have no bfloat16, and .safetensors has no complex128. An
-.npy file holds one tensor; choose it with --tensor. The metadata of a .safetensors
-file is kept if OUT is one, too.
+rounds them. From floating point to integers, they are truncated towards zero. A number
+that the integer type cannot hold becomes the nearest one that it can, such as 127 in int8
+for 300 and for infinity, and NaN becomes 0. An integer that does not fit into a smaller
+integer type wraps around, such as 300 to 44 in int8. If the format of OUT lacks an element
+type, the command fails before it writes anything: .npy and .npz have no bfloat16, and
+.safetensors has no complex128. An .npy file holds one tensor; choose it with --tensor.
+
+The metadata of a .safetensors file is kept if OUT is one, too. --metadata adds to it, and
+replaces the text of a key that is there.
 
 In .npy and .npz files, column-major tensors stay column-major unless --contiguous is
 given. In .safetensors files, all tensors are row-major.`,
 		Example: `  dlx convert images.npz images.safetensors
   dlx convert model.safetensors half.safetensors --dtype bfloat16
   dlx convert model.safetensors embedding.npy --tensor embedding --dtype float32
-  dlx convert columns.npy rows.npy --contiguous`,
+  dlx convert columns.npy rows.npy --contiguous
+  dlx convert jax.npz model.safetensors --void-as bfloat16 --metadata format=np`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeConvert,
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			_, err := tensorfile.FormatOf(args[1])
+			format, err := tensorfile.FormatOf(args[1])
+			if err == nil && f.metadata != nil && format != tensorfile.Safetensors {
+				err = fmt.Errorf("--metadata is given, and .%s files have no metadata; .safetensors files have", format)
+			}
 			return err
 		},
 		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
@@ -73,6 +90,8 @@ given. In .safetensors files, all tensors are row-major.`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.tensors, "tensor", nil, "convert only the tensor with this `name`, plain or as dlx inspect prints it; may be repeated")
 	flags.Var(&f.dtype, "dtype", "convert the elements to this type: float32, bfloat16 or bf16, int8, ...")
+	flags.Var(&f.voids, "void-as", voidHelp)
+	flags.Var(&f.metadata, "metadata", "write this text for a key into the metadata of a .safetensors file; may be repeated")
 	flags.BoolVar(&f.contiguous, "contiguous", false, "write every tensor in row-major order")
 	completeFlag(cmd, "tensor", completeTensors)
 	return cmd
@@ -80,10 +99,10 @@ given. In .safetensors files, all tensors are row-major.`,
 
 // completeConvert completes IN and OUT.
 func completeConvert(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 1 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 1 {
+		return fileExtensions, cobra.ShellCompDirectiveFilterFileExt
 	}
-	return completeFiles(cmd, args, begun)
+	return completeFile(cmd, args, begun)
 }
 
 // convert writes the tensors of one file to another.
@@ -95,14 +114,18 @@ func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ re
 	if err := atomicfile.Check(out); err != nil {
 		return nil, err
 	}
-	file, err := a.open(ctx, in, tensorfile.VerifyChecksums())
+	file, err := a.open(ctx, in, tensorfile.VerifyChecksums(), tensorfile.VoidAs(f.voids...))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	chosen, err := a.chooseTensors(file.File, f.tensors)
+	chosen, left, err := a.chooseTensors(in, file.File, f.tensors)
+	r := convertResult{File: resultName(in), Format: format, Tensors: []convertedResult{}, LeftOut: left}
 	if err != nil {
-		return nil, err
+		if len(left) == 0 {
+			return nil, err
+		}
+		return r, err
 	}
 	wanted := make([]tensorfile.Info, len(chosen))
 	for i, info := range chosen {
@@ -126,7 +149,6 @@ func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ re
 			n.Tensor.Close()
 		}
 	}()
-	r := convertResult{File: resultName(in), Out: resultName(out), Format: format, Tensors: []convertedResult{}}
 	for i, info := range chosen {
 		t, err := convertTensor(ctx, host, file.File, info, wanted[i])
 		if err != nil {
@@ -135,9 +157,15 @@ func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ re
 		tensors = append(tensors, tensorfile.Named{Name: info.Name, Tensor: t})
 		r.add(info, wanted[i], t.NumBytes())
 	}
-	if err := writeFile(ctx, out, tensors, file.Metadata()); err != nil {
+	metadata := file.Metadata()
+	if metadata == nil && f.metadata != nil {
+		metadata = make(map[string]string, len(f.metadata))
+	}
+	maps.Copy(metadata, f.metadata)
+	if err := writeFile(ctx, out, tensors, metadata); err != nil {
 		return nil, err
 	}
+	r.Out = resultName(out)
 	return r, nil
 }
 
@@ -221,6 +249,9 @@ func (r *convertResult) add(from, to tensorfile.Info, bytes int64) {
 }
 
 func (r convertResult) writeText(w io.Writer) {
+	if r.Out == "" { // nothing was written, and the log has the reasons
+		return
+	}
 	var total int64
 	row(w, "TENSOR", "SHAPE", "FROM", "TO", "ORDER", "BYTES")
 	for _, t := range r.Tensors {
@@ -272,3 +303,67 @@ func (d *dtypeFlag) Set(s string) error {
 
 // Type returns the name of the argument in the help text.
 func (d *dtypeFlag) Type() string { return "type" }
+
+// dtypesFlag is a flag that takes an element type, and may be repeated.
+type dtypesFlag []core.DType
+
+// voidHelp is the help text of the flag for the types of raw void.
+const voidHelp = "read elements that an .npy or .npz stores as raw void, as NumPy does with bfloat16 and float8, as this `type` of their size; may be repeated"
+
+// String returns the names of the types.
+func (d *dtypesFlag) String() string {
+	names := make([]string, len(*d))
+	for i, t := range *d {
+		names[i] = t.String()
+	}
+	return strings.Join(names, ",")
+}
+
+// Set adds a type by its name, or by that of another program.
+func (d *dtypesFlag) Set(s string) error {
+	var t dtypeFlag
+	if err := t.Set(s); err != nil {
+		return err
+	}
+	if !t.Valid() || t.Bits%8 != 0 {
+		return fmt.Errorf("%v is not a whole number of bytes, as each element of raw void is", t.DType)
+	}
+	*d = append(*d, t.DType)
+	return nil
+}
+
+// Type returns the name of the argument in the help text.
+func (d *dtypesFlag) Type() string { return "type" }
+
+// textFlag is a flag that takes a text for a key, as KEY=VALUE, and may be repeated.
+type textFlag map[string]string
+
+// String returns the keys with their texts.
+func (f *textFlag) String() string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(*f)) {
+		pairs = append(pairs, key+"="+(*f)[key])
+	}
+	return strings.Join(pairs, " ")
+}
+
+// Set adds a key.
+func (f *textFlag) Set(pair string) error {
+	key, text, ok := strings.Cut(pair, "=")
+	switch _, twice := (*f)[key]; {
+	case !ok || key == "":
+		return errors.New("must be KEY=VALUE, such as format=pt")
+	case !utf8.ValidString(pair):
+		return errors.New("must be UTF-8")
+	case twice:
+		return fmt.Errorf("the key %q was given before", key)
+	}
+	if *f == nil {
+		*f = make(textFlag)
+	}
+	(*f)[key] = text
+	return nil
+}
+
+// Type returns the name of the argument in the help text.
+func (f *textFlag) Type() string { return "key=value" }

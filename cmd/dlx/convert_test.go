@@ -163,3 +163,71 @@ func TestAConversionThatIsNotThereWritesNothing(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+func TestConvertWritesMetadata(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "x.safetensors")
+	metadata := func(in string, flags ...string) map[string]string {
+		t.Helper()
+		decode[convertResult](t, dlx(t, append([]string{"convert", in, out, "--json"}, flags...)...), "convert")
+		return decode[inspectResult](t, dlx(t, "inspect", out, "--json"), "inspect").Metadata
+	}
+	before := metadata(tensors)
+	if got := metadata(tensors, "--metadata", "format=pt", "--metadata", "source=a=b, \u00fc", "--metadata", "empty="); len(got) != len(before)+2 || got["format"] != "pt" || got["source"] != "a=b, \u00fc" {
+		t.Errorf("%q became %q", before, got)
+	}
+	if got := metadata(digits, "--metadata", "format=np"); len(got) != 1 || got["format"] != "np" {
+		t.Errorf("%q", got)
+	}
+	if got := metadata(digits); got != nil {
+		t.Errorf("%q", got)
+	}
+	for _, c := range []struct {
+		out   string
+		flags []string
+		text  string
+	}{
+		{out, []string{"--metadata", "format"}, "must be KEY=VALUE"},
+		{out, []string{"--metadata", "=pt"}, "must be KEY=VALUE"},
+		{out, []string{"--metadata", "a=\xff"}, "must be UTF-8"},
+		{out, []string{"--metadata", "a=1", "--metadata", "a=2"}, "was given before"},
+		{"x.npy", []string{"--metadata", "a=1"}, ".npy files have no metadata"},
+		{"x.npz", []string{"--metadata", "a=1"}, ".npz files have no metadata"},
+	} {
+		if o := dlx(t, append([]string{"convert", digits, c.out}, c.flags...)...); o.code != exitUsage || !strings.Contains(o.stderr, c.text) {
+			t.Errorf("%s, %q: %+v", c.out, c.flags, o)
+		}
+	}
+}
+
+// The numbers that the help text names become what it says.
+func TestConvertToIntegersAsTheHelpSays(t *testing.T) {
+	help := strings.Join(strings.Fields(dlx(t, "convert", "--help").stdout), " ")
+	for _, want := range []string{"such as 127 in int8 for 300 and for infinity, and NaN becomes 0", "such as 300 to 44 in int8"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help lacks %q: %s", want, help)
+		}
+	}
+	folder := t.TempDir()
+	in, whole, out := filepath.Join(folder, "x.npy"), filepath.Join(folder, "i.npy"), filepath.Join(folder, "y.npy")
+	x, err := core.FromSlice([]float64{300, math.Inf(1), -300, math.NaN(), -1.9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	y, err := core.FromSlice([]int32{300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer y.Close()
+	for path, x := range map[string]*core.Tensor{in: x, whole: y} {
+		if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: x}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string][]float64{in: {127, 127, -128, 0, -1}, whole: {44}} {
+		decode[convertResult](t, dlx(t, "convert", path, out, "--dtype", "int8", "--json"), "convert")
+		if got := floats(t, out, ""); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}

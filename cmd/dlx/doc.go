@@ -85,12 +85,14 @@
 //     what, bytes; refused[] (better mechanisms that are not possible): mechanism, what,
 //     reason. The first way is for plain memory, or for the memory that --memory names.
 //   - inspect: file, format, bytes, metadata; tensors[]: name, dtype, shape, strides, order
-//     ("row-major", "column-major", "strided"), bytes, offset, in_place, compressed, and reason
-//     for a member of an archive that is not a tensor. For several files: files[], each with
-//     these fields, or with file and error.
-//   - convert: file, out, format (of out); tensors[]: name, from_dtype, dtype, shape, order,
-//     bytes.
-//   - handoff: file, copy, bytes_copied, median_ns, verified, out, incomplete (where an error
+//     ("row-major", "column-major", "strided"), bytes, offset, in_place, compressed, swapped
+//     (the file has the other byte order), and reason for a member of an archive that is not a
+//     tensor. For an index or a folder, bytes are those of all its files, and each tensor has
+//     its file. For several files: files[], each with these fields, or with file and error.
+//   - convert: file, out (empty if nothing could be read), format (of out); tensors[]: name,
+//     from_dtype, dtype, shape, order, bytes; left_out[] (members of an archive that are not
+//     tensors; omitted if there are none): member, reason.
+//   - handoff: file, copy, bytes_copied, median_ns, verified, out, left_out[] (as in convert), incomplete (where an error
 //     or an interrupt ended the work: tensor, trip); tensors[]: tensor, dtype, shape, bytes,
 //     trips, load, bytes_copied, min_ns, median_ns, max_ns, gb_per_s, verified, mismatch (trip,
 //     hop, index, want, got); hops[] of each tensor: from ("file" or a device), to, mechanism
@@ -107,7 +109,7 @@
 //     run); runs[]: time_ns, bytes_per_second, cached (the part of the wanted bytes that was
 //     in the page cache, -1 if not known); report (of the last run): device, tensors, bytes (of
 //     the elements in the files), bytes_read, bytes_by_device (of them, read by the device itself;
-//     omitted if there are none), bytes_loaded, allocations, threads, buffers
+//     omitted if there are none), tensors_swapped (from the other byte order; omitted if 0), bytes_loaded, allocations, threads, buffers
 //     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
 //     path, bytes, cached, read ("map", "direct", "cufile", "buffered"), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.

@@ -24,6 +24,7 @@ type handoffResult struct {
 	Median      time.Duration    `json:"median_ns"`     // sum of the tensors' medians
 	Verified    *bool            `json:"verified"`      // all elements were equal after every hop; null without --verify
 	Out         string           `json:"out,omitempty"` // the file that was written
+	LeftOut     []leftOut        `json:"left_out,omitempty"`
 	// Incomplete says where an error or an interrupt ended the work; nil if all was done.
 	Incomplete *handoffEnd `json:"incomplete,omitempty"`
 }
@@ -42,6 +43,7 @@ const maxRepeat = 1_000_000
 // handoffFlags are the flags of `dlx handoff`.
 type handoffFlags struct {
 	tensors []string
+	voids   dtypesFlag
 	via     devices
 	policy  handoff.Policy
 	repeat  int
@@ -56,8 +58,8 @@ func newHandoffCommand(a *app) *cobra.Command {
 		Use:   "handoff FILE --via DEVICE[,DEVICE...]",
 		Short: "Move the tensors of a file along a route of devices and measure it",
 		Long: `Move the tensors of a file along a route of devices. For each move from one device to
-the next, a hop, report its mechanism, the bytes copied and the time. If FILE is -, read
-standard input.
+the next, a hop, report its mechanism, the bytes copied and the time. FILE may also be an
+index of several files or a folder, as for dlx inspect. If FILE is -, read standard input.
 
 A hop shares the memory (alias, map) or copies the elements (peer, direct, staged). dlx
 plan --help explains these mechanisms, and dlx plan shows why a hop uses one of them.
@@ -65,8 +67,9 @@ With --copy if_needed, a hop shares memory if possible; if it has to copy, it al
 memory that the next device can share. With --copy always, every hop copies. With --copy
 never, the command fails if a hop has to copy.
 
-Elements that are compressed or unaligned in the file are first copied into memory, once.
-The row "load" shows that copy. With --copy never, such a tensor is an error.
+Elements that are compressed, unaligned or in the other byte order in the file are first
+copied into memory, once. The row "load" shows that copy. With --copy never, such a tensor
+is an error.
 
 The time of a hop ends when the elements can be read on the device. It includes the time
 to allocate and open memory. A hop is cold if it opened the memory for its device; later
@@ -93,6 +96,7 @@ is missing on this machine or in this build is a failure, exit code 1.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.tensors, "tensor", nil, "move only the tensor with this `name`, plain or as dlx inspect prints it; may be repeated")
+	flags.Var(&f.voids, "void-as", voidHelp)
 	flags.Var(&f.via, "via", "the devices of the route, in order: cpu, cuda:1, ...")
 	flags.Var(policies, "copy", "when a hop copies")
 	flags.IntVar(&f.repeat, "repeat", 1, "move each tensor `N` times, at most a million, and report the shortest, median and longest time")
@@ -119,6 +123,9 @@ func (f *handoffFlags) check() error {
 }
 
 func (r handoffResult) writeText(w io.Writer) {
+	if len(r.Tensors) == 0 && len(r.LeftOut) > 0 { // the log has the reasons
+		return
+	}
 	times := func(c handoff.Cost) string { return formatDuration(c.Median) }
 	timesHeader := "TIME"
 	if r.repeated() {

@@ -28,7 +28,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 			return handoffResult{}, err
 		}
 	}
-	var opening []tensorfile.OpenOption
+	opening := []tensorfile.OpenOption{tensorfile.VoidAs(f.voids...)}
 	if f.verify {
 		opening = append(opening, tensorfile.VerifyChecksums())
 	}
@@ -37,9 +37,13 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 		return handoffResult{}, err
 	}
 	defer file.Close()
-	chosen, err := a.chooseTensors(file.File, f.tensors)
+	chosen, left, err := a.chooseTensors(path, file.File, f.tensors)
+	result = handoffResult{File: resultName(path), Copy: f.policy, Tensors: []handoff.Report{}, LeftOut: left}
 	if err != nil {
-		return handoffResult{}, err
+		if len(left) == 0 {
+			result = handoffResult{}
+		}
+		return result, err
 	}
 	if err := f.checkTensors(chosen); err != nil {
 		return handoffResult{}, err
@@ -64,7 +68,6 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	progress, done := a.progress(chosen, f)
 	defer done()
 	opts := handoff.Options{Policy: f.policy, Trips: f.repeat, Verify: f.verify, Progress: progress}
-	result = handoffResult{File: resultName(path), Copy: f.policy, Tensors: []handoff.Report{}}
 	damaged := 0
 	var first error // the error of the first damaged tensor
 	for _, info := range chosen {
@@ -101,26 +104,43 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	return result, nil
 }
 
-// chooseTensors returns the tensors with the given names, or all tensors if there are no names.
-func (a *app) chooseTensors(file *tensorfile.File, names []string) ([]tensorfile.Info, error) {
+// leftOut is a member of an archive that is not a tensor.
+type leftOut struct {
+	Member string `json:"member"`
+	Reason string `json:"reason"`
+}
+
+// nothingRead returns the error for a file of which all members were left out.
+func nothingRead(path string, members int, first leftOut) error {
+	return core.Errorf(core.ErrNotSupported, "npz", "Tensor", "%s: none of its members can be read (%d), the first of them, %s: %s", path, members, first.Member, first.Reason)
+}
+
+// chooseTensors returns the tensors with the given names. If there are no names, it returns all tensors and the members of
+// the archive that are none, with an error if there are only those.
+func (a *app) chooseTensors(path string, file *tensorfile.File, names []string) (chosen []tensorfile.Info, left []leftOut, err error) {
 	all := file.Tensors()
 	if len(names) == 0 {
-		return slices.DeleteFunc(all, func(info tensorfile.Info) bool {
-			if info.Reason != "" {
-				a.log.Warn().Str("member", resultName(info.Name)).Str("reason", info.Reason).Msg("left out: not a tensor")
+		for _, info := range all {
+			if info.Reason == "" {
+				chosen = append(chosen, info)
+				continue
 			}
-			return info.Reason != ""
-		}), nil
+			left = append(left, leftOut{resultName(info.Name), info.Reason})
+			a.log.Warn().Str("member", resultName(info.Name)).Str("reason", info.Reason).Msg("left out: not a tensor")
+		}
+		if len(chosen) == 0 && len(left) > 0 {
+			err = nothingRead(path, len(left), left[0])
+		}
+		return chosen, left, err
 	}
-	var chosen []tensorfile.Info
 	for _, name := range names {
 		i := findTensor(all, name)
 		if i < 0 {
-			return nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists its tensors", name)
+			return nil, nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists its tensors", name)
 		}
 		chosen = append(chosen, all[i])
 	}
-	return chosen, nil
+	return chosen, nil, nil
 }
 
 // checkTensors returns an error for tensors that --copy never or the format of --out does not
@@ -150,6 +170,8 @@ func loadReason(info tensorfile.Info) string {
 		return ""
 	case info.Compressed:
 		return "compressed"
+	case info.Swapped:
+		return "byte-swapped"
 	default:
 		return "unaligned"
 	}

@@ -20,7 +20,7 @@ import (
 type inspectResult struct {
 	File     string            `json:"file"`
 	Format   tensorfile.Format `json:"format"`
-	Bytes    int64             `json:"bytes"` // of the file
+	Bytes    int64             `json:"bytes"` // of the file, or of all files of an index or a folder
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Tensors  []tensorResult    `json:"tensors"`
 }
@@ -44,21 +44,25 @@ type tensorResult struct {
 }
 
 func newInspectCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var voids dtypesFlag
+	cmd := &cobra.Command{
 		Use:   "inspect FILE...",
 		Short: "List the tensors of .npy, .npz and .safetensors files",
 		Long: `List the tensors of .npy, .npz and .safetensors files with their types, shapes, strides
-(in elements) and positions in the file. Only the headers are read. If FILE is -, read all
+(in elements) and positions in the file. Only the headers are read. FILE may also be an
+index of several files (model.safetensors.index.json), or a folder with one or with
+.safetensors files; then the last column is the file of each tensor. If FILE is -, read all
 of standard input. If a file cannot be read, the others are still listed, and the exit
 code is 1.
 
 STORAGE is how a tensor can be used: "in place" in the mapped file, or after a copy if it
-is "unaligned" or "compressed".
+is "unaligned", "compressed" or "byte-swapped", which means in the other byte order.
 
 A name that a terminal cannot show is printed as a quoted Go string. The flag --tensor of
 other commands accepts that form.`,
 		Example: `  dlx inspect testdata/digits.safetensors
   dlx inspect testdata/*.np[yz]
+  dlx inspect model.safetensors.index.json
   curl -s https://example.com/model.safetensors | dlx inspect -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.Index(args, standardInput) != lastIndex(args, standardInput) {
@@ -69,15 +73,17 @@ other commands accepts that form.`,
 		ValidArgsFunction: completeFiles,
 		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
 			if len(args) > 1 {
-				return a.inspectAll(cmd.Context(), args)
+				return a.inspectAll(cmd.Context(), args, voids)
 			}
-			r, err := a.inspect(cmd.Context(), args[0])
+			r, err := a.inspect(cmd.Context(), args[0], voids)
 			if err != nil {
 				return nil, err
 			}
 			return r, nil
 		}),
 	}
+	cmd.Flags().Var(&voids, "void-as", voidHelp)
+	return cmd
 }
 
 // lastIndex returns the index of the last s in list, -1 if there is none.
@@ -91,11 +97,11 @@ func lastIndex(list []string, s string) int {
 }
 
 // inspectAll inspects several files.
-func (a *app) inspectAll(ctx context.Context, paths []string) (result, error) {
+func (a *app) inspectAll(ctx context.Context, paths []string, voids []core.DType) (result, error) {
 	list := inspectList{Files: []fileResult{}}
 	var errs []error
 	for _, path := range paths {
-		r, err := a.inspect(ctx, path)
+		r, err := a.inspect(ctx, path, voids)
 		if err != nil {
 			list.Files = append(list.Files, fileResult{resultName(path), nil, newErrorResult(err, true)})
 			errs = append(errs, named(path, err))
@@ -114,8 +120,8 @@ func named(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-func (a *app) inspect(ctx context.Context, path string) (*inspectResult, error) {
-	f, err := a.open(ctx, path)
+func (a *app) inspect(ctx context.Context, path string, voids []core.DType) (*inspectResult, error) {
+	f, err := a.open(ctx, path, tensorfile.VoidAs(voids...))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +129,7 @@ func (a *app) inspect(ctx context.Context, path string) (*inspectResult, error) 
 	r := &inspectResult{File: resultName(path), Format: f.Format(), Bytes: f.bytes, Metadata: f.Metadata(), Tensors: []tensorResult{}}
 	for _, info := range f.Tensors() {
 		// A 0-d tensor has an empty shape, which is not null.
-		info.Name = resultName(info.Name)
+		info.Name, info.File = resultName(info.Name), resultName(info.File)
 		info.Shape, info.Strides = append([]int64{}, info.Shape...), append([]int64{}, info.Strides...)
 		r.Tensors = append(r.Tensors, tensorResult{info, order(info)})
 	}
@@ -168,13 +174,20 @@ func (r inspectResult) writeText(w io.Writer) {
 		fmt.Fprintf(w, "%s = %s\n", printable(key), printable(r.Metadata[key]))
 	}
 	fmt.Fprintln(w)
-	row(w, "NAME", "DTYPE", "SHAPE", "STRIDES", "ORDER", "BYTES", "OFFSET", "STORAGE")
+	several := slices.ContainsFunc(r.Tensors, func(t tensorResult) bool { return t.File != "" })
+	cells := func(file string, cells ...string) {
+		if several {
+			cells = append(cells, file)
+		}
+		row(w, cells...)
+	}
+	cells("FILE", "NAME", "DTYPE", "SHAPE", "STRIDES", "ORDER", "BYTES", "OFFSET", "STORAGE")
 	for _, t := range r.Tensors {
 		if t.Reason != "" {
-			row(w, shownName(t.Name), "-", "-", "-", "-", "-", fmt.Sprint(t.Offset), "not a tensor: "+printable(t.Reason))
+			cells(shownName(t.File), shownName(t.Name), "-", "-", "-", "-", "-", fmt.Sprint(t.Offset), "not a tensor: "+printable(t.Reason))
 			continue
 		}
-		row(w, shownName(t.Name), t.DType.String(), fmt.Sprint(t.Shape), fmt.Sprint(t.Strides), t.Order, fmt.Sprint(t.Bytes), fmt.Sprint(t.Offset), t.storage())
+		cells(shownName(t.File), shownName(t.Name), t.DType.String(), fmt.Sprint(t.Shape), fmt.Sprint(t.Strides), t.Order, fmt.Sprint(t.Bytes), fmt.Sprint(t.Offset), t.storage())
 	}
 }
 
@@ -183,6 +196,8 @@ func (t tensorResult) storage() string {
 	switch {
 	case t.Compressed:
 		return "compressed"
+	case t.Swapped:
+		return "byte-swapped"
 	case t.InPlace:
 		return "in place"
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/tensorfile"
 )
 
 func TestInspectListsTheTensorsOfRealFiles(t *testing.T) {
@@ -113,6 +114,57 @@ func TestInspectListsSeveralFiles(t *testing.T) {
 	}
 	if shown := dlx(t, "inspect", "nosuch.npy", digits).stdout; !strings.HasPrefix(shown, "nosuch.npy: not listed: ") || !strings.HasSuffix(shown, one) {
 		t.Errorf("text:\n%s", shown)
+	}
+}
+
+// Commands that read files take an index and a folder.
+func TestAnIndexAndAFolderAreReadAsOneFile(t *testing.T) {
+	folder := t.TempDir()
+	var bytes int64
+	for name, file := range map[string]string{"a": "m-1.safetensors", "b": "m-2.safetensors"} {
+		x, err := core.FromSlice([]float32{1, 2, float32(len(file))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		path := filepath.Join(folder, file)
+		if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: name, Tensor: x}}, tensorfile.Metadata(map[string]string{"format": "pt"})); err != nil {
+			t.Fatal(err)
+		}
+		stat, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += stat.Size()
+	}
+	index := filepath.Join(folder, "m.safetensors.index.json")
+	if err := os.WriteFile(index, []byte(`{"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{index, folder} {
+		r := decode[inspectResult](t, dlx(t, "inspect", path, "--json"), "inspect")
+		if len(r.Tensors) != 2 || r.Tensors[1].Name != "b" || r.Tensors[1].File != filepath.Join(folder, "m-2.safetensors") || r.Bytes != bytes || r.Metadata["format"] != "pt" {
+			t.Errorf("%+v", r)
+		}
+		if o := dlx(t, "inspect", path); !strings.Contains(o.stdout, "STORAGE") || !strings.Contains(o.stdout, "in place  "+r.Tensors[0].File+"\n") {
+			t.Error(o.stdout)
+		}
+		out := filepath.Join(t.TempDir(), "x.safetensors")
+		decode[convertResult](t, dlx(t, "convert", path, out, "--json"), "convert")
+		one := decode[inspectResult](t, dlx(t, "inspect", out, "--json"), "inspect")
+		if len(one.Tensors) != 2 || one.Metadata["format"] != "pt" || one.Tensors[0].File != "" || !slices.Equal(floats(t, out, "b"), []float64{1, 2, 15}) {
+			t.Errorf("%+v", one)
+		}
+		moved := decode[handoffResult](t, dlx(t, "handoff", path, "--via", "ext_dev:0", "--verify", "--tensor", "b", "--json"), "handoff")
+		if moved.Verified == nil || !*moved.Verified {
+			t.Errorf("%+v", moved)
+		}
+	}
+	if err := os.Remove(filepath.Join(folder, "m-1.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	if o := dlx(t, "inspect", folder); o.code != exitFailed || !strings.Contains(o.stderr, "m-1.safetensors") || !strings.Contains(o.stderr, "a file that the index") {
+		t.Errorf("exit code %d: %s", o.code, o.stderr)
 	}
 }
 

@@ -50,6 +50,7 @@ type loadFlags struct {
 	budget   size
 	checksum tensorfile.Checksum
 	dtype    dtypeFlag
+	voids    dtypesFlag
 	writable bool
 	verify   bool
 	repeat   int
@@ -95,7 +96,7 @@ cache: the column CACHED shows it.
   dlx load model.safetensors.index.json --to cuda:0 --slice "*.weight=0:0/2" --dtype bfloat16
   dlx load model.safetensors --to cpu --read direct --cold --repeat 5 --json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeLoad,
+		ValidArgsFunction: completeFile,
 		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
 		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
 			r, err := a.load(cmd.Context(), args[0], f)
@@ -114,7 +115,8 @@ cache: the column CACHED shows it.
 	flags.Var(&f.budget, "budget", "the size of all buffers together, at least 128KiB")
 	flags.Var(sums, "checksum", "compute a checksum of each tensor, of its bytes in the file; without a value crc32c")
 	flags.Lookup("checksum").NoOptDefVal = string(tensorfile.CRC32C)
-	flags.Var(&f.dtype, "dtype", "convert all tensors to this element type, such as float16")
+	flags.Var(&f.dtype, "dtype", "convert all tensors to this element type, such as float16, as dlx convert does")
+	flags.Var(&f.voids, "void-as", voidHelp)
 	flags.BoolVar(&f.writable, "writable", false, "on the host, make tensors writable, by a copy if need be")
 	flags.BoolVar(&f.verify, "verify", false, "compare the elements with those of the file, exit code 3 if they differ")
 	flags.IntVar(&f.repeat, "repeat", 1, "load everything `N` times, and report the shortest, median and longest time")
@@ -125,14 +127,6 @@ cache: the column CACHED shows it.
 	completeFlag(cmd, "checksum", sums.complete)
 	completeFlag(cmd, "only", completeTensors)
 	return cmd
-}
-
-// completeLoad completes the one argument FILE.
-func completeLoad(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return append([]cobra.Completion{"json"}, fileExtensions...), cobra.ShellCompDirectiveFilterFileExt
 }
 
 // check returns an error if the flags are wrong.
@@ -153,7 +147,7 @@ func (f *loadFlags) check() error {
 // options returns the options of a load.
 func (f *loadFlags) options(progress func(done, total int64)) tensorfile.LoadOptions {
 	return tensorfile.LoadOptions{
-		Only: f.only, Slices: f.slices, DType: f.dtype.DType, Writable: f.writable, Read: f.read,
+		Only: f.only, Slices: f.slices, DType: f.dtype.DType, VoidAs: f.voids, Writable: f.writable, Read: f.read,
 		Threads: f.threads, Budget: int64(f.budget), Checksum: f.checksum, Progress: progress,
 	}
 }
@@ -224,6 +218,9 @@ func (r loadResult) writeText(w io.Writer) {
 	fmt.Fprintf(w, "\n%v: tensors: %d, allocations: %d, loaded: %s, read: %s", p.Device, p.Tensors, p.Allocated, formatBytes(p.Loaded), formatBytes(p.Read))
 	if p.ByDevice > 0 {
 		fmt.Fprintf(w, ", by the device itself: %s", formatBytes(p.ByDevice))
+	}
+	if p.Swapped > 0 {
+		fmt.Fprintf(w, ", from the other byte order: %d", p.Swapped)
 	}
 	if p.Buffers != "" {
 		fmt.Fprintf(w, ", buffers: %s %s", formatBytes(p.Staged), p.Buffers)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -64,12 +63,8 @@ func (a *app) load(ctx context.Context, path string, f loadFlags) (r loadResult,
 // loadOnce loads the tensors once, and adds the run to the result.
 func (a *app) loadOnce(ctx context.Context, r *loadResult, path string, device core.Device, f loadFlags, options tensorfile.LoadOptions) error {
 	l, err := tensorfile.Load(ctx, path, device, options)
-	var system *fs.PathError
-	switch {
-	case errors.As(err, &system): // its text already names the file and the reason
-		return system
-	case err != nil:
-		return err
+	if err != nil {
+		return plainError(err, path)
 	}
 	defer func() { _ = l.Close() }()
 	r.Report, r.Checksums = l.Report, nil
@@ -87,6 +82,9 @@ func (a *app) loadOnce(ctx context.Context, r *loadResult, path string, device c
 	copy(times, r.Runs)
 	slices.SortFunc(times, func(a, b loadRun) int { return cmp.Compare(a.Time, b.Time) })
 	r.Median, r.Rate = times[(len(times)-1)/2].Time, times[(len(times)-1)/2].Rate
+	if refused := l.Report.Refused; l.Report.Tensors == 0 && len(refused) > 0 {
+		return nothingRead(path, len(refused), leftOut{resultName(refused[0].What), refused[0].Reason})
+	}
 	if !f.verify {
 		return nil
 	}
@@ -131,7 +129,7 @@ type verifier struct {
 func (v verifier) verify(ctx context.Context, l *tensorfile.Loaded) error {
 	names := l.Names
 	for _, file := range l.Report.Files {
-		f, err := tensorfile.Open(file.Path)
+		f, err := tensorfile.Open(file.Path, tensorfile.VoidAs(v.options.VoidAs...))
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +61,32 @@ func TestLoadVerifiesTheFileThatTheIndexNames(t *testing.T) {
 		o := dlx(t, "load", index, "--to", to, "--verify", "--json")
 		if o.code != exitOK {
 			t.Errorf("%s: exit code %d: %s", to, o.code, o.stderr)
+		}
+	}
+}
+
+// The error for a file of an index that is missing or was cut short has the names of both.
+func TestLoadNamesTheIndexOfABadFile(t *testing.T) {
+	folder := t.TempDir()
+	index, shard := filepath.Join(folder, "m.safetensors.index.json"), filepath.Join(folder, "a.safetensors")
+	if err := os.WriteFile(index, []byte(`{"weight_map":{"mean":"a.safetensors"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"no such file", "it has 5000 bytes and should have " + strconv.Itoa(len(content))} {
+		o := dlx(t, "load", index, "--to", "cpu", "--json")
+		var failure *errorResult
+		decodeBoth[loadResult](t, o, "load", &failure)
+		for _, want := range []string{want, "a file that the index " + strconv.Quote(index) + " names", shard} {
+			if o.code != exitFailed || failure == nil || !strings.Contains(failure.Message, want) {
+				t.Errorf("exit code %d, %+v: want %q", o.code, failure, want)
+			}
+		}
+		if err := os.WriteFile(shard, content[:5000], 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -375,7 +375,8 @@ DLX_API dlx_status dlx_dlpack_exchange_api(const struct DLPackExchangeAPI **tabl
 
 /* ---- Files ------------------------------------------------------------------------------------------------------ */
 
-/* Opens a .npy, .npz or .safetensors file and maps it into memory. The caller closes it. The tensors use the bytes of
+/* Opens a .npy, .npz or .safetensors file, an index of several .safetensors files, or a folder with one or with
+ * .safetensors files, and maps what it opens into memory. The caller closes it. The tensors use the bytes of
  * the file in place, so the file must not be truncated or overwritten in place while they are open; replacing it by
  * renaming another file is safe. A program that reads memory of a truncated file gets SIGBUS; functions of libdlx that
  * read it fail with DLX_ERR_INVALID and the errno EFAULT as native_code. Fails with DLX_ERR_INVALID if the file cannot be

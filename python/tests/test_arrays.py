@@ -12,6 +12,7 @@ import pytest
 from producer import Producer
 
 import dlx
+from dlx import _format
 
 # The types that only ml_dtypes gives NumPy, with their codes in DLPack.
 SMALL = {
@@ -131,3 +132,17 @@ def test_read_only_hint() -> None:
     a.flags.writeable = False
     with pytest.raises(BufferError, match=r"call \.copy\(\) first"):
         dlx.from_dlpack(a).__dlpack__()
+
+
+def test_packed_numbers_are_decoded_a_few_bytes_at_a_time() -> None:
+    # A number of Python that has all bits takes time in proportion to them for each number that is taken out of it.
+    class Whole(bytes):
+        def __bytes__(self) -> bytes:
+            raise AssertionError("all bytes became one number")
+
+    for bits in range(1, 8):
+        for count in (0, 1, 7, 8, 9, 1000):
+            codes = [i * 37 & (1 << bits) - 1 for i in range(count)]
+            whole = sum(code << i * bits for i, code in enumerate(codes))
+            data = whole.to_bytes((count * bits + 7) // 8, "little")
+            assert _format._codes(Whole(data), count, bits, padded=False) == codes

@@ -26,7 +26,7 @@ def record(path, name, dtype, shape, data):
 
 
 def of_array(path, name, array):
-    return record(path, name, array.dtype.name, array.shape, array.tobytes("C"))
+    return record(path, name, array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("=")).tobytes("C"))
 
 
 def some(dtype, shape):
@@ -41,6 +41,7 @@ def write(folder):
             arrays[f"{dtype}_{kind}"] = some(dtype, shape)
         arrays[f"{dtype}_fortran"] = np.asfortranarray(some(dtype, SHAPES["box"]))
         arrays[f"{dtype}_strided"] = some(dtype, (4, 6))[::2, ::-3]
+        arrays[f"{dtype}_swapped"] = some(dtype, SHAPES["box"]).astype(np.dtype(dtype).newbyteorder("S"))
     for name, array in arrays.items():
         path = folder / f"{name}.npy"
         np.save(path, array)

@@ -75,7 +75,7 @@ class File(Mapping[str, _C.Tensor]):
 
 
 def open(file: str | os.PathLike[str]) -> File:
-    """Open a .npy, .npz or .safetensors file."""
+    """Open a .npy, .npz or .safetensors file, an index of several, or a folder of .safetensors files."""
     return File(file)
 
 

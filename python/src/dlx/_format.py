@@ -114,8 +114,11 @@ def _codes(data: bytes, count: int, bits: int, padded: bool) -> list[int]:
     mask = (1 << bits) - 1
     if bits == 8 or padded:
         return [byte & mask for byte in data]
-    whole = int.from_bytes(data, "little")
-    return [whole >> (i * bits) & mask for i in range(count)]
+    codes: list[int] = []
+    for at in range(0, len(data), bits):  # bits bytes have 8 numbers
+        group = int.from_bytes(data[at : at + bits], "little")
+        codes += [group >> shift & mask for shift in range(0, 8 * bits, bits)]
+    return codes[:count]
 
 
 def tolist(tensor: _C.Tensor) -> Any:

@@ -60,7 +60,7 @@ type Report struct {
 // Load is the copy of elements from a file into host memory, once before all trips. It is made
 // only if the elements cannot be used in place.
 type Load struct {
-	Reason      string        `json:"reason"` // "compressed" or "unaligned"
+	Reason      string        `json:"reason"` // "compressed", "byte-swapped" or "unaligned"
 	BytesCopied int64         `json:"bytes_copied"`
 	Time        time.Duration `json:"time_ns"`
 }
