@@ -55,6 +55,9 @@ const (
 // in the same direction as the case, the machine has: only what the case lost or won beyond them counts. For a case without
 // baselines, a change that most cases have is the machine's as far as the baselines of the others have it, too (see [Common]).
 func (r *Report) Compare(old Report, tolerance float64) int {
+	if r == nil {
+		return 0
+	}
 	pairs := r.pair(old, tolerance)
 	var beside []control
 	for _, p := range pairs {

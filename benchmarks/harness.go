@@ -86,8 +86,12 @@ type measurer interface {
 }
 
 // Run measures the cases one after the other. For a case that cannot be measured, the [Result] holds the
-// reason. If ctx ends, Run returns ctx's error, and the report has the cases that were measured until then.
+// reason. If ctx ends, Run returns ctx's error, and the report has the cases that were measured until then. Run returns
+// core.ErrInvalid for a case that [List] has not returned.
 func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
+	if err := checkListed("Run", cases); err != nil {
+		return Report{}, err
+	}
 	reports, err := run(ctx, cases, opts, opts.Worker)
 	return reports[0], err
 }
@@ -98,8 +102,19 @@ func Run(ctx context.Context, cases []Case, opts Options) (Report, error) {
 // this one. [Report.CompareByTurns] compares the two reports. Opts.Measured is called with the results of this program only, and
 // opts.WorkerMetrics with the metrics of both.
 func RunByTurns(ctx context.Context, cases []Case, opts Options, other func(context.Context) *exec.Cmd) (own, others Report, err error) {
+	if err := checkListed("RunByTurns", cases); err != nil {
+		return own, others, err
+	}
 	reports, err := run(ctx, cases, opts, opts.Worker, other)
 	return reports[0], reports[1], err
+}
+
+// checkListed returns core.ErrInvalid for a case that [List] has not returned, which has no operation.
+func checkListed(call string, cases []Case) error {
+	if i := slices.IndexFunc(cases, func(c Case) bool { return c.setup == nil }); i >= 0 {
+		return core.Errorf(core.ErrInvalid, "benchmarks", call, "case %d, %q, has nothing to measure: take the cases of List", i, cases[i].Name)
+	}
+	return nil
 }
 
 // program is one that measures: in processes that start starts, or in this one if that is nil.

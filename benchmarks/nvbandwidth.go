@@ -33,6 +33,9 @@ var nvbandwidth = func() (names []string) {
 
 // Number returns the number that nvbandwidth gives to the family of a case, and whether there is one.
 func (c *Case) Number() (int, bool) {
+	if c == nil {
+		return -1, false
+	}
 	n := slices.Index(nvbandwidth, c.Family)
 	return n, n >= 0
 }

@@ -49,6 +49,9 @@ type Common struct {
 
 // String returns the ratios in words: "median of 25 cases 0.33x, of their baselines 1.00x, of the reference work 1.00x".
 func (c *Common) String() string {
+	if c == nil {
+		return ""
+	}
 	text := fmt.Sprintf("median of %d cases %.2fx", c.Cases, c.Ratio)
 	if c.Cases == 1 {
 		text = fmt.Sprintf("1 case %.2fx", c.Ratio)

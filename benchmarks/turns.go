@@ -22,6 +22,9 @@ const LeastTurns = 11
 // than 1 of 1,000 cases (the sign test, which assumes nothing of the size of differences), if the median of the rounds is above 2 %, and if
 // it is above what the clock can tell.
 func (r *Report) CompareByTurns(old Report, tolerance float64) int {
+	if r == nil {
+		return 0
+	}
 	pairs := r.pair(old, tolerance)
 	r.Baseline.ByTurns = true
 	var ratios []float64

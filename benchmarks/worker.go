@@ -31,8 +31,15 @@ type done struct {
 }
 
 // Serve measures cases for another process, see [Options.Worker]: it reads jobs from in and writes results to out until in
-// ends. It returns ctx's error, or that of reading or writing.
+// ends. It returns ctx's error, that of reading or writing, or core.ErrInvalid if in or out is nil, or for a case that
+// [List] has not returned.
 func Serve(ctx context.Context, cases []Case, opts Options, in io.Reader, out io.Writer) error {
+	if in == nil || out == nil {
+		return core.Errorf(core.ErrInvalid, "benchmarks", "Serve", "in or out is nil")
+	}
+	if err := checkListed("Serve", cases); err != nil {
+		return err
+	}
 	byName := make(map[string]Case, len(cases))
 	for _, c := range cases {
 		byName[c.Name] = c

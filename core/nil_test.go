@@ -29,7 +29,7 @@ func TestNilArguments(t *testing.T) {
 		"GroupByPhysicalDevice": core.GroupByPhysicalDevice, "Span": core.Span[float32], "MutableSpan": core.MutableSpan[float32], "Wrap": core.Wrap, "NewTensor": core.NewTensor,
 		"Values": core.Values[float32], "ValuesWithoutWaiting": core.ValuesWithoutWaiting[float32], "Mutable": core.Mutable[float32], "MutableWithoutWaiting": core.MutableWithoutWaiting[float32],
 		"All": core.All[float32], "AllWithoutWaiting": core.AllWithoutWaiting[float32], "AllMutable": core.AllMutable[float32], "AllMutableWithoutWaiting": core.AllMutableWithoutWaiting[float32],
-		"nil Tensor": (*core.Tensor)(nil), "zero Tensor": new(core.Tensor), "zero Buffer": new(core.Buffer), "nil Buffer": (*core.Buffer)(nil), "zero Registry": new(core.Registry),
+		"nil Tensor": (*core.Tensor)(nil), "zero Tensor": new(core.Tensor), "zero Buffer": new(core.Buffer), "nil Buffer": (*core.Buffer)(nil), "zero Registry": new(core.Registry), "nil Registry": (*core.Registry)(nil),
 		"Layout": core.Layout{}, "DType": core.DType{}, "DeviceID": core.DeviceID{}, "Memory": core.Memory{}, "Handle": new(core.Handle), "nil Handle": (*core.Handle)(nil),
 		"ExternalMemory": core.ExternalMemory{}, "ExternalSemaphore": core.ExternalSemaphore{}, "ExternalEvent": core.ExternalEvent{}, "Properties": core.Properties{}, "CloseHooks": new(core.CloseHooks),
 		"zero Buffer.Release": "there is no reference to release", "Layout.Dim": panics, "Layout.Stride": panics, "nil Tensor.Format": format, "zero Tensor.Format": format,

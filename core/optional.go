@@ -86,7 +86,9 @@ type StreamImporter interface {
 }
 
 // MemoryExporter exports memory as a handle, for another API or another process. Only
-// memory that was allocated with AllocOptions.Export can be exported.
+// memory that was allocated with AllocOptions.Export can be exported, and memory of another
+// library that allocated it for such handles, if the API can find that out. A handle of such
+// memory names all that the library allocated at once; the library says how long it lives.
 type MemoryExporter interface {
 	// ExportTypes returns the handle types that AllocOptions.Export accepts.
 	ExportTypes() []HandleType
@@ -105,6 +107,14 @@ type MemoryExporter interface {
 	// EndExport returns ErrInvalid if b was not allocated for export, ErrDevice if it
 	// belongs to another device, and ErrClosed if the device was closed or b was released.
 	EndExport(b *Buffer) error
+}
+
+// ExportChecker is a [MemoryExporter] that says whether it can export memory. exchange.Plan
+// asks it, so that a plan agrees with the move.
+type ExportChecker interface {
+	// CanExport returns nil if ExportMemory can export b as t now. Otherwise it returns the
+	// error that ExportMemory would return.
+	CanExport(b *Buffer, t HandleType) error
 }
 
 // MemoryImporter opens memory that another API or another process exported.

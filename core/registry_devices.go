@@ -11,8 +11,11 @@ import (
 //
 // If some backends fail, Devices still returns the devices of the others, and an error that
 // joins one [*Error] for each backend that failed. When ctx ends, Devices stops, returns
-// what it has found, and includes ctx's error.
+// what it has found, and includes ctx's error. If r is nil, Devices returns ErrInvalid.
 func (r *Registry) Devices(ctx context.Context) ([]Properties, error) {
+	if err := r.exists("Devices"); err != nil {
+		return nil, err
+	}
 	var devices []Properties
 	var failed []error
 	for _, b := range r.Backends() {
@@ -37,7 +40,8 @@ type BackendProbe struct {
 	Probe
 }
 
-// Probes calls [Backend.Probe] of every backend, in the order of registration.
+// Probes calls [Backend.Probe] of every backend, in the order of registration. It returns none
+// if r is nil.
 func (r *Registry) Probes(ctx context.Context) []BackendProbe {
 	backends := r.Backends()
 	probes := make([]BackendProbe, 0, len(backends))

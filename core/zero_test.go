@@ -48,7 +48,7 @@ func TestNothingPanicsOnNilAndZeroValues(t *testing.T) {
 	for _, v := range []any{
 		(*core.Tensor)(nil), new(core.Tensor), (*core.Buffer)(nil), zeroBuffer, core.Memory{}, core.Layout{},
 		core.DType{}, core.DeviceID{}, core.DeviceType(0), core.Properties{}, new(core.Properties), core.Capabilities(0),
-		core.UUID{}, core.HandleType(0), core.ExternalMemory{}, new(core.CloseHooks), new(core.Registry), new(core.Error),
+		core.UUID{}, core.HandleType(0), core.ExternalMemory{}, new(core.CloseHooks), new(core.Registry), (*core.Registry)(nil), new(core.Error),
 	} {
 		value := reflect.ValueOf(v)
 		for i := range value.NumMethod() {

@@ -231,6 +231,52 @@ func TestOpaqueMemoryOfStrangers(t *testing.T) {
 	_ = got.Close()
 }
 
+// OpenCL and OpenGL have no call that exports memory, whoever made the object. The plan says so, and is the move.
+func TestMemoryOfAPIsThatExportNothingMovesAsPlanned(t *testing.T) {
+	devices := openAll(t, 1)
+	for _, from := range devices {
+		if api := from.ID().Type.BackendName(); api != "opencl" && api != "gl" {
+			continue
+		}
+		own := numbered(t, from, core.AllocOptions{}, 64)
+		defer own.Close()
+		b, err := own.Buffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := from.(core.PointerImporter).ImportPointer(b.Memory().Handle, 256, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger, err := core.Wrap(m, core.Spec{DType: core.TypeInt32, Shape: []int64{64}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stranger.Close()
+		for _, dst := range devices {
+			if dst == from || card(dst) {
+				continue
+			}
+			for _, mode := range []exchange.Copy{exchange.IfNeeded, exchange.Always} {
+				t.Run(fmt.Sprintf("%v to %v, %v", from.ID(), dst.ID(), mode), func(t *testing.T) {
+					route, err := exchange.Plan(stranger, dst, exchange.Options{Copy: mode})
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, report := to(t, stranger, dst, exchange.Options{Copy: mode})
+					_ = got.Close()
+					if route.String() != report.String() {
+						t.Errorf("planned: %v\nmoved: %v", route, report)
+					}
+					if dst.ID().Type != core.DeviceCPU && !strings.Contains(report.String(), "has no call that exports memory") {
+						t.Errorf("it is not said why the memory is not exported: %v", report)
+					}
+				})
+			}
+		}
+	}
+}
+
 // pair moves a tensor between two devices, twice shared where that can be and once copied.
 func pair(t *testing.T, from, dst core.Device, s source, view func(*core.Tensor) (*core.Tensor, error)) {
 	whole := numbered(t, from, s.alloc, 64, 256)

@@ -85,11 +85,31 @@ func (m *move) look() error {
 	return nil
 }
 
-// cannotBeWritten reports whether the memory is that of a read-only tensor, and the host cannot write it. Only [Plan] asks, since
-// that takes some 100 us: a device of a move finds it out by itself, and refuses to map such memory.
-func (m *move) cannotBeWritten() bool {
-	f := &m.from
-	return !f.ReadOnly && m.root.ReadOnly() && f.Size > 0 && !hostmem.CanWrite(f.Handle+uintptr(f.Offset), f.Size)
+// asked returns why a way is not possible, as far as the system or a device says so when it is asked, and nil if it may be
+// possible. Only [Plan] asks, since that takes some 100 us: in a move the device finds it out, and refuses.
+func (m *move) asked(w way) reason {
+	switch w.method {
+	case &mapHostMemory:
+		memory, target := m.from, m.dst.Properties()
+		if memory.ReadOnly || !m.root.ReadOnly() || memory.Size <= 0 || hostmem.CanWrite(memory.Handle+uintptr(memory.Offset), memory.Size) {
+			return nil
+		}
+		memory.ReadOnly = true
+		return mapReason(m.dst, &target, memory)
+	case &exportImport:
+		if e, ok := m.from.Device.(core.ExportChecker); ok {
+			if err := e.CanExport(m.root, w.handle); err != nil {
+				return failure{err}
+			}
+		}
+	case &viewOnHost, &mapView, &copyFromView:
+		view, err := m.view(context.Background())
+		if err != nil {
+			return failure{err}
+		}
+		view.Free()
+	}
+	return nil
 }
 
 // measure notes where the elements of the source lie in the memory of root. offset is

@@ -14,6 +14,6 @@ func TestNilArguments(t *testing.T) {
 	device := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	coretest.CheckNils(t, map[string]any{
 		"AllocFor": exchange.AllocFor, "To": exchange.To, "Open": exchange.Open, "Plan": exchange.Plan, "Opened": exchange.Opened, "ToAll": exchange.ToAll,
-		"nil Route.Run": (*exchange.Route)(nil).Run, "zero Route": new(exchange.Route), "Report": exchange.Report{},
+		"nil Route": (*exchange.Route)(nil), "zero Route": new(exchange.Route), "Report": exchange.Report{}, "NoWayError": new(exchange.NoWayError),
 	}, sound, device, []*core.Tensor{sound, nil})
 }

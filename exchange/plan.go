@@ -265,11 +265,11 @@ func mapReason(d core.Device, p *core.Properties, m core.Memory) reason {
 func commonTypes(exporter, importer core.Device, ep, ip *core.Properties) ([]core.HandleType, reason) {
 	e, ok := ability[core.MemoryExporter](exporter, ep)
 	if !ok {
-		return nil, cannotExport
+		return nil, lacks(ep, core.CapExportMemory, cannotExport)
 	}
 	i, ok := ability[core.MemoryImporter](importer, ip)
 	if !ok {
-		return nil, cannotImport
+		return nil, lacks(ip, core.CapImportMemory, cannotImport)
 	}
 	exported, known := e.ExportTypes(), i.ImportTypes()
 	var common []core.HandleType
@@ -293,6 +293,23 @@ func commonTypes(exporter, importer core.Device, ep, ip *core.Properties) ([]cor
 		return nil, &otherTypes{ep.ID, ip.ID, exported, known}
 	}
 }
+
+// lacks returns r, with what the device with properties p says of the capability that it lacks.
+func lacks(p *core.Properties, c core.Capabilities, r reason) reason {
+	i := slices.IndexFunc(p.Features, func(f core.Feature) bool { return !f.Available && f.Capability&c != 0 && f.Reason != "" })
+	if i < 0 {
+		return r
+	}
+	return &explained{r, p.Features[i].Reason}
+}
+
+// explained is a reason with what the device says of it.
+type explained struct {
+	reason
+	why string
+}
+
+func (e *explained) text(n *names, w way) string { return e.reason.text(n, w) + ": " + e.why }
 
 // understood reports whether the device with properties ip can open handles of a type that the device with properties
 // ep exported. Opaque descriptors and IPC handles are understood by the same device and driver only, and IPC handles by one API. A dma-buf

@@ -37,10 +37,12 @@ func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 	defer m.release()
 	p := newPlan(m)
 	best := p.best()
-	if best >= 0 && p.ways[best].method == &mapHostMemory && m.cannotBeWritten() {
-		target, memory := dst.Properties(), m.from
-		memory.ReadOnly = true
-		p.ways[best].reason = mapReason(dst, &target, memory)
+	for best >= 0 {
+		reason := m.asked(p.ways[best])
+		if reason == nil {
+			break
+		}
+		p.ways[best].reason = reason
 		best = p.best()
 	}
 	if best < 0 {
@@ -51,21 +53,44 @@ func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 	return r, nil
 }
 
-// Steps returns the steps of the move.
-func (r *Route) Steps() []Step { return r.account.steps() }
+// exists returns core.ErrInvalid if r is nil or was not made by [Plan].
+func (r *Route) exists(call string) error {
+	if r == nil || r.account.plan == nil {
+		return core.Errorf(core.ErrInvalid, "exchange", call, "the route is nil or empty: make it with Plan")
+	}
+	return nil
+}
+
+// known returns what is known of a route: nothing of a nil one.
+func (r *Route) known() *account {
+	if r == nil {
+		return nil
+	}
+	return &r.account
+}
+
+// Steps returns the steps of the move, none if r is nil.
+func (r *Route) Steps() []Step { return r.known().steps() }
 
 // Refused returns the ways that are better than the planned one, with the reason why each
-// is not possible.
-func (r *Route) Refused() []Refusal { return r.account.refusals() }
+// is not possible. It returns none if r is nil.
+func (r *Route) Refused() []Refusal { return r.known().refusals() }
 
 // String describes the plan in several lines: the mechanism, the steps, and the better ways
 // that are not possible.
 func (r *Route) String() string {
+	if r == nil {
+		return "no route"
+	}
 	return describe(r.From, r.To, r.Mechanism, r.Mechanism.Copies()*r.account.bytes(), &r.account)
 }
 
-// MarshalJSON returns the fields of r, the steps, and the ways that are not possible.
+// MarshalJSON returns the fields of r, the steps, and the ways that are not possible. It returns
+// core.ErrInvalid if r is nil.
 func (r *Route) MarshalJSON() ([]byte, error) {
+	if r == nil {
+		return nil, r.exists("MarshalJSON")
+	}
 	return json.Marshal(struct {
 		From      core.DeviceID `json:"from"`
 		To        core.DeviceID `json:"to"`
@@ -79,8 +104,8 @@ func (r *Route) MarshalJSON() ([]byte, error) {
 // the report lists the failed way with its error. The results and the errors are those of
 // [To]. Run returns core.ErrInvalid if r is nil or was not made by [Plan].
 func (r *Route) Run(ctx context.Context) (*core.Tensor, Report, error) {
-	if r == nil || r.account.plan == nil {
-		return nil, Report{}, core.Errorf(core.ErrInvalid, "exchange", "Run", "the route is nil or empty: make it with Plan")
+	if err := r.exists("Run"); err != nil {
+		return nil, Report{}, err
 	}
 	if t := r.move.o.Tracer; t != nil {
 		return traceOne(ctx, t, "Run", r.move.src, r.move.dst, r.run)

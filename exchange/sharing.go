@@ -95,10 +95,13 @@ func openMapped(ctx context.Context, r *run, _ core.HandleType) (core.Memory, er
 
 // hostView returns the source's memory as the host sees it. The caller releases the entry.
 func (r *run) hostView(ctx context.Context) (*opened.Entry, error) {
-	return r.acquire(ctx, nil, nil, func(ctx context.Context) (core.Memory, error) {
-		return withBorrowed(r.part(), r.spec.Flags, func(b *core.Buffer) (core.Memory, error) {
-			return r.from.Device.(core.HostViewer).HostView(ctx, b)
-		})
+	return r.acquire(ctx, nil, nil, r.view)
+}
+
+// view returns the source's memory as the host sees it. The caller frees it.
+func (m *move) view(ctx context.Context) (core.Memory, error) {
+	return withBorrowed(m.part(), m.spec.Flags, func(b *core.Buffer) (core.Memory, error) {
+		return m.from.Device.(core.HostViewer).HostView(ctx, b)
 	})
 }
 

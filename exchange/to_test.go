@@ -81,6 +81,16 @@ func TestToBetweenTwoDevices(t *testing.T) {
 			set:  func(a, b *fake) { b.fail("ImportMemory", core.ErrOutOfMemory) },
 			want: way{exchange.Peer, 1, "", "fake: ImportMemory: out of memory"}},
 		{name: "a peer copies", to: peer, want: way{exchange.Peer, 1, "ext_dev:1 copies from its peer ext_dev:0", "ext_dev:0 cannot export memory"}},
+		{name: "a device says why it does not export", to: peer,
+			set: func(a, b *fake) {
+				a.properties.AddFeature("export", core.CapExportMemory, false, "its driver is too old")
+			},
+			want: way{exchange.Peer, 1, "", "ext_dev:0 cannot export memory: its driver is too old"}},
+		{name: "a device says why it does not import", from: exports, to: peer, alloc: exported,
+			set: func(a, b *fake) {
+				b.properties.AddFeature("import", core.CapImportMemory, false, "its driver is too old")
+			},
+			want: way{exchange.Peer, 1, "", "ext_dev:1 cannot import memory: its driver is too old"}},
 		{name: "a peer that refuses", from: hostView, to: peer, alloc: visible,
 			set:  func(a, b *fake) { b.fail("CanPeer", core.ErrNotSupported) },
 			want: way{exchange.Direct, 1, "the host views memory of ext_dev:0, ext_dev:1 copies from there", "peer: ext_dev:1 copies from its peer ext_dev:0: fake: CanPeer"}},

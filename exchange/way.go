@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/buildtag"
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
@@ -111,6 +112,18 @@ type because string
 
 func (b because) text(n *names, w way) string { return n.fill(w, string(b)) }
 
+// unowned is a reason because of which the program needs the backend of the memory. The text says how that gets into a
+// program, which may lack it.
+type unowned string
+
+func (u unowned) text(n *names, w way) string {
+	text := n.fill(w, string(u))
+	if how := buildtag.How(n.memory.Type.BackendName()); how != "" {
+		text += "; if the program lacks the backend " + n.memory.Type.BackendName() + ", " + how
+	}
+	return text
+}
+
 // failure is the reason that a device has refused, or that a way was tried and failed.
 type failure struct{ error }
 
@@ -118,8 +131,8 @@ func (f failure) text(*names, way) string { return f.Error() }
 
 // The reasons that a plan knows, beside otherDriver and otherTypes.
 var (
-	notOwned       reason = because("no opened device owns the memory: import it through a device of {memory} first")
-	unknownKind    reason = because("no opened device owns the memory: import it through a device of {memory} first, or, if it is memory of the host, CUDA or ROCm by another name, as that, by dlpack.OnDevice")
+	notOwned       reason = unowned("no opened device owns the memory: import it through a device of {memory} first")
+	unknownKind    reason = unowned("no opened device owns the memory: import it through a device of {memory} first, or, if it is memory of the host, CUDA or ROCm by another name, as that, by dlpack.OnDevice")
 	otherMemory    reason = because("it is memory of {memory}")
 	otherType      reason = because("it is memory of {memory}, and memory of type {wanted} is wanted: Options.Alloc.Type says which")
 	unknownStart   reason = because("the source's memory has no known size, and elements lie before its start")

@@ -17,6 +17,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 )
 
 // codeVariable is set in the child processes of TestEveryCallMayFail. Its value is the code that calls fail with.
@@ -62,6 +63,8 @@ func everyLife(t *testing.T, code driver.Code) (failed []string) {
 	run("sharing", func(ctx context.Context) error { return sharingLife(ctx, t, sim) })
 	if !code.Sticky() { // a sticky code would also end the contexts of the other library
 		run("importing", importingLife(t))
+		p := mappedBy(t, gpusimtest.Start(t), properties{handles: posixFD}, 1)
+		run("foreign", func(ctx context.Context) error { return foreignLife(ctx, t, p) })
 	}
 	return failed
 }

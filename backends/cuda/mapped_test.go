@@ -17,7 +17,9 @@ type (
 	properties struct {
 		kind, handles int32
 		at            location
-		_             [24]byte
+		_             [8]byte
+		flags         [4]byte // compressionType, gpuDirectRDMACapable
+		_             [12]byte
 	}
 	access struct {
 		at    location
@@ -36,11 +38,17 @@ const (
 // does for its expandable segments. Device 0 gets access. The mappings end with the test.
 func segment(t *testing.T, other *gpusimtest.Driver, at location, n, mapped uint64) (start uintptr) {
 	t.Helper()
+	return segmentOf(t, other, properties{kind: 1, at: at}, n, mapped)
+}
+
+// segmentOf is segment for memory with other properties.
+func segmentOf(t *testing.T, other *gpusimtest.Driver, p properties, n, mapped uint64) (start uintptr) {
+	t.Helper()
 	var ptr uint64
 	other.OK("cuMemAddressReserve", &ptr, n*unit, 0, 0, 0)
 	for i := range mapped {
 		var memory uint64
-		other.OK("cuMemCreate", &memory, unit, &properties{kind: 1, handles: 0, at: at}, 0)
+		other.OK("cuMemCreate", &memory, unit, &p, 0)
 		other.OK("cuMemMap", ptr+i*unit, unit, 0, memory, 0)
 		other.OK("cuMemRelease", memory)
 	}

@@ -120,6 +120,7 @@ func (f *facts) properties(id core.DeviceID) core.Properties {
 		}
 		p.AddFeature(feature, capability, i < 0, "the driver of %s does not have %s", f.renderer, missing)
 	}
+	p.AddFeature("export_opaque_fd", core.CapExportMemory, false, "OpenGL has no call that exports memory, whoever made the buffer: allocate with Vulkan or CUDA, and import it into OpenGL")
 	add("import_opaque_fd", core.CapImportMemory, memoryExtensions)
 	add("import_semaphore", core.CapImportSemaphores, slices.Concat(memoryExtensions, semaphoreExtensions))
 	p.AddFeature("device_clock", core.CapDeviceClock, false, "the host waits for a fence after each piece of work, so that the host's clock says the same")

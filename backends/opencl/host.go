@@ -60,7 +60,11 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
 		k, err := d.lookUp("HostView", driver.Mem(m.Handle))
-		if err == nil && k.host == 0 {
+		switch {
+		case err != nil || k.host != 0:
+		case k.over != (span{}):
+			err = errorf(core.ErrNotSupported, "HostView", "another library made the cl_mem over host memory (CL_MEM_USE_HOST_PTR), of which the driver may keep a copy: map the cl_mem there, and use the address")
+		default:
 			err = errorf(core.ErrNotSupported, "HostView", "the host cannot use this memory in place: allocate it with AllocOptions.HostVisible")
 		}
 		return k.host, err

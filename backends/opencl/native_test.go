@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -156,6 +157,13 @@ func TestABufferOverMemoryOfTheHostIsCopiedToAndFromThatMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	device := keep(t)(core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}}))
+	b, err := device.Buffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.(core.HostViewer).HostView(t.Context(), b); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "CL_MEM_USE_HOST_PTR") {
+		t.Errorf("HostView: %v", err)
+	}
 	view := func(of *core.Tensor, spec core.Spec) *core.Tensor {
 		b, err := of.Buffer()
 		if err != nil {

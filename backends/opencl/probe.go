@@ -162,6 +162,7 @@ func (l *location) survey(extensions []string, svm int64) {
 	}
 	p.AddFeature("pci_bus_info", 0, p.PCI != "", noExtension, "cl_khr_pci_bus_info")
 
+	p.AddFeature("export_opaque_fd", core.CapExportMemory, false, "OpenCL has no call that exports memory, whoever made the cl_mem: allocate with Vulkan or CUDA, and import it into OpenCL")
 	l.findImports(has("cl_khr_external_memory"))
 	for _, t := range [...]core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf} {
 		p.AddFeature("import_"+t.String(), core.CapImportMemory, slices.Contains(l.importTypes, t), noExtension, "cl_khr_external_memory_"+t.String())

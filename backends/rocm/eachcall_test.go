@@ -93,6 +93,7 @@ var elsewhere = []string{
 	"hipIpcOpenMemHandle", "hipIpcCloseMemHandle", "hipIpcOpenEventHandle", // TestHandlesOfAnotherProcess
 	"hipGetDeviceProperties", "hipGetStreamDeviceId", "hipStreamAddCallback", // libraries before 6.0
 	"hipMemGetHandleForAddressRange", // libraries since 7.0
+	"hipMemRetainAllocationHandle",   // libraries since 7.15
 }
 
 //go:embed internal/driver/*.go internal/driver/*.h

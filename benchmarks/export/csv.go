@@ -95,6 +95,9 @@ func figure(x float64) string {
 
 // CSV writes a table in the form of RFC 4180: a row of names and one row for each case, also for those that were not measured.
 func CSV(w io.Writer, p Program, r benchmarks.Report) error {
+	if err := checkWriter("CSV", w); err != nil {
+		return err
+	}
 	table := csv.NewWriter(w)
 	table.UseCRLF = true
 	cells := []string{"date", "version"}
@@ -116,6 +119,9 @@ func CSV(w io.Writer, p Program, r benchmarks.Report) error {
 // Samples writes a table as [CSV] does, with a row for each sample of each case and its baselines: name, baseline (empty for
 // the case itself), simulated, block (the process that took the sample, from 0 on), sample (from 0 on), iterations, time_ns.
 func Samples(w io.Writer, _ Program, r benchmarks.Report) error {
+	if err := checkWriter("Samples", w); err != nil {
+		return err
+	}
 	table := csv.NewWriter(w)
 	table.UseCRLF = true
 	_ = table.Write([]string{"name", "baseline", "simulated", "block", "sample", "iterations", "time_ns"})

@@ -20,6 +20,9 @@ import (
 //
 // Source: https://golang.org/design/14313-benchmark-format.
 func GoBenchmark(w io.Writer, p Program, r benchmarks.Report) error {
+	if err := checkWriter("GoBenchmark", w); err != nil {
+		return err
+	}
 	buffered := bufio.NewWriter(w) // Flush returns the first error of all writes
 	goos, goarch, _ := strings.Cut(r.Host.Platform, "/")
 	var config []benchfmt.Config

@@ -67,6 +67,9 @@ type googleRun struct {
 // deviation and the coefficient of variation are aggregates. The time of the CPU is not measured: cpu_time is the same as
 // real_time, as the context says.
 func GoogleBenchmark(w io.Writer, p Program, r benchmarks.Report) error {
+	if err := checkWriter("GoogleBenchmark", w); err != nil {
+		return err
+	}
 	doc := googleReport{
 		Context: googleContext{
 			Date: r.Date.Format(time.RFC3339), Executable: "dlx bench", CPUs: r.Host.CPUs, Caches: []googleCache{}, Load: []float64{},

@@ -55,6 +55,9 @@ const notAvailable = "N/A"
 // other one ends with its memory and size. The devices of all APIs are rows and columns. Cases that do not name the devices at
 // their ends, or that stay on the host, have no place in the schema and are left out, as the warning says.
 func NVBandwidth(w io.Writer, p Program, r benchmarks.Report) error {
+	if err := checkWriter("NVBandwidth", w); err != nil {
+		return err
+	}
 	var doc nvReport
 	root := &doc.Root
 	root.Version, root.Git, root.Generator = line("dlx "+p.Version), cmp.Or(line(p.Revision), "unknown"), "dlx bench"

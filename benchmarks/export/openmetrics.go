@@ -14,6 +14,9 @@ import (
 //
 // Source: https://github.com/prometheus/OpenMetrics, version 1.0.0.
 func OpenMetrics(w io.Writer, p Program, r benchmarks.Report) error {
+	if err := checkWriter("OpenMetrics", w); err != nil {
+		return err
+	}
 	m := metrics{bufio.NewWriter(w)}
 	m.family("dlx_bench", "info", "", "The program and the machine that measured.")
 	m.sample("dlx_bench_info", labels("version", p.Version, "revision", p.Revision, "platform", r.Host.Platform, "cpu", r.Host.CPU), 1)

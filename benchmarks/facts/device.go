@@ -58,6 +58,9 @@ func busPeak(link string) *Peak {
 // PeakOf returns the least of the peaks on the way of a transfer between from and to, nil if none is known. Within one device
 // it is that of its memory, where each byte is read and written: half of it.
 func (m *Machine) PeakOf(from, to []core.DeviceID) *Peak {
+	if m == nil {
+		return nil
+	}
 	var least *Peak
 	lower := func(p *Peak) {
 		if p != nil && (least == nil || p.GBPerSecond < least.GBPerSecond) {

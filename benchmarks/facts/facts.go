@@ -79,6 +79,9 @@ type DeviceReading struct {
 
 // Find returns the device with an ID, nil if it is not listed.
 func (m *Machine) Find(id core.DeviceID) *Device {
+	if m == nil {
+		return nil
+	}
 	for i := range m.Devices {
 		if m.Devices[i].ID == id {
 			return &m.Devices[i]

@@ -50,6 +50,9 @@ func Read(ctx context.Context, registry *core.Registry) Machine {
 
 // End notes the state of the machine after a run.
 func (m *Machine) End() {
+	if m == nil {
+		return
+	}
 	m.After = reading(os.DirFS("/"))
 	readCards(m.Devices, func(d *Device) *DeviceReading { return &d.After })
 }
@@ -172,6 +175,9 @@ func caches(text func(string) string) []Cache {
 
 // LargestCache returns the bytes of the largest cache of the host, 0 if none is known.
 func (m *Machine) LargestCache() int64 {
+	if m == nil {
+		return 0
+	}
 	largest := int64(0)
 	for _, c := range m.Caches {
 		largest = max(largest, c.Bytes)

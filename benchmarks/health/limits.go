@@ -53,6 +53,9 @@ func (l Limit) matches(name string) bool {
 
 // Matches reports whether one of the limits is for a case.
 func (l *Limits) Matches(name string) bool {
+	if l == nil {
+		return false
+	}
 	for _, one := range l.Limits {
 		if one.matches(name) {
 			return true
@@ -64,6 +67,9 @@ func (l *Limits) Matches(name string) bool {
 // Read reads a file of limits. The errors wrap core.ErrInvalid, or core.ErrVersion for another schema, and say where the file
 // is wrong.
 func Read(r io.Reader, name string) (*Limits, error) {
+	if r == nil {
+		return nil, core.Errorf(core.ErrInvalid, "bench", "healthcheck", "the reader of %s is nil", name)
+	}
 	content, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ func Write(w io.Writer, format string, r benchmarks.Report) error {
 	if format != "svg" && format != "png" {
 		return core.Errorf(core.ErrInvalid, "plot", "format", "a figure is svg or png, not %q", format)
 	}
+	if w == nil {
+		return core.Errorf(core.ErrInvalid, "plot", "Write", "the writer is nil")
+	}
 	p, height, err := draws(r)
 	if err != nil {
 		return err

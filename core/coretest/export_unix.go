@@ -178,7 +178,7 @@ func (d *Device) EndExport(b *core.Buffer) error {
 	x, ok := d.backend.objects.find(m.Handle)
 	switch {
 	case m.Device != core.Device(d):
-		return d.backend.errorf(core.ErrDevice, call, "the buffer is not memory of %v", d.id)
+		return d.backend.errorf(core.ErrDevice, call, "the buffer is memory of %v, and not of %v", m.ID, d.id)
 	case !ok || x.export == 0:
 		return d.backend.errorf(core.ErrInvalid, call, "the memory was not allocated with AllocOptions.Export")
 	}

@@ -122,7 +122,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	defer item.Close()
 	q, ok := s.(*queue)
 	if s != nil && (!ok || q.Device() != core.Device(d)) {
-		return core.Errorf(core.ErrDevice, name, "Copy", "the stream belongs to another device")
+		return core.Errorf(core.ErrDevice, name, "Copy", "the stream is not one of this device: make one by its NewStream")
 	}
 	same, err := core.CheckCopy(dst, src)
 	switch {

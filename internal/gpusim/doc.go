@@ -45,6 +45,7 @@
 //
 //   - DLX_GPUSIM_HIP_VERSION: 5, 6 or 7, the major version that the library plays; 6 by default. The structures, the
 //     numbers of the kinds of memory, the last error and some functions differ
+//   - DLX_GPUSIM_HIP_MINOR: the minor version, from 0 to 99; by default one that the major version has
 //   - DLX_GPUSIM_HIP_ARCH: the architecture of the devices, as in gcnArchName; "gfx90a:sramecc+:xnack-" by default
 //   - DLX_GPUSIM_HIP_UUID: with "serial" the UUIDs are 16 hexadecimal digits, as on AMD's cards. By default they are
 //     those of the CUDA driver, so that device 0 is the CPU under Vulkan

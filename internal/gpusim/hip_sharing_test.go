@@ -224,3 +224,44 @@ func TestHIPMapsMemory(t *testing.T) {
 	h.OK("hipMemAddressFree", at, granularity)
 	h.OK("hipMemRelease", handle)
 }
+
+// hipMemRetainAllocationHandle counts the handle since 7.15. Before, a release of it takes the reference of whoever made the
+// memory, and memory that is not mapped ends the process.
+func TestHIPRetainsMappedMemory(t *testing.T) {
+	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+		for _, minor := range []string{"14", "15"} {
+			if out, err := child(t, "minor", "DLX_GPUSIM_HIP_VERSION=7", "DLX_GPUSIM_HIP_MINOR="+minor).CombinedOutput(); err != nil {
+				t.Errorf("HIP 7.%s: %v\n%s", minor, err, out)
+			}
+		}
+		return
+	}
+	h := gpusimtest.StartHIP(t)
+	counts := os.Getenv("DLX_GPUSIM_HIP_MINOR") == "15"
+	var runtime int32
+	h.OK("hipRuntimeGetVersion", &runtime)
+	if counts != (runtime >= 71500000) {
+		t.Errorf("the version is %d", runtime)
+	}
+	var handle, again, at uint64
+	h.OK("hipMemCreate", &handle, granularity, pinned(), 0)
+	h.OK("hipMemAddressReserve", &at, granularity, 0, 0, 0)
+	h.OK("hipMemMap", at, granularity, 0, handle, 0)
+	h.OK("hipMemRetainAllocationHandle", &again, at+4096)
+	if again != handle {
+		t.Errorf("the handle is %#x, want %#x", again, handle)
+	}
+	h.OK("hipMemRelease", again)
+	if counts {
+		h.OK("hipMemRelease", handle)
+	} else {
+		h.WantMisuse(gpusimtest.InvalidValue, "hipMemRelease", handle)
+	}
+	h.OK("hipMemUnmap", at, granularity)
+	h.OK("hipMemAddressFree", at, granularity)
+	if p := h.Malloc(page); counts {
+		h.Want(gpusimtest.InvalidValue, "hipMemRetainAllocationHandle", &again, p)
+	} else {
+		h.WantMisuse(gpusimtest.InvalidValue, "hipMemRetainAllocationHandle", &again, p)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/buildtag"
 )
 
 // Backend is what one backend found on this machine.
@@ -83,9 +84,4 @@ func Missing(registry *core.Registry) []string {
 }
 
 // NotBuilt returns the reason why this program lacks a backend, with the tag that adds it.
-func NotBuilt(backend string) string {
-	if backend == "metal" {
-		return "needs macOS: build for that with -tags metal"
-	}
-	return "built without the tag " + backend + ": build with -tags " + backend + ", on Linux with cgo"
-}
+func NotBuilt(backend string) string { return buildtag.Missing(backend) }

@@ -56,6 +56,15 @@ def test_errors(tmp_path: pathlib.Path) -> None:
     t = dlx.empty(3)
     with pytest.raises(RuntimeError, match="oneapi"):
         t.to("oneapi:0")
+    missing = []
+    for backend in ("cuda", "rocm", "opencl", "vulkan", "gl", "metal"):
+        try:
+            t.to(backend + ":0")
+        except RuntimeError as e:
+            if "has no backend" in str(e):
+                missing.append(backend)
+                assert "-tags " + backend in str(e)
+    assert missing  # no build has both metal and the others
     with pytest.raises(ValueError, match="not a device"):
         t.plan("nonsense")
     with pytest.raises(BufferError, match="dlx: "):

@@ -169,10 +169,18 @@ type Context interface {
 	// for all work.
 	OpenMapped(m Mapped, ordinal int32) Status
 
-	// ExportMapped returns a new descriptor, which the caller owns. ImportMapped maps the memory of an opaque
+	// ExportMapped returns a new descriptor, which the caller owns. It fails with BadValue or NotSupported if the memory was
+	// not allocated for handles of m.Type. ImportMapped maps the memory of an opaque
 	// descriptor, as NewMapped does. The caller keeps the descriptor. The result cannot be exported.
 	ExportMapped(m Mapped) (fd int, s Status)
 	ImportMapped(fd int, size int64, ordinal int32) (Mapped, Status)
+
+	// RetainMapped takes a reference to the memory that any library has mapped to an address, by virtual memory
+	// management, in order to export it as t. Address and Size of the result are those of the mapping, whose first byte
+	// is that of the memory. It fails with BadValue if the memory at the address is not mapped, and with NotSupported if
+	// the driver does not count references. ReleaseMapped gives the reference back.
+	RetainMapped(p uintptr, t core.HandleType) (Mapped, Status)
+	ReleaseMapped(m Mapped) Status
 
 	// ImportExternal opens memory of size bytes that another API exported as an opaque descriptor. It takes the
 	// descriptor, also if it fails. dedicated says that the memory belongs to one resource of the other API.

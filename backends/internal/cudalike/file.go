@@ -120,7 +120,7 @@ func (f *deviceFile) ReadAt(ctx context.Context, dst *core.Tensor, offset int64)
 	}
 	m := b.Memory()
 	if m.Device != nil && m.Device != d {
-		return d.Errorf(core.ErrDevice, "ReadAt", "%v belongs to another opened device %v", dst, d.ID())
+		return d.Errorf(core.ErrDevice, "ReadAt", "%v belongs to %v as it was opened another time: call ReadAt of that core.Device", dst, d.ID())
 	}
 	base, at := m.Handle, dst.Offset()
 	// Libraries look up the allocation by its begin. Of mapped memory the driver knows only the reserved addresses.

@@ -95,14 +95,23 @@ func (d *device) freeExportedIPC() {
 	e.kept = nil
 }
 
+// canExportIPC fails unless allocIPC allocated m.
+func (d *device) canExportIPC(m core.Memory) error {
+	d.ipc.mu.Lock()
+	defer d.ipc.mu.Unlock()
+	if d.ipc.all[m.Handle] == nil {
+		return d.notForExport(core.HandleIPC)
+	}
+	return nil
+}
+
 // exportIPC returns the handle of m, which allocIPC allocated. The caller holds a reference to its buffer.
 func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
-	const call = "ExportMemory"
 	d.ipc.mu.Lock()
 	defer d.ipc.mu.Unlock()
 	a := d.ipc.all[m.Handle]
 	if a == nil {
-		return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", core.HandleIPC)
+		return core.ExternalMemory{}, d.notForExport(core.HandleIPC)
 	}
 	h, s := d.context.ExportIPC(a.address)
 	if err := d.check(s, "the memory at %#x", a.address); err != nil {

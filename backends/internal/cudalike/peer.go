@@ -98,7 +98,7 @@ func (d *device) onDevice(call, name string, t *core.Tensor) (bool, error) {
 		return false, nil
 	}
 	if t.DeviceID() != d.ID() || t.Device() != nil && t.Device() != d {
-		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to this device, %v", name, t, d.ID())
+		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to %v: pass the core.Device that it belongs to, or move it by exchange.To", name, t, d.ID())
 	}
 	return true, nil
 }

@@ -118,7 +118,8 @@ func (d *device) uncharge(whole, size int64) {
 	d.Charge(-whole, -size)
 }
 
-// ExportMemory makes a new descriptor or an IPC handle. The Size of the result is that of the whole allocation:
+// ExportMemory makes a new descriptor or an IPC handle. Memory of another library, which came by ImportPointer, is exported
+// as a descriptor if the library mapped it by virtual memory management, and allocated it for such handles. The Size of the result is that of the whole allocation:
 // a multiple of the driver's granularity, which can be more than was asked for. A dma-buf has these bytes, too.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
@@ -130,20 +131,86 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 		if t == core.HandleIPC {
 			return d.exportIPC(m)
 		}
-		mapped := d.mappedAt(m.Handle)
-		if mapped == nil || mapped.Type != t {
-			return core.ExternalMemory{}, d.Errorf(core.ErrInvalid, call, "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
-		}
-		fd, s := d.context.ExportMapped(mapped.Mapped)
-		if err := d.check(s, "the memory at %#x", mapped.Address); err != nil {
-			return core.ExternalMemory{}, err
-		}
-		h, err := external.Export(t, fd)
-		return core.ExternalMemory{
-			Handle: h, Size: mapped.Size, Offset: m.Offset, Length: m.Size,
-			MemoryType: core.NoMemoryType, DeviceUUID: d.Info.UUID,
-		}, err
+		return d.exportMapped(m, t)
 	})
+}
+
+// CanExport exports memory as a descriptor, and closes it: only the driver knows whether it exports memory of another
+// library.
+func (d *device) CanExport(b *core.Buffer, t core.HandleType) error {
+	const call = "CanExport"
+	if err := d.hold(call); err != nil {
+		return err
+	}
+	defer d.Drop()
+	return d.Device.CanExport(b, t, d.exportTypes, func(m core.Memory) error {
+		if t == core.HandleIPC {
+			return d.canExportIPC(m)
+		}
+		x, err := d.exportMapped(m, t)
+		_ = x.Close()
+		return err
+	})
+}
+
+// exportMapped exports mapped memory: that of the device itself, or memory of another library.
+func (d *device) exportMapped(m core.Memory, t core.HandleType) (core.ExternalMemory, error) {
+	var fd int
+	var of Mapped
+	var err error
+	switch mapped := d.mappedAt(m.Handle); {
+	case mapped == nil:
+		fd, of, err = d.exportForeign(m, t)
+	case mapped.Type != t:
+		err = d.notForExport(t)
+	default:
+		var s Status
+		of = mapped.Mapped
+		fd, s = d.context.ExportMapped(of)
+		err = d.check(s, "the memory at %#x", of.Address)
+	}
+	if err != nil {
+		return core.ExternalMemory{}, err
+	}
+	h, err := external.Export(t, fd)
+	return core.ExternalMemory{
+		Handle: h, Size: of.Size, Offset: int64(m.Handle-of.Address) + m.Offset, Length: m.Size,
+		MemoryType: core.NoMemoryType, DeviceUUID: d.Info.UUID,
+	}, err
+}
+
+// notForExport says that memory was not allocated to be exported as t.
+func (d *device) notForExport(t core.HandleType) error {
+	return d.Errorf(core.ErrInvalid, "ExportMemory", "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+}
+
+// exportForeign exports memory that another library has mapped, as PyTorch does for its expandable segments. It returns a
+// descriptor of all that was mapped at once, in which other tensors of the library may lie, and the mapping.
+func (d *device) exportForeign(m core.Memory, t core.HandleType) (fd int, of Mapped, err error) {
+	const call = "ExportMemory"
+	if m.ID.Type != d.backend.Device || m.Host != 0 || m.Size < 1 {
+		return 0, of, d.notForExport(t)
+	}
+	p := m.Handle + uintptr(m.Offset)
+	of, s := d.context.RetainMapped(p, t)
+	switch s.Kind {
+	case BadValue, NotFound:
+		return 0, of, d.notForExport(t)
+	case NotSupported:
+		return 0, of, d.backend.statusf(core.ErrNotSupported, s, "the driver does not export memory of other libraries as %v: allocate with AllocOptions.Export, or copy", t)
+	}
+	if err := d.check(s, "the memory at %#x", p); err != nil {
+		return 0, of, err
+	}
+	defer func() { _ = d.check(d.context.ReleaseMapped(of), "a reference to memory of another library") }()
+	if room := of.Address + uintptr(of.Size) - p; uintptr(m.Size) > room {
+		return 0, of, d.Errorf(core.ErrInvalid, call, "%d bytes at %#x lie in several allocations of another library, of which the first one has %d of the bytes, and a handle names one allocation: copy the tensor", m.Size, p, room)
+	}
+	fd, s = d.context.ExportMapped(of)
+	if s.Kind == BadValue || s.Kind == NotSupported {
+		return 0, of, d.backend.statusf(core.ErrInvalid, s, "another library has allocated the memory at %#x, and not for handles of the type %v: let it allocate for export, or copy", p, t)
+	}
+	return fd, of, d.check(s, "the memory at %#x", p)
 }
 
 // EndExport says that no other process has the memory of b open. Without this call, memory that was exported as
@@ -151,10 +218,22 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 // For mapped memory EndExport does nothing, since the driver counts its users.
 func (d *device) EndExport(b *core.Buffer) error {
 	return d.Device.EndExport(b, func(m core.Memory) error {
-		if mapped := d.mappedAt(m.Handle); mapped != nil && mapped.Type != 0 || d.ipc.endExport(m.Handle) {
+		if mapped := d.mappedAt(m.Handle); mapped != nil && mapped.Type != 0 || d.ipc.endExport(m.Handle) || d.isForeign(m) {
 			return nil
 		}
 		return d.Errorf(core.ErrInvalid, "EndExport", "the buffer was not allocated with AllocOptions.Export, or has no bytes")
+	})
+}
+
+// isForeign reports whether memory of another library can be exported as some descriptor.
+func (d *device) isForeign(m core.Memory) bool {
+	return slices.ContainsFunc(d.exportTypes, func(t core.HandleType) bool {
+		if t == core.HandleIPC {
+			return false
+		}
+		x, err := d.exportMapped(m, t)
+		_ = x.Close()
+		return err == nil
 	})
 }
 

@@ -15,7 +15,7 @@ func StreamOf[Q core.Stream](d *Device, call string, s core.Stream) (Q, error) {
 	q, ok := s.(Q)
 	if !ok || q.Device() != d.self {
 		var none Q
-		return none, d.Errorf(core.ErrDevice, call, "the stream belongs to another device")
+		return none, d.Errorf(core.ErrDevice, call, "the stream is not one of %v as this core.Device has opened it: make one by its NewStream", d.Info.ID)
 	}
 	return q, nil
 }

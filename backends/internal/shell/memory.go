@@ -139,8 +139,8 @@ func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.M
 	}
 	return held(d, call, b, func(m core.Memory) (core.Memory, error) {
 		view := core.Memory{ID: core.CPU, Size: m.Size, Origin: m.OriginType(), ReadOnly: m.ReadOnly, Owner: core.FreeFunc(sync.OnceFunc(b.Release))}
-		if m.Device != d.self {
-			return view, d.Errorf(core.ErrDevice, call, "the buffer belongs to another device")
+		if err := d.owns(call, m); err != nil {
+			return view, err
 		}
 		if m.Size == 0 {
 			return view, nil
@@ -167,6 +167,25 @@ func held(d *Device, call string, b *core.Buffer, f func(core.Memory) (core.Memo
 	return m, nil
 }
 
+// owns fails with ErrDevice unless m is memory of the device. The error says what the caller can do instead.
+func (d *Device) owns(call string, m core.Memory) error {
+	const format = "the buffer is memory of %v, and not of this device, %v: "
+	id := d.Info.ID
+	switch {
+	case m.Device == d.self:
+		return nil
+	case m.Device != nil && m.ID == id:
+		return d.Errorf(core.ErrDevice, call, "the buffer belongs to %v as it was opened another time: call %s of that core.Device", id, call)
+	case m.Device != nil:
+		return d.Errorf(core.ErrDevice, call, format+"call %s of that device, or move the tensor here by exchange.To", m.ID, id, call)
+	case m.ID == core.CPU:
+		return d.Errorf(core.ErrDevice, call, "the buffer is memory of the host that no device allocated, such as that of core.FromSlice: make a tensor of this device, %v, by core.Empty with the core.AllocOptions that %s needs, and copy into it", id, call)
+	case m.ID == id:
+		return d.Errorf(core.ErrDevice, call, "the buffer is memory of another library, and no opened device has it: import it by ImportPointer of this device, %v", id)
+	}
+	return d.Errorf(core.ErrDevice, call, format+"import it by ImportPointer of a device of that type", m.ID, id)
+}
+
 // EndExport is the method of [core.MemoryExporter]: f checks that m, memory of the device,
 // was allocated for export, and does what is to be done.
 func (d *Device) EndExport(b *core.Buffer, f func(m core.Memory) error) error {
@@ -182,38 +201,46 @@ func (d *Device) EndExport(b *core.Buffer, f func(m core.Memory) error) error {
 	}
 	defer b.Release()
 	m := b.Memory()
-	if m.Device != d.self {
-		return d.Errorf(core.ErrDevice, call, "the buffer belongs to another device")
+	if err := d.owns(call, m); err != nil {
+		return err
 	}
 	return f(m)
 }
 
 // Export is ExportMemory: f exports m, memory of the device, as t, which is one of types.
-func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) (core.ExternalMemory, error)) (core.ExternalMemory, error) {
-	const call = "ExportMemory"
-	fail := func(sentinel error, format string, args ...any) (core.ExternalMemory, error) {
-		return core.ExternalMemory{}, d.Errorf(sentinel, call, format, args...)
-	}
+func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) (core.ExternalMemory, error)) (x core.ExternalMemory, err error) {
+	err = d.exporting("ExportMemory", b, t, types, func(m core.Memory) error {
+		if x, err = f(m); err == nil {
+			b.Exported(x)
+		}
+		return err
+	})
+	return x, err
+}
+
+// CanExport is CanExport of [core.ExportChecker]: f is called as that of Export, and checks m.
+func (d *Device) CanExport(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
+	return d.exporting("CanExport", b, t, types, f)
+}
+
+// exporting calls f with the memory of b, if a call may export it as t.
+func (d *Device) exporting(call string, b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
 	if err := d.Info.Require(core.CapExportMemory, call); err != nil {
-		return core.ExternalMemory{}, err
+		return err
 	}
 	switch {
 	case !slices.Contains(types, t):
-		return fail(core.ErrNotSupported, "the device exports %v, not %v", types, t)
+		return d.Errorf(core.ErrNotSupported, call, "the device exports %v, not %v", types, t)
 	case b == nil:
-		return fail(core.ErrInvalid, "the buffer is nil")
+		return d.Errorf(core.ErrInvalid, call, "the buffer is nil")
 	}
 	if err := b.Retain(); err != nil {
-		return core.ExternalMemory{}, err
+		return err
 	}
 	defer b.Release()
 	m := b.Memory()
-	if m.Device != d.self {
-		return fail(core.ErrDevice, "the buffer belongs to another device")
+	if err := d.owns(call, m); err != nil {
+		return err
 	}
-	x, err := f(m)
-	if err == nil {
-		b.Exported(x)
-	}
-	return x, err
+	return f(m)
 }

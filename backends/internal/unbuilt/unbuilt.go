@@ -4,32 +4,15 @@ package unbuilt
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/buildtag"
 )
 
 // Error returns the error of a call of a backend that was not built. It wraps core.ErrNotSupported. name is
 // that of the backend and of its build tag.
 func Error(name, call string) error {
-	return core.Errorf(core.ErrNotSupported, name, call, "%s", reason(name))
-}
-
-func reason(name string) string {
-	if name == "metal" { // the one that needs another system, and no cgo
-		if runtime.GOOS != "darwin" {
-			return "the backend metal needs macOS"
-		}
-		return "built without the tag metal"
-	}
-	switch {
-	case runtime.GOOS != "linux":
-		return fmt.Sprintf("the backend %s works on Linux only", name)
-	case !cgo:
-		return fmt.Sprintf("built without cgo: build with CGO_ENABLED=1 and the tag %s", name)
-	}
-	return "built without the tag " + name
+	return core.Errorf(core.ErrNotSupported, name, call, "%s", buildtag.Missing(name))
 }
 
 // Backend is a backend without devices. Its value is its name.

@@ -339,6 +339,20 @@ int main(int argc, char **argv) {
 	FAILS(DLX_ERR_DEVICE, dlx_device_open(registry, "gpu", 0, &device, &err));
 	FAILS(DLX_ERR_DEVICE, dlx_device_open(registry, "cpu:5", 0, &device, &err));
 	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_device_open(registry, "hexagon:0", 0, &device, &err));
+	/* A backend that the library was built without is named with the build tag that adds it. */
+	const char *backends[] = {"cuda", "rocm", "opencl", "vulkan", "gl", "metal"};
+	int missing = 0;
+	for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+		char tag[32];
+		snprintf(tag, sizeof tag, "-tags %s", backends[i]);
+		if (dlx_device_open(registry, backends[i], 0, &device, &err) == DLX_OK) {
+			OK(dlx_device_close(device, &err));
+		} else if (strstr(err.text, "has no backend")) {
+			CHECK(err.status == DLX_ERR_NOT_SUPPORTED && strstr(err.text, tag));
+			missing++;
+		}
+	}
+	CHECK(missing > 0); /* no library has both metal and the others */
 	FAILS(DLX_ERR_INVALID, dlx_device_open(registry, NULL, 0, &device, &err));
 	CHECK(device == NULL && strcmp(err.origin, "libdlx") == 0);
 	/* A text that does not fit is cut between two characters: this one has two bytes. */

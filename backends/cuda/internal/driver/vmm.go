@@ -92,6 +92,27 @@ static CUresult dlx_vmm_close(uintptr_t context, CUmemGenericAllocationHandle me
 	DLX_RELAXED(context, dlx_vmm_undo(memory, address, size));
 }
 
+// dlx_vmm_retain finds the memory that is mapped to an address, and takes a reference to its handle, which dlx_vmm_release
+// gives back. The mapping begins with the memory: cuMemMap knows no other offset.
+static CUresult dlx_vmm_retain_steps(struct dlx_vmm *v, CUdeviceptr p, size_t *size) {
+	v->call = "cuMemRetainAllocationHandle";
+	CUresult r = cuMemRetainAllocationHandle(&v->memory, (void *)p);
+	if (r != CUDA_SUCCESS) return r;
+	v->call = "cuMemGetAddressRange";
+	r = cuMemGetAddressRange(&v->address, size, p);
+	if (r != CUDA_SUCCESS) cuMemRelease(v->memory);
+	return r;
+}
+
+static CUresult dlx_vmm_retain(uintptr_t context, struct dlx_vmm *v, CUdeviceptr p, size_t *size) {
+	v->call = "cuCtxPushCurrent";
+	DLX_IN(context, dlx_vmm_retain_steps(v, p, size));
+}
+
+static CUresult dlx_vmm_release(uintptr_t context, CUmemGenericAllocationHandle memory) {
+	DLX_IN(context, cuMemRelease(memory));
+}
+
 static CUresult dlx_vmm_export(uintptr_t context, CUmemGenericAllocationHandle memory, int *fd) {
 	DLX_IN(context, cuMemExportToShareableHandle(fd, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 }
@@ -147,6 +168,19 @@ func (c context) openMapped(fd int, size int64, t core.HandleType, ordinal int32
 
 func (c context) CloseMapped(m cudalike.Mapped) cudalike.Status {
 	return answer("cuMemUnmap", C.dlx_vmm_close(C.uintptr_t(c), C.CUmemGenericAllocationHandle(m.Memory), C.CUdeviceptr(m.Address), C.size_t(m.Size)))
+}
+
+func (c context) RetainMapped(p uintptr, t core.HandleType) (cudalike.Mapped, cudalike.Status) {
+	var v C.struct_dlx_vmm
+	var size C.size_t
+	if r := C.dlx_vmm_retain(C.uintptr_t(c), &v, C.CUdeviceptr(p), &size); r != C.CUDA_SUCCESS {
+		return cudalike.Mapped{}, answer(C.GoString(v.call), r)
+	}
+	return cudalike.Mapped{Memory: uint64(v.memory), Address: uintptr(v.address), Size: int64(size), Type: t}, cudalike.Status{}
+}
+
+func (c context) ReleaseMapped(m cudalike.Mapped) cudalike.Status {
+	return answer("cuMemRelease", C.dlx_vmm_release(C.uintptr_t(c), C.CUmemGenericAllocationHandle(m.Memory)))
 }
 
 func (c context) ExportMapped(m cudalike.Mapped) (fd int, s cudalike.Status) {

@@ -117,6 +117,7 @@
 	X(cuMemMap) \
 	X(cuMemPrefetchAsync) \
 	X(cuMemRelease) \
+	X(cuMemRetainAllocationHandle) \
 	X(cuMemSetAccess) \
 	X(cuMemUnmap) \
 	X(cuMemcpy) \

@@ -17,6 +17,7 @@
 // Versions of the library, as hipRuntimeGetVersion returns them: major * 10^7 + minor * 10^5 + patch.
 #define DLX_HIP_6_0 60000000
 #define DLX_HIP_7_1 70100000
+#define DLX_HIP_7_15 71500000
 
 // hipPointerAttribute_t. Before 6.0 the first field has another name.
 typedef struct {

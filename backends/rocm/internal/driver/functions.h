@@ -74,6 +74,7 @@
 	X(hipMemImportFromShareableHandle, (void **memory, void *handle, int type)) \
 	X(hipMemMap, (void *address, size_t size, size_t offset, void *memory, unsigned long long flags)) \
 	X(hipMemRelease, (void *memory)) \
+	X(hipMemRetainAllocationHandle, (void **memory, void *address)) \
 	X(hipMemSetAccess, (void *address, size_t size, const void *access, size_t count)) \
 	X(hipMemUnmap, (void *address, size_t size)) \
 	X(hipPointerGetAttributes, (void *attributes, const void *address)) \

@@ -96,6 +96,33 @@ static hipError_t dlx_vmm_open_to(int device, uintptr_t address, size_t size, in
 	DLX_RELAXED(device, dlx_give_access((void *)address, size, to));
 }
 
+// dlx_vmm_retain_steps finds the memory that is mapped to an address. hipMemGetAccess fails for other memory, for which
+// libraries before 7.15 crash in hipMemRetainAllocationHandle. These also do not count the reference that it returns, so that
+// giving it back would free the memory: their handles are not used. A dma-buf is made of addresses and needs no handle.
+static inline hipError_t dlx_vmm_retain_steps(struct dlx_vmm *v, void *p, size_t *size, int dma_buf, int device) {
+	hipDeviceptr_t start = 0;
+	v->call = "hipMemGetAddressRange";
+	hipError_t r = dlx_hip.hipMemGetAddressRange(&start, size, (hipDeviceptr_t)p);
+	if (r != hipSuccess) return r;
+	v->address = (void *)start;
+	unsigned long long flags;
+	dlx_location location = {DLX_LOCATION_DEVICE, device};
+	v->call = "hipMemGetAccess";
+	r = dlx_hip.hipMemGetAccess(&flags, &location, v->address);
+	if (r != hipSuccess || dma_buf) return r;
+	v->call = "hipMemRetainAllocationHandle";
+	return dlx_hip_version < DLX_HIP_7_15 ? hipErrorNotSupported : dlx_hip.hipMemRetainAllocationHandle(&v->memory, v->address);
+}
+
+static hipError_t dlx_vmm_retain(int device, struct dlx_vmm *v, uintptr_t p, size_t *size, int dma_buf) {
+	v->call = "hipSetDevice";
+	DLX_IN(device, dlx_vmm_retain_steps(v, (void *)p, size, dma_buf, device));
+}
+
+static hipError_t dlx_vmm_release(int device, uintptr_t memory) {
+	DLX_IN(device, dlx_hip.hipMemRelease((void *)memory));
+}
+
 static hipError_t dlx_vmm_export(int device, uintptr_t memory, int *fd) {
 	DLX_IN(device, dlx_hip.hipMemExportToShareableHandle(fd, (void *)memory, DLX_POSIX_FD, 0));
 }
@@ -147,6 +174,27 @@ func (c context) CloseMapped(m cudalike.Mapped) cudalike.Status {
 
 func (c context) OpenMapped(m cudalike.Mapped, ordinal int32) cudalike.Status {
 	return answer("hipMemSetAccess", C.dlx_vmm_open_to(c.device(), C.uintptr_t(m.Address), C.size_t(m.Size), C.int(ordinal)))
+}
+
+func (c context) RetainMapped(p uintptr, t core.HandleType) (cudalike.Mapped, cudalike.Status) {
+	var v C.struct_dlx_vmm
+	var size C.size_t
+	var dmaBuf C.int
+	if t == core.HandleDMABuf {
+		dmaBuf = 1
+	}
+	if r := C.dlx_vmm_retain(c.device(), &v, C.uintptr_t(p), &size, dmaBuf); r != C.hipSuccess {
+		return cudalike.Mapped{}, answer(C.GoString(v.call), r)
+	}
+	return cudalike.Mapped{Memory: uint64(uintptr(v.memory)), Address: uintptr(v.address), Size: int64(size), Type: t}, cudalike.Status{}
+}
+
+// ReleaseMapped does nothing for memory that is exported as a dma-buf, which has no handle.
+func (c context) ReleaseMapped(m cudalike.Mapped) cudalike.Status {
+	if m.Memory == 0 {
+		return cudalike.Status{}
+	}
+	return answer("hipMemRelease", C.dlx_vmm_release(c.device(), C.uintptr_t(m.Memory)))
 }
 
 func (c context) ExportMapped(m cudalike.Mapped) (int, cudalike.Status) {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -97,8 +98,11 @@ func render(p Part) (template.HTML, error) {
 	return template.HTML(b.String()), nil //nolint:gosec // a template has escaped it
 }
 
-// Write writes the page.
+// Write writes the page. It returns os.ErrInvalid if w is nil.
 func (p Page) Write(w io.Writer) error {
+	if w == nil {
+		return fmt.Errorf("page: the writer is nil: %w", os.ErrInvalid)
+	}
 	shell := struct {
 		Page
 		Policy string

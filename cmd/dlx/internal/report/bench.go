@@ -43,7 +43,7 @@ func (p Program) name() string {
 }
 
 // WriteBench writes the page of a report. The page offers the JSON of document for download, which is given the report,
-// or a report without single samples if the page would be too large with them.
+// or a report without single samples if the page would be too large with them. Without a document, it is the report itself.
 func WriteBench(w io.Writer, program Program, r benchmarks.Report, document func(benchmarks.Report) any) error {
 	data, note, err := pack(r, document)
 	if err != nil {
@@ -65,6 +65,9 @@ func WriteBench(w io.Writer, program Program, r benchmarks.Report, document func
 
 // pack returns the JSON of the document, and what to say about it.
 func pack(r benchmarks.Report, document func(benchmarks.Report) any) (data []byte, note string, err error) {
+	if document == nil {
+		document = func(r benchmarks.Report) any { return r }
+	}
 	if data, err = json.Marshal(document(r)); err != nil {
 		return nil, "", err
 	}

@@ -14,7 +14,8 @@ int hip_version(void) {
 int hip_runtime_version(void) {
     // HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH (hip_version.h)
     static const int versions[] = {[5] = 50221153, [6] = 60443482, [7] = 70151803};
-    return versions[hip_version()];
+    const int version = versions[hip_version()], minor = version / 100000 % 100;
+    return version + ((int)sim_environment("DLX_GPUSIM_HIP_MINOR", minor, 0, 99) - minor) * 100000;
 }
 
 // ---- The thread ------------------------------------------------------------------------

@@ -100,12 +100,18 @@ hipError_t hipMemGetAccess(unsigned long long *out, const hipMemLocation *locati
     HIP_RETURN(cuMemGetAccess(out, (const CUmemLocation *)location, (CUdeviceptr)p));
 }
 
+// Before 7.15 (there are builds of 7.14 with and without both corrections) the handle is not counted, so that whoever
+// releases it takes the library's own reference, and the function crashes for memory that is not mapped (hip_vm.cpp of
+// rocm-systems, and its history).
 hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *out, void *p) {
     VMM(hipMemRetainAllocationHandle, HIP_DEVICE);
     CUresult r = cuMemRetainAllocationHandle((CUmemGenericAllocationHandle *)out, p);
-    if (r != CUDA_SUCCESS && hip_version() < 7) {
+    if (hip_runtime_version() >= 71500000) HIP_RETURN(r);
+    if (r == CUDA_SUCCESS) {
+        cuMemRelease(*(CUmemGenericAllocationHandle *)out);
+    } else {
         pthread_mutex_lock(&sim.mu);
-        sim_misuse(scope.call, "%p is not mapped: libraries of 6.x crash for other memory of HIP", p);
+        sim_misuse(scope.call, "%p is not mapped: libraries before 7.15 crash for other memory of HIP", p);
         pthread_mutex_unlock(&sim.mu);
     }
     HIP_RETURN(r);

@@ -1,5 +1,5 @@
 //go:build cgo
 
-package unbuilt
+package buildtag
 
 const cgo = true
