@@ -35,7 +35,7 @@ const mapUnit = 2 << 20
 // exported, or none. prefix is that of the driver's functions.
 func segment(t *testing.T, driver *gpusimtest.Driver, prefix string, n uint64, exportable bool) uintptr {
 	t.Helper()
-	p := memoryProperties{kind: 1, at: memoryLocation{kind: 1}}
+	p := memoryProperties{kind: 1, at: memoryLocation{1, 0}}
 	if exportable {
 		p.handles = 1 // a descriptor
 	}
