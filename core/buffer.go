@@ -100,8 +100,9 @@ const released = math.MinInt32 / 2
 type order struct {
 	busy  atomic.Bool // whether there is anything in ready or uses; changed with mu held
 	mu    sync.Mutex
-	ready Event   // the last write; nil if it is done and did not fail
-	uses  []Event // other work that may be unfinished
+	ready Event         // the last write; nil if it is done and did not fail
+	uses  []Event       // other work that may be unfinished
+	parts *writtenParts // the writes since Parts; nil if it was not called, or has ended
 
 	origin   *Buffer       // if not nil, it holds the order, and ready and uses here are not used
 	at       int64         // bytes from the first byte of origin to the first byte of the buffer
@@ -236,7 +237,7 @@ func (b *Buffer) Wrote(e Event) {
 	if o.ready != nil {
 		o.uses = append(o.uses, o.ready)
 	}
-	o.ready = e
+	o.wrote(e)
 	o.note()
 }
 

@@ -79,10 +79,7 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 	if d := b.mem.Device; d != nil && d.ID().Type == t.id.Type {
 		return t.cloneOn(ctx, call, d)
 	} else if !t.id.Type.HostAccessible() {
-		if t.id.Type.addressed() || t.id.Type.OpaqueHandle() {
-			return nil, Errorf(ErrDevice, "core", call, "no opened device owns the memory on %v: open the device, and use exchange.To", t.id)
-		}
-		return nil, t.id.unreachable(call)
+		return nil, t.id.unowned(call)
 	}
 	v, err := newHost(call, t.dtype, t.layout.shape(), t.flags&FlagSubBytePadded)
 	if err != nil || t.NumElements() == 0 {
@@ -93,7 +90,7 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 		err = t.waitFor(ctx, b, forReading)
 	}
 	if err == nil {
-		err = copyOnHost(ctx, call, v, t, v.first(to), t.first(b))
+		err = copyOnHost(ctx, call, v, t, v.first(to), t.first(b), 0)
 	}
 	runtime.KeepAlive(t)
 	if err != nil {
@@ -105,36 +102,83 @@ func (t *Tensor) clone(ctx context.Context, call string) (*Tensor, error) {
 
 // cloneOn clones a tensor on device d. Its errors name call.
 func (t *Tensor) cloneOn(ctx context.Context, call string, d Device) (*Tensor, error) {
-	m, err := Alloc(ctx, d, t.NumBytes(), AllocOptions{})
+	v, err := newOn(ctx, call, d, t.NumBytes(), Spec{DType: t.dtype, Shape: t.layout.shape(), Flags: t.flags & FlagSubBytePadded}, AllocOptions{})
 	if err != nil {
 		return nil, err
 	}
-	v, err := wrap(call, m, Spec{DType: t.dtype, Shape: t.layout.shape(), Flags: t.flags & FlagSubBytePadded})
-	if err != nil {
-		m.Free()
-		return nil, err
-	}
-	if err := d.Copy(ctx, nil, v, t); err != nil {
+	if err := copyPacked(ctx, call, d, v, t); err != nil {
 		_ = v.Close()
 		return nil, err
 	}
 	return v, nil
 }
 
+// copyPacked has d copy src to dst, and waits. It writes all bits of the last byte of dst if the
+// elements are packed. Its errors name call.
+func copyPacked(ctx context.Context, call string, d Device, dst, src *Tensor) error {
+	to, from, err := packedBytes(call, dst, src)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	defer from.Close()
+	return d.Copy(ctx, nil, to, from)
+}
+
+// packedBytes returns tensors of the bytes in which the elements of dst and src lie, if those
+// are packed and row-major: any device can copy bytes, and only some copy parts of one.
+// Otherwise it returns tensors of the elements. The caller closes both.
+func packedBytes(call string, dst, src *Tensor) (to, from *Tensor, err error) {
+	view := func(t *Tensor) (*Tensor, error) { return t.view(call, t.layout, 0, nil) }
+	if dst.dtype.storageBits(dst.Padded())%8 != 0 && dst.layout.IsContiguous() && src.layout.IsContiguous() {
+		view = func(t *Tensor) (*Tensor, error) {
+			b, err := t.buffer(call)
+			if err != nil {
+				return nil, err
+			}
+			return newTensor(call, b, Spec{DType: TypeUint8, Shape: []int64{t.NumBytes()}, Offset: t.offset - b.mem.Offset, Flags: t.flags & FlagReadOnly})
+		}
+	}
+	if to, err = view(dst); err != nil {
+		return nil, nil, err
+	}
+	if from, err = view(src); err != nil {
+		_ = to.Close()
+		return nil, nil, err
+	}
+	return to, from, nil
+}
+
+// newOn makes a tensor in size bytes of new memory of device d. Its errors name call.
+func newOn(ctx context.Context, call string, d Device, size int64, s Spec, opts AllocOptions) (*Tensor, error) {
+	m, err := Alloc(ctx, d, size, opts)
+	if err != nil {
+		return nil, err
+	}
+	t, err := wrap(call, m, s)
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
 // copyOnHost copies the elements of src into dst, which has the same type and shape. to
-// and from point at the first elements.
-func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from unsafe.Pointer) error {
+// and from point at the first elements; that of dst begins skip bits after to.
+func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from unsafe.Pointer, skip int64) error {
 	bits := src.dtype.storageBits(src.Padded())
-	p := &conversion{axes: steppings(dst, src, stepping{1, bits, bits})}
-	c := component{code: CodeUInt, bits: bits}
-	switch {
-	case bits%8 == 0:
-		p.row = copier(bits / 8)
-	case bits < 8:
-		p.row = converterOf(c, c)
-	default:
+	lanes := stepping{1, bits, bits}
+	var row rowConverter
+	if bits%8 == 0 {
+		row = copier(bits / 8)
+	} else { // one lane at a time, since an element may have more bits than a byte
+		c := component{code: CodeUInt, bits: int64(src.dtype.Bits)}
+		lanes, row = stepping{int64(src.dtype.Lanes), c.bits, c.bits}, converterOf(c, c)
+	}
+	if row == nil {
 		return Errorf(ErrDType, "core", call, "elements of %d bits cannot be copied", bits)
 	}
+	p := &conversion{axes: steppings(dst, src, lanes), row: row, skip: skip}
 	return p.run(ctx, call, dst, src, to, from)
 }
 

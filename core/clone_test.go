@@ -83,8 +83,15 @@ func TestCloneOnADevice(t *testing.T) {
 	if _, err := core.At[int32](there, 0, 0); !errors.Is(err, core.ErrDevice) {
 		t.Errorf("At of device memory: %v, want ErrDevice", err)
 	}
-	if _, err := there.AsType(ctx, core.TypeInt8); !errors.Is(err, core.ErrDevice) {
-		t.Errorf("AsType of device memory: %v, want ErrDevice", err)
+	if s, err := core.ToSlice[int8](ctx, keep(turned.AsType(ctx, core.TypeInt8))); err != nil || !slices.Equal(s, []int8{1, 4, 2, 5, 3, 6}) {
+		t.Errorf("AsType of device memory: %v, %v", s, err)
+	}
+	strange := over(t, core.Memory{ID: core.DeviceID{Type: core.DeviceCUDA}, Handle: 4096}, core.Spec{Shape: []int64{2, 3}})
+	if _, err := strange.AsType(ctx, core.TypeInt8); !errors.Is(err, core.ErrDevice) {
+		t.Errorf("AsType of memory of no opened device: %v, want ErrDevice", err)
+	}
+	if err := core.Convert(ctx, strange, host); !errors.Is(err, core.ErrDevice) {
+		t.Errorf("Convert into memory of no opened device: %v, want ErrDevice", err)
 	}
 	if got := fmt.Sprintf("%+v", there); got != "int32[2 3] on ext_dev:0" {
 		t.Error(got)

@@ -7,9 +7,14 @@ import (
 )
 
 // Convert converts the elements of src to the element type of dst and writes them to dst.
-// Both tensors must be host-accessible, have the same shape, and share no memory; their
-// strides may be any. Convert blocks until the last write to src and all work on dst are
-// done and the elements are converted, or returns ctx's error if ctx ends first.
+// Both tensors have the same shape and share no memory; their strides may be any. Each is
+// host-accessible or lies on an opened device. Convert blocks until the last write to src
+// and all work on dst are done and the elements are converted, or returns ctx's error if ctx
+// ends first.
+//
+// The host converts. Elements on a device are copied to the host and back by that device, in
+// pieces of a few MiB, which take turns with the conversion. If both types have the same
+// bits, as int32 and uint32 do, the device copies the elements to dst instead.
 //
 // Bools, integers of 1 to 8, 16, 32 and 64 bits, and all floating-point types of DLPack
 // convert to each other and to complex types. Complex types convert only to complex types.
@@ -31,20 +36,21 @@ import (
 // Convert returns
 //
 //   - ErrInvalid if a tensor is nil, ErrClosed if one is closed, ErrReadOnly if dst is
-//     read-only, or ErrDevice if a tensor is not host-accessible;
+//     read-only, or ErrDevice if neither the host nor an opened device can access a tensor;
 //   - ErrDType if there is no such conversion;
 //   - ErrLayout if the shapes differ, dst repeats elements, memory is not aligned for its
 //     type, or the tensors share memory;
-//   - the error of the last write to one of them.
+//   - the error of the last write to one of them, or an error of [Device.Copy];
+//   - ErrOutOfMemory if there is no host memory for a piece.
 //
 // If Convert fails while it converts, some elements of dst are already converted.
 func Convert(ctx context.Context, dst, src *Tensor) error {
 	const call = "Convert"
-	to, err := hostBuffer(dst, call)
+	to, err := convertibleBuffer(dst, call)
 	if err != nil {
 		return err
 	}
-	from, err := hostBuffer(src, call)
+	from, err := convertibleBuffer(src, call)
 	if err != nil {
 		return err
 	}
@@ -63,6 +69,9 @@ func Convert(ctx context.Context, dst, src *Tensor) error {
 	if relate(dst, src, to, from) != disjoint {
 		return Errorf(ErrLayout, "core", call, "dst and src share memory: convert into another tensor")
 	}
+	if !dst.id.Type.HostAccessible() || !src.id.Type.HostAccessible() {
+		return convertStaged(ctx, call, dst, src, to, from)
+	}
 	if err := src.waitFor(ctx, from, forReading); err != nil {
 		return err
 	}
@@ -75,14 +84,26 @@ func Convert(ctx context.Context, dst, src *Tensor) error {
 	return err
 }
 
-// AsType returns a new row-major tensor in host memory, with the elements of t converted
-// to another type. The caller closes it. AsType blocks, converts and fails as [Convert]
-// does. It also returns ErrOutOfMemory if the memory cannot be allocated.
+// AsType returns a new row-major tensor with the elements of t converted to another type. If
+// t lies on an opened device whose memory the host does not access, the result lies on that
+// device. Otherwise it lies in host memory. The caller closes it. AsType blocks, converts and
+// fails as [Convert] does; the elements of a device go through the host. AsType also returns
+// ErrOutOfMemory, or an error of [Device.Alloc], if the memory cannot be allocated.
 func (t *Tensor) AsType(ctx context.Context, dtype DType) (*Tensor, error) {
-	if _, err := hostBuffer(t, "AsType"); err != nil {
+	const call = "AsType"
+	b, err := convertibleBuffer(t, call)
+	if err != nil {
 		return nil, err
 	}
-	v, err := newHost("AsType", dtype, t.layout.shape(), 0)
+	var v *Tensor
+	if d := t.owner(b); d != nil {
+		var size int64
+		if size, err = dtype.Size(t.NumElements(), false); err == nil {
+			v, err = newOn(ctx, call, d, size, Spec{DType: dtype, Shape: t.layout.shape()}, AllocOptions{})
+		}
+	} else {
+		v, err = newHost(call, dtype, t.layout.shape(), 0)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +175,7 @@ type conversion struct {
 	row      rowConverter // converts the components along the innermost axis
 	zeroImag rowConverter // sets imaginary parts to 0; nil unless dst is complex and src is not
 	imag     int64        // bits from the real part of an element of dst to its imaginary part
+	skip     int64        // bits before the first component of dst
 }
 
 // stepping is an axis of two tensors: n components, dst bits apart in one tensor and src
@@ -185,6 +207,9 @@ func planConversion(call string, dst, src *Tensor) (*conversion, error) {
 		t *Tensor
 		c component
 	}{{dst, to}, {src, from}} {
+		if !side.t.id.Type.HostAccessible() {
+			continue
+		}
 		if b := side.t.share.buf.Load(); b != nil && !side.t.empty && b.mem.Handle != 0 && side.c.bits >= 16 && (int64(b.mem.Handle)+side.t.offset)%(side.c.bits/8) != 0 {
 			return nil, Errorf(ErrLayout, "core", call, "the memory is not aligned for %v: use a Clone", side.t.dtype)
 		}
@@ -227,6 +252,7 @@ func (p *conversion) run(ctx context.Context, call string, u, t *Tensor, dst, sr
 
 func (p *conversion) rows(ctx context.Context, dst, src unsafe.Pointer) error {
 	return eachRow(ctx, p.axes, func(to, from int64, s stepping) bool {
+		to += p.skip
 		p.row(dst, src, to, from, s)
 		if p.zeroImag != nil {
 			var zero uint8

@@ -99,14 +99,5 @@ func Empty(ctx context.Context, d Device, dtype DType, shape []int64, opts Alloc
 	if d == nil {
 		return nil, Errorf(ErrInvalid, "core", "Empty", "the device is nil")
 	}
-	m, err := Alloc(ctx, d, size, opts)
-	if err != nil {
-		return nil, err
-	}
-	t, err := Wrap(m, Spec{DType: dtype, Shape: shape})
-	if err != nil {
-		m.Free()
-		return nil, err
-	}
-	return t, nil
+	return newOn(ctx, "Empty", d, size, Spec{DType: dtype, Shape: shape}, opts)
 }

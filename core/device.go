@@ -146,6 +146,14 @@ func (d DeviceID) unreachable(call string) error {
 	return Errorf(ErrDevice, "core", call, "it is unknown how memory on %v is reached: if it is that of the host, CUDA or ROCm, import it as such, by dlpack.OnDevice", d)
 }
 
+// unowned returns an error for memory that neither the host nor an opened device can reach, with what the program can do.
+func (d DeviceID) unowned(call string) error {
+	if d.Type.addressed() || d.Type.OpaqueHandle() {
+		return Errorf(ErrDevice, "core", call, "no opened device owns the memory on %v: open the device, and use exchange.To", d)
+	}
+	return d.unreachable(call)
+}
+
 // String returns the type and the index, such as "cuda:0". For index 0 of a
 // host-accessible type it returns only the type, such as "cpu".
 func (d DeviceID) String() string {

@@ -74,7 +74,7 @@ func (inside) NoteIfIdle(b *Buffer, e Event, write bool) bool {
 	}
 	switch {
 	case write:
-		o.ready = e
+		o.wrote(e)
 	case len(o.uses) == 0: // else e is there already
 		o.uses = append(o.uses, e)
 	}

@@ -12,4 +12,5 @@ var inside = coredoor.Core.(interface {
 	Unique(*core.Buffer) bool
 	ReleaseUnlessLast(*core.Buffer) bool
 	OriginOffset(*core.Buffer) int64
+	Parts(*core.Buffer) (end func())
 })

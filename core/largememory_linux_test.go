@@ -23,6 +23,9 @@ func TestMemoryThatTheSystemRefuses(t *testing.T) {
 				"Clone":      func() (*core.Tensor, error) { return large.Clone(ctx) },
 				"Contiguous": func() (*core.Tensor, error) { return large.Contiguous(ctx) },
 				"AsType":     func() (*core.Tensor, error) { return large.AsType(ctx, core.TypeFloat64) },
+				"Stack": func() (*core.Tensor, error) {
+					return core.Stack(ctx, []*core.Tensor{large, large}, 1, core.AllocOptions{})
+				},
 				"ToSlice": func() (*core.Tensor, error) {
 					_, err := core.ToSlice[int16](ctx, large)
 					return nil, err

@@ -26,7 +26,7 @@ func TestNilArguments(t *testing.T) {
 		"UnmarshalExternalMemory": core.UnmarshalExternalMemory, "UnmarshalExternalSemaphore": core.UnmarshalExternalSemaphore, "UnmarshalExternalEvent": core.UnmarshalExternalEvent,
 		"ReadMetrics": core.ReadMetrics, "NewFloat16": pure, "NewBFloat16": pure, "NewFloat8E3M4": pure, "NewFloat8E4M3": pure, "NewFloat8E4M3B11FNUZ": pure, "NewFloat8E4M3FN": pure,
 		"NewFloat8E4M3FNUZ": pure, "NewFloat8E5M2": pure, "NewFloat8E5M2FNUZ": pure, "NewFloat8E8M0FNU": pure, "SamePhysicalDevice": core.SamePhysicalDevice,
-		"GroupByPhysicalDevice": core.GroupByPhysicalDevice, "Span": core.Span[float32], "MutableSpan": core.MutableSpan[float32], "Wrap": core.Wrap, "NewTensor": core.NewTensor,
+		"GroupByPhysicalDevice": core.GroupByPhysicalDevice, "Span": core.Span[float32], "Stack": core.Stack, "Concat": core.Concat, "MutableSpan": core.MutableSpan[float32], "Wrap": core.Wrap, "NewTensor": core.NewTensor,
 		"Values": core.Values[float32], "ValuesWithoutWaiting": core.ValuesWithoutWaiting[float32], "Mutable": core.Mutable[float32], "MutableWithoutWaiting": core.MutableWithoutWaiting[float32],
 		"All": core.All[float32], "AllWithoutWaiting": core.AllWithoutWaiting[float32], "AllMutable": core.AllMutable[float32], "AllMutableWithoutWaiting": core.AllMutableWithoutWaiting[float32],
 		"nil Tensor": (*core.Tensor)(nil), "zero Tensor": new(core.Tensor), "zero Buffer": new(core.Buffer), "nil Buffer": (*core.Buffer)(nil), "zero Registry": new(core.Registry), "nil Registry": (*core.Registry)(nil),

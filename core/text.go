@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -39,13 +40,14 @@ func (t *Tensor) Text(ctx context.Context, o TextOptions) (string, error) {
 	if err := t.waitFor(ctx, b, forReading); err != nil {
 		return "", err
 	}
-	return t.text(ctx, b, o)
+	return t.text(ctx, b, o, math.MaxInt64)
 }
 
 // Format implements fmt.Formatter. The verbs %v and %s print the result of [Tensor.String].
 // The verb %+v also prints the elements as [Tensor.Text] does, if the tensor is
-// host-accessible and its last write is done. It prints at most 10,000 elements: with more, it prints fewer at the ends of
-// the axes than Text does, or "[...]" if even one at each end is too many. Format does not block.
+// host-accessible and its last write is done. It prints at most 10,000 numbers: of a tensor
+// with more than five axes, fewer at the ends of each, or none and "[...]". Format does not
+// block.
 func (t *Tensor) Format(f fmt.State, verb rune) {
 	switch {
 	case t == nil:
@@ -56,7 +58,11 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 		s := t.String()
 		if f.Flag('+') && t.share != nil {
 			if b, err := hostBuffer(t, "Format"); err == nil && b.Ready() == nil {
-				if text, err := t.shortText(b); err == nil {
+				text, err := t.text(context.Background(), b, TextOptions{}, formatLimit)
+				if errors.Is(err, errTooMany) {
+					text, err = "[...]", nil
+				}
+				if err == nil {
 					s += "\n" + text
 				}
 			}
@@ -65,46 +71,16 @@ func (t *Tensor) Format(f fmt.State, verb rune) {
 	}
 }
 
-// formatLimit is the largest number of elements that Format prints, in some milliseconds.
-const formatLimit = 10_000
+// formatLimit is how many numbers Format prints at most: six at each end of five axes are fewer.
+const formatLimit = 10000
 
-// shortText returns the text of at most formatLimit elements.
-func (t *Tensor) shortText(b *Buffer) (string, error) {
-	var o TextOptions
-	o.setDefaults()
-	for t.shown(o) > formatLimit {
-		if o.EdgeItems--; o.EdgeItems == 0 {
-			return "[...]", nil
-		}
-	}
-	return t.text(context.Background(), b, o)
-}
+// errTooMany is the error of text for more numbers than its limit.
+var errTooMany = errors.New("too many numbers")
 
-// shown returns how many numbers a text with these options has, at most the largest int64.
-func (t *Tensor) shown(o TextOptions) int64 {
-	count := int64(1)
-	times := func(n int64) {
-		if t.NumElements() > o.Threshold && n/2 >= o.EdgeItems {
-			n = 2 * o.EdgeItems
-		}
-		if n > 0 && count > math.MaxInt64/n {
-			count = math.MaxInt64
-			return
-		}
-		count *= n
-	}
-	if t.NumElements() == 0 {
-		return 0
-	}
-	for _, n := range t.layout.shape() {
-		times(n)
-	}
-	times(int64(t.dtype.Lanes))
-	return count
-}
-
-// text is Text without the wait.
-func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, error) {
+// text is Text without the wait. It prints at most limit numbers, as long as it prints any:
+// if there are too many at the ends of the axes, it prints fewer there. If even one at each
+// end is too many, it returns errTooMany.
+func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions, limit int64) (string, error) {
 	p := &printer{ctx: ctx, component: t.component()}
 	var floating bool
 	if p.load, floating = loader(p.component); p.load == nil {
@@ -113,7 +89,6 @@ func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, er
 	p.numbers.floating, p.numbers.unsigned = floating, p.code != CodeInt
 	o.setDefaults()
 	p.edge = o.EdgeItems
-	p.summarize = t.NumElements() > o.Threshold
 
 	bits := t.dtype.storageBits(t.Padded())
 	for i, n := range t.layout.shape() {
@@ -125,7 +100,13 @@ func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions) (string, er
 	if t.NumElements() == 0 {
 		return "[]", nil
 	}
-	if err := checkTextMemory(t.shown(o)); err != nil {
+	p.summarize = p.printed() > o.Threshold
+	for p.printed() > limit {
+		if p.edge--; p.edge == 0 {
+			return "", errTooMany
+		}
+	}
+	if err := p.checkMemory(); err != nil {
 		return "", err
 	}
 	p.base = t.first(b)
@@ -188,9 +169,26 @@ func (p *printer) step() error {
 	return p.ctx.Err()
 }
 
-// checkTextMemory returns ErrOutOfMemory if the words of so many elements would not fit into memory.
-func checkTextMemory(count int64) error {
+// printed returns how many numbers are printed, or MaxInt64 for more.
+func (p *printer) printed() int64 {
+	count := int64(1)
+	for _, a := range p.axes {
+		n := a.n
+		if p.summarize && n/2 >= p.edge {
+			n = 2 * p.edge
+		}
+		if count > math.MaxInt64/n {
+			return math.MaxInt64
+		}
+		count *= n
+	}
+	return count
+}
+
+// checkMemory returns ErrOutOfMemory if the words of all elements that are printed would not fit into memory.
+func (p *printer) checkMemory() error {
 	const each = 48 // bytes, at least, for a number and its word
+	count := p.printed()
 	if count > math.MaxInt64/each {
 		return Errorf(ErrOutOfMemory, "core", "Text", "too many elements to print: use a smaller Threshold")
 	}

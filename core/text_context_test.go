@@ -3,7 +3,9 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -62,5 +64,38 @@ func TestTextThatNoMemoryHolds(t *testing.T) {
 	}
 	if text, err := large.Text(t.Context(), core.TextOptions{}); err != nil || len(text) < 20 {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// What %+v prints is bounded, however many axes and lanes there are.
+func TestFormatOfManyAxes(t *testing.T) {
+	keep := keeper(t)
+	one := keep(core.FromSlice([]int8{7}))
+	one = keep(one.Index(0, 0))
+	cube := func(extent int64, axes int) *core.Tensor {
+		return keep(one.Broadcast(slices.Repeat([]int64{extent}, axes)...))
+	}
+	for _, c := range []struct {
+		extent int64
+		axes   int
+		edge   int64 // the elements at the ends, 0 for none
+	}{{2, 4, 3}, {9, 5, 3}, {7, 6, 2}, {5, 6, 2}, {1 << 10, 6, 2}, {7, 7, 1}, {9, 13, 1}, {9, 14, 0}, {2, 13, 3}, {2, 14, 0}, {2, 30, 0}, {2, 62, 0}} {
+		x := cube(c.extent, c.axes)
+		want := x.String() + "\n[...]"
+		if c.edge > 0 {
+			text, err := x.Text(t.Context(), core.TextOptions{EdgeItems: c.edge})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = x.String() + "\n" + text
+		}
+		if got := fmt.Sprintf("%+v", x); got != want {
+			t.Errorf("%d axes of extent %d print %d bytes, want %d: %.200s", c.axes, c.extent, len(got), len(want), got)
+		}
+	}
+	// Lanes are another axis.
+	lanes := bytesTensor(t, core.DType{Code: core.CodeInt, Bits: 8, Lanes: 40000}, make([]byte, 120000), []int64{3}, 0)
+	if want, got := lanes.String()+"\n[[0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]]", fmt.Sprintf("%+v", lanes); got != want {
+		t.Errorf("three elements of 40000 lanes print %d bytes: %.200s", len(got), got)
 	}
 }

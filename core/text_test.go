@@ -137,7 +137,7 @@ func TestFormatPrintsABoundedNumberOfElements(t *testing.T) {
 		x    *core.Tensor
 		want string
 	}{
-		{few, text(few, 3)}, {five, text(five, 3)}, {six, text(six, 2)}, {many, "[...]"}, {wide, "[...]"},
+		{few, text(few, 3)}, {five, text(five, 3)}, {six, text(six, 2)}, {many, "[...]"}, {wide, text(wide, 3)},
 	} {
 		if got, want := fmt.Sprintf("%+v", c.x), c.x.String()+"\n"+c.want; got != want {
 			t.Errorf("%v: %d bytes that begin with %.200q, want %d", c.x, len(got), got, len(want))

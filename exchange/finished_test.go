@@ -70,3 +70,38 @@ func TestValuesOfWhatWasNotCopied(t *testing.T) {
 		t.Errorf("Mutable: %v", err)
 	}
 }
+
+// pieceBytes is the size of the pieces in which copies go through the host.
+const pieceBytes = 4 << 20
+
+// The error of each piece of a copy is found, not only that of the last one.
+func TestEachPieceOfACopyMayFail(t *testing.T) {
+	for n := 1; ; n++ {
+		b, from := slowDevice(t, coretest.Options{})
+		dst, err := b.Open(t.Context(), core.DeviceID{Type: core.DeviceExt, Index: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := coretest.Row(t, from, 2*pieceBytes+1, core.AllocOptions{})
+		failure := errors.New("the copy failed")
+		fired := b.Fail("work", n, failure)
+		got, _, err := exchange.To(t.Context(), src, dst, exchange.Options{Only: exchange.Staged})
+		if err == nil {
+			err = got.WaitReady(t.Context())
+			got.Close()
+		}
+		src.Close()
+		if err := dst.Close(); err != nil {
+			t.Error(err)
+		}
+		if fired() != errors.Is(err, failure) || !fired() && err != nil {
+			t.Errorf("work %d failed: %v; the result's error is %v", n, fired(), err)
+		}
+		if !fired() {
+			if n != 7 {
+				t.Errorf("%d pieces of work, want two for each of three pieces", n-1)
+			}
+			return
+		}
+	}
+}

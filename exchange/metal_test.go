@@ -42,6 +42,7 @@ func TestMetalAndTheHost(t *testing.T) {
 						moveAndCompare(t, from, to, turned)
 					}
 				}
+				joinOn(t, from)
 			}
 		})
 	}

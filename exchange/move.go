@@ -223,7 +223,7 @@ func (m *move) finish(ctx context.Context, t *core.Tensor, report *Report) (*cor
 		_ = t.Close()
 		return nil, err
 	}
-	report.Wait = how
+	report.waited(how, m.o.Stream)
 	return t, nil
 }
 

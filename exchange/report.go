@@ -34,6 +34,13 @@ type Report struct {
 	Duration    time.Duration    // time until the call returned; a copy may still be running
 
 	account *account
+	hosted  bool // Options.Stream runs functions of the host, so that a goroutine waits in its order
+}
+
+// waited notes how s waits for the data.
+func (r *Report) waited(how stream.Mechanism, s core.Stream) {
+	r.Wait = how
+	_, r.hosted = s.(core.HostWorker)
 }
 
 // account is what a move did. It is put into words when someone asks.
@@ -78,10 +85,24 @@ func (r Report) Steps() []Step { return r.account.steps() }
 // each was not taken. If no way was taken, it returns all ways.
 func (r Report) Refused() []Refusal { return r.account.refusals() }
 
-// String describes the move in several lines: the mechanism, the steps, and the better ways
-// that were not taken.
+// String describes the move in several lines: the mechanism, the steps, how the data is
+// waited for if it was not ready, and the better ways that were not taken.
 func (r Report) String() string {
-	return describe(r.From, r.To, r.Mechanism, r.BytesCopied, r.account)
+	return describe(r.From, r.To, r.Mechanism, r.BytesCopied, r.account, r.waiting())
+}
+
+// waiting says in words how the data is waited for: "" if it was ready, or nobody waits yet.
+func (r Report) waiting() string {
+	by := fmt.Sprintf("the stream of %v on the device", r.To)
+	switch {
+	case r.Wait == stream.NoWait:
+		return ""
+	case r.Wait == stream.HostWait:
+		by = "the caller"
+	case r.hosted:
+		by = fmt.Sprintf("a goroutine of the stream of %v", r.To)
+	}
+	return fmt.Sprintf("wait: %v, by %s", r.Wait, by)
 }
 
 // MarshalJSON returns the fields of r, the steps, and the ways that were not taken.
@@ -99,8 +120,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	}{r.From, r.To, r.Mechanism, r.Steps(), r.Refused(), r.BytesCopied, r.Opened, r.Wait, r.Duration})
 }
 
-// describe puts a move, or the plan of one, into words.
-func describe(from, to core.DeviceID, m Mechanism, copied int64, a *account) string {
+// describe puts a move, or the plan of one, into words. waiting is how the data is waited for, if it is.
+func describe(from, to core.DeviceID, m Mechanism, copied int64, a *account, waiting string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v -> %v: %v, %d bytes copied\n", from, to, m, copied)
 	for i, s := range a.steps() {
@@ -109,6 +130,9 @@ func describe(from, to core.DeviceID, m Mechanism, copied int64, a *account) str
 			fmt.Fprintf(&b, " (%d bytes)", s.Bytes)
 		}
 		b.WriteByte('\n')
+	}
+	if waiting != "" {
+		fmt.Fprintf(&b, "  %s\n", waiting)
 	}
 	for _, f := range a.refusals() {
 		fmt.Fprintf(&b, "  not %v: %s: %s\n", f.Mechanism, f.What, f.Reason)

@@ -10,6 +10,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // asked are the options that a move may come with.
@@ -168,5 +169,64 @@ func happened(t *testing.T, src, got *core.Tensor, from, to core.Device, o excha
 	}
 	if len(r.Steps()) == 0 {
 		t.Errorf("%v without a step", r.Mechanism)
+	}
+}
+
+// opaqueStream is a stream that cannot run functions of the host.
+type opaqueStream struct{ core.Stream }
+
+// A report says who waits for the data, and nothing if nobody has to.
+func TestAReportSaysWhoWaits(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct {
+		name      string
+		hostWaits bool
+		stream    func(core.Stream) core.Stream
+		ready     bool
+		want      string
+	}{
+		{"a device", false, func(s core.Stream) core.Stream { return opaqueStream{s} }, false, "  wait: stream_wait, by the stream of ext_dev:0 on the device\n"},
+		{"a goroutine", false, func(s core.Stream) core.Stream { return s }, false, "  wait: stream_wait, by a goroutine of the stream of ext_dev:0\n"},
+		{"the caller", true, func(s core.Stream) core.Stream { return s }, false, "  wait: host_wait, by the caller\n"},
+		{"nobody", false, func(s core.Stream) core.Stream { return s }, true, ""},
+		{"nobody yet", false, func(core.Stream) core.Stream { return nil }, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, d := slowDevice(t, coretest.Options{HostWaits: c.hostWaits})
+			writing, reading := newStream(t, d), c.stream(newStream(t, d))
+			x := coretest.Row(t, d, 8, core.AllocOptions{})
+			if err := d.Copy(ctx, writing, x, slice(t, make([]uint8, 8))); err != nil {
+				t.Fatal(err)
+			}
+			if c.ready {
+				if err := x.WaitReady(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := "ext_dev:0 -> ext_dev:0: alias, 0 bytes copied\n  1. use the memory as it is: it belongs to the device already\n" + c.want
+			_, report := to(t, x, d, exchange.Options{Stream: reading})
+			if c.hostWaits { // the first move has waited
+				if err := d.Copy(ctx, writing, x, slice(t, make([]uint8, 8))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			results, all, err := exchange.ToAll(ctx, []*core.Tensor{x}, d, exchange.Options{Stream: reading})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results[0].Close()
+			for _, r := range []exchange.Report{report, all[0]} {
+				if got := r.String(); got != want {
+					t.Errorf("the report prints as\n%swant\n%s", got, want)
+				}
+			}
+			if err := errors.Join(x.WaitReady(ctx), writing.Synchronize(ctx)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	r := exchange.Report{From: core.CPU, To: core.DeviceID{Type: core.DeviceVulkan}, Wait: stream.SemaphoreWait}
+	if want := "cpu -> vulkan:0: none, 0 bytes copied\n  wait: semaphore_wait, by the stream of vulkan:0 on the device\n"; r.String() != want {
+		t.Errorf("the report prints as\n%swant\n%s", r, want)
 	}
 }

@@ -82,7 +82,7 @@ func (r *Route) String() string {
 	if r == nil {
 		return "no route"
 	}
-	return describe(r.From, r.To, r.Mechanism, r.Mechanism.Copies()*r.account.bytes(), &r.account)
+	return describe(r.From, r.To, r.Mechanism, r.Mechanism.Copies()*r.account.bytes(), &r.account, "")
 }
 
 // MarshalJSON returns the fields of r, the steps, and the ways that are not possible. It returns

@@ -25,6 +25,11 @@ func copyInPieces(ctx context.Context, r *run, c *copying) error {
 						return err
 					}
 				}
+				whole, err := c.fresh.Buffer()
+				if err != nil {
+					return err
+				}
+				defer inside.Parts(whole)() // the result reports the error of each piece
 				if err := p.run(c.fresh, src); err != nil {
 					return err
 				}

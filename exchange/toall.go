@@ -293,7 +293,7 @@ func (b *batch) copyTogether(ctx context.Context, c *copies) error {
 		dst = append(dst, item.fresh)
 	}
 	first := &b.moves[c.items[0].index]
-	err := first.onStream(ctx, c.device, func(s core.Stream) error { return copyAll(ctx, c.device, s, dst, src) })
+	err := first.onStream(ctx, c.device, func(s core.Stream) error { return inside.CopyAll(ctx, c.device, s, dst, src) })
 	if err != nil {
 		return err
 	}
@@ -306,24 +306,6 @@ func (b *batch) copyTogether(ctx context.Context, c *copies) error {
 		b.results[item.index] = t
 		r := run{move: &b.moves[item.index], plan: item.plan, ways: item.plan.ways}
 		b.reports[item.index] = r.report(item.way)
-	}
-	return nil
-}
-
-// copyAll has d copy each tensor of src to that of dst.
-func copyAll(ctx context.Context, d core.Device, s core.Stream, dst, src []*core.Tensor) error {
-	for _, t := range src {
-		if err := present(d, t); err != nil {
-			return err
-		}
-	}
-	if c, ok := core.As[core.BatchCopier](d); ok && len(dst) > 1 {
-		return c.CopyBatch(ctx, s, dst, src)
-	}
-	for i := range dst {
-		if err := d.Copy(ctx, s, dst[i], src[i]); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -341,7 +323,8 @@ func (b *batch) handoff(ctx context.Context, i int) error {
 	}
 	e := inside.LastWrite(buffer)
 	if e == nil || !reflect.TypeOf(e).Comparable() {
-		b.reports[i].Wait, err = m.handoff(ctx, t)
+		how, err := m.handoff(ctx, t)
+		b.reports[i].waited(how, m.o.Stream)
 		return err
 	}
 	how, ok := b.handed[e]
@@ -351,6 +334,6 @@ func (b *batch) handoff(ctx context.Context, i int) error {
 		}
 		b.handed[e] = how
 	}
-	b.reports[i].Wait = how
+	b.reports[i].waited(how, m.o.Stream)
 	return nil
 }

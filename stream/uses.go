@@ -114,7 +114,7 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 			if err != nil {
 				return nil, err
 			}
-			if _, ok := e.(*chainedEvent); ok || how == StreamWait && !reports {
+			if _, ok := e.(core.EventWrapper); ok || how == StreamWait && !reports {
 				earlier = append(earlier, earlierEvent{Event: e})
 			}
 		}

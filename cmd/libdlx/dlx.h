@@ -295,9 +295,11 @@ DLX_API dlx_status dlx_tensor_wrap(void *data, int64_t size, int64_t offset, con
 DLX_API dlx_status dlx_tensor_view(dlx_tensor *tensor, int32_t rank, const int64_t *shape, const int64_t *strides,
 	int64_t offset, dlx_tensor **view, dlx_error *error);
 
-/* Makes a row-major tensor in host memory with the elements of tensor converted to another type. Numbers are rounded to
- * the nearest one, and truncated for integers. The caller closes the result. May block. Fails with DLX_ERR_DTYPE for a
- * type that cannot be converted, or DLX_ERR_DEVICE if the host cannot access tensor. */
+/* Makes a row-major tensor with the elements of tensor converted to another type. It lies on the device of tensor, or in
+ * host memory if the host can access tensor. The host converts: elements on a device are copied to it and back, in
+ * pieces. Numbers are rounded to the nearest one, and truncated for integers. The caller closes the result. May block.
+ * Fails with DLX_ERR_DTYPE for a type that cannot be converted, or DLX_ERR_DEVICE if neither the host nor an opened device
+ * can access tensor. */
 DLX_API dlx_status dlx_tensor_as_type(dlx_tensor *tensor, const dlx_dtype *dtype, int64_t timeout_ns,
 	dlx_tensor **result, dlx_error *error);
 

@@ -374,6 +374,9 @@ func TestCopies(t *testing.T) {
 	if got, err = CopyDense(ctx, there); err != nil || !mat.Equal(got, want) {
 		t.Fatalf("%v, %v", got, err)
 	}
+	if got, err = CopyDense(ctx, coretest.Keep(t)(there.AsType(ctx, core.TypeInt16))); err != nil || !mat.Equal(got, want) {
+		t.Fatalf("%v, %v", got, err)
+	}
 	if got, err = CopyDense(ctx, coretest.Keep(t)(core.FromSlice([]float64{}, 0, 3))); err != nil || !got.IsEmpty() {
 		t.Fatalf("%v, %v", got, err)
 	}

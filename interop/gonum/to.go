@@ -108,9 +108,9 @@ func ToVector[V Vector](t *core.Tensor) (v V, release func(), err error) {
 	}
 }
 
-// CopyDense returns a matrix with a copy of the elements of t, a tensor with two axes. The strides may be any. The
-// elements become float64 as by core.Convert. If they are float64 already, t may be on any opened device. The matrix
-// belongs to the caller and does not depend on t. CopyDense blocks until the elements are there, or returns ctx's
+// CopyDense returns a matrix with a copy of the elements of t, a tensor with two axes. The strides may be any, and t may
+// be on any opened device. The elements become float64 as by core.Convert. The matrix belongs to the caller and does not
+// depend on t. CopyDense blocks until the elements are there, or returns ctx's
 // error if ctx ends first.
 func CopyDense(ctx context.Context, t *core.Tensor) (*mat.Dense, error) {
 	const call = "CopyDense"
