@@ -37,10 +37,16 @@
 // device copies from buffers of bounded size while the next pieces are read. A device that can read files itself may do that
 // instead ([ReadCUFile]). A file that is shortened or written while it is loaded is an error.
 //
+// # Streams
+//
+// [Write] writes the content of a file to a pipe or a connection, with tensors of any device, and [Read] takes it to a device
+// at the other end. Read stops after the last byte of the content, so that several of them can follow each other. Neither
+// holds more than buffers of bounded size in host memory.
+//
 // # What is checked
 //
 // No file makes this package panic, or allocate more memory than in proportion to the size
-// of the file. The error for a malformed file is an [*core.Error]. Its Backend is the format,
+// of the file. A message that [Read] reads cannot have it allocate more than ReadOptions.MaxBytes. The error for a malformed file is an [*core.Error]. Its Backend is the format,
 // and its Detail names the field, such as 'shape[1]', 'descr' or 'data_offsets', and the
 // tensor or the member of the archive. The values of elements are not checked: a bool may be
 // stored as a byte other than 0 and 1.

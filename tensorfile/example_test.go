@@ -3,10 +3,13 @@ package tensorfile_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
+	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/tensorfile"
 )
@@ -56,6 +59,53 @@ func ExampleFile_Tensors() {
 	// first uint8 [16 8 8] 1024
 	// first_ink bool [16 8 8] 1024
 	// map[source:scikit-learn digits]
+}
+
+// Two messages go over one connection. Any device of dlx can be at either end.
+func ExampleRead() {
+	ctx := context.Background()
+	device, err := cpu.New().Open(ctx, core.CPU)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	receiver, sender := net.Pipe()
+	defer receiver.Close()
+
+	go func() {
+		defer sender.Close()
+		for step := range 2 {
+			grid, err := core.FromSlice([]float32{1, 2, 3, 4, 5, float32(step)}, 2, 3)
+			if err != nil {
+				log.Fatal(err)
+			}
+			err = tensorfile.Write(ctx, sender, tensorfile.Safetensors, []tensorfile.Named{{Name: "grid", Tensor: grid}})
+			if err != nil {
+				log.Fatal(err)
+			}
+			grid.Close()
+		}
+	}()
+
+	for {
+		message, err := tensorfile.Read(ctx, receiver, device, tensorfile.ReadOptions{})
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		grid := message.Tensors["grid"] // in the memory of the device
+		values, err := core.Values[float32](grid)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(grid, values)
+		message.Close()
+	}
+	// Output:
+	// float32[2 3] on cpu [1 2 3 4 5 0]
+	// float32[2 3] on cpu [1 2 3 4 5 1]
 }
 
 func ExampleParse_refused() {

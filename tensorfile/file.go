@@ -133,7 +133,8 @@ func (f *File) read(data []byte, name string) (err error) {
 	case NPZ:
 		f.entries, err = readNPZ(data, f.opts.voids, at)
 	case Safetensors:
-		f.entries, f.metadata, err = readSafetensors(data, f.opts.each, at)
+		f.entries, f.metadata, err = readSafetensors(data, f.opts, at)
+		f.opts.each, f.opts.header = nil, nil
 	}
 	if err != nil {
 		return err

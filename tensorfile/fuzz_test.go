@@ -1,7 +1,9 @@
 package tensorfile_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -93,4 +95,52 @@ func FuzzSafetensors(f *testing.F) {
 	fuzz(f, tensorfile.Safetensors,
 		withHeader(`{"__metadata__":{"a":"\u00fc"},"":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}  `, 1),
 		withHeader(`{"x":{"shape":[0,1],"dtype":"C64","data_offsets":[0,0]},"y":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, 1))
+}
+
+// FuzzRead proves that Read takes what Parse takes, and nothing of what follows it, and refuses with a typed error what it
+// does not take.
+func FuzzRead(f *testing.F) {
+	for _, name := range realFiles {
+		if data := realData(f, name); len(data) <= longestSeed {
+			f.Add(data, uint16(7))
+		}
+	}
+	f.Add(withHeader(`{"__metadata__":{"a":"b"},"x":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}  `, 1), uint16(0))
+	f.Add(npy("{'descr': '<c16', 'fortran_order': True, 'shape': (0, 2L), }"), uint16(1))
+	d := openHost(f)
+	f.Fuzz(func(t *testing.T, data []byte, more uint16) {
+		r := bytes.NewReader(append(data[:len(data):len(data)], make([]byte, more)...))
+		l, err := tensorfile.Read(t.Context(), r, d, tensorfile.ReadOptions{MaxBytes: 1 << 20})
+		size := len(data) + int(more) - r.Len()
+		format := "x.safetensors"
+		if bytes.HasPrefix(data, []byte("\x93NUMPY")) {
+			format = "x.npy"
+		}
+		if err != nil {
+			var typed *core.Error
+			if !errors.As(err, &typed) && err != io.EOF {
+				t.Fatalf("%v has no type", err)
+			}
+			if file, _ := tensorfile.Parse(data, format); file != nil {
+				_ = file.Close()
+				if !errors.Is(err, core.ErrOutOfMemory) {
+					t.Fatalf("Parse takes what Read refuses: %v", err)
+				}
+			}
+			return
+		}
+		defer func() { _ = l.Close() }()
+		message := append(data[:len(data):len(data)], make([]byte, more)...)[:size]
+		file := must[*tensorfile.File](t)(tensorfile.Parse(message, format))
+		if len(file.Tensors()) != len(l.Tensors) || int64(size) != l.Report.Files[0].Bytes {
+			t.Fatalf("%d tensors of %d bytes, want %d of %d", len(l.Tensors), l.Report.Files[0].Bytes, len(file.Tensors()), size)
+		}
+		for _, info := range file.Tensors() {
+			name := info.Name
+			if format == "x.npy" {
+				name = ""
+			}
+			checkSame(t, l.Tensors[name], must[*core.Tensor](t)(file.Tensor(info.Name)))
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -85,14 +86,9 @@ func (s *scanner) jsonText(field string) ([]byte, error) {
 	}
 	// Most strings have only ASCII characters and no escapes, and stand for themselves.
 	rest := s.text[s.pos+1:]
-	for i, c := range rest {
-		if c == '"' {
-			s.pos += i + 2
-			return rest[:i], nil
-		}
-		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
-			break
-		}
+	if n := bytes.IndexByte(rest, '"'); n >= 0 && plainASCII(rest[:n]) {
+		s.pos += n + 2
+		return rest[:n], nil
 	}
 	for i := s.pos + 1; i < len(s.text); i++ {
 		switch s.text[i] {
@@ -101,7 +97,7 @@ func (s *scanner) jsonText(field string) ([]byte, error) {
 		case '"':
 			raw := s.text[s.pos : i+1]
 			var v string
-			if json.Unmarshal(raw, &v) != nil || losesText(string(raw), v) {
+			if !utf8.Valid(raw) || json.Unmarshal(raw, &v) != nil || losesText(string(raw), v) {
 				return nil, s.expected("a valid string", field)
 			}
 			s.pos = i + 1

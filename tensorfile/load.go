@@ -27,6 +27,8 @@ const (
 	// ReadBuffered stands only in reports: reading through the page cache by read calls, where the system cannot
 	// read past it.
 	ReadBuffered ReadMode = "buffered"
+	// ReadStream stands only in reports: reading from the reader of [Read].
+	ReadStream ReadMode = "stream"
 )
 
 // Checksum is an algorithm for the checksum of a tensor.
@@ -103,7 +105,9 @@ func (o LoadOptions) SliceOf(name string) (s Slice, ok bool) {
 type Loaded struct {
 	Tensors map[string]*core.Tensor // by name; the caller may close and remove some of them
 	Names   []string                // in the order of the files
-	Report  LoadReport
+	// Metadata is that of a single .safetensors file or message. It is nil if there are none or several.
+	Metadata map[string]string
+	Report   LoadReport
 }
 
 // Close closes all tensors. It always returns nil.
@@ -177,39 +181,52 @@ type Refusal struct {
 //
 // If Load fails, nothing stays open.
 func Load(ctx context.Context, path string, device core.Device, options LoadOptions) (*Loaded, error) {
-	start := time.Now()
+	l, err := newLoader(device, options)
+	if err != nil {
+		return nil, err
+	}
+	return l.do(ctx, func(r *runner) error { return l.openFiles(path, r) })
+}
+
+// newLoader checks the options.
+func newLoader(device core.Device, options LoadOptions) (*loader, error) {
 	if device == nil {
 		return nil, loading.errorf(core.ErrInvalid, "the device is nil")
 	}
 	if err := options.check(); err != nil {
 		return nil, err
 	}
-	l := &loader{device: device, options: options, onHost: device.ID() == core.CPU}
+	l := &loader{start: time.Now(), device: device, options: options, onHost: device.ID() == core.CPU}
 	l.viewer, _ = core.As[core.HostViewer](device)
 	l.report.Device = device.ID()
 	l.setSizes()
+	return l, nil
+}
+
+// do loads what open adds to the loader.
+func (l *loader) do(ctx context.Context, open func(*runner) error) (*Loaded, error) {
 	defer l.closeFiles()
-	result, err := l.load(ctx, path)
+	result, err := l.load(ctx, open)
 	if err != nil {
 		l.closeGroups()
 		return nil, typedOrContext(ctx, err)
 	}
 	r := &result.Report
-	r.Time = time.Since(start)
+	r.Time = time.Since(l.start)
 	r.Rate = float64(r.Bytes) / r.Time.Seconds()
 	countLoaded(r)
 	return result, nil
 }
 
-// load opens what path names and loads it. If it fails, the caller closes the groups, which nobody uses any more.
-func (l *loader) load(ctx context.Context, path string) (result *Loaded, err error) {
+// load opens what there is and loads it. If it fails, the caller closes the groups, which nobody uses any more.
+func (l *loader) load(ctx context.Context, open func(*runner) error) (result *Loaded, err error) {
 	r := newRunner(ctx, l)
 	defer func() {
 		if err = r.stop(err); err != nil && result != nil {
 			_ = result.Close()
 		}
 	}()
-	if err := l.openFiles(path, r); err != nil {
+	if err := open(r); err != nil {
 		return nil, err
 	}
 	if err := l.plan(r.ctx); err != nil {
@@ -257,7 +274,7 @@ func (o *LoadOptions) check() error {
 	}
 	switch {
 	case o.Budget < minBudget:
-		return loading.errorf(core.ErrInvalid, "a budget of %d bytes: it must be at least %d", o.Budget, minBudget)
+		return loading.tooSmall(o.Budget)
 	case o.Threads < 0 || o.Threads > maxThreads:
 		return loading.errorf(core.ErrInvalid, "%d threads: there can be 1 to %d", o.Threads, maxThreads)
 	}

@@ -11,7 +11,7 @@ type builder struct {
 
 // add adds a tensor.
 func (b *builder) add(w *want) {
-	if b.g != nil && (w.size >= smallTensor || b.g.size+w.size > largestGroup) {
+	if b.g != nil && (w.size() >= smallTensor || b.g.size+w.size() > largestGroup) {
 		b.flush()
 	}
 	if b.g == nil {
@@ -20,39 +20,38 @@ func (b *builder) add(w *want) {
 	}
 	g := b.g
 	w.g, w.to = g, (g.size+packing-1)&^(packing-1)
-	g.size = w.to + w.size
-	w.index = len(g.wants)
+	g.size = w.to + w.size()
 	g.wants = append(g.wants, w)
 	b.cut(w)
-	if w.size >= smallTensor {
+	if w.size() >= smallTensor {
 		b.flush()
 	}
 }
 
 // cut makes jobs of a tensor that each fit into a piece.
 func (b *builder) cut(w *want) {
-	limit := b.l.piece
+	limit, c := b.l.piece, w.asCut()
 	bits := int64(w.e.DType.Bits) * int64(w.e.DType.Lanes)
-	to := int64(w.dtype.Bits) * int64(w.dtype.Lanes)
+	to := int64(c.dtype.Bits) * int64(c.dtype.Lanes)
 	bytes := func(elems, bits int64) int64 { return (elems*bits + 7) / 8 }
 	// As many rows as fit, if what lies between them is not too much to read.
-	if per := bytes(w.elems, to); w.run <= limit && per <= limit && w.stride-w.run <= nearby {
-		most := min((limit-w.run)/w.stride+1, limit/per)
-		for row := int64(0); row < w.rows; row += most {
-			rows := min(most, w.rows-row)
-			b.put(w.first+row*w.stride, (rows-1)*w.stride+w.run, job{
-				w: w, rows: rows, elems: w.elems, run: w.run, to: w.to + row*per, size: bytes(rows*w.elems, to), start: row * w.run,
+	if per := bytes(c.elems, to); c.run <= limit && per <= limit && c.stride-c.run <= nearby {
+		most := min((limit-c.run)/c.stride+1, limit/per)
+		for row := int64(0); row < c.rows; row += most {
+			rows := min(most, c.rows-row)
+			b.put(c.first+row*c.stride, (rows-1)*c.stride+c.run, job{
+				w: w, rows: rows, elems: c.elems, run: c.run, stride: c.stride, to: w.to + row*per, size: bytes(rows*c.elems, to), start: row * c.run,
 			})
 		}
 		return
 	}
 	// A multiple of 8 elements is whole bytes of every type.
 	most := max(limit*8/max(bits, to)&^7, 8)
-	for row := range w.rows {
-		for e := int64(0); e < w.elems; e += most {
-			n := min(most, w.elems-e)
-			b.put(w.first+row*w.stride+bytes(e, bits), bytes(n, bits), job{
-				w: w, rows: 1, elems: n, run: bytes(n, bits), to: w.to + bytes(row*w.elems+e, to), size: bytes(n, to), start: row*w.run + bytes(e, bits),
+	for row := range c.rows {
+		for e := int64(0); e < c.elems; e += most {
+			n := min(most, c.elems-e)
+			b.put(c.first+row*c.stride+bytes(e, bits), bytes(n, bits), job{
+				w: w, rows: 1, elems: n, run: bytes(n, bits), to: w.to + bytes(row*c.elems+e, to), size: bytes(n, to), start: row*c.run + bytes(e, bits),
 			})
 		}
 	}
@@ -69,7 +68,7 @@ func (b *builder) put(off, n int64, j job) {
 	if len(p.jobs) == 0 {
 		*p = piece{s: b.s, off: off, g: b.g, to: j.to}
 	}
-	j.from = off - p.off
+	j.from, j.index = off-p.off, len(b.g.wants)-1
 	p.n, p.size = off+n-p.off, j.to+j.size-p.to
 	p.jobs = append(p.jobs, j)
 	if odd {
@@ -85,7 +84,7 @@ func (b *builder) end() {
 	p := b.open
 	b.open = piece{}
 	if j := p.jobs[0]; len(p.jobs) == 1 && j.rows == 1 && !j.w.converts() {
-		p.jobs, p.first = nil, j.w.index // as it is
+		p.jobs, p.first = nil, j.index // as it is
 	}
 	b.l.pieces = append(b.l.pieces, p)
 }

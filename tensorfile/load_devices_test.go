@@ -1,6 +1,7 @@
 package tensorfile_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// Every device of this build and machine gets the same tensors.
+// Every device of this build and machine gets the same tensors, from files and from streams.
 func TestLoadOntoEveryDevice(t *testing.T) {
 	folder := t.TempDir()
 	path := mixed(t, folder)
@@ -39,6 +40,19 @@ func TestLoadOntoEveryDevice(t *testing.T) {
 					if got := fmt.Sprint(part.Tensors["huge"].Shape()); got != "[5 400 167]" {
 						t.Errorf("part: %s", got)
 					}
+				}
+				data := content(t, path)
+				l, err := tensorfile.Read(t.Context(), bytes.NewReader(data), d, tensorfile.ReadOptions{Budget: 2 << 20})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkRead(t, path, d, l)
+				var tensors []tensorfile.Named
+				for name, x := range l.Tensors {
+					tensors = append(tensors, tensorfile.Named{Name: name, Tensor: x})
+				}
+				if !bytes.Equal(written(t, tensorfile.Safetensors, tensors), data) {
+					t.Error("what Write writes is not what Read has read")
 				}
 			})
 		}

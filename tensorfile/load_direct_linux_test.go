@@ -2,6 +2,7 @@ package tensorfile_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,6 +68,44 @@ func TestTheHeaderIsReadAlone(t *testing.T) {
 	if f := l.Report.Files[0]; f.Cached > 0.05 || f.Read == tensorfile.ReadMap {
 		t.Errorf("%+v", f)
 	}
+}
+
+// A long header that is not in the page cache is read past it.
+func TestALongHeaderIsReadPastThePageCache(t *testing.T) {
+	x := filled(t, core.TypeFloat32, 256)
+	tensors := make([]tensorfile.Named, 4000)
+	for i := range tensors {
+		tensors[i] = tensorfile.Named{Name: fmt.Sprintf("model.layers.%d.weight", i), Tensor: x}
+	}
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	if err := tensorfile.WriteFile(t.Context(), path, tensors); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+		t.Fatal(err)
+	}
+	header := unix.CachestatRange{Off: 0, Len: 256 << 10}
+	var before, after unix.Cachestat_t
+	if err := unix.Cachestat(uint(file.Fd()), &header, &before, 0); err != nil {
+		t.Skipf("the system does not tell what is in the page cache: %v", err)
+	}
+	if before.Cache > 0 {
+		t.Skipf("%d pages stay in the page cache of this file system", before.Cache)
+	}
+	d := openHost(t)
+	l := load(t, path, d, tensorfile.LoadOptions{Read: tensorfile.ReadDirect})
+	if err := unix.Cachestat(uint(file.Fd()), &header, &after, 0); err != nil {
+		t.Fatal(err)
+	}
+	if l.Report.Files[0].Read == tensorfile.ReadDirect && after.Cache > 16 {
+		t.Errorf("%d of 64 pages of the header are in the page cache", after.Cache)
+	}
+	checkLoaded(t, path, d, l)
 }
 
 func TestAFileSystemThatIsMemory(t *testing.T) {

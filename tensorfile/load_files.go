@@ -25,6 +25,7 @@ const maxIndex = maxJSON
 // shard is a file that is being loaded.
 type shard struct {
 	path      string
+	stream    *stream               // what is loaded is a message, not a file: fd and mapped are nil
 	mapped    *mapping              // of file, which owns it
 	file      *File                 // nil while its header is being read
 	fd        *os.File              // reads through the page cache
@@ -221,9 +222,16 @@ func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err 
 	}
 	s.mapped = m
 	s.report = LoadedFile{Path: path, Bytes: s.before.Size(), Cached: -1}
-	readAround := onlyHeader(fd, m)
+	headerSize, readAround := s.onlyHeader()
 	a := &ahead{runner: r, s: s, done: !l.all() || wanted != nil}
-	s.file, err = open(m, path, []OpenOption{VoidAs(l.options.VoidAs...), func(o *openOptions) { o.each = a.add }})
+	var header []byte
+	if h := l.readHeader(s, headerSize); h != nil {
+		defer h.Free()
+		header = h.data[:headerSize]
+	} else if headerSize > 0 {
+		s.expect(headerSize)
+	}
+	s.file, err = open(m, path, []OpenOption{VoidAs(l.options.VoidAs...), func(o *openOptions) { o.each, o.header = a.add, header }})
 	if err != nil {
 		return err
 	}
@@ -237,9 +245,12 @@ func (s *shard) changed() error {
 	return loading.errorf(core.ErrInvalid, "%s was changed while it was loaded: load it again when nobody writes it", s.path)
 }
 
-// verify returns an error if the file was changed since it was opened. A file that was replaced by renaming another one
-// is still the same.
+// verify returns an error if the file was changed since it was opened, or if what is left of a message does not arrive. A
+// file that was replaced by renaming another one is still the same.
 func (s *shard) verify() error {
+	if s.stream != nil {
+		return s.stream.skip(s.stream.end)
+	}
 	after, err := s.fd.Stat()
 	if err != nil {
 		return loading.errorf(openError{err}, "%s", s.path)
@@ -256,7 +267,9 @@ func (l *loader) closeFiles() {
 		if s.byDevice != nil {
 			_ = s.byDevice.Close() // before what it reads
 		}
-		_ = errors.Join(s.fd.Close(), s.closeDirect()) // they were only read
+		if s.fd != nil {
+			_ = errors.Join(s.fd.Close(), s.closeDirect()) // they were only read
+		}
 		if s.file != nil {
 			_ = s.file.Close()
 		}

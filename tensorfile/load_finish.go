@@ -10,11 +10,11 @@ import (
 func (l *loader) makeTensors(result *Loaded) error {
 	result.Tensors, result.Names = make(map[string]*core.Tensor, len(l.wants)), make([]string, 0, len(l.wants))
 	for _, w := range l.wants {
-		result.Names = append(result.Names, w.name)
+		result.Names = append(result.Names, w.e.Name)
 		if w.g == nil {
 			continue // loadWhole makes it
 		}
-		spec := core.Spec{DType: w.dtype, Shape: w.shape, Strides: w.strides}
+		spec := w.spec()
 		if w.g.file != nil {
 			spec.Flags = core.FlagReadOnly
 		}
@@ -22,32 +22,39 @@ func (l *loader) makeTensors(result *Loaded) error {
 		if err != nil {
 			return err
 		}
-		result.Tensors[w.name] = t
+		result.Tensors[w.e.Name] = t
 	}
 	return nil
 }
 
-// finish makes the report, and closes the groups.
+// count counts what is loaded, for the report.
+func (l *loader) count() {
+	l.report.Tensors = len(l.wants)
+	for _, w := range l.wants {
+		l.report.Bytes += w.bytes()
+		l.report.Loaded += w.size()
+		if w.e.Swapped {
+			l.report.Swapped++
+		}
+	}
+}
+
+// finish completes the report, and closes the groups.
 func (l *loader) finish(result *Loaded) {
 	r := &l.report
-	r.Tensors = len(l.wants)
 	if l.options.Checksum != NoChecksum {
 		r.Checksums = make(map[string]string, len(l.wants))
-	}
-	for _, w := range l.wants {
-		r.Bytes += w.bytes()
-		r.Loaded += w.size
-		if w.e.Swapped {
-			r.Swapped++
-		}
-		if r.Checksums != nil {
-			r.Checksums[w.name] = w.sum.text(l.options.Checksum)
+		for _, w := range l.wants {
+			r.Checksums[w.e.Name] = w.cut.sum.text(l.options.Checksum)
 		}
 	}
 	l.closeGroups()
 	for _, s := range l.shards {
 		l.reportUnable(s)
 		r.Files = append(r.Files, s.report)
+	}
+	if len(l.shards) == 1 {
+		result.Metadata = l.shards[0].file.Metadata()
 	}
 	result.Report = *r
 }
@@ -69,9 +76,9 @@ func (l *loader) loadWhole(ctx context.Context, w *want) (err error) {
 		}
 	}()
 	if w.converts() {
-		changed, err := src.AsType(ctx, w.dtype)
+		changed, err := src.AsType(ctx, w.dtype())
 		if err != nil {
-			return w.at().errorf(err, "it cannot be loaded as %v", w.dtype)
+			return w.at().errorf(err, "it cannot be loaded as %v", w.dtype())
 		}
 		_ = src.Close()
 		src = changed
@@ -92,7 +99,7 @@ func (l *loader) loadWhole(ctx context.Context, w *want) (err error) {
 // readWhole returns the tensor, or its part, in host memory that is not the mapped file, and computes its checksum. The
 // caller closes it.
 func (l *loader) readWhole(ctx context.Context, w *want) (*core.Tensor, error) {
-	data, err := w.s.file.load(w.e, w.s.file.share.m.data, w.at())
+	data, err := w.s.copyOf(w)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +109,10 @@ func (l *loader) readWhole(ctx context.Context, w *want) (*core.Tensor, error) {
 		m.Free()
 		return nil, err
 	}
-	if w.part != nil {
+	if w.cut != nil && w.cut.part != nil {
 		whole := t
 		defer func() { _ = whole.Close() }()
-		if t, err = whole.Slice(w.part.axis, w.part.from, w.part.to, 1); err != nil {
+		if t, err = whole.Slice(w.cut.part.axis, w.cut.part.from, w.cut.part.to, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -121,6 +128,21 @@ func (l *loader) readWhole(ctx context.Context, w *want) (*core.Tensor, error) {
 	return t, nil
 }
 
+// copyOf returns a copy of the elements.
+func (s *shard) copyOf(w *want) ([]byte, error) {
+	if s.stream == nil {
+		return s.file.load(w.e, s.file.share.m.data, w.at())
+	}
+	if w.e.Bytes > maxAllocation {
+		return nil, w.at().errorf(core.ErrOutOfMemory, "its %d bytes are more than this machine can address", w.e.Bytes)
+	}
+	data, err := allocate(int(w.e.Bytes))
+	if err != nil {
+		return nil, w.at().errorf(err, "its %d bytes cannot be read into memory", w.e.Bytes)
+	}
+	return data, s.stream.readAt(data, w.e.Offset)
+}
+
 // sumOf computes the checksum of a tensor of the host, in the order of its bytes in the file.
 func (w *want) sumOf(ctx context.Context, c Checksum, t *core.Tensor) error {
 	if !rowMajor(w.e) {
@@ -131,25 +153,26 @@ func (w *want) sumOf(ctx context.Context, c Checksum, t *core.Tensor) error {
 		defer func() { _ = reversed.Close() }()
 		t = reversed
 	}
-	s, err := newSource(ctx, Named{w.name, t}, w.at())
+	s, err := newSource(ctx, Named{w.e.Name, t}, w.at())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = s.memory.Close() }()
-	w.sum.hash = c.newHash()
-	return s.write(w.sum.hash, s.layout)
+	w.cut.sum.hash = c.newHash()
+	return s.write(w.cut.sum.hash, s.layout)
 }
 
 // empty allocates the result, in the order of the axes that it has in the file or in row-major order.
 func (w *want) empty(ctx context.Context, d core.Device) (*core.Tensor, error) {
-	if w.strides == nil {
-		return core.Empty(ctx, d, w.dtype, w.shape, core.AllocOptions{})
+	spec := w.spec()
+	if spec.Strides == nil {
+		return core.Empty(ctx, d, spec.DType, spec.Shape, core.AllocOptions{})
 	}
-	m, err := core.Alloc(ctx, d, w.size, core.AllocOptions{})
+	m, err := core.Alloc(ctx, d, w.size(), core.AllocOptions{})
 	if err != nil {
 		return nil, err
 	}
-	t, err := core.Wrap(m, core.Spec{DType: w.dtype, Shape: w.shape, Strides: w.strides})
+	t, err := core.Wrap(m, spec)
 	if err != nil {
 		m.Free()
 		return nil, err

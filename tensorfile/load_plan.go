@@ -6,7 +6,9 @@ import (
 	"iter"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -33,8 +35,9 @@ const (
 	mostlyCached = 0.8
 )
 
-// loader is one call of Load.
+// loader is one call of Load or Read.
 type loader struct {
+	start   time.Time
 	device  core.Device
 	options LoadOptions
 	onHost  bool // the device is the host
@@ -79,14 +82,16 @@ type piece struct {
 
 // job is rows of a tensor in a piece.
 type job struct {
-	w     *want
-	from  int64 // of the first row, in bytes from the start of the piece
-	rows  int64
-	elems int64 // of each row
-	run   int64 // bytes of each row
-	to    int64 // in the group
-	size  int64 // bytes in the group
-	start int64 // bytes of the tensor before
+	w      *want
+	index  int   // of w in the wants of the group
+	from   int64 // of the first row, in bytes from the start of the piece
+	rows   int64
+	elems  int64 // of each row
+	run    int64 // bytes of each row
+	stride int64 // bytes from one row to the next, if there are several
+	to     int64 // in the group
+	size   int64 // bytes in the group
+	start  int64 // bytes of the tensor before
 }
 
 // plan chooses the tensors and how to read them.
@@ -154,13 +159,13 @@ func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 		case s.file.format == NPZ || w.e.Swapped || l.options.RowMajor && !rowMajor(w.e):
 			l.whole = append(l.whole, w)
 			at++
-		case w.size == 0 || w.bytes() == 0:
+		case w.size() == 0 || w.bytes() == 0:
 			l.whole = append(l.whole, w)
 			at++
-		case len(ahead) > 0 && ahead[0].begin <= w.first:
+		case len(ahead) > 0 && ahead[0].begin <= w.first():
 			g := ahead[0]
-			for ; at < len(wants) && wants[at].end() <= g.begin+g.size && wants[at].size > 0; at++ {
-				wants[at].g, wants[at].to = g, wants[at].first-g.begin
+			for ; at < len(wants) && wants[at].end() <= g.begin+g.size && wants[at].size() > 0; at++ {
+				wants[at].g, wants[at].to = g, wants[at].first()-g.begin
 			}
 			if at == len(wants) || wants[at].end() > g.begin+g.size {
 				ahead = ahead[1:]
@@ -171,14 +176,14 @@ func (l *loader) planFile(ctx context.Context, s *shard, wants []*want) error {
 				l.groups = append(l.groups, inPlace)
 			}
 			end := at + 1
-			for end < len(wants) && l.inPlace(wants[end]) && wants[end].first == wants[end-1].end() && wants[end].bytes() > 0 {
+			for end < len(wants) && l.inPlace(wants[end]) && wants[end].first() == wants[end-1].end() && wants[end].bytes() > 0 {
 				end++
 			}
 			l.populate(inPlace, wants[at:end])
 			at = end
 		default:
 			end := l.neighbours(wants, at)
-			if n := wants[end-1].end() - w.first; w.plain() && (end > at+1 && n >= nearby || n >= smallTensor) {
+			if n := wants[end-1].end() - w.first(); w.plain() && (end > at+1 && n >= nearby || n >= smallTensor) {
 				b.flush()
 				l.straight(wants[at:end])
 			} else {
@@ -201,7 +206,7 @@ func reach(wants []*want) (first, end int64) {
 		if w.bytes() == 0 {
 			continue
 		}
-		from, to := w.first, w.end()
+		from, to := w.first(), w.end()
 		if w.e.Compressed { // then first and end count bytes that the file does not have
 			from, to = w.e.Offset, w.e.Offset+int64(w.e.member.file.CompressedSize64)
 		}
@@ -227,7 +232,7 @@ func rowMajor(e *entry) bool {
 // inPlace reports whether a tensor is to be the memory of the mapped file.
 func (l *loader) inPlace(w *want) bool {
 	return l.onHost && !l.options.Writable && w.s.report.Read == ReadMap && w.plain() && w.e.InPlace &&
-		aligned(w.dtype, w.s.file.share.m.data[w.first:])
+		aligned(w.dtype(), w.s.file.share.m.data[w.first():])
 }
 
 // neighbours returns the end of the list of small tensors from at on that follow each other in the file, so that the
@@ -236,9 +241,9 @@ func (l *loader) neighbours(wants []*want, at int) int {
 	first, end := wants[at], at+1
 	for ; end < len(wants); end++ {
 		w, last := wants[end], wants[end-1]
-		size, whole := w.dtype.ItemSize()
-		if !first.plain() || !w.plain() || last.size >= smallTensor || w.size >= smallTensor || w.first != last.end() ||
-			w.end()-first.first > largestGroup || w.size == 0 || whole && (w.first-first.first)%size != 0 {
+		size, whole := w.dtype().ItemSize()
+		if !first.plain() || !w.plain() || last.size() >= smallTensor || w.size() >= smallTensor || w.first() != last.end() ||
+			w.end()-first.first() > largestGroup || w.size() == 0 || whole && (w.first()-first.first())%size != 0 {
 			break
 		}
 	}
@@ -249,10 +254,14 @@ func (l *loader) neighbours(wants []*want, at int) int {
 func (l *loader) populate(g *group, wants []*want) {
 	first := len(g.wants)
 	for _, w := range wants {
-		w.g, w.to = g, w.first
+		w.g, w.to = g, w.first()
 	}
-	g.wants = append(g.wants, wants...)
-	off, end := wants[0].first, wants[len(wants)-1].end()
+	if first == 0 {
+		g.wants = slices.Clip(wants)
+	} else {
+		g.wants = append(g.wants, wants...)
+	}
+	off, end := wants[0].first(), wants[len(wants)-1].end()
 	for off < end {
 		n := min(end, (off/largestPiece+1)*largestPiece) - off
 		for g.wants[first].end() <= off {
@@ -265,11 +274,11 @@ func (l *loader) populate(g *group, wants []*want) {
 
 // straight makes a group and pieces for tensors whose bytes follow each other in the file.
 func (l *loader) straight(wants []*want) {
-	off, end := wants[0].first, wants[len(wants)-1].end()
+	off, end := wants[0].first(), wants[len(wants)-1].end()
 	g := &group{size: end - off, straight: wants[0].s, begin: off, wants: wants}
 	l.groups = append(l.groups, g)
 	for _, w := range wants {
-		w.g, w.to = g, w.first-off
+		w.g, w.to = g, w.first()-off
 	}
 	first := 0
 	for p := range l.straightPieces(g) {

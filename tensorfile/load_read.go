@@ -71,8 +71,11 @@ func (s *shard) directRead(dst []byte, off, need int64) error {
 	return s.short(off+int64(n), err)
 }
 
-// cachedRead reads through the page cache, by a copy from the mapping or by a call of the system.
+// cachedRead reads through the page cache, by a copy from the mapping or by a call of the system. It also reads a message.
 func (s *shard) cachedRead(dst []byte, off int64) error {
+	if s.stream != nil {
+		return s.stream.readAt(dst, off)
+	}
 	if s.report.Read == ReadMap {
 		file := s.file.share.m.data
 		if gone := memfault.Guard(memfault.Within(file), func() { copy(dst, file[off:]) }); gone != nil {

@@ -42,26 +42,28 @@ func (s *shard) openDirect() error {
 }
 
 // onlyHeader keeps the system from reading megabytes around each page of the header that is touched: they would be read
-// once more past the page cache. It has the whole header of a .safetensors file read at once instead. restore makes
-// the system read around pages again.
-func onlyHeader(file *os.File, m *mapping) (restore func()) {
+// once more past the page cache. restore makes the system read around pages again. size is how many bytes of the file the
+// header of a .safetensors file takes, 0 for other files.
+func (s *shard) onlyHeader() (size int64, restore func()) {
+	m := s.mapped
 	if m.unmap == nil || unix.Madvise(m.data, unix.MADV_RANDOM) != nil {
-		return func() {}
+		return 0, func() {}
 	}
-	fd := int(file.Fd())
-	var length [lengthSize]byte
-	if unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) == nil {
-		if _, err := file.ReadAt(length[:], 0); err == nil {
+	fd := int(s.fd.Fd())
+	if f, err := FormatOf(s.path); err == nil && f == Safetensors && unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM) == nil {
+		var length [lengthSize]byte
+		if _, err := s.fd.ReadAt(length[:], 0); err == nil {
 			// Of another file this is any number. Too many bytes cost time only.
-			n := min(binary.LittleEndian.Uint64(length[:]), uint64(len(m.data)), maxJSON)
-			if ext, err := FormatOf(file.Name()); err == nil && ext == Safetensors {
-				_ = unix.Fadvise(fd, 0, int64(n)+lengthSize, unix.FADV_WILLNEED) // advice
-			}
+			size = int64(min(binary.LittleEndian.Uint64(length[:]), maxJSON) + lengthSize)
+			size = min(size, int64(len(m.data)))
 		}
 		_ = unix.Fadvise(fd, 0, 0, unix.FADV_NORMAL)
 	}
-	return func() { _ = unix.Madvise(m.data, unix.MADV_NORMAL) }
+	return size, func() { _ = unix.Madvise(m.data, unix.MADV_NORMAL) }
 }
+
+// expect has the system read the first bytes of the file, which are touched soon.
+func (s *shard) expect(size int64) { _ = unix.Fadvise(int(s.fd.Fd()), 0, size, unix.FADV_WILLNEED) } // advice
 
 // cached returns the part of a range of the file that is in the page cache. ok is false if the system does not tell.
 func (s *shard) cached(off, n int64) (part float64, ok bool) {

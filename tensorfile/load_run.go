@@ -118,6 +118,7 @@ func (r *runner) run() (_ *Loaded, err error) {
 	if err := r.makeTensors(result); err != nil {
 		return nil, err
 	}
+	r.count()
 	if err := r.wait(); err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func (r *runner) run() (_ *Loaded, err error) {
 		if err := r.loadWhole(r.ctx, w); err != nil {
 			return nil, err
 		}
-		result.Tensors[w.name], w.done = w.done, nil
+		result.Tensors[w.e.Name], w.done = w.done, nil
 		r.progress(w.bytes())
 	}
 	for _, s := range r.shards {
@@ -321,7 +322,7 @@ func (w *worker) change(ctx context.Context, p *piece, in *staging, data []byte)
 		if !j.w.converts() {
 			to := bytes[j.to-p.to:]
 			for row := range j.rows {
-				copy(to[row*j.run:][:j.run], data[j.from+row*j.w.stride:])
+				copy(to[row*j.run:][:j.run], data[j.from+row*j.stride:])
 			}
 			continue
 		}
@@ -348,12 +349,12 @@ func (s *staging) host() *core.Tensor {
 // convert converts the rows of a job from a byte of src to a byte of dst.
 func (j *job) convert(ctx context.Context, dst *core.Tensor, to int64, src *core.Tensor, from int64) error {
 	shape := []int64{j.rows, j.elems}
-	x, err := typedOf(src, from, core.Spec{DType: j.w.e.DType, Shape: shape, Strides: []int64{j.w.step, 1}})
+	x, err := typedOf(src, from, core.Spec{DType: j.w.e.DType, Shape: shape, Strides: []int64{j.w.cut.step, 1}})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = x.Close() }()
-	y, err := typedOf(dst, to, core.Spec{DType: j.w.dtype, Shape: shape})
+	y, err := typedOf(dst, to, core.Spec{DType: j.w.cut.dtype, Shape: shape})
 	if err != nil {
 		return err
 	}

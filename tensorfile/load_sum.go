@@ -43,7 +43,7 @@ func (l *loader) checksum(ctx context.Context, p *piece, data []byte) error {
 		j := &p.jobs[i]
 		err := p.g.inTurn(ctx, l.options.Checksum, j.w, j.start, func(h hash.Hash) int64 {
 			for row := range j.rows {
-				h.Write(data[j.from+row*j.w.stride:][:j.run])
+				h.Write(data[j.from+row*j.stride:][:j.run])
 			}
 			return j.rows * j.run
 		})
@@ -55,13 +55,13 @@ func (l *loader) checksum(ctx context.Context, p *piece, data []byte) error {
 		return nil
 	}
 	for _, w := range p.g.wants[p.first:] {
-		from, to := max(w.first, p.off), min(w.end(), p.off+p.n)
+		from, to := max(w.first(), p.off), min(w.end(), p.off+p.n)
 		if from >= to {
 			break
 		}
-		start := from - w.first
-		if w.rows > 1 { // the piece lies in one row, and what is between the rows does not count
-			start -= start / w.stride * (w.stride - w.run)
+		start := from - w.first()
+		if c := w.cut; c.rows > 1 { // the piece lies in one row, and what is between the rows does not count
+			start -= start / c.stride * (c.stride - c.run)
 		}
 		err := p.g.inTurn(ctx, l.options.Checksum, w, start, func(h hash.Hash) int64 {
 			h.Write(data[from-p.off : to-p.off])
@@ -79,13 +79,13 @@ func (g *group) inTurn(ctx context.Context, c Checksum, w *want, start int64, ad
 	if err := g.await(ctx, w, start); err != nil {
 		return err
 	}
-	if w.sum.hash == nil {
-		w.sum.hash = c.newHash()
+	if w.cut.sum.hash == nil {
+		w.cut.sum.hash = c.newHash()
 	}
-	n := add(w.sum.hash) // nobody else is at this position
+	n := add(w.cut.sum.hash) // nobody else is at this position
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w.sum.done += n
+	w.cut.sum.done += n
 	g.turn.Broadcast()
 	return nil
 }
@@ -94,7 +94,7 @@ func (g *group) inTurn(ctx context.Context, c Checksum, w *want, start int64, ad
 func (g *group) await(ctx context.Context, w *want, start int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for w.sum.done != start {
+	for w.cut.sum.done != start {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -10,12 +10,19 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// want is a tensor to load: rows of the file's bytes, which lie at equal distances. A tensor that is not sliced, or only
-// along its outermost axis, is one row.
+// want is a tensor to load. There may be very many, so that it is small.
 type want struct {
-	name    string
-	s       *shard
-	e       *entry
+	s    *shard
+	e    *entry
+	cut  *cut         // nil if the tensor is to be loaded as it is, and lies in row-major order
+	g    *group       // where the result lies; nil for a whole one
+	to   int64        // its first byte in g
+	done *core.Tensor // a result that does not lie in a group
+}
+
+// cut is what becomes of a tensor that is not loaded as it is, or whose checksum is computed: rows of the file's bytes,
+// which lie at equal distances. A tensor that is not sliced, or only along its outermost axis, is one row.
+type cut struct {
 	dtype   core.DType // of the result
 	shape   []int64    // of the result
 	strides []int64    // of the result; nil means row-major
@@ -28,12 +35,7 @@ type want struct {
 	step   int64 // elements from one row to the next
 	size   int64 // bytes of the result
 	part   *part // nil if the tensor is whole
-
-	g     *group // where the result lies; nil for a whole one
-	to    int64  // its first byte in g
-	index int    // in g.wants, if the builder has made g
-	sum   sum
-	done  *core.Tensor // a result that does not lie in a group
+	sum    sum
 }
 
 // part is the rows of a slice.
@@ -42,21 +44,75 @@ type part struct {
 	from, to int64
 }
 
+// asCut returns the cut, of a tensor that is loaded as it is a new one.
+func (w *want) asCut() *cut {
+	if w.cut != nil {
+		return w.cut
+	}
+	e := w.e
+	elems := e.Bytes * 8 / (int64(e.DType.Bits) * int64(e.DType.Lanes))
+	return &cut{
+		dtype: e.DType, shape: e.Shape, first: e.Offset, rows: 1, run: e.Bytes, stride: e.Bytes, elems: elems, step: elems, size: e.Bytes,
+	}
+}
+
+// spec returns what the result is.
+func (w *want) spec() core.Spec {
+	if c := w.cut; c != nil {
+		return core.Spec{DType: c.dtype, Shape: c.shape, Strides: c.strides}
+	}
+	return core.Spec{DType: w.e.DType, Shape: w.e.Shape}
+}
+
 // bytes returns how many bytes of the file the tensor takes.
-func (w *want) bytes() int64 { return w.rows * w.run }
+func (w *want) bytes() int64 {
+	if c := w.cut; c != nil {
+		return c.rows * c.run
+	}
+	return w.e.Bytes
+}
 
-// converts reports whether the elements change their type.
-func (w *want) converts() bool { return w.dtype != w.e.DType }
+// size returns how many bytes the result has.
+func (w *want) size() int64 {
+	if c := w.cut; c != nil {
+		return c.size
+	}
+	return w.e.Bytes
+}
 
-// plain reports whether the result is a range of the file as it is.
-func (w *want) plain() bool { return w.rows == 1 && !w.converts() && !w.e.Swapped }
+// first returns the position in the file of the first byte.
+func (w *want) first() int64 {
+	if c := w.cut; c != nil {
+		return c.first
+	}
+	return w.e.Offset
+}
 
 // end returns the position in the file after the last byte.
-func (w *want) end() int64 { return w.first + (w.rows-1)*w.stride + w.run }
+func (w *want) end() int64 {
+	if c := w.cut; c != nil {
+		return c.first + (c.rows-1)*c.stride + c.run
+	}
+	return w.e.Offset + w.e.Bytes
+}
+
+// dtype returns the element type of the result.
+func (w *want) dtype() core.DType {
+	if c := w.cut; c != nil {
+		return c.dtype
+	}
+	return w.e.DType
+}
+
+// converts reports whether the elements change their type.
+func (w *want) converts() bool { return w.cut != nil && w.cut.dtype != w.e.DType }
+
+// plain reports whether the result is a range of the file as it is.
+func (w *want) plain() bool { return w.cut == nil || w.cut.rows == 1 && !w.converts() && !w.e.Swapped }
 
 // at returns a fault for the tensor.
 func (w *want) at() fault {
-	return fault{format: w.s.file.format, call: "Load"}.in("tensor", w.name)
+	return fault{format: w.s.file.format, call: "Load"}.in("tensor", w.e.Name)
 }
 
 // match reports whether a name matches a glob, in which "*" matches "/", too.
@@ -146,16 +202,16 @@ func (l *loader) choose() error {
 				}
 				seen[e.Name] = s
 			}
-			room = append(room, want{name: e.Name, s: s, e: e})
+			room = append(room, want{s: s, e: e})
 			w := &room[len(room)-1]
 			var by *Slice
 			if i >= 0 {
 				by = &l.options.Slices[i]
 			}
-			if err := w.shapeUp(by, l.options); err != nil {
+			if err := w.shapeUp(by, &l.options); err != nil {
 				return err
 			}
-			if kind := [2]core.DType{w.dtype, e.DType}; w.converts() && !l.allowed[kind] {
+			if kind := [2]core.DType{w.dtype(), e.DType}; w.converts() && !l.allowed[kind] {
 				if err := w.checkConversion(); err != nil {
 					return err
 				}
@@ -179,20 +235,23 @@ func (l *loader) choose() error {
 	return sliced.unused()
 }
 
-// shapeUp sets all fields but those of the place.
-func (w *want) shapeUp(by *Slice, o LoadOptions) error {
+// shapeUp sets the cut.
+func (w *want) shapeUp(by *Slice, o *LoadOptions) error {
 	e := w.e
-	w.dtype, w.shape = e.DType, e.Shape
-	if o.DType != (core.DType{}) {
-		w.dtype = o.DType
-	}
-	if by == nil && !w.converts() && w.s.file.format == Safetensors { // always row-major
-		w.first, w.rows, w.run, w.stride, w.size = e.Offset, 1, e.Bytes, e.Bytes, e.Bytes
-		w.elems = e.Bytes * 8 / (int64(e.DType.Bits) * int64(e.DType.Lanes))
-		w.step = w.elems
+	if by == nil && (o.DType == core.DType{} || o.DType == e.DType) && w.s.file.format == Safetensors { // always row-major
+		if o.Checksum != NoChecksum {
+			w.cut = w.asCut()
+		}
 		return nil
 	}
-	w.shape = slices.Clone(e.Shape)
+	w.cut = &cut{dtype: cmp.Or(o.DType, e.DType)}
+	return w.cut.shapeUp(w, by, o)
+}
+
+// shapeUp sets all fields but the type.
+func (c *cut) shapeUp(w *want, by *Slice, o *LoadOptions) error {
+	e := w.e
+	c.shape = slices.Clone(e.Shape)
 	plain, err := w.at().layout(e.Shape, false)
 	if err != nil {
 		return err
@@ -203,44 +262,44 @@ func (w *want) shapeUp(by *Slice, o LoadOptions) error {
 	if columnMajor {
 		slices.Reverse(dims)
 	}
-	w.rows, w.elems, w.first = 1, plain.NumElements(), e.Offset
+	c.rows, c.elems, c.first = 1, plain.NumElements(), e.Offset
 	if by != nil {
-		if err := w.cut(by, dims, columnMajor); err != nil {
+		if err := c.slice(w, by, dims, columnMajor); err != nil {
 			return err
 		}
 	}
-	w.step = max(w.step, w.elems)
+	c.step = max(c.step, c.elems)
 	bits := int64(e.DType.Bits) * int64(e.DType.Lanes)
-	w.run, w.stride = (w.elems*bits+7)/8, w.step*bits/8
-	to := int64(w.dtype.Bits) * int64(w.dtype.Lanes)
-	if w.rows > 1 && (w.elems*bits%8 != 0 || w.step*bits%8 != 0 || w.elems*to%8 != 0) {
+	c.run, c.stride = (c.elems*bits+7)/8, c.step*bits/8
+	to := int64(c.dtype.Bits) * int64(c.dtype.Lanes)
+	if c.rows > 1 && (c.elems*bits%8 != 0 || c.step*bits%8 != 0 || c.elems*to%8 != 0) {
 		return w.at().errorf(core.ErrNotSupported, "a part along axis %d would cut bytes that hold several elements", by.Axis)
 	}
-	result, err := w.at().layout(w.shape, columnMajor && !o.RowMajor)
+	result, err := w.at().layout(c.shape, columnMajor && !o.RowMajor)
 	if err != nil {
 		return err
 	}
 	if columnMajor && !o.RowMajor {
-		w.strides = result.Strides()
+		c.strides = result.Strides()
 	}
-	if w.size, err = w.dtype.Size(result.NumElements(), false); err != nil {
+	if c.size, err = c.dtype.Size(result.NumElements(), false); err != nil {
 		return err
 	}
 	return nil
 }
 
-// cut applies a slice. dims are the extents in the order of the bytes.
-func (w *want) cut(by *Slice, dims []int64, columnMajor bool) error {
+// slice applies a slice. dims are the extents in the order of the bytes.
+func (c *cut) slice(w *want, by *Slice, dims []int64, columnMajor bool) error {
 	if by.Axis >= len(dims) {
 		return w.at().errorf(core.ErrLayout, "it has %d axes, and no axis %d to slice along: slice only tensors that have it, by their names", len(dims), by.Axis)
 	}
-	n := w.shape[by.Axis]
+	n := c.shape[by.Axis]
 	from, to := by.Rows(n)
-	w.shape[by.Axis] = to - from
+	c.shape[by.Axis] = to - from
 	if from == 0 && to == n {
 		return nil
 	}
-	w.part = &part{by.Axis, from, to}
+	c.part = &part{by.Axis, from, to}
 	axis := by.Axis
 	if columnMajor {
 		axis = len(dims) - 1 - axis
@@ -250,21 +309,21 @@ func (w *want) cut(by *Slice, dims []int64, columnMajor bool) error {
 		inner *= d
 	}
 	for _, d := range dims[:axis] {
-		w.rows *= d
+		c.rows *= d
 	}
-	w.elems, w.step = (to-from)*inner, n*inner
-	if w.rows == 0 || w.elems == 0 { // the other products may have overflowed
-		w.rows, w.elems, w.step = 1, 0, 0
+	c.elems, c.step = (to-from)*inner, n*inner
+	if c.rows == 0 || c.elems == 0 { // the other products may have overflowed
+		c.rows, c.elems, c.step = 1, 0, 0
 		return nil
 	}
 	bits := int64(w.e.DType.Bits) * int64(w.e.DType.Lanes)
-	if from*inner%8*bits%8 != 0 || w.rows == 1 && to*inner%8*bits%8 != 0 {
+	if from*inner%8*bits%8 != 0 || c.rows == 1 && to*inner%8*bits%8 != 0 {
 		return w.at().errorf(core.ErrNotSupported, "a part along axis %d would cut bytes that hold several elements", by.Axis)
 	}
-	w.first += from * inner / 8 * bits
-	w.first += from * inner % 8 * bits / 8
-	if w.rows == 1 {
-		w.step = w.elems
+	c.first += from * inner / 8 * bits
+	c.first += from * inner % 8 * bits / 8
+	if c.rows == 1 {
+		c.step = c.elems
 	}
 	return nil
 }
@@ -277,7 +336,7 @@ func rowsOf(i, count, n int64) int64 {
 // checkConversion returns the error of a conversion that there is not.
 func (w *want) checkConversion() error {
 	var tensors [2]*core.Tensor
-	for i, t := range []core.DType{w.dtype, w.e.DType} {
+	for i, t := range []core.DType{w.dtype(), w.e.DType} {
 		x, err := core.Wrap(core.Memory{ID: core.CPU}, core.Spec{DType: t, Shape: []int64{0}})
 		if err != nil {
 			return w.at().errorf(err, "conversion")
@@ -286,7 +345,7 @@ func (w *want) checkConversion() error {
 		tensors[i] = x
 	}
 	if err := core.Convert(context.Background(), tensors[0], tensors[1]); err != nil {
-		return w.at().errorf(err, "it cannot be loaded as %v", w.dtype)
+		return w.at().errorf(err, "it cannot be loaded as %v", w.dtype())
 	}
 	return nil
 }

@@ -11,34 +11,43 @@ import (
 type nameIndex struct {
 	entries []entry
 	seed    maphash.Seed
-	slots   []int32 // by hash: one more than the number of an entry, or 0; at most half of them are used
+	// By hash: one more than the number of an entry, or 0, below the upper half of the hash of its name, which tells most
+	// names apart without a look at the entries. At most three quarters are used.
+	slots []uint64
 }
 
 // build makes the index of the entries. It returns the first name that an earlier entry has.
 func (x *nameIndex) build() (repeated string, repeats bool) {
 	size := 2
-	for size < 2*len(x.entries) {
+	for 3*size < 4*len(x.entries) || size == len(x.entries) {
 		size *= 2
 	}
-	x.seed, x.slots = maphash.MakeSeed(), make([]int32, size)
+	x.seed, x.slots = maphash.MakeSeed(), make([]uint64, size)
 	for i := range x.entries {
-		slot := x.slot(x.entries[i].Name)
+		slot, half := x.slot(x.entries[i].Name)
 		if x.slots[slot] != 0 {
 			return x.entries[i].Name, true
 		}
-		x.slots[slot] = int32(i + 1)
+		x.slots[slot] = half | uint64(i+1)
 	}
 	return "", false
 }
 
-// slot returns the number of the slot that has the name, or of the unused one where it would be.
-func (x *nameIndex) slot(name string) int {
+// slot returns the number of the slot that has the name, or of the unused one where it would be, and the upper half of the
+// name's hash.
+func (x *nameIndex) slot(name string) (slot int, half uint64) {
+	const lower = 1<<32 - 1
+	hash := maphash.String(x.seed, name)
+	half = hash &^ lower
 	mask := len(x.slots) - 1
-	slot := int(maphash.String(x.seed, name)) & mask
-	for x.slots[slot] != 0 && x.entries[x.slots[slot]-1].Name != name {
+	slot = int(hash&lower) & mask
+	for {
+		v := x.slots[slot]
+		if v == 0 || v&^lower == half && x.entries[v&lower-1].Name == name {
+			return slot, half
+		}
 		slot = (slot + 1) & mask
 	}
-	return slot
 }
 
 // find returns the entry with a name, nil if there is none.
@@ -46,11 +55,11 @@ func (x *nameIndex) find(name string) *entry {
 	if len(x.slots) == 0 { // of a zero File
 		return nil
 	}
-	i := x.slots[x.slot(name)]
-	if i == 0 {
+	slot, half := x.slot(name)
+	if x.slots[slot] == 0 {
 		return nil
 	}
-	return &x.entries[i-1]
+	return &x.entries[x.slots[slot]-half-1]
 }
 
 // repeatedTensor returns the error for a file that has a tensor twice.

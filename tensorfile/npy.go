@@ -75,6 +75,22 @@ func readNPYHeader(r io.Reader, total int64, voids []core.DType, at fault) (*npy
 	if err != nil {
 		return nil, err
 	}
+	h, err := newNPYHeader(text, size, voids, at)
+	if err != nil {
+		return nil, err
+	}
+	switch rest := total - size; {
+	case rest < h.bytes:
+		return nil, at.errorf(core.ErrLayout, "data: shape %v of %v takes %d bytes, but %d follow the header: %s",
+			h.layout.Shape(), h.dtype, h.bytes, rest, cutShort(size, rest, h.bytes))
+	case rest > h.bytes:
+		return nil, at.errorf(core.ErrLayout, "data: %d bytes follow the array, which has %d; a file holds one array", rest-h.bytes, h.bytes)
+	}
+	return h, nil
+}
+
+// newNPYHeader makes a header of its text. It has size bytes with what precedes the text.
+func newNPYHeader(text []byte, size int64, voids []core.DType, at fault) (*npyHeader, error) {
 	d, err := parseNPYDict(text, at)
 	if err != nil {
 		return nil, err
@@ -88,13 +104,6 @@ func readNPYHeader(r io.Reader, total int64, voids []core.DType, at fault) (*npy
 	}
 	if h.bytes, err = h.dtype.Size(h.layout.NumElements(), false); err != nil {
 		return nil, at.errorf(core.ErrLayout, "shape %v of %v overflows int64 bytes", d.shape, h.dtype)
-	}
-	switch rest := total - size; {
-	case rest < h.bytes:
-		return nil, at.errorf(core.ErrLayout, "data: shape %v of %v takes %d bytes, but %d follow the header: %s",
-			d.shape, h.dtype, h.bytes, rest, cutShort(size, rest, h.bytes))
-	case rest > h.bytes:
-		return nil, at.errorf(core.ErrLayout, "data: %d bytes follow the array, which has %d; a file holds one array", rest-h.bytes, h.bytes)
 	}
 	return h, nil
 }

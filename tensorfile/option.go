@@ -18,6 +18,8 @@ type openOptions struct {
 	// If not nil, each is called for each tensor of a .safetensors header as soon as it is read, before the tensors are
 	// checked against each other. Its offset counts from byte base of the file, after which there are size bytes.
 	each func(e *entry, base, size int64)
+	// If not nil, the bytes of a .safetensors file before the elements, which are valid until the header was read.
+	header []byte
 }
 
 // defaultInflateLimit is enough for common arrays, and protects against decompression bombs.
@@ -67,7 +69,8 @@ type WriteOption func(*writeOptions)
 type writeOptions struct {
 	compress bool
 	metadata map[string]string
-	fetch    *fetcher // nil unless Save writes
+	budget   int64
+	fetch    *fetcher // of Save, which closes it; nil if Write makes one
 }
 
 func newWriteOptions(opts []WriteOption) writeOptions {
@@ -91,4 +94,10 @@ func Compress() WriteOption {
 func Metadata(text map[string]string) WriteOption {
 	text = maps.Clone(text)
 	return func(o *writeOptions) { o.metadata = text }
+}
+
+// Budget bounds the bytes of the buffers through which elements come from devices whose memory
+// the host cannot access. The default is 64 MiB. Write returns ErrInvalid for less than 128 KiB.
+func Budget(bytes int64) WriteOption {
+	return func(o *writeOptions) { o.budget = bytes }
 }

@@ -57,46 +57,83 @@ type header struct {
 }
 
 // readSafetensors reads the header and checks that the tensors cover the rest of the file
-// without gaps or overlap. each, if not nil, is that of openOptions.
-func readSafetensors(data []byte, each func(e *entry, base, size int64), at fault) ([]entry, map[string]string, error) {
+// without gaps or overlap.
+func readSafetensors(data []byte, o openOptions, at fault) ([]entry, map[string]string, error) {
 	if len(data) < lengthSize {
 		return nil, nil, at.errorf(core.ErrLayout, "header length has %d bytes, but the file ends after %d of them", lengthSize, len(data))
 	}
 	length, rest := binary.LittleEndian.Uint64(data), data[lengthSize:]
-	switch {
-	case length > maxJSON:
-		return nil, nil, at.errorf(core.ErrLayout, "header length is %d; the format allows %d bytes", length, maxJSON)
-	case length > uint64(len(rest)):
+	if err := checkLength(length, at); err != nil {
+		return nil, nil, err
+	}
+	if length > uint64(len(rest)) {
 		return nil, nil, at.errorf(core.ErrLayout, "header has %d bytes, but the file ends after %d of them: it has %d bytes and should have more than %d",
 			length, len(rest), len(data), lengthSize+length)
 	}
 	text, rest := rest[:length], rest[length:]
-	switch {
-	case len(text) == 0 || text[0] != '{':
-		return nil, nil, at.errorf(core.ErrInvalid, "header: it does not begin with '{'")
-	case !utf8.Valid(text):
-		return nil, nil, at.errorf(core.ErrInvalid, "header: it is not UTF-8")
+	base, size := lengthSize+int64(length), int64(len(rest))
+	if int64(len(o.header)) == base {
+		text = o.header[lengthSize:]
 	}
-	h, err := parseHeader(text, at, func(e *entry) {
-		if each != nil {
-			each(e, lengthSize+int64(len(text)), int64(len(rest)))
-		}
-	})
+	var tell func(e *entry)
+	if o.each != nil {
+		tell = func(e *entry) { o.each(e, base, size) }
+	}
+	h, err := parseText(text, at, tell)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := h.cover(lengthSize+int64(len(text)), int64(len(rest)), at); err != nil {
+	return h.tensors, h.metadata, h.settle(base, size, at)
+}
+
+// checkLength returns an error for the length of a header that the format does not allow.
+func checkLength(length uint64, at fault) error {
+	if length > maxJSON {
+		return at.errorf(core.ErrLayout, "header length is %d; the format allows %d bytes", length, maxJSON)
+	}
+	return nil
+}
+
+// parseText is parseHeader for text that may not be JSON at all. each may be nil. The text is not looked at before it is
+// parsed: what comes from a disk is parsed while it arrives.
+func parseText(text []byte, at fault, each func(*entry)) (*header, error) {
+	if len(text) == 0 || text[0] != '{' {
+		return nil, at.errorf(core.ErrInvalid, "header: it does not begin with '{'")
+	}
+	if each == nil {
+		each = func(*entry) {}
+	}
+	h, err := parseHeader(text, at, each)
+	if err != nil && !utf8.Valid(text) { // the cause, whatever it did to what follows
+		err = at.errorf(core.ErrInvalid, "header: it is not UTF-8")
+	}
+	return &h, err
+}
+
+// end returns how many bytes the tensors reach.
+func (h *header) end() int64 {
+	end := int64(0)
+	for i := range h.tensors {
+		end = max(end, h.tensors[i].Offset+h.tensors[i].Bytes)
+	}
+	return end
+}
+
+// settle checks that the tensors cover size bytes, and makes their offsets count from the start of the file, whose elements
+// begin at byte base.
+func (h *header) settle(base, size int64, at fault) error {
+	if err := h.cover(base, size, at); err != nil {
 		// A tensor that is there twice is the cause, not what it does to the offsets.
 		names := nameIndex{entries: h.tensors}
 		if name, repeats := names.build(); repeats {
 			err = repeatedTensor(name, at)
 		}
-		return nil, nil, err
+		return err
 	}
 	for i := range h.tensors {
-		h.tensors[i].Offset += lengthSize + int64(len(text))
+		h.tensors[i].Offset += base
 	}
-	return h.tensors, h.metadata, nil
+	return nil
 }
 
 // cover sorts the tensors by their offsets, and checks that they cover without gaps or overlap the size bytes that follow the

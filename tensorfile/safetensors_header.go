@@ -26,6 +26,9 @@ type headerScanner struct {
 	names   slab[byte]
 	dims    slab[int64]
 	numbers [core.MaxRank]int64
+	// The type of the last tensor that usual has read.
+	lastName string
+	lastType core.DType
 }
 
 // parseHeader reads the JSON object, and calls each for each tensor. It does not find names of tensors that repeat; the
@@ -42,8 +45,10 @@ func parseHeader(text []byte, at fault, each func(*entry)) (header, error) {
 		case string(name) != metadataName:
 			h.tensors = append(h.tensors, entry{})
 			e := &h.tensors[len(h.tensors)-1]
-			if err := s.tensor(s.keep(name), e); err != nil {
-				return err
+			if e.Name = s.keep(name); !s.usual(e) {
+				if err := s.tensor(e.Name, e); err != nil {
+					return err
+				}
 			}
 			each(e)
 			if len(h.tensors) == 1 { // the others take about as much text

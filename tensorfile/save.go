@@ -53,7 +53,7 @@ func Save(ctx context.Context, path string, tensors map[string]*core.Tensor, opt
 	at := fault{format: format, call: "Save"}
 	switch {
 	case options.Budget != 0 && options.Budget < minBudget:
-		return nil, at.errorf(core.ErrInvalid, "a budget of %d bytes: it must be at least %d", options.Budget, minBudget)
+		return nil, at.tooSmall(options.Budget)
 	case options.MaxShard < 0:
 		return nil, at.errorf(core.ErrInvalid, "files of %d bytes", options.MaxShard)
 	case options.MaxShard > 0 && format != Safetensors:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"reflect"
 	"slices"
 	"syscall"
 	"unicode/utf8"
@@ -48,33 +47,59 @@ func notWritten(call string, format Format, path string, err error) error {
 	return fault{format: format, call: call}.errorf(because(core.ErrInvalid, err), "%s was not written", path)
 }
 
-// Write writes host-accessible tensors to w. It waits for the last write to each tensor, or
-// until ctx ends. The caller still owns the tensors. They may have any strides: in npy and
+// Write writes tensors to w, as the content of a file of a format. The caller still owns the
+// tensors. They may lie on the host or on any opened device, and have any strides: in npy and
 // npz, column-major tensors stay column-major; all others are written in row-major order. An
 // .npy file holds one tensor and no name. A .safetensors file is sorted by type and name, as
 // by the reference implementation. A name in an .npz file may contain any bytes.
 //
+// Write waits for the last write to each tensor. Elements that the host cannot access come
+// through two buffers of bounded size (see [Budget]): the device fills one while the other is
+// written. Contents of .safetensors and .npy files can follow each other in a pipe or a
+// connection; [Read] reads them.
+//
+// If ctx ends, Write returns its error before the next piece. If w is a connection, Write does
+// not wait for it either: it sets the write deadline for that, and removes it before it
+// returns. Close any other w to end a call that blocks.
+//
 // Write returns
 //
 //   - ErrInvalid if w or a tensor is nil, a name repeats, the format does not allow a name or the
-//     number of tensors, or w fails;
+//     number of tensors, an option is out of range, or w fails;
 //   - ErrInvalid if a tensor lies in a mapped file that was truncated;
 //   - ErrNotSupported if the format lacks the element type or an option, or elements of
 //     fewer than 8 bits are padded or not contiguous;
 //   - ErrLayout if packed elements do not fill their last byte;
-//   - ErrDevice if a tensor is not host-accessible, ErrClosed if one is closed, or the error
-//     of the last write to one.
-func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opts ...WriteOption) error {
+//   - ErrDevice if a tensor lies where neither the host nor an opened device can access it,
+//     ErrClosed if one is closed, the error of the last write to one, or an error of [core.Device.Copy].
+func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opts ...WriteOption) (err error) {
 	at := fault{format: format, call: "Write"}
 	o := newWriteOptions(opts)
-	switch v := reflect.ValueOf(w); {
-	case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil():
+	switch {
+	case nothing(w):
 		return at.errorf(core.ErrInvalid, "the writer is nil")
 	case o.compress && format != NPZ:
 		return at.errorf(core.ErrNotSupported, "the format has no compression; .npz has")
 	case o.metadata != nil && format != Safetensors:
 		return at.errorf(core.ErrNotSupported, "the format has no metadata; .safetensors has")
+	case o.budget != 0 && o.budget < minBudget:
+		return at.tooSmall(o.budget)
 	}
+	if o.fetch == nil {
+		o.fetch = newFetcher(ctx, SaveOptions{Budget: o.budget})
+		defer func() {
+			if closing := o.fetch.close(); err == nil {
+				err = closing
+			}
+		}()
+	}
+	to, stop := newContextWriter(ctx, w)
+	defer stop()
+	return typedOrContext(ctx, write(ctx, to, format, tensors, o, at))
+}
+
+// write is Write with checked options.
+func write(ctx context.Context, w io.Writer, format Format, tensors []Named, o writeOptions, at fault) error {
 	sources, err := readSources(ctx, tensors, o.fetch, at)
 	defer func() {
 		for _, s := range sources {
@@ -97,6 +122,11 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 		return at.errorf(because(core.ErrInvalid, err), "elements cannot be read: was a file that is mapped truncated?")
 	}
 	return err
+}
+
+// tooSmall returns the error for a budget that is not 0.
+func (f fault) tooSmall(budget int64) error {
+	return f.errorf(core.ErrInvalid, "a budget of %d bytes: it must be at least %d", budget, minBudget)
 }
 
 // CanWrite returns nil if [Write] can write tensors with these names, element types and
@@ -199,7 +229,7 @@ func readSources(ctx context.Context, tensors []Named, fetch *fetcher, at fault)
 		seen[t.Name] = true
 		var s *source
 		var err error
-		if fetch != nil && !t.Tensor.DeviceID().Type.HostAccessible() {
+		if !t.Tensor.DeviceID().Type.HostAccessible() {
 			s, err = newFetched(t, fetch, at)
 		} else {
 			s, err = newSource(ctx, t, at)

@@ -4,6 +4,8 @@
 //	make bench-loaders
 //	go run ./benchmarks/loaders --small-file 32MiB --large-tensor 128MiB --rounds 3
 //
+// It also measures how long it takes to open a file of very many tensors, beside the reference implementation of the format.
+//
 // All are measured by turns, in an order that changes with each round. A load is done when every byte is in the memory of
 // the process: where a loader maps the file, every page is touched within the measured time. Reading alone ("raw") reads
 // all bytes of the file into buffers that are used again and again, with three numbers of threads and sizes of blocks: that

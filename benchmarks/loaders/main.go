@@ -17,16 +17,17 @@ import (
 
 // settings are the flags.
 type settings struct {
-	smallFile   size
-	smallTensor size
-	largeTensor size
-	largeCount  int
-	rounds      int
-	folder      string
-	out         string
-	python      string
-	devices     string
-	dropAll     bool
+	smallFile     size
+	smallTensor   size
+	largeTensor   size
+	largeCount    int
+	headerTensors int
+	rounds        int
+	folder        string
+	out           string
+	python        string
+	devices       string
+	dropAll       bool
 }
 
 func main() {
@@ -35,6 +36,7 @@ func main() {
 	flag.Var(&s.smallTensor, "small-tensor", "`bytes` of each of them")
 	flag.Var(&s.largeTensor, "large-tensor", "`bytes` of each large tensor")
 	flag.IntVar(&s.largeCount, "large-count", 1, "`number` of large tensors")
+	flag.IntVar(&s.headerTensors, "header-tensors", 600_000, "`number` of tensors of the file whose header is read; 0 leaves it out")
 	flag.IntVar(&s.rounds, "rounds", 7, "`number` of rounds")
 	flag.StringVar(&s.folder, "folder", "", "`folder` for the files, on the storage to measure; a temporary one by default")
 	flag.StringVar(&s.out, "out", "", "write the results as JSON to this `file`")
@@ -61,6 +63,9 @@ func run(ctx context.Context, s settings) (err error) {
 	b := &bench{settings: s, report: r}
 	defer b.close()
 	if err := b.prepare(ctx, folder); err != nil {
+		return err
+	}
+	if err := b.headers(ctx, folder); err != nil && ctx.Err() == nil {
 		return err
 	}
 	for round := range s.rounds {

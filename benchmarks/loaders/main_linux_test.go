@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { coretest.Main(m) }
 // A run leaves a report of all cases, and no files. Without Python it says that the other loaders were not measured.
 func TestRunWritesItsReport(t *testing.T) {
 	folder := t.TempDir()
-	s := settings{smallFile: 1 << 20, smallTensor: 1 << 10, largeTensor: 2 << 20, largeCount: 2, rounds: 2, folder: folder, out: filepath.Join(t.TempDir(), "r.json"), devices: "cpu"}
+	s := settings{smallFile: 1 << 20, smallTensor: 1 << 10, largeTensor: 2 << 20, largeCount: 2, headerTensors: 1000, rounds: 2, folder: folder, out: filepath.Join(t.TempDir(), "r.json"), devices: "cpu"}
 	if err := run(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,9 @@ func TestRunWritesItsReport(t *testing.T) {
 	}
 	if len(r.Files) != 2 || len(r.Cases) != 2*2*(rawWays+3) || len(r.Verdicts) != 4 || len(r.Refused) != 1 || r.Drop == "" {
 		t.Errorf("%s", text)
+	}
+	if h := r.Header; h == nil || h.Tensors != 1000 || h.Bytes == 0 || len(h.Seconds) != 2 || len(h.Reference) != 0 || h.Met {
+		t.Errorf("%+v", h)
 	}
 	for _, c := range r.Cases {
 		// A file system that is memory has no way past the page cache.
@@ -52,6 +55,17 @@ func TestSizes(t *testing.T) {
 		if err := new(size).Set(text); err == nil {
 			t.Errorf("%q is a size", text)
 		}
+	}
+}
+
+func TestVerdictOfTheHeader(t *testing.T) {
+	h := headerResult{Seconds: []float64{1, 2, 3, 9}, Reference: []float64{2, 8, 9}}
+	if h.summarize(); h.OfReference != 3 || !h.Met {
+		t.Errorf("%+v", h)
+	}
+	h = headerResult{Seconds: []float64{1, 1}, Reference: []float64{2.9, 3}}
+	if h.summarize(); h.Met {
+		t.Errorf("%+v", h)
 	}
 }
 

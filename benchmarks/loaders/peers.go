@@ -84,6 +84,21 @@ func (p *peers) prepare(path, to string) error {
 	return p.ask(map[string]any{"prepare": true, "path": path, "to": to}, new(struct{}))
 }
 
+// open measures how long the reference implementation takes to open a .safetensors file.
+func (p *peers) open(path string, tensors int) (time.Duration, error) {
+	var a struct {
+		Seconds float64 `json:"seconds"`
+		Tensors int     `json:"tensors"`
+	}
+	if err := p.ask(map[string]string{"open": path}, &a); err != nil {
+		return 0, err
+	}
+	if a.Tensors != tensors {
+		return 0, fmt.Errorf("%d tensors", a.Tensors)
+	}
+	return time.Duration(a.Seconds * 1e9), nil
+}
+
 // load measures a loader.
 func (p *peers) load(loader, path string, f fileResult) (time.Duration, error) {
 	var a struct {

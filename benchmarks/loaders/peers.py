@@ -1,8 +1,9 @@
 """Loads files with the loaders of other projects, for the program in this folder.
 
 It reads requests from standard input, one JSON object a line, and answers each with one line: {"loader", "path"} with
-{"seconds", "tensors", "bytes"}, {"prepare", "path", "to"} (which writes the tensors of path with torch.save) with {}, and
-{"versions": true} with the versions of the loaders. An answer with "error" says what did not work.
+{"seconds", "tensors", "bytes"}, {"open": path} (which reads a header and no tensor) with {"seconds", "tensors"},
+{"prepare", "path", "to"} (which writes the tensors of path with torch.save) with {}, and {"versions": true} with the
+versions of those loaders that are installed. An answer with "error" says what did not work.
 
 The time is that of the call of the loader, and of touching one byte of each page of the memory where a loader maps the
 file and leaves its pages for later. So all bytes are in the memory of the process when the time ends, as for dlx.
@@ -109,10 +110,15 @@ def prepare(path, to):
 
 
 def versions():
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    names = ["torch", "safetensors", "fastsafetensors", "runai-model-streamer", "numpy"]
-    return {"python": sys.version.split()[0]} | {name: version(name) for name in names}
+    found = {"python": sys.version.split()[0]}
+    for name in ["torch", "safetensors", "fastsafetensors", "runai-model-streamer", "numpy"]:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            pass  # its cases fail, and say so
+    return found
 
 
 def load(name, path):
@@ -130,8 +136,19 @@ def load(name, path):
     return answer
 
 
+def open_header(path):
+    from safetensors import safe_open
+
+    begin = time.perf_counter()
+    file = safe_open(path, framework="numpy")
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "tensors": len(file.keys())}
+
+
 def answer(request):
     try:
+        if "open" in request:
+            return open_header(request["open"])
         if "versions" in request:
             return versions()
         if "prepare" in request:

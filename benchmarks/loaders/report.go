@@ -31,6 +31,7 @@ type report struct {
 	Devices  []string          `json:"devices"`
 	Drop     string            `json:"drop"` // how the page cache was emptied
 	Files    []fileResult      `json:"files"`
+	Header   *headerResult     `json:"header,omitempty"`
 	Cases    []*caseResult     `json:"cases"`
 	Verdicts []verdict         `json:"verdicts"`
 	Refused  []refusal         `json:"refused,omitempty"`
@@ -211,6 +212,7 @@ func (r *report) print(out io.Writer) {
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "%s, %s:\tdlx auto is %.2f of raw reading\t%.2f times as fast as %s\n", v.File, v.State, v.OfRaw, v.OfBest, v.Best)
 	}
+	r.Header.print(w)
 	for _, x := range r.Refused {
 		fmt.Fprintf(w, "not measured: %s: %s\n", x.What, x.Reason)
 	}

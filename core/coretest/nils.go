@@ -22,7 +22,7 @@ import (
 )
 
 // CheckNils calls the exported functions of a package with nil and zero arguments, and fails t if one panics or returns an
-// error that is not typed. The test runs in the directory of the package. table has each exported function by its name, of a
+// error that is not typed, nor one of the standard library such as io.EOF. The test runs in the directory of the package. table has each exported function by its name, of a
 // generic one an instance, or a text that says why it is left out. Any other value stands for its methods, which are called
 // on it, except those with a text in the table, such as "Layout.Dim".
 //
@@ -150,7 +150,7 @@ func callWithArgs(t *testing.T, name string, f reflect.Value, args []reflect.Val
 		var typed *core.Error
 		switch v := r.Interface().(type) {
 		case error:
-			if !errors.As(v, &typed) && !errors.Is(v, context.Canceled) && !errors.Is(v, fs.ErrNotExist) && !errors.Is(v, os.ErrInvalid) {
+			if !errors.As(v, &typed) && !errors.Is(v, context.Canceled) && !errors.Is(v, io.EOF) && !errors.Is(v, fs.ErrNotExist) && !errors.Is(v, os.ErrInvalid) {
 				t.Errorf("%s returns the error %v, which has no type (arguments: %s)", name, v, strings.Join(texts, ", "))
 			}
 		case io.Closer:

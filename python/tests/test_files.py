@@ -46,6 +46,31 @@ def test_files(file: str, tmp_path: pathlib.Path) -> None:
     assert dlx.open(npz)["a"].tolist() == a.tolist()
 
 
+def test_what_a_file_lists_is_read_when_it_is_asked_for(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lists: list[int] = []
+    read = dlx._C.file_json
+
+    def counted(handle: int) -> str:
+        lists.append(handle)
+        return read(handle)
+
+    monkeypatch.setattr(dlx._C, "file_json", counted)
+    with dlx.open(file) as f:
+        assert f["w"].shape == (2, 3) and f["b"].shape == (4,)
+        assert not lists  # a file of very many tensors opens without their list
+        for name in ["nothing", "", None, 3, "w\0"]:
+            with pytest.raises(KeyError):
+                f[name]
+            assert name not in f
+        assert "w" in f and [] not in f and list(f) == ["b", "w"] and f.metadata == {}
+        assert len(lists) == 1
+    assert len(f) == 2 and f.format == "safetensors"
+    closed = dlx.open(file)
+    closed.close()
+    with pytest.raises(ValueError, match="closed"):
+        len(closed)
+
+
 def test_errors(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileNotFoundError):
         dlx.open(tmp_path / "nothing.npy")

@@ -16,17 +16,35 @@ class File(Mapping[str, _C.Tensor]):
     """An open file: a mapping from names to read-only tensors, which use the bytes of the file in place.
 
     The tensors stay valid after the file is closed. The file must not be truncated or overwritten in place while one
-    of them is alive; to replace it by renaming another file is safe.
+    of them is alive; to replace it by renaming another file is safe. To open a file, and to take tensors from it by
+    their names, takes no longer if it has very many. The list of names, the format and the metadata are read when one
+    of them is asked for first, which must be before the file is closed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open a file and map it into memory."""
         self._handle: int | None = None
         self._handle = _C.file_open(path)
-        document = json.loads(_C.file_json(self._handle))
-        self.format: str = document["format"]
-        self.metadata: dict[str, Any] = document.get("metadata") or {}
-        self._names: list[str] = [tensor["name"] for tensor in document["tensors"]]
+        self._document: dict[str, Any] | None = None
+        self._names: dict[str, None] = {}
+
+    def _read(self) -> dict[str, Any]:
+        """Return what the file says of itself, and set the names."""
+        if self._document is None:
+            document = json.loads(_C.file_json(self._open()))
+            self._names = dict.fromkeys(tensor["name"] for tensor in document.pop("tensors"))
+            self._document = document
+        return self._document
+
+    @property
+    def format(self) -> str:
+        """The format of the file, such as safetensors."""
+        return str(self._read()["format"])
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of a .safetensors file, which are keys with texts."""
+        return self._read().setdefault("metadata", {}) or {}
 
     def _open(self) -> int:
         if self._handle is None:
@@ -36,16 +54,27 @@ class File(Mapping[str, _C.Tensor]):
     def __getitem__(self, name: str) -> _C.Tensor:
         """Return a tensor."""
         handle = self._open()
-        if name not in self._names:
-            raise KeyError(name)
-        return _C.file_tensor(handle, name)
+        try:
+            if isinstance(name, str):
+                return _C.file_tensor(handle, name)
+        except Exception:
+            if name in self:
+                raise
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Report whether the file has a tensor of this name."""
+        self._read()
+        return isinstance(name, str) and name in self._names
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
+        self._read()
         return iter(self._names)
 
     def __len__(self) -> int:
         """Return the number of tensors."""
+        self._read()
         return len(self._names)
 
     def tensor(self) -> _C.Tensor:

@@ -1,0 +1,23 @@
+package tensorfile
+
+// readHeader reads the header of a .safetensors file, which takes size bytes of it, past the page cache. It returns nil if the
+// header is short, or in the page cache, or cannot be read so: then it is read through the mapping. The caller frees the
+// result.
+func (l *loader) readHeader(s *shard, size int64) *mapping {
+	if size < largeHeader || l.options.Read == ReadMap {
+		return nil
+	}
+	if part, known := s.cached(0, size); !known || part >= mostlyCached || s.openDirect() != nil {
+		return nil
+	}
+	defer func() {
+		_ = s.closeDirect() // it was only read
+		s.direct = nil      // how the elements are read is chosen later
+	}()
+	header := newMapping(allocateHuge((size + block - 1) &^ (block - 1)))
+	if s.directRead(header.data, 0, size) != nil {
+		header.Free()
+		return nil // who reads it through the mapping finds out why
+	}
+	return header
+}
