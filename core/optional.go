@@ -109,12 +109,14 @@ type MemoryExporter interface {
 	EndExport(b *Buffer) error
 }
 
-// ExportChecker is a [MemoryExporter] that says whether it can export memory. exchange.Plan
-// asks it, so that a plan agrees with the move.
-type ExportChecker interface {
-	// CanExport returns nil if ExportMemory can export b as t now. Otherwise it returns the
-	// error that ExportMemory would return.
-	CanExport(b *Buffer, t HandleType) error
+// ExportTrier is a [MemoryExporter] whose driver decides whether some memory can be exported,
+// such as that of another library. exchange.Plan asks it, so that a plan agrees with the move.
+// It has no capability.
+type ExportTrier interface {
+	// TryExport returns nil if ExportMemory can export b as t now. Otherwise it returns the
+	// error that ExportMemory would return. It may ask the driver, which takes some 10 us, and
+	// leaves nothing open.
+	TryExport(b *Buffer, t HandleType) error
 }
 
 // MemoryImporter opens memory that another API or another process exported.

@@ -97,8 +97,8 @@ func (m *move) asked(w way) reason {
 		memory.ReadOnly = true
 		return mapReason(m.dst, &target, memory)
 	case &exportImport:
-		if e, ok := m.from.Device.(core.ExportChecker); ok {
-			if err := e.CanExport(m.root, w.handle); err != nil {
+		if e, ok := m.from.Device.(core.ExportTrier); ok {
+			if err := e.TryExport(m.root, w.handle); err != nil {
 				return failure{err}
 			}
 		}

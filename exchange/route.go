@@ -22,8 +22,8 @@ type Route struct {
 }
 
 // Plan decides how To would move src to dst. It opens and copies nothing. It assumes that a
-// way works if only a try can show that it does not, for example because the memory was not
-// allocated for export. If such a way fails, [Route.Run] tries the next one, and the report
+// way works if only a try can show that it does not, for example because a driver refuses to
+// map the memory. If such a way fails, [Route.Run] tries the next one, and the report
 // says so. Plan returns the errors of [To] that are known without a try.
 func Plan(src *core.Tensor, dst core.Device, o Options) (*Route, error) {
 	r := &Route{move: move{call: "Plan", src: src, dst: dst, o: o}}

@@ -65,8 +65,8 @@ func TestARefusedBufferIsNamedWithWhatToDo(t *testing.T) {
 				_, err := e.ExportMemory(b, e.ExportTypes()[0])
 				check("ExportMemory", err)
 				check("EndExport", e.EndExport(b))
-				if c, ok := e.(core.ExportChecker); ok {
-					check("CanExport", c.CanExport(b, e.ExportTypes()[0]))
+				if c, ok := e.(core.ExportTrier); ok {
+					check("TryExport", c.TryExport(b, e.ExportTypes()[0]))
 				}
 			}
 			if v, ok := core.As[core.HostViewer](d); ok {

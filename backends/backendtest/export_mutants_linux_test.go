@@ -25,13 +25,14 @@ type sharer interface {
 // sharingDevice is the CPU, which exports and imports as its hooks say.
 type sharingDevice struct {
 	sharer
-	export func(*sharingDevice, *core.Buffer, core.HandleType) (core.ExternalMemory, error)
-	open   func(*sharingDevice, context.Context, core.ExternalMemory) (core.Memory, error)
-	end    func(*core.Buffer) error
-	types  []core.HandleType // that it claims to export besides
-	wipe   bool              // memory when it is freed, the memory of others too
-	undo   []func()
-	busy   atomic.Int32 // calls on their way, where a mutant counts them
+	export  func(*sharingDevice, *core.Buffer, core.HandleType) (core.ExternalMemory, error)
+	open    func(*sharingDevice, context.Context, core.ExternalMemory) (core.Memory, error)
+	end     func(*core.Buffer) error
+	types   []core.HandleType // that it claims to export besides
+	refuses error             // of CanExport
+	wipe    bool              // memory when it is freed, the memory of others too
+	undo    []func()
+	busy    atomic.Int32 // calls on their way, where a mutant counts them
 }
 
 var _ sharer = (*sharingDevice)(nil)
@@ -58,6 +59,10 @@ func (d *sharingDevice) Alloc(ctx context.Context, size int64, o core.AllocOptio
 func (d *sharingDevice) ExportTypes() []core.HandleType {
 	return append(d.sharer.ExportTypes(), d.types...)
 }
+
+func (d *sharingDevice) CanExport(core.Memory, core.HandleType) error { return d.refuses }
+
+func (d *sharingDevice) CanView(core.Memory) error { return nil }
 
 func (d *sharingDevice) ExportMemory(b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
 	if d.export != nil {
@@ -155,6 +160,8 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 			"hammer/export-memory", "two calls at once"},
 		{"exports memory of another device", &sharingDevice{export: exportUUID},
 			"export-memory/identity", "UUIDs of device and driver"},
+		{"says that it exports nothing", &sharingDevice{refuses: core.Errorf(core.ErrInvalid, "fake", "ExportMemory", "no")},
+			"export-memory/checked", "and the error of ExportMemory is <nil>"},
 		{"exports plain memory", &sharingDevice{export: (*sharingDevice).exportCopy},
 			"export-memory/plain-memory", "memory that was not allocated for it was exported"},
 		{"forgets the descriptor of an import", &sharingDevice{open: forgetDescriptor},
@@ -181,7 +188,7 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 			var opened []*sharingDevice // one for each try, since calls of the one before may not have returned
 			wantFailure(t, m.fails, m.says, func(tb testing.TB) core.Device {
 				like := m.device
-				d := &sharingDevice{sharer: openCPU(tb).(sharer), export: like.export, open: like.open, end: like.end, types: like.types, wipe: like.wipe}
+				d := &sharingDevice{sharer: openCPU(tb).(sharer), export: like.export, open: like.open, end: like.end, types: like.types, wipe: like.wipe, refuses: like.refuses}
 				opened = append(opened, d)
 				return d
 			})

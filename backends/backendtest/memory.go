@@ -15,6 +15,12 @@ var memoryCases = []Case{
 		run:   caseExportTypes,
 	},
 	{
+		Name:  "export-memory/checked",
+		Rule:  "core.ShareChecker.CanExport: refuses memory only if ExportMemory does, with the same error",
+		Needs: core.CapExportMemory,
+		run:   caseExportChecked,
+	},
+	{
 		Name:  "export-memory/identity",
 		Rule:  "core.ExternalMemory: has the UUIDs of the device's Properties, and the range of the buffer in the whole allocation",
 		Needs: core.CapExportMemory,
@@ -122,6 +128,27 @@ func (e *env) export(t *core.Tensor, h core.HandleType) core.ExternalMemory {
 	m, err := as[core.MemoryExporter](e).ExportMemory(b, h)
 	e.check(err, "ExportMemory as %v", h)
 	return m
+}
+
+func caseExportChecked(e *env) {
+	checker, ok := e.dev.(core.ShareChecker)
+	if !ok {
+		return
+	}
+	exporter := as[core.MemoryExporter](e)
+	types := exporter.ExportTypes()
+	for _, made := range append([]core.HandleType{0}, types...) {
+		b, err := e.exportable(e.pattern(1000), made).Buffer()
+		e.check(err, "Buffer")
+		for _, h := range types {
+			m, err := exporter.ExportMemory(b, h)
+			if err == nil {
+				_ = m.Close()
+				e.check(exporter.EndExport(b), "EndExport")
+			}
+			e.wantChecked(checker.CanExport(b.Memory(), h), err, "CanExport", "ExportMemory")
+		}
+	}
 }
 
 func caseExportIdentity(e *env) {

@@ -103,6 +103,13 @@ func withoutOffsets(d *device, ctx context.Context, s core.Stream, dst, src *cor
 
 var viewMutants = []mutant{
 	{
+		name: "says that the host views nothing",
+		hooks: hooks{canView: func(*device, core.Memory) error {
+			return core.Errorf(core.ErrNotSupported, "fake", "HostView", "no")
+		}},
+		fails: "host-view/checked", says: "and the error of HostView is <nil>",
+	},
+	{
 		name: "shows no small memory",
 		hooks: hooks{hostView: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 			if b.Memory().Size < 256 {

@@ -38,6 +38,12 @@ var viewCases = []Case{
 		run:   caseHostViewRefused,
 	},
 	{
+		Name:  "host-view/checked",
+		Rule:  "core.ShareChecker.CanView: refuses memory only if HostView does, with the same error",
+		Needs: core.CapHostView,
+		run:   caseHostViewChecked,
+	},
+	{
 		Name:  "host-view/order",
 		Rule:  "core.Buffer.OrderWith: device memory and its view share one order; work on one waits for work on the other",
 		Needs: core.CapHostView | core.CapAsync,
@@ -89,6 +95,31 @@ func caseHostVisible(e *env) {
 	}
 	if exporter, ok := core.As[core.MemoryExporter](e.dev); ok {
 		e.wantExportsVisible(exporter.ExportTypes())
+	}
+}
+
+func caseHostViewChecked(e *env) {
+	checker, ok := e.dev.(core.ShareChecker)
+	if !ok {
+		return
+	}
+	content := e.pattern(1000)
+	for _, t := range []*core.Tensor{e.upload(content), e.visible(content)} {
+		b, err := t.Buffer()
+		e.check(err, "Buffer")
+		m, err := as[core.HostViewer](e).HostView(e.ctx, b)
+		if err == nil {
+			m.Free()
+		}
+		e.wantChecked(checker.CanView(b.Memory()), err, "CanView", "HostView")
+	}
+}
+
+// wantChecked compares the answer of a [core.ShareChecker] with the error of the call.
+func (e *env) wantChecked(can, err error, check, call string) {
+	e.Helper()
+	if can != nil && (err == nil || can.Error() != err.Error()) {
+		e.Errorf("%s says %v, and the error of %s is %v", check, can, call, err)
 	}
 }
 

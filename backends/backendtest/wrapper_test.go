@@ -50,6 +50,7 @@ type hooks struct {
 	mapHost       func(*device, context.Context, *core.Buffer) (core.Memory, error)
 	canMap        func(*device, core.Memory) error
 	hostView      func(*device, context.Context, *core.Buffer) (core.Memory, error)
+	canView       func(*device, core.Memory) error
 	importStream  func(*device, context.Context, uintptr) (core.Stream, error)
 	beforeClose   func(*device, func()) func()
 	close         func(*device) error
@@ -77,7 +78,10 @@ type semaphoreHooks struct {
 	close  func(*timeline) error
 }
 
-var _ fake = (*device)(nil)
+var (
+	_ fake              = (*device)(nil)
+	_ core.ShareChecker = (*device)(nil)
+)
 
 // later is for what a mutant keeps: it is released when the case is over.
 func (d *device) later(f func()) {
@@ -153,6 +157,15 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 	}
 	return d.fake.HostView(ctx, b)
 }
+
+func (d *device) CanView(m core.Memory) error {
+	if d.hooks.canView != nil {
+		return d.hooks.canView(d, m)
+	}
+	return nil
+}
+
+func (d *device) CanExport(core.Memory, core.HandleType) error { return nil }
 
 func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
 	open := d.fake.ImportStream

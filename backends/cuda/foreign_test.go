@@ -57,7 +57,7 @@ func TestMemoryThatAnotherLibraryHasMappedIsExported(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			x := ofPointer(t, d, c.start+uintptr(c.offset), c.size)
 			b := buffer(t, x)
-			if err := d.(core.ExportChecker).CanExport(b, c.of); err != nil {
+			if err := d.(core.ExportTrier).TryExport(b, c.of); err != nil {
 				t.Fatal(err)
 			}
 			m, err := d.(core.MemoryExporter).ExportMemory(b, c.of)
@@ -128,12 +128,12 @@ func TestMemoryOfAnotherLibraryThatCannotBeExported(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %q does not say %q", err, c.says)
 			}
-			if asked := d.(core.ExportChecker).CanExport(b, c.of); asked == nil || asked.Error() != err.Error() {
-				t.Errorf("CanExport returned %v, and ExportMemory %v", asked, err)
+			if asked := d.(core.ExportTrier).TryExport(b, c.of); asked == nil || asked.Error() != err.Error() {
+				t.Errorf("TryExport returned %v, and ExportMemory %v", asked, err)
 			}
 		})
 	}
-	if err := d.(core.ExportChecker).CanExport(nil, core.HandleOpaqueFD); err == nil {
+	if err := d.(core.ExportTrier).TryExport(nil, core.HandleOpaqueFD); err == nil {
 		t.Error("a nil buffer can be exported")
 	}
 	sim.Fail("cuMemRetainAllocationHandle", 1, int(driver.Unknown))

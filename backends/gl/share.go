@@ -57,11 +57,19 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 // HostView returns the address at which b is mapped since its allocation.
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
-		if b := d.known(m.Handle); b != nil && b.mapped != 0 {
-			return b.mapped, nil
+		if err := d.CanView(m); err != nil {
+			return 0, err
 		}
-		return 0, core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
+		return d.known(m.Handle).mapped, nil
 	})
+}
+
+// CanView refuses memory that is not mapped.
+func (d *device) CanView(m core.Memory) error {
+	if b := d.known(m.Handle); b != nil && b.mapped != 0 {
+		return nil
+	}
+	return core.Errorf(core.ErrNotSupported, "gl", "HostView", "GL buffer %d is not mapped: allocate with AllocOptions.HostVisible; imported memory cannot be viewed", m.Handle)
 }
 
 // known returns the buffer of a handle of the device's memory.

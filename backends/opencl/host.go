@@ -60,13 +60,31 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
 		k, err := d.lookUp("HostView", driver.Mem(m.Handle))
-		switch {
-		case err != nil || k.host != 0:
-		case k.over != (span{}):
-			err = errorf(core.ErrNotSupported, "HostView", "another library made the cl_mem over host memory (CL_MEM_USE_HOST_PTR), of which the driver may keep a copy: map the cl_mem there, and use the address")
-		default:
-			err = errorf(core.ErrNotSupported, "HostView", "the host cannot use this memory in place: allocate it with AllocOptions.HostVisible")
+		if err == nil {
+			err = k.viewable()
 		}
 		return k.host, err
 	})
+}
+
+// viewable fails if the host cannot view the memory.
+func (k known) viewable() error {
+	switch {
+	case k.host != 0:
+		return nil
+	case k.over != (span{}):
+		return errorf(core.ErrNotSupported, "HostView", "another library made the cl_mem over host memory (CL_MEM_USE_HOST_PTR), of which the driver may keep a copy: map the cl_mem there, and use the address")
+	default:
+		return errorf(core.ErrNotSupported, "HostView", "the host cannot use this memory in place: allocate it with AllocOptions.HostVisible")
+	}
+}
+
+// CanView looks only at what the device knows of the memory.
+func (d *device) CanView(m core.Memory) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if k := d.known[driver.Mem(m.Handle)]; k != nil {
+		return k.viewable()
+	}
+	return nil
 }

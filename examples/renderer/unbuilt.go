@@ -1,5 +1,6 @@
 //go:build !(vulkan && linux && cgo)
 
+// Command renderer hands a buffer of a Vulkan renderer to CUDA and back, where it is built with the backends for both.
 package main
 
 import "log"

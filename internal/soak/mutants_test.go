@@ -40,6 +40,7 @@ var planted = []mutant{
 	{name: "what is to be copied is shared where it is open", edits: []edit{{"exchange/exchange.go", "o.Copy == Always || o.Only != 0", "o.Only != 0"}}},
 	{name: "what is copied together comes in another order", edits: []edit{{"exchange/toall.go", "b.results[item.index] = t", "b.results[c.items[len(c.items)-1-i].index] = t"}}},
 	{name: "what is copied together waits for its first source", test: "./stream TestSubmitWaitsForEachSource", edits: []edit{{"stream/uses.go", "if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {", "if last != nil {"}}},
+	{name: "the host sees memory of a renderer elsewhere", tags: true, edits: []edit{{"backends/vulkan/imported.go", "whole: b.MemorySize, host: b.Mapped,", "whole: b.MemorySize, host: b.Mapped + 4,"}}},
 	{name: "a slice is not pinned", mode: "collector", edits: []edit{{"core/element.go", "\tp.Pin(first)\n", "\t_ = first\n"}}},
 	{name: "a device closes with memory in use", rare: true, edits: []edit{{"backends/internal/shell/device.go", "d.open.Set(\"memory\", d.Memories)", "d.open.Set(\"memory\", 0)"}}},
 }
@@ -182,6 +183,7 @@ var found = []mutant{
 		{"backends/internal/copykernel/job.go", "\tc.Dst, c.Src = 0, 0\n\treturn Copy(", "\tkept[next.Add(1)&63], kept[next.Add(1)&63] = pointer(dst), pointer(src)\n\tc.Dst, c.Src = 0, 0\n\treturn Copy("},
 	}},
 	{name: "a pointer to what lies beside the memory is written to C", tags: true, mode: "collector", rare: true, edits: []edit{{"backends/vulkan/descriptor.go", "setNumber(&c.mapped, o.host)", "c.mapped = *(*unsafe.Pointer)(unsafe.Pointer(&o.host))"}}},
+	{name: "a VkBuffer of a renderer is not exported", tags: true, test: "./exchange TestMovesOfADescribedVkBuffer", edits: []edit{{"backends/vulkan/imported.go", "exports: driver.Handles(b.ExportTypes), dedicated", "exports: 0, dedicated"}}},
 	{name: "OpenCL loses copies between two slices on one page", tags: true, edits: []edit{{"backends/opencl/transfer.go", "return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))", "return r.DstLow > r.DstHigh"}}},
 	{name: "a tensor and the host's view of it are not known to overlap", edits: []edit{{"core/overlap.go", "\tif toRoot == fromRoot {\n", "\tif toRoot == fromRoot {\n\t\tif db != sb {\n\t\t\treturn disjoint\n\t\t}\n"}}},
 	{name: "an import of an own export is not known to overlap", rare: true, edits: []edit{{"core/overlap.go", "if f, at, ok := db.inFile(to); ok {", "if f, at, ok := db.inFile(to); ok && at < 0 {"}}},

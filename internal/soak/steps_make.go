@@ -118,6 +118,12 @@ func (s *makeTensor) run(t *thread) error {
 				o.Type, w.may = core.DeviceCUDAManaged, []error{core.ErrNotSupported}
 			}
 		}
+		if s.kind == Exportable && s.size > 0 && s.size%2 == 0 && d.Device.ID().Type == core.DeviceVulkan {
+			option = "rendered"
+			made("parts.Rendered(ctx, %s, %s, %s, %s)", t.devName(d), allocCode(o, "nil"), data, specText)
+			tensor, err = parts.Rendered(t.ctx, d.Device, o, fill, spec)
+			break
+		}
 		on, name := t.on(s.stream, d)
 		o.Stream = on
 		made("parts.Alloc(ctx, %s, %s, %s, %s, %s)", t.devName(d), allocCode(o, name), name, data, specText)

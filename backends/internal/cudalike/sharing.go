@@ -135,15 +135,15 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	})
 }
 
-// CanExport exports memory as a descriptor, and closes it: only the driver knows whether it exports memory of another
+// TryExport exports memory as a descriptor, and closes it: only the driver knows whether it exports memory of another
 // library.
-func (d *device) CanExport(b *core.Buffer, t core.HandleType) error {
-	const call = "CanExport"
+func (d *device) TryExport(b *core.Buffer, t core.HandleType) error {
+	const call = "TryExport"
 	if err := d.hold(call); err != nil {
 		return err
 	}
 	defer d.Drop()
-	return d.Device.CanExport(b, t, d.exportTypes, func(m core.Memory) error {
+	return d.Device.TryExport(b, t, d.exportTypes, func(m core.Memory) error {
 		if t == core.HandleIPC {
 			return d.canExportIPC(m)
 		}
@@ -179,16 +179,21 @@ func (d *device) exportMapped(m core.Memory, t core.HandleType) (core.ExternalMe
 	}, err
 }
 
-// notForExport says that memory was not allocated to be exported as t.
+// notForExport is the error of ExportMemory for memory that was not allocated for export as t.
 func (d *device) notForExport(t core.HandleType) error {
 	return d.Errorf(core.ErrInvalid, "ExportMemory", "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
+}
+
+// maybeForeign reports whether m, which the device has not mapped, may be memory that another library has mapped.
+func (d *device) maybeForeign(m core.Memory) bool {
+	return m.ID.Type == d.backend.Device && m.Host == 0 && m.Size > 0
 }
 
 // exportForeign exports memory that another library has mapped, as PyTorch does for its expandable segments. It returns a
 // descriptor of all that was mapped at once, in which other tensors of the library may lie, and the mapping.
 func (d *device) exportForeign(m core.Memory, t core.HandleType) (fd int, of Mapped, err error) {
 	const call = "ExportMemory"
-	if m.ID.Type != d.backend.Device || m.Host != 0 || m.Size < 1 {
+	if !d.maybeForeign(m) {
 		return 0, of, d.notForExport(t)
 	}
 	p := m.Handle + uintptr(m.Offset)
@@ -211,6 +216,18 @@ func (d *device) exportForeign(m core.Memory, t core.HandleType) (fd int, of Map
 		return 0, of, d.backend.statusf(core.ErrInvalid, s, "another library has allocated the memory at %#x, and not for handles of the type %v: let it allocate for export, or copy", p, t)
 	}
 	return fd, of, d.check(s, "the memory at %#x", p)
+}
+
+// CanExport does not ask the driver. It refuses no memory that may be another library's: TryExport asks for that.
+func (d *device) CanExport(m core.Memory, t core.HandleType) error {
+	if t == core.HandleIPC {
+		return d.canExportIPC(m)
+	}
+	switch mapped := d.mappedAt(m.Handle); {
+	case mapped == nil && d.maybeForeign(m), mapped != nil && mapped.Type == t:
+		return nil
+	}
+	return d.notForExport(t)
 }
 
 // EndExport says that no other process has the memory of b open. Without this call, memory that was exported as

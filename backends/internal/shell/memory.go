@@ -151,6 +151,12 @@ func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.M
 	})
 }
 
+// CanExport of a device that knows nothing of its memory without its driver: see [core.ShareChecker].
+func (d *Device) CanExport(core.Memory, core.HandleType) error { return nil }
+
+// CanView is CanExport for HostView.
+func (d *Device) CanView(core.Memory) error { return nil }
+
 // held calls f with the memory of b. It takes a reference to b, which f owns if it succeeds.
 func held(d *Device, call string, b *core.Buffer, f func(core.Memory) (core.Memory, error)) (core.Memory, error) {
 	if b == nil {
@@ -218,9 +224,9 @@ func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleTy
 	return x, err
 }
 
-// CanExport is CanExport of [core.ExportChecker]: f is called as that of Export, and checks m.
-func (d *Device) CanExport(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
-	return d.exporting("CanExport", b, t, types, f)
+// TryExport is TryExport of [core.ExportTrier]: f is called as that of Export, and checks m.
+func (d *Device) TryExport(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
+	return d.exporting("TryExport", b, t, types, f)
 }
 
 // exporting calls f with the memory of b, if a call may export it as t.

@@ -220,11 +220,29 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	return d.View(ctx, b, func(m core.Memory) (uintptr, error) {
 		o, err := d.lookUp("HostView", driver.ID(m.Handle))
-		if err == nil && o.host == 0 {
-			err = errorf(core.ErrNotSupported, "HostView", "the memory is private to the GPU: allocate it with AllocOptions.HostVisible, or copy it")
+		if err == nil {
+			err = o.viewable()
 		}
 		return o.host, err
 	})
+}
+
+// viewable fails if the host cannot view the object.
+func (o *object) viewable() error {
+	if o.host == 0 {
+		return errorf(core.ErrNotSupported, "HostView", "the memory is private to the GPU: allocate it with AllocOptions.HostVisible, or copy it")
+	}
+	return nil
+}
+
+// CanView looks only at what the device knows of the memory.
+func (d *device) CanView(m core.Memory) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if o := d.objects[driver.ID(m.Handle)]; o != nil {
+		return o.viewable()
+	}
+	return nil
 }
 
 // takeStaging lends memory of at least size bytes that device and host can reach. It belongs to the device
