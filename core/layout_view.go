@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // The methods of this file return the layout of a view. Those that may change the first
 // element also return its offset, which is the number of elements from the first element
@@ -227,4 +230,41 @@ func (l Layout) checkAxis(call string, axis int) error {
 		return badLayout(call, "axis %d is out of range for %d axes", axis, l.Rank())
 	}
 	return nil
+}
+
+// withLanes returns the layout of the same numbers in elements of lanes numbers each, where l
+// has was of them in an element.
+func (l Layout) withLanes(was, lanes int64) (Layout, error) {
+	const call = "WithLanes"
+	if was == lanes {
+		return l, nil
+	}
+	if l.Rank() == 0 {
+		return Layout{}, badLayout(call, "a tensor without axes has %d numbers in its element, not %d", was, lanes)
+	}
+	shape, strides, last := l.Shape(), l.Strides(), l.Rank()-1
+	// Each element of l falls into split parts, and group of these are an element of the result.
+	split, group := was/gcd(was, lanes), lanes/gcd(was, lanes)
+	steps := func(axis int) bool { return l.Dim(axis) > 1 && l.NumElements() > 0 } // otherwise the stride means nothing
+	switch n := l.Dim(last); {
+	case n > math.MaxInt64/was:
+		return Layout{}, badLayout(call, "the last axis of %v has more numbers than an int64 counts", shape)
+	case n*split%group != 0:
+		return Layout{}, badLayout(call, "the %d numbers along the last axis of %v cannot be divided among elements of %d lanes", n*was, shape, lanes)
+	case steps(last) && l.Stride(last) != 1:
+		return Layout{}, badLayout(call, "the elements along the last axis have the stride %d: copy the tensor first", l.Stride(last))
+	default:
+		shape[last], strides[last] = n*split/group, 1
+	}
+	for a := range last {
+		parts := strides[a] * split
+		switch {
+		case steps(a) && parts/split != strides[a]:
+			return Layout{}, badLayout(call, "the stride %d of axis %d overflows", strides[a], a)
+		case steps(a) && parts%group != 0:
+			return Layout{}, badLayout(call, "the stride %d of axis %d is no whole number of elements of %d lanes: copy the tensor first", strides[a], a, lanes)
+		}
+		strides[a] = parts / group
+	}
+	return newLayout(call, shape, strides)
 }

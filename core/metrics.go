@@ -84,7 +84,7 @@ type MoveErrorMetrics struct {
 // Each number is exact as of some time during the call. A tensor that is made or closed meanwhile may be in one
 // number and not in another. But no number of frees or closes is larger than that of the allocations or opens.
 func ReadMetrics() Metrics {
-	m := Metrics{Moves: []MoveMetrics{}, MoveErrors: []MoveErrorMetrics{}, LostTensors: Leaked()}
+	m := Metrics{Devices: []DeviceMetrics{}, Moves: []MoveMetrics{}, MoveErrors: []MoveErrorMetrics{}, LostTensors: Leaked()}
 	live := countTensors()
 	for _, c := range allCounters() {
 		d := DeviceMetrics{Device: c.id}

@@ -8,6 +8,11 @@ package core
 // view returns a tensor with layout l, whose first element lies by elements after that of
 // t. err is the error of the method that made l; view returns it. Other errors name call.
 func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, error) {
+	return t.viewAs(call, t.DType(), l, by, err)
+}
+
+// viewAs is view for another element type.
+func (t *Tensor) viewAs(call string, dtype DType, l Layout, by int64, err error) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +28,7 @@ func (t *Tensor) view(call string, l Layout, by int64, err error) (*Tensor, erro
 		return nil, Errorf(ErrLayout, "core", call, "element %d of packed %v does not start on a byte", by, t.dtype)
 	}
 	return newTensor(call, b, Spec{
-		DType:   t.dtype,
+		DType:   dtype,
 		Shape:   l.shape(),
 		Strides: l.strides(),
 		Offset:  t.offset - b.mem.Offset + bytes + rest/8,
@@ -80,6 +85,26 @@ func (t *Tensor) Transpose() (*Tensor, error) {
 func (t *Tensor) Reshape(shape ...int64) (*Tensor, error) {
 	l, err := t.Layout().Reshape(shape...)
 	return t.view("Reshape", l, 0, err)
+}
+
+// WithLanes returns a view whose elements have another number of lanes: the numbers along
+// the last axis are the same, and lanes of them that lie next to each other are an element.
+// A float4_e2m1fn tensor of the shape (2, 8) with 2 lanes is a float4_e2m1fnx2 tensor of the
+// shape (2, 4), which is what PyTorch calls float4_e2m1fn_x2, and with 1 lane it is the
+// first one again.
+//
+// WithLanes returns ErrDType if lanes is 0. It returns ErrLayout if the numbers along the
+// last axis do not lie next to each other or cannot be divided among elements, if the other
+// strides are no whole number of elements, or if a tensor without axes has another number of
+// lanes. The caller closes the view.
+func (t *Tensor) WithLanes(lanes uint16) (*Tensor, error) {
+	was := t.DType()
+	dtype := DType{was.Code, was.Bits, lanes}
+	if !dtype.Valid() {
+		return nil, Errorf(ErrDType, "core", "WithLanes", "%v with %d lanes: neither bits nor lanes may be 0", was, lanes)
+	}
+	l, err := t.Layout().withLanes(int64(was.Lanes), int64(lanes))
+	return t.viewAs("WithLanes", dtype, l, 0, err)
 }
 
 // Squeeze returns a view without some axes of extent 1; see [Layout.Squeeze]. The caller

@@ -90,12 +90,10 @@ func (m *move) look() error {
 func (m *move) asked(w way) reason {
 	switch w.method {
 	case &mapHostMemory:
-		memory, target := m.from, m.dst.Properties()
-		if memory.ReadOnly || !m.root.ReadOnly() || memory.Size <= 0 || hostmem.CanWrite(memory.Handle+uintptr(memory.Offset), memory.Size) {
-			return nil
+		if memory, target := m.from, m.dst.Properties(); m.cannotBeWritten() {
+			memory.ReadOnly = true
+			return mapReason(m.dst, &target, memory)
 		}
-		memory.ReadOnly = true
-		return mapReason(m.dst, &target, memory)
 	case &exportImport:
 		if e, ok := m.from.Device.(core.ExportTrier); ok {
 			if err := e.TryExport(m.root, w.handle); err != nil {
@@ -110,6 +108,19 @@ func (m *move) asked(w way) reason {
 		view.Free()
 	}
 	return nil
+}
+
+// cannotBeWritten reports whether the memory is that of a read-only tensor, and the host cannot write it.
+func (m *move) cannotBeWritten() bool {
+	f := &m.from
+	if f.ReadOnly || !m.root.ReadOnly() {
+		return false
+	}
+	first, size := f.Handle+uintptr(f.Offset), f.Size
+	if size == core.UnknownSize { // as of a tensor of another library: its elements lie there
+		first, size = first+uintptr(m.low), m.high-m.low
+	}
+	return !hostmem.CanWrite(first, size)
 }
 
 // measure notes where the elements of the source lie in the memory of root. offset is

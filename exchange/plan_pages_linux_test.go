@@ -14,8 +14,9 @@ import (
 )
 
 // mappedFile is a mapped file as another library hands it over: dlx knows that the tensor is read-only, and not whether the
-// host can write the memory.
-func mappedFile(t *testing.T, access int) *core.Tensor {
+// host can write the memory. If sized is false, it does not know how large the memory is, either, as of a tensor that came by
+// DLPack.
+func mappedFile(t *testing.T, access int, sized bool) *core.Tensor {
 	t.Helper()
 	size := 4 * os.Getpagesize()
 	f, err := os.OpenFile(filepath.Join(t.TempDir(), "mapped"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -32,6 +33,9 @@ func mappedFile(t *testing.T, access int) *core.Tensor {
 	}
 	unmap := core.FreeFunc(func() { _ = syscall.Munmap(pages) })
 	m := core.Memory{ID: core.CPU, Handle: uintptr(unsafe.Pointer(&pages[0])), Size: int64(size), Owner: unmap}
+	if !sized {
+		m.Size = core.UnknownSize
+	}
 	x, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{int64(size)}, Flags: core.FlagReadOnly})
 	if err != nil {
 		t.Fatal(err)
@@ -43,11 +47,19 @@ func mappedFile(t *testing.T, access int) *core.Tensor {
 // A plan for a mapped file is what To does, whether the host can write it or not.
 func TestPlanOfAMappedFileIsTheMove(t *testing.T) {
 	devices := openAll(t, 1)
-	for name, access := range map[string]int{"read-only": syscall.PROT_READ, "writable": syscall.PROT_READ | syscall.PROT_WRITE} {
+	for name, c := range map[string]struct {
+		access int
+		sized  bool
+	}{
+		"read-only":                  {syscall.PROT_READ, true},
+		"writable":                   {syscall.PROT_READ | syscall.PROT_WRITE, true},
+		"read-only, of unknown size": {syscall.PROT_READ, false},
+		"writable, of unknown size":  {syscall.PROT_READ | syscall.PROT_WRITE, false},
+	} {
 		for _, d := range devices {
 			for _, mode := range []exchange.Copy{exchange.IfNeeded, exchange.Never, exchange.Always} {
 				t.Run(fmt.Sprintf("%s to %v, %v", name, d.ID(), mode), func(t *testing.T) {
-					x := mappedFile(t, access)
+					x := mappedFile(t, c.access, c.sized)
 					route, planned := exchange.Plan(x, d, exchange.Options{Copy: mode})
 					got, report, moved := exchange.To(t.Context(), x, d, exchange.Options{Copy: mode})
 					if moved == nil {

@@ -181,11 +181,28 @@ type Refusal struct {
 //
 // If Load fails, nothing stays open.
 func Load(ctx context.Context, path string, device core.Device, options LoadOptions) (*Loaded, error) {
+	return LoadAll(ctx, []string{path}, device, options)
+}
+
+// LoadAll is like [Load], and loads the tensors of all paths together: the options concern all of them, and
+// Loaded.Names has the tensors of the first path first. It returns ErrInvalid if there is no path, and ErrLayout if two
+// files have a tensor of the same name.
+func LoadAll(ctx context.Context, paths []string, device core.Device, options LoadOptions) (*Loaded, error) {
 	l, err := newLoader(device, options)
 	if err != nil {
 		return nil, err
 	}
-	return l.do(ctx, func(r *runner) error { return l.openFiles(path, r) })
+	if len(paths) == 0 {
+		return nil, loading.errorf(core.ErrInvalid, "there is no path to load from")
+	}
+	return l.do(ctx, func(r *runner) error {
+		for _, path := range paths {
+			if err := l.openFiles(path, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // newLoader checks the options.

@@ -64,6 +64,55 @@ func TestAnIndexLoadsAllItsFiles(t *testing.T) {
 	}
 }
 
+func TestLoadAllTakesSeveralPaths(t *testing.T) {
+	folder, other := t.TempDir(), t.TempDir()
+	index := sharded(t, folder, nil)
+	first := filepath.Join(folder, "model-00001-of-00002.safetensors")
+	second := filepath.Join(folder, "model-00002-of-00002.safetensors")
+	npy := filepath.Join(other, "x.npy")
+	if err := tensorfile.WriteFile(t.Context(), npy, []tensorfile.Named{{Tensor: filled(t, core.TypeFloat32, 9, 4)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range targets {
+		d := to.open(t)
+		for _, mode := range readModes {
+			l, err := tensorfile.LoadAll(t.Context(), []string{npy, second, first}, d, tensorfile.LoadOptions{Read: mode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(l.Names) != 7 || l.Names[0] != "x" || l.Names[1][:7] != "layer.1" || len(l.Report.Files) != 3 {
+				t.Errorf("tensors %q of %d files", l.Names, len(l.Report.Files))
+			}
+			checkEqual(t, onHost(t, d, l.Tensors["x"]), filled(t, core.TypeFloat32, 9, 4))
+			checkEqual(t, onHost(t, d, l.Tensors["layer.0.2"]), filled(t, core.TypeFloat32, 3, 7))
+			checkEqual(t, onHost(t, d, l.Tensors["layer.1.2"]), filled(t, core.TypeFloat32, 103, 7))
+			_ = l.Close()
+			// A glob that only one of the files matches is used.
+			o := tensorfile.LoadOptions{Read: mode, Only: []string{"*.1.2", "x"}}
+			if l, err = tensorfile.LoadAll(t.Context(), []string{index, npy}, d, o); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(l.Names, []string{"layer.1.2", "x"}) {
+				t.Errorf("only two: %q", l.Names)
+			}
+			_ = l.Close()
+		}
+		for name, c := range map[string]struct {
+			paths []string
+			want  error
+		}{
+			"no path":                {nil, core.ErrInvalid},
+			"a file twice":           {[]string{first, first}, core.ErrLayout},
+			"a file and its index":   {[]string{index, second}, core.ErrLayout},
+			"a second one not there": {[]string{first, filepath.Join(folder, "none.npy")}, fs.ErrNotExist},
+		} {
+			if _, err := tensorfile.LoadAll(t.Context(), c.paths, d, tensorfile.LoadOptions{}); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+	}
+}
+
 func TestAFolderOfOneFile(t *testing.T) {
 	folder, d := t.TempDir(), openHost(t)
 	_, err := tensorfile.Load(t.Context(), folder, d, tensorfile.LoadOptions{})

@@ -19,7 +19,7 @@ func TestNilArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	coretest.CheckNils(t, map[string]any{
-		"Open": tensorfile.Open, "Parse": tensorfile.Parse, "FormatOf": tensorfile.FormatOf, "Load": tensorfile.Load, "LoadFiles": tensorfile.LoadFiles, "Read": tensorfile.Read,
+		"Open": tensorfile.Open, "Parse": tensorfile.Parse, "FormatOf": tensorfile.FormatOf, "Load": tensorfile.Load, "LoadAll": tensorfile.LoadAll, "LoadFiles": tensorfile.LoadFiles, "Read": tensorfile.Read,
 		"InflateLimit": tensorfile.InflateLimit, "Unaligned": tensorfile.Unaligned, "VoidAs": tensorfile.VoidAs, "VerifyChecksums": tensorfile.VerifyChecksums,
 		"Compress": tensorfile.Compress, "Budget": tensorfile.Budget, "Metadata": tensorfile.Metadata, "Save": tensorfile.Save, "WriteFile": tensorfile.WriteFile,
 		"Write": tensorfile.Write, "CanWrite": tensorfile.CanWrite,

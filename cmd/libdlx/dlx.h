@@ -55,7 +55,7 @@ extern "C" {
 /* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
 #define DLX_ABI_VERSION 0
 /* Raised when functions or constants are added. */
-#define DLX_VERSION_MINOR 2
+#define DLX_VERSION_MINOR 3
 
 #if defined(__GNUC__)
 #define DLX_API __attribute__((visibility("default")))
@@ -76,6 +76,7 @@ typedef struct dlx_event dlx_event;       /* a point in the work of a stream */
 typedef struct dlx_route dlx_route;       /* a plan for a move */
 typedef struct dlx_report dlx_report;     /* what a move did */
 typedef struct dlx_file dlx_file;         /* an open file of tensors */
+typedef struct dlx_loaded dlx_loaded;     /* tensors that were loaded from files */
 typedef struct dlx_text dlx_text;         /* a text that the library made */
 
 /* What a function returns. New values may be added. */
@@ -144,6 +145,10 @@ DLX_API dlx_status dlx_live(const char *name, int64_t *count, dlx_error *error);
 /* Returns the counts as a JSON object, such as {"core.Buffer":0,"libdlx.tensor":1}. The new text is not counted.
  * The caller closes the text. */
 DLX_API dlx_status dlx_live_json(dlx_text **text, dlx_error *error);
+
+/* Returns what the process has allocated, moved, opened and waited for, as a JSON object with the fields of
+ * core.ReadMetrics of Go; docs/metrics.md says what they count. The caller closes the text. */
+DLX_API dlx_status dlx_metrics_json(dlx_text **text, dlx_error *error);
 
 /* Releases the memory of all exported tensors whose deleter was called before. This happens by itself within about a
  * millisecond; call dlx_flush to have it done at a certain point, such as before dlx_device_close. Blocks for at most
@@ -295,6 +300,13 @@ DLX_API dlx_status dlx_tensor_wrap(void *data, int64_t size, int64_t offset, con
 DLX_API dlx_status dlx_tensor_view(dlx_tensor *tensor, int32_t rank, const int64_t *shape, const int64_t *strides,
 	int64_t offset, dlx_tensor **view, dlx_error *error);
 
+/* Makes a tensor on the memory of another one whose elements have another number of lanes: lanes of the numbers that lie
+ * next to each other along the last axis are an element. Packed 4-bit floats of the shape (2, 8) are with 2 lanes the
+ * shape (2, 4) of PyTorch's float4_e2m1fn_x2, and with 1 lane (2, 8) again. The view keeps the memory as that of
+ * dlx_tensor_view. The caller closes it. Fails with DLX_ERR_DTYPE if lanes is 0, or DLX_ERR_LAYOUT if the numbers cannot be
+ * divided so. */
+DLX_API dlx_status dlx_tensor_with_lanes(dlx_tensor *tensor, uint16_t lanes, dlx_tensor **view, dlx_error *error);
+
 /* Makes a row-major tensor with the elements of tensor converted to another type. It lies on the device of tensor, or in
  * host memory if the host can access tensor. The host converts: elements on a device are copied to it and back, in
  * pieces. Numbers are rounded to the nearest one, and truncated for integers. The caller closes the result. May block.
@@ -408,6 +420,63 @@ DLX_API dlx_status dlx_file_save(const char *path, dlx_tensor *const *tensors, c
 DLX_API dlx_status dlx_file_save_metadata(const char *path, dlx_tensor *const *tensors, const char *const *names,
 	size_t count, const char *const *keys, const char *const *values, size_t pairs, int64_t timeout_ns,
 	dlx_error *error);
+
+/* Selects a part of tensors along one axis: part index of count has the rows from index*n/count up to but not including
+ * (index+1)*n/count, rounded down, of the n rows. */
+typedef struct dlx_slice {
+	const char *name;   /* a glob that the name of the tensor matches; NULL matches every tensor */
+	int64_t index;      /* which part, from 0 */
+	int64_t count;      /* how many parts */
+	int32_t axis;       /* which axis is divided */
+	int32_t reserved32; /* 0 */
+} dlx_slice;
+
+/* How to load. All zero, or a NULL pointer to the options, loads all tensors as they are. The caller owns what it points
+ * to. */
+typedef struct dlx_load_options {
+	const char *const *only;  /* only_count globs: a tensor is loaded if its name matches one. "*" matches any characters, */
+	size_t only_count;        /* "?" one, "[a-z]" one of a range; a backslash takes the meaning of the next one away. 0 loads all */
+	const dlx_slice *slices;  /* slice_count slices; the first one that matches a tensor is used for it. Only the bytes */
+	size_t slice_count;       /* of the part are read */
+	dlx_dtype dtype;          /* all 0, or the type that the elements are converted to */
+	int32_t row_major;        /* 1: tensors in column-major order, which .npy and .npz have, become row-major */
+	int32_t writable;         /* 1: tensors on the host are never the read-only memory of the file */
+	int32_t threads;          /* the number of threads that read; 0 is a default */
+	const char *read;         /* "auto", "map", "direct" (past the page cache) or "cufile"; NULL is "auto" */
+	const char *checksum;     /* "crc32c" or "sha256": compute one of each tensor's bytes in the file; NULL: none */
+	int64_t budget;           /* the largest number of bytes of buffers on the way to the device; 0 is 64 MiB */
+	uint64_t reserved[8];     /* 0 */
+} dlx_load_options;
+
+/* Loads the tensors of count paths into the memory of a device. A path names a .safetensors, .npy or .npz file, an index
+ * of several .safetensors files (model.safetensors.index.json), or a folder with one index or with .safetensors files.
+ * options may be NULL. The caller closes the result. Blocks until everything is loaded.
+ *
+ * With "map", also if "auto" chooses it, tensors on the host are the read-only memory of the file, which must then not be
+ * truncated or overwritten in place, as for dlx_file_open.
+ *
+ * Fails as dlx_file_open does, with DLX_ERR_INVALID also if a glob matches no tensor, an option is out of range, or a file
+ * was changed meanwhile; DLX_ERR_LAYOUT if a tensor lacks the axis of its slice, two files have a tensor of the same name,
+ * or an index and its files contradict each other; DLX_ERR_DTYPE if a conversion is not possible; DLX_ERR_NOT_SUPPORTED if
+ * parts of bytes would have to be cut, or the device cannot read as asked; and with errors of the device. Then nothing
+ * stays open. */
+DLX_API dlx_status dlx_load(const char *const *paths, size_t count, dlx_device *device, const dlx_load_options *options,
+	int64_t timeout_ns, dlx_loaded **loaded, dlx_error *error);
+
+/* Returns the names in the order of the files, the checksums in hexadecimal digits, and a report as JSON:
+ * {"names":[...],"checksums":{"name":"..."},"report":{...}}. The caller closes the text. */
+DLX_API dlx_status dlx_loaded_json(dlx_loaded *loaded, dlx_text **text, dlx_error *error);
+
+/* Returns the tensor with the given name. The caller closes it, before or after loaded. Small tensors share one
+ * allocation, which is freed with the last of them. Fails with DLX_ERR_INVALID if there is no such tensor. */
+DLX_API dlx_status dlx_loaded_tensor(dlx_loaded *loaded, const char *name, dlx_tensor **tensor, dlx_error *error);
+
+/* As dlx_loaded_tensor, for the tensor at a place among the names of dlx_loaded_json, from 0. A name in an .npz file may
+ * be one that JSON or a text of C cannot express. */
+DLX_API dlx_status dlx_loaded_at(dlx_loaded *loaded, size_t index, dlx_tensor **tensor, dlx_error *error);
+
+/* Closes what was loaded. Tensors that were returned stay open. */
+DLX_API dlx_status dlx_loaded_close(dlx_loaded *loaded, dlx_error *error);
 
 /* ---- Moves ------------------------------------------------------------------------------------------------------ */
 

@@ -78,6 +78,7 @@ const char *dlx_status_text(dlx_status status) {
 
 ENTRY(live, (const char *name, int64_t *count, dlx_error *error), CLEAR(count), ((char *)name, count, error))
 ENTRY(live_json, (dlx_text **text, dlx_error *error), CLEAR(text), (text, error))
+ENTRY(metrics_json, (dlx_text **text, dlx_error *error), CLEAR(text), (text, error))
 ENTRY(flush, (dlx_error *error), NOTHING, (error))
 
 ENTRY(text_data, (dlx_text *text, const char **data, size_t *length, dlx_error *error),
@@ -106,6 +107,8 @@ ENTRY(tensor_wrap, (void *data, int64_t size, int64_t offset, const dlx_tensor_s
 ENTRY(tensor_view, (dlx_tensor *tensor, int32_t rank, const int64_t *shape, const int64_t *strides, int64_t offset,
 	dlx_tensor **view, dlx_error *error), CLEAR(view),
 	(tensor, rank, (int64_t *)shape, (int64_t *)strides, offset, view, error))
+ENTRY(tensor_with_lanes, (dlx_tensor *tensor, uint16_t lanes, dlx_tensor **view, dlx_error *error), CLEAR(view),
+	(tensor, lanes, view, error))
 ENTRY(tensor_as_type, (dlx_tensor *tensor, const dlx_dtype *dtype, int64_t timeout_ns, dlx_tensor **result,
 	dlx_error *error), CLEAR(result), (tensor, (dlx_dtype *)dtype, timeout_ns, result, error))
 ENTRY(tensor_close, (dlx_tensor *tensor, dlx_error *error), NOTHING, (tensor, error))
@@ -146,6 +149,16 @@ ENTRY(file_save_metadata, (const char *path, dlx_tensor *const *tensors, const c
 	const char *const *keys, const char *const *values, size_t pairs, int64_t timeout_ns, dlx_error *error), NOTHING,
 	((char *)path, (dlx_tensor **)tensors, (char **)names, count, (char **)keys, (char **)values, pairs, timeout_ns,
 		error))
+
+ENTRY(load, (const char *const *paths, size_t count, dlx_device *device, const dlx_load_options *options,
+	int64_t timeout_ns, dlx_loaded **loaded, dlx_error *error), CLEAR(loaded),
+	((char **)paths, count, device, (dlx_load_options *)options, timeout_ns, loaded, error))
+ENTRY(loaded_json, (dlx_loaded *loaded, dlx_text **text, dlx_error *error), CLEAR(text), (loaded, text, error))
+ENTRY(loaded_tensor, (dlx_loaded *loaded, const char *name, dlx_tensor **tensor, dlx_error *error), CLEAR(tensor),
+	(loaded, (char *)name, tensor, error))
+ENTRY(loaded_at, (dlx_loaded *loaded, size_t index, dlx_tensor **tensor, dlx_error *error), CLEAR(tensor),
+	(loaded, index, tensor, error))
+ENTRY(loaded_close, (dlx_loaded *loaded, dlx_error *error), NOTHING, (loaded, error))
 
 ENTRY(to, (dlx_tensor *tensor, dlx_device *device, const dlx_move_options *options, int64_t timeout_ns,
 	dlx_tensor **result, dlx_report **report, dlx_error *error), CLEAR(result) CLEAR(report),

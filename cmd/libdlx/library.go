@@ -59,6 +59,11 @@ func dlxgo_live_json(text **C.dlx_text, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error { return setJSON(text, liveObjects()) })
 }
 
+//export dlxgo_metrics_json
+func dlxgo_metrics_json(text **C.dlx_text, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error { return setJSON(text, core.ReadMetrics()) })
+}
+
 // liveObjects counts what is open, after what was deleted is gone.
 func liveObjects() map[string]int64 {
 	dlpack.Flush()

@@ -181,6 +181,21 @@ func dlxgo_tensor_view(tensor *C.dlx_tensor, rank C.int32_t, cShape, cStrides *C
 	})
 }
 
+//export dlxgo_tensor_with_lanes
+func dlxgo_tensor_with_lanes(tensor *C.dlx_tensor, lanes C.uint16_t, view **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("view", unsafe.Pointer(view)); err != nil {
+			return err
+		}
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		v, err := t.WithLanes(uint16(lanes))
+		return setTensor(view, v, err)
+	})
+}
+
 //export dlxgo_tensor_as_type
 func dlxgo_tensor_as_type(tensor *C.dlx_tensor, kind *C.dlx_dtype, timeout C.int64_t, result **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+from typing import Any
+
 import numpy as np
 
 import dlx
@@ -22,3 +26,31 @@ def test_types() -> None:
     assert plan and moved.shape == shape
     assert np.from_dlpack(t).shape == shape
     assert memoryview(t).shape == shape
+
+
+def test_types_of_load(tmp_path: pathlib.Path) -> None:
+    path: os.PathLike[str] = tmp_path / "x.npy"
+    dlx.save(path, np.zeros(4))
+    loaded: dlx.Loaded = dlx.load([path], "cpu", only="x", slices={"x": (0, 0, 2)}, dtype=np.float32)
+    t: dlx.Tensor = loaded["x"]
+    names: list[str] = list(loaded)
+    assert t.shape == (2,) and names == ["x"] and loaded.report["tensors"] == 1
+
+
+def test_types_of_streams() -> None:
+    with dlx.Stream("cpu") as s, s.record() as event:
+        t: dlx.Tensor = dlx.empty(3, stream=s).to("cpu", copy=True, stream=s, source_stream=s).copy(stream=s)
+        s.wait(event)
+        s.wait(t)
+        s.wait(s)
+        s.synchronize(timeout=1.5)
+        event.wait(1)
+        device: dlx.Device = s.device
+        native: int = s.native
+        done: bool = event.done
+        assert (device, native, done) == ("cpu", 0, True) and t.plan("cpu", stream=s)
+
+
+def test_types_of_metrics() -> None:
+    numbers: dict[str, Any] = dlx.metrics()
+    assert "devices" in numbers

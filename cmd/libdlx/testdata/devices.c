@@ -165,6 +165,88 @@ static void borrowing(dlx_device *device, const dlx_device_info *info) {
 	}
 }
 
+/* A plan goes the way that the move goes, or both fail alike. */
+static void agree(dlx_tensor *t, dlx_device *to) {
+	dlx_tensor_info from;
+	dlx_device_info target;
+	OK(dlx_tensor_get_info(t, &from, &err));
+	OK(dlx_device_get_info(to, &target, &err));
+	if ((from.device.type == 2 && target.id.type == 10) || (from.device.type == 10 && target.id.type == 2)) {
+		return; /* only the drivers can tell that the memory is another vendor's */
+	}
+	for (int32_t copy = DLX_COPY_IF_NEEDED; copy <= DLX_COPY_ALWAYS; copy++) {
+		dlx_move_options options = {.copy = copy};
+		dlx_route *route;
+		dlx_report *report;
+		dlx_report_info did = {.mechanism = DLX_MECHANISM_NONE};
+		dlx_tensor *moved;
+		int32_t mechanism = DLX_MECHANISM_NONE;
+		dlx_status planned = dlx_plan(t, to, &options, &route, NULL);
+		if (planned == DLX_OK) {
+			OK(dlx_route_mechanism(route, &mechanism, &err));
+			OK(dlx_route_close(route, &err));
+		}
+		dlx_status status = dlx_to(t, to, &options, 0, &moved, &report, &err);
+		if (status == DLX_OK) {
+			OK(dlx_report_get_info(report, &did, &err));
+			OK(dlx_report_close(report, &err));
+			OK(dlx_tensor_close(moved, &err));
+		}
+		if (planned != status || mechanism != did.mechanism) {
+			fprintf(stderr, "device type %d, memory at %p, to %s, copy %d: planned %d, status %d; moved by %d, status %d: %s\n",
+				from.device.type, from.data, target.id_text, copy, mechanism, planned, did.mechanism, status, err.text);
+			exit(1);
+		}
+	}
+}
+
+/* Plans of all kinds of memory of a device to every device. */
+static void plans(dlx_device *device, dlx_device *const *all, size_t count) {
+	const int64_t shape[] = {rows, columns}, few[] = {rows - 2, columns / 3}, steps[] = {columns, 3};
+	dlx_tensor_spec s = spec_of(float32, 2, shape);
+	dlx_alloc_options kinds[8 + 32] = {{0}, {.host_visible = 1}, {.memory_type = 3}, {.memory_type = 11}, {.memory_type = 13}};
+	size_t n = 5;
+	for (size_t i = 0; i < count; i++) {
+		kinds[n++] = (dlx_alloc_options){.share_with = all[i]};
+	}
+	for (size_t k = 0; k < n; k++) {
+		dlx_tensor *t, *view;
+		dlx_status status = dlx_tensor_alloc(device, &s, &kinds[k], 0, &t, &err);
+		CHECK(status == DLX_OK || status == DLX_ERR_NOT_SUPPORTED || status == DLX_ERR_INVALID);
+		if (status != DLX_OK) {
+			continue;
+		}
+		OK(dlx_tensor_view(t, 2, few, steps, columns, &view, &err));
+		for (size_t i = 0; i < count; i++) {
+			agree(t, all[i]);
+			agree(view, all[i]);
+		}
+		OK(dlx_tensor_close(view, &err));
+		OK(dlx_tensor_close(t, &err));
+	}
+}
+
+/* Plans of host memory that dlx did not allocate. */
+static void plans_of_others(dlx_device *const *all, size_t count) {
+	static float memory[elements];
+	const int64_t shape[] = {rows, columns};
+	dlx_tensor_spec s = spec_of(float32, 2, shape);
+	for (int flags = 0; flags <= DLX_FLAG_READ_ONLY; flags++) {
+		struct DLManagedTensorVersioned *managed;
+		dlx_tensor *wrapped, *imported;
+		s.flags = (uint64_t)flags;
+		OK(dlx_tensor_wrap(memory, sizeof memory, 0, &s, NULL, NULL, &wrapped, &err));
+		OK(dlx_tensor_export(wrapped, &managed, &err));
+		OK(dlx_tensor_import(managed, NULL, &imported, &err));
+		for (size_t i = 0; i < count; i++) {
+			agree(wrapped, all[i]);
+			agree(imported, all[i]);
+		}
+		OK(dlx_tensor_close(imported, &err));
+		OK(dlx_tensor_close(wrapped, &err));
+	}
+}
+
 int main(int argc, char **argv) {
 	dlx_registry *registry;
 	dlx_device_info list[32], info;
@@ -210,6 +292,21 @@ int main(int argc, char **argv) {
 		OK(dlx_device_close(device, &err));
 		printf("%s\n", info.id_text);
 	}
+	dlx_device *all[32];
+	for (size_t i = 0; i < count; i++) {
+		OK(dlx_device_open(registry, list[i].id_text, 0, &all[i], &err));
+	}
+	for (size_t i = 0; i < count; i++) {
+		plans(all[i], all, count);
+	}
+	plans_of_others(all, count);
+	OK(dlx_flush(&err));
+	for (size_t i = 0; i < count; i++) {
+		OK(dlx_device_close(all[i], &err));
+	}
+	OK(dlx_metrics_json(&text, &err));
+	json = text_of(text);
+	CHECK(strstr(json, "\"devices\":[") && strstr(json, "\"moves\":[{\"from\":\"cpu\"") && strstr(json, "\"allocs\":"));
 	OK(dlx_device_close(cpu, &err));
 	OK(dlx_registry_close(registry, &err));
 	check_nothing_open();

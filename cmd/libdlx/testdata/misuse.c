@@ -33,6 +33,7 @@ static void wrong_handle(void *h, dlx_status want, dlx_device *device, dlx_tenso
 	FAILS(want, dlx_device_json(h, (dlx_text **)&out, &err));
 	FAILS(want, dlx_tensor_alloc(h, &spec, NULL, 0, TENSOR, &err));
 	FAILS(want, dlx_tensor_view(h, 1, shape, NULL, 0, TENSOR, &err));
+	FAILS(want, dlx_tensor_with_lanes(h, 2, TENSOR, &err));
 	FAILS(want, dlx_tensor_as_type(h, &float32, 0, TENSOR, &err));
 	FAILS(want, dlx_tensor_close(h, &err));
 	FAILS(want, dlx_tensor_get_info(h, &tensor_info, &err));
@@ -51,6 +52,11 @@ static void wrong_handle(void *h, dlx_status want, dlx_device *device, dlx_tenso
 	FAILS(want, dlx_file_save("/nonexistent/x.npy", (dlx_tensor **)&h, NULL, 1, 0, 0, &err));
 	FAILS(want, dlx_file_save_metadata("/nonexistent/x.safetensors", (dlx_tensor **)&h, NULL, 1, NULL, NULL, 0, 0,
 		&err));
+	FAILS(want, dlx_load((const char *[]){"/nonexistent/x.npy"}, 1, h, NULL, 0, (dlx_loaded **)&out, &err));
+	FAILS(want, dlx_loaded_json(h, (dlx_text **)&out, &err));
+	FAILS(want, dlx_loaded_tensor(h, "x", TENSOR, &err));
+	FAILS(want, dlx_loaded_at(h, 0, TENSOR, &err));
+	FAILS(want, dlx_loaded_close(h, &err));
 	FAILS(want, dlx_to(h, device, NULL, 0, TENSOR, NULL, &err));
 	FAILS(want, dlx_to(tensor, h, NULL, 0, TENSOR, (dlx_report **)&out, &err));
 	FAILS(want, dlx_plan(h, device, NULL, (dlx_route **)&out, &err));
@@ -97,6 +103,7 @@ static void no_result(dlx_registry *registry, dlx_device *device, dlx_tensor *te
 	dlx_tensor_spec spec = spec_of(float32, 1, shape);
 	FAILS(want, dlx_live(NULL, NULL, &err));
 	FAILS(want, dlx_live_json(NULL, &err));
+	FAILS(want, dlx_metrics_json(NULL, &err));
 	FAILS(want, dlx_registry_open(NULL, &err));
 	FAILS(want, dlx_registry_devices(registry, 0, NULL, 0, NULL, &err));
 	FAILS(want, dlx_registry_json(registry, 0, NULL, &err));
@@ -106,6 +113,7 @@ static void no_result(dlx_registry *registry, dlx_device *device, dlx_tensor *te
 	FAILS(want, dlx_tensor_alloc(device, &spec, NULL, 0, NULL, &err));
 	FAILS(want, dlx_tensor_wrap(NULL, 0, 0, &spec, NULL, NULL, NULL, &err));
 	FAILS(want, dlx_tensor_view(tensor, 1, shape, NULL, 0, NULL, &err));
+	FAILS(want, dlx_tensor_with_lanes(tensor, 1, NULL, &err));
 	FAILS(want, dlx_tensor_get_info(tensor, NULL, &err));
 	FAILS(want, dlx_tensor_ready(tensor, NULL, &err));
 	FAILS(want, dlx_tensor_export(tensor, NULL, &err));
@@ -113,6 +121,7 @@ static void no_result(dlx_registry *registry, dlx_device *device, dlx_tensor *te
 	FAILS(want, dlx_tensor_export_legacy(tensor, NULL, &err));
 	FAILS(want, dlx_dlpack_exchange_api(NULL, &err));
 	FAILS(want, dlx_file_open("x.npy", NULL, &err));
+	FAILS(want, dlx_load((const char *[]){"/nonexistent/x.npy"}, 1, device, NULL, 0, NULL, &err));
 	FAILS(want, dlx_to(tensor, device, NULL, 0, NULL, NULL, &err));
 	FAILS(want, dlx_plan(tensor, device, NULL, NULL, &err));
 	FAILS(want, dlx_stream_open(device, 0, NULL, &err));
@@ -245,6 +254,24 @@ static void views_and_wraps(void) {
 	OK(dlx_tensor_close(t, &err));
 }
 
+static void lanes(dlx_device *device) {
+	dlx_tensor *t, *pairs, *back, *none;
+	dlx_tensor_info info;
+	dlx_tensor_spec spec = spec_of((dlx_dtype){17, 4, 1}, 2, (const int64_t[]){2, 8});
+	OK(dlx_tensor_alloc(device, &spec, NULL, 0, &t, &err));
+	FAILS(DLX_ERR_DTYPE, dlx_tensor_with_lanes(t, 0, &none, &err));
+	FAILS(DLX_ERR_LAYOUT, dlx_tensor_with_lanes(t, 3, &none, &err));
+	OK(dlx_tensor_with_lanes(t, 2, &pairs, &err));
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_tensor_get_info(pairs, &info, &err));
+	CHECK(info.dtype.lanes == 2 && info.shape[0] == 2 && info.shape[1] == 4 && info.bytes == 8 && info.strides[0] == 4);
+	OK(dlx_tensor_with_lanes(pairs, 1, &back, &err));
+	OK(dlx_tensor_get_info(back, &info, &err));
+	CHECK(info.dtype.lanes == 1 && info.shape[1] == 8 && info.bytes == 8);
+	OK(dlx_tensor_close(pairs, &err));
+	OK(dlx_tensor_close(back, &err));
+}
+
 static void files(dlx_device *device, const char *folder) {
 	dlx_file *f;
 	dlx_tensor *t, *u;
@@ -323,6 +350,86 @@ static void files(dlx_device *device, const char *folder) {
 	OK(dlx_file_close(f, &err));
 }
 
+static void load(dlx_device *device, const char *folder) {
+	char safe[4096], one[4096];
+	snprintf(safe, sizeof safe, "%s/two.safetensors", folder);
+	snprintf(one, sizeof one, "%s/one.npy", folder);
+	const char *const paths[] = {safe, one}, *const hole[] = {safe, NULL}, *const missing[] = {safe, "/nonexistent/x.npy"};
+	const char *const none[] = {"c"}, *const some[] = {"[bc]", "o*"};
+	dlx_loaded *l;
+	FAILS(DLX_ERR_INVALID, dlx_load(NULL, 1, device, NULL, 0, &l, &err));
+	FAILS(DLX_ERR_INVALID, dlx_load(paths, 0, device, NULL, 0, &l, &err));
+	FAILS(DLX_ERR_INVALID, dlx_load(hole, 2, device, NULL, 0, &l, &err));
+	FAILS(DLX_ERR_INVALID, dlx_load(paths, 2, device, NULL, -1, &l, &err));
+	FAILS(DLX_ERR_TIMEOUT, dlx_load(paths, 2, device, NULL, 1, &l, &err));
+	FAILS(DLX_ERR_INVALID, dlx_load(missing, 2, device, NULL, 0, &l, &err));
+	CHECK(err.native_code == ENOENT);
+	const dlx_slice whole = {.count = 1}, tenth = {.count = 1, .axis = 9}, odd = {.count = 1, .reserved32 = 1};
+	const struct {
+		dlx_status want;
+		dlx_load_options options;
+	} wrong[] = {
+		{DLX_ERR_INVALID, {.reserved = {0, 0, 0, 0, 0, 0, 0, 1}}},
+		{DLX_ERR_INVALID, {.only_count = 1}},
+		{DLX_ERR_INVALID, {.only = hole, .only_count = 2}},
+		{DLX_ERR_INVALID, {.only = none, .only_count = 1}},
+		{DLX_ERR_INVALID, {.slice_count = 1}},
+		{DLX_ERR_INVALID, {.slices = &odd, .slice_count = 1}},
+		{DLX_ERR_INVALID, {.slices = (dlx_slice[]){{.count = 0}}, .slice_count = 1}},
+		{DLX_ERR_LAYOUT, {.slices = &tenth, .slice_count = 1}},
+		{DLX_ERR_DTYPE, {.dtype = {3, 64, 1}}},
+		{DLX_ERR_INVALID, {.row_major = 2}},
+		{DLX_ERR_INVALID, {.writable = -1}},
+		{DLX_ERR_INVALID, {.threads = -1}},
+		{DLX_ERR_INVALID, {.read = "slowly"}},
+		{DLX_ERR_NOT_SUPPORTED, {.read = "cufile"}},
+		{DLX_ERR_INVALID, {.checksum = "md5"}},
+		{DLX_ERR_INVALID, {.budget = 1}},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		FAILS(wrong[i].want, dlx_load(paths, 2, device, &wrong[i].options, 0, &l, &err));
+		CHECK(l == NULL);
+	}
+
+	dlx_text *text;
+	dlx_tensor *t, *u, *closed;
+	dlx_tensor_info info;
+	const char *data;
+	dlx_slice last = {.name = "b", .index = 2, .count = 3};
+	dlx_load_options o = {.only = some, .only_count = 2, .slices = &last, .slice_count = 1, .dtype = {2, 64, 1},
+		.read = "direct", .checksum = "crc32c", .threads = 2, .budget = 1 << 20, .writable = 1};
+	OK(dlx_load(paths, 2, device, &o, 0, &l, &err));
+	OK(dlx_loaded_json(l, &text, &err));
+	OK(dlx_text_data(text, &data, NULL, &err));
+	CHECK(strstr(data, "\"names\":[\"b\",\"one\"]") && strstr(data, "\"checksums\":{\"b\":\"") && strstr(data, "\"bytes_read\":"));
+	OK(dlx_text_close(text, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_json(l, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_tensor(l, "a", &t, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_tensor(l, NULL, &t, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_tensor(l, "b", NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_at(l, 2, &t, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_at(l, SIZE_MAX, &t, &err));
+	FAILS(DLX_ERR_INVALID, dlx_loaded_at(l, 0, NULL, &err));
+	OK(dlx_loaded_tensor(l, "b", &t, &err));
+	OK(dlx_loaded_at(l, 1, &u, &err));
+	OK(dlx_loaded_close(l, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_loaded_at(l, 0, &closed, &err));
+	OK(dlx_tensor_get_info(t, &info, &err));
+	CHECK(info.elements == 1 && *(double *)info.data == 3 && info.flags == 0);
+	OK(dlx_tensor_get_info(u, &info, &err));
+	CHECK(info.elements == 3 && ((double *)info.data)[1] == 2);
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_tensor_close(u, &err));
+
+	o = (dlx_load_options){.slices = &whole, .slice_count = 1, .read = "map"};
+	OK(dlx_load(paths, 2, device, &o, 0, &l, &err));
+	OK(dlx_loaded_tensor(l, "a", &t, &err));
+	OK(dlx_tensor_get_info(t, &info, &err));
+	CHECK(info.flags == DLX_FLAG_READ_ONLY && ((float *)info.data)[2] == 3);
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_loaded_close(l, &err));
+}
+
 int main(int argc, char **argv) {
 	CHECK(argc == 2);
 	CHECK(dlx_abi_version() == DLX_ABI_VERSION && dlx_version_minor() == DLX_VERSION_MINOR && dlx_version() != NULL);
@@ -399,7 +506,9 @@ int main(int argc, char **argv) {
 	no_result(registry, device, tensor, stream);
 	bad_specs(device);
 	views_and_wraps();
+	lanes(device);
 	files(device, argv[1]);
+	load(device, argv[1]);
 
 	int64_t n;
 	FAILS(DLX_ERR_INVALID, dlx_live("no such counter", &n, &err));

@@ -1,9 +1,9 @@
 """Tensors that are shared with other libraries, devices, files and Go, without a copy where possible.
 
 ``from_dlpack`` makes a tensor of anything that supports DLPack, and other libraries make theirs of it, by their own
-``from_dlpack``. ``empty`` allocates memory, and ``open`` maps the tensors of a file into memory. ``Tensor.to`` moves a
-tensor to another device; ``Tensor.plan`` says how. The first use of a device or a file starts the Go runtime, in
-the library libdlx. The rest of the package does without.
+``from_dlpack``. ``empty`` allocates memory, and ``open`` maps the tensors of a file into memory, and ``load`` loads those
+of files onto a device. ``Tensor.to`` moves a tensor to another device; ``Tensor.plan`` says how. The first use of a device
+or a file starts the Go runtime, in the library libdlx. The rest of the package does without.
 """
 
 from __future__ import annotations
@@ -15,17 +15,24 @@ from . import _C, _format, _number, _numpy, _repr
 from ._build import BUILD as __build__
 from ._C import Tensor, from_dlpack
 from ._file import File, open, save
-from ._types import Device, devices, dtype, empty
+from ._load import Loaded, load
+from ._stream import Event, Stream
+from ._types import Device, devices, dtype, empty, metrics
 from ._version import VERSION as __version__
 
 __all__ = [
     "Device",
+    "Event",
     "File",
+    "Loaded",
+    "Stream",
     "Tensor",
     "devices",
     "dtype",
     "empty",
     "from_dlpack",
+    "load",
+    "metrics",
     "open",
     "save",
 ]

@@ -129,4 +129,6 @@ def save(
 
 def _on_host(x: object) -> _C.Tensor:
     tensor = x if isinstance(x, _C.Tensor) else _C.from_dlpack(x)
+    if tensor.dtype.bits < 8 and tensor.dtype.lanes > 1:  # as PyTorch has packed numbers, and files do not
+        tensor = tensor.with_lanes(1)
     return tensor if tensor.device.type in HOST else tensor.to("cpu")

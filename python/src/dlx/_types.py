@@ -7,9 +7,12 @@ import operator
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, SupportsIndex, Union
 
 from . import _C
+
+if TYPE_CHECKING:
+    from ._stream import Stream
 
 # The names of DLPack's type codes, as in core/dtype.go: with their width, or 0 if the width follows the name.
 _CODES: tuple[tuple[str, int], ...] = (
@@ -163,10 +166,12 @@ class Device(str):
 Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
 
 
-def empty(shape: Shape, dtype: object = "float32", device: object = "cpu") -> _C.Tensor:
+def empty(
+    shape: Shape, dtype: object = "float32", device: object = "cpu", *, stream: Stream | None = None
+) -> _C.Tensor:
     """Allocate a row-major tensor, whose elements are not initialized.
 
-    The address of host memory is a multiple of 256.
+    The address of host memory is a multiple of 256. stream is the stream of the device that uses the memory first.
     """
     # A tensor or an array may be both, an integer and iterable.
     try:
@@ -176,7 +181,7 @@ def empty(shape: Shape, dtype: object = "float32", device: object = "cpu") -> _C
             raise
         extents = tuple(shape)
     kind = _dtype(dtype)
-    return _C.empty(extents, kind.code, kind.bits, kind.lanes, device)
+    return _C.empty(extents, kind.code, kind.bits, kind.lanes, device, stream)
 
 
 _dtype = dtype
@@ -186,3 +191,13 @@ def devices() -> list[Device]:
     """List the devices that can be opened. ``python -m dlx devices`` says why others are missing."""
     document = json.loads(_C.devices_json())
     return [Device(d["id"]) for backend in document["backends"] for d in backend.get("devices") or ()]
+
+
+def metrics() -> dict[str, Any]:
+    """Return what the process has allocated, moved, opened and waited for, by the names of core.ReadMetrics of Go.
+
+    docs/metrics.md of the repository says what the numbers count. They are those of libdlx: host memory that empty and
+    copy allocate, and the exchange with other libraries, do not need libdlx and are not counted.
+    """
+    document: dict[str, Any] = json.loads(_C.metrics_json())
+    return document

@@ -67,7 +67,7 @@ static void copy_elements(const Tensor *from, char *to, int64_t bytes) {
 
 // copy_mapped has libdlx copy memory of a file: a fault in Go is an error, and one in C ends the process.
 static Tensor *copy_mapped(State *s, Tensor *from) {
-    Tensor *t = (Tensor *)go_move(s, from, (DLDevice){DEVICE_CPU, 0}, 1);
+    Tensor *t = (Tensor *)go_move(s, from, (DLDevice){DEVICE_CPU, 0}, (Move){.copies = 1});
     if (t != NULL && wait_host(t) != 0) { // the copy may fail after go_move has returned
         Py_DECREF(t);
         return NULL;

@@ -156,7 +156,7 @@ static PyObject *export_slow(State *s, Tensor *t, PyObject *stream, bool version
     Py_INCREF((PyObject *)out);
     if (elsewhere || copies == 1) {
         // A consumer without DLPack 1.0 may change a copy.
-        PyObject *moved = tensor_move(s, t, target, copies);
+        PyObject *moved = tensor_move(s, t, target, (Move){.copies = copies});
         Py_DECREF(out);
         if (moved == NULL) {
             if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_OSError) &&

@@ -173,9 +173,15 @@ static inline int keyword(PyObject *name, PyObject *const *names, int n) {
             return i;
     return -1;
 }
-// tensor_move returns t itself, a view of it, or a copy on the device. copies is 1 for always, 0 for never, -1 for only
-// if it must.
-PyObject *tensor_move(State *s, Tensor *t, DLDevice device, int copies);
+// Move is how a tensor is moved.
+typedef struct {
+    int copies;       // 1: it is always copied, 0: never, -1: if it must be
+    uintptr_t stream; // a stream of libdlx on the target that uses the result next, or 0
+    uintptr_t source; // a stream of libdlx on which other code writes the tensor, or 0
+} Move;
+
+// tensor_move returns t itself, a view of it, or a copy on the device.
+PyObject *tensor_move(State *s, Tensor *t, DLDevice device, Move how);
 // call_hook calls a function of the Python part of the package. It steals nothing.
 PyObject *call_hook(State *s, const char *name, PyObject *args);
 
@@ -211,6 +217,7 @@ PyObject *tensor_subscript(PyObject *self, PyObject *key);
 PyObject *tensor_transpose(PyObject *self, PyObject *axes);
 PyObject *tensor_T(PyObject *self, void *closure);
 PyObject *tensor_reshape(PyObject *self, PyObject *shape);
+PyObject *tensor_with_lanes(PyObject *self, PyObject *lanes);
 
 // --- device.c
 
@@ -285,19 +292,23 @@ PyObject *tensor_array_interface(PyObject *self, void *closure);
 // --- golib.c: what is done by libdlx, which is loaded when it is needed first
 
 extern PyMethodDef golib_methods[];
+extern PyMethodDef load_methods[];   // of loadfiles.c
+extern PyMethodDef stream_methods[]; // of streams.c
 // wait_host waits for unfinished work on the memory. It returns -1 with an exception.
 int wait_host(Tensor *t);
 // order_stream makes the consumer's stream wait for unfinished work on the tensor, by the rules of DLPack for the
 // argument stream. It returns -1 with an exception.
 int order_stream(Tensor *t, PyObject *stream);
 // go_move is tensor_move for everything but host memory.
-PyObject *go_move(State *s, Tensor *t, DLDevice device, int copies);
+PyObject *go_move(State *s, Tensor *t, DLDevice device, Move how);
 // go_usable reports whether libdlx is loaded, and not by a parent of this process.
 bool go_usable(void);
 // go_plan describes a move in words.
-PyObject *go_plan(Tensor *t, DLDevice device, int copies);
-// go_empty allocates memory on a device.
-PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice device);
+PyObject *go_plan(Tensor *t, DLDevice device, Move how);
+// go_empty allocates memory on a device, which the stream uses first unless it is 0.
+PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice device, uintptr_t stream);
+// parse_stream reads an argument that is a dlx.Stream or None: its handle of libdlx, or 0.
+int parse_stream(PyObject *stream, const char *name, uintptr_t *handle);
 // go_close closes a tensor of libdlx, on any thread.
 void go_close(uintptr_t handle);
 

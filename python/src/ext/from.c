@@ -218,7 +218,8 @@ static PyObject *from_asked(State *s, PyObject *x, PyObject *device, PyObject *c
     bool elsewhere = device != Py_None && (t->t.device.type != target.type || t->t.device.id != target.id);
     if (!elsewhere && (copies != 1 || copied))
         return (PyObject *)t;
-    PyObject *result = tensor_move(s, t, elsewhere ? target : t->t.device, copies == 1 && copied ? -1 : copies);
+    Move how = {.copies = copies == 1 && copied ? -1 : copies};
+    PyObject *result = tensor_move(s, t, elsewhere ? target : t->t.device, how);
     Py_DECREF(t);
     return result;
 }

@@ -84,22 +84,14 @@ static PyObject *file_tensor(PyObject *module, PyObject *args) {
     return result;
 }
 
-// Texts is an array of texts for libdlx, with the objects that hold them.
-typedef struct {
-    PyObject **held;
-    const char **at;
-    Py_ssize_t count;
-} Texts;
-
-static void texts_free(Texts *t) {
+void texts_free(Texts *t) {
     for (Py_ssize_t i = 0; t->held != NULL && i < t->count; i++)
         Py_XDECREF(t->held[i]);
     PyMem_Free(t->held);
     PyMem_Free(t->at);
 }
 
-// texts_read reads a tuple of strings. The caller frees t, also after an error.
-static int texts_read(Texts *t, PyObject *tuple) {
+int texts_read(Texts *t, PyObject *tuple) {
     Py_ssize_t n = PyTuple_Size(tuple);
     t->held = PyMem_Calloc((size_t)n + 1, sizeof *t->held);
     t->at = PyMem_Calloc((size_t)n + 1, sizeof *t->at);
@@ -109,7 +101,12 @@ static int texts_read(Texts *t, PyObject *tuple) {
     }
     for (; t->count < n; t->count++) {
         char *text; // without a length to fill in, a text with a 0 inside is an error
-        PyObject *held = t->held[t->count] = PyUnicode_AsUTF8String(PyTuple_GetItem(tuple, t->count));
+        PyObject *item = PyTuple_GetItem(tuple, t->count), *held;
+        if (PyBytes_Check(item))
+            Py_INCREF(held = item);
+        else
+            held = PyUnicode_AsUTF8String(item);
+        t->held[t->count] = held;
         if (held == NULL || PyBytes_AsStringAndSize(held, &text, NULL) != 0) {
             t->count++;
             return -1;
@@ -218,27 +215,17 @@ static PyObject *devices_json(PyObject *module, PyObject *ignored) {
     return status == DLX_OK ? go_text(go, text) : go_exception(&e);
 }
 
-PyObject *go_plan(Tensor *t, DLDevice id, int copies) {
+static PyObject *metrics_json(PyObject *module, PyObject *ignored) {
+    (void)module, (void)ignored;
     const struct GoLib *go = go_load();
-    dlx_device *device = go == NULL ? NULL : go_device(go, id);
-    dlx_tensor *from = device == NULL ? NULL : go_source(go, t, id);
-    if (from == NULL)
-        return NULL;
-    dlx_move_options options = {.copy = copies < 0 ? DLX_COPY_IF_NEEDED : copies ? DLX_COPY_ALWAYS : DLX_COPY_NEVER};
-    dlx_route *route;
-    dlx_text *text = NULL;
+    dlx_text *text;
     dlx_error e;
     dlx_status status;
+    if (go == NULL)
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = go->plan(from, device, &options, &route, &e);
-    if (status == DLX_OK) {
-        status = go->route_text(route, &text, &e);
-        go->route_close(route, NULL);
-    }
-    go->tensor_close(from, NULL);
+    status = go->metrics_json(&text, &e);
     Py_END_ALLOW_THREADS
-    if (status == DLX_ERR_NOT_SUPPORTED && copies == 0)
-        return PyErr_Format(PyExc_BufferError, "dlx: %s", e.text);
     return status == DLX_OK ? go_text(go, text) : go_exception(&e);
 }
 
@@ -246,7 +233,7 @@ static PyObject *go_live(PyObject *module, PyObject *ignored) {
     (void)module, (void)ignored;
     const struct GoLib *go = go_loaded();
     long long total = 0;
-    const char *names[] = {"core.Buffer", "libdlx.tensor"};
+    const char *names[] = {"core.Buffer", "libdlx.tensor", "libdlx.file", "libdlx.loaded", "libdlx.stream", "libdlx.event"};
     for (size_t i = 0; go != NULL && i < sizeof names / sizeof *names; i++) {
         int64_t count;
         dlx_error e;
@@ -294,6 +281,7 @@ PyMethodDef golib_methods[] = {
     {"file_save", file_save, METH_VARARGS, NULL},
     {"as_type", as_type, METH_VARARGS, NULL},
     {"devices_json", devices_json, METH_NOARGS, NULL},
+    {"metrics_json", metrics_json, METH_NOARGS, NULL},
     {"go_live", go_live, METH_NOARGS, NULL},
     {"go_version", go_version, METH_NOARGS, NULL},
     {"go_loaded", loaded, METH_NOARGS, NULL},

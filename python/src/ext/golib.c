@@ -71,6 +71,39 @@ static dlx_tensor *imported(const struct GoLib *go, Tensor *t) {
     return result;
 }
 
+// of_lanes makes a tensor of libdlx for t, which has another number of lanes than handle, whose memory it uses. info
+// describes handle, and number says where t begins, in numbers from the beginning of handle.
+static dlx_status of_lanes(const struct GoLib *go, dlx_tensor *handle, const dlx_tensor_info *info, const Tensor *t,
+                           int64_t number, dlx_tensor **result, dlx_error *e) {
+    DLTensor whole = {.ndim = info->rank, .shape = (int64_t *)info->shape, .strides = (int64_t *)info->strides};
+    int64_t low, lanes = t->t.dtype.lanes, span = tensor_span(&whole, &low), one = 1;
+    if (tensor_count(&t->t) != 0)
+        number -= low * info->dtype.lanes;
+    // t with one more axis for its lanes.
+    int n = t->t.ndim;
+    int64_t dims[2 * (MAX_RANK + 1)], *strides = dims + n + 1;
+    for (int i = 0; i < n; i++) {
+        dims[i] = t->t.shape[i];
+        strides[i] = t->t.strides[i] * lanes;
+    }
+    dims[n] = lanes;
+    strides[n] = 1;
+    dlx_tensor *flat = NULL, *numbers = NULL, *split = NULL, *grouped = NULL;
+    dlx_status status = go->tensor_view(handle, 1, &span, &one, low, &flat, e);
+    if (status == DLX_OK)
+        status = go->tensor_with_lanes(flat, 1, &numbers, e);
+    if (status == DLX_OK)
+        status = go->tensor_view(numbers, n + 1, dims, strides, number, &split, e);
+    if (status == DLX_OK)
+        status = go->tensor_with_lanes(split, (uint16_t)lanes, &grouped, e);
+    if (status == DLX_OK) // the axis of the lanes has the extent 1 now, and is left out
+        status = go->tensor_view(grouped, n, t->t.shape, t->t.strides, 0, result, e);
+    dlx_tensor *made[] = {flat, numbers, split, grouped};
+    for (size_t i = 0; i < sizeof made / sizeof *made && made[i] != NULL; i++)
+        go->tensor_close(made[i], NULL);
+    return status;
+}
+
 dlx_tensor *go_tensor(const struct GoLib *go, Tensor *t) {
     dlx_error e;
     dlx_tensor *result = NULL;
@@ -83,7 +116,11 @@ dlx_tensor *go_tensor(const struct GoLib *go, Tensor *t) {
                             (int64_t)(t->t.byte_offset - info.byte_offset);
             if (tensor_count(&t->t) == 0)
                 bytes = 0;
-            if (go->tensor_view(handle, t->t.ndim, t->t.shape, t->t.strides, bytes * 8 / bits, &result, &e) == DLX_OK)
+            dlx_status status =
+                info.dtype.lanes == t->t.dtype.lanes
+                    ? go->tensor_view(handle, t->t.ndim, t->t.shape, t->t.strides, bytes * 8 / bits, &result, &e)
+                    : of_lanes(go, handle, &info, t, bytes * 8 / (bits / t->t.dtype.lanes), &result, &e);
+            if (status == DLX_OK)
                 return result;
         }
         if (e.status != DLX_ERR_CLOSED) {
@@ -150,57 +187,114 @@ static int borrow(const struct GoLib *go, DLDevice id, int64_t number, dlx_strea
     return -1;
 }
 
-PyObject *go_move(State *s, Tensor *t, DLDevice id, int copies) {
-    const struct GoLib *go = go_load();
-    dlx_device *device = go == NULL ? NULL : go_device(go, id);
-    if (device == NULL)
-        return NULL;
-    dlx_move_options options = {.copy = copies < 0 ? DLX_COPY_IF_NEEDED : copies ? DLX_COPY_ALWAYS : DLX_COPY_NEVER};
-    if (t->memory->has_stream && borrow(go, t->t.device, (int64_t)(intptr_t)t->memory->stream, &options.source_stream) != 0)
-        return NULL;
-    dlx_tensor *from = go_source(go, t, id), *result = NULL;
-    if (from == NULL) {
-        if (options.source_stream != NULL)
-            go->stream_close(options.source_stream, NULL);
-        return NULL;
+// producer_stream returns the number that DLPack has for the stream of the producer of t.
+static int64_t producer_stream(const Tensor *t) {
+    int64_t stream = (int64_t)(intptr_t)t->memory->stream;
+    return stream == 0 && t->t.device.type != DEVICE_ROCM ? 1 : stream; // the legacy default stream, as a handle of CUDA
+}
+
+// Prepared is what a move or a plan needs of libdlx.
+typedef struct {
+    const struct GoLib *go;
+    dlx_device *device;
+    dlx_tensor *from;
+    dlx_stream *borrowed; // the producer's stream
+    dlx_move_options options;
+} Prepared;
+
+// prepared_free is called without the interpreter's lock.
+static void prepared_free(Prepared *p) {
+    if (p->from != NULL)
+        p->go->tensor_close(p->from, NULL);
+    if (p->borrowed != NULL)
+        p->go->stream_close(p->borrowed, NULL);
+}
+
+// prepare makes p, which the caller frees. It returns -1 with an exception.
+static int prepare(Prepared *p, Tensor *t, DLDevice id, Move how) {
+    static const int32_t modes[] = {DLX_COPY_IF_NEEDED, DLX_COPY_NEVER, DLX_COPY_ALWAYS};
+    *p = (Prepared){.go = go_load()};
+    p->options.copy = modes[how.copies + 1];
+    p->options.stream = (dlx_stream *)how.stream;
+    p->options.source_stream = (dlx_stream *)how.source;
+    if (p->go == NULL || (p->device = go_device(p->go, id)) == NULL)
+        return -1;
+    if (how.source == 0 && t->memory->has_stream) {
+        if (borrow(p->go, t->t.device, producer_stream(t), &p->borrowed) != 0)
+            return -1;
+        p->options.source_stream = p->borrowed;
     }
+    if ((p->from = go_source(p->go, t, id)) != NULL)
+        return 0;
+    Py_BEGIN_ALLOW_THREADS
+    prepared_free(p);
+    Py_END_ALLOW_THREADS
+    return -1;
+}
+
+// move_exception sets the exception for the error of a move or of a plan. It returns NULL.
+static PyObject *move_exception(const dlx_error *e, Move how) {
+    if (e->status == DLX_ERR_NOT_SUPPORTED && how.copies == 0)
+        return PyErr_Format(PyExc_BufferError, "dlx: %s", e->text);
+    return go_exception(e);
+}
+
+PyObject *go_move(State *s, Tensor *t, DLDevice id, Move how) {
+    Prepared p;
+    if (prepare(&p, t, id, how) != 0)
+        return NULL;
     dlx_error e;
+    dlx_tensor *result = NULL;
     dlx_report *report = NULL;
     dlx_report_info info = {0};
     dlx_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = go->to(from, device, &options, 0, &result, &report, &e);
+    status = p.go->to(p.from, p.device, &p.options, 0, &result, &report, &e);
     if (status == DLX_OK) {
-        go->report_get_info(report, &info, NULL);
-        go->report_close(report, NULL);
+        p.go->report_get_info(report, &info, NULL);
+        p.go->report_close(report, NULL);
         // The caller may change host memory as soon as the move returns.
         if (info.bytes_copied > 0 && host_accessible(t->t.device.type))
-            status = go->tensor_wait_idle(from, 0, &e);
+            status = p.go->tensor_wait_idle(p.from, 0, &e);
     }
-    go->tensor_close(from, NULL);
-    if (options.source_stream != NULL)
-        go->stream_close(options.source_stream, NULL);
     if (status != DLX_OK && result != NULL)
-        go->tensor_close(result, NULL);
+        p.go->tensor_close(result, NULL);
+    prepared_free(&p);
     Py_END_ALLOW_THREADS
-    if (status == DLX_OK)
-        return go_result(s, go, result, info.bytes_copied > 0);
-    if (status == DLX_ERR_NOT_SUPPORTED && copies == 0)
-        return PyErr_Format(PyExc_BufferError, "dlx: %s", e.text);
-    return go_exception(&e);
+    return status == DLX_OK ? go_result(s, p.go, result, info.bytes_copied > 0) : move_exception(&e, how);
 }
 
-PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice id) {
+PyObject *go_plan(Tensor *t, DLDevice id, Move how) {
+    Prepared p;
+    if (prepare(&p, t, id, how) != 0)
+        return NULL;
+    dlx_route *route;
+    dlx_text *text = NULL;
+    dlx_error e;
+    dlx_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = p.go->plan(p.from, p.device, &p.options, &route, &e);
+    if (status == DLX_OK) {
+        status = p.go->route_text(route, &text, &e);
+        p.go->route_close(route, NULL);
+    }
+    prepared_free(&p);
+    Py_END_ALLOW_THREADS
+    return status == DLX_OK ? go_text(p.go, text) : move_exception(&e, how);
+}
+
+PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice id, uintptr_t stream) {
     const struct GoLib *go = go_load();
     dlx_device *device = go == NULL ? NULL : go_device(go, id);
     if (device == NULL)
         return NULL;
     dlx_tensor_spec spec = {.dtype = {dtype.code, dtype.bits, dtype.lanes}, .rank = ndim, .shape = shape};
+    dlx_alloc_options options = {.stream = (dlx_stream *)stream};
     dlx_tensor *result;
     dlx_error e;
     dlx_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = go->tensor_alloc(device, &spec, NULL, 0, &result, &e);
+    status = go->tensor_alloc(device, &spec, &options, 0, &result, &e);
     Py_END_ALLOW_THREADS
     return status == DLX_OK ? go_result(s, go, result, false) : go_exception(&e);
 }
@@ -223,6 +317,28 @@ static int stream_number(PyObject *stream, bool rocm, int64_t *number, bool *ski
     return 0;
 }
 
+int go_handoff(const struct GoLib *go, Tensor *t, dlx_stream *to) {
+    dlx_stream *from = NULL;
+    dlx_tensor *tensor = NULL;
+    dlx_error e = {0};
+    dlx_status status = DLX_ERR_INVALID;
+    Memory *m = t->memory;
+    if ((!m->has_stream || borrow(go, t->t.device, producer_stream(t), &from) == 0) && (tensor = go_tensor(go, t)) != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        status = go->tensor_handoff(tensor, from, to, 0, NULL, &e);
+        Py_END_ALLOW_THREADS
+        if (status != DLX_OK)
+            go_exception(&e);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    if (tensor != NULL)
+        go->tensor_close(tensor, NULL);
+    if (from != NULL)
+        go->stream_close(from, NULL);
+    Py_END_ALLOW_THREADS
+    return status == DLX_OK ? 0 : -1;
+}
+
 int order_stream(Tensor *t, PyObject *stream) {
     int32_t type = t->t.device.type;
     bool rocm = type == DEVICE_ROCM, skip;
@@ -236,38 +352,15 @@ int order_stream(Tensor *t, PyObject *stream) {
     if (stream_number(stream, rocm, &number, &skip) != 0)
         return -1;
     Memory *m = t->memory;
-    if (skip || (atomic_load(&m->handle) == 0 && !m->has_stream))
-        return 0;
-    int64_t ready = (int64_t)(intptr_t)m->stream;
-    if (m->has_stream && !rocm && ready == 0)
-        ready = 1; // the legacy default stream, as a handle of CUDA
-    if (m->has_stream && ready == number)
+    if (skip || (atomic_load(&m->handle) == 0 && !m->has_stream) || (m->has_stream && producer_stream(t) == number))
         return 0;
     const struct GoLib *go = go_load();
-    if (go == NULL)
+    dlx_stream *to = NULL;
+    if (go == NULL || borrow(go, t->t.device, number, &to) != 0)
         return -1;
-    dlx_stream *from = NULL, *to = NULL;
-    dlx_tensor *tensor = NULL;
-    dlx_error e = {0};
-    dlx_status status = DLX_OK;
-    int result = -1;
-    if ((!m->has_stream || borrow(go, t->t.device, ready, &from) == 0) &&
-        borrow(go, t->t.device, number, &to) == 0 && (tensor = go_tensor(go, t)) != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        status = go->tensor_handoff(tensor, from, to, 0, NULL, &e);
-        Py_END_ALLOW_THREADS
-        if (status == DLX_OK)
-            result = 0;
-        else
-            go_exception(&e);
-    }
+    int result = go_handoff(go, t, to);
     Py_BEGIN_ALLOW_THREADS
-    if (tensor != NULL)
-        go->tensor_close(tensor, NULL);
-    if (to != NULL)
-        go->stream_close(to, NULL);
-    if (from != NULL)
-        go->stream_close(from, NULL);
+    go->stream_close(to, NULL);
     Py_END_ALLOW_THREADS
     return result;
 }

@@ -10,10 +10,12 @@
 #define GO_FUNCTIONS(X)                                                                                                \
     X(abi_version) X(version_minor) X(version) X(live) X(flush) X(text_data) X(text_close) X(registry_open)            \
     X(registry_json) X(device_open) X(tensor_alloc) X(tensor_view) X(tensor_as_type) X(tensor_close)                   \
+    X(tensor_with_lanes)                                                                                               \
     X(tensor_get_info) X(tensor_wait_ready) X(tensor_wait_idle) X(tensor_import) X(tensor_export)                      \
     X(tensor_handoff) X(file_open) X(file_close) X(file_json) X(file_tensor) X(file_save) X(file_save_metadata)        \
     X(to) X(plan) X(route_text) X(route_close) X(report_get_info) X(report_close) X(stream_borrow)                     \
-    X(stream_close)
+    X(stream_close) X(stream_open) X(stream_native) X(stream_synchronize) X(stream_record) X(stream_wait)              \
+    X(event_done) X(event_wait) X(event_close) X(metrics_json) X(load) X(loaded_json) X(loaded_at) X(loaded_close)
 
 struct GoLib {
 #define DECLARE(name) __typeof__(&dlx_##name) name;
@@ -28,7 +30,7 @@ const struct GoLib *go_loaded(void);
 int go_set_path(const char *path);
 // go_exception sets the exception for an error. It returns NULL.
 PyObject *go_exception(const dlx_error *e);
-// go_file_exception is go_exception for calls whose native code is an errno.
+// go_file_exception is go_exception for calls that use files, whose errors may be those of the system.
 PyObject *go_file_exception(const dlx_error *e);
 // go_text makes a string of a text, which it closes.
 PyObject *go_text(const struct GoLib *go, dlx_text *text);
@@ -39,7 +41,22 @@ dlx_device *go_device(const struct GoLib *go, DLDevice id);
 dlx_tensor *go_tensor(const struct GoLib *go, Tensor *t);
 // go_source is go_tensor for a move to target.
 dlx_tensor *go_source(const struct GoLib *go, Tensor *t, DLDevice target);
+// go_handoff makes a stream wait until t may be read there. It returns -1 with an exception.
+int go_handoff(const struct GoLib *go, Tensor *t, dlx_stream *to);
 // go_result makes a tensor of one of libdlx, which it owns.
 PyObject *go_result(State *s, const struct GoLib *go, dlx_tensor *handle, bool copied);
+
+// --- gofiles.c
+
+// Texts is an array of texts for libdlx, with the objects that hold them.
+typedef struct {
+    PyObject **held;
+    const char **at;
+    Py_ssize_t count;
+} Texts;
+
+// texts_read reads a tuple of strings, or of the bytes of paths. The caller frees t, also after an error.
+int texts_read(Texts *t, PyObject *tuple);
+void texts_free(Texts *t);
 
 #endif

@@ -128,8 +128,18 @@ PyObject *go_exception(const dlx_error *e) {
     return NULL;
 }
 
+// of_file reports whether an error is one of a file: then its native code is an errno, and not the code of a driver.
+static bool of_file(const dlx_error *e) {
+    const char *origins[] = {"", "npy", "npz", "safetensors", "tensorfile"};
+    for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)
+        if (strcmp(e->origin, origins[i]) == 0)
+            return true;
+    return false;
+}
+
 PyObject *go_file_exception(const dlx_error *e) {
-    return e->status != DLX_ERR_INVALID || e->native_code <= 0 || e->native_code > INT32_MAX ? go_exception(e) : os_error(e);
+    return e->status == DLX_ERR_INVALID && e->native_code > 0 && e->native_code <= INT32_MAX && of_file(e) ? os_error(e)
+                                                                                                          : go_exception(e);
 }
 
 PyObject *go_text(const struct GoLib *go, dlx_text *text) {

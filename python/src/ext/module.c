@@ -79,20 +79,22 @@ static PyObject *from_bytes(PyObject *module, PyObject *args) {
     return (PyObject *)t;
 }
 
-// empty takes a tuple of extents, the type as code, bits and lanes, and the device.
+// empty takes a tuple of extents, the type as code, bits and lanes, the device, and a stream or None.
 static PyObject *empty(PyObject *module, PyObject *args) {
     State *s = PyModule_GetState(module);
-    PyObject *shape, *device;
+    PyObject *shape, *device, *stream;
     int code, bits, lanes;
-    if (!PyArg_ParseTuple(args, "O!iiiO:empty", &PyTuple_Type, &shape, &code, &bits, &lanes, &device))
+    uintptr_t handle;
+    if (!PyArg_ParseTuple(args, "O!iiiOO:empty", &PyTuple_Type, &shape, &code, &bits, &lanes, &device, &stream))
         return NULL;
     DLDevice id;
     DLTensor d;
     int64_t dims[2 * MAX_RANK];
-    if (parse_device(device, &id) != 0 || describe(&d, dims, shape, code, bits, lanes, 0) != 0)
+    if (parse_device(device, &id) != 0 || parse_stream(stream, "stream", &handle) != 0 ||
+        describe(&d, dims, shape, code, bits, lanes, 0) != 0)
         return NULL;
-    if (id.type != DEVICE_CPU)
-        return go_empty(s, d.dtype, d.ndim, dims, id);
+    if (id.type != DEVICE_CPU || handle != 0)
+        return go_empty(s, d.dtype, d.ndim, dims, id, handle);
     if (id.id != 0) {
         PyErr_SetString(PyExc_ValueError, "dlx: the only CPU is cpu:0");
         return NULL;
@@ -225,7 +227,8 @@ static int execute(PyObject *module) {
     if (s->tensor_type == NULL || s->exchange == NULL ||
         PyObject_SetAttr((PyObject *)s->tensor_type, s->str_exchange, s->exchange) != 0 ||
         PyModule_AddObjectRef(module, "Tensor", (PyObject *)s->tensor_type) != 0 ||
-        PyModule_AddFunctions(module, golib_methods) != 0)
+        PyModule_AddFunctions(module, golib_methods) != 0 || PyModule_AddFunctions(module, load_methods) != 0 ||
+        PyModule_AddFunctions(module, stream_methods) != 0)
         return -1;
     PyTypeObject *none = NULL;
     atomic_compare_exchange_strong(&first_type, &none, s->tensor_type);

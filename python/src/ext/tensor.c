@@ -235,39 +235,52 @@ static PyObject *tensor_item(PyObject *self, PyObject *ignored) {
 }
 
 // move_arguments reads the arguments of to and plan.
-static int move_arguments(PyObject *args, PyObject *kwargs, const char *format, DLDevice *target, int *copies) {
-    static char *names[] = {"device", "copy", NULL};
-    PyObject *device, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &device, &copy) || parse_device(device, target) != 0)
+static int move_arguments(PyObject *args, PyObject *kwargs, const char *format, DLDevice *target, Move *how) {
+    static char *names[] = {"device", "copy", "stream", "source_stream", NULL};
+    PyObject *device, *copy = Py_None, *stream = Py_None, *source = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &device, &copy, &stream, &source) ||
+        parse_device(device, target) != 0 || parse_stream(stream, "stream", &how->stream) != 0 ||
+        parse_stream(source, "source_stream", &how->source) != 0)
         return -1;
-    return parse_flag(copy, "copy", copies);
+    return parse_flag(copy, "copy", &how->copies);
 }
 
 static PyObject *tensor_plan(PyObject *self, PyObject *args, PyObject *kwargs) {
     DLDevice target;
-    int copies;
-    if (move_arguments(args, kwargs, "O|$O:plan", &target, &copies) != 0)
+    Move how;
+    if (move_arguments(args, kwargs, "O|$OOO:plan", &target, &how) != 0)
         return NULL;
-    return go_plan(tensor_of(self), target, copies);
+    return go_plan(tensor_of(self), target, how);
 }
 
 static PyObject *tensor_to(PyObject *self, PyObject *args, PyObject *kwargs) {
     DLDevice target;
-    int copies;
-    if (move_arguments(args, kwargs, "O|$O:to", &target, &copies) != 0)
+    Move how;
+    if (move_arguments(args, kwargs, "O|$OOO:to", &target, &how) != 0)
         return NULL;
-    return tensor_move(state_of(tensor_of(self)), tensor_of(self), target, copies);
+    return tensor_move(state_of(tensor_of(self)), tensor_of(self), target, how);
 }
 
-static PyObject *tensor_copy(PyObject *self, PyObject *ignored) {
+static PyObject *copy_on(Tensor *t, Move how) { return tensor_move(state_of(t), t, t->t.device, how); }
+
+static PyObject *tensor_copy(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"stream", "source_stream", NULL};
+    PyObject *stream = Py_None, *source = Py_None;
+    Move how = {.copies = 1};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OO:copy", names, &stream, &source) ||
+        parse_stream(stream, "stream", &how.stream) != 0 || parse_stream(source, "source_stream", &how.source) != 0)
+        return NULL;
+    return copy_on(tensor_of(self), how);
+}
+
+static PyObject *tensor_copy_plain(PyObject *self, PyObject *ignored) {
     (void)ignored;
-    Tensor *t = tensor_of(self);
-    return tensor_move(state_of(t), t, t->t.device, 1);
+    return copy_on(tensor_of(self), (Move){.copies = 1});
 }
 
 static PyObject *tensor_deepcopy(PyObject *self, PyObject *memo) {
     (void)memo; // a tensor refers to no other object
-    return tensor_copy(self, NULL);
+    return tensor_copy_plain(self, NULL);
 }
 
 static PyObject *tensor_reduce(PyObject *self, PyObject *ignored) {
@@ -286,16 +299,18 @@ static PyObject *tensor_wait(PyObject *self, PyObject *ignored) {
     Py_RETURN_NONE;
 }
 
-PyObject *tensor_move(State *s, Tensor *t, DLDevice device, int copies) {
+PyObject *tensor_move(State *s, Tensor *t, DLDevice device, Move how) {
     bool here = t->t.device.type == device.type && t->t.device.id == device.id;
-    if (here && copies != 1) {
+    if (how.stream != 0 || how.source != 0) // which libdlx makes wait
+        return go_move(s, t, device, how);
+    if (here && how.copies != 1) {
         Py_INCREF((PyObject *)t);
         return (PyObject *)t;
     }
     bool to_host = device.type == DEVICE_CPU && (device.id == 0 || here); // some libraries number their CPUs
     // Managed memory may be in use by its device.
     if (to_host && host_accessible(t->t.device.type) && t->t.device.type != DEVICE_CUDA_MANAGED) {
-        if (copies == 1)
+        if (how.copies == 1)
             return (PyObject *)copy_host(s, t);
         if (wait_host(t) != 0)
             return NULL;
@@ -307,7 +322,7 @@ PyObject *tensor_move(State *s, Tensor *t, DLDevice device, int copies) {
         }
         return (PyObject *)view;
     }
-    return go_move(s, t, device, copies);
+    return go_move(s, t, device, how);
 }
 
 static Py_ssize_t tensor_length(PyObject *self) {
@@ -321,7 +336,9 @@ static Py_ssize_t tensor_length(PyObject *self) {
 
 PyDoc_STRVAR(dlpack_doc, "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
                          "Return a capsule with a managed tensor of DLPack that shares the memory.\n\n"
-                         "stream is the consumer's stream on CUDA and ROCm, and None on other devices. Without\n"
+                         "stream is the number of the consumer's stream on CUDA and ROCm, which waits for unfinished\n"
+                         "work on the tensor: None is the default stream, and -1 asks for no order. On other devices it\n"
+                         "must be None, and the call waits for the work. Without\n"
                          "max_version, or with a version before 1.0, the capsule has the legacy struct, which cannot\n"
                          "describe read-only tensors: BufferError. dl_device=(1, 0) asks for host memory. copy=True\n"
                          "always copies; copy=False raises BufferError if a copy would be needed.");
@@ -329,12 +346,22 @@ PyDoc_STRVAR(array_doc, "__array__($self, dtype=None, copy=None)\n--\n\n"
                         "Return an array of NumPy that shares host memory if possible.\n\n"
                         "Small floats and integers need the package ml_dtypes. TypeError if NumPy has no type for the\n"
                         "elements, or the memory is on a device.");
-PyDoc_STRVAR(to_doc, "to($self, device, *, copy=None)\n--\n\n"
+PyDoc_STRVAR(to_doc, "to($self, device, *, copy=None, stream=None, source_stream=None)\n--\n\n"
                      "Return the tensor on another device, such as \"cuda:0\".\n\n"
                      "Memory is shared where that is possible. copy=True always copies, and copy=False raises\n"
-                     "BufferError instead of copying.");
-PyDoc_STRVAR(plan_doc, "plan($self, device, *, copy=None)\n--\n\n"
+                     "BufferError instead of copying. stream is a dlx.Stream of the device that uses the result next:\n"
+                     "it waits for the data, and a copy that the device makes runs on it. source_stream is a\n"
+                     "dlx.Stream of the tensor's device on which other code writes the tensor.");
+PyDoc_STRVAR(plan_doc, "plan($self, device, *, copy=None, stream=None, source_stream=None)\n--\n\n"
                        "Describe how to() would get the tensor to the device, and why no better way is possible.");
+PyDoc_STRVAR(lanes_doc, "with_lanes($self, lanes, /)\n--\n\n"
+                        "Return a view whose elements have another number of lanes.\n\n"
+                        "lanes of the numbers that lie next to each other along the last axis are an element. A\n"
+                        "float4_e2m1fn tensor of the shape (2, 8) is with 2 lanes a float4_e2m1fnx2 tensor of the shape\n"
+                        "(2, 4), which is float4_e2m1fn_x2 of PyTorch, and with 1 lane the first one again. ValueError\n"
+                        "if the numbers cannot be divided so.");
+PyDoc_STRVAR(copy_doc, "copy($self, *, stream=None, source_stream=None)\n--\n\n"
+                       "Return a row-major copy on the same device. The streams are those of to().");
 
 static PyMethodDef methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS, dlpack_doc},
@@ -342,8 +369,8 @@ static PyMethodDef methods[] = {
      "__dlpack_device__($self)\n--\n\nReturn the type and the index of the device, as integers of DLPack."},
     {"to", (PyCFunction)(void (*)(void))tensor_to, METH_VARARGS | METH_KEYWORDS, to_doc},
     {"plan", (PyCFunction)(void (*)(void))tensor_plan, METH_VARARGS | METH_KEYWORDS, plan_doc},
-    {"copy", tensor_copy, METH_NOARGS, "copy($self)\n--\n\nReturn a row-major copy on the same device."},
-    {"__copy__", tensor_copy, METH_NOARGS, "__copy__($self)\n--\n\nReturn a copy on the same device, as copy() does."},
+    {"copy", (PyCFunction)(void (*)(void))tensor_copy, METH_VARARGS | METH_KEYWORDS, copy_doc},
+    {"__copy__", tensor_copy_plain, METH_NOARGS, "__copy__($self)\n--\n\nReturn a copy on the same device, as copy() does."},
     {"__deepcopy__", tensor_deepcopy, METH_O, "__deepcopy__($self, memo)\n--\n\nReturn a copy on the same device, as copy() does."},
     {"__reduce__", tensor_reduce, METH_NOARGS,
      "__reduce__($self)\n--\n\nPickle the shape, the type and the elements. The result of loading is in host memory."},
@@ -356,6 +383,7 @@ static PyMethodDef methods[] = {
     {"reshape", tensor_reshape, METH_VARARGS,
      "reshape($self, *shape)\n--\n\nReturn a view with another shape; one extent may be -1. ValueError if a copy would "
      "be needed."},
+    {"with_lanes", tensor_with_lanes, METH_O, lanes_doc},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist($self)\n--\n\nReturn the elements as nested lists."},
     {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS, array_doc},
     {"__arrow_array__", (PyCFunction)(void (*)(void))tensor_arrow_array, METH_VARARGS | METH_KEYWORDS,

@@ -1,6 +1,8 @@
 // Views: slices, transpositions and other shapes of the same memory.
 #include "ext.h"
 
+#include <string.h>
+
 // shift moves the first element of t by elements. For an address it changes the address, and for an object the offset.
 static int shift(Tensor *t, int64_t elements) {
     int64_t bits;
@@ -250,4 +252,66 @@ PyObject *tensor_reshape(PyObject *self, PyObject *args) {
         return NULL;
     }
     return make_view(of, &a);
+}
+
+static int64_t divisor(int64_t a, int64_t b) {
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// with_lanes makes a of the axes of t, with lanes numbers in each element. It returns a text for what is not possible.
+static const char *with_lanes(const DLTensor *t, int64_t lanes, Axes *a) {
+    int64_t was = t->dtype.lanes, common = divisor(was, lanes), split = was / common, group = lanes / common;
+    bool empty = tensor_count(t) == 0;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        int64_t extent = t->shape[i], stride = t->strides[i], parts = 0;
+        bool last = i == t->ndim - 1, steps = extent > 1 && !empty;
+        if (last && __builtin_mul_overflow(extent, was, &parts))
+            return "the last axis has more numbers than an int64 counts";
+        if (last && parts / common % group != 0)
+            return "the numbers along the last axis cannot be divided among such elements";
+        if (last && steps && stride != 1)
+            return "the elements along the last axis do not lie next to each other: call copy() first";
+        a->shape[i] = last ? parts / common / group : extent;
+        a->strides[i] = 1;
+        if (last)
+            continue;
+        if (__builtin_mul_overflow(stride, split, &parts)) {
+            if (steps)
+                return "a stride overflows";
+            parts = 0;
+        }
+        if (steps && parts % group != 0)
+            return "a stride is no whole number of such elements: call copy() first";
+        a->strides[i] = parts / group;
+    }
+    a->n = t->ndim;
+    return t->ndim == 0 ? "a tensor without axes keeps its lanes" : NULL;
+}
+
+PyObject *tensor_with_lanes(PyObject *self, PyObject *lanes) {
+    Tensor *of = tensor_of(self);
+    Axes a = {.n = 0, .offset = 0};
+    Py_ssize_t n = PyNumber_AsSsize_t(lanes, PyExc_ValueError);
+    if (n == -1 && PyErr_Occurred())
+        return NULL;
+    if (n < 1 || n > UINT16_MAX)
+        return PyErr_Format(PyExc_ValueError, "dlx: lanes is %zd: an element has 1 to %d", n, UINT16_MAX);
+    const char *problem = NULL;
+    if (n == of->t.dtype.lanes) {
+        a.n = of->t.ndim;
+        memcpy(a.shape, of->t.shape, sizeof *a.shape * (size_t)a.n);
+        memcpy(a.strides, of->t.strides, sizeof *a.strides * (size_t)a.n);
+    } else
+        problem = with_lanes(&of->t, n, &a);
+    if (problem != NULL)
+        return PyErr_Format(PyExc_ValueError, "dlx: the tensor cannot have elements of %zd lanes: %s", n, problem);
+    PyObject *view = make_view(of, &a);
+    if (view != NULL)
+        tensor_of(view)->t.dtype.lanes = (uint16_t)n;
+    return view;
 }
