@@ -44,3 +44,13 @@ func TestATruncatedFileIsNotGivenToADriver(t *testing.T) {
 		t.Errorf("%d copies reached the device", n)
 	}
 }
+
+// A driver is not given the memory of a file that was truncated.
+func TestStackOfATruncatedFile(t *testing.T) {
+	a, _ := newFakes(t, 0, 0)
+	x := coretest.Keep(t)(coretest.Truncated(t, 1<<16).AsReadOnly())
+	got, err := core.Stack(t.Context(), []*core.Tensor{x, x}, 0, core.AllocOptions{Stream: newStream(t, a)})
+	if !errors.Is(err, core.ErrInvalid) || !errors.Is(err, syscall.EFAULT) || got != nil || a.called("Copy") != 0 {
+		t.Errorf("%v, %v, after %d copies", got, err, a.called("Copy"))
+	}
+}

@@ -125,6 +125,7 @@ var choices = []struct {
 	{10, (*drawer).view},
 	{16, (*drawer).move},
 	{5, (*drawer).moveAll},
+	{4, (*drawer).join},
 	{18, (*drawer).copyBetween},
 	{8, (*drawer).fill},
 	{6, (*drawer).hostWrite},

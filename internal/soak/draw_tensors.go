@@ -274,6 +274,45 @@ func (d *drawer) viewOf(of *sym, kind viewKind) *sym {
 	return &v
 }
 
+// join draws one to three tensors that are alike, and joins them.
+func (d *drawer) join() {
+	first := d.pick(func(s *sym) bool { return product(s.shape) <= 4096 })
+	if first == nil || len(first.shape) > 6 || d.full() {
+		return
+	}
+	s := &join{v: d.p.vars, of: []int{first.id}, stream: -1}
+	if first.dev >= 0 {
+		s.stream = d.streamOf(first.dev)
+	}
+	v := *first
+	v.shape = slices.Clone(first.shape)
+	if s.axis = d.IntN(len(v.shape) + 1); s.axis < len(v.shape) {
+		s.concat = d.IntN(2) == 0
+	}
+	for range d.IntN(3) {
+		like := d.pick(func(s *sym) bool {
+			return s.dtype == first.dtype && s.padded == first.padded && s.dev == first.dev && slices.Equal(s.shape, first.shape)
+		})
+		if like == nil {
+			like = first
+		}
+		s.of = append(s.of, like.id)
+	}
+	n := int64(len(s.of))
+	if s.concat {
+		v.shape[s.axis] *= n
+	} else {
+		v.shape = slices.Insert(v.shape, s.axis, n)
+	}
+	v.id, v.family, v.closed, v.shared, v.readOnly, v.kind = s.v, s.v, false, false, false, Plain
+	if first.host {
+		v.kind, v.dev = Malloc, -1
+	}
+	d.p.vars++
+	d.add(s)
+	d.syms = append(d.syms, &v)
+}
+
 // reshape draws another shape with as many elements.
 func (d *drawer) reshape(shape []int64) []int64 {
 	n := product(shape)

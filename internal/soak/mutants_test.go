@@ -41,6 +41,7 @@ var planted = []mutant{
 	{name: "what is copied together comes in another order", edits: []edit{{"exchange/toall.go", "b.results[item.index] = t", "b.results[c.items[len(c.items)-1-i].index] = t"}}},
 	{name: "what is copied together waits for its first source", test: "./stream TestSubmitWaitsForEachSource", edits: []edit{{"stream/uses.go", "if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {", "if last != nil {"}}},
 	{name: "the host sees memory of a renderer elsewhere", tags: true, edits: []edit{{"backends/vulkan/imported.go", "whole: b.MemorySize, host: b.Mapped,", "whole: b.MemorySize, host: b.Mapped + 4,"}}},
+	{name: "what is joined lies in one place", edits: []edit{{"core/join.go", "part, by, err := j.part(at, t)", "part, by, err := j.part(0, t)"}}},
 	{name: "a slice is not pinned", mode: "collector", edits: []edit{{"core/element.go", "\tp.Pin(first)\n", "\t_ = first\n"}}},
 	{name: "a device closes with memory in use", rare: true, edits: []edit{{"backends/internal/shell/device.go", "d.open.Set(\"memory\", d.Memories)", "d.open.Set(\"memory\", 0)"}}},
 }
@@ -227,5 +228,5 @@ var found = []mutant{
 	{name: "names that are not UTF-8 collide in JSON", test: "./cmd/dlx TestOddNamesAreShownApartAndFoundAgain", edits: []edit{{"cmd/dlx/names.go", "if !utf8.ValidString(name) || strings.HasPrefix(", "if strings.HasPrefix("}}},
 	{name: "--tensor does not take the quoted form", test: "./cmd/dlx TestOddNamesAreShownApartAndFoundAgain", edits: []edit{{"cmd/dlx/names.go", "return name, err == nil", "return name, err != nil"}}},
 	{name: "a driver is started without room", test: "./backends/internal/dl TestRoom", edits: []edit{{"backends/internal/dl/room_linux.go", "C.size_t(r.Bytes)) != 0 {", "C.size_t(r.Bytes)) >= 0 {"}}},
-	{name: "a report says that nothing waits", edits: []edit{{"exchange/move.go", "report.Wait = how", "report.Wait = min(how, 0)"}}},
+	{name: "a report says that nothing waits", edits: []edit{{"exchange/move.go", "report.waited(how, m.o.Stream)", "report.waited(min(how, 0), m.o.Stream)"}}},
 }
