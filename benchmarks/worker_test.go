@@ -64,7 +64,9 @@ func startTestWorker(ctx context.Context) *exec.Cmd {
 
 func TestACrashLosesOneCase(t *testing.T) {
 	cases := slices.DeleteFunc(workerCases(), func(c Case) bool { return c.Name == "sleeps" })
-	cases = slices.Insert(cases, 1, Case{Name: "unknown"})
+	unknown := cases[0]
+	unknown.Name = "unknown"
+	cases = slices.Insert(cases, 1, unknown)
 	r, err := Run(t.Context(), cases, Options{Samples: 4, Rounds: 2, MaxTime: time.Millisecond, Worker: startTestWorker})
 	if err != nil {
 		t.Fatal(err)
