@@ -20,8 +20,7 @@ vulkan        | compiles vulkan/vulkan.h                 | libvulkan-dev        
 vulkan        | is_command c++                           | g++                     | a C++ compiler, for the header of Vulkan's tensors
 vulkan driver | is_command glslangValidator              | glslang-tools           | the compiler of the committed shaders
 vulkan driver | is_command spirv-val                     | spirv-tools             | the validator of the committed shaders
-vulkan driver | is_command spirv-cross                   | spirv-cross             | the compiler of the committed shaders for Metal
-vulkan driver | is_command clang-15                      | clang-15                | the compiler that runs them on the host
+vulkan driver | is_command clang-15                      | clang-15                | the compiler of the kernels for Metal, for the host
 vulkan driver | compiles stdlib.h -l:libvulkan.so.1      | libvulkan1              | Vulkan's loader
 vulkan driver | is_file VK_DRIVER_FILES                  | mesa-vulkan-drivers     | lavapipe, Vulkan on the CPU
 vulkan driver | is_layer                                 | vulkan-validationlayers | Vulkan's validation layer

@@ -1,6 +1,6 @@
-// Package gather copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL with its SPIR-V and
-// that for Metal, the same in CUDA C, which is HIP's text too, with machine code of both, and a planner that turns a strided.Copy into
-// dispatches. It calls no driver. It copies rows, tiles of a plane that is transposed, or spans of pixels with a few channels;
+// Package gather copies between any two strided layouts of buffers on a GPU. It has a compute shader in GLSL with its SPIR-V, the
+// same in CUDA C, which is the text for HIP and for Metal too, with machine code for CUDA and HIP, and a planner that turns a
+// strided.Copy into dispatches. It calls no driver. It copies rows, tiles of a plane that is transposed, or spans of pixels with a few channels;
 // [Plan] chooses. [PTX] says how CUDA launches a [Dispatch], [HIP] and [Shader.MSL] how HIP and Metal do. A backend for Vulkan or OpenGL provides
 //
 //   - one pipeline for each [Shader], made on first use, from SPIRV for Vulkan 1.1 or from GLSL for OpenGL
@@ -27,5 +27,4 @@ package gather
 //go:generate go run generate_ptx.go .
 //go:generate go run generate_cubin.go .
 //go:generate go run generate_hip.go .
-//go:generate go run generate_msl.go .
 //go:generate go run generate_counts.go .

@@ -1,5 +1,6 @@
 // Copies words between two strided layouts, as gather.comp does. What it is given is made by
 // plan.go. There is a kernel for each Shader that is not packed: CUDA stores words of any size.
+// gather_hip.h makes it HIP's text, and gather_metal.h makes it Metal's, which has no lambdas and no base classes.
 //
 // A thread has several items in each step of its loops. It loads all of them before it stores one,
 // so that as many loads are in flight.
@@ -9,6 +10,23 @@ enum : unsigned { AXES = 8, THREADS = 256, SIDE = 32, ITEM_BITS = 2, ITEMS = 1 <
 // A compiler that waits for a load before the next condition is given loads without one: of the first word, where there is none.
 #ifndef LOADS_ALWAYS
 #define LOADS_ALWAYS false
+#endif
+
+// Metal has the kind of memory in the type of each pointer and reference. It lets only a kernel declare shared memory and ask which
+// thread runs, so that a kernel passes both on.
+#ifndef DLX_METAL
+#define GLOBAL
+#define CONSTANT
+#define SHARED
+#define LOCAL
+#define LAUNCH_PARAMETER // the last parameter of a function that needs the thread or shared memory
+#define LAUNCH           // its argument
+#define SHARED_ROOM __shared__ Room room
+#define KERNEL(name, Way, Word)                                                   \
+	extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                 \
+	name(Word *__restrict__ dst, const Word *__restrict__ src, Constants c) {     \
+		gather<Way, Word>(dst, src, c);                                           \
+	}
 #endif
 
 // As in plan.go. Offsets and steps count words from dst and src. Axis 0 and 1 span a
@@ -24,16 +42,16 @@ struct Constants {
 };
 
 // A lane is what a thread stores at once: a word, or the words of 4 bytes.
-template <typename Word> struct Lane {
+template <typename Word, bool Small = (sizeof(Word) < 4)> struct Lane {
 	using Type = Word;
 	enum : int { PER = 1 };
-	static __device__ Type join(const Word (&w)[PER]) { return w[0]; }
+	static __device__ Type join(const LOCAL Word (&w)[PER]) { return w[0]; }
 	static __device__ Word word(Type lane, int) { return lane; }
 };
-template <typename Word> struct SmallWords {
+template <typename Word> struct Lane<Word, true> {
 	using Type = unsigned;
 	enum : int { PER = 4 / sizeof(Word) };
-	static __device__ Type join(const Word (&w)[PER]) {
+	static __device__ Type join(const LOCAL Word (&w)[PER]) {
 		unsigned lane = 0;
 #pragma unroll
 		for (int j = 0; j < PER; j++) lane |= unsigned(w[j]) << (8 * sizeof(Word) * j);
@@ -41,32 +59,35 @@ template <typename Word> struct SmallWords {
 	}
 	static __device__ Word word(Type lane, int j) { return Word(lane >> (8 * sizeof(Word) * j)); }
 };
-template <> struct Lane<unsigned char> : SmallWords<unsigned char> {};
-template <> struct Lane<unsigned short> : SmallWords<unsigned short> {};
 
 // Rows copies a plane row by row: neighbouring threads go along axis 0, by lanes. Where a row is
 // dense in the destination, its lanes are aligned, and the first and the last may be partly outside.
 template <typename Word> struct Rows {
 	using L = Lane<Word>;
 	enum : int { PER = L::PER };
+	typedef Word Room[1]; // of no use: Metal's kernels all declare one
+
+	// rowOf and firstOf return the row and the first word of item k of a thread.
+	static __device__ int rowOf(const CONSTANT Constants &c, unsigned y0, unsigned k) {
+		return int(y0 + ((k >> c.along) << (8 - c.wide)));
+	}
+	static __device__ int firstOf(const CONSTANT Constants &c, unsigned x0, unsigned k, int y, bool dense, unsigned origin) {
+		const int x = int(x0 + ((k & ((1u << c.along) - 1)) << c.wide)) * PER;
+		return PER > 1 && dense ? x - int((origin + y * c.dstStep[1]) % PER) : x;
+	}
 
 	// Items are those of a thread whose first is lane x0 of row y0. Inside says that all lie within the
 	// plane. Otherwise words outside are loaded from its edge, so that no load waits for a condition.
 	template <bool Inside>
-	static __device__ void items(Word *__restrict__ dst, const Word *__restrict__ src, const Constants &c, unsigned x0, unsigned y0) {
+	static __device__ void items(GLOBAL Word *__restrict__ dst, const GLOBAL Word *__restrict__ src, const CONSTANT Constants &c,
+		unsigned x0, unsigned y0) {
 		const int n0 = int(c.n[0]), n1 = int(c.n[1]);
 		const bool dense = c.dstStep[0] == 1;
-		const unsigned origin = unsigned(reinterpret_cast<unsigned long long>(dst) / sizeof(Word)); // aligned where lanes are
-		// Row and first word of an item.
-		auto yOf = [&](unsigned k) { return int(y0 + ((k >> c.along) << (8 - c.wide))); };
-		auto xOf = [&](unsigned k, int y) {
-			int x = int(x0 + ((k & ((1u << c.along) - 1)) << c.wide)) * PER;
-			return PER > 1 && dense ? x - int((origin + y * c.dstStep[1]) % PER) : x;
-		};
+		const unsigned origin = unsigned(reinterpret_cast<decltype(sizeof 0)>(dst) / sizeof(Word)); // aligned where lanes are
 		Word w[ITEMS][PER];
 #pragma unroll
 		for (unsigned k = 0; k < ITEMS; k++) {
-			const int y = Inside ? yOf(k) : min(yOf(k), n1 - 1), first = xOf(k, y);
+			const int y = Inside ? rowOf(c, y0, k) : min(rowOf(c, y0, k), n1 - 1), first = firstOf(c, x0, k, y, dense, origin);
 #pragma unroll
 			for (int j = 0; j < PER; j++) {
 				const int x = Inside ? first + j : min(max(first + j, 0), n0 - 1);
@@ -75,11 +96,11 @@ template <typename Word> struct Rows {
 		}
 #pragma unroll
 		for (unsigned k = 0; k < ITEMS; k++) {
-			const int y = yOf(k), first = xOf(k, y);
+			const int y = rowOf(c, y0, k), first = firstOf(c, x0, k, y, dense, origin);
 			if (!Inside && y >= n1) continue;
-			Word *row = dst + y * c.dstStep[1];
+			GLOBAL Word *row = dst + y * c.dstStep[1];
 			if (PER > 1 && dense && (Inside || (first >= 0 && first + PER <= n0))) {
-				*reinterpret_cast<typename L::Type *>(row + first) = L::join(w[k]);
+				*reinterpret_cast<GLOBAL typename L::Type *>(row + first) = L::join(w[k]);
 				continue;
 			}
 #pragma unroll
@@ -90,7 +111,8 @@ template <typename Word> struct Rows {
 		}
 	}
 
-	static __device__ void plane(Word *__restrict__ dst, const Word *__restrict__ src, const Constants &c) {
+	static __device__ void plane(GLOBAL Word *__restrict__ dst, const GLOBAL Word *__restrict__ src, const CONSTANT Constants &c
+		LAUNCH_PARAMETER) {
 		const unsigned width = c.wide + c.along, height = 8 - c.wide + ITEM_BITS - c.along;
 		const unsigned toLastX = ((1u << c.along) - 1) << c.wide, toLastY = ((ITEMS >> c.along) - 1) << (8 - c.wide);
 		const unsigned lanes = (c.n[0] + 2 * (PER - 1)) / PER; // where the row begins within one
@@ -108,13 +130,13 @@ template <typename Word> struct Rows {
 };
 
 // transpose exchanges words and lanes: word m of lane j becomes word j of lane m.
-template <typename Lane> __device__ void transpose(Lane (&)[1]) {}
-__device__ void transpose(unsigned (&v)[2]) {
+template <typename Lane> __device__ void transpose(LOCAL Lane (&)[1]) {}
+__device__ void transpose(LOCAL unsigned (&v)[2]) {
 	unsigned low = __byte_perm(v[0], v[1], 0x5410);
 	v[1] = __byte_perm(v[0], v[1], 0x7632);
 	v[0] = low;
 }
-__device__ void transpose(unsigned (&v)[4]) {
+__device__ void transpose(LOCAL unsigned (&v)[4]) {
 	unsigned pairs[2][2] = {{__byte_perm(v[0], v[1], 0x5140), __byte_perm(v[2], v[3], 0x5140)},
 		{__byte_perm(v[0], v[1], 0x7362), __byte_perm(v[2], v[3], 0x7362)}};
 #pragma unroll
@@ -138,7 +160,9 @@ template <typename Word> struct Tiles {
 
 	// load and store move the tile that begins at word x0, y0 of the plane. Whole says that it has only whole
 	// cells, and that lanes are aligned. Otherwise a cell of bytes is enough at a time: it has 16 loads.
-	template <bool Whole> static __device__ void load(Room &room, const Word *__restrict__ src, const Constants &c, unsigned x0, unsigned y0) {
+	template <bool Whole>
+	static __device__ void load(SHARED Room &room, const GLOBAL Word *__restrict__ src, const CONSTANT Constants &c,
+		unsigned x0, unsigned y0 LAUNCH_PARAMETER) {
 		const unsigned column = threadIdx.x / SIDE, row = threadIdx.x % SIDE;
 		const int lastX = int(c.n[0]) - 1, lastY = int(c.n[1]) - 1;
 #pragma unroll(Whole || PER < 4 ? ITEMS : 1)
@@ -148,7 +172,7 @@ template <typename Word> struct Tiles {
 			for (int j = 0; j < PER; j++) {
 				const int x = int(x0 + (column + i * (THREADS / SIDE)) * PER) + j, y = int(y0 + row * PER);
 				if (Whole) {
-					cell[j] = *reinterpret_cast<const Value *>(src + x * c.srcStep[0] + y * c.srcStep[1]);
+					cell[j] = *reinterpret_cast<const GLOBAL Value *>(src + x * c.srcStep[0] + y * c.srcStep[1]);
 					continue;
 				}
 				Word w[PER]; // of the edge, if they are outside
@@ -162,7 +186,9 @@ template <typename Word> struct Tiles {
 		}
 	}
 
-	template <bool Whole> static __device__ void store(Word *__restrict__ dst, const Room &room, const Constants &c, unsigned x0, unsigned y0) {
+	template <bool Whole>
+	static __device__ void store(GLOBAL Word *__restrict__ dst, const SHARED Room &room, const CONSTANT Constants &c,
+		unsigned x0, unsigned y0 LAUNCH_PARAMETER) {
 		const unsigned column = threadIdx.x % COLUMNS, row = threadIdx.x / COLUMNS;
 #pragma unroll(Whole || PER < 4 ? ITEMS : 1)
 		for (int i = 0; i < ITEMS; i++) {
@@ -170,9 +196,9 @@ template <typename Word> struct Tiles {
 			for (int j = 0; j < PER; j++) {
 				const unsigned x = x0 + column * PER, y = y0 + (row + i * (THREADS / COLUMNS)) * PER + j;
 				const Value value = room[j][column][row + i * (THREADS / COLUMNS)];
-				Word *at = dst + int(x) * c.dstStep[0] + int(y) * c.dstStep[1];
+				GLOBAL Word *at = dst + int(x) * c.dstStep[0] + int(y) * c.dstStep[1];
 				if (Whole) {
-					*reinterpret_cast<Value *>(at) = value;
+					*reinterpret_cast<GLOBAL Value *>(at) = value;
 					continue;
 				}
 #pragma unroll
@@ -182,8 +208,9 @@ template <typename Word> struct Tiles {
 		}
 	}
 
-	static __device__ void plane(Word *__restrict__ dst, const Word *__restrict__ src, const Constants &c) {
-		__shared__ Room room;
+	static __device__ void plane(GLOBAL Word *__restrict__ dst, const GLOBAL Word *__restrict__ src, const CONSTANT Constants &c
+		LAUNCH_PARAMETER) {
+		SHARED_ROOM;
 		const unsigned width = COLUMNS * PER, height = SIDE * PER;
 #pragma unroll 1
 		for (unsigned y = blockIdx.y * height; y < c.n[1]; y += gridDim.y * height) {
@@ -191,14 +218,14 @@ template <typename Word> struct Tiles {
 			for (unsigned x = blockIdx.x * width; x < c.n[0]; x += gridDim.x * width) {
 				const bool whole = PER > 1 && c.whole != 0 && x + width <= c.n[0] && y + height <= c.n[1];
 				if (whole)
-					load<true>(room, src, c, x, y);
+					load<true>(room, src, c, x, y LAUNCH);
 				else
-					load<false>(room, src, c, x, y);
+					load<false>(room, src, c, x, y LAUNCH);
 				__syncthreads();
 				if (whole)
-					store<true>(dst, room, c, x, y);
+					store<true>(dst, room, c, x, y LAUNCH);
 				else
-					store<false>(dst, room, c, x, y);
+					store<false>(dst, room, c, x, y LAUNCH);
 				__syncthreads();
 			}
 		}
@@ -220,25 +247,26 @@ template <typename Word> struct Channels {
 	struct Side {
 		int rows, words, step;
 		unsigned shift; // 1 << shift lanes of the room are for a row
-		__device__ Side(const Constants &c, const int (&steps)[AXES], int pixels)
+		__device__ Side(const CONSTANT Constants &c, const CONSTANT int (&steps)[AXES], int pixels)
 			: rows(steps[0] == 1 ? c.n[1] : 1), words(steps[0] == 1 ? pixels : pixels * c.n[1]), step(steps[1]),
 			  shift(steps[0] == 1 ? c.wide : 31) {}
 		// locate returns where lane i lies, and how many of its words there are.
-		__device__ int locate(unsigned i, int &left) const {
+		__device__ int locate(unsigned i, LOCAL int &left) const {
 			const int row = int(i >> shift), first = int(i & ((1u << shift) - 1)) * PER;
 			left = row < rows ? words - first : 0;
 			return row * step + first;
 		}
 	};
 
-	template <bool Whole> static __device__ void load(Room &room, const Word *__restrict__ src, const Side &side) {
+	template <bool Whole>
+	static __device__ void load(SHARED Room &room, const GLOBAL Word *__restrict__ src, const LOCAL Side &side LAUNCH_PARAMETER) {
 #pragma unroll(Whole ? ITEMS : ITEMS / PER) // 8 loads
 		for (int k = 0; k < ITEMS; k++) {
 			const unsigned i = threadIdx.x + k * THREADS;
 			int left, at = side.locate(i, left);
 			Value value = Value();
 			if (Whole || PER == 1) {
-				if (LOADS_ALWAYS || left > 0) value = *reinterpret_cast<const Value *>(src + (left > 0 ? at : 0));
+				if (LOADS_ALWAYS || left > 0) value = *reinterpret_cast<const GLOBAL Value *>(src + (left > 0 ? at : 0));
 			} else {
 				Word w[PER];
 #pragma unroll
@@ -254,7 +282,8 @@ template <typename Word> struct Channels {
 
 	// store takes word e of row r from word r + e / divisor + e % divisor * factor of the room.
 	template <bool Whole>
-	static __device__ void store(Word *__restrict__ dst, const Room &room, const Side &side, unsigned divisor, unsigned factor) {
+	static __device__ void store(GLOBAL Word *__restrict__ dst, const SHARED Room &room, const LOCAL Side &side,
+		unsigned divisor, unsigned factor LAUNCH_PARAMETER) {
 #pragma unroll 2
 		for (int k = 0; k < ITEMS; k++) {
 			const unsigned i = threadIdx.x + k * THREADS;
@@ -271,7 +300,7 @@ template <typename Word> struct Channels {
 				rest = carry ? 0 : rest;
 			}
 			if (Whole || PER == 1) {
-				*reinterpret_cast<Value *>(dst + at) = L::join(w);
+				*reinterpret_cast<GLOBAL Value *>(dst + at) = L::join(w);
 				continue;
 			}
 #pragma unroll
@@ -280,33 +309,34 @@ template <typename Word> struct Channels {
 		}
 	}
 
-	static __device__ void plane(Word *__restrict__ dst, const Word *__restrict__ src, const Constants &c) {
-		__shared__ Room room;
+	static __device__ void plane(GLOBAL Word *__restrict__ dst, const GLOBAL Word *__restrict__ src, const CONSTANT Constants &c
+		LAUNCH_PARAMETER) {
+		SHARED_ROOM;
 		const unsigned span = unsigned(PER) << c.wide;
 		const unsigned divisor = c.dstStep[0] == 1 ? ~0u : c.n[1], factor = c.dstStep[0] == 1 ? c.n[1] : span;
 #pragma unroll 1
 		for (unsigned x = blockIdx.x * span; x < c.n[0]; x += gridDim.x * span) {
 			const int pixels = int(min(span, c.n[0] - x));
 			const Side in(c, c.srcStep, pixels), out(c, c.dstStep, pixels);
-			const Word *from = src + int(x) * c.srcStep[0];
-			Word *to = dst + int(x) * c.dstStep[0];
+			const GLOBAL Word *from = src + int(x) * c.srcStep[0];
+			GLOBAL Word *to = dst + int(x) * c.dstStep[0];
 			const bool whole = PER > 1 && c.whole != 0 && pixels % PER == 0;
 			if (whole)
-				load<true>(room, from, in);
+				load<true>(room, from, in LAUNCH);
 			else
-				load<false>(room, from, in);
+				load<false>(room, from, in LAUNCH);
 			__syncthreads();
 			if (whole)
-				store<true>(to, room, out, divisor, factor);
+				store<true>(to, room, out, divisor, factor LAUNCH);
 			else
-				store<false>(to, room, out, divisor, factor);
+				store<false>(to, room, out, divisor, factor LAUNCH);
 			__syncthreads();
 		}
 	}
 };
 
 template <template <typename> class Way, typename Word>
-__device__ void gather(Word *__restrict__ dst, const Word *__restrict__ src, const Constants &c) {
+__device__ void gather(GLOBAL Word *__restrict__ dst, const GLOBAL Word *__restrict__ src, const CONSTANT Constants &c LAUNCH_PARAMETER) {
 #pragma unroll 1
 	for (unsigned z = blockIdx.z; z < c.planes; z += gridDim.z) {
 		int d = c.dstFirst, s = c.srcFirst;
@@ -321,18 +351,12 @@ __device__ void gather(Word *__restrict__ dst, const Word *__restrict__ src, con
 				s += i * c.srcStep[k];
 			}
 		}
-		Way<Word>::plane(dst + d, src + s, c);
+		Way<Word>::plane(dst + d, src + s, c LAUNCH);
 	}
 }
 
 // The compiler keeps to the registers with which so many blocks run at the same time.
 enum : unsigned { BLOCKS = 4 };
-
-#define KERNEL(name, Way, Word)                                                   \
-	extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                 \
-	name(Word *__restrict__ dst, const Word *__restrict__ src, Constants c) {     \
-		gather<Way, Word>(dst, src, c);                                           \
-	}
 
 KERNEL(gather1, Rows, unsigned char)
 KERNEL(gather2, Rows, unsigned short)

@@ -1,15 +1,16 @@
 package gather
 
 import (
-	"embed"
+	_ "embed"
 	"math"
+	"strings"
 )
 
-//go:embed *.metal
-var metal embed.FS
+//go:embed gather_metal.h
+var metalPrelude string
 
-// MSL returns the shader in Metal's language, version 2.0 or later, for newLibraryWithSource. SPIRV-Cross has made it of [Shader.SPIRV].
-// It is "" for a packed Shader: Metal has bytes in memory.
+// MSL returns the shader in Metal's language, version 2.3 or later, for newLibraryWithSource. It is "" for a packed Shader, since
+// Metal has bytes in memory, and for a Shader that is not one of [Shaders].
 //
 // The library has one function, which is named by String. Buffer 0 is the destination from Dst.Offset on, buffer 1 the source
 // from Src.Offset on, and the 120 bytes of buffer 2 are the Constants (setBytes:length:atIndex:). A launch has
@@ -18,11 +19,18 @@ var metal embed.FS
 //
 // The offsets of a window are multiples of 16, as large as the largest type that a function reads and writes.
 func (s Shader) MSL() string {
-	text, err := metal.ReadFile(s.String() + ".metal")
-	if err != nil {
+	kernel := "KERNEL(" + s.String() + ","
+	if !strings.Contains(cudaSource, kernel) {
 		return ""
 	}
-	return string(text)
+	var b strings.Builder
+	b.WriteString(metalPrelude)
+	for line := range strings.Lines(cudaSource) {
+		if !strings.HasPrefix(line, "KERNEL(") || strings.HasPrefix(line, kernel) { // Metal compiles what it is given
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // MetalLimits returns limits that hold for every device of Metal. Offsets and steps have 32 bits, so a window is less than

@@ -20,8 +20,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
@@ -58,70 +56,6 @@ func CompileHIP(folder, text string) (*Host, error) {
 }
 
 var hipWords = map[uint8]string{1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
-
-// CompileMSL compiles the texts of gather.Shader.MSL for the host, by clang. The caller closes the result.
-func CompileMSL(folder, clang string, text func(gather.Shader) string) (*Host, error) {
-	if err := os.CopyFS(folder, host); err != nil {
-		return nil, err
-	}
-	var objects []string
-	for _, s := range gather.Shaders() {
-		if s.Packed {
-			continue
-		}
-		call, err := caller(s, text(s))
-		if err != nil {
-			return nil, err
-		}
-		name := s.String() + ".metal"
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text(s)+call), 0o600); err != nil {
-			return nil, err
-		}
-		if err := run(folder, clang, "-x", "cl", "-cl-std=clc++2021", "-cl-no-stdinc", "-Ihost", "-O1", "-fPIC", "-Wno-unknown-attributes",
-			"-Dgl_WorkGroupSize=size_of_"+s.String(), "-c", name); err != nil {
-			return nil, err
-		}
-		objects = append(objects, s.String()+".o")
-	}
-	return open(folder, objects...)
-}
-
-// signature is the function of a text, and parameter one of its parameters.
-var (
-	signature = regexp.MustCompile(`(?m)^kernel void (\w+)\((.*)\)$`)
-	parameter = regexp.MustCompile(`^(.*?)([&*]?) \w+ \[\[(.*)\]\]$`)
-)
-
-// caller returns a function that calls that of a text. The attributes of the parameters say what each is.
-func caller(s gather.Shader, text string) (string, error) {
-	m := signature.FindStringSubmatch(text)
-	if m == nil || m[1] != s.String() {
-		return "", fmt.Errorf("%v: no function of this name in its text", s)
-	}
-	given := map[string]string{
-		"buffer(0)": "dst", "buffer(1)": "src", "buffer(2)": "constants",
-		"threadgroup_position_in_grid":   "uint3{dlx_block(0), dlx_block(1), dlx_block(2)}",
-		"thread_position_in_threadgroup": "uint3{dlx_thread(), 0, 0}",
-		"threadgroups_per_grid":          "uint3{dlx_grid(0), dlx_grid(1), dlx_grid(2)}",
-	}
-	var arguments []string
-	for _, p := range strings.Split(m[2], ", ") {
-		m := parameter.FindStringSubmatch(p)
-		if m == nil || given[m[3]] == "" {
-			return "", fmt.Errorf("%v: the parameter %q", s, p)
-		}
-		a := given[m[3]]
-		switch m[2] {
-		case "*":
-			a = fmt.Sprintf("(%s *)%s", m[1], a)
-		case "&":
-			a = fmt.Sprintf("*(%s *)%s", m[1], a)
-		}
-		arguments = append(arguments, a)
-	}
-	return fmt.Sprintf("extern \"C\" void run_%v(device void *dst, const device void *src, constant void *constants) { %v(%s); }\n",
-		s, s, strings.Join(arguments, ", ")), nil
-}
 
 // open links compiled kernels with host.c, and opens the library.
 func open(folder string, objects ...string) (*Host, error) {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"runtime"
 	"strconv"
 	"sync"
@@ -544,7 +545,8 @@ func (d *Driver) await(atMost time.Duration, reached func() bool) bool {
 	return reached()
 }
 
-// NewLibrary implements driver.Driver. It compiles nothing: what a function does, its name says.
+// NewLibrary implements driver.Driver. It compiles nothing: what a function does, its name says. A library has each function
+// whose name is a word of the source.
 func (d *Driver) NewLibrary(of driver.ID, source string) (driver.ID, *driver.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -565,7 +567,7 @@ func (d *Driver) NewFunction(id driver.ID, name string) driver.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.get(id, library)
-	if d.called("NewFunction") != nil || !bytes.Contains([]byte(l.name), []byte(" "+name+"(")) {
+	if d.called("NewFunction") != nil || !regexp.MustCompile(`\b`+regexp.QuoteMeta(name)+`\b`).MatchString(l.name) {
 		return 0
 	}
 	o := d.make(function, l.device, id)

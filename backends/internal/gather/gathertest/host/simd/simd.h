@@ -1,1 +1,0 @@
-// Empty: metal_stdlib here has all that the texts need.
