@@ -106,8 +106,8 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Move a tensor from one device to another, and verify it
-	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --verify
-	go run ./cmd/dlx handoff testdata/digits.npy --via cpu,cpu --copy always --repeat 100 --verify
+	go run ./cmd/dlx move testdata/digits.npy --via cpu,cpu --verify
+	go run ./cmd/dlx move testdata/digits.npy --via cpu,cpu --copy always --repeat 100 --verify
 
 test: ## Set up everything that is needed, then test what users rely on: 15 minutes from nothing, then 7
 	@scripts/run-suites.sh $(BASIC_SUITES) $(QUICK_SUITES)

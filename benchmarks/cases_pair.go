@@ -293,7 +293,7 @@ func (p pair) signal() (trial, error) {
 		return trial{}, err
 	}
 	value := uint64(0)
-	how := stream.Mechanism(0)
+	how := stream.Wait(0)
 	one := func() (spent time.Duration, err error) {
 		value++
 		if err := from.Wait(timeline.At(value)); err != nil {

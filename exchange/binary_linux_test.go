@@ -82,7 +82,7 @@ func TestBinarySemaphoresOrderVulkanDevicesInBothDirections(t *testing.T) {
 	defer result.Close()
 
 	before := liveSemaphores()
-	waits := map[string]map[stream.Mechanism]int{"there": {}, "back": {}}
+	waits := map[string]map[stream.Wait]int{"there": {}, "back": {}}
 	for round := range 16 {
 		content := unfinished(t, a, onA, there, contents, round)
 		onTheOther, report := to(t, there, b, exchange.Options{Copy: exchange.Never, Stream: onB, SourceStream: onA})

@@ -426,7 +426,7 @@ func TestHandoff(t *testing.T) {
 		set      func(a, b *fake)
 		named    bool // Options.SourceStream
 		done     bool // the source was written already
-		want     stream.Mechanism
+		want     stream.Wait
 	}{
 		{name: "a semaphore that both devices share", from: all, to: all, named: true, want: stream.SemaphoreWait},
 		{name: "a semaphore of the destination's", from: exports | core.CapImportSemaphores, to: imports | core.CapExportSemaphores, named: true, want: stream.SemaphoreWait},

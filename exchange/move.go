@@ -239,7 +239,7 @@ func (m *move) finish(ctx context.Context, t *core.Tensor, report *Report) (*cor
 }
 
 // handoff makes Options.Stream wait until t may be read.
-func (m *move) handoff(ctx context.Context, t *core.Tensor) (stream.Mechanism, error) {
+func (m *move) handoff(ctx context.Context, t *core.Tensor) (stream.Wait, error) {
 	from, to := m.o.SourceStream, m.o.Stream
 	if from == nil || from.Device() == nil || to.Device() == nil {
 		return stream.Handoff(ctx, t, nil, to)

@@ -25,20 +25,20 @@ type Refusal struct {
 
 // Report describes how a tensor was moved.
 type Report struct {
-	From        core.DeviceID    // where the memory of the source lies
-	To          core.DeviceID    // the destination
-	Mechanism   Mechanism        // 0 if the tensor was not moved
-	BytesCopied int64            // a byte that was copied twice counts twice
-	Opened      bool             // memory was opened for this move; the next move finds it open
-	Wait        stream.Mechanism // how Options.Stream, or the caller, waits for the data
-	Duration    time.Duration    // time until the call returned; a copy may still be running
+	From        core.DeviceID // where the memory of the source lies
+	To          core.DeviceID // the destination
+	Mechanism   Mechanism     // 0 if the tensor was not moved
+	BytesCopied int64         // a byte that was copied twice counts twice
+	Opened      bool          // memory was opened for this move; the next move finds it open
+	Wait        stream.Wait   // how Options.Stream, or the caller, waits for the data
+	Duration    time.Duration // time until the call returned; a copy may still be running
 
 	account *account
 	hosted  bool // Options.Stream runs functions of the host, so that a goroutine waits in its order
 }
 
 // waited notes how s waits for the data.
-func (r *Report) waited(how stream.Mechanism, s core.Stream) {
+func (r *Report) waited(how stream.Wait, s core.Stream) {
 	r.Wait = how
 	_, r.hosted = s.(core.HostWorker)
 }
@@ -108,15 +108,15 @@ func (r Report) waiting() string {
 // MarshalJSON returns the fields of r, the steps, and the ways that were not taken.
 func (r Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		From        core.DeviceID    `json:"from"`
-		To          core.DeviceID    `json:"to"`
-		Mechanism   Mechanism        `json:"mechanism"`
-		Steps       []Step           `json:"steps"`
-		Refused     []Refusal        `json:"refused,omitempty"`
-		BytesCopied int64            `json:"bytes_copied"`
-		Opened      bool             `json:"opened"`
-		Wait        stream.Mechanism `json:"wait"`
-		Duration    time.Duration    `json:"duration_ns"`
+		From        core.DeviceID `json:"from"`
+		To          core.DeviceID `json:"to"`
+		Mechanism   Mechanism     `json:"mechanism"`
+		Steps       []Step        `json:"steps"`
+		Refused     []Refusal     `json:"refused,omitempty"`
+		BytesCopied int64         `json:"bytes_copied"`
+		Opened      bool          `json:"opened"`
+		Wait        stream.Wait   `json:"wait"`
+		Duration    time.Duration `json:"duration_ns"`
 	}{r.From, r.To, r.Mechanism, r.Steps(), r.Refused(), r.BytesCopied, r.Opened, r.Wait, r.Duration})
 }
 

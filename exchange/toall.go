@@ -69,7 +69,7 @@ func ToAll(ctx context.Context, srcs []*core.Tensor, dst core.Device, o Options)
 	}
 	b := &batch{
 		moves: make([]move, len(srcs)), results: make([]*core.Tensor, len(srcs)), reports: make([]Report, len(srcs)),
-		handed: make(map[core.Event]stream.Mechanism),
+		handed: make(map[core.Event]stream.Wait),
 	}
 	defer b.release()
 	for i, src := range srcs {
@@ -96,7 +96,7 @@ type batch struct {
 	results []*core.Tensor
 	reports []Report
 	copies  []*copies
-	handed  map[core.Event]stream.Mechanism // what Options.Stream waits for, and how
+	handed  map[core.Event]stream.Wait // what Options.Stream waits for, and how
 }
 
 // copies are those that one device makes on one stream.

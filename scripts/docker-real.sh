@@ -47,7 +47,7 @@ for image in "${@:-cpu}"; do
   echo "== $image: $(du -sm "$(b mount "$container")" | cut -f1) MiB, unpacked"
   route=cpu,cpu
   [ "$image" != all ] || route=cpu,vulkan:0,opencl:0,cpu
-  b run --isolation chroot "$container" -- sh -c "id -u; dlx devices; dlx handoff digits.npy --via $route --verify"
+  b run --isolation chroot "$container" -- sh -c "id -u; dlx devices; dlx move digits.npy --via $route --verify"
   # The health check, as the image has it.
   mapfile -t check < <(b inspect --type image --format '{{range .Docker.Config.Healthcheck.Test}}{{println .}}{{end}}' "localhost/dlx:$image" | sed '/^$/d')
   b run --isolation chroot "$container" -- "${check[@]:1}" >/dev/null

@@ -134,9 +134,9 @@ done
 given 'has cuda && ! $simulated' "${card:-nothing} is no card: libcudart needs NVIDIA's driver" backends-rocm 300 \
   env -u DLX_WITHOUT_DRIVERS DLX_HIP_LIBRARY="$kit/hip/libdlxhip-nvidia.so" "$kit/bin/backends-rocm.test" -test.v -test.timeout 290s \
   -test.run '^(TestConformance|TestCloseEndsWhileOthersOpen)$'
-step handoff 60 dlx handoff "$kit/digits.npy" --via cpu,cuda:0,cpu --repeat 100 --verify
-given 'has vulkan' "no Vulkan here" handoff-vulkan 60 \
-  dlx handoff "$kit/digits.npy" --via cpu,cuda:0,vulkan:0,cpu --repeat 100 --verify
+step move 60 dlx move "$kit/digits.npy" --via cpu,cuda:0,cpu --repeat 100 --verify
+given 'has vulkan' "no Vulkan here" move-vulkan 60 \
+  dlx move "$kit/digits.npy" --via cpu,cuda:0,vulkan:0,cpu --repeat 100 --verify
 given 'on_card vulkan' "no Vulkan on this card" example 60 cudavulkan
 given 'command -v "$DLX_PYTHON" >/dev/null' "no $DLX_PYTHON here" array-libraries 300 \
   "$DLX_PYTHON" "$kit/array_libraries_check.py" "$kit/bin/libdlx.so"

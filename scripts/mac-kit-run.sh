@@ -96,7 +96,7 @@ case $devices in *simulated*) simulated=true ;; esac
 tests binding binding.test
 tests metal metal.test
 tests metal-validated metal.test MTL_DEBUG_LAYER=1
-step handoff 60 "$bin/dlx" handoff "$kit/digits.npy" --via cpu,metal:0,cpu --repeat 100 --verify
+step move 60 "$bin/dlx" move "$kit/digits.npy" --via cpu,metal:0,cpu --repeat 100 --verify
 if [ $simulated = false ]; then
   step bench 600 "$bin/dlx" bench --device metal:0 --budget 8m --out "$out/bench.json"
 fi

@@ -51,16 +51,16 @@ expect() { # name, arguments of summary
   if summary "${@:2}"; then pass "$1"; else fail "$1" "$(cat "$work/log" "$work/out/summary.json")"; fi
 }
 expect "run.sh reports a test that fails" 1 '["Apple M2"]' devices=passed:1/0/0 binding=passed:1/0/0 \
-  metal=passed:1/0/1 metal-validated=failed:1/1/1 handoff=passed:1/0/0 bench=passed:1/0/0
+  metal=passed:1/0/1 metal-validated=failed:1/1/1 move=passed:1/0/0 bench=passed:1/0/0
 script "$kit/bin/arm64/metal.test" 'echo "--- PASS: TestA"'
 expect "run.sh reports that all is well" 0 '["Apple M2"]' devices=passed:1/0/0 binding=passed:1/0/0 \
-  metal=passed:1/0/0 metal-validated=passed:1/0/0 handoff=passed:1/0/0 bench=passed:1/0/0
+  metal=passed:1/0/0 metal-validated=passed:1/0/0 move=passed:1/0/0 bench=passed:1/0/0
 script "$kit/bin/arm64/dlx" 'case "$*" in devices) echo "BACKEND metal not available: no devices" ;; version) echo "revision  abc" ;; esac'
 script "$kit/bin/arm64/binding.test" 'echo "--- SKIP: TestA"'
 expect "run.sh reports a Mac without Metal, and that nothing was tested" 1 '[]' devices=failed:0/1/0 binding=failed:0/0/1 \
-  metal=passed:1/0/0 metal-validated=passed:1/0/0 handoff=passed:1/0/0 bench=passed:1/0/0
+  metal=passed:1/0/0 metal-validated=passed:1/0/0 move=passed:1/0/0 bench=passed:1/0/0
 script "$kit/bin/arm64/metal.test" 'echo "--- PASS: TestA"; exec sleep 1000'
 export DLX_KIT_LIMIT=1
 expect "run.sh ends a program that hangs" 1 '[]' devices=failed:0/1/0 binding=failed:0/0/1 \
-  metal=failed:1/1/0 metal-validated=failed:1/1/0 handoff=passed:1/0/0 bench=passed:1/0/0
+  metal=failed:1/1/0 metal-validated=failed:1/1/0 move=passed:1/0/0 bench=passed:1/0/0
 [ "$failures" = 0 ]

@@ -7,30 +7,30 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Mechanism says how a stream, or the host, waits for unfinished work on a tensor. A larger
-// Mechanism costs more.
-type Mechanism uint8
+// Wait is the way in which a stream, or the host, waits for unfinished work on a tensor. A larger
+// Wait costs more.
+type Wait uint8
 
-// The mechanisms.
+// The kinds of waits.
 const (
-	NoWait        Mechanism = iota // no work was unfinished
-	StreamWait                     // the stream waits, and the caller does not
-	SemaphoreWait                  // the stream waits for a semaphore that the other device signals, and the caller does not
-	HostWait                       // the caller waited until the work was done
+	NoWait        Wait = iota // no work was unfinished
+	StreamWait                // the stream waits, and the caller does not
+	SemaphoreWait             // the stream waits for a semaphore that the other device signals, and the caller does not
+	HostWait                  // the caller waited until the work was done
 )
 
-var mechanismNames = [...]string{"none", "stream_wait", "semaphore_wait", "host_wait"}
+var waitNames = [...]string{"none", "stream_wait", "semaphore_wait", "host_wait"}
 
-// String returns the name of the mechanism, such as "stream_wait".
-func (m Mechanism) String() string {
-	if int(m) < len(mechanismNames) {
-		return mechanismNames[m]
+// String returns the name of the wait, such as "stream_wait".
+func (w Wait) String() string {
+	if int(w) < len(waitNames) {
+		return waitNames[w]
 	}
 	return "unknown"
 }
 
-// MarshalText returns the same text as [Mechanism.String].
-func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+// MarshalText returns the same text as [Wait.String].
+func (w Wait) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 // Handoff makes the stream to wait until t may be read there. Work that is enqueued on to
 // later waits for the last write of t and, unless from is nil, for all work that was
@@ -44,7 +44,7 @@ func (m Mechanism) MarshalText() ([]byte, error) { return []byte(m.String()), ni
 // Handoff does not keep t open, and does not record a use of t; [Submit] does both. Handoff
 // returns core.ErrClosed if t or a stream is closed, ctx's error, the error of the awaited
 // work if it is known to have failed, and the errors of Record of from and Wait of to.
-func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
+func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Wait, error) {
 	b, err := hold("Handoff", t)
 	if err != nil {
 		return NoWait, err
@@ -59,11 +59,11 @@ func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechani
 	how := NoWait
 	for _, e := range events {
 		if e != nil {
-			m, err := await(ctx, to, b, e, false)
+			w, err := await(ctx, to, b, e, false)
 			if err != nil {
 				return how, err
 			}
-			how = max(how, m)
+			how = max(how, w)
 		}
 	}
 	return how, nil
@@ -72,7 +72,7 @@ func Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechani
 // await makes s wait for e, the event of work on b, or the caller if s is nil or cannot wait for e, and reports
 // which. It returns the error of e's work as far as that is known by then, unless
 // the work's result is to be overwritten.
-func await(ctx context.Context, s core.Stream, b *core.Buffer, e core.Event, overwrite bool) (Mechanism, error) {
+func await(ctx context.Context, s core.Stream, b *core.Buffer, e core.Event, overwrite bool) (Wait, error) {
 	how := NoWait
 	done, failed := e.Done()
 	if !done {

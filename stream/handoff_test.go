@@ -17,7 +17,7 @@ func TestHandoffSaysWhoWaits(t *testing.T) {
 		hostWaits bool
 		to        func(t *testing.T, d core.Device) core.Stream
 		idle      bool
-		want      stream.Mechanism
+		want      stream.Wait
 	}{
 		{name: "nothing to wait for", idle: true, to: newDeviceStream, want: stream.NoWait},
 		{name: "device to device", to: newDeviceStream, want: stream.StreamWait},
@@ -99,12 +99,12 @@ func TestHandoffErrors(t *testing.T) {
 	check("the write failed", t.Context(), x, nil, q, errA)
 }
 
-func TestMechanismNames(t *testing.T) {
-	for m, want := range map[stream.Mechanism]string{
-		stream.NoWait: "none", stream.StreamWait: "stream_wait", stream.HostWait: "host_wait", 9: "unknown",
+func TestWaitNames(t *testing.T) {
+	for w, want := range map[stream.Wait]string{
+		stream.NoWait: "none", stream.StreamWait: "stream_wait", stream.SemaphoreWait: "semaphore_wait", stream.HostWait: "host_wait", 9: "unknown",
 	} {
-		if text, err := m.MarshalText(); m.String() != want || string(text) != want || err != nil {
-			t.Errorf("%d prints as %s and %s, want %s", m, m, text, want)
+		if text, err := w.MarshalText(); w.String() != want || string(text) != want || err != nil {
+			t.Errorf("%d prints as %s and %s, want %s", w, w, text, want)
 		}
 	}
 }

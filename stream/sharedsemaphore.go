@@ -60,7 +60,7 @@ func NewSharedSemaphore(signal, wait core.Semaphore) *SharedSemaphore {
 //
 // Handoff fails as the function [Handoff] does, or with the errors of Signal and WaitOn of
 // the semaphores.
-func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Mechanism, error) {
+func (s *SharedSemaphore) Handoff(ctx context.Context, t *core.Tensor, from, to core.Stream) (Wait, error) {
 	if s.signal == nil || s.wait == nil || t == nil || from == nil || to == nil {
 		return NoWait, core.Errorf(core.ErrInvalid, "stream", "Handoff", "a semaphore, the tensor or a stream is nil")
 	}

@@ -36,7 +36,7 @@ func TestSharedSemaphore(t *testing.T) {
 		fromToo bool  // nor from
 		fails   error // WaitOn
 		done    bool  // the tensor was written already
-		want    stream.Mechanism
+		want    stream.Wait
 		err     error
 	}{
 		{name: "the stream waits by itself where it can", want: stream.StreamWait},

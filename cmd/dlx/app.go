@@ -113,6 +113,7 @@ which also has the error if the command failed. The log is printed to standard e
 		newInspectCommand(a),
 		newConvertCommand(a),
 		newPlanCommand(a),
+		newMoveCommand(a),
 		newHandoffCommand(a),
 		newLoadCommand(a),
 		newBenchCommand(a),

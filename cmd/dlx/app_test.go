@@ -127,30 +127,30 @@ func TestExitCodes(t *testing.T) {
 		{"plan --from cpu --to ext_dev:1", exitOK, ""},
 		{"plan --bytes 0", exitOK, ""},
 		{"--help", exitOK, ""},
-		{"handoff --help", exitOK, ""},
+		{"move --help", exitOK, ""},
 		{"", exitOK, ""},
-		{"help handoff", exitOK, ""},
+		{"help move", exitOK, ""},
 		{"completion", exitOK, ""},
 		{"completion bash", exitOK, ""},
 		{"inspect " + digits, exitOK, ""},
-		{"handoff --via cpu " + digits, exitOK, ""},
+		{"move --via cpu " + digits, exitOK, ""},
 		{"bench --list", exitOK, ""},
 		{"bench -t core/slice -i 1 --max-time 1us", exitOK, ""},
 
 		{"inspect nosuch.npy", exitFailed, "nosuch.npy"},
 		{"inspect " + dir, exitFailed, "has no file named *.safetensors.index.json or *.safetensors"},
-		{"handoff nosuch.npy --via cpu", exitFailed, "nosuch.npy"},
-		{"handoff " + digits + " --via cuda:0", exitFailed, "cuda"},
-		{"handoff " + digits + " --via ext_dev:7", exitFailed, "ext_dev:7"},
-		{"handoff " + digits + " --via vulkan", exitFailed, whyDriverless},
-		{"handoff " + digits + " --via cpu --tensor nosuch", exitFailed, "nosuch"},
-		{"handoff " + archive + " --via ext_dev:0 --tensor first --copy never", exitFailed, "it copies, and Options.Copy is never"},
-		{"handoff " + digits + " --via gl", exitFailed, "-tags gl"},
+		{"move nosuch.npy --via cpu", exitFailed, "nosuch.npy"},
+		{"move " + digits + " --via cuda:0", exitFailed, "cuda"},
+		{"move " + digits + " --via ext_dev:7", exitFailed, "ext_dev:7"},
+		{"move " + digits + " --via vulkan", exitFailed, whyDriverless},
+		{"move " + digits + " --via cpu --tensor nosuch", exitFailed, "nosuch"},
+		{"move " + archive + " --via ext_dev:0 --tensor first --copy never", exitFailed, "it copies, and Options.Copy is never"},
+		{"move " + digits + " --via gl", exitFailed, "-tags gl"},
 		{"plan --from cpu --to opencl:0", exitFailed, "-tags opencl"},
 		{"plan --to ext_dev:7", exitFailed, "ext_dev:7"},
 		{"plan --from vulkan", exitFailed, whyDriverless},
-		{"handoff " + digits + " --via cpu --out " + dir + "/nosuch/x.npy", exitFailed, "x.npy"},
-		{"handoff " + archive + " --via cpu --out " + dir + "/x.npy", exitFailed, "npy"},
+		{"move " + digits + " --via cpu --out " + dir + "/nosuch/x.npy", exitFailed, "x.npy"},
+		{"move " + archive + " --via cpu --out " + dir + "/x.npy", exitFailed, "npy"},
 		{"bench --compare nosuch.json", exitFailed, "nosuch.json"},
 		{"bench --compare " + digits, exitFailed, "is not a report"},
 
@@ -165,22 +165,22 @@ func TestExitCodes(t *testing.T) {
 		{"inspect - " + digits + " -", exitUsage, "- stands for standard input, which can be read once"},
 		{"devices --log-level loud", exitUsage, "must be debug, info, warn, error"},
 		{"devices --log-format xml", exitUsage, "must be console, json"},
-		{"handoff " + digits, exitUsage, "via"},
+		{"move " + digits, exitUsage, "via"},
 		{"plan what", exitUsage, "what"},
 		{"plan --from gpu", exitUsage, `"gpu"`},
 		{"plan --bytes -1", exitUsage, "at least 0"},
 		{"plan --bytes 1XB", exitUsage, "is not a size; examples"},
 		{"plan --bytes 16EiB", exitUsage, "more than 9223372036854775807 bytes"},
 		{"plan --memory all", exitUsage, "must be any, plain, host_visible, export"},
-		{"handoff --via cpu", exitUsage, "accepts 1 arg"},
-		{"handoff " + digits + " --via gpu", exitUsage, `"gpu"`},
-		{"handoff " + digits + " --via cpu,", exitUsage, `""`},
-		{"handoff " + digits + " --via cpu:x", exitUsage, "cpu:x"},
-		{"handoff " + digits + " --via cpu --copy maybe", exitUsage, "must be never, if_needed, always"},
-		{"handoff " + digits + " --via cpu --repeat 0", exitUsage, "at least 1"},
-		{"handoff " + digits + " --via cpu --repeat 1000001", exitUsage, "at most 1000000"},
-		{"handoff " + digits + " --via cpu --repeat many", exitUsage, "many"},
-		{"handoff " + digits + " --via cpu --out x.txt", exitUsage, ".safetensors"},
+		{"move --via cpu", exitUsage, "accepts 1 arg"},
+		{"move " + digits + " --via gpu", exitUsage, `"gpu"`},
+		{"move " + digits + " --via cpu,", exitUsage, `""`},
+		{"move " + digits + " --via cpu:x", exitUsage, "cpu:x"},
+		{"move " + digits + " --via cpu --copy maybe", exitUsage, "must be never, if_needed, always"},
+		{"move " + digits + " --via cpu --repeat 0", exitUsage, "at least 1"},
+		{"move " + digits + " --via cpu --repeat 1000001", exitUsage, "at most 1000000"},
+		{"move " + digits + " --via cpu --repeat many", exitUsage, "many"},
+		{"move " + digits + " --via cpu --out x.txt", exitUsage, ".safetensors"},
 		{"convert " + digits, exitUsage, "accepts 2 arg"},
 		{"convert " + digits + " x.txt", exitUsage, ".safetensors"},
 		{"convert " + digits + " x.npy --dtype float33x", exitUsage, `"float33x" is not an element type`},
@@ -215,12 +215,12 @@ func TestExitCodes(t *testing.T) {
 
 func TestUsageErrorsNameNoGoFunction(t *testing.T) {
 	for args, want := range map[string]string{
-		"handoff x.npy --via cpu,foo": `ERR invalid argument "cpu,foo" for "--via" flag: wrong device: "foo" is not a device type; ` +
-			"examples: cpu, cuda, cuda_host, vulkan; see dlx handoff --help\n",
+		"move x.npy --via cpu,foo": `ERR invalid argument "cpu,foo" for "--via" flag: wrong device: "foo" is not a device type; ` +
+			"examples: cpu, cuda, cuda_host, vulkan; see dlx move --help\n",
 		"plan --from cpu:x": `ERR invalid argument "cpu:x" for "--from" flag: wrong device: "cpu:x": ` +
 			"the index after ':' must be a decimal number from 0 to 2147483647; see dlx plan --help\n",
-		"handoff x.npy --via cpu --out x.txt": `ERR not supported: extension ".txt": ` +
-			"the formats are .npy, .npz and .safetensors; see dlx handoff --help\n",
+		"move x.npy --via cpu --out x.txt": `ERR not supported: extension ".txt": ` +
+			"the formats are .npy, .npz and .safetensors; see dlx move --help\n",
 	} {
 		if o := dlx(t, strings.Fields(args)...); o.code != exitUsage || !strings.HasSuffix(o.stderr, " "+want) {
 			t.Errorf("%s: exit code %d, stderr\n%swant\n%s", args, o.code, o.stderr, want)
@@ -231,7 +231,7 @@ func TestUsageErrorsNameNoGoFunction(t *testing.T) {
 func TestAFileThatCannotBeOpenedIsNamedWithOneReason(t *testing.T) {
 	const missing = "nosuch.npy"
 	_, reason := os.Stat(missing)
-	for _, args := range []string{"inspect " + missing, "handoff " + missing + " --via cpu", "load " + missing + " --to cpu"} {
+	for _, args := range []string{"inspect " + missing, "move " + missing + " --via cpu", "load " + missing + " --to cpu"} {
 		o := dlx(t, strings.Fields(args)...)
 		if want := fmt.Sprintf(" failed error=%q\n", reason); o.code != exitFailed || !strings.HasSuffix(o.stderr, want) {
 			t.Errorf("%s: exit code %d, stderr %q, want %q at its end", args, o.code, o.stderr, want)
@@ -243,7 +243,7 @@ func TestAFileThatCannotBeOpenedIsNamedWithOneReason(t *testing.T) {
 func TestHelpShowsTheExitCodes(t *testing.T) {
 	own := map[string][]string{
 		"plan":        {"exit code 1"},
-		"handoff":     {"exit code 2", "exit code 1", "exit code 3"},
+		"move":        {"exit code 2", "exit code 1", "exit code 3"},
 		"load":        {"exit code 3"},
 		"bench":       {"exit code 1"},
 		"healthcheck": {"exit code is 1", "exit code is 4"},
@@ -280,8 +280,8 @@ var documentedRuns = []string{
 	"inspect " + tensors,
 	"inspect " + archive,
 	"inspect " + digits + " " + tensors,
-	"handoff " + digits + " --via cpu,ext_dev:1 --verify --out {dir}/x.npy",
-	"handoff " + archive + " --via cpu",
+	"move " + digits + " --via cpu,ext_dev:1 --verify --out {dir}/x.npy",
+	"move " + archive + " --via cpu",
 	"convert " + digits + " {dir}/x.npz --dtype float32",
 	"load " + digits + " --to ext_dev:0 --verify --cold --checksum --read direct",
 	"bench --list",
@@ -337,7 +337,7 @@ func TestEveryFieldOfTheJSONIsDocumented(t *testing.T) {
 }
 
 func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
-	o := dlx(t, "handoff", digits, "--via", "cuda:0", "--log-format", "json", "--log-level", "debug")
+	o := dlx(t, "move", digits, "--via", "cuda:0", "--log-format", "json", "--log-level", "debug")
 	for line := range strings.Lines(o.stderr) {
 		var entry map[string]any
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
@@ -347,7 +347,7 @@ func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
 	if !strings.Contains(o.stderr, `"level":"error"`) {
 		t.Errorf("no error in %s", o.stderr)
 	}
-	for _, line := range []string{"handoff --log-format json --nosuch", "handoff --log-format json", "--log-format json inspect - -",
+	for _, line := range []string{"move --log-format json --nosuch", "move --log-format json", "--log-format json inspect - -",
 		"--log-format json nosuch", "nosuch --log-format=json", "plan --bytes -1 --log-format json", "devices --nosuch --log-format json"} {
 		if o := dlx(t, strings.Fields(line)...); !json.Valid([]byte(o.stderr)) {
 			t.Errorf("%s: %s", line, o.stderr)
@@ -357,8 +357,8 @@ func TestTheLogIsJSONWhereAskedFor(t *testing.T) {
 
 func TestLogLevels(t *testing.T) {
 	for level, want := range map[string]bool{"debug": true, "info": false} {
-		o := dlx(t, "handoff", digits, "--via", "cpu", "--log-level", level)
-		if got := strings.Contains(o.stderr, "carried"); got != want {
+		o := dlx(t, "move", digits, "--via", "cpu", "--log-level", level)
+		if got := strings.Contains(o.stderr, "moved"); got != want {
 			t.Errorf("level %s: stderr %q", level, o.stderr)
 		}
 	}
@@ -367,7 +367,7 @@ func TestLogLevels(t *testing.T) {
 func TestAnInterruptEndsTheWork(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o := dlxWith(t, ctx, []core.Backend{cpu.New()}, "handoff", digits, "--via", "cpu")
+	o := dlxWith(t, ctx, []core.Backend{cpu.New()}, "move", digits, "--via", "cpu")
 	if o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, "interrupted") {
 		t.Errorf("%+v", o)
 	}
@@ -412,7 +412,7 @@ func TestHostileFilesAreFailures(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{{"inspect", path}, {"handoff", path, "--via", "cpu", "--verify"}, {"load", path, "--to", "cpu"}} {
+			for _, args := range [][]string{{"inspect", path}, {"move", path, "--via", "cpu", "--verify"}, {"load", path, "--to", "cpu"}} {
 				o := dlx(t, args...)
 				if o.code != exitFailed || o.stdout != "" || o.stderr == "" {
 					t.Errorf("%s: %+v", args[0], o)
@@ -431,21 +431,21 @@ func TestCompletion(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"devices", []string{"handoff", digits, "--via", ""}, []string{"cpu", "ext_dev:0", "ext_dev:1"}},
-		{"devices after a comma", []string{"handoff", digits, "--via", "cpu,"}, []string{"cpu,cpu", "cpu,ext_dev:0", "cpu,ext_dev:1"}},
-		{"tensors of the file", []string{"handoff", archive, "--tensor", ""}, []string{"mean", "first", "target"}},
-		{"tensors without a file", []string{"handoff", "--tensor", ""}, nil},
-		{"tensors of a file that is missing", []string{"handoff", "nosuch.npz", "--tensor", ""}, nil},
+		{"devices", []string{"move", digits, "--via", ""}, []string{"cpu", "ext_dev:0", "ext_dev:1"}},
+		{"devices after a comma", []string{"move", digits, "--via", "cpu,"}, []string{"cpu,cpu", "cpu,ext_dev:0", "cpu,ext_dev:1"}},
+		{"tensors of the file", []string{"move", archive, "--tensor", ""}, []string{"mean", "first", "target"}},
+		{"tensors without a file", []string{"move", "--tensor", ""}, nil},
+		{"tensors of a file that is missing", []string{"move", "nosuch.npz", "--tensor", ""}, nil},
 		{"kinds of memory", []string{"plan", "--memory", ""}, []string{"any", "plain", "host_visible", "export"}},
-		{"words of a choice", []string{"handoff", "--copy", ""}, []string{"never", "if_needed", "always"}},
+		{"words of a choice", []string{"move", "--copy", ""}, []string{"never", "if_needed", "always"}},
 		{"log formats", []string{"devices", "--log-format", ""}, []string{"console", "json"}},
 		{"files by extension", []string{"inspect", ""}, []string{"json", "npy", "npz", "safetensors"}},
 		{"more files", []string{"inspect", "x.npy", ""}, []string{"json", "npy", "npz", "safetensors"}},
 		{"the file to convert", []string{"convert", ""}, []string{"json", "npy", "npz", "safetensors"}},
 		{"the file to write", []string{"convert", "x.npy", ""}, []string{"npy", "npz", "safetensors"}},
 		{"no third file", []string{"convert", "x.npy", "y.npy", ""}, nil},
-		{"one file only", []string{"handoff", "x.npy", "--via", "cpu", ""}, nil},
-		{"the file to write, beside the one to read", []string{"handoff", digits, "--out", ""}, []string{"npy", "npz", "safetensors"}},
+		{"one file only", []string{"move", "x.npy", "--via", "cpu", ""}, nil},
+		{"the file to write, beside the one to read", []string{"move", digits, "--out", ""}, []string{"npy", "npz", "safetensors"}},
 		{"the device to load onto", []string{"load", digits, "--to", ""}, []string{"cpu", "ext_dev:0", "ext_dev:1"}},
 		{"an index to load", []string{"load", ""}, []string{"--to", "json", "npy", "npz", "safetensors"}},
 		{"cases", []string{"bench", "--case", "call/"}, []string{"call/empty"}},

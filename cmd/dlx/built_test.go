@@ -14,7 +14,7 @@ func TestADeviceOfAMissingBackendNamesItsTag(t *testing.T) {
 	for _, name := range all.Tags() {
 		for _, args := range []string{
 			"plan --from cpu --to " + name, "plan --from " + name + ":0 --to cpu", "load --to " + name + ":0 " + tensors,
-			"handoff --via cpu," + name + " " + digits, "bench --device " + name + ":0", "bench --pair cpu," + name, "bench --transfer cpu->" + name,
+			"move --via cpu," + name + " " + digits, "bench --device " + name + ":0", "bench --pair cpu," + name, "bench --transfer cpu->" + name,
 			"plan --json --from cpu --to " + name,
 		} {
 			t.Run(args, func(t *testing.T) {

@@ -6,7 +6,7 @@
 //	dlx plan [--from DEVICE] [--to DEVICE]        show the mechanism of each move, and why no better one is possible
 //	dlx inspect FILE...                           list the tensors of .npy, .npz and .safetensors files
 //	dlx convert IN OUT                            write tensors in another file format or element type
-//	dlx handoff FILE --via DEVICE[,DEVICE...]     move tensors along a route of devices and measure it
+//	dlx move FILE --via DEVICE[,DEVICE...]        move tensors along a route of devices and measure it
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
 //	dlx bench                                     measure transfers between devices, APIs, files and languages
 //	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
@@ -92,7 +92,7 @@
 //   - convert: file, out (empty if nothing could be read), format (of out); tensors[]: name,
 //     from_dtype, dtype, shape, order, bytes; left_out[] (members of an archive that are not
 //     tensors; omitted if there are none): member, reason.
-//   - handoff: file, copy, bytes_copied, median_ns, verified, out, left_out[] (as in convert), incomplete (where an error
+//   - move: file, copy, bytes_copied, median_ns, verified, out, left_out[] (as in convert), incomplete (where an error
 //     or an interrupt ended the work: tensor, trip); tensors[]: tensor, dtype, shape, bytes,
 //     trips, load, bytes_copied, min_ns, median_ns, max_ns, gb_per_s, verified, mismatch (trip,
 //     hop, index, want, got); hops[] of each tensor: from ("file" or a device), to, mechanism
@@ -104,6 +104,8 @@
 //     other trips it was already open.
 //     Bytes and times are those of one trip. Those of a tensor, and of all tensors, include
 //     the load. Verified is null without --verify. Gb_per_s is omitted if nothing was copied.
+//     The command was called handoff, and that name still works: the document of dlx handoff has
+//     the command "handoff" and the same fields.
 //   - load: file, cold (how the page cache was emptied before each run; omitted without
 //     --cold), verified (null without --verify), median_ns, bytes_per_second (of the median
 //     run); runs[]: time_ns, bytes_per_second, cached (the part of the wanted bytes that was
@@ -158,5 +160,5 @@
 // # Files
 //
 // Each subcommand has a file with its flags, its result and the text output. The work of
-// handoff is in internal/handoff, and that of bench in package benchmarks.
+// move is in internal/move, and that of bench in package benchmarks.
 package main

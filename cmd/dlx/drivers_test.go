@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/all"
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/tensorfile"
@@ -69,8 +69,8 @@ func TestARealTensorGoesThroughVulkanAndOpenCLWithOneCopy(t *testing.T) {
 	}
 	for _, via := range []string{"cpu,vulkan:0,opencl:0,cpu", "vulkan:0,opencl:0", "vulkan:0,cpu,opencl:0", "cpu,opencl:0,cpu"} {
 		for _, repeat := range []string{"1", "20"} {
-			o := onDrivers(t, "handoff", digits, "--via", via, "--repeat", repeat, "--verify", "--json")
-			r := decode[handoffResult](t, o, "handoff")
+			o := onDrivers(t, "move", digits, "--via", via, "--repeat", repeat, "--verify", "--json")
+			r := decode[moveResult](t, o, "move")
 			if o.code != exitOK || !*r.Verified || len(r.Tensors) != 1 {
 				t.Fatalf("%s: exit code %d, verified %v", via, o.code, r.Verified)
 			}
@@ -80,7 +80,7 @@ func TestARealTensorGoesThroughVulkanAndOpenCLWithOneCopy(t *testing.T) {
 					continue
 				}
 				copies++
-				if !slices.ContainsFunc(hop.Refused, func(r handoff.Refusal) bool {
+				if !slices.ContainsFunc(hop.Refused, func(r move.Refusal) bool {
 					return strings.Contains(r.Reason, "the host can only read the memory") || hop.To == "vulkan:0" && strings.Contains(r.Reason, needed)
 				}) {
 					t.Errorf("%s: %s to %s: %d bytes copied, for %+v", via, hop.From, hop.To, hop.BytesCopied, hop.Refused)
@@ -91,7 +91,7 @@ func TestARealTensorGoesThroughVulkanAndOpenCLWithOneCopy(t *testing.T) {
 			}
 		}
 	}
-	if o := onDrivers(t, "handoff", digits, "--via", "vulkan:0", "--copy", "never"); o.code != exitFailed || !strings.Contains(o.stderr, needed) {
+	if o := onDrivers(t, "move", digits, "--via", "vulkan:0", "--copy", "never"); o.code != exitFailed || !strings.Contains(o.stderr, needed) {
 		t.Errorf("--copy never: exit code %d, %s", o.code, o.stderr)
 	}
 }
@@ -99,8 +99,8 @@ func TestARealTensorGoesThroughVulkanAndOpenCLWithOneCopy(t *testing.T) {
 func TestARealTensorArrivesOverEveryDevice(t *testing.T) {
 	for _, file := range []string{digits, archive, tensors} {
 		for _, policy := range []string{"if_needed", "always"} {
-			o := onDrivers(t, "handoff", file, "--via", "cpu,cuda:0,opencl:0,rocm:0,vulkan:0,cuda:0,gl,rocm:0,opencl:0,gl,rocm:1,cuda:1,cuda:0,rocm:0,cpu", "--copy", policy, "--verify", "--json")
-			if r := decode[handoffResult](t, o, "handoff"); o.code != exitOK || !*r.Verified {
+			o := onDrivers(t, "move", file, "--via", "cpu,cuda:0,opencl:0,rocm:0,vulkan:0,cuda:0,gl,rocm:0,opencl:0,gl,rocm:1,cuda:1,cuda:0,rocm:0,cpu", "--copy", policy, "--verify", "--json")
+			if r := decode[moveResult](t, o, "move"); o.code != exitOK || !*r.Verified {
 				t.Errorf("%s, %s: exit code %d, verified %v", file, policy, o.code, *r.Verified)
 			}
 		}
@@ -114,8 +114,8 @@ func TestARealTensorIsSharedByCUDAVulkanAndROCm(t *testing.T) {
 	drivers := softwareDrivers(t)
 	for _, via := range []string{"cpu,cuda:0,vulkan:0,cpu", "cpu,opencl:0,cuda:0,vulkan:0,cuda:0,vulkan:0,cpu", "cuda:0,vulkan:0", "cpu,cuda:0,gl,cpu", "cpu,rocm:0,vulkan:0,rocm:0,gl,cpu", "rocm:0,vulkan:0"} {
 		for _, repeat := range []string{"1", "20"} {
-			o := onDrivers(t, "handoff", digits, "--via", via, "--repeat", repeat, "--verify", "--json")
-			r := decode[handoffResult](t, o, "handoff")
+			o := onDrivers(t, "move", digits, "--via", via, "--repeat", repeat, "--verify", "--json")
+			r := decode[moveResult](t, o, "move")
 			if o.code != exitOK || !*r.Verified || len(r.Tensors) != 1 {
 				t.Fatalf("%s: exit code %d, verified %v", via, o.code, *r.Verified)
 			}
@@ -130,8 +130,8 @@ func TestARealTensorIsSharedByCUDAVulkanAndROCm(t *testing.T) {
 
 // CUDA and ROCm take no memory of each other: a tensor goes from one to the other through the host, and on from there without a copy.
 func TestARealTensorGoesFromROCmToCUDAAndVulkan(t *testing.T) {
-	o := onDrivers(t, "handoff", digits, "--via", "cpu,rocm:0,cuda:0,vulkan:0,cpu", "--verify", "--json")
-	r := decode[handoffResult](t, o, "handoff")
+	o := onDrivers(t, "move", digits, "--via", "cpu,rocm:0,cuda:0,vulkan:0,cpu", "--verify", "--json")
+	r := decode[moveResult](t, o, "move")
 	if o.code != exitOK || !*r.Verified || len(r.Tensors) != 1 || len(r.Tensors[0].Hops) != 5 {
 		t.Fatalf("exit code %d: %+v", o.code, r)
 	}
@@ -144,7 +144,7 @@ func TestARealTensorGoesFromROCmToCUDAAndVulkan(t *testing.T) {
 
 // Small slices of Go that a device maps lie on pages with others, which the collector
 // frees meanwhile: whoever keeps a pointer to the page's start ends the process, sooner
-// or later. DLX_HANDOFF_REPEAT makes that sooner, with 5000 trips or more.
+// or later. DLX_MOVE_REPEAT makes that sooner, with 5000 trips or more.
 func TestManySmallTensorsGoWhileTheCollectorRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "small.npz")
 	var tensors []tensorfile.Named
@@ -170,10 +170,10 @@ func TestManySmallTensorsGoWhileTheCollectorRuns(t *testing.T) {
 		}
 	})
 	repeat := "100"
-	if long := os.Getenv("DLX_HANDOFF_REPEAT"); long != "" {
+	if long := os.Getenv("DLX_MOVE_REPEAT"); long != "" {
 		repeat = long
 	}
-	if o := onDrivers(t, "handoff", path, "--via", "vulkan:0,cpu", "--repeat", repeat, "--verify"); o.code != exitOK {
+	if o := onDrivers(t, "move", path, "--via", "vulkan:0,cpu", "--repeat", repeat, "--verify"); o.code != exitOK {
 		t.Errorf("%+v", o)
 	}
 }
@@ -187,7 +187,7 @@ func TestThePlanExplainsEveryRealPair(t *testing.T) {
 	}
 	// Vulkan's driver may not import memory of other devices. Plans say so only where the host can view the memory.
 	noForeign := slices.ContainsFunc(r.Pairs, func(p pairResult) bool {
-		return slices.ContainsFunc(p.Ways[0].Route.Refused, func(r handoff.Refusal) bool {
+		return slices.ContainsFunc(p.Ways[0].Route.Refused, func(r move.Refusal) bool {
 			return strings.Contains(r.Reason, "VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_MAPPED_FOREIGN_MEMORY_BIT_EXT")
 		})
 	})

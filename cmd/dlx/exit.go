@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 )
 
 // The exit codes. The help text of dlx lists them.
@@ -28,7 +28,7 @@ Exit codes:
 // exitCode returns the exit code for err. An error before the work begins is one in the command
 // line.
 func exitCode(err error, working bool) int {
-	var mismatch *handoff.MismatchError
+	var mismatch *move.MismatchError
 	switch {
 	case err == nil:
 		return exitOK

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -43,7 +43,7 @@ func newErrorResult(err error, working bool) *errorResult {
 	r := &errorResult{Kind: kindFailed, Message: validError{err}.Error()}
 	var own *core.Error
 	var system *fs.PathError
-	var mismatch *handoff.MismatchError
+	var mismatch *move.MismatchError
 	switch {
 	case !working:
 		r.Kind, r.Message = kindUsage, textEscape(usageText(err))

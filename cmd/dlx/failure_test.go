@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -22,9 +22,9 @@ func TestAFailureIsADocumentToo(t *testing.T) {
 		{"inspect nosuch.npy", "inspect", exitFailed, errorResult{"failed", "", "stat", int64(syscall.ENOENT), "nosuch.npy"}},
 		{"plan --from vulkan", "plan", exitFailed, errorResult{"not supported", "vulkan", "Open", 0, whyDriverless}},
 		{"plan --from ext_dev:7", "plan", exitFailed, errorResult{"wrong device", "ext_dev", "Open", 0, "ext_dev:7"}},
-		{"handoff " + digits + " --via cpu --tensor nosuch", "handoff", exitFailed, errorResult{"invalid argument", "handoff", "Tensor", 0, "nosuch"}},
+		{"move " + digits + " --via cpu --tensor nosuch", "move", exitFailed, errorResult{"invalid argument", "move", "Tensor", 0, "nosuch"}},
 		{"plan --bytes -1", "plan", exitUsage, errorResult{"usage", "", "", 0, "--bytes"}},
-		{"handoff " + digits, "handoff", exitUsage, errorResult{"usage", "", "", 0, "via"}},
+		{"move " + digits, "move", exitUsage, errorResult{"usage", "", "", 0, "via"}},
 		{"nosuch", "dlx", exitUsage, errorResult{"usage", "", "", 0, "nosuch"}},
 		{"version --nosuch", "version", exitUsage, errorResult{"usage", "", "", 0, "--nosuch"}},
 	} {
@@ -64,7 +64,7 @@ func TestTheKindOfAnErrorIsThatOfItsCause(t *testing.T) {
 		{driver, errorResult{"out of memory", "vulkan", "vkAllocateMemory", -2, driver.Error()}},
 		{fmt.Errorf("trip 3: %w", driver), errorResult{"out of memory", "vulkan", "vkAllocateMemory", -2, "trip 3: " + driver.Error()}},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, errorResult{"failed", "", "open", int64(syscall.EACCES), "open x: " + syscall.EACCES.Error()}},
-		{&handoff.MismatchError{Tensor: "x"}, errorResult{"mismatch", "", "", 0, (&handoff.MismatchError{Tensor: "x"}).Error()}},
+		{&move.MismatchError{Tensor: "x"}, errorResult{"mismatch", "", "", 0, (&move.MismatchError{Tensor: "x"}).Error()}},
 		{errors.New("a\xff"), errorResult{"failed", "", "", 0, `a\xff`}},
 	} {
 		if got := newErrorResult(c.err, true); *got != c.want {

@@ -72,7 +72,7 @@ func TestInspectPrintsNoControlCharactersOfAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(string([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0})+header+"\x01"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"inspect", path}, {"handoff", path, "--via", "cpu"}} {
+	for _, args := range [][]string{{"inspect", path}, {"move", path, "--via", "cpu"}} {
 		o := dlx(t, args...)
 		if o.code != exitOK || strings.ContainsRune(o.stdout, '\x1b') || !strings.Contains(o.stdout, `"a\x1b]0;b\tc\n"`) {
 			t.Errorf("%s: exit code %d, %q, %s", args[0], o.code, o.stdout, o.stderr)
@@ -155,7 +155,7 @@ func TestAnIndexAndAFolderAreReadAsOneFile(t *testing.T) {
 		if len(one.Tensors) != 2 || one.Metadata["format"] != "pt" || one.Tensors[0].File != "" || !slices.Equal(floats(t, out, "b"), []float64{1, 2, 15}) {
 			t.Errorf("%+v", one)
 		}
-		moved := decode[handoffResult](t, dlx(t, "handoff", path, "--via", "ext_dev:0", "--verify", "--tensor", "b", "--json"), "handoff")
+		moved := decode[moveResult](t, dlx(t, "move", path, "--via", "ext_dev:0", "--verify", "--tensor", "b", "--json"), "move")
 		if moved.Verified == nil || !*moved.Verified {
 			t.Errorf("%+v", moved)
 		}
@@ -211,15 +211,15 @@ func TestAnInterruptEndsTheWaitForStandardInput(t *testing.T) {
 	}
 }
 
-func TestHandoffReadsStandardInput(t *testing.T) {
+func TestMoveReadsStandardInput(t *testing.T) {
 	content, err := os.Open(digits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer content.Close()
 	out := filepath.Join(t.TempDir(), "x.npy")
-	o := dlxReading(t, t.Context(), content, []core.Backend{cpu.New()}, "handoff", "-", "--via", "cpu", "--verify", "--out", out, "--json")
-	if r := decode[handoffResult](t, o, "handoff"); r.File != "-" || r.Tensors[0].Tensor != "stdin" || !*r.Verified {
+	o := dlxReading(t, t.Context(), content, []core.Backend{cpu.New()}, "move", "-", "--via", "cpu", "--verify", "--out", out, "--json")
+	if r := decode[moveResult](t, o, "move"); r.File != "-" || r.Tensors[0].Tensor != "stdin" || !*r.Verified {
 		t.Errorf("%+v", r)
 	}
 	sameTensors(t, digits, out)

@@ -22,12 +22,12 @@ import (
 func TestTheRealProgram(t *testing.T) {
 	program := buildDLX(t)
 
-	t.Run("carries a real tensor", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), program, "handoff", digits, "--via", "cpu,cpu", "--copy", "always", "--verify", "--json").Output()
+	t.Run("moves a real tensor", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), program, "move", digits, "--via", "cpu,cpu", "--copy", "always", "--verify", "--json").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := decode[handoffResult](t, outcome{stdout: string(out)}, "handoff"); !*r.Verified || r.BytesCopied != 2*920064 {
+		if r := decode[moveResult](t, outcome{stdout: string(out)}, "move"); !*r.Verified || r.BytesCopied != 2*920064 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -53,13 +53,13 @@ func TestTheRealProgram(t *testing.T) {
 	t.Run("draws progress on a terminal and keeps it out of the results", func(t *testing.T) {
 		screen, tty := openTerminal(t)
 		var stdout bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), program, "handoff", digits, "--via", "cpu", "--copy", "always", "--repeat", "1000", "--json")
+		cmd := exec.CommandContext(t.Context(), program, "move", digits, "--via", "cpu", "--copy", "always", "--repeat", "1000", "--json")
 		cmd.Stdout, cmd.Stderr = &stdout, tty
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v: %s", err, screen)
 		}
-		screen.waitFor(t, "carried")
-		decode[handoffResult](t, outcome{stdout: stdout.String()}, "handoff")
+		screen.waitFor(t, "moved")
+		decode[moveResult](t, outcome{stdout: stdout.String()}, "move")
 	})
 
 	t.Run("names the case that it measures on a terminal", func(t *testing.T) {
@@ -76,10 +76,10 @@ func TestTheRealProgram(t *testing.T) {
 
 	t.Run("ends with 1 on Ctrl-C", func(t *testing.T) {
 		screen, tty := openTerminal(t)
-		cmd := exec.Command(program, "handoff", digits, "--via", "cpu", "--copy", "always", "--repeat", "1000000")
+		cmd := exec.Command(program, "move", digits, "--via", "cpu", "--copy", "always", "--repeat", "1000000")
 		cmd.Stderr = tty
 		start(t, cmd)
-		screen.waitFor(t, "carried") // it is at work
+		screen.waitFor(t, "moved") // it is at work
 		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

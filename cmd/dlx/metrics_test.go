@@ -240,7 +240,7 @@ func TestWhatCommandsAllocateIsCounted(t *testing.T) {
 		bytes int64
 	}{
 		{"convert", []string{"convert", digits, filepath.Join(t.TempDir(), "x.npy"), "--dtype", "float32"}, 4 * elements},
-		{"handoff", []string{"handoff", digits, "--via", "cpu,ext_dev:0", "--out", filepath.Join(t.TempDir(), "x.npy")}, 8 * elements},
+		{"move", []string{"move", digits, "--via", "cpu,ext_dev:0", "--out", filepath.Join(t.TempDir(), "x.npy")}, 8 * elements},
 	} {
 		before := onHost()
 		if o := dlx(t, c.args...); o.code != exitOK {

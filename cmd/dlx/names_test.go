@@ -84,12 +84,12 @@ func TestOddNamesAreShownApartAndFoundAgain(t *testing.T) {
 	for i, real := range oddNames {
 		runes := []rune(rows[i+1]) // columns are characters
 		for _, shown := range []string{r.Tensors[i].Name, strings.TrimRight(string(runes[:end]), " "), real} {
-			o := dlx(t, "handoff", path, "--via", "cpu", "--json", "--tensor", shown)
-			wantPrintable(t, "handoff", o.stdout)
+			o := dlx(t, "move", path, "--via", "cpu", "--json", "--tensor", shown)
+			wantPrintable(t, "move", o.stdout)
 			if other, err := strconv.Unquote(real); shown == real && err == nil && slices.Contains(oddNames, other) {
 				continue // it is how another name is shown; its own shown form finds it
 			}
-			got := decode[handoffResult](t, o, "handoff").Tensors
+			got := decode[moveResult](t, o, "move").Tensors
 			if len(got) != 1 || !slices.Equal(got[0].Shape, []int64{int64(i + 1)}) || got[0].Tensor != r.Tensors[i].Name {
 				t.Errorf("%q, shown as %q: %+v; %s", real, shown, got, o.stderr)
 			}
@@ -100,8 +100,8 @@ func TestOddNamesAreShownApartAndFoundAgain(t *testing.T) {
 		seen[r.Tensors[i].Name] = true
 	}
 	out := filepath.Join(t.TempDir(), "copy.npz")
-	o := dlx(t, "handoff", path, "--via", "cpu", "--out", out, "--log-level", "debug")
-	wantPrintable(t, "handoff", o.stdout)
+	o := dlx(t, "move", path, "--via", "cpu", "--out", out, "--log-level", "debug")
+	wantPrintable(t, "move", o.stdout)
 	wantPrintable(t, "log", o.stderr)
 	again := decode[inspectResult](t, dlx(t, "inspect", out, "--json"), "inspect")
 	for _, written := range again.Tensors {

@@ -86,8 +86,8 @@ func TestAnArchiveOfWhichNothingCanBeRead(t *testing.T) {
 	if _, err := os.Stat(out); err == nil || converted.Out != "" {
 		t.Errorf("%q was written: %v", converted.Out, err)
 	}
-	o = dlx(t, "handoff", nothing, "--via", "cpu", "--json")
-	moved := decodeBoth[handoffResult](t, o, "handoff", &failure)
+	o = dlx(t, "move", nothing, "--via", "cpu", "--json")
+	moved := decodeBoth[moveResult](t, o, "move", &failure)
 	check(o, failure, names(moved.LeftOut))
 	for _, flags := range [][]string{nil, {"--verify"}} {
 		o = dlx(t, append([]string{"load", nothing, "--to", "cpu", "--json"}, flags...)...)
@@ -101,7 +101,7 @@ func TestAnArchiveOfWhichNothingCanBeRead(t *testing.T) {
 			t.Error("nothing was verified")
 		}
 	}
-	for _, args := range [][]string{{"convert", nothing, out}, {"handoff", nothing, "--via", "cpu"}} {
+	for _, args := range [][]string{{"convert", nothing, out}, {"move", nothing, "--via", "cpu"}} {
 		if o := dlx(t, args...); o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, "(LZMA)") {
 			t.Errorf("%q: %+v", args, o)
 		}
@@ -110,7 +110,7 @@ func TestAnArchiveOfWhichNothingCanBeRead(t *testing.T) {
 	if len(converted.Tensors) != 1 || len(converted.LeftOut) != 1 || converted.LeftOut[0].Member != "m12" || converted.Out != out {
 		t.Errorf("%+v", converted)
 	}
-	if moved := decode[handoffResult](t, dlx(t, "handoff", some, "--via", "cpu", "--json"), "handoff"); len(moved.Tensors) != 1 || len(moved.LeftOut) != 1 {
+	if moved := decode[moveResult](t, dlx(t, "move", some, "--via", "cpu", "--json"), "move"); len(moved.Tensors) != 1 || len(moved.LeftOut) != 1 {
 		t.Errorf("%+v", moved)
 	}
 	if loaded := decode[loadResult](t, dlx(t, "load", some, "--to", "cpu", "--verify", "--json"), "load"); !*loaded.Verified || len(loaded.Report.Refused) != 1 {
@@ -146,7 +146,7 @@ func TestRawVoidAndTheOtherByteOrder(t *testing.T) {
 				t.Errorf("%s: %+v", to, loaded)
 			}
 		}
-		moved := decode[handoffResult](t, run("handoff", c.path, "--via", "ext_dev:1", "--verify"), "handoff").Tensors[0]
+		moved := decode[moveResult](t, run("move", c.path, "--via", "ext_dev:1", "--verify"), "move").Tensors[0]
 		if moved.DType.String() != c.dtype || !*moved.Verified || (moved.Load != nil) != listed.Swapped {
 			t.Errorf("%+v", moved)
 		}

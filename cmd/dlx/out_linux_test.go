@@ -35,7 +35,7 @@ func wantNames(t *testing.T, folder string, names ...string) {
 // writers are the commands that write a file, without its path.
 var writers = map[string][]string{
 	"r.json": append(quick, "-t", "core/slice", "--out"),
-	"r.npz":  {"handoff", archive, "--via", "cpu", "--out"},
+	"r.npz":  {"move", archive, "--via", "cpu", "--out"},
 }
 
 func TestAPathThatCannotBeWrittenIsFoundBeforeTheWork(t *testing.T) {
@@ -45,14 +45,14 @@ func TestAPathThatCannotBeWrittenIsFoundBeforeTheWork(t *testing.T) {
 			{t.TempDir(), "is a directory"},
 			{filepath.Join(t.TempDir(), strings.Repeat("n", 255)+name), "name too long"},
 		} {
-			if filepath.Ext(c.path) == "" && command[0] == "handoff" {
+			if filepath.Ext(c.path) == "" && command[0] == "move" {
 				c.path = filepath.Join(c.path, name)
 				if err := os.Mkdir(c.path, 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
 			command := slices.Concat(command, []string{c.path})
-			if command[0] == "handoff" {
+			if command[0] == "move" {
 				command[1] = "missing.npz" // which would be found first otherwise
 			}
 			o := dlx(t, append(command, "--log-level", "debug")...)
@@ -203,7 +203,7 @@ func TestFilesAreWholeOrAsTheyWere(t *testing.T) {
 			if err := os.Mkdir(kept, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command(program, "handoff", source, "--via", "cpu", "--out", filepath.Join(kept, "x.npy"))
+			cmd := exec.Command(program, "move", source, "--via", "cpu", "--out", filepath.Join(kept, "x.npy"))
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -242,7 +242,7 @@ func TestFilesAreWholeOrAsTheyWere(t *testing.T) {
 	})
 
 	t.Run("nohup", func(t *testing.T) {
-		cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", program, "handoff", digits, "--via", "cpu", "--copy", "always", "--repeat", "2000")
+		cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", program, "move", digits, "--via", "cpu", "--copy", "always", "--repeat", "2000")
 		start(t, cmd)
 		time.Sleep(100 * time.Millisecond)
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {

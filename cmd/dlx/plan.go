@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 )
@@ -17,7 +17,7 @@ import (
 // planResult is the result of `dlx plan`.
 type planResult struct {
 	Bytes   int64          `json:"bytes"` // of the tensors
-	Copy    handoff.Policy `json:"copy"`
+	Copy    move.Policy    `json:"copy"`
 	Missing []absentResult `json:"missing,omitempty"` // backends and devices that are not available
 	Pairs   []pairResult   `json:"pairs"`
 	single  bool           // there is one pair, which is printed step by step
@@ -49,10 +49,10 @@ type wayResult struct {
 
 // routeResult is the route of a tensor. Its mechanism is "none" if no way is possible.
 type routeResult struct {
-	Mechanism   string            `json:"mechanism"`
-	BytesCopied int64             `json:"bytes_copied"`
-	Steps       []exchange.Step   `json:"steps"`
-	Refused     []handoff.Refusal `json:"refused,omitempty"`
+	Mechanism   string          `json:"mechanism"`
+	BytesCopied int64           `json:"bytes_copied"`
+	Steps       []exchange.Step `json:"steps"`
+	Refused     []move.Refusal  `json:"refused,omitempty"`
 	explanation string
 }
 
@@ -61,14 +61,14 @@ type planFlags struct {
 	from, to devices
 	bytes    size
 	memory   memoryKind
-	policy   handoff.Policy
+	policy   move.Policy
 	html     string
 }
 
 func newPlanCommand(a *app) *cobra.Command {
-	f := planFlags{bytes: 1 << 20, memory: anyMemory, policy: handoff.IfNeeded}
+	f := planFlags{bytes: 1 << 20, memory: anyMemory, policy: move.IfNeeded}
 	memories := choice[memoryKind]{&f.memory, []memoryKind{anyMemory, plainMemory, hostVisible, exportable}}
-	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
+	policies := choice[move.Policy]{&f.policy, []move.Policy{move.Never, move.IfNeeded, move.Always}}
 	cmd := &cobra.Command{
 		Use:   "plan [--from DEVICE] [--to DEVICE]",
 		Short: "Show how tensors move between devices, and why no better way is possible",

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/internal/inventory"
@@ -190,7 +190,7 @@ func (m sourceMemory) try(ctx context.Context, src, dst core.Device, f planFlags
 		Mechanism:   report.Mechanism.String(),
 		BytesCopied: report.BytesCopied,
 		Steps:       report.Steps(),
-		Refused:     handoff.Refusals(report.Refused()),
+		Refused:     move.Refusals(report.Refused()),
 		explanation: report.String(),
 	}
 	return w

@@ -29,7 +29,7 @@ func TestAFileThatIsTruncatedMeanwhileIsAFailure(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "big.npy")
 			large(t, path, c.columnMajor)
 			var stdout, stderr bytes.Buffer
-			cmd := exec.Command(program, append([]string{"handoff", path, "--via", "cpu", "--repeat", "1000000"}, c.flags...)...)
+			cmd := exec.Command(program, append([]string{"move", path, "--via", "cpu", "--repeat", "1000000"}, c.flags...)...)
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			start(t, cmd)
 			maps := fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid)

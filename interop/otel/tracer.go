@@ -85,7 +85,7 @@ func (t tracer) Start(ctx context.Context, m exchange.MoveStart) (context.Contex
 func describe(reports []exchange.Report) []attribute.KeyValue {
 	var copied int64
 	var opened bool
-	var wait stream.Mechanism
+	var wait stream.Wait
 	var ways []exchange.Refusal
 	count := make(map[exchange.Mechanism]int)
 	for _, r := range reports {

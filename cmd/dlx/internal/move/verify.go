@@ -1,4 +1,4 @@
-package handoff
+package move
 
 import (
 	"bytes"
@@ -85,7 +85,7 @@ func (j *journey) compare(i int, t *core.Tensor, got []byte) *MismatchError {
 
 // unreadable returns the error for memory that cannot be read, such as that of a truncated file.
 func unreadable(gone error) error {
-	return core.Errorf(core.ErrInvalid, "handoff", "Verify", "the elements cannot be compared: %v", gone)
+	return core.Errorf(core.ErrInvalid, "move", "Verify", "the elements cannot be compared: %v", gone)
 }
 
 // rowMajor returns the bytes of the elements of a tensor in host memory, in row-major order. They
@@ -105,7 +105,7 @@ func rowMajor(t *core.Tensor) ([]byte, error) {
 	if !t.Layout().IsContiguous() {
 		width := storageBits(t)
 		if width%8 != 0 {
-			return nil, core.Errorf(core.ErrNotSupported, "handoff", "Verify", "packed %v with strides %v cannot be compared", t.DType(), t.Layout().Strides())
+			return nil, core.Errorf(core.ErrNotSupported, "move", "Verify", "packed %v with strides %v cannot be compared", t.DType(), t.Layout().Strides())
 		}
 		l, err := t.Layout().Squeeze() // makes room for one more axis: 64 axes with extents above 1 have too many elements
 		if err != nil {

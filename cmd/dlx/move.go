@@ -5,32 +5,33 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// handoffResult is the result of `dlx handoff`.
-type handoffResult struct {
-	File        string           `json:"file"`
-	Copy        handoff.Policy   `json:"copy"`
-	Tensors     []handoff.Report `json:"tensors"`
-	BytesCopied int64            `json:"bytes_copied"`  // sum over all tensors: the load and one trip of each
-	Median      time.Duration    `json:"median_ns"`     // sum of the tensors' medians
-	Verified    *bool            `json:"verified"`      // all elements were equal after every hop; null without --verify
-	Out         string           `json:"out,omitempty"` // the file that was written
-	LeftOut     []leftOut        `json:"left_out,omitempty"`
+// moveResult is the result of `dlx move`.
+type moveResult struct {
+	File        string        `json:"file"`
+	Copy        move.Policy   `json:"copy"`
+	Tensors     []move.Report `json:"tensors"`
+	BytesCopied int64         `json:"bytes_copied"`  // sum over all tensors: the load and one trip of each
+	Median      time.Duration `json:"median_ns"`     // sum of the tensors' medians
+	Verified    *bool         `json:"verified"`      // all elements were equal after every hop; null without --verify
+	Out         string        `json:"out,omitempty"` // the file that was written
+	LeftOut     []leftOut     `json:"left_out,omitempty"`
 	// Incomplete says where an error or an interrupt ended the work; nil if all was done.
-	Incomplete *handoffEnd `json:"incomplete,omitempty"`
+	Incomplete *moveEnd `json:"incomplete,omitempty"`
 }
 
-// handoffEnd is the place where the work ended early.
-type handoffEnd struct {
+// moveEnd is the place where the work ended early.
+type moveEnd struct {
 	Tensor string `json:"tensor"`
 	Trip   int    `json:"trip"` // the trip that was not finished, counted from 1
 	trips  int    // the number of trips of --repeat
@@ -40,22 +41,22 @@ type handoffEnd struct {
 // each hop, and 8 MB for the whole trip.
 const maxRepeat = 1_000_000
 
-// handoffFlags are the flags of `dlx handoff`.
-type handoffFlags struct {
+// moveFlags are the flags of `dlx move`.
+type moveFlags struct {
 	tensors []string
 	voids   dtypesFlag
 	via     devices
-	policy  handoff.Policy
+	policy  move.Policy
 	repeat  int
 	verify  bool
 	out     string
 }
 
-func newHandoffCommand(a *app) *cobra.Command {
-	f := handoffFlags{policy: handoff.IfNeeded}
-	policies := choice[handoff.Policy]{&f.policy, []handoff.Policy{handoff.Never, handoff.IfNeeded, handoff.Always}}
+func newMoveCommand(a *app) *cobra.Command {
+	f := moveFlags{policy: move.IfNeeded}
+	policies := choice[move.Policy]{&f.policy, []move.Policy{move.Never, move.IfNeeded, move.Always}}
 	cmd := &cobra.Command{
-		Use:   "handoff FILE --via DEVICE[,DEVICE...]",
+		Use:   "move FILE --via DEVICE[,DEVICE...]",
 		Short: "Move the tensors of a file along a route of devices and measure it",
 		Long: `Move the tensors of a file along a route of devices. For each move from one device to
 the next, a hop, report its mechanism, the bytes copied and the time. FILE may also be an
@@ -79,15 +80,15 @@ After an error or an interrupt, the results so far are printed.
 
 A device with an unknown type is an error in the command line, exit code 2. A device that
 is missing on this machine or in this build is a failure, exit code 1.`,
-		Example: `  dlx handoff testdata/digits.npy --via cpu,cpu --copy always --verify
-  dlx handoff testdata/digits.npy --via cpu,vulkan:0,opencl:0,cpu --verify
-  dlx handoff model.safetensors --tensor embedding --via cpu --repeat 10 --json
-  dlx handoff images.npz --via cpu --copy always --out images.safetensors`,
+		Example: `  dlx move testdata/digits.npy --via cpu,cpu --copy always --verify
+  dlx move testdata/digits.npy --via cpu,vulkan:0,opencl:0,cpu --verify
+  dlx move model.safetensors --tensor embedding --via cpu --repeat 10 --json
+  dlx move images.npz --via cpu --copy always --out images.safetensors`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFile,
 		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
 		RunE: a.runE(func(cmd *cobra.Command, args []string) (result, error) {
-			r, err := a.handoff(cmd.Context(), args[0], f)
+			r, err := a.move(cmd.Context(), args[0], f)
 			if r.Tensors == nil {
 				return nil, err
 			}
@@ -110,8 +111,24 @@ is missing on this machine or in this build is a failure, exit code 1.`,
 	return cmd
 }
 
+// newHandoffCommand returns dlx move under its old name, which scripts use. A JSON document names the command as it was
+// called, so that whoever reads these documents finds the name that it expects.
+func newHandoffCommand(a *app) *cobra.Command {
+	const renamed = "dlx handoff is the old name of dlx move"
+	cmd := newMoveCommand(a)
+	cmd.Use = strings.Replace(cmd.Use, "move", "handoff", 1)
+	cmd.Long = renamed + ".\n\n" + cmd.Long
+	cmd.Hidden = true // cobra's Deprecated would print to standard output, which has results only
+	work := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.log.Warn().Msg(renamed + ": write dlx move")
+		return work(cmd, args)
+	}
+	return cmd
+}
+
 // check returns an error if the flags are wrong.
-func (f *handoffFlags) check() error {
+func (f *moveFlags) check() error {
 	if f.repeat < 1 || f.repeat > maxRepeat {
 		return fmt.Errorf("invalid argument %d for --repeat: must be at least 1 and at most %d", f.repeat, maxRepeat)
 	}
@@ -122,14 +139,14 @@ func (f *handoffFlags) check() error {
 	return err
 }
 
-func (r handoffResult) writeText(w io.Writer) {
+func (r moveResult) writeText(w io.Writer) {
 	if len(r.Tensors) == 0 && len(r.LeftOut) > 0 { // the log has the reasons
 		return
 	}
-	times := func(c handoff.Cost) string { return formatDuration(c.Median) }
+	times := func(c move.Cost) string { return formatDuration(c.Median) }
 	timesHeader := "TIME"
 	if r.repeated() {
-		times = func(c handoff.Cost) string {
+		times = func(c move.Cost) string {
 			return formatDuration(c.Min) + "\t" + formatDuration(c.Median) + "\t" + formatDuration(c.Max)
 		}
 		timesHeader = "MIN\tMEDIAN\tMAX"
@@ -138,15 +155,15 @@ func (r handoffResult) writeText(w io.Writer) {
 	for _, t := range r.Tensors {
 		label := fmt.Sprintf("%s %v%v", shownName(t.Tensor), t.DType, t.Shape)
 		if l := t.Load; l != nil {
-			once := times(handoff.Cost{Min: l.Time, Median: l.Time, Max: l.Time})
-			row(w, label, "load", handoff.Origin, core.CPU.String(), "copy, "+l.Reason, formatBytes(l.BytesCopied), once, "", "", "")
+			once := times(move.Cost{Min: l.Time, Median: l.Time, Max: l.Time})
+			row(w, label, "load", move.Origin, core.CPU.String(), "copy, "+l.Reason, formatBytes(l.BytesCopied), once, "", "", "")
 			label = ""
 		}
 		for i, h := range t.Hops {
 			row(w, label, strconv.Itoa(i+1), h.From, h.To, way(h, t.Trips), formatBytes(h.BytesCopied), times(h.Cost), formatRate(h.GBPerSecond), h.Wait, verdict(h.Verified))
 			label = ""
 		}
-		row(w, "", "all", handoff.Origin, t.Hops[len(t.Hops)-1].To, "", formatBytes(t.BytesCopied), times(t.Cost), formatRate(t.GBPerSecond), "", verdict(t.Verified))
+		row(w, "", "all", move.Origin, t.Hops[len(t.Hops)-1].To, "", formatBytes(t.BytesCopied), times(t.Cost), formatRate(t.GBPerSecond), "", verdict(t.Verified))
 	}
 	for _, t := range r.Tensors {
 		if t.Mismatch != nil {
@@ -160,7 +177,7 @@ func (r handoffResult) writeText(w io.Writer) {
 }
 
 // way returns the mechanism of a hop, with "cold" if every trip had to open the memory.
-func way(h handoff.Hop, trips int) string {
+func way(h move.Hop, trips int) string {
 	if h.Mechanism == exchange.Map.String() && h.Cold == trips {
 		return h.Mechanism + ", cold"
 	}
@@ -168,8 +185,8 @@ func way(h handoff.Hop, trips int) string {
 }
 
 // repeated reports whether a tensor made more than one trip.
-func (r handoffResult) repeated() bool {
-	return slices.ContainsFunc(r.Tensors, func(t handoff.Report) bool { return t.Trips > 1 })
+func (r moveResult) repeated() bool {
+	return slices.ContainsFunc(r.Tensors, func(t move.Report) bool { return t.Trips > 1 })
 }
 
 // verdict returns the word for the result of a comparison; nil means not compared.

@@ -1,4 +1,4 @@
-package handoff
+package move
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error)
 	}
 	from, ok := r.find(t.DeviceID())
 	if !ok {
-		return nil, core.Errorf(core.ErrDevice, "handoff", "Fetch", "the tensor lies on %v, which is not on the route", t.DeviceID())
+		return nil, core.Errorf(core.ErrDevice, "move", "Fetch", "the tensor lies on %v, which is not on the route", t.DeviceID())
 	}
 	host, err := emptyLike(ctx, r.host.device, t)
 	if err != nil {

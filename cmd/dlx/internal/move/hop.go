@@ -1,4 +1,4 @@
-package handoff
+package move
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type Hop struct {
 	Mechanism   string    `json:"mechanism"`         // an exchange.Mechanism
 	BytesCopied int64     `json:"bytes_copied"`      // in one trip; twice the tensor's size if it was staged
 	Cold        int       `json:"cold"`              // number of trips that opened the memory for the device; later trips found it open
-	Wait        string    `json:"wait"`              // how the device's stream waited for the data: a stream.Mechanism
+	Wait        string    `json:"wait"`              // how the device's stream waited for the data: a stream.Wait
 	Refused     []Refusal `json:"refused,omitempty"` // better ways, and why they are not possible
 	Cost
 	Verified *bool `json:"verified"` // nil without Options.Verify

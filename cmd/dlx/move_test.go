@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cpu"
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/wraptest"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -17,10 +18,10 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-func TestHandoffReportsEveryHopOfEveryTensor(t *testing.T) {
-	o := dlx(t, "handoff", archive, "--via", "cpu,ext_dev:0,ext_dev:1,cpu", "--verify", "--json")
-	r := decode[handoffResult](t, o, "handoff")
-	if o.code != exitOK || len(r.Tensors) != 3 || r.Copy != handoff.IfNeeded || !*r.Verified {
+func TestMoveReportsEveryHopOfEveryTensor(t *testing.T) {
+	o := dlx(t, "move", archive, "--via", "cpu,ext_dev:0,ext_dev:1,cpu", "--verify", "--json")
+	r := decode[moveResult](t, o, "move")
+	if o.code != exitOK || len(r.Tensors) != 3 || r.Copy != move.IfNeeded || !*r.Verified {
 		t.Fatalf("exit code %d, %+v", o.code, r)
 	}
 	// One of them is copied to where the simulated devices can map it.
@@ -57,14 +58,47 @@ func TestHandoffReportsEveryHopOfEveryTensor(t *testing.T) {
 	}
 }
 
-func TestHandoffTextNamesItsUnits(t *testing.T) {
-	once := dlx(t, "handoff", digits, "--via", "cpu", "--copy", "always", "--verify").stdout
+// Programs that call dlx handoff get what they got before; whoever reads the log learns the new name.
+func TestTheOldNameOfMoveWorks(t *testing.T) {
+	const hint = "dlx handoff is the old name of dlx move: write dlx move"
+	o := dlx(t, "handoff", digits, "--via", "cpu,ext_dev:0", "--verify", "--json", "--log-format", "json")
+	if r := decode[moveResult](t, o, "handoff"); o.code != exitOK || r.Tensors[0].Trips != 1 || !*r.Verified {
+		t.Errorf("exit code %d, %+v", o.code, r)
+	}
+	if !json.Valid([]byte(o.stderr)) || strings.Count(o.stderr, "\n") != 1 || !strings.Contains(o.stderr, hint) {
+		t.Errorf("the log is not one line that says %q:\n%s", hint, o.stderr)
+	}
+	if o := dlx(t, "handoff", digits, "--via", "cpu"); o.code != exitOK || !strings.HasPrefix(o.stdout, "TENSOR ") || !strings.Contains(o.stderr, hint) {
+		t.Errorf("%+v", o)
+	}
+	if o := dlx(t, "move", digits, "--via", "cpu"); o.code != exitOK || o.stderr != "" {
+		t.Errorf("move logs %q", o.stderr)
+	}
+	if e := decodeError(t, dlx(t, "handoff", digits, "--json"), "handoff"); e.Kind != kindUsage {
+		t.Errorf("%+v", e)
+	}
+
+	if o := dlx(t, "handoff", "--help"); !strings.HasPrefix(o.stdout, "dlx handoff is the old name of dlx move.\n\nMove the tensors of a file") {
+		t.Errorf("the help is\n%s", o.stdout)
+	}
+	for _, args := range [][]string{{"--help"}, {"__complete", ""}} {
+		if o := dlx(t, args...); !slices.Contains(strings.Fields(o.stdout), "move") || strings.Contains(o.stdout, "handoff") {
+			t.Errorf("%s shows the old name, or not the new one:\n%s", args[0], o.stdout)
+		}
+	}
+	if o := dlx(t, "__complete", "handoff", digits, "--copy", ""); !strings.Contains(o.stdout, "if_needed") {
+		t.Errorf("the flags are not completed: %q", o.stdout)
+	}
+}
+
+func TestMoveTextNamesItsUnits(t *testing.T) {
+	once := dlx(t, "move", digits, "--via", "cpu", "--copy", "always", "--verify").stdout
 	for _, want := range []string{"digits float64[1797 8 8]", "TIME", "GB/S", "920.06 kB", "direct", "WAIT", "yes"} {
 		if !strings.Contains(once, want) {
 			t.Errorf("no %q in\n%s", want, once)
 		}
 	}
-	often := dlx(t, "handoff", digits, "--via", "cpu", "--repeat", "3").stdout
+	often := dlx(t, "move", digits, "--via", "cpu", "--repeat", "3").stdout
 	for _, want := range []string{"MIN", "MEDIAN", "MAX", "alias", "0 B", " us"} {
 		if !strings.Contains(often, want) {
 			t.Errorf("no %q in\n%s", want, often)
@@ -73,7 +107,7 @@ func TestHandoffTextNamesItsUnits(t *testing.T) {
 }
 
 func TestRepeatMakesSoManyTrips(t *testing.T) {
-	r := decode[handoffResult](t, dlx(t, "handoff", digits, "--via", "cpu,cpu", "--copy", "always", "--repeat", "5", "--json"), "handoff")
+	r := decode[moveResult](t, dlx(t, "move", digits, "--via", "cpu,cpu", "--copy", "always", "--repeat", "5", "--json"), "move")
 	x := r.Tensors[0]
 	if x.Trips != 5 || x.Min > x.Median || x.Median > x.Max || r.Verified != nil {
 		t.Errorf("%+v", r)
@@ -81,13 +115,13 @@ func TestRepeatMakesSoManyTrips(t *testing.T) {
 }
 
 func TestTensorChoosesByName(t *testing.T) {
-	r := decode[handoffResult](t, dlx(t, "handoff", archive, "--via", "cpu", "--tensor", "target", "--tensor", "mean", "--json"), "handoff")
+	r := decode[moveResult](t, dlx(t, "move", archive, "--via", "cpu", "--tensor", "target", "--tensor", "mean", "--json"), "move")
 	var names []string
 	for _, x := range r.Tensors {
 		names = append(names, x.Tensor)
 	}
 	if !slices.Equal(names, []string{"target", "mean"}) {
-		t.Errorf("carried %q", names)
+		t.Errorf("moved %q", names)
 	}
 }
 
@@ -103,7 +137,7 @@ func TestOutHoldsTheElementsThatLeft(t *testing.T) {
 		for _, via := range []string{"cpu", "ext_dev:1"} {
 			t.Run(filepath.Base(c.in)+" by "+via+" to "+c.out, func(t *testing.T) {
 				out := filepath.Join(t.TempDir(), c.out)
-				r := decode[handoffResult](t, dlx(t, "handoff", c.in, "--via", via, "--out", out, "--json"), "handoff")
+				r := decode[moveResult](t, dlx(t, "move", c.in, "--via", via, "--out", out, "--json"), "move")
 				if r.Out != out {
 					t.Errorf("out is %q", r.Out)
 				}
@@ -163,7 +197,7 @@ func contents(t *testing.T, path string) map[string]content {
 
 func TestMetadataTravelsWithSafetensors(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.safetensors")
-	if o := dlx(t, "handoff", tensors, "--via", "cpu", "--out", out); o.code != exitOK {
+	if o := dlx(t, "move", tensors, "--via", "cpu", "--out", out); o.code != exitOK {
 		t.Fatal(o.stderr)
 	}
 	if r := decode[inspectResult](t, dlx(t, "inspect", out, "--json"), "inspect"); r.Metadata["source"] == "" {
@@ -191,8 +225,8 @@ func TestAMismatchIsReportedAndNothingIsWritten(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.npz")
 	simulated := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	o := dlxWith(t, t.Context(), []core.Backend{cpu.New(), damaging(simulated)},
-		"handoff", archive, "--via", "cpu,ext_dev:0,cpu", "--verify", "--out", out, "--json")
-	r := decode[handoffResult](t, o, "handoff")
+		"move", archive, "--via", "cpu,ext_dev:0,cpu", "--verify", "--out", out, "--json")
+	r := decode[moveResult](t, o, "move")
 	if o.code != exitMismatch || *r.Verified || r.Out != "" {
 		t.Errorf("exit code %d, verified %v, out %q", o.code, *r.Verified, r.Out)
 	}
@@ -210,7 +244,7 @@ func TestAMismatchIsReportedAndNothingIsWritten(t *testing.T) {
 		t.Errorf("damaged tensors were written: %v", err)
 	}
 
-	text := dlxWith(t, t.Context(), []core.Backend{cpu.New(), damaging(simulated)}, "handoff", archive, "--via", "ext_dev:0", "--verify")
+	text := dlxWith(t, t.Context(), []core.Backend{cpu.New(), damaging(simulated)}, "move", archive, "--via", "ext_dev:0", "--verify")
 	for _, want := range []string{"NO", `"mean" differs`, `"first" differs`, `"target" differs`} {
 		if text.code != exitMismatch || !strings.Contains(text.stdout, want) {
 			t.Errorf("exit code %d, no %q in\n%s", text.code, want, text.stdout)
@@ -230,7 +264,7 @@ func TestVerifyComparesTheChecksumsOfAnArchive(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := dlx(t, "handoff", path, "--via", "cpu", "--tensor", "first", "--verify")
+	o := dlx(t, "move", path, "--via", "cpu", "--tensor", "first", "--verify")
 	if !first.InPlace || o.code != exitFailed || !strings.Contains(o.stderr, "its data is damaged") {
 		t.Errorf("in place: %v; %+v", first.InPlace, o)
 	}

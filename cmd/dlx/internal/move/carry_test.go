@@ -1,4 +1,4 @@
-package handoff_test
+package move_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cpu"
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/wraptest"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -30,7 +30,7 @@ func simulated(t *testing.T) *coretest.Backend {
 	return coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf})
 }
 
-func open(t *testing.T, other core.Backend, via ...core.DeviceID) *handoff.Route {
+func open(t *testing.T, other core.Backend, via ...core.DeviceID) *move.Route {
 	t.Helper()
 	var registry core.Registry
 	viewable := coretest.NewBackend(coretest.Options{Submit: stream.Submit, Log: t.Logf, Opaque: true})
@@ -39,7 +39,7 @@ func open(t *testing.T, other core.Backend, via ...core.DeviceID) *handoff.Route
 			t.Fatal(err)
 		}
 	}
-	route, err := handoff.Open(t.Context(), &registry, via)
+	route, err := move.Open(t.Context(), &registry, via)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,30 +87,30 @@ func TestHopsShareMemoryWhereTheyCanAndCopyWhereTheyMust(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		backend core.Backend
-		policy  handoff.Policy
+		policy  move.Policy
 		via     []core.DeviceID
 		want    []hop
 	}{
-		{"if needed shares host memory with the cpu", mapped, handoff.IfNeeded, []core.DeviceID{core.CPU, core.CPU},
+		{"if needed shares host memory with the cpu", mapped, move.IfNeeded, []core.DeviceID{core.CPU, core.CPU},
 			[]hop{{exchange.Alias, 0}, {exchange.Alias, 0}}},
-		{"never shares too", mapped, handoff.Never, []core.DeviceID{core.CPU, core.CPU},
+		{"never shares too", mapped, move.Never, []core.DeviceID{core.CPU, core.CPU},
 			[]hop{{exchange.Alias, 0}, {exchange.Alias, 0}}},
-		{"never shares by mapping", mapped, handoff.Never, []core.DeviceID{ext0, ext1, core.CPU},
+		{"never shares by mapping", mapped, move.Never, []core.DeviceID{ext0, ext1, core.CPU},
 			[]hop{{exchange.Map, 0}, {exchange.Map, 0}, {exchange.Alias, 0}}},
-		{"always copies within a device and between peers", mapped, handoff.Always, []core.DeviceID{core.CPU, ext0, ext0, ext1},
+		{"always copies within a device and between peers", mapped, move.Always, []core.DeviceID{core.CPU, ext0, ext0, ext1},
 			[]hop{{exchange.Direct, size}, {exchange.Direct, size}, {exchange.Direct, size}, {exchange.Peer, size}}},
-		{"if needed copies there and back", alone, handoff.IfNeeded, []core.DeviceID{ext0, core.CPU},
+		{"if needed copies there and back", alone, move.IfNeeded, []core.DeviceID{ext0, core.CPU},
 			[]hop{{exchange.Direct, size}, {exchange.Direct, size}}},
-		{"if needed shares what is on the device already", alone, handoff.IfNeeded, []core.DeviceID{ext0, ext0},
+		{"if needed shares what is on the device already", alone, move.IfNeeded, []core.DeviceID{ext0, ext0},
 			[]hop{{exchange.Direct, size}, {exchange.Alias, 0}}},
-		{"if needed copies into memory that the next device can share", alone, handoff.IfNeeded, []core.DeviceID{ext0, web0, web0, core.CPU},
+		{"if needed copies into memory that the next device can share", alone, move.IfNeeded, []core.DeviceID{ext0, web0, web0, core.CPU},
 			[]hop{{exchange.Direct, size}, {exchange.Direct, size}, {exchange.Alias, 0}, {exchange.Map, 0}}},
-		{"devices that cannot meet copy twice", alone, handoff.IfNeeded, []core.DeviceID{ext0, ext1},
+		{"devices that cannot meet copy twice", alone, move.IfNeeded, []core.DeviceID{ext0, ext1},
 			[]hop{{exchange.Direct, size}, {exchange.Staged, 2 * size}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			route := open(t, c.backend, c.via...)
-			last, report, err := route.Carry(t.Context(), "x", aligned(t), handoff.Options{Policy: c.policy, Verify: true})
+			last, report, err := route.Carry(t.Context(), "x", aligned(t), move.Options{Policy: c.policy, Verify: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,7 @@ func aligned(t *testing.T) *core.Tensor {
 
 func TestMemoryIsOpenedOnTheFirstTripOnly(t *testing.T) {
 	route := open(t, simulated(t), ext0, core.CPU)
-	last, report, err := route.Carry(t.Context(), "x", aligned(t), handoff.Options{Trips: 5})
+	last, report, err := route.Carry(t.Context(), "x", aligned(t), move.Options{Trips: 5})
 	keep(t, last, err)
 	if report.Trips != 5 || report.Hops[0].Mechanism != exchange.Map.String() || report.Hops[0].Cold != 1 {
 		t.Errorf("%+v", report.Hops)
@@ -159,7 +159,7 @@ func TestMemoryIsOpenedOnTheFirstTripOnly(t *testing.T) {
 
 func TestNeverRefusesAHopThatNeedsACopy(t *testing.T) {
 	route := open(t, wraptest.Backend{Backend: simulated(t)}, core.CPU, ext0)
-	_, _, err := route.Carry(t.Context(), "x", numbers(t, 5), handoff.Options{Policy: handoff.Never})
+	_, _, err := route.Carry(t.Context(), "x", numbers(t, 5), move.Options{Policy: move.Never})
 	var none *exchange.NoWayError
 	if !errors.Is(err, core.ErrNotSupported) || !errors.As(err, &none) {
 		t.Errorf("%v is no *exchange.NoWayError around ErrNotSupported", err)
@@ -212,7 +212,7 @@ func TestEveryLayoutArrivesAsItLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := make(t)
 			route := open(t, simulated(t), core.CPU, ext0, ext1, core.CPU)
-			last, report, err := route.Carry(t.Context(), "x", x, handoff.Options{Policy: handoff.Always, Verify: true})
+			last, report, err := route.Carry(t.Context(), "x", x, move.Options{Policy: move.Always, Verify: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func TestEveryLayoutArrivesAsItLeft(t *testing.T) {
 func TestReadOnlyIsKeptByAliases(t *testing.T) {
 	route := open(t, simulated(t), core.CPU)
 	x, err := numbers(t, 2).AsReadOnly()
-	last, _, err := route.Carry(t.Context(), "x", keep(t, x, err), handoff.Options{})
+	last, _, err := route.Carry(t.Context(), "x", keep(t, x, err), move.Options{})
 	if !keep(t, last, err).ReadOnly() {
 		t.Error("an alias of a read-only tensor may be written to")
 	}
@@ -242,8 +242,8 @@ func TestReadOnlyIsKeptByAliases(t *testing.T) {
 func TestTripsAreCountedAndTimed(t *testing.T) {
 	route := open(t, simulated(t), core.CPU, ext0)
 	var moved int64
-	last, report, err := route.Carry(t.Context(), "x", numbers(t, 1000), handoff.Options{
-		Policy: handoff.Always, Trips: 7, Progress: func(n int64) { moved += n },
+	last, report, err := route.Carry(t.Context(), "x", numbers(t, 1000), move.Options{
+		Policy: move.Always, Trips: 7, Progress: func(n int64) { moved += n },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestTripsAreCountedAndTimed(t *testing.T) {
 	if report.Trips != 7 || moved != 7*2*4000 || report.BytesCopied != 2*4000 {
 		t.Errorf("%d trips, progress %d, copied %d in one trip", report.Trips, moved, report.BytesCopied)
 	}
-	for _, c := range []handoff.Cost{report.Cost, report.Hops[0].Cost, report.Hops[1].Cost} {
+	for _, c := range []move.Cost{report.Cost, report.Hops[0].Cost, report.Hops[1].Cost} {
 		if c.Min <= 0 || c.Min > c.Median || c.Median > c.Max || c.GBPerSecond <= 0 {
 			t.Errorf("cost %+v", c)
 		}
@@ -270,7 +270,7 @@ func TestEveryFaultIsReportedOrOvercome(t *testing.T) {
 				backend := simulated(t)
 				route := open(t, backend, ext0, ext1, core.CPU)
 				fired := backend.Fail(call, n, broken)
-				last, report, err := route.Carry(t.Context(), "x", numbers(t, 100), handoff.Options{Policy: handoff.Always, Verify: true})
+				last, report, err := route.Carry(t.Context(), "x", numbers(t, 100), move.Options{Policy: move.Always, Verify: true})
 				if last != nil {
 					last.Close()
 				}
@@ -289,7 +289,7 @@ func TestEveryFaultIsReportedOrOvercome(t *testing.T) {
 }
 
 // tells reports whether some way was refused with an error.
-func tells(r handoff.Report, err error) bool {
+func tells(r move.Report, err error) bool {
 	for _, h := range r.Hops {
 		for _, f := range h.Refused {
 			if strings.Contains(f.Reason, err.Error()) {
@@ -304,7 +304,7 @@ func TestAnEndedContextEndsTheJourney(t *testing.T) {
 	route := open(t, simulated(t), core.CPU)
 	ctx, cancel := context.WithCancel(t.Context())
 	hops := 0
-	_, _, err := route.Carry(ctx, "x", numbers(t, 3), handoff.Options{Trips: 1 << 30, Progress: func(int64) {
+	_, _, err := route.Carry(ctx, "x", numbers(t, 3), move.Options{Trips: 1 << 30, Progress: func(int64) {
 		if hops++; hops == 3 {
 			cancel()
 		}
@@ -336,13 +336,13 @@ func TestOpenLeavesNothingOpenOnFailure(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := handoff.Open(t.Context(), &registry, []core.DeviceID{ext1, c.via}); !errors.Is(err, c.want) {
+			if _, err := move.Open(t.Context(), &registry, []core.DeviceID{ext1, c.via}); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
 		})
 	}
 	t.Run("no host", func(t *testing.T) {
-		if _, err := handoff.Open(t.Context(), new(core.Registry), nil); !errors.Is(err, core.ErrNotSupported) {
+		if _, err := move.Open(t.Context(), new(core.Registry), nil); !errors.Is(err, core.ErrNotSupported) {
 			t.Errorf("%v", err)
 		}
 	})

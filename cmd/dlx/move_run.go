@@ -10,22 +10,22 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/atomicfile"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// handoff moves the tensors of a file along the route. If elements differ, the result is complete
-// and the error wraps the [*handoff.MismatchError] of the first such tensor. With any other error
+// move moves the tensors of a file along the route. If elements differ, the result is complete
+// and the error wraps the [*move.MismatchError] of the first such tensor. With any other error
 // the result has the trips that were made; its tensors are nil if there were none.
-func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result handoffResult, err error) {
+func (a *app) move(ctx context.Context, path string, f moveFlags) (result moveResult, err error) {
 	if err := a.checkBuilt(f.via...); err != nil {
-		return handoffResult{}, err
+		return moveResult{}, err
 	}
 	if f.out != "" {
 		if err := atomicfile.Check(f.out); err != nil {
-			return handoffResult{}, err
+			return moveResult{}, err
 		}
 	}
 	opening := []tensorfile.OpenOption{tensorfile.VoidAs(f.voids...)}
@@ -34,23 +34,23 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 	}
 	file, err := a.open(ctx, path, opening...)
 	if err != nil {
-		return handoffResult{}, err
+		return moveResult{}, err
 	}
 	defer file.Close()
 	chosen, left, err := a.chooseTensors(path, file.File, f.tensors)
-	result = handoffResult{File: resultName(path), Copy: f.policy, Tensors: []handoff.Report{}, LeftOut: left}
+	result = moveResult{File: resultName(path), Copy: f.policy, Tensors: []move.Report{}, LeftOut: left}
 	if err != nil {
 		if len(left) == 0 {
-			result = handoffResult{}
+			result = moveResult{}
 		}
 		return result, err
 	}
 	if err := f.checkTensors(chosen); err != nil {
-		return handoffResult{}, err
+		return moveResult{}, err
 	}
-	route, err := handoff.Open(ctx, a.registry, f.via)
+	route, err := move.Open(ctx, a.registry, f.via)
 	if err != nil {
-		return handoffResult{}, err
+		return moveResult{}, err
 	}
 	defer func() {
 		// After a failure, memory may not be freed yet, so that Close fails, too: return the first error.
@@ -67,7 +67,7 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 
 	progress, done := a.progress(chosen, f)
 	defer done()
-	opts := handoff.Options{Policy: f.policy, Trips: f.repeat, Verify: f.verify, Progress: progress}
+	opts := move.Options{Policy: f.policy, Trips: f.repeat, Verify: f.verify, Progress: progress}
 	damaged := 0
 	var first error // the error of the first damaged tensor
 	for _, info := range chosen {
@@ -76,12 +76,12 @@ func (a *app) handoff(ctx context.Context, path string, f handoffFlags) (result 
 			if report.Trips > 0 {
 				result.add(report)
 			} else if len(result.Tensors) == 0 {
-				return handoffResult{}, err
+				return moveResult{}, err
 			}
-			result.Incomplete = &handoffEnd{resultName(info.Name), min(report.Trips+1, f.repeat), f.repeat}
+			result.Incomplete = &moveEnd{resultName(info.Name), min(report.Trips+1, f.repeat), f.repeat}
 			return result, err
 		}
-		a.log.Debug().Str("tensor", resultName(info.Name)).Int("trips", report.Trips).Err(err).Msg("carried")
+		a.log.Debug().Str("tensor", resultName(info.Name)).Int("trips", report.Trips).Err(err).Msg("moved")
 		result.add(report)
 		if t != nil {
 			arrived = append(arrived, tensorfile.Named{Name: info.Name, Tensor: t})
@@ -136,7 +136,7 @@ func (a *app) chooseTensors(path string, file *tensorfile.File, names []string) 
 	for _, name := range names {
 		i := findTensor(all, name)
 		if i < 0 {
-			return nil, nil, core.Errorf(core.ErrInvalid, "handoff", "Tensor", "the file has no tensor %q; dlx inspect lists its tensors", name)
+			return nil, nil, core.Errorf(core.ErrInvalid, "move", "Tensor", "the file has no tensor %q; dlx inspect lists its tensors", name)
 		}
 		chosen = append(chosen, all[i])
 	}
@@ -145,10 +145,10 @@ func (a *app) chooseTensors(path string, file *tensorfile.File, names []string) 
 
 // checkTensors returns an error for tensors that --copy never or the format of --out does not
 // allow.
-func (f *handoffFlags) checkTensors(chosen []tensorfile.Info) error {
+func (f *moveFlags) checkTensors(chosen []tensorfile.Info) error {
 	for _, info := range chosen {
-		if reason := loadReason(info); reason != "" && f.policy == handoff.Never {
-			return core.Errorf(core.ErrNotSupported, "handoff", "Tensor",
+		if reason := loadReason(info); reason != "" && f.policy == move.Never {
+			return core.Errorf(core.ErrNotSupported, "move", "Tensor",
 				"tensor %q is %s in the file: it has to be copied, and --copy is never", info.Name, reason)
 		}
 	}
@@ -192,17 +192,17 @@ func findTensor(all []tensorfile.Info, name string) int {
 
 // carry moves one tensor along the route. If keep is set, it returns the tensor in host memory,
 // and the caller closes it.
-func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, info tensorfile.Info, opts handoff.Options, keep bool) (*core.Tensor, handoff.Report, error) {
+func carry(ctx context.Context, route *move.Route, file *tensorfile.File, info tensorfile.Info, opts move.Options, keep bool) (*core.Tensor, move.Report, error) {
 	start := time.Now()
 	t, err := file.Tensor(info.Name)
 	if err != nil {
-		return nil, handoff.Report{}, err
+		return nil, move.Report{}, err
 	}
 	loaded := time.Since(start)
 	defer t.Close()
 	last, report, err := route.Carry(ctx, info.Name, t, opts)
 	if reason := loadReason(info); reason != "" {
-		report.SetLoad(handoff.Load{Reason: reason, BytesCopied: info.Bytes, Time: loaded})
+		report.SetLoad(move.Load{Reason: reason, BytesCopied: info.Bytes, Time: loaded})
 	}
 	if err != nil {
 		return nil, report, err
@@ -216,7 +216,7 @@ func carry(ctx context.Context, route *handoff.Route, file *tensorfile.File, inf
 }
 
 // add adds the report of a tensor to the result.
-func (r *handoffResult) add(report handoff.Report) {
+func (r *moveResult) add(report move.Report) {
 	report.Tensor = resultName(report.Tensor)
 	r.Tensors = append(r.Tensors, report)
 	r.BytesCopied += report.BytesCopied
@@ -242,7 +242,7 @@ const longWork = 256e6
 
 // progress returns a function that advances a progress bar, and one that removes it. There is a
 // bar only for long work, and only if standard error is a terminal.
-func (a *app) progress(chosen []tensorfile.Info, f handoffFlags) (move func(bytes int64), done func()) {
+func (a *app) progress(chosen []tensorfile.Info, f moveFlags) (advance func(bytes int64), done func()) {
 	var total int64
 	for _, info := range chosen {
 		total += info.Bytes * int64(len(f.via)) * int64(f.repeat)
@@ -253,7 +253,7 @@ func (a *app) progress(chosen []tensorfile.Info, f handoffFlags) (move func(byte
 	}
 	bar := progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(a.stderr),
-		progressbar.OptionSetDescription("carried"),
+		progressbar.OptionSetDescription("moved"),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetRenderBlankState(true),

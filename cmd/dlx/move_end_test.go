@@ -31,11 +31,11 @@ func watched(t *testing.T, ctx context.Context, n int, call func(), args ...stri
 	return dlxWith(t, ctx, []core.Backend{cpu.New(), simulated}, args...)
 }
 
-func TestAnInterruptedHandoffPrintsTheTripsThatWereMade(t *testing.T) {
+func TestAnInterruptedMovePrintsTheTripsThatWereMade(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	o := watched(t, ctx, 4, cancel, "handoff", digits, "--via", "cpu,ext_dev:0,cpu", "--repeat", "1000", "--json")
+	o := watched(t, ctx, 4, cancel, "move", digits, "--via", "cpu,ext_dev:0,cpu", "--repeat", "1000", "--json")
 	var e *errorResult
-	r := decodeBoth[handoffResult](t, o, "handoff", &e)
+	r := decodeBoth[moveResult](t, o, "move", &e)
 	if o.code != exitFailed || e == nil || e.Kind != kindInterrupted || !strings.Contains(o.stderr, "interrupted") {
 		t.Fatalf("exit code %d, error %+v, stderr %q", o.code, e, o.stderr)
 	}
@@ -55,7 +55,7 @@ func TestAnInterruptedHandoffPrintsTheTripsThatWereMade(t *testing.T) {
 
 func TestAnInterruptInALaterTensorPrintsThoseBefore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	o := watched(t, ctx, 2, cancel, "handoff", archive, "--via", "ext_dev:0")
+	o := watched(t, ctx, 2, cancel, "move", archive, "--via", "ext_dev:0")
 	for _, want := range []string{"mean float32[10 8 8]", "incomplete: ended with tensor first on trip 1 of 1\n", "tensors: 1, "} {
 		if o.code != exitFailed || !strings.Contains(o.stdout, want) {
 			t.Errorf("exit code %d, no %q in\n%s", o.code, want, o.stdout)
@@ -65,7 +65,7 @@ func TestAnInterruptInALaterTensorPrintsThoseBefore(t *testing.T) {
 
 func TestAnInterruptOfTheFirstTripPrintsNoResult(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	if o := watched(t, ctx, 1, cancel, "handoff", digits, "--via", "ext_dev:0"); o.code != exitFailed || o.stdout != "" {
+	if o := watched(t, ctx, 1, cancel, "move", digits, "--via", "ext_dev:0"); o.code != exitFailed || o.stdout != "" {
 		t.Errorf("%+v", o)
 	}
 }
@@ -81,9 +81,9 @@ func TestAnOutThatFailsLeavesTheResults(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	o := watched(t, t.Context(), 1, gone, "handoff", digits, "--via", "ext_dev:0", "--out", out, "--json")
+	o := watched(t, t.Context(), 1, gone, "move", digits, "--via", "ext_dev:0", "--out", out, "--json")
 	var e *errorResult
-	r := decodeBoth[handoffResult](t, o, "handoff", &e)
+	r := decodeBoth[moveResult](t, o, "move", &e)
 	if o.code != exitFailed || e == nil || !strings.Contains(e.Message, "x.npy") || r.Out != "" || r.Incomplete != nil {
 		t.Errorf("exit code %d, error %+v, out %q", o.code, e, r.Out)
 	}
@@ -92,14 +92,14 @@ func TestAnOutThatFailsLeavesTheResults(t *testing.T) {
 	}
 }
 
-// What cannot be written is found before anything is carried.
+// What cannot be written is found before anything is moved.
 func TestOutIsCheckedBeforeTheWork(t *testing.T) {
 	for _, c := range []struct{ file, out, want string }{
 		{archive, "x.npy", "an .npy holds exactly one"},
 		{tensors, "x.npz", "NumPy has no element type bfloat16"},
 	} {
 		moved := false
-		o := watched(t, t.Context(), 1, func() { moved = true }, "handoff", c.file, "--via", "ext_dev:0", "--out", filepath.Join(t.TempDir(), c.out))
+		o := watched(t, t.Context(), 1, func() { moved = true }, "move", c.file, "--via", "ext_dev:0", "--out", filepath.Join(t.TempDir(), c.out))
 		if o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, c.want) || moved {
 			t.Errorf("%s to %s: %+v, moved %v", c.file, c.out, o, moved)
 		}
@@ -114,7 +114,7 @@ func TestElementsThatDoNotLieInPlaceAreReportedAsCopied(t *testing.T) {
 		{"../../testdata/digits_compressed.npz", "mean", "compressed", 2560},
 		{archive, "target", "unaligned", 14376},
 	} {
-		r := decode[handoffResult](t, dlx(t, "handoff", c.file, "--tensor", c.tensor, "--via", "cpu", "--repeat", "3", "--json"), "handoff")
+		r := decode[moveResult](t, dlx(t, "move", c.file, "--tensor", c.tensor, "--via", "cpu", "--repeat", "3", "--json"), "move")
 		x := r.Tensors[0]
 		if x.Load == nil || x.Load.Reason != c.reason || x.Load.BytesCopied != c.bytes || x.Load.Time <= 0 {
 			t.Fatalf("load %+v", x.Load)
@@ -122,21 +122,21 @@ func TestElementsThatDoNotLieInPlaceAreReportedAsCopied(t *testing.T) {
 		if x.BytesCopied != c.bytes || r.BytesCopied != c.bytes || x.Hops[0].From != "cpu" || x.Hops[0].Mechanism != "alias" {
 			t.Errorf("%+v", x)
 		}
-		text := dlx(t, "handoff", c.file, "--tensor", c.tensor, "--via", "cpu").stdout
+		text := dlx(t, "move", c.file, "--tensor", c.tensor, "--via", "cpu").stdout
 		if !strings.Contains(text, "load  file  cpu  copy, "+c.reason) {
 			t.Errorf("no load in\n%s", text)
 		}
 
-		o := dlx(t, "handoff", c.file, "--tensor", c.tensor, "--via", "cpu", "--copy", "never")
+		o := dlx(t, "move", c.file, "--tensor", c.tensor, "--via", "cpu", "--copy", "never")
 		want := `tensor \"` + c.tensor + `\" is ` + c.reason + " in the file: it has to be copied, and --copy is never"
 		if o.code != exitFailed || o.stdout != "" || !strings.Contains(o.stderr, want) {
 			t.Errorf("--copy never: %+v, want %q", o, want)
 		}
 	}
-	r := decode[handoffResult](t, dlx(t, "handoff", archive, "--tensor", "first", "--via", "cpu", "--copy", "never", "--json"), "handoff")
-	if x := r.Tensors[0]; x.Load != nil || r.BytesCopied != 0 || x.Hops[0].From != handoffOrigin {
+	r := decode[moveResult](t, dlx(t, "move", archive, "--tensor", "first", "--via", "cpu", "--copy", "never", "--json"), "move")
+	if x := r.Tensors[0]; x.Load != nil || r.BytesCopied != 0 || x.Hops[0].From != moveOrigin {
 		t.Errorf("in place: %+v", x)
 	}
 }
 
-const handoffOrigin = "file"
+const moveOrigin = "file"

@@ -1,11 +1,11 @@
-package handoff_test
+package move_test
 
 import (
 	"errors"
 	"slices"
 	"testing"
 
-	"github.com/dlx-go/dlx/cmd/dlx/internal/handoff"
+	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/cmd/dlx/internal/wraptest"
 	"github.com/dlx-go/dlx/core"
 )
@@ -28,12 +28,12 @@ func corrupting(t *testing.T, n int) core.Backend {
 
 func TestVerifyFindsTheFirstElementThatDiffers(t *testing.T) {
 	route := open(t, corrupting(t, 3), core.CPU, ext0, core.CPU)
-	last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 2), handoff.Options{Trips: 5, Verify: true})
-	var mismatch *handoff.MismatchError
+	last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 2), move.Options{Trips: 5, Verify: true})
+	var mismatch *move.MismatchError
 	if last != nil || !errors.As(err, &mismatch) {
 		t.Fatalf("a damaged tensor arrived: %v, %v", last, err)
 	}
-	want := handoff.MismatchError{Tensor: "x", Trip: 3, Hop: 2, Index: []int64{1, 0}, Want: "00004040", Got: "000080bf"}
+	want := move.MismatchError{Tensor: "x", Trip: 3, Hop: 2, Index: []int64{1, 0}, Want: "00004040", Got: "000080bf"}
 	if !slices.Equal(mismatch.Index, want.Index) {
 		t.Errorf("index %v, want %v", mismatch.Index, want.Index)
 	}
@@ -47,7 +47,7 @@ func TestVerifyFindsTheFirstElementThatDiffers(t *testing.T) {
 
 func TestDamageIsNotSeenWithoutVerify(t *testing.T) {
 	route := open(t, corrupting(t, 1), ext0)
-	last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 2), handoff.Options{})
+	last, report, err := route.Carry(t.Context(), "x", numbers(t, 2, 2), move.Options{})
 	if err != nil || report.Verified != nil {
 		t.Errorf("%v, verified %v", err, report.Verified)
 	}
