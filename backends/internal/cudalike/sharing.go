@@ -184,50 +184,72 @@ func (d *device) notForExport(t core.HandleType) error {
 	return d.Errorf(core.ErrInvalid, "ExportMemory", "the buffer was not allocated with AllocOptions.Export = %v, or has no bytes", t)
 }
 
-// maybeForeign reports whether m, which the device has not mapped, may be memory that another library has mapped.
-func (d *device) maybeForeign(m core.Memory) bool {
-	return m.ID.Type == d.backend.Device && m.Host == 0 && m.Size > 0
-}
-
-// exportForeign exports memory that another library has mapped, as PyTorch does for its expandable segments. It returns a
-// descriptor of all that was mapped at once, in which other tensors of the library may lie, and the mapping.
-func (d *device) exportForeign(m core.Memory, t core.HandleType) (fd int, of Mapped, err error) {
-	const call = "ExportMemory"
-	if !d.maybeForeign(m) {
-		return 0, of, d.notForExport(t)
+// retainForeign returns the mapping of another library in which m lies, as PyTorch makes them for its expandable segments.
+// The caller gives it to releaseForeign. It fails for other memory, and for memory in several mappings.
+func (d *device) retainForeign(m core.Memory, t core.HandleType) (Mapped, error) {
+	if m.ID.Type != d.backend.Device || m.Host != 0 || m.Size < 1 {
+		return Mapped{}, d.notForExport(t)
 	}
 	p := m.Handle + uintptr(m.Offset)
 	of, s := d.context.RetainMapped(p, t)
 	switch s.Kind {
 	case BadValue, NotFound:
-		return 0, of, d.notForExport(t)
+		return Mapped{}, d.notForExport(t)
 	case NotSupported:
-		return 0, of, d.backend.statusf(core.ErrNotSupported, s, "the driver does not export memory of other libraries as %v: allocate with AllocOptions.Export, or copy", t)
+		return Mapped{}, d.backend.statusf(core.ErrNotSupported, s, "the driver does not export memory of other libraries as %v: allocate with AllocOptions.Export, or copy", t)
 	}
 	if err := d.check(s, "the memory at %#x", p); err != nil {
+		return Mapped{}, err
+	}
+	if room := of.Address + uintptr(of.Size) - p; uintptr(m.Size) > room {
+		d.releaseForeign(of)
+		return Mapped{}, d.Errorf(core.ErrInvalid, "ExportMemory", "%d bytes at %#x lie in several allocations of another library, of which the first one has %d of the bytes, and a handle names one allocation: copy the tensor", m.Size, p, room)
+	}
+	return of, nil
+}
+
+// releaseForeign ends what retainForeign began.
+func (d *device) releaseForeign(of Mapped) {
+	_ = d.check(d.context.ReleaseMapped(of), "a reference to memory of another library")
+}
+
+// exportForeign exports memory that another library has mapped. It returns a descriptor of all that was mapped at once, in
+// which other tensors of the library may lie, and the mapping.
+func (d *device) exportForeign(m core.Memory, t core.HandleType) (fd int, of Mapped, err error) {
+	of, err = d.retainForeign(m, t)
+	if err != nil {
 		return 0, of, err
 	}
-	defer func() { _ = d.check(d.context.ReleaseMapped(of), "a reference to memory of another library") }()
-	if room := of.Address + uintptr(of.Size) - p; uintptr(m.Size) > room {
-		return 0, of, d.Errorf(core.ErrInvalid, call, "%d bytes at %#x lie in several allocations of another library, of which the first one has %d of the bytes, and a handle names one allocation: copy the tensor", m.Size, p, room)
-	}
-	fd, s = d.context.ExportMapped(of)
+	defer d.releaseForeign(of)
+	p := m.Handle + uintptr(m.Offset)
+	fd, s := d.context.ExportMapped(of)
 	if s.Kind == BadValue || s.Kind == NotSupported {
 		return 0, of, d.backend.statusf(core.ErrInvalid, s, "another library has allocated the memory at %#x, and not for handles of the type %v: let it allocate for export, or copy", p, t)
 	}
 	return fd, of, d.check(s, "the memory at %#x", p)
 }
 
-// CanExport does not ask the driver. It refuses no memory that may be another library's: TryExport asks for that.
+// CanExport asks the driver only for memory that the device has not mapped: it may be another library's. It does not ask
+// whether the library allocated it for handles of type t; TryExport does.
 func (d *device) CanExport(m core.Memory, t core.HandleType) error {
 	if t == core.HandleIPC {
 		return d.canExportIPC(m)
 	}
-	switch mapped := d.mappedAt(m.Handle); {
-	case mapped == nil && d.maybeForeign(m), mapped != nil && mapped.Type == t:
+	if mapped := d.mappedAt(m.Handle); mapped != nil {
+		if mapped.Type != t {
+			return d.notForExport(t)
+		}
 		return nil
 	}
-	return d.notForExport(t)
+	if err := d.hold("ExportMemory"); err != nil {
+		return err
+	}
+	defer d.Drop()
+	of, err := d.retainForeign(m, t)
+	if err == nil {
+		d.releaseForeign(of)
+	}
+	return err
 }
 
 // EndExport says that no other process has the memory of b open. Without this call, memory that was exported as
