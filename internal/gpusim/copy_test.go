@@ -3,7 +3,6 @@
 package gpusim_test
 
 import (
-	"bytes"
 	"math"
 	"testing"
 	"unsafe"
@@ -19,8 +18,8 @@ func TestPageableMemoryIsReadAtTheCallAndPinnedMemoryLate(t *testing.T) {
 	pageable, locked := []byte{1}, d.Pinned(1)
 	locked[0] = 1
 	hold(t, d)
-	d.OK("cuMemcpyHtoDAsync_v2", ptr, &pageable[0], 1, stream)
-	d.OK("cuMemcpyHtoDAsync_v2", ptr+1, &locked[0], 1, stream)
+	d.OK("cuMemcpyAsync", ptr, &pageable[0], 1, stream)
+	d.OK("cuMemcpyAsync", ptr+1, &locked[0], 1, stream)
 	pageable[0], locked[0] = 2, 2
 	d.OK("cuStreamSynchronize", stream)
 	wantByte(t, d, ptr, 1, "from pageable memory")
@@ -35,11 +34,11 @@ func TestACopyToPageableMemoryIsDoneAtItsReturn(t *testing.T) {
 	pageable, locked := make([]byte, 1), d.Pinned(1)
 	hold(t, d)
 	d.OK("cuMemsetD8Async", ptr, 7, 1, stream)
-	d.OK("cuMemcpyDtoHAsync_v2", &pageable[0], ptr, 1, stream)
+	d.OK("cuMemcpyAsync", &pageable[0], ptr, 1, stream)
 	if pageable[0] != 7 {
 		t.Error("the copy to pageable memory is not done")
 	}
-	d.OK("cuMemcpyDtoHAsync_v2", &locked[0], ptr, 1, stream)
+	d.OK("cuMemcpyAsync", &locked[0], ptr, 1, stream)
 	if locked[0] != 0 {
 		t.Error("the copy to pinned memory is done")
 	}
@@ -49,36 +48,17 @@ func TestACopyToPageableMemoryIsDoneAtItsReturn(t *testing.T) {
 	}
 }
 
-// "API synchronization behavior", Synchronous, 4: between device memory "no host-side synchronization is performed";
-// Memset: "asynchronous with respect to the host except when the target memory is pinned host memory".
+// "API synchronization behavior", Synchronous, 4: between device memory "no host-side synchronization is performed".
 func TestWhatStaysOnTheDeviceDoesNotWait(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr := memory(t, d, 2)
-	locked := d.Pinned(1)
 	hold(t, d)
-	d.OK("cuMemsetD8_v2", ptr, 3, 1)
-	d.OK("cuMemcpyDtoD_v2", ptr+1, ptr, 1)
+	d.OK("cuMemsetD8Async", ptr, 3, 1, legacy)
+	d.OK("cuMemcpyHtoD_v2", ptr+1, ptr, 1) // which takes every address
 	d.Want(gpusimtest.NotReady, "cuStreamQuery", legacy)
 	wantByte(t, d, ptr+1, 0, "after a copy within the device")
-	d.OK("cuMemsetD8_v2", &locked[0], 4, 1)
-	if locked[0] != 4 {
-		t.Error("a fill of pinned memory did not wait")
-	}
-	wantByte(t, d, ptr+1, 3, "after a fill of pinned memory")
-}
-
-// CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: operations that the API calls synchronous are so on this memory.
-func TestMemoryCanAskForSynchronousCopies(t *testing.T) {
-	d := gpusimtest.Start(t)
-	ptr := memory(t, d, 1)
-	on := uint32(1)
-	const synchronous = 6
-	d.OK("cuPointerSetAttribute", &on, synchronous, ptr)
-	hold(t, d)
-	d.OK("cuMemsetD8_v2", ptr, 3, 1)
-	d.OK("cuStreamQuery", legacy)
-	wantByte(t, d, ptr, 3, "after the fill")
-	d.Want(gpusimtest.InvalidValue, "cuPointerSetAttribute", &on, 1, ptr)
+	d.OK("cuStreamSynchronize", legacy)
+	wantByte(t, d, ptr+1, 3, "after a wait")
 }
 
 // side2D and side3D are how CUDA_MEMCPY2D and CUDA_MEMCPY3D describe a side, box2D and box3D the whole.
@@ -115,18 +95,13 @@ type box3D struct {
 // "Memory Management", cuMemcpy2D: rows of WidthInBytes, from pitch to pitch; what lies between stays.
 func TestACopyOfRowsLeavesWhatLiesBetween(t *testing.T) {
 	d := gpusimtest.Start(t)
-	src, dst := memory(t, d, 16), memory(t, d, 16)
-	d.Write(src, gpusimtest.Pattern(1, 16))
-	c := box2D{src: side2D{kind: onDevice, device: src, x: 1, y: 1, pitch: 4},
-		dst: side2D{kind: onDevice, device: dst, pitch: 8}, widthInBytes: 2, height: 2}
-	d.OK("cuMemcpy2DUnaligned_v2", &c)
+	dst, locked := memory(t, d, 16), d.Pinned(16)
 	p := gpusimtest.Pattern(1, 16)
-	want := []byte{p[5], p[6], 0, 0, 0, 0, 0, 0, p[9], p[10], 0, 0, 0, 0, 0, 0}
-	if got := d.Read(dst, 16); !bytes.Equal(got, want) {
-		t.Errorf("the copy is %v, want %v", got, want)
-	}
-	d.OK("cuMemsetD2D16_v2", dst, 8, 0x0101, 1, 2)
-	d.Holds(dst, []byte{1, 1, 0, 0, 0, 0, 0, 0, 1, 1})
+	copy(locked, p)
+	c := box2D{src: side2D{kind: onHost, host: uint64(uintptr(unsafe.Pointer(&locked[0]))), x: 1, y: 1, pitch: 4},
+		dst: side2D{kind: onDevice, device: dst, pitch: 8}, widthInBytes: 2, height: 2}
+	d.OK("cuMemcpy2DAsync_v2", &c, legacy)
+	d.Holds(dst, []byte{p[5], p[6], 0, 0, 0, 0, 0, 0, p[9], p[10], 0, 0, 0, 0, 0, 0})
 }
 
 // cuMemcpy3D: slices of Height rows; "the starting address is srcDevice+(srcZ*srcHeight+srcY)*srcPitch+srcXInBytes".
@@ -137,17 +112,8 @@ func TestACopyOfSlicesLeavesWhatLiesBetween(t *testing.T) {
 	d.Write(src, p)
 	c := box3D{src: side3D{kind: onDevice, device: src, x: 1, y: 1, z: 1, pitch: 4, height: 3},
 		dst: side3D{kind: onDevice, device: dst, pitch: 4, height: 2}, widthInBytes: 2, height: 2, depth: 2}
-	for _, call := range []func(){
-		func() { d.OK("cuMemcpy3D_v2", &c) },
-		func() { d.OK("cuMemcpy3DAsync_v2", &c, legacy) },
-	} {
-		d.OK("cuMemsetD8_v2", dst, 0, 32)
-		call()
-		want := []byte{p[17], p[18], 0, 0, p[21], p[22], 0, 0, p[29], p[30], 0, 0, p[33], p[34], 0, 0}
-		if got := d.Read(dst, 16); !bytes.Equal(got, want) {
-			t.Errorf("the copy is %v, want %v", got, want)
-		}
-	}
+	d.OK("cuMemcpy3DAsync_v2", &c, legacy)
+	d.Holds(dst, []byte{p[17], p[18], 0, 0, p[21], p[22], 0, 0, p[29], p[30], 0, 0, p[33], p[34], 0, 0})
 }
 
 // "srcPitch must be greater than or equal to WidthInBytes + srcXInBytes", "srcHeight must be greater than or equal to
@@ -179,17 +145,16 @@ func TestABoxLiesWithinItsPitchesAndHeights(t *testing.T) {
 			}
 			changed := good
 			c.change(&changed)
-			d.Want(want, "cuMemcpy3D_v2", &box3D{src: changed, dst: good, widthInBytes: 4, height: 2, depth: 2})
-			d.Want(want, "cuMemcpy3D_v2", &box3D{src: good, dst: changed, widthInBytes: 4, height: 2, depth: 2})
+			d.Want(want, "cuMemcpy3DAsync_v2", &box3D{src: changed, dst: good, widthInBytes: 4, height: 2, depth: 2}, legacy)
+			d.Want(want, "cuMemcpy3DAsync_v2", &box3D{src: good, dst: changed, widthInBytes: 4, height: 2, depth: 2}, legacy)
 		})
 	}
 	row := good
 	row.pitch, row.height = 0, 0 // "may be 0 if Depth==1"
-	d.OK("cuMemcpy3D_v2", &box3D{src: row, dst: row, widthInBytes: 4, height: 1, depth: 1})
+	d.OK("cuMemcpy3DAsync_v2", &box3D{src: row, dst: row, widthInBytes: 4, height: 1, depth: 1}, legacy)
 }
 
-// "On intra-device memory copies [...] cuMemcpy2D() may fail for pitches not computed by cuMemAllocPitch().
-// cuMemcpy2DUnaligned() does not have this restriction."
+// "On intra-device memory copies [...] cuMemcpy2D() may fail for pitches not computed by cuMemAllocPitch()."
 func TestRowsWithinADeviceHaveAnAlignedPitch(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr, stream := memory(t, d, 2048), d.NewStream()
@@ -197,10 +162,9 @@ func TestRowsWithinADeviceHaveAnAlignedPitch(t *testing.T) {
 	odd, even := side2D{kind: onDevice, device: ptr, pitch: 8}, side2D{kind: onDevice, device: ptr, pitch: 1024}
 	host := side2D{kind: onHost, host: uint64(uintptr(unsafe.Pointer(&locked[0]))), pitch: 8}
 	copying := func(src, dst side2D) *box2D { return &box2D{src: src, dst: dst, widthInBytes: 4, height: 2} }
-	d.Want(gpusimtest.InvalidValue, "cuMemcpy2D_v2", copying(odd, even))
+	d.Want(gpusimtest.InvalidValue, "cuMemcpy2DAsync_v2", copying(odd, even), stream)
 	d.Want(gpusimtest.InvalidValue, "cuMemcpy2DAsync_v2", copying(even, odd), stream)
-	d.OK("cuMemcpy2DUnaligned_v2", copying(odd, even))
-	d.OK("cuMemcpy2D_v2", copying(even, even))
+	d.OK("cuMemcpy2DAsync_v2", copying(even, even), stream)
 	d.OK("cuMemcpy2DAsync_v2", copying(host, odd), stream)
 	d.OK("cuStreamSynchronize", stream)
 }
@@ -209,9 +173,9 @@ func TestRowsWithinADeviceHaveAnAlignedPitch(t *testing.T) {
 func TestWhatLeavesAnAllocationIsRefused(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr := memory(t, d, 16)
-	host := make([]byte, 32)
-	side := side2D{kind: onDevice, device: ptr, pitch: 8}
-	rows := box2D{src: side, dst: side, widthInBytes: 8, height: 2}
+	host, locked := make([]byte, 32), d.Pinned(16)
+	rows := box2D{src: side2D{kind: onDevice, device: ptr, pitch: 8},
+		dst: side2D{kind: onHost, host: uint64(uintptr(unsafe.Pointer(&locked[0]))), pitch: 8}, widthInBytes: 8, height: 2}
 	narrow, far, huge := rows, rows, rows
 	narrow.src.pitch = 7
 	far.src.y = math.MaxUint64 / 8
@@ -223,18 +187,20 @@ func TestWhatLeavesAnAllocationIsRefused(t *testing.T) {
 	}{
 		{"a byte too many", "cuMemcpyHtoD_v2", []any{ptr, &host[0], 17}},
 		{"a byte too far", "cuMemcpyDtoH_v2", []any{&host[0], ptr + 1, 16}},
-		{"all memory", "cuMemcpyDtoD_v2", []any{ptr, ptr, uint64(math.MaxUint64)}},
-		{"a fill beyond", "cuMemsetD32_v2", []any{ptr, 0, 5}},
-		{"a fill that overflows", "cuMemsetD32_v2", []any{ptr, 0, uint64(1 << 62)}},
-		{"a fill that is not aligned", "cuMemsetD16_v2", []any{ptr + 1, 0, 1}},
+		{"all memory", "cuMemcpyDtoDAsync_v2", []any{ptr, ptr, uint64(math.MaxUint64), legacy}},
+		{"a fill beyond", "cuMemsetD32Async", []any{ptr, 0, 5, legacy}},
+		{"a fill that overflows", "cuMemsetD32Async", []any{ptr, 0, uint64(1 << 62), legacy}},
+		{"a fill that is not aligned", "cuMemsetD32Async", []any{ptr + 2, 0, 1, legacy}},
 		{"nothing", "cuMemcpyHtoD_v2", []any{0, &host[0], 1}},
-		{"a pitch below the width", "cuMemcpy2DUnaligned_v2", []any{&narrow}},
-		{"a row beyond all memory", "cuMemcpy2DUnaligned_v2", []any{&far}},
-		{"rows beyond all memory", "cuMemcpy2DUnaligned_v2", []any{&huge}},
+		{"a pitch below the width", "cuMemcpy2DAsync_v2", []any{&narrow, legacy}},
+		{"a row beyond all memory", "cuMemcpy2DAsync_v2", []any{&far, legacy}},
+		{"rows beyond all memory", "cuMemcpy2DAsync_v2", []any{&huge, legacy}},
 	} {
 		d.Run(t, c.name, func(_ *testing.T, d *gpusimtest.Driver) { d.Want(gpusimtest.InvalidValue, c.call, c.args...) })
 	}
-	d.OK("cuMemcpyDtoD_v2", ptr, ptr, 0)
+	d.OK("cuMemcpyDtoDAsync_v2", ptr, ptr, 0, legacy)
+	d.OK("cuMemcpy2DAsync_v2", &rows, legacy)
+	d.OK("cuStreamSynchronize", legacy)
 }
 
 // A reservation is one range of addresses (CU_POINTER_ATTRIBUTE_RANGE_SIZE), whatever it is mapped to: PyTorch's
@@ -252,52 +218,24 @@ func TestACopyGoesOnInTheNextMapping(t *testing.T) {
 	d.Write(ptr+granularity-50, want)
 	d.Holds(ptr+granularity-50, want)
 	d.Holds(ptr+granularity, want[50:])
-	d.OK("cuMemcpy", ptr, ptr+granularity-50, 100)
+	d.OK("cuMemcpyAsync", ptr, ptr+granularity-50, 100, legacy)
 	d.Holds(ptr, want)
-	d.Want(gpusimtest.InvalidValue, "cuMemsetD8_v2", ptr+size-1, 1, 2)
+	d.Want(gpusimtest.InvalidValue, "cuMemsetD8Async", ptr+size-1, 1, 2, legacy)
 	d.OK("cuMemSetAccess", ptr+granularity, granularity, &access{location{kind: 1}, readOnly}, 1)
-	d.Want(gpusimtest.InvalidValue, "cuMemsetD8_v2", ptr+granularity-1, 1, 2)
+	d.Want(gpusimtest.InvalidValue, "cuMemsetD8Async", ptr+granularity-1, 1, 2, legacy)
 	d.OK("cuCtxSynchronize")
 	d.OK("cuMemUnmap", ptr, size)
 	d.OK("cuMemAddressFree", ptr, 3*granularity)
 }
 
-// "Memory Management", cuMemset: values of 8, 16 and 32 bits, in a row or in rows, at once or in a stream.
+// "Memory Management", cuMemset: values of 8 and 32 bits.
 func TestFillsHaveTheWidthsOfTheirNames(t *testing.T) {
 	d := gpusimtest.Start(t)
-	ptr, stream := memory(t, d, 32), d.NewStream()
-	row8, row16, row32 := []byte{1, 1, 0, 0, 0, 0, 0, 0}, []byte{1, 2, 1, 2, 0, 0, 0, 0}, []byte{1, 2, 3, 4, 1, 2, 3, 4}
-	for _, c := range []struct {
-		name  string
-		args  []any
-		want  []byte
-		async bool
-	}{
-		{"cuMemsetD8_v2", []any{ptr, 1, 2}, row8, false},
-		{"cuMemsetD16_v2", []any{ptr, 0x0201, 2}, row16, false},
-		{"cuMemsetD32_v2", []any{ptr, 0x04030201, 2}, row32, false},
-		{"cuMemsetD8Async", []any{ptr, 1, 2}, row8, true},
-		{"cuMemsetD16Async", []any{ptr, 0x0201, 2}, row16, true},
-		{"cuMemsetD32Async", []any{ptr, 0x04030201, 2}, row32, true},
-		{"cuMemsetD2D8_v2", []any{ptr, 8, 1, 2, 2}, bytes.Repeat(row8, 2), false},
-		{"cuMemsetD2D16_v2", []any{ptr, 8, 0x0201, 2, 2}, bytes.Repeat(row16, 2), false},
-		{"cuMemsetD2D32_v2", []any{ptr, 8, 0x04030201, 2, 2}, bytes.Repeat(row32, 2), false},
-		{"cuMemsetD2D8Async", []any{ptr, 8, 1, 2, 2}, bytes.Repeat(row8, 2), true},
-		{"cuMemsetD2D16Async", []any{ptr, 8, 0x0201, 2, 2}, bytes.Repeat(row16, 2), true},
-		{"cuMemsetD2D32Async", []any{ptr, 8, 0x04030201, 2, 2}, bytes.Repeat(row32, 2), true},
-	} {
-		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
-			d.Write(ptr, make([]byte, 32))
-			d.OK("cuCtxSynchronize")
-			if c.async {
-				d.OK(c.name, append(c.args, stream)...)
-			} else {
-				d.OK(c.name, c.args...)
-			}
-			d.OK("cuCtxSynchronize")
-			d.Holds(ptr, append(c.want, make([]byte, 32-len(c.want))...))
-		})
-	}
+	ptr := memory(t, d, 10)
+	d.OK("cuMemsetD32Async", ptr, 0x04030201, 2, legacy)
+	d.Holds(ptr, []byte{1, 2, 3, 4, 1, 2, 3, 4, 0, 0})
+	d.OK("cuMemsetD8Async", ptr, 5, 2, legacy)
+	d.Holds(ptr, []byte{5, 5, 3, 4, 1, 2, 3, 4, 0, 0})
 }
 
 // Pointers that CUDA does not know are no device memory.
@@ -305,40 +243,35 @@ func TestMemoryOfTheHostIsNoMemoryOfADevice(t *testing.T) {
 	d := gpusimtest.Start(t)
 	host := make([]byte, 2)
 	d.WantMisuse(gpusimtest.InvalidValue, "cuMemcpyHtoD_v2", &host[0], &host[1], 1)
-	d.WantMisuse(gpusimtest.InvalidValue, "cuMemsetD8_v2", &host[0], 1, 1)
+	d.WantMisuse(gpusimtest.InvalidValue, "cuMemsetD8Async", &host[0], 1, 1, legacy)
 	d.WantMisuse(gpusimtest.InvalidValue, "cuMemcpyDtoH_v2", &host[0], 4096, 1)
 }
 
 // "Peer Context Memory Access": memory of another device is reached by copies between contexts at any time, by other
 // work only while access is enabled, and access is enabled once.
 func TestMemoryOfAnotherDeviceNeedsAccess(t *testing.T) {
-	const (
-		alreadyEnabled gpusimtest.Result = 704
-		notEnabled     gpusimtest.Result = 705
-	)
+	const alreadyEnabled gpusimtest.Result = 704
 	d := gpusimtest.Start(t)
 	near := memory(t, d, 1)
-	var here, there, before, far uint64
-	d.OK("cuCtxGetCurrent", &here)
+	var there, before, far uint64
+	here := d.Context()
 	d.OK("cuDevicePrimaryCtxRetain", &there, 1)
 	d.OK("cuCtxPushCurrent_v2", there)
 	d.OK("cuMemAlloc_v2", &far, 1)
-	d.OK("cuMemsetD8_v2", far, 9, 1)
+	d.OK("cuMemsetD8Async", far, 9, 1, legacy)
 	d.OK("cuCtxSynchronize")
 	d.OK("cuCtxPopCurrent_v2", &before)
 
-	d.OK("cuMemcpyPeer", near, here, far, there, 1)
+	d.OK("cuMemcpyPeerAsync", near, here, far, there, 1, legacy)
 	d.OK("cuCtxSynchronize")
 	d.Holds(near, []byte{9})
-	d.Want(gpusimtest.InvalidValue, "cuMemcpyPeer", near, there, far, here, 1)
-	d.Want(notEnabled, "cuCtxDisablePeerAccess", there)
+	d.Want(gpusimtest.InvalidValue, "cuMemcpyPeerAsync", near, there, far, here, 1, legacy)
 	d.OK("cuCtxEnablePeerAccess", there, 0)
 	d.Want(alreadyEnabled, "cuCtxEnablePeerAccess", there, 0)
 	d.Want(gpusimtest.InvalidContext, "cuCtxEnablePeerAccess", here, 0)
-	d.OK("cuMemsetD8_v2", far, 8, 1)
+	d.OK("cuMemsetD8Async", far, 8, 1, legacy)
 	d.OK("cuCtxSynchronize")
-	d.OK("cuCtxDisablePeerAccess", there)
-	d.OK("cuMemcpyPeer", near, here, far, there, 1)
+	d.OK("cuMemcpyPeerAsync", near, here, far, there, 1, legacy)
 	d.Holds(near, []byte{8})
 	d.OK("cuMemFree_v2", far)
 	d.OK("cuDevicePrimaryCtxRelease_v2", 1)
@@ -366,19 +299,18 @@ type box3DPeer struct {
 func TestCopiesBetweenContextsReachEachSideAtHome(t *testing.T) {
 	d := gpusimtest.Start(t)
 	near := memory(t, d, 16)
-	var here, far uint64
-	d.OK("cuCtxGetCurrent", &here)
+	var far uint64
+	here := d.Context()
 	there := push(t, d, 1)
 	d.OK("cuMemAlloc_v2", &far, 16)
 	defer d.OK("cuMemFree_v2", far)
 	d.Write(far, gpusimtest.Pattern(3, 16))
 	c := box3DPeer{src: sidePeer{kind: onDevice, device: far, context: there, pitch: 4, height: 2},
 		dst: sidePeer{kind: onDevice, device: near, context: here, pitch: 4, height: 2}, widthInBytes: 4, height: 2, depth: 2}
-	d.OK("cuMemcpy3DPeer", &c)
 	d.OK("cuMemcpy3DPeerAsync", &c, legacy)
 	d.OK("cuCtxSynchronize")
 	c.src.context = here
-	d.Want(gpusimtest.InvalidValue, "cuMemcpy3DPeer", &c)
+	d.Want(gpusimtest.InvalidValue, "cuMemcpy3DPeerAsync", &c, legacy)
 	d.Run(t, "what came", func(_ *testing.T, d *gpusimtest.Driver) {
 		d.OK("cuCtxSetCurrent", here)
 		d.Holds(near, gpusimtest.Pattern(3, 16))

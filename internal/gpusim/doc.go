@@ -58,9 +58,10 @@
 // for the architecture of the device, and then the kernels of backends/internal/gather run, which build.sh has compiled
 // for the host.
 //
-// Not simulated: arrays and textures, captures that spread to other streams by events, graphs that are built
-// or inspected by hand, pool memory in graphs, pools shared between processes, access of the host to memory of
-// a NUMA node, fabric handles, dma-bufs of a part of an allocation or of memory that can also be exported as an
+// They have the functions that dlx calls, those that libraries and programs of the tests call, and those that the
+// simulators' own tests need for these; nothing else of CUDA and HIP. Not simulated, for example: arrays and textures,
+// captures that spread to other streams by events, graphs that are launched or inspected, memory pools beside the one
+// that each device has, access of the host to memory of a NUMA node, fabric handles, dma-bufs of a part of an allocation or of memory that can also be exported as an
 // opaque descriptor, binary external semaphores, cubins (kernels are PTX), and multicast. Such functions are not
 // exported, or return CUDA_ERROR_NOT_SUPPORTED. Loading a cubin fails with CUDA_ERROR_NO_BINARY_FOR_GPU. Of HIP also not:
 // contexts (hipCtx*), graphics resources, shared memory whose size the launch gives, name expressions of hiprtc, bundles

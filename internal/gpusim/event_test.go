@@ -23,7 +23,6 @@ func TestAnEventThatWasNeverRecordedIsDone(t *testing.T) {
 	d := gpusimtest.Start(t)
 	event, stream := newEvent(t, d, 2), d.NewStream()
 	d.OK("cuEventQuery", event)
-	d.OK("cuEventSynchronize", event)
 	hold(t, d)
 	d.OK("cuStreamWaitEvent", stream, event, 0)
 	d.OK("cuStreamQuery", stream)
@@ -38,7 +37,7 @@ func TestAnEventStandsForTheWorkBeforeIt(t *testing.T) {
 	d.OK("cuEventRecord", event, stream)
 	d.OK("cuMemsetD8Async", ptr+1, 1, 1, stream)
 	d.Want(gpusimtest.NotReady, "cuEventQuery", event)
-	d.OK("cuEventSynchronize", event)
+	d.Await(event)
 	wantByte(t, d, ptr, 1, "after the event")
 	wantByte(t, d, ptr+1, 0, "after the event, what came later in")
 	d.Want(gpusimtest.NotReady, "cuStreamQuery", stream)
@@ -59,7 +58,7 @@ func TestAWaitKeepsToTheRecordItWasMadeAt(t *testing.T) {
 	wantByte(t, d, ptr, 1, "after the wait for the first record")
 	wantByte(t, d, ptr+1, 0, "after the wait for the first record, the second's")
 	d.Want(gpusimtest.NotReady, "cuEventQuery", event)
-	d.OK("cuEventSynchronize", event)
+	d.Await(event)
 	wantByte(t, d, ptr+1, 1, "after the second record")
 }
 
@@ -113,7 +112,7 @@ func TestOnlyEventsWithTimingHaveATime(t *testing.T) {
 	}
 	d.Want(gpusimtest.InvalidHandle, "cuEventElapsedTime", &ms, timed, untimed)
 	d.Want(gpusimtest.NotReady, "cuEventElapsedTime", &ms, timed, later)
-	d.OK("cuEventSynchronize", later)
+	d.Await(later)
 	d.OK("cuEventElapsedTime", &ms, timed, later)
 	if ms < 0 {
 		t.Errorf("%v ms have gone by", ms)
@@ -122,14 +121,11 @@ func TestOnlyEventsWithTimingHaveATime(t *testing.T) {
 	d.Want(gpusimtest.InvalidValue, "cuEventCreate", &timed, 4) // of several processes, but with timing
 }
 
-// CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL: "This flag is invalid outside of stream capture."
+// CU_EVENT_WAIT_EXTERNAL: "This flag is invalid outside of stream capture."
 func TestExternalEventsAreForCaptures(t *testing.T) {
 	const external = 1
 	d := gpusimtest.Start(t)
 	stream, event := d.NewStream(), newEvent(t, d, 2)
-	d.OK("cuEventRecordWithFlags", event, stream, 0)
-	d.Want(gpusimtest.InvalidValue, "cuEventRecordWithFlags", event, stream, external)
-	d.Want(gpusimtest.InvalidValue, "cuEventRecordWithFlags", event, stream, 2)
 	d.Want(gpusimtest.InvalidValue, "cuStreamWaitEvent", stream, event, external)
 	d.OK("cuStreamSynchronize", stream)
 }

@@ -81,7 +81,6 @@ func TestABufferOfOpenGLGoesThereAndBack(t *testing.T) {
 
 	d.OK("cuGraphicsMapResources", 1, &resource, stream)
 	d.Want(gpusimtest.AlreadyMapped, "cuGraphicsMapResources", 1, &resource, stream)
-	d.Want(gpusimtest.AlreadyMapped, "cuGraphicsResourceSetMapFlags_v2", resource, readOnlyMap)
 	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
 	if size != 3*page {
 		t.Errorf("the buffer has %d bytes", size)
@@ -100,18 +99,15 @@ func TestABufferOfOpenGLGoesThereAndBack(t *testing.T) {
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuGraphicsUnregisterResource", resource)
 }
 
-// cuGraphicsResourceSetMapFlags.
-func TestMapFlagsAreKept(t *testing.T) {
+// cuGraphicsGLRegisterBuffer: CU_GRAPHICS_REGISTER_FLAGS_READ_ONLY and WRITE_DISCARD.
+func TestAMappingIsOfTheKindThatWasRegistered(t *testing.T) {
 	d := gpusimtest.Start(t)
 	g := newGL(t)
 	stream := d.NewStream()
 	before := gpusimtest.Pattern(1, page)
 	name := g.buffer(before)
 	var resource, ptr, size uint64
-	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, 0)
-	d.Want(gpusimtest.InvalidValue, "cuGraphicsResourceSetMapFlags_v2", resource, 9)
-
-	d.OK("cuGraphicsResourceSetMapFlags_v2", resource, readOnlyMap)
+	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, readOnlyMap)
 	d.OK("cuGraphicsMapResources", 1, &resource, stream)
 	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
 	d.Holds(ptr, before)
@@ -120,8 +116,9 @@ func TestMapFlagsAreKept(t *testing.T) {
 	if !bytes.Equal(g.read(name, page), before) {
 		t.Error("what was written to a buffer that is mapped for reading arrived")
 	}
+	d.OK("cuGraphicsUnregisterResource", resource)
 
-	d.OK("cuGraphicsResourceSetMapFlags_v2", resource, discardingMap)
+	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, discardingMap)
 	d.OK("cuGraphicsMapResources", 1, &resource, stream)
 	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
 	d.Holds(ptr, bytes.Repeat([]byte{freshlyTouched}, page))

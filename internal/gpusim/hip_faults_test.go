@@ -85,7 +85,7 @@ func TestHIPAndCUDALiveTogether(t *testing.T) {
 	_ = unix.Close(int(fd))
 	h.OK("hipMemRelease", handle)
 	failNext(h.Driver, "hipGetDevice", gpusimtest.OutOfMemory)
-	d.OK("cuCtxGetDevice", &device)
+	d.OK("cuDeviceGet", &device, 0)
 	h.Want(gpusimtest.OutOfMemory, "hipGetDevice", &device)
 	if n := d.Call("dlx_gpusim_count", cText("hipGetDevice")); n != 0 {
 		t.Errorf("CUDA's library counted %d calls of HIP", n)

@@ -28,7 +28,7 @@ func TestHIPMemoryIsSharedBetweenProcesses(t *testing.T) {
 		if got := now(h, stream, at); got != 3 {
 			t.Errorf("the memory holds %d", got)
 		}
-		h.OK("hipMemset", at, 4, 1)
+		h.OK("hipMemsetAsync", at, 4, 1, nil)
 		h.OK("hipDeviceSynchronize")
 		h.OK("hipIpcCloseMemHandle", at)
 		h.Want(gpusimtest.InvalidValue, "hipIpcCloseMemHandle", at)
@@ -174,7 +174,7 @@ func TestHIPMapsMemory(t *testing.T) {
 	h.OK("hipMemMap", at, granularity, 0, handle, 0)
 	data := []byte{1}
 	const unknown gpusimtest.Result = 999
-	h.Want(unknown, "hipMemcpy", at, &data[0], 1, 1) // nobody may use it yet (clr, ihipMemcpy_validate)
+	h.Want(unknown, "hipMemcpyAsync", at, &data[0], 1, 1, nil) // nobody may use it yet (clr, ihipMemcpy_validate)
 	h.OK("hipMemSetAccess", at, granularity, &access{location{1, 0}, readWrite}, 1)
 	h.Write(at, gpusimtest.Pattern(1, 100))
 	fd := int32(-1)

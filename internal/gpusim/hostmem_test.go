@@ -93,7 +93,7 @@ func TestReadOnlyMemoryOfTheHostIsRegisteredAsSuch(t *testing.T) {
 	var ptr, at, stream uint64
 	d.OK("cuMemAlloc_v2", &ptr, 2)
 	d.OK("cuMemHostGetDevicePointer_v2", &at, &data[0], 0)
-	d.OK("cuMemcpyDtoD_v2", ptr, at, 2)
+	d.OK("cuMemcpyDtoDAsync_v2", ptr, at, 2, legacy)
 	d.Holds(ptr, []byte{0, 7})
 	d.OK("cuMemcpyHtoD_v2", ptr, &fixed[0], 2)
 	d.Holds(ptr, []byte{0, 0})
@@ -119,8 +119,8 @@ func TestRegisteredMemoryIsPinnedInItsContext(t *testing.T) {
 		ptr, stream := memory(t, d, 2), d.NewStream()
 		private[0], shared[0] = 1, 1
 		d.Call("dlx_gpusim_hold", 1)
-		d.OK("cuMemcpyHtoDAsync_v2", ptr, &private[0], 1, stream)
-		d.OK("cuMemcpyHtoDAsync_v2", ptr+1, &shared[0], 1, stream)
+		d.OK("cuMemcpyAsync", ptr, &private[0], 1, stream)
+		d.OK("cuMemcpyAsync", ptr+1, &shared[0], 1, stream)
 		private[0], shared[0] = 2, 2
 		d.OK("cuStreamSynchronize", stream)
 		d.Call("dlx_gpusim_hold", 0)
@@ -139,13 +139,14 @@ func TestMappedMemoryOfTheHostHasADevicePointer(t *testing.T) {
 	var flags uint32
 	d.OK("cuMemHostRegister_v2", &data[0], page, deviceMap)
 	d.OK("cuMemHostRegister_v2", &data[page], page, 0)
-	d.OK("cuMemAllocHost_v2", &locked, page)
+	d.OK("cuMemHostAlloc", &locked, page, 0)
 	d.OK("cuMemHostGetDevicePointer_v2", &at, locked, 0)
 	if at != locked {
 		t.Errorf("%#x is %#x to the device", locked, at)
 	}
 	d.OK("cuMemHostGetDevicePointer_v2", &at, &data[0], 0)
-	d.OK("cuMemsetD8_v2", at, 7, 1)
+	d.OK("cuMemsetD8Async", at, 7, 1, legacy)
+	d.OK("cuStreamSynchronize", legacy)
 	if data[0] != 7 {
 		t.Errorf("the host finds %d where the device wrote 7", data[0])
 	}
@@ -186,7 +187,7 @@ func TestRegisteredMemoryHasAnAddressForDevices(t *testing.T) {
 	d.OK("cuMemAlloc_v2", &ptr, 2)
 	data[8] = 1
 	d.OK("cuMemcpyHtoD_v2", ptr, host, 1)
-	d.OK("cuMemcpy", ptr+1, device, 1)
+	d.OK("cuMemcpyAsync", ptr+1, device, 1, legacy)
 	d.Holds(ptr, []byte{1, 1})
 	d.OK("cuStreamCreate", &stream, 1)
 	d.OK("cuMemsetD8Async", host, 2, 1, stream)

@@ -176,10 +176,10 @@ var peers = map[string]func(*testing.T, *gpusimtest.Driver, asPeer){
 		d.Want(gpusimtest.NotReady, "cuEventQuery", event)
 		data := d.Pinned(page)
 		d.OK("cuStreamWaitEvent", stream, event, 0)
-		d.OK("cuMemcpyDtoHAsync_v2", &data[0], ptr, len(data), stream)
+		d.OK("cuMemcpyAsync", &data[0], ptr, len(data), stream)
 		p.say("waiting")
 		d.OK("cuStreamSynchronize", stream)
-		d.OK("cuEventSynchronize", event)
+		d.Await(event)
 		p.say("waited")
 		p.in.Scan() // the other process has destroyed the event
 		d.OK("cuEventQuery", event)
@@ -332,7 +332,7 @@ func TestProcessesShareEvents(t *testing.T) {
 	if got := p.hear(); got != "waited" {
 		t.Fatal(got)
 	}
-	d.OK("cuEventSynchronize", event)
+	d.Await(event)
 	d.OK("cuEventDestroy_v2", event)
 	p.tell("destroyed")
 	if got := p.hear(); got != "done" {
@@ -360,7 +360,7 @@ func TestProcessesShareDescriptors(t *testing.T) {
 	d.OK("cuSignalExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 1}, 1, stream)
 	d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 2}, 1, stream)
 	data := d.Pinned(page)
-	d.OK("cuMemcpyDtoHAsync_v2", &data[0], ptr+page, page, stream)
+	d.OK("cuMemcpyAsync", &data[0], ptr+page, page, stream)
 	d.OK("cuStreamSynchronize", stream)
 	if !bytes.Equal(data, bytes.Repeat([]byte{0x77}, page)) {
 		t.Errorf("the other process left % x", data[:8])

@@ -96,10 +96,7 @@ func TestAFreedPlaceIsNotUsedAgainSoon(t *testing.T) {
 // the same at once.
 func TestHandlesAndPlacesMayBeUsedAgainAtOnce(t *testing.T) {
 	d := gpusimtest.Start(t)
-	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
-		if out, err := child(t, "reuse", "DLX_GPUSIM_REUSE=1").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if runAlone(t, "DLX_GPUSIM_REUSE=1") {
 		return
 	}
 	for _, c := range []struct {
@@ -198,11 +195,7 @@ func TestAFailedContextStaysFailed(t *testing.T) {
 	}
 	d.OK("cuStreamDestroy_v2", stream)
 	d.OK("cuEventDestroy_v2", event)
-	d.OK("cuCtxSetCurrent", nil)
-	d.OK("cuDevicePrimaryCtxRelease_v2", 0)
-	var ctx uint64
-	d.OK("cuDevicePrimaryCtxRetain", &ctx, 0)
-	d.OK("cuCtxSetCurrent", ctx)
+	d.Renew()
 	memory(t, d, 1)
 }
 
@@ -235,11 +228,7 @@ func TestACallThatTellsOfTheEndIsTheEnd(t *testing.T) {
 	d.Want(launchFailed, "cuMemFreeHost", locked)
 	d.Want(launchFailed, "cuStreamSynchronize", stream)
 	d.Call("dlx_gpusim_hold", 0)
-	d.OK("cuCtxSetCurrent", nil)
-	d.OK("cuDevicePrimaryCtxRelease_v2", 0)
-	var ctx uint64
-	d.OK("cuDevicePrimaryCtxRetain", &ctx, 0)
-	d.OK("cuCtxSetCurrent", ctx)
+	d.Renew()
 	memory(t, d, 1)
 }
 
@@ -247,8 +236,6 @@ func TestACallThatTellsOfTheEndIsTheEnd(t *testing.T) {
 func TestManyThreadsAtOnce(t *testing.T) {
 	d := gpusimtest.Start(t)
 	shared := d.NewStream()
-	var ctx uint64
-	d.OK("cuCtxGetCurrent", &ctx)
 	var wg sync.WaitGroup
 	for i := range byte(8) {
 		wg.Go(func() {
@@ -265,7 +252,7 @@ func TestManyThreadsAtOnce(t *testing.T) {
 						d.OK("cuStreamDestroy_v2", stream)
 						d.OK("cuMemcpyDtoDAsync_v2", ptr, ptr+32, 32, shared)
 						d.OK("cuEventRecord", event, shared)
-						d.OK("cuEventSynchronize", event)
+						d.Await(event)
 						d.OK("cuEventDestroy_v2", event)
 						wantByte(t, d, ptr, i+1, "at the end")
 						d.OK("cuMemFree_v2", ptr)
@@ -281,10 +268,7 @@ func TestManyThreadsAtOnce(t *testing.T) {
 // call of another thread returns before.
 func TestAFreeMayHoldUpAllOtherCalls(t *testing.T) {
 	d := gpusimtest.Start(t)
-	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
-		if out, err := child(t, "drain", "DLX_GPUSIM_DRAIN_LOCK=1").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if runAlone(t, "DLX_GPUSIM_DRAIN_LOCK=1") {
 		return
 	}
 	var ptr uint64
@@ -293,8 +277,7 @@ func TestAFreeMayHoldUpAllOtherCalls(t *testing.T) {
 	stream := d.NewStream()
 	d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 1}, 1, stream)
 	freed, called := make(chan gpusimtest.Result, 1), make(chan gpusimtest.Result, 1)
-	var context uint64
-	d.OK("cuCtxGetCurrent", &context)
+	context := d.Context()
 	go func() {
 		runtime.LockOSThread()
 		d.Call("cuCtxSetCurrent", context)

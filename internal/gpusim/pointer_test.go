@@ -29,8 +29,8 @@ func known(d *gpusimtest.Driver, attribute int, at uint64) (value uint64) {
 func TestWhatIsKnownOfAnAddress(t *testing.T) {
 	d := gpusimtest.Start(t)
 	device := memory(t, d, page)
-	var locked, managed, ctx uint64
-	d.OK("cuCtxGetCurrent", &ctx)
+	var locked, managed uint64
+	ctx := d.Context()
 	d.OK("cuMemHostAlloc", &locked, page, 0)
 	d.OK("cuMemAllocManaged", &managed, page, 1)
 	for _, c := range []struct {

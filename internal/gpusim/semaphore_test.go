@@ -108,7 +108,7 @@ func TestAWaitHoldsItsStreamAndNoOther(t *testing.T) {
 	fd, semaphore := newTimeline(t, d)
 	var ptr uint64
 	d.OK("cuMemAlloc_v2", &ptr, 2*page)
-	d.OK("cuMemsetD8_v2", ptr, 1, 2*page)
+	d.OK("cuMemsetD8Async", ptr, 1, 2*page, legacy)
 	d.OK("cuCtxSynchronize")
 
 	d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 2}, 1, waiting)
@@ -120,8 +120,8 @@ func TestAWaitHoldsItsStreamAndNoOther(t *testing.T) {
 
 	reader := d.NewStream()
 	host := d.Pinned(2)
-	d.OK("cuMemcpyDtoHAsync_v2", &host[0], ptr, 1, reader)
-	d.OK("cuMemcpyDtoHAsync_v2", &host[1], ptr+page, 1, reader)
+	d.OK("cuMemcpyAsync", &host[0], ptr, 1, reader)
+	d.OK("cuMemcpyAsync", &host[1], ptr+page, 1, reader)
 	d.OK("cuStreamSynchronize", reader)
 	if host[0] != 1 || host[1] != 3 {
 		t.Errorf("the memory is %v, want [1 3]: the wait did not hold, or held too much", host)

@@ -42,9 +42,10 @@ const (
 // Driver is the simulated driver, as one test uses it.
 type Driver struct {
 	*Library
-	tb  testing.TB
-	ctx uint64 // the context that was made current last
-	hip bool   // it is HIP's library
+	tb     testing.TB
+	ctx    uint64 // the context that was made current last
+	device int    // of it
+	hip    bool   // it is HIP's library
 }
 
 // Start opens the driver that DLX_CUDA_LIBRARY names, locks the goroutine to its thread, and makes the
@@ -95,6 +96,7 @@ func start(tb testing.TB, variable, init string) *Driver {
 // Retain makes a device's primary context current on this thread until the test ends.
 func (d *Driver) Retain(device int) {
 	d.tb.Helper()
+	d.device = device
 	d.OK("cuDevicePrimaryCtxRetain", &d.ctx, device)
 	d.OK("cuCtxSetCurrent", d.ctx)
 	d.tb.Cleanup(func() {
@@ -107,7 +109,7 @@ func (d *Driver) Retain(device int) {
 func (d *Driver) Run(t *testing.T, name string, f func(*testing.T, *Driver)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
-		sub := &Driver{Library: d.Library, tb: t, ctx: d.ctx}
+		sub := &Driver{Library: d.Library, tb: t, ctx: d.ctx, device: d.device}
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		sub.OK("cuCtxSetCurrent", d.ctx)
@@ -140,16 +142,34 @@ func (d *Driver) WantMisuse(want Result, name string, args ...any) {
 	d.Noted()
 }
 
+// Context returns the context that Start or Retain made current.
+func (d *Driver) Context() uint64 { return d.ctx }
+
+// Await returns when the work that an event stands for is done: it waits for a stream that waits for the event.
+func (d *Driver) Await(event uint64) {
+	d.tb.Helper()
+	const nonBlocking = 1
+	var stream uint64
+	d.OK("cuStreamCreate", &stream, nonBlocking)
+	d.OK("cuStreamWaitEvent", stream, event, 0)
+	d.OK("cuStreamSynchronize", stream)
+	d.OK("cuStreamDestroy_v2", stream)
+}
+
 // Illegal calls a function that must report an illegal access. This ends the current context, and the device
 // gets a new one.
 func (d *Driver) Illegal(name string, args ...any) {
 	d.tb.Helper()
-	var device int32
-	d.OK("cuCtxGetDevice", &device)
 	d.WantMisuse(IllegalAddress, name, args...)
+	d.Renew()
+}
+
+// Renew ends the current context, which has failed, and makes a new one of its device current.
+func (d *Driver) Renew() {
+	d.tb.Helper()
 	d.OK("cuCtxSetCurrent", nil)
-	d.OK("cuDevicePrimaryCtxRelease_v2", device)
-	d.OK("cuDevicePrimaryCtxRetain", &d.ctx, device)
+	d.OK("cuDevicePrimaryCtxRelease_v2", d.device) // which waits for all that is left
+	d.OK("cuDevicePrimaryCtxRetain", &d.ctx, d.device)
 	d.OK("cuCtxSetCurrent", d.ctx)
 }
 

@@ -93,11 +93,10 @@ void sim_fail_context(sim_context *ctx, CUresult code) {
     if (ctx->sticky == CUDA_SUCCESS) ctx->sticky = code;
 }
 
-static CUresult context_new(sim_device *device, unsigned flags, bool primary, sim_context **out) {
+static CUresult context_new(sim_device *device, bool primary, sim_context **out) {
     sim_context *c = calloc(1, sizeof *c);
     if (c == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     c->device = device;
-    c->flags = flags;
     c->primary = primary;
     c->handle = sim_handle_new(SIM_CONTEXTS, c);
     if (c->handle == NULL) {
@@ -131,7 +130,7 @@ static void context_free(sim_context *c) {
 
 CUresult sim_use_device(sim_device *d) {
     if (d->primary == NULL) {
-        CUresult r = context_new(d, d->primary_flags, true, &d->primary);
+        CUresult r = context_new(d, true, &d->primary);
         if (r != CUDA_SUCCESS) return r;
         d->primary->retains = 1;
     }
@@ -146,7 +145,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     if (out == NULL) return CUDA_ERROR_INVALID_VALUE;
     if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
     if (d->primary == NULL) {
-        CUresult r = context_new(d, d->primary_flags, true, &d->primary);
+        CUresult r = context_new(d, true, &d->primary);
         if (r != CUDA_SUCCESS) return r;
     }
     d->primary->retains++;
@@ -170,49 +169,25 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
-    ENTER(cuDevicePrimaryCtxGetState, SIM_INIT);
-    sim_device *d = sim_device_get(device);
-    if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    if (flags) *flags = d->primary_flags;
-    if (active) *active = d->primary != NULL;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
-    ENTER(cuDevicePrimaryCtxSetFlags, SIM_INIT);
-    sim_device *d = sim_device_get(device);
-    if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    if (flags & ~(unsigned)CU_CTX_FLAGS_MASK) return CUDA_ERROR_INVALID_VALUE;
-    d->primary_flags = flags;
-    if (d->primary) d->primary->flags = flags;
-    return CUDA_SUCCESS;
-}
-
-// All that the context has goes, and with it the context, however often it is retained; those
-// who retained it release it still.
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
-    ENTER(cuDevicePrimaryCtxReset, SIM_INIT | SIM_RELEASE);
-    sim_device *d = sim_device_get(device);
-    if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
-    sim_context *c = d->primary;
-    if (c == NULL) return SIM_RESULT(CUDA_SUCCESS);
-    sim_context *fresh;
-    CUresult r = context_new(d, d->primary_flags, true, &fresh);
+CUresult sim_reset_device(sim_device *d) {
+    sim_context *c = d->primary, *fresh;
+    if (c == NULL) return CUDA_SUCCESS;
+    CUresult r = context_new(d, true, &fresh);
     if (r != CUDA_SUCCESS) return r;
     fresh->retains = c->retains;
     d->primary = fresh;
     context_free(c);
-    return SIM_RESULT(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
     ENTER(cuCtxCreate, SIM_INIT);
+    (void)flags;
     sim_device *d = sim_device_get(device);
     if (out == NULL || depth == STACK) return CUDA_ERROR_INVALID_VALUE;
     if (d == NULL) return CUDA_ERROR_INVALID_DEVICE;
     sim_context *c;
-    CUresult r = context_new(d, flags, false, &c);
+    CUresult r = context_new(d, false, &c);
     if (r == CUDA_SUCCESS) *out = stack[depth++] = c->handle;
     return r;
 }
@@ -239,13 +214,6 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
-    ENTER(cuCtxGetCurrent, SIM_INIT);
-    if (out == NULL) return CUDA_ERROR_INVALID_VALUE;
-    *out = depth ? stack[depth - 1] : NULL;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {
     ENTER(cuCtxPushCurrent, SIM_INIT);
     if (depth == STACK || sim_handle_get(SIM_CONTEXTS, context, scope.call) == NULL)
@@ -262,30 +230,6 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext *out) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
-CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
-    ENTER(cuCtxGetDevice, SIM_CONTEXT);
-    if (device == NULL) return CUDA_ERROR_INVALID_VALUE;
-    *device = scope.ctx->device->ordinal;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetFlags(unsigned *flags) {
-    ENTER(cuCtxGetFlags, SIM_CONTEXT);
-    if (flags == NULL) return CUDA_ERROR_INVALID_VALUE;
-    *flags = scope.ctx->flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned *version) {
-    ENTER(cuCtxGetApiVersion, SIM_INIT);
-    sim_context *c =
-        context ? sim_handle_get(SIM_CONTEXTS, context, scope.call) : sim_current_context();
-    if (c == NULL) return CUDA_ERROR_INVALID_CONTEXT;
-    if (version == NULL) return CUDA_ERROR_INVALID_VALUE;
-    *version = 3020;  // of contexts since CUDA 3.2
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuCtxSynchronize(void) {
     ENTER(cuCtxSynchronize, SIM_CONTEXT | SIM_UNSAFE);
     bool captured = false;  // "while any of its streams is being captured", in every mode
@@ -294,13 +238,6 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
     CUresult r = sim_wait_context(scope.ctx);
     sim_pools_settle();
     return r;
-}
-
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-    ENTER(cuCtxGetStreamPriorityRange, SIM_CONTEXT);
-    if (least) *least = 0;
-    if (greatest) *greatest = -5;
-    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
@@ -314,15 +251,5 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     uint32_t bit = 1u << p->device->ordinal;
     if (scope.ctx->peers & bit) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     scope.ctx->peers |= bit;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer) {
-    ENTER(cuCtxDisablePeerAccess, SIM_CONTEXT);
-    sim_context *p = sim_handle_get(SIM_CONTEXTS, peer, scope.call);
-    if (p == NULL) return CUDA_ERROR_INVALID_CONTEXT;
-    uint32_t bit = 1u << p->device->ordinal;
-    if (!(scope.ctx->peers & bit)) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-    scope.ctx->peers &= ~bit;
     return CUDA_SUCCESS;
 }

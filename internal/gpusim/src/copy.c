@@ -75,10 +75,10 @@ static CUresult check(const sim_scope *scope, const sim_context *ctx, const stru
 }
 
 // settles reports that a call which is not asynchronous by its name waits because of a
-// side: memory of the host, or memory that was set so.
+// side: memory of the host.
 static bool settles(const struct side *s) {
     const sim_range *r = sim_range_find(s->at);
-    return s->pageable || (r && (r->synchronous || !sim_range_on_device(r)));
+    return s->pageable || (r && !sim_range_on_device(r));
 }
 
 // "For transfers from pageable host memory to device memory, host memory is copied to a staging
@@ -109,10 +109,9 @@ CUresult sim_box_enqueue(const sim_scope *scope, struct box b, CUstream stream, 
     }
     memcpy(op->payload, &b, sizeof b);
     op->release = release;
-    op->node = b.fill ? CU_GRAPH_NODE_TYPE_MEMSET : CU_GRAPH_NODE_TYPE_MEMCPY;
     // "For transfers from device memory to device memory, no host-side synchronization is
-    // performed", and fills wait only "when the target memory is pinned host memory".
-    wait = (b.dst.pageable && !b.late) || (wait && (settles(&b.dst) || (!b.fill && settles(&b.src))));
+    // performed."
+    wait = (b.dst.pageable && !b.late) || (wait && (settles(&b.dst) || settles(&b.src)));
     if (wait) sim_op_retain(op);
     r = sim_enqueue(s, op);
     if (wait) {
@@ -143,13 +142,9 @@ static struct box line(uintptr_t dst, bool device_dst, uintptr_t src, bool devic
         return sim_box_enqueue(                                                                    \
             &scope, line((uintptr_t)dst, dst_known, (uintptr_t)src, src_known, n), stream, false); \
     }
-LINE(cuMemcpy, CUdeviceptr, false, CUdeviceptr, false)
 LINE(cuMemcpyHtoD, CUdeviceptr, true, const void *, false)
 LINE(cuMemcpyDtoH, void *, false, CUdeviceptr, true)
-LINE(cuMemcpyDtoD, CUdeviceptr, true, CUdeviceptr, true)
 LINE_ASYNC(cuMemcpyAsync, CUdeviceptr, false, CUdeviceptr, false)
-LINE_ASYNC(cuMemcpyHtoDAsync, CUdeviceptr, true, const void *, false)
-LINE_ASYNC(cuMemcpyDtoHAsync, void *, false, CUdeviceptr, true)
 LINE_ASYNC(cuMemcpyDtoDAsync, CUdeviceptr, true, CUdeviceptr, true)
 
 // peers checks that memory lies where its context says.
@@ -169,16 +164,6 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr sr
     struct box b = line(dst, true, src, true, n);
     b.peer = true;
     return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, stream, false) : r;
-}
-
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
-                              size_t n) {
-    ENTER(cuMemcpyPeer, SIM_CONTEXT | SIM_UNSAFE);
-    CUresult r = peers(&scope, dst, to);
-    if (r == CUDA_SUCCESS) r = peers(&scope, src, from);
-    struct box b = line(dst, true, src, true, n);
-    b.peer = true;
-    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, NULL, true) : r;
 }
 
 // place is where a side of a box begins, 0 for arrays, which are not simulated, and for places
@@ -239,64 +224,29 @@ static bool on_device(uintptr_t at) {
 }
 
 // "On intra-device memory copies [...] cuMemcpy2D() may fail for pitches not computed by
-// cuMemAllocPitch(). cuMemcpy2DUnaligned() does not have this restriction": it does fail.
-static CUresult flat(const sim_scope *scope, const CUDA_MEMCPY2D *c, CUstream stream, bool wait,
-                     size_t alignment) {
-    if (c == NULL || !PITCH_FITS(c, src) || !PITCH_FITS(c, dst)) return CUDA_ERROR_INVALID_VALUE;
-    struct box b = FLAT(c);
-    if ((b.dst.pitch | b.src.pitch) % alignment && on_device(b.dst.at) && on_device(b.src.at))
-        return CUDA_ERROR_INVALID_VALUE;
-    return sim_box_enqueue(scope, b, stream, wait);
-}
-
-enum { PITCH_ALIGNMENT = 512 };  // of the pitches that cuMemAllocPitch computes on cards
-
+// cuMemAllocPitch()": it does fail.
 CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *c, CUstream stream) {
     ENTER(cuMemcpy2DAsync, SIM_CONTEXT);
-    return flat(&scope, c, stream, false, PITCH_ALIGNMENT);
-}
-
-CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D *c) {
-    ENTER(cuMemcpy2D, SIM_CONTEXT | SIM_UNSAFE);
-    return flat(&scope, c, NULL, true, PITCH_ALIGNMENT);
-}
-
-CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *c) {
-    ENTER(cuMemcpy2DUnaligned, SIM_CONTEXT | SIM_UNSAFE);
-    return flat(&scope, c, NULL, true, 1);
-}
-
-static CUresult solid(const sim_scope *scope, const CUDA_MEMCPY3D *c, CUstream stream, bool wait) {
-    if (c == NULL || !LIES_RIGHT(c)) return CUDA_ERROR_INVALID_VALUE;
-    return sim_box_enqueue(scope, SOLID(c), stream, wait);
+    enum { ALIGNMENT = 512 };  // of the pitches that cuMemAllocPitch computes on cards
+    if (c == NULL || !PITCH_FITS(c, src) || !PITCH_FITS(c, dst)) return CUDA_ERROR_INVALID_VALUE;
+    struct box b = FLAT(c);
+    if ((b.dst.pitch | b.src.pitch) % ALIGNMENT && on_device(b.dst.at) && on_device(b.src.at))
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_box_enqueue(&scope, b, stream, false);
 }
 
 CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D *c, CUstream stream) {
     ENTER(cuMemcpy3DAsync, SIM_CONTEXT);
-    return solid(&scope, c, stream, false);
-}
-
-CUresult CUDAAPI cuMemcpy3D(const CUDA_MEMCPY3D *c) {
-    ENTER(cuMemcpy3D, SIM_CONTEXT | SIM_UNSAFE);
-    return solid(&scope, c, NULL, true);
-}
-
-static CUresult solid_peer(const sim_scope *scope, const CUDA_MEMCPY3D_PEER *c, CUstream stream,
-                           bool wait) {
     if (c == NULL || !LIES_RIGHT(c)) return CUDA_ERROR_INVALID_VALUE;
-    struct box b = SOLID(c);
-    b.peer = true;
-    CUresult r = peers(scope, b.dst.at, c->dstContext);
-    if (r == CUDA_SUCCESS) r = peers(scope, b.src.at, c->srcContext);
-    return r == CUDA_SUCCESS ? sim_box_enqueue(scope, b, stream, wait) : r;
+    return sim_box_enqueue(&scope, SOLID(c), stream, false);
 }
 
 CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *c, CUstream stream) {
     ENTER(cuMemcpy3DPeerAsync, SIM_CONTEXT);
-    return solid_peer(&scope, c, stream, false);
-}
-
-CUresult CUDAAPI cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *c) {
-    ENTER(cuMemcpy3DPeer, SIM_CONTEXT | SIM_UNSAFE);
-    return solid_peer(&scope, c, NULL, true);
+    if (c == NULL || !LIES_RIGHT(c)) return CUDA_ERROR_INVALID_VALUE;
+    struct box b = SOLID(c);
+    b.peer = true;
+    CUresult r = peers(&scope, b.dst.at, c->dstContext);
+    if (r == CUDA_SUCCESS) r = peers(&scope, b.src.at, c->srcContext);
+    return r == CUDA_SUCCESS ? sim_box_enqueue(&scope, b, stream, false) : r;
 }

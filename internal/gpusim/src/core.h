@@ -18,9 +18,8 @@ extern _Thread_local bool sim_in_callback;  // this thread runs a host function
 // sim_capture_forbids reports that a capture under way forbids the calling thread what is
 // unsafe, and makes that capture invalid (cuThreadExchangeStreamCaptureMode).
 bool sim_capture_forbids(void);
-// sim_capture_take puts op into the graph that the stream is captured into.
-CUresult sim_capture_take(sim_stream *stream, sim_op *op);
-
+// sim_capture_take is what becomes of work that is enqueued on a captured stream.
+CUresult sim_capture_take(const sim_stream *stream);
 // sim_capture_id tells captures apart; 0 for a stream that is not captured.
 uint64_t sim_capture_id(const sim_stream *stream);
 // sim_capture_abandon ends a capture without a graph, because its stream goes.
@@ -41,7 +40,7 @@ bool sim_progress(sim_stream *stream, sim_op *op);
 // sim_start_worker starts the thread that runs work nobody waits for.
 void sim_start_worker(void);
 // sim_stream_new makes a stream of ctx, without a handle.
-sim_stream *sim_stream_new(sim_context *ctx, unsigned flags, int priority);
+sim_stream *sim_stream_new(sim_context *ctx, unsigned flags);
 // sim_stream_free drops a stream that has no work.
 void sim_stream_free(sim_stream *stream);
 // sim_event_free drops an event.
@@ -74,8 +73,7 @@ bool sim_reservation_find(uintptr_t address, uintptr_t *start, size_t *size);
 void sim_range_end(sim_range *range);
 // sim_pool_end gives memory of a pool back and takes its range out of the table.
 void sim_pool_end(sim_range *range);
-// sim_pools_settle has pools give back what they keep beyond their thresholds; for calls that
-// synchronise, at their end.
+// sim_pools_settle has pools give back what is not in use; for calls that synchronise, at their end.
 void sim_pools_settle(void);
 CUmemoryPool sim_pool_handle(const sim_pool *pool);
 // sim_forget_ranges frees the memory that a context still has: it ends with its context.

@@ -165,17 +165,6 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
     return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice src,
-                                         CUdevice dst) {
-    ENTER(cuDeviceGetP2PAttribute, SIM_INIT);
-    if (value == NULL || src == dst) return CUDA_ERROR_INVALID_VALUE;
-    if (sim_device_get(src) == NULL || sim_device_get(dst) == NULL)
-        return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED &&
-             sim_device_reaches(sim_device_get(src), sim_device_get(dst));
-    return CUDA_SUCCESS;
-}
-
 static const struct {
     CUresult code;
     const char *name, *text;

@@ -15,7 +15,6 @@ sim_event *sim_event_get(const sim_scope *scope, CUevent handle) {
 // forget frees what an event has.
 static void forget(sim_event *e) {
     if (e->record) sim_op_drop(e->record);
-    if (e->captured) sim_op_drop(e->captured);
     if (e->shared && !e->imported) atomic_store(&e->shared->gone, 1);
     if (e->shared) munmap(e->shared, SIM_PAGE);
     if (e->shared_fd >= 0) close(e->shared_fd);
@@ -139,45 +138,26 @@ static sim_op *shared_op(const char *call, sim_event *e, CUresult (*run)(sim_op 
     return op;
 }
 
-// only_in_captures answers for CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL: "This flag is
-// invalid outside of stream capture". There it makes nodes that are not simulated.
-static CUresult only_in_captures(const sim_stream *s, bool external) {
-    return !external    ? CUDA_SUCCESS
-           : s->capture ? CUDA_ERROR_NOT_SUPPORTED
-                        : CUDA_ERROR_INVALID_VALUE;
-}
-
-static CUresult record(const sim_scope *scope, CUevent event, CUstream stream, unsigned flags) {
-    CUresult error;
-    sim_event *e = used(scope, event);
+CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
+    ENTER(cuEventRecord, SIM_CONTEXT);
+    CUresult r;
+    sim_event *e = used(&scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
-    sim_stream *s = sim_stream_get(scope, stream, &error);
-    if (s == NULL) return error;
+    sim_stream *s = sim_stream_get(&scope, stream, &r);
+    if (s == NULL) return r;
     if (s->ctx != e->ctx) return CUDA_ERROR_INVALID_HANDLE;
-    CUresult r = only_in_captures(s, flags & CU_EVENT_RECORD_EXTERNAL);
-    if (r != CUDA_SUCCESS) return r;
-    sim_op *op = shared_op(scope->call, e, reach_shared);
+    if (s->capture) {
+        r = sim_capture_take(s);
+        if (r == CUDA_SUCCESS) e->capture_id = sim_capture_id(s);
+        return r;
+    }
+    sim_op *op = shared_op(scope.call, e, reach_shared);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-    op->node = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
     op->always = true;
     sim_op_retain(op);
-    if (s->capture) {
-        r = sim_enqueue(s, op);
-        if (r != CUDA_SUCCESS) {
-            sim_op_drop(op);
-            return r;
-        }
-        if (e->captured) sim_op_drop(e->captured);
-        e->captured = op;
-        e->capture_id = sim_capture_id(s);
-        return CUDA_SUCCESS;
-    }
     if (e->shared)
         ((struct shared *)op->payload)->point = atomic_fetch_add(&e->shared->recorded, 1) + 1;
-    if (e->captured) {
-        sim_op_drop(e->captured);
-        e->captured = NULL;
-    }
+    e->capture_id = 0;
     r = sim_enqueue(s, op);
     if (r != CUDA_SUCCESS) {
         sim_op_drop(op);
@@ -186,17 +166,6 @@ static CUresult record(const sim_scope *scope, CUevent event, CUstream stream, u
     if (e->record) sim_op_drop(e->record);
     e->record = op;
     return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
-    ENTER(cuEventRecord, SIM_CONTEXT);
-    return record(&scope, event, stream, 0);
-}
-
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-    ENTER(cuEventRecordWithFlags, SIM_CONTEXT);
-    if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-    return record(&scope, event, stream, flags);
 }
 
 // done reports whether the work that was recorded last is done.
@@ -209,7 +178,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
     ENTER(cuEventQuery, SIM_CONTEXT | SIM_UNSAFE);
     sim_event *e = used(&scope, event);
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
-    if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
+    if (e->capture_id) return CUDA_ERROR_CAPTURED_EVENT;
     sim_context *c = e->ctx;
     if (c->sticky || done(e)) {
         sim_managed_settle();
@@ -224,28 +193,6 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
     return c->sticky ? c->sticky : reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult CUDAAPI cuEventSynchronize(CUevent event) {
-    ENTER(cuEventSynchronize, SIM_CONTEXT | SIM_UNSAFE);
-    sim_event *e = used(&scope, event);
-    if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
-    if (e->captured) return CUDA_ERROR_CAPTURED_EVENT;
-    sim_context *c = e->ctx;
-    if (e->record && !e->record->done) {
-        sim_op *op = e->record;
-        sim_op_retain(op);
-        sim_wait(op);
-        sim_op_drop(op);
-    } else {
-        // Another process's work is asked for again and again; the event may be destroyed
-        // meanwhile.
-        while (c->sticky == CUDA_SUCCESS && (e = sim_handle_get(SIM_EVENTS, event, NULL)) != NULL &&
-               !done(e))
-            sim_nap(200000);
-    }
-    sim_pools_settle();
-    return c->sticky;
-}
-
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     ENTER(cuStreamWaitEvent, SIM_CONTEXT);
     CUresult error;
@@ -254,9 +201,9 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     if (e == NULL) return CUDA_ERROR_INVALID_HANDLE;
     sim_stream *s = sim_stream_get(&scope, stream, &error);
     if (s == NULL) return error;
-    CUresult r = only_in_captures(s, flags & CU_EVENT_WAIT_EXTERNAL);
-    if (r != CUDA_SUCCESS) return r;
-    if (e->captured) {
+    // "This flag is invalid outside of stream capture", where it makes nodes that are not simulated.
+    if (flags) return s->capture ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    if (e->capture_id) {
         // Within one capture the order is there already; it does not spread to other streams here.
         if (e->capture_id == sim_capture_id(s)) return CUDA_SUCCESS;
         return sim_capture_refuses(s) ? CUDA_ERROR_STREAM_CAPTURE_MERGE : CUDA_ERROR_NOT_SUPPORTED;
@@ -269,10 +216,9 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flag
     bool mine = e->record && !e->record->done;
     sim_op *op = mine ? sim_op_new(scope.call, 0, nothing) : shared_op(scope.call, e, nothing);
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-    op->node = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
     op->always = true;
     if (mine) {
-        r = sim_op_after(op, e->record);
+        CUresult r = sim_op_after(op, e->record);
         if (r != CUDA_SUCCESS) {
             sim_op_drop(op);
             return r;

@@ -65,16 +65,6 @@ CUresult CUDAAPI cuGraphicsUnregisterResource(CUgraphicsResource handle) {
     return SIM_RESULT(CUDA_SUCCESS);
 }
 
-CUresult CUDAAPI cuGraphicsResourceSetMapFlags(CUgraphicsResource handle, unsigned int flags) {
-    ENTER(cuGraphicsResourceSetMapFlags, SIM_CONTEXT);
-    resource *res = resource_get(handle, "cuGraphicsResourceSetMapFlags");
-    if (res == NULL) return CUDA_ERROR_INVALID_HANDLE;
-    if (res->mapped != NULL) return CUDA_ERROR_ALREADY_MAPPED;
-    if (flags > CU_GRAPHICS_MAP_RESOURCE_FLAGS_WRITE_DISCARD) return CUDA_ERROR_INVALID_VALUE;
-    res->flags = flags;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuGraphicsResourceGetMappedPointer(CUdeviceptr *ptr, size_t *size,
                                                     CUgraphicsResource handle) {
     ENTER(cuGraphicsResourceGetMappedPointer, SIM_CONTEXT);

@@ -23,7 +23,6 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data
     if (op == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     *(struct host_function *)op->payload = (struct host_function){function, data};
     op->unlocked = true;
-    op->node = CU_GRAPH_NODE_TYPE_HOST;
     return sim_enqueue(s, op);
 }
 
@@ -43,7 +42,7 @@ static CUresult run_callback(sim_op *op) {
 }
 
 // Unlike a host function it is called, with the error, where the context has failed; and it is
-// no part of a graph.
+// not captured.
 CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback function, void *data,
                                      unsigned flags) {
     ENTER(cuStreamAddCallback, SIM_CONTEXT);

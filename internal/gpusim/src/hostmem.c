@@ -41,11 +41,6 @@ CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
     return alloc(&scope, out, bytes, flags);
 }
 
-CUresult CUDAAPI cuMemAllocHost(void **out, size_t bytes) {
-    ENTER(cuMemAllocHost, SIM_CONTEXT | SIM_UNSAFE);
-    return alloc(&scope, out, bytes, 0);
-}
-
 // What is freed is not waited for: no section says so, and work that comes too late fails.
 CUresult CUDAAPI cuMemFreeHost(void *p) {
     ENTER(cuMemFreeHost, SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE | SIM_DRAINS);

@@ -101,13 +101,6 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
     return load(scope.ctx, out, image);
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n,
-                                    CUjit_option *options, void **values) {
-    ENTER(cuModuleLoadDataEx, SIM_CONTEXT | SIM_UNSAFE);
-    (void)n, (void)options, (void)values;
-    return load(scope.ctx, out, image);
-}
-
 // known returns the function of a module that was given out before, or NULL.
 static struct function *known(const struct module *m, const ptx_function *p) {
     for (struct function *f = m->functions; f; f = f->next)
@@ -178,21 +171,6 @@ SIM_API CUresult CUDAAPI cuFuncLoad(CUfunction function) {
     return function_get(&scope, function, &f);
 }
 
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                                    CUfunction function) {
-    ENTER(cuFuncGetAttribute, SIM_CONTEXT);
-    struct function *f;
-    CUresult r = function_get(&scope, function, &f);
-    if (r != CUDA_SUCCESS) return r;
-    if (value == NULL) return CUDA_ERROR_INVALID_VALUE;
-    switch ((int)attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = (int)ptx_max_threads(f->ptx); break;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)ptx_shared_size(f->ptx); break;
-    default: *value = 0;
-    }
-    return CUDA_SUCCESS;
-}
-
 enum { MAX_PARAMS = 16 };
 
 struct launch {
@@ -250,7 +228,6 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, u
         .function = f, .module = f->module, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
     f->module->refs++;
     op->release = release;
-    op->node = CU_GRAPH_NODE_TYPE_KERNEL;
     for (int i = 0;; i++) {
         size_t n = ptx_param_size(f->ptx, i);
         if (n == 0) break;

@@ -81,7 +81,6 @@ static CUresult attribute(uint64_t *out, CUpointer_attribute name, CUdeviceptr p
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *out = r->kind == SIM_RANGE_POOL ? (uintptr_t)sim_pool_handle(r->owner) : 0;
         break;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: *out = r->synchronous; break;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -106,15 +105,5 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned n, CUpointer_attribute *names, 
             value = names[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? (uint64_t)-2 : 0;
         put(out[i], names[i], value);
     }
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr p) {
-    ENTER(cuPointerSetAttribute, SIM_INIT);
-    sim_range *r = sim_range_find(p);
-    if (value == NULL || name != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || r == NULL ||
-        !sim_range_on_device(r))
-        return CUDA_ERROR_INVALID_VALUE;
-    r->synchronous = *(const unsigned *)value != 0;
     return CUDA_SUCCESS;
 }

@@ -147,7 +147,6 @@ CUresult CUDAAPI cuSignalExternalSemaphoresAsync(
     CUresult r = new_op(&scope, handles, count, hstream, signal_run, &stream, &op);
     if (r != CUDA_SUCCESS) return r;
     for (unsigned i = 0; i < count; i++) points_of(op)->at[i].value = params[i].params.fence.value;
-    op->node = CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL;
     return sim_enqueue(stream, op);
 }
 
@@ -163,6 +162,5 @@ CUresult CUDAAPI cuWaitExternalSemaphoresAsync(const CUexternalSemaphore *handle
     if (r != CUDA_SUCCESS) return r;
     for (unsigned i = 0; i < count; i++) points_of(op)->at[i].value = params[i].params.fence.value;
     op->ready = wait_ready;
-    op->node = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
     return sim_enqueue(stream, op);
 }

@@ -22,11 +22,6 @@
 // What <cuda.h> declares is what the library exports; all else stays hidden.
 #pragma GCC visibility push(default)
 #include <cuda.h>
-// The function of CUDA 12. A header of CUDA 13 gives its name to a newer one.
-#undef cuStreamGetCaptureInfo
-#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                        const CUgraphNode **dependencies, size_t *count);
 #pragma GCC visibility pop
 
 // SIM_API marks an exported function that <cuda.h> does not declare.
@@ -40,7 +35,6 @@ typedef struct sim_stream sim_stream;
 typedef struct sim_event sim_event;
 typedef struct sim_op sim_op;
 typedef struct sim_range sim_range;
-typedef struct sim_graph sim_graph;
 typedef struct sim_capture sim_capture;
 typedef struct sim_pool sim_pool;
 
@@ -105,9 +99,7 @@ struct sim_device {
     size_t memory;         // bytes there are (DLX_GPUSIM_MEMORY)
     size_t used;           // bytes handed out, pools' reserves included
     sim_context *primary;  // NULL while nobody retains it
-    unsigned primary_flags;
-    sim_pool *default_pool;  // made when first asked for
-    sim_pool *current_pool;
+    sim_pool *pool;        // made when first asked for
     // Device memory: one sparse memfd mapped twice. Offsets in the file are offsets from
     // either base, so an allocation's place for another process is (memory_fd, address - base).
     int memory_fd;
@@ -147,8 +139,7 @@ struct sim_context {
     sim_context *next;
     sim_context *gone;  // the context that was destroyed before it
     bool primary;
-    unsigned retains;  // of a primary context
-    unsigned flags;
+    unsigned retains;     // of a primary context
     CUresult sticky;      // the error that every later call returns
     sim_stream *legacy;   // made when first used
     sim_stream *streams;  // all of the context, by next; destroyed ones until drained
@@ -168,6 +159,9 @@ sim_device *sim_device_get(CUdevice ordinal);
 // sim_use_device makes the primary context of a device current on the thread, alone. The context lives on, retained
 // once by this.
 CUresult sim_use_device(sim_device *device);
+// sim_reset_device ends the primary context of a device with all that it has, however often it is retained; those who
+// retained it release the one that follows.
+CUresult sim_reset_device(sim_device *device);
 // sim_environment is a number from the environment, within bounds.
 long sim_environment(const char *name, long otherwise, long least, long most);
 // sim_fail_context gives the context its sticky error (the first one stays).
@@ -188,10 +182,8 @@ typedef enum {
     SIM_HOST_BYTES,  // of them
     SIM_MANAGED_ALLOCATIONS,
     SIM_REGISTERED_RANGES,
-    SIM_POOLS,
     SIM_MODULES,
     SIM_GRAPHS,
-    SIM_GRAPH_EXECS,
     SIM_VMM_HANDLES,
     SIM_RESERVATIONS,
     SIM_MAPPINGS,
@@ -202,8 +194,8 @@ typedef enum {
     SIM_GRAPHICS_RESOURCES,
     SIM_PROGRAMS,  // of hiprtc
     SIM_ABANDONED,  // went with their context instead of being destroyed
-    SIM_FUNCTIONS,  // handles that nobody destroys, and graph nodes: not shown
-    SIM_GRAPH_NODES,
+    SIM_FUNCTIONS,  // handles that nobody destroys: not shown
+    SIM_POOLS,
     SIM_KINDS
 } sim_kind;
 
@@ -253,7 +245,6 @@ struct sim_range {
                        // owner go by cuCtxEnablePeerAccess instead
     bool active;       // false: not allocated yet or freed already in stream order
     bool on_host;      // of SIM_RANGE_VMM: memory of a NUMA node
-    bool synchronous;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
     unsigned holds;    // exports and other reasons not to give the place to another
     void *owner;       // for the file that made it
     // for the file that made it: what was mapped (whole pages)
@@ -278,7 +269,7 @@ size_t sim_range_room(const sim_range *range, uintptr_t address);
 
 // sim_translate_from returns where the bytes of a handed-out range are, or NULL unless they lie
 // in one live range that code running in ctx may read or write: memory of its device, of a peer
-// while access is enabled, what cuMemSetAccess and cuMemPoolSetAccess open to the device, and
+// while access is enabled, what cuMemSetAccess opens to the device, the pool of the device, and
 // memory of the host that the context knows.
 void *sim_translate_from(const sim_context *ctx, uintptr_t address, size_t bytes, bool write);
 // sim_translate_copy does so for copies, which take the host's address of registered memory too.
@@ -318,11 +309,10 @@ void sim_ipc_close(sim_range *range);
 
 // ---- Work ----------------------------------------------------------------------------
 
-// sim_op is one piece of work. It is run once when it lies in a stream; as a node of a
-// graph it is run at each launch, so run must leave its payload as it was.
+// sim_op is one piece of work, which is run once.
 struct sim_op {
     unsigned refs;
-    sim_stream *stream;  // where it was enqueued; NULL for a graph's node
+    sim_stream *stream;  // where it was enqueued
     sim_op *next;        // in the stream's queue
     sim_op **deps;       // what must be done before, apart from the op before it
     size_t dep_count;
@@ -341,8 +331,6 @@ struct sim_op {
     void (*release)(sim_op *op);
     bool unlocked;         // run is called without the lock (host functions)
     bool always;           // run even in a context with a sticky error (callbacks)
-    CUgraphNodeType node;  // what it is in a graph
-    CUgraphNode handle;    // as a node of a graph, made when first asked for
     _Alignas(16) unsigned char payload[];
 };
 
@@ -353,8 +341,8 @@ void sim_op_drop(sim_op *op);
 // sim_op_after makes op wait for another one that may lie in another stream.
 CUresult sim_op_after(sim_op *op, sim_op *before);
 
-// sim_enqueue puts op at the end of the stream (or, while the stream is captured, into
-// its graph) and consumes the caller's reference, also on failure. Work of the legacy
+// sim_enqueue puts op at the end of the stream (or drops it while the stream is captured,
+// since no graph is launched) and consumes the caller's reference, also on failure. Work of the legacy
 // stream is ordered with the blocking streams here.
 CUresult sim_enqueue(sim_stream *stream, sim_op *op);
 
@@ -363,7 +351,6 @@ struct sim_stream {
     sim_context *ctx;
     sim_stream *next;  // of the context
     unsigned flags;    // CU_STREAM_NON_BLOCKING
-    int priority;
     uint64_t id;
     pthread_t thread;  // of a per-thread default stream
     bool per_thread;
@@ -403,7 +390,6 @@ struct sim_event {
     unsigned flags;
     sim_op *record;            // the newest record; NULL before the first; retained
     uint64_t capture_id;       // of the capture that recorded it last, 0 for none
-    sim_op *captured;          // its node there; retained
     sim_shared_event *shared;  // of CU_EVENT_INTERPROCESS
     int shared_fd;             // -1 otherwise
     bool imported;             // by cuIpcOpenEventHandle

@@ -6,12 +6,11 @@
 
 static uint64_t last_id;
 
-sim_stream *sim_stream_new(sim_context *ctx, unsigned flags, int priority) {
+sim_stream *sim_stream_new(sim_context *ctx, unsigned flags) {
     sim_stream *s = calloc(1, sizeof *s);
     if (s == NULL) return NULL;
     s->ctx = ctx;
     s->flags = flags;
-    s->priority = priority;
     s->id = ++last_id;
     s->next = ctx->streams;
     ctx->streams = s;
@@ -49,13 +48,13 @@ sim_stream *sim_stream_find(const sim_scope *scope, CUstream handle, CUresult *e
     sim_context *c = scope->ctx;
     *error = CUDA_ERROR_OUT_OF_MEMORY;
     if (handle == NULL || handle == CU_STREAM_LEGACY) {
-        if (c->legacy == NULL) c->legacy = sim_stream_new(c, 0, 0);
+        if (c->legacy == NULL) c->legacy = sim_stream_new(c, 0);
         return c->legacy;
     }
     if (handle == CU_STREAM_PER_THREAD) {
         for (sim_stream *s = c->streams; s; s = s->next)
             if (s->per_thread && pthread_equal(s->thread, pthread_self())) return s;
-        sim_stream *s = sim_stream_new(c, 0, 0);
+        sim_stream *s = sim_stream_new(c, 0);
         if (s) {
             s->per_thread = true;
             s->thread = pthread_self();
@@ -82,12 +81,10 @@ sim_stream *sim_stream_get(const sim_scope *scope, CUstream handle, CUresult *er
     return NULL;
 }
 
-static CUresult create(const sim_scope *scope, CUstream *out, unsigned flags, int priority) {
+CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned flags) {
+    ENTER(cuStreamCreate, SIM_CONTEXT);
     if (out == NULL || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = sim_stream_new(scope->ctx, flags,
-                                   priority > 0    ? 0
-                                   : priority < -5 ? -5
-                                                   : priority);
+    sim_stream *s = sim_stream_new(scope.ctx, flags);
     if (s == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     s->handle = sim_handle_new(SIM_STREAMS, s);
     if (s->handle == NULL) {
@@ -97,16 +94,6 @@ static CUresult create(const sim_scope *scope, CUstream *out, unsigned flags, in
     sim_live(SIM_STREAMS, 1);
     *out = s->handle;
     return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned flags) {
-    ENTER(cuStreamCreate, SIM_CONTEXT);
-    return create(&scope, out, flags, 0);
-}
-
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
-    ENTER(cuStreamCreateWithPriority, SIM_CONTEXT);
-    return create(&scope, out, flags, priority);
 }
 
 // "the function will return immediately and the resources are released when the work is done"
@@ -164,6 +151,4 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
         return CUDA_SUCCESS;                                     \
     }
 PROPERTY(cuStreamGetCtx, CUcontext, s->ctx->handle)
-PROPERTY(cuStreamGetFlags, unsigned, s->flags)
-PROPERTY(cuStreamGetPriority, int, s->priority)
 PROPERTY(cuStreamGetId, unsigned long long, s->id)

@@ -143,7 +143,6 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t size,
     physical *p;
     r = physical_new(fd, &file, prop, &p);
     if (r != CUDA_SUCCESS) return r;
-    p->prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;  // a wish that is not granted
     if (!on_host(prop)) device->used += size;
     memset(p->work, SIM_FRESH, size);
     *out = handle_value(p);
@@ -159,15 +158,6 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
         physical_free(p);
     }
     return SIM_RESULT(CUDA_SUCCESS);
-}
-
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-                                                        CUmemGenericAllocationHandle handle) {
-    ENTER(cuMemGetAllocationPropertiesFromHandle, SIM_INIT);
-    physical *p = physical_get(handle, "cuMemGetAllocationPropertiesFromHandle");
-    if (prop == NULL || p == NULL) return CUDA_ERROR_INVALID_VALUE;
-    *prop = p->prop;
-    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,

@@ -67,7 +67,7 @@ static uint64_t last_number;
 
 CUresult sim_enqueue(sim_stream *s, sim_op *op) {
     if (s->capture) {
-        CUresult r = sim_capture_take(s, op);
+        CUresult r = sim_capture_take(s);
         sim_op_drop(op);
         return r;
     }

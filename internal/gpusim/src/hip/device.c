@@ -11,13 +11,6 @@ hipError_t hipInit(unsigned flags) {
     HIP_RETURN(flags ? hipErrorInvalidValue : hipSuccess);
 }
 
-hipError_t hipDriverGetVersion(int *version) {
-    HIP_ENTER(hipDriverGetVersion, HIP_ANYTIME);
-    if (version == NULL) HIP_RETURN(hipErrorInvalidValue);
-    *version = hip_runtime_version();
-    HIP_RETURN(hipSuccess);
-}
-
 hipError_t hipRuntimeGetVersion(int *version) {
     HIP_ENTER(hipRuntimeGetVersion, HIP_ANYTIME);
     if (version == NULL) HIP_RETURN(hipErrorInvalidValue);
@@ -33,11 +26,6 @@ hipError_t hipGetDeviceCount(int *count) {
     HIP_RETURN(sim.device_count == 0 ? hipErrorNoDevice : hipSuccess);
 }
 
-hipError_t hipDeviceGet(hipDevice_t *out, int ordinal) {
-    HIP_ENTER(hipDeviceGet, HIP_INIT);
-    HIP_RETURN(cuDeviceGet(out, ordinal));
-}
-
 hipError_t hipDeviceGetName(char *name, int room, hipDevice_t ordinal) {
     HIP_ENTER(hipDeviceGetName, HIP_INIT);
     HIP_RETURN(cuDeviceGetName(name, room, ordinal));
@@ -48,42 +36,18 @@ hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t ordinal) {
     HIP_RETURN(cuDeviceTotalMem(bytes, ordinal));
 }
 
-hipError_t hipDeviceComputeCapability(int *major, int *minor, hipDevice_t ordinal) {
-    HIP_ENTER(hipDeviceComputeCapability, HIP_INIT);
-    if (major == NULL || minor == NULL) HIP_RETURN(hipErrorInvalidValue);
-    if (sim_device_get(ordinal) == NULL) HIP_RETURN(hipErrorInvalidDevice);
-    *major = 9;
-    *minor = 0;
-    HIP_RETURN(hipSuccess);
-}
-
 // ---- Where it is -----------------------------------------------------------------------
 
 enum { BUS = 0xc3 };  // of device 0
-
-static void bus_id(char text[13], int ordinal) { snprintf(text, 13, "0000:%02x:00.0", (unsigned char)(BUS + ordinal)); }
 
 hipError_t hipDeviceGetPCIBusId(char *out, int room, int ordinal) {
     HIP_ENTER(hipDeviceGetPCIBusId, HIP_INIT);
     if (sim_device_get(ordinal) == NULL) HIP_RETURN(hipErrorInvalidDevice);
     char text[13];
-    bus_id(text, ordinal);
+    snprintf(text, sizeof text, "0000:%02x:00.0", (unsigned char)(BUS + ordinal));
     if (out == NULL || room <= 0) HIP_RETURN(hipErrorInvalidValue);
     snprintf(out, (size_t)room, "%s", text);  // also where it has no room, which then fails
     HIP_RETURN(room < (int)sizeof text ? hipErrorInvalidValue : hipSuccess);
-}
-
-hipError_t hipDeviceGetByPCIBusId(int *out, const char *wanted) {
-    HIP_ENTER(hipDeviceGetByPCIBusId, HIP_INIT);
-    if (out == NULL || wanted == NULL) HIP_RETURN(hipErrorInvalidValue);
-    for (int i = 0; i < sim.device_count; i++) {
-        char text[13];
-        bus_id(text, i);
-        if (strcasecmp(text, wanted) != 0) continue;
-        *out = i;
-        HIP_RETURN(hipSuccess);
-    }
-    HIP_RETURN(hipErrorInvalidValue);
 }
 
 // uuid_of is the identity of a device. On AMD's cards it is the 16 hexadecimal digits of the serial number
@@ -308,16 +272,9 @@ static CUresult peer(int ordinal, unsigned flags, CUcontext *out) {
 
 hipError_t hipDeviceEnablePeerAccess(int ordinal, unsigned flags) {
     HIP_ENTER(hipDeviceEnablePeerAccess, HIP_DEVICE);
-    CUcontext other;
+    CUcontext other = NULL;
     CUresult r = peer(ordinal, flags, &other);
     HIP_RETURN(r == CUDA_SUCCESS ? cuCtxEnablePeerAccess(other, 0) : r);
-}
-
-hipError_t hipDeviceDisablePeerAccess(int ordinal) {
-    HIP_ENTER(hipDeviceDisablePeerAccess, HIP_DEVICE);
-    CUcontext other;
-    CUresult r = peer(ordinal, 0, &other);
-    HIP_RETURN(r == CUDA_SUCCESS ? cuCtxDisablePeerAccess(other) : r);
 }
 
 hipError_t hipDeviceSynchronize(void) {
@@ -328,5 +285,8 @@ hipError_t hipDeviceSynchronize(void) {
 // All that the thread's device has goes.
 hipError_t hipDeviceReset(void) {
     HIP_ENTER(hipDeviceReset, HIP_DEVICE | HIP_RELEASE);
-    HIP_RETURN(cuDevicePrimaryCtxReset(scope.device));
+    pthread_mutex_lock(&sim.mu);
+    CUresult r = sim_reset_device(sim_device_get(scope.device));
+    pthread_mutex_unlock(&sim.mu);
+    HIP_RETURN(r);
 }

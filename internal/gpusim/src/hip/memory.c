@@ -51,12 +51,6 @@ hipError_t hipHostMalloc(void **out, size_t bytes, unsigned flags) {
     HIP_RETURN(host_alloc(out, bytes, flags));
 }
 
-hipError_t hipHostAlloc(void **out, size_t bytes, unsigned flags) {
-    HIP_ENTER(hipHostAlloc, HIP_DEVICE);
-    NOTHING(out, bytes);
-    HIP_RETURN(host_alloc(out, bytes, flags));
-}
-
 // AMD's runtime waits for the device's work; no section promises that, and work that comes too late fails here.
 hipError_t hipHostFree(void *p) {
     HIP_ENTER(hipHostFree, HIP_DEVICE | HIP_RELEASE);
@@ -121,30 +115,6 @@ hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size, hipDevicept
     HIP_RETURN(hipSuccess);
 }
 
-// ---- In the order of a stream ----------------------------------------------------------
-
-hipError_t hipMallocAsync(void **out, size_t bytes, hipStream_t stream) {
-    HIP_ENTER(hipMallocAsync, HIP_DEVICE);
-    NOTHING(out, bytes);
-    HIP_RETURN(cuMemAllocAsync((CUdeviceptr *)out, bytes, hip_stream_of(stream)));
-}
-
-hipError_t hipFreeAsync(void *p, hipStream_t stream) {
-    HIP_ENTER(hipFreeAsync, HIP_DEVICE | HIP_RELEASE);
-    if (p == NULL) HIP_RETURN(hipErrorInvalidValue);
-    HIP_RETURN(cuMemFreeAsync((CUdeviceptr)p, hip_stream_of(stream)));
-}
-
-hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t *out, int ordinal) {
-    HIP_ENTER(hipDeviceGetDefaultMemPool, HIP_DEVICE);
-    HIP_RETURN(cuDeviceGetDefaultMemPool((CUmemoryPool *)out, ordinal));
-}
-
-hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t keep) {
-    HIP_ENTER(hipMemPoolTrimTo, HIP_DEVICE);
-    HIP_RETURN(cuMemPoolTrimTo((CUmemoryPool)pool, keep));
-}
-
 // ---- What is known of an address -------------------------------------------------------
 
 int hip_memory_type(int kind) {
@@ -162,7 +132,7 @@ _Static_assert(sizeof(hipPointerAttribute_t) == 32 && offsetof(hipPointerAttribu
 // describe describes the memory at an address for a device's context.
 static bool describe(hipPointerAttribute_t *out, uintptr_t p, const sim_context *ctx) {
     const sim_range *r = sim_range_find(p);
-    if (r == NULL || !r->active || (r->kind == SIM_RANGE_POOL && r->holds)) return false;
+    if (r == NULL || !r->active) return false;
     bool on_device = sim_range_on_device(r), managed = r->kind == SIM_RANGE_MANAGED;
     uint64_t at = p;
     if (!on_device) sim_host_for_device(r, ctx, p, &at);
@@ -189,40 +159,4 @@ hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const void *p) {
     if (hip_version() < 6) HIP_RETURN(hipErrorInvalidValue);
     *out = (hipPointerAttribute_t){.device = NO_DEVICE};  // hipMemoryTypeUnregistered is 0
     HIP_RETURN(hipSuccess);
-}
-
-hipError_t hipPointerGetAttribute(void *out, hipPointer_attribute name, hipDeviceptr_t p) {
-    HIP_ENTER(hipPointerGetAttribute, HIP_DEVICE);
-    HIP_ENGINE(SIM_CONTEXT);
-    if (out == NULL || p == NULL) HIP_RETURN(hipErrorInvalidValue);
-    hipPointerAttribute_t a;
-    bool known = describe(&a, (uintptr_t)p, in.ctx);
-    const sim_range *r = known ? sim_range_find((uintptr_t)p) : NULL;
-    switch ((int)name) {
-    case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE:  // managed memory is the host's here
-        *(unsigned *)out = !known            ? 0
-                           : !a.isManaged ? (unsigned)a.memoryType
-                                          : (unsigned)hip_memory_type(HIP_TYPE_HOST);
-        break;
-    case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER: *(void **)out = known ? a.devicePointer : NULL; break;
-    case HIP_POINTER_ATTRIBUTE_HOST_POINTER:
-        *(void **)out = known ? a.hostPointer : NULL;
-        if (known && a.hostPointer == NULL) HIP_RETURN(hipErrorInvalidValue);
-        break;
-    case HIP_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned *)out = known ? (unsigned)r->id : 0; break;
-    case HIP_POINTER_ATTRIBUTE_IS_MANAGED: *(bool *)out = known && a.isManaged; break;
-    case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = known ? a.device : NO_DEVICE; break;
-    case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(void **)out = known ? (void *)r->address : NULL; break;
-    case HIP_POINTER_ATTRIBUTE_RANGE_SIZE: *(unsigned *)out = known ? (unsigned)r->size : 0; break;
-    case HIP_POINTER_ATTRIBUTE_MAPPED: *(bool *)out = known; break;
-    case HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS: *(bool *)out = known && r->synchronous; break;
-    case HIP_POINTER_ATTRIBUTE_CONTEXT:
-    case HIP_POINTER_ATTRIBUTE_P2P_TOKENS:
-    case HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE:
-    case HIP_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    case HIP_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case HIP_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: HIP_RETURN(hipErrorNotSupported);
-    default: HIP_RETURN(hipErrorInvalidValue);
-    }
-    HIP_RETURN(known ? hipSuccess : hipErrorInvalidValue);
 }

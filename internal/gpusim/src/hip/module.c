@@ -160,13 +160,6 @@ hipError_t hipModuleLoadData(hipModule_t *out, const void *image) {
     HIP_RETURN(load(&in, out, image));
 }
 
-hipError_t hipModuleLoadDataEx(hipModule_t *out, const void *image, unsigned n, hipJitOption *options, void **values) {
-    HIP_ENTER(hipModuleLoadDataEx, HIP_DEVICE);
-    HIP_ENGINE(SIM_CONTEXT | SIM_UNSAFE);
-    (void)n, (void)options, (void)values;
-    HIP_RETURN(load(&in, out, image));
-}
-
 hipError_t hipModuleUnload(hipModule_t module) {
     HIP_ENTER(hipModuleUnload, HIP_DEVICE | HIP_RELEASE);
     HIP_ENGINE(SIM_CONTEXT | SIM_RELEASE | SIM_UNSAFE);
@@ -280,7 +273,6 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned gx, unsigned g
     *l = (struct launch){.function = f, .module = f->module, .grid = {gx, gy, gz}, .block = {bx, by, bz}};
     f->module->refs++;
     op->release = release;
-    op->node = CU_GRAPH_NODE_TYPE_KERNEL;
     CUresult r = arguments_new(f->kernel, params, extra, l);
     if (r != CUDA_SUCCESS) {
         sim_op_drop(op);

@@ -8,23 +8,9 @@ CUstream hip_stream_of(hipStream_t stream) {
 
 int hip_gone(CUresult r) { return r == CUDA_ERROR_INVALID_HANDLE ? (int)hipErrorContextIsDestroyed : (int)r; }
 
-static CUresult create(hipStream_t *out, unsigned flags, int priority) {
-    return cuStreamCreateWithPriority((CUstream *)out, flags, priority);
-}
-
-hipError_t hipStreamCreate(hipStream_t *out) {
-    HIP_ENTER(hipStreamCreate, HIP_DEVICE);
-    HIP_RETURN(create(out, hipStreamDefault, 0));
-}
-
 hipError_t hipStreamCreateWithFlags(hipStream_t *out, unsigned flags) {
     HIP_ENTER(hipStreamCreateWithFlags, HIP_DEVICE);
-    HIP_RETURN(create(out, flags, 0));
-}
-
-hipError_t hipStreamCreateWithPriority(hipStream_t *out, unsigned flags, int priority) {
-    HIP_ENTER(hipStreamCreateWithPriority, HIP_DEVICE);
-    HIP_RETURN(create(out, flags, priority));
+    HIP_RETURN(cuStreamCreate((CUstream *)out, flags));
 }
 
 // "The queue may be destroyed while some commands are still inflight".
@@ -42,17 +28,6 @@ hipError_t hipStreamSynchronize(hipStream_t stream) {
 hipError_t hipStreamQuery(hipStream_t stream) {
     HIP_ENTER(hipStreamQuery, HIP_DEVICE);
     HIP_RETURN(hip_gone(cuStreamQuery(hip_stream_of(stream))));
-}
-
-hipError_t hipStreamGetFlags(hipStream_t stream, unsigned *out) {
-    HIP_ENTER(hipStreamGetFlags, HIP_DEVICE);
-    if (stream == NULL) HIP_RETURN(hipErrorInvalidValue);
-    HIP_RETURN(hip_gone(cuStreamGetFlags(hip_stream_of(stream), out)));
-}
-
-hipError_t hipStreamGetPriority(hipStream_t stream, int *out) {
-    HIP_ENTER(hipStreamGetPriority, HIP_DEVICE);
-    HIP_RETURN(hip_gone(cuStreamGetPriority(hip_stream_of(stream), out)));
 }
 
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags) {
@@ -123,66 +98,18 @@ hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *stat
     HIP_RETURN(hip_gone(cuStreamIsCapturing(hip_stream_of(stream), (CUstreamCaptureStatus *)status)));
 }
 
-hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id) {
-    HIP_ENTER(hipStreamGetCaptureInfo, HIP_DEVICE);
-    cuuint64_t number = 0;
-    CUresult r = cuStreamGetCaptureInfo(hip_stream_of(stream), (CUstreamCaptureStatus *)status, &number, NULL, NULL, NULL);
-    if (r == CUDA_SUCCESS && id) *id = number;
-    HIP_RETURN(hip_gone(r));
-}
-
-hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id,
-                                      hipGraph_t *graph, const hipGraphNode_t **dependencies, size_t *count) {
-    HIP_ENTER(hipStreamGetCaptureInfo_v2, HIP_DEVICE);
-    cuuint64_t number = 0;
-    CUresult r = cuStreamGetCaptureInfo(hip_stream_of(stream), (CUstreamCaptureStatus *)status, &number, (CUgraph *)graph,
-                                        (const CUgraphNode **)dependencies, count);
-    if (r == CUDA_SUCCESS && id) *id = number;
-    HIP_RETURN(hip_gone(r));
-}
-
-hipError_t hipGraphInstantiate(hipGraphExec_t *out, hipGraph_t graph, hipGraphNode_t *failed, char *log, size_t room) {
-    HIP_ENTER(hipGraphInstantiate, HIP_DEVICE);
-    (void)failed, (void)log, (void)room;
-    HIP_RETURN(cuGraphInstantiateWithFlags((CUgraphExec *)out, (CUgraph)graph, 0));
-}
-
-hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream) {
-    HIP_ENTER(hipGraphLaunch, HIP_DEVICE);
-    HIP_RETURN(hip_gone(cuGraphLaunch((CUgraphExec)exec, hip_stream_of(stream))));
-}
-
 hipError_t hipGraphDestroy(hipGraph_t graph) {
     HIP_ENTER(hipGraphDestroy, HIP_DEVICE | HIP_RELEASE);
     HIP_RETURN(cuGraphDestroy((CUgraph)graph));
 }
 
-hipError_t hipGraphExecDestroy(hipGraphExec_t exec) {
-    HIP_ENTER(hipGraphExecDestroy, HIP_DEVICE | HIP_RELEASE);
-    HIP_RETURN(cuGraphExecDestroy((CUgraphExec)exec));
-}
-
-hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t *nodes, size_t *n) {
-    HIP_ENTER(hipGraphGetNodes, HIP_DEVICE);
-    HIP_RETURN(cuGraphGetNodes((CUgraph)graph, (CUgraphNode *)nodes, n));
-}
-
 // ---- Events ----------------------------------------------------------------------------
-
-static CUresult new_event(hipEvent_t *out, unsigned flags) {
-    const unsigned release = hipEventReleaseToDevice | hipEventReleaseToSystem;
-    if ((flags & release) == release) return CUDA_ERROR_INVALID_VALUE;
-    return cuEventCreate((CUevent *)out, flags & ~release);
-}
 
 hipError_t hipEventCreateWithFlags(hipEvent_t *out, unsigned flags) {
     HIP_ENTER(hipEventCreateWithFlags, HIP_DEVICE);
-    HIP_RETURN(new_event(out, flags));
-}
-
-hipError_t hipEventCreate(hipEvent_t *out) {
-    HIP_ENTER(hipEventCreate, HIP_DEVICE);
-    HIP_RETURN(new_event(out, hipEventDefault));
+    const unsigned release = hipEventReleaseToDevice | hipEventReleaseToSystem;
+    if ((flags & release) == release) HIP_RETURN(hipErrorInvalidValue);
+    HIP_RETURN(cuEventCreate((CUevent *)out, flags & ~release));
 }
 
 hipError_t hipEventDestroy(hipEvent_t event) {
@@ -203,11 +130,6 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
 hipError_t hipEventQuery(hipEvent_t event) {
     HIP_ENTER(hipEventQuery, HIP_DEVICE);
     HIP_RETURN(cuEventQuery((CUevent)event));
-}
-
-hipError_t hipEventSynchronize(hipEvent_t event) {
-    HIP_ENTER(hipEventSynchronize, HIP_DEVICE);
-    HIP_RETURN(cuEventSynchronize((CUevent)event));
 }
 
 hipError_t hipEventElapsedTime(float *ms, hipEvent_t from, hipEvent_t to) {
