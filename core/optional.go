@@ -65,11 +65,12 @@ type HostViewer interface {
 	HostView(ctx context.Context, b *Buffer) (Memory, error)
 }
 
-// ShareChecker is implemented by a [Device] that knows which of its memory it shares. A plan of package exchange asks it,
-// and otherwise assumes that memory can be shared until a try shows that it cannot. It has no capability.
+// ShareChecker is implemented by a [Device] that knows which of its memory it shares. Package exchange asks it for each
+// plan and move, and otherwise assumes that memory can be shared until a try shows that it cannot. It has no capability.
 type ShareChecker interface {
 	// CanExport returns nil if ExportMemory of [MemoryExporter] can export m, memory of the device, as t, as far as the
-	// device knows without its driver. Otherwise it returns the error of ExportMemory.
+	// device can tell without exporting it. Otherwise it returns the error of ExportMemory. It may ask the driver, and
+	// leaves nothing open.
 	CanExport(m Memory, t HandleType) error
 	// CanView does the same for HostView of [HostViewer].
 	CanView(m Memory) error

@@ -85,8 +85,8 @@ func (m *move) look() error {
 	return nil
 }
 
-// asked returns why a way is not possible, as far as the system or a device says so when it is asked, and nil if it may be
-// possible. Only [Plan] asks, since that takes some 100 us: in a move the device finds it out, and refuses.
+// asked returns why a way is not possible, as far as the system or a try of the device shows beyond what [newPlan] knows,
+// and nil if it may be possible. Only [Plan] asks, since that takes some 100 us: in a move the device finds it out, and refuses.
 func (m *move) asked(w way) reason {
 	switch w.method {
 	case &mapHostMemory:

@@ -16,8 +16,8 @@ type plan struct {
 	room  [10]way // for ways: most plans have no more
 }
 
-// newPlan plans a move. It looks at what the devices say of themselves, and opens and
-// copies nothing.
+// newPlan plans a move. It looks at what the devices say of themselves and of the memory, and
+// opens and copies nothing.
 func newPlan(m *move) *plan {
 	p := &plan{bytes: m.copyBytes()}
 	p.memory, p.to, p.wanted, p.only, p.export = m.from.ID, m.dst.ID(), m.wanted(), m.o.Only, m.o.Alloc.Export

@@ -37,9 +37,9 @@ type ReadOptions struct {
 // device. Allocations are shared as by [Load]. The tensor of an .npy message has the name "". The bytes go to the device
 // in pieces: the device copies one while the next is read.
 //
-// If ctx ends, Read returns its error even if r blocks. If r is a connection, Read sets its read deadline for that, and
-// removes it before it returns. Otherwise the call of r.Read that was going on may still take bytes from r. Only close r
-// then.
+// If ctx ends, Read returns its error even if r blocks. If r has a method SetReadDeadline, as connections do, Read sets its
+// read deadline for that, and removes it before it returns. The method must work. Otherwise the call of r.Read that was
+// going on may still take bytes from r. Only close r then.
 //
 // Read returns the errors of [Load] and [Open] for headers, options and devices, and
 //

@@ -225,6 +225,34 @@ func TestAVkBufferThatIsImportedTwice(t *testing.T) {
 }
 
 // What a renderer says of its VkBuffer is believed only as far as it can be checked, both ways.
+// A VkBuffer that Go has imported is imported again by the handle that dlx gave it, whatever else it is for.
+func TestAnImportedVkBufferIsImportedByItsHandle(t *testing.T) {
+	for rule, coherent := range map[string]bool{"vertices": true, "memory that is not coherent": false} {
+		t.Run(rule, func(t *testing.T) {
+			r, d := wrapped(t)
+			b := r.all
+			b.Usage |= 0x80 // VK_BUFFER_USAGE_VERTEX_BUFFER_BIT
+			types := inner(d).physical.Memory
+			types[b.MemoryType].Coherent = coherent
+			t.Cleanup(func() { types[b.MemoryType].Coherent = true })
+			x, err := ImportBuffer(d, b, rendererSpec, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Close()
+			buffer, err := x.Buffer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := d.(core.PointerImporter).ImportPointer(buffer.Memory().Handle, rendererBytes, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Free()
+		})
+	}
+}
+
 func TestHostileVkBuffers(t *testing.T) {
 	r, d := wrapped(t)
 	types := inner(d).physical.Memory

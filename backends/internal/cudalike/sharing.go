@@ -119,8 +119,9 @@ func (d *device) uncharge(whole, size int64) {
 }
 
 // ExportMemory makes a new descriptor or an IPC handle. Memory of another library, which came by ImportPointer, is exported
-// as a descriptor if the library mapped it by virtual memory management, and allocated it for such handles. The Size of the result is that of the whole allocation:
-// a multiple of the driver's granularity, which can be more than was asked for. A dma-buf has these bytes, too.
+// as a descriptor if the library mapped it by virtual memory management, and allocated it for such handles. The Size of the
+// result is that of the whole allocation: a multiple of the driver's granularity, which can be more than was asked for. A
+// dma-buf also has these bytes.
 func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalMemory, error) {
 	const call = "ExportMemory"
 	if err := d.hold(call); err != nil {
@@ -136,10 +137,9 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 }
 
 // TryExport exports memory as a descriptor, and closes it: only the driver knows whether it exports memory of another
-// library.
+// library. An IPC handle is only looked up.
 func (d *device) TryExport(b *core.Buffer, t core.HandleType) error {
-	const call = "TryExport"
-	if err := d.hold(call); err != nil {
+	if err := d.hold("ExportMemory"); err != nil {
 		return err
 	}
 	defer d.Drop()
@@ -264,7 +264,7 @@ func (d *device) EndExport(b *core.Buffer) error {
 	})
 }
 
-// isForeign reports whether memory of another library can be exported as some descriptor.
+// isForeign reports whether memory of another library can be exported as some descriptor, by making one.
 func (d *device) isForeign(m core.Memory) bool {
 	return slices.ContainsFunc(d.exportTypes, func(t core.HandleType) bool {
 		if t == core.HandleIPC {

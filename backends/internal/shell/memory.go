@@ -151,7 +151,7 @@ func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.M
 	})
 }
 
-// CanExport of a device that knows nothing of its memory without its driver: see [core.ShareChecker].
+// CanExport of a device that cannot tell which of its memory it exports: see [core.ShareChecker].
 func (d *Device) CanExport(core.Memory, core.HandleType) error { return nil }
 
 // CanView is CanExport for HostView.
@@ -226,7 +226,7 @@ func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleTy
 
 // TryExport is TryExport of [core.ExportTrier]: f is called as that of Export, and checks m.
 func (d *Device) TryExport(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
-	return d.exporting("TryExport", b, t, types, f)
+	return d.exporting("ExportMemory", b, t, types, f)
 }
 
 // exporting calls f with the memory of b, if a call may export it as t.

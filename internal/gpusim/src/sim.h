@@ -27,7 +27,7 @@
 // SIM_API marks an exported function that <cuda.h> does not declare.
 #define SIM_API __attribute__((visibility("default")))
 
-enum { SIM_MAX_DEVICES = 8, SIM_PAGE = 4096, SIM_FRESH = 0xA5, SIM_FREED = 0xDD };
+enum { SIM_MAX_DEVICES = 8, SIM_PAGE = 4096, SIM_FRESH = 0xA5 };
 
 typedef struct sim_device sim_device;
 typedef struct sim_context sim_context;

@@ -79,7 +79,12 @@ static PyObject *load(PyObject *module, PyObject *args) {
     request_free(&r);
     if (go == NULL)
         return NULL;
-    return status == DLX_OK ? PyLong_FromVoidPtr(loaded) : go_file_exception(&e);
+    if (status != DLX_OK)
+        return go_file_exception(&e);
+    PyObject *number = PyLong_FromVoidPtr(loaded);
+    if (number == NULL)
+        go->loaded_close(loaded, NULL);
+    return number;
 }
 
 // functions_for reads a handle, and returns the functions of libdlx; NULL with an exception.

@@ -68,7 +68,10 @@ static PyObject *stream_open(PyObject *module, PyObject *args) {
         CALL(go->stream_open(opened, 0, &stream, &e));
     else
         CALL(go->stream_borrow(opened, external, 0, &stream, &e));
-    return PyLong_FromVoidPtr(stream);
+    PyObject *handle = PyLong_FromVoidPtr(stream);
+    if (handle == NULL)
+        go->stream_close(stream, NULL);
+    return handle;
 }
 
 static PyObject *stream_native(PyObject *module, PyObject *number) {
@@ -102,7 +105,10 @@ static PyObject *stream_record(PyObject *module, PyObject *number) {
     if (handle_of(number, &stream, &go) != 0)
         return NULL;
     CALL(go->stream_record(stream, &event, &e));
-    return PyLong_FromVoidPtr(event);
+    PyObject *handle = PyLong_FromVoidPtr(event);
+    if (handle == NULL)
+        go->event_close(event, NULL);
+    return handle;
 }
 
 static PyObject *stream_wait(PyObject *module, PyObject *args) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // mslFlags make clang a compiler of what Metal's language has in common with C++ for OpenCL.
@@ -124,7 +125,7 @@ func CheckMSL(folder, clang, text string) error {
 		return fmt.Errorf("%w\n%s", err, stderr.Bytes())
 	}
 	var root node
-	if err := json.Unmarshal(dump, &root); err != nil {
+	if err := strictjson.Unmarshal(dump, &root); err != nil {
 		return err
 	}
 	return root.check()
@@ -132,11 +133,14 @@ func CheckMSL(folder, clang, text string) error {
 
 // node is one of clang's syntax tree.
 type node struct {
-	Kind, Name string
-	IsImplicit bool
-	Type       struct{ QualType string }
-	Bases      []json.RawMessage
-	Inner      []node
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	IsImplicit bool   `json:"isImplicit"`
+	Type       struct {
+		QualType string `json:"qualType"`
+	} `json:"type"`
+	Bases []json.RawMessage `json:"bases"`
+	Inner []node            `json:"inner"`
 }
 
 // lacks are kinds of nodes that MSL lacks. Clang itself refuses virtual functions, exceptions, new, delete, type identification,
