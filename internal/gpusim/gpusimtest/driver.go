@@ -110,8 +110,7 @@ func (d *Driver) Run(t *testing.T, name string, f func(*testing.T, *Driver)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		sub := &Driver{Library: d.Library, tb: t, ctx: d.ctx, device: d.device}
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		runtime.LockOSThread() // for good: cleanups of the subtest need its thread, and run after f
 		sub.OK("cuCtxSetCurrent", d.ctx)
 		defer sub.OK("cuCtxSetCurrent", nil)
 		f(t, sub)
