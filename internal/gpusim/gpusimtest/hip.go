@@ -28,8 +28,7 @@ func StartHIP(tb testing.TB) *HIP {
 func (h *HIP) Run(t *testing.T, name string, f func(*testing.T, *HIP)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		runtime.LockOSThread() // for good: see [Driver.Run]
 		f(t, &HIP{&Driver{Library: h.Library, tb: t, hip: true}})
 	})
 }
