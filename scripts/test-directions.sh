@@ -16,7 +16,7 @@ forbidden=(
   "core/coretest        stream"
   "stream               backends/cpu"
   "exchange             backends/cpu"
-  "exchange             backends/vulkan      test"
+  "exchange             backends/opencl      test"
   "tensorfile           stream"
   "backends/cuda        exchange"
   "backends/cuda        internal/gpusim"
@@ -56,7 +56,7 @@ forbidden=(
   "internal/gpusim      backends/all         test"
   "internal/inventory   exchange"
   "internal/memfault    core"
-  "internal/soak        backends/vulkan"
+  "internal/soak        backends/opencl"
   "internal/staging     core"
   "a/new/folder         core"
 )
