@@ -215,7 +215,7 @@ func (d *Device) EndExport(b *core.Buffer, f func(m core.Memory) error) error {
 
 // Export is ExportMemory: f exports m, memory of the device, as t, which is one of types.
 func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) (core.ExternalMemory, error)) (x core.ExternalMemory, err error) {
-	err = d.exporting("ExportMemory", b, t, types, func(m core.Memory) error {
+	err = d.exporting(b, t, types, func(m core.Memory) error {
 		if x, err = f(m); err == nil {
 			b.Exported(x)
 		}
@@ -226,11 +226,12 @@ func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleTy
 
 // TryExport is TryExport of [core.ExportTrier]: f is called as that of Export, and checks m.
 func (d *Device) TryExport(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
-	return d.exporting("ExportMemory", b, t, types, f)
+	return d.exporting(b, t, types, f)
 }
 
-// exporting calls f with the memory of b, if a call may export it as t.
-func (d *Device) exporting(call string, b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
+// exporting calls f with the memory of b, if ExportMemory may export it as t.
+func (d *Device) exporting(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
+	const call = "ExportMemory"
 	if err := d.Info.Require(core.CapExportMemory, call); err != nil {
 		return err
 	}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any
 
 from . import _C
 from ._format import HOST
+from ._handle import Owner
 
 
-class File(Mapping[str, _C.Tensor]):
+class File(Owner, Mapping[str, _C.Tensor]):
     """An open file: a mapping from names to read-only tensors, which use the bytes of the file in place.
 
     The tensors stay valid after the file is closed. The file must not be truncated or overwritten in place while one
@@ -21,9 +21,10 @@ class File(Mapping[str, _C.Tensor]):
     of them is asked for first, which must be before the file is closed.
     """
 
+    _closed = "the file is closed"
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open a file and map it into memory."""
-        self._handle: int | None = None
         self._handle = _C.file_open(path)
         self._document: dict[str, Any] | None = None
         self._names: dict[str, None] = {}
@@ -45,11 +46,6 @@ class File(Mapping[str, _C.Tensor]):
     def metadata(self) -> dict[str, Any]:
         """The metadata of a .safetensors file, which are keys with texts."""
         return self._read().setdefault("metadata", {}) or {}
-
-    def _open(self) -> int:
-        if self._handle is None:
-            raise ValueError("dlx: the file is closed")
-        return self._handle
 
     def __getitem__(self, name: str) -> _C.Tensor:
         """Return a tensor."""
@@ -83,24 +79,7 @@ class File(Mapping[str, _C.Tensor]):
 
     def close(self) -> None:
         """Close the file. Its tensors stay valid."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            _C.file_close(handle)
-
-    def __enter__(self) -> File:
-        """Return the file, which is closed at the end of the with statement."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the file."""
-        self.close()
-
-    def __del__(self) -> None:
-        """Close the file."""
-        if getattr(self, "_handle", None) is not None and _C is not None:
-            self.close()
+        self._release(_C.file_close)
 
 
 def open(file: str | os.PathLike[str]) -> File:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from types import TracebackType
 from typing import Any, SupportsIndex, Union
 
 from . import _C
+from ._handle import Owner
 from ._types import Device
 
 _DEFAULT = {"cuda": 1}
@@ -34,17 +34,14 @@ def _number(external: object, device: Device) -> int:
     return operator.index(handle) or _DEFAULT.get(device.type, 0)
 
 
-class Event:
+class Event(Owner):
     """A point in the work of a stream, which is done when all work before it is. Stream.record makes it."""
+
+    _closed = "the event was closed before"
 
     def __init__(self, handle: int) -> None:
         """Take a handle of libdlx."""
-        self._handle: int | None = handle
-
-    def _open(self) -> int:
-        if self._handle is None:
-            raise ValueError("dlx: the event was closed before")
-        return self._handle
+        self._handle = handle
 
     @property
     def done(self) -> bool:
@@ -57,27 +54,10 @@ class Event:
 
     def close(self) -> None:
         """Close the event. The work goes on."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            _C.event_close(handle)
-
-    def __enter__(self) -> Event:
-        """Return the event, which is closed at the end of the with statement."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the event."""
-        self.close()
-
-    def __del__(self) -> None:
-        """Close the event."""
-        if getattr(self, "_handle", None) is not None and _C is not None:
-            self.close()
+        self._release(_C.event_close)
 
 
-class Stream:
+class Stream(Owner):
     """An ordered queue of work on a device.
 
     ``Tensor.to``, ``Tensor.copy`` and ``empty`` take it as their argument stream. With external it is a stream of another
@@ -86,16 +66,12 @@ class Stream:
     some devices can use streams of other libraries: RuntimeError.
     """
 
+    _closed = "the stream was closed before"
+
     def __init__(self, device: object = "cpu", *, external: object = None) -> None:
         """Make a stream on a device."""
-        self._handle: int | None = None
         self._device = Device(device)
         self._handle = _C.stream_open(self._device, None if external is None else _number(external, self._device))
-
-    def _open(self) -> int:
-        if self._handle is None:
-            raise ValueError("dlx: the stream was closed before")
-        return self._handle
 
     @property
     def device(self) -> Device:
@@ -145,21 +121,4 @@ class Stream:
 
     def close(self) -> None:
         """Wait for the work, and close the stream. It raises the error of work that synchronize did not raise."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            _C.stream_close(handle)
-
-    def __enter__(self) -> Stream:
-        """Return the stream, which is closed at the end of the with statement."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the stream."""
-        self.close()
-
-    def __del__(self) -> None:
-        """Close the stream."""
-        if self.__dict__.get("_handle") is not None and _C is not None:
-            self.close()
+        self._release(_C.stream_close)
