@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the suites need and runs the suites that are named, which are targets of the Makefile. All of them
 # run, even if one fails. Then follow a line of counts, "N passed, N failed, N skipped", and lines that name the
-# suites of make test-all that did not run.
+# suites of make test-all that did not run. The suites that failed stand just before the counts, since a log may be cut
+# to its end.
 #
 #   run-suites.sh SUITE... [--until MINUTES SUITE...]
 #
@@ -10,7 +11,7 @@
 #
 # Each suite's line ends with its time and the processor time of all its processes, both in seconds.
 #
-# The summary shows with each suite that failed the lines of its output that name failures, at most 20.
+# Below the summary stand, for each suite that failed, the lines of its output that name failures, at most 20.
 #
 # A suite may append lines "passed failed skipped" to the file DLX_COUNTS. A suite without such lines counts as one
 # test, which has passed if the suite exits with 0.
@@ -59,7 +60,7 @@ while [ $# != 0 ]; do
   if [ -n "$limit" ]; then
     needs=$(scripts/deep-suites.sh --seconds "$suite")
     if [ $(($(elapsed) + needs)) -gt "$limit" ]; then
-      echo "not run: $suite: it takes $(((needs + 59) / 60)) minutes, and $(((limit - $(elapsed)) / 60)) are left of $((limit / 60))" | tee -a "$reports/left"
+      echo "$suite ($(((needs + 59) / 60)) of $(((limit - $(elapsed)) / 60)) minutes left)" | tee -a "$reports/left"
       continue
     fi
   fi
@@ -87,8 +88,9 @@ while [ $# != 0 ]; do
   row "$suite" "$result" "$passed" "$failed" "$skipped" "$took" "$((used - before))"
   if [ "$status" != 0 ]; then
     sleep 1 # until tee has written the end
+    echo "$suite FAILED" >>"$reports/failures"
     grep -aE '=== FAIL|--- FAIL|^FAILED|^ERROR|panic:|[Ff]atal error|Fatal Python|DATA RACE|Sanitizer:|Segmentation fault' \
-      "$reports/$suite.log" | head -20 | sed 's/^/    /' >>"$reports/summary"
+      "$reports/$suite.log" | head -20 | sed 's/^/    /' >>"$reports/failures"
   fi
 
   total_passed=$((total_passed + passed))
@@ -100,7 +102,8 @@ say "all suites"
 cat "$reports/summary"
 processor_time
 echo "$(elapsed) s, $used s of processor time"
-[ ! -f "$reports/left" ] || cat "$reports/left"
+[ ! -f "$reports/left" ] || echo "not run, since they take longer than what is left of $((limit / 60)) minutes: $(paste -sd, "$reports/left" | sed 's/,/, /g')"
+[ ! -f "$reports/failures" ] || cat "$reports/failures"
 echo "$total_passed passed, $total_failed failed, $total_skipped skipped" | tee "$reports/counts"
 others=
 for suite in ${DEEP_SUITES:-}; do
