@@ -168,14 +168,14 @@ lint: test-lint test-directions ## Run the linters
 
 fuzz: test-fuzz ## Fuzz every target, for FUZZTIME each (5s)
 
-# Random programs, see internal/soak: the number of steps, the time of a second run that measures what the process
-# holds, and the seed, which is the time by default.
+# Random programs, see internal/testing/soak: the number of steps, the time of a second run that measures what the
+# process holds, and the seed, which is the time by default.
 SOAK_STEPS ?= 1000000
 SOAK_TIME  ?= 15m
 SOAK_SEED  ?= $(shell date +%s)
 soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for SOAK_TIME with a table of what is held
 	DLX_SOAK_STEPS=$(SOAK_STEPS) DLX_SOAK_SEED=$(SOAK_SEED) DLX_SOAK_TIME=$(SOAK_TIME) DLX_SOAK_MUTANTS=all $(DRIVERS) \
-		go test -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/soak
+		go test -count=1 -timeout 0 -v -run 'TestPrograms|TestFlat|TestMutants' ./internal/testing/soak
 
 $(SUITES): setup
 
@@ -208,8 +208,8 @@ UNCGO  = $(filter-out $(addprefix ./,$(NESTED)),$(sort $(dir $(shell grep -rlE '
 
 # go vet is one of the linters.
 test-lint: ## golangci-lint, with the tags, without cgo, and for macOS; the simulator's C
-	$(if $(SIMULATOR),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint.so)
-	$(if $(SIMULATED_HIP),CFLAGS=-Werror internal/gpusim/build.sh .cache/gpusim/lint-hip.so)
+	$(if $(SIMULATOR),CFLAGS=-Werror internal/testing/gpusim/build.sh .cache/gpusim/lint.so)
+	$(if $(SIMULATED_HIP),CFLAGS=-Werror internal/testing/gpusim/build.sh .cache/gpusim/lint-hip.so)
 	$(GOLANGCILINT) run --build-tags "$(TAGS)" ./...
 	CGO_ENABLED=0 $(GOLANGCILINT) run $(UNCGO)
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCILINT) run --build-tags metal ./backends/metal/...
@@ -247,14 +247,14 @@ quick-race: ## The quick tests of what has goroutines, on fakes of drivers, unde
 # One mutant for each of stream, core and exchange.
 FEW_MUTANTS := a writer does not wait for readers,a failed write is forgotten,what is to be copied is shared where it is open
 quick-mutants: ## The random programs find three of their mutants
-	DLX_SOAK_MUTANTS="$(FEW_MUTANTS)" CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -run TestMutants ./internal/soak
+	DLX_SOAK_MUTANTS="$(FEW_MUTANTS)" CGO_ENABLED=1 $(QUICK) $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -run TestMutants ./internal/testing/soak
 
 quick-modules: $(VENV_MODULES)/ready ## The quick tests of interop/gonum and interop/arrow
 	CGO_ENABLED=1 MODULES="interop/gonum interop/arrow" $(MODULES_TEST) quick
 
-# test-soak has all of internal/soak.
+# test-soak has all of internal/testing/soak.
 test-go: ## All tests of the build with the tags, on all drivers
-	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $$(go list ./... | grep -v /internal/soak$$)
+	CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) $$(go list ./... | grep -v /internal/testing/soak$$)
 
 test-nocgo: ## All tests of the build without tags, without cgo; with cgo, it passes vet
 	CGO_ENABLED=1 go vet ./...
@@ -268,10 +268,10 @@ $(MODULE_SUITES): test-module-%: $(KEEP) $(VENV_MODULES)/ready
 	CGO_ENABLED=1 MODULES=interop/$* $(MODULES_TEST)
 
 test-soak: ## 50,000 steps of random programs on all devices
-	DLX_SOAK_STEPS=50000 CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/soak
+	DLX_SOAK_STEPS=50000 CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 30m ./internal/testing/soak
 
-test-mutants: ## The random programs and some tests find each of the mutants in internal/soak
-	DLX_SOAK_MUTANTS=all CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 60m -run TestMutants ./internal/soak
+test-mutants: ## The random programs and some tests find each of the mutants in internal/testing/soak
+	DLX_SOAK_MUTANTS=all CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -timeout 60m -run TestMutants ./internal/testing/soak
 
 test-start: ## A program with every backend starts where there is no driver, and says so
 	scripts/test-start.sh "$(TAGS)"
@@ -348,7 +348,7 @@ RACE = $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race -gcflags=github.com/dlx-go/dl
 test-race: export GOEXPERIMENT := cgocheck2
 test-race: ## Tests of what has goroutines, under the race detector, and with all that Go can check of pointers that C gets
 	CGO_ENABLED=1 $(DRIVERS) $(RACE) $$(go list ./... | grep -vE '/(gather|strided|examples)(/|$$)')
-	DLX_SOAK_MODES=plain,collector CGO_ENABLED=1 $(DRIVERS) $(RACE) -run TestPrograms ./internal/soak
+	DLX_SOAK_MODES=plain,collector CGO_ENABLED=1 $(DRIVERS) $(RACE) -run TestPrograms ./internal/testing/soak
 
 # allocator_may_return_null: an impossible allocation fails, as without the sanitizer, instead of ending the program.
 # use_sigaltstack: LLVM, in a driver, gives threads signal stacks, which the sanitizer would take for its own and free.
@@ -442,14 +442,14 @@ $(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
 
 gpusim: $(GPUSIM) $(if $(SIMULATED_HIP),$(GPUSIM_HIP)) ## Build the simulated drivers: CUDA's, and with the tag rocm HIP's library
 
-$(GPUSIM_HIP): $(wildcard internal/gpusim/src/hip/*) internal/gpusim/hip.map backends/internal/gather/gather.cu
-$(GPUSIM) $(GPUSIM_HIP): internal/gpusim/build.sh $(wildcard internal/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
+$(GPUSIM_HIP): $(wildcard internal/testing/gpusim/src/hip/*) internal/testing/gpusim/hip.map backends/internal/gather/gather.cu
+$(GPUSIM) $(GPUSIM_HIP): internal/testing/gpusim/build.sh $(wildcard internal/testing/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
 	mkdir -p $(@D)
-	internal/gpusim/build.sh $@
+	internal/testing/gpusim/build.sh $@
 
 $(GPUSIM_ARM64): $(GPUSIM)
 	mkdir -p $(@D)
-	CC="$(CC_ARM64)" internal/gpusim/build.sh $@
+	CC="$(CC_ARM64)" internal/testing/gpusim/build.sh $@
 
 libdlx: setup ## Build the C shared library, its header and its file for pkg-config into dist
 	scripts/build-libdlx.sh dist "$(TAGS)"

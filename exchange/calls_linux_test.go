@@ -9,7 +9,7 @@ import (
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 // simulated opens the simulated CUDA device, and returns a function that counts the calls of its driver during f.

@@ -16,8 +16,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
-	"github.com/dlx-go/dlx/internal/gpusim"
-	"github.com/dlx-go/dlx/internal/vkqueues"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/vkqueues"
 	"github.com/dlx-go/dlx/stream"
 )
 

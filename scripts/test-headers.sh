@@ -40,7 +40,7 @@ has_our_prototypes() {
 
 # simulator builds the driver without optimisation, which takes half the time.
 simulator() {
-  CFLAGS="-Werror -O0 -g0" internal/gpusim/build.sh "$work/$version.so" || return
+  CFLAGS="-Werror -O0 -g0" internal/testing/gpusim/build.sh "$work/$version.so" || return
   nm --dynamic --defined-only --format=posix "$work/$version.so" | cut -d' ' -f1 | sort >"$work/$version.exports"
   [ -s "$work/$version.exports" ] && diff "$work/first.exports" "$work/$version.exports"
 }

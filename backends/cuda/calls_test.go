@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 // callsOf returns which functions of the driver f calls, and how often in all.

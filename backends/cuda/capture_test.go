@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 // The modes of cuStreamBeginCapture.

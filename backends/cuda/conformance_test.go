@@ -12,7 +12,7 @@ import (
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 func first(tb testing.TB) core.Device { return open(tb) }

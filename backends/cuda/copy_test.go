@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 	"github.com/dlx-go/dlx/internal/staging"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 // matrix allocates memory of a type, as n rows of m bytes.

@@ -17,7 +17,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 // codeVariable is set in the child processes of TestEveryCallMayFail. Its value is the code that calls fail with.

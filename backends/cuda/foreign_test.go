@@ -11,7 +11,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 const posixFD = 1 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

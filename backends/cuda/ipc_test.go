@@ -12,7 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 // exporterVariable is set in the process that exports. That process answers each line on descriptor 3 with a line on

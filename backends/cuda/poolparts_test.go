@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 // keptBy allocates memory of a size and frees it, and returns its address.

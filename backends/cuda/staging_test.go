@@ -11,8 +11,8 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
 	"github.com/dlx-go/dlx/internal/staging"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 // withProcessors lets Go use so many threads until the test ends.

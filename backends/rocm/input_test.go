@@ -18,7 +18,7 @@ import (
 	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim/gpusimtest"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
 // contextOf returns HIP's functions for a device, as another library in the process calls them.

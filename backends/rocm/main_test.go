@@ -10,7 +10,7 @@ import (
 	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }

@@ -13,7 +13,7 @@ import (
 	"github.com/dlx-go/dlx/backends/vulkan/internal/faults"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/vkqueues"
+	"github.com/dlx-go/dlx/internal/testing/vkqueues"
 )
 
 // TestMain puts the functions that can be made to fail in front of the driver's, and

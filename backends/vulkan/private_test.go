@@ -11,7 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/vkqueues"
+	"github.com/dlx-go/dlx/internal/testing/vkqueues"
 )
 
 // useQueues makes devices have at least two private queues until the test ends, if the driver's have fewer.

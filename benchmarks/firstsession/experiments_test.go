@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 // noDrivers are variables with which there is no driver.

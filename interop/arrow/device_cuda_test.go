@@ -7,7 +7,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/cuda"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 )
 
 func TestDeviceEventsCUDA(t *testing.T) {

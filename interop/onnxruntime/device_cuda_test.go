@@ -13,7 +13,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim"
+	"github.com/dlx-go/dlx/internal/testing/gpusim"
 	"github.com/dlx-go/dlx/interop/onnxruntime"
 	"github.com/dlx-go/dlx/interop/onnxruntime/internal/twin"
 	ort "github.com/yalue/onnxruntime_go"

@@ -17,7 +17,7 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/gather/machinecode"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/gpusim/ptx"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/ptx"
 )
 
 // What an H200 has. The latency and the clock are assumptions; the others are in NVIDIA's data sheet, and in "Compute

@@ -20,7 +20,7 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
-	"github.com/dlx-go/dlx/internal/gpusim/ptx"
+	"github.com/dlx-go/dlx/internal/testing/gpusim/ptx"
 )
 
 // cudaTool gives the path of a part of NVIDIA's wheels, which are missing only where
