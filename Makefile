@@ -148,7 +148,7 @@ bench: setup ## Measure, and print the tables with the ratios: the host, then th
 # Other programs on the same machine, each installed where that is possible; PEER is a list of some, SHORT=1 only tries them.
 bench-peers: export PYTHON := $(PYTHON)
 bench-peers: export DRIVERS := $(DRIVERS)
-bench-peers: setup ## Measure dlx beside other programs and libraries, and write benchmarks/peers.md: PEER=clpeak for one
+bench-peers: setup ## Measure dlx beside other programs and libraries, and write benchmarks/lab/peers.md: PEER=clpeak for one
 	scripts/peers.sh $(if $(PEER),-peer $(PEER)) $(if $(SHORT),-short)
 
 # Not one of the suites: OpenCV's packages are 150 MB, and gocv takes a minute of processor time to compile.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves that Python's frameworks and dlx exchange tensors. interop/python has the cases.
+# Proves that Python's frameworks and dlx exchange tensors. benchmarks/lab/frameworks has the cases.
 #
 #   interop.sh quick     the frameworks of requirements-interop.txt: the table, compared with docs/interop.json, and the tests
 #   interop.sh full      all frameworks, with requirements-interop-full.txt and -mxnet.txt, and those of their own tests
@@ -26,14 +26,14 @@ fi
 install_into() {
   local folder=$1 sum
   shift
-  sum=$(cat "$@" interop/python/stand_ins.py | sha256sum)
+  sum=$(cat "$@" benchmarks/lab/frameworks/stand_ins.py | sha256sum)
   [ "$(cat "$folder/$1.installed" 2>/dev/null)" = "$sum" ] && return
   [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
   for file in "$@"; do
     # PyTorch's dependencies are libraries of CUDA: see stand_ins.py.
     if [[ $file = *torch* ]]; then
       "$folder/bin/python" -m pip install --quiet --no-cache-dir --no-compile --no-deps --requirement "$file"
-      "$folder/bin/python" interop/python/stand_ins.py
+      "$folder/bin/python" benchmarks/lab/frameworks/stand_ins.py
     else
       "$folder/bin/python" -m pip install --quiet --no-cache-dir --no-compile --requirement "$file"
     fi
@@ -53,29 +53,29 @@ for folder in "$venv" "$venv-mxnet"; do
   [ ! -x "$folder/bin/python" ] ||
     "$folder/bin/python" -m pip install --quiet --no-deps --no-index --force-reinstall "$native"/wheel/dlx-*.whl
 done
-"$venv/bin/python" interop/python/native/build.py "$native"
+"$venv/bin/python" benchmarks/lab/frameworks/native/build.py "$native"
 
-export PYTHONPATH=$PWD/interop/python:$native PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$PWD/benchmarks/lab/frameworks:$native PYTHONDONTWRITEBYTECODE=1
 case $mode in
 quick)
   status=0
-  "$venv/bin/python" interop/python/table.py --quick --out "$native/interop.json" --against docs/interop.json || status=1
-  "$venv/bin/python" -m pytest -q -rsx -p no:cacheprovider interop/python/tests || status=1
+  "$venv/bin/python" benchmarks/lab/frameworks/table.py --quick --out "$native/interop.json" --against docs/interop.json || status=1
+  "$venv/bin/python" -m pytest -q -rsx -p no:cacheprovider benchmarks/lab/frameworks/tests || status=1
   exit $status
   ;;
 full)
   status=0
-  "$venv/bin/python" interop/python/table.py --out "$native/interop.json" --against docs/interop.json || status=1
+  "$venv/bin/python" benchmarks/lab/frameworks/table.py --out "$native/interop.json" --against docs/interop.json || status=1
   "$venv/bin/python" -m suites "$native/interop.json" || status=1
-  [ -z "${DLX_TAGS:-}" ] || "$venv/bin/python" interop/python/simulated.py "$native/interop.json" || status=1
+  [ -z "${DLX_TAGS:-}" ] || "$venv/bin/python" benchmarks/lab/frameworks/simulated.py "$native/interop.json" || status=1
   cp "$native/interop.json" docs/interop.json
-  "$venv/bin/python" interop/python/render.py docs/interop.json docs/interop.md
-  "$venv/bin/python" -m pytest -q -rsx -p no:cacheprovider interop/python/tests || status=1
+  "$venv/bin/python" benchmarks/lab/frameworks/render.py docs/interop.json docs/interop.md
+  "$venv/bin/python" -m pytest -q -rsx -p no:cacheprovider benchmarks/lab/frameworks/tests || status=1
   exit $status
   ;;
 bench)
   kind=$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)-$(getconf _NPROCESSORS_ONLN)cpu
-  "$venv/bin/python" interop/python/bench.py "benchmarks/results/interop-$kind.json" docs/interop-speed.md
+  "$venv/bin/python" benchmarks/lab/frameworks/bench.py "benchmarks/results/interop-$kind.json" docs/interop-speed.md
   ;;
 *)
   echo "usage: interop.sh quick|full|bench" >&2

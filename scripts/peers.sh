@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what dlx is measured beside, and measures: make bench-peers. benchmarks/peers has the adapters.
+# Installs what dlx is measured beside, and measures: make bench-peers. benchmarks/lab/peers has the adapters.
 #
-#   peers.sh [FLAG...]      the flags of benchmarks/peers, such as -peer clpeak or -short
+#   peers.sh [FLAG...]      the flags of benchmarks/lab/peers, such as -peer clpeak or -short
 #
 # As root with apt-get it installs Debian's packages. Packages of Python go into .venv-peers. What cannot be installed is
 # a row of the results, with the reason. TAGS are the backends of dlx, and DRIVERS a command that chooses their drivers.
@@ -24,15 +24,15 @@ if [ "${#packages[@]}" != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/
   done
 fi
 
-# PyTorch of PyPI is built for CUDA: interop/python/stand_ins.py stands for libraries that it does not need on the CPU.
+# PyTorch of PyPI is built for CUDA: benchmarks/lab/frameworks/stand_ins.py stands for libraries that it does not need on the CPU.
 install_python() {
   local torch=requirements-interop-torch.txt sum
-  sum=$(cat requirements-peers.txt $torch interop/python/stand_ins.py | sha256sum)
+  sum=$(cat requirements-peers.txt $torch benchmarks/lab/frameworks/stand_ins.py | sha256sum)
   [ "$(cat "$venv/installed" 2>/dev/null)" != "$sum" ] || return 0
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --no-cache-dir --requirement requirements-peers.txt &&
     "$venv/bin/python" -m pip install --quiet --no-cache-dir --no-compile --no-deps --requirement $torch &&
-    "$venv/bin/python" interop/python/stand_ins.py >/dev/null &&
+    "$venv/bin/python" benchmarks/lab/frameworks/stand_ins.py >/dev/null &&
     echo "$sum" >"$venv/installed"
 }
 if [ "$(uname -sm)" = "Linux x86_64" ] && "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'; then
@@ -41,7 +41,7 @@ else
   echo "the packages of Python are pinned for Python 3.11 to 3.13 on linux/amd64; this is $("$python" --version) on $(uname -sm)" >&2
 fi
 
-go build -buildvcs=true -tags "$tags" -o .cache/bench-peers ./benchmarks/peers
+go build -buildvcs=true -tags "$tags" -o .cache/bench-peers ./benchmarks/lab/peers
 # With 1 GiB PoCL lets clpeak allocate 128 MiB, which takes seconds; half a gigabyte takes a minute.
 export POCL_MEMORY_LIMIT=${POCL_MEMORY_LIMIT:-1}
 exec ${DRIVERS-scripts/software-drivers.sh} .cache/bench-peers "$@"

@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=1 go build -tags cuda -o "$work/dlx" ./cmd/dlx || { fail "dlx builds with -tags cuda"; exit 1; }
 sed -n 's/^\tX(\(cu[A-Za-z0-9_]*\)).*/\1/p' backends/cuda/internal/link/symbols.h | sort >"$work/symbols"
-CGO_ENABLED=1 go build -tags cuda,vulkan -o "$work/firstsession" ./benchmarks/firstsession || { fail "firstsession builds"; exit 1; }
+CGO_ENABLED=1 go build -tags cuda,vulkan -o "$work/firstsession" ./benchmarks/lab/firstsession || { fail "firstsession builds"; exit 1; }
 [ -s "$work/symbols" ] || fail "symbols.h has functions"
 
 # lacking prints the functions in symbols.h that a library does not have.

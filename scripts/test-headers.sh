@@ -6,7 +6,7 @@
 #   - The simulated driver builds, and exports the same functions with every version.
 #   - The backend builds, and passes the conformance suite on that driver. For this, cgo compiles gorgonia.org/cu and
 #     all C of the backend, and the program is linked.
-#   - The C of benchmarks/firstsession compiles.
+#   - The C of benchmarks/lab/firstsession compiles.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 ours=$PWD/backends/cuda/include
@@ -49,10 +49,10 @@ conforms() {
   DLX_CUDA_LIBRARY=$work/$version.so CGO_ENABLED=1 go test -count=1 -vet=off -short -tags cuda -run '^TestConformance$' ./backends/cuda
 }
 
-# experiments compiles the C of benchmarks/firstsession, which has a table of functions of its own.
+# experiments compiles the C of benchmarks/lab/firstsession, which has a table of functions of its own.
 experiments() {
   local file
-  for file in benchmarks/firstsession/*.c; do
+  for file in benchmarks/lab/firstsession/*.c; do
     $(go env CC) -Wall -Wextra -Werror -fsyntax-only -I"$ours" -I"$1" "$file" || return
   done
 }

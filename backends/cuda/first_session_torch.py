@@ -1,4 +1,4 @@
-"""What the first session on a card (benchmarks/firstsession) measures of PyTorch. It prints one JSON object a line.
+"""What the first session on a card (benchmarks/lab/firstsession) measures of PyTorch. It prints one JSON object a line.
 
     first_session_torch.py strided LAYOUTS      the copies that LAYOUTS, a JSON list, describes
     first_session_torch.py empty BYTES WHEN     whether torch.empty finds so much memory

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,5 +30,41 @@ func TestUnits(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
+	}
+}
+
+// Each array of numbers is on one line, and everything else as it was.
+func TestNumbersOnOneLine(t *testing.T) {
+	result := map[string]any{
+		"a": []float64{1.5, -2, 1e-9, 1e30},
+		"b": []int{7},
+		"c": [][]int{{1, 2}, {}},
+		"d": []string{"[\n1,\n2\n]", "3"},
+		"e": []any{1, nil},
+	}
+	const want = `{
+  "schema": "dlx/1",
+  "command": "x",
+  "result": {
+    "a": [1.5, -2, 1e-9, 1e+30],
+    "b": [7],
+    "c": [
+      [1, 2],
+      []
+    ],
+    "d": [
+      "[\n1,\n2\n]",
+      "3"
+    ],
+    "e": [
+      1,
+      null
+    ]
+  }
+}
+`
+	var got strings.Builder
+	if err := writeDocument(&got, document{Schema: schema, Command: "x", Result: result}); err != nil || got.String() != want {
+		t.Errorf("%v: got\n%s\nwant\n%s", err, got.String(), want)
 	}
 }

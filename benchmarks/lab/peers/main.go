@@ -46,7 +46,7 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.peer, "peer", "", "the peers to measure, as a list with commas; all by default")
 	flags.StringVar(&o.out, "out", "benchmarks/results/peers-"+machineName(machine)+".json", "the file with the results; those of other peers on this machine stay in it")
-	flags.StringVar(&o.table, "table", "benchmarks/peers.md", "the file for the table")
+	flags.StringVar(&o.table, "table", "benchmarks/lab/peers.md", "the file for the table")
 	flags.StringVar(&o.python, "python", ".venv-peers/bin/python", "the Python that has the peers of Python")
 	flags.IntVar(&o.rounds, "rounds", 15, "samples of each series")
 	flags.DurationVar(&o.length, "sample", 20*time.Millisecond, "how long a sample is")

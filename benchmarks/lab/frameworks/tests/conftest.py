@@ -8,7 +8,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-sys.path.insert(0, str(HERE.parent.parent.parent / ".cache" / "interop"))
+sys.path.insert(0, str(HERE.parents[3] / ".cache" / "interop"))
 
 import dlx  # noqa: E402
 

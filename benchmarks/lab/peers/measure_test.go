@@ -32,7 +32,7 @@ func TestTheLoopsOfCAreMeasured(t *testing.T) {
 }
 
 func TestTheProgramInCRefusesWhatItIsNotPreparedFor(t *testing.T) {
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	if _, err := findCompiler(); err != nil {
 		t.Skip(err)
 	}

@@ -58,7 +58,7 @@ def spread(values):
 
 def through_tables(arrays):
     """What a consumer in C takes to export a tensor by a library's table and to import it by the same, in ns."""
-    source = pathlib.Path(__file__).parents[2] / "python" / "bench" / "exchange.py"
+    source = pathlib.Path(__file__).parents[3] / "python" / "bench" / "exchange.py"
     spec = importlib.util.spec_from_file_location("exchange", source)
     exchange = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(exchange)

@@ -199,7 +199,7 @@ func TestPyTorchIsMeasuredWhereItIs(t *testing.T) {
 	if python == "" {
 		t.Skip("DLX_PYTHON names no Python; make test sets it")
 	}
-	args := []string{"-python", python, "-script", "../../backends/cuda/first_session_torch.py", "-experiment", "strided", "-experiment", "full_pool"}
+	args := []string{"-python", python, "-script", "../../../backends/cuda/first_session_torch.py", "-experiment", "strided", "-experiment", "full_pool"}
 	env := simulated(t)
 	r, _ := sessionOf(t, append(env, "PYTHONPATH=testdata", "PYTHONDONTWRITEBYTECODE=1"), args...)
 	ours, theirs := rowsOf(t, r, "strided"), rowsOf(t, r, "strided_torch")
@@ -240,9 +240,9 @@ func kit(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for name, at := range map[string]string{
-		"first-session.sh":       "../../scripts/gpu-kit-first-session.sh",
-		"drivers.sh":             "../../scripts/gpu-kit-drivers.sh",
-		"first_session_torch.py": "../../backends/cuda/first_session_torch.py",
+		"first-session.sh":       "../../../scripts/gpu-kit-first-session.sh",
+		"drivers.sh":             "../../../scripts/gpu-kit-drivers.sh",
+		"first_session_torch.py": "../../../backends/cuda/first_session_torch.py",
 	} {
 		text, err := os.ReadFile(at)
 		if err == nil {

@@ -25,7 +25,7 @@ import frameworks
 from dtypes import COPIES, DIRECTIONS, DTYPES, LAYOUTS
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+ROOT = HERE.parents[2]
 LIMIT = 900  # seconds without a result
 
 

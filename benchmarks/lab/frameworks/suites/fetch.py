@@ -11,7 +11,7 @@ import sysconfig
 import tarfile
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 FETCHED = ROOT / ".cache" / "interop" / "suites"
 LIMIT = 300  # seconds for a download
 

@@ -2,7 +2,7 @@
 // projects, on one file of small tensors and one of large ones, with a cold and with a warm page cache.
 //
 //	make bench-loaders
-//	go run ./benchmarks/loaders --small-file 32MiB --large-tensor 128MiB --rounds 3
+//	go run ./benchmarks/lab/loaders --small-file 32MiB --large-tensor 128MiB --rounds 3
 //
 // It also measures how long it takes to open a file of very many tensors, beside the reference implementation of the format.
 //

@@ -10,7 +10,7 @@ import (
 func table(r Report, file string) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# dlx beside other programs\n\n")
-	fmt.Fprintf(&w, "`make bench-peers` wrote this page from [results/%s](results/%[1]s); [README.md](README.md#peers) says how each figure is made.\n\n", file)
+	fmt.Fprintf(&w, "`make bench-peers` wrote this page from [results/%s](../results/%[1]s); [README.md](../README.md#peers) says how each figure is made.\n\n", file)
 	fmt.Fprintf(&w, "%s, %d CPUs, %s, %s, kernel %s, %s.\n", r.Machine.Processor, r.Machine.CPUs, r.Machine.Platform, r.Machine.System, r.Machine.Kernel, r.Machine.Go)
 	for _, s := range r.Sections {
 		writeSection(&w, s)

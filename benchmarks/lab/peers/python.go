@@ -16,7 +16,7 @@ import (
 // The programs that measure in Python. The first is also that of package benchmarks.
 const (
 	copySampler = "benchmarks/numpy_sampler.py"
-	wgpuSampler = "benchmarks/peers/wgpu_sampler.py"
+	wgpuSampler = "benchmarks/lab/peers/wgpu_sampler.py"
 )
 
 // copyRequest is a request to copySampler: what to prepare, or so many operations of what is prepared.

@@ -14,7 +14,7 @@ import (
 	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
-// interopResults is the file that make bench-interop writes (interop/python/bench.py).
+// interopResults is the file that make bench-interop writes (benchmarks/lab/frameworks/bench.py).
 type interopResults struct {
 	Schema  int    `json:"schema"`
 	Date    string `json:"date"`

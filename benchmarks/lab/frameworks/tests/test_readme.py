@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 PAGES = "".join((ROOT / page).read_text() for page in ("README.md", "python/README.md"))
 PROGRAMS = re.findall(r"```python\n((?:(?!```).)*)```\n\nIt prints `([^`]*)`", PAGES, re.DOTALL)
 

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // small measures next to nothing, in the root of the repository.
 func small(t *testing.T) *bench {
 	t.Helper()
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	return &bench{registry: all.New(), python: ".venv-peers/bin/python", rounds: 2, length: 1, log: os.Stderr, small: true}
 }
 
@@ -43,17 +43,17 @@ func TestTheCommittedTableIsThatOfTheCommittedResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := regexp.MustCompile(`\(results/(peers-[a-z0-9_-]+\.json)\)`).FindSubmatch(page)
+	file := regexp.MustCompile(`\(\.\./results/(peers-[a-z0-9_-]+\.json)\)`).FindSubmatch(page)
 	if file == nil {
 		t.Fatal("peers.md does not say which results it shows")
 	}
 	name := string(file[1])
-	r, err := readReport(filepath.Join("../results", name))
+	r, err := readReport(filepath.Join("../../results", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if table(r, name) != string(page) {
-		t.Errorf("peers.md is not the table of %s: write it by go run ./benchmarks/peers -render", name)
+		t.Errorf("peers.md is not the table of %s: write it by go run ./benchmarks/lab/peers -render", name)
 	}
 	for _, p := range peers() {
 		if !slices.ContainsFunc(r.Sections, func(s Section) bool { return s.Peer == p.name }) {
@@ -63,7 +63,7 @@ func TestTheCommittedTableIsThatOfTheCommittedResults(t *testing.T) {
 }
 
 func TestOneCommandMeasuresWritesAndRenders(t *testing.T) {
-	t.Chdir("../..")
+	t.Chdir("../../..")
 	folder := t.TempDir()
 	out, page := filepath.Join(folder, "r.json"), filepath.Join(folder, "r.md")
 	var stdout, stderr bytes.Buffer

@@ -69,7 +69,7 @@ def defects(table):
 
 def own_tests(table):
     lines = ["", "## The frameworks' own tests", "",
-             "They run with a tensor of dlx in between (interop/python/suites), fetched for the run.", "",
+             "They run with a tensor of dlx in between (benchmarks/lab/frameworks/suites), fetched for the run.", "",
              "| suite | from | passed | skipped | fail without dlx, too | left out |", "|---|---|---|---|---|---|"]
     for suite in table.get("suites", []):
         if "unavailable" in suite:

@@ -168,7 +168,7 @@ func TestNVBandwidthsJSON(t *testing.T) {
 }
 
 func TestTheResultsOfBenchInterop(t *testing.T) {
-	text, err := os.ReadFile("../results/interop-linux-x86_64-2cpu.json")
+	text, err := os.ReadFile("../../results/interop-linux-x86_64-2cpu.json")
 	if err != nil {
 		t.Fatal(err)
 	}
