@@ -112,7 +112,7 @@ func ExampleParse_refused() {
 	_, err := tensorfile.Parse([]byte("\x93NUMPY\x01\x00\x36\x00{'descr': '<V2', 'fortran_order': False, 'shape': ()}\n"), "x.npy")
 	fmt.Println(err)
 	// Output:
-	// npy: Open: not supported: "x.npy": descr is "<V2": raw void may be bfloat16, a float8 or anything else of that size: name its type (option VoidAs, flag --void-as), or store the array as .safetensors
+	// npy: Open: not supported: "x.npy": descr is "<V2": raw void may be bfloat16, a float8 or anything else of that size: name its type (option VoidAs or void_as, flag --void-as), or store the array as .safetensors
 }
 
 func ExampleWriteFile() {

@@ -25,7 +25,7 @@ var npyNamed = func() map[string]core.DType {
 }()
 
 // voidReason says why elements of raw void cannot be read.
-const voidReason = "raw void may be bfloat16, a float8 or anything else of that size: name its type (option VoidAs, flag --void-as), or store the array as .safetensors"
+const voidReason = "raw void may be bfloat16, a float8 or anything else of that size: name its type (option VoidAs or void_as, flag --void-as), or store the array as .safetensors"
 
 // voidSize returns the size in bytes of an element of raw void, by the part of the descr after the byte order. Float8 of
 // ml_dtypes may also be stored as f1.

@@ -20,6 +20,7 @@ type header struct {
 	constants []string
 	structs   []structure
 	functions []function
+	callbacks []function
 }
 
 type structure struct {
@@ -37,6 +38,7 @@ var (
 	structs    = regexp.MustCompile(`typedef struct dlx_\w+ \{([^}]*)\} (dlx_\w+);`)
 	fields     = regexp.MustCompile(`^(.*?)(\w+)((?:\[\w+\])?)$`)
 	functions  = regexp.MustCompile(`DLX_API ([^;(]*?)(dlx_\w+)\(([^;]*)\);`)
+	callbacks  = regexp.MustCompile(`typedef ([^;(]*?)\(\*(dlx_\w+)\)\(([^;]*)\);`)
 	parameters = regexp.MustCompile(`(?:[^,(]|\([^)]*\))+`)
 	// A name after a type; the name of a function pointer is inside of its type.
 	parameter = regexp.MustCompile(`^(.*[ *])\w+$`)
@@ -77,7 +79,13 @@ func parseHeader(source string) (h header) {
 		}
 		h.structs = append(h.structs, s)
 	}
-	for _, m := range functions.FindAllStringSubmatch(source, -1) {
+	h.functions, h.callbacks = signatures(functions, source), signatures(callbacks, source)
+	return h
+}
+
+// signatures returns what a pattern finds: the type of a result, a name, and parameters.
+func signatures(pattern *regexp.Regexp, source string) (found []function) {
+	for _, m := range pattern.FindAllStringSubmatch(source, -1) {
 		var types []string
 		for _, p := range parameters.FindAllString(oneSpace(m[3]), -1) {
 			p = oneSpace(p)
@@ -86,9 +94,9 @@ func parseHeader(source string) (h header) {
 			}
 			types = append(types, p)
 		}
-		h.functions = append(h.functions, function{m[2], fmt.Sprintf("%s(%s)", oneSpace(m[1]), strings.Join(types, ", "))})
+		found = append(found, function{m[2], fmt.Sprintf("%s(%s)", oneSpace(m[1]), strings.Join(types, ", "))})
 	}
-	return h
+	return found
 }
 
 // oneSpace puts one space between words, and none at the ends.
@@ -111,6 +119,9 @@ func (h header) abi(t *testing.T) []string {
 	}
 	for _, f := range h.functions {
 		line(`"function %s: %s\n"`, f.name, f.signature)
+	}
+	for _, f := range h.callbacks {
+		line(`"callback %s: %s\n"`, f.name, f.signature)
 	}
 	program.WriteString("\treturn 0;\n}\n")
 	source := filepath.Join(t.TempDir(), "abi.c")
@@ -225,6 +236,7 @@ enum { DLX_ONE = 1, DLX_TWO, };
 DLX_API dlx_status dlx_f(dlx_a *a, const char *const *names,
 	void (*release)(void *context, int), int64_t n);
 DLX_API const char *dlx_g(void);
+typedef int32_t (*dlx_h)(void *context, int64_t n);
 `
 	h := parseHeader(before)
 	if want := []function{
@@ -232,6 +244,9 @@ DLX_API const char *dlx_g(void);
 		{"dlx_g", "const char *(void)"},
 	}; !slices.Equal(h.functions, want) {
 		t.Errorf("the functions are %q", h.functions)
+	}
+	if want := []function{{"dlx_h", "int32_t(void *, int64_t)"}}; !slices.Equal(h.callbacks, want) {
+		t.Errorf("the callbacks are %q", h.callbacks)
 	}
 	if want := []string{"DLX_ABI_VERSION", "DLX_ONE", "DLX_TWO"}; !slices.Equal(h.constants, want) {
 		t.Errorf("the constants are %q", h.constants)

@@ -55,7 +55,7 @@ extern "C" {
 /* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
 #define DLX_ABI_VERSION 0
 /* Raised when functions or constants are added. */
-#define DLX_VERSION_MINOR 3
+#define DLX_VERSION_MINOR 4
 
 #if defined(__GNUC__)
 #define DLX_API __attribute__((visibility("default")))
@@ -96,7 +96,8 @@ enum {
 	DLX_ERR_OUT_OF_MEMORY = 11,
 	DLX_ERR_EXISTS = 12,       /* a name is already in use */
 	DLX_ERR_TIMEOUT = 13,      /* timeout_ns has passed */
-	DLX_ERR_FORKED = 14        /* this process is a child of fork; see FORK above */
+	DLX_ERR_FORKED = 14,       /* this process is a child of fork; see FORK above */
+	DLX_ERR_CANCELED = 15      /* a function of the program, such as dlx_progress, asked to stop */
 };
 
 /* An error. The caller owns it; it needs neither initialization nor release. Texts end with NUL and are UTF-8. */
@@ -397,6 +398,19 @@ DLX_API dlx_status dlx_dlpack_exchange_api(const struct DLPackExchangeAPI **tabl
  * opened or is malformed; native_code is then the errno, if there is one. */
 DLX_API dlx_status dlx_file_open(const char *path, dlx_file **file, dlx_error *error);
 
+/* How to open a file. All zero is the default. The caller owns what it points to. */
+typedef struct dlx_open_options {
+	const dlx_dtype *void_as; /* void_count types of elements that .npy and .npz files store as raw void, such as V2 and f1: */
+	size_t void_count;        /* NumPy writes bfloat16 and float8 so. An array has the first type with its size */
+	uint64_t reserved[4];     /* 0 */
+} dlx_open_options;
+
+/* As dlx_file_open, with options, which may be NULL. Fails with DLX_ERR_INVALID also if the numbers of a type of void_as
+ * are not whole bytes. If no type has the size of an array of raw void, this function fails with DLX_ERR_NOT_SUPPORTED
+ * for a .npy file, and dlx_file_tensor for a member of an .npz. */
+DLX_API dlx_status dlx_file_open_with(const char *path, const dlx_open_options *options, dlx_file **file,
+	dlx_error *error);
+
 /* Closes a file. Its tensors stay open. */
 DLX_API dlx_status dlx_file_close(dlx_file *file, dlx_error *error);
 
@@ -431,6 +445,14 @@ typedef struct dlx_slice {
 	int32_t reserved32; /* 0 */
 } dlx_slice;
 
+/* A function of the program that learns how many bytes of total dlx_load has read so far. A result other than 0 stops the
+ * load. context is progress_context of the options.
+ *
+ * It is called on the thread that called dlx_load, before dlx_load returns, and not at the same time twice. done never
+ * shrinks, and is total in the last call of a load that succeeds; some pieces may come without a call. The load goes on
+ * meanwhile. The function may call functions of dlx; it must return, and not leave by longjmp or an exception of C++. */
+typedef int32_t (*dlx_progress)(void *context, int64_t done, int64_t total);
+
 /* How to load. All zero, or a NULL pointer to the options, loads all tensors as they are. The caller owns what it points
  * to. */
 typedef struct dlx_load_options {
@@ -445,7 +467,11 @@ typedef struct dlx_load_options {
 	const char *read;         /* "auto", "map", "direct" (past the page cache) or "cufile"; NULL is "auto" */
 	const char *checksum;     /* "crc32c" or "sha256": compute one of each tensor's bytes in the file; NULL: none */
 	int64_t budget;           /* the largest number of bytes of buffers on the way to the device; 0 is 64 MiB */
-	uint64_t reserved[8];     /* 0 */
+	const dlx_dtype *void_as; /* void_count types of elements of raw void, as those of dlx_open_options */
+	size_t void_count;
+	dlx_progress progress;    /* called while the load goes on; may be NULL */
+	void *progress_context;   /* for progress */
+	uint64_t reserved[4];     /* 0 */
 } dlx_load_options;
 
 /* Loads the tensors of count paths into the memory of a device. A path names a .safetensors, .npy or .npz file, an index
@@ -458,8 +484,8 @@ typedef struct dlx_load_options {
  * Fails as dlx_file_open does, with DLX_ERR_INVALID also if a glob matches no tensor, an option is out of range, or a file
  * was changed meanwhile; DLX_ERR_LAYOUT if a tensor lacks the axis of its slice, two files have a tensor of the same name,
  * or an index and its files contradict each other; DLX_ERR_DTYPE if a conversion is not possible; DLX_ERR_NOT_SUPPORTED if
- * parts of bytes would have to be cut, or the device cannot read as asked; and with errors of the device. Then nothing
- * stays open. */
+ * parts of bytes would have to be cut, a .npy file of raw void has no type, or the device cannot read as asked;
+ * DLX_ERR_CANCELED if progress asks to stop; and with errors of the device. Then nothing stays open. */
 DLX_API dlx_status dlx_load(const char *const *paths, size_t count, dlx_device *device, const dlx_load_options *options,
 	int64_t timeout_ns, dlx_loaded **loaded, dlx_error *error);
 

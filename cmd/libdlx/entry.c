@@ -29,6 +29,10 @@ static dlx_status refuse(dlx_error *error) {
 
 void dlx_call_release(uintptr_t release, uintptr_t context) { ((void (*)(void *))release)((void *)context); }
 
+int32_t dlx_call_progress(const dlx_load_options *options, int64_t done, int64_t total) {
+	return options->progress(options->progress_context, done, total);
+}
+
 #define CLEAR(result) \
 	if ((result) != NULL) { \
 		*(result) = 0; \
@@ -69,6 +73,7 @@ const char *dlx_status_text(dlx_status status) {
 		[DLX_ERR_EXISTS] = "already exists",
 		[DLX_ERR_TIMEOUT] = "timeout",
 		[DLX_ERR_FORKED] = "not usable in a child of fork",
+		[DLX_ERR_CANCELED] = "canceled by the program",
 	};
 	if (status < 0 || (size_t)status >= sizeof texts / sizeof *texts) {
 		return "unknown status";
@@ -138,6 +143,8 @@ ENTRY(dlpack_exchange_api, (const struct DLPackExchangeAPI **table, dlx_error *e
 	((struct DLPackExchangeAPI **)table, error))
 
 ENTRY(file_open, (const char *path, dlx_file **file, dlx_error *error), CLEAR(file), ((char *)path, file, error))
+ENTRY(file_open_with, (const char *path, const dlx_open_options *options, dlx_file **file, dlx_error *error),
+	CLEAR(file), ((char *)path, (dlx_open_options *)options, file, error))
 ENTRY(file_close, (dlx_file *file, dlx_error *error), NOTHING, (file, error))
 ENTRY(file_json, (dlx_file *file, dlx_text **text, dlx_error *error), CLEAR(text), (file, text, error))
 ENTRY(file_tensor, (dlx_file *file, const char *name, dlx_tensor **tensor, dlx_error *error), CLEAR(tensor),

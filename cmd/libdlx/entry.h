@@ -2,9 +2,12 @@
 #ifndef DLX_ENTRY_H
 #define DLX_ENTRY_H
 
-#include <stdint.h>
+#include "dlx.h"
 
 /* dlx_call_release calls a function that a program passed to dlx_tensor_wrap. */
 void dlx_call_release(uintptr_t release, uintptr_t context);
+
+/* dlx_call_progress calls the function progress of the options. */
+int32_t dlx_call_progress(const dlx_load_options *options, int64_t done, int64_t total);
 
 #endif

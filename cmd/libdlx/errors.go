@@ -37,6 +37,7 @@ var statuses = []struct {
 	{core.ErrExists, C.DLX_ERR_EXISTS},
 	{core.ErrInvalid, C.DLX_ERR_INVALID},
 	{core.ErrNotSupported, C.DLX_ERR_NOT_SUPPORTED},
+	{context.Canceled, C.DLX_ERR_CANCELED},
 }
 
 func statusOf(err error) C.dlx_status {
@@ -53,11 +54,14 @@ func statusOf(err error) C.dlx_status {
 func do(e *C.dlx_error, f func() error) (status C.dlx_status) {
 	defer func() {
 		if p := recover(); p != nil {
-			status = report(e, fmt.Errorf("a defect of dlx: panic: %v\n%s", p, debug.Stack()))
+			status = report(e, defect(p))
 		}
 	}()
 	return report(e, f())
 }
+
+// defect returns the error for a panic that was recovered.
+func defect(p any) error { return fmt.Errorf("a defect of dlx: panic: %v\n%s", p, debug.Stack()) }
 
 // report writes err to e, and returns its status.
 func report(e *C.dlx_error, err error) C.dlx_status {

@@ -24,6 +24,11 @@ type openFile struct {
 
 //export dlxgo_file_open
 func dlxgo_file_open(path *C.char, file **C.dlx_file, e *C.dlx_error) C.dlx_status {
+	return dlxgo_file_open_with(path, nil, file, e)
+}
+
+//export dlxgo_file_open_with
+func dlxgo_file_open_with(path *C.char, o *C.dlx_open_options, file **C.dlx_file, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
 		if err := required("file", unsafe.Pointer(file)); err != nil {
 			return err
@@ -31,12 +36,33 @@ func dlxgo_file_open(path *C.char, file **C.dlx_file, e *C.dlx_error) C.dlx_stat
 		if err := required("path", unsafe.Pointer(path)); err != nil {
 			return err
 		}
-		f, err := tensorfile.Open(C.GoString(path))
+		var voids []core.DType
+		if o != nil {
+			err := unset(o.reserved[:]...)
+			if err == nil {
+				voids, err = voidTypes(o.void_as, o.void_count)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		f, err := tensorfile.Open(C.GoString(path), tensorfile.VoidAs(voids...))
 		if err == nil {
 			files.add(unsafe.Pointer(file), &openFile{f, C.GoString(path)})
 		}
 		return err
 	})
+}
+
+// voidTypes returns the types of an array of C, those of elements of raw void.
+func voidTypes(list *C.dlx_dtype, count C.size_t) (types []core.DType, err error) {
+	if list == nil && count > 0 {
+		return nil, invalid("void_as is NULL, and void_count is %d", count)
+	}
+	for i := range uintptr(count) {
+		types = append(types, dtype(*(*C.dlx_dtype)(unsafe.Add(unsafe.Pointer(list), i*unsafe.Sizeof(*list)))))
+	}
+	return types, nil
 }
 
 //export dlxgo_file_close

@@ -2,7 +2,7 @@
 
 package main
 
-// #include "dlx.h"
+// #include "entry.h"
 import "C"
 
 import (
@@ -52,6 +52,9 @@ func loadOptions(o *C.dlx_load_options) (options tensorfile.LoadOptions, err err
 		}
 		*flag.to = flag.value == 1
 	}
+	if options.VoidAs, err = voidTypes(o.void_as, o.void_count); err != nil {
+		return options, err
+	}
 	options.DType = dtype(o.dtype)
 	options.Read = tensorfile.ReadMode(optionalText(o.read))
 	options.Checksum = tensorfile.Checksum(optionalText(o.checksum))
@@ -90,7 +93,18 @@ func dlxgo_load(paths **C.char, count C.size_t, device *C.dlx_device, o *C.dlx_l
 			return err
 		}
 		return within(timeout, func(ctx context.Context) error {
-			l, err := tensorfile.LoadAll(ctx, from, d, options)
+			load := func(ctx context.Context) (*tensorfile.Loaded, error) {
+				return tensorfile.LoadAll(ctx, from, d, options)
+			}
+			var l *tensorfile.Loaded
+			var err error
+			if o != nil && o.progress != nil {
+				l, err = reporting(ctx, &options, load, func(done, total int64) int32 {
+					return int32(C.dlx_call_progress(o, C.int64_t(done), C.int64_t(total)))
+				})
+			} else {
+				l, err = load(ctx)
+			}
 			if err == nil {
 				loads.add(unsafe.Pointer(loaded), l)
 			}

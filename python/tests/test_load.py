@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import threading
 import zipfile
 
 import numpy as np
@@ -211,3 +212,66 @@ def test_names_that_are_no_texts(tmp_path: pathlib.Path) -> None:
     twice.write_bytes(twice.read_bytes().replace(b"aa.npy", b"\xffa.npy").replace(b"ab.npy", b"\xfea.npy"))
     with pytest.raises(ValueError, match="same name"):
         dlx.load(twice)
+
+
+def test_what_raw_void_means(tmp_path: pathlib.Path) -> None:
+    two, one, both = tmp_path / "two.npy", tmp_path / "one.npy", tmp_path / "both.npz"
+    wide, narrow = np.array([0x3F80, 0xC000], np.uint16).view("V2"), np.array([0x38, 0xC0], np.uint8).view("V1")
+    np.save(two, wide)
+    np.save(one, narrow)
+    one.write_bytes(one.read_bytes().replace(b"|V1", b"<f1"))  # as ml_dtypes of other versions has float8
+    np.savez(both, two=wide, one=narrow)
+    types = ["float32", "float8_e4m3fn", dlx.dtype("bfloat16"), "float16"]
+    with pytest.raises(RuntimeError, match="void_as"):
+        dlx.open(both, void_as="bfloat16")["one"]
+    assert list(dlx.load(both, void_as="bfloat16")) == ["two"]
+    for read in (
+        lambda path, void_as=None: dict(dlx.open(path, void_as=void_as)),
+        lambda path, void_as=None: dlx.load(path, void_as=void_as, writable=True),
+    ):
+        for void_as in (None, (), "float8_e4m3fn", ["float32"]):
+            with pytest.raises(RuntimeError, match="void_as"):
+                read(two, void_as)
+        assert read(two, "bfloat16")["two"].tolist() == read(two, types)["two"].tolist() == [1, -2]
+        assert read(two, np.float16)["two"].dtype == "float16"
+        assert read(one, iter(types))["one"].tolist() == [1, -2]
+        assert {name: t.tolist() for name, t in read(both, types).items()} == {"two": [1, -2], "one": [1, -2]}
+        for void_as, text in (("nonsense", "not an element type"), ("code300b8", "not an element"), ("int4", "whole bytes")):
+            with pytest.raises(ValueError, match=text):
+                read(two, void_as)
+
+
+def test_progress(folder: pathlib.Path) -> None:
+    total = 2 * (A.nbytes + B.nbytes)
+    for device in devices():
+        for read in ("map", "direct"):
+            told: list[tuple[int, int]] = []
+            threads: set[int] = set()
+
+            def progress(done: int, of: int, told: list[tuple[int, int]] = told, threads: set[int] = threads) -> None:
+                told.append((done, of))
+                threads.add(threading.get_ident())
+
+            dlx.load(folder / "model", device, read=read, writable=True, progress=progress)
+            assert told == sorted(told) and told[-1] == (total, total) and {of for _, of in told} == {total}
+            assert threads == {threading.get_ident()}
+
+
+def test_an_exception_of_progress_stops_the_load(folder: pathlib.Path) -> None:
+    path = folder / "x.npy"
+    for error in (KeyError("stop"), OverflowError("mine"), KeyboardInterrupt()):
+
+        def progress(done: int, total: int, error: BaseException = error) -> None:
+            assert dlx.load(path)["x"].tolist() == (A * 2).tolist()  # it may call dlx
+            raise error
+
+        with pytest.raises(type(error)) as caught:
+            dlx.load(path, writable=True, progress=progress)
+        assert caught.value is error
+    with pytest.raises(TypeError, match="argument"):
+        dlx.load(path, writable=True, progress=lambda: None)  # type: ignore[arg-type, misc]
+    with pytest.raises(TypeError, match="progress"):
+        dlx.load(path, progress=3)  # type: ignore[arg-type]
+    assert dlx.load(path, writable=True, progress=lambda done, total: done)["x"].tolist() == (A * 2).tolist()
+    with pytest.raises(FileNotFoundError):
+        dlx.load(folder / "nothing.npy", progress=progress)

@@ -1,5 +1,6 @@
 /* Wrong arguments of every function are errors, and change nothing. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "check.h"
 
@@ -281,6 +282,8 @@ static void files(dlx_device *device, const char *folder) {
 	snprintf(path, sizeof path, "%s/two.npz", folder);
 	snprintf(missing, sizeof missing, "%s/missing.npy", folder);
 	FAILS(DLX_ERR_INVALID, dlx_file_open(NULL, &f, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_open_with(NULL, NULL, &f, &err));
+	FAILS(DLX_ERR_INVALID, dlx_file_open_with(missing, NULL, NULL, &err));
 	FAILS(DLX_ERR_INVALID, dlx_file_open(missing, &f, &err));
 	CHECK(err.native_code == ENOENT && strcmp(err.origin, "npy") == 0);
 
@@ -369,7 +372,8 @@ static void load(dlx_device *device, const char *folder) {
 		dlx_status want;
 		dlx_load_options options;
 	} wrong[] = {
-		{DLX_ERR_INVALID, {.reserved = {0, 0, 0, 0, 0, 0, 0, 1}}},
+		{DLX_ERR_INVALID, {.reserved = {0, 0, 0, 1}}},
+		{DLX_ERR_INVALID, {.void_count = 1}},
 		{DLX_ERR_INVALID, {.only_count = 1}},
 		{DLX_ERR_INVALID, {.only = hole, .only_count = 2}},
 		{DLX_ERR_INVALID, {.only = none, .only_count = 1}},
@@ -428,6 +432,96 @@ static void load(dlx_device *device, const char *folder) {
 	CHECK(info.flags == DLX_FLAG_READ_ONLY && ((float *)info.data)[2] == 3);
 	OK(dlx_tensor_close(t, &err));
 	OK(dlx_loaded_close(l, &err));
+}
+
+/* seen is what progress was told, and what it shall return. */
+struct seen {
+	pthread_t thread;
+	int64_t calls, done, total;
+	int32_t result;
+};
+
+static int32_t see(void *context, int64_t done, int64_t total) {
+	struct seen *s = context;
+	CHECK(pthread_equal(s->thread, pthread_self()));
+	CHECK(done >= s->done && done <= total && (s->calls == 0 || total == s->total));
+	int64_t open;
+	CHECK(dlx_live(NULL, &open, NULL) == DLX_OK); /* it may call dlx */
+	s->calls++;
+	s->done = done;
+	s->total = total;
+	return s->result;
+}
+
+static void progress(dlx_device *device, const char *folder) {
+	char safe[4096], one[4096];
+	snprintf(safe, sizeof safe, "%s/two.safetensors", folder);
+	snprintf(one, sizeof one, "%s/one.npy", folder);
+	const char *const paths[] = {safe, one}, *const missing[] = {safe, "/nonexistent/x.npy"};
+	const char *const ways[] = {"map", "direct"};
+	dlx_loaded *l;
+	for (size_t i = 0; i < 2; i++) {
+		struct seen s = {.thread = pthread_self()};
+		dlx_load_options o = {.progress = see, .progress_context = &s, .read = ways[i], .writable = 1};
+		OK(dlx_load(paths, 2, device, &o, 0, &l, &err));
+		OK(dlx_loaded_close(l, &err));
+		CHECK(s.calls > 0 && s.done == 36 && s.total == 36);
+		s = (struct seen){.thread = pthread_self()};
+		FAILS(DLX_ERR_INVALID, dlx_load(missing, 2, device, &o, 0, &l, &err));
+		s = (struct seen){.thread = pthread_self(), .result = -7};
+		FAILS(DLX_ERR_CANCELED, dlx_load(paths, 2, device, &o, 0, &l, &err));
+		CHECK(l == NULL && s.calls == 1 && strstr(err.text, "-7"));
+	}
+}
+
+/* Elements of raw void, as NumPy writes bfloat16. */
+static void voids(dlx_device *device, const char *folder) {
+	char path[4096];
+	snprintf(path, sizeof path, "%s/void.npy", folder);
+	FILE *out = fopen(path, "wb");
+	CHECK(out != NULL && fwrite("\x93NUMPY\1\0\x76\0", 1, 10, out) == 10);
+	fprintf(out, "%-117s\n", "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }");
+	const uint16_t bits[] = {0x3f80, 0xc000}; /* 1 and -2 */
+	CHECK(fwrite(bits, 2, 2, out) == 2 && fclose(out) == 0);
+
+	const dlx_dtype types[] = {{2, 32, 1}, {4, 16, 1}, {2, 16, 1}}, packed[] = {{17, 4, 1}};
+	const char *const paths[] = {path};
+	dlx_file *f;
+	dlx_loaded *l;
+	dlx_tensor *t;
+	dlx_tensor_info info;
+	dlx_open_options open = {0};
+	dlx_load_options options = {0};
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_file_open(path, &f, &err));
+	CHECK(strstr(err.text, "void_as"));
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_file_open_with(path, &open, &f, &err));
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_load(paths, 1, device, &options, 0, &l, &err));
+	open.void_as = options.void_as = types;
+	open.void_count = options.void_count = 1; /* of another size */
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_file_open_with(path, &open, &f, &err));
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_load(paths, 1, device, &options, 0, &l, &err));
+	open.void_count = options.void_count = 3;
+	OK(dlx_file_open_with(path, &open, &f, &err));
+	OK(dlx_file_tensor(f, NULL, &t, &err));
+	OK(dlx_file_close(f, &err));
+	OK(dlx_tensor_get_info(t, &info, &err));
+	CHECK(info.dtype.code == 4 && info.dtype.bits == 16 && ((uint16_t *)info.data)[1] == 0xc000);
+	OK(dlx_tensor_close(t, &err));
+	options.dtype = float32;
+	OK(dlx_load(paths, 1, device, &options, 0, &l, &err));
+	OK(dlx_loaded_tensor(l, "void", &t, &err));
+	OK(dlx_loaded_close(l, &err));
+	OK(dlx_tensor_get_info(t, &info, &err));
+	CHECK(info.dtype.code == 2 && ((float *)info.data)[0] == 1 && ((float *)info.data)[1] == -2);
+	OK(dlx_tensor_close(t, &err));
+
+	open = (dlx_open_options){.reserved = {0, 0, 0, 1}};
+	FAILS(DLX_ERR_INVALID, dlx_file_open_with(path, &open, &f, &err));
+	open = (dlx_open_options){.void_count = 1};
+	FAILS(DLX_ERR_INVALID, dlx_file_open_with(path, &open, &f, &err));
+	open = (dlx_open_options){.void_as = packed, .void_count = 1};
+	FAILS(DLX_ERR_INVALID, dlx_file_open_with(path, &open, &f, &err));
+	CHECK(f == NULL);
 }
 
 int main(int argc, char **argv) {
@@ -509,6 +603,8 @@ int main(int argc, char **argv) {
 	lanes(device);
 	files(device, argv[1]);
 	load(device, argv[1]);
+	progress(device, argv[1]);
+	voids(device, argv[1]);
 
 	int64_t n;
 	FAILS(DLX_ERR_INVALID, dlx_live("no such counter", &n, &err));

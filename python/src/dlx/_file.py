@@ -10,6 +10,7 @@ from typing import Any
 from . import _C
 from ._format import HOST
 from ._handle import Owner
+from ._types import voids
 
 
 class File(Owner, Mapping[str, _C.Tensor]):
@@ -23,9 +24,9 @@ class File(Owner, Mapping[str, _C.Tensor]):
 
     _closed = "the file is closed"
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open a file and map it into memory."""
-        self._handle = _C.file_open(path)
+    def __init__(self, path: str | os.PathLike[str], *, void_as: object = None) -> None:
+        """Open a file and map it into memory. void_as is that of open."""
+        self._handle = _C.file_open(path, voids(void_as))
         self._document: dict[str, Any] | None = None
         self._names: dict[str, None] = {}
 
@@ -82,9 +83,13 @@ class File(Owner, Mapping[str, _C.Tensor]):
         self._release(_C.file_close)
 
 
-def open(file: str | os.PathLike[str]) -> File:
-    """Open a .npy, .npz or .safetensors file, an index of several, or a folder of .safetensors files."""
-    return File(file)
+def open(file: str | os.PathLike[str], *, void_as: object = None) -> File:
+    """Open a .npy, .npz or .safetensors file, an index of several, or a folder of .safetensors files.
+
+    void_as is a type, or several: what elements are that .npy and .npz files store as raw void, such as V2 and f1. NumPy
+    writes bfloat16 and float8 so. An array has the first type with its size.
+    """
+    return File(file, void_as=void_as)
 
 
 def save(

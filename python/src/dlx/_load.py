@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, SupportsIndex, Union
 
 from . import _C
-from ._types import dtype as _dtype
+from ._types import numbers as _numbers
+from ._types import voids as _voids
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -40,6 +41,8 @@ def load(
     threads: SupportsIndex = 0,
     budget: SupportsIndex = 0,
     checksum: str | None = None,
+    void_as: object = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Loaded:
     """Load the tensors of files into the memory of a device, as fast as the storage and the device allow.
 
@@ -57,33 +60,36 @@ def load(
     the largest number of bytes of buffers on the way to the device; 0 is a default. checksum is "crc32c" or "sha256":
     the result then has a checksum of each tensor's bytes in the files.
 
+    void_as is a type, or several: what elements are that .npy and .npz files store as raw void, such as V2 and f1. NumPy
+    writes bfloat16 and float8 so. An array has the first type with its size.
+
+    progress is called with the number of bytes that were read so far, and of all, on this thread and now and then; the load
+    goes on meanwhile. An exception in it stops the load and is raised.
+
     Errors: FileNotFoundError and other OSErrors of the system; ValueError for a malformed file, a glob that matches no
     tensor, options out of range, and files that are changed meanwhile; MemoryError; RuntimeError for what the device or
     the format cannot do. Then nothing stays in memory.
     """
     paths = (path,) if isinstance(path, (str, bytes, os.PathLike)) else tuple(path)
     parts = {} if slices is None else dict(slices)
-    kind = (0, 0, 0)
-    if dtype is not None:
-        wanted = _dtype(dtype)
-        kind = wanted.code, wanted.bits, wanted.lanes
-    try:
-        handle = _C.load(
-            tuple(map(os.fsencode, paths)),
-            device,
-            _texts(only),
-            tuple(parts),
-            tuple(tuple(map(operator.index, part)) for part in parts.values()),
-            kind,
-            row_major,
-            writable,
-            operator.index(threads),
-            read,
-            checksum,
-            operator.index(budget),
-        )
-    except OverflowError as error:
-        raise ValueError(f"dlx: an option of load is out of range: {error}") from error
+    kind = (0, 0, 0) if dtype is None else _numbers(dtype)
+    raw = _voids(void_as)
+    handle = _C.load(
+        tuple(map(os.fsencode, paths)),
+        device,
+        _texts(only),
+        tuple(parts),
+        tuple(tuple(map(operator.index, part)) for part in parts.values()),
+        kind,
+        row_major,
+        writable,
+        operator.index(threads),
+        read,
+        checksum,
+        operator.index(budget),
+        raw,
+        progress,
+    )
     try:
         document = json.loads(_C.loaded_json(handle))
         names: list[str] = document["names"]

@@ -59,6 +59,20 @@ def _scalar(text: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def numbers(name: object) -> tuple[int, int, int]:
+    """Return the code, the bits and the lanes of an element type."""
+    found = dtype(name)
+    return found.code, found.bits, found.lanes
+
+
+def voids(names: object) -> tuple[tuple[int, int, int], ...]:
+    """Return the numbers of void_as, which is a type, several of them, or None."""
+    if names is None:
+        return ()
+    several = isinstance(names, Iterable) and not isinstance(names, (str, type))
+    return tuple(map(numbers, names if several else (names,)))  # type: ignore[call-overload]
+
+
 class dtype(str):
     """An element type: its name, such as "float32", which it equals, and its numbers in DLPack.
 
@@ -93,7 +107,7 @@ class dtype(str):
             scalar, _, count = text.rpartition("x")
             found = _scalar(scalar)
             lanes = int(count) if count.isdecimal() else 0
-        if found is None or _name(*found, lanes) != text or not (0 < found[1] < 256 and 0 < lanes < 65536):
+        if found is None or _name(*found, lanes) != text or not (found[0] < 256 and 0 < found[1] < 256 and 0 < lanes < 65536):
             raise ValueError(f"dlx: {name!r} is not an element type; examples: float32, bfloat16, uint8, bool, int4x2")
         return cls._of(*found, lanes)
 

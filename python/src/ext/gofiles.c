@@ -3,23 +3,44 @@
 
 #include <string.h>
 
-// A file is an integer in Python: a handle of libdlx, which checks it.
+dlx_dtype *dtypes_read(PyObject *tuple) {
+    Py_ssize_t n = PyTuple_Size(tuple);
+    dlx_dtype *types = PyMem_Calloc((size_t)n + 1, sizeof *types);
+    if (types == NULL)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; types != NULL && i < n; i++) {
+        unsigned char code, bits;
+        unsigned short lanes;
+        if (PyArg_ParseTuple(PyTuple_GetItem(tuple, i), "bbH", &code, &bits, &lanes)) {
+            types[i] = (dlx_dtype){code, bits, lanes};
+            continue;
+        }
+        PyMem_Free(types);
+        types = NULL;
+    }
+    return types;
+}
+
+// file_open takes the path, and the types of raw void. A file is an integer in Python: a handle of libdlx, which checks it.
 static PyObject *file_open(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *bytes;
-    if (!PyArg_ParseTuple(args, "O&:file_open", PyUnicode_FSConverter, &bytes))
+    PyObject *bytes, *voids;
+    if (!PyArg_ParseTuple(args, "O&O!:file_open", PyUnicode_FSConverter, &bytes, &PyTuple_Type, &voids))
         return NULL;
-    const struct GoLib *go = go_load();
+    dlx_dtype *types = dtypes_read(voids);
+    const struct GoLib *go = types == NULL ? NULL : go_load();
     dlx_file *file = NULL;
     dlx_error e;
     dlx_status status = DLX_OK;
     if (go != NULL) {
         const char *path = PyBytes_AsString(bytes);
+        const dlx_open_options options = {.void_as = types, .void_count = (size_t)PyTuple_Size(voids)};
         Py_BEGIN_ALLOW_THREADS
-        status = go->file_open(path, &file, &e);
+        status = go->file_open_with(path, &options, &file, &e);
         Py_END_ALLOW_THREADS
     }
     Py_DECREF(bytes);
+    PyMem_Free(types);
     if (go == NULL)
         return NULL;
     return status == DLX_OK ? PyLong_FromVoidPtr(file) : go_file_exception(&e);

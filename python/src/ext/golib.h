@@ -12,7 +12,7 @@
     X(registry_json) X(device_open) X(tensor_alloc) X(tensor_view) X(tensor_as_type) X(tensor_close)                   \
     X(tensor_with_lanes)                                                                                               \
     X(tensor_get_info) X(tensor_wait_ready) X(tensor_wait_idle) X(tensor_import) X(tensor_export)                      \
-    X(tensor_handoff) X(file_open) X(file_close) X(file_json) X(file_tensor) X(file_save) X(file_save_metadata)        \
+    X(tensor_handoff) X(file_open_with) X(file_close) X(file_json) X(file_tensor) X(file_save) X(file_save_metadata)        \
     X(to) X(plan) X(route_text) X(route_close) X(report_get_info) X(report_close) X(stream_borrow)                     \
     X(stream_close) X(stream_open) X(stream_native) X(stream_synchronize) X(stream_record) X(stream_wait)              \
     X(event_done) X(event_wait) X(event_close) X(metrics_json) X(load) X(loaded_json) X(loaded_at) X(loaded_close)
@@ -58,5 +58,9 @@ typedef struct {
 // texts_read reads a tuple of strings, or of the bytes of paths. The caller frees t, also after an error.
 int texts_read(Texts *t, PyObject *tuple);
 void texts_free(Texts *t);
+
+// dtypes_read reads a tuple of types as code, bits and lanes. It returns an array that the caller frees by PyMem_Free,
+// NULL with an exception.
+dlx_dtype *dtypes_read(PyObject *tuple);
 
 #endif

@@ -5,8 +5,12 @@
 typedef struct {
     Texts paths, only, names; // names are those of slices
     dlx_slice *slices;
+    dlx_dtype *voids;
+    atomic_bool *ended; // whether the interpreter has ended
     dlx_load_options options;
     dlx_device *device;
+    PyObject *progress; // borrowed; NULL if there is none
+    PyThreadState *away; // of the thread that loads, while it runs without the interpreter's lock
 } Request;
 
 static void request_free(Request *r) {
@@ -14,6 +18,20 @@ static void request_free(Request *r) {
     texts_free(&r->only);
     texts_free(&r->names);
     PyMem_Free(r->slices);
+    PyMem_Free(r->voids);
+}
+
+// tell calls the function for progress. libdlx calls it on the thread that loads, so that its exception stays with the
+// thread until the load has stopped. At the end of the interpreter, which ends threads that want its lock, it stops the load.
+static int32_t tell(void *request, int64_t done, int64_t total) {
+    Request *r = request;
+    if (atomic_load(r->ended))
+        return 1;
+    PyEval_RestoreThread(r->away);
+    PyObject *result = PyObject_CallFunction(r->progress, "LL", (long long)done, (long long)total);
+    Py_XDECREF(result);
+    r->away = PyEval_SaveThread();
+    return result == NULL;
 }
 
 // read_slices reads a tuple of globs, and one of triples (axis, index, count).
@@ -40,17 +58,29 @@ static int read_slices(Request *r, PyObject *globs, PyObject *parts) {
 
 // read_request reads the arguments. The caller frees r, also after an error.
 static int read_request(Request *r, PyObject *args) {
-    PyObject *paths, *device, *only, *globs, *parts;
+    PyObject *paths, *device, *only, *globs, *parts, *voids, *progress;
     int code, bits, lanes, row_major, writable, threads;
     long long budget;
     DLDevice id;
     dlx_load_options *o = &r->options;
-    if (!PyArg_ParseTuple(args, "O!OO!O!O!(iii)ppizzL:load", &PyTuple_Type, &paths, &device, &PyTuple_Type, &only,
+    if (!PyArg_ParseTuple(args, "O!OO!O!O!(iii)ppizzLO!O:load", &PyTuple_Type, &paths, &device, &PyTuple_Type, &only,
                           &PyTuple_Type, &globs, &PyTuple_Type, &parts, &code, &bits, &lanes, &row_major, &writable,
-                          &threads, &o->read, &o->checksum, &budget) ||
+                          &threads, &o->read, &o->checksum, &budget, &PyTuple_Type, &voids, &progress) ||
         parse_device(device, &id) != 0 || texts_read(&r->paths, paths) != 0 || texts_read(&r->only, only) != 0 ||
-        read_slices(r, globs, parts) != 0)
+        read_slices(r, globs, parts) != 0 || (r->voids = dtypes_read(voids)) == NULL)
         return -1;
+    if (progress != Py_None) {
+        if (!PyCallable_Check(progress)) {
+            PyErr_SetString(PyExc_TypeError, "dlx: progress cannot be called: pass a function of the bytes that were read, "
+                                             "and of all");
+            return -1;
+        }
+        r->progress = progress;
+        o->progress = tell;
+        o->progress_context = r;
+    }
+    o->void_as = r->voids;
+    o->void_count = (size_t)PyTuple_Size(voids);
     o->only = r->only.at;
     o->only_count = (size_t)r->only.count;
     o->dtype = (dlx_dtype){(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
@@ -63,21 +93,35 @@ static int read_request(Request *r, PyObject *args) {
     return r->device == NULL ? -1 : 0;
 }
 
+// out_of_range makes a ValueError of the OverflowError of an argument.
+static void out_of_range(void) {
+    PyObject *type, *value, *trace;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_Format(PyExc_ValueError, "dlx: an option of load is out of range: %S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
 // load returns a handle of libdlx, which it checks.
 static PyObject *load(PyObject *module, PyObject *args) {
-    (void)module;
-    Request r = {0};
+    State *s = PyModule_GetState(module);
+    Request r = {.ended = s->ended};
     const struct GoLib *go = read_request(&r, args) == 0 ? go_load() : NULL;
+    if (go == NULL)
+        out_of_range();
     dlx_loaded *loaded = NULL;
     dlx_error e;
     dlx_status status = DLX_OK;
     if (go != NULL) {
-        Py_BEGIN_ALLOW_THREADS
+        r.away = PyEval_SaveThread();
         status = go->load(r.paths.at, (size_t)r.paths.count, r.device, &r.options, 0, &loaded, &e);
-        Py_END_ALLOW_THREADS
+        PyEval_RestoreThread(r.away);
     }
     request_free(&r);
-    if (go == NULL)
+    if (go == NULL || PyErr_Occurred()) // the exception of progress
         return NULL;
     if (status != DLX_OK)
         return go_file_exception(&e);
