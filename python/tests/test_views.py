@@ -170,6 +170,75 @@ def test_text_is_numpys_at_the_limits(dtype: str) -> None:
                 assert repr(t).startswith("tensor(" + np.array2string(a, separator=", ", prefix="tensor(", suffix=")"))
 
 
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of elements that are read for texts."""
+    counts: list[int] = []
+    whole, one = dlx._C.bytes_of, dlx._C.element_of
+
+    def bytes_of(t: dlx.Tensor) -> bytes:
+        counts.append(t.size * t.dtype.lanes)
+        return whole(t)
+
+    def element_of(t: dlx.Tensor, indices: tuple[int, ...]) -> bytes:
+        counts.append(t.dtype.lanes)
+        return one(t, indices)
+
+    monkeypatch.setattr(dlx._C, "bytes_of", bytes_of)
+    monkeypatch.setattr(dlx._C, "element_of", element_of)
+    return counts
+
+
+def test_text_is_short(read: list[int]) -> None:
+    """A text has few elements, and no more are read, whatever the type and however many axes there are."""
+    x = np.arange(2**18, dtype=np.int8)
+    many = dlx.from_dlpack(x)
+    packed = [many.astype("int4"), many.astype("float4_e2m1fn"), many.astype("uint2"), many.astype("float6_e2m3fn")]
+    pairs = packed[1].with_lanes(2)
+    cases = [
+        many.reshape((2,) * 18),
+        many.reshape((8,) * 6),
+        many.reshape((2, 2, 2**16)),
+        many.reshape((1,) * 40 + (2,) * 18),
+        many.with_lanes(2**15).reshape(2, 2, 2),
+        many[:2].with_lanes(2),
+        pairs,
+        pairs.reshape(2, 2**8, 2**8),
+        *packed,
+        *(p.reshape((2,) * 18) for p in packed),
+        *(p.reshape(2**9, 2**9).T for p in packed),
+    ]
+    for t in cases:
+        for text in (repr, str):
+            read.clear()
+            assert len(text(t)) < 60_000, (t.shape, t.dtype)
+            assert sum(read) <= max(10_000, t.dtype.lanes), (t.shape, t.dtype)
+    endless = dlx.from_dlpack(np.broadcast_to(np.int8(5), (2,) * 62))
+    assert repr(endless).count("5") < 10_000 and str(endless).startswith("[" * 62 + "5")
+
+
+def test_wrong_indices_of_an_element() -> None:
+    t = dlx.from_dlpack(np.arange(4, dtype=np.int8)).astype("int4")
+    for indices, error in (((4,), IndexError), ((-1,), IndexError), ((1 << 70,), IndexError), ((), TypeError), ((0, 0), TypeError), (("a",), TypeError)):
+        with pytest.raises(error):
+            dlx._C.element_of(t, indices)
+    with pytest.raises(TypeError):
+        dlx._C.element_of(3, (0,))
+
+
+def test_text_of_packed_elements(read: list[int]) -> None:
+    """The summary of packed elements has those that the text of an array has."""
+    x = np.arange(-60_000, 60_000).reshape(3, 200, 200) % 5 + np.arange(200) % 2
+    packed = {"int4": x - 3, "uint4": x, "uint1": x % 2, "int7": x * 9 - 40, "uint3": x}
+    assert len({x[0, 0, 0], x[0, 0, 1], x[0, 0, -1], x[2, -1, -2]}) > 2
+    with np.printoptions(linewidth=75, legacy=False):
+        for kind, values in packed.items():
+            t = dlx.from_dlpack(values.astype(np.int8)).astype(kind)
+            for view in (lambda t: t, lambda t: t.transpose(2, 0, 1), lambda t: t[::2, :, ::8], lambda t: t[1]):
+                assert str(view(t)) == str(view(values)), kind
+                assert repr(view(t)).startswith("tensor(" + np.array2string(view(values), separator=", ", prefix="tensor("))
+
+
 def test_buffers_without_elements() -> None:
     for shape in ((0,), (0, 3), (3, 0), (2, 0, 3)):
         for dtype in ("uint8", "float32", "complex128"):

@@ -89,15 +89,23 @@ def elements(tensor: _C.Tensor) -> list[Any]:
     kind = scalar(tensor.dtype)
     if not has_numbers(kind):
         raise BufferError(f"dlx: elements of {tensor.dtype} have no numbers in Python")
-    data = _C.bytes_of(tensor)
-    count = tensor.size * tensor.dtype.lanes
+    return _numbers(_C.bytes_of(tensor), tensor.size * tensor.dtype.lanes, kind, bool(tensor.flags & 4))
+
+
+def element(tensor: _C.Tensor, indices: tuple[int, ...]) -> list[Any]:
+    """Return the numbers of one element, which may also be a packed one that begins inside of a byte."""
+    return _numbers(_C.element_of(tensor, indices), tensor.dtype.lanes, scalar(tensor.dtype), bool(tensor.flags & 4))
+
+
+def _numbers(data: bytes, count: int, kind: dtype, padded: bool) -> list[Any]:
+    """Return the numbers of a type without lanes that bytes hold."""
     if kind in _STRUCT:
         parts = 2 if kind.name.startswith("complex") else 1
         values: list[Any] = list(struct.unpack(f"={count * parts}{_STRUCT[kind]}", data))
         if parts == 2:
             return [complex(values[i], values[i + 1]) for i in range(0, len(values), 2)]
         return values
-    return list(map(_decoder(kind), _codes(data, count, kind.bits, bool(tensor.flags & 4))))
+    return list(map(_decoder(kind), _codes(data, count, kind.bits, padded)))
 
 
 def _decoder(kind: dtype) -> Callable[[int], Any]:

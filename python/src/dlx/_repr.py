@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from . import _C
-from ._format import HOST, elements, has_numbers, scalar, small_float
+from ._format import HOST, element, elements, has_numbers, scalar, small_float
 from ._types import dtype
 
 _THRESHOLD = 1000  # with more elements, only those at the ends of the axes are printed
 _EDGE = 3
+_LIMIT = 10_000  # the largest number of elements in a summary such as NumPy's
 _PRECISION = 8
 _WIDTH = 75
 
@@ -200,24 +202,51 @@ def _formatter(values: list[Any], kind: dtype, axes: bool) -> Callable[[Any], st
     return lambda x: str(x).rjust(width)
 
 
-def _edges(tensor: _C.Tensor) -> list[Any]:
+def _kept(shape: list[int], lanes: int, summary: bool) -> list[tuple[int, int]]:
+    """Return for each axis how many entries are printed at its beginning, and at its end behind an ellipsis.
+
+    The last axis is that of lanes, if the type has some; all lanes of an element are read. A summary is that of NumPy,
+    unless very many axes would make it long: then only the first entry of the outer ones is printed.
+    """
+    if not summary:
+        return [(n, 0) for n in shape]
+    usual = [(_EDGE, _EDGE) if n > 2 * _EDGE else (n, 0) for n in shape]
+    kept = usual[-1:] if lanes > 1 else []
+    axes = usual[:-1] if lanes > 1 else usual
+    if math.prod(front + back for front, back in axes) * lanes <= _LIMIT:
+        return usual
+    left = _THRESHOLD // lanes
+    for front, back in reversed(axes):
+        kept.insert(0, (front, back) if front + back <= left else (1, 0))
+        left //= front + back
+    return kept
+
+
+def _printed(n: int, front: int, back: int) -> list[int]:
+    return [*range(front), *range(n - back, n)]
+
+
+def _edges(tensor: _C.Tensor, kept: list[tuple[int, int]]) -> list[Any]:
     """Return the numbers that are printed of a long tensor."""
     kind = tensor.dtype
-    if kind.bits < 8 and not tensor.flags & 4:  # a view of packed elements cannot begin inside of a byte
-        everything = elements(tensor)
-        picked = [0]
-        for n in tensor.shape:
-            picked = [i * n + k for i in picked for k in _printed(n)]
-        return [everything[i * kind.lanes + k] for i in picked for k in range(kind.lanes)]
-    if tensor.ndim > 1:
-        return [x for i in _printed(tensor.shape[0]) for x in _edges(tensor[i])]
-    if tensor.shape[0] <= 2 * _EDGE:
+    if kind.lanes > 1:  # all numbers of an element are read
+        lanes = _printed(kind.lanes, *kept[-1])
+        numbers = _edges_of(tensor, kept[:-1])
+        return [numbers[i + k] for i in range(0, len(numbers), kind.lanes) for k in lanes]
+    return _edges_of(tensor, kept)
+
+
+def _edges_of(tensor: _C.Tensor, kept: list[tuple[int, int]]) -> list[Any]:
+    """Return the numbers of the elements that are printed, with all their lanes."""
+    if not kept:
         return elements(tensor)
-    return elements(tensor[:_EDGE]) + elements(tensor[-_EDGE:])
-
-
-def _printed(n: int) -> list[int]:
-    return [*range(_EDGE), *range(n - _EDGE, n)] if n > 2 * _EDGE else list(range(n))
+    if tensor.dtype.bits < 8 and not tensor.flags & 4:  # a view of packed elements cannot begin inside of a byte
+        axes = [_printed(n, *k) for n, k in zip(tensor.shape, kept)]
+        return [x for indices in product(*axes) for x in element(tensor, indices)]
+    if len(kept) > 1:
+        return [x for i in _printed(tensor.shape[0], *kept[0]) for x in _edges_of(tensor[i], kept[1:])]
+    front, back = kept[0]
+    return elements(tensor[:front]) + (elements(tensor[-back:]) if back else [])
 
 
 def _body(tensor: _C.Tensor, separator: str, prefix: str) -> str:
@@ -227,24 +256,22 @@ def _body(tensor: _C.Tensor, separator: str, prefix: str) -> str:
     if count == 0:
         return "[]"
     summary = count > _THRESHOLD
-    values = _edges(tensor) if summary else elements(tensor)
+    kept = _kept(shape, lanes, summary)
+    values = _edges(tensor, kept) if summary else elements(tensor)
     word = _formatter(values, scalar(tensor.dtype), bool(shape))
     if not shape:
         return word(values[0])
     words = iter(values)
-    kept = [min(n, 2 * _EDGE) if summary else n for n in tensor.shape] + ([lanes] if lanes > 1 else [])
-    gaps = [summary and n > 2 * _EDGE for n in shape]
-    if lanes > 1 and summary:
-        gaps[-1] = False
 
     def rows(axis: int, indent: str, width: int) -> str:
         inner = indent + " "
+        front, back = kept[axis]
         if axis == len(shape) - 1:
             line, text = indent, ""
             limit = width - max(len(separator.rstrip()), 1)
-            items = [word(next(words)) for _ in range(kept[axis])]
-            if gaps[axis]:
-                items.insert(_EDGE, "...")
+            items = [word(next(words)) for _ in range(front + back)]
+            if front + back < shape[axis]:
+                items.insert(front, "...")
             for i, x in enumerate(items):
                 last = i == len(items) - 1
                 if len(line) + len(x) > limit and len(line) > len(indent):
@@ -252,9 +279,9 @@ def _body(tensor: _C.Tensor, separator: str, prefix: str) -> str:
                     line = indent
                 line += x + ("" if last else separator)
             return "[" + (text + line)[len(indent) :] + "]"
-        parts = [rows(axis + 1, inner, width - 1) for _ in range(kept[axis])]
-        if gaps[axis]:
-            parts.insert(_EDGE, "...")
+        parts = [rows(axis + 1, inner, width - 1) for _ in range(front + back)]
+        if front + back < shape[axis]:
+            parts.insert(front, "...")
         between = separator.rstrip() + "\n" * (len(shape) - 1 - axis) + indent
         return "[" + between.join(parts) + "]"
 

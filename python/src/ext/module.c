@@ -164,6 +164,52 @@ static PyObject *bytes_of(PyObject *module, PyObject *o) {
     return bytes;
 }
 
+// element_of returns the bytes of one element, whose indices are a tuple. It begins with the first bit, and what follows its
+// last bit in the last byte is undefined. A packed element may begin inside of a byte, where no view of it can.
+static PyObject *element_of(PyObject *module, PyObject *args) {
+    PyObject *o, *indices;
+    if (!PyArg_ParseTuple(args, "OO!:element_of", &o, &PyTuple_Type, &indices))
+        return NULL;
+    if (!tensor_check(o) || !host_accessible(tensor_of(o)->t.device.type) ||
+        PyTuple_Size(indices) != tensor_of(o)->t.ndim) {
+        PyErr_SetString(PyExc_TypeError, "dlx: element_of needs a tensor in host memory, and an index for each axis");
+        return NULL;
+    }
+    const DLTensor *t = &tensor_of(o)->t;
+    int64_t size = element_bits(t->dtype, tensor_of(o)->flags), at = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        Py_ssize_t index = PyNumber_AsSsize_t(PyTuple_GetItem(indices, i), PyExc_IndexError);
+        if (index == -1 && PyErr_Occurred())
+            return NULL;
+        if (index < 0 || index >= t->shape[i]) {
+            PyErr_Format(PyExc_IndexError, "dlx: index %zd is out of bounds for axis %d", index, i);
+            return NULL;
+        }
+        at += index * t->strides[i] * size;
+    }
+    // Only the bytes with bits of the element are read: the ones beside them may not be there.
+    int64_t first = at >> 3, shift = at & 7;
+    Tensor *view = tensor_view(tensor_of(o), 1);
+    if (view == NULL)
+        return NULL;
+    view->t.data = (char *)view->t.data + first;
+    view->t.dtype = (DLDataType){CODE_UINT, 8, 1};
+    view->flags &= ~(uint64_t)FLAG_PADDED;
+    view->t.shape[0] = (shift + size + 7) >> 3;
+    view->t.strides[0] = 1;
+    Tensor *copied = copy_host(PyModule_GetState(module), view);
+    Py_DECREF(view);
+    if (copied == NULL)
+        return NULL;
+    uint8_t *bytes = copied->t.data;
+    int64_t count = copied->t.shape[0];
+    for (int64_t i = 0; shift != 0 && i < count; i++)
+        bytes[i] = (uint8_t)(bytes[i] >> shift | (i + 1 < count ? bytes[i + 1] << (8 - shift) : 0));
+    PyObject *result = PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)((size + 7) >> 3));
+    Py_DECREF(copied);
+    return result;
+}
+
 // bits_of returns a view of elements that take whole bytes as unsigned integers of that size.
 static PyObject *bits_of(PyObject *module, PyObject *o) {
     (void)module;
@@ -196,6 +242,7 @@ static PyMethodDef methods[] = {
     {"device_pair", device_pair, METH_O, NULL},
     {"device_text", device_text, METH_O, NULL},
     {"bytes_of", bytes_of, METH_O, NULL},
+    {"element_of", element_of, METH_VARARGS, NULL},
     {"bits_of", bits_of, METH_O, NULL},
     {"from_bytes", from_bytes, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
