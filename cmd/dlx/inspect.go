@@ -18,16 +18,16 @@ import (
 
 // inspectResult is the result of `dlx inspect`.
 type inspectResult struct {
-	File     string            `json:"file"`
-	Format   tensorfile.Format `json:"format"`
-	Bytes    int64             `json:"bytes"` // of the file, or of all files of an index or a folder
-	Metadata map[string]string `json:"metadata,omitempty"`
-	Tensors  []tensorResult    `json:"tensors"`
+	File     string             `json:"file"`
+	Format   tensorfile.Format  `json:"format"`
+	Bytes    int64              `json:"bytes"` // of the file, or of all files of an index or a folder
+	Metadata map[string]string  `json:"metadata,omitempty"`
+	Tensors  list[tensorResult] `json:"tensors"`
 }
 
 // inspectList is the result of `dlx inspect` for several files.
 type inspectList struct {
-	Files []fileResult `json:"files"`
+	Files list[fileResult] `json:"files"`
 }
 
 // fileResult is one of several files, with its content or the error.
@@ -98,7 +98,7 @@ func lastIndex(list []string, s string) int {
 
 // inspectAll inspects several files.
 func (a *app) inspectAll(ctx context.Context, paths []string, voids []core.DType) (result, error) {
-	list := inspectList{Files: []fileResult{}}
+	list := inspectList{Files: list[fileResult]{}}
 	var errs []error
 	for _, path := range paths {
 		r, err := a.inspect(ctx, path, voids)
@@ -126,14 +126,50 @@ func (a *app) inspect(ctx context.Context, path string, voids []core.DType) (*in
 		return nil, err
 	}
 	defer f.Close()
-	r := &inspectResult{File: resultName(path), Format: f.Format(), Bytes: f.bytes, Metadata: f.Metadata(), Tensors: []tensorResult{}}
-	for _, info := range f.Tensors() {
-		// A 0-d tensor has an empty shape, which is not null.
+	r := &inspectResult{File: resultName(path), Format: f.Format(), Bytes: f.bytes, Metadata: f.Metadata()}
+	tensors := f.Tensors()
+	r.Tensors = make(list[tensorResult], len(tensors))
+	for i, info := range tensors {
 		info.Name, info.File = resultName(info.Name), resultName(info.File)
-		info.Shape, info.Strides = append([]int64{}, info.Shape...), append([]int64{}, info.Strides...)
-		r.Tensors = append(r.Tensors, tensorResult{info, order(info)})
+		if len(info.Shape) == 0 { // a 0-d tensor has an empty shape, which is not null
+			info.Shape, info.Strides = []int64{}, []int64{}
+		}
+		r.Tensors[i] = tensorResult{info, order(info)}
 	}
 	return r, nil
+}
+
+func (r inspectResult) writeJSON(j *jsonWriter) {
+	j.object(func() {
+		j.field("file", r.File)
+		r.writeContent(j)
+	})
+}
+
+// writeContent writes the fields after the name of the file.
+func (r inspectResult) writeContent(j *jsonWriter) {
+	j.field("format", r.Format)
+	j.field("bytes", r.Bytes)
+	if len(r.Metadata) > 0 {
+		j.field("metadata", r.Metadata)
+	}
+	j.field("tensors", r.Tensors)
+}
+
+func (l inspectList) writeJSON(j *jsonWriter) {
+	j.object(func() { j.field("files", l.Files) })
+}
+
+func (f fileResult) writeJSON(j *jsonWriter) {
+	j.object(func() {
+		j.field("file", f.File)
+		if f.inspectResult != nil {
+			f.writeContent(j)
+		}
+		if f.Error != nil {
+			j.field("error", f.Error)
+		}
+	})
 }
 
 // order returns the word for the order of the elements in memory.

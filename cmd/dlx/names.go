@@ -59,10 +59,23 @@ type escaping struct {
 
 // Write implements io.Writer.
 func (e escaping) Write(p []byte) (int, error) {
+	if isPlain(p) {
+		return e.Writer.Write(p)
+	}
 	if _, err := io.WriteString(e.Writer, e.escape(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// isPlain reports whether a text consists of characters of ASCII that need no escape, as nearly all do.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
 }
 
 // textEscape escapes characters that could disturb a terminal, except newlines and tabs. It is a

@@ -2,12 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -26,7 +22,7 @@ type document struct {
 	Error   *errorResult `json:"error,omitempty"`
 }
 
-// result is the result of a command. encoding/json writes its fields.
+// result is the result of a command. encoding/json writes its fields, unless it is also streamed.
 type result interface {
 	// writeText writes the result as text. Columns are separated by tabs, which showText
 	// replaces by spaces.
@@ -52,33 +48,6 @@ func (a *app) showDocument(command string, err error) error {
 		d.Result = a.result
 	}
 	return writeDocument(a.stdout, d)
-}
-
-// writeDocument writes a document as indented JSON, with each array of numbers on one line.
-func writeDocument(w io.Writer, d document) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(d); err != nil {
-		return err
-	}
-	_, err := escaping{w, jsonEscape}.Write(joinNumbers(text.Bytes()))
-	return err
-}
-
-var (
-	// Strings of JSON have no line breaks, so that this finds nothing in strings.
-	indentedNumbers = regexp.MustCompile(`\[\n *(?:[-+.0-9eE]+,\n *)*[-+.0-9eE]+\n *\]`)
-	lineBreak       = regexp.MustCompile(`\n *`)
-)
-
-// joinNumbers puts each array of numbers in indented JSON on one line. A report of dlx bench has thousands of samples.
-func joinNumbers(text []byte) []byte {
-	return indentedNumbers.ReplaceAllFunc(text, func(array []byte) []byte {
-		numbers := bytes.TrimSpace(array[1 : len(array)-1])
-		return slices.Concat([]byte("["), lineBreak.ReplaceAll(numbers, []byte(" ")), []byte("]"))
-	})
 }
 
 // row writes the cells of one line of a table.
