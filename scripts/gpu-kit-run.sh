@@ -138,6 +138,7 @@ step move 60 dlx move "$kit/digits.npy" --via cpu,cuda:0,cpu --repeat 100 --veri
 given 'has vulkan' "no Vulkan here" move-vulkan 60 \
   dlx move "$kit/digits.npy" --via cpu,cuda:0,vulkan:0,cpu --repeat 100 --verify
 given 'on_card vulkan' "no Vulkan on this card" example 60 cudavulkan
+given 'on_card vulkan' "no Vulkan on this card" example-picture 60 renderer
 given 'command -v "$DLX_PYTHON" >/dev/null' "no $DLX_PYTHON here" array-libraries 300 \
   "$DLX_PYTHON" "$kit/array_libraries_check.py" "$kit/bin/libdlx.so"
 step first-session 600 "$kit/first-session.sh" "$out/first-session"

@@ -10,7 +10,7 @@ flags=(-trimpath -tags "$(scripts/tags.sh)" -ldflags "-s -w")
 
 rm -rf "$kit" "$kit.tar.gz"
 mkdir -p "$kit/bin"
-go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan ./benchmarks/lab/firstsession ./benchmarks/lab/peers
+go build "${flags[@]}" -buildvcs=true -o "$kit/bin/" ./cmd/dlx ./examples/cudavulkan ./examples/renderer ./benchmarks/lab/firstsession ./benchmarks/lab/peers
 go build "${flags[@]}" -buildmode c-shared -o "$kit/bin/libdlx.so" ./backends/cuda/internal/cshared
 rm "$kit/bin/libdlx.h"
 for package in backends/cuda backends/rocm backends/vulkan backends/opencl backends/gl interop/gl exchange; do
