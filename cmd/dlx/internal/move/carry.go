@@ -65,8 +65,11 @@ type Load struct {
 	Time        time.Duration `json:"time_ns"`
 }
 
-// SetLoad adds a load to the report.
+// SetLoad adds a load to the report. It does nothing if r is nil.
 func (r *Report) SetLoad(load Load) {
+	if r == nil {
+		return
+	}
 	r.Load = &load
 	r.BytesCopied += load.BytesCopied
 	if len(r.Hops) > 0 {
@@ -103,8 +106,11 @@ func newCost(times []time.Duration, copied int64) Cost {
 // hop has to copy. Otherwise it fails as [exchange.To] does. If elements differ after a hop, it
 // returns a [*MismatchError], and the report includes the trip of that hop. After any other
 // error, including the end of ctx, the report has the finished trips; it has no hops if there
-// are none.
+// are none. Carry returns core.ErrInvalid if r is nil.
 func (r *Route) Carry(ctx context.Context, name string, t *core.Tensor, opts Options) (*core.Tensor, Report, error) {
+	if err := r.exists("Carry"); err != nil {
+		return nil, Report{}, err
+	}
 	j := journey{Route: r, name: name, opts: opts, times: make([][]time.Duration, len(r.stops)+1)}
 	if opts.Verify {
 		var err error

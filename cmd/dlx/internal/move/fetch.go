@@ -9,8 +9,11 @@ import (
 // Fetch returns a tensor with the elements of t in host memory. If t is host-accessible, the
 // result shares its memory; otherwise its device copies the elements to the host, even if the
 // host could map the memory. Fetch waits for the copy. The caller closes the result. Fetch
-// fails as [core.Device.Copy] does.
+// fails as [core.Device.Copy] does, and with core.ErrInvalid if r is nil.
 func (r *Route) Fetch(ctx context.Context, t *core.Tensor) (*core.Tensor, error) {
+	if err := r.exists("Fetch"); err != nil {
+		return nil, err
+	}
 	if t.DeviceID().Type.HostAccessible() {
 		if err := t.WaitReady(ctx); err != nil {
 			return nil, err

@@ -12,5 +12,6 @@ func TestNilArguments(t *testing.T) {
 	coretest.CheckNils(t, map[string]any{
 		"Refusals": Refusals, "Open": Open, "Policy": Policy(""), "zero Report": new(Report),
 		"zero Route": new(Route), "MismatchError": new(MismatchError),
+		"nil Route": (*Route)(nil), "nil Report": (*Report)(nil), "nil MismatchError": (*MismatchError)(nil),
 	}, sound, new(core.Registry))
 }

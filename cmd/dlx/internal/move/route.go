@@ -66,9 +66,20 @@ func (r *Route) find(id core.DeviceID) (station, bool) {
 	return r.opened[i], true
 }
 
+// exists returns core.ErrInvalid if r is nil.
+func (r *Route) exists(call string) error {
+	if r == nil {
+		return core.Errorf(core.ErrInvalid, "move", call, "the route is nil: make it with Open")
+	}
+	return nil
+}
+
 // Close closes the streams and devices. Close the tensors of the route first: if a device has
-// open memory, it stays open and Close returns an error.
+// open memory, it stays open and Close returns an error. Closing a nil route does nothing.
 func (r *Route) Close() error {
+	if r == nil {
+		return nil
+	}
 	var errs []error
 	for _, s := range slices.Backward(r.opened) {
 		errs = append(errs, s.stream.Close(), s.device.Close())

@@ -27,6 +27,9 @@ var _ error = (*MismatchError)(nil)
 
 // Error names the tensor, the hop and the first element that differs.
 func (e *MismatchError) Error() string {
+	if e == nil {
+		return "<nil>"
+	}
 	return fmt.Sprintf("tensor %q differs after hop %d of trip %d: element %v has bytes %s, the file has %s", e.Tensor, e.Hop, e.Trip, e.Index, e.Got, e.Want)
 }
 
