@@ -130,7 +130,7 @@ smaller differences and take some fifteen seconds for each case.
 With --compare and --against, a second table has the verdicts; dlx bench compare explains it.
 With --against, FROM and TO are an interval of OLD/NEW with a confidence of 99.9%.
 
-A case that moves a tensor shows the mechanism in brackets. A case whose device is
+A case that moves a tensor shows the mechanism in parentheses. A case whose device is
 missing is "unsupported": such cases are in a table of their own. If that device was named,
 nothing is measured, and the exit code is 1. Simulated devices are measured only with
 --simulated, and marked. NumPy is measured with the Python interpreter in the

@@ -85,7 +85,7 @@ better mechanism the reason why it is not possible. Every move is tried with a t
   staged  two copies, through host memory
 
 The mechanism depends on how the memory of the source is allocated. By default it is
-plain memory; in brackets is the mechanism for memory that the other device can share.
+plain memory; in parentheses is the mechanism for memory that the other device can share.
 --memory selects one kind of memory.
 
 If --from and --to name devices and there is no way between them, or if a tensor of the
@@ -185,7 +185,7 @@ func (r planResult) writeReasons(w io.Writer) {
 }
 
 // summary returns the mechanism for the first kind of memory, such as "map". If another kind of
-// memory changes it, summary adds that in brackets, as in "staged (export: map)".
+// memory changes it, summary adds that in parentheses, as in "staged (export: map)".
 func (p pairResult) summary() string {
 	s := p.Ways[0].mechanism()
 	for _, other := range p.Ways[1:] {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -11,6 +12,28 @@ import (
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 )
+
+// The page of the command has an example of each of its commands.
+func TestThePageHasEveryCommand(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range newRootCommand(&app{}).Commands() {
+		if !c.Hidden && c.Name() != "help" && !strings.Contains(string(page), "./dlx "+c.Name()+" ") {
+			t.Errorf("docs/command.md has no ./dlx %s", c.Name())
+		}
+	}
+}
+
+// Parentheses are not called brackets: the output of these commands has parentheses.
+func TestHelpNamesParentheses(t *testing.T) {
+	for _, command := range []string{"plan", "bench"} {
+		if help := dlx(t, command, "--help").stdout; strings.Contains(help, "in brackets") || !strings.Contains(help, "in parentheses") {
+			t.Errorf("the help of %s is %s", command, help)
+		}
+	}
+}
 
 func TestVersionTellsWhatTheBuildKnows(t *testing.T) {
 	info := &debug.BuildInfo{
