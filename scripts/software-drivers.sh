@@ -55,6 +55,18 @@ export __EGL_VENDOR_LIBRARY_FILENAMES LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=llv
 export MESA_SHADER_CACHE_DIR=$cache/mesa
 mkdir -p "$MESA_SHADER_CACHE_DIR"
 
+# A simulator that is older than its source would be tested in place of the source. One process builds it, the others wait.
+# The variables of a make that runs this script are not for that one. Its system packages and .venv stay as they are.
+for simulator in .cache/gpusim/libcuda.so.1 .cache/gpusim/libamdhip64.so; do
+  [ -f "$root/$simulator" ] && command -v make >/dev/null || continue
+  build() { env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -C "$root" -o system-packages -o .venv/ready "$@" "$simulator"; }
+  build -q && continue
+  exec 9<"$cache/gpusim"
+  flock 9
+  build >&2 || { echo "$simulator is older than its source, and cannot be built: see above, and try make gpusim" >&2; exit 2; }
+  exec 9<&-
+done
+
 # Only these variables make a program find the simulators.
 DLX_CUDA_LIBRARY=$(find_file "$cache/gpusim/libcuda.so.1")
 DLX_HIP_LIBRARY=$(find_file "$cache/gpusim/libamdhip64.so")
