@@ -68,8 +68,10 @@ type AllocOptions struct {
 	// HostVisible asks for memory that [HostViewer] can make accessible to the host.
 	// A device may return such memory even if HostVisible is false.
 	HostVisible bool
-	// Stream, if not nil, is the stream that uses the memory first. A stream-ordered
-	// pool may then return memory that earlier work on this stream still uses.
+	// Stream, if not nil, is the stream that uses the memory first. A device with a
+	// stream-ordered pool, as CUDA and ROCm have one, may then return memory that earlier
+	// work on this stream still uses, and returns ErrDevice for a stream of another device.
+	// Other devices ignore Stream. They return memory that no work uses any more.
 	Stream Stream
 }
 

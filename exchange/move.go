@@ -110,6 +110,17 @@ func (m *move) asked(w way) reason {
 	return nil
 }
 
+// why returns the reason against a way that was tried and failed with err. If the host cannot write the memory, that is the
+// reason, as a plan says: a driver that finds out by itself has only a status for it.
+func (m *move) why(w way, err error) reason {
+	if w.method == &mapHostMemory {
+		if known := m.asked(w); known != nil {
+			return known
+		}
+	}
+	return failure{err}
+}
+
 // cannotBeWritten reports whether the memory is that of a read-only tensor, and the host cannot write it.
 func (m *move) cannotBeWritten() bool {
 	f := &m.from

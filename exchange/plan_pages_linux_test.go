@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -74,6 +75,48 @@ func TestPlanOfAMappedFileIsTheMove(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// A device that learns from its driver alone that the host cannot write memory fails with the driver's status. The report
+// then has the reason, as the plan has, and not the status. A status without a known reason stays.
+func TestAReportHasTheReasonAndNotTheStatus(t *testing.T) {
+	const reason, status = "the device maps only memory that the host can write", "fake: MapHost: invalid argument"
+	b, _ := newFakes(t, mapHost, 0)
+	b.fail("MapHost", core.ErrInvalid)
+	b.refuses = func(m core.Memory) error {
+		if m.ReadOnly {
+			return core.Errorf(core.ErrReadOnly, "fake", "MapHost", reason)
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		name         string
+		access       int
+		want, reason string
+	}{
+		{"read-only", syscall.PROT_READ, reason, reason},
+		{"writable", syscall.PROT_READ | syscall.PROT_WRITE, status, ""},
+	} {
+		for _, sized := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, sized: %t", c.name, sized), func(t *testing.T) {
+				x := mappedFile(t, c.access, sized)
+				route, err := exchange.Plan(x, b, exchange.Options{})
+				if err != nil || !strings.Contains(route.String(), c.reason) || strings.Contains(route.String(), status) {
+					t.Errorf("planned %v, %v", route, err)
+				}
+				_, report := to(t, x, b, exchange.Options{})
+				check(t, report, x.NumBytes(), way{exchange.Direct, 1, "copies from cpu", c.want})
+				if c.want == reason && strings.Contains(report.String(), status) {
+					t.Errorf("the report has the status: %v", report)
+				}
+				_, _, err = exchange.To(t.Context(), x, b, exchange.Options{Copy: exchange.Never})
+				wantNoWay(t, err, c.want)
+				if !errors.Is(err, core.ErrInvalid) {
+					t.Errorf("the error does not wrap what the device returned: %v", err)
+				}
+			})
 		}
 	}
 }

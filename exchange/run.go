@@ -59,7 +59,7 @@ func (m *move) run(ctx context.Context, p *plan) (*core.Tensor, Report, error) {
 			r.ways = slices.Clone(p.ways)
 		}
 		failed = append(failed, err)
-		r.ways[i].reason = failure{err}
+		r.ways[i].reason = m.why(r.ways[i], err)
 	}
 	report := p.refused(r.ways)
 	return nil, report, noWay(m.call, report, failed)

@@ -9,7 +9,8 @@
 //
 // The handle of memory on kDLOpenCL is the cl_mem, which DLPack has as the data of a DLTensor. byte_offset
 // counts from its first byte. [MemOf] returns both. Kernels take the offset as an argument, or [SubBuffer]
-// makes a cl_mem that begins at the first element. Alloc makes a cl_mem with offset 0 for each memory.
+// makes a cl_mem that begins at the first element. Alloc makes a cl_mem with offset 0 for each memory. It ignores
+// core.AllocOptions.Stream: freed memory is used again when the work on it is done.
 //
 // Properties.Alignment is the alignment of offsets. Where the host sees the memory, fine-grained SVM aligns
 // its address to 128 bytes, the most that clSVMAlloc can be asked for. A tensor that came by DLPack must

@@ -16,6 +16,8 @@
 // byte_offset counts bytes from the start of the VkBuffer; it is core.Memory.Offset plus the offset of the
 // tensor. The struct lives as long as the memory. BufferOf reads it in Go.
 //
+// Alloc ignores core.AllocOptions.Stream: freed memory is used again when the work on it is done.
+//
 // # Order
 //
 // A stream is a timeline semaphore, and an event is a value of it. All streams of a device submit their work

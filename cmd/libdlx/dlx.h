@@ -253,7 +253,7 @@ typedef struct dlx_alloc_options {
 	int32_t memory_type;     /* another type of memory of the API, as a DLDeviceType: 3 is pinned memory of CUDA */
 	int32_t host_visible;    /* 1: memory that the host can use in place */
 	dlx_device *share_with;  /* choose memory that a later move to this device need not copy, if there is such memory */
-	dlx_stream *stream;      /* the stream that uses the memory first */
+	dlx_stream *stream;      /* the stream that uses the memory first; only CUDA and ROCm make use of it */
 	uint64_t reserved[4];    /* 0 */
 } dlx_alloc_options;
 
