@@ -374,7 +374,7 @@ test-arm64: $(GPUSIM_ARM64) ## The conformance of CUDA's backend, and core's ass
 	CC="$(CC_ARM64)" GOARCH=arm64 CGO_ENABLED=1 CGO_LDFLAGS=-Wl,--no-warn-search-mismatch \
 	DLX_CUDA_LIBRARY=$(CURDIR)/$(GPUSIM_ARM64) $(GOTESTSUM) -- $(GOTESTFLAGS) -tags cuda \
 		-exec "$(EMULATOR)" -run '^TestConformance$$' ./backends/cuda
-	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/internal/half
+	CGO_ENABLED=0 GOARCH=arm64 $(GOTESTSUM) -- $(GOTESTFLAGS) -exec qemu-aarch64 ./core/float
 
 quick-libdlx test-libdlx: export DLX_LIBDLX := $(CURDIR)/$(LIBDLX)
 quick-libdlx test-libdlx: export TAGS := $(LIBDLX_TAGS)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 func TestAtAndSetByPosition(t *testing.T) {
@@ -176,7 +177,7 @@ func TestEqual(t *testing.T) {
 		"another type":        {nan, keep(core.FromSlice([]float32{1})), false, false},
 		"the last of many":    {keep(core.FromSlice(long)), keep(core.FromSlice(other)), false, false},
 		"many":                {keep(core.FromSlice(long, 50, 100)), keep(core.FromSlice(slices.Clone(long), 50, 100)), true, true},
-		"float16 zeros":       {keep(core.FromSlice([]core.Float16{0})), keep(core.FromSlice([]core.Float16{0x8000})), true, false},
+		"float16 zeros":       {keep(core.FromSlice([]float.Float16{0})), keep(core.FromSlice([]float.Float16{0x8000})), true, false},
 		"bools from abroad":   {bytesTensor(t, core.TypeBool, []byte{1, 2}, []int64{2}, 0), bytesTensor(t, core.TypeBool, []byte{3, 1}, []int64{2}, 0), true, false},
 		"packed":              {bytesTensor(t, core.TypeUint4, []byte{0x21, 0xf3}, []int64{3}, 0), bytesTensor(t, core.TypeUint4, []byte{0x21, 3}, []int64{3}, 0), true, true},
 		"complex":             {keep(core.FromSlice([]complex64{1i})), keep(core.FromSlice([]complex64{2i})), false, false},
@@ -236,7 +237,7 @@ func ExampleConvert() {
 		return
 	}
 	defer weights.Close()
-	halves := make([]core.Float16, 4)
+	halves := make([]float.Float16, 4)
 	dst, err := core.FromSlice(halves)
 	if err != nil {
 		fmt.Println(err)

@@ -4,7 +4,8 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/core/internal/half"
+	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/internal/minifloat"
 )
 
 // The functions of this file convert dense rows between the most common types. They are
@@ -19,13 +20,13 @@ func bulkConverter(to, from component) rowConverter {
 	}
 	switch (pair{to.code, from.code, [2]int64{to.bits, from.bits}}) {
 	case pair{CodeFloat, CodeFloat, [2]int64{32, 16}}:
-		return bulk(half.FromFloat16)
+		return bulk(func(to []float32, from []float.Float16) { float.FromFloat16(to, from) })
 	case pair{CodeFloat, CodeFloat, [2]int64{16, 32}}:
-		return bulk(half.ToFloat16)
+		return bulk(func(to []float.Float16, from []float32) { float.ToFloat16(to, from) })
 	case pair{CodeFloat, CodeBfloat, [2]int64{32, 16}}:
-		return bulk(half.FromBFloat16)
+		return bulk(func(to []float32, from []float.BFloat16) { float.FromBFloat16(to, from) })
 	case pair{CodeBfloat, CodeFloat, [2]int64{16, 32}}:
-		return bulk(half.ToBFloat16)
+		return bulk(func(to []float.BFloat16, from []float32) { float.ToBFloat16(to, from) })
 	case pair{CodeFloat, CodeFloat, [2]int64{64, 32}}:
 		return bulk(convertFloats[float64, float32])
 	case pair{CodeFloat, CodeFloat, [2]int64{32, 64}}:
@@ -109,19 +110,19 @@ var small = map[TypeCode]struct {
 	decode func(uint8) float32
 	encode func(float32) uint8
 }{
-	CodeFloat8E3M4:     {8, e3m4.decode, e3m4.encode},
-	CodeFloat8E4M3:     {8, e4m3.decode, e4m3.encode},
-	CodeFloat8E4M3B11:  {8, e4m3b11fnuz.decode, e4m3b11fnuz.encode},
-	CodeFloat8E4M3FN:   {8, e4m3fn.decode, e4m3fn.encode},
-	CodeFloat8E4M3FNUZ: {8, e4m3fnuz.decode, e4m3fnuz.encode},
-	CodeFloat8E5M2:     {8, e5m2.decode, e5m2.encode},
-	CodeFloat8E5M2FNUZ: {8, e5m2fnuz.decode, e5m2fnuz.encode},
+	CodeFloat8E3M4:     {8, minifloat.E3M4.Decode, minifloat.E3M4.Encode},
+	CodeFloat8E4M3:     {8, minifloat.E4M3.Decode, minifloat.E4M3.Encode},
+	CodeFloat8E4M3B11:  {8, minifloat.E4M3B11FNUZ.Decode, minifloat.E4M3B11FNUZ.Encode},
+	CodeFloat8E4M3FN:   {8, minifloat.E4M3FN.Decode, minifloat.E4M3FN.Encode},
+	CodeFloat8E4M3FNUZ: {8, minifloat.E4M3FNUZ.Decode, minifloat.E4M3FNUZ.Encode},
+	CodeFloat8E5M2:     {8, minifloat.E5M2.Decode, minifloat.E5M2.Encode},
+	CodeFloat8E5M2FNUZ: {8, minifloat.E5M2FNUZ.Decode, minifloat.E5M2FNUZ.Encode},
 	CodeFloat8E8M0FNU: {8,
-		func(x uint8) float32 { return Float8E8M0FNU(x).Float32() },
-		func(f float32) uint8 { return uint8(NewFloat8E8M0FNU(f)) }},
-	CodeFloat6E2M3FN: {6, e2m3fn.decode, e2m3fn.encode},
-	CodeFloat6E3M2FN: {6, e3m2fn.decode, e3m2fn.encode},
-	CodeFloat4E2M1FN: {4, e2m1fn.decode, e2m1fn.encode},
+		func(x uint8) float32 { return float.Float8E8M0FNU(x).Float32() },
+		func(f float32) uint8 { return uint8(float.NewFloat8E8M0FNU(f)) }},
+	CodeFloat6E2M3FN: {6, minifloat.E2M3FN.Decode, minifloat.E2M3FN.Encode},
+	CodeFloat6E3M2FN: {6, minifloat.E3M2FN.Decode, minifloat.E3M2FN.Encode},
+	CodeFloat4E2M1FN: {4, minifloat.E2M1FN.Decode, minifloat.E2M1FN.Encode},
 }
 
 // smallTables has the values of all bit patterns of the small types.

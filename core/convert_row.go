@@ -3,6 +3,8 @@ package core
 import (
 	"math"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // block is how many components are converted at once. The intermediate float64 or int64
@@ -168,7 +170,7 @@ func loader(c component) (load func(*numbers, at), floating bool) {
 		switch c.bits {
 		case 16:
 			return func(v *numbers, a at) {
-				each(a, v.n, func(i int, p *Float16) { v.floats[i] = float64(p.Float32()) })
+				each(a, v.n, func(i int, p *float.Float16) { v.floats[i] = float64(p.Float32()) })
 			}, true
 		case 32:
 			return func(v *numbers, a at) {
@@ -180,7 +182,7 @@ func loader(c component) (load func(*numbers, at), floating bool) {
 	case CodeBfloat:
 		if c.bits == 16 {
 			return func(v *numbers, a at) {
-				each(a, v.n, func(i int, p *BFloat16) { v.floats[i] = float64(p.Float32()) })
+				each(a, v.n, func(i int, p *float.BFloat16) { v.floats[i] = float64(p.Float32()) })
 			}, true
 		}
 	default:
@@ -260,7 +262,7 @@ func storer(c component) func(*numbers, at) {
 		case 16:
 			return func(v *numbers, a at) {
 				f := v.asFloats(true)
-				each(a, v.n, func(i int, p *Float16) { *p = float16Of(f[i]) })
+				each(a, v.n, func(i int, p *float.Float16) { *p = float16Of(f[i]) })
 			}
 		case 32:
 			return func(v *numbers, a at) {
@@ -277,7 +279,7 @@ func storer(c component) func(*numbers, at) {
 		if c.bits == 16 {
 			return func(v *numbers, a at) {
 				f := v.asFloats(true)
-				each(a, v.n, func(i int, p *BFloat16) { *p = NewBFloat16(float32(f[i])) })
+				each(a, v.n, func(i int, p *float.BFloat16) { *p = float.NewBFloat16(float32(f[i])) })
 			}
 		}
 	default:
@@ -305,7 +307,7 @@ func storeInts[T uint8 | uint16 | uint32 | uint64](c component) func(*numbers, a
 // float16Of rounds f to a Float16. Rounding to float32 first could round twice. So it first
 // truncates f to a float32 and sets its last bit if the truncation was inexact (round to
 // odd).
-func float16Of(f float64) Float16 {
+func float16Of(f float64) float.Float16 {
 	g := float32(f)
 	if d := float64(g); d != f && f == f && math.Float32bits(g)&1 == 0 {
 		if math.Abs(d) > math.Abs(f) {
@@ -314,7 +316,7 @@ func float16Of(f float64) Float16 {
 			g = math.Float32frombits(math.Float32bits(g) | 1)
 		}
 	}
-	return NewFloat16(g)
+	return float.NewFloat16(g)
 }
 
 // get returns the bits of component i, which has at most 8. The bits of a byte count from

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // convertible are the types that NumPy and ml_dtypes convert, too. Numbers of fewer than
@@ -58,7 +59,7 @@ func patterns(d core.DType) []byte {
 				put(math.Float64bits(float64(math.Float32frombits(uint32(i<<16)))) + low)
 			}
 			put(i<<48 | r.Uint64N(1<<48))
-			h := float64(core.Float16(i).Float32())
+			h := float64(float.Float16(i).Float32())
 			put(math.Float64bits(h * (1 + 0x1p-11)))
 			put(math.Float64bits(math.Nextafter(h*(1+0x1p-11), 0)))
 			put(math.Float64bits(math.Nextafter(h*(1+0x1p-11), math.Inf(1))))
@@ -244,20 +245,20 @@ func sameNumbers(t *testing.T, src, dst *core.Tensor, want []byte) {
 
 // Every pattern of 16 bits passes through Convert as it does through its own method.
 func TestConvertAgreesWithTheScalars(t *testing.T) {
-	halves, brains := make([]core.Float16, 1<<16), make([]core.BFloat16, 1<<16)
+	halves, brains := make([]float.Float16, 1<<16), make([]float.BFloat16, 1<<16)
 	for i := range halves {
-		halves[i], brains[i] = core.Float16(i), core.BFloat16(i)
+		halves[i], brains[i] = float.Float16(i), float.BFloat16(i)
 	}
-	agrees(t, halves, core.Float16.Float32)
-	agrees(t, brains, core.BFloat16.Float32)
+	agrees(t, halves, float.Float16.Float32)
+	agrees(t, brains, float.BFloat16.Float32)
 	singles := make([]float32, 0, 7<<16)
 	for p := patterns(core.TypeFloat32); len(p) > 0; p = p[4:] {
 		singles = append(singles, math.Float32frombits(uint32(p[0])|uint32(p[1])<<8|uint32(p[2])<<16|uint32(p[3])<<24))
 	}
-	agrees(t, singles, core.NewFloat16)
-	agrees(t, singles, core.NewBFloat16)
-	agrees(t, singles, core.NewFloat8E4M3FN)
-	agrees(t, singles, core.NewFloat8E8M0FNU)
+	agrees(t, singles, float.NewFloat16)
+	agrees(t, singles, float.NewBFloat16)
+	agrees(t, singles, float.NewFloat8E4M3FN)
+	agrees(t, singles, float.NewFloat8E8M0FNU)
 	agrees(t, singles, func(f float32) float64 { return float64(f) })
 }
 
@@ -440,13 +441,13 @@ func FuzzConvertStrided(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer dst.Close()
-		got, err := core.Values[core.Float8E5M2](dst)
+		got, err := core.Values[float.Float8E5M2](dst)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, x := range got {
 			f := in[1<<15+i/int(n)*int(a)+i%int(n)*int(b)]
-			if want := core.NewFloat8E5M2(f); x != want {
+			if want := float.NewFloat8E5M2(f); x != want {
 				t.Fatalf("element %d, %v, becomes %v, want %v", i, f, x.Float32(), want.Float32())
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 func TestDTypeNamesRoundTrip(t *testing.T) {
@@ -150,8 +151,8 @@ func TestDTypeOf(t *testing.T) {
 	dtypeOf[uint16](t, "uint16")
 	dtypeOf[uint32](t, "uint32")
 	dtypeOf[uint64](t, "uint64")
-	dtypeOf[core.Float16](t, "float16")
-	dtypeOf[core.BFloat16](t, "bfloat16")
+	dtypeOf[float.Float16](t, "float16")
+	dtypeOf[float.BFloat16](t, "bfloat16")
 	dtypeOf[float32](t, "float32")
 	dtypeOf[float64](t, "float64")
 	dtypeOf[complex64](t, "complex64")

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // Element is satisfied by the Go types whose values have the memory format of elements of
@@ -17,8 +19,8 @@ type Element interface {
 }
 
 // DTypeOf returns the element type of T. For int and uint it depends on the platform:
-// int64 or int32, and uint64 or uint32. The number types of this package, such as
-// [Float16] and [Float8E5M2], have the element type of that name. Every other named type
+// int64 or int32, and uint64 or uint32. The types of package float, such as
+// [float.Float16] and [float.Float8E5M2], have the element type of that name. Every other named type
 // has the element type of its underlying type.
 func DTypeOf[T Element]() DType {
 	switch any(*new(T)).(type) {
@@ -38,9 +40,9 @@ func DTypeOf[T Element]() DType {
 		return TypeUint32
 	case uint64:
 		return TypeUint64
-	case Float16:
+	case float.Float16:
 		return TypeFloat16
-	case BFloat16:
+	case float.BFloat16:
 		return TypeBFloat16
 	case float32:
 		return TypeFloat32
@@ -52,21 +54,21 @@ func DTypeOf[T Element]() DType {
 		return TypeComplex128
 	case bool:
 		return TypeBool
-	case Float8E4M3FN:
+	case float.Float8E4M3FN:
 		return TypeFloat8E4M3FN
-	case Float8E5M2:
+	case float.Float8E5M2:
 		return TypeFloat8E5M2
-	case Float8E4M3FNUZ:
+	case float.Float8E4M3FNUZ:
 		return TypeFloat8E4M3FNUZ
-	case Float8E5M2FNUZ:
+	case float.Float8E5M2FNUZ:
 		return TypeFloat8E5M2FNUZ
-	case Float8E4M3B11FNUZ:
+	case float.Float8E4M3B11FNUZ:
 		return TypeFloat8E4M3B11FNUZ
-	case Float8E3M4:
+	case float.Float8E3M4:
 		return TypeFloat8E3M4
-	case Float8E4M3:
+	case float.Float8E4M3:
 		return TypeFloat8E4M3
-	case Float8E8M0FNU:
+	case float.Float8E8M0FNU:
 		return TypeFloat8E8M0FNU
 	default:
 		return kindTypes[reflect.TypeFor[T]().Kind()]

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 type (
@@ -27,7 +28,7 @@ func TestNamedTypesAndPlainInts(t *testing.T) {
 	throughTensor[pixel](t, 0, 255)
 	throughTensor[enabled](t, true, false)
 	throughTensor[wave](t, 1i, -2)
-	throughTensor(t, core.NewFloat8E5M2(1.5), core.NewFloat8E5M2(-0.25))
+	throughTensor(t, float.NewFloat8E5M2(1.5), float.NewFloat8E5M2(-0.25))
 	dtypeOf[int](t, "int"+strconv.Itoa(strconv.IntSize))
 	dtypeOf[uint](t, "uint"+strconv.Itoa(strconv.IntSize))
 	dtypeOf[status](t, "int"+strconv.Itoa(strconv.IntSize))
@@ -35,14 +36,14 @@ func TestNamedTypesAndPlainInts(t *testing.T) {
 	dtypeOf[pixel](t, "uint8")
 	dtypeOf[enabled](t, "bool")
 	dtypeOf[wave](t, "complex64")
-	dtypeOf[core.Float8E4M3](t, "float8_e4m3")
-	dtypeOf[core.Float8E3M4](t, "float8_e3m4")
-	dtypeOf[core.Float8E4M3FN](t, "float8_e4m3fn")
-	dtypeOf[core.Float8E4M3FNUZ](t, "float8_e4m3fnuz")
-	dtypeOf[core.Float8E4M3B11FNUZ](t, "float8_e4m3b11fnuz")
-	dtypeOf[core.Float8E5M2](t, "float8_e5m2")
-	dtypeOf[core.Float8E5M2FNUZ](t, "float8_e5m2fnuz")
-	dtypeOf[core.Float8E8M0FNU](t, "float8_e8m0fnu")
+	dtypeOf[float.Float8E4M3](t, "float8_e4m3")
+	dtypeOf[float.Float8E3M4](t, "float8_e3m4")
+	dtypeOf[float.Float8E4M3FN](t, "float8_e4m3fn")
+	dtypeOf[float.Float8E4M3FNUZ](t, "float8_e4m3fnuz")
+	dtypeOf[float.Float8E4M3B11FNUZ](t, "float8_e4m3b11fnuz")
+	dtypeOf[float.Float8E5M2](t, "float8_e5m2")
+	dtypeOf[float.Float8E5M2FNUZ](t, "float8_e5m2fnuz")
+	dtypeOf[float.Float8E8M0FNU](t, "float8_e8m0fnu")
 }
 
 // A tensor of one type is seen through every Go type that has the same elements.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // A Go slice becomes a tensor in place; views of it share its memory.
@@ -73,7 +74,7 @@ func ExampleError() {
 func ExampleParseDType() {
 	t, _ := core.ParseDType("int4x2")
 	fmt.Println(t, t.Bits, t.Lanes)
-	fmt.Println(core.DTypeOf[core.BFloat16]())
+	fmt.Println(core.DTypeOf[float.BFloat16]())
 	// Output:
 	// int4x2 4 2
 	// bfloat16

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // decimal is a finite number in decimal digits: d1.d2d3... times ten to the power of exp.
@@ -112,7 +114,7 @@ func ratio(a, b float64, c component) float64 {
 	case c.bits == 64:
 		return a / b
 	case c.bits == 16 && c.code == CodeFloat:
-		return float64(NewFloat16(float32(a / b)).Float32())
+		return float64(float.NewFloat16(float32(a / b)).Float32())
 	default:
 		return float64(float32(a) / float32(b))
 	}
@@ -204,7 +206,7 @@ func shortest(x float64, c component) decimal {
 	}
 	for digits := 0; ; digits++ {
 		s := strconv.FormatFloat(x, 'e', digits, 64)
-		if f, err := strconv.ParseFloat(s, 32); err == nil && NewFloat16(float32(f)).Float32() == float32(x) || digits == 17 {
+		if f, err := strconv.ParseFloat(s, 32); err == nil && float.NewFloat16(float32(f)).Float32() == float32(x) || digits == 17 {
 			return decimalOf(s)
 		}
 	}

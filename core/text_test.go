@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // TestTextAgreesWithNumPy compares with str of NumPy: see text_check.py.
@@ -205,7 +206,7 @@ func TestTextWithTheSmallestNumberWithoutExponent(t *testing.T) {
 	if s := text(core.FromSlice([]float64{1e-4, 0.05}, 2)); s != want {
 		t.Errorf("float64: %s", s)
 	}
-	if s := text(core.FromSlice([]core.Float16{core.NewFloat16(1e-4), core.NewFloat16(0.05)}, 2)); s != want {
+	if s := text(core.FromSlice([]float.Float16{float.NewFloat16(1e-4), float.NewFloat16(0.05)}, 2)); s != want {
 		t.Errorf("float16: %s", s)
 	}
 	if s := text(core.FromSlice([]complex64{1e-4, 0.05i}, 2)); s != "[0.0001+0.j   0.    +0.05j]" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 func TestFromSliceSharesMemory(t *testing.T) {
@@ -87,8 +88,8 @@ func TestEveryElementTypeIsSeenAsItself(t *testing.T) {
 	throughTensor[uint16](t, 0, 1, math.MaxUint16)
 	throughTensor[uint32](t, 0, 1, math.MaxUint32)
 	throughTensor[uint64](t, 0, 1, math.MaxUint64)
-	throughTensor(t, core.NewFloat16(-1.5), core.NewFloat16(0), core.NewFloat16(65504))
-	throughTensor(t, core.NewBFloat16(-1.5), core.NewBFloat16(0), core.NewBFloat16(3e38))
+	throughTensor(t, float.NewFloat16(-1.5), float.NewFloat16(0), float.NewFloat16(65504))
+	throughTensor(t, float.NewBFloat16(-1.5), float.NewBFloat16(0), float.NewBFloat16(3e38))
 	throughTensor[float32](t, -math.MaxFloat32, 0, math.SmallestNonzeroFloat32)
 	throughTensor(t, -math.MaxFloat64, 0, math.SmallestNonzeroFloat64)
 	throughTensor[complex64](t, 1-2i, 0, 3i)
@@ -204,9 +205,9 @@ func TestMisalignedValuesAreRefused(t *testing.T) {
 
 func TestFloat16AgainstEveryValue(t *testing.T) {
 	for i := range 1 << 16 {
-		h := core.Float16(i)
+		h := float.Float16(i)
 		f := h.Float32()
-		back := core.NewFloat16(f)
+		back := float.NewFloat16(f)
 		if f != f {
 			if g := back.Float32(); g == g || (back^h)&0x8000 != 0 {
 				t.Fatalf("NaN %#04x comes back as %#04x", i, back)
@@ -236,38 +237,38 @@ func TestFloat16AgainstEveryValue(t *testing.T) {
 // Halfway between two neighbours the even one wins; a little beside, the nearer.
 func TestHalfPrecisionRounding(t *testing.T) {
 	for i := range uint16(0x7c00) {
-		low, high := core.Float16(i).Float32(), core.Float16(i+1).Float32()
+		low, high := float.Float16(i).Float32(), float.Float16(i+1).Float32()
 		if i+1 == 0x7c00 {
 			high = 65536 // where infinity would be
 		}
 		mid := low/2 + high/2
-		even := core.Float16(i + i&1)
-		for f, want := range map[float32]core.Float16{
-			mid: even, math.Nextafter32(mid, 0): core.Float16(i), math.Nextafter32(mid, math.MaxFloat32): core.Float16(i + 1),
+		even := float.Float16(i + i&1)
+		for f, want := range map[float32]float.Float16{
+			mid: even, math.Nextafter32(mid, 0): float.Float16(i), math.Nextafter32(mid, math.MaxFloat32): float.Float16(i + 1),
 		} {
-			if got := core.NewFloat16(f); got != want {
+			if got := float.NewFloat16(f); got != want {
 				t.Fatalf("%g rounds to %#04x, want %#04x", f, got, want)
 			}
-			if got := core.NewFloat16(-f); got != want|0x8000 {
+			if got := float.NewFloat16(-f); got != want|0x8000 {
 				t.Fatalf("%g rounds to %#04x, want %#04x", -f, got, want|0x8000)
 			}
 		}
 	}
-	for f, want := range map[float32]core.BFloat16{
+	for f, want := range map[float32]float.BFloat16{
 		1: 0x3f80, 1.00390625: 0x3f80, 1.01171875: 0x3f82, math.MaxFloat32: 0x7f80, float32(math.Inf(-1)): 0xff80, 1e-45: 0,
 	} {
-		if got := core.NewBFloat16(f); got != want {
+		if got := float.NewBFloat16(f); got != want {
 			t.Errorf("bfloat16 of %g is %#04x, want %#04x", f, got, want)
 		}
 	}
-	if f := core.NewBFloat16(math.Float32frombits(0x7f800001)).Float32(); f == f {
+	if f := float.NewBFloat16(math.Float32frombits(0x7f800001)).Float32(); f == f {
 		t.Error("a NaN with a low payload became", f)
 	}
-	if f := core.NewFloat16(math.Float32frombits(0xff800001)).Float32(); f == f {
+	if f := float.NewFloat16(math.Float32frombits(0xff800001)).Float32(); f == f {
 		t.Error("a NaN with a low payload became", f)
 	}
 	for i := range 1 << 16 {
-		if h := core.BFloat16(i); h.Float32() == h.Float32() && core.NewBFloat16(h.Float32()) != h {
+		if h := float.BFloat16(i); h.Float32() == h.Float32() && float.NewBFloat16(h.Float32()) != h {
 			t.Fatalf("bfloat16 %#04x does not come back", i)
 		}
 	}

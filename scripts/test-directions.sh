@@ -11,7 +11,7 @@ forbidden=(
   "core                 core/dlpack"
   "core                 stream"
   "core/internal/abi    core"
-  "core/internal/half   core"
+  "core/float           core"
   "core/dlpack          stream"
   "core/coretest        stream"
   "stream               backends/cpu"

@@ -14,6 +14,7 @@ import (
 	"github.com/dlx-go/dlx/backends/all"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/float"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/interop/ffmpeg/internal/avtest"
 )
@@ -408,7 +409,7 @@ func TestSound(t *testing.T) {
 		}
 		f.Free()
 		for _, p := range planes {
-			if err := core.Fill(t.Context(), p, core.Float16(0)); err == nil {
+			if err := core.Fill(t.Context(), p, float.Float16(0)); err == nil {
 				t.Error("samples of another type were written")
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/float"
 	"github.com/dlx-go/dlx/stream"
 	ort "github.com/yalue/onnxruntime_go"
 )
@@ -45,8 +46,8 @@ func TestSameAddress(t *testing.T) {
 		keep(core.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)),
 		keep(core.FromSlice([]bool{true, false})),
 		keep(core.FromSlice([]float64{7}, []int64{}...)),
-		keep(core.FromSlice([]core.BFloat16{1, 2}, 2, 1)),
-		keep(core.FromSlice([]core.Float16{1}, 1)),
+		keep(core.FromSlice([]float.BFloat16{1, 2}, 2, 1)),
+		keep(core.FromSlice([]float.Float16{1}, 1)),
 		scalar(t),
 	} {
 		v, err := lib.Input(ctx, of)
@@ -227,7 +228,7 @@ func TestMisuse(t *testing.T) {
 		{"a closed tensor", closed, core.ErrClosed},
 		{"a transposed tensor", keep(x.Transpose()), core.ErrLayout},
 		{"every second column", keep(x.Slice(1, 0, 2, 2)), core.ErrLayout},
-		{"a type that ONNX Runtime lacks", keep(core.FromSlice([]core.Float8E3M4{1})), core.ErrDType},
+		{"a type that ONNX Runtime lacks", keep(core.FromSlice([]float.Float8E3M4{1})), core.ErrDType},
 		{"complex numbers", keep(core.FromSlice([]complex64{1})), core.ErrDType},
 		{"memory of Vulkan", elsewhere(t, core.DeviceVulkan, 0), core.ErrNotSupported},
 		{"memory that was written with an error", failedWrite, core.ErrDeviceLost},

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -201,7 +202,7 @@ func Door(t *core.Tensor) ([]byte, error) {
 	case core.TypeInt16:
 		return door[int16](t)
 	case core.TypeFloat16:
-		return door[core.Float16](t)
+		return door[float.Float16](t)
 	case core.TypeFloat32:
 		return door[float32](t)
 	case core.TypeFloat64:
@@ -242,7 +243,7 @@ func DoorWrite(t *core.Tensor, items []byte) error {
 	case core.TypeInt16:
 		return doorWrite[int16](t, items)
 	case core.TypeFloat16:
-		return doorWrite[core.Float16](t, items)
+		return doorWrite[float.Float16](t, items)
 	case core.TypeFloat32:
 		return doorWrite[float32](t, items)
 	case core.TypeFloat64:

@@ -1,6 +1,10 @@
-package core
+package float
 
-import "math"
+import (
+	"math"
+
+	"github.com/dlx-go/dlx/core/internal/minifloat"
+)
 
 // Float16 holds the bits of an IEEE 754 binary16 number.
 type Float16 uint16
@@ -19,18 +23,12 @@ func NewFloat16(f float32) Float16 {
 		return Float16(sign | 0x7c00)
 	case exp >= -14:
 		// A carry out of the fraction increments the exponent, up to infinity.
-		return Float16(sign | uint16(roundShift(uint32(exp+15)<<23|frac, 13)))
+		return Float16(sign | uint16(minifloat.RoundShift(uint32(exp+15)<<23|frac, 13)))
 	case exp >= -25: // subnormal: the hidden bit becomes explicit
-		return Float16(sign | uint16(roundShift(frac|0x800000, uint32(-exp-1))))
+		return Float16(sign | uint16(minifloat.RoundShift(frac|0x800000, uint32(-exp-1))))
 	default:
 		return Float16(sign)
 	}
-}
-
-// roundShift shifts right by n in 1..31 and rounds to nearest, ties to even.
-func roundShift(v, n uint32) uint32 {
-	half := uint32(1) << (n - 1)
-	return (v + half - 1 + v>>n&1) >> n
 }
 
 // Float32 returns the number as a float32. The conversion is exact.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package half_test
+package float_test
 
 import (
 	"os"

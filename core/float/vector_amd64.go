@@ -1,6 +1,6 @@
 //go:build !purego && !race && !asan && !msan
 
-package half
+package float
 
 // vectors tells whether the processor has AVX2 and F16C, and the system saves the registers.
 var vectors = detect()
@@ -32,13 +32,13 @@ func xgetbv() uint32
 // In these functions, n is at least shortest.
 
 //go:noescape
-func vectorToFloat16(to *uint16, from *float32, n int)
+func vectorToFloat16(to *Float16, from *float32, n int)
 
 //go:noescape
-func vectorFromFloat16(to *float32, from *uint16, n int)
+func vectorFromFloat16(to *float32, from *Float16, n int)
 
 //go:noescape
-func vectorToBFloat16(to *uint16, from *float32, n int)
+func vectorToBFloat16(to *BFloat16, from *float32, n int)
 
 //go:noescape
-func vectorFromBFloat16(to *float32, from *uint16, n int)
+func vectorFromBFloat16(to *float32, from *BFloat16, n int)

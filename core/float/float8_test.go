@@ -1,10 +1,10 @@
-package core_test
+package float_test
 
 import (
 	"math"
 	"testing"
 
-	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/float"
 )
 
 // number8 is an 8-bit type as a test sees it: its parameters, and how it converts.
@@ -18,13 +18,13 @@ type number8 struct {
 
 func numbers8() map[string]number8 {
 	return map[string]number8{
-		"e3m4":        {3, 4, 3, true, false, func(x uint8) float32 { return core.Float8E3M4(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E3M4(f)) }},
-		"e4m3":        {4, 3, 7, true, false, func(x uint8) float32 { return core.Float8E4M3(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E4M3(f)) }},
-		"e4m3b11fnuz": {4, 3, 11, false, true, func(x uint8) float32 { return core.Float8E4M3B11FNUZ(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E4M3B11FNUZ(f)) }},
-		"e4m3fn":      {4, 3, 7, false, false, func(x uint8) float32 { return core.Float8E4M3FN(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E4M3FN(f)) }},
-		"e4m3fnuz":    {4, 3, 8, false, true, func(x uint8) float32 { return core.Float8E4M3FNUZ(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E4M3FNUZ(f)) }},
-		"e5m2":        {5, 2, 15, true, false, func(x uint8) float32 { return core.Float8E5M2(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E5M2(f)) }},
-		"e5m2fnuz":    {5, 2, 16, false, true, func(x uint8) float32 { return core.Float8E5M2FNUZ(x).Float32() }, func(f float32) uint8 { return uint8(core.NewFloat8E5M2FNUZ(f)) }},
+		"e3m4":        {3, 4, 3, true, false, func(x uint8) float32 { return float.Float8E3M4(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E3M4(f)) }},
+		"e4m3":        {4, 3, 7, true, false, func(x uint8) float32 { return float.Float8E4M3(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E4M3(f)) }},
+		"e4m3b11fnuz": {4, 3, 11, false, true, func(x uint8) float32 { return float.Float8E4M3B11FNUZ(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E4M3B11FNUZ(f)) }},
+		"e4m3fn":      {4, 3, 7, false, false, func(x uint8) float32 { return float.Float8E4M3FN(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E4M3FN(f)) }},
+		"e4m3fnuz":    {4, 3, 8, false, true, func(x uint8) float32 { return float.Float8E4M3FNUZ(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E4M3FNUZ(f)) }},
+		"e5m2":        {5, 2, 15, true, false, func(x uint8) float32 { return float.Float8E5M2(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E5M2(f)) }},
+		"e5m2fnuz":    {5, 2, 16, false, true, func(x uint8) float32 { return float.Float8E5M2FNUZ(x).Float32() }, func(f float32) uint8 { return uint8(float.NewFloat8E5M2FNUZ(f)) }},
 	}
 }
 
@@ -95,38 +95,38 @@ func (n number8) roundsToNearest(t *testing.T, name string) {
 
 func TestScalesArePowersOfTwo(t *testing.T) {
 	for i := range 255 {
-		x := core.Float8E8M0FNU(i)
+		x := float.Float8E8M0FNU(i)
 		f := x.Float32()
-		if want := math.Ldexp(1, i-127); float64(f) != want || core.NewFloat8E8M0FNU(f) != x {
+		if want := math.Ldexp(1, i-127); float64(f) != want || float.NewFloat8E8M0FNU(f) != x {
 			t.Fatalf("%#x is %v, want %v", i, f, want)
 		}
 		if i == 254 {
 			break
 		}
 		if i == 0 {
-			if got := core.NewFloat8E8M0FNU(math.Nextafter32(f, 1)); got != 1 {
+			if got := float.NewFloat8E8M0FNU(math.Nextafter32(f, 1)); got != 1 {
 				t.Errorf("what is above 2**-127 becomes %#x", got)
 			}
 			continue
 		}
-		for g, want := range map[float32]core.Float8E8M0FNU{
+		for g, want := range map[float32]float.Float8E8M0FNU{
 			f * 1.5: x + 1, math.Nextafter32(f*1.5, 0): x, math.Nextafter32(f*1.5, math.MaxFloat32): x + 1,
 		} {
-			if got := core.NewFloat8E8M0FNU(g); got != want {
+			if got := float.NewFloat8E8M0FNU(g); got != want {
 				t.Errorf("%v becomes %#x, want %#x", g, got, want)
 			}
 		}
 	}
 	nan := float32(math.NaN())
 	for _, f := range []float32{0, float32(math.Copysign(0, -1)), -1, nan, -nan, float32(math.Inf(1)), 0x1.8p127} {
-		if got := core.NewFloat8E8M0FNU(f); got != 0xff {
+		if got := float.NewFloat8E8M0FNU(f); got != 0xff {
 			t.Errorf("%v becomes %#x, want NaN", f, got)
 		}
 	}
-	if f := core.Float8E8M0FNU(0xff).Float32(); f == f {
+	if f := float.Float8E8M0FNU(0xff).Float32(); f == f {
 		t.Error("0xff is", f)
 	}
-	if got := core.NewFloat8E8M0FNU(math.SmallestNonzeroFloat32); got != 0 {
+	if got := float.NewFloat8E8M0FNU(math.SmallestNonzeroFloat32); got != 0 {
 		t.Errorf("the smallest number becomes %#x", got)
 	}
 }

@@ -1,4 +1,4 @@
-package half
+package float
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 // The functions of this file are fast because they have no branches that depend on the
 // numbers.
 
-func fromBFloat16(to []float32, from []uint16) {
+func fromBFloat16(to []float32, from []BFloat16) {
 	to = to[:len(from)]
 	for i, x := range from {
 		to[i] = math.Float32frombits(uint32(x) << 16)
 	}
 }
 
-func toBFloat16(to []uint16, from []float32) {
+func toBFloat16(to []BFloat16, from []float32) {
 	to = to[:len(from)]
 	for i, f := range from {
 		b := math.Float32bits(f)
@@ -23,13 +23,13 @@ func toBFloat16(to []uint16, from []float32) {
 			b |= 1 << 22
 			b &^= 0xffff
 		}
-		to[i] = uint16((b + 0x7fff + b>>16&1) >> 16)
+		to[i] = BFloat16((b + 0x7fff + b>>16&1) >> 16)
 	}
 }
 
-func fromFloat16(to []float32, from []uint16) { tables().fromFloat16(to, from) }
+func fromFloat16(to []float32, from []Float16) { tables().fromFloat16(to, from) }
 
-func toFloat16(to []uint16, from []float32) { tables().toFloat16(to, from) }
+func toFloat16(to []Float16, from []float32) { tables().toFloat16(to, from) }
 
 // tables16 holds two small tables that convert a float16 to a float32, and one that
 // converts back; see Jeroen van der Zijp, Fast Half Float Conversions. The conversion back
@@ -84,7 +84,7 @@ var tables = sync.OnceValue(func() *tables16 {
 	return t
 })
 
-func (t *tables16) fromFloat16(to []float32, from []uint16) {
+func (t *tables16) fromFloat16(to []float32, from []Float16) {
 	to = to[:len(from)]
 	for i, h := range from {
 		w := t.widen[h>>10]
@@ -92,7 +92,7 @@ func (t *tables16) fromFloat16(to []float32, from []uint16) {
 	}
 }
 
-func (t *tables16) toFloat16(to []uint16, from []float32) {
+func (t *tables16) toFloat16(to []Float16, from []float32) {
 	to = to[:len(from)]
 	for i, f := range from {
 		b := math.Float32bits(f)
@@ -102,6 +102,6 @@ func (t *tables16) toFloat16(to []uint16, from []float32) {
 		if b&0x7fffffff > 0x7f800000 { // NaN is rare: the processor predicts this branch
 			h = b>>16&0x8000 | 0x7e00 | b>>13&0x3ff
 		}
-		to[i] = uint16(h)
+		to[i] = Float16(h)
 	}
 }
