@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/benchmarks/internal/barecuda"
 	"github.com/dlx-go/dlx/benchmarks/internal/bareopencl"
 	"github.com/dlx-go/dlx/core"
@@ -37,7 +38,7 @@ func bestMemory(id core.DeviceID, can core.Capabilities) string {
 	switch {
 	case pinnedTypes[id.Type] != 0:
 		return pinned
-	case can.Has(core.CapabilityOf[core.HostMapper]()):
+	case can.Has(backendkit.CapabilityOf[core.HostMapper]()):
 		return mapped
 	default:
 		return pageable

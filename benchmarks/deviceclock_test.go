@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -42,7 +43,7 @@ func clockedStream(t *testing.T, d core.Device) core.Stream {
 func sleeping(s core.Stream, d time.Duration) func(n int) error {
 	return func(n int) error {
 		for range n {
-			if err := s.(core.HostWorker).Enqueue(func() error { time.Sleep(d); return nil }); err != nil {
+			if err := s.(backendkit.HostWorker).Enqueue(func() error { time.Sleep(d); return nil }); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,7 @@ import "fmt"
 type optionalInterface struct {
 	capability  Capabilities
 	name        string
-	pointer     any // a nil pointer to the interface; CapabilityOf compares it
+	pointer     any // a nil pointer to the interface; capabilityOf compares it
 	implemented func(Device) bool
 }
 
@@ -35,31 +35,31 @@ var optionalInterfaces = [...]optionalInterface{
 	optional[DeviceClock](CapDeviceClock, "DeviceClock"),
 }
 
-// CapabilityOf returns the capability of the optional interface I. For example, it
-// returns CapMapHost for [HostMapper]. It returns 0 if I has no capability.
-func CapabilityOf[I any]() Capabilities {
+// capabilityOf returns the capability of the optional interface to which pointer is a nil
+// pointer, and 0 if it has none.
+func capabilityOf(pointer any) Capabilities {
 	for i := range optionalInterfaces {
-		if row := &optionalInterfaces[i]; row.pointer == any((*I)(nil)) {
+		if row := &optionalInterfaces[i]; row.pointer == pointer {
 			return row.capability
 		}
 	}
 	return 0
 }
 
+// CapabilityOf is capabilityOf.
+func (inside) CapabilityOf(pointer any) Capabilities { return capabilityOf(pointer) }
+
 // As returns d as the optional interface I, and reports whether d has that ability.
 // If d implements I but does not declare the capability of I, ok is false. If d is nil,
-// ok is false too. For an interface without a capability, such as [CloseNotifier], As is
-// a type assertion.
+// ok is false too. For an interface without a capability, such as [FileReader], As is a
+// type assertion.
 //
 //	if m, ok := core.As[core.HostMapper](d); ok {
 //		memory, err := m.MapHost(ctx, host)
 //	}
-//
-// Code that already has d's Properties can test its Capabilities for [CapabilityOf] I
-// instead.
 func As[I any](d Device) (i I, ok bool) {
 	i, ok = d.(I)
-	if c := CapabilityOf[I](); ok && c != 0 {
+	if c := capabilityOf((*I)(nil)); ok && c != 0 {
 		ok = d.Properties().Capabilities.Has(c)
 	}
 	if !ok {
@@ -69,10 +69,8 @@ func As[I any](d Device) (i I, ok bool) {
 	return i, true
 }
 
-// CheckCapabilities checks that d implements the interface of every capability that it
-// declares. It returns ErrNotSupported if one is missing, and ErrInvalid if d is nil.
-// The conformance suite calls it.
-func CheckCapabilities(d Device) error {
+// CheckCapabilities is CheckCapabilities of package backendkit.
+func (inside) CheckCapabilities(d Device) error {
 	if d == nil {
 		return Errorf(ErrInvalid, "core", "CheckCapabilities", "the device is nil")
 	}

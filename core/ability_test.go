@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -43,29 +44,29 @@ func TestTheCapabilityDecides(t *testing.T) {
 	if m, ok := core.As[core.HostMapper](none); ok || m != nil {
 		t.Errorf("a device without capabilities is the HostMapper %v", m)
 	}
-	if _, ok := core.As[core.CloseNotifier](none); !ok {
+	if _, ok := core.As[backendkit.CloseNotifier](none); !ok {
 		t.Error("a device that has close hooks is no CloseNotifier")
 	}
 	if _, ok := core.As[core.HostMapper](nil); ok {
 		t.Error("a nil device is a HostMapper")
 	}
-	if got := core.CapabilityOf[core.PeerCopier](); got != core.CapPeer {
+	if got := backendkit.CapabilityOf[core.PeerCopier](); got != core.CapPeer {
 		t.Errorf("the capability of a PeerCopier is %v", got)
 	}
-	if got := core.CapabilityOf[core.Device](); got != 0 {
+	if got := backendkit.CapabilityOf[core.Device](); got != 0 {
 		t.Errorf("the capability of a Device is %v", got)
 	}
 }
 
 func TestCheckCapabilities(t *testing.T) {
 	d := openSimulated(t)
-	if err := core.CheckCapabilities(d); err != nil {
+	if err := backendkit.CheckCapabilities(d); err != nil {
 		t.Error(err)
 	}
-	if err := core.CheckCapabilities(nil); !errors.Is(err, core.ErrInvalid) {
+	if err := backendkit.CheckCapabilities(nil); !errors.Is(err, core.ErrInvalid) {
 		t.Errorf("a nil device: %v", err)
 	}
-	err := core.CheckCapabilities(declaring{d, core.CapExportSemaphores})
+	err := backendkit.CheckCapabilities(declaring{d, core.CapExportSemaphores})
 	if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "SemaphoreExporter") {
 		t.Errorf("a device that declares what it does not implement: %v", err)
 	}

@@ -24,7 +24,7 @@ func Alloc(ctx context.Context, d Device, size int64, opts AllocOptions) (Memory
 	c.allocs.Add(1)
 	c.allocated.Add(size)
 	o := countedOwner{owner: m.Owner, counters: c, size: size}
-	if _, ok := m.Owner.(OrderedOwner); ok {
+	if _, ok := m.Owner.(orderedOwner); ok {
 		m.Owner = &orderedCounted{o}
 	} else {
 		m.Owner = &o
@@ -56,13 +56,13 @@ func (o *countedOwner) Free() {
 	}
 }
 
-// orderedCounted is a countedOwner of an [OrderedOwner].
+// orderedCounted is a countedOwner of an orderedOwner.
 type orderedCounted struct{ countedOwner }
 
-var _ OrderedOwner = (*orderedCounted)(nil)
+var _ orderedOwner = (*orderedCounted)(nil)
 
 // FreeAfter counts, and leaves the waiting to the owner.
 func (o *orderedCounted) FreeAfter(pending []Event) {
 	o.note()
-	o.owner.(OrderedOwner).FreeAfter(pending)
+	o.owner.(orderedOwner).FreeAfter(pending)
 }

@@ -25,10 +25,10 @@ func (a attachedOwner) freeFirst() {
 // knows of the memory, which is freed behind the attachments all the same.
 type orderedAttached struct {
 	attachedOwner
-	ordered OrderedOwner
+	ordered orderedOwner
 }
 
-var _ OrderedOwner = orderedAttached{}
+var _ orderedOwner = orderedAttached{}
 
 func (a orderedAttached) FreeAfter(pending []Event) {
 	gone := make(detached)

@@ -96,10 +96,10 @@ type Device interface {
 	// The copy waits for the last write to src and for all work on dst. It is recorded
 	// as a read of src and as the last write to dst. The caller may close both tensors
 	// as soon as Copy returns; their memory stays valid until the copy is done. If s is
-	// nil, Copy returns when the copy is done. [CheckCopy] lists the errors that are
+	// nil, Copy returns when the copy is done. CheckCopy of package backendkit lists the errors that are
 	// found before the copy is enqueued.
 	Copy(ctx context.Context, s Stream, dst, src *Tensor) error
-	// Close closes the device. If the device is a [CloseNotifier], Close first calls
+	// Close closes the device. If the device is a CloseNotifier of package backendkit, Close first calls
 	// its hooks. While memory or streams of the device are open, it returns ErrInvalid and leaves the
 	// device open. It may wait a short time for other goroutines to close what they
 	// have open; calls that open something wait during that time. Closing a closed
@@ -118,7 +118,7 @@ type Stream interface {
 	// returns ErrNotSupported if this device cannot wait for e; the caller then waits
 	// for e on the host. If e has already failed, Wait may return its error instead,
 	// because there is nothing left to wait for. Implementations must call
-	// [UnwrapEvent] before they wait for e on the device, because e may wrap one of
+	// UnwrapEvent of package backendkit before they wait for e on the device, because e may wrap one of
 	// their own events.
 	Wait(e Event) error
 	// Synchronize blocks until all work enqueued before is done. It returns the first
@@ -133,25 +133,6 @@ type Stream interface {
 	Close() error
 }
 
-// SettledWaiter is implemented by a [Stream] for which waiting counts as work: if it
-// waits for an event that fails, its own later events report that error. Before the
-// stream overwrites memory, it must wait for earlier work on that memory without taking
-// over its errors. WaitSettled does so.
-type SettledWaiter interface {
-	// WaitSettled is like [Stream.Wait], but a failure of e is not a failure of the
-	// stream.
-	WaitSettled(e Event) error
-}
-
-// HostWorker is implemented by a [Stream] that can run a Go function as part of its work,
-// in order, as the queues of package stream do. Semaphores that live on the host use it
-// to signal from a stream.
-type HostWorker interface {
-	// Enqueue adds work after all work enqueued before. If work returns an error, the
-	// next event that is recorded reports it.
-	Enqueue(work func() error) error
-}
-
 // Event is a point in the work of a stream. The event is done when all work before that
 // point is done. A nil Event stands for work that is done. An Event is safe for concurrent
 // use and is not closed: its resources are released when it is done or garbage collected.
@@ -162,23 +143,4 @@ type Event interface {
 	// Wait blocks the caller until the event is done or ctx ends. It returns the error
 	// of the work, or ctx's error.
 	Wait(ctx context.Context) error
-}
-
-// EventWrapper is an [Event] that wraps another one to report more errors, such as those
-// of earlier work. It is done only when all the work that it reports on is done. Both
-// events stand for the same point in the work of the device. A [Stream] that has to wait
-// for the wrapper therefore waits for the wrapped event.
-type EventWrapper interface {
-	Event
-	// Unwrap returns the wrapped event.
-	Unwrap() Event
-}
-
-// UnwrapEvent returns the event that a [Stream] waits for on the device: the event that e
-// wraps, if e is an [EventWrapper], or e itself.
-func UnwrapEvent(e Event) Event {
-	if w, ok := e.(EventWrapper); ok {
-		return w.Unwrap()
-	}
-	return e
 }

@@ -8,7 +8,7 @@ import (
 
 // Backing identifies memory by the file that a descriptor refers to and an offset in that
 // file. Two mappings or imports of one file are the same memory, even if their addresses
-// and handles differ. [CheckCopy] uses it to find tensors that share bytes.
+// and handles differ. CheckCopy of package backendkit uses it to find tensors that share bytes.
 type Backing struct {
 	file   file
 	offset int64 // bytes from the start of the file to the first byte of the memory

@@ -3,6 +3,7 @@ package core_test
 import (
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -55,7 +56,7 @@ func BenchmarkCheckCopy(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := core.CheckCopy(pair[0], pair[1]); err != nil {
+				if _, err := backendkit.CheckCopy(pair[0], pair[1]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -17,13 +17,9 @@ type Owner interface {
 	Free()
 }
 
-// OrderedOwner is an [Owner] that can free memory in the order of streams, such as a
-// stream-ordered pool.
-type OrderedOwner interface {
+// orderedOwner is OrderedOwner of package backendkit.
+type orderedOwner interface {
 	Owner
-	// FreeAfter is called instead of Free if work that uses the memory may be
-	// unfinished. The memory must not be used again before all events in pending are
-	// done. FreeAfter must not block.
 	FreeAfter(pending []Event)
 }
 
@@ -50,7 +46,7 @@ type Memory struct {
 	// Host is the address of the first byte on the host, for memory that is not
 	// ID.Type.HostAccessible(); 0 if the host has no access or the address is not
 	// known. It is valid until the memory is freed. Its only use is to find tensors
-	// that share bytes (see [CheckCopy]); to access the memory, use a [HostViewer].
+	// that share bytes (see CheckCopy of package backendkit); to access the memory, use a [HostViewer].
 	Host uintptr
 	// Backing identifies the file that the memory was imported from; nil if it was not
 	// imported or the file is not known. See [ExternalMemory.Backing].
@@ -173,7 +169,7 @@ func (b *Buffer) free() {
 			owner.Free()
 		}
 		freedBuffers.Add(1)
-	} else if ordered, ok := owner.(OrderedOwner); ok {
+	} else if ordered, ok := owner.(orderedOwner); ok {
 		ordered.FreeAfter(pending)
 		freedBuffers.Add(1)
 	} else {
@@ -255,7 +251,7 @@ func (b *Buffer) Used(e Event) {
 
 // OrderWith declares that b is the memory of origin under another API or address. From
 // then on, both buffers have the same events: work recorded on one is recorded on the
-// other. The first byte of b is the byte at offset in origin, from which [CheckCopy]
+// other. The first byte of b is the byte at offset in origin, from which CheckCopy
 // computes which bytes they share. The code that made b's memory calls OrderWith before b
 // is used or shared. The owner of b must hold a reference to origin until it is freed.
 func (b *Buffer) OrderWith(origin *Buffer, offset int64) {
@@ -289,7 +285,7 @@ func (b *Buffer) originOffset() int64 {
 	return 0
 }
 
-// Exported records that x was exported from b, so that [CheckCopy] recognizes memory that
+// Exported records that x was exported from b, so that CheckCopy recognizes memory that
 // this process imports from x. Implementations of [MemoryExporter] call it. The caller
 // keeps the handle of x.
 func (b *Buffer) Exported(x ExternalMemory) {
@@ -326,7 +322,7 @@ func (o *order) withAttached(owner Owner) Owner {
 	}
 	o.attached = nil
 	all := attachedOwner{first, owner}
-	if ordered, ok := owner.(OrderedOwner); ok {
+	if ordered, ok := owner.(orderedOwner); ok {
 		return orderedAttached{all, ordered}
 	}
 	return all

@@ -2,37 +2,8 @@ package core
 
 import "context"
 
-// CheckCopy checks that the elements of src can be copied into dst. Every implementation
-// of [Device.Copy] calls it first. It returns
-//
-//   - ErrInvalid if a tensor is nil, or ErrClosed if one is closed;
-//   - ErrReadOnly if dst is read-only;
-//   - ErrDType if the element types differ, or only one tensor is padded;
-//   - ErrLayout if the shapes differ, dst repeats elements, or the tensors overlap, which
-//     means that they share bytes but are not the same elements. To copy between
-//     overlapping tensors, copy through a third one.
-//
-// Tensors may share bytes although their addresses or handles differ. Examples are
-// device memory and the host's view of it, host memory that is mapped into two devices,
-// and memory that was exported and imported again. CheckCopy compares everything that both
-// tensors have of these:
-//
-//   - the buffer that their memory was made from ([Buffer.OrderWith]);
-//   - the address or handle on one device;
-//   - the address on the host ([Memory.Host]);
-//   - the imported file ([Memory.Backing]).
-//
-// It cannot detect an overlap of tensors that have none of these in common. A program that
-// maps one file twice must therefore set Backing in the Memory of both.
-//
-// Within one object or address space, CheckCopy compares the ranges of bytes from the
-// first to the last element. It therefore also refuses interleaved views of one object,
-// such as the even and the odd columns of a matrix.
-//
-// If same is true, the tensors are the same elements and no bytes need to be copied. One
-// of them may still have work that is not recorded on the other; call SubmitSame of
-// package stream to order that work.
-func CheckCopy(dst, src *Tensor) (same bool, err error) {
+// CheckCopy is CheckCopy of package backendkit.
+func (inside) CheckCopy(dst, src *Tensor) (same bool, err error) {
 	fail := func(sentinel error, format string, args ...any) (bool, error) {
 		return false, Errorf(sentinel, "core", "Copy", format, args...)
 	}
@@ -64,12 +35,8 @@ func CheckCopy(dst, src *Tensor) (same bool, err error) {
 	return relate(dst, src, db, sb).result()
 }
 
-// CheckCopyOnHost is like [CheckCopy], but compares the tensors only by their addresses on
-// the host. A device calls it after CheckCopy for memory of other libraries whose host
-// address only the device knows. dstAddress and srcAddress are the addresses of the
-// memory; the first elements lie dst.Offset and src.Offset bytes after them. An address of
-// 0 means unknown; CheckCopyOnHost then returns false and no error.
-func CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
+// CheckCopyOnHost is CheckCopyOnHost of package backendkit.
+func (inside) CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
 	if dst == nil || src == nil || dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
 		return false, nil
 	}

@@ -2,6 +2,7 @@
 // place of memory, a [DType] is the type of an element, a [Layout] is an arrangement of
 // elements in memory, and a [Tensor] is a view of shared memory. The package also defines
 // the interfaces that a backend implements: [Backend], [Device], [Stream] and [Event].
+// What else only authors of backends need is in package backendkit.
 // Tensors follow the model of DLPack, as dlpack.h 1.3 defines it.
 //
 // # Ownership
@@ -10,8 +11,8 @@
 // that counts its references. Views of the tensor share the buffer. Whoever makes or
 // receives a tensor closes it once; this includes views. Closing it again does nothing.
 // The memory is freed when the last tensor on the buffer is closed and all work on the
-// memory is done. [Live] counts the open objects, and [TraceTensors] records where each
-// tensor was made.
+// memory is done. [Live] counts the open objects, and [TraceOpen] records where each
+// object was opened.
 //
 // As a safety net, the garbage collector closes tensors that the program lost without
 // closing them. Do not rely on it. It runs late: tensors are allocated in groups, and a
@@ -50,7 +51,7 @@
 //     fails with it: at the call if the error is known by then, otherwise through the
 //     event of that work.
 //   - Work that overwrites the memory does not fail. It only waits until the failed work
-//     is over ([SettledWaiter]).
+//     is over (SettledWaiter of package backendkit).
 //
 // A device that implements Copy with Submit of package stream keeps these rules.
 //

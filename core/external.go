@@ -1,7 +1,5 @@
 package core
 
-import "math"
-
 // ExternalMemory describes exported memory. It is all that another API or another process
 // needs to open it. The owner of Handle closes the ExternalMemory; see [Handle].
 type ExternalMemory struct {
@@ -10,15 +8,10 @@ type ExternalMemory struct {
 	Offset     int64   // bytes from the start of the allocation to the exported buffer
 	Length     int64   // bytes of the exported buffer
 	Dedicated  bool    // the allocation was made for one resource, and must be imported so (VkMemoryDedicatedAllocateInfo)
-	MemoryType uint32  // for HandleOpaqueFD, the memoryTypeIndex that Vulkan must import the memory with, or NoMemoryType
+	MemoryType uint32  // for HandleOpaqueFD, the memoryTypeIndex that Vulkan must import the memory with; 1<<32 - 1 for memory that CUDA allocated
 	DeviceUUID UUID    // of the device that exported it
 	DriverUUID UUID    // zero if the API does not report it
 }
-
-// NoMemoryType is the MemoryType of memory that CUDA allocated and not Vulkan. Vulkan may
-// import such memory with any memory type that suits its buffer. CUDA opens it with
-// cuMemImportFromShareableHandle. Its DriverUUID is zero, because CUDA does not report one.
-const NoMemoryType uint32 = math.MaxUint32
 
 // Close closes the handle. It does nothing if an importer has taken the payload of the
 // handle, or if the handle was closed before.

@@ -43,7 +43,7 @@ type DeviceFile interface {
 	// bytes of dst before it returns. If ctx ends while ReadAt waits, it returns ctx's error.
 	// A read that has begun goes on to its end.
 	//
-	// ReadAt returns the errors of [CheckFileRead], ErrInvalid and io.ErrUnexpectedEOF if the
+	// ReadAt returns ErrInvalid and io.ErrUnexpectedEOF if the
 	// file ends before, ErrInvalid if it cannot be read, ErrNotSupported if the device cannot
 	// read it, ErrDeviceLost if the device is lost, and ErrClosed after Close. If it fails
 	// during the read, the bytes of dst are undefined.
@@ -51,34 +51,4 @@ type DeviceFile interface {
 	// Close waits for reads and releases the file, which stays open for the caller. A second
 	// Close does nothing.
 	Close() error
-}
-
-// CheckFileRead checks the arguments of [DeviceFile.ReadAt] for a file of the device id. Every
-// implementation calls it first. It returns
-//
-//   - ErrInvalid if dst is nil or offset is negative, and ErrClosed if dst is closed;
-//   - ErrDevice if dst does not lie in the device's own memory;
-//   - ErrReadOnly if dst is read-only, and ErrLayout if it is not contiguous.
-func CheckFileRead(id DeviceID, dst *Tensor, offset int64) error {
-	fail := func(sentinel error, format string, args ...any) error {
-		return Errorf(sentinel, id.Type.BackendName(), "ReadAt", format, args...)
-	}
-	if dst == nil {
-		return fail(ErrInvalid, "dst is nil")
-	}
-	b, err := dst.Buffer()
-	if err != nil {
-		return err
-	}
-	switch m := b.Memory(); {
-	case offset < 0:
-		return fail(ErrInvalid, "offset is %d", offset)
-	case m.ID != id:
-		return fail(ErrDevice, "%v does not lie in the own memory of %v", dst, id)
-	case dst.ReadOnly():
-		return fail(ErrReadOnly, "dst may only be read")
-	case !dst.Layout().IsContiguous():
-		return fail(ErrLayout, "dst is not contiguous: strides %v", dst.Layout().Strides())
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // HandleType is the type of a [Handle]: what the handle stands for, and what its payload
@@ -139,18 +141,14 @@ type Handle struct {
 }
 
 // liveHandles counts the handles that hold something of the operating system.
-var liveHandles = NewLiveCounter("core.Handle")
+var liveHandles = live.NewCounter("core.Handle")
 
 // maxHandleBytes bounds the payload of an IPC handle. Those of CUDA, HIP and Level Zero
 // have 64 bytes.
 const maxHandleBytes = 256
 
-// NewHandle returns a handle that owns number: a descriptor, a Win32 handle or a Mach port,
-// as the type t says. If NewHandle fails, the caller still owns number. NewHandle returns
-// ErrInvalid if handles of type t have no number, or if number is not open. It returns
-// ErrNotSupported for types that dlx cannot use on this system; at present, dlx can use
-// descriptors on POSIX systems.
-func NewHandle(t HandleType, number uintptr) (*Handle, error) {
+// NewHandle is NewHandle of package backendkit.
+func (inside) NewHandle(t HandleType, number uintptr) (*Handle, error) {
 	const call = "NewHandle"
 	switch t.payload() {
 	case noPayload, opaqueBytes:
@@ -163,10 +161,8 @@ func NewHandle(t HandleType, number uintptr) (*Handle, error) {
 	return &Handle{kind: t, open: true, number: number}, nil
 }
 
-// NewIPCHandle returns a handle of type HandleIPC with a copy of payload, which drivers of
-// the vendor v can import. It returns ErrInvalid if v is not known, or payload is empty or
-// longer than 256 bytes.
-func NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
+// NewIPCHandle is NewIPCHandle of package backendkit.
+func (inside) NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
 	const call = "NewIPCHandle"
 	switch {
 	case v == 0 || int(v) >= len(vendorNames):

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -91,7 +92,7 @@ func closed(w *os.File) bool {
 
 func ipcHandle(t testing.TB, payload ...byte) *core.Handle {
 	t.Helper()
-	h, err := core.NewIPCHandle(core.VendorNVIDIA, payload)
+	h, err := backendkit.NewIPCHandle(core.VendorNVIDIA, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestHandlesThatCannotBe(t *testing.T) {
 		{"a handle of Windows", core.HandleOpaqueWin32, f.Fd(), core.ErrNotSupported},
 		{"a Mach port", core.HandleMachPort, f.Fd(), core.ErrNotSupported},
 	} {
-		if h, err := core.NewHandle(c.t, c.number); h != nil || !errors.Is(err, c.want) {
+		if h, err := backendkit.NewHandle(c.t, c.number); h != nil || !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, error %v; want %v", c.name, h, err, c.want)
 		}
 	}
@@ -261,12 +262,12 @@ func TestHandlesThatCannotBe(t *testing.T) {
 		t.Errorf("the descriptor after failures: %v", err)
 	}
 	for name, payload := range map[string][]byte{"no bytes": nil, "too many bytes": make([]byte, 257)} {
-		if h, err := core.NewIPCHandle(core.VendorAMD, payload); h != nil || !errors.Is(err, core.ErrInvalid) {
+		if h, err := backendkit.NewIPCHandle(core.VendorAMD, payload); h != nil || !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("%s: %v, error %v", name, h, err)
 		}
 	}
 	for _, v := range []core.Vendor{0, 4, 255} {
-		if h, err := core.NewIPCHandle(v, []byte{1}); h != nil || !errors.Is(err, core.ErrInvalid) {
+		if h, err := backendkit.NewIPCHandle(v, []byte{1}); h != nil || !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("vendor %d: %v, error %v", v, h, err)
 		}
 	}
@@ -502,7 +503,7 @@ func FuzzUnmarshal(f *testing.F) {
 	}
 	defer null.Close()
 	for _, k := range allHandleTypes {
-		h, err := core.NewHandle(k, null.Fd())
+		h, err := backendkit.NewHandle(k, null.Fd())
 		if err != nil {
 			h = ipcHandle(f, 1, 2, 3)
 		}

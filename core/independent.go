@@ -5,14 +5,8 @@ import (
 	"slices"
 )
 
-// Independent reports whether the copies of src[i] into dst[i] can be made in any order, or
-// at once. That is so if no tensor of dst shares memory with a tensor of another copy. The
-// lists have the same length, and each pair has passed [CheckCopy]. Implementations of
-// [BatchCopier] call Independent, and make dependent copies one after the other.
-//
-// Independent compares what CheckCopy compares. Of each tensor it compares the range of bytes
-// from the first to the last element, and says no if it is in doubt.
-func Independent(dst, src []*Tensor) bool {
+// Independent is Independent of package backendkit.
+func (inside) Independent(dst, src []*Tensor) bool {
 	if len(dst) < 2 {
 		return true
 	}

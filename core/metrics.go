@@ -17,7 +17,8 @@ type Metrics struct {
 	Moves []MoveMetrics `json:"moves"`
 	// MoveErrors has an entry for each kind of error by which a move has failed.
 	MoveErrors []MoveErrorMetrics `json:"move_errors"`
-	// LostTensors is the result of [Leaked].
+	// LostTensors is the number of tensors that the program lost without closing them since it started, as far as the
+	// garbage collector has found and closed them.
 	LostTensors int64 `json:"lost_tensors"`
 }
 
@@ -84,7 +85,7 @@ type MoveErrorMetrics struct {
 // Each number is exact as of some time during the call. A tensor that is made or closed meanwhile may be in one
 // number and not in another. But no number of frees or closes is larger than that of the allocations or opens.
 func ReadMetrics() Metrics {
-	m := Metrics{Devices: []DeviceMetrics{}, Moves: []MoveMetrics{}, MoveErrors: []MoveErrorMetrics{}, LostTensors: Leaked()}
+	m := Metrics{Devices: []DeviceMetrics{}, Moves: []MoveMetrics{}, MoveErrors: []MoveErrorMetrics{}, LostTensors: lost.Load()}
 	live := countTensors()
 	for _, c := range allCounters() {
 		d := DeviceMetrics{Device: c.id}

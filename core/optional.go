@@ -65,17 +65,6 @@ type HostViewer interface {
 	HostView(ctx context.Context, b *Buffer) (Memory, error)
 }
 
-// ShareChecker is implemented by a [Device] that knows which of its memory it shares. Package exchange asks it for each
-// plan and move, and otherwise assumes that memory can be shared until a try shows that it cannot. It has no capability.
-type ShareChecker interface {
-	// CanExport returns nil if ExportMemory of [MemoryExporter] can export m, memory of the device, as t, as far as the
-	// device can tell without exporting it. Otherwise it returns the error of ExportMemory. It may ask the driver, and
-	// leaves nothing open.
-	CanExport(m Memory, t HandleType) error
-	// CanView does the same for HostView of [HostViewer].
-	CanView(m Memory) error
-}
-
 // StreamImporter wraps streams of other libraries.
 type StreamImporter interface {
 	// ImportStream returns a stream that enqueues its work on native, which is a handle as
@@ -108,16 +97,6 @@ type MemoryExporter interface {
 	// EndExport returns ErrInvalid if b was not allocated for export, ErrDevice if it
 	// belongs to another device, and ErrClosed if the device was closed or b was released.
 	EndExport(b *Buffer) error
-}
-
-// ExportTrier is a [MemoryExporter] whose driver decides whether some memory can be exported,
-// such as that of another library. exchange.Plan asks it, so that a plan agrees with the move.
-// It has no capability.
-type ExportTrier interface {
-	// TryExport returns nil if ExportMemory can export b as t now. Otherwise it returns the
-	// error that ExportMemory would return. It may ask the driver, which takes some 10 us, and
-	// leaves nothing open.
-	TryExport(b *Buffer, t HandleType) error
 }
 
 // MemoryImporter opens memory that another API or another process exported.
@@ -266,7 +245,7 @@ type BatchCopier interface {
 	// copies as it can at once. If s is nil, CopyBatch returns when all copies are done.
 	//
 	// CopyBatch returns ErrInvalid if the lists have different lengths. It checks all
-	// tensors as [CheckCopy] does before it enqueues a copy, and returns the error of the
+	// tensors as CheckCopy of package backendkit does before it enqueues a copy, and returns the error of the
 	// first one that cannot be copied. If CopyBatch fails later, some copies may have been
 	// enqueued, which the events of their tensors report. The bytes of every dst are then
 	// undefined.

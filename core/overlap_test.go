@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -114,7 +115,7 @@ func wantShifted(t *testing.T, a, b *core.Tensor, by int64) {
 		{"side by side, reversed", part(a, by+2, by+12, 1), part(b, 21, 11, -1), nil, false},
 	} {
 		for _, pair := range [][2]*core.Tensor{{c.x, c.y}, {c.y, c.x}} {
-			if same, err := core.CheckCopy(pair[0], pair[1]); same != c.same || !errors.Is(err, c.want) {
+			if same, err := backendkit.CheckCopy(pair[0], pair[1]); same != c.same || !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, %v; want %v, %v", c.name, same, err, c.same, c.want)
 			}
 			one, two := part(far, 0, 10, 1), part(far, 20, 30, 1)
@@ -127,11 +128,11 @@ func wantShifted(t *testing.T, a, b *core.Tensor, by int64) {
 				if what == "written, read and read" {
 					lists[1][1] = part(far, 40, 50, 1)
 				}
-				if got := core.Independent(lists[0], lists[1]); got != (!c.same && c.want == nil) {
+				if got := backendkit.Independent(lists[0], lists[1]); got != (!c.same && c.want == nil) {
 					t.Errorf("%s, %s: Independent returns %v", c.name, what, got)
 				}
 			}
-			if !core.Independent([]*core.Tensor{one, two}, pair[:]) {
+			if !backendkit.Independent([]*core.Tensor{one, two}, pair[:]) {
 				t.Errorf("%s, read twice: not independent", c.name)
 			}
 		}
@@ -149,7 +150,7 @@ func TestOtherMemoryUnderTheSameName(t *testing.T) {
 		"a name in two contexts of OpenGL":    {{ID: gl, Device: first, Handle: 1}, {ID: gl, Device: second, Handle: 1}},
 	} {
 		a, b := over(t, pair[0], core.Spec{Shape: []int64{64}}), over(t, pair[1], core.Spec{Shape: []int64{64}})
-		if same, err := core.CheckCopy(a, b); same || err != nil {
+		if same, err := backendkit.CheckCopy(a, b); same || err != nil {
 			t.Errorf("%s: %v, %v", name, same, err)
 		}
 	}
@@ -181,7 +182,7 @@ func TestMemoryOfOneFile(t *testing.T) {
 		return over(t, core.Memory{ID: core.CPU, Handle: address, Backing: x.Backing()}, core.Spec{Shape: []int64{64}})
 	}
 	exported := over(t, core.Memory{ID: core.CPU, Handle: 1 << 20}, core.Spec{Shape: []int64{64}})
-	if _, err := core.CheckCopy(exported, at(2<<20, external(one, 4))); err != nil {
+	if _, err := backendkit.CheckCopy(exported, at(2<<20, external(one, 4))); err != nil {
 		t.Errorf("memory that was not exported: %v", err)
 	}
 	bufferOf(t, exported).Exported(external(one, 4))
@@ -203,16 +204,16 @@ func TestMemoryOfOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer start.Close()
-	if same, err := core.CheckCopy(stranger, start); same || err != nil {
+	if same, err := backendkit.CheckCopy(stranger, start); same || err != nil {
 		t.Errorf("an address that nothing is known of any more: %v, %v", same, err)
 	}
 
-	if same, err := core.CheckCopy(exported, at(2<<20, external(other, 4))); same || err != nil {
+	if same, err := backendkit.CheckCopy(exported, at(2<<20, external(other, 4))); same || err != nil {
 		t.Errorf("memory of another file: %v, %v", same, err)
 	}
 	opaque := external(one, 4)
 	opaque.Handle = coretest.HandleOf(t, core.HandleOpaqueFD, int(one.Fd()))
-	if same, err := core.CheckCopy(exported, at(2<<20, opaque)); same || err != nil {
+	if same, err := backendkit.CheckCopy(exported, at(2<<20, opaque)); same || err != nil {
 		t.Errorf("an offset that counts from elsewhere: %v, %v", same, err)
 	}
 	r, w, err := os.Pipe()
@@ -221,7 +222,7 @@ func TestMemoryOfOneFile(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	ipc, err := core.NewIPCHandle(core.VendorNVIDIA, []byte{1})
+	ipc, err := backendkit.NewIPCHandle(core.VendorNVIDIA, []byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ func TestInterleavedBytes(t *testing.T) {
 			for i := range written {
 				shared = shared || read[i]
 			}
-			same, err := core.CheckCopy(x, y)
+			same, err := backendkit.CheckCopy(x, y)
 			if !same && shared != errors.Is(err, core.ErrLayout) {
 				t.Fatalf("%v at %d and %v at %d share bytes: %v; CheckCopy: %v, %v", x, x.Offset(), y, y.Offset(), shared, same, err)
 			}
@@ -329,7 +330,7 @@ func TestInterleavedBytesBeyondReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer y.Close()
-	if _, err := core.CheckCopy(x, y); !errors.Is(err, core.ErrLayout) {
+	if _, err := backendkit.CheckCopy(x, y); !errors.Is(err, core.ErrLayout) {
 		t.Errorf("CheckCopy: %v", err)
 	}
 }

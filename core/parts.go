@@ -47,10 +47,13 @@ type writtenParts struct {
 	result  atomic.Pointer[error] // nil until all is known to be done
 }
 
-var _ EventWrapper = (*writtenParts)(nil)
-
-// Unwrap returns what a stream waits for.
-func (p *writtenParts) Unwrap() Event { return UnwrapEvent(p.Event) }
+// Unwrap returns what a stream waits for: a writtenParts is an EventWrapper of package backendkit.
+func (p *writtenParts) Unwrap() Event {
+	if w, ok := p.Event.(interface{ Unwrap() Event }); ok {
+		return w.Unwrap()
+	}
+	return p.Event
+}
 
 // Done returns the first error, in the order of the writes, when all work is done.
 func (p *writtenParts) Done() (bool, error) {

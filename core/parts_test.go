@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -40,8 +41,8 @@ func TestPartsReportEveryError(t *testing.T) {
 			if done, _ := e.Done(); done {
 				t.Errorf("%s: done before all writes are", name)
 			}
-			if core.UnwrapEvent(e) != core.Event(events[len(events)-1]) {
-				t.Errorf("%s: a stream waits for %v, not for the last write", name, core.UnwrapEvent(e))
+			if backendkit.UnwrapEvent(e) != core.Event(events[len(events)-1]) {
+				t.Errorf("%s: a stream waits for %v, not for the last write", name, backendkit.UnwrapEvent(e))
 			}
 			close(x.c)
 		}

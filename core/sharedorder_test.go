@@ -127,20 +127,6 @@ func TestAnOrderedOwnerIsToldAtOnceOfMemoryWithAttachments(t *testing.T) {
 	<-detached
 }
 
-func TestCloseHooksRunTheLatestFirstUntilCancelled(t *testing.T) {
-	var hooks core.CloseHooks
-	var ran []int
-	hooks.BeforeClose(func() { ran = append(ran, 1) })
-	cancel := hooks.BeforeClose(func() { ran = append(ran, 2) })
-	hooks.RunCloseHooks()
-	cancel()
-	cancel()
-	hooks.RunCloseHooks()
-	if want := []int{2, 1, 1}; !slices.Equal(ran, want) {
-		t.Errorf("ran %v, want %v", ran, want)
-	}
-}
-
 // uncomparable is an event that == would panic on.
 type uncomparable struct{ list []int }
 

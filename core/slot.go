@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // slotsPerChunk makes a chunk fill a size class of the memory allocator. It also bounds the
@@ -141,7 +143,7 @@ func openChunks() []*shares {
 // open makes s own a reference to b, which the caller has added.
 func (s *share) open(b *Buffer) {
 	s.buf.Store(b)
-	if traces.on.Load() {
+	if live.Tracing.Load() {
 		traceOpen(s)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -247,7 +248,7 @@ func TestMetadataOutlivesClose(t *testing.T) {
 		"All":     func() error { _, err := core.All[int16](v); return err },
 		"Share":   func() error { _, err := v.Share(); return err },
 		"Slice":   func() error { _, err := v.Slice(0, 0, 1, 1); return err },
-		"Copy":    func() error { _, err := core.CheckCopy(v, v); return err },
+		"Copy":    func() error { _, err := backendkit.CheckCopy(v, v); return err },
 	} {
 		if err := f(); !errors.Is(err, core.ErrClosed) {
 			t.Errorf("%s after Close: %v, want ErrClosed", name, err)
@@ -424,7 +425,7 @@ func leaveChunk(t *testing.T) {
 }
 
 func TestTheNetClosesLostTensors(t *testing.T) {
-	before := core.Leaked()
+	before := core.ReadMetrics().LostTensors
 	o := &owner{}
 	func() {
 		v, err := core.Wrap(core.Memory{ID: core.CPU, Owner: o}, core.Spec{DType: core.TypeUint8, Shape: []int64{0}})
@@ -440,16 +441,16 @@ func TestTheNetClosesLostTensors(t *testing.T) {
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
-	if o.freed.Load() != 1 || core.Leaked() != before+2 {
-		t.Errorf("freed %d times, %d leaks found; want 1 and 2", o.freed.Load(), core.Leaked()-before)
+	if o.freed.Load() != 1 || core.ReadMetrics().LostTensors != before+2 {
+		t.Errorf("freed %d times, %d leaks found; want 1 and 2", o.freed.Load(), core.ReadMetrics().LostTensors-before)
 	}
 	coretest.ExpectLeaks(2)
 }
 
 func TestTraceNamesTheMaker(t *testing.T) {
-	core.TraceTensors(true)
+	core.TraceOpen(true)
 	v, err := core.FromSlice([]byte{1})
-	core.TraceTensors(false)
+	core.TraceOpen(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/core/float"
@@ -321,7 +322,7 @@ func TestCheckCopy(t *testing.T) {
 		"halves of one":                    {keep(square.Slice(0, 0, 1, 1)), keep(square.Slice(0, 2, 3, 1)), nil, false},
 		"zero-size":                        {from(0, 0), from(0, 0), nil, false},
 	} {
-		same, err := core.CheckCopy(c.dst, c.src)
+		same, err := backendkit.CheckCopy(c.dst, c.src)
 		if !errors.Is(err, c.want) || same != c.same {
 			t.Errorf("%s: %v, %v; want %v, %v", name, same, err, c.same, c.want)
 		}

@@ -48,7 +48,7 @@ func TestNothingPanicsOnNilAndZeroValues(t *testing.T) {
 	for _, v := range []any{
 		(*core.Tensor)(nil), new(core.Tensor), (*core.Buffer)(nil), zeroBuffer, core.Memory{}, core.Layout{},
 		core.DType{}, core.DeviceID{}, core.DeviceType(0), core.Properties{}, new(core.Properties), core.Capabilities(0),
-		core.UUID{}, core.HandleType(0), core.ExternalMemory{}, new(core.CloseHooks), new(core.Registry), (*core.Registry)(nil), new(core.Error),
+		core.UUID{}, core.HandleType(0), core.ExternalMemory{}, new(core.Registry), (*core.Registry)(nil), new(core.Error),
 	} {
 		value := reflect.ValueOf(v)
 		for i := range value.NumMethod() {
@@ -62,9 +62,8 @@ func TestNothingPanicsOnNilAndZeroValues(t *testing.T) {
 		t.Error(got)
 	}
 	for name, f := range map[string]any{
-		"As": core.As[core.HostMapper], "CheckCapabilities": core.CheckCapabilities, "CheckCopy": core.CheckCopy,
-		"CheckCopyOnHost": core.CheckCopyOnHost, "Empty": core.Empty, "Wrap": core.Wrap, "NewTensor": core.NewTensor,
-		"UnwrapEvent": core.UnwrapEvent, "Values": core.Values[float32], "Mutable": core.Mutable[float32],
+		"As": core.As[core.HostMapper], "Empty": core.Empty, "Wrap": core.Wrap, "NewTensor": core.NewTensor,
+		"Values": core.Values[float32], "Mutable": core.Mutable[float32],
 		"ValuesWithoutWaiting": core.ValuesWithoutWaiting[float32], "FromSlice": core.FromSlice[float32],
 		"Mutable, not waiting": core.MutableWithoutWaiting[float32], "All": core.All[float32], "AllMutable": core.AllMutable[float32],
 		"FromSliceStrided": core.FromSliceStrided[float32], "ToSlice": core.ToSlice[float32], "At": core.At[float32],

@@ -27,7 +27,7 @@
 // A mapping or an imported handle that a move has opened stays open as long as the memory
 // that it refers to, so that the next move of the same memory need not open it. It is
 // closed when that memory is freed, or when the device is closed and no tensor uses it. If
-// the device does not implement [core.CloseNotifier], it is closed with the last tensor
+// the device does not implement CloseNotifier of package backendkit, it is closed with the last tensor
 // that uses it.
 //
 // # Devices

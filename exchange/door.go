@@ -11,6 +11,7 @@ import (
 var inside = door.Core.(interface {
 	Addressed(core.DeviceType) bool
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
+	CapabilityOf(pointer any) core.Capabilities
 	CopyAll(ctx context.Context, d core.Device, s core.Stream, dst, src []*core.Tensor) error
 	LastWrite(*core.Buffer) core.Event
 	MechanismNames() []string

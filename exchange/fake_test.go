@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -203,7 +204,7 @@ func (w *world) name(keep func(uint64)) (*core.Handle, error) {
 	defer w.mu.Unlock()
 	w.next++
 	keep(w.next)
-	return core.NewIPCHandle(core.VendorAMD, binary.NativeEndian.AppendUint64(nil, w.next))
+	return backendkit.NewIPCHandle(core.VendorAMD, binary.NativeEndian.AppendUint64(nil, w.next))
 }
 
 // number is what a handle of name stands for.
@@ -331,7 +332,7 @@ func (f *fake) checkCopy(call string, s core.Stream, dst, src *core.Tensor, from
 	if !ok || own.fake != f {
 		return nil, core.Errorf(core.ErrDevice, "fake", call, "%T is no stream of %v", s, f.ID())
 	}
-	if _, err := core.CheckCopy(dst, src); err != nil {
+	if _, err := backendkit.CheckCopy(dst, src); err != nil {
 		return nil, err
 	}
 	return own, nil
@@ -376,7 +377,7 @@ func (s *fakeStream) Record() (core.Event, error) {
 }
 
 func (s *fakeStream) Wait(e core.Event) error {
-	own, ok := core.UnwrapEvent(e).(fakeEvent)
+	own, ok := backendkit.UnwrapEvent(e).(fakeEvent)
 	if !ok || own.fake != s.fake {
 		return core.Errorf(core.ErrNotSupported, "fake", "Wait", "not an event of %v", s.fake.ID())
 	}

@@ -95,7 +95,7 @@ func (m *move) asked(w way) reason {
 			return mapReason(m.dst, &target, memory)
 		}
 	case &exportImport:
-		if e, ok := m.from.Device.(core.ExportTrier); ok {
+		if e, ok := m.from.Device.(exportTrier); ok {
 			if err := e.TryExport(m.root, w.handle); err != nil {
 				return failure{err}
 			}

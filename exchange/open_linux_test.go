@@ -42,7 +42,7 @@ func TestOpenSharesOneOpening(t *testing.T) {
 	coretest.CheckNoLeaks(t)
 	h := host(t)
 	x, export := exported(t, h)
-	fds, before := coretest.Descriptors(), exchange.Opened()
+	fds, before := coretest.Descriptors(), liveOpened()
 	var tensors []*core.Tensor
 	var mu sync.Mutex
 	var workers sync.WaitGroup
@@ -60,7 +60,7 @@ func TestOpenSharesOneOpening(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	if n := exchange.Opened() - before; n != 1 {
+	if n := liveOpened() - before; n != 1 {
 		t.Errorf("one memory was opened %d times", n)
 	}
 	coretest.WantDescriptors(t, fds, "one memory that was opened often")
@@ -71,7 +71,7 @@ func TestOpenSharesOneOpening(t *testing.T) {
 		}
 		_ = got.Close()
 	}
-	if n := exchange.Opened() - before; n != 0 {
+	if n := liveOpened() - before; n != 0 {
 		t.Errorf("%d memories are open after the last tensor", n)
 	}
 	got, err := exchange.Open(t.Context(), h, export(), sixteen)
@@ -126,14 +126,14 @@ func TestADescriptorStaysTheCallersOnFailure(t *testing.T) {
 		{"a tensor that leaves memory that is open", t.Context(), h, export(), large, core.ErrLayout},
 		{"a memory that claims to be larger", t.Context(), h, claim(other(), 1<<30), sixteen, core.ErrInvalid},
 	} {
-		before := exchange.Opened()
+		before := liveOpened()
 		if _, err := exchange.Open(c.ctx, c.dst, c.memory, c.spec); !errors.Is(err, c.want) {
 			t.Errorf("%s gives %v, want %v", c.name, err, c.want)
 		}
 		if !isOpen(c.memory.Handle) {
 			t.Errorf("%s: the descriptor was closed", c.name)
 		}
-		if n := exchange.Opened() - before; n != 0 {
+		if n := liveOpened() - before; n != 0 {
 			t.Errorf("%s: %d memories were left open", c.name, n)
 		}
 	}

@@ -230,7 +230,7 @@ func (l *planner) viewReason() reason {
 	if !has[core.HostViewer](owner, &l.source) {
 		return cannotView
 	}
-	if c, ok := owner.(core.ShareChecker); ok {
+	if c, ok := owner.(shareChecker); ok {
 		if err := c.CanView(l.from); err != nil {
 			return failure{err}
 		}
@@ -240,7 +240,7 @@ func (l *planner) viewReason() reason {
 
 // exportReason returns why the source's memory cannot be exported as t, as far as its device knows.
 func (l *planner) exportReason(t core.HandleType) reason {
-	if c, ok := l.from.Device.(core.ShareChecker); ok {
+	if c, ok := l.from.Device.(shareChecker); ok {
 		if err := c.CanExport(l.from, t); err != nil {
 			return failure{err}
 		}
@@ -360,7 +360,7 @@ func (e *otherTypes) text(*names, way) string {
 // ability is core.As for a device whose properties are known.
 func ability[T any](d core.Device, p *core.Properties) (T, bool) {
 	t, ok := d.(T)
-	return t, ok && p.Capabilities.Has(core.CapabilityOf[T]())
+	return t, ok && p.Capabilities.Has(inside.CapabilityOf((*T)(nil)))
 }
 
 // has reports whether a device has an ability.

@@ -40,7 +40,7 @@ type Report struct {
 // waited notes how s waits for the data.
 func (r *Report) waited(how stream.Wait, s core.Stream) {
 	r.Wait = how
-	_, r.hosted = s.(core.HostWorker)
+	_, r.hosted = s.(hostWorker)
 }
 
 // account is what a move did. It is put into words when someone asks.

@@ -109,7 +109,7 @@ func reports(t *testing.T, from, to core.Device, alloc core.AllocOptions, option
 // reported moves src, and proves that the report tells what happened, and the same as want.
 func reported(t *testing.T, src *core.Tensor, from, to core.Device, o exchange.Options, want *exchange.Report) exchange.Report {
 	t.Helper()
-	before := exchange.Opened()
+	before := liveOpened()
 	got, report, err := exchange.To(t.Context(), src, to, o)
 	refused := report.Refused()
 	var none *exchange.NoWayError
@@ -123,7 +123,7 @@ func reported(t *testing.T, src *core.Tensor, from, to core.Device, o exchange.O
 	default:
 		defer got.Close()
 		happened(t, src, got, from, to, o, report)
-		if opened := exchange.Opened() > before; opened != report.Opened {
+		if opened := liveOpened() > before; opened != report.Opened {
 			t.Errorf("the report says that something was opened: %v; it was: %v", report.Opened, opened)
 		}
 	}

@@ -12,10 +12,6 @@ import (
 // cache is what the moves of this process keep open.
 var cache = opened.New()
 
-// Opened returns the number of memories that moves and [Open] have open on a device that
-// the memory does not belong to.
-func Opened() int { return cache.Len() }
-
 // run is one execution of a plan.
 type run struct {
 	*move

@@ -26,7 +26,7 @@ type earlierEvent struct {
 
 type result struct{ err error }
 
-var _ core.EventWrapper = (*chainedEvent)(nil)
+var _ eventWrapper = (*chainedEvent)(nil)
 
 // maxDepth is how long a chain gets before it is pruned.
 const maxDepth = 64

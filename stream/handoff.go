@@ -96,7 +96,7 @@ func await(ctx context.Context, s core.Stream, b *core.Buffer, e core.Event, ove
 // streamWait is s.Wait(e), without taking the failure of what is to be
 // overwritten for a failure of s.
 func streamWait(s core.Stream, e core.Event, overwrite bool) error {
-	if q, ok := s.(core.SettledWaiter); ok && overwrite {
+	if q, ok := s.(settledWaiter); ok && overwrite {
 		return q.WaitSettled(e)
 	}
 	err := s.Wait(e)

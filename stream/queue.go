@@ -6,9 +6,10 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveQueues = core.NewLiveCounter("stream.Queue")
+var liveQueues = live.NewCounter("stream.Queue")
 
 // Queue is a [core.Stream] of the host. Its work is Go functions, which run one after the
 // other in the order in which they were enqueued. They run in a goroutine, which exists

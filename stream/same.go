@@ -7,7 +7,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// SubmitSame orders a copy of a tensor onto itself. [core.CheckCopy] reports such a copy by
+// SubmitSame orders a copy of a tensor onto itself. CheckCopy of package backendkit reports such a copy by
 // the result same. SubmitSame moves no bytes. It makes later work on s, and later work on
 // dst on any stream, wait for the last write of src and of dst and for all work on dst.
 // This matters if the same memory was opened twice, because a write that is recorded on src

@@ -5,9 +5,10 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveTimelines = core.NewLiveCounter("stream.Timeline")
+var liveTimelines = live.NewCounter("stream.Timeline")
 
 // Timeline is a [core.Semaphore] of the host: a counter that starts at 0 and only grows.
 // Goroutines and streams wait until it reaches a value. It is safe for concurrent use. The
@@ -56,13 +57,13 @@ func (t *Timeline) Set(value uint64) error {
 	return nil
 }
 
-// Signal enqueues work on s that sets the counter to value. s must be a [core.HostWorker],
+// Signal enqueues work on s that sets the counter to value. s must be a HostWorker of package backendkit,
 // such as a [Queue]. Signal returns core.ErrNotSupported if it is not, core.ErrInvalid if
 // value is not larger than all values that were set or signaled before, and core.ErrClosed
 // if the timeline or s was closed. If Set has set a larger value by the time the work runs,
 // the work fails with core.ErrInvalid.
 func (t *Timeline) Signal(s core.Stream, value uint64) error {
-	q, ok := s.(core.HostWorker)
+	q, ok := s.(hostWorker)
 	if !ok {
 		return core.Errorf(core.ErrNotSupported, "stream", "Signal", "%T cannot run work of the host: record an event on it, wait for that on a Queue and signal there", s)
 	}

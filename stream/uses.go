@@ -102,8 +102,8 @@ func (u *Uses) at(i int) *core.Buffer {
 // await makes s, or the caller if s is nil or cannot, wait for the work that comes
 // before. It returns the events whose errors the work's event has to report as well.
 func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent, err error) {
-	_, reports := s.(core.SettledWaiter) // its events have the errors of what it waits for already
-	var last core.Event                  // that was awaited: many tensors may have been written together
+	_, reports := s.(settledWaiter) // its events have the errors of what it waits for already
+	var last core.Event             // that was awaited: many tensors may have been written together
 	for i := u.written; i < u.count; i++ {
 		if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {
 			continue
@@ -114,7 +114,7 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 			if err != nil {
 				return nil, err
 			}
-			if _, ok := e.(core.EventWrapper); ok || how == StreamWait && !reports {
+			if _, ok := e.(eventWrapper); ok || how == StreamWait && !reports {
 				earlier = append(earlier, earlierEvent{Event: e})
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/hostmem"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // memoryAlignment is the alignment in bytes of memory that this package allocates. It suits
@@ -21,7 +22,7 @@ const memoryAlignment = 256
 // maxAllocation is the largest size that may be passed to allocate.
 const maxAllocation = math.MaxInt - memoryAlignment
 
-var liveMappings = core.NewLiveCounter("tensorfile.mapping")
+var liveMappings = live.NewCounter("tensorfile.mapping")
 
 // mapping is memory that a file and its tensors share: a mapped file or pinned Go memory. It
 // counts its references, and is unmapped or unpinned when the last one is released.

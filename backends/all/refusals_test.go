@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -65,7 +66,7 @@ func TestARefusedBufferIsNamedWithWhatToDo(t *testing.T) {
 				_, err := e.ExportMemory(b, e.ExportTypes()[0])
 				check("ExportMemory", err)
 				check("EndExport", e.EndExport(b))
-				if c, ok := e.(core.ExportTrier); ok {
+				if c, ok := e.(backendkit.ExportTrier); ok {
 					check("TryExport", c.TryExport(b, e.ExportTypes()[0]))
 				}
 			}

@@ -34,7 +34,7 @@ var batchCases = []Case{
 	},
 	{
 		Name:  "batch/errors",
-		Rule:  "core.BatchCopier.CopyBatch: fails for lists of different lengths, and as core.CheckCopy does, before any copy",
+		Rule:  "core.BatchCopier.CopyBatch: fails for lists of different lengths, and as backendkit.CheckCopy does, before any copy",
 		Needs: core.CapBatchCopy,
 		run:   caseBatchErrors,
 	},

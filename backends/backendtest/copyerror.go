@@ -3,7 +3,7 @@ package backendtest
 import "github.com/dlx-go/dlx/core"
 
 var copyErrorCases = []Case{
-	refusal("copy-error/read-only", "core.CheckCopy: a read-only dst fails with ErrReadOnly", core.ErrReadOnly,
+	refusal("copy-error/read-only", "backendkit.CheckCopy: a read-only dst fails with ErrReadOnly", core.ErrReadOnly,
 		func(e *env) (dst, src *core.Tensor) {
 			t, err := e.upload(e.pattern(16)).AsReadOnly()
 			return e.keep(t, err), e.upload(e.pattern(16))
@@ -14,27 +14,27 @@ var copyErrorCases = []Case{
 			v, err := e.keep(t, err).Slice(0, 4, 12, 1)
 			return e.keep(v, err), e.upload(e.pattern(8))
 		}),
-	refusal("copy-error/element-types", "core.CheckCopy: different element types fail with ErrDType, even of the same size", core.ErrDType,
+	refusal("copy-error/element-types", "backendkit.CheckCopy: different element types fail with ErrDType, even of the same size", core.ErrDType,
 		func(e *env) (dst, src *core.Tensor) {
 			return e.upload(e.pattern(16)), e.view(e.upload(e.pattern(16)), core.Spec{DType: core.TypeInt8, Shape: []int64{16}})
 		}),
-	refusal("copy-error/padding", "core.CheckCopy: a copy between packed and padded sub-byte elements fails with ErrDType", core.ErrDType,
+	refusal("copy-error/padding", "backendkit.CheckCopy: a copy between packed and padded sub-byte elements fails with ErrDType", core.ErrDType,
 		func(e *env) (dst, src *core.Tensor) {
 			s := core.Spec{DType: core.TypeInt4, Shape: []int64{8}}
 			packed := e.view(e.upload(e.pattern(16)), s)
 			s.Flags = core.FlagSubBytePadded
 			return packed, e.view(e.upload(e.pattern(16)), s)
 		}),
-	refusal("copy-error/shapes", "core.CheckCopy: different shapes fail with ErrLayout", core.ErrLayout,
+	refusal("copy-error/shapes", "backendkit.CheckCopy: different shapes fail with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.upload(e.pattern(15)) }),
-	refusal("copy-error/broadcast-shapes", "core.CheckCopy: src is not broadcast by itself: different shapes fail with ErrLayout", core.ErrLayout,
+	refusal("copy-error/broadcast-shapes", "backendkit.CheckCopy: src is not broadcast by itself: different shapes fail with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) { return e.upload(e.pattern(16)), e.upload(e.pattern(1)) }),
-	refusal("copy-error/dst-repeats", "core.CheckCopy: a dst whose elements repeat fails with ErrLayout", core.ErrLayout,
+	refusal("copy-error/dst-repeats", "backendkit.CheckCopy: a dst whose elements repeat fails with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) {
 			s := core.Spec{DType: core.TypeUint8, Shape: []int64{4, 4}, Strides: []int64{0, 1}}
 			return e.view(e.upload(e.pattern(16)), s), e.view(e.upload(e.pattern(16)), s)
 		}),
-	refusal("copy-error/overlap", "core.CheckCopy: dst and src that share bytes without being the same elements fail with ErrLayout", core.ErrLayout,
+	refusal("copy-error/overlap", "backendkit.CheckCopy: dst and src that share bytes without being the same elements fail with ErrLayout", core.ErrLayout,
 		func(e *env) (dst, src *core.Tensor) {
 			t := e.upload(e.pattern(16))
 			low, err := t.Slice(0, 0, 10, 1)
@@ -64,7 +64,7 @@ var copyErrorCases = []Case{
 		func(e *env) (dst, src *core.Tensor) { return e.elsewhere(), e.upload(e.pattern(16)) }),
 	{
 		Name: "copy-error/same-elements",
-		Rule: "core.CheckCopy: if dst and src are the same elements, the copy succeeds and nothing needs to be copied",
+		Rule: "backendkit.CheckCopy: if dst and src are the same elements, the copy succeeds and nothing needs to be copied",
 		run:  caseSameElements,
 	},
 }

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -39,12 +40,12 @@ var deviceCases = []Case{
 	},
 	{
 		Name: "device/close-hooks",
-		Rule: "core.CloseNotifier: Close calls each hook before it checks what is open, so memory that a hook frees does not count as open",
+		Rule: "backendkit.CloseNotifier: Close calls each hook before it checks what is open, so memory that a hook frees does not count as open",
 		run:  caseCloseHooks,
 	},
 	{
 		Name: "device/cancelled-close-hook",
-		Rule: "core.CloseNotifier: a cancelled hook is not called; all others are, even by a Close that fails",
+		Rule: "backendkit.CloseNotifier: a cancelled hook is not called; all others are, even by a Close that fails",
 		run:  caseCancelledHook,
 	},
 	{
@@ -85,7 +86,7 @@ func caseProperties(e *env) {
 }
 
 func caseCapabilities(e *env) {
-	if err := core.CheckCapabilities(e.dev); err != nil {
+	if err := backendkit.CheckCapabilities(e.dev); err != nil {
 		e.Errorf("%v", err)
 	}
 	if e.props.ID.Type.OpaqueHandle() && e.props.Capabilities.Has(core.CapHostMemory) {
@@ -164,8 +165,8 @@ func caseUndeclared(e *env) {
 func undeclared[I any](e *env, call string, f func(I) error) {
 	e.Helper()
 	i, ok := e.dev.(I)
-	if ok && !e.props.Capabilities.Has(core.CapabilityOf[I]()) {
-		e.wantError(f(i), core.ErrNotSupported, "%s without the capability %v", call, core.CapabilityOf[I]())
+	if ok && !e.props.Capabilities.Has(backendkit.CapabilityOf[I]()) {
+		e.wantError(f(i), core.ErrNotSupported, "%s without the capability %v", call, backendkit.CapabilityOf[I]())
 	}
 }
 
@@ -220,9 +221,9 @@ func caseCloseTwice(e *env) {
 // beforeClose registers a hook that counts its calls and then runs f.
 func (e *env) beforeClose(f func()) (calls *int, cancel func()) {
 	e.Helper()
-	notifier, ok := e.dev.(core.CloseNotifier)
+	notifier, ok := e.dev.(backendkit.CloseNotifier)
 	if !ok {
-		e.Fatalf("%T is not a core.CloseNotifier: embed core.CloseHooks, and begin Close with RunCloseHooks", e.dev)
+		e.Fatalf("%T is not a backendkit.CloseNotifier: embed backendkit.CloseHooks, and begin Close with RunCloseHooks", e.dev)
 	}
 	calls = new(int)
 	return calls, notifier.BeforeClose(func() { *calls++; f() })

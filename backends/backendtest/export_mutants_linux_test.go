@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -289,7 +290,7 @@ func closeHandle(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (
 // forgetType takes any descriptor for one of a memfd.
 func forgetType(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	if number, err := m.Handle.Take(); err == nil {
-		if m.Handle, err = core.NewHandle(core.HandleMemFD, number); err != nil {
+		if m.Handle, err = backendkit.NewHandle(core.HandleMemFD, number); err != nil {
 			return core.Memory{}, err
 		}
 		defer m.Close()

@@ -17,7 +17,7 @@ var fileCases = []Case{
 	},
 	{
 		Name: "file/refused",
-		Rule: "core.CheckFileRead: what ReadAt refuses; io.ErrUnexpectedEOF for a file that ends before",
+		Rule: "backendkit.CheckFileRead: what ReadAt refuses; io.ErrUnexpectedEOF for a file that ends before",
 		run:  caseFileRefused,
 	},
 	{

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -102,7 +103,7 @@ func (e *call) Export() (x core.ExternalEvent, err error) {
 	p := e.device.Properties()
 	x = core.ExternalEvent{DeviceUUID: p.UUID, DriverUUID: p.DriverUUID}
 	x.DeviceUUID[0] += e.device.hooks.uuid[0]
-	x.Handle, err = core.NewIPCHandle(core.VendorAMD, []byte{e.number})
+	x.Handle, err = backendkit.NewIPCHandle(core.VendorAMD, []byte{e.number})
 	if e.device.hooks.again {
 		e.only = x
 	}

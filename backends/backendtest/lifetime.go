@@ -30,7 +30,7 @@ var lifetimeCases = []Case{
 	},
 	{
 		Name:  "lifetime/ordered-release",
-		Rule:  "core.OrderedOwner: memory that is freed with work pending is used again only after that work",
+		Rule:  "backendkit.OrderedOwner: memory that is freed with work pending is used again only after that work",
 		Needs: core.CapAsync,
 		run:   caseOrderedRelease,
 	},

@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -16,7 +17,7 @@ var memoryCases = []Case{
 	},
 	{
 		Name:  "export-memory/checked",
-		Rule:  "core.ShareChecker.CanExport: refuses memory only if ExportMemory does, with the same error",
+		Rule:  "backendkit.ShareChecker.CanExport: refuses memory only if ExportMemory does, with the same error",
 		Needs: core.CapExportMemory,
 		run:   caseExportChecked,
 	},
@@ -131,7 +132,7 @@ func (e *env) export(t *core.Tensor, h core.HandleType) core.ExternalMemory {
 }
 
 func caseExportChecked(e *env) {
-	checker, ok := e.dev.(core.ShareChecker)
+	checker, ok := e.dev.(backendkit.ShareChecker)
 	if !ok {
 		return
 	}
@@ -455,14 +456,14 @@ func (e *env) eachStranger(types []core.HandleType, f func(*core.Handle) error) 
 func (e *env) stranger(t core.HandleType) *core.Handle {
 	e.Helper()
 	if t == core.HandleIPC {
-		h, err := core.NewIPCHandle(core.VendorIntel, make([]byte, 64))
+		h, err := backendkit.NewIPCHandle(core.VendorIntel, make([]byte, 64))
 		e.check(err, "NewIPCHandle")
 		return h
 	}
 	f, err := os.Open(os.DevNull)
 	e.check(err, "Open")
 	defer f.Close()
-	borrowed, err := core.NewHandle(t, f.Fd())
+	borrowed, err := backendkit.NewHandle(t, f.Fd())
 	if err != nil {
 		e.wantError(err, core.ErrNotSupported, "NewHandle of type %v", t)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -13,7 +14,7 @@ import (
 // modest is a simulated device that offers nothing optional, and declares what it is told.
 type modest struct {
 	core.Device
-	core.CloseNotifier
+	backendkit.CloseNotifier
 	capabilities core.Capabilities
 }
 
@@ -110,7 +111,7 @@ func TestModestDevices(t *testing.T) {
 		if dst == nil || !dst.DType().SubByte() || dst.Padded() {
 			return false
 		}
-		_, err := core.CheckCopy(dst, src)
+		_, err := backendkit.CheckCopy(dst, src)
 		return err == nil && !(dst.Layout().IsContiguous() && src.Layout().IsContiguous() && dst.NumElements()*dst.DType().ElementBits()%8 == 0)
 	})
 	unseen := func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {

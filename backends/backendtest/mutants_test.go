@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -356,7 +357,7 @@ var copyMutants = []mutant{
 	{
 		name: "works before it checks",
 		hooks: hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-			if _, err := core.CheckCopy(dst, src); errors.Is(err, core.ErrLayout) {
+			if _, err := backendkit.CheckCopy(dst, src); errors.Is(err, core.ErrLayout) {
 				first, err := dst.Slice(0, 0, 1, 1)
 				if err != nil {
 					return err
@@ -377,7 +378,7 @@ var copyMutants = []mutant{
 	},
 	{
 		name:  "refuses a copy onto itself",
-		hooks: hooks{copy: failIf(func(dst, src *core.Tensor) bool { same, _ := core.CheckCopy(dst, src); return same })},
+		hooks: hooks{copy: failIf(func(dst, src *core.Tensor) bool { same, _ := backendkit.CheckCopy(dst, src); return same })},
 		fails: "copy-error/same-elements", says: "not supported",
 	},
 }

@@ -21,7 +21,7 @@ var peerCases = []Case{
 	},
 	{
 		Name:  "peer/errors",
-		Rule:  "core.PeerCopier.CopyPeer: fails as core.CheckCopy does, and for a peer that CanPeer refuses, before any work",
+		Rule:  "core.PeerCopier.CopyPeer: fails as backendkit.CheckCopy does, and for a peer that CanPeer refuses, before any work",
 		Needs: core.CapPeer,
 		run:   casePeerErrors,
 	},

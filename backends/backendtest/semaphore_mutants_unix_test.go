@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -105,7 +106,7 @@ func (b *beacon) export(s core.Semaphore, h core.HandleType) (x core.ExternalSem
 		return x, err
 	}
 	b.exported[id] = s
-	x.Handle, err = core.NewHandle(h, uintptr(pipe[0]))
+	x.Handle, err = backendkit.NewHandle(h, uintptr(pipe[0]))
 	return x, err
 }
 

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"errors"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -39,7 +40,7 @@ var viewCases = []Case{
 	},
 	{
 		Name:  "host-view/checked",
-		Rule:  "core.ShareChecker.CanView: refuses memory only if HostView does, with the same error",
+		Rule:  "backendkit.ShareChecker.CanView: refuses memory only if HostView does, with the same error",
 		Needs: core.CapHostView,
 		run:   caseHostViewChecked,
 	},
@@ -99,7 +100,7 @@ func caseHostVisible(e *env) {
 }
 
 func caseHostViewChecked(e *env) {
-	checker, ok := e.dev.(core.ShareChecker)
+	checker, ok := e.dev.(backendkit.ShareChecker)
 	if !ok {
 		return
 	}
@@ -115,7 +116,7 @@ func caseHostViewChecked(e *env) {
 	}
 }
 
-// wantChecked compares the answer of a [core.ShareChecker] with the error of the call.
+// wantChecked compares the answer of a [backendkit.ShareChecker] with the error of the call.
 func (e *env) wantChecked(can, err error, check, call string) {
 	e.Helper()
 	if can != nil && (err == nil || can.Error() != err.Error()) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -17,7 +18,7 @@ type fake interface {
 	core.PeerCopier
 	core.PoolController
 	core.SemaphoreCreator
-	core.CloseNotifier
+	backendkit.CloseNotifier
 	core.HostViewer
 	core.StreamImporter
 	core.BatchCopier
@@ -79,8 +80,8 @@ type semaphoreHooks struct {
 }
 
 var (
-	_ fake              = (*device)(nil)
-	_ core.ShareChecker = (*device)(nil)
+	_ fake                    = (*device)(nil)
+	_ backendkit.ShareChecker = (*device)(nil)
 )
 
 // later is for what a mutant keeps: it is released when the case is over.

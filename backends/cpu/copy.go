@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -23,7 +24,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 			return err
 		}
 	}
-	same, err := core.CheckCopy(dst, src)
+	same, err := backendkit.CheckCopy(dst, src)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ type operand struct {
 	base   uintptr
 }
 
-// Host implements [shell.Operand]. It returns 0, since core.CheckCopy has compared all addresses of the host.
+// Host implements [shell.Operand]. It returns 0, since backendkit.CheckCopy has compared all addresses of the host.
 func (o operand) Host() uintptr { return 0 }
 
 // Ours implements [shell.Operand].

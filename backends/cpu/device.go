@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -20,10 +21,10 @@ type device struct {
 }
 
 var (
-	_ core.Device         = (*device)(nil)
-	_ core.PoolController = (*device)(nil)
-	_ core.CloseNotifier  = (*device)(nil)
-	_ core.BatchCopier    = (*device)(nil)
+	_ core.Device              = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
+	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
 )
 
 func openDevice() *device {

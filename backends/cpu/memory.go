@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/dlx-go/dlx/core"
+import (
+	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/core"
+)
 
 // allocation owns a block of the pool.
 type allocation struct {
@@ -10,7 +13,7 @@ type allocation struct {
 	freed     bool // guarded by device.Mu: freeing twice must not take the next user's memory
 }
 
-var _ core.OrderedOwner = (*allocation)(nil)
+var _ backendkit.OrderedOwner = (*allocation)(nil)
 
 func (d *device) allocBlock(size int64) (uintptr, core.Owner, error) {
 	a := &allocation{device: d, requested: size}

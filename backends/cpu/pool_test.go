@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
@@ -261,7 +262,7 @@ func TestMemoryIsCachedOnlyAfterPendingWork(t *testing.T) {
 	d := open(t)
 	work := stream.NewEvent()
 	m := d.alloc(100)
-	m.Owner.(core.OrderedOwner).FreeAfter([]core.Event{work})
+	m.Owner.(backendkit.OrderedOwner).FreeAfter([]core.Event{work})
 	other := d.alloc(100)
 	if other.Handle == m.Handle {
 		t.Error("memory was handed out while work on it is unfinished")

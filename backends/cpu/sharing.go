@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
@@ -36,7 +37,7 @@ type shared struct {
 	freed     bool // guarded by device.Mu
 }
 
-var _ core.OrderedOwner = (*shared)(nil)
+var _ backendkit.OrderedOwner = (*shared)(nil)
 
 // allocShared allocates memory on a memfd. It counts against the pool's limit, but it is not reused, since
 // processes that have a descriptor can still write to it.

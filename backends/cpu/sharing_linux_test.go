@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
@@ -152,7 +153,7 @@ func TestSharedMemoryIsFreedOnceAndAfterPendingWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	work := stream.NewEvent()
-	m.Owner.(core.OrderedOwner).FreeAfter([]core.Event{work})
+	m.Owner.(backendkit.OrderedOwner).FreeAfter([]core.Event{work})
 	if _, n := system(t); n != before+1 {
 		t.Errorf("%d mappings while work is unfinished, want %d", n, before+1)
 	}

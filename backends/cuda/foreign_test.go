@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -57,14 +58,14 @@ func TestMemoryThatAnotherLibraryHasMappedIsExported(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			x := ofPointer(t, d, c.start+uintptr(c.offset), c.size)
 			b := buffer(t, x)
-			if err := d.(core.ExportTrier).TryExport(b, c.of); err != nil {
+			if err := d.(backendkit.ExportTrier).TryExport(b, c.of); err != nil {
 				t.Fatal(err)
 			}
 			m, err := d.(core.MemoryExporter).ExportMemory(b, c.of)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.Size != unit || m.Offset != c.offset || m.Length != c.size || m.DeviceUUID != d.Properties().UUID || m.MemoryType != core.NoMemoryType {
+			if m.Size != unit || m.Offset != c.offset || m.Length != c.size || m.DeviceUUID != d.Properties().UUID || m.MemoryType != backendkit.NoMemoryType {
 				t.Errorf("%+v: want %d bytes at %d of %d", m, c.size, c.offset, unit)
 			}
 			put(t, d, x, pattern(int(c.size), 1))
@@ -128,12 +129,12 @@ func TestMemoryOfAnotherLibraryThatCannotBeExported(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %q does not say %q", err, c.says)
 			}
-			if asked := d.(core.ExportTrier).TryExport(b, c.of); asked == nil || asked.Error() != err.Error() {
+			if asked := d.(backendkit.ExportTrier).TryExport(b, c.of); asked == nil || asked.Error() != err.Error() {
 				t.Errorf("TryExport returned %v, and ExportMemory %v", asked, err)
 			}
 		})
 	}
-	if err := d.(core.ExportTrier).TryExport(nil, core.HandleOpaqueFD); err == nil {
+	if err := d.(backendkit.ExportTrier).TryExport(nil, core.HandleOpaqueFD); err == nil {
 		t.Error("a nil buffer can be exported")
 	}
 	sim.Fail("cuMemRetainAllocationHandle", 1, int(driver.Unknown))

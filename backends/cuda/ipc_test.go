@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/testing/gpusim"
@@ -270,7 +271,7 @@ func TestMemoryAndOrderOfAnotherProcess(t *testing.T) {
 // refusals imports good with one change at a time.
 func refusals(t *testing.T, d core.Device, good core.ExternalMemory) {
 	ipc := func(v core.Vendor, size int) *core.Handle {
-		h, err := core.NewIPCHandle(v, make([]byte, size))
+		h, err := backendkit.NewIPCHandle(v, make([]byte, size))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +434,7 @@ func TestAnIPCEventBelongsToItsDevice(t *testing.T) {
 	}
 	_, err := d.(core.IPCEventCreator).NewIPCEvent(t.Context())
 	wantError(t, err, core.ErrClosed, "NewIPCEvent of a closed device")
-	nothing, err := core.NewIPCHandle(core.VendorNVIDIA, make([]byte, 64))
+	nothing, err := backendkit.NewIPCHandle(core.VendorNVIDIA, make([]byte, 64))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -88,7 +89,7 @@ func TestAnotherDriverUsesMemoryOfCUDA(t *testing.T) {
 	simulator(t)
 	x, m := exported(t, d, 5000)
 	defer m.Close()
-	if m.MemoryType != core.NoMemoryType || m.Dedicated || m.Offset != 0 || m.Length != 5000 || m.Size < 5000 || m.Size%(64<<10) != 0 {
+	if m.MemoryType != backendkit.NoMemoryType || m.Dedicated || m.Offset != 0 || m.Length != 5000 || m.Size < 5000 || m.Size%(64<<10) != 0 {
 		t.Errorf("%+v: want 5000 bytes at the start of whole pages of the device, without a type of Vulkan", m)
 	}
 	host := view(t, coretest.FD(t, m.Handle), m.Size)
@@ -201,7 +202,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 	cases := []bad{
 		{"another device", func(m *core.ExternalMemory) { m.DeviceUUID[0]++ }, core.ErrDevice},
 		{"no device", func(m *core.ExternalMemory) { m.DeviceUUID = core.UUID{} }, core.ErrDevice},
-		{"a UUID of a driver, though CUDA has none", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[0]++ }, core.ErrDevice},
+		{"a UUID of a driver, though CUDA has none", func(m *core.ExternalMemory) { m.MemoryType = backendkit.NoMemoryType; m.DriverUUID[0]++ }, core.ErrDevice},
 		{"a type that cannot be imported", func(m *core.ExternalMemory) { m.Handle = foreigner }, core.ErrNotSupported},
 		{"a Size beyond the memory", func(m *core.ExternalMemory) { m.Size *= 2 }, core.ErrInvalid},
 		{"a Size that no memory has", func(m *core.ExternalMemory) { m.Size, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -47,12 +48,12 @@ type driver struct {
 }
 
 var (
-	_ core.Device            = (*device)(nil)
-	_ core.CloseNotifier     = (*device)(nil)
-	_ core.PointerImporter   = (*device)(nil)
-	_ core.HostViewer        = (*device)(nil)
-	_ core.MemoryImporter    = (*device)(nil)
-	_ core.SemaphoreImporter = (*device)(nil)
+	_ core.Device              = (*device)(nil)
+	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.PointerImporter     = (*device)(nil)
+	_ core.HostViewer          = (*device)(nil)
+	_ core.MemoryImporter      = (*device)(nil)
+	_ core.SemaphoreImporter   = (*device)(nil)
 )
 
 // newDevice makes a device of an OpenGL context.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/gl/internal/ext"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -16,7 +17,7 @@ import (
 
 var _ core.SemaphoreCreator = (*device)(nil)
 
-var liveSemaphores = core.NewLiveCounter("gl.Semaphore")
+var liveSemaphores = backendkit.NewLiveCounter("gl.Semaphore")
 
 // NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is
 // not 0, and with ErrClosed.
@@ -76,7 +77,7 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 // not read it.
 type semaphore struct {
 	device *device
-	opened core.OpenItem
+	opened backendkit.OpenItem
 	name   uint32
 
 	mu       sync.Mutex

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -61,7 +62,7 @@ type served struct {
 	relay *relay.Relay
 }
 
-var _ core.EventWrapper = served{}
+var _ backendkit.EventWrapper = served{}
 
 func (s served) Wait(ctx context.Context) error { return s.relay.Await(ctx, s.Event) }
 func (s served) Unwrap() core.Event             { return s.Event }

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveMarks = core.NewLiveCounter("opencl.Mark")
+var liveMarks = backendkit.NewLiveCounter("opencl.Mark")
 
 // newClock makes the clock of a device. A reading is a reference to the event of a marker, whose end the driver has
 // noted.

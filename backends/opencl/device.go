@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
@@ -29,16 +30,16 @@ type device struct {
 }
 
 var (
-	_ core.Device           = (*device)(nil)
-	_ core.PoolController   = (*device)(nil)
-	_ core.CloseNotifier    = (*device)(nil)
-	_ core.PointerImporter  = (*device)(nil)
-	_ core.StreamImporter   = (*device)(nil)
-	_ core.SemaphoreCreator = (*device)(nil)
-	_ core.HostMapper       = (*device)(nil)
-	_ core.HostViewer       = (*device)(nil)
-	_ core.MemoryImporter   = (*device)(nil)
-	_ core.DeviceClock      = (*device)(nil)
+	_ core.Device              = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
+	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.PointerImporter     = (*device)(nil)
+	_ core.StreamImporter      = (*device)(nil)
+	_ core.SemaphoreCreator    = (*device)(nil)
+	_ core.HostMapper          = (*device)(nil)
+	_ core.HostViewer          = (*device)(nil)
+	_ core.MemoryImporter      = (*device)(nil)
+	_ core.DeviceClock         = (*device)(nil)
 )
 
 // openDevice opens a device, which owns a reference to c. It releases that if it fails.

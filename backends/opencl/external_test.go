@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/backends/opencl/internal/faults"
 	"github.com/dlx-go/dlx/core"
@@ -54,7 +55,7 @@ func TestImportOfADescriptor(t *testing.T) {
 	if err := unix.Ftruncate(fd, 8192); err != nil {
 		t.Fatal(err)
 	}
-	h, err := core.NewHandle(core.HandleOpaqueFD, uintptr(fd))
+	h, err := backendkit.NewHandle(core.HandleOpaqueFD, uintptr(fd))
 	if err != nil {
 		t.Fatal(err)
 	}

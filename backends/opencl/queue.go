@@ -8,18 +8,19 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
-var liveStreams = core.NewLiveCounter("opencl.Stream")
+var liveStreams = backendkit.NewLiveCounter("opencl.Stream")
 
 // queue is a stream: a cl_command_queue. What dlx enqueues on it runs in order, by barriers if the queue
 // itself is out of order.
 type queue struct {
 	device     *device
-	opened     core.OpenItem
+	opened     backendkit.OpenItem
 	raw        driver.Queue // owned: one reference
 	outOfOrder bool
 	timed      bool          // the driver notes the times of commands
@@ -154,7 +155,7 @@ func (q *queue) Wait(e core.Event) error {
 	}
 	defer q.mu.Unlock()
 	var own *event
-	switch e := core.UnwrapEvent(e).(type) {
+	switch e := backendkit.UnwrapEvent(e).(type) {
 	case nil:
 		return nil
 	case *event:

@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/hostmem"
 )
@@ -87,7 +88,7 @@ func (d *device) step(ctx context.Context, q *queue, dst, src *core.Tensor) erro
 		return err
 	}
 	var tasks []*hostTask
-	if e, ok := core.UnwrapEvent(src.Ready()).(*event); ok && q != nil && e.queue == q {
+	if e, ok := backendkit.UnwrapEvent(src.Ready()).(*event); ok && q != nil && e.queue == q {
 		tasks = e.hostTasks
 	}
 	return d.copy(ctx, q, to, from, tasks...)

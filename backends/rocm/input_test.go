@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/cudalike/cudaliketest"
 	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
@@ -133,14 +134,14 @@ func TestMemoryThatCannotBeImported(t *testing.T) {
 	}{
 		"a descriptor of something else": {func(m *core.ExternalMemory) { m.Handle = descriptor(int(file.Fd())) }, core.ErrOutOfMemory}, // HIP's answer
 		"the same, as memory of HIP": {func(m *core.ExternalMemory) {
-			m.Handle, m.MemoryType, m.DriverUUID = descriptor(int(file.Fd())), core.NoMemoryType, core.UUID{}
+			m.Handle, m.MemoryType, m.DriverUUID = descriptor(int(file.Fd())), backendkit.NoMemoryType, core.UUID{}
 			m.Size = 1 << 21
 		}, core.ErrInvalid},
 		"memory of another card":         {func(m *core.ExternalMemory) { m.DeviceUUID[15]++ }, core.ErrDevice},
 		"a range that leaves the memory": {func(m *core.ExternalMemory) { m.Offset = 1 }, core.ErrInvalid},
 		"more memory than there is":      {func(m *core.ExternalMemory) { m.Size, m.Length = 1<<30, 1<<30 }, core.ErrInvalid},
 		"memory of HIP of a size that it has not": {func(m *core.ExternalMemory) {
-			m.MemoryType, m.DriverUUID, m.Size, m.Length = core.NoMemoryType, core.UUID{}, 100, 100
+			m.MemoryType, m.DriverUUID, m.Size, m.Length = backendkit.NoMemoryType, core.UUID{}, 100, 100
 		}, core.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
@@ -19,7 +20,7 @@ import (
 // only tell the handoffs apart, and catch calls that are out of turn.
 type binarySemaphore struct {
 	device     *device
-	opened     core.OpenItem
+	opened     backendkit.OpenItem
 	semaphore  uint64 // VkSemaphore
 	exportable bool
 	imported   *core.Handle // the payload of an import once more, for Release; nil for others

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveMarks = core.NewLiveCounter("vulkan.Mark")
+var liveMarks = backendkit.NewLiveCounter("vulkan.Mark")
 
 // timestamp is one query of a pool, and the reading that uses it.
 type timestamp struct {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
@@ -52,20 +53,20 @@ type device struct {
 }
 
 var (
-	_ core.Device            = (*device)(nil)
-	_ core.PoolController    = (*device)(nil)
-	_ core.CloseNotifier     = (*device)(nil)
-	_ core.BatchCopier       = (*device)(nil)
-	_ core.PointerImporter   = (*device)(nil)
-	_ core.HostViewer        = (*device)(nil)
-	_ core.ShareChecker      = (*device)(nil)
-	_ core.SemaphoreCreator  = (*device)(nil)
-	_ core.HostMapper        = (*device)(nil)
-	_ core.MemoryExporter    = (*device)(nil)
-	_ core.MemoryImporter    = (*device)(nil)
-	_ core.SemaphoreExporter = (*device)(nil)
-	_ core.SemaphoreImporter = (*device)(nil)
-	_ core.DeviceClock       = (*device)(nil)
+	_ core.Device              = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
+	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
+	_ core.PointerImporter     = (*device)(nil)
+	_ core.HostViewer          = (*device)(nil)
+	_ backendkit.ShareChecker  = (*device)(nil)
+	_ core.SemaphoreCreator    = (*device)(nil)
+	_ core.HostMapper          = (*device)(nil)
+	_ core.MemoryExporter      = (*device)(nil)
+	_ core.MemoryImporter      = (*device)(nil)
+	_ core.SemaphoreExporter   = (*device)(nil)
+	_ core.SemaphoreImporter   = (*device)(nil)
+	_ core.DeviceClock         = (*device)(nil)
 )
 
 // openDevice opens a device, which owns i and v. It closes them if it fails.
@@ -126,7 +127,7 @@ func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
 }
 
 // dropStream counts a stream that was closed, and keeps its resources for other streams.
-func (d *device) dropStream(opened core.OpenItem, l *resources, value uint64) {
+func (d *device) dropStream(opened backendkit.OpenItem, l *resources, value uint64) {
 	liveStreams.Add(-1)
 	d.Mu.Lock()
 	defer d.Mu.Unlock()

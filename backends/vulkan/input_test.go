@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -53,7 +54,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty, lying := coretest.HandleOf(t, core.HandleOpaqueFD, small), coretest.HandleOf(t, core.HandleOpaqueFD, liar)
-	ipc, err := core.NewIPCHandle(core.VendorNVIDIA, []byte{1})
+	ipc, err := backendkit.NewIPCHandle(core.VendorNVIDIA, []byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestARefusedDescriptorStaysTheCallers(t *testing.T) {
 		{"a file that claims to be larger", func(m *core.ExternalMemory) { m.Handle = lying }, core.ErrInvalid},
 		{"a Size one page above the descriptor's", func(m *core.ExternalMemory) { m.Size += 4096 }, core.ErrInvalid},
 		{"a Size that no memory has", func(m *core.ExternalMemory) { m.Size, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
-		{"another driver's memory that has no type", func(m *core.ExternalMemory) { m.MemoryType = core.NoMemoryType; m.DriverUUID[15]++ }, core.ErrDevice},
+		{"another driver's memory that has no type", func(m *core.ExternalMemory) { m.MemoryType = backendkit.NoMemoryType; m.DriverUUID[15]++ }, core.ErrDevice},
 		{"a memory type that the device lacks", func(m *core.ExternalMemory) { m.MemoryType = 31 }, core.ErrInvalid},
 		{"a memory type beyond 32 bits of them", func(m *core.ExternalMemory) { m.MemoryType = math.MaxUint32 - 1 }, core.ErrInvalid},
 		{"a range that overflows", func(m *core.ExternalMemory) { m.Offset, m.Length = math.MaxInt64, math.MaxInt64 }, core.ErrInvalid},
@@ -115,7 +116,7 @@ func TestMemoryThatVulkanDidNotMakeIsImported(t *testing.T) {
 	d := opened(t)
 	x, m := exported(t, d)
 	put(t, d, x, pattern(5000, 3))
-	m.MemoryType, m.DriverUUID = core.NoMemoryType, core.UUID{}
+	m.MemoryType, m.DriverUUID = backendkit.NoMemoryType, core.UUID{}
 	memory, err := d.(core.MemoryImporter).ImportMemory(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)

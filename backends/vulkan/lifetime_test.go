@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -210,7 +211,7 @@ func TestADescriptorThatBlocksIsNotRead(t *testing.T) {
 	}
 	p := d.Properties()
 	for _, fd := range pipe {
-		h, err := core.NewHandle(core.HandleOpaqueFD, uintptr(fd))
+		h, err := backendkit.NewHandle(core.HandleOpaqueFD, uintptr(fd))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,11 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveStreams = core.NewLiveCounter("vulkan.Stream")
+var liveStreams = backendkit.NewLiveCounter("vulkan.Stream")
 
 // queue is a stream: a timeline semaphore whose value says how much of its work is done. Items of work are
 // numbered; the timeline gets the value n when item n and all before it are done.
@@ -26,7 +27,7 @@ var liveStreams = core.NewLiveCounter("vulkan.Stream")
 // (private.go), or waits on the host if none is free.
 type queue struct {
 	device    *device
-	opened    core.OpenItem
+	opened    backendkit.OpenItem
 	resources *resources
 	reached   atomic.Uint64 // items up to here are known to be done
 	failures  failures
@@ -304,7 +305,7 @@ func (q *queue) Wait(e core.Event) error {
 	if e == nil {
 		return nil
 	}
-	own, ok := core.UnwrapEvent(e).(*event)
+	own, ok := backendkit.UnwrapEvent(e).(*event)
 	if !ok || own.queue.device != q.device {
 		return errorf(core.ErrNotSupported, "Wait", "%T is not an event of this VkDevice: the host must wait", e)
 	}

@@ -9,18 +9,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveSemaphores = core.NewLiveCounter("vulkan.Semaphore")
+var liveSemaphores = backendkit.NewLiveCounter("vulkan.Semaphore")
 
 // semaphore is a timeline semaphore of Vulkan.
 type semaphore struct {
 	device     *device
-	opened     core.OpenItem
+	opened     backendkit.OpenItem
 	timeline   uint64
 	exportable bool
 	shared     bool // exportable, or imported

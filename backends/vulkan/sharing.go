@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
@@ -287,7 +288,7 @@ func (d *device) checkExternal(call string, m core.ExternalMemory) error {
 	switch {
 	case m.Size > d.physical.MaxBuffer:
 		return errorf(core.ErrInvalid, call, "Size is %d bytes, and maxBufferSize is %d", m.Size, d.physical.MaxBuffer)
-	case m.Handle.Type() == core.HandleOpaqueFD && m.MemoryType != core.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
+	case m.Handle.Type() == core.HandleOpaqueFD && m.MemoryType != backendkit.NoMemoryType && int64(m.MemoryType) >= int64(len(d.physical.Memory)):
 		return errorf(core.ErrInvalid, call, "MemoryType is %d, and the device has %d", m.MemoryType, len(d.physical.Memory))
 	}
 	return nil
@@ -301,7 +302,7 @@ func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Me
 		return core.Memory{}, false, err
 	}
 	types := uint32(1) << m.MemoryType
-	if m.MemoryType == core.NoMemoryType {
+	if m.MemoryType == backendkit.NoMemoryType {
 		types = math.MaxUint32
 	}
 	t := m.Handle.Type()

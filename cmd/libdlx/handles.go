@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // A handle is a number of two parts: the kind of the object in the upper 8 bits, and which of that kind it is in the
@@ -35,7 +36,7 @@ type handles[T any] struct {
 func newHandles[T any](name string) *handles[T] {
 	h := &handles[T]{name: name, kind: uintptr(len(kindNames)), open: make(map[uintptr]T)}
 	kindNames = append(kindNames, name)
-	core.CountLive("libdlx."+name, func() int64 {
+	live.Count("libdlx."+name, func() int64 {
 		h.mu.RLock()
 		defer h.mu.RUnlock()
 		return int64(len(h.open))

@@ -4,10 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveMarks = core.NewLiveCounter("coretest.Mark")
+var liveMarks = backendkit.NewLiveCounter("coretest.Mark")
 
 // clockStep is a step of the device's clock.
 const clockStep = time.Microsecond

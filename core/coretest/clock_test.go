@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -47,7 +48,7 @@ func TestAMarkThatCannotBeMadeIsNotOpen(t *testing.T) {
 func TestAMarkReportsTheErrorsOfTheWorkAndLeavesThemToTheNextEvent(t *testing.T) {
 	b, clock, s := openTimed(t)
 	b.Fail("work", 1, core.ErrInvalid)
-	if err := s.(core.HostWorker).Enqueue(func() error { return nil }); err != nil {
+	if err := s.(backendkit.HostWorker).Enqueue(func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	m, err := clock.Mark(s)

@@ -4,16 +4,17 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveDevices = core.NewLiveCounter("coretest.Device")
+var liveDevices = backendkit.NewLiveCounter("coretest.Device")
 
 // Device is a device of a simulated [Backend].
 type Device struct {
 	backend *Backend
 	id      core.DeviceID
-	core.CloseHooks
+	backendkit.CloseHooks
 
 	mu       sync.Mutex
 	closed   bool
@@ -27,16 +28,16 @@ type Device struct {
 }
 
 var (
-	_ core.Device           = (*Device)(nil)
-	_ core.PointerImporter  = (*Device)(nil)
-	_ core.HostMapper       = (*Device)(nil)
-	_ core.CloseNotifier    = (*Device)(nil)
-	_ core.PeerCopier       = (*Device)(nil)
-	_ core.BatchCopier      = (*Device)(nil)
-	_ core.PoolController   = (*Device)(nil)
-	_ core.SemaphoreCreator = (*Device)(nil)
-	_ core.HostViewer       = (*Device)(nil)
-	_ core.StreamImporter   = (*Device)(nil)
+	_ core.Device              = (*Device)(nil)
+	_ core.PointerImporter     = (*Device)(nil)
+	_ core.HostMapper          = (*Device)(nil)
+	_ backendkit.CloseNotifier = (*Device)(nil)
+	_ core.PeerCopier          = (*Device)(nil)
+	_ core.BatchCopier         = (*Device)(nil)
+	_ core.PoolController      = (*Device)(nil)
+	_ core.SemaphoreCreator    = (*Device)(nil)
+	_ core.HostViewer          = (*Device)(nil)
+	_ core.StreamImporter      = (*Device)(nil)
 )
 
 // ID returns ext_dev:0 or ext_dev:1 or, with Options.Opaque, webgpu:0 or webgpu:1.
@@ -142,7 +143,7 @@ func (d *Device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.
 		}
 	}
 	return d.onStream(ctx, call, s, func(s *Stream) error {
-		if core.Independent(dst, src) {
+		if backendkit.Independent(dst, src) {
 			return d.enqueueCopies(ctx, s, dst, src, d.backend.scheduler.shuffled(len(dst)))
 		}
 		for i := range dst {
@@ -169,7 +170,7 @@ func (d *Device) copy(ctx context.Context, call string, s core.Stream, dst, src 
 
 // checkCopy checks the tensors of a copy.
 func (d *Device) checkCopy(call string, dst, src *core.Tensor, from core.DeviceID) error {
-	if _, err := core.CheckCopy(dst, src); err != nil {
+	if _, err := backendkit.CheckCopy(dst, src); err != nil {
 		return err
 	}
 	host := func(t *core.Tensor) bool { return t.DeviceID().Type.HostAccessible() }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -252,7 +253,7 @@ func TestMemoryIsFreedAfterLateWork(t *testing.T) {
 	must(t, s.Enqueue(func() error { seen = *at(m.Handle, 0); return nil }))
 	e, err := s.Record()
 	must(t, err)
-	m.Owner.(core.OrderedOwner).FreeAfter([]core.Event{e, e})
+	m.Owner.(backendkit.OrderedOwner).FreeAfter([]core.Event{e, e})
 	if *at(m.Handle, 0) != poisonFresh {
 		t.Error("the memory was freed before the work was done")
 	}

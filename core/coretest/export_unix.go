@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -150,7 +151,7 @@ func (d *Device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 	}
 	exported.list[id] = object{address: x.address, size: x.size, keep: x.keep, visible: x.visible}
 	p := d.Properties()
-	h, err := core.NewHandle(t, uintptr(fd))
+	h, err := backendkit.NewHandle(t, uintptr(fd))
 	if err != nil {
 		_ = syscall.Close(fd)
 		return core.ExternalMemory{}, err

@@ -9,10 +9,11 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveFiles = core.NewLiveCounter("coretest.File")
+var liveFiles = backendkit.NewLiveCounter("coretest.File")
 
 // file is a file that a device reads.
 type file struct {
@@ -64,7 +65,7 @@ func (d *Device) OpenFile(ctx context.Context, of *os.File) (core.DeviceFile, er
 func (f *file) ReadAt(ctx context.Context, dst *core.Tensor, offset int64) error {
 	const call = "ReadAt"
 	d := f.device
-	if err := core.CheckFileRead(d.id, dst, offset); err != nil {
+	if err := backendkit.CheckFileRead(d.id, dst, offset); err != nil {
 		return err
 	}
 	b, err := dst.Buffer()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -11,7 +12,7 @@ import (
 // when the test ends.
 func HandleOf(t testing.TB, k core.HandleType, fd int) *core.Handle {
 	t.Helper()
-	borrowed, err := core.NewHandle(k, uintptr(fd))
+	borrowed, err := backendkit.NewHandle(k, uintptr(fd))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func DeadHandle(t testing.TB, k core.HandleType) *core.Handle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := core.NewHandle(k, f.Fd())
+	h, err := backendkit.NewHandle(k, f.Fd())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// traceVariable is an environment variable. If it is 1, Main switches [core.TraceTensors] on.
-// Tracing is off by default because it would slow down benchmarks.
-const traceVariable = "DLX_TRACE_TENSORS"
-
 // releaseTimeout is how long to wait for other goroutines to release objects. Tests of leaks shorten it.
 var releaseTimeout = 5 * time.Second
 
@@ -29,10 +25,9 @@ var expected atomic.Int64
 //	func TestMain(m *testing.M) { coretest.Main(m) }
 //
 // If the tests passed but left objects open, as counted by [core.Live], or lost tensors
-// without closing them, Main prints which and exits with status 1. With DLX_TRACE_TENSORS=1
-// in the environment it also prints the stacks that made the open tensors.
+// without closing them, Main prints which and exits with status 1. With DLX_TRACE_OPEN=1 in
+// the environment it also prints the stacks that made the open tensors; see [core.TraceOpen].
 func Main(m *testing.M) {
-	core.TraceTensors(os.Getenv(traceVariable) == "1")
 	code := m.Run()
 	if code == 0 {
 		if report := leaks(nil, 0); report != "" {
@@ -48,7 +43,7 @@ func Main(m *testing.M) {
 // of the whole process.
 func CheckNoLeaks(tb testing.TB) {
 	tb.Helper()
-	before, lost := core.Live(), core.Leaked()-expected.Load()
+	before, lost := core.Live(), core.ReadMetrics().LostTensors-expected.Load()
 	tb.Cleanup(func() {
 		tb.Helper()
 		if report := leaks(before, lost); report != "" {
@@ -76,7 +71,7 @@ func leaks(before map[string]int64, lost int64) string {
 				lines = append(lines, fmt.Sprintf("left %d of %s open", n, name))
 			}
 		}
-		if n := core.Leaked() - expected.Load() - lost; n > 0 {
+		if n := core.ReadMetrics().LostTensors - expected.Load() - lost; n > 0 {
 			lines = append(lines, fmt.Sprintf("lost %d tensors, which only the garbage collector closed", n))
 		}
 		if len(lines) == 0 {
@@ -92,7 +87,7 @@ func leaks(before map[string]int64, lost int64) string {
 func stacks() string {
 	open := core.OpenTensors()
 	if len(open) == 0 {
-		return "set " + traceVariable + "=1 to see the stacks that made the open tensors"
+		return "set DLX_TRACE_OPEN=1 to see the stacks that made the open tensors"
 	}
 	return "stacks that made the open tensors:\n" + strings.Join(open, "\n")
 }

@@ -48,7 +48,7 @@ const lost = 200
 
 // lose makes tensors that nobody closes and waits for the collector to notice.
 func lose() {
-	before := core.Leaked()
+	before := core.ReadMetrics().LostTensors
 	for range lost {
 		_, _ = core.FromSlice([]int8{1})
 	}
@@ -57,7 +57,7 @@ func lose() {
 		_ = x.Close()
 	}
 	for range 100 {
-		if runtime.GC(); core.Leaked()-before == lost {
+		if runtime.GC(); core.ReadMetrics().LostTensors-before == lost {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -70,7 +70,7 @@ func TestMainFindsMistakes(t *testing.T) {
 		fails          bool
 		says           []string
 	}{
-		{mistake: "open", fails: true, says: []string{"left 1 of core.Tensor open", "left 1 of core.Buffer open", "set DLX_TRACE_TENSORS=1"}},
+		{mistake: "open", fails: true, says: []string{"left 1 of core.Tensor open", "left 1 of core.Buffer open", "set DLX_TRACE_OPEN=1"}},
 		{mistake: "open", trace: "1", fails: true, says: []string{"TestMistake", "leaks_test.go"}},
 		{mistake: "lost", fails: true, says: []string{fmt.Sprintf("lost %d tensors", lost)}},
 		{mistake: "lost as announced"},
@@ -80,7 +80,7 @@ func TestMainFindsMistakes(t *testing.T) {
 		t.Run(c.mistake+c.trace, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(os.Args[0], "-test.run=^TestMistake$")
-			cmd.Env = append(os.Environ(), onPurpose+"="+c.mistake, traceVariable+"="+c.trace)
+			cmd.Env = append(os.Environ(), onPurpose+"="+c.mistake, "DLX_TRACE_OPEN="+c.trace)
 			out, err := cmd.CombinedOutput()
 			if (err != nil) != c.fails {
 				t.Errorf("the binary ends with %v:\n%s", err, out)

@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveMemories = core.NewLiveCounter("coretest.Memory")
+var liveMemories = backendkit.NewLiveCounter("coretest.Memory")
 
 // The bytes that memory is filled with when it is allocated and when it is freed. They are
 // unlikely as results of any element type.
@@ -55,7 +56,7 @@ type memory struct {
 	freed   atomic.Bool
 }
 
-var _ core.OrderedOwner = (*memory)(nil)
+var _ backendkit.OrderedOwner = (*memory)(nil)
 
 // own returns memory of the device with the given handle, offset and size. It is freed by a
 // call of release.

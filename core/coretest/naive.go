@@ -3,15 +3,16 @@ package coretest
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
 // CopyNaive copies the elements of src into dst one by one. Tests compare fast copies with
 // it. Both tensors must be host-accessible, or lie on this package's devices without
 // Options.Opaque. CopyNaive does not wait for work. It returns the errors of
-// [core.CheckCopy].
+// [backendkit.CheckCopy].
 func CopyNaive(dst, src *core.Tensor) error {
-	if _, err := core.CheckCopy(dst, src); err != nil {
+	if _, err := backendkit.CheckCopy(dst, src); err != nil {
 		return err
 	}
 	work, err := naiveCopy(dst, src, (*core.Tensor).Address)

@@ -3,10 +3,11 @@ package coretest
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveSemaphores = core.NewLiveCounter("coretest.Semaphore")
+var liveSemaphores = backendkit.NewLiveCounter("coretest.Semaphore")
 
 // semaphore is a timeline of a simulated device. It cannot be exported.
 type semaphore struct {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"slices"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveStreams = core.NewLiveCounter("coretest.Stream")
+var liveStreams = backendkit.NewLiveCounter("coretest.Stream")
 
 // Stream is a stream of a simulated device. It reports errors as Queue of package stream
 // does. Work that is enqueued after failed work still runs. An event reports the first error
@@ -69,7 +70,7 @@ func (s *Stream) Wait(e core.Event) error {
 	if e == nil {
 		return nil
 	}
-	own, ok := core.UnwrapEvent(e).(*event)
+	own, ok := backendkit.UnwrapEvent(e).(*event)
 	if !ok || own.stream.scheduler() != s.scheduler() || s.device.backend.options.HostWaits {
 		return s.device.backend.errorf(core.ErrNotSupported, "Wait", "the device cannot wait for this %T: the host must", e)
 	}

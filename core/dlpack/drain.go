@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 const (
@@ -150,7 +151,7 @@ func collect() (found, last bool) {
 }
 
 func init() {
-	core.CountLive("dlpack.Export", func() int64 {
+	live.Count("dlpack.Export", func() int64 {
 		Flush()
 		var n int64
 		for i := range shards {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/internal/abi"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // Table returns the function table of dlx, for other libraries in the same process. The
@@ -135,5 +136,5 @@ func device(id core.DeviceID) C.DLDevice {
 }
 
 func init() {
-	core.CountLive("dlpack.Allocation", func() int64 { return int64(C.dlx_allocations()) })
+	live.Count("dlpack.Allocation", func() int64 { return int64(C.dlx_allocations()) })
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -49,10 +50,10 @@ var properties = core.Properties{
 
 // device is the opened device. Its driver is a device of the CPU backend, which allocates and copies.
 type device struct {
-	core.CloseHooks
+	backendkit.CloseHooks
 	host core.Device
-	own  *queue       // for copies without a stream
-	open core.OpenSet // what Close waits for
+	own  *queue             // for copies without a stream
+	open backendkit.OpenSet // what Close waits for
 
 	mu     sync.Mutex
 	closed bool
@@ -64,14 +65,14 @@ func (d *device) Properties() core.Properties { return properties }
 
 // begin is called first by every call that takes a context. It fails if the device was closed or the context
 // has ended. Otherwise it counts what the call opens or does, so that Close fails until the result is closed.
-func (d *device) begin(ctx context.Context, call, what string) (core.OpenItem, error) {
+func (d *device) begin(ctx context.Context, call, what string) (backendkit.OpenItem, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return core.OpenItem{}, core.Errorf(core.ErrClosed, name, call, "the device was closed")
+		return backendkit.OpenItem{}, core.Errorf(core.ErrClosed, name, call, "the device was closed")
 	}
 	if err := ctx.Err(); err != nil {
-		return core.OpenItem{}, err
+		return backendkit.OpenItem{}, err
 	}
 	return d.open.Add(what), nil
 }
@@ -97,7 +98,7 @@ func (d *device) Alloc(ctx context.Context, size int64, o core.AllocOptions) (co
 // queue is a stream: a queue of the host, which the device counts until it is closed.
 type queue struct {
 	*stream.Queue
-	item core.OpenItem
+	item backendkit.OpenItem
 }
 
 func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
@@ -124,7 +125,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if s != nil && (!ok || q.Device() != core.Device(d)) {
 		return core.Errorf(core.ErrDevice, name, "Copy", "the stream is not one of this device: make one by its NewStream")
 	}
-	same, err := core.CheckCopy(dst, src)
+	same, err := backendkit.CheckCopy(dst, src)
 	switch {
 	case err != nil:
 		return err

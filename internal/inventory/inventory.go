@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/all"
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/buildtag"
 )
@@ -63,7 +64,7 @@ func Describe(p core.Properties) Device {
 // sameHardware returns the IDs of other devices that are the same hardware as id.
 func sameHardware(id core.DeviceID, all []core.Properties) []core.DeviceID {
 	others := []core.DeviceID{}
-	for _, group := range core.GroupByPhysicalDevice(all) {
+	for _, group := range backendkit.GroupByPhysicalDevice(all) {
 		if slices.ContainsFunc(group, func(p core.Properties) bool { return p.ID == id }) {
 			for _, p := range group {
 				if p.ID != id {

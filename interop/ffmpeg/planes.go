@@ -16,12 +16,13 @@ import (
 	"github.com/asticode/go-astiav"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 const backend = "ffmpeg"
 
 // liveFrames counts the references to frames that tensors hold.
-var liveFrames = core.NewLiveCounter("ffmpeg.frame")
+var liveFrames = live.NewCounter("ffmpeg.frame")
 
 // Planes returns the planes of a frame as tensors in host memory, without a copy; see the package for their shapes.
 // The tensors hold a reference to the frame's memory of their own: the program may unref the frame at once, and the

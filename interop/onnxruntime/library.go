@@ -7,14 +7,15 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 	ort "github.com/yalue/onnxruntime_go"
 )
 
 const apiName = "onnxruntime" // the Backend of errors
 
 var (
-	liveValues   = core.NewLiveCounter("onnxruntime.Value")
-	liveBindings = core.NewLiveCounter("onnxruntime.Binding")
+	liveValues   = live.NewCounter("onnxruntime.Value")
+	liveBindings = live.NewCounter("onnxruntime.Binding")
 )
 
 // environment is onnxruntime_go's, of which a process has one.

@@ -17,12 +17,13 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/dlpack"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 const backend = "opencv"
 
 // liveMats counts the headers that tensors hold.
-var liveMats = core.NewLiveCounter("opencv.Mat")
+var liveMats = live.NewCounter("opencv.Mat")
 
 // The types of OpenCV's depths, in their order.
 var depths = [...]core.DType{

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/live"
 	xla "github.com/gomlx/go-xla/pjrt"
 	"k8s.io/klog/v2"
 )
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	check(err)
 	client, err = plugin.NewClient(nil)
 	check(err)
-	core.CountLive("PJRT_Buffer", xla.BuffersAlive) // of go-xla
+	live.Count("PJRT_Buffer", xla.BuffersAlive) // of go-xla
 	coretest.Main(m)
 }
 

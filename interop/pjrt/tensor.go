@@ -6,11 +6,12 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 	"github.com/dlx-go/dlx/stream"
 	xla "github.com/gomlx/go-xla/pjrt"
 )
 
-var liveBuffers = core.NewLiveCounter("pjrt.Buffer")
+var liveBuffers = live.NewCounter("pjrt.Buffer")
 
 // Tensor makes a tensor of a buffer. It copies nothing. If it succeeds, the tensor owns the buffer: the buffer is
 // destroyed when the last view of the tensor is closed, and the caller must not destroy it or donate it. If it fails,

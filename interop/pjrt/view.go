@@ -8,10 +8,11 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 	xla "github.com/gomlx/go-xla/pjrt"
 )
 
-var liveViews = core.NewLiveCounter("pjrt.View")
+var liveViews = live.NewCounter("pjrt.View")
 
 // View is a buffer of PJRT that shares the memory of a tensor. It keeps that memory open until Close.
 type View struct {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
@@ -46,7 +47,7 @@ type Backend struct {
 	driver Driver
 
 	live                                                   shell.Counters
-	streams, semaphores, ipcEvents, timers, marks, buffers *core.LiveCounter
+	streams, semaphores, ipcEvents, timers, marks, buffers *backendkit.LiveCounter
 
 	hostWork shell.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
@@ -61,7 +62,7 @@ var _ core.Backend = (*Backend)(nil)
 func New(d Driver, f Facts) *Backend {
 	b := &Backend{Facts: f, driver: d, imports: ipcImports{open: make(map[ipcKey]*ipcMapping)}}
 	b.live = shell.NewCounters(b.Name())
-	count := func(kind string) *core.LiveCounter { return core.NewLiveCounter(b.Name() + "." + kind) }
+	count := func(kind string) *backendkit.LiveCounter { return backendkit.NewLiveCounter(b.Name() + "." + kind) }
 	b.streams, b.semaphores, b.ipcEvents = count("Stream"), count("Semaphore"), count("IPCEvent")
 	b.timers, b.marks, b.buffers = count("Timer"), count("Mark"), count("GLBuffer")
 	return b

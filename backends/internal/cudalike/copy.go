@@ -45,7 +45,7 @@ type operand struct {
 // Ours implements [shell.Operand].
 func (o operand) Ours() bool { return o.reachable }
 
-// Host implements [shell.Operand]. It returns 0, since core.CheckCopy has compared all addresses of the host.
+// Host implements [shell.Operand]. It returns 0, since backendkit.CheckCopy has compared all addresses of the host.
 func (o operand) Host() uintptr { return 0 }
 
 // operandOf returns the memory of t. It fails with ErrDevice for memory of another device.

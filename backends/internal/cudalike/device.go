@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
@@ -36,21 +37,21 @@ type device struct {
 }
 
 var (
-	_ core.Device            = (*device)(nil)
-	_ core.PoolController    = (*device)(nil)
-	_ core.CloseNotifier     = (*device)(nil)
-	_ core.StreamImporter    = (*device)(nil)
-	_ core.PointerImporter   = (*device)(nil)
-	_ core.MemoryExporter    = (*device)(nil)
-	_ core.MemoryImporter    = (*device)(nil)
-	_ core.SemaphoreImporter = (*device)(nil)
-	_ core.PeerCopier        = (*device)(nil)
-	_ core.BatchCopier       = (*device)(nil)
-	_ core.HostMapper        = (*device)(nil)
-	_ core.HostViewer        = (*device)(nil)
-	_ core.IPCEventCreator   = (*device)(nil)
-	_ core.DeviceClock       = (*device)(nil)
-	_ core.FileReader        = (*device)(nil)
+	_ core.Device              = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
+	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.StreamImporter      = (*device)(nil)
+	_ core.PointerImporter     = (*device)(nil)
+	_ core.MemoryExporter      = (*device)(nil)
+	_ core.MemoryImporter      = (*device)(nil)
+	_ core.SemaphoreImporter   = (*device)(nil)
+	_ core.PeerCopier          = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
+	_ core.HostMapper          = (*device)(nil)
+	_ core.HostViewer          = (*device)(nil)
+	_ core.IPCEventCreator     = (*device)(nil)
+	_ core.DeviceClock         = (*device)(nil)
+	_ core.FileReader          = (*device)(nil)
 )
 
 // openDevice opens a device.
@@ -125,13 +126,13 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 func (d *device) hold(call string) error { return d.Hold(call, d.lostError) }
 
 // open calls f, which opens an object, and counts an object of a kind until the item is closed.
-func (d *device) open(call, kind string, f func() error) (core.OpenItem, error) {
+func (d *device) open(call, kind string, f func() error) (backendkit.OpenItem, error) {
 	if err := d.hold(call); err != nil {
-		return core.OpenItem{}, err
+		return backendkit.OpenItem{}, err
 	}
 	defer d.Drop()
 	if err := f(); err != nil {
-		return core.OpenItem{}, err
+		return backendkit.OpenItem{}, err
 	}
 	return d.Opened(kind), nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -90,7 +91,7 @@ type deviceFile struct {
 	device *device
 	of     *os.File // the caller's, which stays reachable
 	file   File
-	opened core.OpenItem
+	opened backendkit.OpenItem
 	once   sync.Once // closes
 }
 
@@ -99,7 +100,7 @@ var _ core.DeviceFile = (*deviceFile)(nil)
 // ReadAt reads into device memory only: pinned and managed memory is the host's, too.
 func (f *deviceFile) ReadAt(ctx context.Context, dst *core.Tensor, offset int64) error {
 	d := f.device
-	if err := core.CheckFileRead(d.ID(), dst, offset); err != nil {
+	if err := backendkit.CheckFileRead(d.ID(), dst, offset); err != nil {
 		return err
 	}
 	if err := d.hold("ReadAt"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/relay"
 	"github.com/dlx-go/dlx/core"
 )
@@ -23,7 +24,7 @@ const (
 // GLBuffer is a buffer of OpenGL that a device uses while it is mapped. Its zero value is closed.
 type GLBuffer struct {
 	device *device
-	opened core.OpenItem
+	opened backendkit.OpenItem
 	relay  *relay.Relay
 	access GLAccess
 

@@ -3,6 +3,7 @@ package cudalike
 import (
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -117,7 +118,7 @@ func (d *device) exportIPC(m core.Memory) (core.ExternalMemory, error) {
 	if err := d.check(s, "the memory at %#x", a.address); err != nil {
 		return core.ExternalMemory{}, err
 	}
-	handle, err := core.NewIPCHandle(d.backend.Vendor, h[:])
+	handle, err := backendkit.NewIPCHandle(d.backend.Vendor, h[:])
 	if err != nil {
 		return core.ExternalMemory{}, err
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
 // ipcEvent is an event that several processes have open.
 type ipcEvent struct {
 	device *device
-	opened core.OpenItem
+	opened backendkit.OpenItem
 	handle IPCHandle
 	mu     sync.Mutex
 	raw    uintptr // 0 once it is closed
@@ -75,7 +76,7 @@ func (e *ipcEvent) Export() (core.ExternalEvent, error) {
 	if e.raw == 0 {
 		return core.ExternalEvent{}, e.device.closedError("Export", "event")
 	}
-	h, err := core.NewIPCHandle(e.device.backend.Vendor, e.handle[:])
+	h, err := backendkit.NewIPCHandle(e.device.backend.Vendor, e.handle[:])
 	return core.ExternalEvent{Handle: h, DeviceUUID: e.device.Info.UUID}, err
 }
 

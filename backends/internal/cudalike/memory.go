@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/core"
 )
@@ -41,7 +42,7 @@ type orderedMemory struct {
 	freed   atomic.Bool
 }
 
-var _ core.OrderedOwner = (*orderedMemory)(nil)
+var _ backendkit.OrderedOwner = (*orderedMemory)(nil)
 
 // Free implements [core.Owner].
 func (m *orderedMemory) Free() { m.FreeAfter(nil) }

@@ -3,6 +3,7 @@ package cudalike
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -46,7 +47,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		}
 		defer x.Drop()
 	}
-	same, err := core.CheckCopy(dst, src)
+	same, err := backendkit.CheckCopy(dst, src)
 	if err != nil {
 		return err
 	}

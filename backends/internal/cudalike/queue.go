@@ -7,6 +7,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -15,7 +16,7 @@ import (
 // queue is a stream of the driver.
 type queue struct {
 	device   *device
-	opened   core.OpenItem
+	opened   backendkit.OpenItem
 	raw      uintptr
 	owned    bool         // Close destroys the driver's stream
 	thread   uint64       // the ID of a thread's stream, else 0: see lockThread
@@ -250,7 +251,7 @@ func (q *queue) wait(e core.Event, reported bool) error {
 	if e == nil {
 		return nil
 	}
-	other, ok := core.UnwrapEvent(e).(*event)
+	other, ok := backendkit.UnwrapEvent(e).(*event)
 	if !ok || other.device.backend != q.device.backend {
 		return q.device.Errorf(core.ErrNotSupported, "Wait", "%T is not an event of %s: the host must wait", e, q.device.backend.API)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -15,7 +16,7 @@ import (
 // cancel a wait for a value.
 type semaphore struct {
 	device   *device
-	opened   core.OpenItem
+	opened   backendkit.OpenItem
 	timeline uintptr
 
 	mu      sync.Mutex // held while work is enqueued, so that values are signalled in order

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 )
@@ -175,7 +176,7 @@ func (d *device) exportMapped(m core.Memory, t core.HandleType) (core.ExternalMe
 	h, err := external.Export(t, fd)
 	return core.ExternalMemory{
 		Handle: h, Size: of.Size, Offset: int64(m.Handle-of.Address) + m.Offset, Length: m.Size,
-		MemoryType: core.NoMemoryType, DeviceUUID: d.Info.UUID,
+		MemoryType: backendkit.NoMemoryType, DeviceUUID: d.Info.UUID,
 	}, err
 }
 
@@ -277,7 +278,7 @@ func (d *device) isForeign(m core.Memory) bool {
 }
 
 // ImportMemory opens memory that another API exported, or this API in this process or another one. MemoryType
-// says which of the two made an opaque descriptor: it is core.NoMemoryType for this API. Only the UUID of the
+// says which of the two made an opaque descriptor: it is backendkit.NoMemoryType for this API. Only the UUID of the
 // device is compared, since drivers of this API have no UUID.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	const call = "ImportMemory"
@@ -292,7 +293,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := i.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
-	own := m.Handle.Type() == core.HandleIPC || m.MemoryType == core.NoMemoryType
+	own := m.Handle.Type() == core.HandleIPC || m.MemoryType == backendkit.NoMemoryType
 	if own && m.DriverUUID != (core.UUID{}) {
 		return core.Memory{}, d.Errorf(core.ErrDevice, call, "DriverUUID is %v, but the memory is of %s, whose drivers have no UUID", m.DriverUUID, d.backend.API)
 	}

@@ -6,13 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
 // Timer measures how long work takes on a device, by two events of the driver. Its zero value is closed.
 type Timer struct {
 	device *device
-	opened core.OpenItem
+	opened backendkit.OpenItem
 
 	mu          sync.Mutex
 	start, stop uintptr // events; 0 once the timer is closed

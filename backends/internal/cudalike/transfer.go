@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/copykernel"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
@@ -191,7 +192,7 @@ func (w *work) pack(ctx context.Context) error {
 // errors of that work.
 func (w *work) step(ctx context.Context, dst, src operand) error {
 	step := work{device: w.device, queue: w.queue, waits: w.waits, dst: dst, src: src}
-	if e, ok := core.UnwrapEvent(src.tensor.Ready()).(*event); ok && e.queue == w.queue {
+	if e, ok := backendkit.UnwrapEvent(src.tensor.Ready()).(*event); ok && e.queue == w.queue {
 		step.tasks = e.tasks()
 	}
 	return step.run(ctx)

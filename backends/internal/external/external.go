@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -116,7 +117,7 @@ func (i *Importer) Refused(call string, err error) error {
 
 // Export returns a handle of type t that owns the descriptor fd. It closes fd on failure.
 func Export(t core.HandleType, fd int) (*core.Handle, error) {
-	h, err := core.NewHandle(t, uintptr(fd))
+	h, err := backendkit.NewHandle(t, uintptr(fd))
 	if err != nil {
 		_ = os.NewFile(uintptr(fd), "exported").Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -32,7 +33,7 @@ func handle(t *testing.T, k core.HandleType) *core.Handle {
 // ipc returns an IPC handle that stands for nothing.
 func ipc(t *testing.T, v core.Vendor) *core.Handle {
 	t.Helper()
-	h, err := core.NewIPCHandle(v, []byte{1})
+	h, err := backendkit.NewIPCHandle(v, []byte{1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
 // Clock makes the marks of a device. R is what the backend keeps of one reading of the clock.
 type Clock[R any] struct {
 	Device *Device
-	Live   *core.LiveCounter // counts the open marks
+	Live   *backendkit.LiveCounter // counts the open marks
 	// Lost returns why the device is lost, or nil if it is not.
 	Lost func() error
 	// Between returns the time between two readings that were taken.
@@ -36,7 +37,7 @@ func (c *Clock[R]) Mark(f func() (R, core.Event, error)) (core.Mark, error) {
 // mark is a reading of a clock.
 type mark[R any] struct {
 	clock   *Clock[R]
-	opened  core.OpenItem
+	opened  backendkit.OpenItem
 	event   core.Event
 	reading R
 

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
-var liveMarks = core.NewLiveCounter("shell.Mark")
+var liveMarks = backendkit.NewLiveCounter("shell.Mark")
 
 func TestAReadingIsReleasedOnceAfterItsLastUse(t *testing.T) {
 	d := open(t)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -68,7 +69,7 @@ func CopyBatch[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.
 			return err
 		}
 	}
-	independent := core.Independent(dst, src)
+	independent := backendkit.Independent(dst, src)
 	for i, p := range pairs {
 		independent = independent && !hidden(p.Dst, dst[i]) && !hidden(p.Src, src[i])
 	}
@@ -121,7 +122,7 @@ const (
 
 // check checks the tensors of a copy, and returns its operands.
 func check[S Operand](d *Device, call string, dst, src *core.Tensor, operand func(*core.Tensor) (S, error)) (p Pair[S], n need, err error) {
-	same, err := core.CheckCopy(dst, src)
+	same, err := backendkit.CheckCopy(dst, src)
 	if err != nil {
 		return p, nothing, err
 	}
@@ -132,7 +133,7 @@ func check[S Operand](d *Device, call string, dst, src *core.Tensor, operand fun
 		return p, nothing, err
 	}
 	if !same {
-		if same, err = core.CheckCopyOnHost(dst, src, p.Dst.Host(), p.Src.Host()); err != nil {
+		if same, err = backendkit.CheckCopyOnHost(dst, src, p.Dst.Host(), p.Src.Host()); err != nil {
 			return p, nothing, err
 		}
 	}

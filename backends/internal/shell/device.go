@@ -9,20 +9,21 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
 )
 
 // Device is embedded in the opened device of a backend, which must call Init first.
 type Device struct {
-	core.CloseHooks
+	backendkit.CloseHooks
 	Reaper reaper.Reaper
 	Gate   reaper.Gate
 	Info   core.Properties
 	self   core.Device
 	live   Counters
 
-	open core.OpenSet // streams, semaphores and the like
+	open backendkit.OpenSet // streams, semaphores and the like
 
 	Closed   atomic.Bool // set with Mu held
 	Mu       sync.Mutex  // guards the fields below, and fields of the device that embeds this one
@@ -31,11 +32,11 @@ type Device struct {
 }
 
 // Counters are the live counters of a backend: see [core.Live].
-type Counters struct{ Devices, Memory *core.LiveCounter }
+type Counters struct{ Devices, Memory *backendkit.LiveCounter }
 
 // NewCounters makes the counters of a backend. It must be called once, when the program starts.
 func NewCounters(backend string) Counters {
-	return Counters{core.NewLiveCounter(backend + ".Device"), core.NewLiveCounter(backend + ".Memory")}
+	return Counters{backendkit.NewLiveCounter(backend + ".Device"), backendkit.NewLiveCounter(backend + ".Memory")}
 }
 
 // Init initialises d as a part of self, and counts self as an open device.
@@ -95,20 +96,20 @@ func (d *Device) EnterWith(ctx context.Context, want core.Capabilities, call str
 
 // Open calls f with Mu held, and counts one open object of a kind, such as "stream", until the item is closed.
 // If the device is closed or f fails, nothing is counted.
-func (d *Device) Open(call, kind string, f func() error) (core.OpenItem, error) {
+func (d *Device) Open(call, kind string, f func() error) (backendkit.OpenItem, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if err := d.IsOpen(call); err != nil {
-		return core.OpenItem{}, err
+		return backendkit.OpenItem{}, err
 	}
 	if err := f(); err != nil {
-		return core.OpenItem{}, err
+		return backendkit.OpenItem{}, err
 	}
 	return d.open.Add(kind), nil
 }
 
 // Opened is Open for an object that was made already. Mu is held, and the device is open.
-func (d *Device) Opened(kind string) core.OpenItem { return d.open.Add(kind) }
+func (d *Device) Opened(kind string) backendkit.OpenItem { return d.open.Add(kind) }
 
 // Hold keeps Close from releasing the device while a call uses it, until Drop. It fails like IsOpen, or as
 // check does.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/hostmem"
 )
@@ -17,7 +18,7 @@ type memory struct {
 	freed         atomic.Bool
 }
 
-var _ core.OrderedOwner = (*memory)(nil)
+var _ backendkit.OrderedOwner = (*memory)(nil)
 
 // HandOut returns m as memory of the device, with an owner. When the owner is freed, it calls locked with Mu
 // held, and then after without Mu. Either may be nil. The memory counts as open until both have returned. Mu
@@ -151,7 +152,7 @@ func (d *Device) View(ctx context.Context, b *core.Buffer, address func(m core.M
 	})
 }
 
-// CanExport of a device that cannot tell which of its memory it exports: see [core.ShareChecker].
+// CanExport of a device that cannot tell which of its memory it exports: see [backendkit.ShareChecker].
 func (d *Device) CanExport(core.Memory, core.HandleType) error { return nil }
 
 // CanView is CanExport for HostView.
@@ -224,7 +225,7 @@ func (d *Device) Export(b *core.Buffer, t core.HandleType, types []core.HandleTy
 	return x, err
 }
 
-// TryExport is TryExport of [core.ExportTrier]: f is called as that of Export, and checks m.
+// TryExport is TryExport of [backendkit.ExportTrier]: f is called as that of Export, and checks m.
 func (d *Device) TryExport(b *core.Buffer, t core.HandleType, types []core.HandleType, f func(m core.Memory) error) error {
 	return d.exporting(b, t, types, f)
 }

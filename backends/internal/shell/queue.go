@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -11,7 +12,7 @@ import (
 // until it is closed.
 type Queue struct {
 	*stream.Queue
-	Opened core.OpenItem
+	Opened backendkit.OpenItem
 }
 
 var _ core.Stream = (*Queue)(nil)

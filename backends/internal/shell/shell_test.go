@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -112,7 +113,7 @@ func TestMemoryIsFreedAfterItsWork(t *testing.T) {
 	m := d.HandOut(core.Memory{ID: d.ID(), Size: 1}, nil, func() { close(freed) })
 	d.Mu.Unlock()
 	e := stream.NewEvent()
-	m.Owner.(core.OrderedOwner).FreeAfter([]core.Event{e})
+	m.Owner.(backendkit.OrderedOwner).FreeAfter([]core.Event{e})
 	select {
 	case <-freed:
 		t.Error("memory was freed before its work was done")

@@ -7,9 +7,10 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveOpened = core.NewLiveCounter("exchange.Opened")
+var liveOpened = live.NewCounter("exchange.Opened")
 
 // Cache holds what is open. It is safe for concurrent use. While its mutex is held
 // it calls no device, stream, event or owner.
@@ -34,13 +35,6 @@ func New() *Cache {
 	}
 	c.unblocked.L = &c.mu
 	return c
-}
-
-// Len returns how many memories are open.
-func (c *Cache) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.entries) + len(c.imports)
 }
 
 // Key names memory that is open on a device.
@@ -254,7 +248,7 @@ func (u use) Free() {
 // unfinished work on the memory, so the use need not.
 type keptUse struct{ use }
 
-var _ core.OrderedOwner = keptUse{}
+var _ orderedOwner = keptUse{}
 
 // FreeAfter leaves the waiting to the root, or to the device if that closes first.
 func (u keptUse) FreeAfter(pending []core.Event) {

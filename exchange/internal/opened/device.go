@@ -24,7 +24,7 @@ func (c *Cache) watch(d core.Device) bool {
 	if known {
 		return true
 	}
-	n, ok := d.(core.CloseNotifier)
+	n, ok := d.(closeNotifier)
 	if !ok {
 		return false
 	}

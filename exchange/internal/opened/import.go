@@ -112,7 +112,7 @@ func importDuplicate(ctx context.Context, i core.MemoryImporter, x core.External
 	liveOpened.Add(1)
 	inside.Opened(m.ID)
 	f := importOwner{m, closing}
-	if ordered, ok := m.Owner.(core.OrderedOwner); ok {
+	if ordered, ok := m.Owner.(orderedOwner); ok {
 		m.Owner = orderedImport{f, ordered}
 	} else {
 		m.Owner = f
@@ -147,7 +147,7 @@ func (f importOwner) close() {
 // orderedImport leaves the waiting for work to the device, whose Close waits for that.
 type orderedImport struct {
 	importOwner
-	ordered core.OrderedOwner
+	ordered orderedOwner
 }
 
 func (f orderedImport) FreeAfter(pending []core.Event) {

@@ -12,7 +12,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/core/dlpack"
-	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/internal/testing/soak/parts"
 )
 
@@ -62,8 +61,9 @@ func (w *World) take(start time.Time) *Sample {
 	}
 	debug.FreeOSMemory() // after a collection
 	parts.Trim()
-	s := &Sample{After: time.Since(start), Steps: w.Cover.Steps(), Goroutines: runtime.NumGoroutine(), Descriptors: coretest.Descriptors(), Opened: exchange.Opened()}
+	s := &Sample{After: time.Since(start), Steps: w.Cover.Steps(), Goroutines: runtime.NumGoroutine(), Descriptors: coretest.Descriptors()}
 	s.Kinds = core.Live()
+	s.Opened = int(s.Kinds["exchange.Opened"])
 	for _, n := range s.Kinds {
 		s.Live += n
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -117,7 +118,7 @@ func (t *thread) reopened(v, n *variable, r exchange.Report) error {
 	switch {
 	case !r.Opened:
 		return nil
-	case exchange.Opened() == 0:
+	case core.Live()["exchange.Opened"] == 0:
 		return errors.New("nothing is open")
 	case r.Mechanism.Copies() > 0 || v.mem.tainted: // memory that a copy has opened may be closed by now
 		return nil

@@ -39,13 +39,14 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
 )
 
 const backend = "cuda"
 
-var live = core.NewLiveCounter("cuFile file")
+var live = backendkit.NewLiveCounter("cuFile file")
 
 // The codes of CUfileOpError that this package tells apart.
 const (

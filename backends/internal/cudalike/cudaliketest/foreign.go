@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -49,7 +50,7 @@ func Foreign(t testing.TB, d core.Device, size int64) (core.ExternalMemory, []by
 	if err := unix.Ftruncate(fd, head+size); err != nil {
 		t.Fatal(err)
 	}
-	h, err := core.NewHandle(core.HandleOpaqueFD, uintptr(fd))
+	h, err := backendkit.NewHandle(core.HandleOpaqueFD, uintptr(fd))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
@@ -35,16 +36,16 @@ type device struct {
 }
 
 var (
-	_ core.Device           = (*device)(nil)
-	_ core.PoolController   = (*device)(nil)
-	_ core.CloseNotifier    = (*device)(nil)
-	_ core.BatchCopier      = (*device)(nil)
-	_ core.PeerCopier       = (*device)(nil)
-	_ core.PointerImporter  = (*device)(nil)
-	_ core.StreamImporter   = (*device)(nil)
-	_ core.HostViewer       = (*device)(nil)
-	_ core.HostMapper       = (*device)(nil)
-	_ core.SemaphoreCreator = (*device)(nil)
+	_ core.Device              = (*device)(nil)
+	_ core.PoolController      = (*device)(nil)
+	_ backendkit.CloseNotifier = (*device)(nil)
+	_ core.BatchCopier         = (*device)(nil)
+	_ core.PeerCopier          = (*device)(nil)
+	_ core.PointerImporter     = (*device)(nil)
+	_ core.StreamImporter      = (*device)(nil)
+	_ core.HostViewer          = (*device)(nil)
+	_ core.HostMapper          = (*device)(nil)
+	_ core.SemaphoreCreator    = (*device)(nil)
 )
 
 // openDevice opens a device, and takes a reference to id.

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/dlx-go/dlx/core"
+import (
+	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/core"
+)
 
 // DeviceOf returns the id<MTLDevice> of d, which belongs to d.
 func DeviceOf(d core.Device) (uintptr, error) {
@@ -34,7 +37,7 @@ func BufferOf(t *core.Tensor) (buffer uintptr, offset int64, err error) {
 // which e is done. The object belongs to the stream.
 func SharedEventOfEvent(e core.Event) (object uintptr, value uint64, err error) {
 	const call = "EventOf"
-	own, ok := core.UnwrapEvent(e).(*event)
+	own, ok := backendkit.UnwrapEvent(e).(*event)
 	if !ok {
 		return 0, 0, errorf(core.ErrDevice, call, "%T is not an event of a stream of Metal", e)
 	}

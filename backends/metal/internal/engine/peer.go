@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -50,7 +51,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		}
 		defer x.Drop()
 	}
-	same, err := core.CheckCopy(dst, src)
+	same, err := backendkit.CheckCopy(dst, src)
 	if err != nil {
 		return err
 	}

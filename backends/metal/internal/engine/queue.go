@@ -6,11 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveStreams = core.NewLiveCounter(name + ".Stream")
+var liveStreams = backendkit.NewLiveCounter(name + ".Stream")
 
 // queue is a stream: an MTLCommandQueue, and a shared event whose value says how much of the work is done. Items of work
 // are numbered. Each item of the device is a command buffer. It waits for the number before its own and signals its own,
@@ -21,7 +22,7 @@ var liveStreams = core.NewLiveCounter(name + ".Stream")
 // that it waits for is committed. Otherwise it could wait longer than the system lets it.
 type queue struct {
 	device   *device
-	opened   core.OpenItem
+	opened   backendkit.OpenItem
 	raw      driver.ID   // owned
 	timeline *timeline   // one user is the queue
 	native   atomic.Bool // other code has the MTLCommandQueue, and may use it
@@ -337,7 +338,7 @@ func (q *queue) Wait(e core.Event) error {
 	if e == nil {
 		return nil
 	}
-	own, ok := core.UnwrapEvent(e).(*event)
+	own, ok := backendkit.UnwrapEvent(e).(*event)
 	if !ok || own.queue.device.driver != q.device.driver {
 		return errorf(core.ErrNotSupported, "Wait", "%T is not an event of Metal: the host must wait", e)
 	}

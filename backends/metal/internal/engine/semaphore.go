@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveSemaphores = core.NewLiveCounter(name + ".Semaphore")
+var liveSemaphores = backendkit.NewLiveCounter(name + ".Semaphore")
 
 // patience limits one wait for a shared event, so that ended contexts and closed semaphores are noticed.
 const patience = 10 * time.Millisecond
@@ -19,7 +20,7 @@ const patience = 10 * time.Millisecond
 // semaphore is a shared event of Metal.
 type semaphore struct {
 	device   *device
-	opened   core.OpenItem
+	opened   backendkit.OpenItem
 	timeline *timeline
 
 	// order is held while a signal is committed, which may block until a command buffer is completed. So handlers

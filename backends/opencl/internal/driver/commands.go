@@ -10,10 +10,10 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/backends/backendkit"
 )
 
-var liveEvents = core.NewLiveCounter("opencl.cl_event")
+var liveEvents = backendkit.NewLiveCounter("opencl.cl_event")
 
 // Flush calls clFlush.
 func Flush(q Queue) Status { return Status(C.dlx_flush(C.dlx_handle(q))) }

@@ -10,22 +10,22 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/dl"
-	"github.com/dlx-go/dlx/core"
 )
 
 // References that this process holds, by kind.
 var (
-	liveContexts = core.NewLiveCounter("opencl.cl_context")
-	liveQueues   = core.NewLiveCounter("opencl.cl_command_queue")
-	liveMems     = core.NewLiveCounter("opencl.cl_mem")
-	liveSVM      = core.NewLiveCounter("opencl.svm")
-	livePrograms = core.NewLiveCounter("opencl.cl_program")
-	liveKernels  = core.NewLiveCounter("opencl.cl_kernel")
+	liveContexts = backendkit.NewLiveCounter("opencl.cl_context")
+	liveQueues   = backendkit.NewLiveCounter("opencl.cl_command_queue")
+	liveMems     = backendkit.NewLiveCounter("opencl.cl_mem")
+	liveSVM      = backendkit.NewLiveCounter("opencl.svm")
+	livePrograms = backendkit.NewLiveCounter("opencl.cl_program")
+	liveKernels  = backendkit.NewLiveCounter("opencl.cl_kernel")
 )
 
 // counted adds a reference that a call made or took, if it succeeded.
-func counted(live *core.LiveCounter, s C.cl_int) Status {
+func counted(live *backendkit.LiveCounter, s C.cl_int) Status {
 	if s == 0 {
 		live.Add(1)
 	}
@@ -34,7 +34,7 @@ func counted(live *core.LiveCounter, s C.cl_int) Status {
 
 // dropped removes a reference. If the release fails, it counts as released: the driver says that the handle
 // is invalid, and nothing more can be done.
-func dropped(live *core.LiveCounter, s C.cl_int) Status {
+func dropped(live *backendkit.LiveCounter, s C.cl_int) Status {
 	live.Add(-1)
 	return Status(s)
 }

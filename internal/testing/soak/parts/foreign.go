@@ -13,14 +13,15 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/dlpack"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // HasC reports whether memory of C can be had: [Malloc] and [Foreign].
 const HasC = true
 
 func init() {
-	core.CountLive("soak.Foreign", func() int64 { return int64(C.live_managed()) })
-	core.CountLive("soak.Malloc", liveBlocks.Load)
+	live.Count("soak.Foreign", func() int64 { return int64(C.live_managed()) })
+	live.Count("soak.Malloc", liveBlocks.Load)
 }
 
 var liveBlocks atomic.Int64

@@ -3,6 +3,7 @@ package parts
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -27,7 +28,7 @@ func MemFD(skip int64, fill []byte) (core.ExternalMemory, error) {
 		_ = unix.Close(fd)
 		return core.ExternalMemory{}, core.Errorf(core.ErrOutOfMemory, "soak", "pwrite", "%v", err)
 	}
-	h, err := core.NewHandle(core.HandleMemFD, uintptr(fd))
+	h, err := backendkit.NewHandle(core.HandleMemFD, uintptr(fd))
 	if err != nil {
 		_ = unix.Close(fd)
 	}

@@ -1,11 +1,11 @@
-package core
+package backendkit
 
 import (
 	"slices"
 	"sync"
 )
 
-// CloseNotifier is implemented by a [Device] that calls hooks when it is about to close.
+// CloseNotifier is implemented by a [core.Device] that calls hooks when it is about to close.
 // A cache that keeps memory of the device open uses a hook to free that memory.
 type CloseNotifier interface {
 	// BeforeClose registers f. The device's Close calls f before it checks whether

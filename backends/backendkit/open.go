@@ -1,34 +1,14 @@
-package core
+package backendkit
 
 import (
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
-
-// tracingOpen is set while new objects record the stack that opened them.
-var tracingOpen atomic.Bool
-
-func init() {
-	if on := os.Getenv("DLX_TRACE_OPEN"); on != "" && on != "0" {
-		TraceOpen(true)
-	}
-}
-
-// TraceOpen switches the tracing of open objects on or off. While it is on, each new tensor
-// records the stack of the goroutine that made it, and so does each object that a device
-// adds to an [OpenSet]. [OpenTensors] returns the stacks of open tensors. If a device that
-// uses an OpenSet cannot be closed because objects are open, the error lists their stacks,
-// too. Tracing costs about a microsecond for each object. The environment variable
-// DLX_TRACE_OPEN=1 switches it on at the start of the program.
-func TraceOpen(on bool) {
-	tracingOpen.Store(on)
-	TraceTensors(on)
-}
 
 // OpenSet counts the objects that are open on a device, by kind. A device uses it to
 // return an error from Close that says what is still open. The zero value is ready for
@@ -62,9 +42,8 @@ type OpenItem struct {
 // "allocation".
 func (s *OpenSet) Add(kind string) OpenItem {
 	site := &openSite{kind: kind}
-	if tracingOpen.Load() {
-		pc := make([]uintptr, 32)
-		site.pc = pc[:runtime.Callers(2, pc)]
+	if live.Tracing.Load() {
+		site.pc = live.Stack(1)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,11 +96,11 @@ func (s *OpenSet) Len() int {
 }
 
 // Err returns the error for a Close of the device while objects are open, or nil if none
-// is open. The error is an [*Error] that wraps ErrInvalid. It counts the open objects by
+// is open. The error is an [*core.Error] that wraps core.ErrInvalid. It counts the open objects by
 // kind, as in "2 streams and 1 allocation on cuda:0 are open". If tracing was on, it lists
 // the stacks that opened them, and those that made open tensors of the device. If tracing
-// was off, it says how to switch it on; see [TraceOpen].
-func (s *OpenSet) Err(backend string, device DeviceID) error {
+// was off, it says how to switch it on; see [core.TraceOpen].
+func (s *OpenSet) Err(backend string, device core.DeviceID) error {
 	s.mu.Lock()
 	var counts []string
 	total := 0
@@ -155,10 +134,10 @@ func (s *OpenSet) Err(backend string, device DeviceID) error {
 	switch {
 	case len(stacks) > 0:
 		detail += "\n" + strings.Join(stacks, "\n")
-	case !tracingOpen.Load():
+	case !live.Tracing.Load():
 		detail += "; DLX_TRACE_OPEN=1 or core.TraceOpen shows who opened it"
 	}
-	return Errorf(ErrInvalid, backend, "Close", "%s", detail)
+	return core.Errorf(core.ErrInvalid, backend, "Close", "%s", detail)
 }
 
 func plural(n int, noun string) string {
@@ -176,7 +155,7 @@ func plural(n int, noun string) string {
 func openedBy(sites []*openSite) []string {
 	count := make(map[string]int)
 	for _, site := range sites {
-		count[site.kind+"\x00"+stackOf(site.pc)]++
+		count[site.kind+"\x00"+live.Format(site.pc)]++
 	}
 	return describe(count)
 }
@@ -193,17 +172,10 @@ func describe(count map[string]int) []string {
 }
 
 // tensorsOn describes where the open tensors of a device were made, if they were traced.
-func tensorsOn(device DeviceID) []string {
-	if !traces.any.Load() {
-		return nil
-	}
-	traces.mu.Lock()
-	defer traces.mu.Unlock()
+func tensorsOn(device core.DeviceID) []string {
 	count := make(map[string]int)
-	for share, pc := range traces.pc {
-		if b := share.buf.Load(); b != nil && b.mem.Device != nil && b.mem.Device.ID() == device {
-			count["tensor\x00"+stackOf(pc)]++
-		}
+	for _, pc := range inside.OpenTensorsOn(device) {
+		count["tensor\x00"+live.Format(pc)]++
 	}
 	return describe(count)
 }

@@ -1,15 +1,16 @@
-package core_test
+package backendkit_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
 func ExampleGroupByPhysicalDevice() {
 	gpu := core.UUID{1, 2, 3}
-	for _, same := range core.GroupByPhysicalDevice([]core.Properties{
+	for _, same := range backendkit.GroupByPhysicalDevice([]core.Properties{
 		{ID: core.CPU},
 		{ID: core.DeviceID{Type: core.DeviceCUDA}, UUID: gpu},
 		{ID: core.DeviceID{Type: core.DeviceCUDA, Index: 1}, UUID: core.UUID{4}},
@@ -30,7 +31,7 @@ func ExampleGroupByPhysicalDevice() {
 // One device may tie others together that have nothing in common.
 func TestGroupsAreTiedByEitherName(t *testing.T) {
 	id := func(x core.DeviceType, i int32) core.DeviceID { return core.DeviceID{Type: x, Index: i} }
-	groups := core.GroupByPhysicalDevice([]core.Properties{
+	groups := backendkit.GroupByPhysicalDevice([]core.Properties{
 		{ID: id(core.DeviceOpenCL, 0), PCI: "0000:01:00.0"},
 		{ID: id(core.DeviceVulkan, 0), UUID: core.UUID{1}},
 		{ID: id(core.DeviceCUDA, 0), UUID: core.UUID{1}, PCI: "0000:01:00.0"},
@@ -47,7 +48,7 @@ func TestGroupsAreTiedByEitherName(t *testing.T) {
 	if want := "opencl:0 vulkan:0 cuda:0 | gl:0 | gl:1 | "; got != want {
 		t.Errorf("groups %s, want %s", got, want)
 	}
-	if core.GroupByPhysicalDevice(nil) != nil {
+	if backendkit.GroupByPhysicalDevice(nil) != nil {
 		t.Error("no devices have groups")
 	}
 }

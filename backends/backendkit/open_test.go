@@ -1,4 +1,4 @@
-package core_test
+package backendkit_test
 
 import (
 	"errors"
@@ -9,12 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
 )
 
 func TestOpenSetSaysWhatIsOpen(t *testing.T) {
 	id := core.DeviceID{Type: core.DeviceCUDA}
-	var set core.OpenSet
+	var set backendkit.OpenSet
 	if err := set.Err("cuda", id); err != nil || set.Len() != 0 {
 		t.Error("nothing is open:", err)
 	}
@@ -27,7 +28,7 @@ func TestOpenSetSaysWhatIsOpen(t *testing.T) {
 	memory.Close()
 	query.Close()
 	query.Close() // the second Close does nothing
-	core.OpenItem{}.Close()
+	backendkit.OpenItem{}.Close()
 	if err := set.Err("cuda", id); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), ": 1 stream on cuda:0 is open: ") {
 		t.Error(err)
 	}
@@ -47,7 +48,7 @@ func TestOpenSetSaysWhatIsOpen(t *testing.T) {
 }
 
 func TestOpenSetCountsConcurrently(t *testing.T) {
-	var set core.OpenSet
+	var set backendkit.OpenSet
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -64,19 +65,24 @@ func TestOpenSetCountsConcurrently(t *testing.T) {
 	}
 }
 
-func openForTrace(set *core.OpenSet) core.OpenItem { return set.Add("stream") }
+// device is a device with a name, whose memory is never freed.
+type device struct {
+	core.Device
+	id core.DeviceID
+}
+
+func (d device) ID() core.DeviceID { return d.id }
+
+func openForTrace(set *backendkit.OpenSet) backendkit.OpenItem { return set.Add("stream") }
 
 func TestTraceOpenShowsWhoOpened(t *testing.T) {
 	core.TraceOpen(true)
 	defer core.TraceOpen(false)
 	id := core.DeviceID{Type: core.DeviceExt, Index: 77}
-	var set core.OpenSet
+	var set backendkit.OpenSet
 	untraced := openForTrace(&set)
 	other := openForTrace(&set)
-	m, err := device{id: id, size: 4}.Alloc(t.Context(), 4, core.AllocOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := core.Memory{ID: id, Device: device{id: id}, Handle: 256, Size: 4}
 	v, err := core.Wrap(m, core.Spec{DType: core.TypeInt32})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +104,7 @@ func TestTraceOpenShowsWhoOpened(t *testing.T) {
 // DLX_TRACE_OPEN is read when a program starts, so another process shows that it is.
 func TestTraceOpenByEnvironment(t *testing.T) {
 	if os.Getenv("DLX_TRACE_OPEN_TEST") != "" {
-		var set core.OpenSet
+		var set backendkit.OpenSet
 		set.Add("stream")
 		fmt.Println(set.Err("test", core.CPU))
 		return
@@ -114,7 +120,7 @@ func TestTraceOpenByEnvironment(t *testing.T) {
 }
 
 func ExampleOpenSet() {
-	var open core.OpenSet // a field of a device
+	var open backendkit.OpenSet // a field of a device
 	stream := open.Add("stream")
 	fmt.Println(open.Err("mybackend", core.CPU) != nil)
 	stream.Close()

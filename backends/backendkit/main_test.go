@@ -1,0 +1,9 @@
+package backendkit_test
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
+)
+
+func TestMain(m *testing.M) { coretest.Main(m) }
