@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
@@ -267,7 +268,7 @@ func equal(ctx context.Context, a, b *Tensor, call string, asNumbers bool) (bool
 func comparison(a, b *Tensor, asNumbers bool) (func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool, stepping) {
 	c, d := a.component(), b.component()
 	lanes := stepping{c.count, c.stride, d.stride}
-	if asNumbers && (c.code == CodeBool || c.code > CodeUInt) {
+	if asNumbers && (c.code == typecode.Bool || c.code > typecode.UInt) {
 		load, floating := loader(c)
 		if load != nil {
 			return func(pa, pb unsafe.Pointer, i, j int64, s stepping) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 func TestAtAndSetByPosition(t *testing.T) {
@@ -181,7 +182,7 @@ func TestEqual(t *testing.T) {
 		"bools from abroad":   {bytesTensor(t, core.TypeBool, []byte{1, 2}, []int64{2}, 0), bytesTensor(t, core.TypeBool, []byte{3, 1}, []int64{2}, 0), true, false},
 		"packed":              {bytesTensor(t, core.TypeUint4, []byte{0x21, 0xf3}, []int64{3}, 0), bytesTensor(t, core.TypeUint4, []byte{0x21, 3}, []int64{3}, 0), true, true},
 		"complex":             {keep(core.FromSlice([]complex64{1i})), keep(core.FromSlice([]complex64{2i})), false, false},
-		"handles":             {bytesTensor(t, core.DType{Code: core.CodeOpaqueHandle, Bits: 64, Lanes: 1}, []byte{1}, []int64{1}, 0), bytesTensor(t, core.DType{Code: core.CodeOpaqueHandle, Bits: 64, Lanes: 1}, []byte{1}, []int64{1}, 0), true, true},
+		"handles":             {bytesTensor(t, core.DType{Code: typecode.OpaqueHandle, Bits: 64, Lanes: 1}, []byte{1}, []int64{1}, 0), bytesTensor(t, core.DType{Code: typecode.OpaqueHandle, Bits: 64, Lanes: 1}, []byte{1}, []int64{1}, 0), true, true},
 		"no elements":         {keep(core.FromSlice([]int{}, 0, 2)), keep(core.FromSlice([]int{}, 0, 2)), true, true},
 	} {
 		if got, err := core.Equal(ctx, c.a, c.b); got != c.equal || err != nil {

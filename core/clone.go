@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
@@ -172,7 +173,7 @@ func copyOnHost(ctx context.Context, call string, dst, src *Tensor, to, from uns
 	if bits%8 == 0 {
 		row = copier(bits / 8)
 	} else { // one lane at a time, since an element may have more bits than a byte
-		c := component{code: CodeUInt, bits: int64(src.dtype.Bits)}
+		c := component{code: typecode.UInt, bits: int64(src.dtype.Bits)}
 		lanes, row = stepping{int64(src.dtype.Lanes), c.bits, c.bits}, converterOf(c, c)
 	}
 	if row == nil {

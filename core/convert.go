@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"unsafe"
+
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // Convert converts the elements of src to the element type of dst and writes them to dst.
@@ -145,7 +147,7 @@ func (t *Tensor) waitFor(ctx context.Context, b *Buffer, w waiting) error {
 // component describes the numbers that an element consists of. An element has one for each
 // lane, and a complex lane has two.
 type component struct {
-	code    TypeCode
+	code    typecode.Code
 	bits    int64
 	count   int64 // number of components in an element
 	stride  int64 // bits from one component to the next
@@ -157,10 +159,10 @@ type component struct {
 func (t *Tensor) component() component {
 	c := component{code: t.dtype.Code, bits: int64(t.dtype.Bits), count: int64(t.dtype.Lanes)}
 	switch c.code {
-	case CodeComplex:
-		c = component{code: CodeFloat, bits: c.bits / 2, count: c.count * 2, complex: true}
-	case CodeBcomplex:
-		c = component{code: CodeBfloat, bits: c.bits / 2, count: c.count * 2, complex: true}
+	case typecode.Complex:
+		c = component{code: typecode.Float, bits: c.bits / 2, count: c.count * 2, complex: true}
+	case typecode.Bcomplex:
+		c = component{code: typecode.Bfloat, bits: c.bits / 2, count: c.count * 2, complex: true}
 	}
 	c.stride = c.bits
 	if t.Padded() && t.dtype.SubByte() {
@@ -200,7 +202,7 @@ func planConversion(call string, dst, src *Tensor) (*conversion, error) {
 	if to.complex && !from.complex {
 		lanes.dst *= 2
 		p.imag = to.stride
-		p.zeroImag = converterOf(to, component{code: CodeUInt, bits: 8})
+		p.zeroImag = converterOf(to, component{code: typecode.UInt, bits: 8})
 	}
 	p.axes = steppings(dst, src, lanes)
 	for _, side := range []struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dlx-go/dlx/core/float"
 	"github.com/dlx-go/dlx/core/internal/minifloat"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // The functions of this file convert dense rows between the most common types. They are
@@ -15,24 +16,24 @@ import (
 // or nil if there is none for the two types.
 func bulkConverter(to, from component) rowConverter {
 	type pair struct {
-		to, from TypeCode
+		to, from typecode.Code
 		bits     [2]int64
 	}
 	switch (pair{to.code, from.code, [2]int64{to.bits, from.bits}}) {
-	case pair{CodeFloat, CodeFloat, [2]int64{32, 16}}:
+	case pair{typecode.Float, typecode.Float, [2]int64{32, 16}}:
 		return bulk(func(to []float32, from []float.Float16) { float.FromFloat16(to, from) })
-	case pair{CodeFloat, CodeFloat, [2]int64{16, 32}}:
+	case pair{typecode.Float, typecode.Float, [2]int64{16, 32}}:
 		return bulk(func(to []float.Float16, from []float32) { float.ToFloat16(to, from) })
-	case pair{CodeFloat, CodeBfloat, [2]int64{32, 16}}:
+	case pair{typecode.Float, typecode.Bfloat, [2]int64{32, 16}}:
 		return bulk(func(to []float32, from []float.BFloat16) { float.FromBFloat16(to, from) })
-	case pair{CodeBfloat, CodeFloat, [2]int64{16, 32}}:
+	case pair{typecode.Bfloat, typecode.Float, [2]int64{16, 32}}:
 		return bulk(func(to []float.BFloat16, from []float32) { float.ToBFloat16(to, from) })
-	case pair{CodeFloat, CodeFloat, [2]int64{64, 32}}:
+	case pair{typecode.Float, typecode.Float, [2]int64{64, 32}}:
 		return bulk(convertFloats[float64, float32])
-	case pair{CodeFloat, CodeFloat, [2]int64{32, 64}}:
+	case pair{typecode.Float, typecode.Float, [2]int64{32, 64}}:
 		return bulk(convertFloats[float32, float64])
 	}
-	switch float32s := (component{code: CodeFloat, bits: 32}); {
+	switch float32s := (component{code: typecode.Float, bits: 32}); {
 	case from.bits == 8 && smallTable(from) != nil && to.code == float32s.code && to.bits == float32s.bits:
 		table := smallTable(from)
 		return bulk(func(to []float32, from []uint8) {
@@ -105,29 +106,29 @@ func copier(size int64) rowConverter {
 }
 
 // small has the functions of the floating-point types of 8 bits and fewer.
-var small = map[TypeCode]struct {
+var small = map[typecode.Code]struct {
 	bits   int64
 	decode func(uint8) float32
 	encode func(float32) uint8
 }{
-	CodeFloat8E3M4:     {8, minifloat.E3M4.Decode, minifloat.E3M4.Encode},
-	CodeFloat8E4M3:     {8, minifloat.E4M3.Decode, minifloat.E4M3.Encode},
-	CodeFloat8E4M3B11:  {8, minifloat.E4M3B11FNUZ.Decode, minifloat.E4M3B11FNUZ.Encode},
-	CodeFloat8E4M3FN:   {8, minifloat.E4M3FN.Decode, minifloat.E4M3FN.Encode},
-	CodeFloat8E4M3FNUZ: {8, minifloat.E4M3FNUZ.Decode, minifloat.E4M3FNUZ.Encode},
-	CodeFloat8E5M2:     {8, minifloat.E5M2.Decode, minifloat.E5M2.Encode},
-	CodeFloat8E5M2FNUZ: {8, minifloat.E5M2FNUZ.Decode, minifloat.E5M2FNUZ.Encode},
-	CodeFloat8E8M0FNU: {8,
+	typecode.Float8E3M4:        {8, minifloat.E3M4.Decode, minifloat.E3M4.Encode},
+	typecode.Float8E4M3:        {8, minifloat.E4M3.Decode, minifloat.E4M3.Encode},
+	typecode.Float8E4M3B11FNUZ: {8, minifloat.E4M3B11FNUZ.Decode, minifloat.E4M3B11FNUZ.Encode},
+	typecode.Float8E4M3FN:      {8, minifloat.E4M3FN.Decode, minifloat.E4M3FN.Encode},
+	typecode.Float8E4M3FNUZ:    {8, minifloat.E4M3FNUZ.Decode, minifloat.E4M3FNUZ.Encode},
+	typecode.Float8E5M2:        {8, minifloat.E5M2.Decode, minifloat.E5M2.Encode},
+	typecode.Float8E5M2FNUZ:    {8, minifloat.E5M2FNUZ.Decode, minifloat.E5M2FNUZ.Encode},
+	typecode.Float8E8M0FNU: {8,
 		func(x uint8) float32 { return float.Float8E8M0FNU(x).Float32() },
 		func(f float32) uint8 { return uint8(float.NewFloat8E8M0FNU(f)) }},
-	CodeFloat6E2M3FN: {6, minifloat.E2M3FN.Decode, minifloat.E2M3FN.Encode},
-	CodeFloat6E3M2FN: {6, minifloat.E3M2FN.Decode, minifloat.E3M2FN.Encode},
-	CodeFloat4E2M1FN: {4, minifloat.E2M1FN.Decode, minifloat.E2M1FN.Encode},
+	typecode.Float6E2M3FN: {6, minifloat.E2M3FN.Decode, minifloat.E2M3FN.Encode},
+	typecode.Float6E3M2FN: {6, minifloat.E3M2FN.Decode, minifloat.E3M2FN.Encode},
+	typecode.Float4E2M1FN: {4, minifloat.E2M1FN.Decode, minifloat.E2M1FN.Encode},
 }
 
 // smallTables has the values of all bit patterns of the small types.
-var smallTables = sync.OnceValue(func() map[TypeCode]*[256]float32 {
-	tables := make(map[TypeCode]*[256]float32)
+var smallTables = sync.OnceValue(func() map[typecode.Code]*[256]float32 {
+	tables := make(map[typecode.Code]*[256]float32)
 	for code, row := range small {
 		var t [256]float32
 		for i := range t {

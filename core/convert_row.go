@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // block is how many components are converted at once. The intermediate float64 or int64
@@ -18,8 +19,8 @@ func converterOf(to, from component) rowConverter {
 		if to.bits%8 == 0 || to.padded && from.padded {
 			return copier((to.bits + 7) / 8)
 		}
-		if to.code != CodeInt { // same type: copy the bits, whatever they mean
-			to.code, from.code = CodeUInt, CodeUInt
+		if to.code != typecode.Int { // same type: copy the bits, whatever they mean
+			to.code, from.code = typecode.UInt, typecode.UInt
 		}
 	}
 	if fast := bulkConverter(to, from); fast != nil {
@@ -32,7 +33,7 @@ func converterOf(to, from component) rowConverter {
 	}
 	return func(dst, src unsafe.Pointer, toBit, fromBit int64, s stepping) {
 		var v numbers
-		v.floating, v.unsigned = floating, from.code != CodeInt
+		v.floating, v.unsigned = floating, from.code != typecode.Int
 		for done := int64(0); done < s.n; done += block {
 			v.n = int(min(s.n-done, block))
 			load(&v, at{src, fromBit + done*s.src, s.src})
@@ -85,14 +86,14 @@ func (v *numbers) asInts(to component) []int64 {
 	}
 	width := int(to.bits)
 	switch to.code {
-	case CodeBool:
+	case typecode.Bool:
 		for i := range x {
 			x[i] = 0
 			if f[i] != 0 {
 				x[i] = 1
 			}
 		}
-	case CodeUInt:
+	case typecode.UInt:
 		limit, largest := math.Ldexp(1, width), ^uint64(0)>>(64-width)
 		for i := range x {
 			switch g := f[i]; {
@@ -140,11 +141,11 @@ func each[T any](a at, n int, f func(i int, p *T)) {
 // are floats. load is nil if the type is not supported.
 func loader(c component) (load func(*numbers, at), floating bool) {
 	switch c.code {
-	case CodeBool:
+	case typecode.Bool:
 		return func(v *numbers, a at) {
 			each(a, v.n, func(i int, p *uint8) { v.ints[i] = int64(min(*p, 1)) })
 		}, false
-	case CodeInt:
+	case typecode.Int:
 		switch c.bits {
 		case 8:
 			return loadInts[int8], false
@@ -155,7 +156,7 @@ func loader(c component) (load func(*numbers, at), floating bool) {
 		case 64:
 			return loadInts[int64], false
 		}
-	case CodeUInt:
+	case typecode.UInt:
 		switch c.bits {
 		case 8:
 			return loadInts[uint8], false
@@ -166,7 +167,7 @@ func loader(c component) (load func(*numbers, at), floating bool) {
 		case 64:
 			return loadInts[uint64], false
 		}
-	case CodeFloat:
+	case typecode.Float:
 		switch c.bits {
 		case 16:
 			return func(v *numbers, a at) {
@@ -179,7 +180,7 @@ func loader(c component) (load func(*numbers, at), floating bool) {
 		case 64:
 			return func(v *numbers, a at) { each(a, v.n, func(i int, p *float64) { v.floats[i] = *p }) }, true
 		}
-	case CodeBfloat:
+	case typecode.Bfloat:
 		if c.bits == 16 {
 			return func(v *numbers, a at) {
 				each(a, v.n, func(i int, p *float.BFloat16) { v.floats[i] = float64(p.Float32()) })
@@ -198,13 +199,13 @@ func loader(c component) (load func(*numbers, at), floating bool) {
 		return nil, false
 	}
 	switch c.code {
-	case CodeInt:
+	case typecode.Int:
 		return func(v *numbers, a at) {
 			for i := range v.n {
 				v.ints[i] = int64(a.get(i, c.bits)) << (64 - c.bits) >> (64 - c.bits)
 			}
 		}, false
-	case CodeUInt:
+	case typecode.UInt:
 		return func(v *numbers, a at) {
 			for i := range v.n {
 				v.ints[i] = int64(a.get(i, c.bits))
@@ -228,7 +229,7 @@ func loadInts[T integer](v *numbers, a at) {
 // supported.
 func storer(c component) func(*numbers, at) {
 	switch c.code {
-	case CodeBool:
+	case typecode.Bool:
 		return func(v *numbers, a at) {
 			x := v.asInts(c)
 			each(a, v.n, func(i int, p *uint8) {
@@ -238,7 +239,7 @@ func storer(c component) func(*numbers, at) {
 				}
 			})
 		}
-	case CodeInt, CodeUInt:
+	case typecode.Int, typecode.UInt:
 		switch c.bits {
 		case 8:
 			return storeInts[uint8](c)
@@ -257,7 +258,7 @@ func storer(c component) func(*numbers, at) {
 				a.set(i, c, uint8(x))
 			}
 		}
-	case CodeFloat:
+	case typecode.Float:
 		switch c.bits {
 		case 16:
 			return func(v *numbers, a at) {
@@ -275,7 +276,7 @@ func storer(c component) func(*numbers, at) {
 				each(a, v.n, func(i int, p *float64) { *p = f[i] })
 			}
 		}
-	case CodeBfloat:
+	case typecode.Bfloat:
 		if c.bits == 16 {
 			return func(v *numbers, a at) {
 				f := v.asFloats(true)
@@ -339,7 +340,7 @@ func (a at) set(i int, c component, x uint8) {
 	p, shift := (*uint8)(unsafe.Add(a.p, bit>>3)), bit&7
 	mask := uint16(1)<<c.bits - 1
 	value := uint16(x) & mask
-	if unused := 8 - c.bits; c.padded && c.code == CodeInt {
+	if unused := 8 - c.bits; c.padded && c.code == typecode.Int {
 		*p = uint8(int8(x) << unused >> unused)
 		return
 	} else if c.padded {

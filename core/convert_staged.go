@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"runtime"
 
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
@@ -71,7 +72,7 @@ func (s *staged) close() {
 // conversion keeps. from is the buffer of src.
 func (s *staged) copy(dst, src *Tensor, from *Buffer) (done bool, err error) {
 	a, b := dst.dtype, src.dtype
-	integer := func(c TypeCode) bool { return c == CodeInt || c == CodeUInt }
+	integer := func(c typecode.Code) bool { return c == typecode.Int || c == typecode.UInt }
 	if a.SubByte() || a.Bits != b.Bits || a.Lanes != b.Lanes || a.Code != b.Code && !(integer(a.Code) && integer(b.Code)) {
 		return false, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // convertible are the types that NumPy and ml_dtypes convert, too. Numbers of fewer than
@@ -37,9 +38,9 @@ func patterns(d core.DType) []byte {
 		}
 	}
 	switch {
-	case d.Code == core.CodeBool:
+	case d.Code == typecode.Bool:
 		return []byte{0, 1}
-	case d.Code == core.CodeInt && d.SubByte():
+	case d.Code == typecode.Int && d.SubByte():
 		for i := range 1 << d.Bits {
 			put(uint64(int8(i) << (8 - d.Bits) >> (8 - d.Bits)))
 		}
@@ -47,13 +48,13 @@ func patterns(d core.DType) []byte {
 		for i := range uint64(1) << d.Bits {
 			put(i)
 		}
-	case d.Code == core.CodeFloat && d.Bits == 32:
+	case d.Code == typecode.Float && d.Bits == 32:
 		for i := range uint64(1 << 16) {
 			for _, low := range []uint64{0, 1, 0x1000, 0x7fff, 0x8000, 0x8001, r.Uint64N(1 << 16)} {
 				put(i<<16 | low)
 			}
 		}
-	case d.Code == core.CodeFloat:
+	case d.Code == typecode.Float:
 		for i := range uint64(1 << 16) {
 			for _, low := range []uint64{0, 1, r.Uint64N(1 << 48)} {
 				put(math.Float64bits(float64(math.Float32frombits(uint32(i<<16)))) + low)
@@ -64,11 +65,11 @@ func patterns(d core.DType) []byte {
 			put(math.Float64bits(math.Nextafter(h*(1+0x1p-11), 0)))
 			put(math.Float64bits(math.Nextafter(h*(1+0x1p-11), math.Inf(1))))
 		}
-	case d.Code == core.CodeComplex && d.Bits == 64:
+	case d.Code == typecode.Complex && d.Bits == 64:
 		for range 1 << 14 {
 			put(r.Uint64())
 		}
-	case d.Code == core.CodeComplex:
+	case d.Code == typecode.Complex:
 		for range 1 << 14 {
 			out = append(out, patternOf(float64(math.Float32frombits(r.Uint32())))...)
 			out = append(out, patternOf(r.NormFloat64())...)
@@ -207,7 +208,7 @@ func sameNumbers(t *testing.T, src, dst *core.Tensor, want []byte) {
 		return
 	}
 	other := bytesTensor(t, dst.DType(), want, dst.Shape(), dst.Flags())
-	wide, floating := core.TypeComplex128, func(d core.DType) bool { return d.Code != core.CodeInt && d.Code != core.CodeUInt }
+	wide, floating := core.TypeComplex128, func(d core.DType) bool { return d.Code != typecode.Int && d.Code != typecode.UInt }
 	numbers := func(v *core.Tensor) []complex128 {
 		w, err := v.AsType(t.Context(), wide)
 		if err != nil {
@@ -230,7 +231,7 @@ func sameNumbers(t *testing.T, src, dst *core.Tensor, want []byte) {
 		if d := dst.DType(); !floating(d) && floating(src.DType()) {
 			bits := int(d.Bits)
 			low, high := 0., math.Ldexp(1, bits)
-			if d.Code == core.CodeInt {
+			if d.Code == typecode.Int {
 				low, high = -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1)
 			}
 			if x := math.Trunc(real(from[i])); !(x >= low && x < high) {
@@ -332,8 +333,8 @@ func TestConvertLanesAndComplex(t *testing.T) {
 	if s, err := core.Values[complex64](c); err != nil || !slices.Equal(s, []complex64{1, -2, 3, 4}) {
 		t.Errorf("complex: %v, %v", s, err)
 	}
-	halves := keep(c.AsType(ctx, core.DType{Code: core.CodeComplex, Bits: 32, Lanes: 1}))
-	brains := keep(halves.AsType(ctx, core.DType{Code: core.CodeBcomplex, Bits: 32, Lanes: 1}))
+	halves := keep(c.AsType(ctx, core.DType{Code: typecode.Complex, Bits: 32, Lanes: 1}))
+	brains := keep(halves.AsType(ctx, core.DType{Code: typecode.Bcomplex, Bits: 32, Lanes: 1}))
 	wide := keep(brains.AsType(ctx, core.TypeComplex128))
 	if s, err := core.Values[complex128](wide); err != nil || !slices.Equal(s, []complex128{1, -2, 3, 4}) {
 		t.Errorf("by way of half complex: %v, %v", s, err)
@@ -341,7 +342,7 @@ func TestConvertLanesAndComplex(t *testing.T) {
 	if _, err := c.AsType(ctx, core.TypeFloat32); !errors.Is(err, core.ErrDType) {
 		t.Errorf("complex to float: %v, want ErrDType", err)
 	}
-	lanes := keep(bytesTensor(t, core.DType{Code: core.CodeInt, Bits: 8, Lanes: 4}, []byte{1, 2, 3, 4, 5, 6, 7, 255}, []int64{2}, 0).AsType(ctx, core.DType{Code: core.CodeInt, Bits: 16, Lanes: 4}))
+	lanes := keep(bytesTensor(t, core.DType{Code: typecode.Int, Bits: 8, Lanes: 4}, []byte{1, 2, 3, 4, 5, 6, 7, 255}, []int64{2}, 0).AsType(ctx, core.DType{Code: typecode.Int, Bits: 16, Lanes: 4}))
 	if got := bytesOf(t, lanes); !slices.Equal(got, []byte{1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 255, 255}) {
 		t.Errorf("lanes: %v", got)
 	}
@@ -396,7 +397,7 @@ func TestConvertRefuses(t *testing.T) {
 		"shapes":       {ctx, keep(w.Transpose()), v, core.ErrLayout},
 		"itself":       {ctx, v, v, core.ErrLayout},
 		"misaligned":   {ctx, w, odd, core.ErrLayout},
-		"handles":      {ctx, bytesTensor(t, core.DType{Code: core.CodeOpaqueHandle, Bits: 64, Lanes: 1}, nil, []int64{0}, 0), keep(core.FromSlice([]float32{})), core.ErrDType},
+		"handles":      {ctx, bytesTensor(t, core.DType{Code: typecode.OpaqueHandle, Bits: 64, Lanes: 1}, nil, []int64{0}, 0), keep(core.FromSlice([]float32{})), core.ErrDType},
 		"an ended ctx": {ended, w, v, context.Canceled},
 	} {
 		if err := core.Convert(c.ctx, c.dst, c.src); !errors.Is(err, c.want) {

@@ -5,34 +5,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-)
 
-// TypeCode is the kind of a number, such as integer or floating point. The values are
-// those of DLDataTypeCode in dlpack.h 1.3. A value that is not listed here is allowed, and
-// is passed on unchanged.
-type TypeCode uint8
-
-// The type codes of DLPack.
-const (
-	CodeInt            TypeCode = 0
-	CodeUInt           TypeCode = 1
-	CodeFloat          TypeCode = 2
-	CodeOpaqueHandle   TypeCode = 3
-	CodeBfloat         TypeCode = 4
-	CodeComplex        TypeCode = 5
-	CodeBool           TypeCode = 6
-	CodeFloat8E3M4     TypeCode = 7
-	CodeFloat8E4M3     TypeCode = 8
-	CodeFloat8E4M3B11  TypeCode = 9 // float8_e4m3b11fnuz
-	CodeFloat8E4M3FN   TypeCode = 10
-	CodeFloat8E4M3FNUZ TypeCode = 11
-	CodeFloat8E5M2     TypeCode = 12
-	CodeFloat8E5M2FNUZ TypeCode = 13
-	CodeFloat8E8M0FNU  TypeCode = 14
-	CodeFloat6E2M3FN   TypeCode = 15
-	CodeFloat6E3M2FN   TypeCode = 16
-	CodeFloat4E2M1FN   TypeCode = 17
-	CodeBcomplex       TypeCode = 18 // a complex number of two bfloats; not in a release of DLPack
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // typeCodes is indexed by the code. If bits is not 0, the name includes that width;
@@ -41,32 +15,32 @@ var typeCodes = [...]struct {
 	name string
 	bits uint8
 }{
-	CodeInt:            {name: "int"},
-	CodeUInt:           {name: "uint"},
-	CodeFloat:          {name: "float"},
-	CodeOpaqueHandle:   {name: "handle"},
-	CodeBfloat:         {name: "bfloat"},
-	CodeComplex:        {name: "complex"},
-	CodeBool:           {"bool", 8},
-	CodeFloat8E3M4:     {"float8_e3m4", 8},
-	CodeFloat8E4M3:     {"float8_e4m3", 8},
-	CodeFloat8E4M3B11:  {"float8_e4m3b11fnuz", 8},
-	CodeFloat8E4M3FN:   {"float8_e4m3fn", 8},
-	CodeFloat8E4M3FNUZ: {"float8_e4m3fnuz", 8},
-	CodeFloat8E5M2:     {"float8_e5m2", 8},
-	CodeFloat8E5M2FNUZ: {"float8_e5m2fnuz", 8},
-	CodeFloat8E8M0FNU:  {"float8_e8m0fnu", 8},
-	CodeFloat6E2M3FN:   {"float6_e2m3fn", 6},
-	CodeFloat6E3M2FN:   {"float6_e3m2fn", 6},
-	CodeFloat4E2M1FN:   {"float4_e2m1fn", 4},
-	CodeBcomplex:       {name: "bcomplex"},
+	typecode.Int:               {name: "int"},
+	typecode.UInt:              {name: "uint"},
+	typecode.Float:             {name: "float"},
+	typecode.OpaqueHandle:      {name: "handle"},
+	typecode.Bfloat:            {name: "bfloat"},
+	typecode.Complex:           {name: "complex"},
+	typecode.Bool:              {"bool", 8},
+	typecode.Float8E3M4:        {"float8_e3m4", 8},
+	typecode.Float8E4M3:        {"float8_e4m3", 8},
+	typecode.Float8E4M3B11FNUZ: {"float8_e4m3b11fnuz", 8},
+	typecode.Float8E4M3FN:      {"float8_e4m3fn", 8},
+	typecode.Float8E4M3FNUZ:    {"float8_e4m3fnuz", 8},
+	typecode.Float8E5M2:        {"float8_e5m2", 8},
+	typecode.Float8E5M2FNUZ:    {"float8_e5m2fnuz", 8},
+	typecode.Float8E8M0FNU:     {"float8_e8m0fnu", 8},
+	typecode.Float6E2M3FN:      {"float6_e2m3fn", 6},
+	typecode.Float6E3M2FN:      {"float6_e3m2fn", 6},
+	typecode.Float4E2M1FN:      {"float4_e2m1fn", 4},
+	typecode.Bcomplex:          {name: "bcomplex"},
 }
 
 // DType is an element type. An element consists of Lanes numbers of Bits bits each; most
 // types have one lane. Bits of a complex type counts both parts, so a complex64 has Bits
 // 64. DType has the layout of DLDataType in dlpack.h.
 type DType struct {
-	Code  TypeCode
+	Code  typecode.Code // such as typecode.Int
 	Bits  uint8
 	Lanes uint16
 }
@@ -74,41 +48,38 @@ type DType struct {
 // The element types in common use. A bool takes one byte, not one bit. The types of 8 bits
 // and fewer are named as in the Python package ml_dtypes.
 var (
-	TypeInt8              = DType{CodeInt, 8, 1}
-	TypeInt16             = DType{CodeInt, 16, 1}
-	TypeInt32             = DType{CodeInt, 32, 1}
-	TypeInt64             = DType{CodeInt, 64, 1}
-	TypeUint8             = DType{CodeUInt, 8, 1}
-	TypeUint16            = DType{CodeUInt, 16, 1}
-	TypeUint32            = DType{CodeUInt, 32, 1}
-	TypeUint64            = DType{CodeUInt, 64, 1}
-	TypeFloat16           = DType{CodeFloat, 16, 1}
-	TypeFloat32           = DType{CodeFloat, 32, 1}
-	TypeFloat64           = DType{CodeFloat, 64, 1}
-	TypeBFloat16          = DType{CodeBfloat, 16, 1}
-	TypeComplex64         = DType{CodeComplex, 64, 1}
-	TypeComplex128        = DType{CodeComplex, 128, 1}
-	TypeBool              = DType{CodeBool, 8, 1}
-	TypeFloat8E3M4        = DType{CodeFloat8E3M4, 8, 1}
-	TypeFloat8E4M3        = DType{CodeFloat8E4M3, 8, 1}
-	TypeFloat8E4M3B11FNUZ = DType{CodeFloat8E4M3B11, 8, 1}
-	TypeFloat8E4M3FN      = DType{CodeFloat8E4M3FN, 8, 1}
-	TypeFloat8E4M3FNUZ    = DType{CodeFloat8E4M3FNUZ, 8, 1}
-	TypeFloat8E5M2        = DType{CodeFloat8E5M2, 8, 1}
-	TypeFloat8E5M2FNUZ    = DType{CodeFloat8E5M2FNUZ, 8, 1}
-	TypeFloat8E8M0FNU     = DType{CodeFloat8E8M0FNU, 8, 1}
-	TypeFloat6E2M3FN      = DType{CodeFloat6E2M3FN, 6, 1}
-	TypeFloat6E3M2FN      = DType{CodeFloat6E3M2FN, 6, 1}
-	TypeFloat4E2M1FN      = DType{CodeFloat4E2M1FN, 4, 1}
-	TypeInt4              = DType{CodeInt, 4, 1}
-	TypeUint4             = DType{CodeUInt, 4, 1}
+	TypeInt8              = DType{typecode.Int, 8, 1}
+	TypeInt16             = DType{typecode.Int, 16, 1}
+	TypeInt32             = DType{typecode.Int, 32, 1}
+	TypeInt64             = DType{typecode.Int, 64, 1}
+	TypeUint8             = DType{typecode.UInt, 8, 1}
+	TypeUint16            = DType{typecode.UInt, 16, 1}
+	TypeUint32            = DType{typecode.UInt, 32, 1}
+	TypeUint64            = DType{typecode.UInt, 64, 1}
+	TypeFloat16           = DType{typecode.Float, 16, 1}
+	TypeFloat32           = DType{typecode.Float, 32, 1}
+	TypeFloat64           = DType{typecode.Float, 64, 1}
+	TypeBFloat16          = DType{typecode.Bfloat, 16, 1}
+	TypeComplex64         = DType{typecode.Complex, 64, 1}
+	TypeComplex128        = DType{typecode.Complex, 128, 1}
+	TypeBool              = DType{typecode.Bool, 8, 1}
+	TypeFloat8E3M4        = DType{typecode.Float8E3M4, 8, 1}
+	TypeFloat8E4M3        = DType{typecode.Float8E4M3, 8, 1}
+	TypeFloat8E4M3B11FNUZ = DType{typecode.Float8E4M3B11FNUZ, 8, 1}
+	TypeFloat8E4M3FN      = DType{typecode.Float8E4M3FN, 8, 1}
+	TypeFloat8E4M3FNUZ    = DType{typecode.Float8E4M3FNUZ, 8, 1}
+	TypeFloat8E5M2        = DType{typecode.Float8E5M2, 8, 1}
+	TypeFloat8E5M2FNUZ    = DType{typecode.Float8E5M2FNUZ, 8, 1}
+	TypeFloat8E8M0FNU     = DType{typecode.Float8E8M0FNU, 8, 1}
+	TypeFloat6E2M3FN      = DType{typecode.Float6E2M3FN, 6, 1}
+	TypeFloat6E3M2FN      = DType{typecode.Float6E3M2FN, 6, 1}
+	TypeFloat4E2M1FN      = DType{typecode.Float4E2M1FN, 4, 1}
+	TypeInt4              = DType{typecode.Int, 4, 1}
+	TypeUint4             = DType{typecode.UInt, 4, 1}
 )
 
 // unknownPrefix begins the text of a type whose code has no name.
 const unknownPrefix = "code"
-
-// Known reports whether the code is one of the constants of this package.
-func (c TypeCode) Known() bool { return int(c) < len(typeCodes) }
 
 // Valid reports whether elements of the type have a size, which means that neither Bits
 // nor Lanes is 0. A type with an unknown code can be valid: its elements can be copied.
@@ -167,7 +138,7 @@ func (t DType) Size(n int64, padded bool) (int64, error) {
 // its code and bits, as in "code42b7".
 func (t DType) String() string {
 	s := unknownPrefix + strconv.Itoa(int(t.Code)) + "b" + strconv.Itoa(int(t.Bits))
-	if t.Code.Known() {
+	if int(t.Code) < len(typeCodes) {
 		switch row := typeCodes[t.Code]; row.bits {
 		case 0:
 			s = row.name + strconv.Itoa(int(t.Bits))
@@ -201,10 +172,10 @@ func ParseDType(s string) (DType, error) {
 }
 
 // findTypeCode parses a type name without lanes.
-func findTypeCode(name string) (TypeCode, uint8, bool) {
+func findTypeCode(name string) (typecode.Code, uint8, bool) {
 	for c, row := range typeCodes {
 		if row.bits != 0 && row.name == name {
-			return TypeCode(c), row.bits, true
+			return typecode.Code(c), row.bits, true
 		}
 	}
 	word := strings.TrimRight(name, "0123456789")
@@ -214,12 +185,12 @@ func findTypeCode(name string) (TypeCode, uint8, bool) {
 	}
 	for c, row := range typeCodes {
 		if row.bits == 0 && row.name == word {
-			return TypeCode(c), uint8(width), true
+			return typecode.Code(c), uint8(width), true
 		}
 	}
 	if digits, ok := strings.CutPrefix(word, unknownPrefix); ok {
 		if c, err := strconv.ParseUint(strings.TrimSuffix(digits, "b"), 10, 8); err == nil {
-			return TypeCode(c), uint8(width), true
+			return typecode.Code(c), uint8(width), true
 		}
 	}
 	return 0, 0, false

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 func TestDTypeNamesRoundTrip(t *testing.T) {
@@ -55,11 +57,24 @@ func TestEveryDTypeRoundTrips(t *testing.T) {
 	for code := range 256 {
 		for bits := range 256 {
 			for _, lanes := range []uint16{0, 1, 2, 65535} {
-				want := core.DType{Code: core.TypeCode(code), Bits: uint8(bits), Lanes: lanes}
+				want := core.DType{Code: typecode.Code(code), Bits: uint8(bits), Lanes: lanes}
 				if got, err := core.ParseDType(want.String()); err != nil || got != want {
 					t.Fatalf("ParseDType(%q) = %#v, %v; want %#v", want, got, err, want)
 				}
 			}
+		}
+	}
+}
+
+func TestKnownCodesHaveNames(t *testing.T) {
+	for code := range 256 {
+		named := false
+		for bits := range 256 {
+			d := core.DType{Code: typecode.Code(code), Bits: uint8(bits), Lanes: 1}
+			named = named || !strings.HasPrefix(d.String(), "code")
+		}
+		if known := typecode.Code(code).Known(); named != known {
+			t.Errorf("code %d has a name: %v; it is known: %v", code, named, known)
 		}
 	}
 }
@@ -76,8 +91,8 @@ func TestParseDTypeRefuses(t *testing.T) {
 }
 
 func TestDTypeSize(t *testing.T) {
-	int4, fp6 := core.TypeInt4, core.DType{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}
-	wide := core.DType{Code: core.CodeInt, Bits: 255, Lanes: 65535}
+	int4, fp6 := core.TypeInt4, core.DType{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 1}
+	wide := core.DType{Code: typecode.Int, Bits: 255, Lanes: 65535}
 	for _, c := range []struct {
 		dtype  core.DType
 		n      int64
@@ -90,10 +105,10 @@ func TestDTypeSize(t *testing.T) {
 		{int4, 0, false, 0},
 		{int4, 3, false, 2},
 		{int4, 3, true, 3},
-		{core.DType{Code: core.CodeInt, Bits: 4, Lanes: 2}, 3, true, 6},
+		{core.DType{Code: typecode.Int, Bits: 4, Lanes: 2}, 3, true, 6},
 		{fp6, 3, false, 3}, // 18 bits
 		{fp6, 4, false, 3},
-		{core.DType{Code: core.CodeUInt, Bits: 1, Lanes: 1}, math.MaxInt64, false, 1 << 60},
+		{core.DType{Code: typecode.UInt, Bits: 1, Lanes: 1}, math.MaxInt64, false, 1 << 60},
 		{core.TypeUint8, math.MaxInt64, false, math.MaxInt64},
 		{wide, 1, false, (255*65535 + 7) / 8},
 	} {
@@ -127,7 +142,7 @@ func TestItemSize(t *testing.T) {
 		whole bool
 	}{
 		{core.TypeComplex128, 16, true}, {core.TypeInt4, 0, false},
-		{core.DType{Code: core.CodeInt, Bits: 4, Lanes: 2}, 1, true}, {core.DType{}, 0, false},
+		{core.DType{Code: typecode.Int, Bits: 4, Lanes: 2}, 1, true}, {core.DType{}, 0, false},
 	} {
 		if got, whole := c.dtype.ItemSize(); got != c.want || whole != c.whole {
 			t.Errorf("%v.ItemSize() = %d, %v; want %d, %v", c.dtype, got, whole, c.want, c.whole)

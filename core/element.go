@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // Element is satisfied by the Go types whose values have the memory format of elements of
@@ -77,12 +78,12 @@ func DTypeOf[T Element]() DType {
 
 // kindTypes are the element types of named types, by the kind of the underlying type.
 var kindTypes = [...]DType{
-	reflect.Int:        {CodeInt, strconv.IntSize, 1},
+	reflect.Int:        {typecode.Int, strconv.IntSize, 1},
 	reflect.Int8:       TypeInt8,
 	reflect.Int16:      TypeInt16,
 	reflect.Int32:      TypeInt32,
 	reflect.Int64:      TypeInt64,
-	reflect.Uint:       {CodeUInt, strconv.IntSize, 1},
+	reflect.Uint:       {typecode.UInt, strconv.IntSize, 1},
 	reflect.Uint8:      TypeUint8,
 	reflect.Uint16:     TypeUint16,
 	reflect.Uint32:     TypeUint32,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // Each function that accesses elements on the host returns an error if their memory is that
@@ -31,7 +32,7 @@ func TestMemoryOfATruncatedFile(t *testing.T) {
 	}
 	packed, err := core.Wrap(
 		core.Memory{ID: core.CPU, Handle: b.Memory().Handle, Size: 1 << 15},
-		core.Spec{DType: core.DType{Code: core.CodeInt, Bits: 4, Lanes: 1}, Shape: []int64{256, 256}},
+		core.Spec{DType: core.DType{Code: typecode.Int, Bits: 4, Lanes: 1}, Shape: []int64{256, 256}},
 	)
 	if err != nil {
 		t.Fatal(err)

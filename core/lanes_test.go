@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // packedOf returns a float4_e2m1fn tensor with a code of 4 bits in each element: the index of the element.
@@ -25,7 +26,7 @@ func packedOf(t *testing.T, lanes uint16, shape ...int64) *core.Tensor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := core.NewTensor(b, core.Spec{DType: core.DType{Code: core.CodeFloat4E2M1FN, Bits: 4, Lanes: lanes}, Shape: shape})
+	u, err := core.NewTensor(b, core.Spec{DType: core.DType{Code: typecode.Float4E2M1FN, Bits: 4, Lanes: lanes}, Shape: shape})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestWithLanesOfStrides(t *testing.T) {
 		if name == "backwards" {
 			first = 16
 		}
-		src, err := core.NewTensor(b, core.Spec{DType: core.DType{Code: core.CodeInt, Bits: 32, Lanes: c.lanes}, Shape: c.shape, Strides: c.strides, Offset: first})
+		src, err := core.NewTensor(b, core.Spec{DType: core.DType{Code: typecode.Int, Bits: 32, Lanes: c.lanes}, Shape: c.shape, Strides: c.strides, Offset: first})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -131,7 +132,7 @@ func TestWithLanesOfStrides(t *testing.T) {
 		coretest.WantError(t, err, core.ErrClosed, name)
 	}
 	// Extents of a tensor without elements may be so large that their numbers cannot be counted.
-	huge, err := core.NewTensor(int32Buffer(t, ones), core.Spec{DType: core.DType{Code: core.CodeInt, Bits: 1, Lanes: 8}, Shape: []int64{0, math.MaxInt64}})
+	huge, err := core.NewTensor(int32Buffer(t, ones), core.Spec{DType: core.DType{Code: typecode.Int, Bits: 1, Lanes: 8}, Shape: []int64{0, math.MaxInt64}})
 	if err != nil {
 		t.Fatal(err)
 	}

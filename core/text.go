@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/internal/hostmem"
 )
 
@@ -86,7 +87,7 @@ func (t *Tensor) text(ctx context.Context, b *Buffer, o TextOptions, limit int64
 	if p.load, floating = loader(p.component); p.load == nil {
 		return "", Errorf(ErrDType, "core", "Text", "elements of %v cannot be printed", t.dtype)
 	}
-	p.numbers.floating, p.numbers.unsigned = floating, p.code != CodeInt
+	p.numbers.floating, p.numbers.unsigned = floating, p.code != typecode.Int
 	o.setDefaults()
 	p.edge = o.EdgeItems
 
@@ -279,11 +280,11 @@ func (p *printer) formatInts() error {
 		}
 		var w string
 		switch {
-		case p.code == CodeBool && x != 0 && len(p.axes) > 0:
+		case p.code == typecode.Bool && x != 0 && len(p.axes) > 0:
 			w = " True"
-		case p.code == CodeBool && x != 0:
+		case p.code == typecode.Bool && x != 0:
 			w = "True"
-		case p.code == CodeBool:
+		case p.code == typecode.Bool:
 			w = "False"
 		case p.numbers.unsigned:
 			w = strconv.FormatUint(uint64(x), 10)
@@ -293,7 +294,7 @@ func (p *printer) formatInts() error {
 		p.words = append(p.words, w)
 		width = max(width, len(w))
 	}
-	if p.code == CodeBool { // they are as wide as they are to be
+	if p.code == typecode.Bool { // they are as wide as they are to be
 		return nil
 	}
 	for i, w := range p.words {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // counted is a context that ends when it has been asked often enough whether it has ended.
@@ -94,7 +95,7 @@ func TestFormatOfManyAxes(t *testing.T) {
 		}
 	}
 	// Lanes are another axis.
-	lanes := bytesTensor(t, core.DType{Code: core.CodeInt, Bits: 8, Lanes: 40000}, make([]byte, 120000), []int64{3}, 0)
+	lanes := bytesTensor(t, core.DType{Code: typecode.Int, Bits: 8, Lanes: 40000}, make([]byte, 120000), []int64{3}, 0)
 	if want, got := lanes.String()+"\n[[0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]\n [0 0 0 ... 0 0 0]]", fmt.Sprintf("%+v", lanes); got != want {
 		t.Errorf("three elements of 40000 lanes print %d bytes: %.200s", len(got), got)
 	}

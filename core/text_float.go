@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // decimal is a finite number in decimal digits: d1.d2d3... times ten to the power of exp.
@@ -113,7 +114,7 @@ func ratio(a, b float64, c component) float64 {
 	switch {
 	case c.bits == 64:
 		return a / b
-	case c.bits == 16 && c.code == CodeFloat:
+	case c.bits == 16 && c.code == typecode.Float:
 		return float64(float.NewFloat16(float32(a / b)).Float32())
 	default:
 		return float64(float32(a) / float32(b))
@@ -201,7 +202,7 @@ func nonFinite(x float64, plus bool) string {
 // shortest returns the fewest digits that identify x among the numbers of type c. Types that
 // NumPy does not have are treated as float32.
 func shortest(x float64, c component) decimal {
-	if c.bits >= 32 || c.code != CodeFloat {
+	if c.bits >= 32 || c.code != typecode.Float {
 		return decimalOf(strconv.FormatFloat(x, 'e', -1, int(max(c.bits, 32))))
 	}
 	for digits := 0; ; digits++ {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/float"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // TestTextAgreesWithNumPy compares with str of NumPy: see text_check.py.
@@ -50,7 +51,7 @@ func TestTextAgreesWithNumPy(t *testing.T) {
 				values := make([]complex128, count)
 				for j := range values {
 					values[j] = complex(next(), 0)
-					if d.Code == core.CodeComplex {
+					if d.Code == typecode.Complex {
 						values[j] = complex(next(), next())
 					}
 				}
@@ -94,7 +95,7 @@ func TestTextAgreesWithNumPy(t *testing.T) {
 func ofComplex(t *testing.T, c *core.Tensor, d core.DType) *core.Tensor {
 	t.Helper()
 	keep := keeper(t)
-	if d.Code == core.CodeComplex {
+	if d.Code == typecode.Complex {
 		return keep(c.AsType(t.Context(), d))
 	}
 	values, err := core.Values[complex128](c)
@@ -133,7 +134,7 @@ func TestFormatPrintsABoundedNumberOfElements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide := keep(core.NewTensor(b, core.Spec{DType: core.DType{Code: core.CodeUInt, Bits: 8, Lanes: 60_000}, Shape: []int64{2}}))
+	wide := keep(core.NewTensor(b, core.Spec{DType: core.DType{Code: typecode.UInt, Bits: 8, Lanes: 60_000}, Shape: []int64{2}}))
 	for _, c := range []struct {
 		x    *core.Tensor
 		want string
@@ -158,7 +159,7 @@ func TestTextOfOtherTypes(t *testing.T) {
 		{keep(base.AsType(ctx, core.TypeFloat8E4M3FN)), "[[  1.   -2.5]\n [  3.  448. ]]"},
 		{keep(base.AsType(ctx, core.TypeInt4)), "[[ 1 -2]\n [ 3  7]]"},
 		{keep(base.Transpose()), "[[  1.    3. ]\n [ -2.5 448. ]]"},
-		{bytesTensor(t, core.DType{Code: core.CodeUInt, Bits: 8, Lanes: 3}, []byte{1, 2, 3, 10, 20, 30}, []int64{2}, 0), "[[ 1  2  3]\n [10 20 30]]"},
+		{bytesTensor(t, core.DType{Code: typecode.UInt, Bits: 8, Lanes: 3}, []byte{1, 2, 3, 10, 20, 30}, []int64{2}, 0), "[[ 1  2  3]\n [10 20 30]]"},
 	} {
 		if got, err := c.v.Text(ctx, core.TextOptions{}); got != c.want || err != nil {
 			t.Errorf("%v: %v\n%s\nwant\n%s", c.v, err, got, c.want)
@@ -167,7 +168,7 @@ func TestTextOfOtherTypes(t *testing.T) {
 	if got, err := base.Text(ctx, core.TextOptions{Threshold: 3, EdgeItems: 1, LineWidth: 20, Precision: 1}); err != nil || got != "[[  1.   -2.5]\n [  3.  448. ]]" {
 		t.Errorf("%v\n%s", err, got)
 	}
-	handles := bytesTensor(t, core.DType{Code: core.CodeOpaqueHandle, Bits: 64, Lanes: 1}, make([]byte, 8), []int64{1}, 0)
+	handles := bytesTensor(t, core.DType{Code: typecode.OpaqueHandle, Bits: 64, Lanes: 1}, make([]byte, 8), []int64{1}, 0)
 	if _, err := handles.Text(ctx, core.TextOptions{}); !errors.Is(err, core.ErrDType) {
 		t.Error(err)
 	}

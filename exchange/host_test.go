@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/exchange"
 )
 
@@ -357,7 +358,7 @@ func TestStagedInPieces(t *testing.T) {
 func TestPackedElements(t *testing.T) {
 	h := host(t)
 	a, b := newFakes(t, 0, 0)
-	int4 := core.DType{Code: core.CodeInt, Bits: 4, Lanes: 1}
+	int4 := core.DType{Code: typecode.Int, Bits: 4, Lanes: 1}
 	bytes := []uint8{0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe}
 	raw := slice(t, bytes)
 	for _, s := range []core.Spec{
@@ -366,8 +367,8 @@ func TestPackedElements(t *testing.T) {
 		{DType: int4, Shape: []int64{4}, Strides: []int64{-3}, Offset: 6},
 		{DType: int4, Shape: []int64{3, 3}, Strides: []int64{0, 5}, Offset: 2},
 		{DType: int4, Shape: []int64{2, 4}, Flags: core.FlagSubBytePadded},
-		{DType: core.DType{Code: core.CodeInt, Bits: 12, Lanes: 1}, Shape: []int64{3}},
-		{DType: core.DType{Code: core.CodeInt, Bits: 4, Lanes: 2}, Shape: []int64{3}, Strides: []int64{2}},
+		{DType: core.DType{Code: typecode.Int, Bits: 12, Lanes: 1}, Shape: []int64{3}},
+		{DType: core.DType{Code: typecode.Int, Bits: 4, Lanes: 2}, Shape: []int64{3}, Strides: []int64{2}},
 	} {
 		rb, err := raw.Buffer()
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/exchange"
 )
 
@@ -63,7 +64,7 @@ func FuzzLayouts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bits uint8, n0, n1, n2, s0, s1, s2 int8, offset uint16) {
 		src, err := core.NewTensor(rb, core.Spec{
-			DType:   core.DType{Code: core.CodeInt, Bits: bits, Lanes: 1},
+			DType:   core.DType{Code: typecode.Int, Bits: bits, Lanes: 1},
 			Shape:   []int64{int64(n0), int64(n1), int64(n2)},
 			Strides: []int64{int64(s0), int64(s1), int64(s2)},
 			Offset:  int64(offset),

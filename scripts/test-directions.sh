@@ -13,6 +13,7 @@ forbidden=(
   "core                 stream"
   "core/internal/abi    core"
   "core/float           core"
+  "core/typecode        core"
   "core/dlpack          stream"
   "core/coretest        stream"
   "stream               backends/cpu"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -26,7 +27,7 @@ func TestCanWriteFailsAsWriteWould(t *testing.T) {
 		{{Name: "x", Tensor: filled(t, core.TypeComplex128, 4)}},
 		{{Name: "x", Tensor: filled(t, core.TypeFloat4E2M1FN, 4)}},
 		{{Name: "x", Tensor: filled(t, core.TypeFloat4E2M1FN, 3)}},
-		{{Name: "x", Tensor: filled(t, core.DType{Code: core.CodeFloat, Bits: 32, Lanes: 4}, 2)}},
+		{{Name: "x", Tensor: filled(t, core.DType{Code: typecode.Float, Bits: 32, Lanes: 4}, 2)}},
 	} {
 		var infos []tensorfile.Info
 		for _, x := range tensors {

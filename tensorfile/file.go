@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/internal/memfault"
 )
 
@@ -158,7 +159,7 @@ func (e *entry) bytes(file []byte) []byte { return file[e.Offset:][:e.Bytes:e.By
 // alignment of its parts.
 func aligned(t core.DType, data []byte) bool {
 	bits := t.Bits
-	if t.Code == core.CodeComplex {
+	if t.Code == typecode.Complex {
 		bits /= 2
 	}
 	return bits <= 8 || address(data)%uintptr(bits/8) == 0

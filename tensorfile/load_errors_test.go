@@ -12,6 +12,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/stream"
 	"github.com/dlx-go/dlx/tensorfile"
 )
@@ -49,7 +50,7 @@ func TestLoadRefusesWhatItCannotDo(t *testing.T) {
 		{path, tensorfile.LoadOptions{Threads: -1}, core.ErrInvalid, "-1 threads"},
 		{path, tensorfile.LoadOptions{Read: "fast"}, core.ErrInvalid, `reading "fast"`},
 		{path, tensorfile.LoadOptions{Checksum: "md5"}, core.ErrInvalid, `checksum "md5"`},
-		{path, tensorfile.LoadOptions{DType: core.DType{Code: core.CodeFloat, Bits: 24, Lanes: 1}, Only: []string{"large"}}, core.ErrDType, `tensor "large": it cannot be loaded as`},
+		{path, tensorfile.LoadOptions{DType: core.DType{Code: typecode.Float, Bits: 24, Lanes: 1}, Only: []string{"large"}}, core.ErrDType, `tensor "large": it cannot be loaded as`},
 		{filepath.Join(folder, "missing.npy"), tensorfile.LoadOptions{}, fs.ErrNotExist, "missing.npy"},
 		{put(t, filepath.Join(folder, "x.bin"), []byte("text")), tensorfile.LoadOptions{}, core.ErrNotSupported, "x.bin"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // npyNamed are the element types that the descr may name in full, as programs write it that know ml_dtypes.
@@ -63,7 +64,7 @@ func checkVoids(voids []core.DType, at fault) error {
 
 // swapUnit returns the number of bytes of a number of the type, or of each of the two parts if it is complex.
 func swapUnit(t core.DType) int {
-	if t.Code == core.CodeComplex || t.Code == core.CodeBcomplex {
+	if t.Code == typecode.Complex || t.Code == typecode.Bcomplex {
 		return int(t.Bits) / 8 / 2
 	}
 	return int(t.Bits) / 8

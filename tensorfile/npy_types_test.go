@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -33,7 +34,7 @@ func swapped(tb testing.TB, x *core.Tensor) []byte {
 		return "<" + native[1:]
 	})
 	size, _ := x.DType().ItemSize()
-	if x.DType().Code == core.CodeComplex {
+	if x.DType().Code == typecode.Complex {
 		size /= 2
 	}
 	for number := range slices.Chunk(file[len(file)-int(x.NumBytes()):], int(size)) {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // The fixed parts of a .safetensors file.
@@ -27,15 +28,15 @@ type safetensorsType struct {
 var safetensorsTypes = []safetensorsType{
 	{"BOOL", core.TypeBool},
 	{"F4", core.TypeFloat4E2M1FN},
-	{"F6_E2M3", core.DType{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}},
-	{"F6_E3M2", core.DType{Code: core.CodeFloat6E3M2FN, Bits: 6, Lanes: 1}},
+	{"F6_E2M3", core.DType{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 1}},
+	{"F6_E3M2", core.DType{Code: typecode.Float6E3M2FN, Bits: 6, Lanes: 1}},
 	{"U8", core.TypeUint8},
 	{"I8", core.TypeInt8},
 	{"F8_E5M2", core.TypeFloat8E5M2},
 	{"F8_E4M3", core.TypeFloat8E4M3FN},
-	{"F8_E8M0", core.DType{Code: core.CodeFloat8E8M0FNU, Bits: 8, Lanes: 1}},
-	{"F8_E4M3FNUZ", core.DType{Code: core.CodeFloat8E4M3FNUZ, Bits: 8, Lanes: 1}},
-	{"F8_E5M2FNUZ", core.DType{Code: core.CodeFloat8E5M2FNUZ, Bits: 8, Lanes: 1}},
+	{"F8_E8M0", core.DType{Code: typecode.Float8E8M0FNU, Bits: 8, Lanes: 1}},
+	{"F8_E4M3FNUZ", core.DType{Code: typecode.Float8E4M3FNUZ, Bits: 8, Lanes: 1}},
+	{"F8_E5M2FNUZ", core.DType{Code: typecode.Float8E5M2FNUZ, Bits: 8, Lanes: 1}},
 	{"I16", core.TypeInt16},
 	{"U16", core.TypeUint16},
 	{"F16", core.TypeFloat16},

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -27,9 +28,9 @@ var numpyTypes = []core.DType{
 // moreTypes are those that only safetensors has.
 var moreTypes = []core.DType{
 	core.TypeBFloat16, core.TypeFloat8E4M3FN, core.TypeFloat8E5M2, core.TypeFloat4E2M1FN,
-	{Code: core.CodeFloat8E8M0FNU, Bits: 8, Lanes: 1}, {Code: core.CodeFloat8E4M3FNUZ, Bits: 8, Lanes: 1},
-	{Code: core.CodeFloat8E5M2FNUZ, Bits: 8, Lanes: 1},
-	{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}, {Code: core.CodeFloat6E3M2FN, Bits: 6, Lanes: 1},
+	{Code: typecode.Float8E8M0FNU, Bits: 8, Lanes: 1}, {Code: typecode.Float8E4M3FNUZ, Bits: 8, Lanes: 1},
+	{Code: typecode.Float8E5M2FNUZ, Bits: 8, Lanes: 1},
+	{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 1}, {Code: typecode.Float6E3M2FN, Bits: 6, Lanes: 1},
 }
 
 // layouts returns views of every kind of layout. Of packed elements there are only row-major ones.
@@ -260,7 +261,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"type that NumPy has not", tensorfile.NPY, one("x", filled(t, core.TypeBFloat16, 4)), nil, core.ErrNotSupported, "bfloat16"},
 		{"packed elements for npy", tensorfile.NPY, one("x", packed), nil, core.ErrNotSupported, "float4_e2m1fn"},
 		{"type that safetensors has not", tensorfile.Safetensors, one("x", filled(t, core.TypeComplex128, 4)), nil, core.ErrNotSupported, "complex128"},
-		{"lanes", tensorfile.Safetensors, one("x", filled(t, core.DType{Code: core.CodeFloat, Bits: 32, Lanes: 4}, 2)), nil, core.ErrNotSupported, "float32x4"},
+		{"lanes", tensorfile.Safetensors, one("x", filled(t, core.DType{Code: typecode.Float, Bits: 32, Lanes: 4}, 2)), nil, core.ErrNotSupported, "float32x4"},
 		{"strided packed elements", tensorfile.Safetensors, one("x", strided), nil, core.ErrNotSupported, "strides"},
 		{"padded elements", tensorfile.Safetensors, one("x", padded), nil, core.ErrNotSupported, "pack them first"},
 		{"packed elements that end inside a byte", tensorfile.Safetensors, one("x", filled(t, core.TypeFloat4E2M1FN, 3)), nil, core.ErrLayout, "last byte"},

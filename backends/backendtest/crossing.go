@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 var crossingCases = []Case{
@@ -52,7 +53,7 @@ func caseBetweenStreams(e *env) {
 }
 
 func caseBetweenStreamsLarge(e *env) {
-	wide := core.DType{Code: core.CodeFloat, Bits: 64, Lanes: 8}
+	wide := core.DType{Code: typecode.Float, Bits: 64, Lanes: 8}
 	busy := e.busyness()
 	for _, c := range []struct{ writer, reader side }{
 		{side{}, side{host: true, strided: true}},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 var layoutCases = []Case{
@@ -90,7 +91,7 @@ type strided struct{ shape, dst, src []int64 }
 
 // stridedCase copies between layouts, with elements of several sizes.
 func stridedCase(name, rule string, layouts ...strided) Case {
-	types := []core.DType{core.TypeUint8, core.TypeBFloat16, {Code: core.CodeUInt, Bits: 8, Lanes: 3}, core.TypeFloat32, core.TypeInt64, core.TypeComplex128}
+	types := []core.DType{core.TypeUint8, core.TypeBFloat16, {Code: typecode.UInt, Bits: 8, Lanes: 3}, core.TypeFloat32, core.TypeInt64, core.TypeComplex128}
 	return Case{Name: name, Rule: rule, run: func(e *env) {
 		for _, l := range layouts {
 			for _, t := range types {
@@ -108,17 +109,17 @@ func elementTypes() []core.DType {
 		core.TypeUint8, core.TypeUint16, core.TypeUint32, core.TypeUint64,
 		core.TypeFloat16, core.TypeFloat32, core.TypeFloat64, core.TypeBFloat16,
 		core.TypeComplex64, core.TypeComplex128, core.TypeBool,
-		{Code: core.CodeOpaqueHandle, Bits: 64, Lanes: 1},
-		{Code: core.CodeFloat, Bits: 128, Lanes: 1},
-		{Code: core.CodeComplex, Bits: 32, Lanes: 1},
-		{Code: core.CodeBcomplex, Bits: 32, Lanes: 1},
-		{Code: core.CodeFloat, Bits: 32, Lanes: 4},
-		{Code: core.CodeUInt, Bits: 8, Lanes: 3},
-		{Code: core.CodeInt, Bits: 16, Lanes: 5},
-		{Code: core.CodeFloat, Bits: 64, Lanes: 8},
+		{Code: typecode.OpaqueHandle, Bits: 64, Lanes: 1},
+		{Code: typecode.Float, Bits: 128, Lanes: 1},
+		{Code: typecode.Complex, Bits: 32, Lanes: 1},
+		{Code: typecode.Bcomplex, Bits: 32, Lanes: 1},
+		{Code: typecode.Float, Bits: 32, Lanes: 4},
+		{Code: typecode.UInt, Bits: 8, Lanes: 3},
+		{Code: typecode.Int, Bits: 16, Lanes: 5},
+		{Code: typecode.Float, Bits: 64, Lanes: 8},
 		{Code: 200, Bits: 24, Lanes: 1},
 	}
-	for code := core.CodeFloat8E3M4; code <= core.CodeFloat8E8M0FNU; code++ {
+	for code := typecode.Float8E3M4; code <= typecode.Float8E8M0FNU; code++ {
 		types = append(types, core.DType{Code: code, Bits: 8, Lanes: 1})
 	}
 	return types
@@ -141,7 +142,7 @@ func caseElementSizes(e *env) {
 		{shape: []int64{4, 3}, dst: []int64{1, 4}, src: []int64{0, -1}},
 	}
 	for _, size := range []uint16{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 33} {
-		t := core.DType{Code: core.CodeUInt, Bits: 8, Lanes: size}
+		t := core.DType{Code: typecode.UInt, Bits: 8, Lanes: size}
 		for _, l := range layouts {
 			e.wantCopied(e.newImage(t, 0, l.shape, l.dst, 0), e.newImage(t, 0, l.shape, l.src, 0))
 		}

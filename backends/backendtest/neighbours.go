@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // Other memory may lie on the same page, in the same allocation, or before the address
@@ -159,7 +160,7 @@ func (e *env) wantReversed(foreign func(*image) *core.Tensor) {
 			if l.shape[0] >= 2000 && size != 4 {
 				continue // it is there for its many rows, and takes long
 			}
-			t := core.DType{Code: core.CodeUInt, Bits: 8, Lanes: size}
+			t := core.DType{Code: typecode.UInt, Bits: 8, Lanes: size}
 			host, device := e.newImage(t, 0, l.shape, l.src, 5), e.newImage(t, 0, l.shape, nil, 0)
 			for _, s := range e.streams() {
 				dst, src := e.onDevice(device), foreign(host)

@@ -1,6 +1,9 @@
 package backendtest
 
-import "github.com/dlx-go/dlx/core"
+import (
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
+)
 
 var subByteCases = []Case{
 	{
@@ -43,14 +46,14 @@ var subByteCases = []Case{
 func subByteTypes() []core.DType {
 	types := []core.DType{
 		core.TypeFloat4E2M1FN, core.TypeInt4,
-		{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1},
-		{Code: core.CodeFloat6E3M2FN, Bits: 6, Lanes: 1},
-		{Code: core.CodeInt, Bits: 4, Lanes: 2},
-		{Code: core.CodeUInt, Bits: 4, Lanes: 3},
-		{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 4},
+		{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 1},
+		{Code: typecode.Float6E3M2FN, Bits: 6, Lanes: 1},
+		{Code: typecode.Int, Bits: 4, Lanes: 2},
+		{Code: typecode.UInt, Bits: 4, Lanes: 3},
+		{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 4},
 	}
 	for width := uint8(1); width < 8; width++ {
-		types = append(types, core.DType{Code: core.CodeUInt, Bits: width, Lanes: 1})
+		types = append(types, core.DType{Code: typecode.UInt, Bits: width, Lanes: 1})
 	}
 	return types
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -128,8 +129,8 @@ func TestCopyOfElementsNarrowerThanAByte(t *testing.T) {
 		{"packed, every second", core.TypeInt4, 0, []uint8{0x21, 0x43}, []uint8{0}, []uint8{0x31}, []int64{2}, []int64{2}},
 		{"packed, repeated", core.TypeInt4, 0, []uint8{0x05}, []uint8{0, 0}, []uint8{0x55, 0x55}, []int64{0}, []int64{4}},
 		{"padded, every second", core.TypeInt4, core.FlagSubBytePadded, []uint8{1, 2, 3, 4}, []uint8{0, 0}, []uint8{1, 3}, []int64{2}, []int64{2}},
-		{"whole bytes of two lanes", core.DType{Code: core.CodeInt, Bits: 4, Lanes: 2}, 0, []uint8{0x21, 0x43, 0x65}, []uint8{0, 0}, []uint8{0x21, 0x65}, []int64{2}, []int64{2}},
-		{"lanes that end within a byte", core.DType{Code: core.CodeInt, Bits: 4, Lanes: 3}, 0, []uint8{0x21, 0x43, 0x65}, []uint8{0, 0, 0}, []uint8{0x21, 0x43, 0x65}, []int64{1}, []int64{2}},
+		{"whole bytes of two lanes", core.DType{Code: typecode.Int, Bits: 4, Lanes: 2}, 0, []uint8{0x21, 0x43, 0x65}, []uint8{0, 0}, []uint8{0x21, 0x65}, []int64{2}, []int64{2}},
+		{"lanes that end within a byte", core.DType{Code: typecode.Int, Bits: 4, Lanes: 3}, 0, []uint8{0x21, 0x43, 0x65}, []uint8{0, 0, 0}, []uint8{0x21, 0x43, 0x65}, []int64{1}, []int64{2}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			view := func(s []uint8, strides []int64) *core.Tensor {

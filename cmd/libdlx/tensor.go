@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/exchange"
 )
 
@@ -25,7 +26,7 @@ func setTensor(out **C.dlx_tensor, t *core.Tensor, err error) error {
 }
 
 func dtype(t C.dlx_dtype) core.DType {
-	return core.DType{Code: core.TypeCode(t.code), Bits: uint8(t.bits), Lanes: uint16(t.lanes)}
+	return core.DType{Code: typecode.Code(t.code), Bits: uint8(t.bits), Lanes: uint16(t.lanes)}
 }
 
 // dims returns the numbers of an array of C, which may be NULL if there are none, or if none are needed. The result is

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // wrap makes a host tensor of bytes.
@@ -26,9 +27,9 @@ func wrap(t *testing.T, b []byte, s core.Spec) *core.Tensor {
 }
 
 func TestCopyNaive(t *testing.T) {
-	u8, u16, u4 := core.TypeUint8, core.TypeUint16, core.DType{Code: core.CodeUInt, Bits: 4, Lanes: 1}
-	u3x3 := core.DType{Code: core.CodeUInt, Bits: 3, Lanes: 3}
-	f6 := core.DType{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}
+	u8, u16, u4 := core.TypeUint8, core.TypeUint16, core.DType{Code: typecode.UInt, Bits: 4, Lanes: 1}
+	u3x3 := core.DType{Code: typecode.UInt, Bits: 3, Lanes: 3}
+	f6 := core.DType{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 1}
 	ones := func(n int) []byte { return slices.Repeat([]byte{0xff}, n) }
 	for _, c := range []struct {
 		name          string

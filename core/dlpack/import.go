@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/internal/abi"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // Import makes a tensor from a struct of DLPack 1.x, without a copy of the elements. The
@@ -132,7 +133,7 @@ func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.
 	}
 	rank := d.NDim
 	s = core.Spec{
-		DType:  core.DType{Code: core.TypeCode(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes},
+		DType:  core.DType{Code: typecode.Code(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes},
 		Offset: int64(d.ByteOffset),
 		Flags:  flags,
 	}
@@ -174,13 +175,13 @@ func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.
 
 // definedBits returns the width that dlpack.h requires for a type code, 0 if it allows any. A
 // bool has 8 bits; some producers wrongly set 1, which is an error.
-func definedBits(code core.TypeCode) uint8 {
+func definedBits(code typecode.Code) uint8 {
 	switch {
-	case code == core.CodeBool, code >= core.CodeFloat8E3M4 && code <= core.CodeFloat8E8M0FNU:
+	case code == typecode.Bool, code >= typecode.Float8E3M4 && code <= typecode.Float8E8M0FNU:
 		return 8
-	case code == core.CodeFloat6E2M3FN, code == core.CodeFloat6E3M2FN:
+	case code == typecode.Float6E2M3FN, code == typecode.Float6E3M2FN:
 		return 6
-	case code == core.CodeFloat4E2M1FN:
+	case code == typecode.Float4E2M1FN:
 		return 4
 	}
 	return 0

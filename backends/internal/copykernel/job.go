@@ -15,7 +15,7 @@ type Job struct {
 	bits     bool
 }
 
-// Between returns the job of copying src to dst, which have passed [backendkit.CheckCopy]. The bases are the
+// Between returns the job of copying src to dst, which have passed CheckCopy of package backendkit. The bases are the
 // addresses at which the host sees the byte at offset 0 from the handle of each memory: the handle itself for
 // host memory, and the address from [core.HostViewer] or a mapping for device memory.
 func Between(dst, src *core.Tensor, dstBase, srcBase uintptr) Job {

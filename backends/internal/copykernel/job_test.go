@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }
@@ -33,7 +34,7 @@ func hosted(t *testing.T, memory []byte, s core.Spec) *core.Tensor {
 
 var jobTypes = []core.DType{
 	core.TypeUint8, core.TypeFloat32, core.TypeComplex128, core.TypeInt4,
-	{Code: core.CodeInt, Bits: 4, Lanes: 2}, {Code: core.CodeUInt, Bits: 1, Lanes: 1}, {Code: core.CodeFloat, Bits: 12, Lanes: 1},
+	{Code: typecode.Int, Bits: 4, Lanes: 2}, {Code: typecode.UInt, Bits: 1, Lanes: 1}, {Code: typecode.Float, Bits: 12, Lanes: 1},
 }
 
 // Random views of every kind of type: what Between gives is what copying one

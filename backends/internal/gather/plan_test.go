@@ -12,6 +12,7 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }
@@ -112,7 +113,7 @@ func randomCase(rng *rand.Rand) copyCase {
 // types has a word of every size, and sizes that are several.
 var types = []core.DType{
 	core.TypeUint8, core.TypeFloat16, core.TypeFloat32, core.TypeFloat64, core.TypeComplex128,
-	{Code: core.CodeUInt, Bits: 8, Lanes: 3}, {Code: core.CodeFloat, Bits: 32, Lanes: 3},
+	{Code: typecode.UInt, Bits: 8, Lanes: 3}, {Code: typecode.Float, Bits: 32, Lanes: 3},
 }
 
 // placed is a tensor in memory of the host, with room around it.

@@ -27,7 +27,7 @@ type Copy struct {
 // that the room for the axes is on the caller's stack.
 const inlineRank = 8
 
-// Of returns the geometry of copying src to dst, which have passed [backendkit.CheckCopy] and are not the same
+// Of returns the geometry of copying src to dst, which have passed CheckCopy of package backendkit and are not the same
 // elements. Packed numbers below a byte are allowed if only whole bytes are copied. Otherwise Of fails with
 // ErrNotSupported, and the host must copy.
 func Of(dst, src *core.Tensor) (c Copy, err error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/internal/abi"
+	"github.com/dlx-go/dlx/core/typecode"
 )
 
 // headerFolder is where the standard's <dlpack/dlpack.h> lies.
@@ -113,24 +114,24 @@ func TestConstantsAreThoseOfTheRealHeader(t *testing.T) {
 		"kDLMAIA":        int64(core.DeviceMAIA),
 		"kDLTrn":         int64(core.DeviceTrn),
 
-		"kDLInt":                int64(core.CodeInt),
-		"kDLUInt":               int64(core.CodeUInt),
-		"kDLFloat":              int64(core.CodeFloat),
-		"kDLOpaqueHandle":       int64(core.CodeOpaqueHandle),
-		"kDLBfloat":             int64(core.CodeBfloat),
-		"kDLComplex":            int64(core.CodeComplex),
-		"kDLBool":               int64(core.CodeBool),
-		"kDLFloat8_e3m4":        int64(core.CodeFloat8E3M4),
-		"kDLFloat8_e4m3":        int64(core.CodeFloat8E4M3),
-		"kDLFloat8_e4m3b11fnuz": int64(core.CodeFloat8E4M3B11),
-		"kDLFloat8_e4m3fn":      int64(core.CodeFloat8E4M3FN),
-		"kDLFloat8_e4m3fnuz":    int64(core.CodeFloat8E4M3FNUZ),
-		"kDLFloat8_e5m2":        int64(core.CodeFloat8E5M2),
-		"kDLFloat8_e5m2fnuz":    int64(core.CodeFloat8E5M2FNUZ),
-		"kDLFloat8_e8m0fnu":     int64(core.CodeFloat8E8M0FNU),
-		"kDLFloat6_e2m3fn":      int64(core.CodeFloat6E2M3FN),
-		"kDLFloat6_e3m2fn":      int64(core.CodeFloat6E3M2FN),
-		"kDLFloat4_e2m1fn":      int64(core.CodeFloat4E2M1FN),
+		"kDLInt":                int64(typecode.Int),
+		"kDLUInt":               int64(typecode.UInt),
+		"kDLFloat":              int64(typecode.Float),
+		"kDLOpaqueHandle":       int64(typecode.OpaqueHandle),
+		"kDLBfloat":             int64(typecode.Bfloat),
+		"kDLComplex":            int64(typecode.Complex),
+		"kDLBool":               int64(typecode.Bool),
+		"kDLFloat8_e3m4":        int64(typecode.Float8E3M4),
+		"kDLFloat8_e4m3":        int64(typecode.Float8E4M3),
+		"kDLFloat8_e4m3b11fnuz": int64(typecode.Float8E4M3B11FNUZ),
+		"kDLFloat8_e4m3fn":      int64(typecode.Float8E4M3FN),
+		"kDLFloat8_e4m3fnuz":    int64(typecode.Float8E4M3FNUZ),
+		"kDLFloat8_e5m2":        int64(typecode.Float8E5M2),
+		"kDLFloat8_e5m2fnuz":    int64(typecode.Float8E5M2FNUZ),
+		"kDLFloat8_e8m0fnu":     int64(typecode.Float8E8M0FNU),
+		"kDLFloat6_e2m3fn":      int64(typecode.Float6E2M3FN),
+		"kDLFloat6_e3m2fn":      int64(typecode.Float6E3M2FN),
+		"kDLFloat4_e2m1fn":      int64(typecode.Float4E2M1FN),
 	})
 }
 

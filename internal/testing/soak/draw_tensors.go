@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/typecode"
 	"github.com/dlx-go/dlx/internal/testing/soak/parts"
 )
 
@@ -11,9 +12,9 @@ import (
 var dtypes = []core.DType{
 	core.TypeUint8, core.TypeInt16, core.TypeFloat16, core.TypeFloat32, core.TypeFloat64, core.TypeComplex128,
 	core.TypeBool, core.TypeBFloat16, core.TypeInt4, core.TypeFloat4E2M1FN, core.TypeFloat8E5M2,
-	{Code: core.CodeFloat6E2M3FN, Bits: 6, Lanes: 1}, {Code: core.CodeUInt, Bits: 8, Lanes: 3},
-	{Code: core.CodeInt, Bits: 4, Lanes: 2}, {Code: core.CodeFloat, Bits: 32, Lanes: 4},
-	{Code: core.CodeUInt, Bits: 1, Lanes: 1}, {Code: 42, Bits: 24, Lanes: 2},
+	{Code: typecode.Float6E2M3FN, Bits: 6, Lanes: 1}, {Code: typecode.UInt, Bits: 8, Lanes: 3},
+	{Code: typecode.Int, Bits: 4, Lanes: 2}, {Code: typecode.Float, Bits: 32, Lanes: 4},
+	{Code: typecode.UInt, Bits: 1, Lanes: 1}, {Code: 42, Bits: 24, Lanes: 2},
 }
 
 // shape draws extents: mostly few elements, sometimes a page or more, seldom a MiB.
