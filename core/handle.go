@@ -123,6 +123,9 @@ func (v *Vendor) UnmarshalText(text []byte) error {
 // descriptor or another number of the operating system, or bytes that the drivers of one
 // vendor understand.
 //
+// Devices make handles when they export something. Package backendkit has functions that make
+// handles of descriptors and bytes.
+//
 // A handle has one owner, who closes it. A call that imports a handle takes the payload on
 // success, and leaves it in the handle on failure. "defer h.Close()" is therefore right
 // wherever a handle is made. A handle whose payload was taken, or that was closed, is

@@ -19,6 +19,8 @@ var inside = door.Core.(interface {
 
 // CapabilityOf returns the capability of the optional interface I. For example, it
 // returns core.CapMapHost for [core.HostMapper]. It returns 0 if I has no capability.
+// Code that already has the properties of a device can test their Capabilities for it, instead of
+// calling [core.As].
 func CapabilityOf[I any]() core.Capabilities { return inside.CapabilityOf((*I)(nil)) }
 
 // CheckCapabilities checks that d implements the interface of every capability that it
