@@ -56,7 +56,7 @@ func dlpackCases() []Case {
 			m := foreign.Produce()
 			return besideEmptyCall(timed(func(n int) error {
 				for range n {
-					t, err := dlpack.Import(m)
+					t, err := dlpack.Import(m, dlpack.ImportOptions{})
 					if err != nil {
 						return err
 					}
@@ -76,7 +76,7 @@ func dlpackCases() []Case {
 			var d dlpack.Description
 			return besideEmptyCall(timed(func(n int) error {
 				for range n {
-					if err := d.Read(m); err != nil {
+					if err := d.Read(m, dlpack.ImportOptions{}); err != nil {
 						return err
 					}
 					dlpack.Delete(m)
@@ -98,7 +98,7 @@ func dlpackCases() []Case {
 					if err != nil {
 						return err
 					}
-					back, err := dlpack.Import(m)
+					back, err := dlpack.Import(m, dlpack.ImportOptions{})
 					if err != nil {
 						return err
 					}
@@ -116,7 +116,7 @@ func dlpackCases() []Case {
 				if err != nil {
 					return err
 				}
-				back, err := dlpack.ImportLegacy(m)
+				back, err := dlpack.ImportLegacy(m, dlpack.ImportOptions{})
 				if err != nil {
 					return err
 				}

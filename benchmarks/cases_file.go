@@ -129,5 +129,5 @@ func (e *env) writeFile(path string, each int64) error {
 		}
 		list = append(list, tensorfile.Named{Name: fileTensor(i), Tensor: p.tensor})
 	}
-	return tensorfile.WriteFile(e.ctx, path, list)
+	return tensorfile.WriteFile(e.ctx, path, list, tensorfile.WriteOptions{})
 }

@@ -143,7 +143,7 @@ func (d DeviceID) unreachable(call string) error {
 	if d.Type.addressed() || d.Type.OpaqueHandle() {
 		return Errorf(ErrDevice, "core", call, "the host cannot reach memory on %v: copy it to the host first", d)
 	}
-	return Errorf(ErrDevice, "core", call, "it is unknown how memory on %v is reached: if it is that of the host, CUDA or ROCm, import it as such, by dlpack.OnDevice", d)
+	return Errorf(ErrDevice, "core", call, "it is unknown how memory on %v is reached: if it is that of the host, CUDA or ROCm, import it as such, by OnDevice of dlpack.ImportOptions", d)
 }
 
 // unowned returns an error for memory that neither the host nor an opened device can reach, with what the program can do.

@@ -15,14 +15,14 @@ import (
 )
 
 // called exports a tensor as a library does that calls the memory by another kind of device, and imports that.
-func called(t *testing.T, x *core.Tensor, kind core.DeviceType, opts ...dlpack.Option) *core.Tensor {
+func called(t *testing.T, x *core.Tensor, kind core.DeviceType, options ...dlpack.ImportOptions) *core.Tensor {
 	t.Helper()
 	m, err := dlpack.Export(x)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Tensor.Device.Type, m.Tensor.Device.ID = int32(kind), 0
-	y, err := dlpack.Import(m, opts...)
+	y, err := dlpack.Import(m, append(options, dlpack.ImportOptions{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +37,11 @@ func TestMemoryOfOtherKindsMovesAsWhatItIs(t *testing.T) {
 	devices := openAll(t, 1)
 	x := slice(t, []int32{1, 2, 3, 4, 5, 6})
 	for _, kind := range []core.DeviceType{core.DeviceVPI, core.DeviceOneAPI, core.DeviceExt, core.DeviceTrn, core.DeviceMAIA, 99} {
-		unknown, known := called(t, x, kind), called(t, x, kind, dlpack.OnDevice(core.CPU))
+		unknown, known := called(t, x, kind), called(t, x, kind, dlpack.ImportOptions{OnDevice: core.CPU})
 		for _, d := range devices {
 			for _, policy := range []exchange.Copy{exchange.IfNeeded, exchange.Always, exchange.Never} {
 				y, _, err := exchange.To(t.Context(), unknown, d, exchange.Options{Copy: policy})
-				if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), kind.String()) || !strings.Contains(err.Error(), "dlpack.OnDevice") {
+				if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), kind.String()) || !strings.Contains(err.Error(), "dlpack.ImportOptions") {
 					t.Errorf("%v to %v, copy %v: %v, %v", kind, d.ID(), policy, y, err)
 				}
 			}
@@ -83,7 +83,7 @@ func TestMemoryOfOtherKindsThatIsACards(t *testing.T) {
 			continue
 		}
 		own := numbered(t, d, core.AllocOptions{}, 6)
-		x := called(t, own, core.DeviceVPI, dlpack.OnDevice(d.ID()))
+		x := called(t, own, core.DeviceVPI, dlpack.ImportOptions{OnDevice: d.ID()})
 		_, _, err := exchange.To(t.Context(), x, host(t), exchange.Options{})
 		if !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "import it through a device of "+d.ID().String()) {
 			t.Errorf("past %v: %v", d.ID(), err)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/exchange/internal/opened"
 	"github.com/dlx-go/dlx/internal/staging"
 )
 
@@ -16,59 +15,51 @@ func copyInPieces(ctx context.Context, r *run, c *copying) error {
 	return r.withSource(c, func(src *core.Tensor) error {
 		return r.onStream(ctx, r.from.Device, func(fill core.Stream) error {
 			return r.onStream(ctx, r.dst, func(empty core.Stream) error {
-				p := pipeline{ctx: ctx, from: r.from.Device, to: r.dst, fill: fill, empty: empty}
-				defer p.release()
-				size := min(max(staging.PieceBytes, c.bytes/max(1, src.NumElements())), c.bytes)
-				for i := range p.buffers {
-					var err error
-					if p.buffers[i], err = r.stagingBuffer(ctx, size); err != nil {
-						return err
-					}
-				}
+				s := &stagedCopy{run: r, fill: fill, empty: empty}
+				s.pipeline.Steps, s.pipeline.Late = s, true
+				s.size = min(max(staging.PieceBytes, c.bytes/max(1, src.NumElements())), c.bytes)
+				defer s.pipeline.Close((*stagingBuffer).release)
 				whole, err := c.fresh.Buffer()
 				if err != nil {
 					return err
 				}
 				defer inside.Parts(whole)() // the result reports the error of each piece
-				if err := p.run(c.fresh, src); err != nil {
+				if err := s.copy(ctx, c.fresh, src); err != nil {
 					return err
 				}
-				return p.drain()
+				return s.pipeline.Flush(ctx)
 			})
 		})
 	})
 }
 
-// pipeline copies a tensor in pieces through staging buffers.
-type pipeline struct {
-	ctx         context.Context
-	from, to    core.Device
-	fill, empty core.Stream // of from and to
-	buffers     [opened.StagingBuffers]stagingBuffer
-
-	next   int          // the buffer that comes next
-	target *core.Tensor // where the piece goes that the buffer before holds; nil if there is none
-	staged *core.Tensor // that piece
+// stagedCopy copies a tensor in pieces through staging buffers.
+type stagedCopy struct {
+	*run
+	fill, empty core.Stream // of the source's device and of the destination
+	size        int64       // of a buffer
+	pipeline    staging.Pipeline[stagingBuffer, part, inOrder]
 }
 
-func (p *pipeline) release() {
-	p.drop()
-	for _, b := range p.buffers {
-		b.release()
-	}
-}
+// part is a part of a tensor, and where it goes.
+type part struct{ dst, src *core.Tensor }
 
-// run copies src to dst, both with the same shape, in pieces that fit a buffer.
-func (p *pipeline) run(dst, src *core.Tensor) error {
+// inOrder is the mark of a copy: tensors keep the order.
+type inOrder struct{}
+
+var _ staging.Steps[stagingBuffer, part, inOrder] = (*stagedCopy)(nil)
+
+// copy copies src to dst, both with the same shape, in pieces that fit a buffer.
+func (s *stagedCopy) copy(ctx context.Context, dst, src *core.Tensor) error {
 	bytes := src.NumBytes()
 	axis := firstAxis(src)
 	if bytes <= staging.PieceBytes || axis < 0 {
-		return p.piece(dst, src)
+		return s.pipeline.Put(ctx, part{dst, src})
 	}
 	extent := src.Layout().Dim(axis)
 	step := max(1, staging.PieceBytes/(bytes/extent))
 	for i := int64(0); i < extent; i += step {
-		if err := p.slice(dst, src, axis, i, min(i+step, extent)); err != nil {
+		if err := s.slice(ctx, dst, src, axis, i, min(i+step, extent)); err != nil {
 			return err
 		}
 	}
@@ -86,61 +77,48 @@ func firstAxis(t *core.Tensor) int {
 }
 
 // slice copies a part of an axis.
-func (p *pipeline) slice(dst, src *core.Tensor, axis int, start, stop int64) error {
+func (s *stagedCopy) slice(ctx context.Context, dst, src *core.Tensor, axis int, start, stop int64) error {
 	d, err := dst.Slice(axis, start, stop, 1)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	s, err := src.Slice(axis, start, stop, 1)
+	from, err := src.Slice(axis, start, stop, 1)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	return p.run(d, s)
+	defer from.Close()
+	return s.copy(ctx, d, from)
 }
 
-// piece fills the next buffer, and empties the one before meanwhile.
-func (p *pipeline) piece(dst, src *core.Tensor) error {
-	b := &p.buffers[p.next%len(p.buffers)]
-	p.next++
-	in, err := like(b.in, src)
+// Fill lets the source's device copy a part to a buffer.
+func (s *stagedCopy) Fill(ctx context.Context, b *stagingBuffer, p part, _ inOrder) (inOrder, error) {
+	if b.in == nil {
+		var err error
+		if *b, err = s.stagingBuffer(ctx, s.size); err != nil {
+			return inOrder{}, err
+		}
+	}
+	in, err := like(b.in, p.src)
 	if err != nil {
-		return err
+		return inOrder{}, err
 	}
 	defer in.Close()
-	if err := p.from.Copy(p.ctx, p.fill, in, src); err != nil {
-		return err
+	if err := s.from.Device.Copy(ctx, s.fill, in, p.src); err != nil {
+		return inOrder{}, err
 	}
-	if err := p.drain(); err != nil {
-		return err
+	if b.staged, err = like(b.out, p.src); err != nil {
+		return inOrder{}, err
 	}
-	if p.staged, err = like(b.out, src); err != nil {
-		return err
-	}
-	if p.target, err = dst.Share(); err != nil {
-		_ = p.staged.Close()
-		p.staged = nil
-	}
-	return err
+	b.target, err = p.dst.Share() // it is closed when the buffer is emptied
+	return inOrder{}, err
 }
 
-// drain empties the buffer that was filled last.
-func (p *pipeline) drain() error {
-	if p.target == nil {
-		return nil
-	}
-	err := p.to.Copy(p.ctx, p.empty, p.target, p.staged)
-	p.drop()
-	return err
-}
-
-// drop forgets the piece that was filled last.
-func (p *pipeline) drop() {
-	if p.target != nil {
-		_, _ = p.target.Close(), p.staged.Close()
-		p.target, p.staged = nil, nil
-	}
+// Empty lets the destination copy a part from its buffer.
+func (s *stagedCopy) Empty(ctx context.Context, b *stagingBuffer, _ part, _ inOrder) (inOrder, error) {
+	err := s.dst.Copy(ctx, s.empty, b.target, b.staged)
+	b.forget()
+	return inOrder{}, err
 }
 
 // like makes a row-major tensor of the type and shape of t on the memory of buffer.

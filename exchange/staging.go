@@ -14,20 +14,26 @@ type stagingBuffer struct {
 	in  *core.Tensor // what the source's device writes
 	out *core.Tensor // what the destination reads
 
+	staged *core.Tensor // the part of a tensor that the buffer holds; nil if it is empty
+	target *core.Tensor // where that goes
+
 	kept opened.Staging // what in and out are tensors of, if the cache keeps it
 }
 
+// forget forgets what the buffer holds.
+func (b *stagingBuffer) forget() {
+	_, _ = b.staged.Close(), b.target.Close()
+	b.staged, b.target = nil, nil
+}
+
 // release gives the buffer back. Work on it may be unfinished.
-func (b stagingBuffer) release() {
+func (b *stagingBuffer) release() {
+	b.forget()
 	if b.kept.Own != nil {
 		cache.GiveStaging(b.kept)
 		return
 	}
-	for _, t := range []*core.Tensor{b.in, b.out} {
-		if t != nil {
-			_ = t.Close()
-		}
-	}
+	_, _ = b.in.Close(), b.out.Close()
 }
 
 // stagingBuffer returns memory of at least size bytes that the host and one of the

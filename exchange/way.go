@@ -132,7 +132,7 @@ func (f failure) text(*names, way) string { return f.Error() }
 // The reasons that a plan knows, beside otherDriver and otherTypes.
 var (
 	notOwned       reason = unowned("no opened device owns the memory: import it through a device of {memory} first")
-	unknownKind    reason = unowned("no opened device owns the memory: import it through a device of {memory} first, or, if it is memory of the host, CUDA or ROCm by another name, as that, by dlpack.OnDevice")
+	unknownKind    reason = unowned("no opened device owns the memory: import it through a device of {memory} first, or, if it is memory of the host, CUDA or ROCm by another name, as that, by OnDevice of dlpack.ImportOptions")
 	otherMemory    reason = because("it is memory of {memory}")
 	otherType      reason = because("it is memory of {memory}, and memory of type {wanted} is wanted: Options.Alloc.Type says which")
 	unknownStart   reason = because("the source's memory has no known size, and elements lie before its start")

@@ -49,7 +49,7 @@ forbidden=(
   "backends/internal/external   stream"
   "backends/internal/gather     backends/internal/dl"
   "backends/internal/reaper     stream"
-  "backends/internal/nap        core"
+  "backends/internal/microsleep core"
   "backends/internal/relay      stream"
   "backends/internal/shell      backends/internal/dl"
   "backends/internal/strided    backends/internal/gather"

@@ -21,13 +21,13 @@ func BenchmarkOpen(b *testing.B) {
 		data := must[*core.Tensor](b)(core.FromSlice(make([]float32, size.bytes/4)))
 		for _, format := range []tensorfile.Format{tensorfile.NPY, tensorfile.NPZ, tensorfile.Safetensors} {
 			path := filepath.Join(folder, size.name+"."+string(format))
-			if err := tensorfile.WriteFile(context.Background(), path, []tensorfile.Named{{Name: size.name, Tensor: data}}); err != nil {
+			if err := tensorfile.WriteFile(context.Background(), path, []tensorfile.Named{{Name: size.name, Tensor: data}}, tensorfile.WriteOptions{}); err != nil {
 				b.Fatal(err)
 			}
 			b.Run(string(format)+"/"+size.name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					f, err := tensorfile.Open(path)
+					f, err := tensorfile.Open(path, tensorfile.OpenOptions{})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -45,7 +45,7 @@ func BenchmarkOpen(b *testing.B) {
 
 // BenchmarkTensor measures one more tensor of an open file.
 func BenchmarkTensor(b *testing.B) {
-	f := must[*tensorfile.File](b)(tensorfile.Open(realPath("digits.safetensors")))
+	f := must[*tensorfile.File](b)(tensorfile.Open(realPath("digits.safetensors"), tensorfile.OpenOptions{}))
 	b.ReportAllocs()
 	for b.Loop() {
 		t, err := f.Tensor("mean")
@@ -65,7 +65,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(t.NumBytes())
 			for b.Loop() {
-				err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, []tensorfile.Named{{Name: "x", Tensor: t}})
+				err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, []tensorfile.Named{{Name: "x", Tensor: t}}, tensorfile.WriteOptions{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -34,7 +34,7 @@ func TestCanWriteFailsAsWriteWould(t *testing.T) {
 			infos = append(infos, tensorfile.Info{Name: x.Name, DType: x.Tensor.DType(), Shape: x.Tensor.Shape()})
 		}
 		for _, format := range formats {
-			want := tensorfile.Write(context.Background(), io.Discard, format, tensors)
+			want := tensorfile.Write(context.Background(), io.Discard, format, tensors, tensorfile.WriteOptions{})
 			got := tensorfile.CanWrite(format, infos)
 			if (got == nil) != (want == nil) || want != nil && got.Error() != want.Error() {
 				t.Errorf("%s, %d tensors, the last %.20q: %v, but Write: %v", format, len(infos), lastName(infos), got, want)

@@ -15,7 +15,7 @@ import (
 // place if that was asked for.
 func TestADamagedByteOfAStoredMemberIsFound(t *testing.T) {
 	whole := realData(t, "digits.npz")
-	for _, info := range must[*tensorfile.File](t)(tensorfile.Parse(whole, "digits.npz")).Tensors() {
+	for _, info := range must[*tensorfile.File](t)(tensorfile.Parse(whole, "digits.npz", tensorfile.OpenOptions{})).Tensors() {
 		for _, at := range []int64{0, info.Bytes / 2, info.Bytes - 1} {
 			data := bytes.Clone(whole)
 			data[info.Offset+at] ^= 0x10
@@ -24,13 +24,10 @@ func TestADamagedByteOfAStoredMemberIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, verify := range []bool{false, true} {
-				var opts []tensorfile.OpenOption
-				if verify {
-					opts = append(opts, tensorfile.VerifyChecksums())
-				}
+				options := tensorfile.OpenOptions{VerifyChecksums: verify}
 				for name, file := range map[string]*tensorfile.File{
-					"mapped": must[*tensorfile.File](t)(tensorfile.Open(path, opts...)),
-					"parsed": must[*tensorfile.File](t)(tensorfile.Parse(data, "x.npz", opts...)),
+					"mapped": must[*tensorfile.File](t)(tensorfile.Open(path, options)),
+					"parsed": must[*tensorfile.File](t)(tensorfile.Parse(data, "x.npz", options)),
 				} {
 					for _, other := range file.Tensors() {
 						x, err := file.Tensor(other.Name)
@@ -52,7 +49,7 @@ func TestADamagedByteOfAStoredMemberIsFound(t *testing.T) {
 
 func TestVerifyChecksumsAcceptsWhatIsSound(t *testing.T) {
 	for _, name := range realFiles {
-		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name), tensorfile.VerifyChecksums()))
+		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name), tensorfile.OpenOptions{VerifyChecksums: true}))
 		for _, info := range f.Tensors() {
 			x, err := f.Tensor(info.Name)
 			if err != nil {
@@ -67,7 +64,7 @@ func TestVerifyChecksumsAcceptsWhatIsSound(t *testing.T) {
 }
 
 func TestVerifyChecksumsOfAClosedFile(t *testing.T) {
-	f := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.npz"), tensorfile.VerifyChecksums()))
+	f := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.npz"), tensorfile.OpenOptions{VerifyChecksums: true}))
 	name := f.Tensors()[0].Name
 	f.Close()
 	if _, err := f.Tensor(name); !errors.Is(err, core.ErrClosed) {

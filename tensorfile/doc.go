@@ -52,7 +52,7 @@
 // stored as a byte other than 0 and 1.
 //
 // The checksum of a member of an .npz is verified when the member is inflated or copied. If
-// the member is used in place, its checksum is verified only with [VerifyChecksums], because
+// the member is used in place, its checksum is verified only with VerifyChecksums of [OpenOptions], because
 // that reads all its bytes.
 //
 // # Formats
@@ -63,7 +63,7 @@
 // ([Info.Swapped]). Arrays of element types that DLPack lacks (strings, dates, objects,
 // structures, long double) are not supported, and the error says why. NumPy stores the types
 // of ml_dtypes, such as bfloat16, as raw void ('<V2' or '|V1'), so that the file does not say
-// which type it is: [VoidAs] names it. A descr that is the name of the type, such as
+// which type it is: VoidAs of [OpenOptions] names it. A descr that is the name of the type, such as
 // 'bfloat16', is read, too. The package writes version 1.0, byte by byte as NumPy does.
 //
 // An .npz file is a ZIP archive with an .npy file in each member. The end record and the

@@ -15,7 +15,7 @@ import (
 )
 
 func Example() {
-	f, err := tensorfile.Open("../testdata/digits.npy")
+	f, err := tensorfile.Open("../testdata/digits.npy", tensorfile.OpenOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func Example() {
 }
 
 func ExampleFile_Tensors() {
-	f, err := tensorfile.Open("../testdata/digits.safetensors")
+	f, err := tensorfile.Open("../testdata/digits.safetensors", tensorfile.OpenOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func ExampleRead() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			err = tensorfile.Write(ctx, sender, tensorfile.Safetensors, []tensorfile.Named{{Name: "grid", Tensor: grid}})
+			err = tensorfile.Write(ctx, sender, tensorfile.Safetensors, []tensorfile.Named{{Name: "grid", Tensor: grid}}, tensorfile.WriteOptions{})
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func ExampleRead() {
 }
 
 func ExampleParse_refused() {
-	_, err := tensorfile.Parse([]byte("\x93NUMPY\x01\x00\x36\x00{'descr': '<V2', 'fortran_order': False, 'shape': ()}\n"), "x.npy")
+	_, err := tensorfile.Parse([]byte("\x93NUMPY\x01\x00\x36\x00{'descr': '<V2', 'fortran_order': False, 'shape': ()}\n"), "x.npy", tensorfile.OpenOptions{})
 	fmt.Println(err)
 	// Output:
 	// npy: Open: not supported: "x.npy": descr is "<V2": raw void may be bfloat16, a float8 or anything else of that size: name its type (option VoidAs or void_as, flag --void-as), or store the array as .safetensors
@@ -137,12 +137,12 @@ func ExampleWriteFile() {
 	err = tensorfile.WriteFile(context.Background(), path, []tensorfile.Named{
 		{Name: "weights", Tensor: weights},
 		{Name: "transposed", Tensor: column}, // becomes row-major
-	}, tensorfile.Metadata(map[string]string{"made by": "an example"}))
+	}, tensorfile.WriteOptions{Metadata: map[string]string{"made by": "an example"}})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	f, err := tensorfile.Open(path)
+	f, err := tensorfile.Open(path, tensorfile.OpenOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type entry struct {
 // File is an open file of tensors, or several that an index or a folder names. It is safe for concurrent use.
 type File struct {
 	format   Format
-	opts     openOptions
+	opts     opening
 	entries  []entry
 	index    nameIndex
 	metadata map[string]string
@@ -76,33 +76,34 @@ type share struct {
 //   - ErrDType for an element type that the format does not define;
 //   - ErrVersion for an unknown format version;
 //   - ErrNotSupported for something that the format allows but a tensor cannot express.
-func Open(path string, opts ...OpenOption) (*File, error) {
+func Open(path string, options OpenOptions) (*File, error) {
 	if info, err := os.Stat(path); err == nil && (info.IsDir() || isIndex(path)) {
-		return openAll(path, opts)
+		return openAll(path, options)
 	}
-	return openOne(path, opts)
+	return openOne(path, options)
 }
 
 // openOne opens a file that is neither an index nor a folder.
-func openOne(path string, opts []OpenOption) (*File, error) {
+func openOne(path string, options OpenOptions) (*File, error) {
 	m, err := mapFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return open(m, path, opts)
+	return open(m, path, opening{OpenOptions: options})
 }
 
 // Parse is like [Open], for a file in memory. name is used as its path. The caller still owns
 // data, and must not change it until the file and its tensors are closed, because the tensors
 // are views of it.
-func Parse(data []byte, name string, opts ...OpenOption) (*File, error) {
-	return open(newMapping(data, nil), name, opts)
+func Parse(data []byte, name string, options OpenOptions) (*File, error) {
+	return open(newMapping(data, nil), name, opening{OpenOptions: options})
 }
 
 // open makes a File of a mapping. It takes ownership of m even if it fails.
-func open(m *mapping, name string, opts []OpenOption) (*File, error) {
-	f := &File{opts: newOpenOptions(opts), share: &share{m: m}}
-	if err := checkVoids(f.opts.voids, fault{format: "tensorfile", call: "Open"}); err != nil {
+func open(m *mapping, name string, o opening) (*File, error) {
+	o.VoidAs = slices.Clone(o.VoidAs)
+	f := &File{opts: o, share: &share{m: m}}
+	if err := o.check(); err != nil {
 		m.Free()
 		return nil, err
 	}
@@ -130,9 +131,9 @@ func (f *File) read(data []byte, name string) (err error) {
 	switch f.format {
 	case NPY:
 		base := filepath.Base(name)
-		f.entries, err = readNPY(data, strings.TrimSuffix(base, filepath.Ext(base)), f.opts.voids, at)
+		f.entries, err = readNPY(data, strings.TrimSuffix(base, filepath.Ext(base)), f.opts.VoidAs, at)
 	case NPZ:
-		f.entries, err = readNPZ(data, f.opts.voids, at)
+		f.entries, err = readNPZ(data, f.opts.VoidAs, at)
 	case Safetensors:
 		f.entries, f.metadata, err = readSafetensors(data, f.opts, at)
 		f.opts.each, f.opts.header = nil, nil
@@ -146,7 +147,7 @@ func (f *File) read(data []byte, name string) (err error) {
 	}
 	for i := range f.entries {
 		e := &f.entries[i]
-		e.InPlace = e.err == nil && !e.Compressed && !e.Swapped && (f.opts.unaligned || aligned(e.DType, e.bytes(data)))
+		e.InPlace = e.err == nil && !e.Compressed && !e.Swapped && (f.opts.Unaligned || aligned(e.DType, e.bytes(data)))
 	}
 	return nil
 }
@@ -194,9 +195,9 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // as a [core.HostMapper] needs it.
 //
 // Tensor returns ErrInvalid if there is no such tensor, the file was truncated, or the data
-// of a member of an archive does not match its checksum; see [VerifyChecksums]. It returns
+// of a member of an archive does not match its checksum; see [OpenOptions]. It returns
 // ErrClosed if the file was closed, ErrOutOfMemory if the data would inflate to more than
-// [InflateLimit] or a copy of it does not fit into memory, and the error whose text is the Reason of [Info], if it has one.
+// InflateLimit or a copy of it does not fit into memory, and the error whose text is the Reason of [Info], if it has one.
 func (f *File) Tensor(name string) (*core.Tensor, error) {
 	at := fault{format: f.format, call: "Tensor"}
 	e := f.index.find(name)
@@ -215,7 +216,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 		return nil, at.errorf(core.ErrClosed, "the file was closed")
 	}
 	offset := e.Offset
-	if e.InPlace && f.opts.checksums {
+	if e.InPlace && f.opts.VerifyChecksums {
 		if err := e.verify(m.data, at.in("tensor", name)); err != nil {
 			m.Free()
 			return nil, err
@@ -247,7 +248,7 @@ func (f *File) Tensor(name string) (*core.Tensor, error) {
 func (f *File) load(e *entry, file []byte, at fault) (data []byte, err error) {
 	gone := memfault.Guard(memfault.Within(file), func() {
 		if e.Compressed {
-			data, err = e.member.inflate(e.Bytes, f.opts.inflateLimit, at)
+			data, err = e.member.inflate(e.Bytes, f.opts.inflateLimit(), at)
 			return
 		}
 		if data, err = allocate(int(e.Bytes)); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestOpenReadsRealFiles(t *testing.T) {
-	images := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.npy")))
+	images := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.npy"), tensorfile.OpenOptions{}))
 	x := must[*core.Tensor](t)(images.Tensor("digits"))
 	if images.Format() != tensorfile.NPY || x.DType() != core.TypeFloat64 || !slices.Equal(x.Shape(), []int64{1797, 8, 8}) {
 		t.Fatalf("got %v", x)
@@ -34,13 +34,13 @@ func TestOpenReadsRealFiles(t *testing.T) {
 		t.Errorf("the images sum up to %v, want 561718", sum)
 	}
 
-	fortran := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits_fortran.npy")))
+	fortran := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits_fortran.npy"), tensorfile.OpenOptions{}))
 	mean := must[*core.Tensor](t)(fortran.Tensor("digits_fortran"))
 	if !slices.Equal(mean.Layout().Strides(), []int64{1, 10, 80}) {
 		t.Errorf("strides %v, want those of column-major order", mean.Layout().Strides())
 	}
 	for _, name := range []string{"digits.npz", "digits_compressed.npz", "digits.safetensors"} {
-		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name)))
+		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name), tensorfile.OpenOptions{}))
 		checkSame(t, must[*core.Tensor](t)(f.Tensor("mean")), mean)
 		if first := must[*core.Tensor](t)(f.Tensor("first")); first.DType() != core.TypeUint8 || first.NumElements() != 1024 {
 			t.Errorf("%s: first is %v", name, first)
@@ -50,7 +50,7 @@ func TestOpenReadsRealFiles(t *testing.T) {
 
 func TestTensorsAreAlignedForTheirType(t *testing.T) {
 	for _, name := range realFiles {
-		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name)))
+		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name), tensorfile.OpenOptions{}))
 		for _, info := range f.Tensors() {
 			x := must[*core.Tensor](t)(f.Tensor(info.Name))
 			size, _ := x.DType().ItemSize()
@@ -63,8 +63,8 @@ func TestTensorsAreAlignedForTheirType(t *testing.T) {
 
 func TestUnalignedTensorsStayInPlaceIfAskedFor(t *testing.T) {
 	data := realData(t, "digits.npz")
-	aligned := must[*tensorfile.File](t)(tensorfile.Parse(data, "digits.npz"))
-	asTheyAre := must[*tensorfile.File](t)(tensorfile.Parse(data, "digits.npz", tensorfile.Unaligned()))
+	aligned := must[*tensorfile.File](t)(tensorfile.Parse(data, "digits.npz", tensorfile.OpenOptions{}))
+	asTheyAre := must[*tensorfile.File](t)(tensorfile.Parse(data, "digits.npz", tensorfile.OpenOptions{Unaligned: true}))
 	if mean := aligned.Tensors()[0]; mean.Name != "mean" || mean.InPlace {
 		t.Fatalf("%+v: want an array that NumPy did not align", mean)
 	}
@@ -107,11 +107,11 @@ func TestOpenTellsWhatItCannotOpen(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			_, err := tensorfile.Open(test.path)
+			_, err := tensorfile.Open(test.path, tensorfile.OpenOptions{})
 			checkError(t, err, test.format, test.want, test.field)
 		})
 	}
-	_, err := tensorfile.Open(missing)
+	_, err := tensorfile.Open(missing, tensorfile.OpenOptions{})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v: the system's reason is lost", err)
 	}
@@ -124,12 +124,12 @@ func TestFormatIsFoundByContentWhereTheExtensionSaysNothing(t *testing.T) {
 	for name, want := range map[string]tensorfile.Format{
 		"digits.npy": tensorfile.NPY, "digits.npz": tensorfile.NPZ, "digits.safetensors": tensorfile.Safetensors,
 	} {
-		f := must[*tensorfile.File](t)(tensorfile.Parse(realData(t, name), "digits.bin"))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(realData(t, name), "digits.bin", tensorfile.OpenOptions{}))
 		if f.Format() != want {
 			t.Errorf("%s is taken for %s", name, f.Format())
 		}
 	}
-	empty := must[*tensorfile.File](t)(tensorfile.Parse(archive(t), ""))
+	empty := must[*tensorfile.File](t)(tensorfile.Parse(archive(t), "", tensorfile.OpenOptions{}))
 	if empty.Format() != tensorfile.NPZ || len(empty.Tensors()) != 0 {
 		t.Errorf("an empty archive is taken for %s with %v", empty.Format(), empty.Tensors())
 	}
@@ -149,7 +149,7 @@ func TestTruncatedFiles(t *testing.T) {
 				step = 37 // a prime: the places differ modulo every alignment
 			}
 			// The capacity is cut too, so that reading beyond the end panics.
-			f, err := tensorfile.Parse(data[:n:n], name)
+			f, err := tensorfile.Parse(data[:n:n], name, tensorfile.OpenOptions{})
 			if err == nil {
 				_ = f.Close()
 			}
@@ -164,7 +164,7 @@ func TestTruncatedFiles(t *testing.T) {
 
 func TestTensorsOutliveTheFile(t *testing.T) {
 	before := core.Live()["tensorfile.mapping"]
-	f, err := tensorfile.Open(realPath("digits.safetensors"))
+	f, err := tensorfile.Open(realPath("digits.safetensors"), tensorfile.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,14 +198,14 @@ func TestTensorsOutliveTheFile(t *testing.T) {
 }
 
 func TestTensorByUnknownName(t *testing.T) {
-	f := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.npy")))
+	f := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.npy"), tensorfile.OpenOptions{}))
 	_, err := f.Tensor("labels")
 	checkError(t, err, tensorfile.NPY, core.ErrInvalid, `no tensor "labels"`)
 }
 
 func TestFileIsSafeForConcurrentUse(t *testing.T) {
 	for _, name := range realFiles {
-		f, err := tensorfile.Open(realPath(name))
+		f, err := tensorfile.Open(realPath(name), tensorfile.OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestFileIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestForgottenFileIsClosedByTheCollector(t *testing.T) {
-	if _, err := tensorfile.Open(realPath("digits.npy")); err != nil {
+	if _, err := tensorfile.Open(realPath("digits.npy"), tensorfile.OpenOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitForNoMapping(t)
@@ -245,21 +245,21 @@ func TestNoDescriptorStaysOpen(t *testing.T) {
 	before := coretest.Descriptors()
 	for range 10 {
 		for _, name := range realFiles {
-			f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name)))
+			f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name), tensorfile.OpenOptions{}))
 			x := must[*core.Tensor](t)(f.Tensor(f.Tensors()[0].Name))
 			data := realData(t, name)
 			cut := filepath.Join(folder, name)
 			if err := os.WriteFile(cut, data[:len(data)-1], 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tensorfile.Open(cut); err == nil {
+			if _, err := tensorfile.Open(cut, tensorfile.OpenOptions{}); err == nil {
 				t.Fatalf("%s was opened without its last byte", name)
 			}
 			named := []tensorfile.Named{{Name: "x", Tensor: x}, {Name: "x", Tensor: x}}
-			if err := tensorfile.WriteFile(t.Context(), cut, named); err == nil {
+			if err := tensorfile.WriteFile(t.Context(), cut, named, tensorfile.WriteOptions{}); err == nil {
 				t.Fatal("a name was written twice")
 			}
-			if err := tensorfile.WriteFile(t.Context(), cut, named[:1]); err != nil {
+			if err := tensorfile.WriteFile(t.Context(), cut, named[:1], tensorfile.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -273,7 +273,7 @@ func TestParseLeavesTheDataAsItIs(t *testing.T) {
 	for _, name := range realFiles {
 		data := realData(t, name)
 		kept := bytes.Clone(data)
-		f := must[*tensorfile.File](t)(tensorfile.Parse(data, name))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(data, name, tensorfile.OpenOptions{}))
 		for _, info := range f.Tensors() {
 			must[*core.Tensor](t)(f.Tensor(info.Name))
 		}

@@ -32,7 +32,7 @@ func TestAFileThatIsAnotherOneIsNamed(t *testing.T) {
 				extension == ".bin" && (name == "npy" || name == "torch") {
 				continue // is read as what it is
 			}
-			_, err := tensorfile.Parse([]byte(c.content), name+extension)
+			_, err := tensorfile.Parse([]byte(c.content), name+extension, tensorfile.OpenOptions{})
 			var e *core.Error
 			if !errors.Is(err, core.ErrNotSupported) || !errors.As(err, &e) || !strings.Contains(e.Detail, c.says) {
 				t.Errorf("%s%s: %v, want ErrNotSupported that says %q", name, extension, err, c.says)
@@ -65,7 +65,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 		}
 		return err
 	}
-	_, err = tensorfile.Open(short)
+	_, err = tensorfile.Open(short, tensorfile.OpenOptions{})
 	for _, c := range []struct {
 		err  error
 		says string

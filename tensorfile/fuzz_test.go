@@ -26,7 +26,7 @@ func fuzz(f *testing.F, format tensorfile.Format, seeds ...[]byte) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := tensorfile.Parse(data, "x."+string(format), tensorfile.InflateLimit(1<<20), tensorfile.VoidAs(core.TypeFloat16, core.TypeInt8))
+		file, err := tensorfile.Parse(data, "x."+string(format), tensorfile.OpenOptions{InflateLimit: 1 << 20, VoidAs: []core.DType{core.TypeFloat16, core.TypeInt8}})
 		if err != nil {
 			checkRefusal(t, err, format)
 			return
@@ -45,7 +45,7 @@ func fuzz(f *testing.F, format tensorfile.Format, seeds ...[]byte) {
 		if format != tensorfile.Safetensors && !writable(format, tensors) {
 			return
 		}
-		again := must[*tensorfile.File](t)(tensorfile.Parse(written(t, format, tensors), "x."+string(format)))
+		again := must[*tensorfile.File](t)(tensorfile.Parse(written(t, format, tensors), "x."+string(format), tensorfile.OpenOptions{}))
 		for _, n := range tensors {
 			checkSame(t, must[*core.Tensor](t)(again.Tensor(n.Name)), n.Tensor)
 		}
@@ -121,7 +121,7 @@ func FuzzRead(f *testing.F) {
 			if !errors.As(err, &typed) && err != io.EOF {
 				t.Fatalf("%v has no type", err)
 			}
-			if file, _ := tensorfile.Parse(data, format); file != nil {
+			if file, _ := tensorfile.Parse(data, format, tensorfile.OpenOptions{}); file != nil {
 				_ = file.Close()
 				if !errors.Is(err, core.ErrOutOfMemory) {
 					t.Fatalf("Parse takes what Read refuses: %v", err)
@@ -131,7 +131,7 @@ func FuzzRead(f *testing.F) {
 		}
 		defer func() { _ = l.Close() }()
 		message := append(data[:len(data):len(data)], make([]byte, more)...)[:size]
-		file := must[*tensorfile.File](t)(tensorfile.Parse(message, format))
+		file := must[*tensorfile.File](t)(tensorfile.Parse(message, format, tensorfile.OpenOptions{}))
 		if len(file.Tensors()) != len(l.Tensors) || int64(size) != l.Report.Files[0].Bytes {
 			t.Fatalf("%d tensors of %d bytes, want %d of %d", len(l.Tensors), l.Report.Files[0].Bytes, len(file.Tensors()), size)
 		}

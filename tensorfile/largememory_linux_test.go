@@ -35,7 +35,7 @@ func TestMemoryThatTheSystemRefuses(t *testing.T) {
 	file := archive(t, packed{"x.npy", data.Bytes(), zip.Deflate, func(h *zip.FileHeader) {
 		h.UncompressedSize64, h.CRC32 = uint64(len(header)+elements), crc32.ChecksumIEEE(nil)
 	}})
-	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.InflateLimit(math.MaxInt64)))
+	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.OpenOptions{InflateLimit: math.MaxInt64}))
 	_, err = f.Tensor("x")
 	checkError(t, err, tensorfile.NPZ, core.ErrOutOfMemory, "inflates to 17179869184 bytes")
 }

@@ -68,7 +68,7 @@ type LoadOptions struct {
 	Slices []Slice
 	// DType, if not zero, is the element type of the loaded tensors. [core.Convert] has the rules.
 	DType core.DType
-	// VoidAs are types of elements of raw void; see the function VoidAs.
+	// VoidAs are types of elements of raw void; see [OpenOptions].
 	VoidAs []core.DType
 	// RowMajor makes tensors in column-major order, which only .npy and .npz have, row-major.
 	RowMajor bool

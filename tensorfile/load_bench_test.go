@@ -18,7 +18,7 @@ func BenchmarkLoad(b *testing.B) {
 		tensors[i] = tensorfile.Named{Name: fmt.Sprintf("model.layers.%d.weight", i), Tensor: x}
 	}
 	path := filepath.Join(b.TempDir(), "x.safetensors")
-	if err := tensorfile.WriteFile(b.Context(), path, tensors); err != nil {
+	if err := tensorfile.WriteFile(b.Context(), path, tensors, tensorfile.WriteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	d := openHost(b)

@@ -16,10 +16,10 @@ import (
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
-// cuFileVariable says in a process with the stand-in for cuFile which of its calls fails.
+// cuFileVariable says in a process with the fake for cuFile which of its calls fails.
 const cuFileVariable = "DLX_TENSORFILE_TEST_CUFILE"
 
-// The simulated driver of CUDA and the stand-in for cuFile, which fails as the API's reference describes.
+// The simulated driver of CUDA and the fake for cuFile, which fails as the API's reference describes.
 func TestLoadByCuFile(t *testing.T) {
 	driver := os.Getenv("DLX_CUDA_LIBRARY")
 	if driver == "" {
@@ -30,7 +30,7 @@ func TestLoadByCuFile(t *testing.T) {
 		return
 	}
 	library := filepath.Join(t.TempDir(), "libcufile.so.0")
-	if out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-o", library, "../backends/cuda/internal/cufile/testdata/standin.c").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-o", library, "../backends/cuda/internal/cufile/testdata/fake.c").CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v\n%s", err, out)
 	}
 	for which, env := range map[string][]string{

@@ -46,7 +46,7 @@ func TestReadingPastThePageCache(t *testing.T) {
 // Reading the header reads little besides.
 func TestTheHeaderIsReadAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")
-	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: filled(t, core.TypeFloat32, 4<<20)}}); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: filled(t, core.TypeFloat32, 4<<20)}}, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(path)
@@ -78,7 +78,7 @@ func TestALongHeaderIsReadPastThePageCache(t *testing.T) {
 		tensors[i] = tensorfile.Named{Name: fmt.Sprintf("model.layers.%d.weight", i), Tensor: x}
 	}
 	path := filepath.Join(t.TempDir(), "x.safetensors")
-	if err := tensorfile.WriteFile(t.Context(), path, tensors); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(path)

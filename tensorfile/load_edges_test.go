@@ -36,7 +36,7 @@ func fileOf(t *testing.T, header string, more, n int) string {
 func TestLoadConvertsAfterAnOddByte(t *testing.T) {
 	path := fileOf(t, `{"a":{"dtype":"I8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"I8","shape":[5],"data_offsets":[3,8]},`+
 		`"c":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}}`, 0, 24)
-	f := must[*tensorfile.File](t)(tensorfile.Open(path))
+	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	for _, to := range targets {
 		d := to.open(t)
 		for _, read := range []tensorfile.ReadMode{tensorfile.ReadMap, tensorfile.ReadDirect} {
@@ -82,7 +82,7 @@ func TestChecksumOfWideRows(t *testing.T) {
 func TestLoadAlignsLargeTensors(t *testing.T) {
 	const bytes = 2 << 20
 	path := fileOf(t, fmt.Sprintf(`{"x":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}`, bytes/4, bytes), 3, bytes)
-	f := must[*tensorfile.File](t)(tensorfile.Open(path))
+	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	for _, read := range []tensorfile.ReadMode{tensorfile.ReadMap, tensorfile.ReadDirect} {
 		l := load(t, path, openHost(t), tensorfile.LoadOptions{Read: read})
 		if _, err := core.Values[float32](l.Tensors["x"]); err != nil {

@@ -231,7 +231,7 @@ func (l *loader) openShard(path string, wanted map[string]bool, r *runner) (err 
 	} else if headerSize > 0 {
 		s.expect(headerSize)
 	}
-	s.file, err = open(m, path, []OpenOption{VoidAs(l.options.VoidAs...), func(o *openOptions) { o.each, o.header = a.add, header }})
+	s.file, err = open(m, path, opening{OpenOptions{VoidAs: l.options.VoidAs}, a.add, header})
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func sharded(tb testing.TB, folder string, more map[string]string) string {
 			names[name] = file
 			tensors = append(tensors, tensorfile.Named{Name: name, Tensor: filled(tb, core.TypeFloat32, int64(100*i+k+1), 7)})
 		}
-		if err := tensorfile.WriteFile(tb.Context(), filepath.Join(folder, file), tensors); err != nil {
+		if err := tensorfile.WriteFile(tb.Context(), filepath.Join(folder, file), tensors, tensorfile.WriteOptions{}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -70,7 +70,7 @@ func TestLoadAllTakesSeveralPaths(t *testing.T) {
 	first := filepath.Join(folder, "model-00001-of-00002.safetensors")
 	second := filepath.Join(folder, "model-00002-of-00002.safetensors")
 	npy := filepath.Join(other, "x.npy")
-	if err := tensorfile.WriteFile(t.Context(), npy, []tensorfile.Named{{Tensor: filled(t, core.TypeFloat32, 9, 4)}}); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), npy, []tensorfile.Named{{Tensor: filled(t, core.TypeFloat32, 9, 4)}}, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, to := range targets {
@@ -183,7 +183,7 @@ func TestAFileThatWasCutShortSaysSo(t *testing.T) {
 			checkError(t, err, tensorfile.Safetensors, core.ErrLayout, want)
 			checkError(t, err, tensorfile.Safetensors, core.ErrLayout, fmt.Sprintf("a file that the index %q names: %q", index, path))
 		}
-		_, err = tensorfile.Open(path)
+		_, err = tensorfile.Open(path, tensorfile.OpenOptions{})
 		checkError(t, err, tensorfile.Safetensors, core.ErrLayout, fmt.Sprintf("%q", path))
 		checkError(t, err, tensorfile.Safetensors, core.ErrLayout, want)
 	}
@@ -223,7 +223,7 @@ func FuzzIndex(f *testing.F) {
 		case !errors.As(err, &typed):
 			t.Errorf("%v is not typed", err)
 		}
-		opened, failed := tensorfile.Open(filepath.Join(folder, "fuzz.safetensors.index.json"))
+		opened, failed := tensorfile.Open(filepath.Join(folder, "fuzz.safetensors.index.json"), tensorfile.OpenOptions{})
 		if failed == nil {
 			_ = opened.Close()
 		} else if !errors.As(failed, &typed) {

@@ -132,13 +132,12 @@ func typedOf(t *core.Tensor, from int64, spec core.Spec) (*core.Tensor, error) {
 	return core.NewTensor(b, spec)
 }
 
-// staging is a buffer through which bytes go to a device, or from it.
-type staging struct {
+// stagingBuffer is a buffer through which bytes go to a device, or from it.
+type stagingBuffer struct {
 	mem  *core.Tensor // what the device copies from or to; the owner closes it
 	view *core.Tensor // the host's view of mem; nil if mem is on the host
 	data []byte       // the bytes, from a multiple of block on
 	at   int64        // where they begin in mem
-	busy core.Event   // the copy that uses it; nil if there is none
 }
 
 // The kinds of memory of buffers, for the report.
@@ -148,8 +147,8 @@ const (
 	plainMemory   = "of the host"
 )
 
-// newStaging allocates a buffer of n bytes in the memory from which the device copies fastest, and returns its kind.
-func newStaging(ctx context.Context, d core.Device, n int64) (*staging, string, error) {
+// newStagingBuffer allocates a buffer of n bytes in the memory from which the device copies fastest, and returns its kind.
+func newStagingBuffer(ctx context.Context, d core.Device, n int64) (*stagingBuffer, string, error) {
 	pinned := map[core.DeviceType]core.DeviceType{core.DeviceCUDA: core.DeviceCUDAHost, core.DeviceROCM: core.DeviceROCMHost}
 	if t, ok := pinned[d.ID().Type]; ok {
 		if mem, err := core.Empty(ctx, d, core.TypeUint8, []int64{n + block}, core.AllocOptions{Type: t}); err == nil {
@@ -160,7 +159,7 @@ func newStaging(ctx context.Context, d core.Device, n int64) (*staging, string, 
 	if viewer, ok := core.As[core.HostViewer](d); ok {
 		if mem, err := core.Empty(ctx, d, core.TypeUint8, []int64{n + block}, core.AllocOptions{HostVisible: true}); err == nil {
 			if view, data, err := hostView(ctx, viewer, mem); err == nil {
-				s := &staging{mem: mem, view: view, at: mod(-addressOf(data), block)}
+				s := &stagingBuffer{mem: mem, view: view, at: mod(-addressOf(data), block)}
 				s.data = data[s.at:][:n]
 				return s, visibleMemory, nil
 			}
@@ -170,12 +169,12 @@ func newStaging(ctx context.Context, d core.Device, n int64) (*staging, string, 
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	s, err := newHostStaging(n)
+	s, err := newHostBuffer(n)
 	return s, plainMemory, err
 }
 
-// newHostStaging allocates a buffer of n bytes of plain memory of the host.
-func newHostStaging(n int64) (*staging, error) {
+// newHostBuffer allocates a buffer of n bytes of plain memory of the host.
+func newHostBuffer(n int64) (*stagingBuffer, error) {
 	m := newMapping(allocateHuge(n))
 	mem, err := core.Wrap(core.Memory{ID: core.CPU, Handle: address(m.data), Size: n, Owner: m}, core.Spec{DType: core.TypeUint8, Shape: []int64{n}})
 	if err != nil {
@@ -186,33 +185,30 @@ func newHostStaging(n int64) (*staging, error) {
 }
 
 // onHostMemory makes a buffer of a tensor of bytes on the host, which it takes over also if it fails.
-func onHostMemory(mem *core.Tensor, n int64) (*staging, error) {
+func onHostMemory(mem *core.Tensor, n int64) (*stagingBuffer, error) {
 	data, err := core.Mutable[uint8](mem)
 	if err != nil {
 		_ = mem.Close()
 		return nil, err
 	}
-	s := &staging{mem: mem, at: mod(-addressOf(data), block)} // 0 for plain memory, which is aligned
+	s := &stagingBuffer{mem: mem, at: mod(-addressOf(data), block)} // 0 for plain memory, which is aligned
 	s.data = data[s.at:][:n]
 	return s, nil
 }
 
-// wait waits for the copy that uses the buffer.
-func (s *staging) wait(ctx context.Context) error {
-	if s.busy == nil {
-		return nil
-	}
-	err := s.busy.Wait(ctx)
-	s.busy = nil
-	return err
-}
-
 // close releases the buffer. A copy that still uses it keeps its memory.
-func (s *staging) close() {
+func (s *stagingBuffer) close() {
 	if s.view != nil {
 		_ = s.view.Close()
 	}
 	_ = s.mem.Close()
+}
+
+// closeBuffer closes a buffer of a pipeline, if it was allocated.
+func closeBuffer(b **stagingBuffer) {
+	if *b != nil {
+		(*b).close()
+	}
 }
 
 // allocateBlocks returns n bytes of Go memory at a multiple of block.

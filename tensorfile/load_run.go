@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/memfault"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
 // runner reads pieces by several threads while others are still being planned. One goroutine plans and feeds.
@@ -174,20 +175,26 @@ func (r *runner) progress(n int64) {
 // worker is a thread that reads pieces.
 type worker struct {
 	*runner
-	in, out [2]*staging // buffers for what is read and for what becomes of it; nil until they are needed
-	turn    int         // the buffers to use next
+	pipeline staging.Pipeline[buffers, *piece, inBuffer]
 }
+
+// buffers are for what is read and for what becomes of it; nil until they are needed.
+type buffers struct{ in, out *stagingBuffer }
+
+// inBuffer says where the bytes are that a piece becomes, and which copy brings them to the device.
+type inBuffer struct {
+	buffer *stagingBuffer
+	from   int64      // where they begin in data of buffer
+	copied core.Event // nil as long as they are only filled in
+}
+
+var _ staging.Steps[buffers, *piece, inBuffer] = (*worker)(nil)
 
 // work reads pieces until there are none, or ctx ends.
 func (r *runner) work(ctx context.Context) error {
 	w := &worker{runner: r}
-	defer func() {
-		for _, s := range append(w.in[:], w.out[:]...) {
-			if s != nil {
-				s.close()
-			}
-		}
-	}()
+	w.pipeline.Steps = w
+	defer w.pipeline.Close(func(b *buffers) { closeBuffer(&b.in); closeBuffer(&b.out) })
 	for p := range r.queue {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -208,32 +215,60 @@ func (w *worker) one(ctx context.Context, p *piece) error {
 	if done, err := w.byDevice(ctx, p); done {
 		return err
 	}
-	if p.jobs == nil && p.g.host != nil {
-		dst := p.g.host[p.to:][:p.n]
-		if err := p.s.into(dst, p.off, func(int64) ([]byte, error) { return w.buffer(ctx, &w.in) }); err != nil {
+	if p.g.host != nil {
+		return w.toHost(ctx, p)
+	}
+	return w.pipeline.Put(ctx, p)
+}
+
+// toHost reads a piece to a group that the host can access.
+func (w *worker) toHost(ctx context.Context, p *piece) error {
+	b, free := w.pipeline.Next()
+	if p.jobs != nil {
+		data, err := w.read(ctx, b, p, free)
+		if err != nil {
 			return err
 		}
-		return w.checksum(ctx, p, dst)
+		mem := p.g.mem
+		if p.g.view != nil {
+			mem = p.g.view
+		}
+		return p.change(ctx, b.in, data, p.g.host[p.to:][:p.size], mem, p.g.at+p.to)
 	}
-	buffer, err := w.buffer(ctx, &w.in)
-	if err != nil {
+	dst := p.g.host[p.to:][:p.n]
+	if err := p.s.into(dst, p.off, func(int64) ([]byte, error) { return w.ready(ctx, &b.in, free) }); err != nil {
 		return err
+	}
+	return w.checksum(ctx, p, dst)
+}
+
+// read reads a piece to a buffer, and returns its bytes there.
+func (w *worker) read(ctx context.Context, b *buffers, p *piece, free inBuffer) ([]byte, error) {
+	buffer, err := w.ready(ctx, &b.in, free)
+	if err != nil {
+		return nil, err
 	}
 	data, err := p.s.stage(buffer, p.off, p.n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := w.checksum(ctx, p, data); err != nil {
-		return err
+	return data, w.checksum(ctx, p, data)
+}
+
+// Fill reads a piece to a buffer, and makes there of it what the group gets.
+func (w *worker) Fill(ctx context.Context, b *buffers, p *piece, free inBuffer) (inBuffer, error) {
+	data, err := w.read(ctx, b, p, free)
+	if err != nil {
+		return inBuffer{}, err
 	}
-	in, out := w.in[w.turn], w.in[w.turn]
-	from := addressOf(data) - addressOf(in.data)
-	if p.jobs != nil {
-		if out, from, err = w.change(ctx, p, in, data); err != nil || p.g.host != nil {
-			return err
-		}
+	if p.jobs == nil {
+		return inBuffer{buffer: b.in, from: addressOf(data) - addressOf(b.in.data)}, nil
 	}
-	return w.upload(ctx, p, out, from)
+	bytes, err := w.ready(ctx, &b.out, free)
+	if err != nil {
+		return inBuffer{}, err
+	}
+	return inBuffer{buffer: b.out}, p.change(ctx, b.in, data, bytes, b.out.host(), b.out.at)
 }
 
 // inPlace makes the system read the pages of a piece of a mapped file.
@@ -252,71 +287,57 @@ func (w *worker) inPlace(ctx context.Context, p *piece) (err error) {
 	return err
 }
 
-// buffer returns the bytes of the buffer of a kind that is to be used next, when the copy that uses it is done.
-func (w *worker) buffer(ctx context.Context, pair *[2]*staging) ([]byte, error) {
-	s := pair[w.turn]
-	if s == nil {
-		var err error
-		var kind string
-		if s, kind, err = w.newBuffer(ctx); err != nil {
+// ready returns the bytes of a buffer when the copy that uses it is done. free is the last copy from buffers of the pair.
+func (w *worker) ready(ctx context.Context, s **stagingBuffer, free inBuffer) ([]byte, error) {
+	if *s == nil {
+		b, kind, err := w.newBuffer(ctx)
+		if err != nil {
 			return nil, err
 		}
-		pair[w.turn] = s
+		*s = b
 		w.mu.Lock()
-		w.report.Staged += int64(len(s.data)) + block
+		w.report.Staged += int64(len(b.data)) + block
 		w.report.Buffers = kind
 		w.mu.Unlock()
 	}
-	return s.data, s.wait(ctx)
+	if free.copied == nil || free.buffer != *s {
+		return (*s).data, nil
+	}
+	return (*s).data, free.copied.Wait(ctx)
 }
 
 // newBuffer allocates a buffer for a piece. Only what a device copies has to be in memory of the device.
-func (w *worker) newBuffer(ctx context.Context) (*staging, string, error) {
+func (w *worker) newBuffer(ctx context.Context) (*stagingBuffer, string, error) {
 	n := w.piece + 2*block
 	if w.stream != nil {
-		return newStaging(ctx, w.device, n)
+		return newStagingBuffer(ctx, w.device, n)
 	}
-	s, err := newHostStaging(n)
+	s, err := newHostBuffer(n)
 	return s, plainMemory, err
 }
 
-// upload copies what became of a piece to the device.
-func (w *worker) upload(ctx context.Context, p *piece, s *staging, from int64) error {
+// Empty copies what became of a piece to the device.
+func (w *worker) Empty(ctx context.Context, _ *buffers, p *piece, x inBuffer) (inBuffer, error) {
 	dst, err := bytesOf(p.g.mem, p.g.at+p.to, p.size)
 	if err != nil {
-		return err
+		return inBuffer{}, err
 	}
 	defer func() { _ = dst.Close() }()
-	src, err := bytesOf(s.mem, s.at+from, p.size)
+	src, err := bytesOf(x.buffer.mem, x.buffer.at+x.from, p.size)
 	if err != nil {
-		return err
+		return inBuffer{}, err
 	}
 	defer func() { _ = src.Close() }()
 	if err := w.device.Copy(ctx, w.stream, dst, src); err != nil {
-		return err
+		return inBuffer{}, err
 	}
-	s.busy, err = w.stream.Record()
-	w.turn = 1 - w.turn
-	return err
+	x.copied, err = w.stream.Record()
+	return x, err
 }
 
-// change carries out the jobs of a piece whose bytes are in the buffer in. It writes to the group if the host can access
-// it. Otherwise it returns the buffer with the result, and where that begins.
-func (w *worker) change(ctx context.Context, p *piece, in *staging, data []byte) (out *staging, from int64, err error) {
-	bytes, mem, at := p.g.host, p.g.mem, p.g.at
-	if bytes != nil {
-		bytes = bytes[p.to:][:p.size]
-		at += p.to
-		if p.g.view != nil {
-			mem = p.g.view
-		}
-	} else {
-		if bytes, err = w.buffer(ctx, &w.out); err != nil {
-			return nil, 0, err
-		}
-		out = w.out[w.turn]
-		mem, at = out.host(), out.at
-	}
+// change carries out the jobs of a piece whose bytes are data in the buffer in. It writes to bytes, which begin at a byte
+// of mem.
+func (p *piece) change(ctx context.Context, in *stagingBuffer, data, bytes []byte, mem *core.Tensor, at int64) error {
 	for i := range p.jobs {
 		j := &p.jobs[i]
 		if !j.w.converts() {
@@ -332,14 +353,14 @@ func (w *worker) change(ctx context.Context, p *piece, in *staging, data []byte)
 			begin = 0
 		}
 		if err := j.convert(ctx, mem, at+j.to-p.to, in.host(), in.at+begin); err != nil {
-			return nil, 0, err
+			return err
 		}
 	}
-	return out, 0, nil
+	return nil
 }
 
 // host returns the buffer as the host sees it.
-func (s *staging) host() *core.Tensor {
+func (s *stagingBuffer) host() *core.Tensor {
 	if s.view != nil {
 		return s.view
 	}

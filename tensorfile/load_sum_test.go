@@ -14,7 +14,7 @@ import (
 func TestChecksumsAreThoseOfTheBytes(t *testing.T) {
 	path := mixed(t, t.TempDir())
 	for _, path := range []string{path, realPath("digits_fortran.npy"), realPath("digits_compressed.npz"), realPath("digits.npz")} {
-		f := must[*tensorfile.File](t)(tensorfile.Open(path))
+		f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 		for _, to := range targets {
 			d := to.open(t)
 			for _, mode := range readModes[2:] {
@@ -43,7 +43,7 @@ func TestChecksumsAreThoseOfTheBytes(t *testing.T) {
 // A part has the checksum of its own bytes, before they are converted.
 func TestChecksumsOfParts(t *testing.T) {
 	path := mixed(t, t.TempDir())
-	f := must[*tensorfile.File](t)(tensorfile.Open(path))
+	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	x := must[*core.Tensor](t)(f.Tensor("huge"))
 	for _, to := range targets {
 		d := to.open(t)

@@ -83,7 +83,7 @@ func onHost(tb testing.TB, d core.Device, t *core.Tensor) *core.Tensor {
 // checkLoaded fails the test unless l has exactly the tensors of the file, as File.Tensor returns them.
 func checkLoaded(t *testing.T, path string, d core.Device, l *tensorfile.Loaded) {
 	t.Helper()
-	f := must[*tensorfile.File](t)(tensorfile.Open(path))
+	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	count := 0
 	for _, info := range f.Tensors() {
 		if info.Reason != "" {
@@ -124,7 +124,7 @@ func mixed(t *testing.T, folder string) string {
 		tensors = append(tensors, tensorfile.Named{Name: fmt.Sprintf("layers/%d.weight", i), Tensor: filled(t, core.TypeUint8, int64(1000+i))})
 	}
 	path := filepath.Join(folder, "mixed.safetensors")
-	if err := tensorfile.WriteFile(t.Context(), path, tensors); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -172,7 +172,7 @@ func TestManySmallTensorsShareAllocations(t *testing.T) {
 		x := l.Tensors["layers/7.weight"] // the others' end is not its end
 		delete(l.Tensors, "layers/7.weight")
 		_ = l.Close()
-		f := must[*tensorfile.File](t)(tensorfile.Open(path))
+		f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 		checkEqual(t, onHost(t, d, x), must[*core.Tensor](t)(f.Tensor("layers/7.weight")))
 		_ = x.Close()
 	}
@@ -206,7 +206,7 @@ func TestSlicesReadOnlyTheirBytes(t *testing.T) {
 	x := filled(t, core.TypeFloat32, 40, 30, 50)
 	wide := filled(t, core.TypeFloat32, 6, 60_000)
 	path := filepath.Join(t.TempDir(), "x.safetensors")
-	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: x}, {Name: "wide", Tensor: wide}}); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: x}, {Name: "wide", Tensor: wide}}, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	fortran := realPath("digits_fortran.npy")
@@ -224,7 +224,7 @@ func TestSlicesReadOnlyTheirBytes(t *testing.T) {
 					}
 				}
 			}
-			f := must[*tensorfile.File](t)(tensorfile.Open(fortran))
+			f := must[*tensorfile.File](t)(tensorfile.Open(fortran, tensorfile.OpenOptions{}))
 			whole := must[*core.Tensor](t)(f.Tensor(f.Tensors()[0].Name))
 			for axis := range whole.Rank() {
 				for _, rowMajor := range []bool{false, true} {
@@ -242,7 +242,7 @@ func TestSlicesReadOnlyTheirBytes(t *testing.T) {
 
 func TestElementsAreConverted(t *testing.T) {
 	path := mixed(t, t.TempDir())
-	f := must[*tensorfile.File](t)(tensorfile.Open(path))
+	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	for _, to := range targets {
 		d := to.open(t)
 		for _, mode := range readModes[2:] {

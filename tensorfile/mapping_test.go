@@ -18,7 +18,7 @@ const realFile = "../testdata/digits.safetensors"
 
 // TestTensorsAreTheMappingItself proves that no element is copied.
 func TestTensorsAreTheMappingItself(t *testing.T) {
-	f, err := Open(realFile)
+	f, err := Open(realFile, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestTensorsAreTheMappingItself(t *testing.T) {
 // TestCopiesOfAFileAreNotMarked is about memory that a device can map: only the pages of a
 // mapped file cannot be written.
 func TestCopiesOfAFileAreNotMarked(t *testing.T) {
-	f, err := Open("../testdata/digits_compressed.npz")
+	f, err := Open("../testdata/digits_compressed.npz", OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestParseTakesMemoryOutsideOfTheHeap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Free()
-	f, err := Parse(m.data, realFile)
+	f, err := Parse(m.data, realFile, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,18 +15,17 @@ func TestNilArguments(t *testing.T) {
 	folder := t.TempDir()
 	sound := filled(t, core.TypeFloat32, 2, 3)
 	path := filepath.Join(folder, "x.safetensors")
-	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: sound}}); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: sound}}, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	coretest.CheckNils(t, map[string]any{
 		"Open": tensorfile.Open, "Parse": tensorfile.Parse, "FormatOf": tensorfile.FormatOf, "Load": tensorfile.Load, "LoadAll": tensorfile.LoadAll, "LoadFiles": tensorfile.LoadFiles, "Read": tensorfile.Read,
-		"InflateLimit": tensorfile.InflateLimit, "Unaligned": tensorfile.Unaligned, "VoidAs": tensorfile.VoidAs, "VerifyChecksums": tensorfile.VerifyChecksums,
-		"Compress": tensorfile.Compress, "Budget": tensorfile.Budget, "Metadata": tensorfile.Metadata, "Save": tensorfile.Save, "WriteFile": tensorfile.WriteFile,
+		"Save": tensorfile.Save, "WriteFile": tensorfile.WriteFile,
 		"Write": tensorfile.Write, "CanWrite": tensorfile.CanWrite,
 		"File": new(tensorfile.File), "Loaded": new(tensorfile.Loaded), "Named": tensorfile.Named{}, "Slice": tensorfile.Slice{},
 	},
 		path, filepath.Join(folder, "y.npz"), tensorfile.NPY, tensorfile.NPZ, tensorfile.Safetensors, openHost(t),
 		(*bytes.Buffer)(nil), new(bytes.Buffer), (*os.File)(nil), []byte("{}"), sound,
 		tensorfile.Named{Name: "x", Tensor: sound}, tensorfile.Named{Name: "x"}, map[string]*core.Tensor{"x": sound}, map[string]*core.Tensor{"x": nil},
-		tensorfile.Unaligned(), tensorfile.Compress())
+		tensorfile.OpenOptions{Unaligned: true}, tensorfile.WriteOptions{Compress: true})
 }

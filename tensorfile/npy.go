@@ -59,7 +59,7 @@ func (h *npyHeader) info(name string) Info {
 	return Info{Name: name, DType: h.dtype, Shape: h.layout.Shape(), Strides: h.layout.Strides(), Offset: h.size, Bytes: h.bytes, Swapped: h.swapped}
 }
 
-// readNPY reads a file that is one array. voids is that of openOptions.
+// readNPY reads a file that is one array. voids is VoidAs of OpenOptions.
 func readNPY(data []byte, name string, voids []core.DType, at fault) ([]entry, error) {
 	h, err := readNPYHeader(bytes.NewReader(data), int64(len(data)), voids, at)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestNPYAccepts(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			f := must[*tensorfile.File](t)(tensorfile.Parse(test.file, "folder/x.npy"))
+			f := must[*tensorfile.File](t)(tensorfile.Parse(test.file, "folder/x.npy", tensorfile.OpenOptions{}))
 			x := must[*core.Tensor](t)(f.Tensor("x"))
 			if x.DType() != test.dtype || !slices.Equal(x.Shape(), test.shape) {
 				t.Errorf("got %v", x)
@@ -129,7 +129,7 @@ func TestNPYRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			_, err := tensorfile.Parse(test.file, "x.npy")
+			_, err := tensorfile.Parse(test.file, "x.npy", tensorfile.OpenOptions{})
 			checkError(t, err, tensorfile.NPY, test.want, test.field)
 		})
 	}

@@ -58,12 +58,12 @@ func TestTheOtherByteOrderIsSwapped(t *testing.T) {
 			{name: "columns.npy", data: swapped(t, columns)}, {name: "plain.npy", data: saved(t, x, func(d string) string { return d })},
 		}
 		archived := put(t, filepath.Join(folder, dtype.String()+".npz"), archive(t, members...))
-		f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.Unaligned()))
+		f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{Unaligned: true}))
 		if info := f.Tensors()[0]; !info.Swapped || info.InPlace || info.DType != dtype {
 			t.Errorf("%+v", info)
 		}
 		checkSame(t, must[*core.Tensor](t)(f.Tensor(dtype.String())), x)
-		f = must[*tensorfile.File](t)(tensorfile.Open(archived))
+		f = must[*tensorfile.File](t)(tensorfile.Open(archived, tensorfile.OpenOptions{}))
 		for i, info := range f.Tensors() {
 			want := x
 			if info.Name == "columns" {
@@ -124,9 +124,9 @@ func TestRawVoidHasTheTypeThatIsNamed(t *testing.T) {
 			x = bytes
 		}
 		file := saved(t, x, named(descr))
-		_, err := tensorfile.Parse(file, "x.npy", tensorfile.VoidAs(core.TypeFloat32))
+		_, err := tensorfile.Parse(file, "x.npy", tensorfile.OpenOptions{VoidAs: []core.DType{core.TypeFloat32}})
 		checkError(t, err, tensorfile.NPY, core.ErrNotSupported, "name its type")
-		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npy", tensorfile.VoidAs(voids...)))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npy", tensorfile.OpenOptions{VoidAs: voids}))
 		got := must[*core.Tensor](t)(f.Tensor("x"))
 		if got.DType() != want || !slices.Equal(elements(t, got), elements(t, x)) {
 			t.Errorf("%s: got %v, want %v", descr, got, want)
@@ -140,12 +140,12 @@ func TestRawVoidHasTheTypeThatIsNamed(t *testing.T) {
 		checkEqual(t, l.Tensors["x"], got)
 		checkEqual(t, l.Tensors["y"], got)
 	}
-	f := must[*tensorfile.File](t)(tensorfile.Parse(saved(t, half, named(">V2")), "x.npy", tensorfile.VoidAs(core.TypeFloat16)))
+	f := must[*tensorfile.File](t)(tensorfile.Parse(saved(t, half, named(">V2")), "x.npy", tensorfile.OpenOptions{VoidAs: []core.DType{core.TypeFloat16}}))
 	if info := f.Tensors()[0]; !info.Swapped {
 		t.Errorf("%+v", info)
 	}
 	for _, wrong := range []core.DType{{}, core.TypeInt4} {
-		_, err := tensorfile.Parse(nil, "x.npy", tensorfile.VoidAs(wrong))
+		_, err := tensorfile.Parse(nil, "x.npy", tensorfile.OpenOptions{VoidAs: []core.DType{wrong}})
 		coretest.WantError(t, err, core.ErrInvalid, wrong.String())
 		_, err = tensorfile.Load(t.Context(), realPath("digits.npy"), openHost(t), tensorfile.LoadOptions{VoidAs: []core.DType{wrong}})
 		coretest.WantError(t, err, core.ErrInvalid, wrong.String())

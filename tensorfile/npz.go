@@ -24,7 +24,7 @@ type member struct {
 	header int64 // uncompressed bytes before the elements
 }
 
-// readNPZ reads the directory of an archive and the header of each member. voids is that of openOptions.
+// readNPZ reads the directory of an archive and the header of each member. voids is VoidAs of OpenOptions.
 func readNPZ(data []byte, voids []core.DType, at fault) ([]entry, error) {
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {

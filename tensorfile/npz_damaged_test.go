@@ -59,7 +59,7 @@ func archives(t *testing.T) map[string][]byte {
 	tensors := []tensorfile.Named{{Name: "a", Tensor: filled(t, core.TypeFloat32, 5)}, {Name: "bb", Tensor: filled(t, core.TypeInt8, 2, 3)}}
 	return map[string][]byte{
 		"stored":     written(t, tensorfile.NPZ, tensors),
-		"compressed": written(t, tensorfile.NPZ, tensors, tensorfile.Compress()),
+		"compressed": written(t, tensorfile.NPZ, tensors, tensorfile.WriteOptions{Compress: true}),
 		"one":        written(t, tensorfile.NPZ, tensors[:1]),
 	}
 }
@@ -68,12 +68,12 @@ func archives(t *testing.T) map[string][]byte {
 // it cannot be read.
 func sameAs(t *testing.T, data, whole []byte) (same bool, err error) {
 	t.Helper()
-	f, err := tensorfile.Parse(data, "x.npz")
+	f, err := tensorfile.Parse(data, "x.npz", tensorfile.OpenOptions{})
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	want := must[*tensorfile.File](t)(tensorfile.Parse(whole, "x.npz"))
+	want := must[*tensorfile.File](t)(tensorfile.Parse(whole, "x.npz", tensorfile.OpenOptions{}))
 	if len(f.Tensors()) != len(want.Tensors()) {
 		return false, nil
 	}
@@ -129,7 +129,7 @@ func TestDamageThatOnceWasAnEmptyArchive(t *testing.T) {
 		{"the comment is cut short", change(whole, func(b []byte) { b[end+20] = 1 }), "directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := tensorfile.Parse(c.data, "x.npz")
+			_, err := tensorfile.Parse(c.data, "x.npz", tensorfile.OpenOptions{})
 			checkError(t, err, tensorfile.NPZ, core.ErrInvalid, c.field)
 		})
 	}
@@ -170,7 +170,7 @@ func TestArchivesWithMoreAroundThemAreRead(t *testing.T) {
 		"empty with a comment": append(change(empty, func(b []byte) { b[20] = 4 }), "text"...),
 		"empty, and more":      append(bytes.Clone(empty), "more"...),
 	} {
-		if f := must[*tensorfile.File](t)(tensorfile.Parse(data, "x.npz")); len(f.Tensors()) != 0 {
+		if f := must[*tensorfile.File](t)(tensorfile.Parse(data, "x.npz", tensorfile.OpenOptions{})); len(f.Tensors()) != 0 {
 			t.Errorf("%s: %+v", name, f.Tensors())
 		}
 	}

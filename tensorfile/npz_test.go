@@ -83,7 +83,7 @@ func TestNPZRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			_, err := tensorfile.Parse(test.file, "x.npz")
+			_, err := tensorfile.Parse(test.file, "x.npz", tensorfile.OpenOptions{})
 			checkError(t, err, tensorfile.NPZ, test.want, test.field)
 		})
 	}
@@ -107,7 +107,7 @@ func TestNPZKeepsWhatIsNoTensor(t *testing.T) {
 		packed{name: "secret.npy", data: good, change: func(h *zip.FileHeader) { h.Flags |= 1 }},
 		packed{name: "good.npy", data: good},
 	)
-	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz"))
+	f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.OpenOptions{}))
 	reasons := map[string]string{
 		"strings": "strings", "deflated": "pickle", "notes.txt": "not an .npy", "squeezed": "method is 12", "secret": "encrypted",
 	}
@@ -133,7 +133,7 @@ func TestNPZInflates(t *testing.T) {
 	file := archive(t, packed{name: "x.npy", data: array, method: zip.Deflate})
 
 	t.Run("into aligned memory of its own", func(t *testing.T) {
-		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.InflateLimit(8000)))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.OpenOptions{InflateLimit: 8000}))
 		x := must[*core.Tensor](t)(f.Tensor("x"))
 		_ = f.Close()
 		if data := elements(t, x); !bytes.Equal(data, array[len(array)-8000:]) {
@@ -144,9 +144,17 @@ func TestNPZInflates(t *testing.T) {
 		}
 	})
 	t.Run("up to the limit", func(t *testing.T) {
-		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.InflateLimit(7999)))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.OpenOptions{InflateLimit: 7999}))
 		_, err := f.Tensor("x")
 		checkError(t, err, tensorfile.NPZ, core.ErrOutOfMemory, "8000 bytes, the limit is 7999")
+	})
+	t.Run("by default", func(t *testing.T) {
+		f := must[*tensorfile.File](t)(tensorfile.Parse(file, "x.npz", tensorfile.OpenOptions{}))
+		_ = must[*core.Tensor](t)(f.Tensor("x"))
+	})
+	t.Run("a limit below 0", func(t *testing.T) {
+		_, err := tensorfile.Parse(file, "x.npz", tensorfile.OpenOptions{InflateLimit: -1})
+		checkError(t, err, "tensorfile", core.ErrInvalid, "must not be negative")
 	})
 	for _, test := range []struct {
 		rule     string
@@ -171,7 +179,7 @@ func TestNPZInflates(t *testing.T) {
 			}
 			f := must[*tensorfile.File](t)(tensorfile.Parse(archive(t, packed{"x.npy", deflated.Bytes(), zip.Deflate, func(h *zip.FileHeader) {
 				h.CRC32, h.UncompressedSize64 = test.checksum, uint64(len(array))
-			}}), "x.npz"))
+			}}), "x.npz", tensorfile.OpenOptions{}))
 			_, err = f.Tensor("x")
 			checkError(t, err, tensorfile.NPZ, core.ErrInvalid, `tensor "x": its compressed data is damaged`)
 		})

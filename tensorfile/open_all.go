@@ -7,14 +7,14 @@ import (
 )
 
 // openAll opens the files that an index or a folder names.
-func openAll(path string, opts []OpenOption) (_ *File, err error) {
+func openAll(path string, options OpenOptions) (_ *File, err error) {
 	at := fault{format: "tensorfile", call: "Open"}
 	list, err := resolve(path, at)
 	if err != nil {
 		return nil, err
 	}
 	if list.index == "" && len(list.files) == 1 {
-		return openOne(list.files[0], opts)
+		return openOne(list.files[0], options)
 	}
 	at.format = Safetensors
 	f := &File{format: Safetensors}
@@ -24,7 +24,7 @@ func openAll(path string, opts []OpenOption) (_ *File, err error) {
 		}
 	}()
 	for _, file := range list.files {
-		part, err := openOne(file, opts)
+		part, err := openOne(file, options)
 		if err != nil {
 			return nil, list.because(err)
 		}

@@ -41,7 +41,7 @@ func TestOpenTakesAnIndexAndAFolder(t *testing.T) {
 		}
 		checkLoaded(t, path, openHost(t), load(t, path, openHost(t), tensorfile.LoadOptions{Read: tensorfile.ReadDirect}))
 		before := mappings()
-		f := must[*tensorfile.File](t)(tensorfile.Open(path))
+		f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 		if n := mappings() - before; n != 2 {
 			t.Errorf("%d mappings of two files", n)
 		}
@@ -78,7 +78,7 @@ func TestOpenTakesAnIndexAndAFolder(t *testing.T) {
 
 // The files of an index that nobody has closed are unmapped with it.
 func TestALostIndexUnmapsItsFiles(t *testing.T) {
-	if _, err := tensorfile.Open(sharded(t, t.TempDir(), nil)); err != nil {
+	if _, err := tensorfile.Open(sharded(t, t.TempDir(), nil), tensorfile.OpenOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitForNoMapping(t)
@@ -90,14 +90,14 @@ func TestOpenTakesWhatTheIndexLists(t *testing.T) {
 	array := npy("{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }", 1, 2, 3, 4)
 	put(t, filepath.Join(folder, "x.npz"), archive(t, packed{name: "x.npy", data: array, method: 8}, packed{name: "y.npy", data: array}))
 	index := put(t, filepath.Join(folder, "m.safetensors.index.json"), []byte(`{"weight_map":{"x":"x.npz"}}`))
-	f := must[*tensorfile.File](t)(tensorfile.Open(index, tensorfile.VoidAs(core.TypeBFloat16)))
+	f := must[*tensorfile.File](t)(tensorfile.Open(index, tensorfile.OpenOptions{VoidAs: []core.DType{core.TypeBFloat16}}))
 	if infos := f.Tensors(); len(infos) != 1 || infos[0].DType != core.TypeBFloat16 || !infos[0].Compressed {
 		t.Errorf("%+v", infos)
 	}
 	must[*core.Tensor](t)(f.Tensor("x"))
 	_, err := f.Tensor("y")
 	coretest.WantError(t, err, core.ErrInvalid, "a tensor that the index leaves out")
-	f = must[*tensorfile.File](t)(tensorfile.Open(index, tensorfile.VoidAs(core.TypeBFloat16), tensorfile.InflateLimit(1)))
+	f = must[*tensorfile.File](t)(tensorfile.Open(index, tensorfile.OpenOptions{VoidAs: []core.DType{core.TypeBFloat16}, InflateLimit: 1}))
 	_, err = f.Tensor("x")
 	checkError(t, err, tensorfile.NPZ, core.ErrOutOfMemory, filepath.Join(folder, "x.npz"))
 }
@@ -108,7 +108,7 @@ func TestMetadataOfSeveralFiles(t *testing.T) {
 	for i, metadata := range []string{`{"format":"pt","part":"1","one":"x"}`, `{"format":"pt","part":"2"}`, `{"part":"1"}`} {
 		put(t, filepath.Join(folder, fmt.Sprintf("%d.safetensors", i)), withHeader(`{"__metadata__":`+metadata+`}`))
 	}
-	got := must[*tensorfile.File](t)(tensorfile.Open(folder)).Metadata()
+	got := must[*tensorfile.File](t)(tensorfile.Open(folder, tensorfile.OpenOptions{})).Metadata()
 	if len(got) != 2 || got["format"] != "pt" || got["one"] != "x" {
 		t.Errorf("%q", got)
 	}
@@ -129,7 +129,7 @@ func TestOpenNamesTheIndexAndTheFile(t *testing.T) {
 		folder := t.TempDir()
 		index := sharded(t, folder, c.more)
 		for _, path := range []string{index, folder} {
-			_, err := tensorfile.Open(path)
+			_, err := tensorfile.Open(path, tensorfile.OpenOptions{})
 			coretest.WantError(t, err, c.want, name)
 			for _, text := range append(c.text, index) {
 				if !strings.Contains(err.Error(), text) {
@@ -140,16 +140,16 @@ func TestOpenNamesTheIndexAndTheFile(t *testing.T) {
 			coretest.WantError(t, err, c.want, name)
 		}
 	}
-	_, err := tensorfile.Open(t.TempDir())
+	_, err := tensorfile.Open(t.TempDir(), tensorfile.OpenOptions{})
 	coretest.WantError(t, err, core.ErrInvalid, "an empty folder")
 	twice := t.TempDir()
 	x := filled(t, core.TypeInt8, 1)
 	for _, file := range []string{"a.safetensors", "b.safetensors"} {
-		if err := tensorfile.WriteFile(t.Context(), filepath.Join(twice, file), []tensorfile.Named{{Name: "x", Tensor: x}}); err != nil {
+		if err := tensorfile.WriteFile(t.Context(), filepath.Join(twice, file), []tensorfile.Named{{Name: "x", Tensor: x}}, tensorfile.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err = tensorfile.Open(twice)
+	_, err = tensorfile.Open(twice, tensorfile.OpenOptions{})
 	checkError(t, err, tensorfile.Safetensors, core.ErrLayout, `tensor "x" is in `+filepath.Join(twice, "a.safetensors")+" and in "+filepath.Join(twice, "b.safetensors"))
 	if n := mappings(); n != 0 {
 		t.Errorf("%d mappings are left", n)

@@ -71,7 +71,7 @@ func TestReadsWhatPythonWrites(t *testing.T) {
 	for _, r := range records {
 		f := files[r.File]
 		if f == nil {
-			f = must[*tensorfile.File](t)(tensorfile.Open(filepath.Join(folder, r.File)))
+			f = must[*tensorfile.File](t)(tensorfile.Open(filepath.Join(folder, r.File), tensorfile.OpenOptions{}))
 			files[r.File] = f
 			tensors += len(f.Tensors())
 		}
@@ -93,9 +93,9 @@ func TestReadsWhatPythonWrites(t *testing.T) {
 func TestPythonReadsWhatIsWritten(t *testing.T) {
 	folder := t.TempDir()
 	want := make(map[string]*core.Tensor) // by file and name
-	write := func(file string, tensors []tensorfile.Named, opts ...tensorfile.WriteOption) {
+	write := func(file string, tensors []tensorfile.Named, options tensorfile.WriteOptions) {
 		t.Helper()
-		if err := tensorfile.WriteFile(context.Background(), filepath.Join(folder, file), tensors, opts...); err != nil {
+		if err := tensorfile.WriteFile(context.Background(), filepath.Join(folder, file), tensors, options); err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range tensors {
@@ -103,15 +103,15 @@ func TestPythonReadsWhatIsWritten(t *testing.T) {
 		}
 	}
 	for _, n := range everything(t, tensorfile.NPY) {
-		write(n.Name+".npy", []tensorfile.Named{n})
+		write(n.Name+".npy", []tensorfile.Named{n}, tensorfile.WriteOptions{})
 	}
 	all := everything(t, tensorfile.NPZ)
 	all = append(all, tensorfile.Named{Name: "fólder/ü 数", Tensor: all[0].Tensor})
-	write("stored.npz", all)
-	write("compressed.npz", all, tensorfile.Compress())
+	write("stored.npz", all, tensorfile.WriteOptions{})
+	write("compressed.npz", all, tensorfile.WriteOptions{Compress: true})
 	all = everything(t, tensorfile.Safetensors)
 	all = append(all, tensorfile.Named{Name: "quote\" \\ \u2028 <&> 数", Tensor: all[0].Tensor})
-	write("all.safetensors", all, tensorfile.Metadata(map[string]string{"text": "ü \"\\\u2028"}))
+	write("all.safetensors", all, tensorfile.WriteOptions{Metadata: map[string]string{"text": "ü \"\\\u2028"}})
 
 	for _, r := range python(t, "read", folder) {
 		key := r.File + "/" + r.Name

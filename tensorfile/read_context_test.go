@@ -155,7 +155,7 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 			}
 			cancel()
 		}()
-		if err := tensorfile.Write(ctx, w, tensorfile.Safetensors, []tensorfile.Named{{Name: "x", Tensor: x}}); err != context.Canceled {
+		if err := tensorfile.Write(ctx, w, tensorfile.Safetensors, []tensorfile.Named{{Name: "x", Tensor: x}}, tensorfile.WriteOptions{}); err != context.Canceled {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestTensorsGoThroughConnections(t *testing.T) {
 			done := make(chan error, 1)
 			go func() {
 				for range 2 {
-					if err := tensorfile.Write(t.Context(), w, tensorfile.Safetensors, tensors, tensorfile.Budget(128<<10)); err != nil {
+					if err := tensorfile.Write(t.Context(), w, tensorfile.Safetensors, tensors, tensorfile.WriteOptions{Budget: 128 << 10}); err != nil {
 						done <- err
 					}
 				}
@@ -220,14 +220,14 @@ func TestWriteStaysWithinTheBudget(t *testing.T) {
 	err := tensorfile.Write(t.Context(), writerFunc(func(p []byte) (int, error) {
 		most = max(most, pool.PoolStats().Requested)
 		return len(p), nil
-	}), tensorfile.Safetensors, tensors, tensorfile.Budget(256<<10))
+	}), tensorfile.Safetensors, tensors, tensorfile.WriteOptions{Budget: 256 << 10})
 	if used := most - before; err != nil || used <= 0 || used > 256<<10 || pool.PoolStats().Requested != before {
 		t.Errorf("%d bytes of buffers, and a budget of %d; %v", used, 256<<10, err)
 	}
-	err = tensorfile.Write(t.Context(), io.Discard, tensorfile.Safetensors, tensors, tensorfile.Budget(1))
+	err = tensorfile.Write(t.Context(), io.Discard, tensorfile.Safetensors, tensors, tensorfile.WriteOptions{Budget: 1})
 	checkError(t, err, tensorfile.Safetensors, core.ErrInvalid, "a budget of 1 bytes")
 	short := writerFunc(func(p []byte) (int, error) { return len(p) / 2, nil })
-	if err := tensorfile.Write(t.Context(), short, tensorfile.Safetensors, tensors); !errors.Is(err, io.ErrShortWrite) {
+	if err := tensorfile.Write(t.Context(), short, tensorfile.Safetensors, tensors, tensorfile.WriteOptions{}); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("a writer that drops bytes: %v", err)
 	}
 }

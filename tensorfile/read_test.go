@@ -70,7 +70,7 @@ func TestReadEndsWhereTheMessageEnds(t *testing.T) {
 					if budget > 0 && l.Report.Staged > budget || file.Read != tensorfile.ReadStream || file.Bytes != size {
 						t.Errorf("%s: %s: report %+v", to.name, path, l.Report)
 					}
-					f := must[*tensorfile.File](t)(tensorfile.Open(path))
+					f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 					if fmt.Sprint(l.Metadata) != fmt.Sprint(f.Metadata()) {
 						t.Errorf("%s: metadata %q, want %q", path, l.Metadata, f.Metadata())
 					}

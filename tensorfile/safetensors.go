@@ -59,7 +59,7 @@ type header struct {
 
 // readSafetensors reads the header and checks that the tensors cover the rest of the file
 // without gaps or overlap.
-func readSafetensors(data []byte, o openOptions, at fault) ([]entry, map[string]string, error) {
+func readSafetensors(data []byte, o opening, at fault) ([]entry, map[string]string, error) {
 	if len(data) < lengthSize {
 		return nil, nil, at.errorf(core.ErrLayout, "header length has %d bytes, but the file ends after %d of them", lengthSize, len(data))
 	}

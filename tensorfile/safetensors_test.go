@@ -29,7 +29,7 @@ func TestSafetensorsAccepts(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			f := must[*tensorfile.File](t)(tensorfile.Parse(withHeader(test.header, make([]byte, test.bytes)...), "x.safetensors"))
+			f := must[*tensorfile.File](t)(tensorfile.Parse(withHeader(test.header, make([]byte, test.bytes)...), "x.safetensors", tensorfile.OpenOptions{}))
 			names := []string{}
 			for _, info := range f.Tensors() {
 				names = append(names, info.Name)
@@ -122,7 +122,7 @@ func TestSafetensorsRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			_, err := tensorfile.Parse(test.file, "x.safetensors")
+			_, err := tensorfile.Parse(test.file, "x.safetensors", tensorfile.OpenOptions{})
 			checkError(t, err, tensorfile.Safetensors, test.want, test.field)
 			if err != nil && len(err.Error()) > 1000 {
 				t.Errorf("the error repeats the file: %d bytes", len(err.Error()))
@@ -132,7 +132,7 @@ func TestSafetensorsRefuses(t *testing.T) {
 }
 
 func TestSafetensorsMetadata(t *testing.T) {
-	f := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.safetensors")))
+	f := must[*tensorfile.File](t)(tensorfile.Open(realPath("digits.safetensors"), tensorfile.OpenOptions{}))
 	want := map[string]string{"source": "scikit-learn digits"}
 	got := f.Metadata()
 	if !maps.Equal(got, want) {

@@ -81,7 +81,7 @@ func checkUsual(t *testing.T, header string, texts bool) {
 		data := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 		data = append(append(data, header...), make([]byte, 32)...)
 		for size := len(data) - 32; ; size++ { // the number of bytes that the tensors take is not known here
-			f, err := tensorfile.Parse(data[:size], "x.safetensors")
+			f, err := tensorfile.Parse(data[:size], "x.safetensors", tensorfile.OpenOptions{})
 			if err == nil {
 				infos := f.Tensors()
 				for i := range infos {
@@ -140,7 +140,7 @@ func TestManyNames(t *testing.T) {
 			fmt.Fprintf(&b, `,"model.%d.weight":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`, i)
 		}
 		header := "{" + b.String()[1:]
-		f := must[*tensorfile.File](t)(tensorfile.Parse(withHeader(header+"}"), "x.safetensors"))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(withHeader(header+"}"), "x.safetensors", tensorfile.OpenOptions{}))
 		for i := range count {
 			x, err := f.Tensor(fmt.Sprintf("model.%d.weight", i))
 			if err != nil {
@@ -152,7 +152,7 @@ func TestManyNames(t *testing.T) {
 			}
 		}
 		twice := header + fmt.Sprintf(`,"model.%d.weight":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, count/2)
-		_, err := tensorfile.Parse(withHeader(twice), "x.safetensors")
+		_, err := tensorfile.Parse(withHeader(twice), "x.safetensors", tensorfile.OpenOptions{})
 		checkError(t, err, tensorfile.Safetensors, core.ErrInvalid, fmt.Sprintf(`tensor "model.%d.weight" is there twice`, count/2))
 	}
 }

@@ -99,19 +99,15 @@ func divide(tensors map[string]*core.Tensor, limit int64) [][]Named {
 
 // saveFile writes one file, and makes its name durable.
 func (f *fetcher) saveFile(path string, tensors []Named, options SaveOptions) error {
-	if err := WriteFile(f.ctx, path, tensors, f.writeOptions(options)...); err != nil {
+	if err := writeFile(f.ctx, path, tensors, f.writing(options)); err != nil {
 		return err
 	}
 	syncFolder(path)
 	return nil
 }
 
-func (f *fetcher) writeOptions(options SaveOptions) []WriteOption {
-	opts := []WriteOption{func(o *writeOptions) { o.fetch = f }}
-	if options.Metadata != nil {
-		opts = append(opts, Metadata(options.Metadata))
-	}
-	return opts
+func (f *fetcher) writing(options SaveOptions) writing {
+	return writing{WriteOptions{Metadata: options.Metadata}, f}
 }
 
 // saveShards writes several files and an index.
@@ -141,7 +137,7 @@ func (f *fetcher) saveShards(path string, parts [][]Named, options SaveOptions) 
 	index := shardIndex{WeightMap: make(map[string]string)}
 	for i, part := range parts {
 		file := fmt.Sprintf("%s-%05d-of-%05d.safetensors", base, i+1, len(parts))
-		err := begin(file, func(w io.Writer) error { return Write(f.ctx, w, Safetensors, part, f.writeOptions(options)...) })
+		err := begin(file, func(w io.Writer) error { return writeTo(f.ctx, w, Safetensors, part, f.writing(options)) })
 		if err != nil {
 			return nil, err
 		}

@@ -5,9 +5,10 @@ import (
 	"io"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
-// fetcher brings elements from devices to a writer, through two buffers. It is for one goroutine.
+// fetcher brings elements from devices to a writer, through staging buffers. It is for one goroutine.
 type fetcher struct {
 	ctx      context.Context
 	piece    int64 // the largest number of bytes of a copy
@@ -15,12 +16,19 @@ type fetcher struct {
 	done     int64
 	total    int64
 
-	device  core.Device // whose stream and buffers the others are; nil if there are none
-	stream  core.Stream
-	buffers [2]*staging
-	filled  [2]int64 // bytes that a copy brings to each buffer and that were not written yet
-	turn    int
+	device   core.Device // whose stream and buffers the others are; nil if there are none
+	stream   core.Stream
+	pipeline staging.Pipeline[*stagingBuffer, fetched, core.Event]
 }
+
+// fetched is elements that go to a writer.
+type fetched struct {
+	w io.Writer
+	t *core.Tensor // its bytes are n; it may be closed when its copy is enqueued
+	n int64
+}
+
+var _ staging.Steps[*stagingBuffer, fetched, core.Event] = (*fetcher)(nil)
 
 // newFetcher returns a fetcher, which the caller closes.
 func newFetcher(ctx context.Context, o SaveOptions) *fetcher {
@@ -28,7 +36,9 @@ func newFetcher(ctx context.Context, o SaveOptions) *fetcher {
 	if budget == 0 {
 		budget = defaultBudget
 	}
-	return &fetcher{ctx: ctx, piece: min(budget/2-block, largestPiece) &^ (block - 1), progress: o.Progress}
+	f := &fetcher{ctx: ctx, piece: min(budget/staging.Buffers-block, largestPiece) &^ (block - 1), progress: o.Progress}
+	f.pipeline.Steps, f.pipeline.Late = f, true
+	return f
 }
 
 // write writes the elements of t in row-major order, or those of its transpose.
@@ -63,13 +73,13 @@ func (f *fetcher) write(w io.Writer, t *core.Tensor, transposed bool) error {
 	if err := f.fetch(w, whole); err != nil {
 		return err
 	}
-	return f.flush(w, 1-f.turn) // the last one
+	return f.pipeline.Flush(f.ctx)
 }
 
 // fetch brings the elements of t in pieces.
 func (f *fetcher) fetch(w io.Writer, t *core.Tensor) error {
 	if t.NumBytes() <= f.piece {
-		return f.copy(w, t)
+		return f.pipeline.Put(f.ctx, fetched{w, t, t.NumBytes()})
 	}
 	rows := t.Shape()[0]
 	step := max(f.piece/(t.NumBytes()/rows), 1)
@@ -93,45 +103,40 @@ func (f *fetcher) fetch(w io.Writer, t *core.Tensor) error {
 	return nil
 }
 
-// copy enqueues a copy of t to a buffer, and writes the other buffer meanwhile.
-func (f *fetcher) copy(w io.Writer, t *core.Tensor) error {
-	s := f.buffers[f.turn]
-	dst, err := typedOf(s.mem, s.at, core.Spec{DType: t.DType(), Shape: t.Shape()})
+// Fill enqueues the copy of elements to a buffer, which is empty.
+func (f *fetcher) Fill(ctx context.Context, b **stagingBuffer, x fetched, _ core.Event) (core.Event, error) {
+	if *b == nil {
+		var err error
+		if *b, _, err = newStagingBuffer(ctx, f.device, f.piece); err != nil {
+			return nil, err
+		}
+	}
+	dst, err := typedOf((*b).mem, (*b).at, core.Spec{DType: x.t.DType(), Shape: x.t.Shape()})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = dst.Close() }()
-	if err := f.device.Copy(f.ctx, f.stream, dst, t); err != nil {
-		return err
+	if err := f.device.Copy(ctx, f.stream, dst, x.t); err != nil {
+		return nil, err
 	}
-	f.filled[f.turn] = t.NumBytes()
-	if s.busy, err = f.stream.Record(); err != nil {
-		return err
-	}
-	f.turn = 1 - f.turn
-	return f.flush(w, f.turn)
+	return f.stream.Record()
 }
 
-// flush writes a buffer when its copy is done.
-func (f *fetcher) flush(w io.Writer, i int) error {
-	n := f.filled[i]
-	if n == 0 {
-		return nil
+// Empty writes a buffer when its copy is done.
+func (f *fetcher) Empty(ctx context.Context, b **stagingBuffer, x fetched, copied core.Event) (core.Event, error) {
+	if err := copied.Wait(ctx); err != nil {
+		return nil, err
 	}
-	f.filled[i] = 0
-	if err := f.buffers[i].wait(f.ctx); err != nil {
-		return err
+	if _, err := x.w.Write((*b).data[:x.n]); err != nil {
+		return nil, err
 	}
-	if _, err := w.Write(f.buffers[i].data[:n]); err != nil {
-		return err
-	}
-	if f.done += n; f.progress != nil {
+	if f.done += x.n; f.progress != nil {
 		f.progress(f.done, f.total)
 	}
-	return nil
+	return nil, nil
 }
 
-// use makes the stream and the buffers those of a device.
+// use makes the stream that of a device, and has the buffers allocated there.
 func (f *fetcher) use(d core.Device) error {
 	if f.device == d {
 		return nil
@@ -141,15 +146,8 @@ func (f *fetcher) use(d core.Device) error {
 	}
 	f.device = d
 	var err error
-	if f.stream, err = d.NewStream(f.ctx); err != nil {
-		return err
-	}
-	for i := range f.buffers {
-		if f.buffers[i], _, err = newStaging(f.ctx, d, f.piece); err != nil {
-			return err
-		}
-	}
-	return nil
+	f.stream, err = d.NewStream(f.ctx)
+	return err
 }
 
 // close waits for copies that are not done, and closes the stream and the buffers.
@@ -158,11 +156,7 @@ func (f *fetcher) close() error {
 	if f.stream != nil {
 		err = f.stream.Close()
 	}
-	for _, s := range f.buffers {
-		if s != nil {
-			s.close()
-		}
-	}
-	f.device, f.stream, f.buffers, f.filled = nil, nil, [2]*staging{}, [2]int64{}
+	f.pipeline.Close(closeBuffer)
+	f.device, f.stream = nil, nil
 	return err
 }

@@ -43,7 +43,7 @@ func TestSaveWritesWhatWasLoaded(t *testing.T) {
 				if err != nil || !slices.Equal(files, []string{out}) {
 					t.Fatalf("%s: %v, %q", to.name, err, files)
 				}
-				f := must[*tensorfile.File](t)(tensorfile.Open(path))
+				f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 				if meta := f.Metadata(); meta != nil {
 					if _, err = tensorfile.Save(t.Context(), out, l.Tensors, tensorfile.SaveOptions{Budget: budget, Metadata: meta}); err != nil {
 						t.Fatal(err)
@@ -73,7 +73,7 @@ func TestSaveOfStridedTensors(t *testing.T) {
 		if _, err := tensorfile.Save(t.Context(), out, all, tensorfile.SaveOptions{Budget: 128 << 10}); err != nil {
 			t.Fatal(err)
 		}
-		f := must[*tensorfile.File](t)(tensorfile.Open(out, tensorfile.VerifyChecksums()))
+		f := must[*tensorfile.File](t)(tensorfile.Open(out, tensorfile.OpenOptions{VerifyChecksums: true}))
 		for name, x := range all {
 			got := must[*core.Tensor](t)(f.Tensor(name))
 			checkEqual(t, got, onHost(t, d, x))
@@ -99,7 +99,7 @@ func TestSaveDividesAmongFiles(t *testing.T) {
 			t.Fatalf("files %q", files)
 		}
 		for _, file := range files[:len(files)-1] {
-			f := must[*tensorfile.File](t)(tensorfile.Open(file))
+			f := must[*tensorfile.File](t)(tensorfile.Open(file, tensorfile.OpenOptions{}))
 			var size int64
 			for _, x := range f.Tensors() {
 				size += x.Bytes

@@ -29,12 +29,16 @@ type Named struct {
 // the process may set them. If path is a symbolic link, the link stays and its target is
 // replaced or made. A hard link to the replaced file keeps the old content. WriteFile returns
 // ErrInvalid if path is a directory, a pipe, a socket or a device; use Write for a pipe.
-func WriteFile(ctx context.Context, path string, tensors []Named, opts ...WriteOption) error {
+func WriteFile(ctx context.Context, path string, tensors []Named, options WriteOptions) error {
+	return writeFile(ctx, path, tensors, writing{WriteOptions: options})
+}
+
+func writeFile(ctx context.Context, path string, tensors []Named, o writing) error {
 	format, err := FormatOf(path)
 	if err != nil {
 		return err
 	}
-	err = atomicfile.Write(ctx, path, func(w io.Writer) error { return Write(ctx, w, format, tensors, opts...) })
+	err = atomicfile.Write(ctx, path, func(w io.Writer) error { return writeTo(ctx, w, format, tensors, o) })
 	return notWritten("Write", format, path, err)
 }
 
@@ -54,7 +58,7 @@ func notWritten(call string, format Format, path string, err error) error {
 // by the reference implementation. A name in an .npz file may contain any bytes.
 //
 // Write waits for the last write to each tensor. Elements that the host cannot access come
-// through two buffers of bounded size (see [Budget]): the device fills one while the other is
+// through two buffers of bounded size (see [WriteOptions]): the device fills one while the other is
 // written. Contents of .safetensors and .npy files can follow each other in a pipe or a
 // connection; [Read] reads them.
 //
@@ -72,21 +76,24 @@ func notWritten(call string, format Format, path string, err error) error {
 //   - ErrLayout if packed elements do not fill their last byte;
 //   - ErrDevice if a tensor lies where neither the host nor an opened device can access it,
 //     ErrClosed if one is closed, the error of the last write to one, or an error of [core.Device.Copy].
-func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opts ...WriteOption) (err error) {
+func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, options WriteOptions) error {
+	return writeTo(ctx, w, format, tensors, writing{WriteOptions: options})
+}
+
+func writeTo(ctx context.Context, w io.Writer, format Format, tensors []Named, o writing) (err error) {
 	at := fault{format: format, call: "Write"}
-	o := newWriteOptions(opts)
 	switch {
 	case nothing(w):
 		return at.errorf(core.ErrInvalid, "the writer is nil")
-	case o.compress && format != NPZ:
+	case o.Compress && format != NPZ:
 		return at.errorf(core.ErrNotSupported, "the format has no compression; .npz has")
-	case o.metadata != nil && format != Safetensors:
+	case o.Metadata != nil && format != Safetensors:
 		return at.errorf(core.ErrNotSupported, "the format has no metadata; .safetensors has")
-	case o.budget != 0 && o.budget < minBudget:
-		return at.tooSmall(o.budget)
+	case o.Budget != 0 && o.Budget < minBudget:
+		return at.tooSmall(o.Budget)
 	}
 	if o.fetch == nil {
-		o.fetch = newFetcher(ctx, SaveOptions{Budget: o.budget})
+		o.fetch = newFetcher(ctx, SaveOptions{Budget: o.Budget})
 		defer func() {
 			if closing := o.fetch.close(); err == nil {
 				err = closing
@@ -99,7 +106,7 @@ func Write(ctx context.Context, w io.Writer, format Format, tensors []Named, opt
 }
 
 // write is Write with checked options.
-func write(ctx context.Context, w io.Writer, format Format, tensors []Named, o writeOptions, at fault) error {
+func write(ctx context.Context, w io.Writer, format Format, tensors []Named, o writing, at fault) error {
 	sources, err := readSources(ctx, tensors, o.fetch, at)
 	defer func() {
 		for _, s := range sources {
@@ -201,14 +208,14 @@ func within(sources []*source) func(address uintptr) bool {
 }
 
 // writeFormat writes sources in a format.
-func writeFormat(w io.Writer, format Format, sources []*source, o writeOptions, at fault) error {
+func writeFormat(w io.Writer, format Format, sources []*source, o writing, at fault) error {
 	switch format {
 	case NPY:
 		return writeNPY(w, sources, at)
 	case NPZ:
-		return writeNPZ(w, sources, o.compress, at)
+		return writeNPZ(w, sources, o.Compress, at)
 	case Safetensors:
-		return writeSafetensors(w, sources, o.metadata, at)
+		return writeSafetensors(w, sources, o.Metadata, at)
 	}
 	return unknownFormat(format)
 }

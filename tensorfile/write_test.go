@@ -78,10 +78,11 @@ func everything(tb testing.TB, format tensorfile.Format) []tensorfile.Named {
 	return all
 }
 
-func written(tb testing.TB, format tensorfile.Format, tensors []tensorfile.Named, opts ...tensorfile.WriteOption) []byte {
+// written returns what Write writes, by default without options.
+func written(tb testing.TB, format tensorfile.Format, tensors []tensorfile.Named, options ...tensorfile.WriteOptions) []byte {
 	tb.Helper()
 	var b bytes.Buffer
-	if err := tensorfile.Write(context.Background(), &b, format, tensors, opts...); err != nil {
+	if err := tensorfile.Write(context.Background(), &b, format, tensors, append(options, tensorfile.WriteOptions{})[0]); err != nil {
 		tb.Fatal(err)
 	}
 	return b.Bytes()
@@ -89,7 +90,7 @@ func written(tb testing.TB, format tensorfile.Format, tensors []tensorfile.Named
 
 func TestWhatIsWrittenIsReadEqual(t *testing.T) {
 	check := func(t *testing.T, data []byte, name string, want []tensorfile.Named) {
-		f := must[*tensorfile.File](t)(tensorfile.Parse(data, name))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(data, name, tensorfile.OpenOptions{}))
 		if n := len(f.Tensors()); n != len(want) {
 			t.Errorf("%d tensors, want %d", n, len(want))
 		}
@@ -109,7 +110,7 @@ func TestWhatIsWrittenIsReadEqual(t *testing.T) {
 	})
 	t.Run("npz compressed", func(t *testing.T) {
 		all := everything(t, tensorfile.NPZ)
-		check(t, written(t, tensorfile.NPZ, all, tensorfile.Compress()), "x.npz", all)
+		check(t, written(t, tensorfile.NPZ, all, tensorfile.WriteOptions{Compress: true}), "x.npz", all)
 	})
 	t.Run("safetensors", func(t *testing.T) {
 		all := everything(t, tensorfile.Safetensors)
@@ -121,17 +122,13 @@ func TestWhatIsWrittenIsReadEqual(t *testing.T) {
 // TestRealFilesAreWrittenAsTheirLibrariesDo compares byte by byte. An archive differs: ours is aligned.
 func TestRealFilesAreWrittenAsTheirLibrariesDo(t *testing.T) {
 	for _, name := range []string{"digits.npy", "digits_target.npy", "digits_fortran.npy", "digits.safetensors"} {
-		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name)))
+		f := must[*tensorfile.File](t)(tensorfile.Open(realPath(name), tensorfile.OpenOptions{}))
 		var tensors []tensorfile.Named
 		for _, info := range f.Tensors() {
 			tensors = append(tensors, tensorfile.Named{Name: info.Name, Tensor: must[*core.Tensor](t)(f.Tensor(info.Name))})
 		}
 		slices.Reverse(tensors) // their order must not matter
-		var opts []tensorfile.WriteOption
-		if f.Metadata() != nil {
-			opts = append(opts, tensorfile.Metadata(f.Metadata()))
-		}
-		if !bytes.Equal(written(t, f.Format(), tensors, opts...), realData(t, name)) {
+		if !bytes.Equal(written(t, f.Format(), tensors, tensorfile.WriteOptions{Metadata: f.Metadata()}), realData(t, name)) {
 			t.Errorf("%s is written differently", name)
 		}
 	}
@@ -139,7 +136,7 @@ func TestRealFilesAreWrittenAsTheirLibrariesDo(t *testing.T) {
 
 func TestNPYKeepsColumnMajorOrder(t *testing.T) {
 	for _, n := range layouts(t, core.TypeFloat32) {
-		f := must[*tensorfile.File](t)(tensorfile.Parse(written(t, tensorfile.NPY, []tensorfile.Named{n}), "x.npy"))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(written(t, tensorfile.NPY, []tensorfile.Named{n}), "x.npy", tensorfile.OpenOptions{}))
 		l := must[*core.Tensor](t)(f.Tensor("x")).Layout()
 		if n.Name == "column" {
 			if !l.Equal(n.Tensor.Layout()) {
@@ -156,7 +153,7 @@ func TestWrittenElementsAreAlignedInTheFile(t *testing.T) {
 		format    tensorfile.Format
 		alignment int64
 	}{{tensorfile.NPZ, 64}, {tensorfile.Safetensors, 0}} {
-		f := must[*tensorfile.File](t)(tensorfile.Parse(written(t, test.format, everything(t, test.format)), "x"))
+		f := must[*tensorfile.File](t)(tensorfile.Parse(written(t, test.format, everything(t, test.format)), "x", tensorfile.OpenOptions{}))
 		for _, info := range f.Tensors() {
 			alignment := test.alignment
 			if size, whole := info.DType.ItemSize(); alignment == 0 && whole {
@@ -171,10 +168,7 @@ func TestWrittenElementsAreAlignedInTheFile(t *testing.T) {
 
 func TestSafetensorsMetadataIsWritten(t *testing.T) {
 	want := map[string]string{"": "", "key": "line\nbreak", "<&>": "ü \" \\ \u2028 \uFFFD"}
-	given := maps.Clone(want)
-	option := tensorfile.Metadata(given)
-	clear(given)
-	f := must[*tensorfile.File](t)(tensorfile.Parse(written(t, tensorfile.Safetensors, nil, option), "x.safetensors"))
+	f := must[*tensorfile.File](t)(tensorfile.Parse(written(t, tensorfile.Safetensors, nil, tensorfile.WriteOptions{Metadata: want}), "x.safetensors", tensorfile.OpenOptions{}))
 	if got := f.Metadata(); !maps.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -186,7 +180,7 @@ func TestLongPiecesAreNotCopied(t *testing.T) {
 	half := must[*core.Tensor](t)(x.Slice(1, 0, row/2, 1))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, []tensorfile.Named{{Name: "x", Tensor: half}}); err != nil {
+	if err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, []tensorfile.Named{{Name: "x", Tensor: half}}, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -213,12 +207,12 @@ func TestWriteFailsWhereTheWriterFails(t *testing.T) {
 			tensors := []tensorfile.Named{n}
 			whole := len(written(t, format, tensors))
 			for left := range whole {
-				err := tensorfile.Write(context.Background(), &failing{left}, format, tensors)
+				err := tensorfile.Write(context.Background(), &failing{left}, format, tensors, tensorfile.WriteOptions{})
 				if !errors.Is(err, errFull) || !errors.Is(err, core.ErrInvalid) {
 					t.Fatalf("%s, %s: room for %d bytes of %d: %v", format, n.Name, left, whole, err)
 				}
 			}
-			if err := tensorfile.Write(context.Background(), &failing{whole}, format, tensors); err != nil {
+			if err := tensorfile.Write(context.Background(), &failing{whole}, format, tensors, tensorfile.WriteOptions{}); err != nil {
 				t.Errorf("%s, %s: room for all: %v", format, n.Name, err)
 			}
 		}
@@ -245,41 +239,41 @@ func TestWriteRefuses(t *testing.T) {
 		rule    string
 		format  tensorfile.Format
 		tensors []tensorfile.Named
-		opts    []tensorfile.WriteOption
+		opts    tensorfile.WriteOptions
 		want    error
 		field   string
 	}{
-		{"no tensor for npy", tensorfile.NPY, nil, nil, core.ErrInvalid, "exactly one"},
-		{"two tensors for npy", tensorfile.NPY, append(one("a", good), one("b", good)...), nil, core.ErrInvalid, "exactly one"},
-		{"nil tensor", tensorfile.NPZ, one("x", nil), nil, core.ErrInvalid, `tensor "x"`},
-		{"closed tensor", tensorfile.NPZ, one("x", closed), nil, core.ErrClosed, `tensor "x"`},
-		{"tensor on a device", tensorfile.NPZ, one("x", foreign), nil, core.ErrDevice, `tensor "x"`},
-		{"name twice", tensorfile.NPZ, append(one("x", good), one("x", good)...), nil, core.ErrInvalid, `tensor "x"`},
-		{"name is not UTF-8", tensorfile.Safetensors, one("\xff", good), nil, core.ErrInvalid, "UTF-8"},
-		{"name too long for an archive", tensorfile.NPZ, one(strings.Repeat("x", 1<<16-4), good), nil, core.ErrInvalid, "name has 65532 bytes"},
-		{"name of the metadata", tensorfile.Safetensors, one("__metadata__", good), nil, core.ErrInvalid, "__metadata__"},
-		{"type that NumPy has not", tensorfile.NPY, one("x", filled(t, core.TypeBFloat16, 4)), nil, core.ErrNotSupported, "bfloat16"},
-		{"packed elements for npy", tensorfile.NPY, one("x", packed), nil, core.ErrNotSupported, "float4_e2m1fn"},
-		{"type that safetensors has not", tensorfile.Safetensors, one("x", filled(t, core.TypeComplex128, 4)), nil, core.ErrNotSupported, "complex128"},
-		{"lanes", tensorfile.Safetensors, one("x", filled(t, core.DType{Code: typecode.Float, Bits: 32, Lanes: 4}, 2)), nil, core.ErrNotSupported, "float32x4"},
-		{"strided packed elements", tensorfile.Safetensors, one("x", strided), nil, core.ErrNotSupported, "strides"},
-		{"padded elements", tensorfile.Safetensors, one("x", padded), nil, core.ErrNotSupported, "pack them first"},
-		{"packed elements that end inside a byte", tensorfile.Safetensors, one("x", filled(t, core.TypeFloat4E2M1FN, 3)), nil, core.ErrLayout, "last byte"},
-		{"compression of npy", tensorfile.NPY, one("x", good), []tensorfile.WriteOption{tensorfile.Compress()}, core.ErrNotSupported, "compression"},
-		{"metadata of npz", tensorfile.NPZ, nil, []tensorfile.WriteOption{tensorfile.Metadata(map[string]string{})}, core.ErrNotSupported, "metadata"},
-		{"metadata that is not UTF-8", tensorfile.Safetensors, nil, []tensorfile.WriteOption{tensorfile.Metadata(map[string]string{"k": "\xff"})}, core.ErrInvalid, "metadata"},
+		{"no tensor for npy", tensorfile.NPY, nil, tensorfile.WriteOptions{}, core.ErrInvalid, "exactly one"},
+		{"two tensors for npy", tensorfile.NPY, append(one("a", good), one("b", good)...), tensorfile.WriteOptions{}, core.ErrInvalid, "exactly one"},
+		{"nil tensor", tensorfile.NPZ, one("x", nil), tensorfile.WriteOptions{}, core.ErrInvalid, `tensor "x"`},
+		{"closed tensor", tensorfile.NPZ, one("x", closed), tensorfile.WriteOptions{}, core.ErrClosed, `tensor "x"`},
+		{"tensor on a device", tensorfile.NPZ, one("x", foreign), tensorfile.WriteOptions{}, core.ErrDevice, `tensor "x"`},
+		{"name twice", tensorfile.NPZ, append(one("x", good), one("x", good)...), tensorfile.WriteOptions{}, core.ErrInvalid, `tensor "x"`},
+		{"name is not UTF-8", tensorfile.Safetensors, one("\xff", good), tensorfile.WriteOptions{}, core.ErrInvalid, "UTF-8"},
+		{"name too long for an archive", tensorfile.NPZ, one(strings.Repeat("x", 1<<16-4), good), tensorfile.WriteOptions{}, core.ErrInvalid, "name has 65532 bytes"},
+		{"name of the metadata", tensorfile.Safetensors, one("__metadata__", good), tensorfile.WriteOptions{}, core.ErrInvalid, "__metadata__"},
+		{"type that NumPy has not", tensorfile.NPY, one("x", filled(t, core.TypeBFloat16, 4)), tensorfile.WriteOptions{}, core.ErrNotSupported, "bfloat16"},
+		{"packed elements for npy", tensorfile.NPY, one("x", packed), tensorfile.WriteOptions{}, core.ErrNotSupported, "float4_e2m1fn"},
+		{"type that safetensors has not", tensorfile.Safetensors, one("x", filled(t, core.TypeComplex128, 4)), tensorfile.WriteOptions{}, core.ErrNotSupported, "complex128"},
+		{"lanes", tensorfile.Safetensors, one("x", filled(t, core.DType{Code: typecode.Float, Bits: 32, Lanes: 4}, 2)), tensorfile.WriteOptions{}, core.ErrNotSupported, "float32x4"},
+		{"strided packed elements", tensorfile.Safetensors, one("x", strided), tensorfile.WriteOptions{}, core.ErrNotSupported, "strides"},
+		{"padded elements", tensorfile.Safetensors, one("x", padded), tensorfile.WriteOptions{}, core.ErrNotSupported, "pack them first"},
+		{"packed elements that end inside a byte", tensorfile.Safetensors, one("x", filled(t, core.TypeFloat4E2M1FN, 3)), tensorfile.WriteOptions{}, core.ErrLayout, "last byte"},
+		{"compression of npy", tensorfile.NPY, one("x", good), tensorfile.WriteOptions{Compress: true}, core.ErrNotSupported, "compression"},
+		{"metadata of npz", tensorfile.NPZ, nil, tensorfile.WriteOptions{Metadata: map[string]string{}}, core.ErrNotSupported, "metadata"},
+		{"metadata that is not UTF-8", tensorfile.Safetensors, nil, tensorfile.WriteOptions{Metadata: map[string]string{"k": "\xff"}}, core.ErrInvalid, "metadata"},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
-			err := tensorfile.Write(context.Background(), io.Discard, test.format, test.tensors, test.opts...)
+			err := tensorfile.Write(context.Background(), io.Discard, test.format, test.tensors, test.opts)
 			checkError(t, err, test.format, test.want, test.field)
 		})
 	}
-	err = tensorfile.Write(context.Background(), io.Discard, tensorfile.NPZ, one("x", filled(t, core.TypeBFloat16, 4)))
+	err = tensorfile.Write(context.Background(), io.Discard, tensorfile.NPZ, one("x", filled(t, core.TypeBFloat16, 4)), tensorfile.WriteOptions{})
 	if want := `tensor "x": NumPy has no`; err == nil || strings.Count(err.Error(), `tensor "x"`) != 1 {
 		t.Errorf("%v: want one %q", err, want)
 	}
-	if err := tensorfile.Write(context.Background(), io.Discard, "hdf5", nil); !errors.Is(err, core.ErrNotSupported) {
+	if err := tensorfile.Write(context.Background(), io.Discard, "hdf5", nil, tensorfile.WriteOptions{}); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("unknown format: %v", err)
 	}
 }
@@ -321,7 +315,7 @@ func TestWriteWaitsForTheLastWriteToATensor(t *testing.T) {
 	b.Wrote(work)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := tensorfile.Write(ended, io.Discard, tensorfile.NPY, tensors); !errors.Is(err, context.Canceled) {
+	if err := tensorfile.Write(ended, io.Discard, tensorfile.NPY, tensors, tensorfile.WriteOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 	go func() {
@@ -335,7 +329,7 @@ func TestWriteWaitsForTheLastWriteToATensor(t *testing.T) {
 	lost := writing{done: make(chan struct{}), err: core.ErrDeviceLost}
 	close(lost.done)
 	b.Wrote(lost)
-	if err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, tensors); !errors.Is(err, core.ErrDeviceLost) {
+	if err := tensorfile.Write(context.Background(), io.Discard, tensorfile.NPY, tensors, tensorfile.WriteOptions{}); !errors.Is(err, core.ErrDeviceLost) {
 		t.Errorf("after a write that failed: %v", err)
 	}
 }
@@ -345,7 +339,7 @@ func TestWriteFileIsWholeOrNothing(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "x.npy")
 	write := func(dtype core.DType) error {
-		return tensorfile.WriteFile(ctx, path, []tensorfile.Named{{Name: "ignored", Tensor: filled(t, dtype, 4)}})
+		return tensorfile.WriteFile(ctx, path, []tensorfile.Named{{Name: "ignored", Tensor: filled(t, dtype, 4)}}, tensorfile.WriteOptions{})
 	}
 	only := func(names ...string) {
 		t.Helper()
@@ -371,7 +365,7 @@ func TestWriteFileIsWholeOrNothing(t *testing.T) {
 	}
 	only("x.npy")
 
-	f := must[*tensorfile.File](t)(tensorfile.Open(path))
+	f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	old := must[*core.Tensor](t)(f.Tensor("x"))
 	before := elements(t, old)
 	if err := write(core.TypeBFloat16); err == nil {
@@ -384,7 +378,7 @@ func TestWriteFileIsWholeOrNothing(t *testing.T) {
 	if !bytes.Equal(elements(t, old), before) {
 		t.Error("whoever has the old file open sees the new one")
 	}
-	replaced := must[*tensorfile.File](t)(tensorfile.Open(path))
+	replaced := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 	if got := replaced.Tensors()[0].DType; got != core.TypeInt64 {
 		t.Errorf("the file holds %v", got)
 	}
@@ -392,12 +386,12 @@ func TestWriteFileIsWholeOrNothing(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, "taken.npz"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := tensorfile.WriteFile(ctx, filepath.Join(folder, "taken.npz"), nil)
+	err := tensorfile.WriteFile(ctx, filepath.Join(folder, "taken.npz"), nil, tensorfile.WriteOptions{})
 	checkError(t, err, tensorfile.NPZ, core.ErrInvalid, "not written")
 	only("taken.npz", "x.npy")
-	err = tensorfile.WriteFile(ctx, filepath.Join(folder, "missing", "x.npz"), nil)
+	err = tensorfile.WriteFile(ctx, filepath.Join(folder, "missing", "x.npz"), nil, tensorfile.WriteOptions{})
 	checkError(t, err, tensorfile.NPZ, core.ErrInvalid, "not written")
-	if err := tensorfile.WriteFile(ctx, filepath.Join(folder, "x.bin"), nil); !errors.Is(err, core.ErrNotSupported) {
+	if err := tensorfile.WriteFile(ctx, filepath.Join(folder, "x.bin"), nil, tensorfile.WriteOptions{}); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("unknown extension: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func TestWriteFileKeepsPermissionsAndLinks(t *testing.T) {
 	}
 	tensors := []tensorfile.Named{{Name: "x", Tensor: filled(t, core.TypeInt8, 4)}}
 	for _, path := range []string{secret, link, filepath.Join(folder, "dangling.npy")} {
-		if err := tensorfile.WriteFile(t.Context(), path, tensors); err != nil {
+		if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func TestWriteFileKeepsPermissionsAndLinks(t *testing.T) {
 		case info.Mode().Type() != want.Type() || want.Perm() != 0 && info.Mode() != want:
 			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
 		}
-		f, err := tensorfile.Open(filepath.Join(folder, name))
+		f, err := tensorfile.Open(filepath.Join(folder, name), tensorfile.OpenOptions{})
 		if must[*tensorfile.File](t)(f, err); len(f.Tensors()) != 1 {
 			t.Errorf("%s: %+v", name, f.Tensors())
 		}
@@ -60,7 +60,7 @@ func TestWriteFileLeavesPipesAndDevicesAlone(t *testing.T) {
 		t.Skipf("no device can be made here: %v", err)
 	}
 	for path, kind := range map[string]fs.FileMode{pipe: fs.ModeNamedPipe, device: fs.ModeDevice | fs.ModeCharDevice} {
-		err := tensorfile.WriteFile(t.Context(), path, nil)
+		err := tensorfile.WriteFile(t.Context(), path, nil, tensorfile.WriteOptions{})
 		checkError(t, err, tensorfile.NPZ, core.ErrInvalid, "not written")
 		if err != nil && !strings.Contains(err.Error(), "name another path") {
 			t.Errorf("%v: it does not say what to do", err)
@@ -81,15 +81,15 @@ func TestEveryNameThatIsReadIsWritten(t *testing.T) {
 				t.Logf("%q: the file system does not take it: %v", base, err)
 				continue
 			}
-			if err := tensorfile.WriteFile(t.Context(), path, tensors); err != nil {
+			if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.WriteOptions{}); err != nil {
 				t.Errorf("%s, %q: %v", format, base, err)
 				continue
 			}
-			f := must[*tensorfile.File](t)(tensorfile.Open(path))
+			f := must[*tensorfile.File](t)(tensorfile.Open(path, tensorfile.OpenOptions{}))
 			checkSame(t, must[*core.Tensor](t)(f.Tensor(base)), tensors[0].Tensor)
 		}
 	}
-	err := tensorfile.Write(t.Context(), io.Discard, tensorfile.Safetensors, []tensorfile.Named{{Name: "\xff", Tensor: filled(t, core.TypeInt16, 3)}})
+	err := tensorfile.Write(t.Context(), io.Discard, tensorfile.Safetensors, []tensorfile.Named{{Name: "\xff", Tensor: filled(t, core.TypeInt16, 3)}}, tensorfile.WriteOptions{})
 	checkError(t, err, tensorfile.Safetensors, core.ErrInvalid, ".npz")
 }
 
@@ -97,7 +97,7 @@ func TestWriteFileEndsWithItsContext(t *testing.T) {
 	folder := t.TempDir()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := tensorfile.WriteFile(ended, filepath.Join(folder, "x.npz"), []tensorfile.Named{{Name: "x", Tensor: filled(t, core.TypeInt8, 4)}})
+	err := tensorfile.WriteFile(ended, filepath.Join(folder, "x.npz"), []tensorfile.Named{{Name: "x", Tensor: filled(t, core.TypeInt8, 4)}}, tensorfile.WriteOptions{})
 	var typed *core.Error
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &typed) {
 		t.Errorf("got %v", err)

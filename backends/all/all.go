@@ -23,7 +23,7 @@ func backends() []core.Backend {
 		cuda.New(),
 		rocm.New(),
 		opencl.New(),
-		vulkan.New(),
+		vulkan.New(vulkan.Options{}),
 		gl.New(),
 		metal.New(),
 	}

@@ -283,7 +283,7 @@ func caseMarkLifetime(e *env) {
 	e.since(last, last)
 	e.closeMark(last)
 	var err error
-	eventually(e.cfg.timeout, func() bool { err = e.dev.Close(); return !errors.Is(err, core.ErrInvalid) })
+	eventually(e.cfg.Timeout, func() bool { err = e.dev.Close(); return !errors.Is(err, core.ErrInvalid) })
 	e.check(err, "Close of the device")
 	again, err := clock.NewTimedStream(e.ctx)
 	if err == nil {

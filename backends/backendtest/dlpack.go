@@ -48,7 +48,7 @@ func (e *env) through(t *core.Tensor) *core.Tensor {
 	if handle, offset := e.place(t); !t.IsEmpty() && (m.Tensor.Data != handle || int64(m.Tensor.ByteOffset) != offset) {
 		e.Errorf("exported with data %#x and byte_offset %d, it lies at %#x + %d", m.Tensor.Data, m.Tensor.ByteOffset, handle, offset)
 	}
-	back, err := dlpack.Import(m)
+	back, err := dlpack.Import(m, dlpack.ImportOptions{})
 	e.keep(back, err)
 	if back.DeviceID() != t.DeviceID() || back.DType() != t.DType() || !back.Layout().Equal(t.Layout()) || back.Flags() != t.Flags() {
 		e.Errorf("came back as %v with flags %b, was %v with flags %b", back, back.Flags(), t, t.Flags())

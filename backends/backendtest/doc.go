@@ -10,13 +10,13 @@
 //				tb.Fatal(err)
 //			}
 //			return d
-//		})
+//		}, backendtest.Options{})
 //	}
 //
 // A backend whose driver may be missing calls its Probe first, and skips or fails the test with the reason.
 //
-// Options supply what the interfaces of core cannot: how to open a second device ([WithPeer]), how other
-// libraries make memory ([WithPointer]), and how the API keeps a stream from going on ([WithHold]).
+// Options supply what the interfaces of core cannot: how to open a second device (Peer of [Options]), how other
+// libraries make memory (Pointer), and how the API keeps a stream from going on (Hold).
 //
 // # Cases
 //
@@ -46,7 +46,7 @@
 //
 // # Time
 //
-// To test whether work waits, a case holds a stream back: by an event of the host, else by what WithHold
+// To test whether work waits, a case holds a stream back: by an event of the host, else by what Hold
 // supplies, else by a semaphore. On a device that offers none of these, the case keeps the stream busy. A
 // missing wait is then likely to be detected, but not certain.
 package backendtest

@@ -33,7 +33,7 @@ func (e *env) open(open func(testing.TB) core.Device) core.Device {
 	e.Cleanup(func() {
 		// Memory whose release waits for its last work may take a moment.
 		var err error
-		eventually(e.cfg.timeout, func() bool { err = d.Close(); return !errors.Is(err, core.ErrInvalid) })
+		eventually(e.cfg.Timeout, func() bool { err = d.Close(); return !errors.Is(err, core.ErrInvalid) })
 		if err == nil {
 			err = d.Close()
 		}

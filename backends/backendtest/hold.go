@@ -22,8 +22,8 @@ func (e *env) hold(s core.Stream) (release func(), sure bool) {
 		sure = true
 	case !errors.Is(err, core.ErrNotSupported):
 		e.Fatalf("Wait for an event of the host: %v, want nil or ErrNotSupported", err)
-	case e.cfg.hold != nil:
-		release = e.cfg.hold(e.TB, s)
+	case e.cfg.Hold != nil:
+		release = e.cfg.Hold(e.TB, s)
 		sure = true
 	case e.props.Capabilities.Has(core.CapSemaphores):
 		release = e.holdBySemaphore(s)

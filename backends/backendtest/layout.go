@@ -205,14 +205,14 @@ func caseRandom(e *env) {
 		src := e.newImage(t, 0, shape, randomStrides(e.rng, shape, true), e.rng.Int64N(4))
 		e.wantCopied(dst, src)
 		if e.Failed() {
-			e.Fatalf("random layout %d of %s", i, seedText(e.cfg.seed))
+			e.Fatalf("random layout %d of %s", i, seedText(e.cfg.Seed))
 		}
 	}
 }
 
 // seedText says how to repeat the same random layouts.
 func seedText(seed uint64) string {
-	return fmt.Sprintf("seed %d; repeat them by backendtest.WithSeed(%[1]d)", seed)
+	return fmt.Sprintf("seed %d; repeat them by backendtest.Options{Seed: %[1]d}", seed)
 }
 
 // randomStrides puts the axes in any order and direction, with gaps. With repeat

@@ -66,7 +66,7 @@ func (e *env) watched(p []byte) (*core.Tensor, *atomic.Int32) {
 // wantFreedOnce checks that an owner is freed once, now or soon.
 func (e *env) wantFreedOnce(freed *atomic.Int32, what string) {
 	e.Helper()
-	eventually(e.cfg.timeout, func() bool { return freed.Load() > 0 })
+	eventually(e.cfg.Timeout, func() bool { return freed.Load() > 0 })
 	time.Sleep(time.Millisecond) // a second call would follow at once
 	if n := freed.Load(); n != 1 {
 		e.Errorf("%s: the owner was freed %d times, want once", what, n)

@@ -138,9 +138,9 @@ func TestModestDevices(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			m.options.Log = t.Logf
 			first, _ := wrapped(m.options, m.hooks)
-			opts := []Option{WithVariant(i, 4)}
+			o := Options{Variant: i, Variants: 4}
 			if m.oneQueue {
-				opts = append(opts, WithHold(holdQueue))
+				o.Hold = holdQueue
 			}
 			Run(t, func(tb testing.TB) core.Device {
 				d := first(tb)
@@ -150,7 +150,7 @@ func TestModestDevices(t *testing.T) {
 					d.outer = &oneQueue{modest: plain}
 				}
 				return d.outer
-			}, opts...)
+			}, o)
 		})
 	}
 }

@@ -61,20 +61,23 @@ func (m mutant) check(t *testing.T) {
 			d.release(t)
 		}
 	}()
-	wantFailure(t, m.fails, m.says, keep(first), WithPeer(keep(second)))
+	wantFailure(t, m.fails, m.says, keep(first), Options{Peer: keep(second)})
 }
 
 // wantFailure proves that a case fails with a device, and says why. It may open
 // several devices.
-func wantFailure(t *testing.T, name, says string, open func(testing.TB) core.Device, opts ...Option) {
+func wantFailure(t *testing.T, name, says string, open func(testing.TB) core.Device, options ...Options) {
 	t.Helper()
 	c := caseNamed(t, name)
 	var problem string
 	for _, timeout := range patience {
-		slow := func(c *config) { c.timeout, c.grace = timeout, timeout/15 }
+		o := append(options, Options{})[0]
+		o.Seed, o.Timeout = 1, timeout
+		cfg := newConfig(o)
+		cfg.grace = timeout / 15
 		ctx, over := context.WithCancel(t.Context())
 		caseContext.Store(&ctx)
-		r := record(t, c, open, append(opts, WithSeed(1), slow)...)
+		r := recordWith(t, c, open, cfg)
 		over()
 		switch {
 		case r.said(noDLPack):

@@ -242,7 +242,7 @@ func caseHammerNeighbours(e *env) {
 	shared := make([]byte, workers*piece*pieces)
 	var litter [hammerWorkers][16][]byte // of the sizes of the pieces, and soon to be collected
 	e.hammer(func(w, r int) error {
-		rng := rand.New(rand.NewPCG(e.cfg.seed, uint64(w*hammerRounds+r)))
+		rng := rand.New(rand.NewPCG(e.cfg.Seed, uint64(w*hammerRounds+r)))
 		s, err := e.dev.NewStream(e.ctx)
 		if err != nil {
 			return err

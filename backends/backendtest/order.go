@@ -183,7 +183,7 @@ func caseForeignEvent(e *env) {
 		defer func() { e.check(e.finish(call), "Copy") }()
 	}
 	gate.Complete(nil)
-	if !eventually(e.cfg.timeout, func() bool { return src.Ready() == nil }) {
+	if !eventually(e.cfg.Timeout, func() bool { return src.Ready() == nil }) {
 		e.Errorf("src is not ready after its write is done")
 	}
 }

@@ -32,11 +32,11 @@ var peerCases = []Case{
 func (e *env) peer() (core.PeerCopier, *env) {
 	e.Helper()
 	copier := as[core.PeerCopier](e)
-	if e.cfg.openPeer == nil {
-		e.Fatalf("the device declares %v, but Run has no option WithPeer that opens a peer", core.CapPeer)
+	if e.cfg.Peer == nil {
+		e.Fatalf("the device declares %v, but Run has no option Peer that opens one", core.CapPeer)
 	}
 	p := *e
-	p.dev = e.open(e.cfg.openPeer)
+	p.dev = e.open(e.cfg.Peer)
 	p.props = p.dev.Properties()
 	err := copier.CanPeer(p.dev)
 	if errors.Is(err, core.ErrNotSupported) {

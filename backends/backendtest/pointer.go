@@ -52,14 +52,14 @@ func (e *env) wrapBytes(m core.Memory) *core.Tensor {
 	return e.keep(t, err)
 }
 
-// pointer is memory to import, as WithPointer makes it, else of the device
+// pointer is memory to import, as the option Pointer makes it, else of the device
 // itself. The bytes, which origin has, begin skip bytes from p: a handle may stand
 // for more than one allocation.
 func (e *env) pointer(size int64) (p uintptr, skip int64, origin *core.Tensor) {
 	e.Helper()
 	switch {
-	case e.cfg.pointer != nil:
-		p = e.cfg.pointer(e.TB, e.dev, size)
+	case e.cfg.Pointer != nil:
+		p = e.cfg.Pointer(e.TB, e.dev, size)
 		return p, 0, e.importBytes(p, 0, size, nil)
 	case e.props.ID.Type.OpaqueHandle():
 		origin = e.bytes(size)

@@ -19,23 +19,23 @@ import (
 // results must be the same, because work on a tensor happens in the order of the program, whichever streams
 // it uses. A failure prints the steps of the program, and the seed that repeats it.
 //
-// After some programs, the device is closed and another one is opened. These options of [Run] apply:
-// [WithSeed]; [WithTimeout], for each program; and [WithPeer], whose device then takes part.
-func Programs(t *testing.T, open func(testing.TB) core.Device, n int, opts ...Option) {
-	cfg := newConfig(opts)
-	t.Logf("random programs are those of %s", seedText(cfg.seed))
+// After some programs, the device is closed and another one is opened. Of the options, Seed, Timeout (for each program) and
+// Peer, whose device then takes part, apply.
+func Programs(t *testing.T, open func(testing.TB) core.Device, n int, o Options) {
+	cfg := newConfig(o)
+	t.Logf("random programs are those of %s", seedText(cfg.Seed))
 	for first := 0; first < n && !t.Failed(); first += programsOfDevice {
 		t.Run(fmt.Sprintf("%d", first), func(t *testing.T) {
 			before := core.Live()
 			t.Cleanup(func() {
 				if !t.Failed() {
-					checkLive(t, before, cfg.timeout)
+					checkLive(t, before, cfg.Timeout)
 				}
 			})
 			e := &env{TB: t, cfg: cfg}
 			devices := []core.Device{e.open(open)}
-			if cfg.openPeer != nil {
-				devices = append(devices, e.open(cfg.openPeer))
+			if cfg.Peer != nil {
+				devices = append(devices, e.open(cfg.Peer))
 			}
 			for i := first; i < min(first+programsOfDevice, n) && !t.Failed(); i++ {
 				runProgram(t, devices, cfg, uint64(i))
@@ -81,12 +81,12 @@ func (v *variable) close() {
 
 // runProgram runs the program of an index, and fails tb if that did not do what it should.
 func runProgram(tb testing.TB, devices []core.Device, cfg config, index uint64) {
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.Timeout)
 	defer cancel()
-	p := &program{ctx: ctx, rng: rand.New(rand.NewPCG(cfg.seed, index)), devices: devices}
+	p := &program{ctx: ctx, rng: rand.New(rand.NewPCG(cfg.Seed, index)), devices: devices}
 	err := p.execute()
 	if err = cmp.Or(err, p.end()); err != nil {
-		tb.Errorf("program %d of %s: %v\n%s", index, seedText(cfg.seed), err, strings.Join(p.steps, "\n"))
+		tb.Errorf("program %d of %s: %v\n%s", index, seedText(cfg.Seed), err, strings.Join(p.steps, "\n"))
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-func TestProgramsOnTheHost(t *testing.T) { Programs(t, openCPU, 1000) }
+func TestProgramsOnTheHost(t *testing.T) { Programs(t, openCPU, 1000, Options{}) }
 
 func TestProgramsOnSimulatedDevices(t *testing.T) {
 	for name, o := range map[string]coretest.Options{"device waits": {}, "host waits": {HostWaits: true}, "opaque": {Opaque: true}} {
 		t.Run(name, func(t *testing.T) {
 			first, second := fakes(o)
-			Programs(t, first, 300, WithPeer(second))
+			Programs(t, first, 300, Options{Peer: second})
 		})
 	}
 }
@@ -38,7 +38,7 @@ func TestProgramsFindDevicesThatGoWrong(t *testing.T) {
 			r := &recorder{TB: t}
 			r.run(func() {
 				for i := range uint64(500) {
-					if runProgram(r, []core.Device{d.outer}, newConfig([]Option{WithSeed(1)}), i); r.Failed() {
+					if runProgram(r, []core.Device{d.outer}, newConfig(Options{Seed: 1}), i); r.Failed() {
 						return
 					}
 				}

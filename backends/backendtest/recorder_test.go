@@ -24,10 +24,14 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record runs a case on a recorder.
-func record(tb testing.TB, c Case, open func(testing.TB) core.Device, opts ...Option) *recorder {
+// record runs a case on a recorder, by default without options.
+func record(tb testing.TB, c Case, open func(testing.TB) core.Device, options ...Options) *recorder {
+	return recordWith(tb, c, open, newConfig(append(options, Options{})[0]))
+}
+
+func recordWith(tb testing.TB, c Case, open func(testing.TB) core.Device, cfg config) *recorder {
 	r := &recorder{TB: tb}
-	r.run(func() { c.check(r, open, newConfig(opts)) })
+	r.run(func() { c.check(r, open, cfg) })
 	for len(r.cleanups) > 0 {
 		last := r.cleanups[len(r.cleanups)-1]
 		r.cleanups = r.cleanups[:len(r.cleanups)-1]

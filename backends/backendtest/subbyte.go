@@ -110,7 +110,7 @@ func caseSubByteRandom(e *env) {
 		src := e.newImage(t, 0, shape, randomStrides(e.rng, shape, true), 0)
 		e.wantCopied(dst, src)
 		if e.Failed() {
-			e.Fatalf("random layout %d of %s", i, seedText(e.cfg.seed))
+			e.Fatalf("random layout %d of %s", i, seedText(e.cfg.Seed))
 		}
 	}
 }

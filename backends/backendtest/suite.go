@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -42,89 +43,76 @@ func Cases() []Case {
 // Run checks a device against every case, each as a subtest of t. For each case it calls open and closes the
 // device at the end, so open must return a newly opened device; if it cannot, it ends the test. No other test
 // may run in parallel, since live objects are counted.
-func Run(t *testing.T, open func(testing.TB) core.Device, opts ...Option) {
-	cfg := newConfig(opts)
-	t.Logf("random layouts are those of %s", seedText(cfg.seed))
+func Run(t *testing.T, open func(testing.TB) core.Device, o Options) {
+	cfg := newConfig(o)
+	t.Logf("random layouts are those of %s", seedText(cfg.Seed))
 	for i, c := range Cases() {
-		if coretest.Quick() && i%cfg.variants != cfg.variant {
+		if coretest.Quick() && i%cfg.Variants != cfg.Variant {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) { c.check(t, open, cfg) })
 	}
 }
 
-// Option configures [Run].
-type Option func(*config)
+// Options are the options of [Run] and [Programs]. The zero value is the default.
+type Options struct {
+	// Peer opens a second device, to and from which the first can copy directly. A device that declares core.CapPeer
+	// needs it. The suite closes the peer.
+	Peer func(testing.TB) core.Device
 
-type config struct {
-	openPeer func(testing.TB) core.Device
-	pointer  func(testing.TB, core.Device, int64) uintptr
-	hold     func(testing.TB, core.Stream) (release func())
-	seed     uint64
-	timeout  time.Duration
-	grace    time.Duration // how long a case waits for a wrong effect before it checks
+	// Seed, if not 0, is the seed of the random layouts, to repeat an earlier run. Without it, every run has other
+	// layouts.
+	Seed uint64
 
-	variant, variants int
+	// Variant says which of so many Variants of a device, counted from 0, the device is, such as drivers that differ. Quick
+	// tests ([coretest.Quick]) run each case on one of them only, and skip it if that one lacks what the case needs. So also
+	// run the suite once without Variants, on the device that can do most: all cases run there.
+	Variant, Variants int
+
+	// Timeout is how long a case may take, and how long it waits for a result; 0 is three minutes, so that cases also
+	// pass on a busy machine.
+	Timeout time.Duration
+
+	// Pointer makes memory as another library would, for core.PointerImporter. It returns the address of at least size
+	// bytes, or their handle if the device has handles, and frees them by tb.Cleanup. Without it the suite imports
+	// memory of the device itself.
+	Pointer func(tb testing.TB, d core.Device, size int64) uintptr
+
+	// Hold holds a stream back: work that is enqueued later does not run until release is called. It uses the device's
+	// own API for this, such as a user event, or a semaphore that the host signals. release may be called twice.
+	//
+	// Without it, the cases on order may miss errors of two kinds of devices: devices whose streams can neither
+	// wait for events of the host nor signal each other, and devices whose streams share a queue, so that a
+	// stream that waits for a semaphore may block the stream that signals it.
+	Hold func(tb testing.TB, s core.Stream) (release func())
 }
 
-func newConfig(opts []Option) config {
-	cfg := config{seed: rand.Uint64(), timeout: 3 * time.Minute, grace: 20 * time.Millisecond, variants: 1}
-	if text := os.Getenv(variantVariable); text != "" {
-		var i, n int
-		if _, err := fmt.Sscanf(text, "%d/%d", &i, &n); err != nil || n < 1 || i < 0 {
+// config is options with what they leave open.
+type config struct {
+	Options
+	grace time.Duration // how long a case waits for a wrong effect before it checks
+}
+
+func newConfig(o Options) config {
+	if text := os.Getenv(variantVariable); text != "" && o.Variants == 0 {
+		if _, err := fmt.Sscanf(text, "%d/%d", &o.Variant, &o.Variants); err != nil || o.Variants < 1 || o.Variant < 0 {
 			panic(variantVariable + " is not I/N: " + text)
 		}
-		WithVariant(i, n)(&cfg)
 	}
-	for _, o := range opts {
-		o(&cfg)
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64()
 	}
-	return cfg
+	o.Timeout, o.Variants = cmp.Or(o.Timeout, 3*time.Minute), max(o.Variants, 1)
+	o.Variant %= o.Variants
+	return config{o, 20 * time.Millisecond}
 }
-
-// WithPeer supplies a function that opens a second device, to and from which the first can copy directly. A
-// device that declares core.CapPeer needs it. The suite closes the peer.
-func WithPeer(open func(testing.TB) core.Device) Option {
-	return func(c *config) { c.openPeer = open }
-}
-
-// WithSeed sets the seed of the random layouts, to repeat an earlier run. Without it, every run has other
-// layouts.
-func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
-
-// WithVariant says that the device is the i-th of n variants of a device, counted from 0, such as drivers that differ. Quick
-// tests ([coretest.Quick]) run each case on one of them only, and skip it if that one lacks what the case needs. So also run
-// the suite once without this option, on the device that can do most: all cases run there.
-func WithVariant(i, n int) Option { return func(c *config) { c.variant, c.variants = i%n, n } }
 
 // variantVariable is the environment variable of [VariantOfProcess].
 const variantVariable = "DLX_BACKENDTEST_VARIANT"
 
-// VariantOfProcess returns an environment variable, "NAME=value", that has in a process that calls [Run] the effect of
-// WithVariant(i, n).
+// VariantOfProcess returns an environment variable, "NAME=value", that has in a process that calls [Run] the effect of the
+// options Variant i and Variants n.
 func VariantOfProcess(i, n int) string { return fmt.Sprintf("%s=%d/%d", variantVariable, i, n) }
-
-// WithTimeout sets how long a case may take, and how long it waits for a result. The default is three
-// minutes, so that cases also pass on a busy machine.
-func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
-
-// WithPointer supplies a function that makes memory as another library would, for core.PointerImporter.
-// create returns the address of at least size bytes, or their handle if the device has handles, and frees
-// them by tb.Cleanup. Without it the suite imports memory of the device itself.
-func WithPointer(create func(tb testing.TB, d core.Device, size int64) uintptr) Option {
-	return func(c *config) { c.pointer = create }
-}
-
-// WithHold supplies a function that holds a stream back: work that is enqueued later does not run until
-// release is called. hold uses the device's own API for this, such as a user event, or a semaphore that the
-// host signals. release may be called twice.
-//
-// Without it, the cases on order may miss errors of two kinds of devices: devices whose streams can neither
-// wait for events of the host nor signal each other, and devices whose streams share a queue, so that a
-// stream that waits for a semaphore may block the stream that signals it.
-func WithHold(hold func(tb testing.TB, s core.Stream) (release func())) Option {
-	return func(c *config) { c.hold = hold }
-}
 
 // check runs the case on a device of its own.
 func (c Case) check(tb testing.TB, open func(testing.TB) core.Device, cfg config) {
@@ -137,11 +125,11 @@ func (c Case) check(tb testing.TB, open func(testing.TB) core.Device, cfg config
 	before := core.Live()
 	tb.Cleanup(func() {
 		if !tb.Failed() {
-			checkLive(tb, before, cfg.timeout)
+			checkLive(tb, before, cfg.Timeout)
 		}
 	})
-	e := &env{TB: tb, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.seed, 0))}
-	ctx, cancel := context.WithTimeout(context.Background(), cfg.timeout)
+	e := &env{TB: tb, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.Timeout)
 	tb.Cleanup(cancel)
 	e.ctx = ctx
 	e.dev = e.open(open)

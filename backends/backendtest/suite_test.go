@@ -45,7 +45,7 @@ func openCPU(tb testing.TB) core.Device {
 	return d
 }
 
-func TestCPU(t *testing.T) { Run(t, openCPU) }
+func TestCPU(t *testing.T) { Run(t, openCPU, Options{}) }
 
 // fakes opens the two devices of one simulated backend.
 func fakes(o coretest.Options) (first, second func(testing.TB) core.Device) {
@@ -77,11 +77,11 @@ func TestFake(t *testing.T) {
 			o := kinds[name]
 			o.Log = t.Logf
 			first, second := fakes(o)
-			opts := []Option{WithPeer(second)}
+			options := Options{Peer: second}
 			if name != "files" { // which can do all that the others can
-				opts = append(opts, WithVariant(i, len(kinds)))
+				options.Variant, options.Variants = i, len(kinds)
 			}
-			Run(t, first, opts...)
+			Run(t, first, options)
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestWrappedFake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first, second := wrapped(coretest.Options{Opaque: name == "opaque", Log: t.Logf}, hooks{})
 			Run(t, func(tb testing.TB) core.Device { return first(tb).outer },
-				WithPeer(func(tb testing.TB) core.Device { return second(tb).outer }), WithVariant(i, 2))
+				Options{Peer: func(tb testing.TB) core.Device { return second(tb).outer }, Variant: i, Variants: 2})
 		})
 	}
 }
@@ -131,14 +131,14 @@ func openAndClose(t *testing.T, open func(testing.TB) core.Device) core.Properti
 func TestPeerCasesNeedAPeer(t *testing.T) {
 	var d *device
 	first, _ := wrapped(coretest.Options{}, hooks{})
-	wantFailure(t, "peer/copy", "WithPeer", func(tb testing.TB) core.Device { d = first(tb); return d })
+	wantFailure(t, "peer/copy", "option Peer", func(tb testing.TB) core.Device { d = first(tb); return d })
 	d.release(t)
 }
 
 // A device that offers no means to hold a stream: neither events of others nor semaphores.
 func TestHoldKeepsAStreamBusyWhereNothingElseWorks(t *testing.T) {
 	first, _ := fakes(coretest.Options{HostWaits: true})
-	e := &env{TB: t, cfg: newConfig(nil), ctx: t.Context()}
+	e := &env{TB: t, cfg: newConfig(Options{}), ctx: t.Context()}
 	e.dev = e.open(func(tb testing.TB) core.Device { return struct{ core.Device }{first(tb)} })
 	s := e.stream()
 	release, sure := e.hold(s)
@@ -163,7 +163,7 @@ func TestHoldIsWhatWithHoldNames(t *testing.T) {
 		}
 		return func() { gate.Complete(nil) }
 	}
-	e := &env{TB: t, cfg: newConfig([]Option{WithHold(hold)}), ctx: t.Context()}
+	e := &env{TB: t, cfg: newConfig(Options{Hold: hold}), ctx: t.Context()}
 	e.dev = e.open(first)
 	s := e.stream()
 	release, sure := e.hold(s)
@@ -180,7 +180,7 @@ func TestHoldIsWhatWithHoldNames(t *testing.T) {
 
 // shortly is a context that ends soon.
 func shortly(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), newConfig(nil).grace)
+	ctx, cancel := context.WithTimeout(t.Context(), newConfig(Options{}).grace)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -200,7 +200,7 @@ func TestPointersAreThoseOfWithPointer(t *testing.T) {
 		}
 		first, _ := fakes(o)
 		for _, c := range []string{"import-pointer/no-copy", "import-pointer/owner", "import-pointer/failure"} {
-			if r := record(t, caseNamed(t, c), first, WithPointer(outside)); r.Failed() || r.skipped {
+			if r := record(t, caseNamed(t, c), first, Options{Pointer: outside}); r.Failed() || r.skipped {
 				t.Errorf("%s: %q", c, r.log)
 			}
 		}

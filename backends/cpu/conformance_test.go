@@ -17,6 +17,6 @@ func open(tb testing.TB) core.Device {
 	return d
 }
 
-func TestConformance(t *testing.T) { backendtest.Run(t, open) }
+func TestConformance(t *testing.T) { backendtest.Run(t, open, backendtest.Options{}) }
 
 func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, open) }

@@ -19,10 +19,10 @@ func first(tb testing.TB) core.Device { return open(tb) }
 
 // options returns the options for the suite. Only the simulator has a semaphore that the host can signal. On a card
 // the suite keeps streams busy instead.
-func options() []backendtest.Option {
-	o := []backendtest.Option{backendtest.WithPeer(second)}
+func options() backendtest.Options {
+	o := backendtest.Options{Peer: second}
 	if _, err := gpusim.Open(); err == nil {
-		o = append(o, backendtest.WithHold(hold))
+		o.Hold = hold
 	}
 	return o
 }
@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 		}
 		_ = d.Close()
 	}
-	backendtest.Run(t, first, options()...)
+	backendtest.Run(t, first, options())
 }
 
 // integratedVariable makes the devices of the simulator integrated: they share the host's memory.
@@ -83,7 +83,7 @@ func TestConformanceOfDriversThatDiffer(t *testing.T) {
 			{"DLX_GPUSIM_REUSE=1", "DLX_GPUSIM_CONCURRENT=0"},
 		}
 	}
-	processes, files := make(map[string]func(*testing.T)), standinForFiles(t)
+	processes, files := make(map[string]func(*testing.T)), fakeForFiles(t)
 	for i, v := range variants { // all of them read files
 		variant := backendtest.VariantOfProcess(i, len(variants))
 		processes[strings.Join(v, ",")] = coretest.Child(t, "TestConformance", slices.Concat(v, files, []string{variant})...)
@@ -103,7 +103,7 @@ func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 		n = 500
 	}
 	if os.Getenv(programsVariable) == "1" {
-		backendtest.Programs(t, first, n/processes, options()...)
+		backendtest.Programs(t, first, n/processes, options())
 		return
 	}
 	for range processes {

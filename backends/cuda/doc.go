@@ -42,7 +42,7 @@
 // Devices read files into plain memory by cuFile, the library of GPUDirect Storage (core.FileReader). The first OpenFile
 // of the process opens libcufile.so.0, or the library that the environment variable DLX_CUFILE_LIBRARY names. If that
 // fails, each later OpenFile returns the same error. The library stays loaded. It has a configuration of its own, by which it
-// may also read through host memory. dlx has used it with a stand-in only, not on a card.
+// may also read through host memory. dlx has used it with a fake only, not on a card.
 //
 // # Failed work
 //

@@ -21,32 +21,32 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// filesVariable makes the test binary read files by the stand-in for cuFile.
+// filesVariable makes the test binary read files by the fake for cuFile.
 const filesVariable = "DLX_CUDA_TEST_FILES"
 
-// withFiles runs a test in a process that has the stand-in for cuFile, and reports whether this is that process.
+// withFiles runs a test in a process that has the fake for cuFile, and reports whether this is that process.
 func withFiles(t *testing.T) bool {
 	t.Helper()
 	simulator(t)
 	if os.Getenv(filesVariable) == "1" {
 		return true
 	}
-	coretest.Child(t, t.Name(), append(standinForFiles(t), filesVariable+"=1")...)(t)
+	coretest.Child(t, t.Name(), append(fakeForFiles(t), filesVariable+"=1")...)(t)
 	return false
 }
 
-// standinForFiles builds the stand-in for cuFile, and returns the variables by which a process uses it.
-func standinForFiles(t *testing.T) []string {
+// fakeForFiles builds the fake for cuFile, and returns the variables by which a process uses it.
+func fakeForFiles(t *testing.T) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libcufile.so.0")
-	if out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-o", path, "internal/cufile/testdata/standin.c").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cc", "-shared", "-fPIC", "-o", path, "internal/cufile/testdata/fake.c").CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v\n%s", err, out)
 	}
 	return []string{cufile.LibraryVariable + "=" + path, "DLX_CUFILE_DRIVER=" + os.Getenv(link.LibraryVariable)}
 }
 
-// standin returns the variables of the stand-in.
-func standin(t *testing.T) (fault, code, files *int32) {
+// fakeCuFile returns the variables of the fake.
+func fakeCuFile(t *testing.T) (fault, code, files *int32) {
 	t.Helper()
 	l, err := dl.Open("test", os.Getenv(cufile.LibraryVariable))
 	if err != nil {
@@ -56,7 +56,7 @@ func standin(t *testing.T) (fault, code, files *int32) {
 		address := l.Lookup(name)
 		return *(**int32)(unsafe.Pointer(&address))
 	}
-	return variable("dlx_standin_fault"), variable("dlx_standin_code"), variable("dlx_standin_files")
+	return variable("dlx_fake_fault"), variable("dlx_fake_code"), variable("dlx_fake_files")
 }
 
 // dataFile makes a file with n bytes of a pattern.
@@ -90,7 +90,7 @@ func TestADeviceReadsFiles(t *testing.T) {
 	}
 	d := opened(t)
 	file, data := dataFile(t, 1<<20)
-	fault, _, files := standin(t)
+	fault, _, files := fakeCuFile(t)
 	f := openFile(t, d, file)
 	wantError(t, d.Close(), core.ErrInvalid, "Close with an open file")
 	x := row(t, d, 1<<20, core.AllocOptions{})
@@ -150,7 +150,7 @@ func TestEachCallOfCuFileFails(t *testing.T) {
 	live := sim.Live()
 	d := open(t, 1)
 	file, _ := dataFile(t, 5000)
-	fault, code, files := standin(t)
+	fault, code, files := fakeCuFile(t)
 	x := row(t, d, 5000, core.AllocOptions{})
 	fail := func(kind, number int32) { *fault, *code = kind, number }
 	f := openFile(t, d, file)

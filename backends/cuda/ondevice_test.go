@@ -21,7 +21,7 @@ func TestMemoryOfAnotherKindIsCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Tensor.Device.Type = int32(core.DeviceVPI)
-	if got := get(t, d, keep(t)(dlpack.Import(m, dlpack.OnDevice(d.ID())))); !bytes.Equal(got, content) {
+	if got := get(t, d, keep(t)(dlpack.Import(m, dlpack.ImportOptions{OnDevice: d.ID()}))); !bytes.Equal(got, content) {
 		t.Errorf("%q came back", got)
 	}
 	dlpack.Flush()

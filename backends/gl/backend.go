@@ -58,16 +58,16 @@ func (backend) Devices(ctx context.Context) ([]core.Properties, error) {
 }
 
 // start makes a context on d and queries it.
-func start(d egl.Device) (*thread, facts, error) {
+func start(d egl.Device) (*thread, contextInfo, error) {
 	t, err := startThread(d)
 	if err != nil {
-		return nil, facts{}, err
+		return nil, contextInfo{}, err
 	}
-	var f facts
-	_ = t.run(context.Background(), func() { f, err = readFacts() }) // the thread has just started
+	var f contextInfo
+	_ = t.run(context.Background(), func() { f, err = readContextInfo() }) // the thread has just started
 	if err != nil {
 		t.stop()
-		return nil, facts{}, err
+		return nil, contextInfo{}, err
 	}
 	return t, f, nil
 }
@@ -94,10 +94,10 @@ func wrap(run func(f func())) (core.Device, error) {
 	if run == nil {
 		return nil, core.Errorf(core.ErrInvalid, "gl", "Wrap", "run is nil")
 	}
-	var f facts
+	var f contextInfo
 	var err error
 	r := relay.New("gl", run)
-	if err := r.First(func() { f, err = readFacts() }); err != nil {
+	if err := r.First(func() { f, err = readContextInfo() }); err != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -112,11 +112,11 @@ func cardOf(run func(f func())) (Card, error) {
 	if run == nil {
 		return Card{}, core.Errorf(core.ErrInvalid, "gl", "CardOf", "run is nil")
 	}
-	var f facts
+	var f contextInfo
 	var err error
 	c := Card{CUDA: -1}
 	if unserved := relay.New("gl", run).First(func() {
-		if f, err = readFacts(); err != nil {
+		if f, err = readContextInfo(); err != nil {
 			return
 		}
 		var number int32

@@ -11,17 +11,17 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-func TestConformance(t *testing.T) { backendtest.Run(t, open) }
+func TestConformance(t *testing.T) { backendtest.Run(t, open, backendtest.Options{}) }
 
 func TestConformanceOfAGPU(t *testing.T) {
-	backendtest.Run(t, func(tb testing.TB) core.Device { return openAs(tb, asGPU) }, backendtest.WithVariant(0, 3))
+	backendtest.Run(t, func(tb testing.TB) core.Device { return openAs(tb, asGPU) }, backendtest.Options{Variant: 0, Variants: 3})
 }
 
 // Shaders reach so little of a buffer that larger copies take several dispatches.
 func TestConformanceWithSmallBlocks(t *testing.T) {
 	backendtest.Run(t, func(tb testing.TB) core.Device {
-		return openAs(tb, func(f *facts) { f.software, f.blockSize = false, 64<<10 })
-	}, backendtest.WithVariant(1, 3))
+		return openAs(tb, func(f *contextInfo) { f.software, f.blockSize = false, 64<<10 })
+	}, backendtest.Options{Variant: 1, Variants: 3})
 }
 
 // Buffers come from the renderer, in whose context everything runs.
@@ -31,7 +31,7 @@ func TestConformanceInAWrappedContext(t *testing.T) {
 		d, run := wrapped(tb)
 		runs[d] = run
 		return d
-	}, backendtest.WithPointer(func(tb testing.TB, d core.Device, size int64) uintptr {
+	}, backendtest.Options{Pointer: func(tb testing.TB, d core.Device, size int64) uintptr {
 		var name uint32
 		run := runs[d]
 		run(func() {
@@ -40,9 +40,11 @@ func TestConformanceInAWrappedContext(t *testing.T) {
 		})
 		tb.Cleanup(func() { run(func() { gl.DeleteBuffers(1, &name) }) })
 		return uintptr(name)
-	}), backendtest.WithVariant(2, 3))
+	}, Variant: 2, Variants: 3})
 }
 
-func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, open, 1000) }
+func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
+	backendtest.Programs(t, open, 1000, backendtest.Options{})
+}
 
 func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, open) }

@@ -23,7 +23,7 @@ var live = shell.NewCounters("gl")
 // device is an opened device: an OpenGL context.
 type device struct {
 	shell.Device
-	facts   facts
+	info    contextInfo
 	run     executor
 	relay   *relay.Relay // used by run, for a context of the caller
 	stop    func()       // destroys the context; nil for a context of the caller
@@ -57,9 +57,9 @@ var (
 )
 
 // newDevice makes a device of an OpenGL context.
-func newDevice(id core.DeviceID, f facts, run executor, stop func()) *device {
+func newDevice(id core.DeviceID, f contextInfo, run executor, stop func()) *device {
 	d := &device{
-		facts:    f,
+		info:     f,
 		run:      run,
 		stop:     stop,
 		driver:   driver{gl.GetError, gl.GetGraphicsResetStatus, gl.ClientWaitSync},
@@ -145,7 +145,7 @@ func (d *device) failed(call string, code uint32) error {
 
 // resetStatus returns, on the context's thread, whether and why the context was lost.
 func (d *device) resetStatus() uint32 {
-	if !d.facts.robust {
+	if !d.info.robust {
 		return gl.NO_ERROR
 	}
 	return d.driver.getGraphicsResetStatus()

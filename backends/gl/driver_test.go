@@ -45,7 +45,7 @@ func open(tb testing.TB) core.Device {
 }
 
 // openAs opens the first device as if its context were another one.
-func openAs(tb testing.TB, change func(*facts)) *device {
+func openAs(tb testing.TB, change func(*contextInfo)) *device {
 	tb.Helper()
 	needDriver(tb)
 	devices, err := egl.Devices()
@@ -61,7 +61,7 @@ func openAs(tb testing.TB, change func(*facts)) *device {
 }
 
 // opened is openAs with the device closed at the end.
-func opened(tb testing.TB, change func(*facts)) *device {
+func opened(tb testing.TB, change func(*contextInfo)) *device {
 	tb.Helper()
 	d := openAs(tb, change)
 	tb.Cleanup(func() { closeDevice(tb, d) })
@@ -75,10 +75,10 @@ func closeDevice(tb testing.TB, d core.Device) {
 	}
 }
 
-func asItIs(*facts) {}
+func asItIs(*contextInfo) {}
 
 // asGPU has copies go by OpenGL, and the host see no memory but what it asks to see.
-func asGPU(f *facts) { f.software = false }
+func asGPU(f *contextInfo) { f.software = false }
 
 // wrapped wraps a context that stays the test's, and gives a function that runs others in it.
 func wrapped(tb testing.TB) (core.Device, func(func())) {

@@ -68,7 +68,7 @@ func TestALostContextFailsEveryCallAndCanBeClosed(t *testing.T) {
 		{"told by both", gl.CONTEXT_LOST, gl.INNOCENT_CONTEXT_RESET, "GL_INNOCENT_CONTEXT_RESET", "glClientWaitSync"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			d := opened(t, func(f *facts) { f.robust = true })
+			d := opened(t, func(f *contextInfo) { f.robust = true })
 			s, err := d.NewStream(t.Context())
 			if err != nil {
 				t.Fatal(err)

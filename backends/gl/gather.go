@@ -19,7 +19,7 @@ const (
 
 // moves reports whether OpenGL is the right way to copy c: by plain copies, or by a shader on a GPU. On a
 // processor, llvmpipe's shader takes ten times as long as the host.
-func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.facts.software }
+func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.info.software }
 
 func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
 
@@ -49,10 +49,10 @@ func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 
 func (d *device) limits() gather.Limits {
 	return gather.Limits{
-		StorageRange:    d.facts.blockSize,
-		OffsetAlignment: d.facts.blockAlign,
-		Groups:          d.facts.groups,
-		Tiles:           !d.facts.software,
+		StorageRange:    d.info.blockSize,
+		OffsetAlignment: d.info.blockAlign,
+		Groups:          d.info.groups,
+		Tiles:           !d.info.software,
 	}
 }
 

@@ -55,7 +55,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 func (d *device) importer() *external.Importer {
 	return &external.Importer{
 		Backend: "gl", Types: d.ImportTypes(),
-		DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID, Software: d.facts.software,
+		DeviceUUID: d.info.deviceUUID, DriverUUID: d.info.driverUUID, Software: d.info.software,
 	}
 }
 

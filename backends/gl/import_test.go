@@ -49,7 +49,7 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 	defer other.Close()
 	unread, nothing := coretest.HandleOf(t, core.HandleOpaqueFD, headless), coretest.HandleOf(t, core.HandleOpaqueFD, int(pipe.Fd()))
 	foreign := coretest.HandleOf(t, core.HandleDMABuf, file)
-	valid := core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, file), Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
+	valid := core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, file), Size: 1 << 16, Length: 1000, DeviceUUID: d.info.deviceUUID, DriverUUID: d.info.driverUUID}
 	before := descriptors()
 	for _, c := range []struct {
 		rule   string
@@ -91,7 +91,7 @@ func TestImportMemoryRefusesWhatDoesNotFit(t *testing.T) {
 // No software renderer has the extensions: this covers what comes before them, and
 // that a driver which does nothing is found out.
 func TestImportSemaphoreRefusesWhatDoesNotFit(t *testing.T) {
-	d := opened(t, func(f *facts) {
+	d := opened(t, func(f *contextInfo) {
 		for _, name := range semaphoreExtensions {
 			f.extensions[name] = true
 		}
@@ -102,7 +102,7 @@ func TestImportSemaphoreRefusesWhatDoesNotFit(t *testing.T) {
 	importer := d
 	file := memoryFile(t, 64)
 	foreign := coretest.HandleOf(t, core.HandleMemFD, file)
-	valid := core.ExternalSemaphore{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, file), DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
+	valid := core.ExternalSemaphore{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, file), DeviceUUID: d.info.deviceUUID, DriverUUID: d.info.driverUUID}
 	before := descriptors()
 	for _, c := range []struct {
 		rule   string

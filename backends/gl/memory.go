@@ -23,7 +23,7 @@ func (d *device) Alloc(ctx context.Context, size int64, opts core.AllocOptions) 
 	b := &buffer{}
 	if size > 0 {
 		var err error
-		if b, err = d.newBuffer(ctx, "Alloc", size, opts.HostVisible || d.facts.software); err != nil {
+		if b, err = d.newBuffer(ctx, "Alloc", size, opts.HostVisible || d.info.software); err != nil {
 			return core.Memory{}, err
 		}
 	}

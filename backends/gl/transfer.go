@@ -14,7 +14,7 @@ import (
 
 // copyWork chooses how to copy, and returns the work. It returns when OpenGL is done.
 func (d *device) copyWork(dst, src operand) func(*job) error {
-	onHost := dst.buffer == nil || src.buffer == nil || d.facts.software // a processor copies in any case
+	onHost := dst.buffer == nil || src.buffer == nil || d.info.software // a processor copies in any case
 	switch {
 	case dst.base != 0 && src.base != 0 && onHost:
 		return byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))

@@ -92,7 +92,7 @@ func within(tb testing.TB, what string, f func() error) error {
 
 func TestCallsEndWithTheirContext(t *testing.T) {
 	u, d := newUnserved(t)
-	d.facts.software = false
+	d.info.software = false
 	x, y := row(t, d, 10_000, core.AllocOptions{}), row(t, d, 10_000, core.AllocOptions{})
 	content := bytes.Repeat([]byte{7}, 10_000)
 	put(t, d, x, content)
@@ -114,9 +114,9 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"a copy within":  func(ctx context.Context) error { return d.Copy(ctx, nil, y, x) },
 		"a strided copy": func(ctx context.Context) error { return d.Copy(ctx, nil, keep(t)(y.Reshape(100, 100)), turned) },
 		"ImportMemory": func(ctx context.Context) error {
-			m := core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, memoryFile(t, 1<<16)), Size: 1 << 16, Length: 1000, DeviceUUID: d.facts.deviceUUID, DriverUUID: d.facts.driverUUID}
-			d.facts.software = true // a file without a head
-			defer func() { d.facts.software = false }()
+			m := core.ExternalMemory{Handle: coretest.HandleOf(t, core.HandleOpaqueFD, memoryFile(t, 1<<16)), Size: 1 << 16, Length: 1000, DeviceUUID: d.info.deviceUUID, DriverUUID: d.info.driverUUID}
+			d.info.software = true // a file without a head
+			defer func() { d.info.software = false }()
 			if _, err := d.ImportMemory(ctx, m); !errors.Is(err, core.ErrInvalid) {
 				return err
 			}
@@ -223,7 +223,7 @@ func TestACopyThatIsLetGoOfKeepsItsMemory(t *testing.T) {
 	for _, way := range []string{"upload", "download", "strided", "within"} {
 		for served := range 8 {
 			u, d := newUnserved(t)
-			d.facts.software = false
+			d.info.software = false
 			var done atomic.Bool
 			d.driver.clientWaitSync = func(fence uintptr, flags uint32, timeout uint64) uint32 {
 				if status := gl.ClientWaitSync(fence, flags, timeout); done.Load() {
@@ -325,7 +325,7 @@ func TestWhatWasIssuedIsWaitedForUntilItsContextIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := outer.(*device)
-	d.facts.software = false
+	d.info.software = false
 	d.driver.clientWaitSync = func(fence uintptr, flags uint32, timeout uint64) uint32 {
 		if done.Load() {
 			return gl.ClientWaitSync(fence, flags, timeout)

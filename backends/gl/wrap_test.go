@@ -80,7 +80,7 @@ func TestADeviceLeavesTheStateOfAWrappedContext(t *testing.T) {
 	d, run := wrapped(t)
 	t.Cleanup(func() { closeDevice(t, d) })
 	inner := d.(*device)
-	inner.facts.software = false // so that a shader copies
+	inner.info.software = false // so that a shader copies
 	a := makeBuffer(t, run, make([]byte, 4096), 0)
 	var program uint32
 	state := func() state {

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := []backendtest.Option{backendtest.WithPointer(func(tb testing.TB, d core.Device, size int64) uintptr {
+	options := backendtest.Options{Pointer: func(tb testing.TB, d core.Device, size int64) uintptr {
 		device, err := metal.DeviceOf(d)
 		if err != nil {
 			tb.Fatal(err)
@@ -38,15 +38,17 @@ func TestConformance(t *testing.T) {
 		buffer := v.NewBuffer(driver.ID(device), uint64(size), driver.StoragePrivate)
 		tb.Cleanup(func() { v.Release(buffer) })
 		return uintptr(buffer)
-	})}
+	}}
 	if all, err := metal.New().Devices(t.Context()); err != nil {
 		t.Fatal(err)
 	} else if len(all) > 1 {
-		options = append(options, backendtest.WithPeer(func(tb testing.TB) core.Device { return open(tb, 1) }))
+		options.Peer = func(tb testing.TB) core.Device { return open(tb, 1) }
 	}
-	backendtest.Run(t, first, options...)
+	backendtest.Run(t, first, options)
 }
 
-func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, first, 1000) }
+func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
+	backendtest.Programs(t, first, 1000, backendtest.Options{})
+}
 
 func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, first) }

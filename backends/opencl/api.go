@@ -44,9 +44,9 @@ func MemOf(t *core.Tensor) (mem uintptr, offset int64, err error) { return memOf
 // opened OpenCL device; and with core.ErrClosed if t is closed.
 func SubBuffer(t *core.Tensor) (*core.Tensor, error) { return subBuffer(t) }
 
-// EventOf makes an event of a cl_event of another library. Streams of d can wait for it on the device.
-// EventOf retains the cl_event until it is complete or the event is garbage-collected. The queue of the
+// ImportEvent makes an event of a cl_event of another library. Streams of d can wait for it on the device.
+// ImportEvent retains the cl_event until it is complete or the event is garbage-collected. The queue of the
 // command must be flushed by the code that enqueued it; otherwise the event may never complete (OpenCL 3.0
-// API, Flush and Finish). EventOf fails with core.ErrInvalid if event is not a cl_event of d's context, as
+// API, Flush and Finish). ImportEvent fails with core.ErrInvalid if event is not a cl_event of d's context, as
 // far as the API can tell; see [Wrap].
-func EventOf(d core.Device, event uintptr) (core.Event, error) { return eventOf(d, event) }
+func ImportEvent(d core.Device, event uintptr) (core.Event, error) { return importEvent(d, event) }

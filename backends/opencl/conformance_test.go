@@ -8,8 +8,10 @@ import (
 	"github.com/dlx-go/dlx/backends/backendtest"
 )
 
-func TestConformance(t *testing.T) { backendtest.Run(t, open) }
+func TestConformance(t *testing.T) { backendtest.Run(t, open, backendtest.Options{}) }
 
-func TestRandomProgramsAgreeWithTheHost(t *testing.T) { backendtest.Programs(t, open, 1000) }
+func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
+	backendtest.Programs(t, open, 1000, backendtest.Options{})
+}
 
 func TestCloseEndsWhileOthersOpen(t *testing.T) { backendtest.ClosesUnderLoad(t, open) }

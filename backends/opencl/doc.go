@@ -25,7 +25,7 @@
 //
 //   - Before your command, let the queue wait for the tensor: make a stream of the queue and call
 //     [stream.Handoff], or wait on the host by Tensor.WaitReady.
-//   - After your command, flush the queue, and record the write by Buffer.Wrote([EventOf](event)), or a read
+//   - After your command, flush the queue, and record the write by Buffer.Wrote([ImportEvent](event)), or a read
 //     by Buffer.Used.
 //
 // # Memory that the host uses too
@@ -49,7 +49,7 @@
 //
 // # Order
 //
-// Streams of a device wait on the device for each other, and for events of [EventOf]. For events of other
+// Streams of a device wait on the device for each other, and for events of [ImportEvent]. For events of other
 // devices the host waits, in stream.Submit. Semaphores are counters on the host, and user events let the
 // queues wait for them. A command that waits for a failed command fails too: this is the driver's rule, and
 // the waiting stream reports the error.

@@ -240,7 +240,7 @@ func (l *lifetime) imported(h Handles, a, host *core.Tensor) {
 	if !l.note(check(s, "clCreateUserEvent", "of another library")) {
 		return
 	}
-	e, err := EventOf(l.device, uintptr(raw))
+	e, err := ImportEvent(l.device, uintptr(raw))
 	if l.note(err) {
 		l.note(theirs.Wait(e))
 	}

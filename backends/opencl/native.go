@@ -136,8 +136,8 @@ func (d *device) cut(mem driver.Mem, first, size int64, b *core.Buffer) (core.Me
 	}), nil
 }
 
-func eventOf(d core.Device, event uintptr) (core.Event, error) {
-	const call = "EventOf"
+func importEvent(d core.Device, event uintptr) (core.Event, error) {
+	const call = "ImportEvent"
 	inner, err := deviceOf(call, d)
 	if err != nil {
 		return nil, err

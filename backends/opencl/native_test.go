@@ -290,7 +290,7 @@ func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 	userEvent, s := driver.CreateUserEvent(o.context)
 	o.ok(s)
 	defer driver.ReleaseEvent(userEvent)
-	e, err := opencl.EventOf(d, uintptr(userEvent))
+	e, err := opencl.ImportEvent(d, uintptr(userEvent))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestAnEventOfAnotherLibraryIsWaitedForOnTheDevice(t *testing.T) {
 	o.ok(s)
 	defer driver.ReleaseEvent(theirs)
 	for name, bad := range map[string]uintptr{"NULL": 0, "an event of another cl_context": uintptr(theirs), "memory of something else": uintptr(unsafe.Pointer(&local[0]))} {
-		_, err := opencl.EventOf(d, bad)
+		_, err := opencl.ImportEvent(d, bad)
 		want(t, err, core.ErrInvalid, name)
 	}
 }

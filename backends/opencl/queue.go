@@ -147,7 +147,7 @@ func (q *queue) keepWatch() {
 }
 
 // Wait enqueues a barrier. It takes events of streams and semaphores of this device's context, and those of
-// [EventOf]; for others it fails with ErrNotSupported. If the work of e fails, the work that waits for it
+// [ImportEvent]; for others it fails with ErrNotSupported. If the work of e fails, the work that waits for it
 // fails too.
 func (q *queue) Wait(e core.Event) error {
 	if err := q.lock("Wait"); err != nil {

@@ -13,7 +13,8 @@ import (
 // stage copies between the host and memory that it cannot reach, if neither one plain command nor a few
 // rectangular ones can do it. Elements are packed on each side that is not contiguous, and copied in one
 // piece. Temporary tensors are closed at once; their memory stays until the work is done. With apart, no
-// single command may use both operands, and temporary memory separates them.
+// single command may use both operands, and temporary memory separates them. There is no pipeline of staging buffers:
+// one command brings packed bytes between host and device, and the driver stages them as it needs.
 func (d *device) stage(ctx context.Context, q *queue, to, from operand, apart bool) error {
 	src := from.tensor
 	if apart || !src.Layout().IsContiguous() {

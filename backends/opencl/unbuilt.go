@@ -23,4 +23,6 @@ func memOf(*core.Tensor) (mem uintptr, offset int64, err error) {
 
 func subBuffer(*core.Tensor) (*core.Tensor, error) { return nil, unbuilt.Error(name, "SubBuffer") }
 
-func eventOf(core.Device, uintptr) (core.Event, error) { return nil, unbuilt.Error(name, "EventOf") }
+func importEvent(core.Device, uintptr) (core.Event, error) {
+	return nil, unbuilt.Error(name, "ImportEvent")
+}

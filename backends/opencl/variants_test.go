@@ -60,7 +60,7 @@ func TestConformanceOfOtherDevices(t *testing.T) {
 					tb.Fatal(err)
 				}
 				return d
-			}, backendtest.WithVariant(i, 3))
+			}, backendtest.Options{Variant: i, Variants: 3})
 		})
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-func options() []backendtest.Option {
-	o := []backendtest.Option{backendtest.WithPeer(kit.Second)}
+func options() backendtest.Options {
+	o := backendtest.Options{Peer: kit.Second}
 	if _, err := kit.Control(); err == nil {
-		o = append(o, backendtest.WithHold(hold))
+		o.Hold = hold
 	}
 	return o
 }
@@ -31,7 +31,7 @@ func hold(tb testing.TB, s core.Stream) (release func()) {
 	return sync.OnceFunc(func() { close(released) })
 }
 
-func TestConformance(t *testing.T) { backendtest.Run(t, first, options()...) }
+func TestConformance(t *testing.T) { backendtest.Run(t, first, options()) }
 
 // The documentation allows libraries to differ, and versions of HIP do: memory cannot be exported, or not as dma-bufs; there is no machine
 // code for the device; devices share the host's memory; devices cannot access each other; streams share a queue; loading kernels waits for all work;

@@ -7,12 +7,12 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// Option configures the backend that [New] returns.
-type Option func(*options)
-
-// WithValidation turns the Khronos validation layer on for everything that the backend opens. Opening fails
-// with core.ErrNotSupported where the layer is not installed. See [Messages].
-func WithValidation() Option { return func(o *options) { o.validation = true } }
+// Options are the options of [New]. The zero value is the default.
+type Options struct {
+	// Validation turns the Khronos validation layer on for everything that the backend opens. Opening fails
+	// with core.ErrNotSupported where the layer is not installed. See [Messages].
+	Validation bool
+}
 
 // New returns the backend "vulkan". Its devices are the physical devices that have Vulkan 1.1 with timeline
 // semaphores and a queue for compute, in the order of the loader. A device may be opened several times. Each
@@ -21,17 +21,12 @@ func WithValidation() Option { return func(o *options) { o.validation = true } }
 //
 // With DLX_VULKAN_VALIDATION=1 in the environment the validation layer is on, and Close of a device fails
 // with core.ErrInvalid if the layer has reported anything since the device was opened. This is for tests.
-func New(opts ...Option) core.Backend {
-	var o options
-	if os.Getenv("DLX_VULKAN_VALIDATION") == "1" {
-		o.validation, o.strict = true, true
-	}
-	for _, set := range opts {
-		if set != nil {
-			set(&o)
-		}
-	}
-	return newBackend(o)
+func New(o Options) core.Backend { return newBackend(o.withEnvironment()) }
+
+// withEnvironment returns what the options and the environment ask for.
+func (o Options) withEnvironment() options {
+	strict := os.Getenv("DLX_VULKAN_VALIDATION") == "1"
+	return options{validation: o.Validation || strict, strict: strict}
 }
 
 // Messages is for tests with the validation layer. It returns the number of warnings and errors that the

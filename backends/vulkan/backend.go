@@ -12,7 +12,7 @@ import (
 
 func messages(first uint64) (count uint64, texts []string) { return driver.Messages(first) }
 
-// options are what Options set.
+// options are Options, and what only the environment and tests ask for.
 type options struct {
 	validation bool
 	strict     bool // Close of a device fails if the validation layer has reported anything

@@ -12,9 +12,9 @@ import (
 )
 
 // benchDevice opens the first device without the validation layer.
-func benchDevice(b *testing.B, opts ...Option) core.Device {
+func benchDevice(b *testing.B, opts ...option) core.Device {
 	b.Helper()
-	d, err := New(opts...).Open(context.Background(), core.DeviceID{Type: core.DeviceVulkan})
+	d, err := newWith(opts...).Open(context.Background(), core.DeviceID{Type: core.DeviceVulkan})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func BenchmarkCopy(b *testing.B) {
 	for _, p := range places {
 		for _, bytes := range []int64{256, 64 << 20} {
 			b.Run(fmt.Sprintf("%s/%d", p.name, bytes), func(b *testing.B) {
-				var opts []Option
+				var opts []option
 				if p.onSeparate {
 					opts = append(opts, separateMemory)
 				}
@@ -104,7 +104,7 @@ func BenchmarkStrided(b *testing.B) {
 	for _, v := range views {
 		for _, separate := range []bool{false, true} {
 			name := v.name
-			var opts []Option
+			var opts []option
 			if separate {
 				name += "/separate"
 				opts = append(opts, separateMemory)
@@ -156,7 +156,7 @@ func BenchmarkStrided(b *testing.B) {
 func BenchmarkEnqueue(b *testing.B) {
 	for _, p := range places {
 		b.Run(p.name, func(b *testing.B) {
-			var opts []Option
+			var opts []option
 			if p.onSeparate {
 				opts = append(opts, separateMemory)
 			}

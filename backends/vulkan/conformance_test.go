@@ -11,7 +11,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) })
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) }, backendtest.Options{})
 }
 
 // TestConformanceOfSeparateMemory treats the device's memory as that of a card,
@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOfSeparateMemory(t *testing.T) {
 	partOfBoth(t)
 	separate := func(o *options) { o.separate = true }
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) }, backendtest.WithVariant(0, 4))
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separate) }, backendtest.Options{Variant: 0, Variants: 4})
 }
 
 // partOfBoth skips a test of separate memory or of several queues under a sanitizer, which has enough to do with both
@@ -32,9 +32,9 @@ func partOfBoth(t *testing.T) {
 }
 
 func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
-	for name, opts := range map[string][]Option{"reached": nil, "separate": {func(o *options) { o.separate = true }}} {
+	for name, opts := range map[string][]option{"reached": nil, "separate": {func(o *options) { o.separate = true }}} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, opts...) }, 1000)
+			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, opts...) }, 1000, backendtest.Options{})
 		})
 	}
 }

@@ -156,7 +156,7 @@ func scattered(x *core.Tensor, memory, elements []byte) []byte {
 
 // Many goroutines allocate, copy, export, import, map and wait at once.
 func TestHammer(t *testing.T) {
-	for _, opts := range [][]Option{nil, {separateMemory}} {
+	for _, opts := range [][]option{nil, {separateMemory}} {
 		d := opened(t, opts...)
 		before := descriptors()
 		var group sync.WaitGroup

@@ -50,7 +50,7 @@ func ExampleImportBuffer() {
 
 // Where the driver is missing, Probe says so; nothing else has to be asked first.
 func ExampleNew() {
-	b := vulkan.New()
+	b := vulkan.New(vulkan.Options{})
 	if p := b.Probe(context.Background()); !p.Available {
 		fmt.Println("no Vulkan:", p.Reason)
 		return

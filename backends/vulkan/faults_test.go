@@ -19,8 +19,8 @@ import (
 
 // scenario uses all of a device, and returns the errors that it met. It closes all
 // that it opened.
-func scenario(ctx context.Context, opts ...Option) error {
-	d, err := New(opts...).Open(ctx, core.DeviceID{Type: core.DeviceVulkan})
+func scenario(ctx context.Context, opts ...option) error {
+	d, err := newWith(opts...).Open(ctx, core.DeviceID{Type: core.DeviceVulkan})
 	if err != nil {
 		return err
 	}

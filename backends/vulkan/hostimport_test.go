@@ -183,7 +183,7 @@ func TestASecondImportOfTheSamePagesMayFail(t *testing.T) {
 func TestConformanceOfADriverThatImportsPagesOnce(t *testing.T) {
 	openedWith(t, core.CapMapHost)
 	hostRules(t, faults.Refuse, true)
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) }, backendtest.WithVariant(3, 4))
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) }, backendtest.Options{Variant: 3, Variants: 4})
 }
 
 // A driver pins the pages that it imports to write to them, which fails for these.

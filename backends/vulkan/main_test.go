@@ -37,13 +37,27 @@ var (
 	wantDescriptors = coretest.WantDescriptors
 )
 
+// option changes the options of a backend, also those that programs cannot set.
+type option = func(*options)
+
+func validation(o *options) { o.validation = true }
+
+// newWith is New with such options.
+func newWith(opts ...option) core.Backend {
+	o := Options{}.withEnvironment()
+	for _, set := range opts {
+		set(&o)
+	}
+	return newBackend(o)
+}
+
 // validated returns the options of a backend with the validation layer. If only the layer is missing, and tests may
 // be skipped for lack of a driver, they run without it, and say so.
-func validated(t testing.TB, opts ...Option) []Option {
+func validated(t testing.TB, opts ...option) []option {
 	t.Helper()
-	with := append([]Option{WithValidation()}, opts...)
-	missing := New(with...).Probe(context.Background()).Reason
-	if missing != "" && coretest.WithoutDrivers() && New(opts...).Probe(context.Background()).Available {
+	with := append([]option{validation}, opts...)
+	missing := newWith(with...).Probe(context.Background()).Reason
+	if missing != "" && coretest.WithoutDrivers() && newWith(opts...).Probe(context.Background()).Available {
 		t.Log("without the validation layer: " + missing)
 		return opts
 	}
@@ -52,9 +66,9 @@ func validated(t testing.TB, opts ...Option) []Option {
 }
 
 // open opens the first device with the validation layer, whose messages fail the test.
-func open(t testing.TB, opts ...Option) core.Device {
+func open(t testing.TB, opts ...option) core.Device {
 	t.Helper()
-	b := New(validated(t, opts...)...)
+	b := newWith(validated(t, opts...)...)
 	noMessages(t)
 	d, err := b.Open(context.Background(), core.DeviceID{Type: core.DeviceVulkan})
 	if err != nil {
@@ -82,7 +96,7 @@ func noMessages(t testing.TB) {
 }
 
 // opened is open, for tests that leave closing to the end.
-func opened(t testing.TB, opts ...Option) core.Device {
+func opened(t testing.TB, opts ...option) core.Device {
 	t.Helper()
 	d := open(t, opts...)
 	t.Cleanup(func() {
@@ -95,7 +109,7 @@ func opened(t testing.TB, opts ...Option) core.Device {
 }
 
 // openedWith is opened, for tests of what not every driver can do. TestWhatTheDriversForTheCPUOffer names who must.
-func openedWith(t testing.TB, need core.Capabilities, opts ...Option) core.Device {
+func openedWith(t testing.TB, need core.Capabilities, opts ...option) core.Device {
 	t.Helper()
 	d := opened(t, opts...)
 	p := d.Properties()

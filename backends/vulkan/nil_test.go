@@ -14,7 +14,7 @@ func TestNilArguments(t *testing.T) {
 	sound := coretest.Keep(t)(core.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
 	other := coretest.OpenSimulated(t, coretest.Options{Submit: stream.Submit, Log: t.Logf})
 	coretest.CheckNils(t, map[string]any{
-		"New": New, "WithValidation": WithValidation, "Messages": Messages, "KeepVulkanGo": "it changes the state of the process", "Wrap": Wrap, "BufferOf": BufferOf,
+		"New": New, "Messages": Messages, "KeepVulkanGo": "it changes the state of the process", "Wrap": Wrap, "BufferOf": BufferOf,
 		"ImportBuffer": ImportBuffer, "ImportTimeline": ImportTimeline,
 	}, sound, other)
 }

@@ -30,17 +30,17 @@ func useQueues(t testing.TB) {
 func TestConformanceWithSeveralQueues(t *testing.T) {
 	partOfBoth(t)
 	useQueues(t)
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) }, backendtest.WithVariant(1, 4))
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb) }, backendtest.Options{Variant: 1, Variants: 4})
 }
 
 func TestConformanceWithSeveralQueuesOfSeparateMemory(t *testing.T) {
 	useQueues(t)
-	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separateMemory) }, backendtest.WithVariant(2, 4))
+	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, separateMemory) }, backendtest.Options{Variant: 2, Variants: 4})
 }
 
 func TestRandomProgramsWithSeveralQueuesAgreeWithTheHost(t *testing.T) {
 	useQueues(t)
-	backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, separateMemory) }, 300)
+	backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, separateMemory) }, 300, backendtest.Options{})
 }
 
 // queueUser has a device with private queues, on which copies between its tensors are work of the device.

@@ -18,7 +18,7 @@ const probing = "DLX_VULKAN_TEST_PROBES"
 
 func TestProbeSaysWhatIsMissing(t *testing.T) {
 	if os.Getenv(probing) != "" {
-		b := New()
+		b := New(Options{})
 		p := b.Probe(context.Background())
 		_, devices := b.Devices(context.Background())
 		_, open := b.Open(context.Background(), core.DeviceID{Type: core.DeviceVulkan})
@@ -62,6 +62,24 @@ func TestLibraryIsNotLinked(t *testing.T) {
 	for _, l := range needed {
 		if strings.Contains(l, "vulkan") {
 			t.Errorf("the test needs %s to start; all it needs: %v", l, needed)
+		}
+	}
+}
+
+func TestNewTakesOptionsAndTheEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		environment string
+		options     Options
+		want        options
+	}{
+		{"", Options{}, options{}},
+		{"", Options{Validation: true}, options{validation: true}},
+		{"1", Options{}, options{validation: true, strict: true}},
+		{"1", Options{Validation: true}, options{validation: true, strict: true}},
+	} {
+		t.Setenv("DLX_VULKAN_VALIDATION", c.environment)
+		if got := New(c.options).(backend).options; got != c.want {
+			t.Errorf("%q, %+v: %+v, want %+v", c.environment, c.options, got, c.want)
 		}
 	}
 }

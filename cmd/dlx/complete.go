@@ -50,7 +50,7 @@ func completeTensors(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	f, err := tensorfile.Open(args[0])
+	f, err := tensorfile.Open(args[0], tensorfile.OpenOptions{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

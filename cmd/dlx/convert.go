@@ -114,7 +114,7 @@ func (a *app) convert(ctx context.Context, in, out string, f convertFlags) (_ re
 	if err := atomicfile.Check(out); err != nil {
 		return nil, err
 	}
-	file, err := a.open(ctx, in, tensorfile.VerifyChecksums(), tensorfile.VoidAs(f.voids...))
+	file, err := a.open(ctx, in, tensorfile.OpenOptions{VerifyChecksums: true, VoidAs: f.voids})
 	if err != nil {
 		return nil, err
 	}

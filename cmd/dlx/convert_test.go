@@ -74,7 +74,7 @@ func TestConvertToAnotherElementType(t *testing.T) {
 // row-major order.
 func floats(t *testing.T, path, name string) []float64 {
 	t.Helper()
-	f, err := tensorfile.Open(path)
+	f, err := tensorfile.Open(path, tensorfile.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestAConversionThatIsNotThereWritesNothing(t *testing.T) {
 	}
 	defer x.Close()
 	in, folder := filepath.Join(t.TempDir(), "z.npy"), t.TempDir()
-	if err := tensorfile.WriteFile(t.Context(), in, []tensorfile.Named{{Name: "z", Tensor: x}}); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), in, []tensorfile.Named{{Name: "z", Tensor: x}}, tensorfile.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	o := dlx(t, "convert", in, filepath.Join(folder, "x.npy"), "--dtype", "float32")
@@ -220,7 +220,7 @@ func TestConvertToIntegersAsTheHelpSays(t *testing.T) {
 	}
 	defer y.Close()
 	for path, x := range map[string]*core.Tensor{in: x, whole: y} {
-		if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: x}}); err != nil {
+		if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: "x", Tensor: x}}, tensorfile.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -156,7 +156,7 @@ func TestManySmallTensorsGoWhileTheCollectorRuns(t *testing.T) {
 		defer x.Close()
 		tensors = append(tensors, tensorfile.Named{Name: strconv.Itoa(i), Tensor: x})
 	}
-	if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.Compress()); err != nil {
+	if err := tensorfile.WriteFile(t.Context(), path, tensors, tensorfile.WriteOptions{Compress: true}); err != nil {
 		t.Fatal(err)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(1))

@@ -22,16 +22,16 @@ type input struct {
 
 // open opens a tensor file, an index or a folder, or reads standard input to its end. The tensor of an .npy file from
 // standard input is named "stdin". The caller closes the file.
-func (a *app) open(ctx context.Context, path string, opts ...tensorfile.OpenOption) (input, error) {
+func (a *app) open(ctx context.Context, path string, options tensorfile.OpenOptions) (input, error) {
 	if path == standardInput {
 		data, err := readAll(ctx, a.stdin)
 		if err != nil {
 			return input{}, err
 		}
-		f, err := tensorfile.Parse(data, "stdin", opts...)
+		f, err := tensorfile.Parse(data, "stdin", options)
 		return input{f, int64(len(data))}, err
 	}
-	f, err := tensorfile.Open(path, opts...)
+	f, err := tensorfile.Open(path, options)
 	if err != nil {
 		return input{}, plainError(err, path)
 	}

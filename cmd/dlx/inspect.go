@@ -121,7 +121,7 @@ func named(path string, err error) error {
 }
 
 func (a *app) inspect(ctx context.Context, path string, voids []core.DType) (*inspectResult, error) {
-	f, err := a.open(ctx, path, tensorfile.VoidAs(voids...))
+	f, err := a.open(ctx, path, tensorfile.OpenOptions{VoidAs: voids})
 	if err != nil {
 		return nil, err
 	}

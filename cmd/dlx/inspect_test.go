@@ -128,7 +128,7 @@ func TestAnIndexAndAFolderAreReadAsOneFile(t *testing.T) {
 		}
 		defer x.Close()
 		path := filepath.Join(folder, file)
-		if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: name, Tensor: x}}, tensorfile.Metadata(map[string]string{"format": "pt"})); err != nil {
+		if err := tensorfile.WriteFile(t.Context(), path, []tensorfile.Named{{Name: name, Tensor: x}}, tensorfile.WriteOptions{Metadata: map[string]string{"format": "pt"}}); err != nil {
 			t.Fatal(err)
 		}
 		stat, err := os.Stat(path)

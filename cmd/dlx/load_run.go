@@ -129,7 +129,7 @@ type verifier struct {
 func (v verifier) verify(ctx context.Context, l *tensorfile.Loaded) error {
 	names := l.Names
 	for _, file := range l.Report.Files {
-		f, err := tensorfile.Open(file.Path, tensorfile.VoidAs(v.options.VoidAs...))
+		f, err := tensorfile.Open(file.Path, tensorfile.OpenOptions{VoidAs: v.options.VoidAs})
 		if err != nil {
 			return err
 		}

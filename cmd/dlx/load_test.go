@@ -49,7 +49,7 @@ func TestLoadVerifiesTheFileThatTheIndexNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer x.Close()
-		if err := tensorfile.WriteFile(t.Context(), filepath.Join(folder, file), []tensorfile.Named{{Name: "x", Tensor: x}, {Name: file, Tensor: x}}); err != nil {
+		if err := tensorfile.WriteFile(t.Context(), filepath.Join(folder, file), []tensorfile.Named{{Name: "x", Tensor: x}, {Name: file, Tensor: x}}, tensorfile.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,11 +28,7 @@ func (a *app) move(ctx context.Context, path string, f moveFlags) (result moveRe
 			return moveResult{}, err
 		}
 	}
-	opening := []tensorfile.OpenOption{tensorfile.VoidAs(f.voids...)}
-	if f.verify {
-		opening = append(opening, tensorfile.VerifyChecksums())
-	}
-	file, err := a.open(ctx, path, opening...)
+	file, err := a.open(ctx, path, tensorfile.OpenOptions{VerifyChecksums: f.verify, VoidAs: f.voids})
 	if err != nil {
 		return moveResult{}, err
 	}
@@ -230,11 +226,11 @@ func (r *moveResult) add(report move.Report) {
 // writeFile writes tensors in host memory in the format of the path's extension. It also writes
 // the metadata of the source file if the format has metadata.
 func writeFile(ctx context.Context, path string, tensors []tensorfile.Named, metadata map[string]string) error {
-	var opts []tensorfile.WriteOption
-	if format, err := tensorfile.FormatOf(path); err == nil && format == tensorfile.Safetensors && metadata != nil {
-		opts = append(opts, tensorfile.Metadata(metadata))
+	var options tensorfile.WriteOptions
+	if format, err := tensorfile.FormatOf(path); err == nil && format == tensorfile.Safetensors {
+		options.Metadata = metadata
 	}
-	return tensorfile.WriteFile(ctx, path, tensors, opts...)
+	return tensorfile.WriteFile(ctx, path, tensors, options)
 }
 
 // longWork is the number of bytes from which on a progress bar is shown.

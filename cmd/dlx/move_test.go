@@ -174,7 +174,7 @@ type content struct {
 // contents reads a file's tensors through its row-major form as .safetensors.
 func contents(t *testing.T, path string) map[string]content {
 	t.Helper()
-	f, err := tensorfile.Open(path)
+	f, err := tensorfile.Open(path, tensorfile.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func contents(t *testing.T, path string) map[string]content {
 		}
 		defer x.Close()
 		var file bytes.Buffer
-		if err := tensorfile.Write(t.Context(), &file, tensorfile.Safetensors, []tensorfile.Named{{Name: "x", Tensor: x}}); err != nil {
+		if err := tensorfile.Write(t.Context(), &file, tensorfile.Safetensors, []tensorfile.Named{{Name: "x", Tensor: x}}, tensorfile.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		all[info.Name] = content{info.DType, info.Shape, file.Bytes()[file.Len()-int(info.Bytes):]}

@@ -14,33 +14,32 @@ import (
 )
 
 // importOptions reads the options of an import.
-func importOptions(o *C.dlx_import_options) ([]dlpack.Option, error) {
+func importOptions(o *C.dlx_import_options) (options dlpack.ImportOptions, err error) {
 	if o == nil {
-		return nil, nil
+		return options, nil
 	}
 	if err := unset(o.reserved[:]...); err != nil {
-		return nil, err
+		return options, err
 	}
-	var options []dlpack.Option
 	switch {
 	case o.size < 0:
-		return nil, core.Errorf(core.ErrLayout, origin, "", "size is %d", o.size)
+		return options, core.Errorf(core.ErrLayout, origin, "", "size is %d", o.size)
 	case o.size > 0:
-		options = append(options, dlpack.WithSize(int64(o.size)))
+		options.Size = int64(o.size)
 	}
 	switch id := (core.DeviceID{Type: core.DeviceType(o.on_device._type), Index: int32(o.on_device.index)}); {
 	case id.Type != 0:
-		options = append(options, dlpack.OnDevice(id))
+		options.OnDevice = id
 	case id.Index != 0:
-		return nil, invalid("on_device has the index %d, but no type", id.Index)
+		return options, invalid("on_device has the index %d, but no type", id.Index)
 	}
 	return options, nil
 }
 
 // imported makes a tensor with take, which owns a managed tensor, or calls drop, which deletes it.
-func imported(out **C.dlx_tensor, o *C.dlx_import_options, take func(options []dlpack.Option) (*core.Tensor, error), drop func()) error {
+func imported(out **C.dlx_tensor, o *C.dlx_import_options, take func(options dlpack.ImportOptions) (*core.Tensor, error), drop func()) error {
 	err := required("tensor", unsafe.Pointer(out))
-	var options []dlpack.Option
+	var options dlpack.ImportOptions
 	if err == nil {
 		options, err = importOptions(o)
 	}
@@ -56,7 +55,7 @@ func imported(out **C.dlx_tensor, o *C.dlx_import_options, take func(options []d
 func dlxgo_tensor_import(managed *C.struct_DLManagedTensorVersioned, o *C.dlx_import_options, tensor **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
 		m := (*dlpack.ManagedTensorVersioned)(unsafe.Pointer(managed))
-		return imported(tensor, o, func(options []dlpack.Option) (*core.Tensor, error) { return dlpack.Import(m, options...) }, func() { dlpack.Delete(m) })
+		return imported(tensor, o, func(options dlpack.ImportOptions) (*core.Tensor, error) { return dlpack.Import(m, options) }, func() { dlpack.Delete(m) })
 	})
 }
 
@@ -64,7 +63,7 @@ func dlxgo_tensor_import(managed *C.struct_DLManagedTensorVersioned, o *C.dlx_im
 func dlxgo_tensor_import_legacy(managed *C.struct_DLManagedTensor, o *C.dlx_import_options, tensor **C.dlx_tensor, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
 		m := (*dlpack.ManagedTensor)(unsafe.Pointer(managed))
-		return imported(tensor, o, func(options []dlpack.Option) (*core.Tensor, error) { return dlpack.ImportLegacy(m, options...) }, func() { dlpack.DeleteLegacy(m) })
+		return imported(tensor, o, func(options dlpack.ImportOptions) (*core.Tensor, error) { return dlpack.ImportLegacy(m, options) }, func() { dlpack.DeleteLegacy(m) })
 	})
 }
 

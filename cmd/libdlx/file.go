@@ -46,7 +46,7 @@ func dlxgo_file_open_with(path *C.char, o *C.dlx_open_options, file **C.dlx_file
 				return err
 			}
 		}
-		f, err := tensorfile.Open(C.GoString(path), tensorfile.VoidAs(voids...))
+		f, err := tensorfile.Open(C.GoString(path), tensorfile.OpenOptions{VoidAs: voids})
 		if err == nil {
 			files.add(unsafe.Pointer(file), &openFile{f, C.GoString(path)})
 		}
@@ -120,15 +120,15 @@ func dlxgo_file_tensor(file *C.dlx_file, name *C.char, tensor **C.dlx_tensor, e 
 //export dlxgo_file_save
 func dlxgo_file_save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, compress C.int32_t, timeout C.int64_t, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
-		var options []tensorfile.WriteOption
+		var options tensorfile.WriteOptions
 		switch compress {
 		case 0:
 		case 1:
-			options = append(options, tensorfile.Compress())
+			options.Compress = true
 		default:
 			return invalid("compress is %d, and neither 0 nor 1", compress)
 		}
-		return save(path, list, names, count, timeout, options...)
+		return save(path, list, names, count, timeout, options)
 	})
 }
 
@@ -150,12 +150,12 @@ func dlxgo_file_save_metadata(path *C.char, list **C.dlx_tensor, names **C.char,
 			}
 			metadata[key] = value
 		}
-		return save(path, list, names, count, timeout, tensorfile.Metadata(metadata))
+		return save(path, list, names, count, timeout, tensorfile.WriteOptions{Metadata: metadata})
 	})
 }
 
 // save writes the tensors of two arrays of C to a file.
-func save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, timeout C.int64_t, options ...tensorfile.WriteOption) error {
+func save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, timeout C.int64_t, options tensorfile.WriteOptions) error {
 	if err := required("path", unsafe.Pointer(path)); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func save(path *C.char, list **C.dlx_tensor, names **C.char, count C.size_t, tim
 		named = append(named, n)
 	}
 	return within(timeout, func(ctx context.Context) error {
-		return tensorfile.WriteFile(ctx, C.GoString(path), named, options...)
+		return tensorfile.WriteFile(ctx, C.GoString(path), named, options)
 	})
 }
 

@@ -26,7 +26,7 @@ func TestExportDoesNotAllocate(t *testing.T) {
 func TestImportAllocatesAtMostOnce(t *testing.T) {
 	var sink *core.Tensor
 	if n := testing.AllocsPerRun(1000, func() {
-		sink, _ = dlpack.Import(hostile.Immortal())
+		sink, _ = dlpack.Import(hostile.Immortal(), dlpack.ImportOptions{})
 		_ = sink.Close()
 	}); n > 1 {
 		t.Errorf("%v allocations", n)

@@ -76,7 +76,7 @@ func BenchmarkImportDelete(b *testing.B) {
 	m := hostile.Immortal()
 	b.ReportAllocs()
 	for b.Loop() {
-		tensor, err := dlpack.Import(m)
+		tensor, err := dlpack.Import(m, dlpack.ImportOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func BenchmarkReadDelete(b *testing.B) {
 	b.ReportAllocs()
 	var d dlpack.Description
 	for b.Loop() {
-		if err := d.Read(m); err != nil {
+		if err := d.Read(m, dlpack.ImportOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		dlpack.Delete(m)
@@ -109,7 +109,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		back, err := dlpack.Import(m)
+		back, err := dlpack.Import(m, dlpack.ImportOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func TestHammerExportAndImportFromManyThreads(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		back, err := dlpack.Import(m)
+		back, err := dlpack.Import(m, dlpack.ImportOptions{})
 		if err != nil {
 			t.Error(err)
 			return
@@ -150,7 +150,7 @@ func TestFlushGivesBackAWholeChain(t *testing.T) {
 	for range 5 {
 		managed := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
 		_ = tensor.Close()
-		tensor = must[*core.Tensor](t)(dlpack.Import(managed))
+		tensor = must[*core.Tensor](t)(dlpack.Import(managed, dlpack.ImportOptions{}))
 	}
 	_ = tensor.Close()
 	dlpack.Flush()

@@ -20,7 +20,7 @@ import (
 //
 //	var d dlpack.Description
 //	for m := range structs {
-//		if err := d.Read(m); err != nil {
+//		if err := d.Read(m, dlpack.ImportOptions{}); err != nil {
 //			return err
 //		}
 //		values, err := dlpack.Elements[float32](&d)
@@ -38,18 +38,18 @@ type Description struct {
 
 // Read reads a struct, with the checks and the errors of [Import]. Unlike Import it never
 // takes ownership of m. If it fails, d is the zero Description.
-func (d *Description) Read(m *ManagedTensorVersioned, opts ...Option) error {
+func (d *Description) Read(m *ManagedTensorVersioned, options ImportOptions) error {
 	if d == nil {
 		return fail(core.ErrInvalid, "Read", "the Description is nil")
 	}
-	err := d.read(m, opts)
+	err := d.read(m, options)
 	if err != nil {
 		*d = Description{}
 	}
 	return err
 }
 
-func (d *Description) read(m *ManagedTensorVersioned, opts []Option) (err error) {
+func (d *Description) read(m *ManagedTensorVersioned, o ImportOptions) (err error) {
 	if m == nil {
 		return fail(core.ErrInvalid, "Read", "the managed tensor is nil")
 	}
@@ -58,7 +58,7 @@ func (d *Description) read(m *ManagedTensorVersioned, opts []Option) (err error)
 		return err
 	}
 	tensor := m.Tensor
-	if d.memory, d.spec, err = check(&tensor, core.Flags(flags), "Read", opts); err != nil {
+	if d.memory, d.spec, err = check(&tensor, core.Flags(flags), "Read", o); err != nil {
 		return err
 	}
 	if err := inside.Describe("Read", &d.tensor, &d.memory, &d.spec); err != nil {

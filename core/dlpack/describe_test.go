@@ -38,13 +38,13 @@ func wantDescribed(t *testing.T, d *dlpack.Description, tensor *core.Tensor, rea
 // A description says what an import would make, or fails as that would, and leaves the struct alone.
 func TestDescriptionIsWhatImportMakes(t *testing.T) {
 	var d dlpack.Description
-	compare := func(t *testing.T, f hostile.Fields, opts ...dlpack.Option) {
+	compare := func(t *testing.T, f hostile.Fields, options dlpack.ImportOptions) {
 		p := lend(t, hostile.New(f))
-		read := d.Read(p.Versioned(), opts...)
+		read := d.Read(p.Versioned(), options)
 		if p.Deleted() != 0 {
 			t.Error("Read called the deleter")
 		}
-		tensor, imported := dlpack.Import(p.Versioned(), opts...)
+		tensor, imported := dlpack.Import(p.Versioned(), options)
 		wantDescribed(t, &d, tensor, read, imported)
 		if imported == nil {
 			closeTensor(t, tensor)
@@ -53,15 +53,15 @@ func TestDescriptionIsWhatImportMakes(t *testing.T) {
 	for _, c := range badInput {
 		f := valid()
 		c.lie(&f)
-		t.Run(c.name, func(t *testing.T) { compare(t, f, c.opts...) })
-		t.Run("valid after "+c.name, func(t *testing.T) { compare(t, valid()) })
+		t.Run(c.name, func(t *testing.T) { compare(t, f, c.opts) })
+		t.Run("valid after "+c.name, func(t *testing.T) { compare(t, valid(), dlpack.ImportOptions{}) })
 	}
 	many := valid()
 	many.NDim, many.Shape, many.Strides = 6, []int64{1, 2, 1, 2, 1, 2}, nil
-	t.Run("six axes", func(t *testing.T) { compare(t, many) })
+	t.Run("six axes", func(t *testing.T) { compare(t, many, dlpack.ImportOptions{}) })
 	strided := valid()
 	strided.Strides, strided.ByteOffset = []int64{5, 1}, 8
-	t.Run("strides", func(t *testing.T) { compare(t, strided) })
+	t.Run("strides", func(t *testing.T) { compare(t, strided, dlpack.ImportOptions{}) })
 }
 
 func TestElements(t *testing.T) {
@@ -69,7 +69,7 @@ func TestElements(t *testing.T) {
 	m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
 	defer dlpack.Delete(m)
 	var d dlpack.Description
-	if err := d.Read(m); err != nil {
+	if err := d.Read(m, dlpack.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := must[[]float32](t)(dlpack.Elements[float32](&d)); !slices.Equal(got, []float32{0, 1, 2, 3, 4, 5}) {
@@ -86,8 +86,8 @@ func TestElements(t *testing.T) {
 	wantError(t, err, core.ErrInvalid)
 	_, err = dlpack.Elements[float32](nil)
 	wantError(t, err, core.ErrInvalid)
-	wantError(t, (*dlpack.Description)(nil).Read(m), core.ErrInvalid)
-	wantError(t, zero.Read(nil), core.ErrInvalid)
+	wantError(t, (*dlpack.Description)(nil).Read(m, dlpack.ImportOptions{}), core.ErrInvalid)
+	wantError(t, zero.Read(nil, dlpack.ImportOptions{}), core.ErrInvalid)
 
 	for name, c := range map[string]struct {
 		lie  func(*hostile.Fields)
@@ -101,7 +101,7 @@ func TestElements(t *testing.T) {
 		f := valid()
 		c.lie(&f)
 		p := lend(t, hostile.New(f))
-		if err := d.Read(p.Versioned()); err != nil {
+		if err := d.Read(p.Versioned(), dlpack.ImportOptions{}); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		values, err := dlpack.Elements[float32](&d)
@@ -118,7 +118,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	m := hostile.Immortal()
 	var d dlpack.Description
 	if n := testing.AllocsPerRun(100, func() {
-		if err := d.Read(m); err != nil {
+		if err := d.Read(m, dlpack.ImportOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {

@@ -61,37 +61,21 @@ type (
 	ExchangeAPI = abi.ExchangeAPI
 )
 
-// Option is an option of [Import], [ImportLegacy] and [Description.Read].
-type Option func(options) options
+// ImportOptions are the options of [Import], [ImportLegacy] and [Description.Read]. The zero value is the default.
+type ImportOptions struct {
+	// Size is the number of bytes at the data pointer, which DLPack does not carry; 0 and core.UnknownSize are
+	// unknown. If it is known, Import returns core.ErrLayout for a tensor that reaches outside of these bytes.
+	Size int64
 
-type options struct {
-	size     int64 // bytes from the data pointer on, or core.UnknownSize
-	onDevice bool  // device is that of OnDevice
-	device   core.DeviceID
-}
-
-// WithSize sets the number of bytes at the data pointer, which DLPack does not carry. Import
-// then returns core.ErrLayout for a tensor that reaches outside of these bytes.
-func WithSize(bytes int64) Option {
-	return func(o options) options {
-		o.size = bytes
-		return o
-	}
-}
-
-// OnDevice says that the memory is addressed as that of id, such as [core.CPU] or a CUDA
-// device. The tensor is then on id, and can be read, copied and moved there. It is for types
-// of devices that say nothing about the address. An allocation of oneAPI may be one of the
-// host (kDLOneAPI; sycl::malloc_host), and memory that a library calls kDLVPI may be the
-// host's or CUDA's. Only the program knows which.
-//
-// Import returns core.ErrDevice if the struct has a type that says how its memory is reached,
-// such as kDLCPU or kDLVulkan, or if id is not on the host, CUDA or ROCm.
-func OnDevice(id core.DeviceID) Option {
-	return func(o options) options {
-		o.onDevice, o.device = true, id
-		return o
-	}
+	// OnDevice, if not zero, says that the memory is addressed as that of this device, such as [core.CPU] or a CUDA
+	// device. The tensor is then on it, and can be read, copied and moved there. It is for types
+	// of devices that say nothing about the address. An allocation of oneAPI may be one of the
+	// host (kDLOneAPI; sycl::malloc_host), and memory that a library calls kDLVPI may be the
+	// host's or CUDA's. Only the program knows which.
+	//
+	// Import returns core.ErrDevice if the struct has a type that says how its memory is reached,
+	// such as kDLCPU or kDLVulkan, or if OnDevice is not on the host, CUDA or ROCm.
+	OnDevice core.DeviceID
 }
 
 // fail returns an error of this package.

@@ -44,7 +44,7 @@ func ExampleImport() {
 		log.Fatal(err)
 	}
 
-	tensor, err := dlpack.Import(m) // takes m over, whatever happens
+	tensor, err := dlpack.Import(m, dlpack.ImportOptions{}) // takes m over, whatever happens
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func ExampleImport() {
 
 // A library calls memory of the host by a type of its own: VPI wraps memory of the host and of CUDA, and oneAPI allocates on the host, too. The
 // program, which knows what the memory is, says so.
-func ExampleOnDevice() {
+func ExampleImportOptions() {
 	source, err := core.FromSlice([]int32{1, 2, 3, 4, 5, 6}, 2, 3)
 	if err != nil {
 		log.Fatal(err)
@@ -71,7 +71,7 @@ func ExampleOnDevice() {
 	}
 	m.Tensor.Device.Type = int32(core.DeviceOneAPI)
 
-	tensor, err := dlpack.Import(m, dlpack.OnDevice(core.CPU))
+	tensor, err := dlpack.Import(m, dlpack.ImportOptions{OnDevice: core.CPU})
 	if err != nil {
 		log.Fatal(err)
 	}

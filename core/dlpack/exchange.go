@@ -98,7 +98,7 @@ func (p Producer) Allocate(id core.DeviceID, dtype core.DType, shape ...int64) (
 		}
 		return nil, fail(sentinel, "managed_tensor_allocator", "the library reports %s: %s", kind, message)
 	}
-	t, err := Import((*ManagedTensorVersioned)(abi.Pointer(uintptr(m))))
+	t, err := Import((*ManagedTensorVersioned)(abi.Pointer(uintptr(m))), ImportOptions{})
 	if err != nil {
 		return nil, err
 	}

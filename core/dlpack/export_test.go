@@ -114,7 +114,7 @@ func TestOnlyASoleOwnerCanGiveACopyAway(t *testing.T) {
 	if _, err := tensor.Buffer(); err == nil {
 		t.Error("the tensor is still open: the consumer is not the sole owner")
 	}
-	imported := must[*core.Tensor](t)(dlpack.Import(m))
+	imported := must[*core.Tensor](t)(dlpack.Import(m, dlpack.ImportOptions{}))
 	defer closeTensor(t, imported)
 	if imported.Flags() != core.FlagCopied {
 		t.Errorf("flags %d after the import", imported.Flags())
@@ -143,7 +143,7 @@ func TestRoundTripKeepsEveryLayout(t *testing.T) {
 			defer closeTensor(t, v)
 			m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(v))
 			seenInC := hostile.Gather(&m.Tensor, int(v.NumElements()), 4)
-			back := must[*core.Tensor](t)(dlpack.Import(m))
+			back := must[*core.Tensor](t)(dlpack.Import(m, dlpack.ImportOptions{}))
 			defer closeTensor(t, back)
 			if !back.Layout().Equal(v.Layout()) || back.DType() != v.DType() {
 				t.Errorf("%v came back as %v", v, back)

@@ -26,9 +26,11 @@ func TestAProducerThatChangesItsStructMeanwhile(t *testing.T) {
 		name string
 		take func(hostile.Fickle) (*core.Tensor, error)
 	}{
-		{"versioned", func(f hostile.Fickle) (*core.Tensor, error) { return dlpack.Import(f.Versioned(), dlpack.WithSize(64)) }},
+		{"versioned", func(f hostile.Fickle) (*core.Tensor, error) {
+			return dlpack.Import(f.Versioned(), dlpack.ImportOptions{Size: 64})
+		}},
 		{"legacy", func(f hostile.Fickle) (*core.Tensor, error) {
-			return dlpack.ImportLegacy(f.Legacy(), dlpack.WithSize(64))
+			return dlpack.ImportLegacy(f.Legacy(), dlpack.ImportOptions{Size: 64})
 		}},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -27,17 +27,14 @@ func FuzzImport(f *testing.F) {
 		fields := fieldsOf(data)
 		for _, s := range bothStructs {
 			p := s.new(fields)
-			var opts []dlpack.Option
-			if size != core.UnknownSize {
-				opts = append(opts, dlpack.WithSize(size))
-			}
+			options := dlpack.ImportOptions{Size: size}
 			var d dlpack.Description
 			versioned := s.name == "versioned"
 			var read error
 			if versioned {
-				read = d.Read(p.Versioned(), opts...)
+				read = d.Read(p.Versioned(), options)
 			}
-			tensor, err := s.take(p, opts...)
+			tensor, err := s.take(p, options)
 			if versioned {
 				wantDescribed(t, &d, tensor, read, err)
 			}
@@ -68,7 +65,7 @@ func reexport(t *testing.T, tensor *core.Tensor) {
 		t.Errorf("%v was imported but cannot be exported: %v", tensor, err)
 		return
 	}
-	again, err := dlpack.Import(m)
+	again, err := dlpack.Import(m, dlpack.ImportOptions{})
 	if err != nil {
 		t.Errorf("%v was exported but cannot be imported: %v", tensor, err)
 		return

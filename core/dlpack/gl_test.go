@@ -31,7 +31,7 @@ func TestTensorsOfOpenGLStayInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Tensor.Device.Type = int32(core.DeviceGL)
-	_, err = dlpack.Import(m)
+	_, err = dlpack.Import(m, dlpack.ImportOptions{})
 	wantError(t, err, core.ErrDevice)
 	dlpack.Delete(m)
 }

@@ -108,19 +108,19 @@ func lend(t testing.TB, p hostile.Producer) hostile.Producer {
 	return p
 }
 
-// importing is one of the two structs and its import.
+// importing is one of the two structs and its import, by default without options.
 type importing struct {
 	name string
 	new  func(hostile.Fields) hostile.Producer
-	take func(hostile.Producer, ...dlpack.Option) (*core.Tensor, error)
+	take func(hostile.Producer, ...dlpack.ImportOptions) (*core.Tensor, error)
 }
 
 var bothStructs = []importing{
-	{"versioned", hostile.New, func(p hostile.Producer, o ...dlpack.Option) (*core.Tensor, error) {
-		return dlpack.Import(p.Versioned(), o...)
+	{"versioned", hostile.New, func(p hostile.Producer, o ...dlpack.ImportOptions) (*core.Tensor, error) {
+		return dlpack.Import(p.Versioned(), append(o, dlpack.ImportOptions{})[0])
 	}},
-	{"legacy", hostile.NewLegacy, func(p hostile.Producer, o ...dlpack.Option) (*core.Tensor, error) {
-		return dlpack.ImportLegacy(p.Legacy(), o...)
+	{"legacy", hostile.NewLegacy, func(p hostile.Producer, o ...dlpack.ImportOptions) (*core.Tensor, error) {
+		return dlpack.ImportLegacy(p.Legacy(), append(o, dlpack.ImportOptions{})[0])
 	}},
 }
 

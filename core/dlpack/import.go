@@ -6,6 +6,7 @@ package dlpack
 import "C"
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 
@@ -22,7 +23,7 @@ import (
 //
 // The tensor has the device, type, shape, strides, offset and flags of m. Unknown device
 // types and type codes are kept. Strides may be negative. NULL strides, which producers
-// before DLPack 1.2 send, mean row-major. Without [WithSize], Import cannot check whether
+// before DLPack 1.2 send, mean row-major. Without Size of [ImportOptions], Import cannot check whether
 // the elements lie inside of the memory.
 //
 // Import reads each field, extent and stride once, and checks the values that it read. It is
@@ -35,14 +36,14 @@ import (
 //     change the meaning of the other fields;
 //   - ErrDType if bits or lanes are 0 or do not fit the type code;
 //   - ErrDevice if the device type is the one that dlx uses for OpenGL, which DLPack does
-//     not define, or if [OnDevice] contradicts the struct;
+//     not define, or if OnDevice of [ImportOptions] contradicts the struct;
 //   - ErrLayout if ndim is negative or above core.MaxRank, shape is NULL, an extent is
 //     negative, a product overflows, or an element lies outside of the memory.
-func Import(m *ManagedTensorVersioned, opts ...Option) (*core.Tensor, error) {
+func Import(m *ManagedTensorVersioned, options ImportOptions) (*core.Tensor, error) {
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "Import", "the managed tensor is nil")
 	}
-	t, err := wrapVersioned(m, opts)
+	t, err := wrapVersioned(m, options)
 	if err != nil {
 		(*foreign)(m).Free() // err does not refer to m
 	}
@@ -51,12 +52,12 @@ func Import(m *ManagedTensorVersioned, opts ...Option) (*core.Tensor, error) {
 
 // wrapVersioned checks version and flags, and reads the other fields of m only if the version
 // says that they exist.
-func wrapVersioned(m *ManagedTensorVersioned, opts []Option) (*core.Tensor, error) {
+func wrapVersioned(m *ManagedTensorVersioned, o ImportOptions) (*core.Tensor, error) {
 	flags := m.Flags
 	if err := checkVersion(m.Version, flags, "Import"); err != nil {
 		return nil, err
 	}
-	return wrap(m.Tensor, core.Flags(flags), (*foreign)(m), "Import", opts)
+	return wrap(m.Tensor, core.Flags(flags), (*foreign)(m), "Import", o)
 }
 
 func checkVersion(version abi.Version, flags uint64, call string) error {
@@ -71,11 +72,11 @@ func checkVersion(version abi.Version, flags uint64, call string) error {
 
 // ImportLegacy is like [Import], for the struct of DLPack 0.x, which has neither version nor
 // flags.
-func ImportLegacy(m *ManagedTensor, opts ...Option) (*core.Tensor, error) {
+func ImportLegacy(m *ManagedTensor, options ImportOptions) (*core.Tensor, error) {
 	if m == nil {
 		return nil, fail(core.ErrInvalid, "ImportLegacy", "the managed tensor is nil")
 	}
-	t, err := wrap(m.Tensor, 0, (*foreignLegacy)(m), "ImportLegacy", opts)
+	t, err := wrap(m.Tensor, 0, (*foreignLegacy)(m), "ImportLegacy", options)
 	if err != nil {
 		(*foreignLegacy)(m).Free()
 	}
@@ -108,8 +109,8 @@ func (m *foreignLegacy) Free() {
 
 // wrap makes a tensor from d, which is a copy of the struct. The tensor takes ownership of
 // owner, unless wrap fails.
-func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []Option) (*core.Tensor, error) {
-	memory, spec, err := check(&d, flags, call, opts)
+func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, o ImportOptions) (*core.Tensor, error) {
+	memory, spec, err := check(&d, flags, call, o)
 	if err != nil {
 		return nil, err
 	}
@@ -124,13 +125,8 @@ func wrap(d abi.Tensor, flags core.Flags, owner core.Owner, call string, opts []
 // check checks the fields of d, which is a copy of the struct, that core cannot check. The
 // arrays that shape and strides point to belong to the producer, who may change them; core
 // reads each value once.
-func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.Memory, s core.Spec, err error) {
-	o := options{size: core.UnknownSize}
-	for _, option := range opts {
-		if option != nil {
-			o = option(o)
-		}
-	}
+func check(d *abi.Tensor, flags core.Flags, call string, o ImportOptions) (m core.Memory, s core.Spec, err error) {
+	elsewhere := o.OnDevice != core.DeviceID{}
 	rank := d.NDim
 	s = core.Spec{
 		DType:  core.DType{Code: typecode.Code(d.DType.Code), Bits: d.DType.Bits, Lanes: d.DType.Lanes},
@@ -146,12 +142,12 @@ func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.
 		err = fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
 	case core.DeviceType(d.Device.Type) == core.DeviceGL:
 		err = fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
-	case o.onDevice && (inside.Addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
-		err = fail(core.ErrDevice, call, "OnDevice(%v): the memory is on %v, which says how it is reached", o.device, core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID})
-	case o.onDevice && !inside.Addressed(o.device.Type):
-		err = fail(core.ErrDevice, call, "OnDevice(%v): memory there is not reached by an address", o.device)
-	case o.size < core.UnknownSize:
-		err = fail(core.ErrInvalid, call, "WithSize(%d): the size is negative", o.size)
+	case elsewhere && (inside.Addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
+		err = fail(core.ErrDevice, call, "OnDevice is %v: the memory is on %v, which says how it is reached", o.OnDevice, core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID})
+	case elsewhere && !inside.Addressed(o.OnDevice.Type):
+		err = fail(core.ErrDevice, call, "OnDevice is %v: memory there is not reached by an address", o.OnDevice)
+	case o.Size < core.UnknownSize:
+		err = fail(core.ErrInvalid, call, "Size is %d: the number of bytes must not be negative", o.Size)
 	default:
 		if bits := definedBits(s.DType.Code); bits != 0 && bits != s.DType.Bits {
 			err = fail(core.ErrDType, call, "dtype.bits is %d, but type code %d has %d", s.DType.Bits, s.DType.Code, bits)
@@ -166,10 +162,10 @@ func check(d *abi.Tensor, flags core.Flags, call string, opts []Option) (m core.
 			s.Strides = unsafe.Slice((*int64)(abi.Pointer(d.Strides)), rank)
 		}
 	}
-	if m.ID = o.device; !o.onDevice {
+	if m.ID = o.OnDevice; !elsewhere {
 		m.ID = core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID}
 	}
-	m.Handle, m.Size = d.Data, o.size
+	m.Handle, m.Size = d.Data, cmp.Or(o.Size, core.UnknownSize)
 	return m, s, nil
 }
 

@@ -18,7 +18,7 @@ import (
 var badInput = []struct {
 	name string
 	lie  func(*hostile.Fields)
-	opts []dlpack.Option
+	opts dlpack.ImportOptions
 	want error
 }{
 	{name: "shape is NULL with ndim above 0", lie: func(f *hostile.Fields) { f.Shape = nil }, want: core.ErrLayout},
@@ -33,10 +33,10 @@ var badInput = []struct {
 	{name: "the number of bytes overflows", lie: func(f *hostile.Fields) { f.Shape, f.Strides = []int64{1 << 31, 1 << 31}, nil }, want: core.ErrLayout},
 	{name: "a stride overflows", lie: func(f *hostile.Fields) { f.Strides[0] = math.MaxInt64; f.Shape[0] = 3 }, want: core.ErrLayout},
 	{name: "a negative stride overflows", lie: func(f *hostile.Fields) { f.Strides[0] = math.MinInt64; f.Shape[0] = 3 }, want: core.ErrLayout},
-	{name: "strides reach behind the memory", lie: func(f *hostile.Fields) { f.Strides[0] = 4 }, opts: []dlpack.Option{dlpack.WithSize(24)}, want: core.ErrLayout},
-	{name: "strides reach before the memory", lie: func(f *hostile.Fields) { f.Strides[0] = -3 }, opts: []dlpack.Option{dlpack.WithSize(24)}, want: core.ErrLayout},
-	{name: "byte_offset moves the elements out of the memory", lie: func(f *hostile.Fields) { f.ByteOffset = 1 }, opts: []dlpack.Option{dlpack.WithSize(24)}, want: core.ErrLayout},
-	{name: "the size given is negative", lie: func(f *hostile.Fields) {}, opts: []dlpack.Option{dlpack.WithSize(-24)}, want: core.ErrInvalid},
+	{name: "strides reach behind the memory", lie: func(f *hostile.Fields) { f.Strides[0] = 4 }, opts: dlpack.ImportOptions{Size: 24}, want: core.ErrLayout},
+	{name: "strides reach before the memory", lie: func(f *hostile.Fields) { f.Strides[0] = -3 }, opts: dlpack.ImportOptions{Size: 24}, want: core.ErrLayout},
+	{name: "byte_offset moves the elements out of the memory", lie: func(f *hostile.Fields) { f.ByteOffset = 1 }, opts: dlpack.ImportOptions{Size: 24}, want: core.ErrLayout},
+	{name: "the size given is negative", lie: func(f *hostile.Fields) {}, opts: dlpack.ImportOptions{Size: -24}, want: core.ErrInvalid},
 	{name: "data is NULL with elements", lie: func(f *hostile.Fields) { f.Data = 0 }, want: core.ErrInvalid},
 	{name: "byte_offset is above int64", lie: func(f *hostile.Fields) { f.ByteOffset = 1 << 63 }, want: core.ErrLayout},
 	{name: "byte_offset and extent overflow together", lie: func(f *hostile.Fields) { f.ByteOffset = math.MaxInt64 - 8 }, want: core.ErrLayout},
@@ -54,7 +54,7 @@ func TestBadInputIsRefusedAndDeletedOnce(t *testing.T) {
 				f := valid()
 				c.lie(&f)
 				p := lend(t, s.new(f))
-				_, err := s.take(p, c.opts...)
+				_, err := s.take(p, c.opts)
 				wantError(t, err, c.want)
 				if n := p.Deleted(); n != 1 {
 					t.Errorf("the deleter was called %d times", n)
@@ -65,7 +65,7 @@ func TestBadInputIsRefusedAndDeletedOnce(t *testing.T) {
 				c.lie(&f)
 				f.NoDeleter = true
 				p := lend(t, s.new(f))
-				_, err := s.take(p, c.opts...)
+				_, err := s.take(p, c.opts)
 				wantError(t, err, c.want)
 			})
 		}
@@ -77,7 +77,7 @@ func TestUnknownFlagsAreRefused(t *testing.T) {
 		f := valid()
 		f.Flags = flag | abi.FlagReadOnly
 		p := lend(t, hostile.New(f))
-		_, err := dlpack.Import(p.Versioned())
+		_, err := dlpack.Import(p.Versioned(), dlpack.ImportOptions{})
 		wantError(t, err, core.ErrVersion)
 		if n := p.Deleted(); n != 1 {
 			t.Errorf("the deleter was called %d times", n)
@@ -86,9 +86,9 @@ func TestUnknownFlagsAreRefused(t *testing.T) {
 }
 
 func TestNilIsRefused(t *testing.T) {
-	_, err := dlpack.Import(nil)
+	_, err := dlpack.Import(nil, dlpack.ImportOptions{})
 	wantError(t, err, core.ErrInvalid)
-	_, err = dlpack.ImportLegacy(nil)
+	_, err = dlpack.ImportLegacy(nil, dlpack.ImportOptions{})
 	wantError(t, err, core.ErrInvalid)
 	dlpack.Delete(nil)
 	dlpack.DeleteLegacy(nil)
@@ -101,7 +101,7 @@ func TestImportTellsWhatTheStructSays(t *testing.T) {
 			f.Strides = []int64{5, 1}
 			f.ByteOffset = 8
 			p := lend(t, s.new(f))
-			tensor := must[*core.Tensor](t)(s.take(p, dlpack.WithSize(8+8*4)))
+			tensor := must[*core.Tensor](t)(s.take(p, dlpack.ImportOptions{Size: 8 + 8*4}))
 			if got := tensor.Shape(); !slices.Equal(got, f.Shape) {
 				t.Errorf("shape %v", got)
 			}
@@ -130,7 +130,7 @@ func TestScalarsNeedNeitherShapeNorStrides(t *testing.T) {
 		f := valid()
 		f.NDim, f.Shape, f.Strides = 0, nil, nil
 		p := lend(t, s.new(f))
-		tensor := must[*core.Tensor](t)(s.take(p, dlpack.WithSize(4)))
+		tensor := must[*core.Tensor](t)(s.take(p, dlpack.ImportOptions{Size: 4}))
 		if tensor.Rank() != 0 || tensor.NumElements() != 1 {
 			t.Errorf("%s: %v", s.name, tensor)
 		}
@@ -144,7 +144,7 @@ func TestLargestRankPasses(t *testing.T) {
 	f.Shape = slices.Repeat([]int64{1}, core.MaxRank)
 	f.Strides = slices.Repeat([]int64{77}, core.MaxRank) // strides of extent 1 are kept as they are
 	p := lend(t, hostile.New(f))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.WithSize(4)))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{Size: 4}))
 	defer closeTensor(t, tensor)
 	m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
 	defer dlpack.Delete(m)
@@ -155,7 +155,7 @@ func TestLargestRankPasses(t *testing.T) {
 
 func TestDeleterWaitsForTheLastView(t *testing.T) {
 	p := lend(t, hostile.New(valid()))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 	view := must[*core.Tensor](t)(tensor.Transpose())
 	closeTensor(t, tensor)
 	closeTensor(t, tensor)
@@ -187,7 +187,7 @@ func (e event) Wait(context.Context) error {
 
 func TestDeleterWaitsForPendingWork(t *testing.T) {
 	p := lend(t, hostile.New(valid()))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 	work := event{make(chan struct{})}
 	must[*core.Buffer](t)(tensor.Buffer()).Used(work)
 	closeTensor(t, tensor)

@@ -56,7 +56,7 @@ func TestEveryKindOfDevicePassesThrough(t *testing.T) {
 					wantError(t, cloneErr, core.ErrDevice)
 					unknown := id.Type != core.DeviceCUDA && id.Type != core.DeviceROCM && !id.Type.OpaqueHandle()
 					for _, err := range []error{err, cloneErr} {
-						if strings.Contains(err.Error(), "dlpack.OnDevice") != unknown || !strings.Contains(err.Error(), id.String()) {
+						if strings.Contains(err.Error(), "dlpack.ImportOptions") != unknown || !strings.Contains(err.Error(), id.String()) {
 							t.Errorf("the error does not say what to do: %v", err)
 						}
 					}
@@ -74,7 +74,7 @@ func TestEveryKindOfDevicePassesThrough(t *testing.T) {
 					t.Errorf("it left as %+v", m.Tensor)
 				}
 				var d dlpack.Description
-				if err := d.Read(m); err != nil || d.DeviceID() != id {
+				if err := d.Read(m, dlpack.ImportOptions{}); err != nil || d.DeviceID() != id {
 					t.Errorf("it is described as on %v: %v", d.DeviceID(), err)
 				}
 			})
@@ -86,7 +86,7 @@ func TestEveryKindOfDevicePassesThrough(t *testing.T) {
 func TestAViewBeforeTheDataPointer(t *testing.T) {
 	f := valid()
 	f.Device.Type, f.Data, f.Strides = int32(core.DeviceOneAPI), f.Data+20, []int64{-3, -1}
-	x := must[*core.Tensor](t)(dlpack.Import(lend(t, hostile.New(f)).Versioned()))
+	x := must[*core.Tensor](t)(dlpack.Import(lend(t, hostile.New(f)).Versioned(), dlpack.ImportOptions{}))
 	defer closeTensor(t, x)
 	v := must[*core.Tensor](t)(x.Slice(0, 1, 2, 1))
 	defer closeTensor(t, v)
@@ -102,7 +102,7 @@ func TestOnDevice(t *testing.T) {
 	for _, kind := range []core.DeviceType{core.DeviceVPI, core.DeviceOneAPI, core.DeviceExt, 99} {
 		f := valid()
 		f.Device.Type = int32(kind)
-		x := must[*core.Tensor](t)(dlpack.Import(lend(t, hostile.New(f)).Versioned(), dlpack.OnDevice(core.CPU)))
+		x := must[*core.Tensor](t)(dlpack.Import(lend(t, hostile.New(f)).Versioned(), dlpack.ImportOptions{OnDevice: core.CPU}))
 		if values := must[[]float32](t)(core.Values[float32](x)); len(values) != 6 || x.DeviceID() != core.CPU {
 			t.Errorf("%v: %v", kind, x)
 		}
@@ -112,16 +112,16 @@ func TestOnDevice(t *testing.T) {
 		f := valid()
 		f.Device.Type = int32(kind)
 		p := lend(t, hostile.New(f))
-		_, err := dlpack.Import(p.Versioned(), dlpack.OnDevice(core.DeviceID{Type: core.DeviceCUDAHost}))
+		_, err := dlpack.Import(p.Versioned(), dlpack.ImportOptions{OnDevice: core.DeviceID{Type: core.DeviceCUDAHost}})
 		wantError(t, err, core.ErrDevice)
 		if n := p.Deleted(); n != 1 {
 			t.Errorf("%v: the deleter was called %d times", kind, n)
 		}
 	}
-	for _, id := range []core.DeviceID{{}, {Type: core.DeviceVulkan}, {Type: core.DeviceVPI}} {
+	for _, id := range []core.DeviceID{{Index: 1}, {Type: core.DeviceVulkan}, {Type: core.DeviceVPI}} {
 		f := valid()
 		f.Device.Type = int32(core.DeviceVPI)
-		_, err := dlpack.Import(lend(t, hostile.New(f)).Versioned(), dlpack.OnDevice(id))
+		_, err := dlpack.Import(lend(t, hostile.New(f)).Versioned(), dlpack.ImportOptions{OnDevice: id})
 		wantError(t, err, core.ErrDevice)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestNilArguments(t *testing.T) {
 	sound := iota32(t, 2, 3)
 	coretest.CheckNils(t, map[string]any{
-		"Elements": dlpack.Elements[float32], "WithSize": dlpack.WithSize, "OnDevice": dlpack.OnDevice, "Flush": dlpack.Flush, "Table": dlpack.Table,
+		"Elements": dlpack.Elements[float32], "Flush": dlpack.Flush, "Table": dlpack.Table,
 		"NewProducer": dlpack.NewProducer, "Export": "what it returns is for a consumer to delete", "ExportCopied": "what it returns is for a consumer to delete",
 		"ExportLegacy": "what it returns is for a consumer to delete", "Delete": dlpack.Delete, "DeleteLegacy": dlpack.DeleteLegacy,
 		"Import": dlpack.Import, "ImportLegacy": dlpack.ImportLegacy, "Producer": dlpack.Producer{}, "Description": new(dlpack.Description),

@@ -24,7 +24,7 @@ func TestTrapNullStridesDereferenced(t *testing.T) {
 		f := valid()
 		f.Strides = nil
 		p := lend(t, s.new(f))
-		tensor := must[*core.Tensor](t)(s.take(p, dlpack.WithSize(24)))
+		tensor := must[*core.Tensor](t)(s.take(p, dlpack.ImportOptions{Size: 24}))
 		if got := tensor.Layout().Strides(); !slices.Equal(got, []int64{3, 1}) {
 			t.Errorf("%s: NULL strides became %v", s.name, got)
 		}
@@ -46,7 +46,7 @@ func TestTrapZeroSizeTensorRefused(t *testing.T) {
 				f := valid()
 				f.Data, f.NDim, f.Shape, f.Strides = data, int32(len(shape)), shape, nil
 				p := lend(t, s.new(f))
-				tensor := must[*core.Tensor](t)(s.take(p, dlpack.WithSize(0)))
+				tensor := must[*core.Tensor](t)(s.take(p, dlpack.ImportOptions{Size: 0}))
 				if tensor.NumElements() != 0 || !slices.Equal(tensor.Shape(), shape) {
 					t.Errorf("%s: shape %v became %v", s.name, shape, tensor)
 				}
@@ -71,7 +71,7 @@ func TestTrapNegativeStridesAbort(t *testing.T) {
 		f.Data = must[uintptr](t)(source.Address())
 		f.Strides, f.ByteOffset = []int64{-3, -1}, 20
 		p := lend(t, s.new(f))
-		tensor := must[*core.Tensor](t)(s.take(p, dlpack.WithSize(24)))
+		tensor := must[*core.Tensor](t)(s.take(p, dlpack.ImportOptions{Size: 24}))
 		if got := slices.Collect(must[iterator](t)(all(tensor))); !slices.Equal(got, []float32{5, 4, 3, 2, 1, 0}) {
 			t.Errorf("%s: read %v", s.name, got)
 		}
@@ -85,7 +85,7 @@ func TestTrapByteOffsetIgnoredOrAddedToHandle(t *testing.T) {
 		f := valid()
 		f.Device.Type, f.ByteOffset = int32(device), 16
 		p := lend(t, hostile.New(f))
-		tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+		tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 		if address := must[uintptr](t)(tensor.Address()); address != f.Data+16 {
 			t.Errorf("%v: byte_offset was ignored", device)
 		}
@@ -101,7 +101,7 @@ func TestTrapByteOffsetIgnoredOrAddedToHandle(t *testing.T) {
 		f := valid()
 		f.Device.Type, f.ByteOffset, f.Data = int32(device), 16, 7 // a handle is any number
 		p := lend(t, hostile.New(f))
-		tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+		tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 		_, err := tensor.Address()
 		wantError(t, err, core.ErrNotSupported)
 		m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
@@ -120,7 +120,7 @@ func TestTrapMajorVersionNotChecked(t *testing.T) {
 		f := valid()
 		f.Version = abi.Version{Major: major, Minor: 3}
 		p := lend(t, hostile.NewTruncated(f))
-		_, err := dlpack.Import(p.Versioned())
+		_, err := dlpack.Import(p.Versioned(), dlpack.ImportOptions{})
 		wantError(t, err, core.ErrVersion)
 		if n := p.Deleted(); n != 1 {
 			t.Errorf("major %d: the deleter was called %d times", major, n)
@@ -130,7 +130,7 @@ func TestTrapMajorVersionNotChecked(t *testing.T) {
 		f := valid()
 		f.Version = abi.Version{Major: 1, Minor: minor}
 		p := lend(t, hostile.New(f))
-		tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+		tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 		closeTensor(t, tensor)
 	}
 }
@@ -141,7 +141,7 @@ func TestTrapFlagsDroppedOnReexport(t *testing.T) {
 	f.Flags = abi.FlagReadOnly | abi.FlagSubBytePadded
 	f.DType = abi.DataType{Code: 17, Bits: 4, Lanes: 1}
 	p := lend(t, hostile.New(f))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.WithSize(6)))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{Size: 6}))
 	defer closeTensor(t, tensor)
 	view := must[*core.Tensor](t)(tensor.Transpose())
 	defer closeTensor(t, view)
@@ -150,7 +150,7 @@ func TestTrapFlagsDroppedOnReexport(t *testing.T) {
 		if m.Flags != f.Flags {
 			t.Errorf("flags %d were exported as %d", f.Flags, m.Flags)
 		}
-		again := must[*core.Tensor](t)(dlpack.Import(m))
+		again := must[*core.Tensor](t)(dlpack.Import(m, dlpack.ImportOptions{}))
 		if !again.ReadOnly() || !again.Padded() {
 			t.Errorf("flags %d were imported as %d", f.Flags, again.Flags())
 		}
@@ -163,7 +163,7 @@ func TestTrapReadOnlyIgnored(t *testing.T) {
 	f := valid()
 	f.Flags = abi.FlagReadOnly
 	p := lend(t, hostile.New(f))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 	defer closeTensor(t, tensor)
 	_, err := core.Mutable[float32](tensor)
 	wantError(t, err, core.ErrReadOnly)
@@ -177,7 +177,7 @@ func TestTrapPaddingLostInLegacy(t *testing.T) {
 	f.Flags = abi.FlagSubBytePadded
 	f.DType = abi.DataType{Code: 0, Bits: 4, Lanes: 1}
 	p := lend(t, hostile.New(f))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 	defer closeTensor(t, tensor)
 	_, err := dlpack.ExportLegacy(tensor)
 	wantError(t, err, core.ErrDType)
@@ -311,7 +311,7 @@ func TestTrapDeviceLost(t *testing.T) {
 func TestTrapSizeAsSumOfShape(t *testing.T) {
 	for size, want := range map[int64]error{24: nil, 23: core.ErrLayout, 20: core.ErrLayout} {
 		p := lend(t, hostile.New(valid()))
-		tensor, err := dlpack.Import(p.Versioned(), dlpack.WithSize(size))
+		tensor, err := dlpack.Import(p.Versioned(), dlpack.ImportOptions{Size: size})
 		if want != nil {
 			wantError(t, err, want)
 			continue
@@ -342,7 +342,7 @@ func TestTrapBoolAsOneBit(t *testing.T) {
 	f := valid()
 	f.DType = abi.DataType{Code: 6, Bits: 1, Lanes: 1}
 	p := lend(t, hostile.New(f))
-	_, err := dlpack.Import(p.Versioned())
+	_, err := dlpack.Import(p.Versioned(), dlpack.ImportOptions{})
 	wantError(t, err, core.ErrDType)
 }
 
@@ -368,7 +368,7 @@ func TestTrapConsumersStreamIgnored(t *testing.T) {
 // cutile-python #88: memory freed while work that was enqueued still uses it.
 func TestTrapEarlyDeleteBeforeWorkIsDone(t *testing.T) {
 	p := lend(t, hostile.New(valid()))
-	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned()))
+	tensor := must[*core.Tensor](t)(dlpack.Import(p.Versioned(), dlpack.ImportOptions{}))
 	write, read := event{make(chan struct{})}, event{make(chan struct{})}
 	b := must[*core.Buffer](t)(tensor.Buffer())
 	b.Wrote(write)
@@ -394,7 +394,7 @@ func TestTrapDefaultStreamSynchronisation(t *testing.T) {
 	never := event{make(chan struct{})}
 	must[*core.Buffer](t)(tensor.Buffer()).Used(never)
 	m := must[*dlpack.ManagedTensorVersioned](t)(dlpack.Export(tensor))
-	back := must[*core.Tensor](t)(dlpack.Import(m))
+	back := must[*core.Tensor](t)(dlpack.Import(m, dlpack.ImportOptions{}))
 	closeTensor(t, back)
 	if answer := hostile.CallWorkStream(dlpack.Table(), int32(core.DeviceCUDA)); answer == 0 {
 		t.Error("the table names a default stream for CUDA")

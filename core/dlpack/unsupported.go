@@ -21,12 +21,12 @@ func ExportCopied(*core.Tensor) (*ManagedTensorVersioned, error) {
 func ExportLegacy(*core.Tensor) (*ManagedTensor, error) { return nil, unsupported("ExportLegacy") }
 
 // Import returns ErrNotSupported: it needs cgo. The struct stays the caller's.
-func Import(*ManagedTensorVersioned, ...Option) (*core.Tensor, error) {
+func Import(*ManagedTensorVersioned, ImportOptions) (*core.Tensor, error) {
 	return nil, unsupported("Import")
 }
 
 // ImportLegacy returns ErrNotSupported: it needs cgo. The struct stays the caller's.
-func ImportLegacy(*ManagedTensor, ...Option) (*core.Tensor, error) {
+func ImportLegacy(*ManagedTensor, ImportOptions) (*core.Tensor, error) {
 	return nil, unsupported("ImportLegacy")
 }
 
@@ -34,7 +34,7 @@ func ImportLegacy(*ManagedTensor, ...Option) (*core.Tensor, error) {
 type Description struct{}
 
 // Read returns ErrNotSupported: it needs cgo.
-func (*Description) Read(*ManagedTensorVersioned, ...Option) error { return unsupported("Read") }
+func (*Description) Read(*ManagedTensorVersioned, ImportOptions) error { return unsupported("Read") }
 
 // DType returns the zero DType.
 func (*Description) DType() core.DType { return core.DType{} }

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 			tb.Fatal(err)
 		}
 		return d
-	})
+	}, backendtest.Options{})
 }
 
 // The guide promises a backend that can be read in one go.

@@ -15,7 +15,7 @@ import (
 func main() {
 	ctx := context.Background()
 
-	file, err := tensorfile.Open("testdata/digits.npy") // mapped, not read
+	file, err := tensorfile.Open("testdata/digits.npy", tensorfile.OpenOptions{}) // mapped, not read
 	if err != nil {
 		log.Fatal(err)
 	}

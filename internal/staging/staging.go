@@ -1,5 +1,5 @@
-// Package staging says how much of a copy, or of many small ones, goes through staging memory at once, for the
-// backends and for moves through the host.
+// Package staging brings copies through staging memory, in pieces: for the backends, for moves through the host, and for
+// files. It says how much of a copy, or of many small ones, goes through staging memory at once.
 package staging
 
 // PieceBytes is the size of a piece. Smaller pieces are slower, since each has a fixed cost; larger ones do not

@@ -42,7 +42,7 @@ func openBoth(t *testing.T) (vk, gles core.Device) {
 		})
 		return d
 	}
-	vk = opened(vulkan.New(), core.DeviceID{Type: core.DeviceVulkan})
+	vk = opened(vulkan.New(vulkan.Options{}), core.DeviceID{Type: core.DeviceVulkan})
 	needSharing(t, vk)
 	return vk, opened(New(), core.DeviceID{Type: core.DeviceGL})
 }

@@ -41,7 +41,7 @@ func TestClassify(t *testing.T) {
 	lib := open(t)
 	binding := bind(t, lib, session(t, classifier(digitMeans()), nil, nil))
 	read := func(name, tensor string) *core.Tensor {
-		file, err := tensorfile.Open(name)
+		file, err := tensorfile.Open(name, tensorfile.OpenOptions{})
 		must(t, err)
 		defer file.Close()
 		return coretest.Keep(t)(file.Tensor(tensor))

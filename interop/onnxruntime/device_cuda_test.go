@@ -15,17 +15,17 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/internal/testing/gpusim"
 	"github.com/dlx-go/dlx/interop/onnxruntime"
-	"github.com/dlx-go/dlx/interop/onnxruntime/internal/twin"
+	"github.com/dlx-go/dlx/interop/onnxruntime/internal/interposer"
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// card opens a device of CUDA and makes a session with a provider for it, which computes on the stream: the twin's, which
+// card opens a device of CUDA and makes a session with a provider for it, which computes on the stream: the interposer's, which
 // copies the input to the output.
-func card(t *testing.T) (*twin.Twin, *onnxruntime.Library, *ort.DynamicAdvancedSession, core.Device, core.Stream) {
+func card(t *testing.T) (*interposer.Interposer, *onnxruntime.Library, *ort.DynamicAdvancedSession, core.Device, core.Stream) {
 	t.Helper()
 	b := cuda.New()
 	coretest.NeedDriver(t, b.Probe(ctx).Reason, "the driver of a card, or name the simulated one (make gpusim) as scripts/software-drivers.sh does")
-	w, lib := openTwin(t)
+	w, lib := openInterposer(t)
 	d, err := b.Open(ctx, core.DeviceID{Type: core.DeviceCUDA})
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })

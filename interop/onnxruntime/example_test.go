@@ -50,7 +50,7 @@ func Example() {
 
 // digitMeans returns the mean images of the digits from 0 to 9.
 func digitMeans() []float32 {
-	file, err := tensorfile.Open("../../testdata/digits.safetensors")
+	file, err := tensorfile.Open("../../testdata/digits.safetensors", tensorfile.OpenOptions{})
 	check(err)
 	defer file.Close()
 	means, err := file.Tensor("mean")

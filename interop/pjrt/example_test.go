@@ -64,7 +64,7 @@ func Example() {
 }
 
 func read(name, tensor string) *core.Tensor {
-	file, err := tensorfile.Open(name)
+	file, err := tensorfile.Open(name, tensorfile.OpenOptions{})
 	check(err)
 	defer file.Close()
 	t, err := file.Tensor(tensor)

@@ -39,7 +39,7 @@ func open(tb testing.TB, b *cudalike.Backend, index int32) core.Device {
 
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, rocm, 0) },
-		backendtest.WithPeer(func(tb testing.TB) core.Device { return open(tb, rocm, 1) }))
+		backendtest.Options{Peer: func(tb testing.TB) core.Device { return open(tb, rocm, 1) }})
 }
 
 // The devices and events of two backends have the same Go types, but do not work together.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/internal/nap"
+	"github.com/dlx-go/dlx/backends/internal/microsleep"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -144,7 +144,7 @@ func (e *event) Wait(ctx context.Context) error {
 			return err
 		}
 		if waited := time.Since(start); waited > busy {
-			nap.Sleep(min(max(waited/400, minPause), maxPause))
+			microsleep.Sleep(min(max(waited/400, minPause), maxPause))
 		}
 	}
 }

@@ -23,17 +23,24 @@ func stagesPageable(n int64) bool {
 // pinned memory. If there are several pieces, the host copies one in a second stream while the device copies another.
 type stagedCopy struct {
 	*work
-	hostQueue *queue    // the stream in which the host works
-	pinned    uintptr   // memory for one piece or two
-	emptied   [2]*event // when each half of it was emptied; nil if it was not used
-	done      *event    // when the work in hostQueue is done; nil if there is none
+	hostQueue *queue                                         // the stream in which the host works
+	pipeline  staging.Pipeline[uintptr, stagedPiece, *event] // its buffers are addresses
+	done      *event                                         // when the work in hostQueue is done; nil if there is none
 }
+
+// stagedPiece is a piece of a copy. Its bytes begin at an offset in memory of the device.
+type stagedPiece struct {
+	strided.Copy
+	at int64
+}
+
+var _ staging.Steps[uintptr, stagedPiece, *event] = (*stagedCopy)(nil)
 
 // stage enqueues such a copy.
 func (w *work) stage(ctx context.Context) error {
 	size := w.geometry.Size()
 	if size > staging.PieceBytes {
-		size = 2 * staging.PieceBytes // a half for each piece, however the pieces divide the copy
+		size = staging.Buffers * staging.PieceBytes // however the pieces divide the copy
 	}
 	pinned, err := w.allocTemp(ctx, w.device.backend.Host, size, core.Spec{DType: core.TypeUint8, Shape: []int64{size}})
 	if _, contiguous := w.geometry.Contiguous(); contiguous && w.waits && errors.Is(err, core.ErrOutOfMemory) {
@@ -43,15 +50,20 @@ func (w *work) stage(ctx context.Context) error {
 		return err
 	}
 	defer pinned.tensor.Close()
-	x := &stagedCopy{work: w, hostQueue: w.queue, pinned: pinned.base}
+	x := &stagedCopy{work: w, hostQueue: w.queue}
+	x.pipeline.Steps = x
+	for i := range staging.Buffers { // a single piece uses the first one
+		x.pipeline.Use(i, pinned.base+uintptr(i)*staging.PieceBytes)
+	}
+	pieces := func() error { return x.pieces(ctx) }
 	if size <= staging.PieceBytes {
-		return w.submit(ctx, pinned.tensor, x.pieces)
+		return w.submit(ctx, pinned.tensor, pieces)
 	}
 	d := w.device
 	if x.hostQueue, err = d.borrow(); err != nil {
 		return err
 	}
-	err = w.submit(ctx, pinned.tensor, func() error { return x.hostQueue.enqueue("Copy", x.pieces) })
+	err = w.submit(ctx, pinned.tensor, func() error { return x.hostQueue.enqueue("Copy", pieces) })
 	if x.done == nil {
 		d.giveBack(x.hostQueue)
 	} else {
@@ -61,10 +73,10 @@ func (w *work) stage(ctx context.Context) error {
 }
 
 // pieces enqueues all pieces, and makes the stream of the copy wait for hostQueue.
-func (x *stagedCopy) pieces() error {
+func (x *stagedCopy) pieces(ctx context.Context) error {
 	_, err := x.order(x.hostQueue, x.queue)
 	if err == nil {
-		err = x.enqueueAll()
+		err = x.enqueueAll(ctx)
 	}
 	done, failed := x.order(x.queue, x.hostQueue)
 	if x.done = done; failed != nil { // no event says when the work is done: wait for it here
@@ -76,17 +88,15 @@ func (x *stagedCopy) pieces() error {
 	return cmp.Or(err, failed)
 }
 
-func (x *stagedCopy) enqueueAll() error {
+func (x *stagedCopy) enqueueAll(ctx context.Context) error {
 	device := strided.Destination
 	if x.dst.host {
 		device = strided.Source
 	}
-	half := 0
 	for piece, at := range x.geometry.Chunks(device, staging.PieceBytes) {
-		if err := x.enqueue(half, piece, at); err != nil {
+		if err := x.pipeline.Put(ctx, stagedPiece{piece, at}); err != nil {
 			return err
 		}
-		half = 1 - half
 	}
 	return nil
 }
@@ -105,53 +115,65 @@ func (x *stagedCopy) order(later, earlier *queue) (*event, error) {
 	return e, e.waitOn(later)
 }
 
-// enqueue copies a piece through a half of the pinned memory. Its bytes begin at the offset at in memory of the device.
-func (x *stagedCopy) enqueue(half int, piece strided.Copy, at int64) error {
-	pinned, n := x.pinned+uintptr(half)*staging.PieceBytes, piece.Size()
-	fill, empty := x.byHost, x.byDevice
-	first, then := x.hostQueue, x.queue
+// queues returns the streams in which pinned memory is filled and emptied.
+func (x *stagedCopy) queues() (fill, empty *queue) {
 	if x.dst.host {
-		fill, empty = empty, fill
-		first, then = then, first
+		return x.queue, x.hostQueue
 	}
-	if x.emptied[half] != nil {
-		if err := x.emptied[half].waitOn(first); err != nil {
-			return err
-		}
-	}
-	if err := fill(pinned, piece, at, n); err != nil {
-		return err
-	}
-	if _, err := x.order(then, first); err != nil {
-		return err
-	}
-	if err := empty(pinned, piece, at, n); err != nil || first == then {
-		return err
-	}
-	var err error
-	x.emptied[half], err = then.record()
-	return err
+	return x.hostQueue, x.queue
 }
 
-// byDevice copies the n bytes of a piece between the device and pinned memory.
-func (x *stagedCopy) byDevice(pinned uintptr, _ strided.Copy, at, n int64) error {
-	dst, src := x.dst.base+uintptr(at), pinned
-	if x.dst.host {
-		dst, src = pinned, x.src.base+uintptr(at)
+// Fill enqueues the copy of a piece to pinned memory.
+func (x *stagedCopy) Fill(_ context.Context, pinned *uintptr, p stagedPiece, free *event) (*event, error) {
+	fill, empty := x.queues()
+	if free != nil {
+		if err := free.waitOn(fill); err != nil {
+			return nil, err
+		}
 	}
-	d := x.device
+	by := x.byHost
+	if x.dst.host {
+		by = x.byDevice
+	}
+	if err := by(*pinned, p); err != nil {
+		return nil, err
+	}
+	_, err := x.order(empty, fill)
+	return nil, err
+}
+
+// Empty enqueues the copy of a piece from pinned memory. Its stream waits already.
+func (x *stagedCopy) Empty(_ context.Context, pinned *uintptr, p stagedPiece, _ *event) (*event, error) {
+	by := x.byDevice
+	if x.dst.host {
+		by = x.byHost
+	}
+	fill, empty := x.queues()
+	if err := by(*pinned, p); err != nil || fill == empty {
+		return nil, err
+	}
+	return empty.record()
+}
+
+// byDevice copies the bytes of a piece between the device and pinned memory.
+func (x *stagedCopy) byDevice(pinned uintptr, p stagedPiece) error {
+	dst, src := x.dst.base+uintptr(p.at), pinned
+	if x.dst.host {
+		dst, src = pinned, x.src.base+uintptr(p.at)
+	}
+	d, n := x.device, p.Size()
 	_, s := d.context.Copy(dst, src, n, x.queue.raw, 0)
 	return d.check(s, "a copy of %d bytes to or from pinned memory", n)
 }
 
 // byHost copies a piece between pinned memory and other memory of the host.
-func (x *stagedCopy) byHost(pinned uintptr, piece strided.Copy, at, _ int64) error {
-	dst, src := pinned, x.src.base
+func (x *stagedCopy) byHost(pinned uintptr, p stagedPiece) error {
+	piece, dst, src := p.Copy, pinned, x.src.base
 	if x.dst.host {
 		dst, src = x.dst.base, pinned
-		piece.Src -= at
+		piece.Src -= p.at
 	} else {
-		piece.Dst -= at
+		piece.Dst -= p.at
 	}
 	return x.hostQueue.hostWork(x.queue, func() error {
 		return copykernel.Run(dst, src, inShares(piece), false, runtime.GOMAXPROCS(0))

@@ -55,7 +55,7 @@ func TestTheProducersTensorMayBeTakenAgainAndAgain(t *testing.T) {
 	needC(t)
 	before := foreign.Deleted()
 	for range 3 {
-		tensor, err := dlpack.Import(foreign.Produce())
+		tensor, err := dlpack.Import(foreign.Produce(), dlpack.ImportOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

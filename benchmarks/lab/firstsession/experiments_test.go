@@ -193,7 +193,7 @@ func TestCallsThatDoNotBlockAreSeen(t *testing.T) {
 	}
 }
 
-// The script for PyTorch runs with a stand-in, and without PyTorch.
+// The script for PyTorch runs with a fake, and without PyTorch.
 func TestPyTorchIsMeasuredWhereItIs(t *testing.T) {
 	python := os.Getenv("DLX_PYTHON")
 	if python == "" {
@@ -223,7 +223,7 @@ func TestPyTorchIsMeasuredWhereItIs(t *testing.T) {
 	r, _ = sessionOf(t, append(env, "PYTHONPATH="), append(args, "-python", python)...)
 	i := slices.IndexFunc(r.Experiments, func(o outcome) bool { return o.Name == "strided_torch" })
 	if o := r.Experiments[i]; o.Status != Done && (o.Status != Skipped || !strings.HasPrefix(o.Reason, "torch: ")) {
-		t.Errorf("without a stand-in: %s, because %q", o.Status, o.Reason)
+		t.Errorf("without a fake: %s, because %q", o.Status, o.Reason)
 	}
 }
 

@@ -127,7 +127,7 @@ func write(ctx context.Context, path string, size int64, count int) error {
 	for i := range named {
 		named[i] = tensorfile.Named{Name: fmt.Sprintf("model.layers.%d.weight", i), Tensor: t}
 	}
-	return tensorfile.WriteFile(ctx, path, named)
+	return tensorfile.WriteFile(ctx, path, named, tensorfile.WriteOptions{})
 }
 
 // addCases adds all ways to read a file.

@@ -65,7 +65,7 @@ func (b *bench) headers(ctx context.Context, folder string) error {
 // openDLX opens a file, and closes it again.
 func openDLX(path string, tensors int) (time.Duration, error) {
 	start := time.Now()
-	f, err := tensorfile.Open(path)
+	f, err := tensorfile.Open(path, tensorfile.OpenOptions{})
 	if err != nil {
 		return 0, err
 	}

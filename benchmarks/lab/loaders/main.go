@@ -8,11 +8,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/dlx-go/dlx/internal/atomicfile"
 )
 
 // settings are the flags.
@@ -81,11 +83,16 @@ func run(ctx context.Context, s settings) (err error) {
 	if s.out == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Clean(s.out), append(text, '\n'), 0o644)
+	return r.write(s.out)
+}
+
+// write writes the file as a whole, also of a measurement that was stopped.
+func (r *report) write(path string) error {
+	return atomicfile.Write(context.Background(), path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	})
 }
 
 // size is a flag for a number of bytes.

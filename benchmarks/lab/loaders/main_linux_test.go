@@ -44,6 +44,27 @@ func TestRunWritesItsReport(t *testing.T) {
 	}
 }
 
+// A report that is there is replaced by a whole one: its other name keeps the old content.
+func TestAReportReplacesAnother(t *testing.T) {
+	folder := t.TempDir()
+	path, kept := filepath.Join(folder, "r.json"), filepath.Join(folder, "kept.json")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(path, kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&report{Schema: "new"}).write(path); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "old" {
+		t.Errorf("the old report is %q now, %v", text, err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 2 {
+		t.Errorf("%v is there, %v", left, err)
+	}
+}
+
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]size{"1": 1, "4096": 4096, "3KiB": 3 << 10, "64MiB": 64 << 20, "2GiB": 2 << 30} {
 		var s size

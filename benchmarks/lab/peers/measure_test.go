@@ -194,6 +194,24 @@ func TestAReportThatLacksSomethingIsRefused(t *testing.T) {
 	}
 }
 
+// A report is written where a link leads to, and the link stays.
+func TestAReportKeepsALink(t *testing.T) {
+	folder := t.TempDir()
+	path, link := folder+"/r.json", folder+"/latest.json"
+	if err := os.Symlink("r.json", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Report{Schema: schema}).write(link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+	if to, err := os.Readlink(link); to != "r.json" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+}
+
 func TestResultsOfAnotherMachineAreNotMixed(t *testing.T) {
 	path := t.TempDir() + "/r.json"
 	one := Report{Schema: schema, Machine: Machine{Processor: "one"}, Sections: []Section{}}

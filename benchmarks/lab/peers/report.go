@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"time"
 
+	"github.com/dlx-go/dlx/internal/atomicfile"
 	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
@@ -155,7 +158,7 @@ func (r *Report) put(s Section) {
 	slices.SortStableFunc(r.Sections, func(a, b Section) int { return place(a) - place(b) })
 }
 
-// write replaces the file, so that it is never half a report.
+// write writes the file, so that it is never half a report.
 func (r *Report) write(path string) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -164,12 +167,12 @@ func (r *Report) write(path string) error {
 	return replace(path, append(text, '\n'))
 }
 
+// replace writes a file as a whole, also of a measurement that was stopped.
 func replace(path string, text []byte) error {
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, text, 0o644); err != nil {
+	return atomicfile.Write(context.Background(), path, func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	return os.Rename(temporary, path)
+	})
 }
 
 // readOrStart reads the report, or starts one of this machine. Results of another machine are not mixed with those of

@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/staging"
 )
 
 // StagingBuffers is how many pieces of staging memory are kept for each device.
-const StagingBuffers = 2
+const StagingBuffers = staging.Buffers
 
 // Staging is memory of a device that the host views. The zero value is none.
 type Staging struct {

@@ -56,7 +56,7 @@ func value(t *testing.T, d *gpusimtest.Driver, fd int) (v uint64) {
 	return v
 }
 
-// The stand-in of a Vulkan driver.
+// The simulated part of a Vulkan driver.
 func TestATimelineOnlyGrows(t *testing.T) {
 	d := gpusimtest.Start(t)
 	fd := int(int32(d.Call("dlx_gpusim_timeline_new")))

@@ -350,13 +350,13 @@ func (s *reexport) run(t *thread) error {
 		t.say("t%d, err = parts.ReexportLegacy(t%d)", s.v, s.of)
 		var m *dlpack.ManagedTensor
 		if m, err = dlpack.ExportLegacy(v.tensor); err == nil {
-			tensor, err = dlpack.ImportLegacy(m)
+			tensor, err = dlpack.ImportLegacy(m, dlpack.ImportOptions{})
 		}
 	} else {
 		t.say("t%d, err = parts.Reexport(t%d)", s.v, s.of)
 		var m *dlpack.ManagedTensorVersioned
 		if m, err = dlpack.Export(v.tensor); err == nil {
-			tensor, err = dlpack.Import(m)
+			tensor, err = dlpack.Import(m, dlpack.ImportOptions{})
 		}
 	}
 	t.say("check(err)")

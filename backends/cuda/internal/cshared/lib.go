@@ -82,7 +82,7 @@ func dlx_make(elements C.int64_t) *C.char {
 //
 //export dlx_read
 func dlx_read(managed unsafe.Pointer) *C.char {
-	t, err := dlpack.Import((*dlpack.ManagedTensorVersioned)(managed))
+	t, err := dlpack.Import((*dlpack.ManagedTensorVersioned)(managed), dlpack.ImportOptions{})
 	if err != nil {
 		return reply(answer{}, err)
 	}

@@ -19,24 +19,24 @@ import (
 
 func TestMain(m *testing.M) { coretest.Main(m) }
 
-// build compiles the stand-in and returns its path.
+// build compiles the fake and returns its path.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libcufile.so.0")
-	args := append([]string{"-shared", "-fPIC", "-o", path, "testdata/standin.c"}, flags...)
+	args := append([]string{"-shared", "-fPIC", "-o", path, "testdata/fake.c"}, flags...)
 	if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v\n%s", err, out)
 	}
 	return path
 }
 
-// variable returns a variable of the stand-in.
+// variable returns a variable of the fake.
 func variable(l *Library, name string) *int32 {
 	address := l.library.Lookup(name)
 	return *(**int32)(unsafe.Pointer(&address))
 }
 
-// setup returns the stand-in and an open file with bytes that are not all the same.
+// setup returns the fake and an open file with bytes that are not all the same.
 func setup(t *testing.T) (*Library, *os.File, []byte) {
 	t.Helper()
 	l, err := Open(build(t))
@@ -57,14 +57,14 @@ func setup(t *testing.T) (*Library, *os.File, []byte) {
 	}
 	t.Cleanup(func() {
 		_ = file.Close()
-		if n := *variable(l, "dlx_standin_files"); n != 0 {
+		if n := *variable(l, "dlx_fake_files"); n != 0 {
 			t.Errorf("%d files are still registered", n)
 		}
 	})
 	return l, file, data
 }
 
-// address is where the stand-in reads to.
+// address is where the fake reads to.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func check(t *testing.T, err, sentinel error, call string, code int64) {
@@ -82,7 +82,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, short := range []int32{0, 5} {
-		*variable(l, "dlx_standin_fault") = short
+		*variable(l, "dlx_fake_fault") = short
 		dst := make([]byte, 5000)
 		if err := f.Read(address(dst), 100, 37, 4000); err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestRead(t *testing.T) {
 func TestEachCallFails(t *testing.T) {
 	l, file, _ := setup(t)
 	fail := func(kind, code int32) {
-		*variable(l, "dlx_standin_fault"), *variable(l, "dlx_standin_code") = kind, code
+		*variable(l, "dlx_fake_fault"), *variable(l, "dlx_fake_code") = kind, code
 	}
 	for code, sentinel := range map[int32]error{fileUnfit: core.ErrNotSupported, baseError + 22: core.ErrInvalid, cudaDriver: core.ErrInvalid} {
 		fail(2, code)

@@ -14,12 +14,11 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, b := machine(t, c)
 			backendtest.Run(t, func(tb testing.TB) core.Device { return open(tb, b, 0) },
-				backendtest.WithPeer(func(tb testing.TB) core.Device { return open(tb, b, 1) }),
-				backendtest.WithPointer(func(tb testing.TB, d core.Device, size int64) uintptr {
+				backendtest.Options{Peer: func(tb testing.TB) core.Device { return open(tb, b, 1) }, Pointer: func(tb testing.TB, d core.Device, size int64) uintptr {
 					id := v.NewBuffer(d.(*device).id, uint64(size), driver.StoragePrivate)
 					tb.Cleanup(func() { v.Release(id) })
 					return uintptr(id)
-				}))
+				}})
 		})
 	}
 }
@@ -28,7 +27,7 @@ func TestRandomProgramsAgreeWithTheHost(t *testing.T) {
 	for name, c := range variants {
 		t.Run(name, func(t *testing.T) {
 			_, b := machine(t, c)
-			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, b, 0) }, 100)
+			backendtest.Programs(t, func(tb testing.TB) core.Device { return open(tb, b, 0) }, 100, backendtest.Options{})
 		})
 	}
 }

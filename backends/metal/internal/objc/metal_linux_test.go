@@ -20,15 +20,15 @@ import (
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 )
 
-// standIn is testdata/metal.c, which stands for Metal and for the Objective-C runtime: its functions get arguments and
+// fakeMetal is testdata/metal.c, which stands for Metal and for the Objective-C runtime: its functions get arguments and
 // return results as the C compiler of this processor passes them. It proves nothing about Metal itself.
-type standIn struct {
+type fakeMetal struct {
 	*Metal
 	live   uintptr // function: the number of objects
 	listed *int64  // how many devices MTLCopyAllDevices returns
 }
 
-var open = sync.OnceValues(func() (*standIn, error) {
+var open = sync.OnceValues(func() (*fakeMetal, error) {
 	folder, err := os.MkdirTemp("", "metal")
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ var open = sync.OnceValues(func() (*standIn, error) {
 		return nil, err
 	}
 	lookup := func(name string) (uintptr, error) { return purego.Dlsym(library, name) }
-	s := &standIn{Metal: &Metal{system: "macOS of metal.c"}}
+	s := &fakeMetal{Metal: &Metal{system: "macOS of metal.c"}}
 	makeBlock, _ := lookup("block_make")
 	releaseBlock, _ := lookup("block_release")
 	if s.live, err = lookup("live_objects"); err != nil {
@@ -74,8 +74,8 @@ var open = sync.OnceValues(func() (*standIn, error) {
 	return s, s.load(lookup)
 })
 
-// opened returns the stand-in. Every object must be released when the test ends.
-func opened(t *testing.T) *standIn {
+// opened returns the fake. Every object must be released when the test ends.
+func opened(t *testing.T) *fakeMetal {
 	s, err := open()
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func opened(t *testing.T) *standIn {
 	return s
 }
 
-func (s *standIn) buffer(t *testing.T, device driver.ID, n uint64) (id driver.ID, contents []byte) {
+func (s *fakeMetal) buffer(t *testing.T, device driver.ID, n uint64) (id driver.ID, contents []byte) {
 	id = s.NewBuffer(device, n, driver.StorageShared)
 	if id == 0 {
 		t.Fatal("no buffer")
@@ -104,7 +104,7 @@ func (s *standIn) buffer(t *testing.T, device driver.ID, n uint64) (id driver.ID
 }
 
 // submit commits what encode encodes, and returns the error of the work.
-func (s *standIn) submit(device driver.ID, encode func(commands driver.ID)) *driver.Error {
+func (s *fakeMetal) submit(device driver.ID, encode func(commands driver.ID)) *driver.Error {
 	queue := s.NewCommandQueue(device, 64)
 	defer s.Release(queue)
 	done := make(chan *driver.Error, 1)
@@ -143,7 +143,7 @@ func TestDevices(t *testing.T) {
 		t.Fatalf("without a list the devices are %v; want the default device, %v", hidden, devices[1])
 	}
 	for _, d := range append(devices, hidden...) {
-		s.Release(d) // the stand-in ends the process if d was not an owner
+		s.Release(d) // the fake ends the process if d was not an owner
 	}
 }
 
@@ -160,7 +160,7 @@ func TestBuffers(t *testing.T) {
 		t.Error("a buffer does not conform to what it is")
 	}
 	s.Release(private)
-	for _, n := range []uint64{0, 1<<20 + 1, 1 << 63} { // the stand-in ends the process if it is asked
+	for _, n := range []uint64{0, 1<<20 + 1, 1 << 63} { // the fake ends the process if it is asked
 		if b := s.NewBuffer(device, n, driver.StorageShared); b != 0 {
 			t.Errorf("a buffer of %d bytes", n)
 		}
@@ -236,7 +236,7 @@ func TestCopies(t *testing.T) {
 }
 
 // pipeline makes the pipeline of a function.
-func (s *standIn) pipeline(device driver.ID, source, name string) (driver.ID, driver.PipelineInfo, *driver.Error) {
+func (s *fakeMetal) pipeline(device driver.ID, source, name string) (driver.ID, driver.PipelineInfo, *driver.Error) {
 	library, err := s.NewLibrary(device, source)
 	if err != nil {
 		return 0, driver.PipelineInfo{}, err

@@ -28,7 +28,7 @@ static atomic_long left[slots]; // calls until the one that fails; 0 if none doe
 static atomic_long failed;
 
 // A call that returns a handle fails by returning none, and does not set its code.
-#define STAND_IN(name, since, optional, handle) \
+#define INTERPOSER(name, since, optional, handle) \
 	static word stand_in_##name(word a, word b, word c, word d, word e, word f, word g, word h, \
 			word i, word j, word k, word l, word m, word n) { \
 		if (atomic_load(&left[slot_##name]) > 0 && atomic_fetch_sub(&left[slot_##name], 1) == 1) { \
@@ -37,9 +37,9 @@ static atomic_long failed;
 		} \
 		return real[slot_##name](a, b, c, d, e, f, g, h, i, j, k, l, m, n); \
 	}
-DLX_CL_FUNCTIONS(STAND_IN)
+DLX_CL_FUNCTIONS(INTERPOSER)
 
-static const function stand_ins[] = {
+static const function interposers[] = {
 #define ADDRESS(name, since, optional, handle) stand_in_##name,
 	DLX_CL_FUNCTIONS(ADDRESS)
 };
@@ -50,7 +50,7 @@ static void install(word *table) {
 	for (int i = 0; i < slots; i++) {
 		if (!table[i]) continue;
 		real[i] = (function)table[i];
-		table[i] = (word)stand_ins[i];
+		table[i] = (word)interposers[i];
 	}
 }
 
@@ -68,7 +68,7 @@ import "C"
 
 import "unsafe"
 
-// Install puts stand-ins into the table of package driver, for good. They pass
+// Install puts interposers into the table of package driver, for good. They pass
 // calls on, unless told otherwise.
 func Install(table []uintptr) { C.install((*C.word)(unsafe.Pointer(&table[0]))) }
 

@@ -130,9 +130,9 @@ func dlx_export(number C.int64_t, legacy C.int) *C.char {
 //export dlx_import
 func dlx_import(managed unsafe.Pointer, legacy C.int) *C.char {
 	if legacy != 0 {
-		return keep(dlpack.ImportLegacy((*dlpack.ManagedTensor)(managed)))
+		return keep(dlpack.ImportLegacy((*dlpack.ManagedTensor)(managed), dlpack.ImportOptions{}))
 	}
-	return keep(dlpack.Import((*dlpack.ManagedTensorVersioned)(managed)))
+	return keep(dlpack.Import((*dlpack.ManagedTensorVersioned)(managed), dlpack.ImportOptions{}))
 }
 
 // dlx_delete calls the deleter of a struct that nobody took.

@@ -1,4 +1,4 @@
-// timeline.c: stand-ins for the timeline semaphores of a Vulkan driver, and the calls by which a
+// timeline.c: simulated timeline semaphores of a Vulkan driver, and the calls by which a
 // test plays that driver.
 
 #include "sharing.h"

@@ -79,9 +79,9 @@ func Foreign(legacy bool, size, byteOffset int64, fill []byte, s core.Spec) (*co
 		t.Data, t.ByteOffset = 0, 0
 	}
 	if legacy {
-		return dlpack.ImportLegacy(old)
+		return dlpack.ImportLegacy(old, dlpack.ImportOptions{})
 	}
-	return dlpack.Import(versioned)
+	return dlpack.Import(versioned, dlpack.ImportOptions{})
 }
 
 func product(shape []int64) int64 {

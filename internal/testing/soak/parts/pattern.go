@@ -50,7 +50,7 @@ func Reexport(t *core.Tensor) (*core.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dlpack.Import(m)
+	return dlpack.Import(m, dlpack.ImportOptions{})
 }
 
 // ReexportLegacy is [Reexport] by DLPack 0.x.
@@ -59,7 +59,7 @@ func ReexportLegacy(t *core.Tensor) (*core.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dlpack.ImportLegacy(m)
+	return dlpack.ImportLegacy(m, dlpack.ImportOptions{})
 }
 
 func openHost(ctx context.Context) (core.Device, error) { return cpu.New().Open(ctx, core.CPU) }

@@ -12,16 +12,16 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/interop/pjrt"
-	"github.com/dlx-go/dlx/interop/pjrt/internal/twin"
+	"github.com/dlx-go/dlx/interop/pjrt/internal/interposer"
 	xla "github.com/gomlx/go-xla/pjrt"
 )
 
-var theTwin = sync.OnceValues(func() (twin.Twin, error) {
+var theInterposer = sync.OnceValues(func() (interposer.Interposer, error) {
 	api, err := pjrt.APIOf(client)
 	if err != nil {
-		return twin.Twin{}, err
+		return interposer.Interposer{}, err
 	}
-	return twin.Before(api), nil
+	return interposer.Before(api), nil
 })
 
 // result makes a buffer of PJRT.
@@ -32,7 +32,7 @@ func result() (*xla.Buffer, error) {
 // Each function of the plugin that the package calls itself fails once, for a buffer that is written and for one that is
 // not. Errors are typed, nothing stays open, and what fails leaves the buffer to the caller.
 func TestEveryCallMayFail(t *testing.T) {
-	w, err := theTwin()
+	w, err := theInterposer()
 	must(t, err)
 	var failed []string
 	for _, unready := range []int{0, 1} {
@@ -68,7 +68,7 @@ func TestEveryCallMayFail(t *testing.T) {
 
 // A buffer that is not written yet becomes a tensor with an event, and readers get the elements.
 func TestNotReady(t *testing.T) {
-	w, err := theTwin()
+	w, err := theInterposer()
 	must(t, err)
 	w.NotReady(1)
 	b, err := result()

@@ -2,7 +2,7 @@
  * them fail. It also is a provider for CUDA, which the library for the CPU lacks: a session on memory of CUDA copies its
  * first input to each output, on the stream that the options name.
  *
- * TWIN_OF is the path of ONNX Runtime's library, a string. */
+ * INTERPOSED is the path of ONNX Runtime's library, a string. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 #include "onnxruntime_c_api.h"
 
 static const OrtApi *ort; /* the real one */
-static OrtApi twin;
+static OrtApi interposer;
 
 /* What is counted: calls, by the function's name, and objects that are open, by their kind. */
 
@@ -55,18 +55,18 @@ static OrtStatus *called(const char *name) {
 	c->n++;
 	int fails = c->fail > 0 && --c->fail == 0;
 	pthread_mutex_unlock(&mu);
-	return fails ? opened("", 0, ort->CreateStatus(code, "the twin was told to fail")) : NULL;
+	return fails ? opened("", 0, ort->CreateStatus(code, "the interposer was told to fail")) : NULL;
 }
 
-void twin_fail(const char *name, int nth, int with) {
+void interposer_fail(const char *name, int nth, int with) {
 	pthread_mutex_lock(&mu);
 	find(calls, name)->fail = nth;
 	code = with;
 	pthread_mutex_unlock(&mu);
 }
 
-/* twin_list writes lines "name number". */
-void twin_list(int live, char *text, size_t size) {
+/* interposer_list writes lines "name number". */
+void interposer_list(int live, char *text, size_t size) {
 	pthread_mutex_lock(&mu);
 	struct count *all = live ? objects : calls;
 	*text = 0;
@@ -365,15 +365,15 @@ static OrtStatus *GetBoundOutputValues(const OrtIoBinding *o, OrtAllocator *a, O
 static const OrtApi *get_api(uint32_t version) {
 	const OrtApi *found = ort;
 	if (!found) {
-		void *real = dlopen(TWIN_OF, RTLD_NOW | RTLD_LOCAL);
+		void *real = dlopen(INTERPOSED, RTLD_NOW | RTLD_LOCAL);
 		const OrtApiBase *(*base)(void) = real ? (const OrtApiBase *(*)(void))dlsym(real, "OrtGetApiBase") : NULL;
 		found = base ? base()->GetApi(ORT_API_VERSION) : NULL;
 	}
 	if (!found || version > ORT_API_VERSION)
 		return NULL;
 	ort = found;
-	twin = *ort;
-#define SET(name) twin.name = name
+	interposer = *ort;
+#define SET(name) interposer.name = name
 	SET(IsTensor), SET(GetTensorElementType), SET(GetDimensionsCount), SET(GetDimensions), SET(GetTensorMemoryInfo);
 	SET(MemoryInfoGetName), SET(MemoryInfoGetId), SET(GetTensorSizeInBytes), SET(GetTensorMutableData);
 	SET(GetAllocatorWithDefaultOptions), SET(AllocatorFree), SET(GetTensorTypeAndShape), SET(CreateMemoryInfo);
@@ -381,10 +381,10 @@ static const OrtApi *get_api(uint32_t version) {
 	SET(ReleaseTensorTypeAndShapeInfo), SET(ReleaseValue), SET(CreateCUDAProviderOptions), SET(ReleaseCUDAProviderOptions);
 	SET(UpdateCUDAProviderOptions), SET(SessionOptionsAppendExecutionProvider_CUDA_V2), SET(CreateIoBinding);
 	SET(ReleaseIoBinding), SET(BindInput), SET(BindOutput), SET(BindOutputToDevice), SET(RunWithBinding), SET(GetBoundOutputValues);
-	return &twin;
+	return &interposer;
 }
 
-static const char *version(void) { return "twin"; }
+static const char *version(void) { return "interposer"; }
 
 const OrtApiBase *OrtGetApiBase(void) {
 	static const OrtApiBase base = {get_api, version};

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package nap
+package microsleep
 
 import "time"
 

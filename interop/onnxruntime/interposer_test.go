@@ -13,23 +13,23 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/interop/onnxruntime"
-	"github.com/dlx-go/dlx/interop/onnxruntime/internal/twin"
+	"github.com/dlx-go/dlx/interop/onnxruntime/internal/interposer"
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// theTwin is built once. Its folder is removed by the system: the library stays open.
-var theTwin = sync.OnceValues(func() (*twin.Twin, error) {
-	folder, err := os.MkdirTemp("", "dlx-twin")
+// theInterposer is built once. Its folder is removed by the system: the library stays open.
+var theInterposer = sync.OnceValues(func() (*interposer.Interposer, error) {
+	folder, err := os.MkdirTemp("", "dlx-interposer")
 	if err != nil {
 		return nil, err
 	}
-	return twin.Build("internal/twin", folder, libraryPath)
+	return interposer.Build("internal/interposer", folder, libraryPath)
 })
 
-// openTwin makes onnxruntime_go use the twin until the end of the test.
-func openTwin(t *testing.T) (*twin.Twin, *onnxruntime.Library) {
+// openInterposer makes onnxruntime_go use the interposer until the end of the test.
+func openInterposer(t *testing.T) (*interposer.Interposer, *onnxruntime.Library) {
 	t.Helper()
-	w, err := theTwin()
+	w, err := theInterposer()
 	must(t, err)
 	lib, err := onnxruntime.Open(w.Path)
 	must(t, err)
@@ -45,7 +45,7 @@ func openTwin(t *testing.T) (*twin.Twin, *onnxruntime.Library) {
 // Each call of ONNX Runtime fails once, at each place where it is called, in a program that uses everything on the host.
 // Errors are typed, and nothing stays open.
 func TestEveryCallMayFail(t *testing.T) {
-	w, _ := openTwin(t)
+	w, _ := openInterposer(t)
 	s := session(t, doubling(ort.TensorElementDataTypeFloat, -1), nil, nil)
 	failed := coretest.EachCall{Faults: w, Code: 6, Life: func(ctx context.Context) error { // ORT_RUNTIME_EXCEPTION
 		return hostLife(ctx, w.Path, s)

@@ -1,6 +1,6 @@
 //go:build cgo && unix
 
-package twin
+package interposer
 
 /*
 #include <pthread.h>
@@ -61,7 +61,7 @@ static void *message(void *args) {
 	dlx_pjrt_message_args *m = args;
 	if (m->error != &the_error)
 		return real_error[1](args);
-	m->message = "the twin was told to fail";
+	m->message = "the interposer was told to fail";
 	m->message_size = strlen(m->message);
 	return NULL;
 }
@@ -119,14 +119,14 @@ import "C"
 
 import "unsafe"
 
-// Twin is a table of functions. There is one in a process.
-type Twin struct{ Table unsafe.Pointer }
+// Interposer is a table of functions. There is one in a process.
+type Interposer struct{ Table unsafe.Pointer }
 
 // Before returns the table that stands before that of a plugin. It is never freed.
-func Before(api unsafe.Pointer) Twin { return Twin{C.before(api)} }
+func Before(api unsafe.Pointer) Interposer { return Interposer{C.before(api)} }
 
 // Fail makes the nth call of a function from now on fail with a code; 0 cancels that.
-func (Twin) Fail(call string, nth, code int) {
+func (Interposer) Fail(call string, nth, code int) {
 	for i, name := range names() {
 		if name == call {
 			C.set(C.int(i), C.int(nth), C.int(code))
@@ -142,7 +142,7 @@ func names() (all []string) {
 }
 
 // Calls returns how often each function was called.
-func (Twin) Calls() map[string]int {
+func (Interposer) Calls() map[string]int {
 	calls := make(map[string]int)
 	for i, name := range names() {
 		if n := int(C.called(C.int(i))); n > 0 {
@@ -153,7 +153,7 @@ func (Twin) Calls() map[string]int {
 }
 
 // Live returns how many objects are open, by kind.
-func (Twin) Live() map[string]int {
+func (Interposer) Live() map[string]int {
 	live := make(map[string]int)
 	for i, kind := range []string{"events", "external references", "errors"} {
 		if n := int(C.live(C.int(i))); n != 0 {
@@ -164,4 +164,4 @@ func (Twin) Live() map[string]int {
 }
 
 // NotReady lets the next n questions whether a buffer is written be answered with no.
-func (Twin) NotReady(n int) { C.set_unready(C.int(n)) }
+func (Interposer) NotReady(n int) { C.set_unready(C.int(n)) }

@@ -25,8 +25,8 @@ var loadFunctions = sync.OnceValue(func() error {
 	return nil
 })
 
-// facts are the queried properties of an OpenGL context.
-type facts struct {
+// contextInfo has the queried properties of an OpenGL context.
+type contextInfo struct {
 	renderer   string
 	driver     string
 	software   bool // renders on the processor: GPU memory is host memory
@@ -40,24 +40,24 @@ type facts struct {
 	groups     [3]uint32 // of a shader, the most along each axis
 }
 
-// readFacts queries the context that is current on the calling thread. It fails with core.ErrVersion if the
+// readContextInfo queries the context that is current on the calling thread. It fails with core.ErrVersion if the
 // context is older than OpenGL 4.5 or is OpenGL ES.
-func readFacts() (facts, error) {
+func readContextInfo() (contextInfo, error) {
 	if err := loadFunctions(); err != nil {
-		return facts{}, err
+		return contextInfo{}, err
 	}
 	version := gl.GoStr(gl.GetString(gl.VERSION))
 	var major, minor, count, strategy, size, align int32
 	gl.GetIntegerv(gl.MAJOR_VERSION, &major)
 	gl.GetIntegerv(gl.MINOR_VERSION, &minor)
 	if strings.HasPrefix(version, "OpenGL ES") || major < 4 || major == 4 && minor < 5 {
-		return facts{}, core.Errorf(core.ErrVersion, "gl", "glGetString", "the context is %q; OpenGL 4.5 is needed", version)
+		return contextInfo{}, core.Errorf(core.ErrVersion, "gl", "glGetString", "the context is %q; OpenGL 4.5 is needed", version)
 	}
 	gl.GetIntegerv(gl.NUM_EXTENSIONS, &count)
 	gl.GetIntegerv(gl.RESET_NOTIFICATION_STRATEGY, &strategy)
 	gl.GetIntegerv(gl.MAX_SHADER_STORAGE_BLOCK_SIZE, &size)
 	gl.GetIntegerv(gl.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT, &align)
-	f := facts{
+	f := contextInfo{
 		renderer:   gl.GoStr(gl.GetString(gl.RENDERER)),
 		driver:     fmt.Sprintf("%s, OpenGL %s", gl.GoStr(gl.GetString(gl.VENDOR)), version),
 		extensions: make(map[string]bool, count),
@@ -84,7 +84,7 @@ func readFacts() (facts, error) {
 // softwareRenderers are prefixes of the names of renderers that use no GPU.
 var softwareRenderers = []string{"llvmpipe", "softpipe", "swrast", "SwiftShader"}
 
-func (f *facts) has(extensions ...string) bool {
+func (f *contextInfo) has(extensions ...string) bool {
 	for _, name := range extensions {
 		if !f.extensions[name] {
 			return false
@@ -101,7 +101,7 @@ var (
 	semaphoreExtensions = []string{"GL_EXT_semaphore", "GL_EXT_semaphore_fd", "GL_NV_timeline_semaphore"}
 )
 
-func (f *facts) properties(id core.DeviceID) core.Properties {
+func (f *contextInfo) properties(id core.DeviceID) core.Properties {
 	p := core.Properties{
 		ID:         id,
 		Name:       f.renderer,

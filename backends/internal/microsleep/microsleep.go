@@ -1,7 +1,7 @@
-// Package nap sleeps for microseconds. In a process that is otherwise idle, time.Sleep returns up to a
+// Package microsleep sleeps for microseconds. In a process that is otherwise idle, time.Sleep returns up to a
 // millisecond late, since Go waits for its timers together with files, in whole milliseconds (runtime,
 // netpoll_epoll.go). A poll that waits for a device needs more precision.
-package nap
+package microsleep
 
 import (
 	"runtime"

@@ -1,4 +1,4 @@
-package nap_test
+package microsleep_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/internal/nap"
+	"github.com/dlx-go/dlx/backends/internal/microsleep"
 )
 
 // Signals end a few sleeps early, not most.
@@ -15,7 +15,7 @@ func TestSleepIsNotShorter(t *testing.T) {
 	for _, d := range []time.Duration{0, time.Microsecond, 200 * time.Microsecond, 6 * time.Millisecond} {
 		start := time.Now()
 		for range sleeps {
-			nap.Sleep(d)
+			microsleep.Sleep(d)
 		}
 		if got := time.Since(start); got < sleeps*d/2 {
 			t.Errorf("%d times Sleep(%v) took %v", sleeps, d, got)
@@ -28,7 +28,7 @@ func TestManyGoroutinesSleep(t *testing.T) {
 	for range 200 {
 		group.Go(func() {
 			for range 20 {
-				nap.Sleep(50 * time.Microsecond)
+				microsleep.Sleep(50 * time.Microsecond)
 			}
 		})
 	}
@@ -37,7 +37,7 @@ func TestManyGoroutinesSleep(t *testing.T) {
 
 // BenchmarkLateness reports how much later than asked a sleep returns, beside time.Sleep.
 func BenchmarkLateness(b *testing.B) {
-	for name, sleep := range map[string]func(time.Duration){"nap": nap.Sleep, "time": time.Sleep} {
+	for name, sleep := range map[string]func(time.Duration){"microsleep": microsleep.Sleep, "time": time.Sleep} {
 		for _, d := range []time.Duration{10 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
 			b.Run(fmt.Sprintf("%s/%v", name, d), func(b *testing.B) {
 				for b.Loop() {

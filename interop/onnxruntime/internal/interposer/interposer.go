@@ -1,6 +1,6 @@
 //go:build cgo && unix
 
-package twin
+package interposer
 
 /*
 #cgo LDFLAGS: -ldl
@@ -21,15 +21,15 @@ import (
 	"unsafe"
 )
 
-// Twin is the library, opened. It stays open until the process ends.
-type Twin struct {
+// Interposer is the library, opened. It stays open until the process ends.
+type Interposer struct {
 	Path       string
 	fail, list unsafe.Pointer
 }
 
 // Build compiles the library into a folder, before the library of ONNX Runtime at path, and opens it. source is the
 // folder of this package.
-func Build(source, folder, path string) (*Twin, error) {
+func Build(source, folder, path string) (*Interposer, error) {
 	header, err := output("go", "list", "-m", "-f", "{{.Dir}}", "github.com/yalue/onnxruntime_go")
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func Build(source, folder, path string) (*Twin, error) {
 	}
 	library := filepath.Join(folder, "libtwin.so")
 	arguments := append(strings.Fields(compiler), "-std=gnu11", "-O1", "-Wall", "-Werror", "-Wno-unused-result", "-shared", "-fPIC",
-		"-pthread", "-I"+header, "-DTWIN_OF="+strconv.Quote(path), "-o", library, filepath.Join(source, "library", "twin.c"), "-ldl")
+		"-pthread", "-I"+header, "-DINTERPOSED="+strconv.Quote(path), "-o", library, filepath.Join(source, "library", "interposer.c"), "-ldl")
 	if _, err := output(arguments[0], arguments[1:]...); err != nil {
 		return nil, err
 	}
@@ -51,10 +51,10 @@ func Build(source, folder, path string) (*Twin, error) {
 	defer C.free(unsafe.Pointer(name))
 	handle := C.dlopen(name, C.RTLD_NOW)
 	if handle == nil {
-		return nil, fmt.Errorf("twin: %s", C.GoString(C.dlerror()))
+		return nil, fmt.Errorf("interposer: %s", C.GoString(C.dlerror()))
 	}
-	t := &Twin{Path: library}
-	for symbol, p := range map[string]*unsafe.Pointer{"twin_fail": &t.fail, "twin_list": &t.list} {
+	t := &Interposer{Path: library}
+	for symbol, p := range map[string]*unsafe.Pointer{"interposer_fail": &t.fail, "interposer_list": &t.list} {
 		name := C.CString(symbol)
 		*p = C.dlsym(handle, name)
 		C.free(unsafe.Pointer(name))
@@ -65,25 +65,25 @@ func Build(source, folder, path string) (*Twin, error) {
 func output(name string, arguments ...string) (string, error) {
 	out, err := exec.Command(name, arguments...).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("twin: %s: %w\n%s", name, err, out)
+		return "", fmt.Errorf("interposer: %s: %w\n%s", name, err, out)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
 // Fail makes the nth call of a function from now on fail with a code; 0 cancels that.
-func (t *Twin) Fail(call string, nth, code int) {
+func (t *Interposer) Fail(call string, nth, code int) {
 	name := C.CString(call)
 	defer C.free(unsafe.Pointer(name))
 	C.call_fail(t.fail, name, C.int(nth), C.int(code))
 }
 
 // Calls returns how often each function was called.
-func (t *Twin) Calls() map[string]int { return t.numbers(0) }
+func (t *Interposer) Calls() map[string]int { return t.numbers(0) }
 
 // Live returns how many objects are open, by kind.
-func (t *Twin) Live() map[string]int { return t.numbers(1) }
+func (t *Interposer) Live() map[string]int { return t.numbers(1) }
 
-func (t *Twin) numbers(live C.int) map[string]int {
+func (t *Interposer) numbers(live C.int) map[string]int {
 	const room = 1 << 14
 	text := (*C.char)(C.calloc(1, room))
 	defer C.free(unsafe.Pointer(text))
