@@ -12,14 +12,16 @@ import (
 
 // Copy copies within the context's buffers and between them and host memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	return shell.Copy(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, to, from operand) error {
-		work := d.copyWork(to, from)
-		if q == nil {
-			return d.copyHere(ctx, dst, src, work)
-		}
-		return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
-			return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
-		})
+	q, p, todo, err := shell.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	if err != nil || !todo {
+		return err
+	}
+	work := d.copyWork(p.Dst, p.Src)
+	if q == nil {
+		return d.copyHere(ctx, dst, src, work)
+	}
+	return stream.Submit(ctx, q, []*core.Tensor{dst}, []*core.Tensor{src}, func() error {
+		return q.Enqueue(func() error { return d.perform(context.Background(), work, func(*job, error) {}) })
 	})
 }
 

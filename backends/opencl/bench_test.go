@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"cmp"
 	"runtime"
 	"testing"
 
@@ -53,18 +54,19 @@ func BenchmarkStrided(b *testing.B) {
 				}
 			})
 		}
-		for _, way := range []struct {
+		for _, c := range []struct {
 			name string
-			how  func() error
-		}{{"host", w.onHost}, {"boxes", w.boxes}, {"kernel", w.byKernel}} {
-			if _, at := w.geometry.Boxes(); way.name == "boxes" && at.Count() > maxBoxes {
+			way  way
+		}{{"host", onHost}, {"boxes", boxes}, {"kernel", byKernel}} {
+			if _, at := w.geometry.Boxes(); c.way == boxes && at.Count() > maxBoxes {
 				continue
 			}
-			run(way.name, func() error {
-				if err := w.enqueued(way.how)(); err != nil {
+			run(c.name, func() error {
+				w.way = c.way
+				if err := w.enqueue(); err != nil {
 					return err
 				}
-				return w.queue.Synchronize(b.Context())
+				return cmp.Or(w.failed, w.queue.Synchronize(b.Context()))
 			})
 		}
 		packed := must[*core.Tensor](b)(core.FromSlice(make([]float32, src.NumElements()), src.Shape()...))

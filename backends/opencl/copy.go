@@ -18,9 +18,11 @@ import (
 // cannot wait for. It fails with ErrNotSupported for packed elements that do not lie on whole bytes, if the
 // host cannot reach the memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	return shell.Copy(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, to, from operand) error {
-		return d.copy(ctx, q, to, from)
-	})
+	q, p, todo, err := shell.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	if err != nil || !todo {
+		return err
+	}
+	return d.copy(ctx, q, p.Dst, p.Src)
 }
 
 // copy is Copy with checked operands. The event of the copy also reports the errors of tasks, work of the
@@ -29,21 +31,20 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 func (d *device) copy(ctx context.Context, q *queue, dst, src operand, tasks ...*hostTask) error {
 	w := &work{queue: cmp.Or(q, d.own), waits: q == nil, dst: dst, src: src, tasks: tasks}
 	w.geometry, w.bits = strided.OfBits(dst.tensor, src.tensor)
-	how, err := w.choose()
-	switch {
-	case err != nil:
+	err := w.choose()
+	if err != nil {
 		return err
-	case how == nil && !w.inCaller:
-		return d.stage(ctx, q, dst, src, w.sharePages())
 	}
 	writes, reads := []*core.Tensor{dst.tensor}, []*core.Tensor{src.tensor}
 	switch {
-	case w.inCaller:
+	case w.way == staged:
+		return d.stage(ctx, q, dst, src, w.sharePages())
+	case w.way == inCaller:
 		return stream.Do(ctx, writes, reads, w.run)
 	case w.waits:
-		err = stream.SubmitAndWait(ctx, w.queue, writes, reads, how)
+		err = stream.SubmitAndWait(ctx, w.queue, writes, reads, w.enqueue)
 	default:
-		err = stream.Submit(ctx, w.queue, writes, reads, how)
+		err = stream.Submit(ctx, w.queue, writes, reads, w.enqueue)
 	}
 	return cmp.Or(w.failed, err)
 }

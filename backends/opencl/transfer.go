@@ -15,13 +15,25 @@ import (
 type work struct {
 	queue    *queue
 	waits    bool // the caller waits for earlier work and for the copy
-	inCaller bool // the host copies in the calling goroutine: see copyHere
+	way      way
 	dst, src operand
 	geometry strided.Copy
 	bits     bool        // what geometry counts
 	failed   error       // why a command could not be enqueued
 	tasks    []*hostTask // see copy
 }
+
+// way is how a copy is made.
+type way uint8
+
+const (
+	staged   way = iota // in several steps: see stage
+	inCaller            // by the host, in the calling goroutine
+	onHost              // by the host, in the queue
+	plain               // by a command for contiguous bytes
+	boxes               // by rectangular commands
+	byKernel
+)
 
 const (
 	// maxBoxes is how many rectangular commands replace one launch of a kernel.
@@ -37,30 +49,29 @@ const (
 	minHost = 8 << 20
 )
 
-// choose returns the fastest way that is possible. It returns nil if no single way is, or sets inCaller.
-func (w *work) choose() (func() error, error) {
+// choose sets the fastest way that is possible.
+func (w *work) choose() error {
 	_, contiguous := w.geometry.Contiguous()
 	hostReaches := w.dst.host != 0 && w.src.host != 0
 	command := (w.dst.mem != 0 || w.src.mem != 0) && !w.sharePages() // may use both sides
 	box, at := w.geometry.Boxes()
 	// Within one buffer the rectangles would have to have equal pitches.
-	boxes := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
+	few := !w.bits && at.Count() <= maxBoxes && box.Row >= minRow && w.dst.mem != w.src.mem
 	switch {
 	case hostReaches && w.waits && (!contiguous || w.geometry.Size() < minCommand):
-		w.inCaller = true
-		return nil, nil
+		w.way = inCaller
 	case contiguous && !w.bits && command:
-		return w.enqueued(w.plain), nil
-	case boxes && command && (!hostReaches || w.geometry.Size() < minHost):
-		return w.enqueued(w.boxes), nil
+		w.way = plain
+	case few && command && (!hostReaches || w.geometry.Size() < minHost):
+		w.way = boxes
 	case hostReaches:
-		return w.enqueued(w.onHost), nil
+		w.way = onHost
 	case w.bits:
-		return nil, errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
+		return errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
 	case w.dst.mem != 0 && w.src.mem != 0 && command:
-		return w.enqueued(w.byKernel), nil
+		w.way = byKernel
 	}
-	return nil, nil
+	return nil
 }
 
 // sharePages reports whether one command must not use both operands, since the driver may get the same host
@@ -75,23 +86,25 @@ func (w *work) sharePages() bool {
 	return w.dst.pages(r.DstLow, r.DstHigh).meets(w.src.pages(r.SrcLow, r.SrcHigh))
 }
 
-// enqueued returns a function that enqueues the commands. If one fails, its error is kept in failed: the
-// commands before it may run, and need their event.
-func (w *work) enqueued(commands func() error) func() error {
-	return func() error {
-		if err := w.queue.lock("Copy"); err != nil {
-			return err
-		}
-		defer w.queue.mu.Unlock()
-		w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
-		w.failed = commands()
-		return nil
+// enqueue enqueues the copy. If a command fails, its error is kept in failed: the commands before it may run, and need
+// their event.
+func (w *work) enqueue() error {
+	if err := w.queue.lock("Copy"); err != nil {
+		return err
 	}
+	defer w.queue.mu.Unlock()
+	w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
+	if w.way == onHost {
+		w.failed = w.onHost()
+	} else {
+		w.failed = w.onDevice()
+	}
+	return nil
 }
 
 // onDevice enqueues commands that use both operands, after handing the memory over and before handing it
 // back.
-func (w *work) onDevice(commands func() error) error {
+func (w *work) onDevice() error {
 	q, r := w.queue, w.geometry.Range()
 	if err := q.handOver(w.src, r.SrcLow, r.SrcHigh); err != nil {
 		return err
@@ -99,7 +112,7 @@ func (w *work) onDevice(commands func() error) error {
 	if err := q.handOver(w.dst, r.DstLow, r.DstHigh); err != nil {
 		return err
 	}
-	if err := commands(); err != nil {
+	if err := w.commands(); err != nil {
 		return err
 	}
 	if err := q.handBack(w.src, r.SrcLow, r.SrcHigh, false); err != nil {
@@ -108,25 +121,35 @@ func (w *work) onDevice(commands func() error) error {
 	return q.handBack(w.dst, r.DstLow, r.DstHigh, true)
 }
 
+// commands enqueues the commands.
+func (w *work) commands() error {
+	switch w.way {
+	case plain:
+		return w.plain()
+	case boxes:
+		return w.boxes()
+	default:
+		return w.byKernel()
+	}
+}
+
 // plain copies contiguous bytes.
 func (w *work) plain() error {
 	q, c := w.queue, w.geometry
-	return w.onDevice(func() error {
-		var s driver.Status
-		var call string
-		switch {
-		case w.dst.mem == 0:
-			s, call = driver.Read(q.raw, w.src.mem, c.Src, c.Elem, w.dst.host+uintptr(c.Dst)), "clEnqueueReadBuffer"
-		case w.src.mem == 0:
-			s, call = driver.Write(q.raw, w.dst.mem, c.Dst, c.Elem, w.src.host+uintptr(c.Src)), "clEnqueueWriteBuffer"
-		default:
-			s, call = driver.Copy(q.raw, w.dst.mem, c.Dst, w.src.mem, c.Src, c.Elem), "clEnqueueCopyBuffer"
-		}
-		if err := check(s, call, "a copy of %d bytes", c.Elem); err != nil {
-			return err
-		}
-		return q.inOrder()
-	})
+	var s driver.Status
+	var call string
+	switch {
+	case w.dst.mem == 0:
+		s, call = driver.Read(q.raw, w.src.mem, c.Src, c.Elem, w.dst.host+uintptr(c.Dst)), "clEnqueueReadBuffer"
+	case w.src.mem == 0:
+		s, call = driver.Write(q.raw, w.dst.mem, c.Dst, c.Elem, w.src.host+uintptr(c.Src)), "clEnqueueWriteBuffer"
+	default:
+		s, call = driver.Copy(q.raw, w.dst.mem, c.Dst, w.src.mem, c.Src, c.Elem), "clEnqueueCopyBuffer"
+	}
+	if err := check(s, call, "a copy of %d bytes", c.Elem); err != nil {
+		return err
+	}
+	return q.inOrder()
 }
 
 // boxes copies rectangles. Each begins at the host address that the driver gets, since the driver takes no
@@ -134,49 +157,45 @@ func (w *work) plain() error {
 func (w *work) boxes() error {
 	q := w.queue
 	box, at := w.geometry.Boxes()
-	return w.onDevice(func() error {
-		for dst, src := range at.Pieces() {
-			b := driver.Box{
-				Row: box.Row, Rows: box.Rows, Slices: box.Slices,
-				DstRowPitch: box.DstRowPitch, DstSlicePitch: box.DstSlicePitch,
-				SrcRowPitch: box.SrcRowPitch, SrcSlicePitch: box.SrcSlicePitch,
-				DstAt: dst, SrcAt: src,
-			}
-			var s driver.Status
-			var call string
-			switch {
-			case w.dst.mem == 0:
-				b.DstAt = 0
-				s, call = driver.ReadBox(q.raw, w.src.mem, w.dst.host+uintptr(dst), b), "clEnqueueReadBufferRect"
-			case w.src.mem == 0:
-				b.SrcAt = 0
-				s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host+uintptr(src), b), "clEnqueueWriteBufferRect"
-			default:
-				s, call = driver.CopyBox(q.raw, w.dst.mem, w.src.mem, b), "clEnqueueCopyBufferRect"
-			}
-			if err := check(s, call, "%d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
-				return err
-			}
-			if err := q.inOrder(); err != nil {
-				return err
-			}
+	for dst, src := range at.Pieces() {
+		b := driver.Box{
+			Row: box.Row, Rows: box.Rows, Slices: box.Slices,
+			DstRowPitch: box.DstRowPitch, DstSlicePitch: box.DstSlicePitch,
+			SrcRowPitch: box.SrcRowPitch, SrcSlicePitch: box.SrcSlicePitch,
+			DstAt: dst, SrcAt: src,
 		}
-		return nil
-	})
+		var s driver.Status
+		var call string
+		switch {
+		case w.dst.mem == 0:
+			b.DstAt = 0
+			s, call = driver.ReadBox(q.raw, w.src.mem, w.dst.host+uintptr(dst), b), "clEnqueueReadBufferRect"
+		case w.src.mem == 0:
+			b.SrcAt = 0
+			s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host+uintptr(src), b), "clEnqueueWriteBufferRect"
+		default:
+			s, call = driver.CopyBox(q.raw, w.dst.mem, w.src.mem, b), "clEnqueueCopyBufferRect"
+		}
+		if err := check(s, call, "%d slices of %d rows of %d bytes", box.Slices, box.Rows, box.Row); err != nil {
+			return err
+		}
+		if err := q.inOrder(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // byKernel copies single words by a kernel, in as many launches as needed.
 func (w *work) byKernel() error {
 	q := w.queue
 	words := w.geometry.Narrow(min(w.dst.wordSize(), w.src.wordSize()))
-	return w.onDevice(func() error {
-		for part := range words.Split(launch) {
-			if err := q.device.gather.enqueue(q, w.dst.mem, w.src.mem, part); err != nil {
-				return err
-			}
+	for part := range words.Split(launch) {
+		if err := q.device.gather.enqueue(q, w.dst.mem, w.src.mem, part); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // run lets the calling goroutine copy, on the host.

@@ -59,7 +59,7 @@ func (b *batchLists) add(dst, src *core.Tensor) {
 // numberOf returns the number of the newest item of a stream.
 func numberOf(s core.Stream) uint64 {
 	q := s.(*queue)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.next
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.Newest()
 }

@@ -5,13 +5,13 @@ package vulkan
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/external"
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -49,7 +49,7 @@ func (d *device) newBinary(call string, fd int, imported *core.Handle) (core.Sem
 		}
 	}
 	if err != nil {
-		return nil, d.noteLoss(err)
+		return nil, d.NoteLoss(err)
 	}
 	liveSemaphores.Add(1)
 	return &binarySemaphore{device: d, semaphore: h, exportable: imported == nil, imported: imported, opened: d.Opened("semaphore")}, nil
@@ -95,36 +95,18 @@ func (d *device) checkBinary(call string, by *external.Importer, fd int) error {
 // Signal submits the signal at once, since another device may only be given a wait for a signal that is submitted. It
 // fails with ErrNotSupported if work before it must wait for the host, or for what is not submitted yet.
 func (s *binarySemaphore) Signal(on core.Stream, value uint64) error {
-	const call = "Signal"
-	return s.enqueue(call, on, func(at *driver.Submission) error {
-		if value <= max(s.signalled, s.waited) {
-			return errorf(core.ErrInvalid, call, "value %d is not larger than %d, which was signalled before", value, max(s.signalled, s.waited))
-		}
-		if at.Queue != 0 {
-			return errorf(core.ErrNotSupported, call, "work before it may wait for what is not submitted yet: a binary semaphore must not be waited for then")
-		}
-		at.First = driver.Point{Timeline: s.semaphore}
-		return nil
-	}, func() { s.signalled = value })
+	return s.enqueue("Signal", on, &binaryCommands{s, value, true})
 }
 
 // WaitOn makes later work wait on the device. The wait is put into the VkQueue that the stream uses, which may be the
 // one of all streams: what it waits for is submitted.
 func (s *binarySemaphore) WaitOn(on core.Stream, value uint64) error {
-	const call = "WaitOn"
-	return s.enqueue(call, on, func(at *driver.Submission) error {
-		if value <= s.waited || value < s.signalled {
-			return errorf(core.ErrInvalid, call, "value %d was waited for before: a binary semaphore is waited for once for each signal", value)
-		}
-		at.Waits = append(at.Waits, driver.Point{Timeline: s.semaphore})
-		return nil
-	}, func() { s.waited = value })
+	return s.enqueue("WaitOn", on, &binaryCommands{s, value, false})
 }
 
-// enqueue submits work that check has completed, and calls then. It fails with ErrNotSupported if the stream has work
-// that is not submitted.
-func (s *binarySemaphore) enqueue(call string, on core.Stream, check func(*driver.Submission) error, then func()) error {
-	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
+// enqueue submits commands. It fails with ErrNotSupported if the stream has work that is not submitted.
+func (s *binarySemaphore) enqueue(call string, on core.Stream, c *binaryCommands) error {
+	q, err := s.device.StreamOf(call, on)
 	if err != nil {
 		return err
 	}
@@ -133,34 +115,48 @@ func (s *binarySemaphore) enqueue(call string, on core.Stream, check func(*drive
 	if s.closed {
 		return errorf(core.ErrClosed, call, "the semaphore was closed")
 	}
-	if err := q.lock(call); err != nil {
+	if err := q.EnterSubmitted(call); err != nil {
 		return err
 	}
-	defer q.mu.Unlock()
-	for q.running && q.hasReached(q.next) { // its goroutine is about to end
-		q.changed.Wait()
+	defer q.Mu.Unlock()
+	return q.Add(item{Commands: c})
+}
+
+// binaryCommands signal a binary semaphore, or wait for it.
+type binaryCommands struct {
+	*binarySemaphore
+	value  uint64
+	signal bool
+}
+
+// Submit submits the signal or the wait. The semaphore's mu is held.
+func (c *binaryCommands) Submit(q *queue, i item) error {
+	if l := c.last; l != nil && l.Queue() != q {
+		i.Before = append(slices.Clip(i.Before), l)
 	}
-	switch {
-	case q.closed:
-		return errorf(core.ErrClosed, call, "the stream was closed")
-	case q.running:
-		return errorf(core.ErrNotSupported, call, "work before it waits for the host: a binary semaphore cannot be used behind it")
+	at, point := q.place(i), driver.Point{Timeline: c.semaphore}
+	switch least := max(c.signalled, c.waited); {
+	case c.signal && c.value <= least:
+		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which was signalled before", c.value, least)
+	case c.signal && at.Queue != 0:
+		return errorf(core.ErrNotSupported, "Signal", "work before it may wait for what is not submitted yet: a binary semaphore must not be waited for then")
+	case !c.signal && (c.value <= c.waited || c.value < c.signalled):
+		return errorf(core.ErrInvalid, "WaitOn", "value %d was waited for before: a binary semaphore is waited for once for each signal", c.value)
+	case c.signal:
+		at.First = point
+	default:
+		at.Waits = append(at.Waits, point)
 	}
-	return q.add(item{submit: func(i item) error {
-		if l := s.last; l != nil && l.queue != q {
-			i.before = append(i.before[:len(i.before):len(i.before)], l)
-		}
-		at := q.place(i)
-		if err := check(&at); err != nil {
-			return err
-		}
-		if err := q.send(at); err != nil {
-			return err
-		}
-		s.last = &event{q, i.number, i.number}
-		then()
-		return nil
-	}})
+	if err := q.send(at); err != nil {
+		return err
+	}
+	c.last = q.At(i.Number)
+	if c.signal {
+		c.signalled = c.value
+	} else {
+		c.waited = c.value
+	}
+	return nil
 }
 
 // Value fails: nobody can ask a binary semaphore.
@@ -183,7 +179,7 @@ func (s *binarySemaphore) Release(ctx context.Context, value uint64) error {
 		return errorf(core.ErrClosed, call, "the semaphore was closed")
 	case value != s.waited:
 		return errorf(core.ErrInvalid, call, "value %d is not waited for; the latest is %d", value, s.waited)
-	case s.last == nil || s.last.queue.hasReached(s.last.number):
+	case s.last == nil || s.last.Over():
 		return nil
 	}
 	own, err := s.payload()
@@ -241,7 +237,7 @@ func (s *binarySemaphore) openExport(call string) (*core.Handle, error) {
 func (s *binarySemaphore) export() (*core.Handle, error) {
 	fd, err := s.device.driver.ExportTimeline(s.semaphore)
 	if err != nil {
-		return nil, s.device.noteLoss(err)
+		return nil, s.device.NoteLoss(err)
 	}
 	return external.Export(core.HandleBinaryFD, fd)
 }
@@ -256,11 +252,11 @@ func (s *binarySemaphore) Close() error {
 	s.closed = true
 	d, h := s.device, s.semaphore
 	switch l := s.last; {
-	case l == nil || l.queue.hasReached(l.number):
+	case l == nil || l.Over():
 		d.driver.DestroyTimeline(h)
 	default:
 		d.Reaper.After([]core.Event{l}, func() {
-			if d.lostError() != nil {
+			if d.LostError() != nil {
 				d.drain()
 			}
 			d.driver.DestroyTimeline(h)

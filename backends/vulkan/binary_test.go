@@ -380,7 +380,7 @@ func TestALinkReleasesAWaitForALostDevice(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("before the loss: %v", err)
 	}
-	_ = inner(s.signals).noteLoss(errorf(core.ErrDeviceLost, "test", "the device is lost"))
+	_ = inner(s.signals).NoteLoss(errorf(core.ErrDeviceLost, "test", "the device is lost"))
 	_ = s.from.Synchronize(t.Context()) // notices the loss
 	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -85,7 +85,7 @@ func (ts *timestamps) destroy(d *driver.Device) {
 
 // newClock makes the clock of a device.
 func (d *device) newClock() shell.Clock[*timestamp] {
-	return shell.Clock[*timestamp]{Device: &d.Device, Live: liveMarks, Lost: d.lostError, Between: d.between, Release: d.timestamps.put}
+	return shell.Clock[*timestamp]{Device: &d.Base.Device, Live: liveMarks, Lost: d.LostError, Between: d.between, Release: d.timestamps.put}
 }
 
 // between returns the time between two timestamps. Vulkan compares those of one VkQueue only, unless the device has one
@@ -96,11 +96,11 @@ func (d *device) between(from, to *timestamp) (time.Duration, error) {
 	}
 	start, err := d.driver.Timestamp(from.pool, from.index)
 	if err != nil {
-		return 0, d.noteLoss(err)
+		return 0, d.NoteLoss(err)
 	}
 	end, err := d.driver.Timestamp(to.pool, to.index)
 	if err != nil {
-		return 0, d.noteLoss(err)
+		return 0, d.NoteLoss(err)
 	}
 	return elapsed(start, end, d.physical.TimestampBits, d.physical.TimestampPeriod), nil
 }
@@ -134,13 +134,13 @@ func (d *device) Mark(s core.Stream) (core.Mark, error) {
 		return nil, err
 	}
 	return d.clock.Mark(func() (*timestamp, core.Event, error) {
-		q, err := shell.StreamOf[*queue](&d.Device, call, s)
+		q, err := d.StreamOf(call, s)
 		if err != nil {
 			return nil, nil, err
 		}
 		t, err := d.timestamps.take(d.driver)
 		if err != nil {
-			return nil, nil, d.noteLoss(err)
+			return nil, nil, d.NoteLoss(err)
 		}
 		if t.event, err = q.takeTime(call, t); err != nil {
 			d.timestamps.put(t)
@@ -153,18 +153,19 @@ func (d *device) Mark(s core.Stream) (core.Mark, error) {
 // takeTime adds an item that takes a timestamp, and returns its event. The next event of the stream reports again the
 // errors that this one reports.
 func (q *queue) takeTime(call string, t *timestamp) (*event, error) {
-	if err := q.lock(call); err != nil {
+	if err := q.Enter(call); err != nil {
 		return nil, err
 	}
-	defer q.mu.Unlock()
-	err := q.add(item{submit: func(i item) error {
-		return q.submitCommand(i, func(c *command) error {
-			t.queue.Store(int32(q.stay(i.number))) // where it is submitted; as soon as that is done, Since may ask
-			return q.device.driver.RecordTimestamp(c.handle, t.pool, t.index)
-		})
-	}})
-	if err != nil {
+	defer q.Mu.Unlock()
+	if err := q.Add(item{Commands: t}); err != nil {
 		return nil, err
 	}
-	return &event{q, q.last.number, q.next}, nil
+	return q.Recorded(), nil
+}
+
+func (t *timestamp) Submit(q *queue, i item) error { return q.submit(i, t) }
+
+func (t *timestamp) record(q *queue, i item, c *command) error {
+	t.queue.Store(int32(q.stay(i.Number))) // where it is submitted; as soon as that is done, Since may ask
+	return q.device.driver.RecordTimestamp(c.handle, t.pool, t.index)
 }

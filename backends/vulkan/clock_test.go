@@ -44,9 +44,9 @@ func TestATimestampInUseIsNotTakenAgain(t *testing.T) {
 	defer s.Close()
 	gone := make(chan struct{})
 	q := s.(*queue)
-	q.mu.Lock()
-	err = q.add(item{host: func() error { <-gone; return nil }})
-	q.mu.Unlock()
+	q.Mu.Lock()
+	err = q.Add(item{Host: func() error { <-gone; return nil }})
+	q.Mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

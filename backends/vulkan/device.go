@@ -4,13 +4,11 @@ package vulkan
 
 import (
 	"context"
-	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
+	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
@@ -21,7 +19,7 @@ var live = shell.NewCounters(name)
 
 // device is an opened device.
 type device struct {
-	shell.Device
+	cmdqueue.Device[*queue, *object]
 	options        options
 	instance       *driver.Instance
 	physical       *driver.Physical
@@ -32,19 +30,14 @@ type device struct {
 	importsForeign bool            // addresses of memory of other devices
 	semaphoreType  core.HandleType // of semaphores that are shared; 0 if none are
 	hostWork       shell.Fence
-	lost           atomic.Pointer[error] // set once
 
 	// guarded by Mu
 	objects map[uintptr]*object
 	named   map[Buffer]uintptr // handles of VkBuffers that ImportBuffer has described
 	*blockpool.Ledger
 	plain     *pool
-	visible   *pool                 // plain where that is
-	queues    shell.Lending[*queue] // for copies without a stream
-	spare     []*resources          // of closed queues
-	staging   []*object             // for copies between the host and memory that it does not reach
-	lent      int                   // pieces of staging memory that are in use
-	idle      sync.Cond             // signalled when lent decreases
+	visible   *pool        // plain where that is
+	spare     []*resources // of closed queues
 	pipelines map[gather.Shader]*driver.Pipeline
 
 	private    privateQueues
@@ -76,9 +69,9 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 		objects: make(map[uintptr]*object), named: make(map[Buffer]uintptr), pipelines: make(map[gather.Shader]*driver.Pipeline),
 		private: newPrivateQueues(v.Others()),
 	}
-	d.idle.L = &d.Mu
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
-	d.Init(d, describe(v.Physical, o, index, v.Has), live)
+	d.HostStrides = true
+	d.Init(d, describe(v.Physical, o, index, v.Has), live, liveStreams)
 	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
 	d.importsForeign = importsForeign(v.Physical, v.Has)
 	d.semaphoreType = semaphoreType(v.Physical, v.Has)
@@ -92,60 +85,13 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	return d, nil
 }
 
-// noteLoss records that the device is lost, if err says so. It returns err.
-func (d *device) noteLoss(err error) error {
-	if err != nil && errors.Is(err, core.ErrDeviceLost) {
-		d.lost.CompareAndSwap(nil, &err)
-	}
-	return err
-}
-
-// lostError returns the error that reported the loss of the device, or nil.
-func (d *device) lostError() error {
-	if e := d.lost.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
-
-// NewStream makes a timeline and a pool of commands.
-func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	if err := d.Gate.Enter(ctx); err != nil {
-		return nil, err
-	}
-	var q *queue
-	opened, err := d.Open("NewStream", "stream", func() (err error) {
-		q, err = newQueue(d)
-		return d.noteLoss(err)
-	})
-	if err != nil {
-		return nil, err
-	}
-	q.opened = opened
-	liveStreams.Add(1)
-	return q, nil
-}
-
-// dropStream counts a stream that was closed, and keeps its resources for other streams.
-func (d *device) dropStream(opened backendkit.OpenItem, l *resources, value uint64) {
-	liveStreams.Add(-1)
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	opened.Close()
-	l.value = value
-	d.spare = append(d.spare, l)
-}
-
 // Close destroys everything that belongs to the device: see [shell.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
-		queues := d.queues.All(&d.Device)
-		for d.lent > 0 {
-			d.idle.Wait()
-		}
+		queues := d.Finished()
 		d.drain() // a lost device has no work then
 		for _, q := range queues {
-			q.settle(d.lostError())
+			q.settle(d.LostError())
 			q.resources.destroy(d.driver)
 		}
 		for _, l := range d.spare {
@@ -155,9 +101,7 @@ func (d *device) Close() error {
 		for _, p := range d.pipelines {
 			d.driver.DestroyPipeline(p)
 		}
-		for _, o := range d.staging {
-			d.destroy(o)
-		}
+		d.DestroyStaging()
 		d.Trim()
 		d.driver.Close()
 		d.instance.Close()

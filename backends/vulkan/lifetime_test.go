@@ -60,43 +60,6 @@ func TestEventsMayBeAskedWhileTheirDeviceCloses(t *testing.T) {
 	}
 }
 
-// TestALossWaitsForTheHost: memory that the host is copying to may not be freed, however lost the device is.
-func TestALossWaitsForTheHost(t *testing.T) {
-	ctx := context.Background()
-	d := opened(t)
-	s, err := d.NewStream(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := s.(*queue)
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	q.mu.Lock()
-	err = q.add(item{host: func() error {
-		close(begun)
-		<-goOn
-		return nil
-	}})
-	q.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := s.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-begun
-	_ = inner(d).noteLoss(errorf(core.ErrDeviceLost, "test", "by the test"))
-	if done, _ := e.Done(); done {
-		t.Error("the event is done while the host is at work")
-	}
-	close(goOn)
-	_ = e.Wait(ctx)
-	if done, _ := e.Done(); !done {
-		t.Error("the event is not done after the wait")
-	}
-	_ = s.Close() // fails, as the device is lost
-}
-
 // TestASemaphoreNeverRunsBackwards: a value that was held back does not follow a larger one.
 func TestASemaphoreNeverRunsBackwards(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -26,6 +26,17 @@ type object struct {
 	imports    int        // memories on such a VkBuffer, guarded by the device's Mu
 }
 
+// Bytes is the size of the buffer.
+func (o *object) Bytes() int64 { return o.size }
+
+// HostAt is the host address of a byte of the object.
+func (o *object) HostAt(offset int64) uintptr { return o.host + uintptr(offset) }
+
+// NewStaging makes memory that device and host reach. d.Mu is held.
+func (d *device) NewStaging(size int64) (*object, error) {
+	return d.newObject(request{size: size, kind: visible})
+}
+
 // operand is the object as an operand of a command.
 func (o *object) operand() driver.Operand {
 	return driver.Operand{Buffer: o.buffer, Owner: o.sharedWith, Range: o.size}
@@ -39,8 +50,8 @@ func (d *device) publish(o *object) uintptr {
 	return h
 }
 
-// destroy destroys the buffer of an object, and then its memory if that belongs to the object. d.Mu is held.
-func (d *device) destroy(o *object) {
+// Destroy destroys the buffer of an object, and then its memory if that belongs to the object. d.Mu is held.
+func (d *device) Destroy(o *object) {
 	if o.descriptor != nil {
 		delete(d.objects, uintptr(cAddress(o.descriptor)))
 		freeDescriptor(o.descriptor)
@@ -92,8 +103,8 @@ func (d *device) alloc(size int64, opts core.AllocOptions) (core.Memory, error) 
 		return d.handOut(0, 0, 0, nil, nil), nil
 	case size > d.physical.MaxBuffer-slack:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and maxBufferSize is %d: use several tensors", size, d.physical.MaxBuffer)
-	case d.lostError() != nil:
-		return core.Memory{}, d.lostError()
+	case d.LostError() != nil:
+		return core.Memory{}, d.LostError()
 	case opts.Export != 0:
 		return d.allocExport(p, size, opts.Export)
 	}
@@ -121,7 +132,7 @@ func (d *device) allocExport(p *pool, size int64, t core.HandleType) (core.Memor
 	d.Charge(o.whole, size)
 	return d.handOut(h, 0, size, func() {
 		d.Charge(-o.whole, -size)
-		d.destroy(o)
+		d.Destroy(o)
 	}, nil), nil
 }
 
@@ -143,8 +154,8 @@ func (d *device) newObject(r request) (_ *object, err error) {
 	o := &object{size: roundUp(r.size, 4), sharedWith: driver.OwnNone}
 	defer func() {
 		if err != nil {
-			d.destroy(o)
-			err = d.noteLoss(err)
+			d.Destroy(o)
+			err = d.NoteLoss(err)
 		}
 	}()
 	var handles driver.Handles

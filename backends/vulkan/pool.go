@@ -158,7 +158,7 @@ func (d *device) shrink(want int64) {
 			}
 			want -= b.size
 			d.Stats.Cached -= b.size
-			d.destroy(b.object)
+			d.Destroy(b.object)
 			return true
 		})
 	}

@@ -27,12 +27,12 @@ type privateQueue struct {
 // queuedWait is a wait for a semaphore that was submitted to a private queue. It is over when the item of the stream
 // is done.
 type queuedWait struct {
-	item      event
+	item      *event
 	semaphore driver.Point
 	shared    bool // another API or process may know the semaphore
 }
 
-func (w queuedWait) over() bool { return w.item.queue.hasReached(w.item.number) }
+func (w queuedWait) over() bool { return w.item.Over() }
 
 func newPrivateQueues(count int) privateQueues {
 	all := make([]privateQueue, count)
@@ -43,7 +43,7 @@ func newPrivateQueues(count int) privateQueues {
 }
 
 // reserve gives the stream a private queue until its item with a number, which is not submitted yet, is done. It
-// reports whether there was one. q.mu is held.
+// reports whether there was one. q.Mu is held.
 func (q *queue) reserve(number uint64) bool {
 	ps := &q.device.private
 	ps.mu.Lock()
@@ -53,7 +53,7 @@ func (q *queue) reserve(number uint64) bool {
 		return true
 	}
 	for i := range ps.all {
-		if p := &ps.all[i]; p.user == nil || p.user.hasReached(p.last) {
+		if p := &ps.all[i]; p.user == nil || p.user.Has(p.last) {
 			p.user, p.last, p.waits = q, number, nil
 			q.private = p
 			return true
@@ -62,13 +62,13 @@ func (q *queue) reserve(number uint64) bool {
 	return false
 }
 
-// unreserve takes back what reserve did for an item that was not enqueued. q.mu is held.
-func (q *queue) unreserve() {
+// Refused takes back what reserve did for an item that was not enqueued. q.Mu is held.
+func (q *queue) Refused() {
 	ps := &q.device.private
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if p := q.private; p != nil && p.user == q {
-		p.last = min(p.last, q.next)
+		p.last = min(p.last, q.Newest())
 	}
 }
 
@@ -84,24 +84,23 @@ func (q *queue) leave() {
 }
 
 // place returns how an item is submitted: to the stream's private queue, if it has one, else to the first VkQueue.
-// q.mu is held.
+// q.Mu is held.
 func (q *queue) place(i item) driver.Submission {
-	own := q.resources.timeline
-	s := driver.Submission{Queue: q.stay(i.number), Signal: driver.Point{Timeline: own, Value: i.number}}
+	s := driver.Submission{Queue: q.stay(i.Number), Signal: q.point(i.Number)}
 	if s.Queue != q.on { // what the stream does elsewhere comes first, and what it has done there becomes visible
-		s.Waits = append(s.Waits, driver.Point{Timeline: own, Value: i.number - 1})
+		s.Waits = append(s.Waits, q.point(i.Number-1))
 	}
 	if s.Queue != 0 { // no place in this VkQueue is behind them
-		for _, e := range i.before {
-			if !e.queue.hasReached(e.number) {
-				s.Waits = append(s.Waits, e.point())
+		for _, p := range i.Before {
+			if e, ok := p.(*event); ok && !e.Over() {
+				s.Waits = append(s.Waits, point(e))
 			}
 		}
 	}
 	return s
 }
 
-// send submits what place returned. q.mu is held.
+// send submits what place returned. q.Mu is held.
 func (q *queue) send(s driver.Submission) error {
 	if err := q.device.driver.Submit(s); err != nil {
 		return err
@@ -112,13 +111,8 @@ func (q *queue) send(s driver.Submission) error {
 	return nil
 }
 
-// point is what the driver waits for, to wait for the event.
-func (e *event) point() driver.Point {
-	return driver.Point{Timeline: e.queue.resources.timeline, Value: e.number}
-}
-
 // stay returns the VkQueue for an item: the stream's private queue as long as there is unfinished work in it, or items
-// that need it. q.mu is held.
+// that need it. q.Mu is held.
 func (q *queue) stay(number uint64) int {
 	if q.private == nil {
 		return 0
@@ -129,7 +123,7 @@ func (q *queue) stay(number uint64) int {
 	p := q.private
 	switch {
 	case p.user != q:
-	case p.last < number && q.hasReached(p.last):
+	case p.last < number && q.Has(p.last):
 		p.user, p.waits = nil, nil
 	default:
 		p.last = max(p.last, number)
@@ -139,7 +133,7 @@ func (q *queue) stay(number uint64) int {
 	return 0
 }
 
-// noteWait records a wait for a semaphore that was submitted to the stream's private queue. q.mu is held.
+// noteWait records a wait for a semaphore that was submitted to the stream's private queue. q.Mu is held.
 func (q *queue) noteWait(w queuedWait) {
 	ps := &q.device.private
 	ps.mu.Lock()

@@ -26,7 +26,7 @@ func TestStreamsOfALostDeviceClose(t *testing.T) {
 	u.must(never.WaitOn(c, 1))
 	u.must(inner(u.device).driver.Signal(over.timeline, 1), e.Wait(u.ctx))
 	d := inner(u.device)
-	_ = d.noteLoss(errorf(core.ErrDeviceLost, "test", "the device is lost"))
+	_ = d.NoteLoss(errorf(core.ErrDeviceLost, "test", "the device is lost"))
 	d.endPrivateWaits()
 	if now, err := d.driver.Counter(known.timeline); err != nil || now != 0 {
 		t.Errorf("a semaphore that others know is at %d: %v", now, err)

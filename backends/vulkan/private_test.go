@@ -129,10 +129,10 @@ func (u *queueUser) want(x *core.Tensor, seed int) {
 // wantWaits checks whether a goroutine works for a stream, which waits either in a private queue or on the host.
 func (u *queueUser) wantWaits(q *queue, inPrivate bool) {
 	u.Helper()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.running == inPrivate || inPrivate && q.on == 0 {
-		u.Errorf("a goroutine waits: %v, VkQueue %d; want a wait on the device: %v", q.running, q.on, inPrivate)
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if q.Holding() == inPrivate || inPrivate && q.on == 0 {
+		u.Errorf("a goroutine waits: %v, VkQueue %d; want a wait on the device: %v", q.Holding(), q.on, inPrivate)
 	}
 }
 

@@ -4,79 +4,56 @@ package vulkan
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
 var liveStreams = backendkit.NewLiveCounter("vulkan.Stream")
 
-// queue is a stream: a timeline semaphore whose value says how much of its work is done. Items of work are
-// numbered; the timeline gets the value n when item n and all before it are done.
+// queue is a stream: a timeline semaphore whose value says how much of its work is done.
 //
-// Items of the device are submitted at once if possible. Items of the host, and all items after them, wait
-// for a goroutine. All streams share the first VkQueue, so nothing that waits for the host may be in it. Work in
-// a VkQueue runs in order, since each command begins with a barrier. An item of the device therefore waits
-// for submitted work in the first VkQueue by its place there. What must wait for more goes into a private queue
-// (private.go), or waits on the host if none is free.
+// All streams share the first VkQueue, so nothing that waits for the host may be in it. Work in a VkQueue runs in order,
+// since each command begins with a barrier. An item of the device therefore waits for submitted work in the first VkQueue
+// by its place there. What must wait for more goes into a private queue (private.go), or waits on the host if none is free.
 type queue struct {
+	cmdqueue.Queue[*queue]
 	device    *device
-	opened    backendkit.OpenItem
 	resources *resources
 	reached   atomic.Uint64 // items up to here are known to be done
-	failures  failures
-	asking    sync.RWMutex // held while an event asks the driver, which it no longer does after settle
-	hosting   atomic.Int32 // host work that is running
+	asking    sync.RWMutex  // held while an event asks the driver, which it no longer does after settle
 
-	mu        sync.Mutex
-	changed   sync.Cond // running or closed has changed
-	closed    bool
-	finished  bool     // closed, and without work
-	next      uint64   // number of the newest item
-	submitted uint64   // items up to here are submitted or done
-	before    []*event // of other queues, which the next item waits for
-	later     []item
-	running   bool          // a goroutine works on later
-	last      *event        // recorded last
-	private   *privateQueue // nil if the stream has none; it may have lost it
-	on        int           // the VkQueue of what was submitted last
-	onSince   uint64        // the first item of the stream there
+	// guarded by Mu
+	private *privateQueue // nil if the stream has none; it may have lost it
+	on      int           // the VkQueue of what was submitted last
+	onSince uint64        // the first item of the stream there
 }
 
-var _ core.Stream = (*queue)(nil)
+type (
+	event = cmdqueue.Event[*queue]
+	item  = cmdqueue.Item[*queue]
+)
 
-// item is a piece of work. submit or host is set, or both: host then does the same if submit fails.
-type item struct {
-	number uint64
-	// submit submits work by place and send. q.mu is held.
-	submit func(item) error
-	// host is work of the host. It runs when everything before it is done. An early item
-	// runs when the item numbered after is done, and has no number of its own. The caller
-	// runs quick work itself, if everything before it is done already.
-	host   func() error
-	quick  bool
-	early  bool
-	after  uint64
-	before []*event // of other queues, which host also waits for
-	over   func()   // called, if set, when submit has gone well, or when host is over or will never run
-}
+var (
+	_ core.Stream     = (*queue)(nil)
+	_ cmdqueue.Driver = (*queue)(nil)
+)
 
-// newQueue makes a queue. d.Mu is held.
-func newQueue(d *device) (*queue, error) {
+// NewQueue makes a queue. d.Mu is held.
+func (d *device) NewQueue() (*queue, error) {
 	l, err := d.takeResources()
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{device: d, resources: l, next: l.value, submitted: l.value}
+	q := &queue{device: d, resources: l}
 	q.reached.Store(l.value)
-	q.changed.L = &q.mu
-	q.last = &event{q, l.value, l.value}
+	q.Init(q, q, &d.Base, mark{}, l.value, 0)
 	return q, nil
 }
 
@@ -84,219 +61,6 @@ func (q *queue) Device() core.Device { return q.device }
 
 // Native is 0, since the VkQueue does not belong to the stream. [Buffer] has it.
 func (q *queue) Native() uintptr { return 0 }
-
-// lock locks q.mu. It fails if the stream was closed or the device is lost.
-func (q *queue) lock(call string) error {
-	q.mu.Lock()
-	err := q.device.lostError()
-	if q.closed {
-		err = errorf(core.ErrClosed, call, "the stream was closed")
-	}
-	if err != nil {
-		q.mu.Unlock()
-	}
-	return err
-}
-
-// add adds an item after the others. If it fails, the item is not added. q.mu is held.
-func (q *queue) add(i item) error {
-	i.number = q.next + 1
-	if i.early {
-		i.number = q.next
-	}
-	if i.submit != nil && !q.running {
-		i.before = q.before
-		err := q.submit(i)
-		if err == nil {
-			q.next, q.submitted = i.number, i.number
-			q.forgetBefore() // what is submitted after them runs after them
-			return nil
-		}
-		q.unreserve()
-		if !errors.Is(err, errNoQueue) {
-			return err
-		}
-		i.submit = nil // host does it
-	}
-	switch {
-	case i.quick && !q.running && q.isIdle():
-		q.next = i.number
-		q.complete(i, nil)
-		q.submitted = i.number
-	default:
-		i.before = slices.Clone(q.before)
-		if !i.early { // later items wait for this one
-			q.forgetBefore()
-		}
-		q.later = append(q.later, i)
-		if !q.running {
-			q.running = true
-			go q.catchUp()
-		}
-	}
-	q.next = i.number
-	return nil
-}
-
-// errNoQueue is the error of a submit that must leave its work to host.
-var errNoQueue = errors.New("no VkQueue is free")
-
-// submit submits an item. q.mu is held.
-func (q *queue) submit(i item) error {
-	if lost := q.device.lostError(); lost != nil { // earlier work may not have been submitted
-		return lost
-	}
-	if err := i.submit(i); err != nil {
-		return q.device.noteLoss(err)
-	}
-	if i.over != nil {
-		i.over()
-	}
-	return nil
-}
-
-func (q *queue) forgetBefore() {
-	clear(q.before)
-	q.before = q.before[:0]
-}
-
-// isIdle reports whether everything that a new item waits for is done. q.mu is held.
-func (q *queue) isIdle() bool {
-	q.before = slices.DeleteFunc(q.before, func(e *event) bool { return e.queue.hasReached(e.number) })
-	return len(q.before) == 0 && q.hasReached(q.next)
-}
-
-// catchUp runs the items of later until there are none.
-func (q *queue) catchUp() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.later) > 0 {
-		i := q.later[0]
-		q.later[0] = item{}
-		q.later = q.later[1:]
-		var err error
-		if i.submit != nil {
-			err = q.submit(i)
-		}
-		if i.submit == nil || err != nil {
-			if i.host != nil && q.device.lostError() == nil {
-				err = nil
-			}
-			q.mu.Unlock()
-			if i.early {
-				q.runEarly(i)
-			} else {
-				q.runInOrder(i, err)
-			}
-			q.mu.Lock()
-		}
-		q.submitted = max(q.submitted, i.number)
-	}
-	q.running = false
-	q.changed.Broadcast()
-}
-
-// runInOrder runs the host work of an item when everything before it is done, and advances the timeline.
-// failed is an error of the item so far; its work does not run then.
-func (q *queue) runInOrder(i item, failed error) {
-	d := q.device
-	err := d.await(driver.Point{Timeline: q.resources.timeline, Value: i.number - 1})
-	if err == nil {
-		err = awaitAll(i.before)
-	}
-	if failed == nil {
-		failed = err
-	}
-	q.complete(i, failed)
-}
-
-// awaitAll waits for events of other queues. The tensors that their work wrote report its errors.
-func awaitAll(before []*event) error {
-	for _, e := range before {
-		if err := e.Wait(context.Background()); err != nil && !e.queue.hasReached(e.number) {
-			return err
-		}
-	}
-	return nil
-}
-
-// complete runs the host work of an item, unless failed is set, and advances the timeline.
-func (q *queue) complete(i item, failed error) {
-	d := q.device
-	if failed == nil {
-		failed = q.doHostWork(i)
-	}
-	if i.over != nil {
-		i.over()
-	}
-	if failed != nil {
-		q.failures.add(i.number, i.number, failed) // before anybody sees that it is done
-	}
-	if d.lostError() != nil { // work before it may not be done, and all events are over
-		return
-	}
-	d.hostWork.Pass()
-	if err := d.driver.Signal(q.resources.timeline, i.number); err != nil {
-		// All later items would wait for ever.
-		q.failures.note(d.noteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err)))
-		return
-	}
-	q.advance(i.number)
-}
-
-// runEarly runs the host work of an early item, unless the device is lost, which the items after it report.
-// An error of the work is reported by the next item, which belongs to the same copy.
-func (q *queue) runEarly(i item) {
-	if q.device.await(driver.Point{Timeline: q.resources.timeline, Value: i.after}) != nil || awaitAll(i.before) != nil {
-		return
-	}
-	if err := q.doHostWork(i); err != nil && q.device.lostError() == nil {
-		q.failures.add(i.number+1, i.number+1, err)
-	}
-}
-
-// doHostWork runs the work of an item, unless the device is lost: the device's events are then done as soon
-// as no host work is running.
-func (q *queue) doHostWork(i item) error {
-	q.hosting.Add(1)
-	defer q.hosting.Add(-1)
-	if lost := q.device.lostError(); lost != nil { // asked when hosting is set: see event.Done
-		return lost
-	}
-	return i.host()
-}
-
-// rest waits until no goroutine runs items of the queue.
-func (q *queue) rest() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.running {
-		q.changed.Wait()
-	}
-}
-
-// await blocks until a timeline has reached a value, or returns the error of a lost device. If the wait fails
-// for another reason, such as a lack of memory, it is repeated: the work continues, and nothing that it uses
-// may be touched before it is done.
-func (d *device) await(p driver.Point) error {
-	for {
-		reached, err := d.driver.Wait(p.Timeline, p.Value, patience)
-		_ = d.noteLoss(err)
-		if reached {
-			d.hostWork.See()
-			return nil
-		}
-		if lost := d.lostError(); lost != nil {
-			return lost
-		}
-		if err != nil {
-			time.Sleep(time.Millisecond)
-		}
-	}
-}
-
-// patience limits one wait in the driver, so that ended contexts and lost devices are noticed.
-const patience = 10 * time.Millisecond
 
 // Wait waits for events of streams of this device. If the work of e is submitted, later items of the device
 // wait by their place in the VkQueue, or in a private queue, and items of the host wait for e. Otherwise all later
@@ -306,156 +70,175 @@ func (q *queue) Wait(e core.Event) error {
 		return nil
 	}
 	own, ok := backendkit.UnwrapEvent(e).(*event)
-	if !ok || own.queue.device != q.device {
+	if !ok || own.Queue().device != q.device {
 		return errorf(core.ErrNotSupported, "Wait", "%T is not an event of this VkDevice: the host must wait", e)
 	}
-	done, failed := own.queue == q, error(nil)
+	done, failed := own.Queue() == q, error(nil)
 	if !done {
 		done, failed = own.Done()
 	}
 	var submitted, inPrivate bool
 	if !done {
-		submitted, inPrivate = own.queue.whereIs(own.number)
+		submitted, inPrivate = own.Queue().whereIs(own.Number())
 	}
-	if err := q.lock("Wait"); err != nil {
+	if err := q.Enter("Wait"); err != nil {
 		return err
 	}
-	defer q.mu.Unlock()
+	defer q.Mu.Unlock()
 	switch {
 	case done:
 		return failed
 	case submitted && !inPrivate:
-		q.before = append(q.before, own)
+		q.Follow(own)
 		return nil
-	case submitted && q.reserve(q.next+1):
-		q.before = append(q.before, own)
-		return q.add(item{submit: q.mark}) // at once, or an idle stream would keep the private queue
+	case submitted && q.reserve(q.Newest()+1):
+		q.Follow(own)
+		return q.Mark() // at once, or an idle stream would keep the private queue
 	default:
-		return q.add(item{host: func() error { return awaitAll([]*event{own}) }})
+		return q.Add(item{Host: own.Await})
 	}
 }
 
 // whereIs reports whether an item that is not done is submitted, and to a private queue.
 func (q *queue) whereIs(number uint64) (submitted, inPrivate bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.submitted >= number, q.on != 0 && number >= q.onSince
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.Submitted(number), q.on != 0 && number >= q.onSince
 }
 
-// Record returns an event for the newest item.
-func (q *queue) Record() (core.Event, error) {
-	if err := q.lock("Record"); err != nil {
-		return nil, err
+// Has reports whether an item is done. It asks the driver for the timeline's value, unless a known value is large enough.
+func (q *queue) Has(number uint64) bool {
+	if q.reached.Load() >= number {
+		return true
 	}
-	defer q.mu.Unlock()
-	if len(q.before) > 0 { // waits are work, too
-		if err := q.add(item{submit: q.mark}); err != nil {
-			return nil, err
-		}
+	q.asking.RLock()
+	defer q.asking.RUnlock()
+	if q.reached.Load() >= number { // the queue was closed
+		return true
 	}
-	if q.last.number != q.next {
-		q.last = &event{q, q.last.number, q.next}
-	}
-	return q.last, nil
-}
-
-// mark submits only a signal of the timeline.
-func (q *queue) mark(i item) error { return q.send(q.place(i)) }
-
-// Synchronize waits for all items.
-func (q *queue) Synchronize(ctx context.Context) error {
-	e, err := q.Record()
+	value, err := q.device.driver.Counter(q.resources.timeline)
 	if err != nil {
-		return err
+		_ = q.device.NoteLoss(err)
+		return false
 	}
-	if err := e.Wait(ctx); err != nil {
-		if done, _ := e.Done(); !done {
-			return err
-		}
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	err = q.failures.take()
-	if lost := q.device.lostError(); lost != nil {
-		err = lost
-	}
-	return err
+	q.device.hostWork.See()
+	q.advance(value)
+	return value >= number
 }
 
-// Close waits for the items, and returns the first error that no Synchronize returned. A second Close also
-// waits, and returns nil.
-func (q *queue) Close() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		for !q.finished {
-			q.changed.Wait()
-		}
+// Ask waits in the driver for an item, for a short time.
+func (q *queue) Ask(_ context.Context, number uint64) {
+	q.asking.RLock()
+	defer q.asking.RUnlock()
+	if q.reached.Load() >= number {
+		return
+	}
+	if _, err := q.device.driver.Wait(q.resources.timeline, number, cmdqueue.Patience); err != nil { // it is lost, or tries again
+		_ = q.device.NoteLoss(err)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Await waits in the driver for an item.
+func (q *queue) Await(number uint64) error {
+	if q.reached.Load() >= number {
 		return nil
 	}
-	q.closed = true
-	q.finish()
-	return q.failures.take()
+	return q.device.await(q.point(number))
 }
 
-// finish waits for the items and leaves the resources to other queues. No items are added any more. q.mu is
-// held.
-func (q *queue) finish() {
-	for q.running {
-		q.changed.Wait()
+// await blocks until a timeline has reached a value, or returns the error of a lost device. If the wait fails
+// for another reason, such as a lack of memory, it is repeated: the work continues, and nothing that it uses
+// may be touched before it is done.
+func (d *device) await(p driver.Point) error {
+	for {
+		reached, err := d.driver.Wait(p.Timeline, p.Value, cmdqueue.Patience)
+		_ = d.NoteLoss(err)
+		if reached {
+			d.hostWork.See()
+			return nil
+		}
+		if lost := d.LostError(); lost != nil {
+			return lost
+		}
+		if err != nil {
+			time.Sleep(time.Millisecond)
+		}
 	}
-	d, number, before := q.device, q.next, q.before
-	q.mu.Unlock()
-	err := d.await(driver.Point{Timeline: q.resources.timeline, Value: number})
-	if err == nil {
-		err = awaitAll(before)
+}
+
+// Finish sets the timeline, unless the device is lost: work before may not be done then, and all events are over.
+func (q *queue) Finish(number uint64) error {
+	d := q.device
+	if d.IsLost() {
+		return nil
 	}
-	if err != nil { // the device is lost: its objects are destroyed with it
+	d.hostWork.Pass()
+	if err := d.driver.Signal(q.resources.timeline, number); err != nil {
+		// All later items would wait for ever.
+		return d.NoteLoss(errorf(core.ErrDeviceLost, "vkSignalSemaphore", "a stream cannot go on: %v", err))
+	}
+	q.advance(number)
+	return nil
+}
+
+// advance records that items up to value are done.
+func (q *queue) advance(value uint64) {
+	for old := q.reached.Load(); old < value; old = q.reached.Load() {
+		if q.reached.CompareAndSwap(old, value) {
+			return
+		}
+	}
+}
+
+// Ended returns the error of a lost device as soon as the host does no work of the queue.
+func (q *queue) Ended() error {
+	if lost := q.device.LostError(); lost != nil && !q.Hosting() {
+		return lost
+	}
+	return nil
+}
+
+// Keep does nothing: a timeline is destroyed only with the device.
+func (q *queue) Keep() {}
+
+// Drop does nothing.
+func (q *queue) Drop() {}
+
+// Leave leaves the resources to other queues.
+func (q *queue) Leave(number uint64, failed error) {
+	d := q.device
+	if failed != nil { // the device is lost: its objects are destroyed with it
 		d.drain()
 	}
 	q.leave()
-	q.settle(err)
-	d.dropStream(q.opened, q.resources, number)
-	q.mu.Lock()
-	q.finished = true
-	q.changed.Broadcast()
+	q.settle(failed)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	q.resources.value = number
+	d.spare = append(d.spare, q.resources)
 }
 
-// command is a command buffer of a queue, with its descriptor sets by pipeline.
-type command struct {
-	handle uint64
-	busy   uint64 // the item that uses it
-	sets   map[*driver.Pipeline]set
+// settle makes the events of a closed queue independent of the driver. failed is
+// nil, or why items may be unfinished.
+func (q *queue) settle(failed error) {
+	if failed != nil {
+		q.Fail(q.reached.Load()+1, math.MaxUint64, failed)
+	}
+	q.asking.Lock()
+	defer q.asking.Unlock()
+	q.reached.Store(math.MaxUint64)
 }
 
-type set struct{ pool, handle uint64 }
-
-// takeCommand returns a command buffer that is not in use. The caller sets busy. q.mu is held.
-func (q *queue) takeCommand() (*command, error) {
-	l := q.resources
-	if len(l.commands) > 0 && q.hasReached(l.commands[0].busy) {
-		c := l.commands[0]
-		copy(l.commands, l.commands[1:]) // the one used longest ago stands first
-		l.commands[len(l.commands)-1] = c
-		return c, nil
-	}
-	handle, err := q.device.driver.NewCommand(l.pool)
-	if err != nil {
-		return nil, err
-	}
-	c := &command{handle: handle, sets: make(map[*driver.Pipeline]set)}
-	l.commands = append(l.commands, c)
-	return c, nil
+// point is what the driver waits for, to wait for an item.
+func (q *queue) point(number uint64) driver.Point {
+	return driver.Point{Timeline: q.resources.timeline, Value: number}
 }
 
-// setFor returns the descriptor set of c for a pipeline.
-func (c *command) setFor(d *device, p *driver.Pipeline) (uint64, error) {
-	if s, ok := c.sets[p]; ok {
-		return s.handle, nil
-	}
-	pool, handle, err := d.driver.NewSet(p)
-	if err == nil {
-		c.sets[p] = set{pool, handle}
-	}
-	return handle, err
-}
+// point is what the driver waits for, to wait for the event.
+func point(e *event) driver.Point { return e.Queue().point(e.Number()) }
+
+// mark is commands that only set the timeline.
+type mark struct{}
+
+func (mark) Submit(q *queue, i item) error { return q.send(q.place(i)) }

@@ -6,12 +6,11 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/internal/external"
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -20,20 +19,15 @@ var liveSemaphores = backendkit.NewLiveCounter("vulkan.Semaphore")
 
 // semaphore is a timeline semaphore of Vulkan.
 type semaphore struct {
+	cmdqueue.Semaphore
 	device     *device
-	opened     backendkit.OpenItem
 	timeline   uint64
 	exportable bool
 	shared     bool // exportable, or imported
 	borrowed   bool // the VkSemaphore is another library's
 
-	mu       sync.Mutex
-	idle     sync.Cond // signalled when users becomes 0
-	closed   bool
-	users    int    // calls in the driver, and items of queues
-	promised uint64 // the largest value that Signal was called with
-	pending  uint64 // the largest value that submitted work will set
-
+	// guarded by Mu
+	pending       uint64 // the largest value that submitted work will set
 	latest        *event // of the work that sets pending; nil if there is none
 	latestPrivate bool   // that work is in a private queue
 }
@@ -65,12 +59,12 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 	}
 	timeline, err := d.driver.NewTimeline(exportable)
 	if err != nil {
-		return nil, d.noteLoss(err)
+		return nil, d.NoteLoss(err)
 	}
 	if fd >= 0 {
 		if err := d.driver.ImportTimeline(timeline, fd); err != nil {
 			d.driver.DestroyTimeline(timeline)
-			return nil, d.noteLoss(err)
+			return nil, d.NoteLoss(err)
 		}
 	}
 	return d.openSemaphore(&semaphore{timeline: timeline, exportable: exportable, shared: exportable || fd >= 0}), nil
@@ -78,9 +72,8 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 
 // openSemaphore counts a semaphore of the device. d.Mu is held.
 func (d *device) openSemaphore(s *semaphore) *semaphore {
-	s.device, s.opened = d, d.Opened("semaphore")
-	s.idle.L = &s.mu
-	liveSemaphores.Add(1)
+	s.device = d
+	s.Init(&d.Base, s, d.Opened("semaphore"), liveSemaphores)
 	return s
 }
 
@@ -102,176 +95,134 @@ func importTimeline(to core.Device, timeline uint64) (core.Semaphore, error) {
 	return d.openSemaphore(&semaphore{timeline: timeline, shared: true, borrowed: true}), nil
 }
 
-// use counts a user, unless the semaphore is closed.
-func (s *semaphore) use(call string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errorf(core.ErrClosed, call, "the semaphore was closed")
-	}
-	s.users++
-	return nil
-}
+// Now returns the value.
+func (s *semaphore) Now() (uint64, error) { return s.device.driver.Counter(s.timeline) }
 
-func (s *semaphore) drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.users--; s.users == 0 {
-		s.idle.Broadcast()
+// WaitValue waits in the driver.
+func (s *semaphore) WaitValue(value uint64) (bool, error) {
+	reached, err := s.device.driver.Wait(s.timeline, value, cmdqueue.Patience)
+	if reached {
+		s.device.hostWork.See()
 	}
+	return reached, err
 }
 
 // Signal enqueues setting the value. Each value must be larger than all before, and an imported semaphore
 // must not have reached it already.
 func (s *semaphore) Signal(on core.Stream, value uint64) error {
-	const call = "Signal"
-	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
+	q, err := s.device.StreamOf("Signal", on)
 	if err != nil {
 		return err
 	}
-	if err := s.use(call); err != nil {
-		return err
-	}
-	before, err := s.promise(value)
-	if err != nil {
-		s.drop()
-		return err
-	}
-	if err := q.lock(call); err != nil {
-		s.takeBack(value, before)
-		s.drop()
-		return err
-	}
-	defer q.mu.Unlock()
-	i := item{
-		submit: func(i item) error { return s.submitSignal(q, i, value) },
-		host: func() error {
-			err := s.signalOnHost(value)
-			if err != nil {
-				s.takeBack(value, before)
-			}
-			return err
-		},
-		over: s.drop, // it is used until the value is set: see Close
-	}
-	if s.borrowed && q.running { // the VkQueue may wait for the value when the turn of this comes
-		i.submit = nil
-	}
-	err = q.add(i)
-	if err != nil {
-		s.takeBack(value, before)
-		s.drop()
+	return cmdqueue.AddSignal(&s.Semaphore, q.Common(), value, func(before uint64) item {
+		i := item{
+			Commands: &signal{s, value},
+			Host: func() error {
+				err := s.signalOnHost(value)
+				if err != nil {
+					s.TakeBack(value, before)
+				}
+				return err
+			},
+			Over: func(uint64, error) { s.Drop() }, // it is used until the value is set: see Close
+		}
+		if s.borrowed && q.Holding() { // the VkQueue may wait for the value when the turn of this comes
+			i.Commands = nil
+		}
+		return i
+	})
+}
+
+// signal is commands that set a value.
+type signal struct {
+	*semaphore
+	value uint64
+}
+
+// Submit submits setting the value, and drops the semaphore.
+func (x *signal) Submit(q *queue, i item) error {
+	err := x.submit(q, i)
+	if err == nil {
+		x.Drop()
 	}
 	return err
 }
 
-// submitSignal submits setting the value. If another stream has submitted the signal before, this stream waits for
-// that, since values must be set in order. q.mu is held.
-func (s *semaphore) submitSignal(q *queue, i item, value uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock() // values are submitted one after the other
-	if err := s.follows(value); err != nil {
+// submit submits setting the value. If another stream has submitted the signal before, this stream waits for that, since
+// values must be set in order.
+func (x *signal) submit(q *queue, i item) error {
+	x.Mu.Lock()
+	defer x.Mu.Unlock() // values are submitted one after the other
+	if err := x.Follows(x.value, x.pending); err != nil {
 		return err
 	}
-	if l := s.latest; l != nil && l.queue != q && !l.queue.hasReached(l.number) {
-		if s.latestPrivate && !q.reserve(i.number) {
-			return errNoQueue
+	if l := x.latest; l != nil && l.Queue() != q && !l.Over() {
+		if x.latestPrivate && !q.reserve(i.Number) {
+			return cmdqueue.ErrByHost
 		}
-		i.before = append(slices.Clip(i.before), l)
+		i.Before = append(slices.Clip(i.Before), l)
 	}
 	at := q.place(i)
-	at.First = driver.Point{Timeline: s.timeline, Value: value}
+	at.First = driver.Point{Timeline: x.timeline, Value: x.value}
 	if err := q.send(at); err != nil {
 		return err
 	}
-	s.pending, s.latest, s.latestPrivate = value, &event{q, i.number, i.number}, at.Queue != 0
+	x.pending, x.latest, x.latestPrivate = x.value, q.At(i.Number), at.Queue != 0
 	return nil
 }
 
 // signalOnHost sets the value, when the work before is done, and so is the signal before.
 func (s *semaphore) signalOnHost(value uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l := s.latest; l != nil && !l.queue.hasReached(l.number); l = s.latest {
-		s.mu.Unlock()
-		err := s.device.await(l.point())
-		s.mu.Lock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for l := s.latest; l != nil && !l.Over(); l = s.latest {
+		s.Mu.Unlock()
+		err := s.device.await(point(l))
+		s.Mu.Lock()
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.follows(value); err != nil {
+	if err := s.Follows(value, s.pending); err != nil {
 		return err
 	}
 	if err := s.device.driver.Signal(s.timeline, value); err != nil {
-		return s.device.noteLoss(err)
+		return s.device.NoteLoss(err)
 	}
 	s.pending = value
 	return nil
-}
-
-// follows fails if a value is not larger than what other streams have signalled since the call of Signal. s.mu is
-// held.
-func (s *semaphore) follows(value uint64) error {
-	if value <= s.pending {
-		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which another stream has signalled meanwhile", value, s.pending)
-	}
-	return nil
-}
-
-// promise records that value will be set, if it is larger than all before. It returns the largest value
-// before.
-func (s *semaphore) promise(value uint64) (before uint64, err error) {
-	now, err := s.device.driver.Counter(s.timeline)
-	if err != nil {
-		return 0, s.device.noteLoss(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if least := max(now, s.promised); value <= least {
-		return 0, errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which was signalled before", value, least)
-	}
-	before, s.promised = s.promised, value
-	return before, nil
-}
-
-// takeBack withdraws the promise of a value that could not be enqueued, unless a larger one was promised
-// since.
-func (s *semaphore) takeBack(value, before uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.promised == value {
-		s.promised = before
-	}
 }
 
 // WaitOn makes later work wait on the device, in a VkQueue in which no other stream has work. If none is free, or if
 // the driver need not take so large a value, later work is held on the host until the value is reached.
 func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	const call = "WaitOn"
-	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
+	q, err := s.device.StreamOf(call, on)
 	if err != nil {
 		return err
 	}
-	if err := s.use(call); err != nil {
+	if err := s.Use(call); err != nil {
 		return err
 	}
 	now, err := s.device.driver.Counter(s.timeline)
 	if err != nil || now >= value {
-		s.drop()
-		return s.device.noteLoss(err)
+		s.Drop()
+		return s.device.NoteLoss(err)
 	}
-	if err := q.lock(call); err != nil {
-		s.drop()
+	if err := q.Enter(call); err != nil {
+		s.Drop()
 		return err
 	}
-	defer q.mu.Unlock()
-	i := item{host: func() error { return s.await(context.Background(), value) }, over: s.drop}
-	if value-now <= farthest && q.reserve(q.next+1) {
-		i.submit = func(i item) error { return s.submitWait(q, i, value) }
+	defer q.Mu.Unlock()
+	i := item{
+		Host: func() error { return s.Await(context.Background(), value) },
+		Over: func(uint64, error) { s.Drop() },
 	}
-	if err = q.add(i); err != nil {
-		s.drop()
+	if value-now <= farthest && q.reserve(q.Newest()+1) {
+		i.Commands = &wait{s, value}
+	}
+	if err = q.Add(i); err != nil {
+		s.Drop()
 	}
 	return err
 }
@@ -280,78 +231,34 @@ func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 // maxTimelineSemaphoreValueDifference is at least as large.
 const farthest = math.MaxInt32
 
-// submitWait submits a wait to the private queue that is reserved for the stream. q.mu is held.
-func (s *semaphore) submitWait(q *queue, i item, value uint64) error {
-	at, wait := q.place(i), driver.Point{Timeline: s.timeline, Value: value}
-	at.Waits = append(at.Waits, wait)
+// wait is commands that wait for a value.
+type wait struct {
+	*semaphore
+	value uint64
+}
+
+// Submit submits a wait to the private queue that is reserved for the stream, and drops the semaphore.
+func (x *wait) Submit(q *queue, i item) error {
+	at, until := q.place(i), driver.Point{Timeline: x.timeline, Value: x.value}
+	at.Waits = append(at.Waits, until)
 	if err := q.send(at); err != nil {
 		return err
 	}
-	q.noteWait(queuedWait{event{q, i.number, i.number}, wait, s.shared})
-	if s.device.lostError() != nil { // drain may not have seen the wait
-		s.device.endPrivateWaits()
+	q.noteWait(queuedWait{q.At(i.Number), until, x.shared})
+	if x.device.LostError() != nil { // drain may not have seen the wait
+		x.device.endPrivateWaits()
 	}
+	x.Drop()
 	return nil
-}
-
-// await waits until the value is reached, ctx ends, the semaphore is closed or the device is lost. The caller
-// has called use.
-func (s *semaphore) await(ctx context.Context, value uint64) error {
-	for {
-		reached, err := s.device.driver.Wait(s.timeline, value, patience)
-		_ = s.device.noteLoss(err)
-		if reached {
-			s.device.hostWork.See()
-			return nil
-		}
-		if err != nil { // for want of memory, say: tried again
-			time.Sleep(time.Millisecond)
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := s.device.lostError(); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		closed := s.closed && s.promised < value
-		s.mu.Unlock()
-		if closed {
-			return closedBefore(value)
-		}
-	}
-}
-
-func (s *semaphore) Value() (uint64, error) {
-	if err := s.use("Value"); err != nil {
-		return 0, err
-	}
-	defer s.drop()
-	v, err := s.device.driver.Counter(s.timeline)
-	return v, s.device.noteLoss(err)
-}
-
-func (s *semaphore) Wait(ctx context.Context, value uint64) error {
-	if err := s.use("Wait"); err != nil {
-		return err
-	}
-	defer s.drop()
-	return s.await(ctx, value)
 }
 
 // Close ends waits for values that will not be set, and waits until no work on the device uses the semaphore. Another
 // API can still set the values of a semaphore that is shared; waits on the device for these go on, and the semaphore
 // is destroyed when they are over.
-func (s *semaphore) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	for s.users > 0 {
-		s.idle.Wait()
-	}
+func (s *semaphore) Close() error { return s.CloseBy(s.finish) }
+
+// finish ends waits on the device for values that nobody can set any more, and destroys the semaphore. s.Mu is held.
+func (s *semaphore) finish() {
 	if s.pending > 0 {
 		_ = s.device.await(driver.Point{Timeline: s.timeline, Value: s.pending})
 	}
@@ -359,42 +266,39 @@ func (s *semaphore) Close() error {
 	if len(waits) > 0 && !s.shared {
 		s.endWaits(waits)
 		for _, w := range waits {
-			_ = s.device.await(w.item.point())
+			_ = s.device.await(point(w.item))
 		}
 	}
 	s.destroyAfter(waits)
-	liveSemaphores.Add(-1)
-	s.opened.Close()
-	return nil
 }
 
-// endWaits sets the values that work on the device waits for and nobody can set any more. s.mu is held.
+// endWaits sets the values that work on the device waits for and nobody can set any more. s.Mu is held.
 func (s *semaphore) endWaits(waits []queuedWait) {
 	var last uint64
 	for _, w := range waits {
 		if value := w.semaphore.Value; value > s.pending {
-			w.item.queue.failures.add(w.item.number, w.item.number, closedBefore(value))
+			w.item.Queue().Fail(w.item.Number(), w.item.Number(), s.ClosedBefore(value))
 			last = max(last, value)
 		}
 	}
-	for last > 0 && s.device.lostError() == nil {
-		if s.device.noteLoss(s.device.driver.Signal(s.timeline, last)) == nil {
+	for last > 0 && s.device.LostError() == nil {
+		if s.device.NoteLoss(s.device.driver.Signal(s.timeline, last)) == nil {
 			return
 		}
 		time.Sleep(time.Millisecond) // for want of memory, say: tried again
 	}
 }
 
-// destroyAfter destroys the semaphore when waits on the device are over, and the last signal. s.mu is held.
+// destroyAfter destroys the semaphore when waits on the device are over, and the last signal. s.Mu is held.
 func (s *semaphore) destroyAfter(waits []queuedWait) {
 	d := s.device
 	var pending []core.Event
-	if l := s.latest; l != nil && !l.queue.hasReached(l.number) { // the device is lost
+	if l := s.latest; l != nil && !l.Over() { // the device is lost
 		pending = append(pending, l)
 	}
 	for _, w := range waits {
 		if !w.over() {
-			pending = append(pending, &w.item)
+			pending = append(pending, w.item)
 		}
 	}
 	if len(pending) == 0 {
@@ -402,7 +306,7 @@ func (s *semaphore) destroyAfter(waits []queuedWait) {
 		return
 	}
 	d.Reaper.After(pending, func() {
-		if d.lostError() != nil {
+		if d.LostError() != nil {
 			d.drain() // the waits may be in the VkQueue still
 		}
 		s.destroy()
@@ -414,10 +318,6 @@ func (s *semaphore) destroy() {
 	if !s.borrowed {
 		s.device.driver.DestroyTimeline(s.timeline)
 	}
-}
-
-func closedBefore(value uint64) error {
-	return errorf(core.ErrClosed, "Wait", "the semaphore was closed before it reached %d", value)
 }
 
 // SemaphoreExportTypes are opaque descriptors of timelines, or else of binary semaphores, where the driver shares them.
@@ -444,13 +344,13 @@ func (d *device) ExportSemaphore(c core.Semaphore, t core.HandleType) (core.Exte
 	if !ok || s.device != d || !s.exportable {
 		return core.ExternalSemaphore{}, errorf(core.ErrInvalid, call, "the semaphore was not made for %v by NewSemaphore of this device", t)
 	}
-	if err := s.use(call); err != nil {
+	if err := s.Use(call); err != nil {
 		return core.ExternalSemaphore{}, err
 	}
-	defer s.drop()
+	defer s.Drop()
 	fd, err := d.driver.ExportTimeline(s.timeline)
 	if err != nil {
-		return core.ExternalSemaphore{}, d.noteLoss(err)
+		return core.ExternalSemaphore{}, d.NoteLoss(err)
 	}
 	h, err := external.Export(t, fd)
 	return core.ExternalSemaphore{Handle: h, DeviceUUID: d.Info.UUID, DriverUUID: d.Info.DriverUUID}, err

@@ -90,7 +90,7 @@ func (d *device) HostAlignment() int64 { return d.physical.HostAlignment }
 // page of the system, host must begin and end on multiples of it.
 func (d *device) MapHost(ctx context.Context, host *core.Buffer) (core.Memory, error) {
 	mapped, err := d.Map(ctx, host, d.CanMap, func(m core.Memory) (core.Memory, error) { return d.mapHost(host, m) })
-	return mapped, d.noteLoss(err)
+	return mapped, d.NoteLoss(err)
 }
 
 // CanMap refuses memory that the host cannot write, since drivers pin imported pages for writing: the VkBuffer can be
@@ -145,7 +145,7 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 	if err != nil {
 		return core.Memory{}, err
 	}
-	return d.handOut(d.publish(o), skip, m.Size, func() { d.destroy(o) }, host.Release), nil
+	return d.handOut(d.publish(o), skip, m.Size, func() { d.Destroy(o) }, host.Release), nil
 }
 
 // bindImported makes a buffer of o.size bytes over memory of o.whole bytes, which is imported by q with one
@@ -153,7 +153,7 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 func (d *device) bindImported(o *object, types uint32, q driver.Request) (err error) {
 	defer func() {
 		if err != nil {
-			d.destroy(o)
+			d.Destroy(o)
 		}
 	}()
 	var need driver.Requirements
@@ -218,7 +218,7 @@ func (d *device) ExportMemory(b *core.Buffer, t core.HandleType) (core.ExternalM
 		}
 		fd, err := d.driver.ExportMemory(o.memory, externalHandles[t])
 		if err != nil {
-			return core.ExternalMemory{}, d.noteLoss(err)
+			return core.ExternalMemory{}, d.NoteLoss(err)
 		}
 		if fd < 0 && o.foreign() { // what drivers do is not defined
 			return core.ExternalMemory{}, errorf(core.ErrInvalid, "vkGetMemoryFdKHR", "the driver gave no descriptor of the VkDeviceMemory of another library: allocate it with VkExportMemoryAllocateInfo, as ExportTypes %#x says", uint32(o.exports))
@@ -267,7 +267,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		return core.Memory{}, err
 	}
 	imported, err := d.importer().Memory(m, func(fd int) (_ core.Memory, taken bool, err error) { return d.importFD(call, m, fd) })
-	return imported, d.noteLoss(err)
+	return imported, d.NoteLoss(err)
 }
 
 // importer describes what the device can import.
@@ -316,5 +316,5 @@ func (d *device) importFD(call string, m core.ExternalMemory, fd int) (_ core.Me
 	if err := d.bindImported(o, types, driver.Request{Import: handles, FD: fd}); err != nil {
 		return core.Memory{}, o.memory != 0, err // which the driver has closed with the memory
 	}
-	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.destroy(o) }, nil), true, nil
+	return d.handOut(d.publish(o), m.Offset, m.Length, func() { d.Destroy(o) }, nil), true, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // CopyBatch makes contiguous copies by one call of the driver. Those from or to host memory that is not pinned share
@@ -120,16 +119,9 @@ func (b *batch) submit(ctx context.Context) error {
 			}
 		}
 	}
-	submit, enqueue := stream.Submit, b.queue.enqueueUnchecked
-	if b.waits {
-		submit = stream.SubmitAndWait
-	}
-	if len(staged) > 0 {
-		enqueue = b.queue.enqueue
-	}
-	return submitTo(ctx, submit, b.queue, enqueue, "CopyBatch", writes, reads, func() error {
-		return b.enqueue(fill, pieces, empty)
-	})
+	x := &submission{queue: b.queue, call: "CopyBatch", waits: b.waits, checks: len(staged) == 0, writes: writes, reads: reads,
+		commands: &batchCommands{b.queue, fill, pieces, empty}}
+	return x.submit(ctx)
 }
 
 // oneByOne makes copies one after the other: single ones need less pinned memory, or none.
@@ -145,27 +137,35 @@ func (b *batch) oneByOne(ctx context.Context, works []*work, staged []stagedWork
 	return nil
 }
 
-// enqueue enqueues the copies of the host that fill the staging memory, those of the device, and those of the host
-// that empty it.
-func (b *batch) enqueue(fill []copykernel.Job, pieces Pieces, empty []copykernel.Job) error {
-	q, d := b.queue, b.device
-	if err := q.hostJobs(fill); err != nil {
+// batchCommands are copies of the host that fill staging memory, those of the device, and those of the host that empty the
+// staging memory.
+type batchCommands struct {
+	queue  *queue
+	fill   []copykernel.Job
+	pieces Pieces
+	empty  []copykernel.Job
+}
+
+// enqueue enqueues the copies in this order.
+func (b *batchCommands) enqueue() error {
+	q, d := b.queue, b.queue.device
+	if err := q.hostJobs(b.fill); err != nil {
 		return err
 	}
 	s := q.withEvent(func(event uintptr) (bool, Status) {
-		if len(empty) > 0 {
+		if len(b.empty) > 0 {
 			event = 0 // it would not be behind the host's work
 		}
-		return d.context.CopyBatch(pieces, q.raw, event)
+		return d.context.CopyBatch(b.pieces, q.raw, event)
 	})
 	check := d.checkEnqueued
-	if len(fill) > 0 {
+	if len(b.fill) > 0 {
 		check = d.check
 	}
-	if err := check(s, "%d copies", len(pieces.Dst)); err != nil {
+	if err := check(s, "%d copies", len(b.pieces.Dst)); err != nil {
 		return err
 	}
-	return q.hostJobs(empty)
+	return q.hostJobs(b.empty)
 }
 
 // hostJobs enqueues copies by the host, if there are any.

@@ -52,11 +52,11 @@ func (d *device) Mark(s core.Stream) (core.Mark, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		err = q.enqueueUnchecked("Mark", func() (err error) {
-			t, e, err = q.recordTime()
-			return err
-		})
-		return t, e, err
+		if err := q.begin("Mark", false); err != nil {
+			return nil, nil, err
+		}
+		defer q.unlock()
+		return q.recordTime()
 	})
 }
 

@@ -20,15 +20,17 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		return err
 	}
 	defer d.Drop()
-	return shell.Copy(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, to, from operand) error {
-		w := &work{device: d, queue: q, waits: q == nil, dst: to, src: from}
-		if !w.waits {
-			return w.run(ctx)
-		}
-		return d.runAndWait(ctx, func(q *queue) error {
-			w.queue = q
-			return w.run(ctx)
-		})
+	q, p, todo, err := shell.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	if err != nil || !todo {
+		return err
+	}
+	w := &work{device: d, queue: q, waits: q == nil, dst: p.Dst, src: p.Src}
+	if !w.waits {
+		return w.run(ctx)
+	}
+	return d.runAndWait(ctx, func(q *queue) error {
+		w.queue = q
+		return w.run(ctx)
 	})
 }
 
@@ -68,62 +70,64 @@ func (w *work) run(ctx context.Context) error {
 	if err := w.verify(); err != nil {
 		return err
 	}
-	commands, err := w.choose()
-	if err != nil {
+	if err := w.choose(); err != nil {
 		return err
 	}
-	if commands == nil {
+	if w.way == inSteps {
 		return w.pack(ctx)
 	}
-	return w.submit(ctx, nil, commands)
+	return w.submit(ctx, nil, w)
 }
 
-// submit calls commands, which enqueues commands that also use the tensor temp, unless that is nil.
-func (w *work) submit(ctx context.Context, temp *core.Tensor, commands func() error) error {
+// submit submits commands of the copy, which also use the tensor temp, unless that is nil.
+func (w *work) submit(ctx context.Context, temp *core.Tensor, c commands) error {
 	writes := []*core.Tensor{w.dst.tensor}
 	if temp != nil {
 		writes = append(writes, temp)
 	}
+	x := &submission{queue: w.queue, call: "Copy", waits: w.waits, checks: w.checks, writes: writes, reads: []*core.Tensor{w.src.tensor}, commands: c}
+	return x.submit(ctx)
+}
+
+// submission is commands for a copy, or for several.
+type submission struct {
+	queue         *queue
+	call          string
+	waits         bool // the caller waits for earlier work and for the copies
+	checks        bool // the commands check themselves whether the stream is being captured
+	writes, reads []*core.Tensor
+	commands      commands
+	failed        error // of the commands
+}
+
+// commands enqueue themselves. The mutex of the stream is held.
+type commands interface{ enqueue() error }
+
+// submit is [stream.Submit] or, if the caller waits, [stream.SubmitAndWait]: the driver may use memory that is not pinned
+// during the call, before earlier work of the stream is done.
+func (x *submission) submit(ctx context.Context) error {
 	submit := stream.Submit
-	if w.waits {
-		// The driver may use memory that is not pinned during the call, before earlier work of the stream is done.
+	if x.waits {
 		submit = stream.SubmitAndWait
 	}
-	enqueue := w.queue.enqueue
-	if w.checks {
-		enqueue = w.queue.enqueueUnchecked
+	err := submit(ctx, x.queue, x.writes, x.reads, x.enqueue)
+	return cmp.Or(x.failed, err)
+}
+
+// enqueue enqueues the commands. If they fail, submit does not see the error: commands before the one that failed may run,
+// and need their event; but not if the driver has refused all, which is a notEnqueuedError.
+func (x *submission) enqueue() error {
+	if err := x.queue.begin(x.call, !x.checks); err != nil {
+		return err
 	}
-	return submitTo(ctx, submit, w.queue, enqueue, "Copy", writes, []*core.Tensor{w.src.tensor}, func() error {
-		w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
-		return commands()
-	})
-}
-
-// submitFunc is the type of stream.Submit and stream.SubmitAndWait.
-type submitFunc = func(ctx context.Context, s core.Stream, writes, reads []*core.Tensor, enqueue func() error) error
-
-// submit calls stream.Submit for q.
-func (q *queue) submit(ctx context.Context, call string, writes []*core.Tensor, src *core.Tensor, commands func() error) error {
-	return submitTo(ctx, stream.Submit, q, q.enqueue, call, writes, []*core.Tensor{src}, commands)
-}
-
-// submitTo calls submit for q. If commands fails, submit does not see the error: commands before the one that
-// failed may run, and need their event; but not if the driver has refused all, which is a notEnqueuedError. enqueue is a
-// method of q.
-func submitTo(ctx context.Context, submit submitFunc, q *queue, enqueue func(string, func() error) error, call string, writes, reads []*core.Tensor, commands func() error) error {
-	var failed error
-	err := submit(ctx, q, writes, reads, func() error {
-		return enqueue(call, func() error {
-			failed = commands()
-			var none notEnqueuedError
-			if errors.As(failed, &none) {
-				failed = none.error
-				return failed
-			}
-			return nil
-		})
-	})
-	return cmp.Or(failed, err)
+	defer x.queue.unlock()
+	x.failed = x.commands.enqueue()
+	var none notEnqueuedError
+	if errors.As(x.failed, &none) {
+		x.failed = none.error
+		return none.error
+	}
+	return nil
 }
 
 // notEnqueuedError is the error of commands for a stream that is being captured.

@@ -3,10 +3,9 @@ package cudalike
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // CanPeer returns nil for every device of this backend that is open: where devices cannot reach each other's memory, the
@@ -47,34 +46,14 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		}
 		defer x.Drop()
 	}
-	same, err := backendkit.CheckCopy(dst, src)
-	if err != nil {
+	q, todo, err := shell.BeginCopyPeer[*queue](ctx, &d.Device, &p.Device, s, dst, src)
+	if err != nil || !todo {
 		return err
-	}
-	var q *queue
-	if s != nil {
-		var ok bool
-		if q, ok = s.(*queue); !ok || q.device != d && q.device != p {
-			return d.Errorf(core.ErrDevice, call, "the stream belongs to neither %v nor %v", d.ID(), p.ID())
-		}
-	}
-	dstOnDevice, err := d.onDevice(call, "dst", dst)
-	if err != nil {
-		return err
-	}
-	srcOnDevice, err := p.onDevice(call, "src", src)
-	switch {
-	case err != nil:
-		return err
-	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case dst.NumElements() == 0:
-		return nil
 	}
 	// If one tensor is in host memory, the device of the other can copy alone.
 	enqueue := func(q *queue) error { return d.copyFor(ctx, q, dst, src) }
 	switch {
-	case dstOnDevice && srcOnDevice:
+	case dst.DeviceID() == d.ID() && src.DeviceID() == p.ID():
 		c := peerCopy{d, p, dst, src}
 		if err := c.verify(call); err != nil {
 			return err
@@ -82,26 +61,14 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		if err := c.enableAccess(); err != nil {
 			return err
 		}
-		enqueue = func(q *queue) error { return c.enqueue(ctx, q) }
-	case srcOnDevice:
+		enqueue = func(q *queue) error { return c.submit(ctx, q) }
+	case src.DeviceID() == p.ID():
 		enqueue = func(q *queue) error { return p.copyFor(ctx, q, dst, src) }
 	}
 	if q != nil {
 		return enqueue(q)
 	}
 	return d.runAndWait(ctx, enqueue)
-}
-
-// onDevice reports whether a tensor lies in memory of the device, and not in host memory. It fails with ErrDevice
-// for memory of another device. name is that of the argument.
-func (d *device) onDevice(call, name string, t *core.Tensor) (bool, error) {
-	if t.DeviceID().Type.HostAccessible() {
-		return false, nil
-	}
-	if t.DeviceID() != d.ID() || t.Device() != nil && t.Device() != d {
-		return false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to %v: pass the core.Device that it belongs to, or move it by exchange.To", name, t, d.ID())
-	}
-	return true, nil
 }
 
 // peerCopy is a copy between memory of two devices, whose arguments were checked.
@@ -158,47 +125,60 @@ func (c peerCopy) verify(call string) error {
 	return nil
 }
 
-// enqueue enqueues the copy in the fastest way that is possible. q is a stream of either device.
-func (c peerCopy) enqueue(ctx context.Context, q *queue) error {
+// submit submits the copy in the fastest way that is possible. q is a stream of either device.
+func (c peerCopy) submit(ctx context.Context, q *queue) error {
 	geometry, bits := strided.OfBits(c.dst, c.src)
-	n, contiguous := geometry.Contiguous()
+	x := &peerCommands{peerCopy: c, queue: q, pieces: geometry}
+	_, contiguous := geometry.Contiguous()
 	switch {
 	case bits:
+		return c.pack(ctx, q)
 	case contiguous:
-		return c.submit(ctx, q, geometry, func(p PeerCopy) Status {
-			return q.device.context.CopyPeer(p, n, q.raw)
-		})
 	case !c.to.backend.NoPeerBoxes && fewBoxes(geometry):
-		box, at := geometry.Boxes()
-		return c.submit(ctx, q, at, func(p PeerCopy) Status {
-			return q.device.context.CopyPeerBox(p, box, q.raw)
-		})
+		var box strided.Box
+		box, x.pieces = geometry.Boxes()
+		x.box = &box
+	default:
+		return c.pack(ctx, q)
 	}
-	return c.pack(ctx, q)
+	s := &submission{queue: q, call: "CopyPeer", writes: []*core.Tensor{c.dst}, reads: []*core.Tensor{c.src}, commands: x}
+	return s.submit(ctx)
 }
 
-// submit calls enqueue for each piece of the copy.
-func (c peerCopy) submit(ctx context.Context, q *queue, pieces strided.Copy, enqueue func(PeerCopy) Status) error {
-	dst, err := c.dst.Buffer()
+// peerCommands are the commands of a copy between two devices: one for each piece.
+type peerCommands struct {
+	peerCopy
+	queue  *queue
+	pieces strided.Copy
+	box    *strided.Box // what a piece is; nil for contiguous bytes
+}
+
+func (x *peerCommands) enqueue() error {
+	dst, err := x.dst.Buffer()
 	if err != nil {
 		return err
 	}
-	src, err := c.src.Buffer()
+	src, err := x.src.Buffer()
 	if err != nil {
 		return err
 	}
-	return q.submit(ctx, "CopyPeer", []*core.Tensor{c.dst}, c.src, func() error {
-		for to, from := range pieces.Pieces() {
-			s := enqueue(PeerCopy{
-				To: c.to.context.ID(), Dst: dst.Memory().Handle + uintptr(to),
-				From: c.from.context.ID(), Src: src.Memory().Handle + uintptr(from),
-			})
-			if err := q.device.check(s, "a copy from %v to %v", c.from.ID(), c.to.ID()); err != nil {
-				return err
-			}
+	d := x.queue.device
+	for to, from := range x.pieces.Pieces() {
+		p := PeerCopy{
+			To: x.to.context.ID(), Dst: dst.Memory().Handle + uintptr(to),
+			From: x.from.context.ID(), Src: src.Memory().Handle + uintptr(from),
 		}
-		return nil
-	})
+		var s Status
+		if x.box == nil {
+			s = d.context.CopyPeer(p, x.pieces.Elem, x.queue.raw)
+		} else {
+			s = d.context.CopyPeerBox(p, *x.box, x.queue.raw)
+		}
+		if err := d.check(s, "a copy from %v to %v", x.from.ID(), x.to.ID()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pack packs the elements on one device, copies the bytes, and unpacks them on the other device.
@@ -216,7 +196,7 @@ func (c peerCopy) pack(ctx context.Context, q *queue) error {
 	if err := c.from.copyFor(ctx, q, src.elements, c.src); err != nil {
 		return err
 	}
-	if err := (peerCopy{c.to, c.from, dst.bytes, src.bytes}).enqueue(ctx, q); err != nil {
+	if err := (peerCopy{c.to, c.from, dst.bytes, src.bytes}).submit(ctx, q); err != nil {
 		return err
 	}
 	return c.to.copyFor(ctx, q, c.dst, dst.elements)

@@ -80,32 +80,36 @@ func (q *queue) unlock() {
 	q.unlockThread()
 }
 
-// enqueue calls f, which enqueues work. It fails if the stream was closed, its device is lost, or the stream
-// is being captured into a graph.
+// enqueue calls f, which enqueues work. It fails as begin does.
 func (q *queue) enqueue(call string, f func() error) error {
-	return q.enqueueUnchecked(call, func() error {
-		d := q.device
-		if err := d.check(d.context.CheckCapture(q.raw), notCaptured); err != nil {
-			return err
-		}
-		return f()
-	})
-}
-
-const notCaptured = "work of dlx cannot be captured into a graph"
-
-// enqueueUnchecked is enqueue for an f whose calls fail if the stream is being captured.
-func (q *queue) enqueueUnchecked(call string, f func() error) error {
-	if err := q.lock(call); err != nil {
+	if err := q.begin(call, true); err != nil {
 		return err
 	}
 	defer q.unlock()
-	if err := q.device.lostError(); err != nil {
-		return err
-	}
-	q.forget()
 	return f()
 }
+
+// begin locks q.mu, for work to be enqueued. It fails if the stream was closed, its device is lost, or, with check, the
+// stream is being captured into a graph. Without check, the calls of the work fail then. unlock is the reverse.
+func (q *queue) begin(call string, check bool) error {
+	if err := q.lock(call); err != nil {
+		return err
+	}
+	d := q.device
+	err := d.lostError()
+	if err == nil {
+		q.forget()
+		if check {
+			err = d.check(d.context.CheckCapture(q.raw), notCaptured)
+		}
+	}
+	if err != nil {
+		q.unlock()
+	}
+	return err
+}
+
+const notCaptured = "work of dlx cannot be captured into a graph"
 
 // forget gives back the event behind the work that was the newest. q.mu is held.
 func (q *queue) forget() {

@@ -23,6 +23,7 @@ func stagesPageable(n int64) bool {
 // pinned memory. If there are several pieces, the host copies one in a second stream while the device copies another.
 type stagedCopy struct {
 	*work
+	ctx       context.Context                                // of the call
 	hostQueue *queue                                         // the stream in which the host works
 	pipeline  staging.Pipeline[uintptr, stagedPiece, *event] // its buffers are addresses
 	done      *event                                         // when the work in hostQueue is done; nil if there is none
@@ -44,26 +45,26 @@ func (w *work) stage(ctx context.Context) error {
 	}
 	pinned, err := w.allocTemp(ctx, w.device.backend.Host, size, core.Spec{DType: core.TypeUint8, Shape: []int64{size}})
 	if _, contiguous := w.geometry.Contiguous(); contiguous && w.waits && errors.Is(err, core.ErrOutOfMemory) {
-		return w.submit(ctx, nil, w.plain) // the driver has staging memory of its own
+		w.way = plain // the driver has staging memory of its own
+		return w.submit(ctx, nil, w)
 	}
 	if err != nil {
 		return err
 	}
 	defer pinned.tensor.Close()
-	x := &stagedCopy{work: w, hostQueue: w.queue}
+	x := &stagedCopy{work: w, ctx: ctx, hostQueue: w.queue}
 	x.pipeline.Steps = x
 	for i := range staging.Buffers { // a single piece uses the first one
 		x.pipeline.Use(i, pinned.base+uintptr(i)*staging.PieceBytes)
 	}
-	pieces := func() error { return x.pieces(ctx) }
 	if size <= staging.PieceBytes {
-		return w.submit(ctx, pinned.tensor, pieces)
+		return w.submit(ctx, pinned.tensor, x)
 	}
 	d := w.device
 	if x.hostQueue, err = d.borrow(); err != nil {
 		return err
 	}
-	err = w.submit(ctx, pinned.tensor, func() error { return x.hostQueue.enqueue("Copy", pieces) })
+	err = w.submit(ctx, pinned.tensor, x)
 	if x.done == nil {
 		d.giveBack(x.hostQueue)
 	} else {
@@ -72,11 +73,20 @@ func (w *work) stage(ctx context.Context) error {
 	return err
 }
 
+// enqueue enqueues the copy in both streams.
+func (x *stagedCopy) enqueue() error {
+	x.queue.hostTasks = append(x.queue.hostTasks, x.tasks...)
+	if x.hostQueue != x.queue {
+		return x.hostQueue.enqueue("Copy", x.pieces)
+	}
+	return x.pieces()
+}
+
 // pieces enqueues all pieces, and makes the stream of the copy wait for hostQueue.
-func (x *stagedCopy) pieces(ctx context.Context) error {
+func (x *stagedCopy) pieces() error {
 	_, err := x.order(x.hostQueue, x.queue)
 	if err == nil {
-		err = x.enqueueAll(ctx)
+		err = x.enqueueAll()
 	}
 	done, failed := x.order(x.queue, x.hostQueue)
 	if x.done = done; failed != nil { // no event says when the work is done: wait for it here
@@ -88,13 +98,13 @@ func (x *stagedCopy) pieces(ctx context.Context) error {
 	return cmp.Or(err, failed)
 }
 
-func (x *stagedCopy) enqueueAll(ctx context.Context) error {
+func (x *stagedCopy) enqueueAll() error {
 	device := strided.Destination
 	if x.dst.host {
 		device = strided.Source
 	}
 	for piece, at := range x.geometry.Chunks(device, staging.PieceBytes) {
-		if err := x.pipeline.Put(ctx, stagedPiece{piece, at}); err != nil {
+		if err := x.pipeline.Put(x.ctx, stagedPiece{piece, at}); err != nil {
 			return err
 		}
 	}

@@ -16,13 +16,25 @@ type work struct {
 	device   *device
 	queue    *queue
 	tasks    []*hostTask // work of the host whose errors the copy reports: see step
-	waits    bool        // the caller waits for earlier work and for the copy
+	way      way
+	waits    bool // the caller waits for earlier work and for the copy
 	dst, src operand
 	geometry strided.Copy
 	bits     bool // geometry counts bits, not bytes
 	checks   bool // the commands check themselves whether the stream is being captured
 	few      bool // host memory that may be pinned is few bytes: it is not worth asking the driver
 }
+
+// way is how a copy is made.
+type way uint8
+
+const (
+	inSteps way = iota // in several steps: see pack
+	plain              // by a command for contiguous bytes
+	boxes              // by rectangular commands
+	onHost
+	byKernel
+)
 
 const (
 	// maxBoxes is how many rectangular commands replace one launch of a kernel.
@@ -89,24 +101,38 @@ func (d *device) pinsForThis(a Pointer) bool {
 	return a.Context == 0 || a.Context == d.context.ID() || d.context.IsHostAllocation(a.Host)
 }
 
-// choose returns the fastest way that is possible. It returns nil if no single way is.
-func (w *work) choose() (func() error, error) {
+// choose sets the fastest way that is possible.
+func (w *work) choose() error {
 	n, contiguous := w.geometry.Contiguous()
 	reachable := w.dst.reachable && w.src.reachable
 	switch {
 	case w.bits:
-		return nil, w.device.Errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
+		return w.device.Errorf(core.ErrNotSupported, "Copy", "packed %v elements do not lie on whole bytes, and the host cannot reach the memory", w.dst.tensor.DType())
 	case contiguous && (reachable || w.waits && !stagesPageable(n)):
-		w.checks = true
-		return w.plain, nil
+		w.way, w.checks = plain, true
 	case reachable && fewBoxes(w.geometry):
-		return w.boxes, nil
+		w.way = boxes
 	case w.dst.host && w.src.host:
-		return w.onHost, nil
+		w.way = onHost
 	case reachable && !w.dst.host && !w.src.host:
-		return w.byKernel, nil
+		w.way = byKernel
 	}
-	return nil, nil
+	return nil
+}
+
+// enqueue enqueues the commands of the copy.
+func (w *work) enqueue() error {
+	w.queue.hostTasks = append(w.queue.hostTasks, w.tasks...)
+	switch w.way {
+	case boxes:
+		return w.boxes()
+	case onHost:
+		return w.onHost()
+	case byKernel:
+		return w.byKernel()
+	default:
+		return w.plain()
+	}
 }
 
 // plain copies contiguous bytes.

@@ -29,30 +29,55 @@ type Operand interface {
 	Ours() bool
 }
 
-// Copy does what Copy is on every device, whose streams have the type Q: it checks the arguments, finds both
-// operands, and keeps the order of a copy of elements onto themselves, which needs no more. For every other
-// copy it calls work, with the zero value of Q for a nil stream.
-func Copy[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, operand func(*core.Tensor) (S, error), work func(q Q, dst, src S) error) error {
-	q, err := begin[Q](ctx, d, "Copy", s)
-	if err != nil {
-		return err
+// BeginCopy does what Copy does on every device, whose streams have the type Q: it checks the arguments, finds both
+// operands, and keeps the order of a copy of elements onto themselves, which needs no more. For every other copy it
+// returns todo, with the operands, and the zero value of Q for a nil stream.
+func BeginCopy[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src *core.Tensor, operand func(*core.Tensor) (S, error)) (q Q, p Pair[S], todo bool, err error) {
+	if q, err = begin[Q](ctx, d, "Copy", s); err != nil {
+		return q, p, false, err
 	}
 	p, needs, err := check(d, "Copy", dst, src, operand)
-	switch {
-	case err != nil:
-		return err
-	case needs == order:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case needs == all:
-		return work(q, p.Dst, p.Src)
+	if err == nil && needs == order {
+		err = stream.SubmitSame(ctx, s, dst, src)
 	}
-	return nil
+	return q, p, err == nil && needs == all, err
 }
 
-// Pair is the operands of one copy of several.
+// BeginCopyPeer does what CopyPeer does on every device d, as BeginCopy does for Copy. dst lies on d or the host, src on peer or
+// the host, and s is a stream of either device. The devices are held meanwhile.
+func BeginCopyPeer[Q core.Stream](ctx context.Context, d, peer *Device, s core.Stream, dst, src *core.Tensor) (q Q, todo bool, err error) {
+	const call = "CopyPeer"
+	same, err := backendkit.CheckCopy(dst, src)
+	if err != nil {
+		return q, false, err
+	}
+	if s != nil {
+		own, ok := s.(Q)
+		if !ok || own.Device() != d.self && own.Device() != peer.self {
+			return q, false, d.Errorf(core.ErrDevice, call, "the stream belongs to neither %v nor %v", d.ID(), peer.ID())
+		}
+		q = own
+	}
+	for _, x := range []struct {
+		*Device
+		*core.Tensor
+		name string
+	}{{d, dst, "dst"}, {peer, src, "src"}} {
+		id := x.Tensor.DeviceID()
+		if !id.Type.HostAccessible() && (id != x.ID() || x.Tensor.Device() != nil && x.Tensor.Device() != x.self) {
+			return q, false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to %v: pass the core.Device that it belongs to, or move it by exchange.To", x.name, x.Tensor, x.ID())
+		}
+	}
+	if same {
+		return q, false, stream.SubmitSame(ctx, s, dst, src)
+	}
+	return q, dst.NumElements() > 0, nil
+}
+
+// Pair is the operands of one copy.
 type Pair[S Operand] struct{ Dst, Src S }
 
-// CopyBatch does what CopyBatch is on every device, as Copy does for Copy. It calls work with copies that can be
+// CopyBatch does what CopyBatch does on every device, as BeginCopy does for Copy. It calls work with copies that can be
 // made in any order.
 func CopyBatch[Q core.Stream, S Operand](ctx context.Context, d *Device, s core.Stream, dst, src []*core.Tensor, operand func(*core.Tensor) (S, error), work func(q Q, pairs []Pair[S]) error) error {
 	const call = "CopyBatch"

@@ -2,12 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"sync"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
+	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/internal/gather"
 	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
@@ -18,19 +16,14 @@ var live = shell.NewCounters(name)
 
 // device is an opened device.
 type device struct {
-	shell.Device
+	cmdqueue.Device[*queue, *object]
 	driver driver.Driver
 	id     driver.ID // owned
 	about  driver.DeviceInfo
-	lost   atomic.Pointer[error] // set once
 
 	// guarded by Mu
 	objects map[driver.ID]*object // every MTLBuffer of open memory of the device
 	*blockpool.Pool[class, *object]
-	queues  shell.Lending[*queue] // for copies without a stream
-	staging []*object             // for copies between the host and memory that it does not reach
-	lent    int                   // pieces of staging memory that are in use
-	idle    sync.Cond             // signalled when lent decreases
 
 	kernels kernels
 }
@@ -52,10 +45,9 @@ var (
 func openDevice(v driver.Driver, id driver.ID, index int32) core.Device {
 	v.Retain(id)
 	d := &device{driver: v, id: id, about: v.Describe(id), objects: make(map[driver.ID]*object)}
-	d.idle.L = &d.Mu
 	d.kernels.made = make(map[gather.Shader]driver.ID)
-	d.Init(d, describe(v, id, d.about, index), live)
-	d.Pool = blockpool.New(name, &d.Mu, d.newBlock, d.destroy)
+	d.Init(d, describe(v, id, d.about, index), live, liveStreams)
+	d.Pool = blockpool.New(name, &d.Mu, d.newBlock, d.Destroy)
 	return d
 }
 
@@ -66,27 +58,6 @@ func deviceOf(call string, d core.Device) (*device, error) {
 		return nil, errorf(core.ErrDevice, call, "%T is not a device of Metal", d)
 	}
 	return own, nil
-}
-
-// noteLoss records that the device is lost, if err says so. It returns err.
-func (d *device) noteLoss(err error) error {
-	if err != nil && errors.Is(err, core.ErrDeviceLost) {
-		d.lost.CompareAndSwap(nil, &err)
-	}
-	return err
-}
-
-// lostError returns the error that reported the loss of the device, or nil.
-func (d *device) lostError() error {
-	if e := d.lost.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
-
-// NewStream makes a command queue and a shared event.
-func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	return d.openStream(ctx, "NewStream", func() (*queue, error) { return newQueue(d) })
 }
 
 // ImportStream takes an id<MTLCommandQueue> of this device, and retains it. The stream submits its command buffers there.
@@ -104,41 +75,16 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	case d.driver.QueueDevice(id) != d.id:
 		return nil, errorf(core.ErrInvalid, call, "the queue %#x belongs to another GPU than %v", native, d.Info.ID)
 	}
-	return d.openStream(ctx, call, func() (*queue, error) { return importQueue(d, id) })
-}
-
-// openStream counts a stream that open makes.
-func (d *device) openStream(ctx context.Context, call string, open func() (*queue, error)) (core.Stream, error) {
-	if err := d.Gate.Enter(ctx); err != nil {
-		return nil, err
-	}
-	var q *queue
-	opened, err := d.Open(call, "stream", func() (err error) {
-		if err = d.lostError(); err == nil {
-			q, err = open()
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	q.opened = opened
-	liveStreams.Add(1)
-	return q, nil
+	return d.OpenStream(ctx, call, func() (*queue, error) { return importQueue(d, id) })
 }
 
 // Close releases everything that belongs to the device: see [shell.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
-		for _, q := range d.queues.All(&d.Device) {
+		for _, q := range d.Finished() {
 			q.release()
 		}
-		for d.lent > 0 {
-			d.idle.Wait()
-		}
-		for _, o := range d.staging {
-			d.destroy(o)
-		}
+		d.DestroyStaging()
 		d.kernels.release(d.driver)
 		d.Drain()
 		d.driver.Release(d.id)

@@ -65,36 +65,40 @@ func (e *encoding) drop() {
 	}
 }
 
-// submit encodes and commits the command buffer of an item. If it fails, nothing is committed. q.mu is held.
-func (q *queue) submit(i item) (err error) {
+// encoder is commands that one command buffer has.
+type encoder interface{ encode(e *encoding) error }
+
+// submit encodes and commits the command buffer of an item. If it fails, nothing is committed. q.Mu is held.
+func (q *queue) submit(i item, x encoder) (err error) {
 	d := q.device
-	if lost := d.lostError(); lost != nil {
-		return lost
-	}
 	d.driver.Pool(func() {
 		e := &encoding{device: d}
 		if e.commands = d.driver.CommandBuffer(q.raw); e.commands == 0 {
 			err = noObject("commandBuffer")
 			return
 		}
-		if !q.progress.has(i.number - 1) {
-			e.wait(q.timeline, i.number-1)
+		if !q.Has(i.Number - 1) {
+			e.wait(q.timeline, i.Number-1)
 		}
-		for _, p := range i.before {
-			if !p.over() {
+		for _, p := range i.Before {
+			switch p := p.(type) {
+			case point:
 				e.wait(p.timeline, p.value)
+			case *event:
+				if !p.Over() {
+					e.wait(p.Queue().timeline, p.Number())
+				}
 			}
 		}
-		err = i.encode(e)
+		err = x.encode(e)
 		e.close() // even of a command buffer that is not committed
 		if err != nil {
 			e.drop()
 			return
 		}
-		e.signal(q.timeline, i.number)
+		e.signal(q.timeline, i.Number)
 		d.driver.Commit(e.commands, func(failed *driver.Error) {
-			err := d.noteLoss(commandError(failed))
-			q.end(i, err)
+			q.End(i, d.NoteLoss(commandError(failed)))
 			e.drop()
 		})
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/backends/metal/internal/fake"
 	"github.com/dlx-go/dlx/core"
@@ -264,7 +265,7 @@ func TestAStreamTakesMoreWorkThanItsQueue(t *testing.T) {
 func TestTheHostWaitsForTheWorkOfOtherStreams(t *testing.T) {
 	d, _ := device1(t, fake.Config{Unified: true, Delay: 5 * time.Millisecond})
 	a, b := d.open1(t), d.open1(t)
-	const n = 2 * quickBytes
+	const n = 2 * cmdqueue.QuickBytes
 	x, y, z := row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{}), row(t, d, n, core.AllocOptions{})
 	part := func(x *core.Tensor) *core.Tensor { return keep(t)(x.Slice(0, 0, 1000, 1)) }
 	small, into := part(y), part(z)

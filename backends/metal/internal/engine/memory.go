@@ -20,6 +20,12 @@ type object struct {
 	memories int       // open memories on it
 }
 
+// Bytes is the size of the buffer.
+func (o *object) Bytes() int64 { return o.size }
+
+// HostAt is the host address of a byte of the object.
+func (o *object) HostAt(offset int64) uintptr { return o.host + uintptr(offset) }
+
 // class is what blocks must have in common to replace each other.
 type class struct {
 	size   int64 // bytes
@@ -57,8 +63,8 @@ func (d *device) alloc(size int64, shared bool) (core.Memory, error) {
 		return d.HandOut(core.Memory{ID: d.ID()}, nil, nil), nil
 	case size > largest:
 		return core.Memory{}, errorf(core.ErrOutOfMemory, "Alloc", "%d bytes were asked for, and maxBufferLength is %d: use several tensors", size, largest)
-	case d.lostError() != nil:
-		return core.Memory{}, d.lostError()
+	case d.LostError() != nil:
+		return core.Memory{}, d.LostError()
 	}
 	c := class{min(blockpool.RoundUp(size, alignment), largest), shared}
 	p, _, err := d.Take(c, size, nil)
@@ -81,7 +87,7 @@ func (d *device) newBlock(c class) (*object, error) {
 	}
 	o.host = d.driver.Buffer(o.buffer).Contents
 	if c.shared && o.host == 0 {
-		d.destroy(o)
+		d.Destroy(o)
 		return nil, errorf(core.ErrOutOfMemory, "contents", "a shared MTLBuffer of %d bytes has no address on the host", o.size)
 	}
 	return o, nil
@@ -89,8 +95,8 @@ func (d *device) newBlock(c class) (*object, error) {
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-// destroy releases the buffer of an object.
-func (d *device) destroy(o *object) { d.driver.Release(o.buffer) }
+// Destroy releases the buffer of an object.
+func (d *device) Destroy(o *object) { d.driver.Release(o.buffer) }
 
 // handOut returns size bytes of o as memory of the device: see [shell.Device.HandOut]. d.Mu is held.
 func (d *device) handOut(o *object, offset, size int64, locked, after func()) core.Memory {
@@ -114,23 +120,23 @@ func (d *device) handOut(o *object, offset, size int64, locked, after func()) co
 	}, after)
 }
 
-// lookUp returns what is known of a buffer, also of one of another library, which keeps it alive. The result is a copy
-// and owns nothing.
-func (d *device) lookUp(call string, id driver.ID) (object, error) {
+// lookUp returns what is known of a buffer, also of one of another library, which keeps it alive. The caller does not own
+// the result.
+func (d *device) lookUp(call string, id driver.ID) (*object, error) {
 	d.Mu.Lock()
 	o := d.objects[id]
 	d.Mu.Unlock()
 	if o != nil {
-		return object{buffer: id, size: o.size, host: o.host}, nil
+		return o, nil
 	}
 	if !d.driver.Conforms(id, driver.ProtocolBuffer) {
-		return object{}, errorf(core.ErrInvalid, call, "%#x is not an id<MTLBuffer>", uintptr(id))
+		return nil, errorf(core.ErrInvalid, call, "%#x is not an id<MTLBuffer>", uintptr(id))
 	}
 	b := d.driver.Buffer(id)
 	if b.Device != d.id {
-		return object{}, errorf(core.ErrInvalid, call, "the MTLBuffer %#x belongs to another GPU than %v", uintptr(id), d.ID())
+		return nil, errorf(core.ErrInvalid, call, "the MTLBuffer %#x belongs to another GPU than %v", uintptr(id), d.ID())
 	}
-	found := object{buffer: id, size: bytesOf(b.Length)}
+	found := &object{buffer: id, size: bytesOf(b.Length)}
 	if b.Storage == driver.StorageShared { // the host's copy of managed memory may be stale
 		found.host = b.Contents
 	}
@@ -160,7 +166,7 @@ func (d *device) ImportPointer(p uintptr, size int64, owner core.Owner) (core.Me
 		return core.Memory{}, err
 	}
 	d.driver.Retain(o.buffer)
-	return d.handOut(&o, 0, size, nil, func() {
+	return d.handOut(o, 0, size, nil, func() {
 		d.driver.Release(o.buffer)
 		if owner != nil {
 			owner.Free()
@@ -213,7 +219,7 @@ func (d *device) mapHost(host *core.Buffer, m core.Memory) (core.Memory, error) 
 		return core.Memory{}, errorf(core.ErrInvalid, "newBufferWithBytesNoCopy:length:options:deallocator:",
 			"Metal does not take the %d bytes at %#x: memory that it maps was made by mmap or vm_allocate. Copy it", whole, o.host)
 	}
-	return d.handOut(o, skip, m.Size, nil, func() { d.destroy(o) }), nil
+	return d.handOut(o, skip, m.Size, nil, func() { d.Destroy(o) }), nil
 }
 
 // HostView gives the host shared memory.
@@ -223,7 +229,10 @@ func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, err
 		if err == nil {
 			err = o.viewable()
 		}
-		return o.host, err
+		if err != nil {
+			return 0, err
+		}
+		return o.host, nil
 	})
 }
 
@@ -245,58 +254,12 @@ func (d *device) CanView(m core.Memory) error {
 	return nil
 }
 
-// takeStaging lends memory of at least size bytes that device and host can reach. It belongs to the device
-// and does not count as memory of its users.
-func (d *device) takeStaging(size int64) (*object, error) {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	for i, o := range d.staging {
-		if o.size >= size {
-			last := len(d.staging) - 1
-			d.staging[i], d.staging = d.staging[last], d.staging[:last]
-			d.lent++
-			return o, nil
-		}
-	}
-	o, err := d.newBlock(class{size: roundUp(size, minStaging), shared: true})
+// NewStaging makes shared memory. d.Mu is held.
+func (d *device) NewStaging(size int64) (*object, error) {
+	c := class{size: size, shared: true}
+	o, err := d.newBlock(c)
 	if err != nil && d.Reclaim() {
-		o, err = d.newBlock(class{size: roundUp(size, minStaging), shared: true})
-	}
-	if err == nil {
-		d.lent++
+		o, err = d.newBlock(c)
 	}
 	return o, err
-}
-
-const (
-	// minStaging is the smallest size of staging memory, so that small copies can reuse each other's.
-	minStaging = 64 << 10
-	// keptStaging is how many pieces of staging memory are kept for later copies; keptSmallStaging is the same for
-	// pieces of the smallest size.
-	keptStaging, keptSmallStaging = 4, 64
-)
-
-func (d *device) giveStagingBack(o *object) {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	if len(d.staging) < keptStaging || o.size == minStaging && len(d.staging) < keptSmallStaging {
-		d.staging = append(d.staging, o)
-	} else {
-		d.destroy(o)
-	}
-	d.lent--
-	d.idle.Broadcast()
-}
-
-// giveStagingBackAfter gives staging memory back when the work of q is done.
-func (d *device) giveStagingBackAfter(q *queue, o *object) {
-	q.mu.Lock()
-	e := &event{queue: q, number: q.next}
-	early := q.running // an early item may not be over, although it has no number of its own
-	q.mu.Unlock()
-	if done, _ := e.Done(); done && !early {
-		d.giveStagingBack(o)
-		return
-	}
-	d.Reaper.After([]core.Event{e}, func() { d.giveStagingBack(o) })
 }

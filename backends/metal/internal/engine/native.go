@@ -41,10 +41,10 @@ func SharedEventOfEvent(e core.Event) (object uintptr, value uint64, err error) 
 	if !ok {
 		return 0, 0, errorf(core.ErrDevice, call, "%T is not an event of a stream of Metal", e)
 	}
-	own.queue.mu.Lock()
-	defer own.queue.mu.Unlock()
-	if own.queue.gone {
+	own.Queue().Mu.Lock()
+	defer own.Queue().Mu.Unlock()
+	if own.Queue().gone {
 		return 0, 0, errorf(core.ErrClosed, call, "the stream of the event was closed")
 	}
-	return uintptr(own.queue.timeline.id), own.number, nil
+	return uintptr(own.Queue().timeline.id), own.Number(), nil
 }

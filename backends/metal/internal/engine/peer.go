@@ -2,12 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/stream"
 )
 
 // CanPeer returns nil for every open device of Metal.
@@ -51,24 +49,11 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		}
 		defer x.Drop()
 	}
-	same, err := backendkit.CheckCopy(dst, src)
-	if err != nil {
+	q, todo, err := shell.BeginCopyPeer[*queue](ctx, &d.Base.Device, &p.Base.Device, s, dst, src)
+	if err != nil || !todo {
 		return err
 	}
-	if s != nil {
-		if q, ok := s.(*queue); !ok || q.device != d && q.device != p {
-			return errorf(core.ErrDevice, call, "the stream belongs to neither %v nor %v", d.ID(), p.ID())
-		}
-	}
-	if err := errors.Join(d.checkPlace("dst", dst), p.checkPlace("src", src)); err != nil {
-		return err
-	}
-	q, _ := s.(*queue)
 	switch {
-	case same:
-		return stream.SubmitSame(ctx, s, dst, src)
-	case dst.NumElements() == 0:
-		return nil
 	case dst.DeviceID().Type.HostAccessible():
 		return p.copyBeside(ctx, q, dst, src)
 	case src.DeviceID().Type.HostAccessible():
@@ -84,20 +69,11 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 	return d.copyBeside(ctx, q, dst, seen)
 }
 
-// checkPlace fails if a tensor, which is the argument called name, lies neither on the device nor on the host.
-func (d *device) checkPlace(name string, t *core.Tensor) error {
-	id := t.DeviceID()
-	if id.Type.HostAccessible() || id == d.ID() && (t.Device() == nil || t.Device() == core.Device(d)) {
-		return nil
-	}
-	return errorf(core.ErrDevice, "CopyPeer", "%s, %v, does not lie on %v", name, t, d.ID())
-}
-
 // viewForPeer returns a tensor on the host with the elements of src, which work before q's next item may still write. It
 // is a view of src if the host reaches that, else of a copy. The caller closes it.
 func (d *device) viewForPeer(ctx context.Context, q *queue, src *core.Tensor) (*core.Tensor, error) {
-	o, err := d.operandOf(src)
-	if err != nil || o.host != 0 {
+	o, err := d.OperandOf(src)
+	if err != nil || o.At != 0 {
 		return d.viewOf(ctx, src, err)
 	}
 	m, err := d.Alloc(ctx, src.NumBytes(), core.AllocOptions{HostVisible: true})
@@ -151,7 +127,7 @@ func (d *device) copyOfSame(ctx context.Context, q *queue, dst, src *core.Tensor
 	if err != nil {
 		return err
 	}
-	to, err := d.operandOf(dst)
+	to, err := d.OperandOf(dst)
 	if err != nil {
 		return err
 	}
@@ -159,50 +135,42 @@ func (d *device) copyOfSame(ctx context.Context, q *queue, dst, src *core.Tensor
 	if err != nil {
 		return err
 	}
-	return d.beside(q, func(q *queue, here bool) error {
-		return work{device: d, here: here, dst: to, src: operand{tensor: src, buffer: o.buffer, ours: true, host: o.host}}.submit(ctx, q)
-	})
+	return d.copyInOrderOf(ctx, q, to, operand{Tensor: src, Object: o, At: o.host})
 }
 
 // copyBeside copies between the device and the host, in the order of q. If q is nil, it waits for the copy.
 func (d *device) copyBeside(ctx context.Context, q *queue, dst, src *core.Tensor) error {
-	to, err := d.operandOf(dst)
+	to, err := d.OperandOf(dst)
 	if err != nil {
 		return err
 	}
-	from, err := d.operandOf(src)
+	from, err := d.OperandOf(src)
 	if err != nil {
 		return err
 	}
-	return d.beside(q, func(q *queue, here bool) error {
-		return work{device: d, here: here, dst: to, src: from}.submit(ctx, q)
-	})
+	return d.copyInOrderOf(ctx, q, to, from)
 }
 
-// beside calls f with q, if that is a stream of the device. Otherwise it calls f with another stream of the device. If q is
-// not nil, the work of f there runs after earlier work of q and before later work. If q is nil, f waits for its work.
-func (d *device) beside(q *queue, f func(q *queue, here bool) error) error {
-	switch {
-	case q == nil:
-		return d.onOwnQueue(func(own *queue) error { return f(own, true) })
-	case q.device == d:
-		return f(q, false)
+// copyInOrderOf copies on q, if that is a stream of the device. Otherwise it copies on another stream of the device, after
+// earlier work of q and before later work. If q is nil, it waits for the copy.
+func (d *device) copyInOrderOf(ctx context.Context, q *queue, dst, src operand) error {
+	if q == nil || q.device == d {
+		return d.CopyBetween(ctx, q, dst, src)
 	}
 	before, err := q.Record()
 	if err != nil {
 		return err
 	}
-	own, err := d.queues.Borrow(&d.Device, func() (*queue, error) { return newQueue(d) })
+	own, err := d.Borrow()
 	if err != nil {
 		return err
 	}
 	_ = own.Wait(before) // an event that failed is over, and its errors are those of its own tensors
-	err = f(own, false)
-	_ = q.Wait(&event{queue: own, number: own.newest()}) // q is open, or f's work need not wait for it
-	d.Reaper.After([]core.Event{&event{queue: own, number: own.newest()}}, func() {
-		own.rest()
-		_ = own.failures.take()
-		d.queues.GiveBack(&d.Device, own)
-	})
+	err = d.CopyBetween(ctx, own, dst, src)
+	own.Mu.Lock()
+	done := own.At(own.Newest())
+	own.Mu.Unlock()
+	_ = q.Wait(done) // q is open, or the copy need not wait for it
+	d.Reaper.After([]core.Event{done}, func() { d.GiveBack(own) })
 	return err
 }

@@ -4,35 +4,25 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
 var liveSemaphores = backendkit.NewLiveCounter(name + ".Semaphore")
 
-// patience limits one wait for a shared event, so that ended contexts and closed semaphores are noticed.
-const patience = 10 * time.Millisecond
-
 // semaphore is a shared event of Metal.
 type semaphore struct {
+	cmdqueue.Semaphore
 	device   *device
-	opened   backendkit.OpenItem
 	timeline *timeline
 
 	// order is held while a signal is committed, which may block until a command buffer is completed. So handlers
 	// of command buffers never lock it.
 	order   sync.Mutex
 	pending atomic.Uint64 // the largest value whose signal is committed; stored with order held
-
-	mu       sync.Mutex
-	idle     sync.Cond // signalled when users becomes 0
-	closed   bool
-	users    int    // calls, and items of queues
-	promised uint64 // the largest value that Signal was called with
 }
 
 var _ core.Semaphore = (*semaphore)(nil)
@@ -69,9 +59,8 @@ func ImportSharedEvent(c core.Device, event uintptr) (core.Semaphore, error) {
 // openSemaphore counts a semaphore over the event that open returns.
 func (d *device) openSemaphore(call string, open func() (*timeline, error)) (core.Semaphore, error) {
 	s := &semaphore{device: d}
-	s.idle.L = &s.mu
 	opened, err := d.Open(call, "semaphore", func() (err error) {
-		if err = d.lostError(); err == nil {
+		if err = d.LostError(); err == nil {
 			s.timeline, err = open()
 		}
 		return err
@@ -79,8 +68,7 @@ func (d *device) openSemaphore(call string, open func() (*timeline, error)) (cor
 	if err != nil {
 		return nil, err
 	}
-	s.opened = opened
-	liveSemaphores.Add(1)
+	s.Init(&d.Base, s, opened, liveSemaphores)
 	return s, nil
 }
 
@@ -90,61 +78,35 @@ func SharedEventOf(c core.Semaphore) (uintptr, error) {
 	if !ok {
 		return 0, errorf(core.ErrDevice, "SharedEventOf", "%T is not a semaphore of Metal", c)
 	}
-	if err := s.use("SharedEventOf"); err != nil {
+	if err := s.Use("SharedEventOf"); err != nil {
 		return 0, err
 	}
-	defer s.drop()
+	defer s.Drop()
 	return uintptr(s.timeline.id), nil
-}
-
-// use counts a user, unless the semaphore is closed.
-func (s *semaphore) use(call string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errorf(core.ErrClosed, call, "the semaphore was closed")
-	}
-	s.users++
-	return nil
-}
-
-func (s *semaphore) drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.users--; s.users == 0 {
-		s.idle.Broadcast()
-	}
 }
 
 // now returns the value of the event.
 func (s *semaphore) now() uint64 { return s.device.driver.Value(s.timeline.id) }
 
+// Now is now for the package cmdqueue.
+func (s *semaphore) Now() (uint64, error) { return s.now(), nil }
+
+// WaitValue waits in the driver.
+func (s *semaphore) WaitValue(value uint64) (bool, error) {
+	return s.device.driver.WaitValue(s.timeline.id, value, cmdqueue.Patience), nil
+}
+
 // Signal enqueues setting the value. Each value must be larger than all before, and the event must not have reached it
 // already.
 func (s *semaphore) Signal(on core.Stream, value uint64) error {
-	const call = "Signal"
-	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
+	q, err := s.device.StreamOf("Signal", on)
 	if err != nil {
 		return err
 	}
-	if err := s.use(call); err != nil {
-		return err
-	}
-	before, err := s.promise(value)
-	if err == nil {
-		if err = q.lock(call); err == nil {
-			n := &signal{semaphore: s, queue: q, value: value}
-			err = q.add(item{encode: n.encode, around: n.submit, over: n.over})
-			q.mu.Unlock()
-		}
-		if err != nil {
-			s.takeBack(value, before)
-		}
-	}
-	if err != nil {
-		s.drop()
-	}
-	return err
+	return cmdqueue.AddSignal(&s.Semaphore, q.Common(), value, func(uint64) item {
+		n := &signal{semaphore: s, queue: q, value: value}
+		return item{Commands: n, Over: n.over}
+	})
 }
 
 // signal is an item that sets a value. It is a user of the semaphore.
@@ -155,15 +117,14 @@ type signal struct {
 	committed bool // set with order held
 }
 
-// submit calls f, which encodes and commits the item. Signals are committed one after the other, since values must be set
-// in order.
-func (n *signal) submit(f func() error) error {
+// Submit commits the signal. Signals are committed one after the other, since values must be set in order.
+func (n *signal) Submit(q *queue, i item) error {
 	n.order.Lock()
 	defer n.order.Unlock()
-	if before := n.pending.Load(); n.value <= before {
-		return errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which another stream has signalled meanwhile", n.value, before)
+	if err := n.Follows(n.value, n.pending.Load()); err != nil {
+		return err
 	}
-	if err := f(); err != nil {
+	if err := q.submit(i, n); err != nil {
 		return err
 	}
 	n.pending.Store(n.value)
@@ -184,13 +145,13 @@ func (n *signal) encode(e *encoding) error {
 // nothing waits for ever. The events report the error.
 func (n *signal) over(number uint64, failed error) {
 	if failed == nil {
-		n.drop()
+		n.Drop()
 		return
 	}
 	go func() {
 		<-n.queue.progress.until(number)
 		n.replace()
-		n.drop()
+		n.Drop()
 	}()
 }
 
@@ -200,7 +161,7 @@ func (n *signal) replace() {
 	defer n.order.Unlock()
 	for before := n.pending.Load(); !n.committed && before < n.value && n.now() < before; before = n.pending.Load() {
 		n.order.Unlock()
-		n.device.driver.WaitValue(n.timeline.id, before, patience)
+		n.device.driver.WaitValue(n.timeline.id, before, cmdqueue.Patience)
 		n.order.Lock()
 	}
 	if before := n.pending.Load(); n.committed || before < n.value {
@@ -209,115 +170,40 @@ func (n *signal) replace() {
 	}
 }
 
-// promise records that value will be set, if it is larger than all before. It returns the largest value
-// before.
-func (s *semaphore) promise(value uint64) (before uint64, err error) {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if least := max(now, s.promised); value <= least {
-		return 0, errorf(core.ErrInvalid, "Signal", "value %d is not larger than %d, which was signalled before", value, least)
-	}
-	before, s.promised = s.promised, value
-	return before, nil
-}
-
-// takeBack withdraws the promise of a value that could not be enqueued, unless a larger one was promised
-// since.
-func (s *semaphore) takeBack(value, before uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.promised == value {
-		s.promised = before
-	}
-}
-
 // WaitOn makes later work wait on the device if the signal of the value is committed. Otherwise later work is held on the
 // host until the value is reached.
 func (s *semaphore) WaitOn(on core.Stream, value uint64) error {
 	const call = "WaitOn"
-	q, err := shell.StreamOf[*queue](&s.device.Device, call, on)
+	q, err := s.device.StreamOf(call, on)
 	if err != nil {
 		return err
 	}
-	if err := s.use(call); err != nil {
+	if err := s.Use(call); err != nil {
 		return err
 	}
 	if s.now() >= value {
-		s.drop()
+		s.Drop()
 		return nil
 	}
-	if err := q.lock(call); err != nil {
-		s.drop()
+	if err := q.Enter(call); err != nil {
+		s.Drop()
 		return err
 	}
-	defer q.mu.Unlock()
+	defer q.Mu.Unlock()
 	if s.pending.Load() >= value {
-		q.wait(point{timeline: s.timeline, value: value})
-		s.drop()
+		q.Follow(point{s.timeline, value})
+		s.Drop()
 		return nil
 	}
-	err = q.add(item{
-		host: func() error { return s.await(context.Background(), value) },
-		over: func(uint64, error) { s.drop() },
+	err = q.Add(item{
+		Host: func() error { return s.Await(context.Background(), value) },
+		Over: func(uint64, error) { s.Drop() },
 	})
 	if err != nil {
-		s.drop()
+		s.Drop()
 	}
 	return err
 }
 
-// await waits until the value is reached, ctx ends, the semaphore is closed or the device is lost. The caller
-// has called use.
-func (s *semaphore) await(ctx context.Context, value uint64) error {
-	for {
-		if s.device.driver.WaitValue(s.timeline.id, value, patience) {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := s.device.lostError(); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		closed := s.closed && s.promised < value
-		s.mu.Unlock()
-		if closed {
-			return errorf(core.ErrClosed, "Wait", "the semaphore was closed before it reached %d", value)
-		}
-	}
-}
-
-func (s *semaphore) Value() (uint64, error) {
-	if err := s.use("Value"); err != nil {
-		return 0, err
-	}
-	defer s.drop()
-	return s.now(), nil
-}
-
-func (s *semaphore) Wait(ctx context.Context, value uint64) error {
-	if err := s.use("Wait"); err != nil {
-		return err
-	}
-	defer s.drop()
-	return s.await(ctx, value)
-}
-
 // Close ends waits for values that will not be set, and waits until no work uses the semaphore.
-func (s *semaphore) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	for s.users > 0 {
-		s.idle.Wait()
-	}
-	s.timeline.drop()
-	liveSemaphores.Add(-1)
-	s.opened.Close()
-	return nil
-}
+func (s *semaphore) Close() error { return s.CloseBy(s.timeline.drop) }
