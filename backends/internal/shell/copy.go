@@ -63,7 +63,7 @@ func BeginCopyPeer[Q core.Stream](ctx context.Context, d, peer *Device, s core.S
 		*core.Tensor
 		name string
 	}{{d, dst, "dst"}, {peer, src, "src"}} {
-		id := x.Tensor.DeviceID()
+		id := x.DeviceID()
 		if !id.Type.HostAccessible() && (id != x.ID() || x.Tensor.Device() != nil && x.Tensor.Device() != x.self) {
 			return q, false, d.Errorf(core.ErrDevice, call, "%s, %v, does not belong to %v: pass the core.Device that it belongs to, or move it by exchange.To", x.name, x.Tensor, x.ID())
 		}
