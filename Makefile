@@ -240,7 +240,7 @@ quick-nocgo: ## Everything builds without tags, with and without cgo, and for ot
 # Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all.
 HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./backends/cpu \
 	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/shell \
-	./backends/internal/cudalike ./backends/metal/internal/engine
+	./backends/internal/cudalike ./backends/internal/cmdqueue ./backends/metal/internal/engine
 quick-race: ## The quick tests of what has goroutines, on fakes of drivers, under the race detector
 	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $(HAMMERED)
 
