@@ -17,7 +17,6 @@ forbidden=(
   "core/dlpack          stream"
   "core/coretest        stream"
   "stream               backends/cpu"
-  "stream               backends/backendkit"
   "exchange             backends/cpu"
   "exchange             backends/backendkit"
   "exchange             backends/opencl      test"
