@@ -3,144 +3,97 @@
 package gpusim_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
+
+// attribute is an attribute of device 0.
+func attribute(d *driver, which int) (value int32) {
+	d.OK("cuDeviceGetAttribute", &value, which, 0)
+	return value
+}
+
+// canAccess is 1 if a device has access to another one.
+func canAccess(d *driver, device, peer int) (can int32) {
+	d.OK("cuDeviceCanAccessPeer", &can, device, peer)
+	return can
+}
 
 // "Initialization", "Device Management", "Peer Context Memory Access".
 func TestDevicesTellWhatTheyAre(t *testing.T) {
 	const maxThreads, warp, unified = 1, 10, 41 // CU_DEVICE_ATTRIBUTE_*
 	d := gpusimtest.Start(t)
 	var version, count, device, value int32
-	var bytesOf uint64
 	d.OK("cuDriverGetVersion", &version)
-	if version < 12000 || version >= 13000 {
-		t.Errorf("the driver is of version %d", version)
-	}
+	equal(t, "the version", version/1000, 12)
 	d.OK("cuDeviceGetCount", &count)
-	if count != 2 {
-		t.Fatalf("there are %d devices", count)
-	}
-	for i := range count {
+	equal(t, "the number of devices", count, 2)
+	for i := range 2 {
 		name, bus := make([]byte, 64), make([]byte, 16)
 		d.OK("cuDeviceGet", &device, i)
 		d.OK("cuDeviceGetName", &name[0], len(name), device)
-		d.OK("cuDeviceTotalMem_v2", &bytesOf, device)
 		d.OK("cuDeviceGetPCIBusId", &bus[0], len(bus), device)
-		wantBus := fmt.Appendf(nil, "0000:F%d:00.0\x00", i)
-		if !bytes.HasPrefix(name, []byte("dlx simulated GPU\x00")) || !bytes.HasPrefix(bus, wantBus) || bytesOf == 0 {
-			t.Errorf("device %d is %q at %q with %d bytes", i, name, bus, bytesOf)
+		equal(t, "the name", cString(name), "dlx simulated GPU")
+		equal(t, "the place", cString(bus), fmt.Sprintf("0000:F%d:00.0", i))
+		if d.New("cuDeviceTotalMem_v2", device) == 0 {
+			t.Errorf("device %d has no memory", i)
 		}
 		for attribute, want := range map[int]int32{maxThreads: 1024, warp: 32, unified: 1} {
 			d.OK("cuDeviceGetAttribute", &value, attribute, device)
-			if value != want {
-				t.Errorf("attribute %d of device %d is %d, want %d", attribute, i, value, want)
-			}
+			equal(t, fmt.Sprint("attribute ", attribute), value, want)
 		}
 	}
-	d.OK("cuDeviceCanAccessPeer", &value, 0, 1)
-	if value != 1 {
-		t.Error("the devices have no access to each other")
+	try(t, d, []attempt{
+		{"no such device", gpusimtest.InvalidDevice, "cuDeviceGet", []any{&device, 2}},
+		{"a negative device", gpusimtest.InvalidDevice, "cuDeviceGet", []any{&device, -1}},
+		{"attribute 0", gpusimtest.InvalidValue, "cuDeviceGetAttribute", []any{&value, 0, 0}},
+		{"no such attribute", gpusimtest.InvalidValue, "cuDeviceGetAttribute", []any{&value, 1 << 20, 0}},
+		{"no such device", gpusimtest.InvalidDevice, "cuDeviceGetAttribute", []any{&value, maxThreads, 9}},
+		{"no such device", gpusimtest.InvalidDevice, "cuDeviceCanAccessPeer", []any{&value, 0, 9}},
+		{"too little room", gpusimtest.InvalidValue, "cuDeviceGetPCIBusId", []any{&value, 4, 0}},
+		{"flags", gpusimtest.InvalidValue, "cuInit", []any{1}},
+	})
+}
+
+// tryAlone makes calls of a library without devices.
+func tryAlone(t *testing.T, variable string, attempts []attempt) {
+	t.Helper()
+	l, err := gpusimtest.Open(os.Getenv(variable))
+	if err != nil {
+		t.Fatal(err)
 	}
-	d.OK("cuDeviceCanAccessPeer", &value, 0, 0)
-	if value != 0 {
-		t.Error("a device is its own peer")
-	}
-	for _, c := range []struct {
-		call string
-		args []any
-		want gpusimtest.Result
-	}{
-		{"cuDeviceGet", []any{&device, 2}, gpusimtest.InvalidDevice},
-		{"cuDeviceGet", []any{&device, -1}, gpusimtest.InvalidDevice},
-		{"cuDeviceGetAttribute", []any{&value, 0, 0}, gpusimtest.InvalidValue},
-		{"cuDeviceGetAttribute", []any{&value, 1 << 20, 0}, gpusimtest.InvalidValue},
-		{"cuDeviceGetAttribute", []any{&value, maxThreads, 9}, gpusimtest.InvalidDevice},
-		{"cuDeviceCanAccessPeer", []any{&value, 0, 9}, gpusimtest.InvalidDevice},
-		{"cuDeviceGetPCIBusId", []any{&value, 4, 0}, gpusimtest.InvalidValue},
-		{"cuInit", []any{1}, gpusimtest.InvalidValue},
-	} {
-		d.Want(c.want, c.call, c.args...)
+	for _, a := range attempts {
+		equal(t, a.call, result(int32(l.Call(a.call, a.args...))), a.want)
 	}
 }
 
 // "Initialization": "If cuInit() has not been called, any function from the driver API will return
 // CUDA_ERROR_NOT_INITIALIZED"; cuInit: CUDA_ERROR_NO_DEVICE.
 func TestADriverIsInitialisedFirst(t *testing.T) {
-	if os.Getenv("DLX_GPUSIM_CHILD") == "" {
+	if role() == "" {
 		gpusimtest.Start(t) // skips where there is no driver
-		if out, err := child(t, "init", "DLX_GPUSIM_DEVICES=0").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+		succeeds(t, "init", "DLX_GPUSIM_DEVICES=0")
 		return
 	}
-	l, err := gpusimtest.Open(os.Getenv("DLX_CUDA_LIBRARY"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n int32
-	for _, c := range []struct {
-		call string
-		args []any
-		want gpusimtest.Result
-	}{
-		{"cuDriverGetVersion", []any{&n}, gpusimtest.Success},
-		{"cuDeviceGetCount", []any{&n}, gpusimtest.NotInitialized},
-		{"cuCtxSynchronize", nil, gpusimtest.NotInitialized},
-		{"cuInit", []any{0}, gpusimtest.NoDevice},
-		{"cuDeviceGetCount", []any{&n}, gpusimtest.NotInitialized},
-	} {
-		if got := gpusimtest.Result(int32(l.Call(c.call, c.args...))); got != c.want {
-			t.Errorf("%s returns %d, want %d", c.call, got, c.want)
-		}
-	}
-}
-
-// cuCtxEnablePeerAccess: CUDA_ERROR_PEER_ACCESS_UNSUPPORTED "if cuDeviceCanAccessPeer() indicates that the CUdevice of
-// the current context cannot directly access memory"; cuMemcpyPeer works nevertheless.
-func TestDevicesMayHaveNoAccessToEachOther(t *testing.T) {
-	const unsupported gpusimtest.Result = 217
-	d := gpusimtest.Start(t)
-	if runAlone(t, "DLX_GPUSIM_PEERS=0") {
-		return
-	}
-	var can int32
-	var there, before, far uint64
-	d.OK("cuDeviceCanAccessPeer", &can, 0, 1)
-	if can != 0 {
-		t.Error("the devices have access")
-	}
-	near := memory(t, d, 1)
-	here := d.Context()
-	d.OK("cuDevicePrimaryCtxRetain", &there, 1)
-	d.Want(unsupported, "cuCtxEnablePeerAccess", there, 0)
-	d.OK("cuCtxPushCurrent_v2", there)
-	d.OK("cuMemAlloc_v2", &far, 1)
-	d.OK("cuMemsetD8Async", far, 9, 1, legacy)
-	d.OK("cuCtxSynchronize")
-	d.OK("cuCtxPopCurrent_v2", &before)
-	d.OK("cuMemcpyPeerAsync", near, here, far, there, 1, legacy)
-	d.OK("cuCtxSynchronize")
-	d.Holds(near, []byte{9})
-
-	ptr := mapping(t, d, create(t, d, granularity), granularity)
-	d.Want(gpusimtest.InvalidDevice, "cuMemSetAccess", ptr, granularity, &access{location{1, 1}, readWrite}, 1)
-	d.OK("cuMemFree_v2", far)
-	d.OK("cuDevicePrimaryCtxRelease_v2", 1)
+	tryAlone(t, "DLX_CUDA_LIBRARY", []attempt{
+		{"", gpusimtest.Success, "cuDriverGetVersion", []any{new(int32)}},
+		{"", gpusimtest.NotInitialized, "cuDeviceGetCount", []any{new(int32)}},
+		{"", gpusimtest.NotInitialized, "cuCtxSynchronize", nil},
+		{"", gpusimtest.NoDevice, "cuInit", []any{0}},
+		{"", gpusimtest.NotInitialized, "cuDeviceGetCount", []any{new(int32)}},
+	})
 }
 
 // "Error Handling": "If the error code is not recognized, CUDA_ERROR_INVALID_VALUE will be returned", and the text is
 // NULL.
 func TestErrorsHaveNamesAndTexts(t *testing.T) {
 	d := gpusimtest.Start(t)
-	if got := d.Name(gpusimtest.IllegalAddress); got != "CUDA_ERROR_ILLEGAL_ADDRESS (700)" {
-		t.Error(got)
-	}
+	equal(t, "the name", d.Name(gpusimtest.IllegalAddress), "CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 	for _, call := range []string{"cuGetErrorName", "cuGetErrorString"} {
 		text := uint64(1)
 		d.OK(call, int(gpusimtest.OutOfMemory), &text)
@@ -148,9 +101,7 @@ func TestErrorsHaveNamesAndTexts(t *testing.T) {
 			t.Errorf("%s gives %d", call, text)
 		}
 		d.Want(gpusimtest.InvalidValue, call, 123456, &text)
-		if text != 0 {
-			t.Errorf("%s gives %#x for what is no error", call, text)
-		}
+		equal(t, "the text of what is no error", text, 0)
 	}
 }
 
@@ -172,20 +123,18 @@ func TestFunctionsAreFoundByTheirNames(t *testing.T) {
 		{"dlx_gpusim_hold", 12000, notFound},
 		{"printf", 12000, notFound},
 	} {
-		d.Run(t, fmt.Sprint(c.name, " ", c.version), func(t *testing.T, d *gpusimtest.Driver) {
-			name := append([]byte(c.name), 0)
-			function, again, status := uint64(1), uint64(1), int32(-1)
-			d.OK("cuGetProcAddress_v2", &name[0], &function, c.version, 0, &status)
-			d.OK("cuGetProcAddress_v2", &name[0], &again, c.version, 0, nil)
-			if status != c.want || (function != 0) != (c.want == found) || again != function {
-				t.Errorf("status %d, function %#x, and without a status %#x", status, function, again)
-			}
-		})
+		function, again, status := uint64(1), uint64(1), int32(-1)
+		d.OK("cuGetProcAddress_v2", cText(c.name), &function, c.version, 0, &status)
+		d.OK("cuGetProcAddress_v2", cText(c.name), &again, c.version, 0, nil)
+		if status != c.want || (function != 0) != (c.want == found) || again != function {
+			t.Errorf("%s %d: status %d, function %#x, and without a status %#x", c.name, c.version, status, function, again)
+		}
 	}
-	name, function := append([]byte("cuInit"), 0), uint64(0)
-	d.Want(gpusimtest.InvalidValue, "cuGetProcAddress_v2", nil, &function, 12000, 0, nil)
-	d.Want(gpusimtest.InvalidValue, "cuGetProcAddress_v2", &name[0], nil, 12000, 0, nil)
-	d.Want(gpusimtest.InvalidValue, "cuGetProcAddress_v2", &name[0], &function, 12000, 99, nil)
+	for _, args := range [][]any{
+		{nil, new(uint64), 12000, 0, nil}, {cText("cuInit"), nil, 12000, 0, nil}, {cText("cuInit"), new(uint64), 12000, 99, nil},
+	} {
+		d.Want(gpusimtest.InvalidValue, "cuGetProcAddress_v2", args...)
+	}
 }
 
 // NVIDIA's runtime, which PyTorch and CuPy bring, opens the driver that the process has already, asks it for functions by
@@ -203,8 +152,38 @@ func TestNVIDIAsRuntimeFindsTheDriverInsufficient(t *testing.T) {
 	}
 	count := func() uint64 { return d.Call("dlx_gpusim_count", cText("cuGetProcAddress")) }
 	before := count()
-	var n int32
-	if got := int32(l.Call("cudaGetDeviceCount", &n)); got != insufficient || count() == before {
+	if got := int32(l.Call("cudaGetDeviceCount", new(int32))); got != insufficient || count() == before {
 		t.Errorf("it returns %d, want %d, after %d questions", got, insufficient, count()-before)
+	}
+}
+
+type uuid [16]byte
+
+// uuidWanted asks this program, run again, for device 0's UUID under other environments.
+const uuidWanted = "GPUSIM_TEST_UUID_WANTED"
+
+// "Device Management", cuDeviceGetUuid. The UUID is looked up once in a process, so each case has one.
+func TestEveryDeviceHasAUUIDOfItsOwn(t *testing.T) {
+	d := gpusimtest.Start(t)
+	if role() == "" {
+		const own, nowhere = uuidWanted + "=dlx simulated 0", "/nonexistent"
+		noVulkan := []string{"VK_ICD_FILENAMES=" + nowhere, "VK_DRIVER_FILES=" + nowhere, own}
+		succeeds(t, "the environment", "DLX_GPUSIM_UUID=30313233-3435-3637-3839-616263646566", uuidWanted+"=0123456789abcdef")
+		succeeds(t, "no driver of Vulkan", noVulkan...)
+		succeeds(t, "an instance of a card", append(noVulkan, "DLX_GPUSIM_MIG=1")...)
+		succeeds(t, "an environment that is no UUID", append(noVulkan, "DLX_GPUSIM_UUID=1234")...)
+	}
+	var first, again, second uuid
+	d.OK("cuDeviceGetUuid", &first, 0)
+	d.OK("cuDeviceGetUuid_v2", &again, 0)
+	d.OK("cuDeviceGetUuid_v2", &second, 1)
+	instance := os.Getenv("DLX_GPUSIM_MIG") == "1" // of which only the second version tells
+	if (first == again) == instance || again == second || first == (uuid{}) {
+		t.Errorf("device 0 has %x and %x, device 1 %x", first, again, second)
+	}
+	d.Want(gpusimtest.InvalidDevice, "cuDeviceGetUuid_v2", &first, 99)
+	d.Want(gpusimtest.InvalidValue, "cuDeviceGetUuid_v2", nil, 0)
+	if want := os.Getenv(uuidWanted); want != "" {
+		equal(t, "the UUID", strings.TrimRight(string(first[:]), "\x00"), want)
 	}
 }

@@ -60,105 +60,85 @@ func (g gl) buffer(data []byte) (name uint32) {
 	return name
 }
 
-func (g gl) read(name uint32, n int) []byte {
-	data := make([]byte, n)
+// holds fails the test unless OpenGL finds some bytes in a buffer.
+func (g gl) holds(name uint32, want []byte) {
+	g.t.Helper()
+	data := make([]byte, len(want))
 	g.Call("glBindBuffer", copyWrite, name)
-	g.Call("glGetBufferSubData", copyWrite, 0, n, &data[0])
-	return data
+	g.Call("glGetBufferSubData", copyWrite, 0, len(data), &data[0])
+	if !bytes.Equal(data, want) {
+		g.t.Errorf("OpenGL finds % x ...", data[:8])
+	}
+}
+
+// mapped maps a resource, and returns where.
+func mapped(d *driver, resource, stream uint64) (ptr, size uint64) {
+	d.OK("cuGraphicsMapResources", 1, &resource, stream)
+	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
+	return ptr, size
 }
 
 // "OpenGL Interoperability" and "Graphics Interoperability": the buffer's bytes are
 // CUDA's while it is mapped, OpenGL's otherwise.
 func TestABufferOfOpenGLGoesThereAndBack(t *testing.T) {
 	d := gpusimtest.Start(t)
-	g := newGL(t)
-	stream := d.NewStream()
-	name := g.buffer(gpusimtest.Pattern(6, 3*page))
-	var resource, ptr, size uint64
-	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, 0)
-	d.Want(gpusimtest.NotMapped, "cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
+	g, stream, want := newGL(t), d.NewStream(), gpusimtest.Pattern(6, 3*page)
+	name := g.buffer(want)
+	resource := d.New("cuGraphicsGLRegisterBuffer", name, 0)
+	d.Want(gpusimtest.NotMapped, "cuGraphicsResourceGetMappedPointer_v2", new(uint64), new(uint64), resource)
 	d.Want(gpusimtest.NotMapped, "cuGraphicsUnmapResources", 1, &resource, stream)
-
-	d.OK("cuGraphicsMapResources", 1, &resource, stream)
+	ptr, size := mapped(d, resource, stream)
+	equal(t, "the size", size, 3*page)
 	d.Want(gpusimtest.AlreadyMapped, "cuGraphicsMapResources", 1, &resource, stream)
-	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
-	if size != 3*page {
-		t.Errorf("the buffer has %d bytes", size)
-	}
 	d.Want(gpusimtest.InvalidValue, "cuMemFree_v2", ptr)
-	d.Holds(ptr, gpusimtest.Pattern(6, 3*page))
-	d.OK("cuMemsetD8Async", ptr+page, 0x5A, page, stream)
+	d.Holds(ptr, want)
+	fill(d, ptr+page, 0x5A, page, stream)
 	d.OK("cuGraphicsUnmapResources", 1, &resource, stream)
-
-	want := gpusimtest.Pattern(6, 3*page)
 	copy(want[page:], bytes.Repeat([]byte{0x5A}, page))
-	if !bytes.Equal(g.read(name, 3*page), want) {
-		t.Error("OpenGL does not find what CUDA wrote")
-	}
+	g.holds(name, want)
 	d.OK("cuGraphicsUnregisterResource", resource)
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuGraphicsUnregisterResource", resource)
 }
 
-// cuGraphicsGLRegisterBuffer: CU_GRAPHICS_REGISTER_FLAGS_READ_ONLY and WRITE_DISCARD.
+// cuGraphicsGLRegisterBuffer: CU_GRAPHICS_REGISTER_FLAGS_READ_ONLY and WRITE_DISCARD. cuGraphicsUnmapResources waits for the
+// work "in stream", for no other.
 func TestAMappingIsOfTheKindThatWasRegistered(t *testing.T) {
 	d := gpusimtest.Start(t)
-	g := newGL(t)
-	stream := d.NewStream()
-	before := gpusimtest.Pattern(1, page)
-	name := g.buffer(before)
-	var resource, ptr, size uint64
-	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, readOnlyMap)
-	d.OK("cuGraphicsMapResources", 1, &resource, stream)
-	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
-	d.Holds(ptr, before)
-	d.OK("cuMemsetD8Async", ptr, 1, page, stream)
-	d.OK("cuGraphicsUnmapResources", 1, &resource, stream)
-	if !bytes.Equal(g.read(name, page), before) {
-		t.Error("what was written to a buffer that is mapped for reading arrived")
+	g, stream, before := newGL(t), d.NewStream(), gpusimtest.Pattern(1, page)
+	for _, c := range []struct {
+		flags           int
+		mapped, written []byte // what the device finds, and OpenGL afterwards
+	}{
+		{0, before, bytes.Repeat([]byte{3}, page)},
+		{readOnlyMap, before, before},
+		{discardingMap, bytes.Repeat([]byte{freshlyTouched}, page), bytes.Repeat([]byte{3}, page)},
+	} {
+		name := g.buffer(before)
+		resource := d.New("cuGraphicsGLRegisterBuffer", name, c.flags)
+		ptr, _ := mapped(d, resource, stream)
+		d.Holds(ptr, c.mapped)
+		release := d.Hold()
+		fill(d, ptr, 3, page, stream)
+		d.OK("cuGraphicsUnmapResources", 1, &resource, stream)
+		release()
+		g.holds(name, c.written)
+		d.OK("cuGraphicsUnregisterResource", resource)
 	}
-	d.OK("cuGraphicsUnregisterResource", resource)
-
-	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, discardingMap)
-	d.OK("cuGraphicsMapResources", 1, &resource, stream)
-	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
-	d.Holds(ptr, bytes.Repeat([]byte{freshlyTouched}, page))
-	d.OK("cuGraphicsUnmapResources", 1, &resource, stream)
-	d.OK("cuGraphicsUnregisterResource", resource)
-}
-
-// cuGraphicsUnmapResources waits for the work "in stream", for no other.
-func TestUnmappingWaitsForItsStream(t *testing.T) {
-	d := gpusimtest.Start(t)
-	g := newGL(t)
-	stream := d.NewStream()
-	name := g.buffer(gpusimtest.Pattern(2, page))
-	var resource, ptr, size uint64
-	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, 0)
-	d.OK("cuGraphicsMapResources", 1, &resource, stream)
-	d.OK("cuGraphicsResourceGetMappedPointer_v2", &ptr, &size, resource)
-	d.Call("dlx_gpusim_hold", 1)
-	defer d.Call("dlx_gpusim_hold", 0)
-	d.OK("cuMemsetD8Async", ptr, 3, page, stream)
-	d.OK("cuGraphicsUnmapResources", 1, &resource, stream)
-	if got := g.read(name, page); !bytes.Equal(got, bytes.Repeat([]byte{3}, page)) {
-		t.Errorf("OpenGL finds % x", got[:8])
-	}
-	d.OK("cuGraphicsUnregisterResource", resource)
 }
 
 func TestWhatIsNoBufferOfOpenGLIsRefused(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var resource uint64
-	d.Want(gpusimtest.InvalidGraphicsContext, "cuGraphicsGLRegisterBuffer", &resource, 1, 0)
+	d.Want(gpusimtest.InvalidGraphicsContext, "cuGraphicsGLRegisterBuffer", new(uint64), 1, 0)
 	g := newGL(t)
-	d.Want(gpusimtest.InvalidValue, "cuGraphicsGLRegisterBuffer", &resource, 0, 0)
-	d.Want(gpusimtest.InvalidValue, "cuGraphicsGLRegisterBuffer", &resource, 4711, 0)
 	name := g.buffer(gpusimtest.Pattern(1, page))
-	d.Want(gpusimtest.InvalidValue, "cuGraphicsGLRegisterBuffer", &resource, name, 99)
-
-	d.OK("cuGraphicsGLRegisterBuffer", &resource, name, 0)
-	d.Want(gpusimtest.InvalidHandle, "cuGraphicsMapResources", 2, &[2]uint64{resource, resource}, nil)
-	d.Want(gpusimtest.InvalidValue, "cuGraphicsMapResources", 0, nil, nil)
+	resource := d.New("cuGraphicsGLRegisterBuffer", name, 0)
+	try(t, d, []attempt{
+		{"no buffer", gpusimtest.InvalidValue, "cuGraphicsGLRegisterBuffer", []any{new(uint64), 0, 0}},
+		{"no such buffer", gpusimtest.InvalidValue, "cuGraphicsGLRegisterBuffer", []any{new(uint64), 4711, 0}},
+		{"no such flags", gpusimtest.InvalidValue, "cuGraphicsGLRegisterBuffer", []any{new(uint64), name, 99}},
+		{"one twice", gpusimtest.InvalidHandle, "cuGraphicsMapResources", []any{2, &[2]uint64{resource, resource}, nil}},
+		{"none", gpusimtest.InvalidValue, "cuGraphicsMapResources", []any{0, nil, nil}},
+	})
 	d.OK("cuGraphicsMapResources", 1, &resource, nil)
 	d.WantMisuse(gpusimtest.Success, "cuGraphicsUnregisterResource", resource)
 }

@@ -12,7 +12,7 @@ import (
 // now reads a byte with no order to the work of other streams.
 func now(h *gpusimtest.HIP, stream, at uint64) byte {
 	var b [1]byte
-	h.OK("hipMemcpyAsync", &b[0], at, 1, 2, stream)
+	h.OK("hipMemcpyAsync", &b[0], at, 1, 2, stream) // to the host
 	h.OK("hipStreamSynchronize", stream)
 	return b[0]
 }
@@ -24,91 +24,77 @@ func TestHIPsNullStreamIsInOrderWithBlockingStreams(t *testing.T) {
 	at, blocking, other := h.Malloc(1), h.Stream(0), h.Stream(1)
 	h.OK("hipMemsetAsync", at, 1, 1, nil)
 	h.OK("hipDeviceSynchronize")
-	hold(t, h.Driver)
+	h.Hold()
 	h.OK("hipMemsetAsync", at, 2, 1, blocking)
-	if got := now(h, other, at); got != 1 {
-		t.Errorf("a stream of its own waited: %d", got)
-	}
-	if got := now(h, 0, at); got != 2 {
-		t.Errorf("the null stream did not wait for a blocking one: %d", got)
-	}
+	equal(t, "the memory in a stream of its own", now(h, other, at), 1)
+	equal(t, "the memory in the null stream, after a blocking one", now(h, 0, at), 2)
 	h.OK("hipMemsetAsync", at, 3, 1, nil)
-	if got := now(h, blocking, at); got != 3 {
-		t.Errorf("a blocking stream did not wait for the null stream: %d", got)
-	}
+	equal(t, "the memory in a blocking stream, after the null stream", now(h, blocking, at), 3)
 	h.OK("hipMemsetAsync", at, 4, 1, perThread)
-	if got := now(h, 0, at); got != 4 {
-		t.Errorf("the null stream did not wait for the thread's: %d", got)
-	}
+	equal(t, "the memory in the null stream, after the thread's", now(h, 0, at), 4)
 }
 
 // hipStreamLegacy, which is 1, came with 6.0. clr: a stream that does not exist is hipErrorContextIsDestroyed, of
 // hipStreamWaitEvent hipErrorInvalidHandle.
 func TestHIPStreamsThatDoNotExist(t *testing.T) {
+	const gone, invalid = gpusimtest.ContextIsDestroyed, gpusimtest.InvalidHandle
 	version, here := hipVersions(t, "5", "6")
 	if !here {
 		return
 	}
 	h := gpusimtest.StartHIP(t)
-	var stream, event uint64
-	if version == "5" {
-		h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipStreamSynchronize", legacy)
-	} else {
-		h.OK("hipStreamSynchronize", legacy)
-	}
-	h.OK("hipEventCreateWithFlags", &event, 2)
+	event, stream := h.New("hipEventCreateWithFlags", 2), h.New("hipStreamCreateWithFlags", 1)
 	defer h.OK("hipEventDestroy", event)
-	h.OK("hipStreamCreateWithFlags", &stream, 1)
 	h.OK("hipStreamDestroy", stream)
-	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipStreamSynchronize", stream)
-	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipStreamQuery", stream)
-	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipMemcpyAsync", 1, 1, 1, 4, stream)
-	h.WantMisuse(gpusimtest.InvalidHandle, "hipStreamWaitEvent", stream, event, 0)
-	h.WantMisuse(gpusimtest.InvalidHandle, "hipStreamDestroy", nil)
-	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipEventRecord", event, stream)
-	h.WantMisuse(gpusimtest.InvalidHandle, "hipEventRecord", stream, 0)
-	if version != "5" {
-		h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipLaunchHostFunc", stream, 1, 0)
-	}
-	h.WantMisuse(gpusimtest.ContextIsDestroyed, "hipStreamAddCallback", stream, 1, 0, 0)
+	h.WantMisuse(gone, "hipStreamSynchronize", stream)
+	h.WantMisuse(gone, "hipStreamQuery", stream)
+	h.WantMisuse(gone, "hipMemcpyAsync", 1, 1, 1, byAddress, stream)
+	h.WantMisuse(invalid, "hipStreamWaitEvent", stream, event, 0)
+	h.WantMisuse(invalid, "hipStreamDestroy", nil)
+	h.WantMisuse(gone, "hipEventRecord", event, stream)
+	h.WantMisuse(invalid, "hipEventRecord", stream, 0)
+	h.WantMisuse(gone, "hipStreamAddCallback", stream, 1, 0, 0)
 	h.Want(gpusimtest.InvalidValue, "hipStreamWaitEvent", nil, event, 1)
 	h.Want(gpusimtest.InvalidValue, "hipStreamCreateWithFlags", &stream, 2)
+	if version == "5" {
+		h.WantMisuse(gone, "hipStreamSynchronize", legacy)
+	} else {
+		h.OK("hipStreamSynchronize", legacy)
+		h.WantMisuse(gone, "hipLaunchHostFunc", stream, 1, 0)
+	}
 }
 
 // hipEventQuery: hipErrorNotReady (600). An event can be recorded on streams of its device only (clr), and waited for on any.
 func TestHIPEvents(t *testing.T) {
+	const release, both, notReady = 0x40000000, 0xc0000000, gpusimtest.NotReady
 	h := gpusimtest.StartHIP(t)
 	at, stream := h.Malloc(1), h.Stream(1)
-	const release, both = 0x40000000, 0xc0000000
-	var timed, event, far uint64
+	event, timed := h.New("hipEventCreateWithFlags", release), h.New("hipEventCreateWithFlags", 0)
 	var ms float32
-	var device int32
-	h.Want(gpusimtest.InvalidValue, "hipEventCreateWithFlags", &event, 8)
-	h.Want(gpusimtest.InvalidValue, "hipEventCreateWithFlags", &event, both)
-	h.OK("hipEventCreateWithFlags", &event, release)
-	h.OK("hipEventCreateWithFlags", &timed, 0)
-	h.Want(gpusimtest.InvalidHandle, "hipEventElapsedTime", &ms, timed, event)
-	h.Want(gpusimtest.InvalidValue, "hipEventElapsedTime", nil, timed, event)
-	hold(t, h.Driver)
+	try(t, h.Driver, []attempt{
+		{"flags", gpusimtest.InvalidValue, "hipEventCreateWithFlags", []any{new(uint64), 8}},
+		{"two releases", gpusimtest.InvalidValue, "hipEventCreateWithFlags", []any{new(uint64), both}},
+		{"never recorded", gpusimtest.InvalidHandle, "hipEventElapsedTime", []any{&ms, timed, event}},
+		{"no result", gpusimtest.InvalidValue, "hipEventElapsedTime", []any{nil, timed, event}},
+	})
+	h.Hold()
 	h.OK("hipEventQuery", event)
 	h.OK("hipEventRecord", timed, stream)
 	h.OK("hipMemsetAsync", at, 9, 1, stream)
 	h.OK("hipEventRecord", event, stream)
-	h.Want(gpusimtest.NotReady, "hipEventQuery", event)
-	h.Want(gpusimtest.NotReady, "hipEventElapsedTime", &ms, timed, event)
-	h.Want(gpusimtest.NotReady, "hipStreamQuery", stream)
+	try(t, h.Driver, []attempt{
+		{"the event", notReady, "hipEventQuery", []any{event}},
+		{"the time", notReady, "hipEventElapsedTime", []any{&ms, timed, event}},
+		{"the stream", notReady, "hipStreamQuery", []any{stream}},
+	})
 
 	h.OK("hipSetDevice", 1)
-	h.OK("hipStreamCreateWithFlags", &far, 1)
+	far, device := h.New("hipStreamCreateWithFlags", 1), int32(0)
 	h.OK("hipStreamGetDevice", far, &device)
-	if got := int32(h.Call("hipGetStreamDeviceId", far)); device != 1 || got != 1 {
-		t.Errorf("the stream is of device %d and %d", device, got)
-	}
+	equal(t, "the device", [2]int32{device, int32(h.Call("hipGetStreamDeviceId", far))}, [2]int32{1, 1})
 	h.Want(gpusimtest.InvalidHandle, "hipEventRecord", event, far)
 	h.OK("hipStreamWaitEvent", far, event, 0)
-	if got := now(h, far, at); got != 9 {
-		t.Errorf("the other device's stream did not wait: %d", got)
-	}
+	equal(t, "the memory in the other device's stream", now(h, far, at), 9)
 	h.OK("hipStreamDestroy", far)
 	h.OK("hipSetDevice", 0)
 
@@ -129,7 +115,7 @@ func TestHIPHostFunctions(t *testing.T) {
 	at, stream := h.Malloc(1), h.Stream(1)
 	work := h.NewHostWork(&host[0], time.Millisecond, "hipGetDevice")
 	h.OK("hipMemsetAsync", at, 6, 1, stream)
-	h.OK("hipMemcpyAsync", hostAt, at, 1, 4, stream)
+	h.OK("hipMemcpyAsync", hostAt, at, 1, byAddress, stream)
 	h.OK("hipLaunchHostFunc", stream, work.Function(), work.Data())
 	h.OK("hipStreamSynchronize", stream)
 	if work.Runs() != 1 || work.Saw() != 6 || work.Result() != gpusimtest.NotSupported {
@@ -142,35 +128,29 @@ func TestHIPHostFunctions(t *testing.T) {
 // thread's mode is relaxed (2) (clr, CHECK_STREAM_CAPTURE_SUPPORTED).
 func TestHIPCaptures(t *testing.T) {
 	h := gpusimtest.StartHIP(t)
-	at, stream := h.Malloc(1), h.Stream(1)
+	at, stream, mode := h.Malloc(1), h.Stream(1), int32(modeRelaxed)
+	wantCapture := func(want int32) {
+		t.Helper()
+		var status int32
+		h.OK("hipStreamIsCapturing", stream, &status)
+		equal(t, "the status", status, want)
+	}
 	h.OK("hipMemsetAsync", at, 1, 1, nil)
 	h.OK("hipDeviceSynchronize")
-	const unsupported, invalidated gpusimtest.Result = 900, 901
-	var status, mode int32
-	var graph, p uint64
-	h.OK("hipStreamIsCapturing", stream, &status)
-	if status != 0 {
-		t.Errorf("the status is %d", status)
-	}
-	h.OK("hipStreamBeginCapture", stream, 0)
-	h.OK("hipStreamIsCapturing", stream, &status)
-	if status != 1 {
-		t.Errorf("the status is %d", status)
-	}
-	mode = 2
+	wantCapture(statusNone)
+	h.OK("hipStreamBeginCapture", stream, modeGlobal)
+	wantCapture(statusActive)
 	h.OK("hipThreadExchangeStreamCaptureMode", &mode)
-	h.OK("hipMalloc", &p, 1)
+	p := h.New("hipMalloc", 1)
 	h.OK("hipThreadExchangeStreamCaptureMode", &mode)
 	h.OK("hipMemsetAsync", at, 5, 1, stream)
+	var graph uint64
 	h.OK("hipStreamEndCapture", stream, &graph)
 	h.OK("hipFree", p)
-	other := h.Stream(1)
-	if got := now(h, other, at); got != 1 {
-		t.Errorf("what was captured has run: %d", got)
-	}
+	equal(t, "the memory after the capture", now(h, h.Stream(1), at), 1)
 	h.OK("hipGraphDestroy", graph)
 
-	h.OK("hipStreamBeginCapture", stream, 0)
-	h.Want(unsupported, "hipMalloc", &p, 1)
-	h.Want(invalidated, "hipStreamEndCapture", stream, &graph)
+	h.OK("hipStreamBeginCapture", stream, modeGlobal)
+	h.Want(captureUnsupported, "hipMalloc", &p, 1)
+	h.Want(captureInvalidated, "hipStreamEndCapture", stream, &graph)
 }

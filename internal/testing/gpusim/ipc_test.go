@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
@@ -79,6 +77,17 @@ func (p *peer) tell(line string) {
 	}
 }
 
+// give gives the peer a handle, in a line.
+func (p *peer) give(h gpusimtest.Handle) { p.t.Helper(); p.tell(hex.EncodeToString(h[:])) }
+
+// hears fails the test unless the peer says what is wanted next.
+func (p *peer) hears(want string) {
+	p.t.Helper()
+	if got := p.hear(); got != want {
+		p.t.Fatalf("the other process says %q, want %q", got, want)
+	}
+}
+
 // hear returns what the peer says next.
 func (p *peer) hear() string {
 	p.t.Helper()
@@ -104,77 +113,72 @@ func (p asPeer) handle(t *testing.T) (h gpusimtest.Handle) {
 	if !p.in.Scan() {
 		t.Fatal("no more input")
 	}
-	if n, err := hex.Decode(h[:], p.in.Bytes()); n != len(h) || err != nil {
+	return decode(t, p.in.Text())
+}
+
+// decode reads a handle from a line.
+func decode(t *testing.T, line string) (h gpusimtest.Handle) {
+	t.Helper()
+	if n, err := hex.Decode(h[:], []byte(line)); n != len(h) || err != nil {
 		t.Fatal(n, err)
 	}
 	return h
 }
 
-var peers = map[string]func(*testing.T, *gpusimtest.Driver, asPeer){
-	"memory": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
+// memoryHandle and eventHandle export memory and an event.
+func memoryHandle(d *driver, ptr uint64) (h gpusimtest.Handle) {
+	d.OK("cuIpcGetMemHandle", &h, ptr)
+	return h
+}
+
+func eventHandle(d *driver, event uint64) (h gpusimtest.Handle) {
+	d.OK("cuIpcGetEventHandle", &h, event)
+	return h
+}
+
+var peers = map[string]func(*testing.T, *driver, asPeer){
+	"memory": func(t *testing.T, d *driver, p asPeer) {
 		h := p.handle(t)
-		var ptr, again uint64
-		d.Want(gpusimtest.InvalidValue, "cuIpcOpenMemHandle_v2", &ptr, h, 0)
-		d.OK("cuIpcOpenMemHandle_v2", &ptr, h, lazyPeerAccess)
-		d.OK("cuIpcOpenMemHandle_v2", &again, h, lazyPeerAccess)
-		if again != ptr {
-			t.Errorf("opened again at %#x, want %#x", again, ptr)
-		}
+		d.Want(gpusimtest.InvalidValue, "cuIpcOpenMemHandle_v2", new(uint64), h, 0)
+		ptr := d.New("cuIpcOpenMemHandle_v2", h, lazyPeerAccess)
+		equal(t, "what is opened again", d.New("cuIpcOpenMemHandle_v2", h, lazyPeerAccess), ptr)
 		d.Want(gpusimtest.InvalidValue, "cuMemFree_v2", ptr)
 		d.OK("cuIpcCloseMemHandle", ptr)
 		d.Holds(ptr, gpusimtest.Pattern(4, 3*page))
-		data := make([]byte, 3*page+1)
-		d.Want(gpusimtest.InvalidValue, "cuMemcpyDtoH_v2", &data[0], ptr, len(data))
+		d.Want(gpusimtest.InvalidValue, "cuMemcpyDtoH_v2", &make([]byte, 3*page+1)[0], ptr, 3*page+1)
 		d.Write(ptr+page, gpusimtest.Pattern(8, page))
-		d.OK("cuIpcCloseMemHandle", ptr)
-		d.Want(gpusimtest.InvalidValue, "cuIpcCloseMemHandle", ptr)
-		p.say("done")
-	},
-	"keep open": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
-		h := p.handle(t)
-		var ptr uint64
-		d.OK("cuIpcOpenMemHandle_v2", &ptr, h, lazyPeerAccess)
-		p.say("open")
+		p.say("written")
 		p.in.Scan() // until the other process has freed the memory
 		d.OK("cuIpcCloseMemHandle", ptr)
+		d.Want(gpusimtest.InvalidValue, "cuIpcCloseMemHandle", ptr)
 	},
-	"open fails": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
-		h := p.handle(t)
-		var ptr uint64
-		p.say(d.Name(d.Result("cuIpcOpenMemHandle_v2", &ptr, h, lazyPeerAccess)))
+	"open fails": func(t *testing.T, d *driver, p asPeer) {
+		p.say(d.Name(d.Result("cuIpcOpenMemHandle_v2", new(uint64), p.handle(t), lazyPeerAccess)))
 	},
-	"export and die": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
-		var ptr, event uint64
-		var memory, state gpusimtest.Handle
-		d.OK("cuMemAlloc_v2", &ptr, page)
-		d.OK("cuEventCreate", &event, interprocess)
-		d.OK("cuIpcGetMemHandle", &memory, ptr)
-		d.OK("cuIpcGetEventHandle", &state, event)
+	"export and die": func(_ *testing.T, d *driver, p asPeer) {
+		memory := memoryHandle(d, d.New("cuMemAlloc_v2", page))
+		state := eventHandle(d, d.New("cuEventCreate", interprocess))
 		p.say(hex.EncodeToString(memory[:]))
 		p.say(hex.EncodeToString(state[:]))
 		os.Exit(0)
 	},
-	"descriptors": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
+	"descriptors": func(t *testing.T, d *driver, _ asPeer) {
 		const memory, timeline = 3, 4
-		var handle, semaphore uint64
-		d.OK("cuMemImportFromShareableHandle", &handle, memory, posixFD)
-		d.OK("cuImportExternalSemaphore", &semaphore, &externalSemaphore{kind: timelineFD, fd: timeline})
+		handle := d.New("cuMemImportFromShareableHandle", memory, posixFD)
+		semaphore := d.New("cuImportExternalSemaphore", &externalSemaphore{kind: timelineFD, fd: timeline})
 		ptr, stream := mapping(t, d, handle, granularity), d.NewStream()
 		d.OK("cuMemRelease", handle)
-		d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 1}, 1, stream)
+		at(d, wait, semaphore, 1, stream)
 		d.OK("cuMemcpyDtoDAsync_v2", ptr+page, ptr, page, stream)
-		d.OK("cuSignalExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 2}, 1, stream)
+		at(d, signal, semaphore, 2, stream)
 		d.OK("cuStreamSynchronize", stream)
 		d.OK("cuDestroyExternalSemaphore", semaphore)
 	},
-	"wait": func(t *testing.T, d *gpusimtest.Driver, p asPeer) {
+	"wait": func(t *testing.T, d *driver, p asPeer) {
 		memory, state := p.handle(t), p.handle(t)
-		stream := d.NewStream()
-		var ptr, event uint64
-		d.OK("cuIpcOpenMemHandle_v2", &ptr, memory, lazyPeerAccess)
-		d.OK("cuIpcOpenEventHandle", &event, state)
+		stream, data := d.NewStream(), d.Pinned(page)
+		ptr, event := d.New("cuIpcOpenMemHandle_v2", memory, lazyPeerAccess), d.New("cuIpcOpenEventHandle", state)
 		d.Want(gpusimtest.NotReady, "cuEventQuery", event)
-		data := d.Pinned(page)
 		d.OK("cuStreamWaitEvent", stream, event, 0)
 		d.OK("cuMemcpyAsync", &data[0], ptr, len(data), stream)
 		p.say("waiting")
@@ -184,10 +188,8 @@ var peers = map[string]func(*testing.T, *gpusimtest.Driver, asPeer){
 		p.in.Scan() // the other process has destroyed the event
 		d.OK("cuEventQuery", event)
 		d.Noted()
-		for i, b := range data {
-			if b != 0x5A {
-				t.Fatalf("byte %d is %#x after the wait", i, b)
-			}
+		if !bytes.Equal(data, bytes.Repeat([]byte{0x5A}, page)) {
+			t.Errorf("the memory begins with % x after the wait", data[:8])
 		}
 		d.OK("cuEventDestroy_v2", event)
 		d.OK("cuIpcCloseMemHandle", ptr)
@@ -197,168 +199,95 @@ var peers = map[string]func(*testing.T, *gpusimtest.Driver, asPeer){
 
 // TestPeer is the other process.
 func TestPeer(t *testing.T) {
-	role := os.Getenv(peerRole)
-	if role == "" {
-		return // run by the tests that need another process
+	if role := os.Getenv(peerRole); role != "" { // run by the tests that need another process
+		peers[role](t, gpusimtest.Start(t), asPeer{bufio.NewScanner(os.Stdin)})
 	}
-	peers[role](t, gpusimtest.Start(t), asPeer{bufio.NewScanner(os.Stdin)})
 }
 
 const interprocess = 4 | 2 // CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING
 
-// "Device Management", cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle.
+// "Device Management", cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle. "Calling cuMemFree on an exported memory
+// region before calling cuIpcCloseMemHandle in the importing context will result in undefined behavior."
 func TestProcessesShareMemory(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var ptr uint64
-	var h, again gpusimtest.Handle
-	d.OK("cuMemAlloc_v2", &ptr, 3*page)
+	ptr := d.New("cuMemAlloc_v2", 3*page)
 	d.Write(ptr, gpusimtest.Pattern(4, 3*page))
-	d.OK("cuIpcGetMemHandle", &h, ptr)
-	d.OK("cuIpcGetMemHandle", &again, ptr)
-	if h != again {
-		t.Error("a second handle of the same memory is another one")
-	}
+	h := memoryHandle(d, ptr)
+	equal(t, "a second handle of the same memory", memoryHandle(d, ptr), h)
+	d.Want(gpusimtest.InvalidContext, "cuIpcOpenMemHandle_v2", new(uint64), h, lazyPeerAccess)
+	d.Want(gpusimtest.InvalidValue, "cuIpcOpenMemHandle_v2", new(uint64), gpusimtest.Handle{1, 2, 3}, lazyPeerAccess)
 	p := startPeer(t, "memory")
-	p.tell(hex.EncodeToString(h[:]))
-	if got := p.hear(); got != "done" {
-		t.Fatal(got)
-	}
+	p.give(h)
+	p.hears("written")
 	d.Holds(ptr+page, gpusimtest.Pattern(8, page))
-	d.OK("cuMemFree_v2", ptr)
-}
-
-// A handle is for other processes, as long as the memory lives.
-func TestAHandleIsRefusedWhereItIsNotGood(t *testing.T) {
-	d := gpusimtest.Start(t)
-	var ptr, next, opened uint64
-	var h gpusimtest.Handle
-	d.OK("cuMemAlloc_v2", &ptr, page)
-	d.OK("cuIpcGetMemHandle", &h, ptr)
-	d.Want(gpusimtest.InvalidContext, "cuIpcOpenMemHandle_v2", &opened, h, lazyPeerAccess)
-	d.Want(gpusimtest.InvalidValue, "cuIpcOpenMemHandle_v2", &opened, gpusimtest.Handle{1, 2, 3}, lazyPeerAccess)
-	d.OK("cuMemFree_v2", ptr)
-	d.OK("cuMemAlloc_v2", &next, page)
-	p := startPeer(t, "open fails")
-	p.tell(hex.EncodeToString(h[:]))
-	if got, want := p.hear(), d.Name(gpusimtest.MapFailed); got != want {
-		t.Errorf("a handle of freed memory: %s, want %s", got, want)
-	}
-	d.OK("cuMemFree_v2", next)
-}
-
-// "Calling cuMemFree on an exported memory region before calling cuIpcCloseMemHandle in the importing context will
-// result in undefined behavior."
-func TestMemoryIsClosedByOthersBeforeItIsFreed(t *testing.T) {
-	d := gpusimtest.Start(t)
-	var ptr uint64
-	var h gpusimtest.Handle
-	d.OK("cuMemAlloc_v2", &ptr, page)
-	d.OK("cuIpcGetMemHandle", &h, ptr)
-	p := startPeer(t, "keep open")
-	p.tell(hex.EncodeToString(h[:]))
-	if got := p.hear(); got != "open" {
-		t.Fatal(got)
-	}
 	d.OK("cuMemFree_v2", ptr)
 	d.Noted()
 	p.tell("freed")
+	memory(t, d, page)
+	late := startPeer(t, "open fails")
+	late.give(h)
+	late.hears(d.Name(gpusimtest.MapFailed))
 }
 
 func TestHandlesOfADeadProcessAreRefused(t *testing.T) {
 	d := gpusimtest.Start(t)
 	p := startPeer(t, "export and die")
-	var memory, state gpusimtest.Handle
-	for _, h := range []*gpusimtest.Handle{&memory, &state} {
-		if n, err := hex.Decode(h[:], []byte(p.hear())); n != len(h) || err != nil {
-			t.Fatal(n, err)
-		}
-	}
+	memory, state := decode(t, p.hear()), decode(t, p.hear())
 	for p.out.Scan() { // to its end
 	}
-	var ptr, event uint64
-	d.Want(gpusimtest.MapFailed, "cuIpcOpenMemHandle_v2", &ptr, memory, lazyPeerAccess)
-	d.Want(gpusimtest.MapFailed, "cuIpcOpenEventHandle", &event, state)
+	d.Want(gpusimtest.MapFailed, "cuIpcOpenMemHandle_v2", new(uint64), memory, lazyPeerAccess)
+	d.Want(gpusimtest.MapFailed, "cuIpcOpenEventHandle", new(uint64), state)
 }
 
 // "memory allocation created with cuMemAlloc", from its base.
 func TestOnlyMemoryOfCuMemAllocIsExported(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var plain, managed, host uint64
-	var h gpusimtest.Handle
-	d.OK("cuMemAlloc_v2", &plain, page)
-	d.OK("cuMemAllocManaged", &managed, page, 1)
-	d.OK("cuMemHostAlloc", &host, page, 0)
-	virtual := mapping(t, d, create(t, d, granularity), granularity)
+	managed := d.New("cuMemAllocManaged", page, 1)
+	defer d.OK("cuMemFree_v2", managed)
 	for name, ptr := range map[string]uint64{
-		"no memory": page, "not its base": plain + 256, "managed": managed, "pinned": host, "mapped": virtual,
+		"no memory": page, "not its base": memory(t, d, page) + 256, "managed": managed, "pinned": addressOf(d.Pinned(page)),
+		"mapped": mapping(t, d, create(t, d, granularity), granularity),
 	} {
-		d.Run(t, name, func(_ *testing.T, d *gpusimtest.Driver) {
-			d.Want(gpusimtest.InvalidValue, "cuIpcGetMemHandle", &h, ptr)
-		})
+		equal(t, name, d.Result("cuIpcGetMemHandle", new(gpusimtest.Handle), ptr), gpusimtest.InvalidValue)
 	}
-	d.OK("cuMemFree_v2", plain)
-	d.OK("cuMemFree_v2", managed)
-	d.OK("cuMemFreeHost", host)
 }
 
 // cuIpcGetEventHandle, cuIpcOpenEventHandle: work of one process waits for another's. "Performing operations on the
 // imported event after the exported event has been freed with cuEventDestroy will result in undefined behavior."
 func TestProcessesShareEvents(t *testing.T) {
 	d := gpusimtest.Start(t)
-	stream := d.NewStream()
+	ptr, stream, event := memory(t, d, page), d.NewStream(), d.New("cuEventCreate", interprocess)
 	fd, semaphore := newTimeline(t, d)
-	var ptr, event, local uint64
-	var memory, state gpusimtest.Handle
-	d.OK("cuMemAlloc_v2", &ptr, page)
-	d.OK("cuEventCreate", &event, interprocess)
-	d.OK("cuEventCreate", &local, 2)
-	d.OK("cuIpcGetMemHandle", &memory, ptr)
-	d.OK("cuIpcGetEventHandle", &state, event)
-	d.Want(gpusimtest.InvalidHandle, "cuIpcGetEventHandle", &state, local)
-	var opened uint64
-	d.Want(gpusimtest.InvalidContext, "cuIpcOpenEventHandle", &opened, state)
-	d.Want(gpusimtest.InvalidValue, "cuIpcOpenEventHandle", &opened, gpusimtest.Handle{})
+	state := eventHandle(d, event)
+	d.Want(gpusimtest.InvalidHandle, "cuIpcGetEventHandle", new(gpusimtest.Handle), newEvent(t, d, 2))
+	d.Want(gpusimtest.InvalidContext, "cuIpcOpenEventHandle", new(uint64), state)
+	d.Want(gpusimtest.InvalidValue, "cuIpcOpenEventHandle", new(uint64), gpusimtest.Handle{})
 
-	d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 1}, 1, stream)
-	d.OK("cuMemsetD8Async", ptr, 0x5A, page, stream)
+	at(d, wait, semaphore, 1, stream)
+	fill(d, ptr, 0x5A, page, stream)
 	d.OK("cuEventRecord", event, stream)
 	p := startPeer(t, "wait")
-	p.tell(hex.EncodeToString(memory[:]))
-	p.tell(hex.EncodeToString(state[:]))
-	if got := p.hear(); got != "waiting" {
-		t.Fatal(got)
-	}
+	p.give(memoryHandle(d, ptr))
+	p.give(state)
+	p.hears("waiting")
 	d.OK("dlx_gpusim_timeline_signal", fd, 1)
-	if got := p.hear(); got != "waited" {
-		t.Fatal(got)
-	}
+	p.hears("waited")
 	d.Await(event)
 	d.OK("cuEventDestroy_v2", event)
 	p.tell("destroyed")
-	if got := p.hear(); got != "done" {
-		t.Fatal(got)
-	}
-	d.OK("cuEventDestroy_v2", local)
-	d.OK("cuMemFree_v2", ptr)
+	p.hears("done")
 }
 
 // Descriptors of memory and of a timeline serve another process as they serve Vulkan.
 func TestProcessesShareDescriptors(t *testing.T) {
 	d := gpusimtest.Start(t)
-	stream := d.NewStream()
-	handle := create(t, d, granularity)
+	stream, handle := d.NewStream(), create(t, d, granularity)
 	ptr := mapping(t, d, handle, granularity)
 	timeline, semaphore := newTimeline(t, d)
-	var memory int32
-	d.OK("cuMemExportToShareableHandle", &memory, handle, posixFD, 0)
-	given, err := unix.FcntlInt(uintptr(timeline), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	startPeer(t, "descriptors", int(memory), given)
-	d.OK("cuMemsetD8Async", ptr, 0x77, page, stream)
-	d.OK("cuSignalExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 1}, 1, stream)
-	d.OK("cuWaitExternalSemaphoresAsync", &semaphore, &semaphorePoint{value: 2}, 1, stream)
+	startPeer(t, "descriptors", export(d, handle), duplicate(t, timeline))
+	fill(d, ptr, 0x77, page, stream)
+	at(d, signal, semaphore, 1, stream)
+	at(d, wait, semaphore, 2, stream)
 	data := d.Pinned(page)
 	d.OK("cuMemcpyAsync", &data[0], ptr+page, page, stream)
 	d.OK("cuStreamSynchronize", stream)

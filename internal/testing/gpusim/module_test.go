@@ -3,6 +3,7 @@
 package gpusim_test
 
 import (
+	"bytes"
 	"testing"
 	"unsafe"
 
@@ -31,116 +32,87 @@ const text = `.version 6.0
 	st.global.u8 [%rd2], %rs1;
 	ret;
 }
-` + "\x00"
+`
 
-// kernel loads text and finds its entry, until the test ends.
-func kernel(t *testing.T, d *gpusimtest.Driver) (function uint64) {
-	t.Helper()
-	var module uint64
-	image, name := []byte(text), []byte("add\x00")
-	d.OK("cuModuleLoadData", &module, &image[0])
-	d.OK("cuModuleGetFunction", &function, module, &name[0])
-	t.Cleanup(func() { d.OK("cuModuleUnload", module) })
-	return function
-}
+// size is that of a grid or of a block.
+type size [3]int
 
 // launch launches a kernel on memory.
-func launch(d *gpusimtest.Driver, function, stream, ptr uint64, grid, block [3]int) gpusimtest.Result {
+func launch(d *driver, function, stream, ptr uint64, grid, block size) result {
 	params := [1]uintptr{uintptr(unsafe.Pointer(&ptr))}
 	return d.Result("cuLaunchKernel", function, grid[0], grid[1], grid[2], block[0], block[1], block[2], 0, stream,
 		&params[0], nil)
 }
 
-// "Execution Control", cuLaunchKernel.
+// load loads text and finds its entry.
+func load(d *driver) (module, function uint64) {
+	module = d.New("cuModuleLoadData", cText(text))
+	return module, d.New("cuModuleGetFunction", module, cText("add"))
+}
+
+// "Execution Control", cuLaunchKernel. CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_*, MAX_GRID_DIM_*, .maxntid of a kernel; "a kernel
+// launch will fail if it is issued to a stream that is not associated to the current device" ("Stream and Event Behavior").
 func TestAKernelRunsInItsStream(t *testing.T) {
+	const maxBlockY, maxBlockZ, maxGridX, maxGridY = 3, 4, 5, 6
 	d := gpusimtest.Start(t)
-	ptr, function := memory(t, d, 64), kernel(t, d)
-	hold(t, d)
+	ptr := memory(t, d, 64)
+	module, function := load(d)
+	defer d.OK("cuModuleUnload", module)
+	d.Hold()
 	for range 3 {
-		if r := launch(d, function, legacy, ptr, [3]int{2, 1, 1}, [3]int{32, 1, 1}); r != gpusimtest.Success {
-			t.Fatal(d.Name(r))
-		}
+		equal(t, "a launch", launch(d, function, legacy, ptr, size{2, 1, 1}, size{32, 1, 1}), gpusimtest.Success)
 	}
 	wantByte(t, d, ptr+63, 0, "before anybody waits")
 	d.OK("cuCtxSynchronize")
-	for i, b := range d.Read(ptr, 64) {
-		if b != 3 {
-			t.Fatalf("byte %d is %d after three launches", i, b)
-		}
-	}
-}
+	d.Holds(ptr, bytes.Repeat([]byte{3}, 64))
 
-// CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_*, MAX_GRID_DIM_*, .maxntid of a kernel; "a kernel launch will
-// fail if it is issued to a stream that is not associated to the current device" ("Stream and Event Behavior").
-func TestALaunchKeepsToTheLimits(t *testing.T) {
-	const maxBlockY, maxBlockZ, maxGridX, maxGridY = 3, 4, 5, 6
-	d := gpusimtest.Start(t)
-	ptr, function := memory(t, d, 64), kernel(t, d)
-	var n int32
-	for attribute, want := range map[int]int32{maxBlockY: 1024, maxBlockZ: 64, maxGridX: 1<<31 - 1, maxGridY: 1<<16 - 1} {
-		d.OK("cuDeviceGetAttribute", &n, attribute, 0)
-		if n != want {
-			t.Errorf("attribute %d is %d, want %d", attribute, n, want)
-		}
+	for which, want := range map[int]int32{maxBlockY: 1024, maxBlockZ: 64, maxGridX: 1<<31 - 1, maxGridY: 1<<16 - 1} {
+		equal(t, "a limit", attribute(d, which), want)
 	}
 	for _, c := range []struct {
 		name        string
-		grid, block [3]int
+		grid, block size
 	}{
-		{"no blocks", [3]int{0, 1, 1}, [3]int{1, 1, 1}},
-		{"no threads", [3]int{1, 1, 1}, [3]int{1, 0, 1}},
-		{"more threads than the function takes", [3]int{1, 1, 1}, [3]int{513, 1, 1}},
-		{"more in z than a block has", [3]int{1, 1, 1}, [3]int{1, 1, 65}},
-		{"more in y than a grid has", [3]int{1, 1 << 16, 1}, [3]int{1, 1, 1}},
-		{"more in x than a grid has", [3]int{1 << 31, 1, 1}, [3]int{1, 1, 1}},
+		{"no blocks", size{0, 1, 1}, size{1, 1, 1}},
+		{"no threads", size{1, 1, 1}, size{1, 0, 1}},
+		{"more threads than the function takes", size{1, 1, 1}, size{513, 1, 1}},
+		{"more in z than a block has", size{1, 1, 1}, size{1, 1, 65}},
+		{"more in y than a grid has", size{1, 1 << 16, 1}, size{1, 1, 1}},
+		{"more in x than a grid has", size{1 << 31, 1, 1}, size{1, 1, 1}},
 	} {
-		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
-			if r := launch(d, function, legacy, ptr, c.grid, c.block); r != gpusimtest.InvalidValue {
-				t.Error(d.Name(r))
-			}
-		})
+		equal(t, c.name, launch(d, function, legacy, ptr, c.grid, c.block), gpusimtest.InvalidValue)
 	}
 	d.Want(gpusimtest.InvalidValue, "cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, legacy, nil, nil)
-	push(t, d, 1)
-	other := d.NewStream()
-	if r := launch(d, function, other, ptr, [3]int{1, 1, 1}, [3]int{1, 1, 1}); r != gpusimtest.InvalidHandle {
-		t.Errorf("a stream of another context: %s", d.Name(r))
-	}
+	d.Run(t, "another context", func(t *testing.T, d *driver) {
+		push(t, d, 1)
+		r := launch(d, function, d.NewStream(), ptr, size{1, 1, 1}, size{1, 1, 1})
+		equal(t, "a stream of another context", r, gpusimtest.InvalidHandle)
+	})
 }
 
 // A kernel that leaves its memory fails its context when it runs.
 func TestAKernelThatLeavesItsMemoryFails(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var ptr, module, function, stream uint64
-	image, name := []byte(text), []byte("add\x00")
-	d.OK("cuModuleLoadData", &module, &image[0])
-	d.OK("cuModuleGetFunction", &function, module, &name[0])
-	d.OK("cuStreamCreate", &stream, 1)
-	d.OK("cuMemAlloc_v2", &ptr, 32)
-	if r := launch(d, function, stream, ptr, [3]int{2, 1, 1}, [3]int{32, 1, 1}); r != gpusimtest.Success {
-		t.Fatal(d.Name(r))
-	}
+	_, function := load(d)
+	ptr, stream := d.New("cuMemAlloc_v2", 32), d.New("cuStreamCreate", 1)
+	equal(t, "the launch", launch(d, function, stream, ptr, size{2, 1, 1}, size{32, 1, 1}), gpusimtest.Success)
 	d.Illegal("cuStreamSynchronize", stream)
 }
 
 // "Module Management".
 func TestAModuleIsLoadedOfATextThatIsRight(t *testing.T) {
-	const invalidPTX, noBinary gpusimtest.Result = 218, 209
+	const invalidPTX, noBinary result = 218, 209
 	d := gpusimtest.Start(t)
-	wrong, image := []byte("no text\x00"), []byte(text)
-	nothing := []byte("nothing\x00")
-	var module, function uint64
-	d.WantMisuse(invalidPTX, "cuModuleLoadData", &module, &wrong[0])
-	d.Want(gpusimtest.InvalidValue, "cuModuleLoadData", &module, nil)
-	for _, binary := range []string{"\x7fELF\x02\x01\x01\x33", "\x50\xed\x55\xba\x01\x00\x10\x00"} {
-		cubin := []byte(binary)
-		d.Want(noBinary, "cuModuleLoadData", &module, &cubin[0])
-	}
-	d.OK("cuModuleLoadData", &module, &image[0])
-	d.Want(gpusimtest.NotFound, "cuModuleGetFunction", &function, module, &nothing[0])
+	var made uint64
+	d.WantMisuse(invalidPTX, "cuModuleLoadData", &made, cText("no text"))
+	d.Want(gpusimtest.InvalidValue, "cuModuleLoadData", &made, nil)
+	d.Want(noBinary, "cuModuleLoadData", &made, cText("\x7fELF\x02\x01\x01\x33"))
+	d.Want(noBinary, "cuModuleLoadData", &made, cText("\x50\xed\x55\xba\x01\x00\x10\x00"))
+	module, _ := load(d)
+	d.Want(gpusimtest.NotFound, "cuModuleGetFunction", &made, module, cText("nothing"))
 	d.OK("cuModuleUnload", module)
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuModuleUnload", module)
-	d.WantMisuse(gpusimtest.InvalidHandle, "cuModuleGetFunction", &function, module, &nothing[0])
+	d.WantMisuse(gpusimtest.InvalidHandle, "cuModuleGetFunction", &made, module, cText("nothing"))
 }
 
 // "Loading kernels might require context synchronization" ("Lazy Loading"); cuModuleEnumerateFunctions: "CUDA APIs may
@@ -152,46 +124,34 @@ func TestLoadingMayWaitForTheContext(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr, stream := memory(t, d, 64), d.NewStream()
 	var module, function uint64
-	image, name := []byte(text), []byte("add\x00")
-	// waits reports whether work of a stream is done when a call returns.
-	waits := func(call func()) bool {
-		d.Call("dlx_gpusim_hold", 1)
-		defer d.Call("dlx_gpusim_hold", 0)
-		d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
-		call()
-		switch r := d.Result("cuStreamQuery", stream); r {
-		case gpusimtest.Success:
-			return true
-		default:
-			d.OK("cuStreamSynchronize", stream)
-			return false
-		}
-	}
-	get := func() { d.OK("cuModuleGetFunction", &function, module, &name[0]) }
+	open := func() { module = d.New("cuModuleLoadData", cText(text)) }
+	get := func() { function = d.New("cuModuleGetFunction", module, cText("add")) }
 	load := func() { d.OK("cuFuncLoad", function) }
+	run := func() { launch(d, function, d.NewStream(), ptr, size{1, 1, 1}, size{32, 1, 1}) }
+	unload := func() { d.OK("cuModuleUnload", module) }
 	for _, c := range []struct {
 		name string
 		call func()
-		want bool
+		want result // of a query of other work after the call
 	}{
-		{"loading a module", func() { d.OK("cuModuleLoadData", &module, &image[0]) }, true},
-		{"finding a function", get, true},
-		{"finding it again", get, false},
-		{"loading it", load, true},
-		{"loading it again", load, false},
-		{"launching it", func() { launch(d, function, d.NewStream(), ptr, [3]int{1, 1, 1}, [3]int{32, 1, 1}) }, false},
+		{"loading a module", open, gpusimtest.Success},
+		{"finding a function", get, gpusimtest.Success},
+		{"finding it again", get, gpusimtest.NotReady},
+		{"loading it", load, gpusimtest.Success},
+		{"loading it again", load, gpusimtest.NotReady},
+		{"launching it", run, gpusimtest.NotReady},
+		{"unloading its module", unload, gpusimtest.NotReady},
+		{"loading the module again", open, gpusimtest.Success},
+		{"finding its function", get, gpusimtest.Success},
+		{"launching what is not loaded", run, gpusimtest.Success},
 	} {
-		if got := waits(c.call); got != c.want {
-			t.Errorf("%s waits for the context: %v, want %v", c.name, got, c.want)
-		}
+		release := d.Hold()
+		fill(d, ptr, 1, 1, stream)
+		c.call()
+		equal(t, c.name, d.Result("cuStreamQuery", stream), c.want)
+		d.OK("cuStreamSynchronize", stream)
+		release()
 	}
 	d.OK("cuCtxSynchronize")
-	d.OK("cuModuleUnload", module)
-	d.OK("cuModuleLoadData", &module, &image[0])
-	d.OK("cuModuleGetFunction", &function, module, &name[0])
-	if !waits(func() { launch(d, function, d.NewStream(), ptr, [3]int{1, 1, 1}, [3]int{32, 1, 1}) }) {
-		t.Error("a launch of a function that is not loaded does not wait")
-	}
-	d.OK("cuCtxSynchronize")
-	d.OK("cuModuleUnload", module)
+	unload()
 }

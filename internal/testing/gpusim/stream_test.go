@@ -3,8 +3,6 @@
 package gpusim_test
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,75 +10,22 @@ import (
 	"github.com/dlx-go/dlx/internal/testing/gpusim/gpusimtest"
 )
 
-const (
-	legacy    = 1 // CU_STREAM_LEGACY
-	perThread = 2 // CU_STREAM_PER_THREAD
-)
-
-// hold keeps work back until the test ends, but for what somebody waits for.
-func hold(t *testing.T, d *gpusimtest.Driver) {
-	t.Helper()
-	d.Call("dlx_gpusim_hold", 1)
-	t.Cleanup(func() { d.Call("dlx_gpusim_hold", 0) })
-}
-
-// memory is n bytes of the device that hold zeros, until the test ends.
-func memory(t *testing.T, d *gpusimtest.Driver, n int) (ptr uint64) {
-	t.Helper()
-	d.OK("cuMemAlloc_v2", &ptr, n)
-	t.Cleanup(func() { d.OK("cuMemFree_v2", ptr) })
-	d.Write(ptr, make([]byte, n))
-	return ptr
-}
-
-// blocking is a stream that the legacy stream waits for, until the test ends.
-func blocking(t *testing.T, d *gpusimtest.Driver) (stream uint64) {
-	t.Helper()
-	d.OK("cuStreamCreate", &stream, 0)
-	t.Cleanup(func() { d.OK("cuStreamDestroy_v2", stream) })
-	return stream
-}
-
-// peek reads a byte now, with no order to the work of other streams.
-func peek(t *testing.T, d *gpusimtest.Driver, at uint64) byte {
-	t.Helper()
-	var stream uint64
-	d.OK("cuStreamCreate", &stream, 1)
-	host := make([]byte, 1)
-	d.OK("cuMemcpyAsync", &host[0], at, 1, stream)
-	d.OK("cuStreamSynchronize", stream)
-	d.OK("cuStreamDestroy_v2", stream)
-	return host[0]
-}
-
-// wantByte fails unless memory holds a byte now.
-func wantByte(t *testing.T, d *gpusimtest.Driver, at uint64, want byte, when string) {
-	t.Helper()
-	if got := peek(t, d, at); got != want {
-		t.Errorf("%s the memory holds %d, want %d", when, got, want)
-	}
-}
-
-// "Asynchronous Concurrent Execution": a call returns before its work is done; a missing wait must show.
+// "Asynchronous Concurrent Execution": a call returns before its work is done; a missing wait must show. Work that nobody
+// waits for runs in the end.
 func TestWorkRunsNoEarlierThanItMust(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr, stream := memory(t, d, 1), d.NewStream()
-	hold(t, d)
-	d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
+	release := d.Hold()
+	fill(d, ptr, 1, 1, stream)
 	time.Sleep(10 * time.Millisecond)
 	wantByte(t, d, ptr, 0, "before anybody waits")
 	d.Want(gpusimtest.NotReady, "cuStreamQuery", stream)
 	d.OK("cuStreamSynchronize", stream)
 	wantByte(t, d, ptr, 1, "after the wait")
 	d.OK("cuStreamQuery", stream)
-}
-
-// Work needs nobody who waits for it.
-func TestWorkRunsInTheEnd(t *testing.T) {
-	d := gpusimtest.Start(t)
-	ptr, stream := memory(t, d, 1), d.NewStream()
-	d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
-	for end := time.Now().Add(10 * time.Second); peek(t, d, ptr) != 1; time.Sleep(time.Millisecond) {
+	release()
+	fill(d, ptr, 2, 1, stream)
+	for end := time.Now().Add(10 * time.Second); peek(d, ptr) != 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the work does not run")
 		}
@@ -92,7 +37,7 @@ func TestAStreamKeepsItsOrder(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr, stream := memory(t, d, 101), d.NewStream()
 	for i := range uint64(100) {
-		d.OK("cuMemsetD8Async", ptr+i, int(i)+1, 1, stream)
+		fill(d, ptr+i, byte(i)+1, 1, stream)
 		d.OK("cuMemcpyDtoDAsync_v2", ptr+i+1, ptr+i, 1, stream)
 	}
 	d.OK("cuStreamSynchronize", stream)
@@ -101,33 +46,29 @@ func TestAStreamKeepsItsOrder(t *testing.T) {
 
 // "Streams": "different streams may execute their commands out of order with respect to one another".
 func TestTheOrderOfStreamsIsDrawnByTheSeed(t *testing.T) {
-	if os.Getenv("DLX_GPUSIM_CHILD") == "order" {
-		d := gpusimtest.Start(t)
+	d := gpusimtest.Start(t)
+	if role() != "" {
 		ptr := memory(t, d, 1)
-		hold(t, d)
-		for i := range 8 {
-			d.OK("cuMemsetD8Async", ptr, i, 1, d.NewStream())
+		d.Hold()
+		for i := range byte(8) {
+			fill(d, ptr, i, 1, d.NewStream())
 		}
 		d.OK("cuCtxSynchronize")
-		t.Logf("last was stream %d.", peek(t, d, ptr))
+		t.Logf("last was stream %d.", peek(d, ptr))
 		return
 	}
-	gpusimtest.Start(t) // skips where there is no driver
-	outcomes := make(map[string]bool)
-	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
-		outcome := ""
-		for range 2 {
-			out, err := child(t, "order", "DLX_GPUSIM_SEED="+seed).CombinedOutput()
-			_, last, ok := strings.Cut(string(out), "last was stream ")
-			if err != nil || !ok {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			last, _, _ = strings.Cut(last, ".")
-			if outcome != "" && outcome != last {
-				t.Errorf("seed %s ends with stream %s, and then with %s", seed, outcome, last)
-			}
-			outcome = last
+	last := func(seed string) string {
+		out, err := child(t, "order", "DLX_GPUSIM_SEED="+seed).CombinedOutput()
+		_, last, ok := strings.Cut(string(out), "last was stream ")
+		if err != nil || !ok {
+			t.Fatalf("%v\n%s", err, out)
 		}
+		return last[:1]
+	}
+	outcomes := make(map[string]bool)
+	for _, seed := range strings.Split("12345678", "") {
+		outcome := last(seed)
+		equal(t, "the last stream, with seed "+seed+" again", last(seed), outcome)
 		outcomes[outcome] = true
 	}
 	if len(outcomes) < 3 {
@@ -135,40 +76,13 @@ func TestTheOrderOfStreamsIsDrawnByTheSeed(t *testing.T) {
 	}
 }
 
-// atOnce is what keeps the race detector, in the environment of another process, from waiting a second at its end.
-func atOnce() string { return "GORACE=" + os.Getenv("GORACE") + " atexit_sleep_ms=0" }
-
-// child is this test in a process of its own.
-func child(t *testing.T, role string, env ...string) *exec.Cmd {
-	t.Helper()
-	//nolint:gosec // this program itself
-	c := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
-	c.Env = append(append(os.Environ(), "DLX_GPUSIM_CHILD="+role, atOnce()), env...)
-	return c
-}
-
-// runAlone runs the test in a process of its own, which has the variables. It reports whether it did: in that process it
-// does not.
-func runAlone(t *testing.T, env ...string) bool {
-	t.Helper()
-	if os.Getenv("DLX_GPUSIM_CHILD") != "" {
-		return false
-	}
-	if out, err := child(t, "alone", env...).CombinedOutput(); err != nil {
-		t.Errorf("%v: %v\n%s", env, err, out)
-	}
-	return true
-}
-
 // "Stream Management", cuStreamDestroy: "the function will return immediately and the resources associated with
 // hStream will be released automatically once the device has completed all work in hStream".
 func TestADestroyedStreamDoesItsWork(t *testing.T) {
 	d := gpusimtest.Start(t)
-	ptr := memory(t, d, 1)
-	var stream uint64
-	d.OK("cuStreamCreate", &stream, 1)
-	hold(t, d)
-	d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
+	ptr, stream := memory(t, d, 1), d.New("cuStreamCreate", 1)
+	d.Hold()
+	fill(d, ptr, 1, 1, stream)
 	d.OK("cuStreamDestroy_v2", stream)
 	wantByte(t, d, ptr, 0, "after the stream was destroyed")
 	d.WantMisuse(gpusimtest.InvalidHandle, "cuStreamSynchronize", stream)
@@ -179,37 +93,29 @@ func TestADestroyedStreamDoesItsWork(t *testing.T) {
 // "Stream synchronization behavior", Legacy default stream: an action there "first waits on all blocking streams",
 // "then all blocking streams wait on the legacy stream"; non-blocking streams do neither.
 func TestTheLegacyStreamWaitsAndIsWaitedFor(t *testing.T) {
+	d := gpusimtest.Start(t)
+	blocking := d.New("cuStreamCreate", 0)
+	defer d.OK("cuStreamDestroy_v2", blocking)
+	d.Hold()
 	for _, c := range []struct {
 		name   string
-		stream func(*testing.T, *gpusimtest.Driver) uint64
-		waits  bool
-	}{
-		{"a blocking stream", blocking, true},
-		{"the thread's stream", func(*testing.T, *gpusimtest.Driver) uint64 { return perThread }, true},
-		{"a non-blocking stream", func(_ *testing.T, d *gpusimtest.Driver) uint64 { return d.NewStream() }, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			d := gpusimtest.Start(t)
-			ptr, stream := memory(t, d, 2), c.stream(t, d)
-			want := byte(0)
-			if c.waits {
-				want = 1
-			}
-			hold(t, d)
-			d.OK("cuMemsetD8Async", ptr, 1, 1, stream)
-			d.OK("cuMemsetD8Async", ptr+1, 1, 1, legacy)
-			d.OK("cuStreamSynchronize", legacy)
-			wantByte(t, d, ptr, want, "after the legacy stream")
-			d.OK("cuStreamSynchronize", stream)
+		stream uint64
+		want   byte
+	}{{"a blocking stream", blocking, 1}, {"the thread's stream", perThread, 1}, {"a non-blocking stream", d.NewStream(), 0}} {
+		ptr := memory(t, d, 2)
+		fill(d, ptr, 1, 1, c.stream)
+		fill(d, ptr+1, 1, 1, legacy)
+		d.OK("cuStreamSynchronize", legacy)
+		wantByte(t, d, ptr, c.want, "after the legacy stream, of "+c.name)
+		d.OK("cuStreamSynchronize", c.stream)
 
-			d.OK("cuMemsetD8Async", ptr, 0, 2, stream)
-			d.OK("cuStreamSynchronize", stream)
-			d.OK("cuMemsetD8Async", ptr, 1, 1, legacy)
-			d.OK("cuMemsetD8Async", ptr+1, 1, 1, stream)
-			d.OK("cuStreamSynchronize", stream)
-			wantByte(t, d, ptr, want, "after the stream")
-			d.OK("cuStreamSynchronize", legacy)
-		})
+		fill(d, ptr, 0, 2, c.stream)
+		d.OK("cuStreamSynchronize", c.stream)
+		fill(d, ptr, 1, 1, legacy)
+		fill(d, ptr+1, 1, 1, c.stream)
+		d.OK("cuStreamSynchronize", c.stream)
+		wantByte(t, d, ptr, c.want, "after "+c.name)
+		d.OK("cuStreamSynchronize", legacy)
 	}
 }
 
@@ -217,14 +123,11 @@ func TestTheLegacyStreamWaitsAndIsWaitedFor(t *testing.T) {
 func TestEveryThreadHasItsStream(t *testing.T) {
 	d := gpusimtest.Start(t)
 	ptr := memory(t, d, 1)
-	hold(t, d)
-	d.OK("cuMemsetD8Async", ptr, 1, 1, perThread)
-	var mine uint64
-	d.OK("cuStreamGetId", perThread, &mine)
-	d.Run(t, "another thread", func(t *testing.T, d *gpusimtest.Driver) {
-		var other uint64
-		d.OK("cuStreamGetId", perThread, &other)
-		if other == mine {
+	d.Hold()
+	fill(d, ptr, 1, 1, perThread)
+	mine := streamID(d, perThread)
+	d.Run(t, "another thread", func(t *testing.T, d *driver) {
+		if streamID(d, perThread) == mine {
 			t.Error("the stream is that of the first thread")
 		}
 		d.OK("cuStreamSynchronize", perThread)
@@ -234,35 +137,36 @@ func TestEveryThreadHasItsStream(t *testing.T) {
 	wantByte(t, d, ptr, 1, "after the thread's own")
 }
 
-// "Stream Management": what a stream tells of itself.
+// streamID is the number of a stream.
+func streamID(d *driver, stream uint64) (id uint64) {
+	d.OK("cuStreamGetId", stream, &id)
+	return id
+}
+
+// "Stream Management": what a stream tells of itself, in whichever context.
 func TestAStreamKnowsItsProperties(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var stream, of, id, other uint64
-	ctx := d.Context()
-	d.OK("cuStreamCreate", &stream, 1)
-	d.OK("cuStreamGetCtx", stream, &of)
-	d.OK("cuStreamGetId", stream, &id)
-	d.OK("cuStreamGetId", legacy, &other)
-	if of != ctx || id == other {
-		t.Errorf("the stream is of context %#x with number %d", of, id)
+	stream, ctx := d.NewStream(), d.Context()
+	if streamID(d, stream) == streamID(d, legacy) {
+		t.Error("two streams have the same number")
 	}
+	var of, before uint64
+	d.OK("cuStreamGetCtx", stream, &before)
 	push(t, d, 1)
 	d.OK("cuStreamGetCtx", stream, &of)
-	if of != ctx {
-		t.Errorf("seen from another context, the stream is of %#x", of)
-	}
-	d.OK("cuStreamDestroy_v2", stream)
-	d.Want(gpusimtest.InvalidValue, "cuStreamCreate", &stream, 2)
+	equal(t, "the contexts", [2]uint64{before, of}, [2]uint64{ctx, ctx})
+	d.Want(gpusimtest.InvalidValue, "cuStreamCreate", &of, 2)
 	d.Want(gpusimtest.InvalidValue, "cuStreamGetId", legacy, nil)
 }
 
 // "Stream memory operations", cuStreamWaitValue32: all later work of the stream waits.
 func TestAStreamWaitsForAValueInMemory(t *testing.T) {
+	const greaterOrEqual, equals, flush = 0, 1, 1 << 30
 	d := gpusimtest.Start(t)
 	ptr, flag := memory(t, d, 1), memory(t, d, 8)
 	waiting, setting := d.NewStream(), d.NewStream()
-	d.OK("cuStreamWaitValue32_v2", waiting, flag, 5, 0)
-	d.OK("cuMemsetD8Async", ptr, 1, 1, waiting)
+	d.OK("cuStreamWaitValue32_v2", waiting, flag, 5, greaterOrEqual)
+	fill(d, ptr, 1, 1, waiting)
 	d.OK("cuMemsetD32Async", flag, 4, 1, setting)
 	d.OK("cuStreamSynchronize", setting)
 	time.Sleep(10 * time.Millisecond)
@@ -270,10 +174,10 @@ func TestAStreamWaitsForAValueInMemory(t *testing.T) {
 	d.OK("cuMemsetD32Async", flag, 6, 1, setting)
 	d.OK("cuStreamSynchronize", waiting)
 	wantByte(t, d, ptr, 1, "after the value was there")
-	d.OK("cuStreamWaitValue32_v2", waiting, flag, 6, 1) // equal
+	d.OK("cuStreamWaitValue32_v2", waiting, flag, 6, equals)
 	d.OK("cuStreamSynchronize", waiting)
-	d.Want(gpusimtest.InvalidValue, "cuStreamWaitValue32_v2", waiting, flag+1, 0, 0)
-	d.Want(gpusimtest.NotSupported, "cuStreamWaitValue32_v2", waiting, flag, 0, 1<<30)
+	d.Want(gpusimtest.InvalidValue, "cuStreamWaitValue32_v2", waiting, flag+1, 0, greaterOrEqual)
+	d.Want(gpusimtest.NotSupported, "cuStreamWaitValue32_v2", waiting, flag, 0, flush)
 }
 
 // "Streams": nothing promises that two of them run side by side. With DLX_GPUSIM_ONE_QUEUE work waits for all that was
@@ -283,15 +187,167 @@ func TestStreamsMayShareOneQueue(t *testing.T) {
 	if runAlone(t, "DLX_GPUSIM_ONE_QUEUE=1") {
 		return
 	}
-	first, second, flag := d.NewStream(), d.NewStream(), d.Pinned(4)
-	locked := d.Pinned(1)
+	first, second, flag, locked := d.NewStream(), d.NewStream(), d.Pinned(4), d.Pinned(1)
 	d.OK("cuStreamWaitValue32_v2", first, &flag[0], 1, 1) // equal
 	d.OK("cuMemsetD8Async", &locked[0], 1, 1, second)
 	time.Sleep(20 * time.Millisecond)
 	d.Want(gpusimtest.NotReady, "cuStreamQuery", second)
 	flag[0] = 1
 	d.OK("cuStreamSynchronize", second)
-	if locked[0] != 1 {
-		t.Error("the work behind was not done")
+	equal(t, "the work behind", locked[0], 1)
+}
+
+// "Event Management", cuEventQuery: an event that was never recorded is done, and a wait for it is no wait.
+// cuEventRecord: an event "captures" the work of the stream at the call, and no later work.
+func TestAnEventStandsForTheWorkBeforeIt(t *testing.T) {
+	d := gpusimtest.Start(t)
+	ptr, event, stream := memory(t, d, 2), newEvent(t, d, 2), d.NewStream()
+	d.Hold()
+	d.OK("cuEventQuery", event)
+	d.OK("cuStreamWaitEvent", stream, event, 0)
+	d.OK("cuStreamQuery", stream)
+	fill(d, ptr, 1, 1, stream)
+	d.OK("cuEventRecord", event, stream)
+	fill(d, ptr+1, 1, 1, stream)
+	d.Want(gpusimtest.NotReady, "cuEventQuery", event)
+	d.Await(event)
+	wantByte(t, d, ptr, 1, "after the event")
+	wantByte(t, d, ptr+1, 0, "after the event, what came later")
+	d.Want(gpusimtest.NotReady, "cuStreamQuery", stream)
+	// CU_EVENT_WAIT_EXTERNAL: "This flag is invalid outside of stream capture."
+	d.Want(gpusimtest.InvalidValue, "cuStreamWaitEvent", stream, event, 1)
+}
+
+// cuStreamWaitEvent waits for what the event stands for at the call: "event may be reused" afterwards. cuEventDestroy: "an
+// event may be destroyed before it is complete"; who waits for it waits on.
+func TestAWaitKeepsToTheRecordItWasMadeAt(t *testing.T) {
+	d := gpusimtest.Start(t)
+	ptr, event := memory(t, d, 2), d.New("cuEventCreate", 2)
+	first, second, waiting, later := d.NewStream(), d.NewStream(), d.NewStream(), d.NewStream()
+	d.Hold()
+	fill(d, ptr, 1, 1, first)
+	d.OK("cuEventRecord", event, first)
+	d.OK("cuStreamWaitEvent", waiting, event, 0)
+	fill(d, ptr+1, 1, 1, second)
+	d.OK("cuEventRecord", event, second)
+	d.OK("cuStreamSynchronize", waiting)
+	wantByte(t, d, ptr, 1, "after the wait for the first record")
+	wantByte(t, d, ptr+1, 0, "after the wait for the first record, the second's")
+	d.Want(gpusimtest.NotReady, "cuEventQuery", event)
+	d.OK("cuStreamWaitEvent", later, event, 0)
+	d.OK("cuEventDestroy_v2", event)
+	d.WantMisuse(gpusimtest.InvalidHandle, "cuEventQuery", event)
+	d.OK("cuStreamSynchronize", later)
+	wantByte(t, d, ptr+1, 1, "after the second record")
+}
+
+// cuEventRecord: "hEvent and hStream must be from the same context"; cuStreamWaitEvent: "may be from a different context".
+func TestAnEventIsRecordedInItsContextAndWaitedForInAny(t *testing.T) {
+	d := gpusimtest.Start(t)
+	ptr, event, stream := memory(t, d, 1), newEvent(t, d, 2), d.NewStream()
+	d.Hold()
+	fill(d, ptr, 1, 1, stream)
+	d.OK("cuEventRecord", event, stream)
+	d.Run(t, "another context", func(t *testing.T, d *driver) {
+		push(t, d, 1)
+		other := d.NewStream()
+		d.Want(gpusimtest.InvalidHandle, "cuEventRecord", event, other)
+		d.OK("cuStreamWaitEvent", other, event, 0)
+		d.OK("cuStreamSynchronize", other)
+	})
+	wantByte(t, d, ptr, 1, "after another device waited")
+}
+
+// cuEventElapsedTime.
+func TestOnlyEventsWithTimingHaveATime(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream := d.NewStream()
+	timed, later, untimed := newEvent(t, d, 0), newEvent(t, d, 0), newEvent(t, d, 2)
+	var ms float32
+	d.Want(gpusimtest.InvalidHandle, "cuEventElapsedTime", &ms, timed, later) // never recorded
+	d.Hold()
+	for _, e := range []uint64{timed, untimed, later} {
+		d.OK("cuEventRecord", e, stream)
 	}
+	d.Want(gpusimtest.InvalidHandle, "cuEventElapsedTime", &ms, timed, untimed)
+	d.Want(gpusimtest.NotReady, "cuEventElapsedTime", &ms, timed, later)
+	d.Await(later)
+	d.OK("cuEventElapsedTime", &ms, timed, later)
+	if ms < 0 {
+		t.Errorf("%v ms have gone by", ms)
+	}
+	d.Want(gpusimtest.InvalidValue, "cuEventCreate", &timed, 8)
+	d.Want(gpusimtest.InvalidValue, "cuEventCreate", &timed, 4) // of several processes, but with timing
+}
+
+// "Execution Control", cuLaunchHostFunc: "The function will be called after currently enqueued work and will block
+// work added after it".
+func TestAHostFunctionRunsInTheOrderOfItsStream(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream, locked := d.NewStream(), d.Pinned(1)
+	work := d.NewHostWork(&locked[0], 5*time.Millisecond, "")
+	d.OK("cuMemsetD8Async", &locked[0], 1, 1, stream)
+	d.OK("cuLaunchHostFunc", stream, work.Function(), work.Data())
+	d.OK("cuMemsetD8Async", &locked[0], 2, 1, stream)
+	d.OK("cuStreamSynchronize", stream)
+	if work.Runs() != 1 || work.Saw() != 1 || locked[0] != 2 {
+		t.Errorf("it ran %d times and saw %d; the work behind it left %d", work.Runs(), work.Saw(), locked[0])
+	}
+	d.Want(gpusimtest.InvalidValue, "cuLaunchHostFunc", stream, nil, nil)
+}
+
+// "The host function must not make any CUDA API calls. Attempting to use a CUDA API may result in
+// CUDA_ERROR_NOT_PERMITTED": it does, for calls that need no context as well.
+func TestAHostFunctionMustNotCallTheDriver(t *testing.T) {
+	d := gpusimtest.Start(t)
+	stream, locked := d.NewStream(), d.Pinned(1)
+	for _, call := range []string{"cuCtxSynchronize", "cuDeviceGetCount", "cuDriverGetVersion"} {
+		work := d.NewHostWork(&locked[0], 0, call)
+		d.OK("cuLaunchHostFunc", stream, work.Function(), work.Data())
+		d.OK("cuStreamSynchronize", stream)
+		equal(t, call, work.Result(), gpusimtest.NotPermitted)
+		d.Noted()
+	}
+}
+
+// "Host functions without a mandated order (such as in independent streams) execute in undefined order and may be
+// serialized": one that waits for another would wait for ever.
+func TestHostFunctionsRunOneByOne(t *testing.T) {
+	d := gpusimtest.Start(t)
+	locked := d.Pinned(1)
+	works := make([]*gpusimtest.HostWork, 4)
+	const nap = 10 * time.Millisecond
+	begun := time.Now()
+	for i := range works {
+		works[i] = d.NewHostWork(&locked[0], nap, "")
+		d.OK("cuLaunchHostFunc", d.NewStream(), works[i].Function(), works[i].Data())
+	}
+	d.OK("cuCtxSynchronize")
+	for _, w := range works {
+		equal(t, "the runs of a function", w.Runs(), 1)
+	}
+	if took := time.Since(begun); took < time.Duration(len(works))*nap {
+		t.Errorf("they took %v, and each alone %v", took, nap)
+	}
+}
+
+// "In contrast to cuStreamAddCallback, the function will not be called in the event of an error in the CUDA context";
+// there "all subsequently executed callbacks will receive an appropriate CUresult".
+func TestAFailedContextCallsCallbacksOnly(t *testing.T) {
+	d := gpusimtest.Start(t)
+	locked := make([]byte, 1)
+	work, callback := d.NewHostWork(&locked[0], 0, ""), d.NewHostWork(&locked[0], 0, "")
+	stream := d.New("cuStreamCreate", 1)
+	release := d.Hold()
+	d.OK("cuLaunchHostFunc", stream, work.Function(), work.Data())
+	d.OK("cuStreamAddCallback", stream, callback.Callback(), callback.Data(), 0)
+	d.Want(gpusimtest.InvalidValue, "cuStreamAddCallback", stream, callback.Callback(), callback.Data(), 1)
+	d.Call("dlx_gpusim_lose", 0)
+	d.Want(gpusimtest.IllegalAddress, "cuStreamSynchronize", stream)
+	release()
+	d.OK("cuStreamDestroy_v2", stream)
+	d.Renew()
+	equal(t, "the runs of the host function", work.Runs(), 0)
+	equal(t, "the runs of the callback", callback.Runs(), 1)
+	equal(t, "what the callback was told", callback.Status(), gpusimtest.IllegalAddress)
 }

@@ -36,50 +36,67 @@ const (
 	granularity = 2 << 20 // as cards have it
 	readOnly    = 1       // CU_MEM_ACCESS_FLAGS_PROT_READ
 	readWrite   = 3       // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+	hostNUMA    = 3       // CU_MEM_LOCATION_TYPE_HOST_NUMA
+)
+
+// Devices 0 and 1, and access to memory for device 0.
+var (
+	device0, device1 = location{kind: 1}, location{kind: 1, id: 1}
+	openTo0          = access{device0, readWrite}
 )
 
 // pinned describes memory of device 0 that can be exported.
-func pinned() *properties {
-	return &properties{kind: 1, handles: posixFD, at: location{kind: 1}}
-}
+func pinned() *properties { return &properties{kind: 1, handles: posixFD, at: device0} }
 
-// mapping maps a handle at a new reservation and opens it to device 0. Its end undoes all
-// but the handle.
-func mapping(t *testing.T, d *gpusimtest.Driver, handle uint64, size int) (ptr uint64) {
+// reserve reserves addresses until the test ends.
+func reserve(t *testing.T, d *driver, size int) (ptr uint64) {
 	t.Helper()
-	d.OK("cuMemAddressReserve", &ptr, size, 0, 0, 0)
-	d.OK("cuMemMap", ptr, size, 0, handle, 0)
-	d.OK("cuMemSetAccess", ptr, size, &access{location{kind: 1}, readWrite}, 1)
-	t.Cleanup(func() {
-		d.OK("cuMemUnmap", ptr, size)
-		d.OK("cuMemAddressFree", ptr, size)
-	})
+	ptr = d.New("cuMemAddressReserve", size, 0, 0, 0)
+	t.Cleanup(func() { d.OK("cuMemAddressFree", ptr, size) })
 	return ptr
 }
 
-// create makes memory that is released when the test ends.
-func create(t *testing.T, d *gpusimtest.Driver, size int) (handle uint64) {
+// mapping maps a handle at a new reservation and opens it to device 0. Its end undoes all but the handle.
+func mapping(t *testing.T, d *driver, handle uint64, size int) (ptr uint64) {
 	t.Helper()
-	d.OK("cuMemCreate", &handle, size, pinned(), 0)
+	ptr = reserve(t, d, size)
+	d.OK("cuMemMap", ptr, size, 0, handle, 0)
+	d.OK("cuMemSetAccess", ptr, size, &openTo0, 1)
+	t.Cleanup(func() { d.OK("cuMemUnmap", ptr, size) })
+	return ptr
+}
+
+// createAs makes memory that is released when the test ends, create such that can be exported.
+func createAs(t *testing.T, d *driver, size int, p *properties) (handle uint64) {
+	t.Helper()
+	handle = d.New("cuMemCreate", size, p, 0)
 	t.Cleanup(func() { d.OK("cuMemRelease", handle) })
 	return handle
 }
 
-// "Virtual Memory Management", cuMemCreate.
+func create(t *testing.T, d *driver, size int) uint64 {
+	t.Helper()
+	return createAs(t, d, size, pinned())
+}
+
+// export exports memory; the descriptor is the caller's.
+func export(d *driver, handle uint64) (fd int) {
+	var out int32
+	d.OK("cuMemExportToShareableHandle", &out, handle, posixFD, 0)
+	return int(out)
+}
+
+// "Virtual Memory Management", cuMemCreate. CUmemAllocationProp: compression is a hint.
 func TestMemoryIsCreatedOnlyAsTheDeviceCan(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var minimum, recommended uint64
-	d.OK("cuMemGetAllocationGranularity", &minimum, pinned(), 0)
-	d.OK("cuMemGetAllocationGranularity", &recommended, pinned(), 1)
-	if minimum != granularity || recommended%minimum != 0 {
-		t.Errorf("the granularity is %d, recommended %d", minimum, recommended)
-	}
+	equal(t, "the granularity", d.New("cuMemGetAllocationGranularity", pinned(), 0), granularity)
+	equal(t, "the recommended rest", d.New("cuMemGetAllocationGranularity", pinned(), 1)%granularity, 0)
 	for _, c := range []struct {
 		name   string
 		size   uint64
 		change func(*properties)
 		flags  int
-		want   gpusimtest.Result
+		want   result
 	}{
 		{"no bytes", 0, nil, 0, gpusimtest.InvalidValue},
 		{"no multiple of the granularity", granularity + 4096, nil, 0, gpusimtest.InvalidValue},
@@ -95,245 +112,172 @@ func TestMemoryIsCreatedOnlyAsTheDeviceCan(t *testing.T) {
 		{"fabric handles without a channel", granularity, func(p *properties) { p.handles = 8 }, 0, gpusimtest.NotPermitted},
 		{"a pool of tiles", granularity, func(p *properties) { p.usage = 1 }, 0, gpusimtest.NotSupported},
 		{"more than there is", 1 << 50, nil, 0, gpusimtest.OutOfMemory},
+		{"compression", granularity, func(p *properties) { p.compression = 1 }, 0, gpusimtest.Success},
 	} {
-		d.Run(t, c.name, func(t *testing.T, d *gpusimtest.Driver) {
-			p := pinned()
-			if c.change != nil {
-				c.change(p)
-			}
-			var handle uint64
-			d.Want(c.want, "cuMemCreate", &handle, c.size, p, c.flags)
-		})
+		p, handle := pinned(), uint64(0)
+		if c.change != nil {
+			c.change(p)
+		}
+		equal(t, c.name, d.Result("cuMemCreate", &handle, c.size, p, c.flags), c.want)
+		if c.want == gpusimtest.Success {
+			d.OK("cuMemRelease", handle)
+		}
 	}
 }
-
-// hostNUMA is CU_MEM_LOCATION_TYPE_HOST_NUMA.
-const hostNUMA = 3
 
 // "To create a CPU allocation targeting a specific host NUMA node"; CU_POINTER_ATTRIBUTE_HOST_POINTER needs an address
 // "through which the host program may directly access ptr", and only the device was given access.
 func TestMemoryOfTheHostIsMappedForADevice(t *testing.T) {
 	d := gpusimtest.Start(t)
-	var handle, value uint64
-	var before, free, total uint64
-	d.OK("cuMemGetInfo_v2", &before, &total)
-	d.OK("cuMemCreate", &handle, granularity, &properties{kind: 1, at: location{kind: hostNUMA}}, 0)
-	t.Cleanup(func() { d.OK("cuMemRelease", handle) })
-	d.OK("cuMemGetInfo_v2", &free, &total)
-	if free != before {
-		t.Errorf("memory of the host takes %d bytes of the device", before-free)
-	}
+	before := free(d)
+	handle := createAs(t, d, granularity, &properties{kind: 1, at: location{kind: hostNUMA}})
+	equal(t, "the free memory of the device", free(d), before)
 	ptr := mapping(t, d, handle, granularity)
-	for attribute, want := range map[int]uint64{pointerContext: 0, pointerType: onHost, pointerDevice: ptr + 3, pointerManaged: 0} {
-		if got := known(d, attribute, ptr+3); got != want {
-			t.Errorf("attribute %d is %#x, want %#x", attribute, got, want)
-		}
-	}
+	wantKnown(t, d, ptr+3, map[int]uint64{pointerContext: 0, pointerType: onHost, pointerDevice: ptr + 3, pointerManaged: 0})
 	for _, attribute := range []int{pointerHost, pointerOrdinal} {
-		d.Want(gpusimtest.InvalidValue, "cuPointerGetAttribute", &value, attribute, ptr)
+		d.Want(gpusimtest.InvalidValue, "cuPointerGetAttribute", new(uint64), attribute, ptr)
 	}
-	want := gpusimtest.Pattern(1, 100)
-	d.Write(ptr, want)
-	d.Holds(ptr, want)
-}
-
-// CUmemAllocationProp: compression is a hint.
-func TestAWishForCompressionIsNoFailure(t *testing.T) {
-	d := gpusimtest.Start(t)
-	wish := pinned()
-	wish.compression = 1
-	var handle uint64
-	d.OK("cuMemCreate", &handle, granularity, wish, 0)
-	d.OK("cuMemRelease", handle)
+	d.Write(ptr, gpusimtest.Pattern(1, 100))
+	d.Holds(ptr, gpusimtest.Pattern(1, 100))
 }
 
 // cuMemRelease: "The memory allocation will be freed when all outstanding mappings to the
 // memory are unmapped and when all outstanding references to the handle are also released."
 func TestMemoryLivesAsLongAsItsMappingsAndHandles(t *testing.T) {
 	d := gpusimtest.Start(t)
-	free := func() (n uint64) {
-		var total uint64
-		d.OK("cuMemGetInfo_v2", &n, &total)
-		return n
-	}
-	before := free()
-	var handle, again, ptr uint64
-	d.OK("cuMemCreate", &handle, granularity, pinned(), 0)
-	d.OK("cuMemAddressReserve", &ptr, granularity, 0, 0, 0)
-	d.OK("cuMemMap", ptr, granularity, 0, handle, 0)
-	d.OK("cuMemSetAccess", ptr, granularity, &access{location{kind: 1}, readWrite}, 1)
-	want := gpusimtest.Pattern(1, 4096)
-	d.Write(ptr, want)
-
-	d.OK("cuMemRelease", handle)
-	d.WantMisuse(gpusimtest.InvalidValue, "cuMemRelease", handle)
-	d.Holds(ptr, want)
-	if n := free(); before-n != granularity {
-		t.Errorf("%d bytes are used while the memory is mapped, want %d", before-n, granularity)
-	}
-
-	d.OK("cuMemRetainAllocationHandle", &again, ptr+4096)
-	if again != handle {
-		t.Errorf("the handle of the mapping is %#x, want the one that was mapped, %#x", again, handle)
-	}
-	d.OK("cuMemUnmap", ptr, granularity)
-	d.Want(gpusimtest.InvalidValue, "cuMemRetainAllocationHandle", &again, ptr)
-	if n := free(); before-n != granularity {
-		t.Errorf("%d bytes are used while there is a handle, want %d", before-n, granularity)
+	before, want := free(d), gpusimtest.Pattern(1, 4096)
+	handle, ptr := d.New("cuMemCreate", granularity, pinned(), 0), reserve(t, d, granularity)
+	for range 2 {
+		d.OK("cuMemMap", ptr, granularity, 0, handle, 0)
+		d.OK("cuMemSetAccess", ptr, granularity, &openTo0, 1)
+		d.Write(ptr, want)
+		d.OK("cuMemRelease", handle)
+		d.WantMisuse(gpusimtest.InvalidValue, "cuMemRelease", handle)
+		d.Holds(ptr, want)
+		equal(t, "the memory in use while it is mapped", before-free(d), granularity)
+		equal(t, "the handle of the mapping", d.New("cuMemRetainAllocationHandle", ptr+4096), handle)
+		d.OK("cuMemUnmap", ptr, granularity)
+		d.Want(gpusimtest.InvalidValue, "cuMemRetainAllocationHandle", new(uint64), ptr)
+		equal(t, "the memory in use while there is a handle", before-free(d), granularity)
 	}
 	d.OK("cuMemMap", ptr, granularity, 0, handle, 0)
-	d.OK("cuMemSetAccess", ptr, granularity, &access{location{kind: 1}, readWrite}, 1)
+	d.OK("cuMemSetAccess", ptr, granularity, &openTo0, 1)
 	d.Holds(ptr, want)
 	d.OK("cuMemUnmap", ptr, granularity)
 	d.OK("cuMemRelease", handle)
-	d.OK("cuMemAddressFree", ptr, granularity)
-	if n := free(); n != before {
-		t.Errorf("%d bytes are used at the end", before-n)
-	}
+	equal(t, "the free memory at the end", free(d), before)
 }
 
 // cuMemMap and cuMemUnmap.
 func TestMappingsLieWholeInReservations(t *testing.T) {
+	const g = uint64(granularity)
 	d := gpusimtest.Start(t)
 	handle := create(t, d, 2*granularity)
-	var ptr uint64
-	d.Want(gpusimtest.InvalidValue, "cuMemAddressReserve", &ptr, granularity+1, 0, 0, 0)
-	d.Want(gpusimtest.InvalidValue, "cuMemAddressReserve", &ptr, granularity, 3, 0, 0)
-	d.OK("cuMemAddressReserve", &ptr, 4*granularity, 8*granularity, 0, 0)
-	if ptr%(8*granularity) != 0 {
-		t.Errorf("the reservation begins at %#x, which is not aligned as asked for", ptr)
-	}
-	for _, c := range []struct {
-		name             string
-		at, size, offset uint64
-	}{
-		{"before the reservation", ptr - granularity, granularity, 0},
-		{"beyond its end", ptr + 3*granularity, 2 * granularity, 0},
-		{"no multiple of the granularity", ptr, 4096, 0},
-		{"an address between", ptr + 4096, granularity, 0},
-		{"more than the memory", ptr, 4 * granularity, 0},
-		{"an offset, which must be zero", ptr, granularity, granularity},
-		{"no bytes", ptr, 0, 0},
-	} {
-		d.Run(t, c.name, func(_ *testing.T, d *gpusimtest.Driver) {
-			d.Want(gpusimtest.InvalidValue, "cuMemMap", c.at, c.size, c.offset, handle, 0)
-		})
-	}
-	d.OK("cuMemMap", ptr, 2*granularity, 0, handle, 0)
-	d.Want(gpusimtest.InvalidValue, "cuMemMap", ptr+granularity, granularity, 0, handle, 0)
-	d.OK("cuMemMap", ptr+2*granularity, granularity, 0, handle, 0)
-
-	d.Want(gpusimtest.InvalidValue, "cuMemUnmap", ptr, granularity)
-	d.Want(gpusimtest.InvalidValue, "cuMemUnmap", ptr+granularity, granularity)
-	d.Want(gpusimtest.InvalidValue, "cuMemUnmap", ptr, 4*granularity)
-	d.WantMisuse(gpusimtest.InvalidValue, "cuMemAddressFree", ptr, 4*granularity)
-	d.OK("cuMemUnmap", ptr, 3*granularity)
-	d.Want(gpusimtest.InvalidValue, "cuMemAddressFree", ptr, granularity)
-	d.Want(gpusimtest.InvalidValue, "cuMemAddressFree", ptr+granularity, 3*granularity)
-	d.OK("cuMemAddressFree", ptr, 4*granularity)
+	ptr := d.New("cuMemAddressReserve", 4*g, 8*g, 0, 0)
+	equal(t, "the rest of the aligned address", ptr%(8*g), 0)
+	const invalid = gpusimtest.InvalidValue
+	try(t, d, []attempt{
+		{"no whole pages", invalid, "cuMemAddressReserve", []any{new(uint64), g + 1, 0, 0, 0}},
+		{"no power of two", invalid, "cuMemAddressReserve", []any{new(uint64), g, 3, 0, 0}},
+		{"before the reservation", invalid, "cuMemMap", []any{ptr - g, g, 0, handle, 0}},
+		{"beyond its end", invalid, "cuMemMap", []any{ptr + 3*g, 2 * g, 0, handle, 0}},
+		{"no multiple of the granularity", invalid, "cuMemMap", []any{ptr, 4096, 0, handle, 0}},
+		{"an address between", invalid, "cuMemMap", []any{ptr + 4096, g, 0, handle, 0}},
+		{"more than the memory", invalid, "cuMemMap", []any{ptr, 4 * g, 0, handle, 0}},
+		{"an offset, which must be zero", invalid, "cuMemMap", []any{ptr, g, g, handle, 0}},
+		{"no bytes", invalid, "cuMemMap", []any{ptr, 0, 0, handle, 0}},
+		{"the first two", 0, "cuMemMap", []any{ptr, 2 * g, 0, handle, 0}},
+		{"one of them again", invalid, "cuMemMap", []any{ptr + g, g, 0, handle, 0}},
+		{"the third", 0, "cuMemMap", []any{ptr + 2*g, g, 0, handle, 0}},
+		{"the first half of a mapping", invalid, "cuMemUnmap", []any{ptr, g}},
+		{"the second half", invalid, "cuMemUnmap", []any{ptr + g, g}},
+		{"more than is mapped", invalid, "cuMemUnmap", []any{ptr, 4 * g}},
+		{"addresses that are in use", invalid, "cuMemAddressFree", []any{ptr, 4 * g}},
+	})
+	d.Noted()
+	try(t, d, []attempt{
+		{"all that is mapped", 0, "cuMemUnmap", []any{ptr, 3 * g}},
+		{"a part of the reservation", invalid, "cuMemAddressFree", []any{ptr, g}},
+		{"its end", invalid, "cuMemAddressFree", []any{ptr + g, 3 * g}},
+		{"the reservation", 0, "cuMemAddressFree", []any{ptr, 4 * g}},
+	})
 }
 
 // cuMemMap "does not make the address accessible"; cuMemSetAccess does.
 func TestAccessIsGivenByDevice(t *testing.T) {
 	d := gpusimtest.Start(t)
-	handle := create(t, d, granularity)
-	var ptr, flags uint64
-	d.OK("cuMemAddressReserve", &ptr, granularity, 0, 0, 0)
+	handle, ptr, data := create(t, d, granularity), reserve(t, d, granularity), make([]byte, 64)
 	d.OK("cuMemMap", ptr, granularity, 0, handle, 0)
-	first, second := location{kind: 1}, location{kind: 1, id: 1}
-	data := make([]byte, 64)
 	expect := func(at location, want uint64) {
 		t.Helper()
-		d.OK("cuMemGetAccess", &flags, &at, ptr)
-		if flags != want {
-			t.Errorf("device %d has access %d, want %d", at.id, flags, want)
-		}
+		equal(t, "the access", d.New("cuMemGetAccess", &at, ptr), want)
 	}
-	expect(first, 0)
+	expect(device0, 0)
 	d.Illegal("cuMemcpyDtoH_v2", &data[0], ptr, len(data))
-
-	d.Want(gpusimtest.InvalidDevice, "cuMemSetAccess", ptr, granularity, &access{location{kind: 1, id: 99}, readWrite}, 1)
-	d.Want(gpusimtest.NotSupported, "cuMemSetAccess", ptr, granularity, &access{location{kind: 2}, readWrite}, 1)
-	d.Want(gpusimtest.InvalidValue, "cuMemSetAccess", ptr, granularity, &access{first, 2}, 1)
-	d.Want(gpusimtest.InvalidValue, "cuMemSetAccess", ptr, granularity/2, &access{first, readWrite}, 1)
-	d.Want(gpusimtest.InvalidValue, "cuMemSetAccess", ptr, 2*granularity, &access{first, readWrite}, 1)
-	d.Want(gpusimtest.InvalidValue, "cuMemSetAccess", ptr, granularity, nil, 0)
-
-	d.OK("cuMemSetAccess", ptr, granularity, &[2]access{{first, readWrite}, {second, readOnly}}, 2)
-	expect(first, readWrite)
-	expect(second, readOnly)
+	try(t, d, []attempt{
+		{"no such device", gpusimtest.InvalidDevice, "cuMemSetAccess", []any{ptr, granularity, &access{location{1, 99}, readWrite}, 1}},
+		{"the host", gpusimtest.NotSupported, "cuMemSetAccess", []any{ptr, granularity, &access{location{kind: 2}, readWrite}, 1}},
+		{"write only", gpusimtest.InvalidValue, "cuMemSetAccess", []any{ptr, granularity, &access{device0, 2}, 1}},
+		{"a part of a mapping", gpusimtest.InvalidValue, "cuMemSetAccess", []any{ptr, granularity / 2, &openTo0, 1}},
+		{"more than is mapped", gpusimtest.InvalidValue, "cuMemSetAccess", []any{ptr, 2 * granularity, &openTo0, 1}},
+		{"nobody", gpusimtest.InvalidValue, "cuMemSetAccess", []any{ptr, granularity, nil, 0}},
+	})
+	d.OK("cuMemSetAccess", ptr, granularity, &[2]access{openTo0, {device1, readOnly}}, 2)
+	expect(device0, readWrite)
+	expect(device1, readOnly)
 	d.Write(ptr, data)
 	d.Retain(1)
 	d.Holds(ptr, data)
 	d.Illegal("cuMemcpyHtoD_v2", ptr, &data[0], len(data))
-	d.OK("cuMemSetAccess", ptr, granularity, &access{second, 0}, 1)
-	expect(second, 0)
+	d.OK("cuMemSetAccess", ptr, granularity, &access{device1, 0}, 1)
+	expect(device1, 0)
 	d.Illegal("cuMemcpyDtoH_v2", &data[0], ptr, len(data))
 
 	// "all mappings start with no accessibility setup"
 	d.OK("cuMemUnmap", ptr, granularity)
 	d.OK("cuMemMap", ptr, granularity, 0, handle, 0)
-	expect(first, 0)
+	expect(device0, 0)
 	d.OK("cuMemUnmap", ptr, granularity)
-	d.OK("cuMemAddressFree", ptr, granularity)
 }
 
-// cuMemExportToShareableHandle, cuMemImportFromShareableHandle.
-func TestTheExporterAndTheImporterOfADescriptorShareMemory(t *testing.T) {
+// cuMemExportToShareableHandle, cuMemImportFromShareableHandle: the exporter and the importer share memory, and the
+// descriptor stays the caller's. Only what was made for it is exported.
+func TestMemoryIsSharedByDescriptors(t *testing.T) {
 	d := gpusimtest.Start(t)
 	handle := create(t, d, granularity)
 	ptr := mapping(t, d, handle, granularity)
-	want := gpusimtest.Pattern(7, granularity)
-	d.Write(ptr, want)
-
-	var fd int32
-	d.OK("cuMemExportToShareableHandle", &fd, handle, posixFD, 0)
-	var imported uint64
-	d.OK("cuMemImportFromShareableHandle", &imported, fd, posixFD)
-	if err := unix.Close(int(fd)); err != nil {
+	d.Write(ptr, gpusimtest.Pattern(7, granularity))
+	fd := export(d, handle)
+	imported := d.New("cuMemImportFromShareableHandle", fd, posixFD)
+	if err := unix.Close(fd); err != nil {
 		t.Errorf("the descriptor is not the caller's any more: %v", err)
 	}
 	other := mapping(t, d, imported, granularity)
 	d.OK("cuMemRelease", imported)
-	d.Holds(other, want)
-	change := gpusimtest.Pattern(9, 100)
-	d.Write(other, change)
-	d.Holds(ptr, change)
-}
+	d.Holds(other, gpusimtest.Pattern(7, granularity))
+	d.Write(other, gpusimtest.Pattern(9, 100))
+	d.Holds(ptr, gpusimtest.Pattern(9, 100))
 
-func TestOnlyWhatWasMadeForItIsExported(t *testing.T) {
-	d := gpusimtest.Start(t)
-	private := pinned()
-	private.handles = 0
-	var handle, imported uint64
-	fd := int32(-1)
-	d.OK("cuMemCreate", &handle, granularity, private, 0)
-	d.Want(gpusimtest.InvalidValue, "cuMemExportToShareableHandle", &fd, handle, posixFD, 0)
-	d.Want(gpusimtest.InvalidValue, "cuMemExportToShareableHandle", &fd, handle, 2, 0)
-	d.OK("cuMemRelease", handle)
-	d.Want(gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", &imported, -1, posixFD)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = null.Close() }()
-	d.Want(gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", &imported, int(null.Fd()), posixFD)
+	private := createAs(t, d, granularity, &properties{kind: 1, at: device0})
+	null := open(t, os.DevNull)
+	try(t, d, []attempt{
+		{"private memory", gpusimtest.InvalidValue, "cuMemExportToShareableHandle", []any{new(int32), private, posixFD, 0}},
+		{"a handle of Windows", gpusimtest.InvalidValue, "cuMemExportToShareableHandle", []any{new(int32), private, 2, 0}},
+		{"no descriptor", gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", []any{&imported, -1, posixFD}},
+		{"a device", gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", []any{&imported, null, posixFD}},
+	})
 }
 
 // cuMemUnmap does not wait: work that comes too late fails when it runs.
 func TestWorkThatComesAfterItsMappingFails(t *testing.T) {
 	d := gpusimtest.Start(t)
-	handle := create(t, d, granularity)
-	var ptr, stream uint64
-	d.OK("cuStreamCreate", &stream, 1)
-	d.OK("cuMemAddressReserve", &ptr, granularity, 0, 0, 0)
+	handle, ptr, stream := create(t, d, granularity), reserve(t, d, granularity), d.New("cuStreamCreate", 1)
 	d.OK("cuMemMap", ptr, granularity, 0, handle, 0)
-	d.OK("cuMemSetAccess", ptr, granularity, &access{location{kind: 1}, readWrite}, 1)
-	d.Call("dlx_gpusim_hold", 1)
-	d.OK("cuMemsetD8Async", ptr, 1, granularity, stream)
+	d.OK("cuMemSetAccess", ptr, granularity, &openTo0, 1)
+	release := d.Hold()
+	fill(d, ptr, 1, granularity, stream)
 	d.OK("cuMemUnmap", ptr, granularity)
-	d.OK("cuMemAddressFree", ptr, granularity)
-	d.Call("dlx_gpusim_hold", 0)
+	release()
 	d.WantMisuse(gpusimtest.IllegalAddress, "cuStreamSynchronize", stream)
 	d.OK("cuStreamDestroy_v2", stream)
 }
@@ -341,62 +285,44 @@ func TestWorkThatComesAfterItsMappingFails(t *testing.T) {
 // "Memory Management", cuMemGetHandleForAddressRange.
 func TestADMABufIsTheMemory(t *testing.T) {
 	const supported, rdma = 124, 110 // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, _GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+	const variable = "DLX_GPUSIM_DMA_BUF"
 	d := gpusimtest.Start(t)
-	has := make([]int32, 2)
-	d.OK("cuDeviceGetAttribute", &has[0], supported, 0)
-	d.OK("cuDeviceGetAttribute", &has[1], rdma, 0)
-	capable := &properties{kind: 1, at: location{kind: 1}, rdma: 1}
-	var handle uint64
+	has := [2]int32{attribute(d, supported), attribute(d, rdma)}
+	capable := &properties{kind: 1, at: device0, rdma: 1}
 	fd := int32(-1)
-	if os.Getenv(dmaBufVariable) == "0" {
-		if has[0] != 0 || has[1] != 0 {
-			t.Errorf("the attributes are %d, want 0", has)
-		}
-		d.Want(gpusimtest.NotSupported, "cuMemCreate", &handle, granularity, capable, 0)
+	if os.Getenv(variable) == "0" {
+		equal(t, "the attributes", has, [2]int32{0, 0})
+		d.Want(gpusimtest.NotSupported, "cuMemCreate", new(uint64), granularity, capable, 0)
 		ptr := mapping(t, d, create(t, d, granularity), granularity)
 		d.Want(gpusimtest.NotSupported, "cuMemGetHandleForAddressRange", &fd, ptr, granularity, 1, 0)
 		return
 	}
-	coretest.Child(t, t.Name(), dmaBufVariable+"=0")(t)
-	if has[0] != 1 || has[1] != 1 {
-		t.Errorf("the attributes are %d, want 1", has)
-	}
-	d.OK("cuMemCreate", &handle, 2*granularity, capable, 0)
-	t.Cleanup(func() { d.OK("cuMemRelease", handle) })
-	ptr := mapping(t, d, handle, 2*granularity)
-	for why, args := range map[string][]any{
-		"no address of a page": {&fd, ptr + 1, granularity, 1, 0}, "no size of pages": {&fd, ptr, granularity + 1, 1, 0},
-		"no bytes": {&fd, ptr, 0, 1, 0}, "another type": {&fd, ptr, granularity, 2, 0}, "flags": {&fd, ptr, granularity, 1, 1 << 40},
-		"more than is mapped": {&fd, ptr, 3 * granularity, 1, 0}, "nowhere for the result": {nil, ptr, granularity, 1, 0},
-	} {
-		if r := d.Result("cuMemGetHandleForAddressRange", args...); r != gpusimtest.InvalidValue {
-			t.Errorf("%s: %d, want %d", why, r, gpusimtest.InvalidValue)
-		}
-	}
+	coretest.Child(t, t.Name(), variable+"=0")(t)
+	equal(t, "the attributes", has, [2]int32{1, 1})
+	ptr := mapping(t, d, createAs(t, d, 2*granularity, capable), 2*granularity)
 	plain := mapping(t, d, create(t, d, granularity), granularity)
-	d.Want(gpusimtest.NotSupported, "cuMemGetHandleForAddressRange", &fd, plain, granularity, 1, 0)
-
+	const call, invalid = "cuMemGetHandleForAddressRange", gpusimtest.InvalidValue
+	try(t, d, []attempt{
+		{"no address of a page", invalid, call, []any{&fd, ptr + 1, granularity, 1, 0}},
+		{"no size of pages", invalid, call, []any{&fd, ptr, granularity + 1, 1, 0}},
+		{"no bytes", invalid, call, []any{&fd, ptr, 0, 1, 0}},
+		{"another type", invalid, call, []any{&fd, ptr, granularity, 2, 0}},
+		{"flags", invalid, call, []any{&fd, ptr, granularity, 1, 1 << 40}},
+		{"more than is mapped", invalid, call, []any{&fd, ptr, 3 * granularity, 1, 0}},
+		{"nowhere for the result", invalid, call, []any{nil, ptr, granularity, 1, 0}},
+		{"memory without dma-bufs", gpusimtest.NotSupported, call, []any{&fd, plain, granularity, 1, 0}},
+	})
 	d.OK("cuMemGetHandleForAddressRange", &fd, ptr, 2*granularity, 1, 0)
 	defer func() { _ = unix.Close(int(fd)) }()
 	if size, err := unix.Seek(int(fd), 0, unix.SEEK_END); err != nil || size != 2*granularity {
 		t.Errorf("the dma-buf has %d bytes, error %v", size, err)
 	}
-	want := gpusimtest.Pattern(3, 100)
-	d.Write(ptr, want)
-	view, err := unix.Mmap(int(fd), 0, 2*granularity, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Munmap(view) }()
-	if !bytes.Equal(view[:100], want) {
+	d.Write(ptr, gpusimtest.Pattern(3, 100))
+	view := mapFile(t, int(fd), 0, 2*granularity)
+	if !bytes.Equal(view[:100], gpusimtest.Pattern(3, 100)) {
 		t.Error("the dma-buf has other bytes than the memory")
 	}
-	change := gpusimtest.Pattern(4, 100)
-	copy(view, change)
-	d.Holds(ptr, change)
-	var imported uint64
-	d.Want(gpusimtest.InvalidValue, "cuMemImportFromShareableHandle", &imported, fd, posixFD)
+	copy(view, gpusimtest.Pattern(4, 100))
+	d.Holds(ptr, gpusimtest.Pattern(4, 100))
+	d.Want(invalid, "cuMemImportFromShareableHandle", new(uint64), fd, posixFD)
 }
-
-// dmaBufVariable says whether the devices export dma-bufs.
-const dmaBufVariable = "DLX_GPUSIM_DMA_BUF"

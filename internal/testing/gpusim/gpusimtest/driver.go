@@ -126,6 +126,14 @@ func (d *Driver) OK(name string, args ...any) {
 	d.Want(Success, name, args...)
 }
 
+// New calls a function that must succeed, and returns the handle or address that it leaves where its first argument
+// points.
+func (d *Driver) New(name string, args ...any) (made uint64) {
+	d.tb.Helper()
+	d.OK(name, append([]any{&made}, args...)...)
+	return made
+}
+
 // Want calls a function that must return what is wanted.
 func (d *Driver) Want(want Result, name string, args ...any) {
 	d.tb.Helper()
@@ -182,6 +190,19 @@ func (d *Driver) Pinned(n int) []byte {
 	data := unsafe.Slice((*byte)(at), n)
 	clear(data)
 	return data
+}
+
+// Hold keeps work from running, except work that a call waits for, until its result is called or the test ends.
+func (d *Driver) Hold() (release func()) {
+	release = func() { d.Call("dlx_gpusim_hold", 0) }
+	d.Call("dlx_gpusim_hold", 1)
+	d.tb.Cleanup(release)
+	return release
+}
+
+// Fail has the next call of a function fail.
+func (d *Driver) Fail(name string, code Result) {
+	d.Call("dlx_gpusim_fail", &append([]byte(name), 0)[0], 1, int(code))
 }
 
 // Noted fails the test unless misuse was recorded since the last call of Noted, and clears the record.
