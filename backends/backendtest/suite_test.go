@@ -25,7 +25,7 @@ func TestCasesHaveRulesAndUniqueNames(t *testing.T) {
 		if theme, what, ok := strings.Cut(c.Name, "/"); !ok || theme == "" || what == "" || strings.ContainsAny(c.Name, " _") {
 			t.Errorf("%q is no name of the form theme/what", c.Name)
 		}
-		if source, rule, ok := strings.Cut(c.Rule, ": "); !ok || rule == "" || !(strings.HasPrefix(source, "core.") || strings.HasPrefix(source, "dlpack.")) {
+		if source, rule, ok := strings.Cut(c.Rule, ": "); !ok || rule == "" || !(strings.HasPrefix(source, "core.") || strings.HasPrefix(source, "backendkit.") || strings.HasPrefix(source, "dlpack.")) {
 			t.Errorf("%s: rule %q does not begin with its source", c.Name, c.Rule)
 		}
 		if c.run == nil {

@@ -192,7 +192,7 @@ var found = []mutant{
 		{"exchange/exchange.go", "Mechanism: a.taken.mechanism,", "Mechanism: a.taken.mechanism, Opened: m.from.Device != m.dst,"},
 	}},
 	{name: "what was opened to copy from is reported as a copy", test: "./exchange TestReportsAreThoseOfTheirCall", edits: []edit{{"exchange/run.go", "\ta.taken.copies = false\n", ""}}},
-	{name: "OpenCL takes no reversed tensor of unknown size", tags: true, edits: []edit{{"backends/opencl/transfer.go", "b.SrcAt = 0\n\t\t\t\ts, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host+uintptr(src), b)", "s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host, b)"}}},
+	{name: "OpenCL takes no reversed tensor of unknown size", tags: true, edits: []edit{{"backends/opencl/transfer.go", "b.SrcAt = 0\n\t\t\ts, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host+uintptr(src), b)", "s, call = driver.WriteBox(q.raw, w.dst.mem, w.src.host, b)"}}},
 	{name: "a view does not begin before memory of unknown size", edits: []edit{{"core/tensor.go", "before := m.Size == UnknownSize &&", "before := m.Size == 0 &&"}}},
 	{name: "core.Values does not wait", edits: []edit{{"core/values.go", "return values[T](t, \"Values\", forReading)", "return values[T](t, \"Values\", withoutWaiting)"}}},
 	{name: "core.Mutable waits for the last write only", edits: []edit{{"core/values.go", "return values[T](t, \"Mutable\", forWriting)", "return values[T](t, \"Mutable\", forReading)"}}},
