@@ -116,6 +116,8 @@ which also has the error if the command failed. The log is printed to standard e
 		newMoveCommand(a),
 		newHandoffCommand(a),
 		newLoadCommand(a),
+		newSendCommand(a),
+		newReceiveCommand(a),
 		newBenchCommand(a),
 		newVersionCommand(a),
 	)

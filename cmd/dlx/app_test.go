@@ -245,6 +245,7 @@ func TestHelpShowsTheExitCodes(t *testing.T) {
 		"plan":        {"exit code 1"},
 		"move":        {"exit code 2", "exit code 1", "exit code 3"},
 		"load":        {"exit code 3"},
+		"receive":     {"exit code 3"},
 		"bench":       {"exit code 1"},
 		"healthcheck": {"exit code is 1", "exit code is 4"},
 	}

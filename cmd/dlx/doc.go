@@ -8,6 +8,8 @@
 //	dlx convert IN OUT                            write tensors in another file format or element type
 //	dlx move FILE --via DEVICE[,DEVICE...]        move tensors along a route of devices and measure it
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
+//	dlx send FILE --to SOCKET                     pass the tensors of a file to another process, without a copy where possible
+//	dlx receive SOCKET --to DEVICE                receive tensors of another process on a device
 //	dlx bench                                     measure transfers between devices, APIs, files and languages
 //	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
 //	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below, 4 if none was judged
@@ -115,6 +117,14 @@
 //     (their kind), bytes_staging (their size), time_ns, bytes_per_second; files[] of it:
 //     path, bytes, cached, read ("map", "direct", "cufile", "buffered"), reason, tensors; refused[] of it:
 //     what, reason. With --checksum: checksums[]: tensor, checksum.
+//   - send, receive: socket, bytes_copied (by this process), file (of send); peer: pid, uid, gid;
+//     devices[] of it (that it has opened for the tensors): id, uuid, driver_uuid, pci, exports[] and
+//     imports[] (handle types of memory), semaphore_exports[], semaphore_imports[], ipc_events;
+//     tensors[]: tensor, dtype, shape, checksum (of its elements, by dlx send; omitted if there is
+//     none), verified (null without --verify, and in the result of send); report of each: from, to,
+//     mechanism, steps[] (what, bytes), refused[] (ways to share the memory that were not possible:
+//     mechanism, what, reason), bytes_copied, handle (by which the memory is shared), opened (the
+//     memory was passed or opened for this tensor), wait, label (that went with the tensor), duration_ns.
 //   - bench: program (the fields of version), date, samples, max_time_ns, numpy (its version),
 //     interrupted (not all cases were measured), shortened (how --budget ended the run); host: platform, system, kernel, virtual (the
 //     hypervisor), container, cpu, cpus, affinity, numa_nodes, caches[] (level, kind, bytes),

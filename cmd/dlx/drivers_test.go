@@ -230,3 +230,18 @@ func TestTensorsAreLoadedOntoEveryDevice(t *testing.T) {
 		}
 	}
 }
+
+// Tensors are sent from each device to the same device of the receiver. Where it can open the memory, nothing is copied.
+func TestDriversSendAndReceive(t *testing.T) {
+	for device, shares := range map[string]bool{"vulkan:0": true, "cuda:0": true, "rocm:0": true, "opencl:0": false, "gl:0": false} {
+		received, sent := passed(t, onDrivers, "--to "+device+" --verify", "send "+digits+" --from "+device)
+		if received.code != exitOK || sent.code != exitOK {
+			t.Errorf("%s: exit codes %d and %d:\n%s%s", device, received.code, sent.code, received.stderr, sent.stderr)
+			continue
+		}
+		r, s := decode[sharedResult](t, received, "receive"), decode[sharedResult](t, sent, "send")
+		if len(r.Tensors) != 1 || !*r.Tensors[0].Verified || shares && (r.BytesCopied != 0 || s.BytesCopied != 0) {
+			t.Errorf("%s: received %+v, sent %+v", device, r, s)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/share"
+)
+
+// passed runs dlx receive and dlx send at the same time, by run.
+func passed(t *testing.T, run func(*testing.T, ...string) outcome, receive, send string) (received, sent outcome) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "socket")
+	done := make(chan outcome, 1)
+	go func() { done <- run(t, append([]string{"receive", socket, "--json"}, strings.Fields(receive)...)...) }()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Lstat(socket); err == nil || time.Now().After(end) {
+			break
+		}
+	}
+	sent = run(t, append(strings.Fields(send), "--to", socket, "--json")...)
+	received = <-done
+	if _, err := os.Lstat(socket); err == nil {
+		t.Error("the socket is left")
+	}
+	return received, sent
+}
+
+func TestSendAndReceive(t *testing.T) {
+	for _, c := range []struct {
+		receive, send string
+	}{
+		{"--to cpu --verify", "send " + tensors},
+		{"--to ext_dev:1 --verify", "send " + tensors + " --from ext_dev:0"},
+		{"--to cpu --verify --count 1", "send " + digits},
+	} {
+		received, sent := passed(t, dlx, c.receive, c.send)
+		if received.code != exitOK || sent.code != exitOK {
+			t.Errorf("%s, %s: exit codes %d and %d:\n%s%s", c.receive, c.send, received.code, sent.code, received.stderr, sent.stderr)
+			continue
+		}
+		s, r := decode[sharedResult](t, sent, "send"), decode[sharedResult](t, received, "receive")
+		if len(s.Tensors) == 0 || len(r.Tensors) != len(s.Tensors) || r.Peer.PID != os.Getpid() || s.Peer.PID != os.Getpid() || len(r.Peer.Devices) == 0 {
+			t.Errorf("%s, %s: sent %+v, received %+v", c.receive, c.send, s, r)
+			continue
+		}
+		for i, x := range r.Tensors {
+			y := s.Tensors[i]
+			if x.Tensor != y.Tensor || x.Checksum != y.Checksum || x.Verified == nil || !*x.Verified || x.Checksum == "" {
+				t.Errorf("%s, %s: sent %+v, received %+v", c.receive, c.send, y, x)
+			}
+			if strings.Contains(c.receive+c.send, "ext_dev") {
+				continue
+			}
+			if m := x.Report["mechanism"]; m != "map" && m != "alias" || s.BytesCopied != 0 || r.BytesCopied != 0 {
+				t.Errorf("%s, %s: sent %+v, received %+v", c.receive, c.send, y, x)
+			}
+		}
+	}
+}
+
+// sharedResult is a shareResult as it is read: the report of a tensor has words in it.
+type sharedResult struct {
+	Socket string `json:"socket"`
+	File   string `json:"file"`
+	Peer   struct {
+		PID     int                `json:"pid"`
+		UID     int                `json:"uid"`
+		GID     int                `json:"gid"`
+		Devices []share.PeerDevice `json:"devices"`
+	} `json:"peer"`
+	Tensors []struct {
+		Tensor   string         `json:"tensor"`
+		DType    string         `json:"dtype"`
+		Shape    []int64        `json:"shape"`
+		Checksum string         `json:"checksum"`
+		Verified *bool          `json:"verified"`
+		Report   map[string]any `json:"report"`
+	} `json:"tensors"`
+	BytesCopied int64 `json:"bytes_copied"`
+}
+
+// A tensor that differs from what the sender says has exit code 3. One whose label is not that of
+// dlx send is not compared.
+func TestReceiveFindsDifferences(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "socket")
+	done := make(chan outcome, 1)
+	go func() { done <- dlx(t, "receive", socket, "--to", "cpu", "--verify", "--json") }()
+	x, err := core.FromSlice([]int32{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	registry := new(core.Registry)
+	if err := registry.Register(cpu.New()); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := (&app{registry: registry}).openForSharing(t.Context(), core.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := opened.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var c *share.Conn
+	for end := time.Now().Add(10 * time.Second); c == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		c, _ = share.Dial(t.Context(), socket, share.Options{Devices: opened.devices})
+	}
+	for _, label := range []string{labelOf(checksumOf(t.Context(), x), "right"), "of another program", "crc32c:00000000 wrong"} {
+		if _, err := c.SendLabeled(t.Context(), x, label); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.WaitReleased(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	o := <-done
+	var failure *errorResult
+	r := decodeBoth[sharedResult](t, o, "receive", &failure)
+	if o.code != exitMismatch || len(r.Tensors) != 3 || !*r.Tensors[0].Verified || r.Tensors[1].Verified != nil || *r.Tensors[2].Verified {
+		t.Errorf("exit code %d, %+v: %s", o.code, r, o.stderr)
+	}
+}
+
+func TestSendAndReceiveFail(t *testing.T) {
+	nobody := filepath.Join(t.TempDir(), "nobody")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"send x.npy", exitUsage, `required flag(s) "to"`},
+		{"send x.npy --to s --from cpu,cpu", exitUsage, "must be one device"},
+		{"send x.npy --to s --only [", exitUsage, "--only"},
+		{"send " + digits + " --to " + nobody, exitFailed, "start the process that listens there"},
+		{"send " + digits + " --to " + nobody + " --only nosuch*", exitFailed, "nosuch*"},
+		{"send nosuch.npy --to " + nobody, exitFailed, "nosuch.npy"},
+		{"receive", exitUsage, "accepts 1 arg"},
+		{"receive s", exitUsage, `required flag(s) "to"`},
+		{"receive s --to cpu,cpu", exitUsage, "must be one device"},
+		{"receive s --to cpu --count -1", exitUsage, "at least 0"},
+		{"receive " + digits + " --to cpu", exitFailed, "is not a socket"},
+	} {
+		if o := dlx(t, strings.Fields(c.args)...); o.code != c.code || !strings.Contains(o.stderr, c.says) {
+			t.Errorf("%s: exit code %d, want %d, with %q in\n%s", c.args, o.code, c.code, c.says, o.stderr)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Command receive receives a tensor of the process of examples/processes/send.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/share"
+)
+
+func main() {
+	ctx := context.Background()
+	host, err := cpu.New().Open(ctx, core.CPU) // or a device of backends/all
+	check(err)
+	listener, err := share.Listen(os.Args[1], share.Options{Devices: []core.Device{host}})
+	check(err)
+	defer listener.Close()
+	conn, err := listener.Accept(ctx)
+	check(err)
+	frame, report, err := conn.Receive(ctx, host)
+	check(err)
+	pixels, err := core.Values[float32](frame)
+	check(err)
+	fmt.Printf("received: %v, %d bytes copied: %v begins with %v\n", report.Mechanism, report.BytesCopied, frame, pixels[0])
+	check(frame.Close()) // the sender may use the memory again
+	<-conn.Done()        // until the sender has ended
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

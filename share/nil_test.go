@@ -1,0 +1,16 @@
+package share_test
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/share"
+)
+
+func TestNilArguments(t *testing.T) {
+	coretest.CheckNils(t, map[string]any{
+		"Listen": share.Listen, "Dial": share.Dial, "New": share.New,
+		"nil Conn": (*share.Conn)(nil), "zero Conn": new(share.Conn), "nil Listener": (*share.Listener)(nil), "zero Listener": new(share.Listener),
+		"Report": share.Report{}, "Peer": share.Peer{}, "ConnError": new(share.ConnError), "nil ConnError": (*share.ConnError)(nil),
+	})
+}

@@ -1,0 +1,149 @@
+package share
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Options controls a connection.
+type Options struct {
+	// Devices are the opened devices on which this process can open memory of the peer. The
+	// caller keeps them open until the connection is closed. With a device of the host
+	// (backends/cpu) among them, tensors whose memory cannot be shared are copied into host
+	// memory that can.
+	Devices []core.Device
+	// Limits bound what the peer may have passed at any time. 0 in a field selects its default.
+	Limits Limits
+	// ReadOnly makes all tensors that are sent read-only for the receiver.
+	ReadOnly bool
+	// Mode is the permissions of the socket that [Listen] makes; 0 means 0600, for the same
+	// user only. A process needs the permission to write the socket to connect.
+	Mode fs.FileMode
+	// Allow, if not nil, is called for each process that connects, before it is answered. If
+	// it returns an error, the connection is closed. [Peer.Devices] is not known yet.
+	Allow func(Peer) error
+}
+
+// Limits bound what a process may have passed to another one. Each side tells its limits to the
+// other one, whose Send waits until something was released. A peer that goes beyond them loses
+// the connection.
+type Limits struct {
+	Tensors  int   // that were passed and not released; default 64, at most 65536
+	Memories int   // that are open, each of which may take a descriptor; default 256, at most 65536
+	Bytes    int64 // of these memories together; default 64 GiB
+}
+
+// maxLimit bounds the tensors and memories.
+const maxLimit = 1 << 16
+
+// withDefaults returns l with the defaults. It fails with ErrInvalid.
+func (l Limits) withDefaults() (Limits, error) {
+	if l.Tensors < 0 || l.Memories < 0 || l.Bytes < 0 || l.Tensors > maxLimit || l.Memories > maxLimit {
+		return l, core.Errorf(core.ErrInvalid, "share", "Options", "Limits are %+v: no field may be negative, Tensors and Memories may be at most %d", l, maxLimit)
+	}
+	if l.Tensors == 0 {
+		l.Tensors = 64
+	}
+	if l.Memories == 0 {
+		l.Memories = 256
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 30
+	}
+	return l, nil
+}
+
+// check completes the options. It fails with ErrInvalid.
+func (o *Options) check() (err error) {
+	if o.Limits, err = o.Limits.withDefaults(); err != nil {
+		return err
+	}
+	if len(o.Devices) > maxDevices {
+		return core.Errorf(core.ErrInvalid, "share", "Options", "%d devices were given; %d are possible", len(o.Devices), maxDevices)
+	}
+	for i, d := range o.Devices {
+		if d == nil {
+			return core.Errorf(core.ErrInvalid, "share", "Options", "Devices[%d] is nil", i)
+		}
+	}
+	if o.Mode == 0 {
+		o.Mode = 0o600
+	}
+	if o.Mode&^fs.ModePerm != 0 {
+		return core.Errorf(core.ErrInvalid, "share", "Options", "Mode is %v: it can have permissions only", o.Mode)
+	}
+	return nil
+}
+
+// Peer is the process at the other end of a connection. The system vouches for its numbers, as
+// they were when the connection was made. The process tells its devices.
+type Peer struct {
+	PID     int32        `json:"pid"` // 0 if the process is in a PID namespace that this one cannot see
+	UID     uint32       `json:"uid"`
+	GID     uint32       `json:"gid"`
+	Devices []PeerDevice `json:"devices"` // known after [Conn.Handshake]
+}
+
+// String returns, for example, "process 71 of user 1000".
+func (p Peer) String() string { return fmt.Sprintf("process %d of user %d", p.PID, p.UID) }
+
+// PeerDevice is a device on which a peer can open memory.
+type PeerDevice struct {
+	ID               core.DeviceID     `json:"id"` // as the peer calls it
+	UUID             core.UUID         `json:"uuid,omitzero"`
+	DriverUUID       core.UUID         `json:"driver_uuid,omitzero"`
+	PCI              string            `json:"pci,omitempty"`
+	Exports          []core.HandleType `json:"exports"` // of memory
+	Imports          []core.HandleType `json:"imports"`
+	SemaphoreExports []core.HandleType `json:"semaphore_exports"`
+	SemaphoreImports []core.HandleType `json:"semaphore_imports"`
+	IPCEvents        bool              `json:"ipc_events"`
+}
+
+// describe says what a device can do.
+func describe(d core.Device) PeerDevice {
+	p := d.Properties()
+	none := []core.HandleType{} // not nil, for JSON
+	x := PeerDevice{ID: p.ID, UUID: p.UUID, DriverUUID: p.DriverUUID, PCI: p.PCI, Exports: none, Imports: none, SemaphoreExports: none, SemaphoreImports: none}
+	if e, ok := core.As[core.MemoryExporter](d); ok {
+		x.Exports = e.ExportTypes()
+	}
+	if i, ok := core.As[core.MemoryImporter](d); ok {
+		x.Imports = i.ImportTypes()
+	}
+	if e, ok := core.As[core.SemaphoreExporter](d); ok {
+		x.SemaphoreExports = e.SemaphoreExportTypes()
+	}
+	if i, ok := core.As[core.SemaphoreImporter](d); ok {
+		x.SemaphoreImports = i.SemaphoreImportTypes()
+	}
+	_, x.IPCEvents = core.As[core.IPCEventCreator](d)
+	return x
+}
+
+// opens returns why a device cannot open what another one, exporter, exports as t: nil if it can.
+func (d *PeerDevice) opens(exporter *PeerDevice, t core.HandleType, imports []core.HandleType) error {
+	var none core.UUID
+	switch sameDriver := d.DriverUUID == exporter.DriverUUID || d.DriverUUID == none || exporter.DriverUUID == none; {
+	case !hasType(imports, t):
+		return fmt.Errorf("%v of the peer does not open handles of type %v", d.ID, t)
+	case t == core.HandleMemFD:
+		return nil
+	case t == core.HandleDMABuf && exporter.UUID == none:
+		return nil
+	case d.UUID != exporter.UUID || t != core.HandleDMABuf && !sameDriver:
+		return fmt.Errorf("%v of the peer is another device or has another driver", d.ID)
+	}
+	return nil
+}
+
+func hasType(types []core.HandleType, t core.HandleType) bool {
+	for _, x := range types {
+		if x == t {
+			return true
+		}
+	}
+	return false
+}

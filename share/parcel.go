@@ -1,0 +1,236 @@
+package share
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// parcel is a tensor on its way.
+type parcel struct {
+	report  Report
+	source  *core.Tensor
+	copied  *core.Tensor         // of source, in memory that can be shared; nil if source is sent
+	root    *core.Buffer         // the memory; the parcel holds a reference
+	memory  *core.ExternalMemory // what is passed; nil if the peer has the memory
+	message tensorMessage
+}
+
+// newParcel holds the memory of a tensor.
+func newParcel(t *core.Tensor) (*parcel, error) {
+	p := &parcel{source: t}
+	return p, p.hold(t)
+}
+
+// hold makes t the tensor that is sent, on the memory that it was opened from, if it was.
+func (p *parcel) hold(t *core.Tensor) error {
+	b, err := t.Buffer()
+	if err != nil {
+		return err
+	}
+	root := b
+	if o := b.Origin(); inside.OriginOffset(b) == 0 && o.Memory().Size == b.Memory().Size {
+		root = o
+	}
+	if err := root.Retain(); err != nil {
+		return err
+	}
+	if p.root != nil {
+		p.root.Release()
+	}
+	p.root = root
+	l := t.Layout()
+	p.message.spec = core.Spec{
+		DType: t.DType(), Shape: l.Shape(), Strides: l.Strides(), Offset: t.Offset() - b.Memory().Offset,
+		Flags: p.message.spec.Flags | t.Flags()&sharedFlags,
+	}
+	return nil
+}
+
+// release gives back what the parcel holds.
+func (p *parcel) release() {
+	if p.memory != nil {
+		_ = p.memory.Close()
+		p.memory = nil
+	}
+	if p.copied != nil {
+		_ = p.copied.Close()
+	}
+	p.root.Release()
+}
+
+// wait waits on the host until the elements are there.
+func (p *parcel) wait(ctx context.Context) error {
+	t := p.source
+	if p.copied != nil {
+		t = p.copied
+	}
+	e := t.Ready()
+	if e == nil {
+		return nil
+	}
+	if done, err := e.Done(); done && err == nil {
+		return nil
+	}
+	p.report.Wait = stream.HostWait
+	return t.WaitReady(ctx)
+}
+
+// prepare finds out how the tensor is passed, and exports or copies its memory.
+func (c *Conn) prepare(ctx context.Context, p *parcel) error {
+	if p.memory != nil {
+		return nil
+	}
+	c.mu.Lock()
+	known := c.memories[p.root]
+	c.mu.Unlock()
+	if known != nil {
+		p.shared(p.root.Memory().ID, known.handle)
+		return nil
+	}
+	exported, err := c.export(p)
+	if exported || err != nil {
+		return err
+	}
+	if err := c.copyForExport(ctx, p); err != nil {
+		return err
+	}
+	if exported, err = c.export(p); !exported && err == nil {
+		err = c.noWay(p)
+	}
+	return err
+}
+
+// shared notes that the memory of the parcel is passed as it is.
+func (p *parcel) shared(at core.DeviceID, t core.HandleType) {
+	p.report.Handle, p.report.To = t, at
+	if p.copied == nil {
+		p.report.Mechanism = exchange.Map
+	}
+}
+
+// export exports the memory of a parcel, if its device can and the peer can open it. It reports
+// false if not, and notes why.
+func (c *Conn) export(p *parcel) (bool, error) {
+	m := p.root.Memory()
+	d := m.Device
+	e, ok := core.As[core.MemoryExporter](d)
+	if d == nil || !ok {
+		p.refuse(core.Errorf(core.ErrNotSupported, "", "", "no opened device that exports memory owns it"), "share the memory of %v", m.ID)
+		return false, nil
+	}
+	self := describe(d)
+	for _, t := range e.ExportTypes() {
+		if reason := c.peerOpens(&self, t); reason != nil {
+			p.refuse(reason, "export the memory of %v as %v for the peer", m.ID, t)
+			continue
+		}
+		x, err := e.ExportMemory(p.root, t)
+		if err == nil {
+			if err = seal(x); err != nil {
+				_ = x.Close()
+			}
+		}
+		if err != nil {
+			if errors.Is(err, core.ErrOutOfMemory) || errors.Is(err, core.ErrDeviceLost) {
+				return false, err
+			}
+			p.refuse(err, "export the memory of %v as %v for the peer", m.ID, t)
+			continue
+		}
+		p.root.Exported(x)
+		p.memory = &x
+		p.shared(m.ID, t)
+		return true, nil
+	}
+	return false, nil
+}
+
+// refuse notes why the memory is not shared as it is.
+func (p *parcel) refuse(why error, format string, args ...any) {
+	if p.copied == nil {
+		p.report.refuse(exchange.Map, why, format, args...)
+	}
+}
+
+// peerOpens returns why no device of the peer opens memory that a device exports as t.
+func (c *Conn) peerOpens(self *PeerDevice, t core.HandleType) error {
+	if !t.IsFD() {
+		return core.Errorf(core.ErrNotSupported, "", "", "handles of type %v do not say when the peer has closed the memory", t)
+	}
+	c.mu.Lock()
+	devices := c.peer.Devices
+	c.mu.Unlock()
+	var reasons []error
+	for i := range devices {
+		err := devices[i].opens(self, t, devices[i].Imports)
+		if err == nil {
+			return nil
+		}
+		reasons = append(reasons, err)
+	}
+	if len(reasons) == 0 {
+		return core.Errorf(core.ErrNotSupported, "", "", "the peer has no device that opens memory")
+	}
+	return joinReasons(reasons)
+}
+
+// copyForExport copies the elements into memory that the peer can open: memory of the same
+// device, or else of the host.
+func (c *Conn) copyForExport(ctx context.Context, p *parcel) error {
+	devices := c.options.Devices
+	if d := p.root.Memory().Device; d != nil && !d.ID().Type.HostAccessible() {
+		devices = append([]core.Device{d}, devices...)
+	}
+	for i, d := range devices {
+		if i > 0 && !d.ID().Type.HostAccessible() || p.copied != nil {
+			continue
+		}
+		e, ok := core.As[core.MemoryExporter](d)
+		if !ok {
+			continue
+		}
+		self := describe(d)
+		for _, t := range e.ExportTypes() {
+			if c.peerOpens(&self, t) != nil {
+				continue
+			}
+			x, report, err := exchange.To(ctx, p.source, d, exchange.Options{Copy: exchange.Always, Alloc: core.AllocOptions{Export: t}})
+			if isOf(ctx, err) || errors.Is(err, core.ErrOutOfMemory) || errors.Is(err, core.ErrClosed) {
+				return err
+			}
+			if err != nil {
+				p.refuse(err, "copy into memory of %v that is exported as %v", d.ID(), t)
+				continue
+			}
+			p.report.Mechanism, p.report.BytesCopied, p.report.move = report.Mechanism, report.BytesCopied, &report
+			p.copied = x
+			return p.hold(x)
+		}
+	}
+	return c.noWay(p)
+}
+
+// noWay is the error of a tensor that can be neither shared nor copied.
+func (c *Conn) noWay(p *parcel) error {
+	var reasons []error
+	for _, r := range p.report.Refused() {
+		reasons = append(reasons, errors.New(r.What+": "+r.Reason))
+	}
+	return core.Errorf(core.ErrNotSupported, "share", "Send", "memory of %v cannot be passed, and there is no device of the host in Options.Devices of both sides to copy it to: %v", p.report.From, joinReasons(reasons))
+}
+
+// joinReasons puts errors on one line.
+func joinReasons(list []error) error {
+	text := ""
+	for i, err := range list {
+		if i > 0 {
+			text += "; "
+		}
+		text += err.Error()
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,284 @@
+package share
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// network is the kind of sockets: connections that keep the bounds of messages.
+const network = "unixpacket"
+
+// available returns why the package does not work on this system: nil here.
+func available(string) error { return nil }
+
+// sockets reads and writes the messages of a connection.
+type sockets struct {
+	*net.UnixConn
+	raw syscall.RawConn
+	oob []byte // for the descriptors of a message that is read
+
+	// What attempt sends, and its result. The lock of the writer guards them.
+	message []byte
+	rights  []byte
+	failed  error
+	attempt func(fd uintptr)
+}
+
+func newSockets(c *net.UnixConn) (*sockets, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &sockets{UnixConn: c, raw: raw, oob: make([]byte, unix.CmsgSpace(4*(maxFDs+1)))}
+	s.attempt = func(fd uintptr) {
+		_, s.failed = unix.SendmsgN(int(fd), s.message, s.rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}
+	return s, nil
+}
+
+// checkSocket fails unless c is a connection that keeps the bounds of messages, and returns who
+// is at its other end.
+func checkSocket(c *net.UnixConn) (Peer, error) {
+	const call = "New"
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return Peer{}, systemError(core.ErrClosed, call, err, "the connection is not open")
+	}
+	var p Peer
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		kind, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE)
+		if err != nil || kind != unix.SOCK_SEQPACKET {
+			failed = core.Errorf(core.ErrInvalid, "share", call, "the connection is not of the type SOCK_SEQPACKET (%q)", network)
+			return
+		}
+		who, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil {
+			failed = systemError(core.ErrInvalid, call, err, "the process at the other end is not known")
+			return
+		}
+		p = Peer{PID: who.Pid, UID: who.Uid, GID: who.Gid}
+	})
+	if err != nil {
+		return Peer{}, systemError(core.ErrClosed, call, err, "the connection is not open")
+	}
+	return p, failed
+}
+
+// systemError is the error of a call of the system, with its code.
+func systemError(sentinel error, call string, err error, format string, args ...any) error {
+	e := core.Errorf(causeError{sentinel, err}, "share", call, format, args...)
+	e.Detail += ": " + err.Error()
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		e.Code = int64(errno)
+	}
+	return e
+}
+
+// read reads a message into b and returns the descriptors that came with it, which the caller
+// closes, also after an error.
+func (s *sockets) read(b []byte) (n int, fds []int, err error) {
+	n, oobn, flags, _, err := s.ReadMsgUnix(b, s.oob)
+	if errors.Is(err, unix.ECONNRESET) { // the peer has closed without reading all; what it wrote comes now
+		n, oobn, flags, _, err = s.ReadMsgUnix(b, s.oob)
+	}
+	if oobn > 0 {
+		list, parsed := unix.ParseSocketControlMessage(s.oob[:oobn])
+		for i := range list {
+			more, _ := unix.ParseUnixRights(&list[i])
+			fds = append(fds, more...)
+		}
+		if parsed != nil && err == nil {
+			err = violation("what came beside a message cannot be read: %v", parsed)
+		}
+	}
+	switch {
+	case err != nil:
+	case flags&unix.MSG_CTRUNC != 0 && len(fds) <= maxFDs:
+		err = core.Errorf(core.ErrOutOfMemory, "share", "recvmsg", "a descriptor of the peer could not be opened: raise the limit of open files (RLIMIT_NOFILE)")
+	case flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs:
+		err = violation("more than %d descriptors came with a message", maxFDs)
+	case flags&unix.MSG_TRUNC != 0:
+		err = violation("a message has more than %d bytes", maxMessage)
+	}
+	return n, fds, err
+}
+
+// closeFDs closes descriptors that came with a message.
+func closeFDs(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// try sends a message with a descriptor, if fd is not -1, and reports false if the peer has to
+// read first. The caller has the lock of the writer.
+func (s *sockets) try(b []byte, fd int) (bool, error) {
+	s.message, s.rights = b, nil
+	if fd >= 0 {
+		s.rights = unix.UnixRights(fd)
+	}
+	if err := s.raw.Control(s.attempt); err != nil {
+		return false, err
+	}
+	if errors.Is(s.failed, unix.EAGAIN) || errors.Is(s.failed, unix.EINTR) {
+		return false, nil
+	}
+	return s.failed == nil, s.failed
+}
+
+// write is try, but waits for the peer, until the deadline for writing.
+func (s *sockets) write(b []byte, fd int) error {
+	var rights []byte
+	if fd >= 0 {
+		rights = unix.UnixRights(fd)
+	}
+	_, _, err := s.WriteMsgUnix(b, rights, nil)
+	return err
+}
+
+// checkFile fails unless memory behind a descriptor is safe to map: a file that its owner can
+// make smaller would end the process that reads beyond the end. What is not a file is the
+// driver's memory, which the driver checks.
+func checkFile(m core.ExternalMemory) error {
+	if !m.Handle.Type().IsFD() {
+		return nil
+	}
+	number, err := m.Handle.Number()
+	if err != nil {
+		return err
+	}
+	fd := int(number)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return systemError(core.ErrInvalid, "fstat", err, "the descriptor of a memory is not open")
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG && m.Handle.Type() != core.HandleMemFD {
+		return nil
+	}
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	switch {
+	case err != nil:
+		return systemError(core.ErrInvalid, "fcntl", err, "the descriptor of a memory is a file, and not a memfd")
+	case seals&unix.F_SEAL_SHRINK == 0:
+		return core.Errorf(core.ErrInvalid, "share", "fcntl", "a memfd lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared")
+	case stat.Size < m.Size:
+		return core.Errorf(core.ErrInvalid, "share", "fstat", "a memory of %d bytes came as a file of %d bytes", m.Size, stat.Size)
+	}
+	return nil
+}
+
+// seal makes memory that is to be passed safe for checkFile.
+func seal(m core.ExternalMemory) error {
+	if number, err := m.Handle.Number(); err == nil && m.Handle.Type().IsFD() {
+		seals, err := unix.FcntlInt(number, unix.F_GET_SEALS, 0)
+		if err == nil && seals&unix.F_SEAL_SHRINK == 0 {
+			_, _ = unix.FcntlInt(number, unix.F_ADD_SEALS, unix.F_SEAL_SHRINK) // checkFile says whether it is sealed
+		}
+	}
+	return checkFile(m)
+}
+
+// listen makes the socket. A socket at path that nobody listens to is replaced.
+func listen(path string, mode fs.FileMode) (*net.UnixListener, os.FileInfo, error) {
+	const call = "Listen"
+	l, err := bind(path, mode)
+	if errors.Is(err, unix.EADDRINUSE) {
+		l, err = replaceStale(path, mode)
+	}
+	var typed *core.Error
+	if errors.As(err, &typed) {
+		return nil, nil, err
+	}
+	if err != nil {
+		return nil, nil, systemError(core.ErrInvalid, call, err, "no socket at %s (a path has at most 107 bytes)", path)
+	}
+	l.SetUnlinkOnClose(false)      // another process may have replaced it by then
+	err = os.Chmod(path, mode)     // bind has applied the umask
+	info, failed := os.Lstat(path) // to recognize it
+	if err = errors.Join(err, failed); err != nil {
+		_ = l.Close()
+		_ = os.Remove(path)
+		return nil, nil, systemError(core.ErrInvalid, call, err, "the mode of the socket at %s", path)
+	}
+	return l, info, nil
+}
+
+// bind makes a socket that never has more permissions than mode.
+func bind(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if err := unix.Fchmod(fd, uint32(mode.Perm())); err != nil {
+		return nil, err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return nil, err
+	}
+	if err := unix.Listen(fd, 128); err != nil {
+		_ = os.Remove(path)
+		return nil, err
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		_ = os.Remove(path)
+		return nil, err
+	}
+	return l.(*net.UnixListener), nil
+}
+
+// replaceStale replaces a socket that refuses connections. Of two processes that find the same
+// one, only the one that locks its folder replaces it.
+func replaceStale(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	const call = "Listen"
+	folder, err := os.Open(filepath.Dir(path))
+	if err == nil {
+		defer folder.Close()
+		err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
+		return nil, systemError(core.ErrExists, call, err, "%s exists, and its folder cannot be locked to replace it: try again, or choose another path", path)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, systemError(core.ErrInvalid, call, err, "no socket at %s", path)
+	}
+	if info.Mode()&fs.ModeSocket == 0 {
+		return nil, core.Errorf(core.ErrExists, "share", call, "%s exists and is not a socket: choose another path, or remove it", path)
+	}
+	c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network})
+	if err == nil {
+		_ = c.Close()
+		return nil, core.Errorf(core.ErrExists, "share", call, "another process listens at %s: choose another path", path)
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return nil, systemError(core.ErrExists, call, err, "%s exists, and it is not known whether a process listens there: choose another path, or remove it", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, systemError(core.ErrInvalid, call, err, "the stale socket %s cannot be removed", path)
+	}
+	return bind(path, mode)
+}
+
+// isBroken reports whether a socket failed because the process at its other end has ended.
+func isBroken(err error) bool {
+	return errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.ENOTCONN)
+}
+
+// isFull reports whether a message was not sent because memory is short, or too many descriptors
+// are on their way.
+func isFull(err error) bool {
+	return errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ETOOMANYREFS)
+}
