@@ -6,68 +6,46 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var batchMutants = []mutant{
-	{
-		name: "copies all but the last of a batch",
-		hooks: hooks{copyBatch: func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+var batchMutants = []mutant[hooks]{
+	{"copies all but the last of a batch", "batch/copies", "dst[130]",
+		hooks{copyBatch: func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
 			if n := len(dst); n > 1 && n == len(src) {
 				dst, src = dst[:n-1], src[:n-1]
 			}
 			return d.fake.CopyBatch(ctx, s, dst, src)
-		}},
-		fails: "batch/copies", says: "dst[130]",
-	},
-	{
-		name: "makes the copies of a batch in any order",
-		hooks: hooks{copyBatch: func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+		}}},
+	{"makes the copies of a batch in any order", "batch/in-order", "what was copied from the first result",
+		hooks{copyBatch: func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
 			for i := len(dst) - 1; i >= 0; i-- {
 				if err := d.fake.Copy(ctx, s, dst[i], src[i]); err != nil {
 					return err
 				}
 			}
 			return nil
-		}},
-		fails: "batch/in-order", says: "what was copied from the first result",
-	},
-	{
-		name:  "waits only for the first tensor of a batch",
-		hooks: hooks{copyBatch: firstOnly},
-		fails: "batch/waits", says: "what was copied from src[1]",
-	},
-	{
-		name:  "records a batch as a use of its first tensor only",
-		hooks: hooks{copyBatch: firstOnly},
-		fails: "batch/ready", says: "dst[1] is ready before the copies have begun",
-	},
-	{
-		name: "copies what comes before the pair that cannot be copied",
-		hooks: hooks{copyBatch: func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-			if len(dst) != len(src) {
-				return d.fake.CopyBatch(ctx, s, dst, src)
-			}
-			for i := range dst {
-				if err := d.fake.Copy(ctx, s, dst[i], src[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
-		fails: "batch/errors", says: "dst[0] after the refused copies",
-	},
+		}}},
+	{"waits only for the first tensor of a batch", "batch/waits", "what was copied from src[1]", firstOnly},
+	{"records a batch as a use of its first tensor only", "batch/ready", "dst[1] is ready before the copies have begun", firstOnly},
+	{"copies what comes before the pair that cannot be copied", "batch/errors", "dst[0] after the refused copies",
+		oneByOne(1, copyHook((*device).Copy))},
 }
 
 // firstOnly orders a batch by its first tensors only.
-func firstOnly(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-	if s == nil || len(dst) < 2 {
-		return d.fake.CopyBatch(ctx, s, dst, src)
-	}
-	if err := d.fake.Copy(ctx, s, dst[0], src[0]); err != nil {
-		return err
-	}
-	for i := 1; i < len(dst); i++ {
-		if err := forget(true, true)(d, ctx, s, dst[i], src[i]); err != nil {
+var firstOnly = oneByOne(2, forgetsBoth.copy)
+
+// oneByOne copies a batch of at least some pairs as single copies: the first pair well, all others by a hook.
+func oneByOne(least int, others copyHook) hooks {
+	return hooks{copyBatch: func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+		if s == nil || len(dst) < least || len(dst) != len(src) {
+			return d.fake.CopyBatch(ctx, s, dst, src)
+		}
+		if err := d.fake.Copy(ctx, s, dst[0], src[0]); err != nil {
 			return err
 		}
-	}
-	return nil
+		for i := range dst[1:] {
+			if err := others(d, ctx, s, dst[i+1], src[i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }

@@ -20,38 +20,32 @@ var crudeMutants = slices.Concat(
 		"copy-error/read-only-view", "copy-error/padding", "copy-error/dst-repeats", "copy-error/overlap",
 		"copy-error/closed-dst", "copy-error/closed-src", "copy-error/nil-dst", "copy-error/nil-src",
 		"copy-error/other-device-src", "copy-error/other-device-dst"),
-	each("forgets that what came back is read-only",
-		hooks{copy: copyOther(func(dst, _ *core.Spec) { dst.Flags = 0 })}, "error <nil>",
-		"dlpack/read-only"),
 	each("takes strided elements for a row",
-		hooks{copy: copyOther(func(dst, src *core.Spec) { dst.Strides, src.Strides = nil, nil })}, "bytes differ",
+		copyOther(func(dst, src *core.Spec) { dst.Strides, src.Strides = nil, nil }), "bytes differ",
 		"layout/gaps", "layout/nhwc-and-nchw", "layout/large", "layout/random", "subbyte/random", "dlpack/same-memory"),
+	each("closes with memory open", closesAnyway, "open: error <nil>", "lifetime/last-view", "dlpack/outlives-the-tensor"),
+	each("is not safe for concurrent use", hooks{copy: oneAtATime}, "two calls at once",
+		"hammer/memory", "hammer/streams", "hammer/one-stream", "hammer/one-source"),
+	each("forgets that what came back is read-only", forgetsReadOnly, "error <nil>", "dlpack/read-only"),
 	each("leaves out the last element",
-		hooks{copy: copyOther(func(dst, src *core.Spec) { dst.Shape[0]--; src.Shape[0] = dst.Shape[0] })}, "bytes differ",
-		"subbyte/packed"),
+		copyOther(func(dst, src *core.Spec) { dst.Shape[0]--; src.Shape[0] = dst.Shape[0] }), "bytes differ", "subbyte/packed"),
 	each("takes padded elements for packed ones",
-		hooks{copy: copyOther(func(dst, src *core.Spec) { dst.Flags, src.Flags = 0, 0 })}, "bytes differ",
-		"subbyte/padded"),
-	each("minds the stride of a single element",
-		hooks{copy: failFor(func(t *core.Tensor) bool { return t.Rank() > 0 && t.Layout().Dim(0) == 1 && t.Layout().Stride(0) != 1 })}, "not supported",
-		"layout/single-element-axes"),
-	each("cannot copy tensors without elements",
-		hooks{copy: failFor(func(t *core.Tensor) bool { return t.NumElements() == 0 })}, "not supported",
-		"dlpack/zero-size"),
-	each("copies nothing from a peer",
-		hooks{copyPeer: func(_ *device, _ context.Context, _ core.Stream, _, _ *core.Tensor, _ core.Device) error { return nil }}, "of the peer: ",
-		"peer/copy"),
+		copyOther(func(dst, src *core.Spec) { dst.Flags, src.Flags = 0, 0 }), "bytes differ", "subbyte/padded"),
+	each("minds the stride of a single element", failFor(func(t *core.Tensor) bool {
+		return t.Rank() > 0 && t.Layout().Dim(0) == 1 && t.Layout().Stride(0) != 1
+	}), "not supported", "layout/single-element-axes"),
+	each("cannot copy tensors without elements", failFor(isEmpty), "not supported", "dlpack/zero-size"),
+	each("copies nothing from a peer", hooks{
+		copyPeer: func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor, core.Device) error { return nil },
+	}, "of the peer: ", "peer/copy"),
 	each("is held up by a failure that is overwritten",
 		hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 			if err := dst.WaitReady(ctx); err != nil {
 				return err
 			}
 			return d.fake.Copy(ctx, s, dst, src)
-		}}, "fails on purpose",
-		"order/overwrite-failed-write"),
-	each("does not wait for the writes of others to src",
-		hooks{copy: forget(false, true)}, "what a reader of the whole got",
-		"order/views-share-order"),
+		}}, "fails on purpose", "order/overwrite-failed-write"),
+	each("does not wait for the writes of others to src", forgetsSrc, "what a reader of the whole got", "order/views-share-order"),
 	each("holds on to a host src",
 		hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 			b, err := src.Buffer()
@@ -59,58 +53,30 @@ var crudeMutants = slices.Concat(
 				d.later(b.Release)
 			}
 			return d.fake.Copy(ctx, s, dst, src)
-		}}, "the owner was freed 0 times",
-		"hammer/close"),
-	each("frees too early",
-		hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
-			m, err := d.fake.Alloc(ctx, size, o)
-			m.Owner = hasty{m.Owner}
-			return m, err
-		}}, "the end of the chain",
-		"lifetime/close-after-enqueue"),
-	each("closes with memory open",
-		hooks{close: func(*device) error { return nil }}, "open: error <nil>",
-		"lifetime/last-view", "dlpack/outlives-the-tensor"),
-	each("hands out the same memory again and again",
-		hooks{alloc: (*device).sameMemory}, "result 0",
-		"alloc/for-a-stream"),
-	each("is not safe for concurrent use",
-		hooks{copy: oneAtATime}, "two calls at once",
-		"hammer/memory", "hammer/streams", "hammer/one-stream", "hammer/one-source"),
-	each("maps host memory for one at a time",
-		hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-			return alone(d, func() (core.Memory, error) { return d.fake.MapHost(ctx, b) })
-		}}, "two calls at once",
-		"hammer/map-host"),
-	each("maps a copy of host memory",
-		hooks{mapHost: mapCopy}, "the host's view after a write by the device",
-		"map-host/no-copy"),
-	each("claims that its memory is the host's",
-		hooks{
-			properties: func(p *core.Properties) { p.Capabilities |= core.CapHostMemory },
-			alloc:      allocElsewhere,
-			copy:       func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error { return nil },
-		}, "the host reads something else",
-		"device/host-memory"),
-	each("imports no memory but its own",
-		hooks{properties: func(p *core.Properties) { p.Capabilities |= core.CapHostMemory }}, "ImportPointer of host memory, offset 0",
-		"import-pointer/host-memory"),
-	each("events are not done after Wait",
-		hooks{stream: streamHooks{record: func(s core.Stream) (core.Event, error) {
-			e, err := s.Record()
-			return undone{e}, err
-		}}}, "not done after Wait",
-		"stream/record-without-work"),
-	each("a semaphore counts one too many",
-		hooks{semaphore: semaphoreHooks{signal: func(m core.Semaphore, s core.Stream, v uint64) error { return m.Signal(s, v+1) }}}, "Value is 2",
-		"semaphore/value"),
+		}}, "the owner was freed 0 times", "hammer/close"),
+	each("frees too early", freesEarly, "the end of the chain", "lifetime/close-after-enqueue"),
+	each("hands out the same memory again and again", hooks{alloc: (*device).sameMemory}, "result 0", "alloc/for-a-stream"),
+	each("maps host memory for one at a time", hooks{mapHost: oneMapAtATime(mapTrue)}, "two calls at once", "hammer/map-host"),
+	each("maps a copy of host memory", hooks{mapHost: copyOf}, "the host's view after a write by the device", "map-host/no-copy"),
+	each("claims that its memory is the host's", hooks{
+		properties: declares(core.CapHostMemory).properties,
+		alloc:      allocElsewhere,
+		copy:       func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error { return nil },
+	}, "the host reads something else", "device/host-memory"),
+	each("imports no memory but its own", declares(core.CapHostMemory),
+		"ImportPointer of host memory, offset 0", "import-pointer/host-memory"),
+	each("events are not done after Wait", records(func(e core.Event) core.Event { return undone{e} }),
+		"not done after Wait", "stream/record-without-work"),
+	each("a semaphore counts one too many", hooks{semaphore: semaphoreHooks{
+		signal: func(m core.Semaphore, s core.Stream, v uint64) error { return m.Signal(s, v+1) },
+	}}, "Value is 2", "semaphore/value"),
 )
 
 // each makes a mutant for every case that must find the same defect.
-func each(name string, h hooks, says string, cases ...string) []mutant {
-	var list []mutant
+func each(name string, h hooks, says string, cases ...string) []mutant[hooks] {
+	var list []mutant[hooks]
 	for _, c := range cases {
-		list = append(list, mutant{name: name + ", " + c, hooks: h, fails: c, says: says})
+		list = append(list, mutant[hooks]{name + ", " + c, c, says, h})
 	}
 	return list
 }
@@ -135,30 +101,25 @@ func oneAtATime(d *device, ctx context.Context, s core.Stream, dst, src *core.Te
 	return err
 }
 
-// mapCopy allocates memory with the contents of b.
-func mapCopy(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	src, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{b.Memory().Size}})
-	if err != nil {
-		return core.Memory{}, err
+// oneMapAtATime is a hook that goes wrong when two goroutines call it.
+func oneMapAtATime(hook memoryHook) memoryHook {
+	return func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+		return alone(d, func() (core.Memory, error) { return hook(d, ctx, b) })
 	}
-	defer src.Close()
-	return allocCopy(d, ctx, src)
 }
 
-// allocCopy allocates memory with the bytes of src.
-func allocCopy(d *device, ctx context.Context, src *core.Tensor) (core.Memory, error) {
-	m, err := d.fake.Alloc(ctx, src.NumBytes(), core.AllocOptions{})
+// copyOf allocates memory with the contents of b.
+func copyOf(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	shape := []int64{b.Memory().Size}
+	m, err := d.fake.Alloc(ctx, shape[0], core.AllocOptions{})
 	if err != nil {
 		return core.Memory{}, err
 	}
-	borrowed := m
+	borrowed, spec := m, core.Spec{DType: core.TypeUint8, Shape: shape}
 	borrowed.Owner = nil
-	dst, err := core.Wrap(borrowed, core.Spec{DType: core.TypeUint8, Shape: src.Shape()})
-	if err != nil {
-		return core.Memory{}, err
-	}
-	defer dst.Close()
-	return m, d.fake.Copy(ctx, nil, dst, src)
+	return m, use(core.NewTensor(b, spec))(func(src *core.Tensor) error {
+		return use(core.Wrap(borrowed, spec))(func(dst *core.Tensor) error { return d.fake.Copy(ctx, nil, dst, src) })
+	})
 }
 
 // allocElsewhere gives memory of the host that the device knows nothing of.

@@ -26,14 +26,18 @@ type sharer interface {
 // sharingDevice is the CPU, which exports and imports as its hooks say.
 type sharingDevice struct {
 	sharer
+	hooks sharingHooks
+	undo  []func()
+	busy  atomic.Int32 // calls on their way, where a mutant counts them
+}
+
+type sharingHooks struct {
 	export  func(*sharingDevice, *core.Buffer, core.HandleType) (core.ExternalMemory, error)
 	open    func(*sharingDevice, context.Context, core.ExternalMemory) (core.Memory, error)
 	end     func(*core.Buffer) error
 	types   []core.HandleType // that it claims to export besides
 	refuses error             // of CanExport
 	wipe    bool              // memory when it is freed, the memory of others too
-	undo    []func()
-	busy    atomic.Int32 // calls on their way, where a mutant counts them
 }
 
 var _ sharer = (*sharingDevice)(nil)
@@ -47,7 +51,7 @@ func (d *sharingDevice) mine(m core.Memory, err error) (core.Memory, error) {
 
 func (d *sharingDevice) Alloc(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
 	m, err := d.sharer.Alloc(ctx, size, o)
-	if free := m.Owner; d.wipe && err == nil {
+	if free := m.Owner; d.hooks.wipe && err == nil {
 		bytes := unsafe.Slice(*(**byte)(unsafe.Pointer(&m.Handle)), size)
 		m.Owner = core.FreeFunc(func() {
 			clear(bytes)
@@ -58,16 +62,16 @@ func (d *sharingDevice) Alloc(ctx context.Context, size int64, o core.AllocOptio
 }
 
 func (d *sharingDevice) ExportTypes() []core.HandleType {
-	return append(d.sharer.ExportTypes(), d.types...)
+	return append(d.sharer.ExportTypes(), d.hooks.types...)
 }
 
-func (d *sharingDevice) CanExport(core.Memory, core.HandleType) error { return d.refuses }
+func (d *sharingDevice) CanExport(core.Memory, core.HandleType) error { return d.hooks.refuses }
 
 func (d *sharingDevice) CanView(core.Memory) error { return nil }
 
 func (d *sharingDevice) ExportMemory(b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
-	if d.export != nil {
-		return d.export(d, b, h)
+	if d.hooks.export != nil {
+		return d.hooks.export(d, b, h)
 	}
 	return d.exportTrue(b, h)
 }
@@ -88,52 +92,39 @@ func (d *sharingDevice) asCPU(b *core.Buffer, f func(*core.Buffer) error) error 
 	}
 	defer b.Release()
 	m := b.Memory()
-	m.Device, m.Owner = d.sharer, nil
-	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	own, err := t.Buffer()
-	if err != nil {
-		return err
-	}
-	return f(own)
+	m.Device = d.sharer
+	_, err := asBuffer(m, func(own *core.Buffer) (core.Memory, error) { return m, f(own) })
+	return err
 }
 
 func (d *sharingDevice) EndExport(b *core.Buffer) error {
-	if d.end != nil {
-		return d.end(b)
+	if d.hooks.end != nil {
+		return d.hooks.end(b)
 	}
 	return d.asCPU(b, d.sharer.EndExport)
 }
 
 // exportCopy exports other memory with the contents of b.
-func (d *sharingDevice) exportCopy(b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
+func exportCopy(d *sharingDevice, b *core.Buffer, h core.HandleType) (x core.ExternalMemory, err error) {
 	ctx, shape := context.Background(), []int64{b.Memory().Size}
-	src, err := core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: shape})
-	if err != nil {
-		return core.ExternalMemory{}, err
-	}
-	defer src.Close()
-	dst, err := core.Empty(ctx, d.sharer, core.TypeUint8, shape, core.AllocOptions{Export: h})
-	if err != nil {
-		return core.ExternalMemory{}, err
-	}
-	defer dst.Close()
-	if err := d.Copy(ctx, nil, dst, src); err != nil {
-		return core.ExternalMemory{}, err
-	}
-	other, err := dst.Buffer()
-	if err != nil {
-		return core.ExternalMemory{}, err
-	}
-	return d.sharer.ExportMemory(other, h)
+	err = use(core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: shape}))(func(src *core.Tensor) error {
+		return use(core.Empty(ctx, d.sharer, core.TypeUint8, shape, core.AllocOptions{Export: h}))(func(dst *core.Tensor) error {
+			if err := d.Copy(ctx, nil, dst, src); err != nil {
+				return err
+			}
+			other, err := dst.Buffer()
+			if err == nil {
+				x, err = d.sharer.ExportMemory(other, h)
+			}
+			return err
+		})
+	})
+	return x, err
 }
 
 func (d *sharingDevice) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	if d.open != nil {
-		return d.mine(d.open(d, ctx, m))
+	if d.hooks.open != nil {
+		return d.mine(d.hooks.open(d, ctx, m))
 	}
 	return d.mine(d.sharer.ImportMemory(ctx, m))
 }
@@ -142,86 +133,65 @@ func TestSuiteFindsMutantsThatShareMemory(t *testing.T) {
 	if !openAndClose(t, openCPU).Capabilities.Has(core.CapExportMemory | core.CapImportMemory) {
 		t.Skip("the CPU exports no memory here")
 	}
-	found := make(map[string]bool)
-	for _, m := range []struct {
-		name   string
-		device *sharingDevice
-		fails  string
-		says   string
-	}{
-		{"exports a copy", &sharingDevice{export: (*sharingDevice).exportCopy},
-			"export-memory/same-memory", "the origin, after a write to the import"},
-		{"keeps a descriptor of every export", &sharingDevice{export: keepExport},
-			"export-memory/descriptor", "left 20 descriptors open"},
-		{"keeps a descriptor of every import", &sharingDevice{open: keepDescriptor},
-			"export-memory/handle", "left 20 descriptors open"},
-		{"imports from the start", &sharingDevice{open: forgetOffset},
-			"export-memory/part", "the import of a part"},
-		{"is not safe for concurrent use", &sharingDevice{open: oneImportAtATime},
-			"hammer/export-memory", "two calls at once"},
-		{"exports memory of another device", &sharingDevice{export: exportUUID},
-			"export-memory/identity", "UUIDs of device and driver"},
-		{"says that it exports nothing", &sharingDevice{refuses: core.Errorf(core.ErrInvalid, "fake", "ExportMemory", "no")},
-			"export-memory/checked", "and the error of ExportMemory is <nil>"},
-		{"exports plain memory", &sharingDevice{export: (*sharingDevice).exportCopy},
-			"export-memory/plain-memory", "memory that was not allocated for it was exported"},
-		{"forgets the descriptor of an import", &sharingDevice{open: forgetDescriptor},
-			"export-memory/handle", "is still open"},
-		{"leaves the handle of an import", &sharingDevice{open: leaveHandle},
-			"export-memory/handle", "Duplicate of a handle that was imported: error <nil>"},
-		{"closes the handle of an import that failed", &sharingDevice{open: closeHandle},
-			"export-memory/refused-import", "Duplicate of mem_fd"},
-		{"exports what cannot be sent", &sharingDevice{export: exportBeyond},
-			"export-memory/message", "MarshalWithFDs"},
-		{"ends the export of any memory", &sharingDevice{end: func(*core.Buffer) error { return nil }},
-			"export-memory/end", "EndExport of nil: error <nil>"},
-		{"wipes memory when it is freed", &sharingDevice{wipe: true},
-			"export-memory/outlives-the-buffer", "the import, after the origin was closed"},
-		{"claims to export more", &sharingDevice{types: []core.HandleType{core.HandleDMABuf}},
-			"export-memory/types", "Alloc for export as dma_buf"},
-		{"imports whatever it gets", &sharingDevice{open: forgetType},
-			"import-memory/types", "the import of dma_buf: error"},
-		{"imports from any device", &sharingDevice{open: forgetUUIDs},
-			"export-memory/refused-import", "another device's UUID: error <nil>"},
-	} {
-		found[m.fails] = true
-		t.Run(m.name, func(t *testing.T) {
-			var opened []*sharingDevice // one for each try, since calls of the one before may not have returned
-			wantFailure(t, m.fails, m.says, func(tb testing.TB) core.Device {
-				like := m.device
-				d := &sharingDevice{sharer: openCPU(tb).(sharer), export: like.export, open: like.open, end: like.end, types: like.types, wipe: like.wipe, refuses: like.refuses}
-				opened = append(opened, d)
-				return d
-			})
-			for _, d := range opened {
+	open := func(t *testing.T, h sharingHooks) (func(testing.TB) core.Device, []Options) {
+		return func(tb testing.TB) core.Device {
+			d := &sharingDevice{sharer: openCPU(tb).(sharer), hooks: h}
+			t.Cleanup(func() { // not sooner: calls of an earlier try may not have returned
 				for _, f := range d.undo {
 					f()
 				}
-			}
-		})
+			})
+			return d
+		}, nil
 	}
-	for _, c := range append(slices.Clone(memoryCases), caseNamed(t, "hammer/export-memory")) {
-		if !found[c.Name] {
-			t.Errorf("%s: no mutant shows that it can fail", c.Name)
-		}
-		// The hooks alone make the difference.
-		r := record(t, c, func(tb testing.TB) core.Device { return &sharingDevice{sharer: openCPU(tb).(sharer)} })
-		if r.Failed() || r.skipped {
-			t.Errorf("%s, without hooks: %q", c.Name, r.log)
-		}
-	}
+	cases := append(slices.Clone(memoryCases), casesNamed(t, "hammer/export-memory")...)
+	findMutants(t, cases, []mutant[sharingHooks]{
+		{"exports a copy", "export-memory/same-memory", "the origin, after a write to the import", sharingHooks{export: exportCopy}},
+		{"keeps a descriptor of every export", "export-memory/descriptor", "left 20 descriptors open", sharingHooks{export: keepExport}},
+		{"keeps a descriptor of every import", "export-memory/handle", "left 20 descriptors open", sharingHooks{open: keepDescriptor}},
+		{"imports from the start", "export-memory/part", "the import of a part",
+			importsOther(func(m *core.ExternalMemory) error { m.Offset = 0; return nil })},
+		{"is not safe for concurrent use", "hammer/export-memory", "two calls at once", sharingHooks{open: oneImportAtATime}},
+		{"exports memory of another device", "export-memory/identity", "UUIDs of device and driver",
+			exportsOther(func(m *core.ExternalMemory) { m.DeviceUUID[0]++ })},
+		{"says that it exports nothing", "export-memory/checked", "and the error of ExportMemory is <nil>",
+			sharingHooks{refuses: core.Errorf(core.ErrInvalid, "fake", "ExportMemory", "no")}},
+		{"exports plain memory", "export-memory/plain-memory", "memory that was not allocated for it was exported", sharingHooks{export: exportCopy}},
+		{"forgets the descriptor of an import", "export-memory/handle", "is still open", sharingHooks{open: forgetDescriptor}},
+		{"leaves the handle of an import", "export-memory/handle", "Duplicate of a handle that was imported: error <nil>",
+			importsOther(func(m *core.ExternalMemory) (err error) { *m, err = m.Duplicate(); return err })},
+		{"closes the handle of an import that failed", "export-memory/refused-import", "Duplicate of mem_fd", sharingHooks{open: closeHandle}},
+		{"exports what cannot be sent", "export-memory/message", "MarshalWithFDs",
+			exportsOther(func(m *core.ExternalMemory) { m.Length = m.Size - m.Offset + 1 })},
+		{"ends the export of any memory", "export-memory/end", "EndExport of nil: error <nil>",
+			sharingHooks{end: func(*core.Buffer) error { return nil }}},
+		{"wipes memory when it is freed", "export-memory/outlives-the-buffer", "the import, after the origin was closed", sharingHooks{wipe: true}},
+		{"claims to export more", "export-memory/types", "Alloc for export as dma_buf",
+			sharingHooks{types: []core.HandleType{core.HandleDMABuf}}},
+		{"imports whatever it gets", "import-memory/types", "the import of dma_buf: error", sharingHooks{open: forgetType}},
+		{"imports from any device", "export-memory/refused-import", "another device's UUID: error <nil>",
+			importsOther(func(m *core.ExternalMemory) error { m.DeviceUUID, m.DriverUUID = core.UUID{}, core.UUID{}; return nil })},
+	}, open)
+	device, _ := open(t, sharingHooks{})
+	wantPass(t, cases, device)
 }
 
-func exportUUID(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
-	m, err := d.exportTrue(b, h)
-	m.DeviceUUID[0]++
-	return m, err
+// exportsOther changes what it exports, importsOther what it imports.
+func exportsOther(change func(*core.ExternalMemory)) sharingHooks {
+	return sharingHooks{export: func(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
+		m, err := d.exportTrue(b, h)
+		change(&m)
+		return m, err
+	}}
 }
 
-func exportBeyond(d *sharingDevice, b *core.Buffer, h core.HandleType) (core.ExternalMemory, error) {
-	m, err := d.exportTrue(b, h)
-	m.Length = m.Size - m.Offset + 1
-	return m, err
+func importsOther(change func(*core.ExternalMemory) error) sharingHooks {
+	return sharingHooks{open: func(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
+		if err := change(&m); err != nil {
+			return core.Memory{}, err
+		}
+		return d.sharer.ImportMemory(ctx, m)
+	}}
 }
 
 // forgetDescriptor takes the descriptor and does not close it.
@@ -257,19 +227,6 @@ func keepDescriptor(d *sharingDevice, ctx context.Context, m core.ExternalMemory
 	return d.sharer.ImportMemory(ctx, m)
 }
 
-func leaveHandle(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	m, err := m.Duplicate()
-	if err != nil {
-		return core.Memory{}, err
-	}
-	return d.sharer.ImportMemory(ctx, m)
-}
-
-func forgetOffset(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	m.Offset = 0
-	return d.sharer.ImportMemory(ctx, m)
-}
-
 func oneImportAtATime(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	defer d.busy.Add(-1)
 	if d.busy.Add(1) > 1 {
@@ -295,10 +252,5 @@ func forgetType(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (c
 		}
 		defer m.Close()
 	}
-	return d.sharer.ImportMemory(ctx, m)
-}
-
-func forgetUUIDs(d *sharingDevice, ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
-	m.DeviceUUID, m.DriverUUID = core.UUID{}, core.UUID{}
 	return d.sharer.ImportMemory(ctx, m)
 }

@@ -7,13 +7,12 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // caller is a simulated device with events that can leave it: as a number, by which the
 // event is found again.
 type caller struct {
-	*device
+	*wrapper
 	hooks callerHooks
 
 	mu   sync.Mutex
@@ -32,7 +31,7 @@ type callerHooks struct {
 var _ core.IPCEventCreator = (*caller)(nil)
 
 func (c *caller) Properties() core.Properties {
-	p := c.device.Properties()
+	p := c.wrapper.Properties()
 	p.Capabilities |= core.CapIPCEvents
 	return p
 }
@@ -146,49 +145,17 @@ func (e *call) Close() error {
 }
 
 func TestSuiteFindsMutantsThatShareEvents(t *testing.T) {
-	open := func(h callerHooks) (func(testing.TB) core.Device, func()) {
-		first, _ := wrapped(coretest.Options{}, hooks{})
-		var opened []*device
-		return func(tb testing.TB) core.Device {
-				d := first(tb)
-				opened = append(opened, d)
-				return &caller{device: d, hooks: h}
-			}, func() {
-				for _, d := range opened {
-					d.release(t)
-				}
-			}
+	open := func(t *testing.T, h callerHooks) (func(testing.TB) core.Device, []Options) {
+		return opens(t, hooks{}, func(d *device) core.Device { return &caller{wrapper: d.outer.(*wrapper), hooks: h} }), nil
 	}
-	found := make(map[string]bool)
-	for _, m := range []struct {
-		name  string
-		hooks callerHooks
-		fails string
-		says  string
-	}{
-		{"waits for nothing", callerHooks{forgets: true}, "ipc-event/orders-streams", "ran before it"},
-		{"exports events of another device", callerHooks{uuid: core.UUID{1}}, "ipc-event/export", "UUIDs of device and driver"},
-		{"has one handle", callerHooks{again: true}, "ipc-event/export", "after the first was closed"},
-		{"leaves the handle", callerHooks{leaves: true}, "ipc-event/open", "Duplicate of a handle that was imported: error <nil>"},
-		{"takes the handle of what it refuses", callerHooks{takes: true}, "ipc-event/refused", "stays the caller's"},
-		{"goes on after Close", callerHooks{unordered: true}, "ipc-event/close", "Record: error <nil>"},
-	} {
-		found[m.fails] = true
-		t.Run(m.name, func(t *testing.T) {
-			device, release := open(m.hooks)
-			defer release()
-			wantFailure(t, m.fails, m.says, device)
-		})
-	}
-	for _, c := range ipcEventCases {
-		if !found[c.Name] {
-			t.Errorf("%s: no mutant shows that it can fail", c.Name)
-		}
-		// The hooks alone make the difference.
-		device, release := open(callerHooks{})
-		if r := record(t, c, device); r.Failed() || r.skipped {
-			t.Errorf("%s, without hooks: %q", c.Name, r.log)
-		}
-		release()
-	}
+	findMutants(t, ipcEventCases, []mutant[callerHooks]{
+		{"waits for nothing", "ipc-event/orders-streams", "ran before it", callerHooks{forgets: true}},
+		{"exports events of another device", "ipc-event/export", "UUIDs of device and driver", callerHooks{uuid: core.UUID{1}}},
+		{"has one handle", "ipc-event/export", "after the first was closed", callerHooks{again: true}},
+		{"leaves the handle", "ipc-event/open", "Duplicate of a handle that was imported: error <nil>", callerHooks{leaves: true}},
+		{"takes the handle of what it refuses", "ipc-event/refused", "stays the caller's", callerHooks{takes: true}},
+		{"goes on after Close", "ipc-event/close", "Record: error <nil>", callerHooks{unordered: true}},
+	}, open)
+	device, _ := open(t, callerHooks{})
+	wantPass(t, ipcEventCases, device)
 }

@@ -43,7 +43,7 @@ type member struct {
 func (o *oneQueue) NewStream(ctx context.Context) (core.Stream, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d := o.Device.(*device)
+	d := o.Device.(*wrapper)
 	if o.queue == nil {
 		s, err := d.fake.NewStream(ctx)
 		if err != nil {
@@ -56,7 +56,7 @@ func (o *oneQueue) NewStream(ctx context.Context) (core.Stream, error) {
 		return nil, err
 	}
 	o.open.Add(1)
-	return &member{queue: &queue{s, d}, device: o}, nil
+	return &member{queue: &queue{s, d.device}, device: o}, nil
 }
 
 func (m *member) Close() error {
@@ -114,39 +114,39 @@ func TestModestDevices(t *testing.T) {
 		_, err := backendkit.CheckCopy(dst, src)
 		return err == nil && !(dst.Layout().IsContiguous() && src.Layout().IsContiguous() && dst.NumElements()*dst.DType().ElementBits()%8 == 0)
 	})
-	unseen := func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+	unseen := refuses(func(_ int64, o core.AllocOptions) error {
 		if o.HostVisible {
-			return core.Memory{}, core.Errorf(core.ErrNotSupported, "modest", "Alloc", "the host sees no memory")
+			return core.Errorf(core.ErrNotSupported, "modest", "Alloc", "the host sees no memory")
 		}
-		return d.fake.Alloc(ctx, size, o)
-	}
+		return nil
+	})
 	for i, m := range []struct {
 		name         string
-		options      coretest.Options
 		capabilities core.Capabilities
 		hooks        hooks
-		oneQueue     bool
 	}{
-		{name: "synchronous", capabilities: core.CapStreamWait | core.CapSubByte, hooks: hooks{copy: atOnce}},
-		{name: "the host waits", capabilities: core.CapAsync | core.CapSubByte, options: coretest.Options{HostWaits: true}},
-		{name: "whole bytes", capabilities: core.CapAsync | core.CapStreamWait, hooks: hooks{copy: wholeBytes}},
-		{name: "one queue", capabilities: core.CapAsync | core.CapStreamWait | core.CapSubByte, options: coretest.Options{Opaque: true}, hooks: hooks{alloc: unseen}, oneQueue: true},
+		{"synchronous", core.CapStreamWait | core.CapSubByte, hooks{copy: atOnce}},
+		{"the host waits", core.CapAsync | core.CapSubByte, hooks{options: coretest.Options{HostWaits: true}}},
+		{"whole bytes", core.CapAsync | core.CapStreamWait, wholeBytes},
+		{"one queue", core.CapAsync | core.CapStreamWait | core.CapSubByte, hooks{options: coretest.Options{Opaque: true}, alloc: unseen.alloc}},
 	} {
-		if coretest.Sanitized && !m.oneQueue {
+		shared := m.name == "one queue"
+		if coretest.Sanitized && !shared {
 			continue // they differ in nothing that a sanitizer sees
 		}
 		t.Run(m.name, func(t *testing.T) {
-			m.options.Log = t.Logf
-			first, _ := wrapped(m.options, m.hooks)
+			m.hooks.options.Log = t.Logf
+			first, _ := wrapped(m.hooks)
 			o := Options{Variant: i, Variants: 4}
-			if m.oneQueue {
+			if shared {
 				o.Hold = holdQueue
 			}
 			Run(t, func(tb testing.TB) core.Device {
 				d := first(tb)
-				plain := &modest{Device: d, CloseNotifier: d, capabilities: m.capabilities}
+				w := d.outer.(*wrapper)
+				plain := &modest{Device: w, CloseNotifier: w, capabilities: m.capabilities}
 				d.outer = plain
-				if m.oneQueue {
+				if shared {
 					d.outer = &oneQueue{modest: plain}
 				}
 				return d.outer

@@ -2,22 +2,21 @@ package backendtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// mutant is a device that breaks one rule.
-type mutant struct {
-	name    string // what it does wrong
-	hooks   hooks
-	fails   string           // the case that must find it
-	says    string           // a part of what the case must say
-	options coretest.Options // of the simulated device
+// mutant is a device that breaks one rule, as its hooks say.
+type mutant[H any] struct {
+	name  string // what it does wrong
+	fails string // the case that must find it
+	says  string // a part of what the case must say
+	hooks H
 }
 
 // testTimeout is how long tests wait for what mutants leave behind.
@@ -32,43 +31,47 @@ var patience = []time.Duration{300 * time.Millisecond, 15 * time.Second}
 const leaves = core.CapExportMemory | core.CapImportMemory | core.CapExportSemaphores | core.CapImportSemaphores | core.CapIPCEvents
 
 func TestSuiteFindsMutants(t *testing.T) {
+	cases := slices.DeleteFunc(Cases(), func(c Case) bool { return c.Needs&leaves != 0 })
+	list := slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants, opaqueMutants, neighbourMutants, batchMutants, clockMutants, fileMutants)
+	findMutants(t, cases, list, func(t *testing.T, h hooks) (func(testing.TB) core.Device, []Options) {
+		h.options.Seed = 1
+		first, second := wrapped(h)
+		return keeps(t, first, outer), []Options{{Peer: keeps(t, second, outer)}}
+	})
+}
+
+// findMutants shows that the case which a mutant names finds it, and that each of cases finds one.
+func findMutants[H any](t *testing.T, cases []Case, list []mutant[H], open func(*testing.T, H) (func(testing.TB) core.Device, []Options)) {
 	found := make(map[string]bool)
-	for _, m := range slices.Concat(memoryMutants, copyMutants, orderMutants, streamMutants, optionalMutants, crudeMutants, opaqueMutants, neighbourMutants, batchMutants, clockMutants, fileMutants) {
+	for _, m := range list {
 		found[m.fails] = true
-		t.Run(m.name, func(t *testing.T) { m.check(t) })
+		t.Run(m.name, func(t *testing.T) {
+			device, opts := open(t, m.hooks)
+			wantFailure(t, m.fails, m.says, device, opts...)
+		})
 	}
-	for _, c := range Cases() {
-		if !found[c.Name] && c.Needs&leaves == 0 {
+	for _, c := range cases {
+		if !found[c.Name] {
 			t.Errorf("%s: no mutant shows that it can fail", c.Name)
 		}
 	}
 }
 
-// check runs the case that must fail. That it passes where the rule is kept is for TestFake.
-func (m mutant) check(t *testing.T) {
-	m.options.Seed = 1
-	first, second := wrapped(m.options, m.hooks)
-	var opened []*device
-	keep := func(open func(testing.TB) *device) func(testing.TB) core.Device {
-		return func(tb testing.TB) core.Device {
-			d := open(tb)
-			opened = append(opened, d)
-			return d.outer
+// wantPass shows that cases pass: the hooks alone make the difference between a mutant and a device that keeps all rules.
+func wantPass(t *testing.T, cases []Case, open func(testing.TB) core.Device, options ...Options) {
+	t.Helper()
+	for _, c := range cases {
+		if r := record(t, c, open, options...); r.Failed() || r.skipped {
+			t.Errorf("%s: %q", c.Name, r.log)
 		}
 	}
-	defer func() {
-		for _, d := range opened {
-			d.release(t)
-		}
-	}()
-	wantFailure(t, m.fails, m.says, keep(first), Options{Peer: keep(second)})
 }
 
 // wantFailure proves that a case fails with a device, and says why. It may open
 // several devices.
 func wantFailure(t *testing.T, name, says string, open func(testing.TB) core.Device, options ...Options) {
 	t.Helper()
-	c := caseNamed(t, name)
+	c := casesNamed(t, name)[0]
 	var problem string
 	for _, timeout := range patience {
 		o := append(options, Options{})[0]
@@ -96,92 +99,97 @@ func wantFailure(t *testing.T, name, says string, open func(testing.TB) core.Dev
 	t.Error(problem)
 }
 
-func caseNamed(t *testing.T, name string) Case {
-	for _, c := range Cases() {
-		if c.Name == name {
-			return c
+func casesNamed(t *testing.T, names ...string) (list []Case) {
+	for _, name := range names {
+		i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == name })
+		if i < 0 {
+			t.Fatalf("there is no case %q", name)
 		}
+		list = append(list, Cases()[i])
 	}
-	t.Fatalf("there is no case %q", name)
-	return Case{}
+	return list
 }
 
-// wrapped opens the two devices of a simulated backend behind hooks. The peer has none.
-func wrapped(o coretest.Options, h hooks) (first, second func(testing.TB) *device) {
-	one, two := fakes(o)
-	return func(tb testing.TB) *device { return wrap(one(tb), h) },
-		func(tb testing.TB) *device { return wrap(two(tb), hooks{}) }
-}
-
-func wrap(d core.Device, h hooks) *device {
-	w := &device{fake: d.(fake), hooks: h}
-	w.outer = w
-	return w
+// specOf returns the spec of t in its buffer.
+func specOf(t *core.Tensor) (*core.Buffer, core.Spec, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, core.Spec{}, err
+	}
+	return b, core.Spec{
+		DType: t.DType(), Shape: t.Shape(), Strides: t.Layout().Strides(),
+		Offset: t.Offset() - b.Memory().Offset, Flags: t.Flags(),
+	}, nil
 }
 
 // respec makes another tensor of the memory of t, with another spec.
 func respec(t *core.Tensor, change func(*core.Spec)) (*core.Tensor, error) {
-	b, err := t.Buffer()
+	b, s, err := specOf(t)
 	if err != nil {
 		return nil, err
-	}
-	s := core.Spec{
-		DType: t.DType(), Shape: t.Shape(), Strides: t.Layout().Strides(),
-		Offset: t.Offset() - b.Memory().Offset, Flags: t.Flags(),
 	}
 	change(&s)
 	return core.NewTensor(b, s)
 }
 
-// copyHook is what hooks.copy is.
-type copyHook = func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error
+// use returns a function that calls f with t and then closes t.
+func use(t *core.Tensor, err error) func(f func(*core.Tensor) error) error {
+	return func(f func(*core.Tensor) error) error {
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		return f(t)
+	}
+}
 
 // copyOther copies to a dst and from a src that are not what they should be. Rows
 // of bytes, by which the suite looks at memory, it copies well.
-func copyOther(change func(dst, src *core.Spec)) copyHook {
-	return func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+func copyOther(change func(dst, src *core.Spec)) hooks {
+	return hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 		if dst == nil || src == nil || dst.DType() == core.TypeUint8 && dst.Layout().IsContiguous() && !dst.ReadOnly() {
 			return d.fake.Copy(ctx, s, dst, src)
 		}
-		var to, from core.Spec
-		for _, x := range []struct {
-			t *core.Tensor
-			s *core.Spec
-		}{{dst, &to}, {src, &from}} {
-			u, err := respec(x.t, func(s *core.Spec) { *x.s = *s })
-			if err != nil {
-				return err
-			}
-			_ = u.Close()
+		dstBuffer, to, dstErr := specOf(dst)
+		srcBuffer, from, srcErr := specOf(src)
+		if err := errors.Join(dstErr, srcErr); err != nil {
+			return err
 		}
 		change(&to, &from)
-		otherDst, err := respec(dst, func(s *core.Spec) { *s = to })
-		if err != nil {
-			return err
+		return use(core.NewTensor(dstBuffer, to))(func(dst *core.Tensor) error {
+			return use(core.NewTensor(srcBuffer, from))(func(src *core.Tensor) error { return d.fake.Copy(ctx, s, dst, src) })
+		})
+	}}
+}
+
+// copyFrom copies from what other makes of src.
+func copyFrom(other func(dst, src *core.Tensor) (*core.Tensor, error)) hooks {
+	return hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+		return use(other(dst, src))(func(src *core.Tensor) error { return d.fake.Copy(ctx, s, dst, src) })
+	}}
+}
+
+// failIf refuses the copies that match, failFor those to a dst that matches.
+func failIf(match func(dst, src *core.Tensor) bool) hooks {
+	return hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+		if match(dst, src) {
+			return core.Errorf(core.ErrNotSupported, "mutant", "Copy", "not for %v", dst)
 		}
-		defer otherDst.Close()
-		otherSrc, err := respec(src, func(s *core.Spec) { *s = from })
-		if err != nil {
-			return err
-		}
-		defer otherSrc.Close()
-		return d.fake.Copy(ctx, s, otherDst, otherSrc)
-	}
+		return d.fake.Copy(ctx, s, dst, src)
+	}}
+}
+
+func failFor(match func(*core.Tensor) bool) hooks {
+	return failIf(func(dst, _ *core.Tensor) bool { return match(dst) })
 }
 
 // unordered makes a tensor of the same elements whose memory knows of no work:
 // nothing that uses t is waited for, and t will not know what uses the result.
 func unordered(t *core.Tensor) (*core.Tensor, error) {
-	b, err := t.Buffer()
+	b, spec, err := specOf(t)
 	if err != nil {
 		return nil, err
 	}
-	var spec core.Spec
-	same, err := respec(t, func(s *core.Spec) { spec = *s })
-	if err != nil {
-		return nil, err
-	}
-	_ = same.Close()
 	m := b.Memory()
 	m.Owner = nobody{}
 	return core.Wrap(m, spec)
@@ -194,3 +202,56 @@ type nobody struct{}
 func (nobody) Free() {}
 
 func (nobody) FreeAfter([]core.Event) {}
+
+// asks allocates other memory than it was asked for.
+func asks(change func(size *int64, o *core.AllocOptions)) hooks {
+	return hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+		change(&size, &o)
+		return d.fake.Alloc(ctx, size, o)
+	}}
+}
+
+// gives returns other memory than it should. The memory that it changes has more bytes behind its end.
+func gives(more int64, change func(*device, *core.Memory)) hooks {
+	return hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+		m, err := d.fake.Alloc(ctx, size+more, o)
+		m.Size -= more
+		change(d, &m)
+		return m, err
+	}}
+}
+
+// refuses does not allocate where refuse returns an error.
+func refuses(refuse func(size int64, o core.AllocOptions) error) hooks {
+	return hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+		if err := refuse(size, o); err != nil {
+			return core.Memory{}, err
+		}
+		return d.fake.Alloc(ctx, size, o)
+	}}
+}
+
+// altered is a hook that changes what another one gives for a buffer.
+func altered(hook memoryHook, change func(*core.Buffer, *core.Memory)) memoryHook {
+	return func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
+		m, err := hook(d, ctx, b)
+		change(b, &m)
+		return m, err
+	}
+}
+
+// asBuffer calls f with a buffer that owns m.
+func asBuffer(m core.Memory, f func(*core.Buffer) (core.Memory, error)) (memory core.Memory, err error) {
+	t, err := core.Wrap(m, core.Spec{DType: core.TypeUint8, Shape: []int64{m.Size}})
+	if err != nil {
+		m.Free()
+	}
+	err = use(t, err)(func(t *core.Tensor) error {
+		b, err := t.Buffer()
+		if err == nil {
+			memory, err = f(b)
+		}
+		return err
+	})
+	return memory, err
+}

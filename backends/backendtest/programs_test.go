@@ -19,26 +19,23 @@ func TestProgramsOnSimulatedDevices(t *testing.T) {
 }
 
 func TestProgramsFindDevicesThatGoWrong(t *testing.T) {
-	for name, m := range map[string]struct {
-		hooks
-		races bool // two goroutines may then use the bytes of the simulated device at once
-	}{
-		"does not wait for the last write of src": {races: true, hooks: hooks{copy: forget(false, true)}},
-		"does not wait for the last use of dst":   {races: true, hooks: hooks{copy: forget(true, false)}},
-		"copies whole rows only":                  {hooks: hooks{copy: copyOther(func(dst, src *core.Spec) { dst.Strides, src.Strides = nil, nil })}},
-		"lets streams pass":                       {races: true, hooks: hooks{stream: streamHooks{wait: func(core.Stream, core.Event) error { return core.ErrClosed }}}},
+	const whole = "copies whole rows only"
+	for name, h := range map[string]hooks{
+		"does not wait for the last write of src": forgetsSrc,
+		"does not wait for the last use of dst":   forgetsDst,
+		"lets streams pass":                       {stream: streamHooks{wait: func(core.Stream, core.Event) error { return core.ErrClosed }}},
+		whole:                                     copyOther(func(dst, src *core.Spec) { dst.Strides, src.Strides = nil, nil }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if m.races && raceDetector {
+			if name != whole && raceDetector { // two goroutines may use the bytes of the simulated device at once
 				t.Skip("the mistake is a data race, for which the race detector would fail this test")
 			}
-			first, _ := wrapped(coretest.Options{Seed: 1}, m.hooks)
-			d := first(t)
-			defer d.release(t)
+			h.options.Seed = 1
+			d := opens(t, h, outer)(t)
 			r := &recorder{TB: t}
 			r.run(func() {
 				for i := range uint64(500) {
-					if runProgram(r, []core.Device{d.outer}, newConfig(Options{Seed: 1}), i); r.Failed() {
+					if runProgram(r, []core.Device{d}, newConfig(Options{Seed: 1}), i); r.Failed() {
 						return
 					}
 				}

@@ -12,8 +12,18 @@ import (
 // flag is one side of a simulated binary semaphore, over a counter that both sides have.
 type flag struct {
 	core.Semaphore
+	hooks             flagHooks
 	closed            bool
 	signalled, waited uint64
+}
+
+// flagHooks are what one side does wrong.
+type flagHooks struct {
+	deaf, loud, patient bool // it waits for nothing, takes a value again, waits again
+	readable, forHost   bool // Value and Wait succeed
+	stuck, careless     bool // Release lets nothing go on, takes any value
+	undead              bool // it signals after Close
+	plain               bool // it has no Release
 }
 
 var _ core.BinarySemaphore = (*flag)(nil)
@@ -24,6 +34,8 @@ func (f *flag) fail(sentinel error, call string) error {
 
 func (f *flag) Signal(on core.Stream, value uint64) error {
 	switch {
+	case f.closed && f.hooks.undead, value == f.signalled && f.hooks.loud:
+		return nil
 	case f.closed:
 		return f.fail(core.ErrClosed, "Signal")
 	case value <= max(f.signalled, f.waited):
@@ -35,21 +47,42 @@ func (f *flag) Signal(on core.Stream, value uint64) error {
 
 func (f *flag) WaitOn(on core.Stream, value uint64) error {
 	switch {
+	case value == f.waited && f.hooks.patient:
+		return nil
 	case f.closed:
 		return f.fail(core.ErrClosed, "WaitOn")
 	case value <= f.waited || value < f.signalled:
 		return f.fail(core.ErrInvalid, "WaitOn")
 	}
 	f.waited = value
+	if f.hooks.deaf {
+		return nil
+	}
 	return f.Semaphore.WaitOn(on, value)
 }
 
-func (f *flag) Value() (uint64, error) { return 0, f.fail(core.ErrNotSupported, "Value") }
+func (f *flag) Value() (uint64, error) {
+	if f.hooks.readable {
+		return f.waited, nil
+	}
+	return 0, f.fail(core.ErrNotSupported, "Value")
+}
 
-func (f *flag) Wait(context.Context, uint64) error { return f.fail(core.ErrNotSupported, "Wait") }
+func (f *flag) Wait(context.Context, uint64) error {
+	if f.hooks.forHost {
+		return nil
+	}
+	return f.fail(core.ErrNotSupported, "Wait")
+}
 
-func (f *flag) Release(_ context.Context, value uint64) error {
-	if value != f.waited {
+func (f *flag) Release(ctx context.Context, value uint64) error {
+	switch {
+	case f.hooks.stuck:
+		context.AfterFunc(ctx, func() { f.set(value) }) // when the case is over, for Close of the stream
+		return nil
+	case value != f.waited && f.hooks.careless:
+		return nil
+	case value != f.waited:
 		return f.fail(core.ErrInvalid, "Release")
 	}
 	f.set(value)
@@ -70,92 +103,30 @@ func (f *flag) Close() error {
 	return f.Semaphore.Close()
 }
 
-// These are imported binary semaphores with one fault each.
-type (
-	deafFlag     struct{ *flag } // waits for nothing
-	loudFlag     struct{ *flag } // takes a value again
-	patientFlag  struct{ *flag } // waits again
-	readableFlag struct{ *flag }
-	hostFlag     struct{ *flag } // lets the host wait
-	stuckFlag    struct{ *flag } // never goes on
-	carelessFlag struct{ *flag } // releases any value
-	undeadFlag   struct{ *flag } // signals after Close
-	unreleasable struct{ core.Semaphore }
-)
-
-func (f deafFlag) WaitOn(_ core.Stream, value uint64) error {
-	if value <= f.waited || value < f.signalled {
-		return f.fail(core.ErrInvalid, "WaitOn")
-	}
-	f.waited = value
-	return nil
-}
-
-func (f loudFlag) Signal(on core.Stream, value uint64) error {
-	if value == f.signalled {
-		return nil
-	}
-	return f.flag.Signal(on, value)
-}
-
-func (f patientFlag) WaitOn(on core.Stream, value uint64) error {
-	if value == f.waited {
-		return nil
-	}
-	return f.flag.WaitOn(on, value)
-}
-
-func (f readableFlag) Value() (uint64, error) { return f.waited, nil }
-
-func (hostFlag) Wait(context.Context, uint64) error { return nil }
-
-// Release lets the stream go on when the case is over, for its Close.
-func (f stuckFlag) Release(ctx context.Context, value uint64) error {
-	context.AfterFunc(ctx, func() { f.set(value) })
-	return nil
-}
-
-func (f carelessFlag) Release(ctx context.Context, value uint64) error {
-	if value != f.waited {
-		return nil
-	}
-	return f.flag.Release(ctx, value)
-}
-
-func (f undeadFlag) Signal(on core.Stream, value uint64) error {
-	if f.closed {
-		return nil
-	}
-	return f.flag.Signal(on, value)
-}
-
 // Each fault of a binary semaphore is found by the case that uses both sides of one.
 func TestSuiteFindsMutantsOfBinarySemaphores(t *testing.T) {
-	for _, m := range []struct {
-		name  string
-		fault func(*flag) core.Semaphore
-		says  string
-	}{
-		{"waits for nothing", func(f *flag) core.Semaphore { return deafFlag{f} }, "work behind a wait is done, and nobody has signalled"},
-		{"takes a value again", func(f *flag) core.Semaphore { return loudFlag{f} }, "Signal(2) once more: error <nil>"},
-		{"waits again", func(f *flag) core.Semaphore { return patientFlag{f} }, "WaitOn(1) once more: error <nil>"},
-		{"can be read", func(f *flag) core.Semaphore { return readableFlag{f} }, "Value of a binary semaphore: error <nil>"},
-		{"lets the host wait", func(f *flag) core.Semaphore { return hostFlag{f} }, "Wait for a binary semaphore: error <nil>"},
-		{"cannot be released", func(f *flag) core.Semaphore { return unreleasable{f} }, "is not a core.BinarySemaphore"},
-		{"is not released", func(f *flag) core.Semaphore { return stuckFlag{f} }, "Synchronize after Release"},
-		{"releases any value", func(f *flag) core.Semaphore { return carelessFlag{f} }, "Release of a value that this side has not waited for: error <nil>"},
-		{"signals after Close", func(f *flag) core.Semaphore { return undeadFlag{f} }, "Signal after Close: error <nil>"},
-	} {
-		t.Run(m.name, func(t *testing.T) {
-			device, release := beacons(t, core.HandleBinaryFD, beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
-				s, err := b.open(x)
-				if err != nil {
-					return nil, err
-				}
-				return m.fault(s.(*flag)), nil
-			}})
-			defer release()
-			wantFailure(t, "export-semaphore/same-counter", m.says, device)
-		})
-	}
+	const both = "export-semaphore/same-counter"
+	findMutants(t, nil, []mutant[flagHooks]{
+		{"waits for nothing", both, "work behind a wait is done, and nobody has signalled", flagHooks{deaf: true}},
+		{"takes a value again", both, "Signal(2) once more: error <nil>", flagHooks{loud: true}},
+		{"waits again", both, "WaitOn(1) once more: error <nil>", flagHooks{patient: true}},
+		{"can be read", both, "Value of a binary semaphore: error <nil>", flagHooks{readable: true}},
+		{"lets the host wait", both, "Wait for a binary semaphore: error <nil>", flagHooks{forHost: true}},
+		{"cannot be released", both, "is not a core.BinarySemaphore", flagHooks{plain: true}},
+		{"is not released", both, "Synchronize after Release", flagHooks{stuck: true}},
+		{"releases any value", both, "Release of a value that this side has not waited for: error <nil>", flagHooks{careless: true}},
+		{"signals after Close", both, "Signal after Close: error <nil>", flagHooks{undead: true}},
+	}, func(t *testing.T, h flagHooks) (func(testing.TB) core.Device, []Options) {
+		return beacons(t, core.HandleBinaryFD, importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
+			s, err := b.open(x)
+			if err != nil {
+				return nil, err
+			}
+			s.(*flag).hooks = h
+			if h.plain {
+				return struct{ core.Semaphore }{s}, nil
+			}
+			return s, nil
+		})), nil
+	})
 }

@@ -4,19 +4,19 @@ package backendtest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // beacon is a simulated device whose semaphores can leave it: as the descriptor
 // of a pipe, by which the semaphore is found again.
 type beacon struct {
-	*device
+	*wrapper
 	hooks beaconHooks
 	kind  core.HandleType // by which semaphores leave it
 
@@ -29,7 +29,7 @@ type beaconHooks struct {
 	create func(*beacon, context.Context, core.HandleType) (core.Semaphore, error)
 	types  func() []core.HandleType // that it says it exports and imports
 	export func(*beacon, core.Semaphore, core.HandleType) (core.ExternalSemaphore, error)
-	open   func(*beacon, context.Context, core.ExternalSemaphore) (core.Semaphore, error)
+	open   func(*beacon, core.ExternalSemaphore) (core.Semaphore, error)
 }
 
 var (
@@ -39,7 +39,7 @@ var (
 )
 
 func (b *beacon) Properties() core.Properties {
-	p := b.device.Properties()
+	p := b.wrapper.Properties()
 	p.Capabilities |= core.CapExportSemaphores | core.CapImportSemaphores
 	return p
 }
@@ -68,7 +68,7 @@ func (b *beacon) create(ctx context.Context, h core.HandleType) (core.Semaphore,
 	if h != 0 && h != b.kind {
 		return nil, b.fail(core.ErrNotSupported, "NewSemaphore")
 	}
-	sem, err := b.device.NewSemaphore(ctx, 0)
+	sem, err := b.wrapper.NewSemaphore(ctx, 0)
 	if h == core.HandleBinaryFD && err == nil {
 		sem = &flag{Semaphore: sem}
 	}
@@ -110,9 +110,9 @@ func (b *beacon) export(s core.Semaphore, h core.HandleType) (x core.ExternalSem
 	return x, err
 }
 
-func (b *beacon) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+func (b *beacon) ImportSemaphore(_ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
 	if b.hooks.open != nil {
-		return b.hooks.open(b, ctx, x)
+		return b.hooks.open(b, x)
 	}
 	return b.open(x)
 }
@@ -149,49 +149,43 @@ func (borrowed) Value() (uint64, error) {
 	return 0, core.Errorf(core.ErrNotSupported, "beacon", "Value", "the host cannot read it")
 }
 
-// beacons opens devices whose semaphores leave them by a type of handle. release closes them.
-func beacons(t *testing.T, kind core.HandleType, h beaconHooks) (open func(testing.TB) core.Device, release func()) {
-	first, _ := wrapped(coretest.Options{}, hooks{})
-	var opened []*device
-	return func(tb testing.TB) core.Device {
-			d := first(tb)
-			opened = append(opened, d)
-			return &beacon{device: d, hooks: h, kind: kind, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
-		}, func() {
-			for _, d := range opened {
-				d.release(t)
-			}
-		}
+// beacons opens devices whose semaphores leave them by a type of handle.
+func beacons(t *testing.T, kind core.HandleType, h beaconHooks) func(testing.TB) core.Device {
+	return opens(t, hooks{}, func(d *device) core.Device {
+		return &beacon{wrapper: d.outer.(*wrapper), hooks: h, kind: kind, made: make(map[core.Semaphore]bool), exported: make(map[fileID]core.Semaphore)}
+	})
 }
 
-func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
-	found := make(map[string]bool)
-	for _, m := range []struct {
-		name  string
-		hooks beaconHooks
-		fails string
-		says  string
-	}{
-		{"makes none for export", beaconHooks{create: func(b *beacon, ctx context.Context, h core.HandleType) (core.Semaphore, error) {
+// importsAs imports semaphores by open.
+func importsAs(open func(*beacon, core.ExternalSemaphore) (core.Semaphore, error)) beaconHooks {
+	return beaconHooks{open: open}
+}
+
+var listsNothing = beaconHooks{types: func() []core.HandleType { return nil }}
+
+var sharedSemaphoreMutants = []mutant[beaconHooks]{
+	{"makes none for export", "export-semaphore/types", "NewSemaphore exportable as opaque_fd",
+		beaconHooks{create: func(b *beacon, ctx context.Context, h core.HandleType) (core.Semaphore, error) {
 			if h != 0 {
 				return nil, b.fail(core.ErrNotSupported, "NewSemaphore")
 			}
 			return b.create(ctx, h)
-		}}, "export-semaphore/types", "NewSemaphore exportable as opaque_fd"},
-		{"tells nobody what it exports", beaconHooks{types: func() []core.HandleType { return nil }},
-			"export-semaphore/types", "for opaque_fd, which is not listed: error <nil>"},
-		{"tells nobody what it imports", beaconHooks{types: func() []core.HandleType { return nil }},
-			"import-semaphore/types", "imports no handle type"},
-		{"exports as what it is not asked for", beaconHooks{export: func(b *beacon, s core.Semaphore, _ core.HandleType) (core.ExternalSemaphore, error) {
+		}}},
+	{"tells nobody what it exports", "export-semaphore/types", "for opaque_fd, which is not listed: error <nil>", listsNothing},
+	{"tells nobody what it imports", "import-semaphore/types", "imports no handle type", listsNothing},
+	{"exports as what it is not asked for", "export-semaphore/types", "as an unknown type: error <nil>",
+		beaconHooks{export: func(b *beacon, s core.Semaphore, _ core.HandleType) (core.ExternalSemaphore, error) {
 			return b.export(s, core.HandleOpaqueFD)
-		}}, "export-semaphore/types", "as an unknown type: error <nil>"},
-		{"opens another counter", beaconHooks{open: func(b *beacon, ctx context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+		}}},
+	{"opens another counter", "export-semaphore/same-counter", "Wait for the signal through the import",
+		importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
 			if err := x.Close(); err != nil {
 				return nil, err
 			}
-			return b.device.NewSemaphore(ctx, 0)
-		}}, "export-semaphore/same-counter", "Wait for the signal through the import"},
-		{"forgets the descriptor", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+			return b.wrapper.NewSemaphore(context.Background(), 0)
+		})},
+	{"forgets the descriptor", "export-semaphore/handle", "is still open",
+		importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
 			given := x
 			x, err := x.Duplicate()
 			if err != nil {
@@ -201,53 +195,44 @@ func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
 				b.later(func() { _ = syscall.Close(int(forgotten)) })
 			}
 			return b.open(x)
-		}}, "export-semaphore/handle", "is still open"},
-		{"leaves the handle", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+		})},
+	{"leaves the handle", "export-semaphore/handle", "Duplicate of a handle that was imported: error <nil>",
+		importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
 			x, err := x.Duplicate()
 			if err != nil {
 				return nil, err
 			}
 			return b.open(x)
-		}}, "export-semaphore/handle", "Duplicate of a handle that was imported: error <nil>"},
-		{"opens semaphores of any device", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+		})},
+	{"opens semaphores of any device", "export-semaphore/refused-import", "another device's UUID: error <nil>",
+		importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
 			x.DeviceUUID, x.DriverUUID = core.UUID{}, core.UUID{}
 			return b.open(x)
-		}}, "export-semaphore/refused-import", "another device's UUID: error <nil>"},
-		{"closes the handle of an import that failed", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+		})},
+	{"closes the handle of an import that failed", "export-semaphore/refused-import", "Duplicate of opaque_fd",
+		importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
 			s, err := b.open(x)
 			if err != nil {
 				_ = x.Close()
 			}
 			return s, err
-		}}, "export-semaphore/refused-import", "Duplicate of opaque_fd"},
-		{"opens any type", beaconHooks{open: func(b *beacon, _ context.Context, x core.ExternalSemaphore) (core.Semaphore, error) {
+		})},
+	{"opens any type", "import-semaphore/types", "the import of no handle: error <nil>",
+		importsAs(func(b *beacon, x core.ExternalSemaphore) (core.Semaphore, error) {
 			if x.Handle == nil {
-				return b.device.NewSemaphore(context.Background(), 0)
+				return b.wrapper.NewSemaphore(context.Background(), 0)
 			}
 			return b.open(x)
-		}}, "import-semaphore/types", "the import of no handle: error <nil>"},
-	} {
-		found[m.fails] = true
-		t.Run(m.name, func(t *testing.T) {
-			device, release := beacons(t, core.HandleOpaqueFD, m.hooks)
-			defer release()
-			wantFailure(t, m.fails, m.says, device)
-		})
-	}
-	for _, c := range semaphoreCases {
-		if c.Needs&leaves == 0 {
-			continue
-		}
-		if !found[c.Name] {
-			t.Errorf("%s: no mutant shows that it can fail", c.Name)
-		}
-		// The hooks alone make the difference.
-		for _, kind := range []core.HandleType{core.HandleOpaqueFD, core.HandleBinaryFD} {
-			device, release := beacons(t, kind, beaconHooks{})
-			if r := record(t, c, device); r.Failed() || r.skipped {
-				t.Errorf("%s, %v, without hooks: %q", c.Name, kind, r.log)
-			}
-			release()
-		}
+		})},
+}
+
+func TestSuiteFindsMutantsThatShareSemaphores(t *testing.T) {
+	cases := slices.DeleteFunc(slices.Clone(semaphoreCases), func(c Case) bool { return c.Needs&leaves == 0 })
+	findMutants(t, cases, sharedSemaphoreMutants, func(t *testing.T, h beaconHooks) (func(testing.TB) core.Device, []Options) {
+		return beacons(t, core.HandleOpaqueFD, h), nil
+	})
+	for _, kind := range []core.HandleType{core.HandleOpaqueFD, core.HandleBinaryFD} {
+		t.Logf("handles of type %v", kind)
+		wantPass(t, cases, beacons(t, kind, beaconHooks{}))
 	}
 }

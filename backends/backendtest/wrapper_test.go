@@ -2,12 +2,16 @@ package backendtest
 
 import (
 	"context"
+	"os"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
 )
 
 // fake is all that a simulated device can do.
@@ -26,12 +30,11 @@ type fake interface {
 	core.FileReader
 }
 
-// device is a simulated device that breaks the rule that a mutant is about: the
-// hooks that are set stand in for its methods. Without hooks it keeps all rules.
+// device is a simulated device, and what a mutant keeps.
 type device struct {
 	fake
 	hooks hooks
-	outer core.Device // what the suite knows: this, or what a test has put around it
+	outer core.Device // what the suite knows: a wrapper, or what a test has put around it
 
 	mu     sync.Mutex
 	undo   []func()    // releases what a mutant keeps
@@ -40,23 +43,31 @@ type device struct {
 	calls atomic.Int32 // on their way, where a mutant counts them
 }
 
-// hooks take unwrapped streams and give unwrapped results.
+// memoryHook stands in for a method that gives memory for a buffer.
+type memoryHook = func(*device, context.Context, *core.Buffer) (core.Memory, error)
+
+// copyHook stands in for Copy.
+type copyHook = func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error
+
+// hooks stand in for methods. They take unwrapped streams and give unwrapped results. A device without hooks keeps
+// all rules.
 type hooks struct {
+	options       coretest.Options // of the simulated device
 	properties    func(*core.Properties)
 	alloc         func(*device, context.Context, int64, core.AllocOptions) (core.Memory, error)
-	copy          func(*device, context.Context, core.Stream, *core.Tensor, *core.Tensor) error
+	copy          copyHook
 	copyPeer      func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error
 	copyBatch     func(d *device, ctx context.Context, s core.Stream, dst, src []*core.Tensor) error
 	importPointer func(*device, uintptr, int64, core.Owner) (core.Memory, error)
-	mapHost       func(*device, context.Context, *core.Buffer) (core.Memory, error)
+	mapHost       memoryHook
 	canMap        func(*device, core.Memory) error
-	hostView      func(*device, context.Context, *core.Buffer) (core.Memory, error)
+	hostView      memoryHook
 	canView       func(*device, core.Memory) error
 	importStream  func(*device, context.Context, uintptr) (core.Stream, error)
 	beforeClose   func(*device, func()) func()
 	close         func(*device) error
 	setPoolLimit  func(*device, int64)
-	poolStats     func(core.PoolStats) core.PoolStats
+	poolStats     func(*device) core.PoolStats
 	trimPool      func(*device)
 	stream        streamHooks
 	semaphore     semaphoreHooks
@@ -65,24 +76,94 @@ type hooks struct {
 }
 
 type streamHooks struct {
-	device      func() core.Device
+	device      func(*device) core.Device
 	record      func(core.Stream) (core.Event, error)
 	wait        func(core.Stream, core.Event) error
 	synchronize func(core.Stream, context.Context) error
-	close       func(*device, *queue) error
+	close       func(*device, core.Stream) error
 }
 
 type semaphoreHooks struct {
 	signal func(core.Semaphore, core.Stream, uint64) error
 	waitOn func(core.Semaphore, core.Stream, uint64) error
 	wait   func(core.Semaphore, context.Context, uint64) error
-	close  func(*timeline) error
+	close  func(core.Semaphore) error
 }
 
-var (
-	_ fake                    = (*device)(nil)
-	_ backendkit.ShareChecker = (*device)(nil)
-)
+type clockHooks struct {
+	mark  func(*device, core.Stream) (core.Mark, error)
+	since func(m, earlier core.Mark) (time.Duration, error)
+	close func(*device, core.Mark) error
+}
+
+// orElse sets a hook that is nil.
+func orElse[F any](hook *F, otherwise F) {
+	if reflect.ValueOf(hook).Elem().IsNil() {
+		*hook = otherwise
+	}
+}
+
+// wrap puts a wrapper with hooks around a simulated device.
+func wrap(d core.Device, h hooks) *device {
+	orElse(&h.properties, func(*core.Properties) {})
+	orElse(&h.alloc, (*device).Alloc)
+	orElse(&h.copy, (*device).Copy)
+	orElse(&h.copyPeer, (*device).CopyPeer)
+	orElse(&h.copyBatch, (*device).CopyBatch)
+	orElse(&h.importPointer, (*device).ImportPointer)
+	orElse(&h.mapHost, (*device).MapHost)
+	orElse(&h.canMap, (*device).CanMap)
+	orElse(&h.hostView, (*device).HostView)
+	orElse(&h.canView, func(*device, core.Memory) error { return nil })
+	orElse(&h.importStream, (*device).ImportStream)
+	orElse(&h.beforeClose, (*device).BeforeClose)
+	orElse(&h.close, (*device).Close)
+	orElse(&h.setPoolLimit, (*device).SetPoolLimit)
+	orElse(&h.poolStats, (*device).PoolStats)
+	orElse(&h.trimPool, (*device).TrimPool)
+	orElse(&h.stream.device, func(d *device) core.Device { return d.outer })
+	orElse(&h.stream.record, core.Stream.Record)
+	orElse(&h.stream.wait, core.Stream.Wait)
+	orElse(&h.stream.synchronize, core.Stream.Synchronize)
+	orElse(&h.stream.close, func(_ *device, s core.Stream) error { return s.Close() })
+	orElse(&h.semaphore.signal, core.Semaphore.Signal)
+	orElse(&h.semaphore.waitOn, core.Semaphore.WaitOn)
+	orElse(&h.semaphore.wait, core.Semaphore.Wait)
+	orElse(&h.semaphore.close, core.Semaphore.Close)
+	orElse(&h.clock.mark, (*device).Mark)
+	orElse(&h.clock.since, core.Mark.Since)
+	orElse(&h.clock.close, func(_ *device, m core.Mark) error { return m.Close() })
+	orElse(&h.readAt, core.DeviceFile.ReadAt)
+	w := &device{fake: d.(fake), hooks: h}
+	w.outer = &wrapper{w}
+	return w
+}
+
+// wrapped opens the two devices of a simulated backend behind hooks. The peer has none.
+func wrapped(h hooks) (first, second func(testing.TB) *device) {
+	one, two := fakes(h.options)
+	return func(tb testing.TB) *device { return wrap(one(tb), h) },
+		func(tb testing.TB) *device { return wrap(two(tb), hooks{}) }
+}
+
+// opens returns a function that opens a wrapped device and returns what around makes of it. The devices are released when
+// the test ends.
+func opens(t *testing.T, h hooks, around func(*device) core.Device) func(testing.TB) core.Device {
+	first, _ := wrapped(h)
+	return keeps(t, first, around)
+}
+
+// keeps is opens for devices that open opens.
+func keeps(t *testing.T, open func(testing.TB) *device, around func(*device) core.Device) func(testing.TB) core.Device {
+	return func(tb testing.TB) core.Device {
+		d := open(tb)
+		t.Cleanup(func() { d.release(t) })
+		return around(d)
+	}
+}
+
+// outer is for devices that nothing is put around.
+func outer(d *device) core.Device { return d.outer }
 
 // later is for what a mutant keeps: it is released when the case is over.
 func (d *device) later(f func()) {
@@ -106,147 +187,83 @@ func (d *device) release(tb testing.TB) {
 	}
 }
 
-func (d *device) Properties() core.Properties {
-	p := d.fake.Properties()
+// wrapper is a device as the suite knows it. Its methods call the hooks.
+type wrapper struct{ *device }
+
+var (
+	_ fake                    = (*wrapper)(nil)
+	_ backendkit.ShareChecker = (*wrapper)(nil)
+)
+
+func (w *wrapper) Properties() core.Properties {
+	p := w.fake.Properties()
 	p.Capabilities &^= core.CapExportMemory | core.CapImportMemory // which the wrapper does not offer
-	if d.hooks.properties != nil {
-		d.hooks.properties(&p)
-	}
+	w.hooks.properties(&p)
 	return p
 }
 
 // mine makes the wrapper the device that memory belongs to.
-func (d *device) mine(m core.Memory, err error) (core.Memory, error) {
+func (w *wrapper) mine(m core.Memory, err error) (core.Memory, error) {
 	if m.Device != nil {
-		m.Device = d.outer
+		m.Device = w.outer
 	}
 	return m, err
 }
 
-func (d *device) Alloc(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
+func (w *wrapper) Alloc(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
 	o.Stream = plain(o.Stream)
-	if d.hooks.alloc != nil {
-		return d.mine(d.hooks.alloc(d, ctx, size, o))
-	}
-	return d.mine(d.fake.Alloc(ctx, size, o))
+	return w.mine(w.hooks.alloc(w.device, ctx, size, o))
 }
 
-func (d *device) ImportPointer(p uintptr, size int64, o core.Owner) (core.Memory, error) {
-	if d.hooks.importPointer != nil {
-		return d.mine(d.hooks.importPointer(d, p, size, o))
-	}
-	return d.mine(d.fake.ImportPointer(p, size, o))
+func (w *wrapper) ImportPointer(p uintptr, size int64, o core.Owner) (core.Memory, error) {
+	return w.mine(w.hooks.importPointer(w.device, p, size, o))
 }
 
-func (d *device) MapHost(ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	if d.hooks.mapHost != nil {
-		return d.mine(d.hooks.mapHost(d, ctx, b))
-	}
-	return d.mine(d.fake.MapHost(ctx, b))
+func (w *wrapper) MapHost(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	return w.mine(w.hooks.mapHost(w.device, ctx, b))
 }
 
-func (d *device) CanMap(m core.Memory) error {
-	if d.hooks.canMap != nil {
-		return d.hooks.canMap(d, m)
-	}
-	return d.fake.CanMap(m)
+func (w *wrapper) CanMap(m core.Memory) error { return w.hooks.canMap(w.device, m) }
+
+func (w *wrapper) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
+	return w.hooks.hostView(w.device, ctx, b)
 }
 
-func (d *device) HostView(ctx context.Context, b *core.Buffer) (core.Memory, error) {
-	if d.hooks.hostView != nil {
-		return d.hooks.hostView(d, ctx, b)
-	}
-	return d.fake.HostView(ctx, b)
+func (w *wrapper) CanView(m core.Memory) error { return w.hooks.canView(w.device, m) }
+
+func (w *wrapper) CanExport(core.Memory, core.HandleType) error { return nil }
+
+func (w *wrapper) BeforeClose(f func()) (cancel func()) { return w.hooks.beforeClose(w.device, f) }
+
+func (w *wrapper) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
+	return w.hooks.copy(w.device, ctx, plain(s), dst, src)
 }
 
-func (d *device) CanView(m core.Memory) error {
-	if d.hooks.canView != nil {
-		return d.hooks.canView(d, m)
-	}
-	return nil
-}
-
-func (d *device) CanExport(core.Memory, core.HandleType) error { return nil }
-
-func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
-	open := d.fake.ImportStream
-	if h := d.hooks.importStream; h != nil {
-		open = func(ctx context.Context, native uintptr) (core.Stream, error) { return h(d, ctx, native) }
-	}
-	s, err := open(ctx, native)
-	if err != nil {
-		return nil, err
-	}
-	return &queue{s, d}, nil
-}
-
-func (d *device) BeforeClose(f func()) (cancel func()) {
-	if d.hooks.beforeClose != nil {
-		return d.hooks.beforeClose(d, f)
-	}
-	return d.fake.BeforeClose(f)
-}
-
-func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	if d.hooks.copy != nil {
-		return d.hooks.copy(d, ctx, plain(s), dst, src)
-	}
-	return d.fake.Copy(ctx, plain(s), dst, src)
-}
-
-func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-	if d.hooks.copyBatch != nil {
-		return d.hooks.copyBatch(d, ctx, plain(s), dst, src)
-	}
-	return d.fake.CopyBatch(ctx, plain(s), dst, src)
+func (w *wrapper) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
+	return w.hooks.copyBatch(w.device, ctx, plain(s), dst, src)
 }
 
 // plainPeer unwraps a peer.
 func plainPeer(peer core.Device) core.Device {
-	if p, ok := peer.(*device); ok {
+	if p, ok := peer.(*wrapper); ok {
 		return p.fake
 	}
 	return peer
 }
 
-func (d *device) CanPeer(peer core.Device) error { return d.fake.CanPeer(plainPeer(peer)) }
+func (w *wrapper) CanPeer(peer core.Device) error { return w.fake.CanPeer(plainPeer(peer)) }
 
-func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
-	if d.hooks.copyPeer != nil {
-		return d.hooks.copyPeer(d, ctx, plain(s), dst, src, plainPeer(peer))
-	}
-	return d.fake.CopyPeer(ctx, plain(s), dst, src, plainPeer(peer))
+func (w *wrapper) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
+	return w.hooks.copyPeer(w.device, ctx, plain(s), dst, src, plainPeer(peer))
 }
 
-func (d *device) Close() error {
-	if d.hooks.close != nil {
-		return d.hooks.close(d)
-	}
-	return d.fake.Close()
-}
+func (w *wrapper) Close() error { return w.hooks.close(w.device) }
 
-func (d *device) SetPoolLimit(n int64) {
-	if d.hooks.setPoolLimit != nil {
-		d.hooks.setPoolLimit(d, n)
-		return
-	}
-	d.fake.SetPoolLimit(n)
-}
+func (w *wrapper) SetPoolLimit(n int64) { w.hooks.setPoolLimit(w.device, n) }
 
-func (d *device) PoolStats() core.PoolStats {
-	if d.hooks.poolStats != nil {
-		return d.hooks.poolStats(d.fake.PoolStats())
-	}
-	return d.fake.PoolStats()
-}
+func (w *wrapper) PoolStats() core.PoolStats { return w.hooks.poolStats(w.device) }
 
-func (d *device) TrimPool() {
-	if d.hooks.trimPool != nil {
-		d.hooks.trimPool(d)
-		return
-	}
-	d.fake.TrimPool()
-}
+func (w *wrapper) TrimPool() { w.hooks.trimPool(w.device) }
 
 // queue is a stream of a device.
 type queue struct {
@@ -264,87 +281,103 @@ func plain(s core.Stream) core.Stream {
 
 func (q *queue) plain() core.Stream { return q.Stream }
 
-func (d *device) NewStream(ctx context.Context) (core.Stream, error) {
-	s, err := d.fake.NewStream(ctx)
+// queue wraps a stream.
+func (w *wrapper) queue(s core.Stream, err error) (core.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &queue{s, d}, nil
+	return &queue{s, w.device}, nil
 }
 
-func (q *queue) Device() core.Device {
-	if h := q.device.hooks.stream.device; h != nil {
-		return h()
-	}
-	return q.device.outer
+func (w *wrapper) NewStream(ctx context.Context) (core.Stream, error) {
+	return w.queue(w.fake.NewStream(ctx))
 }
 
-func (q *queue) Record() (core.Event, error) {
-	if h := q.device.hooks.stream.record; h != nil {
-		return h(q.Stream)
-	}
-	return q.Stream.Record()
+func (w *wrapper) ImportStream(ctx context.Context, native uintptr) (core.Stream, error) {
+	return w.queue(w.hooks.importStream(w.device, ctx, native))
 }
 
-func (q *queue) Wait(e core.Event) error {
-	if h := q.device.hooks.stream.wait; h != nil {
-		return h(q.Stream, e)
-	}
-	return q.Stream.Wait(e)
+func (w *wrapper) NewTimedStream(ctx context.Context) (core.Stream, error) {
+	return w.queue(w.fake.NewTimedStream(ctx))
 }
+
+func (q *queue) Device() core.Device { return q.device.hooks.stream.device(q.device) }
+
+func (q *queue) Record() (core.Event, error) { return q.device.hooks.stream.record(q.Stream) }
+
+func (q *queue) Wait(e core.Event) error { return q.device.hooks.stream.wait(q.Stream, e) }
 
 func (q *queue) Synchronize(ctx context.Context) error {
-	if h := q.device.hooks.stream.synchronize; h != nil {
-		return h(q.Stream, ctx)
-	}
-	return q.Stream.Synchronize(ctx)
+	return q.device.hooks.stream.synchronize(q.Stream, ctx)
 }
 
-func (q *queue) Close() error {
-	if h := q.device.hooks.stream.close; h != nil {
-		return h(q.device, q)
-	}
-	return q.Stream.Close()
-}
+func (q *queue) Close() error { return q.device.hooks.stream.close(q.device, q.Stream) }
 
 // timeline is a semaphore of a device.
 type timeline struct {
 	core.Semaphore
-	device *device
+	hooks semaphoreHooks
 }
 
-func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
-	s, err := d.fake.NewSemaphore(ctx, t)
+func (w *wrapper) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
+	s, err := w.fake.NewSemaphore(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return &timeline{Semaphore: s, device: d}, nil
+	return &timeline{s, w.hooks.semaphore}, nil
 }
 
 func (t *timeline) Signal(s core.Stream, v uint64) error {
-	if h := t.device.hooks.semaphore.signal; h != nil {
-		return h(t.Semaphore, plain(s), v)
-	}
-	return t.Semaphore.Signal(plain(s), v)
+	return t.hooks.signal(t.Semaphore, plain(s), v)
 }
 
 func (t *timeline) WaitOn(s core.Stream, v uint64) error {
-	if h := t.device.hooks.semaphore.waitOn; h != nil {
-		return h(t.Semaphore, plain(s), v)
-	}
-	return t.Semaphore.WaitOn(plain(s), v)
+	return t.hooks.waitOn(t.Semaphore, plain(s), v)
 }
 
 func (t *timeline) Wait(ctx context.Context, v uint64) error {
-	if h := t.device.hooks.semaphore.wait; h != nil {
-		return h(t.Semaphore, ctx, v)
-	}
-	return t.Semaphore.Wait(ctx, v)
+	return t.hooks.wait(t.Semaphore, ctx, v)
 }
 
-func (t *timeline) Close() error {
-	if h := t.device.hooks.semaphore.close; h != nil {
-		return h(t)
+func (t *timeline) Close() error { return t.hooks.close(t.Semaphore) }
+
+// reading is a mark of a device.
+type reading struct {
+	core.Mark
+	device *device
+}
+
+func (w *wrapper) Mark(s core.Stream) (core.Mark, error) {
+	m, err := w.hooks.clock.mark(w.device, plain(s))
+	if err != nil {
+		return nil, err
 	}
-	return t.Semaphore.Close()
+	return &reading{m, w.device}, nil
+}
+
+func (r *reading) Since(earlier core.Mark) (time.Duration, error) {
+	if other, ok := earlier.(*reading); ok {
+		earlier = other.Mark
+	}
+	return r.device.hooks.clock.since(r.Mark, earlier)
+}
+
+func (r *reading) Close() error { return r.device.hooks.clock.close(r.device, r.Mark) }
+
+// deviceFile is a file of a device.
+type deviceFile struct {
+	core.DeviceFile
+	hooks hooks
+}
+
+func (w *wrapper) OpenFile(ctx context.Context, file *os.File) (core.DeviceFile, error) {
+	f, err := w.fake.OpenFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	return &deviceFile{f, w.hooks}, nil
+}
+
+func (f *deviceFile) ReadAt(ctx context.Context, dst *core.Tensor, offset int64) error {
+	return f.hooks.readAt(f.DeviceFile, ctx, dst, offset)
 }

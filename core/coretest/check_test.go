@@ -40,12 +40,8 @@ func TestDescriptorsAreCounted(t *testing.T) {
 	}
 	before := Descriptors()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := Descriptors() - before; n != 2 {
-		t.Errorf("a pipe has %d descriptors", n)
-	}
+	must(t, err)
+	wantEqual(t, Descriptors()-before, 2, "descriptors of a pipe")
 	time.AfterFunc(10*time.Millisecond, func() { _, _ = r.Close(), w.Close() })
 	WantDescriptors(t, before, "a pipe that another thread closes")
 	synctest.Test(t, func(t *testing.T) { // where waiting takes no time
@@ -59,21 +55,11 @@ func TestDescriptorsAreCounted(t *testing.T) {
 func (f *failures) Fatalf(format string, args ...any) { f.Errorf(format, args...) }
 
 func TestARowHoldsWhatIsPut(t *testing.T) {
-	d, err := NewBackend(Options{Submit: hostOrder}).Open(t.Context(), core.DeviceID{Type: core.DeviceExt})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	d := OpenSimulated(t, Options{Submit: hostOrder})
 	x := Row(t, d, 1000, core.AllocOptions{})
 	for seed := range uint64(300) {
 		Put(t, d, x, Pattern(1000, seed))
-		if !bytes.Equal(Get(t, d, x), Pattern(1000, seed)) {
-			t.Errorf("pattern %d is not what was put", seed)
-		}
+		wantEqual(t, Get(t, d, x), Pattern(1000, seed), fmt.Sprint("pattern ", seed))
 	}
 	if bytes.Equal(Pattern(1000, 1), Pattern(1000, 257)) {
 		t.Error("two seeds have one pattern")

@@ -1,7 +1,6 @@
 package coretest
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -13,33 +12,29 @@ import (
 func openTimed(t *testing.T) (*Backend, core.DeviceClock, core.Stream) {
 	t.Helper()
 	b := NewBackend(Options{Log: t.Logf})
-	d, err := b.Open(t.Context(), core.DeviceID{Type: core.DeviceExt})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	clock, ok := core.As[core.DeviceClock](d)
+	clock, ok := core.As[core.DeviceClock](open(t, b, 0))
 	if !ok {
 		t.Fatal("the device has no clock")
 	}
 	s, err := clock.NewTimedStream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return b, clock, s
+}
+
+// openMark makes a mark that is closed when the test ends.
+func openMark(t *testing.T, clock core.DeviceClock, s core.Stream) core.Mark {
+	t.Helper()
+	m, err := clock.Mark(s)
+	must(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	return m
 }
 
 func TestAMarkThatCannotBeMadeIsNotOpen(t *testing.T) {
 	b, clock, s := openTimed(t)
 	b.Fail("Mark", 1, core.ErrOutOfMemory)
-	if _, err := clock.Mark(s); !errors.Is(err, core.ErrOutOfMemory) {
-		t.Errorf("Mark: error %v", err)
-	}
+	WantError(t, errOf(clock.Mark(s)), core.ErrOutOfMemory, "Mark")
 	if n := core.Live()["coretest.Mark"]; n != 0 {
 		t.Errorf("%d marks are open", n)
 	}
@@ -48,40 +43,22 @@ func TestAMarkThatCannotBeMadeIsNotOpen(t *testing.T) {
 func TestAMarkReportsTheErrorsOfTheWorkAndLeavesThemToTheNextEvent(t *testing.T) {
 	b, clock, s := openTimed(t)
 	b.Fail("work", 1, core.ErrInvalid)
-	if err := s.(backendkit.HostWorker).Enqueue(func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	m, err := clock.Mark(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	next, err := s.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.(backendkit.HostWorker).Enqueue(nothing))
+	m := openMark(t, clock, s)
+	next := record(t, s)
 	WantError(t, m.Event().Wait(t.Context()), core.ErrInvalid, "the event of the mark")
 	WantError(t, next.Wait(t.Context()), core.ErrInvalid, "the next event")
-	_, err = m.Since(m)
-	WantError(t, err, core.ErrInvalid, "Since of a mark behind failed work")
+	WantError(t, errOf(m.Since(m)), core.ErrInvalid, "Since of a mark behind failed work")
 	_ = s.Synchronize(t.Context()) // takes the error
 }
 
 func TestALostDeviceHasNoTimes(t *testing.T) {
 	b, clock, s := openTimed(t)
-	m, err := clock.Mark(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	if err := s.Synchronize(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	m := openMark(t, clock, s)
+	must(t, s.Synchronize(t.Context()))
 	b.Lose(0)
-	_, err = m.Since(m)
-	WantError(t, err, core.ErrDeviceLost, "Since")
-	_, err = clock.Mark(s)
-	WantError(t, err, core.ErrDeviceLost, "Mark")
+	WantError(t, errOf(m.Since(m)), core.ErrDeviceLost, "Since")
+	WantError(t, errOf(clock.Mark(s)), core.ErrDeviceLost, "Mark")
 	if step := clock.ClockResolution(); step != time.Microsecond {
 		t.Errorf("a step of the clock is %v", step)
 	}

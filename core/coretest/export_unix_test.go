@@ -13,8 +13,7 @@ import (
 func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 	b := NewBackend(Options{Opaque: true})
 	d := openOpaque(t, b, 0).(*Device)
-	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{5000}, core.AllocOptions{Export: core.HandleOpaqueFD, HostVisible: true})
-	must(t, err)
+	x := Row(t, d, 5000, core.AllocOptions{Export: core.HandleOpaqueFD, HostVisible: true})
 	m, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
 	must(t, err)
 	if p := d.Properties(); m.Size != 2*page || m.Length != 5000 || m.DeviceUUID != p.UUID || m.DriverUUID != p.DriverUUID {
@@ -40,17 +39,13 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 	} {
 		bad := m
 		c.change(&bad)
-		if _, err := c.d.ImportMemory(t.Context(), bad); !errors.Is(err, c.want) {
-			t.Errorf("an import %s gives %v, want %v", c.name, err, c.want)
-		}
+		WantError(t, errOf(c.d.ImportMemory(t.Context(), bad)), c.want, "an import "+c.name)
 	}
 	fd := FD(t, m.Handle)
 	again, err := d.ImportMemory(t.Context(), m)
 	must(t, err)
 	defer again.Free()
-	if _, err := d.ImportMemory(t.Context(), m); !errors.Is(err, core.ErrClosed) {
-		t.Errorf("an import of an empty handle: %v", err)
-	}
+	WantError(t, errOf(d.ImportMemory(t.Context(), m)), core.ErrClosed, "an import of an empty handle")
 	if _, err := fileOf(fd); !errors.Is(err, syscall.EBADF) {
 		t.Errorf("the descriptor after the import: %v", err)
 	}
@@ -62,28 +57,21 @@ func TestExportedMemoryOutlivesItsBufferAndIsImportedAsItWas(t *testing.T) {
 
 func TestExportedMemoryIsForgottenWhenItsDescriptorsAreClosed(t *testing.T) {
 	d := openOpaque(t, NewBackend(Options{Opaque: true}), 0).(*Device)
-	x, err := core.Empty(t.Context(), d, core.TypeUint8, []int64{1}, core.AllocOptions{Export: core.HandleOpaqueFD})
-	must(t, err)
-	defer x.Close()
+	x := Row(t, d, 1, core.AllocOptions{Export: core.HandleOpaqueFD})
 	kept, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
 	must(t, err)
 	for range 10 * fewExports {
-		m, err := d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)
-		must(t, err, m.Close())
+		must(t, closed(d.ExportMemory(bufferOf(t, x), core.HandleOpaqueFD)))
 	}
 	if n := len(exported.list); n > 3*fewExports {
 		t.Errorf("%d exports are kept", n)
 	}
-	again, err := d.ImportMemory(t.Context(), kept)
-	must(t, err)
-	again.Free()
+	must(t, freed(d.ImportMemory(t.Context(), kept)))
 }
 
 func TestExportRefuses(t *testing.T) {
 	d := openOpaque(t, NewBackend(Options{Opaque: true}), 0).(*Device)
-	plain := fresh(t, d, 1)
-	b := bufferOf(t, plain)
-	must(t, plain.Close())
+	b := goneBuffer(t, fresh(t, d, 1))
 	for _, c := range []struct {
 		name string
 		b    *core.Buffer
@@ -96,11 +84,7 @@ func TestExportRefuses(t *testing.T) {
 		{"of plain memory", bufferOf(t, fresh(t, d, 1)), core.HandleOpaqueFD, core.ErrInvalid},
 		{"of host memory", bufferOf(t, array(t, []int32{1})), core.HandleOpaqueFD, core.ErrInvalid},
 	} {
-		if _, err := d.ExportMemory(c.b, c.as); !errors.Is(err, c.want) {
-			t.Errorf("an export %s gives %v, want %v", c.name, err, c.want)
-		}
+		WantError(t, errOf(d.ExportMemory(c.b, c.as)), c.want, "an export "+c.name)
 	}
-	if _, err := d.Alloc(t.Context(), -1, core.AllocOptions{Export: core.HandleOpaqueFD}); !errors.Is(err, core.ErrInvalid) {
-		t.Errorf("a negative size for export: %v", err)
-	}
+	WantError(t, errOf(d.Alloc(t.Context(), -1, core.AllocOptions{Export: core.HandleOpaqueFD})), core.ErrInvalid, "a negative size for export")
 }

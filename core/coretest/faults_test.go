@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,32 +19,33 @@ type shaky struct {
 	calls   map[string]int
 	failing string
 	in      int // calls until it fails
-	open    int
+	open    int // things
+}
+
+func newShaky() *shaky { return &shaky{calls: make(map[string]int)} }
+
+// locked calls f while nobody else uses the driver.
+func locked[R any](s *shaky, f func() R) R {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
 }
 
 func (s *shaky) Fail(call string, nth, code int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failing, s.in = call, nth
+	locked(s, func() any { s.failing, s.in = call, nth; return nil })
 }
 
 func (s *shaky) Calls() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.calls)
+	return locked(s, func() map[string]int { return maps.Clone(s.calls) })
 }
 
 func (s *shaky) Live() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return map[string]int{"things": s.open}
+	return locked(s, func() map[string]int { return map[string]int{"things": s.open} })
 }
 
 // opens counts things that are opened, or with a minus closed.
 func (s *shaky) opens(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open += n
+	locked(s, func() any { s.open += n; return nil })
 }
 
 func (s *shaky) call(name string) error {
@@ -73,7 +73,7 @@ func (s *shaky) life(context.Context) error {
 
 func TestEachCallFailsAtEachOfItsPlaces(t *testing.T) {
 	t.Setenv("DLX_THOROUGH", "1")
-	s := &shaky{calls: make(map[string]int)}
+	s := newShaky()
 	places := make(map[string]int)
 	e := EachCall{Faults: s, Life: func(ctx context.Context) error {
 		err := s.life(ctx)
@@ -82,18 +82,8 @@ func TestEachCallFailsAtEachOfItsPlaces(t *testing.T) {
 		}
 		return err
 	}}
-	if failed, want := e.Run(t), []string{"close", "open", "work"}; !slices.Equal(failed, want) {
-		t.Errorf("failed were %v, want %v", failed, want)
-	}
-	if want := map[string]int{"open": 1, "work": 2, "close": 1}; !maps.Equal(places, want) {
-		t.Errorf("lives with a fault, by its call: %v, want %v", places, want)
-	}
-}
-
-// failures keeps what a test is told.
-type failures struct {
-	testing.TB
-	all []string
+	wantEqual(t, e.Run(t), []string{"close", "open", "work"}, "what failed")
+	wantEqual(t, places, map[string]int{"open": 1, "work": 2, "close": 1}, "lives with a fault, by its call")
 }
 
 func (f *failures) Helper() {}
@@ -113,7 +103,7 @@ func TestEachCallFindsMistakes(t *testing.T) {
 		{"left open", func(s *shaky, err error) error { s.opens(1); return err }, "open at the driver: map[things:1], before map[things:0]"},
 		{"stuck", func(*shaky, error) error { select {} }, "Life did not return"},
 	} {
-		s := &shaky{calls: make(map[string]int)}
+		s := newShaky()
 		e := EachCall{Faults: s, Life: func(ctx context.Context) error { return c.after(s, s.life(ctx)) }}
 		f := &failures{TB: t}
 		switch c.mistake {
@@ -127,11 +117,9 @@ func TestEachCallFindsMistakes(t *testing.T) {
 		if reported := strings.Join(f.all, "\n"); !strings.Contains(reported, c.wants) || (c.wants == "") != (reported == "") {
 			t.Errorf("%s: it reports %q, want %q", c.mistake, reported, c.wants)
 		}
-		if want := c.mistake != "stuck"; fired != want {
-			t.Errorf("%s: the call failed: %v, want %v", c.mistake, fired, want)
-		}
+		wantEqual(t, fired, c.mistake != "stuck", c.mistake+": the call failed")
 	}
-	s := &shaky{calls: make(map[string]int)}
+	s := newShaky()
 	e := EachCall{Faults: s, Life: func(context.Context) error { return core.ErrInvalid }}
 	f := &failures{TB: t}
 	if e.fails(f, "work", 1); len(f.all) == 0 || !strings.HasPrefix(f.all[0], "call 1 was not reached, but Life failed") {

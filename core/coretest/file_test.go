@@ -1,7 +1,6 @@
 package coretest
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,27 +14,16 @@ func openReader(t *testing.T, o Options) (*Backend, core.Device, core.FileReader
 	t.Helper()
 	o.Files = true
 	b := NewBackend(o)
-	d, err := b.Open(t.Context(), core.DeviceID{Type: b.deviceType()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := open(t, b, 0)
 	reader, ok := core.As[core.FileReader](d)
 	if !ok || reader.CanReadFiles() != nil {
 		t.Fatal("the device does not read files")
 	}
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, Pattern(1000, 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, Pattern(1000, 1), 0o600))
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(file.Close(), d.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	must(t, err)
+	t.Cleanup(func() { must(t, file.Close()) })
 	return b, d, reader, file
 }
 
@@ -43,21 +31,13 @@ func TestADeviceReadsFiles(t *testing.T) {
 	for _, o := range []Options{{}, {Opaque: true}} {
 		b, d, reader, file := openReader(t, o)
 		f, err := reader.OpenFile(t.Context(), file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Close(); !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("Close with an open file: %v", err)
-		}
+		must(t, err)
+		WantError(t, d.Close(), core.ErrInvalid, "Close with an open file")
 		x := Row(t, d, 700, core.AllocOptions{})
 		part := Keep(t)(x.Slice(0, 100, 600, 1))
-		if err := f.ReadAt(t.Context(), part, 300); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.ReadAt(t.Context(), part, 300))
 		address, err := b.locate(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, want := range Pattern(1000, 1)[300:800] {
 			if got := *at(address, int64(i)); got != want {
 				t.Fatalf("byte %d is %d, want %d", i, got, want)
@@ -70,14 +50,9 @@ func TestADeviceReadsFiles(t *testing.T) {
 		WantError(t, f.ReadAt(t.Context(), Keep(t)(core.FromSlice(make([]byte, 9))), 0), core.ErrDevice, "a read into host memory")
 		b.Fail("ReadAt", 1, core.ErrNotSupported)
 		WantError(t, f.ReadAt(t.Context(), part, 0), core.ErrNotSupported, "a read that fails")
-		for range 2 {
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		must(t, f.Close(), f.Close())
 		WantError(t, f.ReadAt(t.Context(), part, 0), core.ErrClosed, "a read after Close")
-		_, err = reader.OpenFile(t.Context(), nil)
-		WantError(t, err, core.ErrInvalid, "no file")
+		WantError(t, errOf(reader.OpenFile(t.Context(), nil)), core.ErrInvalid, "no file")
 		_ = x.Close()
 	}
 }
@@ -86,6 +61,5 @@ func TestADeviceReadsNoFilesUnlessAsked(t *testing.T) {
 	d := OpenSimulated(t, Options{})
 	reader, _ := core.As[core.FileReader](d)
 	WantError(t, reader.CanReadFiles(), core.ErrNotSupported, "CanReadFiles")
-	_, err := reader.OpenFile(t.Context(), os.Stdin)
-	WantError(t, err, core.ErrNotSupported, "OpenFile")
+	WantError(t, errOf(reader.OpenFile(t.Context(), os.Stdin)), core.ErrNotSupported, "OpenFile")
 }

@@ -120,9 +120,7 @@ func TestCheckNoLeaks(t *testing.T) {
 		}
 		r.cleanup()
 		releaseTimeout = whole
-		if found := strings.Contains(r.failure, "left 1 of core.Tensor open"); found != leak {
-			t.Errorf("leak %v: the check says %q", leak, r.failure)
-		}
+		wantEqual(t, strings.Contains(r.failure, "left 1 of core.Tensor open"), leak, "the check finds a leak")
 		_ = x.Close()
 	}
 }

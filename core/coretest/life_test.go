@@ -2,7 +2,6 @@ package coretest
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/dlx-go/dlx/core"
@@ -32,7 +31,5 @@ func TestALifeGoesOnAfterAnErrorAndClosesAll(t *testing.T) {
 	if err := l.End(); !errors.Is(err, core.ErrOutOfMemory) || !errors.Is(err, core.ErrClosed) {
 		t.Errorf("the life has the error %v", err)
 	}
-	if !slices.Equal(ended, []string{"second", "first"}) {
-		t.Errorf("ended were %v", ended)
-	}
+	wantEqual(t, ended, []string{"second", "first"}, "what was ended")
 }
