@@ -18,15 +18,3 @@ const (
 
 // InBatch returns how many bytes a copy of n bytes takes in the staging memory of a batch.
 func InBatch(n int64) int64 { return (n + alignment - 1) / alignment * alignment }
-
-// Pieces calls f for each piece of a copy of n bytes, with the number of bytes before the piece, the half of the
-// staging memory that it uses, 0 or 1, and its size. While the device works on one half, the host works on the
-// other. Every piece but the last has PieceBytes bytes. Pieces stops at the first error and returns it.
-func Pieces(n int64, f func(done int64, half int, size int64) error) error {
-	for done, half := int64(0), 0; done < n; done, half = done+PieceBytes, 1-half {
-		if err := f(done, half, min(PieceBytes, n-done)); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -82,11 +82,16 @@ type work[Q Stream[Q], O Object] struct {
 	device   *Device[Q, O]
 	queue    Q
 	here     bool // the caller waits for it
+	bits     bool // geometry counts bits, not bytes
 	dst, src Operand[O]
 	geometry strided.Copy
-	bits     bool            // geometry counts bits, not bytes
-	staging  O               // memory between the host and what it cannot reach; none for other copies
 	tensors  [2]*core.Tensor // of dst and src
+
+	// For a copy that needs staging memory between the host and what it cannot reach. A piece is known by the number of
+	// bytes before it, a half by its offset in the staging memory, and the end of a copy by the device by the number of an item.
+	staging  O
+	pipeline staging.Pipeline[int64, int64, uint64]
+	first    uint64 // the item before the copy, for which its host work waits
 }
 
 func (d *Device[Q, O]) newWork(q Q, here bool, dst, src Operand[O]) *work[Q, O] {
@@ -120,7 +125,7 @@ func (w *work[Q, O]) submit(ctx context.Context) (err error) {
 	default:
 		size := w.dst.Tensor.NumBytes()
 		if w.plain() {
-			size = min(size, 2*staging.PieceBytes)
+			size = min(size, staging.Buffers*staging.PieceBytes)
 		}
 		if w.staging, err = w.device.takeStaging(size); err != nil {
 			return err
@@ -169,10 +174,8 @@ func (w *work[Q, O]) add() error {
 		return q.Add(Item[Q]{Quick: w.here || w.dst.Tensor.NumBytes() <= QuickBytes, Host: run(job)})
 	case w.onDevice():
 		return w.copy(w.dst.Object, w.src.Object, w.geometry)
-	case plain && upload:
-		return w.uploadPieces(q)
 	case plain:
-		return w.downloadPieces(q)
+		return w.addPieces(q)
 	case upload:
 		return w.uploadPacked(q)
 	default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
@@ -50,6 +51,66 @@ func TestCopiesThroughStagingMemory(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The halves of the staging memory are used in order, also if the device is slow: the host fills a half when the device has
+// emptied it, and reads it when the device has filled it.
+func TestPiecesWaitForTheOtherSide(t *testing.T) {
+	const n = 3 * staging.PieceBytes
+	for _, c := range []struct {
+		name       string
+		up, before bool   // before: work of the stream writes the source first
+		held       uint64 // the first item that needs the host, which waits for the device
+		items      uint64 // all of them; the last of a download is done when the host is
+	}{{"up", true, false, 3, 3}, {"up after work", true, true, 2, 4}, {"down", false, false, 3, 4}, {"down after work", false, true, 4, 5}} {
+		t.Run(c.name, func(t *testing.T) {
+			d := open(t, 0)
+			s := d.stream(t)
+			x := row(t, d, n, core.AllocOptions{})
+			operand, err := d.OperandOf(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, onHost := pattern(n, 4), make([]byte, n)
+			host := keep(t)(core.FromSlice(onHost))
+			dst, src, from, to := host, x, operand.Object.bytes, onHost
+			if c.up {
+				dst, src, from, to = x, host, onHost, operand.Object.bytes
+			}
+			d.pause()
+			if c.before {
+				s.add(t, item{Commands: commands(func() { copy(from, content) })})
+			} else {
+				copy(from, content)
+			}
+			if err := d.Copy(t.Context(), s, dst, src); err != nil {
+				t.Fatal(err)
+			}
+			s.Mu.Lock()
+			items := s.Newest()
+			s.Mu.Unlock()
+			if items != c.items {
+				t.Errorf("%d items, want %d", items, c.items)
+			}
+			for range 20 { // time for a host that does not wait
+				s.Mu.Lock()
+				early := s.Submitted(c.held)
+				s.Mu.Unlock()
+				if early {
+					t.Errorf("item %d does not wait for the device", c.held)
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			d.resume()
+			if err := s.Synchronize(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(to, content) {
+				t.Error("the bytes are wrong")
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package cmdqueue
 
 import (
+	"context"
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
@@ -74,46 +75,61 @@ func (d *Device[Q, O]) DestroyStaging() {
 	d.staging = nil
 }
 
-// uploadPieces lets the host fill one half while the device empties the other.
-func (w *work[Q, O]) uploadPieces(q *Queue[Q]) error {
-	used := [2]uint64{q.next, q.next} // the item that emptied each half last
-	return staging.Pieces(w.geometry.Size(), func(done int64, half int, n int64) error {
-		room := int64(half) * staging.PieceBytes
-		fill := copykernel.Bytes(w.staging.HostAt(room), w.src.At+uintptr(w.geometry.Src+done), n)
-		if err := q.Add(Item[Q]{Early: true, After: used[half], Host: run(fill)}); err != nil {
-			return err
-		}
-		err := w.copy(w.dst.Object, w.staging, strided.Copy{Elem: n, Dst: w.geometry.Dst + done, Src: room})
-		used[half] = q.next
-		return err
-	})
-}
-
-// downloadPieces lets the device fill one half while the host empties the other.
-func (w *work[Q, O]) downloadPieces(q *Queue[Q]) error {
-	var empty *Item[Q] // the half that was filled last
-	err := staging.Pieces(w.geometry.Size(), func(done int64, half int, n int64) error {
-		room := int64(half) * staging.PieceBytes
-		if err := w.copy(w.staging, w.src.Object, strided.Copy{Elem: n, Dst: room, Src: w.geometry.Src + done}); err != nil {
-			return err
-		}
-		filled := q.next
-		if empty != nil {
-			if err := q.Add(*empty); err != nil {
-				return err
-			}
-		}
-		job := copykernel.Bytes(w.dst.At+uintptr(w.geometry.Dst+done), w.staging.HostAt(room), n)
-		empty = &Item[Q]{Early: true, After: filled, Host: run(job)}
-		return nil
-	})
-	if err != nil {
-		return err
+// addPieces brings contiguous bytes through the halves of the staging memory: while the device works on one half, the host
+// works on the other. A download is late: the device gets the commands that fill one half before the host waits for the other.
+func (w *work[Q, O]) addPieces(q *Queue[Q]) error {
+	w.first = q.next
+	w.pipeline.Steps, w.pipeline.Late = w, !w.dst.Ours()
+	for i := range staging.Buffers {
+		w.pipeline.Use(i, int64(i)*staging.PieceBytes)
 	}
-	if err := q.Add(*empty); err != nil {
+	ctx := context.Background() // adding items does not block, and a copy that was begun goes on after the caller's context
+	for at := int64(0); at < w.geometry.Size(); at += staging.PieceBytes {
+		if err := w.pipeline.Put(ctx, at); err != nil {
+			return err
+		}
+	}
+	if err := w.pipeline.Flush(ctx); err != nil || w.dst.Ours() {
 		return err
 	}
 	return q.Add(Item[Q]{Host: func() error { return nil }}) // done when the host is
+}
+
+// Fill adds the copy of a piece to a half of the staging memory.
+func (w *work[Q, O]) Fill(_ context.Context, half *int64, at int64, free uint64) (filled uint64, err error) {
+	if w.dst.Ours() {
+		host := w.src.At + uintptr(w.geometry.Src+at)
+		return 0, w.byHost(w.staging.HostAt(*half), host, at, free)
+	}
+	return w.byDevice(w.staging, w.src.Object, strided.Copy{Dst: *half, Src: w.geometry.Src + at}, at)
+}
+
+// Empty adds the copy of a piece from its half.
+func (w *work[Q, O]) Empty(_ context.Context, half *int64, at int64, filled uint64) (free uint64, err error) {
+	if w.dst.Ours() {
+		return w.byDevice(w.dst.Object, w.staging, strided.Copy{Dst: w.geometry.Dst + at, Src: *half}, at)
+	}
+	host := w.dst.At + uintptr(w.geometry.Dst+at)
+	return 0, w.byHost(host, w.staging.HostAt(*half), at, filled)
+}
+
+// byHost adds the copy of a piece by the host, which runs when the item numbered after, and the work before this copy, is
+// done. It has no number: later items of the queue run after it anyway.
+func (w *work[Q, O]) byHost(dst, src uintptr, at int64, after uint64) error {
+	job := copykernel.Bytes(dst, src, w.pieceBytes(at))
+	return w.queue.Common().Add(Item[Q]{Early: true, After: max(after, w.first), Host: run(job)})
+}
+
+// byDevice adds the copy of a piece by the device, and returns its number.
+func (w *work[Q, O]) byDevice(dst, src O, c strided.Copy, at int64) (uint64, error) {
+	c.Elem = w.pieceBytes(at)
+	err := w.copy(dst, src, c)
+	return w.queue.Common().next, err
+}
+
+// pieceBytes returns the size of the piece that begins after at bytes.
+func (w *work[Q, O]) pieceBytes(at int64) int64 {
+	return min(staging.PieceBytes, w.geometry.Size()-at)
 }
 
 // uploadPacked lets the host pack the elements, and the device distribute them.
