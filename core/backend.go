@@ -24,10 +24,11 @@ type Probe struct {
 	Available bool      `json:"available"`          // whether the API can be used on this machine
 	Version   string    `json:"version,omitempty"`  // of the API or the driver
 	Reason    string    `json:"reason,omitempty"`   // why it is not available
-	Features  []Feature `json:"features,omitempty"` // abilities that the API may lack, whether or not they are available
+	Features  []Feature `json:"features,omitempty"` // what the API may lack, whether or not it is available
 }
 
-// Feature is an ability that an API or a device may lack.
+// Feature is something that an API or a device may lack, and the reason if it is missing. Several features can stand for
+// one capability, such as one for each handle type.
 type Feature struct {
 	Name      string `json:"name"` // such as "export_opaque_fd"
 	Available bool   `json:"available"`
@@ -51,7 +52,7 @@ type Properties struct {
 	// device, or of compute units of an OpenCL device; 0 if not known.
 	ComputeUnits int       `json:"compute_units,omitempty"`
 	Queues       int       `json:"queues,omitempty"`   // number of queues of the kind that dlx uses; 0 if not known
-	Features     []Feature `json:"features,omitempty"` // abilities that the device may lack, whether or not they are available
+	Features     []Feature `json:"features,omitempty"` // what the device may lack, whether or not it is available
 	// Capabilities lists what the device can do. The conformance suite tests that it can.
 	Capabilities Capabilities `json:"capabilities"`
 }

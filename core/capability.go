@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Capabilities is the set of abilities that a device declares. The conformance suite
-// (backends/backendtest) skips a case only if the device does not declare an ability that
-// the case needs.
+// Capabilities is a set of capabilities: what a device declares that it can do. The
+// conformance suite (backends/backendtest) skips a case only if the device does not declare
+// a capability that the case needs.
 type Capabilities uint32
 
 // The capabilities. A comment that is the name of an interface means that the device

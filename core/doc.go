@@ -29,14 +29,14 @@
 // wait before they give the host access. Code that keeps the order itself, such as a
 // function that runs on a stream, uses the variants whose names end in WithoutWaiting.
 //
-// # Optional abilities
+// # Capabilities
 //
-// An ability that only some devices have is an optional interface, such as [HostMapper]
-// or [MemoryImporter]. The device declares the ability as a capability in its
+// What only some devices can do is an optional interface, such as [HostMapper]
+// or [MemoryImporter]. The device declares the capability of that interface in its
 // [Properties]; [As] checks the capability and returns the interface. Do not use a type
 // assertion: a device type may implement every optional interface and return
 // ErrNotSupported from the methods whose capability it does not declare. A device that
-// wraps another device removes an ability by clearing its capability.
+// wraps another device takes an interface away by clearing its capability.
 //
 // # Errors of work
 //

@@ -2,8 +2,8 @@ package core
 
 import "context"
 
-// The interfaces of this file are optional. A device has the ability of an interface if it
-// declares the capability of that interface; [As] checks it. A device type may implement the
+// The interfaces of this file are optional. A device offers an interface if it declares the
+// capability of that interface; [As] checks it. A device type may implement the
 // methods in any case. If the device does not declare the capability, the methods return
 // ErrNotSupported, and those that list handle types return none.
 
@@ -161,7 +161,7 @@ type SemaphoreCreator interface {
 	NewSemaphore(ctx context.Context, t HandleType) (Semaphore, error)
 }
 
-// SemaphoreExporter exports semaphores as handles. A device that has this ability is also a
+// SemaphoreExporter exports semaphores as handles. A device that has this capability is also a
 // [SemaphoreCreator].
 type SemaphoreExporter interface {
 	// SemaphoreExportTypes returns the handle types that NewSemaphore accepts.

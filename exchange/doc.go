@@ -32,6 +32,6 @@
 //
 // # Devices
 //
-// The package uses only the interfaces of package core. It uses an ability of a device if
-// the device implements its interface and declares its capability.
+// The package uses only the interfaces of package core. It uses an optional interface of a
+// device if the device implements it and declares its capability.
 package exchange

@@ -287,7 +287,7 @@ func moveAnyway(t *testing.T, a, b *fake, x *core.Tensor, o exchange.Options, al
 	}
 }
 
-// allocOptions ask for what a device with the given abilities can share.
+// allocOptions ask for what a device with the given capabilities can share.
 func allocOptions(c core.Capabilities, visible bool) core.AllocOptions {
 	o := core.AllocOptions{HostVisible: visible}
 	if c.Has(exports) {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { coretest.Main(m) }
 // deviceBit is set in the addresses of simulated devices.
 const deviceBit = 1 << 52
 
-// fake is a simulated device that has the abilities it declares, whatever they
+// fake is a simulated device that has the capabilities it declares, whatever they
 // are: memory that leaves by handle, views of the host, shared semaphores. Its
 // streams wait for the events of their own device only, as those of two APIs do.
 type fake struct {
@@ -52,7 +52,7 @@ type world struct {
 
 const handleType = core.HandleIPC // a type without descriptors, of one device and driver
 
-// newFakes makes two devices of one backend with the given abilities of those that
+// newFakes makes two devices of one backend with the given capabilities of those that
 // have to do with sharing: map_host, peer and all of sharing.
 func newFakes(t testing.TB, from, to core.Capabilities) (a, b *fake) {
 	t.Helper()

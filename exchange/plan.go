@@ -84,9 +84,9 @@ func (l *planner) forbids(m Mechanism) reason {
 	return nil
 }
 
-// unless returns r if the ability is missing.
-func unless(ability bool, r reason) reason {
-	if ability {
+// unless returns r if a condition is not met.
+func unless(ok bool, r reason) reason {
+	if ok {
 		return nil
 	}
 	return r
@@ -185,7 +185,7 @@ func (l *planner) copyShared(shared []way) {
 
 // peerReason returns why the destination cannot copy from the source's device as a peer.
 func (l *planner) peerReason() reason {
-	c, ok := ability[core.PeerCopier](l.dst, &l.target)
+	c, ok := capability[core.PeerCopier](l.dst, &l.target)
 	switch {
 	case !ok:
 		return noPeers
@@ -250,7 +250,7 @@ func (l *planner) exportReason(t core.HandleType) reason {
 
 // mapReason returns why a device cannot map m, memory of the host.
 func mapReason(d core.Device, p *core.Properties, m core.Memory) reason {
-	h, ok := ability[core.HostMapper](d, p)
+	h, ok := capability[core.HostMapper](d, p)
 	if !ok {
 		return cannotMap
 	}
@@ -263,11 +263,11 @@ func mapReason(d core.Device, p *core.Properties, m core.Memory) reason {
 // commonTypes returns the handle types by which memory of one device can be opened on
 // another, or the reason why there are none.
 func commonTypes(exporter, importer core.Device, ep, ip *core.Properties) ([]core.HandleType, reason) {
-	e, ok := ability[core.MemoryExporter](exporter, ep)
+	e, ok := capability[core.MemoryExporter](exporter, ep)
 	if !ok {
 		return nil, lacks(ep, core.CapExportMemory, cannotExport)
 	}
-	i, ok := ability[core.MemoryImporter](importer, ip)
+	i, ok := capability[core.MemoryImporter](importer, ip)
 	if !ok {
 		return nil, lacks(ip, core.CapImportMemory, cannotImport)
 	}
@@ -357,14 +357,14 @@ func (e *otherTypes) text(*names, way) string {
 	return fmt.Sprintf("%v exports %v, %v imports %v", e.from, e.exported, e.to, e.imported)
 }
 
-// ability is core.As for a device whose properties are known.
-func ability[T any](d core.Device, p *core.Properties) (T, bool) {
+// capability is core.As for a device whose properties are known.
+func capability[T any](d core.Device, p *core.Properties) (T, bool) {
 	t, ok := d.(T)
 	return t, ok && p.Capabilities.Has(inside.CapabilityOf((*T)(nil)))
 }
 
-// has reports whether a device has an ability.
+// has reports whether a device has the capability of an interface.
 func has[T any](d core.Device, p *core.Properties) bool {
-	_, ok := ability[T](d, p)
+	_, ok := capability[T](d, p)
 	return ok
 }

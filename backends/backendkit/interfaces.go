@@ -2,8 +2,8 @@ package backendkit
 
 import "github.com/dlx-go/dlx/core"
 
-// The interfaces of this file are optional, and have no capability. A device, a stream, an event or an owner has the
-// ability of an interface if its type has the methods.
+// The interfaces of this file are optional, and have no capability. A device, a stream, an event or an owner offers
+// such an interface if its type has the methods.
 
 // OrderedOwner is a [core.Owner] that can free memory in the order of streams, such as a
 // stream-ordered pool.

@@ -330,7 +330,7 @@ func (d *device) openExternal(m core.ExternalMemory, fd int) (address uintptr, r
 // openMapped opens mapped memory, which a driver of this API exported. The driver does not take the descriptor:
 // it has a reference of its own.
 func (d *device) openMapped(m core.ExternalMemory, fd int) (address uintptr, release func(), taken bool, err error) {
-	if !slices.Contains(d.exportTypes, core.HandleOpaqueFD) { // it is the same ability
+	if !slices.Contains(d.exportTypes, core.HandleOpaqueFD) { // the driver has both or neither
 		return 0, nil, false, d.Errorf(core.ErrNotSupported, "ImportMemory", "the device does not export memory as %v, and cannot import such memory of %s", core.HandleOpaqueFD, d.backend.API)
 	}
 	unit, s := d.backend.driver.Granularity(d.ordinal, core.HandleOpaqueFD, false)

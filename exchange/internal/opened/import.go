@@ -168,7 +168,7 @@ func identify(d core.Device, x core.ExternalMemory) (importKey, bool) {
 	return k, err == nil
 }
 
-// importerOf finds the ability to import memory of a type.
+// importerOf returns d as an importer of memory of a type.
 func importerOf(d core.Device, t core.HandleType) (core.MemoryImporter, error) {
 	if d == nil {
 		return nil, core.Errorf(core.ErrInvalid, "exchange", "Open", "dst is nil")

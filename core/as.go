@@ -49,7 +49,7 @@ func capabilityOf(pointer any) Capabilities {
 // CapabilityOf is capabilityOf.
 func (inside) CapabilityOf(pointer any) Capabilities { return capabilityOf(pointer) }
 
-// As returns d as the optional interface I, and reports whether d has that ability.
+// As returns d as the optional interface I, and reports whether d has the capability of I.
 // If d implements I but does not declare the capability of I, ok is false. If d is nil,
 // ok is false too. For an interface without a capability, such as [FileReader], As is a
 // type assertion.
