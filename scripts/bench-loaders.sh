@@ -10,11 +10,11 @@ python=${PYTHON:-python3}
 venv=$PWD/.venv-loaders
 flags=()
 if [ "$(uname -sm)" = "Linux x86_64" ] && "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'; then
-  sum=$(cat requirements-loaders.txt requirements-interop-torch.txt benchmarks/lab/frameworks/stand_ins.py | sha256sum)
+  sum=$(cat requirements-loaders.txt requirements-interop-torch.txt benchmarks/lab/frameworks/fake_cuda.py | sha256sum)
   if [ "$(cat "$venv/installed" 2>/dev/null)" != "$sum" ]; then
     "$python" -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --no-cache-dir --no-compile --no-deps --requirement requirements-interop-torch.txt
-    "$venv/bin/python" benchmarks/lab/frameworks/stand_ins.py
+    "$venv/bin/python" benchmarks/lab/frameworks/fake_cuda.py
     "$venv/bin/python" -m pip install --quiet --no-cache-dir --no-compile --no-deps --requirement requirements-loaders.txt
     echo "$sum" >"$venv/installed"
   fi

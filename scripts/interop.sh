@@ -26,14 +26,14 @@ fi
 install_into() {
   local folder=$1 sum
   shift
-  sum=$(cat "$@" benchmarks/lab/frameworks/stand_ins.py | sha256sum)
+  sum=$(cat "$@" benchmarks/lab/frameworks/fake_cuda.py | sha256sum)
   [ "$(cat "$folder/$1.installed" 2>/dev/null)" = "$sum" ] && return
   [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
   for file in "$@"; do
-    # PyTorch's dependencies are libraries of CUDA: see stand_ins.py.
+    # PyTorch's dependencies are libraries of CUDA: see fake_cuda.py.
     if [[ $file = *torch* ]]; then
       "$folder/bin/python" -m pip install --quiet --no-cache-dir --no-compile --no-deps --requirement "$file"
-      "$folder/bin/python" benchmarks/lab/frameworks/stand_ins.py
+      "$folder/bin/python" benchmarks/lab/frameworks/fake_cuda.py
     else
       "$folder/bin/python" -m pip install --quiet --no-cache-dir --no-compile --requirement "$file"
     fi

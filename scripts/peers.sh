@@ -24,15 +24,15 @@ if [ "${#packages[@]}" != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/
   done
 fi
 
-# PyTorch of PyPI is built for CUDA: benchmarks/lab/frameworks/stand_ins.py stands for libraries that it does not need on the CPU.
+# PyTorch of PyPI is built for CUDA: benchmarks/lab/frameworks/fake_cuda.py makes fakes of the libraries that it does not need on the CPU.
 install_python() {
   local torch=requirements-interop-torch.txt sum
-  sum=$(cat requirements-peers.txt $torch benchmarks/lab/frameworks/stand_ins.py | sha256sum)
+  sum=$(cat requirements-peers.txt $torch benchmarks/lab/frameworks/fake_cuda.py | sha256sum)
   [ "$(cat "$venv/installed" 2>/dev/null)" != "$sum" ] || return 0
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --no-cache-dir --requirement requirements-peers.txt &&
     "$venv/bin/python" -m pip install --quiet --no-cache-dir --no-compile --no-deps --requirement $torch &&
-    "$venv/bin/python" benchmarks/lab/frameworks/stand_ins.py >/dev/null &&
+    "$venv/bin/python" benchmarks/lab/frameworks/fake_cuda.py >/dev/null &&
     echo "$sum" >"$venv/installed"
 }
 if [ "$(uname -sm)" = "Linux x86_64" ] && "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))'; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the kit for a Mac: its programs are what a Mac can load, and its run.sh counts and reports what programs that
-# stand for those of a Mac do.
+# Tests the kit for a Mac: its programs are what a Mac can load, and its run.sh counts and reports what fakes
+# of the programs do.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . scripts/counting.sh
@@ -18,8 +18,8 @@ else
   fail "a Mac can load its programs" "$(cat "$work/log")"
 fi
 
-# A kit of shell scripts, with the commands of a Mac.
-kit=$work/stand-in
+# A kit of fake programs, which are shell scripts, with fakes of the commands of a Mac.
+kit=$work/fake
 mkdir -p "$kit/bin/arm64" "$kit/commands"
 cp "$work/mac-kit/run.sh" "$work/mac-kit/digits.npy" "$kit"
 script() { printf '#!/bin/bash\n%s\n' "$2" >"$1" && chmod +x "$1"; }

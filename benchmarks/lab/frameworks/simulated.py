@@ -93,7 +93,7 @@ def attempt(name):
     return result
 
 
-class Twin:
+class FakeProducer:
     """A producer in C whose capsules delete what nobody took, as all producers' do."""
 
     def __init__(self):
@@ -103,13 +103,13 @@ class Twin:
         return CUDA
 
     def __dlpack__(self, **_):
-        import interop_twins
+        import interop_fakes
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        return interop_twins.produce(address, CUDA, (2, 32, 1), (3, 4), self)
+        return interop_fakes.produce(address, CUDA, (2, 32, 1), (3, 4), self)
 
 
 def control(name):
-    importlib.import_module(f"frameworks.{name}").take(Twin(), None)
+    importlib.import_module(f"frameworks.{name}").take(FakeProducer(), None)
 
 
 def run(name):

@@ -29,7 +29,7 @@ static atomic_long failed;
 
 // A call that returns a handle fails by returning none, and does not set its code.
 #define INTERPOSER(name, since, optional, handle) \
-	static word stand_in_##name(word a, word b, word c, word d, word e, word f, word g, word h, \
+	static word interposer_##name(word a, word b, word c, word d, word e, word f, word g, word h, \
 			word i, word j, word k, word l, word m, word n) { \
 		if (atomic_load(&left[slot_##name]) > 0 && atomic_fetch_sub(&left[slot_##name], 1) == 1) { \
 			atomic_fetch_add(&failed, 1); \
@@ -40,7 +40,7 @@ static atomic_long failed;
 DLX_CL_FUNCTIONS(INTERPOSER)
 
 static const function interposers[] = {
-#define ADDRESS(name, since, optional, handle) stand_in_##name,
+#define ADDRESS(name, since, optional, handle) interposer_##name,
 	DLX_CL_FUNCTIONS(ADDRESS)
 };
 

@@ -22,16 +22,16 @@ def build_nanobind(out):
                     "-o", target], check=True)
 
 
-def build_twins(out):
-    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", *FLAGS, HERE / "interop_twins.c", "-lpthread",
-                    "-o", out / f"interop_twins{SUFFIX}"], check=True)
+def build_fakes(out):
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", *FLAGS, HERE / "interop_fakes.c", "-lpthread",
+                    "-o", out / f"interop_fakes{SUFFIX}"], check=True)
 
 
 def main():
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     build_nanobind(out)
-    build_twins(out)
+    build_fakes(out)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ func Build(source, folder, path string) (*Interposer, error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	library := filepath.Join(folder, "libtwin.so")
+	library := filepath.Join(folder, "libinterposer.so")
 	arguments := append(strings.Fields(compiler), "-std=gnu11", "-O1", "-Wall", "-Werror", "-Wno-unused-result", "-shared", "-fPIC",
 		"-pthread", "-I"+header, "-DINTERPOSED="+strconv.Quote(path), "-o", library, filepath.Join(source, "library", "interposer.c"), "-ldl")
 	if _, err := output(arguments[0], arguments[1:]...); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-// This file stands in for another driver that shares memory and semaphores with CUDA: Vulkan on the CPU. The host can
+// This file is a fake of another driver that shares memory and semaphores with CUDA: Vulkan on the CPU. The host can
 // use its memory, and the simulator understands its opaque descriptors.
 
 // otherStream is a stream of the other driver. It cannot wait for events of CUDA.

@@ -1,10 +1,10 @@
 """Makes PyTorch's wheel of PyPI usable without the libraries of CUDA that only work on a card would call.
 
-That wheel is built for CUDA, and the libraries it is linked with take two gigabytes. This script installs in
-their place, beside PyTorch's own libraries, small ones with the same names, whose functions all report an error.
+That wheel is built for CUDA, and the libraries it is linked with take two gigabytes. This script installs
+fakes of them beside PyTorch's own libraries: small libraries with the same names, whose functions all report an error.
 Nothing calls them on a machine without a card. The CUDA runtime is not replaced: it says how many cards there are.
 
-    stand_ins.py    # in the environment with PyTorch; needs a C compiler and readelf
+    fake_cuda.py    # in the environment with PyTorch; needs a C compiler and readelf
 """
 
 import collections
@@ -32,8 +32,8 @@ def main():
     wanted = collections.defaultdict(set)  # version -> names of functions; "" for those without a version
     versions_of = collections.defaultdict(set)  # soname -> versions
     for library in folder.glob("*.so*"):
-        if library.suffix == ".stand-in" or (folder / (library.name + ".stand-in")).exists():
-            continue  # made by an earlier run
+        if not re.search(r"\.so[.0-9]*$", library.name):
+            continue  # another file
         needed.update(re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic", library)))
         for symbol in re.findall(r" UND (\S+)", readelf("--dyn-syms", library)):
             name, _, version = symbol.partition("@")
@@ -51,17 +51,16 @@ def main():
 
 
 def write(path, versions, plain):
-    """Writes the library, with the functions that each version of it must have, and those without a version."""
+    """Writes the fake of a library, with the functions that each version of it must have, and those without a version."""
     text = "".join(f"int {name}(void) {{ return 1; }}\n" for names in [plain, *versions.values()] for name in sorted(names))
     script = "".join(f"{version} {{ global: {'; '.join(sorted(names))}; }};\n" for version, names in versions.items())
     with tempfile.TemporaryDirectory() as work:
-        source, map_file = pathlib.Path(work, "stand_in.c"), pathlib.Path(work, "stand_in.map")
+        source, map_file = pathlib.Path(work, "fake.c"), pathlib.Path(work, "fake.map")
         source.write_text(text)
         map_file.write_text(script)
         options = [f"-Wl,--version-script={map_file}"] if script else []
         subprocess.run(["cc", "-w", "-fno-builtin", "-shared", "-fPIC", "-nostdlib", f"-Wl,-soname,{path.name}", *options,
                         "-o", path, source], check=True)
-    path.with_name(path.name + ".stand-in").touch()
 
 
 if __name__ == "__main__":

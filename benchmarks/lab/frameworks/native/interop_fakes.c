@@ -122,6 +122,6 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "interop_twins", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "interop_fakes", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit_interop_twins(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_interop_fakes(void) { return PyModule_Create(&definition); }

@@ -1,4 +1,4 @@
-"""Twins of CuPy and MXNet: what these do at the boundary, in C of our own (native/interop_twins.c).
+"""Fakes of CuPy and MXNet: what these do at the boundary, in C of our own (native/interop_fakes.c).
 
 CuPy needs a card. Its arrays are on CUDA, its producers ask for the consumer's stream, and its from_dlpack refuses
 host memory. The memory here is that of the simulated CUDA driver. MXNet's capsules are legacy, without strides, and its
@@ -9,7 +9,7 @@ import gc
 import os
 import threading
 
-import interop_twins as native
+import interop_fakes as native
 import numpy as np
 import pytest
 from conftest import becomes
