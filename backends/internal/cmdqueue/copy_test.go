@@ -80,7 +80,9 @@ func TestPiecesWaitForTheOtherSide(t *testing.T) {
 			}
 			d.pause()
 			if c.before {
-				s.add(t, item{Commands: commands(func() { copy(from, content) })})
+				if err := s.add(t, item{Commands: commands(func() { copy(from, content) })}); err != nil {
+					t.Fatal(err)
+				}
 			} else {
 				copy(from, content)
 			}
