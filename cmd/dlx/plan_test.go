@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/buildtag"
 	"github.com/dlx-go/dlx/stream"
 )
 
@@ -20,7 +22,7 @@ func planned(t *testing.T, args ...string) outcome {
 }
 
 func TestPlanPrintsAMatrixOfMechanisms(t *testing.T) {
-	const want = `FROM \ TO  cpu                         ext_dev:0                   ext_dev:1                   webgpu:0                  webgpu:1
+	want := `FROM \ TO  cpu                         ext_dev:0                   ext_dev:1                   webgpu:0                  webgpu:1
 cpu        alias                       map                         map                         map                       map
 ext_dev:0  direct                      alias                       peer                        staged                    staged
 ext_dev:1  direct                      peer                        alias                       staged                    staged
@@ -28,12 +30,10 @@ webgpu:0   direct (host_visible: map)  staged (host_visible: map)  staged (host_
 webgpu:1   direct (host_visible: map)  staged (host_visible: map)  staged (host_visible: map)  peer (host_visible: map)  alias
 
 vulkan  not available: libvulkan.so.1 was not found
-cuda    not available: built without the tag cuda: build with -tags cuda, on Linux with cgo
-rocm    not available: built without the tag rocm: build with -tags rocm, on Linux with cgo
-opencl  not available: built without the tag opencl: build with -tags opencl, on Linux with cgo
-gl      not available: built without the tag gl: build with -tags gl, on Linux with cgo
-metal   not available: needs macOS: build for that with -tags metal
 `
+	for _, name := range []string{"cuda", "rocm", "opencl", "gl", "metal"} {
+		want += fmt.Sprintf("%-7s not available: %s\n", name, buildtag.Missing(name))
+	}
 	if got := planned(t).stdout; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
