@@ -1,24 +1,25 @@
 // Package core defines the types that the rest of dlx works with. A [DeviceID] names a
-// place of memory, a [DType] is the type of an element, a [Layout] is an arrangement of
-// elements in memory, and a [Tensor] is a view of shared memory. The package also defines
-// the interfaces that a backend implements: [Backend], [Device], [Stream] and [Event].
-// What else only authors of backends need is in package backendkit.
-// Tensors follow the model of DLPack, as dlpack.h 1.3 defines it.
+// device, a [DType] is the type of an element, a [Layout] is an arrangement of elements in
+// memory, and a [Tensor] is a view of shared memory. Tensors follow the model of DLPack, as
+// dlpack.h 1.3 defines it.
+//
+// The package also defines the interfaces that a backend implements: [Backend], [Device],
+// [Stream] and [Event]. Package backendkit has the other types and functions for authors of
+// backends.
 //
 // # Ownership
 //
-// [Memory] is raw memory with an [Owner]. [Wrap] makes a [Tensor] of it, on a [Buffer]
+// [Memory] is raw memory with an [Owner]. [Wrap] makes a [Tensor] on it, with a [Buffer]
 // that counts its references. Views of the tensor share the buffer. Whoever makes or
-// receives a tensor closes it once; this includes views. Closing it again does nothing.
+// receives a tensor must close it; this includes views. Closing it again does nothing.
 // The memory is freed when the last tensor on the buffer is closed and all work on the
 // memory is done. [Live] counts the open objects, and [TraceOpen] records where each
 // object was opened.
 //
-// As a safety net, the garbage collector closes tensors that the program lost without
-// closing them. Do not rely on it. It runs late: tensors are allocated in groups, and a
-// lost tensor is closed only when its whole group is unreachable. An address or a slice
-// from [Values] does not keep its tensor open, so the memory may be freed while the
-// program still uses it.
+// The garbage collector closes tensors that the program lost without closing them. Do not
+// rely on it. It runs late: tensors are allocated in groups, and a lost tensor is closed only
+// when its whole group is unreachable. An address or a slice from [Values] does not keep its
+// tensor open, so the memory may be freed while the program still uses it.
 //
 // # Order
 //
@@ -46,10 +47,10 @@
 //   - The event of the work is done and always reports the error.
 //   - Synchronize of the stream returns the first error since the last Synchronize.
 //     Close of the stream returns an error that no Synchronize returned.
-//   - The memory that the work writes holds a failed write. Waiting for the tensor
+//   - The failed write stays the last write to the memory. Waiting for the tensor
 //     ([Tensor.WaitReady]) returns the error. Work that reads the tensor, on any device,
-//     fails with it: at the call if the error is known by then, otherwise through the
-//     event of that work.
+//     fails with it. The call that enqueues this work returns the error if it is known by
+//     then. Otherwise the event of this work reports it.
 //   - Work that overwrites the memory does not fail. It only waits until the failed work
 //     is over (SettledWaiter of package backendkit).
 //
@@ -59,8 +60,9 @@
 //
 // Every error wraps one of the sentinel errors of this package, except the error of a
 // context that ended. The error of a failed call is an [*Error], which names the backend,
-// the call and the API's code. No input makes the package panic, with two exceptions: [Layout.Dim] and [Layout.Stride] panic
-// if the axis is out of range, as indexing a slice does.
+// the call and the API's code. No input makes the package panic, with two exceptions:
+// [Layout.Dim] and [Layout.Stride] panic if the axis is out of range, as indexing a slice
+// does.
 //
 // The package is pure Go and imports only the standard library.
 package core

@@ -6,12 +6,12 @@
 // one: the result is a [Route], which describes the decision in words, and [Route.Run]
 // carries it out. There are five mechanisms, the best one first:
 //
-//   - [Alias]: the tensor is used as it is, because its memory belongs to the device, or is
-//     host memory and the device is the host.
+//   - [Alias]: the tensor is used as it is. Its memory belongs to the device, or it is host
+//     memory and the device is the host.
 //   - [Map]: the memory is opened for the device, and nothing is copied. Host memory is
 //     mapped into the device, device memory is mapped for the host, or memory that was
-//     allocated for export is imported. Device memory can also be mapped for the host and,
-//     from there, into another device.
+//     allocated for export is imported. Device memory that is mapped for the host can also be
+//     mapped into another device.
 //   - [Peer]: one copy between two devices of one backend, without the host.
 //   - [Direct]: one copy between device memory and host memory, or between two memories
 //     that one device can access.
@@ -24,14 +24,13 @@
 // keeps the source's memory alive. Work on either tensor is recorded on both: work that
 // reads one of them waits for a write to the other.
 //
-// A mapping or an imported handle that a move has opened stays open as long as the memory
-// that it refers to, so that the next move of the same memory need not open it. It is
-// closed when that memory is freed, or when the device is closed and no tensor uses it. If
-// the device does not implement CloseNotifier of package backendkit, it is closed with the last tensor
-// that uses it.
+// Memory that a move has opened on another device stays open, so that the next move of the
+// same memory need not open it. It is closed when the original memory is freed, or when the
+// device is closed and no tensor uses it. If the device does not implement CloseNotifier of
+// package backendkit, it is closed with the last tensor that uses it.
 //
 // # Devices
 //
-// The package uses only the interfaces of package core. It uses an optional interface of a
-// device if the device implements it and declares its capability.
+// The package imports no backend: it uses devices through their interfaces. It uses an
+// optional interface of package core if the device implements it and declares its capability.
 package exchange

@@ -2,26 +2,25 @@
 //
 // Two processes are connected by a Unix socket: one calls [Listen] and [Listener.Accept],
 // the other one [Dial]. [Conn.Send] passes a tensor, and [Conn.Receive] of the other process
-// returns a tensor on the same memory. There is no broker, and no name in the system but
-// that of the socket.
+// returns a tensor on the same memory. There is no broker.
 //
 // The memory is shared if the device of the tensor can export it and a device of the other
 // process can open it. Otherwise it is copied once, into memory that can be shared. The
-// [Report] says what was done, and why nothing better was possible. A memory is passed once:
-// later tensors on it are messages of about a hundred bytes.
+// [Report] says how the tensor was passed, and why no better way was possible. The same memory
+// is passed once: a later tensor on it is a message of about a hundred bytes.
 //
 // # Ownership
 //
-// A tensor that was sent stays the sender's. The sender's connection keeps the memory
-// allocated until the receiver has released the tensor, which means that the receiver has
-// closed it and everything made of it, and that the work on it is done. Until then the
-// memory counts as read by unfinished work: [core.Tensor.WaitIdle] of the sender waits for
-// the receiver, and so does work of this module that writes the memory.
+// The sender still owns a tensor that it has sent. Its connection keeps the memory allocated
+// until the receiver releases the tensor. The receiver releases it when it has closed the
+// tensor and all tensors made from it, and when its work on the memory is done. Until then
+// the memory counts as read by unfinished work: [core.Tensor.WaitIdle] of the sender waits
+// for the receiver, and so does work of this module that writes the memory.
 //
-// The end of the connection, for whatever reason, releases all tensors that were sent. The
-// receiver can still read the memory, but the sender may then overwrite it. A receiver that
-// reads elements in place therefore asks [Conn.Err] afterwards: if it returns nil, the
-// elements were those that were sent.
+// The end of the connection releases all tensors that were sent. The receiver can still read
+// the memory, but the sender may then overwrite it. A receiver that reads elements in place
+// therefore calls [Conn.Err] afterwards: if it returns nil, the elements are those that were
+// sent.
 //
 // # Order
 //
@@ -30,10 +29,10 @@
 //
 // # Trust
 //
-// Everything that arrives is checked before it is used. A peer that breaks the rules of the
-// format loses the connection. The memory itself is shared: a peer can change what it was
-// given at any time, also that of a read-only tensor. What is read from shared memory must be
-// treated like input.
+// The package checks every message before it uses it. A peer that breaks the rules of the
+// format loses the connection. The memory itself is shared: either process can change it at
+// any time, even the memory of a read-only tensor. Treat elements that another user's process
+// can write as untrusted input.
 //
 // docs/share.md describes the format of the messages. The package works on Linux; on other
 // systems its functions return core.ErrNotSupported.

@@ -1,8 +1,11 @@
-// Package backendkit has what authors of backends use beside package core, and what users of tensors do not need:
-// the checks that calls of a device begin with, the optional interfaces between a device and the rest of dlx, handles,
-// and the counts of what is open. Package stream orders the work of a device. Package backendtest tests it, and
-// backends/README.md is the guide.
+// Package backendkit is for authors of backends. It has the checks with which calls of a device begin, optional
+// interfaces between a device and the rest of dlx, constructors of handles, and counts of open objects. Programs that only
+// use tensors do not need it.
 //
-// A device uses two counts. An [OpenSet] counts what is open on one device, so that its Close can refuse and say what is
-// open. A [LiveCounter] counts all objects of one kind in the process for core.Live, with which tests find leaks.
+// Package stream orders the work of a device. Package backendtest tests a device. The guide to a new backend is
+// backends/README.md.
+//
+// A device counts its open objects twice. An [OpenSet] counts those of one device, so that Close can refuse and name
+// them. A [LiveCounter] counts all objects of one kind in the process. Its count is part of core.Live, by which tests
+// find leaks.
 package backendkit
