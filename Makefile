@@ -239,7 +239,7 @@ quick-nocgo: ## Everything builds without tags, with and without cgo, and for ot
 
 # Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all.
 HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./backends/cpu \
-	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/shell \
+	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/devicebase \
 	./backends/internal/cudalike ./backends/internal/cmdqueue ./backends/metal/internal/engine
 quick-race: ## The quick tests of what has goroutines, on fakes of drivers, under the race detector
 	CGO_ENABLED=1 $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race $(HAMMERED)
@@ -258,7 +258,7 @@ test-go: ## All tests of the build with the tags, on all drivers
 
 test-nocgo: ## All tests of the build without tags, without cgo; with cgo, it passes vet
 	CGO_ENABLED=1 go vet ./...
-	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) $(if $(findstring rocm,$(TAGS)),$$(go list ./... | grep -v /backends/internal/gather$$),./...)
+	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) $(if $(findstring rocm,$(TAGS)),$$(go list ./... | grep -v /backends/internal/gpucopy$$),./...)
 
 # MODULES=interop/gonum tests one of them.
 test-modules: $(KEEP) $(VENV_MODULES)/ready ## The modules below interop: tidy, lint, tests, race detector, address sanitizer, other systems
@@ -347,7 +347,7 @@ test-metal: $(METAL_HEADERS)/ready ## The calls of Metal agree with Apple's head
 RACE = $(GOTESTSUM) -- $(GOTESTFLAGS) -short -race -gcflags=github.com/dlx-go/dlx/...=-d=checkptr=2
 test-race: export GOEXPERIMENT := cgocheck2
 test-race: ## Tests of what has goroutines, under the race detector, and with all that Go can check of pointers that C gets
-	CGO_ENABLED=1 $(DRIVERS) $(RACE) $$(go list ./... | grep -vE '/(gather|strided|examples)(/|$$)')
+	CGO_ENABLED=1 $(DRIVERS) $(RACE) $$(go list ./... | grep -vE '/(gpucopy|copyplan|examples)(/|$$)')
 	DLX_SOAK_MODES=plain,collector CGO_ENABLED=1 $(DRIVERS) $(RACE) -run TestPrograms ./internal/testing/soak
 
 # allocator_may_return_null: an impossible allocation fails, as without the sanitizer, instead of ending the program.
@@ -360,7 +360,7 @@ test-asan test-modules $(MODULE_SUITES): export LSAN_OPTIONS := suppressions=$(C
 test-asan: $(KEEP) ## Tests of what has C or pointers, under the address sanitizer, where Go and the C compiler have it
 	@if scripts/probe-asan.sh; then \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -asan -exec "env LD_PRELOAD=$(KEEP)" \
-			$$(go list ./... | grep -vE '/(cmd|examples|benchmarks|backends/all|backends/backendtest|gather|strided)(/|$$)'); fi
+			$$(go list ./... | grep -vE '/(cmd|examples|benchmarks|backends/all|backends/backendtest|gpucopy|copyplan)(/|$$)'); fi
 
 $(KEEP): scripts/keep-libraries.c | system-packages
 	mkdir -p $(@D)
@@ -442,7 +442,7 @@ $(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
 
 gpusim: $(GPUSIM) $(if $(SIMULATED_HIP),$(GPUSIM_HIP)) ## Build the simulated drivers: CUDA's, and with the tag rocm HIP's library
 
-$(GPUSIM_HIP): $(wildcard internal/testing/gpusim/src/hip/*) internal/testing/gpusim/hip.map backends/internal/gather/gather.cu
+$(GPUSIM_HIP): $(wildcard internal/testing/gpusim/src/hip/*) internal/testing/gpusim/hip.map backends/internal/gpucopy/gather.cu
 $(GPUSIM) $(GPUSIM_HIP): internal/testing/gpusim/build.sh $(wildcard internal/testing/gpusim/*/*.[ch]) backends/cuda/include/cuda.h $(VENV)/ready | system-packages
 	mkdir -p $(@D)
 	internal/testing/gpusim/build.sh $@

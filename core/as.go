@@ -47,7 +47,7 @@ func capabilityOf(pointer any) Capabilities {
 }
 
 // CapabilityOf is capabilityOf.
-func (inside) CapabilityOf(pointer any) Capabilities { return capabilityOf(pointer) }
+func (privateCore) CapabilityOf(pointer any) Capabilities { return capabilityOf(pointer) }
 
 // As returns d as the optional interface I, and reports whether d has the capability of I.
 // If d implements I but does not declare the capability of I, ok is false. If d is nil,
@@ -70,7 +70,7 @@ func As[I any](d Device) (i I, ok bool) {
 }
 
 // CheckCapabilities is CheckCapabilities of package backendkit.
-func (inside) CheckCapabilities(d Device) error {
+func (privateCore) CheckCapabilities(d Device) error {
 	if d == nil {
 		return Errorf(ErrInvalid, "core", "CheckCapabilities", "the device is nil")
 	}

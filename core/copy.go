@@ -3,7 +3,7 @@ package core
 import "context"
 
 // CheckCopy is CheckCopy of package backendkit.
-func (inside) CheckCopy(dst, src *Tensor) (same bool, err error) {
+func (privateCore) CheckCopy(dst, src *Tensor) (same bool, err error) {
 	fail := func(sentinel error, format string, args ...any) (bool, error) {
 		return false, Errorf(sentinel, "core", "Copy", format, args...)
 	}
@@ -36,7 +36,7 @@ func (inside) CheckCopy(dst, src *Tensor) (same bool, err error) {
 }
 
 // CheckCopyOnHost is CheckCopyOnHost of package backendkit.
-func (inside) CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
+func (privateCore) CheckCopyOnHost(dst, src *Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
 	if dst == nil || src == nil || dstAddress == 0 || srcAddress == 0 || dst.NumElements() == 0 {
 		return false, nil
 	}

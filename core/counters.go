@@ -153,20 +153,20 @@ var moveErrors = [...]struct {
 }
 
 // MechanismNames returns the names of the mechanisms of package exchange, of which a move has the index.
-func (inside) MechanismNames() []string { return mechanisms[:loadedFile] }
+func (privateCore) MechanismNames() []string { return mechanisms[:loadedFile] }
 
 // Moved counts a move. mechanism is an index of MechanismNames.
-func (inside) Moved(from, to DeviceID, mechanism int, bytes int64) {
+func (privateCore) Moved(from, to DeviceID, mechanism int, bytes int64) {
 	countMoves(from, to, mechanism, 1, bytes)
 }
 
 // Loaded counts tensors that came from files to a place.
-func (inside) Loaded(to DeviceID, tensors, bytes int64) {
+func (privateCore) Loaded(to DeviceID, tensors, bytes int64) {
 	countMoves(CPU, to, loadedFile, tensors, bytes)
 }
 
 // Saved counts tensors that went from a place to files.
-func (inside) Saved(from DeviceID, tensors, bytes int64) {
+func (privateCore) Saved(from DeviceID, tensors, bytes int64) {
 	countMoves(from, CPU, savedFile, tensors, bytes)
 }
 
@@ -177,7 +177,7 @@ func countMoves(from, to DeviceID, mechanism int, tensors, bytes int64) {
 }
 
 // MoveFailed counts a move that failed with err.
-func (inside) MoveFailed(err error) {
+func (privateCore) MoveFailed(err error) {
 	last := len(moveErrors) - 1
 	for i := range moveErrors[:last] {
 		if errors.Is(err, moveErrors[i].err) {
@@ -189,13 +189,13 @@ func (inside) MoveFailed(err error) {
 }
 
 // Opened counts memory of others that was opened on a device.
-func (inside) Opened(on DeviceID) { countersOf(on).opens.Add(1) }
+func (privateCore) Opened(on DeviceID) { countersOf(on).opens.Add(1) }
 
 // Closed counts memory that was closed again.
-func (inside) Closed(on DeviceID) { countersOf(on).closes.Add(1) }
+func (privateCore) Closed(on DeviceID) { countersOf(on).closes.Add(1) }
 
 // WaitOnHost waits for e, which is the event of work on b, and counts that as a wait of the host.
-func (inside) WaitOnHost(ctx context.Context, b *Buffer, e Event) error {
+func (privateCore) WaitOnHost(ctx context.Context, b *Buffer, e Event) error {
 	if b == nil {
 		return e.Wait(ctx)
 	}

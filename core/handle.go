@@ -151,7 +151,7 @@ var liveHandles = live.NewCounter("core.Handle")
 const maxHandleBytes = 256
 
 // NewHandle is NewHandle of package backendkit.
-func (inside) NewHandle(t HandleType, number uintptr) (*Handle, error) {
+func (privateCore) NewHandle(t HandleType, number uintptr) (*Handle, error) {
 	const call = "NewHandle"
 	switch t.payload() {
 	case noPayload, opaqueBytes:
@@ -165,7 +165,7 @@ func (inside) NewHandle(t HandleType, number uintptr) (*Handle, error) {
 }
 
 // NewIPCHandle is NewIPCHandle of package backendkit.
-func (inside) NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
+func (privateCore) NewIPCHandle(v Vendor, payload []byte) (*Handle, error) {
 	const call = "NewIPCHandle"
 	switch {
 	case v == 0 || int(v) >= len(vendorNames):

@@ -6,7 +6,7 @@ import (
 )
 
 // Independent is Independent of package backendkit.
-func (inside) Independent(dst, src []*Tensor) bool {
+func (privateCore) Independent(dst, src []*Tensor) bool {
 	if len(dst) < 2 {
 		return true
 	}

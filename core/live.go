@@ -58,7 +58,7 @@ func OpenTensors() []string {
 }
 
 // OpenTensorsOn returns the stacks that made the open tensors of a device, as far as they were traced.
-func (inside) OpenTensorsOn(device DeviceID) (stacks [][]uintptr) {
+func (privateCore) OpenTensorsOn(device DeviceID) (stacks [][]uintptr) {
 	if !traces.any.Load() {
 		return nil
 	}

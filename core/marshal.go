@@ -219,9 +219,9 @@ func unmarshalHeader(call string, kind wireKind, data []byte, fds []int) (w wire
 // open makes the handle of a message. It owns the descriptor on success only.
 func (w *wireMessage) open(fds []int) (*Handle, error) {
 	if w.handle.payload() == opaqueBytes {
-		return inside{}.NewIPCHandle(w.vendor, w.payload)
+		return privateCore{}.NewIPCHandle(w.vendor, w.payload)
 	}
-	return inside{}.NewHandle(w.handle, uintptr(fds[0]))
+	return privateCore{}.NewHandle(w.handle, uintptr(fds[0]))
 }
 
 // unmarshalHandle reads a message that is a header and a handle.

@@ -11,7 +11,7 @@ import (
 // end makes an event of them the last write, which reports the errors of all. Without that, the
 // last write would only report its own: who writes memory again overwrites what failed before.
 // The caller calls end once, and others do not write b meanwhile.
-func (inside) Parts(b *Buffer) (end func()) { return b.parts() }
+func (privateCore) Parts(b *Buffer) (end func()) { return b.parts() }
 
 // parts is Parts.
 func (b *Buffer) parts() (end func()) {

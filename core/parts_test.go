@@ -25,7 +25,7 @@ func TestPartsReportEveryError(t *testing.T) {
 	} {
 		x := keeper(t)(core.FromSlice([]int32{1, 2, 3}))
 		b := bufferOf(t, x)
-		end := inside.Parts(b)
+		end := privateCore.Parts(b)
 		events := make([]*event, len(c.errs))
 		for i, err := range c.errs {
 			events[i] = newEvent()

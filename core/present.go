@@ -13,7 +13,7 @@ const wideStep = 1 << 16
 // Present returns ErrInvalid if src, which d is about to read, is host memory that is not there any more, as that of a
 // mapped file is not after somebody has truncated the file. A driver that reads such memory would end the process. The
 // CPU's copies are guarded. Mapped files are read-only, so other memory is not looked at.
-func (inside) Present(d Device, src *Tensor) error { return src.present(d) }
+func (privateCore) Present(d Device, src *Tensor) error { return src.present(d) }
 
 // present is Present.
 func (t *Tensor) present(d Device) error {
@@ -48,7 +48,7 @@ func presentFrom(address uintptr, l Layout, width, bit int64) error {
 
 // CopyAll has d copy each tensor of src to that of dst, in one submission if it can. If CopyAll fails, some copies may
 // have been enqueued.
-func (inside) CopyAll(ctx context.Context, d Device, s Stream, dst, src []*Tensor) error {
+func (privateCore) CopyAll(ctx context.Context, d Device, s Stream, dst, src []*Tensor) error {
 	return copyAll(ctx, d, s, dst, src)
 }
 

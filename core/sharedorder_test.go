@@ -71,8 +71,8 @@ func TestAttachmentsAreFreedOnceBeforeTheMemory(t *testing.T) {
 	var freed []string
 	note := func(name string) core.Owner { return core.FreeFunc(func() { freed = append(freed, name) }) }
 	v, b := owned(t, note("memory"))
-	kept := inside.Attach(b, note("kept"))
-	taken := inside.Attach(b, note("taken"))
+	kept := privateCore.Attach(b, note("kept"))
+	taken := privateCore.Attach(b, note("taken"))
 	if !taken() || taken() {
 		t.Error("an attachment is taken back once")
 	}
@@ -90,7 +90,7 @@ func TestAttachmentsOutliveWorkOnTheMemory(t *testing.T) {
 	v, b := owned(t, nil)
 	write := newEvent()
 	b.Wrote(write)
-	inside.Attach(b, core.FreeFunc(func() { close(done) }))
+	privateCore.Attach(b, core.FreeFunc(func() { close(done) }))
 	v.Close()
 	select {
 	case <-done:
@@ -108,7 +108,7 @@ func TestAnOrderedOwnerIsToldAtOnceOfMemoryWithAttachments(t *testing.T) {
 	v, b := owned(t, owner)
 	write := newEvent()
 	b.Wrote(write)
-	inside.Attach(b, core.FreeFunc(func() { close(detached) }))
+	privateCore.Attach(b, core.FreeFunc(func() { close(detached) }))
 	v.Close()
 	if len(owner.pending) != 2 {
 		t.Fatalf("the owner was told of %d events, want the write and the end of the attachment", len(owner.pending))
@@ -143,15 +143,15 @@ func TestALaterEventStandsForOthers(t *testing.T) {
 	origin.Used(other)
 	origin.Used(uncomparable{[]int{1}})
 
-	inside.Supersede(derived, []core.Event{newEvent()}, later) // of no work on this memory
+	privateCore.Supersede(derived, []core.Event{newEvent()}, later) // of no work on this memory
 	if n := len(origin.Pending()); n != 4 || slices.Contains(origin.Pending()[:2], core.Event(later)) {
 		t.Errorf("%d pending works after an event that stands for none of them", n)
 	}
-	inside.Supersede(derived, []core.Event{read}, later)
+	privateCore.Supersede(derived, []core.Event{read}, later)
 	if n := len(origin.Pending()); n != 4 || origin.Ready() != core.Event(write) {
 		t.Errorf("%d pending works, and the last write is %v; want 4 and the one that was", n, origin.Ready())
 	}
-	inside.Supersede(derived, []core.Event{write, later}, later)
+	privateCore.Supersede(derived, []core.Event{write, later}, later)
 	if n := len(origin.Pending()); n != 3 || origin.Ready() != core.Event(later) {
 		t.Errorf("%d pending works, and the last write is %v; want 3 and the later event", n, origin.Ready())
 	}

@@ -193,7 +193,7 @@ func TestWorkThatIsOverIsForgotten(t *testing.T) {
 	write, use, later := newEvent(), newEvent(), newEvent()
 	b.Wrote(write)
 	b.Used(use)
-	inside.Supersede(b, []core.Event{write, use}, later)
+	privateCore.Supersede(b, []core.Event{write, use}, later)
 	if pending := b.Pending(); len(pending) != 1 || pending[0] != core.Event(later) {
 		t.Errorf("%d works are pending, want the one that stands for both", len(pending))
 	}

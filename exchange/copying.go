@@ -188,7 +188,7 @@ func (r *run) withSource(c *copying, f func(src *core.Tensor) error) error {
 
 // copyOn has d copy src into dst.
 func (r *run) copyOn(ctx context.Context, d core.Device, dst, src *core.Tensor) error {
-	if err := inside.Present(d, src); err != nil {
+	if err := privateCore.Present(d, src); err != nil {
 		return err
 	}
 	return r.onStream(ctx, d, func(s core.Stream) error { return d.Copy(ctx, s, dst, src) })

@@ -46,7 +46,7 @@ const (
 	Staged                      // two copies, through host memory
 )
 
-var mechanismNames = inside.MechanismNames()
+var mechanismNames = privateCore.MechanismNames()
 
 // String returns the name, such as "alias".
 func (m Mechanism) String() string {

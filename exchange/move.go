@@ -191,11 +191,11 @@ func (m *move) release() { m.root.Release() }
 func (m *move) count(r *Report, err error) {
 	switch {
 	case err != nil:
-		inside.MoveFailed(err)
+		privateCore.MoveFailed(err)
 	case r.BytesCopied > 0:
-		inside.Moved(r.From, r.To, int(r.Mechanism), r.BytesCopied/r.Mechanism.Copies())
+		privateCore.Moved(r.From, r.To, int(r.Mechanism), r.BytesCopied/r.Mechanism.Copies())
 	default: // the memory is shared, or there are no elements
-		inside.Moved(r.From, r.To, int(r.Mechanism), max(0, m.high-m.low))
+		privateCore.Moved(r.From, r.To, int(r.Mechanism), max(0, m.high-m.low))
 	}
 }
 
@@ -214,7 +214,7 @@ func (m *move) wanted() core.DeviceType {
 // if that is memory of an opened device or of the host, and has the bytes of b.
 func rootOf(b *core.Buffer) *core.Buffer {
 	o := b.Origin()
-	if o == b || inside.OriginOffset(b) != 0 {
+	if o == b || privateCore.OriginOffset(b) != 0 {
 		return b
 	}
 	m := o.Memory()

@@ -213,7 +213,7 @@ func (l *planner) importTarget() {
 
 // unownedReason returns why memory without a device cannot be used. It says what the program can do.
 func unownedReason(t core.DeviceType) reason {
-	if inside.Addressed(t) || t.OpaqueHandle() {
+	if privateCore.Addressed(t) || t.OpaqueHandle() {
 		return notOwned
 	}
 	return unknownKind
@@ -360,7 +360,7 @@ func (e *otherTypes) text(*names, way) string {
 // capability is core.As for a device whose properties are known.
 func capability[T any](d core.Device, p *core.Properties) (T, bool) {
 	t, ok := d.(T)
-	return t, ok && p.Capabilities.Has(inside.CapabilityOf((*T)(nil)))
+	return t, ok && p.Capabilities.Has(privateCore.CapabilityOf((*T)(nil)))
 }
 
 // has reports whether a device has the capability of an interface.

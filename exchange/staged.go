@@ -23,7 +23,7 @@ func copyInPieces(ctx context.Context, r *run, c *copying) error {
 				if err != nil {
 					return err
 				}
-				defer inside.Parts(whole)() // the result reports the error of each piece
+				defer privateCore.Parts(whole)() // the result reports the error of each piece
 				if err := s.copy(ctx, c.fresh, src); err != nil {
 					return err
 				}

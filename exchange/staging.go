@@ -70,7 +70,7 @@ func plainBuffer(size int64) (stagingBuffer, error) {
 		return stagingBuffer{}, err
 	}
 	if pooled {
-		inside.Attach(b, core.FreeFunc(func() { plainBuffers.Put(bytes) })) //nolint:staticcheck // SA6002: a slice header costs little beside its memory
+		privateCore.Attach(b, core.FreeFunc(func() { plainBuffers.Put(bytes) })) //nolint:staticcheck // SA6002: a slice header costs little beside its memory
 	}
 	view, err := t.Share()
 	if err != nil {

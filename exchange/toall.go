@@ -57,7 +57,7 @@ func ToAll(ctx context.Context, srcs []*core.Tensor, dst core.Device, o Options)
 	}
 	defer func() {
 		if err != nil {
-			inside.MoveFailed(err)
+			privateCore.MoveFailed(err)
 		}
 	}()
 	start := time.Now()
@@ -293,7 +293,7 @@ func (b *batch) copyTogether(ctx context.Context, c *copies) error {
 		dst = append(dst, item.fresh)
 	}
 	first := &b.moves[c.items[0].index]
-	err := first.onStream(ctx, c.device, func(s core.Stream) error { return inside.CopyAll(ctx, c.device, s, dst, src) })
+	err := first.onStream(ctx, c.device, func(s core.Stream) error { return privateCore.CopyAll(ctx, c.device, s, dst, src) })
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (b *batch) handoff(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	e := inside.LastWrite(buffer)
+	e := privateCore.LastWrite(buffer)
 	if e == nil || !reflect.TypeOf(e).Comparable() {
 		how, err := m.handoff(ctx, t)
 		b.reports[i].waited(how, m.o.Stream)

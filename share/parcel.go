@@ -32,7 +32,7 @@ func (p *parcel) hold(t *core.Tensor) error {
 		return err
 	}
 	root := b
-	if o := b.Origin(); inside.OriginOffset(b) == 0 && o.Memory().Size == b.Memory().Size {
+	if o := b.Origin(); privateCore.OriginOffset(b) == 0 && o.Memory().Size == b.Memory().Size {
 		root = o
 	}
 	if err := root.Retain(); err != nil {

@@ -121,7 +121,7 @@ func (c *Conn) takeTensor(payload []byte) error {
 		whole.Handle, whole.Size = 1, x.memory.external.Length
 	}
 	var t core.Tensor // only to check it
-	if err := inside.Describe("message", &t, &whole, &message.spec); err != nil {
+	if err := privateCore.Describe("message", &t, &whole, &message.spec); err != nil {
 		return core.Errorf(core.ErrInvalid, "share", "message", "tensor %d: %v", message.id, err)
 	}
 	switch {

@@ -234,7 +234,7 @@ func (c *Conn) pass(ctx context.Context, p *parcel) (*sentMemory, error) {
 	p.memory = nil
 	p.report.Opened = true
 	p.report.did("pass the memory of %v as %v, which the peer opens", p.report.To, m.handle)
-	detach := inside.Attach(p.root, m) // the parcel holds the buffer: it is not freed meanwhile
+	detach := privateCore.Attach(p.root, m) // the parcel holds the buffer: it is not freed meanwhile
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.detach = detach

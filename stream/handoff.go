@@ -81,7 +81,7 @@ func await(ctx context.Context, s core.Stream, b *core.Buffer, e core.Event, ove
 				return StreamWait, err
 			}
 		}
-		err := inside.WaitOnHost(ctx, b, e)
+		err := privateCore.WaitOnHost(ctx, b, e)
 		if done, failed = e.Done(); !done {
 			return HostWait, err
 		}

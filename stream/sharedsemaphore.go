@@ -120,7 +120,7 @@ func (s *SharedSemaphore) handoff(t *core.Tensor, from, to core.Stream, write co
 		return err
 	}
 	if after, err := to.Record(); err == nil {
-		inside.Supersede(b, superseded, chain(after, append(earlier, earlierEvent{Event: signalled})...))
+		privateCore.Supersede(b, superseded, chain(after, append(earlier, earlierEvent{Event: signalled})...))
 	}
 	return nil
 }

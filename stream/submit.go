@@ -84,7 +84,7 @@ func SubmitAndWait(ctx context.Context, s core.Stream, writes, reads []*core.Ten
 	if u.count > 0 {
 		b = u.at(0)
 	}
-	return inside.WaitOnHost(ctx, b, done)
+	return privateCore.WaitOnHost(ctx, b, done)
 }
 
 // hold takes a reference to the memory of t.

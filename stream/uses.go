@@ -105,7 +105,7 @@ func (u *Uses) await(ctx context.Context, s core.Stream) (earlier []earlierEvent
 	_, reports := s.(settledWaiter) // its events have the errors of what it waits for already
 	var last core.Event             // that was awaited: many tensors may have been written together
 	for i := u.written; i < u.count; i++ {
-		if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {
+		if last != nil && sameEvent(privateCore.LastWrite(u.at(i)), last) {
 			continue
 		}
 		if e := u.at(i).Ready(); e != nil {
@@ -147,7 +147,7 @@ func (u *Uses) Note(done core.Event) {
 // have recorded done for some of the tensors.
 func (u *Uses) noteIfIdle(done core.Event) bool {
 	for i := range u.count {
-		if !inside.NoteIfIdle(u.at(i), done, i < u.written) {
+		if !privateCore.NoteIfIdle(u.at(i), done, i < u.written) {
 			return false
 		}
 	}

@@ -2,11 +2,11 @@ package backendkit
 
 import (
 	"github.com/dlx-go/dlx/core"
-	"github.com/dlx-go/dlx/internal/door"
+	"github.com/dlx-go/dlx/internal/private"
 )
 
-// inside is what core does for this module alone.
-var inside = door.Core.(interface {
+// privateCore is what core does for this module alone.
+var privateCore = private.Core.(interface {
 	CapabilityOf(pointer any) core.Capabilities
 	CheckCapabilities(core.Device) error
 	CheckCopy(dst, src *core.Tensor) (same bool, err error)
@@ -21,12 +21,12 @@ var inside = door.Core.(interface {
 // returns core.CapMapHost for [core.HostMapper]. It returns 0 if I has no capability.
 // Code that already has the properties of a device can test their Capabilities for it, instead of
 // calling [core.As].
-func CapabilityOf[I any]() core.Capabilities { return inside.CapabilityOf((*I)(nil)) }
+func CapabilityOf[I any]() core.Capabilities { return privateCore.CapabilityOf((*I)(nil)) }
 
 // CheckCapabilities checks that d implements the interface of every capability that it
 // declares. It returns core.ErrNotSupported if one is missing, and core.ErrInvalid if d is nil.
 // The conformance suite calls it.
-func CheckCapabilities(d core.Device) error { return inside.CheckCapabilities(d) }
+func CheckCapabilities(d core.Device) error { return privateCore.CheckCapabilities(d) }
 
 // CheckCopy checks that the elements of src can be copied into dst. Every implementation
 // of [core.Device.Copy] calls it first. It returns
@@ -58,7 +58,7 @@ func CheckCapabilities(d core.Device) error { return inside.CheckCapabilities(d)
 // If same is true, the tensors are the same elements and no bytes need to be copied. One
 // of them may still have work that is not recorded on the other; call SubmitSame of
 // package stream to order that work.
-func CheckCopy(dst, src *core.Tensor) (same bool, err error) { return inside.CheckCopy(dst, src) }
+func CheckCopy(dst, src *core.Tensor) (same bool, err error) { return privateCore.CheckCopy(dst, src) }
 
 // CheckCopyOnHost is like [CheckCopy], but compares the tensors only by their addresses on
 // the host. A device calls it after CheckCopy for memory of other libraries whose host
@@ -66,7 +66,7 @@ func CheckCopy(dst, src *core.Tensor) (same bool, err error) { return inside.Che
 // memory; the first elements lie dst.Offset and src.Offset bytes after them. An address of
 // 0 means unknown; CheckCopyOnHost then returns false and no error.
 func CheckCopyOnHost(dst, src *core.Tensor, dstAddress, srcAddress uintptr) (same bool, err error) {
-	return inside.CheckCopyOnHost(dst, src, dstAddress, srcAddress)
+	return privateCore.CheckCopyOnHost(dst, src, dstAddress, srcAddress)
 }
 
 // Independent reports whether the copies of src[i] into dst[i] can be made in any order, or
@@ -76,7 +76,7 @@ func CheckCopyOnHost(dst, src *core.Tensor, dstAddress, srcAddress uintptr) (sam
 //
 // Independent compares what CheckCopy compares. Of each tensor it compares the range of bytes
 // from the first to the last element, and says no if it is in doubt.
-func Independent(dst, src []*core.Tensor) bool { return inside.Independent(dst, src) }
+func Independent(dst, src []*core.Tensor) bool { return privateCore.Independent(dst, src) }
 
 // CheckFileRead checks the arguments of [core.DeviceFile.ReadAt] for a file of the device id. Every
 // implementation calls it first. It returns

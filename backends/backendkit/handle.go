@@ -12,14 +12,14 @@ import (
 // core.ErrNotSupported for types that dlx cannot use on this system; at present, dlx can use
 // descriptors on POSIX systems.
 func NewHandle(t core.HandleType, number uintptr) (*core.Handle, error) {
-	return inside.NewHandle(t, number)
+	return privateCore.NewHandle(t, number)
 }
 
 // NewIPCHandle returns a handle of type core.HandleIPC with a copy of payload, which drivers of
 // the vendor v can import. It returns core.ErrInvalid if v is not known, or payload is empty or
 // longer than 256 bytes.
 func NewIPCHandle(v core.Vendor, payload []byte) (*core.Handle, error) {
-	return inside.NewIPCHandle(v, payload)
+	return privateCore.NewIPCHandle(v, payload)
 }
 
 // NoMemoryType is the MemoryType of [core.ExternalMemory] for memory that CUDA allocated and not Vulkan. Vulkan may

@@ -174,7 +174,7 @@ func describe(count map[string]int) []string {
 // tensorsOn describes where the open tensors of a device were made, if they were traced.
 func tensorsOn(device core.DeviceID) []string {
 	count := make(map[string]int)
-	for _, pc := range inside.OpenTensorsOn(device) {
+	for _, pc := range privateCore.OpenTensorsOn(device) {
 		count["tensor\x00"+live.Format(pc)]++
 	}
 	return describe(count)

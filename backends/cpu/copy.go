@@ -5,8 +5,8 @@ import (
 	"runtime"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -17,10 +17,10 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 	if err := d.Begin(ctx, "Copy"); err != nil {
 		return err
 	}
-	var q *shell.Queue
+	var q *devicebase.Queue
 	if s != nil {
 		var err error
-		if q, err = shell.StreamOf[*shell.Queue](&d.Device, "Copy", s); err != nil {
+		if q, err = devicebase.StreamOf[*devicebase.Queue](&d.Device, "Copy", s); err != nil {
 			return err
 		}
 	}
@@ -53,15 +53,15 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 
 // CopyBatch makes small copies that do not depend on each other in several goroutines.
 func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-	return shell.CopyBatch(ctx, &d.Device, s, dst, src, operandOf, func(q *shell.Queue, pairs []shell.Pair[operand]) error {
+	return devicebase.CopyBatch(ctx, &d.Device, s, dst, src, operandOf, func(q *devicebase.Queue, pairs []devicebase.Pair[operand]) error {
 		list := make([]*core.Tensor, 2*len(pairs))
 		writes, reads := list[:len(pairs)], list[len(pairs):]
-		jobs := make([]copykernel.Job, len(pairs))
+		jobs := make([]hostcopy.Job, len(pairs))
 		for i, p := range pairs {
 			writes[i], reads[i] = p.Dst.tensor, p.Src.tensor
-			jobs[i] = copykernel.Between(p.Dst.tensor, p.Src.tensor, p.Dst.base, p.Src.base)
+			jobs[i] = hostcopy.Between(p.Dst.tensor, p.Src.tensor, p.Dst.base, p.Src.base)
 		}
-		work := func() error { return copykernel.RunAll(jobs, runtime.GOMAXPROCS(0)) }
+		work := func() error { return hostcopy.RunAll(jobs, runtime.GOMAXPROCS(0)) }
 		if q != nil {
 			return stream.Submit(ctx, q, writes, reads, func() error { return q.Enqueue(work) })
 		}
@@ -75,10 +75,10 @@ type operand struct {
 	base   uintptr
 }
 
-// Host implements [shell.Operand]. It returns 0, since backendkit.CheckCopy has compared all addresses of the host.
+// Host implements [devicebase.Operand]. It returns 0, since backendkit.CheckCopy has compared all addresses of the host.
 func (o operand) Host() uintptr { return 0 }
 
-// Ours implements [shell.Operand].
+// Ours implements [devicebase.Operand].
 func (o operand) Ours() bool { return true }
 
 func operandOf(t *core.Tensor) (operand, error) {
@@ -93,17 +93,17 @@ func operandOf(t *core.Tensor) (operand, error) {
 }
 
 // newJob takes the addresses from the tensors, so that the job does not need them.
-func newJob(dst, src *core.Tensor) (copykernel.Job, error) {
+func newJob(dst, src *core.Tensor) (hostcopy.Job, error) {
 	to, err := dst.Buffer()
 	if err != nil {
-		return copykernel.Job{}, err
+		return hostcopy.Job{}, err
 	}
 	from, err := src.Buffer()
 	if err != nil {
-		return copykernel.Job{}, err
+		return hostcopy.Job{}, err
 	}
-	return copykernel.Between(dst, src, to.Memory().Handle, from.Memory().Handle), nil
+	return hostcopy.Between(dst, src, to.Memory().Handle, from.Memory().Handle), nil
 }
 
 // run copies in as many goroutines as Go runs at a time.
-func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
+func run(j hostcopy.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }

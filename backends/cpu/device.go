@@ -5,15 +5,15 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = shell.NewCounters("cpu")
+var live = devicebase.NewCounters("cpu")
 
 // device is the opened host.
 type device struct {
-	shell.Device
+	devicebase.Device
 
 	// guarded by Mu
 	exports map[uintptr]*shared // by address
@@ -65,7 +65,7 @@ func (d *device) alloc(size int64, get func(size int64) (uintptr, core.Owner, er
 	return core.Memory{ID: core.CPU, Device: d, Handle: addr, Size: size, Owner: owner}, nil
 }
 
-// Close frees the pool: see [shell.Device.Shut].
+// Close frees the pool: see [devicebase.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		d.Trim()

@@ -9,7 +9,7 @@ import (
 	"github.com/dlx-go/dlx/backends/cuda/internal/cufile"
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -25,12 +25,12 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	ThreadStream: 2,                     // CU_STREAM_PER_THREAD
 	ClockStep:    500 * time.Nanosecond, // cuEventElapsedTime
 	Kernels:      kernels,
-	Limits:       gather.CUDALimits(),
+	Limits:       gpucopy.CUDALimits(),
 	Files:        files{},
 })
 
 func kernels(x cudalike.Description) []string {
-	return gather.CUDAImages(x.Major, x.Minor, x.Integrated)
+	return gpucopy.CUDAImages(x.Major, x.Minor, x.Integrated)
 }
 
 // files is cuFile.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/cuda/internal/driver"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -80,7 +80,7 @@ func TestTheTextIsLoadedIfTheMachineCodeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	kernels := 0
-	for _, s := range gather.Shaders() {
+	for _, s := range gpucopy.Shaders() {
 		if !s.Packed {
 			kernels++
 		}

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -57,7 +57,7 @@ func BenchmarkStrided(b *testing.B) {
 					}
 					from = must(all.Address())
 				}
-				if err := copykernel.Pack(must(packed.Address()), src, from).Run(runtime.GOMAXPROCS(0)); err != nil {
+				if err := hostcopy.Pack(must(packed.Address()), src, from).Run(runtime.GOMAXPROCS(0)); err != nil {
 					return err
 				}
 				return d.Copy(b.Context(), nil, dst, packed)

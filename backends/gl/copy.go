@@ -5,14 +5,14 @@ package gl
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
 
 // Copy copies within the context's buffers and between them and host memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	q, p, todo, err := shell.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	q, p, todo, err := devicebase.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
 	if err != nil || !todo {
 		return err
 	}

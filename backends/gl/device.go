@@ -13,16 +13,16 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/relay"
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = shell.NewCounters("gl")
+var live = devicebase.NewCounters("gl")
 
 // device is an opened device: an OpenGL context.
 type device struct {
-	shell.Device
+	devicebase.Device
 	info    contextInfo
 	run     executor
 	relay   *relay.Relay // used by run, for a context of the caller

@@ -5,9 +5,9 @@ package gl
 import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/dl"
-	"github.com/dlx-go/dlx/backends/internal/gather"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -19,12 +19,12 @@ const (
 
 // moves reports whether OpenGL is the right way to copy c: by plain copies, or by a shader on a GPU. On a
 // processor, llvmpipe's shader takes ten times as long as the host.
-func (d *device) moves(c strided.Copy) bool { return fewCopies(c) || !d.info.software }
+func (d *device) moves(c copyplan.Copy) bool { return fewCopies(c) || !d.info.software }
 
-func fewCopies(c strided.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
+func fewCopies(c copyplan.Copy) bool { return c.Count() <= fewPieces || c.Elem >= bigPiece }
 
 // move copies between two buffers of the context. It reports false if it cannot.
-func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
+func (j *job) move(dst, src *buffer, c copyplan.Copy) (moved bool, err error) {
 	if fewCopies(c) {
 		return true, j.complete("glCopyNamedBufferSubData", func() {
 			for to, from := range c.Pieces() {
@@ -32,8 +32,8 @@ func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 			}
 		})
 	}
-	var dispatches []gather.Dispatch
-	for p := range gather.Plan(c, j.device.limits()) {
+	var dispatches []gpucopy.Dispatch
+	for p := range gpucopy.Plan(c, j.device.limits()) {
 		if p.Dst.Offset+p.Dst.Size > dst.size || p.Src.Offset+p.Src.Size > src.size {
 			return false, nil // a shader reads and writes whole words, and the buffer's last is not whole
 		}
@@ -47,8 +47,8 @@ func (j *job) move(dst, src *buffer, c strided.Copy) (moved bool, err error) {
 	return true, err
 }
 
-func (d *device) limits() gather.Limits {
-	return gather.Limits{
+func (d *device) limits() gpucopy.Limits {
+	return gpucopy.Limits{
 		StorageRange:    d.info.blockSize,
 		OffsetAlignment: d.info.blockAlign,
 		Groups:          d.info.groups,
@@ -57,7 +57,7 @@ func (d *device) limits() gather.Limits {
 }
 
 // dispatch runs shaders on the context's thread, and restores the state of the context.
-func (d *device) dispatch(dst, src *buffer, dispatches []gather.Dispatch) error {
+func (d *device) dispatch(dst, src *buffer, dispatches []gpucopy.Dispatch) error {
 	before := saveState()
 	defer before.restore()
 	for _, p := range dispatches {
@@ -107,7 +107,7 @@ func (s *state) restore() {
 }
 
 // programs are the shaders that were compiled. Only the context's thread uses them.
-type programs map[gather.Shader]*program
+type programs map[gpucopy.Shader]*program
 
 // program is a compiled shader with the locations of its uniforms.
 type program struct {
@@ -119,7 +119,7 @@ type program struct {
 }
 
 // program returns a shader, and compiles it on first use.
-func (p programs) program(s gather.Shader) (*program, error) {
+func (p programs) program(s gpucopy.Shader) (*program, error) {
 	if known := p[s]; known != nil {
 		return known, nil
 	}
@@ -142,16 +142,16 @@ func (p programs) program(s gather.Shader) (*program, error) {
 }
 
 // set sets the uniforms of the program in use.
-func (p *program) set(k *gather.Constants) {
+func (p *program) set(k *gpucopy.Constants) {
 	gl.ProgramUniform1i(p.name, p.dstFirst, k.DstFirst)
 	gl.ProgramUniform1i(p.name, p.srcFirst, k.SrcFirst)
 	gl.ProgramUniform1ui(p.name, p.planes, k.Planes)
 	gl.ProgramUniform1ui(p.name, p.wide, k.Wide)
 	gl.ProgramUniform1ui(p.name, p.along, k.Along)
 	gl.ProgramUniform1ui(p.name, p.whole, k.Whole)
-	gl.ProgramUniform1uiv(p.name, p.extents, gather.MaxAxes, &k.N[0])
-	gl.ProgramUniform1iv(p.name, p.dstSteps, gather.MaxAxes, &k.DstStep[0])
-	gl.ProgramUniform1iv(p.name, p.srcStep, gather.MaxAxes, &k.SrcStep[0])
+	gl.ProgramUniform1uiv(p.name, p.extents, gpucopy.MaxAxes, &k.N[0])
+	gl.ProgramUniform1iv(p.name, p.dstSteps, gpucopy.MaxAxes, &k.DstStep[0])
+	gl.ProgramUniform1iv(p.name, p.srcStep, gpucopy.MaxAxes, &k.SrcStep[0])
 }
 
 // dispatch runs the program in use.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-gl/gl/v4.5-core/gl"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 )
 
 // job is the work of one copy: commands of OpenGL, and work of the host between them. Its ctx may end at any
@@ -49,7 +49,7 @@ func (d *device) perform(ctx context.Context, work func(*job) error, over func(j
 }
 
 // host lets the host copy, in as many goroutines as Go runs at a time.
-func (j *job) host(k copykernel.Job) error {
+func (j *job) host(k hostcopy.Job) error {
 	j.began = true
 	return run(k)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/gl/internal/ext"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -118,7 +118,7 @@ func (s *semaphore) enqueue(call string, st core.Stream, f func()) error {
 	if s.closed {
 		return core.Errorf(core.ErrClosed, "gl", call, "the semaphore was closed")
 	}
-	q, err := shell.StreamOf[*queue](&s.device.Device, call, st)
+	q, err := devicebase.StreamOf[*queue](&s.device.Device, call, st)
 	if err != nil {
 		return err
 	}

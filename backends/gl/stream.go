@@ -8,15 +8,15 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/relay"
-	"github.com/dlx-go/dlx/backends/internal/shell"
 	"github.com/dlx-go/dlx/core"
 )
 
 // queue is a stream of a device, which counts it as open until it is closed. Its work runs in a goroutine and
 // calls OpenGL on the context's thread. It is done when OpenGL is done with it.
 type queue struct {
-	*shell.Queue
+	*devicebase.Queue
 	device *device
 }
 

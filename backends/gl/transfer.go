@@ -8,8 +8,8 @@ import (
 	"github.com/go-gl/gl/v4.5-core/gl"
 
 	"github.com/dlx-go/dlx/backends/gl/internal/egl"
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 )
 
 // copyWork chooses how to copy, and returns the work. It returns when OpenGL is done.
@@ -17,7 +17,7 @@ func (d *device) copyWork(dst, src operand) func(*job) error {
 	onHost := dst.buffer == nil || src.buffer == nil || d.info.software // a processor copies in any case
 	switch {
 	case dst.base != 0 && src.base != 0 && onHost:
-		return byHost(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base))
+		return byHost(hostcopy.Between(dst.Tensor, src.Tensor, dst.base, src.base))
 	case dst.buffer == nil:
 		return func(j *job) error { return j.download(dst, src) }
 	case src.buffer == nil:
@@ -29,7 +29,7 @@ func (d *device) copyWork(dst, src operand) func(*job) error {
 
 // byHost runs a job of the host on mapped memory when OpenGL is done with that memory. The mapping is
 // coherent, so later commands see what the host wrote.
-func byHost(k copykernel.Job) func(*job) error {
+func byHost(k hostcopy.Job) func(*job) error {
 	return func(j *job) error {
 		if err := j.finish(); err != nil {
 			return err
@@ -39,11 +39,11 @@ func byHost(k copykernel.Job) func(*job) error {
 }
 
 // run copies in as many goroutines as Go runs at a time.
-func run(j copykernel.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
+func run(j hostcopy.Job) error { return j.Run(runtime.GOMAXPROCS(0)) }
 
 // within copies between two buffers.
 func (j *job) within(dst, src operand) error {
-	c, err := strided.Of(dst.Tensor, src.Tensor)
+	c, err := copyplan.Of(dst.Tensor, src.Tensor)
 	if err != nil || !j.device.moves(c) {
 		return j.bounce(dst, src)
 	}
@@ -56,7 +56,7 @@ func (j *job) within(dst, src operand) error {
 // upload copies from the host to a buffer that is not mapped. It copies contiguous elements directly. It
 // packs others into a mapped buffer, and OpenGL copies from there.
 func (j *job) upload(dst, src operand) error {
-	c, bits := strided.Unpack(dst.Tensor)
+	c, bits := copyplan.Unpack(dst.Tensor)
 	if bits || !j.device.moves(c) {
 		return j.bounce(dst, src)
 	}
@@ -69,7 +69,7 @@ func (j *job) upload(dst, src operand) error {
 	if err != nil {
 		return err
 	}
-	if err := j.host(copykernel.Pack(staging.mapped, src.Tensor, src.base)); err != nil {
+	if err := j.host(hostcopy.Pack(staging.mapped, src.Tensor, src.base)); err != nil {
 		return err
 	}
 	if moved, err := j.move(dst.buffer, staging, c); moved || err != nil {
@@ -80,7 +80,7 @@ func (j *job) upload(dst, src operand) error {
 
 // download is the reverse of upload.
 func (j *job) download(dst, src operand) error {
-	c, bits := strided.Pack(src.Tensor)
+	c, bits := copyplan.Pack(src.Tensor)
 	if bits || !j.device.moves(c) {
 		return j.bounce(dst, src)
 	}
@@ -101,12 +101,12 @@ func (j *job) download(dst, src operand) error {
 	} else if !moved {
 		return j.bounce(dst, src)
 	}
-	return j.host(copykernel.Unpack(dst.Tensor, dst.base, staging.mapped))
+	return j.host(hostcopy.Unpack(dst.Tensor, dst.base, staging.mapped))
 }
 
 // plain reports whether a copy is one of n contiguous bytes.
-func plain(dst, src operand) (n int64, c strided.Copy, ok bool) {
-	c, err := strided.Of(dst.Tensor, src.Tensor)
+func plain(dst, src operand) (n int64, c copyplan.Copy, ok bool) {
+	c, err := copyplan.Of(dst.Tensor, src.Tensor)
 	if err != nil {
 		return 0, c, false
 	}
@@ -117,7 +117,7 @@ func plain(dst, src operand) (n int64, c strided.Copy, ok bool) {
 // bounce copies what OpenGL cannot copy, such as single bits, or copies slower than the host. The host copies
 // in mapped copies of all bytes that each side spans.
 func (j *job) bounce(dst, src operand) error {
-	c, bits := strided.OfBits(dst.Tensor, src.Tensor)
+	c, bits := copyplan.OfBits(dst.Tensor, src.Tensor)
 	r, size := c.ByteRange(bits), c.Size()
 	if bits {
 		size /= 8 // rounded down: a part of a byte counts as a gap
@@ -140,7 +140,7 @@ func (j *job) bounce(dst, src operand) error {
 	if err != nil {
 		return err
 	}
-	if err := j.host(copykernel.Between(dst.Tensor, src.Tensor, dst.base, src.base)); err != nil {
+	if err := j.host(hostcopy.Between(dst.Tensor, src.Tensor, dst.base, src.base)); err != nil {
 		return err
 	}
 	return to.writeBack()

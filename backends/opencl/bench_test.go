@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -43,7 +43,7 @@ func BenchmarkStrided(b *testing.B) {
 		from := must[operand](b)(inner.operandOf(src))
 		to := must[operand](b)(inner.operandOf(dst))
 		w := work{queue: inner.own, dst: to, src: from}
-		w.geometry, w.bits = strided.OfBits(dst, src)
+		w.geometry, w.bits = copyplan.OfBits(dst, src)
 		run := func(name string, work func() error) {
 			b.Run(shape.name+"/"+name, func(b *testing.B) {
 				b.SetBytes(src.NumBytes())
@@ -73,7 +73,7 @@ func BenchmarkStrided(b *testing.B) {
 		address := must[uintptr](b)(packed.Address())
 		run("as chosen for a caller who waits", func() error { return d.Copy(b.Context(), nil, dst, src) })
 		run("packed on the host, then copied", func() error {
-			if err := copykernel.Pack(address, src, from.host).Run(runtime.GOMAXPROCS(0)); err != nil {
+			if err := hostcopy.Pack(address, src, from.host).Run(runtime.GOMAXPROCS(0)); err != nil {
 				return err
 			}
 			return d.Copy(b.Context(), nil, dst, packed)

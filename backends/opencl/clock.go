@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -17,8 +17,8 @@ var liveMarks = backendkit.NewLiveCounter("opencl.Mark")
 
 // newClock makes the clock of a device. A reading is a reference to the event of a marker, whose end the driver has
 // noted.
-func (d *device) newClock() shell.Clock[driver.Event] {
-	return shell.Clock[driver.Event]{
+func (d *device) newClock() devicebase.Clock[driver.Event] {
+	return devicebase.Clock[driver.Event]{
 		Device: &d.Device,
 		Live:   liveMarks,
 		Lost:   func() error { return nil },
@@ -54,7 +54,7 @@ func (d *device) Mark(s core.Stream) (core.Mark, error) {
 		return nil, err
 	}
 	return d.clock.Mark(func() (driver.Event, core.Event, error) {
-		q, err := shell.StreamOf[*queue](&d.Device, call, s)
+		q, err := devicebase.StreamOf[*queue](&d.Device, call, s)
 		if err != nil {
 			return 0, nil, err
 		}

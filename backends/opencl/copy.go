@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
@@ -18,7 +18,7 @@ import (
 // cannot wait for. It fails with ErrNotSupported for packed elements that do not lie on whole bytes, if the
 // host cannot reach the memory.
 func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	q, p, todo, err := shell.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	q, p, todo, err := devicebase.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
 	if err != nil || !todo {
 		return err
 	}
@@ -30,7 +30,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 // themselves.
 func (d *device) copy(ctx context.Context, q *queue, dst, src operand, tasks ...*hostTask) error {
 	w := &work{queue: cmp.Or(q, d.own), waits: q == nil, dst: dst, src: src, tasks: tasks}
-	w.geometry, w.bits = strided.OfBits(dst.tensor, src.tensor)
+	w.geometry, w.bits = copyplan.OfBits(dst.tensor, src.tensor)
 	err := w.choose()
 	if err != nil {
 		return err

@@ -7,22 +7,22 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = shell.NewCounters(name)
+var live = devicebase.NewCounters(name)
 
 // device is an opened device: a context and what belongs to it.
 type device struct {
-	shell.Device
+	devicebase.Device
 	location
 	context  driver.Context
 	own      *queue // for copies without a stream
 	gather   gather
-	clock    shell.Clock[driver.Event]
-	hostWork shell.Fence
+	clock    devicebase.Clock[driver.Event]
+	hostWork devicebase.Fence
 
 	// guarded by Mu
 	known map[driver.Mem]*known // every cl_mem of open memory of the device
@@ -98,7 +98,7 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 	return q, nil
 }
 
-// Close releases the context: see [shell.Device.Shut].
+// Close releases the context: see [devicebase.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		_ = d.own.finish() // callers without a stream have got their errors

@@ -8,8 +8,8 @@ import (
 	"math"
 	"sync"
 
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/dl"
-	"github.com/dlx-go/dlx/backends/internal/strided"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 )
 
@@ -25,7 +25,7 @@ const (
 )
 
 // launch limits one launch of the kernel.
-var launch = strided.Limits{Rank: 8, Count: 1 << 30, Reach: math.MaxInt64}
+var launch = copyplan.Limits{Rank: 8, Count: 1 << 30, Reach: math.MaxInt64}
 
 // wordTypes are the types of OpenCL C by the size of a word.
 var wordTypes = map[int64]string{1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "ulong2"}
@@ -44,7 +44,7 @@ type form struct {
 
 // formOf is the smallest form for a copy in words. There are few forms, since a compiler may take long for
 // each.
-func formOf(c strided.Copy) form {
+func formOf(c copyplan.Copy) form {
 	f := form{c.Elem, 2}
 	for f.axes < len(c.Axes) {
 		f.axes *= 2
@@ -98,7 +98,7 @@ func (g *gather) release() {
 }
 
 // enqueue launches the kernel on q for a copy in words that is within the limits of launch.
-func (g *gather) enqueue(q *queue, dst, src driver.Mem, c strided.Copy) error {
+func (g *gather) enqueue(q *queue, dst, src driver.Mem, c copyplan.Copy) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p, err := g.compile(q.device, formOf(c))

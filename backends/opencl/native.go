@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -79,7 +79,7 @@ func subBuffer(t *core.Tensor) (*core.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, bits := strided.OfBits(t, t)
+	c, bits := copyplan.OfBits(t, t)
 	r := c.ByteRange(bits)
 	first, end := r.DstLow, r.DstHigh
 	if end == first || first%d.baseAlign != 0 {

@@ -5,7 +5,7 @@ package opencl
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -35,7 +35,7 @@ func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Sema
 
 // Signal sets the value when everything that was enqueued on s before is done, failed or not.
 func (m semaphore) Signal(s core.Stream, value uint64) error {
-	q, err := shell.StreamOf[*queue](&m.device.Device, "Signal", s)
+	q, err := devicebase.StreamOf[*queue](&m.device.Device, "Signal", s)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (m semaphore) WaitOn(s core.Stream, value uint64) error {
 	if _, err := m.Value(); err != nil {
 		return err
 	}
-	q, err := shell.StreamOf[*queue](&m.device.Device, "WaitOn", s)
+	q, err := devicebase.StreamOf[*queue](&m.device.Device, "WaitOn", s)
 	if err != nil {
 		return err
 	}

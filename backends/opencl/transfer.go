@@ -5,8 +5,8 @@ package opencl
 import (
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -17,7 +17,7 @@ type work struct {
 	waits    bool // the caller waits for earlier work and for the copy
 	way      way
 	dst, src operand
-	geometry strided.Copy
+	geometry copyplan.Copy
 	bits     bool        // what geometry counts
 	failed   error       // why a command could not be enqueued
 	tasks    []*hostTask // see copy
@@ -200,7 +200,7 @@ func (w *work) byKernel() error {
 
 // run lets the calling goroutine copy, on the host.
 func (w *work) run() error {
-	return copykernel.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
+	return hostcopy.Run(w.dst.host, w.src.host, w.geometry, w.bits, runtime.GOMAXPROCS(0))
 }
 
 // onHost lets the host copy when the earlier work of the queue is done.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/rocm/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -21,8 +21,8 @@ var backend = cudalike.New(driver.Driver, cudalike.Facts{
 	Vendor:      core.VendorAMD,
 	ClockStep:   time.Microsecond, // hipEventElapsedTime
 	NoPeerBoxes: true,
-	Kernels:     func(x cudalike.Description) []string { return gather.HIPImages(x.Arch) },
-	Limits:      gather.HIPLimits(),
+	Kernels:     func(x cudalike.Description) []string { return gpucopy.HIPImages(x.Arch) },
+	Limits:      gpucopy.HIPLimits(),
 })
 
 func newBackend() core.Backend { return backend }

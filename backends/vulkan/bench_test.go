@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -137,7 +137,7 @@ func BenchmarkStrided(b *testing.B) {
 			packed, dst := benchTensor(b, d, false, src.Shape()...), benchTensor(b, d, true, src.Shape()...)
 			to, _ := packed.Address()
 			from, _ := whole.Address()
-			job := copykernel.Between(packed, src, to, from)
+			job := hostcopy.Between(packed, src, to, from)
 			b.SetBytes(src.NumBytes())
 			for b.Loop() {
 				if err := job.Run(2); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -84,8 +84,8 @@ func (ts *timestamps) destroy(d *driver.Device) {
 }
 
 // newClock makes the clock of a device.
-func (d *device) newClock() shell.Clock[*timestamp] {
-	return shell.Clock[*timestamp]{Device: &d.Base.Device, Live: liveMarks, Lost: d.LostError, Between: d.between, Release: d.timestamps.put}
+func (d *device) newClock() devicebase.Clock[*timestamp] {
+	return devicebase.Clock[*timestamp]{Device: &d.Base.Device, Live: liveMarks, Lost: d.LostError, Between: d.between, Release: d.timestamps.put}
 }
 
 // between returns the time between two timestamps. Vulkan compares those of one VkQueue only, unless the device has one

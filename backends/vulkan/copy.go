@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -87,7 +87,7 @@ func (d *device) AddCopy(q *queue, c deviceCopy) error {
 
 // addDispatches adds a command buffer for each dispatch.
 func (d *device) addDispatches(q *queue, c deviceCopy) error {
-	for part := range gather.Plan(c.Geometry, d.gatherLimits()) {
+	for part := range gpucopy.Plan(c.Geometry, d.gatherLimits()) {
 		p, err := d.pipeline(part.Shader)
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func (x *regions) record(q *queue, _ item, c *command) error {
 type dispatch struct {
 	dst, src  driver.Operand
 	pipeline  *driver.Pipeline
-	constants gather.Constants
+	constants gpucopy.Constants
 	groups    [3]uint32
 }
 
@@ -157,9 +157,9 @@ func (x *dispatch) record(q *queue, _ item, c *command) error {
 		&driver.Dispatch{Pipeline: x.pipeline, Set: set, Groups: x.groups, Push: push})
 }
 
-func (d *device) gatherLimits() gather.Limits {
+func (d *device) gatherLimits() gpucopy.Limits {
 	p := d.physical
-	return gather.Limits{
+	return gpucopy.Limits{
 		StorageRange:    p.MaxStorageRange,
 		OffsetAlignment: p.StorageAlignment,
 		Groups:          p.MaxGroups,
@@ -170,7 +170,7 @@ func (d *device) gatherLimits() gather.Limits {
 }
 
 // pipeline returns the pipeline of a shader, and makes it on first use.
-func (d *device) pipeline(s gather.Shader) (*driver.Pipeline, error) {
+func (d *device) pipeline(s gpucopy.Shader) (*driver.Pipeline, error) {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if p, ok := d.pipelines[s]; ok {
@@ -179,7 +179,7 @@ func (d *device) pipeline(s gather.Shader) (*driver.Pipeline, error) {
 	if !d.gatherLimits().Allows(s) {
 		return nil, errorf(core.ErrNotSupported, "vkCreateComputePipelines", "%v needs 8 or 16 bit storage, which the driver lacks", s)
 	}
-	p, err := d.driver.NewPipeline(s.SPIRV(), int(unsafe.Sizeof(gather.Constants{})))
+	p, err := d.driver.NewPipeline(s.SPIRV(), int(unsafe.Sizeof(gpucopy.Constants{})))
 	if err != nil {
 		return nil, d.NoteLoss(err)
 	}

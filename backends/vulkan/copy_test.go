@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -111,7 +111,7 @@ func TestShaderAgainstTheHost(t *testing.T) {
 // Each shader is accepted by the driver and the validation layer, unless it needs a feature that the driver lacks.
 func TestEveryShaderMakesAPipeline(t *testing.T) {
 	d := inner(opened(t))
-	for _, s := range gather.Shaders() {
+	for _, s := range gpucopy.Shaders() {
 		_, err := d.pipeline(s)
 		if !d.gatherLimits().Allows(s) {
 			wantError(t, err, core.ErrNotSupported, s.String())

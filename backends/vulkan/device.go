@@ -9,13 +9,13 @@ import (
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/gather"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = shell.NewCounters(name)
+var live = devicebase.NewCounters(name)
 
 // device is an opened device.
 type device struct {
@@ -29,7 +29,7 @@ type device struct {
 	importTypes    []core.HandleType
 	importsForeign bool            // addresses of memory of other devices
 	semaphoreType  core.HandleType // of semaphores that are shared; 0 if none are
-	hostWork       shell.Fence
+	hostWork       devicebase.Fence
 
 	// guarded by Mu
 	objects map[uintptr]*object
@@ -38,10 +38,10 @@ type device struct {
 	plain     *pool
 	visible   *pool        // plain where that is
 	spare     []*resources // of closed queues
-	pipelines map[gather.Shader]*driver.Pipeline
+	pipelines map[gpucopy.Shader]*driver.Pipeline
 
 	private    privateQueues
-	clock      shell.Clock[*timestamp]
+	clock      devicebase.Clock[*timestamp]
 	timestamps timestamps
 }
 
@@ -66,7 +66,7 @@ var (
 func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (core.Device, error) {
 	d := &device{
 		options: o, instance: i, physical: v.Physical, driver: v,
-		objects: make(map[uintptr]*object), named: make(map[Buffer]uintptr), pipelines: make(map[gather.Shader]*driver.Pipeline),
+		objects: make(map[uintptr]*object), named: make(map[Buffer]uintptr), pipelines: make(map[gpucopy.Shader]*driver.Pipeline),
 		private: newPrivateQueues(v.Others()),
 	}
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
@@ -85,7 +85,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	return d, nil
 }
 
-// Close destroys everything that belongs to the device: see [shell.Device.Shut].
+// Close destroys everything that belongs to the device: see [devicebase.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		queues := d.Finished()

@@ -64,7 +64,7 @@ func (d *device) Destroy(o *object) {
 	}
 }
 
-// handOut returns memory of the device: see [shell.Device.HandOut]. d.Mu is held.
+// handOut returns memory of the device: see [devicebase.Device.HandOut]. d.Mu is held.
 func (d *device) handOut(handle uintptr, offset, size int64, locked, after func()) core.Memory {
 	m := core.Memory{ID: d.ID(), Handle: handle, Offset: offset, Size: size}
 	if o := d.objects[handle]; o != nil && o.host != 0 {

@@ -61,7 +61,7 @@ func (d *Description) read(m *ManagedTensorVersioned, o ImportOptions) (err erro
 	if d.memory, d.spec, err = check(&tensor, core.Flags(flags), "Read", o); err != nil {
 		return err
 	}
-	if err := inside.Describe("Read", &d.tensor, &d.memory, &d.spec); err != nil {
+	if err := privateCore.Describe("Read", &d.tensor, &d.memory, &d.spec); err != nil {
 		return &core.Error{Backend: "dlpack", Call: "Read", Err: err}
 	}
 	d.spec = core.Spec{} // it refers to the memory of the struct

@@ -57,9 +57,9 @@ func Export(t *core.Tensor) (*ManagedTensorVersioned, error) {
 // another tensor or export uses the memory, and the errors of Export.
 func ExportCopied(t *core.Tensor) (*ManagedTensorVersioned, error) {
 	if t != nil {
-		if b, err := t.Buffer(); err == nil && !inside.Unique(b) {
+		if b, err := t.Buffer(); err == nil && !privateCore.Unique(b) {
 			Flush() // release exports whose deleter was called
-			if !inside.Unique(b) {
+			if !privateCore.Unique(b) {
 				return nil, fail(core.ErrInvalid, "ExportCopied", "other tensors or exports share the memory: copy the tensor first")
 			}
 		}
@@ -124,7 +124,7 @@ func handOver(t *core.Tensor, call string, at uintptr) (*node, error) {
 	d := (*abi.Tensor)(unsafe.Add(unsafe.Pointer(n), at))
 	id, dtype, rank := t.DeviceID(), t.DType(), t.Rank()
 	data, offset := b.Memory().Handle, t.Offset()
-	if inside.Addressed(id.Type) || offset < 0 { // byte_offset has no sign, and nothing lies before a handle
+	if privateCore.Addressed(id.Type) || offset < 0 { // byte_offset has no sign, and nothing lies before a handle
 		data, offset = data+uintptr(offset), 0
 	}
 	dims := n.dims()

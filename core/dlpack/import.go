@@ -142,9 +142,9 @@ func check(d *abi.Tensor, flags core.Flags, call string, o ImportOptions) (m cor
 		err = fail(core.ErrLayout, call, "byte_offset is %d, more than an int64 counts", d.ByteOffset)
 	case core.DeviceType(d.Device.Type) == core.DeviceGL:
 		err = fail(core.ErrDevice, call, "device.device_type is %d, which DLPack does not define; dlx uses it for OpenGL, whose tensors DLPack cannot describe", d.Device.Type)
-	case elsewhere && (inside.Addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
+	case elsewhere && (privateCore.Addressed(core.DeviceType(d.Device.Type)) || core.DeviceType(d.Device.Type).OpaqueHandle()):
 		err = fail(core.ErrDevice, call, "OnDevice is %v: the memory is on %v, which says how it is reached", o.OnDevice, core.DeviceID{Type: core.DeviceType(d.Device.Type), Index: d.Device.ID})
-	case elsewhere && !inside.Addressed(o.OnDevice.Type):
+	case elsewhere && !privateCore.Addressed(o.OnDevice.Type):
 		err = fail(core.ErrDevice, call, "OnDevice is %v: memory there is not reached by an address", o.OnDevice)
 	case o.Size < core.UnknownSize:
 		err = fail(core.ErrInvalid, call, "Size is %d: the number of bytes must not be negative", o.Size)

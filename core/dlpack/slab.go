@@ -181,7 +181,7 @@ func (h *shard) collect() bool {
 			break
 		}
 		s.buffer = nil
-		if inside.ReleaseUnlessLast(b) {
+		if privateCore.ReleaseUnlessLast(b) {
 			h.put(s)
 		} else {
 			s.last, s.next = b, h.last

@@ -4,9 +4,9 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
 )
@@ -14,7 +14,7 @@ import (
 // CopyBatch submits the copies of the device together, as far as the backend can, and makes those of the host in one piece of
 // work. Large copies through staging memory are submitted one at a time.
 func (d *Device[Q, O]) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.Tensor) error {
-	return shell.CopyBatch(ctx, &d.Device, s, dst, src, d.api.OperandOf, func(q Q, pairs []shell.Pair[Operand[O]]) (err error) {
+	return devicebase.CopyBatch(ctx, &d.Device, s, dst, src, d.api.OperandOf, func(q Q, pairs []devicebase.Pair[Operand[O]]) (err error) {
 		if s == nil {
 			if q, err = d.Borrow(); err != nil {
 				return err
@@ -26,7 +26,7 @@ func (d *Device[Q, O]) CopyBatch(ctx context.Context, s core.Stream, dst, src []
 }
 
 // copyBatch copies pairs that do not depend on each other.
-func (d *Device[Q, O]) copyBatch(ctx context.Context, q Q, here bool, pairs []shell.Pair[Operand[O]]) error {
+func (d *Device[Q, O]) copyBatch(ctx context.Context, q Q, here bool, pairs []devicebase.Pair[Operand[O]]) error {
 	b := &batch[Q, O]{device: d, queue: q, here: here}
 	for _, p := range pairs {
 		if w := d.newWork(q, here, p.Dst, p.Src); !b.take(w) {
@@ -49,7 +49,7 @@ type batch[Q Stream[Q], O Object] struct {
 	queue         Q
 	here          bool
 	writes, reads []*core.Tensor
-	onHost        []copykernel.Job
+	onHost        []hostcopy.Job
 	hostBytes     int64
 	onDevice      []Copy[O]
 	staged        []*work[Q, O]
@@ -63,7 +63,7 @@ func (b *batch[Q, O]) take(w *work[Q, O]) bool {
 	c := Copy[O]{w.dst.Object, w.src.Object, w.geometry}
 	switch {
 	case w.onHost():
-		b.onHost = append(b.onHost, copykernel.Between(w.dst.Tensor, w.src.Tensor, w.dst.At, w.src.At))
+		b.onHost = append(b.onHost, hostcopy.Between(w.dst.Tensor, w.src.Tensor, w.dst.At, w.src.At))
 		b.hostBytes += w.dst.Tensor.NumBytes()
 	case w.bits || !b.device.api.Joins(c):
 		return false
@@ -98,15 +98,15 @@ func (b *batch[Q, O]) submit(ctx context.Context) (err error) {
 // add adds the items of the copies.
 func (b *batch[Q, O]) add() error {
 	q, copies := b.queue.Common(), b.onDevice
-	fill, empty := b.onHost, []copykernel.Job(nil) // by the host, before and after the device's copies
+	fill, empty := b.onHost, []hostcopy.Job(nil) // by the host, before and after the device's copies
 	for i, w := range b.staged {
 		at, n := b.at[i], w.geometry.Size()
-		c := Copy[O]{w.dst.Object, w.src.Object, strided.Copy{Elem: n, Dst: w.geometry.Dst, Src: w.geometry.Src}}
+		c := Copy[O]{w.dst.Object, w.src.Object, copyplan.Copy{Elem: n, Dst: w.geometry.Dst, Src: w.geometry.Src}}
 		if w.dst.Ours() {
-			fill = append(fill, copykernel.Bytes(b.staging.HostAt(at), w.src.At+uintptr(w.geometry.Src), n))
+			fill = append(fill, hostcopy.Bytes(b.staging.HostAt(at), w.src.At+uintptr(w.geometry.Src), n))
 			c.Src, c.Geometry.Src = b.staging, at
 		} else {
-			empty = append(empty, copykernel.Bytes(w.dst.At+uintptr(w.geometry.Dst), b.staging.HostAt(at), n))
+			empty = append(empty, hostcopy.Bytes(w.dst.At+uintptr(w.geometry.Dst), b.staging.HostAt(at), n))
 			c.Dst, c.Geometry.Dst = b.staging, at
 		}
 		copies = append(copies, c)
@@ -124,9 +124,9 @@ func (b *batch[Q, O]) add() error {
 }
 
 // addJobs adds work of the host, if there is any. Mu is held.
-func (q *Queue[Q]) addJobs(jobs []copykernel.Job, quick bool) error {
+func (q *Queue[Q]) addJobs(jobs []hostcopy.Job, quick bool) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	return q.Add(Item[Q]{Quick: quick, Host: func() error { return copykernel.RunAll(jobs, runtime.GOMAXPROCS(0)) }})
+	return q.Add(Item[Q]{Quick: quick, Host: func() error { return hostcopy.RunAll(jobs, runtime.GOMAXPROCS(0)) }})
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
 	"github.com/dlx-go/dlx/stream"
@@ -24,10 +24,10 @@ type Operand[O Object] struct {
 	At     uintptr // the host address of the byte that offsets count from; 0 if the host cannot reach it
 }
 
-// Host implements [shell.Operand].
+// Host implements [devicebase.Operand].
 func (o Operand[O]) Host() uintptr { return o.At }
 
-// Ours implements [shell.Operand].
+// Ours implements [devicebase.Operand].
 func (o Operand[O]) Ours() bool {
 	var none O
 	return o.Object != none
@@ -36,7 +36,7 @@ func (o Operand[O]) Ours() bool {
 // Copy is a copy between two buffers of the device.
 type Copy[O Object] struct {
 	Dst, Src O
-	Geometry strided.Copy // in bytes
+	Geometry copyplan.Copy // in bytes
 }
 
 // CheckExtent fails if a tensor, whose memory has an unknown size, does not fit in its buffer. kind is what the API calls that.
@@ -57,7 +57,7 @@ func (d *Base) CheckExtent(t *core.Tensor, size int64, kind string) error {
 // order of the stream. It fails with ErrNotSupported for packed elements that do not lie on whole bytes, if the host cannot
 // reach the memory.
 func (d *Device[Q, O]) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	q, p, todo, err := shell.BeginCopy[Q](ctx, &d.Device, s, dst, src, d.api.OperandOf)
+	q, p, todo, err := devicebase.BeginCopy[Q](ctx, &d.Device, s, dst, src, d.api.OperandOf)
 	if err != nil || !todo {
 		return err
 	}
@@ -84,7 +84,7 @@ type work[Q Stream[Q], O Object] struct {
 	here     bool // the caller waits for it
 	bits     bool // geometry counts bits, not bytes
 	dst, src Operand[O]
-	geometry strided.Copy
+	geometry copyplan.Copy
 	tensors  [2]*core.Tensor // of dst and src
 
 	// For a copy that needs staging memory between the host and what it cannot reach. A piece is known by the number of
@@ -96,7 +96,7 @@ type work[Q Stream[Q], O Object] struct {
 
 func (d *Device[Q, O]) newWork(q Q, here bool, dst, src Operand[O]) *work[Q, O] {
 	w := &work[Q, O]{device: d, queue: q, here: here, dst: dst, src: src, tensors: [2]*core.Tensor{dst.Tensor, src.Tensor}}
-	w.geometry, w.bits = strided.OfBits(dst.Tensor, src.Tensor)
+	w.geometry, w.bits = copyplan.OfBits(dst.Tensor, src.Tensor)
 	return w
 }
 
@@ -170,7 +170,7 @@ func (w *work[Q, O]) add() error {
 	plain, upload := w.plain(), w.dst.Ours()
 	switch {
 	case w.onHost():
-		job := copykernel.Between(w.dst.Tensor, w.src.Tensor, w.dst.At, w.src.At)
+		job := hostcopy.Between(w.dst.Tensor, w.src.Tensor, w.dst.At, w.src.At)
 		return q.Add(Item[Q]{Quick: w.here || w.dst.Tensor.NumBytes() <= QuickBytes, Host: run(job)})
 	case w.onDevice():
 		return w.copy(w.dst.Object, w.src.Object, w.geometry)
@@ -184,11 +184,11 @@ func (w *work[Q, O]) add() error {
 }
 
 // copy adds a copy by the device.
-func (w *work[Q, O]) copy(dst, src O, c strided.Copy) error {
+func (w *work[Q, O]) copy(dst, src O, c copyplan.Copy) error {
 	return w.device.api.AddCopy(w.queue, Copy[O]{dst, src, c})
 }
 
 // run returns a job as the work of an item.
-func run(job copykernel.Job) func() error {
+func run(job hostcopy.Job) func() error {
 	return func() error { return job.Run(runtime.GOMAXPROCS(0)) }
 }

@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 )
 
 // Base is what the streams and semaphores of a device use of it.
 type Base struct {
-	shell.Device
+	devicebase.Device
 	Streams *backendkit.LiveCounter // counts the open streams
 	lost    atomic.Pointer[error]
 }
@@ -50,10 +50,10 @@ type Device[Q Stream[Q], O Object] struct {
 	api API[Q, O]
 
 	// guarded by Mu
-	queues  shell.Lending[Q] // for copies without a stream
-	staging []O              // for copies between the host and memory that it does not reach
-	lent    int              // pieces of staging memory that are in use
-	idle    sync.Cond        // signalled when lent decreases
+	queues  devicebase.Lending[Q] // for copies without a stream
+	staging []O                   // for copies between the host and memory that it does not reach
+	lent    int                   // pieces of staging memory that are in use
+	idle    sync.Cond             // signalled when lent decreases
 }
 
 // Stream is a stream that embeds a Queue.
@@ -89,8 +89,8 @@ type API[Q Stream[Q], O Object] interface {
 	Destroy(o O)
 }
 
-// Init initialises d as a part of api: see [shell.Device.Init]. streams counts the open streams.
-func (d *Device[Q, O]) Init(api API[Q, O], info core.Properties, live shell.Counters, streams *backendkit.LiveCounter) {
+// Init initialises d as a part of api: see [devicebase.Device.Init]. streams counts the open streams.
+func (d *Device[Q, O]) Init(api API[Q, O], info core.Properties, live devicebase.Counters, streams *backendkit.LiveCounter) {
 	d.api, d.Streams = api, streams
 	d.idle.L = &d.Mu
 	d.Base.Init(api, info, live)
@@ -123,7 +123,7 @@ func (d *Device[Q, O]) OpenStream(ctx context.Context, call string, open func() 
 
 // StreamOf returns s as a stream of the device.
 func (d *Device[Q, O]) StreamOf(call string, s core.Stream) (Q, error) {
-	return shell.StreamOf[Q](&d.Device, call, s)
+	return devicebase.StreamOf[Q](&d.Device, call, s)
 }
 
 // Borrow lends a stream that nothing else uses meanwhile. The caller gives it back.

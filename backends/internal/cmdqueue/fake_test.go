@@ -11,8 +11,8 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { coretest.Main(m) }
 
 var (
-	live        = shell.NewCounters("cmdqueuetest")
+	live        = devicebase.NewCounters("cmdqueuetest")
 	liveStreams = backendkit.NewLiveCounter("cmdqueuetest.Stream")
 )
 
@@ -109,7 +109,7 @@ func (d *device) AddCopy(q *queue, c copying) error { return d.AddCopies(q, []co
 func (d *device) AddCopies(q *queue, list []copying) error {
 	return q.Add(item{Commands: commands(func() {
 		for _, c := range list {
-			_ = copykernel.Run(c.Dst.address(), c.Src.address(), c.Geometry, false, 1)
+			_ = hostcopy.Run(c.Dst.address(), c.Src.address(), c.Geometry, false, 1)
 		}
 	})})
 }

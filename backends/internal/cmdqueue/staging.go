@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
 )
@@ -101,13 +101,13 @@ func (w *work[Q, O]) Fill(_ context.Context, half *int64, at int64, free uint64)
 		host := w.src.At + uintptr(w.geometry.Src+at)
 		return 0, w.byHost(w.staging.HostAt(*half), host, at, free)
 	}
-	return w.byDevice(w.staging, w.src.Object, strided.Copy{Dst: *half, Src: w.geometry.Src + at}, at)
+	return w.byDevice(w.staging, w.src.Object, copyplan.Copy{Dst: *half, Src: w.geometry.Src + at}, at)
 }
 
 // Empty adds the copy of a piece from its half.
 func (w *work[Q, O]) Empty(_ context.Context, half *int64, at int64, filled uint64) (free uint64, err error) {
 	if w.dst.Ours() {
-		return w.byDevice(w.dst.Object, w.staging, strided.Copy{Dst: w.geometry.Dst + at, Src: *half}, at)
+		return w.byDevice(w.dst.Object, w.staging, copyplan.Copy{Dst: w.geometry.Dst + at, Src: *half}, at)
 	}
 	host := w.dst.At + uintptr(w.geometry.Dst+at)
 	return 0, w.byHost(host, w.staging.HostAt(*half), at, filled)
@@ -116,12 +116,12 @@ func (w *work[Q, O]) Empty(_ context.Context, half *int64, at int64, filled uint
 // byHost adds the copy of a piece by the host, which runs when the item numbered after, and the work before this copy, is
 // done. It has no number: later items of the queue run after it anyway.
 func (w *work[Q, O]) byHost(dst, src uintptr, at int64, after uint64) error {
-	job := copykernel.Bytes(dst, src, w.pieceBytes(at))
+	job := hostcopy.Bytes(dst, src, w.pieceBytes(at))
 	return w.queue.Common().Add(Item[Q]{Early: true, After: max(after, w.first), Host: run(job)})
 }
 
 // byDevice adds the copy of a piece by the device, and returns its number.
-func (w *work[Q, O]) byDevice(dst, src O, c strided.Copy, at int64) (uint64, error) {
+func (w *work[Q, O]) byDevice(dst, src O, c copyplan.Copy, at int64) (uint64, error) {
 	c.Elem = w.pieceBytes(at)
 	err := w.copy(dst, src, c)
 	return w.queue.Common().next, err
@@ -134,18 +134,18 @@ func (w *work[Q, O]) pieceBytes(at int64) int64 {
 
 // uploadPacked lets the host pack the elements, and the device distribute them.
 func (w *work[Q, O]) uploadPacked(q *Queue[Q]) error {
-	if err := q.Add(Item[Q]{Host: run(copykernel.Pack(w.staging.HostAt(0), w.src.Tensor, w.src.At))}); err != nil {
+	if err := q.Add(Item[Q]{Host: run(hostcopy.Pack(w.staging.HostAt(0), w.src.Tensor, w.src.At))}); err != nil {
 		return err
 	}
-	c, _ := strided.Unpack(w.dst.Tensor)
+	c, _ := copyplan.Unpack(w.dst.Tensor)
 	return w.copy(w.dst.Object, w.staging, c)
 }
 
 // downloadPacked lets the device pack the elements, and the host distribute them.
 func (w *work[Q, O]) downloadPacked(q *Queue[Q]) error {
-	c, _ := strided.Pack(w.src.Tensor)
+	c, _ := copyplan.Pack(w.src.Tensor)
 	if err := w.copy(w.staging, w.src.Object, c); err != nil {
 		return err
 	}
-	return q.Add(Item[Q]{Host: run(copykernel.Unpack(w.dst.Tensor, w.dst.At, w.staging.HostAt(0)))})
+	return q.Add(Item[Q]{Host: run(hostcopy.Unpack(w.dst.Tensor, w.dst.At, w.staging.HostAt(0)))})
 }

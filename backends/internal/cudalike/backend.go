@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/dl"
-	"github.com/dlx-go/dlx/backends/internal/gather"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -35,7 +35,7 @@ type Facts struct {
 	// Kernels returns the kernels for strided copies, as images for [Context.LoadModule], the best first. An image
 	// that the device does not run is followed by another one.
 	Kernels func(Description) []string
-	Limits  gather.Limits
+	Limits  gpucopy.Limits
 
 	// Files reads files straight into memory of devices; nil if the API has no library for that.
 	Files Files
@@ -46,10 +46,10 @@ type Backend struct {
 	Facts
 	driver Driver
 
-	live                                                   shell.Counters
+	live                                                   devicebase.Counters
 	streams, semaphores, ipcEvents, timers, marks, buffers *backendkit.LiveCounter
 
-	hostWork shell.Fence // one for all devices, since their streams wait for each other
+	hostWork devicebase.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
 	waits    semaphoreWaits
 	kernels  sync.Map // of *kernels, by ordinal
@@ -61,7 +61,7 @@ var _ core.Backend = (*Backend)(nil)
 // New makes a backend. It must be called once for an API, when the program starts.
 func New(d Driver, f Facts) *Backend {
 	b := &Backend{Facts: f, driver: d, imports: ipcImports{open: make(map[ipcKey]*ipcMapping)}}
-	b.live = shell.NewCounters(b.Name())
+	b.live = devicebase.NewCounters(b.Name())
 	count := func(kind string) *backendkit.LiveCounter { return backendkit.NewLiveCounter(b.Name() + "." + kind) }
 	b.streams, b.semaphores, b.ipcEvents = count("Stream"), count("Semaphore"), count("IPCEvent")
 	b.timers, b.marks, b.buffers = count("Timer"), count("Mark"), count("GLBuffer")

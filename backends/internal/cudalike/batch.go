@@ -5,9 +5,9 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/shell"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
 )
@@ -19,7 +19,7 @@ func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.
 		return err
 	}
 	defer d.Drop()
-	return shell.CopyBatch(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, pairs []shell.Pair[operand]) error {
+	return devicebase.CopyBatch(ctx, &d.Device, s, dst, src, d.operandOf, func(q *queue, pairs []devicebase.Pair[operand]) error {
 		if q != nil {
 			return d.copyBatch(ctx, q, false, pairs)
 		}
@@ -28,11 +28,11 @@ func (d *device) CopyBatch(ctx context.Context, s core.Stream, dst, src []*core.
 }
 
 // copyBatch copies pairs that do not depend on each other. waits says that the caller waits for the copies.
-func (d *device) copyBatch(ctx context.Context, q *queue, waits bool, pairs []shell.Pair[operand]) error {
+func (d *device) copyBatch(ctx context.Context, q *queue, waits bool, pairs []devicebase.Pair[operand]) error {
 	b := &batch{device: d, queue: q, waits: waits}
 	for _, p := range pairs {
 		w := &work{device: d, queue: q, waits: waits, dst: p.Dst, src: p.Src, few: p.Dst.tensor.NumBytes() <= staging.SmallBytes}
-		w.geometry, w.bits = strided.OfBits(w.dst.tensor, w.src.tensor)
+		w.geometry, w.bits = copyplan.OfBits(w.dst.tensor, w.src.tensor)
 		if err := w.verify(); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (b *batch) submit(ctx context.Context) error {
 		add(w)
 		pieces.Add(w.dst.base+uintptr(w.geometry.Dst), w.src.base+uintptr(w.geometry.Src), w.geometry.Elem)
 	}
-	var fill, empty []copykernel.Job // by the host, before and after the device's copies
+	var fill, empty []hostcopy.Job // by the host, before and after the device's copies
 	if len(staged) > 0 {
 		w := &work{device: b.device, queue: b.queue, waits: b.waits}
 		pinned, err := w.allocTemp(ctx, b.device.backend.Host, bytes, core.Spec{DType: core.TypeUint8, Shape: []int64{bytes}})
@@ -112,9 +112,9 @@ func (b *batch) submit(ctx context.Context) error {
 			dst, src, at := w.dst.base+uintptr(w.geometry.Dst), w.src.base+uintptr(w.geometry.Src), pinned.base+uintptr(w.at)
 			if w.src.reachable {
 				pieces.Add(at, src, w.geometry.Elem)
-				empty = append(empty, copykernel.Bytes(dst, at, w.geometry.Elem))
+				empty = append(empty, hostcopy.Bytes(dst, at, w.geometry.Elem))
 			} else {
-				fill = append(fill, copykernel.Bytes(at, src, w.geometry.Elem))
+				fill = append(fill, hostcopy.Bytes(at, src, w.geometry.Elem))
 				pieces.Add(dst, at, w.geometry.Elem)
 			}
 		}
@@ -141,9 +141,9 @@ func (b *batch) oneByOne(ctx context.Context, works []*work, staged []stagedWork
 // staging memory.
 type batchCommands struct {
 	queue  *queue
-	fill   []copykernel.Job
+	fill   []hostcopy.Job
 	pieces Pieces
-	empty  []copykernel.Job
+	empty  []hostcopy.Job
 }
 
 // enqueue enqueues the copies in this order.
@@ -169,9 +169,9 @@ func (b *batchCommands) enqueue() error {
 }
 
 // hostJobs enqueues copies by the host, if there are any.
-func (q *queue) hostJobs(jobs []copykernel.Job) error {
+func (q *queue) hostJobs(jobs []hostcopy.Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	return q.hostWork(q, func() error { return copykernel.RunAll(jobs, runtime.GOMAXPROCS(0)) })
+	return q.hostWork(q, func() error { return hostcopy.RunAll(jobs, runtime.GOMAXPROCS(0)) })
 }

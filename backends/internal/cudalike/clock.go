@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -24,8 +24,8 @@ func (t *timedEvent) drop() {
 }
 
 // newClock makes the clock of a device.
-func (d *device) newClock() shell.Clock[*timedEvent] {
-	return shell.Clock[*timedEvent]{
+func (d *device) newClock() devicebase.Clock[*timedEvent] {
+	return devicebase.Clock[*timedEvent]{
 		Device: &d.Device,
 		Live:   d.backend.marks,
 		Lost:   d.lostError,

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -20,7 +20,7 @@ func (d *device) Copy(ctx context.Context, s core.Stream, dst, src *core.Tensor)
 		return err
 	}
 	defer d.Drop()
-	q, p, todo, err := shell.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
+	q, p, todo, err := devicebase.BeginCopy[*queue](ctx, &d.Device, s, dst, src, d.operandOf)
 	if err != nil || !todo {
 		return err
 	}
@@ -44,10 +44,10 @@ type operand struct {
 	otherDevice bool    // another opened device allocated the memory as pinned
 }
 
-// Ours implements [shell.Operand].
+// Ours implements [devicebase.Operand].
 func (o operand) Ours() bool { return o.reachable }
 
-// Host implements [shell.Operand]. It returns 0, since backendkit.CheckCopy has compared all addresses of the host.
+// Host implements [devicebase.Operand]. It returns 0, since backendkit.CheckCopy has compared all addresses of the host.
 func (o operand) Host() uintptr { return 0 }
 
 // operandOf returns the memory of t. It fails with ErrDevice for memory of another device.
@@ -66,7 +66,7 @@ func (d *device) operandOf(t *core.Tensor) (operand, error) {
 
 // run does the copy if the caller waits for it, and enqueues it otherwise.
 func (w *work) run(ctx context.Context) error {
-	w.geometry, w.bits = strided.OfBits(w.dst.tensor, w.src.tensor)
+	w.geometry, w.bits = copyplan.OfBits(w.dst.tensor, w.src.tensor)
 	if err := w.verify(); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendtest"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -21,12 +21,12 @@ func kernels(cudalike.Description) []string { return []string{"gather"} }
 // and it has no streams of threads.
 var rocm = cudalike.New(newFake("rocm"), cudalike.Facts{
 	API: "HIP", Visible: "whether HIP_VISIBLE_DEVICES hides it", Device: core.DeviceROCM, Host: core.DeviceROCMHost, ClockStep: time.Microsecond,
-	Kernels: kernels, Limits: gather.CUDALimits(),
+	Kernels: kernels, Limits: gpucopy.CUDALimits(),
 })
 
 // other is another such API in the same program.
 var other = cudalike.New(newFake("ext_dev"), cudalike.Facts{
-	API: "other", Device: core.DeviceExt, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Kernels: kernels, Limits: gather.CUDALimits(),
+	API: "other", Device: core.DeviceExt, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Kernels: kernels, Limits: gpucopy.CUDALimits(),
 })
 
 func open(tb testing.TB, b *cudalike.Backend, index int32) core.Device {

@@ -8,13 +8,13 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 )
 
 // device is an opened device: a reference to its primary context, and what belongs to it.
 type device struct {
-	shell.Device
+	devicebase.Device
 	backend      *Backend
 	importTypes  []core.HandleType // of memory
 	exportTypes  []core.HandleType
@@ -26,14 +26,14 @@ type device struct {
 	contextLost  atomic.Bool           // the context has failed: no work runs, and no call waits
 	events       eventList
 	timedEvents  eventList
-	clock        shell.Clock[*timedEvent]
+	clock        devicebase.Clock[*timedEvent]
 	kernels      *kernels
 	ipc          ipcExports
 	mapped       sync.Map // of *mappedMemory in use, by the address of the memory that was handed out
 
 	// guarded by Mu
 	*blockpool.Pool[class, block]
-	queues shell.Lending[*queue] // for copies without a stream, and for work that needs a second stream
+	queues devicebase.Lending[*queue] // for copies without a stream, and for work that needs a second stream
 }
 
 var (
@@ -155,7 +155,7 @@ func (d *device) borrow() (*queue, error) { return d.queues.Borrow(&d.Device, d.
 // giveBack returns a stream that was lent. It must have no unfinished work.
 func (d *device) giveBack(q *queue) { d.queues.GiveBack(&d.Device, q) }
 
-// Close releases everything that belongs to the device: see [shell.Device.Shut].
+// Close releases everything that belongs to the device: see [devicebase.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		queues := d.queues.All(&d.Device)

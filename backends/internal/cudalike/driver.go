@@ -4,7 +4,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -131,7 +131,7 @@ type Context interface {
 	CopyBatch(p Pieces, stream, event uintptr) (recorded bool, s Status)
 
 	// CopyBox copies a box, whose pitches are less than 2 GiB.
-	CopyBox(dst, src uintptr, b strided.Box, stream uintptr) Status
+	CopyBox(dst, src uintptr, b copyplan.Box, stream uintptr) Status
 
 	// LoadModule loads kernels of [Facts]. It fails with WrongImage if the device does not run such code.
 	// UnloadModule unloads them; no work may be using them. Function returns a function, which is valid until its
@@ -157,7 +157,7 @@ type Context interface {
 
 	// CopyPeer copies n bytes, and CopyPeerBox copies a box, on a stream of the context.
 	CopyPeer(p PeerCopy, n int64, stream uintptr) Status
-	CopyPeerBox(p PeerCopy, b strided.Box, stream uintptr) Status
+	CopyPeerBox(p PeerCopy, b copyplan.Box, stream uintptr) Status
 
 	// NewMapped allocates memory of a device, which can be exported as t: core.HandleOpaqueFD or core.HandleDMABuf. It
 	// maps the memory for that device alone. CloseMapped unmaps it; no work may be using it. The memory is freed when

@@ -9,10 +9,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/gather"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -293,16 +293,16 @@ func (c fakeContext) Elapsed(from, to uintptr) (time.Duration, cudalike.Status) 
 }
 
 // do enqueues a copy on a stream.
-func (c fakeContext) do(on uintptr, call string, dst, src uintptr, x strided.Copy) cudalike.Status {
-	return result(call, c.stream(on).Enqueue(func() error { return copykernel.Run(dst, src, x, false, 1) }))
+func (c fakeContext) do(on uintptr, call string, dst, src uintptr, x copyplan.Copy) cudalike.Status {
+	return result(call, c.stream(on).Enqueue(func() error { return hostcopy.Run(dst, src, x, false, 1) }))
 }
 
 // Copy does not record every second event.
 func (c fakeContext) Copy(dst, src uintptr, n int64, on, event uintptr) (recorded bool, s cudalike.Status) {
-	x := strided.Copy{Elem: n}
+	x := copyplan.Copy{Elem: n}
 	for _, p := range []uintptr{dst, src} {
 		if a, _ := c.Pointer(p); a.Type == 0 { // host memory that is not pinned
-			return false, result("Copy", copykernel.Run(dst, src, x, false, 1))
+			return false, result("Copy", hostcopy.Run(dst, src, x, false, 1))
 		}
 	}
 	s = c.do(on, "Copy", dst, src, x)
@@ -315,13 +315,13 @@ func (c fakeContext) Copy(dst, src uintptr, n int64, on, event uintptr) (recorde
 // CopyBatch begins with the last piece.
 func (c fakeContext) CopyBatch(p cudalike.Pieces, on, event uintptr) (recorded bool, s cudalike.Status) {
 	for i := len(p.Dst) - 1; i >= 0 && s.OK(); i-- {
-		s = c.do(on, "CopyBatch", p.Dst[i], p.Src[i], strided.Copy{Elem: int64(p.Size[i])})
+		s = c.do(on, "CopyBatch", p.Dst[i], p.Src[i], copyplan.Copy{Elem: int64(p.Size[i])})
 	}
 	return s.OK() && event != 0 && c.RecordEvent(event, on).OK(), s
 }
 
-func (c fakeContext) CopyBox(dst, src uintptr, b strided.Box, on uintptr) cudalike.Status {
-	return c.do(on, "CopyBox", dst, src, strided.Copy{Elem: b.Row, Axes: []strided.Axis{
+func (c fakeContext) CopyBox(dst, src uintptr, b copyplan.Box, on uintptr) cudalike.Status {
+	return c.do(on, "CopyBox", dst, src, copyplan.Copy{Elem: b.Row, Axes: []copyplan.Axis{
 		{N: b.Slices, Dst: b.DstSlicePitch, Src: b.SrcSlicePitch}, {N: b.Rows, Dst: b.DstRowPitch, Src: b.SrcRowPitch},
 	}})
 }
@@ -331,7 +331,7 @@ func (c fakeContext) CopyPeer(p cudalike.PeerCopy, n int64, on uintptr) cudalike
 	return s
 }
 
-func (c fakeContext) CopyPeerBox(p cudalike.PeerCopy, b strided.Box, on uintptr) cudalike.Status {
+func (c fakeContext) CopyPeerBox(p cudalike.PeerCopy, b copyplan.Box, on uintptr) cudalike.Status {
 	return c.CopyBox(p.Dst, p.Src, b, on)
 }
 
@@ -365,11 +365,11 @@ func (c fakeContext) Function(_ uintptr, name string) (uintptr, cudalike.Status)
 
 // Launch does what the kernel does: see gather.cu.
 func (c fakeContext) Launch(word uintptr, _ [3]uint32, _ uint32, dst, src uintptr, constants unsafe.Pointer, on uintptr) cudalike.Status {
-	k := *(*gather.Constants)(constants)
+	k := *(*gpucopy.Constants)(constants)
 	w := int64(word)
-	x := strided.Copy{Elem: w, Dst: int64(k.DstFirst) * w, Src: int64(k.SrcFirst) * w}
+	x := copyplan.Copy{Elem: w, Dst: int64(k.DstFirst) * w, Src: int64(k.SrcFirst) * w}
 	for i := range k.N {
-		x.Axes = append(x.Axes, strided.Axis{N: int64(k.N[i]), Dst: int64(k.DstStep[i]) * w, Src: int64(k.SrcStep[i]) * w})
+		x.Axes = append(x.Axes, copyplan.Axis{N: int64(k.N[i]), Dst: int64(k.DstStep[i]) * w, Src: int64(k.SrcStep[i]) * w})
 	}
 	slices.Reverse(x.Axes)
 	return c.do(on, "Launch", dst, src, x)

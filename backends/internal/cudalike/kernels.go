@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/dlx-go/dlx/backends/internal/dl"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -20,8 +20,8 @@ type kernels struct {
 	mu        sync.Mutex
 	uses      int // opened devices
 	module    uintptr
-	functions map[gather.Shader]*kernel // all, or none; not changed while there are uses
-	missing   error                     // why there are none
+	functions map[gpucopy.Shader]*kernel // all, or none; not changed while there are uses
+	missing   error                      // why there are none
 }
 
 // kernel is one of the functions.
@@ -67,8 +67,8 @@ func (k *kernels) load(b *Backend, c Context, images []string) error {
 	if err := b.check(s, "the kernels for strided copies"); err != nil {
 		return err
 	}
-	k.functions = make(map[gather.Shader]*kernel)
-	for _, shader := range gather.Shaders() {
+	k.functions = make(map[gpucopy.Shader]*kernel)
+	for _, shader := range gpucopy.Shaders() {
 		if shader.Packed {
 			continue // only for APIs that have no bytes in memory
 		}
@@ -113,13 +113,13 @@ func (w *work) byKernel() error {
 	dst, src := w.dst.base&^(word-1), w.src.base&^(word-1)
 	c.Dst += int64(w.dst.base - dst)
 	c.Src += int64(w.src.base - src)
-	for part := range gather.Plan(c, d.backend.Limits) {
+	for part := range gpucopy.Plan(c, d.backend.Limits) {
 		if d.kernels.missing != nil {
 			return d.kernels.missing
 		}
 		k := d.kernels.functions[part.Shader]
 		putBack := k.keepHandlers()
-		s := d.context.Launch(k.function, part.Groups, gather.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
+		s := d.context.Launch(k.function, part.Groups, gpucopy.GroupSize, dst+uintptr(part.Dst.Offset), src+uintptr(part.Src.Offset), unsafe.Pointer(&part.Constants), w.queue.raw)
 		putBack()
 		if err := d.check(s, "the kernel %v", part.Shader); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
@@ -15,7 +15,7 @@ import (
 func backendWith(name core.DeviceType, images ...string) (*fake, *cudalike.Backend) {
 	f := newFake(name.BackendName())
 	return f, cudalike.New(f, cudalike.Facts{
-		API: "other", Device: name, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Limits: gather.CUDALimits(),
+		API: "other", Device: name, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Limits: gpucopy.CUDALimits(),
 		Kernels: func(cudalike.Description) []string { return images },
 	})
 }

@@ -3,8 +3,8 @@ package cudalike
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -46,7 +46,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		}
 		defer x.Drop()
 	}
-	q, todo, err := shell.BeginCopyPeer[*queue](ctx, &d.Device, &p.Device, s, dst, src)
+	q, todo, err := devicebase.BeginCopyPeer[*queue](ctx, &d.Device, &p.Device, s, dst, src)
 	if err != nil || !todo {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c peerCopy) enableAccess() error {
 
 // verify fails if memory that another library calls the driver's is not.
 func (c peerCopy) verify(call string) error {
-	geometry, bits := strided.OfBits(c.dst, c.src)
+	geometry, bits := copyplan.OfBits(c.dst, c.src)
 	r := geometry.ByteRange(bits)
 	for _, x := range []struct {
 		*device
@@ -127,7 +127,7 @@ func (c peerCopy) verify(call string) error {
 
 // submit submits the copy in the fastest way that is possible. q is a stream of either device.
 func (c peerCopy) submit(ctx context.Context, q *queue) error {
-	geometry, bits := strided.OfBits(c.dst, c.src)
+	geometry, bits := copyplan.OfBits(c.dst, c.src)
 	x := &peerCommands{peerCopy: c, queue: q, pieces: geometry}
 	_, contiguous := geometry.Contiguous()
 	switch {
@@ -135,7 +135,7 @@ func (c peerCopy) submit(ctx context.Context, q *queue) error {
 		return c.pack(ctx, q)
 	case contiguous:
 	case !c.to.backend.NoPeerBoxes && fewBoxes(geometry):
-		var box strided.Box
+		var box copyplan.Box
 		box, x.pieces = geometry.Boxes()
 		x.box = &box
 	default:
@@ -149,8 +149,8 @@ func (c peerCopy) submit(ctx context.Context, q *queue) error {
 type peerCommands struct {
 	peerCopy
 	queue  *queue
-	pieces strided.Copy
-	box    *strided.Box // what a piece is; nil for contiguous bytes
+	pieces copyplan.Copy
+	box    *copyplan.Box // what a piece is; nil for contiguous bytes
 }
 
 func (x *peerCommands) enqueue() error {

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/stream"
 )
@@ -49,7 +49,7 @@ func (d *device) newQueue() (*queue, error) {
 
 // streamOf returns s as a stream of this device.
 func (d *device) streamOf(call string, s core.Stream) (*queue, error) {
-	return shell.StreamOf[*queue](&d.Device, call, s)
+	return devicebase.StreamOf[*queue](&d.Device, call, s)
 }
 
 func (q *queue) Device() core.Device { return q.device }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestAnEventAfterAWaitStandsForIt(t *testing.T) {
 	f := newFake("waits")
 	d := open(t, cudalike.New(f, cudalike.Facts{
-		API: "waits", Device: core.DeviceMAIA, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Kernels: kernels, Limits: gather.CUDALimits(),
+		API: "waits", Device: core.DeviceMAIA, Host: core.DeviceROCMHost, ClockStep: time.Microsecond, Kernels: kernels, Limits: gpucopy.CUDALimits(),
 	}), 0)
 	must := func(errs ...error) {
 		t.Helper()

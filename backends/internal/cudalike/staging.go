@@ -6,8 +6,8 @@ import (
 	"errors"
 	"runtime"
 
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/staging"
 )
@@ -31,7 +31,7 @@ type stagedCopy struct {
 
 // stagedPiece is a piece of a copy. Its bytes begin at an offset in memory of the device.
 type stagedPiece struct {
-	strided.Copy
+	copyplan.Copy
 	at int64
 }
 
@@ -99,9 +99,9 @@ func (x *stagedCopy) pieces() error {
 }
 
 func (x *stagedCopy) enqueueAll() error {
-	device := strided.Destination
+	device := copyplan.Destination
 	if x.dst.host {
-		device = strided.Source
+		device = copyplan.Source
 	}
 	for piece, at := range x.geometry.Chunks(device, staging.PieceBytes) {
 		if err := x.pipeline.Put(x.ctx, stagedPiece{piece, at}); err != nil {
@@ -186,18 +186,18 @@ func (x *stagedCopy) byHost(pinned uintptr, p stagedPiece) error {
 		piece.Dst -= p.at
 	}
 	return x.hostQueue.hostWork(x.queue, func() error {
-		return copykernel.Run(dst, src, inShares(piece), false, runtime.GOMAXPROCS(0))
+		return hostcopy.Run(dst, src, inShares(piece), false, runtime.GOMAXPROCS(0))
 	})
 }
 
 // inShares divides contiguous bytes into rows, so that several threads copy them: alone, a thread is slower than the bus,
 // since mostly one side is in no cache. What makes no whole row is a copy of one thread.
-func inShares(c strided.Copy) strided.Copy {
+func inShares(c copyplan.Copy) copyplan.Copy {
 	const row = 256 << 10
 	if len(c.Axes) > 0 || c.Elem%row != 0 || c.Elem == row {
 		return c
 	}
-	c.Axes = []strided.Axis{{N: c.Elem / row, Dst: row, Src: row}}
+	c.Axes = []copyplan.Axis{{N: c.Elem / row, Dst: row, Src: row}}
 	c.Elem = row
 	return c
 }

@@ -6,8 +6,8 @@ import (
 	"runtime"
 
 	"github.com/dlx-go/dlx/backends/backendkit"
-	"github.com/dlx-go/dlx/backends/internal/copykernel"
-	"github.com/dlx-go/dlx/backends/internal/strided"
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -19,7 +19,7 @@ type work struct {
 	way      way
 	waits    bool // the caller waits for earlier work and for the copy
 	dst, src operand
-	geometry strided.Copy
+	geometry copyplan.Copy
 	bits     bool // geometry counts bits, not bytes
 	checks   bool // the commands check themselves whether the stream is being captured
 	few      bool // host memory that may be pinned is few bytes: it is not worth asking the driver
@@ -46,7 +46,7 @@ const (
 )
 
 // fewBoxes reports whether rectangular commands do a copy well.
-func fewBoxes(c strided.Copy) bool {
+func fewBoxes(c copyplan.Copy) bool {
 	box, at := c.Boxes()
 	return at.Count() <= maxBoxes && box.Row >= minRow && max(box.DstRowPitch, box.SrcRowPitch) <= maxPitch
 }
@@ -167,7 +167,7 @@ func (w *work) boxes() error {
 // onHost lets the host copy: in the stream, or at once if the caller has waited for earlier work.
 func (w *work) onHost() error {
 	dst, src, c := w.dst.base, w.src.base, w.geometry
-	f := func() error { return copykernel.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
+	f := func() error { return hostcopy.Run(dst, src, c, false, runtime.GOMAXPROCS(0)) }
 	if w.waits {
 		return f()
 	}

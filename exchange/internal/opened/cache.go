@@ -141,9 +141,9 @@ func (c *Cache) fill(ctx context.Context, e *Entry, open func(context.Context) (
 	e.memory, e.err = open(ctx)
 	if e.err == nil {
 		liveOpened.Add(1)
-		inside.Opened(e.key.place())
+		privateCore.Opened(e.key.place())
 		if e.kept {
-			e.detach = inside.Attach(e.key.Root, e)
+			e.detach = privateCore.Attach(e.key.Root, e)
 		}
 	}
 	c.mu.Lock()
@@ -184,7 +184,7 @@ func (e *Entry) Release() {
 	if last {
 		e.memory.Free()
 		liveOpened.Add(-1)
-		inside.Closed(e.key.place())
+		privateCore.Closed(e.key.place())
 		close(e.freed)
 		c.unblock(e.key.Device)
 	}

@@ -110,7 +110,7 @@ func importDuplicate(ctx context.Context, i core.MemoryImporter, x core.External
 		return nil, err
 	}
 	liveOpened.Add(1)
-	inside.Opened(m.ID)
+	privateCore.Opened(m.ID)
 	f := importOwner{m, closing}
 	if ordered, ok := m.Owner.(orderedOwner); ok {
 		m.Owner = orderedImport{f, ordered}
@@ -141,7 +141,7 @@ func (f importOwner) close() {
 		f.closing()
 	}
 	liveOpened.Add(-1)
-	inside.Closed(f.imported.ID)
+	privateCore.Closed(f.imported.ID)
 }
 
 // orderedImport leaves the waiting for work to the device, whose Close waits for that.

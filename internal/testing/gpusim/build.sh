@@ -10,10 +10,10 @@ warnings=(-fPIC -fvisibility=hidden -O2 -g -Wall -Wextra ${CGO_CFLAGS:-} ${CFLAG
 sources=(./*.c)
 flags=(-Wl,-soname,libcuda.so.1)
 
-# kernels compiles backends/internal/gather/gather.cu for the host, as hip/hiprtc.c compiles a text, to an object.
+# kernels compiles backends/internal/gpucopy/gather.cu for the host, as hip/hiprtc.c compiles a text, to an object.
 kernels() {
   local text names
-  text=$(cat hip/prelude.h ../../../../backends/internal/gather/gather.cu)
+  text=$(cat hip/prelude.h ../../../../backends/internal/gpucopy/gather.cu)
   text=$(${CXX:-g++} -x c++ -std=c++17 -w -E - <<<"$text")
   names=$(grep -oE '__attribute__\(\(global\)\) *void +\w+' <<<"$text" | awk '{ print $NF }')
   {

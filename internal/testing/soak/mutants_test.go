@@ -39,11 +39,11 @@ var planted = []mutant{
 	{name: "a copy of what is read-only is not", edits: []edit{{"exchange/copying.go", "if m.o.Copy == Always {\n\t\tc.result.Flags", "if m.o.Copy != Never {\n\t\tc.result.Flags"}}},
 	{name: "what is to be copied is shared where it is open", edits: []edit{{"exchange/exchange.go", "o.Copy == Always || o.Only != 0", "o.Only != 0"}}},
 	{name: "what is copied together comes in another order", edits: []edit{{"exchange/toall.go", "b.results[item.index] = t", "b.results[c.items[len(c.items)-1-i].index] = t"}}},
-	{name: "what is copied together waits for its first source", test: "./stream TestSubmitWaitsForEachSource", edits: []edit{{"stream/uses.go", "if last != nil && sameEvent(inside.LastWrite(u.at(i)), last) {", "if last != nil {"}}},
+	{name: "what is copied together waits for its first source", test: "./stream TestSubmitWaitsForEachSource", edits: []edit{{"stream/uses.go", "if last != nil && sameEvent(privateCore.LastWrite(u.at(i)), last) {", "if last != nil {"}}},
 	{name: "the host sees memory of a renderer elsewhere", tags: true, edits: []edit{{"backends/vulkan/imported.go", "whole: b.MemorySize, host: b.Mapped,", "whole: b.MemorySize, host: b.Mapped + 4,"}}},
 	{name: "what is joined lies in one place", edits: []edit{{"core/join.go", "part, by, err := j.part(at, t)", "part, by, err := j.part(0, t)"}}},
 	{name: "a slice is not pinned", mode: "collector", edits: []edit{{"core/element.go", "\tp.Pin(first)\n", "\t_ = first\n"}}},
-	{name: "a device closes with memory in use", rare: true, edits: []edit{{"backends/internal/shell/device.go", "d.open.Set(\"memory\", d.Memories)", "d.open.Set(\"memory\", 0)"}}},
+	{name: "a device closes with memory in use", rare: true, edits: []edit{{"backends/internal/devicebase/device.go", "d.open.Set(\"memory\", d.Memories)", "d.open.Set(\"memory\", 0)"}}},
 }
 
 // budget is the most steps that a mutant lives for, and a rare one.
@@ -179,9 +179,9 @@ func hunt(t *testing.T, root string, m mutant) {
 // found are the defects that were found in this project, put back. Those that no program over the API can reach are left to the tests that are named.
 var found = []mutant{
 	{name: "a pointer to what lies beside the memory is kept", tags: true, mode: "collector", edits: []edit{
-		{"backends/internal/copykernel/job.go", "\t\"unsafe\"\n", "\t\"sync/atomic\"\n\t\"unsafe\"\n"},
-		{"backends/internal/copykernel/job.go", "// pointer turns the address of an element", "var kept [64]unsafe.Pointer\n\nvar next atomic.Int32\n\n// pointer turns the address of an element"},
-		{"backends/internal/copykernel/job.go", "\tc.Dst, c.Src = 0, 0\n\treturn Copy(", "\tkept[next.Add(1)&63], kept[next.Add(1)&63] = pointer(dst), pointer(src)\n\tc.Dst, c.Src = 0, 0\n\treturn Copy("},
+		{"backends/internal/hostcopy/job.go", "\t\"unsafe\"\n", "\t\"sync/atomic\"\n\t\"unsafe\"\n"},
+		{"backends/internal/hostcopy/job.go", "// pointer turns the address of an element", "var kept [64]unsafe.Pointer\n\nvar next atomic.Int32\n\n// pointer turns the address of an element"},
+		{"backends/internal/hostcopy/job.go", "\tc.Dst, c.Src = 0, 0\n\treturn Copy(", "\tkept[next.Add(1)&63], kept[next.Add(1)&63] = pointer(dst), pointer(src)\n\tc.Dst, c.Src = 0, 0\n\treturn Copy("},
 	}},
 	{name: "a pointer to what lies beside the memory is written to C", tags: true, mode: "collector", rare: true, edits: []edit{{"backends/vulkan/descriptor.go", "setNumber(&c.mapped, o.host)", "c.mapped = *(*unsafe.Pointer)(unsafe.Pointer(&o.host))"}}},
 	{name: "a VkBuffer of a renderer is not exported", tags: true, test: "./exchange TestMovesOfADescribedVkBuffer", edits: []edit{{"backends/vulkan/imported.go", "exports: driver.Handles(b.ExportTypes), dedicated", "exports: 0, dedicated"}}},
@@ -216,7 +216,7 @@ var found = []mutant{
 		{"tensorfile/write.go", "\terr = atomicfile.Write(", "\t_ = os.Remove(path)\n\terr = atomicfile.Write("},
 	}},
 	{name: "bench takes the old report away first", test: "./cmd/dlx TestAReplacedFileKeepsItsPermissions", edits: []edit{{"cmd/dlx/bench_html.go", "\terr := atomicfile.Write(", "\t_ = os.Remove(path)\n\terr := atomicfile.Write("}}},
-	{name: "a truncated input ends as a wrong command line", test: "./cmd/dlx TestAFileThatIsTruncatedMeanwhileIsAFailure", edits: []edit{{"backends/internal/copykernel/guard.go", "uintptr(end-first))(address)", "uintptr((end-first)*0))(address)"}}},
+	{name: "a truncated input ends as a wrong command line", test: "./cmd/dlx TestAFileThatIsTruncatedMeanwhileIsAFailure", edits: []edit{{"backends/internal/hostcopy/guard.go", "uintptr(end-first))(address)", "uintptr((end-first)*0))(address)"}}},
 	{name: "a symbolic link is replaced by a file", test: "./internal/atomicfile TestASymbolicLinkIsWrittenThrough", edits: []edit{{"internal/atomicfile/atomicfile.go", "next, err := os.Readlink(end)\n\t\tif err != nil {", "next, err := os.Readlink(end)\n\t\tif err != nil || next != \"\" {"}}},
 	{name: "a pipe is replaced by a file", test: "./internal/atomicfile TestWhatIsNoFileIsLeftAlone", edits: []edit{{"internal/atomicfile/atomicfile.go", "if descriptor || !info.Mode().IsRegular() || err != nil", "if descriptor || info.IsDir() || err != nil"}}},
 	{name: "a long name cannot be written", test: "./internal/atomicfile TestAnyNameThatTheSystemAllows", edits: []edit{

@@ -92,8 +92,8 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
 // steps are the functions that enum dlx_step stands for.
@@ -112,7 +112,7 @@ func (c context) CopyBatch(p cudalike.Pieces, stream, event uintptr) (recorded b
 		(*C.size_t)(unsafe.Pointer(&p.Size[0])), C.size_t(len(p.Dst)), C.uintptr_t(stream), C.uintptr_t(event)))
 }
 
-func (c context) CopyBox(dst, src uintptr, b strided.Box, stream uintptr) cudalike.Status {
+func (c context) CopyBox(dst, src uintptr, b copyplan.Box, stream uintptr) cudalike.Status {
 	return answer("cuMemcpy3DAsync", C.dlx_copy_box(C.uintptr_t(c), C.CUdeviceptr(dst), C.CUdeviceptr(src), C.size_t(b.Row), C.size_t(b.Rows), C.size_t(b.Slices),
 		C.size_t(b.DstRowPitch), C.size_t(b.DstSlicePitch/b.DstRowPitch), C.size_t(b.SrcRowPitch), C.size_t(b.SrcSlicePitch/b.SrcRowPitch), C.uintptr_t(stream)))
 }

@@ -28,8 +28,8 @@ static CUresult dlx_peer_copy_box(uintptr_t context, uintptr_t to, CUdeviceptr d
 import "C"
 
 import (
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
 func (library) CanAccessPeer(ordinal, peer int32) (bool, cudalike.Status) {
@@ -51,7 +51,7 @@ func (c context) CopyPeer(p cudalike.PeerCopy, n int64, stream uintptr) cudalike
 	return answer("cuMemcpyPeerAsync", C.dlx_peer_copy(C.uintptr_t(c), C.uintptr_t(p.To), C.CUdeviceptr(p.Dst), C.uintptr_t(p.From), C.CUdeviceptr(p.Src), C.size_t(n), C.uintptr_t(stream)))
 }
 
-func (c context) CopyPeerBox(p cudalike.PeerCopy, b strided.Box, stream uintptr) cudalike.Status {
+func (c context) CopyPeerBox(p cudalike.PeerCopy, b copyplan.Box, stream uintptr) cudalike.Status {
 	return answer("cuMemcpy3DPeerAsync", C.dlx_peer_copy_box(C.uintptr_t(c), C.uintptr_t(p.To), C.CUdeviceptr(p.Dst), C.uintptr_t(p.From), C.CUdeviceptr(p.Src), C.uintptr_t(stream),
 		C.size_t(b.Row), C.size_t(b.Rows), C.size_t(b.Slices),
 		C.size_t(b.DstRowPitch), C.size_t(b.DstSlicePitch), C.size_t(b.SrcRowPitch), C.size_t(b.SrcSlicePitch)))

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -99,7 +99,7 @@ func (e *encoding) copyPieces(c deviceCopy) error {
 // gather encodes a copy by kernels, in as many dispatches as they need.
 func (e *encoding) gather(c deviceCopy) error {
 	d := e.device
-	for part := range gather.Plan(c.Geometry, gather.MetalLimits()) {
+	for part := range gpucopy.Plan(c.Geometry, gpucopy.MetalLimits()) {
 		pipeline, err := d.kernels.get(d, part.Shader)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (e *encoding) gather(c deviceCopy) error {
 		d.driver.SetBuffer(compute, c.Dst.buffer, uint64(part.Dst.Offset), 0)
 		d.driver.SetBuffer(compute, c.Src.buffer, uint64(part.Src.Offset), 1)
 		d.driver.SetBytes(compute, constants(&part.Constants), 2)
-		d.driver.Dispatch(compute, part.Groups, [3]uint32{gather.GroupSize, 1, 1})
+		d.driver.Dispatch(compute, part.Groups, [3]uint32{gpucopy.GroupSize, 1, 1})
 	}
 	return nil
 }

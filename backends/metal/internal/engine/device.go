@@ -6,13 +6,13 @@ import (
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/gather"
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = shell.NewCounters(name)
+var live = devicebase.NewCounters(name)
 
 // device is an opened device.
 type device struct {
@@ -45,7 +45,7 @@ var (
 func openDevice(v driver.Driver, id driver.ID, index int32) core.Device {
 	v.Retain(id)
 	d := &device{driver: v, id: id, about: v.Describe(id), objects: make(map[driver.ID]*object)}
-	d.kernels.made = make(map[gather.Shader]driver.ID)
+	d.kernels.made = make(map[gpucopy.Shader]driver.ID)
 	d.Init(d, describe(v, id, d.about, index), live, liveStreams)
 	d.Pool = blockpool.New(name, &d.Mu, d.newBlock, d.Destroy)
 	return d
@@ -78,7 +78,7 @@ func (d *device) ImportStream(ctx context.Context, native uintptr) (core.Stream,
 	return d.OpenStream(ctx, call, func() (*queue, error) { return importQueue(d, id) })
 }
 
-// Close releases everything that belongs to the device: see [shell.Device.Shut].
+// Close releases everything that belongs to the device: see [devicebase.Device.Shut].
 func (d *device) Close() error {
 	return d.Shut(context.Background(), func() error {
 		for _, q := range d.Finished() {

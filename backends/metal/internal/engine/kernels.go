@@ -4,24 +4,24 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
 
 // constants returns the bytes that a kernel gets. They are copied before c goes.
-func constants(c *gather.Constants) []byte {
+func constants(c *gpucopy.Constants) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(c)), unsafe.Sizeof(*c))
 }
 
 // kernels are the pipelines of a device that copy between any strides. Each is compiled on first use.
 type kernels struct {
 	mu   sync.Mutex
-	made map[gather.Shader]driver.ID // MTLComputePipelineState
+	made map[gpucopy.Shader]driver.ID // MTLComputePipelineState
 }
 
 // get returns the pipeline of a shader, which the kernels own.
-func (k *kernels) get(d *device, s gather.Shader) (driver.ID, error) {
+func (k *kernels) get(d *device, s gpucopy.Shader) (driver.ID, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if id, ok := k.made[s]; ok {
@@ -41,9 +41,9 @@ func (k *kernels) get(d *device, s gather.Shader) (driver.ID, error) {
 	if id == 0 {
 		return 0, compilerError("newComputePipelineStateWithFunction:error:", failed)
 	}
-	if info.MaxThreads < gather.GroupSize {
+	if info.MaxThreads < gpucopy.GroupSize {
 		d.driver.Release(id)
-		return 0, errorf(core.ErrNotSupported, "maxTotalThreadsPerThreadgroup", "the kernel %v needs %d threads in a group, and this GPU has %d", s, gather.GroupSize, info.MaxThreads)
+		return 0, errorf(core.ErrNotSupported, "maxTotalThreadsPerThreadgroup", "the kernel %v needs %d threads in a group, and this GPU has %d", s, gpucopy.GroupSize, info.MaxThreads)
 	}
 	k.made[s] = id
 	return id, nil

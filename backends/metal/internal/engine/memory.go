@@ -98,7 +98,7 @@ func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 // Destroy releases the buffer of an object.
 func (d *device) Destroy(o *object) { d.driver.Release(o.buffer) }
 
-// handOut returns size bytes of o as memory of the device: see [shell.Device.HandOut]. d.Mu is held.
+// handOut returns size bytes of o as memory of the device: see [devicebase.Device.HandOut]. d.Mu is held.
 func (d *device) handOut(o *object, offset, size int64, locked, after func()) core.Memory {
 	own := d.objects[o.buffer]
 	if own == nil {

@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/internal/shell"
+	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
@@ -49,7 +49,7 @@ func (d *device) CopyPeer(ctx context.Context, s core.Stream, dst, src *core.Ten
 		}
 		defer x.Drop()
 	}
-	q, todo, err := shell.BeginCopyPeer[*queue](ctx, &d.Base.Device, &p.Base.Device, s, dst, src)
+	q, todo, err := devicebase.BeginCopyPeer[*queue](ctx, &d.Base.Device, &p.Base.Device, s, dst, src)
 	if err != nil || !todo {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 )
 
@@ -99,16 +99,16 @@ func (d *Driver) Dispatch(id driver.ID, groups, threads [3]uint32) {
 	}
 	size := uint64(threads[0]) * uint64(threads[1]) * uint64(threads[2])
 	switch {
-	case word == 0 || dst.object == nil || src.object == nil || len(e.bytes) != int(unsafe.Sizeof(gather.Constants{})):
+	case word == 0 || dst.object == nil || src.object == nil || len(e.bytes) != int(unsafe.Sizeof(gpucopy.Constants{})):
 		d.report("dispatchThreadgroups: without a pipeline, buffers or constants")
 		return
 	case uint64(groups[0])*uint64(groups[1])*uint64(groups[2]) == 0 || size == 0 || size > uint64(d.config.Threads):
 		d.report("dispatchThreadgroups:%v threadsPerThreadgroup:%v", groups, threads)
 		return
-	case threads != [3]uint32{gather.GroupSize, 1, 1}:
-		d.report("the kernels need threadgroups of %d threads, not of %v", gather.GroupSize, threads)
+	case threads != [3]uint32{gpucopy.GroupSize, 1, 1}:
+		d.report("the kernels need threadgroups of %d threads, not of %v", gpucopy.GroupSize, threads)
 	}
-	var k gather.Constants
+	var k gpucopy.Constants
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&k)), unsafe.Sizeof(k)), e.bytes)
 	low, high := reach(k.DstFirst, k.DstStep, k.N)
 	fits := func(b binding, low, high int64) bool {
@@ -125,7 +125,7 @@ func (d *Driver) Dispatch(id driver.ID, groups, threads [3]uint32) {
 }
 
 // reach returns the lowest and the highest word that a kernel uses on one side.
-func reach(first int32, steps [gather.MaxAxes]int32, n [gather.MaxAxes]uint32) (low, high int64) {
+func reach(first int32, steps [gpucopy.MaxAxes]int32, n [gpucopy.MaxAxes]uint32) (low, high int64) {
 	low, high = int64(first), int64(first)
 	for i, s := range steps {
 		if n[i] == 0 {
@@ -141,8 +141,8 @@ func reach(first int32, steps [gather.MaxAxes]int32, n [gather.MaxAxes]uint32) (
 }
 
 // gatherWords does what the kernel does, word by word.
-func gatherWords(k gather.Constants, word uint64, dst, src binding) {
-	var at [gather.MaxAxes]uint32
+func gatherWords(k gpucopy.Constants, word uint64, dst, src binding) {
+	var at [gpucopy.MaxAxes]uint32
 	to, from := int64(k.DstFirst), int64(k.SrcFirst)
 	for {
 		copy(dst.object.bytesAt(dst.offset+uint64(to)*word, word), src.object.bytesAt(src.offset+uint64(from)*word, word))

@@ -63,8 +63,8 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
 func copied(r C.struct_dlx_copies) (recorded bool, s cudalike.Status) {
@@ -85,7 +85,7 @@ func (c context) CopyBatch(p cudalike.Pieces, stream, event uintptr) (recorded b
 }
 
 // CopyBox lets HIP find out where an address lies, in host memory too (hipMemcpyDefault).
-func (c context) CopyBox(dst, src uintptr, b strided.Box, stream uintptr) cudalike.Status {
+func (c context) CopyBox(dst, src uintptr, b copyplan.Box, stream uintptr) cudalike.Status {
 	box := C.hipMemcpy3DParms{
 		extent: C.struct_hipExtent{width: C.size_t(b.Row), height: C.size_t(b.Rows), depth: C.size_t(b.Slices)},
 		kind:   C.hipMemcpyDefault,

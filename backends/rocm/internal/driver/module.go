@@ -27,7 +27,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
 	"github.com/dlx-go/dlx/backends/internal/dl"
-	"github.com/dlx-go/dlx/backends/internal/gather"
+	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/rocm/internal/codecache"
 )
 
@@ -41,14 +41,14 @@ var compiled = codecache.New(func() (string, error) {
 })
 
 // LoadModule loads machine code, an ELF file, and PTX, which HIP over CUDA takes. It compiles anything else, which is text,
-// for the device first. AMD's library keeps the address of the code: neither the kernels of gather nor those in compiled
+// for the device first. AMD's library keeps the address of the code: neither the kernels of gpucopy nor those in compiled
 // are ever freed. CUDA copies PTX, which must end with a zero byte.
 func (c context) LoadModule(image string) (uintptr, cudalike.Status) {
 	defer dl.KeepHandlers()()
 	switch {
 	case strings.HasPrefix(image, "\x7fELF"):
 		return c.load(unsafe.Pointer(unsafe.StringData(image)))
-	case gather.IsPTX(image):
+	case gpucopy.IsPTX(image):
 		ptx := unsafe.Pointer(C.CString(image))
 		defer C.free(ptx)
 		return c.load(ptx)

@@ -20,8 +20,8 @@ static hipError_t dlx_peer_copy(int device, int to, uintptr_t dst, int from, uin
 import "C"
 
 import (
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
 	"github.com/dlx-go/dlx/backends/internal/cudalike"
-	"github.com/dlx-go/dlx/backends/internal/strided"
 )
 
 func (library) CanAccessPeer(ordinal, peer int32) (bool, cudalike.Status) {
@@ -44,6 +44,6 @@ func (c context) CopyPeer(p cudalike.PeerCopy, n int64, stream uintptr) cudalike
 }
 
 // CopyPeerBox is not called: see Facts.NoPeerBoxes.
-func (c context) CopyPeerBox(cudalike.PeerCopy, strided.Box, uintptr) cudalike.Status {
+func (c context) CopyPeerBox(cudalike.PeerCopy, copyplan.Box, uintptr) cudalike.Status {
 	return unsupported("hipMemcpy3DPeerAsync")
 }

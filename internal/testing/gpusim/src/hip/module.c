@@ -1,5 +1,5 @@
 // module.c: kernels. A module is code that hiprtc.c compiled for the host, or a code object for AMD's processors: that
-// is checked as a driver does, and the host's build of the kernels of backends/internal/gather runs instead of it.
+// is checked as a driver does, and the host's build of the kernels of backends/internal/gpucopy runs instead of it.
 
 #include "kernel.h"
 

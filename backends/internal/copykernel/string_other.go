@@ -1,7 +1,0 @@
-//go:build !amd64 || race || asan || msan
-
-package copykernel
-
-const hasString = false
-
-func moveString(_, _ *byte, _ int) { panic("moveString is only for amd64") }

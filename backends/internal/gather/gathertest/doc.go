@@ -1,4 +1,0 @@
-// Package gathertest runs the shaders of package gather on a Vulkan device, for its
-// tests and for measurements: as little Vulkan as that takes, with the validation
-// layer on. It is built with the tag vulkan, on Linux with cgo.
-package gathertest

@@ -1,0 +1,4 @@
+// Package gpucopytest runs the shaders of package gpucopy on a Vulkan device, for its
+// tests and for measurements: as little Vulkan as that takes, with the validation
+// layer on. It is built with the tag vulkan, on Linux with cgo.
+package gpucopytest

@@ -1,0 +1,132 @@
+// Package hostcopy copies elements between two strided layouts of host memory, as fast as one or a few
+// threads can.
+//
+// A copyplan.Copy says what is copied where; [Between], [Pack] and [Unpack] make it from tensors. Nothing is
+// checked here: the caller must have proved that every element lies in memory that it keeps until the copy is
+// done. Source and destination must not overlap.
+package hostcopy
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/dlx-go/dlx/backends/internal/copyplan"
+)
+
+const (
+	// minShare is the least number of bytes worth a goroutine in a strided
+	// copy: starting one on an idle core costs a few microseconds, copying this
+	// much takes fifty.
+	minShare = 512 << 10
+	// minRunShare is the same for a contiguous copy, which is several times
+	// faster, and gains nothing from a second core while it fits into the
+	// cache that they share.
+	minRunShare = 8 << 20
+)
+
+// Copy copies the pieces of c, whose offsets count from dst and src.
+//
+// Source steps may be 0 (broadcasting). Addresses need no alignment. At most workers goroutines take part,
+// including the caller's. No byte outside the pieces is read or written. Copy fails with core.ErrInvalid if
+// some of the memory has vanished, as after the truncation of a mapped file; some of the pieces are then
+// copied.
+func Copy(dst, src unsafe.Pointer, c copyplan.Copy, workers int) error {
+	total := c.Size()
+	if total == 0 {
+		return nil
+	}
+	dst, src = unsafe.Add(dst, c.Dst), unsafe.Add(src, c.Src)
+	if len(c.Axes) == 0 {
+		return Contiguous(dst, src, total, workers)
+	}
+	if workers = min(workers, int(total/minShare)); workers > 1 {
+		return split(dst, src, c.Elem, c.Axes, workers)
+	}
+	return guarded(dst, src, 8, copyplan.Copy{Elem: c.Elem, Axes: c.Axes}, func() {
+		var room [inlineRank]axis
+		serial(dst, src, c.Elem, append(room[:0], c.Axes...))
+	})
+}
+
+// Contiguous copies n bytes from src to dst, with at most workers goroutines. It
+// fails like [Copy].
+func Contiguous(dst, src unsafe.Pointer, n int64, workers int) error {
+	if n <= 0 {
+		return nil
+	}
+	if workers = min(workers, int(n/minRunShare)); workers > 1 {
+		return split(dst, src, 1, []axis{{N: n, Dst: 1, Src: 1}}, workers)
+	}
+	return guarded(dst, src, 8, copyplan.Copy{Elem: n}, func() { move(dst, src, n) })
+}
+
+// split divides the copy along one axis among the caller and workers-1 goroutines.
+func split(dst, src unsafe.Pointer, elem int64, axes []axis, workers int) error {
+	k := splitAxis(axes, workers)
+	a := axes[k]
+	workers = int(min(int64(workers), a.N))
+	whole := copyplan.Copy{Elem: elem, Axes: slices.Clone(axes)} // those of the caller stay on its stack
+	return together(workers, func(w int) error {
+		lo, hi := a.N*int64(w)/int64(workers), a.N*int64(w+1)/int64(workers)
+		share := slices.Clone(whole.Axes)
+		share[k].N = hi - lo
+		d, s := unsafe.Add(dst, lo*a.Dst), unsafe.Add(src, lo*a.Src)
+		return guarded(dst, src, 8, whole, func() { serial(d, s, elem, share) })
+	})
+}
+
+// together calls f with each number below workers, at the same time and once by the caller itself, and returns the
+// first of its errors.
+func together(workers int, f func(w int) error) error {
+	if workers == 1 {
+		return f(0)
+	}
+	errs := make([]error, workers)
+	var others sync.WaitGroup
+	for w := range workers - 1 {
+		others.Go(func() { errs[w] = f(w) })
+	}
+	errs[workers-1] = f(workers - 1)
+	others.Wait()
+	return cmp.Or(errs...)
+}
+
+// splitAxis returns the outermost axis that divides evenly enough, so that each worker writes a region of its
+// own, or else the longest axis.
+func splitAxis(axes []axis, workers int) int {
+	for k, a := range axes {
+		if a.N >= 8*int64(workers) {
+			return k
+		}
+	}
+	return longest(axes)
+}
+
+// serial copies along axes, which it may reorder, on the calling goroutine.
+func serial(dst, src unsafe.Pointer, elem int64, axes []axis) {
+	s := newSchedule(axes, elem)
+	switch elem {
+	case 1:
+		execute[uint8](&s, dst, src)
+	case 2:
+		execute[uint16](&s, dst, src)
+	case 3:
+		execute[[3]uint8](&s, dst, src)
+	case 4:
+		execute[uint32](&s, dst, src)
+	case 6:
+		execute[[6]uint8](&s, dst, src)
+	case 8:
+		execute[uint64](&s, dst, src)
+	case 12:
+		execute[[12]uint8](&s, dst, src)
+	case 16:
+		execute[[16]uint8](&s, dst, src)
+	case 32:
+		execute[[32]uint8](&s, dst, src)
+	default:
+		execute[row](&s, dst, src)
+	}
+}

@@ -1,0 +1,16 @@
+//go:build cgo && !windows
+
+package dlpack
+
+import (
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/private"
+)
+
+// privateCore is what core does for this module alone.
+var privateCore = private.Core.(interface {
+	Addressed(core.DeviceType) bool
+	Describe(call string, t *core.Tensor, m *core.Memory, s *core.Spec) error
+	ReleaseUnlessLast(*core.Buffer) bool
+	Unique(*core.Buffer) bool
+})

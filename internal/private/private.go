@@ -1,0 +1,11 @@
+// Package private leads to what core does for the other packages of this module and for
+// nobody else: it is too special, or too easy to misuse, for core's public API.
+package private
+
+// Core has the methods. Package core sets it before any package that imports core is
+// initialised. This package cannot name the types of core, so whoever calls a method
+// asserts its signature, in a package-level variable: a wrong one ends the program at its
+// start, and with it every test.
+//
+//	var privateCore = private.Core.(interface{ Unique(*core.Buffer) bool })
+var Core any

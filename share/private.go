@@ -1,0 +1,13 @@
+package share
+
+import (
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/private"
+)
+
+// privateCore is what core does for this module alone.
+var privateCore = private.Core.(interface {
+	Attach(*core.Buffer, core.Owner) (detach func() bool)
+	Describe(call string, t *core.Tensor, m *core.Memory, s *core.Spec) error
+	OriginOffset(*core.Buffer) int64
+})
