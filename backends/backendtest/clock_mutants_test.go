@@ -30,7 +30,7 @@ func (m earlyMark) Since(earlier core.Mark) (time.Duration, error) {
 var clockMutants = []mutant[hooks]{
 	{"reads the clock when a mark is enqueued", "clock/after-the-work", "before the work that was enqueued earlier",
 		hooks{clock: clockHooks{mark: func(d *device, s core.Stream) (core.Mark, error) {
-			m, err := d.fake.Mark(s)
+			m, err := d.Mark(s)
 			return earlyMark{m, time.Now()}, err
 		}}}},
 	{"leaves out the time in which the stream waits", "clock/before-later-work", "but the marks are",
@@ -50,7 +50,7 @@ var clockMutants = []mutant[hooks]{
 		}}}},
 	{"says that a stream which it cannot time is invalid", "clock/plain-stream", "Mark of a stream of NewStream: error",
 		hooks{clock: clockHooks{mark: func(d *device, s core.Stream) (core.Mark, error) {
-			m, err := d.fake.Mark(s)
+			m, err := d.Mark(s)
 			if errors.Is(err, core.ErrNotSupported) {
 				err = core.Errorf(core.ErrInvalid, "mutant", "Mark", "the stream")
 			}

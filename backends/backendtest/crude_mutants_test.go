@@ -14,7 +14,7 @@ import (
 var crudeMutants = slices.Concat(
 	each("takes every copy",
 		hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-			_ = d.fake.Copy(ctx, s, dst, src)
+			_ = d.Copy(ctx, s, dst, src)
 			return nil
 		}}, "error <nil>",
 		"copy-error/read-only-view", "copy-error/padding", "copy-error/dst-repeats", "copy-error/overlap",
@@ -43,7 +43,7 @@ var crudeMutants = slices.Concat(
 			if err := dst.WaitReady(ctx); err != nil {
 				return err
 			}
-			return d.fake.Copy(ctx, s, dst, src)
+			return d.Copy(ctx, s, dst, src)
 		}}, "fails on purpose", "order/overwrite-failed-write"),
 	each("does not wait for the writes of others to src", forgetsSrc, "what a reader of the whole got", "order/views-share-order"),
 	each("holds on to a host src",
@@ -52,7 +52,7 @@ var crudeMutants = slices.Concat(
 			if err == nil && src.DeviceID() == core.CPU && b.Retain() == nil {
 				d.later(b.Release)
 			}
-			return d.fake.Copy(ctx, s, dst, src)
+			return d.Copy(ctx, s, dst, src)
 		}}, "the owner was freed 0 times", "hammer/close"),
 	each("frees too early", freesEarly, "the end of the chain", "lifetime/close-after-enqueue"),
 	each("hands out the same memory again and again", hooks{alloc: (*device).sameMemory}, "result 0", "alloc/for-a-stream"),
@@ -97,7 +97,7 @@ func alone[R any](d *device, work func() (R, error)) (none R, err error) {
 }
 
 func oneAtATime(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-	_, err := alone(d, func() (struct{}, error) { return struct{}{}, d.fake.Copy(ctx, s, dst, src) })
+	_, err := alone(d, func() (struct{}, error) { return struct{}{}, d.Copy(ctx, s, dst, src) })
 	return err
 }
 
@@ -111,14 +111,14 @@ func oneMapAtATime(hook memoryHook) memoryHook {
 // copyOf allocates memory with the contents of b.
 func copyOf(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 	shape := []int64{b.Memory().Size}
-	m, err := d.fake.Alloc(ctx, shape[0], core.AllocOptions{})
+	m, err := d.Alloc(ctx, shape[0], core.AllocOptions{})
 	if err != nil {
 		return core.Memory{}, err
 	}
 	borrowed, spec := m, core.Spec{DType: core.TypeUint8, Shape: shape}
 	borrowed.Owner = nil
 	return m, use(core.NewTensor(b, spec))(func(src *core.Tensor) error {
-		return use(core.Wrap(borrowed, spec))(func(dst *core.Tensor) error { return d.fake.Copy(ctx, nil, dst, src) })
+		return use(core.Wrap(borrowed, spec))(func(dst *core.Tensor) error { return d.Copy(ctx, nil, dst, src) })
 	})
 }
 

@@ -102,7 +102,7 @@ func holdQueue(tb testing.TB, s core.Stream) (release func()) {
 // What a device does not declare, the suite does not need.
 func TestModestDevices(t *testing.T) {
 	atOnce := func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-		if err := d.fake.Copy(ctx, s, dst, src); err != nil || s == nil {
+		if err := d.Copy(ctx, s, dst, src); err != nil || s == nil {
 			return err
 		}
 		return s.Synchronize(ctx)

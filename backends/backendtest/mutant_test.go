@@ -148,7 +148,7 @@ func use(t *core.Tensor, err error) func(f func(*core.Tensor) error) error {
 func copyOther(change func(dst, src *core.Spec)) hooks {
 	return hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 		if dst == nil || src == nil || dst.DType() == core.TypeUint8 && dst.Layout().IsContiguous() && !dst.ReadOnly() {
-			return d.fake.Copy(ctx, s, dst, src)
+			return d.Copy(ctx, s, dst, src)
 		}
 		dstBuffer, to, dstErr := specOf(dst)
 		srcBuffer, from, srcErr := specOf(src)
@@ -157,7 +157,7 @@ func copyOther(change func(dst, src *core.Spec)) hooks {
 		}
 		change(&to, &from)
 		return use(core.NewTensor(dstBuffer, to))(func(dst *core.Tensor) error {
-			return use(core.NewTensor(srcBuffer, from))(func(src *core.Tensor) error { return d.fake.Copy(ctx, s, dst, src) })
+			return use(core.NewTensor(srcBuffer, from))(func(src *core.Tensor) error { return d.Copy(ctx, s, dst, src) })
 		})
 	}}
 }
@@ -165,7 +165,7 @@ func copyOther(change func(dst, src *core.Spec)) hooks {
 // copyFrom copies from what other makes of src.
 func copyFrom(other func(dst, src *core.Tensor) (*core.Tensor, error)) hooks {
 	return hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-		return use(other(dst, src))(func(src *core.Tensor) error { return d.fake.Copy(ctx, s, dst, src) })
+		return use(other(dst, src))(func(src *core.Tensor) error { return d.Copy(ctx, s, dst, src) })
 	}}
 }
 
@@ -175,7 +175,7 @@ func failIf(match func(dst, src *core.Tensor) bool) hooks {
 		if match(dst, src) {
 			return core.Errorf(core.ErrNotSupported, "mutant", "Copy", "not for %v", dst)
 		}
-		return d.fake.Copy(ctx, s, dst, src)
+		return d.Copy(ctx, s, dst, src)
 	}}
 }
 
@@ -207,14 +207,14 @@ func (nobody) FreeAfter([]core.Event) {}
 func asks(change func(size *int64, o *core.AllocOptions)) hooks {
 	return hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
 		change(&size, &o)
-		return d.fake.Alloc(ctx, size, o)
+		return d.Alloc(ctx, size, o)
 	}}
 }
 
 // gives returns other memory than it should. The memory that it changes has more bytes behind its end.
 func gives(more int64, change func(*device, *core.Memory)) hooks {
 	return hooks{alloc: func(d *device, ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
-		m, err := d.fake.Alloc(ctx, size+more, o)
+		m, err := d.Alloc(ctx, size+more, o)
 		m.Size -= more
 		change(d, &m)
 		return m, err
@@ -227,7 +227,7 @@ func refuses(refuse func(size int64, o core.AllocOptions) error) hooks {
 		if err := refuse(size, o); err != nil {
 			return core.Memory{}, err
 		}
-		return d.fake.Alloc(ctx, size, o)
+		return d.Alloc(ctx, size, o)
 	}}
 }
 

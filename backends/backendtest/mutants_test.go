@@ -62,21 +62,21 @@ var memoryMutants = []mutant[hooks]{
 				if d.calls.Load() == 2 {
 					return nil
 				}
-				return d.fake.Close()
+				return d.Close()
 			},
 		}},
 	{"closes once only", "device/close-twice", "Close number",
 		hooks{close: func(d *device) error {
-			if err := d.fake.Copy(context.Background(), nil, nil, nil); errors.Is(err, core.ErrClosed) {
+			if err := d.Copy(context.Background(), nil, nil, nil); errors.Is(err, core.ErrClosed) {
 				return err
 			}
-			return d.fake.Close()
+			return d.Close()
 		}}},
 	{"tells nobody that it closes", "device/close-hooks", "Close with memory open that a hook frees",
 		hooks{beforeClose: func(*device, func()) func() { return func() {} }}},
 	{"forgets that a hook was cancelled", "device/cancelled-close-hook", "whose hook was cancelled: error <nil>",
 		hooks{beforeClose: func(d *device, f func()) func() {
-			d.fake.BeforeClose(f)
+			d.BeforeClose(f)
 			return func() {}
 		}}},
 	{"ignores that the host is to see memory", "host-view/unsupported", "error <nil>",
@@ -98,12 +98,12 @@ func declares(more core.Capabilities) hooks {
 // sameMemory hands one block out for all allocations of 1000 bytes, or of 10000.
 func (d *device) sameMemory(ctx context.Context, size int64, o core.AllocOptions) (core.Memory, error) {
 	if size != 1000 && size != 10000 {
-		return d.fake.Alloc(ctx, size, o)
+		return d.Alloc(ctx, size, o)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.shared.Handle == 0 {
-		m, err := d.fake.Alloc(ctx, size, o)
+		m, err := d.Alloc(ctx, size, o)
 		if err != nil {
 			return m, err
 		}
@@ -173,7 +173,7 @@ var copyMutants = []mutant[hooks]{
 		hooks{
 			properties: func(p *core.Properties) { p.Capabilities &^= core.CapSubByte },
 			copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
-				err := d.fake.Copy(ctx, s, dst, src)
+				err := d.Copy(ctx, s, dst, src)
 				if err == nil && dst.DType().SubByte() {
 					err = core.Errorf(core.ErrNotSupported, "mutant", "Copy", "not for %v", dst)
 				}
@@ -199,13 +199,13 @@ var copyMutants = []mutant[hooks]{
 		hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 			if _, err := backendkit.CheckCopy(dst, src); errors.Is(err, core.ErrLayout) {
 				err := use(dst.Slice(0, 0, 1, 1))(func(first *core.Tensor) error {
-					return use(core.FromSlice([]byte{^byte(0)}))(func(other *core.Tensor) error { return d.fake.Copy(ctx, nil, first, other) })
+					return use(core.FromSlice([]byte{^byte(0)}))(func(other *core.Tensor) error { return d.Copy(ctx, nil, first, other) })
 				})
 				if err != nil {
 					return err
 				}
 			}
-			return d.fake.Copy(ctx, s, dst, src)
+			return d.Copy(ctx, s, dst, src)
 		}}},
 	{"refuses a copy onto itself", "copy-error/same-elements", "not supported",
 		failIf(func(dst, src *core.Tensor) bool { same, _ := backendkit.CheckCopy(dst, src); return same })},

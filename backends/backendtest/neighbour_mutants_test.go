@@ -29,7 +29,7 @@ func losesFirst(d *device, ctx context.Context, s core.Stream, dst, src *core.Te
 			return err
 		}
 	}
-	return d.fake.Copy(ctx, s, dst, src)
+	return d.Copy(ctx, s, dst, src)
 }
 
 // isReversed reports whether elements lie before the address of memory of unknown size.

@@ -33,13 +33,13 @@ var handleMutants = slices.Concat([]mutant[hooks]{
 		hooks{mapHost: altered(mapTrue, func(_ *core.Buffer, m *core.Memory) { m.Size, m.Offset = m.Size+m.Offset, 0 })}},
 	{"takes any size for that of a handle", "import-pointer/failure", "1152921504606846976): error <nil>",
 		imports(func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
-			m, err := d.fake.ImportPointer(p, min(size, 256), o)
+			m, err := d.ImportPointer(p, min(size, 256), o)
 			m.Size = size
 			return m, err
 		})},
 	{"copies what it should import", "import-pointer/no-copy", "imported memory",
 		imports(func(d *device, _ uintptr, size int64, _ core.Owner) (core.Memory, error) {
-			return d.fake.Alloc(context.Background(), size, core.AllocOptions{})
+			return d.Alloc(context.Background(), size, core.AllocOptions{})
 		})},
 	{"claims that the host can use its handles", "device/capabilities", "has no address", declares(core.CapHostMemory)},
 }, each("moves data without waiting", forgetsBoth, "what a reader got of a write through the device",
@@ -62,7 +62,7 @@ func withoutOffsets(d *device, ctx context.Context, s core.Stream, dst, src *cor
 		defer u.Close()
 		*t = u
 	}
-	return d.fake.Copy(ctx, s, dst, src)
+	return d.Copy(ctx, s, dst, src)
 }
 
 var showTrue memoryHook = (*device).HostView
@@ -75,11 +75,11 @@ var viewMutants = []mutant[hooks]{
 			if b.Memory().Size < 256 {
 				return core.Memory{}, core.Errorf(core.ErrNotSupported, "mutant", "HostView", "too small")
 			}
-			return d.fake.HostView(ctx, b)
+			return d.HostView(ctx, b)
 		}}},
 	{"shows other memory under an untyped error", "host-view/host-visible", "not a *core.Error",
 		hooks{hostView: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-			m, err := d.fake.HostView(ctx, b)
+			m, err := d.HostView(ctx, b)
 			if err != nil {
 				err = core.ErrNotSupported
 			}
@@ -114,7 +114,7 @@ func showCopy(d *device, ctx context.Context, b *core.Buffer) (m core.Memory, er
 	size := b.Memory().Size
 	p := make([]byte, size)
 	err = use(core.NewTensor(b, core.Spec{DType: core.TypeUint8, Shape: []int64{size}}))(func(src *core.Tensor) error {
-		return use(core.FromSlice(p))(func(dst *core.Tensor) error { return d.fake.Copy(ctx, nil, dst, src) })
+		return use(core.FromSlice(p))(func(dst *core.Tensor) error { return d.Copy(ctx, nil, dst, src) })
 	})
 	return core.Memory{
 		ID: core.CPU, Handle: uintptr(unsafe.Pointer(&p[0])), Size: size,
@@ -124,7 +124,7 @@ func showCopy(d *device, ctx context.Context, b *core.Buffer) (m core.Memory, er
 
 // opensAnother opens a stream instead of importing one.
 var opensAnother = hooks{importStream: func(d *device, ctx context.Context, _ uintptr) (core.Stream, error) {
-	return d.fake.NewStream(ctx)
+	return d.NewStream(ctx)
 }}
 
 var importStreamMutants = []mutant[hooks]{

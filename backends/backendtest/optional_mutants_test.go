@@ -18,13 +18,13 @@ var optionalMutants = []mutant[hooks]{
 		hooks{trimPool: func(*device) {}}},
 	{"the pool keeps nothing", "pool/reuse", "0 are cached",
 		hooks{poolStats: func(d *device) core.PoolStats {
-			s := d.fake.PoolStats()
+			s := d.PoolStats()
 			s.Cached, s.Hits = 0, 0
 			return s
 		}}},
 	{"frees the owner twice", "import-pointer/owner", "freed 2 times",
 		imports(func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
-			return d.fake.ImportPointer(p, size, core.FreeFunc(func() {
+			return d.ImportPointer(p, size, core.FreeFunc(func() {
 				if o != nil {
 					o.Free()
 					o.Free()
@@ -33,11 +33,11 @@ var optionalMutants = []mutant[hooks]{
 		})},
 	{"forgets the owner", "import-pointer/owner", "freed 0 times",
 		imports(func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
-			return d.fake.ImportPointer(p, size, nil)
+			return d.ImportPointer(p, size, nil)
 		})},
 	{"frees the owner of an import that failed", "import-pointer/failure", "but freed the owner",
 		imports(func(d *device, p uintptr, size int64, o core.Owner) (core.Memory, error) {
-			m, err := d.fake.ImportPointer(p, size, o)
+			m, err := d.ImportPointer(p, size, o)
 			if err != nil && o != nil {
 				o.Free()
 			}
@@ -45,7 +45,7 @@ var optionalMutants = []mutant[hooks]{
 		})},
 	{"copies what it should import", "import-pointer/no-copy", "the origin, after a write to the import",
 		imports(func(d *device, p uintptr, size int64, _ core.Owner) (core.Memory, error) {
-			from, err := d.fake.ImportPointer(p, size, nil)
+			from, err := d.ImportPointer(p, size, nil)
 			if err != nil {
 				return core.Memory{}, err
 			}
@@ -53,20 +53,20 @@ var optionalMutants = []mutant[hooks]{
 		})},
 	{"does not keep mapped host memory alive", "map-host/reference", "while it is mapped",
 		hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-			return asBuffer(b.Memory(), func(loose *core.Buffer) (core.Memory, error) { return d.fake.MapHost(ctx, loose) })
+			return asBuffer(b.Memory(), func(loose *core.Buffer) (core.Memory, error) { return d.MapHost(ctx, loose) })
 		}}},
 	{"does not tell which memory of the host it has mapped", "map-host/no-copy", "Memory.Host is 0x0",
 		hooks{mapHost: altered(mapTrue, func(_ *core.Buffer, m *core.Memory) { m.Host = 0 })}},
 	{"maps other memory where the alignment does not suit", "map-host/alignment", "mapped memory off the alignment",
 		hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
-			return d.fake.Alloc(ctx, b.Memory().Size, core.AllocOptions{})
+			return d.Alloc(ctx, b.Memory().Size, core.AllocOptions{})
 		}}},
 	{"maps no memory for memory of unknown size", "map-host/refused", "MapHost of memory of unknown size: error <nil>",
 		hooks{mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 			if b != nil && b.Memory().Size == core.UnknownSize {
-				return d.fake.Alloc(ctx, 0, core.AllocOptions{})
+				return d.Alloc(ctx, 0, core.AllocOptions{})
 			}
-			return d.fake.MapHost(ctx, b)
+			return d.MapHost(ctx, b)
 		}}},
 	{"maps read-only memory as if it could be written", "map-host/read-only", "which is not",
 		hooks{
@@ -74,13 +74,13 @@ var optionalMutants = []mutant[hooks]{
 			mapHost: func(d *device, ctx context.Context, b *core.Buffer) (core.Memory, error) {
 				m := b.Memory()
 				if !m.ReadOnly {
-					return d.fake.MapHost(ctx, b)
+					return d.MapHost(ctx, b)
 				}
 				if err := b.Retain(); err != nil {
 					return core.Memory{}, err
 				}
 				m.ReadOnly, m.Owner = false, core.FreeFunc(b.Release)
-				return asBuffer(m, func(writable *core.Buffer) (core.Memory, error) { return d.fake.MapHost(ctx, writable) })
+				return asBuffer(m, func(writable *core.Buffer) (core.Memory, error) { return d.MapHost(ctx, writable) })
 			},
 		}},
 	{"says that it maps what it does not", "map-host/read-only", "CanMap takes memory that is marked as read-only, and MapHost fails", mapsAll},
@@ -90,12 +90,12 @@ var optionalMutants = []mutant[hooks]{
 		hooks{mapHost: altered(mapUnits, forgetOffset)}},
 	{"a peer copy does not wait", "peer/order", "what came from the peer",
 		hooks{copyPeer: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
-			return use(unordered(src))(func(src *core.Tensor) error { return d.fake.CopyPeer(ctx, s, dst, src, peer) })
+			return use(unordered(src))(func(src *core.Tensor) error { return d.CopyPeer(ctx, s, dst, src, peer) })
 		}}},
 	{"a peer copy forgets that dst is read-only", "peer/errors", "read-only dst: error <nil>",
 		hooks{copyPeer: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor, peer core.Device) error {
 			writable, err := respec(dst, func(s *core.Spec) { s.Flags = 0 })
-			return use(writable, err)(func(dst *core.Tensor) error { return d.fake.CopyPeer(ctx, s, dst, src, peer) })
+			return use(writable, err)(func(dst *core.Tensor) error { return d.CopyPeer(ctx, s, dst, src, peer) })
 		}}},
 	{"a semaphore shrinks without a word", "semaphore/only-grows", "Signal(4) after 5: error <nil>",
 		hooks{semaphore: semaphoreHooks{signal: func(m core.Semaphore, s core.Stream, v uint64) error {
@@ -138,7 +138,7 @@ func mapUnits(d *device, ctx context.Context, b *core.Buffer) (core.Memory, erro
 		return core.Memory{}, err
 	}
 	units := core.Memory{ID: part.ID, Handle: uintptr(start - before), Size: before + part.Size + after, Owner: core.FreeFunc(b.Release)}
-	m, err := asBuffer(units, func(wide *core.Buffer) (core.Memory, error) { return d.fake.MapHost(ctx, wide) })
+	m, err := asBuffer(units, func(wide *core.Buffer) (core.Memory, error) { return d.MapHost(ctx, wide) })
 	m.Offset, m.Size = before, part.Size
 	return m, err
 }

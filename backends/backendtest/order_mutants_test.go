@@ -38,18 +38,18 @@ var orderMutants = []mutant[hooks]{
 	{"returns before a copy without a stream is done", "order/nil-stream", "dst is not ready when Copy returns",
 		hooks{copy: func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 			if s != nil {
-				return d.fake.Copy(ctx, s, dst, src)
+				return d.Copy(ctx, s, dst, src)
 			}
-			s, err := d.fake.NewStream(ctx)
+			s, err := d.NewStream(ctx)
 			if err != nil {
 				return err
 			}
 			d.later(func() { _ = s.Close() })
-			return d.fake.Copy(ctx, s, dst, src)
+			return d.Copy(ctx, s, dst, src)
 		}}},
 	{"swallows the context of a copy", "context/copy", "did not return",
 		hooks{copy: func(d *device, _ context.Context, s core.Stream, dst, src *core.Tensor) error {
-			return d.fake.Copy(deaf(), s, dst, src)
+			return d.Copy(deaf(), s, dst, src)
 		}}},
 }
 
@@ -57,7 +57,7 @@ var orderMutants = []mutant[hooks]{
 func forget(dstEvents, srcEvents bool) copyHook {
 	return func(d *device, ctx context.Context, s core.Stream, dst, src *core.Tensor) error {
 		if s == nil {
-			return d.fake.Copy(ctx, nil, dst, src)
+			return d.Copy(ctx, nil, dst, src)
 		}
 		for _, x := range []struct {
 			forget bool
@@ -73,7 +73,7 @@ func forget(dstEvents, srcEvents bool) copyHook {
 			defer u.Close()
 			*x.t = u
 		}
-		return d.fake.Copy(ctx, s, dst, src)
+		return d.Copy(ctx, s, dst, src)
 	}
 }
 
@@ -83,7 +83,7 @@ func forgetWhere(match func(dst, src *core.Tensor) bool) hooks {
 		if match(dst, src) {
 			return forgetsBoth.copy(d, ctx, s, dst, src)
 		}
-		return d.fake.Copy(ctx, s, dst, src)
+		return d.Copy(ctx, s, dst, src)
 	}}
 }
 

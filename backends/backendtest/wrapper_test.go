@@ -182,7 +182,7 @@ func (d *device) release(tb testing.TB) {
 		f()
 	}
 	var err error
-	if !eventually(testTimeout, func() bool { err = d.fake.Close(); return err == nil }) {
+	if !eventually(testTimeout, func() bool { err = d.Close(); return err == nil }) {
 		tb.Errorf("Close of the simulated device: %v", err)
 	}
 }
