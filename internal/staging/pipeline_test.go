@@ -305,16 +305,3 @@ func TestAPipelineUsesTheBuffersThatItIsGiven(t *testing.T) {
 		t.Errorf("%d buffers are open", r.live)
 	}
 }
-
-// nothing has no work.
-type nothing struct{}
-
-func (*nothing) Fill(context.Context, *int, int, int) (int, error)  { return 0, nil }
-func (*nothing) Empty(context.Context, *int, int, int) (int, error) { return 0, nil }
-
-func TestAPipelineAllocatesNothing(t *testing.T) {
-	p, ctx := &staging.Pipeline[int, int, int]{Steps: &nothing{}, Late: true}, t.Context()
-	if n := testing.AllocsPerRun(100, func() { _ = p.Put(ctx, 1) }); n != 0 {
-		t.Errorf("%v allocations for a piece", n)
-	}
-}
