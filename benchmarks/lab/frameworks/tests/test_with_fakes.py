@@ -3,6 +3,8 @@
 CuPy needs a card. Its arrays are on CUDA, its producers ask for the consumer's stream, and its from_dlpack refuses
 host memory. The memory here is that of the simulated CUDA driver. MXNet's capsules are legacy, without strides, and its
 engine calls deleters on its own threads.
+
+The CUDA device stays open afterwards, so these tests come after those of test_libdlx.py, which count what is open.
 """
 
 import gc
