@@ -5,7 +5,6 @@
 // Package stream orders the work of a device. Package backendtest tests a device. The guide to a new backend is
 // backends/README.md.
 //
-// A device counts its open objects twice. An [OpenSet] counts those of one device, so that Close can refuse and name
-// them. A [LiveCounter] counts all objects of one kind in the process. Its count is part of core.Live, by which tests
-// find leaks.
+// An [OpenSet] counts the open objects of a device, so that Close can refuse and name them. Its counts are part of
+// core.Live, by which tests find leaks.
 package backendkit

@@ -19,7 +19,6 @@ func TestNilArguments(t *testing.T) {
 		"CapabilityOf": backendkit.CapabilityOf[core.HostViewer], "CheckCapabilities": backendkit.CheckCapabilities, "UnwrapEvent": backendkit.UnwrapEvent,
 		"CheckCopy": backendkit.CheckCopy, "CheckCopyOnHost": backendkit.CheckCopyOnHost, "CheckFileRead": backendkit.CheckFileRead, "Independent": backendkit.Independent,
 		"NewHandle": backendkit.NewHandle, "NewIPCHandle": backendkit.NewIPCHandle, "GroupByPhysicalDevice": backendkit.GroupByPhysicalDevice,
-		"NewLiveCounter": state, "CountLive": state, "LiveCounter": new(backendkit.LiveCounter),
 		"CloseHooks": new(backendkit.CloseHooks), "OpenSet": new(backendkit.OpenSet), "OpenItem": new(backendkit.OpenItem),
 	}, sound)
 }

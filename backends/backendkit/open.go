@@ -15,6 +15,10 @@ import (
 // use. An OpenSet is safe for concurrent use. A device whose Close must not race with
 // calls that open something needs a lock of its own around both.
 type OpenSet struct {
+	// Backend is the name of the backend. If it is not empty, core.Live counts the objects
+	// that Add counts, those of all devices together, under names such as "cuda.Stream".
+	Backend string
+
 	mu    sync.Mutex
 	kinds []openKind
 	sites map[*openSite]struct{} // one for each open object
@@ -23,6 +27,7 @@ type OpenSet struct {
 type openKind struct {
 	name string
 	n    int
+	live *live.Counter // nil if core.Live does not count the kind
 }
 
 // openSite is the place where an object was opened.
@@ -47,7 +52,7 @@ func (s *OpenSet) Add(kind string) OpenItem {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kind(kind).n++
+	s.kind(kind).add(1)
 	if s.sites == nil {
 		s.sites = make(map[*openSite]struct{})
 	}
@@ -60,9 +65,29 @@ func (s *OpenSet) kind(name string) *openKind {
 	i := slices.IndexFunc(s.kinds, func(k openKind) bool { return k.name == name })
 	if i < 0 {
 		i = len(s.kinds)
-		s.kinds = append(s.kinds, openKind{name: name})
+		k := openKind{name: name}
+		if s.Backend != "" {
+			k.live = live.Named(s.Backend + "." + typeName(name))
+		}
+		s.kinds = append(s.kinds, k)
 	}
 	return &s.kinds[i]
+}
+
+// typeName returns a kind as a name of a type: "IPCEvent" for "IPC event".
+func typeName(kind string) string {
+	var b strings.Builder
+	for word := range strings.FieldsSeq(kind) {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String()
+}
+
+func (k *openKind) add(n int) {
+	k.n += n
+	if k.live != nil {
+		k.live.Add(int64(n))
+	}
 }
 
 // Set sets the number of open objects of a kind that the device counts itself, since they
@@ -84,7 +109,7 @@ func (o OpenItem) Close() {
 	if _, open := o.set.sites[o.site]; !open {
 		return
 	}
-	o.set.kind(o.site.kind).n--
+	o.set.kind(o.site.kind).add(-1)
 	delete(o.set.sites, o.site)
 }
 

@@ -47,6 +47,26 @@ func TestOpenSetSaysWhatIsOpen(t *testing.T) {
 	}
 }
 
+func TestOpenSetsOfOneBackendCountTogether(t *testing.T) {
+	first, second := backendkit.OpenSet{Backend: "opensettest"}, backendkit.OpenSet{Backend: "opensettest"}
+	a, b, event := first.Add("stream"), second.Add("stream"), second.Add("IPC event")
+	second.Set("memory", 7) // the device counts that by itself
+	want := map[string]int64{"opensettest.Stream": 2, "opensettest.IPCEvent": 1, "opensettest.Memory": 0}
+	for name, n := range want {
+		if got := core.Live()[name]; got != n {
+			t.Errorf("core.Live reports %d for %s, want %d", got, name, n)
+		}
+	}
+	for _, item := range []backendkit.OpenItem{a, b, event, a} { // closing one again does nothing
+		item.Close()
+	}
+	for name := range want {
+		if got := core.Live()[name]; got != 0 {
+			t.Errorf("core.Live reports %d for %s after all were closed", got, name)
+		}
+	}
+}
+
 func TestOpenSetCountsConcurrently(t *testing.T) {
 	var set backendkit.OpenSet
 	var group sync.WaitGroup

@@ -9,8 +9,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = devicebase.NewCounters("cpu")
-
 // device is the opened host.
 type device struct {
 	devicebase.Device
@@ -30,7 +28,7 @@ var (
 func openDevice() *device {
 	d := &device{exports: make(map[uintptr]*shared)}
 	d.Ledger = blockpool.NewLedger("cpu", &d.Mu, d.shrink)
-	d.Init(d, properties(), live)
+	d.Init(d, properties())
 	return d
 }
 

@@ -18,8 +18,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = devicebase.NewCounters("gl")
-
 // device is an opened device: an OpenGL context.
 type device struct {
 	devicebase.Device
@@ -66,7 +64,7 @@ func newDevice(id core.DeviceID, f contextInfo, run executor, stop func()) *devi
 		programs: make(programs),
 		buffers:  make(map[uint32]*buffer),
 	}
-	d.Init(d, f.properties(id), live)
+	d.Init(d, f.properties(id))
 	return d
 }
 

@@ -17,8 +17,6 @@ import (
 
 var _ core.SemaphoreCreator = (*device)(nil)
 
-var liveSemaphores = backendkit.NewLiveCounter("gl.Semaphore")
-
 // NewSemaphore returns a [stream.Timeline], which cannot be exported. It fails with ErrNotSupported if t is
 // not 0, and with ErrClosed.
 func (d *device) NewSemaphore(ctx context.Context, t core.HandleType) (core.Semaphore, error) {
@@ -69,7 +67,6 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 		return nil, err // the context was destroyed with its objects
 	}
 	s.opened = d.Opened("semaphore")
-	liveSemaphores.Add(1)
 	return s, nil
 }
 
@@ -147,6 +144,5 @@ func (s *semaphore) Close() error {
 	s.closed = true
 	s.device.discard(s.destroy)
 	s.opened.Close()
-	liveSemaphores.Add(-1)
 	return nil
 }

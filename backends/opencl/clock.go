@@ -7,20 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/opencl/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var liveMarks = backendkit.NewLiveCounter("opencl.Mark")
 
 // newClock makes the clock of a device. A reading is a reference to the event of a marker, whose end the driver has
 // noted.
 func (d *device) newClock() devicebase.Clock[driver.Event] {
 	return devicebase.Clock[driver.Event]{
 		Device: &d.Device,
-		Live:   liveMarks,
 		Lost:   func() error { return nil },
 		Between: func(from, to driver.Event) (time.Duration, error) {
 			start, s := driver.EndTime(from)

@@ -12,8 +12,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = devicebase.NewCounters(name)
-
 // device is an opened device: a context and what belongs to it.
 type device struct {
 	devicebase.Device
@@ -50,7 +48,7 @@ func openDevice(l location, c driver.Context) (core.Device, error) {
 		return nil, err
 	}
 	d := &device{location: l, context: c, known: make(map[driver.Mem]*known)}
-	d.Init(d, l.properties, live)
+	d.Init(d, l.properties)
 	d.own, d.clock = newQueue(d, q, 0), d.newClock()
 	d.Pool = blockpool.New(name, &d.Mu, d.makeBlock, d.destroyBlock)
 	d.Bound(l.properties.TotalMemory)
@@ -94,7 +92,6 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 		return nil, err
 	}
 	q.opened = opened
-	liveStreams.Add(1)
 	return q, nil
 }
 

@@ -14,8 +14,6 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-var liveStreams = backendkit.NewLiveCounter("opencl.Stream")
-
 // queue is a stream: a cl_command_queue. What dlx enqueues on it runs in order, by barriers if the queue
 // itself is out of order.
 type queue struct {
@@ -205,7 +203,6 @@ func (q *queue) Close() error {
 		return q.finished.Wait(context.Background())
 	}
 	err := q.finish()
-	liveStreams.Add(-1)
 	q.opened.Close()
 	q.finished.Complete(nil)
 	return err

@@ -51,7 +51,6 @@ func (d *device) newBinary(call string, fd int, imported *core.Handle) (core.Sem
 	if err != nil {
 		return nil, d.NoteLoss(err)
 	}
-	liveSemaphores.Add(1)
 	return &binarySemaphore{device: d, semaphore: h, exportable: imported == nil, imported: imported, opened: d.Opened("semaphore")}, nil
 }
 
@@ -263,7 +262,6 @@ func (s *binarySemaphore) Close() error {
 		})
 	}
 	_ = s.imported.Close()
-	liveSemaphores.Add(-1)
 	s.opened.Close()
 	return nil
 }

@@ -9,13 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var liveMarks = backendkit.NewLiveCounter("vulkan.Mark")
 
 // timestamp is one query of a pool, and the reading that uses it.
 type timestamp struct {
@@ -85,7 +82,7 @@ func (ts *timestamps) destroy(d *driver.Device) {
 
 // newClock makes the clock of a device.
 func (d *device) newClock() devicebase.Clock[*timestamp] {
-	return devicebase.Clock[*timestamp]{Device: &d.Base.Device, Live: liveMarks, Lost: d.LostError, Between: d.between, Release: d.timestamps.put}
+	return devicebase.Clock[*timestamp]{Device: &d.Base.Device, Lost: d.LostError, Between: d.between, Release: d.timestamps.put}
 }
 
 // between returns the time between two timestamps. Vulkan compares those of one VkQueue only, unless the device has one

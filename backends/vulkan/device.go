@@ -15,8 +15,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var live = devicebase.NewCounters(name)
-
 // device is an opened device.
 type device struct {
 	cmdqueue.Device[*queue, *object]
@@ -71,7 +69,7 @@ func openDevice(i *driver.Instance, v *driver.Device, o options, index int32) (c
 	}
 	d.Ledger = blockpool.NewLedger(name, &d.Mu, d.shrink)
 	d.HostStrides = true
-	d.Init(d, describe(v.Physical, o, index, v.Has), live, liveStreams)
+	d.Init(d, describe(v.Physical, o, index, v.Has))
 	d.exportTypes, d.importTypes = memoryTypes(v.Physical, v.Has)
 	d.importsForeign = importsForeign(v.Physical, v.Has)
 	d.semaphoreType = semaphoreType(v.Physical, v.Has)

@@ -15,8 +15,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveStreams = backendkit.NewLiveCounter("vulkan.Stream")
-
 // queue is a stream: a timeline semaphore whose value says how much of its work is done.
 //
 // All streams share the first VkQueue, so nothing that waits for the host may be in it. Work in a VkQueue runs in order,

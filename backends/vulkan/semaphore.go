@@ -8,14 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/internal/external"
 	"github.com/dlx-go/dlx/backends/vulkan/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var liveSemaphores = backendkit.NewLiveCounter("vulkan.Semaphore")
 
 // semaphore is a timeline semaphore of Vulkan.
 type semaphore struct {
@@ -73,7 +70,7 @@ func (d *device) newSemaphore(call string, exportable bool, fd int) (core.Semaph
 // openSemaphore counts a semaphore of the device. d.Mu is held.
 func (d *device) openSemaphore(s *semaphore) *semaphore {
 	s.device = d
-	s.Init(&d.Base, s, d.Opened("semaphore"), liveSemaphores)
+	s.Init(&d.Base, s, d.Opened("semaphore"))
 	return s
 }
 

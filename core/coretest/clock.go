@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveMarks = backendkit.NewLiveCounter("coretest.Mark")
+var liveMarks = live.NewCounter("coretest.Mark")
 
 // clockStep is a step of the device's clock.
 const clockStep = time.Microsecond

@@ -6,9 +6,10 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveDevices = backendkit.NewLiveCounter("coretest.Device")
+var liveDevices = live.NewCounter("coretest.Device")
 
 // Device is a device of a simulated [Backend].
 type Device struct {

@@ -11,9 +11,10 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveFiles = backendkit.NewLiveCounter("coretest.File")
+var liveFiles = live.NewCounter("coretest.File")
 
 // file is a file that a device reads.
 type file struct {

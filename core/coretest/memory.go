@@ -10,9 +10,10 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveMemories = backendkit.NewLiveCounter("coretest.Memory")
+var liveMemories = live.NewCounter("coretest.Memory")
 
 // The bytes that memory is filled with when it is allocated and when it is freed. They are
 // unlikely as results of any element type.

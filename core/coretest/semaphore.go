@@ -3,11 +3,11 @@ package coretest
 import (
 	"context"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveSemaphores = backendkit.NewLiveCounter("coretest.Semaphore")
+var liveSemaphores = live.NewCounter("coretest.Semaphore")
 
 // semaphore is a timeline of a simulated device. It cannot be exported.
 type semaphore struct {

@@ -6,9 +6,10 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveStreams = backendkit.NewLiveCounter("coretest.Stream")
+var liveStreams = live.NewCounter("coretest.Stream")
 
 // Stream is a stream of a simulated device. It reports errors as Queue of package stream
 // does. Work that is enqueued after failed work still runs. An event reports the first error

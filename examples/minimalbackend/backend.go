@@ -38,7 +38,7 @@ func (backend) Open(ctx context.Context, wanted core.DeviceID) (core.Device, err
 	if err != nil {
 		return nil, err
 	}
-	d := &device{host: host}
+	d := &device{host: host, open: backendkit.OpenSet{Backend: name}}
 	d.own = &queue{Queue: stream.NewQueue(d)}
 	return d, nil
 }

@@ -15,6 +15,7 @@ import (
 var counts struct {
 	mu    sync.Mutex
 	count map[string]func() int64
+	named map[string]*Counter // that Named made
 }
 
 // Counter counts the open objects of one kind.
@@ -25,6 +26,21 @@ type Counter struct{ n atomic.Int64 }
 func NewCounter(name string) *Counter {
 	c := new(Counter)
 	Count(name, c.Load)
+	return c
+}
+
+// Named returns the counter that is registered under name. It makes one if there is none.
+func Named(name string) *Counter {
+	counts.mu.Lock()
+	defer counts.mu.Unlock()
+	c := counts.named[name]
+	if c == nil {
+		c = new(Counter)
+		if counts.named == nil {
+			counts.named = make(map[string]*Counter)
+		}
+		counts.named[name] = c
+	}
 	return c
 }
 
@@ -47,11 +63,14 @@ func Count(name string, count func() int64) {
 // Counts returns the number of open objects by name. The caller may change the result.
 func Counts() map[string]int64 {
 	counts.mu.Lock()
-	count := maps.Clone(counts.count)
+	count, named := maps.Clone(counts.count), maps.Clone(counts.named)
 	counts.mu.Unlock()
 	live := make(map[string]int64, len(count)+2)
 	for name, f := range count {
 		live[name] = f()
+	}
+	for name, c := range named {
+		live[name] += c.Load()
 	}
 	return live
 }

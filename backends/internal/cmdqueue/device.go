@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 )
@@ -17,8 +16,7 @@ import (
 // Base is what the streams and semaphores of a device use of it.
 type Base struct {
 	devicebase.Device
-	Streams *backendkit.LiveCounter // counts the open streams
-	lost    atomic.Pointer[error]
+	lost atomic.Pointer[error]
 }
 
 // NoteLoss records that the device is lost, if err says so. It returns err.
@@ -90,10 +88,10 @@ type API[Q Stream[Q], O Object] interface {
 }
 
 // Init initialises d as a part of api: see [devicebase.Device.Init]. streams counts the open streams.
-func (d *Device[Q, O]) Init(api API[Q, O], info core.Properties, live devicebase.Counters, streams *backendkit.LiveCounter) {
-	d.api, d.Streams = api, streams
+func (d *Device[Q, O]) Init(api API[Q, O], info core.Properties) {
+	d.api = api
 	d.idle.L = &d.Mu
-	d.Base.Init(api, info, live)
+	d.Base.Init(api, info)
 }
 
 // NewStream makes a stream.
@@ -117,7 +115,6 @@ func (d *Device[Q, O]) OpenStream(ctx context.Context, call string, open func() 
 		return nil, err
 	}
 	q.Common().opened = opened
-	d.Streams.Add(1)
 	return q, nil
 }
 

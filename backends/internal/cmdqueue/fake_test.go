@@ -11,18 +11,12 @@ import (
 
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/hostcopy"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }
-
-var (
-	live        = devicebase.NewCounters("cmdqueuetest")
-	liveStreams = backendkit.NewLiveCounter("cmdqueuetest.Stream")
-)
 
 // device is a device whose buffers are memory of the host. Copies never reach plain memory by its address.
 type device struct {
@@ -56,7 +50,7 @@ func open(tb testing.TB, most uint64) *device {
 	d := &device{most: most, buffers: make(map[uintptr]*buffer)}
 	d.changed.L = &d.mu
 	id := core.DeviceID{Type: core.DeviceExt}
-	d.Init(d, core.Properties{ID: id, Alignment: 1, Capabilities: core.CapAsync | core.CapBatchCopy}, live, liveStreams)
+	d.Init(d, core.Properties{ID: id, Alignment: 1, Capabilities: core.CapAsync | core.CapBatchCopy})
 	tb.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			tb.Error(err)

@@ -429,7 +429,6 @@ func (q *Queue[Q]) Close() error {
 		p.Drop()
 	}
 	q.driver.Leave(number, err)
-	q.device.Streams.Add(-1)
 	q.opened.Close()
 	q.Mu.Lock()
 	q.finished = true

@@ -19,7 +19,6 @@ type Semaphore struct {
 	device *Base
 	value  Counter
 	opened backendkit.OpenItem
-	live   *backendkit.LiveCounter
 
 	idle     sync.Cond // signalled when users becomes 0
 	closed   bool
@@ -36,11 +35,10 @@ type Counter interface {
 	WaitValue(value uint64) (reached bool, err error)
 }
 
-// Init initialises s as a part of an open semaphore of a device. live counts the open ones.
-func (s *Semaphore) Init(d *Base, value Counter, opened backendkit.OpenItem, live *backendkit.LiveCounter) {
-	s.device, s.value, s.opened, s.live = d, value, opened, live
+// Init initialises s as a part of an open semaphore of a device.
+func (s *Semaphore) Init(d *Base, value Counter, opened backendkit.OpenItem) {
+	s.device, s.value, s.opened = d, value, opened
 	s.idle.L = &s.Mu
-	live.Add(1)
 }
 
 // Use counts a user, until Drop. It fails if the semaphore is closed.
@@ -182,7 +180,6 @@ func (s *Semaphore) CloseBy(destroy func()) error {
 		s.idle.Wait()
 	}
 	destroy()
-	s.live.Add(-1)
 	s.opened.Close()
 	return nil
 }

@@ -5,13 +5,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 )
-
-var liveSemaphores = backendkit.NewLiveCounter("cmdqueuetest.Semaphore")
 
 // semaphore is a value that the test sets.
 type semaphore struct {
@@ -48,7 +45,7 @@ func (d *device) semaphore(t *testing.T) *semaphore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Init(&d.Base, &s.values, opened, liveSemaphores)
+	s.Init(&d.Base, &s.values, opened)
 	t.Cleanup(func() { _ = s.CloseBy(func() {}) })
 	return s
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
@@ -46,9 +45,6 @@ type Backend struct {
 	Facts
 	driver Driver
 
-	live                                                   devicebase.Counters
-	streams, semaphores, ipcEvents, timers, marks, buffers *backendkit.LiveCounter
-
 	hostWork devicebase.Fence // one for all devices, since their streams wait for each other
 	imports  ipcImports
 	waits    semaphoreWaits
@@ -60,12 +56,7 @@ var _ core.Backend = (*Backend)(nil)
 
 // New makes a backend. It must be called once for an API, when the program starts.
 func New(d Driver, f Facts) *Backend {
-	b := &Backend{Facts: f, driver: d, imports: ipcImports{open: make(map[ipcKey]*ipcMapping)}}
-	b.live = devicebase.NewCounters(b.Name())
-	count := func(kind string) *backendkit.LiveCounter { return backendkit.NewLiveCounter(b.Name() + "." + kind) }
-	b.streams, b.semaphores, b.ipcEvents = count("Stream"), count("Semaphore"), count("IPCEvent")
-	b.timers, b.marks, b.buffers = count("Timer"), count("Mark"), count("GLBuffer")
-	return b
+	return &Backend{Facts: f, driver: d, imports: ipcImports{open: make(map[ipcKey]*ipcMapping)}}
 }
 
 // Name returns the name of the devices' type.

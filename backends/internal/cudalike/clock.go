@@ -27,7 +27,6 @@ func (t *timedEvent) drop() {
 func (d *device) newClock() devicebase.Clock[*timedEvent] {
 	return devicebase.Clock[*timedEvent]{
 		Device: &d.Device,
-		Live:   d.backend.marks,
 		Lost:   d.lostError,
 		Between: func(from, to *timedEvent) (time.Duration, error) {
 			took, s := d.context.Elapsed(from.raw, to.raw)

@@ -73,7 +73,7 @@ func (b *Backend) openDevice(ordinal int32) (core.Device, error) {
 	d.importTypes, d.exportTypes = handleTypes(x)
 	d.events.context, d.ipc.all = c, make(map[uintptr]*ipcMemory)
 	d.timedEvents.context, d.timedEvents.timed, d.clock = c, true, d.newClock()
-	d.Init(d, p, b.live)
+	d.Init(d, p)
 	d.Pool = blockpool.New(b.Name(), &d.Mu, d.makeBlock, d.freeBlock)
 	d.Resize = class.sized
 	d.Bound(p.TotalMemory) // device memory and pinned memory together
@@ -117,7 +117,6 @@ func (d *device) addStream(call string, open func() (*queue, error)) (q *queue, 
 		return nil, err
 	}
 	q.opened = opened
-	d.backend.streams.Add(1)
 	return q, nil
 }
 

@@ -58,7 +58,6 @@ func (b *Backend) RegisterGLBuffer(run func(f func()), d core.Device, buffer uin
 		return inner.checkGL(s, "buffer %d of OpenGL", buffer)
 	})
 	if err == nil {
-		b.buffers.Add(1)
 	}
 	return err
 }
@@ -237,7 +236,6 @@ func (g *GLBuffer) Close() (err error) {
 		g.closed = true
 		err = d.checkGL(d.context.UnregisterGL(g.resource), "a buffer of OpenGL")
 		g.opened.Close()
-		d.backend.buffers.Add(-1)
 	})
 	if ctx.Err() != nil && errors.Is(unserved, ctx.Err()) {
 		return g.relay.Untaken("Close")

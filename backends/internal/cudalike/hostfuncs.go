@@ -4,13 +4,13 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // HostFuncs keeps the host functions that were enqueued on streams. Each has a number, since the driver can
 // hold no Go pointer: it calls back with the number.
 type HostFuncs struct {
-	live    *backendkit.LiveCounter // functions that have not begun
+	live    *live.Counter // functions that have not begun
 	mu      sync.Mutex
 	last    uintptr
 	waiting map[uintptr]hostFunc
@@ -25,7 +25,7 @@ type hostFunc struct {
 // NewHostFuncs must be called once for a driver, when the program starts.
 func NewHostFuncs(backend string) *HostFuncs {
 	return &HostFuncs{
-		live:    backendkit.NewLiveCounter(backend + ".HostFunc"),
+		live:    live.NewCounter(backend + ".HostFunc"),
 		waiting: make(map[uintptr]hostFunc), running: make(map[ContextID]int),
 	}
 }

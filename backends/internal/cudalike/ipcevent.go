@@ -65,7 +65,6 @@ func (d *device) makeIPCEvent(ctx context.Context, call string, open func(*ipcEv
 		return nil, err
 	}
 	e.opened = opened
-	d.backend.ipcEvents.Add(1)
 	return e, nil
 }
 
@@ -118,6 +117,5 @@ func (e *ipcEvent) Close() error {
 	s := e.device.context.DestroyEvent(e.raw)
 	e.raw = 0
 	e.opened.Close()
-	e.device.backend.ipcEvents.Add(-1)
 	return e.device.check(s, "an event that several processes use")
 }

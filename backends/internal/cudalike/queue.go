@@ -335,7 +335,6 @@ func (q *queue) Close() error {
 		return q.finished.Wait(context.Background())
 	}
 	err := q.finish()
-	q.device.backend.streams.Add(-1)
 	q.opened.Close()
 	q.finished.Complete(nil)
 	return err

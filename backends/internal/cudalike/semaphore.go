@@ -87,7 +87,6 @@ func (d *device) ImportSemaphore(ctx context.Context, x core.ExternalSemaphore) 
 		return nil, err
 	}
 	sem.opened = opened
-	d.backend.semaphores.Add(1)
 	return sem, nil
 }
 
@@ -252,7 +251,6 @@ func (s *semaphore) Close() error {
 	} else {
 		s.device.Reaper.After(pending, free) // before Drop: Close of the device waits for it
 	}
-	s.device.backend.semaphores.Add(-1)
 	s.opened.Close()
 	return nil
 }

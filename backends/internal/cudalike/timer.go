@@ -35,7 +35,6 @@ func (b *Backend) OpenTimer(ctx context.Context, d core.Device, t *Timer) error 
 		return err
 	}
 	t.opened = opened
-	b.timers.Add(1)
 	return nil
 }
 
@@ -113,6 +112,5 @@ func (t *Timer) Close() error {
 	err = errors.Join(err, t.device.check(c.DestroyEvent(t.stop), "an event of a timer"))
 	t.start, t.stop = 0, 0
 	t.opened.Close()
-	t.device.backend.timers.Add(-1)
 	return err
 }

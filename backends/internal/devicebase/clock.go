@@ -11,7 +11,6 @@ import (
 // Clock makes the marks of a device. R is what the backend keeps of one reading of the clock.
 type Clock[R any] struct {
 	Device *Device
-	Live   *backendkit.LiveCounter // counts the open marks
 	// Lost returns why the device is lost, or nil if it is not.
 	Lost func() error
 	// Between returns the time between two readings that were taken.
@@ -30,7 +29,6 @@ func (c *Clock[R]) Mark(f func() (R, core.Event, error)) (core.Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Live.Add(1)
 	return &mark[R]{clock: c, opened: c.Device.Opened("mark"), event: e, reading: reading, users: 1}, nil
 }
 
@@ -93,7 +91,6 @@ func (m *mark[R]) drop() {
 	if last {
 		m.clock.Release(m.reading)
 		m.opened.Close()
-		m.clock.Live.Add(-1)
 	}
 }
 

@@ -5,21 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/stream"
 )
 
-var liveMarks = backendkit.NewLiveCounter("devicebase.Mark")
-
 func TestAReadingIsReleasedOnceAfterItsLastUse(t *testing.T) {
 	d := open(t)
 	var released []int
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	clock := devicebase.Clock[int]{
-		Device: &d.Device, Live: liveMarks, Lost: func() error { return nil },
+		Device: &d.Device, Lost: func() error { return nil },
 		Between: func(from, to int) (time.Duration, error) {
 			close(begun)
 			<-goOn
@@ -68,7 +65,7 @@ func TestAClockRefusesMarks(t *testing.T) {
 	lost := error(nil)
 	clock := func() *devicebase.Clock[int] {
 		return &devicebase.Clock[int]{
-			Device: &d.Device, Live: liveMarks, Lost: func() error { return lost },
+			Device: &d.Device, Lost: func() error { return lost },
 			Between: func(from, to int) (time.Duration, error) { return 1, nil }, Release: func(int) {},
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/reaper"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // Device is embedded in the opened device of a backend, which must call Init first.
@@ -21,7 +22,8 @@ type Device struct {
 	Gate   reaper.Gate
 	Info   core.Properties
 	self   core.Device
-	live   Counters
+
+	devices, memory *live.Counter // of the backend: see [core.Live]
 
 	open backendkit.OpenSet // streams, semaphores and the like
 
@@ -31,18 +33,12 @@ type Device struct {
 	Memories int         // allocations and imports that were not freed
 }
 
-// Counters are the live counters of a backend: see [core.Live].
-type Counters struct{ Devices, Memory *backendkit.LiveCounter }
-
-// NewCounters makes the counters of a backend. It must be called once, when the program starts.
-func NewCounters(backend string) Counters {
-	return Counters{backendkit.NewLiveCounter(backend + ".Device"), backendkit.NewLiveCounter(backend + ".Memory")}
-}
-
 // Init initialises d as a part of self, and counts self as an open device.
-func (d *Device) Init(self core.Device, info core.Properties, live Counters) {
-	d.self, d.Info, d.live = self, info, live
-	live.Devices.Add(1)
+func (d *Device) Init(self core.Device, info core.Properties) {
+	d.self, d.Info = self, info
+	d.open.Backend = info.ID.Type.BackendName()
+	d.devices, d.memory = live.Named(d.open.Backend+".Device"), live.Named(d.open.Backend+".Memory")
+	d.devices.Add(1)
 }
 
 // ID returns the ID of the properties.
@@ -157,7 +153,7 @@ func (d *Device) Shut(ctx context.Context, finish func() error) error {
 	d.Closed.Store(true)
 	err := finish()
 	if d.Closed.Load() {
-		d.live.Devices.Add(-1)
+		d.devices.Add(-1)
 	}
 	return err
 }

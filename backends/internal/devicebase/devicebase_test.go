@@ -13,8 +13,6 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-var live = devicebase.NewCounters("devicebasetest")
-
 func TestMain(m *testing.M) { coretest.Main(m) }
 
 // device is the least that a backend adds to a [devicebase.Device].
@@ -44,7 +42,7 @@ var _ core.Device = (*device)(nil)
 
 func open(t *testing.T) *device {
 	d := new(device)
-	d.Init(d, core.Properties{ID: core.DeviceID{Type: core.DeviceExt}, Capabilities: core.CapHostView}, live)
+	d.Init(d, core.Properties{ID: core.DeviceID{Type: core.DeviceExt}, Capabilities: core.CapHostView})
 	t.Cleanup(func() {
 		d.fails = nil
 		if err := d.Close(); err != nil {

@@ -33,13 +33,13 @@ func (d *Device) HandOut(m core.Memory, locked, after func()) core.Memory {
 // CountMemory counts memory that is returned to a caller. Mu is held.
 func (d *Device) CountMemory() {
 	d.Memories++
-	d.live.Memory.Add(1)
+	d.memory.Add(1)
 }
 
 // DropMemory counts memory that was freed. Mu is held.
 func (d *Device) DropMemory() {
 	d.Memories--
-	d.live.Memory.Add(-1)
+	d.memory.Add(-1)
 }
 
 // Free frees the memory. Another call does nothing.

@@ -39,14 +39,14 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/dl"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 const backend = "cuda"
 
-var live = backendkit.NewLiveCounter("cuFile file")
+var liveFiles = live.NewCounter("cuFile file")
 
 // The codes of CUfileOpError that this package tells apart.
 const (
@@ -140,7 +140,7 @@ func (l *Library) Register(fd int) (*File, error) {
 	if err := failed("cuFileHandleRegister", int64(e.err), int32(e.cuda)); err != nil {
 		return nil, err
 	}
-	live.Add(1)
+	liveFiles.Add(1)
 	return &File{l: l, handle: handle}, nil
 }
 
@@ -186,7 +186,7 @@ func (f *File) Close() error {
 	if f.handle != 0 {
 		C.dlx_cufile_deregister(C.uintptr_t(f.l.deregister), f.handle)
 		f.handle = 0
-		live.Add(-1)
+		liveFiles.Add(-1)
 	}
 	return nil
 }

@@ -6,13 +6,10 @@ import (
 	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/blockpool"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
-	"github.com/dlx-go/dlx/backends/internal/devicebase"
 	"github.com/dlx-go/dlx/backends/internal/gpucopy"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var live = devicebase.NewCounters(name)
 
 // device is an opened device.
 type device struct {
@@ -46,7 +43,7 @@ func openDevice(v driver.Driver, id driver.ID, index int32) core.Device {
 	v.Retain(id)
 	d := &device{driver: v, id: id, about: v.Describe(id), objects: make(map[driver.ID]*object)}
 	d.kernels.made = make(map[gpucopy.Shader]driver.ID)
-	d.Init(d, describe(v, id, d.about, index), live, liveStreams)
+	d.Init(d, describe(v, id, d.about, index))
 	d.Pool = blockpool.New(name, &d.Mu, d.newBlock, d.Destroy)
 	return d
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-var liveStreams = backendkit.NewLiveCounter(name + ".Stream")
-
 // queue is a stream: an MTLCommandQueue, and a shared event whose value says how much of the work is done. Each item of the
 // device is a command buffer. It waits for the number before its own and signals its own, because Metal orders command
 // buffers of one queue only as far as they use the same tracked buffers. Its handler tells the host that it is done.

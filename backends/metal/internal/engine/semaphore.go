@@ -5,13 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/cmdqueue"
 	"github.com/dlx-go/dlx/backends/metal/internal/driver"
 	"github.com/dlx-go/dlx/core"
 )
-
-var liveSemaphores = backendkit.NewLiveCounter(name + ".Semaphore")
 
 // semaphore is a shared event of Metal.
 type semaphore struct {
@@ -68,7 +65,7 @@ func (d *device) openSemaphore(call string, open func() (*timeline, error)) (cor
 	if err != nil {
 		return nil, err
 	}
-	s.Init(&d.Base, s, opened, liveSemaphores)
+	s.Init(&d.Base, s, opened)
 	return s, nil
 }
 

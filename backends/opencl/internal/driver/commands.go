@@ -10,10 +10,10 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
-var liveEvents = backendkit.NewLiveCounter("opencl.cl_event")
+var liveEvents = live.NewCounter("opencl.cl_event")
 
 // Flush calls clFlush.
 func Flush(q Queue) Status { return Status(C.dlx_flush(C.dlx_handle(q))) }

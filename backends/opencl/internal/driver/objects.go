@@ -10,32 +10,32 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/dlx-go/dlx/backends/backendkit"
 	"github.com/dlx-go/dlx/backends/internal/dl"
+	"github.com/dlx-go/dlx/internal/live"
 )
 
 // References that this process holds, by kind.
 var (
-	liveContexts = backendkit.NewLiveCounter("opencl.cl_context")
-	liveQueues   = backendkit.NewLiveCounter("opencl.cl_command_queue")
-	liveMems     = backendkit.NewLiveCounter("opencl.cl_mem")
-	liveSVM      = backendkit.NewLiveCounter("opencl.svm")
-	livePrograms = backendkit.NewLiveCounter("opencl.cl_program")
-	liveKernels  = backendkit.NewLiveCounter("opencl.cl_kernel")
+	liveContexts = live.NewCounter("opencl.cl_context")
+	liveQueues   = live.NewCounter("opencl.cl_command_queue")
+	liveMems     = live.NewCounter("opencl.cl_mem")
+	liveSVM      = live.NewCounter("opencl.svm")
+	livePrograms = live.NewCounter("opencl.cl_program")
+	liveKernels  = live.NewCounter("opencl.cl_kernel")
 )
 
 // counted adds a reference that a call made or took, if it succeeded.
-func counted(live *backendkit.LiveCounter, s C.cl_int) Status {
+func counted(kind *live.Counter, s C.cl_int) Status {
 	if s == 0 {
-		live.Add(1)
+		kind.Add(1)
 	}
 	return Status(s)
 }
 
 // dropped removes a reference. If the release fails, it counts as released: the driver says that the handle
 // is invalid, and nothing more can be done.
-func dropped(live *backendkit.LiveCounter, s C.cl_int) Status {
-	live.Add(-1)
+func dropped(kind *live.Counter, s C.cl_int) Status {
+	kind.Add(-1)
 	return Status(s)
 }
 
