@@ -211,7 +211,7 @@ def try_control(adapter, direction, dtype, layout, copy):
 
 
 def main():
-    adapter = importlib.import_module(f"frameworks.{sys.argv[1]}")
+    adapter = importlib.import_module(f"adapters.{sys.argv[1]}")
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     if sys.argv[4:] == ["control"]:
         try_control(adapter, *cells()[first])
@@ -221,7 +221,7 @@ def main():
     gc.freeze()  # what the imports made is not searched for garbage again
     with open(sys.argv[2], "a", buffering=1) as out:
         if first == 0:
-            print(json.dumps({"name": adapter.NAME, "versions": importlib.import_module("frameworks").versions(adapter)}), file=out)
+            print(json.dumps({"name": adapter.NAME, "versions": importlib.import_module("adapters").versions(adapter)}), file=out)
         for i, (direction, dtype, layout, copy) in enumerate(cells()):
             if i < first:
                 continue

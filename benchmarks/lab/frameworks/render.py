@@ -57,7 +57,7 @@ def overview(table):
 
 def defects(table):
     """What the frameworks do wrong, with any producer."""
-    lines = ["", "## Defects of the frameworks", "", "Each shows with the second producer, too."]
+    lines = ["", "## Defects of the frameworks", "", "Each also occurs with the second producer."]
     for framework in table["frameworks"]:
         cells = [key for key, (kind, _) in unpack(framework).items() if kind in ("wrong", "crashed")]
         if cells:

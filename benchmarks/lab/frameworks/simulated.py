@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 
-import frameworks
+import adapters
 from capsule import look
 from table import ended_by, environment, python_of
 
@@ -54,7 +54,7 @@ def attempt(name):
     """What a framework does with a tensor on cuda:0, and dlx with the framework's view of it."""
     import dlx
     from cell import words
-    adapter = importlib.import_module(f"frameworks.{name}")
+    adapter = importlib.import_module(f"adapters.{name}")
     result = {"id": name}
     if not hasattr(adapter, "take"):
         return result | {"takes": "absent", "text": "it has no tensors"}
@@ -109,7 +109,7 @@ class FakeProducer:
 
 
 def control(name):
-    importlib.import_module(f"frameworks.{name}").take(FakeProducer(), None)
+    importlib.import_module(f"adapters.{name}").take(FakeProducer(), None)
 
 
 def run(name):
@@ -134,7 +134,7 @@ def main():
     table = json.loads(file.read_text())
     names = {f["id"]: f["name"] for f in table["frameworks"]}
     table["simulated"], failed = [], False
-    for name in frameworks.ALL:
+    for name in adapters.ALL:
         result = {"name": names[name]} | run(name)
         failed = failed or result["takes"] == "failed"
         print(f"{result['name']} and simulated cuda:0: {result['takes']} {result.get('text', '')}", flush=True)

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-import frameworks
+import adapters
 from dtypes import COPIES, DIRECTIONS, DTYPES, LAYOUTS
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -31,7 +31,7 @@ LIMIT = 900  # seconds without a result
 
 def python_of(name):
     """The interpreter of the environment that has the framework."""
-    suffix = frameworks.ENVIRONMENTS.get(name)
+    suffix = adapters.ENVIRONMENTS.get(name)
     return sys.executable if suffix is None else str(ROOT / f".venv-interop-{suffix}" / "bin" / "python")
 
 
@@ -126,11 +126,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     parser.add_argument("--against")
-    parser.add_argument("--only", nargs="*", default=frameworks.ALL)
+    parser.add_argument("--only", nargs="*", default=adapters.ALL)
     parser.add_argument("--quick", action="store_true", help="only the frameworks of requirements-interop.txt")
     options = parser.parse_args()
     if options.quick:
-        options.only = frameworks.QUICK
+        options.only = adapters.QUICK
     before = {}
     if options.against and os.path.exists(options.against):
         before = {f["id"]: f for f in json.loads(pathlib.Path(options.against).read_text())["frameworks"]}

@@ -9,6 +9,9 @@ cd "$(dirname "$0")/src"
 warnings=(-fPIC -fvisibility=hidden -O2 -g -Wall -Wextra ${CGO_CFLAGS:-} ${CFLAGS:-})
 sources=(./*.c)
 flags=(-Wl,-soname,libcuda.so.1)
+mkdir -p "$(dirname "$output")"
+new=$(mktemp -d "$output.XXXXXX") # beside its place, and of this build alone
+trap 'rm -rf "$new"' EXIT
 
 # kernels compiles backends/internal/gpucopy/gather.cu for the host, as hip/hiprtc.c compiles a text, to an object.
 kernels() {
@@ -31,13 +34,12 @@ kernels() {
 
 case ${output##*/} in
 *hip*)
-  kernels "$output.kernels.o"
-  trap 'rm -f "$output.kernels.o"' EXIT
-  sources+=(./hip/*.c "$output.kernels.o")
+  kernels "$new/kernels.o"
+  sources+=(./hip/*.c "$new/kernels.o")
   flags=(-DDLX_GPUSIM_HIP -D__HIP_PLATFORM_AMD__ -Wl,-soname,libamdhip64.so -Wl,--version-script,../hip.map)
   ;;
 esac
-# Made beside its place, and moved there whole: a program may be running on the old one.
+# Moved there whole: a program may be running on the old one, and another build may be at work.
 # shellcheck disable=SC2086 # CC may carry flags
-${CC:-cc} -std=gnu11 -shared -pthread "${warnings[@]}" "${flags[@]}" -o "$output.new" "${sources[@]}" -ldl
-mv "$output.new" "$output"
+${CC:-cc} -std=gnu11 -shared -pthread "${warnings[@]}" "${flags[@]}" -o "$new/driver" "${sources[@]}" -ldl
+mv "$new/driver" "$output"

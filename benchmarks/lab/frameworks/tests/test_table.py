@@ -31,7 +31,7 @@ def take(t, copy):
 
 def test_crashes(tmp_path, monkeypatch):
     (tmp_path / "crash.py").write_text(ADAPTER)
-    (tmp_path / "sitecustomize.py").write_text(f"import frameworks\nframeworks.__path__.append({str(tmp_path)!r})\n")
+    (tmp_path / "sitecustomize.py").write_text(f"import adapters\nadapters.__path__.append({str(tmp_path)!r})\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     # A few cells crash; the others are tried all the same.
     head, results = table.fill("crash")
