@@ -55,7 +55,7 @@ extern "C" {
 /* The version of the ABI. It is also the number in libdlx.so.0. A change that breaks programs raises it. */
 #define DLX_ABI_VERSION 0
 /* Raised when functions or constants are added. */
-#define DLX_VERSION_MINOR 4
+#define DLX_VERSION_MINOR 5
 
 #if defined(__GNUC__)
 #define DLX_API __attribute__((visibility("default")))
@@ -74,9 +74,11 @@ typedef struct dlx_tensor dlx_tensor;     /* a view of memory */
 typedef struct dlx_stream dlx_stream;     /* an ordered queue of work on a device */
 typedef struct dlx_event dlx_event;       /* a point in the work of a stream */
 typedef struct dlx_route dlx_route;       /* a plan for a move */
-typedef struct dlx_report dlx_report;     /* what a move did */
+typedef struct dlx_report dlx_report;     /* what a move did, or how a tensor got to another process */
 typedef struct dlx_file dlx_file;         /* an open file of tensors */
 typedef struct dlx_loaded dlx_loaded;     /* tensors that were loaded from files */
+typedef struct dlx_listener dlx_listener; /* a socket at which other processes connect */
+typedef struct dlx_connection dlx_connection; /* a connection to another process */
 typedef struct dlx_text dlx_text;         /* a text that the library made */
 
 /* What a function returns. New values may be added. */
@@ -97,7 +99,7 @@ enum {
 	DLX_ERR_EXISTS = 12,       /* a name is already in use */
 	DLX_ERR_TIMEOUT = 13,      /* timeout_ns has passed */
 	DLX_ERR_FORKED = 14,       /* this process is a child of fork; see FORK above */
-	DLX_ERR_CANCELED = 15      /* a function of the program, such as dlx_progress, asked to stop */
+	DLX_ERR_CANCELED = 15      /* a function of the program, such as dlx_progress or dlx_poll, asked to stop */
 };
 
 /* An error. The caller owns it; it needs neither initialization nor release. Texts end with NUL and are UTF-8. */
@@ -639,6 +641,140 @@ DLX_API dlx_status dlx_event_close(dlx_event *event, dlx_error *error);
  * the DLX_WAIT_* that was used. Returns the error of the last write if it failed. */
 DLX_API dlx_status dlx_tensor_handoff(dlx_tensor *tensor, dlx_stream *from, dlx_stream *to, int64_t timeout_ns,
 	int32_t *wait, dlx_error *error);
+
+/* ---- Other processes -------------------------------------------------------------------------------------------- */
+
+/* Two processes of one machine are connected by a Unix socket. Each sends tensors to the other one, which receives them
+ * on the same memory. The other process may also use dlx in Go or in Python; docs/share.md has the rules and the format.
+ * All functions of this section except the two that close fail with DLX_ERR_NOT_SUPPORTED on systems other than Linux. */
+
+/* A function of the program that is called about every 50 milliseconds while a function of this section waits, on the
+ * thread that waits. A result other than 0 makes that function stop, which then fails with DLX_ERR_CANCELED unless it has
+ * succeeded meanwhile. context is poll_context of the options. The function may call functions of dlx; it must return,
+ * and not leave by longjmp or an exception of C++. */
+typedef int32_t (*dlx_poll)(void *context);
+
+/* How to connect. All zero is the default. The caller owns what it points to, which may be freed after the call, but
+ * keeps the devices open until the connection, or the listener and its connections, are closed. */
+typedef struct dlx_share_options {
+	dlx_device *const *devices; /* device_count devices on which memory of the other process can be opened. With a device of */
+	size_t device_count;        /* the host among them, tensors whose memory cannot be shared are copied to the host */
+	int64_t limit_bytes;        /* of the memories that the other process has passed, together; 0 is 64 GiB */
+	int32_t limit_memories;     /* that the other process has passed, at most 65536; 0 is 256 */
+	int32_t limit_tensors;      /* that the other process has passed and that are not released, at most 65536; 0 is 64 */
+	int32_t read_only;          /* 1: tensors that are sent are read-only for the other process */
+	int32_t mode;               /* of the socket that dlx_share_listen makes; 0 is 0600, for the same user only */
+	dlx_poll poll;              /* called while a call waits; may be NULL. It stays callable until the handles are closed */
+	void *poll_context;         /* for poll */
+	uint64_t reserved[4];       /* 0 */
+} dlx_share_options;
+
+/* Whether a connection is open, or how it has ended. */
+enum {
+	DLX_CONNECTION_OPEN = 0,
+	DLX_CONNECTION_CLOSED = 1,  /* this process has closed it */
+	DLX_CONNECTION_ENDED = 2,   /* the other process has closed it */
+	DLX_CONNECTION_LOST = 3,    /* the other process has ended without closing it, such as one that was killed */
+	DLX_CONNECTION_REFUSED = 4  /* one of the processes broke a rule of the format, or a limit, or has another version of it */
+};
+
+/* What a connection has done. The struct owns nothing. */
+typedef struct dlx_connection_info {
+	int32_t state;           /* DLX_CONNECTION_* */
+	int32_t pid;             /* of the other process, as the system reports it; 0 if it is in another PID namespace */
+	uint32_t uid;            /* the user and the group of that process, when the connection was made */
+	uint32_t gid;
+	int64_t sent;            /* tensors */
+	int64_t received;        /* tensors that dlx_connection_receive has returned */
+	int64_t released;        /* tensors that were sent, and that the other process has released */
+	int64_t in_flight;       /* tensors that were sent and are not released, at present */
+	int64_t held;            /* tensors that have arrived and are not released, at present */
+	int64_t bytes_sent;      /* of the elements of the tensors */
+	int64_t bytes_received;
+	int64_t bytes_copied;    /* because memory could not be shared */
+	int64_t memories_sent;   /* that were passed, each with a descriptor */
+	int64_t memories_opened; /* memories of the other process that were opened */
+	uint64_t reserved[8];    /* 0 */
+} dlx_connection_info;
+
+/* Makes a Unix socket at path, at which other processes connect. A socket that a dead process has left there is replaced.
+ * options may be NULL; they apply to all connections. The caller closes the listener, which removes the socket.
+ * Fails with DLX_ERR_EXISTS if another process listens at path or something else is there, and with DLX_ERR_INVALID if
+ * path cannot be used or an option is wrong; native_code is then the errno, if there is one. */
+DLX_API dlx_status dlx_share_listen(const char *path, const dlx_share_options *options, dlx_listener **listener,
+	dlx_error *error);
+
+/* Waits for a process that connects. The caller closes the connection, before or after the listener. Fails with
+ * DLX_ERR_CLOSED if the listener is closed meanwhile. */
+DLX_API dlx_status dlx_listener_accept(dlx_listener *listener, int64_t timeout_ns, dlx_connection **connection,
+	dlx_error *error);
+
+/* Closes a listener, removes its socket, and ends dlx_listener_accept. Connections stay open. */
+DLX_API dlx_status dlx_listener_close(dlx_listener *listener, dlx_error *error);
+
+/* Connects to the process that listens at path. options may be NULL. The caller closes the connection. May block. Fails
+ * with DLX_ERR_CLOSED if no process listens there; native_code is then the errno. */
+DLX_API dlx_status dlx_share_connect(const char *path, const dlx_share_options *options, int64_t timeout_ns,
+	dlx_connection **connection, dlx_error *error);
+
+/* Makes a connection of one end of a socketpair of the type SOCK_SEQPACKET, whose other end another process has, or will
+ * inherit. Both ends must not have been used before. On success the connection owns fd; on failure the caller still
+ * does. options may be NULL. The caller closes the connection. Fails with DLX_ERR_INVALID if fd is no such socket. */
+DLX_API dlx_status dlx_share_adopt(int32_t fd, const dlx_share_options *options, dlx_connection **connection,
+	dlx_error *error);
+
+/* Allocates a row-major tensor, as dlx_tensor_alloc does, whose memory other processes can open without a copy. Fails with
+ * DLX_ERR_NOT_SUPPORTED if the device has no such memory. */
+DLX_API dlx_status dlx_share_alloc(dlx_device *device, const dlx_tensor_spec *spec, int64_t timeout_ns,
+	dlx_tensor **tensor, dlx_error *error);
+
+/* Passes a tensor to the other process. The caller still owns tensor, and may close it at once: the connection keeps the
+ * memory until the other process has released the tensor. Until then dlx_tensor_wait_idle waits for that process, and so
+ * does work of dlx that writes the memory. Memory that cannot be shared is copied once; the report says why.
+ *
+ * label is passed along, for the programs; NULL is none, and 1024 bytes are possible. If report is not NULL, the caller
+ * closes *report. Waits for the last write to the tensor, and while more is in flight than the other process permits.
+ *
+ * Fails with DLX_ERR_NOT_SUPPORTED if the memory can be neither shared nor copied, DLX_ERR_OUT_OF_MEMORY if it is more
+ * than the other process permits, with the error of the last write, and, if the connection has ended, with what
+ * dlx_connection_error returns. Otherwise the connection goes on, and nothing was sent. */
+DLX_API dlx_status dlx_connection_send(dlx_connection *connection, dlx_tensor *tensor, const char *label,
+	int64_t timeout_ns, dlx_report **report, dlx_error *error);
+
+/* Waits for the next tensor of the other process, and returns it on device, or where its memory was opened if device is
+ * NULL. The caller closes the tensor, which tells the other process, and *report if report is not NULL.
+ *
+ * If the memory can be opened on the device, or mapped there, nothing is copied. After DLX_ERR_TIMEOUT and
+ * DLX_ERR_CANCELED the tensor stays the next one; after other errors of this call it was released. Fails with
+ * DLX_ERR_NOT_SUPPORTED if no device of the options can open the memory, with errors of opening and moving it, and, if the
+ * connection has ended, with what dlx_connection_error returns. */
+DLX_API dlx_status dlx_connection_receive(dlx_connection *connection, dlx_device *device, int64_t timeout_ns,
+	dlx_tensor **tensor, dlx_report **report, dlx_error *error);
+
+/* Blocks until the other process has released all tensors that were sent. Fails if the connection has ended before. */
+DLX_API dlx_status dlx_connection_wait_released(dlx_connection *connection, int64_t timeout_ns, dlx_error *error);
+
+/* Returns DLX_OK while the connection is open, and otherwise why it has ended: DLX_ERR_CLOSED if a process has closed it or
+ * ended, DLX_ERR_INVALID if a rule of the format was broken, DLX_ERR_OUT_OF_MEMORY if more was passed than the limits
+ * permit, DLX_ERR_VERSION if the other process has another version of the format. The end of the connection releases all
+ * tensors that were sent. So a program that has read elements of a received tensor in place calls this function
+ * afterwards: after DLX_OK they are those that were sent. */
+DLX_API dlx_status dlx_connection_error(dlx_connection *connection, dlx_error *error);
+
+/* Describes a connection. */
+DLX_API dlx_status dlx_connection_get_info(dlx_connection *connection, dlx_connection_info *info, dlx_error *error);
+
+/* Describes a connection in JSON: {"peer":{"pid":...,"devices":[...]},"stats":{...}}. The devices are null until the other
+ * process has said which it has. The caller closes the text. */
+DLX_API dlx_status dlx_connection_json(dlx_connection *connection, dlx_text **text, dlx_error *error);
+
+/* Ends the connection, and all calls that wait on it, and closes the handle. Tensors that were sent are released, whether
+ * or not the other process still reads them: call dlx_connection_wait_released before. Tensors that were received stay
+ * open. */
+DLX_API dlx_status dlx_connection_close(dlx_connection *connection, dlx_error *error);
+
+/* Returns the label of a tensor that was sent or received; that of a move is empty. The caller closes the text. */
+DLX_API dlx_status dlx_report_label(dlx_report *report, dlx_text **text, dlx_error *error);
 
 #ifdef __cplusplus
 }

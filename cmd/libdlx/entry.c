@@ -33,6 +33,10 @@ int32_t dlx_call_progress(const dlx_load_options *options, int64_t done, int64_t
 	return options->progress(options->progress_context, done, total);
 }
 
+int32_t dlx_call_poll(uintptr_t poll, uintptr_t context) {
+	return ((dlx_poll)poll)((void *)context);
+}
+
 #define CLEAR(result) \
 	if ((result) != NULL) { \
 		*(result) = 0; \
@@ -199,3 +203,31 @@ ENTRY(stream_close, (dlx_stream *stream, dlx_error *error), NOTHING, (stream, er
 ENTRY(event_done, (dlx_event *event, int32_t *done, dlx_error *error), CLEAR(done), (event, done, error))
 ENTRY(event_wait, (dlx_event *event, int64_t timeout_ns, dlx_error *error), NOTHING, (event, timeout_ns, error))
 ENTRY(event_close, (dlx_event *event, dlx_error *error), NOTHING, (event, error))
+
+ENTRY(share_listen, (const char *path, const dlx_share_options *options, dlx_listener **listener, dlx_error *error),
+	CLEAR(listener), ((char *)path, (dlx_share_options *)options, listener, error))
+ENTRY(listener_accept, (dlx_listener *listener, int64_t timeout_ns, dlx_connection **connection, dlx_error *error),
+	CLEAR(connection), (listener, timeout_ns, connection, error))
+ENTRY(listener_close, (dlx_listener *listener, dlx_error *error), NOTHING, (listener, error))
+ENTRY(share_connect, (const char *path, const dlx_share_options *options, int64_t timeout_ns,
+	dlx_connection **connection, dlx_error *error), CLEAR(connection),
+	((char *)path, (dlx_share_options *)options, timeout_ns, connection, error))
+ENTRY(share_adopt, (int32_t fd, const dlx_share_options *options, dlx_connection **connection, dlx_error *error),
+	CLEAR(connection), (fd, (dlx_share_options *)options, connection, error))
+ENTRY(share_alloc, (dlx_device *device, const dlx_tensor_spec *spec, int64_t timeout_ns, dlx_tensor **tensor,
+	dlx_error *error), CLEAR(tensor), (device, (dlx_tensor_spec *)spec, timeout_ns, tensor, error))
+ENTRY(connection_send, (dlx_connection *connection, dlx_tensor *tensor, const char *label, int64_t timeout_ns,
+	dlx_report **report, dlx_error *error), CLEAR(report),
+	(connection, tensor, (char *)label, timeout_ns, report, error))
+ENTRY(connection_receive, (dlx_connection *connection, dlx_device *device, int64_t timeout_ns, dlx_tensor **tensor,
+	dlx_report **report, dlx_error *error), CLEAR(tensor) CLEAR(report),
+	(connection, device, timeout_ns, tensor, report, error))
+ENTRY(connection_wait_released, (dlx_connection *connection, int64_t timeout_ns, dlx_error *error), NOTHING,
+	(connection, timeout_ns, error))
+ENTRY(connection_error, (dlx_connection *connection, dlx_error *error), NOTHING, (connection, error))
+ENTRY(connection_get_info, (dlx_connection *connection, dlx_connection_info *info, dlx_error *error),
+	CLEAR_STRUCT(info), (connection, info, error))
+ENTRY(connection_json, (dlx_connection *connection, dlx_text **text, dlx_error *error), CLEAR(text),
+	(connection, text, error))
+ENTRY(connection_close, (dlx_connection *connection, dlx_error *error), NOTHING, (connection, error))
+ENTRY(report_label, (dlx_report *report, dlx_text **text, dlx_error *error), CLEAR(text), (report, text, error))

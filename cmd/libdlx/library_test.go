@@ -131,6 +131,7 @@ func TestPrograms(t *testing.T) {
 	l := built(t)
 	for name, args := range map[string][]string{
 		"misuse":  {l.work},
+		"share":   {l.work},
 		"threads": nil,
 		"fork":    nil,
 	} {
@@ -172,6 +173,7 @@ func TestSanitized(t *testing.T) {
 	env := append([]string{"ASAN_OPTIONS=use_sigaltstack=0:detect_leaks=1", "LSAN_OPTIONS=print_suppressions=0:suppressions=" + known}, withoutDrivers...)
 	run(t, env, l.compile(t, "testdata/dlpack.c", sanitizer))
 	run(t, env, l.compile(t, "testdata/misuse.c", sanitizer), l.work)
+	run(t, env, l.compile(t, "testdata/share.c", sanitizer), l.work)
 }
 
 // withoutDrivers is an environment in which no driver is found.
@@ -250,4 +252,67 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// docs/share.md shows the main functions of two examples, which pass a tensor without a copy.
+func TestShareExamples(t *testing.T) {
+	l := built(t)
+	page, err := os.ReadFile("../../docs/share.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := make(map[string]string)
+	for _, name := range []string{"receive", "send"} {
+		path := "../../examples/c/" + name + ".c"
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, code, _ := strings.Cut(string(source), "int main(")
+		if code == "" || !strings.Contains(string(page), "```c\nint main("+code+"```") {
+			t.Errorf("docs/share.md does not show %s as it is", path)
+		}
+		programs[name] = l.compile(t, path, "-std=c99")
+	}
+	socket := filepath.Join(l.work, "socket")
+	received := make(chan string)
+	go func() {
+		out, err := exec.CommandContext(t.Context(), programs["receive"], socket).CombinedOutput()
+		if err != nil {
+			out = append(out, err.Error()...)
+		}
+		received <- string(out)
+	}()
+	for { // until it listens, or has failed
+		select {
+		case out := <-received:
+			t.Fatal(out)
+		default:
+		}
+		if listens(t, socket) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if out := run(t, nil, programs["send"], socket); out != "sent: 0 bytes copied\n" {
+		t.Errorf("send prints %q", out)
+	}
+	if out := <-received; out != "received: 0 bytes copied: float32[1080 1920] begins with 42\n" {
+		t.Errorf("receive prints %q", out)
+	}
+}
+
+// listens reports whether a process listens at a socket: the file is there before it does.
+func listens(t *testing.T, socket string) bool {
+	t.Helper()
+	list, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(list)) {
+		if fields := strings.Fields(line); len(fields) == 8 && fields[7] == socket && fields[3] == "00010000" { // __SO_ACCEPTCON
+			return true
+		}
+	}
+	return false
 }

@@ -128,8 +128,8 @@ func dlxgo_loaded_json(loaded *C.dlx_loaded, out **C.dlx_text, e *C.dlx_error) C
 	})
 }
 
-// share makes a handle of the loaded tensor with the given name.
-func share(out **C.dlx_tensor, l *tensorfile.Loaded, name string) error {
+// setLoaded makes a handle of the loaded tensor with the given name.
+func setLoaded(out **C.dlx_tensor, l *tensorfile.Loaded, name string) error {
 	t, ok := l.Tensors[name]
 	if !ok {
 		return invalid("no tensor with the name %q was loaded", name)
@@ -151,7 +151,7 @@ func dlxgo_loaded_tensor(loaded *C.dlx_loaded, name *C.char, tensor **C.dlx_tens
 		if err != nil {
 			return err
 		}
-		return share(tensor, l, C.GoString(name))
+		return setLoaded(tensor, l, C.GoString(name))
 	})
 }
 
@@ -168,7 +168,7 @@ func dlxgo_loaded_at(loaded *C.dlx_loaded, index C.size_t, tensor **C.dlx_tensor
 		if uint64(index) >= uint64(len(l.Names)) {
 			return invalid("there is no tensor %d: %d were loaded", index, len(l.Names))
 		}
-		return share(tensor, l, l.Names[index])
+		return setLoaded(tensor, l, l.Names[index])
 	})
 }
 

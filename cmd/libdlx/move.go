@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -15,8 +16,15 @@ import (
 
 var (
 	routes  = newHandles[*exchange.Route]("route")
-	reports = newHandles[exchange.Report]("report")
+	reports = newHandles[made]("report")
 )
+
+// made is a report of package exchange or share.
+type made struct {
+	exchange.Report              // what both have
+	whole           fmt.Stringer // the report itself
+	label           string       // of a tensor that was sent or received
+}
 
 // moveOptions reads the options of a move to d.
 func moveOptions(d core.Device, o *C.dlx_move_options) (exchange.Options, error) {
@@ -69,7 +77,7 @@ func move(tensor *C.dlx_tensor, device *C.dlx_device, o *C.dlx_move_options) (*c
 // setMoved sets the results of a move, if there is no error.
 func setMoved(result **C.dlx_tensor, report **C.dlx_report, t *core.Tensor, r exchange.Report, err error) error {
 	if err == nil && report != nil {
-		reports.add(unsafe.Pointer(report), r)
+		reports.add(unsafe.Pointer(report), made{Report: r, whole: r})
 	}
 	return setTensor(result, t, err)
 }
@@ -202,7 +210,7 @@ func dlxgo_report_text(report *C.dlx_report, out **C.dlx_text, e *C.dlx_error) C
 		if err != nil {
 			return err
 		}
-		return setText(out, r.String())
+		return setText(out, r.whole.String())
 	})
 }
 
@@ -213,7 +221,7 @@ func dlxgo_report_json(report *C.dlx_report, out **C.dlx_text, e *C.dlx_error) C
 		if err != nil {
 			return err
 		}
-		return setJSON(out, r)
+		return setJSON(out, r.whole)
 	})
 }
 
@@ -222,5 +230,16 @@ func dlxgo_report_close(report *C.dlx_report, e *C.dlx_error) C.dlx_status {
 	return do(e, func() error {
 		_, err := reports.take(unsafe.Pointer(report))
 		return err
+	})
+}
+
+//export dlxgo_report_label
+func dlxgo_report_label(report *C.dlx_report, out **C.dlx_text, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		r, err := reports.get(unsafe.Pointer(report))
+		if err != nil {
+			return err
+		}
+		return setText(out, r.label)
 	})
 }

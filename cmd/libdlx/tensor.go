@@ -67,6 +67,15 @@ func spec(s *C.dlx_tensor_spec) (core.Spec, error) {
 	return core.Spec{DType: dtype(s.dtype), Shape: shape, Strides: strides, Flags: core.Flags(s.flags)}, err
 }
 
+// newSpec reads the description of a tensor that is to be allocated.
+func newSpec(s *C.dlx_tensor_spec) (core.Spec, error) {
+	described, err := spec(s)
+	if err == nil && (described.Strides != nil || described.Flags != 0) {
+		err = invalid("strides and flags of a new tensor must not be set")
+	}
+	return described, err
+}
+
 // allocOptions reads the options of an allocation on d.
 func allocOptions(d core.Device, o *C.dlx_alloc_options) (core.AllocOptions, error) {
 	if o == nil {
@@ -108,12 +117,9 @@ func dlxgo_tensor_alloc(device *C.dlx_device, cSpec *C.dlx_tensor_spec, cOptions
 		if err != nil {
 			return err
 		}
-		s, err := spec(cSpec)
+		s, err := newSpec(cSpec)
 		if err != nil {
 			return err
-		}
-		if s.Strides != nil || s.Flags != 0 {
-			return invalid("strides and flags of a new tensor must not be set")
 		}
 		options, err := allocOptions(d, cOptions)
 		if err != nil {

@@ -38,6 +38,9 @@ static int in_child(void) {
 	FAILS(want, dlx_tensor_import(exported, NULL, &t, &err)); /* exported still belongs to this program */
 	FAILS(want, dlx_tensor_close(tensor, &err));
 	FAILS(want, dlx_device_close(cpu, &err));
+	dlx_connection *c = (dlx_connection *)&c;
+	FAILS(want, dlx_share_connect("socket", NULL, 0, &c, &err));
+	CHECK(c == NULL);
 	CHECK(dlx_abi_version() == DLX_ABI_VERSION && dlx_version()[0] == 0);
 	exported->deleter(exported);
 	return 0;
