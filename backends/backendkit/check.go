@@ -15,6 +15,7 @@ var privateCore = private.Core.(interface {
 	NewHandle(core.HandleType, uintptr) (*core.Handle, error)
 	NewIPCHandle(core.Vendor, []byte) (*core.Handle, error)
 	OpenTensorsOn(core.DeviceID) (stacks [][]uintptr)
+	SmallCopy(dst, src *core.Tensor, limit int64) (to, from *core.Buffer, at, of uintptr, size int64)
 })
 
 // CapabilityOf returns the capability of the optional interface I. For example, it
@@ -59,6 +60,15 @@ func CheckCapabilities(d core.Device) error { return privateCore.CheckCapabiliti
 // of them may still have work that is not recorded on the other; call SubmitSame of
 // package stream to order that work.
 func CheckCopy(dst, src *core.Tensor) (same bool, err error) { return privateCore.CheckCopy(dst, src) }
+
+// SmallCopy prepares the most common copy by the host at the least cost: both tensors are contiguous and have at most
+// limit bytes in different memory of the host, on which there is no work, and of which this process knows no other
+// address. It holds both buffers, which the caller releases after the copy, and returns the addresses of the first
+// elements and the number of bytes. For every other copy, also one that fails or has no elements, it holds nothing
+// and returns 0 bytes. The caller then calls [CheckCopy].
+func SmallCopy(dst, src *core.Tensor, limit int64) (to, from *core.Buffer, at, of uintptr, size int64) {
+	return privateCore.SmallCopy(dst, src, limit)
+}
 
 // CheckCopyOnHost is like [CheckCopy], but compares the tensors only by their addresses on
 // the host. A device calls it after CheckCopy for memory of other libraries whose host

@@ -9,7 +9,6 @@ import (
 )
 
 func TestNilArguments(t *testing.T) {
-	const state = "it changes the state of the process"
 	sound, err := core.FromSlice([]float32{1, 2, 3, 4}, 2, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -17,7 +16,7 @@ func TestNilArguments(t *testing.T) {
 	defer sound.Close()
 	coretest.CheckNils(t, map[string]any{
 		"CapabilityOf": backendkit.CapabilityOf[core.HostViewer], "CheckCapabilities": backendkit.CheckCapabilities, "UnwrapEvent": backendkit.UnwrapEvent,
-		"CheckCopy": backendkit.CheckCopy, "CheckCopyOnHost": backendkit.CheckCopyOnHost, "CheckFileRead": backendkit.CheckFileRead, "Independent": backendkit.Independent,
+		"CheckCopy": backendkit.CheckCopy, "CheckCopyOnHost": backendkit.CheckCopyOnHost, "CheckFileRead": backendkit.CheckFileRead, "Independent": backendkit.Independent, "SmallCopy": backendkit.SmallCopy,
 		"NewHandle": backendkit.NewHandle, "NewIPCHandle": backendkit.NewIPCHandle, "GroupByPhysicalDevice": backendkit.GroupByPhysicalDevice,
 		"CloseHooks": new(backendkit.CloseHooks), "OpenSet": new(backendkit.OpenSet), "OpenItem": new(backendkit.OpenItem),
 	}, sound)

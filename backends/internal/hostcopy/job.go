@@ -42,6 +42,9 @@ func Bytes(dst, src uintptr, n int64) Job {
 	return Job{dst: dst, src: src, geometry: copyplan.Copy{Elem: n}}
 }
 
+// Small copies n bytes from the address src to dst, in the caller's goroutine. It fails like [Copy].
+func Small(dst, src uintptr, n int64) error { return Contiguous(pointer(dst), pointer(src), n, 1) }
+
 // newJob copies the axes that are left, mostly none to three. c has room for more, which stays on the stack only if
 // no part of c itself is returned.
 func newJob(dst, src uintptr, c copyplan.Copy, bits bool) Job {
