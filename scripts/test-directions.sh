@@ -62,6 +62,7 @@ forbidden=(
   "internal/atomicfile  core"
   "internal/testing/gpusim      benchmarks"
   "internal/testing/gpusim      backends/all         test"
+  "internal/doctor      exchange"
   "internal/inventory   exchange"
   "internal/live        core"
   "internal/memfault    core"

@@ -118,6 +118,7 @@ which also has the error if the command failed. The log is printed to standard e
 		newLoadCommand(a),
 		newSendCommand(a),
 		newReceiveCommand(a),
+		newDoctorCommand(a),
 		newBenchCommand(a),
 		newVersionCommand(a),
 	)

@@ -20,7 +20,16 @@ import (
 	"github.com/dlx-go/dlx/stream"
 )
 
-func TestMain(m *testing.M) { coretest.Main(m) }
+// programVariable makes the test binary the program itself, for tests in which the program starts
+// itself again.
+const programVariable = "DLX_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+	}
+	coretest.Main(m)
+}
 
 const (
 	digits  = "../../testdata/digits.npy"
@@ -246,6 +255,7 @@ func TestHelpShowsTheExitCodes(t *testing.T) {
 		"move":        {"exit code 2", "exit code 1", "exit code 3"},
 		"load":        {"exit code 3"},
 		"receive":     {"exit code 3"},
+		"doctor":      {"exit code is 1"},
 		"bench":       {"exit code 1"},
 		"healthcheck": {"exit code is 1", "exit code is 4"},
 	}

@@ -10,6 +10,7 @@
 //	dlx load FILE --to DEVICE                     load the tensors of files onto a device and measure it
 //	dlx send FILE --to SOCKET                     pass the tensors of a file to another process, without a copy where possible
 //	dlx receive SOCKET --to DEVICE                receive tensors of another process on a device
+//	dlx doctor [PID or SOCKET]                    find out which ways of sharing work between two processes, exit code 1 if none does
 //	dlx bench                                     measure transfers between devices, APIs, files and languages
 //	dlx bench compare OLD NEW                     compare two reports, exit code 1 if a case has become slower
 //	dlx bench healthcheck                         compare some cases with limits, exit code 1 if one is below, 4 if none was judged
@@ -125,6 +126,16 @@
 //     mechanism, steps[] (what, bytes), refused[] (ways to share the memory that were not possible:
 //     mechanism, what, reason), bytes_copied, handle (by which the memory is shared), opened (the
 //     memory was passed or opened for this tensor), wait, label (that went with the tensor), duration_ns.
+//   - doctor: mode ("child": the other process is one that dlx has started, "doctor": it is dlx doctor --listen,
+//     "share": it uses package share, "process": it was named by its number), timeout_ns (of an answer), host_shared (a way to share
+//     memory of the host without a copy works or is possible); this and other (the processes; a field that is not known is
+//     empty or -1): pid (0 if it has no number in the PID namespace of this process), uid, gid, namespaces (by kind:
+//     pid, ipc, mnt, user, net), capabilities (the permitted ones, a bit for each) and effective, seccomp (2 is a
+//     filter), dumpable, label (of a security module), yama (kernel.yama.ptrace_scope), files (the limit of open
+//     descriptors), shm (the number of the file system at /dev/shm), shm_bytes, shm_free, state; devices[] (of the other
+//     process), as in send; findings[]: way, from and to (the devices; omitted for ways without them), verdict ("works",
+//     "possible", "fails", "not tried"), host (it passes memory of the host), zero_copy, why, probably (the reason does not
+//     follow from facts alone), remedy, call and code (that failed).
 //   - bench: program (the fields of version), date, samples, max_time_ns, numpy (its version),
 //     interrupted (not all cases were measured), shortened (how --budget ended the run); host: platform, system, kernel, virtual (the
 //     hypervisor), container, cpu, cpus, affinity, numa_nodes, caches[] (level, kind, bytes),

@@ -19,6 +19,7 @@ import (
 	"github.com/dlx-go/dlx/cmd/dlx/internal/move"
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/internal/doctor"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -242,6 +243,27 @@ func TestDriversSendAndReceive(t *testing.T) {
 		r, s := decode[sharedResult](t, received, "receive"), decode[sharedResult](t, sent, "send")
 		if len(r.Tensors) != 1 || !*r.Tensors[0].Verified || shares && (r.BytesCopied != 0 || s.BytesCopied != 0) {
 			t.Errorf("%s: received %+v, sent %+v", device, r, s)
+		}
+	}
+}
+
+// Each device passes its memory, semaphores and events to the same device of another process. What does not work has a reason.
+func TestDoctorOnDrivers(t *testing.T) {
+	o := startingItself(t, all.New(), "doctor", "--json", "--timeout", "60s")
+	r := decode[doctorResult](t, o, "doctor")
+	works := make(map[string]bool)
+	for _, f := range r.Findings {
+		works[f.From+" "+f.Way] = works[f.From+" "+f.Way] || f.Verdict == doctor.Works
+		if f.Verdict != doctor.Works && f.Why == "" {
+			t.Errorf("no reason: %+v", f)
+		}
+		if f.From != "" {
+			t.Logf("%s %s -> %s: %s %s", f.Way, f.From, f.To, f.Verdict, f.Why)
+		}
+	}
+	for _, way := range []string{"cpu memory as mem_fd", "vulkan:0 memory as opaque_fd"} {
+		if !works[way] {
+			t.Errorf("%s does not work", way)
 		}
 	}
 }
