@@ -44,6 +44,7 @@ type Conn struct {
 
 	sender
 	receiver
+	rings
 }
 
 var liveConns = live.NewCounter("share.Conn")
@@ -78,7 +79,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		scratch: make([]byte, 0, maxMessage),
-		sender:  newSender(), receiver: newReceiver(),
+		sender:  newSender(), receiver: newReceiver(), rings: newRings(),
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	if o.Allow != nil {
@@ -90,7 +91,9 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 	for _, d := range o.Devices {
 		c.self = append(c.self, describe(d))
 	}
-	sent, err := c.tryMessage(kindHello, func(b []byte) []byte { return appendHello(b, hello{limits: o.Limits, devices: c.self}) })
+	sent, err := c.tryMessage(kindHello, func(b []byte) []byte {
+		return appendHello(b, hello{features: featureRings, limits: o.Limits, devices: c.self})
+	})
 	if err != nil {
 		return nil, lost(err)
 	}
@@ -384,9 +387,12 @@ func (c *Conn) awaken() {
 func (c *Conn) flush(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		released, forgotten := c.released, c.forgotten
+		released, forgotten, notes := c.released, c.forgotten, c.notes
 		n := min(len(released), maxReleased)
 		switch {
+		case len(notes) > 0: // before the end of a memory that a ring lies in
+			c.begin(notes[0].kind, 0)
+			c.scratch = append(c.scratch, notes[0].payload...)
 		case n > 0:
 			c.begin(kindReleased, 0)
 			c.scratch = appendReleased(c.scratch, released[:n])
@@ -395,7 +401,7 @@ func (c *Conn) flush(ctx context.Context) error {
 			c.scratch = appendForget(c.scratch, forgotten[0])
 		}
 		c.mu.Unlock()
-		if n == 0 && len(forgotten) == 0 {
+		if n == 0 && len(forgotten) == 0 && len(notes) == 0 {
 			return nil
 		}
 		if err := c.put(ctx, -1); err != nil {
@@ -403,6 +409,8 @@ func (c *Conn) flush(ctx context.Context) error {
 		}
 		c.mu.Lock()
 		switch { // unless the connection has ended, and dropped them
+		case len(notes) > 0:
+			c.notes = c.notes[min(1, len(c.notes)):]
 		case n > 0 && len(c.released) >= n:
 			c.released = c.released[:copy(c.released, c.released[n:])]
 		case n == 0 && len(c.forgotten) > 0:
@@ -415,6 +423,7 @@ func (c *Conn) flush(ctx context.Context) error {
 // read handles what the peer sends until the connection ends, and then closes what is open.
 func (c *Conn) read() {
 	defer func() {
+		c.endRings() // first: publishers wait for the slots
 		c.endSender()
 		c.endReceiver()
 		liveConns.Add(-1)
@@ -475,6 +484,8 @@ func (c *Conn) handle(b []byte, fds []int, sequence uint64) error {
 		err = c.takeForget(payload)
 	case kindReleased:
 		err = c.takeReleased(payload)
+	case kindRing, kindSubscribe, kindJoined, kindLeave, kindRingEnd:
+		owned, err = c.takeRingMessage(h.kind, payload, fds)
 	default:
 		err = violation("kind %d of messages is not known to version %d", h.kind, wireVersion)
 	}
@@ -489,7 +500,7 @@ func (c *Conn) greet(payload []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.greeted, c.limits, c.peer.Devices = true, h.limits, h.devices
+	c.greeted, c.features, c.limits, c.peer.Devices = true, h.features, h.limits, h.devices
 	c.notify()
 	return nil
 }

@@ -10,4 +10,5 @@ var privateCore = private.Core.(interface {
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
 	Describe(call string, t *core.Tensor, m *core.Memory, s *core.Spec) error
 	OriginOffset(*core.Buffer) int64
+	Unique(*core.Buffer) bool
 })

@@ -95,7 +95,7 @@ func (c *Conn) addMemory(id uint32, x core.ExternalMemory) error {
 	switch {
 	case c.opened[id] != nil:
 		return violation("memory %d was passed twice", id)
-	case len(c.opened) >= limits.Memories, c.openedBytes > limits.Bytes-x.Size:
+	case len(c.opened)+len(c.announced) >= limits.Memories, c.openedBytes > limits.Bytes-x.Size:
 		return core.Errorf(core.ErrOutOfMemory, "share", "message",
 			"memory %d of %d bytes came beside %d memories of %d bytes; this process permits %d of %d bytes together", id, x.Size, len(c.opened), c.openedBytes, limits.Memories, limits.Bytes)
 	}

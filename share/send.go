@@ -254,7 +254,7 @@ func (c *Conn) makeRoom(ctx context.Context, size int64) error {
 	for {
 		var oldest *sentMemory
 		fits := func() bool {
-			return len(c.memories) < c.limits.Memories && c.memoryBytes <= c.limits.Bytes-size
+			return len(c.memories)+len(c.offers) < c.limits.Memories && c.memoryBytes+c.offeredBytes <= c.limits.Bytes-size
 		}
 		err := c.await(ctx, "Send", func() bool {
 			oldest = nil

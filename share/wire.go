@@ -80,7 +80,7 @@ func readHeader(b []byte, fds int) (header, []byte, error) {
 		return h, nil, violation("%d descriptors came with a message, and its header says %d", fds, h.fds)
 	case binary.LittleEndian.Uint16(b[14:]) != 0:
 		return h, nil, violation("the reserved bytes of a header are not 0")
-	case fds != 0 && h.kind != kindMemory && h.kind != kindOrder:
+	case fds != 0 && h.kind != kindMemory && h.kind != kindOrder && h.kind != kindRing && h.kind != kindSubscribe:
 		return h, nil, violation("a message of kind %d has a descriptor", h.kind)
 	}
 	return h, b[headerSize:], nil
@@ -97,7 +97,7 @@ const (
 
 // hello is what each side says first.
 type hello struct {
-	features uint64 // none yet
+	features uint64
 	limits   Limits
 	devices  []PeerDevice
 }

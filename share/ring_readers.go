@@ -1,0 +1,171 @@
+package share
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// reader is a subscriber at the publisher. The publisher's mutex guards what is below hold.
+type reader struct {
+	publisher *Publisher
+	conn      *Conn
+	id        uint32
+	page      *mapping // of the subscriber's words, for reading; the publisher holds a reference
+	info      Reader
+	hold      int // frames that it may hold, in the mode Latest
+
+	first   uint64 // frame that it gets
+	end     uint64 // frames from this one on are not for it
+	blocked int    // slots that it has kept from a loan
+	left    bool
+}
+
+// never is the end of a subscriber that has not left.
+const never = maxFrame + 1
+
+// join adds a subscriber, to which it gives its first frame. It returns why that cannot be. On
+// success the publisher owns the reference to the page.
+func (p *Publisher) join(r *reader) (refused string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hold := r.hold
+	for _, other := range p.readers {
+		hold += other.hold
+	}
+	switch {
+	case p.closed:
+		return "the ring has ended"
+	case len(p.readers) == maxReaders:
+		return fmt.Sprintf("the ring has %d subscriptions, which is the most that it can", maxReaders)
+	case p.ring.Mode == Latest && hold+2 > len(p.slots):
+		return fmt.Sprintf("the subscribers would hold %d frames at once, and the ring has %d slots, of which two are for the publisher: make the ring with more slots, or hold fewer frames", hold, len(p.slots))
+	}
+	r.first, r.end = p.count+1, never
+	if p.ring.Mode == Latest && p.count > 0 { // there is a newest frame
+		r.first = p.count
+	}
+	p.setReaders(append(slices.Clone(p.readers), r))
+	return ""
+}
+
+// setReaders changes the subscribers. p.mu is held.
+func (p *Publisher) setReaders(list []*reader) {
+	p.readers, p.reports, p.leaving = list, nil, false
+	for _, r := range list {
+		if r.left {
+			p.leaving = true
+		} else {
+			p.reports = append(p.reports, r.info)
+		}
+	}
+	p.stir()
+}
+
+// leave ends a subscription whose subscriber is alive: it still reads the frames before next that it
+// has not released.
+func (p *Publisher) leave(r *reader, next uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.readers, r) {
+		return
+	}
+	r.left, r.end = true, min(r.end, next)
+	p.setReaders(p.readers)
+	p.sweep()
+}
+
+// sweep removes subscribers that have left and read no slot. p.mu is held.
+func (p *Publisher) sweep() {
+	p.remove(func(r *reader) bool {
+		if !r.left {
+			return false
+		}
+		for i := range p.slots {
+			if p.reads(r, i) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// remove removes subscribers, whose slots are free at once. p.mu is held.
+func (p *Publisher) remove(gone func(*reader) bool) {
+	stay := make([]*reader, 0, len(p.readers))
+	for _, r := range p.readers {
+		if gone(r) {
+			r.page.release()
+		} else {
+			stay = append(stay, r)
+		}
+	}
+	if len(stay) < len(p.readers) {
+		p.setReaders(stay)
+	}
+}
+
+// drop removes the subscribers of a connection that has ended. Their work on another device than
+// the host may go on: the slots that they had wait until the device has done what it has.
+func (p *Publisher) drop(c *Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.offers, c)
+	p.remove(func(r *reader) bool {
+		if r.conn == c {
+			p.retire(r)
+		}
+		return r.conn == c
+	})
+}
+
+// accuse removes a subscriber that claims more slots than it may hold, and ends its connection.
+// p.mu is held.
+func (p *Publisher) accuse(r *reader) {
+	err := violation("subscription %d of ring %q claims more than the %d slots that it may hold", r.id, p.message.name, r.hold)
+	p.retire(r)
+	p.remove(func(x *reader) bool { return x == r })
+	go r.conn.fail(err) // it may have to wait for the lock of the writer
+}
+
+// retire keeps the slots that a subscriber reads from being written until the device is idle.
+// p.mu is held.
+func (p *Publisher) retire(r *reader) {
+	if p.ring.isHost() || p.closed {
+		return
+	}
+	var list []int
+	for i := range p.slots {
+		if p.reads(r, i) {
+			p.slots[i].retired++
+			list = append(list, i)
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	p.idle.Go(func() {
+		_ = synchronize(p.life, p.ring.Device) // a device that is lost does no work any more
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, i := range list {
+			p.slots[i].retired--
+		}
+		p.stir()
+	})
+}
+
+// synchronize waits until a device has done the work that it has.
+func synchronize(ctx context.Context, d core.Device) error {
+	s, err := d.NewStream(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.Synchronize(ctx)
+	if closed := s.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

@@ -1,0 +1,335 @@
+package share
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+)
+
+// Frame is a tensor that a publisher has sent. Copies of a Frame are the same frame. The zero Frame
+// is one that was released.
+type Frame struct {
+	subscription *Subscription
+	slot         int
+	number       uint64
+	tensor       *core.Tensor
+	moved        bool // the tensor is a copy of the slot, which was given back
+}
+
+// Tensor returns the tensor, which is read-only unless it was copied to another device. The frame
+// owns it: the caller does not close it, and uses it until it calls [Frame.Release]. Views of it
+// belong to the caller.
+func (f Frame) Tensor() *core.Tensor { return f.tensor }
+
+// Sequence returns the number of the frame: the publisher's frames have the numbers from 1 on. A gap
+// is frames that a subscriber of the mode Latest has not received.
+func (f Frame) Sequence() uint64 { return f.number }
+
+// Release gives the slot back to the publisher when the program has closed all views of the tensor,
+// and when its work on them is done; it does not wait for that. A second Release does nothing.
+func (f Frame) Release() {
+	switch s := f.subscription; {
+	case f.moved:
+		f.tensor.Close()
+	case s != nil:
+		s.release(f)
+	}
+}
+
+// Err returns nil if the elements are those that were sent. It is for programs that read them in
+// place: call it after that. It returns core.ErrClosed if the frame was released, or if the publisher has
+// written the slot again, which it may when the connection has ended.
+func (f Frame) Err() error {
+	s := f.subscription
+	if f.moved {
+		return nil
+	}
+	if s == nil {
+		return core.Errorf(core.ErrClosed, "share", "Err", "the frame was released")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.slots[f.slot].frame != f.number:
+		return core.Errorf(core.ErrClosed, "share", "Err", "frame %d of ring %q was released", f.number, s.message.name)
+	case !s.isWhole(f):
+		return core.Errorf(core.ErrClosed, "share", "Err", "the publisher of ring %q has written the slot of frame %d again: the connection has ended", s.message.name, f.number)
+	}
+	return nil
+}
+
+// isWhole reports whether a slot has the elements of a frame. The frame keeps the words mapped.
+func (s *Subscription) isWhole(f Frame) bool {
+	return atomic.LoadUint64(s.words.u64(sequenceAt(len(s.slots))+8*int64(f.slot))) == 2*f.number
+}
+
+// Receive waits for the next frame: in the mode Queue the one after the last frame, and in the mode
+// Latest the newest one. The caller releases the result.
+//
+// Receive returns ctx's error; an error that wraps core.ErrClosed and io.EOF when the publisher has
+// ended the ring and all frames were received; core.ErrOutOfMemory if more frames than
+// SubscribeOptions.Hold would be held; core.ErrClosed if the subscription is closed; errors of
+// [exchange.To] for a frame that is moved to another device, which is then lost; and the
+// [*ConnError] of a connection that has ended.
+func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
+	if s == nil || s.words == nil {
+		return Frame{}, core.Errorf(core.ErrInvalid, "share", "Receive", "the subscription is nil or was not made by Subscribe")
+	}
+	if err := ctx.Err(); err != nil {
+		return Frame{}, err
+	}
+	for {
+		f, err := s.poll()
+		if f.number == 0 && err == nil {
+			spin(func() bool { f, err = s.poll(); return f.number != 0 || err != nil })
+		}
+		if f.number == 0 && err == nil {
+			f, err = s.rest(ctx)
+		}
+		switch {
+		case err != nil:
+			return Frame{}, s.failed(err)
+		case f.number != 0 && s.device != nil:
+			return s.move(ctx, f)
+		case f.number != 0:
+			return f, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return Frame{}, err
+		}
+	}
+}
+
+// failed ends the connection if the publisher has broken the rules, and returns the error of Receive.
+func (s *Subscription) failed(err error) error {
+	if broken, is := err.(brokenError); is {
+		s.conn.fail(broken.error)
+	}
+	return s.conn.orEnded(err)
+}
+
+// brokenError is an error of the publisher, and not of this process.
+type brokenError struct{ error }
+
+// poll takes the next frame, if it is there. It returns a frame without a number if it is not.
+func (s *Subscription) poll() (Frame, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take()
+}
+
+// take is poll. s.mu is held.
+func (s *Subscription) take() (Frame, error) {
+	if s.closed {
+		return Frame{}, core.Errorf(core.ErrClosed, "share", "Receive", "the subscription to ring %q was closed", s.message.name)
+	}
+	over := s.over // before the words are read: no frame comes after it
+	last, slot := unpack(atomic.LoadUint64(s.words.u64(publishedAt)))
+	if last < s.next {
+		if over {
+			return Frame{}, s.errOver()
+		}
+		return Frame{}, nil
+	}
+	if s.message.mode == Latest {
+		return s.takeLatest()
+	}
+	if last != s.next {
+		var n uint64
+		n, slot = unpack(atomic.LoadUint64(s.words.u64(logAt + 8*int64(s.next%uint64(len(s.slots))))))
+		if n != s.next {
+			return Frame{}, brokenError{violation("the publisher of ring %q has written frame %d where frame %d was not released", s.message.name, n, s.next)}
+		}
+	}
+	return s.frame(s.next, slot)
+}
+
+// takeLatest claims the newest frame. s.mu is held.
+func (s *Subscription) takeLatest() (Frame, error) {
+	if s.held >= s.hold {
+		return Frame{}, core.Errorf(core.ErrOutOfMemory, "share", "Receive", "%d frames of ring %q are held: release one, or set SubscribeOptions.Hold", s.held, s.message.name)
+	}
+	const tries = 1000 // the publisher has sent as many frames meanwhile; the caller looks again
+	for range tries {
+		n, slot := unpack(atomic.LoadUint64(s.words.u64(publishedAt)))
+		if slot >= len(s.slots) || s.slots[slot].isUsed() || n < s.next {
+			return s.frame(n, slot) // which says what is wrong
+		}
+		claim := s.page.u64(claimsAt + 8*int64(slot))
+		store(claim, n)
+		if s.isWhole(Frame{slot: slot, number: n}) {
+			return s.frame(n, slot)
+		}
+		store(claim, 0) // the publisher has begun to write it
+	}
+	return Frame{}, nil
+}
+
+// frame makes the frame in a slot, whose number the publisher has written. s.mu is held.
+func (s *Subscription) frame(n uint64, slot int) (Frame, error) {
+	if slot >= len(s.slots) || s.slots[slot].isUsed() || n < s.next {
+		return Frame{}, brokenError{violation("the publisher of ring %q has put frame %d into slot %d, which it does not have or which was not released", s.message.name, n, slot)}
+	}
+	x := &s.slots[slot]
+	if x.tensor == nil {
+		if err := s.wrap(slot); err != nil {
+			if s.message.mode == Latest {
+				store(s.page.u64(claimsAt+8*int64(slot)), 0)
+			}
+			return Frame{}, err
+		}
+	}
+	x.frame, s.next = n, n+1
+	s.held++
+	return Frame{subscription: s, slot: slot, number: n, tensor: x.tensor}, nil
+}
+
+// rest sleeps until there is a frame, or something else has changed, and takes the frame if it is
+// there.
+func (s *Subscription) rest(ctx context.Context) (Frame, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return s.poll()
+	}
+	s.sleepers++
+	atomic.StoreUint32(s.page.u32(sleepingAt), 1)
+	signal, own := s.words.u32(signalAt), s.page.u32(stirAt)
+	words := [2]word{{signal, atomic.LoadUint32(signal)}, {own, atomic.LoadUint32(own)}}
+	s.words.retain() // until this call does not sleep
+	s.page.retain()
+	if done := ctx.Done(); done != s.watched {
+		if s.unwatch != nil {
+			s.unwatch()
+		}
+		s.watched, s.unwatch = done, context.AfterFunc(ctx, func() { s.mu.Lock(); defer s.mu.Unlock(); s.stir() })
+	}
+	f, err := s.take() // after the words
+	s.mu.Unlock()
+	if f.number == 0 && err == nil {
+		sleep(words[:], sleepTime)
+	}
+	s.mu.Lock()
+	if s.sleepers--; s.sleepers == 0 {
+		atomic.StoreUint32(s.page.u32(sleepingAt), 0)
+	}
+	if f.number == 0 && err == nil {
+		f, err = s.take()
+	}
+	s.mu.Unlock()
+	s.words.release()
+	s.page.release()
+	return f, err
+}
+
+// isUsed reports whether the slot is not given back.
+func (x *subscribedSlot) isUsed() bool { return x.frame != 0 || x.owed }
+
+// subscribedOwner is the owner of the memory of a slot's tensor. The subscription's mutex guards
+// owed.
+type subscribedOwner struct {
+	subscription *Subscription
+	slot         int
+	owed         uint64 // frame that is given back when the memory is free; 0 if none
+}
+
+var _ core.Owner = (*subscribedOwner)(nil)
+
+// Free implements [core.Owner]: the tensor of the slot and all views are closed, and all work on
+// them is done.
+func (o *subscribedOwner) Free() {
+	s := o.subscription
+	s.mu.Lock()
+	x := &s.slots[o.slot]
+	if x.owner == o { // the program has closed the tensor
+		x.tensor, x.buffer, x.owner = nil, nil, nil
+		o.owed, x.frame = x.frame, 0
+	}
+	if o.owed != 0 {
+		s.giveBack(o.slot, o.owed)
+	}
+	s.mu.Unlock()
+	s.place.Release()
+	s.words.release()
+	s.page.release()
+}
+
+// wrap makes the tensor of a slot. It holds references to the memory and to the words. s.mu is held.
+func (s *Subscription) wrap(slot int) error {
+	if err := s.place.Retain(); err != nil {
+		return err
+	}
+	o := &subscribedOwner{subscription: s, slot: slot}
+	m, spec := s.place.Memory(), s.message.spec
+	m.Owner, spec.Offset, spec.Flags = o, s.message.slot(slot), spec.Flags|core.FlagReadOnly
+	t, err := core.Wrap(m, spec)
+	if err != nil {
+		s.place.Release()
+		return err
+	}
+	s.words.retain()
+	s.page.retain()
+	x := &s.slots[slot]
+	x.buffer, err = t.Buffer()
+	x.tensor, x.owner = t, o
+	return err
+}
+
+// release is Release of a frame that was not moved.
+func (s *Subscription) release(f Frame) {
+	s.mu.Lock()
+	x := &s.slots[f.slot]
+	if x.frame != f.number {
+		s.mu.Unlock()
+		return
+	}
+	x.frame = 0
+	if !s.closed && isUnused(x.tensor, x.buffer) && x.buffer.Pending() == nil {
+		s.giveBack(f.slot, f.number)
+		s.mu.Unlock()
+		return
+	}
+	// The owner of the memory gives the slot back, when it is free. The next frame gets another tensor.
+	t, o := x.tensor, x.owner
+	x.tensor, x.buffer, x.owner = nil, nil, nil
+	o.owed, x.owed = f.number, true
+	s.mu.Unlock()
+	t.Close()
+}
+
+// giveBack tells the publisher that a slot is free. s.mu is held, and the page is mapped.
+func (s *Subscription) giveBack(slot int, frame uint64) {
+	s.slots[slot].owed = false
+	s.held--
+	if s.message.mode == Latest {
+		frame = 0
+	}
+	store(s.page.u64(claimsAt+8*int64(slot)), frame)
+	freed := s.page.u32(freedAt)
+	atomic.StoreUint32(freed, *freed+1)
+	if atomic.LoadUint32(s.words.u32(waitingAt)) != 0 {
+		wake(freed)
+	}
+}
+
+// move moves a frame to the device of the subscription, and gives its slot back.
+func (s *Subscription) move(ctx context.Context, f Frame) (Frame, error) {
+	ctx, stop := s.conn.bound(ctx)
+	defer stop()
+	defer f.Release()
+	y, _, err := exchange.To(ctx, f.tensor, s.device, exchange.Options{Copy: exchange.Always})
+	if err == nil {
+		if err = y.WaitReady(ctx); err == nil {
+			err = f.Err()
+		}
+		if err != nil {
+			y.Close()
+		}
+	}
+	if err != nil {
+		return Frame{}, s.conn.orEnded(err)
+	}
+	return Frame{subscription: s, slot: f.slot, number: f.number, tensor: y, moved: true}, nil
+}

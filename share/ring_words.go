@@ -1,0 +1,99 @@
+package share
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// The words of a ring, which docs/share.md describes. Each word has one writer. The others only
+// compare what they read, or check it before they use it.
+
+// The words of the publisher, at the start of the ring's file.
+const (
+	publishedAt = 0  // 64 bits: number of the last frame << 16 | its slot
+	signalAt    = 8  // 32 bits: changes with each frame; subscribers sleep on it
+	waitingAt   = 12 // 32 bits: not 0 while the publisher sleeps
+	turnAt      = 16 // 32 bits: changes when the publisher's own process wakes the publisher
+	logAt       = 64 // 64 bits for each slot: frame n has the entry n modulo slots, as above
+)
+
+// sequenceAt returns where the sequences are: 64 bits for each slot, twice the number of the
+// frame, and odd while the slot is written.
+func sequenceAt(slots int) int64 { return logAt + 8*int64(slots) }
+
+// wordsSize returns the bytes of the publisher's words.
+func wordsSize(slots int) int64 { return sequenceAt(slots) + 8*int64(slots) }
+
+// The words of a subscriber, in a file of its own.
+const (
+	freedAt    = 0   // 32 bits: changes with each release; the publisher sleeps on it
+	stirAt     = 4   // 32 bits: changes when the subscriber's own process wakes the subscriber
+	sleepingAt = 64  // 32 bits: not 0 while the subscriber sleeps
+	claimsAt   = 128 // 64 bits for each slot: the frame that was released last; in Latest, the frame that is held, or 0
+)
+
+// pageSize returns the bytes of a subscriber's words.
+func pageSize(slots int) int64 { return claimsAt + 8*int64(slots) }
+
+const slotBits = 16
+
+// pack makes the word of a frame.
+func pack(n uint64, slot int) uint64 { return n<<slotBits | uint64(slot) }
+
+// unpack returns the number of a frame and its slot, which the caller checks.
+func unpack(w uint64) (n uint64, slot int) { return w >> slotBits, int(w & (1<<slotBits - 1)) }
+
+func (m *mapping) u32(at int64) *uint32 { return (*uint32)(unsafe.Add(m.base, at)) }
+
+func (m *mapping) u64(at int64) *uint64 { return (*uint64)(unsafe.Add(m.base, at)) }
+
+// address returns the address of a byte.
+func (m *mapping) address(at int64) uintptr { return uintptr(m.base) + uintptr(at) }
+
+// word is a word to sleep on, and the value that it had before the caller looked for what it
+// waits for.
+type word struct {
+	at    *uint32
+	value uint32
+}
+
+// maxReaders bounds the subscriptions of a ring, and maxWords the words that a call sleeps on.
+const (
+	maxReaders = 64
+	maxWords   = maxReaders + 1
+)
+
+const (
+	spinTime  = 20 * time.Microsecond
+	sleepTime = 100 * time.Millisecond // what a call looks again after, if nobody wakes it
+)
+
+// spin calls ready for a short time, until it returns true. A waiter that sleeps and is woken
+// takes longer than a frame that comes at once; one that never sleeps takes a processor from the
+// process that it waits for.
+func spin(ready func() bool) bool {
+	if runtime.GOMAXPROCS(0) == 1 {
+		return ready()
+	}
+	for start := (time.Time{}); ; {
+		for range 32 {
+			if ready() {
+				return true
+			}
+		}
+		switch {
+		case start.IsZero(): // most frames come sooner than the clock is read
+			start = time.Now()
+		case time.Since(start) > spinTime:
+			return false
+		}
+	}
+}
+
+// stir changes a word of this process and wakes what sleeps on it.
+func stir(at *uint32) {
+	atomic.AddUint32(at, 1)
+	wake(at)
+}
