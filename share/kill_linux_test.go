@@ -26,7 +26,7 @@ const (
 )
 
 // start starts this test binary as another process, and connects to it.
-func start(t *testing.T, role string, o Options) (*Conn, *os.Process) {
+func start(t testing.TB, role string, o Options) (*Conn, *os.Process) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func runChild(role string) {
 	case childDevices:
 		err = sendDevices(inherited)
 	default:
-		err = errors.New("there is no such role")
+		err = ringRole(role)
 	}
 	if err != nil && !errors.Is(err, core.ErrClosed) {
 		fmt.Fprintf(os.Stderr, "the other process, %s: %v\n", role, err)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
@@ -126,7 +125,9 @@ type Publisher struct {
 	leaving  bool     // one of the readers has left, and still holds slots
 	offers   map[*Conn]uint32
 	count    uint64 // frames
+	entry    int    // of the log, for the last frame: count modulo slots
 	latest   int    // slot of the last frame; -1 before the first one
+	last     int    // slot that was loaned last
 	next     int    // slot to begin the search at
 	sleepers int
 	watched  <-chan struct{} // of the context whose end wakes the publisher
@@ -357,6 +358,3 @@ func (p *Publisher) Readers() []Reader {
 	defer p.mu.Unlock()
 	return slices.Clone(p.reports)
 }
-
-// store is the only way in which words are written.
-func store(at *uint64, x uint64) { atomic.StoreUint64(at, x) }

@@ -82,6 +82,9 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 	}
 	for {
 		f, err := s.poll()
+		if f.number != 0 && s.device == nil {
+			return f, nil
+		}
 		if f.number == 0 && err == nil {
 			spin(func() bool { f, err = s.poll(); return f.number != 0 || err != nil })
 		}
@@ -158,11 +161,11 @@ func (s *Subscription) takeLatest() (Frame, error) {
 			return s.frame(n, slot) // which says what is wrong
 		}
 		claim := s.page.u64(claimsAt + 8*int64(slot))
-		store(claim, n)
+		atomic.StoreUint64(claim, n)
 		if s.isWhole(Frame{slot: slot, number: n}) {
 			return s.frame(n, slot)
 		}
-		store(claim, 0) // the publisher has begun to write it
+		atomic.StoreUint64(claim, 0) // the publisher has begun to write it
 	}
 	return Frame{}, nil
 }
@@ -176,7 +179,7 @@ func (s *Subscription) frame(n uint64, slot int) (Frame, error) {
 	if x.tensor == nil {
 		if err := s.wrap(slot); err != nil {
 			if s.message.mode == Latest {
-				store(s.page.u64(claimsAt+8*int64(slot)), 0)
+				atomic.StoreUint64(s.page.u64(claimsAt+8*int64(slot)), 0)
 			}
 			return Frame{}, err
 		}
@@ -306,11 +309,9 @@ func (s *Subscription) giveBack(slot int, frame uint64) {
 	if s.message.mode == Latest {
 		frame = 0
 	}
-	store(s.page.u64(claimsAt+8*int64(slot)), frame)
-	freed := s.page.u32(freedAt)
-	atomic.StoreUint32(freed, *freed+1)
+	atomic.StoreUint64(s.page.u64(claimsAt+8*int64(slot)), frame)
 	if atomic.LoadUint32(s.words.u32(waitingAt)) != 0 {
-		wake(freed)
+		stir(s.page.u32(freedAt))
 	}
 }
 

@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
@@ -19,8 +20,22 @@ func (p *Publisher) Loan(ctx context.Context) (*core.Tensor, error) {
 	if p == nil || p.words == nil {
 		return nil, noPublisher("Loan")
 	}
-	var t *core.Tensor
-	var failed error
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	if !p.closed {
+		if t, err := p.loan(); t != nil || err != nil {
+			p.mu.Unlock()
+			return t, err
+		}
+	}
+	p.mu.Unlock()
+	return p.loanLater(ctx)
+}
+
+// loanLater waits for a free slot.
+func (p *Publisher) loanLater(ctx context.Context) (t *core.Tensor, failed error) {
 	err := p.wait(ctx, "Loan", func() bool {
 		t, failed = p.loan()
 		return t != nil || failed != nil
@@ -43,11 +58,19 @@ func (p *Publisher) loan() (*core.Tensor, error) {
 			return nil, err
 		}
 	}
-	sequence := p.words.u64(sequenceAt(len(p.slots)) + 8*int64(i))
-	store(sequence, *sequence|1)
+	sequence := p.sequence(i)
+	atomic.StoreUint64(sequence, *sequence|1)
 	s.loaned, s.free = true, false
-	p.next = (i + 1) % len(p.slots)
+	p.last, p.next = i, i+1
+	if p.next == len(p.slots) {
+		p.next = 0
+	}
 	return s.tensor, nil
+}
+
+// sequence returns the word of a slot's sequence, which only this publisher writes.
+func (p *Publisher) sequence(i int) *uint64 {
+	return p.words.u64(sequenceAt(len(p.slots)) + 8*int64(i))
 }
 
 // find returns a slot that may be written; -1 if there is none. p.mu is held.
@@ -56,8 +79,13 @@ func (p *Publisher) find() (int, error) {
 		return p.findLatest()
 	}
 	for refreshed := false; ; refreshed = true {
-		for n := range p.slots {
-			if i := (p.next + n) % len(p.slots); p.slots[i].free && p.isIdle(i) {
+		for i := p.next; i < len(p.slots); i++ {
+			if p.slots[i].free && p.isIdle(i) {
+				return i, nil
+			}
+		}
+		for i := range p.next {
+			if p.slots[i].free && p.isIdle(i) {
 				return i, nil
 			}
 		}
@@ -130,13 +158,13 @@ func (p *Publisher) findLatest() (int, error) {
 				own++
 				continue
 			}
-			sequence := p.words.u64(sequenceAt(len(p.slots)) + 8*int64(i))
+			sequence := p.sequence(i)
 			before := *sequence
-			store(sequence, before|1)
+			atomic.StoreUint64(sequence, before|1)
 			if !p.isRead(i) {
 				return i, nil
 			}
-			store(sequence, before)
+			atomic.StoreUint64(sequence, before)
 			for _, r := range p.readers {
 				if p.reads(r, i) {
 					r.blocked++
@@ -188,9 +216,6 @@ func (p *Publisher) Send(ctx context.Context, t *core.Tensor) (RingReport, error
 		return RingReport{}, noPublisher("Send")
 	}
 	var r RingReport
-	if err := ctx.Err(); err != nil {
-		return r, err
-	}
 	if e := t.Ready(); e != nil {
 		if done, err := e.Done(); !done || err != nil {
 			r.Wait = stream.HostWait
@@ -218,28 +243,28 @@ func (p *Publisher) Send(ctx context.Context, t *core.Tensor) (RingReport, error
 
 // loaned returns the slot of a tensor that is on loan, or -1. p.mu is held.
 func (p *Publisher) loaned(t *core.Tensor) int {
-	for n := range p.slots { // the last one that was loaned is usually the one
-		i := (p.next + len(p.slots) - 1 - n + len(p.slots)) % len(p.slots)
-		if s := &p.slots[i]; s.loaned && s.tensor == t && t != nil {
-			return i
-		}
+	if s := &p.slots[p.last]; s.loaned && s.tensor == t { // the usual case
+		return p.last
 	}
-	return -1
+	return slices.IndexFunc(p.slots, func(s publishedSlot) bool { return s.loaned && s.tensor == t })
 }
 
 // publish makes the frame of a slot visible, and wakes the subscribers that sleep. p.mu is held.
 func (p *Publisher) publish(i int) {
 	p.count++
+	if p.entry++; p.entry == len(p.slots) {
+		p.entry = 0
+	}
 	s := &p.slots[i]
 	s.loaned, s.frame, p.latest = false, p.count, i
-	slots, entry := int64(len(p.slots)), pack(p.count, i)
-	store(p.words.u64(sequenceAt(len(p.slots))+8*int64(i)), 2*p.count)
-	store(p.words.u64(logAt+8*(int64(p.count)%slots)), entry)
-	store(p.words.u64(publishedAt), entry)
-	atomic.StoreUint32(p.words.u32(signalAt), uint32(p.count))
+	entry := pack(p.count, i)
+	// The store of the last word makes the others visible: subscribers read them after it.
+	*p.words.u64(logAt + 8*int64(p.entry)) = entry
+	*p.sequence(i) = 2 * p.count
+	atomic.StoreUint64(p.words.u64(publishedAt), entry)
 	for _, r := range p.readers {
 		if atomic.LoadUint32(r.page.u32(sleepingAt)) != 0 {
-			wake(p.words.u32(signalAt))
+			stir(p.words.u32(signalAt))
 			break
 		}
 	}

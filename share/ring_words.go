@@ -13,7 +13,7 @@ import (
 // The words of the publisher, at the start of the ring's file.
 const (
 	publishedAt = 0  // 64 bits: number of the last frame << 16 | its slot
-	signalAt    = 8  // 32 bits: changes with each frame; subscribers sleep on it
+	signalAt    = 8  // 32 bits: subscribers sleep on it; it changes with a frame if one of them sleeps
 	waitingAt   = 12 // 32 bits: not 0 while the publisher sleeps
 	turnAt      = 16 // 32 bits: changes when the publisher's own process wakes the publisher
 	logAt       = 64 // 64 bits for each slot: frame n has the entry n modulo slots, as above
@@ -28,7 +28,7 @@ func wordsSize(slots int) int64 { return sequenceAt(slots) + 8*int64(slots) }
 
 // The words of a subscriber, in a file of its own.
 const (
-	freedAt    = 0   // 32 bits: changes with each release; the publisher sleeps on it
+	freedAt    = 0   // 32 bits: the publisher sleeps on it; it changes with a release if the publisher sleeps
 	stirAt     = 4   // 32 bits: changes when the subscriber's own process wakes the subscriber
 	sleepingAt = 64  // 32 bits: not 0 while the subscriber sleeps
 	claimsAt   = 128 // 64 bits for each slot: the frame that was released last; in Latest, the frame that is held, or 0
@@ -65,16 +65,17 @@ const (
 	maxWords   = maxReaders + 1
 )
 
-const (
-	spinTime  = 20 * time.Microsecond
-	sleepTime = 100 * time.Millisecond // what a call looks again after, if nobody wakes it
-)
+// sleepTime is after what time a call looks again if nobody wakes it.
+const sleepTime = 100 * time.Millisecond
+
+// spinTime is how long a call waits without sleeping. Benchmarks set it to 0.
+var spinTime = 20 * time.Microsecond
 
 // spin calls ready for a short time, until it returns true. A waiter that sleeps and is woken
 // takes longer than a frame that comes at once; one that never sleeps takes a processor from the
 // process that it waits for.
 func spin(ready func() bool) bool {
-	if runtime.GOMAXPROCS(0) == 1 {
+	if spinTime == 0 || runtime.GOMAXPROCS(0) == 1 {
 		return ready()
 	}
 	for start := (time.Time{}); ; {
@@ -93,6 +94,11 @@ func spin(ready func() bool) bool {
 }
 
 // stir changes a word of this process and wakes what sleeps on it.
+//
+// Whoever has changed a word that others wait for looks, after that, whether one of them says that
+// it sleeps, and stirs the word that it sleeps on. Whoever goes to sleep says so first, then reads the word
+// that it sleeps on, and then looks for what it waits for. So it finds the change, or is seen, and the
+// kernel does not let it sleep on a word that has another value than it has read.
 func stir(at *uint32) {
 	atomic.AddUint32(at, 1)
 	wake(at)

@@ -1,0 +1,101 @@
+package share_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/share"
+)
+
+// fill copies first, first+1... into a tensor on a device.
+func fill(t testing.TB, d core.Device, x *core.Tensor, first int32) {
+	t.Helper()
+	list := make([]int32, elements)
+	for i := range list {
+		list[i] = first + int32(i)
+	}
+	s, err := core.FromSlice(list, elements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := d.Copy(t.Context(), nil, x, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A ring on any device that exports memory is read on any device, in both modes. Nothing is copied on
+// the way to the same device, nor from the host to the host.
+func TestRingsOfEveryDeviceToEveryDevice(t *testing.T) {
+	publishers, subscribers := openAll(t), openAll(t)
+	a, b := connect(t, share.Options{Devices: publishers}, share.Options{Devices: subscribers})
+	rings := 0
+	for _, from := range publishers {
+		for _, mode := range []share.Mode{share.Queue, share.Latest} {
+			for _, to := range subscribers {
+				t.Run(fmt.Sprintf("%v of %v to %v", mode, from.ID(), to.ID()), func(t *testing.T) {
+					p, err := a.Publish(t.Context(), "frames", share.Ring{Slots: 3, Shape: []int64{elements}, DType: core.TypeInt32, Device: from, Mode: mode})
+					if errors.Is(err, core.ErrNotSupported) {
+						t.Logf("no ring: %v", err)
+						return
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer p.Close()
+					rings++
+					s, err := b.Subscribe(t.Context(), "frames", share.SubscribeOptions{Device: to})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer s.Close()
+					for n := range int32(7) {
+						x, err := p.Loan(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						fill(t, from, x, 100*n)
+						r, err := p.Send(t.Context(), x)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if len(r.Readers) != 1 || r.Readers[0].To != to.ID() {
+							t.Fatalf("the report: %+v", r)
+						}
+						how := r.Readers[0]
+						if same := from.ID() == to.ID(); same && (how.Mechanism != exchange.Map || how.BytesCopied != 0) || how.BytesCopied != 0 && how.BytesCopied < 4*elements {
+							t.Errorf("the report: %+v", how)
+						}
+						f, err := s.Receive(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						if f.Sequence() != uint64(n+1) || f.Tensor().DeviceID() != to.ID() {
+							t.Errorf("frame %d on %v", f.Sequence(), f.Tensor().DeviceID())
+						}
+						if how.BytesCopied == 0 && !f.Tensor().ReadOnly() {
+							t.Error("the tensor of a slot is not read-only")
+						}
+						check(t, to, f.Tensor(), 100*n)
+						if err := f.Err(); err != nil {
+							t.Error(err)
+						}
+						f.Release()
+					}
+					if err := p.WaitReleased(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+	if rings == 0 {
+		t.Error("no device has made a ring")
+	}
+	if err := a.Err(); err != nil {
+		t.Error(err)
+	}
+}
