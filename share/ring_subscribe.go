@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 
@@ -73,8 +74,7 @@ var liveSubscriptions = live.NewCounter("share.Subscription")
 // Subscribe returns ctx's error; core.ErrInvalid if an option is wrong; core.ErrNotSupported if
 // the peer's version of dlx has no rings, or no device of Options.Devices can open the memory of
 // the slots; core.ErrOutOfMemory if the publisher has no slots for another subscriber, or there is
-// no memory; core.ErrClosed if the ring has ended meanwhile; and the [*ConnError] of a connection
-// that has ended.
+// no memory; and the [*ConnError] of a connection that has ended.
 func (c *Conn) Subscribe(ctx context.Context, name string, o SubscribeOptions) (*Subscription, error) {
 	if c == nil || c.socket == nil {
 		return nil, noConn("Subscribe")
@@ -85,6 +85,19 @@ func (c *Conn) Subscribe(ctx context.Context, name string, o SubscribeOptions) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	for {
+		s, err := c.subscribe(ctx, name, o)
+		if !errors.Is(err, errGone) {
+			return s, err
+		}
+	}
+}
+
+// errGone says that a ring has ended after it was found. There may be another one of its name.
+var errGone = errors.New("share: the ring has ended")
+
+// subscribe is Subscribe for the ring that is there. It returns errGone if the ring ends meanwhile.
+func (c *Conn) subscribe(ctx context.Context, name string, o SubscribeOptions) (*Subscription, error) {
 	s := &Subscription{conn: c, hold: max(o.Hold, 1)}
 	memory, err := s.find(ctx, name)
 	if err != nil {
@@ -184,7 +197,7 @@ func (c *Conn) placeOf(ctx context.Context, m *openMemory, device core.Device) (
 	}
 	defer func() { <-m.busy }()
 	if m.closed {
-		return nil, core.Errorf(core.ErrClosed, "share", "Subscribe", "the ring has ended")
+		return nil, errGone
 	}
 	var r Report
 	if err := c.openHome(ctx, m, device, &r); err != nil {
@@ -268,7 +281,7 @@ func (s *Subscription) join(ctx context.Context, how subscribeMessage) error {
 	answer, open := s.answer, c.announced[s.message.id] != nil
 	c.mu.Unlock()
 	if answer.first == 0 && !open {
-		return s.errOver()
+		return errGone
 	}
 	if answer.first == 0 {
 		return core.Errorf(core.ErrOutOfMemory, "share", "Subscribe", "the publisher of ring %q has refused the subscription: %q", s.message.name, answer.text)
