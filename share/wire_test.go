@@ -16,7 +16,7 @@ func examples() map[string][]byte {
 		finish(b, 7)
 		return b
 	}
-	return map[string][]byte{
+	return withRings(message, map[string][]byte{
 		"hello": message(kindHello, appendHello(nil, hello{features: 1, limits: Limits{Tensors: 1, Memories: 2, Bytes: 3}, devices: []PeerDevice{{
 			ID: core.DeviceID{Type: core.DeviceVulkan, Index: 1}, UUID: core.UUID{1}, DriverUUID: core.UUID{2}, PCI: "0000:65:00.0",
 			Exports: []core.HandleType{core.HandleOpaqueFD}, Imports: []core.HandleType{core.HandleOpaqueFD, core.HandleDMABuf},
@@ -29,7 +29,7 @@ func examples() map[string][]byte {
 		}})),
 		"released": message(kindReleased, appendReleased(nil, []uint64{1, 1 << 50})),
 		"forget":   message(kindForget, appendForget(nil, 9)),
-	}
+	})
 }
 
 // again reads a message and writes what was read. It returns nil for a message that is refused.
@@ -77,7 +77,9 @@ func again(t *testing.T, b []byte) []byte {
 				out = appendForget(out, id)
 			}
 		default:
-			return nil
+			if out, err = againRing(out, h.kind, payload); out == nil && err == nil {
+				return nil
+			}
 		}
 		if err == nil {
 			finish(out, h.sequence)
