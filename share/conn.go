@@ -95,7 +95,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 		return appendHello(b, hello{features: featureRings, limits: o.Limits, devices: c.self})
 	})
 	if err != nil {
-		return nil, lost(err)
+		return nil, c.lastWords(lost(err))
 	}
 	if !sent { // a socket that somebody has written to before
 		return nil, core.Errorf(core.ErrInvalid, "share", "New", "the socket takes no message: pass one that nobody has used")
@@ -437,6 +437,9 @@ func (c *Conn) read() {
 		}
 		if err == nil {
 			err = c.handle(b[:n], fds, sequence)
+		} else if errors.Is(err, errNoDescriptor) {
+			closeFDs(fds)
+			err = c.handleLost(b[:n], sequence)
 		} else {
 			closeFDs(fds)
 			err = lost(err)

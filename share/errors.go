@@ -17,7 +17,7 @@ import (
 //   - core.ErrVersion if the peer uses another version of the format;
 //   - core.ErrInvalid if a message or memory of the peer broke the rules;
 //   - core.ErrOutOfMemory if the peer passed more than Options.Limits permit, or this process
-//     cannot open another descriptor.
+//     could not receive a descriptor of something other than memory.
 type ConnError struct {
 	Peer Peer
 	Err  error
@@ -50,6 +50,10 @@ func (e causeError) Unwrap() []error { return []error{e.sentinel, e.cause} }
 func ended(cause error, format string, args ...any) error {
 	return core.Errorf(causeError{core.ErrClosed, cause}, "share", "connection", format, args...)
 }
+
+// errNoDescriptor is the error of a message whose descriptor this process could not receive. The
+// rest of the message is there.
+var errNoDescriptor = core.Errorf(core.ErrOutOfMemory, "share", "recvmsg", "a descriptor of the peer could not be opened: raise the limit of open files (RLIMIT_NOFILE), or look for a security module that refuses it")
 
 var errClosedHere = ended(net.ErrClosed, "this process closed the connection")
 

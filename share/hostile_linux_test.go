@@ -415,9 +415,24 @@ func TestWithoutDescriptors(t *testing.T) {
 	data, fd := peer.memory(4096, 4096, core.HandleMemFD, unix.F_SEAL_SHRINK)
 	withoutDescriptors(t, func() {
 		peer.write(peer.message(kindMemory, 1, appendObject(nil, 1, objectMemory, data)), fd)
+		peer.write(peer.message(kindReleased, 0, nil))
+		<-c.Done()
+	})
+	if err := c.Err(); !errors.Is(err, core.ErrInvalid) { // of the message after it
+		t.Errorf("the connection should go on without the descriptor: %v", err)
+	}
+	// Only memory may be lost.
+	mine, theirs = pair(t)
+	c, peer = made(t, mine, of(d)), &intruder{t: t, socket: theirs}
+	peer.hello()
+	if err := c.Handshake(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	withoutDescriptors(t, func() {
+		peer.write(peer.message(kindMemory, 1, appendObject(nil, 1, objectMemory, data[:20])), fd)
 		<-c.Done()
 	})
 	if err := c.Err(); !errors.Is(err, core.ErrOutOfMemory) {
-		t.Errorf("the descriptor cannot be received: %v", err)
+		t.Errorf("a message that is cut short, and whose descriptor is lost: %v", err)
 	}
 }

@@ -61,6 +61,10 @@ func runChild(role string) {
 		err = childsTraffic()
 	case childDevices:
 		err = sendDevices(inherited)
+	case childContainer:
+		err = dialFromContainer()
+	case childTight:
+		err = receiveTightly()
 	default:
 		err = ringRole(role)
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestNilArguments(t *testing.T) {
 	coretest.CheckNils(t, map[string]any{
-		"Listen": share.Listen, "Dial": share.Dial, "New": share.New,
+		"Listen": share.Listen, "Dial": share.Dial, "New": share.New, "AllowUsers": share.AllowUsers,
 		"nil Conn": (*share.Conn)(nil), "zero Conn": new(share.Conn), "nil Listener": (*share.Listener)(nil), "zero Listener": new(share.Listener),
 		"Report": share.Report{}, "Peer": share.Peer{}, "ConnError": new(share.ConnError), "nil ConnError": (*share.ConnError)(nil),
 	})

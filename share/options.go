@@ -3,6 +3,7 @@ package share
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/dlx-go/dlx/core"
 )
@@ -24,6 +25,19 @@ type Options struct {
 	// Allow, if not nil, is called for each process that connects, before it is answered. If
 	// it returns an error, the connection is closed. [Peer.Devices] is not known yet.
 	Allow func(Peer) error
+}
+
+// AllowUsers returns a function for Options.Allow that permits processes of the given users only,
+// by the user that the system reports (SO_PEERCRED). A user of another user namespace has the
+// number that it has in the namespace of this process, and 65534 if it has none.
+func AllowUsers(uids ...uint32) func(Peer) error {
+	list := slices.Clone(uids)
+	return func(p Peer) error {
+		if slices.Contains(list, p.UID) {
+			return nil
+		}
+		return core.Errorf(core.ErrNotSupported, "share", "Allow", "%v is not of one of the users %v", p, list)
+	}
 }
 
 // Limits bound what a process may have passed to another one. Each side tells its limits to the

@@ -26,7 +26,8 @@ func newReceiver() receiver {
 // openMemory is memory of the peer. Its connection opens it when a tensor on it is received.
 type openMemory struct {
 	external core.ExternalMemory
-	tensors  int // held; guarded by the connection's mutex
+	lost     bool // its descriptor could not be received; fixed
+	tensors  int  // held; guarded by the connection's mutex
 
 	// busy holds one element while a call uses what is below.
 	busy   chan struct{}
@@ -89,6 +90,12 @@ func (c *Conn) addMemory(id uint32, x core.ExternalMemory) error {
 	if err := checkFile(x); err != nil {
 		return err
 	}
+	return c.keepMemory(id, &openMemory{external: x})
+}
+
+// keepMemory keeps a memory, if the limits permit it.
+func (c *Conn) keepMemory(id uint32, m *openMemory) error {
+	x := &m.external
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limits := &c.options.Limits
@@ -99,7 +106,8 @@ func (c *Conn) addMemory(id uint32, x core.ExternalMemory) error {
 		return core.Errorf(core.ErrOutOfMemory, "share", "message",
 			"memory %d of %d bytes came beside %d memories of %d bytes; this process permits %d of %d bytes together", id, x.Size, len(c.opened), c.openedBytes, limits.Memories, limits.Bytes)
 	}
-	c.opened[id] = &openMemory{external: x, busy: make(chan struct{}, 1), places: make(map[core.Device]*core.Tensor)}
+	m.busy, m.places = make(chan struct{}, 1), make(map[core.Device]*core.Tensor)
+	c.opened[id] = m
 	c.openedBytes += x.Size
 	return nil
 }
@@ -272,6 +280,9 @@ func (c *Conn) openShared(ctx context.Context, x *heldTensor, device core.Device
 	defer func() { <-m.busy }()
 	if m.closed {
 		return nil, nil, r, c.Err()
+	}
+	if m.lost {
+		return nil, nil, r, errLostMemory
 	}
 	r.Handle = m.external.Handle.Type()
 	if err := c.openHome(ctx, m, device, &r); err != nil {

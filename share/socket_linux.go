@@ -104,7 +104,7 @@ func (s *sockets) read(b []byte) (n int, fds []int, err error) {
 	switch {
 	case err != nil:
 	case flags&unix.MSG_CTRUNC != 0 && len(fds) <= maxFDs:
-		err = core.Errorf(core.ErrOutOfMemory, "share", "recvmsg", "a descriptor of the peer could not be opened: raise the limit of open files (RLIMIT_NOFILE)")
+		err = errNoDescriptor
 	case flags&unix.MSG_CTRUNC != 0 || len(fds) > maxFDs:
 		err = violation("more than %d descriptors came with a message", maxFDs)
 	case flags&unix.MSG_TRUNC != 0:
