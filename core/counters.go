@@ -152,6 +152,12 @@ var moveErrors = [...]struct {
 	{name: "other"},
 }
 
+// shareMetrics reads the counts of package share; nil if the program does not have it.
+var shareMetrics atomic.Pointer[func() ShareMetrics]
+
+// ReadShareMetrics makes ReadMetrics call read for the counts of package share.
+func (privateCore) ReadShareMetrics(read func() ShareMetrics) { shareMetrics.Store(&read) }
+
 // MechanismNames returns the names of the mechanisms of package exchange, of which a move has the index.
 func (privateCore) MechanismNames() []string { return mechanisms[:loadedFile] }
 

@@ -20,6 +20,8 @@ type Metrics struct {
 	// LostTensors is the number of tensors that the program lost without closing them since it started, as far as the
 	// garbage collector has found and closed them.
 	LostTensors int64 `json:"lost_tensors"`
+	// Share counts the connections of package share; it is zero, and left out of the JSON, without one.
+	Share ShareMetrics `json:"share,omitzero"`
 }
 
 // DeviceMetrics is the part of [Metrics] that belongs to one place of memory. All devices that were opened with
@@ -79,6 +81,46 @@ type MoveErrorMetrics struct {
 	Count int64  `json:"count"`
 }
 
+// ShareMetrics is the part of [Metrics] that counts the connections of package share to other processes, and the tensors
+// that went through them. Tensors of a call that returns after its connection has ended may be missing.
+type ShareMetrics struct {
+	Connections int64 `json:"connections"` // that were made
+	Refused     int64 `json:"refused"`     // processes that were not permitted to connect
+	// Ended has an entry for each reason for which a connection has ended.
+	Ended []ShareEndMetrics `json:"ended,omitempty"`
+
+	Sent           int64 `json:"sent"`     // tensors; one that cannot be sent after all counts for a moment
+	Received       int64 `json:"received"` // tensors
+	Released       int64 `json:"released"` // tensors that were sent, and that the receiver has released
+	BytesSent      int64 `json:"bytes_sent"`
+	BytesReceived  int64 `json:"bytes_received"`
+	BytesCopied    int64 `json:"bytes_copied"`    // because the memory could not be shared
+	MemoriesSent   int64 `json:"memories_sent"`   // that were passed, each with a descriptor
+	MemoriesOpened int64 `json:"memories_opened"` // that were received and opened
+
+	// InFlight is the number of tensors that were sent and not released now, and Held the number of
+	// tensors that have arrived and are not released now.
+	InFlight int64 `json:"in_flight"`
+	Held     int64 `json:"held"`
+}
+
+// ShareEndMetrics is the part of [ShareMetrics] that counts connections that ended for one reason.
+type ShareEndMetrics struct {
+	// Reason is "closed" by this process, "closed_by_peer", "peer_ended" without closing it, such as by a crash, "version",
+	// "rule_broken" by either side, "limit" exceeded by either side, or "other".
+	Reason string `json:"reason"`
+	Count  int64  `json:"count"`
+}
+
+// OpenConnections returns the number of connections that are open now.
+func (m ShareMetrics) OpenConnections() int64 {
+	open := m.Connections
+	for _, e := range m.Ended {
+		open -= e.Count
+	}
+	return open
+}
+
 // ReadMetrics returns the metrics of this process. It is safe for concurrent use, and no other call waits for it.
 // It visits every open tensor, which takes some milliseconds for a million of them.
 //
@@ -111,6 +153,9 @@ func ReadMetrics() Metrics {
 			m.MoveErrors = append(m.MoveErrors, MoveErrorMetrics{moveErrors[i].name, n})
 		}
 	}
+	if read := shareMetrics.Load(); read != nil {
+		m.Share = (*read)()
+	}
 	m.sort()
 	return m
 }
@@ -123,4 +168,5 @@ func (m *Metrics) sort() {
 			strings.Compare(a.Mechanism, b.Mechanism))
 	})
 	slices.SortFunc(m.MoveErrors, func(a, b MoveErrorMetrics) int { return strings.Compare(a.Error, b.Error) })
+	slices.SortFunc(m.Share.Ended, func(a, b ShareEndMetrics) int { return strings.Compare(a.Reason, b.Reason) })
 }

@@ -26,8 +26,25 @@ func (m Metrics) Plus(other Metrics) Metrics {
 			at.Count += e.Count
 		}
 	}
+	sum.Share = m.Share.plus(other.Share)
 	sum.sort()
 	return sum
+}
+
+// plus returns the sums of the numbers of m and other. It changes neither.
+func (m ShareMetrics) plus(other ShareMetrics) ShareMetrics {
+	m.Connections, m.Refused = m.Connections+other.Connections, m.Refused+other.Refused
+	m.Sent, m.Received, m.Released = m.Sent+other.Sent, m.Received+other.Received, m.Released+other.Released
+	m.BytesSent, m.BytesReceived, m.BytesCopied = m.BytesSent+other.BytesSent, m.BytesReceived+other.BytesReceived, m.BytesCopied+other.BytesCopied
+	m.MemoriesSent, m.MemoriesOpened = m.MemoriesSent+other.MemoriesSent, m.MemoriesOpened+other.MemoriesOpened
+	m.InFlight, m.Held = m.InFlight+other.InFlight, m.Held+other.Held
+	m.Ended = slices.Clone(m.Ended)
+	for _, e := range other.Ended {
+		if at := entry(&m.Ended, e, func(x ShareEndMetrics) bool { return x.Reason == e.Reason }); at != nil {
+			at.Count += e.Count
+		}
+	}
+	return m
 }
 
 // Ended returns the metrics of a process that has ended: the counts stay, and nothing is open any more.
@@ -38,6 +55,11 @@ func (m Metrics) Ended() Metrics {
 		d.Frees, d.FreedBytes, d.Closes = d.Allocs, d.AllocatedBytes, d.Opens
 		d.Tensors, d.Buffers = 0, 0
 	}
+	s := &m.Share
+	if open := s.OpenConnections(); open > 0 { // the end of the process has ended them
+		*s = s.plus(ShareMetrics{Ended: []ShareEndMetrics{{Reason: "closed", Count: open}}})
+	}
+	s.InFlight, s.Held = 0, 0
 	return m
 }
 

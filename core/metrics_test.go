@@ -295,16 +295,21 @@ func TestMetricsPlus(t *testing.T) {
 		Devices:    []core.DeviceMetrics{{Device: cuda, Allocs: 1, Frees: 2, AllocatedBytes: 3, FreedBytes: 4, AllocErrors: 5, Tensors: 6, Buffers: 7, Opens: 8, Closes: 9, HostWaits: 10, HostWaitTime: 11}},
 		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "direct", Moves: 1, Bytes: 2}},
 		MoveErrors: []core.MoveErrorMetrics{{Error: "closed", Count: 3}}, LostTensors: 4,
+		Share: core.ShareMetrics{Connections: 5, Refused: 1, Ended: []core.ShareEndMetrics{{Reason: "limit", Count: 1}}, Sent: 2, Received: 3, Released: 4, BytesSent: 5,
+			BytesReceived: 6, BytesCopied: 7, MemoriesSent: 8, MemoriesOpened: 9, InFlight: 10, Held: 11},
 	}
 	b := core.Metrics{
 		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}},
 		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "alias", Moves: 1}},
 		MoveErrors: []core.MoveErrorMetrics{{Error: "canceled", Count: 1}},
+		Share:      core.ShareMetrics{Ended: []core.ShareEndMetrics{{Reason: "closed", Count: 1}}},
 	}
 	twice := core.Metrics{
 		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}, {Device: cuda, Allocs: 2, Frees: 4, AllocatedBytes: 6, FreedBytes: 8, AllocErrors: 10, Tensors: 12, Buffers: 14, Opens: 16, Closes: 18, HostWaits: 20, HostWaitTime: 22}},
 		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "alias", Moves: 1}, {From: core.CPU, To: cuda, Mechanism: "direct", Moves: 2, Bytes: 4}},
 		MoveErrors: []core.MoveErrorMetrics{{Error: "canceled", Count: 1}, {Error: "closed", Count: 6}}, LostTensors: 8,
+		Share: core.ShareMetrics{Connections: 10, Refused: 2, Ended: []core.ShareEndMetrics{{Reason: "closed", Count: 1}, {Reason: "limit", Count: 2}}, Sent: 4, Received: 6, Released: 8,
+			BytesSent: 10, BytesReceived: 12, BytesCopied: 14, MemoriesSent: 16, MemoriesOpened: 18, InFlight: 20, Held: 22},
 	}
 	for range 2 { // the second time shows that the first has changed nothing
 		if got := a.Plus(b).Plus(a); !reflect.DeepEqual(got, twice) {
@@ -315,5 +320,9 @@ func TestMetricsPlus(t *testing.T) {
 	want := core.DeviceMetrics{Device: cuda, Allocs: 1, Frees: 1, AllocatedBytes: 3, FreedBytes: 3, AllocErrors: 5, Opens: 8, Closes: 8, HostWaits: 10, HostWaitTime: 11}
 	if ended != want || a.Devices[0].Tensors != 6 {
 		t.Errorf("%+v, want %+v", ended, want)
+	}
+	s := a.Ended().Share
+	if s.OpenConnections() != 0 || s.InFlight != 0 || s.Held != 0 || s.Sent != 2 || len(s.Ended) != 2 || a.Share.OpenConnections() != 4 || len(a.Share.Ended) != 1 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -52,6 +52,35 @@ var table = []metric{
 		name: "dlx_lost_tensors_total", help: "Tensors that the program lost without closing them, and the garbage collector closed.", kind: counter,
 		all: func(m core.Metrics, put func(float64, ...string)) { put(float64(m.LostTensors)) },
 	},
+	ofShare("dlx_share_connections_total", counter, "Connections to other processes that were made.", func(s core.ShareMetrics) int64 { return s.Connections }),
+	ofShare("dlx_share_open_connections", gauge, "Connections to other processes that are open.", core.ShareMetrics.OpenConnections),
+	ofShare("dlx_share_refused_total", counter, "Processes that were not permitted to connect.", func(s core.ShareMetrics) int64 { return s.Refused }),
+	{
+		name: "dlx_share_ended_connections_total", help: "Connections that have ended, by the reason.", kind: counter, labels: []string{"reason"},
+		all: func(m core.Metrics, put func(float64, ...string)) {
+			for _, e := range m.Share.Ended {
+				put(float64(e.Count), e.Reason)
+			}
+		},
+	},
+	ofShare("dlx_share_sent_tensors_total", counter, "Tensors that were sent to other processes.", func(s core.ShareMetrics) int64 { return s.Sent }),
+	ofShare("dlx_share_received_tensors_total", counter, "Tensors that were received from other processes.", func(s core.ShareMetrics) int64 { return s.Received }),
+	ofShare("dlx_share_sent_bytes_total", counter, "Bytes of the tensors that were sent, shared or copied.", func(s core.ShareMetrics) int64 { return s.BytesSent }),
+	ofShare("dlx_share_received_bytes_total", counter, "Bytes of the tensors that were received, shared or copied.", func(s core.ShareMetrics) int64 { return s.BytesReceived }),
+	ofShare("dlx_share_copied_bytes_total", counter, "Bytes that were copied because memory could not be shared with another process.", func(s core.ShareMetrics) int64 { return s.BytesCopied }),
+	ofShare("dlx_share_sent_memories_total", counter, "Memories that were passed to other processes.", func(s core.ShareMetrics) int64 { return s.MemoriesSent }),
+	ofShare("dlx_share_opened_memories_total", counter, "Memories of other processes that were opened.", func(s core.ShareMetrics) int64 { return s.MemoriesOpened }),
+	ofShare("dlx_share_in_flight_tensors", gauge, "Tensors that were sent, and that the receiver has not released.", func(s core.ShareMetrics) int64 { return s.InFlight }),
+	ofShare("dlx_share_held_tensors", gauge, "Tensors that have arrived from other processes, and were not released.", func(s core.ShareMetrics) int64 { return s.Held }),
+}
+
+// ofShare is a metric of package share. A program that has made no connection does not have it.
+func ofShare(name string, kind prometheus.ValueType, help string, value func(core.ShareMetrics) int64) metric {
+	return metric{name: name, help: help, kind: kind, all: func(m core.Metrics, put func(float64, ...string)) {
+		if s := m.Share; s.Connections > 0 || s.Refused > 0 {
+			put(float64(value(s)))
+		}
+	}}
 }
 
 var (

@@ -84,6 +84,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 	c.life, c.stop = context.WithCancel(context.Background())
 	if o.Allow != nil {
 		if err := o.Allow(peer); err != nil {
+			countRefused()
 			_, _ = c.tryMessage(kindGoodbye, func(b []byte) []byte { return appendGoodbye(b, reasonRefused, "its user or process may not connect") })
 			return nil, err
 		}
@@ -101,6 +102,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 		return nil, core.Errorf(core.ErrInvalid, "share", "New", "the socket takes no message: pass one that nobody has used")
 	}
 	liveConns.Add(1)
+	countMade(c)
 	go c.read()
 	go c.write()
 	return c, nil
@@ -426,6 +428,7 @@ func (c *Conn) read() {
 		c.endRings() // first: publishers wait for the slots
 		c.endSender()
 		c.endReceiver()
+		countEnded(c)
 		liveConns.Add(-1)
 		close(c.ended)
 	}()

@@ -10,5 +10,6 @@ var privateCore = private.Core.(interface {
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
 	Describe(call string, t *core.Tensor, m *core.Memory, s *core.Spec) error
 	OriginOffset(*core.Buffer) int64
+	ReadShareMetrics(func() core.ShareMetrics)
 	Unique(*core.Buffer) bool
 })
