@@ -15,6 +15,7 @@ check() {
 check "hadolint finds nothing" "$tools/hadolint" --config docker/hadolint.yaml docker/Dockerfile
 check "the compose files have the schema" "$tools/check-jsonschema" --builtin-schema vendor.compose-spec docker/compose*.yaml
 check "the example for Kubernetes has the schema" "$tools/kubernetes-validate" --strict docker/kubernetes.yaml
+check "the example of two containers for Kubernetes has the schema" "$tools/kubernetes-validate" --strict docker/kubernetes-share.yaml
 
 # stage prints the lines of a stage of the Dockerfile, each command on one line.
 stage() {

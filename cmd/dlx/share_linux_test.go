@@ -18,17 +18,22 @@ func passed(t *testing.T, run func(*testing.T, ...string) outcome, receive, send
 	socket := filepath.Join(t.TempDir(), "socket")
 	done := make(chan outcome, 1)
 	go func() { done <- run(t, append([]string{"receive", socket, "--json"}, strings.Fields(receive)...)...) }()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Lstat(socket); err == nil || time.Now().After(end) {
-			break
-		}
-	}
+	awaitSocket(socket)
 	sent = run(t, append(strings.Fields(send), "--to", socket, "--json")...)
 	received = <-done
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the socket is left")
 	}
 	return received, sent
+}
+
+// awaitSocket waits until a socket is there; what comes after it fails if it is not.
+func awaitSocket(path string) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, err := os.Lstat(path); err == nil {
+			return
+		}
+	}
 }
 
 func TestSendAndReceive(t *testing.T) {
