@@ -19,6 +19,7 @@ VENV         := .venv
 VENV_DATA    := .venv-testdata
 VENV_MODULES := .venv-modules
 VENV_DOCKER  := .venv-docker
+VENV_TRITON  := .venv-triton
 # A linter cannot read newer Go than it was built with.
 TOOLS        := $(CURDIR)/.tools/$(shell go env GOVERSION)
 GOLANGCILINT := $(TOOLS)/golangci-lint
@@ -34,6 +35,8 @@ export DLX_CUDA_TOOLS     := $(CURDIR)/$(VENV)/cuda-tools
 # And the libraries that the modules below interop open.
 export DLX_ONNXRUNTIME_LIBRARY := $(CURDIR)/$(VENV_MODULES)/libonnxruntime.so
 export DLX_PJRT_PLUGIN         := $(CURDIR)/$(VENV_MODULES)/pjrt_c_api_cpu_plugin.so
+# And the Python that has Triton's server and client.
+export DLX_TRITON_PYTHON       := $(CURDIR)/$(VENV_TRITON)/bin/python
 
 # Where the C compiler finds cuda.h: first ours, which includes the real one, and that after the folders that the
 # caller names, and before /usr/local/cuda, which cu adds. Go compiles everything again for every other order of
@@ -264,6 +267,9 @@ test-nocgo: ## All tests of the build without tags, without cgo; with cgo, it pa
 test-modules: $(KEEP) $(VENV_MODULES)/ready ## The modules below interop: tidy, lint, tests, race detector, address sanitizer, other systems
 	CGO_ENABLED=1 $(MODULES_TEST)
 
+# Triton's server is for Linux.
+test-modules test-module-triton: $(if $(LINUX),$(VENV_TRITON)/ready)
+
 $(MODULE_SUITES): test-module-%: $(KEEP) $(VENV_MODULES)/ready
 	CGO_ENABLED=1 MODULES=interop/$* $(MODULES_TEST)
 
@@ -432,6 +438,14 @@ $(VENV_MODULES)/ready: requirements-modules.txt | system-packages
 		ln -sfn "$$packages"/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so $(VENV_MODULES)/pjrt_c_api_cpu_plugin.so
 	touch $@
 
+# The Python backend finds its stub, one for each version of Python, beside its library.
+$(VENV_TRITON)/ready: requirements-triton.txt | system-packages
+	$(PYTHON) -m venv $(VENV_TRITON)
+	$(VENV_TRITON)/bin/python -m pip install --quiet --no-deps --requirement $<
+	set -- $$($(VENV_TRITON)/bin/python -c 'import sys, sysconfig; print(sysconfig.get_path("purelib"), "%d.%d" % sys.version_info[:2])') && \
+		ln -sfn ../../python_backend_stubs/$$2/triton_python_backend_stub $$1/pytriton/tritonserver/backends/python/
+	touch $@
+
 # A folder for each version, since pip installs only one version of a package into a folder.
 $(VENV)/headers/ready: requirements-headers.txt | $(VENV)/ready
 	rm -rf $(@D)
@@ -476,4 +490,4 @@ testdata-fetch: requirements-testdata.txt ## Fetch the digits from scikit-learn 
 	$(VENV_DATA)/bin/python scripts/make_testdata.py --fetch
 
 clean: ## Remove everything that make installed or built
-	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) $(VENV_DOCKER) .venv-python .venv-interop .venv-interop-mxnet .venv-peers .tools .test .cache dist python/build python/dist
+	rm -rf $(VENV) $(VENV_DATA) $(VENV_MODULES) $(VENV_DOCKER) $(VENV_TRITON) .venv-python .venv-interop .venv-interop-mxnet .venv-peers .tools .test .cache dist python/build python/dist

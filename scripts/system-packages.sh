@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo 3)
 
 # When it is needed | how it is found | its Debian packages | what it is.
 needs="
@@ -41,6 +42,7 @@ rocm driver   | is_command llvm-objdump-15               | llvm-15              
 rocm driver   | is_command g++                           | g++                     | GCC's C++ compiler, for the kernels of the simulated HIP
 cuda driver   | is_emulated aarch64-linux-gnu-gcc        | gcc-aarch64-linux-gnu libc6-dev-arm64-cross | a C compiler for arm64
 cuda driver   | is_emulated qemu-aarch64                 | qemu-user               | an emulator of arm64
+interop       | is_libpython                             | libpython$version       | the library of $python, for the Python backend of Triton
 interop       | is_module libavdevice                    | pkg-config libavdevice-dev | FFmpeg's headers and libraries
 pages         | is_command chromium                      | chromium fonts-dejavu-core | a browser, for the tests of pages
 opencv        | is_module opencv4                        | pkg-config g++ libopencv-dev | OpenCV's headers and libraries
@@ -57,6 +59,8 @@ is_command() { command -v "$1" >/dev/null; }
 # arm64 is emulated on amd64 only.
 is_emulated() { [ "$(uname -m)" != x86_64 ] || is_command "$1"; }
 is_python() { "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
+# Only the Python of the system has its library in a package of its own.
+is_libpython() { ! "$python" -c 'import sys; sys.exit(sys.base_prefix != "/usr")' 2>/dev/null || is_library "libpython$version.so.1.0"; }
 is_module() { pkg-config --exists "$1" 2>/dev/null; }
 # is_file is true if the file exists that a variable of software-drivers.sh names, whichever driver of Vulkan is chosen.
 is_file() { env -u DLX_VULKAN_DRIVER scripts/software-drivers.sh sh -c "test -f \"\$$1\"${2:-}"; }

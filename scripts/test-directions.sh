@@ -43,6 +43,7 @@ forbidden=(
   "interop/gonum        exchange"
   "interop/image        golang.org/x/sys/unix"
   "interop/otel         backends/cuda"
+  "interop/triton       backends/cuda"
   "metrics              stream"
   "core                 metrics"
   "backends/internal/blockpool  stream"
