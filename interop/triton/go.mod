@@ -10,9 +10,12 @@ require (
 )
 
 require (
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
 	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/text v0.40.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800 // indirect
+	gorgonia.org/cu v0.9.6 // indirect
 )
 
 // Here the adapter is built with the dlx of the same commit. Go ignores this line in a module that others depend on:
