@@ -331,7 +331,8 @@ test-swiftshader: $(KEEP) ## The tests of Vulkan, and of exchange with it, on a 
 		echo "skipped: no SwiftShader: $$(cat $(SWIFTSHADER)/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; \
 	else \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -exec "env LD_PRELOAD=$(KEEP)" ./backends/vulkan ./examples/cudavulkan ./examples/renderer && \
-		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/vulkan' ./exchange; fi
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/vulkan' ./exchange && \
+		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run Binary ./share; fi
 
 # A module of its own, so that programs that use dlx do not get what drives the browser. setup installs the browser where
 # it installs drivers, and the npm package that checks accessibility is fetched here.

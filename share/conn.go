@@ -32,17 +32,19 @@ type Conn struct {
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when all that it had open is closed
 
-	mu      sync.Mutex
-	err     error         // why it has ended
-	changed chan struct{} // closed when something below changes; nil if nobody waits for that
-	greeted bool          // the peer has said what it can
-	peer    Peer
-	limits  Limits // of the peer
-	stats   Stats
+	mu       sync.Mutex
+	err      error         // why it has ended
+	changed  chan struct{} // closed when something below changes; nil if nobody waits for that
+	greeted  bool          // the peer has said what it can
+	peer     Peer
+	limits   Limits // of the peer
+	features uint64 // of the peer
+	stats    Stats
 	// leftOver is how many tensors were in flight when the connection ended.
 	leftOver int
 
 	sender
+	orderer
 	receiver
 	rings
 }
@@ -93,7 +95,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 		c.self = append(c.self, describe(d))
 	}
 	sent, err := c.tryMessage(kindHello, func(b []byte) []byte {
-		return appendHello(b, hello{features: featureRings, limits: o.Limits, devices: c.self})
+		return appendHello(b, hello{features: featureRings | featureOrder, limits: o.Limits, devices: c.self})
 	})
 	if err != nil {
 		return nil, c.lastWords(lost(err))
@@ -174,12 +176,14 @@ func (c *Conn) Err() error {
 
 // Close ends the connection, and with it all calls that wait on it. Tensors that were sent are
 // released, whether or not the peer still reads them; call [Conn.WaitReleased] before, so that
-// the peer receives them. Tensors that were received stay open. A second Close does nothing.
-// Close always returns nil; the result makes Conn an io.Closer.
+// the peer receives them. Tensors that were received stay open. Close waits for a second at
+// most, while work is unfinished that the peer or a device of this process waits for. A second
+// Close does nothing. Close always returns nil; the result makes Conn an io.Closer.
 func (c *Conn) Close() error {
 	if c == nil || c.socket == nil {
 		return nil
 	}
+	c.drain()
 	c.fail(errClosedHere)
 	<-c.ended
 	return nil
@@ -253,8 +257,11 @@ func (c *Conn) fail(err error) {
 	_ = c.socket.SetWriteDeadline(time.Unix(1, 0)) // whoever holds writing gives it back
 	c.writing <- struct{}{}
 	c.mu.Lock()
-	released := slices.Clone(c.released)
+	released, results := slices.Clone(c.released), slices.Clone(c.results)
 	c.mu.Unlock()
+	for _, x := range results {
+		_, _ = c.tryMessage(kindOrder, func(b []byte) []byte { return appendResult(b, x) })
+	}
 	for list := range slices.Chunk(released, maxReleased) {
 		_, _ = c.tryMessage(kindReleased, func(b []byte) []byte { return appendReleased(b, list) })
 	}
@@ -389,7 +396,7 @@ func (c *Conn) awaken() {
 func (c *Conn) flush(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		released, forgotten, notes := c.released, c.forgotten, c.notes
+		released, results, forgotten, notes := c.released, c.results, c.forgotten, c.notes
 		n := min(len(released), maxReleased)
 		switch {
 		case len(notes) > 0: // before the end of a memory that a ring lies in
@@ -398,14 +405,17 @@ func (c *Conn) flush(ctx context.Context) error {
 		case n > 0:
 			c.begin(kindReleased, 0)
 			c.scratch = appendReleased(c.scratch, released[:n])
+		case len(results) > 0: // before a semaphore is forgotten
+			c.begin(kindOrder, 0)
+			c.scratch = appendResult(c.scratch, results[0])
 		case len(forgotten) > 0:
 			c.begin(kindForget, 0)
 			c.scratch = appendForget(c.scratch, forgotten[0])
-		}
-		c.mu.Unlock()
-		if n == 0 && len(forgotten) == 0 && len(notes) == 0 {
+		default:
+			c.mu.Unlock()
 			return nil
 		}
+		c.mu.Unlock()
 		if err := c.put(ctx, -1); err != nil {
 			return err
 		}
@@ -415,7 +425,10 @@ func (c *Conn) flush(ctx context.Context) error {
 			c.notes = c.notes[min(1, len(c.notes)):]
 		case n > 0 && len(c.released) >= n:
 			c.released = c.released[:copy(c.released, c.released[n:])]
-		case n == 0 && len(c.forgotten) > 0:
+		case n > 0:
+		case len(results) > 0:
+			c.results = c.results[min(1, len(c.results)):]
+		case len(c.forgotten) > 0:
 			c.forgotten = c.forgotten[:copy(c.forgotten, c.forgotten[1:])]
 		}
 		c.mu.Unlock()
@@ -428,6 +441,7 @@ func (c *Conn) read() {
 		c.endRings() // first: publishers wait for the slots
 		c.endSender()
 		c.endReceiver()
+		c.endOrderer()
 		countEnded(c)
 		liveConns.Add(-1)
 		close(c.ended)
@@ -486,6 +500,8 @@ func (c *Conn) handle(b []byte, fds []int, sequence uint64) error {
 		owned, err = c.takeMemory(payload, fds)
 	case kindTensor:
 		err = c.takeTensor(payload)
+	case kindOrder:
+		owned, err = c.takeOrder(payload, fds)
 	case kindForget:
 		err = c.takeForget(payload)
 	case kindReleased:

@@ -24,8 +24,10 @@
 //
 // # Order
 //
-// Send waits for the last write to the tensor before the message leaves. A tensor that was
-// received may be read at once.
+// If both processes have a semaphore in common, Send returns while the work that writes the
+// tensor is unfinished, and streams of the receiver wait for it on the device. The event
+// [core.Tensor.Ready] of the received tensor reports if the work fails, or if the sender ends
+// before it is done. Otherwise Send waits for the last write before the message leaves.
 //
 // # Trust
 //

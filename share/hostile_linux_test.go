@@ -21,6 +21,9 @@ type intruder struct {
 	t        testing.TB
 	socket   *net.UnixConn
 	sequence uint64
+	uuid     core.UUID // of the device whose semaphores it passes
+	// hostWaits says that no device can wait for what it passes.
+	hostWaits bool
 }
 
 // message makes a message with the next number.
@@ -86,6 +89,18 @@ func (x *intruder) tensor(change func(*tensorMessage)) {
 	m := tensorMessage{id: 1, memory: 1, spec: core.Spec{DType: core.TypeInt32, Shape: []int64{8}, Strides: []int64{1}}}
 	change(&m)
 	x.write(x.message(kindTensor, 0, appendTensor(nil, &m)))
+}
+
+// semaphore makes the message of package core about a descriptor of a semaphore.
+func (x *intruder) semaphore(fd int) []byte {
+	x.t.Helper()
+	h := coretest.HandleOf(x.t, core.HandleOpaqueFD, fd)
+	defer h.Close()
+	data, _, err := core.ExternalSemaphore{Handle: h, DeviceUUID: x.uuid}.MarshalWithFDs()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return data
 }
 
 func TestHostilePeers(t *testing.T) {
@@ -213,6 +228,26 @@ func TestHostilePeers(t *testing.T) {
 			x.hello()
 			x.pass()
 			x.tensor(func(m *tensorMessage) { m.order, m.by = objectSemaphore, 5 })
+		}, core.ErrInvalid},
+		{"a semaphore of a type that nobody opens", func(x *intruder) {
+			x.hello()
+			_, fd := x.memory(4096, 4096, core.HandleMemFD, sealed)
+			x.write(x.message(kindOrder, 1, appendObject(nil, 2, objectSemaphore, x.semaphore(fd))), fd)
+		}, core.ErrInvalid},
+		{"an event", func(x *intruder) {
+			x.hello()
+			_, fd := x.memory(4096, 4096, core.HandleMemFD, sealed)
+			x.write(x.message(kindOrder, 1, appendObject(nil, 2, objectEvent, x.semaphore(fd))), fd)
+		}, core.ErrInvalid},
+		{"a result that nothing waits for", func(x *intruder) {
+			x.hello()
+			x.pass()
+			x.tensor(func(*tensorMessage) {})
+			x.write(x.message(kindOrder, 0, appendResult(nil, result{tensor: 1})))
+		}, core.ErrInvalid},
+		{"a result with a descriptor", func(x *intruder) {
+			x.hello()
+			x.write(x.message(kindOrder, 1, appendResult(nil, result{tensor: 1})), 0)
 		}, core.ErrInvalid},
 		{"a tensor twice", func(x *intruder) {
 			x.hello()

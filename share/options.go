@@ -153,6 +153,12 @@ func (d *PeerDevice) opens(exporter *PeerDevice, t core.HandleType, imports []co
 	return nil
 }
 
+// memories returns the handle types of memory that a device opens.
+func (d *PeerDevice) memories() []core.HandleType { return d.Imports }
+
+// semaphores returns the handle types of semaphores that a device opens.
+func (d *PeerDevice) semaphores() []core.HandleType { return d.SemaphoreImports }
+
 func hasType(types []core.HandleType, t core.HandleType) bool {
 	for _, x := range types {
 		if x == t {

@@ -17,6 +17,8 @@ type parcel struct {
 	root    *core.Buffer         // the memory; the parcel holds a reference
 	memory  *core.ExternalMemory // what is passed; nil if the peer has the memory
 	message tensorMessage
+	turn    *turn // of the semaphore that the peer waits for; nil if the elements are there
+	sent    bool  // the peer has the message
 }
 
 // newParcel holds the memory of a tensor.
@@ -62,8 +64,24 @@ func (p *parcel) release() {
 	p.root.Release()
 }
 
-// wait waits on the host until the elements are there.
-func (p *parcel) wait(ctx context.Context) error {
+// finish gives back what the parcel holds. It has the peer told how the work ended.
+func (c *Conn) finish(p *parcel) {
+	if p.turn != nil {
+		id := p.message.id
+		if !p.sent {
+			id = 0
+		}
+		go c.settle(p.turn, id)
+	}
+	p.release()
+}
+
+// orderWrite makes the peer's device wait for unfinished work, by a semaphore. If that is not possible,
+// it waits on the host.
+func (c *Conn) orderWrite(ctx context.Context, p *parcel) error {
+	if p.turn != nil { // the memory was forgotten meanwhile
+		return nil
+	}
 	t := p.source
 	if p.copied != nil {
 		t = p.copied
@@ -73,6 +91,11 @@ func (p *parcel) wait(ctx context.Context) error {
 		return nil
 	}
 	if done, err := e.Done(); done && err == nil {
+		return nil
+	}
+	if p.turn = c.orderOnDevice(ctx, p, t, e); p.turn != nil {
+		p.message.order, p.message.by, p.message.value = objectSemaphore, p.turn.lane.id, p.turn.value
+		p.report.Wait = stream.SemaphoreWait
 		return nil
 	}
 	p.report.Wait = stream.HostWait
@@ -164,16 +187,22 @@ func (c *Conn) peerOpens(self *PeerDevice, t core.HandleType) error {
 	c.mu.Lock()
 	devices := c.peer.Devices
 	c.mu.Unlock()
+	return opener(devices, self, t, (*PeerDevice).memories)
+}
+
+// opener returns why none of the devices opens what another one, exporter, exports as t: nil if
+// one does. types returns the handle types that a device opens.
+func opener(devices []PeerDevice, exporter *PeerDevice, t core.HandleType, types func(*PeerDevice) []core.HandleType) error {
 	var reasons []error
 	for i := range devices {
-		err := devices[i].opens(self, t, devices[i].Imports)
+		err := devices[i].opens(exporter, t, types(&devices[i]))
 		if err == nil {
 			return nil
 		}
 		reasons = append(reasons, err)
 	}
 	if len(reasons) == 0 {
-		return core.Errorf(core.ErrNotSupported, "", "", "the peer has no device that opens memory")
+		return core.Errorf(core.ErrNotSupported, "", "", "the peer has no opened device")
 	}
 	return joinReasons(reasons)
 }

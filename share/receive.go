@@ -7,12 +7,14 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // receiver is what a connection keeps of what it has received. The connection's mutex guards
 // it.
 type receiver struct {
 	opened      map[uint32]*openMemory
+	semaphores  map[uint32]*openSemaphore
 	openedBytes int64
 	queue       []*heldTensor          // that Receive has not returned
 	held        map[uint64]*heldTensor // that are not released
@@ -20,7 +22,7 @@ type receiver struct {
 }
 
 func newReceiver() receiver {
-	return receiver{opened: make(map[uint32]*openMemory), held: make(map[uint64]*heldTensor)}
+	return receiver{opened: make(map[uint32]*openMemory), semaphores: make(map[uint32]*openSemaphore), held: make(map[uint64]*heldTensor)}
 }
 
 // openMemory is memory of the peer. Its connection opens it when a tensor on it is received.
@@ -52,6 +54,11 @@ func (m *openMemory) close() {
 type heldTensor struct {
 	message tensorMessage
 	memory  *openMemory // nil for a tensor without elements
+
+	order  *openSemaphore // that it waits for; nil if the elements are there
+	result *stream.Event  // of the peer's work; nil without order
+	told   bool           // the peer has told the result; guarded by the connection's mutex, like ended
+	ended  bool           // it was released before that
 }
 
 // takeMemory handles a memory. It reports whether it owns the descriptors.
@@ -100,7 +107,7 @@ func (c *Conn) keepMemory(id uint32, m *openMemory) error {
 	defer c.mu.Unlock()
 	limits := &c.options.Limits
 	switch {
-	case c.opened[id] != nil:
+	case c.opened[id] != nil || c.semaphores[id] != nil:
 		return violation("memory %d was passed twice", id)
 	case len(c.opened)+len(c.announced) >= limits.Memories, c.openedBytes > limits.Bytes-x.Size:
 		return core.Errorf(core.ErrOutOfMemory, "share", "message",
@@ -135,8 +142,8 @@ func (c *Conn) takeTensor(payload []byte) error {
 	switch {
 	case t.IsEmpty() != (message.memory == 0):
 		return violation("tensor %d of the shape %v lies in memory %d: a tensor lies in a memory if it has elements", message.id, message.spec.Shape, message.memory)
-	case message.order != 0:
-		return violation("tensor %d is ordered by object %d, which is not open", message.id, message.by)
+	case message.order != 0 && (message.order != objectSemaphore || c.semaphores[message.by] == nil || message.memory == 0):
+		return violation("tensor %d is ordered by object %d of kind %d, which is not open, or has no elements", message.id, message.by, message.order)
 	case c.held[message.id] != nil:
 		return violation("tensor %d was sent twice", message.id)
 	case len(c.held) >= c.options.Limits.Tensors:
@@ -145,6 +152,10 @@ func (c *Conn) takeTensor(payload []byte) error {
 	c.held[message.id] = x
 	if x.memory != nil {
 		x.memory.tensors++
+	}
+	if message.order != 0 {
+		x.order, x.result = c.semaphores[message.by], stream.NewEvent()
+		x.order.tensors++
 	}
 	c.queue = append(c.queue, x)
 	c.notify()
@@ -158,6 +169,12 @@ func (c *Conn) takeForget(payload []byte) error {
 		return err
 	}
 	c.mu.Lock()
+	if s := c.semaphores[id]; s != nil && s.tensors == 0 {
+		delete(c.semaphores, id)
+		c.mu.Unlock()
+		s.close(false) // nothing waits for it
+		return nil
+	}
 	m := c.opened[id]
 	if m == nil || m.tensors > 0 {
 		c.mu.Unlock()
@@ -177,7 +194,8 @@ func (c *Conn) takeForget(payload []byte) error {
 // If the memory can be opened on the device, or mapped there, nothing is copied; see the
 // report. A result that shares the memory of the peer is read-only if the sender says so. Its
 // order is its own: a program that writes one of two tensors on the same bytes orders that
-// itself.
+// itself. If the peer's work on the tensor is unfinished, Ready of the result is an event that
+// is done when the elements are there, or when the connection has ended.
 //
 // Receive returns ctx's error, in which case the tensor stays the next one; core.ErrInvalid if
 // the connection is nil; core.ErrNotSupported if no device of Options.Devices can open the
@@ -226,6 +244,14 @@ var errHostile = errors.New("the peer's memory is not what it says")
 func (c *Conn) end(x *heldTensor) {
 	c.mu.Lock()
 	if c.held[x.message.id] == x { // else the connection has ended
+		if x.order != nil {
+			if !x.told { // takeResult ends it
+				x.ended = true
+				c.mu.Unlock()
+				return
+			}
+			x.order.tensors--
+		}
 		delete(c.held, x.message.id)
 		if x.memory != nil {
 			x.memory.tensors--
@@ -303,7 +329,15 @@ func (c *Conn) openShared(ctx context.Context, x *heldTensor, device core.Device
 	if device != nil {
 		r.To = device.ID()
 	}
-	t, o, err := c.wrap(x, place)
+	at := place.Device()
+	if _, ok := core.As[core.SemaphoreImporter](at); !ok && device != nil {
+		at = device // which copies
+	}
+	ready, err := c.order(ctx, x, at, &r)
+	if err != nil {
+		return nil, nil, r, err
+	}
+	t, o, err := c.wrap(x, place, ready)
 	return t, o, r, err
 }
 
@@ -392,8 +426,9 @@ func (o *heldOwner) Free() {
 	}
 }
 
-// wrap makes a tensor on the memory of place, which is a whole memory of the peer.
-func (c *Conn) wrap(x *heldTensor, place *core.Tensor) (*core.Tensor, *heldOwner, error) {
+// wrap makes a tensor on the memory of place, which is a whole memory of the peer. ready is the
+// event of the peer's work, or nil if that is done.
+func (c *Conn) wrap(x *heldTensor, place *core.Tensor, ready core.Event) (*core.Tensor, *heldOwner, error) {
 	b, err := place.Buffer()
 	if err != nil {
 		return nil, nil, err
@@ -409,6 +444,14 @@ func (c *Conn) wrap(x *heldTensor, place *core.Tensor) (*core.Tensor, *heldOwner
 		b.Release()
 		return nil, nil, err
 	}
+	if ready != nil {
+		own, err := t.Buffer()
+		if err != nil { // cannot be: t is open
+			_ = t.Close()
+			return nil, nil, err
+		}
+		own.Wrote(ready)
+	}
 	return t, o, nil
 }
 
@@ -416,9 +459,10 @@ func (c *Conn) wrap(x *heldTensor, place *core.Tensor) (*core.Tensor, *heldOwner
 // received keep it open.
 func (c *Conn) endReceiver() {
 	c.mu.Lock()
-	opened := c.opened
+	opened, held, semaphores, err := c.opened, c.held, c.semaphores, c.err
 	c.receiver = newReceiver()
 	c.mu.Unlock()
+	endArrivals(held, semaphores, err)
 	for _, m := range opened {
 		m.close()
 	}

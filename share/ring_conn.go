@@ -11,8 +11,6 @@ import (
 
 // rings is what a connection keeps of rings. The connection's mutex guards it.
 type rings struct {
-	features uint64 // of the peer
-
 	offers       map[uint32]*offer // rings of this side
 	offeredBytes int64
 	lastRing     uint32

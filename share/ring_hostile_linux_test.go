@@ -133,7 +133,9 @@ func TestHostileMessagesAboutRings(t *testing.T) {
 		}, core.ErrInvalid},
 		{"a ring's file that is no memfd", func(x *intruder) { x.announce(x.file(), nil) }, core.ErrInvalid},
 		{"the end of a ring that was not published", func(x *intruder) { x.write(x.message(kindRingEnd, 0, appendNumber(nil, 9))) }, core.ErrInvalid},
-		{"an answer to nothing", func(x *intruder) { x.write(x.message(kindJoined, 0, appendJoined(nil, &joinedMessage{id: 1, first: 1}))) }, core.ErrInvalid},
+		{"an answer to nothing", func(x *intruder) {
+			x.write(x.message(kindJoined, 0, appendJoined(nil, &joinedMessage{id: 1, first: 1})))
+		}, core.ErrInvalid},
 		{"the end of the memory of a ring", func(x *intruder) {
 			x.pass()
 			x.ring(func(m *ringMessage) { m.memory, m.offset = 1, 0 })

@@ -13,11 +13,11 @@ import (
 type sender struct {
 	memories    map[*core.Buffer]*sentMemory // that the peer has
 	memoryBytes int64
-	lastMemory  uint32
+	lastMemory  uint32 // or semaphore
 	lastTensor  uint64
 	lastUse     uint64
 	inFlight    map[uint64]*sentTensor // that the peer has not released
-	forgotten   []uint32               // memories that the peer is to be told of
+	forgotten   []uint32               // memories and semaphores that the peer is to be told of
 }
 
 func newSender() sender {
@@ -64,6 +64,10 @@ type sentTensor struct {
 	memory *sentMemory
 	buffer *core.Buffer
 	lease  lease
+
+	ordered   bool   // by a semaphore
+	settled   bool   // the peer is told how the work ended, that is before it releases the tensor
+	semaphore uint32 // that the peer forgets after the tensor
 }
 
 // lease is the event that the peer has released a tensor.
@@ -101,7 +105,7 @@ func (l *lease) Wait(ctx context.Context) error {
 //
 //   - core.ErrInvalid if t is nil, and core.ErrClosed if it is closed;
 //   - ctx's error;
-//   - the error of the last write to t;
+//   - the error of the last write to t, if Send waits for it;
 //   - core.ErrNotSupported if the memory cannot be shared and cannot be copied, with the reasons;
 //   - core.ErrOutOfMemory if the memory alone is more than the peer permits, or no memory or
 //     descriptor is left;
@@ -139,7 +143,7 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, label string) (Report, 
 	if err != nil {
 		return Report{}, err
 	}
-	defer p.release()
+	defer func() { c.finish(p) }()
 	p.report.From = t.DeviceID()
 	p.report.Label, p.message.label = label, label
 	if c.options.ReadOnly {
@@ -154,7 +158,7 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, label string) (Report, 
 	for {
 		err := c.prepare(bound, p)
 		if err == nil {
-			err = p.wait(bound)
+			err = c.orderWrite(bound, p)
 		}
 		if err == nil {
 			err = c.deliver(ctx, p)
@@ -182,6 +186,9 @@ func (c *Conn) deliver(ctx context.Context, p *parcel) error {
 	}
 	c.mu.Unlock()
 	memory, err := c.pass(ctx, p)
+	if err == nil && p.turn != nil {
+		err = c.passLane(ctx, p.turn.lane)
+	}
 	if err != nil {
 		return err
 	}
@@ -280,7 +287,7 @@ func (c *Conn) makeRoom(ctx context.Context, size int64) error {
 
 // sendTensor sends the message about a tensor. The caller holds sending.
 func (c *Conn) sendTensor(ctx context.Context, p *parcel, m *sentMemory) error {
-	x := &sentTensor{memory: m, buffer: p.root, lease: lease{make(chan struct{})}}
+	x := &sentTensor{memory: m, buffer: p.root, lease: lease{make(chan struct{})}, ordered: p.turn != nil}
 	if err := p.root.Retain(); err != nil { // cannot be: the parcel holds it
 		return err
 	}
@@ -319,6 +326,7 @@ func (c *Conn) sendTensor(ctx context.Context, p *parcel, m *sentMemory) error {
 		err = c.put(ctx, -1)
 		<-c.writing
 	}
+	p.sent = err == nil
 	if err != nil { // the peer has not seen the tensor
 		c.mu.Lock()
 		_, open := c.inFlight[p.message.id]
@@ -343,6 +351,10 @@ func (c *Conn) endTensor(id uint64, x *sentTensor) {
 	if x.memory != nil {
 		x.memory.tensors--
 	}
+	if x.semaphore != 0 {
+		c.forgotten = append(c.forgotten, x.semaphore)
+		c.awaken()
+	}
 	c.notify()
 }
 
@@ -362,13 +374,14 @@ func (c *Conn) takeReleased(payload []byte) error {
 		id := releasedAt(payload, i)
 		c.mu.Lock()
 		x := c.inFlight[id]
-		if x != nil {
+		early := x != nil && x.ordered && !x.settled
+		if x != nil && !early {
 			c.endTensor(id, x)
 			c.stats.Released++
 		}
 		c.mu.Unlock()
-		if x == nil {
-			return violation("tensor %d was released, and is not in flight", id)
+		if x == nil || early {
+			return violation("tensor %d was released, and is not in flight or its work is not done", id)
 		}
 		x.end()
 	}

@@ -177,6 +177,27 @@ func checkFile(m core.ExternalMemory) error {
 	return nil
 }
 
+// checkSemaphore fails unless a semaphore is safe to open. That of a software driver is a file that
+// the driver maps. A process of another user could make it smaller, unless it is sealed.
+func (c *Conn) checkSemaphore(x core.ExternalSemaphore) error {
+	number, err := x.Handle.Number()
+	if err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(number), &stat); err != nil {
+		return systemError(core.ErrInvalid, "fstat", err, "the descriptor of a semaphore is not open")
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG || c.Peer().UID == uint32(os.Geteuid()) {
+		return nil
+	}
+	seals, err := unix.FcntlInt(number, unix.F_GET_SEALS, 0)
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
+		return core.Errorf(core.ErrInvalid, "share", "fcntl", "a semaphore is a file that lacks F_SEAL_SHRINK, and the peer is a process of another user")
+	}
+	return nil
+}
+
 // seal makes memory that is to be passed safe for checkFile.
 func seal(m core.ExternalMemory) error {
 	if number, err := m.Handle.Number(); err == nil && m.Handle.Type().IsFD() {

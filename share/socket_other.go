@@ -38,6 +38,8 @@ func closeFDs([]int) {}
 
 func checkFile(core.ExternalMemory) error { return available("fstat") }
 
+func (c *Conn) checkSemaphore(core.ExternalSemaphore) error { return available("fstat") }
+
 func seal(core.ExternalMemory) error { return available("fcntl") }
 
 func listen(string, fs.FileMode) (*net.UnixListener, os.FileInfo, error) {

@@ -93,6 +93,8 @@ const (
 	pciSize    = 16
 
 	deviceIPCEvents = 1 // flag of a device
+
+	featureOrder = 1 // bit of the features: semaphores of kindOrder, and results
 )
 
 // hello is what each side says first.
@@ -234,6 +236,7 @@ const (
 	objectMemory objectKind = iota
 	objectSemaphore
 	objectEvent
+	objectResult // how the work of a tensor ended
 )
 
 func readObject(b []byte) (id uint32, what objectKind, data []byte, err error) {
@@ -245,6 +248,55 @@ func readObject(b []byte) (id uint32, what objectKind, data []byte, err error) {
 		return 0, 0, nil, violation("0 is not the number of a memory or a semaphore")
 	}
 	return id, what, b[8:], nil
+}
+
+// resultStatus says how work ended.
+type resultStatus uint32
+
+const (
+	resultOK resultStatus = iota
+	resultFailed
+	resultLost   // the device was lost
+	resultMemory // of the device was short
+)
+
+const (
+	resultSize    = 24
+	resultMissing = 1 // flag: the semaphore does not reach the value
+)
+
+// appendResult writes the payload of a message about the work of a tensor.
+func appendResult(b []byte, r result) []byte {
+	b = appendObject(b, 0, objectResult, nil)
+	b = binary.LittleEndian.AppendUint64(b, r.tensor)
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.status))
+	var flags uint32
+	if r.missing {
+		flags |= resultMissing
+	}
+	b = binary.LittleEndian.AppendUint32(b, flags)
+	return append(b, r.text[:min(len(r.text), maxText)]...)
+}
+
+// isResult reports whether a message of kindOrder is about the work of a tensor.
+func isResult(b []byte) bool {
+	return len(b) >= 8 && objectKind(binary.LittleEndian.Uint32(b[4:])) == objectResult
+}
+
+func readResult(b []byte) (result, error) {
+	if len(b) < resultSize || len(b) > resultSize+maxText {
+		return result{}, violation("a message about the work of a tensor has %d bytes", len(b))
+	}
+	r := result{
+		tensor: binary.LittleEndian.Uint64(b[8:]), status: resultStatus(binary.LittleEndian.Uint32(b[16:])),
+		text: string(b[resultSize:]),
+	}
+	id, flags := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[20:])
+	if id != 0 || flags&^resultMissing != 0 || r.status == resultOK && r.text != "" {
+		return result{}, violation("a message about the work of a tensor has the number %d, the flags %#x, the status %d and the text %q", id, flags, r.status, r.text)
+	}
+	r.missing = flags&resultMissing != 0
+	return r, nil
 }
 
 const tensorSize = 48

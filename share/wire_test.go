@@ -27,8 +27,10 @@ func examples() map[string][]byte {
 		"tensor": message(kindTensor, appendTensor(nil, &tensorMessage{id: 1 << 40, memory: 2, order: objectSemaphore, by: 5, value: 6, label: "x", spec: core.Spec{
 			DType: core.TypeFloat32, Shape: []int64{2, 3}, Strides: []int64{-3, 1}, Offset: 8, Flags: core.FlagReadOnly,
 		}})),
-		"released": message(kindReleased, appendReleased(nil, []uint64{1, 1 << 50})),
-		"forget":   message(kindForget, appendForget(nil, 9)),
+		"semaphore": message(kindOrder, appendObject(nil, 4, objectSemaphore, []byte("DLXH"))),
+		"result":    message(kindOrder, appendResult(nil, result{tensor: 1 << 40, status: resultLost, missing: true, text: "lost"})),
+		"released":  message(kindReleased, appendReleased(nil, []uint64{1, 1 << 50})),
+		"forget":    message(kindForget, appendForget(nil, 9)),
 	})
 }
 
@@ -49,7 +51,14 @@ func again(t *testing.T, b []byte) []byte {
 			if r, text, err = readGoodbye(payload); err == nil {
 				out = appendGoodbye(out, r, text)
 			}
-		case kindMemory:
+		case kindMemory, kindOrder:
+			if h.kind == kindOrder && isResult(payload) {
+				var r result
+				if r, err = readResult(payload); err == nil {
+					out = appendResult(out, r)
+				}
+				break
+			}
 			var id uint32
 			var what objectKind
 			var data []byte
