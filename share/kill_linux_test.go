@@ -59,6 +59,8 @@ func runChild(role string) {
 	switch role {
 	case childTraffic:
 		err = childsTraffic()
+	case childCards:
+		err = childsCards()
 	case childOrdered:
 		err = sendOrdered()
 	case childDevices:
