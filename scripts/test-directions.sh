@@ -21,6 +21,8 @@ forbidden=(
   "exchange             backends/backendkit"
   "exchange             backends/opencl      test"
   "exchange             share"
+  "remote               share"
+  "remote/internal/ucx  exchange"
   "share                backends/cpu"
   "share                tensorfile"
   "share                backends/vulkan      test"

@@ -1,0 +1,423 @@
+//go:build ucx && linux && cgo
+
+package ucx
+
+/*
+#cgo LDFLAGS: -ldl
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
+)
+
+var (
+	liveWorkers  = live.NewCounter("ucx.Worker")
+	liveOps      = live.NewCounter("ucx.Operation")
+	liveMessages = live.NewCounter("ucx.Message")
+)
+
+// process is what all workers of the process share.
+var process struct {
+	context C.ucp_context_h
+	version string
+}
+
+// Load opens libucp and prepares it, once for the life of the process. It fails with core.ErrNotSupported if there is no
+// library, and with core.ErrVersion if it is older than UCX 1.10.
+var Load = sync.OnceValue(func() error {
+	name := os.Getenv(LibraryVariable)
+	if name == "" {
+		name = "libucp.so.0"
+	}
+	n := C.CString(name)
+	defer C.free(unsafe.Pointer(n))
+	var missing, since *C.char
+	if why := C.dlx_ucx_load(n, &missing, &since); why != nil {
+		defer C.free(unsafe.Pointer(why))
+		if missing != nil {
+			return core.Errorf(core.ErrVersion, "ucx", "dlsym", "%s has no function %s, which UCX has since version %s: install a newer one", name, C.GoString(missing), C.GoString(since))
+		}
+		return core.Errorf(core.ErrNotSupported, "ucx", "dlopen", "%s: install UCX (Debian: libucx0), or name its library in %s", C.GoString(why), LibraryVariable)
+	}
+	process.version = C.GoString(C.dlx_ucx_version())
+	if status := C.dlx_ucx_init(&process.context); status != C.UCS_OK {
+		return failed("ucp_init", status)
+	}
+	return nil
+})
+
+// Version returns the version of the library that Load has opened, such as "1.13.1".
+func Version() string { return process.version }
+
+// Worker has one peer. It is safe for concurrent use. The functions that are passed to it run with its lock held: they must
+// not call the worker, and must not block.
+type Worker struct {
+	handler Handler
+	address []byte
+	header  int
+	file    *os.File // the event descriptor, for Go's poller
+	raw     interface{ Read(func(uintptr) bool) error }
+	polled  atomic.Int64 // when a caller has polled last, in nanoseconds
+	ended   chan struct{}
+
+	mu       sync.Mutex
+	c        *C.dlx_ucx_worker // nil after Close
+	events   *C.dlx_ucx_event
+	lastOp   uint64
+	ops      map[uint64]func(error)
+	messages map[*Message]struct{} // that UCX keeps data of
+}
+
+// Handler gets what the peer does.
+type Handler struct {
+	// Arrived gets a message. Whoever gets it calls Receive or Drop.
+	Arrived func(*Message)
+	// Broken is called once, when UCX has lost the peer.
+	Broken func(error)
+	// Dropped is called once, when a message broke the limits of messages or was larger than MaxEager or the header's
+	// limit, and was dropped.
+	Dropped func()
+}
+
+const maxEvents = 64
+
+// NewWorker makes a worker that keeps at most messages that nobody has received. The caller closes it.
+func NewWorker(messages int, h Handler) (*Worker, error) {
+	if err := Load(); err != nil {
+		return nil, err
+	}
+	w := &Worker{handler: h, ops: make(map[uint64]func(error)), messages: make(map[*Message]struct{}), ended: make(chan struct{})}
+	w.c = (*C.dlx_ucx_worker)(C.calloc(1, C.sizeof_dlx_ucx_worker))
+	w.events = (*C.dlx_ucx_event)(C.calloc(maxEvents, C.sizeof_dlx_ucx_event))
+	if w.c == nil || w.events == nil {
+		w.free()
+		return nil, core.Errorf(core.ErrOutOfMemory, "ucx", "calloc", "no memory for a worker")
+	}
+	w.c.max_messages, w.c.max_eager, w.c.max_header = C.uint32_t(messages), MaxEager, MaxHeader
+	var fd C.int
+	var header C.uint64_t
+	if status := C.dlx_ucx_open(process.context, w.c, &fd, &header); status != C.UCS_OK {
+		w.free()
+		return nil, failed("ucp_worker_create", status)
+	}
+	w.header = int(min(uint64(header), MaxHeader))
+	if err := w.open(int(fd)); err != nil {
+		C.dlx_ucx_close(w.c)
+		w.free()
+		return nil, err
+	}
+	liveWorkers.Add(1)
+	go w.run()
+	return w, nil
+}
+
+// open copies the address and the event descriptor, which UCX owns.
+func (w *Worker) open(fd int) error {
+	var address *C.ucp_address_t
+	var length C.size_t
+	if status := C.dlx_ucx_address(w.c, &address, &length); status != C.UCS_OK {
+		return failed("ucp_worker_get_address", status)
+	}
+	defer C.dlx_ucx_release_address(w.c, address)
+	if length > MaxAddress {
+		return core.Errorf(core.ErrNotSupported, "ucx", "ucp_worker_get_address", "the address of the worker has %d bytes, and %d are possible: choose fewer devices by UCX_NET_DEVICES", length, MaxAddress)
+	}
+	w.address = C.GoBytes(unsafe.Pointer(address), C.int(length))
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return core.Errorf(core.ErrOutOfMemory, "ucx", "fcntl", "no descriptor for the events of a worker: %v", err)
+	}
+	if err := unix.SetNonblock(own, true); err != nil {
+		_ = unix.Close(own)
+		return core.Errorf(core.ErrNotSupported, "ucx", "fcntl", "%v", err)
+	}
+	w.file = os.NewFile(uintptr(own), "ucx events")
+	if w.raw, err = w.file.SyscallConn(); err != nil {
+		_ = w.file.Close()
+		return core.Errorf(core.ErrNotSupported, "ucx", "events", "%v", err)
+	}
+	return nil
+}
+
+// free frees the memory of C.
+func (w *Worker) free() {
+	C.free(unsafe.Pointer(w.c))
+	C.free(unsafe.Pointer(w.events))
+	w.c, w.events = nil, nil
+}
+
+// Address returns the address that a peer passes to Connect.
+func (w *Worker) Address() []byte { return w.address }
+
+// MaxHeader returns how many bytes the header of a message can have.
+func (w *Worker) MaxHeader() int { return w.header }
+
+func closed(call string) error {
+	return core.Errorf(core.ErrClosed, "ucx", call, "the worker was closed")
+}
+
+// Connect sets the peer, once. The address comes from a peer that was authenticated, since UCX hardly checks it.
+func (w *Worker) Connect(address []byte) error {
+	if len(address) == 0 || len(address) > MaxAddress {
+		return invalid("ucp_ep_create", "the address of the peer has %d bytes: 1 to %d are possible", len(address), MaxAddress)
+	}
+	// UCX reads as far as the address says: zeros after it end it.
+	c := C.calloc(2, MaxAddress)
+	if c == nil {
+		return core.Errorf(core.ErrOutOfMemory, "ucx", "calloc", "no memory for an address")
+	}
+	defer C.free(c)
+	copy(unsafe.Slice((*byte)(c), MaxAddress), address)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.c == nil {
+		return closed("ucp_ep_create")
+	}
+	if w.c.ep != nil {
+		return invalid("ucp_ep_create", "the worker has a peer")
+	}
+	if status := C.dlx_ucx_connect(w.c, c); status != C.UCS_OK {
+		return failed("ucp_ep_create", status)
+	}
+	return nil
+}
+
+// Send sends a header with length bytes from the address data. With fetched, the peer fetches the bytes when it receives
+// them; without, there are at most MaxEager. The memory at data must stay as it is until done is called, which happens
+// once if Send returns nil, possibly before it returns. Header is copied.
+func (w *Worker) Send(header []byte, data uintptr, length int64, fetched bool, done func(error)) error {
+	if len(header) == 0 || len(header) > w.header || length < 0 || !fetched && length > MaxEager || fetched && length == 0 {
+		return invalid("ucp_am_send_nbx", "a message has %d bytes and a header of %d bytes, which can have %d", length, len(header), w.header)
+	}
+	w.mu.Lock()
+	if w.c == nil {
+		w.mu.Unlock()
+		return closed("ucp_am_send_nbx")
+	}
+	w.lastOp++
+	mode := C.int(0)
+	if fetched {
+		mode = 1
+	}
+	status := C.dlx_ucx_send(w.c, C.uint64_t(w.lastOp), unsafe.Pointer(&header[0]), C.uint32_t(len(header)), C.uintptr_t(data), C.uint64_t(length), mode)
+	return w.posted("ucp_am_send_nbx", status, done)
+}
+
+// posted notes an operation. It unlocks w.mu.
+func (w *Worker) posted(call string, status C.ucs_status_t, done func(error)) error {
+	if status == C.UCS_INPROGRESS {
+		w.ops[w.lastOp] = done
+		liveOps.Add(1)
+		w.poll(1)
+		if w.ops[w.lastOp] != nil {
+			C.dlx_ucx_signal(w.c) // run sleeps with the events armed as they were before
+		}
+		w.mu.Unlock()
+		return nil
+	}
+	w.mu.Unlock()
+	if status != C.UCS_OK {
+		return failed(call, status)
+	}
+	done(nil)
+	return nil
+}
+
+// Message is a message of the peer.
+type Message struct {
+	Header []byte
+	Data   []byte // what came with it
+	Length int64  // of the data, wherever it is
+
+	w *Worker
+	c *C.dlx_ucx_message // nil if the data has come, or belongs to somebody else
+}
+
+// Fetched reports whether Receive has to fetch the data.
+func (m *Message) Fetched() bool { return m.c != nil }
+
+// Receive brings the data to the address data, which has room for length bytes, all that the message has. Done is called
+// as for Send. Call it once.
+func (m *Message) Receive(data uintptr, length int64, done func(error)) error {
+	if length != m.Length {
+		return invalid("ucp_am_recv_data_nbx", "a message of %d bytes is received into %d bytes", m.Length, length)
+	}
+	w := m.w
+	w.mu.Lock()
+	if w.c == nil {
+		w.mu.Unlock()
+		return closed("ucp_am_recv_data_nbx")
+	}
+	if m.c == nil {
+		w.mu.Unlock()
+		return invalid("ucp_am_recv_data_nbx", "the data has come already")
+	}
+	c := m.c
+	m.c = nil
+	delete(w.messages, m)
+	liveMessages.Add(-1)
+	w.lastOp++
+	status := C.dlx_ucx_receive(w.c, C.uint64_t(w.lastOp), c, C.uintptr_t(data), C.uint64_t(length))
+	C.dlx_ucx_drop(w.c, c)
+	return w.posted("ucp_am_recv_data_nbx", status, done)
+}
+
+// Drop gives the message up. It does nothing after Receive or another Drop.
+func (m *Message) Drop() {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	m.drop()
+}
+
+func (m *Message) drop() {
+	if m.c != nil {
+		C.dlx_ucx_drop(m.w.c, m.c)
+		m.c = nil
+		delete(m.w.messages, m)
+		liveMessages.Add(-1)
+	}
+}
+
+// Poll makes progress for at most a few microseconds, and reports whether anything happened.
+func (w *Worker) Poll() bool {
+	w.polled.Store(time.Now().UnixNano())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.c != nil && w.poll(64) > 0
+}
+
+// poll makes progress, and hands out what has happened. w.mu is held, and w.c is not nil.
+func (w *Worker) poll(rounds int) int {
+	n := int(C.dlx_ucx_poll(w.c, C.int(rounds), w.events, maxEvents))
+	for i := range unsafe.Slice(w.events, n) {
+		w.hand(&unsafe.Slice(w.events, n)[i])
+	}
+	return n
+}
+
+func (w *Worker) hand(e *C.dlx_ucx_event) {
+	switch e.kind {
+	case C.DLX_UCX_DONE:
+		id := uint64(e.id)
+		done := w.ops[id]
+		delete(w.ops, id)
+		liveOps.Add(-1)
+		var err error
+		if status := C.ucs_status_t(e.status); status != C.UCS_OK {
+			err = failed("request", status)
+		}
+		done(err)
+	case C.DLX_UCX_ARRIVED:
+		c := (*C.dlx_ucx_message)(e.object)
+		header, here := int(c.header_length), 0
+		if c.data == nil {
+			here = int(c.length)
+		}
+		all := make([]byte, header+here)
+		copy(all, unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(c), C.sizeof_dlx_ucx_message)), len(all)))
+		m := &Message{Header: all[:header:header], Data: all[header:], Length: int64(c.length), w: w}
+		if c.data == nil {
+			C.dlx_ucx_drop(w.c, c)
+		} else {
+			m.c = c
+			w.messages[m] = struct{}{}
+			liveMessages.Add(1)
+		}
+		w.handler.Arrived(m)
+	case C.DLX_UCX_BROKEN:
+		w.handler.Broken(failed("endpoint", C.ucs_status_t(e.status)))
+	case C.DLX_UCX_DROPPED:
+		w.handler.Dropped()
+	}
+}
+
+// pollPause is how long run leaves the progress to callers of Poll after the last of them.
+const pollPause = 200 * time.Microsecond
+
+// run makes progress whenever the event descriptor says that there is something to do.
+func (w *Worker) run() {
+	defer close(w.ended)
+	_ = w.raw.Read(func(uintptr) bool { return w.settle() }) // until the file is closed
+}
+
+// settle makes progress until there is nothing to do, and arms the events. It reports whether the worker was closed. The
+// poller takes notes of events from before the call on, so that none is lost.
+func (w *Worker) settle() bool {
+	for {
+		for time.Now().UnixNano()-w.polled.Load() < int64(pollPause) {
+			time.Sleep(pollPause)
+		}
+		w.mu.Lock()
+		if w.c == nil {
+			w.mu.Unlock()
+			return true
+		}
+		busy := w.poll(256) == maxEvents
+		status := C.ucs_status_t(C.UCS_ERR_BUSY)
+		if !busy {
+			status = C.dlx_ucx_arm(w.c)
+		}
+		w.mu.Unlock()
+		if status == C.UCS_OK {
+			return false
+		}
+	}
+}
+
+// Transports returns the names of the transports that UCX has chosen for the peer.
+func (w *Worker) Transports() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.c == nil {
+		return []string{}
+	}
+	text := C.dlx_ucx_describe(w.c)
+	defer C.free(unsafe.Pointer(text))
+	return transportsOf(C.GoString(text))
+}
+
+// Close ends all operations, whose done functions get core.ErrClosed, and drops all messages. No memory is touched
+// afterwards. A second Close does nothing.
+func (w *Worker) Close() error {
+	w.mu.Lock()
+	if w.c == nil {
+		w.mu.Unlock()
+		<-w.ended
+		return nil
+	}
+	for m := range w.messages {
+		m.drop()
+	}
+	C.dlx_ucx_disconnect(w.c, 100_000) // the end of the worker ends what that does not
+	for w.poll(0) > 0 { // without progress, which could bring more
+	}
+	for m := range w.messages {
+		m.drop()
+	}
+	C.dlx_ucx_close(w.c)
+	left := w.ops
+	w.ops = nil
+	w.free()
+	w.mu.Unlock()
+	for _, done := range left {
+		liveOps.Add(-1)
+		done(closed("request"))
+	}
+	_ = w.file.Close()
+	<-w.ended
+	liveWorkers.Add(-1)
+	return nil
+}
+
