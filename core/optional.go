@@ -104,7 +104,8 @@ type MemoryImporter interface {
 	// ImportTypes returns the handle types that ImportMemory accepts.
 	ImportTypes() []HandleType
 	// ImportMemory opens m. On success it takes the payload of m.Handle, which is empty
-	// afterwards. On failure it does not change the handle. ImportMemory returns
+	// afterwards. On failure it does not change the handle. If the handle permits only
+	// reading, Memory.ReadOnly of the result is true. ImportMemory returns
 	//
 	//   - ErrNotSupported for a handle type that the device does not import, and for an IPC
 	//     handle of another vendor;

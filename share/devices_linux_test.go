@@ -175,3 +175,32 @@ func TestEveryDeviceToEveryDevice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Memory that the receiver can only read arrives on any device, without a copy on the host.
+func TestReadOnlyMemoryToEveryDevice(t *testing.T) {
+	senders, receivers := openAll(t), openAll(t)
+	a, b := connect(t, share.Options{Devices: senders, ReadOnly: true}, share.Options{Devices: receivers})
+	host := senders[slices.IndexFunc(senders, func(d core.Device) bool { return d.ID() == core.CPU })]
+	x := written(t, host, core.AllocOptions{Export: core.HandleMemFD}, 5)
+	defer x.Close()
+	for _, to := range receivers {
+		t.Run(to.ID().String(), func(t *testing.T) {
+			sent, err := a.Send(t.Context(), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, received, err := b.Receive(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer y.Close()
+			check(t, to, y, 5)
+			if sent.BytesCopied != 0 || to.ID() == core.CPU && received.BytesCopied != 0 {
+				t.Errorf("sent: %v; received: %v", sent, received)
+			}
+			if !y.ReadOnly() {
+				t.Errorf("it can be written; received: %v", received)
+			}
+		})
+	}
+}

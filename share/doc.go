@@ -32,9 +32,9 @@
 // # Trust
 //
 // The package checks every message before it uses it. A peer that breaks the rules of the
-// format loses the connection. The memory itself is shared: either process can change it at
-// any time, even the memory of a read-only tensor. Treat elements that another user's process
-// can write as untrusted input.
+// format loses the connection. The memory itself is shared: the sender can change it at
+// any time, and so can the receiver, except host memory of a read-only tensor, which is mapped
+// for reading. Treat elements that another user's process can write as untrusted input.
 //
 // docs/share.md describes the format of the messages. The package works on Linux; on other
 // systems its functions return core.ErrNotSupported.

@@ -202,6 +202,12 @@ func TestHostilePeers(t *testing.T) {
 			}
 		}, core.ErrOutOfMemory},
 		{"a tensor of another memory", func(x *intruder) { x.hello(); x.tensor(func(*tensorMessage) {}) }, core.ErrInvalid},
+		{"a tensor that may be written, of memory that may not", func(x *intruder) {
+			x.hello()
+			data, fd := x.memory(4096, 4096, core.HandleMemFD, sealed|unix.F_SEAL_FUTURE_WRITE)
+			x.write(x.message(kindMemory, 1, appendObject(nil, 1, objectMemory, data)), fd)
+			x.tensor(func(*tensorMessage) {})
+		}, core.ErrInvalid},
 		{"a tensor beyond its memory", func(x *intruder) { x.hello(); x.pass(); x.tensor(func(m *tensorMessage) { m.spec.Offset = 4096 - 28 }) }, core.ErrInvalid},
 		{"a tensor before its memory", func(x *intruder) { x.hello(); x.pass(); x.tensor(func(m *tensorMessage) { m.spec.Offset = -4 }) }, core.ErrInvalid},
 		{"a shape that overflows", func(x *intruder) {

@@ -17,7 +17,9 @@ type Options struct {
 	Devices []core.Device
 	// Limits bound what the peer may have passed at any time. 0 in a field selects its default.
 	Limits Limits
-	// ReadOnly makes all tensors that are sent read-only for the receiver.
+	// ReadOnly makes all tensors that are sent read-only for the receiver. Host memory is then
+	// sealed for ever against other mappings for writing. Another connection without ReadOnly
+	// copies that memory.
 	ReadOnly bool
 	// Mode is the permissions of the socket that [Listen] makes; 0 means 0600, for the same
 	// user only. A process needs the permission to write the socket to connect.

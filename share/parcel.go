@@ -16,6 +16,7 @@ type parcel struct {
 	copied  *core.Tensor         // of source, in memory that can be shared; nil if source is sent
 	root    *core.Buffer         // the memory; the parcel holds a reference
 	memory  *core.ExternalMemory // what is passed; nil if the peer has the memory
+	sealed  bool                 // memory can only be read
 	message tensorMessage
 	turn    *turn // of the semaphore that the peer waits for; nil if the elements are there
 	sent    bool  // the peer has the message
@@ -108,7 +109,7 @@ func (c *Conn) prepare(ctx context.Context, p *parcel) error {
 		return nil
 	}
 	c.mu.Lock()
-	known := c.memories[p.root]
+	known := c.known(p.root, p.readOnly())
 	c.mu.Unlock()
 	if known != nil {
 		p.shared(p.root.Memory().ID, known.handle)
@@ -126,6 +127,9 @@ func (c *Conn) prepare(ctx context.Context, p *parcel) error {
 	}
 	return err
 }
+
+// readOnly reports whether the receiver may only read the tensor.
+func (p *parcel) readOnly() bool { return p.message.spec.Flags&core.FlagReadOnly != 0 }
 
 // shared notes that the memory of the parcel is passed as it is.
 func (p *parcel) shared(at core.DeviceID, t core.HandleType) {
@@ -153,7 +157,7 @@ func (c *Conn) export(p *parcel) (bool, error) {
 		}
 		x, err := e.ExportMemory(p.root, t)
 		if err == nil {
-			if err = seal(x); err != nil {
+			if p.sealed, err = seal(&x, p.readOnly(), c.options.ReadOnly); err != nil {
 				_ = x.Close()
 			}
 		}

@@ -8,6 +8,7 @@ import (
 // privateCore is what core does for this module alone.
 var privateCore = private.Core.(interface {
 	Attach(*core.Buffer, core.Owner) (detach func() bool)
+	NewHandle(core.HandleType, uintptr) (*core.Handle, error)
 	Describe(call string, t *core.Tensor, m *core.Memory, s *core.Spec) error
 	OriginOffset(*core.Buffer) int64
 	ReadShareMetrics(func() core.ShareMetrics)

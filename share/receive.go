@@ -29,6 +29,7 @@ func newReceiver() receiver {
 type openMemory struct {
 	external core.ExternalMemory
 	lost     bool // its descriptor could not be received; fixed
+	readOnly bool // the descriptor permits no writing
 	tensors  int  // held; guarded by the connection's mutex
 
 	// busy holds one element while a call uses what is below.
@@ -97,7 +98,7 @@ func (c *Conn) addMemory(id uint32, x core.ExternalMemory) error {
 	if err := checkFile(x); err != nil {
 		return err
 	}
-	return c.keepMemory(id, &openMemory{external: x})
+	return c.keepMemory(id, &openMemory{external: x, readOnly: isReadOnly(x)})
 }
 
 // keepMemory keeps a memory, if the limits permit it.
@@ -144,6 +145,8 @@ func (c *Conn) takeTensor(payload []byte) error {
 		return violation("tensor %d of the shape %v lies in memory %d: a tensor lies in a memory if it has elements", message.id, message.spec.Shape, message.memory)
 	case message.order != 0 && (message.order != objectSemaphore || c.semaphores[message.by] == nil || message.memory == 0):
 		return violation("tensor %d is ordered by object %d of kind %d, which is not open, or has no elements", message.id, message.by, message.order)
+	case x.memory != nil && x.memory.readOnly && message.spec.Flags&core.FlagReadOnly == 0:
+		return violation("tensor %d may be written, and memory %d may not", message.id, message.memory)
 	case c.held[message.id] != nil:
 		return violation("tensor %d was sent twice", message.id)
 	case len(c.held) >= c.options.Limits.Tensors:

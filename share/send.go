@@ -11,7 +11,7 @@ import (
 
 // sender is what a connection keeps of what it has sent. The connection's mutex guards it.
 type sender struct {
-	memories    map[*core.Buffer]*sentMemory // that the peer has
+	memories    map[memoryKey]*sentMemory // that the peer has
 	memoryBytes int64
 	lastMemory  uint32 // or semaphore
 	lastTensor  uint64
@@ -21,14 +21,30 @@ type sender struct {
 }
 
 func newSender() sender {
-	return sender{memories: make(map[*core.Buffer]*sentMemory), inFlight: make(map[uint64]*sentTensor)}
+	return sender{memories: make(map[memoryKey]*sentMemory), inFlight: make(map[uint64]*sentTensor)}
+}
+
+// memoryKey names memory that was passed. The peer may have the same memory twice: for reading
+// only, and for writing.
+type memoryKey struct {
+	buffer   *core.Buffer
+	readOnly bool
+}
+
+// known returns the memory as the peer has it, for a tensor that it may write unless readOnly. It
+// returns nil if the peer does not have it so. c.mu is held.
+func (c *Conn) known(b *core.Buffer, readOnly bool) *sentMemory {
+	if m := c.memories[memoryKey{b, false}]; m != nil || !readOnly {
+		return m
+	}
+	return c.memories[memoryKey{b, true}]
 }
 
 // sentMemory is memory that was passed to the peer. It does not hold the buffer, which tells
 // when it is freed.
 type sentMemory struct {
 	conn    *Conn
-	buffer  *core.Buffer
+	key     memoryKey
 	id      uint32
 	bytes   int64
 	handle  core.HandleType
@@ -50,10 +66,10 @@ func (m *sentMemory) Free() {
 
 // forget takes a memory out, of which no tensor is in flight. c.mu is held.
 func (c *Conn) forget(m *sentMemory) {
-	if c.memories[m.buffer] != m {
+	if c.memories[m.key] != m {
 		return
 	}
-	delete(c.memories, m.buffer)
+	delete(c.memories, m.key)
 	c.memoryBytes -= m.bytes
 	c.forgotten = append(c.forgotten, m.id)
 	c.notify()
@@ -202,7 +218,7 @@ func (c *Conn) pass(ctx context.Context, p *parcel) (*sentMemory, error) {
 		return nil, nil
 	}
 	c.mu.Lock()
-	known := c.memories[p.root]
+	known := c.known(p.root, p.readOnly())
 	c.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -223,7 +239,7 @@ func (c *Conn) pass(ctx context.Context, p *parcel) (*sentMemory, error) {
 	}
 	c.mu.Lock()
 	c.lastMemory++
-	m := &sentMemory{conn: c, buffer: p.root, id: c.lastMemory, bytes: x.Size, handle: x.Handle.Type()}
+	m := &sentMemory{conn: c, key: memoryKey{p.root, p.sealed}, id: c.lastMemory, bytes: x.Size, handle: x.Handle.Type()}
 	c.mu.Unlock()
 	if err := c.lock(ctx, c.writing); err != nil {
 		return nil, err
@@ -249,7 +265,7 @@ func (c *Conn) pass(ctx context.Context, p *parcel) (*sentMemory, error) {
 		defer detach()
 		return nil, c.err
 	}
-	c.memories[p.root] = m
+	c.memories[m.key] = m
 	c.memoryBytes += m.bytes
 	c.stats.MemoriesSent++
 	return m, nil
@@ -299,7 +315,7 @@ func (c *Conn) sendTensor(ctx context.Context, p *parcel, m *sentMemory) error {
 		return c.err
 	}
 	if m != nil {
-		if c.memories[p.root] != m { // makeRoom of another call
+		if c.memories[m.key] != m { // makeRoom of another call
 			c.mu.Unlock()
 			p.root.Release()
 			return errForgotten
@@ -392,7 +408,7 @@ func (c *Conn) takeReleased(payload []byte) error {
 func (c *Conn) endSender() {
 	c.mu.Lock()
 	flying, memories := c.inFlight, c.memories
-	c.inFlight, c.memories, c.memoryBytes = make(map[uint64]*sentTensor), make(map[*core.Buffer]*sentMemory), 0
+	c.inFlight, c.memories, c.memoryBytes = make(map[uint64]*sentTensor), make(map[memoryKey]*sentMemory), 0
 	c.mu.Unlock()
 	for _, x := range flying {
 		x.end()

@@ -2,6 +2,7 @@ package share
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -198,15 +199,69 @@ func (c *Conn) checkSemaphore(x core.ExternalSemaphore) error {
 	return nil
 }
 
-// seal makes memory that is to be passed safe for checkFile.
-func seal(m core.ExternalMemory) error {
-	if number, err := m.Handle.Number(); err == nil && m.Handle.Type().IsFD() {
-		seals, err := unix.FcntlInt(number, unix.F_GET_SEALS, 0)
-		if err == nil && seals&unix.F_SEAL_SHRINK == 0 {
-			_, _ = unix.FcntlInt(number, unix.F_ADD_SEALS, unix.F_SEAL_SHRINK) // checkFile says whether it is sealed
+// seal makes memory that is to be passed safe for checkFile. A memfd for a receiver that may only
+// read gets a descriptor for reading, and if forAll receivers may only read, a seal against other
+// mappings for writing. seal reports whether the descriptor is for reading only. On failure the
+// caller closes m.
+func seal(m *core.ExternalMemory, readOnly, forAll bool) (sealed bool, err error) {
+	number, err := m.Handle.Number()
+	if err != nil || !m.Handle.Type().IsFD() {
+		return false, checkFile(*m)
+	}
+	if seals, err := unix.FcntlInt(number, unix.F_GET_SEALS, 0); err == nil {
+		want, memfd := unix.F_SEAL_SHRINK, m.Handle.Type() == core.HandleMemFD
+		if memfd {
+			want |= unix.F_SEAL_GROW
+		}
+		if memfd && forAll {
+			want |= unix.F_SEAL_FUTURE_WRITE
+		}
+		if memfd && !readOnly && seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0 {
+			return false, core.Errorf(core.ErrReadOnly, "share", "fcntl", "the memory was passed with Options.ReadOnly before, which sealed it against writing")
+		}
+		if seals&want != want {
+			_, _ = unix.FcntlInt(number, unix.F_ADD_SEALS, want) // checkFile says whether it is sealed
+		}
+		if memfd && readOnly {
+			if err := reopen(m); err != nil {
+				return false, err
+			}
+			sealed = true
 		}
 	}
-	return checkFile(m)
+	return sealed, checkFile(*m)
+}
+
+// reopen replaces the descriptor of a memfd by one for reading only.
+func reopen(m *core.ExternalMemory) error {
+	number, err := m.Handle.Number()
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", number), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return systemError(core.ErrNotSupported, "open", err, "a memfd cannot be opened for reading only: mount /proc")
+	}
+	h, err := privateCore.NewHandle(m.Handle.Type(), uintptr(fd))
+	if err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	_ = m.Handle.Close()
+	m.Handle = h
+	return nil
+}
+
+// isReadOnly reports whether a memory is a memfd that can only be read.
+func isReadOnly(m core.ExternalMemory) bool {
+	number, err := m.Handle.Number()
+	if err != nil || m.Handle.Type() != core.HandleMemFD {
+		return false
+	}
+	flags, err := unix.FcntlInt(number, unix.F_GETFL, 0)
+	seals, failed := unix.FcntlInt(number, unix.F_GET_SEALS, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY ||
+		failed == nil && seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0
 }
 
 // listen makes the socket. A socket at path that nobody listens to is replaced.

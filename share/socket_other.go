@@ -40,7 +40,9 @@ func checkFile(core.ExternalMemory) error { return available("fstat") }
 
 func (c *Conn) checkSemaphore(core.ExternalSemaphore) error { return available("fstat") }
 
-func seal(core.ExternalMemory) error { return available("fcntl") }
+func seal(*core.ExternalMemory, bool, bool) (bool, error) { return false, available("fcntl") }
+
+func isReadOnly(core.ExternalMemory) bool { return false }
 
 func listen(string, fs.FileMode) (*net.UnixListener, os.FileInfo, error) {
 	return nil, nil, available("Listen")

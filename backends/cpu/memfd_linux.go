@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"errors"
 	"os"
 	"sync"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/dlx-go/dlx/core"
 )
 
-// sizeSeals are the seals that fix the size of a file for ever.
-const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+// sizeSeals are the seals that fix the size of a file for ever. Whoever shares the file may add F_SEAL_FUTURE_WRITE.
+const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
 // probeMemFD returns why memory cannot be shared by memfd, or nil if it can.
 var probeMemFD = sync.OnceValue(func() error {
@@ -61,7 +60,7 @@ func newMemFD(size int64) (*core.Handle, mapping, error) {
 	if err != nil {
 		return nil, mapping{}, err
 	}
-	m, err := mapFD(fd, 0, size)
+	m, err := mapFD(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE)
 	if err != nil {
 		_ = h.Close()
 		return nil, mapping{}, err
@@ -70,38 +69,43 @@ func newMemFD(size int64) (*core.Handle, mapping, error) {
 }
 
 // mapMemFD maps the bytes that m names and leaves its handle as it is. The first of them lies skip bytes into the mapping.
-func mapMemFD(m core.ExternalMemory) (_ mapping, skip int64, _ error) {
+// If the descriptor or the file does not permit writing, the mapping is for reading only.
+func mapMemFD(m core.ExternalMemory) (_ mapping, skip int64, readOnly bool, _ error) {
 	fd, err := m.Handle.Number()
 	if err != nil {
-		return mapping{}, 0, importer.Refused("ImportMemory", err)
+		return mapping{}, 0, false, importer.Refused("ImportMemory", err)
 	}
 	if err := importer.CheckFD("ImportMemory", core.HandleMemFD, int(fd), m.Size); err != nil {
-		return mapping{}, 0, err
+		return mapping{}, 0, false, err
 	}
 	seals, err := unix.FcntlInt(fd, unix.F_GET_SEALS, 0)
 	if err != nil {
-		return mapping{}, 0, systemError(core.ErrInvalid, "fcntl", err, "descriptor %d is not a memfd", fd)
+		return mapping{}, 0, false, systemError(core.ErrInvalid, "fcntl", err, "descriptor %d is not a memfd", fd)
 	}
 	if seals&unix.F_SEAL_SHRINK == 0 {
-		return mapping{}, 0, core.Errorf(core.ErrInvalid, "cpu", "ImportMemory", "descriptor %d lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared", fd)
+		return mapping{}, 0, false, core.Errorf(core.ErrInvalid, "cpu", "ImportMemory", "descriptor %d lacks F_SEAL_SHRINK: its owner could take the memory away; seal it before it is shared", fd)
+	}
+	flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+	if err != nil {
+		return mapping{}, 0, false, systemError(core.ErrInvalid, "fcntl", err, "descriptor %d is not open", fd)
+	}
+	access := unix.PROT_READ | unix.PROT_WRITE
+	if readOnly = flags&unix.O_ACCMODE == unix.O_RDONLY || seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0; readOnly {
+		access = unix.PROT_READ
 	}
 	skip = m.Offset % int64(os.Getpagesize())
-	mapped, err := mapFD(int(fd), m.Offset-skip, m.Length+skip)
-	return mapped, skip, err
+	mapped, err := mapFD(int(fd), m.Offset-skip, m.Length+skip, access)
+	return mapped, skip, readOnly, err
 }
 
 // mapFD maps a part of a file that starts on a page.
-func mapFD(fd int, offset, size int64) (mapping, error) {
+func mapFD(fd int, offset, size int64, access int) (mapping, error) {
 	if err := checkAddressable(size); err != nil {
 		return mapping{}, err
 	}
-	p, err := unix.MmapPtr(fd, offset, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	p, err := unix.MmapPtr(fd, offset, nil, uintptr(size), access, unix.MAP_SHARED)
 	if err != nil {
-		sentinel := core.ErrOutOfMemory
-		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-			sentinel = core.ErrReadOnly
-		}
-		return mapping{}, systemError(sentinel, "mmap", err, "%d bytes of descriptor %d cannot be mapped for writing", size, fd)
+		return mapping{}, systemError(core.ErrOutOfMemory, "mmap", err, "%d bytes of descriptor %d cannot be mapped", size, fd)
 	}
 	return mapping{uintptr(p), size}, nil
 }

@@ -14,4 +14,6 @@ func wholePages(int64) (int64, error) { return 0, probeMemFD() }
 
 func newMemFD(int64) (*core.Handle, mapping, error) { return nil, mapping{}, probeMemFD() }
 
-func mapMemFD(core.ExternalMemory) (mapping, int64, error) { return mapping{}, 0, probeMemFD() }
+func mapMemFD(core.ExternalMemory) (mapping, int64, bool, error) {
+	return mapping{}, 0, false, probeMemFD()
+}

@@ -114,10 +114,11 @@ func (d *device) EndExport(b *core.Buffer) error {
 	})
 }
 
-// ImportMemory maps a memfd and closes the descriptor. In addition to the errors of its interface, it fails
-// with ErrNotSupported for another handle type, with ErrReadOnly if the descriptor does not permit writing,
-// and with ErrInvalid if the file is not sealed against shrinking, since an access beyond its end would end
-// the process. The result starts on a multiple of 256 bytes only if m.Offset does.
+// ImportMemory maps a memfd and closes the descriptor. If the descriptor is open for reading only, or the file is sealed
+// against writing, the memory is mapped for reading, and Memory.ReadOnly is true: a write through a pointer ends the
+// process. In addition to the errors of its interface, ImportMemory fails with ErrNotSupported for another handle type, and
+// with ErrInvalid if the file is not sealed against shrinking, since an access beyond its end would end the process. The
+// result starts on a multiple of 256 bytes only if m.Offset does.
 func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.Memory, error) {
 	if err := d.EnterWith(ctx, core.CapImportMemory, "ImportMemory"); err != nil {
 		return core.Memory{}, err
@@ -125,7 +126,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 	if err := importer.CheckMemory(m); err != nil {
 		return core.Memory{}, err
 	}
-	mapped, skip, err := mapMemFD(m)
+	mapped, skip, readOnly, err := mapMemFD(m)
 	if err != nil {
 		return core.Memory{}, err
 	}
@@ -134,7 +135,7 @@ func (d *device) ImportMemory(ctx context.Context, m core.ExternalMemory) (core.
 		mapped.unmap()
 		return core.Memory{}, err
 	}
-	memory.Backing = m.Backing()
+	memory.Backing, memory.ReadOnly = m.Backing(), readOnly
 	_ = m.Close()
 	return memory, nil
 }
