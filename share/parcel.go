@@ -186,7 +186,7 @@ func (p *parcel) refuse(why error, format string, args ...any) {
 // peerOpens returns why no device of the peer opens memory that a device exports as t.
 func (c *Conn) peerOpens(self *PeerDevice, t core.HandleType) error {
 	if !t.IsFD() {
-		return core.Errorf(core.ErrNotSupported, "", "", "handles of type %v do not say when the peer has closed the memory", t)
+		return core.Errorf(core.ErrNotSupported, "", "", "the memory of a handle of type %v is gone when its process ends, also while the peer uses it", t)
 	}
 	c.mu.Lock()
 	devices := c.peer.Devices
