@@ -46,6 +46,7 @@ forbidden=(
   "interop/image        golang.org/x/sys/unix"
   "interop/otel         backends/cuda"
   "interop/triton       backends/cuda"
+  "interop/flight       exchange"
   "metrics              stream"
   "core                 metrics"
   "backends/internal/blockpool  stream"
