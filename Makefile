@@ -69,6 +69,7 @@ CC_ARM64     := aarch64-linux-gnu-gcc
 REAL_DRIVERS := .cache/drivers
 METAL_HEADERS := .cache/metal-headers
 SWIFTSHADER := .cache/swiftshader
+NEWER := .cache/drivers
 AXE         := .cache/axe
 EMULATOR     := qemu-aarch64 -L /usr/aarch64-linux-gnu
 
@@ -93,10 +94,10 @@ QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-m
 	$(if $(LINUX),quick-libdlx quick-python)
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
 DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
-	test-card test-headers test-drivers test-swiftshader test-metal test-race test-asan test-cross test-arm64 \
+	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-metal test-race test-asan test-cross test-arm64 \
 	test-report test-libdlx test-python test-interop test-docker test-bench test-fuzz
 # What this system, or a build with these tags, does not have.
-NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader) \
+NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader test-newer-drivers) \
 	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop)
 export NOT_HERE
 export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
@@ -183,13 +184,13 @@ soak: setup ## Run SOAK_STEPS steps of random programs on all devices, then for 
 $(SUITES): setup
 
 # In GOFLAGS, so that programs that tests build have the tags too.
-soak quick-go quick-mutants test-go test-soak test-mutants test-card test-race test-asan test-bench test-swiftshader: private export GOFLAGS += -tags=$(TAGS)
+soak quick-go quick-mutants test-go test-soak test-mutants test-card test-race test-asan test-bench test-swiftshader test-newer-drivers: private export GOFLAGS += -tags=$(TAGS)
 # Nothing that is fuzzed needs OpenGL, whose bindings would be compiled once more for the fuzzer.
 test-fuzz: private export GOFLAGS += -tags=$(LIBDLX_TAGS)
 # The Khronos validation layer checks every use of Vulkan; see vulkan.New.
-test-go test-swiftshader: export DLX_VULKAN_VALIDATION := 1
+test-go test-swiftshader test-newer-drivers: export DLX_VULKAN_VALIDATION := 1
 # Short tests of deep suites leave out less than those of make test: see coretest.Quick.
-test-modules $(MODULE_SUITES) test-card test-headers test-swiftshader test-race test-asan: export DLX_THOROUGH := 1
+test-modules $(MODULE_SUITES) test-card test-headers test-swiftshader test-newer-drivers test-race test-asan: export DLX_THOROUGH := 1
 # The simulated drivers run work that no call waits for after 1 ms instead of 5, and have 256 MiB of memory. Quick tests then
 # sleep less; a missing wait is found a little less often.
 QUICK := DLX_GPUSIM_LATEST=1000 DLX_GPUSIM_MEMORY=268435456
@@ -333,6 +334,15 @@ test-swiftshader: $(KEEP) ## The tests of Vulkan, and of exchange with it, on a 
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -exec "env LD_PRELOAD=$(KEEP)" ./backends/vulkan ./examples/cudavulkan ./examples/renderer && \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run '^(TestEveryPair.*|TestATimeline.*|Test.*Binary.*)$$/vulkan' ./exchange && \
 		CGO_ENABLED=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short -run Binary ./share; fi
+
+# Not in setup: nothing needs them but this suite. Where one cannot be had, the tests that need it are skipped.
+test-newer-drivers: export DLX_VULKAN_DRIVER := mesa25
+test-newer-drivers: export DLX_OPENCL_DRIVER := intel
+test-newer-drivers: ## The tests of Vulkan, OpenCL, exchange and random programs on lavapipe of Mesa 25 and Intel's OpenCL, where these can be had
+	scripts/fetch-newer-drivers.sh $(NEWER) mesa intel
+	@for driver in mesa intel; do if [ -f $(NEWER)/$$driver/why ]; then \
+		echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
+	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/opencl ./exchange ./internal/testing/soak
 
 # A module of its own, so that programs that use dlx do not get what drives the browser. setup installs the browser where
 # it installs drivers, and the npm package that checks accessibility is fetched here.

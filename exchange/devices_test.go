@@ -110,9 +110,15 @@ func promised(from, to core.Device, s source) bool {
 		if p.ID.Type != q.ID.Type && (s.alloc.Export == core.HandleIPC || card(from) && card(to)) {
 			return false // drivers of two vendors
 		}
-		bound := s.alloc.Export == core.HandleOpaqueFD || s.alloc.Export == core.HandleIPC
 		driver := p.DriverUUID == q.DriverUUID || p.DriverUUID == core.UUID{} || q.DriverUUID == core.UUID{}
-		return !(bound && (!core.SamePhysicalDevice(p, q) || !driver)) && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
+		opens := core.SamePhysicalDevice(p, q) && driver
+		switch s.alloc.Export {
+		case core.HandleMemFD:
+			opens = true
+		case core.HandleDMABuf: // whose driver may be another one
+			opens = p.UUID == core.UUID{} || core.SamePhysicalDevice(p, q)
+		}
+		return opens && slices.Contains(to.(core.MemoryImporter).ImportTypes(), s.alloc.Export)
 	}
 	return false
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Fetches NVIDIA's libcuda of several drivers from Debian's packages, for scripts/test-drivers.sh. For each package it
 # makes a folder in the given one, with the library or, if the package cannot be had, with a file "why" that has the
-# reason. What is there is not fetched again. Nothing is installed, and apt's own lists do not change: apt-get gets
-# lists of its own, of the archive that the machine's lists name.
+# reason. What is there is not fetched again. Nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/debian.sh
 mkdir -p "$1"
 drivers=$(cd "$1" && pwd)
 
@@ -22,37 +22,9 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# prepare makes what apt-get needs in the folder work. If it cannot, it prints the reason.
-prepare() {
-  local keys=/usr/share/keyrings/debian-archive-keyring.gpg archive
-  for command in apt-get dpkg-deb; do
-    command -v $command >/dev/null || { echo "there is no $command"; return 1; }
-  done
-  # Without apt's lists, which a new machine lacks, only the name of the release tells Debian from other systems.
-  archive=$(apt-get indextargets --no-release-info --format '$(COMPONENT) $(RELEASE) $(REPO_URI)' "Created-By: Packages" |
-    awk '$1 == "main" && $2 ~ /^(bookworm|trixie|forky|sid|stable|testing|unstable)$/ && !found++ { print $3 }')
-  [ -n "$archive" ] || { echo "apt-get knows no archive of Debian"; return 1; }
-  mkdir -p "$work"/{lists/partial,cache/archives/partial,sources}
-  for release in $(printf '%s\n' "${packages// /$'\n'}" | cut -d/ -f2 | sort -u); do
-    echo "deb [signed-by=$keys] $archive $release non-free"
-  done >"$work/sources/drivers.list"
-  cat >"$work/apt.conf" <<EOF
-Dir::Etc::sourcelist "/dev/null";
-Dir::Etc::sourceparts "$work/sources";
-Dir::State::lists "$work/lists";
-Dir::Cache "$work/cache";
-APT::Sandbox::User "";
-Acquire::Retries "2";
-EOF
-  export APT_CONFIG=$work/apt.conf
-  apt-get update -qq >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
-}
-
 # fetch gets one package. If it cannot, it prints the reason.
 fetch() {
-  mkdir "$work/package"
-  (cd "$work/package" && apt-get download -qq "$1") >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
-  dpkg-deb -x "$work"/package/*.deb "$work/package" >"$work/output" 2>&1 || { tail -n 1 "$work/output"; return 1; }
+  debian_unpack "$1" "$work/package" || return 1
   # Under a name that nobody looks for, until all of the file is there.
   find "$work/package" -type f -name 'libcuda.so.*' | while read -r file; do
     cp "$file" "$drivers/${1//\//-}/new"
@@ -61,8 +33,8 @@ fetch() {
 }
 
 why=""
-# Not in a subshell, which would lose APT_CONFIG.
-prepare >"$work/why" || why=$(cat "$work/why"; echo "(apt-get failed)")
+mapfile -t releases < <(printf '%s\n' "${packages// /$'\n'}" | cut -d/ -f2 | sort -u)
+debian_archive "$work" "${releases[@]/%//non-free}" >"$work/why" || why=$(cat "$work/why"; echo "(apt-get failed)")
 for package in "${wanted[@]}"; do
   folder=$drivers/${package//\//-}
   rm -rf "$folder" "$work/package"

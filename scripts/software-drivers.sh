@@ -6,7 +6,8 @@
 #   scripts/software-drivers.sh go run -tags vulkan,opencl,gl,cuda ./cmd/dlx devices
 #
 # With DLX_VULKAN_DRIVER=swiftshader the driver for Vulkan is SwiftShader, which scripts/fetch-swiftshader.sh puts into
-# .cache/swiftshader.
+# .cache/swiftshader; with DLX_VULKAN_DRIVER=mesa25 it is a newer lavapipe, and with DLX_OPENCL_DRIVER=intel the driver for
+# OpenCL is Intel's: scripts/fetch-newer-drivers.sh puts them into .cache/drivers.
 #
 # Without this script the loaders of the system choose, and find the GPUs.
 set -euo pipefail
@@ -36,19 +37,31 @@ find_file() {
 case ${DLX_VULKAN_DRIVER:-lavapipe} in
 lavapipe) VK_DRIVER_FILES=$(find_file {/usr/local/share,/usr/share,/etc}/vulkan/icd.d/lvp_icd{."$(uname -m)",}.json) ;;
 swiftshader) VK_DRIVER_FILES=$(find_file "$cache/swiftshader/vk_swiftshader_icd.json") ;;
+mesa25) VK_DRIVER_FILES=$(find_file "$cache/drivers/mesa/lvp_icd.json") ;;
 *)
-  echo "DLX_VULKAN_DRIVER is $DLX_VULKAN_DRIVER: it can be lavapipe or swiftshader" >&2
+  echo "DLX_VULKAN_DRIVER is $DLX_VULKAN_DRIVER: it can be lavapipe, mesa25 or swiftshader" >&2
   exit 2
   ;;
 esac
 export VK_DRIVER_FILES VK_ICD_FILENAMES=$VK_DRIVER_FILES
 
 # A folder with one file, since some loaders accept only a folder here.
-export OCL_ICD_VENDORS=$cache/opencl-vendors POCL_CACHE_DIR=$cache/pocl
-mkdir -p "$OCL_ICD_VENDORS" "$POCL_CACHE_DIR"
-pocl=$(find_file /etc/OpenCL/vendors/*pocl*.icd)
-# An existing link that is right is not replaced: another program may be reading it.
-[ "$(readlink "$OCL_ICD_VENDORS/pocl.icd")" = "$pocl" ] || ln -sfn "$pocl" "$OCL_ICD_VENDORS/pocl.icd"
+case ${DLX_OPENCL_DRIVER:-pocl} in
+pocl)
+  export OCL_ICD_VENDORS=$cache/opencl-vendors POCL_CACHE_DIR=$cache/pocl
+  mkdir -p "$OCL_ICD_VENDORS" "$POCL_CACHE_DIR"
+  pocl=$(find_file /etc/OpenCL/vendors/*pocl*.icd)
+  # An existing link that is right is not replaced: another program may be reading it.
+  [ "$(readlink "$OCL_ICD_VENDORS/pocl.icd")" = "$pocl" ] || ln -sfn "$pocl" "$OCL_ICD_VENDORS/pocl.icd"
+  ;;
+intel)
+  export OCL_ICD_VENDORS=$cache/drivers/intel/vendors LD_LIBRARY_PATH=$cache/drivers/intel/venv/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  ;;
+*)
+  echo "DLX_OPENCL_DRIVER is $DLX_OPENCL_DRIVER: it can be pocl or intel" >&2
+  exit 2
+  ;;
+esac
 
 __EGL_VENDOR_LIBRARY_FILENAMES=$(find_file {/usr/local/share,/usr/share,/etc}/glvnd/egl_vendor.d/50_mesa.json)
 export __EGL_VENDOR_LIBRARY_FILENAMES LIBGL_ALWAYS_SOFTWARE=1 GALLIUM_DRIVER=llvmpipe

@@ -135,6 +135,10 @@ func (d *Device) Bind(buffer, memory uint64, offset int64) error {
 func (d *Device) Map(memory uint64) (uintptr, error) {
 	var p unsafe.Pointer
 	r := vk.MapMemory(d.handle, as[vk.DeviceMemory](memory), 0, vk.DeviceSize(C.VK_WHOLE_SIZE), 0, &p)
+	// Without address space, lavapipe of Mesa 25.0 says that it succeeded, and returns mmap's MAP_FAILED.
+	if r == vk.Success && uintptr(p) == ^uintptr(0) {
+		r = vk.ErrorMemoryMapFailed
+	}
 	return uintptr(p), failed(C.VkResult(r), "vkMapMemory", "")
 }
 
