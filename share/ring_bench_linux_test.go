@@ -37,6 +37,8 @@ func ringRole(role string) error {
 		return pong()
 	case childWatch + awake:
 		return watch()
+	case childFollow, childQueue, childLatest:
+		return childsRing(role)
 	default:
 		return errors.New("there is no such role")
 	}
