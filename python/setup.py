@@ -140,7 +140,7 @@ class Sdist(sdist):
         listed = run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True).stdout.split("\0")
         for name in filter(None, listed):
             path = pathlib.PurePath(name)
-            folders = {"core", "stream", "exchange", "backends", "interop", "tensorfile", "cmd", "internal", "benchmarks"}
+            folders = {"core", "stream", "exchange", "share", "metrics", "backends", "interop", "tensorfile", "cmd", "internal", "benchmarks"}
             wanted = path.parts[0] in folders and "testdata" not in path.parts and not name.endswith("_test.go")
             if wanted or name in {"go.mod", "go.sum", "LICENSE", "scripts/build-libdlx.sh", "scripts/tags.sh"}:
                 target = pathlib.Path(base_dir) / "go" / path

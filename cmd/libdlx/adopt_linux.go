@@ -28,11 +28,20 @@ func adopt(fd int, options share.Options) (*share.Conn, error) {
 	return c, nil
 }
 
-// adoptCopy makes a connection of a duplicate of fd.
-func adoptCopy(fd int, options share.Options) (*share.Conn, error) {
+// duplicate returns a new descriptor of what fd stands for.
+func duplicate(fd int, call string) (int, error) {
 	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, core.Errorf(core.ErrOutOfMemory, origin, "dlx_share_adopt", "descriptor %d cannot be duplicated: %v", fd, err)
+		return -1, core.Errorf(core.ErrOutOfMemory, origin, call, "descriptor %d cannot be duplicated: %v", fd, err)
+	}
+	return copied, nil
+}
+
+// adoptCopy makes a connection of a duplicate of fd.
+func adoptCopy(fd int, options share.Options) (*share.Conn, error) {
+	copied, err := duplicate(fd, "dlx_share_adopt")
+	if err != nil {
+		return nil, err
 	}
 	f := os.NewFile(uintptr(copied), "socket")
 	defer f.Close()

@@ -728,6 +728,13 @@ DLX_API dlx_status dlx_share_adopt(int32_t fd, const dlx_share_options *options,
 DLX_API dlx_status dlx_share_alloc(dlx_device *device, const dlx_tensor_spec *spec, int64_t timeout_ns,
 	dlx_tensor **tensor, dlx_error *error);
 
+/* Sets *fd to a new descriptor of the memfd on which the memory of a tensor lies, and *offset to the number of bytes from
+ * its start to the first element. The caller closes the descriptor, and passes it on by other means than a connection: the
+ * library then does not know who uses the memory, and waits for nobody. The file is sealed against a change of its size.
+ * Does not wait: see dlx_tensor_wait_ready. Fails with DLX_ERR_NOT_SUPPORTED unless dlx_share_alloc has allocated the memory
+ * on the host. */
+DLX_API dlx_status dlx_share_memory(dlx_tensor *tensor, int32_t *fd, int64_t *offset, dlx_error *error);
+
 /* Passes a tensor to the other process. The caller still owns tensor, and may close it at once: the connection keeps the
  * memory until the other process has released the tensor. Until then dlx_tensor_wait_idle waits for that process, and so
  * does work of dlx that writes the memory. Memory that cannot be shared is copied once; the report says why.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"unsafe"
 
 	"github.com/dlx-go/dlx/core"
@@ -209,6 +210,54 @@ func shareable(d core.Device) (core.HandleType, error) {
 		}
 	}
 	return 0, core.Errorf(core.ErrNotSupported, origin, "dlx_share_alloc", "%v has no memory that other processes can open: use dlx_tensor_alloc, and sending copies", d.ID())
+}
+
+//export dlxgo_share_memory
+func dlxgo_share_memory(tensor *C.dlx_tensor, fd *C.int32_t, offset *C.int64_t, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("fd", unsafe.Pointer(fd)); err != nil {
+			return err
+		}
+		if err := required("offset", unsafe.Pointer(offset)); err != nil {
+			return err
+		}
+		t, err := tensors.get(unsafe.Pointer(tensor))
+		if err != nil {
+			return err
+		}
+		b, err := t.Buffer()
+		if err != nil {
+			return err
+		}
+		if err := b.Retain(); err != nil { // t may be closed by another thread
+			return err
+		}
+		defer b.Release()
+		number, at, err := memfd(b)
+		if err == nil {
+			*fd, *offset = C.int32_t(number), C.int64_t(at+t.Offset()-b.Memory().Offset)
+		}
+		return err
+	})
+}
+
+// memfd returns a new descriptor of the memfd on which a buffer lies, and where it begins there.
+func memfd(b *core.Buffer) (fd int, at int64, err error) {
+	d := b.Memory().Device
+	e, ok := core.As[core.MemoryExporter](d)
+	if d == nil || !ok || !slices.Contains(e.ExportTypes(), core.HandleMemFD) {
+		return -1, 0, core.Errorf(core.ErrNotSupported, origin, "dlx_share_memory", "memory of %v that no device of the host has allocated is no memfd: use dlx_share_alloc", b.Memory().ID)
+	}
+	x, err := e.ExportMemory(b, core.HandleMemFD)
+	if err != nil {
+		return -1, 0, core.Errorf(core.ErrNotSupported, origin, "dlx_share_memory", "the memory is no memfd: use dlx_share_alloc: %v", err)
+	}
+	defer x.Close()
+	number, err := x.Handle.Number()
+	if err == nil {
+		fd, err = duplicate(int(number), "dlx_share_memory")
+	}
+	return fd, x.Offset, err
 }
 
 //export dlxgo_connection_send

@@ -51,6 +51,26 @@ def test_types_of_streams() -> None:
         assert (device, native, done) == ("cpu", 0, True) and t.plan("cpu", stream=s)
 
 
+def test_types_of_share(tmp_path: pathlib.Path) -> None:
+    path: pathlib.Path = tmp_path / "socket"
+    with dlx.share.listen(path, devices=["cpu"], tensors=3) as listener, dlx.share.connect(path, timeout=60) as c:
+        with listener.accept(timeout=60) as d, dlx.share.pickling(limit=3):
+            t: dlx.Tensor = dlx.share.empty((2, 3), "float32", "cpu")
+            sent: dlx.share.Report = c.send(t, "label", timeout=60)
+            received, report = d.receive("cpu", timeout=60)
+            copied: int = sent.bytes_copied
+            how: str = report.mechanism
+            pid: int = c.peer.pid
+            counts: dict[str, int] = c.stats
+            shape: tuple[int, ...] = received.shape
+            closed: bool = c.closed
+            assert (copied, how, shape, closed, report.label) == (0, "map", (2, 3), False, "label")
+            assert pid == os.getpid() and counts["sent"] == 1
+            del received
+            c.wait_released(60)
+            c.check()
+
+
 def test_types_of_metrics() -> None:
     numbers: dict[str, Any] = dlx.metrics()
     assert "devices" in numbers

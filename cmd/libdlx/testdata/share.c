@@ -282,6 +282,33 @@ static void sockets(const dlx_share_options *usual, const char *path) {
 	CHECK(unlink(path) == 0);
 }
 
+/* The memory of a tensor may be passed by other means, as a descriptor. */
+static void memory(void) {
+	dlx_tensor *t, *view;
+	int32_t fd = 7;
+	int64_t offset = 7;
+	float element, own[12];
+	const dlx_tensor_spec spec = spec_of(float32, 2, shape);
+	OK(dlx_share_alloc(cpu, &spec, 0, &t, &err));
+	OK(dlx_tensor_view(t, 1, (int64_t[]){2}, NULL, 5, &view, &err));
+	elements(t)[5] = 55;
+	OK(dlx_share_memory(view, &fd, &offset, &err));
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_tensor_close(view, &err));
+	CHECK(offset == 20 && pread(fd, &element, 4, offset) == 4 && element == 55);
+	CHECK((fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) && (fcntl(fd, F_GETFD) & FD_CLOEXEC) && close(fd) == 0);
+	OK(dlx_tensor_alloc(cpu, &spec, NULL, 0, &t, &err));
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_share_memory(t, &fd, &offset, &err));
+	CHECK(fd == -1 && offset == 0);
+	FAILS(DLX_ERR_INVALID, dlx_share_memory(t, NULL, &offset, &err));
+	FAILS(DLX_ERR_INVALID, dlx_share_memory(t, &fd, NULL, &err));
+	OK(dlx_tensor_close(t, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_share_memory(t, &fd, &offset, &err));
+	OK(dlx_tensor_wrap(own, sizeof own, 0, &spec, NULL, NULL, &t, &err));
+	FAILS(DLX_ERR_NOT_SUPPORTED, dlx_share_memory(t, &fd, &offset, &err));
+	OK(dlx_tensor_close(t, &err));
+}
+
 static void refused(const dlx_share_options *usual) {
 	dlx_connection *c = (dlx_connection *)&c;
 	dlx_listener *l;
@@ -406,6 +433,7 @@ int main(int argc, char **argv) {
 	poll(&options, path);
 	sockets(&options, path);
 	silent(&options);
+	memory();
 	refused(&options);
 	OK(dlx_device_close(cpu, &err));
 	OK(dlx_registry_close(registry, &err));

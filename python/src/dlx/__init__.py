@@ -3,7 +3,8 @@
 ``from_dlpack`` makes a tensor of anything that supports DLPack, and other libraries make theirs of it, by their own
 ``from_dlpack``. ``empty`` allocates memory, and ``open`` maps the tensors of a file into memory, and ``load`` loads those
 of files onto a device. ``Tensor.to`` moves a tensor to another device; ``Tensor.plan`` says how. The first use of a device
-or a file starts the Go runtime, in the library libdlx. The rest of the package does without.
+or a file starts the Go runtime, in the library libdlx. The rest of the package does without. The module ``share`` passes
+tensors to other processes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import _C, _format, _number, _numpy, _repr
+from . import _C, _format, _number, _numpy, _pickling, _repr, share
 from ._build import BUILD as __build__
 from ._C import Tensor, from_dlpack
 from ._file import File, open, save
@@ -35,6 +36,7 @@ __all__ = [
     "metrics",
     "open",
     "save",
+    "share",
 ]
 
 _C.register(
@@ -51,7 +53,7 @@ _C.register(
         "bool": _number.to_bool,
         "index": _number.to_index,
         "iter": _number.iterate,
-        "reduce": _number.reduce,
+        "reduce": _pickling.reduce,
         "astype": _number.astype,
         "contains": _number.contains,
         "bytes": _C.bytes_of,

@@ -180,6 +180,17 @@ class Device(str):
 Shape = Union[SupportsIndex, Iterable[SupportsIndex]]
 
 
+def _extents(shape: Shape) -> tuple[SupportsIndex, ...]:
+    """Return the extents of a shape, which may be one extent."""
+    # A tensor or an array may be both, an integer and iterable.
+    try:
+        return (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        if not isinstance(shape, Iterable):
+            raise
+        return tuple(shape)
+
+
 def empty(
     shape: Shape, dtype: object = "float32", device: object = "cpu", *, stream: Stream | None = None
 ) -> _C.Tensor:
@@ -187,15 +198,8 @@ def empty(
 
     The address of host memory is a multiple of 256. stream is the stream of the device that uses the memory first.
     """
-    # A tensor or an array may be both, an integer and iterable.
-    try:
-        extents: tuple[SupportsIndex, ...] = (operator.index(shape),)  # type: ignore[arg-type]
-    except TypeError:
-        if not isinstance(shape, Iterable):
-            raise
-        extents = tuple(shape)
     kind = _dtype(dtype)
-    return _C.empty(extents, kind.code, kind.bits, kind.lanes, device, stream)
+    return _C.empty(_extents(shape), kind.code, kind.bits, kind.lanes, device, stream)
 
 
 _dtype = dtype

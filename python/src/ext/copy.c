@@ -79,13 +79,33 @@ static Tensor *copy_mapped(State *s, Tensor *from) {
     return packed;
 }
 
+int copy_into(State *s, Tensor *from, void *to) {
+    int64_t bytes = data_bytes(from->t.dtype, from->flags, tensor_count(&from->t));
+    if (from->memory->mapped && bytes > 0 && go_usable()) {
+        Tensor *t = copy_mapped(s, from);
+        if (t == NULL)
+            return -1;
+        memcpy(to, t->t.data, (size_t)bytes);
+        Py_DECREF(t);
+        return 0;
+    }
+    if (wait_read(from) != 0)
+        return -1;
+    if (bytes > LOCKED_BYTES) {
+        // from cannot go away: the caller holds a reference.
+        Py_BEGIN_ALLOW_THREADS
+        copy_elements(from, to, bytes);
+        Py_END_ALLOW_THREADS
+    } else if (bytes > 0)
+        copy_elements(from, to, bytes);
+    return 0;
+}
+
 Tensor *copy_host(State *s, Tensor *from) {
     int64_t bytes = data_bytes(from->t.dtype, from->flags, tensor_count(&from->t));
     void *data;
     if (from->memory->mapped && bytes > 0 && go_usable())
         return copy_mapped(s, from);
-    if (wait_host(from) != 0)
-        return NULL;
     Memory *memory = memory_host(s, bytes, &data);
     Tensor *t = memory == NULL ? (Tensor *)PyErr_NoMemory() : tensor_alloc(s, memory, from->t.ndim);
     if (t == NULL) {
@@ -100,12 +120,9 @@ Tensor *copy_host(State *s, Tensor *from) {
     t->t.byte_offset = 0;
     memcpy(t->t.shape, from->t.shape, sizeof(int64_t) * (size_t)from->t.ndim);
     row_major(&t->t);
-    if (bytes > LOCKED_BYTES) {
-        // from cannot go away: the caller holds a reference.
-        Py_BEGIN_ALLOW_THREADS
-        copy_elements(from, data, bytes);
-        Py_END_ALLOW_THREADS
-    } else if (bytes > 0)
-        copy_elements(from, data, bytes);
+    if (copy_into(s, from, data) != 0) {
+        Py_DECREF(t);
+        return NULL;
+    }
     return t;
 }

@@ -54,6 +54,7 @@ typedef struct Memory {
     atomic_uintptr_t handle; // OWNED_GO: the tensor of libdlx whose work may be unfinished, which m closes; or 0
     void *stream;    // the producer's stream on which the memory is ready, if has_stream
     bool has_stream;
+    bool shared; // OWNED_GO: other processes may use it, or can: m keeps its handle also if nothing is unfinished
     bool mapped; // it is that of a file, whose pages are gone if somebody shortens the file
     Node node; // for one export at a time, which then needs no memory of its own
 } Memory;
@@ -280,6 +281,8 @@ long state_live(void); // counts the memory that is open in the process
 
 // --- copy.c
 
+// copy_into copies the elements in row-major order to host memory of the right size. It returns -1 with an exception.
+int copy_into(State *s, Tensor *from, void *to);
 // copy_host makes a row-major copy in new host memory.
 Tensor *copy_host(State *s, Tensor *from);
 
@@ -294,8 +297,12 @@ PyObject *tensor_array_interface(PyObject *self, void *closure);
 extern PyMethodDef golib_methods[];
 extern PyMethodDef load_methods[];   // of loadfiles.c
 extern PyMethodDef stream_methods[]; // of streams.c
-// wait_host waits for unfinished work on the memory. It returns -1 with an exception.
+extern PyMethodDef share_methods[];  // of share.c
+extern PyMethodDef mapping_methods[]; // of mapping.c
+// wait_host waits for unfinished work on the memory, which may be written then unless it is read-only. It returns -1 with
+// an exception. wait_read is wait_host for memory that is only read: it does not wait for processes that read it, too.
 int wait_host(Tensor *t);
+int wait_read(Tensor *t);
 // order_stream makes the consumer's stream wait for unfinished work on the tensor, by the rules of DLPack for the
 // argument stream. It returns -1 with an exception.
 int order_stream(Tensor *t, PyObject *stream);
@@ -305,6 +312,9 @@ PyObject *go_move(State *s, Tensor *t, DLDevice device, Move how);
 bool go_usable(void);
 // go_plan describes a move in words.
 PyObject *go_plan(Tensor *t, DLDevice device, Move how);
+// go_memory_fd returns a new descriptor of the memory of t and where t begins there; -1 without an exception if the memory
+// has none, and with one after an error.
+int go_memory_fd(Tensor *t, int64_t *offset);
 // go_empty allocates memory on a device, which the stream uses first unless it is 0.
 PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice device, uintptr_t stream);
 // parse_stream reads an argument that is a dlx.Stream or None: its handle of libdlx, or 0.

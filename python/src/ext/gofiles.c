@@ -202,7 +202,7 @@ static PyObject *as_type(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
         return NULL;
     }
-    const struct GoLib *go = wait_host(tensor_of(o)) == 0 ? go_load() : NULL;
+    const struct GoLib *go = wait_read(tensor_of(o)) == 0 ? go_load() : NULL;
     dlx_tensor *from = go == NULL ? NULL : go_tensor(go, tensor_of(o)), *converted;
     if (from == NULL)
         return NULL;
@@ -254,7 +254,8 @@ static PyObject *go_live(PyObject *module, PyObject *ignored) {
     (void)module, (void)ignored;
     const struct GoLib *go = go_loaded();
     long long total = 0;
-    const char *names[] = {"core.Buffer", "libdlx.tensor", "libdlx.file", "libdlx.loaded", "libdlx.stream", "libdlx.event"};
+    const char *names[] = {"core.Buffer", "libdlx.tensor", "libdlx.file", "libdlx.loaded", "libdlx.stream", "libdlx.event",
+                           "libdlx.report", "libdlx.listener", "libdlx.connection"};
     for (size_t i = 0; go != NULL && i < sizeof names / sizeof *names; i++) {
         int64_t count;
         dlx_error e;

@@ -14,14 +14,23 @@ static int settle(Tensor *t, bool writes) {
     uintptr_t handle = atomic_load(&t->memory->handle);
     if (handle == 0)
         return 0;
+    bool shared = t->memory->shared;
+    if (shared && go_loaded() != NULL && !go_usable()) // a child of fork has the memory, and cannot wait for anybody
+        return 0;
     const struct GoLib *go = go_load();
     if (go == NULL)
         return -1;
     dlx_error e;
     dlx_status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = writes ? go->tensor_wait_idle((dlx_tensor *)handle, 0, &e) : go->tensor_wait_ready((dlx_tensor *)handle, 0, &e);
-    Py_END_ALLOW_THREADS
+    do { // another process may take as long as it likes, until somebody presses Ctrl-C
+        int64_t limit = shared ? 50000000 : 0;
+        Py_BEGIN_ALLOW_THREADS
+        status = writes ? go->tensor_wait_idle((dlx_tensor *)handle, limit, &e)
+                        : go->tensor_wait_ready((dlx_tensor *)handle, limit, &e);
+        Py_END_ALLOW_THREADS
+        if (shared && PyErr_CheckSignals() != 0)
+            return -1;
+    } while (shared && status == DLX_ERR_TIMEOUT);
     if (status == DLX_ERR_CLOSED && atomic_load(&t->memory->handle) != handle)
         return 0; // another thread waited, too, and closed it
     if (status != DLX_OK) {
@@ -29,12 +38,17 @@ static int settle(Tensor *t, bool writes) {
         return -1;
     }
     // From now on nothing is unfinished on host memory, so that Go is not needed to free it.
-    if (writes && host_accessible(t->t.device.type) && atomic_compare_exchange_strong(&t->memory->handle, &handle, 0))
+    if (writes && !shared && host_accessible(t->t.device.type) && atomic_compare_exchange_strong(&t->memory->handle, &handle, 0))
         go_close(handle);
     return 0;
 }
 
-int wait_host(Tensor *t) { return settle(t, host_accessible(t->t.device.type)); }
+int wait_host(Tensor *t) {
+    bool writes = host_accessible(t->t.device.type) && !(t->memory->shared && (t->flags & FLAG_READ_ONLY) != 0);
+    return settle(t, writes);
+}
+
+int wait_read(Tensor *t) { return settle(t, host_accessible(t->t.device.type) && !t->memory->shared); }
 
 // imported makes a tensor of libdlx of an export of t.
 static dlx_tensor *imported(const struct GoLib *go, Tensor *t) {
@@ -254,8 +268,8 @@ PyObject *go_move(State *s, Tensor *t, DLDevice id, Move how) {
         p.go->report_get_info(report, &info, NULL);
         p.go->report_close(report, NULL);
         // The caller may change host memory as soon as the move returns.
-        if (info.bytes_copied > 0 && host_accessible(t->t.device.type))
-            status = p.go->tensor_wait_idle(p.from, 0, &e);
+        if (info.bytes_copied > 0 && host_accessible(t->t.device.type)) // other processes may go on reading
+            status = t->memory->shared ? p.go->tensor_wait_ready(result, 0, &e) : p.go->tensor_wait_idle(p.from, 0, &e);
     }
     if (status != DLX_OK && result != NULL)
         p.go->tensor_close(result, NULL);
@@ -281,6 +295,22 @@ PyObject *go_plan(Tensor *t, DLDevice id, Move how) {
     prepared_free(&p);
     Py_END_ALLOW_THREADS
     return status == DLX_OK ? go_text(p.go, text) : move_exception(&e, how);
+}
+
+int go_memory_fd(Tensor *t, int64_t *offset) {
+    int32_t fd = -1;
+    if (!t->memory->shared || !go_usable() || !host_accessible(t->t.device.type))
+        return -1;
+    const struct GoLib *go = go_load();
+    dlx_tensor *tensor = go == NULL ? NULL : go_tensor(go, t);
+    if (tensor == NULL)
+        return -1;
+    dlx_error e;
+    dlx_status status = go->share_memory(tensor, &fd, offset, &e);
+    go->tensor_close(tensor, NULL);
+    if (status != DLX_OK && status != DLX_ERR_NOT_SUPPORTED) // what was received is no memory of this process
+        go_exception(&e);
+    return fd;
 }
 
 PyObject *go_empty(State *s, DLDataType dtype, int ndim, const int64_t *shape, DLDevice id, uintptr_t stream) {

@@ -15,6 +15,7 @@ Memory *memory_new(State *s, enum MemoryKind kind, void *owner, bool python) {
     atomic_init(&m->handle, 0);
     m->stream = NULL;
     m->has_stream = false;
+    m->shared = false;
     m->mapped = false;
     if (s != NULL)
         COUNT(s->made);

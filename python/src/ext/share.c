@@ -1,0 +1,420 @@
+// Connections to other processes, by libdlx. In Python a connection or a listener is an integer, a handle, which libdlx
+// checks.
+#include "golib.h"
+
+#include <errno.h>
+
+// The state of the thread that waits in libdlx, while it does not have the interpreter's lock.
+static _Thread_local PyThreadState *away;
+
+// check_signals is called by libdlx on the thread that waits: Ctrl-C and other signals end the call. context is the flag
+// of the interpreter.
+static int32_t check_signals(void *context) {
+    const atomic_bool *ended = context;
+    if (away == NULL)
+        return 0;
+    if (atomic_load(ended)) // the lock cannot be had any more
+        return 1;
+    PyEval_RestoreThread(away);
+    int stop = PyErr_CheckSignals() != 0;
+    away = PyEval_SaveThread();
+    return stop;
+}
+
+// WAITING calls a function of libdlx without the interpreter's lock. The thread that waits may be that of another call
+// whose signal handler makes this one.
+#define WAITING(status, call)                                                                                          \
+    do {                                                                                                               \
+        PyThreadState *outer = away;                                                                                   \
+        away = PyEval_SaveThread();                                                                                    \
+        status = (call);                                                                                               \
+        PyEval_RestoreThread(away);                                                                                    \
+        away = outer;                                                                                                  \
+    } while (0)
+
+// handle_of reads a handle, and the functions of libdlx. It returns -1 with an exception.
+static int handle_of(PyObject *number, void **handle, const struct GoLib **go) {
+    *handle = PyLong_AsVoidPtr(number);
+    *go = *handle == NULL && PyErr_Occurred() ? NULL : go_load();
+    return *go == NULL ? -1 : 0;
+}
+
+// number_of makes an integer of a handle, which close closes if that fails.
+static PyObject *number_of(void *handle, dlx_status (*close)(void *, dlx_error *)) {
+    PyObject *number = PyLong_FromVoidPtr(handle);
+    if (number == NULL) {
+        PyThreadState *saved = PyEval_SaveThread();
+        close(handle, NULL);
+        PyEval_RestoreThread(saved);
+    }
+    return number;
+}
+
+static dlx_status close_connection(void *handle, dlx_error *e) { return go_loaded()->connection_close(handle, e); }
+static dlx_status close_listener(void *handle, dlx_error *e) { return go_loaded()->listener_close(handle, e); }
+
+static PyObject *os_error(int number, const char *text) {
+    PyObject *args = Py_BuildValue("(is)", number, text);
+    if (args != NULL)
+        PyErr_SetObject(PyExc_OSError, args); // FileNotFoundError and such
+    Py_XDECREF(args);
+    return NULL;
+}
+
+// share_exception sets the exception for an error of a call that makes a connection. It returns NULL. The exception of a
+// signal's handler stays.
+static PyObject *share_exception(const dlx_error *e) {
+    char text[sizeof e->text + 8];
+    if (PyErr_Occurred())
+        return NULL;
+    snprintf(text, sizeof text, "dlx: %s", e->text);
+    if (e->status == DLX_ERR_EXISTS)
+        return os_error(e->native_code != 0 ? (int)e->native_code : EEXIST, text);
+    if ((e->status == DLX_ERR_CLOSED || e->status == DLX_ERR_INVALID) && e->native_code != 0)
+        return os_error((int)e->native_code, text);
+    if (e->status == DLX_ERR_CANCELED)
+        return PyErr_Format(PyExc_RuntimeError, "dlx: the interpreter is ending");
+    return go_exception(e);
+}
+
+// connection_exception sets the exception for an error of a call on a connection: its own if the connection has ended.
+static PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e) {
+    dlx_connection_info info;
+    if (PyErr_Occurred())
+        return NULL;
+    PyObject *type = NULL;
+    if (go->connection_get_info(c, &info, NULL) == DLX_OK) {
+        if (info.state == DLX_CONNECTION_ENDED)
+            type = PyExc_EOFError;
+        else if (info.state == DLX_CONNECTION_LOST)
+            type = PyExc_ConnectionResetError;
+        else if (info.state == DLX_CONNECTION_REFUSED)
+            type = PyExc_ConnectionAbortedError;
+    }
+    dlx_error why;
+    if (type == NULL || go->connection_error(c, &why) == DLX_OK)
+        return share_exception(e);
+    return PyErr_Format(type, "dlx: %s", why.text);
+}
+
+// Options are options of libdlx, with what they point to.
+typedef struct {
+    dlx_share_options options;
+    dlx_device *devices[64];
+} Options;
+
+// options_read reads a tuple: names of devices, three limits, whether tensors are read-only, and the mode of a socket. It
+// opens the devices, which stay open.
+static int options_read(State *s, const struct GoLib *go, PyObject *tuple, Options *o) {
+    PyObject *names;
+    long long bytes;
+    int memories, tensors, read_only, mode;
+    *o = (Options){.options = {.poll = check_signals, .poll_context = (void *)s->ended}};
+    if (!PyArg_ParseTuple(tuple, "O!Liipi", &PyTuple_Type, &names, &bytes, &memories, &tensors, &read_only, &mode))
+        return -1;
+    Py_ssize_t n = PyTuple_Size(names);
+    if (n > 64) {
+        PyErr_Format(PyExc_ValueError, "dlx: %zd devices were given; 64 are possible", n);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        DLDevice id;
+        if (parse_device(PyTuple_GetItem(names, i), &id) != 0 || (o->devices[i] = go_device(go, id)) == NULL)
+            return -1;
+    }
+    o->options.devices = o->devices;
+    o->options.device_count = (size_t)n;
+    o->options.limit_bytes = bytes;
+    o->options.limit_memories = memories;
+    o->options.limit_tensors = tensors;
+    o->options.read_only = read_only;
+    o->options.mode = mode;
+    return 0;
+}
+
+static PyObject *share_listen(PyObject *module, PyObject *args) {
+    PyObject *path, *tuple;
+    Options o;
+    if (!PyArg_ParseTuple(args, "O&O!:share_listen", PyUnicode_FSConverter, &path, &PyTuple_Type, &tuple))
+        return NULL;
+    const struct GoLib *go = go_load();
+    PyObject *result = NULL;
+    dlx_listener *listener = NULL;
+    dlx_error e;
+    if (go != NULL && options_read(PyModule_GetState(module), go, tuple, &o) == 0) {
+        dlx_status status;
+        WAITING(status, go->share_listen(PyBytes_AsString(path), &o.options, &listener, &e));
+        result = status == DLX_OK ? number_of(listener, close_listener) : share_exception(&e);
+    }
+    Py_DECREF(path);
+    return result;
+}
+
+static PyObject *listener_accept(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *number;
+    long long timeout;
+    void *listener;
+    const struct GoLib *go;
+    dlx_connection *connection = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OL:listener_accept", &number, &timeout) || handle_of(number, &listener, &go) != 0)
+        return NULL;
+    WAITING(status, go->listener_accept(listener, timeout, &connection, &e));
+    if (status == DLX_OK && !PyErr_Occurred())
+        return number_of(connection, close_connection);
+    if (status == DLX_OK) // a signal came at the same time
+        WAITING(status, go->connection_close(connection, &e));
+    return share_exception(&e);
+}
+
+static PyObject *share_connect(PyObject *module, PyObject *args) {
+    PyObject *path, *tuple;
+    long long timeout;
+    Options o;
+    if (!PyArg_ParseTuple(args, "O&O!L:share_connect", PyUnicode_FSConverter, &path, &PyTuple_Type, &tuple, &timeout))
+        return NULL;
+    const struct GoLib *go = go_load();
+    PyObject *result = NULL;
+    dlx_connection *connection = NULL;
+    dlx_error e;
+    if (go != NULL && options_read(PyModule_GetState(module), go, tuple, &o) == 0) {
+        dlx_status status;
+        WAITING(status, go->share_connect(PyBytes_AsString(path), &o.options, timeout, &connection, &e));
+        if (status == DLX_OK && !PyErr_Occurred())
+            result = number_of(connection, close_connection);
+        else {
+            if (status == DLX_OK)
+                WAITING(status, go->connection_close(connection, &e));
+            share_exception(&e);
+        }
+    }
+    Py_DECREF(path);
+    return result;
+}
+
+static PyObject *share_adopt(PyObject *module, PyObject *args) {
+    PyObject *tuple;
+    int fd;
+    Options o;
+    dlx_connection *connection = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "iO!:share_adopt", &fd, &PyTuple_Type, &tuple))
+        return NULL;
+    const struct GoLib *go = go_load();
+    if (go == NULL || options_read(PyModule_GetState(module), go, tuple, &o) != 0)
+        return NULL;
+    WAITING(status, go->share_adopt(fd, &o.options, &connection, &e));
+    return status == DLX_OK ? number_of(connection, close_connection) : share_exception(&e);
+}
+
+// sharable marks a new tensor of libdlx whose memory other processes use, or can.
+static PyObject *sharable(PyObject *result) {
+    if (result != NULL)
+        tensor_of(result)->memory->shared = true;
+    return result;
+}
+
+// share_empty takes a tuple of extents, the type as code, bits and lanes, and the device.
+static PyObject *share_empty(PyObject *module, PyObject *args) {
+    PyObject *extents, *device;
+    unsigned char code, bits;
+    unsigned short lanes;
+    DLDevice id;
+    int64_t shape[MAX_RANK];
+    if (!PyArg_ParseTuple(args, "O!bbHO:share_empty", &PyTuple_Type, &extents, &code, &bits, &lanes, &device) ||
+        parse_device(device, &id) != 0)
+        return NULL;
+    Py_ssize_t n = PyTuple_Size(extents);
+    if (n > MAX_RANK) {
+        PyErr_SetString(PyExc_ValueError, "dlx: the shape has more than 64 axes");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        shape[i] = PyNumber_AsSsize_t(PyTuple_GetItem(extents, i), PyExc_ValueError);
+        if (shape[i] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    const struct GoLib *go = go_load();
+    dlx_device *opened = go == NULL ? NULL : go_device(go, id);
+    if (opened == NULL)
+        return NULL;
+    const dlx_tensor_spec spec = {.dtype = {code, bits, lanes}, .rank = (int32_t)n, .shape = shape};
+    dlx_tensor *tensor = NULL;
+    dlx_error e;
+    dlx_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = go->share_alloc(opened, &spec, 0, &tensor, &e);
+    Py_END_ALLOW_THREADS
+    if (status != DLX_OK)
+        return go_exception(&e);
+    return sharable(go_result(PyModule_GetState(module), go, tensor, false));
+}
+
+// report_of returns the text of a report, which it closes.
+static PyObject *report_of(const struct GoLib *go, dlx_report *report) {
+    dlx_text *text = NULL;
+    dlx_error e;
+    dlx_status status = go->report_json(report, &text, &e);
+    go->report_close(report, NULL);
+    return status == DLX_OK ? go_text(go, text) : go_exception(&e);
+}
+
+// connection_send takes a connection, a tensor, a label and a limit of time. It returns the report.
+static PyObject *connection_send(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *number, *o;
+    const char *label;
+    long long timeout;
+    void *connection;
+    const struct GoLib *go;
+    if (!PyArg_ParseTuple(args, "OOsL:connection_send", &number, &o, &label, &timeout) ||
+        handle_of(number, &connection, &go) != 0)
+        return NULL;
+    if (!tensor_check(o)) {
+        PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
+        return NULL;
+    }
+    Tensor *t = tensor_of(o);
+    if (t->memory->has_stream && go_handoff(go, t, NULL) != 0) // libdlx does not know what its producer does there
+        return NULL;
+    dlx_tensor *tensor = go_source(go, t, (DLDevice){0, 0});
+    dlx_report *report = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (tensor == NULL)
+        return NULL;
+    WAITING(status, go->connection_send(connection, tensor, label, timeout, &report, &e));
+    Py_BEGIN_ALLOW_THREADS
+    go->tensor_close(tensor, NULL);
+    Py_END_ALLOW_THREADS
+    if (status != DLX_OK)
+        return connection_exception(go, connection, &e);
+    PyObject *result = PyErr_Occurred() ? NULL : report_of(go, report);
+    if (PyErr_Occurred())
+        go->report_close(report, NULL); // unless it is closed
+    return result;
+}
+
+// connection_receive takes a connection, a device or None, and a limit of time. It returns a tensor and the report.
+static PyObject *connection_receive(PyObject *module, PyObject *args) {
+    PyObject *number, *device;
+    long long timeout;
+    void *connection;
+    const struct GoLib *go;
+    DLDevice id;
+    dlx_device *opened = NULL;
+    dlx_tensor *tensor = NULL;
+    dlx_report *report = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OOL:connection_receive", &number, &device, &timeout) ||
+        handle_of(number, &connection, &go) != 0)
+        return NULL;
+    if (device != Py_None && (parse_device(device, &id) != 0 || (opened = go_device(go, id)) == NULL))
+        return NULL;
+    WAITING(status, go->connection_receive(connection, opened, timeout, &tensor, &report, &e));
+    if (status != DLX_OK)
+        return connection_exception(go, connection, &e);
+    PyObject *text = PyErr_Occurred() ? NULL : report_of(go, report);
+    if (text == NULL) { // also if a signal came at the same time
+        Py_BEGIN_ALLOW_THREADS
+        go->report_close(report, NULL); // unless it is closed
+        go->tensor_close(tensor, NULL);
+        Py_END_ALLOW_THREADS
+        return NULL;
+    }
+    PyObject *result = sharable(go_result(PyModule_GetState(module), go, tensor, false));
+    if (result == NULL) {
+        Py_DECREF(text);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", result, text);
+}
+
+static PyObject *connection_wait_released(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *number;
+    long long timeout;
+    void *connection;
+    const struct GoLib *go;
+    dlx_error e;
+    dlx_status status;
+    if (!PyArg_ParseTuple(args, "OL:connection_wait_released", &number, &timeout) ||
+        handle_of(number, &connection, &go) != 0)
+        return NULL;
+    WAITING(status, go->connection_wait_released(connection, timeout, &e));
+    if (status != DLX_OK || PyErr_Occurred())
+        return connection_exception(go, connection, &e);
+    Py_RETURN_NONE;
+}
+
+// connection_check raises the exception of a connection that has ended.
+static PyObject *connection_check(PyObject *module, PyObject *number) {
+    (void)module;
+    void *connection;
+    const struct GoLib *go;
+    dlx_error e;
+    if (handle_of(number, &connection, &go) != 0)
+        return NULL;
+    if (go->connection_error(connection, &e) != DLX_OK)
+        return connection_exception(go, connection, &e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *connection_json(PyObject *module, PyObject *number) {
+    (void)module;
+    void *connection;
+    const struct GoLib *go;
+    dlx_text *text = NULL;
+    dlx_error e;
+    if (handle_of(number, &connection, &go) != 0)
+        return NULL;
+    return go->connection_json(connection, &text, &e) == DLX_OK ? go_text(go, text) : go_exception(&e);
+}
+
+// close_handle closes a handle. In a child of fork there is nothing to close.
+static PyObject *close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *)) {
+    void *handle;
+    const struct GoLib *go;
+    dlx_error e;
+    dlx_status status;
+    if (go_loaded() != NULL && !go_usable())
+        Py_RETURN_NONE;
+    if (handle_of(number, &handle, &go) != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = close(handle, &e);
+    Py_END_ALLOW_THREADS
+    if (status != DLX_OK)
+        return share_exception(&e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *connection_close(PyObject *module, PyObject *number) {
+    (void)module;
+    return close_handle(number, close_connection);
+}
+
+static PyObject *listener_close(PyObject *module, PyObject *number) {
+    (void)module;
+    return close_handle(number, close_listener);
+}
+
+PyMethodDef share_methods[] = {
+    {"share_listen", share_listen, METH_VARARGS, NULL},
+    {"listener_accept", listener_accept, METH_VARARGS, NULL},
+    {"listener_close", listener_close, METH_O, NULL},
+    {"share_connect", share_connect, METH_VARARGS, NULL},
+    {"share_adopt", share_adopt, METH_VARARGS, NULL},
+    {"share_empty", share_empty, METH_VARARGS, NULL},
+    {"connection_send", connection_send, METH_VARARGS, NULL},
+    {"connection_receive", connection_receive, METH_VARARGS, NULL},
+    {"connection_wait_released", connection_wait_released, METH_VARARGS, NULL},
+    {"connection_check", connection_check, METH_O, NULL},
+    {"connection_json", connection_json, METH_O, NULL},
+    {"connection_close", connection_close, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
