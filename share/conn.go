@@ -257,13 +257,16 @@ func (c *Conn) fail(err error) {
 	_ = c.socket.SetWriteDeadline(time.Unix(1, 0)) // whoever holds writing gives it back
 	c.writing <- struct{}{}
 	c.mu.Lock()
-	released, results := slices.Clone(c.released), slices.Clone(c.results)
+	released, results, notes := slices.Clone(c.released), slices.Clone(c.results), slices.Clone(c.notes)
 	c.mu.Unlock()
 	for _, x := range results {
 		_, _ = c.tryMessage(kindOrder, func(b []byte) []byte { return appendResult(b, x) })
 	}
 	for list := range slices.Chunk(released, maxReleased) {
 		_, _ = c.tryMessage(kindReleased, func(b []byte) []byte { return appendReleased(b, list) })
+	}
+	for _, n := range notes {
+		_, _ = c.tryMessage(n.kind, func(b []byte) []byte { return append(b, n.payload...) })
 	}
 	r, text := farewell(err)
 	_, _ = c.tryMessage(kindGoodbye, func(b []byte) []byte { return appendGoodbye(b, r, text) })

@@ -1,3 +1,4 @@
-// Package processes has two programs that pass a tensor from one process to another one: run
-// examples/processes/receive in one terminal, and examples/processes/send in another one.
+// Package processes has programs that pass tensors from one process to another one. Run
+// examples/processes/receive in one terminal, and examples/processes/send in another one. Likewise,
+// examples/processes/subscribe and examples/processes/publish pass frames through a ring.
 package processes

@@ -19,7 +19,7 @@ func TestTheDocumentationShowsThesePrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"receive", "send"} {
+	for _, name := range []string{"receive", "send", "publish", "subscribe"} {
 		source, err := os.ReadFile(filepath.Join(name, "main.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -33,18 +33,28 @@ func TestTheDocumentationShowsThesePrograms(t *testing.T) {
 }
 
 func TestTheProgramsRun(t *testing.T) {
+	for _, c := range []struct{ listener, dialer, listened, dialed string }{
+		{"receive", "send", "received: map, 0 bytes copied: float32[1080 1920] on cpu begins with 42\n", "sent: map, 0 bytes copied\n"},
+		{"subscribe", "publish", "the first pixels have the sum 4950\n", ""},
+	} {
+		t.Run(c.listener, func(t *testing.T) { run(t, c.listener, c.dialer, c.listened, c.dialed) })
+	}
+}
+
+// run runs two programs, of which the first one makes the socket, and compares what they print.
+func run(t *testing.T, listener, dialer, listened, dialed string) {
 	coretest.BuildsProgram(t)
 	folder := t.TempDir()
 	socket := filepath.Join(folder, "socket")
-	for _, name := range []string{"receive", "send"} {
+	for _, name := range []string{listener, dialer} {
 		if out, err := exec.Command("go", "build", "-o", folder, "./"+name).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	receive := exec.CommandContext(t.Context(), filepath.Join(folder, "receive"), socket)
-	var received strings.Builder
-	receive.Stdout, receive.Stderr = &received, &received
-	if err := receive.Start(); err != nil {
+	first := exec.CommandContext(t.Context(), filepath.Join(folder, listener), socket)
+	var printed strings.Builder
+	first.Stdout, first.Stderr = &printed, &printed
+	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -52,17 +62,17 @@ func TestTheProgramsRun(t *testing.T) {
 			break
 		}
 	}
-	sent, err := exec.CommandContext(t.Context(), filepath.Join(folder, "send"), socket).CombinedOutput()
+	second, err := exec.CommandContext(t.Context(), filepath.Join(folder, dialer), socket).CombinedOutput()
 	if err != nil {
-		t.Errorf("send: %v\n%s", err, sent)
+		t.Errorf("%s: %v\n%s", dialer, err, second)
 	}
-	if err := receive.Wait(); err != nil {
-		t.Errorf("receive: %v\n%s", err, received.String())
+	if err := first.Wait(); err != nil {
+		t.Errorf("%s: %v\n%s", listener, err, printed.String())
 	}
-	if want := "sent: map, 0 bytes copied\n"; string(sent) != want {
-		t.Errorf("send prints %q, want %q", sent, want)
+	if string(second) != dialed {
+		t.Errorf("%s prints %q, want %q", dialer, second, dialed)
 	}
-	if want := "received: map, 0 bytes copied: float32[1080 1920] on cpu begins with 42\n"; received.String() != want {
-		t.Errorf("receive prints %q, want %q", received.String(), want)
+	if printed.String() != listened {
+		t.Errorf("%s prints %q, want %q", listener, printed.String(), listened)
 	}
 }
