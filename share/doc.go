@@ -29,6 +29,13 @@
 // [core.Tensor.Ready] of the received tensor reports if the work fails, or if the sender ends
 // before it is done. Otherwise Send waits for the last write before the message leaves.
 //
+// # Rings
+//
+// [Conn.Publish] makes a ring of slots, each of which holds a tensor of the same type and shape, and
+// [Conn.Subscribe] of other processes reads them in place. [Publisher.Loan] returns the tensor of a
+// free slot, and [Publisher.Send] passes it on, without a message. [Subscription.Receive] returns
+// a [Frame], whose Release gives the slot back. See [Mode] for what happens when a subscriber is slow.
+//
 // # Trust
 //
 // The package checks every message before it uses it. A peer that breaks the rules of the

@@ -116,7 +116,7 @@ type Publisher struct {
 	place   *core.Buffer // of whole
 	life    context.Context
 	stop    context.CancelFunc
-	idle    sync.WaitGroup // of the goroutines that wait for the device
+	idle    sync.WaitGroup // of what uses the publisher when Close is called
 
 	mu       sync.Mutex
 	slots    []publishedSlot
@@ -272,6 +272,26 @@ func (p *Publisher) Offer(ctx context.Context, c *Conn) error {
 	if c == nil || c.socket == nil {
 		return noConn("Offer")
 	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return p.isClosed("Offer")
+	}
+	p.idle.Add(1) // Close ends ctx, and waits
+	p.mu.Unlock()
+	defer p.idle.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life, cancel)()
+	err := p.offerTo(ctx, c)
+	if err != nil && p.life.Err() != nil {
+		return p.isClosed("Offer")
+	}
+	return err
+}
+
+// offerTo is Offer, while the publisher is open.
+func (p *Publisher) offerTo(ctx context.Context, c *Conn) error {
 	if err := c.Handshake(ctx); err != nil {
 		return err
 	}

@@ -99,3 +99,57 @@ func TestRingsOfEveryDeviceToEveryDevice(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Slots of any device that a subscriber held are used again when its connection has ended.
+func TestSlotsOfASubscriberThatHasGone(t *testing.T) {
+	publishers, subscribers := openAll(t), openAll(t)
+	for _, from := range publishers {
+		for _, mode := range []share.Mode{share.Queue, share.Latest} {
+			t.Run(fmt.Sprintf("%v of %v", mode, from.ID()), func(t *testing.T) {
+				a, b := connect(t, share.Options{Devices: publishers}, share.Options{Devices: subscribers})
+				p, err := a.Publish(t.Context(), "frames", share.Ring{Slots: 4, Shape: []int64{elements}, DType: core.TypeInt32, Device: from, Mode: mode})
+				if errors.Is(err, core.ErrNotSupported) {
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close()
+				s, err := b.Subscribe(t.Context(), "frames", share.SubscribeOptions{Hold: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				send := func(n int32) {
+					t.Helper()
+					x, err := p.Loan(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					fill(t, from, x, n)
+					if _, err := p.Send(t.Context(), x); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for n := range int32(2) {
+					send(n)
+					f, err := s.Receive(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Release()
+				}
+				_ = b.Close()
+				if err := p.WaitReleased(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for n := range int32(8) { // every slot, twice
+					send(n)
+				}
+				if n := len(p.Readers()); n != 0 {
+					t.Errorf("%d readers are left", n)
+				}
+			})
+		}
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
 	"github.com/dlx-go/dlx/exchange"
@@ -331,5 +333,96 @@ func TestTheEndOfASubscriber(t *testing.T) {
 				t.Errorf("%d readers are left", n)
 			}
 		})
+	}
+}
+
+// A process that has the files of a ring cannot write them, nor change their size.
+func TestNobodyElseWritesTheFilesOfARing(t *testing.T) {
+	a, b := connected(t, Options{}, Options{})
+	publish(t, a, Ring{Slots: 3, Mode: Queue})
+	subscribe(t, b, SubscribeOptions{})
+	b.mu.Lock()
+	fd := b.announced[1].fd
+	b.mu.Unlock()
+	if _, err := mapShared(fd, 4096, unix.PROT_READ|unix.PROT_WRITE); !errors.Is(err, unix.EPERM) {
+		t.Errorf("a mapping for writing: %v", err)
+	}
+	m, err := openShared(fd, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.release()
+	if _, _, code := unix.Syscall(unix.SYS_MPROTECT, m.address(0), 4096, unix.PROT_READ|unix.PROT_WRITE); code != unix.EACCES {
+		t.Errorf("a mapping that is made writable: %v", code)
+	}
+	if _, err := unix.Pwrite(fd, []byte{1}, 0); !errors.Is(err, unix.EPERM) {
+		t.Errorf("a write: %v", err)
+	}
+	for _, size := range []int64{0, 1 << 20} {
+		if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// What is asked for wrongly is refused with a typed error, and leaves nothing open.
+func TestWrongRings(t *testing.T) {
+	coretest.CheckNoLeaks(t)
+	a, b := connected(t, Options{}, Options{Limits: Limits{Bytes: 1 << 16, Memories: 2}})
+	right := Ring{Slots: 3, Shape: []int64{4}, DType: core.TypeUint64, Mode: Queue}
+	before := coretest.Descriptors()
+	for _, c := range []struct {
+		what   string
+		name   string
+		change func(*Ring)
+		want   error
+	}{
+		{"no name", "", func(*Ring) {}, core.ErrInvalid},
+		{"no slots", "x", func(r *Ring) { r.Slots = 0 }, core.ErrInvalid},
+		{"too many slots", "x", func(r *Ring) { r.Slots = maxSlots + 1 }, core.ErrInvalid},
+		{"no mode", "x", func(r *Ring) { r.Mode = 0 }, core.ErrInvalid},
+		{"too few slots", "x", func(r *Ring) { r.Mode, r.Slots = Latest, 2 }, core.ErrInvalid},
+		{"no elements", "x", func(r *Ring) { r.Shape = []int64{0} }, core.ErrInvalid},
+		{"no type", "x", func(r *Ring) { r.DType = core.DType{} }, core.ErrDType},
+		{"a negative extent", "x", func(r *Ring) { r.Shape = []int64{-1} }, core.ErrLayout},
+		{"too many bytes for a ring", "x", func(r *Ring) { r.Shape = []int64{1 << 50} }, core.ErrInvalid},
+		{"more bytes than the peer permits", "x", func(r *Ring) { r.Shape = []int64{1 << 12} }, core.ErrOutOfMemory},
+	} {
+		r := right
+		c.change(&r)
+		if _, err := a.Publish(t.Context(), c.name, r); !errors.Is(err, c.want) {
+			t.Errorf("%s: error %v, want %v", c.what, err, c.want)
+		}
+	}
+	coretest.WantDescriptors(t, before, "afterwards")
+	p := publish(t, a, right)
+	if _, err := a.Publish(t.Context(), "frames", right); !errors.Is(err, core.ErrExists) {
+		t.Errorf("a name twice: %v", err)
+	}
+	if err := p.Offer(t.Context(), a); !errors.Is(err, core.ErrExists) {
+		t.Errorf("a connection twice: %v", err)
+	}
+	_, err := b.Subscribe(briefly(t), "others", SubscribeOptions{})
+	wantBlocked(t, "a subscription to a ring that there is not", err)
+	if _, err := b.Subscribe(t.Context(), "frames", SubscribeOptions{Hold: -1}); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("a negative Hold: %v", err)
+	}
+	if _, err := p.Send(t.Context(), nil); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("Send(nil): %v", err)
+	}
+	x, err := p.Loan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Close()
+	if _, err := p.Send(t.Context(), x); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("Send after Close: %v", err)
+	}
+	if _, err := core.Mutable[uint64](x); err != nil { // it is still open
+		t.Error(err)
+	}
+	x.Close()
+	if err := p.Offer(t.Context(), b); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("Offer after Close: %v", err)
 	}
 }
