@@ -224,7 +224,7 @@ func TestKilledPublishers(t *testing.T) {
 	for i := range killings() {
 		t.Run("", func(t *testing.T) {
 			c, child := start(t, []string{childQueue, childLatest}[i%2], Options{})
-			n, after := 0, random.IntN(200)
+			n, after := 0, 1+random.IntN(200)
 			if i%4 < 2 {
 				after = -1
 				time.AfterFunc(time.Duration(random.IntN(20_000))*time.Microsecond, func() { _ = child.Kill() })

@@ -101,10 +101,10 @@ func (m *mapping) release() {
 
 // futexWaiter is struct futex_waitv of linux/futex.h.
 type futexWaiter struct {
-	value    uint64
-	address  uint64
-	flags    uint32
-	reserved uint32
+	value   uint64
+	address uint64
+	flags   uint32
+	_       uint32
 }
 
 const (

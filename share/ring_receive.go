@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/dlx-go/dlx/core"
@@ -107,7 +108,8 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 
 // failed ends the connection if the publisher has broken the rules, and returns the error of Receive.
 func (s *Subscription) failed(err error) error {
-	if broken, is := err.(brokenError); is {
+	var broken brokenError
+	if errors.As(err, &broken) {
 		s.conn.fail(broken.error)
 	}
 	return s.conn.orEnded(err)
