@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import socket
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,12 @@ def test_types_of_streams() -> None:
 
 def test_types_of_share(tmp_path: pathlib.Path) -> None:
     path: pathlib.Path = tmp_path / "socket"
-    with dlx.share.listen(path, devices=["cpu"], tensors=3) as listener, dlx.share.connect(path, timeout=60) as c:
-        with listener.accept(timeout=60) as d, dlx.share.pickling(limit=3):
+    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with dlx.share.listen(path, devices=["cpu"], tensors=3) as listener:
+        listening: str = listener.path
+        assert listening == str(path)
+    with dlx.share.adopt(one) as c, dlx.share.adopt(two.detach(), read_only=True) as d:
+        with dlx.share.pickling(limit=3):
             t: dlx.Tensor = dlx.share.empty((2, 3), "float32", "cpu")
             sent: dlx.share.Report = c.send(t, "label", timeout=60)
             received, report = d.receive("cpu", timeout=60)
