@@ -728,6 +728,12 @@ DLX_API dlx_status dlx_share_adopt(int32_t fd, const dlx_share_options *options,
 DLX_API dlx_status dlx_share_alloc(dlx_device *device, const dlx_tensor_spec *spec, int64_t timeout_ns,
 	dlx_tensor **tensor, dlx_error *error);
 
+/* Copies a tensor to a device, as dlx_to does with DLX_COPY_ALWAYS, into memory that other processes can open without a copy.
+ * The caller closes *result, and *report if report is not NULL. Fails as dlx_to does, and with DLX_ERR_NOT_SUPPORTED if the
+ * device has no such memory. */
+DLX_API dlx_status dlx_share_copy(dlx_tensor *tensor, dlx_device *device, int64_t timeout_ns, dlx_tensor **result,
+	dlx_report **report, dlx_error *error);
+
 /* Sets *fd to a new descriptor of the memfd on which the memory of a tensor lies, and *offset to the number of bytes from
  * its start to the first element. The caller closes the descriptor, and passes it on by other means than a connection: the
  * library then does not know who uses the memory, and waits for nobody. The file is sealed against a change of its size.

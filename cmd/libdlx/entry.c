@@ -216,6 +216,8 @@ ENTRY(share_adopt, (int32_t fd, const dlx_share_options *options, dlx_connection
 	CLEAR(connection), (fd, (dlx_share_options *)options, connection, error))
 ENTRY(share_alloc, (dlx_device *device, const dlx_tensor_spec *spec, int64_t timeout_ns, dlx_tensor **tensor,
 	dlx_error *error), CLEAR(tensor), (device, (dlx_tensor_spec *)spec, timeout_ns, tensor, error))
+ENTRY(share_copy, (dlx_tensor *tensor, dlx_device *device, int64_t timeout_ns, dlx_tensor **result, dlx_report **report,
+	dlx_error *error), CLEAR(result) CLEAR(report), (tensor, device, timeout_ns, result, report, error))
 ENTRY(share_memory, (dlx_tensor *tensor, int32_t *fd, int64_t *offset, dlx_error *error),
 	if (fd != NULL) { *fd = -1; } CLEAR(offset), (tensor, fd, offset, error))
 ENTRY(connection_send, (dlx_connection *connection, dlx_tensor *tensor, const char *label, int64_t timeout_ns,

@@ -189,7 +189,7 @@ func dlxgo_share_alloc(device *C.dlx_device, cSpec *C.dlx_tensor_spec, timeout C
 		if err != nil {
 			return err
 		}
-		export, err := shareable(d)
+		export, err := shareable(d, "dlx_share_alloc")
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func dlxgo_share_alloc(device *C.dlx_device, cSpec *C.dlx_tensor_spec, timeout C
 }
 
 // shareable returns the type of handles as which a device exports memory to other processes.
-func shareable(d core.Device) (core.HandleType, error) {
+func shareable(d core.Device, call string) (core.HandleType, error) {
 	if e, ok := core.As[core.MemoryExporter](d); ok {
 		for _, t := range e.ExportTypes() {
 			if t.IsFD() {
@@ -209,7 +209,28 @@ func shareable(d core.Device) (core.HandleType, error) {
 			}
 		}
 	}
-	return 0, core.Errorf(core.ErrNotSupported, origin, "dlx_share_alloc", "%v has no memory that other processes can open: use dlx_tensor_alloc, and sending copies", d.ID())
+	return 0, core.Errorf(core.ErrNotSupported, origin, call, "%v has no memory that other processes can open: send other memory, which is copied then", d.ID())
+}
+
+//export dlxgo_share_copy
+func dlxgo_share_copy(tensor *C.dlx_tensor, device *C.dlx_device, timeout C.int64_t, result **C.dlx_tensor, report **C.dlx_report, e *C.dlx_error) C.dlx_status {
+	return do(e, func() error {
+		if err := required("result", unsafe.Pointer(result)); err != nil {
+			return err
+		}
+		t, d, _, err := move(tensor, device, nil)
+		if err != nil {
+			return err
+		}
+		export, err := shareable(d, "dlx_share_copy")
+		if err != nil {
+			return err
+		}
+		return within(timeout, func(ctx context.Context) error {
+			copied, r, err := exchange.To(ctx, t, d, exchange.Options{Copy: exchange.Always, Alloc: core.AllocOptions{Export: export}})
+			return setMoved(result, report, copied, r, err)
+		})
+	})
 }
 
 //export dlxgo_share_memory

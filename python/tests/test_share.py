@@ -163,6 +163,11 @@ def test_each_device() -> None:
                 sent = c.send(w)
                 x, report = d.receive(device)
                 assert sent.bytes_copied == report.bytes_copied == 0 and sent.mechanism == report.mechanism == "map"
+                w = share.copy(a, device)
+                sent = c.send(w[1:])
+                x, report = d.receive(device)
+                assert sent.bytes_copied == report.bytes_copied == 0 and x.device == device
+                assert x.to("cpu").tolist() == a[1:].tolist() and share.copy(w).device == device
                 del w, x
             del t, u, v
             c.wait_released(LIMIT)

@@ -2,7 +2,8 @@
 
 Two processes are connected by a Unix socket: one calls ``listen`` and ``Listener.accept``, the other one ``connect``. The
 other process may also use dlx in Go or C. ``Connection.send`` passes a tensor, and ``Connection.receive`` of the other
-process returns a tensor on the same memory. ``empty`` allocates memory that can be shared; other memory is copied once.
+process returns a tensor on the same memory. ``empty`` and ``copy`` make tensors on memory that can be shared;
+other memory is copied once, by ``send``.
 docs/share.md of the repository has the rules.
 
 Reading the elements is always possible. What may write them waits until the other process has released the tensor: a
@@ -31,7 +32,7 @@ from ._stream import _nanoseconds
 from ._types import Device, Shape, _extents
 from ._types import dtype as _dtype
 
-__all__ = ["Connection", "Listener", "Peer", "Report", "adopt", "connect", "empty", "listen", "pickling"]
+__all__ = ["Connection", "Listener", "Peer", "Report", "adopt", "connect", "copy", "empty", "listen", "pickling"]
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -287,6 +288,14 @@ def empty(shape: Shape, dtype: object = "float32", device: object = "cpu") -> _C
     """
     kind = _dtype(dtype)
     return _C.share_empty(_extents(shape), kind.code, kind.bits, kind.lanes, device)
+
+
+def copy(x: object, device: object = None) -> _C.Tensor:
+    """Copy a tensor, or anything that from_dlpack takes, into memory that other processes can open.
+
+    device is the one of the copy, by default that of x. RuntimeError is raised if it has no such memory.
+    """
+    return _C.share_copy(x if isinstance(x, _C.Tensor) else _C.from_dlpack(x), device)
 
 
 _FORMATS = {"c": "uint", "e": "float", "f": "float", "d": "float", "?": "bool"}

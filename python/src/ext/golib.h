@@ -17,7 +17,7 @@
     X(stream_close) X(stream_open) X(stream_native) X(stream_synchronize) X(stream_record) X(stream_wait)              \
     X(event_done) X(event_wait) X(event_close) X(metrics_json) X(load) X(loaded_json) X(loaded_at) X(loaded_close) \
     X(report_json) X(share_listen) X(listener_accept) X(listener_close) X(share_connect) X(share_adopt)                \
-    X(share_alloc) X(share_memory) X(connection_send) X(connection_receive) X(connection_wait_released)                \
+    X(share_alloc) X(share_copy) X(share_memory) X(connection_send) X(connection_receive) X(connection_wait_released)                \
     X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)
 
 struct GoLib {

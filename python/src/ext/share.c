@@ -253,6 +253,39 @@ static PyObject *share_empty(PyObject *module, PyObject *args) {
     return sharable(go_result(PyModule_GetState(module), go, tensor, false));
 }
 
+// share_copy takes a tensor, and a device or None for the tensor's own.
+static PyObject *share_copy(PyObject *module, PyObject *args) {
+    PyObject *o, *device;
+    if (!PyArg_ParseTuple(args, "OO:share_copy", &o, &device))
+        return NULL;
+    if (!tensor_check(o)) {
+        PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
+        return NULL;
+    }
+    Tensor *t = tensor_of(o);
+    DLDevice id = t->t.device;
+    if (device != Py_None && parse_device(device, &id) != 0)
+        return NULL;
+    const struct GoLib *go = go_load();
+    dlx_device *opened = go == NULL ? NULL : go_device(go, id);
+    if (opened == NULL || (t->memory->has_stream && go_handoff(go, t, NULL) != 0))
+        return NULL;
+    dlx_tensor *from = go_source(go, t, (DLDevice){0, 0}), *result = NULL;
+    dlx_error e;
+    dlx_status status;
+    if (from == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = go->share_copy(from, opened, 0, &result, NULL, &e);
+    if (status == DLX_OK && (status = go->tensor_wait_ready(result, 0, &e)) != DLX_OK)
+        go->tensor_close(result, NULL);
+    go->tensor_close(from, NULL);
+    Py_END_ALLOW_THREADS
+    if (status != DLX_OK)
+        return go_exception(&e);
+    return sharable(go_result(PyModule_GetState(module), go, result, true));
+}
+
 // report_of returns the text of a report, which it closes.
 static PyObject *report_of(const struct GoLib *go, dlx_report *report) {
     dlx_text *text = NULL;
@@ -410,6 +443,7 @@ PyMethodDef share_methods[] = {
     {"share_connect", share_connect, METH_VARARGS, NULL},
     {"share_adopt", share_adopt, METH_VARARGS, NULL},
     {"share_empty", share_empty, METH_VARARGS, NULL},
+    {"share_copy", share_copy, METH_VARARGS, NULL},
     {"connection_send", connection_send, METH_VARARGS, NULL},
     {"connection_receive", connection_receive, METH_VARARGS, NULL},
     {"connection_wait_released", connection_wait_released, METH_VARARGS, NULL},
