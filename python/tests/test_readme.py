@@ -1,4 +1,4 @@
-"""The programs in README.md of the repository and of the package run as they are printed."""
+"""The programs in README.md of the repository and of the package, and in docs/share.md, run as they are printed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -33,3 +34,41 @@ def test_readme(library: str) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert (result.stdout.strip(), result.stderr) == (output, "")
+
+
+def programs_of_share() -> list[str]:
+    page = ROOT / "docs" / "share.md"
+    if not page.exists():
+        pytest.skip("the repository around the package is not here")
+    programs = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(programs) == 3
+    return programs
+
+
+def test_share(tmp_path: pathlib.Path) -> None:
+    receiver, sender, _ = programs_of_share()
+    lines = re.findall(r"^    ((?:received|sent): .*)$", (ROOT / "docs" / "share.md").read_text().partition("## In Python")[2], re.MULTILINE)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    path = str(tmp_path / "socket")
+
+    def start(program: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True, env=environment)
+
+    with start(receiver) as receiving:
+        # The file is there before the process listens.
+        while not any(" 00010000 " in x and x.endswith(f" {path}") for x in pathlib.Path("/proc/net/unix").read_text().splitlines()):
+            assert receiving.poll() is None
+            time.sleep(0.001)
+        with start(sender) as sending:
+            outputs = receiving.communicate(timeout=300)[0], sending.communicate(timeout=300)[0]
+    assert (receiving.returncode, sending.returncode) == (0, 0)
+    assert outputs == (f"{lines[0]}\n", f"{lines[1]}\n") and "0 bytes copied" in lines[0] and "0 bytes copied" in lines[1]
+
+
+def test_share_and_multiprocessing(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(programs_of_share()[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, env=environment)
+    assert (result.stdout, result.stderr) == ("[42. 42. 42. 42.]\n", "")
+    assert f"It prints `{result.stdout.strip()}`" in (ROOT / "docs" / "share.md").read_text()
