@@ -79,6 +79,9 @@ typedef struct dlx_file dlx_file;         /* an open file of tensors */
 typedef struct dlx_loaded dlx_loaded;     /* tensors that were loaded from files */
 typedef struct dlx_listener dlx_listener; /* a socket at which other processes connect */
 typedef struct dlx_connection dlx_connection; /* a connection to another process */
+typedef struct dlx_publisher dlx_publisher;   /* the writer of a ring of slots */
+typedef struct dlx_subscription dlx_subscription; /* a reader of a ring of slots */
+typedef struct dlx_frame dlx_frame;       /* a tensor of a ring, which was received */
 typedef struct dlx_text dlx_text;         /* a text that the library made */
 
 /* What a function returns. New values may be added. */
@@ -785,6 +788,93 @@ DLX_API dlx_status dlx_connection_json(dlx_connection *connection, dlx_text **te
  * or not the other process still reads them: call dlx_connection_wait_released before. Tensors that were received stay
  * open. */
 DLX_API dlx_status dlx_connection_close(dlx_connection *connection, dlx_error *error);
+
+/* Rings. A ring is a number of slots, each of which holds a tensor of the same type and shape. A publisher writes frames
+ * into them, and the processes that have subscribed read them in place, without a message for each frame. docs/share.md
+ * has the rules. */
+
+/* What happens when subscribers are slower than the publisher. */
+enum {
+	DLX_RING_QUEUE = 1, /* a subscriber gets every frame; dlx_publisher_loan waits until all have released a slot */
+	DLX_RING_LATEST = 2 /* a subscriber gets the newest frame, and dlx_publisher_loan does not wait */
+};
+
+/* A ring. The caller owns it and what it points to, which may be freed after the call. */
+typedef struct dlx_ring {
+	const dlx_tensor_spec *spec; /* of each slot: the type and the shape; strides and flags must not be set */
+	dlx_device *device;          /* which has the memory of the slots, until the ring is closed; NULL is memory of the host */
+	int32_t slots;               /* 1 to 256; DLX_RING_LATEST needs two, and one more for each frame that a subscriber holds */
+	int32_t mode;                /* DLX_RING_* */
+	uint64_t reserved[4];        /* 0 */
+} dlx_ring;
+
+/* Makes a ring to which the other process can subscribe by name. The ring does not end with the connection: the caller
+ * closes the publisher. Fails with DLX_ERR_EXISTS if this process has published that name on the connection,
+ * DLX_ERR_INVALID for a wrong ring, DLX_ERR_NOT_SUPPORTED if the other process knows no rings or cannot open the memory,
+ * and, if the connection has ended, with what dlx_connection_error returns. */
+DLX_API dlx_status dlx_connection_publish(dlx_connection *connection, const char *name, const dlx_ring *ring,
+	int64_t timeout_ns, dlx_publisher **publisher, dlx_error *error);
+
+/* Lets the other process of a further connection subscribe to the ring by its name. */
+DLX_API dlx_status dlx_publisher_offer(dlx_publisher *publisher, dlx_connection *connection, int64_t timeout_ns,
+	dlx_error *error);
+
+/* Returns the tensor of a free slot, whose elements are anything. The caller fills it, and passes it to dlx_publisher_send,
+ * or closes it to give the slot back. Fails with DLX_ERR_OUT_OF_MEMORY in the mode DLX_RING_LATEST if the program itself
+ * uses too many slots. A slot of which the program has kept views or exports is not loaned again. */
+DLX_API dlx_status dlx_publisher_loan(dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor,
+	dlx_error *error);
+
+/* Passes a tensor that dlx_publisher_loan has returned to all subscribers. On success the handle of the tensor is closed;
+ * on failure the caller still has it. *sequence, unless sequence is NULL, is the number of the frame, from 1 on. Waits for
+ * unfinished work on the tensor, and fails with its error, or with DLX_ERR_INVALID if the tensor is not on loan. */
+DLX_API dlx_status dlx_publisher_send(dlx_publisher *publisher, dlx_tensor *tensor, int64_t timeout_ns,
+	uint64_t *sequence, dlx_error *error);
+
+/* Blocks until there are count subscribers. A frame that nobody has subscribed to is lost. */
+DLX_API dlx_status dlx_publisher_wait_readers(dlx_publisher *publisher, int32_t count, int64_t timeout_ns,
+	dlx_error *error);
+
+/* Blocks until no subscriber needs a frame that was sent. */
+DLX_API dlx_status dlx_publisher_wait_released(dlx_publisher *publisher, int64_t timeout_ns, dlx_error *error);
+
+/* Returns the subscribers, and how each gets the frames, as a JSON array. The caller closes the text. */
+DLX_API dlx_status dlx_publisher_json(dlx_publisher *publisher, dlx_text **text, dlx_error *error);
+
+/* Ends the ring, and calls that wait for it. Subscribers of a queue still receive what was sent. Tensors that were loaned
+ * stay open until they are closed. */
+DLX_API dlx_status dlx_publisher_close(dlx_publisher *publisher, dlx_error *error);
+
+/* Waits until the other process has published a ring of the name, and begins to receive its frames. Frames are used on
+ * device, or where the memory of the slots is opened if device is NULL. hold is how many frames of a ring of the mode
+ * DLX_RING_LATEST are held at once; 0 is 1. The caller closes the subscription. Fails with DLX_ERR_NOT_SUPPORTED if no
+ * device can open the memory, DLX_ERR_OUT_OF_MEMORY if the publisher has no slots for another subscriber, and, if the
+ * connection has ended, with what dlx_connection_error returns. */
+DLX_API dlx_status dlx_connection_subscribe(dlx_connection *connection, const char *name, dlx_device *device,
+	int32_t hold, int64_t timeout_ns, dlx_subscription **subscription, dlx_error *error);
+
+/* Waits for the next frame. The caller releases it. Fails with DLX_ERR_CLOSED when the publisher has ended the ring and all
+ * frames were received: *ended, unless ended is NULL, is then 1. Fails with DLX_ERR_OUT_OF_MEMORY if more frames would be held
+ * than the subscription allows, and, if the connection has ended, with what dlx_connection_error returns. */
+DLX_API dlx_status dlx_subscription_receive(dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame,
+	int32_t *ended, dlx_error *error);
+
+/* Ends a subscription, and calls that wait for it. Frames that were received stay valid until they are released. */
+DLX_API dlx_status dlx_subscription_close(dlx_subscription *subscription, dlx_error *error);
+
+/* Returns a tensor on the memory of a frame. It is read-only unless the elements were copied to another device. The
+ * caller closes it. The slot is given back when the frame is released and all such tensors and their views are closed. */
+DLX_API dlx_status dlx_frame_tensor(dlx_frame *frame, dlx_tensor **tensor, dlx_error *error);
+
+/* Sets *sequence to the number of the frame. The publisher's frames have the numbers from 1 on. */
+DLX_API dlx_status dlx_frame_sequence(dlx_frame *frame, uint64_t *sequence, dlx_error *error);
+
+/* Returns DLX_OK if the elements are those that were sent. It is for programs that have read them in place: after the end of
+ * the connection the publisher may write the slot again, and the function returns DLX_ERR_CLOSED. */
+DLX_API dlx_status dlx_frame_error(dlx_frame *frame, dlx_error *error);
+
+/* Releases a frame, which closes the handle. */
+DLX_API dlx_status dlx_frame_release(dlx_frame *frame, dlx_error *error);
 
 /* Returns the label of a tensor that was sent or received; that of a move is empty. The caller closes the text. */
 DLX_API dlx_status dlx_report_label(dlx_report *report, dlx_text **text, dlx_error *error);

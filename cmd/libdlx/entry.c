@@ -235,3 +235,30 @@ ENTRY(connection_json, (dlx_connection *connection, dlx_text **text, dlx_error *
 	(connection, text, error))
 ENTRY(connection_close, (dlx_connection *connection, dlx_error *error), NOTHING, (connection, error))
 ENTRY(report_label, (dlx_report *report, dlx_text **text, dlx_error *error), CLEAR(text), (report, text, error))
+ENTRY(connection_publish, (dlx_connection *connection, const char *name, const dlx_ring *ring, int64_t timeout_ns,
+	dlx_publisher **publisher, dlx_error *error), CLEAR(publisher),
+	(connection, (char *)name, (dlx_ring *)ring, timeout_ns, publisher, error))
+ENTRY(publisher_offer, (dlx_publisher *publisher, dlx_connection *connection, int64_t timeout_ns, dlx_error *error),
+	NOTHING, (publisher, connection, timeout_ns, error))
+ENTRY(publisher_loan, (dlx_publisher *publisher, int64_t timeout_ns, dlx_tensor **tensor, dlx_error *error),
+	CLEAR(tensor), (publisher, timeout_ns, tensor, error))
+ENTRY(publisher_send, (dlx_publisher *publisher, dlx_tensor *tensor, int64_t timeout_ns, uint64_t *sequence,
+	dlx_error *error), CLEAR(sequence), (publisher, tensor, timeout_ns, sequence, error))
+ENTRY(publisher_wait_readers, (dlx_publisher *publisher, int32_t count, int64_t timeout_ns, dlx_error *error), NOTHING,
+	(publisher, count, timeout_ns, error))
+ENTRY(publisher_wait_released, (dlx_publisher *publisher, int64_t timeout_ns, dlx_error *error), NOTHING,
+	(publisher, timeout_ns, error))
+ENTRY(publisher_json, (dlx_publisher *publisher, dlx_text **text, dlx_error *error), CLEAR(text),
+	(publisher, text, error))
+ENTRY(publisher_close, (dlx_publisher *publisher, dlx_error *error), NOTHING, (publisher, error))
+ENTRY(connection_subscribe, (dlx_connection *connection, const char *name, dlx_device *device, int32_t hold,
+	int64_t timeout_ns, dlx_subscription **subscription, dlx_error *error), CLEAR(subscription),
+	(connection, (char *)name, device, hold, timeout_ns, subscription, error))
+ENTRY(subscription_receive, (dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame, int32_t *ended,
+	dlx_error *error), CLEAR(frame) CLEAR(ended), (subscription, timeout_ns, frame, ended, error))
+ENTRY(subscription_close, (dlx_subscription *subscription, dlx_error *error), NOTHING, (subscription, error))
+ENTRY(frame_tensor, (dlx_frame *frame, dlx_tensor **tensor, dlx_error *error), CLEAR(tensor), (frame, tensor, error))
+ENTRY(frame_sequence, (dlx_frame *frame, uint64_t *sequence, dlx_error *error), CLEAR(sequence),
+	(frame, sequence, error))
+ENTRY(frame_error, (dlx_frame *frame, dlx_error *error), NOTHING, (frame, error))
+ENTRY(frame_release, (dlx_frame *frame, dlx_error *error), NOTHING, (frame, error))

@@ -282,6 +282,152 @@ static void sockets(const dlx_share_options *usual, const char *path) {
 	CHECK(unlink(path) == 0);
 }
 
+static void rings(const dlx_share_options *usual) {
+	dlx_connection *ends[2], *more[2];
+	dlx_publisher *publisher, *none;
+	dlx_subscription *subscription;
+	dlx_frame *frame, *second;
+	dlx_tensor *t, *u;
+	dlx_tensor_info info;
+	dlx_text *text;
+	int32_t ended;
+	uint64_t sequence;
+	Polled p = {.thread = pthread_self(), .stop = 1};
+	dlx_share_options options = *usual;
+	options.poll = poll_it;
+	options.poll_context = &p;
+	const dlx_tensor_spec spec = spec_of(float32, 2, shape);
+	dlx_ring ring = {.spec = &spec, .slots = 2, .mode = DLX_RING_QUEUE};
+	connect_both(&options, ends);
+	FAILS(DLX_ERR_CANCELED, dlx_connection_subscribe(ends[1], "frames", NULL, 0, 0, &subscription, &err));
+	CHECK(subscription == NULL);
+	OK(dlx_connection_publish(ends[0], "frames", &ring, 0, &publisher, &err));
+	FAILS(DLX_ERR_EXISTS, dlx_connection_publish(ends[0], "frames", &ring, 0, &none, &err));
+	CHECK(none == NULL);
+	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_wait_readers(publisher, 1, 1, &err));
+	OK(dlx_connection_subscribe(ends[1], "frames", NULL, 0, 0, &subscription, &err));
+	OK(dlx_publisher_wait_readers(publisher, 1, 0, &err));
+	OK(dlx_publisher_json(publisher, &text, &err));
+	CHECK(has(text, "\"mechanism\":\"map\",\"bytes_copied\":0"));
+	for (int i = 1; i <= 10; i++) { /* more than there are slots */
+		OK(dlx_publisher_loan(publisher, 0, &t, &err));
+		elements(t)[11] = (float)i;
+		OK(dlx_publisher_send(publisher, t, 0, &sequence, &err));
+		CHECK(sequence == (uint64_t)i);
+		FAILS(DLX_ERR_CLOSED, dlx_publisher_send(publisher, t, 0, &sequence, &err));
+		OK(dlx_subscription_receive(subscription, 0, &frame, &ended, &err));
+		OK(dlx_frame_sequence(frame, &sequence, &err));
+		OK(dlx_frame_tensor(frame, &u, &err));
+		OK(dlx_tensor_get_info(u, &info, &err));
+		CHECK(sequence == (uint64_t)i && ended == 0 && elements(u)[11] == (float)i && (info.flags & DLX_FLAG_READ_ONLY));
+		OK(dlx_frame_error(frame, &err));
+		if (i % 2 == 0) { /* a view keeps the slot */
+			OK(dlx_frame_release(frame, &err));
+			FAILS(DLX_ERR_TIMEOUT, dlx_publisher_wait_released(publisher, 1000000, &err));
+			OK(dlx_tensor_close(u, &err));
+		} else {
+			OK(dlx_tensor_close(u, &err));
+			OK(dlx_frame_release(frame, &err));
+		}
+		FAILS(DLX_ERR_CLOSED, dlx_frame_release(frame, &err));
+		FAILS(DLX_ERR_CLOSED, dlx_frame_tensor(frame, &u, &err));
+		OK(dlx_publisher_wait_released(publisher, 0, &err));
+	}
+	/* A loan that is closed is not sent. A tensor that is not on loan cannot be. */
+	OK(dlx_publisher_loan(publisher, 0, &t, &err));
+	OK(dlx_tensor_close(t, &err));
+	OK(dlx_tensor_alloc(cpu, &spec, NULL, 0, &t, &err));
+	FAILS(DLX_ERR_INVALID, dlx_publisher_send(publisher, t, 0, NULL, &err));
+	OK(dlx_tensor_close(t, &err));
+	/* Both slots hold frames: a loan waits, until the program stops it. */
+	for (int i = 0; i < 2; i++) {
+		OK(dlx_publisher_loan(publisher, 0, &t, &err));
+		OK(dlx_publisher_send(publisher, t, 0, NULL, &err));
+	}
+	p = (Polled){.thread = p.thread, .stop = 2};
+	FAILS(DLX_ERR_CANCELED, dlx_publisher_loan(publisher, 0, &t, &err));
+	FAILS(DLX_ERR_TIMEOUT, dlx_publisher_loan(publisher, 1000000, &t, &err));
+	CHECK(t == NULL);
+	/* Another connection gets the same ring. */
+	connect_both(usual, more);
+	dlx_subscription *other;
+	OK(dlx_publisher_offer(publisher, more[0], 0, &err));
+	OK(dlx_connection_subscribe(more[1], "frames", cpu, 0, 0, &other, &err));
+	OK(dlx_subscription_close(other, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_subscription_receive(other, 0, &frame, NULL, &err));
+	close_both(more);
+	/* After the end of the ring the subscriber has what was sent. */
+	OK(dlx_publisher_close(publisher, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_publisher_loan(publisher, 0, &t, &err));
+	OK(dlx_subscription_receive(subscription, 0, &frame, &ended, &err));
+	OK(dlx_subscription_receive(subscription, 0, &second, NULL, &err));
+	dlx_frame *no_more;
+	FAILS(DLX_ERR_CLOSED, dlx_subscription_receive(subscription, 0, &no_more, &ended, &err));
+	CHECK(ended == 1 && no_more == NULL);
+	OK(dlx_subscription_close(subscription, &err));
+	FAILS(DLX_ERR_CLOSED, dlx_subscription_close(subscription, &err));
+	OK(dlx_frame_release(frame, &err));
+	OK(dlx_frame_release(second, &err));
+
+	/* The newest frame, and no frame twice. */
+	ring = (dlx_ring){.spec = &spec, .device = cpu, .slots = 3, .mode = DLX_RING_LATEST};
+	OK(dlx_connection_publish(ends[0], "latest", &ring, 0, &publisher, &err));
+	OK(dlx_connection_subscribe(ends[1], "latest", cpu, 1, 0, &subscription, &err));
+	OK(dlx_publisher_wait_readers(publisher, 1, 0, &err));
+	for (int i = 0; i < 5; i++) {
+		OK(dlx_publisher_loan(publisher, 0, &t, &err));
+		OK(dlx_publisher_send(publisher, t, 0, NULL, &err));
+	}
+	OK(dlx_subscription_receive(subscription, 0, &frame, NULL, &err));
+	OK(dlx_frame_sequence(frame, &sequence, &err));
+	CHECK(sequence == 5);
+	OK(dlx_frame_release(frame, &err));
+	FAILS(DLX_ERR_TIMEOUT, dlx_subscription_receive(subscription, 1000000, &frame, &ended, &err));
+	CHECK(frame == NULL && ended == 0);
+	OK(dlx_subscription_close(subscription, &err));
+	OK(dlx_publisher_close(publisher, &err));
+
+	/* Wrong arguments. */
+	const dlx_ring wrong[] = {
+		{.spec = NULL, .slots = 2, .mode = DLX_RING_QUEUE},
+		{.spec = &spec, .slots = 0, .mode = DLX_RING_QUEUE},
+		{.spec = &spec, .slots = 257, .mode = DLX_RING_QUEUE},
+		{.spec = &spec, .slots = 2, .mode = DLX_RING_LATEST},
+		{.spec = &spec, .slots = 2, .mode = 3},
+		{.spec = &spec, .slots = 2, .mode = DLX_RING_QUEUE, .device = (dlx_device *)&spec},
+		{.spec = &spec, .slots = 2, .mode = DLX_RING_QUEUE, .reserved = {1}},
+	};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		FAILS(DLX_ERR_INVALID, dlx_connection_publish(ends[0], "x", &wrong[i], 0, &publisher, &err));
+	}
+	ring.mode = DLX_RING_QUEUE;
+	FAILS(DLX_ERR_INVALID, dlx_connection_publish(ends[0], NULL, &ring, 0, &publisher, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_publish(ends[0], "", &ring, 0, &publisher, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_publish(ends[0], "x", NULL, 0, &publisher, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_publish(ends[0], "x", &ring, 0, NULL, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_publish(ends[0], "x", &ring, -1, &publisher, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_subscribe(ends[0], NULL, NULL, 0, 0, &subscription, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_subscribe(ends[0], "x", NULL, -1, 0, &subscription, &err));
+	FAILS(DLX_ERR_INVALID, dlx_connection_subscribe(ends[0], "x", NULL, 0, 0, NULL, &err));
+	void *handles[] = {NULL, (void *)1, cpu, ends[0]};
+	for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
+		FAILS(DLX_ERR_INVALID, dlx_publisher_offer(handles[i], ends[0], 0, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_loan(handles[i], 0, &t, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_send(handles[i], NULL, 0, NULL, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_wait_readers(handles[i], 1, 0, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_wait_released(handles[i], 0, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_json(handles[i], &text, &err));
+		FAILS(DLX_ERR_INVALID, dlx_publisher_close(handles[i], &err));
+		FAILS(DLX_ERR_INVALID, dlx_subscription_receive(handles[i], 0, &frame, &ended, &err));
+		FAILS(DLX_ERR_INVALID, dlx_subscription_close(handles[i], &err));
+		FAILS(DLX_ERR_INVALID, dlx_frame_tensor(handles[i], &t, &err));
+		FAILS(DLX_ERR_INVALID, dlx_frame_sequence(handles[i], &sequence, &err));
+		FAILS(DLX_ERR_INVALID, dlx_frame_error(handles[i], &err));
+		FAILS(DLX_ERR_INVALID, dlx_frame_release(handles[i], &err));
+	}
+	close_both(ends);
+}
+
 /* The memory of a tensor may be passed by other means, as a descriptor. */
 static void memory(void) {
 	dlx_tensor *t, *view;
@@ -449,6 +595,7 @@ int main(int argc, char **argv) {
 	sockets(&options, path);
 	silent(&options);
 	memory();
+	rings(&options);
 	refused(&options);
 	OK(dlx_device_close(cpu, &err));
 	OK(dlx_registry_close(registry, &err));
