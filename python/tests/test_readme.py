@@ -41,33 +41,45 @@ def programs_of_share() -> list[str]:
     if not page.exists():
         pytest.skip("the repository around the package is not here")
     programs = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(programs) == 3
+    assert len(programs) == 5
     return programs
 
 
 def test_share(tmp_path: pathlib.Path) -> None:
-    receiver, sender, _ = programs_of_share()
+    receiver, sender = programs_of_share()[:2]
     lines = re.findall(r"^    ((?:received|sent): .*)$", (ROOT / "docs" / "share.md").read_text().partition("## In Python")[2], re.MULTILINE)
+    assert run_both(tmp_path, receiver, sender) == (f"{lines[0]}\n", f"{lines[1]}\n")
+    assert "0 bytes copied" in lines[0] and "0 bytes copied" in lines[1]
+
+
+def test_share_of_rings(tmp_path: pathlib.Path) -> None:
+    subscriber, publisher = programs_of_share()[2:4]
+    output, nothing = run_both(tmp_path, subscriber, publisher)
+    assert nothing == "" and f"The subscriber prints `{output.strip()}`" in (ROOT / "docs" / "share.md").read_text()
+
+
+def run_both(folder: pathlib.Path, listener: str, other: str) -> tuple[str, str]:
+    """Run two programs, the first of which listens, and return what they print."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    path = str(tmp_path / "socket")
+    path = str(folder / "socket")
 
     def start(program: str) -> subprocess.Popen[str]:
         return subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True, env=environment)
 
-    with start(receiver) as receiving:
+    with start(listener) as receiving:
         # The file is there before the process listens.
         while not any(" 00010000 " in x and x.endswith(f" {path}") for x in pathlib.Path("/proc/net/unix").read_text().splitlines()):
             assert receiving.poll() is None
             time.sleep(0.001)
-        with start(sender) as sending:
+        with start(other) as sending:
             outputs = receiving.communicate(timeout=300)[0], sending.communicate(timeout=300)[0]
     assert (receiving.returncode, sending.returncode) == (0, 0)
-    assert outputs == (f"{lines[0]}\n", f"{lines[1]}\n") and "0 bytes copied" in lines[0] and "0 bytes copied" in lines[1]
+    return outputs
 
 
 def test_share_and_multiprocessing(tmp_path: pathlib.Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(programs_of_share()[2])
+    program.write_text(programs_of_share()[4])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, env=environment)
     assert (result.stdout, result.stderr) == ("[42. 42. 42. 42.]\n", "")

@@ -13,6 +13,7 @@ A call on a connection that has ended raises EOFError if the other process has c
 process ended without closing it, such as one that was killed, and ConnectionAbortedError if one of the processes broke a
 rule of the format or exceeded a limit. TimeoutError is raised after timeout seconds.
 
+``Connection.publish`` makes a ring of slots, whose frames ``Connection.subscribe`` of other processes reads in place.
 ``pickling`` makes pickles of tensors pass memory, for multiprocessing.
 """
 
@@ -28,11 +29,26 @@ from typing import Any, NamedTuple, SupportsIndex, Union
 from . import _C
 from ._handle import Owner
 from ._pickling import pickling
+from ._ring import MODES, Frame, Publisher, Subscription
 from ._stream import _nanoseconds
 from ._types import Device, Shape, _extents
 from ._types import dtype as _dtype
 
-__all__ = ["Connection", "Listener", "Peer", "Report", "adopt", "connect", "copy", "empty", "listen", "pickling"]
+__all__ = [
+    "Connection",
+    "Frame",
+    "Listener",
+    "Peer",
+    "Publisher",
+    "Report",
+    "Subscription",
+    "adopt",
+    "connect",
+    "copy",
+    "empty",
+    "listen",
+    "pickling",
+]
 
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -130,6 +146,61 @@ class Connection(Owner):
         """
         tensor, report = _C.connection_receive(self._open(), device, _nanoseconds(timeout))
         return tensor, Report(json.loads(report))
+
+    def publish(
+        self,
+        name: str,
+        *,
+        shape: Shape,
+        dtype: object = "float32",
+        slots: SupportsIndex = 4,
+        mode: str = "queue",
+        device: object = None,
+        timeout: float | None = None,
+    ) -> Publisher:
+        """Make a ring of slots, to which the other process can subscribe by name. The caller closes it.
+
+        Each slot holds a tensor of the type and shape, on the device, or in host memory that only this process can
+        write. mode is "queue", in which every subscriber gets every frame, and a slow one makes loan wait, or "latest", in
+        which each gets the newest frame when it asks. A ring of the mode "latest" needs two slots, and one more for each frame
+        that a subscriber holds.
+
+        ValueError is raised for a ring that cannot be, or if this process has published the name on the connection, and
+        RuntimeError if the other process cannot open the memory.
+        """
+        if mode not in MODES:
+            raise ValueError(f"dlx: mode is {mode!r}: use 'queue' or 'latest'")
+        kind, count = _dtype(dtype), operator.index(slots)
+        if not 0 < count <= 256:
+            raise ValueError(f"dlx: a ring has 1 to 256 slots, and not {count}")
+        return Publisher(
+            _C.ring_publish(
+                self._open(),
+                name,
+                _extents(shape),
+                kind.code,
+                kind.bits,
+                kind.lanes,
+                device,
+                count,
+                MODES[mode],
+                _nanoseconds(timeout),
+            )
+        )
+
+    def subscribe(
+        self, name: str, *, device: object = None, hold: SupportsIndex = 1, timeout: float | None = None
+    ) -> Subscription:
+        """Wait until the other process has published a ring of the name, and begin to receive its frames.
+
+        Frames are used on the device, or where their memory was opened. hold is how many frames of a ring of the mode
+        "latest" are held at once. RuntimeError is raised if no device can open the memory, and MemoryError if the publisher has
+        no slots for another subscriber.
+        """
+        count = operator.index(hold)
+        if not 0 < count <= 256:
+            raise ValueError(f"dlx: 1 to 256 frames can be held, and not {count}")
+        return Subscription(_C.ring_subscribe(self._open(), name, device, count, _nanoseconds(timeout)), self)
 
     def wait_released(self, timeout: float | None = None) -> None:
         """Wait until the other process has released all tensors that were sent."""

@@ -255,7 +255,8 @@ static PyObject *go_live(PyObject *module, PyObject *ignored) {
     const struct GoLib *go = go_loaded();
     long long total = 0;
     const char *names[] = {"core.Buffer", "libdlx.tensor", "libdlx.file", "libdlx.loaded", "libdlx.stream", "libdlx.event",
-                           "libdlx.report", "libdlx.listener", "libdlx.connection"};
+                           "libdlx.report", "libdlx.listener", "libdlx.connection", "libdlx.publisher",
+                           "libdlx.subscription", "libdlx.frame"};
     for (size_t i = 0; go != NULL && i < sizeof names / sizeof *names; i++) {
         int64_t count;
         dlx_error e;

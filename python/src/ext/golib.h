@@ -18,7 +18,10 @@
     X(event_done) X(event_wait) X(event_close) X(metrics_json) X(load) X(loaded_json) X(loaded_at) X(loaded_close) \
     X(report_json) X(share_listen) X(listener_accept) X(listener_close) X(share_connect) X(share_adopt)                \
     X(share_alloc) X(share_copy) X(share_memory) X(connection_send) X(connection_receive) X(connection_wait_released)                \
-    X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)
+    X(connection_error) X(connection_get_info) X(connection_json) X(connection_close)                                  \
+    X(connection_publish) X(publisher_offer) X(publisher_loan) X(publisher_send) X(publisher_wait_readers)             \
+    X(publisher_wait_released) X(publisher_json) X(publisher_close) X(connection_subscribe)                            \
+    X(subscription_receive) X(subscription_close) X(frame_tensor) X(frame_sequence) X(frame_error) X(frame_release)
 
 struct GoLib {
 #define DECLARE(name) __typeof__(&dlx_##name) name;
@@ -48,6 +51,39 @@ dlx_tensor *go_source(const struct GoLib *go, Tensor *t, DLDevice target);
 int go_handoff(const struct GoLib *go, Tensor *t, dlx_stream *to);
 // go_result makes a tensor of one of libdlx, which it owns.
 PyObject *go_result(State *s, const struct GoLib *go, dlx_tensor *handle, bool copied);
+
+// --- share.c
+
+// The state of the thread that waits in a call of libdlx that signals end, while it does not have the interpreter's lock.
+extern _Thread_local PyThreadState *go_away;
+
+// WAITING calls a function of libdlx without the interpreter's lock; connections call check_signals meanwhile. The thread
+// that waits may be that of another call, whose signal handler makes this one.
+#define WAITING(status, call)                                                                                          \
+    do {                                                                                                               \
+        PyThreadState *outer = go_away;                                                                                \
+        go_away = PyEval_SaveThread();                                                                                 \
+        status = (call);                                                                                               \
+        PyEval_RestoreThread(go_away);                                                                                 \
+        go_away = outer;                                                                                               \
+    } while (0)
+
+// go_handle reads a handle, and the functions of libdlx. It returns -1 with an exception.
+static inline int go_handle(PyObject *number, void **handle, const struct GoLib **go) {
+    *handle = PyLong_AsVoidPtr(number);
+    *go = *handle == NULL && PyErr_Occurred() ? NULL : go_load();
+    return *go == NULL ? -1 : 0;
+}
+
+// go_number makes an integer of a handle, which close closes if that fails.
+PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *));
+// go_close_handle closes a handle. In a child of fork there is nothing to close.
+PyObject *go_close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *));
+// connection_exception sets the exception for an error of a call on a connection: its own if the connection has ended. That
+// of a signal's handler stays. It returns NULL.
+PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e);
+// sharable marks a new tensor of libdlx whose memory other processes use, or can. NULL stays NULL.
+PyObject *sharable(PyObject *result);
 
 // --- gofiles.c
 

@@ -1,46 +1,26 @@
-// Connections to other processes, by libdlx. In Python a connection or a listener is an integer, a handle, which libdlx
+// Connections to other processes, by libdlx; ring.c has their rings. In Python a connection or a listener is an integer, a handle, which libdlx
 // checks.
 #include "golib.h"
 
 #include <errno.h>
 
-// The state of the thread that waits in libdlx, while it does not have the interpreter's lock.
-static _Thread_local PyThreadState *away;
+_Thread_local PyThreadState *go_away;
 
 // check_signals is called by libdlx on the thread that waits: Ctrl-C and other signals end the call. context is the flag
 // of the interpreter.
 static int32_t check_signals(void *context) {
     const atomic_bool *ended = context;
-    if (away == NULL)
+    if (go_away == NULL)
         return 0;
     if (atomic_load(ended)) // the lock cannot be had any more
         return 1;
-    PyEval_RestoreThread(away);
+    PyEval_RestoreThread(go_away);
     int stop = PyErr_CheckSignals() != 0;
-    away = PyEval_SaveThread();
+    go_away = PyEval_SaveThread();
     return stop;
 }
 
-// WAITING calls a function of libdlx without the interpreter's lock. The thread that waits may be that of another call
-// whose signal handler makes this one.
-#define WAITING(status, call)                                                                                          \
-    do {                                                                                                               \
-        PyThreadState *outer = away;                                                                                   \
-        away = PyEval_SaveThread();                                                                                    \
-        status = (call);                                                                                               \
-        PyEval_RestoreThread(away);                                                                                    \
-        away = outer;                                                                                                  \
-    } while (0)
-
-// handle_of reads a handle, and the functions of libdlx. It returns -1 with an exception.
-static int handle_of(PyObject *number, void **handle, const struct GoLib **go) {
-    *handle = PyLong_AsVoidPtr(number);
-    *go = *handle == NULL && PyErr_Occurred() ? NULL : go_load();
-    return *go == NULL ? -1 : 0;
-}
-
-// number_of makes an integer of a handle, which close closes if that fails.
-static PyObject *number_of(void *handle, dlx_status (*close)(void *, dlx_error *)) {
+PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *)) {
     PyObject *number = PyLong_FromVoidPtr(handle);
     if (number == NULL) {
         PyThreadState *saved = PyEval_SaveThread();
@@ -77,8 +57,7 @@ static PyObject *share_exception(const dlx_error *e) {
     return go_exception(e);
 }
 
-// connection_exception sets the exception for an error of a call on a connection: its own if the connection has ended.
-static PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e) {
+PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e) {
     dlx_connection_info info;
     if (PyErr_Occurred())
         return NULL;
@@ -91,6 +70,8 @@ static PyObject *connection_exception(const struct GoLib *go, dlx_connection *c,
         else if (info.state == DLX_CONNECTION_REFUSED)
             type = PyExc_ConnectionAbortedError;
     }
+    if (type == NULL && e->status == DLX_ERR_EXISTS) // the name of a ring, and no file
+        return PyErr_Format(PyExc_ValueError, "dlx: %s", e->text);
     dlx_error why;
     if (type == NULL || go->connection_error(c, &why) == DLX_OK)
         return share_exception(e);
@@ -144,7 +125,7 @@ static PyObject *share_listen(PyObject *module, PyObject *args) {
     if (go != NULL && options_read(PyModule_GetState(module), go, tuple, &o) == 0) {
         dlx_status status;
         WAITING(status, go->share_listen(PyBytes_AsString(path), &o.options, &listener, &e));
-        result = status == DLX_OK ? number_of(listener, close_listener) : share_exception(&e);
+        result = status == DLX_OK ? go_number(listener, close_listener) : share_exception(&e);
     }
     Py_DECREF(path);
     return result;
@@ -159,11 +140,11 @@ static PyObject *listener_accept(PyObject *module, PyObject *args) {
     dlx_connection *connection = NULL;
     dlx_error e;
     dlx_status status;
-    if (!PyArg_ParseTuple(args, "OL:listener_accept", &number, &timeout) || handle_of(number, &listener, &go) != 0)
+    if (!PyArg_ParseTuple(args, "OL:listener_accept", &number, &timeout) || go_handle(number, &listener, &go) != 0)
         return NULL;
     WAITING(status, go->listener_accept(listener, timeout, &connection, &e));
     if (status == DLX_OK && !PyErr_Occurred())
-        return number_of(connection, close_connection);
+        return go_number(connection, close_connection);
     if (status == DLX_OK) // a signal came at the same time
         WAITING(status, go->connection_close(connection, &e));
     return share_exception(&e);
@@ -183,7 +164,7 @@ static PyObject *share_connect(PyObject *module, PyObject *args) {
         dlx_status status;
         WAITING(status, go->share_connect(PyBytes_AsString(path), &o.options, timeout, &connection, &e));
         if (status == DLX_OK && !PyErr_Occurred())
-            result = number_of(connection, close_connection);
+            result = go_number(connection, close_connection);
         else {
             if (status == DLX_OK)
                 WAITING(status, go->connection_close(connection, &e));
@@ -207,11 +188,10 @@ static PyObject *share_adopt(PyObject *module, PyObject *args) {
     if (go == NULL || options_read(PyModule_GetState(module), go, tuple, &o) != 0)
         return NULL;
     WAITING(status, go->share_adopt(fd, &o.options, &connection, &e));
-    return status == DLX_OK ? number_of(connection, close_connection) : share_exception(&e);
+    return status == DLX_OK ? go_number(connection, close_connection) : share_exception(&e);
 }
 
-// sharable marks a new tensor of libdlx whose memory other processes use, or can.
-static PyObject *sharable(PyObject *result) {
+PyObject *sharable(PyObject *result) {
     if (result != NULL)
         tensor_of(result)->memory->shared = true;
     return result;
@@ -304,7 +284,7 @@ static PyObject *connection_send(PyObject *module, PyObject *args) {
     void *connection;
     const struct GoLib *go;
     if (!PyArg_ParseTuple(args, "OOsL:connection_send", &number, &o, &label, &timeout) ||
-        handle_of(number, &connection, &go) != 0)
+        go_handle(number, &connection, &go) != 0)
         return NULL;
     if (!tensor_check(o)) {
         PyErr_SetString(PyExc_TypeError, "dlx: not a tensor");
@@ -344,7 +324,7 @@ static PyObject *connection_receive(PyObject *module, PyObject *args) {
     dlx_error e;
     dlx_status status;
     if (!PyArg_ParseTuple(args, "OOL:connection_receive", &number, &device, &timeout) ||
-        handle_of(number, &connection, &go) != 0)
+        go_handle(number, &connection, &go) != 0)
         return NULL;
     if (device != Py_None && (parse_device(device, &id) != 0 || (opened = go_device(go, id)) == NULL))
         return NULL;
@@ -376,7 +356,7 @@ static PyObject *connection_wait_released(PyObject *module, PyObject *args) {
     dlx_error e;
     dlx_status status;
     if (!PyArg_ParseTuple(args, "OL:connection_wait_released", &number, &timeout) ||
-        handle_of(number, &connection, &go) != 0)
+        go_handle(number, &connection, &go) != 0)
         return NULL;
     WAITING(status, go->connection_wait_released(connection, timeout, &e));
     if (status != DLX_OK || PyErr_Occurred())
@@ -390,7 +370,7 @@ static PyObject *connection_check(PyObject *module, PyObject *number) {
     void *connection;
     const struct GoLib *go;
     dlx_error e;
-    if (handle_of(number, &connection, &go) != 0)
+    if (go_handle(number, &connection, &go) != 0)
         return NULL;
     if (go->connection_error(connection, &e) != DLX_OK)
         return connection_exception(go, connection, &e);
@@ -403,20 +383,19 @@ static PyObject *connection_json(PyObject *module, PyObject *number) {
     const struct GoLib *go;
     dlx_text *text = NULL;
     dlx_error e;
-    if (handle_of(number, &connection, &go) != 0)
+    if (go_handle(number, &connection, &go) != 0)
         return NULL;
     return go->connection_json(connection, &text, &e) == DLX_OK ? go_text(go, text) : go_exception(&e);
 }
 
-// close_handle closes a handle. In a child of fork there is nothing to close.
-static PyObject *close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *)) {
+PyObject *go_close_handle(PyObject *number, dlx_status (*close)(void *, dlx_error *)) {
     void *handle;
     const struct GoLib *go;
     dlx_error e;
     dlx_status status;
     if (go_loaded() != NULL && !go_usable())
         Py_RETURN_NONE;
-    if (handle_of(number, &handle, &go) != 0)
+    if (go_handle(number, &handle, &go) != 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     status = close(handle, &e);
@@ -428,12 +407,12 @@ static PyObject *close_handle(PyObject *number, dlx_status (*close)(void *, dlx_
 
 static PyObject *connection_close(PyObject *module, PyObject *number) {
     (void)module;
-    return close_handle(number, close_connection);
+    return go_close_handle(number, close_connection);
 }
 
 static PyObject *listener_close(PyObject *module, PyObject *number) {
     (void)module;
-    return close_handle(number, close_listener);
+    return go_close_handle(number, close_listener);
 }
 
 PyMethodDef share_methods[] = {
