@@ -442,8 +442,9 @@ def test_go_receives_and_sends(tmp_path: pathlib.Path) -> None:
             for frame, report in c:
                 got.append((frame.tolist(), report.bytes_copied))
                 del frame  # the command waits for that
-            assert got == [([0, 1, 2, 3, 4, 5], 0), ([[1, 1], [1, 1]], 0)]
-        assert sender.wait() == 0
+            sent = json.loads(sender.communicate(timeout=LIMIT)[0])["result"]
+        assert got == [([0, 1, 2, 3, 4, 5], 0), ([[1, 1], [1, 1]], 0)]
+        assert sender.returncode == 0 and sent["bytes_copied"] == 0
 
 
 def _connect(path: pathlib.Path, process: subprocess.Popen[Any]) -> share.Connection:
