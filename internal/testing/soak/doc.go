@@ -9,6 +9,7 @@
 //   - Tensors are exported and imported, and passed to another goroutine with unfinished work on them.
 //   - Streams of different devices wait for each other by semaphores. A program wraps its own OpenGL
 //     context, and maps one memfd several times.
+//   - Tensors go to another process and come back, by package share.
 //   - Contexts end and devices close in the middle.
 //
 // The model keeps by value what every tensor must contain. It also knows which tensors share bytes, are

@@ -145,6 +145,7 @@ var choices = []struct {
 	{2, (*drawer).give},
 	{2, (*drawer).receive},
 	{2, (*drawer).alias},
+	{4, (*drawer).over},
 	{2, (*drawer).openDevice},
 	{3, (*drawer).closeDevice},
 	{1, func(d *drawer) { d.add(collect{}) }},

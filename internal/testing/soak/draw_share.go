@@ -34,6 +34,36 @@ func (d *drawer) alias() {
 	d.syms = append(d.syms, &v)
 }
 
+// over draws a tensor that goes to another process and comes back: often a part of memory that it can open, as
+// slots of a buffer are.
+func (d *drawer) over() {
+	if !parts.HasPeers || d.full() {
+		return
+	}
+	of := d.pick(nil)
+	if d.IntN(3) > 0 {
+		if of = d.pick(func(s *sym) bool { return s.kind == Exportable && s.host }); of == nil {
+			of = d.make(Exportable)
+		}
+		if d.IntN(2) == 0 {
+			of = d.viewOf(of, []viewKind{viewSlice, viewReverse, viewIndex, viewTranspose}[d.IntN(4)])
+		}
+	}
+	if of == nil {
+		return
+	}
+	s := &over{v: d.p.vars, of: of.id, dev: d.IntN(len(d.world))}
+	if !of.shared && d.IntN(2) == 0 {
+		s.write = d.Uint64()>>40 | 1
+	}
+	d.p.vars++
+	v := *of
+	v.id, v.family, v.closed, v.shared, v.dev, v.kind = s.v, s.v, false, false, s.dev, Plain
+	v.host = d.idOf(s.dev).Type.HostAccessible()
+	d.add(s)
+	d.syms = append(d.syms, &v)
+}
+
 // symLink is a link between two streams.
 type symLink struct{ id, from, to int }
 

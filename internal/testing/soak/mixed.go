@@ -193,6 +193,12 @@ func wanted(w *World) []combination {
 			rows = append(rows, combination{Kind: MemFD.String(), Op: "alias", Option: option})
 		}
 	}
+	if parts.HasPeers {
+		rows = append(rows, combination{Op: "over", Option: "shared"}, combination{Op: "over", Option: "copied"})
+		for name := range names {
+			rows = append(rows, combination{Op: "over", Device: name})
+		}
+	}
 	return append(rows,
 		combination{Op: "link"}, combination{Op: "close_link"}, combination{Op: "link_handoff", Option: stream.SemaphoreWait.String()},
 		combination{Op: "give", Option: "pending"}, combination{Op: "receive"}, combination{Op: "crowd"})

@@ -41,6 +41,8 @@ var planted = []mutant{
 	{name: "what is copied together comes in another order", edits: []edit{{"exchange/toall.go", "b.results[item.index] = t", "b.results[c.items[len(c.items)-1-i].index] = t"}}},
 	{name: "what is copied together waits for its first source", test: "./stream TestSubmitWaitsForEachSource", edits: []edit{{"stream/uses.go", "if last != nil && sameEvent(privateCore.LastWrite(u.at(i)), last) {", "if last != nil {"}}},
 	{name: "the host sees memory of a renderer elsewhere", tags: true, edits: []edit{{"backends/vulkan/imported.go", "whole: b.MemorySize, host: b.Mapped,", "whole: b.MemorySize, host: b.Mapped + 4,"}}},
+	{name: "memory is written while another process reads it", edits: []edit{{"share/send.go", "p.root.Used(&x.lease)", "_ = &x.lease"}}},
+	{name: "a tensor of another process begins where its memory does", edits: []edit{{"share/parcel.go", "Offset: t.Offset() - b.Memory().Offset,", "Offset: 0,"}}},
 	{name: "what is joined lies in one place", edits: []edit{{"core/join.go", "part, by, err := j.part(at, t)", "part, by, err := j.part(0, t)"}}},
 	{name: "a slice is not pinned", mode: "collector", edits: []edit{{"core/element.go", "\tp.Pin(first)\n", "\t_ = first\n"}}},
 	{name: "a device closes with memory in use", rare: true, edits: []edit{{"backends/internal/devicebase/device.go", "d.open.Set(\"memory\", d.Memories)", "d.open.Set(\"memory\", 0)"}}},

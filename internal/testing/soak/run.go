@@ -36,6 +36,7 @@ type World struct {
 	Cover   *Coverage
 	Tight   bool          // descriptors or memory are short: calls may fail for that
 	Timeout time.Duration // of a program
+	Peer    *parts.Peer   // another process, which sends tensors back; nil if there is none
 }
 
 // Device is a device that programs use.

@@ -29,6 +29,9 @@ import (
 const childVariable = "DLX_SOAK_JOB"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(peerVariable) != "" {
+		os.Exit(servePeer())
+	}
 	if text := os.Getenv(childVariable); text != "" {
 		os.Exit(child(text))
 	}
@@ -46,6 +49,11 @@ func child(text string) int {
 		return unready
 	}
 	devices, err := openWorld()
+	var peer *parts.Peer
+	endPeer := func() error { return nil }
+	if err == nil {
+		peer, endPeer, err = startPeer(devices)
+	}
 	if err == nil {
 		err = j.Limits.Set()
 	}
@@ -53,7 +61,7 @@ func child(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return unready
 	}
-	w := &World{Devices: devices, Cover: NewCoverage(), Tight: j.Limits != parts.Limits{}, Timeout: 2 * time.Minute}
+	w := &World{Devices: devices, Cover: NewCoverage(), Peer: peer, Tight: j.Limits != parts.Limits{}, Timeout: 2 * time.Minute}
 	if j.Repeat > 0 { // one program that is being made short
 		w.Timeout = 20 * time.Second
 	}
@@ -75,6 +83,10 @@ func child(text string) int {
 	}
 	close(stop)
 	dlpack.Flush()
+	if err := endPeer(); err != nil {
+		fmt.Fprintln(os.Stderr, "the other process:", err)
+		return 3
+	}
 	for _, d := range devices {
 		if err := d.Close(); err != nil {
 			fmt.Fprintf(os.Stderr, "closing %s: %v\n", d.Name, err)

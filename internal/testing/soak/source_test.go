@@ -52,11 +52,19 @@ func TestSourceRuns(t *testing.T) {
 	args := []string{"vet"}
 	for seed := uint64(1); seed <= 8; seed++ {
 		w := &World{Devices: world, Cover: NewCoverage(), Timeout: time.Minute}
+		peer, endPeer, err := startPeer(world)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Peer = peer
 		traces := t.TempDir()
 		j := Job{Seed: seed, Traces: traces}
 		var said strings.Builder
 		if !j.Run(w, &said) {
 			t.Fatal(said.String())
+		}
+		if err := endPeer(); err != nil {
+			t.Error(err)
 		}
 		source, err := Source(traces, names, seed)
 		if err != nil {
