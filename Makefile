@@ -242,7 +242,7 @@ quick-nocgo: ## Everything builds without tags, with and without cgo, and for ot
 	CGO_ENABLED=0 $(GOTESTSUM) -- $(GOTESTFLAGS) -short $(UNCGO)
 
 # Packages whose concurrency is written by hand, over the fakes of their drivers. test-race has all.
-HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./share ./backends/cpu \
+HAMMERED := ./core ./core/coretest ./core/dlpack ./stream ./exchange/... ./share ./internal/doctor ./backends/cpu \
 	./backends/internal/blockpool ./backends/internal/reaper ./backends/internal/relay ./backends/internal/devicebase \
 	./backends/internal/cudalike ./backends/internal/cmdqueue ./backends/metal/internal/engine
 quick-race: ## The quick tests of what has goroutines, on fakes of drivers, under the race detector

@@ -272,7 +272,8 @@ func (s *server) check(seed uint64) error {
 // process after the other that calls [Dial], until ctx ends; it then returns nil. It removes the
 // socket at the end. It calls done, unless that is nil, after each process.
 //
-// Listen returns core.ErrInvalid if path cannot be used, and core.ErrExists if something is there.
+// Listen replaces a socket that a dead process has left at path. It returns core.ErrInvalid if path cannot be used, and
+// core.ErrExists if another process listens there or something else is there.
 func Listen(ctx context.Context, path string, mode fs.FileMode, o Options, done func(Credentials, error)) error {
 	l, err := listen(path, mode)
 	if err != nil {
@@ -313,8 +314,11 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if err = unix.Fchmod(fd, uint32(mode.Perm())); err == nil {
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 	}
+	if errors.Is(err, unix.EADDRINUSE) && removeStale(path) {
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	}
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, core.Errorf(core.ErrExists, "doctor", call, "%s exists: choose another path, or remove it if nothing listens there", path)
+		return nil, core.Errorf(core.ErrExists, "doctor", call, "%s exists, and is no socket, or another process listens there: choose another path", path)
 	}
 	if err != nil {
 		return nil, core.Errorf(core.ErrInvalid, "doctor", call, "no socket at %s (a path has at most 107 bytes): %v", path, err)
@@ -325,6 +329,28 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 		return nil, core.Errorf(core.ErrInvalid, "doctor", call, "no socket at %s: %v", path, err)
 	}
 	return l, nil
+}
+
+// removeStale removes a socket that a process has left which did not end well, as in a container that is started
+// again. It reports whether it did. It locks the folder, so that no two processes remove each other's socket.
+func removeStale(path string) bool {
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	defer folder.Close()
+	if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return false
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return false
+	}
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	return errors.Is(err, unix.ECONNREFUSED) && os.Remove(path) == nil
 }
 
 // listening makes a listener of a socket at path. The caller still owns f.

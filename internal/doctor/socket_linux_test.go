@@ -275,6 +275,15 @@ func TestListenFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	path = filepath.Join(t.TempDir(), "socket")
+	stale, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Listen(ctx, path, 0o600, Options{}, nil); !errors.Is(err, core.ErrExists) {
+		t.Errorf("a path where another process listens: %v", err)
+	}
+	stale.SetUnlinkOnClose(false)
+	_ = stale.Close() // its socket is left, and is replaced
 	ended := make(chan error, 1)
 	went := make(chan error, 1)
 	go func() { ended <- Listen(ctx, path, 0o640, Options{}, func(_ Credentials, err error) { went <- err }) }()
