@@ -307,3 +307,21 @@ func TestListenFails(t *testing.T) {
 		t.Errorf("the socket is left: %v", err)
 	}
 }
+
+// A process that is killed meanwhile ends the examination, and not the process that asks.
+func TestDialAProcessThatIsKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	background(t, process{driver: "a crashes"}.command("listen "+path)(t.Context()))
+	devices, closeAll := open("a")
+	defer closeAll()
+	r := dial(t, path, Options{Devices: []core.Device{devices[1], devices[0]}})
+	if f := of(t, r, "memory as opaque_fd"); f.Verdict != Fails || !strings.Contains(f.Why, "has ended during this") {
+		t.Errorf("%+v", f)
+	}
+	if f := of(t, r, "memory as mem_fd"); f.Verdict != NotTried || !strings.Contains(f.Why, "has ended") {
+		t.Errorf("%+v", f)
+	}
+	if !r.HostShared { // memfd has worked before
+		t.Errorf("%+v", r)
+	}
+}

@@ -2,8 +2,11 @@ package doctor
 
 import (
 	"fmt"
+	"math/bits"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -108,6 +111,31 @@ func whyTrace(f *failure, tracer, target *Facts, mine bool) cause {
 	return whyRefused(tracer, target, me, it)
 }
 
+// capabilityNames are the names of the bits of a set of capabilities.
+var capabilityNames = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
+	NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN
+	SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG
+	WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE`)
+
+// capabilities names the first three capabilities of a set, and says how many others there are.
+func capabilities(set uint64) string {
+	var names []string
+	for set != 0 && len(names) < 3 {
+		bit := bits.TrailingZeros64(set)
+		set &= set - 1
+		name := strconv.Itoa(bit)
+		if bit < len(capabilityNames) {
+			name = capabilityNames[bit]
+		}
+		names = append(names, "CAP_"+name)
+	}
+	text := strings.Join(names, ", ")
+	if n := bits.OnesCount64(set); n > 0 {
+		text += fmt.Sprintf(" and %d others", n)
+	}
+	return text
+}
+
 // whyRefused explains EPERM, by the rules of ptrace(2) in the order in which the system applies
 // them.
 func whyRefused(tracer, target *Facts, me, it string) cause {
@@ -126,7 +154,7 @@ func whyRefused(tracer, target *Facts, me, it string) cause {
 		case target.Dumpable == 0 || target.Dumpable == 2:
 			return sure("let the other process call prctl(PR_SET_DUMPABLE, 1), or start it as its user", "%s is not dumpable, as a process that has changed its user, and %s lacks CAP_SYS_PTRACE", it, me)
 		case target.Capabilities&^tracer.Capabilities != 0:
-			return sure("give both the same capabilities", "%s has capabilities that %s lacks (%#x), and %s lacks CAP_SYS_PTRACE", it, me, target.Capabilities&^tracer.Capabilities, me)
+			return sure("give both the same capabilities", "%s has capabilities that %s lacks (%s), and %s lacks CAP_SYS_PTRACE", it, me, capabilities(target.Capabilities&^tracer.Capabilities), me)
 		}
 	}
 	switch {
