@@ -15,10 +15,11 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-// The variables of the child: the folder of its regions and the target of the server.
+// The variables of the child: the folder of its regions, the target of the server and the model.
 const (
 	childFolder = "DLX_TRITON_CHILD_FOLDER"
 	childTarget = "DLX_TRITON_CHILD_TARGET"
+	childModel  = "DLX_TRITON_CHILD_MODEL"
 )
 
 // runChild sends a request, reports that on its standard output, and waits to be killed.
@@ -35,7 +36,7 @@ func runChild(string) {
 	if err != nil {
 		fail(err)
 	}
-	if _, err := c.Infer(context.Background(), "identity", map[string]*core.Tensor{"IN": x}, InferOptions{}); err != nil {
+	if _, err := c.Infer(context.Background(), os.Getenv(childModel), map[string]*core.Tensor{"IN": x}, InferOptions{}); err != nil {
 		fail(err)
 	}
 	fmt.Println("sent")
@@ -43,10 +44,10 @@ func runChild(string) {
 }
 
 // startChild returns when the child has sent its request. kill kills it, and returns when it has ended.
-func startChild(t *testing.T, folder, target string) (kill func()) {
+func startChild(t *testing.T, folder, target, model string) (pid int, kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), childVariable+"=send", childFolder+"="+folder, childTarget+"="+target)
+	command.Env = append(os.Environ(), childVariable+"=send", childFolder+"="+folder, childTarget+"="+target, childModel+"="+model)
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -67,7 +68,7 @@ func startChild(t *testing.T, folder, target string) (kill func()) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "sent\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	return kill
+	return command.Process.Pid, kill
 }
 
 // The regions of a killed process are removed by the next client, and taken away from the server. Those of a living
@@ -79,7 +80,7 @@ func TestRegionsOfKilledProcesses(t *testing.T) {
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kill := startChild(t, f.folder, target)
+	_, kill := startChild(t, f.folder, target, "identity")
 	left := files(t, f.folder)
 	if len(left) != 2 || f.left() != 1 {
 		t.Fatal(left, f.left())
