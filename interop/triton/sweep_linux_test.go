@@ -147,3 +147,22 @@ func TestFilesAreLocked(t *testing.T) {
 		t.Fatal("removed:", removed)
 	}
 }
+
+// An input in a mapped file that was truncated is an error, not the end of the process. Large inputs are copied in pieces.
+func TestTruncatedInput(t *testing.T) {
+	f := newFake(t)
+	c := dial(t, f, "grpc", Options{})
+	large := patterned(t, core.TypeUint8, 5<<20+3)
+	wantEqual(t, infer(t, c, "identity", InferOptions{}, map[string]*core.Tensor{"IN": large}).Outputs["OUT"], large)
+	m, err := newFile(t.TempDir(), 8<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	x := coretest.Keep(t)(core.Wrap(core.Memory{ID: core.CPU, Handle: m.base(), Size: 8 << 20}, core.Spec{DType: core.TypeUint8, Shape: []int64{8 << 20}}))
+	if err := os.Truncate(m.path, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Infer(t.Context(), "identity", map[string]*core.Tensor{"IN": x}, InferOptions{})
+	coretest.WantError(t, err, core.ErrInvalid, "a file that was truncated")
+}
