@@ -131,7 +131,9 @@ func (c *Conn) order(ctx context.Context, x *heldTensor, device core.Device, r *
 		}
 		return x.result, nil
 	}
-	waited, err := x.order.wait(ctx, c, device, x.message.value)
+	bound, stop := c.bound(ctx)
+	defer stop()
+	waited, err := x.order.wait(bound, c, device, x.message.value)
 	if err != nil {
 		if isOf(ctx, err) {
 			return nil, err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +33,10 @@ type Conn struct {
 	ended   chan struct{} // closed when all that it had open is closed
 
 	mu       sync.Mutex
-	err      error         // why it has ended
-	changed  chan struct{} // closed when something below changes; nil if nobody waits for that
-	greeted  bool          // the peer has said what it can
+	err      error           // why it has ended
+	waiters  []chan struct{} // of calls of await, which get an element when something below changes
+	idlers   []chan struct{} // that no call uses
+	greeted  bool            // the peer has said what it can
 	peer     Peer
 	limits   Limits // of the peer
 	features uint64 // of the peer
@@ -47,6 +48,8 @@ type Conn struct {
 	orderer
 	receiver
 	rings
+	probe    probe // of read, like heldSlab
+	heldSlab slab[heldTensor]
 }
 
 var liveConns = live.NewCounter("share.Conn")
@@ -218,33 +221,62 @@ func (c *Conn) await(ctx context.Context, call string, ready func() bool) error 
 	if c == nil || c.socket == nil {
 		return noConn(call)
 	}
-	for {
-		c.mu.Lock()
-		if c.err != nil {
-			defer c.mu.Unlock()
-			return c.err
+	var changed chan struct{}
+	c.mu.Lock()
+	for c.err == nil && !ready() {
+		if changed == nil {
+			changed = c.addWaiter()
 		}
-		if ready() {
-			return nil
-		}
-		if c.changed == nil {
-			c.changed = make(chan struct{})
-		}
-		changed := c.changed
 		c.mu.Unlock()
 		select {
 		case <-changed:
+			c.mu.Lock()
 		case <-ctx.Done():
+			c.mu.Lock()
+			c.dropWaiter(changed)
+			c.mu.Unlock()
 			return ctx.Err()
 		}
 	}
+	if changed != nil {
+		c.dropWaiter(changed)
+	}
+	if c.err != nil {
+		defer c.mu.Unlock()
+		return c.err
+	}
+	return nil
+}
+
+// addWaiter returns a channel that gets an element at each change. c.mu is held.
+func (c *Conn) addWaiter() (w chan struct{}) {
+	if last := len(c.idlers) - 1; last >= 0 {
+		w, c.idlers = c.idlers[last], c.idlers[:last]
+	} else {
+		w = make(chan struct{}, 1)
+	}
+	c.waiters = append(c.waiters, w)
+	return w
+}
+
+// dropWaiter ends the use of a channel. c.mu is held.
+func (c *Conn) dropWaiter(w chan struct{}) {
+	i := slices.Index(c.waiters, w)
+	c.waiters = slices.Delete(c.waiters, i, i+1)
+	select {
+	case <-w:
+	default:
+	}
+	c.idlers = append(c.idlers, w)
 }
 
 // notify wakes those that wait. c.mu is held.
 func (c *Conn) notify() {
-	if c.changed != nil {
-		close(c.changed)
-		c.changed = nil
+	for _, w := range c.waiters {
+		select {
+		case w <- struct{}{}:
+		default: // it has one
+		}
 	}
 }
 
@@ -288,24 +320,6 @@ func (c *Conn) ends(err error) bool {
 	return true
 }
 
-// begin begins a message in scratch. The caller holds writing.
-func (c *Conn) begin(k kind, fds int) {
-	c.scratch = appendHeader(c.scratch[:0], header{kind: k, fds: fds})
-}
-
-// tryMessage sends a message, unless the peer has to read first. The caller holds writing, or the
-// connection has no goroutines yet.
-func (c *Conn) tryMessage(k kind, payload func([]byte) []byte) (bool, error) {
-	c.begin(k, 0)
-	c.scratch = payload(c.scratch)
-	finish(c.scratch, c.sequence)
-	written, err := c.socket.try(c.scratch, -1)
-	if written {
-		c.sequence++
-	}
-	return written, err
-}
-
 // lock takes one of the channels that serve as locks.
 func (c *Conn) lock(ctx context.Context, l chan struct{}) error {
 	select {
@@ -320,121 +334,6 @@ func (c *Conn) lock(ctx context.Context, l chan struct{}) error {
 		return c.Err()
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// put writes the message in scratch, with a descriptor if fd is not -1, and ends the connection if
-// the socket fails. The caller holds writing. A message is written whole or not at all: if ctx ends first, the connection goes on.
-func (c *Conn) put(ctx context.Context, fd int) error {
-	finish(c.scratch, c.sequence)
-	written, err := c.socket.try(c.scratch, fd)
-	if !written && err == nil {
-		err = c.putLater(ctx, fd)
-	}
-	if err == nil {
-		c.sequence++
-		return nil
-	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case isFull(err):
-		return systemError(core.ErrOutOfMemory, "sendmsg", err, "no message can be sent now")
-	case isBroken(err): // what the peer has written before may say why: read finds out
-		<-c.life.Done()
-	case c.ends(lost(err)):
-		_ = c.socket.Close()
-	}
-	return c.Err()
-}
-
-// putLater waits until the peer has read enough.
-func (c *Conn) putLater(ctx context.Context, fd int) error {
-	for {
-		if err := c.socket.SetWriteDeadline(time.Time{}); err != nil {
-			return err
-		}
-		if err := c.Err(); err != nil { // fail may have set the deadline before
-			return err
-		}
-		stop := context.AfterFunc(ctx, func() { _ = c.socket.SetWriteDeadline(time.Unix(1, 0)) })
-		err := c.socket.write(c.scratch, fd)
-		stop()
-		// The end of an earlier call's ctx may have set the deadline late.
-		if !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil || c.life.Err() != nil {
-			return err
-		}
-	}
-}
-
-// write sends what was released or freed until the connection ends.
-func (c *Conn) write() {
-	for {
-		select {
-		case <-c.wake:
-		case <-c.life.Done():
-			return
-		}
-		if err := c.lock(context.Background(), c.writing); err != nil {
-			return
-		}
-		err := c.flush(context.Background())
-		<-c.writing
-		if err != nil {
-			c.fail(err) // unless it has failed
-			return
-		}
-	}
-}
-
-// awaken makes the writer look for something to write.
-func (c *Conn) awaken() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// flush writes all that was released or freed before. The caller holds writing.
-func (c *Conn) flush(ctx context.Context) error {
-	for {
-		c.mu.Lock()
-		released, results, forgotten, notes := c.released, c.results, c.forgotten, c.notes
-		n := min(len(released), maxReleased)
-		switch {
-		case len(notes) > 0: // before the end of a memory that a ring lies in
-			c.begin(notes[0].kind, 0)
-			c.scratch = append(c.scratch, notes[0].payload...)
-		case n > 0:
-			c.begin(kindReleased, 0)
-			c.scratch = appendReleased(c.scratch, released[:n])
-		case len(results) > 0: // before a semaphore is forgotten
-			c.begin(kindOrder, 0)
-			c.scratch = appendResult(c.scratch, results[0])
-		case len(forgotten) > 0:
-			c.begin(kindForget, 0)
-			c.scratch = appendForget(c.scratch, forgotten[0])
-		default:
-			c.mu.Unlock()
-			return nil
-		}
-		c.mu.Unlock()
-		if err := c.put(ctx, -1); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		switch { // unless the connection has ended, and dropped them
-		case len(notes) > 0:
-			c.notes = c.notes[min(1, len(c.notes)):]
-		case n > 0 && len(c.released) >= n:
-			c.released = c.released[:copy(c.released, c.released[n:])]
-		case n > 0:
-		case len(results) > 0:
-			c.results = c.results[min(1, len(c.results)):]
-		case len(c.forgotten) > 0:
-			c.forgotten = c.forgotten[:copy(c.forgotten, c.forgotten[1:])]
-		}
-		c.mu.Unlock()
 	}
 }
 
@@ -457,6 +356,7 @@ func (c *Conn) read() {
 		}
 		if err == nil {
 			err = c.handle(b[:n], fds, sequence)
+			runtime.Gosched() // the call that has waited for the message goes on before this looks for another one
 		} else if errors.Is(err, errNoDescriptor) {
 			closeFDs(fds)
 			err = c.handleLost(b[:n], sequence)
@@ -515,6 +415,16 @@ func (c *Conn) handle(b []byte, fds []int, sequence uint64) error {
 		err = violation("kind %d of messages is not known to version %d", h.kind, wireVersion)
 	}
 	return err
+}
+
+// describe is the function describe, but remembers the devices of the options.
+func (c *Conn) describe(d core.Device) PeerDevice {
+	for i, x := range c.options.Devices {
+		if x == d {
+			return c.self[i]
+		}
+	}
+	return describe(d)
 }
 
 // greet notes what the peer can.

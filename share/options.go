@@ -79,6 +79,7 @@ func (o *Options) check() (err error) {
 	if len(o.Devices) > maxDevices {
 		return core.Errorf(core.ErrInvalid, "share", "Options", "%d devices were given; %d are possible", len(o.Devices), maxDevices)
 	}
+	o.Devices = slices.Clone(o.Devices)
 	for i, d := range o.Devices {
 		if d == nil {
 			return core.Errorf(core.ErrInvalid, "share", "Options", "Devices[%d] is nil", i)

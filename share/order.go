@@ -135,14 +135,14 @@ func (c *Conn) newLane(ctx context.Context, d core.Device) (*lane, error) {
 	c.mu.Lock()
 	peer := c.peer.Devices
 	c.mu.Unlock()
-	self := describe(d)
+	self := c.describe(d)
 	var reasons []error
 	for i, maker := range append([]core.Device{d}, c.options.Devices...) {
 		e, ok := core.As[core.SemaphoreExporter](maker)
 		if !ok || i > 0 && maker == d {
 			continue
 		}
-		from := describe(maker)
+		from := c.describe(maker)
 		for _, t := range e.SemaphoreExportTypes() {
 			if maker != d {
 				if err := self.opens(&from, t, self.SemaphoreImports); err != nil {

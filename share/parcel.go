@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
@@ -18,14 +19,22 @@ type parcel struct {
 	memory  *core.ExternalMemory // what is passed; nil if the peer has the memory
 	sealed  bool                 // memory can only be read
 	message tensorMessage
-	turn    *turn // of the semaphore that the peer waits for; nil if the elements are there
-	sent    bool  // the peer has the message
+	dims    [16]int64 // shape and strides of the message, if they fit
+	turn    *turn     // of the semaphore that the peer waits for; nil if the elements are there
+	sent    bool      // the peer has the message
 }
+
+// parcels are parcels that nobody uses.
+var parcels = sync.Pool{New: func() any { return new(parcel) }}
 
 // newParcel holds the memory of a tensor.
 func newParcel(t *core.Tensor) (*parcel, error) {
-	p := &parcel{source: t}
-	return p, p.hold(t)
+	p := parcels.Get().(*parcel)
+	p.source = t
+	if err := p.hold(t); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // hold makes t the tensor that is sent, on the memory that it was opened from, if it was.
@@ -46,14 +55,15 @@ func (p *parcel) hold(t *core.Tensor) error {
 	}
 	p.root = root
 	l := t.Layout()
+	dims := l.AppendStrides(l.AppendShape(p.dims[:0]))
 	p.message.spec = core.Spec{
-		DType: t.DType(), Shape: l.Shape(), Strides: l.Strides(), Offset: t.Offset() - b.Memory().Offset,
+		DType: t.DType(), Shape: dims[:l.Rank()], Strides: dims[l.Rank():], Offset: t.Offset() - b.Memory().Offset,
 		Flags: p.message.spec.Flags | t.Flags()&sharedFlags,
 	}
 	return nil
 }
 
-// release gives back what the parcel holds.
+// release gives back what the parcel holds, and the parcel.
 func (p *parcel) release() {
 	if p.memory != nil {
 		_ = p.memory.Close()
@@ -63,6 +73,45 @@ func (p *parcel) release() {
 		_ = p.copied.Close()
 	}
 	p.root.Release()
+	*p = parcel{}
+	parcels.Put(p)
+}
+
+// pack finds out how the tensor is passed, and what the peer waits for. The usual case, a known
+// memory and no unfinished work, needs no context.
+func (c *Conn) pack(ctx context.Context, p *parcel) error {
+	if c.isKnown(p) && (p.turn != nil || p.tensor().Ready() == nil) {
+		return nil
+	}
+	ctx, stop := c.bound(ctx)
+	defer stop()
+	if err := c.prepare(ctx, p); err != nil {
+		return err
+	}
+	return c.orderWrite(ctx, p)
+}
+
+// tensor returns the tensor whose memory is passed.
+func (p *parcel) tensor() *core.Tensor {
+	if p.copied != nil {
+		return p.copied
+	}
+	return p.source
+}
+
+// isKnown reports whether the peer has the memory of the parcel, or the parcel has exported it.
+func (c *Conn) isKnown(p *parcel) bool {
+	if p.memory != nil {
+		return true
+	}
+	c.mu.Lock()
+	known := c.known(p.root, p.readOnly())
+	c.mu.Unlock()
+	if known == nil {
+		return false
+	}
+	p.shared(p.root.Memory().ID, known.handle)
+	return true
 }
 
 // finish gives back what the parcel holds. It has the peer told how the work ended.
@@ -83,10 +132,7 @@ func (c *Conn) orderWrite(ctx context.Context, p *parcel) error {
 	if p.turn != nil { // the memory was forgotten meanwhile
 		return nil
 	}
-	t := p.source
-	if p.copied != nil {
-		t = p.copied
-	}
+	t := p.tensor()
 	e := t.Ready()
 	if e == nil {
 		return nil
@@ -105,14 +151,7 @@ func (c *Conn) orderWrite(ctx context.Context, p *parcel) error {
 
 // prepare finds out how the tensor is passed, and exports or copies its memory.
 func (c *Conn) prepare(ctx context.Context, p *parcel) error {
-	if p.memory != nil {
-		return nil
-	}
-	c.mu.Lock()
-	known := c.known(p.root, p.readOnly())
-	c.mu.Unlock()
-	if known != nil {
-		p.shared(p.root.Memory().ID, known.handle)
+	if c.isKnown(p) {
 		return nil
 	}
 	exported, err := c.export(p)
@@ -149,7 +188,7 @@ func (c *Conn) export(p *parcel) (bool, error) {
 		p.refuse(core.Errorf(core.ErrNotSupported, "", "", "no opened device that exports memory owns it"), "share the memory of %v", m.ID)
 		return false, nil
 	}
-	self := describe(d)
+	self := c.describe(d)
 	for _, t := range e.ExportTypes() {
 		if reason := c.peerOpens(&self, t); reason != nil {
 			p.refuse(reason, "export the memory of %v as %v for the peer", m.ID, t)
@@ -226,7 +265,7 @@ func (c *Conn) copyForExport(ctx context.Context, p *parcel) error {
 		if !ok {
 			continue
 		}
-		self := describe(d)
+		self := c.describe(d)
 		for _, t := range e.ExportTypes() {
 			if c.peerOpens(&self, t) != nil {
 				continue

@@ -21,6 +21,12 @@ type receiver struct {
 	released    []uint64               // tensors that the peer is to be told of
 }
 
+// probe is a tensor that is made only to check a message.
+type probe struct {
+	tensor core.Tensor
+	memory core.Memory
+}
+
 func newReceiver() receiver {
 	return receiver{opened: make(map[uint32]*openMemory), semaphores: make(map[uint32]*openSemaphore), held: make(map[uint64]*heldTensor)}
 }
@@ -54,7 +60,9 @@ func (m *openMemory) close() {
 // heldTensor is a tensor of the peer that was not released.
 type heldTensor struct {
 	message tensorMessage
+	dims    [16]int64   // shape and strides of the message, if they fit
 	memory  *openMemory // nil for a tensor without elements
+	owner   heldOwner   // of the first tensor on the memory
 
 	order  *openSemaphore // that it waits for; nil if the elements are there
 	result *stream.Event  // of the peer's work; nil without order
@@ -122,22 +130,22 @@ func (c *Conn) keepMemory(id uint32, m *openMemory) error {
 
 // takeTensor handles a tensor.
 func (c *Conn) takeTensor(payload []byte) error {
-	message, err := readTensor(payload)
-	if err != nil {
+	x := c.heldSlab.take()
+	message := &x.message
+	if err := message.read(payload, x.dims[:]); err != nil {
 		return err
 	}
-	x := &heldTensor{message: message}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	whole := core.Memory{ID: core.CPU}
+	t, whole := &c.probe.tensor, &c.probe.memory
+	*whole = core.Memory{ID: core.CPU}
 	if message.memory != 0 {
 		if x.memory = c.opened[message.memory]; x.memory == nil {
 			return violation("tensor %d lies in memory %d, which is not open", message.id, message.memory)
 		}
 		whole.Handle, whole.Size = 1, x.memory.external.Length
 	}
-	var t core.Tensor // only to check it
-	if err := privateCore.Describe("message", &t, &whole, &message.spec); err != nil {
+	if err := privateCore.Describe("message", t, whole, &message.spec); err != nil {
 		return core.Errorf(core.ErrInvalid, "share", "message", "tensor %d: %v", message.id, err)
 	}
 	switch {
@@ -262,7 +270,7 @@ func (c *Conn) end(x *heldTensor) {
 		c.released = append(c.released, x.message.id)
 	}
 	c.mu.Unlock()
-	c.awaken()
+	c.tell()
 }
 
 // open makes the tensor that Receive returns. It does not release x on failure.
@@ -270,13 +278,13 @@ func (c *Conn) open(ctx context.Context, x *heldTensor, device core.Device) (*co
 	if x.memory == nil {
 		return c.openEmpty(x, device)
 	}
-	ctx, stop := c.bound(ctx)
-	defer stop()
 	t, o, r, err := c.openShared(ctx, x, device)
 	if err != nil || device == nil || t.Device() == device {
 		return t, r, err
 	}
 	defer t.Close()
+	ctx, stop := c.bound(ctx)
+	defer stop()
 	y, move, err := exchange.To(ctx, t, device, exchange.Options{})
 	if err != nil {
 		o.keep = true
@@ -320,7 +328,7 @@ func (c *Conn) openShared(ctx context.Context, x *heldTensor, device core.Device
 	r.From = m.home.DeviceID()
 	place := m.home
 	if device != nil && m.home.Device() != device {
-		mapped, err := m.place(ctx, device, &r)
+		mapped, err := c.place(ctx, m, device, &r)
 		if err != nil {
 			return nil, nil, r, err
 		}
@@ -350,6 +358,8 @@ func (c *Conn) openHome(ctx context.Context, m *openMemory, device core.Device, 
 	if m.home != nil {
 		return nil
 	}
+	ctx, stop := c.bound(ctx)
+	defer stop()
 	devices := c.options.Devices
 	if device != nil {
 		devices = append([]core.Device{device}, devices...)
@@ -359,7 +369,7 @@ func (c *Conn) openHome(ctx context.Context, m *openMemory, device core.Device, 
 	var reasons []error
 	hostile := false
 	for i, d := range devices {
-		self := describe(d)
+		self := c.describe(d)
 		importer, ok := core.As[core.MemoryImporter](d)
 		if !ok || i > 0 && d == device || self.opens(&exporter, t, self.Imports) != nil {
 			continue
@@ -396,10 +406,12 @@ func (c *Conn) openHome(ctx context.Context, m *openMemory, device core.Device, 
 
 // place returns all of the memory on another device that maps it, or nil if that cannot. The
 // caller holds m.busy.
-func (m *openMemory) place(ctx context.Context, device core.Device, r *Report) (*core.Tensor, error) {
+func (c *Conn) place(ctx context.Context, m *openMemory, device core.Device, r *Report) (*core.Tensor, error) {
 	if t, tried := m.places[device]; tried {
 		return t, nil
 	}
+	ctx, stop := c.bound(ctx)
+	defer stop()
 	t, move, err := exchange.To(ctx, m.home, device, exchange.Options{Copy: exchange.Never})
 	switch {
 	case err == nil:
@@ -439,7 +451,11 @@ func (c *Conn) wrap(x *heldTensor, place *core.Tensor, ready core.Event) (*core.
 	if err := b.Retain(); err != nil {
 		return nil, nil, err
 	}
-	o := &heldOwner{conn: c, held: x, place: b}
+	o := &x.owner
+	if o.held != nil { // a call before has failed late: its tensor may not be freed yet
+		o = new(heldOwner)
+	}
+	*o = heldOwner{conn: c, held: x, place: b}
 	m := b.Memory()
 	m.Owner = o
 	t, err := core.Wrap(m, x.message.spec)

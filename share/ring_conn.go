@@ -85,7 +85,7 @@ func (c *Conn) offer(ctx context.Context, p *Publisher) error {
 	}
 	c.mu.Unlock()
 	if err = c.lock(ctx, c.writing); err == nil {
-		if err = c.flush(ctx); err == nil {
+		if err = c.flush(ctx, true); err == nil {
 			c.begin(kindRing, 1)
 			c.scratch = appendRing(c.scratch, &m)
 			err = c.put(ctx, p.fd)
@@ -156,14 +156,14 @@ func (c *Conn) withdraw(p *Publisher, id uint32) {
 	c.mu.Lock()
 	if c.takeOffer(id) {
 		maps.DeleteFunc(c.readers, func(_ uint32, r *reader) bool { return r.publisher == p })
-		c.tell(kindRingEnd, appendNumber(nil, id))
+		c.leave(kindRingEnd, appendNumber(nil, id))
 	}
 	c.mu.Unlock()
 	c.awaken()
 }
 
-// tell leaves a message to the writer, whom the caller wakes. c.mu is held.
-func (c *Conn) tell(k kind, payload []byte) {
+// leave leaves a message to the writer, whom the caller wakes. c.mu is held.
+func (c *Conn) leave(k kind, payload []byte) {
 	if c.err == nil {
 		c.notes = append(c.notes, note{k, payload})
 	}
@@ -226,7 +226,7 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		}
 	}
 	c.mu.Lock()
-	c.tell(kindJoined, appendJoined(nil, &answer))
+	c.leave(kindJoined, appendJoined(nil, &answer))
 	c.mu.Unlock()
 	c.awaken()
 	return nil

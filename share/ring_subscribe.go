@@ -204,7 +204,7 @@ func (c *Conn) placeOf(ctx context.Context, m *openMemory, device core.Device) (
 		return nil, err
 	}
 	if device != nil && m.home.Device() != device {
-		if mapped, err := m.place(ctx, device, &r); mapped != nil || err != nil {
+		if mapped, err := c.place(ctx, m, device, &r); mapped != nil || err != nil {
 			return mapped, err
 		}
 	}
@@ -261,7 +261,7 @@ func (s *Subscription) join(ctx context.Context, how subscribeMessage) error {
 	}
 	c.mu.Unlock()
 	if err == nil {
-		err = c.flush(ctx)
+		err = c.flush(ctx, true)
 	}
 	if err == nil {
 		c.begin(kindSubscribe, 1)
@@ -309,7 +309,7 @@ func (c *Conn) takeJoined(payload []byte) error {
 		delete(c.subscriptions, m.id)
 	}
 	if m.first != 0 && s.isClosed() { // Subscribe has given up meanwhile
-		c.tell(kindLeave, appendLeave(nil, m.id, 0))
+		c.leave(kindLeave, appendLeave(nil, m.id, 0))
 		c.awaken()
 	}
 	c.notify()
@@ -457,7 +457,7 @@ func (s *Subscription) end() {
 	c.mu.Lock()
 	if c.subscriptions[s.id] == s && s.answered {
 		delete(c.subscriptions, s.id)
-		c.tell(kindLeave, appendLeave(nil, s.id, next))
+		c.leave(kindLeave, appendLeave(nil, s.id, next))
 	}
 	c.mu.Unlock()
 	c.awaken()

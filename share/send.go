@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/stream"
 )
 
 // sender is what a connection keeps of what it has sent. The connection's mutex guards it.
@@ -17,7 +18,8 @@ type sender struct {
 	lastTensor  uint64
 	lastUse     uint64
 	inFlight    map[uint64]*sentTensor // that the peer has not released
-	forgotten   []uint32               // memories and semaphores that the peer is to be told of
+	sentSlab    slab[sentTensor]
+	forgotten   []uint32 // memories and semaphores that the peer is to be told of
 }
 
 func newSender() sender {
@@ -79,36 +81,11 @@ func (c *Conn) forget(m *sentMemory) {
 type sentTensor struct {
 	memory *sentMemory
 	buffer *core.Buffer
-	lease  lease
+	lease  stream.Event // that the peer has released the tensor
 
 	ordered   bool   // by a semaphore
 	settled   bool   // the peer is told how the work ended, that is before it releases the tensor
 	semaphore uint32 // that the peer forgets after the tensor
-}
-
-// lease is the event that the peer has released a tensor.
-type lease struct{ over chan struct{} }
-
-var _ core.Event = (*lease)(nil)
-
-// Done reports whether the peer has released the tensor.
-func (l *lease) Done() (bool, error) {
-	select {
-	case <-l.over:
-		return true, nil
-	default:
-		return false, nil
-	}
-}
-
-// Wait waits for the peer to release the tensor.
-func (l *lease) Wait(ctx context.Context) error {
-	select {
-	case <-l.over:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Send passes t to the peer, which receives it by [Conn.Receive]. The caller still owns t. The
@@ -169,13 +146,8 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, label string) (Report, 
 		p.report.To, p.report.Mechanism = t.DeviceID(), exchange.Alias
 		return p.report, c.deliver(ctx, p)
 	}
-	bound, stop := c.bound(ctx)
-	defer stop()
 	for {
-		err := c.prepare(bound, p)
-		if err == nil {
-			err = c.orderWrite(bound, p)
-		}
+		err := c.pack(ctx, p)
 		if err == nil {
 			err = c.deliver(ctx, p)
 		}
@@ -244,7 +216,7 @@ func (c *Conn) pass(ctx context.Context, p *parcel) (*sentMemory, error) {
 	if err := c.lock(ctx, c.writing); err != nil {
 		return nil, err
 	}
-	if err = c.flush(ctx); err == nil { // what makes room for the memory
+	if err = c.flush(ctx, true); err == nil { // what makes room for the memory
 		c.begin(kindMemory, len(fds))
 		c.scratch = appendObject(c.scratch, m.id, objectMemory, data)
 		err = c.put(ctx, fds[0])
@@ -303,12 +275,13 @@ func (c *Conn) makeRoom(ctx context.Context, size int64) error {
 
 // sendTensor sends the message about a tensor. The caller holds sending.
 func (c *Conn) sendTensor(ctx context.Context, p *parcel, m *sentMemory) error {
-	x := &sentTensor{memory: m, buffer: p.root, lease: lease{make(chan struct{})}, ordered: p.turn != nil}
 	if err := p.root.Retain(); err != nil { // cannot be: the parcel holds it
 		return err
 	}
 	bytes := p.source.NumBytes()
 	c.mu.Lock()
+	x := c.sentSlab.take()
+	x.memory, x.buffer, x.ordered = m, p.root, p.turn != nil
 	if c.err != nil {
 		defer p.root.Release()
 		defer c.mu.Unlock()
@@ -376,8 +349,10 @@ func (c *Conn) endTensor(id uint64, x *sentTensor) {
 
 // end ends the lease of a tensor.
 func (x *sentTensor) end() {
-	close(x.lease.over)
-	x.buffer.Release()
+	x.lease.Complete(nil)
+	b := x.buffer
+	x.memory, x.buffer = nil, nil // others of the slab may be in use for longer
+	b.Release()
 }
 
 // takeReleased handles that the peer has released tensors.

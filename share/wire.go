@@ -339,13 +339,13 @@ func appendTensor(b []byte, m *tensorMessage) []byte {
 	return append(b, m.label...)
 }
 
-// readTensor reads the payload of a tensor. It does not check whether the elements lie within
-// the memory.
-func readTensor(b []byte) (m tensorMessage, err error) {
+// read reads the payload of a tensor. It does not check whether the elements lie within the
+// memory. The shape and the strides are in dims, if they fit.
+func (m *tensorMessage) read(b []byte, dims []int64) error {
 	if len(b) < tensorSize {
-		return m, violation("a tensor has %d bytes, and needs %d", len(b), tensorSize)
+		return violation("a tensor has %d bytes, and needs %d", len(b), tensorSize)
 	}
-	m = tensorMessage{
+	*m = tensorMessage{
 		id: binary.LittleEndian.Uint64(b), memory: binary.LittleEndian.Uint32(b[8:]),
 		order: objectKind(b[22]), by: binary.LittleEndian.Uint32(b[32:]), value: binary.LittleEndian.Uint64(b[40:]),
 		spec: core.Spec{
@@ -357,21 +357,24 @@ func readTensor(b []byte) (m tensorMessage, err error) {
 	rank, label := int(binary.LittleEndian.Uint16(b[20:])), binary.LittleEndian.Uint32(b[36:])
 	switch {
 	case rank > core.MaxRank || label > maxLabel || len(b) != tensorSize+16*rank+int(label):
-		return m, violation("a tensor of %d bytes has %d axes, of 16 bytes each, and a label of %d bytes: at most %d and %d are possible", len(b), rank, label, core.MaxRank, maxLabel)
+		return violation("a tensor of %d bytes has %d axes, of 16 bytes each, and a label of %d bytes: at most %d and %d are possible", len(b), rank, label, core.MaxRank, maxLabel)
 	case m.spec.Flags&^sharedFlags != 0:
-		return m, violation("a tensor has the unknown flags %#x", uint64(m.spec.Flags&^sharedFlags))
+		return violation("a tensor has the unknown flags %#x", uint64(m.spec.Flags&^sharedFlags))
 	case b[23] != 0:
-		return m, violation("the reserved byte of a tensor is not 0")
+		return violation("the reserved byte of a tensor is not 0")
 	case m.order > objectEvent || (m.order == 0) != (m.by == 0) || m.order != objectSemaphore && m.value != 0:
-		return m, violation("a tensor is ordered by object %d of kind %d with the value %d", m.by, m.order, m.value)
+		return violation("a tensor is ordered by object %d of kind %d with the value %d", m.by, m.order, m.value)
 	}
-	dims := make([]int64, 2*rank)
+	if 2*rank > len(dims) {
+		dims = make([]int64, 2*rank)
+	}
+	dims = dims[:2*rank]
 	for i := range dims {
 		dims[i] = int64(binary.LittleEndian.Uint64(b[tensorSize+8*i:]))
 	}
 	m.spec.Shape, m.spec.Strides = dims[:rank:rank], dims[rank:]
 	m.label = string(b[tensorSize+16*rank:])
-	return m, nil
+	return nil
 }
 
 // maxReleased bounds the tensors of one message.

@@ -67,7 +67,7 @@ func again(t *testing.T, b []byte) []byte {
 			}
 		case kindTensor:
 			var m tensorMessage
-			if m, err = readTensor(payload); err == nil {
+			if err = m.read(payload, make([]int64, 4)); err == nil {
 				if len(m.spec.Shape) != len(m.spec.Strides) {
 					t.Errorf("%d extents and %d strides", len(m.spec.Shape), len(m.spec.Strides))
 				}
