@@ -21,6 +21,7 @@ const (
 	childBare  = "bare "  // answers each word of a memfd
 	childPong  = "pong "  // answers each frame of a ring
 	childWatch = "watch " // receives the frames of a ring
+	childHold  = "hold"   // subscribes to a ring, and receives nothing
 	asleep     = "asleep"
 	awake      = "awake"
 )
@@ -37,6 +38,8 @@ func ringRole(role string) error {
 		return pong()
 	case childWatch + awake:
 		return watch()
+	case childHold:
+		return hold()
 	case childFollow, childQueue, childLatest:
 		return childsRing(role)
 	default:
@@ -275,4 +278,49 @@ func BenchmarkRingFrames(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkRingDeath is the time from the kill of a subscriber that holds all slots until the
+// publisher has the next one.
+func BenchmarkRingDeath(b *testing.B) {
+	r := pingRing
+	r.Slots = 2
+	for b.Loop() {
+		b.StopTimer()
+		c, child := start(b, childHold, Options{})
+		p, err := c.Publish(b.Context(), "frames", r)
+		if err == nil {
+			err = p.WaitReaders(b.Context(), 1)
+		}
+		for range r.Slots {
+			if err == nil {
+				err = sendWord(b.Context(), p, 1)
+			}
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		_ = child.Kill()
+		x, err := p.Loan(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		x.Close()
+		_ = p.Close()
+		b.StartTimer()
+	}
+}
+
+// hold subscribes and receives nothing, until it is killed.
+func hold() error {
+	c, err := inherited(nil)
+	if err == nil {
+		_, err = c.Subscribe(context.Background(), "frames", SubscribeOptions{})
+	}
+	if err == nil {
+		<-c.Done()
+	}
+	return err
 }

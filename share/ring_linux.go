@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -118,6 +119,19 @@ const (
 // sandbox refuses it.
 var noFutexWaitV atomic.Bool
 
+// startTime returns a time on the monotonic clock of the system, and the same time for package time, whose
+// functions need no system call.
+var startTime = sync.OnceValue(func() (start struct {
+	at          time.Time
+	nanoseconds int64 // 0 if the clock cannot be read
+}) {
+	var now unix.Timespec
+	if start.at = time.Now(); unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {
+		start.nanoseconds = now.Nano()
+	}
+	return start
+})
+
 // sleep waits until one of the words has another value than its own, or is woken, or limit has
 // passed. It may also return sooner.
 func sleep(words []word, limit time.Duration) {
@@ -126,9 +140,8 @@ func sleep(words []word, limit time.Duration) {
 		for i, w := range words {
 			list[i] = futexWaiter{value: uint64(w.value), address: uint64(uintptr(unsafe.Pointer(w.at))), flags: futex32Bit}
 		}
-		var end unix.Timespec
-		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &end) == nil {
-			end = unix.NsecToTimespec(end.Nano() + limit.Nanoseconds())
+		if start := startTime(); start.nanoseconds != 0 {
+			end := unix.NsecToTimespec(start.nanoseconds + time.Since(start.at).Nanoseconds() + limit.Nanoseconds())
 			_, _, code := unix.Syscall6(futexWaitV, uintptr(unsafe.Pointer(&list)), uintptr(len(words)), 0, uintptr(unsafe.Pointer(&end)), unix.CLOCK_MONOTONIC, 0)
 			if !errors.Is(code, unix.ENOSYS) && !errors.Is(code, unix.EPERM) {
 				return
