@@ -36,6 +36,8 @@ const struct GoLib *go_loaded(void);
 int go_set_path(const char *path);
 // go_exception sets the exception for an error. It returns NULL.
 PyObject *go_exception(const dlx_error *e);
+// go_os_error sets the exception for an errno, such as FileNotFoundError. It returns NULL.
+PyObject *go_os_error(int number, const char *text);
 // go_file_exception is go_exception for calls that use files, whose errors may be those of the system.
 PyObject *go_file_exception(const dlx_error *e);
 // go_text makes a string of a text, which it closes.

@@ -85,13 +85,17 @@ const struct GoLib *go_load(void) {
     return &functions;
 }
 
-static PyObject *os_error(const dlx_error *e) {
-    PyObject *args = Py_BuildValue("(is)", (int)e->native_code, e->text);
-    if (args != NULL)
-        PyErr_SetObject(PyExc_OSError, args); // FileNotFoundError and such
+PyObject *go_os_error(int number, const char *text) {
+    PyObject *args = Py_BuildValue("(is)", number, text);
+    PyObject *error = args == NULL ? NULL : PyObject_CallObject(PyExc_OSError, args); // FileNotFoundError and such
+    if (error != NULL) // with its own type: CPython 3.10 compares that with the one of an except clause
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(error);
     Py_XDECREF(args);
     return NULL;
 }
+
+static PyObject *os_error(const dlx_error *e) { return go_os_error((int)e->native_code, e->text); }
 
 // is_fault reports whether memory of the host that dlx read was not there any more.
 static bool is_fault(const dlx_error *e) {

@@ -33,14 +33,6 @@ PyObject *go_number(void *handle, dlx_status (*close)(void *, dlx_error *)) {
 static dlx_status close_connection(void *handle, dlx_error *e) { return go_loaded()->connection_close(handle, e); }
 static dlx_status close_listener(void *handle, dlx_error *e) { return go_loaded()->listener_close(handle, e); }
 
-static PyObject *os_error(int number, const char *text) {
-    PyObject *args = Py_BuildValue("(is)", number, text);
-    if (args != NULL)
-        PyErr_SetObject(PyExc_OSError, args); // FileNotFoundError and such
-    Py_XDECREF(args);
-    return NULL;
-}
-
 // share_exception sets the exception for an error of a call that makes a connection. It returns NULL. The exception of a
 // signal's handler stays.
 static PyObject *share_exception(const dlx_error *e) {
@@ -49,9 +41,9 @@ static PyObject *share_exception(const dlx_error *e) {
         return NULL;
     snprintf(text, sizeof text, "dlx: %s", e->text);
     if (e->status == DLX_ERR_EXISTS)
-        return os_error(e->native_code != 0 ? (int)e->native_code : EEXIST, text);
+        return go_os_error(e->native_code != 0 ? (int)e->native_code : EEXIST, text);
     if ((e->status == DLX_ERR_CLOSED || e->status == DLX_ERR_INVALID) && e->native_code != 0)
-        return os_error((int)e->native_code, text);
+        return go_os_error((int)e->native_code, text);
     if (e->status == DLX_ERR_CANCELED)
         return PyErr_Format(PyExc_RuntimeError, "dlx: the interpreter is ending");
     return go_exception(e);
