@@ -76,6 +76,8 @@ def test_errors(tmp_path: pathlib.Path) -> None:
         dlx.open(tmp_path / "nothing.npy")
     except FileNotFoundError as error:
         assert error.errno == 2
+    else:
+        pytest.fail("a file that is not there was opened")
     bad = tmp_path / "bad.npy"
     bad.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="dlx: "):
