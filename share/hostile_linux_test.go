@@ -24,6 +24,8 @@ type intruder struct {
 	uuid     core.UUID // of the device whose semaphores it passes
 	// hostWaits says that no device can wait for what it passes.
 	hostWaits bool
+	// missing says that it tells that it does not signal.
+	missing bool
 }
 
 // message makes a message with the next number.

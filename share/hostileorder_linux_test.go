@@ -16,7 +16,9 @@ import (
 // holds no device up, and a file that is no semaphore is not used.
 func TestHostileSemaphores(t *testing.T) {
 	ordered := func(m *tensorMessage) { m.order, m.by, m.value = objectSemaphore, 2, 1 }
-	done := func(x *intruder) { x.write(x.message(kindOrder, 0, appendResult(nil, result{tensor: 1}))) }
+	done := func(x *intruder) {
+		x.write(x.message(kindOrder, 0, appendResult(nil, result{tensor: 1, missing: x.missing})))
+	}
 	for _, c := range []struct {
 		name string
 		do   func(x *intruder, semaphore func(id uint32))
@@ -43,6 +45,11 @@ func TestHostileSemaphores(t *testing.T) {
 		{"a semaphore that nobody signals", func(x *intruder, semaphore func(uint32)) {
 			semaphore(2)
 			x.tensor(ordered)
+		}, nil},
+		{"a semaphore that will not be signalled", func(x *intruder, semaphore func(uint32)) {
+			semaphore(2)
+			x.tensor(ordered)
+			x.missing = true
 		}, nil},
 		{"what is no semaphore", func(x *intruder, semaphore func(uint32)) {
 			_, fd := x.memory(4096, 4096, core.HandleMemFD, unix.F_SEAL_SHRINK)

@@ -140,27 +140,60 @@ func describe(d core.Device) PeerDevice {
 	return x
 }
 
-// opens returns why a device cannot open what another one, exporter, exports as t: nil if it can.
-func (d *PeerDevice) opens(exporter *PeerDevice, t core.HandleType, imports []core.HandleType) error {
+// object is what a device opens: memory or semaphores.
+type object string
+
+const (
+	memories   object = "memory"
+	semaphores object = "semaphores"
+)
+
+// types returns the handle types of objects that a device opens.
+func (d *PeerDevice) types(o object) []core.HandleType {
+	if o == semaphores {
+		return d.SemaphoreImports
+	}
+	return d.Imports
+}
+
+// opens returns why a device cannot open an object that another one, exporter, exports as t: nil if
+// it can. The device is in the process that owner names.
+func (d *PeerDevice) opens(owner string, exporter *PeerDevice, t core.HandleType, o object) error {
 	var none core.UUID
+	types := d.types(o)
 	switch sameDriver := d.DriverUUID == exporter.DriverUUID || d.DriverUUID == none || exporter.DriverUUID == none; {
-	case !hasType(imports, t):
-		return fmt.Errorf("%v of the peer does not open handles of type %v", d.ID, t)
+	case len(types) == 0:
+		return fmt.Errorf("%v of %s opens no %s of other processes", d.ID, owner, o)
+	case !hasType(types, t):
+		return fmt.Errorf("%v of %s opens %s of the types %v, and not of %v", d.ID, owner, o, types, t)
 	case t == core.HandleMemFD:
 		return nil
 	case t == core.HandleDMABuf && exporter.UUID == none:
 		return nil
-	case d.UUID != exporter.UUID || t != core.HandleDMABuf && !sameDriver:
-		return fmt.Errorf("%v of the peer is another device or has another driver", d.ID)
+	case d.UUID != exporter.UUID:
+		return fmt.Errorf("%v of %s is another device, with the UUID %v, and not %v", d.ID, owner, d.UUID, exporter.UUID)
+	case t != core.HandleDMABuf && !sameDriver:
+		return fmt.Errorf("%v of %s has another driver, with the UUID %v, and not %v", d.ID, owner, d.DriverUUID, exporter.DriverUUID)
 	}
 	return nil
 }
 
-// memories returns the handle types of memory that a device opens.
-func (d *PeerDevice) memories() []core.HandleType { return d.Imports }
-
-// semaphores returns the handle types of semaphores that a device opens.
-func (d *PeerDevice) semaphores() []core.HandleType { return d.SemaphoreImports }
+// opener returns why none of the peer's devices opens what another one, exporter, exports as t: nil
+// if one does.
+func opener(peer []PeerDevice, exporter *PeerDevice, t core.HandleType, o object) error {
+	var reasons []error
+	for i := range peer {
+		err := peer[i].opens("the peer", exporter, t, o)
+		if err == nil {
+			return nil
+		}
+		reasons = append(reasons, err)
+	}
+	if len(reasons) == 0 {
+		return core.Errorf(core.ErrNotSupported, "", "", "the peer has no opened device")
+	}
+	return joinReasons(reasons)
+}
 
 func hasType(types []core.HandleType, t core.HandleType) bool {
 	for _, x := range types {

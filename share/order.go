@@ -145,11 +145,14 @@ func (c *Conn) newLane(ctx context.Context, d core.Device) (*lane, error) {
 		from := c.describe(maker)
 		for _, t := range e.SemaphoreExportTypes() {
 			if maker != d {
-				if err := self.opens(&from, t, self.SemaphoreImports); err != nil {
-					continue // another card
+				if err := self.opens("this process", &from, t, semaphores); err != nil {
+					if from.UUID == self.UUID { // else it is another card
+						reasons = append(reasons, err)
+					}
+					continue
 				}
 			}
-			if err := opener(peer, &from, t, (*PeerDevice).semaphores); err != nil {
+			if err := opener(peer, &from, t, semaphores); err != nil {
 				reasons = append(reasons, err)
 				continue
 			}
@@ -164,9 +167,9 @@ func (c *Conn) newLane(ctx context.Context, d core.Device) (*lane, error) {
 		}
 	}
 	if len(reasons) == 0 {
-		return nil, core.Errorf(core.ErrNotSupported, "", "", "no device of this process exports semaphores that streams of %v signal", d.ID())
+		return nil, core.Errorf(core.ErrNotSupported, "", "", "no semaphore in common: no device of this process exports semaphores that streams of %v signal; one of Vulkan on the same card does", d.ID())
 	}
-	return nil, joinReasons(reasons)
+	return nil, core.Errorf(core.ErrNotSupported, "", "", "no semaphore in common: %v", joinReasons(reasons))
 }
 
 // makeLane makes a lane of a device with a semaphore of maker, which exports it as t.

@@ -230,24 +230,7 @@ func (c *Conn) peerOpens(self *PeerDevice, t core.HandleType) error {
 	c.mu.Lock()
 	devices := c.peer.Devices
 	c.mu.Unlock()
-	return opener(devices, self, t, (*PeerDevice).memories)
-}
-
-// opener returns why none of the devices opens what another one, exporter, exports as t: nil if
-// one does. types returns the handle types that a device opens.
-func opener(devices []PeerDevice, exporter *PeerDevice, t core.HandleType, types func(*PeerDevice) []core.HandleType) error {
-	var reasons []error
-	for i := range devices {
-		err := devices[i].opens(exporter, t, types(&devices[i]))
-		if err == nil {
-			return nil
-		}
-		reasons = append(reasons, err)
-	}
-	if len(reasons) == 0 {
-		return core.Errorf(core.ErrNotSupported, "", "", "the peer has no opened device")
-	}
-	return joinReasons(reasons)
+	return opener(devices, self, t, memories)
 }
 
 // copyForExport copies the elements into memory that the peer can open: memory of the same

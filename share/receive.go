@@ -371,7 +371,7 @@ func (c *Conn) openHome(ctx context.Context, m *openMemory, device core.Device, 
 	for i, d := range devices {
 		self := c.describe(d)
 		importer, ok := core.As[core.MemoryImporter](d)
-		if !ok || i > 0 && d == device || self.opens(&exporter, t, self.Imports) != nil {
+		if !ok || i > 0 && d == device || self.opens("this process", &exporter, t, memories) != nil {
 			continue
 		}
 		memory, err := importer.ImportMemory(ctx, m.external)
