@@ -61,6 +61,8 @@ func runChild(role string) {
 		err = childsTraffic()
 	case childCards:
 		err = childsCards()
+	case childBinary:
+		err = sendBinary()
 	case childOrdered:
 		err = sendOrdered()
 	case childDevices:

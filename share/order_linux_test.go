@@ -247,7 +247,7 @@ func (c *Conn) laneCount() int {
 // Send returns while the work that writes the tensor is unfinished, and so do Receive and copies of
 // the result: the receiver's stream waits on the device. One semaphore serves all tensors that are
 // sent one after the other.
-func TestASemaphoreOrdersTwoProcesses(t *testing.T) {
+func TestASemaphoreOrdersTwoConnections(t *testing.T) {
 	a, b := newCard(t), newCard(t)
 	sender, receiver := connected(t, a.options(), b.options())
 	w := begun(t, a)
