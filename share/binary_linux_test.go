@@ -1,3 +1,5 @@
+//go:build cgo
+
 package share
 
 import (
@@ -17,6 +19,8 @@ import (
 
 // childBinary sends tensors that Vulkan still writes.
 const childBinary = "binary"
+
+var _ = role(childBinary, sendBinary)
 
 // binaryWords are enough that a driver for the CPU is still at work when a tensor is received.
 const binaryWords = 4 << 20

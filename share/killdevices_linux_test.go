@@ -1,3 +1,5 @@
+//go:build cgo
+
 package share
 
 import (
@@ -20,6 +22,8 @@ import (
 
 // childCards sends and receives memory of GPUs until it is killed.
 const childCards = "cards"
+
+var _ = role(childCards, childsCards)
 
 // cards opens the host and the first device of each API whose memory can be exported. The caller
 // closes them.

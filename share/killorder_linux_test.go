@@ -1,3 +1,5 @@
+//go:build cgo
+
 package share
 
 import (
@@ -15,6 +17,8 @@ import (
 
 // childOrdered sends tensors whose work is unfinished.
 const childOrdered = "ordered"
+
+var _ = role(childOrdered, sendOrdered)
 
 func sendOrdered() error {
 	ctx := context.Background()

@@ -2,11 +2,9 @@ package share
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -26,25 +24,16 @@ const (
 	awake      = "awake"
 )
 
-// ringRole is runChild for tests and benchmarks of rings.
-func ringRole(role string) error {
-	if strings.HasSuffix(role, asleep) {
-		spinTime = 0
-	}
-	switch role {
-	case childBare + asleep, childBare + awake:
-		return bareChild(strings.HasSuffix(role, asleep))
-	case childPong + asleep, childPong + awake:
-		return pong()
-	case childWatch + awake:
-		return watch()
-	case childHold:
-		return hold()
-	case childFollow, childQueue, childLatest:
-		return childsRing(role)
-	default:
-		return errors.New("there is no such role")
-	}
+var _ = []struct{}{
+	role(childBare+awake, func() error { return bareChild(false) }),
+	role(childBare+asleep, func() error { spinTime = 0; return bareChild(true) }),
+	role(childPong+awake, pong),
+	role(childPong+asleep, func() error { spinTime = 0; return pong() }),
+	role(childWatch+awake, watch),
+	role(childHold, hold),
+	role(childFollow, func() error { return childsRing(childFollow) }),
+	role(childQueue, func() error { return childsRing(childQueue) }),
+	role(childLatest, func() error { return childsRing(childLatest) }),
 }
 
 // barePost writes a word, and wakes whoever sleeps on it.
