@@ -104,7 +104,7 @@ export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
+.PHONY: help run test test-all test-changed test-ci check test-backend bench bench-loaders bench-triton lint fuzz soak setup gpusim libdlx interop-opencv gpu-kit mac-kit system-packages testdata testdata-fetch interop bench-interop bench-peers bench-planted docker-real clean $(SUITES)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -298,6 +298,10 @@ bench-loaders: setup ## Measure dlx load beside reading alone and beside Python'
 # PLANTED has flags of dlx bench, such as PLANTED="--rounds 60".
 bench-planted: setup ## Find out which losses of 10 % dlx bench --against finds on this machine
 	$(DRIVERS) scripts/bench-planted.sh $(PLANTED)
+
+# TRITON has flags, such as TRITON="-rounds 11 -bytes 1048576".
+bench-triton: $(VENV_TRITON)/ready ## Measure requests to Triton's server beside its client for Python
+	cd interop/triton && go run ./internal/bench -out $(CURDIR)/benchmarks/results/triton-$$(uname -s | tr '[:upper:]' '[:lower:]')-$$(uname -m)-$$(getconf _NPROCESSORS_ONLN)cpu.json $(TRITON)
 
 bench-interop: setup ## Measure the exchange of tensors with Python's frameworks
 	$(DRIVERS) scripts/interop.sh bench
