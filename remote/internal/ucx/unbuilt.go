@@ -24,7 +24,7 @@ type Worker struct{}
 
 // Handler gets what the peer does.
 type Handler struct {
-	Arrived func(*Message)
+	Arrived func(*Message) bool
 	Broken  func(error)
 	Dropped func()
 }

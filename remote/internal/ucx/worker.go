@@ -68,9 +68,11 @@ type Worker struct {
 	address []byte
 	header  int
 	file    *os.File // the event descriptor, for Go's poller
-	raw     interface{ Read(func(uintptr) bool) error }
-	polled  atomic.Int64 // when a caller has polled last, in nanoseconds
-	ended   chan struct{}
+	raw     interface {
+		Read(func(uintptr) bool) error
+	}
+	polled atomic.Int64 // when a caller has polled last, in nanoseconds
+	ended  chan struct{}
 
 	mu       sync.Mutex
 	c        *C.dlx_ucx_worker // nil after Close
@@ -82,8 +84,8 @@ type Worker struct {
 
 // Handler gets what the peer does.
 type Handler struct {
-	// Arrived gets a message. Whoever gets it calls Receive or Drop.
-	Arrived func(*Message)
+	// Arrived gets a message. It reports whether it keeps the message, and then Receive or Drop must be called.
+	Arrived func(*Message) bool
 	// Broken is called once, when UCX has lost the peer.
 	Broken func(error)
 	// Dropped is called once, when a message broke the limits of messages or was larger than MaxEager or the header's
@@ -335,7 +337,9 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 			w.messages[m] = struct{}{}
 			liveMessages.Add(1)
 		}
-		w.handler.Arrived(m)
+		if !w.handler.Arrived(m) {
+			m.drop()
+		}
 	case C.DLX_UCX_BROKEN:
 		w.handler.Broken(failed("endpoint", C.ucs_status_t(e.status)))
 	case C.DLX_UCX_DROPPED:
@@ -401,7 +405,7 @@ func (w *Worker) Close() error {
 		m.drop()
 	}
 	C.dlx_ucx_disconnect(w.c, 100_000) // the end of the worker ends what that does not
-	for w.poll(0) > 0 { // without progress, which could bring more
+	for w.poll(0) > 0 {                // without progress, which could bring more
 	}
 	for m := range w.messages {
 		m.drop()
@@ -420,4 +424,3 @@ func (w *Worker) Close() error {
 	liveWorkers.Add(-1)
 	return nil
 }
-

@@ -31,7 +31,10 @@ func open(t testing.TB, messages int) *end {
 	t.Helper()
 	e := &end{arrived: make(chan *ucx.Message, 10_000), broken: make(chan error, 1), dropped: make(chan struct{}, 1)}
 	w, err := ucx.NewWorker(messages, ucx.Handler{
-		Arrived: func(m *ucx.Message) { e.arrived <- m },
+		Arrived: func(m *ucx.Message) bool {
+			e.arrived <- m
+			return true
+		},
 		Broken:  func(err error) { e.broken <- err },
 		Dropped: func() { e.dropped <- struct{}{} },
 	})

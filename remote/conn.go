@@ -1,0 +1,463 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
+	"github.com/dlx-go/dlx/remote/internal/ucx"
+)
+
+// Conn is a connection to another process. It is safe for concurrent use. [Dial] or [Listener.Accept] makes it, and the
+// caller closes it, before the devices that it has received tensors on.
+//
+// The worker of UCX calls the connection with the lock of the worker held. So nothing calls the worker with mu held.
+type Conn struct {
+	options Options
+	raw     net.Conn // the TCP connection
+	socket  net.Conn // the control connection over it
+	worker  *ucx.Worker
+	token   [tokenSize]byte // that data messages to this side begin with
+	peer    hello
+
+	life  context.Context // until the connection has ended
+	stop  context.CancelFunc
+	ended chan struct{}  // closed when all that it had open is closed
+	work  sync.WaitGroup // goroutines that end with life
+
+	writing chan struct{} // holds one element while a control message is written
+	sending chan struct{} // holds one element while a tensor gets its number and its first piece is sent
+
+	mu         sync.Mutex
+	err        error         // why it has ended
+	changed    chan struct{} // closed when something below changes; nil if nobody waits for that
+	stats      Stats
+	transports []string
+	draining   int  // transfers that were given up, and whose memory UCX may still use
+	drained    bool // the connection has ended, and UCX uses no memory
+
+	sent     uint64 // tensors that were numbered, from 1 on
+	credited uint64 // of them, those that the peer has received
+
+	inbound  map[uint64]*inbound // tensors of the peer that are not there completely, by number
+	next     uint64              // the tensor that Receive returns next
+	received uint64              // tensors that Receive has taken
+	told     uint64              // how many of them the peer was told of
+	asked    uint64              // the number of which the peer wants to be told
+}
+
+var liveConns = live.NewCounter("remote.Conn")
+
+// newConn makes a connection of a socket, which it owns, also on failure.
+func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host string) (*Conn, error) {
+	c := &Conn{
+		options: o, raw: socket, next: 1,
+		inbound: make(map[uint64]*inbound),
+		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	c.life, c.stop = context.WithCancel(context.Background())
+	release := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
+	err := c.shake(ctx, server, host)
+	if !release() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = o.lostIf(socket.SetDeadline(time.Time{}))
+	}
+	if err != nil {
+		c.stop()
+		_ = socket.Close()
+		if c.worker != nil {
+			_ = c.worker.Close()
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &ConnError{Peer: socket.RemoteAddr().String(), Err: err}
+	}
+	liveConns.Add(1)
+	c.work.Go(c.read)
+	c.work.Go(c.ping)
+	go c.finish()
+	return c, nil
+}
+
+// shake authenticates both sides, and exchanges hellos.
+func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) {
+	if c.socket, err = c.options.secure(ctx, c.raw, server, host); err != nil {
+		return err
+	}
+	if _, err := rand.Read(c.token[:]); err != nil {
+		return core.Errorf(core.ErrNotSupported, "remote", "token", "%v", err)
+	}
+	// Each unfinished transfer may have a window of messages, and each tensor that waits one.
+	messages := c.options.Limits.Tensors*window + c.options.Limits.Requests*window + 64
+	c.worker, err = ucx.NewWorker(messages, ucx.Handler{
+		Arrived: c.arrived,
+		Broken:  func(err error) { c.fail(ended(err, "UCX has lost the peer: %v", err)) },
+		Dropped: func() { c.fail(violation("the peer has sent more data messages than it may, or too large ones")) },
+	})
+	if err != nil {
+		return err
+	}
+	h := hello{limits: c.options.Limits, alive: c.options.KeepAlive, token: c.token, header: c.worker.MaxHeader(), address: c.worker.Address()}
+	if _, err := c.socket.Write(finishControl(appendHello(appendControl(nil, controlHello), &h))); err != nil {
+		return c.options.lost(err)
+	}
+	k, payload, err := readControl(c.socket, make([]byte, maxControl))
+	switch {
+	case err != nil:
+		return c.options.lost(err)
+	case k == controlGoodbye:
+		return c.options.told(payload)
+	case k != controlHello:
+		return violation("the first message is of kind %d: it must be a hello", k)
+	}
+	if c.peer, err = readHello(payload); err != nil {
+		return err
+	}
+	return c.worker.Connect(c.peer.address)
+}
+
+// Stats counts what a connection has done.
+type Stats struct {
+	Sent          int64 `json:"sent"`           // tensors
+	Received      int64 `json:"received"`       // tensors that Receive has returned
+	BytesSent     int64 `json:"bytes_sent"`     // of the elements of the tensors
+	BytesReceived int64 `json:"bytes_received"` // of the elements of the tensors
+	BytesCopied   int64 `json:"bytes_copied"`   // on the way between a device or a strided tensor and UCX
+	Dropped       int64 `json:"dropped"`        // data messages without the token of the connection, or of transfers that were given up
+	InFlight      int   `json:"in_flight"`      // tensors that were sent, and that the peer has not said to have received
+	Waiting       int   `json:"waiting"`        // tensors that have begun to arrive, and are not received
+}
+
+// Stats returns what the connection has done.
+func (c *Conn) Stats() Stats {
+	if c == nil {
+		return Stats{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	s.InFlight, s.Waiting = int(c.sent-c.credited), len(c.inbound)
+	return s
+}
+
+// Peer returns the address of the peer. It is nil for a nil connection.
+func (c *Conn) Peer() net.Addr {
+	if c == nil || c.raw == nil {
+		return nil
+	}
+	return c.raw.RemoteAddr()
+}
+
+// Transports returns the names of the transports that UCX has chosen, such as "tcp" or "sysv". UCX chooses when the first
+// message is on its way; before, the result may name others.
+func (c *Conn) Transports() []string {
+	if c == nil || c.worker == nil {
+		return nil
+	}
+	return c.worker.Transports()
+}
+
+// Done returns a channel that is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} {
+	if c == nil || c.life == nil {
+		return nil
+	}
+	return c.life.Done()
+}
+
+// Err returns nil while the connection is open, and then why it has ended, a [*ConnError].
+func (c *Conn) Err() error {
+	if c == nil || c.raw == nil {
+		return noConn("Err")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close ends the connection, and with it all calls that wait on it. Tensors that were sent may be lost; call
+// [Conn.WaitReceived] before. A second Close does nothing. Close always returns nil; the result makes Conn an io.Closer.
+func (c *Conn) Close() error {
+	if c == nil || c.raw == nil {
+		return nil
+	}
+	c.fail(errClosedHere)
+	<-c.ended
+	return nil
+}
+
+// noConn is the error of a call on a connection that there is not.
+func noConn(call string) error {
+	return invalid(call, "the connection is nil or was not made by this package")
+}
+
+// fail notes why the connection has ended, unless it has ended. It does not block.
+func (c *Conn) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(err)
+}
+
+func (c *Conn) failLocked(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = &ConnError{Peer: c.raw.RemoteAddr().String(), Err: err}
+	c.stop()
+	c.notify()
+}
+
+// lingers is how long the end of a connection waits for the peer to read the reason.
+const lingers = 500 * time.Millisecond
+
+// finish waits for the end of the connection, tells the peer why, and closes what is open.
+func (c *Conn) finish() {
+	<-c.life.Done()
+	_ = c.raw.SetWriteDeadline(time.Unix(1, 0)) // whoever is writing ends
+	c.writing <- struct{}{}
+	_ = c.raw.SetDeadline(time.Now().Add(lingers))
+	r, text := farewell(c.Err())
+	_, _ = c.socket.Write(finishControl(appendGoodbye(appendControl(nil, controlGoodbye), r, text)))
+	if tcp, ok := c.raw.(*net.TCPConn); ok { // a reset would take the goodbye away
+		_ = tcp.CloseWrite()
+	}
+	_ = c.worker.Close() // all operations end
+	c.work.Wait()
+	_ = c.raw.Close()
+	c.mu.Lock()
+	for c.draining > 0 {
+		changed := c.watch()
+		c.mu.Unlock()
+		<-changed
+		c.mu.Lock()
+	}
+	c.inbound, c.drained = nil, true
+	c.mu.Unlock()
+	liveConns.Add(-1)
+	close(c.ended)
+}
+
+// await waits until ready returns true, and then returns with c.mu held. It calls ready with c.mu held. On failure it
+// returns ctx's error or that of the connection, and c.mu is not held.
+func (c *Conn) await(ctx context.Context, ready func() bool) error {
+	var start time.Time
+	for {
+		c.mu.Lock()
+		if c.err != nil {
+			defer c.mu.Unlock()
+			return c.err
+		}
+		if ready() {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			c.mu.Unlock()
+			return err
+		}
+		if c.options.Poll > 0 {
+			if start.IsZero() {
+				start = time.Now()
+			}
+			if time.Since(start) < c.options.Poll {
+				c.mu.Unlock()
+				c.worker.Poll()
+				continue
+			}
+		}
+		changed := c.watch()
+		c.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watch returns a channel that notify closes. c.mu is held.
+func (c *Conn) watch() <-chan struct{} {
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
+}
+
+// notify wakes those that wait. c.mu is held.
+func (c *Conn) notify() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// result waits for an operation of UCX. On failure other than that of the operation, the operation goes on.
+func (c *Conn) result(ctx context.Context, results <-chan error) (err error, ended bool) {
+	var start time.Time
+	for c.options.Poll > 0 {
+		select {
+		case err := <-results:
+			return err, true
+		default:
+		}
+		if start.IsZero() {
+			start = time.Now()
+		} else if time.Since(start) >= c.options.Poll || ctx.Err() != nil {
+			break
+		}
+		c.worker.Poll()
+	}
+	select {
+	case err := <-results:
+		return err, true
+	case <-ctx.Done():
+		return ctx.Err(), false
+	}
+}
+
+// lock takes one of the channels that serve as locks.
+func (c *Conn) lock(ctx context.Context, l chan struct{}) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-c.life.Done():
+		return c.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tell writes a control message. A peer that does not read ends the connection after KeepAlive.
+func (c *Conn) tell(ctx context.Context, k control, payload func([]byte) []byte) error {
+	if err := c.lock(ctx, c.writing); err != nil {
+		return err
+	}
+	defer func() { <-c.writing }()
+	if err := c.raw.SetWriteDeadline(time.Now().Add(c.options.KeepAlive)); err != nil {
+		c.fail(c.options.lost(err))
+		return c.Err()
+	}
+	if c.life.Err() != nil { // finish may have set a deadline before
+		return c.Err()
+	}
+	if _, err := c.socket.Write(finishControl(payload(appendControl(nil, k)))); err != nil {
+		c.fail(c.options.lost(err))
+		return c.Err()
+	}
+	return nil
+}
+
+// ping gives signs of life.
+func (c *Conn) ping() {
+	ticks := time.NewTicker(max(c.peer.alive/4, minAlive/4))
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-c.life.Done():
+			return
+		}
+		if c.tell(c.life, controlPing, func(b []byte) []byte { return b }) != nil {
+			return
+		}
+	}
+}
+
+// read handles control messages until the connection ends.
+func (c *Conn) read() {
+	b := make([]byte, maxControl)
+	for {
+		if c.life.Err() == nil {
+			_ = c.raw.SetReadDeadline(time.Now().Add(c.options.KeepAlive))
+		}
+		if c.life.Err() != nil { // the deadline may be that of this call
+			_ = c.raw.SetReadDeadline(time.Now().Add(lingers))
+		}
+		k, payload, err := readControl(c.socket, b)
+		if err != nil {
+			c.fail(c.options.lost(err))
+			return
+		}
+		if err := c.handle(k, payload); err != nil {
+			c.fail(err)
+			return
+		}
+	}
+}
+
+// handle handles a control message.
+func (c *Conn) handle(k control, payload []byte) error {
+	switch k {
+	case controlPing:
+		if len(payload) != 0 {
+			return violation("a sign of life has %d bytes, and needs none", len(payload))
+		}
+		return nil
+	case controlGoodbye:
+		return c.options.told(payload)
+	case controlSync:
+		if len(payload) != 8 {
+			return violation("a question about tensors has %d bytes, and needs 8", len(payload))
+		}
+		c.mu.Lock()
+		c.asked = max(c.asked, le.Uint64(payload))
+		c.mu.Unlock()
+		return c.credit()
+	}
+	return violation("kind %d of control messages is not known to version %d", k, wireVersion)
+}
+
+// arrived handles a data message. The lock of the worker is held.
+func (c *Conn) arrived(m *ucx.Message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(m.Header) < dataSize || subtle.ConstantTimeCompare(m.Header[:tokenSize], c.token[:]) != 1 {
+		c.stats.Dropped++ // not of the peer
+		return false
+	}
+	if c.err != nil {
+		return false
+	}
+	d, rest := readData(m.Header)
+	keep, err := false, error(nil)
+	switch d.kind {
+	case kindTensor:
+		keep, err = c.takeTensor(d, rest, m)
+	case kindPiece:
+		keep, err = c.takePiece(d, rest, m)
+	case kindCredit:
+		err = c.takeCredit(d, rest, m)
+	case kindAbandon:
+		if in := c.inbound[d.id]; in != nil {
+			in.abandoned = true
+		}
+	default:
+		err = violation("kind %d of data messages is not known to version %d", d.kind, wireVersion)
+	}
+	if err != nil {
+		c.failLocked(err)
+	}
+	c.notify()
+	return keep
+}
+
+// takeCredit handles that the peer has received tensors. c.mu is held.
+func (c *Conn) takeCredit(d data, rest []byte, m *ucx.Message) error {
+	if len(rest) != 0 || m.Length != 0 || d.index != 0 || d.id < c.credited || d.id > c.sent {
+		return violation("the peer says that it has received %d tensors, and %d of %d were not received before", d.id, c.sent-c.credited, c.sent)
+	}
+	c.credited = d.id
+	return nil
+}

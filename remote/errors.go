@@ -1,0 +1,112 @@
+package remote
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// ConnError is the error of a connection that has ended. All calls on the connection return it from then on. Err says why
+// the connection ended. It wraps
+//
+//   - core.ErrClosed and net.ErrClosed if this process closed the connection;
+//   - core.ErrClosed and io.EOF if the peer closed it;
+//   - core.ErrClosed and io.ErrUnexpectedEOF if the peer ended without closing it, or the link was cut;
+//   - core.ErrClosed and os.ErrDeadlineExceeded if the peer showed no sign of life for Options.KeepAlive;
+//   - core.ErrVersion if the peer uses another version of the messages;
+//   - core.ErrInvalid if a message of the peer broke the rules.
+type ConnError struct {
+	Peer string // the address of the peer
+	Err  error
+}
+
+// Error names the peer and says why the connection ended.
+func (e *ConnError) Error() string {
+	if e == nil || e.Err == nil {
+		return "connection ended"
+	}
+	return "connection to " + e.Peer + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *ConnError) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
+
+// causeError is a sentinel error with the error that caused it, whose text is elsewhere.
+type causeError struct{ sentinel, cause error }
+
+func (e causeError) Error() string { return e.sentinel.Error() }
+
+func (e causeError) Unwrap() []error { return []error{e.sentinel, e.cause} }
+
+// ended is the error of a connection that one of its sides has ended.
+func ended(cause error, format string, args ...any) error {
+	return core.Errorf(causeError{core.ErrClosed, cause}, "remote", "connection", format, args...)
+}
+
+var errClosedHere = ended(net.ErrClosed, "this process closed the connection")
+
+// lost is the error of a connection whose control connection failed with err.
+func (o *Options) lost(err error) error {
+	switch typed := (*core.Error)(nil); {
+	case errors.As(err, &typed):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return ended(err, "the peer showed no sign of life for %v", o.KeepAlive)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return ended(io.ErrUnexpectedEOF, "the peer ended without closing the connection, or the link was cut")
+	default:
+		return ended(err, "the control connection failed: %v", err)
+	}
+}
+
+func invalid(call, format string, args ...any) error {
+	return core.Errorf(core.ErrInvalid, "remote", call, format, args...)
+}
+
+// violation is the error of a message that breaks the rules of the format.
+func violation(format string, args ...any) error {
+	return core.Errorf(core.ErrInvalid, "remote", "message", format, args...)
+}
+
+var errToken = errors.New("wrong token")
+
+// told is the error of a connection that the peer has ended by a goodbye.
+func (o *Options) told(payload []byte) error {
+	r, text, err := readGoodbye(payload)
+	switch {
+	case err != nil:
+		return err
+	case r == reasonClosed:
+		return ended(io.EOF, "the peer closed the connection")
+	case r == reasonVersion:
+		return core.Errorf(core.ErrVersion, "remote", "connection", "the peer refused the version of this process, %d: %q", wireVersion, text)
+	case r == reasonRefused:
+		return ended(io.EOF, "the peer refused the connection: %q", text)
+	}
+	return core.Errorf(core.ErrInvalid, "remote", "connection", "the peer ended the connection because of what it received (%d): %q", r, text)
+}
+
+// farewell returns what is said to the peer when the connection ends with err.
+func farewell(err error) (reason, string) {
+	if errors.Is(err, net.ErrClosed) {
+		return reasonClosed, ""
+	}
+	r := reasonInvalid
+	if errors.Is(err, core.ErrVersion) {
+		r = reasonVersion
+	}
+	var e *core.Error
+	if errors.As(err, &e) {
+		return r, e.Detail
+	}
+	return r, err.Error()
+}

@@ -1,0 +1,171 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
+)
+
+// maxHandshakes bounds the peers that connect and have not proved who they are.
+const maxHandshakes = 64
+
+// Listener accepts connections of other processes. It is safe for concurrent use.
+type Listener struct {
+	options Options
+	socket  net.Listener
+	conns   chan *Conn
+	life    context.Context
+	stop    context.CancelFunc
+	ended   chan struct{} // closed when no handshake runs any more
+	closing sync.Once
+}
+
+var liveListeners = live.NewCounter("remote.Listener")
+
+// Listen listens at a TCP address, such as "10.0.0.7:7470" or "127.0.0.1:0". The caller closes the result. The options
+// apply to all connections.
+//
+// Listen returns core.ErrInvalid if an option or the address is wrong, and the errors of [Available].
+func Listen(address string, o Options) (*Listener, error) {
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, core.Errorf(causeError{core.ErrInvalid, err}, "remote", "Listen", "%v", err)
+	}
+	if a, ok := socket.Addr().(*net.TCPAddr); o.Insecure && (!ok || !a.IP.IsLoopback()) {
+		_ = socket.Close()
+		return nil, invalid("Listen", "%s is not on the loopback interface, and Options.Insecure is for that only: set TLS or Token", address)
+	}
+	l := &Listener{options: o, socket: socket, conns: make(chan *Conn), ended: make(chan struct{})}
+	l.life, l.stop = context.WithCancel(context.Background())
+	liveListeners.Add(1)
+	go l.serve()
+	return l, nil
+}
+
+// serve makes connections of all that connect, at most maxHandshakes at a time: one that is slow does not delay others.
+func (l *Listener) serve() {
+	defer close(l.ended)
+	var handshakes sync.WaitGroup
+	defer handshakes.Wait()
+	room := make(chan struct{}, maxHandshakes)
+	for {
+		select {
+		case room <- struct{}{}:
+		case <-l.life.Done():
+			return
+		}
+		socket, err := l.socket.Accept()
+		switch {
+		case err == nil:
+			handshakes.Go(func() {
+				defer func() { <-room }()
+				l.greet(socket)
+			})
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return
+		}
+		<-room
+		select { // no descriptor is left, for example
+		case <-time.After(10 * time.Millisecond):
+		case <-l.life.Done():
+		}
+	}
+}
+
+// greet makes a connection of a socket and hands it to Accept. A peer that fails is no error of the listener.
+func (l *Listener) greet(socket net.Conn) {
+	ctx, cancel := context.WithTimeout(l.life, handshakeWithin)
+	defer cancel()
+	c, err := newConn(ctx, socket, l.options, true, "")
+	if err != nil {
+		return
+	}
+	select {
+	case l.conns <- c:
+	case <-l.life.Done():
+		_ = c.Close()
+	case <-c.Done():
+		_ = c.Close()
+	}
+}
+
+// Accept waits for a peer that has proved who it is. The caller closes the result. Accept returns ctx's error, or
+// core.ErrClosed if the listener was closed.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	if l == nil || l.socket == nil {
+		return nil, invalid("Accept", "the listener is nil or was not made by Listen")
+	}
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-l.life.Done():
+		return nil, core.Errorf(core.ErrClosed, "remote", "Accept", "the listener at %v was closed", l.socket.Addr())
+	}
+}
+
+// Addr returns the address at which the listener listens, with the port that the system has chosen. It is nil for a
+// nil listener.
+func (l *Listener) Addr() net.Addr {
+	if l == nil || l.socket == nil {
+		return nil
+	}
+	return l.socket.Addr()
+}
+
+// Close ends Accept, and closes connections that it has not returned. The others stay open. A second Close does nothing.
+// Close always returns nil; the result makes Listener an io.Closer.
+func (l *Listener) Close() error {
+	if l == nil || l.socket == nil {
+		return nil
+	}
+	l.closing.Do(func() {
+		l.stop()
+		_ = l.socket.Close()
+		<-l.ended
+		liveListeners.Add(-1)
+	})
+	return nil
+}
+
+// Dial connects to a listener. The caller closes the result.
+//
+// Dial returns ctx's error; core.ErrInvalid if an option is wrong; the errors of [Available]; and core.ErrClosed if nobody
+// listens at the address, or one side does not accept the other one. If ctx has no deadline, a peer that does not answer
+// ends Dial after 30 seconds.
+func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeWithin)
+	defer cancel()
+	var d net.Dialer
+	socket, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, core.Errorf(causeError{core.ErrClosed, err}, "remote", "Dial", "no connection to %s: %v: start the process that listens there", address, err)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	return newConn(ctx, socket, o, false, host)
+}

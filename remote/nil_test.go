@@ -1,0 +1,16 @@
+package remote_test
+
+import (
+	"testing"
+
+	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/remote"
+)
+
+func TestNilArguments(t *testing.T) {
+	coretest.CheckNils(t, map[string]any{
+		"Available": remote.Available, "Version": remote.Version, "Listen": remote.Listen, "Dial": remote.Dial,
+		"nil Conn": (*remote.Conn)(nil), "zero Conn": new(remote.Conn), "nil Listener": (*remote.Listener)(nil), "zero Listener": new(remote.Listener),
+		"Report": remote.Report{}, "ConnError": new(remote.ConnError), "nil ConnError": (*remote.ConnError)(nil),
+	})
+}

@@ -1,0 +1,86 @@
+package remote
+
+import (
+	"crypto/tls"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+)
+
+// Options controls connections. Either TLS or Token must be set, or both, unless Insecure is.
+type Options struct {
+	// TLS has the certificate of this process, and the authorities that certificates of peers come from: RootCAs for
+	// Dial, ClientCAs for Listen. Both sides must present a certificate. The version is 1.3 in any case.
+	TLS *tls.Config
+	// Token is a secret that both sides know, of at least 16 random bytes. Each side proves to the other one that it
+	// knows the token, which is not sent. Without TLS, a certificate is made up for the connection, and the token alone
+	// authenticates both sides.
+	Token []byte
+	// Insecure makes connections without encryption and without authentication. Every process that reaches the address
+	// can then send, receive, and end this process by malformed addresses of UCX. Only addresses of the loopback
+	// interface are possible.
+	Insecure bool
+	// KeepAlive is how long a peer may show no sign of life before the connection ends; default 10 s, at least 100 ms.
+	KeepAlive time.Duration
+	// Poll is how long a call looks for messages of the peer again and again before it lets the system wake it. It takes
+	// a processor for that time, and saves the microseconds of waking up. Default 0.
+	Poll time.Duration
+	// Limits bound what the peer may do. 0 in a field selects its default.
+	Limits Limits
+}
+
+// Limits bound what a peer may ask of a process. Each side tells its limits to the other one.
+type Limits struct {
+	Tensors  int   // that the peer has sent, and that Receive has not returned; default 64, at most 65536
+	Bytes    int64 // of the elements of one tensor; default 64 GiB
+	Requests int   // of Fetch and Put that are served at the same time; default 16, at most 1024
+}
+
+const (
+	minToken        = 16
+	maxToken        = 1024
+	defaultAlive    = 10 * time.Second
+	minAlive        = 100 * time.Millisecond
+	maxAlive        = time.Hour
+	maxTensors      = 1 << 16
+	maxRequests     = 1 << 10
+	handshakeWithin = 30 * time.Second
+)
+
+// check completes the options. It fails with ErrInvalid.
+func (o *Options) check() error {
+	wrong := func(format string, args ...any) error {
+		return core.Errorf(core.ErrInvalid, "remote", "Options", format, args...)
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = defaultAlive
+	}
+	l := &o.Limits
+	if l.Tensors == 0 {
+		l.Tensors = 64
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 30
+	}
+	if l.Requests == 0 {
+		l.Requests = 16
+	}
+	switch secure := o.TLS != nil || len(o.Token) > 0; {
+	case o.Insecure && secure:
+		return wrong("Insecure is set together with TLS or Token: choose one")
+	case !o.Insecure && !secure:
+		return wrong("neither TLS nor Token is set: a connection needs one of them, or Insecure on the loopback interface")
+	case len(o.Token) > 0 && len(o.Token) < minToken || len(o.Token) > maxToken:
+		return wrong("the token has %d bytes: %d to %d are possible", len(o.Token), minToken, maxToken)
+	case o.KeepAlive < minAlive || o.KeepAlive > maxAlive:
+		return wrong("KeepAlive is %v: %v to %v are possible", o.KeepAlive, minAlive, maxAlive)
+	case o.Poll < 0:
+		return wrong("Poll is %v, and cannot be negative", o.Poll)
+	case l.Tensors < 0 || l.Tensors > maxTensors || l.Bytes < 0 || l.Requests < 0 || l.Requests > maxRequests:
+		return wrong("Limits are %+v: no field may be negative, Tensors may be at most %d and Requests %d", *l, maxTensors, maxRequests)
+	}
+	if o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetClientCertificate == nil {
+		return wrong("TLS has no certificate of this process: both sides must present one")
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package remote
+
+import (
+	"context"
+	"io"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/remote/internal/ucx"
+)
+
+// outbound is a transfer to the peer.
+type outbound struct {
+	conn     *Conn
+	id       uint64
+	results  chan error // of the pieces that are on their way; it has room for all
+	inFlight int
+}
+
+func newOutbound(c *Conn) *outbound { return &outbound{conn: c, results: make(chan error, window)} }
+
+// post sends a piece, whose memory stays as it is until its result has come.
+func (o *outbound) post(header []byte, address uintptr, size int64) error {
+	err := o.conn.worker.Send(header, address, size, size > ucx.MaxEager, func(err error) { o.results <- err })
+	if err == nil {
+		o.inFlight++
+	}
+	return err
+}
+
+// piece sends a piece that is not the first one, when there is room for it.
+func (o *outbound) piece(ctx context.Context, k kind, index int64, address uintptr, size int64) error {
+	for o.inFlight >= window {
+		if err := o.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return o.post(appendData(nil, &o.conn.peer.token, data{kind: k, index: uint32(index), id: o.id}), address, size)
+}
+
+// wait waits for the result of one piece. After an error of ctx the piece is still on its way.
+func (o *outbound) wait(ctx context.Context) error {
+	err, ended := o.conn.result(ctx, o.results)
+	if ended {
+		o.inFlight--
+	}
+	return err
+}
+
+// finish waits for the results of all pieces, and calls release. If ctx ends or the transfer has failed with err, release
+// is called later, when UCX is done with the memory.
+func (o *outbound) finish(ctx context.Context, err error, release func()) error {
+	for err == nil && o.inFlight > 0 {
+		err = o.wait(ctx)
+	}
+	drain(o.conn, o.results, o.inFlight, release)
+	return err
+}
+
+// drain calls release when n results have come: at once if there is none to wait for.
+func drain(c *Conn, results <-chan error, n int, release func()) {
+	rest := func() {
+		for range n {
+			<-results
+		}
+		release()
+	}
+	c.mu.Lock()
+	now := n == 0 || c.drained // the end of a connection ends all operations
+	if !now {
+		c.draining++
+	}
+	c.mu.Unlock()
+	if now {
+		rest()
+		return
+	}
+	go func() {
+		rest()
+		c.mu.Lock()
+		c.draining--
+		c.notify()
+		c.mu.Unlock()
+	}()
+}
+
+// inbound is a transfer from the peer. The connection's mutex guards it.
+type inbound struct {
+	id    uint64
+	meta  meta
+	bytes int64
+	// begun is the number of pieces from the first one on that were taken out of arrived.
+	begun   int64
+	arrived map[uint32]*ucx.Message
+	// abandoned says that the sender has given it up.
+	abandoned bool
+}
+
+// takeTensor handles the beginning of a tensor. It reports whether it keeps the message. c.mu is held.
+func (c *Conn) takeTensor(d data, rest []byte, m *ucx.Message) (bool, error) {
+	x, bytes, err := readMeta(rest)
+	if err != nil {
+		return false, err
+	}
+	_, size := pieceAt(bytes, 0)
+	limits := &c.options.Limits
+	switch {
+	case bytes > limits.Bytes:
+		return false, violation("a tensor has %d bytes, and %d are permitted", bytes, limits.Bytes)
+	case d.id <= c.told || d.id > c.told+uint64(limits.Tensors) || d.id < c.next || c.inbound[d.id] != nil:
+		return false, violation("tensor %d came when %d were received and %d are permitted beside them, or came twice", d.id, c.told, limits.Tensors)
+	case d.index != 0 || m.Length != size || m.Fetched() != (size > ucx.MaxEager):
+		return false, violation("the first piece of a tensor of %d bytes is piece %d and has %d bytes", bytes, d.index, m.Length)
+	}
+	c.inbound[d.id] = &inbound{id: d.id, meta: x, bytes: bytes, arrived: map[uint32]*ucx.Message{0: m}}
+	return true, nil
+}
+
+// takePiece handles another piece. It reports whether it keeps the message. c.mu is held.
+func (c *Conn) takePiece(d data, rest []byte, m *ucx.Message) (bool, error) {
+	in := c.inbound[d.id]
+	if in == nil { // it was given up
+		c.stats.Dropped++
+		return false, nil
+	}
+	index := int64(d.index)
+	if index < in.begun || index >= in.begun+window || index >= pieces(in.bytes) || in.arrived[d.index] != nil || len(rest) != 0 {
+		return false, violation("piece %d of a transfer came when %d of %d were taken, or came twice", index, in.begun, pieces(in.bytes))
+	}
+	if _, size := pieceAt(in.bytes, index); m.Length != size || m.Fetched() != (size > ucx.MaxEager) {
+		return false, violation("piece %d of a transfer has %d bytes instead of %d", index, m.Length, size)
+	}
+	in.arrived[d.index] = m
+	return true, nil
+}
+
+// nextPiece waits for the next piece of a transfer. The caller receives or drops it.
+func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error) {
+	var m *ucx.Message
+	if err := c.await(ctx, func() bool { m = in.arrived[uint32(in.begun)]; return m != nil || in.abandoned }); err != nil {
+		return nil, err
+	}
+	if m == nil {
+		c.mu.Unlock()
+		return nil, core.Errorf(causeError{core.ErrClosed, io.ErrUnexpectedEOF}, "remote", "Receive", "the sender has given the tensor up after %d of %d pieces", in.begun, pieces(in.bytes))
+	}
+	delete(in.arrived, uint32(in.begun))
+	in.begun++
+	c.mu.Unlock()
+	return m, nil
+}
+
+// leave ends a transfer from the peer. Pieces that have not come are dropped when they come.
+func (c *Conn) leave(in *inbound) {
+	c.mu.Lock()
+	delete(c.inbound, in.id)
+	left := in.arrived
+	in.arrived = nil
+	c.mu.Unlock()
+	for _, m := range left {
+		m.Drop()
+	}
+}
+
+// flat returns the bytes of a dense tensor as a tensor of one axis on the same memory. The caller closes it.
+func flat(t *core.Tensor) (*core.Tensor, error) {
+	b, err := t.Buffer()
+	if err != nil {
+		return nil, err
+	}
+	return core.NewTensor(b, core.Spec{
+		DType: core.TypeUint8, Shape: []int64{t.NumBytes()}, Offset: t.Offset() - b.Memory().Offset, Flags: t.Flags() & core.FlagReadOnly,
+	})
+}

@@ -1,0 +1,197 @@
+package remote
+
+import (
+	"context"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/staging"
+)
+
+// Receive waits for the next tensor of the peer, in the order in which Send was called, and returns it on the device, which is an opened
+// one. The caller closes the result. Its elements are there: its Ready is that of the last copy to the device, or nil.
+//
+// UCX writes the elements into memory of the device if that is memory of the host. Otherwise they go through memory of the
+// host in pieces; see the report. Receive returns ctx's error; core.ErrInvalid if the connection or device is nil;
+// core.ErrOutOfMemory and other errors of the device; core.ErrClosed and io.ErrUnexpectedEOF if the sender has given the
+// tensor up when a part of it was there; and the [*ConnError] of a connection that has ended. If ctx ends before the tensor
+// has begun to arrive, the tensor stays the next one. After other errors, it is lost.
+func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, Report, error) {
+	start := time.Now()
+	if c == nil || c.raw == nil {
+		return nil, Report{}, noConn("Receive")
+	}
+	if device == nil {
+		return nil, Report{}, invalid("Receive", "the device is nil")
+	}
+	in, err := c.nextTensor(ctx)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	r := Report{Device: device.ID(), Mechanism: exchange.Direct, Bytes: in.bytes, Label: in.meta.label}
+	t, err := c.receive(ctx, in, device, &r)
+	c.leave(in)
+	c.mu.Lock()
+	c.received++
+	if err == nil {
+		c.stats.Received++
+		c.stats.BytesReceived += r.Bytes
+		c.stats.BytesCopied += r.BytesCopied
+	}
+	c.mu.Unlock()
+	if lost := c.credit(); lost != nil && err == nil {
+		c.fail(lost) // the tensor is there nevertheless
+	}
+	if ended := c.Err(); err != nil && ended != nil {
+		err = ended
+	}
+	c.finishReport(&r, start)
+	return t, r, err
+}
+
+// nextTensor waits for the next tensor, and takes it out. Tensors that the sender has given up before are skipped.
+func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
+	for {
+		var in *inbound
+		if err := c.await(ctx, func() bool { in = c.inbound[c.next]; return in != nil }); err != nil {
+			return nil, err
+		}
+		c.next++
+		skipped := in.abandoned
+		if skipped {
+			c.received++
+		}
+		c.mu.Unlock()
+		if !skipped {
+			return in, nil
+		}
+		c.leave(in)
+		if err := c.credit(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// credit tells the peer how many tensors were received, if the peer waits for that or may soon.
+func (c *Conn) credit() error {
+	c.mu.Lock()
+	n := c.received
+	due := n > c.told && (n-c.told >= uint64(c.options.Limits.Tensors+1)/2 || c.asked > c.told && n >= c.asked)
+	if due {
+		c.told = n
+	}
+	c.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return c.worker.Send(appendData(nil, &c.peer.token, data{kind: kindCredit, id: n}), 0, 0, false, func(error) {})
+}
+
+// receive makes the tensor that Receive returns.
+func (c *Conn) receive(ctx context.Context, in *inbound, device core.Device, r *Report) (*core.Tensor, error) {
+	t, err := core.Empty(ctx, device, in.meta.dtype, in.meta.shape, core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if in.meta.flags&core.FlagSubBytePadded != 0 {
+		if t, err = c.padded(ctx, t, in, device); err != nil {
+			return nil, err
+		}
+	}
+	if in.bytes == 0 {
+		err = c.nothing(ctx, in)
+	} else {
+		var bytes *core.Tensor
+		if bytes, err = flat(t); err == nil {
+			err = c.fill(ctx, in, bytes, r)
+		}
+	}
+	if err != nil {
+		_ = t.Close()
+		return nil, err
+	}
+	if in.meta.flags&core.FlagReadOnly != 0 {
+		x, err := t.AsReadOnly()
+		_ = t.Close()
+		return x, err
+	}
+	return t, nil
+}
+
+// padded replaces t, which is packed, by a padded tensor.
+func (c *Conn) padded(ctx context.Context, t *core.Tensor, in *inbound, device core.Device) (*core.Tensor, error) {
+	_ = t.Close()
+	m, err := core.Alloc(ctx, device, in.bytes, core.AllocOptions{})
+	if err != nil {
+		return nil, err
+	}
+	x, err := core.Wrap(m, core.Spec{DType: in.meta.dtype, Shape: in.meta.shape, Flags: core.FlagSubBytePadded})
+	if err != nil {
+		m.Free()
+	}
+	return x, err
+}
+
+// nothing takes the message of a tensor without elements.
+func (c *Conn) nothing(ctx context.Context, in *inbound) error {
+	m, err := c.nextPiece(ctx, in)
+	if err == nil {
+		m.Drop()
+	}
+	return err
+}
+
+// fill brings a transfer into dst, a tensor of bytes. It owns dst. UCX and the device are done with it when fill returns nil;
+// else dst is closed when they are.
+func (c *Conn) fill(ctx context.Context, in *inbound, dst *core.Tensor, r *Report) error {
+	if dst.DeviceID().Type.HostAccessible() {
+		return c.fillHost(ctx, in, dst)
+	}
+	defer dst.Close()
+	r.Mechanism = exchange.Staged
+	r.because("UCX writes memory of the host, and the tensor goes to %v", dst.DeviceID())
+	p := staging.Pipeline[stage, part, none]{Steps: &coming{conn: c, in: in, device: dst, size: min(in.bytes, pieceBytes)}, Late: true}
+	defer p.Close(func(s *stage) { s.release(c) })
+	for i := range pieces(in.bytes) {
+		offset, size := pieceAt(in.bytes, i)
+		if err := p.Put(ctx, part{i, offset, size}); err != nil {
+			return err
+		}
+		r.BytesCopied += size
+	}
+	return p.Flush(ctx)
+}
+
+// fillHost is fill for memory of the host.
+func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) error {
+	results, inFlight := make(chan error, window), 0
+	address, err := dst.Address()
+	wait := func() {
+		result, ended := c.result(ctx, results)
+		if ended {
+			inFlight--
+		}
+		err = result
+	}
+	for i := int64(0); err == nil && i < pieces(in.bytes); i++ {
+		if inFlight == window {
+			if wait(); err != nil {
+				break
+			}
+		}
+		m, failed := c.nextPiece(ctx, in)
+		if err = failed; err != nil {
+			break
+		}
+		offset, size := pieceAt(in.bytes, i)
+		if err = land(m, address+uintptr(offset), size, results); err == nil {
+			inFlight++
+		}
+	}
+	for err == nil && inFlight > 0 {
+		wait()
+	}
+	drain(c, results, inFlight, func() { _ = dst.Close() })
+	return err
+}

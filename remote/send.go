@@ -1,0 +1,271 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
+	"github.com/dlx-go/dlx/internal/staging"
+	"github.com/dlx-go/dlx/remote/internal/ucx"
+	"github.com/dlx-go/dlx/stream"
+)
+
+// Send sends the elements of t to the peer, which gets them by [Conn.Receive]. The caller still owns t.
+//
+// Send waits for the last write to t. It returns when the elements may be overwritten: at once for tensors of at most 8 KiB,
+// and otherwise when the peer has received them. It waits while the peer has as many tensors to receive as it permits; see
+// [Limits]. Elements in memory of the host go to UCX as they are. Elements of other devices go through memory of the host in
+// pieces, and those of a tensor that is not contiguous are gathered first. It returns
+//
+//   - core.ErrInvalid if t is nil, and core.ErrClosed if it is closed;
+//   - ctx's error; if the tensor was on its way, the peer may have received it, and the memory of t counts as read by
+//     unfinished work until UCX is done with it;
+//   - the error of the last write to t, and errors of copies;
+//   - core.ErrOutOfMemory if t is larger than the peer permits, or there is no memory for the pieces;
+//   - core.ErrDevice if neither the host nor an opened device can access the elements;
+//   - the [*ConnError] of a connection that has ended.
+func (c *Conn) Send(ctx context.Context, t *core.Tensor) (Report, error) {
+	return c.SendLabeled(ctx, t, "")
+}
+
+// SendLabeled is like [Conn.Send], and passes a text with the tensor, which is in the report of the receiver. SendLabeled
+// returns core.ErrInvalid if the label has more than 1024 bytes, or the transport permits fewer.
+func (c *Conn) SendLabeled(ctx context.Context, t *core.Tensor, label string) (Report, error) {
+	start := time.Now()
+	if c == nil || c.raw == nil {
+		return Report{}, noConn("Send")
+	}
+	if t == nil {
+		return Report{}, invalid("Send", "the tensor is nil")
+	}
+	r := Report{Device: t.DeviceID(), Mechanism: exchange.Direct, Label: label}
+	err := c.send(ctx, t, &r)
+	if ended := c.Err(); err != nil && ended != nil {
+		err = ended
+	}
+	c.finishReport(&r, start)
+	return r, err
+}
+
+func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
+	if _, err := t.Buffer(); err != nil {
+		return err
+	}
+	m := meta{dtype: t.DType(), flags: t.Flags() & keptFlags, shape: t.Shape(), label: r.Label}
+	header := appendMeta(appendData(nil, &c.peer.token, data{kind: kindTensor}), &m)
+	r.Bytes = t.NumBytes()
+	switch room := min(c.peer.header, c.worker.MaxHeader()); {
+	case len(m.label) > maxLabel:
+		return invalid("Send", "the label has %d bytes; %d are possible", len(m.label), maxLabel)
+	case len(header) > room:
+		return invalid("Send", "a label of %d bytes and %d axes take %d bytes, and UCX permits %d here: use a shorter label", len(m.label), len(m.shape), len(header), room)
+	case r.Bytes > min(c.peer.limits.Bytes, maxBytes):
+		return core.Errorf(core.ErrOutOfMemory, "remote", "Send", "the tensor has %d bytes, and the peer permits %d", r.Bytes, c.peer.limits.Bytes)
+	}
+	source, err := c.source(ctx, t, r)
+	if err != nil {
+		return err
+	}
+	x := &sending{Conn: c, out: newOutbound(c), header: header, bytes: r.Bytes}
+	if source == nil || source.DeviceID().Type.HostAccessible() {
+		err = x.direct(ctx, source)
+	} else {
+		err = x.staged(ctx, source, r)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.stats.Sent++
+	c.stats.BytesSent += r.Bytes
+	c.stats.BytesCopied += r.BytesCopied
+	c.mu.Unlock()
+	return nil
+}
+
+// source returns the bytes of the elements of t in row-major order, or nil if there are none. The caller closes the result.
+func (c *Conn) source(ctx context.Context, t *core.Tensor, r *Report) (*core.Tensor, error) {
+	if t.IsEmpty() {
+		return nil, nil
+	}
+	host := t.DeviceID().Type.HostAccessible()
+	if !host && t.Device() == nil {
+		return nil, core.Errorf(core.ErrDevice, "remote", "Send", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
+	}
+	if !t.Layout().IsContiguous() {
+		x, err := t.Contiguous(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer x.Close()
+		r.because("its elements are not contiguous: they were gathered")
+		r.BytesCopied += r.Bytes
+		t = x
+	}
+	if host {
+		if e := t.Ready(); e != nil {
+			if done, err := e.Done(); !done || err != nil {
+				r.Wait = stream.HostWait
+				if err := t.WaitReady(ctx); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return flat(t)
+}
+
+// sending is a tensor on its way to the peer.
+type sending struct {
+	*Conn
+	out    *outbound
+	header []byte // of the first piece, in which the number of the tensor is missing
+	bytes  int64
+}
+
+// first sends the first piece, when the peer permits another tensor, and gives the tensor its number.
+func (x *sending) first(ctx context.Context, address uintptr, size int64) error {
+	if err := x.lock(ctx, x.sending); err != nil {
+		return err
+	}
+	defer func() { <-x.Conn.sending }()
+	if err := x.await(ctx, func() bool { return x.sent-x.credited < uint64(x.peer.limits.Tensors) }); err != nil {
+		return err
+	}
+	x.sent++ // before the piece is sent, since the peer may say at once that it has the tensor
+	x.out.id = x.sent
+	x.mu.Unlock()
+	le.PutUint64(x.header[24:], x.out.id)
+	err := x.out.post(x.header, address, size)
+	if err != nil { // a number was lost, so nothing can follow
+		x.fail(err)
+	}
+	return err
+}
+
+// direct sends memory of the host as it is. It owns source, which is nil if there are no elements.
+func (x *sending) direct(ctx context.Context, source *core.Tensor) error {
+	if source == nil {
+		return x.out.finish(ctx, x.first(ctx, 0, 0), func() {})
+	}
+	release := func() { _ = source.Close() }
+	address, err := source.Address()
+	if err == nil && x.bytes > ucx.MaxEager {
+		use := &transfer{over: make(chan struct{})}
+		var b *core.Buffer
+		if b, err = source.Buffer(); err == nil {
+			b.Used(use)
+			release = func() { close(use.over); _ = source.Close() }
+		}
+	}
+	for i := int64(0); err == nil && i < pieces(x.bytes); i++ {
+		offset, size := pieceAt(x.bytes, i)
+		if i == 0 {
+			err = x.first(ctx, address, size)
+		} else {
+			err = x.out.piece(ctx, kindPiece, i, address+uintptr(offset), size)
+			x.abandon(err, i)
+		}
+	}
+	return x.out.finish(ctx, err, release)
+}
+
+// abandon tells the peer that a tensor will not be complete, if its first piece was sent and another one failed with err.
+func (x *sending) abandon(err error, i int64) {
+	if err == nil || i == 0 {
+		return
+	}
+	header := appendData(nil, &x.peer.token, data{kind: kindAbandon, id: x.out.id})
+	if err := x.worker.Send(header, 0, 0, false, func(error) {}); err != nil {
+		x.fail(err)
+	}
+}
+
+// staged sends memory of a device. It owns source.
+func (x *sending) staged(ctx context.Context, source *core.Tensor, r *Report) error {
+	defer source.Close()
+	r.Mechanism = exchange.Staged
+	r.because("UCX reads memory of the host, and the tensor lies on %v", source.DeviceID())
+	l := &leaving{conn: x.Conn, device: source, size: min(x.bytes, pieceBytes)}
+	l.send = func(p part, s *stage) error {
+		o := &outbound{conn: x.Conn, id: x.out.id, results: s.results}
+		if p.index > 0 {
+			return o.piece(ctx, kindPiece, p.index, s.address, p.size)
+		}
+		x.out.results = s.results
+		return x.first(ctx, s.address, p.size)
+	}
+	p := staging.Pipeline[stage, part, none]{Steps: l}
+	defer p.Close(func(s *stage) { s.release(x.Conn) })
+	for i := range pieces(x.bytes) {
+		offset, size := pieceAt(x.bytes, i)
+		if err := p.Put(ctx, part{i, offset, size}); err != nil {
+			x.abandon(err, i)
+			return err
+		}
+		r.BytesCopied += size
+	}
+	for _, s := range l.stages {
+		if err := s.wait(ctx, x.Conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transfer is the event that UCX is done with memory.
+type transfer struct{ over chan struct{} }
+
+var _ core.Event = (*transfer)(nil)
+
+// Done reports whether UCX is done.
+func (e *transfer) Done() (bool, error) {
+	select {
+	case <-e.over:
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// Wait waits until UCX is done.
+func (e *transfer) Wait(ctx context.Context) error {
+	select {
+	case <-e.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// WaitReceived waits until the peer has received all tensors that were sent before. It returns ctx's error, or the
+// [*ConnError] of a connection that has ended before.
+func (c *Conn) WaitReceived(ctx context.Context) error {
+	if c == nil || c.raw == nil {
+		return noConn("WaitReceived")
+	}
+	c.mu.Lock()
+	sent := c.sent
+	missing := sent > c.credited
+	c.mu.Unlock()
+	if missing {
+		if err := c.tell(ctx, controlSync, func(b []byte) []byte { return le.AppendUint64(b, sent) }); err != nil {
+			return err
+		}
+	}
+	err := c.await(ctx, func() bool { return c.credited >= sent })
+	if err == nil {
+		c.mu.Unlock()
+		return nil
+	}
+	if errors.As(err, new(*ConnError)) { // of a connection that has ended after the peer had received all
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.credited >= sent {
+			return nil
+		}
+	}
+	return err
+}
