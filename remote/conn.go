@@ -49,17 +49,21 @@ type Conn struct {
 	received uint64              // tensors that Receive has taken
 	told     uint64              // how many of them the peer was told of
 	asked    uint64              // the number of which the peer wants to be told
+
+	requester
+	server
 }
 
 var liveConns = live.NewCounter("remote.Conn")
 
-// newConn makes a connection of a socket, which it owns, also on failure.
-func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host string) (*Conn, error) {
+// newConn makes a connection of a socket, which it owns, also on failure. Shared are the offers of the listener, if any.
+func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host string, shared *offers) (*Conn, error) {
 	c := &Conn{
 		options: o, raw: socket, next: 1,
-		inbound: make(map[uint64]*inbound),
+		inbound: make(map[uint64]*inbound), requester: newRequester(), server: newServer(),
 		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
+	c.shared = shared
 	c.life, c.stop = context.WithCancel(context.Background())
 	release := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
 	err := c.shake(ctx, server, host)
@@ -132,6 +136,8 @@ type Stats struct {
 	BytesReceived int64 `json:"bytes_received"` // of the elements of the tensors
 	BytesCopied   int64 `json:"bytes_copied"`   // on the way between a device or a strided tensor and UCX
 	Dropped       int64 `json:"dropped"`        // data messages without the token of the connection, or of transfers that were given up
+	Served        int64 `json:"served"`         // requests of the peer that were fulfilled
+	Refused       int64 `json:"refused"`        // requests of the peer that were refused, or have failed
 	InFlight      int   `json:"in_flight"`      // tensors that were sent, and that the peer has not said to have received
 	Waiting       int   `json:"waiting"`        // tensors that have begun to arrive, and are not received
 }
@@ -239,8 +245,9 @@ func (c *Conn) finish() {
 		<-changed
 		c.mu.Lock()
 	}
-	c.inbound, c.drained = nil, true
+	c.inbound, c.fetching, c.putting, c.drained = nil, nil, nil, true
 	c.mu.Unlock()
+	c.own.close()
 	liveConns.Add(-1)
 	close(c.ended)
 }
@@ -415,6 +422,10 @@ func (c *Conn) handle(k control, payload []byte) error {
 		c.asked = max(c.asked, le.Uint64(payload))
 		c.mu.Unlock()
 		return c.credit()
+	case controlFetch, controlPut:
+		return c.serve(k, payload)
+	case controlAccepted, controlDone, controlRefused:
+		return c.answer(k, payload)
 	}
 	return violation("kind %d of control messages is not known to version %d", k, wireVersion)
 }
@@ -436,13 +447,15 @@ func (c *Conn) arrived(m *ucx.Message) bool {
 	case kindTensor:
 		keep, err = c.takeTensor(d, rest, m)
 	case kindPiece:
-		keep, err = c.takePiece(d, rest, m)
+		keep, err = c.takePiece(c.inbound, d, rest, m)
 	case kindCredit:
 		err = c.takeCredit(d, rest, m)
 	case kindAbandon:
-		if in := c.inbound[d.id]; in != nil {
-			in.abandoned = true
-		}
+		c.takeAbandon(d)
+	case kindFetched:
+		keep, err = c.takePiece(c.fetching, d, rest, m)
+	case kindPut:
+		keep, err = c.takePiece(c.putting, d, rest, m)
 	default:
 		err = violation("kind %d of data messages is not known to version %d", d.kind, wireVersion)
 	}

@@ -18,6 +18,7 @@ const maxHandshakes = 64
 type Listener struct {
 	options Options
 	socket  net.Listener
+	offers  offers
 	conns   chan *Conn
 	life    context.Context
 	stop    context.CancelFunc
@@ -88,7 +89,7 @@ func (l *Listener) serve() {
 func (l *Listener) greet(socket net.Conn) {
 	ctx, cancel := context.WithTimeout(l.life, handshakeWithin)
 	defer cancel()
-	c, err := newConn(ctx, socket, l.options, true, "")
+	c, err := newConn(ctx, socket, l.options, true, "", &l.offers)
 	if err != nil {
 		return
 	}
@@ -136,6 +137,7 @@ func (l *Listener) Close() error {
 		l.stop()
 		_ = l.socket.Close()
 		<-l.ended
+		l.offers.close()
 		liveListeners.Add(-1)
 	})
 	return nil
@@ -167,5 +169,5 @@ func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	if err != nil {
 		host = address
 	}
-	return newConn(ctx, socket, o, false, host)
+	return newConn(ctx, socket, o, false, host, nil)
 }

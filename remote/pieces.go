@@ -86,13 +86,25 @@ func drain(c *Conn, results <-chan error, n int, release func()) {
 // inbound is a transfer from the peer. The connection's mutex guards it.
 type inbound struct {
 	id    uint64
+	home  map[uint64]*inbound // the transfers of its kind
 	meta  meta
 	bytes int64
 	// begun is the number of pieces from the first one on that were taken out of arrived.
 	begun   int64
 	arrived map[uint32]*ucx.Message
-	// abandoned says that the sender has given it up.
-	abandoned bool
+	// refused is why the rest does not come; nil if it may.
+	refused error
+}
+
+// takeAbandon handles that the peer has given a transfer up. c.mu is held.
+func (c *Conn) takeAbandon(d data) {
+	transfers := c.inbound
+	if d.index == 1 {
+		transfers = c.putting
+	}
+	if in := transfers[d.id]; in != nil {
+		in.refused = core.Errorf(causeError{core.ErrClosed, io.ErrUnexpectedEOF}, "remote", "Receive", "the sender has given the tensor up after %d of %d pieces", in.begun, pieces(in.bytes))
+	}
 }
 
 // takeTensor handles the beginning of a tensor. It reports whether it keeps the message. c.mu is held.
@@ -111,13 +123,13 @@ func (c *Conn) takeTensor(d data, rest []byte, m *ucx.Message) (bool, error) {
 	case d.index != 0 || m.Length != size || m.Fetched() != (size > ucx.MaxEager):
 		return false, violation("the first piece of a tensor of %d bytes is piece %d and has %d bytes", bytes, d.index, m.Length)
 	}
-	c.inbound[d.id] = &inbound{id: d.id, meta: x, bytes: bytes, arrived: map[uint32]*ucx.Message{0: m}}
+	c.inbound[d.id] = &inbound{id: d.id, home: c.inbound, meta: x, bytes: bytes, arrived: map[uint32]*ucx.Message{0: m}}
 	return true, nil
 }
 
 // takePiece handles another piece. It reports whether it keeps the message. c.mu is held.
-func (c *Conn) takePiece(d data, rest []byte, m *ucx.Message) (bool, error) {
-	in := c.inbound[d.id]
+func (c *Conn) takePiece(transfers map[uint64]*inbound, d data, rest []byte, m *ucx.Message) (bool, error) {
+	in := transfers[d.id]
 	if in == nil { // it was given up
 		c.stats.Dropped++
 		return false, nil
@@ -136,12 +148,12 @@ func (c *Conn) takePiece(d data, rest []byte, m *ucx.Message) (bool, error) {
 // nextPiece waits for the next piece of a transfer. The caller receives or drops it.
 func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error) {
 	var m *ucx.Message
-	if err := c.await(ctx, func() bool { m = in.arrived[uint32(in.begun)]; return m != nil || in.abandoned }); err != nil {
+	if err := c.await(ctx, func() bool { m = in.arrived[uint32(in.begun)]; return m != nil || in.refused != nil }); err != nil {
 		return nil, err
 	}
 	if m == nil {
 		c.mu.Unlock()
-		return nil, core.Errorf(causeError{core.ErrClosed, io.ErrUnexpectedEOF}, "remote", "Receive", "the sender has given the tensor up after %d of %d pieces", in.begun, pieces(in.bytes))
+		return nil, in.refused
 	}
 	delete(in.arrived, uint32(in.begun))
 	in.begun++
@@ -152,7 +164,7 @@ func (c *Conn) nextPiece(ctx context.Context, in *inbound) (*ucx.Message, error)
 // leave ends a transfer from the peer. Pieces that have not come are dropped when they come.
 func (c *Conn) leave(in *inbound) {
 	c.mu.Lock()
-	delete(c.inbound, in.id)
+	delete(in.home, in.id)
 	left := in.arrived
 	in.arrived = nil
 	c.mu.Unlock()

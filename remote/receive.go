@@ -58,7 +58,7 @@ func (c *Conn) nextTensor(ctx context.Context) (*inbound, error) {
 			return nil, err
 		}
 		c.next++
-		skipped := in.abandoned
+		skipped := in.refused != nil
 		if skipped {
 			c.received++
 		}

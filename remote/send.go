@@ -68,13 +68,8 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	if err != nil {
 		return err
 	}
-	x := &sending{Conn: c, out: newOutbound(c), header: header, bytes: r.Bytes}
-	if source == nil || source.DeviceID().Type.HostAccessible() {
-		err = x.direct(ctx, source)
-	} else {
-		err = x.staged(ctx, source, r)
-	}
-	if err != nil {
+	x := &sending{Conn: c, kind: kindPiece, out: newOutbound(c), header: header, bytes: r.Bytes}
+	if err := x.run(ctx, source, r); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -120,13 +115,22 @@ func (c *Conn) source(ctx context.Context, t *core.Tensor, r *Report) (*core.Ten
 // sending is a tensor on its way to the peer.
 type sending struct {
 	*Conn
+	kind   kind // of the pieces
 	out    *outbound
-	header []byte // of the first piece, in which the number of the tensor is missing
+	header []byte // of the first piece, in which the number of the tensor is missing; nil if that is like the others
 	bytes  int64
 }
 
+// run sends the bytes of source, which it owns. Source is nil if there are none.
+func (x *sending) run(ctx context.Context, source *core.Tensor, r *Report) error {
+	if source == nil || source.DeviceID().Type.HostAccessible() {
+		return x.direct(ctx, source)
+	}
+	return x.staged(ctx, source, r)
+}
+
 // first sends the first piece, when the peer permits another tensor, and gives the tensor its number.
-func (x *sending) first(ctx context.Context, address uintptr, size int64) error {
+func (x *sending) first(ctx context.Context, o *outbound, address uintptr, size int64) error {
 	if err := x.lock(ctx, x.sending); err != nil {
 		return err
 	}
@@ -138,17 +142,25 @@ func (x *sending) first(ctx context.Context, address uintptr, size int64) error 
 	x.out.id = x.sent
 	x.mu.Unlock()
 	le.PutUint64(x.header[24:], x.out.id)
-	err := x.out.post(x.header, address, size)
+	err := o.post(x.header, address, size)
 	if err != nil { // a number was lost, so nothing can follow
 		x.fail(err)
 	}
 	return err
 }
 
+// piece sends a piece as a part of o.
+func (x *sending) piece(ctx context.Context, o *outbound, i int64, address uintptr, size int64) error {
+	if i == 0 && x.header != nil {
+		return x.first(ctx, o, address, size)
+	}
+	return o.piece(ctx, x.kind, i, address, size)
+}
+
 // direct sends memory of the host as it is. It owns source, which is nil if there are no elements.
 func (x *sending) direct(ctx context.Context, source *core.Tensor) error {
 	if source == nil {
-		return x.out.finish(ctx, x.first(ctx, 0, 0), func() {})
+		return x.out.finish(ctx, x.piece(ctx, x.out, 0, 0, 0), func() {})
 	}
 	release := func() { _ = source.Close() }
 	address, err := source.Address()
@@ -162,22 +174,22 @@ func (x *sending) direct(ctx context.Context, source *core.Tensor) error {
 	}
 	for i := int64(0); err == nil && i < pieces(x.bytes); i++ {
 		offset, size := pieceAt(x.bytes, i)
-		if i == 0 {
-			err = x.first(ctx, address, size)
-		} else {
-			err = x.out.piece(ctx, kindPiece, i, address+uintptr(offset), size)
-			x.abandon(err, i)
-		}
+		err = x.piece(ctx, x.out, i, address+uintptr(offset), size)
+		x.abandon(err, i)
 	}
 	return x.out.finish(ctx, err, release)
 }
 
 // abandon tells the peer that a tensor will not be complete, if its first piece was sent and another one failed with err.
 func (x *sending) abandon(err error, i int64) {
-	if err == nil || i == 0 {
+	if err == nil || i == 0 && x.header != nil || x.kind == kindFetched { // the peer gets an answer to a Fetch
 		return
 	}
-	header := appendData(nil, &x.peer.token, data{kind: kindAbandon, id: x.out.id})
+	d := data{kind: kindAbandon, id: x.out.id}
+	if x.kind == kindPut {
+		d.index = 1
+	}
+	header := appendData(nil, &x.peer.token, d)
 	if err := x.worker.Send(header, 0, 0, false, func(error) {}); err != nil {
 		x.fail(err)
 	}
@@ -191,11 +203,7 @@ func (x *sending) staged(ctx context.Context, source *core.Tensor, r *Report) er
 	l := &leaving{conn: x.Conn, device: source, size: min(x.bytes, pieceBytes)}
 	l.send = func(p part, s *stage) error {
 		o := &outbound{conn: x.Conn, id: x.out.id, results: s.results}
-		if p.index > 0 {
-			return o.piece(ctx, kindPiece, p.index, s.address, p.size)
-		}
-		x.out.results = s.results
-		return x.first(ctx, s.address, p.size)
+		return x.piece(ctx, o, p.index, s.address, p.size)
 	}
 	p := staging.Pipeline[stage, part, none]{Steps: l}
 	defer p.Close(func(s *stage) { s.release(x.Conn) })
@@ -216,7 +224,10 @@ func (x *sending) staged(ctx context.Context, source *core.Tensor, r *Report) er
 }
 
 // transfer is the event that UCX is done with memory.
-type transfer struct{ over chan struct{} }
+type transfer struct {
+	over chan struct{}
+	err  error // set before over is closed
+}
 
 var _ core.Event = (*transfer)(nil)
 
@@ -224,7 +235,7 @@ var _ core.Event = (*transfer)(nil)
 func (e *transfer) Done() (bool, error) {
 	select {
 	case <-e.over:
-		return true, nil
+		return true, e.err
 	default:
 		return false, nil
 	}
@@ -234,7 +245,7 @@ func (e *transfer) Done() (bool, error) {
 func (e *transfer) Wait(ctx context.Context) error {
 	select {
 	case <-e.over:
-		return nil
+		return e.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -33,11 +33,16 @@ var le = binary.LittleEndian
 type control uint16
 
 const (
-	controlProof   control = iota + 1 // that the sender knows the token
-	controlHello                      // what the sender permits, and where UCX reaches it
-	controlGoodbye                    // the connection ends
-	controlPing                       // a sign of life
-	controlSync                       // asks to be told when tensors were received
+	controlProof    control = iota + 1 // that the sender knows the token
+	controlHello                       // what the sender permits, and where UCX reaches it
+	controlGoodbye                     // the connection ends
+	controlPing                        // a sign of life
+	controlSync                        // asks to be told when tensors were received
+	controlFetch                       // asks for elements of an offer
+	controlPut                         // asks to overwrite elements of an offer
+	controlAccepted                    // the elements of a Put may come
+	controlDone                        // the elements of a Put are there
+	controlRefused                     // a request was refused, or has failed
 )
 
 // appendControl begins a control message. finishControl completes it.
@@ -154,7 +159,9 @@ const (
 	kindTensor  kind = iota + 1 // a tensor, with its first piece
 	kindPiece                   // another piece of it
 	kindCredit                  // how many tensors were received
-	kindAbandon                 // the tensor will not be complete
+	kindAbandon                 // the tensor, or with index 1 the Put, will not be complete
+	kindFetched                 // a piece of what was asked for
+	kindPut                     // a piece of what was accepted
 )
 
 // data is the header of a data message.

@@ -1,0 +1,240 @@
+package remote
+
+import (
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/live"
+)
+
+// keySize is the size of the random number that names an offer.
+const keySize = 16
+
+// OfferOptions controls an offer.
+type OfferOptions struct {
+	// Lease is how long the offer is valid. 0 means until the offer, or the listener or connection that it was made on,
+	// is closed.
+	Lease time.Duration
+	// Writable permits that peers overwrite the elements by Put. The tensor must be contiguous.
+	Writable bool
+	// Address is where Fetch finds the listener, if that listens at all addresses of the machine, such as
+	// "10.0.0.7:7470". Default: the address of the listener.
+	Address string
+}
+
+// Offer permits peers to read the elements of a tensor, or to overwrite them. It is safe for concurrent use. [Listener.Offer]
+// or [Conn.Offer] makes it, and the caller closes it.
+type Offer struct {
+	descriptor []byte
+	home       *offers
+	key        [keySize]byte
+	writable   bool
+	timer      *time.Timer // of the lease; nil if that has no end
+	done       chan struct{}
+	busy       chan struct{} // holds one element while a request uses a writable offer
+
+	once   sync.Once
+	mu     sync.RWMutex // for writing, while tensor is closed
+	tensor *core.Tensor // on the memory of the offered tensor; nil at the end
+}
+
+var liveOffers = live.NewCounter("remote.Offer")
+
+// offers are the offers of a listener or of a connection. The zero value is empty.
+type offers struct {
+	mu     sync.Mutex
+	closed bool
+	byKey  map[[keySize]byte]*Offer
+}
+
+// find returns an offer, or nil if there is none. The key has 128 random bits, so the time that a map takes tells nothing.
+func (s *offers) find(key [keySize]byte) *Offer {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byKey[key]
+}
+
+// add adds an offer, and reports false if there can be none any more.
+func (s *offers) add(o *Offer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if s.byKey == nil {
+		s.byKey = make(map[[keySize]byte]*Offer)
+	}
+	s.byKey[o.key] = o
+	return true
+}
+
+// close ends all offers.
+func (s *offers) close() {
+	s.mu.Lock()
+	s.closed = true
+	left := s.byKey
+	s.byKey = nil
+	s.mu.Unlock()
+	for _, o := range left {
+		_ = o.Close()
+	}
+}
+
+// Offer offers the elements of t to all peers of the listener that have the descriptor of the result. The caller still owns
+// t, and closes the offer. The memory stays allocated until the offer ends and no peer reads it.
+//
+// Offer returns core.ErrInvalid if t is nil or an option is wrong; core.ErrClosed if t or the listener is closed;
+// core.ErrDevice if no opened device can access the elements; and for a writable offer core.ErrReadOnly if t is read-only
+// and core.ErrLayout if it is not contiguous.
+func (l *Listener) Offer(t *core.Tensor, o OfferOptions) (*Offer, error) {
+	if l == nil || l.socket == nil {
+		return nil, invalid("Offer", "the listener is nil or was not made by Listen")
+	}
+	if o.Address == "" {
+		o.Address = l.Addr().String()
+	}
+	return l.offers.make(t, o)
+}
+
+// Offer is like [Listener.Offer], for the peer of this connection only. The offer ends with the connection.
+func (c *Conn) Offer(t *core.Tensor, o OfferOptions) (*Offer, error) {
+	if c == nil || c.raw == nil {
+		return nil, noConn("Offer")
+	}
+	x, err := c.own.make(t, o)
+	if ended := c.Err(); err != nil && ended != nil {
+		return nil, ended
+	}
+	return x, err
+}
+
+func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
+	switch {
+	case t == nil:
+		return nil, invalid("Offer", "the tensor is nil")
+	case o.Lease < 0:
+		return nil, invalid("Offer", "the lease is %v, and cannot be negative", o.Lease)
+	case len(o.Address) > maxAddress:
+		return nil, invalid("Offer", "the address has %d bytes; %d are possible", len(o.Address), maxAddress)
+	case !t.DeviceID().Type.HostAccessible() && t.Device() == nil:
+		return nil, core.Errorf(core.ErrDevice, "remote", "Offer", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
+	case o.Writable && t.ReadOnly():
+		return nil, core.Errorf(core.ErrReadOnly, "remote", "Offer", "the tensor is read-only: offer it without Writable")
+	case o.Writable && !t.Layout().IsContiguous():
+		return nil, core.Errorf(core.ErrLayout, "remote", "Offer", "the tensor is not contiguous: offer it without Writable, or a contiguous copy")
+	case t.NumBytes() > maxBytes:
+		return nil, core.Errorf(core.ErrLayout, "remote", "Offer", "the tensor has %d bytes; %d are possible", t.NumBytes(), int64(maxBytes))
+	}
+	x, err := t.Share()
+	if err != nil {
+		return nil, err
+	}
+	f := &Offer{home: s, tensor: x, writable: o.Writable, done: make(chan struct{}), busy: make(chan struct{}, 1)}
+	if _, err := rand.Read(f.key[:]); err != nil {
+		_ = x.Close()
+		return nil, core.Errorf(core.ErrNotSupported, "remote", "Offer", "%v", err)
+	}
+	d := description{key: f.key, Description: Description{
+		DType: x.DType(), Shape: x.Shape(), Padded: x.Padded(), Writable: o.Writable, Address: o.Address,
+	}}
+	if o.Lease > 0 {
+		d.Expires = time.Now().Add(o.Lease)
+	}
+	f.descriptor = appendDescription(nil, &d)
+	liveOffers.Add(1)
+	if !s.add(f) {
+		_ = f.Close()
+		return nil, core.Errorf(core.ErrClosed, "remote", "Offer", "the listener or connection was closed")
+	}
+	if o.Lease > 0 {
+		f.mu.Lock()
+		f.timer = time.AfterFunc(o.Lease, func() { _ = f.Close() })
+		f.mu.Unlock()
+	}
+	return f, nil
+}
+
+// Descriptor returns the bytes by which a peer finds the elements. Whoever has them, and may connect, can read the elements.
+// The caller owns the result.
+func (f *Offer) Descriptor() []byte {
+	if f == nil {
+		return nil
+	}
+	return append([]byte(nil), f.descriptor...)
+}
+
+// Done returns a channel that is closed when the offer has ended.
+func (f *Offer) Done() <-chan struct{} {
+	if f == nil {
+		return nil
+	}
+	return f.done
+}
+
+// Close ends the offer: further requests are refused. Requests that have begun go on, and keep the memory. A second Close
+// does nothing. Close always returns nil; the result makes Offer an io.Closer.
+func (f *Offer) Close() error {
+	if f == nil || f.home == nil {
+		return nil
+	}
+	f.once.Do(func() {
+		f.home.mu.Lock()
+		delete(f.home.byKey, f.key)
+		f.home.mu.Unlock()
+		f.mu.Lock()
+		t := f.tensor
+		f.tensor = nil
+		if f.timer != nil {
+			f.timer.Stop()
+		}
+		f.mu.Unlock()
+		_ = t.Close()
+		liveOffers.Add(-1)
+		close(f.done)
+	})
+	return nil
+}
+
+// rows returns the tensor of a request, which the caller closes, or nil if the offer has ended.
+func (f *Offer) rows(q *request) (*core.Tensor, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.tensor == nil {
+		return nil, errGone
+	}
+	shape, err := rowsOf(f.tensor.DType(), f.tensor.Shape(), f.tensor.Padded(), q.first, q.count)
+	if err != nil {
+		return nil, err
+	}
+	m := meta{dtype: f.tensor.DType(), flags: f.tensor.Flags() & core.FlagSubBytePadded, shape: shape}
+	if bytes, err := m.bytes(); err != nil || bytes != q.bytes {
+		return nil, invalid("request", "%d bytes were asked for, and the rows have %d", q.bytes, bytes)
+	}
+	if q.count < 0 {
+		return f.tensor.Share()
+	}
+	return f.tensor.Slice(0, q.first, q.first+q.count, 1)
+}
+
+// rowsOf returns the shape of rows of a tensor; with count -1, that of the whole tensor.
+func rowsOf(d core.DType, shape []int64, padded bool, first, count int64) ([]int64, error) {
+	if count == -1 && first == 0 {
+		return shape, nil
+	}
+	if len(shape) == 0 || first < 0 || count < 0 || first > shape[0] || count > shape[0]-first {
+		return nil, core.Errorf(core.ErrLayout, "remote", "request", "rows %d to %d of a tensor of the shape %v were asked for", first, first+count, shape)
+	}
+	row, err := core.NewLayout(shape[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	if d.SubByte() && !padded && row.NumElements()*d.ElementBits()%8 != 0 {
+		return nil, core.Errorf(core.ErrLayout, "remote", "request", "rows of %d elements of the type %v share bytes: ask for the whole tensor", row.NumElements(), d)
+	}
+	return append([]int64{count}, shape[1:]...), nil
+}

@@ -1,0 +1,204 @@
+package remote
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/remote/internal/ucx"
+)
+
+// server is what a connection keeps of the requests of its peer. The connection's mutex guards putting and serving.
+type server struct {
+	own     offers  // of this connection
+	shared  *offers // of the listener that has accepted the connection; nil if there is none
+	putting map[uint64]*inbound
+	serving int
+}
+
+func newServer() server { return server{putting: make(map[uint64]*inbound)} }
+
+func newArrived() map[uint32]*ucx.Message { return make(map[uint32]*ucx.Message) }
+
+var errGone = core.Errorf(core.ErrClosed, "remote", "request", "the offer has ended, or there was none")
+
+// refusals are the errors that an answer can name, by the number in it, from 1 on.
+var refusals = []error{core.ErrClosed, core.ErrInvalid, core.ErrLayout, core.ErrReadOnly, core.ErrOutOfMemory, core.ErrDevice}
+
+func appendRefusal(b []byte, id uint64, err error) []byte {
+	n := len(refusals)
+	for i, x := range refusals {
+		if errors.Is(err, x) {
+			n = i + 1
+			break
+		}
+	}
+	text := err.Error()
+	if e := (*core.Error)(nil); errors.As(err, &e) {
+		text = e.Detail
+	}
+	b = le.AppendUint64(b, id)
+	b = le.AppendUint16(b, uint16(n))
+	b = le.AppendUint16(b, 0)
+	return append(b, text[:min(len(text), maxText)]...)
+}
+
+// readRefusal reads what follows the number of the request.
+func readRefusal(b []byte) (refused, err error) {
+	if len(b) < 4 || len(b) > 4+maxText {
+		return nil, violation("a refusal has %d bytes", len(b))
+	}
+	n := int(le.Uint16(b))
+	if n < 1 || n > len(refusals) {
+		return nil, violation("a refusal has the reason %d", n)
+	}
+	return core.Errorf(refusals[n-1], "remote", "request", "the peer refused it: %q", b[4:]), nil
+}
+
+// serve begins to serve a request of the peer.
+func (c *Conn) serve(k control, payload []byte) error {
+	q, err := readRequest(payload)
+	if err != nil {
+		return err
+	}
+	t, f, err := c.look(k, &q)
+	if err != nil {
+		return c.refuse(&q, err)
+	}
+	var in *inbound
+	c.mu.Lock()
+	switch {
+	case c.serving >= c.options.Limits.Requests:
+		err = core.Errorf(core.ErrOutOfMemory, "remote", "request", "%d requests are served already", c.serving)
+	case k == controlPut && c.putting[q.id] != nil:
+		c.mu.Unlock()
+		_ = t.Close()
+		return violation("request %d came twice", q.id)
+	default:
+		c.serving++
+		if k == controlPut {
+			in = &inbound{id: q.id, home: c.putting, bytes: q.bytes, arrived: newArrived()}
+			if c.putting != nil {
+				c.putting[q.id] = in
+			}
+		}
+	}
+	c.mu.Unlock()
+	if err != nil {
+		_ = t.Close()
+		return c.refuse(&q, err)
+	}
+	c.work.Go(func() {
+		defer func() {
+			_ = t.Close()
+			c.mu.Lock()
+			c.serving--
+			c.mu.Unlock()
+		}()
+		var err error
+		if in == nil {
+			err = c.serveFetch(c.life, &q, f, t)
+		} else {
+			err = c.servePut(c.life, &q, f, t, in)
+			c.leave(in)
+		}
+		if err != nil {
+			_ = c.refuse(&q, err) // unless the connection has ended
+			return
+		}
+		c.mu.Lock()
+		c.stats.Served++
+		c.mu.Unlock()
+	})
+	return nil
+}
+
+// look returns the tensor of a request, which the caller closes, or why there is none.
+func (c *Conn) look(k control, q *request) (*core.Tensor, *Offer, error) {
+	f := c.own.find(q.key)
+	if f == nil {
+		f = c.shared.find(q.key)
+	}
+	switch {
+	case f == nil:
+		return nil, nil, errGone
+	case k == controlPut && !f.writable:
+		return nil, nil, core.Errorf(core.ErrReadOnly, "remote", "request", "the offer is not writable")
+	}
+	t, err := f.rows(q)
+	return t, f, err
+}
+
+// refuse answers a request that is not fulfilled, and counts it.
+func (c *Conn) refuse(q *request, why error) error {
+	c.mu.Lock()
+	c.stats.Refused++
+	c.mu.Unlock()
+	return c.tell(c.life, controlRefused, func(b []byte) []byte { return appendRefusal(b, q.id, why) })
+}
+
+// serveFetch sends the elements of t. What is writable is used by one request at a time, so that no elements are read while
+// others come.
+func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Tensor) error {
+	if f.writable {
+		if err := c.lock(ctx, f.busy); err != nil {
+			return err
+		}
+		defer func() { <-f.busy }()
+	}
+	var r Report
+	source, err := c.source(ctx, t, &r)
+	if err != nil {
+		return err
+	}
+	x := &sending{Conn: c, kind: kindFetched, out: newOutbound(c), bytes: q.bytes}
+	x.out.id = q.id
+	return x.run(ctx, source, &r)
+}
+
+// servePut receives elements into t.
+func (c *Conn) servePut(ctx context.Context, q *request, f *Offer, t *core.Tensor, in *inbound) error {
+	if err := c.lock(ctx, f.busy); err != nil {
+		return err
+	}
+	defer func() { <-f.busy }()
+	if err := t.WaitIdle(ctx); err != nil && ctx.Err() != nil {
+		return err // a write that has failed is overwritten
+	}
+	answer := func(k control) error {
+		return c.tell(ctx, k, func(b []byte) []byte { return le.AppendUint64(b, q.id) })
+	}
+	if err := answer(controlAccepted); err != nil {
+		return err
+	}
+	if in.bytes == 0 {
+		if err := c.nothing(ctx, in); err != nil {
+			return err
+		}
+		return answer(controlDone)
+	}
+	dst, err := flat(t)
+	if err != nil {
+		return err
+	}
+	if !dst.DeviceID().Type.HostAccessible() { // copies of the device keep the order
+		var r Report
+		if err := c.fill(ctx, in, dst, &r); err != nil {
+			return err
+		}
+		return answer(controlDone)
+	}
+	b, err := dst.Buffer()
+	if err != nil {
+		_ = dst.Close()
+		return err
+	}
+	write := &transfer{over: make(chan struct{})}
+	b.Wrote(write)
+	write.err = c.fillHost(ctx, in, dst)
+	close(write.over)
+	if write.err != nil {
+		return write.err
+	}
+	return answer(controlDone)
+}
