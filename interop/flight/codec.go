@@ -205,3 +205,31 @@ func (p *bufferPool) Get(n int) *[]byte {
 
 // Put takes a buffer back.
 func (p *bufferPool) Put(b *[]byte) { p.pool.Put(b) }
+
+// framePool has the memory into which gRPC reads. Its own pools clear their buffers each time, which is a tenth of the
+// processor time of a Get.
+type framePool struct{ frames sync.Pool }
+
+var _ mem.BufferPool = (*framePool)(nil)
+
+// frameSize is the size of the largest frame of gRPC.
+const frameSize = 16 << 10
+
+// Get returns a buffer of n bytes, whose content is arbitrary.
+func (p *framePool) Get(n int) *[]byte {
+	if n <= frameSize {
+		if b, ok := p.frames.Get().(*[]byte); ok {
+			*b = (*b)[:n]
+			return b
+		}
+	}
+	b := make([]byte, n, max(n, frameSize))
+	return &b
+}
+
+// Put takes a buffer back.
+func (p *framePool) Put(b *[]byte) {
+	if cap(*b) == frameSize {
+		p.frames.Put(b)
+	}
+}

@@ -1,0 +1,362 @@
+// Command speed measures interop/flight over loopback: beside a bare TCP copy in Go, and beside PyArrow's client and
+// server. Sender and receiver are always two processes. It copies a float32 tensor with rows of 4 KiB. The rounds
+// take turns, so that what else the machine does meets all cases.
+//
+//	go run ./internal/speed -python ../../.venv-modules/bin/python -out ../../benchmarks/results/flight-linux-x86_64-2cpu.json
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/interop/flight"
+)
+
+// childVariable makes this program the process at the other end. Its value is the number of bytes.
+const childVariable = "DLX_FLIGHT_SPEED_CHILD"
+
+const (
+	rowElements = 1024
+	rowBytes    = 4 * rowElements
+)
+
+type settings struct {
+	bytes  int64
+	rounds int
+	python string
+	out    string
+	script string // speed.py
+	child  []string
+}
+
+func main() {
+	if n := os.Getenv(childVariable); n != "" {
+		if err := serve(n); err != nil {
+			fmt.Fprintln(os.Stderr, "speed: server:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	s := settings{child: []string{os.Args[0]}}
+	flag.Int64Var(&s.bytes, "bytes", 256<<20, "`bytes` of the tensor, a multiple of 4096")
+	flag.IntVar(&s.rounds, "rounds", 7, "`number` of rounds")
+	flag.StringVar(&s.python, "python", "", "a Python `program` with PyArrow; without it, only Go is measured")
+	flag.StringVar(&s.script, "script", "internal/speed/speed.py", "PyArrow's ends, a `file`")
+	flag.StringVar(&s.out, "out", "", "write the results as JSON to this `file`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, s); err != nil {
+		fmt.Fprintln(os.Stderr, "speed:", err)
+		os.Exit(1)
+	}
+}
+
+// report is what the file has.
+type report struct {
+	Schema  string   `json:"schema"`
+	Date    string   `json:"date"`
+	Go      string   `json:"go"`
+	OS      string   `json:"os"`
+	CPUs    int      `json:"cpus"`
+	Load    string   `json:"load"` // /proc/loadavg at the beginning
+	Bytes   int64    `json:"bytes"`
+	Rounds  int      `json:"rounds"`
+	Results []result `json:"results"`
+}
+
+// result is a case. Speeds are in 10**9 bytes a second.
+type result struct {
+	Name   string    `json:"name"`
+	Batch  int64     `json:"batch,omitempty"` // bytes
+	Speeds []float64 `json:"gb_per_s"`
+	Median float64   `json:"median"`
+	// Ratio is the median of the speeds, each divided by that of the bare copy in the same round.
+	Ratio float64 `json:"of_tcp"`
+}
+
+// measured is a case to measure. run returns how long one copy took.
+type measured struct {
+	name  string
+	batch int64
+	run   func(context.Context) (time.Duration, error)
+}
+
+// batches are the sizes of batches that are measured.
+func (s *settings) batches() []int64 {
+	var list []int64
+	for _, n := range []int64{64 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20, 32 << 20, 256 << 20} {
+		if n <= s.bytes {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func run(ctx context.Context, s settings) (err error) {
+	b := &bench{settings: s}
+	defer func() { err = errors.Join(err, b.close()) }()
+	cases, err := b.cases(ctx)
+	if err != nil {
+		return err
+	}
+	load, _ := os.ReadFile("/proc/loadavg") // of Linux
+	r := report{
+		Schema: "dlx-flight/1", Date: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
+		CPUs: runtime.NumCPU(), Load: strings.TrimSpace(string(load)), Bytes: s.bytes, Rounds: s.rounds,
+	}
+	for _, c := range cases {
+		r.Results = append(r.Results, result{Name: c.name, Batch: c.batch})
+	}
+	for round := range s.rounds + 1 {
+		for i, c := range cases {
+			took, err := c.run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s, batches of %d bytes: %w", c.name, c.batch, err)
+			}
+			if round > 0 { // the first one opens connections and allocates
+				r.Results[i].Speeds = append(r.Results[i].Speeds, float64(s.bytes)/1e9/took.Seconds())
+			}
+		}
+	}
+	for i := range r.Results {
+		x := &r.Results[i]
+		var ratios []float64
+		for round, speed := range x.Speeds {
+			ratios = append(ratios, speed/r.Results[0].Speeds[round])
+		}
+		x.Median, x.Ratio = median(x.Speeds), median(ratios)
+		fmt.Printf("%-30s %10d %6.2f GB/s %5.2f of TCP\n", x.Name, x.Batch, x.Median, x.Ratio)
+	}
+	if s.out == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.out, append(text, '\n'), 0o644)
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	if len(x) == 0 {
+		return 0
+	}
+	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+}
+
+// bench has what the cases use.
+type bench struct {
+	settings
+	closers []func() error
+}
+
+func (b *bench) close() (err error) {
+	for _, f := range slices.Backward(b.closers) {
+		err = errors.Join(err, f())
+	}
+	return err
+}
+
+// start starts a process, and returns its input and output. close ends it.
+func (b *bench) start(ctx context.Context, env string, args ...string) (io.Writer, *bufio.Reader, error) {
+	c := exec.CommandContext(ctx, args[0], args[1:]...)
+	c.Env, c.Stderr = append(os.Environ(), env), os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, nil, err
+	}
+	b.closers = append(b.closers, func() error {
+		_ = in.Close()
+		return c.Wait()
+	})
+	return in, bufio.NewReader(out), nil
+}
+
+// cases starts the processes and returns what is measured. The first case is the bare copy.
+func (b *bench) cases(ctx context.Context) ([]measured, error) {
+	_, out, err := b.start(ctx, fmt.Sprintf("%s=%d", childVariable, b.bytes), b.child...)
+	if err != nil {
+		return nil, err
+	}
+	var tcp string
+	addresses := map[int64]string{} // of servers by the size of their batches
+	if _, err := fmt.Fscan(out, &tcp); err != nil {
+		return nil, err
+	}
+	for _, n := range b.batches() {
+		var address string
+		if _, err := fmt.Fscan(out, &address); err != nil {
+			return nil, err
+		}
+		addresses[n] = address
+	}
+	bare, err := b.bare(tcp)
+	if err != nil {
+		return nil, err
+	}
+	cases := []measured{{"tcp", 0, bare}}
+	d, err := openCPU(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, d.Close)
+	src, err := newTensor(ctx, d, b.bytes)
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, src.Close)
+	for _, n := range b.batches() {
+		c, err := b.client(addresses[n], n)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, measured{"get", n, getter(c, "tensor", d)}, measured{"put", n, putter(c, src)})
+	}
+	if b.python == "" {
+		return cases, nil
+	}
+	return b.pythonCases(ctx, cases, addresses, d, src)
+}
+
+// pythonCases adds the cases with PyArrow.
+func (b *bench) pythonCases(ctx context.Context, cases []measured, addresses map[int64]string, d core.Device, src *core.Tensor) ([]measured, error) {
+	folder, err := os.MkdirTemp("", "dlx-flight-*")
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, func() error { return os.RemoveAll(folder) })
+	file := filepath.Join(folder, "elements")
+	elements, err := core.Values[float32](src)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, asBytes(elements), 0o600); err != nil {
+		return nil, err
+	}
+	_, out, err := b.start(ctx, "", b.python, b.script, "serve", file)
+	if err != nil {
+		return nil, err
+	}
+	var port int
+	if _, err := fmt.Fscan(out, &port); err != nil {
+		return nil, err
+	}
+	theirs := fmt.Sprintf("127.0.0.1:%d", port)
+	in, answers, err := b.start(ctx, "", b.python, b.script, "client", file)
+	if err != nil {
+		return nil, err
+	}
+	ask := func(what, address, name string, n int64) func(context.Context) (time.Duration, error) {
+		return func(context.Context) (time.Duration, error) {
+			if _, err := fmt.Fprintln(in, what, address, name, n/rowBytes); err != nil {
+				return 0, err
+			}
+			var seconds float64
+			var rows int64
+			if _, err := fmt.Fscan(answers, &seconds, &rows); err != nil {
+				return 0, err
+			}
+			if rows != b.bytes/rowBytes {
+				return 0, fmt.Errorf("%d rows arrived", rows)
+			}
+			return time.Duration(seconds * float64(time.Second)), nil
+		}
+	}
+	for _, n := range b.batches() {
+		step := fmt.Sprint(n / rowBytes)
+		c, err := b.client(theirs, n)
+		if err != nil {
+			return nil, err
+		}
+		ours, err := b.client(addresses[n], n)
+		if err != nil {
+			return nil, err
+		}
+		put := ask("put", addresses[n], "put", n)
+		cases = append(cases,
+			measured{"PyArrow gets from PyArrow", n, ask("get", theirs, step, n)},
+			measured{"PyArrow puts to PyArrow", n, ask("put", theirs, step, n)},
+			measured{"PyArrow gets from dlx", n, ask("get", addresses[n], "tensor", n)},
+			measured{"PyArrow puts to dlx", n, func(ctx context.Context) (time.Duration, error) {
+				took, err := put(ctx)
+				return took, errors.Join(err, ours.Delete(ctx, "put"))
+			}},
+			measured{"dlx gets from PyArrow", n, getter(c, step, d)},
+			measured{"dlx puts to PyArrow", n, func(ctx context.Context) (time.Duration, error) {
+				r, err := c.Put(ctx, "put", src)
+				return r.Time, err
+			}})
+	}
+	return cases, nil
+}
+
+func (b *bench) client(address string, batch int64) (*flight.Client, error) {
+	c, err := flight.NewClient(address, flight.ClientOptions{Insecure: true, BatchBytes: batch})
+	if err == nil {
+		b.closers = append(b.closers, c.Close)
+	}
+	return c, err
+}
+
+func getter(c *flight.Client, name string, d core.Device) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		t, r, err := c.Get(ctx, name, d)
+		if err != nil {
+			return 0, err
+		}
+		return r.Time, t.Close()
+	}
+}
+
+func putter(c *flight.Client, src *core.Tensor) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		r, err := c.Put(ctx, "put", src)
+		if err != nil {
+			return 0, err
+		}
+		return r.Time, c.Delete(ctx, "put")
+	}
+}
+
+// bare returns a copy through a connection without Flight: the other process writes the whole memory at once.
+func (b *bench) bare(address string) (func(context.Context) (time.Duration, error), error) {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, c.Close)
+	data := make([]byte, b.bytes)
+	return func(context.Context) (time.Duration, error) {
+		begin := time.Now()
+		if _, err := c.Write([]byte{1}); err != nil {
+			return 0, err
+		}
+		_, err := io.ReadFull(c, data)
+		return time.Since(begin), err
+	}, nil
+}
