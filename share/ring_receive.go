@@ -213,7 +213,7 @@ func (s *Subscription) rest(ctx context.Context) (Frame, error) {
 	}
 	f, err := s.take() // after the words
 	s.mu.Unlock()
-	if f.number == 0 && err == nil {
+	if f.number == 0 && err == nil && ctx.Err() == nil { // else its end may have found nobody to wake
 		sleep(words[:], sleepTime)
 	}
 	s.mu.Lock()

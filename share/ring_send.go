@@ -326,7 +326,7 @@ func (p *Publisher) rest(ctx context.Context, ready func() bool) bool {
 	}
 	found := ready()
 	p.mu.Unlock()
-	if !found {
+	if !found && ctx.Err() == nil { // else its end may have found nobody to wake
 		sleep(words, sleepTime)
 	}
 	p.mu.Lock()
