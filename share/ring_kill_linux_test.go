@@ -157,13 +157,18 @@ func TestKilledSubscribers(t *testing.T) {
 			}
 			var survivor sync.WaitGroup
 			frames := 0
+			first := make(chan struct{})
 			survivor.Go(func() {
-				err = follow(b, func(Frame) { frames++ })
+				err = follow(b, func(Frame) {
+					if frames++; frames == 1 {
+						close(first)
+					}
+				})
 			})
 			if err := p.WaitReaders(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
-			before, mappings, joined := coretest.Descriptors(), mapped(t), 0
+			joined := 0
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			sent := 0
@@ -175,6 +180,9 @@ func TestKilledSubscribers(t *testing.T) {
 					sent++
 				}
 			}
+			many(1)
+			<-first // the survivor has closed the descriptors that it got
+			before, mappings := coretest.Descriptors(), mapped(t)
 			for i := range killings() / 2 {
 				t.Run("", func(t *testing.T) {
 					c, child := start(t, childFollow, Options{})
