@@ -84,7 +84,10 @@ PyObject *go_close_handle(PyObject *number, dlx_status (*close)(void *, dlx_erro
 // connection_exception sets the exception for an error of a call on a connection: its own if the connection has ended. That
 // of a signal's handler stays. It returns NULL.
 PyObject *connection_exception(const struct GoLib *go, dlx_connection *c, const dlx_error *e);
-// sharable marks a new tensor of libdlx whose memory other processes use, or can. NULL stays NULL.
+// go_shared makes a tensor of one of libdlx, which it owns, and whose memory other processes use, or can. Its handle keeps the
+// memory, and not an export, whose deletion takes effect later: the other process learns at once that the memory is free.
+PyObject *go_shared(State *s, const struct GoLib *go, dlx_tensor *handle);
+// sharable marks a new tensor of libdlx as go_shared does. NULL stays NULL.
 PyObject *sharable(PyObject *result);
 
 // --- gofiles.c

@@ -210,7 +210,7 @@ static PyObject *subscription_receive(PyObject *module, PyObject *args) {
         return connection_exception(go, connection, &e);
     if (!PyErr_Occurred() && go->frame_sequence(frame, &sequence, &e) == DLX_OK &&
         go->frame_tensor(frame, &tensor, &e) == DLX_OK) {
-        PyObject *t = sharable(go_result(PyModule_GetState(module), go, tensor, false));
+        PyObject *t = go_shared(PyModule_GetState(module), go, tensor);
         PyObject *handle = t == NULL ? NULL : go_number(frame, close_frame);
         if (handle != NULL)
             return Py_BuildValue("(NKN)", handle, (unsigned long long)sequence, t);

@@ -3,6 +3,7 @@
 #include "golib.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 _Thread_local PyThreadState *go_away;
 
@@ -183,6 +184,39 @@ static PyObject *share_adopt(PyObject *module, PyObject *args) {
     return status == DLX_OK ? go_number(connection, close_connection) : share_exception(&e);
 }
 
+// Held describes the memory of a tensor of libdlx whose handle keeps it.
+typedef struct {
+    DLVersioned m;
+    int64_t dims[];
+} Held;
+
+static void free_held(DLVersioned *m) { free(m); }
+
+PyObject *go_shared(State *s, const struct GoLib *go, dlx_tensor *handle) {
+    dlx_tensor_info info;
+    dlx_error e;
+    Held *x = NULL;
+    if (go->tensor_get_info(handle, &info, &e) != DLX_OK)
+        go_exception(&e);
+    else if ((x = calloc(1, sizeof *x + 2 * sizeof *x->dims * (size_t)info.rank)) == NULL)
+        PyErr_NoMemory();
+    if (x == NULL) {
+        go_close((uintptr_t)handle);
+        return NULL;
+    }
+    x->m.version = (DLVersion){DL_MAJOR, DL_MINOR};
+    x->m.deleter = free_held;
+    x->m.flags = info.flags & (FLAG_READ_ONLY | FLAG_PADDED);
+    x->m.tensor = (DLTensor){.data = info.data, .device = {info.device.type, info.device.index}, .ndim = info.rank,
+                             .dtype = {info.dtype.code, info.dtype.bits, info.dtype.lanes}, .shape = x->dims,
+                             .strides = x->dims + info.rank, .byte_offset = info.byte_offset};
+    for (int i = 0; i < info.rank; i++) {
+        x->m.tensor.shape[i] = info.shape[i];
+        x->m.tensor.strides[i] = info.strides[i];
+    }
+    return sharable((PyObject *)take_go(s, &x->m, (uintptr_t)handle));
+}
+
 PyObject *sharable(PyObject *result) {
     if (result != NULL)
         tensor_of(result)->memory->shared = true;
@@ -222,7 +256,7 @@ static PyObject *share_empty(PyObject *module, PyObject *args) {
     Py_END_ALLOW_THREADS
     if (status != DLX_OK)
         return go_exception(&e);
-    return sharable(go_result(PyModule_GetState(module), go, tensor, false));
+    return go_shared(PyModule_GetState(module), go, tensor);
 }
 
 // share_copy takes a tensor, and a device or None for the tensor's own.
@@ -255,7 +289,7 @@ static PyObject *share_copy(PyObject *module, PyObject *args) {
     Py_END_ALLOW_THREADS
     if (status != DLX_OK)
         return go_exception(&e);
-    return sharable(go_result(PyModule_GetState(module), go, result, true));
+    return go_shared(PyModule_GetState(module), go, result);
 }
 
 // report_of returns the text of a report, which it closes.
@@ -331,7 +365,7 @@ static PyObject *connection_receive(PyObject *module, PyObject *args) {
         Py_END_ALLOW_THREADS
         return NULL;
     }
-    PyObject *result = sharable(go_result(PyModule_GetState(module), go, tensor, false));
+    PyObject *result = go_shared(PyModule_GetState(module), go, tensor);
     if (result == NULL) {
         Py_DECREF(text);
         return NULL;
