@@ -1,5 +1,5 @@
-// Connections to other processes, by libdlx; ring.c has their rings. In Python a connection or a listener is an integer, a handle, which libdlx
-// checks.
+// Connections to other processes, by libdlx; ring.c has their rings. In Python a connection or a listener is an integer, a
+// handle, which libdlx checks.
 #include "golib.h"
 
 #include <errno.h>
