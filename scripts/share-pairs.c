@@ -1,9 +1,10 @@
 /* One of the two processes of scripts/share-pairs.py, in C:
  *
- *   share-pairs send|receive DEVICE SOCKET
+ *   share-pairs send|receive|publish|subscribe DEVICE SOCKET
  *
  * The sender sends FRAMES tensors in memory of the device that can be shared. The label has a checksum of the elements,
- * as that of the command dlx send, which the receiver compares. Each prints its report of each tensor, on a line.
+ * as that of the command dlx send, which the receiver compares. Each prints its report of each tensor, on a line. The
+ * publisher and the subscriber do what the examples publish and subscribe in Go do.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,50 @@ static void receive_all(dlx_connection *c, dlx_device *cpu, dlx_device *device, 
 	}
 }
 
+static float *element(dlx_tensor *tensor) {
+	dlx_tensor_info info;
+	check(dlx_tensor_get_info(tensor, &info, &error));
+	return info.data;
+}
+
+static void publish(dlx_connection *c) {
+	const int64_t shape[] = {1080, 1920};
+	const dlx_tensor_spec spec = {.dtype = {2, 32, 1}, .rank = 2, .shape = shape};
+	const dlx_ring ring = {.spec = &spec, .slots = 4, .mode = DLX_RING_QUEUE};
+	dlx_publisher *publisher;
+	dlx_tensor *frame;
+	check(dlx_connection_publish(c, "frames", &ring, 0, &publisher, &error));
+	check(dlx_publisher_wait_readers(publisher, 1, 0, &error));
+	for (int i = 0; i < 100; i++) {
+		check(dlx_publisher_loan(publisher, 0, &frame, &error));
+		*element(frame) = (float)i;
+		check(dlx_publisher_send(publisher, frame, 0, NULL, &error));
+	}
+	check(dlx_publisher_wait_released(publisher, 0, &error));
+	check(dlx_publisher_close(publisher, &error));
+}
+
+static void subscribe(dlx_connection *c) {
+	dlx_subscription *subscription;
+	dlx_frame *frame;
+	dlx_tensor *tensor;
+	int32_t ended;
+	float sum = 0;
+	check(dlx_connection_subscribe(c, "frames", NULL, 0, 0, &subscription, &error));
+	while (dlx_subscription_receive(subscription, 0, &frame, &ended, &error) == DLX_OK) {
+		check(dlx_frame_tensor(frame, &tensor, &error));
+		sum += *element(tensor);
+		check(dlx_tensor_close(tensor, &error));
+		check(dlx_frame_release(frame, &error));
+	}
+	if (!ended) {
+		fprintf(stderr, "%s\n", error.text);
+		exit(1);
+	}
+	printf("the first pixels have the sum %g\n", sum);
+	check(dlx_subscription_close(subscription, &error));
+}
+
 int main(int argc, char **argv) {
 	dlx_registry *registry;
 	dlx_device *devices[2];
@@ -114,18 +159,26 @@ int main(int argc, char **argv) {
 	if (argc != 4) {
 		return 2;
 	}
-	int sends = strcmp(argv[1], "send") == 0;
+	int sends = strcmp(argv[1], "send") == 0, publishes = strcmp(argv[1], "publish") == 0;
 	check(dlx_registry_open(&registry, &error));
 	check(dlx_device_open(registry, argv[2], 0, &devices[0], &error));
 	check(dlx_device_open(registry, "cpu", 0, &devices[1], &error));
 	const dlx_share_options options = {.devices = devices, .device_count = 2};
-	if (sends) {
+	if (sends || publishes) {
 		check(dlx_share_connect(argv[3], &options, 0, &c, &error));
-		send_all(c, devices[1], devices[0], argv[3]);
+		if (publishes) {
+			publish(c);
+		} else {
+			send_all(c, devices[1], devices[0], argv[3]);
+		}
 	} else {
 		check(dlx_share_listen(argv[3], &options, &listener, &error));
 		check(dlx_listener_accept(listener, 0, &c, &error));
-		receive_all(c, devices[1], devices[0], argv[3]);
+		if (strcmp(argv[1], "subscribe") == 0) {
+			subscribe(c);
+		} else {
+			receive_all(c, devices[1], devices[0], argv[3]);
+		}
 		check(dlx_listener_close(listener, &error));
 	}
 	check(dlx_connection_close(c, &error));

@@ -854,7 +854,7 @@ DLX_API dlx_status dlx_connection_subscribe(dlx_connection *connection, const ch
 	int32_t hold, int64_t timeout_ns, dlx_subscription **subscription, dlx_error *error);
 
 /* Waits for the next frame. The caller releases it. Fails with DLX_ERR_CLOSED when the publisher has ended the ring and all
- * frames were received: *ended, unless ended is NULL, is then 1. Fails with DLX_ERR_OUT_OF_MEMORY if more frames would be held
+ * frames were received, or has closed the connection: *ended, unless ended is NULL, is then 1. Fails with DLX_ERR_OUT_OF_MEMORY if more frames would be held
  * than the subscription allows, and, if the connection has ended, with what dlx_connection_error returns. */
 DLX_API dlx_status dlx_subscription_receive(dlx_subscription *subscription, int64_t timeout_ns, dlx_frame **frame,
 	int32_t *ended, dlx_error *error);

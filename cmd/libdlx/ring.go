@@ -258,7 +258,7 @@ func dlxgo_subscription_receive(handle *C.dlx_subscription, timeout C.int64_t, o
 			f, err := s.Receive(ctx)
 			if err == nil {
 				frames.add(unsafe.Pointer(out), &frame{Frame: f})
-			} else if ended != nil && errors.Is(err, io.EOF) && !errors.As(err, new(*share.ConnError)) {
+			} else if ended != nil && errors.Is(err, io.EOF) { // of the ring, or of its connection
 				*ended = 1
 			}
 			return err
