@@ -205,20 +205,6 @@ func (h *hostile) say(k control, payload []byte) {
 	_, _ = h.Write(finishControl(append(appendControl(nil, k), payload...)))
 }
 
-// last returns the goodbye of the peer.
-func (h *hostile) last() (reason, string) {
-	for b := make([]byte, maxControl); ; {
-		k, payload, err := readControl(h, b)
-		if err != nil {
-			return 99, err.Error()
-		}
-		if k == controlGoodbye {
-			r, text, _ := readGoodbye(payload)
-			return r, text
-		}
-	}
-}
-
 func exampleHello() *hello {
 	return &hello{limits: Limits{Tensors: 1, Bytes: 1, Requests: 1}, alive: time.Second, header: 100, address: []byte{1, 2, 3}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type Conn struct {
 	life  context.Context // until the connection has ended
 	stop  context.CancelFunc
 	ended chan struct{}  // closed when all that it had open is closed
+	heard chan struct{}  // closed when no control message is read any more
 	work  sync.WaitGroup // goroutines that end with life
 
 	writing chan struct{} // holds one element while a control message is written
@@ -61,7 +63,7 @@ func newConn(ctx context.Context, socket net.Conn, o Options, server bool, host 
 	c := &Conn{
 		options: o, raw: socket, next: 1,
 		inbound: make(map[uint64]*inbound), requester: newRequester(), server: newServer(),
-		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), ended: make(chan struct{}),
+		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), ended: make(chan struct{}), heard: make(chan struct{}),
 	}
 	c.shared = shared
 	c.life, c.stop = context.WithCancel(context.Background())
@@ -103,7 +105,7 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	messages := c.options.Limits.Tensors*window + c.options.Limits.Requests*window + 64
 	c.worker, err = ucx.NewWorker(messages, ucx.Handler{
 		Arrived: c.arrived,
-		Broken:  func(err error) { c.fail(ended(err, "UCX has lost the peer: %v", err)) },
+		Broken:  c.lostPeer,
 		Dropped: func() { c.fail(violation("the peer has sent more data messages than it may, or too large ones")) },
 	})
 	if err != nil {
@@ -221,6 +223,28 @@ func (c *Conn) failLocked(err error) {
 	c.notify()
 }
 
+// lostPeer ends the connection soon, because UCX has lost the peer: the control connection may know why. It does not block.
+func (c *Conn) lostPeer(err error) {
+	time.AfterFunc(lingers, func() { c.fail(ended(err, "UCX has lost the peer: %v", err)) })
+}
+
+// explain returns the error of a call that failed with err: that of the connection if it has ended, or UCX has lost the peer.
+func (c *Conn) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := c.Err(); ended != nil {
+		return ended
+	}
+	var e *core.Error
+	if !errors.As(err, &e) || e.Backend != "ucx" || !errors.Is(err, core.ErrClosed) {
+		return err
+	}
+	c.lostPeer(err)
+	<-c.life.Done()
+	return c.Err()
+}
+
 // lingers is how long the end of a connection waits for the peer to read the reason.
 const lingers = 500 * time.Millisecond
 
@@ -235,6 +259,7 @@ func (c *Conn) finish() {
 	if tcp, ok := c.raw.(*net.TCPConn); ok { // a reset would take the goodbye away
 		_ = tcp.CloseWrite()
 	}
+	<-c.heard            // the peer learns the reason before UCX tells it that this side is gone
 	_ = c.worker.Close() // all operations end
 	c.work.Wait()
 	_ = c.raw.Close()
@@ -306,12 +331,12 @@ func (c *Conn) notify() {
 }
 
 // result waits for an operation of UCX. On failure other than that of the operation, the operation goes on.
-func (c *Conn) result(ctx context.Context, results <-chan error) (err error, ended bool) {
+func (c *Conn) result(ctx context.Context, results <-chan error) (ended bool, err error) {
 	var start time.Time
 	for c.options.Poll > 0 {
 		select {
 		case err := <-results:
-			return err, true
+			return true, err
 		default:
 		}
 		if start.IsZero() {
@@ -323,9 +348,9 @@ func (c *Conn) result(ctx context.Context, results <-chan error) (err error, end
 	}
 	select {
 	case err := <-results:
-		return err, true
+		return true, err
 	case <-ctx.Done():
-		return ctx.Err(), false
+		return false, ctx.Err()
 	}
 }
 
@@ -384,6 +409,7 @@ func (c *Conn) ping() {
 
 // read handles control messages until the connection ends.
 func (c *Conn) read() {
+	defer close(c.heard)
 	b := make([]byte, maxControl)
 	for {
 		if c.life.Err() == nil {

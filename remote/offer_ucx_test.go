@@ -235,25 +235,25 @@ func TestWrongOffers(t *testing.T) {
 	x := keep(row(t, 100, 1).Reshape(10, 10))
 	closed := row(t, 1, 1)
 	closed.Close()
-	make := func(x *core.Tensor, o OfferOptions) error {
+	try := func(x *core.Tensor, o OfferOptions) error {
 		f, err := a.Offer(x, o)
 		_ = f.Close()
 		return err
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"nil":            {make(nil, OfferOptions{}), core.ErrInvalid},
-		"closed":         {make(closed, OfferOptions{}), core.ErrClosed},
-		"lease":          {make(x, OfferOptions{Lease: -1}), core.ErrInvalid},
-		"address":        {make(x, OfferOptions{Address: string(bytes.Repeat([]byte{'x'}, 256))}), core.ErrInvalid},
-		"read-only":      {make(keep(x.AsReadOnly()), OfferOptions{Writable: true}), core.ErrReadOnly},
-		"not contiguous": {make(keep(x.Transpose()), OfferOptions{Writable: true}), core.ErrLayout},
+		"nil":            {try(nil, OfferOptions{}), core.ErrInvalid},
+		"closed":         {try(closed, OfferOptions{}), core.ErrClosed},
+		"lease":          {try(x, OfferOptions{Lease: -1}), core.ErrInvalid},
+		"address":        {try(x, OfferOptions{Address: string(bytes.Repeat([]byte{'x'}, 256))}), core.ErrInvalid},
+		"read-only":      {try(keep(x.AsReadOnly()), OfferOptions{Writable: true}), core.ErrReadOnly},
+		"not contiguous": {try(keep(x.Transpose()), OfferOptions{Writable: true}), core.ErrLayout},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %q", name, c.err, c.want)
 		}
 	}
 	_ = a.Close()
-	if err := make(x, OfferOptions{}); !errors.Is(err, net.ErrClosed) {
+	if err := try(x, OfferOptions{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a closed connection: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func (o *outbound) piece(ctx context.Context, k kind, index int64, address uintp
 
 // wait waits for the result of one piece. After an error of ctx the piece is still on its way.
 func (o *outbound) wait(ctx context.Context) error {
-	err, ended := o.conn.result(ctx, o.results)
+	ended, err := o.conn.result(ctx, o.results)
 	if ended {
 		o.inFlight--
 	}

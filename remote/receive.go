@@ -43,9 +43,7 @@ func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, R
 	if lost := c.credit(); lost != nil && err == nil {
 		c.fail(lost) // the tensor is there nevertheless
 	}
-	if ended := c.Err(); err != nil && ended != nil {
-		err = ended
-	}
+	err = c.explain(err)
 	c.finishReport(&r, start)
 	return t, r, err
 }
@@ -168,7 +166,7 @@ func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) erro
 	results, inFlight := make(chan error, window), 0
 	address, err := dst.Address()
 	wait := func() {
-		result, ended := c.result(ctx, results)
+		ended, result := c.result(ctx, results)
 		if ended {
 			inFlight--
 		}

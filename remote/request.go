@@ -117,9 +117,7 @@ func (c *Conn) FetchRows(ctx context.Context, descriptor []byte, start, stop int
 	}
 	r := Report{Device: device.ID(), Mechanism: exchange.Direct, Bytes: q.bytes}
 	t, err := c.fetch(ctx, &q, m, device, &r)
-	if ended := c.Err(); err != nil && ended != nil {
-		err = ended
-	}
+	err = c.explain(err)
 	c.finishReport(&r, began)
 	return t, r, err
 }
@@ -268,9 +266,7 @@ func (c *Conn) put(ctx context.Context, descriptor []byte, start int64, t *core.
 	}
 	r := Report{Device: t.DeviceID(), Mechanism: exchange.Direct, Bytes: q.bytes}
 	err = c.putRows(ctx, &q, t, &r)
-	if ended := c.Err(); err != nil && ended != nil {
-		err = ended
-	}
+	err = c.explain(err)
 	c.finishReport(&r, began)
 	return r, err
 }

@@ -42,9 +42,7 @@ func (c *Conn) SendLabeled(ctx context.Context, t *core.Tensor, label string) (R
 	}
 	r := Report{Device: t.DeviceID(), Mechanism: exchange.Direct, Label: label}
 	err := c.send(ctx, t, &r)
-	if ended := c.Err(); err != nil && ended != nil {
-		err = ended
-	}
+	err = c.explain(err)
 	c.finishReport(&r, start)
 	return r, err
 }
@@ -134,7 +132,7 @@ func (x *sending) first(ctx context.Context, o *outbound, address uintptr, size 
 	if err := x.lock(ctx, x.sending); err != nil {
 		return err
 	}
-	defer func() { <-x.Conn.sending }()
+	defer func() { <-x.sending }()
 	if err := x.await(ctx, func() bool { return x.sent-x.credited < uint64(x.peer.limits.Tensors) }); err != nil {
 		return err
 	}

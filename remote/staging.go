@@ -59,7 +59,7 @@ func (s *stage) wait(ctx context.Context, c *Conn) error {
 	if !s.busy {
 		return nil
 	}
-	err, ended := c.result(ctx, s.results)
+	ended, err := c.result(ctx, s.results)
 	s.busy = !ended
 	return err
 }
