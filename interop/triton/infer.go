@@ -174,8 +174,11 @@ func (t *trip) share(ctx context.Context, m Mechanism, r *region) (bool, error) 
 	stale := c.stale
 	c.stale = nil
 	c.mu.Unlock()
-	for _, name := range stale { // the server may never have had them
+	for i, name := range stale { // the server may never have had them
 		if err := c.server.unregister(ctx, false, name); err != nil && !answeredError(err) {
+			c.mu.Lock()
+			c.stale = append(c.stale, stale[i:]...) // for the next request
+			c.mu.Unlock()
 			return false, err
 		}
 	}
