@@ -156,19 +156,18 @@ func TestKilledSubscribers(t *testing.T) {
 				t.Fatal(err)
 			}
 			var survivor sync.WaitGroup
-			frames := 0
-			first := make(chan struct{})
+			t.Cleanup(func() { _ = p.Close() }) // or sooner
+			frames, subscribed := 0, make(chan struct{})
 			survivor.Go(func() {
 				err = follow(b, func(Frame) {
 					if frames++; frames == 1 {
-						close(first)
+						close(subscribed)
 					}
 				})
 			})
 			if err := p.WaitReaders(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
-			joined := 0
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			sent := 0
@@ -181,8 +180,8 @@ func TestKilledSubscribers(t *testing.T) {
 				}
 			}
 			many(1)
-			<-first // the survivor has closed the descriptors that it got
-			before, mappings := coretest.Descriptors(), mapped(t)
+			<-subscribed // and has closed what it has opened for that
+			before, mappings, joined := coretest.Descriptors(), mapped(t), 0
 			for i := range killings() / 2 {
 				t.Run("", func(t *testing.T) {
 					c, child := start(t, childFollow, Options{})
