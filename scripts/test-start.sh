@@ -20,6 +20,7 @@ CGO_ENABLED=1 go build -tags "$tags" -o "$dlx" ./cmd/dlx || { fail "dlx builds w
 has_reasons() {
   report=$("${@:3}" devices 2>&1) || { echo "ends with $?:"; echo "$report"; return 1; }
   for backend in ${1//,/ }; do
+    [ "$backend" != ucx ] || { grep -qE "^UCX +not available: .*$2" <<<"$report" || { echo "no reason for ucx:"; echo "$report"; return 1; }; continue; }
     grep -qE "^BACKEND $backend +(not available: .*$2|needs macOS)" <<<"$report" || { echo "no reason for $backend:"; echo "$report"; return 1; }
   done
 }
@@ -34,7 +35,7 @@ fi
 
 name="the program starts where the loaders find no driver"
 if why=$(has_reasons "$tags" . env VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent OCL_ICD_VENDORS="$work" \
-  __EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent DLX_CUDA_LIBRARY=/nonexistent DLX_HIP_LIBRARY=/nonexistent "$dlx"); then
+  __EGL_VENDOR_LIBRARY_FILENAMES=/nonexistent DLX_CUDA_LIBRARY=/nonexistent DLX_HIP_LIBRARY=/nonexistent DLX_UCX_LIBRARY=/nonexistent "$dlx"); then
   pass "$name"
 else
   fail "$name: $why"

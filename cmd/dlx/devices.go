@@ -12,13 +12,29 @@ import (
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/internal/inventory"
+	"github.com/dlx-go/dlx/remote"
 )
 
 // devicesResult is the result of `dlx devices`.
 type devicesResult struct {
 	Backends []inventory.Backend `json:"backends"`
+	Remote   remoteState         `json:"remote"`                 // UCX, for tensors between machines
 	Unknown  []string            `json:"unknown_tags,omitempty"` // unknown build tags, which may be misspelled
 	Hints    []inventory.Hint    `json:"hints,omitempty"`        // usual mistakes of containers and permissions
+}
+
+// remoteState says whether package remote can be used.
+type remoteState struct {
+	Available bool   `json:"available"`
+	Version   string `json:"version,omitempty"` // of UCX
+	Reason    string `json:"reason,omitempty"`
+}
+
+func newRemoteState() remoteState {
+	if err := remote.Available(); err != nil {
+		return remoteState{Reason: err.Error()}
+	}
+	return remoteState{Available: true, Version: remote.Version()}
 }
 
 func newDevicesCommand(a *app) *cobra.Command {
@@ -32,7 +48,7 @@ below a device are those that differ. If several APIs offer the same hardware, e
 device lists the others as "same hardware"; they have the same UUID or PCI address.
 Compute units, queues, free memory, the link to the host and NUMA nodes are shown if the
 API or the system reports them. Backends that are not in this build are listed with the
-build tag that adds them. Hints name usual mistakes of containers and of permissions, with
+build tag that adds them. UCX passes tensors between machines, by package remote. Hints name usual mistakes of containers and of permissions, with
 a remedy.`,
 		Args: cobra.NoArgs,
 		RunE: a.runE(func(cmd *cobra.Command, _ []string) (result, error) {
@@ -41,6 +57,7 @@ a remedy.`,
 			}
 			r := devicesResult{Backends: inventory.List(cmd.Context(), a.registry)}
 			r.Hints = inventory.Hints(r.Backends)
+			r.Remote = newRemoteState()
 			info, _ := debug.ReadBuildInfo() // nil where a build has none
 			r.Unknown = newVersionResult(info, a.registry).Unknown
 			if html != "" {
@@ -86,6 +103,8 @@ func (r devicesResult) writeText(w io.Writer) {
 			}))
 		}
 	}
+	row(w)
+	row(w, "UCX", printable(availability(r.Remote.Available, r.Remote.Version, r.Remote.Reason)))
 	for _, hint := range r.Hints {
 		row(w)
 		row(w, "HINT "+hint.Name, printable(hint.Problem))

@@ -72,7 +72,8 @@
 // The results have these fields. A name with brackets is a list of objects; the fields of
 // its objects follow it.
 //
-//   - devices: unknown_tags[] (as in version); hints[] (usual mistakes of containers and of
+//   - devices: unknown_tags[] (as in version); remote (UCX, for tensors between machines): available,
+//     version, reason; hints[] (usual mistakes of containers and of
 //     permissions; omitted if there are none): name, problem, remedy; backends[]: name, built_in, available, version,
 //     reason, features[], error (why an available backend could not list its devices);
 //     devices[] of each: id, name, driver, uuid, driver_uuid, pci, total_memory, free_memory,

@@ -90,12 +90,15 @@ func newVersionResult(info *debug.BuildInfo, registry *core.Registry) versionRes
 // goTags are build tags of Go's standard library, and others that are common in Go programs.
 var goTags = []string{"netgo", "netcgo", "osusergo", "purego", "timetzdata", "nethttpomithttp2", "static_build"}
 
+// knownTags returns the tags of dlx: those of backends, and that of package remote.
+func knownTags() []string { return append(all.Tags(), "ucx") }
+
 // unknownTags returns the tags that are neither those of dlx nor in goTags. They may be
 // misspelled.
 func unknownTags(tags []string) []string {
 	var unknown []string
 	for _, tag := range tags {
-		if tag != "" && !slices.Contains(all.Tags(), tag) && !slices.Contains(goTags, tag) {
+		if tag != "" && !slices.Contains(knownTags(), tag) && !slices.Contains(goTags, tag) {
 			unknown = append(unknown, tag)
 		}
 	}
@@ -105,7 +108,7 @@ func unknownTags(tags []string) []string {
 // writeUnknownTags writes a row if there are unknown tags.
 func writeUnknownTags(w io.Writer, tags []string) {
 	if len(tags) > 0 {
-		row(w, "unknown tags", printable(strings.Join(tags, " "))+" (dlx has the tags "+strings.Join(all.Tags(), ", ")+")")
+		row(w, "unknown tags", printable(strings.Join(tags, " "))+" (dlx has the tags "+strings.Join(knownTags(), ", ")+")")
 	}
 }
 

@@ -65,7 +65,7 @@ func TestVersionNamesTagsThatDlxDoesNotKnow(t *testing.T) {
 	}
 	var text bytes.Buffer
 	v.writeText(&text)
-	if want := `unknown tags	"vulcan x\x1b" (dlx has the tags ` + strings.Join(all.Tags(), ", ") + ")"; !strings.Contains(text.String(), want) {
+	if want := `unknown tags	"vulcan x\x1b" (dlx has the tags ` + strings.Join(all.Tags(), ", ") + ", ucx)"; !strings.Contains(text.String(), want) {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}
 }
