@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 )
 
 // lengthHeader says how many bytes of a body are JSON. The bytes of tensors follow.
@@ -132,7 +133,7 @@ func (h *httpTransport) refusal(call string, r *http.Response) error {
 	var said struct {
 		Error string `json:"error"`
 	}
-	if json.Unmarshal(text, &said) != nil || said.Error == "" {
+	if strictjson.Unmarshal(text, &said) != nil || said.Error == "" {
 		said.Error = string(text)
 	}
 	if said.Error == "" {
@@ -189,7 +190,7 @@ func readJSON(r io.Reader, into any) error {
 }
 
 func parseJSON(text []byte, into any) error {
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := strictjson.Unmarshal(text, into); err != nil {
 		return core.Errorf(core.ErrInvalid, backend, "json", "the answer is not what the protocol says: %v", err)
 	}
 	return nil

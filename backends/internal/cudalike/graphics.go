@@ -57,8 +57,6 @@ func (b *Backend) RegisterGLBuffer(run func(f func()), d core.Device, buffer uin
 		}
 		return inner.checkGL(s, "buffer %d of OpenGL", buffer)
 	})
-	if err == nil {
-	}
 	return err
 }
 

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/internal/strictjson"
 	"github.com/dlx-go/dlx/interop/triton"
 	"github.com/dlx-go/dlx/interop/triton/internal/realserver"
 )
@@ -304,7 +305,7 @@ print(json.dumps({"python": platform.python_version()} | {n: importlib.metadata.
 	if err != nil {
 		return nil, err
 	}
-	return all, json.Unmarshal(text, &all)
+	return all, strictjson.Unmarshal(text, &all)
 }
 
 // machine describes this machine, as far as /proc tells.
