@@ -20,7 +20,12 @@ import (
 	"github.com/dlx-go/dlx/core/coretest"
 )
 
-func init() { runChild = childsTraffic }
+func init() {
+	runChild = childsTraffic
+	if os.Getenv(benchVariable) != "" {
+		runChild = benchPeer
+	}
+}
 
 // childsTraffic sends and receives tensors until the connection ends.
 func childsTraffic(address string) {

@@ -405,7 +405,7 @@ func (w *Worker) Close() error {
 		m.drop()
 	}
 	C.dlx_ucx_disconnect(w.c, 100_000) // the end of the worker ends what that does not
-	for left := true; left; { // without progress, which could bring more
+	for left := true; left; {          // without progress, which could bring more
 		left = w.poll(0) > 0
 	}
 	for m := range w.messages {

@@ -1,0 +1,111 @@
+//go:build ucx && linux && cgo
+
+package remote
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
+)
+
+// benchVariable makes the test binary the peer of a benchmark.
+const benchVariable = "DLX_REMOTE_BENCH"
+
+const benchPoll = 5 * time.Millisecond
+
+// benchPeer receives tensors, and sends back those whose label says so. It does not return.
+func benchPeer(address string) {
+	ctx := context.Background()
+	d, err := cpu.New().Open(ctx, core.CPU)
+	if err == nil {
+		var c *Conn
+		if c, err = Dial(ctx, address, Options{Insecure: true, Poll: benchPoll}); err == nil {
+			for {
+				x, r, failed := c.Receive(ctx, d)
+				if failed != nil {
+					os.Exit(0)
+				}
+				if r.Label != "" {
+					_, _ = c.Send(ctx, x)
+				}
+				_ = x.Close()
+			}
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// BenchmarkRemote sends tensors to another process: to and fro, whose time is that of one way, and in one direction. Compare
+// it with ucx_perftest -t ucp_am_lat -e and -t ucp_am_bw -e, for the same transport (UCX_TLS).
+func BenchmarkRemote(b *testing.B) {
+	d := host(b)
+	l, err := Listen("127.0.0.1:0", Options{Insecure: true, Poll: benchPoll})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	p := exec.Command(os.Args[0])
+	p.Env = append(os.Environ(), childVariable+"="+l.Addr().String(), benchVariable+"=1")
+	p.Stderr = os.Stderr
+	if err := p.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = p.Wait() }()
+	c, err := l.Accept(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	for _, n := range []int{8, 512, 4096} {
+		x := row(b, n, 1)
+		b.Run(fmt.Sprintf("latency/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := c.SendLabeled(b.Context(), x, "back"); err != nil {
+					b.Fatal(err)
+				}
+				y, _, err := c.Receive(b.Context(), d)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_ = y.Close()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N)/1000, "us/way")
+		})
+	}
+	for _, n := range []int{1 << 20, 4 << 20, 16 << 20, 64 << 20} {
+		x := row(b, n, 1)
+		b.Run(fmt.Sprintf("bandwidth/%dMiB", n>>20), func(b *testing.B) {
+			b.SetBytes(int64(n))
+			const senders = 2
+			room, errs := make(chan struct{}), make(chan error, senders)
+			for range senders {
+				go func() {
+					var err error
+					for range room {
+						if err == nil {
+							_, err = c.Send(b.Context(), x)
+						}
+					}
+					errs <- err
+				}()
+			}
+			for b.Loop() {
+				room <- struct{}{}
+			}
+			close(room)
+			for range senders {
+				if err := <-errs; err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Logf("UCX %s: %v", Version(), c.Transports())
+}
