@@ -1,0 +1,330 @@
+package flight
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/endian"
+	"github.com/apache/arrow-go/v18/arrow/flight"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/core/coretest"
+	dlxarrow "github.com/dlx-go/dlx/interop/arrow"
+	"google.golang.org/grpc/mem"
+)
+
+// sentFrames returns the frames of a tensor. The bodies are not pooled.
+func sentFrames(t testing.TB, x *core.Tensor, batch int64) []*frame {
+	t.Helper()
+	var frames []*frame
+	s := sender{call: "test", batch: batch, limit: math.MaxInt64, pool: new(bufferPool)}
+	if _, err := s.send(context.Background(), x, nil, func(f *frame) error {
+		body := mem.SliceBuffer(f.body.Materialize())
+		f.free()
+		if len(body) != 0 {
+			f.body = mem.BufferSlice{body}
+		}
+		frames = append(frames, f)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return frames
+}
+
+// receiveFrames receives frames with a budget, of which nothing may be left.
+func receiveFrames(t testing.TB, d core.Device, limit int64, frames []*frame) (*core.Tensor, error) {
+	t.Helper()
+	var budget int64
+	r := receiver{call: "test", device: d, limit: limit, reserve: func(n int64) error {
+		if budget+n > 4*limit {
+			return fail(core.ErrOutOfMemory, "test", "more than the budget")
+		}
+		budget += n
+		return nil
+	}}
+	next := 0
+	x, err := r.receive(context.Background(), unknown, func(f *frame) error {
+		if next == len(frames) {
+			return io.EOF
+		}
+		*f = *frames[next]
+		next++
+		return nil
+	})
+	r.drop()
+	if budget != 0 {
+		t.Errorf("%d bytes of the budget are left", budget)
+	}
+	return x, err
+}
+
+// schemaHeader returns the description of a schema.
+func schemaHeader(s *arrow.Schema) []byte {
+	p := ipc.GetSchemaPayload(s, memory.DefaultAllocator)
+	defer p.Release()
+	meta := p.Meta()
+	defer meta.Release()
+	return slices.Clone(meta.Bytes())
+}
+
+// typed returns a schema with one column of tensors, and perhaps a shape.
+func typed(t testing.TB, value arrow.DataType, row []int64, shape string) *arrow.Schema {
+	t.Helper()
+	typ, err := dlxarrow.NewFixedShapeType(value, row, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m *arrow.Metadata
+	if shape != "" {
+		x := arrow.NewMetadata([]string{"other", shapeKey}, []string{"1", shape})
+		m = &x
+	}
+	return arrow.NewSchema([]arrow.Field{{Name: "x", Type: typ}}, m)
+}
+
+// raw returns a schema whose column claims to be a tensor.
+func raw(storage arrow.DataType, name, parameters string, more ...arrow.Field) *arrow.Schema {
+	m := arrow.NewMetadata([]string{"ARROW:extension:name", "ARROW:extension:metadata"}, []string{name, parameters})
+	return arrow.NewSchema(append([]arrow.Field{{Name: "x", Type: storage, Metadata: m}}, more...), nil)
+}
+
+func TestHostileSchemas(t *testing.T) {
+	const name = "arrow.fixed_shape_tensor"
+	i32 := arrow.PrimitiveTypes.Int32
+	list := func(n int32, t arrow.DataType) arrow.DataType { return arrow.FixedSizeListOf(n, t) }
+	for what, c := range map[string]struct {
+		schema *arrow.Schema
+		want   error
+	}{
+		"sound":                                {typed(t, i32, []int64{2, 3}, "[7,2,3]"), nil},
+		"sound, without a shape":               {raw(list(6, i32), name, `{"shape":[2,3]}`), nil},
+		"no column":                            {arrow.NewSchema(nil, nil), core.ErrInvalid},
+		"two columns":                          {raw(list(6, i32), name, `{"shape":[2,3]}`, arrow.Field{Name: "y", Type: i32}), core.ErrInvalid},
+		"a number":                             {raw(i32, name, `{"shape":[]}`), core.ErrInvalid},
+		"a list of any size":                   {raw(arrow.ListOf(i32), name, `{"shape":[]}`), core.ErrInvalid},
+		"another extension":                    {raw(list(6, i32), "arrow.other", `{"shape":[2,3]}`), core.ErrInvalid},
+		"a dictionary":                         {raw(list(6, &arrow.DictionaryType{IndexType: i32, ValueType: i32}), name, `{"shape":[6]}`), core.ErrInvalid},
+		"text":                                 {raw(list(6, arrow.BinaryTypes.String), name, `{"shape":[2,3]}`), core.ErrDType},
+		"bools":                                {raw(list(6, arrow.FixedWidthTypes.Boolean), name, `{"shape":[2,3]}`), core.ErrDType},
+		"dates":                                {raw(list(6, arrow.FixedWidthTypes.Date32), name, `{"shape":[2,3]}`), core.ErrDType},
+		"lists in lists":                       {raw(list(2, list(3, i32)), name, `{"shape":[2,3]}`), core.ErrInvalid},
+		"another number of elements":           {raw(list(5, i32), name, `{"shape":[2,3]}`), core.ErrInvalid},
+		"a negative extent":                    {raw(list(6, i32), name, `{"shape":[-2,-3]}`), core.ErrInvalid},
+		"a huge extent":                        {raw(list(6, i32), name, `{"shape":[9223372036854775807,2]}`), core.ErrInvalid},
+		"a wrong permutation":                  {raw(list(6, i32), name, `{"shape":[2,3],"permutation":[0,0]}`), core.ErrInvalid},
+		"no parameters":                        {raw(list(6, i32), name, ``), core.ErrInvalid},
+		"a shape of other rows":                {typed(t, i32, []int64{2, 3}, "[7,3,2]"), core.ErrInvalid},
+		"a shape that is a number":             {typed(t, i32, []int64{2, 3}, "7"), core.ErrInvalid},
+		"a shape that is null":                 {typed(t, i32, []int64{2, 3}, "null"), core.ErrInvalid},
+		"a shape with a fraction":              {typed(t, i32, []int64{2, 3}, "[1.5,2,3]"), core.ErrInvalid},
+		"a negative number of rows":            {typed(t, i32, []int64{2, 3}, "[-7,2,3]"), core.ErrLayout},
+		"an overflow":                          {typed(t, i32, []int64{2, 3}, "[9223372036854775807,2,3]"), core.ErrLayout},
+		"an overflow in bytes":                 {typed(t, i32, []int64{2, 3}, "[1537228672809129300,2,3]"), core.ErrLayout},
+		"more rows than the limit":             {typed(t, i32, []int64{2, 3}, "[1000000000000,2,3]"), core.ErrOutOfMemory},
+		"a row larger than the limit":          {typed(t, i32, []int64{1 << 30}, ""), core.ErrOutOfMemory},
+		"a shape without axes":                 {typed(t, i32, []int64{2, 3}, "[]"), core.ErrInvalid},
+		"a shape with an extent of 0":          {typed(t, i32, []int64{2, 3}, "[7,0,3]"), core.ErrInvalid},
+		"the shape of too many axes":           {typed(t, i32, nil, "["+string(bytes.Repeat([]byte("1,"), 100))+"1]"), core.ErrLayout},
+		"the highest byte of an element first": {arrow.NewSchemaWithEndian(typed(t, i32, []int64{6}, "").Fields(), nil, endian.BigEndian), core.ErrNotSupported},
+	} {
+		d := openCPU(t)
+		header := schemaHeader(c.schema)
+		_, err := readSchema("test", header)
+		x, all := receiveFrames(t, d, 1<<20, []*frame{{header: header}})
+		if x != nil {
+			_ = x.Close()
+		}
+		switch {
+		case c.want == nil && err != nil:
+			t.Errorf("%s: %v", what, err)
+		case c.want != nil:
+			coretest.WantError(t, all, c.want, what)
+		}
+	}
+}
+
+func TestHostileBatches(t *testing.T) {
+	d := openCPU(t)
+	sound := sentFrames(t, patterned(t, core.TypeInt32, 8, 2, 3), 4*24) // two batches
+	longer := sentFrames(t, patterned(t, core.TypeInt32, 9, 2, 3), 4*24)
+	// changed returns the frames with another number in the description of the first batch.
+	changed := func(old, value int64, nth int) []*frame {
+		f := *sound[1]
+		f.header = slices.Clone(f.header)
+		at := -1
+		for range nth {
+			next := bytes.Index(f.header[at+1:], binary.LittleEndian.AppendUint64(nil, uint64(old)))
+			if next < 0 {
+				t.Fatalf("%d is not there", old)
+			}
+			at += 1 + next
+		}
+		binary.LittleEndian.PutUint64(f.header[at:], uint64(value))
+		return []*frame{sound[0], &f, sound[2]}
+	}
+	short := *sound[1]
+	short.body = mem.BufferSlice{short.body[0].Slice(0, 88)}
+	for what, c := range map[string]struct {
+		frames []*frame
+		want   error
+	}{
+		"nothing":                            {nil, core.ErrInvalid},
+		"only a batch":                       {sound[1:], core.ErrInvalid},
+		"two schemas":                        {[]*frame{sound[0], sound[0]}, core.ErrInvalid},
+		"one batch is missing":               {sound[:2], core.ErrInvalid},
+		"a batch too many":                   {append(slices.Clone(sound), longer[3]), core.ErrInvalid},
+		"a short body":                       {[]*frame{sound[0], &short, sound[2]}, core.ErrInvalid},
+		"a body without header":              {[]*frame{sound[0], {body: sound[1].body}}, core.ErrInvalid},
+		"an empty header":                    {[]*frame{{}, sound[0]}, core.ErrInvalid},
+		"a malformed message":                {[]*frame{sound[0], {err: fail(core.ErrInvalid, "test", "malformed")}}, core.ErrInvalid},
+		"negative rows":                      {changed(4, -4, 1), core.ErrInvalid},
+		"huge rows":                          {changed(4, math.MaxInt64, 1), core.ErrInvalid},
+		"more elements than rows":            {changed(24, 25, 1), core.ErrInvalid},
+		"a huge body":                        {changed(96, math.MaxInt64, 1), core.ErrInvalid},
+		"a huge buffer":                      {changed(96, math.MaxInt64, 2), core.ErrInvalid},
+		"a negative buffer":                  {changed(96, -96, 2), core.ErrInvalid},
+		"a header of one byte":               {[]*frame{sound[0], {header: []byte{1}}}, core.ErrInvalid},
+		"a header of many bytes":             {[]*frame{sound[0], {header: make([]byte, maxHeader+1)}}, core.ErrInvalid},
+		"a header of many bytes of a schema": {[]*frame{{header: make([]byte, maxHeader+1)}}, core.ErrInvalid},
+	} {
+		x, err := receiveFrames(t, d, 1<<20, c.frames)
+		coretest.WantError(t, err, c.want, what)
+		if x != nil {
+			t.Errorf("%s: there is a tensor, too", what)
+		}
+	}
+	x, err := receiveFrames(t, d, 1<<20, slices.Insert(slices.Clone(sound), 1, &frame{}))
+	if err != nil {
+		t.Fatal("metadata between batches:", err)
+	}
+	_ = x.Close()
+}
+
+// A tensor whose number of rows is not told grows within the limit.
+func TestUnknownRows(t *testing.T) {
+	for _, d := range []core.Device{openCPU(t), openRemote(t)} {
+		want := patterned(t, core.TypeUint16, 20, 3)
+		frames := sentFrames(t, want, 64)
+		frames[0].header = schemaHeader(typed(t, arrow.PrimitiveTypes.Uint16, []int64{3}, ""))
+		got, err := receiveFrames(t, d, 120, frames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, got, want)
+		_ = got.Close()
+		_, err = receiveFrames(t, d, 119, frames)
+		coretest.WantError(t, err, core.ErrOutOfMemory, "more than the limit")
+	}
+}
+
+// fuzzSeeds adds what is sound, and what is cut or changed.
+func fuzzSeeds(f *testing.F, add func(data []byte)) {
+	f.Helper()
+	k, err := newKind("test", core.TypeFloat32, []int64{4, 2, 3})
+	if err != nil {
+		f.Fatal(err)
+	}
+	frames := sentFrames(f, patterned(f, core.TypeFloat32, 4, 2, 3), 1000)
+	for _, b := range [][]byte{k.header(), k.serialized(), frames[1].header} {
+		add(b)
+		add(b[:len(b)/2])
+	}
+}
+
+// Any description of a schema or batch is refused, or says something that is possible.
+func FuzzHeaders(f *testing.F) {
+	fuzzSeeds(f, func(data []byte) { f.Add(data, int64(96)) })
+	k, err := newKind("test", core.TypeFloat32, []int64{4, 2, 3})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, size int64) {
+		for _, read := range []func(string, []byte) (kind, error){readSchema, readInfoSchema} {
+			got, err := read("test", data)
+			if err != nil {
+				continue
+			}
+			if got.rowBytes() < 1 || got.rows < unknown {
+				t.Fatalf("%+v", got)
+			}
+			if got.rows != unknown {
+				if l, err := core.NewLayout(got.shape...); err != nil || l.NumElements() != got.rows*got.rowElements() {
+					t.Fatalf("%+v: %v", got, err)
+				}
+			}
+		}
+		b, err := k.readBatch("test", data, size)
+		if err == nil && (b.rows < 0 || b.bytes != b.rows*24 || b.offset < 0 || b.offset+b.bytes > size) {
+			t.Fatalf("%+v in %d bytes", b, size)
+		}
+	})
+}
+
+// Any message is refused, or is read as gRPC's own codec reads it.
+func FuzzFrames(f *testing.F) {
+	c := newCodec()
+	for _, x := range []*frame{
+		{header: []byte("header")},
+		{descriptor: []byte{8, 1}, header: []byte("header"), body: mem.BufferSlice{mem.SliceBuffer("body")}},
+	} {
+		b, err := c.Marshal(x)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Materialize(), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, cut uint8) {
+		at := min(int(cut), len(data))
+		slices := mem.BufferSlice{mem.SliceBuffer(data[:at]), mem.SliceBuffer(data[at:])}
+		var got frame
+		if err := c.Unmarshal(slices, &got); err != nil {
+			t.Fatal(err)
+		}
+		var want flight.FlightData
+		if err := c.CodecV2.Unmarshal(slices, &want); err != nil {
+			return // what is unknown to us is not looked into
+		}
+		if got.err != nil {
+			if bytes.Contains(data, []byte{0x0b}) || len(data) > maxHeader {
+				return // groups, which have no use in Flight, are refused
+			}
+			t.Skip(got.err)
+		}
+		if !bytes.Equal(got.header, want.DataHeader) || !bytes.Equal(got.body.Materialize(), want.DataBody) {
+			t.Fatalf("got %+v, want %v", got, &want)
+		}
+	})
+}
+
+// Any ticket is refused, or has a name and rows that the tensor has.
+func FuzzTickets(f *testing.F) {
+	f.Add([]byte(`{"name":"x","rows":[1,3]}`))
+	f.Add([]byte(`{"name":"x"}`))
+	x := patterned(f, core.TypeInt8, 5, 2)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		k, err := readTicket("test", data)
+		if err != nil {
+			return
+		}
+		if again, err := readTicket("test", k.bytes()); err != nil || fmt.Sprint(again) != fmt.Sprint(k) {
+			t.Fatalf("%+v became %+v: %v", k, again, err)
+		}
+		part, err := k.rowsOf("test", x)
+		if err != nil {
+			return
+		}
+		if n := part.Shape()[0]; n < 0 || n > 5 {
+			t.Fatal(n)
+		}
+		_ = part.Close()
+	})
+}
