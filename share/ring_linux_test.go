@@ -426,3 +426,46 @@ func TestWrongRings(t *testing.T) {
 		t.Errorf("Offer after Close: %v", err)
 	}
 }
+
+// A publisher that looks for a slot does not make a frame that is held look like one that was written
+// again.
+func TestAHeldFrameStaysWholeWhileThePublisherLooksForASlot(t *testing.T) {
+	d, e := host(t), host(t)
+	a, b := connected(t, of(d), of(e))
+	p := publish(t, a, Ring{Slots: 4, Mode: Latest})
+	put(t, p, 1)
+	s := subscribe(t, b, SubscribeOptions{Hold: 2})
+	f := get(t, s, 1, 1)
+	defer f.Release()
+	put(t, p, 2) // the slot of f is not that of the last frame: Loan looks at it
+	var failed error
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		for range 300_000 {
+			x, err := p.Loan(t.Context())
+			if err != nil {
+				failed = err
+				return
+			}
+			x.Close()
+		}
+	}()
+	for done := false; !done; {
+		select {
+		case <-looked:
+			done = true
+		default:
+		}
+		for range 1000 {
+			if err := f.Err(); err != nil {
+				t.Error(err)
+				<-looked
+				return
+			}
+		}
+	}
+	if failed != nil {
+		t.Error(failed)
+	}
+}

@@ -55,15 +55,15 @@ func (f Frame) Err() error {
 	switch {
 	case s.slots[f.slot].frame != f.number:
 		return core.Errorf(core.ErrClosed, "share", "Err", "frame %d of ring %q was released", f.number, s.message.name)
-	case !s.isWhole(f):
+	case s.sequence(f.slot)&^looking != 2*f.number:
 		return core.Errorf(core.ErrClosed, "share", "Err", "the publisher of ring %q has written the slot of frame %d again: the connection has ended", s.message.name, f.number)
 	}
 	return nil
 }
 
-// isWhole reports whether a slot has the elements of a frame. The frame keeps the words mapped.
-func (s *Subscription) isWhole(f Frame) bool {
-	return atomic.LoadUint64(s.words.u64(sequenceAt(len(s.slots))+8*int64(f.slot))) == 2*f.number
+// sequence returns the sequence of a slot. A frame that was not released keeps the words mapped.
+func (s *Subscription) sequence(slot int) uint64 {
+	return atomic.LoadUint64(s.words.u64(sequenceAt(len(s.slots)) + 8*int64(slot)))
 }
 
 // Receive waits for the next frame: in the mode Queue the one after the last frame, and in the mode
@@ -164,10 +164,10 @@ func (s *Subscription) takeLatest() (Frame, error) {
 		}
 		claim := s.page.u64(claimsAt + 8*int64(slot))
 		atomic.StoreUint64(claim, n)
-		if s.isWhole(Frame{slot: slot, number: n}) {
+		if s.sequence(slot) == 2*n {
 			return s.frame(n, slot)
 		}
-		atomic.StoreUint64(claim, 0) // the publisher has begun to write it
+		atomic.StoreUint64(claim, 0) // the publisher looks for claims of it, or writes it
 	}
 	return Frame{}, nil
 }

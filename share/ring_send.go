@@ -59,7 +59,7 @@ func (p *Publisher) loan() (*core.Tensor, error) {
 		}
 	}
 	sequence := p.sequence(i)
-	atomic.StoreUint64(sequence, *sequence|1)
+	atomic.StoreUint64(sequence, *sequence&^looking|1)
 	s.loaned, s.free = true, false
 	p.last, p.next = i, i+1
 	if p.next == len(p.slots) {
@@ -137,8 +137,8 @@ func (p *Publisher) reads(r *reader, i int) bool {
 	return frame >= r.first && frame < r.end && claim != frame
 }
 
-// findLatest is find in the mode Latest. It makes the sequence of a slot odd before it looks whether
-// a subscriber has claimed it, and a subscriber claims a slot before it looks at the sequence: one
+// findLatest is find in the mode Latest. It marks the sequence of a slot before it looks whether a
+// subscriber has claimed it, and a subscriber claims a slot before it looks at the sequence: one
 // of the two notices the other one.
 func (p *Publisher) findLatest() (int, error) {
 	if p.leaving {
@@ -160,7 +160,7 @@ func (p *Publisher) findLatest() (int, error) {
 			}
 			sequence := p.sequence(i)
 			before := *sequence
-			atomic.StoreUint64(sequence, before|1)
+			atomic.StoreUint64(sequence, before|looking)
 			if !p.isRead(i) {
 				return i, nil
 			}

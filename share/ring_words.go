@@ -20,7 +20,7 @@ const (
 )
 
 // sequenceAt returns where the sequences are: 64 bits for each slot, twice the number of the
-// frame, and odd while the slot is written.
+// frame, odd while the slot is written, and with looking while the publisher looks for claims.
 func sequenceAt(slots int) int64 { return logAt + 8*int64(slots) }
 
 // wordsSize returns the bytes of the publisher's words.
@@ -36,6 +36,10 @@ const (
 
 // pageSize returns the bytes of a subscriber's words.
 func pageSize(slots int) int64 { return claimsAt + 8*int64(slots) }
+
+// looking is the bit of a sequence that keeps a slot of the mode Latest from being claimed. It differs
+// from that of a slot that is written: a frame that is held is whole while the publisher looks.
+const looking = 1 << 63
 
 const slotBits = 16
 
