@@ -84,7 +84,7 @@ func List(ctx context.Context, s Selection) []Case {
 
 // hostCases are those that need nothing but the host.
 func hostCases() []Case {
-	overhead := slices.Concat(dlpackCases(), runtimeCases())
+	overhead := slices.Concat(dlpackCases(), runtimeCases(), shareCases())
 	for i := range overhead {
 		overhead[i].Kind = Overhead
 	}
