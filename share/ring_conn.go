@@ -46,7 +46,7 @@ type offer struct {
 }
 
 // offer passes a ring to the peer. The caller holds sending.
-func (c *Conn) offer(ctx context.Context, p *Publisher) error {
+func (c *Conn) offer(ctx context.Context, p *Publisher) (err error) {
 	o, m := &offer{publisher: p}, p.message
 	c.mu.Lock()
 	limit := c.limits.Bytes
@@ -54,19 +54,28 @@ func (c *Conn) offer(ctx context.Context, p *Publisher) error {
 	if m.size > limit {
 		return core.Errorf(core.ErrOutOfMemory, "share", "Publish", "the ring has %d bytes, and the peer permits %d together (Limits.Bytes of its options)", m.size, limit)
 	}
-	if p.ring.isHost() {
-		if err := c.makeRoom(ctx, m.size); err != nil {
+	if !p.ring.isHost() {
+		if o.memory, err = c.passSlots(ctx, p); err != nil {
 			return err
 		}
-	} else {
-		memory, err := c.passSlots(ctx, p)
-		if err != nil {
-			return err
+		m.memory = o.memory.id
+		c.mu.Lock()
+		o.memory.tensors++ // the peer must not forget it to make room for the file
+		c.mu.Unlock()
+		defer func() {
+			c.mu.Lock()
+			o.memory.tensors--
+			c.mu.Unlock()
+		}()
+		if most := c.limits; most.Memories < 2 || o.memory.bytes > most.Bytes-m.size {
+			return core.Errorf(core.ErrOutOfMemory, "share", "Publish", "the ring has slots of %d bytes and a file of %d bytes, and the peer permits %d memories of %d bytes together (Limits of its options)", o.memory.bytes, m.size, most.Memories, most.Bytes)
 		}
-		o.memory, m.memory = memory, memory.id
+	}
+	if err := c.makeRoom(ctx, m.size); err != nil {
+		return err
 	}
 	c.mu.Lock()
-	err := c.err
+	err = c.err
 	for _, other := range c.offers {
 		if other.publisher.message.name == m.name {
 			err = core.Errorf(core.ErrExists, "share", "Publish", "this process has published a ring %q on the connection: use another name", m.name)
@@ -102,6 +111,15 @@ func (c *Conn) offer(ctx context.Context, p *Publisher) error {
 		p.mu.Unlock()
 		if err != nil {
 			c.withdraw(p, m.id)
+			return err
+		}
+		c.mu.Lock()
+		err = c.err
+		c.mu.Unlock()
+		if err != nil { // endRings may have run before the publisher knew of the connection
+			p.mu.Lock()
+			delete(p.offers, c)
+			p.mu.Unlock()
 		}
 		return err
 	}

@@ -1,9 +1,11 @@
 package share_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
@@ -151,5 +153,60 @@ func TestSlotsOfASubscriberThatHasGone(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The file of a ring takes the place of a memory beside that of the slots: Publish waits for that place.
+func TestARingOfADeviceKeepsTheLimits(t *testing.T) {
+	publishers, subscribers := openAll(t), openAll(t)
+	for _, from := range publishers {
+		if from.ID().Type.HostAccessible() {
+			continue // the slots lie in the file
+		}
+		t.Run(fmt.Sprint(from.ID()), func(t *testing.T) {
+			ring := share.Ring{Slots: 3, Shape: []int64{elements}, DType: core.TypeInt32, Device: from, Mode: share.Queue}
+			a, b := connect(t, share.Options{Devices: publishers}, share.Options{Devices: subscribers, Limits: share.Limits{Memories: 2}})
+			x, err := core.Empty(t.Context(), publishers[0], core.TypeInt32, []int64{elements}, core.AllocOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Close()
+			if _, err := a.Send(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			y, _, err := b.Receive(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err = a.Publish(ctx, "frames", ring)
+			if errors.Is(err, core.ErrNotSupported) {
+				y.Close()
+				return
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || a.Err() != nil || b.Err() != nil {
+				t.Errorf("a ring while a tensor is held: %v, the connections: %v, %v", err, a.Err(), b.Err())
+			}
+			y.Close()
+			p, err := a.Publish(t.Context(), "frames", ring)
+			if errors.Is(err, core.ErrNotSupported) { // the context has ended before that was found
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := b.Subscribe(t.Context(), "frames", share.SubscribeOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = s.Close()
+			_ = p.Close()
+
+			a, b = connect(t, share.Options{Devices: publishers}, share.Options{Devices: subscribers, Limits: share.Limits{Memories: 1}})
+			if _, err := a.Publish(t.Context(), "frames", ring); !errors.Is(err, core.ErrOutOfMemory) || a.Err() != nil || b.Err() != nil {
+				t.Errorf("a ring that can never be passed: %v, the connections: %v, %v", err, a.Err(), b.Err())
+			}
+		})
 	}
 }
