@@ -141,6 +141,11 @@ func TestHostilePeers(t *testing.T) {
 			data, fd := x.memory(4096, 4096, core.HandleMemFD, sealed)
 			x.write(x.message(kindMemory, 60, appendObject(nil, 1, objectMemory, data)), slices.Repeat([]int{fd}, 60)...)
 		}, core.ErrInvalid},
+		{"a memory of huge pages, which can be missing", func(x *intruder) {
+			x.hello()
+			fd, _ := x.words(2<<20, sealed, unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
+			x.write(x.message(kindMemory, 1, appendObject(nil, 1, objectMemory, x.claim(fd, 2<<20, core.HandleMemFD))), fd)
+		}, core.ErrInvalid},
 		{"two descriptors", func(x *intruder) {
 			x.hello()
 			data, fd := x.memory(4096, 4096, core.HandleMemFD, sealed)

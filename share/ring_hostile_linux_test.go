@@ -301,3 +301,28 @@ func TestHostileWordsOfASubscriber(t *testing.T) {
 	}
 	put(t, p, 2)
 }
+
+// A subscription to a ring in memory whose descriptor could not be received says so.
+func TestARingInLostMemory(t *testing.T) {
+	d := host(t)
+	mine, theirs := pair(t)
+	c, peer := made(t, mine, of(d)), &intruder{t: t, socket: theirs}
+	peer.greet()
+	if err := c.Handshake(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data, fd := peer.memory(4096, 4096, core.HandleMemFD, unix.F_SEAL_SHRINK)
+	withoutDescriptors(t, func() {
+		peer.write(peer.message(kindMemory, 1, appendObject(nil, 1, objectMemory, data)), fd)
+		for arrived := false; !arrived && c.Err() == nil; time.Sleep(time.Millisecond) {
+			c.mu.Lock()
+			arrived = len(c.opened) == 1
+			c.mu.Unlock()
+		}
+	})
+	peer.ring(func(m *ringMessage) { m.memory, m.offset = 1, 0 })
+	_, err := c.Subscribe(t.Context(), "frames", SubscribeOptions{})
+	if !errors.Is(err, core.ErrOutOfMemory) || c.Err() != nil {
+		t.Errorf("error %v, and of the connection: %v", err, c.Err())
+	}
+}

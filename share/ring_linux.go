@@ -45,21 +45,18 @@ func openShared(fd int, size int64) (*mapping, error) {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return nil, systemError(core.ErrInvalid, "fstat", err, "the descriptor of a ring is not open")
 	}
-	var system unix.Statfs_t
-	if err := unix.Fstatfs(fd, &system); err != nil {
-		return nil, systemError(core.ErrInvalid, "fstatfs", err, "the descriptor of a ring is not a file")
-	}
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_FUTURE_WRITE
 	has, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	switch {
 	case err != nil:
 		return nil, systemError(core.ErrInvalid, "fcntl", err, "the descriptor of a ring is not a memfd")
-	case system.Type != unix.TMPFS_MAGIC: // huge pages can be missing when they are read
-		return nil, violation("the memfd of a ring has pages of another file system (%#x)", uint64(system.Type))
 	case has&seals != seals:
 		return nil, violation("the memfd of a ring has the seals %#x: it needs F_SEAL_SHRINK and F_SEAL_FUTURE_WRITE, %#x", has, seals)
 	case stat.Size < size:
 		return nil, violation("the memfd of a ring has %d bytes, and not %d", stat.Size, size)
+	}
+	if err := checkPages(fd); err != nil {
+		return nil, err
 	}
 	return mapShared(fd, size, unix.PROT_READ)
 }

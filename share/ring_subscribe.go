@@ -199,6 +199,9 @@ func (c *Conn) placeOf(ctx context.Context, m *openMemory, device core.Device) (
 	if m.closed {
 		return nil, errGone
 	}
+	if m.lost {
+		return nil, errLostMemory
+	}
 	var r Report
 	if err := c.openHome(ctx, m, device, &r); err != nil {
 		return nil, err

@@ -175,6 +175,19 @@ func checkFile(m core.ExternalMemory) error {
 	case stat.Size < m.Size:
 		return core.Errorf(core.ErrInvalid, "share", "fstat", "a memory of %d bytes came as a file of %d bytes", m.Size, stat.Size)
 	}
+	return checkPages(fd)
+}
+
+// checkPages fails unless a file has normal pages. Huge ones can be missing when they are read, also those
+// of a sealed file, which would end this process.
+func checkPages(fd int) error {
+	var system unix.Statfs_t
+	if err := unix.Fstatfs(fd, &system); err != nil {
+		return systemError(core.ErrInvalid, "fstatfs", err, "a descriptor is not that of a file")
+	}
+	if system.Type != unix.TMPFS_MAGIC {
+		return core.Errorf(core.ErrInvalid, "share", "fstatfs", "a memfd has pages of a file system of the type %#x, which can be missing: pass one without MFD_HUGETLB", uint64(system.Type))
+	}
 	return nil
 }
 
@@ -196,7 +209,7 @@ func (c *Conn) checkSemaphore(x core.ExternalSemaphore) error {
 	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
 		return core.Errorf(core.ErrInvalid, "share", "fcntl", "a semaphore is a file that lacks F_SEAL_SHRINK, and the peer is a process of another user")
 	}
-	return nil
+	return checkPages(int(number))
 }
 
 // seal makes memory that is to be passed safe for checkFile. A memfd for a receiver that may only
