@@ -153,7 +153,7 @@ func (s *openSemaphore) wait(ctx context.Context, c *Conn, device core.Device, v
 	}
 	defer func() { <-s.busy }()
 	if s.closed {
-		return nil, c.Err()
+		return nil, c.cause()
 	}
 	if err := s.open(ctx, device); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"slices"
@@ -30,6 +31,7 @@ type Conn struct {
 	wake    chan struct{}   // the writer has something to write
 	life    context.Context // until the connection has ended
 	stop    context.CancelFunc
+	closed  chan struct{} // closed when the socket is
 	ended   chan struct{} // closed when all that it had open is closed
 
 	mu       sync.Mutex
@@ -82,7 +84,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 	c := &Conn{
 		options: o, socket: s, peer: peer,
 		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		ended:   make(chan struct{}),
+		closed: make(chan struct{}), ended: make(chan struct{}),
 		scratch: make([]byte, 0, maxMessage),
 		sender:  newSender(), receiver: newReceiver(), rings: newRings(),
 	}
@@ -167,11 +169,24 @@ func (c *Conn) Done() <-chan struct{} {
 	return c.life.Done()
 }
 
-// Err returns nil while the connection is open, and then why it has ended, a [*ConnError].
+// Err returns nil while the connection is open, and then why it has ended, a [*ConnError]. It asks the
+// system, so that nil means that the peer had not closed the connection before, nor overwritten what it
+// has sent. The reason may be known later.
 func (c *Conn) Err() error {
 	if c == nil || c.socket == nil {
 		return noConn("Err")
 	}
+	if err := c.cause(); err != nil || !c.socket.hungUp() {
+		return err
+	}
+	if err := c.cause(); err != nil {
+		return err
+	}
+	return &ConnError{Peer: c.Peer(), Err: ended(io.ErrUnexpectedEOF, "the peer has ended the connection")}
+}
+
+// cause returns why the connection has ended, as far as this side has noticed.
+func (c *Conn) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
@@ -303,7 +318,13 @@ func (c *Conn) fail(err error) {
 	r, text := farewell(err)
 	_, _ = c.tryMessage(kindGoodbye, func(b []byte) []byte { return appendGoodbye(b, r, text) })
 	<-c.writing
+	c.hangUp()
+}
+
+// hangUp closes the socket. The call for which ends returned true calls it.
+func (c *Conn) hangUp() {
 	_ = c.socket.Close()
+	close(c.closed)
 }
 
 // ends notes why the connection has ended, and reports false if it had ended before.
@@ -331,7 +352,7 @@ func (c *Conn) lock(ctx context.Context, l chan struct{}) error {
 	case l <- struct{}{}:
 		return nil
 	case <-c.life.Done():
-		return c.Err()
+		return c.cause()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -340,6 +361,7 @@ func (c *Conn) lock(ctx context.Context, l chan struct{}) error {
 // read handles what the peer sends until the connection ends, and then closes what is open.
 func (c *Conn) read() {
 	defer func() {
+		<-c.closed   // another call may have to: the peer sees the end before anything that it reads is written
 		c.endRings() // first: publishers wait for the slots
 		c.endSender()
 		c.endReceiver()

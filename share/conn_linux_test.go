@@ -445,6 +445,26 @@ func TestTheEndOfAConnection(t *testing.T) {
 	}
 }
 
+// A program that reads elements in place, and then asks, learns that the peer could have overwritten them.
+func TestErrKnowsOfTheEndBeforeTheReaderDoes(t *testing.T) {
+	for range 100 {
+		mine, theirs := pair(t)
+		c, peer := made(t, mine, Options{}), &intruder{t: t, socket: theirs}
+		peer.hello()
+		if err := c.Handshake(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Err(); err != nil {
+			t.Errorf("an open connection: %v", err)
+		}
+		_ = theirs.Close()
+		if err := c.Err(); !errors.Is(err, core.ErrClosed) || !errors.As(err, new(*ConnError)) {
+			t.Fatalf("the peer has closed the connection: %v", err)
+		}
+		_ = c.Close()
+	}
+}
+
 // What a side has released just before it closes the connection is released, and not lost.
 func TestReleasesPrecedeTheEnd(t *testing.T) {
 	d, e := host(t), host(t)

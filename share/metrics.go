@@ -45,7 +45,7 @@ func countEnded(c *Conn) {
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
 	delete(counted.open, c)
-	counted.ended[endName(c.Err())]++
+	counted.ended[endName(c.cause())]++
 	counted.before.add(c.Stats())
 }
 

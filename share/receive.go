@@ -240,7 +240,7 @@ func (c *Conn) Receive(ctx context.Context, device core.Device) (*core.Tensor, R
 		if errors.Is(err, errHostile) {
 			c.fail(core.Errorf(core.ErrInvalid, "share", "Receive", "memory %d: %v", x.message.memory, err))
 		}
-		if ended := c.Err(); ended != nil {
+		if ended := c.cause(); ended != nil {
 			err = ended
 		}
 	}
@@ -316,7 +316,7 @@ func (c *Conn) openShared(ctx context.Context, x *heldTensor, device core.Device
 	}
 	defer func() { <-m.busy }()
 	if m.closed {
-		return nil, nil, r, c.Err()
+		return nil, nil, r, c.cause()
 	}
 	if m.lost {
 		return nil, nil, r, errLostMemory

@@ -122,7 +122,7 @@ func (c *Conn) subscribe(ctx context.Context, name string, o SubscribeOptions) (
 
 // orEnded returns why the connection has ended, if it has, and err otherwise.
 func (c *Conn) orEnded(err error) error {
-	if ended := c.Err(); ended != nil {
+	if ended := c.cause(); ended != nil {
 		return ended
 	}
 	return err

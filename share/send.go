@@ -151,7 +151,7 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, label string) (Report, 
 		if err == nil {
 			err = c.deliver(ctx, p)
 		}
-		if ended := c.Err(); err != nil && ended != nil {
+		if ended := c.cause(); err != nil && ended != nil {
 			err = ended
 		}
 		if !errors.Is(err, errForgotten) {

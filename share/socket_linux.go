@@ -147,6 +147,16 @@ func (s *sockets) write(b []byte, fd int) error {
 	return err
 }
 
+// hungUp reports whether the peer has closed its end. What it has written before may still be unread.
+func (s *sockets) hungUp() (gone bool) {
+	err := s.raw.Control(func(fd uintptr) {
+		list := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(list[:], 0)
+		gone = err == nil && n > 0 && list[0].Revents&(unix.POLLHUP|unix.POLLRDHUP|unix.POLLERR) != 0
+	})
+	return gone || err != nil
+}
+
 // checkFile fails unless memory behind a descriptor is safe to map: a file that its owner can
 // make smaller would end the process that reads beyond the end. What is not a file is the
 // driver's memory, which the driver checks.

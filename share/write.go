@@ -47,9 +47,9 @@ func (c *Conn) put(ctx context.Context, fd int) error {
 	case isBroken(err): // what the peer has written before may say why: read finds out
 		<-c.life.Done()
 	case c.ends(lost(err)):
-		_ = c.socket.Close()
+		c.hangUp()
 	}
-	return c.Err()
+	return c.cause()
 }
 
 // putLater waits until the peer has read enough.
@@ -58,7 +58,7 @@ func (c *Conn) putLater(ctx context.Context, fd int) error {
 		if err := c.socket.SetWriteDeadline(time.Time{}); err != nil {
 			return err
 		}
-		if err := c.Err(); err != nil { // fail may have set the deadline before
+		if err := c.cause(); err != nil { // fail may have set the deadline before
 			return err
 		}
 		stop := context.AfterFunc(ctx, func() { _ = c.socket.SetWriteDeadline(time.Unix(1, 0)) })
