@@ -171,7 +171,8 @@ func (c *Conn) Done() <-chan struct{} {
 
 // Err returns nil while the connection is open, and then why it has ended, a [*ConnError]. It asks the
 // system, so that nil means that the peer had not closed the connection before, nor overwritten what it
-// has sent. The reason may be known later.
+// has sent. If the reason is
+// not known yet, the error wraps io.ErrUnexpectedEOF, and later calls may return another one.
 func (c *Conn) Err() error {
 	if c == nil || c.socket == nil {
 		return noConn("Err")
@@ -179,8 +180,10 @@ func (c *Conn) Err() error {
 	if err := c.cause(); err != nil || !c.socket.hungUp() {
 		return err
 	}
-	if err := c.cause(); err != nil {
-		return err
+	select {
+	case <-c.life.Done():
+		return c.cause()
+	case <-time.After(10 * time.Millisecond): // the reading goroutine may be in a call of a driver
 	}
 	return &ConnError{Peer: c.Peer(), Err: ended(io.ErrUnexpectedEOF, "the peer has ended the connection")}
 }
