@@ -171,7 +171,8 @@ var livePublishers = live.NewCounter("share.Publisher")
 
 // Publish makes a ring, and lets the peer subscribe to it by name; see [Conn.Subscribe]. Further
 // connections get the same ring by [Publisher.Offer]. The ring does not end with the connection:
-// the caller closes the result.
+// the caller closes the result. Publish waits while what the peer has leaves no room within its
+// [Limits].
 //
 // Publish returns core.ErrInvalid if the name or the ring is wrong, core.ErrExists if this side
 // has published a ring of that name, core.ErrNotSupported if the peer's version of dlx has no
