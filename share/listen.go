@@ -3,7 +3,6 @@ package share
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -129,8 +128,9 @@ func (l *Listener) Path() string {
 // The caller closes the result.
 //
 // Dial returns ctx's error, core.ErrInvalid if an option is wrong, core.ErrClosed if nobody
-// listens at path or, with fs.ErrPermission, if this user may not connect, core.ErrNotSupported on systems other than Linux, and the [*ConnError] of a
-// connection that ended at once, such as that of a peer with another version of the format.
+// listens at path or, with fs.ErrPermission, if this user may not connect, core.ErrNotSupported
+// on systems other than Linux, and the [*ConnError] of a connection that ended at once, such as
+// that of a peer with another version of the format.
 func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 	if err := available("Dial"); err != nil {
 		return nil, err
@@ -141,11 +141,7 @@ func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		hint := "start the process that listens there"
-		if errors.Is(err, fs.ErrPermission) {
-			hint = "the permissions of the socket or of its folder do not let this user connect; see Options.Mode of the process that listens"
-		}
-		return nil, systemError(core.ErrClosed, "Dial", err, "no connection to %s: %s", path, hint)
+		return nil, systemError(core.ErrClosed, "Dial", err, "no connection to %s: %s", path, dialHint(path, err))
 	}
 	c, err := New(socket.(*net.UnixConn), o)
 	if err != nil {

@@ -299,7 +299,7 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, os.FileInfo, erro
 		return nil, nil, err
 	}
 	if err != nil {
-		return nil, nil, systemError(core.ErrInvalid, call, err, "no socket at %s (a path has at most 107 bytes)", path)
+		return nil, nil, systemError(core.ErrInvalid, call, err, "no socket at %s: %s", path, listenHint(path, err))
 	}
 	l.SetUnlinkOnClose(false)      // another process may have replaced it by then
 	err = os.Chmod(path, mode)     // bind has applied the umask
@@ -310,6 +310,42 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, os.FileInfo, erro
 		return nil, nil, systemError(core.ErrInvalid, call, err, "the mode of the socket at %s", path)
 	}
 	return l, info, nil
+}
+
+// maxPath is the length of the longest path that an address of the system holds.
+const maxPath = len(unix.RawSockaddrUnix{}.Path) - 1
+
+// listenHint says what to do about err, with which Listen has failed.
+func listenHint(path string, err error) string {
+	switch {
+	case len(path) > maxPath:
+		return fmt.Sprintf("the path has %d bytes, and may have %d: choose a shorter one", len(path), maxPath)
+	case errors.Is(err, fs.ErrPermission):
+		return "the permissions of the folder do not let this user make a socket there: choose another folder"
+	case errors.Is(err, fs.ErrNotExist):
+		return "make its folder first"
+	default:
+		return "choose another path"
+	}
+}
+
+// dialHint says what to do about err, with which Dial has failed.
+func dialHint(path string, err error) string {
+	switch {
+	case len(path) > maxPath:
+		return fmt.Sprintf("the path has %d bytes, and may have %d: choose a shorter one", len(path), maxPath)
+	case errors.Is(err, fs.ErrPermission):
+		return "the permissions of the socket or of its folder do not let this user connect; the process that listens sets them"
+	case errors.Is(err, unix.EPROTOTYPE):
+		return "a program that does not use package share listens there, at a socket of another type: choose another path"
+	case errors.Is(err, unix.ECONNREFUSED):
+		if info, failed := os.Stat(path); failed == nil && info.Mode().Type() != fs.ModeSocket {
+			return "it is not a socket: use the path of the process that listens"
+		}
+		return "the process that listened there has ended: start it again"
+	default:
+		return "start the process that listens there"
+	}
 }
 
 // bind makes a socket that never has more permissions than mode.

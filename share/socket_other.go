@@ -50,6 +50,8 @@ func listen(string, fs.FileMode) (*net.UnixListener, os.FileInfo, error) {
 	return nil, nil, available("Listen")
 }
 
+func dialHint(string, error) string { return "" }
+
 func isBroken(error) bool { return false }
 
 func isFull(error) bool { return false }
