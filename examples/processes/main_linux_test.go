@@ -1,6 +1,8 @@
 package processes
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlx-go/dlx/backends/cpu"
+	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/core/coretest"
+	"github.com/dlx-go/dlx/share"
 )
 
 func TestMain(m *testing.M) { coretest.Main(m) }
@@ -38,6 +43,48 @@ func TestTheProgramsRun(t *testing.T) {
 		{"subscribe", "publish", "the first pixels have the sum 4950\n", ""},
 	} {
 		t.Run(c.listener, func(t *testing.T) { run(t, c.listener, c.dialer, c.listened, c.dialed) })
+	}
+}
+
+// Any receiver learns that the sender has ended as it should.
+func TestTheSenderClosesTheConnection(t *testing.T) {
+	coretest.BuildsProgram(t)
+	folder := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", folder, "./send").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	host, err := cpu.New().Open(t.Context(), core.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	listener, err := share.Listen(filepath.Join(folder, "socket"), share.Options{Devices: []core.Device{host}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	sender := exec.CommandContext(t.Context(), filepath.Join(folder, "send"), listener.Path())
+	if err := sender.Start(); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := listener.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	frame, _, err := conn.Receive(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := frame.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := sender.Wait(); err != nil {
+		t.Error(err)
+	}
+	<-conn.Done()
+	if err := conn.Err(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection has ended with %v, want io.EOF", err)
 	}
 }
 

@@ -21,6 +21,7 @@ func main() {
 	defer listener.Close()
 	conn, err := listener.Accept(ctx)
 	check(err)
+	defer conn.Close()
 	frame, report, err := conn.Receive(ctx, host)
 	check(err)
 	pixels, err := core.Values[float32](frame)

@@ -18,6 +18,7 @@ func main() {
 	check(err)
 	conn, err := share.Dial(ctx, os.Args[1], share.Options{Devices: []core.Device{host}})
 	check(err)
+	defer conn.Close()
 	frame, err := core.Empty(ctx, host, core.TypeFloat32, []int64{1080, 1920}, core.AllocOptions{Export: core.HandleMemFD})
 	check(err)
 	pixels, err := core.Mutable[float32](frame)

@@ -20,6 +20,7 @@ func main() {
 	defer listener.Close()
 	conn, err := listener.Accept(ctx)
 	check(err)
+	defer conn.Close()
 	frames, err := conn.Subscribe(ctx, "frames", share.SubscribeOptions{})
 	check(err)
 	sum := float32(0)
