@@ -13,6 +13,7 @@ import (
 	"github.com/dlx-go/dlx/core"
 	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/share"
+	"github.com/dlx-go/dlx/stream"
 	"github.com/dlx-go/dlx/tensorfile"
 )
 
@@ -54,10 +55,19 @@ func (r shareResult) writeText(w io.Writer) {
 	}
 	for _, t := range r.Tensors {
 		for _, f := range t.Report.Refused() {
-			fmt.Fprintf(w, "\nnot %v: %s: %s: %s", f.Mechanism, shownName(t.Tensor), printable(f.What), printable(f.Reason))
+			fmt.Fprintf(w, "\nnot %s: %s: %s: %s", refusedText(t.Report, f.Mechanism), shownName(t.Tensor), printable(f.What), printable(f.Reason))
 		}
 	}
 	fmt.Fprintf(w, "\npeer: %v, tensors: %d, copied: %s\n", r.Peer, len(r.Tensors), formatBytes(r.BytesCopied))
+}
+
+// refusedText names the better way that was refused. If its mechanism is the one that was used,
+// only the order is not the best one.
+func refusedText(r share.Report, refused exchange.Mechanism) string {
+	if refused == r.Mechanism {
+		return stream.SemaphoreWait.String()
+	}
+	return refused.String()
 }
 
 // sendFlags are the flags of `dlx send`.
@@ -218,6 +228,11 @@ func (s sharing) send(ctx context.Context, c *share.Conn, file *tensorfile.File,
 		return x, err
 	}
 	defer loaded.Close()
+	if device.ID() == core.CPU { // the host has no semaphores: it would wait in SendLabeled, and the report would give reasons
+		if err := loaded.WaitReady(ctx); err != nil {
+			return x, err
+		}
+	}
 	x.Report, err = c.SendLabeled(ctx, loaded, labelOf(x.Checksum, info.Name))
 	return x, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlx-go/dlx/backends/cpu"
 	"github.com/dlx-go/dlx/core"
+	"github.com/dlx-go/dlx/exchange"
 	"github.com/dlx-go/dlx/share"
 )
 
@@ -66,6 +67,32 @@ func TestSendAndReceive(t *testing.T) {
 				t.Errorf("%s, %s: sent %+v, received %+v", c.receive, c.send, y, x)
 			}
 		}
+	}
+}
+
+// If a file is passed within the host, nothing better was possible, and no line says so.
+func TestSendWithinTheHostHasNoReasons(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "socket")
+	received := make(chan outcome, 1)
+	go func() { received <- dlx(t, "receive", socket, "--to", "cpu") }()
+	awaitSocket(socket)
+	for _, o := range []outcome{dlx(t, "send", digits, "--to", socket), <-received} {
+		if o.code != 0 || strings.Contains(o.stdout, "\nnot ") || !strings.Contains(o.stdout, "none") {
+			t.Errorf("exit code %d: %s%s", o.code, o.stdout, o.stderr)
+		}
+	}
+}
+
+// What was refused beside the mechanism that was used is a better order.
+func TestReasonsOfTheOrderNameIt(t *testing.T) {
+	var r share.Report
+	r.Mechanism = exchange.Map
+	if s := refusedText(r, exchange.Map); s != "semaphore_wait" {
+		t.Errorf("the better way is %q", s)
+	}
+	r.Mechanism = exchange.Staged
+	if s := refusedText(r, exchange.Map); s != "map" {
+		t.Errorf("the better way is %q", s)
 	}
 }
 
