@@ -4,6 +4,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static void broken(void *arg, ucp_ep_h ep, ucs_status_t status) {
 	note(w, &w->broken);
 }
 
-ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, int *fd, uint64_t *max_header) {
+ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header) {
 	w->last = &w->first;
 	ucp_worker_params_t params = {
 		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -142,7 +143,7 @@ ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, int *fd, uin
 	status = dlx_ucx.ucp_worker_query(w->worker, &attr);
 	if (status == UCS_OK) {
 		*max_header = attr.max_am_header;
-		status = dlx_ucx.ucp_worker_get_efd(w->worker, fd);
+		status = dlx_ucx.ucp_worker_get_efd(w->worker, &w->fd);
 	}
 	if (status == UCS_OK) {
 		ucp_am_handler_param_t handler = {
@@ -271,7 +272,13 @@ void dlx_ucx_close(dlx_ucx_worker *w) {
 	w->worker = NULL;
 }
 
-ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w) { return dlx_ucx.ucp_worker_arm(w->worker); }
+// TCP is armed at any time, also while bytes wait in a socket: the descriptor stays readable then. Go's poller hears only of
+// changes, so that is for the caller to handle now.
+ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w) {
+	ucs_status_t status = dlx_ucx.ucp_worker_arm(w->worker);
+	struct pollfd events = {.fd = w->fd, .events = POLLIN};
+	return status == UCS_OK && poll(&events, 1, 0) != 0 ? UCS_ERR_BUSY : status;
+}
 
 void dlx_ucx_signal(dlx_ucx_worker *w) { dlx_ucx.ucp_worker_signal(w->worker); }
 

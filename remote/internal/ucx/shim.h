@@ -70,6 +70,7 @@ typedef struct dlx_ucx_message {
 typedef struct dlx_ucx_worker {
 	ucp_worker_h worker;
 	ucp_ep_h ep;
+	int fd; // of UCX, readable when there is something to do
 	dlx_ucx_event *first, **last;
 	dlx_ucx_event broken, dropped; // noted at most once each
 	uint32_t messages, max_messages, max_eager, max_header;
@@ -77,7 +78,7 @@ typedef struct dlx_ucx_worker {
 
 char *dlx_ucx_load(const char *name, const char **missing, const char **since);
 ucs_status_t dlx_ucx_init(ucp_context_h *context);
-ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, int *fd, uint64_t *max_header);
+ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header);
 ucs_status_t dlx_ucx_connect(dlx_ucx_worker *w, const void *address);
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
                           uint64_t length, int fetched);

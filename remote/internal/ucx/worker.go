@@ -108,14 +108,13 @@ func NewWorker(messages int, h Handler) (*Worker, error) {
 		return nil, core.Errorf(core.ErrOutOfMemory, "ucx", "calloc", "no memory for a worker")
 	}
 	w.c.max_messages, w.c.max_eager, w.c.max_header = C.uint32_t(messages), MaxEager, MaxHeader
-	var fd C.int
 	var header C.uint64_t
-	if status := C.dlx_ucx_open(process.context, w.c, &fd, &header); status != C.UCS_OK {
+	if status := C.dlx_ucx_open(process.context, w.c, &header); status != C.UCS_OK {
 		w.free()
 		return nil, failed("ucp_worker_create", status)
 	}
 	w.header = int(min(uint64(header), MaxHeader))
-	if err := w.open(int(fd)); err != nil {
+	if err := w.open(int(w.c.fd)); err != nil {
 		C.dlx_ucx_close(w.c)
 		w.free()
 		return nil, err
@@ -356,8 +355,8 @@ func (w *Worker) run() {
 	_ = w.raw.Read(func(uintptr) bool { return w.settle() }) // until the file is closed
 }
 
-// settle makes progress until there is nothing to do, and arms the events. It reports whether the worker was closed. The
-// poller takes notes of events from before the call on, so that none is lost.
+// settle makes progress until the descriptor is not readable, and arms the events. It reports whether the worker was closed.
+// The poller takes notes of changes from before the call on, so that none is lost.
 func (w *Worker) settle() bool {
 	for {
 		for time.Now().UnixNano()-w.polled.Load() < int64(pollPause) {
