@@ -105,8 +105,11 @@ func child(t *testing.T, l *Listener) *exec.Cmd {
 // another connection of the same listener goes on.
 func TestKilledProcesses(t *testing.T) {
 	kills := 20
-	if os.Getenv("DLX_THOROUGH") == "1" {
+	switch {
+	case os.Getenv("DLX_THOROUGH") == "1":
 		kills = 500
+	case testing.Short():
+		kills = 8
 	}
 	coretest.CheckNoLeaks(t)
 	d := host(t)
