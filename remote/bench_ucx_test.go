@@ -45,20 +45,22 @@ func benchPeer(address string) {
 // BenchmarkRemote sends tensors to another process: to and fro, whose time is that of one way, and in one direction. Compare
 // it with ucx_perftest -t ucp_am_lat -e and -t ucp_am_bw -e, for the same transport (UCX_TLS).
 func BenchmarkRemote(b *testing.B) {
+	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Minute) // a transfer that stalls fails
+	defer cancel()
 	d := host(b)
 	l, err := Listen("127.0.0.1:0", Options{Insecure: true, Poll: benchPoll})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer l.Close()
-	p := exec.Command(os.Args[0])
+	p := exec.CommandContext(ctx, os.Args[0])
 	p.Env = append(os.Environ(), childVariable+"="+l.Addr().String(), benchVariable+"=1")
 	p.Stderr = os.Stderr
 	if err := p.Start(); err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = p.Wait() }()
-	c, err := l.Accept(b.Context())
+	c, err := l.Accept(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,10 +69,10 @@ func BenchmarkRemote(b *testing.B) {
 		x := row(b, n, 1)
 		b.Run(fmt.Sprintf("latency/%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := c.SendLabeled(b.Context(), x, "back"); err != nil {
+				if _, err := c.SendLabeled(ctx, x, "back"); err != nil {
 					b.Fatal(err)
 				}
-				y, _, err := c.Receive(b.Context(), d)
+				y, _, err := c.Receive(ctx, d)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -90,7 +92,7 @@ func BenchmarkRemote(b *testing.B) {
 					var err error
 					for range room {
 						if err == nil {
-							_, err = c.Send(b.Context(), x)
+							_, err = c.Send(ctx, x)
 						}
 					}
 					errs <- err
