@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -135,15 +136,14 @@ func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 	if err := available("Dial"); err != nil {
 		return nil, err
 	}
-	var d net.Dialer
-	socket, err := d.DialContext(ctx, network, path)
+	socket, err := dial(ctx, path)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, systemError(core.ErrClosed, "Dial", err, "no connection to %s: %s", path, dialHint(path, err))
 	}
-	c, err := New(socket.(*net.UnixConn), o)
+	c, err := New(socket, o)
 	if err != nil {
 		_ = socket.Close()
 		return nil, err
@@ -153,4 +153,25 @@ func Dial(ctx context.Context, path string, o Options) (*Conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// dial connects to a socket. One that refuses connections may have been made a moment ago, by a process that
+// does not listen yet: dial tries again for a while.
+func dial(ctx context.Context, path string) (*net.UnixConn, error) {
+	const tries, pause = 20, 10 * time.Millisecond
+	var d net.Dialer
+	for i := 1; ; i++ {
+		c, err := d.DialContext(ctx, network, path)
+		if err == nil {
+			return c.(*net.UnixConn), nil
+		}
+		if i == tries || !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }

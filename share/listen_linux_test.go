@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dlx-go/dlx/core"
 )
 
@@ -154,5 +156,45 @@ func TestListenAtARelativePath(t *testing.T) {
 	}
 	if _, err := os.Lstat(l.Path()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// A process that has made its socket and does not listen yet is waited for: who sees the socket may connect at once.
+func TestDialWaitsForAListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t.Context(), path); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("nobody listens, and the error is %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := dial(ended, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended, the error is %v", err)
+	}
+	connected := make(chan error, 1)
+	go func() {
+		for { // a busy machine may not listen in time for one call
+			c, err := dial(t.Context(), path)
+			if err == nil {
+				_ = c.Close()
+			}
+			if !errors.Is(err, unix.ECONNREFUSED) {
+				connected <- err
+				return
+			}
+		}
+	}()
+	if err := unix.Listen(fd, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-connected; err != nil {
+		t.Error(err)
 	}
 }

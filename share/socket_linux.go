@@ -1,6 +1,7 @@
 package share
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -393,7 +394,7 @@ func replaceStale(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if info.Mode()&fs.ModeSocket == 0 {
 		return nil, core.Errorf(core.ErrExists, "share", call, "%s exists and is not a socket: choose another path, or remove it", path)
 	}
-	c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network})
+	c, err := dial(context.Background(), path) // ends soon
 	if err == nil {
 		_ = c.Close()
 		return nil, core.Errorf(core.ErrExists, "share", call, "another process listens at %s: choose another path", path)

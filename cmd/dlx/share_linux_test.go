@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,11 @@ func passed(t *testing.T, run func(*testing.T, ...string) outcome, receive, send
 	go func() { done <- run(t, append([]string{"receive", socket, "--json"}, strings.Fields(receive)...)...) }()
 	awaitSocket(socket)
 	sent = run(t, append(strings.Fields(send), "--to", socket, "--json")...)
+	if sent.code != exitOK { // the receiver may still wait for somebody who connects
+		if c, err := net.Dial("unixpacket", socket); err == nil {
+			_ = c.Close()
+		}
+	}
 	received = <-done
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the socket is left")
