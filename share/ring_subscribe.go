@@ -167,14 +167,9 @@ func (s *Subscription) open(ctx context.Context, m *openMemory, device core.Devi
 		m = &openMemory{busy: make(chan struct{}, 1), home: home, places: make(map[core.Device]*core.Tensor)}
 		s.own = m
 	}
-	place, err := c.placeOf(ctx, m, device)
+	place, held, err := c.placeOf(ctx, m, device)
 	if err == nil {
-		s.place, err = place.Buffer()
-	}
-	if err == nil {
-		err = s.place.Retain()
-	}
-	if err == nil {
+		s.place = held
 		how.to = place.DeviceID()
 		if device != nil && place.Device() != device {
 			s.device = device
@@ -190,28 +185,37 @@ func (s *Subscription) open(ctx context.Context, m *openMemory, device core.Devi
 }
 
 // placeOf returns all of a memory on the device, if it can be opened or mapped there, and otherwise where
-// it was opened.
-func (c *Conn) placeOf(ctx context.Context, m *openMemory, device core.Device) (*core.Tensor, error) {
+// it was opened. It holds the buffer, which the caller releases: the peer may free the memory at any time.
+func (c *Conn) placeOf(ctx context.Context, m *openMemory, device core.Device) (*core.Tensor, *core.Buffer, error) {
 	if err := c.lock(ctx, m.busy); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { <-m.busy }()
 	if m.closed {
-		return nil, errGone
+		return nil, nil, errGone
 	}
 	if m.lost {
-		return nil, errLostMemory
+		return nil, nil, errLostMemory
 	}
 	var r Report
 	if err := c.openHome(ctx, m, device, &r); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	place := m.home
 	if device != nil && m.home.Device() != device {
-		if mapped, err := c.place(ctx, m, device, &r); mapped != nil || err != nil {
-			return mapped, err
+		mapped, err := c.place(ctx, m, device, &r)
+		if err != nil {
+			return nil, nil, err
+		}
+		if mapped != nil {
+			place = mapped
 		}
 	}
-	return m.home, nil
+	held, err := place.Buffer()
+	if err == nil {
+		err = held.Retain()
+	}
+	return place, held, err
 }
 
 // tryMove moves the first slot, whatever it holds, to find out how frames get to the device.
