@@ -511,6 +511,8 @@ def test_signals_end_each_wait(name: str, tmp_path: pathlib.Path) -> None:
 def test_ctrl_c_ends_a_process() -> None:
     one, two = socketpair()
     child = python(
+        # A shell that runs the tests in the background makes its children ignore the signal.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "c = share.adopt(int(sys.argv[1])); print('waits', flush=True); c.receive()",
         str(two.fileno()),
         pass_fds=[two.fileno()],

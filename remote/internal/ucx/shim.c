@@ -270,6 +270,13 @@ int dlx_ucx_disconnect(dlx_ucx_worker *w, int rounds) {
 void dlx_ucx_close(dlx_ucx_worker *w) {
 	dlx_ucx.ucp_worker_destroy(w->worker);
 	w->worker = NULL;
+	// Nobody takes the operations that this has ended, nor the messages that it has brought.
+	for (dlx_ucx_event *e = w->first, *next; e; e = next) {
+		next = e->next;
+		if (e->kind == DLX_UCX_DONE || e->kind == DLX_UCX_ARRIVED) free(e->object);
+	}
+	w->first = NULL;
+	w->last = &w->first;
 }
 
 // TCP is armed at any time, also while bytes wait in a socket: the descriptor stays readable then. Go's poller hears only of
