@@ -242,12 +242,13 @@ type Message struct {
 	Data   []byte // what came with it
 	Length int64  // of the data, wherever it is
 
-	w *Worker
-	c *C.dlx_ucx_message // nil if the data has come, or belongs to somebody else
+	w       *Worker
+	fetched bool
+	c       *C.dlx_ucx_message // guarded by w.mu; nil if the data has come, or belongs to somebody else
 }
 
-// Fetched reports whether Receive has to fetch the data.
-func (m *Message) Fetched() bool { return m.c != nil }
+// Fetched reports whether the data did not come with the message. Then Receive fetches it.
+func (m *Message) Fetched() bool { return m.fetched }
 
 // Receive brings the data to the address data, which has room for length bytes, all that the message has. Done is called
 // as for Send. Call it once.
@@ -328,7 +329,7 @@ func (w *Worker) hand(e *C.dlx_ucx_event) {
 		}
 		all := make([]byte, header+here)
 		copy(all, unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(c), C.sizeof_dlx_ucx_message)), len(all)))
-		m := &Message{Header: all[:header:header], Data: all[header:], Length: int64(c.length), w: w}
+		m := &Message{Header: all[:header:header], Data: all[header:], Length: int64(c.length), w: w, fetched: c.data != nil}
 		if c.data == nil {
 			C.dlx_ucx_drop(w.c, c)
 		} else {
