@@ -106,10 +106,10 @@ func child(t *testing.T, l *Listener) *exec.Cmd {
 func TestKilledProcesses(t *testing.T) {
 	kills := 20
 	switch {
+	case testing.Short() && (coretest.Quick() || coretest.Sanitized):
+		kills = 8
 	case os.Getenv("DLX_THOROUGH") == "1":
 		kills = 500
-	case testing.Short():
-		kills = 8
 	}
 	coretest.CheckNoLeaks(t)
 	d := host(t)
