@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/dlx-go/dlx/core"
@@ -62,7 +63,7 @@ func (c *Conn) addSemaphore(id uint32, x core.ExternalSemaphore) error {
 	t := x.Handle.Type()
 	known := false
 	for i := range c.self {
-		known = known || hasType(c.self[i].SemaphoreImports, t)
+		known = known || slices.Contains(c.self[i].SemaphoreImports, t)
 	}
 	if !known || !t.IsFD() {
 		return violation("semaphore %d has a handle of type %v, which this process did not say that it opens", id, t)

@@ -164,7 +164,7 @@ func (d *PeerDevice) opens(owner string, exporter *PeerDevice, t core.HandleType
 	switch sameDriver := d.DriverUUID == exporter.DriverUUID || d.DriverUUID == none || exporter.DriverUUID == none; {
 	case len(types) == 0:
 		return fmt.Errorf("%v of %s opens no %s of other processes", d.ID, owner, o)
-	case !hasType(types, t):
+	case !slices.Contains(types, t):
 		return fmt.Errorf("%v of %s opens %s of the types %v, and not of %v", d.ID, owner, o, types, t)
 	case t == core.HandleMemFD:
 		return nil
@@ -193,13 +193,4 @@ func opener(peer []PeerDevice, exporter *PeerDevice, t core.HandleType, o object
 		return core.Errorf(core.ErrNotSupported, "", "", "the peer has no opened device")
 	}
 	return joinReasons(reasons)
-}
-
-func hasType(types []core.HandleType, t core.HandleType) bool {
-	for _, x := range types {
-		if x == t {
-			return true
-		}
-	}
-	return false
 }

@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -95,7 +96,7 @@ func (c *Conn) addMemory(id uint32, x core.ExternalMemory) error {
 	t := x.Handle.Type()
 	known := false
 	for i := range c.self {
-		known = known || hasType(c.self[i].Imports, t)
+		known = known || slices.Contains(c.self[i].Imports, t)
 	}
 	switch {
 	case !known:
