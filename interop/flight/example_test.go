@@ -27,7 +27,7 @@ func Example() {
 	check(server.Offer("weights", weights))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
-	go server.Serve(listener)
+	go func() { _ = server.Serve(listener) }() // until Close
 
 	client, err := flight.NewClient(listener.Addr().String(), flight.ClientOptions{Insecure: true})
 	check(err)

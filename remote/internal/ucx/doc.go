@@ -49,7 +49,3 @@ func transportsOf(text string) []string {
 	}
 	return names
 }
-
-func invalid(call, format string, args ...any) error {
-	return core.Errorf(core.ErrInvalid, "ucx", call, format, args...)
-}

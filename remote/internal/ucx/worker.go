@@ -236,6 +236,10 @@ func (w *Worker) posted(call string, status C.ucs_status_t, done func(error)) er
 	return nil
 }
 
+func invalid(call, format string, args ...any) error {
+	return core.Errorf(core.ErrInvalid, "ucx", call, format, args...)
+}
+
 // Message is a message of the peer.
 type Message struct {
 	Header []byte
