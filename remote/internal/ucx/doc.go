@@ -12,8 +12,6 @@ package ucx
 import (
 	"slices"
 	"strings"
-
-	"github.com/dlx-go/dlx/core"
 )
 
 const (
