@@ -102,6 +102,21 @@ type ShareMetrics struct {
 	// tensors that have arrived and are not released now.
 	InFlight int64 `json:"in_flight"`
 	Held     int64 `json:"held"`
+
+	// Frames of rings. A frame is sent once for each subscription.
+	FramesSent         int64 `json:"frames_sent"`
+	FramesReleased     int64 `json:"frames_released"` // that were sent, and that the subscriber does not need any more
+	FramesReceived     int64 `json:"frames_received"`
+	FramesDropped      int64 `json:"frames_dropped"` // that this process has not received, since newer ones came
+	FrameBytesSent     int64 `json:"frame_bytes_sent"`
+	FrameBytesReceived int64 `json:"frame_bytes_received"`
+	LoanWaits          int64 `json:"loan_waits"`    // waits of a publisher for a slot, once for each subscriber that needs one
+	ReceiveWaits       int64 `json:"receive_waits"` // waits of a subscriber for a frame
+
+	// FramesInFlight is the number of frames that were sent and not released now, and FramesHeld the
+	// number of frames that were received and not released now.
+	FramesInFlight int64 `json:"frames_in_flight"`
+	FramesHeld     int64 `json:"frames_held"`
 }
 
 // ShareEndMetrics is the part of [ShareMetrics] that counts connections that ended for one reason.

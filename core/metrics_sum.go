@@ -38,6 +38,11 @@ func (m ShareMetrics) plus(other ShareMetrics) ShareMetrics {
 	m.BytesSent, m.BytesReceived, m.BytesCopied = m.BytesSent+other.BytesSent, m.BytesReceived+other.BytesReceived, m.BytesCopied+other.BytesCopied
 	m.MemoriesSent, m.MemoriesOpened = m.MemoriesSent+other.MemoriesSent, m.MemoriesOpened+other.MemoriesOpened
 	m.InFlight, m.Held = m.InFlight+other.InFlight, m.Held+other.Held
+	m.FramesSent, m.FramesReleased = m.FramesSent+other.FramesSent, m.FramesReleased+other.FramesReleased
+	m.FramesReceived, m.FramesDropped = m.FramesReceived+other.FramesReceived, m.FramesDropped+other.FramesDropped
+	m.FrameBytesSent, m.FrameBytesReceived = m.FrameBytesSent+other.FrameBytesSent, m.FrameBytesReceived+other.FrameBytesReceived
+	m.LoanWaits, m.ReceiveWaits = m.LoanWaits+other.LoanWaits, m.ReceiveWaits+other.ReceiveWaits
+	m.FramesInFlight, m.FramesHeld = m.FramesInFlight+other.FramesInFlight, m.FramesHeld+other.FramesHeld
 	m.Ended = slices.Clone(m.Ended)
 	for _, e := range other.Ended {
 		if at := entry(&m.Ended, e, func(x ShareEndMetrics) bool { return x.Reason == e.Reason }); at != nil {
@@ -59,7 +64,7 @@ func (m Metrics) Ended() Metrics {
 	if open := s.OpenConnections(); open > 0 { // the end of the process has ended them
 		*s = s.plus(ShareMetrics{Ended: []ShareEndMetrics{{Reason: "closed", Count: open}}})
 	}
-	s.InFlight, s.Held = 0, 0
+	s.InFlight, s.Held, s.FramesInFlight, s.FramesHeld = 0, 0, 0, 0
 	return m
 }
 

@@ -296,7 +296,8 @@ func TestMetricsPlus(t *testing.T) {
 		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "direct", Moves: 1, Bytes: 2}},
 		MoveErrors: []core.MoveErrorMetrics{{Error: "closed", Count: 3}}, LostTensors: 4,
 		Share: core.ShareMetrics{Connections: 5, Refused: 1, Ended: []core.ShareEndMetrics{{Reason: "limit", Count: 1}}, Sent: 2, Received: 3, Released: 4, BytesSent: 5,
-			BytesReceived: 6, BytesCopied: 7, MemoriesSent: 8, MemoriesOpened: 9, InFlight: 10, Held: 11},
+			BytesReceived: 6, BytesCopied: 7, MemoriesSent: 8, MemoriesOpened: 9, InFlight: 10, Held: 11,
+			FramesSent: 12, FramesReleased: 13, FramesReceived: 14, FramesDropped: 15, FrameBytesSent: 16, FrameBytesReceived: 17, LoanWaits: 18, ReceiveWaits: 19, FramesInFlight: 20, FramesHeld: 21},
 	}
 	b := core.Metrics{
 		Devices:    []core.DeviceMetrics{{Device: core.CPU, Allocs: 1}},
@@ -309,7 +310,8 @@ func TestMetricsPlus(t *testing.T) {
 		Moves:      []core.MoveMetrics{{From: core.CPU, To: cuda, Mechanism: "alias", Moves: 1}, {From: core.CPU, To: cuda, Mechanism: "direct", Moves: 2, Bytes: 4}},
 		MoveErrors: []core.MoveErrorMetrics{{Error: "canceled", Count: 1}, {Error: "closed", Count: 6}}, LostTensors: 8,
 		Share: core.ShareMetrics{Connections: 10, Refused: 2, Ended: []core.ShareEndMetrics{{Reason: "closed", Count: 1}, {Reason: "limit", Count: 2}}, Sent: 4, Received: 6, Released: 8,
-			BytesSent: 10, BytesReceived: 12, BytesCopied: 14, MemoriesSent: 16, MemoriesOpened: 18, InFlight: 20, Held: 22},
+			BytesSent: 10, BytesReceived: 12, BytesCopied: 14, MemoriesSent: 16, MemoriesOpened: 18, InFlight: 20, Held: 22,
+			FramesSent: 24, FramesReleased: 26, FramesReceived: 28, FramesDropped: 30, FrameBytesSent: 32, FrameBytesReceived: 34, LoanWaits: 36, ReceiveWaits: 38, FramesInFlight: 40, FramesHeld: 42},
 	}
 	for range 2 { // the second time shows that the first has changed nothing
 		if got := a.Plus(b).Plus(a); !reflect.DeepEqual(got, twice) {
@@ -322,7 +324,7 @@ func TestMetricsPlus(t *testing.T) {
 		t.Errorf("%+v, want %+v", ended, want)
 	}
 	s := a.Ended().Share
-	if s.OpenConnections() != 0 || s.InFlight != 0 || s.Held != 0 || s.Sent != 2 || len(s.Ended) != 2 || a.Share.OpenConnections() != 4 || len(a.Share.Ended) != 1 {
+	if s.OpenConnections() != 0 || s.InFlight != 0 || s.Held != 0 || s.FramesInFlight != 0 || s.FramesHeld != 0 || s.FramesSent != 12 || s.Sent != 2 || len(s.Ended) != 2 || a.Share.OpenConnections() != 4 || len(a.Share.Ended) != 1 {
 		t.Errorf("%+v", s)
 	}
 }

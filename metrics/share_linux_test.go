@@ -83,6 +83,13 @@ func TestMetricsOfConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	rose("released", map[string]float64{"dlx_share_in_flight_tensors": 0, "dlx_share_held_tensors": 0})
+	release := passFrames(t, a, b)
+	rose("frames", map[string]float64{
+		"dlx_share_sent_frames_total": 3, "dlx_share_released_frames_total": 2, "dlx_share_in_flight_frames": 1, "dlx_share_sent_frame_bytes_total": 24,
+		"dlx_share_received_frames_total": 1, "dlx_share_dropped_frames_total": 2, "dlx_share_held_frames": 1, "dlx_share_received_frame_bytes_total": 8,
+		"dlx_share_loan_waits_total": 0, "dlx_share_receive_waits_total": 0,
+	})
+	release()
 	_ = a.Close()
 	<-b.Done()
 	_ = b.Close() // returns when all is closed
@@ -101,4 +108,35 @@ func TestMetricsOfConnections(t *testing.T) {
 		t.Error("a process that is not permitted connects")
 	}
 	rose("refused", map[string]float64{"dlx_share_refused_total": 1})
+}
+
+// passFrames publishes three frames, of which the subscriber holds the last one until the result is called.
+func passFrames(t *testing.T, a, b *share.Conn) (release func()) {
+	t.Helper()
+	p, err := a.Publish(t.Context(), "frames", share.Ring{Slots: 3, Shape: []int64{8}, DType: core.TypeUint8, Mode: share.Latest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.Subscribe(t.Context(), "frames", share.SubscribeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		x, err := p.Loan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Send(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := s.Receive(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		f.Release()
+		_ = s.Close()
+		_ = p.Close()
+	}
 }

@@ -72,6 +72,16 @@ var table = []metric{
 	ofShare("dlx_share_opened_memories_total", counter, "Memories of other processes that were opened.", func(s core.ShareMetrics) int64 { return s.MemoriesOpened }),
 	ofShare("dlx_share_in_flight_tensors", gauge, "Tensors that were sent, and that the receiver has not released.", func(s core.ShareMetrics) int64 { return s.InFlight }),
 	ofShare("dlx_share_held_tensors", gauge, "Tensors that have arrived from other processes, and were not released.", func(s core.ShareMetrics) int64 { return s.Held }),
+	ofShare("dlx_share_sent_frames_total", counter, "Frames of rings that were sent to other processes, once for each subscription.", func(s core.ShareMetrics) int64 { return s.FramesSent }),
+	ofShare("dlx_share_received_frames_total", counter, "Frames of rings that were received from other processes.", func(s core.ShareMetrics) int64 { return s.FramesReceived }),
+	ofShare("dlx_share_released_frames_total", counter, "Frames that were sent, and that the subscriber does not need any more.", func(s core.ShareMetrics) int64 { return s.FramesReleased }),
+	ofShare("dlx_share_dropped_frames_total", counter, "Frames of rings of the mode Latest that were not received, since newer ones came.", func(s core.ShareMetrics) int64 { return s.FramesDropped }),
+	ofShare("dlx_share_sent_frame_bytes_total", counter, "Bytes of the frames that were sent, once for each subscription.", func(s core.ShareMetrics) int64 { return s.FrameBytesSent }),
+	ofShare("dlx_share_received_frame_bytes_total", counter, "Bytes of the frames that were received.", func(s core.ShareMetrics) int64 { return s.FrameBytesReceived }),
+	ofShare("dlx_share_loan_waits_total", counter, "Waits of a publisher for a slot, once for each subscriber that needed one.", func(s core.ShareMetrics) int64 { return s.LoanWaits }),
+	ofShare("dlx_share_receive_waits_total", counter, "Waits of a subscriber for a frame.", func(s core.ShareMetrics) int64 { return s.ReceiveWaits }),
+	ofShare("dlx_share_in_flight_frames", gauge, "Frames that were sent, and that the subscriber has not released.", func(s core.ShareMetrics) int64 { return s.FramesInFlight }),
+	ofShare("dlx_share_held_frames", gauge, "Frames that were received, and not released.", func(s core.ShareMetrics) int64 { return s.FramesHeld }),
 }
 
 // ofShare is a metric of package share. A program that has made no connection does not have it.

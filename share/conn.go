@@ -50,6 +50,7 @@ type Conn struct {
 	orderer
 	receiver
 	rings
+	frames   frameCounts
 	probe    probe // of read, like heldSlab
 	heldSlab slab[heldTensor]
 }
@@ -142,11 +143,25 @@ type Stats struct {
 	Released       int64 `json:"released"`        // tensors that were sent, and that the peer has released
 	BytesSent      int64 `json:"bytes_sent"`      // of the elements of the tensors
 	BytesReceived  int64 `json:"bytes_received"`  // of the elements of the tensors
-	BytesCopied    int64 `json:"bytes_copied"`    // by Send and Receive
+	BytesCopied    int64 `json:"bytes_copied"`    // by Send and Receive, also of a Subscription
 	MemoriesSent   int64 `json:"memories_sent"`   // that were passed, each with a descriptor
 	MemoriesOpened int64 `json:"memories_opened"` // that were opened
 	InFlight       int   `json:"in_flight"`       // tensors that were sent and not released, at present
 	Held           int   `json:"held"`            // tensors that have arrived and are not released, at present
+
+	// Frames of rings, once for each subscription. The publisher counts those that are sent. A frame
+	// counts as released when the peer does not need it any more: in the mode Latest it only needs those
+	// that it holds. What the peer releases after [Publisher.Close] does not count.
+	FramesSent         int64 `json:"frames_sent"`
+	FramesReleased     int64 `json:"frames_released"` // that were sent
+	FramesReceived     int64 `json:"frames_received"`
+	FramesDropped      int64 `json:"frames_dropped"` // in the mode Latest, not received since newer ones came
+	FrameBytesSent     int64 `json:"frame_bytes_sent"`
+	FrameBytesReceived int64 `json:"frame_bytes_received"`
+	LoanWaits          int64 `json:"loan_waits"`       // calls of Loan that had to wait, while the peer needed a slot
+	ReceiveWaits       int64 `json:"receive_waits"`    // calls of Subscription.Receive that had to wait
+	FramesInFlight     int   `json:"frames_in_flight"` // that were sent and not released, at present
+	FramesHeld         int   `json:"frames_held"`      // that were received and not released, at present
 }
 
 // Stats returns what the connection has done.
@@ -157,6 +172,7 @@ func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
+	s.add(c.countFrames())
 	s.InFlight, s.Held = len(c.inFlight), len(c.held)
 	return s
 }

@@ -74,6 +74,11 @@ func (s *Stats) add(t Stats) {
 	s.BytesSent, s.BytesReceived, s.BytesCopied = s.BytesSent+t.BytesSent, s.BytesReceived+t.BytesReceived, s.BytesCopied+t.BytesCopied
 	s.MemoriesSent, s.MemoriesOpened = s.MemoriesSent+t.MemoriesSent, s.MemoriesOpened+t.MemoriesOpened
 	s.InFlight, s.Held = s.InFlight+t.InFlight, s.Held+t.Held
+	s.FramesSent, s.FramesReleased = s.FramesSent+t.FramesSent, s.FramesReleased+t.FramesReleased
+	s.FramesReceived, s.FramesDropped = s.FramesReceived+t.FramesReceived, s.FramesDropped+t.FramesDropped
+	s.FrameBytesSent, s.FrameBytesReceived = s.FrameBytesSent+t.FrameBytesSent, s.FrameBytesReceived+t.FrameBytesReceived
+	s.LoanWaits, s.ReceiveWaits = s.LoanWaits+t.LoanWaits, s.ReceiveWaits+t.ReceiveWaits
+	s.FramesInFlight, s.FramesHeld = s.FramesInFlight+t.FramesInFlight, s.FramesHeld+t.FramesHeld
 }
 
 // readMetrics returns the counts of all connections.
@@ -90,6 +95,9 @@ func readMetrics() core.ShareMetrics {
 		BytesSent: s.BytesSent, BytesReceived: s.BytesReceived, BytesCopied: s.BytesCopied,
 		MemoriesSent: s.MemoriesSent, MemoriesOpened: s.MemoriesOpened,
 		InFlight: int64(s.InFlight), Held: int64(s.Held),
+		FramesSent: s.FramesSent, FramesReleased: s.FramesReleased, FramesReceived: s.FramesReceived, FramesDropped: s.FramesDropped,
+		FrameBytesSent: s.FrameBytesSent, FrameBytesReceived: s.FrameBytesReceived, LoanWaits: s.LoanWaits, ReceiveWaits: s.ReceiveWaits,
+		FramesInFlight: int64(s.FramesInFlight), FramesHeld: int64(s.FramesHeld),
 	}
 	for reason, n := range counted.ended {
 		m.Ended = append(m.Ended, core.ShareEndMetrics{Reason: reason, Count: n})

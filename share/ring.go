@@ -331,6 +331,10 @@ func (p *Publisher) Close() error {
 		return nil
 	}
 	p.closed = true
+	for _, r := range p.readers {
+		p.tally(r)
+		r.gone = true
+	}
 	offers, readers := p.offers, p.readers
 	p.offers, p.readers, p.reports = nil, nil, nil
 	var kept []*core.Tensor

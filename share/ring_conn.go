@@ -236,6 +236,9 @@ func (c *Conn) takeSubscribe(payload []byte, fds []int) error {
 		c.mu.Unlock()
 		if answer.text = p.join(r); answer.text == "" {
 			answer.first = r.first
+			c.mu.Lock()
+			c.addReader(r)
+			c.mu.Unlock()
 		} else {
 			c.mu.Lock()
 			delete(c.readers, m.id)

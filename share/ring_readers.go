@@ -21,6 +21,12 @@ type reader struct {
 	end     uint64 // frames from this one on are not for it
 	blocked int    // slots that it has kept from a loan
 	left    bool
+	gone    bool // it was removed, and its page is unmapped
+
+	// Counts for Stats.
+	sent     int64 // frames
+	released int64 // of these, those that it does not need any more
+	waits    int64 // of Loan, for its slots
 }
 
 // never is the end of a subscriber that has not left.
@@ -72,6 +78,7 @@ func (p *Publisher) leave(r *reader, next uint64) {
 	if !slices.Contains(p.readers, r) {
 		return
 	}
+	p.tally(r)
 	r.left, r.end = true, min(r.end, next)
 	p.setReaders(p.readers)
 	p.sweep()
@@ -97,6 +104,8 @@ func (p *Publisher) remove(gone func(*reader) bool) {
 	stay := make([]*reader, 0, len(p.readers))
 	for _, r := range p.readers {
 		if gone(r) {
+			p.tally(r)
+			r.gone = true
 			r.page.release()
 		} else {
 			stay = append(stay, r)

@@ -81,12 +81,17 @@ func (s *Subscription) Receive(ctx context.Context) (Frame, error) {
 	if err := ctx.Err(); err != nil {
 		return Frame{}, err
 	}
-	for {
+	for waited := false; ; waited = true {
 		f, err := s.poll()
 		if f.number != 0 && s.device == nil {
 			return f, nil
 		}
 		if f.number == 0 && err == nil {
+			if !waited {
+				s.mu.Lock()
+				s.waits++
+				s.mu.Unlock()
+			}
 			spin(func() bool { f, err = s.poll(); return f.number != 0 || err != nil })
 		}
 		if f.number == 0 && err == nil {
@@ -186,8 +191,10 @@ func (s *Subscription) frame(n uint64, slot int) (Frame, error) {
 			return Frame{}, err
 		}
 	}
+	s.dropped += int64(n - s.next)
 	x.frame, s.next = n, n+1
 	s.held++
+	s.received++
 	return Frame{subscription: s, slot: slot, number: n, tensor: x.tensor}, nil
 }
 
@@ -322,7 +329,7 @@ func (s *Subscription) move(ctx context.Context, f Frame) (Frame, error) {
 	ctx, stop := s.conn.bound(ctx)
 	defer stop()
 	defer f.Release()
-	y, _, err := exchange.To(ctx, f.tensor, s.device, exchange.Options{Copy: exchange.Always})
+	y, report, err := exchange.To(ctx, f.tensor, s.device, exchange.Options{Copy: exchange.Always})
 	if err == nil {
 		if err = y.WaitReady(ctx); err == nil {
 			err = f.Err()
@@ -334,5 +341,8 @@ func (s *Subscription) move(ctx context.Context, f Frame) (Frame, error) {
 	if err != nil {
 		return Frame{}, s.conn.orEnded(err)
 	}
+	s.conn.mu.Lock()
+	s.conn.stats.BytesCopied += report.BytesCopied
+	s.conn.mu.Unlock()
 	return Frame{subscription: s, slot: f.slot, number: f.number, tensor: y, moved: true}, nil
 }

@@ -29,6 +29,7 @@ func (p *Publisher) Loan(ctx context.Context) (*core.Tensor, error) {
 			p.mu.Unlock()
 			return t, err
 		}
+		p.blame()
 	}
 	p.mu.Unlock()
 	return p.loanLater(ctx)

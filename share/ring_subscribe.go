@@ -50,6 +50,9 @@ type Subscription struct {
 	slots    []subscribedSlot
 	next     uint64 // the first frame that was not received
 	held     int    // frames that are not given back
+	received int64  // frames
+	dropped  int64  // frames of the mode Latest that newer ones have replaced
+	waits    int64  // of Receive
 	sleepers int
 	watched  <-chan struct{} // of the context whose end wakes the subscriber
 	unwatch  func() bool
@@ -296,6 +299,9 @@ func (s *Subscription) join(ctx context.Context, how subscribeMessage) error {
 	s.mu.Lock()
 	s.next = answer.first
 	s.mu.Unlock()
+	c.mu.Lock()
+	c.addSubscription(s)
+	c.mu.Unlock()
 	return nil
 }
 
