@@ -79,6 +79,9 @@ func (c *Conn) addSemaphore(id uint32, x core.ExternalSemaphore) error {
 	case len(c.semaphores) >= most:
 		return core.Errorf(core.ErrOutOfMemory, "share", "message", "semaphore %d came beside %d others, which is the limit", id, most)
 	}
+	if err := c.quota.take(usage{descriptors: 1}); err != nil {
+		return err
+	}
 	c.semaphores[id] = &openSemaphore{external: x, busy: make(chan struct{}, 1)}
 	return nil
 }

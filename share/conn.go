@@ -50,6 +50,7 @@ type Conn struct {
 	orderer
 	receiver
 	rings
+	quota    *quota
 	frames   frameCounts
 	probe    probe // of read, like heldSlab
 	heldSlab slab[heldTensor]
@@ -65,6 +66,11 @@ var liveConns = live.NewCounter("share.Conn")
 // error of Options.Allow, core.ErrClosed if socket is closed, and core.ErrNotSupported on
 // systems other than Linux.
 func New(socket *net.UnixConn, o Options) (*Conn, error) {
+	return newConn(socket, o, nil)
+}
+
+// newConn is New, and counts the connection for its user unless q is nil.
+func newConn(socket *net.UnixConn, o Options, q *quotas) (_ *Conn, err error) {
 	if err := available("New"); err != nil {
 		return nil, err
 	}
@@ -87,7 +93,7 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 		writing: make(chan struct{}, 1), sending: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		closed: make(chan struct{}), ended: make(chan struct{}),
 		scratch: make([]byte, 0, maxMessage),
-		sender:  newSender(), receiver: newReceiver(), rings: newRings(),
+		sender:  newSender(), receiver: newReceiver(), rings: newRings(), quota: new(quota),
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	if o.Allow != nil {
@@ -96,6 +102,19 @@ func New(socket *net.UnixConn, o Options) (*Conn, error) {
 			_, _ = c.tryMessage(kindGoodbye, func(b []byte) []byte { return appendGoodbye(b, reasonRefused, "its user or process may not connect") })
 			return nil, err
 		}
+	}
+	if q != nil {
+		if c.quota, err = q.connect(peer.UID); err != nil {
+			countRefused()
+			r, text := farewell(err)
+			_, _ = c.tryMessage(kindGoodbye, func(b []byte) []byte { return appendGoodbye(b, r, text) })
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				c.quota.end()
+			}
+		}()
 	}
 	for _, d := range o.Devices {
 		c.self = append(c.self, describe(d))
@@ -385,6 +404,7 @@ func (c *Conn) read() {
 		c.endSender()
 		c.endReceiver()
 		c.endOrderer()
+		c.quota.end()
 		countEnded(c)
 		liveConns.Add(-1)
 		close(c.ended)

@@ -97,7 +97,7 @@ func told(r reason, text string) error {
 	case reasonVersion:
 		return core.Errorf(core.ErrVersion, "share", "connection", "the peer refused the version of this process, %d: %q", wireVersion, text)
 	case reasonQuota:
-		return core.Errorf(core.ErrOutOfMemory, "share", "connection", "the peer ended the connection because it was passed too much: %q", text)
+		return core.Errorf(core.ErrOutOfMemory, "share", "connection", "the peer ended the connection because a limit was exceeded: %q", text)
 	case reasonRefused:
 		return ended(io.EOF, "the peer refused the connection: %q", text)
 	default:

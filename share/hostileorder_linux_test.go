@@ -126,3 +126,29 @@ func TestAnEarlyRelease(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Semaphores count as descriptors of the user until the peer takes them back.
+func TestUserLimitOfSemaphores(t *testing.T) {
+	y := newCard(t)
+	q := quotasOf(t, UserLimits{Descriptors: 3})
+	mine, theirs := pair(t)
+	a := limited(t, q, mine, Options{Devices: []core.Device{y.device}})
+	x := &intruder{t: t, socket: theirs, uuid: y.device.Properties().UUID}
+	timeline, err := y.timelines.sim.NewTimeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(timeline.FD)
+	semaphore := func(id uint32) {
+		x.write(x.message(kindOrder, 1, appendObject(nil, id, objectSemaphore, x.semaphore(timeline.FD))), timeline.FD)
+	}
+	x.hello()
+	for id := range uint32(10) {
+		semaphore(1 + id)
+		x.write(x.message(kindForget, 0, appendForget(nil, 1+id)))
+	}
+	for id := range uint32(3) {
+		semaphore(100 + id)
+	}
+	wantOver(t, a, "semaphores")
+}

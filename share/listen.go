@@ -17,6 +17,7 @@ import (
 // Listener accepts connections of other processes at a socket. It is safe for concurrent use.
 type Listener struct {
 	options Options
+	quotas  *quotas
 	path    string
 	info    os.FileInfo // of the socket
 	socket  *net.UnixListener
@@ -52,10 +53,10 @@ func Listen(path string, o Options) (*Listener, error) {
 		path = whole
 	}
 	liveListeners.Add(1)
-	return &Listener{options: o, path: path, info: info, socket: socket, accepting: make(chan struct{}, 1)}, nil
+	return &Listener{options: o, quotas: newQuotas(o.UserLimits), path: path, info: info, socket: socket, accepting: make(chan struct{}, 1)}, nil
 }
 
-// Accept waits for a process that connects and that Options.Allow permits. The caller closes
+// Accept waits for a process that connects and that Options.Allow and Options.UserLimits permit. The caller closes
 // the result. Accept does not wait until the process has said what it can; calls on the
 // connection do. It returns ctx's error, or core.ErrClosed if the listener was closed.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
@@ -81,7 +82,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 		if err != nil {
 			return nil, l.failed(ctx, err)
 		}
-		c, err := New(socket, l.options)
+		c, err := newConn(socket, l.options, l.quotas)
 		if err == nil {
 			return c, nil
 		}

@@ -17,6 +17,9 @@ type Options struct {
 	Devices []core.Device
 	// Limits bound what the peer may have passed at any time. 0 in a field selects its default.
 	Limits Limits
+	// UserLimits bound what the processes of one user have passed by all their connections to a
+	// [Listener]. 0 in a field selects its default. Dial and New do not use them.
+	UserLimits UserLimits
 	// ReadOnly makes all tensors that are sent read-only for the receiver. Host memory is then
 	// sealed for ever against other mappings for writing. Another connection without ReadOnly
 	// copies that memory.
@@ -74,6 +77,9 @@ func (l Limits) withDefaults() (Limits, error) {
 // check completes the options. It fails with ErrInvalid.
 func (o *Options) check() (err error) {
 	if o.Limits, err = o.Limits.withDefaults(); err != nil {
+		return err
+	}
+	if o.UserLimits, err = o.UserLimits.withDefaults(); err != nil {
 		return err
 	}
 	if len(o.Devices) > maxDevices {

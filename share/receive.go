@@ -123,6 +123,9 @@ func (c *Conn) keepMemory(id uint32, m *openMemory) error {
 		return core.Errorf(core.ErrOutOfMemory, "share", "message",
 			"memory %d of %d bytes came beside %d memories of %d bytes; this process permits %d of %d bytes together", id, x.Size, len(c.opened), c.openedBytes, limits.Memories, limits.Bytes)
 	}
+	if err := c.quota.take(usage{descriptors: 1, bytes: x.Size}); err != nil {
+		return err
+	}
 	m.busy, m.places = make(chan struct{}, 1), make(map[core.Device]*core.Tensor)
 	c.opened[id] = m
 	c.openedBytes += x.Size
@@ -183,6 +186,7 @@ func (c *Conn) takeForget(payload []byte) error {
 	c.mu.Lock()
 	if s := c.semaphores[id]; s != nil && s.tensors == 0 {
 		delete(c.semaphores, id)
+		c.quota.give(usage{descriptors: 1})
 		c.mu.Unlock()
 		s.close(false) // nothing waits for it
 		return nil
@@ -194,6 +198,7 @@ func (c *Conn) takeForget(payload []byte) error {
 	}
 	delete(c.opened, id)
 	c.openedBytes -= m.external.Size
+	c.quota.give(usage{descriptors: 1, bytes: m.external.Size})
 	c.mu.Unlock()
 	m.close()
 	return nil

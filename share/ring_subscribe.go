@@ -374,6 +374,9 @@ func (c *Conn) takeRing(payload []byte, fds []int) (owned bool, err error) {
 		return false, core.Errorf(core.ErrOutOfMemory, "share", "message",
 			"ring %q of %d bytes came beside %d memories and rings of %d bytes; this process permits %d of %d bytes together", m.name, m.size, len(c.opened)+len(c.announced), c.openedBytes, limits.Memories, limits.Bytes)
 	}
+	if err := c.quota.take(usage{descriptors: 1, bytes: m.size}); err != nil {
+		return false, err
+	}
 	c.announced[m.id] = r
 	c.openedBytes += m.size
 	if r.memory != nil {
@@ -397,6 +400,7 @@ func (c *Conn) takeRingEnd(payload []byte) error {
 	}
 	delete(c.announced, id)
 	c.openedBytes -= r.message.size
+	c.quota.give(usage{descriptors: 1, bytes: r.message.size})
 	if r.memory != nil {
 		r.memory.tensors--
 	}
