@@ -70,6 +70,7 @@ REAL_DRIVERS := .cache/drivers
 METAL_HEADERS := .cache/metal-headers
 SWIFTSHADER := .cache/swiftshader
 NEWER := .cache/drivers
+UCX := .cache/ucx
 AXE         := .cache/axe
 EMULATOR     := qemu-aarch64 -L /usr/aarch64-linux-gnu
 
@@ -94,11 +95,12 @@ QUICK_SUITES := quick-lint quick-go quick-nocgo quick-race quick-mutants quick-m
 	$(if $(LINUX),quick-libdlx quick-python)
 # What only make test-all runs. scripts/deep-suites.txt says which paths need them.
 DEEP         := test-lint test-directions test-go test-nocgo $(MODULE_SUITES) test-soak test-mutants \
-	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-metal test-race test-asan test-cross test-arm64 \
+	test-card test-headers test-drivers test-swiftshader test-newer-drivers test-remote test-metal test-race test-asan test-cross test-arm64 \
 	test-report test-libdlx test-python test-interop test-docker test-bench test-fuzz
 # What this system, or a build with these tags, does not have.
 NOT_HERE     := $(if $(CARD),,test-card) $(if $(HEADERS),,test-headers test-drivers) $(if $(VULKAN),,test-swiftshader test-newer-drivers) \
-	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop)
+	$(if $(EMULATED),,test-arm64) $(if $(SIMULATOR),,test-report) $(if $(LINUX),,test-libdlx test-python test-interop) \
+	$(if $(and $(LINUX),$(findstring ucx,$(TAGS))),,test-remote)
 export NOT_HERE
 export DEEP_SUITES := $(filter-out $(NOT_HERE),$(DEEP))
 SUITES := $(BASIC_SUITES) $(QUICK_SUITES) $(DEEP) test-modules
@@ -347,6 +349,11 @@ test-newer-drivers: ## The tests of Vulkan, OpenCL, exchange and random programs
 	@for driver in mesa intel; do if [ -f $(NEWER)/$$driver/why ]; then \
 		echo "skipped: no driver $$driver: $$(cat $(NEWER)/$$driver/why)"; echo "0 0 1" >>"$${DLX_COUNTS:-/dev/null}"; fi; done
 	CGO_ENABLED=1 DLX_WITHOUT_DRIVERS=1 $(DRIVERS) $(GOTESTSUM) -- $(GOTESTFLAGS) -short ./backends/vulkan ./backends/opencl ./exchange ./internal/testing/soak
+
+# Not in setup: nothing needs the other versions but this suite. Versions that cannot be had are skipped.
+test-remote: ## All tests of package remote with the system's UCX and with UCX 1.22, quick ones with others, over TCP and shared memory
+	scripts/fetch-ucx.sh $(UCX)
+	GOTESTSUM="$(GOTESTSUM)" GOTESTFLAGS="$(GOTESTFLAGS)" DRIVERS="$(DRIVERS)" scripts/test-remote.sh $(UCX)
 
 # A module of its own, so that programs that use dlx do not get what drives the browser. setup installs the browser where
 # it installs drivers, and the npm package that checks accessibility is fetched here.

@@ -11,6 +11,11 @@
 
 struct dlx_ucx_table dlx_ucx;
 
+// Whether memory is mapped by ucp_mem_map before UCX gets it for a message that is fetched. UCX 1.16 to 1.21 crash when the
+// end of an endpoint ends operations on other memory: ucp_request_memh_invalidate looks for it in a cache of registrations,
+// which there is not without memory hooks.
+static int maps;
+
 // One number of active messages is enough: the header says what a message is.
 enum { message_id = 1 };
 
@@ -74,6 +79,9 @@ char *dlx_ucx_load(const char *name, const char **missing, const char **since) {
 }
 
 ucs_status_t dlx_ucx_init(ucp_context_h *context) {
+	unsigned major, minor, patch;
+	dlx_ucx.ucp_get_version(&major, &minor, &patch);
+	maps = major == 1 && minor >= 16 && minor <= 21;
 	ucp_config_t *config;
 	ucs_status_t status = dlx_ucx.ucp_config_read(NULL, NULL, &config);
 	if (status != UCS_OK) return status;
@@ -132,6 +140,7 @@ static void broken(void *arg, ucp_ep_h ep, ucs_status_t status) {
 }
 
 ucs_status_t dlx_ucx_open(ucp_context_h context, dlx_ucx_worker *w, uint64_t *max_header) {
+	w->context = context;
 	w->last = &w->first;
 	ucp_worker_params_t params = {
 		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -188,15 +197,40 @@ static dlx_ucx_op *new_op(dlx_ucx_worker *w, uint64_t id, const void *header, ui
 	if (!op) return NULL;
 	op->event = (dlx_ucx_event){.kind = DLX_UCX_DONE, .id = id, .object = op};
 	op->worker = w;
+	op->memory = NULL;
 	if (header_length) memcpy(op->header, header, header_length);
 	return op;
+}
+
+// free_op is not called by callbacks, since UCX may still use the mapping after them.
+static void free_op(dlx_ucx_op *op) {
+	if (op->memory) dlx_ucx.ucp_mem_unmap(op->worker->context, op->memory);
+	free(op);
 }
 
 // finish returns UCS_INPROGRESS if an event with op will come. Otherwise op is freed, and the status is that of the work.
 static ucs_status_t finish(ucs_status_ptr_t p, dlx_ucx_op *op) {
 	if (UCS_PTR_IS_PTR(p)) return UCS_INPROGRESS;
-	free(op);
+	free_op(op);
 	return UCS_PTR_STATUS(p);
+}
+
+// map maps the memory of an operation, and notes it in the parameters of the call. The operation owns the mapping.
+static ucs_status_t map(dlx_ucx_op *op, uintptr_t data, uint64_t length, ucp_request_param_t *param) {
+	ucp_mem_map_params_t params = {
+		.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+		.address = (void *)data,
+		.length = length,
+		.memory_type = param->memory_type,
+	};
+	ucs_status_t status = dlx_ucx.ucp_mem_map(op->worker->context, &params, &op->memory);
+	if (status != UCS_OK) {
+		op->memory = NULL;
+		return status;
+	}
+	param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+	param->memh = op->memory;
+	return UCS_OK;
 }
 
 ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, uint32_t header_length, uintptr_t data,
@@ -212,6 +246,11 @@ ucs_status_t dlx_ucx_send(dlx_ucx_worker *w, uint64_t id, const void *header, ui
 		.user_data = op,
 		.memory_type = UCS_MEMORY_TYPE_HOST,
 	};
+	ucs_status_t status = maps && fetched ? map(op, data, length, &param) : UCS_OK;
+	if (status != UCS_OK) {
+		free_op(op);
+		return status;
+	}
 	return finish(dlx_ucx.ucp_am_send_nbx(w->ep, message_id, op->header, header_length, (const void *)data, length, &param), op);
 }
 
@@ -224,6 +263,11 @@ ucs_status_t dlx_ucx_receive(dlx_ucx_worker *w, uint64_t id, dlx_ucx_message *m,
 		.user_data = op,
 		.memory_type = UCS_MEMORY_TYPE_HOST,
 	};
+	ucs_status_t status = maps ? map(op, data, length, &param) : UCS_OK;
+	if (status != UCS_OK) {
+		free_op(op);
+		return status;
+	}
 	void *desc = m->data;
 	m->data = NULL; // UCX owns it now
 	return finish(dlx_ucx.ucp_am_recv_data_nbx(w->worker, desc, (void *)data, length, &param), op);
@@ -246,7 +290,7 @@ int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max) {
 		out[n] = *w->first;
 		w->first = w->first->next;
 		if (!w->first) w->last = &w->first;
-		if (out[n].kind == DLX_UCX_DONE) free(out[n].object);
+		if (out[n].kind == DLX_UCX_DONE) free_op(out[n].object);
 	}
 	return n;
 }
@@ -273,7 +317,8 @@ void dlx_ucx_close(dlx_ucx_worker *w) {
 	// Nobody takes the operations that this has ended, nor the messages that it has brought.
 	for (dlx_ucx_event *e = w->first, *next; e; e = next) {
 		next = e->next;
-		if (e->kind == DLX_UCX_DONE || e->kind == DLX_UCX_ARRIVED) free(e->object);
+		if (e->kind == DLX_UCX_DONE) free_op(e->object);
+		if (e->kind == DLX_UCX_ARRIVED) free(e->object);
 	}
 	w->first = NULL;
 	w->last = &w->first;

@@ -7,12 +7,15 @@
 
 // X(function, the version that brought it)
 #define DLX_UCX_FUNCTIONS(X)                  \
+	X(ucp_get_version, "1.0")                 \
 	X(ucp_get_version_string, "1.0")          \
 	X(ucp_config_read, "1.0")                 \
 	X(ucp_config_modify, "1.0")               \
 	X(ucp_config_release, "1.0")              \
 	X(ucp_init_version, "1.0")                \
 	X(ucp_cleanup, "1.0")                     \
+	X(ucp_mem_map, "1.0")                     \
+	X(ucp_mem_unmap, "1.0")                   \
 	X(ucp_worker_create, "1.0")               \
 	X(ucp_worker_destroy, "1.0")              \
 	X(ucp_worker_query, "1.5")                \
@@ -55,6 +58,7 @@ typedef struct dlx_ucx_event {
 typedef struct dlx_ucx_op {
 	dlx_ucx_event event;
 	struct dlx_ucx_worker *worker;
+	ucp_mem_h memory;  // what map has made, or NULL
 	char header[]; // UCX may read it until the end
 } dlx_ucx_op;
 
@@ -68,6 +72,7 @@ typedef struct dlx_ucx_message {
 } dlx_ucx_message;
 
 typedef struct dlx_ucx_worker {
+	ucp_context_h context;
 	ucp_worker_h worker;
 	ucp_ep_h ep;
 	int fd; // of UCX, readable when there is something to do
