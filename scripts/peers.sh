@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 venv=$PWD/.venv-peers
-tags=$(tr , '\n' <<<"${TAGS-$(scripts/tags.sh)}" | grep -xE 'vulkan|opencl|cuda' | paste -sd ,) || true
+tags=$(tr , '\n' <<<"${TAGS-$(scripts/tags.sh)}" | grep -xE 'vulkan|opencl|cuda|ucx' | paste -sd ,) || true
 
 # Without the package an adapter says that it is missing.
 packages=()

@@ -38,6 +38,7 @@ func peers() []peer {
 		{"clpeak", "clpeak's transfers over OpenCL", runClpeak, false},
 		{"wgpu", "wgpu-native's transfers over Vulkan", runWGPU, false},
 		{"ucx", "ucx_perftest over shared memory, beside memory that two processes of dlx share", runUCX, false},
+		{"remote", "ucx_perftest over TCP and shared memory, beside package remote, both polling", runRemote, false},
 		{"dlpack", "nanobind, tvm-ffi, torch and NumPy exchange tensors by DLPack, measured by make bench-interop", runInterop, true},
 		{"nvbandwidth", "nvbandwidth on a card", runNVBandwidth, false},
 	}

@@ -49,7 +49,13 @@ func parseAnswer(line []byte) (answer, error) {
 
 // start starts the process and waits for its greeting.
 func start(ctx context.Context, name string, args ...string) (*child, error) {
+	return startWith(ctx, nil, name, args...)
+}
+
+// startWith is start with further variables of the environment.
+func startWith(ctx context.Context, env []string, name string, args ...string) (*child, error) {
 	c := &child{command: exec.CommandContext(ctx, name, args...)}
+	c.command.Env = append(c.command.Environ(), env...)
 	stdout, err := c.command.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -40,6 +40,9 @@ func run(ctx context.Context, registry *core.Registry, args []string, stdout, st
 	if len(args) == 1 && args[0] == pairFlag {
 		return serveOther(ctx, &bench{registry: registry}, stderr)
 	}
+	if len(args) == 2 && args[0] == remoteFlag {
+		return serveRemote(ctx, registry, args[1], os.Stdin, stdout, stderr)
+	}
 	machine := thisMachine()
 	var o options
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)

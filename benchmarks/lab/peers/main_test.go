@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(pairVariable) != "" { // the second process of a pair
 		os.Exit(run(context.Background(), all.New(), []string{pairFlag}, os.Stdout, os.Stderr))
 	}
+	if what := os.Getenv(remoteVariable); what != "" { // one of the two of package remote
+		os.Exit(run(context.Background(), all.New(), []string{remoteFlag, what}, os.Stdout, os.Stderr))
+	}
 	coretest.Main(m)
 }
 

@@ -19,6 +19,7 @@ type ucxCase struct {
 	size       int64
 	iterations int
 	own        []ownCase
+	peers      bool // UCX is to notice that a peer is gone
 }
 
 // ownCase is what the two processes of dlx do.
@@ -31,16 +32,16 @@ type ownCase struct {
 func ucxCases() []ucxCase {
 	inPlace := ownCase{"copied into a shared tensor, which the other process reads in place", (*pair).inPlace}
 	copiedOut := ownCase{"copied into a shared tensor, and out of it by the other process", (*pair).copiedOut}
-	cases := []ucxCase{{"tag_lat", "posix", 8, 20000, []ownCase{
+	cases := []ucxCase{{test: "tag_lat", tls: "posix", size: 8, iterations: 20000, own: []ownCase{
 		{"a word in a shared tensor, polled for", (*pair).wordLatency},
 		{"a Unix socket, which wakes the other process", (*pair).socketLatency},
 	}}}
 	for _, size := range []int64{64 << 10, 1 << 20, 16 << 20} {
-		cases = append(cases, ucxCase{"tag_bw", "posix", size, messagesOf(size), []ownCase{inPlace, copiedOut}})
+		cases = append(cases, ucxCase{test: "tag_bw", tls: "posix", size: size, iterations: messagesOf(size), own: []ownCase{inPlace, copiedOut}})
 	}
 	// With CMA one process copies out of the memory of the other.
 	const size = 16 << 20
-	return append(cases, ucxCase{"tag_bw", "posix,cma", size, messagesOf(size), []ownCase{inPlace}})
+	return append(cases, ucxCase{test: "tag_bw", tls: "posix,cma", size: size, iterations: messagesOf(size), own: []ownCase{inPlace}})
 }
 
 // messagesOf is how many messages of a size are sent, by either side: half a gigabyte, at most a thousand.
@@ -152,7 +153,7 @@ func (f *figures) add(measure func() (float64, error)) {
 
 // rows runs ucx_perftest and each of the cases of dlx once in each round.
 func (c ucxCase) rows(ctx context.Context, p *pair, rounds int, version string, unavailable, noPair error) []Row {
-	bandwidth, unit := c.test == "tag_bw", Microseconds
+	bandwidth, unit := c.bandwidth(), Microseconds
 	if bandwidth {
 		unit = GBPerSecond
 	}
@@ -207,16 +208,35 @@ func ucxInstalled(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(fmt.Sprintf("UCX %s (%s)", version, debianVersion("ucx-utils")), " ()"), nil
 }
 
+// bandwidth reports whether the figure is one, and not a time.
+func (c ucxCase) bandwidth() bool { return strings.HasSuffix(c.test, "_bw") }
+
 // env chooses the transports. UCX 1.13 takes a busy process for a dead one unless it is told not to check.
-func (c ucxCase) env() []string { return []string{"UCX_TLS=" + c.tls, "UCX_KEEPALIVE_INTERVAL=inf"} }
+func (c ucxCase) env() []string {
+	env := []string{"UCX_TLS=" + c.tls, "UCX_KEEPALIVE_INTERVAL=inf"}
+	if c.peers { // shared memory notices the end of a peer only if it is told
+		env = append(env, "UCX_POSIX_ERROR_HANDLING=y", "UCX_WARN_UNUSED_ENV_VARS=n")
+	}
+	return env
+}
 
 func (c ucxCase) args(port string) []string {
 	warm := strconv.Itoa(max(1, c.iterations/10))
-	return append([]string{"127.0.0.1", "-p", port, "-t", c.test, "-s", strconv.FormatInt(c.size, 10), "-n", strconv.Itoa(c.iterations), "-w", warm}, ucxFlags...)
+	args := append(c.serverArgs(port), "127.0.0.1", "-t", c.test, "-s", strconv.FormatInt(c.size, 10), "-n", strconv.Itoa(c.iterations), "-w", warm)
+	return append(args, ucxFlags...)
+}
+
+// serverArgs are the arguments of the side that waits, and the first ones of the other side.
+func (c ucxCase) serverArgs(port string) []string {
+	args := []string{"-p", port}
+	if c.peers {
+		args = append(args, "-e")
+	}
+	return args
 }
 
 func (c ucxCase) commandLine(port string) string {
-	return commandLine(c.env(), "ucx_perftest", "-p", port) + " & " + commandLine(c.env(), "ucx_perftest", c.args(port)...)
+	return commandLine(c.env(), "ucx_perftest", c.serverArgs(port)...) + " & " + commandLine(c.env(), "ucx_perftest", c.args(port)...)
 }
 
 // run starts the two processes of ucx_perftest and returns the figure.
@@ -228,7 +248,7 @@ func (c ucxCase) run(ctx context.Context, bandwidth bool) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	server := exec.CommandContext(ctx, "ucx_perftest", "-p", port)
+	server := exec.CommandContext(ctx, "ucx_perftest", c.serverArgs(port)...)
 	server.Env = append(server.Environ(), c.env()...)
 	if err := server.Start(); err != nil {
 		return 0, err

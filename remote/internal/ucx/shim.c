@@ -4,10 +4,10 @@
 #include "shim.h"
 
 #include <dlfcn.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 struct dlx_ucx_table dlx_ucx;
 
@@ -324,12 +324,12 @@ void dlx_ucx_close(dlx_ucx_worker *w) {
 	w->last = &w->first;
 }
 
-// TCP is armed at any time, also while bytes wait in a socket: the descriptor stays readable then. Go's poller hears only of
-// changes, so that is for the caller to handle now.
-ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w) {
+// TCP is armed at any time, also while bytes wait in a socket. The descriptor is readable then, which EPOLL_CTL_MOD sees.
+ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w, int epoll) {
 	ucs_status_t status = dlx_ucx.ucp_worker_arm(w->worker);
-	struct pollfd events = {.fd = w->fd, .events = POLLIN};
-	return status == UCS_OK && poll(&events, 1, 0) != 0 ? UCS_ERR_BUSY : status;
+	struct epoll_event once = {.events = EPOLLIN | EPOLLONESHOT};
+	if (status == UCS_OK && epoll_ctl(epoll, EPOLL_CTL_MOD, w->fd, &once) != 0) return UCS_ERR_IO_ERROR;
+	return status;
 }
 
 void dlx_ucx_signal(dlx_ucx_worker *w) { dlx_ucx.ucp_worker_signal(w->worker); }

@@ -92,7 +92,7 @@ void dlx_ucx_drop(dlx_ucx_worker *w, dlx_ucx_message *m);
 int dlx_ucx_poll(dlx_ucx_worker *w, int rounds, dlx_ucx_event *out, int max);
 int dlx_ucx_disconnect(dlx_ucx_worker *w, int rounds);
 void dlx_ucx_close(dlx_ucx_worker *w);
-ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w);
+ucs_status_t dlx_ucx_arm(dlx_ucx_worker *w, int epoll);
 void dlx_ucx_signal(dlx_ucx_worker *w);
 const char *dlx_ucx_version(void);
 ucs_status_t dlx_ucx_address(dlx_ucx_worker *w, ucp_address_t **address, size_t *length);

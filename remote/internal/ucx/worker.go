@@ -67,7 +67,7 @@ type Worker struct {
 	handler Handler
 	address []byte
 	header  int
-	file    *os.File // the event descriptor, for Go's poller
+	file    *os.File // an epoll instance with the event descriptor of UCX, for Go's poller
 	raw     interface {
 		Read(func(uintptr) bool) error
 	}
@@ -77,6 +77,7 @@ type Worker struct {
 	mu       sync.Mutex
 	c        *C.dlx_ucx_worker // nil after Close
 	events   *C.dlx_ucx_event
+	asleep   bool // run waits for an event, or soon does
 	lastOp   uint64
 	ops      map[uint64]func(error)
 	messages map[*Message]struct{} // that UCX keeps data of
@@ -124,7 +125,8 @@ func NewWorker(messages int, h Handler) (*Worker, error) {
 	return w, nil
 }
 
-// open copies the address and the event descriptor, which UCX owns.
+// open copies the address, and makes the descriptor for Go's poller. UCX owns fd. Go's poller gets another one, since
+// otherwise each message wakes a thread of it, also while a caller polls: fd is in it for one event at a time.
 func (w *Worker) open(fd int) error {
 	var address *C.ucp_address_t
 	var length C.size_t
@@ -136,13 +138,16 @@ func (w *Worker) open(fd int) error {
 		return core.Errorf(core.ErrNotSupported, "ucx", "ucp_worker_get_address", "the address of the worker has %d bytes, and %d are possible: choose fewer devices by UCX_NET_DEVICES", length, MaxAddress)
 	}
 	w.address = C.GoBytes(unsafe.Pointer(address), C.int(length))
-	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	own, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return core.Errorf(core.ErrOutOfMemory, "ucx", "fcntl", "no descriptor for the events of a worker: %v", err)
+		return core.Errorf(core.ErrOutOfMemory, "ucx", "epoll_create1", "no descriptor for the events of a worker: %v", err)
 	}
-	if err := unix.SetNonblock(own, true); err != nil {
+	if err = unix.EpollCtl(own, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLONESHOT}); err == nil {
+		err = unix.SetNonblock(own, true)
+	}
+	if err != nil {
 		_ = unix.Close(own)
-		return core.Errorf(core.ErrNotSupported, "ucx", "fcntl", "%v", err)
+		return core.Errorf(core.ErrNotSupported, "ucx", "epoll_ctl", "%v", err)
 	}
 	w.file = os.NewFile(uintptr(own), "ucx events")
 	if w.raw, err = w.file.SyscallConn(); err != nil {
@@ -222,8 +227,9 @@ func (w *Worker) posted(call string, status C.ucs_status_t, done func(error)) er
 		w.ops[w.lastOp] = done
 		liveOps.Add(1)
 		w.poll(1)
-		if w.ops[w.lastOp] != nil {
-			C.dlx_ucx_signal(w.c) // run sleeps with the events armed as they were before
+		if w.ops[w.lastOp] != nil && w.asleep {
+			C.dlx_ucx_signal(w.c) // its events are armed as they were before
+			w.asleep = false
 		}
 		w.mu.Unlock()
 		return nil
@@ -357,12 +363,17 @@ const pollPause = 200 * time.Microsecond
 // run makes progress whenever the event descriptor says that there is something to do.
 func (w *Worker) run() {
 	defer close(w.ended)
-	_ = w.raw.Read(func(uintptr) bool { return w.settle() }) // until the file is closed
+	_ = w.raw.Read(w.settle) // until the file is closed
 }
 
-// settle makes progress until the descriptor is not readable, and arms the events. It reports whether the worker was closed.
-// The poller takes notes of changes from before the call on, so that none is lost.
-func (w *Worker) settle() bool {
+// settle makes progress until there is nothing to do, and arms the events. It reports whether the worker was closed. Go's
+// poller takes notes of changes from before the call on, so that none is lost.
+func (w *Worker) settle(epoll uintptr) bool {
+	// Takes the event, after which nothing wakes Go's poller until the events are armed.
+	_, _ = unix.EpollWait(int(epoll), make([]unix.EpollEvent, 1), 0)
+	w.mu.Lock()
+	w.asleep = false
+	w.mu.Unlock()
 	for {
 		for time.Now().UnixNano()-w.polled.Load() < int64(pollPause) {
 			time.Sleep(pollPause)
@@ -375,8 +386,9 @@ func (w *Worker) settle() bool {
 		busy := w.poll(256) == maxEvents
 		status := C.ucs_status_t(C.UCS_ERR_BUSY)
 		if !busy {
-			status = C.dlx_ucx_arm(w.c)
+			status = C.dlx_ucx_arm(w.c, C.int(epoll))
 		}
+		w.asleep = status == C.UCS_OK
 		w.mu.Unlock()
 		if status == C.UCS_OK {
 			return false
