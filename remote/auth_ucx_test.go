@@ -205,6 +205,11 @@ func (h *hostile) say(k control, payload []byte) {
 	_, _ = h.Write(finishControl(append(appendControl(nil, k), payload...)))
 }
 
+func exampleList() []byte {
+	d := description{Description: Description{DType: core.TypeFloat32, Shape: []int64{2, 3}, Address: "host:1"}}
+	return appendListed(le.AppendUint64(nil, 7), Listed{"x", appendDescription(nil, &d)})
+}
+
 func exampleHello() *hello {
 	return &hello{limits: Limits{Tensors: 1, Bytes: 1, Requests: 1}, alive: time.Second, header: 100, address: []byte{1, 2, 3}}
 }
@@ -244,6 +249,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(message(controlGoodbye, appendGoodbye(nil, reasonVersion, "text")))
 	f.Add(message(controlPing, nil))
 	f.Add(message(controlSync, make([]byte, 8)))
+	f.Add(message(controlListed, exampleList()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k, payload, err := readControl(bytes.NewReader(b), make([]byte, maxControl))
 		if err != nil {
@@ -258,6 +264,16 @@ func FuzzControl(f *testing.F) {
 			}
 		case controlGoodbye:
 			_, _, _ = readGoodbye(payload)
+		case controlListed:
+			if list, next, err := readList(payload); err == nil {
+				again := le.AppendUint64(nil, next)
+				for _, e := range list {
+					again = appendListed(again, e)
+				}
+				if !bytes.Equal(again, payload) {
+					t.Errorf("a list of %d bytes becomes one of %d", len(payload), len(again))
+				}
+			}
 		}
 	})
 }

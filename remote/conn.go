@@ -111,7 +111,7 @@ func (c *Conn) shake(ctx context.Context, server bool, host string) (err error) 
 	if err != nil {
 		return err
 	}
-	h := hello{limits: c.options.Limits, alive: c.options.KeepAlive, token: c.token, header: c.worker.MaxHeader(), address: c.worker.Address()}
+	h := hello{features: featureList, limits: c.options.Limits, alive: c.options.KeepAlive, token: c.token, header: c.worker.MaxHeader(), address: c.worker.Address()}
 	if _, err := c.socket.Write(finishControl(appendHello(appendControl(nil, controlHello), &h))); err != nil {
 		return c.options.lost(err)
 	}
@@ -448,8 +448,12 @@ func (c *Conn) handle(k control, payload []byte) error {
 		c.asked = max(c.asked, le.Uint64(payload))
 		c.mu.Unlock()
 		return c.credit()
-	case controlFetch, controlPut:
+	case controlFetch, controlPut, controlSum:
 		return c.serve(k, payload)
+	case controlList:
+		return c.serveList(payload)
+	case controlListed, controlSummed:
+		return c.reply(k, payload)
 	case controlAccepted, controlDone, controlRefused:
 		return c.answer(k, payload)
 	}

@@ -1,8 +1,11 @@
 package remote
 
 import (
+	"cmp"
 	"crypto/rand"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -22,6 +25,9 @@ type OfferOptions struct {
 	// Address is where Fetch finds the listener, if that listens at all addresses of the machine, such as
 	// "10.0.0.7:7470". Default: the address of the listener.
 	Address string
+	// Name is the name by which [Conn.List] of a peer finds the offer, of at most 1024 bytes. Every peer that may connect can
+	// then read the elements. Offers of one listener have different names. "" means that peers need the descriptor.
+	Name string
 }
 
 // Offer permits peers to read the elements of a tensor, or to overwrite them. It is safe for concurrent use. [Listener.Offer]
@@ -30,6 +36,8 @@ type Offer struct {
 	descriptor []byte
 	home       *offers
 	key        [keySize]byte
+	name       string // "" if it is not listed
+	number     uint64 // by which lists are in order
 	writable   bool
 	timer      *time.Timer // of the lease; nil if that has no end
 	done       chan struct{}
@@ -42,11 +50,16 @@ type Offer struct {
 
 var liveOffers = live.NewCounter("remote.Offer")
 
+// offerNumbers is the last number that an offer with a name has got.
+var offerNumbers atomic.Uint64
+
 // offers are the offers of a listener or of a connection. The zero value is empty.
 type offers struct {
 	mu     sync.Mutex
 	closed bool
 	byKey  map[[keySize]byte]*Offer
+	byName map[string]*Offer
+	listed []*Offer // those that have a name, by their numbers
 }
 
 // find returns an offer, or nil if there is none. The key has 128 random bits, so the time that a map takes tells nothing.
@@ -59,18 +72,45 @@ func (s *offers) find(key [keySize]byte) *Offer {
 	return s.byKey[key]
 }
 
-// add adds an offer, and reports false if there can be none any more.
-func (s *offers) add(o *Offer) bool {
+// add adds an offer.
+func (s *offers) add(o *Offer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
+	switch {
+	case s.closed:
+		return core.Errorf(core.ErrClosed, "remote", "Offer", "the listener or connection was closed")
+	case o.name != "" && s.byName[o.name] != nil:
+		return core.Errorf(core.ErrExists, "remote", "Offer", "another offer has the name %q: close it, or choose another name", o.name)
 	}
 	if s.byKey == nil {
-		s.byKey = make(map[[keySize]byte]*Offer)
+		s.byKey, s.byName = make(map[[keySize]byte]*Offer), make(map[string]*Offer)
 	}
 	s.byKey[o.key] = o
-	return true
+	if o.name != "" {
+		o.number = offerNumbers.Add(1)
+		s.byName[o.name] = o
+		s.listed = append(s.listed, o)
+	}
+	return nil
+}
+
+// drop removes an offer, if it is there.
+func (s *offers) drop(o *Offer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byKey, o.key)
+	if o.name == "" || s.byName[o.name] != o {
+		return
+	}
+	delete(s.byName, o.name)
+	if i, ok := s.place(o.number); ok {
+		s.listed = slices.Delete(s.listed, i, i+1)
+	}
+}
+
+// place returns where an offer with a number is among those that have names, or would be. s.mu is held.
+func (s *offers) place(number uint64) (int, bool) {
+	return slices.BinarySearchFunc(s.listed, number, func(o *Offer, n uint64) int { return cmp.Compare(o.number, n) })
 }
 
 // close ends all offers.
@@ -78,7 +118,7 @@ func (s *offers) close() {
 	s.mu.Lock()
 	s.closed = true
 	left := s.byKey
-	s.byKey = nil
+	s.byKey, s.byName, s.listed = nil, nil, nil
 	s.mu.Unlock()
 	for _, o := range left {
 		_ = o.Close()
@@ -89,7 +129,7 @@ func (s *offers) close() {
 // t, and closes the offer. The memory stays allocated until the offer ends and no peer reads it.
 //
 // Offer returns core.ErrInvalid if t is nil or an option is wrong; core.ErrClosed if t or the listener is closed;
-// core.ErrDevice if no opened device can access the elements; and for a writable offer core.ErrReadOnly if t is read-only
+// core.ErrDevice if no opened device can access the elements; core.ErrExists if another offer has the name; and for a writable offer core.ErrReadOnly if t is read-only
 // and core.ErrLayout if it is not contiguous.
 func (l *Listener) Offer(t *core.Tensor, o OfferOptions) (*Offer, error) {
 	if l == nil || l.socket == nil {
@@ -121,6 +161,8 @@ func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
 		return nil, invalid("Offer", "the lease is %v, and cannot be negative", o.Lease)
 	case len(o.Address) > maxAddress:
 		return nil, invalid("Offer", "the address has %d bytes; %d are possible", len(o.Address), maxAddress)
+	case len(o.Name) > maxLabel:
+		return nil, invalid("Offer", "the name has %d bytes; %d are possible", len(o.Name), maxLabel)
 	case !t.DeviceID().Type.HostAccessible() && t.Device() == nil:
 		return nil, core.Errorf(core.ErrDevice, "remote", "Offer", "the tensor lies on %v, which was not opened by this process: move it to an opened device", t.DeviceID())
 	case o.Writable && t.ReadOnly():
@@ -134,7 +176,7 @@ func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Offer{home: s, tensor: x, writable: o.Writable, done: make(chan struct{}), busy: make(chan struct{}, 1)}
+	f := &Offer{home: s, tensor: x, name: o.Name, writable: o.Writable, done: make(chan struct{}), busy: make(chan struct{}, 1)}
 	if _, err := rand.Read(f.key[:]); err != nil {
 		_ = x.Close()
 		return nil, core.Errorf(core.ErrNotSupported, "remote", "Offer", "%v", err)
@@ -147,9 +189,9 @@ func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
 	}
 	f.descriptor = appendDescription(nil, &d)
 	liveOffers.Add(1)
-	if !s.add(f) {
+	if err := s.add(f); err != nil {
 		_ = f.Close()
-		return nil, core.Errorf(core.ErrClosed, "remote", "Offer", "the listener or connection was closed")
+		return nil, err
 	}
 	if o.Lease > 0 {
 		f.mu.Lock()
@@ -183,9 +225,7 @@ func (f *Offer) Close() error {
 		return nil
 	}
 	f.once.Do(func() {
-		f.home.mu.Lock()
-		delete(f.home.byKey, f.key)
-		f.home.mu.Unlock()
+		f.home.drop(f)
 		f.mu.Lock()
 		t := f.tensor
 		f.tensor = nil

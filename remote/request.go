@@ -20,6 +20,8 @@ type requester struct {
 type asked struct {
 	accepted, done bool
 	refused        error
+	wants          control // the kind of the answer to List and Checksum
+	reply          []byte  // that answer, once it is there
 }
 
 func newRequester() requester {
@@ -95,21 +97,8 @@ func (c *Conn) FetchRows(ctx context.Context, descriptor []byte, start, stop int
 	if device == nil {
 		return nil, Report{}, invalid("Fetch", "the device is nil")
 	}
-	d, _, err := readDescription(descriptor)
+	q, m, err := askRows(descriptor, start, stop)
 	if err != nil {
-		return nil, Report{}, err
-	}
-	m := d.meta()
-	q := request{key: d.key, first: start, count: stop - start}
-	if start == 0 && stop == -1 {
-		q.count = -1
-	} else if stop < start {
-		return nil, Report{}, core.Errorf(core.ErrLayout, "remote", "Fetch", "rows %d to %d were asked for", start, stop)
-	}
-	if m.shape, err = rowsOf(d.DType, d.Shape, d.Padded, q.first, q.count); err != nil {
-		return nil, Report{}, err
-	}
-	if q.bytes, err = m.bytes(); err != nil {
 		return nil, Report{}, err
 	}
 	if q.bytes > c.options.Limits.Bytes {
@@ -120,6 +109,26 @@ func (c *Conn) FetchRows(ctx context.Context, descriptor []byte, start, stop int
 	err = c.explain(err)
 	c.finishReport(&r, began)
 	return t, r, err
+}
+
+// askRows returns the request for rows of an offer, and what comes for it.
+func askRows(descriptor []byte, start, stop int64) (request, meta, error) {
+	d, _, err := readDescription(descriptor)
+	if err != nil {
+		return request{}, meta{}, err
+	}
+	m := d.meta()
+	q := request{key: d.key, first: start, count: stop - start}
+	if start == 0 && stop == -1 {
+		q.count = -1
+	} else if stop < start {
+		return q, m, core.Errorf(core.ErrLayout, "remote", "Fetch", "rows %d to %d were asked for", start, stop)
+	}
+	if m.shape, err = rowsOf(d.DType, d.Shape, d.Padded, q.first, q.count); err != nil {
+		return q, m, err
+	}
+	q.bytes, err = m.bytes()
+	return q, m, err
 }
 
 func (c *Conn) fetch(ctx context.Context, q *request, m meta, device core.Device, r *Report) (*core.Tensor, error) {
@@ -285,7 +294,7 @@ func (c *Conn) putRows(ctx context.Context, q *request, t *core.Tensor, r *Repor
 	}
 	x := &sending{Conn: c, kind: kindPut, out: newOutbound(c), bytes: q.bytes}
 	x.out.id = q.id
-	source, err := c.source(ctx, t, r)
+	source, err := elements(ctx, t, r)
 	if err != nil {
 		c.giveUp(q.id)
 		return err

@@ -62,7 +62,7 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	case r.Bytes > min(c.peer.limits.Bytes, maxBytes):
 		return core.Errorf(core.ErrOutOfMemory, "remote", "Send", "the tensor has %d bytes, and the peer permits %d", r.Bytes, c.peer.limits.Bytes)
 	}
-	source, err := c.source(ctx, t, r)
+	source, err := elements(ctx, t, r)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (c *Conn) send(ctx context.Context, t *core.Tensor, r *Report) error {
 	return nil
 }
 
-// source returns the bytes of the elements of t in row-major order, or nil if there are none. The caller closes the result.
-func (c *Conn) source(ctx context.Context, t *core.Tensor, r *Report) (*core.Tensor, error) {
+// elements returns the bytes of the elements of t in row-major order, or nil if there are none. The caller closes the result.
+func elements(ctx context.Context, t *core.Tensor, r *Report) (*core.Tensor, error) {
 	if t.IsEmpty() {
 		return nil, nil
 	}

@@ -96,9 +96,12 @@ func (c *Conn) serve(k control, payload []byte) error {
 			c.mu.Unlock()
 		}()
 		var err error
-		if in == nil {
+		switch k {
+		case controlFetch:
 			err = c.serveFetch(c.life, &q, f, t)
-		} else {
+		case controlSum:
+			err = c.serveSum(c.life, &q, f, t)
+		default:
 			err = c.servePut(c.life, &q, f, t, in)
 			c.leave(in)
 		}
@@ -147,7 +150,7 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 		defer func() { <-f.busy }()
 	}
 	var r Report
-	source, err := c.source(ctx, t, &r)
+	source, err := elements(ctx, t, &r)
 	if err != nil {
 		return err
 	}

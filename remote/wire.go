@@ -43,7 +43,14 @@ const (
 	controlAccepted                    // the elements of a Put may come
 	controlDone                        // the elements of a Put are there
 	controlRefused                     // a request was refused, or has failed
+	controlList                        // asks which offers have names
+	controlListed                      // some of them
+	controlSum                         // asks for the checksum of elements of an offer
+	controlSummed                      // the checksum
 )
+
+// featureList is the feature of hellos that answers controlList and controlSum.
+const featureList = 1
 
 // appendControl begins a control message. finishControl completes it.
 func appendControl(b []byte, k control) []byte {
@@ -85,15 +92,16 @@ func readControl(r io.Reader, b []byte) (control, []byte, error) {
 
 // hello is what each side says of itself.
 type hello struct {
-	limits  Limits
-	alive   time.Duration
-	token   [tokenSize]byte // that data messages to this side begin with
-	header  int             // bytes that a header of UCX can have
-	address []byte          // of UCX
+	features uint64 // unknown ones are ignored
+	limits   Limits
+	alive    time.Duration
+	token    [tokenSize]byte // that data messages to this side begin with
+	header   int             // bytes that a header of UCX can have
+	address  []byte          // of UCX
 }
 
 func appendHello(b []byte, h *hello) []byte {
-	b = le.AppendUint64(b, 0) // features: none yet
+	b = le.AppendUint64(b, h.features)
 	b = le.AppendUint32(b, uint32(h.limits.Tensors))
 	b = le.AppendUint32(b, uint32(h.limits.Requests))
 	b = le.AppendUint64(b, uint64(h.limits.Bytes))
@@ -110,6 +118,7 @@ func readHello(b []byte) (h hello, err error) {
 	if len(b) < helloSize {
 		return h, violation("a hello has %d bytes, and needs %d", len(b), helloSize)
 	}
+	h.features = le.Uint64(b)
 	h.limits = Limits{
 		Tensors: int(min(le.Uint32(b[8:]), maxTensors)), Requests: int(min(le.Uint32(b[12:]), maxRequests)),
 		Bytes: int64(min(le.Uint64(b[16:]), maxBytes)),
