@@ -29,6 +29,8 @@ const (
 	ReadBuffered ReadMode = "buffered"
 	// ReadStream stands only in reports: reading from the reader of [Read].
 	ReadStream ReadMode = "stream"
+	// ReadSource stands only in reports: taking from the source of [LoadFrom].
+	ReadSource ReadMode = "source"
 )
 
 // Checksum is an algorithm for the checksum of a tensor.

@@ -334,18 +334,21 @@ func rowsOf(i, count, n int64) int64 {
 }
 
 // checkConversion returns the error of a conversion that there is not.
-func (w *want) checkConversion() error {
+func (w *want) checkConversion() error { return tryConversion(w.at(), w.dtype(), w.e.DType) }
+
+// tryConversion returns the error of a conversion that there is not.
+func tryConversion(at fault, to, from core.DType) error {
 	var tensors [2]*core.Tensor
-	for i, t := range []core.DType{w.dtype(), w.e.DType} {
+	for i, t := range []core.DType{to, from} {
 		x, err := core.Wrap(core.Memory{ID: core.CPU}, core.Spec{DType: t, Shape: []int64{0}})
 		if err != nil {
-			return w.at().errorf(err, "conversion")
+			return at.errorf(err, "conversion")
 		}
 		defer func() { _ = x.Close() }()
 		tensors[i] = x
 	}
 	if err := core.Convert(context.Background(), tensors[0], tensors[1]); err != nil {
-		return w.at().errorf(err, "it cannot be loaded as %v", w.dtype())
+		return at.errorf(err, "it cannot be loaded as %v", to)
 	}
 	return nil
 }
