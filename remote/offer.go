@@ -42,6 +42,8 @@ type Offer struct {
 	timer      *time.Timer // of the lease; nil if that has no end
 	done       chan struct{}
 	busy       chan struct{} // holds one element while a request uses a writable offer
+	arriving   *gathering    // whose rows are offered while they arrive; nil if all are there
+	read       atomic.Int64  // bytes of elements that were sent because of requests
 
 	once   sync.Once
 	mu     sync.RWMutex // for writing, while tensor is closed
@@ -72,7 +74,7 @@ func (s *offers) find(key [keySize]byte) *Offer {
 	return s.byKey[key]
 }
 
-// add adds an offer.
+// add adds an offer, and counts it. It fails with core.ErrClosed if there can be none any more.
 func (s *offers) add(o *Offer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +83,10 @@ func (s *offers) add(o *Offer) error {
 		return core.Errorf(core.ErrClosed, "remote", "Offer", "the listener or connection was closed")
 	case o.name != "" && s.byName[o.name] != nil:
 		return core.Errorf(core.ErrExists, "remote", "Offer", "another offer has the name %q: close it, or choose another name", o.name)
+	case s.byKey[o.key] != nil: // keys are random, except those of relays
+		return invalid("Relay", "this listener offers the tensor already: close that offer before")
 	}
+	liveOffers.Add(1)
 	if s.byKey == nil {
 		s.byKey, s.byName = make(map[[keySize]byte]*Offer), make(map[string]*Offer)
 	}
@@ -176,26 +181,30 @@ func (s *offers) make(t *core.Tensor, o OfferOptions) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Offer{home: s, tensor: x, name: o.Name, writable: o.Writable, done: make(chan struct{}), busy: make(chan struct{}, 1)}
-	if _, err := rand.Read(f.key[:]); err != nil {
+	d := description{Description: Description{
+		DType: x.DType(), Shape: x.Shape(), Padded: x.Padded(), Writable: o.Writable, Address: o.Address,
+	}}
+	if _, err := rand.Read(d.key[:]); err != nil {
 		_ = x.Close()
 		return nil, core.Errorf(core.ErrNotSupported, "remote", "Offer", "%v", err)
 	}
-	d := description{key: f.key, Description: Description{
-		DType: x.DType(), Shape: x.Shape(), Padded: x.Padded(), Writable: o.Writable, Address: o.Address,
-	}}
 	if o.Lease > 0 {
 		d.Expires = time.Now().Add(o.Lease)
 	}
-	f.descriptor = appendDescription(nil, &d)
-	liveOffers.Add(1)
+	return s.open(&Offer{tensor: x, name: o.Name}, &d)
+}
+
+// open makes an offer of d, whose tensor is set. It owns the tensor, also on failure.
+func (s *offers) open(f *Offer, d *description) (*Offer, error) {
+	f.home, f.key, f.writable, f.descriptor = s, d.key, d.Writable, appendDescription(nil, d)
+	f.done, f.busy = make(chan struct{}), make(chan struct{}, 1)
 	if err := s.add(f); err != nil {
-		_ = f.Close()
+		_ = f.tensor.Close()
 		return nil, err
 	}
-	if o.Lease > 0 {
+	if !d.Expires.IsZero() {
 		f.mu.Lock()
-		f.timer = time.AfterFunc(o.Lease, func() { _ = f.Close() })
+		f.timer = time.AfterFunc(time.Until(d.Expires), func() { _ = f.Close() })
 		f.mu.Unlock()
 	}
 	return f, nil
@@ -208,6 +217,14 @@ func (f *Offer) Descriptor() []byte {
 		return nil
 	}
 	return append([]byte(nil), f.descriptor...)
+}
+
+// BytesRead returns the number of bytes of elements that were sent to peers because they have read the offer.
+func (f *Offer) BytesRead() int64 {
+	if f == nil {
+		return 0
+	}
+	return f.read.Load()
 }
 
 // Done returns a channel that is closed when the offer has ended.

@@ -94,6 +94,8 @@ type inbound struct {
 	arrived map[uint32]*ucx.Message
 	// refused is why the rest does not come; nil if it may.
 	refused error
+	// left is closed when UCX writes memory of the host no longer; nil if nobody waits for that.
+	left chan struct{}
 }
 
 // takeAbandon handles that the peer has given a transfer up. c.mu is held.

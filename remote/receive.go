@@ -88,14 +88,9 @@ func (c *Conn) credit() error {
 
 // receive makes the tensor that Receive returns.
 func (c *Conn) receive(ctx context.Context, in *inbound, device core.Device, r *Report) (*core.Tensor, error) {
-	t, err := core.Empty(ctx, device, in.meta.dtype, in.meta.shape, core.AllocOptions{})
+	t, err := allocate(ctx, device, &in.meta, in.bytes)
 	if err != nil {
 		return nil, err
-	}
-	if in.meta.flags&core.FlagSubBytePadded != 0 {
-		if t, err = c.padded(ctx, t, in, device); err != nil {
-			return nil, err
-		}
 	}
 	if in.bytes == 0 {
 		err = c.nothing(ctx, in)
@@ -117,18 +112,22 @@ func (c *Conn) receive(ctx context.Context, in *inbound, device core.Device, r *
 	return t, nil
 }
 
-// padded replaces t, which is packed, by a padded tensor.
-func (c *Conn) padded(ctx context.Context, t *core.Tensor, in *inbound, device core.Device) (*core.Tensor, error) {
-	_ = t.Close()
-	m, err := core.Alloc(ctx, device, in.bytes, core.AllocOptions{})
+// allocate allocates a tensor of the type and shape of m, which has the given number of bytes. The caller closes it.
+func allocate(ctx context.Context, device core.Device, m *meta, bytes int64) (*core.Tensor, error) {
+	t, err := core.Empty(ctx, device, m.dtype, m.shape, core.AllocOptions{})
+	if err != nil || m.flags&core.FlagSubBytePadded == 0 {
+		return t, err
+	}
+	_ = t.Close() // it is packed
+	memory, err := core.Alloc(ctx, device, bytes, core.AllocOptions{})
 	if err != nil {
 		return nil, err
 	}
-	x, err := core.Wrap(m, core.Spec{DType: in.meta.dtype, Shape: in.meta.shape, Flags: core.FlagSubBytePadded})
+	t, err = core.Wrap(memory, core.Spec{DType: m.dtype, Shape: m.shape, Flags: core.FlagSubBytePadded})
 	if err != nil {
-		m.Free()
+		memory.Free()
 	}
-	return x, err
+	return t, err
 }
 
 // nothing takes the message of a tensor without elements.
@@ -190,6 +189,11 @@ func (c *Conn) fillHost(ctx context.Context, in *inbound, dst *core.Tensor) erro
 	for err == nil && inFlight > 0 {
 		wait()
 	}
-	drain(c, results, inFlight, func() { _ = dst.Close() })
+	drain(c, results, inFlight, func() {
+		_ = dst.Close()
+		if in.left != nil {
+			close(in.left)
+		}
+	})
 	return err
 }

@@ -151,6 +151,42 @@ func (c *Conn) fetch(ctx context.Context, q *request, m meta, device core.Device
 	return t, err
 }
 
+// fetchInto is fetch into dst, a contiguous tensor of the type and shape of m, which the caller owns. When fetchInto returns,
+// nothing writes dst any more, unless ctx has ended.
+func (c *Conn) fetchInto(ctx context.Context, q *request, m meta, dst *core.Tensor) error {
+	in := &inbound{meta: m, bytes: q.bytes, arrived: newArrived(), left: make(chan struct{})}
+	if _, err := c.ask(ctx, q, in); err != nil {
+		return err
+	}
+	defer c.leave(in)
+	defer c.forget(q)
+	if err := c.tell(ctx, controlFetch, func(b []byte) []byte { return appendRequest(b, q) }); err != nil {
+		return err
+	}
+	if q.bytes == 0 {
+		return c.nothing(ctx, in)
+	}
+	bytes, err := flat(dst)
+	if err != nil {
+		return err
+	}
+	var r Report
+	if err = c.fill(ctx, in, bytes, &r); err == nil {
+		c.mu.Lock()
+		c.stats.BytesReceived += q.bytes
+		c.stats.BytesCopied += r.BytesCopied
+		c.mu.Unlock()
+		return nil
+	}
+	if dst.DeviceID().Type.HostAccessible() { // copies of devices keep their order
+		select {
+		case <-in.left:
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
 // ask gives a request its number when the peer permits another one. In, if not nil, is what comes for it.
 func (c *Conn) ask(ctx context.Context, q *request, in *inbound) (*asked, error) {
 	if err := c.await(ctx, func() bool { return len(c.asking) < c.peer.limits.Requests }); err != nil {

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/dlx-go/dlx/core"
@@ -117,6 +118,7 @@ type sending struct {
 	out    *outbound
 	header []byte // of the first piece, in which the number of the tensor is missing; nil if that is like the others
 	bytes  int64
+	read   *atomic.Int64 // counts the bytes that were given to UCX; nil if nobody asks
 }
 
 // run sends the bytes of source, which it owns. Source is nil if there are none.
@@ -152,7 +154,11 @@ func (x *sending) piece(ctx context.Context, o *outbound, i int64, address uintp
 	if i == 0 && x.header != nil {
 		return x.first(ctx, o, address, size)
 	}
-	return o.piece(ctx, x.kind, i, address, size)
+	err := o.piece(ctx, x.kind, i, address, size)
+	if err == nil && x.read != nil {
+		x.read.Add(size)
+	}
+	return err
 }
 
 // direct sends memory of the host as it is. It owns source, which is nil if there are no elements.

@@ -149,12 +149,17 @@ func (c *Conn) serveFetch(ctx context.Context, q *request, f *Offer, t *core.Ten
 		}
 		defer func() { <-f.busy }()
 	}
+	if f.arriving != nil {
+		if err := f.arriving.wait(ctx, q.first, q.count); err != nil {
+			return err
+		}
+	}
 	var r Report
 	source, err := elements(ctx, t, &r)
 	if err != nil {
 		return err
 	}
-	x := &sending{Conn: c, kind: kindFetched, out: newOutbound(c), bytes: q.bytes}
+	x := &sending{Conn: c, kind: kindFetched, out: newOutbound(c), bytes: q.bytes, read: &f.read}
 	x.out.id = q.id
 	return x.run(ctx, source, &r)
 }
